@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use grpo_lambda_decoder::disk::Disk;
 use grpo_lambda_gpu::Dtype;
 use grpo_lambda_gpu::check::{self, Extent, OTHERS};
-use grpo_lambda_gpu::kernels::NAMES;
-use grpo_lambda_gpu::select::{CardSearch, find_card};
+use grpo_lambda_gpu::kernels;
+use grpo_lambda_gpu::select::{NoCard, find_card};
 
 use super::{Failure, print};
 use grpo_lambda_trainer::run::progress::say;
@@ -37,7 +37,7 @@ pub struct GpuCheckArgs {
 /// When there is no card, or a case fails.
 pub fn run(args: &GpuCheckArgs) -> Result<(), Failure> {
     let only = args.only.as_deref();
-    let known = || NAMES.into_iter().chain(OTHERS);
+    let known = || kernels::names().chain(OTHERS);
     if let Some(name) = only.filter(|name| known().all(|k| k != *name)) {
         let names: Vec<&str> = known().collect();
         return Err(Failure::refused(format!("--only {name}: must be one of {}", names.join(", "))));
@@ -45,9 +45,9 @@ pub fn run(args: &GpuCheckArgs) -> Result<(), Failure> {
     let extent = if args.quick { Extent::Small } else { Extent::Full };
     // A card that has bf16 has f32; it is opened once, since memory and errors are those of the process.
     let device = match find_card(Dtype::Bf16, say) {
-        CardSearch::Card(device) => device,
-        CardSearch::Unusable(error) => return Err(Failure::refused(format!("--device cuda: {error}"))),
-        CardSearch::NotBuilt => {
+        Ok(device) => device,
+        Err(NoCard::Unusable(error)) => return Err(Failure::refused(format!("--device cuda: {error}"))),
+        Err(NoCard::NotBuilt) => {
             let right = "this llm-train was built without CUDA: build it with --features cuda";
             return Err(Failure::refused(format!("--device cuda: {right}")));
         }

@@ -35,9 +35,9 @@ use grpo_lambda_gpu::select::{self, ComputeDevice, DevicePreference};
 
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::run::model_directory;
-use grpo_lambda_trainer::run::progress::say;
 use grpo_lambda_trainer::run::{self, HeldCheckpoint};
 use grpo_lambda_trainer::step::engine::GpuModel;
+use grpo_lambda_trainer::train::choose_device;
 
 /// What a command prints its result as.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -182,12 +182,7 @@ fn load(
         return Ok(Loaded { model, shape, tokens, numbers, card: None });
     }
     let wanted = DevicePreference::parse(device).unwrap_or(DevicePreference::Auto);
-    let (chosen, told) =
-        select::choose(wanted, select::parse_dtype(dtype), |dtype| select::find_card(dtype, say))
-            .map_err(Failure::refused)?;
-    if let Some(line) = told {
-        say(&line);
-    }
+    let chosen = choose_device(wanted, select::parse_dtype(dtype)).map_err(Failure::refused)?;
     match chosen {
         ComputeDevice::Cpu => {
             let model = Box::new(load_model(directory)?);

@@ -25,7 +25,7 @@ impl<T: Element> Array<T> {
     /// `len` elements of undefined content, in a run of this dtype. `what` names their use in [`super::ledger`].
     ///
     /// # Errors
-    /// When there is too little memory.
+    /// Errors if there is too little memory.
     pub fn new(
         device: &Arc<dyn Device>,
         what: &'static str,
@@ -46,18 +46,13 @@ impl<T: Element> Array<T> {
         Ok(Array { buffer, stored, len, kind: PhantomData })
     }
 
-    /// How many elements it has.
-    pub fn len(&self) -> usize {
+    /// The number of its elements.
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has none.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// Its memory.
-    pub fn buffer(&self) -> &Buffer {
+    pub(crate) fn buffer(&self) -> &Buffer {
         &self.buffer
     }
 
@@ -72,17 +67,14 @@ impl<T: Element> Array<T> {
     }
 
     /// Element `i`, for reading.
-    ///
-    /// # Panics
-    /// When it has fewer than `i` elements.
-    pub fn at(&self, i: usize) -> Ptr<T> {
+    pub(crate) fn at(&self, i: usize) -> Ptr<T> {
         self.pointer(i)
     }
 
     /// Element `i`, for writing.
     ///
     /// # Panics
-    /// When it has fewer than `i` elements.
+    /// Panics if it has fewer than `i` elements.
     pub fn at_mut(&self, i: usize) -> PtrMut<T> {
         self.pointer(i)
     }
@@ -93,21 +85,12 @@ impl<T: Element> Array<T> {
     }
 
     /// Zeros all of it.
-    ///
-    /// # Errors
-    /// When the device fails.
-    pub fn clear(&self) -> Result<(), DeviceError> {
+    pub(crate) fn clear(&self) -> Result<(), DeviceError> {
         self.buffer.clear()
     }
 
     /// Becomes a copy of `other`.
-    ///
-    /// # Errors
-    /// When the device fails.
-    ///
-    /// # Panics
-    /// When `other` is of another length.
-    pub fn copy_from(&self, other: &Array<T>) -> Result<(), DeviceError> {
+    pub(crate) fn copy_from(&self, other: &Array<T>) -> Result<(), DeviceError> {
         assert_eq!(self.len, other.len, "elements to copy");
         self.buffer.device().copy(self.buffer.address(), other.buffer.address(), self.buffer.bytes())
     }
@@ -117,7 +100,7 @@ impl<T: Plain> Array<T> {
     /// These elements.
     ///
     /// # Errors
-    /// When there is too little memory or the device fails.
+    /// Errors if there is too little memory or the device fails.
     pub fn of(device: &Arc<dyn Device>, what: &'static str, data: &[T]) -> Result<Self, DeviceError> {
         let array = Self::stored_as(device, what, T::STORED, data.len())?;
         array.write(data)?;
@@ -125,35 +108,24 @@ impl<T: Plain> Array<T> {
     }
 
     /// `len` zeros.
-    ///
-    /// # Errors
-    /// When there is too little memory or the device fails.
-    pub fn zeros(device: &Arc<dyn Device>, what: &'static str, len: usize) -> Result<Self, DeviceError> {
+    pub(crate) fn zeros(
+        device: &Arc<dyn Device>,
+        what: &'static str,
+        len: usize,
+    ) -> Result<Self, DeviceError> {
         let array = Self::stored_as(device, what, T::STORED, len)?;
         array.clear()?;
         Ok(array)
     }
 
     /// Overwrites the first elements.
-    ///
-    /// # Errors
-    /// When the device fails.
-    ///
-    /// # Panics
-    /// When it has fewer.
-    pub fn write(&self, data: &[T]) -> Result<(), DeviceError> {
+    pub(crate) fn write(&self, data: &[T]) -> Result<(), DeviceError> {
         assert!(data.len() <= self.len, "{} elements into {}", data.len(), self.len);
         self.buffer.write(0, data)
     }
 
     /// Overwrites elements from element `from` on.
-    ///
-    /// # Errors
-    /// When the device fails.
-    ///
-    /// # Panics
-    /// When it has fewer.
-    pub fn write_from(&self, from: usize, data: &[T]) -> Result<(), DeviceError> {
+    pub(crate) fn write_from(&self, from: usize, data: &[T]) -> Result<(), DeviceError> {
         assert!(from + data.len() <= self.len, "{} elements from {from} of {}", data.len(), self.len);
         self.buffer.write(from * self.stored.bytes(), data)
     }
@@ -161,19 +133,13 @@ impl<T: Plain> Array<T> {
     /// All elements.
     ///
     /// # Errors
-    /// When the device fails.
+    /// Errors if the device fails.
     pub fn read(&self) -> Result<Vec<T>, DeviceError> {
         self.read_from(0, self.len)
     }
 
     /// `len` elements from element `from` on.
-    ///
-    /// # Errors
-    /// When the device fails.
-    ///
-    /// # Panics
-    /// When it has fewer.
-    pub fn read_from(&self, from: usize, len: usize) -> Result<Vec<T>, DeviceError> {
+    pub(crate) fn read_from(&self, from: usize, len: usize) -> Result<Vec<T>, DeviceError> {
         assert!(from + len <= self.len, "{len} elements from {from} of {}", self.len);
         self.buffer.read(from * self.stored.bytes(), len)
     }

@@ -1,4 +1,4 @@
-//! Causal attention over a batch: what its kernels are launched with.
+//! Causal attention over a batch.
 
 use grpo_lambda_decoder::device::DeviceError;
 
@@ -33,10 +33,7 @@ impl Attention<'_> {
         self.kernels.array(ACTIVATIONS, self.tokens * self.heads.query as usize)
     }
 
-    /// Of queries, keys and values as the fused projection has them, rotated.
-    ///
-    /// # Errors
-    /// When there is too little memory or the device fails.
+    /// The output for a fused projection, rotated.
     pub(super) fn forward(&self, qkv: Ptr<Real>) -> Result<Attended, DeviceError> {
         let width = (self.heads.query * self.heads.dim) as usize;
         let out = self.kernels.array(ACTIVATIONS, self.tokens * width)?;
@@ -53,9 +50,6 @@ impl Attention<'_> {
     }
 
     /// The gradient `dqkv` of `qkv` from that of the output.
-    ///
-    /// # Errors
-    /// When there is too little memory or the device fails.
     pub(super) fn backward(
         &self,
         qkv: Ptr<Real>,

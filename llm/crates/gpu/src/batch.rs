@@ -36,12 +36,12 @@ impl IndexLists {
     }
 }
 
-/// Rows of tokens with what the kernels need to know of them. On the device lie the prefixes that rows share, then the rows: the
-/// segments of the batch.
+/// Rows of tokens with their lists for the kernels. On the device lie the prefixes that rows share, then the rows: the segments of the
+/// batch.
 #[derive(Debug)]
 pub(super) struct Batch {
     rows: Rows,
-    /// As they lie on the device.
+    /// The tokens in their order on the device.
     tokens: Vec<u32>,
     lists: IndexLists,
     longest: usize,
@@ -49,7 +49,7 @@ pub(super) struct Batch {
     scored: usize,
 }
 
-/// Where the parts of a batch are in its lists.
+/// The parts of a batch, in the order of its lists.
 enum List {
     Tokens,
     Positions,
@@ -96,11 +96,11 @@ fn segments(rows: &Rows) -> Vec<Segment> {
 
 /// The tiles of all segments, those with most work first, so that none of the long ones is alone at the end.
 fn tiles(segments: &[Segment], work: impl Fn(&Segment, usize) -> usize) -> Vec<u32> {
-    let of = |(s, segment): (usize, &Segment)| {
+    let tiles = |(s, segment): (usize, &Segment)| {
         let first = (0..segment.len).step_by(TILE as usize);
         first.map(|first| (work(segment, first), s as u32, first as u32)).collect::<Vec<_>>()
     };
-    let mut all: Vec<(usize, u32, u32)> = segments.iter().enumerate().flat_map(of).collect();
+    let mut all: Vec<(usize, u32, u32)> = segments.iter().enumerate().flat_map(tiles).collect();
     all.sort_by_key(|tile| (Reverse(tile.0), tile.1, tile.2));
     all.into_iter().flat_map(|(_, segment, first)| [segment, first]).collect()
 }
@@ -186,7 +186,7 @@ impl Batch {
         self.list(List::Offsets)
     }
 
-    /// What attention needs to know.
+    /// The segments, for attention.
     pub(super) fn segments(&self) -> Segments {
         Segments {
             offsets: self.offsets(),
@@ -217,7 +217,7 @@ impl Batch {
 pub(super) struct TokensById {
     /// Tokens, those of one id together.
     pub(super) order: Vec<u32>,
-    /// Where in `order` each id begins, and after the last where it ends.
+    /// The place in `order` where each id begins, and the end of the last.
     pub(super) starts: Vec<u32>,
     /// The ids that occur.
     pub(super) ids: Vec<u32>,

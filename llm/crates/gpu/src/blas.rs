@@ -8,53 +8,35 @@ use grpo_lambda_decoder::device::Dtype;
 use super::gemm::{Gemm, Matrix};
 use super::ptr::Access;
 
-/// Bytes of the workspace that a library multiplies with. It gets them once: a product that is captured cannot allocate, and a
-/// library that always has the same workspace always chooses the same way of summing.
-pub const WORKSPACE: usize = 64 << 20;
-
 /// A matrix by columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Operand {
-    /// Address of its first element.
-    pub address: u64,
-    /// How its elements are stored.
-    pub dtype: Dtype,
+pub(crate) struct Operand {
+    pub(crate) address: u64,
+    pub(crate) dtype: Dtype,
     /// Elements from one column to the next.
-    pub leading: i32,
+    pub(crate) leading: i32,
     /// Elements from one matrix of the batch to the next.
-    pub stride: i64,
-    /// Whether it is read transposed.
-    pub transposed: bool,
+    pub(crate) stride: i64,
+    pub(crate) transposed: bool,
 }
 
 /// `result = alpha left right + beta result`, all by columns: `left` is `m x k`, `right` `k x n`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Product {
-    /// Rows of the result.
-    pub m: i32,
-    /// Its columns.
-    pub n: i32,
-    /// Terms of each sum.
-    pub k: i32,
-    /// Left factor.
-    pub left: Operand,
-    /// Right factor.
-    pub right: Operand,
-    /// Result.
-    pub result: Operand,
-    /// How many products.
-    pub batch: i32,
-    /// Factor of the product.
-    pub alpha: f32,
-    /// Factor of what is in the result.
-    pub beta: f32,
+pub(crate) struct Product {
+    pub(crate) m: i32,
+    pub(crate) n: i32,
+    pub(crate) k: i32,
+    pub(crate) left: Operand,
+    pub(crate) right: Operand,
+    pub(crate) result: Operand,
+    pub(crate) batch: i32,
+    pub(crate) alpha: f32,
+    pub(crate) beta: f32,
 }
 
-/// The product by columns that computes `gemm`; `None` when there is nothing to compute.
-///
-/// # Errors
-/// One line, when `gemm` contradicts itself or is beyond what a library counts with.
-pub fn by_columns(gemm: &Gemm) -> Result<Option<Product>, String> {
+/// The product by columns that computes `gemm`; `None` if there is nothing to compute; an error if `gemm` contradicts itself or
+/// is beyond what a library counts with.
+pub(crate) fn by_columns(gemm: &Gemm) -> Result<Option<Product>, String> {
     let Gemm { m, n, k, a, b, c, batch, alpha, beta } = *gemm;
     if m == 0 || n == 0 || batch == 0 {
         return Ok(None);
@@ -138,7 +120,7 @@ mod tests {
         }
     }
 
-    /// The same by the definition of [`Gemm`]: element `(i, j)` of a matrix is at `i stride + j`.
+    /// The product by the definition of [`Gemm`]: element `(i, j)` of a matrix is at `i stride + j`.
     fn multiply_by_rows(g: &Gemm, memory: &mut [f64]) {
         fn at<A>(x: &Matrix<A>, batch: usize, i: usize, j: usize) -> usize {
             let (i, j) = if x.transposed { (j, i) } else { (i, j) };

@@ -20,42 +20,29 @@ impl Buffer {
     /// `bytes` of undefined content. `what` names its use: `weights`, `activations`.
     ///
     /// # Errors
-    /// When there is too little memory.
+    /// Errors if there is too little memory.
     pub fn new(device: &Arc<dyn Device>, what: &'static str, bytes: usize) -> Result<Self, DeviceError> {
         let address = device.allocate(what, bytes)?;
         Ok(Buffer { device: device.clone(), what, address, bytes })
     }
 
-    /// `bytes` of zeros.
-    ///
-    /// # Errors
-    /// When there is too little memory or the device fails.
-    pub fn zeros(device: &Arc<dyn Device>, what: &'static str, bytes: usize) -> Result<Self, DeviceError> {
-        let buffer = Self::new(device, what, bytes)?;
-        buffer.clear()?;
-        Ok(buffer)
-    }
-
     /// These numbers.
     ///
     /// # Errors
-    /// When there is too little memory or the device fails.
+    /// Errors if there is too little memory or the device fails.
     pub fn of<T: Pod>(device: &Arc<dyn Device>, what: &'static str, data: &[T]) -> Result<Self, DeviceError> {
         let buffer = Self::new(device, what, size_of_val(data))?;
         buffer.write(0, data)?;
         Ok(buffer)
     }
 
-    /// Where it is.
+    /// Its address.
     pub fn address(&self) -> u64 {
         self.address
     }
 
-    /// Where byte `offset` of it is.
-    ///
-    /// # Panics
-    /// When it has fewer.
-    pub fn at(&self, offset: usize) -> u64 {
+    /// The address of byte `offset`.
+    pub(crate) fn at(&self, offset: usize) -> u64 {
         assert!(offset <= self.bytes, "byte {offset} of {} bytes", self.bytes);
         self.address + offset as u64
     }
@@ -66,14 +53,14 @@ impl Buffer {
     }
 
     /// The device it is on.
-    pub fn device(&self) -> &Arc<dyn Device> {
+    pub(crate) fn device(&self) -> &Arc<dyn Device> {
         &self.device
     }
 
     /// Zeros all of it.
     ///
     /// # Errors
-    /// When the device fails.
+    /// Errors if the device fails.
     pub fn clear(&self) -> Result<(), DeviceError> {
         self.device.clear(self.address, self.bytes)
     }
@@ -81,10 +68,10 @@ impl Buffer {
     /// Overwrites from byte `offset` on.
     ///
     /// # Errors
-    /// When the device fails.
+    /// Errors if the device fails.
     ///
     /// # Panics
-    /// When it ends before.
+    /// Panics if it ends before.
     pub fn write<T: Pod>(&self, offset: usize, data: &[T]) -> Result<(), DeviceError> {
         assert!(
             offset + size_of_val(data) <= self.bytes,
@@ -98,10 +85,10 @@ impl Buffer {
     /// `len` numbers from byte `offset` on.
     ///
     /// # Errors
-    /// When the device fails.
+    /// Errors if the device fails.
     ///
     /// # Panics
-    /// When it ends before.
+    /// Panics if it ends before.
     pub fn read<T: Pod>(&self, offset: usize, len: usize) -> Result<Vec<T>, DeviceError> {
         assert!(
             offset + len * size_of::<T>() <= self.bytes,

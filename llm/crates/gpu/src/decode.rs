@@ -21,7 +21,7 @@ use super::array::Array;
 use super::batch::{Batch, IndexLists};
 use super::decoder::GpuDecoder;
 use super::gemm::{Gemm, Matrix};
-use super::heads::{self, head_shape};
+use super::heads::{self, RotaryTable, head_shape};
 use super::kernels::{
     AddBias, DecodeAttention, DecodeCombine, DecodeHeads, DecodeQkv, Embed, FillCache, GatherRows, Kernels,
     PAGE, RmsNorm, Swiglu,
@@ -33,7 +33,6 @@ use super::lm_head::LOGITS;
 use super::pages::{Admission, PageTable};
 use super::projection::{Network, Projection};
 use super::ptr::{Ptr, PtrMut, Real};
-use super::rotary::RotaryTable;
 
 type Result<T = ()> = std::result::Result<T, DeviceError>;
 
@@ -54,7 +53,7 @@ fn page_elements(config: &Config) -> usize {
 /// The KV cache: keys and values of some pages in every layer.
 #[derive(Debug)]
 struct Cache {
-    /// Of every layer: keys, then values.
+    /// Keys, then values, of every layer.
     layers: Vec<Array<Real>>,
     /// `[rows + 1, width]`: the pages of every row, and of a prompt.
     table: Array<u32>,
@@ -103,7 +102,7 @@ impl Cache {
 
 /// Rows being decoded by one model.
 #[derive(Debug)]
-pub struct Decoding<'a> {
+pub(crate) struct Decoding<'a> {
     decoder: &'a GpuDecoder,
     network: Network<'a>,
     rows: usize,
@@ -118,7 +117,7 @@ pub struct Decoding<'a> {
     qkv: Array<Real>,
     query: Array<Real>,
     attended: Array<Real>,
-    /// How many parts of the positions attention works on, and what it gives of each where there are several.
+    /// The number of parts of the positions, and attention's results of each if there are several.
     splits: u32,
     parts: Option<Array<f32>>,
     gate_up: Array<Real>,
@@ -129,13 +128,10 @@ pub struct Decoding<'a> {
 
 impl<'a> Decoding<'a> {
     /// Memory for the rows and the pages of `pages`; nothing is read yet.
-    ///
-    /// # Errors
-    /// When there is too little memory or the device fails.
-    pub fn new(decoder: &'a GpuDecoder, network: Network<'a>, pages: &PageTable) -> Result<Self> {
+    pub(crate) fn new(decoder: &'a GpuDecoder, network: Network<'a>, pages: &PageTable) -> Result<Self> {
         let (k, c, heads) = (decoder.kernels(), decoder.config(), decoder.config().heads());
         let (rows, capacity) = (pages.slots(), pages.width() * PAGE as usize);
-        let of = |width: usize| k.array(STEP, rows * width);
+        let lines = |width: usize| k.array(STEP, rows * width);
         let index = || Array::zeros(&k.device, STEP, rows);
         let splits = DecodeAttention::splits(rows as u32, head_shape(c), capacity as u32);
         let parts = rows * heads.query * splits as usize * (heads.dim + 2);
@@ -148,55 +144,55 @@ impl<'a> Decoding<'a> {
             table: decoder.table(pages.tokens())?,
             lengths: index()?,
             next: index()?,
-            hidden: of(c.hidden_size)?,
+            hidden: lines(c.hidden_size)?,
             kept: k.array(STEP, c.hidden_size)?,
-            normed: of(c.hidden_size)?,
-            qkv: of(heads.stride())?,
-            query: of(heads.width())?,
-            attended: of(heads.width())?,
+            normed: lines(c.hidden_size)?,
+            qkv: lines(heads.stride())?,
+            query: lines(heads.width())?,
+            attended: lines(heads.width())?,
             splits,
             parts,
-            gate_up: of(2 * c.intermediate_size)?,
-            gated: of(c.intermediate_size)?,
+            gate_up: lines(2 * c.intermediate_size)?,
+            gated: lines(c.intermediate_size)?,
             scratch: k.array(STEP, network.scratch(rows))?,
             logits: k.array(LOGITS, rows * c.vocab_size)?,
         })
     }
 
     /// The kernels it launches.
-    pub fn kernels(&self) -> &Kernels {
+    pub(crate) fn kernels(&self) -> &Kernels {
         self.decoder.kernels()
     }
 
     /// The model's shape.
-    pub fn config(&self) -> &Config {
+    pub(crate) fn config(&self) -> &Config {
         self.decoder.config()
     }
 
     /// `[rows]`: tokens of every row that have been read.
-    pub fn lengths(&self) -> &Array<u32> {
+    pub(crate) fn lengths(&self) -> &Array<u32> {
         &self.lengths
     }
 
     /// `[rows]`: the token of every row that [`Decoding::step`] reads.
-    pub fn next(&self) -> &Array<u32> {
+    pub(crate) fn next(&self) -> &Array<u32> {
         &self.next
     }
 
     /// `[rows, vocabulary]`: after [`Decoding::step`] a line per row, after [`Decoding::start`] one per prompt, that which waited first.
-    pub fn logits(&self) -> &Array<f32> {
+    pub(crate) fn logits(&self) -> &Array<f32> {
         &self.logits
     }
 
     /// Carries out the plan of responses that start, with their pages: reads their prompts, about `budget` tokens at a time, and leaves the logits
     /// of first tokens. Rows in which nothing starts stay as they are.
-    ///
-    /// # Errors
-    /// When there is too little memory or the device fails.
-    ///
-    /// # Panics
-    /// When a prompt is empty or longer than the longest row.
-    pub fn start(&self, prompts: &[&[u32]], pages: &PageTable, plan: &Admission, budget: usize) -> Result {
+    pub(crate) fn start(
+        &self,
+        prompts: &[&[u32]],
+        pages: &PageTable,
+        plan: &Admission,
+        budget: usize,
+    ) -> Result {
         self.cache.table.write(&pages.entries())?;
         self.cache.copy(&plan.copies)?;
         let (device, width) = (&self.kernels().device, self.config().hidden_size);
@@ -267,10 +263,7 @@ impl<'a> Decoding<'a> {
     }
 
     /// Reads [`Decoding::next`], the token at [`Decoding::lengths`] of every row. The lengths stay: raising them is the sampler's.
-    ///
-    /// # Errors
-    /// When the device fails.
-    pub fn step(&self) -> Result {
+    pub(crate) fn step(&self) -> Result {
         self.embed(self.next.ptr(), self.hidden.ptr_mut(), self.rows)?;
         for l in 0..self.config().num_hidden_layers {
             self.attend(l)?;

@@ -3,7 +3,7 @@
 //! Weights and activations have the dtype of the run; sums, logits, log-probabilities and gradients of weights are `f32`. The hidden
 //! state between layers has the dtype of the run: what a projection adds to it is summed in `f32` and rounded once.
 //!
-//! # What is exact
+//! # Exactness
 //!
 //! A step repeats to the bit, with or without recomputation. A token's log-probability does not have the same bits in every batch, as
 //! it has on the CPU: the library behind [`Device::gemm`](super::Device::gemm) chooses its order of summation by the sizes of the
@@ -18,6 +18,7 @@ use grpo_lambda_decoder::model::{Config, ForwardOptions, Rows, TokenScores};
 use super::array::Array;
 use super::batch::{Batch, IndexLists, TokensById};
 use super::gradients::Gradients;
+use super::heads::RotaryTable;
 use super::kernels::{
     Embed, EmbedBackward, GatherRows, Kernels, RmsNorm, RmsNormBackward, RmsNormWeight, ScatterRows,
 };
@@ -27,15 +28,14 @@ use super::ledger::ACTIVATIONS;
 use super::lm_head::{HeadGradients, LmHead};
 use super::projection::Network;
 use super::ptr::Real;
-use super::rotary::RotaryTable;
 
-/// What a pass on a device refuses.
+/// Why a pass on a device failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The device failed or has too little memory.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// Rows that the model cannot take.
+    /// The rows do not suit the model.
     #[error(transparent)]
     Rows(#[from] grpo_lambda_decoder::model::Error),
 }
@@ -49,7 +49,7 @@ impl From<Error> for grpo_lambda_decoder::model::Error {
     }
 }
 
-/// What temporary arrays may take at a time; smaller ones take more launches.
+/// The sizes of temporary arrays; smaller ones take more launches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// Bytes of `f32` logits, unless one token needs more.
@@ -63,7 +63,7 @@ impl Default for Budget {
     }
 }
 
-/// A model on a device, apart from its weights: policy and reference are two weights for one of these.
+/// A model on a device without its weights: policy and reference are two weights of one decoder.
 #[derive(Debug)]
 pub struct GpuDecoder {
     kernels: Kernels,
@@ -80,7 +80,7 @@ enum SavedLayer {
     Input(Array<Real>),
 }
 
-/// What the backward pass needs of a forward pass.
+/// The arrays that a forward pass keeps for the backward pass.
 #[derive(Debug)]
 pub struct Tape {
     batch: Batch,
@@ -106,11 +106,6 @@ impl GpuDecoder {
         GpuDecoder { kernels, layout, table: Mutex::new(None), budget }
     }
 
-    /// The layout of its weights.
-    pub fn layout(&self) -> &Arc<Layout> {
-        &self.layout
-    }
-
     /// Its shape.
     pub fn config(&self) -> &Config {
         self.layout.config()
@@ -119,11 +114,6 @@ impl GpuDecoder {
     /// Its kernels, and through them its device and dtype.
     pub fn kernels(&self) -> &Kernels {
         &self.kernels
-    }
-
-    /// Its budget.
-    pub fn budget(&self) -> Budget {
-        self.budget
     }
 
     /// Rotations of positions `0..len` at least.
@@ -154,7 +144,7 @@ impl GpuDecoder {
     /// [`GpuDecoder::forward`], to the bit.
     ///
     /// # Errors
-    /// When the rows do not suit the model, or the device fails.
+    /// Errors if the rows do not suit the model, or the device fails.
     pub fn score<'a>(
         &self,
         network: impl Into<Network<'a>>,
@@ -169,7 +159,7 @@ impl GpuDecoder {
     /// Log-probabilities of the scored tokens, with the tape for [`GpuDecoder::backward`].
     ///
     /// # Errors
-    /// When the rows do not suit the model, or the device fails.
+    /// Errors if the rows do not suit the model, or the device fails.
     pub fn forward<'a>(
         &self,
         network: impl Into<Network<'a>>,
@@ -259,10 +249,10 @@ impl GpuDecoder {
     /// forward pass.
     ///
     /// # Errors
-    /// When the device fails.
+    /// Errors if the device fails.
     ///
     /// # Panics
-    /// When `dlogps` has not one number per scored token.
+    /// Panics if `dlogps` has not one number per scored token.
     pub fn backward<'a>(
         &self,
         network: impl Into<Network<'a>>,

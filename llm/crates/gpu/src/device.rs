@@ -1,22 +1,19 @@
-//! The seam between what is computed and where: memory by address, kernels by name, matrix products.
+//! The seam between a computation and its device: memory by address, kernels by name, matrix products.
 
 use std::fmt::Debug;
 use std::time::Instant;
 
-pub use super::gemm::{Gemm, Matrix, MatrixMut};
+use super::gemm::Gemm;
 use super::ledger::Ledger;
-pub use super::ptr::Arg;
+use super::ptr::Arg;
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
 
-/// Where a device's lines for the user go: that kernels are compiled, and where they are kept.
-pub type Report = fn(&str);
+/// Takes a device's lines for the user, such as a directory of kernels.
+pub(crate) type Report = fn(&str);
 
 /// A captured sequence of launches that runs again as one: what CUDA calls a graph.
 pub trait Graph: Send {
     /// Launches it, in order after what was launched before.
-    ///
-    /// # Errors
-    /// When the device fails.
     fn replay(&self) -> Result<(), DeviceError>;
 }
 
@@ -27,11 +24,11 @@ pub struct DriverMemory {
     pub held: u64,
     /// Most held for allocations since the start or [`Device::restart_driver_peak`].
     pub peak: u64,
-    /// In use on the device beside that: by the driver's context, machine code, graphs, and other processes.
+    /// Other memory in use on the device: by the driver's context, machine code, graphs, and other processes.
     pub outside: u64,
 }
 
-/// What the host does for a step, in bytes.
+/// Work of the host for a step, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct HostWork {
     /// Sent between host and device.
@@ -45,67 +42,40 @@ pub struct HostWork {
 /// It works on bare addresses; [`super::ptr`] and [`super::kernels`] give them types. Everything is done in the order of the calls, as on
 /// one stream; only [`Device::upload`], [`Device::download`] and [`Device::synchronize`] wait.
 pub trait Device: Send + Sync + Debug {
-    /// What it is, for people: `NVIDIA H200`.
+    /// Its name, for people: `NVIDIA H200`.
     fn name(&self) -> String;
 
     /// Memory for `bytes`, at an address aligned to 256; its content is undefined. `what` names its use in [`super::ledger`].
-    ///
-    /// # Errors
-    /// [`DeviceError::OutOfMemory`].
     fn allocate(&self, what: &'static str, bytes: usize) -> Result<u64, DeviceError>;
 
     /// Gives memory back.
     fn free(&self, what: &'static str, address: u64, bytes: usize);
 
-    /// What is allocated now and was at the peak.
+    /// The account of allocations, now and at the peak.
     fn ledger(&self) -> &Ledger;
 
     /// Free and total bytes of the device; what other processes hold is not free.
-    ///
-    /// # Errors
-    /// When the device fails.
     fn memory(&self) -> Result<(u64, u64), DeviceError>;
 
-    /// What the driver says of memory; [`Device::ledger`] says what was asked for.
-    ///
-    /// # Errors
-    /// When the device fails.
+    /// The driver's account of memory; [`Device::ledger`] has the requests.
     fn driver_memory(&self) -> Result<DriverMemory, DeviceError>;
 
-    /// Gives back to the driver what is kept for later allocations; [`DriverMemory::peak`] begins again with what is held then.
-    ///
-    /// # Errors
-    /// When the device fails.
+    /// Gives the memory kept for later allocations back to the driver; [`DriverMemory::peak`] begins again.
     fn restart_driver_peak(&self) -> Result<(), DeviceError>;
 
     /// Host to device.
-    ///
-    /// # Errors
-    /// When the device fails.
     fn upload(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError>;
 
     /// Device to host, after all that was launched.
-    ///
-    /// # Errors
-    /// When the device fails.
     fn download(&self, address: u64, bytes: &mut [u8]) -> Result<(), DeviceError>;
 
     /// Device to device; the two do not overlap.
-    ///
-    /// # Errors
-    /// When the device fails.
     fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<(), DeviceError>;
 
     /// Zero bytes.
-    ///
-    /// # Errors
-    /// When the device fails.
     fn clear(&self, address: u64, bytes: usize) -> Result<(), DeviceError>;
 
     /// Runs `name` of [`super::kernels`], built for `dtype`, on `grid` blocks of `block` threads.
-    ///
-    /// # Errors
-    /// When the device fails.
     fn launch(
         &self,
         name: &'static str,
@@ -115,13 +85,10 @@ pub trait Device: Send + Sync + Debug {
         args: &[Arg],
     ) -> Result<(), DeviceError>;
 
-    /// Of the kernel that is launched next: what it computes in matrix products of its own, and the bytes it moves. For a device that counts.
+    /// Tells a device that counts of the kernel launched next: its operations in matrix products, and the bytes it moves.
     fn count(&self, _operations: f64, _bytes: f64) {}
 
     /// Does work of the host that the device waits for. A device that only counts does not do it.
-    ///
-    /// # Errors
-    /// Those of `work`.
     fn on_host(
         &self,
         _amount: HostWork,
@@ -131,29 +98,17 @@ pub trait Device: Send + Sync + Debug {
     }
 
     /// A matrix product.
-    ///
-    /// # Errors
-    /// When the device fails.
     fn gemm(&self, gemm: &Gemm) -> Result<(), DeviceError>;
 
-    /// From here on, launches, products, copies and clears are captured instead of run, until [`Device::end_capture`]. Nothing may be
+    /// Captures launches, products, copies and clears instead of running them, until [`Device::end_capture`]. Nothing may be
     /// allocated, freed, uploaded or downloaded in between.
-    ///
-    /// # Errors
-    /// When the device fails.
     fn begin_capture(&self) -> Result<(), DeviceError>;
 
-    /// What was captured. The addresses in it must stay allocated as long as it is replayed.
-    ///
-    /// # Errors
-    /// When the device fails.
+    /// The captured graph. Its addresses must stay allocated as long as it is replayed.
     fn end_capture(&self) -> Result<Box<dyn Graph>, DeviceError>;
 
-    /// Seconds that the device takes for what `work` launches, measured on the device itself where it can: what the host needs for a
-    /// launch does not count as long as there is work before it that the device has not done.
-    ///
-    /// # Errors
-    /// Those of `work`, and when the device fails.
+    /// Seconds that the device takes for the launches of `work`, measured on the device itself if it can: the host's time for a launch does not
+    /// count as long as the device has earlier work to do.
     fn timed(&self, work: &mut dyn FnMut() -> Result<(), DeviceError>) -> Result<f64, DeviceError> {
         self.synchronize()?;
         let clock = Instant::now();
@@ -163,8 +118,5 @@ pub trait Device: Send + Sync + Debug {
     }
 
     /// Waits for all that was launched.
-    ///
-    /// # Errors
-    /// When the device fails, now or earlier.
     fn synchronize(&self) -> Result<(), DeviceError>;
 }

@@ -1,7 +1,7 @@
 //! The dry run: a device that computes nothing and counts everything.
 //!
-//! A step run on it goes through the same code as on a GPU: the same buffers at the same times, the same launches. So its
-//! ledger is the memory the step takes, and its counters are the work. What it returns when asked for numbers are zeros.
+//! A step on it goes through the same code as on a GPU: the same buffers at the same times, the same launches. So its ledger is the memory
+//! of the step, and its counters are the work. Its numbers are zeros.
 
 use std::ops::{Add, Sub};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,10 +9,12 @@ use std::sync::{Mutex, PoisonError};
 
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
 
-use super::device::{Arg, Device, DriverMemory, Gemm, Graph, HostWork};
+use super::device::{Device, DriverMemory, Graph, HostWork};
+use super::gemm::Gemm;
 use super::ledger::Ledger;
+use super::ptr::Arg;
 
-/// See the module.
+/// A device that counts memory and work.
 #[derive(Debug, Default)]
 pub struct Dry {
     ledger: Ledger,
@@ -21,7 +23,7 @@ pub struct Dry {
     work: Mutex<Work>,
 }
 
-/// The rates that no launch exceeds, and what lies between two launches: what the seconds of [`Work`] are computed with.
+/// The rates that no launch exceeds and the gap between launches, from which the seconds of [`Work`] are computed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ceilings {
     /// Bytes read and written a second.
@@ -45,7 +47,7 @@ impl Default for Ceilings {
     }
 }
 
-/// What was asked of a device.
+/// Work done by a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Work {
     /// Kernels launched.
@@ -65,7 +67,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// The same, so many times.
+    /// So many times this work.
     pub fn times(self, n: u64) -> Work {
         let factor = n as f64;
         Work {
@@ -97,7 +99,7 @@ impl Add for Work {
 impl Sub for Work {
     type Output = Work;
 
-    /// What came after `before`.
+    /// The work after `before`.
     fn sub(self, before: Work) -> Work {
         Work {
             launches: self.launches - before.launches,
@@ -111,17 +113,12 @@ impl Sub for Work {
 }
 
 impl Dry {
-    /// One whose seconds are those at other rates.
-    pub fn at(ceilings: Ceilings) -> Self {
-        Dry { ceilings, ..Dry::default() }
-    }
-
     /// The rates.
     pub fn ceilings(&self) -> Ceilings {
         self.ceilings
     }
 
-    /// What was asked so far.
+    /// The work so far.
     pub fn work(&self) -> Work {
         *self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -136,7 +133,7 @@ impl Dry {
     }
 }
 
-/// What was captured has been counted; replaying it is not counted again.
+/// A captured graph: counted when captured, not when replayed.
 struct Counted;
 
 impl Graph for Counted {

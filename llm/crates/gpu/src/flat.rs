@@ -5,20 +5,20 @@
 use std::collections::BTreeMap;
 
 /// Segments begin at multiples of so many elements: 128 bytes of bf16, what a GPU fetches at once.
-pub const ALIGNMENT: u64 = 64;
+pub(crate) const ALIGNMENT: u64 = 64;
 
-/// Where a parameter is.
+/// The place of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TensorInfo {
+pub(crate) struct TensorInfo {
     /// Its first element.
-    pub offset: u64,
+    pub(crate) offset: u64,
     /// Its shape; its elements are contiguous, by rows.
-    pub shape: Vec<usize>,
+    pub(crate) shape: Vec<usize>,
 }
 
 impl TensorInfo {
-    /// How many elements it has.
-    pub fn elements(&self) -> usize {
+    /// The number of its elements.
+    pub(crate) fn elements(&self) -> usize {
         self.shape.iter().product()
     }
 }
@@ -37,23 +37,18 @@ impl FlatLayout {
         self.len
     }
 
-    /// Whether there are no parameters.
-    pub fn is_empty(&self) -> bool {
-        self.tensors.is_empty()
-    }
-
     /// The first so many elements are of matrices; the others, of norms and biases, do not decay by default.
-    pub fn matrices(&self) -> u64 {
+    pub(crate) fn matrices(&self) -> u64 {
         self.matrices
     }
 
-    /// Where this parameter is.
-    pub fn tensor(&self, name: &str) -> Option<&TensorInfo> {
+    /// The place of this parameter.
+    pub(crate) fn tensor(&self, name: &str) -> Option<&TensorInfo> {
         self.tensors.get(name)
     }
 
     /// All parameters, sorted by name.
-    pub fn tensors(&self) -> impl Iterator<Item = (&str, &TensorInfo)> {
+    pub(crate) fn tensors(&self) -> impl Iterator<Item = (&str, &TensorInfo)> {
         self.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor))
     }
 }
@@ -80,7 +75,7 @@ impl Builder {
         begin
     }
 
-    /// What follows are vectors.
+    /// Ends the matrices; vectors follow.
     pub(super) fn end_of_matrices(&mut self) {
         self.matrices = Some(self.next);
     }

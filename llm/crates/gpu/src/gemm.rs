@@ -1,4 +1,4 @@
-//! Matrix products, as a device is asked for them.
+//! Matrix products.
 
 use std::marker::PhantomData;
 
@@ -11,13 +11,13 @@ use super::ptr::{Access, Float, Ptr, Read, Write};
 pub struct Matrix<A = Read> {
     /// Address of its first element.
     pub address: u64,
-    /// How its elements are stored.
+    /// The storage of its elements.
     pub dtype: Dtype,
     /// Elements from one row as stored to the next.
     pub stride: usize,
     /// Elements from one matrix of the batch to the next.
     pub batch_stride: usize,
-    /// Whether it is read transposed; never for a result.
+    /// True to read it transposed; never for a result.
     pub transposed: bool,
     access: PhantomData<fn() -> A>,
 }
@@ -60,11 +60,11 @@ pub struct Gemm {
     pub b: Matrix,
     /// Result.
     pub c: MatrixMut,
-    /// How many products.
+    /// The number of products.
     pub batch: usize,
     /// Factor of the product.
     pub alpha: f32,
-    /// Factor of what is in `C`.
+    /// Factor of the previous `C`.
     pub beta: f32,
 }
 
@@ -80,16 +80,16 @@ impl Gemm {
     }
 
     /// A multiply-add counts two.
-    pub fn operations(&self) -> f64 {
+    pub(crate) fn operations(&self) -> f64 {
         2.0 * self.m as f64 * self.n as f64 * self.k as f64 * self.batch as f64
     }
 
     /// Bytes of the factors and of the result, each once; a result that is added to is also read.
-    pub fn bytes(&self) -> f64 {
-        let of =
+    pub(crate) fn bytes(&self) -> f64 {
+        let bytes =
             |rows: usize, columns: usize, dtype: Dtype| rows as f64 * columns as f64 * dtype.bytes() as f64;
         let passes = if self.beta == 0.0 { 1.0 } else { 2.0 };
-        let factors = of(self.m, self.k, self.a.dtype) + of(self.k, self.n, self.b.dtype);
-        self.batch as f64 * (factors + passes * of(self.m, self.n, self.c.dtype))
+        let factors = bytes(self.m, self.k, self.a.dtype) + bytes(self.k, self.n, self.b.dtype);
+        self.batch as f64 * (factors + passes * bytes(self.m, self.n, self.c.dtype))
     }
 }

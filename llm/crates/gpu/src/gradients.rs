@@ -1,4 +1,4 @@
-//! What a backward pass on a device adds to.
+//! Gradients on a device.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use super::layout::Layout;
 use super::lora::{Adapter, AdapterLayout};
 use super::weights::{Tensors, Weights};
 
-/// Gradients in `f32` of what is trained: all weights, or an adapter. What is frozen has no gradient, neither computed nor in memory.
+/// Gradients in `f32` of all weights, or of an adapter. Frozen parameters get no gradient buffer.
 #[derive(Debug)]
 pub enum Gradients {
-    /// Of every weight.
+    /// Those of every weight.
     Weights(Weights<f32>),
-    /// Of the adapter alone.
+    /// Those of the adapter alone.
     Adapter(Adapter<f32>),
 }
 
@@ -22,7 +22,7 @@ impl Gradients {
     /// Zeros for all weights.
     ///
     /// # Errors
-    /// When there is too little memory or the device fails.
+    /// Errors if there is too little memory or the device fails.
     pub fn weights(device: &Arc<dyn Device>, layout: &Arc<Layout>) -> Result<Self, DeviceError> {
         Ok(Gradients::Weights(Weights::gradients(device, layout)?))
     }
@@ -30,12 +30,12 @@ impl Gradients {
     /// Zeros for an adapter.
     ///
     /// # Errors
-    /// When there is too little memory or the device fails.
+    /// Errors if there is too little memory or the device fails.
     pub fn adapter(device: &Arc<dyn Device>, layout: &Arc<AdapterLayout>) -> Result<Self, DeviceError> {
         Ok(Gradients::Adapter(Adapter::gradients(device, layout)?))
     }
 
-    /// By name.
+    /// The tensors, by name.
     pub fn tensors(&self) -> &Tensors<f32> {
         match self {
             Gradients::Weights(weights) => weights.tensors(),
@@ -46,12 +46,12 @@ impl Gradients {
     /// Back to zero, for the next step.
     ///
     /// # Errors
-    /// When the device fails.
+    /// Errors if the device fails.
     pub fn clear(&self) -> Result<(), DeviceError> {
         self.tensors().clear()
     }
 
-    /// Those of the weights, when they are trained.
+    /// The gradients of the weights, if they are trained.
     pub(super) fn dense(&self) -> Option<&Weights<f32>> {
         match self {
             Gradients::Weights(weights) => Some(weights),

@@ -1,11 +1,14 @@
-//! From the projection of a layer to what its attention reads: queries, keys and values with their bias, the former two normed, where
-//! the layer norms them, and rotated. And back. All of it is token-major, as the fused projection is.
+//! Queries, keys and values of a layer, between its projection and its attention, and back: biases are added, queries and keys are normed, if
+//! the layer norms them, and rotated. All arrays are token-major, as the fused projection is.
+
+use std::sync::Arc;
 
 use grpo_lambda_decoder::device::DeviceError;
 use grpo_lambda_decoder::model::Config;
 
 use super::array::Array;
 use super::batch::Batch;
+use super::device::Device;
 use super::gradients::Gradients;
 use super::kernels::{HeadNorm, HeadNormBackward, HeadNormWeight, HeadShape, Kernels, RotateHeads};
 use super::layout::Packed;
@@ -13,7 +16,36 @@ use super::ledger::ACTIVATIONS;
 use super::ptr::{Ptr, PtrMut, Real};
 use super::weights::Weights;
 
-/// The model's heads, as kernels take them.
+/// Cosine and sine of every angle, `[positions, dim / 2, 2]`.
+#[derive(Debug)]
+pub(super) struct RotaryTable {
+    positions: usize,
+    array: Array<f32>,
+}
+
+impl RotaryTable {
+    /// Covers positions `0..len` at least. Angles are computed in `f64` and rounded once.
+    pub(super) fn new(
+        device: &Arc<dyn Device>,
+        len: usize,
+        frequencies: &[f64],
+    ) -> Result<Self, DeviceError> {
+        let positions = len.next_power_of_two().max(256);
+        let angles = (0..positions).flat_map(|p| frequencies.iter().map(move |f| p as f64 * f));
+        let rotations: Vec<f32> = angles.flat_map(|a| [a.cos() as f32, a.sin() as f32]).collect();
+        Ok(RotaryTable { positions, array: Array::of(device, "workspace", &rotations)? })
+    }
+
+    pub(super) fn positions(&self) -> usize {
+        self.positions
+    }
+
+    pub(super) fn ptr(&self) -> Ptr<f32> {
+        self.array.ptr()
+    }
+}
+
+/// The model's heads, for kernels.
 pub(super) fn head_shape(config: &Config) -> HeadShape {
     let heads = config.heads();
     HeadShape { query: heads.query as u32, key: heads.key as u32, dim: heads.dim as u32 }
@@ -24,7 +56,7 @@ pub(super) fn bias(weights: &Weights, l: usize, packed: Packed) -> Option<Ptr<Re
     weights.layer(l).bias(packed).map(|offset| weights.at(offset))
 }
 
-/// The norms of the heads of layer `l` over a fused projection of so many tokens, if it has any. `out` may be `qkv`.
+/// The norms of the heads of layer `l` over the fused projection of so many tokens, if the layer has any. `out` may be `qkv`.
 pub(super) fn head_norm(
     weights: &Weights,
     l: usize,
@@ -39,23 +71,23 @@ pub(super) fn head_norm(
 /// Queries, keys and values of a layer.
 #[derive(Debug)]
 pub(super) struct HeadActivations {
-    /// As attention reads them.
+    /// The input of attention.
     pub(super) rotated: Array<Real>,
-    /// As projected, without bias, where there are norms: their gradients read it.
+    /// The projection without bias, if there are norms: their gradients read it.
     projected: Option<Array<Real>>,
 }
 
-/// What is left of them for the backward pass.
+/// The heads kept for the backward pass.
 #[derive(Debug)]
 pub(super) enum SavedHeads {
-    /// All.
+    /// Both arrays.
     All(HeadActivations),
-    /// As projected: to be normed and rotated again.
+    /// The projection alone, to be normed and rotated again.
     Projected(Array<Real>),
 }
 
 impl SavedHeads {
-    /// What a tape keeps.
+    /// The part that a tape keeps.
     pub(super) fn on_tape(self) -> Self {
         match self {
             SavedHeads::All(HeadActivations { projected: Some(projected), .. }) => {
@@ -90,7 +122,7 @@ impl Heads<'_> {
         self.kernels.array(ACTIVATIONS, self.batch.tokens() * self.weights.config().heads().stride())
     }
 
-    /// From the projection to what attention reads.
+    /// Turns the projection into the input of attention.
     pub(super) fn forward(&self, projected: Array<Real>) -> Result<HeadActivations, DeviceError> {
         if self.weights.layer(self.l).head_norms.is_none() {
             self.rotate(&projected, bias(self.weights, self.l, Packed::Qkv), 1.0)?;
@@ -117,15 +149,15 @@ impl Heads<'_> {
         })
     }
 
-    /// [`Heads::forward`] once more, where its result was not kept.
-    pub(super) fn again(&self, saved: SavedHeads) -> Result<HeadActivations, DeviceError> {
+    /// Recomputes the result of [`Heads::forward`] if it was not kept.
+    pub(super) fn recompute(&self, saved: SavedHeads) -> Result<HeadActivations, DeviceError> {
         match saved {
             SavedHeads::All(activations) => Ok(activations),
             SavedHeads::Projected(projected) => self.forward(projected),
         }
     }
 
-    /// From the gradient of what attention read to that of the projection plus its bias, in place.
+    /// Turns the gradient of attention's input into that of the projection plus its bias, in place.
     pub(super) fn backward(
         &self,
         dqkv: &Array<Real>,
@@ -139,7 +171,7 @@ impl Heads<'_> {
         norm.map_or(Ok(()), |norm| self.norm_backward(norm, gradients))
     }
 
-    /// The gradient of a norm in the place of that of its output, and that of its weight, where it is trained.
+    /// Replaces the gradient of a norm's output by that of its input, and adds to that of its weight, if it is trained.
     fn norm_backward(&self, norm: HeadNorm, gradients: &Gradients) -> Result<(), DeviceError> {
         let HeadNorm { qkv, bias, weight, out: dqkv, tokens, heads, eps } = norm;
         let (rows, width) = (HeadNormBackward::parts(tokens, heads), 2 * heads.dim);

@@ -1,4 +1,4 @@
-//! Machine code of the kernels: what to compile for, and what is kept on disk so that it is compiled once.
+//! Machine code of the kernels: its target, and its file on disk, so that it is compiled once.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,9 +7,9 @@ use grpo_lambda_decoder::device::Dtype;
 use grpo_lambda_decoder::disk::Disk;
 use grpo_lambda_decoder::model::weights::fnv;
 
-/// What the compiler makes.
+/// The compiler's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub(crate) enum Target {
     /// Machine code for this compute capability: nothing is left for the driver to do.
     Machine(u32),
     /// Portable code that the driver translates, for a card newer than the compiler.
@@ -18,22 +18,15 @@ pub enum Target {
 
 impl Target {
     /// The best for a card of this compute capability (90 is 9.0), from a compiler that knows these.
-    ///
-    /// ```
-    /// use grpo_lambda_gpu::image::Target;
-    /// assert_eq!(Target::of(90, &[75, 80, 90]), Some(Target::Machine(90)));
-    /// assert_eq!(Target::of(107, &[75, 80, 90]), Some(Target::Portable(90)));
-    /// assert_eq!(Target::of(61, &[75, 80, 90]), None);
-    /// ```
-    pub fn of(capability: u32, known: &[u32]) -> Option<Target> {
+    pub(crate) fn of(capability: u32, known: &[u32]) -> Option<Target> {
         if known.contains(&capability) {
             return Some(Target::Machine(capability));
         }
         known.iter().copied().filter(|c| *c < capability).max().map(Target::Portable)
     }
 
-    /// As the compiler calls it.
-    pub fn architecture(self) -> String {
+    /// Its name in the compiler's options.
+    pub(crate) fn architecture(self) -> String {
         match self {
             Target::Machine(c) => format!("sm_{c}"),
             Target::Portable(c) => format!("compute_{c}"),
@@ -41,19 +34,18 @@ impl Target {
     }
 }
 
-/// All that the machine code depends on.
+/// Everything that the machine code depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CacheKey {
-    /// What it is for.
-    pub target: Target,
+pub(crate) struct CacheKey {
+    pub(crate) target: Target,
     /// Storage of weights and activations.
-    pub dtype: Dtype,
+    pub(crate) dtype: Dtype,
     /// Major and minor version of the compiler.
-    pub compiler: (i32, i32),
+    pub(crate) compiler: (i32, i32),
     /// The compiler's options.
-    pub options: Vec<String>,
+    pub(crate) options: Vec<String>,
     /// The source.
-    pub source: String,
+    pub(crate) source: String,
 }
 
 impl CacheKey {
@@ -64,13 +56,13 @@ impl CacheKey {
     }
 
     /// Name of the file.
-    pub fn file_name(&self) -> String {
+    pub(crate) fn file_name(&self) -> String {
         let (target, dtype) = (self.target.architecture(), self.dtype.name());
         format!("kernels-{target}-{dtype}-{:016x}.bin", fnv(&self.text()))
     }
 
     /// The file: the key itself, since names may collide, the code, and a checksum of both.
-    pub fn encode(&self, code: &[u8]) -> Vec<u8> {
+    pub(crate) fn encode(&self, code: &[u8]) -> Vec<u8> {
         let text = self.text();
         let mut out = MAGIC.to_vec();
         for part in [text.as_bytes(), code] {
@@ -82,7 +74,7 @@ impl CacheKey {
     }
 
     /// The code in a file; `None` when it was damaged, cut off, or is of another key.
-    pub fn decode<'a>(&self, file: &'a [u8]) -> Option<&'a [u8]> {
+    pub(crate) fn decode<'a>(&self, file: &'a [u8]) -> Option<&'a [u8]> {
         let (body, sum) = file.split_last_chunk::<4>()?;
         if crc32c::crc32c(body) != u32::from_le_bytes(*sum) {
             return None;
@@ -102,10 +94,7 @@ fn part(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// The code of `key`: from its file in `directory` where that is whole, else what `compile` makes, which is stored there. With a warning
 /// when it could not be stored; that is no reason to fail.
-///
-/// # Errors
-/// Those of `compile`.
-pub fn load_or_compile<E>(
+pub(crate) fn load_or_compile<E>(
     key: &CacheKey,
     directory: Option<&Path>,
     compile: impl FnOnce() -> Result<Vec<u8>, E>,
@@ -130,8 +119,8 @@ pub fn load_or_compile<E>(
     Ok((code, warning))
 }
 
-/// Where the files are: `GRPO_LAMBDA_CACHE`, or `grpo-lambda` under `XDG_CACHE_HOME` or `~/.cache`; `None` where there is none of these.
-pub fn directory(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+/// The directory of the files: `GRPO_LAMBDA_CACHE`, or `grpo-lambda` under `XDG_CACHE_HOME` or `~/.cache`; `None` if none of these is set.
+pub(crate) fn directory(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let set = |name: &str| variable(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     set("GRPO_LAMBDA_CACHE").or_else(|| {
         // A relative path there is to be ignored, says the specification.
@@ -152,6 +141,12 @@ mod tests {
             options: vec!["-std=c++17".to_owned()],
             source: "void f() {}".to_owned(),
         }
+    }
+
+    #[test]
+    fn a_card_newer_than_the_compiler_gets_portable_code_and_one_too_old_nothing() {
+        let targets = [90, 107, 61].map(|capability| Target::of(capability, &[75, 80, 90]));
+        assert_eq!(targets, [Some(Target::Machine(90)), Some(Target::Portable(90)), None]);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::projection::{Factors, Network, Projection};
 use super::ptr::{Ptr, PtrMut, Real};
 use super::weights::Weights;
 
-/// Everything of a layer that its backward pass reads and that is not cheap to compute again.
+/// The arrays of a layer that its backward pass reads and that are expensive to recompute.
 #[derive(Debug)]
 pub(super) struct Activations {
     attention: AttentionActivations,
@@ -36,12 +36,12 @@ struct MlpActivations {
     /// The hidden state after attention, and the scale of its norm.
     input: Array<Real>,
     scale: Array<f32>,
-    /// Without bias.
+    /// Gate and up, without bias.
     gate_up: Array<Real>,
 }
 
 impl Activations {
-    /// What a tape keeps of them.
+    /// The part that a tape keeps.
     pub(super) fn on_tape(mut self) -> Self {
         self.attention.heads = self.attention.heads.on_tape();
         self
@@ -62,7 +62,7 @@ struct Normed {
     weight: u64,
 }
 
-/// What the layers of a pass have in common.
+/// The layers of a pass.
 pub(super) struct Pass<'a> {
     kernels: &'a Kernels,
     network: Network<'a>,
@@ -70,7 +70,7 @@ pub(super) struct Pass<'a> {
     /// Cosines and sines of every position there is.
     table: Ptr<f32>,
     attention: Attention<'a>,
-    /// See [`Network::scratch`].
+    /// An array of [`Network::scratch`] elements.
     scratch: Array<Real>,
 }
 
@@ -183,7 +183,7 @@ impl<'a> Pass<'a> {
 
     /// Queries, keys and values of layer `l`, as attention reads them.
     pub(super) fn qkv(&self, l: usize, activations: Activations) -> Result<Array<Real>, DeviceError> {
-        Ok(self.heads(l).again(activations.attention.heads)?.rotated)
+        Ok(self.heads(l).recompute(activations.attention.heads)?.rotated)
     }
 
     /// Layer `l`: from the hidden state at its entry to that at its exit.
@@ -199,7 +199,7 @@ impl<'a> Pass<'a> {
         Ok((output, activations))
     }
 
-    /// Layer `l` but for its last projection: all that the backward pass needs.
+    /// Layer `l` but for its last projection: the arrays of the backward pass.
     pub(super) fn activations(&self, l: usize, input: Array<Real>) -> Result<Activations, DeviceError> {
         let NormPlacement::Pre = self.network.config().norm_placement;
         let layer = self.weights().layer(l);
@@ -316,7 +316,7 @@ impl<'a> Pass<'a> {
     ) -> Result<Array<Real>, DeviceError> {
         let dout = self.rows(self.network.config().heads().width())?;
         self.projection(l, Packed::Output).backward(dx.ptr(), dout.ptr_mut())?;
-        let heads = self.heads(l).again(heads)?;
+        let heads = self.heads(l).recompute(heads)?;
         let dqkv = self.heads(l).array()?;
         self.attention.backward(heads.rotated.ptr(), &attended, dout.ptr(), dqkv.ptr_mut())?;
         drop((attended, dout));

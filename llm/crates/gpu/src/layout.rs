@@ -1,4 +1,4 @@
-//! Where every parameter of a decoder is in one flat array.
+//! The offset of every parameter of a decoder in one flat array.
 //!
 //! # The order
 //!
@@ -30,7 +30,7 @@ use super::flat::{Builder, FlatLayout};
 
 /// A matrix of a layer: those projections that read the same input, one below the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Packed {
+pub(crate) enum Packed {
     /// Queries, keys and values.
     Qkv,
     /// Attention's output.
@@ -42,11 +42,11 @@ pub enum Packed {
 }
 
 impl Packed {
-    /// All of a layer.
-    pub const ALL: [Packed; 4] = [Packed::Qkv, Packed::Output, Packed::GateUp, Packed::Down];
+    /// The matrices of a layer.
+    pub(crate) const ALL: [Packed; 4] = [Packed::Qkv, Packed::Output, Packed::GateUp, Packed::Down];
 
     /// Its projections, by their names in a layer, and the columns each has in the output.
-    pub fn projections(self, config: &Config) -> Vec<(&'static str, usize)> {
+    pub(crate) fn projections(self, config: &Config) -> Vec<(&'static str, usize)> {
         let (d, h, f) = (config.head_dim, config.hidden_size, config.intermediate_size);
         let (q, kv) = (config.num_attention_heads * d, config.num_key_value_heads * d);
         match self {
@@ -58,7 +58,7 @@ impl Packed {
     }
 
     /// `(out, in)`.
-    pub fn shape(self, config: &Config) -> (usize, usize) {
+    pub(crate) fn shape(self, config: &Config) -> (usize, usize) {
         let out = self.projections(config).iter().map(|(_, out)| out).sum();
         let inner = match self {
             Packed::Qkv | Packed::GateUp => config.hidden_size,
@@ -71,25 +71,25 @@ impl Packed {
 
 /// Offsets of a layer's segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Layer {
+pub(crate) struct Layer {
     matrices: [u64; Packed::ALL.len()],
     biases: [Option<u64>; Packed::ALL.len()],
     /// The norm before attention.
-    pub attention_norm: u64,
+    pub(crate) attention_norm: u64,
     /// The norms of query and key heads, if the model has them.
-    pub head_norms: Option<u64>,
+    pub(crate) head_norms: Option<u64>,
     /// The norm before the MLP.
-    pub mlp_norm: u64,
+    pub(crate) mlp_norm: u64,
 }
 
 impl Layer {
     /// A matrix.
-    pub fn matrix(&self, packed: Packed) -> u64 {
+    pub(crate) fn matrix(&self, packed: Packed) -> u64 {
         self.matrices[packed as usize]
     }
 
     /// The biases of its rows, if the model has any.
-    pub fn bias(&self, packed: Packed) -> Option<u64> {
+    pub(crate) fn bias(&self, packed: Packed) -> Option<u64> {
         self.biases[packed as usize]
     }
 }
@@ -105,7 +105,7 @@ pub struct Layout {
     layers: Vec<Layer>,
 }
 
-/// A segment of those of these parameters that the model has; `None` if it has none of them.
+/// A segment of the named parameters that the model has; `None` if it has none of them.
 fn segment(
     builder: &mut Builder,
     shapes: &BTreeMap<String, Vec<usize>>,
@@ -122,15 +122,18 @@ impl Layout {
         let shapes: BTreeMap<String, Vec<usize>> = config.parameter_shapes().into_iter().collect();
         let mut builder = Builder::default();
         let mut add = |names: Vec<String>| segment(&mut builder, &shapes, names);
-        let of = |l: usize, packed: Packed, kind: &str| -> Vec<String> {
-            let names = packed.projections(config);
-            names.iter().map(|(name, _)| parameter(l, &format!("{name}.{kind}"))).collect()
+        let names = |l: usize, packed: Packed, kind: &str| -> Vec<String> {
+            packed
+                .projections(config)
+                .iter()
+                .map(|(name, _)| parameter(l, &format!("{name}.{kind}")))
+                .collect()
         };
 
         let mut layers = vec![Layer::default(); config.num_hidden_layers];
         let embedding = add(vec![EMBEDDING.to_owned()]).unwrap_or_default();
         for (l, layer) in layers.iter_mut().enumerate() {
-            layer.matrices = Packed::ALL.map(|packed| add(of(l, packed, "weight")).unwrap_or_default());
+            layer.matrices = Packed::ALL.map(|packed| add(names(l, packed, "weight")).unwrap_or_default());
         }
         let head = add(vec![HEAD.to_owned()]).unwrap_or(embedding);
         builder.end_of_matrices();
@@ -145,7 +148,7 @@ impl Layout {
                 QkNorm::None => None,
                 QkNorm::PerHead => norms(&["self_attn.q_norm", "self_attn.k_norm"]),
             };
-            layer.biases = Packed::ALL.map(|packed| add(of(l, packed, "bias")));
+            layer.biases = Packed::ALL.map(|packed| add(names(l, packed, "bias")));
         }
         let final_norm = add(vec![FINAL_NORM.to_owned()]).unwrap_or_default();
         let flat = Arc::new(builder.finish());
@@ -153,32 +156,32 @@ impl Layout {
     }
 
     /// The shape.
-    pub fn config(&self) -> &Config {
+    pub(crate) fn config(&self) -> &Config {
         &self.config
     }
 
     /// Parameters by name.
-    pub fn flat(&self) -> &Arc<FlatLayout> {
+    pub(crate) fn flat(&self) -> &Arc<FlatLayout> {
         &self.flat
     }
 
     /// Offset of the embedding.
-    pub fn embedding(&self) -> u64 {
+    pub(crate) fn embedding(&self) -> u64 {
         self.embedding
     }
 
     /// Offset of the output matrix: the embedding when tied.
-    pub fn head(&self) -> u64 {
+    pub(crate) fn head(&self) -> u64 {
         self.head
     }
 
     /// Offset of the last norm.
-    pub fn final_norm(&self) -> u64 {
+    pub(crate) fn final_norm(&self) -> u64 {
         self.final_norm
     }
 
     /// Offsets of layer `l`.
-    pub fn layer(&self, l: usize) -> &Layer {
+    pub(crate) fn layer(&self, l: usize) -> &Layer {
         &self.layers[l]
     }
 }

@@ -1,4 +1,4 @@
-//! What is allocated on a device, by use, now and at the peak.
+//! The account of allocations on a device, by use, now and at the peak.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,10 +6,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Bytes by use.
 pub type Uses = BTreeMap<&'static str, u64>;
 
-/// Use of activations, whichever part of the decoder makes them.
+/// The use of activations.
 pub(crate) const ACTIVATIONS: &str = "activations";
 
-/// Counts allocations. Sizes are rounded up to [`Ledger::GRANULARITY`], as the device does.
+/// Counts allocations. Sizes are rounded up to 256 bytes, as the device does.
 #[derive(Debug, Default)]
 pub struct Ledger {
     counts: Mutex<Counts>,
@@ -25,7 +25,7 @@ struct Counts {
 
 impl Ledger {
     /// Allocations are multiples of so many bytes.
-    pub const GRANULARITY: u64 = 256;
+    pub(crate) const GRANULARITY: u64 = 256;
 
     /// An allocation of this size, as it counts.
     pub fn rounded(bytes: usize) -> u64 {
@@ -59,7 +59,7 @@ impl Ledger {
         self.lock().total
     }
 
-    /// Most bytes held at once since the start or [`Ledger::forget_peak`], and what they were for.
+    /// Most bytes held at once since the start or [`Ledger::forget_peak`], and their uses.
     pub fn peak(&self) -> (u64, Uses) {
         let counts = self.lock();
         (counts.peak, counts.at_peak.clone())

@@ -4,69 +4,72 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`device`] | the seam: memory, kernel launches, matrix products |
-//! | [`gemm`], [`ledger`] | its words: products, what is allocated for what |
+//! | `device` | the seam, [`Device`]: memory, kernel launches, matrix products |
+//! | `gemm`, [`ledger`] | its words: [`Gemm`]; the account of what is allocated |
 //! | [`ptr`] | typed pointers into device memory |
-//! | [`buffer`], [`mod@array`] | memory that is freed when dropped: bytes, and elements of one type |
-//! | [`kernels`] | the kernels' source, and beside each file of it the launches, typed |
-//! | [`flat`], [`layout`] | named tensors in one flat array; where every parameter of a decoder is in one |
-//! | [`weights`], [`gradients`] | such arrays on a device |
+//! | `buffer`, `array` | memory that is freed when dropped: bytes, and elements of one type |
+//! | [`kernels`] | the kernels' source, and beside each file the typed launches |
+//! | `flat`, `layout` | named tensors in one flat array; the place of every parameter of a decoder in one |
+//! | [`weights`], `gradients` | such arrays on a device |
 //! | [`lora`] | adapters beside frozen weights |
-//! | [`decoder`] | log-probabilities of a batch of rows, and their gradient |
-//! | `batch`, `rotary`, `layer`, `heads`, `attention`, `projection`, `lm_head` | its parts |
+//! | `decoder` | [`GpuDecoder`]: log-probabilities of a batch of rows, and their gradient |
+//! | `batch`, `layer`, `heads`, `attention`, `projection`, `lm_head` | its parts |
 //! | [`optim`] | AdamW |
-//! | [`decode`] | the KV cache: prefill, and one step of decoding |
-//! | [`rollout`] | responses sampled where the logits are |
-//! | [`random`], [`probe`] | made-up weights; what a device reaches at best |
-//! | [`select`] | which device a run gets |
-//! | `cuda`, [`blas`], [`image`] | CUDA; row-major products as BLAS libraries compute them; compiled kernels, kept on disk |
+//! | `decode`, `pages` | the KV cache: prefill, and one step of decoding |
+//! | [`generate`] | responses sampled on the device |
+//! | [`random`], [`probe`] | random weights; the best rates of a device |
+//! | [`select`] | the device of a run |
+//! | `cuda`, `blas`, `image` | CUDA; row-major products as BLAS libraries compute them; compiled kernels, kept on disk |
 //! | [`dry`] | the dry run: memory and work of a step, counted before it is run |
-//! | [`check`] | every kernel against its contract, on whatever device there is |
+//! | [`check`] | every kernel against its contract, on any device |
 //!
 //! Three devices stand behind the seam. CUDA (feature `cuda`) compiles the kernels when it starts. The CPU emulator of the
-//! tests compiles *the same source* with a C++ compiler and runs it thread by thread, so what a kernel computes is proved on any
-//! machine. The dry run executes nothing; since it follows the very code of a step, what it counts is what a step allocates.
+//! tests compiles *the same source* with a C++ compiler and runs it thread by thread, so the kernels are proved on any
+//! machine. The dry run executes nothing; since it follows the very code of a step, it counts what a step allocates.
 
-pub mod array;
+mod array;
 mod attention;
 mod batch;
-pub mod blas;
-pub mod buffer;
+#[cfg(any(feature = "cuda", test))]
+mod blas;
+mod buffer;
 pub mod check;
 #[cfg(feature = "cuda")]
 pub mod cuda;
-pub mod decode;
-pub mod decoder;
-pub mod device;
+mod decode;
+mod decoder;
+mod device;
 pub mod dry;
-pub mod flat;
+mod flat;
 #[cfg(any(feature = "cuda", test))]
 mod free_list;
-pub mod gemm;
-pub mod gradients;
+mod gemm;
+pub mod generate;
+mod gradients;
 mod heads;
-pub mod image;
+#[cfg(any(feature = "cuda", test))]
+mod image;
 pub mod kernels;
 mod layer;
-pub mod layout;
+mod layout;
 pub mod ledger;
 mod lm_head;
 pub mod lora;
 pub mod optim;
-pub mod pages;
+mod pages;
 pub mod probe;
 mod projection;
 pub mod ptr;
 pub mod random;
-pub mod rollout;
-mod rotary;
 pub mod select;
 pub mod weights;
 
 pub use array::Array;
 pub use buffer::Buffer;
+pub use decode::cache_bytes;
 pub use decoder::{Budget, Error, GpuDecoder, Tape};
-pub use device::{Arg, Device, DriverMemory, Gemm, Graph, HostWork, Matrix, MatrixMut};
+pub use device::{Device, DriverMemory, Graph, HostWork};
+pub use gemm::{Gemm, Matrix, MatrixMut};
 pub use gradients::Gradients;
 pub use grpo_lambda_decoder::device::{DeviceError, Dtype};
 pub use kernels::Kernels;
@@ -74,5 +77,5 @@ pub use layout::Layout;
 pub use lora::Adapter;
 pub use optim::{GpuAdamW, StatePlace};
 pub use projection::Network;
-pub use ptr::{Ptr, PtrMut, Real};
+pub use ptr::{Arg, Ptr, PtrMut, Real};
 pub use weights::Weights;

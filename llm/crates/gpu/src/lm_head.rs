@@ -21,28 +21,26 @@ pub(super) struct LmHead<'a> {
     pub(super) hidden: Ptr<Real>,
     /// `[vocabulary, width]`: the output matrix.
     pub(super) weight: Ptr<Real>,
-    /// `[scored]`: the tokens whose probability is asked for.
+    /// `[scored]`: the tokens to score.
     pub(super) targets: Ptr<u32>,
-    /// How many.
     pub(super) scored: usize,
     /// Elements of a hidden state.
     pub(super) width: usize,
-    /// Tokens there are.
     pub(super) vocabulary: usize,
     /// `1 / temperature`.
     pub(super) inverse_temperature: f32,
-    /// What the `f32` logits may take, unless one token alone needs more.
+    /// Bytes for the `f32` logits, unless one token alone needs more.
     pub(super) logit_bytes: usize,
 }
 
-/// What the backward pass of an [`LmHead`] reads and writes.
+/// The arrays of an [`LmHead`]'s backward pass.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HeadGradients {
     /// `[scored, 4]`, from [`LmHead::forward`].
     pub(super) saved: Ptr<f32>,
     /// `[scored]`: the gradient of the loss with respect to the log-probabilities.
     pub(super) slopes: Ptr<f32>,
-    /// `[vocabulary, width]`: what is added to, when the matrix is trained.
+    /// `[vocabulary, width]`: added to, if the matrix is trained.
     pub(super) dweight: Option<PtrMut<f32>>,
     /// `[scored, width]`.
     pub(super) dhidden: PtrMut<Real>,
@@ -79,9 +77,6 @@ impl LmHead<'_> {
     }
 
     /// Four numbers per scored token into `saved [scored, 4]`: see [`LogProb`].
-    ///
-    /// # Errors
-    /// When there is too little memory or the device fails.
     pub(super) fn forward(&self, entropy: bool, saved: PtrMut<f32>) -> Result<(), DeviceError> {
         let logits = self.kernels.array(LOGITS, self.chunk() * self.vocabulary)?;
         for (from, n) in self.chunks() {
@@ -100,9 +95,6 @@ impl LmHead<'_> {
     }
 
     /// The gradient of the log-probabilities weighted by the slopes.
-    ///
-    /// # Errors
-    /// When there is too little memory or the device fails.
     pub(super) fn backward(&self, d: HeadGradients) -> Result<(), DeviceError> {
         let (k, width, vocabulary) = (self.kernels, self.width, self.vocabulary);
         let logits = k.array(LOGITS, self.chunk() * vocabulary)?;

@@ -1,8 +1,7 @@
 //! Low-rank adapters on a device: `y = x W^T + s (x A^T) B^T`, with `W` frozen and never merged.
 //!
-//! Settings, names and initial values are those of [`grpo_lambda_decoder::lora`]. There `W + s B A` is computed once and the decoder knows nothing of
-//! it; here the thin products are computed beside the wide one, so `W` has no gradient, not even in memory, and the same weights without
-//! the adapter are the reference of a KL term.
+//! Settings, names and initial values are those of [`grpo_lambda_decoder::lora`], which computes `W + s B A` once. Here the thin products are
+//! computed beside the wide one, so `W` has no gradient buffer, and the weights without the adapter are the reference of a KL term.
 //!
 //! The `A`s of projections that read one input (queries, keys and values; gate and up) are rows of one matrix, so `x A^T` is one
 //! product; every `B` adds to its own columns of the packed output.
@@ -21,7 +20,7 @@ use super::layout::Packed;
 use super::ptr::{Float, Real};
 use super::weights::Tensors;
 
-/// Where an adapter's tensors are in one flat array.
+/// The offsets of an adapter's tensors in one flat array.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AdapterLayout {
     settings: LoraSettings,
@@ -53,7 +52,7 @@ impl AdapterLayout {
     /// The layout of this adapter on this model.
     ///
     /// # Errors
-    /// As [`LoraSettings::shapes`].
+    /// The errors of [`LoraSettings::shapes`].
     pub fn new(settings: &LoraSettings, config: &Config) -> Result<AdapterLayout, String> {
         let shapes = settings.shapes(config)?;
         let mut builder = Builder::default();
@@ -66,13 +65,13 @@ impl AdapterLayout {
                 }
                 column += out;
             }
-            let of = |name: String| {
+            let shaped = |name: String| {
                 let shape = shapes[&name].to_vec();
                 (name, shape)
             };
-            let a = builder.segment(adapted.iter().map(|(module, ..)| of(a_name(module))));
+            let a = builder.segment(adapted.iter().map(|(module, ..)| shaped(a_name(module))));
             let projection = |(module, column, out): (String, usize, usize)| {
-                let b = builder.segment([of(b_name(&module))]);
+                let b = builder.segment([shaped(b_name(&module))]);
                 AdaptedProjection { column, out, b }
             };
             let projections: Vec<_> = adapted.into_iter().map(projection).collect();
@@ -89,7 +88,7 @@ impl AdapterLayout {
     }
 
     /// Tensors by name.
-    pub fn flat(&self) -> &Arc<FlatLayout> {
+    pub(crate) fn flat(&self) -> &Arc<FlatLayout> {
         &self.flat
     }
 
@@ -127,7 +126,7 @@ impl<T: Float> Adapter<T> {
         &self.layout
     }
 
-    /// By name.
+    /// The tensors, by name.
     pub fn tensors(&self) -> &Tensors<T> {
         &self.tensors
     }
@@ -147,7 +146,7 @@ impl Adapter {
     /// Zeros. `what` names their use in the ledger: `weights`, `gradients`.
     ///
     /// # Errors
-    /// When there is too little memory or the device fails.
+    /// Errors if there is too little memory or the device fails.
     pub fn zeros(
         device: &Arc<dyn Device>,
         what: &'static str,
@@ -160,10 +159,10 @@ impl Adapter {
     /// These tensors, rounded to `dtype`.
     ///
     /// # Errors
-    /// When there is too little memory or the device fails.
+    /// Errors if there is too little memory or the device fails.
     ///
     /// # Panics
-    /// When they are not those of the layout.
+    /// Panics if they are not those of the layout.
     pub fn upload(
         device: &Arc<dyn Device>,
         what: &'static str,

@@ -1,4 +1,4 @@
-//! Which pages of the KV cache belong to which row, and what the start of responses asks of the device.
+//! The pages of the KV cache and their rows, and the work of the device when responses start.
 //!
 //! A row gets the pages of its prompt and its length limit when its response starts, and keeps them until the next response takes its slot:
 //! no step asks for a page. A pool of [`SamplingRequest::pages`] pages therefore never runs dry.
@@ -16,11 +16,11 @@ const TOKENS: usize = PAGE as usize;
 
 /// The pages of all rows, and the prompt that responses wait for.
 #[derive(Debug)]
-pub struct PageTable {
+pub(crate) struct PageTable {
     /// The number of lines that name a page.
     users: Vec<u32>,
     free: Vec<u32>,
-    /// Of every slot, then of the waiting prompt.
+    /// The pages of every slot, then of the waiting prompt.
     lines: Vec<Vec<u32>>,
     /// Tokens of the longest row.
     tokens: usize,
@@ -28,22 +28,22 @@ pub struct PageTable {
     waiting: Option<usize>,
 }
 
-/// What the device does for responses that start.
+/// The work of the device for responses that start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Admission {
+pub(crate) struct Admission {
     /// Pages that are copied before anything is written: from, to.
-    pub copies: Vec<(u32, u32)>,
+    pub(crate) copies: Vec<(u32, u32)>,
     /// The prompts to read, by number.
-    pub prompts: Vec<usize>,
-    /// Where the prompts' keys and values go: the place in `prompts`, the line of the table, the first position.
-    pub fills: Vec<(usize, usize, usize)>,
-    /// For every slot the line of first logits that it draws from: with `resumed`, line 0 is of the prompt that waited, and the prompts
+    pub(crate) prompts: Vec<usize>,
+    /// The destinations of the prompts' keys and values: the place in `prompts`, the line of the table, the first position.
+    pub(crate) fills: Vec<(usize, usize, usize)>,
+    /// The line of first logits that every slot draws from: with `resumed`, line 0 is of the prompt that waited, and the prompts
     /// read follow. [`Sample::NO_LINE`] for a slot in which nothing starts.
-    pub source: Vec<u32>,
-    /// Whether a response of the prompt that waited starts.
-    pub resumed: bool,
+    pub(crate) source: Vec<u32>,
+    /// True if a response of the prompt that waited starts.
+    pub(crate) resumed: bool,
     /// The line of first logits of the prompt that waits from now on, where it is read now.
-    pub kept: Option<usize>,
+    pub(crate) kept: Option<usize>,
 }
 
 impl Admission {
@@ -58,8 +58,7 @@ impl Admission {
 }
 
 impl PageTable {
-    /// For so many slots, rows of at most `tokens` tokens, and a pool of `pages` pages.
-    pub fn new(slots: usize, tokens: usize, pages: usize) -> Self {
+    pub(crate) fn new(slots: usize, tokens: usize, pages: usize) -> Self {
         PageTable {
             users: vec![0; pages],
             free: (0..pages as u32).rev().collect(),
@@ -69,34 +68,33 @@ impl PageTable {
         }
     }
 
-    /// For a request: its slots, and the pool that is never too small for it.
-    pub fn of(request: &SamplingRequest<'_>) -> Self {
+    /// The table of a request: its slots, and the pool that is never too small for it.
+    pub(crate) fn for_request(request: &SamplingRequest<'_>) -> Self {
         let rows = request.prompts.iter().enumerate().map(|(i, prompt)| prompt.len() + request.limit(i));
         PageTable::new(request.at_a_time(), rows.max().unwrap_or(0), request.pages(TOKENS))
     }
 
-    /// How many rows there are.
-    pub fn slots(&self) -> usize {
+    pub(crate) fn slots(&self) -> usize {
         self.lines.len() - 1
     }
 
     /// Pages of the pool.
-    pub fn pages(&self) -> usize {
+    pub(crate) fn pages(&self) -> usize {
         self.users.len()
     }
 
     /// Tokens of the longest row.
-    pub fn tokens(&self) -> usize {
+    pub(crate) fn tokens(&self) -> usize {
         self.tokens
     }
 
     /// Pages that a line names at most.
-    pub fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         self.tokens.div_ceil(TOKENS)
     }
 
-    /// `[slots + 1, width]`: the pages of every line; what a line does not use is page 0, which is not read.
-    pub fn entries(&self) -> Vec<u32> {
+    /// `[slots + 1, width]`: the pages of every line; unused entries are page 0, which is not read.
+    pub(crate) fn entries(&self) -> Vec<u32> {
         let padded = |line: &Vec<u32>| {
             let mut line = line.clone();
             line.resize(self.width(), 0);
@@ -105,11 +103,8 @@ impl PageTable {
         self.lines.iter().flat_map(padded).collect()
     }
 
-    /// Gives pages to responses that start in slots, in the order of the request; what the slots held before is free.
-    ///
-    /// # Panics
-    /// When the pool is smaller than [`SamplingRequest::pages`].
-    pub fn admit(&mut self, request: &SamplingRequest<'_>, started: &[(usize, usize)]) -> Admission {
+    /// Gives pages to responses that start in slots, in the order of the request, and frees the slots' previous pages.
+    pub(crate) fn admit(&mut self, request: &SamplingRequest<'_>, started: &[(usize, usize)]) -> Admission {
         started.iter().for_each(|&(slot, _)| self.clear(slot));
         let end = started.last().map_or(0, |&(_, response)| response + 1);
         let mut plan = Admission { source: vec![Sample::NO_LINE; self.slots()], ..Admission::default() };
@@ -142,7 +137,7 @@ impl PageTable {
         plan
     }
 
-    /// So many pages for a prompt.
+    /// Takes so many pages for a prompt.
     fn open(&mut self, pages: usize) {
         let own = self.slots();
         (0..pages).for_each(|_| self.take(own));
@@ -213,7 +208,7 @@ mod tests {
         // 40 tokens: a full page and 8 tokens; with 30 new ones 3 pages. 4 responses in 3 slots.
         let prompts: [&[u32]; 2] = [&[1; 40], &[2; 40]];
         let request = ask(&prompts, 2, 3, &[30, 30]);
-        let mut table = PageTable::of(&request);
+        let mut table = PageTable::for_request(&request);
         // Two first responses with 1 + 2 pages and a second with 2; and the page kept for the one that waits.
         assert_eq!((table.slots(), table.width(), table.pages()), (3, 3, 9));
         let first = table.admit(&request, &[(0, 0), (1, 1), (2, 2)]);
@@ -240,7 +235,7 @@ mod tests {
         assert_eq!((second, table.free), (expected, vec![6]));
     }
 
-    /// What the device would hold: for every page, by position, which token of which prompt was written there.
+    /// The memory of a device: for every page, by position, the prompt and the token that were written there.
     struct Memory(Vec<[Option<(usize, usize)>; TOKENS]>);
 
     impl Memory {
@@ -283,7 +278,7 @@ mod tests {
             let prompts: Vec<Vec<u32>> = lengths.iter().map(|n| vec![1; *n]).collect();
             let prompts: Vec<&[u32]> = prompts.iter().map(Vec::as_slice).collect();
             let request = ask(&prompts, group, count, &limits[..prompts.len()]);
-            let (mut table, mut slots) = (PageTable::of(&request), Slots::new(request.responses(), request.slots));
+            let (mut table, mut slots) = (PageTable::for_request(&request), Slots::new(request.responses(), request.slots));
             let mut memory = Memory(vec![[None; TOKENS]; table.pages()]);
             let mut logits = None;
             loop {

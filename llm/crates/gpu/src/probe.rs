@@ -1,4 +1,4 @@
-//! What a device reaches at best: a large copy and a large matrix product, measured.
+//! The best rates of a device, measured by a large copy and a large matrix product.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,7 +7,8 @@ use grpo_lambda_decoder::device::{DeviceError, Dtype};
 use half::bf16;
 
 use super::buffer::Buffer;
-use super::device::{Device, Gemm, Matrix};
+use super::device::Device;
+use super::gemm::{Gemm, Matrix};
 use super::ptr::{Access, Ptr, Real};
 use super::random;
 
@@ -17,7 +18,7 @@ const COPY: usize = 1 << 30;
 const BLOCK: usize = 1 << 22;
 /// Rows and columns of the factors.
 const SIDE: usize = 8192;
-/// Of so many runs the fastest counts.
+/// Runs, of which the fastest counts.
 const RUNS: usize = 8;
 
 /// Rates reached.
@@ -29,10 +30,10 @@ pub struct Reached {
     pub operations: f64,
 }
 
-/// Measures a device, which needs 2 GiB for it for some seconds.
+/// Measures a device, which takes 2 GiB and some seconds.
 ///
 /// # Errors
-/// When there is too little memory or the device fails.
+/// Errors if there is too little memory or the device fails.
 pub fn measure(device: &Arc<dyn Device>, dtype: Dtype) -> Result<Reached, DeviceError> {
     let (a, b) = (Buffer::new(device, "probe", COPY)?, Buffer::new(device, "probe", COPY)?);
     // Zeros are multiplied faster than other numbers, as they take less power.

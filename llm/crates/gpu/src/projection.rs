@@ -12,7 +12,7 @@ use super::lora::{Adapter, PackedAdapter};
 use super::ptr::{Access, Ptr, PtrMut, Real};
 use super::weights::Weights;
 
-/// What a decoder computes with: weights, and an adapter beside them or none.
+/// The weights of a decoder, and an adapter beside them or none.
 #[derive(Clone, Copy, Debug)]
 pub struct Network<'a> {
     /// The weights.
@@ -34,11 +34,11 @@ impl<'a> Network<'a> {
     }
 
     /// The shape of the decoder.
-    pub fn config(&self) -> &'a Config {
+    pub(crate) fn config(&self) -> &'a Config {
         self.weights.config()
     }
 
-    /// Whether an adapter stands beside this packed matrix of layer `l`.
+    /// True if an adapter stands beside this packed matrix of layer `l`.
     pub(super) fn adapts(&self, l: usize, packed: Packed) -> bool {
         self.adapter.is_some_and(|adapter| adapter.layout().packed(l, packed).is_some())
     }
@@ -59,7 +59,7 @@ impl<'a> Network<'a> {
     }
 }
 
-/// One adapted packed matrix: what its thin products have in common.
+/// One adapted packed matrix.
 struct LowRank<'a> {
     adapter: &'a Adapter,
     packed: &'a PackedAdapter,
@@ -110,7 +110,7 @@ pub(super) struct Projection<'a> {
     pub(super) layer: usize,
     pub(super) packed: Packed,
     pub(super) tokens: usize,
-    /// As large as [`Network::scratch`] says.
+    /// An array of [`Network::scratch`] elements.
     pub(super) scratch: &'a Array<Real>,
 }
 
@@ -155,8 +155,8 @@ impl<'a> Projection<'a> {
         Ok(())
     }
 
-    /// Adds the gradients of what is trained of this matrix: `dy^T x` and the sums of `dy` to those of `W` and its bias, or those of
-    /// the adapter. Leaves in the scratch what [`Projection::backward`] reads there.
+    /// Adds `dy^T x` and the sums of `dy` to the gradients of `W` and its bias, or the adapter's gradients to those, whichever is trained.
+    /// [`Projection::backward`] reads the scratch after that.
     pub(super) fn gradients(&self, factors: Factors, to: &Gradients) -> Result<(), DeviceError> {
         match to {
             Gradients::Weights(to) => self.weight_gradients(factors, to)?,

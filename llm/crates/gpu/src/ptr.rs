@@ -1,8 +1,8 @@
 //! Typed pointers into device memory.
 //!
-//! A kernel takes addresses. Here an address knows what lies there ([`Ptr<f32>`], [`Ptr<u32>`], ...) and whether it may be
-//! written ([`PtrMut`]), exactly as the parameter of the kernel says it (`const float*`, `u32*`). [`Real`] stands for the dtype of a
-//! run, `REAL` in the kernels, which is known only when the program runs. What may be absent is an [`Option`], never the address 0.
+//! A kernel takes addresses. Here an address has the type of its elements ([`Ptr<f32>`], [`Ptr<u32>`], ...) and says whether they may be
+//! written ([`PtrMut`]), as the kernel's parameter does (`const float*`, `u32*`). [`Real`] stands for the dtype of a run, `REAL` in the kernels,
+//! which is known only when the program runs. An array that may be absent is an [`Option`], never the address 0.
 //!
 //! ```
 //! use grpo_lambda_gpu::kernels::{Embed, Kernels};
@@ -13,7 +13,7 @@
 //! }
 //! ```
 //!
-//! The same with two pointers exchanged does not compile, be it for what lies there,
+//! Two exchanged pointers do not compile, be it for their elements,
 //!
 //! ```compile_fail,E0308
 //! # use grpo_lambda_gpu::kernels::{Embed, Kernels};
@@ -23,7 +23,7 @@
 //! }
 //! ```
 //!
-//! or because what is only read would be written:
+//! or because an array that is only read would be written:
 //!
 //! ```compile_fail,E0308
 //! # use grpo_lambda_gpu::kernels::{Embed, Kernels};
@@ -57,7 +57,7 @@ use std::marker::PhantomData;
 
 use grpo_lambda_decoder::device::Dtype;
 
-/// How an element is stored.
+/// The storage of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElementType {
     /// 32-bit floats.
@@ -72,7 +72,7 @@ pub enum ElementType {
 
 impl ElementType {
     /// Bytes of an element.
-    pub fn bytes(self) -> usize {
+    pub(crate) fn bytes(self) -> usize {
         match self {
             ElementType::Bf16 => 2,
             ElementType::F32 | ElementType::U32 => 4,
@@ -90,15 +90,15 @@ impl From<Dtype> for ElementType {
     }
 }
 
-/// What may lie in device memory.
+/// An element of device memory.
 pub trait Element: Copy + Debug + PartialEq + Send + Sync + 'static {
-    /// How it is stored in a run of this dtype.
+    /// Its storage in a run of this dtype.
     fn stored(dtype: Dtype) -> ElementType;
 }
 
-/// An [`Element`] that is stored alike in every run.
+/// An [`Element`] with the same storage in every run.
 pub trait Plain: Element + bytemuck::Pod {
-    /// How it is stored.
+    /// Its storage.
     const STORED: ElementType;
 }
 
@@ -133,9 +133,9 @@ macro_rules! plain {
 
 plain!(f32: F32, f64: F64, u32: U32);
 
-/// What a pointer allows.
+/// The access that a pointer allows.
 pub trait Access: Copy + Debug + PartialEq + 'static {
-    /// Whether it may be written through.
+    /// True if elements may be written.
     const WRITES: bool;
 }
 
@@ -155,7 +155,7 @@ impl Access for Write {
     const WRITES: bool = true;
 }
 
-/// Where elements of type `T` lie on a device. It does not keep the memory allocated.
+/// The address of elements of type `T` on a device. It does not keep the memory allocated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ptr<T, A = Read> {
     address: u64,
@@ -181,32 +181,27 @@ impl<T: Element, A: Access> Ptr<T, A> {
         self.address
     }
 
-    /// How its elements are stored.
-    pub fn stored(self) -> ElementType {
-        self.stored
-    }
-
     /// Bytes of so many of its elements.
-    pub fn bytes(self, elements: usize) -> f64 {
+    pub(crate) fn bytes(self, elements: usize) -> f64 {
         elements as f64 * self.stored.bytes() as f64
     }
 
-    /// So many elements further.
-    pub fn offset(self, elements: usize) -> Self {
+    /// The pointer to so many elements further.
+    pub(crate) fn offset(self, elements: usize) -> Self {
         Ptr { address: self.address + (elements * self.stored.bytes()) as u64, ..self }
     }
 }
 
 impl<T: Float, A: Access> Ptr<T, A> {
     /// The dtype of its numbers.
-    pub fn dtype(self) -> Dtype {
+    pub(crate) fn dtype(self) -> Dtype {
         if self.stored == ElementType::Bf16 { Dtype::Bf16 } else { Dtype::F32 }
     }
 }
 
 impl<T: Element> PtrMut<T> {
-    /// The same for reading.
-    pub fn read(self) -> Ptr<T> {
+    /// The pointer for reading.
+    pub(crate) fn read(self) -> Ptr<T> {
         Ptr::stored_as(self.address, self.stored)
     }
 }
@@ -216,14 +211,16 @@ impl<T: Element> PtrMut<T> {
 pub enum Arg {
     /// A pointer.
     Pointer {
-        /// Where to.
+        /// Its address.
         address: u64,
-        /// What lies there.
+        /// The storage of its elements.
         to: ElementType,
-        /// Whether the kernel may write it.
+        /// True if the kernel may write them.
         writes: bool,
+        /// Elements there that the kernel may access, if the launch knows; 0 otherwise.
+        elements: usize,
     },
-    /// A pointer to nothing: what may be absent is.
+    /// A pointer to an absent array.
     Null,
     /// `unsigned int`.
     U32(u32),
@@ -233,9 +230,27 @@ pub enum Arg {
     F32(f32),
 }
 
+impl Arg {
+    /// Sets the number of a pointer's elements.
+    pub(crate) fn to_elements(mut self, n: usize) -> Self {
+        if let Arg::Pointer { elements, .. } = &mut self {
+            *elements = n;
+        }
+        self
+    }
+
+    /// Bytes of a pointer's elements; 0 for other arguments.
+    pub fn bytes(self) -> usize {
+        match self {
+            Arg::Pointer { to, elements, .. } => elements * to.bytes(),
+            _ => 0,
+        }
+    }
+}
+
 impl<T: Element, A: Access> From<Ptr<T, A>> for Arg {
     fn from(ptr: Ptr<T, A>) -> Self {
-        Arg::Pointer { address: ptr.address, to: ptr.stored, writes: A::WRITES }
+        Arg::Pointer { address: ptr.address, to: ptr.stored, writes: A::WRITES, elements: 0 }
     }
 }
 
@@ -283,7 +298,7 @@ mod tests {
     #[test]
     fn an_argument_says_what_it_points_at_and_what_is_absent_is_null() {
         let ptr = PtrMut::<Real>::new(512, Dtype::Bf16);
-        let arg = |writes| Arg::Pointer { address: 512, to: ElementType::Bf16, writes };
+        let arg = |writes| Arg::Pointer { address: 512, to: ElementType::Bf16, writes, elements: 0 };
         assert_eq!((Arg::from(ptr), Arg::from(Some(ptr.read()))), (arg(true), arg(false)));
         assert_eq!(Arg::from(None::<Ptr<Real>>), Arg::Null);
     }

@@ -14,7 +14,7 @@ const CHUNK: usize = 1 << 22;
 /// and this standard deviation. Tensors of another dtype get the same numbers, rounded.
 ///
 /// # Errors
-/// When the device fails.
+/// Errors if the device fails.
 pub fn fill<T: Float>(tensors: &Tensors<T>, seed: u64, deviation: f32) -> Result<(), DeviceError> {
     for (name, tensor) in tensors.flat().tensors() {
         let key = seed ^ fnv(name);

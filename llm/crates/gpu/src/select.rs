@@ -1,4 +1,4 @@
-//! Device selection: the user's preference against what is available.
+//! Device selection: a preference against the cards there are.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use grpo_lambda_decoder::device::{DeviceError, Dtype};
 
 use super::device::{Device, Report};
 
-/// The setting `device`.
+/// A choice between the CPU and a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DevicePreference {
     /// A CUDA card if there is one, else the CPU.
@@ -28,40 +28,40 @@ impl DevicePreference {
     }
 }
 
-/// Names of the setting `dtype`.
+/// Names of the dtypes, and `auto`.
 pub const DTYPES: [&str; 3] = ["auto", "f32", "bf16"];
 
-/// The setting `dtype`: `auto` is none.
+/// One of [`DTYPES`]; `None` for `auto`.
 pub fn parse_dtype(name: &str) -> Option<Dtype> {
     [Dtype::F32, Dtype::Bf16].into_iter().find(|dtype| dtype.name() == name)
 }
 
-/// Result of the search for a CUDA card.
-#[derive(Clone, Debug)]
-pub enum CardSearch {
-    /// This program was built without CUDA.
+/// Why there is no card.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum NoCard {
+    /// CUDA is not built in.
+    #[error("CUDA is not built in")]
     NotBuilt,
-    /// Something is missing; one line.
-    Unusable(DeviceError),
-    /// A card.
-    Card(Arc<dyn Device>),
+    /// Something is missing.
+    #[error(transparent)]
+    Unusable(#[from] DeviceError),
 }
 
 /// Finds the first card, and prepares it for weights of this type.
-pub fn find_card(dtype: Dtype, report: Report) -> CardSearch {
+///
+/// # Errors
+/// [`NoCard`].
+pub fn find_card(dtype: Dtype, report: Report) -> Result<Arc<dyn Device>, NoCard> {
     #[cfg(feature = "cuda")]
-    return match super::cuda::Cuda::open(0, dtype, report) {
-        Ok(card) => CardSearch::Card(Arc::new(card)),
-        Err(error) => CardSearch::Unusable(error),
-    };
+    return Ok(Arc::new(super::cuda::Cuda::open(0, dtype, report)?));
     #[cfg(not(feature = "cuda"))]
     {
         let _ = (dtype, report); // only a card has a choice, and something to say
-        CardSearch::NotBuilt
+        Err(NoCard::NotBuilt)
     }
 }
 
-/// Where a run computes.
+/// The device of a run.
 #[derive(Clone, Debug)]
 pub enum ComputeDevice {
     /// The CPU, in `f32`.
@@ -84,24 +84,14 @@ impl ComputeDevice {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SelectError {
     /// A card was asked for.
-    #[error(
-        "device = cuda: this llm-train was built without CUDA: build it with --features cuda, or set device = cpu"
-    )]
-    NotBuilt,
-    /// A card was asked for and cannot be used.
-    #[error("device = cuda: {0}")]
-    Unusable(DeviceError),
-    /// bf16 on the CPU.
-    #[error(
-        "dtype = bf16: the run would be on the CPU ({because}), where everything is f32; leave dtype out, or set it to f32"
-    )]
-    NotOnTheCpu {
-        /// Why it would be there.
-        because: String,
-    },
+    #[error(transparent)]
+    NoCard(NoCard),
+    /// bf16 on the CPU: it was asked for, or there is no card.
+    #[error("the CPU computes in f32, not in bf16")]
+    NotOnTheCpu(Option<NoCard>),
 }
 
-/// Selects the device. The second value is a line for the user when `auto` found no usable card.
+/// Selects the device, and says why [`DevicePreference::Auto`] found no usable card.
 ///
 /// `find_card` is called only when a card would be used, with the dtype to prepare it for.
 ///
@@ -110,29 +100,22 @@ pub enum SelectError {
 pub fn choose(
     preference: DevicePreference,
     dtype: Option<Dtype>,
-    find_card: impl FnOnce(Dtype) -> CardSearch,
-) -> Result<(ComputeDevice, Option<String>), SelectError> {
+    find_card: impl FnOnce(Dtype) -> Result<Arc<dyn Device>, NoCard>,
+) -> Result<(ComputeDevice, Option<DeviceError>), SelectError> {
     let on_a_card = dtype.unwrap_or(Dtype::Bf16);
-    let found = match preference {
+    let missing = match preference {
         DevicePreference::Cpu => None,
-        DevicePreference::Auto | DevicePreference::Cuda => Some(find_card(on_a_card)),
+        _ => match find_card(on_a_card) {
+            Ok(card) => return Ok((ComputeDevice::Cuda(card, on_a_card), None)),
+            Err(missing) => Some(missing),
+        },
     };
-    let (because, told) = match (found, preference) {
-        (Some(CardSearch::Card(card)), _) => return Ok((ComputeDevice::Cuda(card, on_a_card), None)),
-        (Some(CardSearch::NotBuilt), DevicePreference::Cuda) => return Err(SelectError::NotBuilt),
-        (Some(CardSearch::Unusable(error)), DevicePreference::Cuda) => {
-            return Err(SelectError::Unusable(error));
-        }
-        (Some(CardSearch::NotBuilt), _) => ("this llm-train was built without CUDA".to_owned(), None),
-        (Some(CardSearch::Unusable(error)), _) => {
-            (error.to_string(), Some(format!("device = auto: the CPU is used: {error}")))
-        }
-        (None, _) => ("device = cpu".to_owned(), None),
-    };
-    if dtype == Some(Dtype::Bf16) {
-        return Err(SelectError::NotOnTheCpu { because });
+    match (missing, preference) {
+        (Some(missing), DevicePreference::Cuda) => Err(SelectError::NoCard(missing)),
+        (missing, _) if dtype == Some(Dtype::Bf16) => Err(SelectError::NotOnTheCpu(missing)),
+        (Some(NoCard::Unusable(error)), _) => Ok((ComputeDevice::Cpu, Some(error))),
+        _ => Ok((ComputeDevice::Cpu, None)),
     }
-    Ok((ComputeDevice::Cpu, told))
 }
 
 #[cfg(test)]
@@ -140,36 +123,32 @@ mod tests {
     use super::*;
     use crate::dry::Dry;
 
-    fn card() -> CardSearch {
-        CardSearch::Card(Arc::new(Dry::default()))
+    type Found = Result<Arc<dyn Device>, NoCard>;
+
+    fn card() -> Found {
+        Ok(Arc::new(Dry::default()))
     }
 
-    fn nothing() -> CardSearch {
-        CardSearch::Unusable(DeviceError::Missing("no NVIDIA driver".to_owned()))
+    fn no_driver() -> DeviceError {
+        DeviceError::Missing("no NVIDIA driver".to_owned())
     }
 
     fn outcome(
         preference: DevicePreference,
         dtype: Option<Dtype>,
-        found: CardSearch,
-    ) -> (String, Option<String>) {
-        match choose(preference, dtype, |_| found) {
-            Ok((chosen, told)) => (chosen.describe(), told),
-            Err(error) => (error.to_string(), None),
-        }
+        found: Found,
+    ) -> Result<(String, Option<DeviceError>), SelectError> {
+        choose(preference, dtype, |_| found).map(|(chosen, told)| (chosen.describe(), told))
     }
 
     #[test]
     fn a_card_is_used_when_it_is_there_and_not_forbidden() {
         for preference in [DevicePreference::Auto, DevicePreference::Cuda] {
-            assert_eq!(outcome(preference, None, card()), ("on dry run in bf16".to_owned(), None));
-            assert_eq!(outcome(preference, Some(Dtype::F32), card()), ("on dry run in f32".to_owned(), None));
-            assert_eq!(
-                outcome(preference, Some(Dtype::Bf16), card()),
-                ("on dry run in bf16".to_owned(), None)
-            );
+            for (dtype, name) in [(None, "bf16"), (Some(Dtype::F32), "f32"), (Some(Dtype::Bf16), "bf16")] {
+                assert_eq!(outcome(preference, dtype, card()), Ok((format!("on dry run in {name}"), None)));
+            }
         }
-        assert_eq!(outcome(DevicePreference::Cpu, None, card()), ("on the CPU".to_owned(), None));
+        assert_eq!(outcome(DevicePreference::Cpu, None, card()), Ok(("on the CPU".to_owned(), None)));
     }
 
     #[test]
@@ -183,40 +162,35 @@ mod tests {
             assert!(choose(DevicePreference::Auto, asked, find_card).is_ok());
             assert_eq!(prepared, Some(expected));
         }
-        let looked = choose(DevicePreference::Cpu, None, |_| panic!("device = cpu looks for no card"));
+        let looked = choose(DevicePreference::Cpu, None, |_| panic!("no card is looked for"));
         assert!(matches!(looked, Ok((ComputeDevice::Cpu, None))));
     }
 
     #[test]
-    fn auto_falls_back_to_the_cpu_and_says_so_once_where_cuda_is_built_in() {
-        let told = "device = auto: the CPU is used: no NVIDIA driver".to_owned();
-        assert_eq!(outcome(DevicePreference::Auto, None, nothing()), ("on the CPU".to_owned(), Some(told)));
-        assert_eq!(
-            outcome(DevicePreference::Auto, None, CardSearch::NotBuilt),
-            ("on the CPU".to_owned(), None)
-        );
+    fn auto_falls_back_to_the_cpu_and_says_why_where_cuda_is_built_in() {
+        for (missing, told) in [(no_driver().into(), Some(no_driver())), (NoCard::NotBuilt, None)] {
+            let found = outcome(DevicePreference::Auto, None, Err(missing));
+            assert_eq!(found, Ok(("on the CPU".to_owned(), told)));
+        }
     }
 
     #[test]
-    fn cuda_that_is_not_there_is_refused_in_one_line() {
-        let missing = outcome(DevicePreference::Cuda, None, nothing()).0;
-        assert_eq!(missing, "device = cuda: no NVIDIA driver");
-        let built = outcome(DevicePreference::Cuda, None, CardSearch::NotBuilt).0;
-        assert!(built.contains("built without CUDA: build it with --features cuda"), "{built}");
+    fn cuda_that_is_not_there_is_refused() {
+        for missing in [NoCard::NotBuilt, no_driver().into()] {
+            let found = outcome(DevicePreference::Cuda, None, Err(missing.clone()));
+            assert_eq!(found, Err(SelectError::NoCard(missing)));
+        }
     }
 
     #[test]
     fn bf16_on_the_cpu_is_refused_with_the_reason_why_it_would_be_there() {
-        for (preference, found, because) in [
-            (DevicePreference::Cpu, card(), "device = cpu"),
-            (DevicePreference::Auto, CardSearch::NotBuilt, "built without CUDA"),
-            (DevicePreference::Auto, nothing(), "no NVIDIA driver"),
-        ] {
-            let line = outcome(preference, Some(Dtype::Bf16), found).0;
-            assert!(line.starts_with("dtype = bf16: ") && line.contains(because), "{line}");
-            assert!(!line.contains('\n'));
+        let bf16 = |preference, found| outcome(preference, Some(Dtype::Bf16), found);
+        assert_eq!(bf16(DevicePreference::Cpu, card()), Err(SelectError::NotOnTheCpu(None)));
+        for missing in [NoCard::NotBuilt, no_driver().into()] {
+            let found = bf16(DevicePreference::Auto, Err(missing.clone()));
+            assert_eq!(found, Err(SelectError::NotOnTheCpu(Some(missing))));
         }
-        assert_eq!(outcome(DevicePreference::Cpu, Some(Dtype::F32), card()).0, "on the CPU");
+        assert!(outcome(DevicePreference::Cpu, Some(Dtype::F32), card()).is_ok());
     }
 
     #[test]

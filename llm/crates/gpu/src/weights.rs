@@ -27,10 +27,7 @@ pub struct Tensors<T = Real> {
 
 impl<T: Float> Tensors<T> {
     /// Zeros, in a run of this dtype. `what` names their use in the ledger.
-    ///
-    /// # Errors
-    /// When there is too little memory or the device fails.
-    pub fn zeros(
+    pub(crate) fn zeros(
         device: &Arc<dyn Device>,
         what: &'static str,
         flat: &Arc<FlatLayout>,
@@ -52,20 +49,17 @@ impl<T: Float> Tensors<T> {
     }
 
     /// The element at this offset, for reading.
-    pub fn at(&self, offset: u64) -> Ptr<T> {
+    pub(crate) fn at(&self, offset: u64) -> Ptr<T> {
         self.array.at(offset as usize)
     }
 
     /// The element at this offset, for writing.
-    pub fn at_mut(&self, offset: u64) -> PtrMut<T> {
+    pub(crate) fn at_mut(&self, offset: u64) -> PtrMut<T> {
         self.array.at_mut(offset as usize)
     }
 
     /// Zeros all.
-    ///
-    /// # Errors
-    /// When the device fails.
-    pub fn clear(&self) -> Result<(), DeviceError> {
+    pub(crate) fn clear(&self) -> Result<(), DeviceError> {
         self.array.clear()
     }
 
@@ -73,22 +67,16 @@ impl<T: Float> Tensors<T> {
     /// model is made on the host.
     ///
     /// # Errors
-    /// When the device fails.
+    /// Errors if the device fails.
     ///
     /// # Panics
-    /// When a name is unknown or a size differs.
+    /// Panics if a name is unknown or a size differs.
     pub fn write(&self, parameters: &Parameters<f32>) -> Result<(), DeviceError> {
         parameters.iter().try_for_each(|(name, tensor)| self.write_tensor(name, &tensor.data))
     }
 
     /// [`Tensors::write`] of one tensor.
-    ///
-    /// # Errors
-    /// When the device fails.
-    ///
-    /// # Panics
-    /// When the name is unknown or the size differs.
-    pub fn write_tensor(&self, name: &str, data: &[f32]) -> Result<(), DeviceError> {
+    pub(crate) fn write_tensor(&self, name: &str, data: &[f32]) -> Result<(), DeviceError> {
         let tensor = self.tensor(name);
         assert_eq!(data.len(), tensor.elements(), "numbers of {name}");
         let mut offset = tensor.offset as usize;
@@ -119,13 +107,7 @@ impl<T: Float> Tensors<T> {
     }
 
     /// One tensor, on the host.
-    ///
-    /// # Errors
-    /// When the device fails.
-    ///
-    /// # Panics
-    /// When the name is unknown.
-    pub fn read_tensor(&self, name: &str) -> Result<Vec<f32>, DeviceError> {
+    pub(crate) fn read_tensor(&self, name: &str) -> Result<Vec<f32>, DeviceError> {
         self.read_part(name, 0..self.tensor(name).elements())
     }
 
@@ -147,7 +129,7 @@ impl<T: Float> Tensors<T> {
     /// All tensors, on the host.
     ///
     /// # Errors
-    /// When the device fails.
+    /// Errors if the device fails.
     pub fn read(&self) -> Result<Parameters<f32>, DeviceError> {
         let tensor = |(name, info): (&str, &TensorInfo)| {
             Ok((name.to_owned(), Tensor { shape: info.shape.clone(), data: self.read_tensor(name)? }))
@@ -186,27 +168,27 @@ impl<T: Float> Weights<T> {
     }
 
     /// The shape of the decoder.
-    pub fn config(&self) -> &Config {
+    pub(crate) fn config(&self) -> &Config {
         self.layout.config()
     }
 
-    /// By name.
+    /// The tensors, by name.
     pub fn tensors(&self) -> &Tensors<T> {
         &self.tensors
     }
 
     /// The offsets of layer `l`.
-    pub fn layer(&self, l: usize) -> &Layer {
+    pub(crate) fn layer(&self, l: usize) -> &Layer {
         self.layout.layer(l)
     }
 
     /// The element at an offset of the layout, for reading.
-    pub fn at(&self, offset: u64) -> Ptr<T> {
+    pub(crate) fn at(&self, offset: u64) -> Ptr<T> {
         self.tensors.at(offset)
     }
 
     /// The element at an offset of the layout, for writing.
-    pub fn at_mut(&self, offset: u64) -> PtrMut<T> {
+    pub(crate) fn at_mut(&self, offset: u64) -> PtrMut<T> {
         self.tensors.at_mut(offset)
     }
 }
@@ -222,7 +204,7 @@ impl Weights {
     /// Zeros. `what` names their use in the ledger: `weights`, `reference`.
     ///
     /// # Errors
-    /// When there is too little memory or the device fails.
+    /// Errors if there is too little memory or the device fails.
     pub fn zeros(
         device: &Arc<dyn Device>,
         what: &'static str,
@@ -235,10 +217,10 @@ impl Weights {
     /// These parameters, rounded to `dtype`.
     ///
     /// # Errors
-    /// When there is too little memory or the device fails.
+    /// Errors if there is too little memory or the device fails.
     ///
     /// # Panics
-    /// When they are not those of the layout; [`grpo_lambda_decoder::model::weights::check`] refuses such with a message.
+    /// Panics if they are not those of the layout; [`grpo_lambda_decoder::model::weights::check`] refuses such with a message.
     pub fn upload(
         device: &Arc<dyn Device>,
         what: &'static str,
@@ -250,10 +232,5 @@ impl Weights {
         assert_eq!(parameters.len(), layout.flat().tensors().count(), "parameters of the model");
         weights.tensors.write(parameters)?;
         Ok(weights)
-    }
-
-    /// Their dtype.
-    pub fn dtype(&self) -> Dtype {
-        self.tensors.dtype()
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use grpo_lambda_decoder::model::Config as Shape;
 use grpo_lambda_gpu::Dtype;
 use grpo_lambda_gpu::ledger::Uses;
-use grpo_lambda_gpu::select::{CardSearch, find_card};
+use grpo_lambda_gpu::select::{NoCard, find_card};
 
 use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::plan::synthetic::{
@@ -80,11 +80,11 @@ pub(super) fn section(shape: &Shape, config: &Config, prompt_tokens: usize) -> S
 /// Which of them fit the card, if there is one.
 fn card(cases: &[Case]) -> String {
     let (device, free) = match find_card(Dtype::Bf16, say) {
-        CardSearch::NotBuilt => {
+        Err(NoCard::NotBuilt) => {
             return "card: not searched for, because this llm-train was built without CUDA\n".to_owned();
         }
-        CardSearch::Unusable(reason) => return format!("card: {reason}\n"),
-        CardSearch::Card(device) => match device.memory() {
+        Err(NoCard::Unusable(reason)) => return format!("card: {reason}\n"),
+        Ok(device) => match device.memory() {
             Ok((free, _)) => (device, free),
             Err(reason) => return format!("card: {reason}\n"),
         },

@@ -19,11 +19,11 @@ const STEP: [(Size, [bool; 2]); 3] = [
     ((8960, 1536, 4096), [true, false]),
 ];
 
-/// How many numbers of a large result are looked at.
+/// The most numbers of a large result that are compared.
 const LOOKED_AT: usize = 4096;
 
 pub(super) fn check(checker: &mut Checker) {
-    for (size, _) in checker.extent.of(&SMALL) {
+    for (size, _) in checker.extent.sizes(&SMALL) {
         for transposed in [[false, false], [false, true], [true, false], [true, true]] {
             for accumulate in [false, true] {
                 for batch in [1, 3] {
@@ -54,13 +54,13 @@ const ALPHA: f32 = 0.5;
 struct Product {
     size: Size,
     transposed: [bool; 2],
-    /// Whether it is added to what is there.
+    /// True to add it to the result.
     accumulate: bool,
     batch: usize,
     gap: usize,
 }
 
-/// How a matrix of a batch lies in its array.
+/// The layout of a matrix of a batch.
 #[derive(Clone, Copy)]
 struct Shape {
     /// Rows, as stored.
@@ -74,7 +74,7 @@ impl Shape {
         self.rows * self.stride
     }
 
-    /// Where element `(i, j)` of matrix `which` is.
+    /// The place of element `(i, j)` of matrix `which`.
     fn at(self, which: usize, i: usize, j: usize) -> usize {
         let (i, j) = if self.transposed { (j, i) } else { (i, j) };
         which * self.elements() + i * self.stride + j
@@ -98,7 +98,7 @@ impl Product {
         )
     }
 
-    /// Of the left factor, the right factor and the result.
+    /// The shapes of the left factor, the right factor and the result.
     fn shapes(self) -> [Shape; 3] {
         let (m, n, k) = self.size;
         let stored = |transposed: bool, rows: usize, columns: usize| {
@@ -143,7 +143,7 @@ fn multiply<T: Float>(c: &mut Case<'_>, product: Product, timed: bool) -> Result
         let start = if product.accumulate { out.initial[place] } else { 0.0 };
         Some((0..k).map(term).fold((start, start.abs()), |(s, a), x| (s + x, a + x.abs())))
     })?;
-    // What lies between the rows is nobody's.
+    // Nothing is written between the rows.
     c.exact(&out, |place| (place % result.stride >= n).then_some(out.initial[place]))?;
     c.operations(gemm.operations());
     c.time_with(timed, a.bytes() + b.bytes() + out.bytes(), |k| k.device.gemm(&gemm))
@@ -160,7 +160,7 @@ fn replay(checker: &mut Checker) {
         let (left, right) = (Matrix::new(a.ptr(), k), Matrix::new(b.ptr(), n));
         let gemm = Gemm::new((m, n, k), left, right, Matrix::new(y.ptr_mut(), n)).accumulate();
         let add_bias = AddBias { x: y.ptr_mut(), bias: bias.ptr(), rows: m as u32, width: n as u32 };
-        // What a library loads at first use must not fall into the capture.
+        // A library's first use loads code, which cannot be captured.
         device.gemm(&gemm)?;
         c.launch(add_bias)?;
         device.begin_capture()?;

@@ -1,15 +1,14 @@
 //! Every kernel, matrix product and captured graph of a device against loops in `f64` that follow its contract in [`super::kernels`].
 //!
-//! A case fills its inputs with random numbers, rounded to their dtype first, launches once, and compares every number that the
-//! contract speaks of, and those it must leave alone. Outputs begin as NaN and end in guard bytes, so what is not written, and what is
-//! written too far, shows. A number may be off by
+//! A case fills its inputs with random numbers, rounded to their dtype first, launches, and compares every number of the contract, and those
+//! that must stay. Outputs begin as NaN and end in guard bytes, so a number that is not written, or beyond the end, shows. A number may be off
+//! by
 //!
 //! ```text
 //! bound = 2^-24 (8 + sqrt n) magnitude  +  2^-8 |value| when it is stored in bf16
 //! ```
-//! with `n` the numbers that one thread adds up and `magnitude` the sum of the absolute terms of the value: what `f32` and one last
-//! rounding explain. Copies, indices, tokens and the optimiser have bound 0. The error reported is that of the number which is furthest out
-//! by its own bound.
+//! with `n` the numbers that one thread adds up and `magnitude` the sum of the absolute terms of the value: the roundings of `f32` and a last
+//! one. Copies, indices, tokens and the optimiser have bound 0. The reported error is that of the number furthest out by its own bound.
 
 mod array;
 mod attention;
@@ -26,44 +25,44 @@ use std::sync::Arc;
 use grpo_lambda_decoder::device::Dtype;
 
 use super::device::Device;
-use super::kernels::NAMES;
+use super::kernels;
 
 pub use report::{COLUMNS, csv_rows, passed, table};
 
-/// What is checked besides the kernels: matrix products, captured graphs, and a model from tokens to gradients.
+/// Checks beside the kernels: matrix products, captured graphs, and a model from tokens to gradients.
 pub const OTHERS: [&str; 3] = ["gemm", "replay", "decoder"];
 
-/// How much is checked.
+/// The sizes that are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     /// Odd sizes.
     Odd,
-    /// As [`Extent::Odd`], and the widths of a 1.5B model in a few rows: what a slow device can do.
+    /// Odd sizes, and the widths of a 1.5B model in a few rows: for a slow device.
     Small,
-    /// As [`Extent::Small`], then the widths of a 1.5B model in as many rows as a training step has; these are timed.
+    /// These, and the widths of a 1.5B model in as many rows as a training step has; the latter are timed.
     Full,
 }
 
 impl Extent {
-    /// Of sizes that end with those of a 1.5B model, those to check, none of them timed.
-    fn of<T: Copy>(self, small: &[T]) -> Vec<(T, bool)> {
+    /// The sizes to check, none of them timed; those of a 1.5B model are last.
+    fn sizes<T: Copy>(self, small: &[T]) -> Vec<(T, bool)> {
         let few = small.len() - usize::from(self == Extent::Odd);
         small[..few].iter().map(|size| (*size, false)).collect()
     }
 }
 
-/// What a case found.
+/// The result of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// The kernel, or one of [`OTHERS`].
     pub kernel: &'static str,
-    /// What its numbers are stored as.
+    /// The dtype of its numbers.
     pub dtype: Dtype,
     /// Its sizes.
     pub case: String,
     /// The error of the worst number.
     pub error: f64,
-    /// What that number may be off by.
+    /// The bound of that number's error.
     pub bound: f64,
     /// Seconds of a launch, where it was timed.
     pub seconds: Option<f64>,
@@ -71,12 +70,12 @@ pub struct Finding {
     pub bytes: f64,
     /// Operations of a launch, a multiply-add as two, for products.
     pub operations: f64,
-    /// What went wrong otherwise, in one line.
+    /// Any other problem, in one line.
     pub problem: Option<String>,
 }
 
 impl Finding {
-    /// Whether every number was within its bound and nothing else went wrong.
+    /// True if every number was within its bound and there was no other problem.
     pub fn passed(&self) -> bool {
         self.problem.is_none() && self.error <= self.bound
     }
@@ -94,7 +93,7 @@ pub fn run(device: &Arc<dyn Device>, dtype: Dtype, extent: Extent, only: Option<
     model::check(&mut checker);
 
     let (mut findings, lost) = (checker.findings, checker.lost);
-    for name in NAMES.into_iter().chain(OTHERS).filter(|name| only.is_none_or(|o| o == *name)) {
+    for name in kernels::names().chain(OTHERS).filter(|name| only.is_none_or(|o| o == *name)) {
         if !lost && findings.iter().all(|f| f.kernel != name) {
             findings.push(case::broken(name, dtype, "none", "no case checks it"));
         }

@@ -1,7 +1,7 @@
 //! Kernels of the optimiser: the norm of gradients, AdamW, rounding.
 
 use grpo_lambda_decoder::device::DeviceError;
-use grpo_lambda_decoder::optim::{AdamW, AdamWSettings};
+use grpo_lambda_decoder::optim::{AdamW, AdamWSettings, STATE_PARTS, StepOutcome};
 
 use super::Extent;
 use super::array::rounded;
@@ -11,10 +11,12 @@ use crate::kernels::{AdamWStep, AdamWUpdate, Round, SumOfSquares};
 const SMALL: [usize; 4] = [1, 5, 1023, 150_001];
 
 pub(super) fn check(checker: &mut Checker) {
-    let mut sizes = checker.extent.of(&SMALL);
+    let mut sizes = checker.extent.sizes(&SMALL);
     if checker.extent == Extent::Full {
         sizes.push((1 << 24, true));
     }
+    sum_of_squares(checker, 0, false);
+    every_upper_half(checker);
     for (n, timed) in sizes {
         sum_of_squares(checker, n, timed);
         round(checker, n, timed);
@@ -24,7 +26,7 @@ pub(super) fn check(checker: &mut Checker) {
     }
 }
 
-/// Only the sums over all blocks are specified; which block has which numbers is not.
+/// The contract has the sums over all blocks alone, not the numbers of a block.
 fn sum_of_squares(checker: &mut Checker, n: usize, timed: bool) {
     for not_finite in [0, 2] {
         checker.case(
@@ -32,17 +34,17 @@ fn sum_of_squares(checker: &mut Checker, n: usize, timed: bool) {
             format!("{n} numbers, {not_finite} not finite").replace(',', ""),
             |c| {
                 let mut x = c.random::<f32>(n, 1e3)?.initial;
-                let bad = [f64::NAN, f64::NEG_INFINITY].into_iter().take(not_finite).enumerate();
+                let bad = [f64::NAN, f64::NEG_INFINITY].into_iter().take(not_finite.min(n)).enumerate();
                 for (i, value) in bad {
                     x[(n - 1) * i] = value;
                 }
-                let (x, parts) = (c.of(x)?, c.blank(2 * SumOfSquares::PARTS as usize)?);
+                let (x, parts) = (c.array(x)?, c.blank(2 * SumOfSquares::PARTS as usize)?);
                 let kernel = SumOfSquares { x: x.ptr(), parts: parts.ptr_mut(), n: n as u64 };
                 c.launch(kernel)?;
-                let all = parts.now()?;
+                let all = parts.read()?;
                 let total = |from: usize| all.iter().skip(from).step_by(2).sum::<f64>();
                 let finite = || x.initial.iter().filter(|x| x.is_finite());
-                let squares: f64 = finite().map(|x| x * x).sum();
+                let squares = finite().fold(0.0, |sum, x| sum + x * x);
                 c.number(total(0), squares, 1e-12 * squares);
                 c.number(total(1), (n - finite().count()) as f64, 0.0);
                 c.exact(&parts, |i| all[i].is_nan().then_some(0.0))?;
@@ -62,32 +64,30 @@ fn round(checker: &mut Checker, n: usize, timed: bool) {
     });
 }
 
-/// Three steps, to the bit as the optimiser of the CPU.
+/// A number with each upper half of its bits, above, at and below the middle between two roundings.
+fn every_upper_half(checker: &mut Checker) {
+    checker.case("round", "every upper half".to_owned(), |c| {
+        let lower = [0, 1, 0x7fff, 0x8000, 0x8001, 0xffff];
+        let numbers = (0..=0xffff).flat_map(|high| lower.map(|low| f32::from_bits(high << 16 | low)));
+        let x = c.array(numbers.map(f64::from).collect())?;
+        let n = x.initial.len();
+        let y = c.blank(n)?;
+        c.launch(Round { x: x.ptr(), y: y.ptr_mut(), n: n as u64 })?;
+        c.exact(&y, |i| Some(rounded(x.initial[i], y.stored)))
+    });
+}
+
+/// Three steps, clipped if there are many numbers, to the bits of the optimiser of the CPU; then a NaN, which must not be hidden.
 fn adamw(checker: &mut Checker, n: usize, compensated: bool, timed: bool) {
     checker.case("adamw", format!("{n} numbers{}", if compensated { " compensated" } else { "" }), |c| {
-        let settings = AdamWSettings {
-            weight_decay: 0.01,
-            max_grad_norm: None,
-            compensated,
-            ..AdamWSettings::default()
-        };
+        let settings = AdamWSettings { weight_decay: 0.01, compensated, ..AdamWSettings::default() };
         let master = c.random(n, 0.1)?;
-        let [m, v, compensation] = [(); 3].map(|()| c.of(vec![0.0; n]));
+        let [m, v, compensation] = [(); 3].map(|()| c.array(vec![0.0; n]));
         let (m, v, compensation) = (m?, v?, compensation?);
         let (gradient, weight) = (c.random(n, 0.01)?, c.blank(n)?);
         let single = |x: &[f64]| x.iter().map(|x| *x as f32).collect::<Vec<_>>();
         let mut twin = AdamW::new(settings.clone(), [("w".to_owned(), single(&master.initial))]);
-        let step = |t: i32| AdamWStep {
-            rate: 1e-3,
-            beta1: settings.beta1,
-            beta2: settings.beta2,
-            epsilon: settings.epsilon,
-            decay: settings.weight_decay,
-            correction1: 1.0 - settings.beta1.powf(f64::from(t)),
-            correction2: 1.0 - settings.beta2.powf(f64::from(t)),
-            scale: 1.0,
-        };
-        let kernel = |t: i32| AdamWUpdate {
+        let kernel = |t: i32, scale: f64| AdamWUpdate {
             master: master.ptr_mut(),
             m: m.ptr_mut(),
             v: v.ptr_mut(),
@@ -95,20 +95,37 @@ fn adamw(checker: &mut Checker, n: usize, compensated: bool, timed: bool) {
             gradient: gradient.ptr(),
             weight: weight.ptr_mut(),
             n: n as u64,
-            step: step(t),
+            step: AdamWStep {
+                rate: 1e-3,
+                beta1: settings.beta1,
+                beta2: settings.beta2,
+                epsilon: settings.epsilon,
+                decay: settings.weight_decay,
+                correction1: 1.0 - settings.beta1.powf(f64::from(t)),
+                correction2: 1.0 - settings.beta2.powf(f64::from(t)),
+                scale,
+            },
         };
         for t in 1..=3 {
             let numbers = c.random::<f32>(n, 0.01 / f64::from(t))?.initial;
             gradient.write(&numbers)?;
-            c.launch(kernel(t))?;
-            if let Err(error) = twin.step(1e-3, &[("w", &single(&numbers))]) {
-                return Err(DeviceError::Missing(error.to_string()));
+            match twin.step(1e-3, &[("w", &single(&numbers))]) {
+                Ok(StepOutcome::Applied { scale, .. }) => c.launch(kernel(t, scale))?,
+                other => return Err(DeviceError::Missing(format!("the optimiser of the CPU: {other:?}"))),
             }
         }
+        for (part, array) in STATE_PARTS.into_iter().zip([&master, &compensation, &m, &v]) {
+            let Some(expected) = twin.array(part, "w") else { continue };
+            c.exact(array, |i| Some(f64::from(expected[i])))?;
+        }
         let expected = twin.weights("w").unwrap_or_default();
-        c.exact(&master, |i| Some(f64::from(expected[i])))?;
         c.exact(&weight, |i| Some(rounded(f64::from(expected[i]), weight.stored)))?;
+        gradient.write(&[f64::NAN])?;
+        c.launch(kernel(4, 1.0))?;
+        for array in [master.read()?, weight.read()?] {
+            c.number(array[0], f64::NAN, 0.0);
+        }
         let arrays = if compensated { 9.0 } else { 7.0 };
-        c.time(timed, arrays * master.bytes() + weight.bytes(), kernel(4))
+        c.time(timed, arrays * master.bytes() + weight.bytes(), kernel(4, 1.0))
     });
 }

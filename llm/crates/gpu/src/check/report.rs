@@ -7,7 +7,7 @@ use super::Finding;
 /// The columns of [`csv_rows`].
 pub const COLUMNS: &str = "kernel,dtype,case,error,bound,seconds,gb_per_s,tflop_per_s,verdict";
 
-/// Whether all passed; none at all is not all.
+/// True if all passed and there is at least one.
 pub fn passed(findings: &[Finding]) -> bool {
     !findings.is_empty() && findings.iter().all(Finding::passed)
 }

@@ -1,15 +1,19 @@
 //! Kernels over the vocabulary: log-probabilities and their gradient, and drawing tokens.
 
+use grpo_lambda_decoder::device::DeviceError;
+use grpo_lambda_decoder::rng;
+use grpo_lambda_decoder::truncation::Truncation;
+
 use super::Extent;
 use super::array::TestArray;
 use super::case::{Case, Checker, Result};
 use crate::kernels::{LogProb, LogProbBackward, Sample, SampleState, Status};
 
 /// Tokens and vocabulary; the last is that of Qwen2.5.
-const SMALL: [(usize, usize); 4] = [(1, 1), (3, 11), (2, 1029), (1, 151_936)];
+const SMALL: [(usize, usize); 4] = [(1, 1), (4, 11), (2, 1029), (1, 151_936)];
 
 pub(super) fn check(checker: &mut Checker) {
-    let mut sizes = checker.extent.of(&SMALL);
+    let mut sizes = checker.extent.sizes(&SMALL);
     let mut draws = sizes.clone();
     if checker.extent == Extent::Full {
         sizes.push(((128, 151_936), true));
@@ -26,8 +30,13 @@ pub(super) fn check(checker: &mut Checker) {
             sample(checker, n, vocabulary, greedy, timed);
         }
     }
-    states(checker);
-    cut_off(checker);
+    for greedy in [false, true] {
+        states(checker, greedy);
+    }
+    ends(checker);
+    for vocabulary in [5, 1500] {
+        CUTS.into_iter().for_each(|cut| cut_off(checker, vocabulary, cut));
+    }
 }
 
 /// The inverse of a temperature that is no power of two.
@@ -50,12 +59,14 @@ impl<'a> Line<'a> {
     fn log_p(&self, token: usize) -> f64 {
         self.logits[token] * f64::from(INVERSE) - self.max - self.log_sum
     }
-    /// What `f32` computes [`Line::log_p`] from.
+    /// The size of the numbers from which `f32` computes [`Line::log_p`].
     fn size(&self, token: usize) -> f64 {
-        1.0 + self.logits[token].abs() * f64::from(INVERSE) + self.max.abs() + self.log_sum.abs()
+        let logit = if self.logits[token] == f64::NEG_INFINITY { 0.0 } else { self.logits[token] };
+        1.0 + logit.abs() * f64::from(INVERSE) + self.max.abs() + self.log_sum.abs()
     }
     fn entropy(&self) -> f64 {
-        (0..self.logits.len()).map(|j| self.log_p(j)).map(|l| -l * l.exp()).sum()
+        let log_ps = (0..self.logits.len()).map(|j| self.log_p(j));
+        log_ps.map(|l| if l == f64::NEG_INFINITY { 0.0 } else { -l * l.exp() }).sum()
     }
     fn largest(&self) -> usize {
         let better = |a: usize, b: usize| if self.logits[b] > self.logits[a] { b } else { a };
@@ -67,10 +78,22 @@ fn lines(logits: &TestArray<f32>, vocabulary: usize) -> Vec<Line<'_>> {
     logits.initial.chunks_exact(vocabulary).map(Line::new).collect()
 }
 
+/// Logits with one that has no probability; of four lines one has a NaN and one an infinity, which spoil no other.
+fn logits(c: &mut Case<'_>, n: usize, vocabulary: usize) -> Result<TestArray<f32>> {
+    let mut numbers = c.random::<f32>(n * vocabulary, 3.0)?.initial;
+    if vocabulary > 10 {
+        numbers[vocabulary - 1] = f64::NEG_INFINITY;
+    }
+    if n == 4 {
+        (numbers[vocabulary + 5], numbers[2 * vocabulary + 7]) = (f64::NAN, f64::INFINITY);
+    }
+    c.array(numbers)
+}
+
 fn log_prob(checker: &mut Checker, n: usize, vocabulary: usize, entropy: bool, timed: bool) {
     let sizes = format!("{n} x {vocabulary}{}", if entropy { " with entropy" } else { "" });
     checker.case("log_prob", sizes, |c| {
-        let logits = c.random(n * vocabulary, 3.0)?;
+        let logits = logits(c, n, vocabulary)?;
         let (targets, out) = (c.below(n, vocabulary)?, c.blank(4 * n)?);
         let kernel = LogProb {
             logits: logits.ptr(),
@@ -89,6 +112,8 @@ fn log_prob(checker: &mut Checker, n: usize, vocabulary: usize, entropy: bool, t
                 0 => (line.log_p(target), line.size(target)),
                 1 if !entropy => (0.0, 0.0),
                 1 => (line.entropy(), 1.0 + 2.0 * line.log_sum + line.max.abs()),
+                // They make a NaN of the two before.
+                _ if !line.log_sum.is_finite() => return None,
                 2 => (line.max, line.max.abs()),
                 _ => (line.log_sum, 1.0 + line.log_sum),
             })
@@ -99,11 +124,11 @@ fn log_prob(checker: &mut Checker, n: usize, vocabulary: usize, entropy: bool, t
 
 fn log_prob_backward(checker: &mut Checker, n: usize, vocabulary: usize, timed: bool) {
     checker.case("log_prob_backward", format!("{n} x {vocabulary}"), |c| {
-        let logits = c.random(n * vocabulary, 3.0)?;
+        let logits = logits(c, n, vocabulary)?;
         let (targets, slopes) = (c.below(n, vocabulary)?, c.random(n, 1.0)?);
         let lines = lines(&logits, vocabulary);
         let saved = lines.iter().flat_map(|line| [0.0, 0.0, line.max, line.log_sum]).collect();
-        let (saved, out) = (c.of(saved)?, c.blank(n * vocabulary)?);
+        let (saved, out) = (c.array(saved)?, c.blank(n * vocabulary)?);
         let kernel = LogProbBackward {
             logits: logits.ptr(),
             targets: targets.ptr(),
@@ -143,11 +168,11 @@ struct Rows {
     eos: TestArray<u32>,
 }
 
-/// Where a row begins: tokens so far, status, limit.
+/// The start of a row: tokens so far, status, limit.
 type Start = (usize, Status, usize);
 
 impl Rows {
-    /// Rows that begin so; `uniforms` are of the position that each is at.
+    /// Rows with these starts; `uniforms` are of the position that each is at.
     fn new(c: &Case<'_>, rows: &[Start], uniforms: &[f64], eos: &[usize]) -> Result<Self> {
         let n = rows.len();
         let mut all = vec![0.5; n * MOST];
@@ -161,7 +186,7 @@ impl Rows {
             status: c.integers(rows.iter().map(|row| row.1 as usize))?,
             limits: c.integers(rows.iter().map(|row| row.2))?,
             next: c.blank(n)?,
-            uniforms: c.of(all)?,
+            uniforms: c.array(all)?,
             tokens: c.blank(n * MOST)?,
             logps: c.blank(n * MOST)?,
             entropies: c.blank(n * MOST)?,
@@ -187,7 +212,7 @@ impl Rows {
     }
 }
 
-/// A token drawn from a line, and the middle of its part of the cumulative sum: so far from its neighbours' parts that `f32` draws it as well.
+/// A token drawn from a line, and the middle of its part of the cumulative sum: far enough from its neighbours' parts for `f32` to draw it, too.
 fn draw(c: &mut Case<'_>, line: &Line<'_>) -> (usize, f64) {
     loop {
         let (u, mut below) = (c.unit(), 0.0);
@@ -204,11 +229,16 @@ fn draw(c: &mut Case<'_>, line: &Line<'_>) -> (usize, f64) {
     }
 }
 
-/// What active rows draw, through lines in another order, and what stays of one that has no line.
+/// Draws of active rows from lines in another order, with the log-probabilities of training, to the bit; a row without a line stays.
 fn sample(checker: &mut Checker, n: usize, vocabulary: usize, greedy: bool, timed: bool) {
     let sizes = format!("{n} x {vocabulary}{}", if greedy { " greedy" } else { "" });
     checker.case("sample", sizes, |c| {
-        let logits = c.random(n * vocabulary, 3.0)?;
+        let mut numbers = c.random::<f32>(n * vocabulary, 3.0)?.initial;
+        if greedy {
+            // Ties: the first of equals is taken.
+            numbers.iter_mut().for_each(|x| *x = x.round());
+        }
+        let logits = c.array(numbers)?;
         let source: Vec<usize> = (0..n).rev().collect();
         let lines = lines(&logits, vocabulary);
         let drawn: Vec<(usize, f64)> = source
@@ -245,7 +275,11 @@ fn sample(checker: &mut Checker, n: usize, vocabulary: usize, greedy: bool, time
             let (row, line) = here(i).map(|row| (row, &lines[source[row]]))?;
             Some((line.log_p(drawn[row].0), line.size(drawn[row].0)))
         })?;
-        c.exact(&state.logps, |i| here(i).is_none().then_some(f64::NAN))?;
+        let trained = trained(c, &logits, vocabulary, &source, &drawn)?;
+        let number =
+            |i: usize, which: usize| here(i).map_or(f64::NAN, |row| trained[4 * source[row] + which]);
+        c.exact(&state.logps, |i| Some(number(i, 0)))?;
+        c.exact(&state.entropies, |i| Some(number(i, 1)))?;
         c.expect(&state.entropies, serial, |i| {
             let line = here(i).map(|row| &lines[source[row]])?;
             Some((line.entropy(), 1.0 + 2.0 * line.log_sum + line.max.abs()))
@@ -254,61 +288,144 @@ fn sample(checker: &mut Checker, n: usize, vocabulary: usize, greedy: bool, time
     });
 }
 
-/// The least likely of the tokens that are left: of the likeliest three, of the fewest with nine tenths of the mass, and of those that end
-/// nothing.
-fn cut_off(checker: &mut Checker) {
-    let cuts = [
-        ("the likeliest three", 0, Some(3), None),
-        ("nine tenths", 0, None, Some(0.9)),
-        ("no end", 9, None, None),
-    ];
-    for (name, min_new_tokens, top_k, top_p) in cuts {
-        checker.case("sample", name.to_owned(), |c| {
-            // Each token is half as likely as the one before it; the last is all that is left beside the fourth.
-            let (vocabulary, ends) = (6, [0, 1, 2, 4, 5]);
-            let logits: Vec<f64> = (0..vocabulary).map(|i| -(i as f64) * 2.0f64.ln()).collect();
-            let logits = c.of(logits)?;
-            let state = Rows::new(c, &[(2, Status::Active, MOST)], &[0.999], &ends)?;
-            let p = c.of(vec![top_p.unwrap_or(1.0)])?;
-            c.launch(Sample {
-                logits: logits.ptr(),
-                source: None,
-                vocabulary: vocabulary as u32,
-                inverse_temperature: 1.0,
-                greedy: false,
-                advance: false,
-                min_new_tokens,
-                top_k,
-                top_p: top_p.map(|_| p.ptr()),
-                state: state.state(),
-            })?;
-            // Of 63 parts: 32, 16, 8 are 56; 32, 16, 8, 4 are 60, more than nine tenths.
-            let (token, share) = if min_new_tokens > 0 {
-                (3, 1.0)
-            } else if top_k.is_some() {
-                (2, 8.0 / 56.0)
-            } else {
-                (3, 4.0 / 60.0)
-            };
-            let at = 2;
-            c.exact(&state.tokens, |i| Some(if i == at { f64::from(token) } else { f64::from(u32::MAX) }))?;
-            c.expect(&state.logps, 1, |i| (i == at).then_some((f64::ln(share), 8.0)))
+/// The output of [`LogProb`] for the tokens drawn.
+fn trained(
+    c: &Case<'_>,
+    logits: &TestArray<f32>,
+    vocabulary: usize,
+    source: &[usize],
+    drawn: &[(usize, f64)],
+) -> Result<Vec<f64>> {
+    let mut targets = vec![0; source.len()];
+    source.iter().zip(drawn).for_each(|(line, drawn)| targets[*line] = drawn.0);
+    let (targets, out) = (c.integers(targets)?, c.blank(4 * source.len())?);
+    c.launch(LogProb {
+        logits: logits.ptr(),
+        targets: targets.ptr(),
+        out: out.ptr_mut(),
+        tokens: source.len() as u32,
+        vocabulary: vocabulary as u32,
+        inverse_temperature: INVERSE,
+        entropy: true,
+    })?;
+    out.read()
+}
+
+/// A draw from these logits at temperature 1, each row from its own line.
+fn plain(logits: &TestArray<f32>, state: &Rows) -> Sample {
+    Sample {
+        logits: logits.ptr(),
+        source: None,
+        vocabulary: (logits.initial.len() / state.rows) as u32,
+        inverse_temperature: 1.0,
+        greedy: false,
+        advance: false,
+        min_new_tokens: 0,
+        top_k: None,
+        top_p: None,
+        state: state.state(),
+    }
+}
+
+/// Uniform numbers at both ends, with tokens at both ends that cannot be drawn.
+fn ends(checker: &mut Checker) {
+    for vocabulary in [5, 70, 2000] {
+        checker.case("sample", format!("{vocabulary} at both ends"), |c| {
+            let none = |i: usize| i < 2 || i + 2 >= vocabulary;
+            let line = (0..vocabulary).map(|i| if none(i) { f64::NEG_INFINITY } else { 0.5 });
+            let logits = c.array(line.clone().chain(line).collect())?;
+            let uniforms = [0.0, 1.0 - f64::EPSILON / 2.0];
+            let state = Rows::new(c, &[(0, Status::Active, MOST); 2], &uniforms, &[])?;
+            c.launch(plain(&logits, &state))?;
+            c.exact(&state.next, |row| Some([2.0, vocabulary as f64 - 3.0][row]))
         });
     }
 }
 
-/// Rows that have ended, are at their limit, end now, are truncated now, and one of NaN.
-fn states(checker: &mut Checker) {
+/// A cut: the likeliest tokens, the share of probability, true if it is too early to end, true to take the likeliest.
+type Cut = (Option<usize>, Option<f64>, bool, bool);
+
+const CUTS: [Cut; 6] = [
+    (Some(1), None, false, false),
+    (Some(3), None, false, false),
+    (Some(40), Some(0.8), false, false),
+    (None, Some(0.35), true, false),
+    (None, None, true, false),
+    (Some(2), None, true, true),
+];
+
+/// Draws from a flat line, a peaked one, one whose ties are cut through, and one of end tokens alone, as on the CPU.
+fn cut_off(checker: &mut Checker, vocabulary: usize, (top_k, top_p, early, greedy): Cut) {
+    let name = format!("{vocabulary} cut to {top_k:?} {top_p:?}{}", if early { " early" } else { "" });
+    checker.case("sample", name, |c| {
+        let ends = [1, 4];
+        let mut lines = Vec::new();
+        for spread in [0.3, 3.0, 2.0] {
+            lines.push(c.random::<f32>(vocabulary, spread)?.initial);
+        }
+        lines[2].iter_mut().for_each(|x| *x = x.round());
+        lines
+            .push((0..vocabulary).map(|i| if ends.contains(&i) { 1.0 } else { f64::NEG_INFINITY }).collect());
+        let uniforms = [(); 4].map(|()| c.unit());
+        let logits = c.array(lines.concat())?;
+        let state = Rows::new(c, &[(0, Status::Active, MOST); 4], &uniforms, &ends)?;
+        let p = c.array(vec![top_p.unwrap_or(1.0)])?;
+        c.launch(Sample {
+            greedy,
+            min_new_tokens: u32::from(early),
+            top_k: top_k.map(|k| k as u32),
+            top_p: top_p.map(|_| p.ptr()),
+            ..plain(&logits, &state)
+        })?;
+        let arrays = [&state.tokens, &state.next, &state.produced, &state.status].map(TestArray::read);
+        let [tokens, next, produced, status] = arrays;
+        let (tokens, next, produced, status) = (tokens?, next?, produced?, status?);
+        let (logps, entropies) = (state.logps.read()?, state.entropies.read()?);
+        for (row, logits) in lines.iter().enumerate() {
+            let top = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let mut scores: Vec<f32> = logits.iter().map(|x| (x - top) as f32).collect();
+            if early {
+                ends.iter().for_each(|end| scores[*end] = f32::NEG_INFINITY);
+            }
+            Truncation { top_k, top_p }.apply(&mut scores);
+            let left: f64 = scores.iter().map(|x| f64::from(*x).exp()).sum();
+            let nothing =
+                [f64::from(u32::MAX), f64::from(u32::MAX), 0.0, f64::from(Status::NotNumbers as u32)];
+            let mut expected = nothing;
+            if left > 0.0 {
+                let drawn =
+                    if greedy { rng::greedy(&scores) } else { rng::categorical(&scores, 1.0, uniforms[row]) };
+                let token = drawn.map_err(|e| DeviceError::Missing(format!("the CPU's sampler: {e:?}")))?;
+                let status = if ends.contains(&token) { Status::Ended } else { Status::Active };
+                expected = [token as f64, token as f64, 1.0, f64::from(status as u32)];
+                c.number(logps[row * MOST], f64::from(scores[token]) - left.ln(), 1e-6);
+                let parts = logits.iter().map(|x| (x - top).exp()).filter(|part| *part > 0.0);
+                let all: f64 = parts.clone().sum();
+                let entropy: f64 = parts.map(|part| -part / all * (part / all).ln()).sum();
+                c.number(entropies[row * MOST], entropy, 1e-5);
+            }
+            let found = [tokens[row * MOST], next[row], produced[row], status[row]];
+            found.iter().zip(expected).for_each(|(found, expected)| c.number(*found, expected, 0.0));
+        }
+        c.untouched(&state.lengths)
+    });
+}
+
+/// Rows that have ended, are at their limit, end now, are truncated now, and some without a distribution: with a NaN, an infinity, and nothing
+/// but minus infinity.
+fn states(checker: &mut Checker, greedy: bool) {
     use Status::{Active, Ended, NotNumbers, Truncated};
-    checker.case("sample", "every state of a row".to_owned(), |c| {
+    let name = format!("every state of a row{}", if greedy { " greedy" } else { "" });
+    checker.case("sample", name, |c| {
         let (vocabulary, end) = (19, 4);
-        let mut logits: Vec<f64> = c.random::<f32>(7 * vocabulary, 1.0)?.initial;
+        let mut logits: Vec<f64> = c.random::<f32>(9 * vocabulary, 1.0)?.initial;
         for row in 0..7 {
             logits[row * vocabulary + if row == 4 { end } else { 9 }] = 20.0;
         }
-        logits[6 * vocabulary + 3] = f64::NAN;
-        let logits = c.of(logits)?;
-        // Ended by an end token, by its limit, at its limit, active, ends now, reaches its limit now, NaN.
+        (logits[6 * vocabulary + 3], logits[7 * vocabulary + 3]) = (f64::NAN, f64::INFINITY);
+        logits[8 * vocabulary..].fill(f64::NEG_INFINITY);
+        let logits = c.array(logits)?;
+        // Ended by an end token, by its limit, at its limit, active, ends now, reaches its limit now, and no distribution.
         let rows = [
             (1, Ended, 9),
             (2, Truncated, 2),
@@ -317,30 +434,22 @@ fn states(checker: &mut Checker) {
             (3, Active, 9),
             (4, Active, 5),
             (1, Active, 9),
+            (1, Active, 9),
+            (1, Active, 9),
         ];
-        let state = Rows::new(c, &rows, &[0.5; 7], &[1, end])?;
-        c.launch(Sample {
-            logits: logits.ptr(),
-            source: None,
-            vocabulary: vocabulary as u32,
-            inverse_temperature: INVERSE,
-            greedy: false,
-            advance: false,
-            min_new_tokens: 0,
-            top_k: None,
-            top_p: None,
-            state: state.state(),
-        })?;
-        let after = [Ended, Truncated, Truncated, Active, Ended, Truncated, NotNumbers];
+        let state = Rows::new(c, &rows, &[0.5; 9], &[1, end])?;
+        c.launch(Sample { greedy, ..plain(&logits, &state) })?;
+        let after =
+            [Ended, Truncated, Truncated, Active, Ended, Truncated, NotNumbers, NotNumbers, NotNumbers];
         c.exact(&state.status, |row| Some(f64::from(after[row] as u32)))?;
-        c.exact(&state.produced, |row| Some([1.0, 2.0, 5.0, 1.0, 4.0, 5.0, 1.0][row]))?;
+        c.exact(&state.produced, |row| Some([1.0, 2.0, 5.0, 1.0, 4.0, 5.0, 1.0, 1.0, 1.0][row]))?;
         let drew = |row: usize| [3, 4, 5].contains(&row);
         let token = |row: usize| if row == 4 { end as f64 } else { 9.0 };
         c.exact(&state.next, |row| Some(if drew(row) { token(row) } else { f64::from(u32::MAX) }))?;
-        c.exact(&state.tokens, |i| {
-            let (row, at) = (i / MOST, i % MOST);
-            Some(if drew(row) && at == rows[row].0 { token(row) } else { f64::from(u32::MAX) })
-        })?;
+        let here = |i: usize| drew(i / MOST) && i % MOST == rows[i / MOST].0;
+        c.exact(&state.tokens, |i| Some(if here(i) { token(i / MOST) } else { f64::from(u32::MAX) }))?;
+        c.exact(&state.logps, |i| (!here(i)).then_some(f64::NAN))?;
+        c.exact(&state.entropies, |i| (!here(i)).then_some(f64::NAN))?;
         c.untouched(&state.lengths)?;
         c.untouched(&state.limits)
     });

@@ -27,7 +27,7 @@ pub(super) fn kernels(
     let (major, minor) = compiler;
     if dtype == Dtype::Bf16 && capability < BF16_CAPABILITY {
         return Err(DeviceError::Missing(format!(
-            "{device} has compute capability {}.{}; bf16 needs 8.0 or newer: dtype=f32 runs on it",
+            "{device} has compute capability {}.{}: bf16 needs 8.0 or newer; use f32",
             capability / 10,
             capability % 10
         )));
@@ -136,9 +136,9 @@ impl Drop for Program {
 
 fn compile(key: &CacheKey) -> Result<Vec<u8>, Failure> {
     let bare = |status: String| Failure { status, log: String::new() };
-    let of = |e: NvrtcError| bare(format!("{:?}", e.0));
+    let failure = |e: NvrtcError| bare(format!("{:?}", e.0));
     let source = CString::new(key.source.as_str()).map_err(|e| bare(e.to_string()))?;
-    let program = Program(nvrtc::create_program(&source, Some(c"kernels.cu")).map_err(of)?);
+    let program = Program(nvrtc::create_program(&source, Some(c"kernels.cu")).map_err(failure)?);
     // SAFETY: the program lives until the end of this function, and so does its source.
     if let Err(error) = unsafe { nvrtc::compile_program(program.0, &key.options) } {
         // SAFETY: likewise.
@@ -146,11 +146,11 @@ fn compile(key: &CacheKey) -> Result<Vec<u8>, Failure> {
         return Err(Failure { status: format!("{:?}", error.0), log: text(&log) });
     }
     match key.target {
-        Target::Machine(_) => machine_code(&program).map_err(of),
+        Target::Machine(_) => machine_code(&program).map_err(failure),
         // SAFETY: likewise. It ends with a zero, as the driver wants it.
-        Target::Portable(_) => {
-            unsafe { nvrtc::get_ptx(program.0) }.map(|text| bytemuck::cast_slice(&text).to_vec()).map_err(of)
-        }
+        Target::Portable(_) => unsafe { nvrtc::get_ptx(program.0) }
+            .map(|text| bytemuck::cast_slice(&text).to_vec())
+            .map_err(failure),
     }
 }
 
@@ -188,7 +188,7 @@ mod tests {
                 let code = compile(&key(target, dtype, kernels::source(dtype))).expect("it compiles");
                 let holds = |text: &str| code.windows(text.len()).any(|w| w == text.as_bytes());
                 assert!(code.starts_with(magic), "{target:?}");
-                for name in kernels::NAMES {
+                for name in kernels::names() {
                     assert!(holds(&format!("{name}_{}", dtype.name())), "{name} in {target:?}");
                 }
             }

@@ -1,4 +1,4 @@
-//! What the libraries answer, as one line.
+//! Failures of the libraries, as one line.
 
 use cudarc::driver::DriverError;
 use grpo_lambda_decoder::device::DeviceError;
@@ -16,7 +16,7 @@ pub(super) fn call(call: impl Into<String>, device: &str, reason: impl Into<Stri
     DeviceError::Call { call: call.into(), device: device.to_owned(), reason: reason.into() }
 }
 
-/// Likewise, of a call of the driver.
+/// Names the call of the driver and the device of a failure.
 pub(super) fn driver<'a>(name: &'a str, device: &'a str) -> impl Fn(DriverError) -> DeviceError + 'a {
     move |error| call(name, device, of_driver(error))
 }

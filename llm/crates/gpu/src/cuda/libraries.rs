@@ -1,7 +1,7 @@
-//! The libraries this program opens: whether they are there, before one is called, and whether they fit.
+//! The CUDA libraries: a check that they are there and fit together, before one is called.
 //!
-//! The bindings end the process when a library is missing, so each is looked for first. They were made for CUDA 13; what is called of
-//! them is the same in CUDA 12, whose libraries are taken where there are no others.
+//! The bindings end the process if a library is missing, so each is looked for first. They were made for CUDA 13; the calls are the same in
+//! CUDA 12, whose libraries are taken if there are no others.
 
 use cudarc::driver::result as driver;
 use cudarc::driver::sys::CUresult;

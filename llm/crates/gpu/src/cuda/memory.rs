@@ -11,7 +11,7 @@ use cudarc::driver::{CudaContext, CudaStream};
 use crate::device::DriverMemory;
 use crate::free_list::FreeList;
 
-/// Where memory comes from.
+/// Memory of one card.
 #[derive(Debug)]
 pub(super) struct Memory {
     stream: Arc<CudaStream>,
@@ -20,9 +20,9 @@ pub(super) struct Memory {
 
 #[derive(Debug)]
 enum Source {
-    /// The driver's pool, which keeps what is given back.
+    /// The driver's pool, which keeps freed memory.
     Pool(Pool),
-    /// The driver itself, where it has no pools; what is given back is kept here.
+    /// The driver itself, if it has no pools; freed memory is kept here.
     Plain(Mutex<Kept>),
 }
 
@@ -65,7 +65,7 @@ fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
 const OUTSIDE: u64 = 2 << 30;
 
 impl Memory {
-    /// Of the card of `stream`.
+    /// The memory of `stream`'s card.
     pub(super) fn new(stream: &Arc<CudaStream>) -> Result<Self, DriverError> {
         let context: &CudaContext = stream.context();
         if !context.has_async_alloc() {
@@ -80,7 +80,7 @@ impl Memory {
         Ok(Memory { stream: stream.clone(), source: Source::Pool(pool) })
     }
 
-    /// So many bytes, more than 0. Once it is refused, all that is kept is given back and it is asked for again.
+    /// Allocates so many bytes, more than 0. If they are refused, everything kept is given back and they are asked for again.
     pub(super) fn allocate(&self, bytes: u64) -> Result<u64, DriverError> {
         self.stream.context().bind_to_thread()?;
         match self.take(bytes) {
@@ -109,7 +109,7 @@ impl Memory {
         }
     }
 
-    /// Gives back what [`Memory::allocate`] gave.
+    /// Frees what [`Memory::allocate`] gave.
     pub(super) fn free(&self, address: u64) -> Result<(), DriverError> {
         self.stream.context().bind_to_thread()?;
         match &self.source {
@@ -125,7 +125,7 @@ impl Memory {
         }
     }
 
-    /// Gives back to the driver what nobody uses.
+    /// Gives unused memory back to the driver.
     fn trim(&self) -> Result<(), DriverError> {
         self.stream.synchronize()?;
         match &self.source {
@@ -141,7 +141,7 @@ impl Memory {
         }
     }
 
-    /// What the driver says.
+    /// The driver's account.
     pub(super) fn of_driver(&self) -> Result<DriverMemory, DriverError> {
         let (free, total) = self.stream.context().mem_get_info()?;
         let (held, peak) = match &self.source {
@@ -157,7 +157,7 @@ impl Memory {
         Ok(DriverMemory { held, peak, outside: (total as u64).saturating_sub(free as u64 + held) })
     }
 
-    /// Gives back what nobody uses and begins the peak again.
+    /// Gives unused memory back and begins the peak again.
     pub(super) fn restart_peak(&self) -> Result<(), DriverError> {
         self.stream.context().bind_to_thread()?;
         self.trim()?;

@@ -20,12 +20,13 @@ use cudarc::driver::{CudaContext, CudaGraph, CudaStream, DriverError, result};
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
 use memory::Memory;
 use module::Module;
-use products::Products;
+use products::{Products, WORKSPACE};
 
 use super::blas;
-use super::device::Report;
-use super::device::{Arg, Device, DriverMemory, Gemm, Graph};
+use super::device::{Device, DriverMemory, Graph, Report};
+use super::gemm::Gemm;
 use super::ledger::Ledger;
+use super::ptr::Arg;
 
 /// A card. Its memory, kernels and stream live until the last graph of it is dropped, too.
 #[derive(Clone, Debug)]
@@ -37,12 +38,12 @@ pub struct Cuda {
 #[derive(Debug)]
 struct Card {
     products: Products,
-    /// Of `f32` and of `bf16`.
+    /// Kernels in `f32` and in `bf16`.
     modules: [OnceLock<Module>; 2],
     memory: Memory,
     workspace: u64,
     ledger: Ledger,
-    /// Whether the stream captures instead of running.
+    /// True while the stream captures instead of running.
     capturing: AtomicBool,
     compiler: (i32, i32),
     capability: u32,
@@ -55,7 +56,7 @@ impl Cuda {
     /// The card of this number among those that the driver shows, with its kernels for `dtype`; `report` takes a line about the compiler.
     ///
     /// # Errors
-    /// [`DeviceError::Missing`] when the driver, a library or the card is not there; [`DeviceError::Call`] when a call fails.
+    /// [`DeviceError::Missing`] if the driver, a library or the card is not there; [`DeviceError::Call`] if a call fails.
     pub fn open(number: usize, dtype: Dtype, report: Report) -> Result<Self, DeviceError> {
         let compiler = libraries::open()?;
         let here = format!("card {number}");
@@ -71,17 +72,12 @@ impl Cuda {
         };
         let (name, (major, minor), stream) = opened().map_err(failure::driver("opening it", &here))?;
         let capability = u32::try_from(major * 10 + minor).unwrap_or(0);
-        if dtype == Dtype::Bf16 && major < 8 {
-            return Err(DeviceError::Missing(format!(
-                "{name} has compute capability {major}.{minor} and multiplies bf16 only from 8.0 on: set dtype=f32"
-            )));
-        }
         let memory = Memory::new(&stream).map_err(failure::driver("opening its memory", &name))?;
         let ledger = Ledger::default();
         let workspace = memory
-            .allocate(blas::WORKSPACE as u64)
-            .map_err(|e| short_of_memory(e, "library workspace", blas::WORKSPACE, &memory, &ledger, &name))?;
-        ledger.take("library workspace", blas::WORKSPACE);
+            .allocate(WORKSPACE as u64)
+            .map_err(|e| short_of_memory(e, "library workspace", WORKSPACE, &memory, &ledger, &name))?;
+        ledger.take("library workspace", WORKSPACE);
         let products = Products::new(&stream, workspace, &name)?;
         let modules = [OnceLock::new(), OnceLock::new()];
         let capturing = AtomicBool::new(false);
@@ -324,7 +320,7 @@ impl Device for Cuda {
     }
 }
 
-/// What was captured, with the card whose kernels and workspace are in it.
+/// A captured graph, with the card whose kernels and workspace are in it.
 struct Captured {
     graph: CudaGraph,
     card: Arc<Card>,

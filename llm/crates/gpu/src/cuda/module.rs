@@ -10,10 +10,10 @@ use cudarc::driver::{CudaContext, result};
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
 
 use super::failure;
-use crate::device::Arg;
 use crate::kernels;
+use crate::ptr::Arg;
 
-/// See the module.
+/// Loaded machine code and its entry points.
 #[derive(Debug)]
 pub(super) struct Module {
     context: Arc<CudaContext>,
@@ -39,7 +39,7 @@ impl Module {
         let handle = unsafe { module::load_data(code.as_ptr().cast::<c_void>()) }
             .map_err(failure::driver("cuModuleLoadData", device))?;
         let mut loaded = Module { context: context.clone(), handle, functions: BTreeMap::new() };
-        for name in kernels::NAMES {
+        for name in kernels::names() {
             let symbol = format!("{name}_{}", dtype.name());
             let text =
                 CString::new(symbol.as_str()).map_err(|e| failure::call(&symbol, device, e.to_string()))?;

@@ -13,7 +13,10 @@ use cudarc::driver::CudaStream;
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
 
 use super::failure;
-use crate::blas::{Operand, Product, WORKSPACE};
+use crate::blas::{Operand, Product};
+
+/// Bytes of cuBLAS's workspace, given once: a captured product cannot allocate, and with one workspace cuBLAS always sums in the same order.
+pub(super) const WORKSPACE: usize = 64 << 20;
 
 /// A handle of cuBLAS on one stream.
 #[derive(Debug)]
@@ -108,7 +111,7 @@ unsafe fn one(handle: cublasHandle_t, p: &Product) -> Result<(), CublasError> {
 /// A batch of products at equal distances.
 ///
 /// # Safety
-/// As [`one`].
+/// The handle must be valid and the matrices allocated; the factors are read from the host during the call.
 unsafe fn batched(handle: cublasHandle_t, p: &Product) -> Result<(), CublasError> {
     let (left, right, result) = (&p.left, &p.right, &p.result);
     // SAFETY: as the caller promises.

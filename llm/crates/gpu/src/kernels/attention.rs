@@ -10,10 +10,11 @@
 //! query. Scores are computed a tile at a time, and again in the backward pass, so memory is linear in the tokens. Every
 //! sum has one order: a block owns its queries, or its keys, and goes over the others one tile after the other.
 
-use super::heads::HeadShape;
-use super::launch::Kernel;
-use crate::ptr::{Arg, Ptr, PtrMut, Real};
 use grpo_lambda_decoder::device::Dtype;
+
+use super::heads::HeadShape;
+use super::launch::kernel;
+use crate::ptr::{Arg, Ptr, Real};
 
 /// Queries or keys of a segment that a block works on.
 pub const TILE: u32 = 64;
@@ -26,19 +27,19 @@ const THREADS: u32 = 128;
 pub struct Segments {
     /// `[segments + 1]`: the token at which each begins, and the end of the last.
     pub offsets: Ptr<u32>,
-    /// `[segments]`: the prefix that a segment continues, or the segment itself where it continues none.
+    /// `[segments]`: the prefix that a segment continues, or the segment itself if it continues none.
     pub prefix: Ptr<u32>,
     /// `[segments, 2]`: the first segment that continues this one, and the segment after the last.
     pub readers: Ptr<u32>,
     /// `[count, 2]`: a segment and the first of at most [`TILE`] tokens of it, each token of each segment once.
     pub query_tiles: Ptr<u32>,
-    /// The same tiles in another order.
+    /// These tiles in another order.
     pub key_tiles: Ptr<u32>,
-    /// How many tiles.
+    /// The number of tiles.
     pub count: u32,
-    /// How many tokens.
+    /// The number of tokens.
     pub tokens: usize,
-    /// Pairs of a query and a key that it sees, in a head: what the work is proportional to.
+    /// Pairs of a query and a key that it sees, in a head; the work is proportional to them.
     pub pairs: f64,
 }
 
@@ -53,177 +54,80 @@ fn operations(products: f64, segments: &Segments, heads: HeadShape) -> f64 {
     2.0 * products * f64::from(heads.dim) * f64::from(heads.query) * segments.pairs
 }
 
-/// `O` and `L`.
-#[derive(Clone, Copy, Debug)]
-pub struct Attention {
-    /// `[tokens, (query + 2 key) dim]`, queries and keys rotated.
-    pub qkv: Ptr<Real>,
-    /// Which tokens see which.
-    pub segments: Segments,
-    /// `[tokens, query dim]`.
-    pub out: PtrMut<Real>,
-    /// `[tokens, query]`.
-    pub log_sum: PtrMut<f32>,
-    /// How many heads of which size.
-    pub heads: HeadShape,
-    /// Factor of the scores.
-    pub scale: f32,
-}
-
-impl Kernel for Attention {
-    const NAME: &'static str = "attention";
-    const BLOCK: u32 = THREADS;
-
-    fn grid(&self) -> (u32, u32) {
-        (self.segments.count, blocks(self.heads.query, self.heads.dim, self.qkv.dtype()))
+impl Segments {
+    /// Arguments of a kernel whose blocks own queries.
+    fn by_queries(self) -> [Arg; 3] {
+        let tiles = Arg::from(self.query_tiles).to_elements(2 * self.count as usize);
+        [self.offsets.into(), self.prefix.into(), tiles]
     }
 
-    fn args(&self) -> Vec<Arg> {
-        vec![
-            self.qkv.into(),
-            self.segments.offsets.into(),
-            self.segments.prefix.into(),
-            self.segments.query_tiles.into(),
-            self.out.into(),
-            self.log_sum.into(),
-            self.heads.query.into(),
-            self.heads.key.into(),
-            self.heads.dim.into(),
-            self.scale.into(),
-        ]
-    }
-
-    fn bytes(&self) -> f64 {
-        let HeadShape { query, key, dim } = self.heads;
-        let (tokens, line) = (self.segments.tokens, (query * dim) as usize);
-        self.qkv.bytes(tokens * (line + (2 * key * dim) as usize))
-            + self.out.bytes(tokens * line)
-            + self.log_sum.bytes(tokens * query as usize)
-    }
-
-    fn operations(&self) -> f64 {
-        operations(2.0, &self.segments, self.heads)
+    /// Arguments of a kernel whose blocks own keys.
+    fn by_keys(self) -> [Arg; 4] {
+        let tiles = Arg::from(self.key_tiles).to_elements(2 * self.count as usize);
+        [self.offsets.into(), self.prefix.into(), self.readers.into(), tiles]
     }
 }
 
-/// `D` and `dQ`.
-#[derive(Clone, Copy, Debug)]
-pub struct AttentionQueries {
-    /// As in [`Attention`].
-    pub qkv: Ptr<Real>,
-    /// `[tokens, query dim]`: what [`Attention`] gave.
-    pub out: Ptr<Real>,
-    /// `[tokens, query dim]`.
-    pub dout: Ptr<Real>,
-    /// `[tokens, query]`: what [`Attention`] gave.
-    pub log_sum: Ptr<f32>,
-    /// Which tokens see which.
-    pub segments: Segments,
-    /// `[tokens, query]`: `D`.
-    pub inner: PtrMut<f32>,
-    /// `[tokens, (query + 2 key) dim]`, of which the queries are written.
-    pub dqkv: PtrMut<Real>,
-    /// How many heads of which size.
-    pub heads: HeadShape,
-    /// Factor of the scores.
-    pub scale: f32,
+kernel! {
+    /// `O` and `L`.
+    Attention "attention" {
+        /// Queries and keys rotated.
+        read qkv: Real[segments.tokens, heads.line()],
+        pass segments: Segments = segments.by_queries(),
+        write out: Real[segments.tokens, heads.queries()],
+        write log_sum: f32[segments.tokens, heads.query],
+        pass heads: HeadShape,
+        /// Factor of the scores.
+        pass scale: f32,
+    }
+    threads THREADS; grid (segments.count, blocks(heads.query, heads.dim, qkv.dtype()));
+    operations operations(2.0, &segments, heads);
 }
 
-impl Kernel for AttentionQueries {
-    const NAME: &'static str = "attention_queries";
-    const BLOCK: u32 = THREADS;
-
-    fn grid(&self) -> (u32, u32) {
-        (self.segments.count, blocks(self.heads.query, self.heads.dim, self.qkv.dtype()))
+kernel! {
+    /// `D` and `dQ`.
+    AttentionQueries "attention_queries" {
+        /// Queries and keys rotated.
+        read qkv: Real[segments.tokens, heads.line()],
+        /// From [`Attention`].
+        read out: Real[segments.tokens, heads.queries()],
+        read dout: Real[segments.tokens, heads.queries()],
+        /// From [`Attention`].
+        read log_sum: f32[segments.tokens, heads.query],
+        pass segments: Segments = segments.by_queries(),
+        /// `D`.
+        write inner: f32[segments.tokens, heads.query],
+        /// Only the queries are written.
+        write dqkv: Real[segments.tokens, heads.line()],
+        pass heads: HeadShape,
+        /// Factor of the scores.
+        pass scale: f32,
     }
-
-    fn args(&self) -> Vec<Arg> {
-        vec![
-            self.qkv.into(),
-            self.out.into(),
-            self.dout.into(),
-            self.log_sum.into(),
-            self.segments.offsets.into(),
-            self.segments.prefix.into(),
-            self.segments.query_tiles.into(),
-            self.inner.into(),
-            self.dqkv.into(),
-            self.heads.query.into(),
-            self.heads.key.into(),
-            self.heads.dim.into(),
-            self.scale.into(),
-        ]
-    }
-
-    fn bytes(&self) -> f64 {
-        let HeadShape { query, key, dim } = self.heads;
-        let (tokens, line) = (self.segments.tokens, (query * dim) as usize);
-        let read =
-            self.qkv.bytes(tokens * (line + (2 * key * dim) as usize)) + self.out.bytes(2 * tokens * line);
-        read + self.inner.bytes(2 * tokens * query as usize) + self.dqkv.bytes(tokens * line)
-    }
-
-    fn operations(&self) -> f64 {
-        operations(3.0, &self.segments, self.heads)
-    }
+    threads THREADS; grid (segments.count, blocks(heads.query, heads.dim, qkv.dtype()));
+    bytes qkv[segments.tokens, heads.line()], out[2, segments.tokens, heads.queries()], inner[2, segments.tokens, heads.query],
+        dqkv[segments.tokens, heads.queries()];
+    operations operations(3.0, &segments, heads);
 }
 
-/// `dK` and `dV`, from the `D` of [`AttentionQueries`]; those of a prefix are the sums over all rows that continue it, in their order.
-#[derive(Clone, Copy, Debug)]
-pub struct AttentionKeys {
-    /// As in [`Attention`].
-    pub qkv: Ptr<Real>,
-    /// `[tokens, query dim]`.
-    pub dout: Ptr<Real>,
-    /// `[tokens, query]`: what [`Attention`] gave.
-    pub log_sum: Ptr<f32>,
-    /// `[tokens, query]`: `D`.
-    pub inner: Ptr<f32>,
-    /// Which tokens see which.
-    pub segments: Segments,
-    /// `[tokens, (query + 2 key) dim]`, of which keys and values are written.
-    pub dqkv: PtrMut<Real>,
-    /// How many heads of which size.
-    pub heads: HeadShape,
-    /// Factor of the scores.
-    pub scale: f32,
-}
-
-impl Kernel for AttentionKeys {
-    const NAME: &'static str = "attention_keys";
-    const BLOCK: u32 = THREADS;
-
-    fn grid(&self) -> (u32, u32) {
-        (self.segments.count, blocks(self.heads.key, self.heads.dim, self.qkv.dtype()))
+kernel! {
+    /// `dK` and `dV`, from the `D` of [`AttentionQueries`]; those of a prefix are the sums over all rows that continue it, in their order.
+    AttentionKeys "attention_keys" {
+        /// Queries and keys rotated.
+        read qkv: Real[segments.tokens, heads.line()],
+        read dout: Real[segments.tokens, heads.queries()],
+        /// From [`Attention`].
+        read log_sum: f32[segments.tokens, heads.query],
+        /// `D`.
+        read inner: f32[segments.tokens, heads.query],
+        pass segments: Segments = segments.by_keys(),
+        /// Only keys and values are written.
+        write dqkv: Real[segments.tokens, heads.line()],
+        pass heads: HeadShape,
+        /// Factor of the scores.
+        pass scale: f32,
     }
-
-    fn args(&self) -> Vec<Arg> {
-        vec![
-            self.qkv.into(),
-            self.dout.into(),
-            self.log_sum.into(),
-            self.inner.into(),
-            self.segments.offsets.into(),
-            self.segments.prefix.into(),
-            self.segments.readers.into(),
-            self.segments.key_tiles.into(),
-            self.dqkv.into(),
-            self.heads.query.into(),
-            self.heads.key.into(),
-            self.heads.dim.into(),
-            self.scale.into(),
-        ]
-    }
-
-    fn bytes(&self) -> f64 {
-        let HeadShape { query, key, dim } = self.heads;
-        let (tokens, line) = (self.segments.tokens, (query * dim) as usize);
-        let keys = (2 * key * dim) as usize;
-        let read = self.qkv.bytes(tokens * (line + keys)) + self.dout.bytes(tokens * line);
-        read + self.inner.bytes(2 * tokens * query as usize) + self.dqkv.bytes(tokens * keys)
-    }
-
-    fn operations(&self) -> f64 {
-        operations(4.0, &self.segments, self.heads)
-    }
+    threads THREADS; grid (segments.count, blocks(heads.key, heads.dim, qkv.dtype()));
+    bytes qkv[segments.tokens, heads.line()], dout[segments.tokens, heads.queries()], inner[2, segments.tokens, heads.query],
+        dqkv[2, segments.tokens, heads.keys()];
+    operations operations(4.0, &segments, heads);
 }

@@ -1,108 +1,72 @@
 //! Decoding: one token of every row against the KV cache, and filling the cache with prompts.
 //!
 //! Keys and values of a layer are `[pages, key, PAGE, dim]` each, and a table `[lines, width]` names the pages of every row in the order of
-//! its tokens: of a row beyond its tokens whatever is there is not read.
-
-use grpo_lambda_decoder::device::DeviceError;
+//! its tokens. What lies in a row's pages beyond its tokens is not read.
 
 use super::attention;
 use super::heads::HeadShape;
-use super::launch::{Kernel, ROW};
-use crate::device::Device;
-use crate::ptr::{Arg, Ptr, PtrMut, Real};
+use super::launch::{ROW, kernel};
+use crate::ptr::Real;
 
 /// Tokens of a page of the cache.
 pub const PAGE: u32 = 32;
 
-/// Queries, keys and values of one token of every row, plus their bias, queries and keys rotated by the token's position: keys and
-/// values go into the cache. A row that is full stays as it is.
-#[derive(Clone, Copy, Debug)]
-pub struct DecodeHeads {
-    /// `[rows, (query + 2 key) dim]`.
-    pub qkv: Ptr<Real>,
-    /// `[(query + 2 key) dim]`.
-    pub bias: Option<Ptr<Real>>,
-    /// `[positions, dim / 2, 2]`: cosine and sine of every angle.
-    pub table: Ptr<f32>,
-    /// `[rows]`: the tokens before this one, which is its position.
-    pub lengths: Ptr<u32>,
-    /// `[rows, query dim]`.
-    pub q: PtrMut<Real>,
-    /// Cached keys.
-    pub keys: PtrMut<Real>,
-    /// Cached values.
-    pub values: PtrMut<Real>,
-    /// `[rows, width]`: the pages of every row.
-    pub pages: Ptr<u32>,
-    /// Rows.
-    pub rows: u32,
-    /// How many heads of which size.
-    pub heads: HeadShape,
-    /// Pages that a line of the table names.
-    pub width: u32,
+kernel! {
+    /// Queries, keys and values of one token of every row, plus their bias, queries and keys rotated by the token's position: keys and
+    /// values go into the cache. A full row stays as it is.
+    DecodeHeads "decode_heads" {
+        read qkv: Real[rows, heads.line()],
+        read bias: Real[heads.line()] or null,
+        /// `[positions, dim / 2, 2]`: cosine and sine of every angle.
+        read table: f32[..],
+        /// The tokens before this one, which is its position.
+        read lengths: u32[rows],
+        write q: Real[rows, heads.queries()],
+        /// Cached keys.
+        write keys: Real[..],
+        /// Cached values.
+        write values: Real[..],
+        /// The pages of every row.
+        read pages: u32[rows, width],
+        size rows: u32,
+        pass heads: HeadShape,
+        /// Pages that a line of the table names.
+        pass width: u32,
+    }
+    threads ROW; grid (rows, 1);
+    bytes qkv[rows, heads.line()], q[rows, heads.queries()], keys[rows, heads.keys()], values[rows, heads.keys()];
 }
 
-impl Kernel for DecodeHeads {
-    const NAME: &'static str = "decode_heads";
-    const BLOCK: u32 = ROW;
-
-    fn grid(&self) -> (u32, u32) {
-        (self.rows, 1)
+kernel! {
+    /// Attention of one token of every row over the cached positions `0..=lengths[row]`. A block works on the query heads of a key head, so
+    /// that keys and values are read once, and on one of `splits` parts of the positions, so that few rows keep a card busy. Heads have at most
+    /// [`HeadShape::WIDEST`] elements.
+    DecodeAttention "decode_attention" {
+        read q: Real[rows, heads.queries()],
+        /// Cached keys.
+        read keys: Real[..],
+        /// Cached values.
+        read values: Real[..],
+        read lengths: u32[rows],
+        /// Written if there is one split.
+        write out: Real[rows, heads.queries()],
+        /// For several splits: the largest score, the sum of `e^(score - largest)`, and the sum of the values by them, for [`DecodeCombine`].
+        write parts: f32[rows, heads.query, splits, heads.dim + 2] or null,
+        /// The pages of every row.
+        read pages: u32[rows, width],
+        size rows: u32,
+        pass heads: HeadShape,
+        /// Pages that a line of the table names.
+        pass width: u32,
+        /// Parts of the positions, at least 1.
+        pass splits: u32,
+        /// Factor of the scores.
+        pass scale: f32,
     }
-
-    fn args(&self) -> Vec<Arg> {
-        vec![
-            self.qkv.into(),
-            self.bias.into(),
-            self.table.into(),
-            self.lengths.into(),
-            self.q.into(),
-            self.keys.into(),
-            self.values.into(),
-            self.pages.into(),
-            self.heads.query.into(),
-            self.heads.key.into(),
-            self.heads.dim.into(),
-            self.width.into(),
-        ]
-    }
-
-    fn bytes(&self) -> f64 {
-        let HeadShape { query, key, dim } = self.heads;
-        let n = self.rows as usize * ((query + 2 * key) * dim) as usize;
-        self.qkv.bytes(n) + self.q.bytes(n)
-    }
-}
-
-/// Attention of one token of every row over the cached positions `0..=lengths[row]`. A block works on the query heads of a key head, so that
-/// keys and values are read once, and on one of `splits` parts of the positions, so that few rows keep a card busy.
-#[derive(Clone, Copy, Debug)]
-pub struct DecodeAttention {
-    /// `[rows, query dim]`.
-    pub q: Ptr<Real>,
-    /// Cached keys.
-    pub keys: Ptr<Real>,
-    /// Cached values.
-    pub values: Ptr<Real>,
-    /// `[rows]`.
-    pub lengths: Ptr<u32>,
-    /// `[rows, query dim]`; written where there is one split.
-    pub out: PtrMut<Real>,
-    /// `[rows, query, splits, dim + 2]`, where there are several: the largest score of a split, the sum of `e^(score - largest)`, and the
-    /// sum of the values by them. [`DecodeCombine`] makes the output of it.
-    pub parts: Option<PtrMut<f32>>,
-    /// `[rows, width]`: the pages of every row.
-    pub pages: Ptr<u32>,
-    /// Parts of the positions, at least 1.
-    pub splits: u32,
-    /// Rows.
-    pub rows: u32,
-    /// How many heads of which size, at most [`HeadShape::WIDEST`].
-    pub heads: HeadShape,
-    /// Pages that a line of the table names.
-    pub width: u32,
-    /// Factor of the scores.
-    pub scale: f32,
+    threads 256; grid (rows, attention::blocks(heads.key, heads.dim, q.dtype()) * Self::chunks(heads) * splits);
+    bytes keys[2, rows, heads.keys(), width * PAGE], q[rows, heads.queries()], out[parts.is_none(), rows, heads.queries()],
+        parts[rows, heads.query, splits, heads.dim + 2];
+    before(device) heads.check(Self::NAME, device);
 }
 
 impl DecodeAttention {
@@ -113,148 +77,61 @@ impl DecodeAttention {
     /// Query heads of a block.
     const HEADS: u32 = 16;
 
+    /// Blocks for the query heads of a key head.
+    fn chunks(heads: HeadShape) -> u32 {
+        (heads.query / heads.key).div_ceil(Self::HEADS)
+    }
+
     /// Splits for so many rows of this capacity.
-    pub fn splits(rows: u32, heads: HeadShape, capacity: u32) -> u32 {
-        let blocks = rows * heads.key * (heads.query / heads.key).div_ceil(Self::HEADS);
+    pub(crate) fn splits(rows: u32, heads: HeadShape, capacity: u32) -> u32 {
+        let blocks = rows * heads.key * Self::chunks(heads);
         (Self::BLOCKS / blocks.max(1)).clamp(1, capacity.div_ceil(Self::POSITIONS).max(1))
     }
 }
 
-impl Kernel for DecodeAttention {
-    const NAME: &'static str = "decode_attention";
-    const BLOCK: u32 = 256;
-
-    fn grid(&self) -> (u32, u32) {
-        let HeadShape { query, key, dim } = self.heads;
-        let chunks = (query / key).div_ceil(Self::HEADS);
-        (self.rows, attention::blocks(key, dim, self.q.dtype()) * chunks * self.splits)
+kernel! {
+    /// The output of [`DecodeAttention`] from its parts, in their order.
+    DecodeCombine "decode_combine" {
+        read parts: f32[lines, splits, dim + 2],
+        write out: Real[lines, dim],
+        /// Query heads of all rows.
+        size lines: u32,
+        pass splits: u32,
+        /// Elements of a head.
+        pass dim: u32,
     }
-
-    fn args(&self) -> Vec<Arg> {
-        vec![
-            self.q.into(),
-            self.keys.into(),
-            self.values.into(),
-            self.lengths.into(),
-            self.out.into(),
-            self.parts.into(),
-            self.pages.into(),
-            self.heads.query.into(),
-            self.heads.key.into(),
-            self.heads.dim.into(),
-            self.width.into(),
-            self.splits.into(),
-            self.scale.into(),
-        ]
-    }
-
-    fn bytes(&self) -> f64 {
-        let HeadShape { query, key, dim } = self.heads;
-        let (rows, line) = (self.rows as usize, (query * dim) as usize);
-        let cached = self.keys.bytes(2 * rows * key as usize * (self.width * PAGE) as usize * dim as usize);
-        let parts = self.parts.map_or(self.out.bytes(rows * line), |parts| {
-            parts.bytes(rows * query as usize * self.splits as usize * (dim as usize + 2))
-        });
-        cached + self.q.bytes(rows * line) + parts
-    }
-
-    fn prepare(&self, device: &dyn Device) -> Result<(), DeviceError> {
-        self.heads.check(Self::NAME, device)
-    }
+    threads 128; grid (lines, 1);
 }
 
-/// The output of [`DecodeAttention`] from its parts, in their order.
-#[derive(Clone, Copy, Debug)]
-pub struct DecodeCombine {
-    /// `[lines, splits, dim + 2]`.
-    pub parts: Ptr<f32>,
-    /// `[lines, dim]`.
-    pub out: PtrMut<Real>,
-    /// Query heads of all rows.
-    pub lines: u32,
-    /// Parts of each.
-    pub splits: u32,
-    /// Numbers of a head.
-    pub dim: u32,
-}
-
-impl Kernel for DecodeCombine {
-    const NAME: &'static str = "decode_combine";
-    const BLOCK: u32 = 128;
-
-    fn grid(&self) -> (u32, u32) {
-        (self.lines, 1)
+kernel! {
+    /// Copies the keys and values of prompts into pages of the cache: each copy is of a prompt from a position on, into the pages of a line of
+    /// the table.
+    FillCache "fill_cache" {
+        /// `[tokens of all prompts, (query + 2 key) dim]`, queries and keys rotated.
+        read qkv: Real[..],
+        /// `[prompts + 1]`: the token at which each prompt begins.
+        read offsets: u32[..],
+        /// The prompt.
+        read source: u32[copies],
+        /// Cached keys.
+        write keys: Real[..],
+        /// Cached values.
+        write values: Real[..],
+        /// `[lines, width]`: pages.
+        read pages: u32[..],
+        /// The line of the table.
+        read lines: u32[copies],
+        /// The first position that is copied.
+        read begins: u32[copies],
+        size copies: u32,
+        /// Tokens of all copies.
+        size tokens: u32,
+        pass heads: HeadShape,
+        /// Pages that a line of the table names.
+        pass width: u32,
     }
-
-    fn args(&self) -> Vec<Arg> {
-        vec![self.parts.into(), self.out.into(), self.splits.into(), self.dim.into()]
-    }
-
-    fn bytes(&self) -> f64 {
-        let (lines, dim) = (self.lines as usize, self.dim as usize);
-        self.parts.bytes(lines * self.splits as usize * (dim + 2)) + self.out.bytes(lines * dim)
-    }
-}
-
-/// Copies the keys and values of prompts into pages of the cache: each copy is of a prompt from a position on, into the pages of a line of
-/// the table.
-#[derive(Clone, Copy, Debug)]
-pub struct FillCache {
-    /// `[tokens, (query + 2 key) dim]` of the prompts, queries and keys rotated.
-    pub qkv: Ptr<Real>,
-    /// `[prompts + 1]`: the token at which each prompt begins.
-    pub offsets: Ptr<u32>,
-    /// `[copies]`: the prompt.
-    pub source: Ptr<u32>,
-    /// Cached keys.
-    pub keys: PtrMut<Real>,
-    /// Cached values.
-    pub values: PtrMut<Real>,
-    /// `[lines, width]`: pages.
-    pub pages: Ptr<u32>,
-    /// `[copies]`: the line of the table.
-    pub lines: Ptr<u32>,
-    /// `[copies]`: the first position that is copied.
-    pub begins: Ptr<u32>,
-    /// Copies.
-    pub copies: u32,
-    /// Tokens of all copies.
-    pub tokens: u32,
-    /// How many heads of which size.
-    pub heads: HeadShape,
-    /// Pages that a line of the table names.
-    pub width: u32,
-}
-
-impl Kernel for FillCache {
-    const NAME: &'static str = "fill_cache";
-    const BLOCK: u32 = ROW;
-
-    fn grid(&self) -> (u32, u32) {
-        (self.copies, self.heads.key)
-    }
-
-    fn args(&self) -> Vec<Arg> {
-        vec![
-            self.qkv.into(),
-            self.offsets.into(),
-            self.source.into(),
-            self.keys.into(),
-            self.values.into(),
-            self.pages.into(),
-            self.lines.into(),
-            self.begins.into(),
-            self.heads.query.into(),
-            self.heads.key.into(),
-            self.heads.dim.into(),
-            self.width.into(),
-        ]
-    }
-
-    fn bytes(&self) -> f64 {
-        let HeadShape { key, dim, .. } = self.heads;
-        2.0 * self.keys.bytes(2 * self.tokens as usize * (key * dim) as usize)
-    }
+    threads ROW; grid (copies, heads.key);
+    bytes qkv[2, tokens, heads.keys()], keys[tokens, heads.keys()], values[tokens, heads.keys()];
 }
 
 #[cfg(test)]
@@ -266,6 +143,7 @@ mod tests {
     use super::*;
     use crate::dry::Dry;
     use crate::kernels::Kernels;
+    use crate::ptr::{Ptr, PtrMut};
 
     #[test]
     fn heads_that_are_too_wide_are_refused() {

@@ -1,149 +1,66 @@
 //! Rows by index: the embedding and its gradient, gathering and scattering.
 
-use super::launch::{Kernel, ROW};
-use crate::ptr::{Arg, Ptr, PtrMut, Real};
+use super::launch::{ROW, kernel};
+use crate::ptr::Real;
 
-/// `out[t] = table[ids[t]]`.
-#[derive(Clone, Copy, Debug)]
-pub struct Embed {
-    /// `[tokens]`.
-    pub ids: Ptr<u32>,
-    /// `[vocabulary, width]`.
-    pub table: Ptr<Real>,
-    /// `[tokens, width]`.
-    pub out: PtrMut<Real>,
-    /// Rows of `out`.
-    pub tokens: u32,
-    /// Elements of a row.
-    pub width: u32,
+kernel! {
+    /// `out[t] = table[ids[t]]`.
+    Embed "embed" {
+        read ids: u32[tokens],
+        /// `[vocabulary, width]`.
+        read table: Real[..],
+        write out: Real[tokens, width],
+        size tokens: u32,
+        pass width: u32,
+    }
+    threads ROW; grid (tokens, 1);
+    bytes ids[tokens], table[tokens, width], out[tokens, width];
 }
 
-impl Kernel for Embed {
-    const NAME: &'static str = "embed";
-    const BLOCK: u32 = ROW;
-
-    fn grid(&self) -> (u32, u32) {
-        (self.tokens, 1)
+kernel! {
+    /// Adds `dx` into `dtable`: the tokens of the id `ids[i]` are `order[starts[i]..starts[i + 1]]` and are added in that order.
+    EmbedBackward "embed_backward" {
+        read dx: Real[tokens, width],
+        /// Tokens, those of one id together.
+        read order: u32[tokens],
+        /// The place in `order` where each id begins.
+        read starts: u32[distinct + 1],
+        read ids: u32[distinct],
+        /// `[vocabulary, width]`.
+        update dtable: f32[..],
+        size tokens: u32,
+        /// Ids that occur.
+        size distinct: u32,
+        pass width: u32,
     }
-
-    fn args(&self) -> Vec<Arg> {
-        vec![self.ids.into(), self.table.into(), self.out.into(), self.width.into()]
-    }
-
-    fn bytes(&self) -> f64 {
-        let n = self.tokens as usize * self.width as usize;
-        self.out.bytes(n) + self.table.bytes(n) + self.ids.bytes(self.tokens as usize)
-    }
+    threads ROW; grid (distinct, 1);
+    bytes dx[tokens, width], dtable[2, distinct, width];
 }
 
-/// Adds `dx` into `dtable`: the tokens of the id `ids[i]` are `order[starts[i]..starts[i + 1]]` and are added in that order.
-#[derive(Clone, Copy, Debug)]
-pub struct EmbedBackward {
-    /// `[tokens, width]`.
-    pub dx: Ptr<Real>,
-    /// `[tokens]`: tokens, those of one id together.
-    pub order: Ptr<u32>,
-    /// `[distinct + 1]`: where in `order` each id begins.
-    pub starts: Ptr<u32>,
-    /// `[distinct]`.
-    pub ids: Ptr<u32>,
-    /// `[vocabulary, width]`.
-    pub dtable: PtrMut<f32>,
-    /// Tokens.
-    pub tokens: u32,
-    /// Ids that occur.
-    pub distinct: u32,
-    /// Elements of a row.
-    pub width: u32,
+kernel! {
+    /// `out[i] = x[index[i]]`.
+    GatherRows "gather_rows" {
+        /// Rows of `width`.
+        read x: Real[..],
+        read index: u32[rows],
+        write out: Real[rows, width],
+        size rows: u32,
+        pass width: u32,
+    }
+    threads ROW; grid (rows, 1);
+    bytes x[rows, width], index[rows], out[rows, width];
 }
 
-impl Kernel for EmbedBackward {
-    const NAME: &'static str = "embed_backward";
-    const BLOCK: u32 = ROW;
-
-    fn grid(&self) -> (u32, u32) {
-        (self.distinct, 1)
+kernel! {
+    /// `out[index[i]] = x[i]`; the indices differ.
+    ScatterRows "scatter_rows" {
+        read x: Real[rows, width],
+        read index: u32[rows],
+        /// Rows of `width`.
+        write out: Real[..],
+        size rows: u32,
+        pass width: u32,
     }
-
-    fn args(&self) -> Vec<Arg> {
-        vec![
-            self.dx.into(),
-            self.order.into(),
-            self.starts.into(),
-            self.ids.into(),
-            self.dtable.into(),
-            self.width.into(),
-        ]
-    }
-
-    fn bytes(&self) -> f64 {
-        let (width, tokens) = (self.width as usize, self.tokens as usize);
-        self.dx.bytes(tokens * width) + 2.0 * self.dtable.bytes(self.distinct as usize * width)
-    }
-}
-
-/// `out[i] = x[index[i]]`.
-#[derive(Clone, Copy, Debug)]
-pub struct GatherRows {
-    /// Rows of `width`.
-    pub x: Ptr<Real>,
-    /// `[rows]`.
-    pub index: Ptr<u32>,
-    /// `[rows, width]`.
-    pub out: PtrMut<Real>,
-    /// Rows of `out`.
-    pub rows: u32,
-    /// Elements of a row.
-    pub width: u32,
-}
-
-impl Kernel for GatherRows {
-    const NAME: &'static str = "gather_rows";
-    const BLOCK: u32 = ROW;
-
-    fn grid(&self) -> (u32, u32) {
-        (self.rows, 1)
-    }
-
-    fn args(&self) -> Vec<Arg> {
-        vec![self.x.into(), self.index.into(), self.out.into(), self.width.into()]
-    }
-
-    fn bytes(&self) -> f64 {
-        let n = self.rows as usize * self.width as usize;
-        self.x.bytes(n) + self.out.bytes(n) + self.index.bytes(self.rows as usize)
-    }
-}
-
-/// `out[index[i]] = x[i]`; the indices differ.
-#[derive(Clone, Copy, Debug)]
-pub struct ScatterRows {
-    /// `[rows, width]`.
-    pub x: Ptr<Real>,
-    /// `[rows]`.
-    pub index: Ptr<u32>,
-    /// Rows of `width`.
-    pub out: PtrMut<Real>,
-    /// Rows of `x`.
-    pub rows: u32,
-    /// Elements of a row.
-    pub width: u32,
-}
-
-impl Kernel for ScatterRows {
-    const NAME: &'static str = "scatter_rows";
-    const BLOCK: u32 = ROW;
-
-    fn grid(&self) -> (u32, u32) {
-        (self.rows, 1)
-    }
-
-    fn args(&self) -> Vec<Arg> {
-        vec![self.x.into(), self.index.into(), self.out.into(), self.width.into()]
-    }
-
-    fn bytes(&self) -> f64 {
-        let n = self.rows as usize * self.width as usize;
-        self.x.bytes(n) + self.out.bytes(n) + self.index.bytes(self.rows as usize)
-    }
+    threads ROW; grid (rows, 1);
+    bytes x[rows, width], index[rows], out[rows, width];
 }

@@ -2,9 +2,9 @@
 
 use grpo_lambda_decoder::device::DeviceError;
 
-use super::launch::{Kernel, ROW};
+use super::launch::{Pass, ROW, kernel};
 use crate::device::Device;
-use crate::ptr::{Arg, Ptr, PtrMut, Real};
+use crate::ptr::{Arg, Real};
 
 /// The heads of an attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,21 @@ impl HeadShape {
     /// Most elements of a head for the kernels that keep one in registers.
     pub const WIDEST: u32 = 256;
 
+    /// Elements of a token's queries.
+    pub(super) fn queries(self) -> u32 {
+        self.query * self.dim
+    }
+
+    /// Elements of a token's keys, or of its values.
+    pub(super) fn keys(self) -> u32 {
+        self.key * self.dim
+    }
+
+    /// Elements of a token's queries, keys and values.
+    pub(super) fn line(self) -> u32 {
+        self.queries() + 2 * self.keys()
+    }
+
     /// Refuses heads that `kernel` cannot keep.
     pub(super) fn check(self, kernel: &str, device: &dyn Device) -> Result<(), DeviceError> {
         if self.dim <= Self::WIDEST {
@@ -34,52 +49,27 @@ impl HeadShape {
     }
 }
 
-/// Queries and keys of every token, plus their bias, rotated by their position in the row; values plus their bias.
-#[derive(Clone, Copy, Debug)]
-pub struct RotateHeads {
-    /// Token-major, `[tokens, (query + 2 key) dim]`.
-    pub qkv: Ptr<Real>,
-    /// `[(query + 2 key) dim]`.
-    pub bias: Option<Ptr<Real>>,
-    /// `[positions, dim / 2, 2]`: cosine and sine of every angle.
-    pub table: Ptr<f32>,
-    /// `[tokens]`.
-    pub positions: Ptr<u32>,
-    /// As `qkv`, which it may be.
-    pub out: PtrMut<Real>,
-    /// How many tokens.
-    pub tokens: u32,
-    /// How many heads of which size.
-    pub heads: HeadShape,
-    /// 1 to rotate; -1 to rotate back, which is the gradient.
-    pub sign: f32,
+impl Pass for HeadShape {
+    fn pass(self, args: &mut Vec<Arg>) {
+        [self.query, self.key, self.dim].map(Arg::U32).pass(args);
+    }
 }
 
-impl Kernel for RotateHeads {
-    const NAME: &'static str = "rotate_heads";
-    const BLOCK: u32 = ROW;
-
-    fn grid(&self) -> (u32, u32) {
-        (self.tokens, 1)
+kernel! {
+    /// Queries and keys of every token, plus their bias, rotated by their position in the row; values plus their bias. `qkv` and `out` may be
+    /// one.
+    RotateHeads "rotate_heads" {
+        read qkv: Real[tokens, heads.line()],
+        read bias: Real[heads.line()] or null,
+        /// `[positions, dim / 2, 2]`: cosine and sine of every angle.
+        read table: f32[..],
+        read positions: u32[tokens],
+        write out: Real[tokens, heads.line()],
+        size tokens: u32,
+        pass heads: HeadShape,
+        /// 1 to rotate; -1 to rotate back, which is the gradient.
+        pass sign: f32,
     }
-
-    fn args(&self) -> Vec<Arg> {
-        vec![
-            self.qkv.into(),
-            self.bias.into(),
-            self.table.into(),
-            self.positions.into(),
-            self.out.into(),
-            self.heads.query.into(),
-            self.heads.key.into(),
-            self.heads.dim.into(),
-            self.sign.into(),
-        ]
-    }
-
-    fn bytes(&self) -> f64 {
-        let HeadShape { query, key, dim } = self.heads;
-        let n = self.tokens as usize * ((query + 2 * key) * dim) as usize;
-        self.qkv.bytes(n) + self.out.bytes(n)
-    }
+    threads ROW; grid (tokens, 1);
+    bytes qkv[tokens, heads.line()], out[tokens, heads.line()];
 }

@@ -1,10 +1,10 @@
 //! Sampling tokens.
 
-use super::launch::Kernel;
+use super::launch::{Pass, kernel};
 use super::log_prob::VOCABULARY;
 use crate::ptr::{Arg, Ptr, PtrMut};
 
-/// Whether a row goes on, or why it does not: the numbers in [`SampleState::status`].
+/// The state of a row: the numbers in [`SampleState::status`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Status {
@@ -45,81 +45,63 @@ pub struct SampleState {
     pub entropies: PtrMut<f32>,
     /// `[eos_len]`: end tokens.
     pub eos: Ptr<u32>,
-    /// How many end tokens.
+    /// The number of end tokens.
     pub eos_len: u32,
 }
 
-/// Draws the next token of every active row from `softmax(logits / temperature)`, by inversion of the cumulative sum in id order at
-/// `uniforms[row][produced]`. Tokens may be cut off as [`grpo_lambda_decoder::truncation::Truncation`] says; what is left is renormalised.
-///
-/// Writes token, log-probability (at `inverse_temperature`) and entropy (before anything is cut off), and updates `produced`, `next` and `status`; a row without a
-/// distribution gets a status and no token. The same token as [`grpo_lambda_decoder::rng::categorical`] draws from the log-probabilities, where
-/// no sum's rounding decides.
-#[derive(Clone, Copy, Debug)]
-pub struct Sample {
-    /// `[rows, vocabulary]`; with `source`, as many rows as it names.
-    pub logits: Ptr<f32>,
-    /// `[rows]`: the row of logits that each row draws from, where that is not its own; [`Sample::NO_LINE`] where it draws nothing.
-    pub source: Option<Ptr<u32>>,
-    /// Elements of a row of logits.
-    pub vocabulary: u32,
-    /// `1 / temperature`.
-    pub inverse_temperature: f32,
-    /// Whether the largest logit is taken, the first of equals, instead of a draw.
-    pub greedy: bool,
-    /// Whether the row's last token was read since it was drawn: `lengths` of an active row is then raised by one.
-    pub advance: bool,
-    /// No end token is drawn before so many tokens.
-    pub min_new_tokens: u32,
-    /// How many of the likeliest tokens may be drawn, at least 1; none for all.
-    pub top_k: Option<u32>,
-    /// `[1]`: what the probabilities of the fewest likeliest of these must reach; none for all.
-    pub top_p: Option<Ptr<f64>>,
-    /// The rows.
-    pub state: SampleState,
+impl Pass for SampleState {
+    fn pass(self, args: &mut Vec<Arg>) {
+        let SampleState { rows, max_new_tokens, eos_len, .. } = self;
+        let (each, cells) = (rows as usize, rows as usize * max_new_tokens as usize);
+        let state = [
+            max_new_tokens.into(),
+            Arg::from(self.lengths).to_elements(each),
+            Arg::from(self.produced).to_elements(each),
+            Arg::from(self.status).to_elements(each),
+            Arg::from(self.limits).to_elements(each),
+            Arg::from(self.next).to_elements(each),
+            self.uniforms.into(), // a greedy draw reads none
+            Arg::from(self.tokens).to_elements(cells),
+            Arg::from(self.logps).to_elements(cells),
+            Arg::from(self.entropies).to_elements(cells),
+            Arg::from(self.eos).to_elements(eos_len as usize),
+            eos_len.into(),
+        ];
+        state.pass(args);
+    }
+}
+
+kernel! {
+    /// Draws the next token of every active row from `softmax(logits / temperature)`, by inversion of the cumulative sum in id order at
+    /// `uniforms[row][produced]`. Tokens may be cut off as by [`grpo_lambda_decoder::truncation::Truncation`]; the others are renormalised.
+    ///
+    /// Writes token, log-probability (at `inverse_temperature`) and entropy (before anything is cut off), and updates `produced`, `next` and
+    /// `status`; a row without a distribution gets a status and no token. Draws the token of [`grpo_lambda_decoder::rng::categorical`] from the
+    /// log-probabilities, unless a sum's rounding decides.
+    Sample "sample" {
+        /// `[rows, vocabulary]`; with `source`, as many rows as it names.
+        read logits: f32[..],
+        /// The row of logits that each row draws from, if that is not its own; [`Sample::NO_LINE`] if it draws nothing.
+        read source: u32[state.rows] or null,
+        pass vocabulary: u32,
+        pass inverse_temperature: f32,
+        /// True to take the largest logit, the first of equals, instead of a draw.
+        pass greedy: bool,
+        /// True if the row's last token was read since it was drawn: `lengths` of an active row is then raised by one.
+        pass advance: bool,
+        /// No end token is drawn before so many tokens.
+        pass min_new_tokens: u32,
+        /// The likeliest tokens that may be drawn, at least 1; `None` for all.
+        pass top_k: Option<u32> = top_k.unwrap_or(vocabulary),
+        /// The probability that the fewest likeliest of these must reach; `None` for all.
+        read top_p: f64[1] or null,
+        pass state: SampleState,
+    }
+    threads VOCABULARY; grid (state.rows, 1);
+    bytes logits[state.rows, vocabulary];
 }
 
 impl Sample {
     /// The source of a row that draws nothing and stays as it is.
     pub const NO_LINE: u32 = u32::MAX;
-}
-
-impl Kernel for Sample {
-    const NAME: &'static str = "sample";
-    const BLOCK: u32 = VOCABULARY;
-
-    fn grid(&self) -> (u32, u32) {
-        (self.state.rows, 1)
-    }
-
-    fn args(&self) -> Vec<Arg> {
-        let state = self.state;
-        vec![
-            self.logits.into(),
-            self.source.into(),
-            self.vocabulary.into(),
-            self.inverse_temperature.into(),
-            self.greedy.into(),
-            self.advance.into(),
-            self.min_new_tokens.into(),
-            self.top_k.unwrap_or(self.vocabulary).into(),
-            self.top_p.into(),
-            state.max_new_tokens.into(),
-            state.lengths.into(),
-            state.produced.into(),
-            state.status.into(),
-            state.limits.into(),
-            state.next.into(),
-            state.uniforms.into(),
-            state.tokens.into(),
-            state.logps.into(),
-            state.entropies.into(),
-            state.eos.into(),
-            state.eos_len.into(),
-        ]
-    }
-
-    fn bytes(&self) -> f64 {
-        self.logits.bytes(self.state.rows as usize * self.vocabulary as usize)
-    }
 }

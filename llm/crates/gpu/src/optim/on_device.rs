@@ -8,13 +8,13 @@ use crate::gradients::Gradients;
 use crate::kernels::{AdamWStep, AdamWUpdate, Kernels, Round};
 use crate::weights::Tensors;
 
-/// Weights in `f32`, what rounding took from them, and both moments, in arrays of the gradients' layout.
+/// Weights in `f32`, their rounding residuals and both moments, in arrays of the gradients' layout.
 #[derive(Debug)]
 pub(super) struct DeviceState {
     kernels: Kernels,
     pub(super) steps: u64,
     pub(super) master: Tensors<f32>,
-    /// What rounding took from the master weights, where it is kept.
+    /// Rounding residuals of the master weights, if they are kept.
     compensation: Option<Tensors<f32>>,
     first: Tensors<f32>,
     second: Tensors<f32>,
@@ -81,7 +81,7 @@ impl DeviceState {
         [Some(&self.master), self.compensation.as_ref(), Some(&self.first), Some(&self.second)]
     }
 
-    /// One of the [`STATE_PARTS`] of a parameter; empty where there is none.
+    /// One of the [`STATE_PARTS`] of a parameter; empty if there is none.
     pub(super) fn array(&self, part: &str, name: &str) -> Result<Vec<f32>, DeviceError> {
         let mut parts = STATE_PARTS.into_iter().zip(self.arrays());
         let found = parts.find(|(p, _)| *p == part).and_then(|(_, array)| array);

@@ -1,8 +1,7 @@
 //! The optimiser's state in the host's memory, moved by the host.
 //!
-//! Of the two ways to do that, this one sends less over the link: gradients come here and rounded weights go back, 4 + 2 bytes a weight in bf16.
-//! To move the weights on the device the state would have to go there and back, 32 bytes a weight. The price is the host's memory: 36 bytes a
-//! weight are read and written there.
+//! Gradients come here and rounded weights go back, 4 + 2 bytes a weight in bf16. To move the weights on the device, the state would have to go
+//! there and back, 32 bytes a weight. In exchange the host reads and writes 36 bytes a weight of its memory.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -23,9 +22,9 @@ const PIECE: usize = 1 << 24;
 #[derive(Debug)]
 pub(super) struct HostState {
     device: Arc<dyn Device>,
-    /// None on a device that only counts.
+    /// `None` on a device that only counts.
     adam: Option<AdamW>,
-    /// Of the weights that are trained.
+    /// Trained weights.
     elements: usize,
     compensated: bool,
 }
@@ -86,7 +85,7 @@ impl HostState {
         })
     }
 
-    /// One of the [`STATE_PARTS`](grpo_lambda_decoder::optim::STATE_PARTS) of a parameter; empty where there is none.
+    /// One of the [`STATE_PARTS`](grpo_lambda_decoder::optim::STATE_PARTS) of a parameter; empty if there is none.
     pub(super) fn array(&self, part: &str, name: &str) -> &[f32] {
         self.adam.as_ref().and_then(|adam| adam.array(part, name)).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! What [`Device`] promises, asked of the emulator everywhere and of a CUDA card where there is one.
+//! The contract of [`Device`], tested on the emulator everywhere and on a CUDA card if there is one.
 //!
 //! On a card: `cargo test -p grpo-lambda-gpu --features cuda --test gpu card -- --ignored`.
 

@@ -147,7 +147,7 @@ pub(crate) fn apart(a: &[Vec<f64>], b: &[Vec<f64>]) -> f64 {
     pairs.map(|(a, b)| if a.is_finite() { (a - b).abs() } else { f64::INFINITY }).fold(0.0, f64::max)
 }
 
-/// By parameter: the norm of the difference over the norm of `b`.
+/// The norm of the difference over the norm of `b`, by parameter.
 pub(crate) fn relative(a: &Parameters<f32>, b: &Parameters<f32>) -> BTreeMap<String, f64> {
     assert_eq!(a.keys().collect::<Vec<_>>(), b.keys().collect::<Vec<_>>());
     let norm = |x: &mut dyn Iterator<Item = f64>| x.map(|x| x * x).sum::<f64>().sqrt();
@@ -161,8 +161,8 @@ pub(crate) fn relative(a: &Parameters<f32>, b: &Parameters<f32>) -> BTreeMap<Str
     a.iter().map(one).collect()
 }
 
-/// By projection, its bias with its matrix: the norm of the difference over the norm of `b`. What a bias of keys gets is next to
-/// nothing, since it moves all scores of a query alike but for the rotations: in bf16 all of it is rounding.
+/// The norm of the difference over the norm of `b`, by projection, its bias with its matrix. The gradient of a bias of keys is next to nothing,
+/// since it moves all scores of a query alike but for the rotations: in bf16 all of it is rounding.
 fn relative_by_projection(a: &Parameters<f32>, b: &Parameters<f32>) -> BTreeMap<String, f64> {
     let mut squares: BTreeMap<String, [f64; 2]> = BTreeMap::new();
     for (name, a) in a {

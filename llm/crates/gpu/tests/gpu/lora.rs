@@ -23,7 +23,7 @@ fn every() -> LoraSettings {
     settings(&TARGETS.map(|(name, _)| name))
 }
 
-/// All of them, a part of the queries' and the MLP's, one alone.
+/// Adapters of all projections, of a part of them, and of one.
 fn choices() -> [LoraSettings; 3] {
     [every(), settings(&["v_proj", "q_proj", "up_proj"]), settings(&["down_proj"])]
 }

@@ -1,11 +1,11 @@
-//! What a training step takes, counted before it is run.
+//! The memory of a training step, counted before it is run.
 
 use std::sync::Arc;
 
 use grpo_lambda_decoder::lora::LoraSettings;
 use grpo_lambda_decoder::model::{Config, ForwardOptions, Rows};
 use grpo_lambda_decoder::optim::AdamWSettings;
-use grpo_lambda_gpu::decoder::Budget;
+use grpo_lambda_gpu::Budget;
 use grpo_lambda_gpu::dry::Dry;
 use grpo_lambda_gpu::lora::AdapterLayout;
 use grpo_lambda_gpu::{
@@ -57,7 +57,7 @@ pub(crate) fn step(device: Arc<dyn Device>, config: &Config, dtype: Dtype, rows:
     optimiser.step(1e-6, &gradients, weights.tensors()).unwrap();
 }
 
-/// The same for an adapter, with the weights without it as the reference.
+/// A step of an adapter, with the weights without it as the reference.
 pub(crate) fn adapter_step(device: Arc<dyn Device>, config: &Config, rows: &Rows, rank: usize) {
     let dtype = Dtype::Bf16;
     let kernels = Kernels { device: device.clone(), dtype };

@@ -95,7 +95,7 @@ fn steps_and_states_have_the_cpu_s_bits() {
     }
 }
 
-/// With clipping: the norm is the device's wherever the state is. A skipped step, and states that go from one place to the other, between.
+/// Steps with clipping, whose norm is the device's in either place; between them a skipped step, and states that change their place.
 #[test]
 fn a_state_on_the_host_moves_the_weights_to_the_bits_of_one_on_the_device() {
     for (dtype, shape, compensated) in [(Dtype::Bf16, 3, true), (Dtype::F32, 0, false)] {

@@ -7,7 +7,7 @@ use grpo_lambda::methods::MissingEvidence;
 use grpo_lambda_decoder::model;
 use grpo_lambda_decoder::optim::OptimError;
 use grpo_lambda_decoder::rollout::RolloutError;
-use grpo_lambda_gpu::select::SelectError;
+use grpo_lambda_gpu::select::{NoCard, SelectError};
 
 use crate::config::ConfigError;
 use crate::eval::EvalError;
@@ -64,7 +64,7 @@ pub enum TrainError {
         lacks(.0.needs), names(PROVIDED), method = .0.method, needs = .0.needs, provided_by = .0.provided_by
     )]
     Evidence(#[from] MissingEvidence),
-    #[error(transparent)]
+    #[error("{}", no_device(.0))]
     Device(#[from] SelectError),
     #[error(
         "method.name={method}: {evidence} is asked of the CPU's decoder only: set device=cpu (found {card})"
@@ -129,6 +129,23 @@ impl TrainError {
             | TrainError::NotFinite { .. } => false,
         }
     }
+}
+
+/// The settings for which there is no device, and what to set.
+fn no_device(error: &SelectError) -> String {
+    let not_built = "this llm-train was built without CUDA";
+    let because = match error {
+        SelectError::NoCard(NoCard::NotBuilt) => {
+            return format!("device = cuda: {not_built}: build it with --features cuda, or set device = cpu");
+        }
+        SelectError::NoCard(NoCard::Unusable(error)) => return format!("device = cuda: {error}"),
+        SelectError::NotOnTheCpu(None) => "device = cpu".to_owned(),
+        SelectError::NotOnTheCpu(Some(NoCard::NotBuilt)) => not_built.to_owned(),
+        SelectError::NotOnTheCpu(Some(NoCard::Unusable(error))) => error.to_string(),
+    };
+    format!(
+        "dtype = bf16: the run would be on the CPU ({because}), where everything is f32; leave dtype out, or set it to f32"
+    )
 }
 
 /// Why the evidence of this name is not provided.

@@ -60,6 +60,7 @@ use crate::team::{Shards, Team, TeamEngine, TeamError};
 pub use divergence::unusual_rates;
 pub use error::TrainError;
 pub use model::{initial_model, tokens, with_located_model};
+pub use open::choose_device;
 pub use open::device;
 pub use sampling::training_prompt;
 pub use sft::examples;

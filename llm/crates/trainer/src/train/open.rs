@@ -7,7 +7,7 @@ use grpo_lambda::methods::Configured;
 use grpo_lambda_decoder::model;
 use grpo_lambda_decoder::model::weights::Parameters;
 use grpo_lambda_decoder::rollout::RolloutError;
-use grpo_lambda_gpu::select::{self, ComputeDevice};
+use grpo_lambda_gpu::select::{self, ComputeDevice, DevicePreference};
 use grpo_lambda_gpu::{Device, Dtype};
 
 use super::error::TrainError;
@@ -81,16 +81,25 @@ impl Inputs {
     }
 }
 
-/// Selects the device of a configuration. The user is told, once, when `device = auto` finds no usable card.
+/// Selects the device of the settings `device` and `dtype`. The user is told, once, when `device = auto` finds no usable card.
+///
+/// # Errors
+/// When a card is required and cannot be used, or the dtype needs a card and there is none.
+pub fn choose_device(device: DevicePreference, dtype: Option<Dtype>) -> Result<ComputeDevice, TrainError> {
+    static NOTICE: Once = Once::new();
+    let (chosen, unusable) = select::choose(device, dtype, |dtype| select::find_card(dtype, say))?;
+    if let Some(error) = unusable {
+        NOTICE.call_once(|| say(&format!("device = auto: the CPU is used: {error}")));
+    }
+    Ok(chosen)
+}
+
+/// Selects the device of a configuration.
 ///
 /// # Errors
 /// When a card is required and cannot be used, or the dtype needs a card and there is none.
 pub fn device(config: &Config) -> Result<ComputeDevice, TrainError> {
-    static NOTICE: Once = Once::new();
-    let (chosen, told) = select::choose(config.device, config.dtype, |dtype| select::find_card(dtype, say))?;
-    if let Some(line) = told {
-        NOTICE.call_once(|| say(&line));
-    }
+    let chosen = choose_device(config.device, config.dtype)?;
     let asked =
         config.configured().evidence().into_iter().find(|kind| evidence::describe_cost(*kind).is_some());
     match (chosen, asked) {

@@ -8,7 +8,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use grpo_lambda_gpu::select::{CardSearch, find_card};
+use grpo_lambda_gpu::select::{NoCard, find_card};
 use measure::{card, cpu};
 use plan::Bench;
 use predict::dry;
@@ -90,19 +90,19 @@ pub(super) fn run(args: &BenchArgs, name: &str) -> Result<(), Failure> {
             print(&cpu(&Bench { config, ..bench }, args)?)
         }
         other => match find_card(bench.dtype, say) {
-            CardSearch::Card(device) => {
+            Ok(device) => {
                 let (free, _) = device.memory().map_err(Failure::broke)?;
                 let (bench, prediction) = bench.decided(free)?;
                 print(&card(&bench, prediction, args, &device)?)
             }
-            CardSearch::NotBuilt if other.is_some() => Err(Failure::refused(
+            Err(NoCard::NotBuilt) if other.is_some() => Err(Failure::refused(
                 "--device cuda: this llm-train was built without CUDA: build it with --features cuda, or give --device dry or cpu",
             )),
-            CardSearch::Unusable(reason) if other.is_some() => {
+            Err(NoCard::Unusable(reason)) if other.is_some() => {
                 Err(Failure::refused(format!("--device cuda: {reason}")))
             }
             found => {
-                if let CardSearch::Unusable(reason) = found {
+                if let Err(NoCard::Unusable(reason)) = found {
                     eprintln!("nothing is measured: {reason}");
                 }
                 print(&counted(bench)?)

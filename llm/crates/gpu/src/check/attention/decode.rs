@@ -3,30 +3,55 @@
 use grpo_lambda_decoder::device::Dtype;
 
 use super::super::array::{TestArray, rounded};
-use super::super::case::{BF16, Case, Checker, F32, Term};
+use super::super::case::{BF16, Case, Checker, F32, Result, Term};
 use super::{angles, biased_number, label, parts, rotated};
-use crate::kernels::{DecodeAttention, DecodeCombine, DecodeHeads, DecodeQkv, FillCache, HeadShape, PAGE};
+use crate::kernels::{
+    DecodeAttention, DecodeCombine, DecodeHeads, DecodeQkv, FillCache, HeadShape, Kernel, PAGE,
+};
+use crate::ptr::Real;
 
 /// Added to a mean square.
 const EPS: f64 = 1e-6;
 
-pub(super) fn check(checker: &mut Checker, shape: HeadShape, timed: bool) {
+pub(super) fn check(checker: &mut Checker, s: HeadShape, timed: bool) {
     let (lengths, capacity): (&[usize], usize) =
         if timed { (&[511; 16], 512) } else { (&[0, 4, 69, 139, 17], 140) };
+    // One row that is full.
+    let with_full = [lengths, &[capacity.next_multiple_of(TOKENS)]].concat();
+    let written = if timed { lengths } else { &with_full };
     for biased in [false, true] {
-        decode_heads(checker, shape, lengths, capacity, biased, timed && biased);
-        decode_qkv(checker, shape, (lengths, capacity), biased, timed && biased);
+        decode_heads(checker, s, (written, capacity), biased, timed && biased);
+        decode_qkv(checker, s, (written, capacity), biased, timed && biased);
     }
     for splits in [1, 3] {
-        decode_attention(checker, shape, lengths, capacity, splits, timed && splits == 1);
+        decode_attention(checker, s, (lengths, capacity), splits, 1.0, timed && splits == 1);
     }
-    decode_combine(checker, shape, timed);
+    decode_combine(checker, s, timed);
     let (prompts, copies): (&[usize], &[Copied]) = if timed {
         (&[512; 16], &std::array::from_fn::<_, 16, _>(|prompt| (prompt, prompt, 0)))
     } else {
         (&[5, 1, 140], &[(2, 3, 0), (0, 1, 0), (0, 0, 2), (1, 2, 0), (2, 4, 128)])
     };
-    fill_cache(checker, shape, prompts, copies, capacity, timed);
+    fill_cache(checker, s, prompts, copies, capacity, timed);
+}
+
+/// Attention at lengths about the ends of pages and tiles; scores are `steepness` times as large as usual.
+pub(super) fn attend(checker: &mut Checker, s: HeadShape, steepness: f32) {
+    for splits in [1, 7] {
+        let lengths = (&[0, 1, 30, 31, 32, 127, 128, 299][..], 320);
+        decode_attention(checker, s, lengths, splits, steepness, false);
+    }
+}
+
+/// More rows than a block of the fused projection works on.
+pub(super) fn many_rows(checker: &mut Checker, s: HeadShape) {
+    let lengths: Vec<usize> = (0..70).map(|row| row * 13 % 140).collect();
+    decode_qkv(checker, s, (&lengths, 140), true, false);
+}
+
+/// Positions at the end of a long row, each of which has an angle of its own.
+pub(super) fn far(checker: &mut Checker, s: HeadShape, capacity: usize) {
+    decode_heads(checker, s, (&[15_962, capacity - 1, capacity], capacity), true, false);
 }
 
 /// A copy of a prompt: its number, the line of the table, the first position.
@@ -37,6 +62,7 @@ const TOKENS: usize = PAGE as usize;
 
 /// A table of pages in random order, and one page that no row has.
 struct Table {
+    on_device: TestArray<u32>,
     key: usize,
     dim: usize,
     width: usize,
@@ -46,28 +72,34 @@ struct Table {
 }
 
 impl Table {
-    fn new(c: &mut Case<'_>, s: HeadShape, rows: usize, capacity: usize) -> Self {
+    fn new(c: &mut Case<'_>, s: HeadShape, rows: usize, capacity: usize) -> Result<Self> {
         let (_, key, dim) = parts(s);
         let width = capacity.div_ceil(TOKENS);
         let pages: Vec<usize> =
             c.distinct(rows * width, rows * width + 1).into_iter().map(|page| page as usize).collect();
         let mut places = vec![None; pages.len() + 1];
         pages.iter().enumerate().for_each(|(place, page)| places[*page] = Some(place));
-        Table { key, dim, width, pages, places }
+        Ok(Table { on_device: c.integers(pages.iter().copied())?, key, dim, width, pages, places })
     }
 
-    /// Numbers of the keys, or the values.
-    fn size(&self) -> usize {
-        (self.pages.len() + 1) * self.key * TOKENS * self.dim
+    /// Random keys, or values; NaN beyond the last position that each row reads.
+    fn cache(&self, c: &mut Case<'_>, last: impl Fn(usize) -> usize) -> Result<TestArray<Real>> {
+        let mut numbers = c.reals((self.pages.len() + 1) * self.key * TOKENS * self.dim)?.initial;
+        for (i, x) in numbers.iter_mut().enumerate() {
+            if self.place(i).is_none_or(|(row, _, p)| p > last(row)) {
+                *x = f64::NAN;
+            }
+        }
+        c.array(numbers)
     }
 
-    /// Where the numbers of key head `g` at position `p` of a row begin.
+    /// The first number of key head `g` at position `p` of a row.
     fn at(&self, row: usize, g: usize, p: usize) -> usize {
         ((self.pages[row * self.width + p / TOKENS] * self.key + g) * TOKENS + p % TOKENS) * self.dim
     }
 
-    /// The row, the key head and the position of number `i`; none of a page that no row has.
-    fn of(&self, i: usize) -> Option<(usize, usize, usize)> {
+    /// The row, the key head and the position of number `i`; `None` on a page that no row has.
+    fn place(&self, i: usize) -> Option<(usize, usize, usize)> {
         let page = i / (self.key * TOKENS * self.dim);
         let at = self.places[page]?;
         let (g, p) = (i / (TOKENS * self.dim) % self.key, at % self.width * TOKENS + i / self.dim % TOKENS);
@@ -75,51 +107,89 @@ impl Table {
     }
 }
 
-fn decode_heads(
-    checker: &mut Checker,
-    s: HeadShape,
-    lengths: &[usize],
-    capacity: usize,
-    biased: bool,
-    timed: bool,
-) {
-    checker.case("decode_heads", label(s, if biased { "biased" } else { "" }), |c| {
+/// The token of every row whose queries, keys and values a kernel writes.
+struct Token {
+    heads: HeadShape,
+    positions: Vec<usize>,
+    lengths: TestArray<u32>,
+    angles: TestArray<f32>,
+    table: Table,
+    q: TestArray<Real>,
+    keys: TestArray<Real>,
+    values: TestArray<Real>,
+}
+
+impl Token {
+    fn new(c: &mut Case<'_>, s: HeadShape, (positions, capacity): (&[usize], usize)) -> Result<Self> {
+        let table = Table::new(c, s, positions.len(), capacity)?;
+        Ok(Token {
+            heads: s,
+            positions: positions.to_vec(),
+            lengths: c.integers(positions.iter().copied())?,
+            angles: angles(c, capacity, s.dim as usize)?,
+            q: c.blank(positions.len() * (s.query * s.dim) as usize)?,
+            keys: table.cache(c, |_| usize::MAX)?,
+            values: table.cache(c, |_| usize::MAX)?,
+            table,
+        })
+    }
+
+    /// Compares everything with the projection's `number(row, i)`, whose terms were stored so many times on the way. Full rows stay.
+    fn expect(
+        &self,
+        c: &mut Case<'_>,
+        (serial, stored): (usize, f64),
+        number: impl Fn(usize, usize) -> Term,
+    ) -> Result {
+        let (query, key, dim) = parts(self.heads);
+        let head = |row: usize, h: usize, i: usize| {
+            let x = |i: usize| number(row, h * dim + i);
+            match h < query + key {
+                true => rotated(&self.angles.initial, self.positions[row], dim, i, 1.0, x),
+                false => x(i),
+            }
+        };
+        let full = |row: usize| self.positions[row] >= self.table.width * TOKENS;
+        let query_of = |i: usize| {
+            let row = i / (query * dim);
+            (!full(row)).then(|| head(row, i / dim % query, i % dim))
+        };
+        c.expect_after(&self.q, serial, stored, query_of)?;
+        c.exact(&self.q, |i| full(i / (query * dim)).then_some(f64::NAN))?;
+        for (cache, from) in [(&self.keys, query), (&self.values, query + key)] {
+            let place = |i: usize| {
+                let (row, g, p) = self.table.place(i)?;
+                (p == self.positions[row]).then_some((row, from + g))
+            };
+            c.expect_after(cache, serial, stored, |i| place(i).map(|(row, h)| head(row, h, i % dim)))?;
+            c.exact(cache, |i| place(i).is_none().then_some(cache.initial[i]))?;
+        }
+        Ok(())
+    }
+}
+
+fn decode_heads(checker: &mut Checker, s: HeadShape, lengths: (&[usize], usize), biased: bool, timed: bool) {
+    let what = format!("{}to {}", if biased { "biased " } else { "" }, lengths.1);
+    checker.case("decode_heads", label(s, &what), |c| {
         let (query, key, dim) = parts(s);
-        let (rows, width) = (lengths.len(), (query + 2 * key) * dim);
-        let (qkv, bias, table) = (c.reals(rows * width)?, c.reals(width)?, angles(c, capacity, dim)?);
-        let before = c.integers(lengths.iter().copied())?;
-        let q = c.blank(rows * query * dim)?;
-        let pages = Table::new(c, s, rows, capacity);
-        let on_device = c.integers(pages.pages.iter().copied())?;
-        let (keys, values) = (c.reals(pages.size())?, c.reals(pages.size())?);
+        let (rows, width) = (lengths.0.len(), (query + 2 * key) * dim);
+        let (qkv, bias, to) = (c.reals(rows * width)?, c.reals(width)?, Token::new(c, s, lengths)?);
         let kernel = DecodeHeads {
             qkv: qkv.ptr(),
             bias: biased.then(|| bias.ptr()),
-            table: table.ptr(),
-            lengths: before.ptr(),
-            q: q.ptr_mut(),
-            keys: keys.ptr_mut(),
-            values: values.ptr_mut(),
-            pages: on_device.ptr(),
+            table: to.angles.ptr(),
+            lengths: to.lengths.ptr(),
+            q: to.q.ptr_mut(),
+            keys: to.keys.ptr_mut(),
+            values: to.values.ptr_mut(),
+            pages: to.table.on_device.ptr(),
             rows: rows as u32,
             heads: s,
-            width: pages.width as u32,
+            width: to.table.width as u32,
         };
         c.launch(kernel)?;
         let bias = biased.then_some(&bias);
-        let head = |row: usize, h: usize, i: usize, rotates: bool| {
-            let x = |i: usize| biased_number(&qkv, bias, width, row, h * dim + i);
-            if rotates { rotated(&table.initial, lengths[row], dim, i, 1.0, x) } else { x(i) }
-        };
-        c.expect(&q, 1, |i| Some(head(i / (query * dim), i / dim % query, i % dim, true)))?;
-        for (cache, from, rotates) in [(&keys, query, true), (&values, query + key, false)] {
-            let place = |i: usize| {
-                let (row, g, p) = pages.of(i)?;
-                (p == lengths[row]).then_some((row, from + g))
-            };
-            c.expect(cache, 1, |i| place(i).map(|(row, h)| head(row, h, i % dim, rotates)))?;
-            c.exact(cache, |i| place(i).is_none().then_some(cache.initial[i]))?;
-        }
+        to.expect(c, (1, 0.0), |row, i| biased_number(&qkv, bias, width, row, i))?;
         c.time(timed, 2.0 * qkv.bytes(), kernel)
     });
 }
@@ -138,69 +208,43 @@ fn projected(x: &[f64], norm: &[f64], weight: &[f64], width: usize) -> Vec<Term>
     numbers
 }
 
-fn decode_qkv(
-    checker: &mut Checker,
-    s: HeadShape,
-    (lengths, capacity): (&[usize], usize),
-    biased: bool,
-    timed: bool,
-) {
-    checker.case("decode_qkv", label(s, if biased { "biased" } else { "" }), |c| {
+fn decode_qkv(checker: &mut Checker, s: HeadShape, lengths: (&[usize], usize), biased: bool, timed: bool) {
+    let what = format!("{}of {} rows", if biased { "biased " } else { "" }, lengths.0.len());
+    checker.case("decode_qkv", label(s, &what), |c| {
         let (query, key, dim) = parts(s);
-        let (rows, line) = (lengths.len(), (query + 2 * key) * dim);
-        // Lines of an odd size where nothing is timed.
+        let (rows, line) = (lengths.0.len(), (query + 2 * key) * dim);
+        // Lines of an odd size if nothing is timed.
         let width = if timed { 1536 } else { 70 };
         let (x, norm, bias) = (c.reals(rows * width)?, c.reals(width)?, c.reals(line)?);
         let weight = c.random(line * width, 1.0 / (width as f64).sqrt())?;
-        let (table, before) = (angles(c, capacity, dim)?, c.integers(lengths.iter().copied())?);
-        let q = c.blank(rows * query * dim)?;
-        let pages = Table::new(c, s, rows, capacity);
-        let on_device = c.integers(pages.pages.iter().copied())?;
-        let (keys, values) = (c.reals(pages.size())?, c.reals(pages.size())?);
+        let to = Token::new(c, s, lengths)?;
         let kernel = DecodeQkv {
             x: x.ptr(),
             norm: norm.ptr(),
             weight: weight.ptr(),
             bias: biased.then(|| bias.ptr()),
-            table: table.ptr(),
-            lengths: before.ptr(),
-            q: q.ptr_mut(),
-            keys: keys.ptr_mut(),
-            values: values.ptr_mut(),
-            pages: on_device.ptr(),
+            table: to.angles.ptr(),
+            lengths: to.lengths.ptr(),
+            q: to.q.ptr_mut(),
+            keys: to.keys.ptr_mut(),
+            values: to.values.ptr_mut(),
+            pages: to.table.on_device.ptr(),
             rows: rows as u32,
             width: width as u32,
             heads: s,
-            table_width: pages.width as u32,
+            table_width: to.table.width as u32,
             eps: EPS as f32,
         };
         c.launch(kernel)?;
         let numbers = projected(&x.initial, &norm.initial, &weight.initial, width);
-        let head = |row: usize, h: usize, i: usize, rotates: bool| {
-            let number = |i: usize| {
-                let (x, size) = numbers[row * line + h * dim + i];
-                let b = if biased { bias.initial[h * dim + i] } else { 0.0 };
-                (x + b, size + b.abs())
-            };
-            if rotates { rotated(&table.initial, lengths[row], dim, i, 1.0, number) } else { number(i) }
-        };
         // Rounded when normed and when multiplied.
-        let (serial, stored) = (width.div_ceil(4), 2.0);
-        c.expect_after(&q, serial, stored, |i| {
-            Some(head(i / (query * dim), i / dim % query, i % dim, true))
+        to.expect(c, (width.div_ceil(4), 2.0), |row, i| {
+            let (x, size) = numbers[row * line + i];
+            let b = if biased { bias.initial[i] } else { 0.0 };
+            (x + b, size + b.abs())
         })?;
-        for (cache, from, rotates) in [(&keys, query, true), (&values, query + key, false)] {
-            let place = |i: usize| {
-                let (row, g, p) = pages.of(i)?;
-                (p == lengths[row]).then_some((row, from + g))
-            };
-            c.expect_after(cache, serial, stored, |i| {
-                place(i).map(|(row, h)| head(row, h, i % dim, rotates))
-            })?;
-            c.exact(cache, |i| place(i).is_none().then_some(cache.initial[i]))?;
-        }
-        c.operations(crate::kernels::Kernel::operations(&kernel));
-        c.time(timed, crate::kernels::Kernel::bytes(&kernel), kernel)
+        c.operations(kernel.operations());
+        c.time(timed, kernel.bytes(), kernel)
     });
 }
 
@@ -213,19 +257,19 @@ fn positions(len: usize, split: usize, splits: usize) -> std::ops::Range<usize> 
 fn decode_attention(
     checker: &mut Checker,
     s: HeadShape,
-    lengths: &[usize],
-    capacity: usize,
+    (lengths, capacity): (&[usize], usize),
     splits: usize,
+    steepness: f32,
     timed: bool,
 ) {
     checker.case("decode_attention", label(s, &format!("over {capacity} in {splits}")), |c| {
         let (query, _, dim) = parts(s);
         let rows = lengths.len();
-        let scale = 1.0 / (s.dim as f32).sqrt();
+        let scale = steepness / (s.dim as f32).sqrt();
         let q = c.reals(rows * query * dim)?;
-        let pages = Table::new(c, s, rows, capacity);
-        let on_device = c.integers(pages.pages.iter().copied())?;
-        let (keys, values) = (c.reals(pages.size())?, c.reals(pages.size())?);
+        let table = Table::new(c, s, rows, capacity)?;
+        let [keys, values] = [(); 2].map(|()| table.cache(c, |row| lengths[row]));
+        let (keys, values) = (keys?, values?);
         let before = c.integers(lengths.iter().copied())?;
         let out = c.blank(rows * query * dim)?;
         let each: TestArray<f32> = c.blank(rows * query * splits * (dim + 2))?;
@@ -236,17 +280,23 @@ fn decode_attention(
             lengths: before.ptr(),
             out: out.ptr_mut(),
             parts: (splits > 1).then(|| each.ptr_mut()),
-            pages: on_device.ptr(),
+            pages: table.on_device.ptr(),
             splits: splits as u32,
             rows: rows as u32,
             heads: s,
-            width: pages.width as u32,
+            width: table.width as u32,
             scale,
         };
         c.launch(kernel)?;
-        let cache =
-            Cached { heads: s, table: &pages, q: &q.initial, keys: &keys.initial, values: &values.initial };
-        let expected = cache.splits(lengths, splits);
+        let expected = Cached {
+            heads: s,
+            scale,
+            table: &table,
+            q: &q.initial,
+            keys: &keys.initial,
+            values: &values.initial,
+        }
+        .splits(lengths, splits);
         let stored = if c.kernels.dtype == Dtype::Bf16 { BF16 } else { 0.0 };
         let unit = F32 * (8.0 + (capacity as f64).sqrt() + dim as f64);
         let bound = |(value, size): Term, scores: f64| {
@@ -254,20 +304,21 @@ fn decode_attention(
         };
         if splits == 1 {
             c.compare(&out, |i| {
-                let of = &expected[i / dim];
-                let x = of.sums[i % dim];
-                let term = (x.0 / of.total, x.1 / of.total);
-                Some((term.0, bound(term, of.size)))
+                let split = &expected[i / dim];
+                let x = split.sums[i % dim];
+                let term = (x.0 / split.total, x.1 / split.total);
+                Some((term.0, bound(term, split.size)))
             })?;
         } else {
             c.compare(&each, |i| {
-                let of = &expected[i / (dim + 2)];
+                let split = &expected[i / (dim + 2)];
                 Some(match i % (dim + 2) {
-                    0 => (of.top, bound((0.0, 1.0), of.size)),
-                    1 => (of.total, bound((of.total, of.total), of.size)),
-                    x => (of.sums[x - 2].0, bound(of.sums[x - 2], of.size)),
+                    0 => (split.top, bound((0.0, 1.0), split.size)),
+                    1 => (split.total, bound((split.total, split.total), split.size)),
+                    x => (split.sums[x - 2].0, bound(split.sums[x - 2], split.size)),
                 })
             })?;
+            c.untouched(&out)?;
         }
         c.time(timed, keys.bytes() + values.bytes() + 2.0 * q.bytes(), kernel)
     });
@@ -276,6 +327,7 @@ fn decode_attention(
 /// Queries of some rows, and a cache.
 struct Cached<'a> {
     heads: HeadShape,
+    scale: f32,
     table: &'a Table,
     q: &'a [f64],
     keys: &'a [f64],
@@ -283,10 +335,10 @@ struct Cached<'a> {
 }
 
 impl Cached<'_> {
-    /// What is expected of every split of every query head of every row.
+    /// The expected split of every query head of every row.
     fn splits(&self, lengths: &[usize], splits: usize) -> Vec<Split> {
         let (query, key, dim) = parts(self.heads);
-        let scale = f64::from(1.0 / (self.heads.dim as f32).sqrt());
+        let scale = f64::from(self.scale);
         let mut expected = Vec::new();
         for (row, len) in lengths.iter().enumerate() {
             for (h, split) in (0..query).flat_map(|h| (0..splits).map(move |split| (h, split))) {
@@ -304,7 +356,7 @@ impl Cached<'_> {
     }
 }
 
-/// Of some positions: the largest score, the sum of `e^(score - largest)` and of the values by it, and the largest size of a score.
+/// Sums over some positions: the largest score, the sum of `e^(score - largest)` and of the values by it, and the largest size of a score.
 struct Split {
     top: f64,
     total: f64,
@@ -341,7 +393,7 @@ fn decode_combine(checker: &mut Checker, s: HeadShape, timed: bool) {
                 part[0] = f64::NEG_INFINITY;
             }
         }
-        let (each, out) = (c.of::<f32>(numbers)?, c.blank(lines * dim)?);
+        let (each, out) = (c.array::<f32>(numbers)?, c.blank(lines * dim)?);
         let (lines, splits32, dim32) = (lines as u32, splits as u32, s.dim);
         let kernel =
             DecodeCombine { parts: each.ptr(), out: out.ptr_mut(), lines, splits: splits32, dim: dim32 };
@@ -373,9 +425,9 @@ fn fill_cache(
         let width = (query + 2 * key) * dim;
         let qkv = c.reals(first[prompts.len()] * width)?;
         let offsets = c.integers(first.iter().copied())?;
-        let pages = Table::new(c, s, copies.len(), capacity);
-        let on_device = c.integers(pages.pages.iter().copied())?;
-        let (keys, values) = (c.reals(pages.size())?, c.reals(pages.size())?);
+        let table = Table::new(c, s, copies.len(), capacity)?;
+        let [keys, values] = [(); 2].map(|()| table.cache(c, |_| usize::MAX));
+        let (keys, values) = (keys?, values?);
         let source = c.integers(copies.iter().map(|copy| copy.0))?;
         let lines = c.integers(copies.iter().map(|copy| copy.1))?;
         let begins = c.integers(copies.iter().map(|copy| copy.2))?;
@@ -386,18 +438,18 @@ fn fill_cache(
             source: source.ptr(),
             keys: keys.ptr_mut(),
             values: values.ptr_mut(),
-            pages: on_device.ptr(),
+            pages: table.on_device.ptr(),
             lines: lines.ptr(),
             begins: begins.ptr(),
             copies: copies.len() as u32,
             tokens: tokens as u32,
             heads: s,
-            width: pages.width as u32,
+            width: table.width as u32,
         };
         c.launch(kernel)?;
         for (cache, from) in [(&keys, query), (&values, query + key)] {
             c.exact(cache, |i| {
-                let copied = pages.of(i).and_then(|(row, g, p)| {
+                let copied = table.place(i).and_then(|(row, g, p)| {
                     let &(prompt, _, begin) = copies.iter().find(|copy| copy.1 == row)?;
                     let there = (begin..prompts[prompt]).contains(&p);
                     there.then(|| qkv.initial[(first[prompt] + p) * width + (from + g) * dim + i % dim])
@@ -405,6 +457,6 @@ fn fill_cache(
                 Some(copied.unwrap_or_else(|| rounded(cache.initial[i], cache.stored)))
             })?;
         }
-        c.time(timed, crate::kernels::Kernel::bytes(&kernel), kernel)
+        c.time(timed, kernel.bytes(), kernel)
     });
 }

@@ -3,7 +3,7 @@
 use super::super::array::{TestArray, rounded};
 use super::super::case::{BF16, Case, Checker, F32, Result};
 use super::{label, parts};
-use crate::kernels::{Attention, AttentionKeys, AttentionQueries, HeadShape, Segments, TILE};
+use crate::kernels::{Attention, AttentionKeys, AttentionQueries, HeadShape, Kernel, Segments, TILE};
 use crate::ptr::{ElementType, Real};
 
 /// Tokens of every segment, and the prefix it continues.
@@ -12,19 +12,23 @@ type Layout<'a> = &'a [(usize, Option<usize>)];
 /// A prefix that two rows continue and one that none does not; a segment of several tiles, of one token, and one that a tile ends.
 const ODD: Layout = &[(5, None), (3, Some(0)), (1, Some(0)), (70, None), (64, None), (1, None)];
 const LONG: Layout = &[(67, None), (66, Some(0)), (9, Some(0))];
+/// A layout for scores whose exponentials overflow unless the largest is subtracted.
+const SHORT: Layout = &[(9, None), (5, Some(0))];
 
 pub(super) fn check(checker: &mut Checker, s: HeadShape, timed: bool) {
-    let layouts: &[Layout] = if timed { &[&[(512, None)]] } else { &[ODD, LONG] };
-    for layout in layouts {
+    let layouts: &[(Layout, f32)] =
+        if timed { &[(&[(512, None)], 1.0)] } else { &[(ODD, 1.0), (LONG, 1.0), (SHORT, 64.0)] };
+    for (layout, steepness) in layouts {
         let tokens: usize = layout.iter().map(|s| s.0).sum();
         let label = label(s, &format!("over {tokens} tokens"));
-        checker.case("attention", label.clone(), |c| forward(c, s, layout, timed));
-        checker.case("attention_queries", label.clone(), |c| queries(c, s, layout, timed));
-        checker.case("attention_keys", label, |c| keys(c, s, layout, timed));
+        let problem = |c: &mut Case<'_>| Problem::new(c, s, layout, *steepness);
+        checker.case("attention", label.clone(), |c| forward(problem(c)?, c, timed));
+        checker.case("attention_queries", label.clone(), |c| queries(problem(c)?, c, timed));
+        checker.case("attention_keys", label, |c| keys(problem(c)?, c, timed));
     }
 }
 
-/// Where segments lie, on the device and here.
+/// The segments, on the device and here.
 struct Batch {
     lists: [TestArray<u32>; 4],
     /// The tokens that each token sees, itself last.
@@ -36,8 +40,8 @@ impl Batch {
         let starts: Vec<usize> = (0..=layout.len()).map(|s| layout[..s].iter().map(|x| x.0).sum()).collect();
         let prefix = layout.iter().enumerate().map(|(s, x)| x.1.unwrap_or(s));
         let readers = (0..layout.len()).flat_map(|p| {
-            let of = || (0..layout.len()).filter(move |s| layout[*s].1 == Some(p));
-            [of().next().unwrap_or(0), of().next_back().map_or(0, |last| last + 1)]
+            let all = || (0..layout.len()).filter(move |s| layout[*s].1 == Some(p));
+            [all().next().unwrap_or(0), all().next_back().map_or(0, |last| last + 1)]
         });
         let tiles = layout
             .iter()
@@ -73,7 +77,7 @@ impl Batch {
     }
 }
 
-/// Numbers of what is expected, and beside each the sum of its absolute terms.
+/// Expected numbers, and beside each the sum of its absolute terms.
 #[derive(Clone)]
 struct Terms {
     value: Vec<f64>,
@@ -99,7 +103,7 @@ fn dot(a: &[f64], b: &[f64]) -> (f64, f64) {
     products.fold((0.0, 0.0), |(s, a), x| (s + x, a + x.abs()))
 }
 
-/// A problem: what is projected, and the heads of it.
+/// A projection of a batch, and its heads.
 struct Problem {
     heads: HeadShape,
     batch: Batch,
@@ -108,18 +112,18 @@ struct Problem {
 }
 
 impl Problem {
-    fn new(c: &mut Case<'_>, s: HeadShape, layout: Layout) -> Result<Self> {
+    fn new(c: &mut Case<'_>, s: HeadShape, layout: Layout, steepness: f32) -> Result<Self> {
         let (query, key, dim) = parts(s);
         let batch = Batch::new(c, layout)?;
         let qkv = c.reals(batch.seen.len() * (query + 2 * key) * dim)?;
-        Ok(Problem { heads: s, batch, qkv, scale: 1.0 / (s.dim as f32).sqrt() })
+        Ok(Problem { heads: s, batch, qkv, scale: steepness / (s.dim as f32).sqrt() })
     }
 
     fn tokens(&self) -> usize {
         self.batch.seen.len()
     }
 
-    /// Where head `h` of a token begins in the projection: the queries, then the keys, then the values.
+    /// The first number of head `h` of a token in the projection: the queries, then the keys, then the values.
     fn at(&self, token: usize, h: usize) -> usize {
         let (query, key, dim) = parts(self.heads);
         (token * (query + 2 * key) + h) * dim
@@ -138,8 +142,8 @@ impl Problem {
     /// The scores of a query, and the largest sum of absolute terms of one.
     fn scores(&self, token: usize, h: usize) -> (Vec<f64>, f64) {
         let scale = f64::from(self.scale);
-        let of = |key: &usize| dot(self.head(token, h), self.head(*key, self.keys_of(h).0));
-        let terms: Vec<_> = self.batch.seen[token].iter().map(of).collect();
+        let score = |key: &usize| dot(self.head(token, h), self.head(*key, self.keys_of(h).0));
+        let terms: Vec<_> = self.batch.seen[token].iter().map(score).collect();
         let size = terms.iter().fold(0.0f64, |a, t| a.max(t.1 * scale));
         (terms.iter().map(|t| t.0 * scale).collect(), size)
     }
@@ -150,7 +154,7 @@ impl Problem {
         top + scores.iter().map(|s| (s - top).exp()).sum::<f64>().ln()
     }
 
-    /// For every query head of every token, `f(token, head)`.
+    /// Calls `f(token, head)` for every query head of every token.
     fn each(&self, mut f: impl FnMut(usize, usize)) {
         for token in 0..self.tokens() {
             (0..self.heads.query as usize).for_each(|h| f(token, h));
@@ -164,7 +168,7 @@ impl Problem {
     }
 }
 
-/// What a sum may be off by: rounding to `f32` of terms that scores move in proportion, and bf16 of what is stored on the way.
+/// The bound of a sum: rounding to `f32` of terms that scores move in proportion, and to bf16 on the way.
 fn bound(c: &Case<'_>, value: f64, size: f64, tokens: usize, scores: f64) -> f64 {
     let stored = if ElementType::from(c.kernels.dtype) == ElementType::Bf16 { BF16 } else { 0.0 };
     F32 * (8.0 + (tokens as f64).sqrt()) * size * (2.0 + 2.0 * scores)
@@ -179,9 +183,8 @@ fn largest(p: &Problem) -> f64 {
     most
 }
 
-fn forward(c: &mut Case<'_>, s: HeadShape, layout: Layout, timed: bool) -> Result {
-    let p = Problem::new(c, s, layout)?;
-    let (query, _, dim) = parts(s);
+fn forward(p: Problem, c: &mut Case<'_>, timed: bool) -> Result {
+    let (s, (query, _, dim)) = (p.heads, parts(p.heads));
     let (out, log_sum) = (c.blank(p.tokens() * query * dim)?, c.blank(p.tokens() * query)?);
     let segments = p.batch.segments();
     let (to, sums) = (out.ptr_mut(), log_sum.ptr_mut());
@@ -203,11 +206,11 @@ fn forward(c: &mut Case<'_>, s: HeadShape, layout: Layout, timed: bool) -> Resul
     let bounds: Vec<f64> = (0..expected.value.len()).map(|i| within(c, i)).collect();
     c.compare(&out, |i| Some((expected.value[i], bounds[i])))?;
     c.expect(&log_sum, longest, |i| Some((sizes[i].0, 1.0 + sizes[i].0.abs() + sizes[i].1)))?;
-    c.operations(crate::kernels::Kernel::operations(&kernel));
+    c.operations(kernel.operations());
     c.time(timed, p.qkv.bytes() + out.bytes() + log_sum.bytes(), kernel)
 }
 
-/// What the backward pass is given beside the projection.
+/// The inputs of the backward pass beside the projection.
 struct Given {
     out: TestArray<Real>,
     dout: TestArray<Real>,
@@ -224,11 +227,11 @@ impl Given {
         let (out, dout): (TestArray<Real>, TestArray<Real>) = (c.reals(n)?, c.reals(n)?);
         let lines = out.initial.chunks_exact(dim).zip(dout.initial.chunks_exact(dim));
         let inner = lines.map(|(a, b)| dot(a, b)).collect();
-        let log_sum = c.of(p.log_sums())?;
+        let log_sum = c.array(p.log_sums())?;
         Ok(Given { out, dout, log_sum, inner })
     }
 
-    /// For every query, head and key that it sees: `f(query, head, key, probability, slope of the score and its size)`.
+    /// Calls `f(query, head, key, probability, slope of the score and its size)` for every query, head and key that it sees.
     fn each(&self, p: &Problem, mut f: impl FnMut(usize, usize, usize, f64, (f64, f64))) {
         let (query, _, dim) = parts(p.heads);
         p.each(|token, h| {
@@ -246,7 +249,7 @@ impl Given {
     }
 }
 
-/// Compares `dqkv` with what is expected of the heads `written`; the others must be as they were.
+/// Compares the heads of `dqkv` that are `written` with the expected; the others must be as they were.
 fn compare(
     c: &mut Case<'_>,
     p: &Problem,
@@ -268,10 +271,9 @@ fn compare(
     })
 }
 
-fn queries(c: &mut Case<'_>, s: HeadShape, layout: Layout, timed: bool) -> Result {
-    let p = Problem::new(c, s, layout)?;
+fn queries(p: Problem, c: &mut Case<'_>, timed: bool) -> Result {
     let given = Given::new(c, &p)?;
-    let (query, ..) = parts(s);
+    let (s, (query, ..)) = (p.heads, parts(p.heads));
     let (inner, dqkv) = (c.blank(p.tokens() * query)?, c.reals(p.qkv.initial.len())?);
     let kernel = AttentionQueries {
         qkv: p.qkv.ptr(),
@@ -291,15 +293,14 @@ fn queries(c: &mut Case<'_>, s: HeadShape, layout: Layout, timed: bool) -> Resul
     });
     c.expect(&inner, s.dim as usize, |i| Some(given.inner[i]))?;
     compare(c, &p, &dqkv, &expected, |head| head < query)?;
-    c.operations(crate::kernels::Kernel::operations(&kernel));
+    c.operations(kernel.operations());
     c.time(timed, p.qkv.bytes() + 3.0 * given.out.bytes(), kernel)
 }
 
-fn keys(c: &mut Case<'_>, s: HeadShape, layout: Layout, timed: bool) -> Result {
-    let p = Problem::new(c, s, layout)?;
+fn keys(p: Problem, c: &mut Case<'_>, timed: bool) -> Result {
     let given = Given::new(c, &p)?;
-    let (query, _, dim) = parts(s);
-    let inner = c.of(given.inner.iter().map(|x| x.0).collect())?;
+    let (s, (query, _, dim)) = (p.heads, parts(p.heads));
+    let inner = c.array(given.inner.iter().map(|x| x.0).collect())?;
     let dqkv = c.reals(p.qkv.initial.len())?;
     let kernel = AttentionKeys {
         qkv: p.qkv.ptr(),
@@ -320,6 +321,6 @@ fn keys(c: &mut Case<'_>, s: HeadShape, layout: Layout, timed: bool) -> Result {
         expected.add(p.at(key, v), (probability, probability), dout);
     });
     compare(c, &p, &dqkv, &expected, |head| head >= query)?;
-    c.operations(crate::kernels::Kernel::operations(&kernel));
+    c.operations(kernel.operations());
     c.time(timed, 2.0 * p.qkv.bytes() + given.out.bytes(), kernel)
 }

@@ -38,6 +38,13 @@ impl Inputs {
         Ok(Inputs { heads, tokens, qkv, bias, biased, weight })
     }
 
+    /// Such inputs with one NaN.
+    fn with_nan(c: &mut Case<'_>, s: HeadShape, tokens: usize, biased: bool) -> Result<Self> {
+        let inputs = Inputs::new(c, s, tokens, biased)?;
+        let qkv = c.rows(tokens, inputs.width())?;
+        Ok(Inputs { qkv, ..inputs })
+    }
+
     fn width(&self) -> usize {
         (self.heads.0 + 2 * self.heads.1) * self.heads.2
     }
@@ -63,7 +70,7 @@ impl Inputs {
         heads.map(|first| 1.0 / (squares(first) / dim as f64 + f64::from(EPS)).sqrt()).collect()
     }
 
-    /// What the norm makes of every number.
+    /// Every number after the norm.
     fn normed(&self) -> Vec<Term> {
         let (scales, dim) = (self.scales(), self.heads.2);
         let normed = |at: usize| {
@@ -75,7 +82,7 @@ impl Inputs {
         (0..self.qkv.initial.len()).map(normed).collect()
     }
 
-    /// The gradient of every number from `dy`, and where it is of a normed head what it adds to that of the weight.
+    /// The gradient of every number from `dy`, and its term in the gradient of its norm's weight.
     fn gradients(&self, dy: &[f64]) -> Vec<(Term, f64)> {
         let (scales, dim) = (self.scales(), self.heads.2);
         let mut all = Vec::with_capacity(dy.len());
@@ -101,12 +108,12 @@ impl Inputs {
     fn parts(&self, gradients: &[(Term, f64)], count: usize) -> Vec<Term> {
         let (query, key, dim) = self.heads;
         let mut sums = vec![(0.0, 0.0); count * 2 * dim];
-        for (at, (_, of_weight)) in gradients.iter().enumerate() {
+        for (at, (_, dweight)) in gradients.iter().enumerate() {
             let (first, Some(norm)) = self.head(at) else { continue };
             let (heads, from) = if norm == 0 { (query, 0) } else { (key, query) };
             let line = at / self.width() * heads + first % self.width() / dim - from;
             let sum: &mut Term = &mut sums[(line / LINES % count * 2 + norm) * dim + at - first];
-            *sum = (sum.0 + of_weight, sum.1 + of_weight.abs());
+            *sum = (sum.0 + dweight, sum.1 + dweight.abs());
         }
         sums
     }
@@ -153,7 +160,7 @@ fn biased_label(s: HeadShape, biased: bool, what: &str) -> String {
 
 fn forward(checker: &mut Checker, s: HeadShape, tokens: usize, biased: bool, timed: bool) {
     checker.case("head_norm", biased_label(s, biased, ""), |c| {
-        let inputs = Inputs::new(c, s, tokens, biased)?;
+        let inputs = Inputs::with_nan(c, s, tokens, biased)?;
         let out = c.blank(inputs.qkv.initial.len())?;
         let kernel = inputs.kernel(s, &out);
         c.launch(kernel)?;
@@ -191,10 +198,10 @@ fn backward(checker: &mut Checker, s: HeadShape, tokens: usize, biased: bool, ti
     });
 }
 
-/// Without the gradient of the weights.
+/// Backward without the gradient of the weights.
 fn frozen(checker: &mut Checker, s: HeadShape, tokens: usize) {
     checker.case("head_norm_backward", label(s, "frozen"), |c| {
-        let inputs = Inputs::new(c, s, tokens, false)?;
+        let inputs = Inputs::with_nan(c, s, tokens, false)?;
         let dqkv = c.reals(inputs.qkv.initial.len())?;
         c.launch(inputs.backward(s, &dqkv, None))?;
         let gradients = inputs.gradients(&dqkv.initial);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use grpo_lambda_gpu::kernels::{NAMES, source};
+use grpo_lambda_gpu::kernels::{names, source};
 use grpo_lambda_gpu::ptr::ElementType;
 use grpo_lambda_gpu::{Arg, Dtype};
 use libloading::Library;
@@ -41,7 +41,7 @@ pub(crate) fn compiler() -> &'static Result<String, String> {
 /// CUDA C and its kernels, compiled when first launched.
 #[derive(Debug)]
 pub(crate) struct Program {
-    /// What entries end in.
+    /// The ending of the entries.
     pub(crate) ending: &'static str,
     pub(crate) source: String,
     pub(crate) names: Vec<&'static str>,
@@ -52,7 +52,7 @@ pub(crate) struct Program {
 pub(crate) fn kernels(dtype: Dtype) -> &'static Program {
     static PROGRAMS: [OnceLock<Program>; 2] = [const { OnceLock::new() }; 2];
     PROGRAMS[usize::from(dtype == Dtype::Bf16)]
-        .get_or_init(|| Program::new(dtype.name(), source(dtype), NAMES.to_vec()))
+        .get_or_init(|| Program::new(dtype.name(), source(dtype), names().collect()))
 }
 
 impl Program {
@@ -60,7 +60,7 @@ impl Program {
         Program { ending, source, names, open: OnceLock::new() }
     }
 
-    /// How many threads a kernel says it is for: `KERNEL(threads, name)`. More are an error on a card.
+    /// The number of threads that a kernel is for: `KERNEL(threads, name)`. More are an error on a card.
     fn threads(&self, name: &str) -> Option<u32> {
         let end = self.source.find(&format!(", {name})("))?;
         let start = self.source[..end].rfind("KERNEL(")? + "KERNEL(".len();
@@ -167,7 +167,7 @@ type Launch = unsafe extern "C" fn(
 /// where that may be written; a null pointer is as good as any.
 fn kind_and_bits(arg: Arg) -> (u8, u64) {
     match arg {
-        Arg::Pointer { address, to, writes } => {
+        Arg::Pointer { address, to, writes, .. } => {
             let letter = match to {
                 ElementType::F32 => b's',
                 ElementType::Bf16 => b'h',

@@ -91,7 +91,7 @@ impl Memory {
         checked
     }
 
-    /// Whether these bytes lie in one live allocation.
+    /// True if these bytes lie in one live allocation.
     pub(crate) fn holds(&self, address: u64, bytes: usize) -> bool {
         let live = self.live();
         live.range(..=address)

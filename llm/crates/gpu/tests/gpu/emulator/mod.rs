@@ -1,9 +1,9 @@
 //! The CPU emulator: a device without a GPU, on which the kernels' source is compiled by a C++ compiler and run thread by thread.
 //!
-//! It finds what a GPU would only sometimes show. Fresh memory is `0xFF` (NaN in both dtypes). Every allocation lies between guard
-//! bytes that are checked after every launch, and every address must lie in live memory. A kernel's arguments must have the types of
-//! its parameters, down to what a pointer points at and whether it may be written. A barrier that not all threads reach is an error,
-//! and the order in which threads run can be changed, so that a missing barrier changes bits.
+//! It finds errors that a GPU shows only sometimes. Fresh memory is `0xFF` (NaN in both dtypes). Every allocation lies between guard
+//! bytes that are checked after every launch, and every pointer of a launch must be to live memory, as much as the launch declares. A kernel's
+//! arguments must have the types of its parameters, down to the elements of a pointer and whether they may be written. A barrier that not
+//! all threads reach is an error, and the order in which threads run can be changed, so that a missing barrier changes bits.
 
 mod compiled;
 mod memory;
@@ -17,7 +17,7 @@ use grpo_lambda_gpu::ledger::Ledger;
 use grpo_lambda_gpu::{Arg, Device, DeviceError, DriverMemory, Dtype, Gemm, Graph};
 use memory::Memory;
 
-/// In which order the threads of a block run from one barrier to the next, and blocks one after the other.
+/// The order in which the threads of a block run from one barrier to the next, and blocks one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     Forward,
@@ -36,7 +36,7 @@ impl Order {
     }
 }
 
-/// See the module.
+/// A device on the CPU.
 #[derive(Clone, Debug)]
 pub(crate) struct Emulated {
     inner: Arc<Inner>,
@@ -45,7 +45,7 @@ pub(crate) struct Emulated {
 #[derive(Debug)]
 struct Inner {
     order: Order,
-    /// Instead of the product's kernels.
+    /// A program in place of the product's kernels.
     program: Option<Program>,
     ledger: Ledger,
     memory: Memory,
@@ -61,12 +61,12 @@ enum Call {
 }
 
 impl Emulated {
-    /// With all the memory there is, threads in order. `None`, and a printed reason, where there is no C++ compiler.
+    /// A device with unlimited memory and threads in order. `None`, and a printed reason, if there is no C++ compiler.
     pub(crate) fn start() -> Option<Arc<dyn Device>> {
         Some(Arc::new(Self::new(Order::Forward, u64::MAX)?))
     }
 
-    /// With `limit` bytes of memory.
+    /// A device with `limit` bytes of memory.
     pub(crate) fn new(order: Order, limit: u64) -> Option<Self> {
         if let Err(reason) = compiled::compiler() {
             eprintln!("skipped: {reason}");
@@ -110,9 +110,11 @@ impl Inner {
             Call::Launch { name, dtype, grid, block, args } => {
                 for (i, arg) in args.iter().enumerate() {
                     if let Arg::Pointer { address, .. } = arg
-                        && !self.memory.holds(*address, 0)
+                        && !self.memory.holds(*address, arg.bytes())
                     {
-                        return Err(failed(*name, format!("argument {i} points at no live memory")));
+                        let reason =
+                            format!("argument {i} points at {} bytes that are not live", arg.bytes());
+                        return Err(failed(*name, reason));
                     }
                 }
                 let program = self.program.as_ref().unwrap_or_else(|| compiled::kernels(*dtype));

@@ -25,7 +25,7 @@ fn write(address: u64, dtype: Dtype, x: f32) {
     }
 }
 
-/// Where number `(row, column)` of matrix `batch` is, rows and columns after transposition.
+/// The address of number `(row, column)` of matrix `batch`, rows and columns after transposition.
 fn at<A: Access>(matrix: Matrix<A>, batch: usize, row: usize, column: usize) -> u64 {
     let (row, column) = if matrix.transposed { (column, row) } else { (row, column) };
     let index = batch * matrix.batch_stride + row * matrix.stride + column;

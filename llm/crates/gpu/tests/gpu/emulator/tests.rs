@@ -172,10 +172,24 @@ fn a_launch_of_the_wrong_name_threads_types_or_addresses_is_refused() {
     assert_eq!(reason(launch(&device, "one_warp", &[at])), "it is written for 32 threads, not 64");
     let dead = output(&device, 64).ptr_mut();
     let problem = reason(launch(&device, "neighbour", &[dead.into(), barrier]));
-    assert_eq!(problem, "argument 0 points at no live memory");
+    assert_eq!(problem, "argument 0 points at 0 bytes that are not live");
     let address = out.ptr().address();
     assert!(reason(device.copy(address, address + 8, 16)).contains("overlap"));
     assert!(reason(device.upload(address + 250, &[0; 8])).contains("one live allocation"));
+}
+
+#[test]
+fn a_pointer_to_less_than_the_launch_declares_is_refused() {
+    let Some(device) = Emulated::start() else { return };
+    let kernels = Kernels { device: device.clone(), dtype: Dtype::F32 };
+    let (x, bias) = (output(&device, 6), output(&device, 3));
+    let add = |from: usize| {
+        let [x, bias] = [&x, &bias].map(|array| array.at_mut(from).address());
+        let (x, bias) = (PtrMut::new(x, Dtype::F32), Ptr::new(bias, Dtype::F32));
+        kernels.launch(AddBias { x, bias, rows: 2, width: 3 })
+    };
+    add(0).unwrap();
+    assert_eq!(reason(add(1)), "argument 0 points at 24 bytes that are not live");
 }
 
 #[test]

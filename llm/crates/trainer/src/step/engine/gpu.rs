@@ -14,9 +14,9 @@ use grpo_lambda_decoder::model::weights::{self, Parameters};
 use grpo_lambda_decoder::model::{Config, Decoder, Error, ForwardOptions, Rows, TokenScores};
 use grpo_lambda_decoder::optim::{OptimError, StepOutcome, WriteStateError};
 use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, Sampler, SamplingRequest};
+use grpo_lambda_gpu::generate::{self, GenerateOptions};
 use grpo_lambda_gpu::lora::AdapterLayout;
 use grpo_lambda_gpu::optim::RestoreError;
-use grpo_lambda_gpu::rollout::{self, RolloutOptions};
 use grpo_lambda_gpu::weights::Tensors;
 use grpo_lambda_gpu::{
     Adapter, Budget, Device, DeviceError, Dtype, GpuAdamW, GpuDecoder, Gradients, Kernels, Layout, Network,
@@ -107,7 +107,7 @@ impl GpuModel {
 
 impl Sampler for GpuModel {
     fn generate(&self, request: &SamplingRequest<'_>) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
-        Ok(rollout::run(&self.decoder, self.network(), request, RolloutOptions::default())?.0)
+        Ok(generate::run(&self.decoder, self.network(), request, GenerateOptions::default())?.0)
     }
 }
 

@@ -20,8 +20,17 @@ const SMALL: [HeadShape; 4] = [
 const LARGE: HeadShape = HeadShape { query: 12, key: 2, dim: 128 };
 /// Heads of which a lane of a warp has more than four numbers.
 const WIDE: HeadShape = HeadShape { query: 4, key: 2, dim: 134 };
+/// The widest heads of the kernels that keep one in registers.
+const WIDEST: HeadShape = HeadShape { query: 2, key: 2, dim: HeadShape::WIDEST };
+/// Heads wider than these.
+const WIDER: HeadShape = HeadShape { query: 1, key: 1, dim: 258 };
+/// More query heads to a key head than a block works on.
+const GROUPED: HeadShape = HeadShape { query: 20, key: 1, dim: 32 };
+/// The last position of a long row.
+const FAR: usize = 32_768;
+
 pub(super) fn check(checker: &mut Checker) {
-    let mut shapes = checker.extent.of(&SMALL);
+    let mut shapes = checker.extent.sizes(&SMALL);
     if checker.extent == Extent::Full {
         shapes.push((LARGE, true));
     }
@@ -34,8 +43,21 @@ pub(super) fn check(checker: &mut Checker) {
         decode::check(checker, shape, timed);
         head_norm::check(checker, shape, rows.iter().sum(), timed);
     }
-    head_norm::check(checker, WIDE, 3, false);
-    fused::check(checker, WIDE, false);
+    for shape in [WIDE, WIDEST] {
+        head_norm::check(checker, shape, 3, false);
+        decode::attend(checker, shape, 1.0);
+    }
+    // More heads than the blocks take at once.
+    head_norm::check(checker, HeadShape { query: 2, key: 1, dim: 2 }, 2500, false);
+    decode::attend(checker, GROUPED, 64.0);
+    decode::many_rows(checker, SMALL[1]);
+    for shape in [WIDE, WIDER] {
+        fused::check(checker, shape, false);
+    }
+    if checker.extent != Extent::Odd {
+        rotate(checker, HeadShape { query: 1, key: 1, dim: 16 }, &[FAR + 1], (true, true), false);
+        decode::far(checker, SMALL[0], FAR);
+    }
 }
 
 fn label(s: HeadShape, what: &str) -> String {
@@ -47,10 +69,10 @@ fn angles(c: &Case<'_>, positions: usize, dim: usize) -> Result<TestArray<f32>> 
     let half = dim / 2;
     let angle = |p: usize, i: usize| p as f64 * 1e4f64.powf(-(i as f64) / half as f64);
     let each = |p: usize| (0..half).flat_map(move |i| [angle(p, i).cos(), angle(p, i).sin()]);
-    c.of((0..positions).flat_map(each).collect())
+    c.array((0..positions).flat_map(each).collect())
 }
 
-/// Number `i` of a head rotated by the angles of `position`, forwards for `sign` 1; `x` gives the head's numbers and their sizes.
+/// Number `i` of a head rotated by the angles of `position`, forwards if `sign` is 1; `x` gives the head's numbers and their sizes.
 fn rotated(
     table: &[f64],
     position: usize,
@@ -83,7 +105,7 @@ fn parts(s: HeadShape) -> (usize, usize, usize) {
     (s.query as usize, s.key as usize, s.dim as usize)
 }
 
-/// Tokens of rows that lie end to end: rotated, in place or not, or rotated back.
+/// Tokens of rows end to end: rotated, in place or not, or rotated back.
 fn rotate(
     checker: &mut Checker,
     s: HeadShape,

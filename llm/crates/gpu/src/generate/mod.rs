@@ -5,14 +5,13 @@
 //! take the slots of those that ended ([`grpo_lambda_decoder::slots`]). Until then, and where none waits, a finished row is computed like the
 //! others, and the sampler leaves it as it is.
 //!
-//! Whether a response is complete without an end token (a stop string) is asked of its tokens on the host, at the same times: what a row
-//! sampled beyond its end until then is dropped.
+//! The host also asks then whether a response is complete without an end token (a stop string), and drops the tokens that a row sampled
+//! beyond its end.
 //!
 //! Responses are the CPU's for the same weights and addresses, up to rounding: the device sums in another order, so a random
 //! number within rounding of a boundary between two tokens can fall on the other side.
 
 mod on_device;
-mod options;
 
 use std::time::Duration;
 
@@ -24,20 +23,43 @@ use super::decode::Decoding;
 use super::decoder::GpuDecoder;
 use super::pages::PageTable;
 use super::projection::Network;
-pub use options::RolloutOptions;
 
-/// Where the time of a rollout went.
+/// Options of sampling; they change no response, but for rounding if `prefill_tokens` changes the sizes of products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GenerateOptions {
+    /// Tokens of prompts that are read at once.
+    pub prefill_tokens: usize,
+    /// True to capture a step once and replay it, instead of launching it anew.
+    pub capture: bool,
+    /// Steps between two questions whether a row is still active.
+    pub poll_every: usize,
+}
+
+impl Default for GenerateOptions {
+    /// Captures nothing with `CUDA_LAUNCH_BLOCKING=1`: it is set to learn which launch fails, and a replay has no names.
+    fn default() -> Self {
+        let capture = !blocks(std::env::var("CUDA_LAUNCH_BLOCKING").ok().as_deref());
+        GenerateOptions { prefill_tokens: 8192, capture, poll_every: 8 }
+    }
+}
+
+/// True if this value of the variable makes the driver wait for every launch.
+fn blocks(value: Option<&str>) -> bool {
+    value.is_some_and(|value| value.trim().parse::<i64>().is_ok_and(|n| n != 0))
+}
+
+/// The time that sampling took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// Reading the prompts.
+    /// The time of reading the prompts.
     pub prefill: Duration,
-    /// Everything after.
+    /// The time after that.
     pub decode: Duration,
-    /// Steps of decoding: where all responses start together, the tokens read after the prompts by the longest.
+    /// Steps of decoding: if all responses start together, the tokens that the longest reads after its prompt.
     pub steps: usize,
 }
 
-/// The responses, by prompt, as [`grpo_lambda_decoder::rollout::Sampler::generate`] gives them, and where the time went.
+/// The responses, by prompt, as [`grpo_lambda_decoder::rollout::Sampler::generate`] gives them, and the time they took.
 ///
 /// # Errors
 /// [`RolloutError`].
@@ -45,7 +67,7 @@ pub fn run(
     decoder: &GpuDecoder,
     network: Network<'_>,
     request: &SamplingRequest<'_>,
-    options: RolloutOptions,
+    options: GenerateOptions,
 ) -> Result<(Vec<Vec<SampledResponse>>, Times), RolloutError> {
     let config = decoder.config();
     request.check(config.max_position_embeddings)?;
@@ -55,7 +77,18 @@ pub fn run(
     if request.responses() == 0 {
         return Ok((vec![Vec::new(); request.prompts.len()], Times::default()));
     }
-    let pages = PageTable::of(request);
+    let pages = PageTable::for_request(request);
     let decoding = Decoding::new(decoder, network, &pages)?;
     on_device::sample(&decoding, request, pages, options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_captured_unless_every_launch_is_waited_for() {
+        assert!([None, Some(""), Some("0"), Some("no")].into_iter().all(|value| !blocks(value)));
+        assert!(blocks(Some("1")) && blocks(Some(" 1")));
+    }
 }

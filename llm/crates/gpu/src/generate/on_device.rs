@@ -11,8 +11,7 @@ use grpo_lambda_decoder::rollout::{
 use grpo_lambda_decoder::slots::Slots;
 use rand_chacha::rand_core::Rng;
 
-use super::Times;
-use super::options::RolloutOptions;
+use super::{GenerateOptions, Times};
 use crate::array::Array;
 use crate::decode::Decoding;
 use crate::device::Graph;
@@ -116,7 +115,7 @@ impl<'d> DeviceSampler<'d> {
         self.draw(false)
     }
 
-    /// Makes the rows of these slots those of responses that have their prompts and no token yet.
+    /// Gives the rows of these slots to responses with a prompt and no token yet.
     fn begin(&self, request: &SamplingRequest<'_>, started: &[(usize, usize)]) -> Result<(), DeviceError> {
         let (arrays, lengths) = ([&self.produced, &self.status, &self.limits], self.decoding.lengths());
         let [mut produced, mut status, mut limits] =
@@ -142,28 +141,28 @@ impl<'d> DeviceSampler<'d> {
     }
 }
 
-/// A request on its way.
-struct Rollout<'r, 'd> {
+/// A request under way.
+struct Generation<'r, 'd> {
     request: &'r SamplingRequest<'r>,
-    options: RolloutOptions,
+    options: GenerateOptions,
     sampler: DeviceSampler<'d>,
     slots: Slots,
     pages: PageTable,
     endings: Endings<'r>,
-    /// For every slot the step at which its response has its most tokens.
+    /// The step, for every slot, at which its response is at its limit.
     due: Vec<usize>,
-    /// Steps so far, and at the last question.
+    /// Steps so far, and at the last time the host asked.
     steps: usize,
     asked: usize,
     prefill: Duration,
     graph: Option<Box<dyn Graph>>,
-    /// With the tokens of responses that ended.
+    /// Progress, with the tokens of responses that ended.
     progress: SamplingProgress,
     out: Vec<SampledResponse>,
 }
 
-impl Rollout<'_, '_> {
-    /// Starts waiting responses in free slots. Whether there were any.
+impl Generation<'_, '_> {
+    /// Starts waiting responses in free slots; true if there were any.
     fn refill(&mut self) -> Result<bool, DeviceError> {
         let started = self.slots.fill();
         if started.is_empty() {
@@ -185,7 +184,7 @@ impl Rollout<'_, '_> {
         Ok(true)
     }
 
-    /// Frees the slots of responses that ended, where it is time to ask or a response has its most tokens.
+    /// Frees the slots of responses that ended, if it is time to ask or a response is at its limit.
     fn settle(&mut self) -> Result<(), RolloutError> {
         // With nothing that ends it every response runs to its limit.
         let asks = (!self.request.eos.is_empty() || self.endings.complete.is_some())
@@ -263,8 +262,8 @@ impl Rollout<'_, '_> {
     }
 }
 
-/// Where responses are complete by the request's own criterion, which the host asks of the tokens now and then: what a row samples before it
-/// is asked is dropped, and no other row depends on it.
+/// The ends of responses by the request's own criterion, which the host asks of the tokens now and then. Tokens beyond an end are dropped, and
+/// no other row depends on them.
 struct Endings<'r> {
     complete: Option<&'r dyn CompletionTest>,
     /// Tokens of every row that were asked about.
@@ -279,12 +278,12 @@ impl<'r> Endings<'r> {
         Endings { complete: request.stopping.complete, asked: vec![0; rows], ended: vec![None; rows] }
     }
 
-    /// Another response begins in a row.
+    /// Forgets the response of a row.
     fn forget(&mut self, row: usize) {
         (self.asked[row], self.ended[row]) = (0, None);
     }
 
-    /// Asks about what was sampled since it was last asked. Whether another row is complete.
+    /// Asks about the tokens sampled since the last time; true if another row is complete.
     fn find(&mut self, sampler: &DeviceSampler<'_>, running: &[(usize, usize)]) -> Result<bool, DeviceError> {
         let Some(complete) = self.complete else { return Ok(false) };
         let produced = sampler.produced.read()?;
@@ -317,15 +316,15 @@ fn uniforms(request: &SamplingRequest<'_>, response: usize, max_new_tokens: usiz
     (0..max_new_tokens).map(|_| unit(rng.next_u64())).collect()
 }
 
-/// The responses, by prompt, and where the time went.
+/// The responses, by prompt, and the time they took.
 pub(super) fn sample(
     decoding: &Decoding<'_>,
     request: &SamplingRequest<'_>,
     pages: PageTable,
-    options: RolloutOptions,
+    options: GenerateOptions,
 ) -> Result<(Vec<Vec<SampledResponse>>, Times), RolloutError> {
     let clock = Instant::now();
-    let mut rollout = Rollout {
+    let mut generation = Generation {
         request,
         options,
         sampler: DeviceSampler::new(decoding, request)?,
@@ -341,16 +340,16 @@ pub(super) fn sample(
         out: vec![SampledResponse::default(); request.responses()],
     };
     loop {
-        rollout.settle()?;
-        if rollout.refill()? {
+        generation.settle()?;
+        if generation.refill()? {
             continue;
         }
-        if rollout.slots.running().next().is_none() {
+        if generation.slots.running().next().is_none() {
             break;
         }
-        rollout.step()?;
+        generation.step()?;
     }
-    let Rollout { steps, prefill, out, .. } = rollout;
+    let Generation { steps, prefill, out, .. } = generation;
     let times = Times { prefill, decode: clock.elapsed().saturating_sub(prefill), steps };
     Ok((out.chunks(request.group).map(<[SampledResponse]>::to_vec).collect(), times))
 }

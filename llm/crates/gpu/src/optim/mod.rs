@@ -1,8 +1,8 @@
 //! AdamW on a device: the settings, the equations and the saved state of [`grpo_lambda_decoder::optim::AdamW`].
 //!
-//! Weights in `f32`, what rounding took from them, and both moments lie in the device's memory or, where that is short, in the host's
-//! ([`StatePlace`]). The joint norm is summed in `f64` in a fixed order, though not the CPU's: the norm, and through clipping the step, can
-//! differ from the CPU's in the last place. Given the same factor of the gradient, the step has the CPU's bits, wherever the state is.
+//! Weights in `f32`, their rounding residuals and both moments are in the device's memory or, if that is short, in the host's ([`StatePlace`]).
+//! The joint norm is summed in `f64` in a fixed order, though not the CPU's: the norm, and through clipping the step, can differ from the CPU's
+//! in the last place. Given the same factor of the gradient, the step has the CPU's bits, wherever the state is.
 
 mod on_device;
 mod on_host;
@@ -26,18 +26,18 @@ use super::kernels::{Kernels, SumOfSquares};
 use super::ptr::Ptr;
 use super::weights::Tensors;
 
-/// Where an optimiser's state is: 16 bytes a weight, 12 without compensated summation.
+/// The place of an optimiser's state: 16 bytes a weight, 12 without compensated summation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StatePlace {
-    /// In the device's memory.
+    /// The device's memory.
     #[default]
     Device,
-    /// In the host's, which moves the weights: gradients and rounded weights cross the link at every step.
+    /// The host's memory. The host moves the weights: gradients and rounded weights cross the link at every step.
     Host,
 }
 
 impl StatePlace {
-    /// The values of `memory.optimiser`.
+    /// Their names.
     pub const NAMES: [&str; 2] = ["device", "host"];
 
     /// The place of this name.
@@ -63,7 +63,7 @@ pub struct GpuAdamW {
     settings: AdamWSettings,
     flat: Arc<FlatLayout>,
     state: State,
-    /// Of [`SumOfSquares`].
+    /// Parts of [`SumOfSquares`].
     parts: Array<f64>,
 }
 
@@ -82,10 +82,10 @@ impl GpuAdamW {
     /// An optimiser of tensors laid out as `weights`, at these values; those not in `parameters` are at zero. Its state is on the device.
     ///
     /// # Errors
-    /// When there is too little memory or the device fails.
+    /// Errors if there is too little memory or the device fails.
     ///
     /// # Panics
-    /// When `parameters` has a name or size that `weights` has not.
+    /// Panics if `parameters` has a name or size that `weights` has not.
     pub fn new(
         kernels: Kernels,
         settings: AdamWSettings,
@@ -98,10 +98,10 @@ impl GpuAdamW {
     /// [`GpuAdamW::new`] with its state in this place.
     ///
     /// # Errors
-    /// As [`GpuAdamW::new`].
+    /// The errors of [`GpuAdamW::new`].
     ///
     /// # Panics
-    /// As [`GpuAdamW::new`].
+    /// Panics if [`GpuAdamW::new`] does.
     pub fn placed(
         place: StatePlace,
         kernels: Kernels,
@@ -130,7 +130,7 @@ impl GpuAdamW {
         }
     }
 
-    /// The `f32` weights where they are on the device.
+    /// The `f32` weights, if they are on the device.
     pub fn master(&self) -> Option<&Tensors<f32>> {
         match &self.state {
             State::Device(state) => Some(&state.master),
@@ -138,7 +138,7 @@ impl GpuAdamW {
         }
     }
 
-    /// Bytes of the state that are in the host's memory.
+    /// Bytes of the state in the host's memory.
     pub fn host_bytes(&self) -> u64 {
         match &self.state {
             State::Device(_) => 0,
@@ -149,7 +149,7 @@ impl GpuAdamW {
     /// A copy of the `f32` weights.
     ///
     /// # Errors
-    /// When the device fails.
+    /// Errors if the device fails.
     pub fn parameters(&self) -> Result<Parameters<f32>, DeviceError> {
         let tensor = |(name, info): (&str, &TensorInfo)| {
             let data = self.array("weights", name)?;
@@ -161,10 +161,10 @@ impl GpuAdamW {
     /// Moves every weight against its gradient with learning rate `rate`; `weights` become the rounded result.
     ///
     /// # Errors
-    /// When the device fails.
+    /// Errors if the device fails.
     ///
     /// # Panics
-    /// When gradients or weights have another layout.
+    /// Panics if gradients or weights have another layout.
     pub fn step(
         &mut self,
         rate: f64,
@@ -186,7 +186,7 @@ impl GpuAdamW {
         Ok(StepOutcome::Applied { grad_norm, scale })
     }
 
-    /// Sum of squares of the numbers that are finite, and how many are not.
+    /// The sum of the squares of the finite numbers, and how many are not finite.
     fn squares(&self, x: Ptr<f32>, n: u64) -> Result<(f64, u64), DeviceError> {
         self.kernels.launch(SumOfSquares { x, parts: self.parts.ptr_mut(), n })?;
         let parts = self.parts.read()?;
@@ -210,7 +210,7 @@ impl GpuAdamW {
         Err(DeviceError::Call { call, device: self.kernels.device.name(), reason })
     }
 
-    /// One of the [`STATE_PARTS`](grpo_lambda_decoder::optim::STATE_PARTS) of a parameter; empty where there is none.
+    /// One of the [`STATE_PARTS`](grpo_lambda_decoder::optim::STATE_PARTS) of a parameter; empty if there is none.
     fn array(&self, part: &str, name: &str) -> Result<Vec<f32>, DeviceError> {
         match &self.state {
             State::Device(state) => state.array(part, name),
@@ -221,7 +221,7 @@ impl GpuAdamW {
     /// Step count, weights and moments as a safetensors file: that of [`grpo_lambda_decoder::optim::AdamW::to_bytes`], which can restore it.
     ///
     /// # Errors
-    /// When the device fails.
+    /// Errors if the device fails.
     pub fn to_bytes(&self) -> Result<Vec<u8>, DeviceError> {
         let mut bytes = Vec::new();
         match self.write(&mut bytes) {
@@ -234,7 +234,7 @@ impl GpuAdamW {
     /// [`GpuAdamW::to_bytes`], array by array: one of them at a time is copied.
     ///
     /// # Errors
-    /// When the device fails or `to` refuses.
+    /// Errors if the device fails or `to` refuses.
     pub fn write(&self, to: &mut dyn Write) -> Result<(), WriteStateError> {
         let array = |part: &str, name: &str, to: &mut dyn Write| {
             Ok(to.write_all(&bytes_of(&self.array(part, name)?))?)
@@ -250,8 +250,8 @@ impl GpuAdamW {
     /// Takes over a state that this or [`grpo_lambda_decoder::optim::AdamW`] wrote, to the bit, and rounds its weights into `weights`.
     ///
     /// # Errors
-    /// [`RestoreError::State`] when the bytes are not such a file, or are of other parameters: nothing has changed then. When the device
-    /// fails.
+    /// [`RestoreError::State`] if the bytes are not such a file, or are of other parameters: nothing has changed then.
+    /// [`RestoreError::Device`] if the device fails.
     pub fn restore(&mut self, bytes: &[u8], weights: &Tensors) -> Result<(), RestoreError> {
         let state = SavedState::open(bytes, self.sizes(), self.settings.compensated)?;
         match &mut self.state {

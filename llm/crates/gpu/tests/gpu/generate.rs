@@ -11,11 +11,11 @@ use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, SamplingParams, StoppingCriteria};
 use grpo_lambda_decoder::rollout::{Sampler, SamplingProgress, SamplingRequest};
 use grpo_lambda_decoder::truncation::Truncation;
-use grpo_lambda_gpu::decode::cache_bytes;
+use grpo_lambda_gpu::cache_bytes;
 use grpo_lambda_gpu::dry::Dry;
+use grpo_lambda_gpu::generate::{self, GenerateOptions, Times};
 use grpo_lambda_gpu::ledger::Ledger;
 use grpo_lambda_gpu::lora::AdapterLayout;
-use grpo_lambda_gpu::rollout::{self, RolloutOptions, Times};
 use grpo_lambda_gpu::{Adapter, Budget, Device, Dtype, GpuDecoder, Kernels, Layout, Network, Weights};
 
 use crate::emulator::{Emulated, Order};
@@ -39,13 +39,13 @@ impl Model {
     fn run(
         &self,
         ask: &SamplingRequest<'_>,
-        options: RolloutOptions,
+        options: GenerateOptions,
     ) -> Result<(Vec<Vec<SampledResponse>>, Times), RolloutError> {
-        rollout::run(&self.decoder, Network::from(&self.weights), ask, options)
+        generate::run(&self.decoder, Network::from(&self.weights), ask, options)
     }
 
     fn generate(&self, ask: &SamplingRequest<'_>) -> Vec<Vec<SampledResponse>> {
-        self.run(ask, RolloutOptions::default()).unwrap().0
+        self.run(ask, GenerateOptions::default()).unwrap().0
     }
 
     /// The trainer's log-probabilities of responses, in flat order.
@@ -75,7 +75,7 @@ fn shape() -> Config {
     Config { tie_word_embeddings: false, output_bias: true, mlp_bias: true, ..Config::qwen2(61, 32, 2, 4, 2) }
 }
 
-/// The same, and one that norms its heads, which are wider than their share of the hidden state.
+/// This shape, and one that norms its heads, which are wider than their share of the hidden state.
 fn shapes() -> [Config; 2] {
     [shape(), Config { qkv_bias: true, ..Config::qwen3(61, 32, 2, 4, 2, 12) }]
 }
@@ -178,7 +178,7 @@ fn log_probabilities_are_the_trainers_to_rounding() {
     }
 }
 
-/// In bf16 every activation is rounded to 8 bits, in another order by sampler and trainer. The limit at which a run stops is
+/// Every activation is rounded to 8 bits, in another order by sampler and trainer. The limit at which a run stops is
 /// [`Drift::LIMIT`]; here it is far from it, and the mean is printed.
 #[test]
 fn in_bf16_sampler_and_trainer_differ_by_less_than_a_run_allows() {
@@ -198,18 +198,18 @@ fn in_bf16_sampler_and_trainer_differ_by_less_than_a_run_allows() {
 #[test]
 fn replayed_steps_have_the_bits_of_launched_ones_and_asking_seldom_changes_nothing() {
     for c in shapes() {
-        let direct = RolloutOptions { capture: false, ..RolloutOptions::default() };
+        let direct = GenerateOptions { capture: false, ..GenerateOptions::default() };
         let others = [
-            RolloutOptions { poll_every: 1, ..RolloutOptions::default() },
-            RolloutOptions { prefill_tokens: 1, ..RolloutOptions::default() },
-            RolloutOptions { prefill_tokens: 10, ..RolloutOptions::default() },
+            GenerateOptions { poll_every: 1, ..GenerateOptions::default() },
+            GenerateOptions { prefill_tokens: 1, ..GenerateOptions::default() },
+            GenerateOptions { prefill_tokens: 10, ..GenerateOptions::default() },
         ];
         for (dtype, variants) in
             [(Dtype::F32, [&[direct][..], &others].concat()), (Dtype::Bf16, vec![direct])]
         {
             let Some(model) = model_of(&c, dtype) else { return };
             let ask = ask(&PROMPTS, 1, 1.0);
-            let (expected, times) = model.run(&ask, RolloutOptions::default()).unwrap();
+            let (expected, times) = model.run(&ask, GenerateOptions::default()).unwrap();
             assert_eq!(times.steps, NEW - 1);
             for options in variants {
                 assert_eq!(model.run(&ask, options).unwrap().0, expected, "{options:?}");
@@ -225,7 +225,7 @@ fn decoding_stops_when_the_host_has_seen_that_no_row_is_live() {
     let ask = SamplingRequest { eos: &all, ..ask(&PROMPTS[..2], 1, 1.0) };
     for (poll_every, steps) in [(1, 1), (3, 3), (100, NEW - 1)] {
         let (found, times) =
-            model.run(&ask, RolloutOptions { poll_every, ..RolloutOptions::default() }).unwrap();
+            model.run(&ask, GenerateOptions { poll_every, ..GenerateOptions::default() }).unwrap();
         assert!(found.iter().flatten().all(|s| s.tokens.len() == 1 && !s.truncated));
         assert_eq!(times.steps, steps);
     }
@@ -293,7 +293,7 @@ fn refilled_slots_give_the_cpus_responses_whatever_starts_beside_them() {
         for ask in [base, SamplingRequest { eos: &[], ..base }, SamplingRequest { stopping: own, ..base }] {
             let whole = if dtype == Dtype::F32 { cpu.generate(&ask).unwrap() } else { model.generate(&ask) };
             for (slots, poll_every, capture) in [(1, 1, true), (2, 3, true), (5, 2, false), (7, 100, true)] {
-                let options = RolloutOptions { poll_every, capture, prefill_tokens: 60 };
+                let options = GenerateOptions { poll_every, capture, prefill_tokens: 60 };
                 let found = model.run(&SamplingRequest { slots: Some(slots), ..ask }, options).unwrap().0;
                 agree(&found, &whole, 1e-5);
             }
@@ -307,7 +307,7 @@ fn refilled_slots_give_the_cpus_responses_whatever_starts_beside_them() {
     }
 }
 
-/// In any number of slots, on both devices; with nothing that ends a response early there is less to ask, and all is told at the end.
+/// A watch in any number of slots, on both devices; if nothing ends a response early there is less to ask, and all is told at the end.
 #[test]
 fn a_watch_is_told_of_every_token_and_every_end() {
     let Some(model) = model(Dtype::F32) else { return };
@@ -366,7 +366,7 @@ fn truncated_distributions_least_lengths_and_other_endings_are_the_cpus() {
         let expected = cpu.generate(&ask).unwrap();
         // However late the host asks whether a response is complete.
         for poll_every in [1, 3, 100] {
-            let options = RolloutOptions { poll_every, ..RolloutOptions::default() };
+            let options = GenerateOptions { poll_every, ..GenerateOptions::default() };
             agree(&model.run(&ask, options).unwrap().0, &expected, 1e-5);
         }
     }
@@ -387,7 +387,7 @@ fn an_adapter_is_sampled_with() {
         let adapter = Adapter::upload(&device, "weights", &layout, &tensors, Dtype::F32).unwrap();
         let network = Network { weights: &model.weights, adapter: Some(&adapter) };
         let ask = ask(&PROMPTS, 2, 1.0);
-        let (found, _) = rollout::run(&model.decoder, network, &ask, RolloutOptions::default()).unwrap();
+        let (found, _) = generate::run(&model.decoder, network, &ask, GenerateOptions::default()).unwrap();
         assert_ne!(found, model.generate(&ask));
         let mut merged = cpu(&c);
         let lora = grpo_lambda_decoder::lora::Lora::new(settings, &merged).unwrap();
@@ -406,8 +406,9 @@ fn what_cannot_be_sampled_is_refused_as_on_the_cpu() {
     let outside: [&[u32]; 1] = [&[61]];
     for prompts in [&PROMPTS[..], &empty, &outside] {
         let ask = ask(prompts, 2, 1.0);
-        let [found, expected] = [model.run(&ask, RolloutOptions::default()).map(|r| r.0), cpu.generate(&ask)]
-            .map(|r| r.unwrap_err());
+        let [found, expected] =
+            [model.run(&ask, GenerateOptions::default()).map(|r| r.0), cpu.generate(&ask)]
+                .map(|r| r.unwrap_err());
         assert_eq!(found.to_string(), expected.to_string());
     }
     let mut broken = parameters(&c);
@@ -415,20 +416,20 @@ fn what_cannot_be_sampled_is_refused_as_on_the_cpu() {
     let model = Model::new(device, &broken, &c, Dtype::F32);
     for greedy in [0.0, 1.0] {
         let found =
-            model.run(&ask(&PROMPTS[..2], 2, greedy), RolloutOptions::default()).unwrap_err().to_string();
+            model.run(&ask(&PROMPTS[..2], 2, greedy), GenerateOptions::default()).unwrap_err().to_string();
         assert!(found.contains("prompt 0, response 0, token 0") && found.contains("NaN"), "{found}");
     }
     assert_eq!(model.generate(&ask(&[], 2, 1.0)), Vec::<Vec<SampledResponse>>::new());
 }
 
-/// What a dry run counts is what a rollout takes, whatever is sampled; and the caches are as large as their formula.
+/// Memory counted by a dry run against that of sampling, whatever is sampled; the caches are as large as their formula.
 #[test]
 fn a_dry_run_counts_the_memory_of_a_rollout() {
     for c in shapes() {
         for dtype in [Dtype::F32, Dtype::Bf16] {
             for (group, prefill_tokens) in [(1, 8192), (2, 10)] {
                 let Some(emulated) = Emulated::start() else { return };
-                let options = RolloutOptions { prefill_tokens, ..RolloutOptions::default() };
+                let options = GenerateOptions { prefill_tokens, ..GenerateOptions::default() };
                 let peak = |device: Arc<dyn Device>| {
                     let model = Model::new(device.clone(), &parameters(&c), &c, dtype);
                     let held = device.ledger().total();
