@@ -76,8 +76,8 @@ pub fn split_prompt(prompt: &[u32]) -> (&[u32], &[u32]) {
 ///
 /// # Errors
 /// When the engine refuses or its device fails.
-pub fn score_with_reference<E: Engine>(
-    engine: &mut E,
+pub fn score_with_reference(
+    engine: &mut dyn Engine,
     prompts: &[&[u32]],
     batch: &mut [Group],
     budget: usize,
@@ -96,8 +96,8 @@ pub fn score_with_reference<E: Engine>(
 ///
 /// # Errors
 /// When the engine refuses or its device fails.
-pub fn score_entropies<E: Engine>(
-    engine: &E,
+pub fn score_entropies(
+    engine: &dyn Engine,
     prompts: &[&[u32]],
     batch: &mut [Group],
     budget: usize,

@@ -1,7 +1,7 @@
 //! One step of training: responses are sampled and scored, get their credit, and the optimiser moves.
 //!
 //! ```text
-//! prompts -> Trainer::sample -> Rollout -> Trainer::step -> StepReport
+//! prompts -> StepContext::sample -> Rollout -> StepContext::step -> StepReport
 //! ```
 //! A run, the synthetic step of [`crate::plan::synthetic`] and `llm-train bench` call these two functions; they differ in their [`RewardFunction`]
 //! and in the [`Observer`] that watches.
@@ -27,5 +27,5 @@ pub use policy::LlmPolicy;
 pub use prompt::TrainingPrompt;
 pub use reward_function::{RewardError, RewardFunction, TextReward};
 pub use rollout::Rollout;
-pub use settings::{EvidenceSource, StepSettings, StopSource};
-pub use trainer::{StepReport, Trainer};
+pub use settings::{RequestedEvidence, StepSettings, StopStrings};
+pub use trainer::{StepContext, StepReport};

@@ -9,20 +9,18 @@ use grpo_lambda::metrics::Metrics;
 use grpo_lambda_decoder::drift::Drift;
 use grpo_lambda_decoder::optim::StepOutcome;
 
-use super::engine::Engine;
+use super::engine::{Engine, Tape};
 use super::error::PolicyError;
 use super::micro_batch;
 use super::observer::{Phase, observed};
 use super::prompt::{TrainingPrompt, ids};
 use super::rollout::Rollout;
-use super::trainer::{StepReport, Trainer};
+use super::trainer::{StepContext, StepReport};
 
 /// An engine during the update on one rollout.
-pub struct LlmPolicy<'a, E: Engine> {
-    engine: &'a mut E,
-    trainer: Trainer<'a>,
-    /// Of the next sample.
-    step: u64,
+pub struct LlmPolicy<'a> {
+    engine: &'a mut dyn Engine,
+    context: StepContext<'a>,
     rate: f64,
     /// Whether the weights are still those of the sampler. Log-probabilities must then agree with the sampler's: bit for bit where the
     /// engine is exact, and elsewhere up to rounding, where ratios are taken against the trainer's own.
@@ -31,14 +29,19 @@ pub struct LlmPolicy<'a, E: Engine> {
     updates: Vec<StepOutcome>,
 }
 
-impl<'a, E: Engine> LlmPolicy<'a, E> {
-    /// The policy to be updated on `rollout` with this learning rate. What it samples itself belongs to the steps after that of the rollout.
-    pub fn new(engine: &'a mut E, trainer: Trainer<'a>, rollout: &Rollout, rate: f64) -> Self {
-        let (step, on_policy) = (rollout.step + 1, rollout.on_policy);
-        LlmPolicy { engine, trainer, step, rate, on_policy, drift: Cell::default(), updates: Vec::new() }
+impl<'a> LlmPolicy<'a> {
+    /// The policy to be updated on `rollout` with this learning rate.
+    pub fn new(engine: &'a mut dyn Engine, context: StepContext<'a>, rollout: &Rollout, rate: f64) -> Self {
+        let on_policy = rollout.on_policy;
+        LlmPolicy { engine, context, rate, on_policy, drift: Cell::default(), updates: Vec::new() }
     }
 
-    /// What has been done on the rollout.
+    /// True if sampler and trainer give a token the same bits under the same weights.
+    fn is_exact(&self) -> bool {
+        self.context.follower.is_none() && self.engine.exact()
+    }
+
+    /// The report of all updates so far.
     pub fn report(self, metrics: Metrics) -> StepReport {
         StepReport { metrics, updates: self.updates, drift: self.drift.get(), rate: self.rate }
     }
@@ -46,7 +49,7 @@ impl<'a, E: Engine> LlmPolicy<'a, E> {
     /// Compares what sampler and trainer give the responses `part`.
     fn compare(&self, batch: &[Group], part: Range<usize>, trained: &[Vec<f64>]) -> Result<(), PolicyError> {
         let responses = || micro_batch::flat(batch).skip(part.start).take(part.len()).map(|(_, r)| r);
-        if self.engine.exact() {
+        if self.is_exact() {
             for (i, (response, logps)) in responses().zip(trained).enumerate() {
                 let differs = |(a, b): (&f64, &f64)| a != b && !(a.is_nan() && b.is_nan());
                 if let Some(token) = response.old_logps.iter().zip(logps).position(differs) {
@@ -62,28 +65,19 @@ impl<'a, E: Engine> LlmPolicy<'a, E> {
     }
 }
 
-impl<E: Engine> Policy for LlmPolicy<'_, E> {
+impl Policy for LlmPolicy<'_> {
     type Prompt = TrainingPrompt;
-    type Tape = E::Tape;
+    type Tape = Tape;
     type Error = PolicyError;
 
-    fn sample(&mut self, prompts: &[TrainingPrompt], group_size: usize) -> Result<Vec<Group>, PolicyError> {
-        let rollout = self.trainer.sample(self.engine, prompts.to_vec(), group_size, self.step)?;
-        self.step += 1;
-        self.on_policy = rollout.on_policy;
-        self.drift.set(Drift::default());
-        self.updates.clear();
-        Ok(rollout.groups)
-    }
-
     fn parts(&self, prompts: &[TrainingPrompt], batch: &[Group]) -> Vec<Range<usize>> {
-        let budget = self.trainer.settings.memory.micro_batch_tokens * self.engine.processes();
+        let budget = self.context.settings.memory.micro_batch_tokens * self.engine.processes();
         micro_batch::Batch::new(&ids(prompts), batch).parts(budget)
     }
 
     /// What the sampler of an inexact engine rounds differently is drift, which is reported and limited; it is no step of the policy.
     fn recomputes_old_logps(&self) -> bool {
-        self.on_policy && !self.engine.exact()
+        self.on_policy && !self.is_exact()
     }
 
     fn log_probs(
@@ -91,9 +85,9 @@ impl<E: Engine> Policy for LlmPolicy<'_, E> {
         prompts: &[TrainingPrompt],
         batch: &[Group],
         part: Range<usize>,
-    ) -> Result<Scored<E::Tape>, PolicyError> {
-        let options = self.trainer.settings.options();
-        let (scores, tape) = observed(self.trainer.observer, Phase::Forward, || {
+    ) -> Result<Scored<Tape>, PolicyError> {
+        let options = self.context.settings.options();
+        let (scores, tape) = observed(self.context.observer, Phase::Forward, || {
             let rows = micro_batch::Batch::new(&ids(prompts), batch).rows(part.clone());
             Ok::<_, PolicyError>(self.engine.forward(&rows, options)?)
         })?;
@@ -103,19 +97,19 @@ impl<E: Engine> Policy for LlmPolicy<'_, E> {
         Ok((scores.logps, tape))
     }
 
-    fn backward(&mut self, tape: E::Tape, dlogps: &[Vec<f64>]) -> Result<(), PolicyError> {
+    fn backward(&mut self, tape: Tape, dlogps: &[Vec<f64>]) -> Result<(), PolicyError> {
         let backward = || Ok(self.engine.backward(tape, dlogps)?);
-        observed(self.trainer.observer, Phase::Backward, backward)
+        observed(self.context.observer, Phase::Backward, backward)
     }
 
     fn step(&mut self) -> Result<(), PolicyError> {
-        let (drift, limit) = (self.drift.get(), self.trainer.settings.max_logp_error);
+        let (drift, limit) = (self.drift.get(), self.context.settings.max_logp_error);
         let rounding = PolicyError::Rounding { mean: drift.mean(), max: drift.max(), limit };
         if drift.mean() > limit {
             return Err(rounding);
         }
         let step = || Ok::<_, PolicyError>(self.engine.step(self.rate)?);
-        let update = observed(self.trainer.observer, Phase::Optimiser, step)?;
+        let update = observed(self.context.observer, Phase::Optimiser, step)?;
         if let StepOutcome::Applied { .. } = update {
             // NaN log-probabilities give a NaN gradient, and the step is skipped. A step that was applied nevertheless is a bug.
             if drift.mean().is_nan() {

@@ -1,4 +1,4 @@
-//! Where the rewards of a rollout come from.
+//! [`RewardFunction`]: grades the responses of a rollout; [`TextReward`] is that of a configuration.
 
 use std::cell::RefCell;
 
@@ -11,9 +11,8 @@ use crate::input::stops::Stops;
 use crate::input::tokens::{ModelTokenizer, TokenError};
 use crate::reward::program::{ProgramError, Question, RewardProgram};
 use crate::reward::{RewardBreakdown, RewardConfig, RewardInput};
-use crate::run::progress::say;
 
-/// Why responses have no reward.
+/// The reason why responses have no reward.
 #[derive(Debug, thiserror::Error)]
 pub enum RewardError {
     /// A response cannot be decoded.
@@ -26,7 +25,7 @@ pub enum RewardError {
 
 /// Grades the responses to a prompt.
 pub trait RewardFunction {
-    /// What each response earns, in order.
+    /// The reward of each response, in order.
     ///
     /// # Errors
     /// [`RewardError`].
@@ -37,50 +36,55 @@ pub trait RewardFunction {
     ) -> Result<Vec<RewardBreakdown>, RewardError>;
 }
 
-/// The rewards of a run: those of its configuration, by a response's text and length.
+/// The rewards of a configuration, by a response's text and length.
 #[derive(Debug)]
-pub struct TextReward<'a> {
-    /// Decodes a response.
-    pub tokens: &'a ModelTokenizer,
-    /// The components and their weights.
-    pub reward: &'a RewardConfig,
-    /// Where the answer stands in a response.
-    pub extraction: Extraction,
-    /// Texts that end a response: what its last token spells beyond them is not graded.
-    stops: &'a [String],
-    /// Where the draws of the component `coin` are.
+pub struct TextReward {
+    tokens: ModelTokenizer,
+    reward: RewardConfig,
+    extraction: Extraction,
+    /// Texts that end a response: characters of its last token beyond them are not graded.
+    stops: Vec<String>,
+    /// The address of the draws of the component `coin`.
     draws: Address,
-    /// The program of the component `command`, where it has a weight.
+    /// The program of the component `command`, if it has a weight.
     program: Option<RefCell<RewardProgram>>,
+    /// Takes the lines that the program writes for people.
+    say: fn(&str),
 }
 
-impl<'a> TextReward<'a> {
-    /// The rewards of a configuration, without stop strings; those that are drawn derive from `seed`.
+impl TextReward {
+    /// The rewards without stop strings, which keep the program's lines to themselves; `seed` is that of the drawn ones.
     pub fn new(
-        tokens: &'a ModelTokenizer,
-        reward: &'a RewardConfig,
+        tokens: &ModelTokenizer,
+        reward: &RewardConfig,
         extraction: Extraction,
         seed: u64,
-    ) -> TextReward<'a> {
+    ) -> TextReward {
         let program = reward.command.as_ref().filter(|_| reward.is_active("command"));
         let program = program.map(|c| RefCell::new(RewardProgram::new(&c.line, c.timeout)));
         TextReward {
-            tokens,
-            reward,
+            tokens: tokens.clone(),
+            reward: reward.clone(),
             extraction,
-            stops: &[],
+            stops: Vec::new(),
             draws: Address::new(seed, Purpose::Coin),
             program,
+            say: |_| (),
         }
     }
 
-    /// The same of responses that these texts end.
-    pub fn stopping_at(self, stops: &'a [String]) -> TextReward<'a> {
-        TextReward { stops, ..self }
+    /// The rewards of responses that these texts end.
+    pub fn stopping_at(self, stops: &[String]) -> TextReward {
+        TextReward { stops: stops.to_vec(), ..self }
     }
 
-    /// What the program says of each response; nothing without one.
-    fn of_program(
+    /// The rewards whose program is heard by `say`.
+    pub fn saying(self, say: fn(&str)) -> TextReward {
+        TextReward { say, ..self }
+    }
+
+    /// The program's reward of each response; `None` without a program.
+    fn program_rewards(
         &self,
         prompt: &TrainingPrompt,
         responses: &[SampledResponse],
@@ -96,19 +100,19 @@ impl<'a> TextReward<'a> {
             token_ids: response.tokens.clone(),
         };
         let questions: Vec<Question> = responses.iter().zip(texts).map(question).collect();
-        Ok(program.borrow_mut().ask(&questions, &mut |line| say(line))?)
+        Ok(program.borrow_mut().ask(&questions, &mut |line| (self.say)(line))?)
     }
 }
 
-impl RewardFunction for TextReward<'_> {
+impl RewardFunction for TextReward {
     fn rewards(
         &self,
         prompt: &TrainingPrompt,
         responses: &[SampledResponse],
     ) -> Result<Vec<RewardBreakdown>, RewardError> {
-        let stops = Stops::new(self.tokens, self.stops);
+        let stops = Stops::new(&self.tokens, &self.stops);
         let texts: Vec<String> = responses.iter().map(|r| stops.text(&r.tokens)).collect::<Result<_, _>>()?;
-        let said = self.of_program(prompt, responses, &texts)?;
+        let said = self.program_rewards(prompt, responses, &texts)?;
         let draws = self.draws.prompt(prompt.number);
         let reward = |(i, text): (usize, &String)| {
             let (length, gold, extraction) = (responses[i].tokens.len(), &prompt.gold, self.extraction);

@@ -1,10 +1,12 @@
-//! [`Trainer::sample`]: from prompts to a [`Rollout`].
+//! [`StepContext::sample`]: from prompts to a [`Rollout`].
 
 use grpo_lambda::group::{Evidence, Group, Response};
 use grpo_lambda_decoder::rng::Purpose;
-use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, SamplingRequest, StoppingCriteria};
+use grpo_lambda_decoder::rollout::{
+    RolloutError, SampledResponse, Sampler, SamplingRequest, StoppingCriteria,
+};
 
-use super::engine::Engine;
+use super::engine::{Engine, SampledBy};
 use super::error::PolicyError;
 use super::evidence::EvidenceCost;
 use super::micro_batch;
@@ -12,16 +14,16 @@ use super::observer::{Phase, observed};
 use super::prompt::{TrainingPrompt, ids};
 use super::rollout::Rollout;
 use super::settings::StepSettings;
-use super::trainer::Trainer;
+use super::trainer::StepContext;
 use crate::input::stops::Stops;
 use crate::reward::RewardBreakdown;
 
-impl Trainer<'_> {
+impl StepContext<'_> {
     /// Samples `group_size` responses to every prompt, grades them, and adds what the method reads of the reference and of evidence. `step`
     /// addresses the random numbers.
-    pub fn sample<E: Engine>(
+    pub fn sample(
         &self,
-        engine: &mut E,
+        engine: &mut dyn Engine,
         prompts: Vec<TrainingPrompt>,
         group_size: usize,
         step: u64,
@@ -50,7 +52,7 @@ impl Trainer<'_> {
             })?;
         }
         let mut evidence_cost = EvidenceCost::default();
-        if let (Some(source), Some(model)) = (&settings.evidence, engine.cpu_decoder()) {
+        if let (Some(source), Some(model)) = (&settings.evidence, engine.evidence_model()) {
             evidence_cost = observed(self.observer, Phase::Evidence, || {
                 Ok::<_, PolicyError>(settings.collect_evidence(source, model, step, &prompts, &mut groups)?)
             })?;
@@ -59,9 +61,9 @@ impl Trainer<'_> {
     }
 
     /// The responses alone.
-    pub(crate) fn generate<E: Engine>(
+    pub(crate) fn generate(
         &self,
-        engine: &E,
+        engine: &dyn Engine,
         prompts: &[TrainingPrompt],
         group_size: usize,
         step: u64,
@@ -71,7 +73,7 @@ impl Trainer<'_> {
         let StepSettings { eos, sampling, memory, .. } = self.settings;
         let stops = self.settings.stops();
         let complete = stops.as_ref().and_then(Stops::test);
-        engine.generate(&SamplingRequest {
+        SampledBy { engine, follower: self.follower }.generate(&SamplingRequest {
             slots: memory.slots,
             stopping: StoppingCriteria { max_lengths: &[], complete },
             ..SamplingRequest::new(&ids, group_size, eos, *sampling, &address)
@@ -95,7 +97,7 @@ impl Trainer<'_> {
 
 /// A response as a method reads it.
 fn response(sampled: SampledResponse, breakdown: &RewardBreakdown) -> Response {
-    // A server does not tell the entropies: see `Trainer::sample`.
+    // A server does not tell the entropies: see `StepContext::sample`.
     let told = sampled.entropies.len() == sampled.tokens.len();
     let evidence = Evidence {
         entropies: told.then_some(sampled.entropies),

@@ -19,7 +19,7 @@ pub struct StepSettings {
     /// Tokens that end a response; without any, every response has full length.
     pub eos: Vec<u32>,
     /// Texts that end a response as well.
-    pub stops: Option<StopSource>,
+    pub stops: Option<StopStrings>,
     /// Random numbers are addressed by it.
     pub seed: u64,
     /// Gradient steps on a rollout.
@@ -29,14 +29,14 @@ pub struct StepSettings {
     /// Whether the method needs log-probabilities of the frozen reference.
     pub reference: bool,
     /// The evidence that the method needs beside log-probabilities.
-    pub evidence: Option<EvidenceSource>,
+    pub evidence: Option<RequestedEvidence>,
     /// The largest mean factor between the probabilities that sampler and trainer give a token.
     pub max_logp_error: f64,
 }
 
 /// A question to ask of every response.
 #[derive(Clone, Debug)]
-pub struct EvidenceSource {
+pub struct RequestedEvidence {
     /// The question.
     pub request: EvidenceRequest,
     /// Decodes a response, whose answer is looked for.
@@ -45,17 +45,17 @@ pub struct EvidenceSource {
 
 /// The stop strings of a run's template: see [`Stops`].
 #[derive(Clone, Debug)]
-pub struct StopSource {
+pub struct StopStrings {
     /// Spells a response.
     pub tokens: ModelTokenizer,
     /// At least one.
     pub texts: Vec<String>,
 }
 
-impl StopSource {
+impl StopStrings {
     /// These texts; none without any.
-    pub fn of(tokens: &ModelTokenizer, texts: &[String]) -> Option<StopSource> {
-        (!texts.is_empty()).then(|| StopSource { tokens: tokens.clone(), texts: texts.to_vec() })
+    pub fn of(tokens: &ModelTokenizer, texts: &[String]) -> Option<StopStrings> {
+        (!texts.is_empty()).then(|| StopStrings { tokens: tokens.clone(), texts: texts.to_vec() })
     }
 }
 
@@ -109,7 +109,7 @@ impl StepSettings {
     /// Asks `source` about every response of `batch`.
     pub(super) fn collect_evidence(
         &self,
-        source: &EvidenceSource,
+        source: &RequestedEvidence,
         model: &Decoder<f32>,
         step: u64,
         prompts: &[TrainingPrompt],

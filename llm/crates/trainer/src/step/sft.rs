@@ -41,8 +41,8 @@ pub enum SftError {
 /// ```text
 /// L = -(1/N) sum_i sum_t log pi(y_i,t | x_i, y_i,<t),      N = number of response tokens of the batch
 /// ```
-pub fn step<E: Engine>(
-    engine: &mut E,
+pub fn step(
+    engine: &mut dyn Engine,
     examples: &[Example],
     rate: f64,
     memory: MemoryConfig,

@@ -1,25 +1,32 @@
-//! [`Trainer`]: what every step of a run shares, and [`StepReport`]: what a step did.
+//! [`StepContext`]: the parts that all steps of a run share, and [`StepReport`]: the outcome of a step.
 
 use grpo_lambda::methods::Method;
 use grpo_lambda::metrics::Metrics;
 use grpo_lambda_decoder::drift::Drift;
 use grpo_lambda_decoder::optim::StepOutcome;
 
+use super::engine::WeightFollower;
 use super::observer::Observer;
 use super::reward_function::RewardFunction;
 use super::settings::StepSettings;
 
-/// What every step of a run shares. It holds no state: that of training is in the engine.
+/// The parts that all steps of a run share. The state of training is in the engine.
 #[derive(Clone, Copy)]
-pub struct Trainer<'a> {
-    /// How responses are sampled and scored, and how the weights move.
+pub struct StepContext<'a> {
     pub settings: &'a StepSettings,
-    /// The method that turns rewards into gradients.
+    /// Turns rewards into gradients.
     pub method: &'a dyn Method,
-    /// Where the rewards come from.
     pub rewards: &'a dyn RewardFunction,
-    /// Who watches.
     pub observer: &'a dyn Observer,
+    /// Samples in the engine's place.
+    pub follower: Option<&'a dyn WeightFollower>,
+}
+
+impl<'a> StepContext<'a> {
+    /// A context in which the engine samples and nobody watches.
+    pub fn new(settings: &'a StepSettings, method: &'a dyn Method, rewards: &'a dyn RewardFunction) -> Self {
+        StepContext { settings, method, rewards, observer: &(), follower: None }
+    }
 }
 
 /// What a step did.

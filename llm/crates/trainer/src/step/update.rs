@@ -1,4 +1,4 @@
-//! [`Trainer::step`]: from a [`Rollout`] to moved weights.
+//! [`StepContext::step`]: from a [`Rollout`] to moved weights.
 
 use grpo_lambda::learner;
 
@@ -6,13 +6,13 @@ use super::engine::Engine;
 use super::error::PolicyError;
 use super::policy::LlmPolicy;
 use super::rollout::Rollout;
-use super::trainer::{StepReport, Trainer};
+use super::trainer::{StepContext, StepReport};
 
-impl Trainer<'_> {
+impl StepContext<'_> {
     /// Moves the weights on a rollout: credit once, then as many gradient steps as the settings say.
-    pub fn step<E: Engine>(
+    pub fn step(
         &self,
-        engine: &mut E,
+        engine: &mut dyn Engine,
         rollout: &Rollout,
         rate: f64,
     ) -> Result<StepReport, PolicyError> {

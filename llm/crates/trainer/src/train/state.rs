@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
+use grpo_lambda_decoder::model::Config as Shape;
 use grpo_lambda_decoder::model::weights::{self, Parameters};
 use serde::{Deserialize, Serialize};
 
 use super::error::TrainError;
+use super::evaluation::RunSummary;
 use super::metrics::{StepMetrics, Timing, reward_columns};
-use super::open::Inputs;
-use super::summary::RunSummary;
 use crate::config::Config;
 use crate::eval::Evaluation;
 use crate::problems::Problems;
@@ -123,12 +123,17 @@ impl Position {
         Ok(Position { dir, state, checkpoint })
     }
 
-    /// The weights to continue with: those of the checkpoint, or else those of the inputs.
-    pub(super) fn weights(&self, inputs: &mut Inputs) -> Result<Parameters<f32>, TrainError> {
-        let Some(c) = &self.checkpoint else { return Ok(std::mem::take(&mut inputs.parameters)) };
+    /// The weights to continue with: those of the checkpoint, or else the `initial` ones.
+    pub(super) fn weights(
+        &self,
+        initial: Parameters<f32>,
+        shape: &Shape,
+    ) -> Result<Parameters<f32>, TrainError> {
+        let Some(c) = &self.checkpoint else { return Ok(initial) };
+        drop(initial);
         c.verify().map_err(TrainError::Open)?;
         say(&format!("continuing from step {} in {}", c.step(), c.path().display()));
-        Ok(weights::load(c.path(), &inputs.shape)?)
+        Ok(weights::load(c.path(), shape)?)
     }
 
     /// What the run found, if it is done.

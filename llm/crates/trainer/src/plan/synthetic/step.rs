@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::reward::RewardBreakdown;
 use crate::step::engine::{Engine, GpuEngine, SyntheticWeights, TrainingSetup};
 use crate::step::{
-    Observer, Phase, RewardError, RewardFunction, StepReport, StepSettings, Trainer, TrainingPrompt,
+    Observer, Phase, RewardError, RewardFunction, StepContext, StepReport, StepSettings, TrainingPrompt,
 };
 
 /// The learning rate: too small to matter.
@@ -101,8 +101,8 @@ fn since(clock: Instant, device: Option<&Arc<dyn Device>>) -> Result<f64, Device
 }
 
 /// One step of `config` on prompts of this many tokens; `number` is the step's.
-pub fn step<E: Engine>(
-    engine: &mut E,
+pub fn step(
+    engine: &mut dyn Engine,
     config: &Config,
     device: Option<&Arc<dyn Device>>,
     prompt_tokens: usize,
@@ -116,8 +116,8 @@ pub fn step<E: Engine>(
 }
 
 /// What the step reports, and the seconds of its prefill and of all of it.
-pub(super) fn run<E: Engine>(
-    engine: &mut E,
+pub(super) fn run(
+    engine: &mut dyn Engine,
     config: &Config,
     device: Option<&Arc<dyn Device>>,
     (prompt_tokens, number): (usize, u64),
@@ -133,11 +133,11 @@ pub(super) fn run<E: Engine>(
     generate(engine, config, &prompts, (rl.group_size, 1), number)?;
     let prefill = since(clock, device)?;
     let settings = settings(config);
-    let (method, rewards) = (configured.method.as_ref(), &AlternatingRewards);
-    let trainer = Trainer { settings: &settings, method, rewards, observer };
+    let context = StepContext::new(&settings, configured.method.as_ref(), &AlternatingRewards);
+    let context = StepContext { observer, ..context };
     let clock = Instant::now();
-    let rollout = trainer.sample(engine, prompts, rl.group_size, number)?;
-    let report = trainer.step(engine, &rollout, RATE)?;
+    let rollout = context.sample(engine, prompts, rl.group_size, number)?;
+    let report = context.step(engine, &rollout, RATE)?;
     Ok((report, prefill, since(clock, device)?))
 }
 
@@ -147,8 +147,8 @@ fn settings(config: &Config) -> StepSettings {
 }
 
 /// `group` responses of `new` tokens to each prompt.
-pub(super) fn generate<E: Engine>(
-    engine: &E,
+pub(super) fn generate(
+    engine: &dyn Engine,
     config: &Config,
     prompts: &[TrainingPrompt],
     (group, new): (usize, usize),
@@ -156,9 +156,9 @@ pub(super) fn generate<E: Engine>(
 ) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
     let mut settings = settings(config);
     settings.sampling.max_new_tokens = new;
-    let (configured, rewards) = (config.configured(), &AlternatingRewards);
-    let method = configured.method.as_ref();
-    Trainer { settings: &settings, method, rewards, observer: &() }.generate(engine, prompts, group, number)
+    let configured = config.configured();
+    let context = StepContext::new(&settings, configured.method.as_ref(), &AlternatingRewards);
+    context.generate(engine, prompts, group, number)
 }
 
 /// Random prompts, whose answers nobody reads.

@@ -6,14 +6,14 @@ use std::io::Write;
 use grpo_lambda_decoder::lora::{Lora, LoraSettings};
 use grpo_lambda_decoder::model::weights::{Parameters, Tensor};
 use grpo_lambda_decoder::model::{
-    Config, Decoder, Error, ForwardOptions, Gradients, Rows, Tape, TokenScores,
+    Config, Decoder, Error, ForwardOptions, Gradients, Rows, Tape as DecoderTape, TokenScores,
 };
 use grpo_lambda_decoder::optim::{
     AdamW, AdamWSettings, GradientSquares, OptimError, SavedState, StepOutcome, WriteStateError,
 };
 use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, Sampler, SamplingRequest};
 
-use super::{Engine, TrainingSetup};
+use super::{Engine, Tape, TrainingSetup};
 
 /// A decoder in training. With an adapter, the optimiser holds its matrices and the decoder computes with the merged weights.
 pub struct CpuEngine {
@@ -155,8 +155,6 @@ impl Sampler for CpuEngine {
 }
 
 impl Engine for CpuEngine {
-    type Tape = Tape<f32>;
-
     fn shape(&self) -> &Config {
         self.model.config()
     }
@@ -165,8 +163,13 @@ impl Engine for CpuEngine {
         true
     }
 
-    fn forward(&self, rows: &Rows, options: ForwardOptions) -> Result<(TokenScores, Tape<f32>), Error> {
-        self.model.forward(rows, options)
+    fn steps(&self) -> u64 {
+        self.optimiser.steps()
+    }
+
+    fn forward(&self, rows: &Rows, options: ForwardOptions) -> Result<(TokenScores, Tape), Error> {
+        let (scores, tape) = self.model.forward(rows, options)?;
+        Ok((scores, Tape::new(tape)))
     }
 
     fn score_reference(&mut self, rows: &[Rows], options: ForwardOptions) -> Result<Vec<TokenScores>, Error> {
@@ -178,7 +181,8 @@ impl Engine for CpuEngine {
         }
     }
 
-    fn backward(&mut self, tape: Tape<f32>, dlogps: &[Vec<f64>]) -> Result<(), Error> {
+    fn backward(&mut self, tape: Tape, dlogps: &[Vec<f64>]) -> Result<(), Error> {
+        let tape: DecoderTape<f32> = tape.into_inner();
         self.recomputes = tape.recomputes();
         self.model.backward(tape, dlogps, &mut self.gradients);
         Ok(())
@@ -219,7 +223,7 @@ impl Engine for CpuEngine {
         Ok(())
     }
 
-    fn cpu_decoder(&self) -> Option<&Decoder<f32>> {
+    fn evidence_model(&self) -> Option<&Decoder<f32>> {
         Some(&self.model)
     }
 }

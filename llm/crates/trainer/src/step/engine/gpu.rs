@@ -23,7 +23,7 @@ use grpo_lambda_gpu::{
     Weights,
 };
 
-use super::{Engine, TrainingSetup};
+use super::{Engine, Tape, TrainingSetup};
 
 /// A model on a device, for sampling.
 #[derive(Debug)]
@@ -184,8 +184,6 @@ impl Sampler for GpuEngine {
 }
 
 impl Engine for GpuEngine {
-    type Tape = grpo_lambda_gpu::Tape;
-
     fn shape(&self) -> &Config {
         self.model.decoder.config()
     }
@@ -194,12 +192,13 @@ impl Engine for GpuEngine {
         false
     }
 
-    fn forward(
-        &self,
-        rows: &Rows,
-        options: ForwardOptions,
-    ) -> Result<(TokenScores, grpo_lambda_gpu::Tape), Error> {
-        Ok(self.model.decoder.forward(self.model.network(), rows, options)?)
+    fn steps(&self) -> u64 {
+        self.optimiser.steps()
+    }
+
+    fn forward(&self, rows: &Rows, options: ForwardOptions) -> Result<(TokenScores, Tape), Error> {
+        let (scores, tape) = self.model.decoder.forward(self.model.network(), rows, options)?;
+        Ok((scores, Tape::new(tape)))
     }
 
     fn score_reference(&mut self, rows: &[Rows], options: ForwardOptions) -> Result<Vec<TokenScores>, Error> {
@@ -211,8 +210,8 @@ impl Engine for GpuEngine {
         rows.iter().map(|rows| Ok(self.model.decoder.score(weights, rows, options)?)).collect()
     }
 
-    fn backward(&mut self, tape: grpo_lambda_gpu::Tape, dlogps: &[Vec<f64>]) -> Result<(), Error> {
-        let gradients = self.take_gradients()?;
+    fn backward(&mut self, tape: Tape, dlogps: &[Vec<f64>]) -> Result<(), Error> {
+        let (tape, gradients) = (tape.into_inner(), self.take_gradients()?);
         self.model.decoder.backward(self.model.network(), tape, dlogps, &gradients)?;
         self.gradients = Some(gradients);
         Ok(())
@@ -257,7 +256,7 @@ impl Engine for GpuEngine {
         })
     }
 
-    fn cpu_decoder(&self) -> Option<&Decoder<f32>> {
+    fn evidence_model(&self) -> Option<&Decoder<f32>> {
         None
     }
 }

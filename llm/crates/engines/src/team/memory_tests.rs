@@ -6,7 +6,7 @@ use grpo_lambda_decoder::optim::AdamWSettings;
 use super::threads::Threads;
 use super::worker::{Replica, serve};
 use super::{Team, TeamEngine};
-use crate::step::engine::{CpuEngine, Engine, TrainingSetup};
+use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, TrainingSetup};
 
 fn model() -> Decoder<f32> {
     let shape = Config { tie_word_embeddings: true, ..Config::qwen2(61, 16, 3, 4, 2) };

@@ -1,15 +1,15 @@
 //! Responses from a server: vLLM, SGLang, or `llm-train serve`.
 //!
 //! ```text
-//! weights moved -> checkpoint on disk -> reload on the server -> a known sequence scored and compared     engine, weights, check
+//! weights moved -> checkpoint on disk -> reload on the server -> a known sequence scored and compared     follower, weights, check
 //! prompt ids -> one request with its seed -> token ids, log-probabilities -> checked -> responses          server, vllm, sglang, answer
 //! ```
 //! Token ids go in and come out; no text is tokenised twice. What a server could get wrong silently is refused by name.
 
 mod answer;
 mod check;
-mod engine;
 mod error;
+mod follower;
 #[cfg(test)]
 mod fuzz_tests;
 mod http;
@@ -22,8 +22,8 @@ mod tests;
 pub(crate) mod vllm;
 mod weights;
 
-pub use engine::RemoteEngine;
 pub use error::EngineError;
+pub use follower::ServerFollower;
 pub use http::TOKEN;
 pub use sampler::RemoteSampler;
 pub use server::Server;

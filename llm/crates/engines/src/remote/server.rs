@@ -11,8 +11,8 @@ use super::error::EngineError;
 use super::http::Http;
 use super::protocol::{Protocol, Served};
 use super::{sglang, vllm};
-use crate::config::{EngineKind, RolloutConfig};
-use crate::run::stop;
+use grpo_lambda_trainer::config::{EngineKind, RolloutConfig};
+use grpo_lambda_trainer::run::stop;
 
 /// Between two questions whether a server is there again.
 const PAUSE: Duration = Duration::from_millis(500);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use grpo_lambda_decoder::model::weights::{self, Parameters, SaveDtype, Tensor};
 use grpo_lambda_decoder::model::{Config, Error};
+use grpo_lambda_trainer::step::engine::Engine;
 
 /// The directories of a hand-over are these with a number.
 const NAME: &str = "weights-";
@@ -20,8 +21,8 @@ pub(super) struct HandOver {
     /// Whether the directory was not there before.
     made: bool,
     count: u64,
-    /// The latest, while the weights are still those.
-    current: Option<PathBuf>,
+    /// The latest, with the engine's steps then.
+    current: Option<(PathBuf, u64)>,
 }
 
 impl HandOver {
@@ -29,18 +30,10 @@ impl HandOver {
         HandOver { directory, made: false, count: 0, current: None }
     }
 
-    /// The weights have moved.
-    pub(super) fn forget(&mut self) {
-        self.current = None;
-    }
-
-    /// The directory with these weights, written if they are not there. Older ones are removed.
-    pub(super) fn directory<'p>(
-        &mut self,
-        shape: &Config,
-        parameters: impl FnOnce() -> Result<Cow<'p, Parameters<f32>>, Error>,
-    ) -> Result<PathBuf, Error> {
-        if let Some(current) = &self.current {
+    /// The directory with the engine's weights, written if they have moved. Older ones are removed.
+    pub(super) fn directory(&mut self, engine: &dyn Engine) -> Result<PathBuf, Error> {
+        let steps = engine.steps();
+        if let Some((current, _)) = self.current.as_ref().filter(|(_, then)| *then == steps) {
             return Ok(current.clone());
         }
         let io = |source: io::Error| Error::Io { path: self.directory.clone(), source };
@@ -49,9 +42,9 @@ impl HandOver {
         remove_all(&self.directory).map_err(io)?;
         self.count += 1;
         let path = std::path::absolute(self.directory.join(format!("{NAME}{}", self.count))).map_err(io)?;
-        let (shape, parameters) = untied(shape, parameters()?);
+        let (shape, parameters) = untied(engine.shape(), engine.parameters()?);
         weights::save(&path, &shape, &parameters, SaveDtype::F32, usize::MAX)?;
-        self.current = Some(path.clone());
+        self.current = Some((path.clone(), steps));
         Ok(path)
     }
 }

@@ -12,7 +12,7 @@ use super::owners::Owners;
 use super::shards::Shards;
 use super::share::Share;
 use super::spread::spread;
-use crate::step::engine::owned;
+use grpo_lambda_trainer::step::engine::owned;
 
 /// The leader's rank.
 const LEADER: usize = 0;

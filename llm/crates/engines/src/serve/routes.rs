@@ -8,8 +8,8 @@ use super::completion::complete;
 use super::completion_request::{CompletionRequest, Limits};
 use super::error::ApiError;
 use super::model::ServedModel;
-use crate::input::tokens::ModelTokenizer;
 use crate::remote::vllm::OURS;
+use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 
 /// What the endpoints answer about.
 pub(super) struct Site {

@@ -11,7 +11,7 @@ use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, Destination, Source};
 
 use super::link::{Link, LinkError};
-use crate::run::progress::say;
+use grpo_lambda_trainer::run::progress::say;
 
 /// Bytes of a message that MPI is given at a time; it counts in 32 bits.
 const CHUNK: usize = 1 << 30;

@@ -19,7 +19,7 @@ use super::sampler::RemoteSampler;
 use super::server::Server;
 use super::sglang::Sglang;
 use super::vllm::Vllm;
-use crate::config::{EngineKind, RolloutConfig};
+use grpo_lambda_trainer::config::{EngineKind, RolloutConfig};
 use http_server::{LoopbackServer, Reply};
 
 #[path = "../../../../tests/llm/common/http.rs"]

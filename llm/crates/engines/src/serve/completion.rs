@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use super::completion_request::CompletionRequest;
 use super::error::ApiError;
-use crate::eval::EVAL_BATCH;
-use crate::input::stops::Stops;
-use crate::input::tokens::ModelTokenizer;
+use grpo_lambda_trainer::eval::EVAL_BATCH;
+use grpo_lambda_trainer::input::stops::Stops;
+use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 
 /// Samples what is asked for and says it in the form of vLLM's answer; choices are flat, prompt by prompt.
 pub(super) fn complete(

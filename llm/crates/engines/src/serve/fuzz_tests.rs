@@ -9,7 +9,7 @@ use super::completion_request::Limits;
 use super::model::ServedModel;
 use super::routes::Site;
 use crate::fuzzer::fuzz;
-use crate::input::tokens::ModelTokenizer;
+use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 
 const CONTEXT: usize = 24;
 

@@ -24,10 +24,10 @@ use grpo_lambda_decoder::model::Decoder;
 use serde_json::{Map, Value};
 use tiny_http::{Header, Method, Request, Response, Server};
 
-use crate::input::tokens::ModelTokenizer;
-use crate::run::stop;
 use completion_request::Limits;
 use error::ApiError;
+use grpo_lambda_trainer::input::tokens::ModelTokenizer;
+use grpo_lambda_trainer::run::stop;
 use model::ServedModel;
 use routes::Site;
 

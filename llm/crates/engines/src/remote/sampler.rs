@@ -9,7 +9,7 @@ use super::answer::{Answered, Ask, Probe};
 use super::check::{self, Weights};
 use super::error::EngineError;
 use super::server::{Server, questions};
-use crate::run::progress::say;
+use grpo_lambda_trainer::run::progress::say;
 
 /// Tokens of a prompt that is scored to compare weights, and tokens sampled after it.
 const PROBE: (usize, usize) = (64, 8);

@@ -24,7 +24,7 @@ use super::owners::Owners;
 use super::shards::{Shards, sampling_shares};
 use super::share::Share;
 use super::spread::spread;
-use crate::step::engine::{CpuEngine, Engine, TrainingSetup};
+use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, Tape, TrainingSetup};
 
 /// The leader's engine. Every process has the weights; each has the optimiser of its own tensors.
 pub struct TeamEngine<'t> {
@@ -43,7 +43,7 @@ pub struct TeamEngine<'t> {
 }
 
 /// Where the rows of a pass are computed.
-pub struct TeamTape {
+struct TeamTape {
     ticket: u64,
     parts: Vec<Part>,
     rows: usize,
@@ -187,8 +187,6 @@ fn assembled(rows: usize, scored: impl Iterator<Item = (Vec<usize>, WireScores)>
 }
 
 impl Engine for TeamEngine<'_> {
-    type Tape = TeamTape;
-
     fn shape(&self) -> &Config {
         self.inner.shape()
     }
@@ -197,11 +195,15 @@ impl Engine for TeamEngine<'_> {
         self.inner.exact()
     }
 
+    fn steps(&self) -> u64 {
+        self.inner.steps()
+    }
+
     fn processes(&self) -> usize {
         self.team.size()
     }
 
-    fn forward(&self, rows: &Rows, options: ForwardOptions) -> Result<(TokenScores, TeamTape), Error> {
+    fn forward(&self, rows: &Rows, options: ForwardOptions) -> Result<(TokenScores, Tape), Error> {
         rows.check(self.shape())?;
         let ticket = self.tickets.get() + 1;
         self.tickets.set(ticket);
@@ -220,7 +222,7 @@ impl Engine for TeamEngine<'_> {
         // Shards, and with them parts, are in the order of ranks.
         let scores = std::iter::once(own).chain(theirs.map_err(failed)?).flatten();
         let scores = assembled(rows.len(), parts.iter().map(|part| part.rows.clone()).zip(scores));
-        Ok((scores, TeamTape { ticket, parts, rows: rows.len() }))
+        Ok((scores, Tape::new(TeamTape { ticket, parts, rows: rows.len() })))
     }
 
     fn score_reference(&mut self, rows: &[Rows], options: ForwardOptions) -> Result<Vec<TokenScores>, Error> {
@@ -254,8 +256,8 @@ impl Engine for TeamEngine<'_> {
         Ok(rows.iter().map(&mut one).collect())
     }
 
-    fn backward(&mut self, tape: TeamTape, dlogps: &[Vec<f64>]) -> Result<(), Error> {
-        let TeamTape { ticket, parts, rows } = tape;
+    fn backward(&mut self, tape: Tape, dlogps: &[Vec<f64>]) -> Result<(), Error> {
+        let TeamTape { ticket, parts, rows } = tape.into_inner();
         let of = |rank: usize| {
             let rows = |part: &Part| part.rows.iter().map(|i| dlogps[*i].clone()).collect();
             parts.iter().filter(|part| part.rank == rank).map(rows).collect::<Vec<Vec<Vec<f64>>>>()
@@ -334,7 +336,7 @@ impl Engine for TeamEngine<'_> {
         Ok(self.spread()?)
     }
 
-    fn cpu_decoder(&self) -> Option<&Decoder<f32>> {
-        self.inner.cpu_decoder()
+    fn evidence_model(&self) -> Option<&Decoder<f32>> {
+        self.inner.evidence_model()
     }
 }

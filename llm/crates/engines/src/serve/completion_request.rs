@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::error::ApiError;
 use super::fields::{Fields, ids, wrong};
-use crate::input::tokens::ModelTokenizer;
+use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 
 /// Fields that are read.
 const READ: [&str; 20] = [
