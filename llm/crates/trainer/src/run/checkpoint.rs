@@ -1,9 +1,10 @@
-//! A checkpoint: its files, and the manifest that says what they must be.
+//! A checkpoint: its files, the manifest that lists them, and the locks under which it is read or removed.
 //!
 //! `manifest.json` says which run it belongs to, lists its files with sizes and checksums, and how long each log was, with its checksum, so
 //! that a resumed run continues the logs exactly where the checkpoint left them. The manifest carries a checksum of itself.
 
 use std::collections::BTreeMap;
+use std::fs::{File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
 
@@ -11,8 +12,8 @@ use grpo_lambda_decoder::disk::Disk;
 use serde::{Deserialize, Serialize};
 
 use super::RunError;
+use super::claim::RunId;
 use super::digest::{self, Digest};
-use super::identity::RunId;
 
 pub(super) const MANIFEST: &str = "manifest.json";
 
@@ -120,6 +121,36 @@ impl Checkpoint {
         let problem = || format!("logs.{name}: missing; must be the length and the checksum of the log");
         let found = self.manifest.logs.get(name).copied();
         found.ok_or_else(|| RunError::Damaged { path, problem: problem() })
+    }
+
+    /// Locks the manifest for reading: while the lock lives the run does not remove the checkpoint. No file if the file system has no locks.
+    ///
+    /// # Errors
+    /// If the checkpoint is going or has gone.
+    pub(super) fn lock_for_reading(&self) -> Result<Option<File>, ()> {
+        let manifest = self.path.join(MANIFEST);
+        let file = File::open(&manifest).map_err(drop)?;
+        let lock = match file.try_lock_shared() {
+            Ok(()) => Some(file),
+            Err(TryLockError::Error(e)) if e.kind() == io::ErrorKind::Unsupported => None,
+            Err(_) => return Err(()),
+        };
+        // Locked too late, the file may be one that went in between.
+        if manifest.exists() { Ok(lock) } else { Err(()) }
+    }
+
+    /// Locks the manifest for removing the checkpoint.
+    ///
+    /// # Errors
+    /// If a reader holds it.
+    pub(super) fn lock_for_removal(&self) -> Result<Option<File>, ()> {
+        // Opened to write, because some network file systems lock no other file exclusively.
+        let options = File::options().read(true).append(true).open(self.path.join(MANIFEST));
+        let Ok(file) = options else { return Ok(None) };
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => Err(()),
+            _ => Ok(Some(file)),
+        }
     }
 }
 

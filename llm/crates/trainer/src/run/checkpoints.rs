@@ -11,9 +11,8 @@ use grpo_lambda_decoder::disk::{Disk, DiskError};
 
 use super::RunError;
 use super::checkpoint::{Checkpoint, CheckpointWriter, MANIFEST, Manifest};
+use super::claim::{self, RunId};
 use super::digest::Digest;
-use super::hold;
-use super::identity::{self, RunId};
 use crate::run::progress::say;
 
 const COMPLETE: &str = "step-";
@@ -150,7 +149,7 @@ impl Checkpoints {
                 continue;
             }
             // A reader holds it; it goes with the next one. The lock keeps new readers away until it is gone.
-            let Ok(_ours) = hold::for_removal(old) else { continue };
+            let Ok(_ours) = old.lock_for_removal() else { continue };
             if let Err(e) = self.discard(old.step()) {
                 self.tell(old.path(), &e);
             }
@@ -284,7 +283,7 @@ pub(super) fn list(disk: &Disk, directory: &Path, id: Option<&RunId>) -> Result<
 /// # Errors
 /// [`RunError::Damaged`] where it was lost and there are checkpoints, which would all be those of another run.
 pub(super) fn id_of_run(disk: &Disk, run: &Path) -> Result<RunId, RunError> {
-    if let Some(id) = identity::read(disk, run)? {
+    if let Some(id) = claim::read_id(disk, run)? {
         return Ok(id);
     }
     let found = list(disk, &run.join("checkpoints"), None)?;
@@ -294,11 +293,9 @@ pub(super) fn id_of_run(disk: &Disk, run: &Path) -> Result<RunId, RunError> {
             checkpoint.path().display(),
             checkpoint.run()
         );
-        return Err(RunError::Damaged { path: run.join(identity::FILE), problem });
+        return Err(RunError::Damaged { path: run.join(claim::ID), problem });
     }
-    identity::write(disk, run)?;
-    identity::read(disk, run)?.ok_or_else(|| RunError::Damaged {
-        path: run.join(identity::FILE),
-        problem: "not written".to_owned(),
-    })
+    claim::write_id(disk, run)?;
+    claim::read_id(disk, run)?
+        .ok_or_else(|| RunError::Damaged { path: run.join(claim::ID), problem: "not written".to_owned() })
 }

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use grpo_lambda_decoder::disk::Disk;
 
-use super::best as best_file;
 use super::checkpoint::Checkpoint;
 use super::checkpoints::{self, DamagedCheckpoint, Listed};
-use super::{RunError, hold, identity};
+use super::{RunError, claim, marks};
 
 /// A checkpoint that its run does not remove as long as this value lives.
 #[derive(Debug)]
@@ -59,7 +58,7 @@ type Find = fn(&Path) -> Result<Option<Checkpoint>, RunError>;
 fn held(path: &Path, find: Find) -> Result<Option<HeldCheckpoint>, RunError> {
     for _ in 0..TRIES {
         let Some(checkpoint) = find(path)? else { return Ok(None) };
-        if let Ok(lock) = hold::for_reading(&checkpoint) {
+        if let Ok(lock) = checkpoint.lock_for_reading() {
             return Ok(Some(HeldCheckpoint { checkpoint, _lock: lock }));
         }
         // It is going, or has gone: there is a newer one.
@@ -75,7 +74,7 @@ fn held(path: &Path, find: Find) -> Result<Option<HeldCheckpoint>, RunError> {
 /// checkpoint of another run.
 fn best(path: &Path) -> Result<Option<Checkpoint>, RunError> {
     let (disk, mut before) = (Disk::default(), None);
-    while let Some(best) = best_file::read(&disk, path)? {
+    while let Some(best) = marks::read_best(&disk, path)? {
         let found = list_of(&disk, path)?.complete.into_iter().find(|found| found.step() == best.step);
         // Between the name and the look there may be a better one; a name that stays the same is wrong.
         if found.is_some() {
@@ -83,7 +82,7 @@ fn best(path: &Path) -> Result<Option<Checkpoint>, RunError> {
         }
         if before == Some(best.step) {
             let problem = format!("names step {}, of which there is no complete checkpoint", best.step);
-            return Err(RunError::Damaged { path: path.join(best_file::FILE), problem });
+            return Err(RunError::Damaged { path: path.join(marks::BEST), problem });
         }
         before = Some(best.step);
     }
@@ -92,7 +91,7 @@ fn best(path: &Path) -> Result<Option<Checkpoint>, RunError> {
 
 /// The checkpoints of the run at `path`, those of other runs refused.
 fn list_of(disk: &Disk, path: &Path) -> Result<Listed, RunError> {
-    let id = identity::read(disk, path)?;
+    let id = claim::read_id(disk, path)?;
     let listed = checkpoints::list(disk, &path.join("checkpoints"), id.as_ref())?;
     if let Some(own) = &id {
         listed.refuse_foreign(own)?;

@@ -179,7 +179,7 @@ fn an_old_checkpoint_that_cannot_be_removed_is_told_of_once_and_the_run_goes_on(
     // As a process leaves it that was killed while it wrote step 4.
     fs::create_dir(place.checkpoint(".new-step-00000004")).expect("writable");
     fs::write(place.checkpoint(".new-step-00000004/half"), "x").expect("writable");
-    let id = identity::read(&Disk::default(), &place.run()).expect("readable").expect("written");
+    let id = claim::read_id(&Disk::default(), &place.run()).expect("readable").expect("written");
     let open = || {
         Checkpoints::open_with(&Disk::default(), (&place.run(), &id), (2, None), busy)
             .expect("no reason not to")

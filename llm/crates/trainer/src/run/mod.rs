@@ -18,22 +18,19 @@
 //! to its length at that time, so that the continued run writes what an unbroken run would have written.
 
 pub mod adapter_base;
-pub mod best;
 mod checkpoint;
 mod checkpoints;
+mod claim;
 mod digest;
-mod directory_guard;
-mod end;
 mod events;
 pub mod extend;
 mod find;
 #[cfg(test)]
 mod foreign_tests;
-mod hold;
-mod identity;
 #[cfg(test)]
 mod identity_tests;
 mod log;
+mod marks;
 pub mod model_directory;
 pub mod progress;
 pub mod stop;
@@ -42,24 +39,24 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use grpo_lambda_decoder::disk::{Disk, DiskError, TEMPORARY};
+use grpo_lambda_decoder::disk::{Disk, DiskError};
 use serde::Serialize;
 
 use crate::config::{Config, ConfigError, SettingDifference};
-pub use best::Best;
 pub use checkpoint::{Checkpoint, CheckpointWriter};
 pub use checkpoints::DamagedCheckpoint;
 use checkpoints::{Checkpoints, Listed};
+use claim::DirectoryGuard;
+pub use claim::RunId;
+pub(crate) use claim::{Claim, claim_directory, lock};
 use digest::Digest;
-use directory_guard::DirectoryGuard;
-use end::End;
 pub use find::{HeldCheckpoint, hold_best, hold_latest, latest};
-pub use identity::RunId;
 use log::{AppendLog, RowLog};
+pub use marks::Best;
+use marks::End;
 
 /// Why a run directory could not be used.
 #[derive(Debug, thiserror::Error)]
@@ -115,7 +112,7 @@ pub struct RunDir {
     timing: RowLog,
     samples: AppendLog,
     events: AppendLog,
-    /// Whether the logs hold what comes after the last step: see [`end`].
+    /// Whether the logs hold what comes after the last step: see [`marks`].
     ended: bool,
     /// Released when the process ends, however it ends.
     _lock: File,
@@ -133,7 +130,6 @@ pub struct OpenedRun {
 
 const CONFIG: &str = "config.toml";
 const SUMMARY: &str = "summary.json";
-pub(crate) const LOCK: &str = "lock";
 const EVENTS: &str = "events.out.tfevents.1.grpo-lambda";
 const LOGS: [&str; 6] =
     ["metrics.csv", "metrics.jsonl", "timing.csv", "timing.jsonl", "samples.jsonl", EVENTS];
@@ -157,7 +153,7 @@ impl RunDir {
         let lock = lock(path)?;
         claim(&disk, path, config)?;
         let id = checkpoints::id_of_run(&disk, path)?;
-        let best = best::read(&disk, path)?.map(|best| best.step);
+        let best = marks::read_best(&disk, path)?.map(|best| best.step);
         let checkpoints = Checkpoints::open(&disk, path, &id, config.checkpoint.keep, best)?;
         let listed = checkpoints.list()?;
         listed.refuse_foreign(&id)?;
@@ -270,7 +266,7 @@ impl RunDir {
         for log in self.logs() {
             log.sync()?;
         }
-        end::write(&self.disk, &self.path, &End { step, logs: self.digests() })?;
+        marks::write_end(&self.disk, &self.path, &End { step, logs: self.digests() })?;
         self.ended = true;
         Ok(())
     }
@@ -280,7 +276,7 @@ impl RunDir {
     /// # Errors
     /// [`RunError::Io`].
     pub fn set_best(&mut self, best: Best) -> Result<(), RunError> {
-        best::write(&self.disk, &self.path, best)?;
+        marks::write_best(&self.disk, &self.path, best)?;
         self.checkpoints.protect(best.step);
         Ok(())
     }
@@ -340,17 +336,15 @@ impl RunDir {
 
 /// Checks that the directory is that of a run of `config`, or makes it one.
 fn claim(disk: &Disk, path: &Path, config: &Config) -> Result<(), RunError> {
-    let file = path.join(CONFIG);
-    if disk.read(&file)?.is_none() {
-        let temporary = [CONFIG, identity::FILE].map(|name| format!("{name}{TEMPORARY}"));
-        let ours = [&[LOCK.to_owned(), identity::FILE.to_owned()][..], &temporary].concat();
-        if disk.list(path)?.iter().any(|name| !ours.contains(name)) {
-            return Err(RunError::NotARun { path: path.to_owned() });
+    match claim_directory(disk, path, CONFIG, &[claim::ID])? {
+        Claim::Marked => {}
+        Claim::Foreign => return Err(RunError::NotARun { path: path.to_owned() }),
+        Claim::Free => {
+            claim::write_id(disk, path)?;
+            return Ok(disk.replace(&path.join(CONFIG), config.to_toml().as_bytes())?);
         }
-        identity::write(disk, path)?;
-        return Ok(disk.replace(&file, config.to_toml().as_bytes())?);
     }
-    let mut differences = Config::read(&file)?.differences(config);
+    let mut differences = Config::read(&path.join(CONFIG))?.differences(config);
     differences.retain(|d| d.affects_result);
     match differences.is_empty() {
         true => Ok(()),
@@ -377,7 +371,7 @@ fn held(
     checkpoint: Option<&Checkpoint>,
 ) -> Result<(BTreeMap<String, Digest>, bool), RunError> {
     let Some(checkpoint) = checkpoint else { return Ok((BTreeMap::new(), false)) };
-    let end = end::read(disk, run)?.filter(|end| checkpoint.step() == end.step);
+    let end = marks::read_end(disk, run)?.filter(|end| checkpoint.step() == end.step);
     let ended = end.is_some();
     let mut held = end.map(|end| end.logs).unwrap_or_default();
     for name in LOGS {
@@ -390,41 +384,4 @@ fn held(
 
 pub(super) fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
-}
-
-/// Takes the lock, which the system releases when the process ends.
-pub(crate) fn lock(directory: &Path) -> Result<File, RunError> {
-    let path = directory.join(LOCK);
-    let io = |action| {
-        let path = path.clone();
-        move |source| RunError::Io(DiskError { action, path, source })
-    };
-    let mut options = File::options();
-    let mut file =
-        options.read(true).write(true).create(true).truncate(false).open(&path).map_err(io("open"))?;
-    // A process that was just killed may still hold the lock, so it is tried again for a moment.
-    let mut patience = 50;
-    loop {
-        match file.try_lock() {
-            Ok(()) => break,
-            Err(std::fs::TryLockError::WouldBlock) if patience > 0 => {
-                patience -= 1;
-                std::thread::sleep(std::time::Duration::from_millis(10));
-            }
-            Err(std::fs::TryLockError::WouldBlock) => {
-                let mut holder = String::new();
-                file.read_to_string(&mut holder).map_err(io("read"))?;
-                let holder = if holder.trim().is_empty() { "another process" } else { holder.trim() };
-                return Err(RunError::Locked { path: directory.to_owned(), holder: holder.to_owned() });
-            }
-            Err(std::fs::TryLockError::Error(source)) => return Err(io("lock")(source)),
-        }
-    }
-    let mut note = || {
-        file.set_len(0)?;
-        file.rewind()?;
-        writeln!(file, "process {}", std::process::id())
-    };
-    note().map_err(io("write"))?;
-    Ok(file)
 }

@@ -1,9 +1,5 @@
 //! The engine of a device: [`GpuDecoder`] with [`GpuAdamW`].
 
-mod synthetic;
-
-pub use synthetic::SyntheticWeights;
-
 use std::borrow::Cow;
 use std::io::Write;
 use std::path::Path;
@@ -28,9 +24,9 @@ use super::{Engine, Tape, TrainingSetup};
 /// A model on a device, for sampling.
 #[derive(Debug)]
 pub struct GpuModel {
-    decoder: GpuDecoder,
-    weights: Weights,
-    adapter: Option<Adapter>,
+    pub(super) decoder: GpuDecoder,
+    pub(super) weights: Weights,
+    pub(super) adapter: Option<Adapter>,
 }
 
 impl GpuModel {
@@ -115,11 +111,11 @@ impl Sampler for GpuModel {
 /// is what they round to. With an adapter the weights stay as they are, and without it they are the reference.
 #[derive(Debug)]
 pub struct GpuEngine {
-    model: GpuModel,
-    reference: Option<Weights>,
-    optimiser: GpuAdamW,
+    pub(super) model: GpuModel,
+    pub(super) reference: Option<Weights>,
+    pub(super) optimiser: GpuAdamW,
     /// Allocated from the first backward pass of a step to its end, so that the KV caches can use this memory while responses are sampled.
-    gradients: Option<Gradients>,
+    pub(super) gradients: Option<Gradients>,
 }
 
 impl GpuEngine {

@@ -6,6 +6,7 @@
 
 mod cpu;
 mod gpu;
+mod synthetic;
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -13,7 +14,8 @@ use std::fmt;
 use std::io::Write;
 
 pub use cpu::{CpuEngine, owned};
-pub use gpu::{GpuEngine, GpuModel, SyntheticWeights};
+pub use gpu::{GpuEngine, GpuModel};
+pub use synthetic::SyntheticWeights;
 
 use grpo_lambda_decoder::lora::LoraSettings;
 use grpo_lambda_decoder::model::weights::Parameters;

@@ -6,7 +6,7 @@ use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::rollout::SampledResponse;
 use grpo_lambda_grade::Extraction;
 
-use super::prompt::TrainingPrompt;
+use super::TrainingPrompt;
 use crate::input::stops::Stops;
 use crate::input::tokens::{ModelTokenizer, TokenError};
 use crate::reward::program::{ProgramError, Question, RewardProgram};

@@ -12,8 +12,8 @@ use grpo_lambda_gpu::{
     random,
 };
 
-use super::{GpuEngine, GpuModel};
-use crate::step::engine::TrainingSetup;
+use super::TrainingSetup;
+use super::gpu::{GpuEngine, GpuModel};
 
 /// The weights of [`GpuEngine::synthetic`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,14 +1,13 @@
 use grpo_lambda::group::Response;
-use grpo_lambda_decoder::model::{Config as Shape, Decoder, ForwardOptions, Rows, weights};
-use grpo_lambda_decoder::optim::AdamWSettings;
+use grpo_lambda::learner::Policy;
+use grpo_lambda::metrics::Metrics;
+use grpo_lambda_decoder::model::{Config as Shape, Rows, weights};
+use grpo_lambda_decoder::optim::{AdamWSettings, StepOutcome};
 use grpo_lambda_grade::Extraction;
 
 use super::*;
-use crate::config::Config;
 use crate::input::task::{Problem, Split, Task};
-use crate::input::tokens::ModelTokenizer;
-use crate::step::engine::{CpuEngine, TrainingSetup};
-use crate::step::{StepSettings, TextReward, sft};
+use crate::step::engine::{CpuEngine, Engine, TrainingSetup};
 
 fn start(model: Decoder<f32>, adam: AdamWSettings) -> CpuEngine {
     CpuEngine::new(model, TrainingSetup::new(adam)).unwrap()
