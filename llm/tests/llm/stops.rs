@@ -30,7 +30,7 @@ fn shape() -> Shape {
 /// The responses of a step that ends them at `stop`, and whether it moved the weights.
 fn stepped(engine: &mut dyn Engine, stop: &[String]) -> (Vec<Response>, bool) {
     let (tokens, config) = (ModelTokenizer::tiny(), config());
-    let stops = StopStrings::of(&tokens, stop);
+    let stops = StopStrings::new(&tokens, stop);
     let settings = StepSettings { stops, ..StepSettings::new(&config, tokens.eos()) };
     let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed).stopping_at(stop);
     let configured = config.configured();

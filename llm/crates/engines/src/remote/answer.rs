@@ -1,4 +1,4 @@
-//! What a server is asked, and which of its answers are fit for training.
+//! The questions to a server, and the check that its answers are fit for training.
 
 use grpo_lambda_decoder::rng::Address;
 use grpo_lambda_decoder::rollout::{CompletionTest, SampledResponse};
@@ -6,7 +6,7 @@ use grpo_lambda_decoder::truncation::Truncation;
 
 use super::error::EngineError;
 
-/// What vLLM writes for a token that its sampler masked, in nats.
+/// The log-probability that vLLM writes for a token that its sampler masked, in nats.
 const MASKED: f64 = -9999.0;
 /// Rounding may lift the log-probability of a certain token this far above 0.
 const ROUNDING: f64 = 1e-3;
@@ -15,7 +15,7 @@ const ROUNDING: f64 = 1e-3;
 #[derive(Clone, Copy)]
 pub(super) struct Ask<'a> {
     pub(super) prompt: &'a [u32],
-    /// How many responses.
+    /// The number of responses.
     pub(super) n: usize,
     /// Length limit of a response.
     pub(super) limit: usize,
@@ -26,7 +26,7 @@ pub(super) struct Ask<'a> {
     pub(super) truncation: Truncation,
     /// Tokens that end a response; no others do.
     pub(super) eos: &'a [u32],
-    /// Where the random numbers of the first response are.
+    /// The address of the first response's random numbers.
     pub(super) address: Address,
 }
 
@@ -72,9 +72,9 @@ impl Finish {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Answered {
     pub(super) tokens: Vec<u32>,
-    /// Of each token, where the server gave one.
+    /// Each token's, if the server gave one.
     pub(super) logps: Vec<Option<f64>>,
-    /// Of each token, from a server that knows them.
+    /// Each token's, from a server that knows them.
     pub(super) entropies: Option<Vec<f64>>,
     pub(super) finish: Finish,
 }
@@ -178,12 +178,12 @@ pub(super) struct Probe<'a> {
 /// The temperature of a probe: its log-probabilities differ from those at 1, which a server in raw mode would give.
 pub(super) const PROBE_TEMPERATURE: f64 = 0.5;
 
-/// What the server made of a probe.
+/// The server's answer to a probe.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Probed {
-    /// Of the prompt's tokens from the second on, at temperature 1.
+    /// Those of the prompt's tokens from the second on, at temperature 1.
     pub(super) prompt: Vec<f64>,
     pub(super) tokens: Vec<u32>,
-    /// Of those tokens, at [`PROBE_TEMPERATURE`].
+    /// Log-probabilities of those tokens, at [`PROBE_TEMPERATURE`].
     pub(super) logps: Vec<f64>,
 }

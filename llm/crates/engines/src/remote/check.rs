@@ -1,4 +1,4 @@
-//! Whether a server has the weights that were handed to it, and gives the log-probabilities of the distribution it samples from.
+//! The check that a server has the weights that were handed to it, and gives the log-probabilities of the distribution it samples from.
 
 use grpo_lambda_decoder::drift::Drift;
 use grpo_lambda_decoder::model::{Error, ForwardOptions, Rows};
@@ -10,12 +10,12 @@ use super::vllm::raw_mode;
 /// Scores a row from the token at `from` on, at a temperature.
 pub(super) type Score<'a> = dyn Fn(&Rows, ForwardOptions) -> Result<Vec<Vec<f64>>, Error> + 'a;
 
-/// Which weights a server should have, and the largest mean factor between its probabilities and ours.
+/// The weights that a server should have, with the largest mean factor between its probabilities and ours.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Weights {
-    /// Those of the run that has just handed them over.
+    /// The weights that a run has just handed over.
     HandedOver(f64),
-    /// Those of the model that the command names.
+    /// The weights of the model that the user names.
     Named(f64),
 }
 
@@ -26,7 +26,7 @@ impl Weights {
         }
     }
 
-    /// What is said where the factor is too large.
+    /// The limit, in words.
     fn allowed(self) -> String {
         match self {
             Weights::HandedOver(limit) => format!("rl.max_logp_error = {limit}"),
@@ -34,7 +34,7 @@ impl Weights {
         }
     }
 
-    /// What is said where the server has others.
+    /// The words about a server with other weights.
     fn missed(self) -> (&'static str, &'static str) {
         match self {
             Weights::HandedOver(_) => {

@@ -1,4 +1,4 @@
-//! What goes wrong with a server that samples.
+//! Failures of a server that samples.
 
 use std::fmt;
 
@@ -20,12 +20,12 @@ impl EngineError {
         EngineError { message: message.into(), passing: false }
     }
 
-    /// Whether to ask again.
+    /// True if the same request may succeed later.
     pub fn is_passing(&self) -> bool {
         self.passing
     }
 
-    /// The same with its place before it.
+    /// Puts the place before the message.
     pub(super) fn at(self, place: &str) -> Self {
         EngineError { message: format!("{place}: {}", self.message), ..self }
     }

@@ -36,7 +36,7 @@ fn value(bytes: &[u8]) -> Result<Value, EngineError> {
     value_of("http://there", STATUS[bytes.len() % STATUS.len()], &String::from_utf8_lossy(bytes))
 }
 
-/// What training relies on.
+/// The properties of an answer that training relies on.
 fn can_be_learned_from(response: &SampledResponse) {
     let length = response.tokens.len();
     assert!((1..=LIMIT).contains(&length) && response.logps.len() == length);

@@ -7,7 +7,7 @@ use ureq::Agent;
 
 use super::error::EngineError;
 
-/// How long a connection may take to open.
+/// The most time that a connection may take to open.
 const CONNECT: Duration = Duration::from_secs(5);
 /// The longest answer of an endpoint that says little, in bytes.
 pub(super) const SHORT: u64 = 1 << 20;
@@ -37,7 +37,7 @@ impl Http {
         Http { agent: config.new_agent(), url: url.to_owned(), token }
     }
 
-    /// What `GET path` answers.
+    /// The answer to `GET path`.
     pub(super) fn get(&self, path: &str) -> Result<Value, EngineError> {
         let request = self.agent.get(format!("{}{path}", self.url));
         let request = match self.authorization() {
@@ -47,7 +47,7 @@ impl Http {
         self.answer(&format!("GET {path}"), request.call(), SHORT)
     }
 
-    /// What `POST path` answers in at most `longest` bytes.
+    /// The answer to `POST path`, of at most `longest` bytes.
     pub(super) fn post(&self, path: &str, body: Option<&Value>, longest: u64) -> Result<Value, EngineError> {
         let request = self.agent.post(format!("{}{path}", self.url));
         let request = match self.authorization() {
@@ -103,7 +103,7 @@ fn broken_body(error: ureq::Error, longest: u64) -> EngineError {
     }
 }
 
-/// What a server says of a failure: vLLM's and OpenAI's `error.message`, the framework's `detail`, or everything.
+/// The server's words about a failure: vLLM's and OpenAI's `error.message`, the framework's `detail`, or everything.
 fn complaint(body: &Value) -> String {
     let said = body.pointer("/error/message").or_else(|| body.get("detail")).or_else(|| body.get("message"));
     match said {

@@ -1,4 +1,4 @@
-//! Responses from a server: vLLM, SGLang, or `llm-train serve`.
+//! Responses from a server: vLLM, SGLang, or [`crate::serve`].
 //!
 //! ```text
 //! weights moved -> checkpoint on disk -> reload on the server -> a known sequence scored and compared     follower, weights, check

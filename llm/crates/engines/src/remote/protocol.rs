@@ -1,17 +1,17 @@
-//! What a server has to be able to do, whichever it is.
+//! The operations that any server has to offer.
 
 use super::answer::{Answered, Ask, Probe, Probed};
 use super::error::EngineError;
 use super::http::Http;
 
-/// What a server says of itself.
+/// A server's description of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Served {
     /// The name under which it serves the model.
     pub(super) model: String,
-    /// Its context in tokens, where it says so.
+    /// Its context in tokens, if it says so.
     pub(super) context: Option<usize>,
-    /// Whether it is `llm-train serve`, which takes the address of a response's random numbers in place of a seed.
+    /// True for [`crate::serve`], which takes the address of a response's random numbers in place of a seed.
     pub(super) takes_addresses: bool,
 }
 

@@ -14,15 +14,14 @@ use grpo_lambda_trainer::run::progress::say;
 /// Tokens of a prompt that is scored to compare weights, and tokens sampled after it.
 const PROBE: (usize, usize) = (64, 8);
 
-/// The answers to the questions of a request, as far as they are there.
+/// The answers to the questions of a request; `None` for those that are open.
 pub(super) type Answers = Vec<Option<Vec<Answered>>>;
 
-/// Whether an attempt brought more answers, and what ended it.
+/// True if an attempt brought more answers; and its end.
 pub(super) type Attempted = (bool, Result<(), EngineError>);
 
 impl Server {
-    /// The responses to `request`. `attempt` asks for answers that are missing, and says whether there are more of them afterwards; it is
-    /// repeated while the server was away. Seeds are those of the request, so that a repetition asks for the same responses.
+    /// Samples the responses to `request`. `attempt` asks for answers that are missing; it is repeated after the server was away. Seeds are those of the request, so that a repetition asks for the same responses.
     pub(super) fn responses(
         &self,
         request: &SamplingRequest<'_>,

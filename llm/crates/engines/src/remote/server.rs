@@ -31,7 +31,7 @@ impl Server {
     /// The server of `settings`, which is there and serves the model.
     ///
     /// # Errors
-    /// When it does not answer, or has no such model.
+    /// If it does not answer, or has no such model.
     pub fn connect(settings: &RolloutConfig, vocabulary: usize) -> Result<Server, EngineError> {
         let http = Http::new(&settings.url, settings.timeout);
         let protocol: Box<dyn Protocol> = match settings.engine {

@@ -11,9 +11,9 @@ use super::protocol::{Protocol, Served};
 pub(super) struct Vllm;
 
 const COMPLETIONS: &str = "/v1/completions";
-/// Who `llm-train serve` says owns its model.
+/// The owner that [`crate::serve`] states for its model.
 pub(crate) const OURS: &str = "grpo-lambda";
-/// How the mode is chosen in which log-probabilities are those of the distribution a token was drawn from.
+/// The option of a server whose log-probabilities are those of the distribution a token was drawn from.
 const MODE: &str = "start the server with --logprobs-mode processed_logprobs";
 
 #[derive(Deserialize)]
@@ -45,7 +45,7 @@ struct Choice {
 #[derive(Deserialize)]
 struct Logprobs {
     token_logprobs: Vec<Option<f64>>,
-    /// Of `llm-train serve` only.
+    /// For [`crate::serve`] only.
     token_entropies: Option<Vec<f64>>,
 }
 
@@ -123,7 +123,7 @@ impl Protocol for Vllm {
     }
 }
 
-/// What every request says: each field that a server would otherwise fill from its own files.
+/// The fields of every request: each that a server would otherwise fill from its own files.
 fn question(served: &Served, prompt: &[u32], limit: usize, temperature: f64) -> Map<String, Value> {
     let fields = json!({
         "model": served.model,
@@ -164,7 +164,7 @@ pub(super) fn responses(answer: Value, ask: &Ask<'_>) -> Result<Vec<Answered>, E
     choices.into_iter().map(|choice| choice.answered(ask.prompt)).collect()
 }
 
-/// What an answer says of `probe`.
+/// The result of `probe` in an answer.
 pub(super) fn probed(answer: Value, probe: Probe<'_>) -> Result<Probed, EngineError> {
     let mut choices = read::<Completions>(answer)?.choices;
     let Some(mut choice) = choices.pop() else {
@@ -211,15 +211,15 @@ fn prompt_logps(
     let listed = listed
         .filter(|listed| listed.len() == prompt.len())
         .ok_or_else(|| EngineError::refused("prompt_logprobs do not fit the prompt; one entry per token"))?;
-    let of = |(entry, token): (Option<Map<String, Value>>, &u32)| {
+    let logp = |(entry, token): (Option<Map<String, Value>>, &u32)| {
         let entry = entry.as_ref().and_then(|entry| entry.get(&token.to_string()));
         entry.and_then(|entry| entry.get("logprob")?.as_f64())
     };
-    let known: Option<Vec<f64>> = listed.into_iter().zip(prompt).skip(1).map(of).collect();
+    let known: Option<Vec<f64>> = listed.into_iter().zip(prompt).skip(1).map(logp).collect();
     known.ok_or_else(|| EngineError::refused("prompt_logprobs lacks a token of the prompt"))
 }
 
-/// What is said where a development endpoint is missing.
+/// The error of a server without a development endpoint.
 fn needs_dev_mode(error: EngineError) -> EngineError {
     if error.to_string().contains("status 404") {
         return EngineError::refused(format!(
@@ -230,7 +230,7 @@ fn needs_dev_mode(error: EngineError) -> EngineError {
     error
 }
 
-/// What is said of a server in raw mode.
+/// The line about a server in raw mode.
 pub(super) fn raw_mode() -> String {
     format!("its log-probabilities leave the temperature out (raw_logprobs); {MODE}")
 }

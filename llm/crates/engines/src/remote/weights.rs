@@ -18,7 +18,7 @@ const HEAD: &str = "lm_head.weight";
 #[derive(Debug)]
 pub(super) struct HandOver {
     directory: PathBuf,
-    /// Whether the directory was not there before.
+    /// True if the directory was not there before.
     made: bool,
     count: u64,
     /// The latest, with the engine's steps then.
@@ -61,7 +61,7 @@ impl Drop for HandOver {
     }
 }
 
-/// The same model with a head of its own where it is tied; only then are the weights copied.
+/// The model with a head of its own; only if the head is tied are the weights copied.
 fn untied<'p>(shape: &Config, parameters: Cow<'p, Parameters<f32>>) -> (Config, Cow<'p, Parameters<f32>>) {
     if !shape.tie_word_embeddings {
         return (shape.clone(), parameters);

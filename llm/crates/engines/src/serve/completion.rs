@@ -98,7 +98,7 @@ impl Writer<'_> {
         }))
     }
 
-    /// What stopped the response beside the model's own end tokens; its text ends before a stop string.
+    /// The stop token or string that ended the response, if none of the model's own did; its text ends before a stop string.
     fn stop(&self, response: &SampledResponse, text: &mut String) -> Value {
         let Some(last) = response.tokens.last().filter(|_| !response.truncated) else { return Value::Null };
         if self.request.stop_token_ids.contains(last) {

@@ -1,4 +1,4 @@
-//! What `POST /v1/completions` asks for, read and checked before anything is computed.
+//! The request of `POST /v1/completions`, read and checked before anything is computed.
 
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::rollout::{MAX_TEMPERATURE, MIN_TEMPERATURE};
@@ -49,7 +49,7 @@ fn neutral() -> [(&'static str, Value); 10] {
     ]
 }
 
-/// What a request may ask for, and what the model can take.
+/// The limits on requests: the server's own and the model's.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// Entries of the vocabulary.
@@ -72,21 +72,21 @@ pub(super) struct CompletionRequest {
     pub(super) truncation: Truncation,
     pub(super) logprobs: bool,
     pub(super) prompt_logprobs: bool,
-    /// Where the random numbers are.
+    /// The address of the random numbers.
     pub(super) randomness: Randomness,
     /// Texts that end a response.
     pub(super) stop: Vec<String>,
-    /// Whether such a text belongs to the response's text.
+    /// True if such a text belongs to the response's text.
     pub(super) include_stop: bool,
     pub(super) stop_token_ids: Vec<u32>,
-    /// Whether the model's own end tokens do not end a response.
+    /// True if the model's own end tokens do not end a response.
     pub(super) ignore_eos: bool,
     pub(super) return_token_ids: bool,
-    /// Whether a token is named by its id instead of its text.
+    /// True if a token is named by its id instead of its text.
     pub(super) names_are_ids: bool,
 }
 
-/// Where the random numbers of a request are.
+/// The address of a request's random numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Randomness {
     /// Response `i` to any prompt has this seed and `i` more, as on vLLM.

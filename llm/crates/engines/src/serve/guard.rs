@@ -1,4 +1,4 @@
-//! Who may ask: whoever is on this machine, or has the token; no web page.
+//! Access: whoever is on this machine, or has the token; no web page.
 
 use tiny_http::{Header, Method, Request};
 
@@ -39,7 +39,7 @@ pub(super) fn check_type(request: &Request) -> Result<(), ApiError> {
     Err(ApiError::new(415, format!("Content-Type = {kind:?}: must be application/json")))
 }
 
-/// Whether two byte strings are equal, in a time that does not depend on where they differ.
+/// True if two byte strings are equal, in a time that does not depend on the place where they differ.
 fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |different, (x, y)| different | (x ^ y)) == 0
 }

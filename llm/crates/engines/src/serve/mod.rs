@@ -1,4 +1,4 @@
-//! A model behind vLLM's completion endpoint, for whoever samples over HTTP: `llm-train serve`.
+//! A model behind vLLM's completion endpoint, for whoever samples over HTTP.
 //!
 //! ```text
 //! request -> guard (who asks, token) -> routes -> completion_request (read, checked) -> model (its turn) -> completion (answer)
@@ -31,12 +31,12 @@ use grpo_lambda_trainer::run::stop;
 use model::ServedModel;
 use routes::Site;
 
-/// How often a thread without a request looks whether the server is to end.
+/// The time after which a thread without a request looks for a signal.
 const LOOK: Duration = Duration::from_millis(200);
 /// Threads that answer while all places of the queue are taken.
 const SPARE: usize = 4;
 
-/// How a model is served.
+/// The settings of a server.
 #[derive(Clone, Debug)]
 pub struct ServeSettings {
     pub address: SocketAddr,
@@ -48,9 +48,9 @@ pub struct ServeSettings {
     pub body: usize,
     /// Prompts times responses times their longest length, of a request.
     pub tokens: usize,
-    /// What a request has to say.
+    /// The token that requests must carry.
     pub token: Option<String>,
-    /// Where weights may be reloaded from, as the system spells it.
+    /// The canonical directory from which weights may be reloaded.
     pub reload_from: Option<PathBuf>,
 }
 
@@ -65,7 +65,7 @@ impl Listening {
     /// Begins to listen.
     ///
     /// # Errors
-    /// When the system refuses the address.
+    /// If the system refuses the address.
     pub fn open(
         settings: ServeSettings,
         model: Decoder<f32>,
@@ -84,7 +84,7 @@ impl Listening {
         Ok(Listening { server, site: Site { model, tokens, name, limits }, settings })
     }
 
-    /// Where it listens; with port 0, the one that the system chose.
+    /// The address that it listens on; with port 0, the port that the system chose.
     pub fn address(&self) -> SocketAddr {
         self.server.server_addr().to_ip().unwrap_or(self.settings.address)
     }

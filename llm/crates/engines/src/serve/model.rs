@@ -21,7 +21,7 @@ pub(super) struct ServedModel {
     busy: AtomicUsize,
     /// The most of them.
     queue: usize,
-    /// Where weights may be read from; none: they are never replaced.
+    /// The directory from which weights may be read; `None` if they are never replaced.
     reload_from: Option<PathBuf>,
 }
 
@@ -86,7 +86,7 @@ impl ServedModel {
         Ok(())
     }
 
-    /// Whether a client may replace weights, and hence pause and name them.
+    /// Checks that clients may replace weights, and hence pause and name them.
     pub(super) fn check_reloads(&self) -> Result<(), ApiError> {
         self.reload_from.as_ref().map(drop).ok_or_else(not_started_for_it)
     }

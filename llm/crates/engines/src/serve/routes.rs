@@ -11,7 +11,7 @@ use super::model::ServedModel;
 use crate::remote::vllm::OURS;
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 
-/// What the endpoints answer about.
+/// The model behind the endpoints.
 pub(super) struct Site {
     pub(super) model: ServedModel,
     pub(super) tokens: ModelTokenizer,
@@ -86,7 +86,7 @@ impl Site {
         self.model.with(|decoder| complete(&request, decoder, &self.tokens, &self.name, now.as_secs()))
     }
 
-    /// What changes the server; the endpoints and their answers are those of vLLM's development mode.
+    /// Changes the server; the endpoints and their answers are those of vLLM's development mode.
     fn change(&self, path: &str, body: Body) -> Result<Value, ApiError> {
         match path {
             "/pause" => {

@@ -35,14 +35,14 @@ pub struct TeamEngine<'t> {
     /// The leader's own.
     share: RefCell<Share>,
     owners: Owners,
-    /// Whether the workers have the reference.
+    /// True if the workers have the reference.
     referred: bool,
     /// Rows whose gradient is in the sum.
     rows: usize,
     tickets: Cell<u64>,
 }
 
-/// Where the rows of a pass are computed.
+/// The processes that compute the rows of a pass.
 struct TeamTape {
     ticket: u64,
     parts: Vec<Part>,
@@ -72,7 +72,7 @@ impl<'t> TeamEngine<'t> {
     /// The optimiser is shared by tensors. That of an adapter, which is small, is the leader's alone, who merges it.
     ///
     /// # Errors
-    /// When the adapter or the reference does not fit the model, the shards cannot be shared, or a worker is gone.
+    /// If the adapter or the reference does not fit the model, the shards cannot be shared, or a worker is gone.
     pub fn new(
         model: Decoder<f32>,
         setup: TrainingSetup,
@@ -155,7 +155,7 @@ impl Sampler for TeamEngine<'_> {
         request.check(self.shape().max_position_embeddings)?;
         let external = |e: TeamError| RolloutError::External(e.to_string());
         let shares = sampling_shares(request.prompts.len(), request.group, self.team.size());
-        let order = |rank: usize| SampleOrder::of(request, &shares[rank]);
+        let order = |rank: usize| SampleOrder::new(request, &shares[rank]);
         self.team.tell_each(|rank| Order::Sample(order(rank))).map_err(external)?;
         let own = order(0).run(&self.inner);
         let theirs = self.team.hear_all::<WireSampled>().map_err(external)?;
@@ -208,14 +208,14 @@ impl Engine for TeamEngine<'_> {
         let ticket = self.tickets.get() + 1;
         self.tickets.set(ticket);
         let parts = self.parts(rows.len());
-        let of = |rank: usize| parts.iter().filter(move |part| part.rank == rank);
+        let own_parts = |rank: usize| parts.iter().filter(move |part| part.rank == rank);
         let order = |rank: usize| {
-            let parts = of(rank).map(|part| (part.shard, WireRows::of(rows, &part.rows))).collect();
+            let parts = own_parts(rank).map(|part| (part.shard, WireRows::new(rows, &part.rows))).collect();
             Order::Forward { ticket, parts, options: options.into() }
         };
         self.team.tell_each(order).map_err(failed)?;
         let own: Vec<(usize, Rows)> =
-            of(0).map(|part| (part.shard, WireRows::of(rows, &part.rows).rows())).collect();
+            own_parts(0).map(|part| (part.shard, WireRows::new(rows, &part.rows).rows())).collect();
         let own = self.share.borrow_mut().forward(&self.inner.model, ticket, &own, options);
         let theirs = self.team.hear_all::<Vec<WireScores>>();
         let own: Vec<WireScores> = own?.into_iter().map(wire_scores).collect();
@@ -233,7 +233,7 @@ impl Engine for TeamEngine<'_> {
         self.refer()?;
         let size = self.team.size();
         let places = |rank: usize, batch: &Rows| (rank..batch.len()).step_by(size).collect::<Vec<usize>>();
-        let batches = |rank: usize| rows.iter().map(move |rows| WireRows::of(rows, &places(rank, rows)));
+        let batches = |rank: usize| rows.iter().map(move |rows| WireRows::new(rows, &places(rank, rows)));
         let order = |rank: usize| {
             let batches = batches(rank).filter(|rows| !rows.is_empty()).collect();
             Order::Score { batches, options: options.into() }
@@ -258,12 +258,12 @@ impl Engine for TeamEngine<'_> {
 
     fn backward(&mut self, tape: Tape, dlogps: &[Vec<f64>]) -> Result<(), Error> {
         let TeamTape { ticket, parts, rows } = tape.into_inner();
-        let of = |rank: usize| {
+        let own_dlogps = |rank: usize| {
             let rows = |part: &Part| part.rows.iter().map(|i| dlogps[*i].clone()).collect();
             parts.iter().filter(|part| part.rank == rank).map(rows).collect::<Vec<Vec<Vec<f64>>>>()
         };
-        self.team.tell_each(|rank| Order::Backward { ticket, dlogps: of(rank) }).map_err(failed)?;
-        self.share.get_mut().backward(&self.inner.model, ticket, &of(0));
+        self.team.tell_each(|rank| Order::Backward { ticket, dlogps: own_dlogps(rank) }).map_err(failed)?;
+        self.share.get_mut().backward(&self.inner.model, ticket, &own_dlogps(0));
         self.team.hear_all::<()>().map_err(failed)?;
         self.rows += rows;
         Ok(())

@@ -1,5 +1,3 @@
-//! [`TeamError`]: why a team cannot work, or go on.
-
 use super::link::LinkError;
 
 /// Why a team cannot work, or go on.

@@ -1,14 +1,14 @@
-//! Which process of how many this is.
+//! The place of this process in its team.
 
 use std::time::Duration;
 
 use super::leader::Team;
 use super::link::Link;
 
-/// What launchers tell a process of the number of its team: Open MPI, MPICH, Slurm's srun, torchrun.
+/// The variables with which launchers tell a process the size of its team: Open MPI, MPICH, Slurm's srun, torchrun.
 const VARIABLES: [&str; 4] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "WORLD_SIZE"];
 
-/// What a process does in a run.
+/// The role of a process in a run.
 pub enum Seat {
     /// It trains, with this team.
     Leader(Team),

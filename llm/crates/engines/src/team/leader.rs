@@ -25,7 +25,7 @@ impl Team {
         Team { link: RefCell::new(link) }
     }
 
-    /// How many processes there are, this one included.
+    /// The number of processes, this one included.
     pub fn size(&self) -> usize {
         self.link.borrow().size()
     }
@@ -82,7 +82,7 @@ impl Team {
         Ok(receive_tensor(&mut **self.link(), rank, len)?)
     }
 
-    /// What all answer, by rank from 1. Every answer is taken even after a failure, so that nobody is left talking.
+    /// Takes all answers, by rank from 1, even after a failure, so that nobody is left talking.
     pub(super) fn hear_all<T: DeserializeOwned>(&self) -> Result<Vec<T>, TeamError> {
         let answers: Vec<Result<T, TeamError>> = self.others().map(|rank| self.hear(rank)).collect();
         answers.into_iter().collect()

@@ -6,28 +6,28 @@
 pub struct LinkError {
     /// The process at the other end.
     pub rank: usize,
-    /// What is wrong with it, as the rest of a sentence.
+    /// The problem with it, as the rest of a sentence.
     pub reason: String,
 }
 
 /// One process's end of a team. Messages between two processes arrive in the order in which they were sent, to the bit.
 pub trait Link {
-    /// Which process this is, from 0.
+    /// The number of this process, from 0.
     fn rank(&self) -> usize;
 
-    /// How many there are.
+    /// The number of processes.
     fn size(&self) -> usize;
 
     /// Sends `message` to process `to`. It may wait until that process receives it.
     ///
     /// # Errors
-    /// When that process is gone.
+    /// If that process is gone.
     fn send(&mut self, to: usize, message: &[u8]) -> Result<(), LinkError>;
 
     /// The next message from process `from`.
     ///
     /// # Errors
-    /// When that process is gone.
+    /// If that process is gone.
     fn receive(&mut self, from: usize) -> Result<Vec<u8>, LinkError>;
 }
 

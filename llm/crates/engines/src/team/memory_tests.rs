@@ -1,4 +1,4 @@
-//! What each process holds of the optimiser.
+//! Each process's part of the optimiser.
 
 use grpo_lambda_decoder::model::{Config, Decoder, ForwardOptions, Rows, weights};
 use grpo_lambda_decoder::optim::AdamWSettings;

@@ -1,4 +1,4 @@
-//! What the leader asks of a worker, and how rows and responses travel.
+//! The leader's orders to a worker, and the form in which rows and responses travel.
 
 use grpo_lambda_decoder::model::{ForwardOptions, Rows, TokenScores};
 use grpo_lambda_decoder::optim::AdamWSettings;
@@ -128,7 +128,7 @@ struct WireRow {
 
 impl WireRows {
     /// The rows `which` of `rows`, in this order.
-    pub(super) fn of(rows: &Rows, which: &[usize]) -> Self {
+    pub(super) fn new(rows: &Rows, which: &[usize]) -> Self {
         let mut out = WireRows::default();
         let mut last = None;
         for &i in which {
@@ -177,13 +177,13 @@ pub(super) struct SampleOrder {
     /// Length limits by prompt, where there are some.
     limits: Vec<usize>,
     slots: Option<usize>,
-    /// Of every response, prompt by prompt.
+    /// Each response's, prompt by prompt.
     addresses: Vec<Address>,
 }
 
 impl SampleOrder {
     /// `share` of a request, without its test of completion, which could not travel.
-    pub(super) fn of(request: &SamplingRequest<'_>, share: &SamplingShare) -> Self {
+    pub(super) fn new(request: &SamplingRequest<'_>, share: &SamplingShare) -> Self {
         let SamplingShare { prompts, responses } = share.clone();
         let mut addresses = Vec::new();
         for prompt in prompts.clone() {
@@ -326,19 +326,19 @@ mod tests {
         rows.share(&[7]);
         rows.push(&[3, 4], 1);
         let all: Vec<usize> = (0..4).collect();
-        assert_eq!(WireRows::of(&rows, &all).rows(), rows);
+        assert_eq!(WireRows::new(&rows, &all).rows(), rows);
         let mut some = Rows::new();
         some.share(&[1, 2]);
         some.push(&[3, 6], 2);
         some.share(&[7]);
         some.push(&[3, 4], 1);
-        let chosen: WireRows = decode(&encode(&WireRows::of(&rows, &[2, 3]))).expect("its own form");
+        let chosen: WireRows = decode(&encode(&WireRows::new(&rows, &[2, 3]))).expect("its own form");
         assert_eq!(chosen.rows(), some);
         let mut first_last = Rows::new();
         first_last.push(&[9, 8], 1);
         first_last.share(&[7]);
         first_last.push(&[3, 4], 1);
-        assert_eq!(WireRows::of(&rows, &[0, 3]).rows(), first_last);
+        assert_eq!(WireRows::new(&rows, &[0, 3]).rows(), first_last);
     }
 
     /// Numbers that a detour through text or `f32` would not survive.

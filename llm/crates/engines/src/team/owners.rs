@@ -1,4 +1,4 @@
-//! Which process has the optimiser of which tensor.
+//! The process that has the optimiser of each tensor.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Which row belongs to which shard, which shard to which process, and who samples what.
+//! The shard of each row, the process of each shard, and each process's share of the sampling.
 
 use std::ops::Range;
 
@@ -23,12 +23,12 @@ impl Shards {
         Err(TeamError::Shards { shards, processes })
     }
 
-    /// How many there are.
+    /// The number of shards.
     pub fn count(self) -> usize {
         self.shards
     }
 
-    /// Those of a process: consecutive, at least one.
+    /// The shards of a process: consecutive, at least one.
     pub fn of(self, rank: usize) -> Range<usize> {
         part(rank, self.shards, self.processes)
     }

@@ -14,13 +14,13 @@ use super::tree::{Forest, Node, blocks};
 
 /// The gradients of a process's own shards.
 pub(super) struct Share {
-    /// Those of all, and its own.
+    /// The shards of all processes, and those of its own.
     all: Shards,
     shards: Range<usize>,
     gradients: Vec<Gradients<f32>>,
-    /// Whether the passes of this gradient compute layers again.
+    /// True if the passes of this gradient recompute layers.
     recomputes: bool,
-    /// Of the last forward pass: its ticket, and shard and tape of each of its parts.
+    /// The ticket of the last forward pass, and shard and tape of each of its parts.
     ticket: u64,
     tapes: Vec<(usize, Tape<f32>)>,
 }
@@ -55,7 +55,7 @@ impl Share {
     /// Adds the gradient through the tapes of `ticket`.
     ///
     /// # Panics
-    /// When the last forward pass had another ticket.
+    /// If the last forward pass had another ticket.
     pub(super) fn backward(&mut self, model: &Decoder<f32>, ticket: u64, dlogps: &[Vec<Vec<f64>>]) {
         assert_eq!((self.ticket, self.tapes.len()), (ticket, dlogps.len()), "the gradient of another pass");
         for ((shard, tape), dlogps) in self.tapes.drain(..).zip(dlogps) {

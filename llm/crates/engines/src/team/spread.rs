@@ -1,4 +1,4 @@
-//! How weights that have moved come to all.
+//! The exchange of weights that have moved.
 
 use grpo_lambda_decoder::model::Decoder;
 use grpo_lambda_decoder::model::weights::Parameters;

@@ -27,7 +27,7 @@ pub struct Threads {
     /// To and from every thread, itself included.
     to: Vec<Way>,
     from: Vec<Receiver<Vec<u8>>>,
-    /// Who ended first, and is the reason where others end: as `mpirun` names it.
+    /// The process that ended first, and is named by others that end because of it, as `mpirun` does.
     first: Arc<OnceLock<usize>>,
 }
 
@@ -94,7 +94,7 @@ impl Link for Threads {
 /// Runs `lead` as the leader of a team of `size` threads; the others work until it ends.
 ///
 /// # Panics
-/// When a worker panics, or loses its leader before the leader says goodbye.
+/// If a worker panics, or loses its leader before the leader says goodbye.
 pub fn run<T>(size: usize, lead: impl FnOnce(&Team) -> T) -> T {
     run_over(Threads::team(size), lead)
 }

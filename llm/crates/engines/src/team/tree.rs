@@ -9,7 +9,7 @@ use grpo_lambda_decoder::model::ops::norm;
 pub struct Node {
     /// Its first leaf, a multiple of `len`.
     pub start: usize,
-    /// How many leaves, a power of two.
+    /// The number of leaves, a power of two.
     pub len: usize,
     /// Their sum.
     pub sum: Vec<f32>,

@@ -1,4 +1,4 @@
-//! What a worker does: order by order, until it is sent home.
+//! A worker: it follows the leader's orders until it is sent home.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(super) struct Replica {
     reference: Option<Decoder<f32>>,
     share: Share,
     owners: Owners,
-    /// Of the tensors that are its own.
+    /// The optimiser of its own tensors.
     pub(super) optimiser: AdamW,
     /// The gradient of these, between its sum and the step.
     sums: BTreeMap<String, Vec<f32>>,
@@ -32,7 +32,7 @@ pub(super) struct Replica {
 /// Follows the leader's orders; returns when it is sent home.
 ///
 /// # Errors
-/// When the leader is gone, or says what is no order.
+/// If the leader is gone, or says what is no order.
 pub fn work(link: &mut dyn Link) -> Result<(), LinkError> {
     serve(link, &mut None)
 }
@@ -144,7 +144,7 @@ fn by_name(sums: &BTreeMap<String, Vec<f32>>) -> Vec<(&str, &[f32])> {
     sums.iter().map(|(name, sum)| (name.as_str(), sum.as_slice())).collect()
 }
 
-/// What the leader sent is not what a worker can follow.
+/// The error of a message that a worker cannot follow.
 fn unread(reason: String) -> LinkError {
     LinkError { rank: LEADER, reason }
 }

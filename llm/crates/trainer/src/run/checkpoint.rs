@@ -39,10 +39,10 @@ impl Checkpoint {
         Checkpoint { path, manifest, disk: disk.clone() }
     }
 
-    /// The checkpoint of `step` at `path`, if it is complete: whether every listed file is there in its size. Contents are checked when they are read.
+    /// Finds the checkpoint of `step` at `path`: every listed file must be there in its size. Contents are checked when they are read.
     ///
     /// # Errors
-    /// A line that says why it is none.
+    /// A line with the reason why it is not complete.
     pub(super) fn find(disk: &Disk, path: &Path, step: u64) -> Result<Checkpoint, String> {
         let bytes = disk.read(&path.join(MANIFEST)).map_err(|e| e.to_string())?;
         let bytes = bytes.ok_or_else(|| format!("no {MANIFEST}"))?;
@@ -84,14 +84,14 @@ impl Checkpoint {
     /// The contents of a file, checked against size and checksum.
     ///
     /// # Errors
-    /// [`RunError`] when it is not in the checkpoint, cannot be read, or has changed since.
+    /// [`RunError`] if it is not in the checkpoint, cannot be read, or has changed since.
     pub fn read(&self, name: &str) -> Result<Vec<u8>, RunError> {
         let path = self.path.join(name);
         let damaged = |problem: String| RunError::Damaged { path: path.clone(), problem };
         let entry =
             self.manifest.files.get(name).ok_or_else(|| damaged("not part of the checkpoint".to_owned()))?;
         let bytes = self.disk.read(&path)?.ok_or_else(|| damaged("missing".to_owned()))?;
-        if *entry != Digest::of(&bytes) {
+        if *entry != Digest::new(&bytes) {
             return Err(damaged(CHANGED.to_owned()));
         }
         Ok(bytes)
@@ -112,7 +112,7 @@ impl Checkpoint {
         })
     }
 
-    /// What a log held when it was written.
+    /// The digest of a log when it was written.
     ///
     /// # Errors
     /// [`RunError::Damaged`] where the manifest does not list it.
@@ -156,7 +156,7 @@ impl Checkpoint {
 
 const CHANGED: &str = "its size or checksum is not what was written; without this checkpoint's directory the one before is used";
 
-/// Takes the size and the checksum of what is written.
+/// Counts and digests the bytes that are written.
 struct Checked<'a> {
     to: &'a mut dyn Write,
     entry: Digest,
@@ -211,14 +211,14 @@ impl CheckpointWriter {
     /// [`RunError::Io`].
     pub fn file(&mut self, name: &str, bytes: &[u8]) -> Result<(), RunError> {
         self.disk.write(&self.directory.join(name), bytes)?;
-        self.files.insert(name.to_owned(), Digest::of(bytes));
+        self.files.insert(name.to_owned(), Digest::new(bytes));
         Ok(())
     }
 
     /// Writes a file piece by piece.
     ///
     /// # Errors
-    /// Those of `fill`; [`RunError::Io`] where the disk refuses.
+    /// The errors of `fill`; [`RunError::Io`] if the disk refuses.
     pub fn stream<E: From<RunError>>(
         &mut self,
         name: &str,
@@ -240,7 +240,7 @@ impl CheckpointWriter {
     /// gives no file a second name.
     ///
     /// # Errors
-    /// [`RunError::Io`] when its directory cannot be made.
+    /// [`RunError::Io`] if its directory cannot be made.
     pub fn link(&mut self, from: &Checkpoint, name: &str) -> Result<bool, RunError> {
         let (Some(entry), path) = (from.manifest.files.get(name), self.directory.join(name)) else {
             return Ok(false);
@@ -258,7 +258,7 @@ impl CheckpointWriter {
     /// Makes a file that someone else wrote into [`CheckpointWriter::directory`] part of the checkpoint.
     ///
     /// # Errors
-    /// [`RunError`] when it cannot be read back or flushed.
+    /// [`RunError`] if it cannot be read back or flushed.
     pub fn adopt(&mut self, name: &str) -> Result<(), RunError> {
         let path = self.directory.join(name);
         let entry = Digest::of_file(&self.disk, &path)?

@@ -1,4 +1,4 @@
-//! The checkpoints of a run for who has not opened it: the latest, the best, and either of them held while its run goes on.
+//! The latest and the best checkpoint of a run, for readers beside it; held, neither is removed while the run goes on.
 
 use std::fs::File;
 use std::path::Path;
@@ -14,7 +14,7 @@ use super::{RunError, claim, marks};
 #[derive(Debug)]
 pub struct HeldCheckpoint {
     checkpoint: Checkpoint,
-    /// None where the file system has no locks.
+    /// `None` if the file system has no locks.
     _lock: Option<File>,
 }
 
@@ -32,7 +32,7 @@ impl HeldCheckpoint {
     }
 }
 
-/// How often a reader looks for a checkpoint that is not about to go, and how long it waits in between.
+/// The attempts of a reader to find a checkpoint that is not about to go, and the pause between them.
 const TRIES: usize = 200;
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -47,12 +47,12 @@ pub fn hold_latest(path: &Path) -> Result<Option<HeldCheckpoint>, RunError> {
 /// The checkpoint of the best evaluation of the run at `path`, held.
 ///
 /// # Errors
-/// [`RunError`] when the directory cannot be listed, or what names the checkpoint is damaged or names one that is not there.
+/// [`RunError`] if the directory cannot be listed, or what names the checkpoint is damaged or names one that is not there.
 pub fn hold_best(path: &Path) -> Result<Option<HeldCheckpoint>, RunError> {
     held(path, best)
 }
 
-/// How a checkpoint is found.
+/// Finds a checkpoint of a run.
 type Find = fn(&Path) -> Result<Option<Checkpoint>, RunError>;
 
 fn held(path: &Path, find: Find) -> Result<Option<HeldCheckpoint>, RunError> {
@@ -67,10 +67,10 @@ fn held(path: &Path, find: Find) -> Result<Option<HeldCheckpoint>, RunError> {
     Ok(find(path)?.map(|checkpoint| HeldCheckpoint { checkpoint, _lock: None }))
 }
 
-/// The checkpoint of the best evaluation of the run at `path`, without opening the run; `None` where the run keeps none (`checkpoint.best`).
+/// The checkpoint of the best evaluation of the run at `path`; `None` if the run keeps none (`checkpoint.best`).
 ///
 /// # Errors
-/// [`RunError`] when the directory cannot be listed, when what names the checkpoint is damaged or names one that is not there, and for a
+/// [`RunError`] if the directory cannot be listed, when what names the checkpoint is damaged or names one that is not there, and for a
 /// checkpoint of another run.
 fn best(path: &Path) -> Result<Option<Checkpoint>, RunError> {
     let (disk, mut before) = (Disk::default(), None);
@@ -103,7 +103,7 @@ fn list_of(disk: &Disk, path: &Path) -> Result<Listed, RunError> {
 /// [`hold_latest`] is for who reads its files.
 ///
 /// # Errors
-/// [`RunError::Io`] when the directory cannot be listed, [`RunError::Damaged`] for a checkpoint of another run.
+/// [`RunError::Io`] if the directory cannot be listed, [`RunError::Damaged`] for a checkpoint of another run.
 pub fn latest(path: &Path) -> Result<Option<Checkpoint>, RunError> {
     loop {
         let mut listed = list_of(&Disk::default(), path)?;

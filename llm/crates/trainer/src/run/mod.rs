@@ -58,26 +58,30 @@ use log::{AppendLog, RowLog};
 pub use marks::Best;
 use marks::End;
 
-/// Why a run directory could not be used.
+/// The reason why a run directory could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     #[error(transparent)]
     Io(#[from] DiskError),
-    #[error("{path} is in use by {holder}; two processes must not write one run")]
+    #[error(
+        "{path} is in use by {holder}: two processes must not write one run; wait for it, or choose another directory"
+    )]
     Locked { path: PathBuf, holder: String },
-    #[error("{path} is not a run directory: it has no config.toml, but it is not empty either")]
+    #[error(
+        "{path} is not a run directory: it has no config.toml, but it is not empty either; choose another directory"
+    )]
     NotARun { path: PathBuf },
     /// The directory holds a run of another configuration.
     #[error("{path} holds a run with other settings; use its own, or another directory with --run DIR:\n{}", lines(.differences))]
     ConfigChanged {
         path: PathBuf,
-        /// Where the stored configuration (old) and the one asked for (new) differ.
+        /// The settings in which the stored configuration (old) and the given one (new) differ.
         differences: Vec<SettingDifference>,
     },
     /// The directory went while the run was under way.
     #[error(
-        "{path}: the run directory was removed, moved or replaced while this run was writing into it, so the run stops; with the directory \
-         back in its place the same command goes on from the latest checkpoint, without it the command begins anew"
+        "{path}: the run directory was removed, moved or replaced while this run was writing into it, so the run stops; \
+         move it back and rerun the same command to resume from the latest checkpoint, or rerun it to begin anew"
     )]
     Gone { path: PathBuf },
     #[error(transparent)]
@@ -90,7 +94,7 @@ fn lines(differences: &[SettingDifference]) -> String {
     differences.iter().map(|d| format!("  {d}")).collect::<Vec<_>>().join("\n")
 }
 
-/// What the logs of a run hold.
+/// The columns of a run's logs.
 #[derive(Clone, Copy, Debug)]
 pub struct LogColumns<'a> {
     /// The command, for the first line of CSV files.
@@ -101,7 +105,7 @@ pub struct LogColumns<'a> {
     pub timing: &'a [&'a str],
 }
 
-/// A run directory that this process holds.
+/// A run directory locked by this process.
 #[derive(Debug)]
 pub struct RunDir {
     path: PathBuf,
@@ -112,17 +116,17 @@ pub struct RunDir {
     timing: RowLog,
     samples: AppendLog,
     events: AppendLog,
-    /// Whether the logs hold what comes after the last step: see [`marks`].
+    /// True if the logs hold the rows after the last step: see [`marks`].
     ended: bool,
     /// Released when the process ends, however it ends.
     _lock: File,
 }
 
-/// What [`RunDir::open`] found.
+/// The findings of [`RunDir::open`].
 #[derive(Debug)]
 pub struct OpenedRun {
     pub run: RunDir,
-    /// Where to continue; nothing for a fresh run.
+    /// The checkpoint to continue from; `None` for a fresh run.
     pub checkpoint: Option<Checkpoint>,
     /// Something else wrote there; they were passed over.
     pub damaged: Vec<DamagedCheckpoint>,
@@ -253,7 +257,7 @@ impl RunDir {
         self.events.append(&events::scalars(now(), done, &scalars))
     }
 
-    /// Whether the rows that come after the last step are there already.
+    /// True if the rows after the last step are there already.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
@@ -322,10 +326,10 @@ impl RunDir {
         Ok(self.disk.replace(&self.path.join(SUMMARY), format!("{text}\n").as_bytes())?)
     }
 
-    /// What [`RunDir::finish`] wrote, if the run is done.
+    /// The summary that [`RunDir::finish`] wrote; `None` if the run is not done.
     ///
     /// # Errors
-    /// [`RunError`] when the file cannot be read.
+    /// [`RunError`] if the file cannot be read.
     pub fn summary(&self) -> Result<Option<serde_json::Value>, RunError> {
         let path = self.path.join(SUMMARY);
         let Some(bytes) = self.disk.read(&path)? else { return Ok(None) };
@@ -364,7 +368,7 @@ fn refuse_to_begin_anew(run: &Path, damaged: &[DamagedCheckpoint]) -> Result<(),
     Err(RunError::Damaged { path: damaged.path.clone(), problem })
 }
 
-/// What the logs hold of the run up to its checkpoint, or up to its end; whether that is its end. Every log is checked before one is cut.
+/// The digests of the logs at the checkpoint, or at the end of the run; true if it is the end. Every log is checked before one is cut.
 fn held(
     disk: &Disk,
     run: &Path,

@@ -120,14 +120,14 @@ pub struct StopStrings {
 
 impl StopStrings {
     /// These texts; `None` if there are none.
-    pub fn of(tokens: &ModelTokenizer, texts: &[String]) -> Option<StopStrings> {
+    pub fn new(tokens: &ModelTokenizer, texts: &[String]) -> Option<StopStrings> {
         (!texts.is_empty()).then(|| StopStrings { tokens: tokens.clone(), texts: texts.to_vec() })
     }
 }
 
 impl StepSettings {
     /// The settings of a configuration with these end tokens, without stop strings and without evidence, which depends on the model, too (see
-    /// [`EvidenceRequest::of`]).
+    /// [`EvidenceRequest::from_method`]).
     pub fn new(config: &Config, eos: &[u32]) -> Self {
         let rl = &config.rl;
         StepSettings {
@@ -216,7 +216,7 @@ pub trait Observer {
     /// A phase ends. The work it handed to a device may still be under way: an observer that needs it done waits for the device here.
     ///
     /// # Errors
-    /// When the device fails while the observer waits.
+    /// If the device fails while the observer waits.
     fn end(&self, _phase: Phase) -> Result<(), DeviceError> {
         Ok(())
     }

@@ -23,11 +23,10 @@ pub struct SftReport {
     pub loss: f64,
     /// Response tokens in the loss.
     pub tokens: usize,
-    /// Whether the step was applied, or skipped because of a NaN.
     pub update: StepOutcome,
 }
 
-/// Why a step failed.
+/// The reason why a supervised step failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SftError {
     #[error(transparent)]

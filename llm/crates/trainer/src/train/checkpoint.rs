@@ -61,7 +61,7 @@ impl Run<'_> {
                 put(&frozen, &directory.join("reference")).map_err(TrainError::Save)?;
                 adopt(writer, "", &REFERENCE)?;
                 if adapter.is_some() {
-                    writer.file(&under, &AdapterBase::of(&frozen).to_bytes())?;
+                    writer.file(&under, &AdapterBase::new(&frozen).to_bytes())?;
                 }
             }
             writer.stream(OPTIMISER, |to| {
@@ -88,7 +88,7 @@ fn adopt(writer: &mut CheckpointWriter, directory: &str, files: &[&str]) -> Resu
     files.iter().try_for_each(|file| writer.adopt(&format!("{directory}{file}")))
 }
 
-/// Whether all of these files are now those of another checkpoint.
+/// Links these files of another checkpoint into this one. True if all were.
 fn linked(
     writer: &mut CheckpointWriter,
     from: Option<&Checkpoint>,

@@ -36,13 +36,13 @@ pub struct RunSummary {
     /// Its 95 % interval (Wilson).
     pub accuracy_after_interval: [f64; 2],
     pub n: u64,
-    /// What is said of a run whose policy diverged.
+    /// The line about a run whose policy diverged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diverged: Option<String>,
-    /// The best evaluation, where `checkpoint.best` keeps its checkpoint.
+    /// The best evaluation, if `checkpoint.best` keeps its checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub best: Option<Best>,
-    /// Whether RL stopped before its last step, because evaluations became no better.
+    /// True if RL stopped before its last step, because evaluations became no better.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stopped_early: bool,
     /// Parameters of the model.

@@ -110,7 +110,7 @@ struct Run<'a> {
     state: RunState,
     /// The checkpoint with the frozen weights of the stage under way, once there is one.
     stored_reference: Option<Checkpoint>,
-    /// Of the stage under way.
+    /// The progress line of the stage under way.
     progress: Option<Progress>,
     started: Instant,
 }

@@ -24,7 +24,7 @@ use crate::step::evidence;
 /// Selects the device of a configuration. The user is told, once, when `device = auto` finds no usable card.
 ///
 /// # Errors
-/// When a card is required and cannot be used, or the dtype needs a card and there is none.
+/// If a card is required and cannot be used, or the dtype needs a card and there is none.
 pub fn device(config: &Config) -> Result<ComputeDevice, TrainError> {
     static NOTICE: Once = Once::new();
     let (chosen, told) = select::choose(config.device, config.dtype, |dtype| select::find_card(dtype, say))?;

@@ -100,11 +100,11 @@ impl<'e> Session<'e> {
         let limit = shape.max_position_embeddings;
         let problems = Problems::open(config, &tokens, limit, &mut say).map_err(TrainError::Task)?;
         let config = decided(config, &device, (&problems, &tokens, &shape), will_step)?;
-        let request = EvidenceRequest::of(&configured, &tokens, shape.vocab_size)?;
+        let request = EvidenceRequest::from_method(&configured, &tokens, shape.vocab_size)?;
         let stops = problems.stop();
         let settings = StepSettings {
             evidence: request.map(|request| RequestedEvidence { request, tokens: tokens.clone() }),
-            stops: StopStrings::of(&tokens, stops),
+            stops: StopStrings::new(&tokens, stops),
             ..StepSettings::new(&config, tokens.eos())
         };
         let rewards = TextReward::new(&tokens, &config.reward, problems.extraction(), config.seed)

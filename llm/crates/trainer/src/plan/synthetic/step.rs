@@ -23,7 +23,7 @@ use crate::step::{
 /// The learning rate: too small to matter.
 pub const RATE: f64 = 1e-6;
 
-/// What the language model has on any device.
+/// The evidence that the language model has on any device.
 const GIVEN: [EvidenceKind; 3] = [EvidenceKind::RefLogps, EvidenceKind::Entropies, EvidenceKind::Tokens];
 
 /// Seconds of each phase of a step, and how the log-probabilities of sampler and trainer agree.
@@ -43,7 +43,7 @@ pub struct StepTimings {
     pub optimiser: f64,
     /// All of it, with credit and loss.
     pub step: f64,
-    /// How far the trainer's log-probabilities are from the sampler's.
+    /// The distance between the trainer's log-probabilities and the sampler's.
     pub drift: Drift,
 }
 
@@ -115,7 +115,7 @@ pub fn step(
     Ok(StepTimings { prefill, decode, step, drift: report.drift, ..timed })
 }
 
-/// What the step reports, and the seconds of its prefill and of all of it.
+/// Takes a step: its report, and the seconds of its prefill and of all of it.
 pub(super) fn run(
     engine: &mut dyn Engine,
     config: &Config,
@@ -141,7 +141,7 @@ pub(super) fn run(
     Ok((report, prefill, since(clock, device)?))
 }
 
-/// Those of a configuration without end tokens, so that every response has full length, and without a limit on rounding, which is reported.
+/// The settings of a configuration without end tokens, so that every response has full length, and without a limit on rounding, which is reported.
 fn settings(config: &Config) -> StepSettings {
     StepSettings { seed: 0, max_logp_error: f64::INFINITY, ..StepSettings::new(config, &[]) }
 }
@@ -176,7 +176,7 @@ pub(super) fn prompts(n: usize, tokens: usize, vocabulary: usize, number: u64) -
 /// An engine of this shape with the settings of `config`, on whatever device.
 ///
 /// # Errors
-/// When the adapter does not fit the shape, there is too little memory or the device fails.
+/// If the adapter does not fit the shape, there is too little memory or the device fails.
 pub fn synthetic_engine(
     device: &Arc<dyn Device>,
     shape: &Shape,

@@ -21,7 +21,7 @@ pub struct CpuEngine {
     /// Moments, and what is trained in full precision.
     pub optimiser: AdamW,
     gradients: Gradients<f32>,
-    /// Whether the passes of this gradient compute layers again.
+    /// True if the passes of this gradient recompute layers.
     recomputes: bool,
     reference: Option<Decoder<f32>>,
     lora: Option<Lora>,
@@ -31,7 +31,7 @@ impl CpuEngine {
     /// An engine that starts from `model`.
     ///
     /// # Errors
-    /// When the adapter does not fit the model, or the reference does not.
+    /// If the adapter does not fit the model, or the reference does not.
     pub fn new(model: Decoder<f32>, setup: TrainingSetup) -> Result<Self, Error> {
         CpuEngine::owning(model, setup, |_| true)
     }
@@ -74,7 +74,7 @@ impl CpuEngine {
     /// Replaces the accumulated gradients of these parameters, by those that were added up elsewhere.
     ///
     /// # Panics
-    /// When a parameter is not trained.
+    /// If a parameter is not trained.
     pub fn set_gradients(&mut self, sums: Vec<(String, Vec<f32>)>) {
         let gradients = self.gradients().parameters();
         for (name, sum) in sums {
@@ -82,7 +82,7 @@ impl CpuEngine {
         }
     }
 
-    /// Takes an optimiser step, as [`Engine::step`], where `decide` says what it comes to: see [`AdamW::step_with`].
+    /// Takes an optimiser step, as [`Engine::step`], whose outcome `decide` chooses: see [`AdamW::step_with`].
     ///
     /// # Errors
     /// As [`Engine::step`], and when `decide` fails.
@@ -112,7 +112,7 @@ impl CpuEngine {
     /// Continues from the part of a state that this engine owns.
     ///
     /// # Errors
-    /// When the state is of another model.
+    /// If the state is of another model.
     pub fn take_state(&mut self, state: &SavedState<'_>) -> Result<(), OptimError> {
         self.optimiser.take_state(state.steps, |part, name, _| Ok(state.values(part, name)))?;
         self.take_weights();

@@ -30,10 +30,10 @@ pub struct GpuModel {
 }
 
 impl GpuModel {
-    /// These parameters, rounded to `dtype`.
+    /// A model with these parameters, rounded to `dtype`.
     ///
     /// # Errors
-    /// When they are not those of the shape, there is too little memory or the device fails.
+    /// If they are not those of the shape, there is too little memory or the device fails.
     pub fn new(
         device: &Arc<dyn Device>,
         dtype: Dtype,
@@ -47,7 +47,7 @@ impl GpuModel {
         Ok(GpuModel { decoder, weights, adapter: None })
     }
 
-    /// The same with this adapter beside them, unmerged: merged, the two would be rounded together.
+    /// Adds an adapter beside the weights, unmerged: merged, the two would be rounded together.
     ///
     /// # Errors
     /// As [`GpuModel::new`], and when the adapter does not fit the shape.
@@ -67,7 +67,7 @@ impl GpuModel {
     /// rounded, it would lose its smallest changes.
     ///
     /// # Errors
-    /// When a file cannot be read or holds no such model, there is too little memory or the device fails.
+    /// If a file cannot be read or holds no such model, there is too little memory or the device fails.
     pub fn load(
         device: &Arc<dyn Device>,
         dtype: Dtype,
@@ -122,7 +122,7 @@ impl GpuEngine {
     /// An engine that starts from these parameters.
     ///
     /// # Errors
-    /// When parameters, reference or adapter do not fit the shape, there is too little memory or the device fails.
+    /// If parameters, reference or adapter do not fit the shape, there is too little memory or the device fails.
     pub fn new(
         device: &Arc<dyn Device>,
         dtype: Dtype,

@@ -27,11 +27,10 @@ use grpo_lambda_gpu::StatePlace;
 /// The start of a training stage.
 #[derive(Clone, Debug)]
 pub struct TrainingSetup {
-    /// The optimiser.
     pub adam: AdamWSettings,
-    /// Where its state is; on the CPU there is but one place.
+    /// The place of its state; on the CPU there is but one.
     pub place: StatePlace,
-    /// The adapter that is trained instead of the weights.
+    /// The adapter to train instead of the weights.
     pub lora: Option<LoraSettings>,
     /// Weights of the frozen policy of a KL term. An adapter needs none: its reference is the model without it.
     pub reference: Option<Parameters<f32>>,

@@ -54,7 +54,7 @@ impl GpuModel {
     /// A model without weights, for dry runs, which compute nothing.
     ///
     /// # Errors
-    /// When the device fails.
+    /// If the device fails.
     pub(crate) fn uninitialised(
         device: &Arc<dyn Device>,
         dtype: Dtype,
@@ -72,7 +72,7 @@ impl GpuEngine {
     /// says whether there is a reference model; that of `setup` is ignored.
     ///
     /// # Errors
-    /// When the adapter does not fit the shape, there is too little memory or the device fails.
+    /// If the adapter does not fit the shape, there is too little memory or the device fails.
     pub fn synthetic(
         device: &Arc<dyn Device>,
         dtype: Dtype,

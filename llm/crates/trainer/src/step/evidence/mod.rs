@@ -6,7 +6,7 @@
 //! | `hidden` (SHEAR, ridge RLOO) | what is the last layer's state, behind the final norm, at each token? | a forward pass | `hidden.rs` |
 //! | `saliencies` (OAR-G) | how steeply does it depend on this token's embedding? | `n_noise + 1` forward passes and `n_noise` backward | [`saliencies`] |
 //!
-//! The answer is what stands in the last closed `\boxed{}` ([`ResponseSpan`]); its distribution is that of the policy, logits divided by the
+//! The answer is the text of the last closed `\boxed{}` ([`ResponseSpan`]); its distribution is that of the policy, logits divided by the
 //! sampling temperature. A response without an answer has no reasoning tokens: its list of scores is empty, which leaves
 //! every token its plain advantage. So has every response of a group whose rewards agree: its advantages are 0 whatever the scores are. (Of
 //! hidden states such a group has empty ones.)
@@ -47,7 +47,7 @@ impl std::ops::AddAssign for EvidenceCost {
     }
 }
 
-/// Why evidence could not be computed.
+/// The reason why evidence could not be computed.
 #[derive(Debug, thiserror::Error)]
 pub enum EvidenceError {
     #[error(transparent)]
@@ -72,7 +72,7 @@ pub struct ForwardSettings {
     pub temperature: f64,
     /// Tokens per forward pass; a longer row is a pass of its own.
     pub tokens: usize,
-    /// Whether layers are computed again in the backward pass.
+    /// True if the backward pass recomputes layers.
     pub recompute: bool,
 }
 
@@ -82,7 +82,7 @@ pub struct EvidenceInput<'a> {
     pub prompt: &'a [u32],
     pub response: &'a [u32],
     pub span: ResponseSpan,
-    /// Where its random numbers are.
+    /// The address of its random numbers.
     pub address: Address,
 }
 
@@ -138,7 +138,7 @@ fn eligible<'b, 'a: 'b>(
             continue;
         }
         for (i, response) in group.responses.iter().enumerate() {
-            let span = ResponseSpan::of(tokens, &response.tokens)?.filter(|s| s.reasoning > 0);
+            let span = ResponseSpan::find(tokens, &response.tokens)?.filter(|s| s.reasoning > 0);
             if let (Some(span), Some(_)) = (span, response.reward) {
                 places.push((g, i));
                 let (prompt, response) = (prompt(g), response.tokens.as_slice());
@@ -171,7 +171,7 @@ fn write(
     Ok(())
 }
 
-/// Most numbers of logits held at a time (32 MiB of `f32`), unless a single row needs more.
+/// The most logits held at a time (32 MiB of `f32`), unless a single row needs more.
 const LOGITS: usize = 1 << 23;
 
 /// Runs of consecutive jobs, given as (tokens, scored tokens), within the budget of tokens and of logits.

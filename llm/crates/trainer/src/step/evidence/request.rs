@@ -6,7 +6,7 @@ use grpo_lambda::methods::Configured;
 
 use crate::input::tokens::ModelTokenizer;
 
-/// What the language model provides beside log-probabilities and rewards.
+/// The evidence that the language model provides beside log-probabilities and rewards.
 pub const PROVIDED: &[EvidenceKind] = &[
     EvidenceKind::Tokens,
     EvidenceKind::Entropies,
@@ -17,7 +17,7 @@ pub const PROVIDED: &[EvidenceKind] = &[
     EvidenceKind::Hidden,
 ];
 
-/// Why the language model has none of this evidence; empty for what it provides.
+/// The reason why the language model has none of this evidence; empty for evidence that it provides.
 pub fn why_unavailable(kind: EvidenceKind) -> &'static str {
     match kind {
         EvidenceKind::Values => "llm-train trains no critic beside the policy",
@@ -35,7 +35,7 @@ pub fn why_unavailable(kind: EvidenceKind) -> &'static str {
     }
 }
 
-/// The computation that this evidence takes, in words; `None` where sampling provides it.
+/// The computation that this evidence takes, in words; `None` if sampling provides it.
 pub fn describe_cost(kind: EvidenceKind) -> Option<&'static str> {
     match kind {
         EvidenceKind::Shifts => Some(
@@ -56,16 +56,14 @@ pub fn describe_cost(kind: EvidenceKind) -> Option<&'static str> {
 /// Evidence to compute for every response, with its settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum EvidenceRequest {
-    /// How far the answer moves when a token is masked.
+    /// The distance that the answer moves when a token is masked.
     Shifts {
-        /// What moves.
         answer: Answer,
         /// The id that takes a token's place.
         mask: u32,
     },
-    /// How steeply the answer depends on a token's embedding.
+    /// The slope of the answer in a token's embedding.
     Saliencies {
-        /// What moves.
         answer: Answer,
         /// Standard deviation of the perturbations.
         noise: f64,
@@ -91,7 +89,7 @@ impl EvidenceRequest {
     ///
     /// # Errors
     /// [`EvidenceSettingError`], for a number that is not whole or a token the model does not have.
-    pub fn of(
+    pub fn from_method(
         configured: &Configured,
         tokens: &ModelTokenizer,
         vocabulary: usize,
