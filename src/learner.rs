@@ -10,7 +10,7 @@ use crate::metrics::Metrics;
 /// Log-probabilities of every token of some responses, with the tape to differentiate them.
 pub type Scored<Tape> = (Vec<Vec<f64>>, Tape);
 
-/// Something that samples responses, scores them and can be pushed along a gradient of its log-probabilities.
+/// A model that scores responses and can be pushed along a gradient of its log-probabilities.
 ///
 /// A table and a transformer differ only in this trait's implementation. Responses of a batch are counted in flat order,
 /// group by group; group `i` answers prompt `i`.
@@ -19,14 +19,8 @@ pub trait Policy {
     type Prompt;
     /// What [`Policy::log_probs`] keeps for [`Policy::backward`].
     type Tape;
-    /// Why sampling, scoring or a step can fail.
+    /// The failure of scoring, of a step or, for [`Samples`], of sampling.
     type Error;
-
-    /// Samples and grades `group_size` responses to every prompt.
-    ///
-    /// # Errors
-    /// When sampling fails.
-    fn sample(&mut self, prompts: &[Self::Prompt], group_size: usize) -> Result<Vec<Group>, Self::Error>;
 
     /// Splits the responses of a batch, in order, into micro-batches: ranges that are scored and differentiated together.
     ///
@@ -68,11 +62,20 @@ pub trait Policy {
     fn step(&mut self) -> Result<(), Self::Error>;
 }
 
-/// One iteration: sample a group per prompt, then [`update`].
+/// A policy that samples its own responses.
+pub trait Samples: Policy {
+    /// Samples and grades `group_size` responses to every prompt.
+    ///
+    /// # Errors
+    /// If sampling fails.
+    fn sample(&mut self, prompts: &[Self::Prompt], group_size: usize) -> Result<Vec<Group>, Self::Error>;
+}
+
+/// Samples a group for each prompt, then takes an [`update`] on them.
 ///
 /// # Errors
-/// Whatever the policy returns.
-pub fn iterate<P: Policy>(
+/// Errors if the policy does.
+pub fn iterate<P: Samples>(
     policy: &mut P,
     method: &dyn Method,
     prompts: &[P::Prompt],
@@ -162,12 +165,6 @@ mod tests {
         type Tape = ();
         type Error = std::convert::Infallible;
 
-        fn sample(&mut self, _: &[()], group_size: usize) -> Result<Vec<Group>, Self::Error> {
-            let logps = || (0..6).map(sampled).collect::<Vec<f64>>();
-            let evidence = || Evidence { sampler_logps: Some(logps()), ..Evidence::default() };
-            let response = |i| Response { evidence: evidence(), ..Response::graded(logps(), (i % 2) as f64) };
-            Ok(vec![Group { responses: (0..group_size).map(response).collect() }])
-        }
         fn parts(&self, _: &[()], _: &[Group]) -> Vec<Range<usize>> {
             vec![0..1, 1..4]
         }
@@ -184,6 +181,15 @@ mod tests {
         fn step(&mut self) -> Result<(), Self::Error> {
             self.moved += 0.1;
             Ok(())
+        }
+    }
+
+    impl Samples for Rounding {
+        fn sample(&mut self, _: &[()], group_size: usize) -> Result<Vec<Group>, Self::Error> {
+            let logps = || (0..6).map(sampled).collect::<Vec<f64>>();
+            let evidence = || Evidence { sampler_logps: Some(logps()), ..Evidence::default() };
+            let response = |i| Response { evidence: evidence(), ..Response::graded(logps(), (i % 2) as f64) };
+            Ok(vec![Group { responses: (0..group_size).map(response).collect() }])
         }
     }
 

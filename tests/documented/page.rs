@@ -10,7 +10,8 @@ static WRITING: Mutex<()> = Mutex::new(());
 /// Checks that the part `name` of `docs/PAGE` is `text`, or writes it if `UPDATE_DOCS` is set.
 pub fn hold(page: &str, name: &str, text: &str) {
     let _alone = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(page);
+    let folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let path = folders.map(|folder| folder.join("docs").join(page)).find(|path| path.is_file()).unwrap();
     let found = std::fs::read_to_string(&path).unwrap();
     let expected = filled(&found, name, text);
     if std::env::var_os("UPDATE_DOCS").is_some() {

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::ops::Range;
 
 use grpo_lambda::group::Group;
-use grpo_lambda::learner::{Policy, Scored, iterate};
+use grpo_lambda::learner::{Policy, Samples, Scored, iterate};
 use grpo_lambda::methods::{self, Method};
 use grpo_lambda::metrics::Metrics;
 use grpo_lambda_mdp::expected::{Situation, implied};
@@ -173,9 +173,6 @@ impl Policy for MicroBatches<'_> {
     type Tape = <TabularLearner<'static> as Policy>::Tape;
     type Error = Infallible;
 
-    fn sample(&mut self, prompts: &[()], group_size: usize) -> Result<Vec<Group>, Infallible> {
-        self.learner.sample(prompts, group_size)
-    }
     fn parts(&self, _: &[()], batch: &[Group]) -> Vec<Range<usize>> {
         let all: usize = batch.iter().map(|g| g.responses.len()).sum();
         (0..all).step_by(self.size).map(|start| start..all.min(start + self.size)).collect()
@@ -193,6 +190,12 @@ impl Policy for MicroBatches<'_> {
     }
     fn step(&mut self) -> Result<(), Infallible> {
         self.learner.step()
+    }
+}
+
+impl Samples for MicroBatches<'_> {
+    fn sample(&mut self, prompts: &[()], group_size: usize) -> Result<Vec<Group>, Infallible> {
+        self.learner.sample(prompts, group_size)
     }
 }
 

@@ -10,7 +10,7 @@ use super::evidence::{Exact, Provider};
 use super::policy::pull_back;
 use super::{EdgeId, Oracle, Sampler, Tabular, Target, Tree, sample_reward};
 use grpo_lambda::group::{Evidence, Group, Response};
-use grpo_lambda::learner::{Policy, Scored};
+use grpo_lambda::learner::{Policy, Samples, Scored};
 
 /// A tabular policy under plain gradient descent, with its own seeded stream.
 ///
@@ -104,28 +104,6 @@ impl Policy for TabularLearner<'_> {
     type Tape = Vec<Vec<EdgeId>>;
     type Error = Infallible;
 
-    fn sample(&mut self, prompts: &[()], group_size: usize) -> Result<Vec<Group>, Infallible> {
-        let sampler = Sampler::from_probs(self.tree, self.probs.clone());
-        let exact = self.with_evidence.then(|| Exact::new(&Oracle::new(self.tree, &self.policy)));
-        let mut path = Vec::new();
-        let mut response = || {
-            let leaf = sampler.sample_into(&mut self.rng, &mut path);
-            let along = |per_edge: &[f64]| path.iter().map(|&e| per_edge[e]).collect::<Vec<_>>();
-            Response {
-                tokens: path.iter().map(|&e| self.tree.token(e)).collect(),
-                old_logps: along(&self.log_probs),
-                ref_logps: Some(along(&self.reference)),
-                reward: Some(sample_reward(self.tree, leaf, &mut self.rng)),
-                truncated: self.tree.truncated(leaf),
-                evidence: exact.as_ref().map_or_else(Evidence::default, |e| e.evidence(leaf, &path)),
-            }
-        };
-        Ok(prompts
-            .iter()
-            .map(|()| Group { responses: (0..group_size).map(|_| response()).collect() })
-            .collect())
-    }
-
     fn log_probs(
         &self,
         _: &[()],
@@ -153,6 +131,30 @@ impl Policy for TabularLearner<'_> {
         self.cotangent.fill(0.0);
         self.refresh();
         Ok(())
+    }
+}
+
+impl Samples for TabularLearner<'_> {
+    fn sample(&mut self, prompts: &[()], group_size: usize) -> Result<Vec<Group>, Infallible> {
+        let sampler = Sampler::from_probs(self.tree, self.probs.clone());
+        let exact = self.with_evidence.then(|| Exact::new(&Oracle::new(self.tree, &self.policy)));
+        let mut path = Vec::new();
+        let mut response = || {
+            let leaf = sampler.sample_into(&mut self.rng, &mut path);
+            let along = |per_edge: &[f64]| path.iter().map(|&e| per_edge[e]).collect::<Vec<_>>();
+            Response {
+                tokens: path.iter().map(|&e| self.tree.token(e)).collect(),
+                old_logps: along(&self.log_probs),
+                ref_logps: Some(along(&self.reference)),
+                reward: Some(sample_reward(self.tree, leaf, &mut self.rng)),
+                truncated: self.tree.truncated(leaf),
+                evidence: exact.as_ref().map_or_else(Evidence::default, |e| e.evidence(leaf, &path)),
+            }
+        };
+        Ok(prompts
+            .iter()
+            .map(|()| Group { responses: (0..group_size).map(|_| response()).collect() })
+            .collect())
     }
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use grpo_lambda_decoder::model::Decoder;
 
 use super::Failure;
+use grpo_lambda_engines::remote::{RemoteSampler, Server};
 use grpo_lambda_trainer::config::{ENGINES, RolloutConfig, rollout_url};
-use grpo_lambda_trainer::remote::{RemoteSampler, Server};
 
 /// The mean factor between two engines' probabilities that rounding explains, as `rl.max_logp_error` has it by default.
 const ROUNDING: f64 = 1.05;

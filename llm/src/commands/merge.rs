@@ -104,7 +104,7 @@ fn check_base(args: &MergeArgs, base: &Path, parameters: &Parameters<f32>) -> Re
         ));
         return Ok(());
     };
-    let found = AdapterBase::of(parameters);
+    let found = AdapterBase::new(parameters);
     if found == trained_on || args.any_base {
         return Ok(());
     }

@@ -4,9 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use super::{Failure, checkpoint, count, load_model, load_tokens, print, use_threads, whole};
-use grpo_lambda_trainer::remote::TOKEN;
+use grpo_lambda_engines::remote::TOKEN;
+use grpo_lambda_engines::serve::{Listening, ServeSettings};
 use grpo_lambda_trainer::run::stop;
-use grpo_lambda_trainer::serve::{Listening, ServeSettings};
 
 /// Arguments of `serve`.
 #[derive(Clone, Debug, clap::Args)]

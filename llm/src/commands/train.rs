@@ -12,13 +12,13 @@ use directory::default_directory;
 
 use super::plot::figure_lines;
 use super::{Failure, print, use_threads};
+use grpo_lambda_engines::team::{self, Link, Seat, Team};
 use grpo_lambda_studies::figures;
 use grpo_lambda_trainer::config::{Config, ModelSource, idle_settings};
 use grpo_lambda_trainer::input::task::TaskSource;
 use grpo_lambda_trainer::run::progress::say;
 use grpo_lambda_trainer::run::{extend, stop};
-use grpo_lambda_trainer::team::{self, Link, Seat, Team};
-use grpo_lambda_trainer::train::{RunSummary, TrainError, train_with, unusual_rates};
+use grpo_lambda_trainer::train::{RunSummary, TrainError, train, unusual_rates};
 
 /// Longer than a step of a small model takes, by far.
 const PATIENCE: u64 = 600;
@@ -96,7 +96,7 @@ fn lead(team: &Team, args: &TrainArgs, supervised_only: bool) -> Result<(), Fail
     }
     explain_choices(&config, &directory, args, team.size());
     let command = std::env::args().collect::<Vec<_>>().join(" ");
-    let summary = train_with(team, &config, &directory, &command).map_err(|e| failure(&e))?;
+    let summary = train(team, &config, &directory, &command).map_err(|e| failure(&e))?;
     // A figure that cannot be drawn is no reason to fail a run that is done.
     let figures = match figures::draw(&directory) {
         Ok(drawn) => figure_lines(&drawn),

@@ -264,7 +264,7 @@ fn rows_that_change_between_two_starts() {
     train(&run, &[&data]).output();
     std::fs::write(&path, rows.replace("39+1", "38+2")).unwrap();
     train(&run, &[&data])
-        .refused(2, &["state.json: the rows of task.data are not those this run began with (checksum "]);
+        .refused(2, &["state.json: the rows of task.data have changed since this run began (checksum "]);
     std::fs::write(&path, &rows).unwrap();
     assert!(train(&run, &[&data]).stderr.contains("the run is already finished"));
 }

@@ -9,7 +9,7 @@ use grpo_lambda_grade::Gold;
 use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::plan::synthetic::AlternatingRewards;
 use grpo_lambda_trainer::step::engine::{Engine, GpuEngine, TrainingSetup};
-use grpo_lambda_trainer::step::{StepReport, StepSettings, Trainer, TrainingPrompt};
+use grpo_lambda_trainer::step::{StepContext, StepReport, StepSettings, TrainingPrompt};
 
 use crate::emulator::Emulated;
 use crate::long;
@@ -25,15 +25,15 @@ fn trained(device: &Arc<dyn Device>, method: &[&str]) -> (Vec<StepReport>, Vec<u
     let mut engine = GpuEngine::new(device, Dtype::Bf16, &shape, &parameters, setup).unwrap();
     let (settings, configured) = (StepSettings::new(&config, &[]), config.configured());
     let method = configured.method.as_ref();
-    let trainer = Trainer { settings: &settings, method, rewards: &AlternatingRewards, observer: &() };
+    let context = StepContext::new(&settings, method, &AlternatingRewards);
     let prompt = |n: u32| TrainingPrompt {
         tokens: (0..4 + n).map(|t| (7 * t + n) % 61).collect(),
         gold: Gold::from(0),
         number: n.into(),
     };
     let step = |step: u64| {
-        let rollout = trainer.sample(&mut engine, (0..2).map(prompt).collect(), 4, step).unwrap();
-        trainer.step(&mut engine, &rollout, 1e-2).unwrap()
+        let rollout = context.sample(&mut engine, (0..2).map(prompt).collect(), 4, step).unwrap();
+        context.step(&mut engine, &rollout, 1e-2).unwrap()
     };
     let reports = (0..long::of(2, 3)).map(step).collect();
     let parameters = engine.parameters().unwrap();

@@ -27,7 +27,7 @@ use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::step::{PolicyError, Rollout, StepReport};
 
 use crate::common::shape;
-use crate::known_bugs::{decoder, engine, run, sampled, training_prompts, with_trainer};
+use crate::known_bugs::{decoder, engine, run, sampled, training_prompts, with_context};
 
 /// With a large epsilon, no decay and no bound on the norm, a step at rate 1 moves each weight by nearly its gradient.
 const LINEAR: [&str; 4] = ["seed=4", "adam.epsilon=1", "adam.weight_decay=0", "rl.grad_clip=1000000"];
@@ -62,7 +62,7 @@ fn stepped(
     let configured = config.configured();
     let mut engine = engine(model, config);
     let report =
-        with_trainer(config, configured.method.as_ref(), |trainer| trainer.step(&mut engine, rollout, 1.0))?;
+        with_context(config, configured.method.as_ref(), |context| context.step(&mut engine, rollout, 1.0))?;
     Ok((engine.model.parameters().clone(), report))
 }
 

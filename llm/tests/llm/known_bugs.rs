@@ -16,7 +16,7 @@ use grpo_lambda_trainer::input::task::{Split, Task};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::step::engine::{CpuEngine, TrainingSetup};
 use grpo_lambda_trainer::step::{
-    LlmPolicy, PolicyError, Rollout, StepSettings, TextReward, Trainer, TrainingPrompt,
+    LlmPolicy, PolicyError, Rollout, StepContext, StepSettings, TextReward, TrainingPrompt,
 };
 
 use crate::common::shape;
@@ -33,16 +33,16 @@ pub(super) fn engine(model: Decoder<f32>, config: &RunConfig) -> CpuEngine {
     CpuEngine::new(model, TrainingSetup::new(config.rl.adam.clone())).unwrap()
 }
 
-/// Does `work` with the trainer of a configuration and of this method.
-pub(super) fn with_trainer<T>(
+/// Does `work` with the context of a configuration and this method.
+pub(super) fn with_context<T>(
     config: &RunConfig,
     method: &dyn Method,
-    work: impl FnOnce(Trainer<'_>) -> T,
+    work: impl FnOnce(StepContext<'_>) -> T,
 ) -> T {
     let tokens = ModelTokenizer::tiny();
     let settings = StepSettings::new(config, tokens.eos());
     let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed);
-    work(Trainer { settings: &settings, method, rewards: &rewards, observer: &() })
+    work(StepContext::new(&settings, method, &rewards))
 }
 
 fn seeded(config: &RunConfig, seed: u64) -> RunConfig {
@@ -55,8 +55,8 @@ fn seeded(config: &RunConfig, seed: u64) -> RunConfig {
 fn drawn(config: &RunConfig, prompts: &[TrainingPrompt], group_size: usize, step: u64) -> Rollout {
     let configured = config.configured();
     let mut engine = engine(decoder(&shape()), config);
-    with_trainer(config, configured.method.as_ref(), |trainer| {
-        trainer.sample(&mut engine, prompts.to_vec(), group_size, step).unwrap()
+    with_context(config, configured.method.as_ref(), |context| {
+        context.sample(&mut engine, prompts.to_vec(), group_size, step).unwrap()
     })
 }
 
@@ -74,8 +74,8 @@ pub(super) fn training_prompts() -> Vec<TrainingPrompt> {
 /// A rollout with rewards that differ within every group.
 pub(super) fn sampled(engine: &mut CpuEngine, config: &RunConfig, prompts: &[TrainingPrompt]) -> Rollout {
     let configured = config.configured();
-    let mut rollout = with_trainer(config, configured.method.as_ref(), |trainer| {
-        trainer.sample(engine, prompts.to_vec(), 4, 0).unwrap()
+    let mut rollout = with_context(config, configured.method.as_ref(), |context| {
+        context.sample(engine, prompts.to_vec(), 4, 0).unwrap()
     });
     for group in &mut rollout.groups {
         for (i, response) in group.responses.iter_mut().enumerate() {
@@ -97,8 +97,8 @@ fn trained(
 ) -> Result<Vec<Vec<f64>>, PolicyError> {
     let all = rollout.groups.iter().map(|g| g.responses.len()).sum();
     let configured = config.configured();
-    with_trainer(config, configured.method.as_ref(), |trainer| {
-        let policy = LlmPolicy::new(engine, trainer, rollout, 0.0);
+    with_context(config, configured.method.as_ref(), |context| {
+        let policy = LlmPolicy::new(engine, context, rollout, 0.0);
         policy.log_probs(&rollout.prompts, &rollout.groups, 0..all).map(|(logps, _)| logps)
     })
 }
@@ -196,9 +196,9 @@ fn micro_batches_and_recomputation_do_not_change_a_step_whatever_the_reduction()
             let config = run(&more);
             let mut engine = engine(decoder(&shape()), &config);
             let rollout = sampled(&mut engine, &config, &prompts);
-            let parts = with_trainer(&config, method.as_ref(), |trainer| {
-                trainer.step(&mut engine, &rollout, 1e-2).unwrap();
-                LlmPolicy::new(&mut engine, trainer, &rollout, 0.0).parts(&prompts, &rollout.groups).len()
+            let parts = with_context(&config, method.as_ref(), |context| {
+                context.step(&mut engine, &rollout, 1e-2).unwrap();
+                LlmPolicy::new(&mut engine, context, &rollout, 0.0).parts(&prompts, &rollout.groups).len()
             });
             (parts, engine.model.parameters().clone())
         };

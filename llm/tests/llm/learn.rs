@@ -1,7 +1,7 @@
 //! The whole path learns: from a reward alone, a very small transformer finds out how to add.
 
 use grpo_lambda_trainer::config::Config;
-use grpo_lambda_trainer::train::train;
+use grpo_lambda_trainer::train::{Local, train};
 
 use crate::long;
 
@@ -31,7 +31,7 @@ fn grpo_lambda_teaches_single_digit_addition() {
     ];
     let config = Config::resolve("tiny", &settings).expect("a valid configuration");
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let summary = train(&config, directory.path(), "the learning test").expect("a run");
+    let summary = train(&Local, &config, directory.path(), "the learning test").expect("a run");
     // All hundred sums are asked, greedily: no sampling error.
     assert_eq!(summary.n, 100);
     assert!(summary.accuracy_before < 0.3, "before RL {}", summary.accuracy_before);

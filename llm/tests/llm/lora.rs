@@ -12,7 +12,7 @@ use grpo_lambda_trainer::config::Config as RunConfig;
 use grpo_lambda_trainer::input::task::{Split, Task};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, TrainingSetup};
-use grpo_lambda_trainer::step::{LlmPolicy, StepSettings, TextReward, Trainer, TrainingPrompt};
+use grpo_lambda_trainer::step::{LlmPolicy, StepContext, StepSettings, TextReward, TrainingPrompt};
 
 use crate::common::{Done, llm_train, shape};
 use crate::long;
@@ -230,21 +230,21 @@ fn engine(settings: &[&str]) -> (CpuEngine, Vec<TrainingPrompt>, RunConfig, Deco
     (engine, (0..3).map(problem).collect(), config, base)
 }
 
-/// Does `work` with the trainer of a configuration.
-fn with_trainer<T>(config: &RunConfig, work: impl FnOnce(Trainer<'_>) -> T) -> T {
+/// Does `work` with the context of a configuration.
+fn with_context<T>(config: &RunConfig, work: impl FnOnce(StepContext<'_>) -> T) -> T {
     let (tokens, configured) = (ModelTokenizer::tiny(), config.configured());
     let settings = StepSettings::new(config, tokens.eos());
     let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed);
     let method = configured.method.as_ref();
-    work(Trainer { settings: &settings, method, rewards: &rewards, observer: &() })
+    work(StepContext::new(&settings, method, &rewards))
 }
 
 #[test]
 fn the_reference_is_the_base_to_the_bit_however_far_the_adapter_went() {
     let (mut engine, prompts, config, base) = engine(&["rl.inner_updates=2"]);
-    with_trainer(&config, |trainer| {
+    with_context(&config, |context| {
         for round in 0..3 {
-            let mut rollout = trainer.sample(&mut engine, prompts.clone(), 4, round).unwrap();
+            let mut rollout = context.sample(&mut engine, prompts.clone(), 4, round).unwrap();
             let mut off: f64 = 0.0;
             for (group, prompt) in rollout.groups.iter_mut().zip(&prompts) {
                 for (i, response) in group.responses.iter_mut().enumerate() {
@@ -258,7 +258,7 @@ fn the_reference_is_the_base_to_the_bit_however_far_the_adapter_went() {
                 }
             }
             assert!(if round == 0 { off == 0.0 } else { off > 1e-3 }, "{off} in round {round}");
-            assert_eq!(trainer.step(&mut engine, &rollout, 0.05).unwrap().updates.len(), 2);
+            assert_eq!(context.step(&mut engine, &rollout, 0.05).unwrap().updates.len(), 2);
         }
     });
 }
@@ -267,13 +267,13 @@ fn the_reference_is_the_base_to_the_bit_however_far_the_adapter_went() {
 #[test]
 fn there_is_no_dropout_so_scoring_again_gives_the_same_bits_and_those_of_the_sampler() {
     let (mut engine, prompts, config, _) = engine(&["rl.inner_updates=1"]);
-    with_trainer(&config, |trainer| {
+    with_context(&config, |context| {
         for round in 0..2 {
-            let mut rollout = trainer.sample(&mut engine, prompts.clone(), 4, round).unwrap();
+            let mut rollout = context.sample(&mut engine, prompts.clone(), 4, round).unwrap();
             let batch = &rollout.groups;
             let old: Vec<Vec<f64>> =
                 batch.iter().flat_map(|g| &g.responses).map(|r| r.old_logps.clone()).collect();
-            let policy = LlmPolicy::new(&mut engine, trainer, &rollout, 0.0);
+            let policy = LlmPolicy::new(&mut engine, context, &rollout, 0.0);
             for _ in 0..2 {
                 let again = policy.log_probs(&prompts, batch, 0..old.len()).unwrap().0;
                 assert_eq!(again, old, "round {round}");
@@ -281,7 +281,7 @@ fn there_is_no_dropout_so_scoring_again_gives_the_same_bits_and_those_of_the_sam
             for (i, response) in rollout.groups.iter_mut().flat_map(|g| &mut g.responses).enumerate() {
                 response.reward = Some((i % 4) as f64);
             }
-            trainer.step(&mut engine, &rollout, 0.05).unwrap();
+            context.step(&mut engine, &rollout, 0.05).unwrap();
         }
     });
     let (_, adapter) = engine.adapter().unwrap().unwrap();

@@ -72,7 +72,7 @@ fn a_program_that_gives_up_costs_no_step_that_was_done() {
     assert!(done.stderr.contains("it is started again and asked once more"), "{}", done.stderr);
     let saved = run::latest(&run).unwrap().unwrap();
     assert_eq!(saved.step(), 5 + 2, "the two steps that were done are kept: {}", done.stderr);
-    assert!(done.stderr.contains("everything before this step is in"), "{}", done.stderr);
+    assert!(done.stderr.contains("saved everything before this step to"), "{}", done.stderr);
     // Another program is another run; the same one, healed, goes on.
     train(&run, &[SETTINGS, &[&long]]).refused(2, &["holds a run with other settings", "reward.command"]);
 }

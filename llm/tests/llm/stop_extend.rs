@@ -72,7 +72,7 @@ fn a_signal_ends_a_run_with_a_checkpoint_a_line_and_its_code_and_the_run_goes_on
         let line = done.stderr.lines().last().unwrap();
         assert!(line.starts_with(&format!("llm-train: stopped by {name} after step ")), "{}", done.stderr);
         assert!(
-            line.contains("the same command goes on from there") && !done.stderr.contains("error:"),
+            line.contains("rerun the same command to resume") && !done.stderr.contains("error:"),
             "{line}"
         );
         let saved = run::latest(&broken).unwrap().expect("a checkpoint");

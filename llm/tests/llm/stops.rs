@@ -11,7 +11,7 @@ use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::input::stops::Stops;
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, GpuEngine, TrainingSetup};
-use grpo_lambda_trainer::step::{StepSettings, StopSource, TextReward, Trainer, TrainingPrompt};
+use grpo_lambda_trainer::step::{StepContext, StepSettings, StopStrings, TextReward, TrainingPrompt};
 
 use crate::emulator::Emulated;
 
@@ -28,18 +28,18 @@ fn shape() -> Shape {
 }
 
 /// The responses of a step that ends them at `stop`, and whether it moved the weights.
-fn stepped<E: Engine>(engine: &mut E, stop: &[String]) -> (Vec<Response>, bool) {
+fn stepped(engine: &mut dyn Engine, stop: &[String]) -> (Vec<Response>, bool) {
     let (tokens, config) = (ModelTokenizer::tiny(), config());
-    let stops = StopSource::of(&tokens, stop);
+    let stops = StopStrings::new(&tokens, stop);
     let settings = StepSettings { stops, ..StepSettings::new(&config, tokens.eos()) };
     let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed).stopping_at(stop);
     let configured = config.configured();
     let method = configured.method.as_ref();
-    let trainer = Trainer { settings: &settings, method, rewards: &rewards, observer: &() };
+    let context = StepContext::new(&settings, method, &rewards);
     let ids = tokens.prompt("1+2").unwrap().ids().to_vec();
     let prompt = |number| TrainingPrompt { tokens: ids.clone(), gold: Gold::from(3), number };
-    let rollout = trainer.sample(engine, (0..4).map(prompt).collect(), 4, 0).unwrap();
-    let report = trainer.step(engine, &rollout, 1e-3).unwrap();
+    let rollout = context.sample(engine, (0..4).map(prompt).collect(), 4, 0).unwrap();
+    let report = context.step(engine, &rollout, 1e-3).unwrap();
     let responses = rollout.groups.into_iter().flat_map(|group| group.responses).collect();
     (responses, matches!(report.updates[..], [StepOutcome::Applied { .. }]))
 }

@@ -11,11 +11,11 @@ use grpo_lambda_decoder::model::{Config as Shape, Decoder, ForwardOptions, Rows}
 use grpo_lambda_decoder::optim::{AdamW, AdamWSettings, StepOutcome};
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::rollout::{Sampler, SamplingParams, SamplingRequest, StoppingCriteria};
+use grpo_lambda_engines::team::threads::{self, Threads};
+use grpo_lambda_engines::team::{Link, LinkError, Team, TeamEngine, worker};
 use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, TrainingSetup};
-use grpo_lambda_trainer::team::threads::{self, Threads};
-use grpo_lambda_trainer::team::{Link, LinkError, Team, TeamEngine, worker};
-use grpo_lambda_trainer::train::train_with;
+use grpo_lambda_trainer::train::train;
 
 const VOCABULARY: u32 = 23;
 
@@ -78,7 +78,7 @@ fn slopes(which: impl IntoIterator<Item = usize>) -> Vec<Vec<f64>> {
 }
 
 /// Moves an engine on rows 0..7, in passes that end at these rows.
-fn stepped<E: Engine>(engine: &mut E, ends: &[usize]) -> (StepOutcome, Parameters<f32>) {
+fn stepped(engine: &mut dyn Engine, ends: &[usize]) -> (StepOutcome, Parameters<f32>) {
     let mut start = 0;
     for &end in ends {
         let (scores, tape) = engine.forward(&rows(start..end), ForwardOptions::default()).unwrap();
@@ -205,7 +205,7 @@ fn result(run: &Path) -> BTreeMap<String, Vec<u8>> {
 
 fn trained(team: &Team, config: &Config) -> BTreeMap<String, Vec<u8>> {
     let at = tempfile::tempdir().unwrap();
-    train_with(team, config, at.path(), "test").unwrap();
+    train(team, config, at.path(), "test").unwrap();
     result(at.path())
 }
 
@@ -224,7 +224,7 @@ fn a_run_of_any_number_of_processes_ends_in_the_bytes_of_one() {
 }
 
 /// The state that an engine writes.
-fn state<E: Engine>(engine: &E) -> Vec<u8> {
+fn state(engine: &dyn Engine) -> Vec<u8> {
     let mut bytes = Vec::new();
     engine.write_optimiser(&mut bytes).unwrap();
     bytes
@@ -359,10 +359,10 @@ fn a_process_that_dies_ends_the_run_by_name_and_another_number_goes_on_to_the_sa
     // In the beginning, in supervised learning, in RL.
     for (messages, again) in [(3, 4), (300, 1), (700, 2)] {
         let at = tempfile::tempdir().unwrap();
-        let run = |team: &Team| train_with(team, &config(&[]), at.path(), "test").map(drop);
+        let run = |team: &Team| train(team, &config(&[]), at.path(), "test").map(drop);
         let error = with_a_death(messages, run).0.unwrap_err().to_string();
         assert!(error.contains("process 2 has ended"), "{messages}: {error}");
-        threads::run(again, |team| train_with(team, &config(&[]), at.path(), "test")).unwrap();
+        threads::run(again, |team| train(team, &config(&[]), at.path(), "test")).unwrap();
         assert!(result(at.path()) == alone, "{messages} {again}");
     }
 }
@@ -373,7 +373,7 @@ fn a_run_that_diverges_says_so_in_the_same_words_whatever_the_number_of_processe
     let thrown = config(&[]).with(&["rl.lr=1e30"]).unwrap();
     let error = |team: &Team| {
         let at = tempfile::tempdir().unwrap();
-        train_with(team, &thrown, at.path(), "test").unwrap_err().to_string()
+        train(team, &thrown, at.path(), "test").unwrap_err().to_string()
     };
     let alone = error(&Team::default());
     assert!(alone.contains("training has diverged; lower the learning rate (rl.lr = 1e30)"), "{alone}");
@@ -400,7 +400,7 @@ fn more_processes_than_shards_are_refused_with_the_setting_to_change() {
     let at = tempfile::tempdir().unwrap();
     let run = at.path().join("run");
     let too_few = config(&[]).with(&["shards=2"]).unwrap();
-    let error = threads::run(3, |team| train_with(team, &too_few, &run, "test")).unwrap_err();
+    let error = threads::run(3, |team| train(team, &too_few, &run, "test")).unwrap_err();
     assert!(
         error.refused() && error.to_string().starts_with("shards = 2 with 3 processes: must be"),
         "{error}"

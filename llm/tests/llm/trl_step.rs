@@ -11,7 +11,7 @@ use grpo_lambda_grade::{Extraction, Gold};
 use grpo_lambda_trainer::config::Config as RunConfig;
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::step::engine::{CpuEngine, TrainingSetup};
-use grpo_lambda_trainer::step::{Rollout, StepSettings, TextReward, Trainer, TrainingPrompt};
+use grpo_lambda_trainer::step::{Rollout, StepContext, StepSettings, TextReward, TrainingPrompt};
 use safetensors::SafeTensors;
 use serde::Deserialize;
 
@@ -178,10 +178,10 @@ fn one_step_of_the_policy_moves_the_weights_as_trl_does() {
         let settings = StepSettings::new(&run, tokens.eos());
         let rewards = TextReward::new(&tokens, &run.reward, Extraction::Boxed, 0);
         let method = configured.method.as_ref();
-        let trainer = Trainer { settings: &settings, method, rewards: &rewards, observer: &() };
+        let context = StepContext::new(&settings, method, &rewards);
         // TRL's numbers, and so off-policy: they are not this sampler's to the bit.
         let rollout = Rollout { prompts, groups: case.batch(&recorded), ..Rollout::default() };
-        let report = trainer.step(&mut engine, &rollout, case.lr).unwrap();
+        let report = context.step(&mut engine, &rollout, case.lr).unwrap();
         let [StepOutcome::Applied { grad_norm, .. }] = &report.updates[..] else {
             panic!("{name}: {:?}", report.updates);
         };

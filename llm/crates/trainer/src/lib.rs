@@ -10,19 +10,13 @@
 pub mod bounded;
 pub mod config;
 pub mod eval;
-#[cfg(test)]
-#[path = "../../../../tests/fuzzer/mod.rs"]
-mod fuzzer;
 pub mod input;
 #[cfg(test)]
 #[path = "../../../../tests/documented/page.rs"]
 mod page;
 pub mod plan;
 pub mod problems;
-pub mod remote;
 pub mod reward;
 pub mod run;
-pub mod serve;
 pub mod step;
-pub mod team;
 pub mod train;

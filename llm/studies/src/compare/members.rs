@@ -9,6 +9,7 @@ use super::entrant::Entrant;
 use super::plan::{Plan, PlanError};
 use crate::curves::{Curves, CurvesError, Points};
 use crate::record::{RecordError, summary};
+use grpo_lambda_engines::team::Team;
 use grpo_lambda_trainer::config::{Config, ConfigError};
 use grpo_lambda_trainer::plan::token_weights::mean_token_weight;
 use grpo_lambda_trainer::run::progress::{format_duration, say};
@@ -293,17 +294,16 @@ impl Runner<'_> {
         path: &Path,
         config: &Config,
     ) -> Result<RunSummary, CompareError> {
-        let done = match finished(path, config)? {
-            Some(done) => done,
-            None => {
-                say(&format!("{}: {name}, seed {seed}", self.clock.line()));
-                train(config, path, self.command).map_err(|source| CompareError::Run {
-                    name: name.to_owned(),
-                    seed,
-                    source: Box::new(source),
-                })?
-            }
-        };
+        let done =
+            match finished(path, config)? {
+                Some(done) => done,
+                None => {
+                    say(&format!("{}: {name}, seed {seed}", self.clock.line()));
+                    train(&Team::default(), config, path, self.command).map_err(|source| {
+                        CompareError::Run { name: name.to_owned(), seed, source: Box::new(source) }
+                    })?
+                }
+            };
         self.clock.done(kind, done.seconds);
         Ok(done)
     }

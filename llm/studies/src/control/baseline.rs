@@ -68,7 +68,7 @@ fn of_seed(seed: u64, overrides: &[String], results: &Mutex<Results>) -> Result<
         .map(ToString::to_string)
         .chain([format!("seed={seed}"), "method.name=ridge_rloo".to_owned()]);
     let own = Config::resolve("tiny", &own.collect::<Vec<String>>())?;
-    let lab = Lab::new(own.with(overrides)?)?;
+    let lab = Lab::new(&own.with(overrides)?)?;
     for weights in left {
         let mut engine = match weights == WEIGHTS[0] {
             true => lab.engine(Optimiser::AdamW)?.0,
@@ -98,11 +98,11 @@ fn parsed((name, settings): &(&str, &str)) -> Configured {
 /// How many groups have rewards that differ, and the variance with every baseline.
 fn variances(lab: &Lab, engine: &mut CpuEngine) -> Result<(usize, Vec<f64>), LabError> {
     let methods: Vec<Configured> = METHODS.iter().map(parsed).collect();
-    let once = lab.prompts(APART..APART + PAIRS)?;
+    let once = lab.session.prompts(APART..APART + PAIRS)?;
     let again = |(p, k): (&TrainingPrompt, u64)| TrainingPrompt { number: APART + PAIRS + k, ..p.clone() };
     let twice: Vec<TrainingPrompt> =
         once.iter().cloned().chain(once.iter().zip(0..PAIRS).map(again)).collect();
-    let rollout = lab.sample(engine, twice, lab.config.rl.group_size, APART)?;
+    let rollout = lab.sample(engine, twice, lab.session.config.rl.group_size, APART)?;
     let mut sums = vec![0.0; methods.len()];
     let mut mixed = 0;
     for (k, prompt) in once.iter().enumerate() {

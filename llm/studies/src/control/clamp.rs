@@ -136,7 +136,7 @@ fn of_seed(seed: u64, grid: &Grid, results: &Mutex<Results>) -> Result<(), LabEr
     }
     let own = SETTINGS.iter().map(ToString::to_string).chain([format!("seed={seed}")]);
     let own = Config::resolve("tiny", &own.collect::<Vec<String>>())?;
-    let lab = Lab::new(own.with(&grid.overrides)?)?;
+    let lab = Lab::new(&own.with(&grid.overrides)?)?;
     let exam = Exam::new(&lab)?;
     for arm in left {
         let row = exam.of_arm(&lab, arm)?;
@@ -154,9 +154,9 @@ struct Exam {
 
 impl Exam {
     fn new(lab: &Lab) -> Result<Exam, LabError> {
-        let problems = lab.problems.distinct(Split::Test, 100)?;
+        let problems = lab.session.problems.distinct(Split::Test, 100)?;
         let prompt = |(number, problem): (u64, &grpo_lambda_trainer::input::task::Problem)| {
-            let tokens = problem.encode(&lab.tokens)?.ids().to_vec();
+            let tokens = problem.encode(&lab.session.tokens)?.ids().to_vec();
             Ok::<_, LabError>(TrainingPrompt { tokens, gold: problem.gold.clone(), number })
         };
         let prompts = (APART..).zip(&problems).map(prompt).collect::<Result<_, _>>()?;
@@ -205,11 +205,15 @@ impl Exam {
 
 /// Share of right and of ungradable answers of the most probable responses.
 fn greedy(lab: &Lab, engine: &CpuEngine) -> Result<[f64; 2], LabError> {
-    let problems = lab.problems.distinct(Split::Test, 100)?;
-    let sampling =
-        SamplingParams { max_new_tokens: lab.config.rl.max_new_tokens, min_new_tokens: 0, temperature: 0.0 };
-    let stops = Stops::new(&lab.tokens, lab.problems.stop());
-    let found = evaluate(engine, stops, (&problems, lab.config.seed), (sampling, EVAL_BATCH), &|_, _| ());
+    let problems = lab.session.problems.distinct(Split::Test, 100)?;
+    let sampling = SamplingParams {
+        max_new_tokens: lab.session.config.rl.max_new_tokens,
+        min_new_tokens: 0,
+        temperature: 0.0,
+    };
+    let stops = Stops::new(&lab.session.tokens, lab.session.problems.stop());
+    let found =
+        evaluate(engine, stops, (&problems, lab.session.config.seed), (sampling, EVAL_BATCH), &|_, _| ());
     let found = found.map_err(|e| match e {
         EvalError::Rollout(e) => LabError::Rollout(e),
         EvalError::Token(e) => LabError::Token(e),
@@ -227,10 +231,11 @@ fn solved(rollout: &Rollout) -> Vec<f64> {
 /// Mean over tokens of `log π - log π_start`, sampled from `π`: an estimate of the KL to the start.
 fn kl(lab: &Lab, rollout: &Rollout) -> Result<f64, LabError> {
     let prompts: Vec<&[u32]> = rollout.prompts.iter().map(|p| p.tokens.as_slice()).collect();
-    let options = ForwardOptions { temperature: lab.config.rl.temperature, ..ForwardOptions::default() };
+    let options =
+        ForwardOptions { temperature: lab.session.config.rl.temperature, ..ForwardOptions::default() };
     let mut differences = Vec::new();
     let packed = Batch::new(&prompts, &rollout.groups);
-    for part in packed.parts(lab.config.memory.micro_batch_tokens) {
+    for part in packed.parts(lab.session.config.memory.micro_batch_tokens) {
         let rows = packed.rows(part.clone());
         let scores = lab.start.score(&rows, options)?.logps;
         let own = micro_batch::flat(&rollout.groups).skip(part.start).take(part.len());

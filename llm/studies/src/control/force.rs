@@ -47,7 +47,8 @@ pub fn force(lab: &Lab, lambdas: &[f64]) -> Result<Vec<Force>, LabError> {
     let mut lengths = Vec::new();
     for batch in 0..BATCHES {
         let first = APART + batch * PROMPTS;
-        let rollout = lab.sample(&mut engine, lab.prompts(first..first + PROMPTS)?, GROUP, APART + batch)?;
+        let rollout =
+            lab.sample(&mut engine, lab.session.prompts(first..first + PROMPTS)?, GROUP, APART + batch)?;
         let all = rollout.groups.iter().flat_map(|g| &g.responses).map(|r| r.len() as f64);
         lengths.push(all.sum::<f64>() / (PROMPTS as usize * GROUP) as f64);
         let with_length = lambdas.iter().chain(&[1.0]);
@@ -103,9 +104,10 @@ pub(super) fn pulled(
     batch: Batch,
     pull: &[Vec<f64>],
 ) -> Result<Vec<f32>, LabError> {
-    let options = ForwardOptions { temperature: lab.config.rl.temperature, ..ForwardOptions::default() };
+    let options =
+        ForwardOptions { temperature: lab.session.config.rl.temperature, ..ForwardOptions::default() };
     engine.gradients().clear();
-    for part in batch.parts(lab.config.memory.micro_batch_tokens) {
+    for part in batch.parts(lab.session.config.memory.micro_batch_tokens) {
         let (_, tape) = engine.forward(&batch.rows(part.clone()), options)?;
         engine.backward(tape, &pull[part])?;
     }

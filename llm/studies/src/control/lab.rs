@@ -1,36 +1,29 @@
-//! [`Lab`]: what all runs of a seed share, and a run.
-
-use std::ops::Range;
+//! [`Lab`]: the session and the start that all runs of a seed share, and a run.
 
 use grpo_lambda::method::Method;
 use grpo_lambda_decoder::model::{self, Decoder};
 use grpo_lambda_decoder::optim::{AdamWSettings, StepOutcome};
 use grpo_lambda_decoder::rollout::RolloutError;
+use grpo_lambda_gpu::select::ComputeDevice;
 
 use grpo_lambda_trainer::config::{Config, ConfigError};
-use grpo_lambda_trainer::input::tokens::{ModelTokenizer, TokenError};
-use grpo_lambda_trainer::problems::{Problems, TaskError};
+use grpo_lambda_trainer::input::tokens::TokenError;
+use grpo_lambda_trainer::problems::TaskError;
 use grpo_lambda_trainer::step::engine::{CpuEngine, TrainingSetup};
-use grpo_lambda_trainer::step::evidence::{EvidenceRequest, EvidenceSettingError};
-use grpo_lambda_trainer::step::sft::{self, SftError};
-use grpo_lambda_trainer::step::{
-    EvidenceSource, PolicyError, Rollout, StepSettings, StopSource, TextReward, Trainer, TrainingPrompt,
-};
-use grpo_lambda_trainer::train::{TrainError, examples, initial_model, training_prompt};
+use grpo_lambda_trainer::step::{PolicyError, Rollout, StepContext, TrainingPrompt};
+use grpo_lambda_trainer::train::{Local, Session, TrainError};
 
-/// Why an experiment stopped.
+/// The reason why an experiment stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     #[error(transparent)]
-    Train(#[from] Box<TrainError>),
+    Train(Box<TrainError>),
     #[error(transparent)]
     Task(#[from] TaskError),
     #[error(transparent)]
     Token(#[from] TokenError),
-    #[error(transparent)]
-    Sft(#[from] SftError),
     #[error(transparent)]
     Model(#[from] model::Error),
     #[error(transparent)]
@@ -38,14 +31,18 @@ pub enum LabError {
     #[error(transparent)]
     Policy(#[from] PolicyError),
     #[error(transparent)]
-    Evidence(#[from] EvidenceSettingError),
-    #[error(transparent)]
     Store(#[from] super::StoreFileError),
     #[error("step {step}: the gradient is not finite")]
     NotFinite { step: u64 },
 }
 
-/// How weights are stepped.
+impl From<TrainError> for LabError {
+    fn from(e: TrainError) -> Self {
+        LabError::Train(Box::new(e))
+    }
+}
+
+/// The optimiser of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Optimiser {
     /// Plain gradient descent, with the gradient's norm clipped as AdamW's is.
@@ -79,16 +76,14 @@ impl Optimiser {
     }
 }
 
-/// The tokenizer, the problems and the start weights of a seed.
+/// The session and the start weights of a seed.
 pub struct Lab {
-    pub config: Config,
-    pub tokens: ModelTokenizer,
-    pub problems: Problems,
+    pub session: Session<'static>,
     /// After supervised learning.
     pub start: Decoder<f32>,
 }
 
-/// What is recorded of a step.
+/// The record of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepRecord {
     /// Mean length of a response, in tokens.
@@ -104,29 +99,21 @@ impl Lab {
     ///
     /// # Errors
     /// [`LabError`].
-    pub fn new(config: Config) -> Result<Lab, LabError> {
-        let tokens = grpo_lambda_trainer::train::tokens(&config)?;
-        let model = initial_model(&config, &tokens).map_err(Box::new)?;
-        let problems = Problems::open(&config, &tokens, model.config().max_position_embeddings, &mut |_| ())?;
+    pub fn new(config: &Config) -> Result<Lab, LabError> {
+        let (session, parameters) = Session::open_on(ComputeDevice::Cpu, &Local, config)?;
+        let model = Decoder::new(session.shape.clone(), parameters)?;
         let mut engine = CpuEngine::new(model, TrainingSetup::new(config.sft.adam.clone()))?;
         for step in 0..config.sft.steps {
-            let examples = examples(&config, &problems, &tokens, step).map_err(Box::new)?;
-            sft::step(&mut engine, &examples, config.sft.schedule.rate(step), config.memory)?;
+            session.imitate(&mut engine, step)?;
         }
-        Ok(Lab { config, tokens, problems, start: engine.model })
+        Ok(Lab { session, start: engine.model })
     }
 
     /// An engine at the start weights, and the factor of its learning rate.
     pub fn engine(&self, optimiser: Optimiser) -> Result<(CpuEngine, f64), LabError> {
-        let (adam, factor) = optimiser.settings(&self.config.rl.adam);
+        let (adam, factor) = optimiser.settings(&self.session.config.rl.adam);
         let model = Decoder::new(self.start.config().clone(), self.start.parameters().clone())?;
         Ok((CpuEngine::new(model, TrainingSetup::new(adam))?, factor))
-    }
-
-    /// The prompts of RL of these numbers.
-    pub fn prompts(&self, numbers: Range<u64>) -> Result<Vec<TrainingPrompt>, LabError> {
-        let prompt = |n| Ok(training_prompt(&self.problems, &self.tokens, n).map_err(Box::new)?);
-        numbers.map(prompt).collect()
     }
 
     /// Samples and grades a group for every prompt; `step` addresses the random numbers.
@@ -137,27 +124,7 @@ impl Lab {
         group: usize,
         step: u64,
     ) -> Result<Rollout, LabError> {
-        let settings = self.settings()?;
-        let rewards = self.rewards();
-        let method = self.config.configured().method;
-        let trainer =
-            Trainer { settings: &settings, method: method.as_ref(), rewards: &rewards, observer: &() };
-        Ok(trainer.sample(engine, prompts, group, step)?)
-    }
-
-    /// The settings of a step, with the evidence that the configured method needs.
-    fn settings(&self) -> Result<StepSettings, LabError> {
-        let vocabulary = self.start.config().vocab_size;
-        let request = EvidenceRequest::of(&self.config.configured(), &self.tokens, vocabulary)?;
-        let evidence = request.map(|request| EvidenceSource { request, tokens: self.tokens.clone() });
-        let stops = StopSource::of(&self.tokens, self.problems.stop());
-        Ok(StepSettings { evidence, stops, ..StepSettings::new(&self.config, self.tokens.eos()) })
-    }
-
-    fn rewards(&self) -> TextReward<'_> {
-        let Lab { tokens, config, problems, .. } = self;
-        TextReward::new(tokens, &config.reward, problems.extraction(), config.seed)
-            .stopping_at(problems.stop())
+        Ok(self.session.context().sample(engine, prompts, group, step)?)
     }
 
     /// Trains from the start with a method at the schedule of the configuration times `rate` over its peak; the engine it ends with, and a
@@ -172,17 +139,15 @@ impl Lab {
         rate: f64,
     ) -> Result<(CpuEngine, Vec<StepRecord>), LabError> {
         let (mut engine, factor) = self.engine(optimiser)?;
-        let rl = &self.config.rl;
-        let settings = self.settings()?;
-        let rewards = self.rewards();
-        let trainer = Trainer { settings: &settings, method, rewards: &rewards, observer: &() };
+        let rl = &self.session.config.rl;
+        let context = StepContext { method, ..self.session.context() };
         let mut records = Vec::new();
         for step in 0..rl.steps {
             let first = step * rl.prompts_per_step as u64;
-            let prompts = self.prompts(first..first + rl.prompts_per_step as u64)?;
-            let rollout = trainer.sample(&mut engine, prompts, rl.group_size, step)?;
+            let prompts = self.session.prompts(first..first + rl.prompts_per_step as u64)?;
+            let rollout = context.sample(&mut engine, prompts, rl.group_size, step)?;
             let lr = factor * rate * rl.schedule.rate(step) / rl.schedule.peak;
-            let report = trainer.step(&mut engine, &rollout, lr)?;
+            let report = context.step(&mut engine, &rollout, lr)?;
             let Some(StepOutcome::Applied { grad_norm, .. }) = report.update() else {
                 return Err(LabError::NotFinite { step });
             };

@@ -94,7 +94,7 @@ impl Arm {
 
     fn rate(self, lab: &Lab) -> f64 {
         match self.optimiser {
-            Optimiser::Sgd => lab.config.rl.schedule.peak,
+            Optimiser::Sgd => lab.session.config.rl.schedule.peak,
             Optimiser::AdamW => ADAMW_RATE,
         }
     }
@@ -133,7 +133,7 @@ fn of_seed(seed: u64, overrides: &[String], results: &Mutex<Results>) -> Result<
     }
     let own = SETTINGS.iter().map(ToString::to_string).chain([format!("seed={seed}")]);
     let own = Config::resolve("tiny", &own.collect::<Vec<String>>())?;
-    let lab = Lab::new(own.with(overrides)?)?;
+    let lab = Lab::new(&own.with(overrides)?)?;
     let forces = force(&lab, &LAMBDAS)?;
     let before = length(&lab, &mut lab.engine(Optimiser::Sgd)?.0)?;
     for arm in left {
@@ -144,7 +144,7 @@ fn of_seed(seed: u64, overrides: &[String], results: &Mutex<Results>) -> Result<
 }
 
 fn of_arm(lab: &Lab, arm: Arm, forces: &[Force], before: f64) -> Result<Vec<Cell>, LabError> {
-    let (method, rl, rate) = (arm.method(), &lab.config.rl, arm.rate(lab));
+    let (method, rl, rate) = (arm.method(), &lab.session.config.rl, arm.rate(lab));
     let (mut engine, records) = lab.train(&method, arm.optimiser, rate)?;
     let after = length(lab, &mut engine)?;
     let mean_advantage = method.mean_of_coins(rl.group_size);
@@ -169,7 +169,7 @@ fn length(lab: &Lab, engine: &mut CpuEngine) -> Result<f64, LabError> {
     const PROMPTS: u64 = 128;
     const GROUP: usize = 16;
     let first = 2 * APART;
-    let rollout = lab.sample(engine, lab.prompts(first..first + PROMPTS)?, GROUP, first)?;
+    let rollout = lab.sample(engine, lab.session.prompts(first..first + PROMPTS)?, GROUP, first)?;
     let all = rollout.groups.iter().flat_map(|g| &g.responses).map(|r| r.len() as f64);
     Ok(all.sum::<f64>() / (PROMPTS as usize * GROUP) as f64)
 }

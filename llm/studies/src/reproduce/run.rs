@@ -21,6 +21,7 @@ use super::paper::BENCHMARKS;
 use super::scale::Scale;
 use super::score::{CellScore, CellScores};
 use crate::compare::{CompareError, EtaClock, RunKind, finished};
+use grpo_lambda_engines::team::Team;
 use grpo_lambda_trainer::config::{Config, ConfigError};
 use grpo_lambda_trainer::eval;
 use grpo_lambda_trainer::input::stops::Stops;
@@ -311,7 +312,7 @@ impl Grid {
         }
         say(&format!("{}: {name}", clock.line()));
         let failed = |source| GridError::Run { name: name.to_owned(), source: Box::new(source) };
-        train(config, path, command).map_err(failed)
+        train(&Team::default(), config, path, command).map_err(failed)
     }
 }
 

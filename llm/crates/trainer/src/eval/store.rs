@@ -3,14 +3,14 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use grpo_lambda_decoder::disk::{Disk, DiskError, TEMPORARY};
+use grpo_lambda_decoder::disk::{Disk, DiskError};
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
 use super::benchmark::{Benchmark, slug};
 use super::completion::CompletionRecord;
 use super::settings::Settings;
-use crate::run::{self, RunError};
+use crate::run::{Claim, RunError, claim_directory, lock};
 
 /// Why the directory of an evaluation was refused.
 #[derive(Debug, thiserror::Error)]
@@ -106,23 +106,19 @@ impl EvalDir {
             let problem = "not a directory; give another one with --out".to_owned();
             return Err(StoreError::Damaged { place: path.display().to_string(), problem });
         }
-        match disk.read(&file)? {
-            Some(_) => {
+        match claim_directory(&disk, path, FILE, &[])? {
+            Claim::Marked => {
                 let differences = EvalManifest::read(path)?.differences(settings, heads);
                 if !differences.is_empty() {
                     let differences = differences.join("; ");
                     return Err(StoreError::Changed { path: path.to_owned(), differences });
                 }
             }
-            None => {
-                let ours = [run::LOCK.to_owned(), format!("{FILE}{TEMPORARY}")];
-                if path.exists() && disk.list(path)?.iter().any(|name| !ours.contains(name)) {
-                    return Err(StoreError::NotOurs { path: path.to_owned() });
-                }
-            }
+            Claim::Free => {}
+            Claim::Foreign => return Err(StoreError::NotOurs { path: path.to_owned() }),
         }
         disk.create_directories(path)?;
-        let lock = run::lock(path)?;
+        let lock = lock(path)?;
         disk.replace(&file, to_toml(settings, heads).as_bytes())?;
         Ok(EvalDir { path: path.to_owned(), disk, samples: settings.samples, _lock: lock })
     }

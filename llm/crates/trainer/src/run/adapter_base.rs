@@ -1,4 +1,4 @@
-//! Which weights an adapter was trained on: beside it lies a checksum of them, so that it is not merged into others of the same shapes.
+//! The weights that an adapter was trained on: their checksum lies beside it, so that it is not merged into others of the same shapes.
 
 use std::path::Path;
 
@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 /// The file beside `adapter_config.json`. PEFT reads neither it nor, in a field of its own, anything like it.
 pub const FILE: &str = "base.json";
 
-/// What [`FILE`] says.
+/// The contents of [`FILE`].
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct AdapterBase {
     /// Checksum of the weights under the adapter: CRC-32C of names, shapes and numbers in f32, in the order of names.
     pub fingerprint: String,
 }
 
-/// Why [`FILE`] could not be used.
+/// The reason why [`FILE`] could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum AdapterBaseError {
     #[error(transparent)]
@@ -28,8 +28,8 @@ pub enum AdapterBaseError {
 }
 
 impl AdapterBase {
-    /// Of these weights.
-    pub fn of(parameters: &Parameters<f32>) -> AdapterBase {
+    /// The checksum of these weights.
+    pub fn new(parameters: &Parameters<f32>) -> AdapterBase {
         let mut sum = 0;
         for (name, tensor) in parameters {
             sum = crc32c::crc32c_append(sum, name.as_bytes());
@@ -41,15 +41,15 @@ impl AdapterBase {
         AdapterBase { fingerprint: format!("{sum:08x}") }
     }
 
-    /// As the file [`FILE`].
+    /// The bytes of [`FILE`].
     pub fn to_bytes(&self) -> Vec<u8> {
         format!("{{\"fingerprint\": \"{}\"}}\n", self.fingerprint).into_bytes()
     }
 
-    /// That of an adapter's directory; `None` for an adapter from elsewhere, which has none.
+    /// Reads that of an adapter's directory; `None` for an adapter from elsewhere, which has none.
     ///
     /// # Errors
-    /// When the file is there and cannot be read.
+    /// If the file is there and cannot be read.
     pub fn read(adapter: &Path) -> Result<Option<AdapterBase>, AdapterBaseError> {
         let path = adapter.join(FILE);
         let Some(bytes) = Disk::default().read(&path)? else { return Ok(None) };
@@ -69,10 +69,10 @@ mod tests {
 
     #[test]
     fn a_checksum_tells_numbers_shapes_and_names_apart_and_survives_its_file() {
-        let one = AdapterBase::of(&weights([1.0, 2.0], [1, 2]));
-        assert_eq!(one, AdapterBase::of(&weights([1.0, 2.0], [1, 2])));
-        assert_ne!(one, AdapterBase::of(&weights([1.0, 2.000_000_2], [1, 2])));
-        assert_ne!(one, AdapterBase::of(&weights([1.0, 2.0], [2, 1])));
+        let one = AdapterBase::new(&weights([1.0, 2.0], [1, 2]));
+        assert_eq!(one, AdapterBase::new(&weights([1.0, 2.0], [1, 2])));
+        assert_ne!(one, AdapterBase::new(&weights([1.0, 2.000_000_2], [1, 2])));
+        assert_ne!(one, AdapterBase::new(&weights([1.0, 2.0], [2, 1])));
         let dir = tempfile::tempdir().expect("a directory");
         assert_eq!(AdapterBase::read(dir.path()).expect("nothing to read"), None);
         std::fs::write(dir.path().join(FILE), one.to_bytes()).expect("written");

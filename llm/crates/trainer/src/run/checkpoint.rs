@@ -1,9 +1,10 @@
-//! A checkpoint: its files, and the manifest that says what they must be.
+//! A checkpoint: its files, the manifest that lists them, and the locks under which it is read or removed.
 //!
 //! `manifest.json` says which run it belongs to, lists its files with sizes and checksums, and how long each log was, with its checksum, so
 //! that a resumed run continues the logs exactly where the checkpoint left them. The manifest carries a checksum of itself.
 
 use std::collections::BTreeMap;
+use std::fs::{File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
 
@@ -11,8 +12,8 @@ use grpo_lambda_decoder::disk::Disk;
 use serde::{Deserialize, Serialize};
 
 use super::RunError;
+use super::claim::RunId;
 use super::digest::{self, Digest};
-use super::identity::RunId;
 
 pub(super) const MANIFEST: &str = "manifest.json";
 
@@ -38,10 +39,10 @@ impl Checkpoint {
         Checkpoint { path, manifest, disk: disk.clone() }
     }
 
-    /// The checkpoint of `step` at `path`, if it is complete: whether every listed file is there in its size. Contents are checked when they are read.
+    /// Finds the checkpoint of `step` at `path`: every listed file must be there in its size. Contents are checked when they are read.
     ///
     /// # Errors
-    /// A line that says why it is none.
+    /// A line with the reason why it is not complete.
     pub(super) fn find(disk: &Disk, path: &Path, step: u64) -> Result<Checkpoint, String> {
         let bytes = disk.read(&path.join(MANIFEST)).map_err(|e| e.to_string())?;
         let bytes = bytes.ok_or_else(|| format!("no {MANIFEST}"))?;
@@ -83,14 +84,14 @@ impl Checkpoint {
     /// The contents of a file, checked against size and checksum.
     ///
     /// # Errors
-    /// [`RunError`] when it is not in the checkpoint, cannot be read, or has changed since.
+    /// [`RunError`] if it is not in the checkpoint, cannot be read, or has changed since.
     pub fn read(&self, name: &str) -> Result<Vec<u8>, RunError> {
         let path = self.path.join(name);
         let damaged = |problem: String| RunError::Damaged { path: path.clone(), problem };
         let entry =
             self.manifest.files.get(name).ok_or_else(|| damaged("not part of the checkpoint".to_owned()))?;
         let bytes = self.disk.read(&path)?.ok_or_else(|| damaged("missing".to_owned()))?;
-        if *entry != Digest::of(&bytes) {
+        if *entry != Digest::new(&bytes) {
             return Err(damaged(CHANGED.to_owned()));
         }
         Ok(bytes)
@@ -111,7 +112,7 @@ impl Checkpoint {
         })
     }
 
-    /// What a log held when it was written.
+    /// The digest of a log when it was written.
     ///
     /// # Errors
     /// [`RunError::Damaged`] where the manifest does not list it.
@@ -121,11 +122,41 @@ impl Checkpoint {
         let found = self.manifest.logs.get(name).copied();
         found.ok_or_else(|| RunError::Damaged { path, problem: problem() })
     }
+
+    /// Locks the manifest for reading: while the lock lives the run does not remove the checkpoint. No file if the file system has no locks.
+    ///
+    /// # Errors
+    /// If the checkpoint is going or has gone.
+    pub(super) fn lock_for_reading(&self) -> Result<Option<File>, ()> {
+        let manifest = self.path.join(MANIFEST);
+        let file = File::open(&manifest).map_err(drop)?;
+        let lock = match file.try_lock_shared() {
+            Ok(()) => Some(file),
+            Err(TryLockError::Error(e)) if e.kind() == io::ErrorKind::Unsupported => None,
+            Err(_) => return Err(()),
+        };
+        // Locked too late, the file may be one that went in between.
+        if manifest.exists() { Ok(lock) } else { Err(()) }
+    }
+
+    /// Locks the manifest for removing the checkpoint.
+    ///
+    /// # Errors
+    /// If a reader holds it.
+    pub(super) fn lock_for_removal(&self) -> Result<Option<File>, ()> {
+        // Opened to write, because some network file systems lock no other file exclusively.
+        let options = File::options().read(true).append(true).open(self.path.join(MANIFEST));
+        let Ok(file) = options else { return Ok(None) };
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => Err(()),
+            _ => Ok(Some(file)),
+        }
+    }
 }
 
 const CHANGED: &str = "its size or checksum is not what was written; without this checkpoint's directory the one before is used";
 
-/// Takes the size and the checksum of what is written.
+/// Counts and digests the bytes that are written.
 struct Checked<'a> {
     to: &'a mut dyn Write,
     entry: Digest,
@@ -180,14 +211,14 @@ impl CheckpointWriter {
     /// [`RunError::Io`].
     pub fn file(&mut self, name: &str, bytes: &[u8]) -> Result<(), RunError> {
         self.disk.write(&self.directory.join(name), bytes)?;
-        self.files.insert(name.to_owned(), Digest::of(bytes));
+        self.files.insert(name.to_owned(), Digest::new(bytes));
         Ok(())
     }
 
     /// Writes a file piece by piece.
     ///
     /// # Errors
-    /// Those of `fill`; [`RunError::Io`] where the disk refuses.
+    /// The errors of `fill`; [`RunError::Io`] if the disk refuses.
     pub fn stream<E: From<RunError>>(
         &mut self,
         name: &str,
@@ -209,7 +240,7 @@ impl CheckpointWriter {
     /// gives no file a second name.
     ///
     /// # Errors
-    /// [`RunError::Io`] when its directory cannot be made.
+    /// [`RunError::Io`] if its directory cannot be made.
     pub fn link(&mut self, from: &Checkpoint, name: &str) -> Result<bool, RunError> {
         let (Some(entry), path) = (from.manifest.files.get(name), self.directory.join(name)) else {
             return Ok(false);
@@ -227,7 +258,7 @@ impl CheckpointWriter {
     /// Makes a file that someone else wrote into [`CheckpointWriter::directory`] part of the checkpoint.
     ///
     /// # Errors
-    /// [`RunError`] when it cannot be read back or flushed.
+    /// [`RunError`] if it cannot be read back or flushed.
     pub fn adopt(&mut self, name: &str) -> Result<(), RunError> {
         let path = self.directory.join(name);
         let entry = Digest::of_file(&self.disk, &path)?

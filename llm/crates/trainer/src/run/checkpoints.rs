@@ -11,9 +11,8 @@ use grpo_lambda_decoder::disk::{Disk, DiskError};
 
 use super::RunError;
 use super::checkpoint::{Checkpoint, CheckpointWriter, MANIFEST, Manifest};
+use super::claim::{self, RunId};
 use super::digest::Digest;
-use super::hold;
-use super::identity::{self, RunId};
 use crate::run::progress::say;
 
 const COMPLETE: &str = "step-";
@@ -21,7 +20,7 @@ const NEW: &str = ".new-step-";
 const OLD: &str = ".old-step-";
 const ASIDE: &str = "aside-step-";
 
-/// How what is old goes; a test puts one here that fails.
+/// Removes a directory; a test puts one here that fails.
 pub(super) type Removal = fn(&Disk, &Path) -> Result<(), DiskError>;
 
 #[derive(Debug)]
@@ -33,7 +32,7 @@ pub(super) struct Checkpoints {
     protected: Option<u64>,
     disk: Disk,
     removal: Removal,
-    /// What could not be removed and was told of: once is enough for a run of weeks.
+    /// The paths that could not be removed and were warned of, once each.
     pub(super) told: BTreeSet<PathBuf>,
 }
 
@@ -69,7 +68,7 @@ impl Checkpoints {
         self.protected = Some(step);
     }
 
-    /// What there is.
+    /// Lists the checkpoints.
     pub(super) fn list(&self) -> Result<Listed, RunError> {
         list(&self.disk, &self.directory, Some(&self.id))
     }
@@ -150,7 +149,7 @@ impl Checkpoints {
                 continue;
             }
             // A reader holds it; it goes with the next one. The lock keeps new readers away until it is gone.
-            let Ok(_ours) = hold::for_removal(old) else { continue };
+            let Ok(_ours) = old.lock_for_removal() else { continue };
             if let Err(e) = self.discard(old.step()) {
                 self.tell(old.path(), &e);
             }
@@ -186,7 +185,7 @@ impl Checkpoints {
     fn tell(&mut self, path: &Path, problem: &dyn std::fmt::Display) {
         if self.told.insert(path.to_owned()) {
             say(&format!(
-                "warning: an old checkpoint takes up space still: {problem}; the run goes on and tries again at the next checkpoint"
+                "warning: an old checkpoint still takes up space: {problem}; the run continues and tries again at the next checkpoint"
             ));
         }
     }
@@ -210,14 +209,14 @@ fn step(prefix: &str, found: &str) -> Option<u64> {
     (name(prefix, step) == found).then_some(step)
 }
 
-/// Whether [`Checkpoints`] gives such a name to what is half written or half removed.
+/// True for the names that [`Checkpoints`] gives to half-written and half-removed directories.
 fn is_temporary(name: &str) -> bool {
     let plain = |name: &str| [NEW, OLD].iter().any(|prefix| step(prefix, name).is_some());
     let numbered = || name.rsplit_once('-').is_some_and(|(name, n)| n.parse::<u64>().is_ok() && plain(name));
     plain(name) || numbered()
 }
 
-/// Whether it is a directory itself and not a link to one.
+/// True for a directory, and not for a link to one.
 fn is_directory(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
 }
@@ -227,7 +226,7 @@ fn is_directory(path: &Path) -> bool {
 pub(super) struct Listed {
     /// Complete ones of the run, oldest first.
     pub(super) complete: Vec<Checkpoint>,
-    /// Those that are not complete.
+    /// Incomplete ones.
     pub(super) damaged: Vec<DamagedCheckpoint>,
     /// Complete ones of other runs, oldest first.
     pub(super) foreign: Vec<Checkpoint>,
@@ -236,14 +235,12 @@ pub(super) struct Listed {
 /// A checkpoint that is not complete although its name says so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedCheckpoint {
-    /// Its directory.
     pub path: PathBuf,
-    /// What is wrong with it.
     pub problem: String,
 }
 
 impl DamagedCheckpoint {
-    /// Whether a checkpoint was written there once, and not something else given such a name.
+    /// True if a checkpoint was written there once, and not something else given such a name.
     pub(super) fn was_one(&self) -> bool {
         self.path.join(MANIFEST).is_file()
     }
@@ -284,7 +281,7 @@ pub(super) fn list(disk: &Disk, directory: &Path, id: Option<&RunId>) -> Result<
 /// # Errors
 /// [`RunError::Damaged`] where it was lost and there are checkpoints, which would all be those of another run.
 pub(super) fn id_of_run(disk: &Disk, run: &Path) -> Result<RunId, RunError> {
-    if let Some(id) = identity::read(disk, run)? {
+    if let Some(id) = claim::read_id(disk, run)? {
         return Ok(id);
     }
     let found = list(disk, &run.join("checkpoints"), None)?;
@@ -294,11 +291,9 @@ pub(super) fn id_of_run(disk: &Disk, run: &Path) -> Result<RunId, RunError> {
             checkpoint.path().display(),
             checkpoint.run()
         );
-        return Err(RunError::Damaged { path: run.join(identity::FILE), problem });
+        return Err(RunError::Damaged { path: run.join(claim::ID), problem });
     }
-    identity::write(disk, run)?;
-    identity::read(disk, run)?.ok_or_else(|| RunError::Damaged {
-        path: run.join(identity::FILE),
-        problem: "not written".to_owned(),
-    })
+    claim::write_id(disk, run)?;
+    claim::read_id(disk, run)?
+        .ok_or_else(|| RunError::Damaged { path: run.join(claim::ID), problem: "not written".to_owned() })
 }

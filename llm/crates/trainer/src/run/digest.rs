@@ -6,7 +6,7 @@ use grpo_lambda_decoder::disk::{Disk, DiskError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// How many bytes there are, and their CRC-32C.
+/// The number of bytes, and their CRC-32C.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Digest {
@@ -15,19 +15,19 @@ pub(super) struct Digest {
 }
 
 impl Digest {
-    pub(super) fn of(bytes: &[u8]) -> Self {
+    pub(super) fn new(bytes: &[u8]) -> Self {
         let mut digest = Digest::default();
         digest.add(bytes);
         digest
     }
 
-    /// Of a file as it is; `None` if there is none.
+    /// The digest of a file; `None` if there is none.
     pub(super) fn of_file(disk: &Disk, path: &Path) -> Result<Option<Self>, DiskError> {
         let mut digest = Digest::default();
         Ok(disk.read_with(path, |piece| digest.add(piece))?.then_some(digest))
     }
 
-    /// Of the first `length` bytes of a file, or of all where it is shorter or absent.
+    /// The digest of the first `length` bytes of a file, or of all if it is shorter or absent.
     pub(super) fn of_beginning(disk: &Disk, path: &Path, length: u64) -> Result<Self, DiskError> {
         let mut digest = Digest::default();
         disk.read_with(path, |piece| {
@@ -37,7 +37,7 @@ impl Digest {
         Ok(digest)
     }
 
-    /// The next bytes.
+    /// Adds the next bytes.
     pub(super) fn add(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
         self.crc32c = crc32c::crc32c_append(self.crc32c, bytes);
@@ -53,7 +53,7 @@ struct Sealed<T> {
     crc32c: u32,
 }
 
-/// `content` as a file that [`open`] reads and nothing that was changed since.
+/// `content` as a file that [`open`] reads as long as nobody changes it.
 ///
 /// # Panics
 /// If it has no JSON form.
@@ -64,10 +64,10 @@ pub(super) fn seal<T: Serialize>(content: &T) -> Vec<u8> {
     bytes
 }
 
-/// What [`seal`] was given.
+/// Reads the content that [`seal`] was given.
 ///
 /// # Errors
-/// A line: no JSON of this kind, or changed since it was written.
+/// A line, if it is no JSON of this kind or was changed since.
 pub(super) fn open<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> Result<T, String> {
     let sealed: Sealed<T> = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
     match checksum(&sealed.content) == sealed.crc32c {
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn no_flipped_bit_of_a_sealed_file_changes_what_is_read() {
-        let content = BTreeMap::from([("metrics.csv".to_owned(), Digest::of(b"step,stage\n"))]);
+        let content = BTreeMap::from([("metrics.csv".to_owned(), Digest::new(b"step,stage\n"))]);
         let sealed = seal(&content);
         assert_eq!(open::<BTreeMap<String, Digest>>(&sealed), Ok(content.clone()));
         let mut refused = 0;
@@ -112,7 +112,7 @@ mod tests {
         std::fs::write(&path, &bytes).expect("writable");
         for length in [0, 1, 1 << 20, (1 << 20) + 1, 3 << 20] {
             let found = Digest::of_beginning(&disk, &path, length).expect("readable");
-            assert_eq!(found, Digest::of(&bytes[..length as usize]), "{length}");
+            assert_eq!(found, Digest::new(&bytes[..length as usize]), "{length}");
         }
         let absent = Digest::of_beginning(&disk, &dir.path().join("absent"), 5).expect("nothing to read");
         assert_eq!(absent, Digest::default());

@@ -8,7 +8,7 @@ use super::{CONFIG, RunError, SUMMARY, lock};
 use crate::config::schedule::{Schedule, ScheduleShape};
 use crate::config::{Config, ConfigError};
 
-/// Why a run was not extended.
+/// The reason why a run was not extended.
 #[derive(Debug, thiserror::Error)]
 pub enum ExtendError {
     #[error("--extend: {path} holds no run; leave --extend out to begin one")]
@@ -36,7 +36,7 @@ pub enum ExtendError {
 }
 
 impl ExtendError {
-    /// Whether the work broke off, rather than the input being refused.
+    /// True if the work broke off, rather than the input being refused.
     pub fn is_io(&self) -> bool {
         matches!(self, ExtendError::Disk(_) | ExtendError::Run(RunError::Io(_)))
     }

@@ -1,4 +1,4 @@
-//! The checkpoints of a run for who has not opened it: the latest, the best, and either of them held while its run goes on.
+//! The latest and the best checkpoint of a run, for readers beside it; held, neither is removed while the run goes on.
 
 use std::fs::File;
 use std::path::Path;
@@ -6,16 +6,15 @@ use std::time::Duration;
 
 use grpo_lambda_decoder::disk::Disk;
 
-use super::best as best_file;
 use super::checkpoint::Checkpoint;
 use super::checkpoints::{self, DamagedCheckpoint, Listed};
-use super::{RunError, hold, identity};
+use super::{RunError, claim, marks};
 
 /// A checkpoint that its run does not remove as long as this value lives.
 #[derive(Debug)]
 pub struct HeldCheckpoint {
     checkpoint: Checkpoint,
-    /// None where the file system has no locks.
+    /// `None` if the file system has no locks.
     _lock: Option<File>,
 }
 
@@ -33,7 +32,7 @@ impl HeldCheckpoint {
     }
 }
 
-/// How often a reader looks for a checkpoint that is not about to go, and how long it waits in between.
+/// The attempts of a reader to find a checkpoint that is not about to go, and the pause between them.
 const TRIES: usize = 200;
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -48,18 +47,18 @@ pub fn hold_latest(path: &Path) -> Result<Option<HeldCheckpoint>, RunError> {
 /// The checkpoint of the best evaluation of the run at `path`, held.
 ///
 /// # Errors
-/// [`RunError`] when the directory cannot be listed, or what names the checkpoint is damaged or names one that is not there.
+/// [`RunError`] if the directory cannot be listed, or what names the checkpoint is damaged or names one that is not there.
 pub fn hold_best(path: &Path) -> Result<Option<HeldCheckpoint>, RunError> {
     held(path, best)
 }
 
-/// How a checkpoint is found.
+/// Finds a checkpoint of a run.
 type Find = fn(&Path) -> Result<Option<Checkpoint>, RunError>;
 
 fn held(path: &Path, find: Find) -> Result<Option<HeldCheckpoint>, RunError> {
     for _ in 0..TRIES {
         let Some(checkpoint) = find(path)? else { return Ok(None) };
-        if let Ok(lock) = hold::for_reading(&checkpoint) {
+        if let Ok(lock) = checkpoint.lock_for_reading() {
             return Ok(Some(HeldCheckpoint { checkpoint, _lock: lock }));
         }
         // It is going, or has gone: there is a newer one.
@@ -68,14 +67,14 @@ fn held(path: &Path, find: Find) -> Result<Option<HeldCheckpoint>, RunError> {
     Ok(find(path)?.map(|checkpoint| HeldCheckpoint { checkpoint, _lock: None }))
 }
 
-/// The checkpoint of the best evaluation of the run at `path`, without opening the run; `None` where the run keeps none (`checkpoint.best`).
+/// The checkpoint of the best evaluation of the run at `path`; `None` if the run keeps none (`checkpoint.best`).
 ///
 /// # Errors
-/// [`RunError`] when the directory cannot be listed, when what names the checkpoint is damaged or names one that is not there, and for a
+/// [`RunError`] if the directory cannot be listed, when what names the checkpoint is damaged or names one that is not there, and for a
 /// checkpoint of another run.
 fn best(path: &Path) -> Result<Option<Checkpoint>, RunError> {
     let (disk, mut before) = (Disk::default(), None);
-    while let Some(best) = best_file::read(&disk, path)? {
+    while let Some(best) = marks::read_best(&disk, path)? {
         let found = list_of(&disk, path)?.complete.into_iter().find(|found| found.step() == best.step);
         // Between the name and the look there may be a better one; a name that stays the same is wrong.
         if found.is_some() {
@@ -83,7 +82,7 @@ fn best(path: &Path) -> Result<Option<Checkpoint>, RunError> {
         }
         if before == Some(best.step) {
             let problem = format!("names step {}, of which there is no complete checkpoint", best.step);
-            return Err(RunError::Damaged { path: path.join(best_file::FILE), problem });
+            return Err(RunError::Damaged { path: path.join(marks::BEST), problem });
         }
         before = Some(best.step);
     }
@@ -92,7 +91,7 @@ fn best(path: &Path) -> Result<Option<Checkpoint>, RunError> {
 
 /// The checkpoints of the run at `path`, those of other runs refused.
 fn list_of(disk: &Disk, path: &Path) -> Result<Listed, RunError> {
-    let id = identity::read(disk, path)?;
+    let id = claim::read_id(disk, path)?;
     let listed = checkpoints::list(disk, &path.join("checkpoints"), id.as_ref())?;
     if let Some(own) = &id {
         listed.refuse_foreign(own)?;
@@ -104,7 +103,7 @@ fn list_of(disk: &Disk, path: &Path) -> Result<Listed, RunError> {
 /// [`hold_latest`] is for who reads its files.
 ///
 /// # Errors
-/// [`RunError::Io`] when the directory cannot be listed, [`RunError::Damaged`] for a checkpoint of another run.
+/// [`RunError::Io`] if the directory cannot be listed, [`RunError::Damaged`] for a checkpoint of another run.
 pub fn latest(path: &Path) -> Result<Option<Checkpoint>, RunError> {
     loop {
         let mut listed = list_of(&Disk::default(), path)?;

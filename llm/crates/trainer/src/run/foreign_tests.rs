@@ -1,4 +1,4 @@
-//! What others put among the checkpoints: never touched, never followed, and no reason to end a run.
+//! Files of others among the checkpoints: never touched, never followed, and no reason to end a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -164,7 +164,7 @@ fn what_stands_under_the_name_of_a_new_checkpoint_and_is_none_is_put_aside() {
     assert_eq!(latest(&place.run()).expect("readable").expect("one").step(), 3);
 }
 
-/// As a file system answers that holds a file of `.old-step-00000001` open.
+/// The answer of a file system that holds a file of `.old-step-00000001` open.
 fn busy(disk: &Disk, path: &Path) -> Result<(), DiskError> {
     if path.ends_with(".old-step-00000001") || path.ends_with(".new-step-00000004") {
         let source = std::io::Error::from(std::io::ErrorKind::ResourceBusy);
@@ -179,7 +179,7 @@ fn an_old_checkpoint_that_cannot_be_removed_is_told_of_once_and_the_run_goes_on(
     // As a process leaves it that was killed while it wrote step 4.
     fs::create_dir(place.checkpoint(".new-step-00000004")).expect("writable");
     fs::write(place.checkpoint(".new-step-00000004/half"), "x").expect("writable");
-    let id = identity::read(&Disk::default(), &place.run()).expect("readable").expect("written");
+    let id = claim::read_id(&Disk::default(), &place.run()).expect("readable").expect("written");
     let open = || {
         Checkpoints::open_with(&Disk::default(), (&place.run(), &id), (2, None), busy)
             .expect("no reason not to")

@@ -37,7 +37,7 @@ fn a_checkpoint_of_another_run_is_refused_even_with_the_same_settings() {
     let dir = tempfile::tempdir().expect("a directory");
     let (ours, theirs) = (run(&dir, "ours"), run(&dir, "theirs"));
     let [own, other] = [&ours, &theirs].map(|run| {
-        let id = identity::read(&Disk::default(), run).expect("readable").expect("written");
+        let id = claim::read_id(&Disk::default(), run).expect("readable").expect("written");
         let checkpoint = latest(run).expect("listed").expect("one");
         assert_eq!(*checkpoint.run(), id);
         id.to_string()
@@ -80,19 +80,19 @@ fn a_checkpoint_of_another_run_that_is_in_the_way_is_put_aside() {
 fn a_lost_number_is_asked_for_where_there_are_checkpoints_and_drawn_where_there_are_none() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = run(&dir, "run");
-    let id = fs::read_to_string(path.join(identity::FILE)).expect("readable");
-    fs::remove_file(path.join(identity::FILE)).expect("writable");
+    let id = fs::read_to_string(path.join(claim::ID)).expect("readable");
+    fs::remove_file(path.join(claim::ID)).expect("writable");
     refused(&path, &["run/id: missing", "step-00000007 says is", id.trim()]);
     for wrong in ["", "0123456789abcdeg", "0123"] {
-        fs::write(path.join(identity::FILE), wrong).expect("writable");
+        fs::write(path.join(claim::ID), wrong).expect("writable");
         refused(&path, &["run/id: must be the number of this run in 16 hexadecimal digits"]);
     }
-    fs::write(path.join(identity::FILE), &id).expect("writable");
+    fs::write(path.join(claim::ID), &id).expect("writable");
     RunDir::open(&path, &config(&[]), COLUMNS).expect("its own");
-    fs::remove_file(path.join(identity::FILE)).expect("writable");
+    fs::remove_file(path.join(claim::ID)).expect("writable");
     fs::remove_dir_all(path.join("checkpoints")).expect("writable");
     RunDir::open(&path, &config(&[]), COLUMNS).expect("begins anew");
-    assert_ne!(fs::read_to_string(path.join(identity::FILE)).expect("written"), id);
+    assert_ne!(fs::read_to_string(path.join(claim::ID)).expect("written"), id);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn no_flipped_bit_of_a_manifest_is_followed() {
 fn a_manifest_that_names_files_elsewhere_is_none() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = run(&dir, "run");
-    let id = identity::read(&Disk::default(), &path).expect("readable").expect("written");
+    let id = claim::read_id(&Disk::default(), &path).expect("readable").expect("written");
     let directory = path.join("checkpoints/step-00000009");
     fs::create_dir(&directory).expect("writable");
     let mut writer = CheckpointWriter::new(&Disk::default(), &directory);

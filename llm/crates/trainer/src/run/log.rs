@@ -10,20 +10,20 @@ use serde_json::{Map, Value, json};
 use super::RunError;
 use super::digest::Digest;
 
-/// Whether the log begins with what it held; nothing of it is changed.
+/// Checks that the log begins with the bytes that `held` digests.
 ///
 /// # Errors
-/// [`RunError::Damaged`] when it is shorter, or something else stands there.
+/// [`RunError::Damaged`] if it is shorter or begins otherwise.
 pub(super) fn check(disk: &Disk, directory: &Path, name: &str, held: Digest) -> Result<(), RunError> {
     let path = directory.join(name);
     let found = Digest::of_beginning(disk, &path, held.bytes)?;
-    let again = "restore the file, or start again in another directory";
+    let fix = "restore the file, or start again in another directory";
     let problem = match found.bytes {
         n if n < held.bytes => {
-            format!("{n} bytes long, but the checkpoint was written when it had {}; {again}", held.bytes)
+            format!("{n} bytes long, but the checkpoint was written when it had {}; {fix}", held.bytes)
         }
         n if found != held => {
-            format!("its first {n} bytes are not those it had when the checkpoint was written; {again}")
+            format!("its first {n} bytes are not those it had when the checkpoint was written; {fix}")
         }
         _ => return Ok(()),
     };
@@ -36,13 +36,12 @@ pub(super) struct AppendLog {
     pub(super) name: String,
     path: PathBuf,
     file: File,
-    /// What it holds.
     pub(super) digest: Digest,
     disk: Disk,
 }
 
 impl AppendLog {
-    /// Opens `name` in `directory`, keeping of it what [`check`] found.
+    /// Opens `name` in `directory`, keeping the part that [`check`] accepted.
     pub(super) fn open(
         disk: &Disk,
         directory: &Path,
@@ -65,7 +64,7 @@ impl AppendLog {
     }
 }
 
-/// The same rows as CSV (every column, empty where a row has no value) and as JSON lines (only what there is).
+/// Rows as CSV (every column, empty if a row has no value) and as JSON lines (only the values that there are).
 #[derive(Debug)]
 pub(super) struct RowLog {
     columns: Vec<String>,
@@ -74,7 +73,7 @@ pub(super) struct RowLog {
 }
 
 impl RowLog {
-    /// Opens `name.csv` and `name.jsonl`, keeping of each what `held` says.
+    /// Opens `name.csv` and `name.jsonl`, keeping the part of each that `held` digests.
     pub(super) fn open(
         disk: &Disk,
         directory: &Path,

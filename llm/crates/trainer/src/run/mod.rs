@@ -18,22 +18,19 @@
 //! to its length at that time, so that the continued run writes what an unbroken run would have written.
 
 pub mod adapter_base;
-pub mod best;
 mod checkpoint;
 mod checkpoints;
+mod claim;
 mod digest;
-mod directory_guard;
-mod end;
 mod events;
 pub mod extend;
 mod find;
 #[cfg(test)]
 mod foreign_tests;
-mod hold;
-mod identity;
 #[cfg(test)]
 mod identity_tests;
 mod log;
+mod marks;
 pub mod model_directory;
 pub mod progress;
 pub mod stop;
@@ -42,45 +39,49 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use grpo_lambda_decoder::disk::{Disk, DiskError, TEMPORARY};
+use grpo_lambda_decoder::disk::{Disk, DiskError};
 use serde::Serialize;
 
 use crate::config::{Config, ConfigError, SettingDifference};
-pub use best::Best;
 pub use checkpoint::{Checkpoint, CheckpointWriter};
 pub use checkpoints::DamagedCheckpoint;
 use checkpoints::{Checkpoints, Listed};
+use claim::DirectoryGuard;
+pub use claim::RunId;
+pub(crate) use claim::{Claim, claim_directory, lock};
 use digest::Digest;
-use directory_guard::DirectoryGuard;
-use end::End;
 pub use find::{HeldCheckpoint, hold_best, hold_latest, latest};
-pub use identity::RunId;
 use log::{AppendLog, RowLog};
+pub use marks::Best;
+use marks::End;
 
-/// Why a run directory could not be used.
+/// The reason why a run directory could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     #[error(transparent)]
     Io(#[from] DiskError),
-    #[error("{path} is in use by {holder}; two processes must not write one run")]
+    #[error(
+        "{path} is in use by {holder}: two processes must not write one run; wait for it, or choose another directory"
+    )]
     Locked { path: PathBuf, holder: String },
-    #[error("{path} is not a run directory: it has no config.toml, but it is not empty either")]
+    #[error(
+        "{path} is not a run directory: it has no config.toml, but it is not empty either; choose another directory"
+    )]
     NotARun { path: PathBuf },
     /// The directory holds a run of another configuration.
     #[error("{path} holds a run with other settings; use its own, or another directory with --run DIR:\n{}", lines(.differences))]
     ConfigChanged {
         path: PathBuf,
-        /// Where the stored configuration (old) and the one asked for (new) differ.
+        /// The settings in which the stored configuration (old) and the given one (new) differ.
         differences: Vec<SettingDifference>,
     },
     /// The directory went while the run was under way.
     #[error(
-        "{path}: the run directory was removed, moved or replaced while this run was writing into it, so the run stops; with the directory \
-         back in its place the same command goes on from the latest checkpoint, without it the command begins anew"
+        "{path}: the run directory was removed, moved or replaced while this run was writing into it, so the run stops; \
+         move it back and rerun the same command to resume from the latest checkpoint, or rerun it to begin anew"
     )]
     Gone { path: PathBuf },
     #[error(transparent)]
@@ -93,7 +94,7 @@ fn lines(differences: &[SettingDifference]) -> String {
     differences.iter().map(|d| format!("  {d}")).collect::<Vec<_>>().join("\n")
 }
 
-/// What the logs of a run hold.
+/// The columns of a run's logs.
 #[derive(Clone, Copy, Debug)]
 pub struct LogColumns<'a> {
     /// The command, for the first line of CSV files.
@@ -104,7 +105,7 @@ pub struct LogColumns<'a> {
     pub timing: &'a [&'a str],
 }
 
-/// A run directory that this process holds.
+/// A run directory locked by this process.
 #[derive(Debug)]
 pub struct RunDir {
     path: PathBuf,
@@ -115,17 +116,17 @@ pub struct RunDir {
     timing: RowLog,
     samples: AppendLog,
     events: AppendLog,
-    /// Whether the logs hold what comes after the last step: see [`end`].
+    /// True if the logs hold the rows after the last step: see [`marks`].
     ended: bool,
     /// Released when the process ends, however it ends.
     _lock: File,
 }
 
-/// What [`RunDir::open`] found.
+/// The findings of [`RunDir::open`].
 #[derive(Debug)]
 pub struct OpenedRun {
     pub run: RunDir,
-    /// Where to continue; nothing for a fresh run.
+    /// The checkpoint to continue from; `None` for a fresh run.
     pub checkpoint: Option<Checkpoint>,
     /// Something else wrote there; they were passed over.
     pub damaged: Vec<DamagedCheckpoint>,
@@ -133,7 +134,6 @@ pub struct OpenedRun {
 
 const CONFIG: &str = "config.toml";
 const SUMMARY: &str = "summary.json";
-pub(crate) const LOCK: &str = "lock";
 const EVENTS: &str = "events.out.tfevents.1.grpo-lambda";
 const LOGS: [&str; 6] =
     ["metrics.csv", "metrics.jsonl", "timing.csv", "timing.jsonl", "samples.jsonl", EVENTS];
@@ -157,7 +157,7 @@ impl RunDir {
         let lock = lock(path)?;
         claim(&disk, path, config)?;
         let id = checkpoints::id_of_run(&disk, path)?;
-        let best = best::read(&disk, path)?.map(|best| best.step);
+        let best = marks::read_best(&disk, path)?.map(|best| best.step);
         let checkpoints = Checkpoints::open(&disk, path, &id, config.checkpoint.keep, best)?;
         let listed = checkpoints.list()?;
         listed.refuse_foreign(&id)?;
@@ -257,7 +257,7 @@ impl RunDir {
         self.events.append(&events::scalars(now(), done, &scalars))
     }
 
-    /// Whether the rows that come after the last step are there already.
+    /// True if the rows after the last step are there already.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
@@ -270,7 +270,7 @@ impl RunDir {
         for log in self.logs() {
             log.sync()?;
         }
-        end::write(&self.disk, &self.path, &End { step, logs: self.digests() })?;
+        marks::write_end(&self.disk, &self.path, &End { step, logs: self.digests() })?;
         self.ended = true;
         Ok(())
     }
@@ -280,7 +280,7 @@ impl RunDir {
     /// # Errors
     /// [`RunError::Io`].
     pub fn set_best(&mut self, best: Best) -> Result<(), RunError> {
-        best::write(&self.disk, &self.path, best)?;
+        marks::write_best(&self.disk, &self.path, best)?;
         self.checkpoints.protect(best.step);
         Ok(())
     }
@@ -326,10 +326,10 @@ impl RunDir {
         Ok(self.disk.replace(&self.path.join(SUMMARY), format!("{text}\n").as_bytes())?)
     }
 
-    /// What [`RunDir::finish`] wrote, if the run is done.
+    /// The summary that [`RunDir::finish`] wrote; `None` if the run is not done.
     ///
     /// # Errors
-    /// [`RunError`] when the file cannot be read.
+    /// [`RunError`] if the file cannot be read.
     pub fn summary(&self) -> Result<Option<serde_json::Value>, RunError> {
         let path = self.path.join(SUMMARY);
         let Some(bytes) = self.disk.read(&path)? else { return Ok(None) };
@@ -340,17 +340,15 @@ impl RunDir {
 
 /// Checks that the directory is that of a run of `config`, or makes it one.
 fn claim(disk: &Disk, path: &Path, config: &Config) -> Result<(), RunError> {
-    let file = path.join(CONFIG);
-    if disk.read(&file)?.is_none() {
-        let temporary = [CONFIG, identity::FILE].map(|name| format!("{name}{TEMPORARY}"));
-        let ours = [&[LOCK.to_owned(), identity::FILE.to_owned()][..], &temporary].concat();
-        if disk.list(path)?.iter().any(|name| !ours.contains(name)) {
-            return Err(RunError::NotARun { path: path.to_owned() });
+    match claim_directory(disk, path, CONFIG, &[claim::ID])? {
+        Claim::Marked => {}
+        Claim::Foreign => return Err(RunError::NotARun { path: path.to_owned() }),
+        Claim::Free => {
+            claim::write_id(disk, path)?;
+            return Ok(disk.replace(&path.join(CONFIG), config.to_toml().as_bytes())?);
         }
-        identity::write(disk, path)?;
-        return Ok(disk.replace(&file, config.to_toml().as_bytes())?);
     }
-    let mut differences = Config::read(&file)?.differences(config);
+    let mut differences = Config::read(&path.join(CONFIG))?.differences(config);
     differences.retain(|d| d.affects_result);
     match differences.is_empty() {
         true => Ok(()),
@@ -370,14 +368,14 @@ fn refuse_to_begin_anew(run: &Path, damaged: &[DamagedCheckpoint]) -> Result<(),
     Err(RunError::Damaged { path: damaged.path.clone(), problem })
 }
 
-/// What the logs hold of the run up to its checkpoint, or up to its end; whether that is its end. Every log is checked before one is cut.
+/// The digests of the logs at the checkpoint, or at the end of the run; true if it is the end. Every log is checked before one is cut.
 fn held(
     disk: &Disk,
     run: &Path,
     checkpoint: Option<&Checkpoint>,
 ) -> Result<(BTreeMap<String, Digest>, bool), RunError> {
     let Some(checkpoint) = checkpoint else { return Ok((BTreeMap::new(), false)) };
-    let end = end::read(disk, run)?.filter(|end| checkpoint.step() == end.step);
+    let end = marks::read_end(disk, run)?.filter(|end| checkpoint.step() == end.step);
     let ended = end.is_some();
     let mut held = end.map(|end| end.logs).unwrap_or_default();
     for name in LOGS {
@@ -390,41 +388,4 @@ fn held(
 
 pub(super) fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
-}
-
-/// Takes the lock, which the system releases when the process ends.
-pub(crate) fn lock(directory: &Path) -> Result<File, RunError> {
-    let path = directory.join(LOCK);
-    let io = |action| {
-        let path = path.clone();
-        move |source| RunError::Io(DiskError { action, path, source })
-    };
-    let mut options = File::options();
-    let mut file =
-        options.read(true).write(true).create(true).truncate(false).open(&path).map_err(io("open"))?;
-    // A process that was just killed may still hold the lock, so it is tried again for a moment.
-    let mut patience = 50;
-    loop {
-        match file.try_lock() {
-            Ok(()) => break,
-            Err(std::fs::TryLockError::WouldBlock) if patience > 0 => {
-                patience -= 1;
-                std::thread::sleep(std::time::Duration::from_millis(10));
-            }
-            Err(std::fs::TryLockError::WouldBlock) => {
-                let mut holder = String::new();
-                file.read_to_string(&mut holder).map_err(io("read"))?;
-                let holder = if holder.trim().is_empty() { "another process" } else { holder.trim() };
-                return Err(RunError::Locked { path: directory.to_owned(), holder: holder.to_owned() });
-            }
-            Err(std::fs::TryLockError::Error(source)) => return Err(io("lock")(source)),
-        }
-    }
-    let mut note = || {
-        file.set_len(0)?;
-        file.rewind()?;
-        writeln!(file, "process {}", std::process::id())
-    };
-    note().map_err(io("write"))?;
-    Ok(file)
 }

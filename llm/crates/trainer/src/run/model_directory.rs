@@ -1,11 +1,11 @@
-//! From what a user calls a model to the directory that holds it: a checkpoint, a run, or a name of the Hugging Face hub.
+//! The directory of a model by the name that a user gives it: a checkpoint, a run, or a name of the Hugging Face hub.
 
 use std::path::{Path, PathBuf};
 
 use super::latest;
 use crate::input::hub::{self, RepositoryKind, hub_cache};
 
-/// What a model may be named by.
+/// The names of a model.
 const RIGHT: &str = "a model is a checkpoint directory with config.json, model.safetensors and tokenizer.json, or owner/name of the Hugging Face hub";
 
 /// The directory that `given` names: itself, or the snapshot of a name of the hub in the local cache.
@@ -30,13 +30,13 @@ pub fn locate(given: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// The run whose best checkpoint `given` names: `RUN/best`, where nothing of that name is there.
+/// The run whose best checkpoint `given` names: `RUN/best`, if nothing of that name is there.
 pub fn run_of_best(given: &Path) -> Option<&Path> {
     let run = given.parent().filter(|_| given.file_name().is_some_and(|name| name == "best"))?;
     (run.join("config.toml").is_file() && !given.exists()).then_some(run)
 }
 
-/// Refuses a directory that lacks a part of a checkpoint, by what it holds instead.
+/// Refuses a directory that lacks a part of a checkpoint.
 ///
 /// # Errors
 /// A line: the checkpoints of a run, weights in another format, no tokenizer.

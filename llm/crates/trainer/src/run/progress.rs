@@ -65,15 +65,15 @@ impl Speed {
     }
 }
 
-/// Whether only warnings and errors are said.
+/// True if only warnings and errors are printed.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Says nothing but warnings and errors from now on.
+/// Prints nothing but warnings and errors from now on.
 pub fn be_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
 
-/// Whether a line is left out for `--quiet`.
+/// True if a line is left out because of [`be_quiet`].
 fn is_left_out(line: &str) -> bool {
     QUIET.load(Ordering::Relaxed) && !(line.starts_with("warning") || line.starts_with("llm-train:"))
 }
@@ -273,7 +273,7 @@ impl Progress {
 pub struct SharedProgress(Mutex<Progress>);
 
 impl SharedProgress {
-    /// As [`Progress::new`].
+    /// Shares the display that [`Progress::new`] makes.
     pub fn new(name: &str, done: u64, total: u64) -> SharedProgress {
         SharedProgress(Mutex::new(Progress::new(name, done, total)))
     }
@@ -283,7 +283,7 @@ impl SharedProgress {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As [`Progress::finish`].
+    /// Leaves the last line where it is, as [`Progress::finish`] does.
     pub fn finish(self) {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner).finish();
     }

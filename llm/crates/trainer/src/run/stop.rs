@@ -1,4 +1,4 @@
-//! Signals that ask a run to end: it finishes its step, writes a checkpoint and says so; a second signal ends it at once.
+//! Signals that ask a run to end: it finishes its step and writes a checkpoint; a second signal ends it at once.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -62,8 +62,8 @@ pub(super) fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
             let name = path.strip_prefix(root).expect("inside").to_string_lossy().into_owned();
             if path.is_dir() {
                 open.push(path);
-            } else if !(name == LOCK
-                || name == identity::FILE
+            } else if !(name == claim::LOCK
+                || name == claim::ID
                 || name.starts_with("timing")
                 || name == EVENTS)
             {

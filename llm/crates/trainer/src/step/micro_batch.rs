@@ -75,9 +75,9 @@ pub fn split_prompt(prompt: &[u32]) -> (&[u32], &[u32]) {
 /// Writes the reference policy's log-probabilities into the responses, at most `budget` tokens per forward pass.
 ///
 /// # Errors
-/// When the engine refuses or its device fails.
-pub fn score_with_reference<E: Engine>(
-    engine: &mut E,
+/// If the engine refuses or its device fails.
+pub fn score_with_reference(
+    engine: &mut dyn Engine,
     prompts: &[&[u32]],
     batch: &mut [Group],
     budget: usize,
@@ -95,9 +95,9 @@ pub fn score_with_reference<E: Engine>(
 /// Writes the entropies of the policy's distributions into the responses, at most `budget` tokens per forward pass.
 ///
 /// # Errors
-/// When the engine refuses or its device fails.
-pub fn score_entropies<E: Engine>(
-    engine: &E,
+/// If the engine refuses or its device fails.
+pub fn score_entropies(
+    engine: &dyn Engine,
     prompts: &[&[u32]],
     batch: &mut [Group],
     budget: usize,

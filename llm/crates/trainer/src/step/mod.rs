@@ -1,31 +1,272 @@
 //! One step of training: responses are sampled and scored, get their credit, and the optimiser moves.
 //!
 //! ```text
-//! prompts -> Trainer::sample -> Rollout -> Trainer::step -> StepReport
+//! prompts -> StepContext::sample -> Rollout -> StepContext::step -> StepReport
 //! ```
-//! A run, the synthetic step of [`crate::plan::synthetic`] and `llm-train bench` call these two functions; they differ in their [`RewardFunction`]
+//! | module | holds |
+//! | --- | --- |
+//! | `sample` | sampling, grading and scoring a batch of prompts: a [`Rollout`] |
+//! | `update` | credit, loss and gradient steps on a rollout, behind [`grpo_lambda::learner::Policy`] |
+//! | [`micro_batch`] | a batch as rows of the model |
+//! | `rewards` | the rewards of responses |
+//! | [`evidence`] | further passes whose results a method reads |
+//! | [`sft`] | a supervised step |
+//! | [`engine`] | models in training on a device |
+//!
+//! A run, the synthetic step of [`crate::plan::synthetic`] and benchmarks call the same two functions; they differ in their [`RewardFunction`]
 //! and in the [`Observer`] that watches.
 
 pub mod engine;
-pub mod error;
 pub mod evidence;
 pub mod micro_batch;
-pub mod observer;
-pub mod policy;
-pub mod prompt;
-pub mod reward_function;
-pub mod rollout;
+mod rewards;
 mod sample;
-pub mod settings;
 pub mod sft;
-pub mod trainer;
+#[cfg(test)]
+mod tests;
 mod update;
 
-pub use error::PolicyError;
-pub use observer::{Observer, Phase};
-pub use policy::LlmPolicy;
-pub use prompt::TrainingPrompt;
-pub use reward_function::{RewardError, RewardFunction, TextReward};
-pub use rollout::Rollout;
-pub use settings::{EvidenceSource, StepSettings, StopSource};
-pub use trainer::{StepReport, Trainer};
+use grpo_lambda::group::{EvidenceKind, Group};
+use grpo_lambda::method::Method;
+use grpo_lambda_decoder::model::{Decoder, Error as ModelError, ForwardOptions};
+use grpo_lambda_decoder::optim::OptimError;
+use grpo_lambda_decoder::rng::{Address, Purpose};
+use grpo_lambda_decoder::rollout::{RolloutError, SamplingParams};
+use grpo_lambda_gpu::DeviceError;
+use grpo_lambda_grade::Gold;
+
+use crate::config::{Config, MemoryConfig};
+use crate::input::stops::Stops;
+use crate::input::tokens::ModelTokenizer;
+use engine::WeightFollower;
+use evidence::{EvidenceCost, EvidenceError, EvidenceRequest, ForwardSettings};
+
+pub use rewards::{RewardError, RewardFunction, TextReward};
+pub use sample::Rollout;
+pub use update::{LlmPolicy, StepReport};
+
+/// The parts that all steps of a run share. The state of training is in the engine.
+#[derive(Clone, Copy)]
+pub struct StepContext<'a> {
+    pub settings: &'a StepSettings,
+    /// Turns rewards into gradients.
+    pub method: &'a dyn Method,
+    pub rewards: &'a dyn RewardFunction,
+    pub observer: &'a dyn Observer,
+    /// Samples in the engine's place.
+    pub follower: Option<&'a dyn WeightFollower>,
+}
+
+impl<'a> StepContext<'a> {
+    /// A context in which the engine samples and nobody watches.
+    pub fn new(settings: &'a StepSettings, method: &'a dyn Method, rewards: &'a dyn RewardFunction) -> Self {
+        StepContext { settings, method, rewards, observer: &(), follower: None }
+    }
+}
+
+/// A training prompt with its reference answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrainingPrompt {
+    /// Token ids of the prompt.
+    pub tokens: Vec<u32>,
+    pub gold: Gold,
+    /// The address of its random numbers; no other prompt of the step has this number.
+    pub number: u64,
+}
+
+/// Token ids of the prompts.
+fn ids(prompts: &[TrainingPrompt]) -> Vec<&[u32]> {
+    prompts.iter().map(|p| p.tokens.as_slice()).collect()
+}
+
+/// The settings of sampling, scoring and updates.
+#[derive(Clone, Debug)]
+pub struct StepSettings {
+    /// Parameters of the sampler; the temperature divides the logits wherever a response is scored.
+    pub sampling: SamplingParams,
+    /// Tokens that end a response; without any, every response has full length.
+    pub eos: Vec<u32>,
+    /// Texts that end a response as well.
+    pub stops: Option<StopStrings>,
+    /// The seed in the addresses of all random numbers.
+    pub seed: u64,
+    /// Gradient steps on a rollout.
+    pub inner_updates: usize,
+    pub memory: MemoryConfig,
+    /// True if the method needs log-probabilities of the frozen reference.
+    pub reference: bool,
+    /// The evidence that the method needs beside log-probabilities.
+    pub evidence: Option<RequestedEvidence>,
+    /// The largest mean factor between the probabilities that sampler and trainer give a token.
+    pub max_logp_error: f64,
+}
+
+/// Evidence to compute for every response.
+#[derive(Clone, Debug)]
+pub struct RequestedEvidence {
+    pub request: EvidenceRequest,
+    /// Decodes a response, to find its answer.
+    pub tokens: ModelTokenizer,
+}
+
+/// The stop strings of a run's template: see [`Stops`].
+#[derive(Clone, Debug)]
+pub struct StopStrings {
+    /// Spells a response.
+    pub tokens: ModelTokenizer,
+    /// At least one.
+    pub texts: Vec<String>,
+}
+
+impl StopStrings {
+    /// These texts; `None` if there are none.
+    pub fn new(tokens: &ModelTokenizer, texts: &[String]) -> Option<StopStrings> {
+        (!texts.is_empty()).then(|| StopStrings { tokens: tokens.clone(), texts: texts.to_vec() })
+    }
+}
+
+impl StepSettings {
+    /// The settings of a configuration with these end tokens, without stop strings and without evidence, which depends on the model, too (see
+    /// [`EvidenceRequest::from_method`]).
+    pub fn new(config: &Config, eos: &[u32]) -> Self {
+        let rl = &config.rl;
+        StepSettings {
+            sampling: SamplingParams {
+                max_new_tokens: rl.max_new_tokens,
+                min_new_tokens: 0,
+                temperature: rl.temperature,
+            },
+            eos: eos.to_vec(),
+            stops: None,
+            seed: config.seed,
+            inner_updates: rl.inner_updates,
+            memory: config.memory,
+            reference: config.configured().evidence().contains(&EvidenceKind::RefLogps),
+            evidence: None,
+            max_logp_error: rl.max_logp_error,
+        }
+    }
+
+    fn stops(&self) -> Option<Stops<'_>> {
+        self.stops.as_ref().map(|source| Stops::new(&source.tokens, &source.texts))
+    }
+
+    /// The options of scoring passes.
+    fn options(&self) -> ForwardOptions {
+        ForwardOptions {
+            temperature: self.sampling.temperature,
+            entropy: false,
+            checkpoint: self.memory.recompute_layers,
+        }
+    }
+
+    /// The addresses of the random numbers of this step's responses.
+    fn address<'a>(
+        &self,
+        purpose: Purpose,
+        step: u64,
+        prompts: &'a [TrainingPrompt],
+    ) -> impl Fn(usize, usize) -> Address + use<'a> {
+        let base = Address::new(self.seed, purpose).step(step);
+        move |prompt, response| base.prompt(prompts[prompt].number).response(response as u64)
+    }
+
+    /// Computes evidence for every response of `batch`.
+    fn collect_evidence(
+        &self,
+        evidence: &RequestedEvidence,
+        model: &Decoder<f32>,
+        step: u64,
+        prompts: &[TrainingPrompt],
+        batch: &mut [Group],
+    ) -> Result<EvidenceCost, EvidenceError> {
+        let pass = ForwardSettings {
+            temperature: self.sampling.temperature,
+            tokens: self.memory.micro_batch_tokens,
+            recompute: self.memory.recompute_layers,
+        };
+        let prompt = |g: usize| prompts[g].tokens.as_slice();
+        let address = self.address(Purpose::Perturbation, step, prompts);
+        evidence::collect(model, evidence.request, &evidence.tokens, pass, batch, prompt, address)
+    }
+}
+
+/// A phase of a training step. With micro-batches, forward and backward passes alternate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Responses are sampled.
+    Sample,
+    /// Responses are scored by the frozen reference.
+    Reference,
+    /// The method's evidence is computed.
+    Evidence,
+    /// Log-probabilities are computed, with a tape.
+    Forward,
+    /// They are differentiated.
+    Backward,
+    /// The weights move, and the gradient is cleared.
+    Optimiser,
+}
+
+/// Watches a step; `()` does not. An observer changes no result.
+pub trait Observer {
+    /// A phase begins.
+    fn begin(&self, _phase: Phase) {}
+
+    /// A phase ends. The work it handed to a device may still be under way: an observer that needs it done waits for the device here.
+    ///
+    /// # Errors
+    /// If the device fails while the observer waits.
+    fn end(&self, _phase: Phase) -> Result<(), DeviceError> {
+        Ok(())
+    }
+}
+
+impl Observer for () {}
+
+/// Does `work`, the whole of a phase.
+fn observed<T, E: From<DeviceError>>(
+    observer: &dyn Observer,
+    phase: Phase,
+    work: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
+    observer.begin(phase);
+    let done = work()?;
+    observer.end(phase)?;
+    Ok(done)
+}
+
+/// The reason why a training step failed.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyError {
+    #[error(transparent)]
+    Rollout(#[from] RolloutError),
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    #[error(transparent)]
+    Reward(#[from] RewardError),
+    #[error(transparent)]
+    Optim(#[from] OptimError),
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    #[error(transparent)]
+    Evidence(#[from] EvidenceError),
+    /// Sampler and trainer disagree: training would silently be off-policy.
+    #[error(
+        "response {response}, token {token}: the sampler gave it log-probability {sampled}, the trainer {trained}; \
+         with the same weights they must agree, so the run stops"
+    )]
+    Drift {
+        /// The response, in flat order.
+        response: usize,
+        token: usize,
+        sampled: f64,
+        trained: f64,
+    },
+    /// The rounding differences of sampler and trainer exceed the limit.
+    #[error(
+        "sampler and trainer give a token probabilities that differ by a factor of {mean:.4} on average (at most {max:.4}); \
+         rl.max_logp_error={limit} allows less, so the run stops: dtype=f32 rounds less"
+    )]
+    Rounding { mean: f64, max: f64, limit: f64 },
+}

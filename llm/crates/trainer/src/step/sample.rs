@@ -1,27 +1,46 @@
-//! [`Trainer::sample`]: from prompts to a [`Rollout`].
+//! [`StepContext::sample`]: from prompts to a [`Rollout`].
 
 use grpo_lambda::group::{Evidence, Group, Response};
 use grpo_lambda_decoder::rng::Purpose;
-use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, SamplingRequest, StoppingCriteria};
+use grpo_lambda_decoder::rollout::{
+    RolloutError, SampledResponse, Sampler, SamplingRequest, StoppingCriteria,
+};
 
-use super::engine::Engine;
-use super::error::PolicyError;
+use super::engine::{Engine, SampledBy};
 use super::evidence::EvidenceCost;
-use super::micro_batch;
-use super::observer::{Phase, observed};
-use super::prompt::{TrainingPrompt, ids};
-use super::rollout::Rollout;
-use super::settings::StepSettings;
-use super::trainer::Trainer;
+use super::{Phase, PolicyError, StepContext, StepSettings, TrainingPrompt, ids, micro_batch, observed};
 use crate::input::stops::Stops;
 use crate::reward::RewardBreakdown;
 
-impl Trainer<'_> {
+/// Prompts with the responses sampled to them and their rewards: group `i` belongs to prompt `i`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rollout {
+    /// The step of training that it was sampled for, which addresses its random numbers.
+    pub step: u64,
+    pub prompts: Vec<TrainingPrompt>,
+    /// The responses, with everything a method reads.
+    pub groups: Vec<Group>,
+    /// The reward of each response, by component.
+    pub rewards: Vec<Vec<RewardBreakdown>>,
+    pub evidence_cost: EvidenceCost,
+    /// True if the weights that sampled it are those to be trained on it: the trainer's log-probabilities must then be the sampler's, to the
+    /// bit if the engine is exact.
+    pub on_policy: bool,
+}
+
+impl Rollout {
+    /// True if the frozen reference scored its responses: only then is there a KL.
+    pub fn is_scored_by_reference(&self) -> bool {
+        self.groups.iter().flat_map(|g| &g.responses).any(|r| r.ref_logps.is_some())
+    }
+}
+
+impl StepContext<'_> {
     /// Samples `group_size` responses to every prompt, grades them, and adds what the method reads of the reference and of evidence. `step`
     /// addresses the random numbers.
-    pub fn sample<E: Engine>(
+    pub fn sample(
         &self,
-        engine: &mut E,
+        engine: &mut dyn Engine,
         prompts: Vec<TrainingPrompt>,
         group_size: usize,
         step: u64,
@@ -40,28 +59,28 @@ impl Trainer<'_> {
         }
         if groups.iter().flat_map(|g| &g.responses).any(|r| r.evidence.entropies.is_none()) {
             observed(self.observer, Phase::Evidence, || {
-                Ok::<_, PolicyError>(micro_batch::score_entropies(
-                    engine,
-                    &ids(&prompts),
-                    &mut groups,
-                    budget,
-                    options,
-                )?)
+                micro_batch::score_entropies(engine, &ids(&prompts), &mut groups, budget, options)
             })?;
         }
         let mut evidence_cost = EvidenceCost::default();
-        if let (Some(source), Some(model)) = (&settings.evidence, engine.cpu_decoder()) {
+        if let (Some(evidence), Some(model)) = (&settings.evidence, engine.evidence_model()) {
             evidence_cost = observed(self.observer, Phase::Evidence, || {
-                Ok::<_, PolicyError>(settings.collect_evidence(source, model, step, &prompts, &mut groups)?)
+                Ok::<_, PolicyError>(settings.collect_evidence(
+                    evidence,
+                    model,
+                    step,
+                    &prompts,
+                    &mut groups,
+                )?)
             })?;
         }
         Ok(Rollout { step, prompts, groups, rewards, evidence_cost, on_policy: true })
     }
 
-    /// The responses alone.
-    pub(crate) fn generate<E: Engine>(
+    /// Samples the responses alone.
+    pub(crate) fn generate(
         &self,
-        engine: &E,
+        engine: &dyn Engine,
         prompts: &[TrainingPrompt],
         group_size: usize,
         step: u64,
@@ -71,14 +90,14 @@ impl Trainer<'_> {
         let StepSettings { eos, sampling, memory, .. } = self.settings;
         let stops = self.settings.stops();
         let complete = stops.as_ref().and_then(Stops::test);
-        engine.generate(&SamplingRequest {
+        SampledBy { engine, follower: self.follower }.generate(&SamplingRequest {
             slots: memory.slots,
             stopping: StoppingCriteria { max_lengths: &[], complete },
             ..SamplingRequest::new(&ids, group_size, eos, *sampling, &address)
         })
     }
 
-    /// Groups with their rewards.
+    /// Grades the responses.
     fn graded(
         &self,
         prompts: &[TrainingPrompt],
@@ -93,9 +112,9 @@ impl Trainer<'_> {
     }
 }
 
-/// A response as a method reads it.
+/// A sampled response with its reward.
 fn response(sampled: SampledResponse, breakdown: &RewardBreakdown) -> Response {
-    // A server does not tell the entropies: see `Trainer::sample`.
+    // A server does not tell the entropies: `StepContext::sample` scores them.
     let told = sampled.entropies.len() == sampled.tokens.len();
     let evidence = Evidence {
         entropies: told.then_some(sampled.entropies),

@@ -23,11 +23,10 @@ pub struct SftReport {
     pub loss: f64,
     /// Response tokens in the loss.
     pub tokens: usize,
-    /// Whether the step was applied, or skipped because of a NaN.
     pub update: StepOutcome,
 }
 
-/// Why a step failed.
+/// The reason why a supervised step failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SftError {
     #[error(transparent)]
@@ -41,8 +40,8 @@ pub enum SftError {
 /// ```text
 /// L = -(1/N) sum_i sum_t log pi(y_i,t | x_i, y_i,<t),      N = number of response tokens of the batch
 /// ```
-pub fn step<E: Engine>(
-    engine: &mut E,
+pub fn step(
+    engine: &mut dyn Engine,
     examples: &[Example],
     rate: f64,
     memory: MemoryConfig,

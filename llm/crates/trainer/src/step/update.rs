@@ -1,18 +1,44 @@
-//! [`Trainer::step`]: from a [`Rollout`] to moved weights.
+//! [`StepContext::step`]: from a [`Rollout`] to moved weights, by way of the [`Policy`] trait.
 
-use grpo_lambda::learner;
+use std::cell::Cell;
+use std::ops::Range;
 
-use super::engine::Engine;
-use super::error::PolicyError;
-use super::policy::LlmPolicy;
-use super::rollout::Rollout;
-use super::trainer::{StepReport, Trainer};
+use grpo_lambda::group::Group;
+use grpo_lambda::learner::{self, Policy, Scored};
+use grpo_lambda::metrics::Metrics;
+use grpo_lambda_decoder::drift::Drift;
+use grpo_lambda_decoder::optim::StepOutcome;
 
-impl Trainer<'_> {
+use super::engine::{Engine, Tape};
+use super::sample::Rollout;
+use super::{Phase, PolicyError, StepContext, TrainingPrompt, ids, micro_batch, observed};
+
+/// The outcome of a step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepReport {
+    /// Metrics of the method, of the last inner update.
+    pub metrics: Metrics,
+    /// The optimiser's outcome of each inner update.
+    pub updates: Vec<StepOutcome>,
+    /// The distance between sampler and trainer on the rollout, while both used the same weights.
+    pub drift: Drift,
+    /// The learning rate.
+    pub rate: f64,
+}
+
+impl StepReport {
+    /// The first inner update that was skipped, or else the last: a skipped one is not hidden by those after it.
+    pub fn update(&self) -> Option<&StepOutcome> {
+        let skipped = self.updates.iter().find(|u| matches!(u, StepOutcome::Skipped { .. }));
+        skipped.or(self.updates.last())
+    }
+}
+
+impl StepContext<'_> {
     /// Moves the weights on a rollout: credit once, then as many gradient steps as the settings say.
-    pub fn step<E: Engine>(
+    pub fn step(
         &self,
-        engine: &mut E,
+        engine: &mut dyn Engine,
         rollout: &Rollout,
         rate: f64,
     ) -> Result<StepReport, PolicyError> {
@@ -21,5 +47,110 @@ impl Trainer<'_> {
         let metrics =
             learner::update(&mut policy, self.method, prompts, groups, self.settings.inner_updates)?;
         Ok(policy.report(metrics))
+    }
+}
+
+/// An engine during the update on one rollout.
+pub struct LlmPolicy<'a> {
+    engine: &'a mut dyn Engine,
+    context: StepContext<'a>,
+    rate: f64,
+    /// True while the weights are those of the sampler. Log-probabilities must then agree with the sampler's: bit for bit if the engine is
+    /// exact, and else up to rounding, when ratios are taken against the trainer's own.
+    on_policy: bool,
+    drift: Cell<Drift>,
+    updates: Vec<StepOutcome>,
+}
+
+impl<'a> LlmPolicy<'a> {
+    /// The policy to be updated on `rollout` with this learning rate.
+    pub fn new(engine: &'a mut dyn Engine, context: StepContext<'a>, rollout: &Rollout, rate: f64) -> Self {
+        let on_policy = rollout.on_policy;
+        LlmPolicy { engine, context, rate, on_policy, drift: Cell::default(), updates: Vec::new() }
+    }
+
+    /// True if sampler and trainer give a token the same bits under the same weights.
+    fn is_exact(&self) -> bool {
+        self.context.follower.is_none() && self.engine.exact()
+    }
+
+    /// The report of all updates so far.
+    pub fn report(self, metrics: Metrics) -> StepReport {
+        StepReport { metrics, updates: self.updates, drift: self.drift.get(), rate: self.rate }
+    }
+
+    /// Compares the log-probabilities that sampler and trainer give the responses `part`.
+    fn compare(&self, batch: &[Group], part: Range<usize>, trained: &[Vec<f64>]) -> Result<(), PolicyError> {
+        let responses = || micro_batch::flat(batch).skip(part.start).take(part.len()).map(|(_, r)| r);
+        if self.is_exact() {
+            for (i, (response, logps)) in responses().zip(trained).enumerate() {
+                let differs = |(a, b): (&f64, &f64)| a != b && !(a.is_nan() && b.is_nan());
+                if let Some(token) = response.old_logps.iter().zip(logps).position(differs) {
+                    let (sampled, trained) = (response.old_logps[token], logps[token]);
+                    return Err(PolicyError::Drift { response: part.start + i, token, sampled, trained });
+                }
+            }
+        }
+        let mut drift = self.drift.get();
+        responses().zip(trained).for_each(|(response, logps)| drift.add(&response.old_logps, logps));
+        self.drift.set(drift);
+        Ok(())
+    }
+}
+
+impl Policy for LlmPolicy<'_> {
+    type Prompt = TrainingPrompt;
+    type Tape = Tape;
+    type Error = PolicyError;
+
+    fn parts(&self, prompts: &[TrainingPrompt], batch: &[Group]) -> Vec<Range<usize>> {
+        let budget = self.context.settings.memory.micro_batch_tokens * self.engine.processes();
+        micro_batch::Batch::new(&ids(prompts), batch).parts(budget)
+    }
+
+    /// The rounding of an inexact engine's sampler is drift, which is reported and limited, and no step of the policy.
+    fn recomputes_old_logps(&self) -> bool {
+        self.on_policy && !self.is_exact()
+    }
+
+    fn log_probs(
+        &self,
+        prompts: &[TrainingPrompt],
+        batch: &[Group],
+        part: Range<usize>,
+    ) -> Result<Scored<Tape>, PolicyError> {
+        let options = self.context.settings.options();
+        let (scores, tape) = observed(self.context.observer, Phase::Forward, || {
+            let rows = micro_batch::Batch::new(&ids(prompts), batch).rows(part.clone());
+            Ok::<_, PolicyError>(self.engine.forward(&rows, options)?)
+        })?;
+        if self.on_policy {
+            self.compare(batch, part, &scores.logps)?;
+        }
+        Ok((scores.logps, tape))
+    }
+
+    fn backward(&mut self, tape: Tape, dlogps: &[Vec<f64>]) -> Result<(), PolicyError> {
+        let backward = || Ok(self.engine.backward(tape, dlogps)?);
+        observed(self.context.observer, Phase::Backward, backward)
+    }
+
+    fn step(&mut self) -> Result<(), PolicyError> {
+        let (drift, limit) = (self.drift.get(), self.context.settings.max_logp_error);
+        let rounding = PolicyError::Rounding { mean: drift.mean(), max: drift.max(), limit };
+        if drift.mean() > limit {
+            return Err(rounding);
+        }
+        let step = || Ok::<_, PolicyError>(self.engine.step(self.rate)?);
+        let update = observed(self.context.observer, Phase::Optimiser, step)?;
+        if let StepOutcome::Applied { .. } = update {
+            // NaN log-probabilities give a NaN gradient, and the step is skipped. A step that was applied nevertheless is a bug.
+            if drift.mean().is_nan() {
+                return Err(rounding);
+            }
+            self.on_policy = false;
+        }
+        self.updates.push(update);
+        Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! What a checkpoint of a run holds.
+//! The files of a run's checkpoint.
 
 use std::path::Path;
 
@@ -22,12 +22,13 @@ pub(super) const OPTIMISER: &str = "optimiser.state";
 
 impl Run<'_> {
     /// Writes the checkpoint after the steps done so far.
-    pub(super) fn save<E: Engine>(&mut self, engine: &E) -> Result<Checkpoint, TrainError> {
-        let (shape, adapter) = (self.shape.clone(), engine.adapter()?);
+    pub(super) fn save(&mut self, engine: &dyn Engine) -> Result<Checkpoint, TrainError> {
+        let session = self.session;
+        let adapter = engine.adapter()?;
         // Only this checkpoint holds the weights that RL starts from after supervised learning.
-        let (sft, rl) = (self.config.sft.steps, self.config.rl.steps);
+        let (sft, rl) = (session.config.sft.steps, session.config.rl.steps);
         let own = rl > 0 && sft > 0 && self.state.sft_done == sft;
-        let base = match &self.config.model {
+        let base = match &session.config.model {
             // PEFT reads a relative path from where it is started.
             ModelSource::Checkpoint(path) if !own => {
                 std::path::absolute(path).as_ref().unwrap_or(path).display().to_string()
@@ -39,7 +40,7 @@ impl Run<'_> {
         let saved: Checkpoint = self.dir.save(self.state.done(), |writer| {
             let directory = writer.directory().to_owned();
             let put = |parameters: &Parameters<f32>, directory: &Path| {
-                weights::save(directory, &shape, parameters, weights::SaveDtype::F32, usize::MAX)
+                weights::save(directory, &session.shape, parameters, weights::SaveDtype::F32, usize::MAX)
             };
             // Saved one after the other, so that two copies of a large model are never held at once.
             put(&*engine.parameters()?, &directory).map_err(TrainError::Save)?;
@@ -60,7 +61,7 @@ impl Run<'_> {
                 put(&frozen, &directory.join("reference")).map_err(TrainError::Save)?;
                 adopt(writer, "", &REFERENCE)?;
                 if adapter.is_some() {
-                    writer.file(&under, &AdapterBase::of(&frozen).to_bytes())?;
+                    writer.file(&under, &AdapterBase::new(&frozen).to_bytes())?;
                 }
             }
             writer.stream(OPTIMISER, |to| {
@@ -72,7 +73,7 @@ impl Run<'_> {
                     WriteStateError::Device(e) => TrainError::Model(model::Error::Device(e)),
                 })
             })?;
-            for (name, bytes) in self.tokens.files() {
+            for (name, bytes) in session.tokens.files() {
                 writer.file(name, bytes)?;
             }
             Ok::<_, TrainError>(writer.file(state_file, &state)?)
@@ -87,7 +88,7 @@ fn adopt(writer: &mut CheckpointWriter, directory: &str, files: &[&str]) -> Resu
     files.iter().try_for_each(|file| writer.adopt(&format!("{directory}{file}")))
 }
 
-/// Whether all of these files are now those of another checkpoint.
+/// Links these files of another checkpoint into this one. True if all were.
 fn linked(
     writer: &mut CheckpointWriter,
     from: Option<&Checkpoint>,

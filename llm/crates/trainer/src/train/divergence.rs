@@ -1,4 +1,4 @@
-//! Divergence, called by its name: rates that no run survives, policies that have become noise, weights that are no numbers.
+//! Divergence: rates that no run survives, policies that have become noise, weights that are no numbers.
 
 use grpo_lambda_decoder::rollout::RolloutError;
 
@@ -38,7 +38,7 @@ pub fn unusual_rates(config: &Config) -> Vec<String> {
     stages.into_iter().filter_map(unusual).collect()
 }
 
-/// What a finished run says when its policy has diverged; `ln_v` is the entropy of the uniform policy.
+/// The line about a finished run whose policy has diverged; `ln_v` is the entropy of the uniform policy.
 pub(super) fn diverged(
     config: &Config,
     entropies: Option<[f64; 2]>,
@@ -64,43 +64,33 @@ pub(super) fn diverged(
 }
 
 impl Run<'_> {
-    /// A warning where the policy has become noise, which explains why nothing is learned any more.
+    /// The warning about a policy that has become noise, from which nothing can be learned.
     pub(super) fn noise(&self) -> Option<String> {
         let [first, last] = self.state.entropies?;
-        let ln_v = (self.shape.vocab_size as f64).ln();
+        let ln_v = (self.session.shape.vocab_size as f64).ln();
         (last >= UNIFORM * ln_v && first < KNEW * ln_v).then(|| {
             format!(
                 "warning: the policy is noise: the mean entropy of a token is {last:.3} nats, and the uniform policy has ln V = {ln_v:.3}; training \
                  has diverged, so lower rl.lr = {:?}",
-                self.config.rl.schedule.peak
+                self.session.config.rl.schedule.peak
             )
         })
     }
 
-    /// The error of RL step `step`; scores that are no numbers after training are divergence.
-    pub(super) fn step_failed(&self, step: u64, source: PolicyError) -> TrainError {
-        match &source {
-            PolicyError::Rollout(scores @ RolloutError::Scores { .. }) if self.state.done() > 0 => {
-                self.not_a_number(format!("RL step {step}"), scores)
-            }
-            _ => TrainError::Rl { step, source },
+    /// An error as divergence, if the scores after some training are no numbers.
+    pub(super) fn explained(&self, error: TrainError) -> TrainError {
+        let (when, scores) = match &error {
+            TrainError::Rl { step, source: PolicyError::Rollout(e) } => (format!("RL step {step}"), e),
+            TrainError::Eval(EvalError::Rollout(e)) => ("evaluation".to_owned(), e),
+            _ => return error,
+        };
+        if !matches!(scores, RolloutError::Scores { .. }) || self.state.done() == 0 {
+            return error;
         }
-    }
-
-    /// The error of an evaluation, likewise.
-    pub(super) fn evaluation_failed(&self, source: EvalError) -> TrainError {
-        match &source {
-            EvalError::Rollout(scores @ RolloutError::Scores { .. }) if self.state.done() > 0 => {
-                self.not_a_number("evaluation".to_owned(), scores)
-            }
-            _ => TrainError::Eval(source),
-        }
-    }
-
-    fn not_a_number(&self, when: String, scores: &RolloutError) -> TrainError {
+        let config = &self.session.config;
         let (key, rate) = match self.state.rl_done {
-            0 => ("sft.lr", self.config.sft.schedule.peak),
-            _ => ("rl.lr", self.config.rl.schedule.peak),
+            0 => ("sft.lr", config.sft.schedule.peak),
+            _ => ("rl.lr", config.rl.schedule.peak),
         };
         TrainError::Diverged { when, key, rate, scores: scores.to_string() }
     }

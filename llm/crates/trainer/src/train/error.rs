@@ -1,4 +1,4 @@
-//! Why a run stopped.
+//! The errors that end a run.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ use crate::step::evidence::{EvidenceSettingError, PROVIDED, why_unavailable};
 use crate::step::sft::SftError;
 use crate::step::{PolicyError, RewardError};
 
-/// Why a run stopped.
+/// The reason why a run stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {
     #[error(transparent)]
@@ -45,10 +45,10 @@ pub enum TrainError {
     Eval(#[from] EvalError),
     /// A signal asked for the end.
     #[error(
-        "stopped by {} after step {step}; everything is in {checkpoint}, and the same command goes on from there", stop::name(*signal)
+        "stopped by {} after step {step}; saved to {checkpoint}; rerun the same command to resume", stop::name(*signal)
     )]
     Stopped { signal: u8, step: u64, checkpoint: PathBuf },
-    /// The weights are no numbers any more.
+    /// The weights are not finite.
     #[error(
         "{when}: {scores}: training has diverged; lower the learning rate ({key} = {rate:?}), or start from an earlier checkpoint"
     )]
@@ -66,9 +66,7 @@ pub enum TrainError {
     Evidence(#[from] MissingEvidence),
     #[error("{}", no_device(.0))]
     Device(#[from] SelectError),
-    #[error(
-        "method.name={method}: {evidence} is asked of the CPU's decoder only: set device=cpu (found {card})"
-    )]
+    #[error("method.name={method}: {evidence} is only supported on the CPU, not on {card}; set device=cpu")]
     OnTheCpuOnly { method: String, evidence: &'static str, card: String },
     /// Settings of the method's evidence that this model cannot take.
     #[error(transparent)]
@@ -81,7 +79,7 @@ pub enum TrainError {
 }
 
 impl TrainError {
-    /// Whether something outside failed, in a step that had not moved the weights yet: the program of `reward.command`, or the rollout engine.
+    /// True if something outside failed before the step moved the weights: the program of `reward.command`, or the server.
     pub(super) fn leaves_the_weights(&self) -> bool {
         let TrainError::Rl { source, .. } = self else { return false };
         matches!(
@@ -90,7 +88,7 @@ impl TrainError {
         )
     }
 
-    /// The signal that asked for the end, if one did.
+    /// The signal that asked for the end; `None` for an error.
     pub fn signal(&self) -> Option<u8> {
         match self {
             TrainError::Stopped { signal, .. } => Some(*signal),
@@ -98,7 +96,7 @@ impl TrainError {
         }
     }
 
-    /// Whether the input was refused, rather than the work broken off.
+    /// True if the input was refused, rather than the work broken off.
     pub fn refused(&self) -> bool {
         let too_long = |e: &RolloutError| matches!(e, RolloutError::TooLong { .. });
         match self {
@@ -148,7 +146,7 @@ fn no_device(error: &SelectError) -> String {
     )
 }
 
-/// Why the evidence of this name is not provided.
+/// The reason why the evidence of this name is not provided.
 fn lacks(name: &str) -> &'static str {
     EvidenceKind::ALL.into_iter().find(|kind| kind.name() == name).map_or("", why_unavailable)
 }

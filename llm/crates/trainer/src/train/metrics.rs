@@ -1,4 +1,4 @@
-//! What a run logs of a step: structs whose fields are the columns, in their order.
+//! The log rows of a step: structs whose fields are the columns, in their order.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::step::sft::SftReport;
 use crate::step::{Rollout, StepReport};
 
 /// Declares a row of a log. Every field is a column of the same name and of the same place; one that is `None` is empty there.
-/// What is said of a field stands in `docs/records.md`.
+/// `docs/records.md` quotes the fields' comments.
 macro_rules! row {
     ($(#[$about:meta])* struct $name:ident { $($(#[doc = $doc:literal])* $column:ident,)* }) => {
         $(#[$about])*
@@ -26,7 +26,7 @@ macro_rules! row {
             /// The names of the columns.
             pub(super) const COLUMNS: &[&str] = &[$(stringify!($column)),*];
 
-            /// What each column says.
+            /// The meaning of each column.
             #[cfg(test)]
             const MEANINGS: &[&str] = &[$(concat!($($doc),*)),*];
 
@@ -118,7 +118,7 @@ row! {
 }
 
 impl StepMetrics {
-    /// Of a supervised step.
+    /// The row of a supervised step.
     pub(super) fn supervised(report: &SftReport, rate: f64) -> Self {
         StepMetrics {
             loss: Some(report.loss),
@@ -129,7 +129,7 @@ impl StepMetrics {
         .with_update(&report.update)
     }
 
-    /// Of a step of reinforcement learning; `evidence` says whether the method asked for any.
+    /// The row of an RL step; `evidence` is true if the method asked for any.
     pub(super) fn reinforced(rollout: &Rollout, report: &StepReport, evidence: bool) -> Self {
         let m = &report.metrics;
         let row = StepMetrics {
@@ -157,7 +157,7 @@ impl StepMetrics {
         }
     }
 
-    /// What describes the responses.
+    /// The columns about the responses.
     fn rollout(rollout: &Rollout) -> Self {
         let responses: Vec<_> = rollout.groups.iter().flat_map(|g| &g.responses).collect();
         let mean = |values: Vec<f64>| Some(values.iter().sum::<f64>() / values.len().max(1) as f64);
@@ -230,7 +230,7 @@ impl RewardMetrics {
 }
 
 impl Timing {
-    /// Of a step that sampled for `sample` of its time.
+    /// The row of a step that sampled for `sample` of its time.
     pub(super) fn new(all: Duration, sample: Duration, tokens: usize) -> Self {
         let (seconds, sample_seconds) = (all.as_secs_f64(), sample.as_secs_f64());
         Timing {

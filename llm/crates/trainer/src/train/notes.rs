@@ -1,11 +1,24 @@
-//! Lines of a run for people, and its progress.
+//! Lines of a run for people: its progress, warnings about steps that move nothing, and the responses it keeps.
 
-use grpo_lambda_gpu::select::ComputeDevice;
+use std::collections::BTreeMap;
+
+use grpo_lambda::group::Group;
+use grpo_lambda::methods;
+use grpo_lambda_decoder::optim::StepOutcome;
+use grpo_lambda_grade::Prediction;
 
 use super::Run;
 use super::error::TrainError;
+use super::metrics::RewardMetrics;
+use crate::input::stops::Stops;
 use crate::run::progress::say;
 use crate::run::{Checkpoint, stop};
+use crate::step::Rollout;
+
+/// Consecutive steps without a learning signal before a warning.
+const NO_SIGNAL_STEPS: u64 = 5;
+/// Responses kept of a step.
+const SAMPLES_PER_STEP: usize = 2;
 
 impl Run<'_> {
     /// Prints a line that stays above the progress line.
@@ -28,7 +41,7 @@ impl Run<'_> {
         }
     }
 
-    /// Ends the run where a signal asked for it; `saved` holds everything that was done.
+    /// Ends the run if a signal asked for it; `saved` holds everything that was done.
     pub(super) fn heed_stop(&mut self, saved: &Checkpoint) -> Result<(), TrainError> {
         let Some(signal) = stop::requested() else { return Ok(()) };
         self.stage_done();
@@ -37,12 +50,12 @@ impl Run<'_> {
 
     /// Parameters of the model.
     pub(super) fn parameters(&self) -> usize {
-        self.shape.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum()
+        self.session.shape.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum()
     }
 
     /// Warns when a resumed run continues on another device: results then agree only up to rounding.
-    pub(super) fn note_device(&mut self, chosen: &ComputeDevice) {
-        let here = chosen.describe();
+    pub(super) fn note_device(&mut self) {
+        let here = self.session.device.describe();
         if let Some(there) = self.state.device.replace(here.clone()).filter(|there| *there != here) {
             self.say(&format!(
                 "this run was {there} so far and continues {here}, where rounding differs: its numbers will not be bit-identical to those of an uninterrupted run"
@@ -50,11 +63,11 @@ impl Run<'_> {
         }
     }
 
-    /// What is trained, where, how and into which directory.
-    pub(super) fn announce(&mut self, chosen: &ComputeDevice) {
-        let c = &self.shape;
-        let rl = &self.config.rl;
-        let adapter = self.config.lora.as_ref().map_or(String::new(), |lora| {
+    /// Says which model is trained, where, how and into which directory.
+    pub(super) fn announce(&mut self) {
+        let session = self.session;
+        let (c, rl) = (&session.shape, &session.config.rl);
+        let adapter = session.config.lora.as_ref().map_or(String::new(), |lora| {
             format!(", of which an adapter of rank {} to {} is trained", lora.rank, lora.targets.join(", "))
         });
         self.say(&format!(
@@ -63,11 +76,99 @@ impl Run<'_> {
             c.num_hidden_layers,
             c.hidden_size,
             c.vocab_size,
-            chosen.describe(),
-            self.configured.spec.title,
+            session.device.describe(),
+            session.configured.spec.title,
             rl.group_size,
             rl.prompts_per_step,
             self.dir.path().display()
         ));
+    }
+
+    /// Tells of a step of the optimiser that was skipped; too many of them in a row stop the run.
+    pub(super) fn note_update(&mut self, step: u64, update: &StepOutcome) -> Result<(), TrainError> {
+        let StepOutcome::Skipped { parameter, not_finite } = update else {
+            self.state.skipped_in_a_row = 0;
+            return Ok(());
+        };
+        self.state.skipped_in_a_row += 1;
+        let count = self.state.skipped_in_a_row;
+        self.say(&format!(
+            "step {step}: {not_finite} numbers of the gradient of `{parameter}` are NaN or infinite; step skipped ({count} in a row)"
+        ));
+        if count >= self.session.config.rl.max_nan_steps {
+            return Err(TrainError::NotFinite { step, count, parameter: parameter.clone() });
+        }
+        Ok(())
+    }
+
+    /// The components of the reward in a step; one that is stuck is told of once.
+    pub(super) fn note_rewards(&mut self, rollout: &Rollout) -> RewardMetrics {
+        let reward = &self.session.config.reward;
+        let earned = rollout.rewards.iter().flatten();
+        for (i, component) in reward.active() {
+            let values = earned.clone().map(|e| e.components[i]);
+            if let Some(stuck) = self.state.stuck.observe(component.name, values, reward.stuck_steps) {
+                self.say(&stuck.to_string());
+            }
+        }
+        let stuck = self.state.stuck.stuck(reward.stuck_steps);
+        RewardMetrics::new(reward.active(), earned, stuck as u64)
+    }
+
+    /// Warns once when no group has taught anything for several steps.
+    pub(super) fn note_zero_variance(&mut self, batch: &[Group]) {
+        let metrics = methods::batch_metrics(batch);
+        // With a critic or a batch-wide baseline, groups with equal rewards have a gradient, too.
+        let has_signal = || {
+            self.session
+                .configured
+                .method
+                .credit(batch)
+                .iter()
+                .any(|c| c.advantages.iter().any(|a| *a != 0.0))
+        };
+        let no_signal = metrics.zero_variance_groups == metrics.groups && !has_signal();
+        self.state.no_signal_in_a_row = if no_signal { self.state.no_signal_in_a_row + 1 } else { 0 };
+        if self.state.no_signal_in_a_row == NO_SIGNAL_STEPS && !self.state.no_signal_warned {
+            self.state.no_signal_warned = true;
+            if let Some(line) = self.noise() {
+                self.say(&line);
+                return;
+            }
+            self.say(&format!(
+                "for {NO_SIGNAL_STEPS} steps every group's rewards were equal, so nothing was learned: the task may be too hard or too \
+                 easy for this model, the grader may not find its answers (see samples.jsonl), or responses are cut off before them"
+            ));
+        }
+    }
+
+    /// Writes the first responses of a step to `samples.jsonl`.
+    pub(super) fn write_samples(&mut self, step: u64, rollout: &Rollout) -> Result<(), TrainError> {
+        let (Some(prompt), Some(group)) = (rollout.prompts.first(), rollout.groups.first()) else {
+            return Ok(());
+        };
+        let session = self.session;
+        let names: Vec<_> = session.config.reward.active().map(|(i, c)| (i, c.name)).collect();
+        for (response, breakdown) in
+            group.responses.iter().zip(rollout.rewards.iter().flatten()).take(SAMPLES_PER_STEP)
+        {
+            let rewards: BTreeMap<&str, Option<f64>> =
+                names.iter().map(|(i, name)| (*name, breakdown.components[*i])).collect();
+            let text = Stops::new(&session.tokens, session.problems.stop()).text(&response.tokens)?;
+            let answer = Prediction::extract(&text, session.problems.extraction());
+            let sample = serde_json::json!({
+                "step": step,
+                "prompt": session.tokens.text(&prompt.tokens)?,
+                "response": text,
+                "gold": prompt.gold.to_string(),
+                "answer": answer.answer(),
+                "accuracy": breakdown.accuracy(),
+                "reward": response.reward,
+                "rewards": rewards,
+                "truncated": response.truncated,
+            });
+            self.dir.sample(&sample)?;
+        }
+        Ok(())
     }
 }

@@ -1,85 +1,25 @@
-//! What a run computes with, opened and checked before it has a directory: an input that is refused leaves nothing behind.
+//! Refusals before a run has a directory: an input that is refused leaves nothing behind.
 
-use std::path::Path;
 use std::sync::Once;
 
-use grpo_lambda::methods::Configured;
 use grpo_lambda_decoder::model;
-use grpo_lambda_decoder::model::weights::Parameters;
 use grpo_lambda_decoder::rollout::RolloutError;
 use grpo_lambda_gpu::select::{self, ComputeDevice, DevicePreference};
 use grpo_lambda_gpu::{Device, Dtype};
 
 use super::error::TrainError;
-use super::model::{initial_weights, tokens};
+use super::session::Session;
 use crate::config::{Config, ConfigError, ModelSource};
 use crate::eval::EvalError;
 use crate::input::task::Split;
 use crate::input::tokens::ModelTokenizer;
 use crate::plan::memory::{self, StepShape};
 use crate::plan::synthetic;
-use crate::problems::MaxLengths;
-use crate::problems::{Problems, Stage};
-use crate::remote::Server;
+use crate::problems::{MaxLengths, Problems, Stage};
 use crate::reward::program::{Question, RewardProgram};
 use crate::run;
 use crate::run::progress::say;
-use crate::step::evidence::{self, EvidenceRequest, PROVIDED};
-
-/// The inputs of a run.
-pub(super) struct Inputs {
-    pub(super) configured: Configured,
-    pub(super) tokens: ModelTokenizer,
-    pub(super) shape: model::Config,
-    /// Those a fresh run starts from.
-    pub(super) parameters: Parameters<f32>,
-    pub(super) problems: Problems,
-    /// What the method asks of every response.
-    pub(super) request: Option<EvidenceRequest>,
-    /// The configuration with what is left to the memory of the device decided.
-    pub(super) decided: Config,
-}
-
-impl Inputs {
-    /// Opens them, and refuses what a later step would stumble over.
-    pub(super) fn open(
-        config: &Config,
-        chosen: &ComputeDevice,
-        directory: &Path,
-    ) -> Result<Inputs, TrainError> {
-        let configured = config.configured();
-        configured.require(PROVIDED)?;
-        if let ModelSource::Checkpoint(directory) = &config.model {
-            refuse_run_directory(directory)?;
-        }
-        let tokens = tokens(config)?;
-        let (shape, parameters) = initial_weights(config, &tokens)?;
-        let limit = shape.max_position_embeddings;
-        let problems = Problems::open(config, &tokens, limit, &mut say).map_err(TrainError::Task)?;
-        let longest = check_prompt_lengths(config, &problems, &tokens, limit)?;
-        let request = EvidenceRequest::of(&configured, &tokens, shape.vocab_size)?;
-        if let Some(lora) = &config.lora {
-            lora.shapes(&shape).map_err(ConfigError::Conflict)?;
-        }
-        if !directory.join("summary.json").exists() {
-            try_reward_program(config, &problems, &tokens)?;
-            try_rollout_engine(config, &shape)?;
-        }
-        let decided = match chosen {
-            ComputeDevice::Cpu => {
-                check_machine_memory(config, &shape, longest)?;
-                memory::decided(config, &shape, longest)
-            }
-            ComputeDevice::Cuda(..) if directory.join("summary.json").exists() => config.clone(),
-            ComputeDevice::Cuda(card, dtype) => {
-                let training = problems.longest(&tokens, config.sft.steps > 0).map_err(TrainError::Task)?;
-                let longest = MaxLengths { prompt: longest.max(training.prompt), ..training };
-                decided_for_card(card.as_ref(), *dtype, config, &shape, longest)?
-            }
-        };
-        Ok(Inputs { configured, tokens, shape, parameters, problems, request, decided })
-    }
-}
+use crate::step::evidence;
 
 /// Selects the device of the settings `device` and `dtype`. The user is told, once, when `device = auto` finds no usable card.
 ///
@@ -97,7 +37,7 @@ pub fn choose_device(device: DevicePreference, dtype: Option<Dtype>) -> Result<C
 /// Selects the device of a configuration.
 ///
 /// # Errors
-/// When a card is required and cannot be used, or the dtype needs a card and there is none.
+/// If a card is required and cannot be used, or the dtype needs a card and there is none.
 pub fn device(config: &Config) -> Result<ComputeDevice, TrainError> {
     let chosen = choose_device(config.device, config.dtype)?;
     let asked =
@@ -114,7 +54,8 @@ pub fn device(config: &Config) -> Result<ComputeDevice, TrainError> {
 
 /// Refuses a run directory where a checkpoint is expected: a run has several checkpoints and may get more, so the same command could later
 /// mean another one.
-fn refuse_run_directory(directory: &Path) -> Result<(), TrainError> {
+pub(super) fn refuse_run_directory(config: &Config) -> Result<(), TrainError> {
+    let ModelSource::Checkpoint(directory) = &config.model else { return Ok(()) };
     if directory.join("config.json").exists() || !directory.join("checkpoints").is_dir() {
         return Ok(());
     }
@@ -126,6 +67,32 @@ fn refuse_run_directory(directory: &Path) -> Result<(), TrainError> {
         directory.display()
     ))
     .into())
+}
+
+/// The configuration with the settings decided that are left to the device's memory. Refuses prompts, and steps, that do not fit; of steps on a
+/// card only those of a run that `will_step`.
+pub(super) fn decided(
+    config: &Config,
+    device: &ComputeDevice,
+    (problems, tokens, shape): (&Problems, &ModelTokenizer, &model::Config),
+    will_step: bool,
+) -> Result<Config, TrainError> {
+    let longest = check_prompt_lengths(config, problems, tokens, shape.max_position_embeddings)?;
+    if let Some(lora) = &config.lora {
+        lora.shapes(shape).map_err(ConfigError::Conflict)?;
+    }
+    match device {
+        ComputeDevice::Cpu => {
+            check_machine_memory(config, shape, longest)?;
+            Ok(memory::decided(config, shape, longest))
+        }
+        ComputeDevice::Cuda(..) if !will_step => Ok(config.clone()),
+        ComputeDevice::Cuda(card, dtype) => {
+            let training = problems.longest(tokens, config.sft.steps > 0).map_err(TrainError::Task)?;
+            let longest = MaxLengths { prompt: longest.max(training.prompt), ..training };
+            decided_for_card(card.as_ref(), *dtype, config, shape, longest)
+        }
+    }
 }
 
 /// Refuses held-out prompts that, with a response, exceed the context, before training rather than after it. Returns the length of the
@@ -149,12 +116,9 @@ fn check_prompt_lengths(
     Ok(longest)
 }
 
-/// Asks the program of `reward.command` about one right answer, before any training: a misspelt path is found now.
-fn try_reward_program(
-    config: &Config,
-    problems: &Problems,
-    tokens: &ModelTokenizer,
-) -> Result<(), TrainError> {
+/// Asks the program of `reward.command` about one right answer, so that a misspelt path is found before any training.
+pub(super) fn try_reward_program(session: &Session<'_>) -> Result<(), TrainError> {
+    let Session { config, problems, tokens, .. } = session;
     let active = config.rl.steps > 0 && config.reward.is_active("command");
     let Some(program) = config.reward.command.as_ref().filter(|_| active) else { return Ok(()) };
     let problem = problems.problem(Stage::Rl, 0).map_err(TrainError::Task)?;
@@ -168,14 +132,6 @@ fn try_reward_program(
     };
     let asked = RewardProgram::new(&program.line, program.timeout).ask(&[question], &mut |line| say(line));
     asked.map(drop).map_err(|e| ConfigError::Conflict(e.to_string()).into())
-}
-
-/// Asks the server of `rollout.url` for its model, before any training: one that is not started is found now.
-fn try_rollout_engine(config: &Config, shape: &model::Config) -> Result<(), TrainError> {
-    let Some(rollout) = &config.rollout else { return Ok(()) };
-    Server::connect(rollout, shape.vocab_size)
-        .map(drop)
-        .map_err(|e| ConfigError::Conflict(e.to_string()).into())
 }
 
 /// Refuses a run whose rollout, with every response at its limit, takes more memory than this machine has: the system would end it after
@@ -202,8 +158,8 @@ fn check_machine_memory(
     .into())
 }
 
-/// The configuration with what is left to the memory of the card decided. Refuses a run whose step, at its longest rows, is predicted to
-/// exceed that memory.
+/// The configuration with the settings decided that are left to the card's memory. Refuses a run whose step, at its longest rows, is predicted
+/// to exceed that memory.
 fn decided_for_card(
     card: &dyn Device,
     dtype: Dtype,

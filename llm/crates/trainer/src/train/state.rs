@@ -1,14 +1,14 @@
-//! What a run remembers beside weights and moments, and what it continues from.
+//! The state of a run beside weights and moments, and its place in the run directory.
 
 use std::path::Path;
 
+use grpo_lambda_decoder::model::Config as Shape;
 use grpo_lambda_decoder::model::weights::{self, Parameters};
 use serde::{Deserialize, Serialize};
 
 use super::error::TrainError;
+use super::evaluation::RunSummary;
 use super::metrics::{StepMetrics, Timing, reward_columns};
-use super::open::Inputs;
-use super::summary::RunSummary;
 use crate::config::Config;
 use crate::eval::Evaluation;
 use crate::problems::Problems;
@@ -18,7 +18,7 @@ use crate::run::{Best, Checkpoint, DamagedCheckpoint, LogColumns, OpenedRun, Run
 
 const FILE: &str = "state.json";
 
-/// Where a run stands.
+/// The progress of a run.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub(super) struct RunState {
     pub(super) sft_done: u64,
@@ -42,7 +42,7 @@ pub(super) struct RunState {
     /// Mean entropy of a token in the first and in the last RL step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) entropies: Option<[f64; 2]>,
-    /// Where it computes: see [`grpo_lambda_gpu::select::ComputeDevice::describe`].
+    /// The device: see [`grpo_lambda_gpu::select::ComputeDevice::describe`].
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "on")]
     pub(super) device: Option<String>,
     /// Checksum of the rows of the dataset.
@@ -66,12 +66,12 @@ impl RunState {
         self.entropies = Some([first, last]);
     }
 
-    /// As the file `state.json` of a checkpoint.
+    /// The name and contents of the file `state.json` of a checkpoint.
     pub(super) fn to_file(&self) -> (&'static str, Vec<u8>) {
         (FILE, serde_json::to_vec_pretty(self).expect("a state has a JSON form"))
     }
 
-    /// That of a checkpoint, which must have met the same rows.
+    /// Reads the state of a checkpoint, which must have met the same rows.
     fn read(checkpoint: &Checkpoint, problems: &Problems) -> Result<RunState, TrainError> {
         let refused = |problem: String| TrainError::State { path: checkpoint.path().join(FILE), problem };
         let state: RunState =
@@ -82,18 +82,18 @@ impl RunState {
         }
         let shown = |data: &Option<String>| data.clone().unwrap_or_else(|| "none".to_owned());
         Err(refused(format!(
-            "the rows of task.data are not those this run began with (checksum {}, not {}); put them back, or start another run",
+            "the rows of task.data have changed since this run began (checksum {}, not {}); restore them, or start another run",
             shown(&now),
             shown(&state.data)
         )))
     }
 }
 
-/// A run directory that is open, and where its run stands.
+/// An open run directory, with the progress of its run.
 pub(super) struct Position {
     pub(super) dir: RunDir,
     pub(super) state: RunState,
-    /// The latest complete one; nothing for a fresh run.
+    /// The latest complete one; `None` for a fresh run.
     pub(super) checkpoint: Option<Checkpoint>,
 }
 
@@ -123,15 +123,20 @@ impl Position {
         Ok(Position { dir, state, checkpoint })
     }
 
-    /// The weights to continue with: those of the checkpoint, or else those of the inputs.
-    pub(super) fn weights(&self, inputs: &mut Inputs) -> Result<Parameters<f32>, TrainError> {
-        let Some(c) = &self.checkpoint else { return Ok(std::mem::take(&mut inputs.parameters)) };
+    /// The weights to continue with: those of the checkpoint, or else the `initial` ones.
+    pub(super) fn weights(
+        &self,
+        initial: Parameters<f32>,
+        shape: &Shape,
+    ) -> Result<Parameters<f32>, TrainError> {
+        let Some(c) = &self.checkpoint else { return Ok(initial) };
+        drop(initial);
         c.verify().map_err(TrainError::Open)?;
         say(&format!("continuing from step {} in {}", c.step(), c.path().display()));
-        Ok(weights::load(c.path(), &inputs.shape)?)
+        Ok(weights::load(c.path(), shape)?)
     }
 
-    /// What the run found, if it is done.
+    /// The summary of a run that is done.
     pub(super) fn finished(&self, config: &Config) -> Option<RunSummary> {
         let checkpoint = self.checkpoint.as_ref()?;
         let all = self.state.stopped_early || self.state.done() == config.sft.steps + config.rl.steps;

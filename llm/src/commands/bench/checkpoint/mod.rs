@@ -17,7 +17,7 @@ use grpo_lambda_trainer::plan::memory::peak_rss_mib;
 use grpo_lambda_trainer::plan::roofline;
 use grpo_lambda_trainer::plan::synthetic::{AlternatingRewards, RATE};
 use grpo_lambda_trainer::step::engine::{CpuEngine, TrainingSetup};
-use grpo_lambda_trainer::step::{PolicyError, Trainer};
+use grpo_lambda_trainer::step::{PolicyError, StepContext};
 
 /// Where the time of a step went.
 struct Times {
@@ -80,9 +80,10 @@ fn timed(
     let prompts = sizes.prompts(engine.model.config().vocab_size, number);
     let settings = sizes.settings();
     let (whole, watch) = (Clock::start(), Stopwatch::start());
-    let trainer = Trainer { settings: &settings, method, rewards: &AlternatingRewards, observer: &watch };
-    let rollout = trainer.sample(engine, prompts, sizes.group, number)?;
-    trainer.step(engine, &rollout, RATE)?;
+    let context =
+        StepContext { observer: &watch, ..StepContext::new(&settings, method, &AlternatingRewards) };
+    let rollout = context.sample(engine, prompts, sizes.group, number)?;
+    context.step(engine, &rollout, RATE)?;
     let step = whole.read();
     let (generate, backward, optimizer) = (watch.generate.get(), watch.backward.get(), watch.optimizer.get());
     let fwd_loss = step.minus(generate.plus(backward).plus(optimizer));

@@ -18,10 +18,10 @@ use grpo_lambda_trainer::plan::synthetic::{self, StepPrediction, StepTimings, sy
 use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, SyntheticWeights, TrainingSetup};
 
 /// Medians of the measured steps.
-fn measure<E: Engine>(
+fn measure(
     bench: &Bench,
     args: &BenchArgs,
-    engine: &mut E,
+    engine: &mut dyn Engine,
     device: Option<&Arc<dyn Device>>,
 ) -> Result<StepTimings, Failure> {
     let mut all = Vec::new();

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::ops::Range;
 
 use grpo_lambda::group::{Group, Response, StepValue};
-use grpo_lambda::learner::{Policy, Scored};
+use grpo_lambda::learner::{Policy, Samples, Scored};
 use grpo_lambda_mdp::evidence::critic;
 use grpo_lambda_mdp::{NodeId, Oracle, Sampler, TabularLearner, Target, Tree, sample_reward};
 use rand::SeedableRng;
@@ -162,6 +162,25 @@ impl<'t> Policy for MeteredLearner<'t> {
     type Tape = <TabularLearner<'t> as Policy>::Tape;
     type Error = Infallible;
 
+    fn log_probs(
+        &self,
+        prompts: &[()],
+        batch: &[Group],
+        part: Range<usize>,
+    ) -> Result<Scored<Self::Tape>, Infallible> {
+        self.inner.log_probs(prompts, batch, part)
+    }
+
+    fn backward(&mut self, tape: Self::Tape, dlogps: &[Vec<f64>]) -> Result<(), Infallible> {
+        self.inner.backward(tape, dlogps)
+    }
+
+    fn step(&mut self) -> Result<(), Infallible> {
+        self.inner.step()
+    }
+}
+
+impl Samples for MeteredLearner<'_> {
     fn sample(&mut self, prompts: &[()], group_size: usize) -> Result<Vec<Group>, Infallible> {
         let mut batch = self.inner.sample(prompts, group_size)?;
         let lengths = || batch.iter().flat_map(|g| &g.responses).map(Response::len);
@@ -192,23 +211,6 @@ impl<'t> Policy for MeteredLearner<'t> {
             }
         }
         Ok(batch)
-    }
-
-    fn log_probs(
-        &self,
-        prompts: &[()],
-        batch: &[Group],
-        part: Range<usize>,
-    ) -> Result<Scored<Self::Tape>, Infallible> {
-        self.inner.log_probs(prompts, batch, part)
-    }
-
-    fn backward(&mut self, tape: Self::Tape, dlogps: &[Vec<f64>]) -> Result<(), Infallible> {
-        self.inner.backward(tape, dlogps)
-    }
-
-    fn step(&mut self) -> Result<(), Infallible> {
-        self.inner.step()
     }
 }
 

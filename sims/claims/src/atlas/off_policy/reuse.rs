@@ -1,6 +1,6 @@
 //! What a sampled batch is still worth after `k` updates on it: the exact `J`, over many batches.
 
-use grpo_lambda::learner::{Policy, update};
+use grpo_lambda::learner::{Samples, update};
 use grpo_lambda::methods::Method;
 use grpo_lambda_mdp::TabularLearner;
 use grpo_lambda_stats::{Interval, t_interval};

@@ -1,4 +1,4 @@
-//! How many responses of an evaluation a card decodes at a time.
+//! The number of responses that a card decodes at a time in an evaluation.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub struct EvaluationShape<'a> {
     pub new_tokens: usize,
 }
 
-/// What was counted for an evaluation.
+/// The counts of an evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EvaluationPrediction {
     /// Responses decoded at a time.

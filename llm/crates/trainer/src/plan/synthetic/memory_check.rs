@@ -1,4 +1,4 @@
-//! Whether a run fits a card, and what to change where it does not.
+//! Refusals of runs that do not fit a card, with the setting to change.
 
 use grpo_lambda_decoder::slots;
 use grpo_lambda_gpu::StatePlace;
@@ -11,7 +11,7 @@ use crate::eval::eval_slots;
 /// to the driver's pages takes. Stated, not measured: 1 GiB.
 pub const ALLOWANCE: u64 = 1 << 30;
 
-/// What the ledger calls the optimiser's state.
+/// The ledger's names of the optimiser's state.
 const OPTIMISER: [&str; 3] = ["master weights", "rounding residuals", "moments"];
 
 fn gib(bytes: u64) -> f64 {

@@ -1,6 +1,6 @@
 //! One step of training on random prompts: what `llm-train info` counts on a dry run and `llm-train bench` times.
 //!
-//! It is the step of a run, the very same functions ([`Trainer::sample`](crate::step::Trainer::sample), [`Trainer::step`](crate::step::Trainer::step)),
+//! It is the step of a run, the very same functions ([`StepContext::sample`](crate::step::StepContext::sample), [`StepContext::step`](crate::step::StepContext::step)),
 //! observed. Only prompts and rewards are synthetic, and there is no end token, so every response has full length: the most that a step can
 //! take.
 
@@ -24,7 +24,7 @@ pub use predict::{StepPrediction, StepWork, predict};
 pub use recompute::decided;
 pub use step::{AlternatingRewards, RATE, StepTimings, step, synthetic_engine};
 
-/// Why a synthetic step failed.
+/// The reason why a synthetic step failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SyntheticStepError {
     #[error(transparent)]
@@ -39,9 +39,7 @@ pub enum SyntheticStepError {
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// The method needs evidence that no device computes.
-    #[error(
-        "method.name={method} asks for {asked:?}, which only the CPU computes: set another method, or --device cpu"
-    )]
+    #[error("method.name={method}: {asked:?} is only supported on the CPU; choose another method or the CPU")]
     Evidence { method: String, asked: EvidenceKind },
 }
 

@@ -1,4 +1,4 @@
-//! Whether layers are kept or computed again, where the configuration leaves it to counted memory.
+//! The choice between keeping and recomputing layers, if the configuration leaves it to counted memory.
 
 use grpo_lambda_decoder::model::Config as Shape;
 use grpo_lambda_gpu::Dtype;

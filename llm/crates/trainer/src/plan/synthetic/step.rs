@@ -17,13 +17,13 @@ use crate::config::Config;
 use crate::reward::RewardBreakdown;
 use crate::step::engine::{Engine, GpuEngine, SyntheticWeights, TrainingSetup};
 use crate::step::{
-    Observer, Phase, RewardError, RewardFunction, StepReport, StepSettings, Trainer, TrainingPrompt,
+    Observer, Phase, RewardError, RewardFunction, StepContext, StepReport, StepSettings, TrainingPrompt,
 };
 
 /// The learning rate: too small to matter.
 pub const RATE: f64 = 1e-6;
 
-/// What the language model has on any device.
+/// The evidence that the language model has on any device.
 const GIVEN: [EvidenceKind; 3] = [EvidenceKind::RefLogps, EvidenceKind::Entropies, EvidenceKind::Tokens];
 
 /// Seconds of each phase of a step, and how the log-probabilities of sampler and trainer agree.
@@ -43,7 +43,7 @@ pub struct StepTimings {
     pub optimiser: f64,
     /// All of it, with credit and loss.
     pub step: f64,
-    /// How far the trainer's log-probabilities are from the sampler's.
+    /// The distance between the trainer's log-probabilities and the sampler's.
     pub drift: Drift,
 }
 
@@ -101,8 +101,8 @@ fn since(clock: Instant, device: Option<&Arc<dyn Device>>) -> Result<f64, Device
 }
 
 /// One step of `config` on prompts of this many tokens; `number` is the step's.
-pub fn step<E: Engine>(
-    engine: &mut E,
+pub fn step(
+    engine: &mut dyn Engine,
     config: &Config,
     device: Option<&Arc<dyn Device>>,
     prompt_tokens: usize,
@@ -115,9 +115,9 @@ pub fn step<E: Engine>(
     Ok(StepTimings { prefill, decode, step, drift: report.drift, ..timed })
 }
 
-/// What the step reports, and the seconds of its prefill and of all of it.
-pub(super) fn run<E: Engine>(
-    engine: &mut E,
+/// Takes a step: its report, and the seconds of its prefill and of all of it.
+pub(super) fn run(
+    engine: &mut dyn Engine,
     config: &Config,
     device: Option<&Arc<dyn Device>>,
     (prompt_tokens, number): (usize, u64),
@@ -133,22 +133,22 @@ pub(super) fn run<E: Engine>(
     generate(engine, config, &prompts, (rl.group_size, 1), number)?;
     let prefill = since(clock, device)?;
     let settings = settings(config);
-    let (method, rewards) = (configured.method.as_ref(), &AlternatingRewards);
-    let trainer = Trainer { settings: &settings, method, rewards, observer };
+    let context = StepContext::new(&settings, configured.method.as_ref(), &AlternatingRewards);
+    let context = StepContext { observer, ..context };
     let clock = Instant::now();
-    let rollout = trainer.sample(engine, prompts, rl.group_size, number)?;
-    let report = trainer.step(engine, &rollout, RATE)?;
+    let rollout = context.sample(engine, prompts, rl.group_size, number)?;
+    let report = context.step(engine, &rollout, RATE)?;
     Ok((report, prefill, since(clock, device)?))
 }
 
-/// Those of a configuration without end tokens, so that every response has full length, and without a limit on rounding, which is reported.
+/// The settings of a configuration without end tokens, so that every response has full length, and without a limit on rounding, which is reported.
 fn settings(config: &Config) -> StepSettings {
     StepSettings { seed: 0, max_logp_error: f64::INFINITY, ..StepSettings::new(config, &[]) }
 }
 
 /// `group` responses of `new` tokens to each prompt.
-pub(super) fn generate<E: Engine>(
-    engine: &E,
+pub(super) fn generate(
+    engine: &dyn Engine,
     config: &Config,
     prompts: &[TrainingPrompt],
     (group, new): (usize, usize),
@@ -156,9 +156,9 @@ pub(super) fn generate<E: Engine>(
 ) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
     let mut settings = settings(config);
     settings.sampling.max_new_tokens = new;
-    let (configured, rewards) = (config.configured(), &AlternatingRewards);
-    let method = configured.method.as_ref();
-    Trainer { settings: &settings, method, rewards, observer: &() }.generate(engine, prompts, group, number)
+    let configured = config.configured();
+    let context = StepContext::new(&settings, configured.method.as_ref(), &AlternatingRewards);
+    context.generate(engine, prompts, group, number)
 }
 
 /// Random prompts, whose answers nobody reads.
@@ -176,7 +176,7 @@ pub(super) fn prompts(n: usize, tokens: usize, vocabulary: usize, number: u64) -
 /// An engine of this shape with the settings of `config`, on whatever device.
 ///
 /// # Errors
-/// When the adapter does not fit the shape, there is too little memory or the device fails.
+/// If the adapter does not fit the shape, there is too little memory or the device fails.
 pub fn synthetic_engine(
     device: &Arc<dyn Device>,
     shape: &Shape,

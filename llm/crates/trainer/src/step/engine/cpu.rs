@@ -6,14 +6,14 @@ use std::io::Write;
 use grpo_lambda_decoder::lora::{Lora, LoraSettings};
 use grpo_lambda_decoder::model::weights::{Parameters, Tensor};
 use grpo_lambda_decoder::model::{
-    Config, Decoder, Error, ForwardOptions, Gradients, Rows, Tape, TokenScores,
+    Config, Decoder, Error, ForwardOptions, Gradients, Rows, Tape as DecoderTape, TokenScores,
 };
 use grpo_lambda_decoder::optim::{
     AdamW, AdamWSettings, GradientSquares, OptimError, SavedState, StepOutcome, WriteStateError,
 };
 use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, Sampler, SamplingRequest};
 
-use super::{Engine, TrainingSetup};
+use super::{Engine, Tape, TrainingSetup};
 
 /// A decoder in training. With an adapter, the optimiser holds its matrices and the decoder computes with the merged weights.
 pub struct CpuEngine {
@@ -21,7 +21,7 @@ pub struct CpuEngine {
     /// Moments, and what is trained in full precision.
     pub optimiser: AdamW,
     gradients: Gradients<f32>,
-    /// Whether the passes of this gradient compute layers again.
+    /// True if the passes of this gradient recompute layers.
     recomputes: bool,
     reference: Option<Decoder<f32>>,
     lora: Option<Lora>,
@@ -31,7 +31,7 @@ impl CpuEngine {
     /// An engine that starts from `model`.
     ///
     /// # Errors
-    /// When the adapter does not fit the model, or the reference does not.
+    /// If the adapter does not fit the model, or the reference does not.
     pub fn new(model: Decoder<f32>, setup: TrainingSetup) -> Result<Self, Error> {
         CpuEngine::owning(model, setup, |_| true)
     }
@@ -74,7 +74,7 @@ impl CpuEngine {
     /// Replaces the accumulated gradients of these parameters, by those that were added up elsewhere.
     ///
     /// # Panics
-    /// When a parameter is not trained.
+    /// If a parameter is not trained.
     pub fn set_gradients(&mut self, sums: Vec<(String, Vec<f32>)>) {
         let gradients = self.gradients().parameters();
         for (name, sum) in sums {
@@ -82,7 +82,7 @@ impl CpuEngine {
         }
     }
 
-    /// Takes an optimiser step, as [`Engine::step`], where `decide` says what it comes to: see [`AdamW::step_with`].
+    /// Takes an optimiser step, as [`Engine::step`], whose outcome `decide` chooses: see [`AdamW::step_with`].
     ///
     /// # Errors
     /// As [`Engine::step`], and when `decide` fails.
@@ -112,7 +112,7 @@ impl CpuEngine {
     /// Continues from the part of a state that this engine owns.
     ///
     /// # Errors
-    /// When the state is of another model.
+    /// If the state is of another model.
     pub fn take_state(&mut self, state: &SavedState<'_>) -> Result<(), OptimError> {
         self.optimiser.take_state(state.steps, |part, name, _| Ok(state.values(part, name)))?;
         self.take_weights();
@@ -155,8 +155,6 @@ impl Sampler for CpuEngine {
 }
 
 impl Engine for CpuEngine {
-    type Tape = Tape<f32>;
-
     fn shape(&self) -> &Config {
         self.model.config()
     }
@@ -165,8 +163,13 @@ impl Engine for CpuEngine {
         true
     }
 
-    fn forward(&self, rows: &Rows, options: ForwardOptions) -> Result<(TokenScores, Tape<f32>), Error> {
-        self.model.forward(rows, options)
+    fn steps(&self) -> u64 {
+        self.optimiser.steps()
+    }
+
+    fn forward(&self, rows: &Rows, options: ForwardOptions) -> Result<(TokenScores, Tape), Error> {
+        let (scores, tape) = self.model.forward(rows, options)?;
+        Ok((scores, Tape::new(tape)))
     }
 
     fn score_reference(&mut self, rows: &[Rows], options: ForwardOptions) -> Result<Vec<TokenScores>, Error> {
@@ -178,7 +181,8 @@ impl Engine for CpuEngine {
         }
     }
 
-    fn backward(&mut self, tape: Tape<f32>, dlogps: &[Vec<f64>]) -> Result<(), Error> {
+    fn backward(&mut self, tape: Tape, dlogps: &[Vec<f64>]) -> Result<(), Error> {
+        let tape: DecoderTape<f32> = tape.into_inner();
         self.recomputes = tape.recomputes();
         self.model.backward(tape, dlogps, &mut self.gradients);
         Ok(())
@@ -219,7 +223,7 @@ impl Engine for CpuEngine {
         Ok(())
     }
 
-    fn cpu_decoder(&self) -> Option<&Decoder<f32>> {
+    fn evidence_model(&self) -> Option<&Decoder<f32>> {
         Some(&self.model)
     }
 }

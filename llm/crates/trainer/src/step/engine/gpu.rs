@@ -1,9 +1,5 @@
 //! The engine of a device: [`GpuDecoder`] with [`GpuAdamW`].
 
-mod synthetic;
-
-pub use synthetic::SyntheticWeights;
-
 use std::borrow::Cow;
 use std::io::Write;
 use std::path::Path;
@@ -23,21 +19,21 @@ use grpo_lambda_gpu::{
     Weights,
 };
 
-use super::{Engine, TrainingSetup};
+use super::{Engine, Tape, TrainingSetup};
 
 /// A model on a device, for sampling.
 #[derive(Debug)]
 pub struct GpuModel {
-    decoder: GpuDecoder,
-    weights: Weights,
-    adapter: Option<Adapter>,
+    pub(super) decoder: GpuDecoder,
+    pub(super) weights: Weights,
+    pub(super) adapter: Option<Adapter>,
 }
 
 impl GpuModel {
-    /// These parameters, rounded to `dtype`.
+    /// A model with these parameters, rounded to `dtype`.
     ///
     /// # Errors
-    /// When they are not those of the shape, there is too little memory or the device fails.
+    /// If they are not those of the shape, there is too little memory or the device fails.
     pub fn new(
         device: &Arc<dyn Device>,
         dtype: Dtype,
@@ -51,7 +47,7 @@ impl GpuModel {
         Ok(GpuModel { decoder, weights, adapter: None })
     }
 
-    /// The same with this adapter beside them, unmerged: merged, the two would be rounded together.
+    /// Adds an adapter beside the weights, unmerged: merged, the two would be rounded together.
     ///
     /// # Errors
     /// As [`GpuModel::new`], and when the adapter does not fit the shape.
@@ -71,7 +67,7 @@ impl GpuModel {
     /// rounded, it would lose its smallest changes.
     ///
     /// # Errors
-    /// When a file cannot be read or holds no such model, there is too little memory or the device fails.
+    /// If a file cannot be read or holds no such model, there is too little memory or the device fails.
     pub fn load(
         device: &Arc<dyn Device>,
         dtype: Dtype,
@@ -115,18 +111,18 @@ impl Sampler for GpuModel {
 /// is what they round to. With an adapter the weights stay as they are, and without it they are the reference.
 #[derive(Debug)]
 pub struct GpuEngine {
-    model: GpuModel,
-    reference: Option<Weights>,
-    optimiser: GpuAdamW,
+    pub(super) model: GpuModel,
+    pub(super) reference: Option<Weights>,
+    pub(super) optimiser: GpuAdamW,
     /// Allocated from the first backward pass of a step to its end, so that the KV caches can use this memory while responses are sampled.
-    gradients: Option<Gradients>,
+    pub(super) gradients: Option<Gradients>,
 }
 
 impl GpuEngine {
     /// An engine that starts from these parameters.
     ///
     /// # Errors
-    /// When parameters, reference or adapter do not fit the shape, there is too little memory or the device fails.
+    /// If parameters, reference or adapter do not fit the shape, there is too little memory or the device fails.
     pub fn new(
         device: &Arc<dyn Device>,
         dtype: Dtype,
@@ -184,8 +180,6 @@ impl Sampler for GpuEngine {
 }
 
 impl Engine for GpuEngine {
-    type Tape = grpo_lambda_gpu::Tape;
-
     fn shape(&self) -> &Config {
         self.model.decoder.config()
     }
@@ -194,12 +188,13 @@ impl Engine for GpuEngine {
         false
     }
 
-    fn forward(
-        &self,
-        rows: &Rows,
-        options: ForwardOptions,
-    ) -> Result<(TokenScores, grpo_lambda_gpu::Tape), Error> {
-        Ok(self.model.decoder.forward(self.model.network(), rows, options)?)
+    fn steps(&self) -> u64 {
+        self.optimiser.steps()
+    }
+
+    fn forward(&self, rows: &Rows, options: ForwardOptions) -> Result<(TokenScores, Tape), Error> {
+        let (scores, tape) = self.model.decoder.forward(self.model.network(), rows, options)?;
+        Ok((scores, Tape::new(tape)))
     }
 
     fn score_reference(&mut self, rows: &[Rows], options: ForwardOptions) -> Result<Vec<TokenScores>, Error> {
@@ -211,8 +206,8 @@ impl Engine for GpuEngine {
         rows.iter().map(|rows| Ok(self.model.decoder.score(weights, rows, options)?)).collect()
     }
 
-    fn backward(&mut self, tape: grpo_lambda_gpu::Tape, dlogps: &[Vec<f64>]) -> Result<(), Error> {
-        let gradients = self.take_gradients()?;
+    fn backward(&mut self, tape: Tape, dlogps: &[Vec<f64>]) -> Result<(), Error> {
+        let (tape, gradients) = (tape.into_inner(), self.take_gradients()?);
         self.model.decoder.backward(self.model.network(), tape, dlogps, &gradients)?;
         self.gradients = Some(gradients);
         Ok(())
@@ -257,7 +252,7 @@ impl Engine for GpuEngine {
         })
     }
 
-    fn cpu_decoder(&self) -> Option<&Decoder<f32>> {
+    fn evidence_model(&self) -> Option<&Decoder<f32>> {
         None
     }
 }

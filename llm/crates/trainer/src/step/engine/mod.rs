@@ -1,23 +1,42 @@
-//! [`Engine`]: a model in training on some device, as a training loop sees it.
+//! [`Engine`]: a model in training on some device, as a training loop sees it; and [`WeightFollower`]: a sampler elsewhere.
 //!
-//! The loop, the policy and supervised learning are written once over this trait. [`CpuEngine`] is the exact engine: own decoder in f32, where
-//! sampler and trainer agree to the bit. Others may round; the policy then measures how far the two are apart.
+//! The loop, the policy and supervised learning are written once over `dyn Engine`. [`CpuEngine`] is the exact engine: own decoder in f32, where
+//! sampler and trainer agree to the bit. Others may round; the policy then measures how far the two are apart. An engine is its own sampler, unless
+//! a [`WeightFollower`] samples in its place.
 
 mod cpu;
 mod gpu;
+mod synthetic;
 
+use std::any::Any;
 use std::borrow::Cow;
+use std::fmt;
 use std::io::Write;
 
 pub use cpu::{CpuEngine, owned};
-pub use gpu::{GpuEngine, GpuModel, SyntheticWeights};
+pub use gpu::{GpuEngine, GpuModel};
+pub use synthetic::SyntheticWeights;
 
 use grpo_lambda_decoder::lora::LoraSettings;
 use grpo_lambda_decoder::model::weights::Parameters;
 use grpo_lambda_decoder::model::{Config, Decoder, Error, ForwardOptions, Rows, TokenScores};
 use grpo_lambda_decoder::optim::{AdamWSettings, OptimError, StepOutcome, WriteStateError};
-use grpo_lambda_decoder::rollout::Sampler;
+use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, Sampler, SamplingRequest};
 use grpo_lambda_gpu::StatePlace;
+
+/// The start of a training stage.
+#[derive(Clone, Debug)]
+pub struct TrainingSetup {
+    pub adam: AdamWSettings,
+    /// The place of its state; on the CPU there is but one.
+    pub place: StatePlace,
+    /// The adapter to train instead of the weights.
+    pub lora: Option<LoraSettings>,
+    /// Weights of the frozen policy of a KL term. An adapter needs none: its reference is the model without it.
+    pub reference: Option<Parameters<f32>>,
+    /// Seed of a new adapter.
+    pub seed: u64,
+}
 
 impl TrainingSetup {
     /// All weights are trained, without a reference policy; the optimiser's state is where the weights are.
@@ -26,33 +45,42 @@ impl TrainingSetup {
     }
 }
 
-/// What an engine needs at the start of a training stage.
-#[derive(Clone, Debug)]
-pub struct TrainingSetup {
-    /// The optimiser.
-    pub adam: AdamWSettings,
-    /// Where its state is; on the CPU there is but one place.
-    pub place: StatePlace,
-    /// The adapter that is trained instead of the weights.
-    pub lora: Option<LoraSettings>,
-    /// Weights of the frozen policy of a KL term. An adapter needs none: its reference is the model without it.
-    pub reference: Option<Parameters<f32>>,
-    /// Seed of a new adapter.
-    pub seed: u64,
+/// The activations that an [`Engine::forward`] keeps for its [`Engine::backward`]; only the engine that made it can read it.
+pub struct Tape(Box<dyn Any>);
+
+impl Tape {
+    /// Wraps an engine's own tape.
+    pub fn new(tape: impl Any) -> Tape {
+        Tape(Box::new(tape))
+    }
+
+    /// Unwraps the engine's own tape.
+    ///
+    /// # Panics
+    /// If another kind of engine made it.
+    pub fn into_inner<T: Any>(self) -> T {
+        *self.0.downcast().expect("the tape comes from this engine")
+    }
+}
+
+impl fmt::Debug for Tape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tape")
+    }
 }
 
 /// A model, its optimiser, the accumulated gradient and the frozen reference.
-pub trait Engine: Sampler + Sized {
-    /// What [`Engine::forward`] keeps for [`Engine::backward`].
-    type Tape;
-
+pub trait Engine: Sampler {
     /// The model's shape.
     fn shape(&self) -> &Config;
 
-    /// Whether sampler and trainer give a token the same bits; if not, they differ by rounding.
+    /// True if sampler and trainer give a token the same bits; if not, they differ by rounding.
     fn exact(&self) -> bool;
 
-    /// How many processes share a pass, so that it may have as many times the tokens of one.
+    /// The optimiser steps applied so far. As long as the number stays, so do the weights.
+    fn steps(&self) -> u64;
+
+    /// The number of processes that share a pass, which may have as many times the tokens of one.
     fn processes(&self) -> usize {
         1
     }
@@ -60,8 +88,8 @@ pub trait Engine: Sampler + Sized {
     /// Log-probabilities of the scored tokens, with the tape to differentiate them.
     ///
     /// # Errors
-    /// When the rows do not suit the model or the device fails.
-    fn forward(&self, rows: &Rows, options: ForwardOptions) -> Result<(TokenScores, Self::Tape), Error>;
+    /// If the rows do not suit the model or the device fails.
+    fn forward(&self, rows: &Rows, options: ForwardOptions) -> Result<(TokenScores, Tape), Error>;
 
     /// Log-probabilities under the frozen reference, batch by batch.
     ///
@@ -73,7 +101,7 @@ pub trait Engine: Sampler + Sized {
     fn score_reference(&mut self, rows: &[Rows], options: ForwardOptions) -> Result<Vec<TokenScores>, Error>;
 
     /// Adds `sum_i,t dlogps[i][t] d log pi(i, t) / d theta` to the gradient.
-    fn backward(&mut self, tape: Self::Tape, dlogps: &[Vec<f64>]) -> Result<(), Error>;
+    fn backward(&mut self, tape: Tape, dlogps: &[Vec<f64>]) -> Result<(), Error>;
 
     /// Takes an optimiser step with the accumulated gradient, then clears the gradient.
     fn step(&mut self, rate: f64) -> Result<StepOutcome, OptimError>;
@@ -84,22 +112,51 @@ pub trait Engine: Sampler + Sized {
     /// The frozen weights that a checkpoint needs to continue: the reference, or the weights under the adapter.
     fn frozen_weights(&self) -> Result<Option<Cow<'_, Parameters<f32>>>, Error>;
 
-    /// The adapter, where one is trained.
+    /// The adapter with its settings; `None` if all weights are trained.
     fn adapter(&self) -> Result<Option<(LoraSettings, Parameters<f32>)>, Error>;
 
     /// Writes the optimiser's state, with full-precision copies of what is trained: see [`grpo_lambda_decoder::optim::AdamW::to_bytes`].
     ///
     /// # Errors
-    /// When the device fails or `to` refuses.
+    /// If the device fails or `to` refuses.
     fn write_optimiser(&self, to: &mut dyn Write) -> Result<(), WriteStateError>;
 
-    /// Continues from what [`Engine::write_optimiser`] gave, to the bit. The stage must have begun with the weights of that checkpoint, or with the
+    /// Continues to the bit from the state that [`Engine::write_optimiser`] wrote. The stage must have begun with the weights of that checkpoint, or with the
     /// weights under its adapter.
     ///
     /// # Errors
-    /// When the state is of another model. Nothing has changed then.
+    /// If the state is of another model. Nothing has changed then.
     fn restore_optimiser(&mut self, state: &[u8]) -> Result<(), OptimError>;
 
-    /// The model as a CPU decoder, where it is one. Evidence is computed with it.
-    fn cpu_decoder(&self) -> Option<&Decoder<f32>>;
+    /// The decoder that computes evidence; `None` if the weights are not on the CPU.
+    fn evidence_model(&self) -> Option<&Decoder<f32>>;
+}
+
+/// A sampler elsewhere, such as a server, that gets an engine's weights whenever they have moved.
+pub trait WeightFollower {
+    /// Generates the responses of the engine's policy, by prompt.
+    ///
+    /// # Errors
+    /// If the weights cannot be handed over, or the sampler fails.
+    fn generate(
+        &self,
+        engine: &dyn Engine,
+        request: &SamplingRequest<'_>,
+    ) -> Result<Vec<Vec<SampledResponse>>, RolloutError>;
+}
+
+/// An engine with the follower that samples in its place; without one it samples itself.
+#[derive(Clone, Copy)]
+pub struct SampledBy<'a> {
+    pub engine: &'a dyn Engine,
+    pub follower: Option<&'a dyn WeightFollower>,
+}
+
+impl Sampler for SampledBy<'_> {
+    fn generate(&self, request: &SamplingRequest<'_>) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
+        match self.follower {
+            Some(follower) => follower.generate(self.engine, request),
+            None => self.engine.generate(request),
+        }
+    }
 }

@@ -6,7 +6,7 @@
 //! | `hidden` (SHEAR, ridge RLOO) | what is the last layer's state, behind the final norm, at each token? | a forward pass | `hidden.rs` |
 //! | `saliencies` (OAR-G) | how steeply does it depend on this token's embedding? | `n_noise + 1` forward passes and `n_noise` backward | [`saliencies`] |
 //!
-//! The answer is what stands in the last closed `\boxed{}` ([`ResponseSpan`]); its distribution is that of the policy, logits divided by the
+//! The answer is the text of the last closed `\boxed{}` ([`ResponseSpan`]); its distribution is that of the policy, logits divided by the
 //! sampling temperature. A response without an answer has no reasoning tokens: its list of scores is empty, which leaves
 //! every token its plain advantage. So has every response of a group whose rewards agree: its advantages are 0 whatever the scores are. (Of
 //! hidden states such a group has empty ones.)
@@ -14,22 +14,21 @@
 //! A score depends on its response alone, on the weights and on random numbers addressed by (step, prompt, response, draw): it has the
 //! same bits in any batch, with any number of threads and after an interruption.
 
-mod collect;
 mod hidden;
-mod provided;
 mod request;
 pub mod saliencies;
 pub mod shifts;
 mod span;
 
-use grpo_lambda_decoder::model::{Error as ModelError, Rows};
+use grpo_lambda::advantage::all_equal;
+use grpo_lambda::group::{Evidence, Group};
+use grpo_lambda_decoder::model::{Decoder, Error as ModelError, Rows};
 use grpo_lambda_decoder::rng::Address;
 
-use crate::input::tokens::TokenError;
+use crate::input::tokens::{ModelTokenizer, TokenError};
+use hidden::hidden;
 
-pub use collect::collect;
-pub use provided::{PROVIDED, describe_cost, why_unavailable};
-pub use request::{EvidenceRequest, EvidenceSettingError};
+pub use request::{EvidenceRequest, EvidenceSettingError, PROVIDED, describe_cost, why_unavailable};
 pub use span::ResponseSpan;
 
 /// Computation beyond sampling and training.
@@ -48,7 +47,7 @@ impl std::ops::AddAssign for EvidenceCost {
     }
 }
 
-/// Why evidence could not be computed.
+/// The reason why evidence could not be computed.
 #[derive(Debug, thiserror::Error)]
 pub enum EvidenceError {
     #[error(transparent)]
@@ -73,7 +72,7 @@ pub struct ForwardSettings {
     pub temperature: f64,
     /// Tokens per forward pass; a longer row is a pass of its own.
     pub tokens: usize,
-    /// Whether layers are computed again in the backward pass.
+    /// True if the backward pass recomputes layers.
     pub recompute: bool,
 }
 
@@ -83,7 +82,7 @@ pub struct EvidenceInput<'a> {
     pub prompt: &'a [u32],
     pub response: &'a [u32],
     pub span: ResponseSpan,
-    /// Where its random numbers are.
+    /// The address of its random numbers.
     pub address: Address,
 }
 
@@ -94,7 +93,85 @@ impl EvidenceInput<'_> {
     }
 }
 
-/// Most numbers of logits held at a time (32 MiB of `f32`), unless a single row needs more.
+/// Computes the requested evidence for every response of `batch` and writes it into the batch; `prompt(g)` and `address(g, i)` belong to
+/// group `g` and its response `i`.
+pub fn collect<'a>(
+    model: &Decoder<f32>,
+    request: EvidenceRequest,
+    tokens: &ModelTokenizer,
+    pass: ForwardSettings,
+    batch: &mut [Group],
+    prompt: impl Fn(usize) -> &'a [u32],
+    address: impl Fn(usize, usize) -> Address,
+) -> Result<EvidenceCost, EvidenceError> {
+    match request {
+        EvidenceRequest::Hidden => hidden(model, pass, batch, prompt),
+        EvidenceRequest::Shifts { answer, mask } => {
+            let (places, items) = eligible(tokens, batch, prompt, address)?;
+            let (scores, cost) = shifts::shifts(model, &items, answer, mask, pass)?;
+            write(batch, &places, scores, |evidence| &mut evidence.shifts)?;
+            Ok(cost)
+        }
+        EvidenceRequest::Saliencies { answer, noise, draws } => {
+            let (places, items) = eligible(tokens, batch, prompt, address)?;
+            let (scores, cost) = saliencies::saliencies(model, &items, answer, (noise, draws), pass)?;
+            write(batch, &places, scores, |evidence| &mut evidence.saliencies)?;
+            Ok(cost)
+        }
+    }
+}
+
+/// A response of a batch: its group, and its place there.
+type ResponseIndex = (usize, usize);
+
+/// The responses that have an answer, a reasoning token before it, and a group whose rewards differ.
+fn eligible<'b, 'a: 'b>(
+    tokens: &ModelTokenizer,
+    batch: &'b [Group],
+    prompt: impl Fn(usize) -> &'a [u32],
+    address: impl Fn(usize, usize) -> Address,
+) -> Result<(Vec<ResponseIndex>, Vec<EvidenceInput<'b>>), TokenError> {
+    let (mut places, mut items) = (Vec::new(), Vec::new());
+    for (g, group) in batch.iter().enumerate() {
+        let known: Vec<f64> = group.responses.iter().filter_map(|r| r.reward).collect();
+        if all_equal(&known) {
+            continue;
+        }
+        for (i, response) in group.responses.iter().enumerate() {
+            let span = ResponseSpan::find(tokens, &response.tokens)?.filter(|s| s.reasoning > 0);
+            if let (Some(span), Some(_)) = (span, response.reward) {
+                places.push((g, i));
+                let (prompt, response) = (prompt(g), response.tokens.as_slice());
+                items.push(EvidenceInput { prompt, response, span, address: address(g, i) });
+            }
+        }
+    }
+    Ok((places, items))
+}
+
+/// Writes the scores of the responses at `places`, in their order, and an empty list into all others.
+fn write(
+    batch: &mut [Group],
+    places: &[ResponseIndex],
+    scores: Vec<Vec<f64>>,
+    field: fn(&mut Evidence) -> &mut Option<Vec<f64>>,
+) -> Result<(), EvidenceError> {
+    let mut scored = places.iter().zip(scores).peekable();
+    let mut response = 0;
+    for (g, group) in batch.iter_mut().enumerate() {
+        for (i, r) in group.responses.iter_mut().enumerate() {
+            let own = scored.next_if(|(place, _)| **place == (g, i)).map_or(Vec::new(), |(_, own)| own);
+            if let Some((token, &value)) = own.iter().enumerate().find(|(_, x)| !x.is_finite()) {
+                return Err(EvidenceError::NotFinite { response, token, value });
+            }
+            *field(&mut r.evidence) = Some(own);
+            response += 1;
+        }
+    }
+    Ok(())
+}
+
+/// The most logits held at a time (32 MiB of `f32`), unless a single row needs more.
 const LOGITS: usize = 1 << 23;
 
 /// Runs of consecutive jobs, given as (tokens, scored tokens), within the budget of tokens and of logits.

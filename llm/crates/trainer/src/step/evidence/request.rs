@@ -1,4 +1,4 @@
-//! What a method asks of every response, with its settings.
+//! The evidence that the language model provides, and the settings with which a method asks for it.
 
 use grpo_lambda::assignment::Answer;
 use grpo_lambda::group::EvidenceKind;
@@ -6,19 +6,64 @@ use grpo_lambda::methods::Configured;
 
 use crate::input::tokens::ModelTokenizer;
 
+/// The evidence that the language model provides beside log-probabilities and rewards.
+pub const PROVIDED: &[EvidenceKind] = &[
+    EvidenceKind::Tokens,
+    EvidenceKind::Entropies,
+    EvidenceKind::RefLogps,
+    EvidenceKind::SamplerLogps,
+    EvidenceKind::Shifts,
+    EvidenceKind::Saliencies,
+    EvidenceKind::Hidden,
+];
+
+/// The reason why the language model has none of this evidence; empty for evidence that it provides.
+pub fn why_unavailable(kind: EvidenceKind) -> &'static str {
+    match kind {
+        EvidenceKind::Values => "llm-train trains no critic beside the policy",
+        EvidenceKind::Collisions => "llm-train keeps the entropy of a distribution, not its sum of squares",
+        EvidenceKind::Steps => "llm-train samples whole responses and does not complete prefixes of them",
+        EvidenceKind::TeacherLogps => "llm-train does not score a response with its answer in the prompt",
+        EvidenceKind::RewardParts => "llm-train adds the components of a reward before a method sees them",
+        EvidenceKind::Tokens
+        | EvidenceKind::Entropies
+        | EvidenceKind::RefLogps
+        | EvidenceKind::SamplerLogps
+        | EvidenceKind::Shifts
+        | EvidenceKind::Saliencies
+        | EvidenceKind::Hidden => "",
+    }
+}
+
+/// The computation that this evidence takes, in words; `None` if sampling provides it.
+pub fn describe_cost(kind: EvidenceKind) -> Option<&'static str> {
+    match kind {
+        EvidenceKind::Shifts => Some(
+            "one forward pass over prompt and response up to the answer per reasoning token, and one more, of every response that ends in \
+             \\boxed{} and whose group's rewards differ",
+        ),
+        EvidenceKind::Saliencies => Some(
+            "method.n_noise forward and backward passes over prompt and response up to the answer, and a clean one, of every response that \
+             ends in \\boxed{} and whose group's rewards differ",
+        ),
+        EvidenceKind::Hidden => {
+            Some("one forward pass over prompt and response, of every response whose group's rewards differ")
+        }
+        _ => None,
+    }
+}
+
 /// Evidence to compute for every response, with its settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum EvidenceRequest {
-    /// How far the answer moves when a token is masked.
+    /// The distance that the answer moves when a token is masked.
     Shifts {
-        /// What moves.
         answer: Answer,
         /// The id that takes a token's place.
         mask: u32,
     },
-    /// How steeply the answer depends on a token's embedding.
+    /// The slope of the answer in a token's embedding.
     Saliencies {
-        /// What moves.
         answer: Answer,
         /// Standard deviation of the perturbations.
         noise: f64,
@@ -44,7 +89,7 @@ impl EvidenceRequest {
     ///
     /// # Errors
     /// [`EvidenceSettingError`], for a number that is not whole or a token the model does not have.
-    pub fn of(
+    pub fn from_method(
         configured: &Configured,
         tokens: &ModelTokenizer,
         vocabulary: usize,

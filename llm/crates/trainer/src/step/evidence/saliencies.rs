@@ -22,7 +22,7 @@ const DRAW_STRIDE: u64 = 1 << 40;
 /// pass per draw; rows end with the answer. No parameter's gradient is touched.
 ///
 /// # Errors
-/// When the model refuses a row.
+/// If the model refuses a row.
 pub fn saliencies(
     model: &Decoder<f32>,
     items: &[EvidenceInput],
@@ -96,11 +96,11 @@ fn gradients(
     }
     let slope = |logits: &[f32]| {
         let rows_of = each_row(&rows, logits, model.config().vocab_size).zip(jobs);
-        let of = |((n, z), &(i, _)): ((usize, &[f32]), &Job)| match answer {
+        let slopes = |((n, z), &(i, _)): ((usize, &[f32]), &Job)| match answer {
             Answer::Joint => likelihood_slope(z, &items[i].response[items[i].span.answer.clone()], pass),
             Answer::Mean | Answer::Last => divergence_slope(z, n, &clean[i], pass),
         };
-        rows_of.flat_map(of).collect()
+        rows_of.flat_map(slopes).collect()
     };
     let gradient = model.embedding_gradient(&rows, Some(&shift), pass.recompute, slope)?;
     Ok((rows, gradient))
@@ -125,7 +125,7 @@ fn add_products(
     }
 }
 
-/// Where the row of an item ends and its scored tokens begin, in tokens of the response. What closes the box is scored for `last`: the
+/// The end of an item's row and the beginning of its scored tokens, in tokens of the response. The closing of the box is scored for `last`: the
 /// logits that predict it are those after the answer.
 fn borders(item: &EvidenceInput, answer: Answer) -> (usize, usize) {
     let place = &item.span.answer;
@@ -177,10 +177,10 @@ fn divergence_slope(logits: &[f32], rows: usize, log_p: &[f64], pass: ForwardSet
 fn likelihood_slope(logits: &[f32], targets: &[u32], pass: ForwardSettings) -> Vec<f32> {
     let vocabulary = logits.len() / targets.len();
     let scale = 1.0 / (targets.len() as f64 * pass.temperature);
-    let of = |(z, &target): (&[f32], &u32)| {
+    let slopes = |(z, &target): (&[f32], &u32)| {
         let log_p = log_softmax_of_mean(z, 1, pass.temperature);
         let slope = move |(v, l): (usize, f64)| ((l.exp() - f64::from(v == target as usize)) * scale) as f32;
         log_p.into_iter().enumerate().map(slope).collect::<Vec<f32>>()
     };
-    logits.chunks_exact(vocabulary).zip(targets).flat_map(of).collect()
+    logits.chunks_exact(vocabulary).zip(targets).flat_map(slopes).collect()
 }

@@ -18,7 +18,7 @@ use super::{
 /// which nothing later can be seen. One row per reasoning token and one clean row, in passes of at most `pass.tokens` tokens.
 ///
 /// # Errors
-/// When the model refuses a row.
+/// If the model refuses a row.
 pub fn shifts(
     model: &Decoder<f32>,
     items: &[EvidenceInput],
@@ -64,7 +64,7 @@ pub fn shifts(
     Ok((scores, cost))
 }
 
-/// What stands for the answer of each row: log-probabilities, or the log-likelihood alone.
+/// The log-probabilities of each row's answer, or its log-likelihood alone.
 fn answers(
     model: &Decoder<f32>,
     rows: &Rows,
@@ -85,11 +85,11 @@ fn answers(
             place
         })
         .collect();
-    let of = |place: std::ops::Range<usize>| {
+    let distribution = |place: std::ops::Range<usize>| {
         let n = place.len();
         log_softmax_of_mean(&logits[place.start * vocabulary..place.end * vocabulary], n, pass.temperature)
     };
-    Ok(places.into_par_iter().map(of).collect())
+    Ok(places.into_par_iter().map(distribution).collect())
 }
 
 fn shift(answer: Answer, clean: &[f64], masked: &[f64]) -> f64 {

@@ -1,4 +1,4 @@
-//! Where a response reasons and where it answers, in tokens.
+//! The reasoning and the answer of a response, in tokens.
 
 use std::ops::Range;
 
@@ -12,33 +12,33 @@ use crate::input::tokens::{ModelTokenizer, TokenError};
 /// 3*4=12 \n \boxed { 1 2 } <eos>
 /// reasoning.. conclude answer rest
 /// ```
-/// The answer is what stands in the last box that is closed, which is also what is graded. The tokens that open the box conclude, all
+/// The answer is the text of the last box that is closed, which is also graded. The tokens that open the box conclude, all
 /// tokens before them are reasoning. A token on a border belongs to the later part on its left, to the answer on its right: ` \boxed`
 /// concludes, `{5` and `5}` answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResponseSpan {
-    /// The first so many tokens are reasoning; 0 where the response begins with its box.
+    /// The number of reasoning tokens, which come first; 0 if the response begins with its box.
     pub reasoning: usize,
     /// The tokens of the answer, at least one.
     pub answer: Range<usize>,
 }
 
 impl ResponseSpan {
-    /// The parts of a response; none where no box is closed or it is empty.
+    /// The parts of a response; `None` if no box is closed or it is empty.
     ///
     /// Token borders are found by decoding the response up to them, a few times in all.
     ///
     /// # Errors
-    /// When the tokens cannot be decoded.
+    /// If the tokens cannot be decoded.
     ///
     /// ```
     /// use grpo_lambda_trainer::{input::tokens::ModelTokenizer, step::evidence::ResponseSpan};
     /// let tokens = ModelTokenizer::tiny();
     /// let ids = tokens.target("3*4=12\n\\boxed{12}").unwrap().ids().to_vec(); // 7 tokens, `\boxed`, `{`, 1, 2, `}`, end
-    /// assert_eq!(ResponseSpan::of(&tokens, &ids).unwrap(), Some(ResponseSpan { reasoning: 7, answer: 9..11 }));
-    /// assert_eq!(ResponseSpan::of(&tokens, &ids[..9]).unwrap(), None); // the box is open
+    /// assert_eq!(ResponseSpan::find(&tokens, &ids).unwrap(), Some(ResponseSpan { reasoning: 7, answer: 9..11 }));
+    /// assert_eq!(ResponseSpan::find(&tokens, &ids[..9]).unwrap(), None); // the box is open
     /// ```
-    pub fn of(tokens: &ModelTokenizer, ids: &[u32]) -> Result<Option<ResponseSpan>, TokenError> {
+    pub fn find(tokens: &ModelTokenizer, ids: &[u32]) -> Result<Option<ResponseSpan>, TokenError> {
         let text = tokens.text(ids)?;
         let Some(place) = answer_place(&text).filter(|place| !place.is_empty()) else { return Ok(None) };
         // The fewest tokens whose text satisfies `reached`, which longer texts do, too.
@@ -65,20 +65,25 @@ mod tests {
     fn parts(text: &str) -> Option<[String; 4]> {
         let tokens = ModelTokenizer::tiny();
         let ids = tokens.target(text).expect("encodes").ids().to_vec();
-        let span = ResponseSpan::of(&tokens, &ids).expect("decodes")?;
-        let of = |range: Range<usize>| tokens.text(&ids[range]).expect("decodes");
+        let span = ResponseSpan::find(&tokens, &ids).expect("decodes")?;
+        let text = |range: Range<usize>| tokens.text(&ids[range]).expect("decodes");
         let ResponseSpan { reasoning, answer } = span;
-        Some([of(0..reasoning), of(reasoning..answer.start), of(answer.clone()), of(answer.end..ids.len())])
+        Some([
+            text(0..reasoning),
+            text(reasoning..answer.start),
+            text(answer.clone()),
+            text(answer.end..ids.len()),
+        ])
     }
 
     #[test]
     fn the_last_closed_box_is_the_answer_and_what_opens_it_concludes() {
-        let of = |text| parts(text).expect("has an answer").join("|");
-        assert_eq!(of("3*4=12\n\\boxed{12}"), "3*4=12\n|\\boxed{|12|}");
-        assert_eq!(of("\\boxed{7}"), "|\\boxed{|7|}");
-        assert_eq!(of("\\boxed{1} so \\boxed{2}."), "\\boxed{1} so |\\boxed{|2|}.");
-        assert_eq!(of("\\boxed{1} then \\boxed{2"), "|\\boxed{|1|} then \\boxed{2");
-        assert_eq!(of("a \\boxed{\\frac{1}{2}}"), "a |\\boxed{|\\frac{1}{2}|}");
+        let marked = |text| parts(text).expect("has an answer").join("|");
+        assert_eq!(marked("3*4=12\n\\boxed{12}"), "3*4=12\n|\\boxed{|12|}");
+        assert_eq!(marked("\\boxed{7}"), "|\\boxed{|7|}");
+        assert_eq!(marked("\\boxed{1} so \\boxed{2}."), "\\boxed{1} so |\\boxed{|2|}.");
+        assert_eq!(marked("\\boxed{1} then \\boxed{2"), "|\\boxed{|1|} then \\boxed{2");
+        assert_eq!(marked("a \\boxed{\\frac{1}{2}}"), "a |\\boxed{|\\frac{1}{2}|}");
         assert_eq!(
             [parts("12"), parts("\\boxed{12"), parts("\\boxed{}"), parts("")],
             [None, None, None, None]
@@ -90,7 +95,7 @@ mod tests {
         let tokens = ModelTokenizer::tiny();
         let ids = tokens.target("1+2=3\n\\boxed{3}").expect("encodes").ids().to_vec();
         let found: Vec<bool> = (0..=ids.len())
-            .map(|n| ResponseSpan::of(&tokens, &ids[..n]).expect("decodes").is_some())
+            .map(|n| ResponseSpan::find(&tokens, &ids[..n]).expect("decodes").is_some())
             .collect();
         assert_eq!(found.iter().filter(|f| **f).count(), 2, "the closing brace and the end token");
     }

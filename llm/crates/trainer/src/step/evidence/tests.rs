@@ -16,7 +16,7 @@ fn model() -> Decoder<f32> {
     Decoder::new(config.clone(), weights::initialise(&config, 5, 0.4)).expect("fits")
 }
 
-/// The same weights in double precision.
+/// The model's weights in double precision.
 fn exact() -> Decoder<f64> {
     let single = model();
     Decoder::new(single.config().clone(), weights::cast(single.parameters())).expect("fits")
@@ -35,14 +35,14 @@ fn items(responses: &[Vec<u32>]) -> Vec<EvidenceInput<'_>> {
     let tokens = ModelTokenizer::tiny();
     let mut items = Vec::new();
     for (i, response) in (0..).zip(responses) {
-        let span = ResponseSpan::of(&tokens, response).expect("decodes").expect("has an answer");
+        let span = ResponseSpan::find(&tokens, response).expect("decodes").expect("has an answer");
         let address = Address::new(3, Purpose::Perturbation).response(i);
         items.push(EvidenceInput { prompt: &PROMPT, response, span, address });
     }
     items
 }
 
-/// What stands for the answer, from the logits of a whole row alone, by its definition: log-probabilities, or a log-likelihood. `joint`
+/// The numbers that stand for the answer, by definition, from the logits of a whole row: log-probabilities, or a log-likelihood. `joint`
 /// is what divides the log-likelihood.
 fn by_definition(
     z: &[f64],
@@ -90,7 +90,7 @@ fn shifts_are_those_of_masking_one_token_at_a_time_in_whole_responses() {
         let (mut forward, mut largest, mut least) = (0, 0.0f64, 0.0f64);
         for (item, scores) in items.iter().zip(&scores) {
             assert_eq!(scores.len(), item.span.reasoning);
-            let of = |masked: Option<usize>| {
+            let answered = |masked: Option<usize>| {
                 let mut row = item.row(item.response.len());
                 if let Some(t) = masked {
                     row[PROMPT.len() + t] = MASK;
@@ -100,9 +100,9 @@ fn shifts_are_those_of_masking_one_token_at_a_time_in_whole_responses() {
                 let z: Vec<f64> = model.logits(&rows).expect("fits").into_iter().map(f64::from).collect();
                 by_definition(&z, v, item, answer, item.span.answer.start, 1.0)
             };
-            let clean = of(None);
+            let clean = answered(None);
             for (t, score) in scores.iter().enumerate() {
-                let want = moved(answer, &clean, &of(Some(t)));
+                let want = moved(answer, &clean, &answered(Some(t)));
                 // A log-probability is computed in single precision for the joint likelihood, elsewhere only logits are.
                 let tolerance = if answer == Answer::Joint { 5e-6 } else { 1e-12 };
                 assert!((score - want).abs() < tolerance, "{answer:?} {t}: {score}, not {want}");
@@ -267,23 +267,23 @@ fn what_has_no_answer_no_reward_or_nothing_to_compare_has_no_scores_and_costs_no
             };
             let cost = collect(&model, request, &tokens, PASS, batch, |_| &PROMPT, address).expect("fits");
             let lengths = |g: &Group| {
-                let of = |r: &Response| {
+                let length = |r: &Response| {
                     r.evidence.shifts.as_ref().or(r.evidence.saliencies.as_ref()).expect("asked").len()
                 };
-                g.responses.iter().map(of).collect::<Vec<usize>>()
+                g.responses.iter().map(length).collect::<Vec<usize>>()
             };
             (batch.iter().map(lengths).collect::<Vec<_>>(), cost)
         };
         let agreeing = group([Some(1.0); 5]);
         let mixed = group([Some(1.0), Some(0.0), None, Some(1.0), Some(0.0)]);
         let (lengths, cost) = asked(&mut [agreeing.clone(), mixed.clone()]);
-        let of = |i: usize| {
-            ResponseSpan::of(&tokens, &mixed.responses[i].tokens)
+        let reasoning = |i: usize| {
+            ResponseSpan::find(&tokens, &mixed.responses[i].tokens)
                 .expect("decodes")
                 .expect("answers")
                 .reasoning
         };
-        assert_eq!(lengths, [vec![0; 5], vec![of(0), of(1), 0, of(3), 0]]);
+        assert_eq!(lengths, [vec![0; 5], vec![reasoning(0), reasoning(1), 0, reasoning(3), 0]]);
         assert_eq!(cost, asked(&mut [mixed]).1);
         assert!(cost.forward > 0 && asked(&mut [agreeing]).1 == EvidenceCost::default());
     }
@@ -315,19 +315,19 @@ fn scores_of_a_group_that_agrees_would_change_nothing() {
 #[test]
 fn questions_are_read_from_the_settings_of_the_method_and_refused_by_name() {
     let tokens = ModelTokenizer::tiny();
-    let of = |words: &str| {
+    let request = |words: &str| {
         let (name, settings) = words.split_once(' ').unwrap_or((words, ""));
-        EvidenceRequest::of(&methods::parse(name, settings).expect("valid"), &tokens, 100)
+        EvidenceRequest::from_method(&methods::parse(name, settings).expect("valid"), &tokens, 100)
     };
-    assert_eq!(of("grpo_lambda"), Ok(None));
+    assert_eq!(request("grpo_lambda"), Ok(None));
     let pad = tokens.pad().expect("tiny has one");
-    assert_eq!(of("oar_p"), Ok(Some(EvidenceRequest::Shifts { answer: Answer::Mean, mask: pad })));
+    assert_eq!(request("oar_p"), Ok(Some(EvidenceRequest::Shifts { answer: Answer::Mean, mask: pad })));
     assert_eq!(
-        of("oar_p mask_token=7 pfinal=last"),
+        request("oar_p mask_token=7 pfinal=last"),
         Ok(Some(EvidenceRequest::Shifts { answer: Answer::Last, mask: 7 }))
     );
     assert_eq!(
-        of("oar_g n_noise=3 pfinal=answer_joint"),
+        request("oar_g n_noise=3 pfinal=answer_joint"),
         Ok(Some(EvidenceRequest::Saliencies { answer: Answer::Joint, noise: 1e-3, draws: 3 }))
     );
     for (words, line) in [
@@ -338,6 +338,6 @@ fn questions_are_read_from_the_settings_of_the_method_and_refused_by_name() {
         ("oar_p mask_token=1.5", "method.mask_token = 1.5: must be none or the id of a token"),
         ("oar_g n_noise=2.5", "method.n_noise = 2.5: must be a whole number of at least 1"),
     ] {
-        assert!(of(words).expect_err(words).to_string().starts_with(line), "{words}");
+        assert!(request(words).expect_err(words).to_string().starts_with(line), "{words}");
     }
 }

@@ -1,0 +1,78 @@
+//! Damaged answers of a server: none panics, and what is taken can be learned from.
+#![allow(clippy::unwrap_used)]
+
+use grpo_lambda_decoder::rng::{Address, Purpose};
+use grpo_lambda_decoder::rollout::SampledResponse;
+use grpo_lambda_decoder::truncation::Truncation;
+use serde_json::{Value, json};
+
+use super::answer::{Answered, Ask};
+use super::error::EngineError;
+use super::http::value_of;
+use super::vllm;
+use crate::fuzzer::fuzz;
+
+const VOCABULARY: usize = 512;
+const PROMPT: [u32; 6] = [5, 17, 200, 301, 44, 9];
+const EOS: [u32; 2] = [511, 509];
+const LIMIT: usize = 16;
+/// Two of six answers are those of a server that fails.
+const STATUS: [u16; 6] = [200, 200, 404, 200, 200, 500];
+
+fn ask() -> Ask<'static> {
+    Ask {
+        prompt: &PROMPT,
+        n: 2,
+        limit: LIMIT,
+        at_least: 0,
+        temperature: 1.0,
+        truncation: Truncation::default(),
+        eos: &EOS,
+        address: Address::new(3, Purpose::Rollout),
+    }
+}
+
+fn value(bytes: &[u8]) -> Result<Value, EngineError> {
+    value_of("http://there", STATUS[bytes.len() % STATUS.len()], &String::from_utf8_lossy(bytes))
+}
+
+/// The properties of an answer that training relies on.
+fn can_be_learned_from(response: &SampledResponse) {
+    let length = response.tokens.len();
+    assert!((1..=LIMIT).contains(&length) && response.logps.len() == length);
+    assert!(response.tokens.iter().all(|id| (*id as usize) < VOCABULARY));
+    assert!(response.logps.iter().all(|logp| logp.is_finite() && *logp <= 1e-3));
+    assert!(response.entropies.is_empty() || response.entropies.len() == length);
+    assert_eq!(response.truncated, !EOS.contains(&response.tokens[length - 1]));
+}
+
+fn responses(
+    name: &str,
+    seeds: &[Value],
+    read: impl Fn(Value, &Ask<'_>) -> Result<Vec<Answered>, EngineError>,
+) {
+    let seeds: Vec<Vec<u8>> = seeds.iter().map(|seed| seed.to_string().into_bytes()).collect();
+    fuzz(name, 400, &seeds, |bytes| {
+        let answered = value(bytes).and_then(|value| read(value, &ask())).map_err(|e| e.to_string())?;
+        assert_eq!(answered.len(), 2);
+        for answer in answered {
+            let response = answer.checked(&ask(), VOCABULARY, None).map_err(|e| e.to_string())?;
+            can_be_learned_from(&response);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn answers_of_vllm() {
+    let recorded = include_str!("../../../../tests/fixtures/vllm/a_single_prompt_flat_ids.json");
+    let recorded: Value = serde_json::from_str(recorded).unwrap();
+    let choice = |tokens: Vec<u32>, logps: Vec<f64>, finish: &str| {
+        json!({"token_ids": tokens, "finish_reason": finish, "prompt_token_ids": PROMPT,
+            "logprobs": {"token_logprobs": logps, "token_entropies": logps}})
+    };
+    let short =
+        [choice(vec![3, 511], vec![-1.0, -0.5], "stop"), choice(vec![4, 509], vec![-2.0, 0.0], "stop")];
+    let seeds = [recorded["response"]["body"].clone(), json!({"choices": short})];
+    responses("answer of vLLM", &seeds, vllm::responses);
+}

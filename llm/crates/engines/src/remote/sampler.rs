@@ -1,0 +1,123 @@
+//! Responses from a server, asked for again as long as it only was away; and [`RemoteSampler`], for a model that does not move.
+
+use std::borrow::Borrow;
+
+use grpo_lambda_decoder::model::{Decoder, Error, ForwardOptions, Rows};
+use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, Sampler, SamplingRequest};
+
+use super::answer::{Answered, Ask, Probe};
+use super::check::{self, Weights};
+use super::error::EngineError;
+use super::server::{Server, questions};
+use grpo_lambda_trainer::run::progress::say;
+
+/// Tokens of a prompt that is scored to compare weights, and tokens sampled after it.
+const PROBE: (usize, usize) = (64, 8);
+
+/// The answers to the questions of a request; `None` for those that are open.
+pub(super) type Answers = Vec<Option<Vec<Answered>>>;
+
+/// True if an attempt brought more answers; and its end.
+pub(super) type Attempted = (bool, Result<(), EngineError>);
+
+impl Server {
+    /// Samples the responses to `request`. `attempt` asks for answers that are missing; it is repeated after the server was away. Seeds are those of the request, so that a repetition asks for the same responses.
+    pub(super) fn responses(
+        &self,
+        request: &SamplingRequest<'_>,
+        own_context: usize,
+        attempt: &dyn Fn(&[Ask<'_>], &mut Answers) -> Attempted,
+    ) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
+        request.check(self.context().map_or(own_context, |theirs| own_context.min(theirs)))?;
+        if request.responses() == 0 {
+            return Ok(vec![Vec::new(); request.prompts.len()]);
+        }
+        let external = |e: EngineError| RolloutError::External(e.to_string());
+        let asks = questions(request);
+        let mut answers: Answers = vec![None; asks.len()];
+        let retries = self.settings().retries;
+        let mut left = retries;
+        loop {
+            let (progress, done) = attempt(&asks, &mut answers);
+            match done {
+                Ok(()) => break,
+                Err(e) if e.is_passing() && (left > 0 || progress) => {
+                    left = if progress { retries } else { left - 1 };
+                    say(&format!("the rollout engine failed and is asked again: {e}"));
+                    self.wait().map_err(external)?;
+                }
+                Err(e) => return Err(external(e)),
+            }
+        }
+        let answers = answers.into_iter().flatten().collect();
+        self.checked(&asks, answers, request.stopping.complete).map_err(external)
+    }
+
+    /// Asks the questions that are open. The failure, if there was one.
+    pub(super) fn ask_open(&self, asks: &[Ask<'_>], answers: &Answers) -> (Answers, Option<EngineError>) {
+        let open: Vec<usize> = (0..asks.len()).filter(|i| answers[*i].is_none()).collect();
+        let (given, failure) = self.ask(asks, &open);
+        let mut fresh: Answers = vec![None; asks.len()];
+        given.into_iter().for_each(|(i, answer)| fresh[i] = Some(answer));
+        (fresh, failure)
+    }
+
+    /// Refuses a server that does not have the weights behind `score`, or gives other log-probabilities than those of the distribution it samples
+    /// from. The first prompt of `request` is scored and continued.
+    pub(super) fn check_weights(
+        &self,
+        request: &SamplingRequest<'_>,
+        weights: Weights,
+        score: &check::Score<'_>,
+    ) -> Result<(), EngineError> {
+        let (longest, sampled) = PROBE;
+        let prompt = request.prompts[0];
+        let prompt = &prompt[..prompt.len().min(longest)];
+        let probed = self.probe(Probe { prompt, limit: sampled.min(request.limit(0)) })?;
+        let compared = check::compare(prompt, &probed, weights, score);
+        compared.map_err(|e| e.at(&format!("the server {}", self.settings().url)))
+    }
+}
+
+/// Puts fresh answers to those that are there; whether there are any.
+pub(super) fn merge(answers: &mut Answers, fresh: Answers) -> bool {
+    let mut more = false;
+    for (answer, fresh) in answers.iter_mut().zip(fresh) {
+        if fresh.is_some() {
+            (*answer, more) = (fresh, true);
+        }
+    }
+    more
+}
+
+/// A model that a server samples from, and whose weights are here as well: the two are compared before every request.
+pub struct RemoteSampler<D> {
+    server: Server,
+    own: D,
+    max_logp_error: f64,
+}
+
+impl<D: Borrow<Decoder<f32>>> RemoteSampler<D> {
+    /// `server`, which must have the weights of `own`, up to rounding by a mean factor of `max_logp_error`.
+    pub fn new(server: Server, own: D, max_logp_error: f64) -> Self {
+        RemoteSampler { server, own, max_logp_error }
+    }
+
+    fn attempt(&self, request: &SamplingRequest<'_>, asks: &[Ask<'_>], answers: &mut Answers) -> Attempted {
+        let own: &Decoder<f32> = self.own.borrow();
+        let score = |rows: &Rows, options: ForwardOptions| Ok::<_, Error>(own.score(rows, options)?.logps);
+        if let Err(e) = self.server.check_weights(request, Weights::Named(self.max_logp_error), &score) {
+            return (false, Err(e));
+        }
+        let (fresh, failure) = self.server.ask_open(asks, answers);
+        (merge(answers, fresh), failure.map_or(Ok(()), Err))
+    }
+}
+
+impl<D: Borrow<Decoder<f32>>> Sampler for RemoteSampler<D> {
+    fn generate(&self, request: &SamplingRequest<'_>) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
+        let own: &Decoder<f32> = self.own.borrow();
+        let context = own.config().max_position_embeddings;
+        self.server.responses(request, context, &|asks, answers| self.attempt(request, asks, answers))
+    }
+}

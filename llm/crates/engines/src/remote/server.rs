@@ -1,0 +1,157 @@
+//! [`Server`]: a server that samples, asked for the responses to many prompts at a time.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use grpo_lambda_decoder::rollout::{CompletionTest, SampledResponse, SamplingRequest};
+
+use super::answer::{Answered, Ask, Finish, Probe, Probed};
+use super::error::EngineError;
+use super::http::Http;
+use super::vllm::{Served, Vllm};
+use grpo_lambda_trainer::config::RolloutConfig;
+use grpo_lambda_trainer::run::stop;
+
+/// Between two questions whether a server is there again.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// A server with the model it serves.
+pub struct Server {
+    http: Http,
+    served: Served,
+    settings: RolloutConfig,
+    /// Token ids of the model, which end below it.
+    vocabulary: usize,
+}
+
+impl Server {
+    /// The server of `settings`, which is there and serves the model.
+    ///
+    /// # Errors
+    /// If it does not answer, or has no such model.
+    pub fn connect(settings: &RolloutConfig, vocabulary: usize) -> Result<Server, EngineError> {
+        let http = Http::new(&settings.url, settings.timeout);
+        let served = Vllm
+            .served(&http, settings.model.as_deref())
+            .map_err(|e| e.at(&format!("rollout.url = {}", settings.url)))?;
+        Ok(Server { http, served, settings: settings.clone(), vocabulary })
+    }
+
+    /// The longest prompt with its response, where the server says so.
+    pub fn context(&self) -> Option<usize> {
+        self.served.context
+    }
+
+    /// The name under which it serves the model.
+    pub fn model(&self) -> &str {
+        &self.served.model
+    }
+
+    pub(super) fn settings(&self) -> &RolloutConfig {
+        &self.settings
+    }
+
+    pub(super) fn version(&self) -> Result<String, EngineError> {
+        Vllm.version(&self.http)
+    }
+
+    pub(super) fn load(&self, directory: &str, version: &str) -> Result<(), EngineError> {
+        Vllm.load(&self.http, directory, version)
+    }
+
+    pub(super) fn probe(&self, probe: Probe<'_>) -> Result<Probed, EngineError> {
+        Vllm.probe(&self.http, &self.served, probe)
+    }
+
+    /// Asks the questions that have no answer yet, several at a time, until one fails. Answers by question, and the failure.
+    pub(super) fn ask(
+        &self,
+        asks: &[Ask<'_>],
+        open: &[usize],
+    ) -> (Vec<(usize, Vec<Answered>)>, Option<EngineError>) {
+        let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let (answers, errors) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+        let work = || {
+            while !failed.load(Ordering::SeqCst) {
+                let Some(&i) = open.get(next.fetch_add(1, Ordering::SeqCst)) else { return };
+                match self.ask_one(&asks[i]) {
+                    Ok(answer) => lock(&answers).push((i, answer)),
+                    Err(e) => {
+                        failed.store(true, Ordering::SeqCst);
+                        lock(&errors).push(e);
+                    }
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..self.settings.concurrency.min(open.len()) {
+                scope.spawn(work);
+            }
+        });
+        // What no repetition helps is told before what passes.
+        let mut errors = errors.into_inner().unwrap_or_else(PoisonError::into_inner);
+        errors.sort_by_key(EngineError::is_passing);
+        (answers.into_inner().unwrap_or_else(PoisonError::into_inner), errors.into_iter().next())
+    }
+
+    fn ask_one(&self, ask: &Ask<'_>) -> Result<Vec<Answered>, EngineError> {
+        let answers = Vllm.sample(&self.http, &self.served, ask)?;
+        if answers.iter().any(|answer| answer.finish == Finish::Abort) {
+            return Err(EngineError::passing(format!(
+                "{}: the server aborted a response",
+                self.settings.url
+            )));
+        }
+        Ok(answers)
+    }
+
+    /// The responses of answers to `asks`, if they can be learned from.
+    pub(super) fn checked(
+        &self,
+        asks: &[Ask<'_>],
+        answers: Vec<Vec<Answered>>,
+        complete: Option<&dyn CompletionTest>,
+    ) -> Result<Vec<Vec<SampledResponse>>, EngineError> {
+        let of_prompt = |(prompt, answers): (usize, Vec<Answered>)| {
+            let one = |answer: Answered| answer.checked(&asks[prompt], self.vocabulary, complete);
+            let responses: Result<Vec<_>, _> = answers.into_iter().map(one).collect();
+            responses.map_err(|e| e.at(&format!("{}, prompt {prompt}", self.settings.url)))
+        };
+        answers.into_iter().enumerate().map(of_prompt).collect()
+    }
+
+    /// Waits until the server answers again, at most as long as a request may take.
+    pub(super) fn wait(&self) -> Result<(), EngineError> {
+        let until = Instant::now() + self.settings.timeout;
+        loop {
+            std::thread::sleep(PAUSE);
+            match self.http.get("/health") {
+                Ok(_) => return Ok(()),
+                Err(e) if Instant::now() >= until => return Err(e),
+                Err(e) if stop::requested().is_some() => return Err(e),
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+/// A panic elsewhere left nothing half-done: whole answers are pushed.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The questions of a request, one for each prompt.
+pub(super) fn questions<'a>(request: &SamplingRequest<'a>) -> Vec<Ask<'a>> {
+    let one = |prompt: usize| Ask {
+        prompt: request.prompts[prompt],
+        n: request.group,
+        limit: request.limit(prompt),
+        at_least: request.sampling.min_new_tokens,
+        temperature: request.sampling.temperature,
+        truncation: request.truncation,
+        eos: request.eos,
+        address: (request.address)(prompt, 0),
+    };
+    (0..request.prompts.len()).map(one).collect()
+}

@@ -1,0 +1,124 @@
+//! [`RewardFunction`]: grades the responses of a rollout; [`TextReward`] is that of a configuration.
+
+use std::cell::RefCell;
+
+use grpo_lambda_decoder::rng::{Address, Purpose};
+use grpo_lambda_decoder::rollout::SampledResponse;
+use grpo_lambda_grade::Extraction;
+
+use super::TrainingPrompt;
+use crate::input::stops::Stops;
+use crate::input::tokens::{ModelTokenizer, TokenError};
+use crate::reward::program::{ProgramError, Question, RewardProgram};
+use crate::reward::{RewardBreakdown, RewardConfig, RewardInput};
+
+/// The reason why responses have no reward.
+#[derive(Debug, thiserror::Error)]
+pub enum RewardError {
+    /// A response cannot be decoded.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// The program of `reward.command` fails.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+}
+
+/// Grades the responses to a prompt.
+pub trait RewardFunction {
+    /// The reward of each response, in order.
+    ///
+    /// # Errors
+    /// [`RewardError`].
+    fn rewards(
+        &self,
+        prompt: &TrainingPrompt,
+        responses: &[SampledResponse],
+    ) -> Result<Vec<RewardBreakdown>, RewardError>;
+}
+
+/// The rewards of a configuration, by a response's text and length.
+#[derive(Debug)]
+pub struct TextReward {
+    tokens: ModelTokenizer,
+    reward: RewardConfig,
+    extraction: Extraction,
+    /// Texts that end a response: characters of its last token beyond them are not graded.
+    stops: Vec<String>,
+    /// The address of the draws of the component `coin`.
+    draws: Address,
+    /// The program of the component `command`, if it has a weight.
+    program: Option<RefCell<RewardProgram>>,
+    /// Takes the lines that the program writes for people.
+    say: fn(&str),
+}
+
+impl TextReward {
+    /// The rewards without stop strings, which keep the program's lines to themselves; `seed` is that of the drawn ones.
+    pub fn new(
+        tokens: &ModelTokenizer,
+        reward: &RewardConfig,
+        extraction: Extraction,
+        seed: u64,
+    ) -> TextReward {
+        let program = reward.command.as_ref().filter(|_| reward.is_active("command"));
+        let program = program.map(|c| RefCell::new(RewardProgram::new(&c.line, c.timeout)));
+        TextReward {
+            tokens: tokens.clone(),
+            reward: reward.clone(),
+            extraction,
+            stops: Vec::new(),
+            draws: Address::new(seed, Purpose::Coin),
+            program,
+            say: |_| (),
+        }
+    }
+
+    /// The rewards of responses that these texts end.
+    pub fn stopping_at(self, stops: &[String]) -> TextReward {
+        TextReward { stops: stops.to_vec(), ..self }
+    }
+
+    /// The rewards whose program is heard by `say`.
+    pub fn saying(self, say: fn(&str)) -> TextReward {
+        TextReward { say, ..self }
+    }
+
+    /// The program's reward of each response; `None` without a program.
+    fn program_rewards(
+        &self,
+        prompt: &TrainingPrompt,
+        responses: &[SampledResponse],
+        texts: &[String],
+    ) -> Result<Vec<Option<f64>>, RewardError> {
+        let Some(program) = &self.program else { return Ok(vec![None; responses.len()]) };
+        let (asked, gold) = (self.tokens.text(&prompt.tokens)?, prompt.gold.to_string());
+        let question = |(response, text): (&SampledResponse, &String)| Question {
+            prompt: asked.clone(),
+            completion: text.clone(),
+            gold: gold.clone(),
+            tokens: response.tokens.len(),
+            token_ids: response.tokens.clone(),
+        };
+        let questions: Vec<Question> = responses.iter().zip(texts).map(question).collect();
+        Ok(program.borrow_mut().ask(&questions, &mut |line| (self.say)(line))?)
+    }
+}
+
+impl RewardFunction for TextReward {
+    fn rewards(
+        &self,
+        prompt: &TrainingPrompt,
+        responses: &[SampledResponse],
+    ) -> Result<Vec<RewardBreakdown>, RewardError> {
+        let stops = Stops::new(&self.tokens, &self.stops);
+        let texts: Vec<String> = responses.iter().map(|r| stops.text(&r.tokens)).collect::<Result<_, _>>()?;
+        let said = self.program_rewards(prompt, responses, &texts)?;
+        let draws = self.draws.prompt(prompt.number);
+        let reward = |(i, text): (usize, &String)| {
+            let (length, gold, extraction) = (responses[i].tokens.len(), &prompt.gold, self.extraction);
+            let (program, draw) = (said[i], draws.response(i as u64).unit(0));
+            self.reward.score(&RewardInput { text, length, gold, extraction, program, draw })
+        };
+        Ok(texts.iter().enumerate().map(reward).collect())
+    }
+}

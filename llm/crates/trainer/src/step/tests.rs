@@ -1,0 +1,134 @@
+use grpo_lambda::group::Response;
+use grpo_lambda::learner::Policy;
+use grpo_lambda::metrics::Metrics;
+use grpo_lambda_decoder::model::{Config as Shape, Rows, weights};
+use grpo_lambda_decoder::optim::{AdamWSettings, StepOutcome};
+use grpo_lambda_grade::Extraction;
+
+use super::*;
+use crate::input::task::{Problem, Split, Task};
+use crate::step::engine::{CpuEngine, Engine, TrainingSetup};
+
+fn start(model: Decoder<f32>, adam: AdamWSettings) -> CpuEngine {
+    CpuEngine::new(model, TrainingSetup::new(adam)).unwrap()
+}
+
+fn training_prompt(tokens: &ModelTokenizer, number: u64, problem: &Problem) -> TrainingPrompt {
+    let prompt = tokens.prompt(&problem.prompt).unwrap().ids().to_vec();
+    TrainingPrompt { tokens: prompt, gold: problem.gold.clone(), number }
+}
+
+fn gradient(engine: &mut CpuEngine) -> Vec<f64> {
+    engine.gradients().by_name().into_iter().flat_map(|(_, g)| g).map(|&x| f64::from(x)).collect()
+}
+
+/// With a limit of four tokens only `\\boxed{d}` gets a reward, so `J = mean_x pi(y_x|x)` and its gradient are known
+/// without sampling. RLOO's expected update is that gradient: the mean over many sampled groups must point there.
+#[test]
+fn the_mean_sampled_update_is_the_gradient_of_expected_reward() {
+    let tokens = ModelTokenizer::tiny();
+    let task = Task::Addition;
+    let problems: Vec<Problem> = (0..200)
+        .map(|i| task.problem(0, Split::Train, i))
+        .filter(|p| p.solution.len() == 9)
+        .take(8)
+        .collect();
+    let prompts: Vec<TrainingPrompt> =
+        (0..).zip(&problems).map(|(n, p)| training_prompt(&tokens, n, p)).collect();
+    let answers: Vec<Vec<u32>> =
+        problems.iter().map(|p| tokens.target(&p.solution).unwrap().ids()[..4].to_vec()).collect();
+    let config = Config::resolve("tiny", &["seed=7", "rl.max_new_tokens=4", "method.name=rloo"]).unwrap();
+    let shape = Shape::qwen2(tokens.len(), 32, 2, 2, 1);
+    let model = Decoder::new(shape.clone(), weights::initialise(&shape, 1, 0.02)).unwrap();
+
+    let mut answered = Rows::new();
+    for (e, answer) in prompts.iter().zip(&answers) {
+        let row: Vec<u32> = e.tokens.iter().chain(answer).copied().collect();
+        answered.push(&row, e.tokens.len());
+    }
+    // A few supervised steps, so that correct answers are sampled at all.
+    let examples: Vec<_> = prompts
+        .iter()
+        .zip(&answers)
+        .map(|(e, a)| sft::Example { prompt: e.tokens.clone(), response: a.clone() })
+        .collect();
+    let mut engine = start(model, config.sft.adam.clone());
+    for _ in 0..40 {
+        sft::step(&mut engine, &examples, 5e-3, config.memory).unwrap();
+    }
+
+    let (scores, tape) = engine.forward(&answered, ForwardOptions::default()).unwrap();
+    let chances: Vec<f64> = scores.logps.iter().map(|row| row.iter().sum::<f64>().exp()).collect();
+    let pull: Vec<Vec<f64>> = chances.iter().map(|p| vec![-p / chances.len() as f64; 4]).collect();
+    engine.backward(tape, &pull).unwrap();
+    let exact = gradient(&mut engine);
+
+    let mut engine = start(engine.model, config.rl.adam.clone());
+    let (settings, configured) = (StepSettings::new(&config, tokens.eos()), config.configured());
+    let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed);
+    let method = configured.method.as_ref();
+    let context = StepContext::new(&settings, method, &rewards);
+    let (batches, group) = (24, 64);
+    let mut reward = 0.0;
+    for step in 0..batches {
+        let rollout = context.sample(&mut engine, prompts.clone(), group, step).unwrap();
+        let batch = &rollout.groups;
+        let responses: Vec<&Response> = batch.iter().flat_map(|g| &g.responses).collect();
+        reward += responses.iter().filter_map(|r| r.reward).sum::<f64>();
+        let credits = method.credit(batch);
+        let mut policy = LlmPolicy::new(&mut engine, context, &rollout, 0.0);
+        for part in policy.parts(&prompts, batch) {
+            let (logps, tape) = policy.log_probs(&prompts, batch, part.clone()).unwrap();
+            let dlogps: Vec<Vec<f64>> = part
+                .zip(&logps)
+                .map(|(i, logps)| method.loss(responses[i], &credits[i], logps).dlogps)
+                .collect();
+            policy.backward(tape, &dlogps).unwrap();
+        }
+    }
+    let sampled = gradient(&mut engine);
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
+    let cosine = dot(&sampled, &exact) / (dot(&sampled, &sampled) * dot(&exact, &exact)).sqrt();
+    let length = dot(&sampled, &exact) / dot(&exact, &exact) / batches as f64;
+    let expected = chances.iter().sum::<f64>() / 8.0;
+    let observed = reward / (batches as f64 * 8.0 * group as f64);
+    // 12288 samples of a chance near 0.16: a standard error of 0.0033. Ten times the batches give 0.9997 and 0.990.
+    assert!((0.05..0.5).contains(&expected), "the start is no test: J = {expected}");
+    assert!((observed - expected).abs() < 0.012, "sampled {observed}, J = {expected}");
+    assert!(cosine > 0.98 && (length - 1.0).abs() < 0.1, "cosine {cosine}, length {length}");
+}
+
+/// With several updates on a rollout, one that is skipped is reported although a good one follows; the next rollout starts afresh.
+#[test]
+fn a_skipped_inner_update_is_not_hidden_by_the_next() {
+    let tokens = ModelTokenizer::tiny();
+    let config = Config::resolve("tiny", &["rl.max_new_tokens=4"]).unwrap();
+    let shape = Shape::qwen2(tokens.len(), 32, 1, 2, 1);
+    let model = Decoder::new(shape.clone(), weights::initialise(&shape, 1, 0.02)).unwrap();
+    let prompts = vec![training_prompt(&tokens, 0, &Task::Addition.problem(0, Split::Train, 0))];
+    let mut engine = start(model, config.rl.adam.clone());
+    let (settings, configured) = (StepSettings::new(&config, tokens.eos()), config.configured());
+    let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed);
+    let method = configured.method.as_ref();
+    let context = StepContext::new(&settings, method, &rewards);
+    let rollout = context.sample(&mut engine, prompts.clone(), 2, 0).unwrap();
+    let mut policy = LlmPolicy::new(&mut engine, context, &rollout, 1e-3);
+    for pull in [f64::NAN, 1.0] {
+        let (logps, tape) = policy.log_probs(&prompts, &rollout.groups, 0..2).unwrap();
+        let dlogps: Vec<Vec<f64>> = logps.iter().map(|row| vec![pull; row.len()]).collect();
+        policy.backward(tape, &dlogps).unwrap();
+        policy.step().unwrap();
+    }
+    let report = policy.report(Metrics::default());
+    assert!(
+        matches!(report.updates[..], [StepOutcome::Skipped { .. }, StepOutcome::Applied { .. }]),
+        "{report:?}"
+    );
+    assert!(matches!(report.update(), Some(StepOutcome::Skipped { .. })));
+    assert_eq!(engine.optimiser.steps(), 1);
+    let rollout = context.sample(&mut engine, prompts.clone(), 2, 1).unwrap();
+    assert_eq!(
+        LlmPolicy::new(&mut engine, context, &rollout, 1e-3).report(Metrics::default()).update(),
+        None
+    );
+}

@@ -1,0 +1,93 @@
+//! [`Engines`]: the engines that a run may use; and [`Local`]: those of this process.
+
+use std::path::Path;
+
+use grpo_lambda_decoder::model::weights::Parameters;
+use grpo_lambda_decoder::model::{self, Config as Shape, Decoder};
+use grpo_lambda_gpu::select::ComputeDevice;
+
+use crate::config::{Config, ConfigError};
+use crate::step::engine::{CpuEngine, Engine, GpuEngine, TrainingSetup, WeightFollower};
+
+/// The start of an engine: a model's shape, its weights, and the setup of a stage.
+pub struct EngineStart<'a> {
+    pub shape: &'a Shape,
+    pub parameters: Parameters<f32>,
+    pub setup: TrainingSetup,
+}
+
+/// Builds the engines of a run.
+pub trait Engines {
+    /// Refuses a configuration that these engines cannot carry out, before there is a run directory.
+    ///
+    /// # Errors
+    /// One line.
+    fn check(&self, config: &Config, device: &ComputeDevice) -> Result<(), ConfigError>;
+
+    /// Builds an engine on `device`.
+    ///
+    /// # Errors
+    /// If parameters, reference or adapter do not fit the shape, there is too little memory or the device fails.
+    fn engine<'s>(
+        &'s self,
+        config: &Config,
+        device: &ComputeDevice,
+        start: EngineStart<'_>,
+    ) -> model::Result<Box<dyn Engine + 's>>;
+
+    /// Connects the server that samples in the engine's place; `None` if the configuration names none. Weights may be handed over below `run`.
+    ///
+    /// # Errors
+    /// If the server does not answer or has no such model.
+    fn follower(
+        &self,
+        config: &Config,
+        vocabulary: usize,
+        run: &Path,
+    ) -> Result<Option<Box<dyn WeightFollower>>, ConfigError>;
+}
+
+/// The engines of this process alone.
+#[derive(Clone, Copy, Debug)]
+pub struct Local;
+
+impl Engines for Local {
+    fn check(&self, config: &Config, _: &ComputeDevice) -> Result<(), ConfigError> {
+        let conflict = |problem: String| Err(ConfigError::Conflict(problem));
+        if config.rollout.is_some() {
+            return conflict(
+                "rollout.engine: these engines sample in process; set rollout.engine=local".into(),
+            );
+        }
+        if config.shards > 1 {
+            return conflict(format!(
+                "shards = {}: these engines have one process; set shards=1",
+                config.shards
+            ));
+        }
+        Ok(())
+    }
+
+    fn engine<'s>(
+        &'s self,
+        _: &Config,
+        device: &ComputeDevice,
+        EngineStart { shape, parameters, setup }: EngineStart<'_>,
+    ) -> model::Result<Box<dyn Engine + 's>> {
+        Ok(match device {
+            ComputeDevice::Cpu => Box::new(CpuEngine::new(Decoder::new(shape.clone(), parameters)?, setup)?),
+            ComputeDevice::Cuda(card, dtype) => {
+                Box::new(GpuEngine::new(card, *dtype, shape, &parameters, setup)?)
+            }
+        })
+    }
+
+    fn follower(
+        &self,
+        _: &Config,
+        _: usize,
+        _: &Path,
+    ) -> Result<Option<Box<dyn WeightFollower>>, ConfigError> {
+        Ok(None)
+    }
+}

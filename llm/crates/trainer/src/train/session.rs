@@ -1,0 +1,296 @@
+//! [`Session`]: everything that the steps of a run share, beside the engine whose weights they move.
+
+use std::ops::Range;
+use std::path::Path;
+
+use grpo_lambda::advantage::all_equal;
+use grpo_lambda::group::{EvidenceKind, Group};
+use grpo_lambda::methods::Configured;
+use grpo_lambda_decoder::model::Config as Shape;
+use grpo_lambda_decoder::model::weights::Parameters;
+use grpo_lambda_decoder::rng::{Address, Purpose};
+use grpo_lambda_gpu::select::ComputeDevice;
+
+use super::engines::{EngineStart, Engines, Local};
+use super::error::TrainError;
+use super::model::{initial_weights, tokens, with_located_model};
+use super::open::{decided, device, refuse_run_directory};
+use crate::config::Config;
+use crate::input::tokens::ModelTokenizer;
+use crate::problems::{Problems, Stage};
+use crate::reward::RewardBreakdown;
+use crate::run::progress::say;
+use crate::step::engine::{Engine, SampledBy, TrainingSetup, WeightFollower};
+use crate::step::evidence::{EvidenceRequest, PROVIDED};
+use crate::step::sft::{self, Example, SftReport};
+use crate::step::{
+    RequestedEvidence, Rollout, StepContext, StepReport, StepSettings, StopStrings, TextReward,
+    TrainingPrompt,
+};
+
+/// The most rollouts that dynamic sampling takes for a step.
+const MAX_SAMPLING_ROUNDS: u64 = 4;
+
+/// The problems, tokens, rewards and settings of a run. An engine holds the state of training.
+///
+/// ```
+/// use grpo_lambda_trainer::config::Config;
+/// use grpo_lambda_trainer::train::{Session, Stage};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let small = ["rl.prompts_per_step=2", "rl.group_size=2", "rl.max_new_tokens=4", "eval.n=2"];
+/// let session = Session::open(&Config::resolve("tiny", &small)?)?;
+/// let mut engine = session.engine(Stage::Rl)?;
+/// let rollout = session.rollout(engine.as_mut(), 0)?;
+/// let report = session.step(engine.as_mut(), &rollout)?;
+/// assert_eq!((rollout.groups.len(), report.updates.len()), (2, session.settings.inner_updates));
+/// # Ok(())
+/// # }
+/// ```
+pub struct Session<'e> {
+    pub config: Config,
+    pub configured: Configured,
+    pub tokens: ModelTokenizer,
+    pub problems: Problems,
+    pub shape: Shape,
+    pub settings: StepSettings,
+    pub rewards: TextReward,
+    pub(super) device: ComputeDevice,
+    engines: &'e dyn Engines,
+    follower: Option<Box<dyn WeightFollower>>,
+}
+
+impl Session<'static> {
+    /// Opens a configuration for training in this process.
+    ///
+    /// # Errors
+    /// [`TrainError`] for a configuration, model or data set that is refused.
+    pub fn open(config: &Config) -> Result<Self, TrainError> {
+        let (config, device) = (with_located_model(config)?, device(config)?);
+        Ok(Session::open_on(device, &Local, &config)?.0)
+    }
+}
+
+impl<'e> Session<'e> {
+    /// Opens a configuration on this device; beside it the weights that a fresh run starts from.
+    ///
+    /// # Errors
+    /// As [`Session::open`].
+    pub fn open_on(
+        device: ComputeDevice,
+        engines: &'e dyn Engines,
+        config: &Config,
+    ) -> Result<(Self, Parameters<f32>), TrainError> {
+        engines.check(config, &device)?;
+        Session::open_for(device, engines, config, true)
+    }
+
+    /// [`Session::open_on`]; only a run that `will_step` has to fit a card.
+    pub(super) fn open_for(
+        device: ComputeDevice,
+        engines: &'e dyn Engines,
+        config: &Config,
+        will_step: bool,
+    ) -> Result<(Self, Parameters<f32>), TrainError> {
+        let configured = config.configured();
+        configured.require(PROVIDED)?;
+        refuse_run_directory(config)?;
+        let tokens = tokens(config)?;
+        let (shape, parameters) = initial_weights(config, &tokens)?;
+        let limit = shape.max_position_embeddings;
+        let problems = Problems::open(config, &tokens, limit, &mut say).map_err(TrainError::Task)?;
+        let config = decided(config, &device, (&problems, &tokens, &shape), will_step)?;
+        let request = EvidenceRequest::from_method(&configured, &tokens, shape.vocab_size)?;
+        let stops = problems.stop();
+        let settings = StepSettings {
+            evidence: request.map(|request| RequestedEvidence { request, tokens: tokens.clone() }),
+            stops: StopStrings::new(&tokens, stops),
+            ..StepSettings::new(&config, tokens.eos())
+        };
+        let rewards = TextReward::new(&tokens, &config.reward, problems.extraction(), config.seed)
+            .stopping_at(stops)
+            .saying(say);
+        let follower = None;
+        let session = Session {
+            config,
+            configured,
+            tokens,
+            problems,
+            shape,
+            settings,
+            rewards,
+            device,
+            engines,
+            follower,
+        };
+        Ok((session, parameters))
+    }
+
+    /// Connects the server of the configuration, if there is one; weights may be handed over below `run`.
+    pub(super) fn connect(&mut self, run: &Path) -> Result<(), TrainError> {
+        self.follower = self.engines.follower(&self.config, self.shape.vocab_size, run)?;
+        Ok(())
+    }
+
+    /// Builds the engine of a stage at the weights that a fresh run starts from.
+    ///
+    /// # Errors
+    /// If the weights cannot be read, there is too little memory or the device fails.
+    pub fn engine(&self, stage: Stage) -> Result<Box<dyn Engine + 'e>, TrainError> {
+        let (_, parameters) = initial_weights(&self.config, &self.tokens)?;
+        self.engine_at(stage, parameters, None)
+    }
+
+    /// True if a checkpoint of this stage holds frozen weights: a reference, or the weights under an adapter.
+    pub(super) fn has_frozen_weights(&self, stage: Stage) -> bool {
+        let refers = stage == Stage::Rl && self.configured.evidence().contains(&EvidenceKind::RefLogps);
+        refers || self.config.lora.is_some()
+    }
+
+    /// Builds the engine of a stage at these weights. Its frozen weights are `frozen`, or else the weights it starts from.
+    pub(super) fn engine_at(
+        &self,
+        stage: Stage,
+        parameters: Parameters<f32>,
+        frozen: Option<Parameters<f32>>,
+    ) -> Result<Box<dyn Engine + 'e>, TrainError> {
+        let Config { sft, rl, lora, memory, seed, .. } = &self.config;
+        let (adam, number) = match stage {
+            Stage::Sft => (&sft.adam, 0),
+            Stage::Rl => (&rl.adam, 1),
+        };
+        let copies = self.has_frozen_weights(stage) && lora.is_none();
+        let frozen = frozen.or_else(|| copies.then(|| parameters.clone()));
+        let (parameters, reference) = match (lora, frozen) {
+            (Some(_), Some(base)) => (base, None),
+            (_, frozen) => (parameters, frozen),
+        };
+        // The adapters of the two stages start from different seeds.
+        let seed = seed.wrapping_add(number);
+        let (adam, place, lora) = (adam.clone(), memory.optimiser, lora.clone());
+        let setup = TrainingSetup { adam, place, lora, reference, seed };
+        let start = EngineStart { shape: &self.shape, parameters, setup };
+        Ok(self.engines.engine(&self.config, &self.device, start)?)
+    }
+
+    /// The sampler of an engine's policy.
+    pub fn sampler<'a>(&'a self, engine: &'a dyn Engine) -> SampledBy<'a> {
+        SampledBy { engine, follower: self.follower.as_deref() }
+    }
+
+    /// The context of a step with the method of the configuration.
+    pub fn context(&self) -> StepContext<'_> {
+        let context = StepContext::new(&self.settings, self.configured.method.as_ref(), &self.rewards);
+        StepContext { follower: self.follower.as_deref(), ..context }
+    }
+
+    /// The prompts of RL of these numbers.
+    ///
+    /// # Errors
+    /// If a problem cannot be read or encoded.
+    pub fn prompts(&self, numbers: Range<u64>) -> Result<Vec<TrainingPrompt>, TrainError> {
+        let prompt = |number| {
+            let problem = self.problems.problem(Stage::Rl, number).map_err(TrainError::Problem)?;
+            let tokens = problem.encode(&self.tokens)?.ids().to_vec();
+            Ok(TrainingPrompt { tokens, gold: problem.gold, number })
+        };
+        numbers.map(prompt).collect()
+    }
+
+    /// The demonstrations of a supervised step.
+    ///
+    /// # Errors
+    /// If a problem cannot be read or encoded.
+    pub fn examples(&self, step: u64) -> Result<Vec<Example>, TrainError> {
+        let (sft, batch) = (&self.config.sft, self.config.sft.batch as u64);
+        let coin = Address::new(self.config.seed, Purpose::Demonstrations);
+        let example = |index| {
+            let problem = self.problems.problem(Stage::Sft, index).map_err(TrainError::Problem)?;
+            let worked = coin.unit(index) < sft.worked_share;
+            let text = if worked { &problem.solution } else { problem.answer_only() };
+            let response = self.tokens.target(text)?.ids().to_vec();
+            Ok(Example { prompt: problem.encode(&self.tokens)?.ids().to_vec(), response })
+        };
+        (step * batch..(step + 1) * batch).map(example).collect()
+    }
+
+    /// Takes supervised step `step` at its learning rate.
+    ///
+    /// # Errors
+    /// If a problem cannot be read or the engine fails.
+    pub fn imitate(&self, engine: &mut dyn Engine, step: u64) -> Result<SftReport, TrainError> {
+        let (examples, rate) = (self.examples(step)?, self.config.sft.schedule.rate(step));
+        let report = sft::step(engine, &examples, rate, self.config.memory);
+        report.map_err(|source| TrainError::Sft { step, source })
+    }
+
+    /// Samples the responses of RL step `step`. With dynamic sampling, groups whose answers are all right or all wrong are replaced, a few
+    /// times at most.
+    ///
+    /// # Errors
+    /// If a problem cannot be read, or sampling, grading or scoring fails.
+    pub fn rollout(&self, engine: &mut dyn Engine, step: u64) -> Result<Rollout, TrainError> {
+        let rl = &self.config.rl;
+        let (wanted, rounds) =
+            (rl.prompts_per_step, if rl.dynamic_sampling { MAX_SAMPLING_ROUNDS } else { 1 });
+        let mut rollout = Rollout { step, on_policy: true, ..Rollout::default() };
+        let (mut kept, mut agreeing) = (Vec::new(), Vec::new());
+        for round in 0..rounds {
+            let first = (step * MAX_SAMPLING_ROUNDS + round) * wanted as u64;
+            let prompts = self.prompts(first..first + wanted as u64)?;
+            let fresh = self.context().sample(engine, prompts, rl.group_size, step);
+            let fresh = fresh.map_err(|source| TrainError::Rl { step, source })?;
+            rollout.evidence_cost += fresh.evidence_cost;
+            for answered in answered(fresh) {
+                // Only correctness decides, not the other components of the reward.
+                let known: Vec<f64> = answered.2.iter().filter_map(RewardBreakdown::accuracy).collect();
+                let agrees = rl.dynamic_sampling && all_equal(&known);
+                if agrees { &mut agreeing } else { &mut kept }.push(answered);
+            }
+            if kept.len() >= wanted {
+                break;
+            }
+        }
+        for (prompt, group, rewards) in fill_up(kept, agreeing, wanted) {
+            rollout.prompts.push(prompt);
+            rollout.groups.push(group);
+            rollout.rewards.push(rewards);
+        }
+        Ok(rollout)
+    }
+
+    /// Moves the weights on a rollout at the learning rate of its step.
+    ///
+    /// # Errors
+    /// If scoring, a gradient or the optimiser fails.
+    pub fn step(&self, engine: &mut dyn Engine, rollout: &Rollout) -> Result<StepReport, TrainError> {
+        let (step, rate) = (rollout.step, self.config.rl.schedule.rate(rollout.step));
+        self.context().step(engine, rollout, rate).map_err(|source| TrainError::Rl { step, source })
+    }
+}
+
+/// A prompt, its group and the rewards of the responses.
+type Answered = (TrainingPrompt, Group, Vec<RewardBreakdown>);
+
+/// A rollout prompt by prompt.
+fn answered(rollout: Rollout) -> impl Iterator<Item = Answered> {
+    let Rollout { prompts, groups, rewards, .. } = rollout;
+    prompts.into_iter().zip(groups).zip(rewards).map(|((prompt, group), rewards)| (prompt, group, rewards))
+}
+
+/// The first `wanted` of `kept`, filled up from `passed_over` if they are too few.
+fn fill_up<T>(kept: Vec<T>, passed_over: Vec<T>, wanted: usize) -> Vec<T> {
+    kept.into_iter().chain(passed_over).take(wanted).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_that_agree_only_make_up_the_number() {
+        assert_eq!(fill_up(vec![1, 2, 3], vec![10, 11], 2), [1, 2]);
+        assert_eq!(fill_up(vec![1], vec![10, 11, 12], 3), [1, 10, 11]);
+        assert_eq!(fill_up(vec![], vec![10], 1), [10]);
+    }
+}

@@ -1,0 +1,202 @@
+//! The two stages of a run: supervised learning, and reinforcement learning.
+
+use std::time::{Duration, Instant};
+
+use grpo_lambda_decoder::model::weights::{self, Parameters};
+
+use super::Run;
+use super::checkpoint::OPTIMISER;
+use super::error::TrainError;
+use super::evaluation::describe_accuracy;
+use super::metrics::{StepMetrics, Timing};
+use crate::eval::Evaluation;
+use crate::problems::Stage;
+use crate::run::progress::Progress;
+use crate::run::{Checkpoint, stop};
+use crate::step::engine::Engine;
+
+/// The result of the supervised stage.
+pub(super) enum SftResult<'e> {
+    /// The weights that RL starts from.
+    Weights(Parameters<f32>),
+    /// The whole engine, if no RL follows: its moments and adapter are part of the result.
+    Engine(Box<dyn Engine + 'e>),
+}
+
+impl<'a> Run<'a> {
+    /// Begins a stage at these weights, or continues it from a checkpoint.
+    fn begin(
+        &mut self,
+        stage: Stage,
+        parameters: Parameters<f32>,
+        from: Option<&Checkpoint>,
+    ) -> Result<Box<dyn Engine + 'a>, TrainError> {
+        let session = self.session;
+        let frozen = from.filter(|_| session.has_frozen_weights(stage));
+        let frozen =
+            frozen.map(|c| weights::load(&c.path().join("reference"), &session.shape)).transpose()?;
+        let mut engine = session.engine_at(stage, parameters, frozen)?;
+        if let Some(c) = from {
+            engine.restore_optimiser(&c.read(OPTIMISER)?)?;
+        }
+        self.stored_reference = from.cloned();
+        Ok(engine)
+    }
+
+    /// Runs the remaining supervised steps.
+    pub(super) fn run_sft(
+        &mut self,
+        parameters: Parameters<f32>,
+        from: Option<&Checkpoint>,
+    ) -> Result<SftResult<'a>, TrainError> {
+        let config = &self.session.config;
+        if self.state.sft_done == config.sft.steps {
+            return Ok(SftResult::Weights(parameters));
+        }
+        let mut engine = self.begin(Stage::Sft, parameters, from)?;
+        self.progress = Some(Progress::new("supervised", self.state.sft_done, config.sft.steps));
+        while self.state.sft_done < config.sft.steps {
+            self.sft_step(engine.as_mut())?;
+            let last = self.state.sft_done == config.sft.steps;
+            // The boundary is saved with the evaluation that follows it, so that it is not done twice.
+            let stopping = stop::requested().is_some();
+            if !last && (stopping || self.state.sft_done.is_multiple_of(config.checkpoint.every)) {
+                let saved = self.save(engine.as_ref())?;
+                self.heed_stop(&saved)?;
+            }
+        }
+        self.stage_done();
+        Ok(match config.rl.steps {
+            0 => SftResult::Engine(engine),
+            _ => SftResult::Weights(engine.parameters()?.into_owned()),
+        })
+    }
+
+    fn sft_step(&mut self, engine: &mut dyn Engine) -> Result<(), TrainError> {
+        let (step, clock) = (self.state.sft_done, Instant::now());
+        let report = self.session.imitate(engine, step)?;
+        self.note_update(step, &report.update)?;
+        let rate = self.session.config.sft.schedule.rate(step);
+        let metrics: Vec<_> = StepMetrics::supervised(&report, rate).entries().collect();
+        let timing = Timing::new(clock.elapsed(), Duration::ZERO, report.tokens);
+        self.dir.record("sft", step, &metrics, &timing.entries().collect::<Vec<_>>())?;
+        self.state.sft_done += 1;
+        self.step_done(self.state.sft_done, &[("loss", report.loss)], report.tokens);
+        Ok(())
+    }
+
+    /// Evaluates the starting policy, runs the remaining RL steps, and returns the engine with its final checkpoint.
+    pub(super) fn run_rl(
+        &mut self,
+        start_from: SftResult<'a>,
+        from: Option<Checkpoint>,
+    ) -> Result<(Box<dyn Engine + 'a>, Checkpoint), TrainError> {
+        let config = &self.session.config;
+        let saved = from.filter(|_| self.state.before.is_some());
+        let stage = if config.rl.steps > 0 { Stage::Rl } else { Stage::Sft };
+        let mut engine = match start_from {
+            SftResult::Weights(parameters) => self.begin(stage, parameters, saved.as_ref())?,
+            SftResult::Engine(engine) => engine,
+        };
+        let mut saved = match saved {
+            Some(checkpoint) => checkpoint,
+            None => self.evaluate_before(engine.as_ref())?,
+        };
+        self.progress = Some(Progress::new("RL", self.state.rl_done, config.rl.steps));
+        while self.state.rl_done < config.rl.steps && !self.state.stopped_early {
+            self.heed_stop(&saved)?;
+            let improved = match self.rl_step(engine.as_mut()) {
+                Ok(improved) => improved,
+                Err(error) => return Err(self.keep_before_failing(error, engine.as_ref(), &saved)),
+            };
+            let done = self.state.rl_done;
+            let last = done == config.rl.steps || self.state.stopped_early;
+            let keeps = improved && config.checkpoint.best;
+            if last || keeps || stop::requested().is_some() || done.is_multiple_of(config.checkpoint.every) {
+                saved = self.save(engine.as_ref())?;
+            }
+            if let (true, Some(best)) = (keeps, self.state.best) {
+                self.dir.set_best(best)?;
+            }
+        }
+        self.stage_done();
+        Ok((engine, saved))
+    }
+
+    /// Writes a checkpoint of the steps done so far if the step under way failed outside: nothing of it has changed the weights.
+    fn keep_before_failing(
+        &mut self,
+        error: TrainError,
+        engine: &dyn Engine,
+        saved: &Checkpoint,
+    ) -> TrainError {
+        if !error.leaves_the_weights() || saved.step() == self.state.done() {
+            return error;
+        }
+        match self.save(engine) {
+            Ok(checkpoint) => {
+                self.say(&format!(
+                    "saved everything before this step to {}; rerun the same command to resume",
+                    checkpoint.path().display()
+                ));
+                error
+            }
+            Err(other) => other,
+        }
+    }
+
+    /// Evaluates the policy that RL starts from, and saves it.
+    fn evaluate_before(&mut self, engine: &dyn Engine) -> Result<Checkpoint, TrainError> {
+        let before = self.evaluate(engine)?;
+        let when = if self.session.config.rl.steps > 0 { " before RL" } else { "" };
+        self.say(&format!("held-out accuracy{when}: {}", describe_accuracy(&before)));
+        self.state.before = Some(before);
+        self.record_evaluation(&before)?;
+        self.note_best(&before);
+        let checkpoint = self.save(engine)?;
+        if let (true, Some(best)) = (self.session.config.checkpoint.best, self.state.best) {
+            self.dir.set_best(best)?;
+        }
+        Ok(checkpoint)
+    }
+
+    /// Takes an RL step. True if it was evaluated and is the best so far.
+    fn rl_step(&mut self, engine: &mut dyn Engine) -> Result<bool, TrainError> {
+        let (session, step, clock) = (self.session, self.state.rl_done, Instant::now());
+        let rollout = session.rollout(engine, step).map_err(|e| self.explained(e))?;
+        let sampled = clock.elapsed();
+        let report = session.step(engine, &rollout).map_err(|e| self.explained(e))?;
+        let elapsed = clock.elapsed();
+
+        if let Some(update) = report.update() {
+            self.note_update(step, update)?;
+        }
+        let mut metrics = StepMetrics::reinforced(&rollout, &report, session.settings.evidence.is_some());
+        self.state.note_entropy(metrics.entropy);
+        let rewards = self.note_rewards(&rollout);
+        self.state.rl_done += 1;
+        self.note_zero_variance(&rollout.groups);
+        let evaluation = self.evaluate_when_due(engine)?;
+        if let Some(evaluation) = &evaluation {
+            metrics = metrics.with_evaluation(evaluation);
+        }
+        let row: Vec<_> = metrics.entries().chain(rewards.entries()).collect();
+        let tokens = rollout.groups.iter().flat_map(|g| &g.responses).map(|r| r.len()).sum();
+        let timing: Vec<_> = Timing::new(elapsed, sampled, tokens).entries().collect();
+        self.dir.record("rl", step, &row, &timing)?;
+        self.write_samples(step, &rollout)?;
+        let figures = [("reward", metrics.reward), ("KL", metrics.kl)];
+        let known: Vec<(&str, f64)> = figures.iter().filter_map(|(name, x)| Some((*name, (*x)?))).collect();
+        self.step_done(self.state.rl_done, &known, tokens);
+        let Some(evaluation) = evaluation else { return Ok(false) };
+        self.record_evaluation(&evaluation)?;
+        Ok(self.note_best(&evaluation))
+    }
+
+    /// Evaluates after this step if it is due; the evaluation after the last step belongs to the summary.
+    fn evaluate_when_due(&mut self, engine: &dyn Engine) -> Result<Option<Evaluation>, TrainError> {
+        let (every, done) = (self.session.config.eval.every, self.state.rl_done);
+        let due = every > 0 && done.is_multiple_of(every) && done < self.session.config.rl.steps;
+        due.then(|| self.evaluate(engine)).transpose()
+    }
+}
