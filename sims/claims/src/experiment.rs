@@ -1,6 +1,7 @@
 //! The shape of an experiment: what it claims, what it returns.
 
 use crate::figure::Figure;
+use crate::report::sentences::SentenceId;
 use crate::store::Store;
 use grpo_lambda_stats::table::Table;
 
@@ -33,9 +34,11 @@ impl Verdict {
     }
 }
 
-/// One statement put to the test, with the paper's words and our number.
+/// One statement put to the test, with our numbers.
 #[derive(Clone, Debug)]
 pub struct Finding {
+    /// Sentence of the paper under test. `None` for a question of ours.
+    pub tests: Option<SentenceId>,
     /// The statement examined, short. The first finding of a report is the paper's claim itself.
     pub statement: String,
     /// What the numbers say.
@@ -69,7 +72,7 @@ pub struct Report {
 ///     run: |context| {
 ///         let findings = |sum: &f64| {
 ///             let verdict = if *sum == 1.0 { Verdict::Holds } else { Verdict::Fails(format!("it is {sum}")) };
-///             vec![Finding { statement: HALVES.claim.into(), verdict, numbers: String::new() }]
+///             vec![Finding { tests: None, statement: HALVES.claim.into(), verdict, numbers: String::new() }]
 ///         };
 ///         Parts { measure: |_| Ok(0.5 + 0.5), findings, tables: |_| Vec::new(), figures: |_| Vec::new() }.report(context)
 ///     },

@@ -4,6 +4,7 @@ mod files;
 mod panics;
 mod summary;
 
+pub(crate) use files::VerdictRow;
 pub use files::{figure_stems, tables};
 
 use crate::experiment::{Context, Experiment};

@@ -11,7 +11,7 @@ use crate::training::task::Task;
 
 /// At what learning rate methods meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Regime {
+pub(crate) enum Regime {
     /// GRPO's best rate on the MDP, for all.
     Equal,
     /// A sixteenth of it, for all: a cautious rate.
@@ -27,7 +27,7 @@ impl Regime {
     pub(super) const ALL: [Regime; 4] = [Regime::Equal, Regime::Cautious, Regime::OwnBest, Regime::UnitMean];
 
     /// The name in tables.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Regime::Equal => "equal_rate",
             Regime::Cautious => "equal_rate_16th",

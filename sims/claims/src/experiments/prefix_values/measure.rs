@@ -16,7 +16,7 @@ use crate::store::Rows;
 
 /// RLOO, whose variance is the unit; two unbiased ones; one with exact values; a biased one; and an unbiased one whose values are regressed on features,
 /// with its own shrinkage first.
-pub(super) const METHODS: [(&str, &str, &str); 8] = [
+pub(crate) const METHODS: [(&str, &str, &str); 8] = [
     ("RLOO", "rloo", ""),
     ("Prefix RLOO", "prefix_rloo", ""),
     ("prefix only", "prefix_rloo", "control=state"),
@@ -27,7 +27,7 @@ pub(super) const METHODS: [(&str, &str, &str); 8] = [
     ("Ridge RLOO, κ = 16", "ridge_rloo", "shrinkage=16"),
 ];
 /// The places of the methods in [`METHODS`].
-pub(super) const PREFIX: usize = 1;
+pub(crate) const PREFIX: usize = 1;
 pub(super) const STATE: usize = 2;
 pub(super) const EXACT_VALUES: usize = 3;
 pub(super) const TEMPO: usize = 4;
