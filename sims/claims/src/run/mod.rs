@@ -114,10 +114,10 @@ fn one(
     };
     let work = || {
         let command = options.command(experiment.id);
-        let partial = output.path("partial").join(format!("{}.jsonl", experiment.id));
+        let partial = output.path("partial").join(format!("{}.pieces", experiment.id));
         let store = if options.full { Store::open(&partial, &command)? } else { Store::none() };
         if !store.is_empty() {
-            bar.suspend(|| eprintln!("{}: going on after {} pieces of work", experiment.id, store.len()));
+            bar.suspend(|| eprintln!("{}: resuming after {} pieces of work", experiment.id, store.len()));
         }
         let context = Context { seed: options.seed, full: options.full, progress: &progress, store: &store };
         let report = (experiment.run)(&context)?;

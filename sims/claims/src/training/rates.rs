@@ -1,6 +1,7 @@
 //! Each method's own best learning rate, on runs that are not reported.
 
 use grpo_lambda_stats::{mean, standard_error};
+use serde::{Deserialize, Serialize};
 
 /// Rates or ratios of rates with a mean area and its standard error.
 pub(crate) type Sweep = Vec<(f64, f64, f64)>;
@@ -25,7 +26,7 @@ pub(crate) struct Grid {
 pub(crate) const AS_GOOD: f64 = 0.005;
 
 /// What the selection found for one method on one MDP.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Choice {
     /// The smallest rate whose mean area is within [`AS_GOOD`] of the greatest. The mean, not the interquartile mean: a rate at
     /// which a quarter of the runs lock into a wrong answer should pay for them.

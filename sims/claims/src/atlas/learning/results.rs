@@ -1,7 +1,5 @@
 //! Everything that is run: learning rates chosen, then the runs that are reported. Each piece of work is kept by the store.
 
-use anyhow::Context as _;
-use grpo_lambda_stats::table::Cell as Entry;
 use rayon::prelude::*;
 
 use super::competitors::Competitor;
@@ -56,10 +54,9 @@ impl Trainer<'_> {
             let budget = self.budget(task).responses_only();
             let area =
                 |rate: f64, stream: u64| train(task, method.as_ref(), who, rate, budget, stream).area[0];
-            Ok(to_rows(&select(self.effort.grid, self.ctx.seed, &task.name, area)))
+            Ok(select(self.effort.grid, self.ctx.seed, &task.name, area))
         };
-        let rows = self.ctx.store.rows(&format!("rate/{}/{}", who.name(), task.name), work)?;
-        from_rows(&rows).context("a kept choice of a learning rate is damaged")
+        self.ctx.store.piece(&format!("rate/{}/{}", who.name(), task.name), work)
     }
 
     /// The reported runs of a method on a task at a rate.
@@ -71,35 +68,18 @@ impl Trainer<'_> {
             let method = who.build(task)?;
             let run = |i: usize| {
                 let stream = stream(self.ctx.seed, Phase::Report, &task.name, i);
-                train(task, method.as_ref(), who, rate, self.budget(task), stream).to_row()
+                train(task, method.as_ref(), who, rate, self.budget(task), stream)
             };
             Ok((0..self.effort.runs).map(run).collect())
         };
-        let rows = self.ctx.store.rows(&format!("runs/{}/{}/{rate:e}", who.name(), task.name), work)?;
-        let runs = rows.iter().map(|row| Run::from_row(row)).collect::<Option<_>>();
-        Ok(Cell { rate, runs: runs.context("a kept run is damaged")? })
+        let runs = self.ctx.store.piece(&format!("runs/{}/{}/{rate:e}", who.name(), task.name), work)?;
+        Ok(Cell { rate, runs })
     }
 }
 
 /// Chooses a rate by `area(rate, stream)` on the streams of selection.
 fn select(grid: Grid, seed: u64, task: &str, area: impl Fn(f64, u64) -> f64) -> Choice {
     rates::choose(grid, |rate, run| area(rate, stream(seed, Phase::Selection, task, run)))
-}
-
-fn to_rows(choice: &Choice) -> Vec<Vec<Entry>> {
-    let head = vec![choice.rate.into(), choice.widened.into(), usize::from(choice.at_edge).into()];
-    let tried = choice.tried.iter().map(|&(rate, area, error)| vec![rate.into(), area.into(), error.into()]);
-    std::iter::once(head).chain(tried).collect()
-}
-
-fn from_rows(rows: &[Vec<Entry>]) -> Option<Choice> {
-    let three = |row: &Vec<Entry>| match row.as_slice() {
-        [a, b, c] => Some((a.number()?, b.number()?, c.number()?)),
-        _ => None,
-    };
-    let (rate, widened, edge) = three(rows.first()?)?;
-    let tried = rows[1..].iter().map(three).collect::<Option<_>>()?;
-    Some(Choice { rate, tried, widened: widened as usize, at_edge: edge != 0.0 })
 }
 
 /// Competitors, tasks, and every competitor's runs on every task at its own best rate.
@@ -174,13 +154,5 @@ mod tests {
         assert_eq!(choice.rate, 4.0);
         assert_eq!(seen.borrow().len(), 40);
         assert!(seen.borrow().is_disjoint(&reported));
-    }
-
-    #[test]
-    fn a_choice_comes_back_from_its_rows() {
-        let choice =
-            Choice { rate: 0.5, tried: vec![(0.5, 0.1, 0.0), (1.0, 0.2, 0.1)], widened: 3, at_edge: true };
-        assert_eq!(from_rows(&to_rows(&choice)), Some(choice));
-        assert_eq!(from_rows(&[]), None);
     }
 }

@@ -3,7 +3,7 @@
 use grpo_lambda::learner::iterate;
 use grpo_lambda::methods::Method;
 use grpo_lambda_mdp::Oracle;
-use grpo_lambda_stats::table::Cell;
+use serde::{Deserialize, Serialize};
 
 use super::competitors::Competitor;
 use super::learner::MeteredLearner;
@@ -59,7 +59,7 @@ impl CostAxis {
 }
 
 /// What a run left behind; every `J` is a share of `J*`. Arrays are indexed by [`CostAxis`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Run {
     /// Mean of `J/J*` over the budget: the area under the learning curve, which rises when an update is done.
     pub(super) area: [f64; 2],
@@ -141,33 +141,6 @@ pub(super) fn train(
     }
 }
 
-impl Run {
-    /// The run as a row of the store.
-    pub(super) fn to_row(&self) -> Vec<Cell> {
-        let mut row: Vec<Cell> = vec![self.last.into(), self.updates.into()];
-        for axis in [0, 1] {
-            row.extend([self.area[axis].into(), self.learned[axis].into(), self.curve[axis].len().into()]);
-            row.extend(self.curve[axis].iter().map(|&j| Cell::from(j)));
-        }
-        row
-    }
-
-    /// The run of a row, `None` if it is no such row.
-    pub(super) fn from_row(row: &[Cell]) -> Option<Run> {
-        let mut cells = row.iter();
-        let (last, updates) = (cells.next()?.number()?, cells.next()?.number()? as usize);
-        let mut run = Run { area: [0.0; 2], learned: [None; 2], last, updates, curve: Default::default() };
-        for axis in [0, 1] {
-            run.area[axis] = cells.next()?.number()?;
-            run.learned[axis] = cells.next()?.number();
-            let points = cells.next()?.number()? as usize;
-            run.curve[axis] = cells.by_ref().take(points).map(Cell::number).collect::<Option<_>>()?;
-            (run.curve[axis].len() == points).then_some(())?;
-        }
-        cells.next().is_none().then_some(run)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,8 +168,6 @@ mod tests {
         assert_eq!(run.curve[0][0], task.start_j / task.best);
         // Responses are all spent at the last update, so the last point of the curve is the last policy.
         assert_eq!(run.curve[0][4], run.last);
-        assert_eq!(Run::from_row(&run.to_row()), Some(run.clone()));
-        assert_eq!(Run::from_row(&run.to_row()[1..]), None);
         let short = train(task, method.as_ref(), who, 0.5, budget.responses_only(), 1);
         assert_eq!((short.area[0], short.updates), (run.area[0], 5));
     }

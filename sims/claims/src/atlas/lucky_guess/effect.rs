@@ -2,6 +2,7 @@
 
 use grpo_lambda::methods::Method;
 use grpo_lambda_mdp::Oracle;
+use serde::{Deserialize, Serialize};
 
 use super::case::Case;
 use crate::atlas::entrants::Source;
@@ -14,7 +15,7 @@ const SOUND: usize = 0;
 const FLAWED: usize = 1;
 
 /// The numbers of one method on one case.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Effect {
     /// `A(flawed)`.
     pub(super) advantage: f64,
@@ -88,48 +89,7 @@ impl Effect {
         })
     }
 
-    /// All numbers, in the order of the table.
-    pub(super) fn numbers(&self) -> [f64; 9] {
-        [
-            self.advantage,
-            self.step,
-            self.relative,
-            self.credit_flawed,
-            self.credit_sound,
-            self.lucky,
-            self.raises,
-            self.raises_when_lucky,
-            self.raises_when_unlucky,
-        ]
-    }
-
-    /// Back from [`Effect::numbers`].
-    pub(super) fn from_numbers(numbers: [f64; 9]) -> Effect {
-        let [
-            advantage,
-            step,
-            relative,
-            credit_flawed,
-            credit_sound,
-            lucky,
-            raises,
-            raises_when_lucky,
-            raises_when_unlucky,
-        ] = numbers;
-        Effect {
-            advantage,
-            step,
-            relative,
-            credit_flawed,
-            credit_sound,
-            lucky,
-            raises,
-            raises_when_lucky,
-            raises_when_unlucky,
-        }
-    }
-
-    /// Whether the expected update moves the flawed token against its advantage.
+    /// True if the expected update moves the flawed token against its advantage.
     pub(super) fn inverts(&self) -> bool {
         self.step < 0.0
     }

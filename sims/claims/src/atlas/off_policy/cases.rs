@@ -161,15 +161,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_survive_the_way_through_cells() {
+    fn on_policy_both_ways_of_sampling_agree() {
         let task = &tasks().unwrap()[2];
         let (entrant, configured) = &entrants(task).unwrap()[0];
         let rows = rows(task, entrant, configured, 2, 1).unwrap();
         assert_eq!(rows.len(), 9 + 5 + 2 * 7);
-        for row in &rows {
-            assert_eq!(Row::parse(&row.cells()).as_ref(), Some(row));
-        }
-        // On-policy both ways of sampling agree.
         assert_eq!(rows[0].fit, rows[9].fit);
         assert_eq!(rows[0].kl, 0.0);
     }

@@ -3,6 +3,7 @@
 use grpo_lambda_mdp::expected::cosine;
 use grpo_lambda_mdp::zoo::{Chain, Family, Fork, LuckyGuess, Random};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree};
+use serde::{Deserialize, Serialize};
 
 use crate::experiments::common::vectors::{dot, norm};
 
@@ -99,7 +100,7 @@ pub(super) fn noisy(tree: &Tree, policy: &Tabular, sigma: f64, seed: u64) -> Tab
 }
 
 /// How an expected update compares with the gradient of `J` at the policy that is updated.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Fit {
     /// Cosine with `∇J`.
     pub(super) cosine: f64,

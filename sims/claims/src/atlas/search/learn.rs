@@ -4,6 +4,7 @@ use grpo_lambda::group::{Group, Response};
 use grpo_lambda::learner::iterate;
 use grpo_lambda::methods::{Coupling, Credit, Loss, Method};
 use grpo_lambda_mdp::TabularLearner;
+use serde::{Deserialize, Serialize};
 
 use super::quadratic::Token;
 use super::spans::Span;
@@ -85,6 +86,7 @@ pub(super) fn area(task: &Task, method: &dyn Method, rate: f64, updates: usize, 
 }
 
 /// Areas of the reported runs at the best rate.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Learned {
     /// The rate.
     pub(super) rate: f64,

@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use grpo_lambda::methods::{self, Method};
-use grpo_lambda_stats::table::Cell;
 use grpo_lambda_stats::{Bootstrap, Interval};
 use rayon::prelude::*;
 
@@ -113,17 +112,9 @@ fn kept(context: &Context, candidate: &Candidate, task: &Task, moments: &Moments
     let size = if context.full { (20, 100, 160) } else { (6, 30, 60) };
     let name = candidate.name();
     let method = candidate.build(task, moments)?;
-    let rows = context.store.rows(&format!("{name} {}", task.name), || {
-        let learned = learn(task, method.as_ref(), size, context.seed);
-        let head = vec![learned.rate.into(), f64::from(learned.inside).into()];
-        Ok(vec![head, learned.areas.iter().map(|&a| a.into()).collect()])
-    })?;
-    let numbers = |row: &Vec<Cell>| row.iter().map(Cell::number).collect::<Option<Vec<f64>>>();
-    let read = || {
-        let head = numbers(rows.first()?)?;
-        Some(Learned { rate: *head.first()?, inside: *head.get(1)? != 0.0, areas: numbers(rows.get(1)?)? })
-    };
-    read().ok_or_else(|| anyhow::anyhow!("kept areas of {name} cannot be read"))
+    context
+        .store
+        .piece(&format!("{name} {}", task.name), || Ok(learn(task, method.as_ref(), size, context.seed)))
 }
 
 /// One candidate against RLOO and GRPO over all tasks.

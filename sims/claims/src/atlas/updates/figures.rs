@@ -4,7 +4,7 @@ use grpo_lambda_stats::OverTasks;
 
 use super::measure::Atlas;
 use super::overall::{Overall, overall};
-use super::row::{GROUP, Row};
+use super::row::{Column, GROUP, Row};
 use crate::atlas::entrants::{BASELINE, ENTRANTS, Family};
 use crate::figure::{Axis, Figure, Mark, Panel};
 
@@ -28,7 +28,9 @@ fn map(atlas: &Atlas) -> Figure {
     let best = all.iter().filter(|o| o.unbiased == o.tasks).count();
     let degrees = |cosine: f64| cosine.clamp(-1.0, 1.0).acos().to_degrees();
     let angle = |row: &Row| {
-        let (Some(cosine), Some(error)) = (row.get("cosine"), row.get("cosine_se")) else { return f64::NAN };
+        let (Some(cosine), Some(error)) = (row.get(Column::Cosine), row.get(Column::CosineSe)) else {
+            return f64::NAN;
+        };
         // What two standard errors more would turn it by.
         if degrees(cosine - 2.0 * error) - degrees(cosine) > BLURRED {
             f64::NAN

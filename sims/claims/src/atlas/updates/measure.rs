@@ -70,13 +70,12 @@ pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Atlas> {
     let work = |&(t, e): &(usize, usize)| -> anyhow::Result<Vec<Row>> {
         let (masked, entrant) = (&masked_tasks[t], &ENTRANTS[e]);
         let key = format!("{} | {}", masked.task.name, entrant.name);
-        let rows = context.store.rows(&key, || {
-            let rows = piece(masked, entrant, &size.groups, size.effort, seed_of(context.seed, t, e))?;
-            Ok(rows.iter().map(Row::cells).collect())
-        })?;
+        let rows = context
+            .store
+            .piece(&key, || piece(masked, entrant, &size.groups, size.effort, seed_of(context.seed, t, e)))?;
         let share = (done.fetch_add(1, Ordering::Relaxed) + 1) as f64 / pairs.len() as f64;
         (context.progress)(0.05 + 0.85 * share, masked.task.name);
-        rows.iter().map(|cells| Row::read(cells)).collect()
+        Ok(rows)
     };
     let flat = pairs.par_iter().map(work).collect::<anyhow::Result<Vec<_>>>()?;
     let rows = flat.chunks(ENTRANTS.len()).map(<[_]>::to_vec).collect();
