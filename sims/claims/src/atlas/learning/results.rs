@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use super::competitors::Competitor;
 use super::run::{Budget, Run, train};
 use crate::experiment::Context;
-use crate::training::rates::{self, Choice, Grid};
+use crate::training::rates::{Choice, Grid, choose};
 use crate::training::stream::{Phase, stream};
 use crate::training::task::Task;
 
@@ -54,7 +54,7 @@ impl Trainer<'_> {
             let budget = self.budget(task).responses_only();
             let area =
                 |rate: f64, stream: u64| train(task, method.as_ref(), who, rate, budget, stream).area[0];
-            Ok(select(self.effort.grid, self.ctx.seed, &task.name, area))
+            Ok(choose(self.effort.grid, self.ctx.seed, &task.name, area))
         };
         self.ctx.store.piece(&format!("rate/{}/{}", who.name(), task.name), work)
     }
@@ -75,11 +75,6 @@ impl Trainer<'_> {
         let runs = self.ctx.store.piece(&format!("runs/{}/{}/{rate:e}", who.name(), task.name), work)?;
         Ok(Cell { rate, runs })
     }
-}
-
-/// Chooses a rate by `area(rate, stream)` on the streams of selection.
-fn select(grid: Grid, seed: u64, task: &str, area: impl Fn(f64, u64) -> f64) -> Choice {
-    rates::choose(grid, |rate, run| area(rate, stream(seed, Phase::Selection, task, run)))
 }
 
 /// Competitors, tasks, and every competitor's runs on every task at its own best rate.
@@ -132,27 +127,5 @@ impl TrainingResults {
     /// The index of an entrant by its name; where it takes part twice, as it stands in the list of entrants.
     pub(super) fn find(&self, name: &str) -> Option<usize> {
         self.competitors.iter().position(|c| c.entrant.name == name && !c.unit_mean)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::cell::RefCell;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn rates_are_chosen_without_a_look_at_the_reported_runs() {
-        let grid = Grid { low: 0, high: 3, per_octave: 1, widen: 1, seeds: 40 };
-        let reported: BTreeSet<u64> = (0..40).map(|i| stream(7, Phase::Report, "fork", i)).collect();
-        let seen = RefCell::new(BTreeSet::new());
-        // Reported streams would make the smallest rate the best, selection streams make 4 the best.
-        let choice = select(grid, 7, "fork", |rate, stream| {
-            seen.borrow_mut().insert(stream);
-            if reported.contains(&stream) { -rate } else { -(rate - 4.0).abs() }
-        });
-        assert_eq!(choice.rate, 4.0);
-        assert_eq!(seen.borrow().len(), 40);
-        assert!(seen.borrow().is_disjoint(&reported));
     }
 }

@@ -1,6 +1,7 @@
 //! One run of training, charged in responses and in tokens.
 
-use grpo_lambda::learner::iterate;
+use std::ops::ControlFlow;
+
 use grpo_lambda::methods::Method;
 use grpo_lambda_mdp::Oracle;
 use serde::{Deserialize, Serialize};
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::competitors::Competitor;
 use super::learner::MeteredLearner;
 use crate::training::task::Task;
-use crate::training::{GROUP, LEARNED};
+use crate::training::{self, GROUP, LEARNED};
 
 /// What a run may spend. It goes on until both budgets are spent, but for `updates` updates at most; after its last update it keeps
 /// its `J`.
@@ -114,20 +115,15 @@ pub(super) fn train(
     let mut learner = MeteredLearner::new(task, who, rate, stream);
     let mut steps = Steps { at: vec![[0.0; 2]], j: vec![learner.j() / task.best] };
     let mut updates = 0;
-    while updates < budget.updates {
-        match iterate(&mut learner, method, &[()], GROUP, 1) {
-            Ok(_) => {}
-            Err(never) => match never {},
-        }
+    training::train(&mut learner, method, budget.updates, |learner| {
         updates += 1;
         let cost = learner.cost();
         let spent = [cost.responses as f64, cost.tokens as f64];
         steps.at.push(spent);
         steps.j.push(learner.j() / task.best);
-        if spent[0] >= budget.spend[0] && spent[1] >= budget.spend[1] {
-            break;
-        }
-    }
+        let all = spent[0] >= budget.spend[0] && spent[1] >= budget.spend[1];
+        if all { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
     let curve = |axis: usize| {
         let point = |i: usize| steps.value(axis, budget.spend[axis] * i as f64 / budget.pieces as f64);
         if budget.pieces == 0 { Vec::new() } else { (0..=budget.pieces).map(point).collect() }

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::cases::{self, FIRST_STEP};
-use super::pairs::{Task, rate_of, tasks};
+use super::pairs::{rate_of, tasks};
 use super::products::{Products, products};
 use super::reuse::reuse;
 use super::row::Row;
@@ -16,6 +16,7 @@ use super::trust_region::{Pair, Synthetic, pairs, synthetic};
 use crate::atlas::entrants::{Entrant, Source};
 use crate::atlas::multisets::{Groups, Ratios};
 use crate::experiment::Context;
+use crate::training::task::Task;
 
 pub(super) struct Numbers {
     /// Responses per group.

@@ -10,7 +10,7 @@ use crate::atlas::tasks::tasks;
 use crate::experiment::Context;
 
 pub(super) struct Numbers {
-    pub(super) families: Vec<&'static str>,
+    pub(super) families: Vec<String>,
     /// Of every span; the first is uniform.
     pub(super) efficiencies: Vec<Efficiency>,
     /// Log of the efficiency of the best weight per prefix over that of uniform weights.

@@ -25,7 +25,7 @@ fn efficiencies(n: &Numbers) -> Table {
             .with("held_out_high", e.held_out.high.exp())
             .with("in_sample", e.in_sample.exp())
             .with("astray", e.astray);
-        n.families.iter().zip(&e.families).fold(own, |row, (family, x)| row.with(*family, x.exp()))
+        n.families.iter().zip(&e.families).fold(own, |row, (family, x)| row.with(family.as_str(), x.exp()))
     }))
 }
 
@@ -44,7 +44,7 @@ fn learning(n: &Numbers) -> Table {
     table(on_tasks.filter(|(_, on)| on.area.is_some()).map(|(method, on)| {
         Record::default()
             .with("method", method)
-            .with("mdp", on.task)
+            .with("mdp", on.task.as_str())
             .with("rate", on.learned.rate)
             .interval("area", on.area)
     }))

@@ -10,9 +10,9 @@ use super::efficiency::{Efficiency, Moments};
 use super::instances::family;
 use super::learn::{Learned, Weighted, learn};
 use super::spans::{SPANS, UNIFORM};
-use crate::atlas::tasks::Task;
 use crate::experiment::Context;
-use crate::training::mean_of_means;
+use crate::training::task::Task;
+use crate::training::{mean_of_means, paired};
 
 /// The tasks of the learning curves, one per family.
 const TASKS: [&str; 8] =
@@ -74,7 +74,7 @@ pub(super) struct Trained {
 }
 
 pub(super) struct OnTask {
-    pub(super) task: &'static str,
+    pub(super) task: String,
     pub(super) learned: Learned,
     /// The mean of the areas; `None` when there are too few runs.
     pub(super) area: Option<Interval>,
@@ -99,7 +99,7 @@ pub(super) fn train(
         let share = 0.4 + 0.6 * done as f64 / work.len() as f64;
         (context.progress)(share, &format!("{}, {}", candidate.name(), task.name));
         let area = bootstrap.interval(std::slice::from_ref(&learned.areas), mean_of_means);
-        anyhow::Ok(OnTask { task: task.name, learned, area })
+        anyhow::Ok(OnTask { task: task.name.clone(), learned, area })
     };
     let mut pieces = work.par_iter().map(piece).collect::<anyhow::Result<Vec<_>>>()?.into_iter();
     let of = |c: &Candidate| Trained { name: c.name(), tasks: pieces.by_ref().take(tasks.len()).collect() };
@@ -147,16 +147,6 @@ fn strata(trained: &Trained) -> Vec<Vec<f64>> {
     trained.tasks.iter().map(|t| t.learned.areas.clone()).collect()
 }
 
-/// The difference of two levels with runs drawn in pairs that share their stream.
-fn gain(x: &[Vec<f64>], y: &[Vec<f64>], bootstrap: Bootstrap) -> Option<Interval> {
-    let numbers: Vec<Vec<f64>> = x.iter().map(|runs| (0..runs.len()).map(|i| i as f64).collect()).collect();
-    let pick = |all: &[Vec<f64>], drawn: &[Vec<f64>]| {
-        let of = |(all, drawn): (&Vec<f64>, &Vec<f64>)| drawn.iter().map(|&i| all[i as usize]).collect();
-        mean_of_means(&all.iter().zip(drawn).map(of).collect::<Vec<_>>())
-    };
-    bootstrap.interval(&numbers, |drawn| pick(x, drawn) - pick(y, drawn))
-}
-
 /// Everyone against RLOO and GRPO; empty where either is missing.
 pub(super) fn compare(trained: &[Trained], bootstrap: Bootstrap) -> Vec<Overall> {
     let of = |name: &str| trained.iter().find(|t| t.name == name).map(strata);
@@ -165,7 +155,7 @@ pub(super) fn compare(trained: &[Trained], bootstrap: Bootstrap) -> Vec<Overall>
         let own = strata(trained);
         let over = |other: &[Vec<f64>]| {
             Some(Advantage {
-                gain: gain(&own, other, bootstrap)?,
+                gain: paired(bootstrap, &own, other, |x, y| x - y)?,
                 improves: bootstrap.probability_of_improvement(&own, other)?,
             })
         };

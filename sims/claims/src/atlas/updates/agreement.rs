@@ -6,7 +6,7 @@ use grpo_lambda_mdp::expected::{Expected, ExpectedError, Situation, implied, mul
 use rayon::prelude::*;
 
 use super::row::GROUP;
-use crate::atlas::tasks::Task;
+use crate::training::task::Task;
 
 /// A closed form and how far the expected update is from it.
 pub(super) struct Check {

@@ -58,7 +58,7 @@ fn map(atlas: &Atlas) -> Figure {
     let groups =
         FAMILIES.map(|(family, name)| (name, ENTRANTS.iter().filter(|e| e.family == family).count()));
     let panel = Panel::new("")
-        .x(Axis::new("task").categories(atlas.tasks.iter().map(|t| t.name)))
+        .x(Axis::new("task").categories(atlas.tasks.iter().map(|t| t.name.as_str())))
         .y(Axis::new("").categories(ENTRANTS.iter().map(|e| e.name)).groups(groups))
         .mark(Mark::HeatMap {
             values,

@@ -13,8 +13,9 @@ use super::expectation::Effort;
 use super::piece::{MaskedTask, piece};
 use super::row::Row;
 use crate::atlas::entrants::ENTRANTS;
-use crate::atlas::tasks::{Task, tasks};
+use crate::atlas::tasks::tasks;
 use crate::experiment::Context;
+use crate::training::task::Task;
 
 /// How much is run.
 pub(super) struct Size {
@@ -74,7 +75,7 @@ pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Atlas> {
             .store
             .piece(&key, || piece(masked, entrant, &size.groups, size.effort, seed_of(context.seed, t, e)))?;
         let share = (done.fetch_add(1, Ordering::Relaxed) + 1) as f64 / pairs.len() as f64;
-        (context.progress)(0.05 + 0.85 * share, masked.task.name);
+        (context.progress)(0.05 + 0.85 * share, &masked.task.name);
         Ok(rows)
     };
     let flat = pairs.par_iter().map(work).collect::<anyhow::Result<Vec<_>>>()?;

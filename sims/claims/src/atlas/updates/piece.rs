@@ -8,7 +8,7 @@ use super::anatomy::Anatomy;
 use super::expectation::{Effort, expectation};
 use super::row::{Column, GROUP, Row};
 use crate::atlas::entrants::{Entrant, Source};
-use crate::atlas::tasks::Task;
+use crate::training::task::Task;
 
 /// Hidden units and steps of the fit of the policy with maskable input.
 const MASKED: (usize, usize) = (8, 400);

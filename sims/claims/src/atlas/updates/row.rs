@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::anatomy::Anatomy;
 use super::expectation::Expectation;
 use crate::atlas::entrants::Entrant;
-use crate::atlas::tasks::Task;
+use crate::training::task::Task;
 
 /// The group size of everything but the error of an update.
 pub(super) const GROUP: usize = 8;
@@ -71,7 +71,7 @@ pub(super) struct Row {
 impl Row {
     pub(super) fn new(task: &Task, entrant: &Entrant, group: usize) -> Row {
         Row {
-            task: task.name.into(),
+            task: task.name.clone(),
             method: entrant.name.into(),
             group,
             how: String::new(),

@@ -8,8 +8,8 @@ use super::measure::Atlas;
 use super::overall::{MEANS, overall};
 use super::row::{Column, GROUP, Row};
 use crate::atlas::entrants::{ENTRANTS, Entrant, Extra};
-use crate::atlas::tasks::Task;
 use crate::experiments::common::record::{Record, table, yes};
+use crate::training::task::Task;
 
 pub(super) fn tables(atlas: &Atlas) -> Vec<(String, Table)> {
     vec![
@@ -26,7 +26,7 @@ pub(super) fn tables(atlas: &Atlas) -> Vec<(String, Table)> {
 /// A row of the long form.
 pub(super) fn long_row(row: &Row, entrant: &Entrant, task: &Task) -> Record {
     let names = Record::default()
-        .with("task", task.name)
+        .with("task", task.name.as_str())
         .with("method", entrant.name)
         .with("family", entrant.family.name())
         .with("provenance", entrant.provenance().name())
@@ -133,14 +133,14 @@ fn words(extra: Extra) -> String {
 fn tasks(atlas: &Atlas) -> Table {
     table(atlas.tasks.iter().zip(&atlas.residuals).map(|(task, kl)| {
         Record::default()
-            .with("task", task.name)
-            .with("shows", task.about)
+            .with("task", task.name.as_str())
+            .with("shows", task.about.as_str())
             .with("responses", task.tree.leaf_count())
             .with("logits", task.tree.edge_count())
             .with("shortest", task.shortest)
             .with("longest", task.longest)
             .with("mean_length", Oracle::new(&task.tree, &task.start).mean_length())
-            .with("j", task.j)
+            .with("j", task.start_j)
             .with("j_best", task.best)
             .with("masked_fit_kl", *kl)
     }))

@@ -142,7 +142,6 @@ fn rates(c: &Comparison) -> Table {
         "sign_agreement",
     ]);
     for (t, task) in c.tasks.iter().enumerate() {
-        let (shortest, longest) = task.lengths();
         for (r, reading) in c.readings.iter().enumerate() {
             let choice = &c.choices[r][t];
             let (exact, grpo) = (c.exact.updates[r][t], c.exact.updates[0][t]);
@@ -150,8 +149,8 @@ fn rates(c: &Comparison) -> Table {
                 task.name.as_str().into(),
                 task.start_j.into(),
                 task.best.into(),
-                shortest.into(),
-                longest.into(),
+                task.shortest.into(),
+                task.longest.into(),
                 reading.name.as_str().into(),
                 choice.rate.into(),
                 choice.widened.into(),

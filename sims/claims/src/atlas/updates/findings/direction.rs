@@ -54,7 +54,8 @@ pub(super) fn headline(atlas: &Atlas, all: &[Overall]) -> Finding {
 
 /// Where all responses have one length.
 pub(super) fn equal_lengths(atlas: &Atlas) -> Finding {
-    let equal: Vec<&str> = atlas.tasks.iter().filter(|t| t.equal_lengths()).map(|t| t.name).collect();
+    let equal: Vec<&str> =
+        atlas.tasks.iter().filter(|t| t.equal_lengths()).map(|t| t.name.as_str()).collect();
     let (mut good, mut bad) = (Vec::new(), Vec::new());
     for (e, entrant) in ENTRANTS.iter().enumerate() {
         if entrant.family != Family::Group {

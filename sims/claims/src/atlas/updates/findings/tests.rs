@@ -8,7 +8,7 @@ use crate::experiments::common::findings::words;
 /// Two tasks, of equal and of varying lengths, on which every entrant's expected update is a multiple of the gradient.
 fn unbiased() -> Atlas {
     let tasks: Vec<_> =
-        tasks(false).unwrap().into_iter().filter(|t| ["pivot", "fork"].contains(&t.name)).collect();
+        tasks(false).unwrap().into_iter().filter(|t| ["pivot", "fork"].contains(&t.name.as_str())).collect();
     let rows = tasks.iter().map(|task| ENTRANTS.iter().map(|e| vec![row(task, e)]).collect()).collect();
     let check = Check { method: "rloo", statement: "E[g] = ∇J", tasks: 2, worst: 0.0 };
     Atlas {
@@ -21,7 +21,7 @@ fn unbiased() -> Atlas {
     }
 }
 
-fn row(task: &crate::atlas::tasks::Task, entrant: &crate::atlas::entrants::Entrant) -> Row {
+fn row(task: &crate::training::task::Task, entrant: &crate::atlas::entrants::Entrant) -> Row {
     let mut row = Row::new(task, entrant, GROUP);
     row.how = "exact".into();
     for column in [
