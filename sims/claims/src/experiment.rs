@@ -41,13 +41,13 @@ pub struct Finding {
     pub tests: Option<SentenceId>,
     /// The statement examined, short. The first finding of a report is the paper's claim itself.
     pub statement: String,
-    /// What the numbers say.
+    /// Findings.
     pub verdict: Verdict,
     /// The deciding numbers, as a reader should see them.
     pub numbers: String,
 }
 
-/// What an experiment returns.
+/// Results of an experiment.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Statements with verdicts; the first one is the claim's headline.
@@ -105,7 +105,7 @@ impl<Numbers> Parts<Numbers> {
     }
 }
 
-/// How an experiment is run.
+/// Settings of an experiment's run.
 pub struct Context<'a> {
     /// Seed of every random stream of the run.
     pub seed: u64,
@@ -113,7 +113,7 @@ pub struct Context<'a> {
     pub full: bool,
     /// Told how much of the work (0..=1) is done and what is under way.
     pub progress: &'a (dyn Fn(f64, &str) + Sync),
-    /// Where a long version keeps what it has done; see [`Store::rows`].
+    /// Kept pieces of a long version; see [`Store::piece`].
     pub store: &'a Store,
 }
 
@@ -125,7 +125,7 @@ pub struct Experiment {
     pub title: &'static str,
     /// The paper's words (quoted), or ours where the claim is ours.
     pub claim: &'static str,
-    /// Where the claim stands: paper, section, equation.
+    /// The claim's place: paper, section, equation.
     pub source: &'static str,
     /// Runs it.
     pub run: fn(&Context) -> anyhow::Result<Report>,

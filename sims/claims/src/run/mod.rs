@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use summary::{Outcome, summary};
 
-/// How a run is done.
+/// Settings of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The folder that gets `data/` and `figures/`.
@@ -39,7 +39,7 @@ impl Options {
     }
 }
 
-/// What a run leaves to be said at its end.
+/// The end of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// The verdicts as a table as wide as the terminal, and where the files are.

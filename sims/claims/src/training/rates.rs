@@ -17,7 +17,7 @@ pub(crate) struct Grid {
     pub(crate) high: i32,
     /// Rates per doubling.
     pub(crate) per_octave: i32,
-    /// How many rates may be added at either end.
+    /// The most rates added at either end.
     pub(crate) widen: i32,
     /// Runs per rate.
     pub(crate) seeds: usize,
@@ -27,7 +27,7 @@ pub(crate) struct Grid {
 /// taken, not one from the noise of the plateau.
 pub(crate) const AS_GOOD: f64 = 0.005;
 
-/// What the selection found for one method on one MDP.
+/// The selection of one method on one MDP.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Choice {
     /// The smallest rate whose mean area is within [`AS_GOOD`] of the greatest. The mean, not the interquartile mean: a rate at
@@ -35,9 +35,9 @@ pub(crate) struct Choice {
     pub(crate) rate: f64,
     /// Rates in ascending order with the mean of their areas and its standard error.
     pub(crate) tried: Sweep,
-    /// How many rates were added because the best one was an end of the declared grid.
+    /// Rates added because the best one was an end of the declared grid.
     pub(crate) widened: usize,
-    /// Whether the best rate still is an end of what was tried.
+    /// True if the best rate is an end of the widened grid.
     pub(crate) at_edge: bool,
 }
 

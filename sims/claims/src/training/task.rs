@@ -10,7 +10,6 @@ pub(crate) struct Task {
     pub(crate) name: String,
     /// Its point, for the reader of a figure.
     pub(crate) about: String,
-    /// The MDP.
     pub(crate) tree: Tree,
     /// The initial policy.
     pub(crate) start: Tabular,

@@ -9,7 +9,7 @@ use crate::training::rates::{Choice, Grid, choose};
 use crate::training::stream::{Phase, stream};
 use crate::training::task::Task;
 
-/// How much is run of each piece.
+/// Runs of each piece.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Effort {
     /// Reported runs per method and task.
@@ -25,7 +25,6 @@ pub(super) struct Effort {
 /// The runs of one method on one task at one rate.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Cell {
-    /// The learning rate.
     pub(super) rate: f64,
     /// The runs, in the order of their streams.
     pub(super) runs: Vec<Run>,
@@ -35,7 +34,6 @@ pub(super) struct Cell {
 pub(super) struct Trainer<'a> {
     /// Seed, store and progress.
     pub(super) ctx: &'a Context<'a>,
-    /// How much.
     pub(super) effort: Effort,
 }
 
@@ -81,7 +79,7 @@ impl Trainer<'_> {
 pub(super) struct TrainingResults {
     /// On what is learned.
     pub(super) tasks: Vec<Task>,
-    /// Who learns, baseline first.
+    /// Baseline first.
     pub(super) competitors: Vec<Competitor>,
     /// `[competitor][task]`.
     pub(super) choices: Vec<Vec<Choice>>,

@@ -11,7 +11,7 @@ use super::learner::MeteredLearner;
 use crate::training::task::Task;
 use crate::training::{self, GROUP, LEARNED};
 
-/// What a run may spend. It goes on until both budgets are spent, but for `updates` updates at most; after its last update it keeps
+/// The budget of a run. It goes on until both budgets are spent, but for `updates` updates at most; after its last update it keeps
 /// its `J`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
@@ -31,7 +31,7 @@ impl Budget {
         Budget { updates, spend: [responses, responses * length], pieces }
     }
 
-    /// The same without an interest in tokens: a run ends when its responses are spent.
+    /// The budget of responses alone: a run ends when they are spent.
     pub(super) fn responses_only(self) -> Budget {
         Budget { spend: [self.spend[0], 0.0], pieces: 0, ..self }
     }
@@ -59,7 +59,7 @@ impl CostAxis {
     }
 }
 
-/// What a run left behind; every `J` is a share of `J*`. Arrays are indexed by [`CostAxis`].
+/// The outcome of a run; every `J` is a share of `J*`. Arrays are indexed by [`CostAxis`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Run {
     /// Mean of `J/J*` over the budget: the area under the learning curve, which rises when an update is done.
@@ -76,7 +76,7 @@ pub(super) struct Run {
 
 /// `J/J*` as a step function of what was spent: the policy that a budget has bought.
 struct Steps {
-    /// What was spent before each policy, from 0.
+    /// Spent before each policy, from 0.
     at: Vec<[f64; 2]>,
     /// `J/J*` of each policy.
     j: Vec<f64>,

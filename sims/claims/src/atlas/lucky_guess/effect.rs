@@ -1,4 +1,4 @@
-//! What a method does to a flawed step, exactly: in expectation, group by group, and in the response that was lucky.
+//! A method's effect on a flawed step, exactly: in expectation, group by group, and in the lucky response.
 
 use grpo_lambda::methods::Method;
 use grpo_lambda_mdp::Oracle;
@@ -21,7 +21,7 @@ pub(super) struct Effect {
     pub(super) advantage: f64,
     /// Expected step of the flawed token's logit, over that of the gradient of `J`: 1 for RLOO, negative where the flaw is pushed the wrong way.
     pub(super) step: f64,
-    /// The same relative to the method's own scale `|κ|` over all logits.
+    /// `step` relative to the method's own scale `|κ|` over all logits.
     pub(super) relative: f64,
     /// Implied credit of the flawed first token, over the scale `|κ|`.
     pub(super) credit_flawed: f64,
@@ -31,14 +31,14 @@ pub(super) struct Effect {
     pub(super) lucky: f64,
     /// Probability that the update of one group raises the flawed token.
     pub(super) raises: f64,
-    /// The same where a flawed response of the group was rewarded.
+    /// Probability given a rewarded flawed response in the group.
     pub(super) raises_when_lucky: f64,
-    /// The same where none was.
+    /// Probability given none.
     pub(super) raises_when_unlucky: f64,
 }
 
 impl Effect {
-    /// Of `method` on `case`.
+    /// The effect of `method` on `case`.
     ///
     /// # Errors
     /// When there are too many groups.

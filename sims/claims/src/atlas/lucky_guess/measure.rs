@@ -1,4 +1,4 @@
-//! What is computed: every entrant on every case.
+//! Every entrant on every case.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -16,7 +16,7 @@ use crate::training::task::Task;
 pub(super) const FIRST_STEP: f64 = 0.01;
 /// Updates on one batch, and updates a sampler may be old.
 pub(super) const UPDATES: usize = 8;
-/// Where rows of stale samplers are taken.
+/// Steps at which rows of stale samplers are taken.
 pub(super) const STALE: [usize; 5] = [0, 1, 2, 4, 8];
 /// Temperatures of samplers; the policy that is updated has 1.
 pub(super) const TEMPERATURES: [f64; 4] = [0.7, 0.9, 1.1, 1.4];

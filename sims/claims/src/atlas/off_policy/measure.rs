@@ -1,4 +1,4 @@
-//! What is computed: rows and reuse of every method on every task, then trust regions and products of ratios.
+//! Rows and reuse of every method on every task, then trust regions and products of ratios.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -86,7 +86,7 @@ pub(super) fn noisy(tree: &Tree, policy: &Tabular, sigma: f64, seed: u64) -> Tab
     Tabular { logits: policy.logits.iter().zip(noise).map(|(x, n)| x + n).collect() }
 }
 
-/// How an expected update compares with the gradient of `J` at the policy that is updated.
+/// An expected update against the gradient of `J` at the updated policy.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Fit {
     /// Cosine with `∇J`.

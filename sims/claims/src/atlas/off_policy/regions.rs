@@ -1,4 +1,4 @@
-//! Which clip regions bind: the expected share of tokens in each, by the sign of their advantage.
+//! Clip regions: the expected share of tokens in each, by the sign of their advantage.
 
 use grpo_lambda::methods::{Credit, Method};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What a sampled batch is still worth after `k` updates on it: the exact `J`, over many batches.
+//! The worth of a sampled batch after `k` updates on it: the exact `J`, over many batches.
 
 use grpo_lambda::learner::{Policy, update};
 use grpo_lambda::methods::Method;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::pairs::Fit;
 use super::regions::Regions;
 
-/// How sampler and updated policy differ.
+/// The difference of sampler and updated policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Mode {
     /// The policy has been updated on the batch: by this method, `x` times.
@@ -33,15 +33,13 @@ impl Mode {
 /// One expected update.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Row {
-    /// How the policies differ.
     pub(super) mode: Mode,
-    /// The task.
     pub(super) mdp: String,
     /// The method, by its name for a reader.
     pub(super) method: String,
     /// Updates, temperature or noise.
     pub(super) x: f64,
-    /// Whether ratios are taken to be 1.
+    /// True if ratios are taken to be 1.
     pub(super) ignored: bool,
     /// `KL(sampler || updated)`, nats per response.
     pub(super) kl: f64,

@@ -25,7 +25,7 @@ pub(super) struct Efficiency {
     pub(super) span: &'static Span,
     /// Geometric mean over families of `η/η(uniform)`, each family held out; log.
     pub(super) held_out: Interval,
-    /// The same with `α` chosen on all families.
+    /// Geometric mean with `α` chosen on all families; log.
     pub(super) in_sample: f64,
     /// Per family, log, held out.
     pub(super) families: Vec<f64>,

@@ -1,4 +1,4 @@
-//! What the numbers say.
+//! Findings.
 
 use grpo_lambda_stats::Interval;
 

@@ -21,9 +21,7 @@ const GRID: Grid = Grid { low: -3, high: 10, per_octave: 1, widen: 6, seeds: 0 }
 /// A method whose token weights are multiplied with `Σ_j α_j φ_j`.
 #[derive(Debug)]
 pub(super) struct Weighted {
-    /// The method.
     pub(super) inner: Box<dyn Method>,
-    /// The span.
     pub(super) span: &'static Span,
     /// `α`.
     pub(super) alpha: Vec<f64>,
@@ -86,9 +84,8 @@ pub(super) fn area(task: &Task, method: &dyn Method, rate: f64, updates: usize, 
 /// Areas of the reported runs at the best rate.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Learned {
-    /// The rate.
     pub(super) rate: f64,
-    /// Whether it lies inside the grid.
+    /// True if it lies inside the grid.
     pub(super) inside: bool,
     /// One area per run; run `i` of every method draws from one stream.
     pub(super) areas: Vec<f64>,

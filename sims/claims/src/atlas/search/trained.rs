@@ -1,4 +1,4 @@
-//! Who learns faster: registered baselines, and the spans that can be trained and did best when held out.
+//! Learning curves: registered baselines, and the trainable spans that did best when held out.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -67,7 +67,6 @@ fn candidates(efficiencies: &[Efficiency]) -> Vec<Candidate> {
     BASELINES.into_iter().chain(shown.into_iter().map(Candidate::Span)).collect()
 }
 
-/// What one candidate learned.
 pub(super) struct Trained {
     pub(super) name: &'static str,
     pub(super) tasks: Vec<OnTask>,
@@ -106,7 +105,7 @@ pub(super) fn train(
     Ok(candidates.iter().map(of).collect())
 }
 
-/// What a candidate learned on a task, from the store of a long run where it is there.
+/// A candidate's runs on a task, kept by the store of a long run.
 fn kept(context: &Context, candidate: &Candidate, task: &Task, moments: &Moments) -> anyhow::Result<Learned> {
     // Selection runs, reported runs, updates.
     let size = if context.full { (20, 100, 160) } else { (6, 30, 60) };
@@ -136,7 +135,7 @@ pub(super) struct Advantage {
 }
 
 impl Overall {
-    /// Whether it learns faster than both.
+    /// True if it learns faster than both.
     pub(super) fn faster(&self) -> bool {
         self.over_rloo.gain.low > 0.0 && self.over_grpo.gain.low > 0.0
     }

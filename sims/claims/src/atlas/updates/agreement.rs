@@ -1,4 +1,4 @@
-//! What theory says of expected updates, put to the test on every task: closed forms against the same machinery that fills the atlas.
+//! Closed forms of expected updates, tested on every task against the code that fills the atlas.
 
 use grpo_lambda::methods;
 use grpo_lambda_mdp::Oracle;

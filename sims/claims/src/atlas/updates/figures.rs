@@ -70,7 +70,7 @@ fn map(atlas: &Atlas) -> Figure {
     Figure::new(title).caption(caption).columns(1).panel_size(1060, 1010).panel(panel)
 }
 
-/// How the error of one update differs from the baseline's, everyone in its order.
+/// Differences of the error of one update from the baseline's, by entrant.
 fn error(atlas: &Atlas) -> Figure {
     let all = overall(atlas);
     let mut order: Vec<&Overall> = all.iter().filter(|o| o.beyond_baseline.is_some()).collect();

@@ -1,4 +1,4 @@
-//! What is computed: every entrant on every task at every group size, and the specification's identities.
+//! Every entrant on every task at every group size, and the specification's identities.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -17,7 +17,6 @@ use crate::atlas::tasks::tasks;
 use crate::experiment::Context;
 use crate::training::task::Task;
 
-/// How much is run.
 pub(super) struct Size {
     pub(super) groups: Vec<usize>,
     pub(super) effort: Effort,
@@ -43,7 +42,7 @@ pub(super) struct Atlas {
     pub(super) groups: Vec<usize>,
     /// `[task][entrant][group]`.
     pub(super) rows: Vec<Vec<Vec<Row>>>,
-    /// How far the start policies are from those whose input can be masked, by task.
+    /// Distance of the start policies from those whose input can be masked, by task.
     pub(super) residuals: Vec<f64>,
     pub(super) agreement: Vec<Check>,
     /// Cosine with ∇J of GRPO and of GRPO-λ (recent, clamped) on `eos_hazard_dependent` at the zoo's own horizon, which the quick run cuts.
@@ -87,7 +86,7 @@ pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Atlas> {
     Ok(Atlas { tasks, groups: size.groups.clone(), rows, residuals, agreement, uncut: uncut()? })
 }
 
-/// What the cut of a horizon hides.
+/// Cosines that the cut of a horizon hides.
 fn uncut() -> anyhow::Result<[f64; 2]> {
     let family = EosHazardDependent::default();
     let tree = family.tree()?;

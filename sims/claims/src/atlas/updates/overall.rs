@@ -1,4 +1,4 @@
-//! What every entrant is over all tasks.
+//! Every entrant over all tasks.
 
 use grpo_lambda_stats::{Bootstrap, OverTasks};
 
@@ -9,7 +9,7 @@ use crate::atlas::entrants::{ENTRANTS, Entrant};
 /// Responses written or scored for one update, at which costs are compared.
 pub(super) const BUDGET: f64 = 16.0;
 
-/// What one entrant is over all tasks.
+/// One entrant over all tasks.
 pub(super) struct Overall {
     pub(super) entrant: &'static Entrant,
     pub(super) tasks: usize,
@@ -41,7 +41,7 @@ impl Overall {
     }
 }
 
-/// What is averaged for the summary beside the rest.
+/// Columns averaged for the summary.
 pub(super) const MEANS: [Column; 7] = [
     Column::Bias,
     Column::BiasDirection,
@@ -55,7 +55,7 @@ pub(super) const MEANS: [Column; 7] = [
 /// The largest standard error of a cosine that can show an update unbiased: with a larger one anything would be.
 pub(super) const SHARP: f64 = 0.0003;
 
-/// Whether a row's expected update is a positive multiple of the gradient: to rounding where it is exact; where it was simulated, within three standard
+/// True if a row's expected update is a positive multiple of the gradient: to rounding if exact; if simulated, within three standard
 /// errors of at most [`SHARP`].
 pub(super) fn unbiased(row: &Row) -> bool {
     let (Some(cosine), Some(error)) = (row.get(Column::Cosine), row.get(Column::CosineSe)) else {

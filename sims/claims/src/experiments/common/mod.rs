@@ -1,4 +1,4 @@
-//! What several experiments share.
+//! Code shared by several experiments.
 
 pub(crate) mod findings;
 pub(crate) mod mdp;

@@ -14,17 +14,16 @@ use crate::training::paired;
 pub(crate) struct Case {
     /// Index into [`READINGS`].
     pub(crate) reading: usize,
-    /// The task.
     pub(crate) task: String,
     /// One of the ranked tasks, rather than a random one.
     pub(crate) named: bool,
-    /// Whether expectations are exact; else from sampled groups.
+    /// True if expectations are exact; else from sampled groups.
     pub(crate) exact: bool,
     /// Difference of the area against responses, per [`Regime`].
     pub(crate) gains: [Interval; 6],
     /// Paired permutation test of the tuned gain.
     pub(crate) p: f64,
-    /// The same, corrected over the tasks of this reading.
+    /// `p` corrected over the tasks of this reading.
     pub(crate) p_holm: f64,
     /// One per [`QUANTITIES`].
     pub(crate) quantities: [f64; QUANTITIES.len()],

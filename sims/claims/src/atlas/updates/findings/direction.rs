@@ -52,7 +52,7 @@ pub(super) fn headline(atlas: &Atlas, all: &[Overall]) -> Finding {
     )
 }
 
-/// Where all responses have one length.
+/// Tasks whose responses have one length.
 pub(super) fn equal_lengths(atlas: &Atlas) -> Finding {
     let equal: Vec<&str> =
         atlas.tasks.iter().filter(|t| t.equal_lengths()).map(|t| t.name.as_str()).collect();
@@ -132,7 +132,7 @@ pub(super) fn lambda(traced: &Overall, plain: &Overall) -> Finding {
     finding(statement, holds_or(ok, counterexample), numbers)
 }
 
-/// Whether prefix-tree methods keep the direction within prefixes.
+/// Prefix-tree methods and the direction within prefixes.
 pub(super) fn rescaling(atlas: &Atlas) -> Finding {
     let mut numbers = Vec::new();
     let mut ok = true;
