@@ -137,7 +137,7 @@ fn refresh(out: &Path) -> Result<String, Failure> {
     Ok(said)
 }
 
-/// What the parser did not take: help and version are printed, everything else becomes one line.
+/// Ends a run that the parser refused: prints help and version, makes one line of everything else.
 fn refuse(error: &clap::Error) -> Result<(), Failure> {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return terminal::print(&error.render().to_string()).map_err(|f| f.within("sim"));

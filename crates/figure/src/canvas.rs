@@ -20,7 +20,7 @@ const MAX_PNG_WIDTH: f64 = 2400.0;
 /// Half the height of capitals and digits, per em.
 const HALF_CAPITAL: f64 = 0.3645;
 
-/// Where the given x of a text lies in it.
+/// The place of a text's x in it.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Anchor {
     Start,

@@ -1,4 +1,4 @@
-//! What stands along the axes: ticks with their numbers, or the names of positions.
+//! Labels along the axes: ticks with their numbers, or the names of positions.
 
 use super::Panel;
 use super::scale::{Domain, Ticks, ticks};
@@ -16,7 +16,7 @@ pub(super) struct Labels {
     pub(super) size: f64,
     /// Turned by a quarter.
     pub(super) upright: bool,
-    /// How far the labels reach away from the axis.
+    /// The reach of the labels away from the axis.
     pub(super) depth: f64,
 }
 
@@ -60,7 +60,7 @@ impl Labels {
         self.minor = minor;
         self
     }
-    /// Of a horizontal axis: labels that are not turned reach as far as their lines.
+    /// The reach on a horizontal axis: labels that are not turned reach as far as their lines.
     pub(super) fn level(at: Vec<(f64, Vec<String>)>) -> Self {
         let lines = at.iter().map(|l| l.1.len()).max().unwrap_or(1).max(1) as f64;
         Labels { at, minor: Vec::new(), size: TICK, upright: false, depth: lines * TICK * LEADING }
@@ -96,7 +96,7 @@ pub(super) fn horizontal_labels(panel: &Panel, domain: &Domain, room: f64) -> La
     Labels::new(all().step_by(every).map(|(i, n)| (i, lines(n))).collect(), size, true)
 }
 
-/// As many ticks as leave space between their labels.
+/// Ticks, as many as leave space between their labels.
 fn numeric_labels(domain: &Domain, room: f64) -> Labels {
     let mut count = ((room / 60.0) as usize).max(2);
     let mut found = ticks(domain, count);

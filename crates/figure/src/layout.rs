@@ -1,4 +1,4 @@
-//! Where everything of a figure goes: margins from the texts they hold, then the frames of the panels.
+//! The layout of a figure: margins from the texts they hold, then the frames of the panels.
 
 use super::colours::{Colours, colours};
 use super::labels::{Labels, horizontal_labels, vertical_labels};
@@ -78,11 +78,11 @@ impl Frame {
     pub(super) fn height(&self) -> f64 {
         self.bottom - self.top
     }
-    /// Where a share of the horizontal axis is.
+    /// The x of a share of the horizontal axis.
     pub(super) fn x(&self, share: f64) -> f64 {
         self.left + share * self.width()
     }
-    /// Where a share of the vertical axis is; positions with names count from the top.
+    /// The y of a share of the vertical axis; positions with names count from the top.
     pub(super) fn y(&self, share: f64, from_top: bool) -> f64 {
         if from_top { self.top + share * self.height() } else { self.bottom - share * self.height() }
     }
@@ -97,7 +97,7 @@ impl Cell {
     pub(super) fn py(&self, v: f64) -> f64 {
         self.frame.y(self.domains.y.place(v), self.domains.y.discrete)
     }
-    /// As [`Cell::py`], also for the low end of an interval that a log axis has no place for.
+    /// The y of the low end of an interval, also if a log axis has no place for it.
     pub(super) fn py_low(&self, v: f64) -> f64 {
         self.frame.y(self.domains.y.place_low(v), self.domains.y.discrete)
     }
@@ -193,7 +193,7 @@ fn legend(figure: &Figure, y: &mut f64, text_w: f64) -> Vec<Entry> {
 }
 
 impl Cell {
-    /// What decides the left and right margins.
+    /// Widths that decide the left and right margins.
     fn sides(panel: &Panel, cell_w: f64, cell_h: f64) -> anyhow::Result<Self> {
         let domains = domains(panel)?;
         // The height of the frame is not known yet; the number of ticks follows from this guess.
@@ -243,7 +243,7 @@ impl Cell {
         })
     }
 
-    /// What decides the top and bottom margins, once the width is known.
+    /// Heights that decide the top and bottom margins, once the width is known.
     fn ends(&mut self, panel: &Panel, start: f64) {
         let room = self.frame.width();
         self.title = wrap(&panel.title, PANEL_TITLE, true, room + self.margins.right.min(18.0), true);

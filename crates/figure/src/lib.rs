@@ -59,13 +59,13 @@ pub struct Panel {
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// What is drawn, in this order within a kind (bands lie below bars, bars below lines, and so on).
+    /// The marks, in this order within a kind (bands lie below bars, bars below lines, and so on).
     pub marks: Vec<Mark>,
-    /// Whether the names of this panel appear in the figure's legend.
+    /// True if the names of this panel appear in the figure's legend.
     pub legend: bool,
 }
 
-/// How an axis maps values to positions.
+/// The map of an axis from values to positions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
     /// Equal differences, equal lengths.
@@ -166,30 +166,30 @@ pub enum Mark {
         /// Blue through white at zero to red, instead of dark to bright. White stays at zero whatever the range; the end that lies
         /// farther from it has the full colour.
         diverging: bool,
-        /// What the colour measures.
+        /// The quantity of the colour.
         label: String,
     },
     /// A horizontal reference line, labelled in the margin at the right.
     HLine {
-        /// Where.
+        /// The position.
         y: f64,
         /// May be empty.
         label: String,
     },
     /// A vertical reference line, labelled above the axes.
     VLine {
-        /// Where.
+        /// The position.
         x: f64,
         /// May be empty.
         label: String,
     },
     /// A short text centred at a point.
     Text {
-        /// Where, in data units.
+        /// The position, in data units.
         x: f64,
-        /// Where, in data units.
+        /// The position, in data units.
         y: f64,
-        /// What.
+        /// The text.
         text: String,
     },
 }

@@ -23,7 +23,7 @@ const SERIES: [Rgb; 7] = [
     (34, 34, 34),
 ];
 
-/// How the series of one name looks: a colour and, after seven names, another variant of it.
+/// The look of the series of one name: a colour and, after seven names, another variant of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Look {
     pub(super) colour: Rgb,

@@ -6,12 +6,12 @@ use anyhow::ensure;
 /// Beyond this a difference of two values could overflow; such values count as not finite.
 const HUGE: f64 = 1e300;
 
-/// Whether `v` can be drawn at all.
+/// True if `v` can be drawn.
 pub(super) fn usable(v: f64) -> bool {
     v.is_finite() && v.abs() < HUGE
 }
 
-/// Whether the mark is a series of values with a colour of its own.
+/// True if the mark is a series of values with a colour of its own.
 pub(super) fn is_series(mark: &Mark) -> bool {
     !matches!(mark, Mark::HeatMap { .. } | Mark::HLine { .. } | Mark::VLine { .. } | Mark::Text { .. })
 }
@@ -30,7 +30,7 @@ impl Domain {
     fn warp(&self, v: f64) -> f64 {
         if self.log { v.log10() } else { v }
     }
-    /// Whether `v` has a position on this axis (perhaps outside its ends).
+    /// True if `v` has a position on this axis (perhaps outside its ends).
     pub(super) fn has(&self, v: f64) -> bool {
         usable(v) && (!self.log || v > 0.0)
     }
@@ -39,7 +39,7 @@ impl Domain {
         let (a, b) = (self.warp(self.low), self.warp(self.high));
         (self.warp(v) - a) / (b - a)
     }
-    /// As [`Domain::place`], for the low end of an interval: what a log axis cannot show lies below it.
+    /// The place of the low end of an interval: a value that a log axis cannot show lies below it.
     pub(super) fn place_low(&self, v: f64) -> f64 {
         if self.log && v <= 0.0 { -1.0 } else { self.place(v) }
     }
@@ -62,7 +62,7 @@ impl Extent {
     }
 }
 
-/// What the marks of a panel say about its axes.
+/// Extents and kinds of a panel's marks.
 pub(super) struct Domains {
     pub(super) x: Domain,
     pub(super) y: Domain,
@@ -96,7 +96,7 @@ pub(super) fn domains(panel: &Panel) -> anyhow::Result<Domains> {
     })
 }
 
-/// How far the marks of a panel reach, and what kinds of marks they are.
+/// The extents of a panel's marks, and their kinds.
 struct Reach {
     x: Extent,
     y: Extent,

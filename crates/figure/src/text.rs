@@ -1,4 +1,4 @@
-//! How wide a text is, and where it is broken into lines.
+//! Widths of texts, and their breaks into lines.
 
 use ab_glyph::{Font, FontRef, ScaleFont};
 use std::sync::LazyLock;

@@ -1,6 +1,7 @@
 //! The shape of an experiment: what it claims, what it returns.
 
 use crate::figure::Figure;
+use crate::report::sentences::SentenceId;
 use crate::store::Store;
 use grpo_lambda_stats::table::Table;
 
@@ -33,18 +34,20 @@ impl Verdict {
     }
 }
 
-/// One statement put to the test, with the paper's words and our number.
+/// One statement put to the test, with our numbers.
 #[derive(Clone, Debug)]
 pub struct Finding {
+    /// Sentence of the paper under test. `None` for a question of ours.
+    pub tests: Option<SentenceId>,
     /// The statement examined, short. The first finding of a report is the paper's claim itself.
     pub statement: String,
-    /// What the numbers say.
+    /// Findings.
     pub verdict: Verdict,
     /// The deciding numbers, as a reader should see them.
     pub numbers: String,
 }
 
-/// What an experiment returns.
+/// Results of an experiment.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Statements with verdicts; the first one is the claim's headline.
@@ -69,7 +72,7 @@ pub struct Report {
 ///     run: |context| {
 ///         let findings = |sum: &f64| {
 ///             let verdict = if *sum == 1.0 { Verdict::Holds } else { Verdict::Fails(format!("it is {sum}")) };
-///             vec![Finding { statement: HALVES.claim.into(), verdict, numbers: String::new() }]
+///             vec![Finding { tests: None, statement: HALVES.claim.into(), verdict, numbers: String::new() }]
 ///         };
 ///         Parts { measure: |_| Ok(0.5 + 0.5), findings, tables: |_| Vec::new(), figures: |_| Vec::new() }.report(context)
 ///     },
@@ -102,7 +105,7 @@ impl<Numbers> Parts<Numbers> {
     }
 }
 
-/// How an experiment is run.
+/// Settings of an experiment's run.
 pub struct Context<'a> {
     /// Seed of every random stream of the run.
     pub seed: u64,
@@ -110,7 +113,7 @@ pub struct Context<'a> {
     pub full: bool,
     /// Told how much of the work (0..=1) is done and what is under way.
     pub progress: &'a (dyn Fn(f64, &str) + Sync),
-    /// Where a long version keeps what it has done; see [`Store::rows`].
+    /// Kept pieces of a long version; see [`Store::piece`].
     pub store: &'a Store,
 }
 
@@ -122,7 +125,7 @@ pub struct Experiment {
     pub title: &'static str,
     /// The paper's words (quoted), or ours where the claim is ours.
     pub claim: &'static str,
-    /// Where the claim stands: paper, section, equation.
+    /// The claim's place: paper, section, equation.
     pub source: &'static str,
     /// Runs it.
     pub run: fn(&Context) -> anyhow::Result<Report>,

@@ -1,8 +1,8 @@
-//! Results of long experiments kept row by row, so that a run which was stopped goes on where it was.
+//! Results of long experiments kept piece by piece, so that a stopped run resumes.
 //!
-//! The file is one JSON line per piece of work: `{"key": .., "rows": [[cell, ..], ..]}`. A line is flushed to the disk before
-//! the next piece counts as done; a last line cut off by a crash is dropped. The first line names what the rows depend on (the program
-//! itself included): rows of another seed, length or build are never taken for this run's.
+//! The file has one line per piece of work: its key, a tab, and its result in CBOR, which keeps every bit of a number, in hexadecimal.
+//! A line is flushed to the disk before the next piece counts as done; a last line cut off by a crash is dropped. The first line names
+//! the command and the program: pieces of another seed, length or build are never taken for this run's.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -12,16 +12,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context as _;
-use grpo_lambda_stats::table::Cell;
-use serde_json::{Value, json};
-
-/// Rows of a table.
-pub type Rows = Vec<Vec<Cell>>;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
 
 /// Pieces of work done, in memory only or also on disk.
 #[derive(Debug, Default)]
 pub struct Store {
-    known: Mutex<HashMap<String, Rows>>,
+    /// Results in CBOR by key.
+    known: Mutex<HashMap<String, Vec<u8>>>,
     file: Option<Mutex<File>>,
     path: Option<PathBuf>,
 }
@@ -32,10 +31,10 @@ impl Store {
         Store::default()
     }
 
-    /// Opens the file at `path` and takes the rows it holds, if they were made by the same program and `command`; else starts it anew.
+    /// Opens the file at `path` and takes its pieces if the same program and `command` made them; else starts it anew.
     ///
     /// # Errors
-    /// When it cannot be read or written.
+    /// If it cannot be read or written.
     pub fn open(path: &Path, command: &str) -> anyhow::Result<Store> {
         let head = json!({ "command": command, "program": program() }).to_string();
         let old = fs::read_to_string(path).unwrap_or_default();
@@ -44,9 +43,9 @@ impl Store {
         let mut kept = format!("{head}\n");
         if lines.next().map(str::trim_end) == Some(head.as_str()) {
             for line in lines {
-                let Some((key, rows)) = parse(line) else { break };
+                let Some((key, piece)) = parse(line) else { break };
                 kept += line;
-                known.insert(key, rows);
+                known.insert(key, piece);
             }
         }
         if let Some(folder) = path.parent() {
@@ -62,33 +61,41 @@ impl Store {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Whether nothing was taken from an earlier run.
+    /// True if no piece is from an earlier run.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The rows of the piece `key`: those kept, or else those `work` computes, which are then on disk when this returns.
+    /// The result of the piece `key`: the kept one, or else that of `work`, which is then on disk when this returns.
     ///
     /// # Errors
-    /// Those of `work`, or when the rows cannot be written.
-    pub fn rows(&self, key: &str, work: impl FnOnce() -> anyhow::Result<Rows>) -> anyhow::Result<Rows> {
-        if let Some(rows) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(key) {
-            return Ok(rows.clone());
+    /// Those of `work`; or if the kept result is no `T`, or a new one cannot be written.
+    pub fn piece<T: Serialize + DeserializeOwned>(
+        &self,
+        key: &str,
+        work: impl FnOnce() -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        if let Some(kept) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(key) {
+            return ciborium::from_reader(kept.as_slice())
+                .with_context(|| format!("partial results: {key} is damaged"));
         }
-        let rows = work()?;
+        let result = work()?;
         if let Some(file) = &self.file {
-            let cells: Vec<Vec<Value>> = rows.iter().map(|row| row.iter().map(encode).collect()).collect();
-            let line = format!("{}\n", json!({ "key": key, "rows": cells }));
+            let mut cbor = Vec::new();
+            ciborium::into_writer(&result, &mut cbor).context("partial results")?;
+            let hex: String = cbor.iter().map(|byte| format!("{byte:02x}")).collect();
             let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
-            file.write_all(line.as_bytes()).and_then(|()| file.sync_data()).context("partial results")?;
+            file.write_all(format!("{key}\t{hex}\n").as_bytes())
+                .and_then(|()| file.sync_data())
+                .context("partial results")?;
         }
-        Ok(rows)
+        Ok(result)
     }
 
-    /// Deletes the file: the results are written elsewhere by now.
+    /// Deletes the file, once the results are written elsewhere.
     ///
     /// # Errors
-    /// When it cannot be deleted.
+    /// If it cannot be deleted.
     pub fn finish(self) -> anyhow::Result<()> {
         match &self.path {
             Some(path) => fs::remove_file(path).with_context(|| path.display().to_string()),
@@ -97,7 +104,7 @@ impl Store {
     }
 }
 
-/// A fingerprint of the running program: rows made by other code are not trusted.
+/// A fingerprint of the running program: pieces made by other code are not trusted.
 fn program() -> String {
     let bytes = std::env::current_exe().and_then(fs::read).unwrap_or_default();
     let mut hasher = std::hash::DefaultHasher::new();
@@ -105,41 +112,18 @@ fn program() -> String {
     format!("{:016x}", hasher.finish())
 }
 
-fn encode(cell: &Cell) -> Value {
-    match cell {
-        Cell::Empty => Value::Null,
-        Cell::Text(text) => json!(text),
-        Cell::Number(x) if x.is_finite() => json!(x),
-        Cell::Number(x) => json!([x.to_string()]),
-    }
-}
-
-fn decode(value: &Value) -> Option<Cell> {
-    match value {
-        Value::Null => Some(Cell::Empty),
-        Value::String(text) => Some(Cell::Text(text.clone())),
-        Value::Number(x) => x.as_f64().map(Cell::Number),
-        Value::Array(one) => one.first()?.as_str()?.parse().ok().map(Cell::Number),
-        _ => None,
-    }
-}
-
-fn parse(line: &str) -> Option<(String, Rows)> {
-    let value: Value = serde_json::from_str(line).ok()?;
-    let row = |row: &Value| row.as_array()?.iter().map(decode).collect();
-    let rows = value.get("rows")?.as_array()?.iter().map(row).collect::<Option<Rows>>()?;
-    Some((value.get("key")?.as_str()?.to_owned(), rows))
+fn parse(line: &str) -> Option<(String, Vec<u8>)> {
+    let (key, hex) = line.trim_end().split_once('\t')?;
+    let byte = |at: usize| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok();
+    Some((key.to_owned(), (0..hex.len()).step_by(2).map(byte).collect::<Option<_>>()?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn rows() -> Rows {
-        vec![
-            vec!["a".into(), Cell::Number(0.1 + 0.2), Cell::Empty],
-            vec![Cell::Number(f64::INFINITY), Cell::Number(-0.0), "b".into()],
-        ]
+    fn result() -> Vec<(String, f64, Option<f64>)> {
+        vec![("a".into(), 0.1 + 0.2, None), ("b".into(), f64::INFINITY, Some(-0.0))]
     }
 
     #[test]
@@ -147,11 +131,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows.jsonl");
         let first = Store::open(&path, "sim x --seed 1").unwrap();
-        assert_eq!(first.rows("one", || Ok(rows())).unwrap(), rows());
+        assert_eq!(first.piece("one", || Ok(result())).unwrap(), result());
         drop(first);
         let second = Store::open(&path, "sim x --seed 1").unwrap();
         assert_eq!(second.len(), 1);
-        assert_eq!(second.rows("one", || panic!("done already")).unwrap(), rows());
+        let kept: Vec<(String, f64, Option<f64>)> = second.piece("one", || panic!("done already")).unwrap();
+        assert_eq!(kept, result());
         second.finish().unwrap();
         assert!(!path.exists());
     }
@@ -162,21 +147,21 @@ mod tests {
         let path = folder.path().join("rows.jsonl");
         let store = Store::open(&path, "sim x").unwrap();
         for key in ["one", "two"] {
-            store.rows(key, || Ok(rows())).unwrap();
+            store.piece(key, || Ok(result())).unwrap();
         }
         let whole = fs::read(&path).unwrap();
         fs::write(&path, &whole[..whole.len() - 5]).unwrap();
         let again = Store::open(&path, "sim x").unwrap();
         assert_eq!(again.len(), 1);
-        again.rows("two", || Ok(rows())).unwrap();
+        again.piece("two", || Ok(result())).unwrap();
         assert_eq!(fs::read(&path).unwrap(), whole);
     }
 
     #[test]
-    fn rows_of_another_command_are_not_taken() {
+    fn pieces_of_another_command_are_not_taken() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows.jsonl");
-        Store::open(&path, "sim x --seed 1").unwrap().rows("one", || Ok(rows())).unwrap();
+        Store::open(&path, "sim x --seed 1").unwrap().piece("one", || Ok(result())).unwrap();
         assert!(Store::open(&path, "sim x --seed 2").unwrap().is_empty());
     }
 }

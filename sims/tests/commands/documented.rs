@@ -2,7 +2,7 @@
 
 use crate::documents::{Plan, help, page, run_all};
 
-/// What becomes of a command.
+/// The fate of a command.
 fn plan(command: &str) -> Plan {
     let words: Vec<&str> = command.split_whitespace().collect();
     match words.get(1) {

@@ -25,7 +25,7 @@ fn entries(kind: &str) -> Vec<Entry> {
     table[kind].clone()
 }
 
-/// As `digest` of `run.py`.
+/// The digest that `digest` of `run.py` computes.
 fn digest(mutant: &Entry) -> String {
     let text = [&mutant["file"], &mutant["right"], &mutant["wrong"]].map(String::as_str).join("\0");
     let step = |value: u64, byte: u8| (value ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);

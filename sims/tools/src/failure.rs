@@ -1,4 +1,4 @@
-//! How a command ends when it does not succeed: one line on stderr and an exit code.
+//! Failures of a command: one line on stderr and an exit code.
 
 use std::fmt::Write as _;
 
@@ -26,7 +26,7 @@ impl Failure {
         one_line(message)
     }
 
-    /// The same failure with the command in front, as in `sim estimate: ..`.
+    /// The failure with the command in front, as in `sim estimate: ..`.
     pub fn within(self, command: &str) -> Self {
         match self {
             Failure::Refused(message) => Failure::Refused(format!("{command}: {message}")),

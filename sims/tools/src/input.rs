@@ -1,4 +1,4 @@
-//! What a user gives to be read: a file or a pipe with an end, of a size that fits into memory.
+//! Input of a user: a file or a pipe with an end, of a size that fits into memory.
 
 use std::fs::{self, File};
 use std::io::{self, Read};

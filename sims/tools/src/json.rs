@@ -27,7 +27,7 @@ pub(crate) enum Json {
 /// Reads one line.
 ///
 /// # Errors
-/// What is wrong with it as JSON, with the column (in bytes, from 1).
+/// Its fault as JSON, with the column (in bytes, from 1).
 pub(crate) fn parse(line: &str) -> Result<Json, String> {
     serde_json::from_str(&quote_bare(line)).map_err(|e| {
         let text = e.to_string();

@@ -35,7 +35,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::input;
 
-/// What is wrong with an MDP file: one line naming file, line, field, value and what would be right.
+/// A fault of an MDP file: one line naming file, line, field, value and what would be right.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct MdpFileError(String);
@@ -145,7 +145,7 @@ pub fn read(path: &Path) -> Result<MdpFile, MdpFileError> {
     read_text(&shown.to_string(), &text, None)
 }
 
-/// As [`read`], of the text itself, which messages call `source`; with another horizon than the text's where one is given.
+/// Reads the text itself, which messages call `source`; with another horizon than the text's if one is given.
 ///
 /// # Errors
 /// When the text is not TOML, has an unknown or missing field, or describes no MDP.
@@ -212,7 +212,7 @@ fn said(error: &toml::de::Error) -> String {
     message.replace("expected usize", "expected a whole number of at least 0")
 }
 
-/// What is wrong with `name = two`, where that is what stands on the line: the parser takes the `t` for the beginning of `true`.
+/// The fault of a line `name = two`: the parser takes the `t` for the beginning of `true`.
 fn bare_word(text: &str, line: usize) -> Option<String> {
     let (key, value) = text.lines().nth(line - 1)?.split_once('=')?;
     let (key, value) = (key.trim(), value.split('#').next()?.trim());
@@ -222,7 +222,7 @@ fn bare_word(text: &str, line: usize) -> Option<String> {
     (bare && word).then(|| format!("{key} = {value}: a text needs quotes, as in {key} = \"{value}\""))
 }
 
-/// Where a field such as `rewards[2].pattern` stands in the text; of the deepest part of it that is written there.
+/// The place of a field such as `rewards[2].pattern` in the text, or of its deepest part that is written there.
 fn span_of(text: &str, field: &str) -> Option<Range<usize>> {
     let document = DeTable::parse(text).ok()?;
     let mut table = document.get_ref();

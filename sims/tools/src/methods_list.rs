@@ -146,7 +146,7 @@ fn convention(c: &Convention) -> Value {
     })
 }
 
-/// What the method needs under its defaults, and with the settings given.
+/// The method's evidence under its defaults, and with the settings given.
 fn evidence(spec: &MethodSpec, overrides: &[(&str, &str)]) -> Vec<EvidenceKind> {
     let params = (spec.params)();
     let declared = |key: &str| params.iter().any(|p| p.key == key);

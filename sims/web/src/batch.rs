@@ -161,7 +161,7 @@ impl Batch {
     }
 }
 
-/// What `sim estimate` prints, as arrays over all tokens in flat order; slots that a mask leaves out are 0.
+/// The numbers of `sim estimate` as arrays over all tokens in flat order; slots that a mask leaves out are 0.
 #[wasm_bindgen]
 pub struct Evaluation {
     estimates: Vec<Estimate>,
@@ -247,7 +247,7 @@ impl Evaluation {
         self.terms.iter().flatten().map(|term| term.kl).collect()
     }
 
-    /// Where a token's loss is flat: -1 at the lower bound of the clip, 1 at the upper, 0 nowhere.
+    /// Bound at which a token's loss is flat: -1 the lower of the clip, 1 the upper, 0 none.
     #[wasm_bindgen(getter)]
     pub fn regions(&self) -> Vec<i8> {
         let side = |term: &TokenTerm| match term.region {
@@ -272,7 +272,7 @@ impl Evaluation {
         crate::json(&self.estimates.iter().map(|e| &e.metrics).collect::<Vec<_>>())
     }
 
-    /// What the command line warns of.
+    /// Warnings of the command line.
     #[wasm_bindgen(getter)]
     pub fn warnings(&self) -> Vec<String> {
         self.warnings.clone()

@@ -1,4 +1,4 @@
-//! Which convention gives another trainer's numbers: `sim estimate --against`.
+//! The convention that gives another trainer's numbers: `sim estimate --against`.
 
 use grpo_lambda_tools::estimate::{against as search, lines};
 use wasm_bindgen::prelude::wasm_bindgen;

@@ -7,7 +7,7 @@ use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::configure;
 
-/// What weighs every token alike, and is the measure of the others.
+/// The baseline, which weighs every token alike.
 const GRPO: &str = "reduction=token_mean";
 const MOST_NUMBERS: usize = 1 << 22;
 
@@ -23,11 +23,11 @@ pub struct Profile {
     grpo: Pulls,
 }
 
-/// Of the first right and the first wrong response.
+/// Credit of the first right and the first wrong response.
 struct Pulls {
     right: Vec<f64>,
     wrong: Vec<f64>,
-    /// Of each response of the group: the advantage of largest magnitude.
+    /// The advantage of largest magnitude of each response.
     advantages: [f64; 2],
     /// Mean magnitude over all tokens of the group.
     mean: f64,

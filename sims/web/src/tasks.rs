@@ -6,7 +6,7 @@ use grpo_lambda_mdp::zoo::{
 };
 use grpo_lambda_mdp::{Tabular, Tree};
 
-/// What makes the responses of a task longer.
+/// The setting that makes the responses of a task longer.
 pub(crate) struct Knob {
     pub(crate) label: &'static str,
     pub(crate) least: usize,

@@ -79,7 +79,7 @@ impl Task {
         Ok(Task { name: file.name, tree: file.tree, policy: file.policy })
     }
 
-    /// The same task under the policy whose success rate is `rate`: right responses keep their relative probabilities, and so do wrong ones.
+    /// The task under the policy whose success rate is `rate`: right responses keep their relative probabilities, and so do wrong ones.
     ///
     /// # Errors
     /// Where responses are not right or wrong by themselves, or the policy never or always succeeds.
@@ -157,7 +157,7 @@ fn measured(oracle: &Oracle, expected: &Expected, c: &Comparison, how: &str) -> 
     })
 }
 
-/// Of the most visited prefixes with a choice, the credit of every token beside its advantage. As in `sim mdp`, centred and over `scale`;
+/// The credit of every token beside its advantage, at the most visited prefixes with a choice. As in `sim mdp`, centred and over `scale`;
 /// over its magnitude where the update points away from ∇J, so that the sign stays that of the credit.
 fn credit(oracle: &Oracle, expected: &Expected, scale: f64) -> Vec<Value> {
     let tree = oracle.tree;

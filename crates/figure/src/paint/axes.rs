@@ -1,4 +1,4 @@
-//! What stands around the marks of a panel: grid, axes with ticks and labels, the colour bar.
+//! The surroundings of a panel's marks: grid, axes with ticks and labels, the colour bar.
 
 use super::{Done, Painter, THIN, pen};
 use crate::canvas::{Anchor, Pen};
@@ -88,7 +88,7 @@ impl Painter<'_, '_> {
         Ok(())
     }
 
-    /// What stands below the horizontal axis and left of the vertical one.
+    /// Titles below the horizontal axis and left of the vertical one.
     fn labels(&mut self) -> Done {
         let (f, cell) = (self.cell.frame, self.cell);
         let below = f.bottom + TICK_LENGTH + TICK_GAP + cell.x_ticks.depth + 4.0;

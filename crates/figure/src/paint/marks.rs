@@ -194,7 +194,7 @@ impl Painter<'_, '_> {
         })
     }
 
-    /// How far a series with intervals (on named positions also with points) is moved sideways.
+    /// The sideways shift of a series with intervals (on named positions also with points).
     fn aside(&self, mark: &Mark) -> f64 {
         let discrete = self.cell.domains.x.discrete;
         let (mut names, mut at) = (Vec::<&str>::new(), Vec::new());

@@ -79,7 +79,7 @@ impl Painter<'_, '_> {
         self.layout.palette.look(mark.name())
     }
 
-    /// Whether a point lies in the frame, with a hair of room for rounding.
+    /// True if a point lies in the frame, with a hair of room for rounding.
     fn inside(&self, (x, y): Point) -> bool {
         let f = &self.cell.frame;
         x >= f.left - 0.01 && x <= f.right + 0.01 && y >= f.top - 0.01 && y <= f.bottom + 0.01

@@ -1,9 +1,9 @@
-//! Who takes part: every registered method, at its defaults and in the readings that change what it does.
+//! Entrants: every registered method, at its defaults and in the readings that change what it does.
 
 use grpo_lambda::methods::{self, Configured, Provenance};
 use grpo_lambda_mdp::{Oracle, Target, Tree};
 
-/// What a method's credit rests on: the grouping of tables and figures.
+/// The basis of a method's credit: groups of tables and figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Family {
     /// One number per response.
@@ -28,14 +28,14 @@ impl Family {
     }
 }
 
-/// Where an entrant's evidence comes from.
+/// The provider of an entrant's evidence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Source {
-    /// What a table gives: exact values, entropies, the Bayes teacher.
+    /// Evidence of a table: exact values, entropies, the Bayes teacher.
     Table,
-    /// The same with a critic that errs by independent normal numbers of this standard deviation, fixed per prefix.
+    /// A table's with a critic that errs by independent normal numbers of this standard deviation, fixed per prefix.
     NoisyCritic(f64),
-    /// The same with the critic that says `J` everywhere.
+    /// A table's with a critic that says `J` everywhere.
     ConstantCritic,
     /// Values of steps from this many fresh completions of every prefix, every token a step.
     Completions(usize),
@@ -43,7 +43,7 @@ pub(super) enum Source {
     Masked,
 }
 
-/// What an entrant asks for beyond the responses themselves, per response.
+/// An entrant's needs beyond the responses themselves, per response.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Extra {
     /// Nothing.
@@ -87,14 +87,14 @@ fn remaining_along(oracle: &Oracle) -> f64 {
     tree.nodes().map(|node| oracle.visit[node] * remaining[node]).sum()
 }
 
-/// What an entrant costs per response beyond GRPO, and what it needs.
+/// An entrant's cost per response beyond GRPO, and its needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Cost {
     /// Scored responses: forward passes of the policy or of another model.
     pub(super) forwards: Extra,
     /// Completions sampled.
     pub(super) rollouts: Extra,
-    /// What it needs, in words; `-` for nothing.
+    /// Its needs in words; `-` for none.
     pub(super) needs: &'static str,
 }
 
@@ -117,13 +117,10 @@ pub(super) struct Entrant {
     pub(super) method: &'static str,
     /// Settings over the defaults, without those that depend on the task.
     pub(super) settings: &'static str,
-    /// What its credit rests on.
     pub(super) family: Family,
-    /// Where its evidence comes from.
     pub(super) source: Source,
-    /// What it costs.
     pub(super) cost: Cost,
-    /// Whether it compares responses in pairs at such length that only small trees can be simulated.
+    /// True if it compares responses in pairs at such length that only small trees can be simulated.
     pub(super) pairwise: bool,
 }
 
@@ -175,7 +172,7 @@ impl Entrant {
         format!("{} {}", self.method, self.settings).trim_end().to_owned()
     }
 
-    /// Where its formulas come from.
+    /// The source of its formulas.
     ///
     /// # Panics
     /// If the registry does not know it, which a test excludes.

@@ -23,28 +23,28 @@ const LIMIT: f64 = 300_000.0;
 /// Seed of the errors of a noisy critic.
 const CRITIC_SEED: u64 = 1;
 
-/// Whether a table gives evidence of this source without chance.
+/// True if a table gives evidence of this source without chance.
 pub(super) fn given(source: Source) -> bool {
     matches!(source, Source::Table | Source::ConstantCritic | Source::NoisyCritic(_))
 }
 
-/// What the log-probabilities are that a method takes for those of the sampler.
+/// The log-probabilities that a method takes for the sampler's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ratios {
     /// The sampler's own: ratios correct for the difference between the policies, up to the clip.
     Sampler,
-    /// Those of the policy that is updated, computed anew: every ratio is 1, whoever sampled.
+    /// The updated policy's, recomputed: every ratio is 1, whoever sampled.
     Ignored,
 }
 
 /// A response together with its reward.
 #[derive(Clone, Debug)]
 pub(super) struct Atom {
-    /// How likely the sampler produces it.
+    /// Its probability under the sampler.
     pub(super) probability: f64,
     /// Its edges.
     pub(super) path: Vec<EdgeId>,
-    /// As a method sees it.
+    /// Its form for a method.
     pub(super) response: Response,
     /// Its log-probabilities under the policy that is updated.
     pub(super) logps: Vec<f64>,
@@ -61,13 +61,13 @@ pub(super) struct Groups<'t> {
 
 /// One group, with what a method makes of it.
 pub(super) struct Outcome<'a> {
-    /// How likely it is.
+    /// Its probability.
     pub(super) probability: f64,
     /// The atoms of its responses, in order.
     pub(super) members: &'a [usize],
     /// The responses.
     pub(super) group: &'a Group,
-    /// What is fixed for each response.
+    /// Credit of each response.
     pub(super) credits: &'a [Credit],
     /// `-∂L/∂log π` summed per edge.
     pub(super) weights: &'a [f64],

@@ -1,48 +1,8 @@
-//! On what methods are compared: the MDPs of the atlas, each with the policy that learning starts from.
+//! The tasks of the atlas.
 
-use grpo_lambda_mdp::zoo::{self, Family, RandomRewards};
-use grpo_lambda_mdp::{Optimal, Oracle, Tabular, Tree};
+use grpo_lambda_mdp::zoo::{self, RandomRewards};
 
-/// An MDP with its start policy and what is known of both.
-#[derive(Clone, Debug)]
-pub(super) struct Task {
-    /// Its name in tables: that of its family in the zoo, with what differs from the family's defaults.
-    pub(super) name: &'static str,
-    /// What it shows, for the reader of a figure.
-    pub(super) about: &'static str,
-    /// The MDP.
-    pub(super) tree: Tree,
-    /// The policy that learning starts from.
-    pub(super) start: Tabular,
-    /// `J` of the start policy.
-    pub(super) j: f64,
-    /// `J*`.
-    pub(super) best: f64,
-    /// Tokens of the shortest response.
-    pub(super) shortest: usize,
-    /// Tokens of the longest response.
-    pub(super) longest: usize,
-}
-
-impl Task {
-    /// The task of a family's instance.
-    ///
-    /// # Errors
-    /// If a knob is out of range.
-    pub(super) fn new(name: &'static str, about: &'static str, family: &impl Family) -> anyhow::Result<Task> {
-        let tree = family.tree()?;
-        let start = family.initial(&tree);
-        let (j, best) = (Oracle::new(&tree, &start).j, Optimal::new(&tree).j);
-        let lengths = || tree.leaves().map(|leaf| tree.leaf_len(leaf));
-        let (shortest, longest) = (lengths().min().unwrap_or(0), lengths().max().unwrap_or(0));
-        Ok(Task { name, about, start, j, best, shortest, longest, tree })
-    }
-
-    /// Whether all responses have one length.
-    pub(super) fn equal_lengths(&self) -> bool {
-        self.shortest == self.longest
-    }
-}
+use crate::training::task::Task;
 
 /// The tasks. Trees of the zoo that are large at their defaults take part with a shorter horizon, so that exact sums stay feasible; the long version
 /// adds those defaults and more random trees. Not among them: `lemma_counterexample`, which is one choice between two tokens.
@@ -101,17 +61,18 @@ pub(super) fn tasks(full: bool) -> anyhow::Result<Vec<Task>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use grpo_lambda_mdp::Oracle;
 
     #[test]
     fn the_tasks_have_something_to_learn_and_names_of_their_own() {
         for full in [false, true] {
             let tasks = tasks(full).unwrap();
-            let mut names: Vec<_> = tasks.iter().map(|t| t.name).collect();
+            let mut names: Vec<_> = tasks.iter().map(|t| t.name.as_str()).collect();
             names.sort_unstable();
             names.dedup();
             assert_eq!(names.len(), tasks.len());
             for t in &tasks {
-                assert!(t.j < t.best - 0.05, "{}: J = {}, J* = {}", t.name, t.j, t.best);
+                assert!(t.start_j < t.best - 0.05, "{}: J = {}, J* = {}", t.name, t.start_j, t.best);
                 let gradient = Oracle::new(&t.tree, &t.start).grad_j();
                 assert!(gradient.iter().any(|g| g.abs() > 1e-4), "{}", t.name);
                 assert!(t.tree.leaf_count() <= 1200 && t.longest <= 50, "{}", t.name);

@@ -8,11 +8,12 @@ use num_rational::Ratio;
 use rand_chacha::ChaCha8Rng;
 
 use crate::experiment::{Context, Experiment, Finding, Parts};
-use crate::experiments::common::findings::{finding, holds_or};
+use crate::experiments::common::findings::{finding_on, holds_or};
 use crate::experiments::common::random::{noise, stream, symmetric};
 use crate::experiments::common::text::{rounding_error, short};
 use crate::experiments::common::vectors::{EXACT, indexed, largest};
 use crate::figure::{Axis, Figure, Panel, Style};
+use crate::report::sentences::SentenceId;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "equation_15",
@@ -136,8 +137,8 @@ fn impulse(q: f64) -> Impulse {
 fn findings(numbers: &Numbers) -> Vec<Finding> {
     let worst = largest(numbers.cases.iter().map(|c| c.difference));
     let Rationals { compared, different } = numbers.rationals;
-    vec![finding(
-        "ε_t = γλ ε_{t-1} + ∇_t is Σ_l (γλ)^l ∇_{t-l}, for every γλ in [0,1] and every T",
+    vec![finding_on(
+        SentenceId::RecursiveTrace,
         holds_or(
             worst < EXACT && different == 0,
             format!("largest difference {}, {different} of {compared} rationals differ", short(worst)),

@@ -4,10 +4,11 @@ use grpo_lambda::trace::{AsPrinted, Both, Recent, Style, Trace};
 use grpo_lambda_stats::table::Table;
 
 use crate::experiment::{Context, Experiment, Finding, Parts};
-use crate::experiments::common::findings::{finding, holds_or};
+use crate::experiments::common::findings::{finding, finding_on, holds_or};
 use crate::experiments::common::text::short;
 use crate::experiments::common::vectors::{EXACT, indexed, largest};
 use crate::figure::{self, Axis, Figure, Panel};
+use crate::report::sentences::SentenceId;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "figure_2",
@@ -100,8 +101,8 @@ fn off_equation_at(q: f64, t: usize, k: usize) -> f64 {
 
 fn findings(n: &Numbers) -> Vec<Finding> {
     vec![
-        finding(
-            "In the trace ratio of style both, \"early tokens are considered as important as the late ones\"",
+        finding_on(
+            SentenceId::EarlyTokensAsImportant,
             holds_or(
                 n.asymmetry < EXACT && n.off_equation < EXACT,
                 format!("asymmetry {}, off Eq. 1/2 by {}", short(n.asymmetry), short(n.off_equation)),

@@ -4,8 +4,8 @@ use crate::experiment::Experiment;
 
 mod bound_in_advantage;
 mod clamp;
-mod clamp_gain;
-mod clamp_parts;
+pub(crate) mod clamp_gain;
+pub(crate) mod clamp_parts;
 mod clip_form;
 pub(crate) mod common;
 mod credit_profile;
@@ -14,13 +14,13 @@ mod figure_2;
 mod kl_estimators;
 mod lambda_direction;
 mod lambda_zero;
-mod learning;
+pub(crate) mod learning;
 mod lemma_1;
 mod length_bias;
 pub mod length_bonus;
-mod noise_rewards;
+pub(crate) mod noise_rewards;
 pub mod paper_audit;
-mod prefix_values;
+pub(crate) mod prefix_values;
 mod theorem_1;
 mod traces;
 

@@ -61,7 +61,7 @@ fn pieces(text: &str) -> Vec<String> {
     pieces
 }
 
-/// Whether a line that starts with `word` could be read as a list item, heading, quotation, table, fence or rule.
+/// True if a line that starts with `word` could be read as a list item, heading, quotation, table, fence or rule.
 fn is_mark(word: &str) -> bool {
     let number = word.trim_end_matches(['.', ')']);
     let item = number.len() < word.len() && number.chars().all(|c| c.is_ascii_digit());

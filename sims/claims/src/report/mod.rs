@@ -74,9 +74,11 @@ pub fn blocks(experiments: &[&Experiment], out: &Path) -> anyhow::Result<Vec<(&'
         ("findings", all(&entries, Entry::section)),
         ("methods", catalogue::methods()),
     ];
-    let answer = answer::answer(&out.join("data"))?.unwrap_or_default();
-    blocks.push(("front answer", answer.replace("](figures/", "](paper/figures/")));
-    blocks.push(("answer", answer));
+    if answer::EXPERIMENTS.iter().all(|id| ids.contains(id)) {
+        let answer = answer::answer(&out.join("data"))?;
+        blocks.push(("front answer", answer.replace("](figures/", "](paper/figures/")));
+        blocks.push(("answer", answer));
+    }
     // A table short enough for a page.
     if let Ok(text) = std::fs::read_to_string(out.join("data/atlas_updates_summary.csv")) {
         let table = Table::from_csv(&text).context("data/atlas_updates_summary.csv")?;

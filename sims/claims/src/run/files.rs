@@ -4,6 +4,7 @@ use crate::experiment::{Finding, Report};
 use anyhow::{Context as _, bail, ensure};
 use grpo_lambda_stats::table::Table;
 use grpo_lambda_tools::PNG_SCALE;
+use serde::{Deserialize, Serialize};
 
 /// Every data file of a report: its name in `data/` and its content, the verdicts last.
 pub fn tables(id: &str, report: &Report) -> Vec<(String, Table)> {
@@ -47,11 +48,20 @@ fn stem(id: &str, name: &str) -> String {
     if name.is_empty() { id.to_owned() } else { format!("{id}_{name}") }
 }
 
+/// A row of `<id>_verdicts.csv`.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct VerdictRow {
+    pub(crate) statement: String,
+    pub(crate) verdict: String,
+    pub(crate) detail: String,
+    pub(crate) numbers: String,
+}
+
 fn verdicts(findings: &[Finding]) -> Table {
-    let mut table = Table::new(&["statement", "verdict", "detail", "numbers"]);
-    for f in findings {
-        let cells = [f.statement.as_str(), f.verdict.word(), f.verdict.detail(), f.numbers.as_str()];
-        table.push(cells.map(Into::into).to_vec());
-    }
-    table
+    Table::from_rows(findings.iter().map(|f| VerdictRow {
+        statement: f.statement.clone(),
+        verdict: f.verdict.word().to_owned(),
+        detail: f.verdict.detail().to_owned(),
+        numbers: f.numbers.clone(),
+    }))
 }

@@ -4,6 +4,7 @@ mod files;
 mod panics;
 mod summary;
 
+pub(crate) use files::VerdictRow;
 pub use files::{figure_stems, tables};
 
 use crate::experiment::{Context, Experiment};
@@ -20,7 +21,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use summary::{Outcome, summary};
 
-/// How a run is done.
+/// Settings of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The folder that gets `data/` and `figures/`.
@@ -38,7 +39,7 @@ impl Options {
     }
 }
 
-/// What a run leaves to be said at its end.
+/// The end of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// The verdicts as a table as wide as the terminal, and where the files are.
@@ -113,10 +114,10 @@ fn one(
     };
     let work = || {
         let command = options.command(experiment.id);
-        let partial = output.path("partial").join(format!("{}.jsonl", experiment.id));
+        let partial = output.path("partial").join(format!("{}.pieces", experiment.id));
         let store = if options.full { Store::open(&partial, &command)? } else { Store::none() };
         if !store.is_empty() {
-            bar.suspend(|| eprintln!("{}: going on after {} pieces of work", experiment.id, store.len()));
+            bar.suspend(|| eprintln!("{}: resuming after {} pieces of work", experiment.id, store.len()));
         }
         let context = Context { seed: options.seed, full: options.full, progress: &progress, store: &store };
         let report = (experiment.run)(&context)?;

@@ -21,7 +21,7 @@ impl Panics {
         Panics { place }
     }
 
-    /// What a panic said, and where.
+    /// A panic's message and place.
     pub(super) fn describe(&self, payload: &(dyn Any + Send)) -> String {
         let text = payload.downcast_ref::<&str>().map(|s| (*s).to_owned());
         let text = text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();

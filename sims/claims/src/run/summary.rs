@@ -1,4 +1,4 @@
-//! What a run says at its end: the verdicts as a table, and where the files are.
+//! The summary at the end of a run: the verdicts as a table, and the files.
 
 use crate::experiment::Finding;
 use comfy_table::{Row, presets};
@@ -7,7 +7,7 @@ use grpo_lambda_tools::terminal;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// What became of one experiment.
+/// The result of one experiment.
 pub(super) struct Outcome {
     pub(super) id: &'static str,
     /// Findings and the figures written, or why there are none.

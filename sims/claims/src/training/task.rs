@@ -1,15 +1,15 @@
-//! On what is learned: MDPs with the policy that learning starts from.
+//! Tasks: MDPs with the policy that learning starts from.
 
 use grpo_lambda_mdp::zoo::{self, Family, RandomRewards};
 use grpo_lambda_mdp::{Optimal, Oracle, Tabular, Tree};
 
 /// An MDP with the policy that learning starts from.
+#[derive(Clone, Debug)]
 pub(crate) struct Task {
     /// Its name in tables.
     pub(crate) name: String,
-    /// What it shows, for the reader of a figure.
+    /// Its point, for the reader of a figure.
     pub(crate) about: String,
-    /// The MDP.
     pub(crate) tree: Tree,
     /// The initial policy.
     pub(crate) start: Tabular,
@@ -17,10 +17,18 @@ pub(crate) struct Task {
     pub(crate) best: f64,
     /// `J` of the initial policy.
     pub(crate) start_j: f64,
+    /// Tokens of the shortest response.
+    pub(crate) shortest: usize,
+    /// Tokens of the longest response.
+    pub(crate) longest: usize,
 }
 
 impl Task {
-    fn new(name: &'static str, about: &'static str, family: &impl Family) -> anyhow::Result<Task> {
+    /// A family's instance at its suggested initial policy.
+    ///
+    /// # Errors
+    /// If a knob is out of range.
+    pub(crate) fn new(name: &str, about: &str, family: &impl Family) -> anyhow::Result<Task> {
         let tree = family.tree()?;
         let start = family.initial(&tree);
         Ok(Task::of(name, about, tree, start))
@@ -29,13 +37,14 @@ impl Task {
     /// An MDP and a policy to start from.
     pub(crate) fn of(name: impl Into<String>, about: impl Into<String>, tree: Tree, start: Tabular) -> Task {
         let (best, start_j) = (Optimal::new(&tree).j, Oracle::new(&tree, &start).j);
-        Task { name: name.into(), about: about.into(), tree, start, best, start_j }
+        let lengths = || tree.leaves().map(|leaf| tree.leaf_len(leaf));
+        let (shortest, longest) = (lengths().min().unwrap_or(0), lengths().max().unwrap_or(0));
+        Task { name: name.into(), about: about.into(), start, best, start_j, shortest, longest, tree }
     }
 
-    /// Shortest and longest response.
-    pub(crate) fn lengths(&self) -> (usize, usize) {
-        let lengths = || self.tree.leaves().map(|leaf| self.tree.leaf_len(leaf));
-        (lengths().min().unwrap_or(0), lengths().max().unwrap_or(0))
+    /// True if all responses have one length.
+    pub(crate) fn equal_lengths(&self) -> bool {
+        self.shortest == self.longest
     }
 }
 
@@ -80,7 +89,7 @@ mod tests {
         for full in [false, true] {
             let tasks = tasks(full).expect("knobs in range");
             assert!(tasks.iter().all(|t| t.tree.edge_count() <= 200 && t.start_j < 0.9 * t.best));
-            assert!(tasks.iter().filter(|t| t.lengths().0 < t.lengths().1).count() >= 6);
+            assert!(tasks.iter().filter(|t| !t.equal_lengths()).count() >= 6);
         }
     }
 }

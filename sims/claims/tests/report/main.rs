@@ -1,4 +1,4 @@
-//! What is committed under `paper/` and `notebooks/`, and every page of the repository, against fresh numbers and against the rules for pages.
+//! Files committed under `paper/` and `notebooks/`, and every page of the repository, against fresh numbers and the rules for pages.
 //!
 //! One binary: each of them links the whole library, and together they fill both cores.
 
@@ -12,6 +12,6 @@ mod notebooks;
 mod paper;
 mod paper_audit;
 
-/// As `sim` has it.
+/// The allocator of `sim`.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -46,7 +46,7 @@ fn cells(row: &str) -> Vec<String> {
     row.split('|').map(|cell| cell.trim().replace('\u{0}', "\\|")).collect()
 }
 
-/// What is too long on a page.
+/// Lines and cells of a page that are too long.
 fn too_long(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (number, line) in prose(text) {

@@ -240,7 +240,7 @@ fn their_figures_are_stored_and_the_files_stay_small() {
     }
 }
 
-/// What is left of a text without its equations and code.
+/// A text without its equations and code.
 fn prose(text: &str) -> String {
     let without = |text: &str, mark: &str| text.split(mark).step_by(2).collect::<Vec<_>>().join(" ");
     let text = ["```", "$$", "$", "`"].iter().fold(text.to_owned(), |text, mark| without(&text, mark));
@@ -269,7 +269,7 @@ fn no_result_is_typed_into_their_prose() {
     }
 }
 
-/// What `data.py` keeps of a column: the mean of the finite numbers, how many different values of a text.
+/// The digest of a column in `data.py`: the mean of the finite numbers, the count of different values of a text.
 fn summary(table: &Table, column: &str) -> (&'static str, Option<f64>) {
     let at = table.columns.iter().position(|c| c == column).unwrap();
     let cells: Vec<&Cell> = table.rows.iter().map(|row| &row[at]).filter(|c| **c != Cell::Empty).collect();

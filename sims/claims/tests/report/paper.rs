@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use grpo_lambda_claims::atlas::{self, updates};
 use grpo_lambda_claims::experiment::{Context, Experiment, Report};
 use grpo_lambda_claims::experiments::REGISTRY;
+use grpo_lambda_claims::report::sentences::{NOT_TESTED, SENTENCES, SentenceId};
 use grpo_lambda_claims::store::Store;
 use grpo_lambda_claims::{report, run};
 use grpo_lambda_stats::table::{Cell, Table};
@@ -89,6 +90,9 @@ fn committed_numbers_are_those_of_a_fresh_quick_run() {
         let context =
             Context { seed: DEFAULT_SEED, full: false, progress: &|_, _| {}, store: &Store::none() };
         let fresh: Report = (e.run)(&context).unwrap_or_else(|error| panic!("{}: {error:#}", e.id));
+        let tested: Vec<SentenceId> = fresh.findings.iter().filter_map(|f| f.tests).collect();
+        let own = SENTENCES.iter().filter(|s| s.experiment == e.id);
+        assert_eq!(tested, own.map(|s| s.id).collect::<Vec<_>>(), "{}", e.id);
         for (file, table) in run::tables(e.id, &fresh) {
             let path = root().join("paper/data").join(&file);
             let committed = std::fs::read_to_string(&path)
@@ -263,16 +267,15 @@ fn numbers_in_text_are_compared_as_numbers() {
 
 #[test]
 fn every_sentence_of_the_paper_has_the_finding_that_tests_it() {
-    for s in report::sentences::SENTENCES {
+    for s in SENTENCES {
         let table = committed(&format!("{}_verdicts.csv", s.experiment));
         let statement = table.column("statement").unwrap();
-        let found =
-            table.rows.iter().filter(|row| row[statement].format(12).starts_with(s.statement)).count();
-        assert_eq!(found, 1, "{}: {found} findings begin with {:?}", s.experiment, s.statement);
+        let found = table.rows.iter().filter(|row| row[statement].format(12) == s.statement).count();
+        assert_eq!(found, 1, "{}: {found} findings test {:?}", s.experiment, s.id);
         assert!(s.words.chars().count() <= 280, "{}: a cell has no room for its place", s.words);
     }
-    for s in report::sentences::NOT_TESTED {
-        assert!(!s.why.is_empty() && report::sentences::SENTENCES.iter().all(|t| t.words != s.words));
+    for s in NOT_TESTED {
+        assert!(!s.why.is_empty() && SENTENCES.iter().all(|t| t.words != s.words));
     }
 }
 

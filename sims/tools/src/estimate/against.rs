@@ -35,7 +35,7 @@ pub(super) fn run(args: &EstimateArgs, path: &Path) -> Result<(), Failure> {
     terminal::print(&found)
 }
 
-/// What the search says of `theirs`, the numbers of another trainer on `groups`, each with the name that messages give it; and where they
+/// The search's answer to `theirs`, the numbers of another trainer on `groups`, each with the name that messages give it; and where they
 /// differ from the method `explained`, term by term. No file is read.
 ///
 /// # Errors
@@ -63,7 +63,7 @@ pub fn report(
     Ok(report)
 }
 
-/// What is known beforehand: the settings of a method (`with_method`), or `beta` and `max_length` alone.
+/// Settings known beforehand: a method's (`with_method`), or `beta` and `max_length` alone.
 ///
 /// # Errors
 /// [`Failure::Refused`] for a setting that is no number, or a tolerance outside `(0, 1)`.
@@ -91,7 +91,7 @@ pub fn assumptions(tolerance: f64, settings: &[String], with_method: bool) -> Re
     Ok(assumed)
 }
 
-/// Which line and response a flat index is.
+/// The line and response of a flat index.
 fn places(groups: &[(usize, Line)]) -> Vec<(usize, usize)> {
     groups.iter().flat_map(|(line, group)| (0..group.logps.len()).map(move |i| (*line, i))).collect()
 }
@@ -206,7 +206,7 @@ fn loss(read: &Entries) -> Result<Option<f64>, (usize, String)> {
     Ok((!given.is_empty()).then(|| given.iter().sum()))
 }
 
-/// Where their numbers differ from the method's, term by term.
+/// Differences of their numbers from the method's, term by term.
 fn beside(
     configured: &Configured,
     batch: &[Group],
@@ -258,7 +258,7 @@ fn difference(ours: &Rows, theirs: &Rows) -> String {
     }
 }
 
-/// What was found for one quantity, for a reader.
+/// The result for one quantity, for a reader.
 fn words(found: &Found, places: &[(usize, usize)]) -> String {
     let mut text = String::new();
     let quantity = found.quantity;

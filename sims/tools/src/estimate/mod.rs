@@ -96,7 +96,7 @@ Examples:
   echo '{"rewards":[1,0],"logps":[[-0.5],[-1.5]],"old_logps":[[-0.5],[-1.5]]}' |
     sim estimate --method rloo"#;
 
-/// What one line of input becomes.
+/// The result of one line of input.
 #[derive(Clone, Debug, Serialize)]
 pub struct Estimate {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -110,7 +110,7 @@ pub struct Estimate {
 /// Numbered lines of input, blank ones left out.
 pub type Lines = Vec<(usize, Line)>;
 
-/// What the command prints, and what it warns of.
+/// The command's output and warnings.
 pub struct Printed {
     pub text: String,
     pub warnings: Vec<String>,
@@ -134,7 +134,7 @@ pub fn run(args: &EstimateArgs) -> Result<(), Failure> {
     terminal::print(&printed.text)
 }
 
-/// What the command prints of the bytes of an input that messages call `source`: no file is read.
+/// The command's output for the bytes of an input that messages call `source`: no file is read.
 ///
 /// # Errors
 /// [`Failure::Refused`] for input that cannot be used.
@@ -185,7 +185,7 @@ pub fn estimates(
     found.map_err(|wrong| refused(source, wrong))
 }
 
-/// What is odd about lines that are used all the same, in words.
+/// Warnings about lines that are used all the same.
 pub fn warnings(source: &str, lines: &Lines) -> Vec<String> {
     [positive(source, lines), ungraded(source, lines)].into_iter().flatten().collect()
 }
@@ -289,7 +289,7 @@ fn parse(configured: Option<&Configured>, line: &[u8]) -> Result<Option<Line>, S
 /// Checks again, for another method, a line that was read.
 ///
 /// # Errors
-/// What is wrong and what would be right.
+/// The fault and its fix.
 pub fn check(configured: &Configured, line: &mut Line) -> Result<(), String> {
     line.check(&configured.evidence())?;
     not_too_long(configured, line)

@@ -1,4 +1,4 @@
-//! What a line holds beside rewards and log-probabilities, read by the kinds that are declared.
+//! Evidence of a line beside rewards and log-probabilities, read by the declared kinds.
 
 use super::values::{LIST, LISTS, items, number, numbers, wrong};
 use crate::json::Json;
@@ -24,14 +24,14 @@ pub(super) fn of_responses(
 /// The fields of a line that hold evidence, as the responses read it one after the other.
 struct EvidenceColumns<F> {
     read: F,
-    /// What each kind's field holds for every response; none where there is no such field.
+    /// Each kind's field for every response; `None` if there is no such field.
     columns: HashMap<EvidenceKind, Option<Vec<Json>>>,
     /// The response that reads.
     response: usize,
 }
 
 impl<F: FnMut(&'static str, &str) -> Result<Option<Vec<Json>>, String>> EvidenceColumns<F> {
-    /// What a kind's field holds for the response, and its place as in `values[2]`. The whole field must be `right`.
+    /// A kind's field for the response, and its place as in `values[2]`. The whole field must be `right`.
     fn item(&mut self, kind: EvidenceKind, right: &str) -> Result<Option<(String, Json)>, String> {
         let (field, i) = (kind.name(), self.response);
         if !self.columns.contains_key(&kind) {

@@ -19,7 +19,7 @@ fn known() -> Vec<&'static str> {
     before.into_iter().chain(Evidence::KINDS.map(EvidenceKind::name)).chain(after).collect()
 }
 
-/// What TRL and verl call the fields.
+/// Names of the fields in TRL and verl.
 const OTHERS: [(&str, &str); 14] = [
     ("per_token_logps", "logps"),
     ("log_prob", "logps"),

@@ -29,31 +29,31 @@ pub struct Line {
     pub logps: Vec<Vec<f64>>,
     /// Advantages in place of the method's own, one list per response.
     pub advantages: Option<Vec<Vec<f64>>>,
-    /// Which slots of each row hold a trained token; none where all do. Everything else here holds trained tokens only.
+    /// The slots of each row that hold a trained token; `None` if all do. Everything else here holds trained tokens only.
     pub masks: Option<Vec<Vec<bool>>>,
-    /// Whether no response of the group has a reward, so that its advantages are 0.
+    /// True if no response of the group has a reward, so that its advantages are 0.
     pub ungraded: bool,
 }
 
 /// A positive log-probability: possible for the density of a continuous policy, a mistake otherwise.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Positive {
-    /// Where the first one stands, as in `logps[0][2]`.
+    /// The place of the first one, as in `logps[0][2]`.
     pub place: String,
     /// Its value.
     pub value: f64,
-    /// How many there are.
+    /// Their number.
     pub count: usize,
 }
 
-/// What rounding may add to a log-probability of 0.
+/// The most rounding of a log-probability of 0.
 const ROUNDING: f64 = 1e-6;
 
 impl Line {
     /// Reads one line and checks it against what a method needs.
     ///
     /// # Errors
-    /// What is wrong and what would be right, starting with the field.
+    /// The fault and its fix, starting with the field.
     pub fn parse(text: &str, needs: &[EvidenceKind]) -> Result<Self, String> {
         let mut line = Fields::read(text)?.line()?;
         line.check(needs)?;
@@ -89,7 +89,7 @@ impl Line {
     /// Rows of the caller's width as the numbers of trained tokens.
     ///
     /// # Errors
-    /// Where a row has neither one entry per slot nor one per trained token.
+    /// A row with neither one entry per slot nor one per trained token.
     pub fn narrowed(&self, field: &str, rows: Vec<Vec<f64>>) -> Result<Vec<Vec<f64>>, String> {
         let narrow = |(i, row): (usize, Vec<f64>)| {
             let trained = self.logps[i].len();

@@ -25,7 +25,7 @@ pub(super) struct Lumped {
     squares: Vec<[f64; CLASSES]>,
     /// `[depth][class][token]`: what follows the token.
     after: Vec<[[Outcomes; TOKENS]; CLASSES]>,
-    /// What follows the prompt.
+    /// The chances after the prompt.
     start: Outcomes,
 }
 
@@ -109,7 +109,7 @@ impl Lumped {
         [of(0), of(1)]
     }
 
-    /// How likely `n` responses have so many right ones and so many tokens.
+    /// The probability that `n` responses have so many right ones and so many tokens.
     pub(super) fn others(&self, n: usize) -> Others {
         let none = vec![vec![0.0; n * self.horizon + 1]; n + 1];
         let mut all = none.clone();
@@ -134,7 +134,7 @@ impl Lumped {
 /// `[right ones][tokens]`: how likely.
 pub(super) type Others = Vec<Vec<f64>>;
 
-/// What follows every token of every class, and the prompt, from the last token to the first.
+/// Moments after every token of every class, and the prompt, from the last token to the first.
 fn outcomes(
     horizon: usize,
     probability: &[[f64; TOKENS]; CLASSES],

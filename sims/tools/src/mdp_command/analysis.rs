@@ -18,7 +18,7 @@ use grpo_lambda_figure::Figure;
 /// Groups simulated where no exact way is feasible.
 const SAMPLED_GROUPS: usize = 20_000;
 
-/// What `sim mdp` found.
+/// The result of `sim mdp`.
 pub struct Analysis {
     /// A name fit for files.
     pub name: String,

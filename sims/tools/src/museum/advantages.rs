@@ -87,7 +87,7 @@ fn single() -> Case {
     case
 }
 
-/// What the deviation of the others adds to f32 in one pass.
+/// The share of the deviation of the others in f32 in one pass.
 fn in_one_pass(rewards: &[f64]) -> Vec<f64> {
     let n = (rewards.len() - 1) as f32;
     let sum = |power: i32| rewards.iter().map(|r| (*r as f32).powi(power)).sum::<f32>();

@@ -9,13 +9,13 @@ use std::fmt::Write as _;
 /// deviation; wrong answers are further away, which a test holds.
 pub const TOLERANCE: f64 = 1e-3;
 
-/// Whether `numbers` are those of `answer`, a case of this scale.
+/// True if `numbers` are those of `answer`, a case of this scale.
 fn agrees(answer: &Answer, numbers: &[f64], scale: f64) -> bool {
     answer.numbers.len() == numbers.len()
         && answer.numbers.iter().zip(numbers).all(|(a, b)| (a - b).abs() <= TOLERANCE * scale)
 }
 
-/// What numbers are called.
+/// Names of numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict<'a> {
     Right(&'a Answer),
@@ -23,7 +23,7 @@ pub enum Verdict<'a> {
     Neither,
 }
 
-/// What these numbers of a case are.
+/// The meaning of these numbers of a case.
 pub fn verdict<'a>(case: &'a Case, numbers: &[f64]) -> Verdict<'a> {
     let rights = case.answers.iter().filter(|answer| answer.bugs.is_empty());
     let scale = rights.flat_map(|answer| &answer.numbers).fold(0.0, |m, x| f64::max(m, x.abs()));
@@ -83,7 +83,7 @@ fn read<'a>(line: &str, cases: &'a [Case]) -> Result<(&'a Case, Vec<f64>), Strin
     Ok((case, numbers))
 }
 
-/// What is said of someone's numbers, a line per case, and whether all of them are right.
+/// The verdict on someone's numbers, a line per case, and true if all are right.
 ///
 /// # Errors
 /// The number of a line that cannot be used, and why.

@@ -16,7 +16,7 @@ pub struct Answer {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
     pub name: &'static str,
-    /// What is to be computed.
+    /// The quantity to compute.
     pub asks: &'static str,
     pub input: Value,
     pub answers: Vec<Answer>,

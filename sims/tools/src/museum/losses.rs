@@ -12,7 +12,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 const LENGTHS: [usize; 4] = [1, 4, 2, 3];
 const ADVANTAGES: [f64; 4] = [1.0, -1.0, 0.5, -0.5];
-/// Which responses are processed together.
+/// The responses processed together.
 const MICRO_BATCHES: [&[usize]; 3] = [&[0], &[1, 2], &[3]];
 
 /// `-w_i A_i` at every token of every response: the gradient of `-sum w_i ratio A_i` by the log-probabilities, on-policy.

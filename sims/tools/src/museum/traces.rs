@@ -1,4 +1,4 @@
-//! What runs along the tokens of a response: advantages with a critic, and the trace.
+//! Quantities along the tokens of a response: advantages with a critic, and the trace.
 
 use super::case::Case;
 use grpo_lambda::advantage::gae;

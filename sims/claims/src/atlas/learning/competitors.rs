@@ -1,4 +1,4 @@
-//! Who learns, from what knowledge of values, and who cannot.
+//! Competitors, their knowledge of values, and the entrants left out.
 
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda::methods::{self, Method};
@@ -10,7 +10,7 @@ use crate::training::task::Task;
 /// Completions per valued prefix where values are estimated.
 pub(super) const COMPLETIONS: usize = 8;
 
-/// Where an entrant's evidence comes from, which decides what it costs.
+/// The source of an entrant's evidence, which decides its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Knowledge {
     /// Rewards, tokens and probabilities of the group itself: nothing beyond sampling.
@@ -25,7 +25,7 @@ pub(super) enum Knowledge {
     Completions(Valued),
 }
 
-/// Which prefixes of a response are valued by fresh completions.
+/// The prefixes of a response that fresh completions value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Valued {
     /// Steps: those at which the policy has a choice. A step is a choice with the forced tokens behind it.
@@ -63,9 +63,7 @@ impl Knowledge {
 /// An entrant with the source of its evidence.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Competitor {
-    /// The entrant.
     pub(super) entrant: &'static Entrant,
-    /// Where its evidence comes from.
     pub(super) knowledge: Knowledge,
     /// Its weights are divided by their mean over each response (GRPO-lambda only).
     pub(super) unit_mean: bool,
@@ -125,7 +123,7 @@ impl Competitor {
         Ok(methods::parse(self.entrant.method, &settings)?.method)
     }
 
-    /// The same with weights of mean 1.
+    /// The competitor with weights of mean 1.
     pub(super) fn with_unit_mean(self) -> Competitor {
         Competitor { unit_mean: true, ..self }
     }
@@ -137,9 +135,7 @@ const EXACT: [&str; 2] = [", exact critic", ", exact values"];
 /// An entrant that cannot learn on a table.
 #[derive(Clone, Debug)]
 pub(super) struct Excluded {
-    /// Who.
     pub(super) entrant: &'static Entrant,
-    /// What is missing.
     pub(super) reason: String,
 }
 

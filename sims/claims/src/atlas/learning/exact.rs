@@ -19,12 +19,12 @@ pub(super) struct Update {
     pub(super) with_length: f64,
     /// `|E[g]|` at learning rate 1.
     pub(super) norm: f64,
-    /// Whether the expectation is exact, rather than from [`SAMPLED_GROUPS`].
+    /// True if the expectation is exact, not from [`SAMPLED_GROUPS`].
     pub(super) exact: bool,
 }
 
 impl Update {
-    /// Of one group of [`GROUP`], on policy.
+    /// The update of one group of [`GROUP`], on policy.
     pub(super) fn new(task: &Task, method: &dyn Method, policy: &Tabular, seed: u64) -> Update {
         let situation = Situation::on_policy(&task.tree, policy, GROUP);
         let oracle = Oracle::new(&task.tree, policy);
@@ -41,7 +41,7 @@ impl Update {
     }
 }
 
-/// Where exact gradient ascent has gone half of the way from `J` to `J*`: a policy in the middle of learning that no method
+/// The policy at which exact gradient ascent has gone half of the way from `J` to `J*`: one in the middle of learning that no method
 /// has chosen.
 pub(super) fn half_learned(task: &Task) -> Tabular {
     let mut policy = task.start.clone();
@@ -75,7 +75,7 @@ fn centred(oracle: &Oracle, values: &[f64]) -> Vec<f64> {
     out
 }
 
-/// How much longer than its siblings each edge makes a response, in expectation.
+/// Expected extra length of a response by edge, over its siblings.
 fn lengths(oracle: &Oracle) -> Vec<f64> {
     centred(oracle, &oracle.expect_given_edge(|leaf| oracle.tree.leaf_len(leaf) as f64))
 }

@@ -16,7 +16,7 @@ use crate::atlas::entrants::Source;
 use crate::training::stream::splitmix64;
 use crate::training::task::Task;
 
-/// What has been spent.
+/// Responses and tokens spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cost {
     /// Responses sampled and graded: those of the groups, and fresh completions.
@@ -70,7 +70,6 @@ impl<'t> MeteredLearner<'t> {
         }
     }
 
-    /// What has been spent so far.
     pub(super) fn cost(&self) -> Cost {
         self.cost
     }

@@ -1,4 +1,4 @@
-//! What is run, and what the statistics say of it.
+//! The runs and their statistics.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,7 +15,6 @@ use crate::experiment::Context;
 use crate::training::rates::Grid;
 use crate::training::task::Task;
 
-/// How much is run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
     pub(super) effort: Effort,
@@ -107,7 +106,7 @@ impl Ranking {
         &self.standings[axis as usize][competitor]
     }
 
-    /// What it takes to reach 90 % of `J*`, as a share of the budget, a run that does not reach it counting 1; `[task][run]`.
+    /// Share of the budget spent to reach 90 % of `J*`, 1 for a run that does not reach it; `[task][run]`.
     pub(super) fn effort_to_learn(&self, competitor: usize, axis: CostAxis) -> Vec<Vec<f64>> {
         let of = |(cell, task): (&Cell, &Task)| {
             let budget = Budget::new(task, self.effort.updates, 0).spend[axis as usize];

@@ -8,7 +8,7 @@ use crate::training::mean_of_means;
 /// Scores that differ by less are the same: what rounding makes of two formulas for one update.
 pub(super) const SAME: f64 = 1e-9;
 
-/// What the scores of one competitor say.
+/// One competitor's place.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Standing {
     /// Mean over tasks of the mean over runs.
@@ -19,7 +19,7 @@ pub(super) struct Standing {
     pub(super) improvement: Interval,
     /// Its place, 1 the best; the interval is over draws of the runs.
     pub(super) rank: Interval,
-    /// The same with the tasks drawn as well: how far the place depends on which tasks were taken.
+    /// Place with the tasks drawn as well.
     pub(super) rank_over_tasks: Interval,
     /// The gain with the tasks as the sample.
     pub(super) over_tasks: Option<OverTasks>,
@@ -27,7 +27,7 @@ pub(super) struct Standing {
     pub(super) gains: Vec<Interval>,
     /// Two-sided paired permutation test against the baseline, over all tasks and runs.
     pub(super) p: f64,
-    /// The same corrected for the number of competitors (Holm).
+    /// `p` corrected for the number of competitors (Holm).
     pub(super) p_holm: f64,
 }
 

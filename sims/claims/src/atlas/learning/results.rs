@@ -1,17 +1,15 @@
 //! Everything that is run: learning rates chosen, then the runs that are reported. Each piece of work is kept by the store.
 
-use anyhow::Context as _;
-use grpo_lambda_stats::table::Cell as Entry;
 use rayon::prelude::*;
 
 use super::competitors::Competitor;
 use super::run::{Budget, Run, train};
 use crate::experiment::Context;
-use crate::training::rates::{self, Choice, Grid};
+use crate::training::rates::{Choice, Grid, choose};
 use crate::training::stream::{Phase, stream};
 use crate::training::task::Task;
 
-/// How much is run of each piece.
+/// Runs of each piece.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Effort {
     /// Reported runs per method and task.
@@ -27,7 +25,6 @@ pub(super) struct Effort {
 /// The runs of one method on one task at one rate.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Cell {
-    /// The learning rate.
     pub(super) rate: f64,
     /// The runs, in the order of their streams.
     pub(super) runs: Vec<Run>,
@@ -37,7 +34,6 @@ pub(super) struct Cell {
 pub(super) struct Trainer<'a> {
     /// Seed, store and progress.
     pub(super) ctx: &'a Context<'a>,
-    /// How much.
     pub(super) effort: Effort,
 }
 
@@ -56,10 +52,9 @@ impl Trainer<'_> {
             let budget = self.budget(task).responses_only();
             let area =
                 |rate: f64, stream: u64| train(task, method.as_ref(), who, rate, budget, stream).area[0];
-            Ok(to_rows(&select(self.effort.grid, self.ctx.seed, &task.name, area)))
+            Ok(choose(self.effort.grid, self.ctx.seed, &task.name, area))
         };
-        let rows = self.ctx.store.rows(&format!("rate/{}/{}", who.name(), task.name), work)?;
-        from_rows(&rows).context("a kept choice of a learning rate is damaged")
+        self.ctx.store.piece(&format!("rate/{}/{}", who.name(), task.name), work)
     }
 
     /// The reported runs of a method on a task at a rate.
@@ -71,42 +66,20 @@ impl Trainer<'_> {
             let method = who.build(task)?;
             let run = |i: usize| {
                 let stream = stream(self.ctx.seed, Phase::Report, &task.name, i);
-                train(task, method.as_ref(), who, rate, self.budget(task), stream).to_row()
+                train(task, method.as_ref(), who, rate, self.budget(task), stream)
             };
             Ok((0..self.effort.runs).map(run).collect())
         };
-        let rows = self.ctx.store.rows(&format!("runs/{}/{}/{rate:e}", who.name(), task.name), work)?;
-        let runs = rows.iter().map(|row| Run::from_row(row)).collect::<Option<_>>();
-        Ok(Cell { rate, runs: runs.context("a kept run is damaged")? })
+        let runs = self.ctx.store.piece(&format!("runs/{}/{}/{rate:e}", who.name(), task.name), work)?;
+        Ok(Cell { rate, runs })
     }
-}
-
-/// Chooses a rate by `area(rate, stream)` on the streams of selection.
-fn select(grid: Grid, seed: u64, task: &str, area: impl Fn(f64, u64) -> f64) -> Choice {
-    rates::choose(grid, |rate, run| area(rate, stream(seed, Phase::Selection, task, run)))
-}
-
-fn to_rows(choice: &Choice) -> Vec<Vec<Entry>> {
-    let head = vec![choice.rate.into(), choice.widened.into(), usize::from(choice.at_edge).into()];
-    let tried = choice.tried.iter().map(|&(rate, area, error)| vec![rate.into(), area.into(), error.into()]);
-    std::iter::once(head).chain(tried).collect()
-}
-
-fn from_rows(rows: &[Vec<Entry>]) -> Option<Choice> {
-    let three = |row: &Vec<Entry>| match row.as_slice() {
-        [a, b, c] => Some((a.number()?, b.number()?, c.number()?)),
-        _ => None,
-    };
-    let (rate, widened, edge) = three(rows.first()?)?;
-    let tried = rows[1..].iter().map(three).collect::<Option<_>>()?;
-    Some(Choice { rate, tried, widened: widened as usize, at_edge: edge != 0.0 })
 }
 
 /// Competitors, tasks, and every competitor's runs on every task at its own best rate.
 pub(super) struct TrainingResults {
     /// On what is learned.
     pub(super) tasks: Vec<Task>,
-    /// Who learns, baseline first.
+    /// Baseline first.
     pub(super) competitors: Vec<Competitor>,
     /// `[competitor][task]`.
     pub(super) choices: Vec<Vec<Choice>>,
@@ -152,35 +125,5 @@ impl TrainingResults {
     /// The index of an entrant by its name; where it takes part twice, as it stands in the list of entrants.
     pub(super) fn find(&self, name: &str) -> Option<usize> {
         self.competitors.iter().position(|c| c.entrant.name == name && !c.unit_mean)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::cell::RefCell;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn rates_are_chosen_without_a_look_at_the_reported_runs() {
-        let grid = Grid { low: 0, high: 3, per_octave: 1, widen: 1, seeds: 40 };
-        let reported: BTreeSet<u64> = (0..40).map(|i| stream(7, Phase::Report, "fork", i)).collect();
-        let seen = RefCell::new(BTreeSet::new());
-        // Reported streams would make the smallest rate the best, selection streams make 4 the best.
-        let choice = select(grid, 7, "fork", |rate, stream| {
-            seen.borrow_mut().insert(stream);
-            if reported.contains(&stream) { -rate } else { -(rate - 4.0).abs() }
-        });
-        assert_eq!(choice.rate, 4.0);
-        assert_eq!(seen.borrow().len(), 40);
-        assert!(seen.borrow().is_disjoint(&reported));
-    }
-
-    #[test]
-    fn a_choice_comes_back_from_its_rows() {
-        let choice =
-            Choice { rate: 0.5, tried: vec![(0.5, 0.1, 0.0), (1.0, 0.2, 0.1)], widened: 3, at_edge: true };
-        assert_eq!(from_rows(&to_rows(&choice)), Some(choice));
-        assert_eq!(from_rows(&[]), None);
     }
 }

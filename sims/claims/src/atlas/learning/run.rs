@@ -1,16 +1,17 @@
 //! One run of training, charged in responses and in tokens.
 
-use grpo_lambda::learner::iterate;
+use std::ops::ControlFlow;
+
 use grpo_lambda::methods::Method;
 use grpo_lambda_mdp::Oracle;
-use grpo_lambda_stats::table::Cell;
+use serde::{Deserialize, Serialize};
 
 use super::competitors::Competitor;
 use super::learner::MeteredLearner;
 use crate::training::task::Task;
-use crate::training::{GROUP, LEARNED};
+use crate::training::{self, GROUP, LEARNED};
 
-/// What a run may spend. It goes on until both budgets are spent, but for `updates` updates at most; after its last update it keeps
+/// The budget of a run. It goes on until both budgets are spent, but for `updates` updates at most; after its last update it keeps
 /// its `J`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
@@ -30,7 +31,7 @@ impl Budget {
         Budget { updates, spend: [responses, responses * length], pieces }
     }
 
-    /// The same without an interest in tokens: a run ends when its responses are spent.
+    /// The budget of responses alone: a run ends when they are spent.
     pub(super) fn responses_only(self) -> Budget {
         Budget { spend: [self.spend[0], 0.0], pieces: 0, ..self }
     }
@@ -58,8 +59,8 @@ impl CostAxis {
     }
 }
 
-/// What a run left behind; every `J` is a share of `J*`. Arrays are indexed by [`CostAxis`].
-#[derive(Clone, Debug, PartialEq)]
+/// The outcome of a run; every `J` is a share of `J*`. Arrays are indexed by [`CostAxis`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Run {
     /// Mean of `J/J*` over the budget: the area under the learning curve, which rises when an update is done.
     pub(super) area: [f64; 2],
@@ -75,7 +76,7 @@ pub(super) struct Run {
 
 /// `J/J*` as a step function of what was spent: the policy that a budget has bought.
 struct Steps {
-    /// What was spent before each policy, from 0.
+    /// Spent before each policy, from 0.
     at: Vec<[f64; 2]>,
     /// `J/J*` of each policy.
     j: Vec<f64>,
@@ -114,20 +115,15 @@ pub(super) fn train(
     let mut learner = MeteredLearner::new(task, who, rate, stream);
     let mut steps = Steps { at: vec![[0.0; 2]], j: vec![learner.j() / task.best] };
     let mut updates = 0;
-    while updates < budget.updates {
-        match iterate(&mut learner, method, &[()], GROUP, 1) {
-            Ok(_) => {}
-            Err(never) => match never {},
-        }
+    training::train(&mut learner, method, budget.updates, |learner| {
         updates += 1;
         let cost = learner.cost();
         let spent = [cost.responses as f64, cost.tokens as f64];
         steps.at.push(spent);
         steps.j.push(learner.j() / task.best);
-        if spent[0] >= budget.spend[0] && spent[1] >= budget.spend[1] {
-            break;
-        }
-    }
+        let all = spent[0] >= budget.spend[0] && spent[1] >= budget.spend[1];
+        if all { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
     let curve = |axis: usize| {
         let point = |i: usize| steps.value(axis, budget.spend[axis] * i as f64 / budget.pieces as f64);
         if budget.pieces == 0 { Vec::new() } else { (0..=budget.pieces).map(point).collect() }
@@ -138,33 +134,6 @@ pub(super) fn train(
         last: steps.j[steps.j.len() - 1],
         updates,
         curve: [0, 1].map(curve),
-    }
-}
-
-impl Run {
-    /// The run as a row of the store.
-    pub(super) fn to_row(&self) -> Vec<Cell> {
-        let mut row: Vec<Cell> = vec![self.last.into(), self.updates.into()];
-        for axis in [0, 1] {
-            row.extend([self.area[axis].into(), self.learned[axis].into(), self.curve[axis].len().into()]);
-            row.extend(self.curve[axis].iter().map(|&j| Cell::from(j)));
-        }
-        row
-    }
-
-    /// The run of a row, `None` if it is no such row.
-    pub(super) fn from_row(row: &[Cell]) -> Option<Run> {
-        let mut cells = row.iter();
-        let (last, updates) = (cells.next()?.number()?, cells.next()?.number()? as usize);
-        let mut run = Run { area: [0.0; 2], learned: [None; 2], last, updates, curve: Default::default() };
-        for axis in [0, 1] {
-            run.area[axis] = cells.next()?.number()?;
-            run.learned[axis] = cells.next()?.number();
-            let points = cells.next()?.number()? as usize;
-            run.curve[axis] = cells.by_ref().take(points).map(Cell::number).collect::<Option<_>>()?;
-            (run.curve[axis].len() == points).then_some(())?;
-        }
-        cells.next().is_none().then_some(run)
     }
 }
 
@@ -195,8 +164,6 @@ mod tests {
         assert_eq!(run.curve[0][0], task.start_j / task.best);
         // Responses are all spent at the last update, so the last point of the curve is the last policy.
         assert_eq!(run.curve[0][4], run.last);
-        assert_eq!(Run::from_row(&run.to_row()), Some(run.clone()));
-        assert_eq!(Run::from_row(&run.to_row()[1..]), None);
         let short = train(task, method.as_ref(), who, 0.5, budget.responses_only(), 1);
         assert_eq!((short.area[0], short.updates), (run.area[0], 5));
     }

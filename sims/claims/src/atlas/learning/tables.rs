@@ -5,9 +5,10 @@ use grpo_lambda_stats::{Interval, mean};
 
 use super::curves::{curve, drawn};
 use super::measure::Ranking;
-use super::ranking::{level, order};
+use super::ranking::{Standing, level, order};
 use super::run::{CostAxis, Run};
 use super::why::{QUANTITIES, READINGS, Regime};
+use crate::experiments::common::record::{Record, table};
 
 pub(super) fn tables(r: &Ranking) -> Vec<(String, Table)> {
     vec![
@@ -20,90 +21,72 @@ pub(super) fn tables(r: &Ranking) -> Vec<(String, Table)> {
     ]
 }
 
-/// The three cells of an interval.
-fn cells(interval: Interval) -> [Cell; 3] {
-    [interval.mid.into(), interval.low.into(), interval.high.into()]
-}
-
-/// The columns of the ranking.
-const RANKING: [&str; 32] = [
-    "against",
-    "method",
-    "family",
-    "knowledge",
-    "rank",
-    "rank_low",
-    "rank_high",
-    "rank_low_over_tasks",
-    "rank_high_over_tasks",
-    "area",
-    "area_low",
-    "area_high",
-    "gain",
-    "gain_low",
-    "gain_high",
-    "improvement",
-    "improvement_low",
-    "improvement_high",
-    "gain_low_over_tasks",
-    "gain_high_over_tasks",
-    "gain_without_the_task_that_moves_it_most",
-    "p",
-    "p_holm",
-    "tasks_better",
-    "tasks_worse",
-    "spent_to_90",
-    "spent_to_90_low",
-    "spent_to_90_high",
-    "share_reaching_90",
-    "final",
-    "command",
-    "note",
-];
-
 /// One row per competitor and axis, best first, then those that cannot take part.
 fn ranking(r: &Ranking) -> Table {
-    let mut table = Table::new(&RANKING);
-    for axis in CostAxis::ALL {
-        for c in order(&r.standings[axis as usize]) {
-            table.push(ranked(r, axis, c));
-        }
-        for excluded in &r.excluded {
-            let mut row: Vec<Cell> = vec![axis.name().into(), excluded.entrant.name.into()];
-            row.extend([excluded.entrant.family.name().into(), "none".into()]);
-            row.resize(RANKING.len() - 2, Cell::Empty);
-            row.extend([excluded.entrant.command().into(), excluded.reason.as_str().into()]);
-            table.push(row);
-        }
-    }
-    table
+    table(CostAxis::ALL.into_iter().flat_map(|axis| {
+        let ranked = order(&r.standings[axis as usize]).into_iter().map(move |c| ranked(r, axis, c));
+        ranked.chain(r.excluded.iter().map(move |excluded| {
+            let row = Record::default()
+                .with("against", axis.name())
+                .with("method", excluded.entrant.name)
+                .with("family", excluded.entrant.family.name())
+                .with("knowledge", "none");
+            standing(row, None)
+                .with("command", excluded.entrant.command())
+                .with("note", excluded.reason.as_str())
+        }))
+    }))
 }
 
 /// The row of a competitor against an axis.
-fn ranked(r: &Ranking, axis: CostAxis, c: usize) -> Vec<Cell> {
-    let (s, competitor) = (r.standing(c, axis), &r.results.competitors[c]);
-    let mut row: Vec<Cell> = vec![axis.name().into(), competitor.name().into()];
-    row.extend([competitor.family().name().into(), competitor.knowledge.name().into()]);
-    row.extend(cells(s.rank));
-    row.extend([s.rank_over_tasks.low.into(), s.rank_over_tasks.high.into()]);
-    row.extend(cells(s.level));
-    row.extend(cells(s.gain));
-    row.extend(cells(s.improvement));
-    let over = s.over_tasks.as_ref().map(|o| o.interval);
-    row.extend([over.map(|i| i.low).into(), over.map(|i| i.high).into()]);
-    row.push(s.over_tasks.as_ref().map(|o| o.carried_by().1).into());
-    row.extend([s.p.into(), s.p_holm.into()]);
-    row.extend([Cell::from(s.better().len()), s.worse().len().into()]);
-    row.extend(
-        level(&r.effort_to_learn(c, axis), r.bootstrap)
-            .map_or([Cell::Empty, Cell::Empty, Cell::Empty], cells),
-    );
-    let last: Vec<f64> =
-        r.results.cells[c].iter().filter_map(|cell| mean_of(&cell.runs, |run| run.last)).collect();
-    let last = last.iter().sum::<f64>() / r.results.tasks.len() as f64;
-    row.extend([r.share_learned(c).into(), last.into()]);
-    row.extend([competitor.entrant.command().into(), Cell::Empty]);
-    row
+fn ranked(r: &Ranking, axis: CostAxis, c: usize) -> Record {
+    let competitor = &r.results.competitors[c];
+    let last = r.results.cells[c].iter().filter_map(|cell| mean_of(&cell.runs, |run| run.last));
+    let last = last.sum::<f64>() / r.results.tasks.len() as f64;
+    let row = Record::default()
+        .with("against", axis.name())
+        .with("method", competitor.name())
+        .with("family", competitor.family().name())
+        .with("knowledge", competitor.knowledge.name());
+    let outcome = Outcome {
+        standing: r.standing(c, axis),
+        spent: level(&r.effort_to_learn(c, axis), r.bootstrap),
+        share_learned: r.share_learned(c),
+        last,
+    };
+    standing(row, Some(outcome)).with("command", competitor.entrant.command()).with("note", Cell::Empty)
+}
+
+/// A competitor's results against an axis.
+struct Outcome<'a> {
+    standing: &'a Standing,
+    /// Spent to reach 90 %.
+    spent: Option<Interval>,
+    share_learned: f64,
+    last: f64,
+}
+
+/// Adds the columns of an outcome, empty if there is none.
+fn standing(row: Record, outcome: Option<Outcome>) -> Record {
+    let s = outcome.as_ref().map(|o| o.standing);
+    let over = s.and_then(|s| s.over_tasks.as_ref());
+    let count = |tasks: fn(&Standing) -> Vec<usize>| s.map(|s| tasks(s).len() as f64);
+    row.interval("rank", s.map(|s| s.rank))
+        .with("rank_low_over_tasks", s.map(|s| s.rank_over_tasks.low))
+        .with("rank_high_over_tasks", s.map(|s| s.rank_over_tasks.high))
+        .interval("area", s.map(|s| s.level))
+        .interval("gain", s.map(|s| s.gain))
+        .interval("improvement", s.map(|s| s.improvement))
+        .with("gain_low_over_tasks", over.map(|o| o.interval.low))
+        .with("gain_high_over_tasks", over.map(|o| o.interval.high))
+        .with("gain_without_the_task_that_moves_it_most", over.map(|o| o.carried_by().1))
+        .with("p", s.map(|s| s.p))
+        .with("p_holm", s.map(|s| s.p_holm))
+        .with("tasks_better", count(Standing::better))
+        .with("tasks_worse", count(Standing::worse))
+        .interval("spent_to_90", outcome.as_ref().and_then(|o| o.spent))
+        .with("share_reaching_90", outcome.as_ref().map(|o| o.share_learned))
+        .with("final", outcome.as_ref().map(|o| o.last))
 }
 
 /// The mean of a number over runs.
@@ -118,140 +101,111 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     median.is_finite().then_some(median)
 }
 
+/// Every task with every competitor, best first.
+fn pairs(r: &Ranking) -> impl Iterator<Item = (usize, usize)> {
+    (0..r.results.tasks.len()).flat_map(|t| r.order.iter().map(move |&c| (t, c)))
+}
+
 /// One row per task and competitor.
 fn by_task(r: &Ranking) -> Table {
-    let mut table = Table::new(&[
-        "task",
-        "method",
-        "rate",
-        "area_responses",
-        "gain_responses",
-        "gain_responses_low",
-        "gain_responses_high",
-        "area_tokens",
-        "gain_tokens",
-        "gain_tokens_low",
-        "gain_tokens_high",
-        "responses_to_90",
-        "tokens_to_90",
-        "share_reaching_90",
-        "final",
-        "updates",
-    ]);
-    for (t, task) in r.results.tasks.iter().enumerate() {
-        for &c in &r.order {
-            let cell = &r.results.cells[c][t];
-            let mut row: Vec<Cell> = vec![task.name.as_str().into(), r.name(c).into(), cell.rate.into()];
-            for axis in [0, 1] {
-                row.push(mean_of(&cell.runs, |run| run.area[axis]).into());
-                row.extend(cells(r.standings[axis][c].gains[t]));
-            }
-            for axis in [0, 1] {
-                let spent = cell.runs.iter().map(|run| run.learned[axis].unwrap_or(f64::INFINITY)).collect();
-                row.push(median(spent).into());
-            }
-            let reached = cell.runs.iter().filter(|run| run.learned[0].is_some()).count();
-            row.push((reached as f64 / cell.runs.len() as f64).into());
-            row.push(mean_of(&cell.runs, |run| run.last).into());
-            row.push(mean_of(&cell.runs, |run| run.updates as f64).into());
-            table.push(row);
-        }
-    }
-    table
+    table(pairs(r).map(|(t, c)| {
+        let cell = &r.results.cells[c][t];
+        let mean = |score: fn(&Run) -> f64| mean_of(&cell.runs, score);
+        let spent = |axis: usize| {
+            median(cell.runs.iter().map(|run| run.learned[axis].unwrap_or(f64::INFINITY)).collect())
+        };
+        let reached = cell.runs.iter().filter(|run| run.learned[0].is_some()).count();
+        Record::default()
+            .with("task", r.results.tasks[t].name.as_str())
+            .with("method", r.name(c))
+            .with("rate", cell.rate)
+            .with("area_responses", mean(|run| run.area[0]))
+            .interval("gain_responses", r.standings[0][c].gains[t])
+            .with("area_tokens", mean(|run| run.area[1]))
+            .interval("gain_tokens", r.standings[1][c].gains[t])
+            .with("responses_to_90", spent(0))
+            .with("tokens_to_90", spent(1))
+            .with("share_reaching_90", reached as f64 / cell.runs.len() as f64)
+            .with("final", mean(|run| run.last))
+            .with("updates", mean(|run| run.updates as f64))
+    }))
 }
 
 /// The selection: one row per task and competitor, the mean area at every rate tried.
 fn rates(r: &Ranking) -> Table {
     let grid = r.effort.grid;
     let (low, high) = (grid.low * grid.per_octave - grid.widen, grid.high * grid.per_octave + grid.widen);
-    let rate = |k: i32| 2f64.powf(f64::from(k) / f64::from(grid.per_octave));
-    let head = ["task", "method", "best_rate", "rates_added", "at_edge"].map(str::to_owned);
-    let names = (low..=high).map(|k| format!("area_at_2^{}", f64::from(k) / f64::from(grid.per_octave)));
-    let columns: Vec<String> = head.into_iter().chain(names).collect();
-    let mut table = Table::new(&columns.iter().map(String::as_str).collect::<Vec<_>>());
-    for (t, task) in r.results.tasks.iter().enumerate() {
-        for &c in &r.order {
-            let choice = &r.results.choices[c][t];
-            let mut row: Vec<Cell> = vec![task.name.as_str().into(), r.name(c).into(), choice.rate.into()];
-            row.extend([choice.widened.into(), usize::from(choice.at_edge).into()]);
-            row.extend((low..=high).map(|k| {
-                let same = |tried: &&(f64, f64, f64)| (tried.0 / rate(k) - 1.0).abs() < 1e-9;
-                Cell::from(choice.tried.iter().find(same).map(|tried| tried.1))
-            }));
-            table.push(row);
-        }
-    }
-    table
+    table(pairs(r).map(|(t, c)| {
+        let choice = &r.results.choices[c][t];
+        let chosen = Record::default()
+            .with("task", r.results.tasks[t].name.as_str())
+            .with("method", r.name(c))
+            .with("best_rate", choice.rate)
+            .with("rates_added", choice.widened)
+            .with("at_edge", usize::from(choice.at_edge));
+        (low..=high).fold(chosen, |row, k| {
+            let exponent = f64::from(k) / f64::from(grid.per_octave);
+            let same = |tried: &&(f64, f64, f64)| (tried.0 / 2f64.powf(exponent) - 1.0).abs() < 1e-9;
+            row.with(format!("area_at_2^{exponent}"), choice.tried.iter().find(same).map(|tried| tried.1))
+        })
+    }))
 }
 
 /// Thinned learning curves of the methods that are drawn.
 fn curves(r: &Ranking) -> Table {
-    let mut table = Table::new(&["task", "method", "against", "spent", "j", "j_low", "j_high"]);
+    let mut rows = Vec::new();
     for (t, task) in r.results.tasks.iter().enumerate() {
         for c in drawn(r) {
             for axis in CostAxis::ALL {
-                for (spent, j) in curve(r, c, t, axis).into_iter().step_by(6) {
-                    let mut row: Vec<Cell> = vec![task.name.as_str().into(), r.name(c).into()];
-                    row.extend([axis.name().into(), spent.into()]);
-                    row.extend(cells(j));
-                    table.push(row);
-                }
+                let points = curve(r, c, t, axis).into_iter().step_by(6);
+                rows.extend(points.map(|(spent, j)| {
+                    Record::default()
+                        .with("task", task.name.as_str())
+                        .with("method", r.name(c))
+                        .with("against", axis.name())
+                        .with("spent", spent)
+                        .interval("j", j)
+                }));
             }
         }
     }
-    table
+    table(rows)
 }
 
 /// One row per reading and task: gains under every regime, and the quantities.
 fn why(r: &Ranking) -> Table {
-    let mut columns: Vec<String> = ["reading", "task", "ranked", "exact"].map(str::to_owned).to_vec();
-    for regime in Regime::ALL {
-        columns.extend(["", "_low", "_high"].map(|end| format!("gain_{}{end}", regime.name())));
-    }
-    columns.extend(["p", "p_holm"].map(str::to_owned));
-    columns.extend(QUANTITIES.iter().map(|q| q.name.to_owned()));
-    let mut table = Table::new(&columns.iter().map(String::as_str).collect::<Vec<_>>());
-    for case in &r.why.cases {
-        let mut row: Vec<Cell> = vec![READINGS[case.reading].into(), case.task.as_str().into()];
-        row.extend([usize::from(case.named).into(), usize::from(case.exact).into()]);
-        row.extend(case.gains.iter().flat_map(|&gain| cells(gain)));
-        row.extend([case.p.into(), case.p_holm.into()]);
-        row.extend(case.quantities.iter().map(|&x| Cell::from(x)));
-        table.push(row);
-    }
-    table
+    table(r.why.cases.iter().map(|case| {
+        let named = Record::default()
+            .with("reading", READINGS[case.reading])
+            .with("task", case.task.as_str())
+            .with("ranked", usize::from(case.named))
+            .with("exact", usize::from(case.exact));
+        let gains = Regime::ALL.into_iter().zip(case.gains);
+        let row = gains
+            .fold(named, |row, (regime, gain)| row.interval(&format!("gain_{}", regime.name()), gain))
+            .with("p", case.p)
+            .with("p_holm", case.p_holm);
+        QUANTITIES.iter().zip(case.quantities).fold(row, |row, (quantity, x)| row.with(quantity.name, x))
+    }))
 }
 
 /// One row per reading, regime and quantity.
 fn correlations(r: &Ranking) -> Table {
-    let mut table = Table::new(&[
-        "reading",
-        "regime",
-        "quantity",
-        "about",
-        "tasks",
-        "rho",
-        "rho_low",
-        "rho_high",
-        "p",
-        "p_holm",
-        "explains",
-        "sign_agrees",
-        "decided",
-        "against",
-    ]);
-    for c in &r.why.correlations {
-        let mut row: Vec<Cell> = vec![READINGS[c.reading].into(), c.regime.name().into()];
-        row.extend([QUANTITIES[c.quantity].name.into(), QUANTITIES[c.quantity].about.into()]);
-        row.push(c.tasks.into());
-        row.extend(cells(c.rho));
-        row.extend([c.p.into(), c.p_holm.into(), usize::from(c.explains()).into()]);
-        if QUANTITIES[c.quantity].signed {
-            row.extend([c.agree.0.into(), c.agree.1.into(), c.against.join(" | ").into()]);
-        } else {
-            row.extend([Cell::Empty, Cell::Empty, Cell::Empty]);
-        }
-        table.push(row);
-    }
-    table
+    table(r.why.correlations.iter().map(|c| {
+        let quantity = &QUANTITIES[c.quantity];
+        let signed = |cell: Cell| if quantity.signed { cell } else { Cell::Empty };
+        Record::default()
+            .with("reading", READINGS[c.reading])
+            .with("regime", c.regime.name())
+            .with("quantity", quantity.name)
+            .with("about", quantity.about)
+            .with("tasks", c.tasks)
+            .interval("rho", c.rho)
+            .with("p", c.p)
+            .with("p_holm", c.p_holm)
+            .with("explains", usize::from(c.explains()))
+            .with("sign_agrees", signed(c.agree.0.into()))
+            .with("decided", signed(c.agree.1.into()))
+            .with("against", signed(c.against.join(" | ").into()))
+    }))
 }

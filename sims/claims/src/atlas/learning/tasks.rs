@@ -13,8 +13,7 @@ use crate::training::task::Task;
 /// If a knob is out of range.
 pub(super) fn named(full: bool) -> anyhow::Result<Vec<Task>> {
     let atlas = tasks::tasks(full)?;
-    let binary = atlas.into_iter().filter(|task| task.tree.reward_kind() == RewardKind::Binary);
-    Ok(binary.map(|task| Task::of(task.name, task.about, task.tree, task.start)).collect())
+    Ok(atlas.into_iter().filter(|task| task.tree.reward_kind() == RewardKind::Binary).collect())
 }
 
 /// The first `n` random trees with something to learn (`J < 0.9 J*`) and lengths that differ, rewards 0 or 1 or noisy by turns.

@@ -49,7 +49,7 @@ pub(super) fn readings(r: &Ranking) -> Vec<usize> {
     READINGS.iter().filter_map(|name| r.results.find(name)).collect()
 }
 
-/// How a competitor compares with GRPO.
+/// A competitor against GRPO, in a word.
 pub(super) fn word(sign: i8) -> &'static str {
     match sign {
         1 => "faster",

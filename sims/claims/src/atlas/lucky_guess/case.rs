@@ -11,7 +11,6 @@ pub(super) struct Case {
     pub(super) sound: f64,
     /// Tokens of a flawed response; a sound one has [`SOUND_LENGTH`]. None where all have the same.
     pub(super) flawed_length: Option<usize>,
-    /// The MDP.
     pub(super) tree: Tree,
     /// The policy.
     pub(super) policy: Tabular,

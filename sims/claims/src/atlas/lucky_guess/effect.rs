@@ -1,7 +1,8 @@
-//! What a method does to a flawed step, exactly: in expectation, group by group, and in the response that was lucky.
+//! A method's effect on a flawed step, exactly: in expectation, group by group, and in the lucky response.
 
 use grpo_lambda::methods::Method;
 use grpo_lambda_mdp::Oracle;
+use serde::{Deserialize, Serialize};
 
 use super::case::Case;
 use crate::atlas::entrants::Source;
@@ -14,13 +15,13 @@ const SOUND: usize = 0;
 const FLAWED: usize = 1;
 
 /// The numbers of one method on one case.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Effect {
     /// `A(flawed)`.
     pub(super) advantage: f64,
     /// Expected step of the flawed token's logit, over that of the gradient of `J`: 1 for RLOO, negative where the flaw is pushed the wrong way.
     pub(super) step: f64,
-    /// The same relative to the method's own scale `|κ|` over all logits.
+    /// `step` relative to the method's own scale `|κ|` over all logits.
     pub(super) relative: f64,
     /// Implied credit of the flawed first token, over the scale `|κ|`.
     pub(super) credit_flawed: f64,
@@ -30,14 +31,14 @@ pub(super) struct Effect {
     pub(super) lucky: f64,
     /// Probability that the update of one group raises the flawed token.
     pub(super) raises: f64,
-    /// The same where a flawed response of the group was rewarded.
+    /// Probability given a rewarded flawed response in the group.
     pub(super) raises_when_lucky: f64,
-    /// The same where none was.
+    /// Probability given none.
     pub(super) raises_when_unlucky: f64,
 }
 
 impl Effect {
-    /// Of `method` on `case`.
+    /// The effect of `method` on `case`.
     ///
     /// # Errors
     /// When there are too many groups.
@@ -88,48 +89,7 @@ impl Effect {
         })
     }
 
-    /// All numbers, in the order of the table.
-    pub(super) fn numbers(&self) -> [f64; 9] {
-        [
-            self.advantage,
-            self.step,
-            self.relative,
-            self.credit_flawed,
-            self.credit_sound,
-            self.lucky,
-            self.raises,
-            self.raises_when_lucky,
-            self.raises_when_unlucky,
-        ]
-    }
-
-    /// Back from [`Effect::numbers`].
-    pub(super) fn from_numbers(numbers: [f64; 9]) -> Effect {
-        let [
-            advantage,
-            step,
-            relative,
-            credit_flawed,
-            credit_sound,
-            lucky,
-            raises,
-            raises_when_lucky,
-            raises_when_unlucky,
-        ] = numbers;
-        Effect {
-            advantage,
-            step,
-            relative,
-            credit_flawed,
-            credit_sound,
-            lucky,
-            raises,
-            raises_when_lucky,
-            raises_when_unlucky,
-        }
-    }
-
-    /// Whether the expected update moves the flawed token against its advantage.
+    /// True if the expected update moves the flawed token against its advantage.
     pub(super) fn inverts(&self) -> bool {
         self.step < 0.0
     }

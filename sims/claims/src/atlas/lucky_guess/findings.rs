@@ -1,4 +1,4 @@
-//! What the numbers say.
+//! Findings.
 
 use super::case::{SOUND_LENGTH, SOUND_VALUE};
 use super::effect::{Effect, GROUP};
@@ -12,7 +12,7 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![headline(n), expectation(n), within(n), one_group(n), ragged(n)]
 }
 
-/// What is said where the case that is shown was not measured.
+/// Text if the shown case was not measured.
 fn missing() -> Finding {
     finding("the case that is shown", holds_or(false, "it is missing"), "")
 }
@@ -148,7 +148,7 @@ fn one_group(n: &Numbers) -> Finding {
     )
 }
 
-/// Where a method raises the flawed token most, if it does.
+/// The case in which a method raises the flawed token most.
 fn worst_ragged(n: &Numbers, method: &str) -> Option<String> {
     let own = n.ragged().filter(|r| r.method == method);
     let row = own.min_by(|a, b| a.effect.step.total_cmp(&b.effect.step))?;

@@ -1,9 +1,8 @@
-//! What is computed: every entrant on every case.
+//! Every entrant on every case.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use grpo_lambda_mdp::evidence::Exact;
-use grpo_lambda_stats::table::Cell;
 use rayon::prelude::*;
 
 use super::case::Case;
@@ -100,19 +99,13 @@ fn row(context: &Context, case: &Case, entrant: &'static Entrant) -> anyhow::Res
         return Ok(None);
     }
     let key = format!("{} {} {} {:?}", entrant.name, case.luck, case.sound, case.flawed_length);
-    let kept = context.store.rows(&key, || {
-        let effect = Effect::new(case, configured.method.as_ref(), entrant.source)?;
-        Ok(vec![effect.numbers().map(Cell::from).to_vec()])
-    })?;
-    let numbers: Option<Vec<f64>> = kept.first().and_then(|row| row.iter().map(Cell::number).collect());
-    let numbers: Option<[f64; 9]> = numbers.and_then(|n| n.try_into().ok());
-    let numbers =
-        numbers.ok_or_else(|| anyhow::anyhow!("kept numbers of {} cannot be read", entrant.name))?;
+    let effect =
+        context.store.piece(&key, || Effect::new(case, configured.method.as_ref(), entrant.source))?;
     Ok(Some(Row {
         method: entrant.name,
         luck: case.luck,
         sound: case.sound,
         flawed_length: case.flawed_length,
-        effect: Effect::from_numbers(numbers),
+        effect,
     }))
 }

@@ -1,4 +1,4 @@
-//! What the numbers say.
+//! Findings.
 
 use super::measure::{Agreement, LEVEL, Numbers};
 use super::rewards::{LEN, REWARDS};

@@ -1,4 +1,4 @@
-//! What is computed: rank correlations of scores with the true advantage and with exact counterfactuals, over random policies.
+//! Rank correlations of scores with the true advantage and with exact counterfactuals, over random policies.
 
 use grpo_lambda_mdp::{Answers, Maskable, Oracle, Tree};
 use grpo_lambda_stats::{Interval, spearman, t_interval};
@@ -10,7 +10,7 @@ use crate::experiment::Context;
 /// Hidden units, and the spread of their weights: large enough that tokens matter.
 const WIDTH: usize = 8;
 const SCALE: f64 = 1.2;
-/// Of the intervals over policies.
+/// Resamples of the intervals over policies.
 pub(super) const LEVEL: f64 = 0.95;
 
 pub(super) struct Numbers {
@@ -39,7 +39,7 @@ impl Numbers {
     }
 }
 
-/// How far a score orders tokens as something else does: means over policies with their intervals.
+/// Agreement of two orders of tokens: means over policies with their intervals.
 #[derive(Clone, Copy)]
 pub(super) struct Agreement {
     pub(super) correlation: f64,
@@ -52,7 +52,7 @@ pub(super) struct Agreement {
 /// The largest `|A| - sqrt(D / 2)`.
 #[derive(Clone, Copy)]
 pub(super) struct Pinsker {
-    /// Where the answer decides.
+    /// Agreement if the answer decides.
     pub(super) by_answer: f64,
     pub(super) elsewhere: f64,
 }
@@ -74,7 +74,7 @@ pub(super) fn measure(context: &Context) -> anyhow::Result<Numbers> {
     })
 }
 
-/// What the policies gave, one number each.
+/// One number per policy.
 struct Samples {
     credit: [[Series; 6]; REWARDS.len()],
     exact: [[Series; 6]; Score::EXACT.len()],

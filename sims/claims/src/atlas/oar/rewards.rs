@@ -1,4 +1,4 @@
-//! What a response is rewarded for.
+//! Rewards of a response.
 
 use grpo_lambda_mdp::{Rules, Tree};
 
@@ -9,7 +9,7 @@ pub(super) const LEN: usize = 6;
 /// A rule that rewards responses.
 pub(super) struct Reward {
     pub(super) name: &'static str,
-    /// Whether the reward is a function of the answer alone.
+    /// True if the reward is a function of the answer alone.
     pub(super) by_answer: bool,
     rule: fn(&[u32]) -> bool,
 }

@@ -4,7 +4,7 @@ use grpo_lambda_mdp::{Answers, Maskable, Tree};
 
 /// Perturbation of OAR-G.
 const NOISE: f64 = 1e-3;
-/// What rounding leaves of a number that is 0.
+/// Rounding error of a number that is 0.
 pub(super) const ZERO: f64 = 1e-12;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

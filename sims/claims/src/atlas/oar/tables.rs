@@ -1,39 +1,31 @@
 //! The table.
 
-use grpo_lambda_stats::table::{Cell, Table};
+use grpo_lambda_stats::table::Table;
 
 use super::measure::{Agreement, Numbers};
 use super::rewards::REWARDS;
 use super::scores::Score;
+use crate::experiments::common::record::{Record, table};
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
-    let mut table = Table::new(&[
-        "task",
-        "score",
-        "compared_with",
-        "rank_correlation",
-        "rank_correlation_low",
-        "rank_correlation_high",
-        "top_agreement",
-        "top_agreement_low",
-        "top_agreement_high",
-        "policies",
-    ]);
-    let mut push = |task: &str, score: Score, compared_with: &str, a: &Agreement| {
-        let words: [Cell; 3] = [task.into(), score.name().into(), compared_with.into()];
-        let (c, t) = (a.correlation_interval, a.top_interval);
-        let numbers = [a.correlation, c.low, c.high, a.top, t.low, t.high, n.policies as f64].map(Cell::from);
-        table.push([words.to_vec(), numbers.to_vec()].concat());
+    let record = |task: &str, score: Score, compared_with: &str, a: &Agreement| {
+        Record::default()
+            .with("task", task)
+            .with("score", score.name())
+            .with("compared_with", compared_with)
+            .with("rank_correlation", a.correlation)
+            .bounds("rank_correlation", a.correlation_interval)
+            .with("top_agreement", a.top)
+            .bounds("top_agreement", a.top_interval)
+            .with("policies", n.policies)
     };
-    for (reward, agreements) in REWARDS.iter().zip(&n.credit) {
-        for (score, agreement) in Score::ALL.into_iter().zip(agreements) {
-            push(reward.name, score, "|A|", agreement);
-        }
-    }
-    for (target, agreements) in Score::EXACT.into_iter().zip(&n.exact) {
-        for (score, agreement) in Score::ALL.into_iter().zip(agreements).filter(|(s, _)| *s != target) {
-            push("any", score, target.name(), agreement);
-        }
-    }
-    vec![(String::new(), table)]
+    let credit = REWARDS.iter().zip(&n.credit).flat_map(|(reward, agreements)| {
+        Score::ALL.into_iter().zip(agreements).map(move |(score, a)| (reward.name, score, "|A|", a))
+    });
+    let exact = Score::EXACT.into_iter().zip(&n.exact).flat_map(|(target, agreements)| {
+        let others = Score::ALL.into_iter().zip(agreements).filter(move |(score, _)| *score != target);
+        others.map(move |(score, a)| ("any", score, target.name(), a))
+    });
+    let rows = credit.chain(exact).map(|(task, score, with, a)| record(task, score, with, a));
+    vec![(String::new(), table(rows))]
 }

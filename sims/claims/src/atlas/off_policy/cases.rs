@@ -4,18 +4,19 @@ use grpo_lambda::methods::{Configured, Method};
 use grpo_lambda_mdp::evidence::Exact;
 use grpo_lambda_mdp::{Oracle, Tabular};
 
-use super::pairs::{Fit, Task, ascent, divergence, noisy, rate_of, tempered};
+use super::pairs::{Fit, ascent, divergence, noisy, rate_of, tempered};
 use super::regions::Regions;
 use super::row::{Mode, Row};
 use crate::atlas::entrants::{ENTRANTS, Entrant, Family, entrant};
 use crate::atlas::multisets::{Groups, Ratios, given};
 use crate::experiments::common::vectors::norm;
+use crate::training::task::Task;
 
 /// Nats per response of the first step, of every method.
 pub(super) const FIRST_STEP: f64 = 0.01;
 /// Updates on one batch, and updates a sampler may be old.
 pub(super) const UPDATES: usize = 8;
-/// Where rows of stale samplers are taken.
+/// Steps at which rows of stale samplers are taken.
 pub(super) const STALE: [usize; 5] = [0, 1, 2, 4, 8];
 /// Temperatures of samplers; the policy that is updated has 1.
 pub(super) const TEMPERATURES: [f64; 4] = [0.7, 0.9, 1.1, 1.4];
@@ -161,15 +162,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_survive_the_way_through_cells() {
+    fn on_policy_both_ways_of_sampling_agree() {
         let task = &tasks().unwrap()[2];
         let (entrant, configured) = &entrants(task).unwrap()[0];
         let rows = rows(task, entrant, configured, 2, 1).unwrap();
         assert_eq!(rows.len(), 9 + 5 + 2 * 7);
-        for row in &rows {
-            assert_eq!(Row::parse(&row.cells()).as_ref(), Some(row));
-        }
-        // On-policy both ways of sampling agree.
         assert_eq!(rows[0].fit, rows[9].fit);
         assert_eq!(rows[0].kl, 0.0);
     }

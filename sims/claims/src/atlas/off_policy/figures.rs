@@ -118,7 +118,7 @@ fn trust_region(n: &Numbers) -> Figure {
         .panel(bars)
 }
 
-/// Which regions bind, per method, over updates on the batch.
+/// Clip regions that bind, per method, over updates on the batch.
 fn regions(n: &Numbers) -> Figure {
     let mut figure = Figure::new(
         "On a reused batch a trace puts more tokens on a bound; the printed clip never binds below, where PPO's stops pushing",
@@ -173,7 +173,7 @@ fn mismatch(n: &Numbers) -> Figure {
     figure
 }
 
-/// What a batch is worth after several updates.
+/// The worth of a batch after several updates.
 fn reuse(n: &Numbers) -> Figure {
     let mut mdps: Vec<&str> = Vec::new();
     for r in &n.reused {

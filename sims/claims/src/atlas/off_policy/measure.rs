@@ -1,13 +1,14 @@
-//! What is computed: rows and reuse of every method on every task, then trust regions and products of ratios.
+//! Rows and reuse of every method on every task, then trust regions and products of ratios.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use grpo_lambda::methods::Configured;
-use grpo_lambda_stats::table::Cell;
+use grpo_lambda_stats::Interval;
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use super::cases::{self, FIRST_STEP};
-use super::pairs::{Task, rate_of, tasks};
+use super::pairs::{rate_of, tasks};
 use super::products::{Products, products};
 use super::reuse::reuse;
 use super::row::Row;
@@ -15,6 +16,7 @@ use super::trust_region::{Pair, Synthetic, pairs, synthetic};
 use crate::atlas::entrants::{Entrant, Source};
 use crate::atlas::multisets::{Groups, Ratios};
 use crate::experiment::Context;
+use crate::training::task::Task;
 
 pub(super) struct Numbers {
     /// Responses per group.
@@ -29,6 +31,7 @@ pub(super) struct Numbers {
 }
 
 /// Reuse of one method on one task, as it is tabulated.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Reused {
     pub(super) mdp: String,
     pub(super) method: String,
@@ -89,48 +92,32 @@ impl Piece<'_> {
     }
 
     fn rows(&self) -> anyhow::Result<Vec<Row>> {
-        let cells = self.context.store.rows(&self.key("rows"), || {
-            let rows = cases::rows(self.task, self.entrant, &self.configured, self.size, self.context.seed)?;
-            Ok(rows.iter().map(Row::cells).collect())
-        })?;
-        let rows: Option<Vec<Row>> = cells.iter().map(|c| Row::parse(c)).collect();
-        rows.ok_or_else(|| anyhow::anyhow!("kept rows of {} cannot be read", self.entrant.name))
+        let Context { store, seed, .. } = *self.context;
+        store.piece(&self.key("rows"), || {
+            cases::rows(self.task, self.entrant, &self.configured, self.size, seed)
+        })
     }
 
-    /// `None` where the method does not move the policy, or its evidence is not the table's, which is what a learner has.
+    /// `None` if the method does not move the policy, or its evidence is not the table's, which a learner has.
     fn reused(&self) -> anyhow::Result<Option<Reused>> {
-        let cells = self.context.store.rows(&self.key("reuse"), || {
-            if self.entrant.source == Source::Table { self.reuse() } else { Ok(Vec::new()) }
-        })?;
-        Ok(self.parse_reused(&cells))
+        self.context.store.piece(&self.key("reuse"), || {
+            if self.entrant.source == Source::Table { self.reuse() } else { Ok(None) }
+        })
     }
 
-    /// The gain over the first update, then one row per update.
-    fn reuse(&self) -> anyhow::Result<Vec<Vec<Cell>>> {
+    fn reuse(&self) -> anyhow::Result<Option<Reused>> {
         let (tree, start) = (&self.task.tree, &self.task.start);
         let method = self.configured.method.as_ref();
         let groups = Groups::new(tree, start, start, Ratios::Sampler, self.size, self.entrant.source)?;
         let rate = rate_of(tree, start, &groups.expected(method), FIRST_STEP);
-        let of = |rate| reuse(self.task, method, rate, self.batches, self.context.seed);
-        let Some(reuse) = rate.and_then(of) else { return Ok(Vec::new()) };
-        let mut kept = vec![vec![reuse.more.low.into(), reuse.more.mid.into(), reuse.more.high.into()]];
-        for (gain, kl) in reuse.gain.iter().zip(&reuse.kl) {
-            kept.push(vec![gain.low.into(), gain.mid.into(), gain.high.into(), (*kl).into()]);
-        }
-        Ok(kept)
-    }
-
-    fn parse_reused(&self, cells: &[Vec<Cell>]) -> Option<Reused> {
-        let three = |row: &[Cell]| -> Option<[f64; 3]> {
-            Some([row.first()?.number()?, row.get(1)?.number()?, row.get(2)?.number()?])
-        };
-        let (more, each) = cells.split_first()?;
-        Some(Reused {
+        let reuse_at = |rate| reuse(self.task, method, rate, self.batches, self.context.seed);
+        let ends = |i: &Interval| [i.low, i.mid, i.high];
+        Ok(rate.and_then(reuse_at).map(|reuse| Reused {
             mdp: self.task.name.to_owned(),
             method: self.entrant.name.to_owned(),
-            more: three(more)?,
-            gain: each.iter().map(|row| three(row)).collect::<Option<_>>()?,
-            kl: each.iter().map(|row| row.get(3)?.number()).collect::<Option<_>>()?,
-        })
+            more: ends(&reuse.more),
+            gain: reuse.gain.iter().map(ends).collect(),
+            kl: reuse.kl,
+        }))
     }
 }

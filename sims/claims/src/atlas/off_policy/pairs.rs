@@ -3,38 +3,26 @@
 use grpo_lambda_mdp::expected::cosine;
 use grpo_lambda_mdp::zoo::{Chain, Family, Fork, LuckyGuess, Random};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree};
+use serde::{Deserialize, Serialize};
 
 use crate::experiments::common::vectors::{dot, norm};
-
-/// An MDP small enough that every group can be listed, with the policy to start from.
-pub(super) struct Task {
-    /// Its name in tables.
-    pub(super) name: &'static str,
-    /// The MDP.
-    pub(super) tree: Tree,
-    /// The policy to start from.
-    pub(super) start: Tabular,
-}
+use crate::training::task::Task;
 
 /// The MDPs: at most seven responses and rewards each. Only the lucky guess has responses of one length.
 ///
 /// # Errors
 /// When a knob is out of range, which a test excludes.
 pub(super) fn tasks() -> anyhow::Result<Vec<Task>> {
-    let fork = Fork::default();
-    let chain = Chain::default();
     let lucky = LuckyGuess { answers: 2, work: 1, fillers: 1, ..LuckyGuess::default() };
     let random = Random { seed: 4, symbols: 2, horizon: 3, eos: 0.7, ..Random::default() };
-    let right = |tree: &Tree| {
-        Tabular::from_weights(tree, |_, edge| if tree.token_name(edge) == "right" { 3.0 } else { 1.0 })
-    };
-    let (fork_tree, chain_tree) = (fork.tree()?, chain.tree()?);
-    let (lucky_tree, random_tree) = (lucky.tree()?, random.tree()?);
+    let chain = Chain::default().tree()?;
+    let right_threefold =
+        Tabular::from_weights(&chain, |_, edge| if chain.token_name(edge) == "right" { 3.0 } else { 1.0 });
     Ok(vec![
-        Task { name: "fork", start: fork.initial(&fork_tree), tree: fork_tree },
-        Task { name: "chain", start: right(&chain_tree), tree: chain_tree },
-        Task { name: "lucky_guess", start: lucky.initial(&lucky_tree), tree: lucky_tree },
-        Task { name: "random", start: random.initial(&random_tree), tree: random_tree },
+        Task::new("fork", "", &Fork::default())?,
+        Task::of("chain", "", chain, right_threefold),
+        Task::new("lucky_guess", "", &lucky)?,
+        Task::new("random", "", &random)?,
     ])
 }
 
@@ -98,8 +86,8 @@ pub(super) fn noisy(tree: &Tree, policy: &Tabular, sigma: f64, seed: u64) -> Tab
     Tabular { logits: policy.logits.iter().zip(noise).map(|(x, n)| x + n).collect() }
 }
 
-/// How an expected update compares with the gradient of `J` at the policy that is updated.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// An expected update against the gradient of `J` at the updated policy.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Fit {
     /// Cosine with `∇J`.
     pub(super) cosine: f64,

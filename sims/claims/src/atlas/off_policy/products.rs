@@ -1,4 +1,4 @@
-//! Which products of token ratios make an off-policy update the policy gradient of the policy that is updated, without a clip.
+//! Products of token ratios that make an off-policy update the updated policy's gradient, without a clip.
 //!
 //! ```text
 //! E_mu[ sum_t ∇tau_t c_t ] = ∇J(pi)?        tau_t = exp(sum_k E[t,k] x_k)

@@ -1,11 +1,12 @@
-//! Which clip regions bind: the expected share of tokens in each, by the sign of their advantage.
+//! Clip regions: the expected share of tokens in each, by the sign of their advantage.
 
 use grpo_lambda::methods::{Credit, Method};
+use serde::{Deserialize, Serialize};
 
 use crate::atlas::multisets::Groups;
 
 /// Expected shares of the tokens of a batch; `raised`: advantage above 0, `lowered`: below.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Regions {
     /// Raised, ratio inside what the clip allows.
     pub(super) raised_free: f64,
@@ -70,48 +71,6 @@ impl Regions {
     pub(super) fn bound(&self) -> f64 {
         self.raised_high + self.raised_low + self.lowered_low + self.lowered_high
     }
-
-    /// Names of [`Regions::shares`], as columns.
-    pub(super) const NAMES: [&'static str; 8] = [
-        "raised_free",
-        "raised_high",
-        "raised_low",
-        "lowered_free",
-        "lowered_low",
-        "lowered_high",
-        "idle",
-        "silent",
-    ];
-
-    /// Back from [`Regions::shares`].
-    pub(super) fn from_shares(shares: [f64; 8]) -> Regions {
-        let [raised_free, raised_high, raised_low, lowered_free, lowered_low, lowered_high, idle, silent] =
-            shares;
-        Regions {
-            raised_free,
-            raised_high,
-            raised_low,
-            lowered_free,
-            lowered_low,
-            lowered_high,
-            idle,
-            silent,
-        }
-    }
-
-    /// All shares.
-    pub(super) fn shares(&self) -> [f64; 8] {
-        [
-            self.raised_free,
-            self.raised_high,
-            self.raised_low,
-            self.lowered_free,
-            self.lowered_low,
-            self.lowered_high,
-            self.idle,
-            self.silent,
-        ]
-    }
 }
 
 /// The credit with weight on the tokens whose advantage is kept only. The trace still reads all.
@@ -138,7 +97,17 @@ mod tests {
             for name in ["grpo", "grpo_lambda", "gspo", "cispo"] {
                 let method = methods::parse(name, "").unwrap().method;
                 let r = Regions::of(&groups, method.as_ref());
-                let sum: f64 = r.shares()[..7].iter().sum();
+                let sum: f64 = [
+                    r.raised_free,
+                    r.raised_high,
+                    r.raised_low,
+                    r.lowered_free,
+                    r.lowered_low,
+                    r.lowered_high,
+                    r.idle,
+                ]
+                .iter()
+                .sum();
                 assert!((sum - 1.0).abs() < 1e-12, "{name}: {sum}");
                 assert!(!on_policy || (r.bound() == 0.0 && r.silent == 0.0), "{name}: {r:?}");
             }

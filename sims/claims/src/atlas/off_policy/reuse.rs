@@ -1,4 +1,4 @@
-//! What a sampled batch is still worth after `k` updates on it: the exact `J`, over many batches.
+//! The worth of a sampled batch after `k` updates on it: the exact `J`, over many batches.
 
 use grpo_lambda::learner::{Samples, update};
 use grpo_lambda::methods::Method;
@@ -6,10 +6,9 @@ use grpo_lambda_mdp::TabularLearner;
 use grpo_lambda_stats::{Interval, t_interval};
 
 use super::cases::UPDATES;
-use super::pairs::{Task, divergence};
-
-/// Responses per group, one group a batch.
-const GROUP: usize = 8;
+use super::pairs::divergence;
+use crate::training::GROUP;
+use crate::training::task::Task;
 
 /// Gains of one method on one task; index `k-1` is after `k` updates.
 pub(super) struct Reuse {
@@ -29,15 +28,9 @@ pub(super) fn reuse(task: &Task, method: &dyn Method, rate: f64, batches: usize,
         let stream = seed.wrapping_mul(1_000_003).wrapping_add(i as u64);
         let mut learner = TabularLearner::new(&task.tree, task.start.clone(), rate, stream).with_evidence();
         let before = learner.j();
-        let batch = match learner.sample(&[()], GROUP) {
-            Ok(batch) => batch,
-            Err(never) => match never {},
-        };
+        let Ok(batch) = learner.sample(&[()], GROUP);
         for k in 0..UPDATES {
-            match update(&mut learner, method, &[()], &batch, 1) {
-                Ok(_) => {}
-                Err(never) => match never {},
-            }
+            let Ok(_) = update(&mut learner, method, &[()], &batch, 1);
             gains[k].push(learner.j() - before);
             kl[k] += divergence(&task.tree, &task.start, learner.policy()) / batches as f64;
         }

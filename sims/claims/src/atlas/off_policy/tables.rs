@@ -5,8 +5,8 @@ use grpo_lambda_stats::table::Table;
 
 use super::measure::Numbers;
 use super::products::EXACT;
-use super::row::columns;
 use super::trust_region::{Q, traces};
+use crate::experiments::common::record::{Record, table, yes};
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     vec![
@@ -19,81 +19,83 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
 }
 
 fn rows(n: &Numbers) -> Table {
-    let mut table = Table::new(&columns());
-    n.rows.iter().for_each(|row| table.push(row.cells()));
-    table
+    table(n.rows.iter().map(|row| {
+        Record::default()
+            .with("mode", row.mode.name())
+            .with("mdp", row.mdp.as_str())
+            .with("method", row.method.as_str())
+            .with("x", row.x)
+            .with("ratios", if row.ignored { "ignored" } else { "sampler" })
+            .with("kl", row.kl)
+            .with("cosine", row.fit.map(|f| f.cosine))
+            .with("scale", row.fit.map(|f| f.scale))
+            .with("bias", row.fit.map(|f| f.bias))
+            .with("raised_free", row.regions.map(|r| r.raised_free))
+            .with("raised_high", row.regions.map(|r| r.raised_high))
+            .with("raised_low", row.regions.map(|r| r.raised_low))
+            .with("lowered_free", row.regions.map(|r| r.lowered_free))
+            .with("lowered_low", row.regions.map(|r| r.lowered_low))
+            .with("lowered_high", row.regions.map(|r| r.lowered_high))
+            .with("idle", row.regions.map(|r| r.idle))
+            .with("silent", row.regions.map(|r| r.silent))
+    }))
 }
 
 /// One row per decay and trace.
 fn trust_region(n: &Numbers) -> Table {
-    let mut table = Table::new(&["lambda", "trace", "share_outside", "share_outside_in_last_quarter"]);
-    for s in &n.synthetic {
-        table.push(vec![s.lambda.into(), s.trace.into(), s.outside.into(), s.outside_late.into()]);
-    }
-    table
+    table(n.synthetic.iter().map(|s| {
+        Record::default()
+            .with("lambda", s.lambda)
+            .with("trace", s.trace)
+            .with("share_outside", s.outside)
+            .with("share_outside_in_last_quarter", s.outside_late)
+    }))
 }
 
 /// One row per pair and trace.
 fn pairs(n: &Numbers) -> Table {
-    let columns = [
-        "pair",
-        "kl",
-        "tokens_outside",
-        "trace",
-        "trace_ratios_outside",
-        "trace_ratios_outside_where_all_tokens_are_inside",
-    ];
-    let mut table = Table::new(&columns);
-    for pair in &n.pairs {
-        for (i, named) in traces(Q).iter().enumerate() {
-            table.push(vec![
-                pair.name.as_str().into(),
-                pair.kl.into(),
-                pair.tokens.into(),
-                named.name.into(),
-                pair.outside[i].into(),
-                pair.outside_though_inside[i].into(),
-            ]);
-        }
-    }
-    table
+    table(n.pairs.iter().flat_map(|pair| {
+        traces(Q).into_iter().enumerate().map(move |(i, named)| {
+            Record::default()
+                .with("pair", pair.name.as_str())
+                .with("kl", pair.kl)
+                .with("tokens_outside", pair.tokens)
+                .with("trace", named.name)
+                .with("trace_ratios_outside", pair.outside[i])
+                .with("trace_ratios_outside_where_all_tokens_are_inside", pair.outside_though_inside[i])
+        })
+    }))
 }
 
 /// One row per credit and product of ratios.
 fn products(n: &Numbers) -> Table {
-    let mut table = Table::new(&["ratio", "credit", "smallest_error", "largest_error", "exact"]);
     let shown = |x: f64| if x < EXACT { EXACT } else { x };
-    for p in &n.products.rows {
-        let credit = match p.credit {
-            RatioCredit::Outcome => "R/T",
-            RatioCredit::Advantage => "true advantage",
-        };
-        table.push(vec![
-            p.name.into(),
-            credit.into(),
-            shown(p.smallest).into(),
-            shown(p.largest).into(),
-            if p.exact() { "yes" } else { "no" }.into(),
-        ]);
-    }
-    table
+    let credit = |credit| match credit {
+        RatioCredit::Outcome => "R/T",
+        RatioCredit::Advantage => "true advantage",
+    };
+    table(n.products.rows.iter().map(|p| {
+        Record::default()
+            .with("ratio", p.name)
+            .with("credit", credit(p.credit))
+            .with("smallest_error", shown(p.smallest))
+            .with("largest_error", shown(p.largest))
+            .with("exact", yes(p.exact()))
+    }))
 }
 
 /// One row per task, method and update.
 fn reuse(n: &Numbers) -> Table {
-    let mut table = Table::new(&["mdp", "method", "updates", "gain", "gain_low", "gain_high", "kl"]);
-    for r in &n.reused {
-        for (k, ([low, mid, high], kl)) in r.gain.iter().zip(&r.kl).enumerate() {
-            table.push(vec![
-                r.mdp.as_str().into(),
-                r.method.as_str().into(),
-                (k + 1).into(),
-                (*mid).into(),
-                (*low).into(),
-                (*high).into(),
-                (*kl).into(),
-            ]);
-        }
-    }
-    table
+    table(n.reused.iter().flat_map(|r| {
+        r.gain.iter().zip(&r.kl).enumerate().map(|(k, ([low, mid, high], kl))| {
+            Record::default()
+                .with("mdp", r.mdp.as_str())
+                .with("method", r.method.as_str())
+                .with("updates", k + 1)
+                .with("gain", *mid)
+                .with("gain_low", *low)
+                .with("gain_high", *high)
+                .with("kl", *kl)
+        })
+    }))
 }

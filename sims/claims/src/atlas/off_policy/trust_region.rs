@@ -31,7 +31,7 @@ pub(super) struct Named {
     pub(super) name: &'static str,
     /// The trace.
     pub(super) trace: Box<dyn Trace>,
-    /// Whether its rows are non-negative and sum to 1.
+    /// True if its rows are non-negative and sum to 1.
     pub(super) convex: bool,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Synthetic {
     pub(super) trace: &'static str,
     pub(super) convex: bool,
     pub(super) outside: f64,
-    /// The same of the last quarter of the tokens.
+    /// Share in the last quarter of the tokens.
     pub(super) outside_late: f64,
 }
 
@@ -93,9 +93,8 @@ pub(super) fn synthetic(seed: u64, responses: usize) -> Vec<Synthetic> {
     all
 }
 
-/// What happens to one pair of policies.
+/// Shares outside the trust region for one pair of policies.
 pub(super) struct Pair {
-    /// How the two policies differ.
     pub(super) name: String,
     /// `KL(sampler || updated)` per response.
     pub(super) kl: f64,
@@ -103,7 +102,7 @@ pub(super) struct Pair {
     pub(super) tokens: f64,
     /// Expected share of trace ratios outside, per trace.
     pub(super) outside: Vec<f64>,
-    /// The same over tokens up to which every token ratio of the response is inside.
+    /// Share over tokens up to which every token ratio of the response is inside.
     pub(super) outside_though_inside: Vec<f64>,
 }
 
@@ -120,7 +119,7 @@ fn long_chain() -> anyhow::Result<(Tree, Tabular)> {
 /// Real pairs on the long chain: steps of the policy gradient, of GRPO-like and noisy kinds.
 ///
 /// # Errors
-/// As [`long_chain`].
+/// Settings of [`long_chain`].
 pub(super) fn pairs(seed: u64) -> anyhow::Result<Vec<Pair>> {
     let (tree, policy) = long_chain()?;
     let gradient = Oracle::new(&tree, &policy).grad_j();

@@ -8,14 +8,14 @@ use super::choose::choose;
 use super::instances::{families, family, stages};
 use super::quadratic::Quadratic;
 use super::spans::{SPANS, Span};
-use crate::atlas::tasks::Task;
 use crate::experiments::common::vectors::dot;
 use crate::training::GROUP;
+use crate::training::task::Task;
 
 /// The moments of every span at every policy.
 pub(super) struct Moments<'t> {
     tasks: &'t [Task],
-    pub(super) families: Vec<&'static str>,
+    pub(super) families: Vec<String>,
     /// `[span][task][stage]`; the first span is uniform.
     quadratics: Vec<Vec<Vec<Quadratic>>>,
 }
@@ -25,7 +25,7 @@ pub(super) struct Efficiency {
     pub(super) span: &'static Span,
     /// Geometric mean over families of `η/η(uniform)`, each family held out; log.
     pub(super) held_out: Interval,
-    /// The same with `α` chosen on all families.
+    /// Geometric mean with `α` chosen on all families; log.
     pub(super) in_sample: f64,
     /// Per family, log, held out.
     pub(super) families: Vec<f64>,
@@ -62,7 +62,7 @@ impl<'t> Moments<'t> {
             return vec![1.0];
         }
         let mut all = Vec::new();
-        for name in self.families.iter().filter(|name| Some(**name) != without) {
+        for name in self.families.iter().filter(|name| Some(name.as_str()) != without) {
             let members: Vec<&Quadratic> =
                 self.members(name).flat_map(|t| &self.quadratics[span][t]).collect();
             let weight = 1.0 / members.len() as f64;
@@ -109,7 +109,7 @@ impl<'t> Moments<'t> {
 
     /// The best weight per prefix of each policy, known to the oracle: log of `η/η(uniform)`.
     pub(super) fn ceiling(&self, bootstrap: Bootstrap) -> Option<Interval> {
-        let of_family = |name: &&str| {
+        let of_family = |name: &String| {
             let members = self.members(name).flat_map(|t| &self.quadratics[0][t]);
             mean(&members.map(|q| (q.ceiling / q.efficiency(&[1.0])).ln()).collect::<Vec<_>>())
         };

@@ -1,4 +1,4 @@
-//! What the numbers say.
+//! Findings.
 
 use grpo_lambda_stats::Interval;
 
@@ -117,7 +117,7 @@ fn learning(n: &Numbers) -> Finding {
     let at_an_end: Vec<String> = n
         .trained
         .iter()
-        .flat_map(|t| t.tasks.iter().filter(|on| !on.learned.inside).map(|on| (t.name, on.task)))
+        .flat_map(|t| t.tasks.iter().filter(|on| !on.learned.inside).map(|on| (t.name, &on.task)))
         .map(|(name, task)| format!("{name} on {task}"))
         .collect();
     let say = |o: &Overall| {
@@ -179,7 +179,7 @@ mod tests {
             over_grpo: over,
         };
         Numbers {
-            families: vec!["fork"],
+            families: vec!["fork".into()],
             efficiencies: SPANS.iter().map(of).collect(),
             ceiling: at(1.0),
             without_length: Some(WithoutLength {

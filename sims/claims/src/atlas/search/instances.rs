@@ -2,7 +2,7 @@
 
 use grpo_lambda_mdp::{Oracle, Tabular};
 
-use crate::atlas::tasks::Task;
+use crate::training::task::Task;
 
 /// Families of tasks that are held out together; every other task is a family of its own.
 const KIN: [(&str, &[&str]); 5] = [
@@ -14,16 +14,16 @@ const KIN: [(&str, &[&str]); 5] = [
 ];
 
 /// The family of a task.
-pub(super) fn family(task: &Task) -> &'static str {
-    KIN.iter().find(|(_, members)| members.contains(&task.name)).map_or(task.name, |(name, _)| name)
+pub(super) fn family(task: &Task) -> &str {
+    KIN.iter().find(|(_, members)| members.contains(&task.name.as_str())).map_or(&task.name, |(name, _)| name)
 }
 
 /// The families, in order.
-pub(super) fn families(tasks: &[Task]) -> Vec<&'static str> {
-    let mut names: Vec<&'static str> = Vec::new();
+pub(super) fn families(tasks: &[Task]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
     for task in tasks {
-        if !names.contains(&family(task)) {
-            names.push(family(task));
+        if !names.iter().any(|name| name == family(task)) {
+            names.push(family(task).to_owned());
         }
     }
     names
@@ -31,7 +31,7 @@ pub(super) fn families(tasks: &[Task]) -> Vec<&'static str> {
 
 /// The policies at which `J` has gained nothing, a third and two thirds of what there is, along the exact gradient.
 pub(super) fn stages(task: &Task) -> Vec<Tabular> {
-    let gap = task.best - task.j;
+    let gap = task.best - task.start_j;
     let mut policy = task.start.clone();
     let mut found = Vec::new();
     for _ in 0..4000 {

@@ -1,17 +1,19 @@
 //! Learning curves with weights of a span, at rates tuned on runs that are not reported.
 
+use std::ops::ControlFlow;
+
 use grpo_lambda::group::{Group, Response};
-use grpo_lambda::learner::iterate;
 use grpo_lambda::methods::{Coupling, Credit, Loss, Method};
 use grpo_lambda_mdp::TabularLearner;
+use serde::{Deserialize, Serialize};
 
 use super::quadratic::Token;
 use super::spans::Span;
-use crate::atlas::tasks::Task;
 use crate::experiments::common::vectors::dot;
-use crate::training::GROUP;
+use crate::training;
 use crate::training::rates::{Grid, choose};
 use crate::training::stream::{Phase, stream};
+use crate::training::task::Task;
 
 /// Learning rates tried: powers of 2, more of them where the best is at an end.
 const GRID: Grid = Grid { low: -3, high: 10, per_octave: 1, widen: 6, seeds: 0 };
@@ -19,9 +21,7 @@ const GRID: Grid = Grid { low: -3, high: 10, per_octave: 1, widen: 6, seeds: 0 }
 /// A method whose token weights are multiplied with `Σ_j α_j φ_j`.
 #[derive(Debug)]
 pub(super) struct Weighted {
-    /// The method.
     pub(super) inner: Box<dyn Method>,
-    /// The span.
     pub(super) span: &'static Span,
     /// `α`.
     pub(super) alpha: Vec<f64>,
@@ -72,23 +72,20 @@ pub(super) fn area(task: &Task, method: &dyn Method, rate: f64, updates: usize, 
     let mut learner = TabularLearner::new(&task.tree, task.start.clone(), rate, stream).with_evidence();
     let mut before = learner.j();
     let mut area = 0.0;
-    for _ in 0..updates {
-        match iterate(&mut learner, method, &[()], GROUP, 1) {
-            Ok(_) => {}
-            Err(never) => match never {},
-        }
+    training::train(&mut learner, method, updates, |learner| {
         let now = learner.j();
         area += (before + now) / (2.0 * updates as f64 * task.best);
         before = now;
-    }
+        ControlFlow::Continue(())
+    });
     area
 }
 
 /// Areas of the reported runs at the best rate.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Learned {
-    /// The rate.
     pub(super) rate: f64,
-    /// Whether it lies inside the grid.
+    /// True if it lies inside the grid.
     pub(super) inside: bool,
     /// One area per run; run `i` of every method draws from one stream.
     pub(super) areas: Vec<f64>,
@@ -101,13 +98,10 @@ pub(super) fn learn(
     (selection, runs, updates): (usize, usize, usize),
     seed: u64,
 ) -> Learned {
-    let run = |phase, rate, i| area(task, method, rate, updates, stream(seed, phase, task.name, i));
-    let choice = choose(Grid { seeds: selection, ..GRID }, |rate, i| run(Phase::Selection, rate, i));
-    Learned {
-        rate: choice.rate,
-        inside: !choice.at_edge,
-        areas: (0..runs).map(|i| run(Phase::Report, choice.rate, i)).collect(),
-    }
+    let area = |rate, stream| area(task, method, rate, updates, stream);
+    let choice = choose(Grid { seeds: selection, ..GRID }, seed, &task.name, area);
+    let reported = |i| area(choice.rate, stream(seed, Phase::Report, &task.name, i));
+    Learned { rate: choice.rate, inside: !choice.at_edge, areas: (0..runs).map(reported).collect() }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What is computed: efficiency on held-out families, then learning at tuned rates.
+//! Efficiency on held-out families, then learning at tuned rates.
 
 use grpo_lambda_stats::{Bootstrap, Interval};
 use rayon::prelude::*;
@@ -10,8 +10,8 @@ use crate::atlas::tasks::tasks;
 use crate::experiment::Context;
 
 pub(super) struct Numbers {
-    pub(super) families: Vec<&'static str>,
-    /// Of every span; the first is uniform.
+    pub(super) families: Vec<String>,
+    /// One per span; the first is uniform.
     pub(super) efficiencies: Vec<Efficiency>,
     /// Log of the efficiency of the best weight per prefix over that of uniform weights.
     pub(super) ceiling: Interval,

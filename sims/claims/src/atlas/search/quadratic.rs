@@ -21,7 +21,7 @@ use grpo_lambda_mdp::{Oracle, Tabular, Tree};
 
 use crate::experiments::common::vectors::dot;
 
-/// What a weight may look at.
+/// A token's features that a weight may read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Token {
     /// Its position, from 0.
@@ -82,7 +82,7 @@ pub(super) fn decays(oracle: &Oracle) -> Vec<f64> {
 }
 
 impl Quadratic {
-    /// Of `policy` on `tree`, in groups of `size`.
+    /// The moments of `policy` on `tree`, in groups of `size`.
     ///
     /// # Panics
     /// If `size < 2`.

@@ -7,13 +7,13 @@ use super::quadratic::{Features, Token};
 pub(super) struct Span {
     /// Its name in tables.
     pub(super) name: &'static str,
-    /// Whether a weight depends on the prefix only: then the expected update is `∇J` with a factor per prefix, whatever the lengths.
+    /// True if a weight depends on the prefix only: the expected update is `∇J` with a factor per prefix, whatever the lengths.
     pub(super) by_prefix: bool,
-    /// Whether it can be computed during training, from a response and the entropies.
+    /// True if it can be computed during training, from a response and the entropies.
     pub(super) trainable: bool,
     /// `φ`; the first feature is 1 everywhere where [`Span::fitted`], and alone where not.
     pub(super) features: Features,
-    /// Whether `α` is chosen on training tasks; else there is one feature.
+    /// True if `α` is chosen on training tasks; else there is one feature.
     pub(super) fitted: bool,
 }
 

@@ -1,8 +1,9 @@
 //! The tables.
 
-use grpo_lambda_stats::table::{Cell, Table};
+use grpo_lambda_stats::table::Table;
 
 use super::measure::Numbers;
+use crate::experiments::common::record::{Record, table, yes};
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     vec![
@@ -14,89 +15,49 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
 }
 
 fn efficiencies(n: &Numbers) -> Table {
-    let own = [
-        "weights",
-        "by_prefix",
-        "fitted",
-        "held_out",
-        "held_out_low",
-        "held_out_high",
-        "in_sample",
-        "astray",
-    ];
-    let columns: Vec<&str> = own.into_iter().chain(n.families.iter().copied()).collect();
-    let mut table = Table::new(&columns);
-    let word = |b: bool| if b { "yes" } else { "no" };
-    for e in &n.efficiencies {
-        let mut cells: Vec<Cell> = vec![
-            e.span.name.into(),
-            word(e.span.by_prefix).into(),
-            word(e.span.fitted).into(),
-            e.held_out.mid.exp().into(),
-            e.held_out.low.exp().into(),
-            e.held_out.high.exp().into(),
-            e.in_sample.exp().into(),
-            e.astray.into(),
-        ];
-        cells.extend(e.families.iter().map(|x| Cell::from(x.exp())));
-        table.push(cells);
-    }
-    table
+    table(n.efficiencies.iter().map(|e| {
+        let own = Record::default()
+            .with("weights", e.span.name)
+            .with("by_prefix", yes(e.span.by_prefix))
+            .with("fitted", yes(e.span.fitted))
+            .with("held_out", e.held_out.mid.exp())
+            .with("held_out_low", e.held_out.low.exp())
+            .with("held_out_high", e.held_out.high.exp())
+            .with("in_sample", e.in_sample.exp())
+            .with("astray", e.astray);
+        n.families.iter().zip(&e.families).fold(own, |row, (family, x)| row.with(family.as_str(), x.exp()))
+    }))
 }
 
 fn weights(n: &Numbers) -> Table {
-    let mut table = Table::new(&["weights", "feature", "alpha"]);
-    for e in n.efficiencies.iter().filter(|e| e.span.fitted) {
-        for (feature, alpha) in e.alpha.iter().enumerate() {
-            table.push(vec![e.span.name.into(), feature.into(), (*alpha).into()]);
-        }
-    }
-    table
+    let fitted = n.efficiencies.iter().filter(|e| e.span.fitted);
+    table(fitted.flat_map(|e| {
+        e.alpha.iter().enumerate().map(|(feature, alpha)| {
+            Record::default().with("weights", e.span.name).with("feature", feature).with("alpha", *alpha)
+        })
+    }))
 }
 
 fn learning(n: &Numbers) -> Table {
-    let mut table = Table::new(&["method", "mdp", "rate", "area", "area_low", "area_high"]);
-    for trained in &n.trained {
-        for on in &trained.tasks {
-            let Some(area) = on.area else { continue };
-            table.push(vec![
-                trained.name.into(),
-                on.task.into(),
-                on.learned.rate.into(),
-                area.mid.into(),
-                area.low.into(),
-                area.high.into(),
-            ]);
-        }
-    }
-    table
+    let on_tasks =
+        n.trained.iter().flat_map(|trained| trained.tasks.iter().map(move |on| (trained.name, on)));
+    table(on_tasks.filter(|(_, on)| on.area.is_some()).map(|(method, on)| {
+        Record::default()
+            .with("method", method)
+            .with("mdp", on.task.as_str())
+            .with("rate", on.learned.rate)
+            .interval("area", on.area)
+    }))
 }
 
 fn overall(n: &Numbers) -> Table {
-    let mut table = Table::new(&[
-        "method",
-        "area",
-        "area_low",
-        "area_high",
-        "over_rloo",
-        "over_rloo_low",
-        "over_rloo_high",
-        "p_rloo",
-        "p_rloo_low",
-        "p_rloo_high",
-        "over_grpo",
-        "over_grpo_low",
-        "over_grpo_high",
-        "p_grpo",
-        "p_grpo_low",
-        "p_grpo_high",
-    ]);
-    for o in &n.overall {
-        let mut cells: Vec<Cell> = vec![o.name.into()];
-        for i in [o.area, o.over_rloo.gain, o.over_rloo.improves, o.over_grpo.gain, o.over_grpo.improves] {
-            cells.extend([i.mid, i.low, i.high].map(Cell::from));
-        }
-        table.push(cells);
-    }
-    table
+    table(n.overall.iter().map(|o| {
+        Record::default()
+            .with("method", o.name)
+            .interval("area", o.area)
+            .interval("over_rloo", o.over_rloo.gain)
+            .interval("p_rloo", o.over_rloo.improves)
+            .interval("over_grpo", o.over_grpo.gain)
+            .interval("p_grpo", o.over_grpo.improves)
+    }))
 }

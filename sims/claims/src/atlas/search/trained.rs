@@ -1,9 +1,8 @@
-//! Who learns faster: registered baselines, and the spans that can be trained and did best when held out.
+//! Learning curves: registered baselines, and the trainable spans that did best when held out.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use grpo_lambda::methods::{self, Method};
-use grpo_lambda_stats::table::Cell;
 use grpo_lambda_stats::{Bootstrap, Interval};
 use rayon::prelude::*;
 
@@ -11,9 +10,9 @@ use super::efficiency::{Efficiency, Moments};
 use super::instances::family;
 use super::learn::{Learned, Weighted, learn};
 use super::spans::{SPANS, UNIFORM};
-use crate::atlas::tasks::Task;
 use crate::experiment::Context;
-use crate::training::mean_of_means;
+use crate::training::task::Task;
+use crate::training::{mean_of_means, paired};
 
 /// The tasks of the learning curves, one per family.
 const TASKS: [&str; 8] =
@@ -68,14 +67,13 @@ fn candidates(efficiencies: &[Efficiency]) -> Vec<Candidate> {
     BASELINES.into_iter().chain(shown.into_iter().map(Candidate::Span)).collect()
 }
 
-/// What one candidate learned.
 pub(super) struct Trained {
     pub(super) name: &'static str,
     pub(super) tasks: Vec<OnTask>,
 }
 
 pub(super) struct OnTask {
-    pub(super) task: &'static str,
+    pub(super) task: String,
     pub(super) learned: Learned,
     /// The mean of the areas; `None` when there are too few runs.
     pub(super) area: Option<Interval>,
@@ -100,30 +98,22 @@ pub(super) fn train(
         let share = 0.4 + 0.6 * done as f64 / work.len() as f64;
         (context.progress)(share, &format!("{}, {}", candidate.name(), task.name));
         let area = bootstrap.interval(std::slice::from_ref(&learned.areas), mean_of_means);
-        anyhow::Ok(OnTask { task: task.name, learned, area })
+        anyhow::Ok(OnTask { task: task.name.clone(), learned, area })
     };
     let mut pieces = work.par_iter().map(piece).collect::<anyhow::Result<Vec<_>>>()?.into_iter();
     let of = |c: &Candidate| Trained { name: c.name(), tasks: pieces.by_ref().take(tasks.len()).collect() };
     Ok(candidates.iter().map(of).collect())
 }
 
-/// What a candidate learned on a task, from the store of a long run where it is there.
+/// A candidate's runs on a task, kept by the store of a long run.
 fn kept(context: &Context, candidate: &Candidate, task: &Task, moments: &Moments) -> anyhow::Result<Learned> {
     // Selection runs, reported runs, updates.
     let size = if context.full { (20, 100, 160) } else { (6, 30, 60) };
     let name = candidate.name();
     let method = candidate.build(task, moments)?;
-    let rows = context.store.rows(&format!("{name} {}", task.name), || {
-        let learned = learn(task, method.as_ref(), size, context.seed);
-        let head = vec![learned.rate.into(), f64::from(learned.inside).into()];
-        Ok(vec![head, learned.areas.iter().map(|&a| a.into()).collect()])
-    })?;
-    let numbers = |row: &Vec<Cell>| row.iter().map(Cell::number).collect::<Option<Vec<f64>>>();
-    let read = || {
-        let head = numbers(rows.first()?)?;
-        Some(Learned { rate: *head.first()?, inside: *head.get(1)? != 0.0, areas: numbers(rows.get(1)?)? })
-    };
-    read().ok_or_else(|| anyhow::anyhow!("kept areas of {name} cannot be read"))
+    context
+        .store
+        .piece(&format!("{name} {}", task.name), || Ok(learn(task, method.as_ref(), size, context.seed)))
 }
 
 /// One candidate against RLOO and GRPO over all tasks.
@@ -145,7 +135,7 @@ pub(super) struct Advantage {
 }
 
 impl Overall {
-    /// Whether it learns faster than both.
+    /// True if it learns faster than both.
     pub(super) fn faster(&self) -> bool {
         self.over_rloo.gain.low > 0.0 && self.over_grpo.gain.low > 0.0
     }
@@ -156,16 +146,6 @@ fn strata(trained: &Trained) -> Vec<Vec<f64>> {
     trained.tasks.iter().map(|t| t.learned.areas.clone()).collect()
 }
 
-/// The difference of two levels with runs drawn in pairs that share their stream.
-fn gain(x: &[Vec<f64>], y: &[Vec<f64>], bootstrap: Bootstrap) -> Option<Interval> {
-    let numbers: Vec<Vec<f64>> = x.iter().map(|runs| (0..runs.len()).map(|i| i as f64).collect()).collect();
-    let pick = |all: &[Vec<f64>], drawn: &[Vec<f64>]| {
-        let of = |(all, drawn): (&Vec<f64>, &Vec<f64>)| drawn.iter().map(|&i| all[i as usize]).collect();
-        mean_of_means(&all.iter().zip(drawn).map(of).collect::<Vec<_>>())
-    };
-    bootstrap.interval(&numbers, |drawn| pick(x, drawn) - pick(y, drawn))
-}
-
 /// Everyone against RLOO and GRPO; empty where either is missing.
 pub(super) fn compare(trained: &[Trained], bootstrap: Bootstrap) -> Vec<Overall> {
     let of = |name: &str| trained.iter().find(|t| t.name == name).map(strata);
@@ -174,7 +154,7 @@ pub(super) fn compare(trained: &[Trained], bootstrap: Bootstrap) -> Vec<Overall>
         let own = strata(trained);
         let over = |other: &[Vec<f64>]| {
             Some(Advantage {
-                gain: gain(&own, other, bootstrap)?,
+                gain: paired(bootstrap, &own, other, |x, y| x - y)?,
                 improves: bootstrap.probability_of_improvement(&own, other)?,
             })
         };

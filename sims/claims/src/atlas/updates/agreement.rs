@@ -1,4 +1,4 @@
-//! What theory says of expected updates, put to the test on every task: closed forms against the same machinery that fills the atlas.
+//! Closed forms of expected updates, tested on every task against the code that fills the atlas.
 
 use grpo_lambda::methods;
 use grpo_lambda_mdp::Oracle;
@@ -6,7 +6,7 @@ use grpo_lambda_mdp::expected::{Expected, ExpectedError, Situation, implied, mul
 use rayon::prelude::*;
 
 use super::row::GROUP;
-use crate::atlas::tasks::Task;
+use crate::training::task::Task;
 
 /// A closed form and how far the expected update is from it.
 pub(super) struct Check {

@@ -1,4 +1,4 @@
-//! What an expected update is made of, against the policy gradient.
+//! An expected update taken apart, against the policy gradient.
 //!
 //! With `m = E[g]`, `m_s` and `∇_s` the parts of `m` and `∇J` that belong to the logits of prefix `s`, and `T = tr Cov g`,
 //!
@@ -29,7 +29,7 @@ use super::expectation::Expectation;
 /// The numbers of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Anatomy {
-    /// Whether the expected update is 0, and nothing below but the spread means anything.
+    /// True if the expected update is 0, and nothing below but the spread means anything.
     pub(super) zero: bool,
     pub(super) cosine: f64,
     pub(super) cosine_se: f64,

@@ -1,9 +1,9 @@
-//! How an expected update was obtained: exactly where a sum is feasible, else by simulation, which is said.
+//! Expected updates: exact if a sum is feasible, else simulated, and marked so.
 
 use grpo_lambda::methods::Method;
 use grpo_lambda_mdp::expected::{Situation, conditional, implied, multisets, sampled};
 
-/// How much work a row may be.
+/// The most work of a row.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Effort {
     /// The most groups to sum exactly.

@@ -4,7 +4,7 @@ use grpo_lambda_stats::OverTasks;
 
 use super::measure::Atlas;
 use super::overall::{Overall, overall};
-use super::row::{GROUP, Row};
+use super::row::{Column, GROUP, Row};
 use crate::atlas::entrants::{BASELINE, ENTRANTS, Family};
 use crate::figure::{Axis, Figure, Mark, Panel};
 
@@ -28,7 +28,9 @@ fn map(atlas: &Atlas) -> Figure {
     let best = all.iter().filter(|o| o.unbiased == o.tasks).count();
     let degrees = |cosine: f64| cosine.clamp(-1.0, 1.0).acos().to_degrees();
     let angle = |row: &Row| {
-        let (Some(cosine), Some(error)) = (row.get("cosine"), row.get("cosine_se")) else { return f64::NAN };
+        let (Some(cosine), Some(error)) = (row.get(Column::Cosine), row.get(Column::CosineSe)) else {
+            return f64::NAN;
+        };
         // What two standard errors more would turn it by.
         if degrees(cosine - 2.0 * error) - degrees(cosine) > BLURRED {
             f64::NAN
@@ -56,7 +58,7 @@ fn map(atlas: &Atlas) -> Figure {
     let groups =
         FAMILIES.map(|(family, name)| (name, ENTRANTS.iter().filter(|e| e.family == family).count()));
     let panel = Panel::new("")
-        .x(Axis::new("task").categories(atlas.tasks.iter().map(|t| t.name)))
+        .x(Axis::new("task").categories(atlas.tasks.iter().map(|t| t.name.as_str())))
         .y(Axis::new("").categories(ENTRANTS.iter().map(|e| e.name)).groups(groups))
         .mark(Mark::HeatMap {
             values,
@@ -68,7 +70,7 @@ fn map(atlas: &Atlas) -> Figure {
     Figure::new(title).caption(caption).columns(1).panel_size(1060, 1010).panel(panel)
 }
 
-/// How the error of one update differs from the baseline's, everyone in its order.
+/// Differences of the error of one update from the baseline's, by entrant.
 fn error(atlas: &Atlas) -> Figure {
     let all = overall(atlas);
     let mut order: Vec<&Overall> = all.iter().filter(|o| o.beyond_baseline.is_some()).collect();

@@ -1,4 +1,4 @@
-//! What is computed: every entrant on every task at every group size, and the specification's identities.
+//! Every entrant on every task at every group size, and the specification's identities.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,10 +13,10 @@ use super::expectation::Effort;
 use super::piece::{MaskedTask, piece};
 use super::row::Row;
 use crate::atlas::entrants::ENTRANTS;
-use crate::atlas::tasks::{Task, tasks};
+use crate::atlas::tasks::tasks;
 use crate::experiment::Context;
+use crate::training::task::Task;
 
-/// How much is run.
 pub(super) struct Size {
     pub(super) groups: Vec<usize>,
     pub(super) effort: Effort,
@@ -42,7 +42,7 @@ pub(super) struct Atlas {
     pub(super) groups: Vec<usize>,
     /// `[task][entrant][group]`.
     pub(super) rows: Vec<Vec<Vec<Row>>>,
-    /// How far the start policies are from those whose input can be masked, by task.
+    /// Distance of the start policies from those whose input can be masked, by task.
     pub(super) residuals: Vec<f64>,
     pub(super) agreement: Vec<Check>,
     /// Cosine with ∇J of GRPO and of GRPO-λ (recent, clamped) on `eos_hazard_dependent` at the zoo's own horizon, which the quick run cuts.
@@ -70,13 +70,12 @@ pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Atlas> {
     let work = |&(t, e): &(usize, usize)| -> anyhow::Result<Vec<Row>> {
         let (masked, entrant) = (&masked_tasks[t], &ENTRANTS[e]);
         let key = format!("{} | {}", masked.task.name, entrant.name);
-        let rows = context.store.rows(&key, || {
-            let rows = piece(masked, entrant, &size.groups, size.effort, seed_of(context.seed, t, e))?;
-            Ok(rows.iter().map(Row::cells).collect())
-        })?;
+        let rows = context
+            .store
+            .piece(&key, || piece(masked, entrant, &size.groups, size.effort, seed_of(context.seed, t, e)))?;
         let share = (done.fetch_add(1, Ordering::Relaxed) + 1) as f64 / pairs.len() as f64;
-        (context.progress)(0.05 + 0.85 * share, masked.task.name);
-        rows.iter().map(|cells| Row::read(cells)).collect()
+        (context.progress)(0.05 + 0.85 * share, &masked.task.name);
+        Ok(rows)
     };
     let flat = pairs.par_iter().map(work).collect::<anyhow::Result<Vec<_>>>()?;
     let rows = flat.chunks(ENTRANTS.len()).map(<[_]>::to_vec).collect();
@@ -87,7 +86,7 @@ pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Atlas> {
     Ok(Atlas { tasks, groups: size.groups.clone(), rows, residuals, agreement, uncut: uncut()? })
 }
 
-/// What the cut of a horizon hides.
+/// Cosines that the cut of a horizon hides.
 fn uncut() -> anyhow::Result<[f64; 2]> {
     let family = EosHazardDependent::default();
     let tree = family.tree()?;

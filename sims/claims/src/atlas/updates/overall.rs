@@ -1,15 +1,15 @@
-//! What every entrant is over all tasks.
+//! Every entrant over all tasks.
 
 use grpo_lambda_stats::{Bootstrap, OverTasks};
 
 use super::measure::Atlas;
-use super::row::{GROUP, Row};
+use super::row::{Column, GROUP, Row};
 use crate::atlas::entrants::{ENTRANTS, Entrant};
 
 /// Responses written or scored for one update, at which costs are compared.
 pub(super) const BUDGET: f64 = 16.0;
 
-/// What one entrant is over all tasks.
+/// One entrant over all tasks.
 pub(super) struct Overall {
     pub(super) entrant: &'static Entrant,
     pub(super) tasks: usize,
@@ -36,31 +36,33 @@ pub(super) struct Overall {
 
 impl Overall {
     /// The mean of a column of [`MEANS`] over tasks.
-    pub(super) fn mean(&self, column: &str) -> Option<f64> {
+    pub(super) fn mean(&self, column: Column) -> Option<f64> {
         self.means[MEANS.iter().position(|c| *c == column)?]
     }
 }
 
-/// What is averaged for the summary beside the rest.
-pub(super) const MEANS: [&str; 7] = [
-    "bias",
-    "bias_direction",
-    "bias_rescaling",
-    "kappa_cv",
-    "sign_agreement",
-    "credit_rank_correlation",
-    "credit_r2",
+/// Columns averaged for the summary.
+pub(super) const MEANS: [Column; 7] = [
+    Column::Bias,
+    Column::BiasDirection,
+    Column::BiasRescaling,
+    Column::KappaCv,
+    Column::SignAgreement,
+    Column::CreditRankCorrelation,
+    Column::CreditR2,
 ];
 
 /// The largest standard error of a cosine that can show an update unbiased: with a larger one anything would be.
 pub(super) const SHARP: f64 = 0.0003;
 
-/// Whether a row's expected update is a positive multiple of the gradient: to rounding where it is exact; where it was simulated, within three standard
+/// True if a row's expected update is a positive multiple of the gradient: to rounding if exact; if simulated, within three standard
 /// errors of at most [`SHARP`].
 pub(super) fn unbiased(row: &Row) -> bool {
-    let (Some(cosine), Some(error)) = (row.get("cosine"), row.get("cosine_se")) else { return false };
+    let (Some(cosine), Some(error)) = (row.get(Column::Cosine), row.get(Column::CosineSe)) else {
+        return false;
+    };
     if row.exact() {
-        cosine > 0.0 && row.get("bias").is_some_and(|b| b < 1e-6)
+        cosine > 0.0 && row.get(Column::Bias).is_some_and(|b| b < 1e-6)
     } else {
         1.0 - cosine <= 3.0 * error && error <= SHARP
     }
@@ -75,22 +77,22 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 pub(super) fn overall(atlas: &Atlas) -> Vec<Overall> {
     let of = |(e, entrant): (usize, &'static Entrant)| {
         let rows: Vec<&Row> = atlas.of(e, GROUP).filter(|row| row.how != "impossible").collect();
-        let column = |name: &'static str| rows.iter().filter_map(move |row| row.get(name));
-        let extreme = |name: &'static str, sign: f64| {
-            let found = rows.iter().filter_map(|row| Some((row.get(name)?, row.task.clone())));
+        let column = |column| rows.iter().filter_map(move |row| row.get(column));
+        let extreme = |column, sign: f64| {
+            let found = rows.iter().filter_map(|row| Some((row.get(column)?, row.task.clone())));
             found.max_by(|a, b| (sign * a.0).total_cmp(&(sign * b.0))).unwrap_or((f64::NAN, String::new()))
         };
         // Per task the largest group that the budget pays for.
         let at_budget = |row: &Row| {
-            let passes = row.get("passes")?;
+            let passes = row.get(Column::Passes)?;
             let t = atlas.tasks.iter().position(|t| t.name == row.task)?;
             let paid = |r: &&Row| r.group as f64 * passes <= BUDGET * (1.0 + 1e-12);
-            atlas.rows[t][e].iter().rfind(paid)?.get("mse")
+            atlas.rows[t][e].iter().rfind(paid)?.get(Column::Mse)
         };
         let paid: Option<Vec<f64>> = rows.iter().map(|row| at_budget(row)).collect();
         let beyond = |row: &&Row| {
             let baseline = atlas.of(0, GROUP).find(|b| b.task == row.task)?;
-            Some(row.get("mse")? - baseline.get("mse")?)
+            Some(row.get(Column::Mse)? - baseline.get(Column::Mse)?)
         };
         let beyond: Vec<f64> = rows.iter().filter_map(beyond).collect();
         Overall {
@@ -99,15 +101,15 @@ pub(super) fn overall(atlas: &Atlas) -> Vec<Overall> {
             tasks: rows.len(),
             sampled: rows.iter().filter(|row| !row.exact()).count(),
             unbiased: rows.iter().filter(|row| unbiased(row)).count(),
-            mean_cosine: mean(column("cosine")).unwrap_or(f64::NAN),
-            worst: extreme("cosine", -1.0),
-            reversed: extreme("reversed_visits", 1.0),
-            lost: mean(column("cosine").map(|c| 1.0 - c * c)).unwrap_or(f64::NAN),
-            mse: mean(column("mse")).unwrap_or(f64::NAN),
-            mse_bias: mean(column("mse_bias")).unwrap_or(f64::NAN),
-            mse_variance: mean(column("mse_variance")).unwrap_or(f64::NAN),
+            mean_cosine: mean(column(Column::Cosine)).unwrap_or(f64::NAN),
+            worst: extreme(Column::Cosine, -1.0),
+            reversed: extreme(Column::ReversedVisits, 1.0),
+            lost: mean(column(Column::Cosine).map(|c| 1.0 - c * c)).unwrap_or(f64::NAN),
+            mse: mean(column(Column::Mse)).unwrap_or(f64::NAN),
+            mse_bias: mean(column(Column::MseBias)).unwrap_or(f64::NAN),
+            mse_variance: mean(column(Column::MseVariance)).unwrap_or(f64::NAN),
             mse_at_budget: paid.and_then(|v| mean(v.into_iter())),
-            passes: mean(column("passes")).unwrap_or(f64::NAN),
+            passes: mean(column(Column::Passes)).unwrap_or(f64::NAN),
             means: MEANS.map(|name| mean(column(name))).to_vec(),
         }
     };

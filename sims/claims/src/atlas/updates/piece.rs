@@ -6,9 +6,9 @@ use grpo_lambda_mdp::{Maskable, MaskableEvidence, Oracle, Tabular};
 
 use super::anatomy::Anatomy;
 use super::expectation::{Effort, expectation};
-use super::row::{GROUP, Row};
+use super::row::{Column, GROUP, Row};
 use crate::atlas::entrants::{Entrant, Source};
-use crate::atlas::tasks::Task;
+use crate::training::task::Task;
 
 /// Hidden units and steps of the fit of the policy with maskable input.
 const MASKED: (usize, usize) = (8, 400);
@@ -77,10 +77,10 @@ fn row(masked: &MaskedTask, entrant: &Entrant, g: usize, effort: Effort, seed: u
     let method = entrant.build(tree)?;
     let (evidence, repeats) = provider(entrant, masked, &oracle, seed);
     let mut row = Row::new(&masked.task, entrant, g);
-    row.set("j", oracle.j);
-    row.set("passes", entrant.cost.responses(&oracle));
+    row.set(Column::J, oracle.j);
+    row.set(Column::Passes, entrant.cost.responses(&oracle));
     if entrant.source == Source::Masked {
-        row.set("fit_kl", masked.residual);
+        row.set(Column::FitKl, masked.residual);
     }
     if let Err(missing) = method.require(&evidence.kinds()) {
         row.impossible(&missing.to_string());

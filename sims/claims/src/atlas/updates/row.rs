@@ -1,44 +1,62 @@
-//! A row of the atlas: an entrant on a task at a group size, as cells and back.
+//! A row of the atlas: an entrant on a task at a group size.
 
-use grpo_lambda_stats::table::Cell;
+use serde::{Deserialize, Serialize};
 
 use super::anatomy::Anatomy;
 use super::expectation::Expectation;
 use crate::atlas::entrants::Entrant;
-use crate::atlas::tasks::Task;
+use crate::training::task::Task;
 
 /// The group size of everything but the error of an update.
 pub(super) const GROUP: usize = 8;
 
-/// The numbers of a row, in the order of the table.
-pub(super) const NUMBERS: [&str; 23] = [
-    "j",
-    "cosine",
-    "cosine_se",
-    "bias",
-    "bias_direction",
-    "bias_rescaling",
-    "scale",
-    "sign_agreement",
-    "kappa_min",
-    "kappa_max",
-    "kappa_cv",
-    "reversed_visits",
-    "trace_covariance",
-    "trace_covariance_se",
-    "signal_to_noise",
-    "mse",
-    "mse_bias",
-    "mse_variance",
-    "mse_se",
-    "credit_rank_correlation",
-    "credit_r2",
-    "passes",
-    "fit_kl",
-];
+macro_rules! columns {
+    ($($column:ident = $name:literal,)*) => {
+        /// The number in a column of a row.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum Column { $($column),* }
+
+        impl Column {
+            /// All columns, in the order of the table.
+            pub(super) const ALL: [Column; COLUMNS.len()] = [$(Column::$column),*];
+
+            pub(super) fn name(self) -> &'static str {
+                COLUMNS[self as usize]
+            }
+        }
+
+        const COLUMNS: &[&str] = &[$($name),*];
+    };
+}
+
+columns! {
+    J = "j",
+    Cosine = "cosine",
+    CosineSe = "cosine_se",
+    Bias = "bias",
+    BiasDirection = "bias_direction",
+    BiasRescaling = "bias_rescaling",
+    Scale = "scale",
+    SignAgreement = "sign_agreement",
+    KappaMin = "kappa_min",
+    KappaMax = "kappa_max",
+    KappaCv = "kappa_cv",
+    ReversedVisits = "reversed_visits",
+    TraceCovariance = "trace_covariance",
+    TraceCovarianceSe = "trace_covariance_se",
+    SignalToNoise = "signal_to_noise",
+    Mse = "mse",
+    MseBias = "mse_bias",
+    MseVariance = "mse_variance",
+    MseSe = "mse_se",
+    CreditRankCorrelation = "credit_rank_correlation",
+    CreditR2 = "credit_r2",
+    Passes = "passes",
+    FitKl = "fit_kl",
+}
 
 /// One row.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Row {
     pub(super) task: String,
     pub(super) method: String,
@@ -47,32 +65,32 @@ pub(super) struct Row {
     pub(super) how: String,
     /// Why there is no number; empty where there is.
     pub(super) reason: String,
-    numbers: [Option<f64>; NUMBERS.len()],
+    numbers: [Option<f64>; COLUMNS.len()],
 }
 
 impl Row {
     pub(super) fn new(task: &Task, entrant: &Entrant, group: usize) -> Row {
         Row {
-            task: task.name.into(),
+            task: task.name.clone(),
             method: entrant.name.into(),
             group,
             how: String::new(),
             reason: String::new(),
-            numbers: [None; NUMBERS.len()],
+            numbers: [None; COLUMNS.len()],
         }
     }
 
-    /// The number of a column; `None` where it is not defined.
-    pub(super) fn get(&self, column: &str) -> Option<f64> {
-        self.numbers[place(column)]
+    /// The number in a column; `None` if it is not defined.
+    pub(super) fn get(&self, column: Column) -> Option<f64> {
+        self.numbers[column as usize]
     }
 
-    /// Sets the number of a column; what is not a number is none.
-    pub(super) fn set(&mut self, column: &str, value: f64) {
-        self.numbers[place(column)] = (!value.is_nan()).then_some(value);
+    /// Sets the number in a column; NaN clears it.
+    pub(super) fn set(&mut self, column: Column, value: f64) {
+        self.numbers[column as usize] = (!value.is_nan()).then_some(value);
     }
 
-    /// Whether nothing in it was simulated.
+    /// True if nothing in it was simulated.
     pub(super) fn exact(&self) -> bool {
         self.how.starts_with("exact")
     }
@@ -83,61 +101,34 @@ impl Row {
 
     pub(super) fn fill(&mut self, a: &Anatomy, found: &Expectation) {
         self.how = found.how.clone();
-        self.set("trace_covariance", a.variance);
-        self.set("trace_covariance_se", a.variance_se);
+        self.set(Column::TraceCovariance, a.variance);
+        self.set(Column::TraceCovarianceSe, a.variance_se);
         if a.zero {
             self.reason = "the expected update is 0".into();
-            self.set("mse", 1.0);
+            self.set(Column::Mse, 1.0);
             return;
         }
         for (column, value) in [
-            ("cosine", a.cosine),
-            ("cosine_se", a.cosine_se),
-            ("bias", a.bias),
-            ("bias_direction", a.direction),
-            ("bias_rescaling", a.rescaling),
-            ("scale", a.scale),
-            ("sign_agreement", a.sign_agreement),
-            ("kappa_min", a.kappa_min),
-            ("kappa_max", a.kappa_max),
-            ("kappa_cv", a.kappa_cv),
-            ("reversed_visits", a.reversed),
-            ("signal_to_noise", a.signal_to_noise),
-            ("mse", a.mse),
-            ("mse_bias", a.mse_bias),
-            ("mse_variance", a.mse_variance),
-            ("mse_se", a.mse_se),
-            ("credit_rank_correlation", a.rank_correlation),
-            ("credit_r2", a.r_squared),
+            (Column::Cosine, a.cosine),
+            (Column::CosineSe, a.cosine_se),
+            (Column::Bias, a.bias),
+            (Column::BiasDirection, a.direction),
+            (Column::BiasRescaling, a.rescaling),
+            (Column::Scale, a.scale),
+            (Column::SignAgreement, a.sign_agreement),
+            (Column::KappaMin, a.kappa_min),
+            (Column::KappaMax, a.kappa_max),
+            (Column::KappaCv, a.kappa_cv),
+            (Column::ReversedVisits, a.reversed),
+            (Column::SignalToNoise, a.signal_to_noise),
+            (Column::Mse, a.mse),
+            (Column::MseBias, a.mse_bias),
+            (Column::MseVariance, a.mse_variance),
+            (Column::MseSe, a.mse_se),
+            (Column::CreditRankCorrelation, a.rank_correlation),
+            (Column::CreditR2, a.r_squared),
         ] {
             self.set(column, value);
         }
     }
-
-    pub(super) fn cells(&self) -> Vec<Cell> {
-        let texts = [&self.task, &self.method, &self.how, &self.reason].map(|t| Cell::from(t.as_str()));
-        texts.into_iter().chain([self.group.into()]).chain(self.numbers.map(Cell::from)).collect()
-    }
-
-    /// The row that [`Row::cells`] wrote.
-    ///
-    /// # Errors
-    /// If the cells are not such a row.
-    pub(super) fn read(cells: &[Cell]) -> anyhow::Result<Row> {
-        let text = |i: usize| match cells.get(i) {
-            Some(Cell::Text(text)) => Ok(text.clone()),
-            other => Err(anyhow::anyhow!("partial results: cell {i} is {other:?}, not a text")),
-        };
-        anyhow::ensure!(cells.len() == 5 + NUMBERS.len(), "partial results: a row of {} cells", cells.len());
-        let mut numbers = [None; NUMBERS.len()];
-        for (number, cell) in numbers.iter_mut().zip(&cells[5..]) {
-            *number = cell.number();
-        }
-        let group = cells[4].number().unwrap_or(0.0) as usize;
-        Ok(Row { task: text(0)?, method: text(1)?, how: text(2)?, reason: text(3)?, group, numbers })
-    }
-}
-
-fn place(column: &str) -> usize {
-    NUMBERS.iter().position(|c| *c == column).unwrap_or_else(|| panic!("no column {column}"))
 }

@@ -1,14 +1,15 @@
 //! The tables.
 
 use grpo_lambda_mdp::Oracle;
-use grpo_lambda_stats::table::{Cell, Table, significant};
+use grpo_lambda_stats::table::{Table, significant};
 
 use super::agreement;
 use super::measure::Atlas;
 use super::overall::{MEANS, overall};
-use super::row::{GROUP, NUMBERS, Row};
+use super::row::{Column, GROUP, Row};
 use crate::atlas::entrants::{ENTRANTS, Entrant, Extra};
-use crate::atlas::tasks::Task;
+use crate::experiments::common::record::{Record, table, yes};
+use crate::training::task::Task;
 
 pub(super) fn tables(atlas: &Atlas) -> Vec<(String, Table)> {
     vec![
@@ -22,131 +23,99 @@ pub(super) fn tables(atlas: &Atlas) -> Vec<(String, Table)> {
     ]
 }
 
-/// The long form without rows.
-pub(super) fn empty_long() -> Table {
-    let texts = ["task", "method", "family", "provenance", "group", "how"];
-    Table::new(&texts.into_iter().chain(NUMBERS).chain(["reason"]).collect::<Vec<_>>())
+/// A row of the long form.
+pub(super) fn long_row(row: &Row, entrant: &Entrant, task: &Task) -> Record {
+    let names = Record::default()
+        .with("task", task.name.as_str())
+        .with("method", entrant.name)
+        .with("family", entrant.family.name())
+        .with("provenance", entrant.provenance().name())
+        .with("group", row.group)
+        .with("how", row.how.as_str());
+    numbers(names, row, &Column::ALL).with("reason", row.reason.as_str())
 }
 
-/// A row of the long form.
-pub(super) fn long_row(row: &Row, entrant: &Entrant, task: &Task) -> Vec<Cell> {
-    let mut cells: Vec<Cell> = vec![
-        task.name.into(),
-        entrant.name.into(),
-        entrant.family.name().into(),
-        entrant.provenance().name().into(),
-        row.group.into(),
-        row.how.as_str().into(),
-    ];
-    cells.extend(NUMBERS.map(|column| Cell::from(row.get(column))));
-    cells.push(row.reason.as_str().into());
-    cells
+/// Adds some numbers of a row.
+fn numbers(record: Record, row: &Row, columns: &[Column]) -> Record {
+    columns.iter().fold(record, |record, &column| record.with(column.name(), row.get(column)))
 }
 
 /// One row per task and entrant, in groups of [`GROUP`].
 fn long(atlas: &Atlas) -> Table {
-    let mut table = empty_long();
-    for (t, task) in atlas.tasks.iter().enumerate() {
-        for (e, entrant) in ENTRANTS.iter().enumerate() {
-            for row in atlas.rows[t][e].iter().filter(|row| row.group == GROUP) {
-                table.push(long_row(row, entrant, task));
-            }
-        }
-    }
-    table
+    table(atlas.tasks.iter().zip(&atlas.rows).flat_map(|(task, by_entrant)| {
+        ENTRANTS.iter().zip(by_entrant).flat_map(move |(entrant, rows)| {
+            rows.iter().filter(|row| row.group == GROUP).map(move |row| long_row(row, entrant, task))
+        })
+    }))
 }
 
 /// One row per task, entrant and group size: the error of one update.
 fn error(atlas: &Atlas) -> Table {
-    let columns = ["cosine", "trace_covariance", "mse", "mse_bias", "mse_variance", "mse_se"];
-    let texts = ["task", "method", "group", "sampled"];
-    let mut table = Table::new(&texts.into_iter().chain(columns).collect::<Vec<_>>());
-    for row in atlas.rows.iter().flatten().flatten().filter(|row| row.how != "impossible") {
-        let sampled = if row.exact() { "" } else { "sampled" };
-        let mut cells: Vec<Cell> =
-            vec![row.task.as_str().into(), row.method.as_str().into(), row.group.into(), sampled.into()];
-        cells.extend(columns.map(|column| Cell::from(row.get(column))));
-        table.push(cells);
-    }
-    table
+    use Column::{Cosine, Mse, MseBias, MseSe, MseVariance, TraceCovariance};
+    let possible = atlas.rows.iter().flatten().flatten().filter(|row| row.how != "impossible");
+    table(possible.map(|row| {
+        let names = Record::default()
+            .with("task", row.task.as_str())
+            .with("method", row.method.as_str())
+            .with("group", row.group)
+            .with("sampled", if row.exact() { "" } else { "sampled" });
+        numbers(names, row, &[Cosine, TraceCovariance, Mse, MseBias, MseVariance, MseSe])
+    }))
 }
 
 /// One row per entrant: what a reader asks first.
 fn summary(atlas: &Atlas) -> Table {
-    let mut table = Table::new(&[
-        "method",
-        "provenance",
-        "unbiased on",
-        "mean cosine",
-        "lowest cosine",
-        "on task",
-        "sign agreement",
-        "reversed visits, most",
-        "credit rank correlation",
-        "error, G = 8",
-        "error, equal cost",
-        "cost",
-    ]);
-    for o in overall(atlas) {
-        let reversed = format!("{} ({})", significant(o.reversed.0, 2), o.reversed.1);
-        table.push(vec![
-            o.entrant.name.into(),
-            o.entrant.provenance().name().into(),
-            format!("{} of {}", o.unbiased, o.tasks).into(),
-            o.mean_cosine.into(),
-            o.worst.0.into(),
-            (if o.worst.0 > 1.0 - 1e-9 { "-" } else { o.worst.1.as_str() }).into(),
-            o.mean("sign_agreement").into(),
-            if o.reversed.0 > 0.0 { reversed } else { "0".into() }.into(),
-            o.mean("credit_rank_correlation").into(),
-            o.mse.into(),
-            o.mse_at_budget.into(),
-            o.passes.into(),
-        ]);
-    }
-    table
+    table(overall(atlas).into_iter().map(|o| {
+        let (sign_agreement, rank_correlation) =
+            (o.mean(Column::SignAgreement), o.mean(Column::CreditRankCorrelation));
+        let (reversed, at) = o.reversed;
+        let reversed =
+            if reversed > 0.0 { format!("{} ({at})", significant(reversed, 2)) } else { "0".into() };
+        let (worst, on_task) = o.worst;
+        Record::default()
+            .with("method", o.entrant.name)
+            .with("provenance", o.entrant.provenance().name())
+            .with("unbiased on", format!("{} of {}", o.unbiased, o.tasks))
+            .with("mean cosine", o.mean_cosine)
+            .with("lowest cosine", worst)
+            .with("on task", if worst > 1.0 - 1e-9 { "-".into() } else { on_task })
+            .with("sign agreement", sign_agreement)
+            .with("reversed visits, most", reversed)
+            .with("credit rank correlation", rank_correlation)
+            .with("error, G = 8", o.mse)
+            .with("error, equal cost", o.mse_at_budget)
+            .with("cost", o.passes)
+    }))
 }
 
 /// One row per entrant: its bias and its error taken apart.
 fn parts(atlas: &Atlas) -> Table {
-    let last = ["mse_bias", "mse_variance", "tasks", "of_them_sampled"];
-    let columns: Vec<&str> = ["method", "family"].into_iter().chain(MEANS).chain(last).collect();
-    let mut table = Table::new(&columns);
-    for o in overall(atlas) {
-        let mut row: Vec<Cell> = vec![o.entrant.name.into(), o.entrant.family.name().into()];
-        row.extend(o.means.iter().map(|m| Cell::from(*m)));
-        row.extend([o.mse_bias.into(), o.mse_variance.into(), Cell::from(o.tasks), o.sampled.into()]);
-        table.push(row);
-    }
-    table
+    table(overall(atlas).into_iter().map(|o| {
+        let names = Record::default().with("method", o.entrant.name).with("family", o.entrant.family.name());
+        let means = MEANS.into_iter().zip(o.means);
+        means
+            .fold(names, |record, (column, mean)| record.with(column.name(), mean))
+            .with("mse_bias", o.mse_bias)
+            .with("mse_variance", o.mse_variance)
+            .with("tasks", o.tasks)
+            .with("of_them_sampled", o.sampled)
+    }))
 }
 
 /// One row per entrant: what it costs, needs and rests on, and its command.
 fn costs(atlas: &Atlas) -> Table {
-    let mut table = Table::new(&[
-        "method",
-        "family",
-        "provenance",
-        "extra_forwards",
-        "extra_rollouts",
-        "needs",
-        "responses_in_all",
-        "command",
-    ]);
-    for o in overall(atlas) {
+    table(overall(atlas).into_iter().map(|o| {
         let e = o.entrant;
-        table.push(vec![
-            e.name.into(),
-            e.family.name().into(),
-            e.provenance().name().into(),
-            words(e.cost.forwards).into(),
-            words(e.cost.rollouts).into(),
-            e.cost.needs.into(),
-            o.passes.into(),
-            e.command().into(),
-        ]);
-    }
-    table
+        Record::default()
+            .with("method", e.name)
+            .with("family", e.family.name())
+            .with("provenance", e.provenance().name())
+            .with("extra_forwards", words(e.cost.forwards))
+            .with("extra_rollouts", words(e.cost.rollouts))
+            .with("needs", e.cost.needs)
+            .with("responses_in_all", o.passes)
+            .with("command", e.command())
+    }))
 }
 
 /// An extra in words, per response.
@@ -162,47 +131,29 @@ fn words(extra: Extra) -> String {
 
 /// One row per task.
 fn tasks(atlas: &Atlas) -> Table {
-    let mut table = Table::new(&[
-        "task",
-        "shows",
-        "responses",
-        "logits",
-        "shortest",
-        "longest",
-        "mean_length",
-        "j",
-        "j_best",
-        "masked_fit_kl",
-    ]);
-    for (task, kl) in atlas.tasks.iter().zip(&atlas.residuals) {
-        table.push(vec![
-            task.name.into(),
-            task.about.into(),
-            task.tree.leaf_count().into(),
-            task.tree.edge_count().into(),
-            task.shortest.into(),
-            task.longest.into(),
-            Oracle::new(&task.tree, &task.start).mean_length().into(),
-            task.j.into(),
-            task.best.into(),
-            (*kl).into(),
-        ]);
-    }
-    table
+    table(atlas.tasks.iter().zip(&atlas.residuals).map(|(task, kl)| {
+        Record::default()
+            .with("task", task.name.as_str())
+            .with("shows", task.about.as_str())
+            .with("responses", task.tree.leaf_count())
+            .with("logits", task.tree.edge_count())
+            .with("shortest", task.shortest)
+            .with("longest", task.longest)
+            .with("mean_length", Oracle::new(&task.tree, &task.start).mean_length())
+            .with("j", task.start_j)
+            .with("j_best", task.best)
+            .with("masked_fit_kl", *kl)
+    }))
 }
 
 /// One row per closed form.
 fn identities(atlas: &Atlas) -> Table {
-    let mut table = Table::new(&["method", "statement", "tasks", "largest_error", "holds"]);
-    for check in &atlas.agreement {
-        let holds = if check.worst < agreement::EXACT { "yes" } else { "no" };
-        table.push(vec![
-            check.method.into(),
-            check.statement.into(),
-            check.tasks.into(),
-            check.worst.into(),
-            holds.into(),
-        ]);
-    }
-    table
+    table(atlas.agreement.iter().map(|check| {
+        Record::default()
+            .with("method", check.method)
+            .with("statement", check.statement)
+            .with("tasks", check.tasks)
+            .with("largest_error", check.worst)
+            .with("holds", yes(check.worst < agreement::EXACT))
+    }))
 }

@@ -1,7 +1,7 @@
 use super::anatomy::Anatomy;
 use super::expectation::{Effort, Expectation, expectation};
 use super::piece::{MaskedTask, piece};
-use super::row::GROUP;
+use super::row::{Column, GROUP};
 use super::*;
 use crate::atlas::entrants::ENTRANTS;
 use crate::atlas::tasks::tasks;
@@ -239,5 +239,5 @@ fn a_binary_only_method_on_real_rewards_is_a_row_with_a_reason() {
     let rows = piece(&masked, entrant, &[2], Size::of(false).effort, 1).unwrap();
     assert_eq!(rows[0].how, "impossible");
     assert!(rows[0].reason.contains("teacher_logps"), "{}", rows[0].reason);
-    assert_eq!(rows[0].get("cosine"), None);
+    assert_eq!(rows[0].get(Column::Cosine), None);
 }

@@ -2,8 +2,6 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anyhow::Context as _;
-use grpo_lambda_stats::table::Cell;
 use grpo_lambda_stats::{Interval, holm, mean, paired_permutation, t_interval};
 use rayon::prelude::*;
 
@@ -91,9 +89,8 @@ fn kept_best_rate(
     kind: Kind,
     updates: usize,
 ) -> anyhow::Result<f64> {
-    let work = || Ok(vec![vec![best_rate(sums, shared, kind, updates, context.seed).into()]]);
-    let kept = context.store.rows(&format!("best/{shared}/{}", kind.name()), work)?;
-    kept.iter().flatten().find_map(Cell::number).context("the best rate that is kept is none")
+    let work = || Ok(best_rate(sums, shared, kind, updates, context.seed));
+    context.store.piece(&format!("best/{shared}/{}", kind.name()), work)
 }
 
 /// GRPO's best rate on a grid of powers of two.
@@ -122,16 +119,8 @@ fn runs(
 ) -> anyhow::Result<Vec<[f64; ARMS.len()]>> {
     let seed = |i: usize| context.seed.wrapping_add((i as u64) << 24);
     let of = |i: usize| ARMS.map(|arm| train(&sums[i], arm, setting, seed(i)));
-    let work = || {
-        let all: Vec<[f64; ARMS.len()]> = (0..sums.len()).into_par_iter().map(of).collect();
-        Ok(all.into_iter().map(|run| run.map(Cell::from).to_vec()).collect())
-    };
-    let kept =
-        context.store.rows(&format!("runs/{}/{}/{ratio}", setting.shared, setting.kind.name()), work)?;
-    let numbers = |row: &Vec<Cell>| -> Option<[f64; ARMS.len()]> {
-        row.iter().map(Cell::number).collect::<Option<Vec<f64>>>()?.try_into().ok()
-    };
-    kept.iter().map(numbers).collect::<Option<_>>().context("the runs that are kept are none")
+    let work = || Ok((0..sums.len()).into_par_iter().map(of).collect());
+    context.store.piece(&format!("runs/{}/{}/{ratio}", setting.shared, setting.kind.name()), work)
 }
 
 fn cell(context: &Context, sums: &[Sums], setting: Setting, ratio: f64) -> anyhow::Result<Outcome> {

@@ -23,8 +23,8 @@ mod findings;
 mod measure;
 mod optimiser;
 mod run;
-mod tables;
-mod weights;
+pub(crate) mod tables;
+pub(crate) mod weights;
 
 use crate::experiment::{Experiment, Parts};
 use figures::figures;

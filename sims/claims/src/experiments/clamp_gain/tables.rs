@@ -1,6 +1,7 @@
 //! The tables.
 
 use grpo_lambda_stats::table::{Cell as Entry, Table};
+use serde::{Deserialize, Serialize};
 
 use super::measure::Numbers;
 use super::weights::ARMS;
@@ -46,12 +47,20 @@ fn cells(n: &Numbers) -> Table {
     table
 }
 
+/// A row of `clamp_gain_weights.csv`.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct WeightRow {
+    pub(crate) success_rate: f64,
+    pub(crate) arm: String,
+    pub(crate) multiple_of_gradient: f64,
+}
+
 fn weights(n: &Numbers) -> Table {
-    let mut table = Table::new(&["success_rate", "arm", "multiple_of_gradient"]);
-    for (p, weights) in &n.weights {
-        for (arm, weight) in ARMS.iter().zip(weights) {
-            table.push(vec![(*p).into(), arm.name.into(), (*weight).into()]);
-        }
-    }
-    table
+    Table::from_rows(n.weights.iter().flat_map(|(p, weights)| {
+        ARMS.iter().zip(weights).map(|(arm, weight)| WeightRow {
+            success_rate: *p,
+            arm: arm.name.to_owned(),
+            multiple_of_gradient: *weight,
+        })
+    }))
 }

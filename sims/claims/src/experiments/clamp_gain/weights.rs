@@ -9,13 +9,13 @@ const CLAMP: f64 = -0.1;
 
 /// Which parts of the clamp are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Arm {
-    pub(super) name: &'static str,
+pub(crate) struct Arm {
+    pub(crate) name: &'static str,
     part: ClampPart,
 }
 
 /// The arms; the first is GRPO, the last the clamp.
-pub(super) const ARMS: [Arm; 4] = [
+pub(crate) const ARMS: [Arm; 4] = [
     Arm { name: "none (GRPO)", part: ClampPart::None },
     Arm { name: "re-weighting only", part: ClampPart::Reweighting },
     Arm { name: "offset only", part: ClampPart::Offset },

@@ -1,7 +1,7 @@
 //! The table.
 
-use grpo_lambda_stats::Interval;
 use grpo_lambda_stats::table::{Cell, Table};
+use serde::{Deserialize, Serialize};
 
 use super::measure::{Level, Numbers, PARTS};
 
@@ -55,22 +55,27 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     vec![(String::new(), table), ("overall".into(), overall(n))]
 }
 
-/// Means over the learning rates.
+/// A row of `clamp_parts_overall.csv`: a mean over the learning rates.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct GainRow {
+    pub(crate) optimiser: String,
+    pub(crate) gain_of: String,
+    pub(crate) gain: f64,
+    gain_low: f64,
+    gain_high: f64,
+    p_holm: f64,
+}
+
 fn overall(n: &Numbers) -> Table {
-    let mut table = Table::new(&["optimiser", "gain_of", "gain", "gain_low", "gain_high", "p_holm"]);
-    for o in &n.overall {
+    Table::from_rows(n.overall.iter().flat_map(|o| {
         let names = PARTS[1..].iter().map(|part| part.name()).chain(["both beyond the sum of the parts"]);
-        for (name, gain) in names.zip(&o.gains) {
-            let Interval { low, mid, high, .. } = gain.interval;
-            table.push(vec![
-                o.optimiser.as_str().into(),
-                name.into(),
-                mid.into(),
-                low.into(),
-                high.into(),
-                gain.p_holm.into(),
-            ]);
-        }
-    }
-    table
+        names.zip(&o.gains).map(|(name, gain)| GainRow {
+            optimiser: o.optimiser.clone(),
+            gain_of: name.to_owned(),
+            gain: gain.interval.mid,
+            gain_low: gain.interval.low,
+            gain_high: gain.interval.high,
+            p_holm: gain.p_holm,
+        })
+    }))
 }

@@ -4,9 +4,10 @@ use super::forms::Point;
 use super::measure::Numbers;
 use super::reuse::{AfterStep, Distance, GROUP, UPDATES};
 use crate::experiment::Finding;
-use crate::experiments::common::findings::{finding, holds_or, holds_when};
+use crate::experiments::common::findings::{finding, finding_on, holds_or, holds_when};
 use crate::experiments::common::text::short;
 use crate::experiments::common::vectors::largest;
+use crate::report::sentences::SentenceId;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![same_objective(n), lower_bound(n), on_policy(n), trust_region(n), off_policy(n)]
@@ -18,8 +19,8 @@ fn same_objective(n: &Numbers) -> Finding {
     let elsewhere = n.points.iter().filter(|p| differs(p) != p.lowered_outside()).count();
     let raised = largest(n.points.iter().filter(|p| p.advantage >= 0.0).map(Point::apart));
     let [below, above] = &n.examples;
-    finding(
-        "Algorithm 1's -min(coef₁, coef₂) δ is the main text's clipped objective",
+    finding_on(
+        SentenceId::ClippedObjective,
         holds_when(
             elsewhere == 0 && where_said == 0,
             elsewhere == 0 && raised == 0.0,

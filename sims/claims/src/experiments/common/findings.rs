@@ -1,10 +1,16 @@
 //! Findings, and verdicts from conditions.
 
 use crate::experiment::{Finding, Verdict};
+use crate::report::sentences::SentenceId;
 
-/// A finding.
+/// A finding on a question of ours.
 pub(crate) fn finding(statement: impl Into<String>, verdict: Verdict, numbers: impl Into<String>) -> Finding {
-    Finding { statement: statement.into(), verdict, numbers: numbers.into() }
+    Finding { tests: None, statement: statement.into(), verdict, numbers: numbers.into() }
+}
+
+/// The finding that tests a sentence of the paper.
+pub(crate) fn finding_on(id: SentenceId, verdict: Verdict, numbers: impl Into<String>) -> Finding {
+    Finding { tests: Some(id), ..finding(id.sentence().statement, verdict, numbers) }
 }
 
 /// `Holds` if `ok`, else `Fails` with the counterexample.

@@ -3,9 +3,10 @@
 use super::measure::{BETA, GradientSize, LEN, Numbers};
 use super::reading::Q;
 use crate::experiment::Finding;
-use crate::experiments::common::findings::{finding, holds_or};
+use crate::experiments::common::findings::{finding, finding_on, holds_or};
 use crate::experiments::common::text::short;
 use crate::experiments::common::vectors::{EXACT, extremes, gap, largest, mean};
+use crate::report::sentences::SentenceId;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![
@@ -39,8 +40,8 @@ fn same_reweighting(n: &Numbers) -> Finding {
     let v = soft_clamp();
     let unclamped: Vec<f64> = n.weight.iter().map(|w| w / v).collect();
     let reversed: Vec<f64> = n.trace.iter().rev().map(|c| c * v).collect();
-    finding(
-        "ϵ-trace and ϵ-weight are the same reweighting of tokens, once implicit and once explicit",
+    finding_on(
+        SentenceId::WeightIsTrace,
         holds_or(
             gap(&n.trace, &unclamped) < EXACT,
             format!(
@@ -61,8 +62,8 @@ fn same_reweighting(n: &Numbers) -> Finding {
 
 fn decay(n: &Numbers) -> Finding {
     let falling = n.trace.windows(2).all(|w| w[0] > w[1]);
-    finding(
-        "\"The discount induced by λ<1 results in an exponential decay of weighting importance as we go back in time\" (in the update)",
+    finding_on(
+        SentenceId::ExponentialDecay,
         holds_or(
             !falling,
             format!(
@@ -79,8 +80,8 @@ fn decay(n: &Numbers) -> Finding {
 fn larger_gradients(n: &Numbers) -> Finding {
     let (low, high) = paper_factors(n);
     let said = |s: &&GradientSize| format!("T = {} {} {:.1}", s.len, s.style, s.factor);
-    finding(
-        "\"The accumulated log-probabilities in GRPO-λ's objective function mean their gradients are larger than for GRPO\"",
+    finding_on(
+        SentenceId::LargerGradients,
         holds_or(low > 1.0, format!("smallest factor {}", short(low))),
         format!(
             "{} to {} times GRPO's at the paper's lengths and λ = 0.99: {}",

@@ -2,12 +2,10 @@
 
 use super::measure::{Curve, Numbers, REPORTED, STEPS, VISIBLE};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::findings::{finding, holds_or};
+use crate::experiments::common::findings::{finding, finding_on, holds_or};
 use crate::experiments::common::text::rounding_error;
 use crate::experiments::common::vectors::{EXACT, largest, mean};
-
-/// The paper's words.
-pub(super) const CLAIM: &str = "For λ=0, the problem reduces to the (unbiased) TD(0) function. As we increase λ towards 1, we reduce the variance of our estimator but increase the bias.";
+use crate::report::sentences::SentenceId;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![as_printed(n), exact_critic(n), wrong_critics(n), perturbed_critic(n), constant_critic(n)]
@@ -47,8 +45,8 @@ fn as_printed(n: &Numbers) -> Finding {
         n.mdps(),
         count(&exact, &|c| direction(&c.variance) < 0)
     );
-    finding(
-        CLAIM,
+    finding_on(
+        SentenceId::BiasAndVariance,
         holds_or(printed == all.len(), detail.clone()),
         format!("as printed in {printed} of {} (MDP, critic) cases; {detail}", all.len()),
     )

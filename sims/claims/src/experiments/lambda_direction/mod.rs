@@ -14,15 +14,16 @@ mod moments;
 mod tables;
 
 use crate::experiment::{Experiment, Parts};
+use crate::report::sentences::SentenceId;
 use figures::figures;
-use findings::{CLAIM, findings};
+use findings::findings;
 use measure::measure;
 use tables::tables;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "lambda_direction",
     title: "In which direction does λ trade bias for variance?",
-    claim: CLAIM,
+    claim: SentenceId::BiasAndVariance.sentence().statement,
     source: "GRPO-lambda, appendix A.2, after Eq. 16",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };

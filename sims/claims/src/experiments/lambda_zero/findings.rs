@@ -2,9 +2,10 @@
 
 use super::measure::{BATCHES, Distance, LEN, Numbers, Reading};
 use crate::experiment::Finding;
-use crate::experiments::common::findings::{finding, holds_or, holds_when};
+use crate::experiments::common::findings::{finding, finding_on, holds_or, holds_when};
 use crate::experiments::common::text::short;
 use crate::experiments::common::vectors::EXACT;
+use crate::report::sentences::SentenceId;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![falls_back(n), style_both(n), weight(n), constant_critic(n)]
@@ -29,8 +30,8 @@ fn gradients(r: &Reading) -> String {
 fn falls_back(n: &Numbers) -> Finding {
     let recent = reading(n, "recent");
     let same: Vec<&str> = n.readings.iter().filter(|r| r.is_grpo()).map(|r| r.name).collect();
-    finding(
-        "\"it falls back to GRPO with λ=0\"",
+    finding_on(
+        SentenceId::FallsBackToGrpo,
         holds_when(
             n.readings.iter().all(Reading::is_grpo),
             recent.is_grpo(),

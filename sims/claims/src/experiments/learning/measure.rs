@@ -158,8 +158,7 @@ impl Selection<'_> {
         let all = readings().len() * self.tasks.len();
         let of_task = |task: &Task| {
             let method = reading.build(task, false)?;
-            let choice = rates::choose(self.grid, |rate, run| {
-                let stream = stream(self.context.seed, Phase::Selection, &task.name, run);
+            let choice = rates::choose(self.grid, self.context.seed, &task.name, |rate, stream| {
                 train(task, method.as_ref(), rate, self.plan, stream).area
             });
             tick(self.context, &self.done, 0.0..0.5, all, "learning rates");

@@ -8,11 +8,11 @@ mod exact;
 mod figures;
 mod findings;
 mod measure;
-mod reading;
+pub(crate) mod reading;
 mod run;
-mod scores;
+pub(crate) mod scores;
 mod signs;
-mod tables;
+pub(crate) mod tables;
 mod titles;
 
 use crate::experiment::{Experiment, Parts};

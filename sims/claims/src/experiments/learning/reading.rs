@@ -7,7 +7,7 @@ use crate::training::task::Task;
 /// The name of the method that all others are compared with.
 pub(super) const BASELINE: &str = "GRPO";
 /// The paper's best readings (section 4.1): epsilon-trace, lambda = 0.99, both styles, clamp -0.1.
-pub(super) const PAPER: [&str; 2] = ["recent trace .99", "both trace .99"];
+pub(crate) const PAPER: [&str; 2] = ["recent trace .99", "both trace .99"];
 
 /// The methods whose learning curves are in the data.
 pub(super) const CURVES: [&str; 6] =

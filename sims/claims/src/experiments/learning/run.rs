@@ -1,11 +1,12 @@
 //! One run of training, and its scores.
 
-use grpo_lambda::learner::iterate;
+use std::ops::ControlFlow;
+
 use grpo_lambda::methods::Method;
 use grpo_lambda_mdp::TabularLearner;
 
 use crate::training::task::Task;
-use crate::training::{GROUP, LEARNED};
+use crate::training::{self, GROUP, LEARNED};
 
 /// What a run left behind; every value is a share of `J*`.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,11 +35,9 @@ pub(super) fn train(task: &Task, method: &dyn Method, rate: f64, plan: Plan, str
     let mut learner = TabularLearner::new(&task.tree, task.start.clone(), rate, stream);
     let mut j = learner.j() / task.best;
     let mut run = Run { curve: vec![j], area: 0.0, last: j, learned: None };
-    for update in 1..=plan.updates {
-        match iterate(&mut learner, method, &[()], GROUP, 1) {
-            Ok(_) => {}
-            Err(never) => match never {},
-        }
+    let mut update = 0;
+    training::train(&mut learner, method, plan.updates, |learner| {
+        update += 1;
         let next = learner.j() / task.best;
         run.area += (j + next) / (2.0 * plan.updates as f64);
         j = next;
@@ -48,7 +47,8 @@ pub(super) fn train(task: &Task, method: &dyn Method, rate: f64, plan: Plan, str
         if run.learned.is_none() && j >= LEARNED {
             run.learned = Some((update * GROUP) as f64);
         }
-    }
+        ControlFlow::Continue(())
+    });
     run.last = j;
     run
 }

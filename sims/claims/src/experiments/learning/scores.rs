@@ -5,13 +5,13 @@ use rayon::prelude::*;
 
 use super::reading::Reading;
 use super::run::{Plan, Run, train};
-use crate::training::mean_of_means;
 use crate::training::stream::{Phase, stream};
 use crate::training::task::Task;
+use crate::training::{mean_of_means, paired};
 
 /// At what learning rate methods meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Regime {
+pub(crate) enum Regime {
     /// GRPO's best rate on the MDP, for all.
     Equal,
     /// A sixteenth of it, for all: a cautious rate.
@@ -27,7 +27,7 @@ impl Regime {
     pub(super) const ALL: [Regime; 4] = [Regime::Equal, Regime::Cautious, Regime::OwnBest, Regime::UnitMean];
 
     /// The name in tables.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Regime::Equal => "equal_rate",
             Regime::Cautious => "equal_rate_16th",
@@ -129,7 +129,7 @@ impl Scores {
         tasks.map(runs).collect()
     }
 
-    /// The scorethe mean over the runs of each task, averaged over tasks.
+    /// The mean of a score over the runs of each task, averaged over tasks.
     pub(super) fn level(
         &self,
         regime: Regime,
@@ -149,18 +149,11 @@ impl Scores {
         reading: usize,
         tasks: std::ops::Range<usize>,
         score: Score,
-        of: impl Fn(f64, f64) -> f64,
+        of: impl Fn(f64, f64) -> f64 + Sync,
     ) -> Option<Interval> {
         let x = self.strata(regime, reading, tasks.clone(), score)?;
         let y = self.strata(regime.of_baseline(), 0, tasks, score)?;
-        let pick = |all: &[Vec<f64>], drawn: &[Vec<f64>]| {
-            let of = |(all, drawn): (&Vec<f64>, &Vec<f64>)| drawn.iter().map(|&i| all[i as usize]).collect();
-            mean_of_means(&all.iter().zip(drawn).map(of).collect::<Vec<_>>())
-        };
-        // What is drawn is the number of the pair.
-        let numbers: Vec<Vec<f64>> =
-            x.iter().map(|runs| (0..runs.len()).map(|i| i as f64).collect()).collect();
-        self.bootstrap.interval(&numbers, |drawn| of(pick(&x, drawn), pick(&y, drawn)))
+        paired(self.bootstrap, &x, &y, of)
     }
 
     /// The difference of the area to GRPO's in the same regime.

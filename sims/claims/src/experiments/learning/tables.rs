@@ -3,6 +3,7 @@
 use grpo_lambda_stats::Interval;
 use grpo_lambda_stats::table::{Cell, Table};
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use super::measure::Comparison;
 use super::reading::CURVES;
@@ -24,50 +25,61 @@ fn cells(interval: Option<Interval>) -> [Cell; 3] {
     [interval.map(|i| i.mid).into(), interval.map(|i| i.low).into(), interval.map(|i| i.high).into()]
 }
 
-/// One row per method and regime, over all MDPs.
+/// A row of `learning.csv`: a method in a regime, over all MDPs.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct OverallRow {
+    pub(crate) regime: String,
+    pub(crate) method: String,
+    area: f64,
+    area_low: f64,
+    area_high: f64,
+    pub(crate) gain: f64,
+    gain_low: f64,
+    gain_high: f64,
+    pub(crate) gain_low_over_tasks: f64,
+    pub(crate) gain_high_over_tasks: f64,
+    gain_median_over_tasks: f64,
+    task_that_moves_the_gain_most: String,
+    gain_without_it: f64,
+    gain_percent: f64,
+    improvement: f64,
+    improvement_low: f64,
+    improvement_high: f64,
+    r#final: f64,
+    mdps_better: usize,
+    mdps_worse: usize,
+    command: String,
+}
+
 fn overall(c: &Comparison) -> Table {
-    let mut table = Table::new(&[
-        "regime",
-        "method",
-        "area",
-        "area_low",
-        "area_high",
-        "gain",
-        "gain_low",
-        "gain_high",
-        "gain_low_over_tasks",
-        "gain_high_over_tasks",
-        "gain_median_over_tasks",
-        "task_that_moves_the_gain_most",
-        "gain_without_it",
-        "gain_percent",
-        "improvement",
-        "improvement_low",
-        "improvement_high",
-        "final",
-        "mdps_better",
-        "mdps_worse",
-        "command",
-    ]);
-    for (regime, reading) in c.keys() {
-        let Some(o) = c.overall(regime, reading) else { continue };
-        let mut row = vec![regime.name().into(), c.readings[reading].name.as_str().into()];
-        row.extend(cells(Some(o.area)));
-        row.extend(cells(Some(o.gain)));
+    let row = |(regime, reading): (Regime, usize)| {
+        let o = c.overall(regime, reading)?;
         let (task, without) = o.over_tasks.carried_by();
-        row.extend([
-            o.over_tasks.interval.low.into(),
-            o.over_tasks.interval.high.into(),
-            o.over_tasks.median.into(),
-        ]);
-        row.extend([c.tasks[task].name.as_str().into(), without.into()]);
-        row.push(o.percent.mid.into());
-        row.extend(cells(Some(o.improvement)));
-        row.extend([o.last.into(), o.better.len().into(), o.worse.len().into()]);
-        row.push(c.readings[reading].command().into());
-        table.push(row);
-    }
-    table
+        Some(OverallRow {
+            regime: regime.name().to_owned(),
+            method: c.readings[reading].name.clone(),
+            area: o.area.mid,
+            area_low: o.area.low,
+            area_high: o.area.high,
+            gain: o.gain.mid,
+            gain_low: o.gain.low,
+            gain_high: o.gain.high,
+            gain_low_over_tasks: o.over_tasks.interval.low,
+            gain_high_over_tasks: o.over_tasks.interval.high,
+            gain_median_over_tasks: o.over_tasks.median,
+            task_that_moves_the_gain_most: c.tasks[task].name.clone(),
+            gain_without_it: without,
+            gain_percent: o.percent.mid,
+            improvement: o.improvement.mid,
+            improvement_low: o.improvement.low,
+            improvement_high: o.improvement.high,
+            r#final: o.last,
+            mdps_better: o.better.len(),
+            mdps_worse: o.worse.len(),
+            command: c.readings[reading].command(),
+        })
+    };
+    Table::from_rows(c.keys().into_iter().filter_map(row))
 }
 
 /// One row per MDP, method and regime.
@@ -130,7 +142,6 @@ fn rates(c: &Comparison) -> Table {
         "sign_agreement",
     ]);
     for (t, task) in c.tasks.iter().enumerate() {
-        let (shortest, longest) = task.lengths();
         for (r, reading) in c.readings.iter().enumerate() {
             let choice = &c.choices[r][t];
             let (exact, grpo) = (c.exact.updates[r][t], c.exact.updates[0][t]);
@@ -138,8 +149,8 @@ fn rates(c: &Comparison) -> Table {
                 task.name.as_str().into(),
                 task.start_j.into(),
                 task.best.into(),
-                shortest.into(),
-                longest.into(),
+                task.shortest.into(),
+                task.longest.into(),
                 reading.name.as_str().into(),
                 choice.rate.into(),
                 choice.widened.into(),

@@ -4,12 +4,10 @@ use super::corrected::Corrected;
 use super::measure::Numbers;
 use super::prefixes::{Prefix, VISIBLE};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::findings::{finding, holds_or};
+use crate::experiments::common::findings::{finding, finding_on, holds_or};
 use crate::experiments::common::text::{rounding_error, short};
 use crate::experiments::common::vectors::{EXACT, largest};
-
-/// The lemma as printed.
-pub(super) const CLAIM: &str = "ΔV(s_t) ≡ V(s_0) - V(s_t) ≤ 1 - ∏_{k=0}^{t-1} Σ_{a_k≠a^EOS} π_θ(a_k|s_k)";
+use crate::report::sentences::SentenceId;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![
@@ -47,8 +45,8 @@ fn pointwise(n: &Numbers) -> Finding {
         let share = 100.0 * over as f64 / all as f64;
         format!("{}: {over} of {all} prefixes ({share:.1} %), worst excess {worst:.3}", f.name)
     });
-    finding(
-        CLAIM,
+    finding_on(
+        SentenceId::ValueBound,
         holds_or(
             !all(n).any(Prefix::violates),
             format!(
@@ -108,8 +106,8 @@ fn corrected(statement: &str, c: &Corrected) -> Finding {
 fn path_product(n: &Numbers) -> Finding {
     let apart = || all(n).map(|p| p.path_minus_survival);
     let (low, high) = apart().fold((0.0f64, 0.0f64), |(l, h), x| (l.min(x), h.max(x)));
-    finding(
-        "\"probability of not generating at least one EOS-token in t timesteps\": the product along a path equals P(τ>t)",
+    finding_on(
+        SentenceId::PathProduct,
         holds_or(
             low.abs().max(high) < EXACT,
             format!("path product minus survival ranges from {low:.2} to +{high:.2}"),
@@ -176,8 +174,8 @@ fn values_differ(n: &Numbers) -> Finding {
         )),
         _ => Verdict::Fails(format!("E[Var(R|S_t)] rises by {}", v.mean_rise)),
     };
-    finding(
-        "\"Assuming γ=1, in our setting, returns and values are the same for each timestep t. On one hand, the return for later states have less variance\" (section 3.2)",
+    finding_on(
+        SentenceId::SameReturnsAndValues,
         verdict,
         format!(
             "E[Var(R|S_t)] never rises with t (by at most {}); Var(R|s_t) of a single prefix exceeds its parent's at {} of {} prefixes",

@@ -21,15 +21,16 @@ mod tables;
 mod values;
 
 use crate::experiment::{Experiment, Parts};
+use crate::report::sentences::SentenceId;
 use figures::figures;
-use findings::{CLAIM, findings};
+use findings::findings;
 use measure::measure;
 use tables::tables;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "lemma_1",
     title: "Is Lemma 1 true prefix by prefix, and is it true on average?",
-    claim: CLAIM,
+    claim: SentenceId::ValueBound.sentence().statement,
     source: "GRPO-lambda, Lemma 1 (section 3.1, proof in appendix A.1, Eq. 3-5)",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };

@@ -24,7 +24,7 @@ mod identities;
 mod measure;
 mod rationals;
 mod slope;
-mod tables;
+pub(crate) mod tables;
 
 use crate::experiment::{Experiment, Parts};
 use figures::figures;

@@ -1,6 +1,7 @@
 //! The tables.
 
 use grpo_lambda_stats::table::{Cell, Table};
+use serde::{Deserialize, Serialize};
 
 use super::measure::Numbers;
 use crate::experiments::common::vectors::EXACT;
@@ -67,19 +68,24 @@ fn slopes(n: &Numbers) -> Table {
     table
 }
 
+/// A row of `length_bonus_horizon.csv`.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct HorizonRow {
+    pub(crate) policy: String,
+    pub(crate) horizon: usize,
+    pub(crate) mean_length: f64,
+    pub(crate) arm: String,
+    pub(crate) cosine_with_gradient: f64,
+    pub(crate) cosine_with_length_gradient: f64,
+}
+
 fn horizons(n: &Numbers) -> Table {
-    let columns =
-        ["policy", "horizon", "mean_length", "arm", "cosine_with_gradient", "cosine_with_length_gradient"];
-    let mut table = Table::new(&columns);
-    for p in &n.sweep {
-        table.push(vec![
-            p.policy.into(),
-            p.horizon.into(),
-            p.mean_length.into(),
-            p.arm.into(),
-            p.cosine.into(),
-            p.cosine_length.into(),
-        ]);
-    }
-    table
+    Table::from_rows(n.sweep.iter().map(|p| HorizonRow {
+        policy: p.policy.to_owned(),
+        horizon: p.horizon,
+        mean_length: p.mean_length,
+        arm: p.arm.to_owned(),
+        cosine_with_gradient: p.cosine,
+        cosine_with_length_gradient: p.cosine_length,
+    }))
 }

@@ -11,7 +11,7 @@
 mod figures;
 mod findings;
 mod measure;
-mod tables;
+pub(crate) mod tables;
 
 use crate::experiment::{Experiment, Parts};
 use figures::figures;

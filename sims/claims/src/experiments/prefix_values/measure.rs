@@ -2,21 +2,18 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anyhow::Context as _;
 use grpo_lambda::methods::Method;
 use grpo_lambda_mdp::zoo::{self, Random};
-use grpo_lambda_stats::table::Cell;
 use rayon::prelude::*;
 
 use super::simulate::{Draws, simulate};
 use crate::experiment::Context;
 use crate::experiments::common::mdp::{Mdp, random_mdps};
 use crate::experiments::common::methods::method;
-use crate::store::Rows;
 
 /// RLOO, whose variance is the unit; two unbiased ones; one with exact values; a biased one; and an unbiased one whose values are regressed on features,
 /// with its own shrinkage first.
-pub(super) const METHODS: [(&str, &str, &str); 8] = [
+pub(crate) const METHODS: [(&str, &str, &str); 8] = [
     ("RLOO", "rloo", ""),
     ("Prefix RLOO", "prefix_rloo", ""),
     ("prefix only", "prefix_rloo", "control=state"),
@@ -27,7 +24,7 @@ pub(super) const METHODS: [(&str, &str, &str); 8] = [
     ("Ridge RLOO, κ = 16", "ridge_rloo", "shrinkage=16"),
 ];
 /// The places of the methods in [`METHODS`].
-pub(super) const PREFIX: usize = 1;
+pub(crate) const PREFIX: usize = 1;
 pub(super) const STATE: usize = 2;
 pub(super) const EXACT_VALUES: usize = 3;
 pub(super) const TEMPO: usize = 4;
@@ -121,14 +118,11 @@ pub(super) fn measure(context: &Context) -> anyhow::Result<Numbers> {
                 let mdp = (&task.mdp.tree, &task.mdp.policy);
                 let draws = simulate(mdp, &methods, (groups, group), seed(context, t));
                 let ratio = |d: &Draws| d.variance_ratio(&draws[0]);
-                Ok(draws
-                    .iter()
-                    .map(|d| vec![ratio(d).0.into(), ratio(d).1.into(), d.error().into()])
-                    .collect())
+                Ok((draws.iter().map(ratio).collect(), draws.iter().map(Draws::error).collect()))
             };
-            let kept = context.store.rows(&format!("methods/{group}/{t}"), work)?;
+            let (ratio, error) = context.store.piece(&format!("methods/{group}/{t}"), work)?;
             tick();
-            row(task, group, &kept)
+            anyhow::Ok(Row { task: task.mdp.name.clone(), of_zoo: task.of_zoo, group, ratio, error })
         };
         rows.extend(asked.par_iter().enumerate().map(of).collect::<anyhow::Result<Vec<_>>>()?);
     }
@@ -156,11 +150,10 @@ fn by_lambda(
         let work = || {
             let mdp = (&task.mdp.tree, &task.mdp.policy);
             let draws = simulate(mdp, &both, (simulated, GROUPS[0]), seed(context, 10_000 + t));
-            Ok(vec![draws.iter().map(|d| d.error().into()).collect()])
+            Ok(draws.iter().map(Draws::error).collect())
         };
-        let kept = context.store.rows(&format!("lambda/{t}"), work)?;
+        let errors: Vec<f64> = context.store.piece(&format!("lambda/{t}"), work)?;
         tick();
-        let errors = numbers(kept.iter().flatten())?;
         let (estimated, exact) = (errors[..LAMBDAS.len()].to_vec(), errors[LAMBDAS.len()..].to_vec());
         Ok(ByLambda { task: task.mdp.name.clone(), of_zoo: task.of_zoo, estimated, exact })
     };
@@ -188,20 +181,4 @@ fn tasks(seed: u64, random: usize) -> anyhow::Result<Vec<Task>> {
 
 fn seed(context: &Context, task: usize) -> u64 {
     context.seed.wrapping_add((task as u64) << 20)
-}
-
-/// A row from what is kept of each method: share of the variance, its standard error, error at the best step.
-fn row(task: &Task, group: usize, kept: &Rows) -> anyhow::Result<Row> {
-    let of = |k: usize| numbers(kept.iter().filter_map(|row| row.get(k)));
-    Ok(Row {
-        task: task.mdp.name.clone(),
-        of_zoo: task.of_zoo,
-        group,
-        ratio: of(0)?.into_iter().zip(of(1)?).collect(),
-        error: of(2)?,
-    })
-}
-
-fn numbers<'a>(cells: impl Iterator<Item = &'a Cell>) -> anyhow::Result<Vec<f64>> {
-    cells.map(|cell| cell.number().context("what is kept is no number")).collect()
 }

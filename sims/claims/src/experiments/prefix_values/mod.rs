@@ -11,9 +11,9 @@
 
 mod figures;
 mod findings;
-mod measure;
+pub(crate) mod measure;
 mod simulate;
-mod tables;
+pub(crate) mod tables;
 
 use crate::experiment::{Experiment, Parts};
 use figures::figures;

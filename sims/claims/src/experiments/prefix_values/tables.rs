@@ -1,6 +1,7 @@
 //! The tables.
 
 use grpo_lambda_stats::table::{Cell, Table};
+use serde::{Deserialize, Serialize};
 
 use super::measure::{LAMBDAS, METHODS, Numbers, TEMPO};
 
@@ -8,25 +9,31 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     vec![(String::new(), rows(n)), ("lambda".into(), lambdas(n))]
 }
 
+/// A row of `prefix_values.csv`.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct VarianceRow {
+    task: String,
+    family: String,
+    pub(crate) group: usize,
+    pub(crate) method: String,
+    /// `None` for a biased method, whose ratio is not one of variances.
+    pub(crate) variance_over_rloo: Option<f64>,
+    standard_error: Option<f64>,
+    error_at_best_step: f64,
+}
+
 fn rows(n: &Numbers) -> Table {
-    let columns =
-        ["task", "family", "group", "method", "variance_over_rloo", "standard_error", "error_at_best_step"];
-    let mut table = Table::new(&columns);
-    for r in &n.rows {
-        for (m, (name, ..)) in METHODS.iter().enumerate() {
-            table.push(vec![
-                r.task.as_str().into(),
-                if r.of_zoo { "zoo" } else { "random" }.into(),
-                r.group.into(),
-                (*name).into(),
-                // Of a biased method the ratio is not one of variances.
-                if m == TEMPO { Cell::Empty } else { r.ratio[m].0.into() },
-                if m == TEMPO { Cell::Empty } else { r.ratio[m].1.into() },
-                r.error[m].into(),
-            ]);
-        }
-    }
-    table
+    Table::from_rows(n.rows.iter().flat_map(|r| {
+        METHODS.iter().enumerate().map(|(m, (name, ..))| VarianceRow {
+            task: r.task.clone(),
+            family: if r.of_zoo { "zoo" } else { "random" }.to_owned(),
+            group: r.group,
+            method: (*name).to_owned(),
+            variance_over_rloo: (m != TEMPO).then_some(r.ratio[m].0),
+            standard_error: (m != TEMPO).then_some(r.ratio[m].1),
+            error_at_best_step: r.error[m],
+        })
+    }))
 }
 
 fn lambdas(n: &Numbers) -> Table {

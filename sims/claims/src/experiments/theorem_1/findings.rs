@@ -4,9 +4,10 @@ use super::measure::Numbers;
 use super::policy_gradients::OnMdp;
 use super::rationals::Rationals;
 use crate::experiment::Finding;
-use crate::experiments::common::findings::{finding, holds_or};
+use crate::experiments::common::findings::{finding, finding_on, holds_or};
 use crate::experiments::common::text::short;
 use crate::experiments::common::vectors::{EXACT, largest};
+use crate::report::sentences::SentenceId;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![identity(n), any_operator(n), critic_free(n), two_terms(n)]
@@ -20,8 +21,8 @@ fn over_mdps(n: &Numbers, of: fn(&OnMdp) -> f64) -> f64 {
 fn identity(n: &Numbers) -> Finding {
     let worst = over_mdps(n, |m| m.worst);
     let Rationals { compared, different } = n.rationals;
-    finding(
-        "Σ_t A_GAE,t ∇_t = Σ_t δ_t ε_t for any δ, any policy and any finite T",
+    finding_on(
+        SentenceId::PolicyGradientIdentity,
         holds_or(
             worst < EXACT && different == 0,
             format!(
@@ -73,8 +74,8 @@ fn critic_free(n: &Numbers) -> Finding {
 
 fn two_terms(n: &Numbers) -> Finding {
     let truncated = over_mdps(n, |m| m.truncated);
-    finding(
-        "\"A_GAE(s_t) = δ_t + γλ δ_{t+1}\" (Section 2)",
+    finding_on(
+        SentenceId::TwoTermsOfGae,
         holds_or(
             truncated < EXACT,
             format!(

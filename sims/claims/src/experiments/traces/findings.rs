@@ -2,9 +2,10 @@
 
 use super::measure::{LEN, Numbers, Q};
 use crate::experiment::Finding;
-use crate::experiments::common::findings::{finding, holds_or};
+use crate::experiments::common::findings::{finding, finding_on, holds_or};
 use crate::experiments::common::text::short;
 use crate::experiments::common::vectors::{EXACT, largest};
+use crate::report::sentences::SentenceId;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![as_printed(n), row_index(n), floor(n), linear_time(n)]
@@ -20,8 +21,8 @@ fn as_printed(n: &Numbers) -> Finding {
     };
     let (equation, printed) = (sums(false), sums(true));
     let peak = (0..LEN).max_by(|&a, &b| printed[a].total_cmp(&printed[b])).unwrap_or(0);
-    finding(
-        "The matrices of Eq. 17 and Eq. 18 are those of Eq. 2 and Eq. 1",
+    finding_on(
+        SentenceId::TwoTraceStyles,
         holds_or(
             n.recent.equal_rows.len() == LEN && n.both.equal_rows.len() == LEN,
             format!(

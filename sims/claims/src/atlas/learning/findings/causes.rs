@@ -1,4 +1,4 @@
-//! Which quantities go with the gains of GRPO-lambda over tasks.
+//! Quantities that go with the gains of GRPO-lambda over tasks.
 
 use crate::atlas::learning::measure::Ranking;
 use crate::atlas::learning::why::{Correlation, MEASURED, QUANTITIES, READINGS, Regime};
@@ -33,7 +33,7 @@ pub(super) fn explained(r: &Ranking) -> Finding {
     )
 }
 
-/// The same at equal rates, and the clamp's own gain.
+/// Quantities at equal rates, and the clamp's own gain.
 pub(super) fn by_hindsight(r: &Ranking) -> Finding {
     let of =
         |regime: Regime, name: &str| correlations(r, regime).find(|c| QUANTITIES[c.quantity].name == name);

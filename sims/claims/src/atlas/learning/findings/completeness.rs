@@ -1,4 +1,4 @@
-//! Whether everyone took part, at rates that were inside the grid.
+//! Entrants left out, and rates at an end of the grid.
 
 use grpo_lambda_stats::table::significant;
 

@@ -1,4 +1,4 @@
-//! Where GRPO-lambda gains and loses, and by what: the length of the step, the clamp, the trace.
+//! Gains and losses of GRPO-lambda by cause: the length of the step, the clamp, the trace.
 
 use grpo_lambda_stats::OverTasks;
 
@@ -68,7 +68,7 @@ fn over_tasks(o: &OverTasks, cases: &[&Case]) -> String {
     format!("{} (without {} {without:+.3})", interval(o.interval), cases[task].task)
 }
 
-/// How much of a gain at a small equal rate is the length of the step.
+/// The step length's share in a gain at a small equal rate.
 pub(super) fn step_size(r: &Ranking) -> Finding {
     let mut numbers = Vec::new();
     let (mut gain_there, mut gone, mut kept) = (0, Vec::new(), Vec::new());
@@ -115,7 +115,7 @@ pub(super) fn step_size(r: &Ranking) -> Finding {
     )
 }
 
-/// Whether clamp and trace alone add up to both together.
+/// The sum of clamp and trace alone against both together.
 pub(super) fn clamp(r: &Ranking) -> Finding {
     let mut numbers = Vec::new();
     let mut most = true;

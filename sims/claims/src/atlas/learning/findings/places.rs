@@ -1,4 +1,4 @@
-//! Who learns faster.
+//! Places in the ranking.
 
 use crate::atlas::entrants::Source;
 use crate::atlas::learning::competitors::{COMPLETIONS, Competitor, Knowledge};
@@ -50,7 +50,7 @@ fn with_sign(r: &Ranking, axis: CostAxis, sign: i8) -> Vec<String> {
     order.iter().filter(|&&c| c != 0 && standings[c].sign() == sign).map(of).collect()
 }
 
-/// Who beats GRPO without the oracle.
+/// Competitors that beat GRPO without the oracle.
 pub(super) fn best(r: &Ranking) -> Finding {
     let honest = |axis: CostAxis| -> Vec<String> {
         let standings = &r.standings[axis as usize];

@@ -7,23 +7,23 @@ use super::quantities::{CLAMP, QUANTITIES, READINGS, Regime};
 use crate::atlas::learning::competitors::Competitor;
 use crate::atlas::learning::exact::{Update, half_learned, with_length};
 use crate::atlas::learning::results::{Cell, Trainer, TrainingResults};
+use crate::training::paired;
 
 /// One reading on one task.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Case {
     /// Index into [`READINGS`].
     pub(crate) reading: usize,
-    /// The task.
     pub(crate) task: String,
     /// One of the ranked tasks, rather than a random one.
     pub(crate) named: bool,
-    /// Whether expectations are exact; else from sampled groups.
+    /// True if expectations are exact; else from sampled groups.
     pub(crate) exact: bool,
     /// Difference of the area against responses, per [`Regime`].
     pub(crate) gains: [Interval; 6],
     /// Paired permutation test of the tuned gain.
     pub(crate) p: f64,
-    /// The same, corrected over the tasks of this reading.
+    /// `p` corrected over the tasks of this reading.
     pub(crate) p_holm: f64,
     /// One per [`QUANTITIES`].
     pub(crate) quantities: [f64; QUANTITIES.len()],
@@ -89,7 +89,7 @@ impl Case {
     ) -> anyhow::Result<Option<Case>> {
         let who = on_task.find(READINGS[reading])?;
         let pairs = on_task.pairs(trainer, who)?;
-        let gain = |(x, y): &(Cell, Cell)| gain(&areas(x), &areas(y), bootstrap);
+        let gain = |(x, y): &(Cell, Cell)| gain(areas(x), areas(y), bootstrap);
         let Some(gains) = pairs.iter().map(gain).collect::<Option<Vec<_>>>() else { return Ok(None) };
         let (ours, grpo) = &pairs[Regime::Tuned as usize];
         let test = paired_permutation(&areas(ours), &areas(grpo), DRAWS, bootstrap.seed);
@@ -165,7 +165,7 @@ impl TaskResults<'_> {
         let length_bias = ours[0].with_length - theirs[0].with_length;
         let (clamp, grpo) =
             (&self.results.cells[self.find(CLAMP)?][self.task], &self.results.cells[0][self.task]);
-        let clamped = gain(&areas(clamp), &areas(grpo), bootstrap).map_or(f64::NAN, |g| g.mid);
+        let clamped = gain(areas(clamp), areas(grpo), bootstrap).map_or(f64::NAN, |g| g.mid);
         let ends = |cell: &Cell| cell.runs.iter().map(|run| run.last).collect::<Vec<f64>>();
         let last = match (mean(&ends(tuned)), mean(&ends(grpo))) {
             (Some(ours), Some(theirs)) => ours - theirs,
@@ -193,10 +193,6 @@ fn areas(cell: &Cell) -> Vec<f64> {
 }
 
 /// The difference of means, runs drawn in pairs.
-fn gain(x: &[f64], y: &[f64], bootstrap: Bootstrap) -> Option<Interval> {
-    let numbers: Vec<f64> = (0..x.len()).map(|i| i as f64).collect();
-    let pick = |of: &[f64], drawn: &[f64]| {
-        mean(&drawn.iter().map(|&i| of[i as usize]).collect::<Vec<_>>()).unwrap_or(f64::NAN)
-    };
-    bootstrap.interval(&[numbers], |drawn| pick(x, &drawn[0]) - pick(y, &drawn[0]))
+fn gain(x: Vec<f64>, y: Vec<f64>, bootstrap: Bootstrap) -> Option<Interval> {
+    paired(bootstrap, &[x], &[y], |x, y| x - y)
 }

@@ -1,4 +1,4 @@
-//! How the quantities go with the gains, over tasks.
+//! Correlations of the quantities with the gains, over tasks.
 
 use grpo_lambda_stats::{Bootstrap, Interval, holm, spearman};
 use rand::SeedableRng;
@@ -11,7 +11,7 @@ use super::quantities::{QUANTITIES, Regime};
 /// Shuffles drawn per test.
 const DRAWS: usize = 4999;
 
-/// How a quantity goes with the gains of a reading over tasks.
+/// A quantity against the gains of a reading over tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Correlation {
     /// Index into [`super::READINGS`].
@@ -24,18 +24,18 @@ pub(crate) struct Correlation {
     pub(crate) rho: Interval,
     /// Permutation test of no association.
     pub(crate) p: f64,
-    /// The same, corrected over the quantities.
+    /// `p` corrected over the quantities.
     pub(crate) p_holm: f64,
     /// Tasks.
     pub(crate) tasks: usize,
-    /// Of the tasks with a decided gain, how many have the quantity's sign, and how many there are.
+    /// Tasks with a decided gain: those with the quantity's sign, and all.
     pub(crate) agree: (usize, usize),
     /// The tasks with a decided gain of the other sign.
     pub(crate) against: Vec<String>,
 }
 
 impl Correlation {
-    /// Whether the association is there after correction and its interval excludes 0.
+    /// True if the association survives correction and its interval excludes 0.
     pub(crate) fn explains(&self) -> bool {
         self.p_holm <= 0.05 && !self.rho.contains(0.0)
     }

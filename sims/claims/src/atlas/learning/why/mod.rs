@@ -1,4 +1,4 @@
-//! Where GRPO-lambda gains or loses, and which exact quantities say so beforehand.
+//! Gains and losses of GRPO-lambda, and exact quantities that predict them.
 
 mod cases;
 mod correlations;

@@ -1,4 +1,4 @@
-//! What is explained, under which regimes, and which quantities might explain it.
+//! Readings, regimes, and quantities that might explain a gain.
 
 /// The readings of GRPO-lambda that are explained; the first is the headline's.
 pub(crate) const READINGS: [&str; 4] =
@@ -47,13 +47,13 @@ impl Regime {
     }
 }
 
-/// What might explain a gain: its name in tables, what it is, and whether its sign predicts that of the gain.
+/// A possible cause of a gain.
 pub(crate) struct Quantity {
     /// The word in tables.
     pub(crate) name: &'static str,
     /// For a reader of the table of correlations.
     pub(crate) about: &'static str,
-    /// Whether a positive value should go with a gain.
+    /// True if a positive value should go with a gain.
     pub(crate) signed: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Where the clip binds on a reused batch, and what the batch is still worth.
+//! The clip's bounds on a reused batch, and the worth of the batch.
 
 use crate::atlas::entrants::BASELINE;
 use crate::atlas::off_policy::cases::{FIRST_STEP, UPDATES};

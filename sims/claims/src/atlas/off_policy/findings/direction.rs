@@ -62,7 +62,7 @@ impl<'a> Correction<'a> {
         Some(Correction { row, ignored: rows.iter().find(same)?.cosine() })
     }
 
-    /// What correcting adds to the cosine.
+    /// Gain of the cosine by correcting.
     fn gain(&self) -> f64 {
         self.row.cosine() - self.ignored
     }

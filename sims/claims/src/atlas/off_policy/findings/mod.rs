@@ -1,4 +1,4 @@
-//! What the numbers say.
+//! Findings.
 
 mod clip;
 mod direction;

@@ -3,7 +3,7 @@
 use crate::atlas::entrants::{BASELINE, ENTRANTS};
 use crate::atlas::updates::agreement;
 use crate::atlas::updates::measure::Atlas;
-use crate::atlas::updates::row::GROUP;
+use crate::atlas::updates::row::{Column, GROUP};
 use crate::experiment::Finding;
 use crate::experiments::common::findings::{finding, holds_or};
 use crate::experiments::common::text::short;
@@ -16,7 +16,7 @@ pub(super) fn credit(atlas: &Atlas) -> Finding {
             let values: Vec<f64> = rows.iter().filter_map(|r| r.get(column)).collect();
             values.iter().sum::<f64>() / values.len().max(1) as f64
         };
-        ranked.push((entrant.name, mean("credit_rank_correlation"), mean("credit_r2")));
+        ranked.push((entrant.name, mean(Column::CreditRankCorrelation), mean(Column::CreditR2)));
     }
     ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
     let show = |(name, rank, r2): &(&str, f64, f64)| format!("{name} {} ({})", short(*rank), short(*r2));

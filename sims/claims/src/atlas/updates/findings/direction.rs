@@ -4,7 +4,7 @@ use super::names::names;
 use crate::atlas::entrants::{ENTRANTS, Family};
 use crate::atlas::updates::measure::Atlas;
 use crate::atlas::updates::overall::{Overall, SHARP, unbiased};
-use crate::atlas::updates::row::GROUP;
+use crate::atlas::updates::row::{Column, GROUP};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::findings::{finding, holds_or};
 use crate::experiments::common::text::{list, short};
@@ -52,9 +52,10 @@ pub(super) fn headline(atlas: &Atlas, all: &[Overall]) -> Finding {
     )
 }
 
-/// Where all responses have one length.
+/// Tasks whose responses have one length.
 pub(super) fn equal_lengths(atlas: &Atlas) -> Finding {
-    let equal: Vec<&str> = atlas.tasks.iter().filter(|t| t.equal_lengths()).map(|t| t.name).collect();
+    let equal: Vec<&str> =
+        atlas.tasks.iter().filter(|t| t.equal_lengths()).map(|t| t.name.as_str()).collect();
     let (mut good, mut bad) = (Vec::new(), Vec::new());
     for (e, entrant) in ENTRANTS.iter().enumerate() {
         if entrant.family != Family::Group {
@@ -63,7 +64,7 @@ pub(super) fn equal_lengths(atlas: &Atlas) -> Finding {
         let rows: Vec<_> = atlas.of(e, GROUP).filter(|r| r.how != "impossible").collect();
         let everywhere = rows.iter().all(|r| unbiased(r));
         let when_equal = rows.iter().filter(|r| equal.contains(&r.task.as_str())).all(|r| unbiased(r));
-        let lowest = rows.iter().filter_map(|r| r.get("cosine")).fold(1.0, f64::min);
+        let lowest = rows.iter().filter_map(|r| r.get(Column::Cosine)).fold(1.0, f64::min);
         match (everywhere, when_equal) {
             (true, _) => {}
             (false, true) => good.push(format!("{} {}", entrant.name, short(lowest))),
@@ -131,7 +132,7 @@ pub(super) fn lambda(traced: &Overall, plain: &Overall) -> Finding {
     finding(statement, holds_or(ok, counterexample), numbers)
 }
 
-/// Whether prefix-tree methods keep the direction within prefixes.
+/// Prefix-tree methods and the direction within prefixes.
 pub(super) fn rescaling(atlas: &Atlas) -> Finding {
     let mut numbers = Vec::new();
     let mut ok = true;
@@ -139,8 +140,8 @@ pub(super) fn rescaling(atlas: &Atlas) -> Finding {
         let Some(e) = ENTRANTS.iter().position(|e| e.name == name) else { continue };
         let rows: Vec<_> = atlas.of(e, GROUP).filter(|r| r.exact()).collect();
         let worst = |column| rows.iter().filter_map(|r| r.get(column)).fold(0.0, f64::max);
-        let (direction, rescaling) = (worst("bias_direction"), worst("bias_rescaling"));
-        let cv = worst("kappa_cv");
+        let (direction, rescaling) = (worst(Column::BiasDirection), worst(Column::BiasRescaling));
+        let cv = worst(Column::KappaCv);
         ok &= name != "TEMPO, no std" || direction < 1e-6;
         numbers.push(format!(
             "{name}: direction {}, rescaling {}, variation of κ(s) {} ({} exact tasks)",

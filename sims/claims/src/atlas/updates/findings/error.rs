@@ -4,7 +4,7 @@ use super::names::names;
 use crate::atlas::entrants::{BASELINE, ENTRANTS, Family};
 use crate::atlas::updates::measure::Atlas;
 use crate::atlas::updates::overall::{BUDGET, Overall};
-use crate::atlas::updates::row::GROUP;
+use crate::atlas::updates::row::{Column, GROUP};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::findings::finding;
 use crate::experiments::common::text::short;
@@ -25,7 +25,7 @@ pub(super) fn tracing(atlas: &Atlas, all: &[Overall]) -> Finding {
         let pairs: Vec<(f64, f64)> = atlas
             .of(t, GROUP)
             .zip(atlas.of(p, GROUP))
-            .filter_map(|(a, b)| Some((a.get("mse")?, b.get("mse")?)))
+            .filter_map(|(a, b)| Some((a.get(Column::Mse)?, b.get(Column::Mse)?)))
             .collect();
         // Differences that rounding could make are none.
         let (down, up) = (

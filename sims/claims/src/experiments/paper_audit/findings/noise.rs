@@ -1,12 +1,13 @@
 //! The gains against the noise of test items and of runs.
 
-use super::{estimates, finding, holds_or, list, p_value};
+use super::{estimates, finding, finding_on, holds_or, list, p_value};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::paper_audit::Audit;
 use crate::experiments::paper_audit::gains::{self, Estimate, Gain, Selection};
 use crate::experiments::paper_audit::statistics::{
     best_of_quantile, best_of_tail, correlation_needed, minimal_detectable, variance_share,
 };
+use crate::report::sentences::SentenceId;
 use grpo_lambda_printed::{Benchmark, Column, Dataset, Model};
 use grpo_lambda_stats::{expected_max_normal, holm};
 
@@ -42,8 +43,8 @@ pub(super) fn headline(audit: &Audit) -> Finding {
         )
     });
     let gsm = audit.wins(|g| g.run.dataset == Dataset::Gsm8k);
-    finding(
-        "\"all the variations provide significant gains over GRPO\" (abstract), judged by the printed benchmark scores",
+    finding_on(
+        SentenceId::EveryVariationGains,
         verdict,
         format!(
             "{} cells of variant x data set: {up} above GRPO, {down} below; trained on gsm8k {} of {} lose. Mean gain over both 1.5B models, points ± 95 %: {}. Training curves are printed only as figures",
@@ -83,8 +84,8 @@ pub(super) fn benchmark_gain(audit: &Audit) -> Finding {
         per_model[1],
         per_model[Model::R1Qwen7 as usize],
     ]);
-    finding(
-        "\"the average improvement that GRPO-λ has over GRPO is quite significant\" (Section 4.3), for recent/ε-trace/0.99",
+    finding_on(
+        SentenceId::AverageGain,
         verdict,
         format!(
             "points ± 95 %, mean of four data sets: {}. SE = sqrt(sum_b [p1(1-p1)+p2(1-p2)]/N_b)/5, unpaired, test items only: one training seed, so the chance in training is not covered. z with smoothed scores: {}. A correlation of right and wrong between runs, if above {}, would bring those below 1.96 to 5 %. All models {pooled} (z = {:.1}), without the 3B {without_llama} (z = {:.1}); the models differ: Q = {q:.1} on 3 degrees, p = {p:.3}",

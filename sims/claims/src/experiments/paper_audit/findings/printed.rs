@@ -1,9 +1,10 @@
 //! The printed numbers against each other.
 
-use super::{finding, holds_or, list};
+use super::{finding, finding_on, holds_or, list};
 use crate::experiment::Finding;
 use crate::experiments::paper_audit::Audit;
 use crate::experiments::paper_audit::statistics::all_among;
+use crate::report::sentences::SentenceId;
 use grpo_lambda_printed::consistency::{self, CellCheck};
 use grpo_lambda_printed::{Benchmark, Dataset, Run};
 
@@ -155,8 +156,8 @@ pub(super) fn table1_rows(audit: &Audit) -> Finding {
             r.printed[5].value() - r.average_minus_row_mean()
         )
     });
-    finding(
-        "Table 1 is the average of Tables 3-6 over the training data sets",
+    finding_on(
+        SentenceId::Table1IsAnAverage,
         holds_or(wrong.is_empty(), || list(&wrong, describe)),
         format!(
             "{} of {} rows reproduced within {largest:.4}; rows whose Average is not the mean of their cells: {row_means}",
@@ -169,8 +170,8 @@ pub(super) fn table1_rows(audit: &Audit) -> Finding {
 pub(super) fn table1_caption(audit: &Audit) -> Finding {
     let lambda_rows: Vec<_> = audit.table1.iter().filter(|r| r.lambda).collect();
     let same = lambda_rows.iter().all(|r| r.best.name == lambda_rows[0].best.name);
-    finding(
-        "the GRPO-λ rows of Table 1 (\"only contains GRPO-λ, not the variations\") are the same configuration on every model",
+    finding_on(
+        SentenceId::Table1OnlyLambda,
         holds_or(same, || list(&lambda_rows, |r| format!("{}: {}", r.model.name(), r.best.name))),
         format!(
             "largest deviation from the printed rows {}",

@@ -1,10 +1,11 @@
 //! What the text says about its numbers.
 
 use super::noise::common_gains;
-use super::{finding, holds_or, list};
+use super::{finding, finding_on, holds_or, list};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::paper_audit::gains::{self, Estimate};
 use crate::experiments::paper_audit::{Audit, text};
+use crate::report::sentences::SentenceId;
 use grpo_lambda_printed::{Benchmark, Column, Dataset, Model, Run};
 
 /// Printed Table 1 gains in average accuracy, in points.
@@ -43,8 +44,8 @@ pub(super) fn three_points(audit: &Audit) -> Finding {
     } else {
         Verdict::Fails(format!("Table 1 gives {a:.2}, unrounded {b:.2}, without the 3B row {without:.2}"))
     };
-    finding(
-        "\"improves over GRPO by over 3 points\" (abstract), in the mean over four models",
+    finding_on(
+        SentenceId::ThreePoints,
         verdict,
         format!(
             "Table 1 gains {}; recomputed from Tables 3-6 {}",
@@ -59,8 +60,8 @@ pub(super) fn seven_b(audit: &Audit) -> Finding {
     let mean_gain = gains::mean_gain(&audit.gains, Model::R1Qwen7, Column::COMMON);
     let best =
         four.iter().max_by(|a, b| a.printed_points().total_cmp(&b.printed_points())).expect("four runs");
-    finding(
-        "\"a 4.5 points improvement on the 7B model\" (abstract)",
+    finding_on(
+        SentenceId::SevenBGain,
         holds_or(mean_gain.points >= 4.45, || {
             format!(
                 "{:+.1} is the best of four data sets ({}); their mean is {mean_gain}, Table 1 says {:+.1}",
@@ -84,8 +85,8 @@ pub(super) fn math_rl(audit: &Audit) -> Finding {
         format!("{} {:+.2}", d.name(), mean(&of(d)))
     });
     let mean = mean(&each);
-    finding(
-        "MathRL-16k gives \"an improvement of over 5 points (0.0552)\" (Section 4.3)",
+    finding_on(
+        SentenceId::FivePoints,
         holds_or((mean - 5.52).abs() <= 0.01, || format!("the mean gain is {mean:.3} points")),
         format!(
             "mean of {} = {mean:.3} points (recent/ε-trace/0.99); the other data sets: {others}",
@@ -168,8 +169,8 @@ pub(super) fn orz(audit: &Audit) -> Finding {
     let rows = by_dataset(audit);
     let last = rows.iter().filter(|(_, _, runs)| rank(runs, Dataset::OrzMath57k) == 4).count();
     let first: Vec<_> = rows.iter().filter(|(_, _, runs)| rank(runs, Dataset::OrzMath57k) == 1).collect();
-    finding(
-        "\"models that have been trained on the ORZMath57K perform far worse\", \"consistent across multiple model architectures and sizes, be it for GRPO and for GRPO-λ\" (Section 4.3)",
+    finding_on(
+        SentenceId::OrzMathIsWorse,
         holds_or(last == rows.len(), || {
             format!(
                 "worst of four data sets in {last} of {} rows, best in {} ({})",
@@ -189,8 +190,8 @@ pub(super) fn math_rl_is_good(audit: &Audit) -> Finding {
     let rows = by_dataset(audit);
     let good = rows.iter().filter(|(_, _, runs)| rank(runs, Dataset::MathRl16k) <= 2).count();
     let worst: Vec<_> = rows.iter().filter(|(_, _, runs)| rank(runs, Dataset::MathRl16k) == 4).collect();
-    finding(
-        "\"post-training on the MathRL-16k dataset results in particularly good performance on the evaluation benchmarks for both GRPO and GRPO-λ\" (Section 4.3)",
+    finding_on(
+        SentenceId::MathRlIsBest,
         holds_or(good == rows.len(), || {
             format!(
                 "among the better two of four data sets in {good} of {} rows, the worst in {} ({})",
@@ -214,8 +215,8 @@ pub(super) fn math_rl_is_good(audit: &Audit) -> Finding {
 pub(super) fn grows_with_size(audit: &Audit) -> Finding {
     let g = table1_gains(audit);
     let holds = g[2].min(g[3]) > g[0].max(g[1]);
-    finding(
-        "\"Table 1 indicates that the improvement gap between GRPO-λ and GRPO is larger on the 3B and 7B models than the 1.5B models\" (Section 5)",
+    finding_on(
+        SentenceId::GapGrowsWithSize,
         holds_or(holds, || format!("the 7B model gains {:+.1}, R1-Distill-Qwen-1.5B {:+.1}", g[3], g[1])),
         list(Model::ALL.into_iter().zip(g), |(m, g)| format!("{} {g:+.1}", m.name())),
     )
@@ -228,8 +229,8 @@ pub(super) fn llama_is_weaker(audit: &Audit) -> Finding {
         let small = t[*m as usize];
         llama.grpo.average < small.grpo.average && llama.lambda.average < small.lambda.average
     });
-    finding(
-        "\"the 3B model performs worse on the evaluation benchmarks than the smaller 1.5B models\" (Section 4.3)",
+    finding_on(
+        SentenceId::ThreeBIsWorse,
         holds_or(holds, || "not in Table 1".into()),
         list(Model::ALL.into_iter().zip(t), |(m, p)| {
             format!("{} {:.3} and {:.3}", m.name(), p.grpo.average.value(), p.lambda.average.value())
