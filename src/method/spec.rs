@@ -41,6 +41,9 @@ pub struct MethodSpec {
     pub source: &'static str,
     /// How much of the formulas the source gives.
     pub provenance: Provenance,
+    /// Settings (`"lambda=0.5 style=both"`, `""` the defaults) that reach every branch of its credit and loss. Tests compare their exact
+    /// expected updates with the enumeration of all groups, and their equations with the recorded ones.
+    pub samples: &'static [&'static str],
     /// Its settings with their defaults.
     pub params: fn() -> Vec<Param>,
     /// What a policy must provide under these settings.

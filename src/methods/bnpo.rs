@@ -17,6 +17,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards, PPO clip, token mean over each local batch (a group), averaged",
     source: "TRL loss_type=bnpo",
     provenance: Provenance::Published,
+    samples: &[""],
     params: || shared::baseline_params("group", "ppo", "group_token_mean"),
     evidence: shared::kl_evidence,
     build: |settings| shared::baseline_method(settings, Baseline::GroupMean),

@@ -14,6 +14,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "centred group rewards over a Beta density of the group's success rate, PPO clip, token mean",
     source: "Xiao, Zhang and Cao 2025, arXiv 2506.02864, and the authors' code (advantage only; loss of verl)",
     provenance: Provenance::Published,
+    samples: &["alpha=1.2 beta_shape=2"],
     params: || {
         let own = vec![
             Param::optional(

@@ -19,6 +19,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards, clipped ratio as a held weight of log pi, mean over all tokens",
     source: "MiniMax-M1, arXiv 2506.13585; TRL and verl",
     provenance: Provenance::Published,
+    samples: &["cap=1.3", "clip_form=interval beta=0.1"],
     params: || {
         let clip = vec![
             Param::choice(

@@ -20,6 +20,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards with a penalty of overlong responses, PPO clip with a higher upper bound, mean over all tokens",
     source: "Yu et al. 2025, arXiv 2503.14476; TRL and verl",
     provenance: Provenance::Published,
+    samples: &["", "overlong_limit=3 overlong_cache=2"],
     params: || {
         let overlong = vec![
             Param::optional(

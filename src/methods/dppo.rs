@@ -18,6 +18,10 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards, the cut ratio as a held weight of log pi inside a region of total variation or KL, token mean",
     source: "arXiv 2602.04879; verl loss_mode=dppo_tv, dppo_kl",
     provenance: Provenance::Published,
+    samples: &[
+        "divergence_low=0.05 divergence_high=0.1",
+        "divergence=kl divergence_low=0.01 divergence_high=0.02 reduction=response_mean",
+    ],
     params: || {
         let bound = |key, about| Param::number(key, 0.2, 0.0, 100.0, about);
         let region = vec![

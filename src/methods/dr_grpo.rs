@@ -16,6 +16,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "centred group rewards, PPO clip, sum over tokens divided by a constant length",
     source: "Liu et al. 2025 (understand-r1-zero); TRL loss_type=dr_grpo",
     provenance: Provenance::Published,
+    samples: &["max_length=4"],
     params: || shared::baseline_params("none", "ppo", "constant"),
     evidence: shared::kl_evidence,
     build: |settings| shared::baseline_method(settings, Baseline::GroupMean),

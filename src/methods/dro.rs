@@ -17,6 +17,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards, REINFORCE with a quadratic penalty of the log-ratio in place of the clip, token mean",
     source: "Richemond et al. 2024, arXiv 2405.19107 (the policy loss); verl loss_mode=dro",
     provenance: Provenance::Published,
+    samples: &["pull=0.3"],
     params: || {
         let pull = Param::number(
             "pull",

@@ -18,6 +18,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards, geometric mean of token ratios that are clipped one by one, mean over responses",
     source: "arXiv 2507.20673; verl loss_mode=geo_mean",
     provenance: Provenance::Published,
+    samples: &["log_low=0.1 log_high=0.2"],
     params: || {
         let bound = |key, about| Param::number(key, 0.4, 0.0, 20.0, about);
         let clip = vec![

@@ -17,6 +17,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "centred group rewards stretched by a factor of the batch, REINFORCE without a ratio, token mean",
     source: "Chu et al. 2025, arXiv 2504.02546; verl adv_estimator=gpg with loss_mode=gpg",
     provenance: Provenance::Published,
+    samples: &["", "alpha=mixed divisor=2 reduction=response_sum"],
     params: || {
         let own = vec![
             Param::choice(

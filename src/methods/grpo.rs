@@ -17,6 +17,11 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards, PPO clip, mean over responses of their token mean",
     source: "Shao et al. 2024 (DeepSeekMath); TRL loss_type=grpo",
     provenance: Provenance::Published,
+    samples: &[
+        "",
+        "reduction=token_mean std_preset=verl",
+        "correction=sequence_truncate correction_high=1.2",
+    ],
     params: || shared::baseline_params("group", "ppo", "response_mean"),
     evidence: shared::kl_evidence,
     build: |settings| shared::baseline_method(settings, Baseline::GroupMean),

@@ -16,6 +16,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "centred group rewards over the standard deviation of all rewards of the batch, PPO clip, token mean",
     source: "TRL scale_rewards=batch (default aggregation: token mean)",
     provenance: Provenance::Published,
+    samples: &[""],
     params: || shared::baseline_params("batch", "ppo", "token_mean"),
     evidence: shared::kl_evidence,
     build: |settings| shared::baseline_method(settings, Baseline::GroupMean),

@@ -26,6 +26,12 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "GRPO with an eligibility trace over log-ratios (or in front of the loss), clamped z-scores, mean over tokens",
     source: "Parthasarathi, Reymond et al. 2025, arXiv 2510.00194v1 (no public code)",
     provenance: Provenance::PaperOnly,
+    samples: &[
+        "",
+        "style=both clamp=none reduction=response_mean",
+        "update=weight lambda=0.9 clip=printed",
+        "delta=terminal lambda=0.5 normalise=mean beta=0.1 kl=ratio_k3",
+    ],
     params,
     evidence: shared::kl_evidence,
     build,

@@ -17,6 +17,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "the best response's lead over the second best as its advantage, 0 for the others, PPO clip, token mean",
     source: "Tang et al. 2025, arXiv 2503.19595; verl adv_estimator=grpo_passk",
     provenance: Provenance::Published,
+    samples: &["", "scale=none reduction=response_sum"],
     params: || {
         let scale = shared::scale("group", "verl");
         [scale, shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat()

@@ -18,6 +18,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards at the tokens of highest entropy and nothing at the others, PPO clip with a higher upper bound, token mean",
     source: "Wang et al. 2025, arXiv 2506.01939 (on DAPO); TRL top_entropy_quantile",
     provenance: Provenance::Published,
+    samples: &["entropy_threshold=0.5", "entropy_scope=response top_fraction=0.5", ""],
     params: || {
         let clip = shared::clip_at("ppo", 0.2, 0.28);
         [

@@ -19,6 +19,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards, one ratio per response (geometric mean), tight PPO clip, sum over tokens, mean over responses",
     source: "arXiv 2602.05261; TRL loss_type=luspo",
     provenance: Provenance::Published,
+    samples: &["epsilon_low=0.1 epsilon_high=0.1"],
     params,
     evidence: shared::kl_evidence,
     build: |settings| {

@@ -19,6 +19,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards times bi-level weights of counterfactual shifts, PPO clip, mean over responses of their token mean",
     source: "arXiv 2601.07408; the authors' code (Valsure/Outcome-Grounded-Advantage-Reshaping) and README",
     provenance: Provenance::Published,
+    samples: &[""],
     params: || {
         let mask = Param::optional(
             "mask_token",

@@ -17,6 +17,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "rewards minus the group's mean reward weighted by length, PPO clip, token mean",
     source: "Hao et al. 2025, arXiv 2505.23585; verl adv_estimator=opo",
     provenance: Provenance::Published,
+    samples: &[""],
     params: || [shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat(),
     evidence: shared::kl_evidence,
     build: |settings| shared::plain(settings, Box::new(LengthBaseline)),

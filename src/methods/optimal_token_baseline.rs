@@ -14,6 +14,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "rewards minus a baseline per token position, weighted by the realised energy of each response, PPO clip, token mean",
     source: "arXiv 2602.07078; verl optimal_token_baseline",
     provenance: Provenance::Published,
+    samples: &["", "tail=zero"],
     params: || {
         let own = vec![Param::choice(
             "tail",

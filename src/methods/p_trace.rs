@@ -25,6 +25,12 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards, ratio of a decayed mean of log-ratios up to each token, PPO clip, token mean; reconstructed from an abstract",
     source: "abstract of Mou et al. 2026, arXiv 2605.05965; every formula is ours",
     provenance: Provenance::Reconstructed,
+    samples: &[
+        "",
+        "form=history lambda=0.8",
+        "form=history_gradient lambda=0.8 clip=none",
+        "form=clipped reduction=response_mean",
+    ],
     params: || {
         let own = vec![
             lambda(),

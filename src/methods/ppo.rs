@@ -19,6 +19,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "generalised advantage estimation over a critic's values, whitened over the batch, PPO clip, token mean",
     source: "Schulman et al. 2016, 2017; verl adv_estimator=gae",
     provenance: Provenance::Published,
+    samples: &["whiten=false", ""],
     params: || {
         let own = vec![
             Param::number("gamma", 1.0, 0.0, 1.0, "discount"),

@@ -14,6 +14,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "rewards minus leave-one-out values of prefix and token from the group's prefix tree, handed back where they depend on the token: unbiased; no clip, sum over tokens",
     source: "ours; after RLOO, TEMPO's prefix tree (arXiv 2509.18314), shrinkage baselines (arXiv 2511.03710) and Q-Prop (arXiv 1611.02247)",
     provenance: Provenance::Ours,
+    samples: &["", "control=state shrinkage=0 lambda=0.5"],
     params: || {
         let own = vec![
             Param::number(

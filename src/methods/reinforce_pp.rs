@@ -19,6 +19,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "discounted rewards from each token on, whitened over all tokens of the batch, PPO clip, token mean",
     source: "Hu 2025, arXiv 2501.03262; verl reinforce_plus_plus, OpenRLHF",
     provenance: Provenance::Published,
+    samples: &["whiten=false gamma=0.8 reward_beta=0.1", ""],
     params: || {
         let own = vec![
             Param::number("gamma", 1.0, 0.0, 1.0, "discount of later rewards"),

@@ -17,6 +17,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "centred group rewards, whitened over all tokens of the batch, PPO clip, token mean",
     source: "Hu 2025, arXiv 2501.03262; verl reinforce_plus_plus_baseline, OpenRLHF reinforce_baseline",
     provenance: Provenance::Published,
+    samples: &["whiten=false"],
     params: || {
         [vec![reinforce_pp::whiten()], shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")]
             .concat()

@@ -17,6 +17,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "rewards minus the reward of the greedy response, no clip, sum over tokens, mean over responses",
     source: "Li et al. 2023, arXiv 2310.10505; verl adv_estimator=remax",
     provenance: Provenance::Published,
+    samples: &["", "clip=ppo reduction=token_mean"],
     params: || [shared::clip("none"), shared::kl(), shared::reduction("response_sum")].concat(),
     evidence: |settings| shared::with_kl(settings, EvidenceKind::RewardParts),
     build: |settings| shared::plain(settings, Box::new(GivenBaseline)),

@@ -14,6 +14,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "rewards minus leave-one-out values of prefixes, a ridge regression of the other responses' rewards on hidden states: unbiased; no clip, sum over tokens",
     source: "ours; after RLOO, ridge regression (Hoerl and Kennard 1970) and its leave-one-out residual (Allen 1974)",
     provenance: Provenance::Ours,
+    samples: &["", "shrinkage=0.1 reduction=response_mean"],
     params: || {
         let own = Param::number(
             "shrinkage",

@@ -17,6 +17,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "rewards minus the mean of the other responses, no clip, sum over tokens, mean over responses",
     source: "Ahmadian et al. 2024; verl and OpenRLHF",
     provenance: Provenance::Published,
+    samples: &["", "correction=token_mask correction_high=2 correction_low=0.4"],
     params,
     evidence: shared::kl_evidence,
     build: |settings| shared::baseline_method(settings, Baseline::LeaveOneOut),

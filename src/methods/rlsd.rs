@@ -20,6 +20,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards re-weighted by the likelihood ratio of a teacher that knows the answer, PPO clip, token mean; reconstructed from a note",
     source: "a secondary note on arXiv 2604.03128; the bound of the weight is ours",
     provenance: Provenance::Reconstructed,
+    samples: &[""],
     params: || {
         let own = vec![
             Param::number("share", 0.5, 0.0, 1.0, "the teacher's share of the weight (their lambda)"),

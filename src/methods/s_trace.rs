@@ -23,6 +23,12 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "P-trace over high-entropy tokens only: decayed mean of their log-ratios and the current token's, PPO clip, token mean; reconstructed from an abstract",
     source: "abstract of Mou et al. 2026, arXiv 2605.05965; every formula is ours, the share that of arXiv 2506.01939",
     provenance: Provenance::Reconstructed,
+    samples: &[
+        "",
+        "entropy_threshold=0.4 clock=selected mask_loss=true",
+        "entropy_scope=response top_fraction=0.5 normalise_rows=false clip=none",
+        "entropy_threshold=0.6 clip=none",
+    ],
     params: || {
         let own = vec![
             p_trace::lambda(),

@@ -18,6 +18,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards, a sigmoid gate of the ratio in place of the clip, mean over responses of their token mean",
     source: "arXiv 2511.20347; TRL loss_type=sapo, verl loss_mode=sapo",
     provenance: Provenance::Published,
+    samples: &["tau_negative=2"],
     params: || {
         let temperature = |key, default, about| Param::number(key, default, 0.1, 10.0, about);
         let gate = vec![

@@ -21,6 +21,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards weighted by the transport distance of spans of hidden states from opposite responses, PPO clip, token mean; reconstructed from a note",
     source: "a secondary note on arXiv 2604.23318; regularisation and normalisation are ours",
     provenance: Provenance::Reconstructed,
+    samples: &["", "window=2 stride=1"],
     params: || {
         let own = vec![
             Param::number("window", 100.0, 1.0, f64::INFINITY, "tokens of a span, rounded to a whole number"),

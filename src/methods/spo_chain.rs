@@ -20,6 +20,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "differences of Monte-Carlo values between segments at the tokens the policy was unsure of, PPO clip, token mean",
     source: "arXiv 2505.23564; the authors' code",
     provenance: Provenance::Published,
+    samples: &["sure=0.6", "sure=0.6 drop_sure=true", "sure=0.4 drop_sure=true reduction=response_mean"],
     params: || {
         let own = vec![
             Param::number(

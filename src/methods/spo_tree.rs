@@ -22,6 +22,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "differences of prefix-tree values along each response, PPO clip, token mean",
     source: "arXiv 2505.23564; the authors' code (edge advantages; the tree is sampled by the policy)",
     provenance: Provenance::Published,
+    samples: &[""],
     params: || {
         let own = vec![Param::choice(
             "edge",

@@ -20,6 +20,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards plus differences of prefix-tree values where responses part, PPO clip with a higher upper bound, token mean",
     source: "arXiv 2509.18314; the authors' code (fatebreaker/tempo), from which the equation is taken",
     provenance: Provenance::Published,
+    samples: &[""],
     params: || {
         let clip = shared::clip_at("ppo", 0.2, 0.28);
         [shared::scale("group", "verl"), clip, shared::kl(), shared::reduction("token_mean")].concat()

@@ -21,6 +21,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "difference of prefix-tree values plus the value itself, of leave-one-out rewards, PPO clip, token mean",
     source: "arXiv 2506.11902; the authors' code (step reward; the tree is sampled by the policy)",
     provenance: Provenance::Published,
+    samples: &["", "leaf_weight=true fill_zeros=true"],
     params: || {
         let own = vec![
             Param::flag(

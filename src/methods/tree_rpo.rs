@@ -17,6 +17,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scores of prefix-tree values among siblings, PPO clip, token mean; reconstructed from summaries",
     source: "summaries of arXiv 2506.05183; the normaliser is ours",
     provenance: Provenance::Reconstructed,
+    samples: &[""],
     params: || [shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat(),
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Tokens),
     build: |settings| spo_tree::tree(settings, Baseline::GroupMean, TreeCredit::SiblingScore),

@@ -19,6 +19,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards, the ratio of the response in a gamma density as a held weight of log pi, token mean",
     source: "arXiv 2602.10693; TRL loss_type=vespo",
     provenance: Provenance::Published,
+    samples: &[""],
     params: || {
         let shape = |key, default, about| Param::number(key, default, 0.0, 10.0, about);
         let rate = |key, default, about| Param::number(key, default, 1e-4, 10.0, about);

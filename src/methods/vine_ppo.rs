@@ -17,6 +17,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "differences of Monte-Carlo values between steps, PPO clip, token mean",
     source: "Kazemnejad et al. 2024, arXiv 2410.01679; the authors' code",
     provenance: Provenance::Published,
+    samples: &[""],
     params: || [shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat(),
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Steps),
     build: |settings| shared::plain(settings, Box::new(StepDifference { sure: None, drop: false })),
