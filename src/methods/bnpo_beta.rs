@@ -1,6 +1,9 @@
 //! Beta Normalization Policy Optimization.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip},
+};
 use crate::assignment::BetaNormal;
 use crate::settings::Param;
 
@@ -32,7 +35,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
                 "second shape of the Beta density; none: from the moments of the batch",
             ),
         ];
-        [own, shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat()
+        [own, shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
     evidence: shared::kl_evidence,
     build: |settings| {

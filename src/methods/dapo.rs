@@ -1,6 +1,9 @@
 //! DAPO: asymmetric clip, global token mean, penalty of overlong responses.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate},
+};
 use crate::advantage::{Baseline, Delta};
 use crate::assignment::{OutcomeCredit, Overlong};
 use crate::settings::Param;
@@ -39,9 +42,8 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
             )
             .idle_under("overlong_limit", &["none"]),
         ];
-        let clip = shared::clip_at("ppo", 0.2, 0.28);
-        [shared::advantage("group", None), overlong, clip, shared::kl(), shared::reduction("token_mean")]
-            .concat()
+        let clip = shared::clip_at(0.2, 0.28);
+        [shared::z_score(), overlong, clip, shared::kl(), shared::reduction(Aggregate::TokenMean)].concat()
     },
     evidence: shared::kl_evidence,
     build: |settings| {

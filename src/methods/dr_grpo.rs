@@ -1,6 +1,9 @@
 //! Dr. GRPO: GRPO without the division by the standard deviation and by the length.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip, Divisor},
+};
 use crate::advantage::Baseline;
 
 /// Dr. GRPO (understand-r1-zero; TRL `loss_type="dr_grpo"` with `scale_rewards=False`).
@@ -17,7 +20,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     source: "Liu et al. 2025 (understand-r1-zero); TRL loss_type=dr_grpo",
     provenance: Provenance::Published,
     samples: &["max_length=4"],
-    params: || shared::baseline_params("none", "ppo", "constant"),
+    params: || shared::baseline_params(Divisor::None, Clip::Ppo, Aggregate::Constant),
     evidence: shared::kl_evidence,
     build: |settings| shared::baseline_method(settings, Baseline::GroupMean),
 };

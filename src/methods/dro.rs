@@ -1,6 +1,9 @@
 //! DRO: REINFORCE with a quadratic pull to the policy that sampled.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate},
+};
 use crate::advantage::Baseline;
 use crate::settings::Param;
 use crate::surrogate::Surrogate;
@@ -26,7 +29,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
             1e6,
             "beta, coefficient of the squared log-ratio (verl: dro_beta)",
         );
-        [vec![pull], shared::advantage("group", None), shared::kl(), shared::reduction("token_mean")].concat()
+        [vec![pull], shared::z_score(), shared::kl(), shared::reduction(Aggregate::TokenMean)].concat()
     },
     evidence: shared::kl_evidence,
     build: |settings| {

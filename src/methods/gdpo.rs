@@ -1,6 +1,9 @@
 //! GDPO: every part of the reward normalised by itself.
 
-use super::{MethodSpec, Provenance, reinforce_pp, shared};
+use super::{
+    MethodSpec, Provenance, reinforce_pp,
+    shared::{self, Aggregate, Clip, Divisor, Preset},
+};
 use crate::advantage::Baseline;
 use crate::assignment::{Assignment, Decoupled};
 use crate::group::EvidenceKind;
@@ -22,8 +25,8 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     params: || {
         let weight = |key| Param::number(key, 1.0, 0.0, 1e6, "weight of this part of the reward");
         let own = vec![weight("weight_1"), weight("weight_2"), weight("weight_3"), reinforce_pp::whiten()];
-        let loss = [shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat();
-        [own, shared::scale("group", "verl"), loss].concat()
+        let loss = [shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat();
+        [own, shared::scale(Divisor::Group, Preset::Verl), loss].concat()
     },
     evidence: |settings| shared::with_kl(settings, EvidenceKind::RewardParts),
     build: |settings| {

@@ -1,6 +1,9 @@
 //! GMPO: the geometric mean of clipped token ratios.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate},
+};
 use crate::advantage::Baseline;
 use crate::ratio::ClippedMean;
 use crate::settings::Param;
@@ -25,7 +28,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
             bound("log_low", "largest fall of a log-probability, in nats"),
             bound("log_high", "largest rise of a log-probability, in nats"),
         ];
-        [clip, shared::advantage("group", None), shared::kl(), shared::reduction("response_mean")].concat()
+        [clip, shared::z_score(), shared::kl(), shared::reduction(Aggregate::ResponseMean)].concat()
     },
     evidence: shared::kl_evidence,
     build: |settings| {

@@ -1,6 +1,9 @@
 //! GRPO: group-relative policy optimisation.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip, Divisor},
+};
 use crate::advantage::Baseline;
 
 /// GRPO (DeepSeekMath; TRL `loss_type="grpo"`).
@@ -22,7 +25,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
         "reduction=token_mean std_preset=verl",
         "correction=sequence_truncate correction_high=1.2",
     ],
-    params: || shared::baseline_params("group", "ppo", "response_mean"),
+    params: || shared::baseline_params(Divisor::Group, Clip::Ppo, Aggregate::ResponseMean),
     evidence: shared::kl_evidence,
     build: |settings| shared::baseline_method(settings, Baseline::GroupMean),
 };

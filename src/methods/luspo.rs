@@ -1,6 +1,9 @@
 //! LUSPO: GSPO with every token counting the same.
 
-use super::{MethodSpec, Provenance, gspo, shared};
+use super::{
+    MethodSpec, Provenance, gspo,
+    shared::{self, Aggregate},
+};
 use crate::advantage::Baseline;
 use crate::ratio::TraceRatio;
 use crate::settings::Param;
@@ -30,5 +33,5 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
 
 /// The settings of GSPO, with another reduction.
 fn params() -> Vec<Param> {
-    gspo::params_reduced_by("response_sum")
+    gspo::params_reduced_by(Aggregate::ResponseSum)
 }

@@ -37,6 +37,6 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Saliencies),
     build: |settings| {
         let (noise, draws) = (settings.number("noise_std"), settings.number("n_noise"));
-        oar_p::build(settings, TokenScores::Saliencies { answer: oar_p::answer(settings), noise, draws })
+        oar_p::build(settings, TokenScores::Saliencies { answer: settings.choice("pfinal"), noise, draws })
     },
 };

@@ -1,6 +1,9 @@
 //! OPO: the mean reward weighted by length as the baseline.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip},
+};
 use crate::assignment::LengthBaseline;
 
 /// OPO, on-policy RL with an optimal reward baseline. See [`LengthBaseline`].
@@ -18,7 +21,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     source: "Hao et al. 2025, arXiv 2505.23585; verl adv_estimator=opo",
     provenance: Provenance::Published,
     samples: &[""],
-    params: || [shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat(),
+    params: || shared::loss(Clip::Ppo, Aggregate::TokenMean),
     evidence: shared::kl_evidence,
     build: |settings| shared::plain(settings, Box::new(LengthBaseline)),
 };

@@ -1,9 +1,17 @@
 //! Optimal token baseline.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip},
+};
 use crate::assignment::TokenBaseline;
 use crate::group::EvidenceKind;
-use crate::settings::Param;
+use crate::settings::{Param, choice};
+
+choice! {
+    /// The baseline at positions that one response alone reaches.
+    enum Tail { "baseline" => Baseline, "zero" => Zero }
+}
 
 /// Rewards minus an energy-weighted baseline per token position, see [`TokenBaseline`] for the formulas.
 ///
@@ -18,15 +26,14 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     params: || {
         let own = vec![Param::choice(
             "tail",
-            "baseline",
-            &["baseline", "zero"],
+            Tail::Baseline,
             "positions that only the longest response of a group reaches: its own reward is the baseline, or (verl's handle_zero_tail) there is none",
         )];
-        [own, shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat()
+        [own, shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Collisions),
     build: |settings| {
-        let bare_tail = settings.word("tail") == "zero";
+        let bare_tail = settings.choice::<Tail>("tail") == Tail::Zero;
         shared::plain(settings, Box::new(TokenBaseline { bare_tail }))
     },
 };

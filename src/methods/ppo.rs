@@ -1,6 +1,9 @@
 //! PPO with generalised advantage estimation.
 
-use super::{MethodSpec, Provenance, reinforce_pp, shared};
+use super::{
+    MethodSpec, Provenance, reinforce_pp,
+    shared::{self, Aggregate, Clip},
+};
 use crate::assignment::Gae;
 use crate::group::EvidenceKind;
 use crate::settings::Param;
@@ -32,7 +35,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
             ),
             reinforce_pp::whiten(),
         ];
-        [own, shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat()
+        [own, shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Values),
     build: |settings| {

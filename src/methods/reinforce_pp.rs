@@ -1,6 +1,9 @@
 //! REINFORCE++: returns per token, whitened over the batch.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip},
+};
 use crate::assignment::{Assignment, ReturnsToGo, Whitened};
 use crate::group::EvidenceKind;
 use crate::settings::Param;
@@ -32,7 +35,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
             ),
             whiten(),
         ];
-        [own, shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat()
+        [own, shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
     evidence: |settings| {
         let mut kinds = shared::kl_evidence(settings);

@@ -1,6 +1,9 @@
 //! RLOO with values of prefixes regressed on hidden states of the other responses.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip},
+};
 use crate::assignment::StateRidge;
 use crate::group::EvidenceKind;
 use crate::settings::Param;
@@ -23,7 +26,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
             f64::INFINITY,
             "weight of the ridge: how many responses in the same state the mean of all others counts for; below 0.01 rounding would show",
         );
-        [vec![own], shared::clip("none"), shared::kl(), shared::reduction("response_sum")].concat()
+        [vec![own], shared::loss(Clip::None, Aggregate::ResponseSum)].concat()
     },
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Hidden),
     build: |settings| {

@@ -1,6 +1,9 @@
 //! RLOO: REINFORCE with a leave-one-out baseline.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip, Divisor},
+};
 use crate::advantage::Baseline;
 use crate::settings::Param;
 
@@ -25,11 +28,10 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
 
 /// The usual settings, with one more value of `scale`.
 fn params() -> Vec<Param> {
-    let mut params = shared::baseline_params("none", "none", "response_sum");
+    let mut params = shared::baseline_params(Divisor::None, Clip::None, Aggregate::ResponseSum);
     params[0] = Param::choice(
         "scale",
-        "none",
-        &["group", "others", "batch", "none"],
+        Divisor::None,
         "what centred rewards are divided by: the standard deviation of the group, of the other responses of the group (NeMo-RL) or of the batch, or nothing",
     );
     params

@@ -1,6 +1,9 @@
 //! SAPO: a soft gate in place of the clip.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate},
+};
 use crate::advantage::Baseline;
 use crate::settings::Param;
 use crate::surrogate::Surrogate;
@@ -25,7 +28,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
             temperature("tau_positive", 1.0, "temperature of the gate where the advantage is positive"),
             temperature("tau_negative", 1.05, "temperature of the gate where the advantage is not positive"),
         ];
-        [gate, shared::advantage("group", None), shared::kl(), shared::reduction("response_mean")].concat()
+        [gate, shared::z_score(), shared::kl(), shared::reduction(Aggregate::ResponseMean)].concat()
     },
     evidence: shared::kl_evidence,
     build: |settings| {

@@ -1,6 +1,9 @@
 //! SHEAR, reconstructed: advantages weighted by the Wasserstein distance of spans of hidden states.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip},
+};
 use crate::advantage::Baseline;
 use crate::assignment::{Sinkhorn, SpanWeighted};
 use crate::group::EvidenceKind;
@@ -47,14 +50,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
                 "iterations of a transport plan at most, rounded",
             ),
         ];
-        [
-            own,
-            shared::advantage("group", None),
-            shared::clip("ppo"),
-            shared::kl(),
-            shared::reduction("token_mean"),
-        ]
-        .concat()
+        [own, shared::z_score(), shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Hidden),
     build: |settings| {

@@ -1,6 +1,9 @@
 //! SPO-chain: Monte-Carlo values at cut points of a response.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip},
+};
 use crate::assignment::StepDifference;
 use crate::group::EvidenceKind;
 use crate::settings::Param;
@@ -36,7 +39,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
                 "those tokens leave the batch: no KL term, no place in a denominator (authors' code)",
             ),
         ];
-        [own, shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat()
+        [own, shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Steps),
     build: |settings| {

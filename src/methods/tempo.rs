@@ -1,6 +1,9 @@
 //! TEMPO: group outcomes plus prefix-tree temporal differences.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Divisor, Preset},
+};
 use crate::advantage::Baseline;
 use crate::assignment::{TreeAdvantage, TreeCredit};
 use crate::group::EvidenceKind;
@@ -22,8 +25,14 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     provenance: Provenance::Published,
     samples: &[""],
     params: || {
-        let clip = shared::clip_at("ppo", 0.2, 0.28);
-        [shared::scale("group", "verl"), clip, shared::kl(), shared::reduction("token_mean")].concat()
+        let clip = shared::clip_at(0.2, 0.28);
+        [
+            shared::scale(Divisor::Group, Preset::Verl),
+            clip,
+            shared::kl(),
+            shared::reduction(Aggregate::TokenMean),
+        ]
+        .concat()
     },
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Tokens),
     build: |settings| {

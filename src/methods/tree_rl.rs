@@ -1,6 +1,10 @@
 //! TreeRL: local and global tree advantages.
 
-use super::{MethodSpec, Provenance, shared, spo_tree};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip},
+    spo_tree,
+};
 use crate::advantage::Baseline;
 use crate::assignment::TreeCredit;
 use crate::group::EvidenceKind;
@@ -31,7 +35,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
             ),
             Param::flag("fill_zeros", false, "a token of credit 0 takes that of the token before it"),
         ];
-        [own, shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat()
+        [own, shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Tokens),
     build: |settings| {

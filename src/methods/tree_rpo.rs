@@ -1,6 +1,10 @@
 //! TreeRPO, its normaliser reconstructed.
 
-use super::{MethodSpec, Provenance, shared, spo_tree};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip},
+    spo_tree,
+};
 use crate::advantage::Baseline;
 use crate::assignment::TreeCredit;
 use crate::group::EvidenceKind;
@@ -18,7 +22,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     source: "summaries of arXiv 2506.05183; the normaliser is ours",
     provenance: Provenance::Reconstructed,
     samples: &[""],
-    params: || [shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat(),
+    params: || shared::loss(Clip::Ppo, Aggregate::TokenMean),
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Tokens),
     build: |settings| spo_tree::tree(settings, Baseline::GroupMean, TreeCredit::SiblingScore),
 };

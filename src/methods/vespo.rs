@@ -1,6 +1,9 @@
 //! VESPO: the ratio of the whole response as a held weight, damped by a gamma density.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate},
+};
 use crate::advantage::Baseline;
 use crate::ratio::{Gamma, GammaWeight};
 use crate::settings::Param;
@@ -29,7 +32,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
             shape("k_negative", 3.0, "exponent of the ratio where the advantage is negative"),
             rate("lambda_negative", 2.0, "rate of the density where the advantage is negative"),
         ];
-        [gamma, shared::advantage("group", None), shared::kl(), shared::reduction("token_mean")].concat()
+        [gamma, shared::z_score(), shared::kl(), shared::reduction(Aggregate::TokenMean)].concat()
     },
     evidence: shared::kl_evidence,
     build: |settings| {

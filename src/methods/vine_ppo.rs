@@ -1,6 +1,9 @@
 //! VinePPO: Monte-Carlo values at the starts of reasoning steps.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip},
+};
 use crate::assignment::StepDifference;
 use crate::group::EvidenceKind;
 
@@ -18,7 +21,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     source: "Kazemnejad et al. 2024, arXiv 2410.01679; the authors' code",
     provenance: Provenance::Published,
     samples: &[""],
-    params: || [shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat(),
+    params: || shared::loss(Clip::Ppo, Aggregate::TokenMean),
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Steps),
     build: |settings| shared::plain(settings, Box::new(StepDifference { sure: None, drop: false })),
 };

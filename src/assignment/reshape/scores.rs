@@ -13,17 +13,6 @@ pub enum Answer {
     Last,
 }
 
-impl Answer {
-    /// The names of the variants in settings, in their order.
-    pub const NAMES: &[&str] = &["answer_mean", "answer_joint", "last"];
-
-    /// The variant of this name; none for another word.
-    pub fn parse(name: &str) -> Option<Answer> {
-        let all = [Answer::Mean, Answer::Joint, Answer::Last];
-        Self::NAMES.iter().position(|n| *n == name).map(|i| all[i])
-    }
-}
-
 /// Which scores reshape, and how the policy takes them: the numbers of the equation that the evidence rests on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TokenScores {

@@ -50,7 +50,7 @@ impl EvidenceRequest {
         vocabulary: usize,
     ) -> Result<Option<EvidenceRequest>, EvidenceSettingError> {
         let (evidence, settings) = (configured.evidence(), &configured.settings);
-        let answer = || Answer::parse(settings.word("pfinal")).unwrap_or(Answer::Mean);
+        let answer = || settings.choice("pfinal");
         let whole = |key: &'static str, end: f64, expected: &dyn Fn() -> String| {
             let value = settings.optional(key);
             match value {
