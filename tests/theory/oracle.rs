@@ -1,11 +1,12 @@
 //! The exact expected update: three ways of computing it agree, and it is what theory says it is.
 
-use grpo_lambda::group::{Evidence, EvidenceKind};
+use grpo_lambda::group::{Evidence, EvidenceKind, EvidenceSource, PerStep, StatePerToken};
 use grpo_lambda::methods::{self, Coupling, REGISTRY};
 use grpo_lambda_mdp::evidence::{Exact, Provider};
 use grpo_lambda_mdp::expected::{self, ExpectedError, Situation, enumerated, implied, implied_mean, sampled};
 use grpo_lambda_mdp::zoo::RandomRewards::{Bits, Probabilities, Real};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree, zoo, zoo::Family};
+use std::convert::Infallible;
 
 /// Largest absolute difference.
 fn gap(a: &[f64], b: &[f64]) -> f64 {
@@ -35,29 +36,49 @@ fn tiny() -> Vec<(&'static str, Tree, Tabular)> {
     all
 }
 
-/// Everything a table gives, and made-up numbers for what it does not: scores of a maskable policy, and a teacher where rewards are
-/// no probabilities.
+/// Everything a table gives, and [`MadeUp`] numbers for the rest.
 #[derive(Debug)]
 struct Complete(Exact);
 
 impl Provider for Complete {
     fn evidence(&self, leaf: usize, path: &[usize]) -> Evidence {
-        let score = |(t, &edge): (usize, &usize)| ((7 * edge + 3 * t + leaf) % 5) as f64 * 0.4 - 0.3;
-        let scores: Vec<f64> = path.iter().enumerate().map(score).take(path.len().max(2) - 1).collect();
-        let exact = self.0.evidence(leaf, path);
-        let teacher = || path.iter().map(|&edge| -0.1 - (edge % 3) as f64).collect();
-        Evidence {
-            teacher_logps: exact.teacher_logps.clone().or_else(|| Some(teacher())),
-            shifts: Some(scores.clone()),
-            saliencies: Some(scores),
-            sampler_logps: Some(path.iter().map(|&edge| -0.2 - 0.3 * (edge % 4) as f64).collect()),
-            reward_parts: Some(vec![(leaf % 3) as f64 - 0.4, (leaf % 2) as f64]),
-            hidden: Some(path.iter().map(|&edge| vec![(edge % 3) as f64, (edge % 7) as f64]).collect()),
-            ..exact
-        }
+        let Ok(made_up) = Evidence::read(&mut MadeUp { leaf, path });
+        self.0.evidence(leaf, path).or(made_up)
     }
     fn kinds(&self) -> Vec<EvidenceKind> {
         EvidenceKind::ALL.to_vec()
+    }
+}
+
+/// Numbers in place of the scores of a maskable policy, of a teacher where rewards are no probabilities, and of what no table has. A kind without
+/// an arm here gets the score of each token.
+struct MadeUp<'a> {
+    leaf: usize,
+    path: &'a [usize],
+}
+
+impl EvidenceSource for MadeUp<'_> {
+    type Error = Infallible;
+
+    fn numbers(&mut self, kind: EvidenceKind) -> Result<Option<Vec<f64>>, Infallible> {
+        let of_edges = |number: fn(usize) -> f64| self.path.iter().map(|&edge| number(edge)).collect();
+        let score = |(t, &edge): (usize, &usize)| ((7 * edge + 3 * t + self.leaf) % 5) as f64 * 0.4 - 0.3;
+        let scores = |len: usize| self.path.iter().enumerate().map(score).take(len).collect();
+        Ok(Some(match kind {
+            EvidenceKind::TeacherLogps => of_edges(|edge| -0.1 - (edge % 3) as f64),
+            EvidenceKind::SamplerLogps => of_edges(|edge| -0.2 - 0.3 * (edge % 4) as f64),
+            EvidenceKind::RewardParts => vec![(self.leaf % 3) as f64 - 0.4, (self.leaf % 2) as f64],
+            EvidenceKind::Shifts | EvidenceKind::Saliencies => scores(self.path.len().max(2) - 1),
+            _ => scores(self.path.len()),
+        }))
+    }
+
+    fn steps(&mut self, _: EvidenceKind) -> Result<Option<PerStep>, Infallible> {
+        Ok(None)
+    }
+
+    fn states(&mut self, _: EvidenceKind) -> Result<Option<StatePerToken>, Infallible> {
+        Ok(Some(self.path.iter().map(|&edge| vec![(edge % 3) as f64, (edge % 7) as f64]).collect()))
     }
 }
 

@@ -6,6 +6,7 @@
 //! | collisions | `Σ_a π²` at each prefix | [`collisions`] |
 //! | values | the exact critic, or a noisy or constant one | [`critic`] |
 //! | steps | every token a step, valued exactly (infinitely many completions) or from `K` of them | [`rollouts`] |
+//! | process_rewards | the progress of each token: the value after it less the value before it | [`rollouts`] |
 //! | teacher_logps | the Bayes posterior of the policy given that the answer is right | [`teacher`] |
 //! | hidden | a fixed function of the prefix, where it is asked for | [`features`] |
 //!
@@ -54,7 +55,7 @@ pub struct Exact {
 impl Exact {
     /// The evidence of the oracle's policy, with the exact critic.
     pub fn new(oracle: &Oracle) -> Exact {
-        use EvidenceKind::{Collisions, Entropies, Steps, TeacherLogps, Values};
+        use EvidenceKind::{Collisions, Entropies, ProcessRewards, Steps, TeacherLogps, Values};
         use Numbers::{PerEdge, PerNode};
         let tree = oracle.tree;
         let successes = rollouts::expected(oracle);
@@ -64,6 +65,7 @@ impl Exact {
             (Entropies, PerNode(oracle.entropies())),
             (Values, PerNode(oracle.v.clone())),
             (Collisions, PerNode(collisions::per_node(oracle))),
+            (ProcessRewards, PerEdge(rollouts::progress(oracle, &successes))),
             (Steps, PerNode(successes)),
         ];
         Exact {

@@ -288,7 +288,7 @@ fn credit_among(method: &dyn Method, response: &Response, others: &Others, class
             let len = total / count + usize::from(i < total % count);
             responses.push(Response {
                 ref_logps: response.ref_logps.as_ref().map(|_| vec![0.0; len]),
-                evidence: response.evidence.zeros(len),
+                evidence: response.evidence.filled(len, 0.0),
                 ..Response::graded(vec![0.0; len], reward)
             });
         }

@@ -241,6 +241,14 @@ static LEFT_OUT: &[(&str, &str)] = &[
     ),
     ("remax", "a table has no greedy response beside the samples"),
     ("gdpo", "rewards of the tasks have one part"),
+    (
+        "w_reinforce",
+        "its direction in expectation is the policy gradient's on binary rewards; it came after the atlas was computed",
+    ),
+    (
+        "prime",
+        "the process rewards of a table are exact values, which other entrants have; it came after the atlas was computed",
+    ),
 ];
 
 /// The entrants with settings, evidence, costs or a name of their own.
