@@ -4,8 +4,10 @@ mod baselines;
 mod critics;
 mod oar;
 mod off_policy;
+mod prime;
 mod tempo;
 mod trees;
+mod w_reinforce;
 
 use grpo_lambda::methods;
 use grpo_lambda_mdp::expected::{Situation, cosine, enumerated, implied};
