@@ -69,7 +69,7 @@ pub fn mean_token_weight(configured: &Configured, len: usize) -> f64 {
     token_weights(configured, len).iter().sum::<f64>() / len as f64
 }
 
-/// The same method with `beta = 0`, where it has one.
+/// The method with `beta = 0`, if it has a `beta`.
 fn without_kl(configured: &Configured) -> Option<Configured> {
     configured.settings.has("beta").then(|| {
         let value = |(k, v): (&str, &str)| (k.to_owned(), if k == "beta" { "0" } else { v }.to_owned());

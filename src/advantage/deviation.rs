@@ -1,6 +1,6 @@
 //! [`Std`]: the standard deviation that rewards are divided by.
 
-/// How a standard deviation is taken and kept away from zero: `std = sqrt(sum (r - mean)^2 / (n - ddof)) + epsilon`.
+/// A standard deviation kept away from zero: `std = sqrt(sum (r - mean)^2 / (n - ddof)) + epsilon`.
 ///
 /// Every public implementation chooses differently; the presets are theirs.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -101,19 +101,19 @@ pub trait Assignment: Send + Sync + std::fmt::Debug {
     /// `r_i` is the reward of response `i`, `T_i` its length; every other symbol is defined by one of the parts.
     fn equation(&self, token: &str) -> Vec<Part>;
 
-    /// How the other responses of the group enter a response's advantages.
+    /// The way in which the other responses of the group enter a response's advantages.
     fn coupling(&self) -> Coupling;
 
-    /// Whether a response's advantages depend on its own tokens or evidence, beyond reward and length.
+    /// True if a response's advantages depend on its own tokens or evidence, beyond reward and length.
     fn reads_tokens(&self) -> bool;
 
-    /// Which tokens of a response stay in the batch. A token that is dropped has weight 0 and does not count in any denominator. `None`
+    /// The tokens of a response that stay in the batch. A token that is dropped has weight 0 and does not count in any denominator. `None`
     /// means that every token of every response stays.
     fn kept(&self, _response: &Response) -> Option<Vec<bool>> {
         None
     }
 
-    /// Whether every advantage is 0 in a batch whose rewards all agree. That is so where responses are compared with each
+    /// True if every advantage is 0 in a batch whose rewards all agree. That is so where responses are compared with each
     /// other. A critic, or a reward per token, gives advantages without a comparison.
     fn compares(&self) -> bool {
         true

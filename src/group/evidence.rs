@@ -1,4 +1,4 @@
-//! What a policy may add to the tokens, log-probabilities and rewards of a response.
+//! Evidence: additions of a policy to the tokens, log-probabilities and rewards of a response.
 //!
 //! Each kind of evidence is declared once, in the list at the end of this file. From its entry follow the field of [`Evidence`], the
 //! [`EvidenceKind`] with its name and its message, the check of its form ([`crate::check`]), its JSON field with its line of help, its neutral
@@ -56,7 +56,7 @@ impl Series<'_> {
     }
 }
 
-/// Where the evidence of one response comes from, asked kind by kind: a file, a simulator, a generator of test data.
+/// A source of the evidence of one response, asked kind by kind: a file, a simulator, a generator of test data.
 ///
 /// [`Evidence::read`] calls the method that fits the form of each declared kind. `None` means that the response has no such evidence.
 pub trait EvidenceSource {
@@ -138,7 +138,7 @@ macro_rules! declare_evidence {
             neutral: $neutral:expr, $assumed:literal,
         }
     )+) => {
-        /// What a method may ask for beyond tokens, log-probabilities and rewards.
+        /// Inputs of a method beyond tokens, log-probabilities and rewards.
         ///
         /// It is filled by the policy that sampled the response. A method lists what it needs in its registry entry, and a
         /// configuration that asks for evidence its policy does not provide is refused when it is read.
@@ -181,7 +181,7 @@ macro_rules! declare_evidence {
                 Evidence { $($field: Some(Form::constant(len, value($neutral))),)+ }
             }
 
-            /// The same kinds of evidence for a response of `len` tokens, every number `value`.
+            /// These kinds of evidence for a response of `len` tokens, every number `value`.
             ///
             /// With 0 it stands in for the other responses of a group where a method sees no more of them than rewards and lengths.
             pub fn filled(&self, len: usize, value: f64) -> Evidence {
@@ -271,7 +271,7 @@ declare_evidence! {
         neutral: |_| 0.5, "a response is one step, from a prompt worth 0.5",
     }
 
-    /// How far the answer's distribution moves when a token is masked (OAR-P).
+    /// Shift of the answer's distribution when a token is masked (OAR-P).
     Shifts => shifts: PerReasoningToken {
         provider: "a policy that can score an answer with one of its earlier tokens masked",
         json: "shift of the answer where a token is masked, of the first R_i tokens, those that reason",

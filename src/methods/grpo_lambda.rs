@@ -41,7 +41,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
 };
 
 choice! {
-    /// Where the trace enters.
+    /// The place where the trace enters.
     enum Update { "trace" => Trace, "weight" => Weight }
 }
 

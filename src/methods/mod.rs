@@ -129,7 +129,7 @@ pub fn configure(name: &str, overrides: &[(String, String)]) -> Result<Configure
     Ok(Configured { spec, settings, method })
 }
 
-/// Where no key of the method is close to an unknown one: which methods have it, or one close to it.
+/// Adds the methods that have an unknown key, or one close to it, if none of this method's keys is close.
 fn with_hint_of_other_methods(error: SettingError) -> SettingError {
     let SettingError::UnknownKey { method, key, hint, known } = error else { return error };
     if !hint.is_empty() {

@@ -185,7 +185,7 @@ pub(super) fn surrogate(settings: &Settings) -> Surrogate {
     }
 }
 
-/// What the range of a single setting cannot refuse: a cap of the two-sided clip inside the clip itself.
+/// Refuses what the range of a single setting cannot: a cap of the two-sided clip inside the clip itself.
 pub(super) fn check_together(settings: &Settings) -> Result<(), SettingError> {
     if !settings.has("clip_max") || settings.choice::<Clip>("clip") != Clip::TwoSided {
         return Ok(());
@@ -326,7 +326,7 @@ pub(super) fn baseline_params(scale: Divisor, form: Clip, reduce: Aggregate) -> 
     [advantage(scale, None), loss(form, reduce)].concat()
 }
 
-/// The same advantage at every token, with the settings of [`advantage`] or [`scale`].
+/// One advantage at every token, with the settings of [`advantage`] or [`scale`].
 pub(super) fn spread(settings: &Settings, baseline: Baseline) -> Box<dyn Assignment> {
     Box::new(OutcomeCredit::constant(outcome(settings, baseline)))
 }

@@ -89,12 +89,12 @@ impl Settings {
         self.raw(key).parse().ok()
     }
 
-    /// Whether a setting that is a flag is on.
+    /// True if a setting that is a flag is on.
     pub fn flag(&self, key: &str) -> bool {
         self.raw(key) == "true"
     }
 
-    /// Whether the method declared `key`.
+    /// True if the method declared `key`.
     pub fn has(&self, key: &str) -> bool {
         self.values.contains_key(key)
     }

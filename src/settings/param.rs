@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Choice;
 
-/// What values a setting takes.
+/// The values that a setting takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     /// A finite number in `min..=max`.

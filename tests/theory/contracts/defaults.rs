@@ -1,4 +1,4 @@
-//! What a method of one's own gets from the trait without writing it.
+//! Defaults of the trait for a method of one's own.
 
 use grpo_lambda::group::{Evidence, Group, Response};
 use grpo_lambda::learner::Policy;

@@ -151,7 +151,7 @@ fn a_method_says_whether_it_compares_rewards() {
     );
 }
 
-/// As many further rewards in every response, and at least one; steps start at 0 and one after the other.
+/// Every response has as many further rewards, at least one; steps start at 0 and one after the other.
 #[test]
 fn evidence_of_the_wrong_form_is_refused_by_name() {
     use grpo_lambda::check::{self, BatchError};
@@ -201,7 +201,7 @@ fn a_range_of_rewards_is_moved_to_the_unit_interval() {
     }
 }
 
-/// Where responses that were cut off have no weight, it matters to the others whether a response was.
+/// A method that gives cut-off responses no weight depends on which of the others were cut off.
 #[test]
 fn a_method_that_masks_what_was_cut_off_reads_it() {
     let of = |settings: &str| methods::parse("grpo", settings).expect("settings").method;

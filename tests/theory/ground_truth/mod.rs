@@ -61,7 +61,7 @@ fn times(factor: f64, v: &[f64]) -> Vec<f64> {
     v.iter().map(|x| factor * x).collect()
 }
 
-/// Whether `update` is a positive multiple of `grad`.
+/// True if `update` is a positive multiple of `grad`.
 fn parallel(update: &[f64], grad: &[f64]) -> bool {
     cosine(update, grad) > 1.0 - EXACT
 }

@@ -29,7 +29,7 @@ pub trait Provider: Sync + std::fmt::Debug {
     /// The evidence of response `leaf`, whose edges are `path`.
     fn evidence(&self, leaf: LeafId, path: &[EdgeId]) -> Evidence;
 
-    /// What it provides, tokens included.
+    /// The kinds it provides, tokens included.
     fn kinds(&self) -> Vec<EvidenceKind>;
 }
 
@@ -45,9 +45,9 @@ enum Numbers {
 /// Every kind of evidence a table gives, exactly.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exact {
-    /// What it provides: a kind that stands here is given, in the form that its declaration says.
+    /// The kinds it provides with their numbers: a kind listed here is given, in the form that its declaration says.
     given: Vec<(EvidenceKind, Numbers)>,
-    /// What stands for the hidden state after each edge, where something does.
+    /// Stand-ins for the hidden state after each edge, if there are any.
     states: Option<Vec<Vec<f64>>>,
     edge_node: Vec<usize>,
 }
@@ -75,7 +75,7 @@ impl Exact {
         }
     }
 
-    /// The same with another critic, one value per node.
+    /// Replaces the critic's values, one per node.
     ///
     /// # Panics
     /// If there is not one value per node.
@@ -89,7 +89,7 @@ impl Exact {
         self
     }
 
-    /// The same with hidden states: one vector per edge, of the prefix that ends with it. [`features`] has some.
+    /// Adds hidden states: one vector per edge, of the prefix that ends with it. [`features`] has some.
     ///
     /// # Panics
     /// If there is not one vector per edge.
@@ -99,7 +99,7 @@ impl Exact {
         self
     }
 
-    /// What a table of this tree provides.
+    /// The kinds that a table of this tree provides.
     pub fn kinds_on(tree: &Tree) -> Vec<EvidenceKind> {
         Exact::new(&Oracle::new(tree, &Tabular::uniform(tree))).kinds()
     }
