@@ -2,7 +2,7 @@
 
 use crate::group::{EvidenceKind, Group, Response, Series, StepValue};
 
-/// What is wrong with a group, and where (indices from 0). Every message starts with the field and ends with what would be right.
+/// A fault in a group, with its place (indices from 0). Every message starts with the field and ends with what would be right.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message shows what each field holds")]
 pub enum BatchError {
@@ -118,7 +118,7 @@ fn check_widths(group: &Group) -> Result<(), BatchError> {
     }
 }
 
-/// As many numbers for every response, at least one.
+/// Checks that every response has as many numbers, at least one.
 fn check_parts(group: &Group) -> Result<(), BatchError> {
     let counts = |r: &Response| r.evidence.reward_parts.as_ref().map(Vec::len);
     let expected = group.responses.first().and_then(counts);

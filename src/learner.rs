@@ -17,7 +17,7 @@ pub type Scored<Tape> = (Vec<Vec<f64>>, Tape);
 pub trait Policy {
     /// The input that a response answers.
     type Prompt;
-    /// What [`Policy::log_probs`] keeps for [`Policy::backward`].
+    /// The values that [`Policy::log_probs`] keeps for [`Policy::backward`].
     type Tape;
     /// The failure of scoring, of a step or, for [`Samples`], of sampling.
     type Error;
@@ -30,7 +30,7 @@ pub trait Policy {
         std::iter::once(0..batch.iter().map(|g| g.responses.len()).sum()).collect()
     }
 
-    /// Whether [`Response::old_logps`] are computed again by [`Policy::log_probs`], in the first inner update on a batch.
+    /// True if [`Response::old_logps`] are computed again by [`Policy::log_probs`], in the first inner update on a batch.
     ///
     /// They should where that differs from the sampler by rounding: a trace adds up the differences of many tokens, which would then be
     /// clipped as if the policy had moved. Credit is fixed from the sampler's numbers all the same.

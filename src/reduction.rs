@@ -2,7 +2,7 @@
 
 use crate::equation::{BatchSize, number};
 
-/// How token losses become one number. `B` is the number of responses of the batch (all groups), `T_i` their lengths.
+/// The reduction of token losses to one number. `B` is the number of responses of the batch (all groups), `T_i` their lengths.
 ///
 /// Masked responses keep their place in `B` but carry no weight and no tokens, as in TRL.
 #[derive(Clone, Copy, Debug, PartialEq)]

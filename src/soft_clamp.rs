@@ -6,7 +6,7 @@
 
 use crate::trace::Trace;
 
-/// How `w @ v` is read. `M` is the trace matrix, `w = M 1` its row sums.
+/// The reading of `w @ v`. `M` is the trace matrix, `w = M 1` its row sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
     /// (a) Matrix times vector: `(M v)_t`. The default.
@@ -29,18 +29,18 @@ pub enum Squash {
 /// The weights of epsilon-weight, as a function of current log-probabilities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SoftClamp {
-    /// How `w @ v` is read.
+    /// The reading of `w @ v`.
     pub reading: Reading,
     /// The function that bounds `log pi`.
     pub squash: Squash,
-    /// Whether the gradient flows through `v`; the paper does not say.
+    /// True if the gradient flows through `v`; the paper does not say.
     pub gradient: bool,
 }
 
 /// Weights of one response with what their gradient needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SoftWeights {
-    /// What each token's loss is multiplied by.
+    /// The factor of each token's loss.
     pub weights: Vec<f64>,
     /// `d v_t / d log pi_t`, which [`SoftClamp::add_gradient`] needs.
     pub slopes: Vec<f64>,

@@ -8,7 +8,7 @@
 //! GRPO with a token mean has `w_t = 1` everywhere. The mean over a response's tokens is the factor by which a method's gradient
 //! exceeds that, which acts like a larger learning rate (for an optimiser without normalisation) and a smaller KL coefficient.
 
-use crate::group::{Evidence, EvidenceKind, Group, Response, StepValue};
+use crate::group::{Evidence, EvidenceKind, Group, Response};
 use crate::methods::{self, Configured};
 
 /// Log-probability of every token where weights depend on it (the soft clamp of GRPO-lambda's `update=weight`).
@@ -34,7 +34,7 @@ pub fn token_weights(configured: &Configured, len: usize) -> Vec<f64> {
     let response = |reward| Response {
         tokens: vec![if reward == 1.0 { 1 } else { 0 }; len],
         ref_logps: Some(vec![LOG_PROB; len]),
-        evidence: neutral(len),
+        evidence: Evidence::neutral(len, LOG_PROB),
         ..Response::graded(vec![LOG_PROB; len], reward)
     };
     let group = Group { responses: vec![response(1.0), response(0.0)] };
@@ -44,23 +44,6 @@ pub fn token_weights(configured: &Configured, len: usize) -> Vec<f64> {
         return vec![0.0; len];
     }
     batch.dlogps[0].iter().map(|d| -d * (2 * len) as f64 / advantage).collect()
-}
-
-/// Evidence that singles out no token of a response of `len` tokens at [`LOG_PROB`]; in words in [`assumed`].
-pub fn neutral(len: usize) -> Evidence {
-    let p = LOG_PROB.exp();
-    Evidence {
-        entropies: Some(vec![f64::MAX; len]),
-        values: Some(vec![0.5; len]),
-        collisions: Some(vec![p * p + (1.0 - p) * (1.0 - p); len]),
-        steps: Some(vec![StepValue { start: 0, value: 0.5 }]),
-        shifts: Some(vec![1.0; len]),
-        saliencies: Some(vec![1.0; len]),
-        teacher_logps: Some(vec![LOG_PROB; len]),
-        sampler_logps: Some(vec![LOG_PROB; len]),
-        reward_parts: Some(vec![0.0]),
-        hidden: Some(vec![vec![1.0]; len]),
-    }
 }
 
 /// The neutral evidence that [`token_weights`] assumes where a method reads evidence, in words.
@@ -73,18 +56,8 @@ pub fn neutral(len: usize) -> Evidence {
 pub fn assumed(kind: EvidenceKind) -> Option<&'static str> {
     match kind {
         EvidenceKind::Tokens => Some("the two responses part at their first token"),
-        EvidenceKind::Entropies => Some("every token has the same entropy, above any threshold"),
-        EvidenceKind::Values => Some("the critic values every prefix at 0.5"),
-        EvidenceKind::Collisions => Some("two tokens share the probability at every position"),
-        EvidenceKind::Steps => Some("a response is one step, from a prompt worth 0.5"),
-        EvidenceKind::Shifts => Some("masking moves the answer alike at every token"),
-        EvidenceKind::Saliencies => Some("every token has the same saliency"),
-        EvidenceKind::TeacherLogps => Some("the teacher agrees with the policy at every token"),
-        EvidenceKind::SamplerLogps => Some("the sampler computes what the trainer computes"),
-        EvidenceKind::RewardParts => Some("every response has the same further rewards"),
-        EvidenceKind::Hidden => Some("hidden states are the same in both responses at every token"),
-        // The KL term is left out, and a penalty in the reward is 0 where the policy is the reference.
-        EvidenceKind::RefLogps => None,
+        // `None` for the reference: the KL term is left out, and a penalty in the reward is 0 where the policy is the reference.
+        kind => kind.neutral(),
     }
 }
 
@@ -96,7 +69,7 @@ pub fn mean_token_weight(configured: &Configured, len: usize) -> f64 {
     token_weights(configured, len).iter().sum::<f64>() / len as f64
 }
 
-/// The same method with `beta = 0`, where it has one.
+/// The method with `beta = 0`, if it has a `beta`.
 fn without_kl(configured: &Configured) -> Option<Configured> {
     configured.settings.has("beta").then(|| {
         let value = |(k, v): (&str, &str)| (k.to_owned(), if k == "beta" { "0" } else { v }.to_owned());

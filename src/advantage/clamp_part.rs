@@ -2,7 +2,7 @@
 
 use super::deviation::mean;
 
-/// Which parts of a clamp `C_i = max(A_i, clamp)` of a group's advantages `A_i` are on.
+/// The parts of a clamp `C_i = max(A_i, clamp)` of a group's advantages `A_i` are on.
 ///
 /// ```text
 /// none          A_i

@@ -1,6 +1,6 @@
 //! [`Delta`]: from the advantage of a response to those of its tokens.
 
-/// How an outcome advantage becomes the `delta_t` of a response's tokens.
+/// The spread of an outcome advantage over the `delta_t` of a response's tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delta {
     /// `delta_t = A` at every token: what GRPO-lambda does (and GRPO).

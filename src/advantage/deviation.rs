@@ -1,6 +1,6 @@
 //! [`Std`]: the standard deviation that rewards are divided by.
 
-/// How a standard deviation is taken and kept away from zero: `std = sqrt(sum (r - mean)^2 / (n - ddof)) + epsilon`.
+/// A standard deviation kept away from zero: `std = sqrt(sum (r - mean)^2 / (n - ddof)) + epsilon`.
 ///
 /// Every public implementation chooses differently; the presets are theirs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,15 +22,6 @@ impl Std {
     pub const OPENRLHF: Std = Std { ddof: 1, epsilon: 1e-9 };
     /// DeepSeekMath, as printed: no epsilon. The text does not say which ddof; 0, the plain definition of std, is our choice.
     pub const DEEPSEEKMATH: Std = Std { ddof: 0, epsilon: 0.0 };
-
-    /// The presets by configuration name.
-    pub const PRESETS: [(&'static str, Std); 5] = [
-        ("trl", Std::TRL),
-        ("verl", Std::VERL),
-        ("understand_r1_zero", Std::UNDERSTAND_R1_ZERO),
-        ("openrlhf", Std::OPENRLHF),
-        ("deepseekmath", Std::DEEPSEEKMATH),
-    ];
 
     /// The divisor for these values, not all equal. In two passes: the one-pass form `E[x^2] - E[x]^2` loses all digits when
     /// rewards are close to each other. In units of the largest deviation: the square of 1e-200 would be 0, and that of 1e200

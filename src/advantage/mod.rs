@@ -20,7 +20,7 @@ pub use deviation::Std;
 pub use gae::{gae, td_errors};
 pub use outcome::{Baseline, OutcomeAdvantage, Scale};
 
-/// Whether no two values differ (also for none or one).
+/// True if no two values differ (also for none or one).
 pub fn all_equal(values: &[f64]) -> bool {
     values.windows(2).all(|w| w[0] == w[1])
 }

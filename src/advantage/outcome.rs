@@ -4,7 +4,7 @@ use super::all_equal;
 use super::deviation::{Std, mean};
 use crate::equation::number;
 
-/// What is subtracted from a reward.
+/// The baseline of a reward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Baseline {
     /// The group's mean reward (GRPO).
@@ -15,24 +15,24 @@ pub enum Baseline {
     BatchMean,
 }
 
-/// What the difference is divided by.
+/// The divisor of the difference.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scale {
     /// Nothing (Dr. GRPO, RLOO).
     None,
     /// The group's standard deviation: the z-score of GRPO, the paper's `A_NAE`.
     Group(
-        /// How that deviation is estimated.
+        /// The estimate of that deviation.
         Std,
     ),
     /// The standard deviation of the other rewards of the group; nothing where those agree (NeMo-RL with its leave-one-out baseline).
     Others(
-        /// How that deviation is estimated.
+        /// The estimate of that deviation.
         Std,
     ),
     /// The standard deviation of all rewards of the batch (TRL's `scale_rewards="batch"`).
     Batch(
-        /// How that deviation is estimated.
+        /// The estimate of that deviation.
         Std,
     ),
 }
@@ -54,9 +54,9 @@ pub enum Scale {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OutcomeAdvantage {
-    /// What is subtracted from a reward.
+    /// The baseline of a reward.
     pub baseline: Baseline,
-    /// What the difference is divided by.
+    /// The divisor of the difference.
     pub scale: Scale,
     /// Lower bound on the advantage; the paper uses -0.1. It destroys the zero sum of a group: every mixed group then
     /// pushes likelihoods up on balance, and prompts are re-weighted (erratum E14).
@@ -72,7 +72,7 @@ impl OutcomeAdvantage {
         rewards.iter().map(|group| self.of_group(group, &batch)).collect()
     }
 
-    /// What the centred rewards of each group are divided by; `None` where there is nothing to compare and the advantages are 0.
+    /// The divisor of each group's centred rewards. `None` if the group's rewards agree, which makes its advantages 0.
     /// [`Scale::Others`], which has a divisor for every response, counts as [`Scale::None`] here.
     pub fn divisors(&self, rewards: &[Vec<Option<f64>>]) -> Vec<Option<f64>> {
         let batch = self.whole(rewards);
@@ -91,7 +91,7 @@ impl OutcomeAdvantage {
         Whole { agrees: false, centre: mean(&all), divisor }
     }
 
-    /// What is subtracted from the rewards of a group, and what the differences are divided by; none where there is nothing to compare.
+    /// The baseline of a group's rewards and the divisor of the differences; `None` if the rewards agree.
     fn centre_and_divisor(&self, known: &[f64], batch: &Whole) -> Option<(f64, f64)> {
         let of_batch = self.baseline == Baseline::BatchMean;
         if if of_batch { batch.agrees } else { all_equal(known) } {
@@ -145,7 +145,7 @@ impl OutcomeAdvantage {
         format!("A_i = {value}, b_i = {baseline}{deviation}; 0 where all rewards agree")
     }
 
-    /// What centred rewards are divided by, and what stands in it; none where that is 1.
+    /// The divisor of centred rewards with its definition; `None` if it is 1.
     pub(crate) fn divisor_equation(&self) -> Option<(String, String)> {
         let (std, whose) = match self.scale {
             Scale::None => return None,
@@ -159,15 +159,15 @@ impl OutcomeAdvantage {
     }
 }
 
-/// What all rewards of a batch contribute to the advantages of each group.
+/// The share of a whole batch's rewards in the advantages of each group.
 struct Whole {
-    /// Whether no two of them differ.
+    /// True if no two of them differ.
     agrees: bool,
     centre: f64,
     divisor: f64,
 }
 
-/// What [`Scale::Others`] divides the reward at `position` by; 1 where the others agree.
+/// The divisor of the reward at `position` under [`Scale::Others`]; 1 where the others agree.
 fn divisor_of_others(std: Std, known: &[f64], position: usize) -> f64 {
     let others = [&known[..position], &known[position + 1..]].concat();
     if all_equal(&others) { 1.0 } else { std.divisor(&others) }
@@ -199,9 +199,9 @@ mod tests {
 
     #[test]
     fn equal_rewards_teach_nothing_even_when_their_mean_is_inexact() {
-        for preset in Std::PRESETS {
-            let z = OutcomeAdvantage { scale: Scale::Group(preset.1), ..Z };
-            assert_eq!(z.of_batch(&[vec![Some(0.1); 3]]), [[0.0; 3]], "{}", preset.0);
+        for std in [Std::TRL, Std::VERL, Std::UNDERSTAND_R1_ZERO, Std::OPENRLHF, Std::DEEPSEEKMATH] {
+            let z = OutcomeAdvantage { scale: Scale::Group(std), ..Z };
+            assert_eq!(z.of_batch(&[vec![Some(0.1); 3]]), [[0.0; 3]], "{std:?}");
         }
     }
 

@@ -13,7 +13,7 @@ use crate::method::Coupling;
 pub struct HighEntropy {
     /// The assignment whose advantages the chosen tokens keep.
     pub inner: Box<dyn Assignment>,
-    /// Which tokens are chosen.
+    /// The choice of tokens.
     pub selection: EntropySelection,
 }
 

@@ -25,7 +25,7 @@ pub enum Stretch {
 /// Source: GPG, arXiv 2504.02546; verl `gpg`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GroupPolicyGradient {
-    /// What `alpha` is.
+    /// The factor `alpha`.
     pub stretch: Stretch,
     /// `f`, positive.
     pub divisor: f64,

@@ -10,6 +10,8 @@
 //! | [`LengthBaseline`] | `r_i` minus the mean reward weighted by length | OPO |
 //! | [`BestOfGroup`] | the lead of the best response, 0 for the others | pass@k |
 //! | [`ReturnsToGo`] | discounted rewards from `t` on | REINFORCE++ |
+//! | [`Signed`] | a constant by the sign of `r_i` | W-REINFORCE |
+//! | [`ProcessCredit`] | process rewards from `t` on and the outcome, each minus the other responses' | PRIME |
 //! | [`Whitened`] | another one, centred and scaled over all tokens of the batch | REINFORCE++, PPO |
 //! | [`HighEntropy`] | another one at high-entropy tokens, 0 elsewhere | 80/20 |
 //! | [`TokenBaseline`] | `r_i` minus the variance-minimising baseline at `t` | optimal token baseline |
@@ -37,9 +39,11 @@ mod outcome;
 mod overlong;
 mod prefix_control;
 mod prefix_tree;
+mod process;
 mod reshape;
 mod returns;
 mod selection;
+mod signed;
 mod sinkhorn;
 mod spans;
 mod state_ridge;
@@ -61,9 +65,11 @@ pub use outcome::OutcomeCredit;
 pub use overlong::Overlong;
 pub use prefix_control::PrefixControl;
 pub use prefix_tree::{PrefixTree, Siblings};
+pub use process::ProcessCredit;
 pub use reshape::{Answer, BiLevel, Reshaped, Threshold, TokenScores};
 pub use returns::ReturnsToGo;
 pub use selection::{EntropySelection, Scope};
+pub use signed::Signed;
 pub use sinkhorn::Sinkhorn;
 pub use spans::SpanWeighted;
 pub use state_ridge::StateRidge;
@@ -95,19 +101,19 @@ pub trait Assignment: Send + Sync + std::fmt::Debug {
     /// `r_i` is the reward of response `i`, `T_i` its length; every other symbol is defined by one of the parts.
     fn equation(&self, token: &str) -> Vec<Part>;
 
-    /// How the other responses of the group enter a response's advantages.
+    /// The way in which the other responses of the group enter a response's advantages.
     fn coupling(&self) -> Coupling;
 
-    /// Whether a response's advantages depend on its own tokens or evidence, beyond reward and length.
+    /// True if a response's advantages depend on its own tokens or evidence, beyond reward and length.
     fn reads_tokens(&self) -> bool;
 
-    /// Which tokens of a response stay in the batch. A token that is dropped has weight 0 and does not count in any denominator. `None`
+    /// The tokens of a response that stay in the batch. A token that is dropped has weight 0 and does not count in any denominator. `None`
     /// means that every token of every response stays.
     fn kept(&self, _response: &Response) -> Option<Vec<bool>> {
         None
     }
 
-    /// Whether every advantage is 0 in a batch whose rewards all agree. That is so where responses are compared with each
+    /// True if every advantage is 0 in a batch whose rewards all agree. That is so where responses are compared with each
     /// other. A critic, or a reward per token, gives advantages without a comparison.
     fn compares(&self) -> bool {
         true

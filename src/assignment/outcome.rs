@@ -16,7 +16,7 @@ pub struct OutcomeCredit {
 }
 
 impl OutcomeCredit {
-    /// The same advantage at every token.
+    /// One advantage at every token.
     pub fn constant(outcome: OutcomeAdvantage) -> OutcomeCredit {
         OutcomeCredit { outcome, delta: Delta::Constant, overlong: None }
     }

@@ -14,7 +14,7 @@ pub struct Overlong {
 }
 
 impl Overlong {
-    /// What is added to the reward of a response of `len` tokens, in `[-1, 0]`.
+    /// The penalty added to the reward of a response of `len` tokens, in `[-1, 0]`.
     ///
     /// ```
     /// use grpo_lambda::assignment::Overlong;

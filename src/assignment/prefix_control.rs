@@ -25,7 +25,7 @@ use crate::method::Coupling;
 pub struct PrefixControl {
     /// `kappa`, not negative: how many responses the coarser estimate counts for.
     pub shrinkage: f64,
-    /// Whether actions have values of their own; else only prefixes do.
+    /// True if actions have values of their own; else only prefixes do.
     pub action: bool,
     /// `lambda` in `[0,1]` of the sum of TD errors; 1 where the credit is the reward less a value. Below 1 it is biased: the values are
     /// estimates. Without effect where actions have values of their own.
@@ -38,7 +38,7 @@ struct Known<'a> {
     reward: f64,
     /// Its place in the group.
     place: usize,
-    /// Whether it carries weight; the reward of one that does not still counts in the values.
+    /// True if it carries weight; the reward of one that does not still counts in the values.
     active: bool,
 }
 

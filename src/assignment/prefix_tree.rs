@@ -87,7 +87,7 @@ impl PrefixTree {
         &self.values[response]
     }
 
-    /// How many responses begin with the first `0 ..= T` tokens of a response: before each of its tokens, and after the last.
+    /// Numbers of responses that begin with the first `0 ..= T` tokens of a response: before each of its tokens, and after the last.
     ///
     /// ```
     /// use grpo_lambda::assignment::PrefixTree;
@@ -98,7 +98,7 @@ impl PrefixTree {
         &self.leaves[response]
     }
 
-    /// Where the responses that share a response's prefix part, in the order of its tokens.
+    /// The places where the responses that share a response's prefix part, in the order of its tokens.
     pub fn siblings(&self, response: usize) -> &[Siblings] {
         &self.siblings[response]
     }

@@ -19,7 +19,7 @@ pub enum EntropySelection {
     Top {
         /// The share of tokens to keep, in `[0, 1]`; ties at the threshold are kept, too.
         top: f64,
-        /// What the quantile is taken over.
+        /// The tokens the quantile is taken over.
         scope: Scope,
     },
     /// A threshold in nats: the choice then depends on the prefix alone.
@@ -30,7 +30,7 @@ pub enum EntropySelection {
 }
 
 impl EntropySelection {
-    /// Which tokens of each response are chosen, in flat order. Responses that are masked or have no reward are left out of
+    /// The chosen tokens of each response, in flat order. Responses that are masked or have no reward are left out of
     /// the quantile, and none of their tokens is chosen.
     ///
     /// # Panics
@@ -79,7 +79,7 @@ impl EntropySelection {
         format!("H_{at} >= {tau} (H_{at} the entropy of pi_old(.|s_{at}) in nats)")
     }
 
-    /// How other responses enter the choice.
+    /// The way in which other responses enter the choice.
     pub fn coupling(&self) -> Coupling {
         match self {
             EntropySelection::Top { scope: Scope::Batch, .. } => Coupling::Everything,

@@ -17,7 +17,7 @@ pub struct Sinkhorn {
     pub steps: usize,
 }
 
-/// What the potentials may still move by, in mean distances, when the iteration ends.
+/// Largest move of the potentials, in mean distances, at which the iteration ends.
 const STILL: f64 = 1e-7;
 
 impl Sinkhorn {

@@ -17,7 +17,7 @@ use crate::method::Coupling;
 /// compared with gets 0: only mixed groups teach.
 #[derive(Debug)]
 pub struct SpanWeighted {
-    /// What is re-weighted; its first token says the sign of a response's outcome.
+    /// The inner credit; its first token says the sign of a response's outcome.
     pub inner: Box<dyn Assignment>,
     /// Tokens of a window, at least 1.
     pub window: usize,

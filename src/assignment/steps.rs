@@ -14,7 +14,7 @@ use crate::method::Coupling;
 pub struct StepDifference {
     /// Tokens that were more likely than this when sampled get 0 (SPO-chain: 0.9); none: every token of a step counts.
     pub sure: Option<f64>,
-    /// Whether those tokens leave the batch altogether: no KL term, and no place in a denominator.
+    /// True if those tokens leave the batch altogether: no KL term, and no place in a denominator.
     pub drop: bool,
 }
 

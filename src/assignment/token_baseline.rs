@@ -18,12 +18,12 @@ use crate::method::Coupling;
 /// Source: Optimal Token Baseline, arXiv 2602.07078; verl `optimal_token_baseline`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TokenBaseline {
-    /// Whether a position that one response alone reaches has no baseline, so that its tokens there keep the whole reward (verl's
+    /// True if a position that one response alone reaches has no baseline, so that its tokens there keep the whole reward (verl's
     /// `handle_zero_tail`). Otherwise the response is its own baseline and the advantage is 0.
     pub bare_tail: bool,
 }
 
-/// What rounding may leave of an energy of 0.
+/// Largest rounding error of an energy of 0.
 const ROUNDING: f64 = 1e-14;
 
 /// `W_{j,t}` of one response.

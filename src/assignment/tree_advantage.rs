@@ -6,7 +6,7 @@ use crate::equation::{Part, number};
 use crate::group::Group;
 use crate::method::Coupling;
 
-/// What a prefix tree adds to the outcome.
+/// The credit that a prefix tree adds to the outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TreeCredit {
     /// TEMPO: the outcome plus the difference of prefix values, `(r_i - mean r) + V(s_{t+1}) - V(s_t)`.
@@ -30,7 +30,7 @@ pub enum TreeCredit {
 pub struct TreeAdvantage {
     /// Baseline of the outcome, and what everything is divided by.
     pub outcome: OutcomeAdvantage,
-    /// Which credit is taken from the tree.
+    /// The credit taken from the tree.
     pub credit: TreeCredit,
 }
 

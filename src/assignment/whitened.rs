@@ -16,7 +16,7 @@ use crate::method::Coupling;
 pub struct Whitened {
     /// The assignment whose advantages are whitened.
     pub inner: Box<dyn Assignment>,
-    /// Whether a batch whose rewards agree has the same inner advantage at every token, which whitening turns into 0.
+    /// True if a batch whose rewards agree has the same inner advantage at every token, which whitening turns into 0.
     pub uniform: bool,
 }
 

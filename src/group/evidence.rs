@@ -1,8 +1,8 @@
-//! What a policy may add to the tokens, log-probabilities and rewards of a response.
+//! Evidence: additions of a policy to the tokens, log-probabilities and rewards of a response.
 //!
-//! Each kind of evidence is declared once, in the list at the end of this file. From its line follow the field of [`Evidence`], the
-//! [`EvidenceKind`] with its name and its message, the check of its form ([`crate::check`]), its field in the JSON that `sim estimate`
-//! reads, and its place in every [`EvidenceSource`].
+//! Each kind of evidence is declared once, in the list at the end of this file. From its entry follow the field of [`Evidence`], the
+//! [`EvidenceKind`] with its name and its message, the check of its form ([`crate::check`]), its JSON field with its line of help, its neutral
+//! value ([`crate::token_weights`]), and its place in every [`EvidenceSource`].
 
 /// One number per token, length `T`.
 pub type PerToken = Vec<f64>;
@@ -43,7 +43,20 @@ pub enum Series<'a> {
     StatePerToken(&'a [Vec<f64>]),
 }
 
-/// Where the evidence of one response comes from, asked kind by kind: a file, a simulator, a generator of test data.
+impl Series<'_> {
+    /// The shape of a JSON field that holds such evidence of `g` responses with `T_i` tokens.
+    const fn json(self) -> &'static str {
+        match self {
+            Series::PerToken(_) => "[[T_i]..]",
+            Series::PerReasoningToken(_) => "[[R_i]..]",
+            Series::PerStep(_) => "[[[t, v]..]..]",
+            Series::PerReward(_) => "[[k]..]",
+            Series::StatePerToken(_) => "[[[d]..]..]",
+        }
+    }
+}
+
+/// A source of the evidence of one response, asked kind by kind: a file, a simulator, a generator of test data.
 ///
 /// [`Evidence::read`] calls the method that fits the form of each declared kind. `None` means that the response has no such evidence.
 pub trait EvidenceSource {
@@ -73,19 +86,18 @@ pub trait EvidenceSource {
 trait Form: Sized {
     fn read<S: EvidenceSource>(source: &mut S, kind: EvidenceKind) -> Result<Option<Self>, S::Error>;
 
-    /// The same form for a response of `len` tokens, every number 0.
-    fn zeros(&self, len: usize) -> Self;
-
     /// Every number `value`, for a response of `len` tokens.
     fn constant(len: usize, value: f64) -> Self;
+
+    /// [`Form::constant`] of this one's width.
+    fn filled(&self, len: usize, value: f64) -> Self {
+        Self::constant(len, value)
+    }
 }
 
 impl Form for Vec<f64> {
     fn read<S: EvidenceSource>(source: &mut S, kind: EvidenceKind) -> Result<Option<Self>, S::Error> {
         source.numbers(kind)
-    }
-    fn zeros(&self, len: usize) -> Self {
-        Self::constant(len, 0.0)
     }
     fn constant(len: usize, value: f64) -> Self {
         vec![value; len]
@@ -96,9 +108,6 @@ impl Form for PerStep {
     fn read<S: EvidenceSource>(source: &mut S, kind: EvidenceKind) -> Result<Option<Self>, S::Error> {
         source.steps(kind)
     }
-    fn zeros(&self, len: usize) -> Self {
-        Self::constant(len, 0.0)
-    }
     fn constant(_: usize, value: f64) -> Self {
         vec![StepValue { start: 0, value }]
     }
@@ -108,19 +117,28 @@ impl Form for StatePerToken {
     fn read<S: EvidenceSource>(source: &mut S, kind: EvidenceKind) -> Result<Option<Self>, S::Error> {
         source.states(kind)
     }
-    fn zeros(&self, len: usize) -> Self {
-        vec![vec![0.0; self.first().map_or(0, Vec::len)]; len]
+    fn filled(&self, len: usize, value: f64) -> Self {
+        vec![vec![value; self.first().map_or(0, Vec::len)]; len]
     }
     fn constant(len: usize, value: f64) -> Self {
         vec![vec![value]; len]
     }
 }
 
-/// Writes out [`Evidence`] and [`EvidenceKind`] from one line per kind:
-/// `Kind => field: Form, "the kind of policy that provides it";` under the documentation of the field.
+/// Writes out [`Evidence`] and [`EvidenceKind`] from one entry per kind, under the documentation of the field.
 macro_rules! declare_evidence {
-    ($($(#[$doc:meta])* $kind:ident => $field:ident: $form:ident, $provider:literal;)+) => {
-        /// What a method may ask for beyond tokens, log-probabilities and rewards.
+    ($(
+        $(#[$doc:meta])*
+        $kind:ident => $field:ident: $form:ident {
+            // The kind of policy that provides it.
+            provider: $provider:literal,
+            // The JSON field, in a few words.
+            json: $json:literal,
+            // The number that singles out no token where every token has this log-probability, and the same in words.
+            neutral: $neutral:expr, $assumed:literal,
+        }
+    )+) => {
+        /// Inputs of a method beyond tokens, log-probabilities and rewards.
         ///
         /// It is filled by the policy that sampled the response. A method lists what it needs in its registry entry, and a
         /// configuration that asks for evidence its policy does not provide is refused when it is read.
@@ -156,11 +174,23 @@ macro_rules! declare_evidence {
                 Evidence { $($field: Some(Form::constant(len, value)),)+ }
             }
 
-            /// The same kinds of evidence for a response of `len` tokens, every number 0.
+            /// Evidence that singles out no token of a response of `len` tokens with log-probability `logp` each; in words in
+            /// [`assumed`](crate::token_weights::assumed).
+            pub fn neutral(len: usize, logp: f64) -> Evidence {
+                let value = |number: fn(f64) -> f64| number(logp);
+                Evidence { $($field: Some(Form::constant(len, value($neutral))),)+ }
+            }
+
+            /// These kinds of evidence for a response of `len` tokens, every number `value`.
             ///
-            /// What stands in for the other responses of a group where a method sees no more of them than rewards and lengths.
-            pub fn zeros(&self, len: usize) -> Evidence {
-                Evidence { $($field: self.$field.as_ref().map(|series| series.zeros(len)),)+ }
+            /// With 0 it stands in for the other responses of a group where a method sees no more of them than rewards and lengths.
+            pub fn filled(&self, len: usize, value: f64) -> Evidence {
+                Evidence { $($field: self.$field.as_ref().map(|series| series.filled(len, value)),)+ }
+            }
+
+            /// This evidence, with the kinds of `other` that it lacks.
+            pub fn or(self, other: Evidence) -> Evidence {
+                Evidence { $($field: self.$field.or(other.$field),)+ }
             }
 
             /// Every kind that is present.
@@ -184,7 +214,23 @@ macro_rules! declare_evidence {
                 }
             }
 
-            /// What kind of policy provides it, for a message that refuses a method.
+            /// The shape of its JSON field for a group of responses, and what it holds; `None` for what is not evidence.
+            pub fn json(self) -> Option<(&'static str, &'static str)> {
+                match self {
+                    $(EvidenceKind::$kind => Some((Series::$form(&[]).json(), $json)),)+
+                    EvidenceKind::Tokens | EvidenceKind::RefLogps => None,
+                }
+            }
+
+            /// The neutral value ([`Evidence::neutral`]) in words; `None` for what is not evidence.
+            pub fn neutral(self) -> Option<&'static str> {
+                match self {
+                    $(EvidenceKind::$kind => Some($assumed),)+
+                    EvidenceKind::Tokens | EvidenceKind::RefLogps => None,
+                }
+            }
+
+            /// The kind of policy that provides it, for a message that refuses a method.
             pub fn provided_by(self) -> &'static str {
                 match self {
                     EvidenceKind::Tokens => "any policy that keeps the tokens it sampled",
@@ -198,38 +244,83 @@ macro_rules! declare_evidence {
 
 declare_evidence! {
     /// Entropy of the full next-token distribution, `H_t = -sum_v pi(v|s_t) log pi(v|s_t)`, in nats.
-    Entropies => entropies: PerToken, "a policy that keeps the entropy of each next-token distribution";
+    Entropies => entropies: PerToken {
+        provider: "a policy that keeps the entropy of each next-token distribution",
+        json: "entropy of the next-token distribution, in nats",
+        neutral: |_| f64::MAX, "every token has the same entropy, above any threshold",
+    }
 
     /// A critic's state values `V(s_0) .. V(s_{T-1})`, one per token position. The value after the last token is 0.
-    Values => values: PerToken, "a policy with a critic";
+    Values => values: PerToken {
+        provider: "a policy with a critic",
+        json: "a critic's value of the state before each token",
+        neutral: |_| 0.5, "the critic values every prefix at 0.5",
+    }
 
     /// Collision probability of the next-token distribution, `sum_v pi(v|s_t)^2`, in `(0, 1]`.
-    Collisions => collisions: PerToken,
-        "a policy that keeps the sum of squared probabilities of each next-token distribution";
+    Collisions => collisions: PerToken {
+        provider: "a policy that keeps the sum of squared probabilities of each next-token distribution",
+        json: "sum of the squared probabilities of the next-token distribution",
+        neutral: |logp| logp.exp().powi(2) + (1.0 - logp.exp()).powi(2), "two tokens share the probability at every position",
+    }
 
     /// Monte-Carlo values at the starts of steps.
-    Steps => steps: PerStep, "a policy that completes the prefix of each step several times";
+    Steps => steps: PerStep {
+        provider: "a policy that completes the prefix of each step several times",
+        json: "first token and value of each step, from token 0 on",
+        neutral: |_| 0.5, "a response is one step, from a prompt worth 0.5",
+    }
 
-    /// How far the answer's distribution moves when a token is masked (OAR-P).
-    Shifts => shifts: PerReasoningToken, "a policy that can score an answer with one of its earlier tokens masked";
+    /// Shift of the answer's distribution when a token is masked (OAR-P).
+    Shifts => shifts: PerReasoningToken {
+        provider: "a policy that can score an answer with one of its earlier tokens masked",
+        json: "shift of the answer where a token is masked, of the first R_i tokens, those that reason",
+        neutral: |_| 1.0, "masking moves the answer alike at every token",
+    }
 
     /// Gradient times input of the answer's distribution (OAR-G).
-    Saliencies => saliencies: PerReasoningToken,
-        "a policy that can differentiate an answer's distribution in its input embeddings";
+    Saliencies => saliencies: PerReasoningToken {
+        provider: "a policy that can differentiate an answer's distribution in its input embeddings",
+        json: "gradient times input of the answer, of the first R_i tokens, those that reason",
+        neutral: |_| 1.0, "every token has the same saliency",
+    }
 
     /// `log pi(a_t|s_t)` of the same policy once it has seen the reference answer, in nats.
-    TeacherLogps => teacher_logps: PerToken, "a policy that can score a response after seeing the reference answer";
+    TeacherLogps => teacher_logps: PerToken {
+        provider: "a policy that can score a response after seeing the reference answer",
+        json: "log-probability once the reference answer was seen",
+        neutral: |logp| logp, "the teacher agrees with the policy at every token",
+    }
 
     /// `log pi_sampler(a_t|s_t)` by the engine that sampled, where it does not compute what the trainer computes with the same weights
     /// (the trainer's own are the response's `old_logps`), in nats.
-    SamplerLogps => sampler_logps: PerToken, "a sampler that reports its own log-probabilities";
+    SamplerLogps => sampler_logps: PerToken {
+        provider: "a sampler that reports its own log-probabilities",
+        json: "log-probability by the engine that sampled (correction)",
+        neutral: |logp| logp, "the sampler computes what the trainer computes",
+    }
 
     /// Rewards that belong to the response beside its own, any number of them, the same for all responses: the components of the
     /// reward (GDPO), or the reward of the greedy response to the same prompt (ReMax).
-    RewardParts => reward_parts: PerReward, "a grader that reports the parts of a reward";
+    RewardParts => reward_parts: PerReward {
+        provider: "a grader that reports the parts of a reward",
+        json: "k further rewards: the parts of the reward (gdpo), or that of the greedy response (remax)",
+        neutral: |_| 0.0, "every response has the same further rewards",
+    }
 
     /// The policy's last hidden state once it has read a token (SHEAR, ridge RLOO).
-    Hidden => hidden: StatePerToken, "a policy that keeps its last hidden state at every token";
+    Hidden => hidden: StatePerToken {
+        provider: "a policy that keeps its last hidden state at every token",
+        json: "last hidden state at each token, T_i of them",
+        neutral: |_| 1.0, "hidden states are the same in both responses at every token",
+    }
+
+    /// The reward of each token by a process reward model, 0 where it gives none (PRIME).
+    ProcessRewards => process_rewards: PerToken {
+        provider: "a policy beside a process reward model",
+        json: "reward of each token by a process reward model",
+        neutral: |_| 0.0, "the process reward model rewards no token",
+    }
 }
 
 #[cfg(test)]
@@ -248,7 +339,7 @@ mod tests {
         assert!(Evidence::KINDS.into_iter().all(|kind| kind.is_in(&full)));
         let group = |evidence| Group { responses: vec![response(evidence), full.clone()] };
         let logps = vec![vec![-1.0; 3]; 2];
-        assert_eq!(check::group(&group(evidence.zeros(3)), &logps, &Evidence::KINDS), Ok(()));
+        assert_eq!(check::group(&group(evidence.filled(3, 0.0)), &logps, &Evidence::KINDS), Ok(()));
         for kind in Evidence::KINDS {
             let spoilt = Evidence::read(&mut OneSpoilt(kind)).expect("it cannot fail");
             let error = check::group(&group(spoilt), &logps, &[]).expect_err(kind.name()).to_string();

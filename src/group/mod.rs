@@ -1,4 +1,4 @@
-//! What one prompt's rollouts are: [`Response`], [`Group`], and the [`Evidence`] that a policy may add to a response.
+//! The rollouts of one prompt: [`Response`], [`Group`], and the [`Evidence`] that a policy may add to a response.
 
 mod evidence;
 
@@ -19,9 +19,9 @@ pub struct Response {
     /// The outcome reward; `None` when the response could not be graded. Such a response is left out of
     /// every group statistic and gets advantage 0, which is not the same as reward 0.
     pub reward: Option<f64>,
-    /// Whether the response was cut off at the length limit instead of ending with EOS.
+    /// True if the response was cut off at the length limit instead of ending with EOS.
     pub truncated: bool,
-    /// What the policy adds beyond this, where a method asks for it.
+    /// The policy's additions, where a method asks for them.
     pub evidence: Evidence,
 }
 
@@ -43,7 +43,7 @@ impl Response {
         self.old_logps.len()
     }
 
-    /// Whether the response holds no token; no method accepts such a response.
+    /// True if the response holds no token; no method accepts such a response.
     pub fn is_empty(&self) -> bool {
         self.old_logps.is_empty()
     }
@@ -64,7 +64,7 @@ impl Group {
 }
 
 impl EvidenceKind {
-    /// Whether `response` carries it.
+    /// True if `response` carries it.
     pub fn is_in(self, response: &Response) -> bool {
         match self {
             EvidenceKind::Tokens => !response.tokens.is_empty(),

@@ -1,4 +1,4 @@
-//! What a method is: from a sampled and graded batch to the loss of each response and its gradient.
+//! Methods: from a sampled and graded batch to the loss of each response and its gradient.
 //!
 //! A method is a pure function in two steps. [`Method::credit`] looks at rewards, lengths and evidence of a whole
 //! batch once and fixes, for every response, its per-token advantages and its weight in the loss. [`Method::loss`] then
@@ -21,14 +21,14 @@ use crate::group::{Group, Response};
 use crate::metrics::Metrics;
 use crate::surrogate::Region;
 
-/// What is fixed for one response once its batch has been sampled and graded.
+/// The constants of one response once its batch has been sampled and graded.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Credit {
     /// Advantage of every token, length `T`; constant in the parameters.
     pub advantages: Vec<f64>,
     /// Weight of every token in the loss, length `T`: the reduction (for example `1/(g T_i)`), 0 where masked.
     pub weights: Vec<f64>,
-    /// Which tokens a selective trace may read, length `T`; none where the trace reads all.
+    /// Tokens that a selective trace may read, length `T`; `None` if the trace reads all.
     pub eligible: Option<Vec<bool>>,
 }
 
@@ -43,7 +43,7 @@ pub struct Loss {
     pub metrics: Metrics,
 }
 
-/// What one token says of its loss, before the weights of the reduction.
+/// One token's share of the loss before the weights of the reduction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TokenTerm {
     /// The policy loss, without the KL term.
@@ -52,11 +52,11 @@ pub struct TokenTerm {
     pub ratio: f64,
     /// The KL estimate; 0 when there is no KL term.
     pub kl: f64,
-    /// Where the loss is flat because of the clip.
+    /// The branch of the clip, which says whether the loss is flat.
     pub region: Region,
 }
 
-/// How the other responses of a group enter a response's own gradient, at fixed tokens and log-probabilities of its own.
+/// The way in which the other responses of a group enter a response's own gradient, at fixed tokens and log-probabilities of its own.
 ///
 /// The exact oracle uses it to average over a group without enumerating all tuples; a test
 /// compares that average with the full enumeration for every registered method.
@@ -109,7 +109,7 @@ pub trait Method: Send + Sync + std::fmt::Debug {
         (0..response.len()).map(of_token).collect()
     }
 
-    /// What every token of `response` says at `logps`, before the weights of the reduction, length `T`.
+    /// The terms of every token of `response` at `logps`, before the weights of the reduction, length `T`.
     ///
     /// # Panics
     /// If lengths differ.
@@ -137,10 +137,10 @@ pub trait Method: Send + Sync + std::fmt::Debug {
         self.credit(batch).into_iter().zip(advantages).map(given).collect()
     }
 
-    /// How other responses enter a response's gradient.
+    /// The way in which other responses enter a response's gradient.
     fn coupling(&self) -> Coupling;
 
-    /// Whether the policy term of a batch whose rewards all agree is 0. That is so where responses are compared with each other. A
+    /// True if the policy term of a batch whose rewards all agree is 0. That is so where responses are compared with each other. A
     /// critic, or a reward per token, gives advantages without a comparison.
     fn compares_rewards(&self) -> bool {
         true
@@ -156,7 +156,7 @@ pub trait Method: Send + Sync + std::fmt::Debug {
         None
     }
 
-    /// Whether the [`Credit`] of a response depends on its own tokens or evidence, beyond its reward and length.
+    /// True if the [`Credit`] of a response depends on its own tokens or evidence, beyond its reward and length.
     ///
     /// `true` is always right; `false` lets the exact oracle compute one credit for all responses of a reward and length.
     fn credit_reads_tokens(&self) -> bool {

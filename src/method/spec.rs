@@ -1,10 +1,10 @@
-//! How a method is described to the registry, and a method with its settings chosen.
+//! A method's entry in the registry, and a method with its settings chosen.
 
 use super::Method;
 use crate::group::EvidenceKind;
 use crate::settings::{Param, Settings};
 
-/// Where a method's formulas come from.
+/// The origin of a method's formulas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provenance {
     /// Published formulas and public reference code.
@@ -35,15 +35,18 @@ pub struct MethodSpec {
     pub name: &'static str,
     /// Its name in tables, figures and text.
     pub title: &'static str,
-    /// What it does, in one sentence.
+    /// A description in one sentence.
     pub about: &'static str,
     /// Paper and code the formulas come from.
     pub source: &'static str,
-    /// How much of the formulas the source gives.
+    /// The share of the formulas that the source gives.
     pub provenance: Provenance,
+    /// Settings (`"lambda=0.5 style=both"`, `""` the defaults) that reach every branch of its credit and loss. Tests compare their exact
+    /// expected updates with the enumeration of all groups, and their equations with the recorded ones.
+    pub samples: &'static [&'static str],
     /// Its settings with their defaults.
     pub params: fn() -> Vec<Param>,
-    /// What a policy must provide under these settings.
+    /// The evidence it needs under these settings.
     pub evidence: fn(&Settings) -> Vec<EvidenceKind>,
     /// Builds the method from settings that have been checked.
     pub build: fn(&Settings) -> Box<dyn Method>,
@@ -72,7 +75,7 @@ pub struct Configured {
 }
 
 impl Configured {
-    /// What the policy must provide.
+    /// The evidence it needs.
     pub fn evidence(&self) -> Vec<EvidenceKind> {
         (self.spec.evidence)(&self.settings)
     }

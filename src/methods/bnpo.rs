@@ -1,6 +1,9 @@
 //! BNPO in the sense of TRL and GRPO-lambda: GRPO with a token mean over the local batch.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip, Divisor},
+};
 use crate::advantage::Baseline;
 
 /// BNPO as an aggregation (TRL `loss_type="bnpo"`; not the Beta normalisation of the same name, which is `bnpo_beta`).
@@ -17,7 +20,8 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards, PPO clip, token mean over each local batch (a group), averaged",
     source: "TRL loss_type=bnpo",
     provenance: Provenance::Published,
-    params: || shared::baseline_params("group", "ppo", "group_token_mean"),
+    samples: &[""],
+    params: || shared::baseline_params(Divisor::Group, Clip::Ppo, Aggregate::GroupTokenMean),
     evidence: shared::kl_evidence,
     build: |settings| shared::baseline_method(settings, Baseline::GroupMean),
 };

@@ -1,6 +1,9 @@
 //! Beta Normalization Policy Optimization.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip},
+};
 use crate::assignment::BetaNormal;
 use crate::settings::Param;
 
@@ -14,6 +17,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "centred group rewards over a Beta density of the group's success rate, PPO clip, token mean",
     source: "Xiao, Zhang and Cao 2025, arXiv 2506.02864, and the authors' code (advantage only; loss of verl)",
     provenance: Provenance::Published,
+    samples: &["alpha=1.2 beta_shape=2"],
     params: || {
         let own = vec![
             Param::optional(
@@ -31,7 +35,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
                 "second shape of the Beta density; none: from the moments of the batch",
             ),
         ];
-        [own, shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat()
+        [own, shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
     evidence: shared::kl_evidence,
     build: |settings| {

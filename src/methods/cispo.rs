@@ -1,9 +1,17 @@
 //! CISPO: the clipped ratio as a held weight.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate},
+};
 use crate::advantage::Baseline;
-use crate::settings::Param;
+use crate::settings::{Param, choice};
 use crate::surrogate::Surrogate;
+
+choice! {
+    /// The bounds of the weight.
+    enum ClipForm { "cap" => Cap, "interval" => Interval }
+}
 
 /// CISPO (MiniMax-M1).
 ///
@@ -19,12 +27,12 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards, clipped ratio as a held weight of log pi, mean over all tokens",
     source: "MiniMax-M1, arXiv 2506.13585; TRL and verl",
     provenance: Provenance::Published,
+    samples: &["cap=1.3", "clip_form=interval beta=0.1"],
     params: || {
         let clip = vec![
             Param::choice(
                 "clip_form",
-                "cap",
-                &["cap", "interval"],
+                ClipForm::Cap,
                 "the ratio is capped at cap (TRL), or clipped to [1 - epsilon_low, 1 + epsilon_high] (verl)",
             ),
             Param::number(
@@ -52,13 +60,15 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
             )
             .idle_under("clip_form", &["cap"]),
         ];
-        [shared::advantage("group", None), clip, shared::kl(), shared::reduction("token_mean")].concat()
+        [shared::z_score(), clip, shared::kl(), shared::reduction(Aggregate::TokenMean)].concat()
     },
     evidence: shared::kl_evidence,
     build: |settings| {
-        let (low, high) = match settings.word("clip_form") {
-            "cap" => (0.0, settings.number("cap")),
-            _ => (1.0 - settings.number("epsilon_low"), 1.0 + settings.number("epsilon_high")),
+        let (low, high) = match settings.choice("clip_form") {
+            ClipForm::Cap => (0.0, settings.number("cap")),
+            ClipForm::Interval => {
+                (1.0 - settings.number("epsilon_low"), 1.0 + settings.number("epsilon_high"))
+            }
         };
         let spread = shared::spread(settings, Baseline::GroupMean);
         Box::new(shared::objective(

@@ -1,6 +1,9 @@
 //! DAPO: asymmetric clip, global token mean, penalty of overlong responses.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate},
+};
 use crate::advantage::{Baseline, Delta};
 use crate::assignment::{OutcomeCredit, Overlong};
 use crate::settings::Param;
@@ -20,6 +23,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards with a penalty of overlong responses, PPO clip with a higher upper bound, mean over all tokens",
     source: "Yu et al. 2025, arXiv 2503.14476; TRL and verl",
     provenance: Provenance::Published,
+    samples: &["", "overlong_limit=3 overlong_cache=2"],
     params: || {
         let overlong = vec![
             Param::optional(
@@ -38,9 +42,8 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
             )
             .idle_under("overlong_limit", &["none"]),
         ];
-        let clip = shared::clip_at("ppo", 0.2, 0.28);
-        [shared::advantage("group", None), overlong, clip, shared::kl(), shared::reduction("token_mean")]
-            .concat()
+        let clip = shared::clip_at(0.2, 0.28);
+        [shared::z_score(), overlong, clip, shared::kl(), shared::reduction(Aggregate::TokenMean)].concat()
     },
     evidence: shared::kl_evidence,
     build: |settings| {

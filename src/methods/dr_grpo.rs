@@ -1,6 +1,9 @@
 //! Dr. GRPO: GRPO without the division by the standard deviation and by the length.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip, Divisor},
+};
 use crate::advantage::Baseline;
 
 /// Dr. GRPO (understand-r1-zero; TRL `loss_type="dr_grpo"` with `scale_rewards=False`).
@@ -16,7 +19,8 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "centred group rewards, PPO clip, sum over tokens divided by a constant length",
     source: "Liu et al. 2025 (understand-r1-zero); TRL loss_type=dr_grpo",
     provenance: Provenance::Published,
-    params: || shared::baseline_params("none", "ppo", "constant"),
+    samples: &["max_length=4"],
+    params: || shared::baseline_params(Divisor::None, Clip::Ppo, Aggregate::Constant),
     evidence: shared::kl_evidence,
     build: |settings| shared::baseline_method(settings, Baseline::GroupMean),
 };

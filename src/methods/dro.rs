@@ -1,6 +1,9 @@
 //! DRO: REINFORCE with a quadratic pull to the policy that sampled.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate},
+};
 use crate::advantage::Baseline;
 use crate::settings::Param;
 use crate::surrogate::Surrogate;
@@ -17,6 +20,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards, REINFORCE with a quadratic penalty of the log-ratio in place of the clip, token mean",
     source: "Richemond et al. 2024, arXiv 2405.19107 (the policy loss); verl loss_mode=dro",
     provenance: Provenance::Published,
+    samples: &["pull=0.3"],
     params: || {
         let pull = Param::number(
             "pull",
@@ -25,7 +29,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
             1e6,
             "beta, coefficient of the squared log-ratio (verl: dro_beta)",
         );
-        [vec![pull], shared::advantage("group", None), shared::kl(), shared::reduction("token_mean")].concat()
+        [vec![pull], shared::z_score(), shared::kl(), shared::reduction(Aggregate::TokenMean)].concat()
     },
     evidence: shared::kl_evidence,
     build: |settings| {

@@ -1,6 +1,9 @@
 //! GDPO: every part of the reward normalised by itself.
 
-use super::{MethodSpec, Provenance, reinforce_pp, shared};
+use super::{
+    MethodSpec, Provenance, reinforce_pp,
+    shared::{self, Aggregate, Clip, Divisor, Preset},
+};
 use crate::advantage::Baseline;
 use crate::assignment::{Assignment, Decoupled};
 use crate::group::EvidenceKind;
@@ -18,11 +21,12 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scores of each part of the reward in its group, added up, whitened over all tokens of the batch, PPO clip, token mean",
     source: "arXiv 2601.05242; verl adv_estimator=gdpo, TRL multi_objective_aggregation=normalize_then_sum",
     provenance: Provenance::Published,
+    samples: &["weight_2=0.5", "whiten=false scale=none"],
     params: || {
         let weight = |key| Param::number(key, 1.0, 0.0, 1e6, "weight of this part of the reward");
         let own = vec![weight("weight_1"), weight("weight_2"), weight("weight_3"), reinforce_pp::whiten()];
-        let loss = [shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat();
-        [own, shared::scale("group", "verl"), loss].concat()
+        let loss = [shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat();
+        [own, shared::scale(Divisor::Group, Preset::Verl), loss].concat()
     },
     evidence: |settings| shared::with_kl(settings, EvidenceKind::RewardParts),
     build: |settings| {

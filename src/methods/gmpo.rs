@@ -1,6 +1,9 @@
 //! GMPO: the geometric mean of clipped token ratios.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate},
+};
 use crate::advantage::Baseline;
 use crate::ratio::ClippedMean;
 use crate::settings::Param;
@@ -18,13 +21,14 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards, geometric mean of token ratios that are clipped one by one, mean over responses",
     source: "arXiv 2507.20673; verl loss_mode=geo_mean",
     provenance: Provenance::Published,
+    samples: &["log_low=0.1 log_high=0.2"],
     params: || {
         let bound = |key, about| Param::number(key, 0.4, 0.0, 20.0, about);
         let clip = vec![
             bound("log_low", "largest fall of a log-probability, in nats"),
             bound("log_high", "largest rise of a log-probability, in nats"),
         ];
-        [clip, shared::advantage("group", None), shared::kl(), shared::reduction("response_mean")].concat()
+        [clip, shared::z_score(), shared::kl(), shared::reduction(Aggregate::ResponseMean)].concat()
     },
     evidence: shared::kl_evidence,
     build: |settings| {

@@ -1,9 +1,14 @@
 //! GPG: REINFORCE on centred group rewards.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate},
+};
 use crate::assignment::{GroupPolicyGradient, Stretch};
-use crate::settings::Param;
+use crate::settings::{Param, choice};
 use crate::surrogate::Surrogate;
+
+choice!(Stretch { "rewarded" => Rewarded, "mixed" => Mixed, "one" => One });
 
 /// GPG, group policy gradient: no ratio, no clip, no standard deviation. See [`GroupPolicyGradient`] for the advantages.
 ///
@@ -17,26 +22,22 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "centred group rewards stretched by a factor of the batch, REINFORCE without a ratio, token mean",
     source: "Chu et al. 2025, arXiv 2504.02546; verl adv_estimator=gpg with loss_mode=gpg",
     provenance: Provenance::Published,
+    samples: &["", "alpha=mixed divisor=2 reduction=response_sum"],
     params: || {
         let own = vec![
             Param::choice(
                 "alpha",
-                "rewarded",
-                &["rewarded", "mixed", "one"],
+                Stretch::Rewarded,
                 "factor of the batch: responses over those whose reward is not 0 (verl), or over those in groups whose rewards differ (the paper), or 1",
             ),
             Param::number("divisor", 1.0, 1e-6, 1e6, "f, what advantages are divided by (verl: f_norm)"),
         ];
-        [own, shared::kl(), shared::reduction("token_mean")].concat()
+        [own, shared::kl(), shared::reduction(Aggregate::TokenMean)].concat()
     },
     evidence: shared::kl_evidence,
     build: |settings| {
-        let stretch = match settings.word("alpha") {
-            "rewarded" => Stretch::Rewarded,
-            "mixed" => Stretch::Mixed,
-            _ => Stretch::One,
-        };
-        let credit = GroupPolicyGradient { stretch, divisor: settings.number("divisor") };
+        let (stretch, divisor) = (settings.choice("alpha"), settings.number("divisor"));
+        let credit = GroupPolicyGradient { stretch, divisor };
         shared::with_surrogate(settings, Box::new(credit), Surrogate::Score)
     },
 };

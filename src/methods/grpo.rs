@@ -1,6 +1,9 @@
 //! GRPO: group-relative policy optimisation.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip, Divisor},
+};
 use crate::advantage::Baseline;
 
 /// GRPO (DeepSeekMath; TRL `loss_type="grpo"`).
@@ -17,7 +20,12 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards, PPO clip, mean over responses of their token mean",
     source: "Shao et al. 2024 (DeepSeekMath); TRL loss_type=grpo",
     provenance: Provenance::Published,
-    params: || shared::baseline_params("group", "ppo", "response_mean"),
+    samples: &[
+        "",
+        "reduction=token_mean std_preset=verl",
+        "correction=sequence_truncate correction_high=1.2",
+    ],
+    params: || shared::baseline_params(Divisor::Group, Clip::Ppo, Aggregate::ResponseMean),
     evidence: shared::kl_evidence,
     build: |settings| shared::baseline_method(settings, Baseline::GroupMean),
 };

@@ -1,6 +1,9 @@
 //! GRPO scaled by the standard deviation of the whole batch.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip, Divisor},
+};
 use crate::advantage::Baseline;
 
 /// GRPO with centred group rewards divided by the batch's standard deviation (TRL `scale_rewards="batch"`).
@@ -16,7 +19,8 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "centred group rewards over the standard deviation of all rewards of the batch, PPO clip, token mean",
     source: "TRL scale_rewards=batch (default aggregation: token mean)",
     provenance: Provenance::Published,
-    params: || shared::baseline_params("batch", "ppo", "token_mean"),
+    samples: &[""],
+    params: || shared::baseline_params(Divisor::Batch, Clip::Ppo, Aggregate::TokenMean),
     evidence: shared::kl_evidence,
     build: |settings| shared::baseline_method(settings, Baseline::GroupMean),
 };

@@ -1,11 +1,14 @@
 //! GRPO-lambda in every reading of the paper.
 
-use super::{Method, MethodSpec, Provenance, shared};
+use super::{
+    Method, MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip, Divisor},
+};
 use crate::advantage::{Baseline, Delta};
 use crate::assignment::OutcomeCredit;
 use crate::objective::Objective;
 use crate::ratio::{PolicyRatio, TraceRatio, TraceWeight};
-use crate::settings::{Param, Settings};
+use crate::settings::{Param, Settings, choice};
 use crate::soft_clamp::{Reading, SoftClamp, Squash};
 use crate::trace::{AsPrinted, Both, Recent, RowIndex, RowNormalised, Style, Trace};
 
@@ -26,10 +29,34 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "GRPO with an eligibility trace over log-ratios (or in front of the loss), clamped z-scores, mean over tokens",
     source: "Parthasarathi, Reymond et al. 2025, arXiv 2510.00194v1 (no public code)",
     provenance: Provenance::PaperOnly,
+    samples: &[
+        "",
+        "style=both clamp=none reduction=response_mean",
+        "update=weight lambda=0.9 clip=printed",
+        "delta=terminal lambda=0.5 normalise=mean beta=0.1 kl=ratio_k3",
+    ],
     params,
     evidence: shared::kl_evidence,
     build,
 };
+
+choice! {
+    /// The place where the trace enters.
+    enum Update { "trace" => Trace, "weight" => Weight }
+}
+
+choice! {
+    enum Matrix { "equation" => Equation, "row_index" => RowIndex, "as_printed" => AsPrinted }
+}
+
+choice! {
+    enum Normalise { "none" => None, "rows" => Rows, "mean" => Mean }
+}
+
+choice!(Style { "recent" => Recent, "both" => Both });
+choice!(Delta { "constant" => Constant, "terminal" => Terminal });
+choice!(Reading { "matrix" => Matrix, "elementwise" => Elementwise, "inner" => Inner });
+choice!(Squash { "sigmoid" => Sigmoid, "tanh" => Tanh });
 
 /// The update that has no soft clamp.
 const TRACE: &[&str] = &["trace"];
@@ -38,10 +65,8 @@ fn params() -> Vec<Param> {
     [
         trace_params(),
         soft_clamp_params(),
-        shared::advantage("group", Some(-0.1)),
-        shared::clip("ppo"),
-        shared::kl(),
-        shared::reduction("token_mean"),
+        shared::advantage(Divisor::Group, Some(-0.1)),
+        shared::loss(Clip::Ppo, Aggregate::TokenMean),
     ]
     .concat()
 }
@@ -57,17 +82,15 @@ fn trace_params() -> Vec<Param> {
             1.0,
             "discount; the paper never gives it a value, its text assumes 1",
         ),
-        Param::choice("style", "recent", &["recent", "both"], "trace style: Eq. 1 or Eq. 2"),
+        Param::choice("style", Style::Recent, "trace style: Eq. 1 or Eq. 2"),
         Param::choice(
             "update",
-            "trace",
-            &["trace", "weight"],
+            Update::Trace,
             "where the trace enters: the ratio (Algorithm 1) or in front of the loss (Algorithm 2)",
         ),
         Param::choice(
             "matrix",
-            "equation",
-            &["equation", "row_index", "as_printed"],
+            Matrix::Equation,
             "trace matrix: Eq. 1/2, Eq. 17/18 with n read as the row, or Eq. 17/18 literally",
         ),
         Param::number(
@@ -88,14 +111,12 @@ fn trace_params() -> Vec<Param> {
         .idle_under("matrix", &["equation", "row_index"]),
         Param::choice(
             "normalise",
-            "none",
-            &["none", "rows", "mean"],
+            Normalise::None,
             "divide each row of the trace by its sum, or all of a response's weights by their mean",
         ),
         Param::choice(
             "delta",
-            "constant",
-            &["constant", "terminal"],
+            Delta::Constant,
             "delta_t: the advantage at every token (paper) or at the last one (TD errors of a constant critic)",
         ),
     ]
@@ -106,18 +127,12 @@ fn soft_clamp_params() -> Vec<Param> {
     vec![
         Param::choice(
             "soft_clamp",
-            "matrix",
-            &["matrix", "elementwise", "inner"],
+            Reading::Matrix,
             "reading of w @ (1+sigma(log pi - 1)) for update=weight",
         )
         .idle_under("update", TRACE),
-        Param::choice(
-            "soft_function",
-            "sigmoid",
-            &["sigmoid", "tanh"],
-            "squashing function for update=weight",
-        )
-        .idle_under("update", TRACE),
+        Param::choice("soft_function", Squash::Sigmoid, "squashing function for update=weight")
+            .idle_under("update", TRACE),
         Param::flag("soft_gradient", true, "let the gradient flow through the soft clamp for update=weight")
             .idle_under("update", TRACE),
     ]
@@ -127,39 +142,38 @@ fn trace(settings: &Settings) -> Box<dyn Trace> {
     let q = settings.number("gamma") * settings.number("lambda");
     let floor = settings.number("floor");
     let max_length = settings.optional("matrix_length").map(|n| n as usize);
-    let style = if settings.word("style") == "both" { Style::Both } else { Style::Recent };
-    let trace: Box<dyn Trace> = match (settings.word("matrix"), style) {
-        ("equation", Style::Recent) => Box::new(Recent { q }),
-        ("equation", Style::Both) => Box::new(Both { q }),
-        ("row_index", style) => Box::new(RowIndex { q, floor, style }),
-        (_, style) => Box::new(AsPrinted { q, floor, style, max_length }),
+    let trace: Box<dyn Trace> = match (settings.choice("matrix"), settings.choice("style")) {
+        (Matrix::Equation, Style::Recent) => Box::new(Recent { q }),
+        (Matrix::Equation, Style::Both) => Box::new(Both { q }),
+        (Matrix::RowIndex, style) => Box::new(RowIndex { q, floor, style }),
+        (Matrix::AsPrinted, style) => Box::new(AsPrinted { q, floor, style, max_length }),
     };
-    if settings.word("normalise") == "rows" { Box::new(RowNormalised(trace)) } else { trace }
+    if normalise(settings) == Normalise::Rows { Box::new(RowNormalised(trace)) } else { trace }
+}
+
+fn normalise(settings: &Settings) -> Normalise {
+    settings.choice("normalise")
 }
 
 fn soft_clamp(settings: &Settings) -> SoftClamp {
     SoftClamp {
-        reading: match settings.word("soft_clamp") {
-            "matrix" => Reading::Matrix,
-            "elementwise" => Reading::Elementwise,
-            _ => Reading::Inner,
-        },
-        squash: if settings.word("soft_function") == "tanh" { Squash::Tanh } else { Squash::Sigmoid },
+        reading: settings.choice("soft_clamp"),
+        squash: settings.choice("soft_function"),
         gradient: settings.flag("soft_gradient"),
     }
 }
 
 fn build(settings: &Settings) -> Box<dyn Method> {
     let trace = trace(settings);
-    let delta = if settings.word("delta") == "terminal" { Delta::Terminal } else { Delta::Constant };
+    let delta = settings.choice("delta");
     let outcome = shared::outcome(settings, Baseline::GroupMean);
-    let ratio: Box<dyn PolicyRatio> = match settings.word("update") {
-        "trace" => Box::new(TraceRatio(trace)),
-        _ => Box::new(TraceWeight(trace, soft_clamp(settings))),
+    let ratio: Box<dyn PolicyRatio> = match settings.choice("update") {
+        Update::Trace => Box::new(TraceRatio(trace)),
+        Update::Weight => Box::new(TraceWeight(trace, soft_clamp(settings))),
     };
     let spread = Box::new(OutcomeCredit { outcome, delta, overlong: None });
     Box::new(Objective {
-        unit_mean: settings.word("normalise") == "mean",
+        unit_mean: normalise(settings) == Normalise::Mean,
         ..shared::objective(settings, spread, ratio, shared::surrogate(settings))
     })
 }

@@ -1,6 +1,9 @@
 //! Pass@k training: only the best response of a group learns.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip, Divisor, Preset},
+};
 use crate::advantage::Baseline;
 use crate::assignment::BestOfGroup;
 
@@ -17,9 +20,10 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "the best response's lead over the second best as its advantage, 0 for the others, PPO clip, token mean",
     source: "Tang et al. 2025, arXiv 2503.19595; verl adv_estimator=grpo_passk",
     provenance: Provenance::Published,
+    samples: &["", "scale=none reduction=response_sum"],
     params: || {
-        let scale = shared::scale("group", "verl");
-        [scale, shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat()
+        let scale = shared::scale(Divisor::Group, Preset::Verl);
+        [scale, shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
     evidence: shared::kl_evidence,
     build: |settings| {

@@ -1,6 +1,9 @@
 //! GSPO: the ratio of the whole sequence.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate},
+};
 use crate::advantage::Baseline;
 use crate::ratio::TraceRatio;
 use crate::settings::Param;
@@ -19,6 +22,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards, one ratio per response (geometric mean), tight PPO clip, mean over responses",
     source: "Zheng et al. 2025, arXiv 2507.18071; TRL importance_sampling_level=sequence, verl",
     provenance: Provenance::Published,
+    samples: &["epsilon_low=0.1 epsilon_high=0.1"],
     params,
     evidence: shared::kl_evidence,
     build: |settings| {
@@ -29,11 +33,11 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
 
 /// The settings of GSPO and GSPO-token.
 pub(super) fn params() -> Vec<Param> {
-    params_reduced_by("response_mean")
+    params_reduced_by(Aggregate::ResponseMean)
 }
 
 /// [`params`] with another default of `reduction`.
-pub(super) fn params_reduced_by(reduction: &str) -> Vec<Param> {
-    let clip = shared::clip_at("ppo", 3e-4, 4e-4);
-    [shared::advantage("group", None), clip, shared::kl(), shared::reduction(reduction)].concat()
+pub(super) fn params_reduced_by(reduction: Aggregate) -> Vec<Param> {
+    let clip = shared::clip_at(3e-4, 4e-4);
+    [shared::z_score(), clip, shared::kl(), shared::reduction(reduction)].concat()
 }

@@ -18,6 +18,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "GSPO's ratio and clip with a straight-through gradient per token",
     source: "Zheng et al. 2025, arXiv 2507.18071; verl loss_mode=gspo",
     provenance: Provenance::Published,
+    samples: &["epsilon_low=0.1 epsilon_high=0.1 reduction=response_sum"],
     params: gspo::params,
     evidence: shared::kl_evidence,
     build: |settings| {

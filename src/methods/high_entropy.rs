@@ -1,6 +1,9 @@
 //! The 80/20 rule: policy gradient on high-entropy tokens only.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate},
+};
 use crate::advantage::Baseline;
 use crate::assignment::HighEntropy;
 use crate::group::EvidenceKind;
@@ -18,16 +21,11 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards at the tokens of highest entropy and nothing at the others, PPO clip with a higher upper bound, token mean",
     source: "Wang et al. 2025, arXiv 2506.01939 (on DAPO); TRL top_entropy_quantile",
     provenance: Provenance::Published,
+    samples: &["entropy_threshold=0.5", "entropy_scope=response top_fraction=0.5", ""],
     params: || {
-        let clip = shared::clip_at("ppo", 0.2, 0.28);
-        [
-            shared::selection(),
-            shared::advantage("group", None),
-            clip,
-            shared::kl(),
-            shared::reduction("token_mean"),
-        ]
-        .concat()
+        let clip = shared::clip_at(0.2, 0.28);
+        [shared::selection(), shared::z_score(), clip, shared::kl(), shared::reduction(Aggregate::TokenMean)]
+            .concat()
     },
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Entropies),
     build: |settings| {

@@ -1,6 +1,9 @@
 //! LUSPO: GSPO with every token counting the same.
 
-use super::{MethodSpec, Provenance, gspo, shared};
+use super::{
+    MethodSpec, Provenance, gspo,
+    shared::{self, Aggregate},
+};
 use crate::advantage::Baseline;
 use crate::ratio::TraceRatio;
 use crate::settings::Param;
@@ -19,6 +22,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards, one ratio per response (geometric mean), tight PPO clip, sum over tokens, mean over responses",
     source: "arXiv 2602.05261; TRL loss_type=luspo",
     provenance: Provenance::Published,
+    samples: &["epsilon_low=0.1 epsilon_high=0.1"],
     params,
     evidence: shared::kl_evidence,
     build: |settings| {
@@ -29,5 +33,5 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
 
 /// The settings of GSPO, with another reduction.
 fn params() -> Vec<Param> {
-    gspo::params_reduced_by("response_sum")
+    gspo::params_reduced_by(Aggregate::ResponseSum)
 }

@@ -30,6 +30,7 @@ mod optimal_token_baseline;
 mod p_trace;
 mod ppo;
 mod prefix_rloo;
+mod prime;
 mod reinforce_pp;
 mod reinforce_pp_baseline;
 mod remax;
@@ -47,6 +48,7 @@ mod tree_rl;
 mod tree_rpo;
 mod vespo;
 mod vine_ppo;
+mod w_reinforce;
 
 pub use crate::method::{
     BatchLoss, Configured, Coupling, Credit, Loss, Method, MethodSpec, MissingEvidence, Provenance,
@@ -81,6 +83,7 @@ pub static REGISTRY: &[&MethodSpec] = &[
     &gdpo::SPEC,
     &reinforce_pp::SPEC,
     &reinforce_pp_baseline::SPEC,
+    &w_reinforce::SPEC,
     &high_entropy::SPEC,
     &optimal_token_baseline::SPEC,
     &prefix_rloo::SPEC,
@@ -98,6 +101,7 @@ pub static REGISTRY: &[&MethodSpec] = &[
     &tree_rpo::SPEC,
     &rlsd::SPEC,
     &shear::SPEC,
+    &prime::SPEC,
 ];
 
 /// The registry entry of a name.
@@ -125,7 +129,7 @@ pub fn configure(name: &str, overrides: &[(String, String)]) -> Result<Configure
     Ok(Configured { spec, settings, method })
 }
 
-/// Where no key of the method is close to an unknown one: which methods have it, or one close to it.
+/// Adds the methods that have an unknown key, or one close to it, if none of this method's keys is close.
 fn with_hint_of_other_methods(error: SettingError) -> SettingError {
     let SettingError::UnknownKey { method, key, hint, known } = error else { return error };
     if !hint.is_empty() {

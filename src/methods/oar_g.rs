@@ -19,6 +19,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards times bi-level weights of input-gradient saliency, PPO clip, mean over responses of their token mean",
     source: "arXiv 2601.07408; the authors' code (Valsure/Outcome-Grounded-Advantage-Reshaping) and README",
     provenance: Provenance::Published,
+    samples: &["threshold_on=raw log1p=false preserve_mass=false"],
     params: || {
         let own = vec![
             oar_p::pfinal(),
@@ -36,6 +37,6 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Saliencies),
     build: |settings| {
         let (noise, draws) = (settings.number("noise_std"), settings.number("n_noise"));
-        oar_p::build(settings, TokenScores::Saliencies { answer: oar_p::answer(settings), noise, draws })
+        oar_p::build(settings, TokenScores::Saliencies { answer: settings.choice("pfinal"), noise, draws })
     },
 };

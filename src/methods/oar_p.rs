@@ -1,10 +1,16 @@
 //! OAR-P: advantages reshaped by counterfactual shifts.
 
-use super::{Method, MethodSpec, Provenance, shared};
+use super::{
+    Method, MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip},
+};
 use crate::advantage::Baseline;
 use crate::assignment::{Answer, BiLevel, Reshaped, Threshold, TokenScores};
 use crate::group::EvidenceKind;
-use crate::settings::{Param, Settings};
+use crate::settings::{Param, Settings, choice};
+
+choice!(Answer { "answer_mean" => Mean, "answer_joint" => Joint, "last" => Last });
+choice!(Threshold { "quantile" => Quantile, "raw" => Raw });
 
 /// OAR-P (arXiv 2601.07408): GRPO with each reasoning token's advantage weighted by how far masking it moves the answer.
 ///
@@ -19,6 +25,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards times bi-level weights of counterfactual shifts, PPO clip, mean over responses of their token mean",
     source: "arXiv 2601.07408; the authors' code (Valsure/Outcome-Grounded-Advantage-Reshaping) and README",
     provenance: Provenance::Published,
+    samples: &[""],
     params: || {
         let mask = Param::optional(
             "mask_token",
@@ -32,7 +39,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Shifts),
     build: |settings| {
         let mask = settings.optional("mask_token");
-        build(settings, TokenScores::Shifts { answer: answer(settings), mask })
+        build(settings, TokenScores::Shifts { answer: settings.choice("pfinal"), mask })
     },
 };
 
@@ -40,15 +47,9 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
 pub(super) fn pfinal() -> Param {
     Param::choice(
         "pfinal",
-        "answer_mean",
-        Answer::NAMES,
+        Answer::Mean,
         "what stands for the answer: the softmax of its mean logits, its log-likelihood, or a single distribution",
     )
-}
-
-/// Reads [`pfinal`].
-pub(super) fn answer(settings: &Settings) -> Answer {
-    Answer::parse(settings.word("pfinal")).expect("choices are the names")
 }
 
 /// The settings of OAR-P and OAR-G from the scores on.
@@ -63,8 +64,7 @@ pub(super) fn reshaping() -> Vec<Param> {
         ),
         Param::choice(
             "threshold_on",
-            "quantile",
-            &["quantile", "raw"],
+            Threshold::Quantile,
             "the threshold is a quantile of the response's scores (authors' code) or the value itself (README)",
         ),
         Param::number(
@@ -78,21 +78,14 @@ pub(super) fn reshaping() -> Vec<Param> {
         Param::flag("log1p", true, "compress scores by log(1 + score) (authors' code; not in the README)"),
         Param::flag("preserve_mass", true, "scale the weights to sum to the number of reasoning tokens"),
     ];
-    [
-        own,
-        shared::advantage("group", None),
-        shared::clip("ppo"),
-        shared::kl(),
-        shared::reduction("response_mean"),
-    ]
-    .concat()
+    [own, shared::z_score(), shared::loss(Clip::Ppo, Aggregate::ResponseMean)].concat()
 }
 
 /// GRPO reshaped by some scores.
 pub(super) fn build(settings: &Settings, scores: TokenScores) -> Box<dyn Method> {
     let bi_level = BiLevel {
         threshold: settings.number("threshold"),
-        on: if settings.word("threshold_on") == "raw" { Threshold::Raw } else { Threshold::Quantile },
+        on: settings.choice("threshold_on"),
         boost: settings.number("boost"),
         floor: settings.number("floor"),
         log1p: settings.flag("log1p"),

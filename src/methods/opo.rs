@@ -1,6 +1,9 @@
 //! OPO: the mean reward weighted by length as the baseline.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip},
+};
 use crate::assignment::LengthBaseline;
 
 /// OPO, on-policy RL with an optimal reward baseline. See [`LengthBaseline`].
@@ -17,7 +20,8 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "rewards minus the group's mean reward weighted by length, PPO clip, token mean",
     source: "Hao et al. 2025, arXiv 2505.23585; verl adv_estimator=opo",
     provenance: Provenance::Published,
-    params: || [shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat(),
+    samples: &[""],
+    params: || shared::loss(Clip::Ppo, Aggregate::TokenMean),
     evidence: shared::kl_evidence,
     build: |settings| shared::plain(settings, Box::new(LengthBaseline)),
 };

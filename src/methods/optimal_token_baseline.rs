@@ -1,9 +1,17 @@
 //! Optimal token baseline.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip},
+};
 use crate::assignment::TokenBaseline;
 use crate::group::EvidenceKind;
-use crate::settings::Param;
+use crate::settings::{Param, choice};
+
+choice! {
+    /// The baseline at positions that one response alone reaches.
+    enum Tail { "baseline" => Baseline, "zero" => Zero }
+}
 
 /// Rewards minus an energy-weighted baseline per token position, see [`TokenBaseline`] for the formulas.
 ///
@@ -14,18 +22,18 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "rewards minus a baseline per token position, weighted by the realised energy of each response, PPO clip, token mean",
     source: "arXiv 2602.07078; verl optimal_token_baseline",
     provenance: Provenance::Published,
+    samples: &["", "tail=zero"],
     params: || {
         let own = vec![Param::choice(
             "tail",
-            "baseline",
-            &["baseline", "zero"],
+            Tail::Baseline,
             "positions that only the longest response of a group reaches: its own reward is the baseline, or (verl's handle_zero_tail) there is none",
         )];
-        [own, shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat()
+        [own, shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Collisions),
     build: |settings| {
-        let bare_tail = settings.word("tail") == "zero";
+        let bare_tail = settings.choice::<Tail>("tail") == Tail::Zero;
         shared::plain(settings, Box::new(TokenBaseline { bare_tail }))
     },
 };

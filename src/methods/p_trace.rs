@@ -1,10 +1,24 @@
 //! P-trace, reconstructed.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip},
+};
 use crate::advantage::Baseline;
 use crate::ratio::{ClippedTrace, HistoryWeight, PolicyRatio, TraceRatio};
-use crate::settings::Param;
+use crate::settings::{Param, choice};
 use crate::trace::{Recent, RowNormalised};
+
+choice! {
+    /// The readings of the abstract.
+    enum Form {
+        "normalised" => Normalised,
+        "history" => History,
+        "history_gradient" => HistoryGradient,
+        "accumulated" => Accumulated,
+        "clipped" => Clipped,
+    }
+}
 
 /// P-trace (arXiv 2605.05965), **reconstructed**: of the paper only the abstract is known to us, no formula, no setting.
 ///
@@ -25,35 +39,33 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards, ratio of a decayed mean of log-ratios up to each token, PPO clip, token mean; reconstructed from an abstract",
     source: "abstract of Mou et al. 2026, arXiv 2605.05965; every formula is ours",
     provenance: Provenance::Reconstructed,
+    samples: &[
+        "",
+        "form=history lambda=0.8",
+        "form=history_gradient lambda=0.8 clip=none",
+        "form=clipped reduction=response_mean",
+    ],
     params: || {
         let own = vec![
             lambda(),
             Param::choice(
                 "form",
-                "normalised",
-                &["normalised", "history", "history_gradient", "accumulated", "clipped"],
+                Form::Normalised,
                 "reading: decayed mean of log-ratios, held or live decayed ratio of the history in front of the loss, decayed sum, decayed sum of clipped log-ratios",
             ),
         ];
-        [
-            own,
-            shared::advantage("group", None),
-            shared::clip("ppo"),
-            shared::kl(),
-            shared::reduction("token_mean"),
-        ]
-        .concat()
+        [own, shared::z_score(), shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
     evidence: shared::kl_evidence,
     build: |settings| {
         let q = settings.number("lambda");
         let recent = Recent { q };
-        let ratio: Box<dyn PolicyRatio> = match settings.word("form") {
-            "normalised" => Box::new(TraceRatio(Box::new(RowNormalised(recent)))),
-            "history" => Box::new(HistoryWeight { q, gradient: false }),
-            "history_gradient" => Box::new(HistoryWeight { q, gradient: true }),
-            "accumulated" => Box::new(TraceRatio(Box::new(recent))),
-            _ => {
+        let ratio: Box<dyn PolicyRatio> = match settings.choice("form") {
+            Form::Normalised => Box::new(TraceRatio(Box::new(RowNormalised(recent)))),
+            Form::History => Box::new(HistoryWeight { q, gradient: false }),
+            Form::HistoryGradient => Box::new(HistoryWeight { q, gradient: true }),
+            Form::Accumulated => Box::new(TraceRatio(Box::new(recent))),
+            Form::Clipped => {
                 let (low, high) = (settings.number("epsilon_low"), settings.number("epsilon_high"));
                 Box::new(ClippedTrace { trace: Box::new(recent), low, high })
             }

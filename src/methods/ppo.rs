@@ -1,6 +1,9 @@
 //! PPO with generalised advantage estimation.
 
-use super::{MethodSpec, Provenance, reinforce_pp, shared};
+use super::{
+    MethodSpec, Provenance, reinforce_pp,
+    shared::{self, Aggregate, Clip},
+};
 use crate::assignment::Gae;
 use crate::group::EvidenceKind;
 use crate::settings::Param;
@@ -19,6 +22,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "generalised advantage estimation over a critic's values, whitened over the batch, PPO clip, token mean",
     source: "Schulman et al. 2016, 2017; verl adv_estimator=gae",
     provenance: Provenance::Published,
+    samples: &["whiten=false", ""],
     params: || {
         let own = vec![
             Param::number("gamma", 1.0, 0.0, 1.0, "discount"),
@@ -31,7 +35,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
             ),
             reinforce_pp::whiten(),
         ];
-        [own, shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat()
+        [own, shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Values),
     build: |settings| {

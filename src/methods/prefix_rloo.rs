@@ -1,9 +1,17 @@
 //! RLOO with values of prefixes from the other responses.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip},
+};
 use crate::assignment::PrefixControl;
 use crate::group::EvidenceKind;
-use crate::settings::Param;
+use crate::settings::{Param, choice};
+
+choice! {
+    /// The bearer of a value.
+    enum Control { "action" => Action, "state" => State }
+}
 
 /// RLOO whose baseline knows the prefix; see [`PrefixControl`] for the formulas and why it is unbiased.
 ///
@@ -14,6 +22,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "rewards minus leave-one-out values of prefix and token from the group's prefix tree, handed back where they depend on the token: unbiased; no clip, sum over tokens",
     source: "ours; after RLOO, TEMPO's prefix tree (arXiv 2509.18314), shrinkage baselines (arXiv 2511.03710) and Q-Prop (arXiv 1611.02247)",
     provenance: Provenance::Ours,
+    samples: &["", "control=state shrinkage=0 lambda=0.5"],
     params: || {
         let own = vec![
             Param::number(
@@ -25,8 +34,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
             ),
             Param::choice(
                 "control",
-                "action",
-                &["action", "state"],
+                Control::Action,
                 "what has a value of its own: each token after a prefix, or the prefix alone",
             ),
         ];
@@ -39,11 +47,11 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
         )
         .idle_under("control", &["action"]);
         let own = [own, vec![lambda]].concat();
-        [own, shared::clip("none"), shared::kl(), shared::reduction("response_sum")].concat()
+        [own, shared::loss(Clip::None, Aggregate::ResponseSum)].concat()
     },
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Tokens),
     build: |settings| {
-        let action = settings.word("control") == "action";
+        let action = settings.choice::<Control>("control") == Control::Action;
         let control = PrefixControl {
             shrinkage: settings.number("shrinkage"),
             action,

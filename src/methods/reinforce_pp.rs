@@ -1,6 +1,9 @@
 //! REINFORCE++: returns per token, whitened over the batch.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip},
+};
 use crate::assignment::{Assignment, ReturnsToGo, Whitened};
 use crate::group::EvidenceKind;
 use crate::settings::Param;
@@ -19,6 +22,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "discounted rewards from each token on, whitened over all tokens of the batch, PPO clip, token mean",
     source: "Hu 2025, arXiv 2501.03262; verl reinforce_plus_plus, OpenRLHF",
     provenance: Provenance::Published,
+    samples: &["whiten=false gamma=0.8 reward_beta=0.1", ""],
     params: || {
         let own = vec![
             Param::number("gamma", 1.0, 0.0, 1.0, "discount of later rewards"),
@@ -31,7 +35,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
             ),
             whiten(),
         ];
-        [own, shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat()
+        [own, shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
     evidence: |settings| {
         let mut kinds = shared::kl_evidence(settings);

@@ -1,6 +1,9 @@
 //! REINFORCE++-baseline: centred group rewards, whitened over the batch.
 
-use super::{MethodSpec, Provenance, reinforce_pp, shared};
+use super::{
+    MethodSpec, Provenance, reinforce_pp,
+    shared::{self, Aggregate, Clip},
+};
 use crate::advantage::{Baseline, OutcomeAdvantage, Scale};
 use crate::assignment::{Assignment, OutcomeCredit};
 
@@ -17,10 +20,8 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "centred group rewards, whitened over all tokens of the batch, PPO clip, token mean",
     source: "Hu 2025, arXiv 2501.03262; verl reinforce_plus_plus_baseline, OpenRLHF reinforce_baseline",
     provenance: Provenance::Published,
-    params: || {
-        [vec![reinforce_pp::whiten()], shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")]
-            .concat()
-    },
+    samples: &["whiten=false"],
+    params: || [vec![reinforce_pp::whiten()], shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat(),
     evidence: shared::kl_evidence,
     build: |settings| {
         let centred = OutcomeAdvantage { baseline: Baseline::GroupMean, scale: Scale::None, clamp: None };

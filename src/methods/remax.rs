@@ -1,6 +1,9 @@
 //! ReMax: the reward of the greedy response as the baseline.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip},
+};
 use crate::assignment::GivenBaseline;
 use crate::group::EvidenceKind;
 
@@ -17,7 +20,8 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "rewards minus the reward of the greedy response, no clip, sum over tokens, mean over responses",
     source: "Li et al. 2023, arXiv 2310.10505; verl adv_estimator=remax",
     provenance: Provenance::Published,
-    params: || [shared::clip("none"), shared::kl(), shared::reduction("response_sum")].concat(),
+    samples: &["", "clip=ppo reduction=token_mean"],
+    params: || shared::loss(Clip::None, Aggregate::ResponseSum),
     evidence: |settings| shared::with_kl(settings, EvidenceKind::RewardParts),
     build: |settings| shared::plain(settings, Box::new(GivenBaseline)),
 };

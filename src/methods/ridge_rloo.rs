@@ -1,6 +1,9 @@
 //! RLOO with values of prefixes regressed on hidden states of the other responses.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip},
+};
 use crate::assignment::StateRidge;
 use crate::group::EvidenceKind;
 use crate::settings::Param;
@@ -14,6 +17,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "rewards minus leave-one-out values of prefixes, a ridge regression of the other responses' rewards on hidden states: unbiased; no clip, sum over tokens",
     source: "ours; after RLOO, ridge regression (Hoerl and Kennard 1970) and its leave-one-out residual (Allen 1974)",
     provenance: Provenance::Ours,
+    samples: &["", "shrinkage=0.1 reduction=response_mean"],
     params: || {
         let own = Param::number(
             "shrinkage",
@@ -22,7 +26,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
             f64::INFINITY,
             "weight of the ridge: how many responses in the same state the mean of all others counts for; below 0.01 rounding would show",
         );
-        [vec![own], shared::clip("none"), shared::kl(), shared::reduction("response_sum")].concat()
+        [vec![own], shared::loss(Clip::None, Aggregate::ResponseSum)].concat()
     },
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Hidden),
     build: |settings| {

@@ -1,6 +1,9 @@
 //! RLOO: REINFORCE with a leave-one-out baseline.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip, Divisor},
+};
 use crate::advantage::Baseline;
 use crate::settings::Param;
 
@@ -17,6 +20,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "rewards minus the mean of the other responses, no clip, sum over tokens, mean over responses",
     source: "Ahmadian et al. 2024; verl and OpenRLHF",
     provenance: Provenance::Published,
+    samples: &["", "correction=token_mask correction_high=2 correction_low=0.4"],
     params,
     evidence: shared::kl_evidence,
     build: |settings| shared::baseline_method(settings, Baseline::LeaveOneOut),
@@ -24,11 +28,10 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
 
 /// The usual settings, with one more value of `scale`.
 fn params() -> Vec<Param> {
-    let mut params = shared::baseline_params("none", "none", "response_sum");
+    let mut params = shared::baseline_params(Divisor::None, Clip::None, Aggregate::ResponseSum);
     params[0] = Param::choice(
         "scale",
-        "none",
-        &["group", "others", "batch", "none"],
+        Divisor::None,
         "what centred rewards are divided by: the standard deviation of the group, of the other responses of the group (NeMo-RL) or of the batch, or nothing",
     );
     params

@@ -1,6 +1,9 @@
 //! RLSD, reconstructed: group advantages re-weighted by a teacher that knows the answer.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip},
+};
 use crate::advantage::Baseline;
 use crate::assignment::TeacherWeighted;
 use crate::group::EvidenceKind;
@@ -20,6 +23,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards re-weighted by the likelihood ratio of a teacher that knows the answer, PPO clip, token mean; reconstructed from a note",
     source: "a secondary note on arXiv 2604.03128; the bound of the weight is ours",
     provenance: Provenance::Reconstructed,
+    samples: &[""],
     params: || {
         let own = vec![
             Param::number("share", 0.5, 0.0, 1.0, "the teacher's share of the weight (their lambda)"),
@@ -31,14 +35,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
                 "the weight is clipped to 1 -/+ this; no source gives it a value",
             ),
         ];
-        [
-            own,
-            shared::advantage("group", None),
-            shared::clip("ppo"),
-            shared::kl(),
-            shared::reduction("token_mean"),
-        ]
-        .concat()
+        [own, shared::z_score(), shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
     evidence: |settings| shared::with_kl(settings, EvidenceKind::TeacherLogps),
     build: |settings| {

@@ -1,12 +1,17 @@
 //! S-trace, reconstructed.
 
-use super::{MethodSpec, Provenance, p_trace, shared};
+use super::{
+    MethodSpec, Provenance, p_trace,
+    shared::{self, Aggregate, Clip},
+};
 use crate::advantage::Baseline;
 use crate::assignment::{Assignment, HighEntropy};
 use crate::group::EvidenceKind;
 use crate::ratio::SelectiveTrace;
-use crate::settings::Param;
+use crate::settings::{Param, choice};
 use crate::trace::Clock;
+
+choice!(Clock { "token" => Token, "selected" => Selected });
 
 /// S-trace (arXiv 2605.05965), **reconstructed**: P-trace whose trace leaves out low-entropy tokens, after the abstract.
 ///
@@ -23,34 +28,27 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "P-trace over high-entropy tokens only: decayed mean of their log-ratios and the current token's, PPO clip, token mean; reconstructed from an abstract",
     source: "abstract of Mou et al. 2026, arXiv 2605.05965; every formula is ours, the share that of arXiv 2506.01939",
     provenance: Provenance::Reconstructed,
+    samples: &[
+        "",
+        "entropy_threshold=0.4 clock=selected mask_loss=true",
+        "entropy_scope=response top_fraction=0.5 normalise_rows=false clip=none",
+        "entropy_threshold=0.6 clip=none",
+    ],
     params: || {
         let own = vec![
             p_trace::lambda(),
-            Param::choice(
-                "clock",
-                "token",
-                &["token", "selected"],
-                "what decays the trace: every token, or every selected one",
-            ),
+            Param::choice("clock", Clock::Token, "what decays the trace: every token, or every selected one"),
             Param::flag("normalise_rows", true, "divide each row of the trace by its sum"),
             Param::flag("mask_loss", false, "no policy term at the tokens that are not selected"),
         ];
-        [
-            own,
-            shared::selection(),
-            shared::advantage("group", None),
-            shared::clip("ppo"),
-            shared::kl(),
-            shared::reduction("token_mean"),
-        ]
-        .concat()
+        [own, shared::selection(), shared::z_score(), shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Entropies),
     build: |settings| {
         let selection = shared::selection_of(settings);
         let ratio = SelectiveTrace {
             q: settings.number("lambda"),
-            clock: if settings.word("clock") == "token" { Clock::Token } else { Clock::Selected },
+            clock: settings.choice("clock"),
             normalised: settings.flag("normalise_rows"),
             selection,
         };

@@ -1,6 +1,9 @@
 //! SAPO: a soft gate in place of the clip.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate},
+};
 use crate::advantage::Baseline;
 use crate::settings::Param;
 use crate::surrogate::Surrogate;
@@ -18,13 +21,14 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards, a sigmoid gate of the ratio in place of the clip, mean over responses of their token mean",
     source: "arXiv 2511.20347; TRL loss_type=sapo, verl loss_mode=sapo",
     provenance: Provenance::Published,
+    samples: &["tau_negative=2"],
     params: || {
         let temperature = |key, default, about| Param::number(key, default, 0.1, 10.0, about);
         let gate = vec![
             temperature("tau_positive", 1.0, "temperature of the gate where the advantage is positive"),
             temperature("tau_negative", 1.05, "temperature of the gate where the advantage is not positive"),
         ];
-        [gate, shared::advantage("group", None), shared::kl(), shared::reduction("response_mean")].concat()
+        [gate, shared::z_score(), shared::kl(), shared::reduction(Aggregate::ResponseMean)].concat()
     },
     evidence: shared::kl_evidence,
     build: |settings| {

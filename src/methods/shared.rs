@@ -8,7 +8,7 @@ use crate::kl::Kl;
 use crate::objective::{Correction, Objective, Unit};
 use crate::ratio::{PolicyRatio, TraceRatio};
 use crate::reduction::Reduction;
-use crate::settings::{Param, SettingError, Settings};
+use crate::settings::{Kind, Param, SettingError, Settings, choice};
 use crate::surrogate::Surrogate;
 use crate::trace::Token;
 
@@ -17,8 +17,79 @@ const INF: f64 = f64::INFINITY;
 /// The value of `scale` under which there is no standard deviation.
 const UNSCALED: &[&str] = &["none"];
 
+choice! {
+    /// The words of `scale`. `others` is RLOO's alone.
+    pub(super) enum Divisor { "group" => Group, "others" => Others, "batch" => Batch, "none" => None }
+}
+
+choice! {
+    /// The words of `std_preset`.
+    pub(super) enum Preset {
+        "trl" => Trl,
+        "verl" => Verl,
+        "understand_r1_zero" => UnderstandR1Zero,
+        "openrlhf" => OpenRlhf,
+        "deepseekmath" => DeepSeekMath,
+    }
+}
+
+choice! {
+    /// The words of `std_ddof`.
+    enum Ddof { "none" => OfPreset, "0" => Zero, "1" => One }
+}
+
+choice! {
+    /// The words of `clip`.
+    pub(super) enum Clip { "ppo" => Ppo, "printed" => Printed, "two_sided" => TwoSided, "none" => None }
+}
+
+choice! {
+    /// The words of `reduction`.
+    pub(super) enum Aggregate {
+        "token_mean" => TokenMean,
+        "group_token_mean" => GroupTokenMean,
+        "response_mean" => ResponseMean,
+        "response_sum" => ResponseSum,
+        "constant" => Constant,
+    }
+}
+
+choice! {
+    /// The words of `correction`.
+    enum Mismatch {
+        "none" => None,
+        "token_truncate" => TokenTruncate,
+        "token_mask" => TokenMask,
+        "sequence_truncate" => SequenceTruncate,
+        "sequence_mask" => SequenceMask,
+        "token_in_sequence_mask" => TokenInSequenceMask,
+    }
+}
+
+choice!(Scope { "batch" => Batch, "response" => Response });
+
+choice!(Kl {
+    "k1" => K1,
+    "k2" => K2,
+    "k3" => K3,
+    "ratio_k3" => RatioK3,
+    "abs" => Abs,
+    "k1_k2" => K1K2,
+    "k3_k2" => K3K2,
+});
+
+/// [`advantage`] of a z-score in the group.
+pub(super) fn z_score() -> Vec<Param> {
+    advantage(Divisor::Group, None)
+}
+
+/// [`clip`], [`kl`] and [`reduction`]: all that follows the advantages.
+pub(super) fn loss(form: Clip, reduce: Aggregate) -> Vec<Param> {
+    [clip(form), kl(), reduction(reduce)].concat()
+}
+
 /// `scale`, `std_preset`, `std_ddof`, `std_epsilon`, `clamp`.
-pub(super) fn advantage(scale: &str, clamp: Option<f64>) -> Vec<Param> {
+pub(super) fn advantage(scale: Divisor, clamp: Option<f64>) -> Vec<Param> {
     let clamp = Param::optional(
         "clamp",
         clamp,
@@ -26,32 +97,19 @@ pub(super) fn advantage(scale: &str, clamp: Option<f64>) -> Vec<Param> {
         0.0,
         "lower bound of the advantage (the GRPO-lambda paper: -0.1)",
     );
-    [self::scale(scale, "trl"), vec![clamp]].concat()
+    [self::scale(scale, Preset::Trl), vec![clamp]].concat()
 }
 
 /// `scale`, `std_preset`, `std_ddof`, `std_epsilon`.
-pub(super) fn scale(scale: &str, preset: &str) -> Vec<Param> {
+pub(super) fn scale(scale: Divisor, preset: Preset) -> Vec<Param> {
+    let about =
+        "what centred rewards are divided by: the standard deviation of the group or the batch, or nothing";
     vec![
-        Param::choice(
-            "scale",
-            scale,
-            &["group", "batch", "none"],
-            "what centred rewards are divided by: the standard deviation of the group or the batch, or nothing",
-        ),
-        Param::choice(
-            "std_preset",
-            preset,
-            &["trl", "verl", "understand_r1_zero", "openrlhf", "deepseekmath"],
-            "whose ddof and epsilon the standard deviation uses",
-        )
-        .idle_under("scale", UNSCALED),
-        Param::choice(
-            "std_ddof",
-            "none",
-            &["none", "0", "1"],
-            "ddof of the standard deviation; none: the preset's",
-        )
-        .idle_under("scale", UNSCALED),
+        Param { kind: Kind::Choice(&["group", "batch", "none"]), ..Param::choice("scale", scale, about) },
+        Param::choice("std_preset", preset, "whose ddof and epsilon the standard deviation uses")
+            .idle_under("scale", UNSCALED),
+        Param::choice("std_ddof", Ddof::OfPreset, "ddof of the standard deviation; none: the preset's")
+            .idle_under("scale", UNSCALED),
         Param::optional("std_epsilon", None, 0.0, INF, "added to the standard deviation; none: the preset's")
             .idle_under("scale", UNSCALED),
     ]
@@ -59,39 +117,46 @@ pub(super) fn scale(scale: &str, preset: &str) -> Vec<Param> {
 
 /// Reads [`advantage`], or [`scale`] alone.
 pub(super) fn outcome(settings: &Settings, baseline: Baseline) -> OutcomeAdvantage {
-    let preset = settings.word("std_preset");
-    let (_, mut std) =
-        Std::PRESETS.into_iter().find(|(name, _)| *name == preset).expect("choices are the presets");
-    match settings.word("std_ddof") {
-        "0" => std.ddof = 0,
-        "1" => std.ddof = 1,
-        _ => {}
+    let mut std = match settings.choice("std_preset") {
+        Preset::Trl => Std::TRL,
+        Preset::Verl => Std::VERL,
+        Preset::UnderstandR1Zero => Std::UNDERSTAND_R1_ZERO,
+        Preset::OpenRlhf => Std::OPENRLHF,
+        Preset::DeepSeekMath => Std::DEEPSEEKMATH,
+    };
+    match settings.choice("std_ddof") {
+        Ddof::OfPreset => {}
+        Ddof::Zero => std.ddof = 0,
+        Ddof::One => std.ddof = 1,
     }
     if let Some(epsilon) = settings.optional("std_epsilon") {
         std.epsilon = epsilon;
     }
-    let scale = match settings.word("scale") {
-        "group" => Scale::Group(std),
-        "others" => Scale::Others(std),
-        "batch" => Scale::Batch(std),
-        _ => Scale::None,
+    let scale = match settings.choice("scale") {
+        Divisor::Group => Scale::Group(std),
+        Divisor::Others => Scale::Others(std),
+        Divisor::Batch => Scale::Batch(std),
+        Divisor::None => Scale::None,
     };
     let clamp = if settings.has("clamp") { settings.optional("clamp") } else { None };
     OutcomeAdvantage { baseline, scale, clamp }
 }
 
 /// `clip`, `epsilon_low`, `epsilon_high`, `clip_max`.
-pub(super) fn clip(default: &str) -> Vec<Param> {
-    clip_at(default, 0.2, 0.2)
+pub(super) fn clip(form: Clip) -> Vec<Param> {
+    clip_between(form, 0.2, 0.2)
 }
 
-/// [`clip`] with other defaults of the bounds.
-pub(super) fn clip_at(default: &str, low: f64, high: f64) -> Vec<Param> {
+/// PPO's [`clip`] with other defaults of the bounds.
+pub(super) fn clip_at(low: f64, high: f64) -> Vec<Param> {
+    clip_between(Clip::Ppo, low, high)
+}
+
+fn clip_between(form: Clip, low: f64, high: f64) -> Vec<Param> {
     vec![
         Param::choice(
             "clip",
-            default,
-            &["ppo", "printed", "two_sided", "none"],
+            form,
             "form of the clipped surrogate: PPO's, min(c1,c2)*A as the GRPO-lambda algorithms print it, PPO's with the ratio capped at clip_max, or no clip",
         ),
         Param::number("epsilon_low", low, 0.0, 1.0, "the ratio is clipped below at 1 - epsilon_low")
@@ -112,17 +177,17 @@ pub(super) fn clip_at(default: &str, low: f64, high: f64) -> Vec<Param> {
 /// Reads [`clip`].
 pub(super) fn surrogate(settings: &Settings) -> Surrogate {
     let (low, high) = (settings.number("epsilon_low"), settings.number("epsilon_high"));
-    match settings.word("clip") {
-        "ppo" => Surrogate::Clip { low, high },
-        "printed" => Surrogate::Printed { high },
-        "two_sided" => Surrogate::TwoSided { low, high, delta: settings.number("clip_max") },
-        _ => Surrogate::Unclipped,
+    match settings.choice("clip") {
+        Clip::Ppo => Surrogate::Clip { low, high },
+        Clip::Printed => Surrogate::Printed { high },
+        Clip::TwoSided => Surrogate::TwoSided { low, high, delta: settings.number("clip_max") },
+        Clip::None => Surrogate::Unclipped,
     }
 }
 
-/// What the range of a single setting cannot refuse: a cap of the two-sided clip inside the clip itself.
+/// Refuses what the range of a single setting cannot: a cap of the two-sided clip inside the clip itself.
 pub(super) fn check_together(settings: &Settings) -> Result<(), SettingError> {
-    if !settings.has("clip_max") || settings.word("clip") != "two_sided" {
+    if !settings.has("clip_max") || settings.choice::<Clip>("clip") != Clip::TwoSided {
         return Ok(());
     }
     let bound = 1.0 + settings.number("epsilon_high");
@@ -148,8 +213,7 @@ pub(super) fn kl() -> Vec<Param> {
         ),
         Param::choice(
             "kl",
-            "k3",
-            &["k1", "k2", "k3", "ratio_k3", "abs", "k1_k2", "k3_k2"],
+            Kl::K3,
             "estimator of the KL to the reference policy; k1_k2 and k3_k2 have the gradient of k2 (verl's k1+, k3+)",
         )
         .idle_under("beta", &["0"]),
@@ -159,16 +223,7 @@ pub(super) fn kl() -> Vec<Param> {
 /// Reads [`kl`].
 pub(super) fn kl_term(settings: &Settings) -> Option<(Kl, f64)> {
     let beta = settings.number("beta");
-    let kl = match settings.word("kl") {
-        "k1" => Kl::K1,
-        "k2" => Kl::K2,
-        "k3" => Kl::K3,
-        "ratio_k3" => Kl::RatioK3,
-        "abs" => Kl::Abs,
-        "k1_k2" => Kl::K1K2,
-        _ => Kl::K3K2,
-    };
-    (beta != 0.0).then_some((kl, beta))
+    (beta != 0.0).then(|| (settings.choice("kl"), beta))
 }
 
 /// Reference log-probabilities when there is a KL term, those of the sampler when its mismatch is corrected.
@@ -184,15 +239,7 @@ fn correction() -> Vec<Param> {
     vec![
         Param::choice(
             "correction",
-            "none",
-            &[
-                "none",
-                "token_truncate",
-                "token_mask",
-                "sequence_truncate",
-                "sequence_mask",
-                "token_in_sequence_mask",
-            ],
+            Mismatch::None,
             "importance weight of the sampler's mismatch, which multiplies the policy loss: of each token or of the response, cut at the bounds (TIS) or 0 outside them (MIS); not none needs sampler_logps",
         ),
         Param::number("correction_low", 0.0, 0.0, 1.0, "smallest weight of the correction")
@@ -204,25 +251,24 @@ fn correction() -> Vec<Param> {
 
 /// Reads [`correction`].
 fn correction_of(settings: &Settings) -> Option<Correction> {
-    let (unit, masked) = match settings.word("correction") {
-        "token_truncate" => (Unit::Token, false),
-        "token_mask" => (Unit::Token, true),
-        "sequence_truncate" => (Unit::Sequence, false),
-        "sequence_mask" => (Unit::Sequence, true),
-        "token_in_sequence_mask" => (Unit::TokenInSequence, true),
-        _ => return None,
+    let (unit, masked) = match settings.choice("correction") {
+        Mismatch::None => return None,
+        Mismatch::TokenTruncate => (Unit::Token, false),
+        Mismatch::TokenMask => (Unit::Token, true),
+        Mismatch::SequenceTruncate => (Unit::Sequence, false),
+        Mismatch::SequenceMask => (Unit::Sequence, true),
+        Mismatch::TokenInSequenceMask => (Unit::TokenInSequence, true),
     };
     let (low, high) = (settings.number("correction_low"), settings.number("correction_high"));
     Some(Correction { unit, masked, low, high })
 }
 
 /// `reduction`, `max_length`, `mask_truncated`, and the settings of [`correction`].
-pub(super) fn reduction(default: &str) -> Vec<Param> {
+pub(super) fn reduction(default: Aggregate) -> Vec<Param> {
     let own = vec![
         Param::choice(
             "reduction",
             default,
-            &["token_mean", "group_token_mean", "response_mean", "response_sum", "constant"],
             "how token losses become one number: mean over all tokens of the batch, mean over groups of their token mean, mean over responses of their token mean or token sum, or sum over tokens / (responses * max_length)",
         ),
         Param::number("max_length", 256.0, 1.0, INF, "the constant of reduction=constant, in tokens")
@@ -244,8 +290,7 @@ pub(super) fn selection() -> Vec<Param> {
         ),
         Param::choice(
             "entropy_scope",
-            "batch",
-            &["batch", "response"],
+            Scope::Batch,
             "what the share is taken of: all tokens of the batch, or those of each response",
         ),
         Param::optional(
@@ -260,28 +305,28 @@ pub(super) fn selection() -> Vec<Param> {
 
 /// Reads [`selection`].
 pub(super) fn selection_of(settings: &Settings) -> EntropySelection {
-    let scope = if settings.word("entropy_scope") == "batch" { Scope::Batch } else { Scope::Response };
+    let scope = settings.choice("entropy_scope");
     let top = EntropySelection::Top { top: settings.number("top_fraction"), scope };
     settings.optional("entropy_threshold").map_or(top, EntropySelection::AtLeast)
 }
 
 /// Reads [`reduction`].
 pub(super) fn reduction_of(settings: &Settings) -> Reduction {
-    match settings.word("reduction") {
-        "token_mean" => Reduction::TokenMean,
-        "group_token_mean" => Reduction::GroupTokenMean,
-        "response_mean" => Reduction::PerResponse,
-        "response_sum" => Reduction::Constant(1.0),
-        _ => Reduction::Constant(settings.number("max_length")),
+    match settings.choice("reduction") {
+        Aggregate::TokenMean => Reduction::TokenMean,
+        Aggregate::GroupTokenMean => Reduction::GroupTokenMean,
+        Aggregate::ResponseMean => Reduction::PerResponse,
+        Aggregate::ResponseSum => Reduction::Constant(1.0),
+        Aggregate::Constant => Reduction::Constant(settings.number("max_length")),
     }
 }
 
 /// All settings of a method without a trace, in the order of tables.
-pub(super) fn baseline_params(scale: &str, clip_form: &str, reduce: &str) -> Vec<Param> {
-    [advantage(scale, None), clip(clip_form), kl(), reduction(reduce)].concat()
+pub(super) fn baseline_params(scale: Divisor, form: Clip, reduce: Aggregate) -> Vec<Param> {
+    [advantage(scale, None), loss(form, reduce)].concat()
 }
 
-/// The same advantage at every token, with the settings of [`advantage`] or [`scale`].
+/// One advantage at every token, with the settings of [`advantage`] or [`scale`].
 pub(super) fn spread(settings: &Settings, baseline: Baseline) -> Box<dyn Assignment> {
     Box::new(OutcomeCredit::constant(outcome(settings, baseline)))
 }

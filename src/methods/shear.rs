@@ -1,6 +1,9 @@
 //! SHEAR, reconstructed: advantages weighted by the Wasserstein distance of spans of hidden states.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip},
+};
 use crate::advantage::Baseline;
 use crate::assignment::{Sinkhorn, SpanWeighted};
 use crate::group::EvidenceKind;
@@ -21,6 +24,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards weighted by the transport distance of spans of hidden states from opposite responses, PPO clip, token mean; reconstructed from a note",
     source: "a secondary note on arXiv 2604.23318; regularisation and normalisation are ours",
     provenance: Provenance::Reconstructed,
+    samples: &["", "window=2 stride=1"],
     params: || {
         let own = vec![
             Param::number("window", 100.0, 1.0, f64::INFINITY, "tokens of a span, rounded to a whole number"),
@@ -46,14 +50,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
                 "iterations of a transport plan at most, rounded",
             ),
         ];
-        [
-            own,
-            shared::advantage("group", None),
-            shared::clip("ppo"),
-            shared::kl(),
-            shared::reduction("token_mean"),
-        ]
-        .concat()
+        [own, shared::z_score(), shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Hidden),
     build: |settings| {

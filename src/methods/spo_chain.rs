@@ -1,6 +1,9 @@
 //! SPO-chain: Monte-Carlo values at cut points of a response.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip},
+};
 use crate::assignment::StepDifference;
 use crate::group::EvidenceKind;
 use crate::settings::Param;
@@ -20,6 +23,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "differences of Monte-Carlo values between segments at the tokens the policy was unsure of, PPO clip, token mean",
     source: "arXiv 2505.23564; the authors' code",
     provenance: Provenance::Published,
+    samples: &["sure=0.6", "sure=0.6 drop_sure=true", "sure=0.4 drop_sure=true reduction=response_mean"],
     params: || {
         let own = vec![
             Param::number(
@@ -35,7 +39,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
                 "those tokens leave the batch: no KL term, no place in a denominator (authors' code)",
             ),
         ];
-        [own, shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat()
+        [own, shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Steps),
     build: |settings| {

@@ -1,10 +1,18 @@
 //! SPO-tree: edge advantages of a tree of responses.
 
-use super::{Method, MethodSpec, Provenance, shared};
+use super::{
+    Method, MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip},
+};
 use crate::advantage::{Baseline, OutcomeAdvantage, Scale};
 use crate::assignment::{TreeAdvantage, TreeCredit};
 use crate::group::EvidenceKind;
-use crate::settings::{Param, Settings};
+use crate::settings::{Param, Settings, choice};
+
+choice! {
+    /// An edge's credit: less the parent's value, or scored among the siblings.
+    enum Edge { "rloo" => Rloo, "grpo" => Grpo }
+}
 
 /// SPO-tree (arXiv 2505.23564), its edge advantages on the prefix tree of the group.
 ///
@@ -22,18 +30,21 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "differences of prefix-tree values along each response, PPO clip, token mean",
     source: "arXiv 2505.23564; the authors' code (edge advantages; the tree is sampled by the policy)",
     provenance: Provenance::Published,
+    samples: &[""],
     params: || {
         let own = vec![Param::choice(
             "edge",
-            "rloo",
-            &["rloo", "grpo"],
+            Edge::Rloo,
             "an edge's value less its parent's, or its z-score among the siblings",
         )];
-        [own, shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat()
+        [own, shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Tokens),
     build: |settings| {
-        let edge = if settings.word("edge") == "rloo" { TreeCredit::Edge } else { TreeCredit::SiblingScore };
+        let edge = match settings.choice("edge") {
+            Edge::Rloo => TreeCredit::Edge,
+            Edge::Grpo => TreeCredit::SiblingScore,
+        };
         tree(settings, Baseline::GroupMean, edge)
     },
 };

@@ -1,6 +1,9 @@
 //! TEMPO: group outcomes plus prefix-tree temporal differences.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Divisor, Preset},
+};
 use crate::advantage::Baseline;
 use crate::assignment::{TreeAdvantage, TreeCredit};
 use crate::group::EvidenceKind;
@@ -20,9 +23,16 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards plus differences of prefix-tree values where responses part, PPO clip with a higher upper bound, token mean",
     source: "arXiv 2509.18314; the authors' code (fatebreaker/tempo), from which the equation is taken",
     provenance: Provenance::Published,
+    samples: &[""],
     params: || {
-        let clip = shared::clip_at("ppo", 0.2, 0.28);
-        [shared::scale("group", "verl"), clip, shared::kl(), shared::reduction("token_mean")].concat()
+        let clip = shared::clip_at(0.2, 0.28);
+        [
+            shared::scale(Divisor::Group, Preset::Verl),
+            clip,
+            shared::kl(),
+            shared::reduction(Aggregate::TokenMean),
+        ]
+        .concat()
     },
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Tokens),
     build: |settings| {

@@ -1,6 +1,10 @@
 //! TreeRL: local and global tree advantages.
 
-use super::{MethodSpec, Provenance, shared, spo_tree};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip},
+    spo_tree,
+};
 use crate::advantage::Baseline;
 use crate::assignment::TreeCredit;
 use crate::group::EvidenceKind;
@@ -21,6 +25,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "difference of prefix-tree values plus the value itself, of leave-one-out rewards, PPO clip, token mean",
     source: "arXiv 2506.11902; the authors' code (step reward; the tree is sampled by the policy)",
     provenance: Provenance::Published,
+    samples: &["", "leaf_weight=true fill_zeros=true"],
     params: || {
         let own = vec![
             Param::flag(
@@ -30,7 +35,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
             ),
             Param::flag("fill_zeros", false, "a token of credit 0 takes that of the token before it"),
         ];
-        [own, shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat()
+        [own, shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
     },
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Tokens),
     build: |settings| {

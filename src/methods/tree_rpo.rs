@@ -1,6 +1,10 @@
 //! TreeRPO, its normaliser reconstructed.
 
-use super::{MethodSpec, Provenance, shared, spo_tree};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip},
+    spo_tree,
+};
 use crate::advantage::Baseline;
 use crate::assignment::TreeCredit;
 use crate::group::EvidenceKind;
@@ -17,7 +21,8 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scores of prefix-tree values among siblings, PPO clip, token mean; reconstructed from summaries",
     source: "summaries of arXiv 2506.05183; the normaliser is ours",
     provenance: Provenance::Reconstructed,
-    params: || [shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat(),
+    samples: &[""],
+    params: || shared::loss(Clip::Ppo, Aggregate::TokenMean),
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Tokens),
     build: |settings| spo_tree::tree(settings, Baseline::GroupMean, TreeCredit::SiblingScore),
 };

@@ -1,6 +1,9 @@
 //! VESPO: the ratio of the whole response as a held weight, damped by a gamma density.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate},
+};
 use crate::advantage::Baseline;
 use crate::ratio::{Gamma, GammaWeight};
 use crate::settings::Param;
@@ -19,6 +22,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "z-scored group rewards, the ratio of the response in a gamma density as a held weight of log pi, token mean",
     source: "arXiv 2602.10693; TRL loss_type=vespo",
     provenance: Provenance::Published,
+    samples: &[""],
     params: || {
         let shape = |key, default, about| Param::number(key, default, 0.0, 10.0, about);
         let rate = |key, default, about| Param::number(key, default, 1e-4, 10.0, about);
@@ -28,7 +32,7 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
             shape("k_negative", 3.0, "exponent of the ratio where the advantage is negative"),
             rate("lambda_negative", 2.0, "rate of the density where the advantage is negative"),
         ];
-        [gamma, shared::advantage("group", None), shared::kl(), shared::reduction("token_mean")].concat()
+        [gamma, shared::z_score(), shared::kl(), shared::reduction(Aggregate::TokenMean)].concat()
     },
     evidence: shared::kl_evidence,
     build: |settings| {

@@ -1,6 +1,9 @@
 //! VinePPO: Monte-Carlo values at the starts of reasoning steps.
 
-use super::{MethodSpec, Provenance, shared};
+use super::{
+    MethodSpec, Provenance,
+    shared::{self, Aggregate, Clip},
+};
 use crate::assignment::StepDifference;
 use crate::group::EvidenceKind;
 
@@ -17,7 +20,8 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     about: "differences of Monte-Carlo values between steps, PPO clip, token mean",
     source: "Kazemnejad et al. 2024, arXiv 2410.01679; the authors' code",
     provenance: Provenance::Published,
-    params: || [shared::clip("ppo"), shared::kl(), shared::reduction("token_mean")].concat(),
+    samples: &[""],
+    params: || shared::loss(Clip::Ppo, Aggregate::TokenMean),
     evidence: |settings| shared::with_kl(settings, EvidenceKind::Steps),
     build: |settings| shared::plain(settings, Box::new(StepDifference { sure: None, drop: false })),
 };

@@ -4,7 +4,7 @@ use crate::assignment::evidence;
 use crate::equation::{Part, number};
 use crate::group::Response;
 
-/// What one importance weight spans, and what decides whether it is used.
+/// The span of one importance weight, and the rule for its use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// A token's own ratio.
@@ -27,9 +27,9 @@ pub enum Unit {
 /// Source: TRL `vllm_importance_sampling_mode`, verl `rollout_is` and IcePop, OpenRLHF and NeMo-RL `seq-mask-tis`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Correction {
-    /// What one weight spans.
+    /// The span of one weight.
     pub unit: Unit,
-    /// Whether a weight outside the bounds becomes 0 instead of the nearest bound.
+    /// True if a weight outside the bounds becomes 0 instead of the nearest bound.
     pub masked: bool,
     /// Smallest weight, at least 0.
     pub low: f64,

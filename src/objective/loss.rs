@@ -41,7 +41,7 @@ pub(super) fn of_response(
     loss
 }
 
-/// What every token of a response says, before the weights.
+/// The terms of every token of a response, before the weights.
 pub(super) fn of_tokens(
     objective: &Objective,
     response: &Response,
@@ -67,7 +67,7 @@ pub(super) fn of_tokens(
     (0..response.len()).map(of_token).collect()
 }
 
-/// What the policy term of a response is divided by: the mean over its tokens of the weight they would have on-policy, at
+/// The divisor of a response's policy term: the mean over its tokens of the weight they would have on-policy, at
 /// the log-probabilities that sampled it and advantage 1. Constant in the parameters; 1 where the objective does not ask for it.
 fn mean_weight(objective: &Objective, response: &Response, eligible: Option<&[bool]>) -> f64 {
     if !objective.unit_mean {
@@ -160,7 +160,7 @@ fn add_kl(objective: &Objective, response: &Response, credit: &Credit, logps: &L
     }
 }
 
-/// What a KL term measures against; the check of a batch refuses a response that lacks it.
+/// The reference of a KL term; the check of a batch refuses a response that lacks it.
 fn reference(response: &Response) -> &[f64] {
     response.ref_logps.as_ref().expect("a KL term needs reference log-probabilities")
 }

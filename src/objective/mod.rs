@@ -32,11 +32,11 @@ pub struct Objective {
     pub surrogate: Surrogate,
     /// Estimator and coefficient `beta`; `None` when there is no KL term.
     pub kl: Option<(Kl, f64)>,
-    /// How token losses become one number.
+    /// The reduction of token losses to one number.
     pub reduction: Reduction,
     /// Give responses that were cut off weight 0.
     pub mask_truncated: bool,
-    /// What corrects the sampler's mismatch; none where the sampler computes what the trainer computes.
+    /// The correction of the sampler's mismatch; `None` where the sampler computes what the trainer computes.
     pub correction: Option<Correction>,
 }
 

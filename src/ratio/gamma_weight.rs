@@ -25,9 +25,9 @@ impl Gamma {
 /// Log-ratios are cut at 20 nats and `log w` at `log 1e-8` and 20, as in the public code. Source: VESPO; TRL `vespo`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GammaWeight {
-    /// Where `A_t >= 0`.
+    /// The weight where `A_t >= 0`.
     pub positive: Gamma,
-    /// Where `A_t < 0`.
+    /// The weight where `A_t < 0`.
     pub negative: Gamma,
 }
 

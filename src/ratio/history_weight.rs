@@ -13,7 +13,7 @@ use crate::surrogate::exp_tangent;
 pub struct HistoryWeight {
     /// `gamma lambda`, in `[0, 1]`.
     pub q: f64,
-    /// Whether the gradient flows through `h`.
+    /// True if the gradient flows through `h`.
     pub gradient: bool,
 }
 

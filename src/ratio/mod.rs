@@ -54,7 +54,7 @@ pub struct LogProbs<'a> {
     pub frozen: &'a [f64],
     /// Advantage of every token, constant in the parameters.
     pub advantages: &'a [f64],
-    /// Which tokens the trace may read, where the ratio chose some.
+    /// The tokens the trace may read, if the ratio chose some.
     pub eligible: Option<&'a [bool]>,
 }
 
@@ -70,7 +70,7 @@ impl LogProbs<'_> {
     }
 }
 
-/// What the surrogate is evaluated at, for every token of a response.
+/// The surrogate's argument for every token of a response.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SurrogateInput {
     /// `z`: the log-ratio of each token's surrogate.
@@ -79,7 +79,7 @@ pub struct SurrogateInput {
     pub factors: Option<Vec<f64>>,
     /// The logarithms of `factors` where those are exponentials, to report how far they reach.
     pub log_factors: Option<Vec<f64>>,
-    /// What [`PolicyRatio::backward`] will need.
+    /// The values that [`PolicyRatio::backward`] needs.
     pub saved: Vec<f64>,
     /// Tokens whose own log-ratio was clipped before it entered `z`: below and above.
     pub clipped: (usize, usize),
@@ -115,12 +115,12 @@ pub trait PolicyRatio: Send + Sync + std::fmt::Debug {
         None
     }
 
-    /// Whether [`PolicyRatio::select`] looks at a response's own tokens or evidence.
+    /// True if [`PolicyRatio::select`] looks at a response's own tokens or evidence.
     fn reads_tokens(&self) -> bool {
         false
     }
 
-    /// How other responses enter through [`PolicyRatio::select`].
+    /// The way in which other responses enter through [`PolicyRatio::select`].
     fn coupling(&self) -> Coupling {
         Coupling::Rewards
     }

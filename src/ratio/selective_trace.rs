@@ -10,11 +10,11 @@ use crate::trace::{Clock, RowNormalised, Sparse, Trace};
 pub struct SelectiveTrace {
     /// `gamma lambda`, in `[0, 1]`.
     pub q: f64,
-    /// What the trace decays by.
+    /// The clock of the trace's decay.
     pub clock: Clock,
     /// Divide each row by its sum.
     pub normalised: bool,
-    /// Which tokens later ones read.
+    /// The tokens that later ones read.
     pub selection: EntropySelection,
 }
 

@@ -1,8 +1,11 @@
 //! Settings of a method: declared once, the same keys in every command and configuration file.
 
+mod choice;
 mod error;
 mod param;
 
+pub use choice::Choice;
+pub(crate) use choice::choice;
 pub use error::{SettingError, closest, did_you_mean};
 pub use param::{Kind, Param};
 
@@ -64,6 +67,15 @@ impl Settings {
         self.raw(key)
     }
 
+    /// The value of a setting that is one of the words of `T`.
+    ///
+    /// # Panics
+    /// If `key` was not declared with words of `T`.
+    pub fn choice<T: Choice>(&self, key: &str) -> T {
+        let word = self.raw(key);
+        T::parse(word).unwrap_or_else(|| panic!("setting `{key}`: `{word}` is none of {:?}", T::WORDS))
+    }
+
     /// The value of a setting that is a number.
     ///
     /// # Panics
@@ -77,12 +89,12 @@ impl Settings {
         self.raw(key).parse().ok()
     }
 
-    /// Whether a setting that is a flag is on.
+    /// True if a setting that is a flag is on.
     pub fn flag(&self, key: &str) -> bool {
         self.raw(key) == "true"
     }
 
-    /// Whether the method declared `key`.
+    /// True if the method declared `key`.
     pub fn has(&self, key: &str) -> bool {
         self.values.contains_key(key)
     }

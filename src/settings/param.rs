@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-/// What values a setting takes.
+use super::Choice;
+
+/// The values that a setting takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     /// A finite number in `min..=max`.
@@ -95,14 +97,10 @@ impl Param {
         let default = default.map_or("none".to_owned(), |x| x.to_string());
         Param { key, kind: Kind::OptionalNumber { min, max }, default, about, idle_under: None }
     }
-    /// One of the words listed.
-    pub fn choice(
-        key: &'static str,
-        default: &str,
-        words: &'static [&'static str],
-        about: &'static str,
-    ) -> Self {
-        Param { key, kind: Kind::Choice(words), default: default.to_owned(), about, idle_under: None }
+    /// One of the words of `T`.
+    pub fn choice<T: Choice>(key: &'static str, default: T, about: &'static str) -> Self {
+        let default = default.word().to_owned();
+        Param { key, kind: Kind::Choice(T::WORDS), default, about, idle_under: None }
     }
     /// `true` or `false`.
     pub fn flag(key: &'static str, default: bool, about: &'static str) -> Self {

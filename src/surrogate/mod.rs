@@ -30,7 +30,7 @@ pub enum Surrogate {
         /// `epsilon_high`, at least 0.
         high: f64,
     },
-    /// What GRPO-lambda's Algorithms 1 and 2 print: `l = -min(rho, clip(rho, 1-low, 1+high)) A = -min(rho, 1+high) A`.
+    /// The form that GRPO-lambda's Algorithms 1 and 2 print: `l = -min(rho, clip(rho, 1-low, 1+high)) A = -min(rho, 1+high) A`.
     ///
     /// The same as PPO's for `A > 0`. For `A < 0` the gradient stays on below `1-low`, where PPO stops pushing, and is
     /// off above `1+high`, where PPO corrects (erratum E3). `low` has no effect at all.
@@ -90,7 +90,7 @@ pub enum Surrogate {
     /// ```
     /// Where `log pi_old` itself is not known ([`Surrogate::at`]), `m` is 1. Source: arXiv 2602.04879; verl `dppo_tv`, `dppo_kl`.
     TrustRegion {
-        /// How far a probability has moved.
+        /// The measure of a probability's move.
         divergence: Divergence,
         /// Largest divergence downwards, at least 0.
         low: f64,
@@ -112,7 +112,7 @@ pub struct TokenLogps {
     pub frozen: f64,
 }
 
-/// Which bound of the clip decided a token's loss. "No gradient" but for [`Surrogate::Detached`] and the cap of [`Surrogate::TrustRegion`].
+/// The bound of the clip that decided a token's loss. "No gradient" but for [`Surrogate::Detached`] and the cap of [`Surrogate::TrustRegion`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Region {
     /// The ratio itself; the gradient flows.
@@ -135,7 +135,7 @@ pub struct TokenLoss {
 }
 
 impl Surrogate {
-    /// Which branch decides at ratio `rho` with advantage `a`.
+    /// The branch that decides at ratio `rho` with advantage `a`.
     pub fn region(&self, rho: f64, a: f64) -> Region {
         self.bound(rho, a).map_or(Region::Free, |(region, _)| region)
     }

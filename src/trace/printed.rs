@@ -29,7 +29,7 @@ pub struct RowIndex {
     pub q: f64,
     /// The paper's `epsilon`: the smallest weight of a causal entry off the diagonal, in `[0, 1]`.
     pub floor: f64,
-    /// Which of the paper's two styles.
+    /// The paper's style.
     pub style: Style,
 }
 
@@ -137,7 +137,7 @@ pub struct AsPrinted {
     pub q: f64,
     /// The paper's `epsilon`: the smallest weight of a causal entry off the diagonal, in `[0, 1]`.
     pub floor: f64,
-    /// Which of the paper's two styles.
+    /// The paper's style.
     pub style: Style,
     /// Side of the precomputed matrix; `None` for the response's own length. At least `T`.
     pub max_length: Option<usize>,

@@ -1,7 +1,7 @@
 use super::Trace;
 use crate::equation::number;
 
-/// What a selective trace decays by.
+/// The clock of a selective trace's decay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
     /// One factor `q` per token.
@@ -25,7 +25,7 @@ pub struct Sparse<'a> {
     pub q: f64,
     /// `h`: which tokens later ones may read, length `T`.
     pub eligible: &'a [bool],
-    /// What the trace decays by.
+    /// The clock of the trace's decay.
     pub clock: Clock,
 }
 

@@ -1,4 +1,4 @@
-//! Which KL gradient each estimator is in expectation.
+//! The KL gradient that each estimator is in expectation.
 
 use grpo_lambda::kl::Kl;
 use grpo_lambda::methods;

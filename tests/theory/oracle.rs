@@ -1,11 +1,12 @@
 //! The exact expected update: three ways of computing it agree, and it is what theory says it is.
 
-use grpo_lambda::group::{Evidence, EvidenceKind};
+use grpo_lambda::group::{Evidence, EvidenceKind, EvidenceSource, PerStep, StatePerToken};
 use grpo_lambda::methods::{self, Coupling, REGISTRY};
 use grpo_lambda_mdp::evidence::{Exact, Provider};
 use grpo_lambda_mdp::expected::{self, ExpectedError, Situation, enumerated, implied, implied_mean, sampled};
 use grpo_lambda_mdp::zoo::RandomRewards::{Bits, Probabilities, Real};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree, zoo, zoo::Family};
+use std::convert::Infallible;
 
 /// Largest absolute difference.
 fn gap(a: &[f64], b: &[f64]) -> f64 {
@@ -35,117 +36,62 @@ fn tiny() -> Vec<(&'static str, Tree, Tabular)> {
     all
 }
 
-/// Everything a table gives, and made-up numbers for what it does not: scores of a maskable policy, and a teacher where rewards are
-/// no probabilities.
+/// Everything a table gives, and [`MadeUp`] numbers for the rest.
 #[derive(Debug)]
 struct Complete(Exact);
 
 impl Provider for Complete {
     fn evidence(&self, leaf: usize, path: &[usize]) -> Evidence {
-        let score = |(t, &edge): (usize, &usize)| ((7 * edge + 3 * t + leaf) % 5) as f64 * 0.4 - 0.3;
-        let scores: Vec<f64> = path.iter().enumerate().map(score).take(path.len().max(2) - 1).collect();
-        let exact = self.0.evidence(leaf, path);
-        let teacher = || path.iter().map(|&edge| -0.1 - (edge % 3) as f64).collect();
-        Evidence {
-            teacher_logps: exact.teacher_logps.clone().or_else(|| Some(teacher())),
-            shifts: Some(scores.clone()),
-            saliencies: Some(scores),
-            sampler_logps: Some(path.iter().map(|&edge| -0.2 - 0.3 * (edge % 4) as f64).collect()),
-            reward_parts: Some(vec![(leaf % 3) as f64 - 0.4, (leaf % 2) as f64]),
-            hidden: Some(path.iter().map(|&edge| vec![(edge % 3) as f64, (edge % 7) as f64]).collect()),
-            ..exact
-        }
+        let Ok(made_up) = Evidence::read(&mut MadeUp { leaf, path });
+        self.0.evidence(leaf, path).or(made_up)
     }
     fn kinds(&self) -> Vec<EvidenceKind> {
         EvidenceKind::ALL.to_vec()
     }
 }
 
-/// Settings that reach every branch of the coupling.
-const SETTINGS: &[(&str, &str)] = &[
-    ("grpo", ""),
-    ("grpo", "reduction=token_mean std_preset=verl"),
-    ("dr_grpo", "max_length=4"),
-    ("rloo", ""),
-    ("grpo_lambda", ""),
-    ("grpo_lambda", "style=both clamp=none reduction=response_mean"),
-    ("grpo_lambda", "update=weight lambda=0.9 clip=printed"),
-    ("grpo_lambda", "delta=terminal lambda=0.5 normalise=mean beta=0.1 kl=ratio_k3"),
-    ("grpo_batch_std", ""),
-    ("dapo", ""),
-    ("dapo", "overlong_limit=3 overlong_cache=2"),
-    ("bnpo", ""),
-    ("bnpo_beta", "alpha=1.2 beta_shape=2"),
-    ("gspo", "epsilon_low=0.1 epsilon_high=0.1"),
-    ("gspo_token", "epsilon_low=0.1 epsilon_high=0.1 reduction=response_sum"),
-    ("luspo", "epsilon_low=0.1 epsilon_high=0.1"),
-    ("gmpo", "log_low=0.1 log_high=0.2"),
-    ("sapo", "tau_negative=2"),
-    ("vespo", ""),
-    ("dppo", "divergence_low=0.05 divergence_high=0.1"),
-    ("dppo", "divergence=kl divergence_low=0.01 divergence_high=0.02 reduction=response_mean"),
-    ("dro", "pull=0.3"),
-    ("gpg", ""),
-    ("gpg", "alpha=mixed divisor=2 reduction=response_sum"),
-    ("opo", ""),
-    ("remax", ""),
-    ("remax", "clip=ppo reduction=token_mean"),
-    ("gdpo", "weight_2=0.5"),
-    ("gdpo", "whiten=false scale=none"),
-    ("grpo_passk", ""),
-    ("grpo_passk", "scale=none reduction=response_sum"),
-    ("grpo", "correction=sequence_truncate correction_high=1.2"),
-    ("rloo", "correction=token_mask correction_high=2 correction_low=0.4"),
-    ("cispo", "cap=1.3"),
-    ("cispo", "clip_form=interval beta=0.1"),
-    ("reinforce_pp", "whiten=false gamma=0.8 reward_beta=0.1"),
-    ("reinforce_pp", ""),
-    ("reinforce_pp_baseline", "whiten=false"),
-    ("high_entropy", "entropy_threshold=0.5"),
-    ("high_entropy", "entropy_scope=response top_fraction=0.5"),
-    ("high_entropy", ""),
-    ("optimal_token_baseline", ""),
-    ("optimal_token_baseline", "tail=zero"),
-    ("prefix_rloo", ""),
-    ("prefix_rloo", "control=state shrinkage=0 lambda=0.5"),
-    ("ridge_rloo", ""),
-    ("ridge_rloo", "shrinkage=0.1 reduction=response_mean"),
-    ("tempo", ""),
-    ("p_trace_reconstructed", ""),
-    ("p_trace_reconstructed", "form=history lambda=0.8"),
-    ("p_trace_reconstructed", "form=history_gradient lambda=0.8 clip=none"),
-    ("p_trace_reconstructed", "form=clipped reduction=response_mean"),
-    ("s_trace_reconstructed", ""),
-    ("s_trace_reconstructed", "entropy_threshold=0.4 clock=selected mask_loss=true"),
-    ("s_trace_reconstructed", "entropy_scope=response top_fraction=0.5 normalise_rows=false clip=none"),
-    ("s_trace_reconstructed", "entropy_threshold=0.6 clip=none"),
-    ("oar_p", ""),
-    ("oar_g", "threshold_on=raw log1p=false preserve_mass=false"),
-    ("ppo", "whiten=false"),
-    ("ppo", ""),
-    ("vine_ppo", ""),
-    ("spo_chain", "sure=0.6"),
-    ("spo_tree", ""),
-    ("spo_chain", "sure=0.6 drop_sure=true"),
-    ("spo_chain", "sure=0.4 drop_sure=true reduction=response_mean"),
-    ("tree_rl", ""),
-    ("tree_rl", "leaf_weight=true fill_zeros=true"),
-    ("tree_rpo_reconstructed", ""),
-    ("rlsd_reconstructed", ""),
-    ("shear_reconstructed", ""),
-    ("shear_reconstructed", "window=2 stride=1"),
-];
+/// Numbers in place of the scores of a maskable policy, of a teacher where rewards are no probabilities, and of what no table has. A kind without
+/// an arm here gets the score of each token.
+struct MadeUp<'a> {
+    leaf: usize,
+    path: &'a [usize],
+}
+
+impl EvidenceSource for MadeUp<'_> {
+    type Error = Infallible;
+
+    fn numbers(&mut self, kind: EvidenceKind) -> Result<Option<Vec<f64>>, Infallible> {
+        let of_edges = |number: fn(usize) -> f64| self.path.iter().map(|&edge| number(edge)).collect();
+        let score = |(t, &edge): (usize, &usize)| ((7 * edge + 3 * t + self.leaf) % 5) as f64 * 0.4 - 0.3;
+        let scores = |len: usize| self.path.iter().enumerate().map(score).take(len).collect();
+        Ok(Some(match kind {
+            EvidenceKind::TeacherLogps => of_edges(|edge| -0.1 - (edge % 3) as f64),
+            EvidenceKind::SamplerLogps => of_edges(|edge| -0.2 - 0.3 * (edge % 4) as f64),
+            EvidenceKind::RewardParts => vec![(self.leaf % 3) as f64 - 0.4, (self.leaf % 2) as f64],
+            EvidenceKind::Shifts | EvidenceKind::Saliencies => scores(self.path.len().max(2) - 1),
+            _ => scores(self.path.len()),
+        }))
+    }
+
+    fn steps(&mut self, _: EvidenceKind) -> Result<Option<PerStep>, Infallible> {
+        Ok(None)
+    }
+
+    fn states(&mut self, _: EvidenceKind) -> Result<Option<StatePerToken>, Infallible> {
+        Ok(Some(self.path.iter().map(|&edge| vec![(edge % 3) as f64, (edge % 7) as f64]).collect()))
+    }
+}
 
 #[test]
 fn implied_credit_equals_the_enumeration_of_all_groups_on_and_off_policy() {
-    for name in REGISTRY.iter().map(|s| s.name) {
-        assert!(SETTINGS.iter().any(|(n, _)| *n == name), "{name} is not covered");
-    }
+    assert!(REGISTRY.iter().all(|spec| !spec.samples.is_empty()));
+    let cases =
+        || REGISTRY.iter().flat_map(|spec| spec.samples.iter().map(|settings| (spec.name, *settings)));
     let mut compared = 0;
     for (mdp, tree, policy) in tiny() {
         let moved = Tabular::random(&tree, 8, 0.8);
         let evidence = Complete(Exact::new(&Oracle::new(&tree, &policy)));
-        for &(name, settings) in SETTINGS {
+        for (name, settings) in cases() {
             let method = methods::parse(name, settings).expect("valid").method;
             for (current, g) in [(&policy, 2), (&moved, 2), (&moved, 3)] {
                 let on_policy = Situation::on_policy(&tree, &policy, g);

@@ -64,13 +64,13 @@ impl Batch {
         evaluate(method.method.as_ref(), &self.groups, &self.logps)
     }
 
-    /// The same responses at the policy that sampled them.
+    /// Sets the current policy to the one that sampled.
     pub(crate) fn on_policy(mut self) -> Batch {
         self.logps = self.responses().map(|r| r.old_logps.clone()).collect();
         self
     }
 
-    /// The same batch with `edit` applied to every response (flat index, group index, response).
+    /// Applies `edit` to every response (flat index, group index, response).
     pub(crate) fn with(mut self, mut edit: impl FnMut(usize, usize, &mut Response)) -> Batch {
         let mut flat = 0;
         for (g, group) in self.groups.iter_mut().enumerate() {
@@ -83,7 +83,7 @@ impl Batch {
     }
 }
 
-/// What is drawn for one token: id, `old`, a step for the policy and one for the reference, entropy, value.
+/// The numbers drawn for one token: id, `old`, a step for the policy and one for the reference, entropy, value.
 type Token = (u32, f64, f64, f64, f64, f64);
 
 fn token() -> impl Strategy<Value = Token> {
@@ -252,7 +252,7 @@ pub(crate) fn corners(param: &Param) -> Vec<String> {
     }
 }
 
-/// Whether the method has this setting.
+/// True if the method has this setting.
 pub(crate) fn has(spec: &MethodSpec, key: &str) -> bool {
     (spec.params)().iter().any(|p| p.key == key)
 }

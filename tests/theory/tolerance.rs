@@ -11,11 +11,11 @@ pub(crate) const DENSE: f64 = 1e-12;
 /// truncation is near 1e-13 of the curvature, its rounding near 1e-13 of the loss.
 pub(crate) const FINITE_DIFFERENCE: f64 = 1e-6;
 
-/// What [`FINITE_DIFFERENCE`] adds for entries far smaller than the batch's largest, whose digits are lost in the loss:
+/// Addition to [`FINITE_DIFFERENCE`] for entries far smaller than the batch's largest, whose digits are lost in the loss:
 /// this fraction of the largest.
 pub(crate) const FINITE_DIFFERENCE_FLOOR: f64 = 1e-9;
 
-/// What a difference of losses over [`STEP`] cannot resolve, per unit of the terms that were added up: a few roundings of the sum.
+/// Limit of a difference of losses over [`STEP`], per unit of the terms that were added up: a few roundings of the sum.
 pub(crate) const FINITE_DIFFERENCE_ROUNDING: f64 = 16.0 * f64::EPSILON / STEP;
 
 /// Step of the finite differences, in nats.
@@ -35,7 +35,7 @@ pub(crate) fn size<'a>(values: impl IntoIterator<Item = &'a f64>) -> f64 {
     values.into_iter().fold(0.0, |m, x| x.abs().max(m))
 }
 
-/// Whether two vectors agree within `tolerance` of `scale`, entry by entry.
+/// True if two vectors agree within `tolerance` of `scale`, entry by entry.
 #[track_caller]
 pub(crate) fn assert_within(left: &[f64], right: &[f64], tolerance: f64, scale: f64, what: &str) {
     assert_eq!(left.len(), right.len(), "{what}: lengths");
@@ -44,7 +44,7 @@ pub(crate) fn assert_within(left: &[f64], right: &[f64], tolerance: f64, scale: 
     }
 }
 
-/// Whether two vectors agree within `tolerance` of their largest entry.
+/// True if two vectors agree within `tolerance` of their largest entry.
 #[track_caller]
 pub(crate) fn assert_close(left: &[f64], right: &[f64], tolerance: f64, what: &str) {
     assert_within(left, right, tolerance, size(left).max(size(right)), what);

@@ -63,7 +63,7 @@ fn cases(q: f64, floor: f64) -> Vec<Case> {
     cases
 }
 
-/// The same traces, row-normalised; and the non-causal one.
+/// These traces, row-normalised; and the non-causal one.
 fn normalised(q: f64, floor: f64) -> Vec<Case> {
     let rows = cases(q, floor).into_iter().map(|Case { name, trace, entry }| Case {
         name: format!("row-normalised {name}"),

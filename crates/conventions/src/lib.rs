@@ -1,4 +1,4 @@
-//! What frameworks and papers mean by the same words: the advantage, the reduction, the clip and the KL term of each, and the setting here
+//! Conventions of frameworks and papers for the same words: the advantage, the reduction, the clip and the KL term of each, and the setting here
 //! that reproduces it.
 //!
 //! GRPO of TRL, of verl and of the paper are three different losses. [`all`] lists them as data; [`diagnose`] finds the one that produced
@@ -33,7 +33,7 @@ pub struct Framework {
     pub version: &'static str,
 }
 
-/// How much of an objective an entry is about. What it is not about stands at the values of its settings string.
+/// The part of an objective that an entry is about. The rest stands at the values of its settings string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Advantages and loss.
@@ -64,22 +64,22 @@ impl Scope {
     }
 }
 
-/// What a framework means by some words, and what they are here. A text that says nothing is `-`.
+/// A framework's meaning of some words, with their settings here. A text that says nothing is `-`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Convention {
-    /// Whose convention it is.
+    /// The framework whose convention it is.
     pub framework: Framework,
     /// The words, as its users write them.
     pub words: &'static str,
-    /// What the entry is about.
+    /// The part of the objective it covers.
     pub scope: Scope,
-    /// What is subtracted from a reward, and what the difference is divided by.
+    /// The baseline of a reward and the divisor of the difference.
     pub advantage: &'static str,
     /// Delta degrees of freedom of the standard deviation; none where there is none.
     pub ddof: Option<u8>,
-    /// What is added to the standard deviation; none where there is none.
+    /// The number added to the standard deviation; `None` without one.
     pub epsilon: Option<f64>,
-    /// How token losses become one number, with the divisor.
+    /// The reduction of token losses to one number, with its divisor.
     pub reduction: &'static str,
     /// The clip, or what stands in its place.
     pub clip: &'static str,
@@ -89,11 +89,11 @@ pub struct Convention {
     pub method: &'static str,
     /// The settings of that method over its defaults.
     pub settings: &'static str,
-    /// Where the method here departs from it, or why none reproduces it.
+    /// Departure of the method here, or the reason that none reproduces it.
     pub differs: &'static str,
     /// The recording that a test compares with; `-` for none.
     pub recorded: &'static str,
-    /// Where it stands in the source.
+    /// The place in the source.
     pub place: &'static str,
 }
 

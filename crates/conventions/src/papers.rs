@@ -1,4 +1,4 @@
-//! What the papers print.
+//! Conventions that papers print.
 
 use super::{Convention, EMPTY, Framework};
 

@@ -4,7 +4,7 @@ use super::error::TreeError;
 use super::limits::{DEFAULT_MAX_LEAVES, MAX_EDGES, MAX_HORIZON};
 use super::tree::{LEAF, RewardKind, Tree, text};
 
-/// What a token-MDP is apart from its legal tokens and rewards.
+/// A token-MDP apart from its legal tokens and rewards.
 ///
 /// ```
 /// use grpo_lambda_mdp::Rules;
@@ -24,7 +24,7 @@ pub struct Rules {
     pub horizon: usize,
     /// The discount γ, in `[0,1]`.
     pub gamma: f64,
-    /// How the number at a leaf is to be read.
+    /// The reading of the number at a leaf.
     pub reward_kind: RewardKind,
     /// The number of responses beyond which the MDP is refused.
     pub max_leaves: usize,
@@ -39,7 +39,7 @@ impl Rules {
         Rules { tokens, eos, horizon, gamma, reward_kind, max_leaves: DEFAULT_MAX_LEAVES }
     }
 
-    /// The same rules with rewards of another kind.
+    /// Replaces the kind of the rewards.
     pub fn rewards(mut self, kind: RewardKind) -> Rules {
         self.reward_kind = kind;
         self

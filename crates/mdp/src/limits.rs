@@ -1,4 +1,4 @@
-//! How large an enumerated MDP may be.
+//! Limits on the size of an enumerated MDP.
 
 /// The default limit on the number of responses, 20 million.
 pub const DEFAULT_MAX_LEAVES: usize = 20_000_000;

@@ -3,7 +3,7 @@
 use super::oracle::Oracle;
 use super::tree::Tree;
 
-/// What is known after `t` tokens, on average over responses; see [`Oracle::process`].
+/// Knowledge after `t` tokens, on average over responses; see [`Oracle::process`].
 ///
 /// `τ` is the length of the response: `τ <= t` means that EOS is among its first `t` tokens, or that it was
 /// cut at a horizon `H <= t`.

@@ -72,7 +72,7 @@ impl PromptPolicy {
         &mut self.parameters
     }
 
-    /// Where embeddings end, hidden biases end and output weights end.
+    /// The ends of embeddings, hidden biases and output weights.
     fn places(&self, hidden: usize) -> [usize; 3] {
         let embeddings = self.features * hidden;
         [embeddings, embeddings + hidden, embeddings + hidden + self.answers * hidden]

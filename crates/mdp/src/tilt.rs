@@ -1,4 +1,4 @@
-//! The same task at another success rate.
+//! A task at another success rate.
 
 use super::oracle::Oracle;
 use super::policy::Tabular;
@@ -34,7 +34,7 @@ impl Oracle<'_> {
     }
 }
 
-/// Whether every response of a task is right or wrong, undiscounted: then its policies have success rates to choose from.
+/// True if every response of a task is right or wrong, undiscounted: then its policies have success rates to choose from.
 pub fn has_success_rate(tree: &Tree) -> bool {
     let decided = |y| matches!(tree.reward(y), 0.0 | 1.0);
     tree.reward_kind() == RewardKind::Binary && tree.gamma() == 1.0 && tree.leaves().all(decided)

@@ -26,7 +26,7 @@ pub struct TabularLearner<'t> {
     reference: Vec<f64>,
     rate: f64,
     rng: ChaCha8Rng,
-    /// Whether responses carry the evidence a table gives.
+    /// True if responses carry the evidence a table gives.
     with_evidence: bool,
     /// The gradient with respect to `log π(a|s)` per edge, which the next step pulls back to the logits.
     cotangent: Vec<f64>,
@@ -54,7 +54,7 @@ impl<'t> TabularLearner<'t> {
         learner
     }
 
-    /// The same learner whose responses carry every kind of evidence a table gives, of the policy as it stands when it
+    /// Makes responses carry every kind of evidence a table gives, of the policy as it stands when it
     /// samples. Costs a pass over the tree per sampling.
     pub fn with_evidence(mut self) -> Self {
         self.with_evidence = true;

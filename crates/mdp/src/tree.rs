@@ -10,7 +10,7 @@ pub type EdgeId = usize;
 /// Index of a complete response, in the order of its last edge.
 pub type LeafId = usize;
 
-/// Where an edge leads.
+/// The target of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// To a longer prefix.
@@ -19,7 +19,7 @@ pub enum Target {
     Leaf(LeafId),
 }
 
-/// How the number at a leaf is to be read.
+/// The reading of the number at a leaf.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RewardKind {
     /// The reward is 0 or 1 and the leaf holds `P(R=1 | response)`, in `[0,1]`: noisy graders are exact.
@@ -88,7 +88,7 @@ impl Tree {
         self.gamma
     }
 
-    /// The same tree with another discount.
+    /// Replaces the discount.
     ///
     /// # Panics
     /// If `gamma` is not in `[0,1]`.
@@ -98,7 +98,7 @@ impl Tree {
         self
     }
 
-    /// The same tree with other rewards, of the same kind: `reward(leaf)` is what the leaf holds.
+    /// Replaces the rewards by others of their kind: `reward(leaf)` is the number at the leaf.
     ///
     /// # Panics
     /// If a reward is not finite, or not in `[0,1]` where rewards are binary.
@@ -112,7 +112,7 @@ impl Tree {
         self
     }
 
-    /// How the number at a leaf is to be read.
+    /// The reading of the number at a leaf.
     pub fn reward_kind(&self) -> RewardKind {
         self.kind
     }
@@ -190,7 +190,7 @@ impl Tree {
         &self.tokens[self.edge_token[edge] as usize]
     }
 
-    /// Where an edge leads.
+    /// The target of an edge.
     #[inline]
     pub fn target(&self, edge: EdgeId) -> Target {
         let target = self.edge_target[edge];
@@ -223,7 +223,7 @@ impl Tree {
         self.depth(self.edge_node(self.leaf_edge(leaf))) + 1
     }
 
-    /// Whether a response was cut at the horizon instead of ending with EOS.
+    /// True if a response was cut at the horizon instead of ending with EOS.
     #[inline]
     pub fn truncated(&self, leaf: LeafId) -> bool {
         self.edge_token[self.leaf_edge(leaf)] != self.eos
@@ -306,7 +306,7 @@ impl Tree {
         self.path(leaf).into_iter().map(|e| self.token(e)).collect()
     }
 
-    /// Where a token sequence leads from the prompt: `None` if one of its tokens is illegal or follows the
+    /// The target of a token sequence from the prompt: `None` if one of its tokens is illegal or follows the
     /// end.
     ///
     /// The empty sequence is the prompt, `Target::Node(0)`.

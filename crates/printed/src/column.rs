@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// Which weights the trace has.
+/// The weights of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum TraceStyle {
     /// None: the baseline.
@@ -16,7 +16,7 @@ pub enum TraceStyle {
     Recent,
 }
 
-/// Where the trace enters.
+/// The place where the trace enters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum UpdateStyle {
     /// Nowhere: the baseline.
@@ -56,9 +56,9 @@ impl UpdateStyle {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Column {
-    /// Which weights.
+    /// The weights.
     pub trace_style: TraceStyle,
-    /// Where they enter.
+    /// The place where they enter.
     pub update_style: UpdateStyle,
     /// λ; `None` for GRPO.
     pub lam: Option<f64>,
@@ -72,7 +72,7 @@ impl Column {
     pub const COMMON: Column =
         Column { trace_style: TraceStyle::Recent, update_style: UpdateStyle::Trace, lam: Some(0.99) };
 
-    /// Whether it is the baseline, or else has weights, a place for them, and λ.
+    /// True if it is the baseline, or else has weights, a place for them, and λ.
     pub fn is_whole(&self) -> bool {
         let baseline = self.lam.is_none();
         (self.trace_style == TraceStyle::Grpo) == baseline

@@ -9,7 +9,7 @@ pub struct AverageCheck {
     pub run: Run,
     /// `5·AVG − Σ scores` in thousandths: five times the difference to the mean.
     pub five_times_difference: i32,
-    /// Whether rounding the mean of the nearest k/N, instead of the rounded scores, gives the printed AVG.
+    /// True if rounding the mean of the nearest k/N, instead of the rounded scores, gives the printed AVG.
     pub from_fractions: bool,
 }
 
@@ -48,7 +48,7 @@ pub fn averages(paper: &Paper) -> Vec<AverageCheck> {
     paper.runs.iter().map(check).collect()
 }
 
-/// Whether a printed score can be a whole number of correct answers out of N.
+/// True if a printed score can be a whole number of correct answers out of N.
 #[derive(Clone, Copy, Debug)]
 pub struct CellCheck {
     /// The column.
@@ -88,13 +88,13 @@ pub fn cells(paper: &Paper) -> Vec<CellCheck> {
     paper.runs.iter().flat_map(|run| Benchmark::ALL.map(|b| check(run, b))).collect()
 }
 
-/// Whether some whole k has `|k/n − v/scale| ≤ half/scale`.
+/// True if some whole k has `|k/n − v/scale| ≤ half/scale`.
 pub fn rounds_to(v: i64, n: i64, scale: i64) -> bool {
     let below = v * n / scale;
     [below, below + 1].iter().any(|k| 2 * (scale * k - v * n).abs() <= n && (0..=n).contains(k))
 }
 
-/// Whether some whole k has `v ≤ scale·k/n < v + 1`.
+/// True if some whole k has `v ≤ scale·k/n < v + 1`.
 pub fn truncates_to(v: i64, n: i64, scale: i64) -> bool {
     let k = (v * n + scale - 1) / scale;
     k <= n && scale * k < (v + 1) * n
@@ -135,7 +135,7 @@ impl Aggregation {
 pub struct Table1Check {
     /// The model.
     pub model: Model,
-    /// Whether it is the GRPO-λ row.
+    /// True if it is the GRPO-λ row.
     pub lambda: bool,
     /// The printed row: five benchmarks, average.
     pub printed: [Score; 6],

@@ -1,4 +1,4 @@
-//! What the tables speak of: scores, benchmarks, models and data sets.
+//! The tables' vocabulary: scores, benchmarks, models and data sets.
 
 use serde::{Deserialize, Deserializer};
 
@@ -55,11 +55,11 @@ impl Benchmark {
             Benchmark::Olympiad => 675,
         }
     }
-    /// As in Table 1.
+    /// The name in Table 1.
     pub const fn name(self) -> &'static str {
         ["AIME24", "AMC", "MATH", "Minerva", "Olympiad"][self as usize]
     }
-    /// As in Tables 3-6.
+    /// The name in Tables 3-6.
     pub const fn row_name(self) -> &'static str {
         ["AIME", "AMC", "MATH", "MIN", "OLBen"][self as usize]
     }
@@ -81,10 +81,10 @@ pub enum Model {
 impl Model {
     /// The four, in the order of Table 1.
     pub const ALL: [Model; 4] = [Model::Qwen15, Model::R1Qwen15, Model::R1Llama3, Model::R1Qwen7];
-    /// Those on which all eight variants were trained.
+    /// The models on which all eight variants were trained.
     pub const SMALL: [Model; 2] = [Model::Qwen15, Model::R1Qwen15];
 
-    /// As in Table 1.
+    /// The name in Table 1.
     pub fn name(self) -> &'static str {
         ["Qwen-1.5B", "R1-Distill-Qwen-1.5B", "R1-Distill-LLaMA-3B", "R1-Distill-Qwen-7B"][self as usize]
     }
@@ -115,7 +115,7 @@ impl Dataset {
     /// The four, in the order of Tables 3 and 4.
     pub const ALL: [Dataset; 4] = [Dataset::Math12k, Dataset::MathRl16k, Dataset::Gsm8k, Dataset::OrzMath57k];
 
-    /// As in Tables 3-6.
+    /// The name in Tables 3-6.
     pub fn name(self) -> &'static str {
         ["math12k", "math-rl-16k", "gsm8k", "orzmath57k"][self as usize]
     }

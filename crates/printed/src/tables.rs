@@ -7,11 +7,11 @@ use super::{Column, Dataset, Model, Score, Table2};
 /// One trained model and its printed results: a column of a block of Tables 3-6.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Run {
-    /// What was trained.
+    /// The model trained.
     pub model: Model,
     /// On what.
     pub dataset: Dataset,
-    /// How.
+    /// The variant.
     pub column: Column,
     /// Printed scores in the order of [`Benchmark::ALL`](super::Benchmark::ALL).
     pub scores: [Score; 5],

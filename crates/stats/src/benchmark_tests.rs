@@ -1,4 +1,4 @@
-//! What evaluations need, against enumeration, hand values and simulation.
+//! Tests of the statistics of evaluations against enumeration, hand values and simulation.
 
 use super::*;
 use proptest::prelude::*;

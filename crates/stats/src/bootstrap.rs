@@ -5,10 +5,10 @@ use super::{check, iqm, quantile_of_sorted, sorted};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// How a bootstrap interval is computed.
+/// Settings of a bootstrap interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bootstrap {
-    /// How many times the runs are drawn anew.
+    /// Number of times the runs are drawn anew.
     pub resamples: usize,
     /// The confidence level, in 0..1.
     pub level: f64,
@@ -123,7 +123,7 @@ impl Bootstrap {
     }
 }
 
-/// How likely a run of X is better than a run of Y on the same task, averaged over tasks; ties count
+/// Probability that a run of X is better than a run of Y on the same task, averaged over tasks; ties count
 /// half. In 0..=1, and 1/2 for equal methods. `None` when there is no task or a task without runs.
 ///
 /// ```text

@@ -36,14 +36,14 @@ pub fn two_proportions(successes_1: u64, n_1: u64, successes_2: u64, n_2: u64) -
     Some(Estimate { value: p1 - p2, se: (v1 + v2).sqrt() })
 }
 
-/// What a permutation test found.
+/// The result of a permutation test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Permutation {
     /// The mean of x − y.
     pub difference: f64,
     /// The two-sided p-value, in (0, 1].
     pub p: f64,
-    /// Whether all sign flips were counted, rather than drawn.
+    /// True if all sign flips were counted, rather than drawn.
     pub exact: bool,
 }
 

@@ -17,7 +17,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Whether the interval holds `value`, ends included.
+    /// True if the interval holds `value`, ends included.
     pub fn contains(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }

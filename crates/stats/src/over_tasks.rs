@@ -47,12 +47,12 @@ impl OverTasks {
         most.map_or((0, f64::NAN), |(task, mean)| (task, *mean))
     }
 
-    /// Whether the mean is above 0 for tasks like these: its interval is, and it stays so whichever task is left out.
+    /// True if the mean is above 0 for tasks like these: its interval is, and it stays so whichever task is left out.
     pub fn positive(&self) -> bool {
         self.interval.low > 0.0 && self.without.iter().all(|x| *x > 0.0)
     }
 
-    /// Whether it is below 0 in the same sense.
+    /// True if it is below 0 in the same sense.
     pub fn negative(&self) -> bool {
         self.interval.high < 0.0 && self.without.iter().all(|x| *x < 0.0)
     }

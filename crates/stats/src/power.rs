@@ -1,4 +1,4 @@
-//! What a benchmark of n problems can show when two models answer the same problems.
+//! The power of a benchmark of n problems when two models answer the same problems.
 //!
 //! A problem that both answer alike says nothing; the discordant ones decide. McNemar's exact test asks how many of the discordant
 //! problems went to one side, given that each goes either way with probability 1/2 where the models are equally good.

@@ -71,7 +71,7 @@ pub struct Table {
     pub rows: Vec<Vec<Cell>>,
 }
 
-/// What is wrong with a CSV text.
+/// A fault in a CSV text.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct TableError(String);

@@ -10,7 +10,12 @@ use std::fs;
 use std::path::Path;
 
 fn finding(statement: &str, verdict: Verdict) -> Finding {
-    Finding { statement: statement.into(), verdict, numbers: "largest difference 1.1e-16".into() }
+    Finding {
+        tests: None,
+        statement: statement.into(),
+        verdict,
+        numbers: "largest difference 1.1e-16".into(),
+    }
 }
 
 fn report(context: &Context) -> anyhow::Result<Report> {
@@ -40,7 +45,7 @@ const fn experiment(id: &'static str, run: fn(&Context) -> anyhow::Result<Report
 
 static LONG: Experiment = experiment("long", |_| {
     let numbers = (0..2000).map(|i| format!("n{i}")).collect::<Vec<_>>().join(" ");
-    let finding = Finding { statement: "at length".into(), verdict: Verdict::Holds, numbers };
+    let finding = Finding { tests: None, statement: "at length".into(), verdict: Verdict::Holds, numbers };
     Ok(Report { findings: vec![finding], ..Report::default() })
 });
 static FIRST: Experiment = experiment("first", report);

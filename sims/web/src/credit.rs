@@ -1,8 +1,8 @@
 //! The weight of every token of a right and of a wrong response of equal length, beside GRPO's.
 
-use grpo_lambda::group::{Group, Response};
+use grpo_lambda::group::{Evidence, Group, Response};
 use grpo_lambda::methods::{BatchLoss, Configured, evaluate};
-use grpo_lambda::token_weights::{LOG_PROB, neutral};
+use grpo_lambda::token_weights::LOG_PROB;
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::configure;
@@ -121,7 +121,7 @@ fn group(size: usize, right: usize, length: usize, drift: f64) -> (Group, Vec<Ve
     let response = |i: usize| Response {
         tokens: vec![u32::from(i < right); length],
         ref_logps: Some(vec![LOG_PROB; length]),
-        evidence: neutral(length),
+        evidence: Evidence::neutral(length, LOG_PROB),
         ..Response::graded(vec![LOG_PROB - drift; length], f64::from(u8::from(i < right)))
     };
     (Group { responses: (0..size).map(response).collect() }, vec![vec![LOG_PROB; length]; size])

@@ -1,7 +1,7 @@
 use crate::assignment::selection::quantile;
 use crate::equation::{Part, number};
 
-/// What the normalised scores of a response are compared with.
+/// The threshold of a response's normalised scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threshold {
     /// Their own quantile: the authors' code.
@@ -39,15 +39,15 @@ pub enum Threshold {
 pub struct BiLevel {
     /// Level of the quantile, or the threshold itself, in `[0, 1]`.
     pub threshold: f64,
-    /// Whether `threshold` is that level or the threshold itself.
+    /// True if `threshold` is that level or the threshold itself.
     pub on: Threshold,
     /// `beta`: how far weights rise above 1, at least 0.
     pub boost: f64,
     /// Smallest weight before the mass is restored, in `[0, 1]`.
     pub floor: f64,
-    /// Whether scores are compressed by a logarithm first.
+    /// True if scores are compressed by a logarithm first.
     pub log1p: bool,
-    /// Whether the weights are scaled to sum to their number `R`.
+    /// True if the weights are scaled to sum to their number `R`.
     pub mass: bool,
 }
 

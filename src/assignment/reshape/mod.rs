@@ -16,7 +16,7 @@ use crate::method::Coupling;
 pub struct Reshaped {
     /// The assignment whose advantages are reshaped.
     pub inner: Box<dyn Assignment>,
-    /// Which scores of the reasoning tokens reshape them.
+    /// The scores of the reasoning tokens that reshape them.
     pub scores: TokenScores,
     /// The function from scores to weights.
     pub bi_level: BiLevel,

@@ -1,6 +1,6 @@
 use crate::equation::number;
 
-/// What stands for the answer when a score says how far it moves.
+/// The quantity that stands for the answer when a score measures its move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The distribution of the mean logits over the answer's tokens; moves are KL divergences from the clean one.
@@ -13,30 +13,19 @@ pub enum Answer {
     Last,
 }
 
-impl Answer {
-    /// The names of the variants in settings, in their order.
-    pub const NAMES: &[&str] = &["answer_mean", "answer_joint", "last"];
-
-    /// The variant of this name; none for another word.
-    pub fn parse(name: &str) -> Option<Answer> {
-        let all = [Answer::Mean, Answer::Joint, Answer::Last];
-        Self::NAMES.iter().position(|n| *n == name).map(|i| all[i])
-    }
-}
-
-/// Which scores reshape, and how the policy takes them: the numbers of the equation that the evidence rests on.
+/// The scores that reshape, with the policy's settings for them: the numbers of the equation that the evidence rests on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TokenScores {
     /// [`Evidence::shifts`](crate::group::Evidence::shifts) (OAR-P).
     Shifts {
-        /// What stands for the answer.
+        /// The stand-in for the answer.
         answer: Answer,
         /// The id that takes a token's place; none: the policy's own mask.
         mask: Option<f64>,
     },
     /// [`Evidence::saliencies`](crate::group::Evidence::saliencies) (OAR-G).
     Saliencies {
-        /// What stands for the answer.
+        /// The stand-in for the answer.
         answer: Answer,
         /// Standard deviation of the perturbation of the input embeddings.
         noise: f64,

@@ -5,11 +5,11 @@
 pub(crate) struct Edit {
     pub start: usize,
     pub end: usize,
-    /// Of edits of one range, that of the lower rank is outside.
+    /// Rank among edits of one range: the lower is outside.
     pub rank: u8,
     pub before: String,
     pub after: String,
-    /// What stays of the range: all of it, or nothing.
+    /// True if the text of the range stays.
     pub keep: bool,
 }
 

@@ -15,7 +15,7 @@ use crate::source::Source;
 pub(crate) struct Constants {
     lazy: HashSet<(String, String)>,
     defined: HashSet<(String, String)>,
-    /// What each module imports.
+    /// The imports of each module.
     imported: HashSet<(String, String)>,
     /// The functions that constants call.
     called: HashSet<String>,
@@ -46,17 +46,17 @@ impl Constants {
         Constants { lazy, defined, imported, called: calls.names }
     }
 
-    /// Whether a constant calls a function of this name, which has to stay `const` then.
+    /// True if a constant calls a function of this name, which has to stay `const` then.
     pub(crate) fn calls(&self, function: &syn::Ident) -> bool {
         self.called.contains(&function.to_string())
     }
 
-    /// Whether this item of a file is one of them.
+    /// True if this item of a file is one of them.
     pub(crate) fn has(&self, source: &Source, item: &Item) -> bool {
         parts(item).is_some_and(|(name, ..)| self.lazy.contains(&(source.module().to_owned(), name)))
     }
 
-    /// Whether a path names one of them.
+    /// True if a path names one of them.
     pub(crate) fn names(&self, source: &Source, path: &syn::Path) -> bool {
         let words: Vec<String> = path.segments.iter().map(|s| s.ident.to_string()).collect();
         let Some((name, before)) = words.split_last() else { return false };
@@ -152,7 +152,7 @@ fn parts(item: &Item) -> Option<(String, &Type, &Expr)> {
     }
 }
 
-/// Whether a mutant stands in the value, outside of closures: those run later anyway.
+/// True if a mutant stands in the value, outside of closures: those run later anyway.
 fn holds(source: &Source, value: &Expr, mutants: &[Numbered]) -> bool {
     struct Closures(Vec<proc_macro2::Span>);
     impl<'ast> Visit<'ast> for Closures {

@@ -17,7 +17,7 @@ pub(crate) struct Extent {
     pub start: Place,
 }
 
-/// What is replaced by what.
+/// One replacement.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Mutant {
     /// Relative to the root of the tree.
@@ -36,7 +36,7 @@ pub(crate) struct Numbered<'m> {
     pub mutant: &'m Mutant,
 }
 
-/// What became of a mutant.
+/// The fate of a mutant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     /// It is compiled in behind its switch.

@@ -35,7 +35,7 @@ impl<'f> Source<'f> {
         line + rest.char_indices().nth(at.column - 1).map_or(rest.len(), |(i, _)| i)
     }
 
-    /// Where a piece of syntax starts and ends.
+    /// The start and the end of a piece of syntax.
     pub(crate) fn range(&self, span: Span) -> (usize, usize) {
         let [start, end] =
             [span.start(), span.end()].map(|at| self.offset(Place { line: at.line, column: at.column + 1 }));

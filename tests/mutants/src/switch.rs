@@ -1,6 +1,6 @@
 //! The module of the switches that is added to the crate under test.
 
-/// Whether mutant `number` is on, as an expression.
+/// True if mutant `number` is on, as an expression.
 pub(crate) fn on(number: usize) -> String {
     format!("crate::mutation_switches::on({number})")
 }

@@ -1,4 +1,4 @@
-//! Which module imports which, and the shortest way back to where one started.
+//! Imports between modules, and the shortest way back to a module.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -23,7 +23,7 @@ impl Graph {
         files.entry(to.to_owned()).or_insert_with(|| file.to_owned());
     }
 
-    /// Whether `from` imports `to`.
+    /// True if `from` imports `to`.
     pub(super) fn imports(&self, from: &str, to: &str) -> bool {
         self.edges.get(from).is_some_and(|to_files| to_files.contains_key(to))
     }

@@ -14,7 +14,7 @@ struct Compiled {
     tokens: Vec<String>,
 }
 
-/// What the files of a crate import.
+/// The imports of a crate's files.
 pub(super) struct Imports {
     /// The file, its module, and the paths it names, seen from the crate's root.
     named: Vec<(String, Vec<String>, BTreeSet<Vec<String>>)>,

@@ -142,7 +142,7 @@ fn balanced_end(tokens: &[String], at: usize) -> usize {
     tokens.len()
 }
 
-/// Whether an attribute keeps its item out of every build but that of tests: `cfg(test)` or `cfg(all(test, ..))`.
+/// True if an attribute keeps its item out of every build but that of tests: `cfg(test)` or `cfg(all(test, ..))`.
 fn is_test_only(attribute: &[String]) -> bool {
     let words: Vec<&str> = attribute.iter().map(String::as_str).collect();
     words.starts_with(&["#", "[", "cfg", "(", "test", ")"])

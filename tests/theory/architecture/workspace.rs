@@ -50,7 +50,7 @@ fn collect(folder: &Path, prefix: &str, files: &mut Vec<File>) {
     }
 }
 
-/// What a folder holds, sorted.
+/// A folder's entries, sorted.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let listed = fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
     let mut entries: Vec<PathBuf> = listed.map(|entry| entry.expect("a readable entry").path()).collect();

@@ -14,7 +14,7 @@ fn terms(configured: &Configured, batch: &Batch) -> f64 {
     credit.iter().flat_map(|c| c.weights.iter().zip(&c.advantages)).map(|(w, a)| (w * a).abs()).sum()
 }
 
-/// Whether the stencil around a token reaches the kink of `kl=abs`, where the policy is the reference.
+/// True if the stencil around a token reaches the kink of `kl=abs`, where the policy is the reference.
 fn near_the_kink_of_the_kl(configured: &Configured, response: &Response, own: &[f64], t: usize) -> bool {
     let has_kink = has(configured.spec, "kl") && configured.settings.word("kl") == "abs";
     let reference = response.ref_logps.as_deref().expect("generated");

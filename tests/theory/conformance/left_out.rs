@@ -3,17 +3,19 @@
 use super::{OUTCOME_ONLY, bump, counter, describe, overrides_of};
 use crate::strategies::{batch, build, check_as, for_every_method, has, settings};
 use crate::tolerance::{IDENTITY, assert_close};
+use grpo_lambda::group::{Evidence, EvidenceKind, EvidenceSource, PerStep, Series, StatePerToken};
 use grpo_lambda::methods::{Credit, REGISTRY};
 use grpo_lambda::padded;
 use proptest::prelude::*;
+use std::convert::Infallible;
 
 /// Cut responses masked, no token dropped, and no statistic over the tokens of the batch, which a mask would change.
 const MASKED: [(&str, &str); 4] =
     [("mask_truncated", "true"), ("whiten", "false"), ("entropy_threshold", "1"), ("drop_sure", "false")];
 
 /// Methods that compare a response with the tokens, states or further rewards of those that carry weight, so that a mask changes the advantages of the others.
-const BASELINE_OF_TOKENS: [&str; 5] =
-    ["optimal_token_baseline", "prefix_rloo", "ridge_rloo", "shear_reconstructed", "gdpo"];
+const BASELINE_OF_TOKENS: [&str; 6] =
+    ["optimal_token_baseline", "prefix_rloo", "prime", "ridge_rloo", "shear_reconstructed", "gdpo"];
 
 /// The weight of a response's tokens, some of which may have been dropped; 1 where all have.
 fn weight_of(credit: &Credit) -> f64 {
@@ -136,15 +138,7 @@ fn masked_responses_may_hold_anything_be_it_no_number() {
                     let len = r.len();
                     r.old_logps = vec![f64::NAN; len];
                     r.ref_logps = Some(vec![f64::NAN; len]);
-                    let scored = r.evidence.shifts.as_ref().map_or(0, Vec::len);
-                    let row = |n| Some(vec![f64::NAN; n]);
-                    let evidence = &mut r.evidence;
-                    (evidence.entropies, evidence.values) = (row(len), row(len));
-                    (evidence.collisions, evidence.teacher_logps) = (row(len), row(len));
-                    (evidence.sampler_logps, evidence.reward_parts) = (row(len), row(1));
-                    (evidence.shifts, evidence.saliencies) = (row(scored), row(scored));
-                    evidence.steps.iter_mut().flatten().for_each(|s| s.value = f64::NAN);
-                    evidence.hidden.iter_mut().flatten().flatten().for_each(|x| *x = f64::NAN);
+                    r.evidence = r.evidence.filled(len, f64::NAN);
                 }
             });
             for (r, logps) in batch.responses().zip(&mut garbage.logps) {
@@ -159,6 +153,35 @@ fn masked_responses_may_hold_anything_be_it_no_number() {
         },
     );
     assert!(spoilt.get() > 500, "{}", spoilt.get());
+}
+
+/// Evidence whose tokens lie in the slots of a mask; the other slots hold no number.
+struct Scattered<'a>(&'a Evidence, &'a [bool]);
+
+impl Scattered<'_> {
+    fn series(&self, kind: EvidenceKind) -> Option<Series<'_>> {
+        self.0.series().find(|(found, _)| *found == kind).map(|(_, series)| series)
+    }
+}
+
+impl EvidenceSource for Scattered<'_> {
+    type Error = Infallible;
+
+    fn numbers(&mut self, kind: EvidenceKind) -> Result<Option<Vec<f64>>, Infallible> {
+        Ok(self.series(kind).map(|series| match series {
+            Series::PerToken(row) => padded::scatter(row, self.1, f64::NAN),
+            Series::PerReasoningToken(row) | Series::PerReward(row) => row.to_vec(),
+            _ => panic!("{}: no numbers", kind.name()),
+        }))
+    }
+
+    fn steps(&mut self, _: EvidenceKind) -> Result<Option<PerStep>, Infallible> {
+        Ok(self.0.steps.clone())
+    }
+
+    fn states(&mut self, _: EvidenceKind) -> Result<Option<StatePerToken>, Infallible> {
+        Ok(self.0.hidden.as_ref().map(|states| padded::scatter(states, self.1, vec![f64::NAN; 2])))
+    }
 }
 
 #[test]
@@ -194,21 +217,10 @@ fn padded_and_masked_slots_may_hold_anything_once_compressed_to_the_tokens_that_
             };
             let round_trip = round_trip.with(|i, _, r| {
                 pass(&mut r.old_logps, &masks[i]);
-                let e = &mut r.evidence;
-                let rows = [
-                    &mut r.ref_logps,
-                    &mut e.entropies,
-                    &mut e.values,
-                    &mut e.collisions,
-                    &mut e.teacher_logps,
-                    &mut e.sampler_logps,
-                ];
-                rows.into_iter().flatten().for_each(|row| pass(row, &masks[i]));
+                r.ref_logps.iter_mut().for_each(|row| pass(row, &masks[i]));
                 r.tokens = padded::compress(&padded::scatter(&r.tokens, &masks[i], u32::MAX), &masks[i]);
-                if let Some(states) = &mut r.evidence.hidden {
-                    *states =
-                        padded::compress(&padded::scatter(states, &masks[i], vec![f64::NAN; 2]), &masks[i]);
-                }
+                let Ok(scattered) = Evidence::read(&mut Scattered(&r.evidence, &masks[i]));
+                r.evidence = padded::compress_evidence(&scattered, &masks[i]);
             });
             let got = round_trip.evaluate(&configured);
             assert_eq!((&got.value, &got.dlogps), (&want.value, &want.dlogps), "{}", describe(&configured));

@@ -8,16 +8,22 @@ mod left_out;
 mod symmetries;
 
 use crate::strategies::{Overrides, batch, check, for_every_method};
-use grpo_lambda::methods::{BatchLoss, Configured};
+use grpo_lambda::methods::{BatchLoss, Configured, REGISTRY, parse};
 use proptest::prelude::*;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 
 /// No KL term: what remains is the policy gradient.
 const NO_KL: [(&str, &str); 1] = [("beta", "0")];
 
 /// Nothing but the outcome: no KL term, in the loss or the reward, no pull to the old policy and no penalty of long responses.
-const OUTCOME_ONLY: [(&str, &str); 4] =
-    [("beta", "0"), ("reward_beta", "0"), ("pull", "0"), ("overlong_limit", "none")];
+const OUTCOME_ONLY: [(&str, &str); 5] = [
+    ("beta", "0"),
+    ("reward_beta", "0"),
+    ("pull", "0"),
+    ("overlong_limit", "none"),
+    ("negative_weight", "0"),
+];
 
 fn bump(counter: &Cell<usize>, by: usize) {
     counter.set(counter.get() + by);
@@ -52,23 +58,29 @@ fn a_group_whose_rewards_agree_teaches_nothing() {
             })
             .boxed()
     };
+    let teaching = RefCell::new(BTreeSet::new());
     for_every_method(100, &OUTCOME_ONLY, one_group, |configured, batch| {
-        // A critic and a discount teach on their own; where rewards and values are 0 they do not either.
+        // A critic and a discount teach on their own; where rewards and evidence are 0 they do not either.
         let batch = match configured.method.compares_rewards() {
             true => batch.clone(),
-            false => batch.clone().with(|_, _, r| {
-                r.reward = r.reward.map(|_| 0.0);
-                r.evidence.values = Some(vec![0.0; r.len()]);
-                r.evidence.reward_parts = Some(vec![0.0]);
-                let steps = r.evidence.steps.as_mut().expect("generated");
-                steps.iter_mut().for_each(|s| s.value = 0.0);
-            }),
+            false => {
+                let teaches = flat(&batch.evaluate(configured)).iter().any(|&g| g != 0.0);
+                teaching.borrow_mut().extend(teaches.then_some(configured.spec.name));
+                batch.clone().with(|_, _, r| {
+                    r.reward = r.reward.map(|_| 0.0);
+                    r.evidence = r.evidence.filled(r.len(), 0.0);
+                })
+            }
         };
         let loss = batch.evaluate(configured);
         assert!(flat(&loss).iter().all(|&g| g == 0.0), "{}", describe(configured));
         assert_eq!(loss.value, 0.0);
         assert_eq!((loss.metrics.groups, loss.metrics.zero_variance_groups), (1, 1));
     });
+    for spec in REGISTRY {
+        let compares = parse(spec.name, "").expect("defaults").method.compares_rewards();
+        assert!(compares || teaching.borrow().contains(spec.name), "{} teaches nothing either", spec.name);
+    }
 }
 
 #[test]

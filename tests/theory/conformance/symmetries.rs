@@ -1,4 +1,4 @@
-//! What changes nothing: the order of responses and groups, the partition into micro-batches; and what adds up.
+//! Symmetries: the order of responses and groups, the partition into micro-batches; and what adds up.
 
 use super::{NO_KL, bump, counter, describe, flat, overrides_of};
 use crate::strategies::{Batch, batch, build, for_every_method, has};

@@ -1,11 +1,11 @@
-//! What a method of one's own gets from the trait without writing it.
+//! Defaults of the trait for a method of one's own.
 
-use grpo_lambda::group::{Group, Response};
+use grpo_lambda::group::{Evidence, Group, Response};
 use grpo_lambda::learner::Policy;
 use grpo_lambda::method::{Coupling, Credit, Loss, Method};
 use grpo_lambda::methods;
 use grpo_lambda::surrogate::Region;
-use grpo_lambda::token_weights::neutral;
+use grpo_lambda::token_weights::LOG_PROB;
 use grpo_lambda_mdp::zoo::{Chain, Family};
 use grpo_lambda_mdp::{Tabular, TabularLearner};
 
@@ -68,7 +68,7 @@ fn terms_of_tokens_are_those_of_losses_with_one_weight() {
     let response = |reward: f64| Response {
         tokens: vec![1; 6],
         ref_logps: Some(old.iter().map(|x| x - 0.1).collect()),
-        evidence: neutral(6),
+        evidence: Evidence::neutral(6, LOG_PROB),
         ..Response::graded(old.clone(), reward)
     };
     let batch = [Group { responses: vec![response(1.0), response(0.0)] }];

@@ -111,7 +111,7 @@ fn too_many_terms_are_refused_before_they_are_summed_and_named() {
     }
 }
 
-/// What the others can look like is refused as soon as it is too much, at the bound and not before it.
+/// Too many views of the others are refused at once, at the bound and not before it.
 #[test]
 fn too_many_ways_in_which_the_others_can_look_are_refused_by_their_number() {
     // As many responses as tokens in the longest, each with one of three rewards: n others can look like (n + 1)(n + 2)/2 things.

@@ -1,4 +1,4 @@
-//! What the families of the zoo build: tokens, lengths, rewards of single responses, and which settings they refuse.
+//! Trees of the zoo's families: tokens, lengths, rewards of single responses, and refused settings.
 
 use grpo_lambda_mdp::zoo::{
     self, Branch, CarryAdd, Chain, Deceptive, DistractorLength, Family, Fork, ForkingChain, Needle, Noisy,

@@ -158,7 +158,7 @@ fn families_away_from_their_defaults() {
     }
 }
 
-/// Where a policy never goes there is no credit, no mass and no reward, and no number that is none.
+/// A place that a policy never visits has no credit, no mass and no reward, and no number that is none.
 #[test]
 fn what_is_never_sampled_has_credit_0() {
     // The exponential of -2000 is 0.

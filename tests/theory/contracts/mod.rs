@@ -1,4 +1,4 @@
-//! What small public functions promise, by hand values: each value was found by asking which mistake no other test would notice.
+//! Promises of small public functions, by hand values: each one catches a mistake that no other test would notice.
 
 mod assignments;
 mod defaults;

@@ -147,7 +147,7 @@ fn the_rows_of_table_1_against_means_over_data_sets() {
     assert_eq!(names, NAMES_OF_TABLE_1);
 }
 
-/// What reproduces most of each row, model by model, GRPO before GRPO-λ; `paper/data/paper_audit_table1.csv` has the numbers.
+/// The settings that reproduce most of each row, model by model, GRPO before GRPO-λ; `paper/data/paper_audit_table1.csv` has the numbers.
 const NAMES_OF_TABLE_1: [&str; 8] = [
     "mean of four data sets",
     "recent/ε-trace, mean over λ = 0.98 and 0.99",

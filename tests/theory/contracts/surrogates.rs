@@ -18,7 +18,7 @@ fn reinforce_and_its_quadratic_pull_by_hand_in_the_log_ratio() {
     }
 }
 
-/// Where the value of one estimator goes with the gradient of another, the value away from `frozen` is that of the first at `frozen`, and from there on that
+/// For an estimator with the value of one and the gradient of another, the value away from `frozen` is that of the first at `frozen`, and from there on that
 /// of `k2`: what automatic differentiation of `held(frozen) + k2 - held(k2)` computes.
 #[test]
 fn a_kl_with_the_gradient_of_k2_leaves_its_held_value_along_k2() {

@@ -4,8 +4,10 @@ mod baselines;
 mod critics;
 mod oar;
 mod off_policy;
+mod prime;
 mod tempo;
 mod trees;
+mod w_reinforce;
 
 use grpo_lambda::methods;
 use grpo_lambda_mdp::expected::{Situation, cosine, enumerated, implied};
@@ -59,7 +61,7 @@ fn times(factor: f64, v: &[f64]) -> Vec<f64> {
     v.iter().map(|x| factor * x).collect()
 }
 
-/// Whether `update` is a positive multiple of `grad`.
+/// True if `update` is a positive multiple of `grad`.
 fn parallel(update: &[f64], grad: &[f64]) -> bool {
     cosine(update, grad) > 1.0 - EXACT
 }

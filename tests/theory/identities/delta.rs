@@ -1,4 +1,4 @@
-//! What multiplies the trace: constant or terminal, TD errors, GAE, Theorem 1.
+//! The multiplier of the trace: constant or terminal, TD errors, GAE, Theorem 1.
 
 use super::{CASES, assert_same_gradient, method, times};
 use crate::strategies::{check, on_policy};

@@ -66,7 +66,7 @@ fn equal(left: &str, right: &str) {
     equal_on(batch(), left, right);
 }
 
-/// How many random batches tell the two apart.
+/// Number of random batches that tell the two apart.
 fn differ_on<S: Strategy<Value = Batch>>(batches: S, left: &str, right: &str) -> u32 {
     let differ = Cell::new(0);
     let (l, r) = (method(left), method(right));

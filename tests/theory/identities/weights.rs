@@ -1,4 +1,4 @@
-//! What each token weighs on-policy.
+//! On-policy weights of tokens.
 
 use super::{CASES, differ_on, equal, method, times};
 use crate::strategies::{Batch, batch, check, on_policy};

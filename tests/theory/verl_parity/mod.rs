@@ -14,7 +14,7 @@ use recorded::recorded;
 /// Largest difference that counts as met. Most cases are far closer; verl adds 1e-8 to some divisors and rounds some statistics to 32 bits.
 const MET: f64 = 1e-6;
 
-/// What came of one recorded case, or of the part of it that one sentence is about.
+/// The result of one recorded case, or of the part that one sentence is about.
 #[derive(Clone, Debug)]
 struct Outcome {
     /// Advantages, losses, KL estimators or reductions.

@@ -20,7 +20,7 @@ impl Credited {
     }
 }
 
-/// Whether the batch has what a method needs.
+/// True if the batch has what a method needs.
 pub(super) fn has_evidence(batch: &[Group], configured: &Configured) -> bool {
     let needs: Vec<EvidenceKind> = configured.evidence();
     batch.iter().flat_map(|g| &g.responses).all(|r| needs.iter().all(|kind| kind.is_in(r)))
@@ -68,7 +68,7 @@ fn without_loss(settings: &str) -> String {
     settings.split_whitespace().filter(kept).collect::<Vec<_>>().join(" ")
 }
 
-/// Which of the known advantages the given ones are.
+/// Finds the given advantages among the known ones.
 pub(super) fn explain(known: &[Credited], given: &Rows, assumed: &Assumptions) -> Found {
     let candidate = |c: &Credited| {
         let (error, place) = fit::difference(&c.rows, given);

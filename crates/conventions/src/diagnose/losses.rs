@@ -184,7 +184,7 @@ impl<'a> Search<'a> {
         found
     }
 
-    /// What explanations without any fit leave of their numbers: the simplest remainder of all, and the nearest of those that have it.
+    /// The remainder of explanations without any fit: the simplest remainder of all, and the nearest of those that have it.
     fn remainder(&self, quantity: &str, theirs: &Rows) -> Option<(Remainder, String)> {
         let of_gradient = quantity == "gradient";
         let kl = self.kl.first().map(|kl| if of_gradient { &kl.slopes } else { &kl.values });

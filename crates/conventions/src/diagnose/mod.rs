@@ -1,4 +1,4 @@
-//! Which convention produced given numbers: advantages, losses of tokens, a gradient or a loss, on a known batch.
+//! Search for the convention behind given numbers: advantages, losses of tokens, a gradient or a loss, on a known batch.
 //!
 //! [`diagnose`] is a pure search. Advantages are compared with those of every entry of [`super::all`]. A loss is the product of three choices, the
 //! loss of a token, the KL term and the reduction; all combinations are tried, the KL coefficient and a common factor (gradient accumulation,
@@ -31,7 +31,7 @@ use grpo_lambda::group::Group;
 /// Numbers per token, response by response in flat order.
 pub type Rows = Vec<Vec<f64>>;
 
-/// What someone's trainer computed on a batch. What is not known is left out.
+/// Another trainer's numbers on a batch; unknown ones are `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Theirs {
     /// The advantage of every token.
@@ -44,7 +44,7 @@ pub struct Theirs {
     pub loss: Option<f64>,
 }
 
-/// What the search may assume.
+/// The search's assumptions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Assumptions {
     /// Largest difference that counts as equal, relative to the largest of their numbers. Numbers in 32 bits differ by about 1e-6.
@@ -64,7 +64,7 @@ impl Default for Assumptions {
 /// One explanation of their numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
-    /// What it is, in words: an advantage, or loss of a token, KL term and reduction.
+    /// The explanation in words: an advantage, or loss of a token, KL term and reduction.
     pub what: String,
     /// Method and settings that compute it here; where several do, one of them.
     pub command: String,
@@ -72,15 +72,15 @@ pub struct Candidate {
     pub labels: Vec<String>,
     /// Largest difference from their numbers, relative to the largest of these.
     pub error: f64,
-    /// Where that difference stands: response and token, from 0; none for a loss.
+    /// The place of that difference: response and token, from 0; none for a loss.
     pub place: Option<(usize, usize)>,
-    /// What theirs is of ours: 1 but where the whole batch was scaled.
+    /// Their numbers over ours: 1 but where the whole batch was scaled.
     pub factor: f64,
     /// The KL coefficient, 0 without a KL term.
     pub beta: f64,
 }
 
-/// What the search found for one quantity.
+/// The search's result for one quantity.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
     /// The name of the quantity, as a field of [`Theirs`].
@@ -89,9 +89,9 @@ pub struct Found {
     pub matches: Vec<Candidate>,
     /// The best explanation where none is within the tolerance.
     pub nearest: Option<Candidate>,
-    /// What is left unexplained, and beside which method and settings.
+    /// The unexplained rest, with the method and settings it was taken beside.
     pub remainder: Option<(Remainder, String)>,
-    /// How many explanations were tried.
+    /// Number of explanations tried.
     pub tried: usize,
 }
 
@@ -118,7 +118,7 @@ impl Found {
     }
 }
 
-/// Of explanations that differ in nothing but a factor of the whole batch: those without one, else those whose factor or its inverse is a
+/// The simplest of explanations that differ in nothing but a factor of the whole batch: those without one, else those whose factor or its inverse is a
 /// whole number, as steps of accumulation and workers are.
 fn simplest(matches: Vec<Candidate>) -> Vec<Candidate> {
     let near = |x: f64, y: f64| (x - y).abs() <= 1e-5 * y.abs();
@@ -144,21 +144,21 @@ const INDISTINGUISHABLE: f64 = 30.0;
 /// An error that is rounding in 64 bits.
 const ROUNDING: f64 = 1e-12;
 
-/// What the search found for each quantity that was given.
+/// The search's result for each given quantity.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Diagnosis {
-    /// Of the advantages.
+    /// Result for the advantages.
     pub advantages: Option<Found>,
-    /// Of the losses of tokens.
+    /// Result for the losses of tokens.
     pub token_losses: Option<Found>,
-    /// Of the gradient.
+    /// Result for the gradient.
     pub gradient: Option<Found>,
-    /// Of the loss.
+    /// Result for the loss.
     pub loss: Option<Found>,
 }
 
 impl Diagnosis {
-    /// What was found for each quantity, in their order.
+    /// The results in the order of the quantities.
     pub fn found(&self) -> impl Iterator<Item = &Found> {
         [&self.advantages, &self.token_losses, &self.gradient, &self.loss].into_iter().flatten()
     }

@@ -1,4 +1,4 @@
-//! What an explanation leaves of numbers that no convention explains.
+//! The difference that the nearest explanation leaves.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::{Rows, fit};
 pub enum Remainder {
     /// Only tokens whose ratio lies outside `[0.8, 1.2]` differ.
     Clip {
-        /// How many tokens differ.
+        /// Number of tokens that differ.
         tokens: usize,
     },
     /// Every response differs by a factor of its own, the same at all its tokens.
@@ -18,13 +18,13 @@ pub enum Remainder {
     Kl,
     /// Neither: some tokens differ, spread over the batch.
     Scattered {
-        /// How many tokens differ.
+        /// Number of tokens that differ.
         tokens: usize,
     },
 }
 
 impl Remainder {
-    /// What `ours` leaves of `theirs`.
+    /// The difference that `ours` leaves of `theirs`.
     pub(super) fn of(
         ours: &Rows,
         theirs: &Rows,
@@ -61,7 +61,7 @@ impl Remainder {
 }
 
 impl Remainder {
-    /// How simple it is, the simplest first.
+    /// Rank by simplicity, the simplest first.
     pub(super) fn rank(&self) -> usize {
         match self {
             Remainder::Kl => 0,
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(of(ours, with_kl, near, None), Remainder::Scattered { tokens: 4 });
     }
 
-    /// What is as far off as the tolerance, in units of the largest of theirs, does not differ.
+    /// A number as far off as the tolerance, in units of the largest of theirs, does not differ.
     #[test]
     fn a_difference_counts_beyond_the_tolerance() {
         let near: &[&[f64]] = &[&[1.0, 1.0, 1.0]];

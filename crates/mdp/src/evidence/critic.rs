@@ -18,7 +18,7 @@ pub fn noisy(oracle: &Oracle, scale: f64, seed: u64) -> Vec<f64> {
     oracle.v.iter().map(|v| v + scale * normal(&mut rng)).collect()
 }
 
-/// The same value everywhere; with `J` it is the critic that GRPO implies.
+/// One value everywhere; with `J` it is the critic that GRPO implies.
 pub fn constant(oracle: &Oracle, value: f64) -> Vec<f64> {
     vec![value; oracle.v.len()]
 }

@@ -2,7 +2,7 @@
 
 use crate::Tree;
 
-/// Which token stands at which position: entry `k V + v` of the prefix `a_0 .. a_t` is 1 where `a_k` is token `v` of the `V` of the tree, else 0.
+/// Indicators of tokens by position: entry `k V + v` of the prefix `a_0 .. a_t` is 1 where `a_k` is token `v` of the `V` of the tree, else 0.
 ///
 /// The cosine of two prefixes of one length is the share of positions at which they agree. One vector per edge, of the prefix that ends with it, of
 /// width `V` times the horizon.

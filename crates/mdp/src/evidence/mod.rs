@@ -6,6 +6,7 @@
 //! | collisions | `Σ_a π²` at each prefix | [`collisions`] |
 //! | values | the exact critic, or a noisy or constant one | [`critic`] |
 //! | steps | every token a step, valued exactly (infinitely many completions) or from `K` of them | [`rollouts`] |
+//! | process_rewards | the progress of each token: the value after it less the value before it | [`rollouts`] |
 //! | teacher_logps | the Bayes posterior of the policy given that the answer is right | [`teacher`] |
 //! | hidden | a fixed function of the prefix, where it is asked for | [`features`] |
 //!
@@ -28,7 +29,7 @@ pub trait Provider: Sync + std::fmt::Debug {
     /// The evidence of response `leaf`, whose edges are `path`.
     fn evidence(&self, leaf: LeafId, path: &[EdgeId]) -> Evidence;
 
-    /// What it provides, tokens included.
+    /// The kinds it provides, tokens included.
     fn kinds(&self) -> Vec<EvidenceKind>;
 }
 
@@ -44,9 +45,9 @@ enum Numbers {
 /// Every kind of evidence a table gives, exactly.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exact {
-    /// What it provides: a kind that stands here is given, in the form that its declaration says.
+    /// The kinds it provides with their numbers: a kind listed here is given, in the form that its declaration says.
     given: Vec<(EvidenceKind, Numbers)>,
-    /// What stands for the hidden state after each edge, where something does.
+    /// Stand-ins for the hidden state after each edge, if there are any.
     states: Option<Vec<Vec<f64>>>,
     edge_node: Vec<usize>,
 }
@@ -54,7 +55,7 @@ pub struct Exact {
 impl Exact {
     /// The evidence of the oracle's policy, with the exact critic.
     pub fn new(oracle: &Oracle) -> Exact {
-        use EvidenceKind::{Collisions, Entropies, Steps, TeacherLogps, Values};
+        use EvidenceKind::{Collisions, Entropies, ProcessRewards, Steps, TeacherLogps, Values};
         use Numbers::{PerEdge, PerNode};
         let tree = oracle.tree;
         let successes = rollouts::expected(oracle);
@@ -64,6 +65,7 @@ impl Exact {
             (Entropies, PerNode(oracle.entropies())),
             (Values, PerNode(oracle.v.clone())),
             (Collisions, PerNode(collisions::per_node(oracle))),
+            (ProcessRewards, PerEdge(rollouts::progress(oracle, &successes))),
             (Steps, PerNode(successes)),
         ];
         Exact {
@@ -73,7 +75,7 @@ impl Exact {
         }
     }
 
-    /// The same with another critic, one value per node.
+    /// Replaces the critic's values, one per node.
     ///
     /// # Panics
     /// If there is not one value per node.
@@ -87,7 +89,7 @@ impl Exact {
         self
     }
 
-    /// The same with hidden states: one vector per edge, of the prefix that ends with it. [`features`] has some.
+    /// Adds hidden states: one vector per edge, of the prefix that ends with it. [`features`] has some.
     ///
     /// # Panics
     /// If there is not one vector per edge.
@@ -97,7 +99,7 @@ impl Exact {
         self
     }
 
-    /// What a table of this tree provides.
+    /// The kinds that a table of this tree provides.
     pub fn kinds_on(tree: &Tree) -> Vec<EvidenceKind> {
         Exact::new(&Oracle::new(tree, &Tabular::uniform(tree))).kinds()
     }

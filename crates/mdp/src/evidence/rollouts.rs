@@ -6,7 +6,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::{Exact, Provider};
-use crate::{EdgeId, LeafId, Oracle, Sampler, Tabular, Target, sample_reward};
+use crate::{EdgeId, LeafId, Oracle, Sampler, Tabular, Target, Tree, sample_reward};
 use grpo_lambda::group::{Evidence, EvidenceKind, StepValue};
 
 /// The mean reward to come per node, not discounted: what infinitely many completions would average.
@@ -14,13 +14,23 @@ pub fn expected(oracle: &Oracle) -> Vec<f64> {
     let tree = oracle.tree;
     let mut mean = vec![0.0; tree.node_count()];
     for node in tree.nodes().rev() {
-        let after = |edge: EdgeId| match tree.target(edge) {
-            Target::Leaf(leaf) => tree.reward(leaf),
-            Target::Node(child) => mean[child],
-        };
-        mean[node] = tree.edges_of(node).map(|e| oracle.probs[e] * after(e)).sum();
+        mean[node] = tree.edges_of(node).map(|e| oracle.probs[e] * after(tree, e, &mean)).sum();
     }
     mean
+}
+
+/// The mean reward to come once `edge` is taken, where `mean` is that of every later node.
+fn after(tree: &Tree, edge: EdgeId, mean: &[f64]) -> f64 {
+    match tree.target(edge) {
+        Target::Leaf(leaf) => tree.reward(leaf),
+        Target::Node(child) => mean[child],
+    }
+}
+
+/// The mean reward to come after each edge less that before it, of [`expected`] values: the rewards of an exact process reward model.
+pub fn progress(oracle: &Oracle, mean: &[f64]) -> Vec<f64> {
+    let tree = oracle.tree;
+    tree.edges().map(|edge| after(tree, edge, mean) - mean[tree.edge_node(edge)]).collect()
 }
 
 /// Every token a step of its own.

@@ -3,14 +3,14 @@
 use super::Expected;
 use crate::Oracle;
 
-/// How far an expected update is from a positive multiple of the policy gradient.
+/// Distance of an expected update from a positive multiple of the policy gradient.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
     /// Cosine between `E[g]` and `∇J`, in `[-1, 1]`; NaN when either is 0.
     pub cosine: f64,
     /// The multiple `κ = <E[g], ∇J> / <∇J, ∇J>` that fits best.
     pub scale: f64,
-    /// What is left, relative: `|E[g] - κ ∇J| / |κ ∇J|`. 0 for an update unbiased up to scale.
+    /// The relative rest: `|E[g] - κ ∇J| / |κ ∇J|`. 0 for an update unbiased up to scale.
     pub bias: f64,
     /// Share of visits (weighted by `b(s,a)`) at which the centred credit `ω(s,a) - Σ π ω` has the sign of `A(s,a)`, among edges with `A ≠ 0`.
     pub sign_agreement: f64,

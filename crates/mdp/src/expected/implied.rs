@@ -10,10 +10,10 @@ use grpo_lambda::method::{Coupling, Credit, Method};
 /// Limit on (token weights computed): a few seconds.
 const LIMIT: f64 = 2e8;
 
-/// What one response looks like to the others: index of its reward, its length (0 where lengths do not matter).
+/// A response as the others see it: index of its reward, its length (0 where lengths do not matter).
 type Class = (usize, usize);
 
-/// What the others of a group can look like to a response: how many have each reward, and their total length
+/// The others of a group as a response sees them: the number with each reward, and their total length
 /// (0 where lengths do not matter).
 type Others = (Vec<u16>, usize);
 
@@ -48,7 +48,7 @@ pub fn implied(method: &dyn Method, situation: &Situation) -> Result<Expected, E
     Ok(Expected { credit: evaluated.per_visit(&summed), update, variance })
 }
 
-/// Whether a method looks at the total length of the other responses, beside their rewards.
+/// True if a method looks at the total length of the other responses, beside their rewards.
 fn looks_at_length(method: &dyn Method) -> Result<bool, ExpectedError> {
     match method.coupling() {
         Coupling::Rewards => Ok(false),
@@ -127,7 +127,7 @@ fn outcomes<'a>(evaluated: &'a Evaluated) -> impl Iterator<Item = (LeafId, f64, 
     evaluated.tree.leaves().flat_map(of_leaf).filter(|(_, _, probability)| *probability > 0.0)
 }
 
-/// What the others can look like to one response, and to two.
+/// The others of a group as one response sees them, and as two do.
 struct States {
     /// `G - 1` others, with their probabilities.
     one: Vec<(Others, f64)>,
@@ -288,7 +288,7 @@ fn credit_among(method: &dyn Method, response: &Response, others: &Others, class
             let len = total / count + usize::from(i < total % count);
             responses.push(Response {
                 ref_logps: response.ref_logps.as_ref().map(|_| vec![0.0; len]),
-                evidence: response.evidence.zeros(len),
+                evidence: response.evidence.filled(len, 0.0),
                 ..Response::graded(vec![0.0; len], reward)
             });
         }

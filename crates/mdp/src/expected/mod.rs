@@ -41,7 +41,7 @@ use super::policy::pull_back;
 use super::{EdgeId, LeafId, Oracle, Tabular, Tree};
 use grpo_lambda::group::Response;
 
-/// What is asked: which policy sampled, which is being updated, in groups of what size.
+/// The policy that sampled, the one being updated, and the size of the groups.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
     /// The MDP.
@@ -52,7 +52,7 @@ pub struct Situation<'a> {
     pub current: &'a Tabular,
     /// The reference policy of a KL term.
     pub reference: Option<&'a Tabular>,
-    /// Where evidence comes from; none: everything a table gives, exactly, with the exact critic.
+    /// Source of evidence; `None`: everything a table gives, exactly, with the exact critic.
     pub evidence: Option<&'a dyn Provider>,
     /// Responses per group, at least 2.
     pub group_size: usize,

@@ -3,7 +3,7 @@
 use crate::{Oracle, Tabular, Tree};
 use grpo_lambda::trace::Trace;
 
-/// What a token's ratio is multiplied with.
+/// The credit that multiplies a token's ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RatioCredit {
     /// `R/T` at every token, which adds up to the reward.

@@ -30,7 +30,7 @@ impl Maskable {
         (policy, left)
     }
 
-    /// The same shape with every parameter 0.
+    /// A policy of this shape with every parameter 0.
     fn zeros(&self) -> Maskable {
         let mut zeros = self.clone();
         zeros.parameters().for_each(|x| *x = 0.0);

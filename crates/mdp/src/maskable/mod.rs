@@ -94,7 +94,7 @@ impl Maskable {
         logits.iter().map(|x| x - norm).collect()
     }
 
-    /// The same policy as a table, for the oracle and the sampler.
+    /// This policy as a table, for the oracle and the sampler.
     pub fn tabular(&self, tree: &Tree) -> Tabular {
         let mut logits = Vec::with_capacity(tree.edge_count());
         for node in tree.nodes() {

@@ -8,7 +8,7 @@ use crate::error::TreeError;
 use crate::policy::Tabular;
 use crate::tree::{RewardKind, Target, Tree, text};
 
-/// How far the probabilities of a policy entry may sum from 1.
+/// Largest distance from 1 of the sum of a policy entry's probabilities.
 const SUM_TOLERANCE: f64 = 1e-9;
 
 impl TableMdp {

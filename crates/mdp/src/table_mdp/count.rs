@@ -1,17 +1,17 @@
-//! How many responses a described MDP has, counted without enumerating them.
+//! The number of responses of a described MDP, counted without enumerating them.
 
 use std::collections::BTreeMap;
 
 use super::pattern::Pattern;
 
-/// What decides which tokens are legal from a prefix on: the patterns that matched with an open end, and those that may still match.
+/// The state that decides the legal tokens from a prefix on: the patterns that matched with an open end, and those that may still match.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Kind {
     open: Vec<usize>,
     pending: Vec<usize>,
 }
 
-/// Whether an MDP over `tokens` tokens has more than `limit` responses of at most `horizon` tokens; `forbidden[i]` are illegal at prefixes that match
+/// True if an MDP over `tokens` tokens has more than `limit` responses of at most `horizon` tokens; `forbidden[i]` are illegal at prefixes that match
 /// `illegal[i]`.
 ///
 /// Prefixes of one kind have the same responses behind them, and there are no more kinds than tokens in the patterns, so that the time does not grow

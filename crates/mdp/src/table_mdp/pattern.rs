@@ -11,13 +11,13 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
-    /// Whether it matches: the sequence itself, or for an open pattern any sequence that starts with the
+    /// True if it matches: the sequence itself, or for an open pattern any sequence that starts with the
     /// fixed part (that part alone included).
     pub(super) fn matches(&self, sequence: &[u32]) -> bool {
         if self.open { sequence.starts_with(&self.fixed) } else { sequence == self.fixed }
     }
 
-    /// Of two patterns that match one sequence, the greater is the more specific: a longer fixed part first
+    /// Rank by which the more specific of two matching patterns is the greater: a longer fixed part first
     /// (an exact match has the longest possible), then exact before open.
     fn specificity(&self) -> (usize, bool) {
         (self.fixed.len(), !self.open)

@@ -16,7 +16,7 @@ pub struct Chain {
     pub steps: usize,
     /// Tokens to choose from at each step, one of them right; at least 2.
     pub options: usize,
-    /// Whether the reward is the fraction of right steps ([`RewardKind::Real`]).
+    /// True if the reward is the fraction of right steps ([`RewardKind::Real`]).
     pub partial: bool,
 }
 

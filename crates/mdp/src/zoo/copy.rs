@@ -39,7 +39,7 @@ impl CopyString {
         self.symbols as u32 + 1
     }
 
-    /// What stands there after these tokens.
+    /// The text there after these tokens.
     fn written(&self, tokens: &[u32]) -> Vec<u32> {
         let mut written = Vec::new();
         for &token in tokens {

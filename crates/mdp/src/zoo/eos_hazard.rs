@@ -14,7 +14,7 @@ fn last_symbol_counts(symbols: usize, horizon: usize) -> Result<Tree, TreeError>
     )
 }
 
-/// The same chance of EOS at every prefix, whatever was written before.
+/// One chance of EOS at every prefix, whatever was written before.
 ///
 /// Shows: with a path-independent hazard `h` the path product of Lemma 1 *is* the survival probability,
 /// `P(τ > t) = (1-h)^t`. Rewarded iff the last symbol before EOS is `s0`. `J* = 1`; the initial policy

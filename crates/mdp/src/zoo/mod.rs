@@ -73,7 +73,7 @@ pub use random::{Random, RandomRewards};
 pub trait Family: Default {
     /// The name of the default instance, as in [`all`].
     const NAME: &'static str;
-    /// What it shows, in one line.
+    /// The point it shows, in one line.
     const ABOUT: &'static str;
 
     /// Builds the MDP.
@@ -97,7 +97,7 @@ pub trait Family: Default {
 pub struct Named {
     /// The name, unique.
     pub name: &'static str,
-    /// What it shows, in one line.
+    /// The point it shows, in one line.
     pub about: &'static str,
     /// Builds the MDP.
     pub build: fn() -> Tree,

@@ -7,7 +7,7 @@ use super::{Family, at_least, knob, numbered, probability};
 use crate::draw::{below, normal, unit};
 use crate::{RewardKind, Rules, Tabular, Tree, TreeError};
 
-/// How a [`Random`] tree is rewarded.
+/// The rewards of a [`Random`] tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RandomRewards {
     /// 0 or 1, equally likely.

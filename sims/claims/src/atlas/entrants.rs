@@ -1,6 +1,9 @@
 //! Entrants: every registered method, at its defaults and in the readings that change what it does.
 
-use grpo_lambda::methods::{self, Configured, Provenance};
+use std::sync::LazyLock;
+
+use grpo_lambda::group::EvidenceKind;
+use grpo_lambda::methods::{self, Configured, MethodSpec, Provenance};
 use grpo_lambda_mdp::{Oracle, Target, Tree};
 
 /// The basis of a method's credit: groups of tables and figures.
@@ -199,8 +202,54 @@ const CRITIC: &str = "a critic";
 const ENTROPY: &str = "entropies";
 const GROUP_TREE: &str = "shared prefixes (here: those of the group)";
 
-/// Everyone, baseline first, families together.
-pub(super) static ENTRANTS: &[Entrant] = &[
+/// Everyone, baseline first, families together: the entrants listed, and every registered method that is neither listed nor left out, at its
+/// defaults.
+pub(super) static ENTRANTS: LazyLock<Vec<Entrant>> = LazyLock::new(|| {
+    let known = |name| LISTED.iter().any(|e| e.method == name) || LEFT_OUT.iter().any(|(n, _)| *n == name);
+    let others = methods::REGISTRY.iter().filter(|spec| !known(spec.name)).map(|spec| by_default(spec));
+    let mut all: Vec<Entrant> = LISTED.iter().copied().chain(others).collect();
+    all.sort_by_key(|e| e.family);
+    all
+});
+
+/// A method at its defaults, its family by the evidence it needs.
+fn by_default(spec: &'static MethodSpec) -> Entrant {
+    let evidence = methods::parse(spec.name, "").map_or(Vec::new(), |configured| configured.evidence());
+    let needed = evidence.into_iter().find(|kind| *kind != EvidenceKind::RefLogps);
+    let family = match needed {
+        None => Family::Group,
+        Some(EvidenceKind::Values | EvidenceKind::Steps | EvidenceKind::Tokens) => Family::Value,
+        Some(_) => Family::Score,
+    };
+    entrant(family, spec.title, spec.name, "").needs(needed.map_or("-", EvidenceKind::name))
+}
+
+/// Registered methods that take no part, and why: what the atlas would find of them stands there already, or a table cannot feed them.
+static LEFT_OUT: &[(&str, &str)] = &[
+    ("luspo", "on-policy GRPO with a sum over tokens"),
+    ("gmpo", "on-policy GRPO, 1/T"),
+    ("sapo", "on-policy GRPO, 1/T"),
+    ("vespo", "on-policy GRPO"),
+    ("dppo", "on-policy GRPO"),
+    ("dro", "on-policy GRPO"),
+    (
+        "ridge_rloo",
+        "a table has no hidden states; with features of the prefix in their place it is in `prefix_values`",
+    ),
+    ("remax", "a table has no greedy response beside the samples"),
+    ("gdpo", "rewards of the tasks have one part"),
+    (
+        "w_reinforce",
+        "its direction in expectation is the policy gradient's on binary rewards; it came after the atlas was computed",
+    ),
+    (
+        "prime",
+        "the process rewards of a table are exact values, which other entrants have; it came after the atlas was computed",
+    ),
+];
+
+/// The entrants with settings, evidence, costs or a name of their own.
+static LISTED: &[Entrant] = &[
     entrant(Family::Group, BASELINE, "grpo", "reduction=token_mean"),
     entrant(Family::Group, "GRPO, 1/T", "grpo", "reduction=response_mean"),
     entrant(Family::Group, "GRPO, clamp -0.1", "grpo", "reduction=token_mean clamp=-0.1"),
@@ -276,22 +325,6 @@ mod tests {
     use super::*;
     use grpo_lambda_mdp::zoo;
 
-    /// Registered methods that take no part, and why: what the atlas would find of them stands there already, or a table cannot feed them.
-    static LEFT_OUT: &[(&str, &str)] = &[
-        ("luspo", "on-policy GRPO with a sum over tokens"),
-        ("gmpo", "on-policy GRPO, 1/T"),
-        ("sapo", "on-policy GRPO, 1/T"),
-        ("vespo", "on-policy GRPO"),
-        ("dppo", "on-policy GRPO"),
-        ("dro", "on-policy GRPO"),
-        (
-            "ridge_rloo",
-            "a table has no hidden states; with features of the prefix in their place it is in `prefix_values`",
-        ),
-        ("remax", "a table has no greedy response beside the samples"),
-        ("gdpo", "rewards of the tasks have one part"),
-    ];
-
     #[test]
     fn every_registered_method_takes_part_under_names_of_its_own() {
         for spec in methods::REGISTRY {
@@ -313,10 +346,10 @@ mod tests {
     #[test]
     fn all_build_and_what_is_reconstructed_says_so() {
         let tree = (zoo::find("fork").unwrap().build)();
-        for e in ENTRANTS {
+        for e in ENTRANTS.iter() {
             let configured = e.build(&tree).unwrap_or_else(|error| panic!("{}: {error}", e.name));
             assert!(configured.idle().is_empty(), "{}: {:?}", e.name, configured.idle());
-            assert_eq!(e.provenance() == Provenance::Reconstructed, e.name.contains("recon."), "{}", e.name);
+            assert_eq!(e.provenance() == Provenance::Reconstructed, e.name.contains("recon"), "{}", e.name);
         }
     }
 

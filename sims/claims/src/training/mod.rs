@@ -7,7 +7,7 @@ pub(crate) mod task;
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 
-use grpo_lambda::learner::{Policy, iterate};
+use grpo_lambda::learner::{Samples, iterate};
 use grpo_lambda::methods::Method;
 use grpo_lambda_stats::{Bootstrap, Interval, mean};
 
@@ -18,7 +18,7 @@ pub(crate) const LEARNED: f64 = 0.9;
 
 /// Trains for at most `updates` updates of one group of [`GROUP`] responses and one gradient step each. `watch` sees the learner after
 /// every update and may end the run.
-pub(crate) fn train<L: Policy<Prompt = (), Error = Infallible>>(
+pub(crate) fn train<L: Samples<Prompt = (), Error = Infallible>>(
     learner: &mut L,
     method: &dyn Method,
     updates: usize,

@@ -7,7 +7,7 @@ use crate::groups::{Line, Positive};
 use crate::input::{self, MOST_GROUPS};
 use crate::method_args::{MethodArgs, warn_of_idle_settings};
 use crate::terminal;
-use grpo_lambda::group::Group;
+use grpo_lambda::group::{EvidenceKind, Group};
 use grpo_lambda::methods::{self, BatchLoss, Configured};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 
 /// The command's arguments.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = after_help())]
 pub struct EstimateArgs {
     /// The method: a name `sim methods` lists
     #[arg(long, value_name = "NAME", required_unless_present = "against")]
@@ -43,7 +43,7 @@ pub struct EstimateArgs {
     tolerance: f64,
 }
 
-const AFTER_HELP: &str = r#"Input: one group (the responses to one prompt) per line, as a JSON object; g responses of T_i tokens
+const INPUT: &str = r#"Input: one group (the responses to one prompt) per line, as a JSON object; g responses of T_i tokens
   "rewards"        [g]        one number per response; null where it could not be graded
   "logps"          [[T_i]..]  log-probability of every sampled token under the current policy
   "old_logps"      [[T_i]..]  the same under the policy that sampled
@@ -55,17 +55,16 @@ optional
   "truncated"      [g]        true where the response was cut off at the length limit
   "tokens"         [[T_i]..]  token ids      "id"  a string or a number
 evidence that some methods need (sim methods NAME says which)
-  "entropies"      [[T_i]..]  entropy of the next-token distribution, in nats
-  "values"         [[T_i]..]  a critic's value of the state before each token
-  "collisions"     [[T_i]..]  sum of the squared probabilities of the next-token distribution
-  "teacher_logps"  [[T_i]..]  log-probability once the reference answer was seen
-  "sampler_logps"  [[T_i]..]  log-probability by the engine that sampled (correction)
-  "hidden"         [[[d]..]..]  last hidden state at each token, T_i of them
-  "shifts", "saliencies" [[R_i]..]  a score of each of the first R_i tokens, those that reason
-  "steps"          [[[t, v]..]..]   first token and value of each step, from token 0 on
-  "reward_parts"   [[k]..]    k further rewards: the parts of the reward (gdpo), or that of the greedy
-                              response (remax)
+"#;
 
+/// The help after the options: [`INPUT`], a line for each kind of evidence, [`OUTPUT`].
+fn after_help() -> String {
+    let kinds = EvidenceKind::ALL.into_iter().filter_map(|kind| Some((kind.name(), kind.json()?)));
+    let line = |(name, (shape, about))| format!("  {:16} {shape:10} {about}\n", format!("{name:?}"));
+    [INPUT.to_owned(), kinds.map(line).collect(), OUTPUT.to_owned()].concat()
+}
+
+const OUTPUT: &str = r#"
 Output: one JSON object per line, in the order of the input
   {"id": .., "advantages": [[T_i]..], "loss": x, "dlogps": [[T_i]..], "metrics": {..}}
   dlogps is d loss / d logps; the loss is to be minimised; numbers are the shortest text that

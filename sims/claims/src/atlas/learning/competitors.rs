@@ -147,7 +147,7 @@ pub(super) struct Excluded {
 pub(super) fn all(task: &Task) -> anyhow::Result<(Vec<Competitor>, Vec<Excluded>)> {
     let (mut competitors, mut excluded): (Vec<Competitor>, Vec<Excluded>) = (Vec::new(), Vec::new());
     let given = Exact::kinds_on(&task.tree);
-    for entrant in ENTRANTS {
+    for entrant in ENTRANTS.iter() {
         let configured = entrant.build(&task.tree)?;
         if let Err(missing) = configured.require(&given) {
             excluded.push(Excluded { entrant, reason: missing.to_string() });
@@ -187,7 +187,7 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), all.len());
-        for entrant in ENTRANTS {
+        for entrant in ENTRANTS.iter() {
             let learns = all.iter().any(|c| c.entrant.name == entrant.name);
             assert_ne!(learns, excluded.iter().any(|e| e.entrant.name == entrant.name), "{}", entrant.name);
             if let Source::Completions(k) = entrant.source {

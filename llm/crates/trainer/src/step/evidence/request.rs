@@ -25,13 +25,8 @@ pub fn why_unavailable(kind: EvidenceKind) -> &'static str {
         EvidenceKind::Steps => "llm-train samples whole responses and does not complete prefixes of them",
         EvidenceKind::TeacherLogps => "llm-train does not score a response with its answer in the prompt",
         EvidenceKind::RewardParts => "llm-train adds the components of a reward before a method sees them",
-        EvidenceKind::Tokens
-        | EvidenceKind::Entropies
-        | EvidenceKind::RefLogps
-        | EvidenceKind::SamplerLogps
-        | EvidenceKind::Shifts
-        | EvidenceKind::Saliencies
-        | EvidenceKind::Hidden => "",
+        kind if PROVIDED.contains(&kind) => "",
+        _ => "nothing in llm-train computes it",
     }
 }
 
@@ -95,7 +90,7 @@ impl EvidenceRequest {
         vocabulary: usize,
     ) -> Result<Option<EvidenceRequest>, EvidenceSettingError> {
         let (evidence, settings) = (configured.evidence(), &configured.settings);
-        let answer = || Answer::parse(settings.word("pfinal")).unwrap_or(Answer::Mean);
+        let answer = || settings.choice("pfinal");
         let whole = |key: &'static str, end: f64, expected: &dyn Fn() -> String| {
             let value = settings.optional(key);
             match value {
