@@ -33,6 +33,7 @@ use grpo_lambda_decoder::rollout::{MAX_TEMPERATURE, MIN_TEMPERATURE};
 use grpo_lambda_gpu::Dtype;
 use grpo_lambda_gpu::select::{self, ComputeDevice, DevicePreference};
 
+use grpo_lambda_studies::sweep::SweepError;
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::run::model_directory;
 use grpo_lambda_trainer::run::progress::say;
@@ -90,6 +91,16 @@ impl Failure {
     /// The signal that asked for it, so that it is no error.
     pub fn signal(&self) -> Option<u8> {
         self.code.checked_sub(SIGNALLED).filter(|signal| *signal > 0)
+    }
+}
+
+impl From<SweepError> for Failure {
+    fn from(error: SweepError) -> Failure {
+        match error {
+            SweepError::Refused(message) => Failure::refused(message),
+            SweepError::Broke(message) => Failure::broke(message),
+            SweepError::Stopped { message, signal } => Failure::stopped(message, signal),
+        }
     }
 }
 

@@ -13,3 +13,4 @@ pub mod export;
 pub mod figures;
 pub mod record;
 pub mod reproduce;
+pub mod sweep;

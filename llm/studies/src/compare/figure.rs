@@ -5,8 +5,8 @@ use grpo_lambda_stats::table::significant;
 use grpo_lambda_trainer::input::task::TaskSource;
 
 use super::bands::bands;
-use super::members::{ComparisonResult, MethodScores};
 use super::report::{finding, plural, too_few_seeds};
+use super::run::{ComparisonResult, MethodScores};
 use super::statistics::IqmEstimate;
 use crate::curves::{Points, half_window, smooth};
 

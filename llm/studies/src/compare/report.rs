@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::bands::bands;
 use super::differing::{DIFFERING, differing, in_words};
-use super::members::{ComparisonResult, MethodScores};
+use super::run::{ComparisonResult, MethodScores};
 use super::statistics::{IqmEstimate, MethodDifference, MethodStanding, SeedsVerdict, difference, standings};
 
 /// Statistics of every method.

@@ -5,10 +5,11 @@ use std::path::Path;
 use comfy_table::{Table, presets};
 use grpo_lambda_decoder::model;
 
+use super::axes::PaperModel;
+use super::axes::benchmarks;
 use super::grid::Cell;
-use super::models::PaperModel;
-use super::paper::BENCHMARKS;
-use super::run::{Grid, GridError};
+use super::run::Grid;
+use crate::sweep::SweepError;
 use grpo_lambda_trainer::eval::benchmark;
 use grpo_lambda_trainer::input::data::{self, OnBadRow};
 
@@ -22,12 +23,12 @@ pub struct Need {
     pub state: Result<String, String>,
 }
 
-/// Everything that these cells need, in the order in which it is used; `benchmarks` is where their files are looked for. A grid of stand-ins
+/// Everything that these cells need, in the order in which it is used; the benchmarks' files are looked for in `data`. A grid of stand-ins
 /// needs nothing.
 ///
 /// # Errors
 /// When a preset is refused.
-pub fn needs(grid: &Grid, cells: &[Cell], benchmarks: &Path) -> Result<Vec<Need>, GridError> {
+pub fn needs(grid: &Grid, cells: &[Cell], data: &Path) -> Result<Vec<Need>, SweepError> {
     let mut found: Vec<Need> = Vec::new();
     let mut add = |need: Need| {
         if !found.iter().any(|other| (other.kind, &other.name) == (need.kind, &need.name)) {
@@ -35,18 +36,18 @@ pub fn needs(grid: &Grid, cells: &[Cell], benchmarks: &Path) -> Result<Vec<Need>
         }
     };
     for cell in cells {
-        let preset = grid.preset(&cell.model)?;
+        let preset = grid.preset(cell.model)?;
         if let Some(path) = grid.scale.weights(&preset) {
-            add(Need { kind: "weights", name: cell.model.id.clone(), state: weights(&cell.model, &path) });
+            add(Need { kind: "weights", name: cell.model.id.clone(), state: weights(cell.model, &path) });
         }
-        for name in grid.scale.data(&preset, cells, &cell.model) {
+        for name in grid.scale.data(&preset, cells, cell.model) {
             let state =
                 data::locate(&name).map(|at| at.root.display().to_string()).map_err(|e| e.to_string());
             add(Need { kind: "data set", name, state });
         }
     }
     if !found.is_empty() {
-        found.extend(BENCHMARKS.iter().map(|b| asked(b.key, benchmarks)));
+        found.extend(benchmarks().iter().map(|b| asked(&b.key, data)));
     }
     Ok(found)
 }
@@ -58,7 +59,7 @@ fn weights(model: &PaperModel, path: &Path) -> Result<String, String> {
         return Err(format!("not in {shown}; hf download {} --local-dir {shown}", model.id));
     }
     let shape = model::Config::load(path).map_err(|e| e.to_string())?;
-    let expected = model.shape.parameter_shapes();
+    let expected = model.shape().parameter_shapes();
     if shape.parameter_shapes() != expected {
         let count = |shapes: &[(String, Vec<usize>)]| {
             shapes.iter().map(|(_, s)| s.iter().product::<usize>()).sum::<usize>()

@@ -218,7 +218,7 @@ pub fn plan(lines: &[(PlanLine, Assumptions)], what: &str) -> String {
             b,
             c,
             format!("{:.2e}", work.sampled),
-            format!("{:.2e}", work.flops),
+            format!("{:.2e}", work.work.operations),
             time(hours),
             bytes(work.disk),
             status,

@@ -1,5 +1,6 @@
-//! What a step takes before it is run: memory, operations, token weights.
+//! Predictions of a step before it runs: memory, operations, time, token weights.
 
+pub mod cards;
 pub mod memory;
 pub mod roofline;
 pub mod shapes;

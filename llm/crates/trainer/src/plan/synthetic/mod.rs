@@ -20,7 +20,7 @@ use crate::step::sft::SftError;
 
 pub use evaluation::{EvaluationPrediction, EvaluationShape};
 pub use memory_check::{ALLOWANCE, host_check, memory_check};
-pub use predict::{StepPrediction, StepWork, predict};
+pub use predict::{StepPrediction, StepWork, predict, predict_at};
 pub use recompute::decided;
 pub use step::{AlternatingRewards, RATE, StepTimings, step, synthetic_engine};
 
