@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use grpo_lambda_decoder::disk::{Disk, DiskError};
 
 use super::plot::figure_lines;
-use super::{Failure, OutputFormat, json_text, print, use_threads};
+use super::{Command, Failure, OutputFormat, json_text, print, use_threads};
 use grpo_lambda_studies::compare::{self, ComparisonResult, Plan, paired, paired_report};
 use grpo_lambda_studies::figures;
 use grpo_lambda_trainer::config::Config;
@@ -62,14 +62,13 @@ pub struct CompareArgs {
 const BOTH: &str =
     "methods over seeds (--methods NAME,NAME) and two evaluations (A B) are different comparisons";
 
-/// Compares.
-///
-/// # Errors
-/// When the input is refused or a run breaks off.
-pub fn run(args: &CompareArgs) -> Result<(), Failure> {
-    match &args.methods {
-        Some(methods) => of_methods(args, methods),
-        None => of_evaluations(args),
+impl Command for CompareArgs {
+    /// Compares.
+    fn run(&self) -> Result<(), Failure> {
+        match &self.methods {
+            Some(methods) => of_methods(self, methods),
+            None => of_evaluations(self),
+        }
     }
 }
 

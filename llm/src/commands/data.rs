@@ -8,7 +8,7 @@ use comfy_table::{Table, presets};
 use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_grade::Prediction;
 
-use super::{Failure, checkpoint, print, visible};
+use super::{Command, Failure, checkpoint, print, visible};
 use grpo_lambda_trainer::input::data::{Columns, Conflicts, DataOptions, DataSet, OnBadRow, open};
 use grpo_lambda_trainer::input::prompt::{RenderedPrompt, Template};
 use grpo_lambda_trainer::input::tokens::{ModelTokenizer, TokenError};
@@ -39,29 +39,28 @@ pub struct DataArgs {
     pub model: Option<PathBuf>,
 }
 
-/// Says what a data set holds.
-///
-/// # Errors
-/// When it, the template or the tokenizer is refused.
-pub fn run(args: &DataArgs) -> Result<(), Failure> {
-    let columns = columns(&args.column)?;
-    let on_bad_row = if args.skip_bad_rows { OnBadRow::Skip } else { OnBadRow::Refuse };
-    let model = args.model.as_deref().map(checkpoint).transpose()?;
-    let tokens = model.as_deref().map(ModelTokenizer::load).transpose().map_err(Failure::refused)?;
-    let mut template = Template::load(&args.template, model.as_deref()).map_err(Failure::refused)?;
-    if let Some(system) = &args.system {
-        template = template.with_system(system).map_err(Failure::refused)?;
+impl Command for DataArgs {
+    /// Says what a data set holds.
+    fn run(&self) -> Result<(), Failure> {
+        let columns = columns(&self.column)?;
+        let on_bad_row = if self.skip_bad_rows { OnBadRow::Skip } else { OnBadRow::Refuse };
+        let model = self.model.as_deref().map(checkpoint).transpose()?;
+        let tokens = model.as_deref().map(ModelTokenizer::load).transpose().map_err(Failure::refused)?;
+        let mut template = Template::load(&self.template, model.as_deref()).map_err(Failure::refused)?;
+        if let Some(system) = &self.system {
+            template = template.with_system(system).map_err(Failure::refused)?;
+        }
+        let data = open(&self.data, &columns, on_bad_row)
+            .map_err(|e| Failure::refused(e.for_options(DataOptions::ColumnsAndRows)))?;
+        let found = DataSummary::of(&data, &template, tokens.as_ref())?;
+        let mut text = head(&data);
+        text += &found.report(&template, tokens.is_some());
+        for index in 0..self.show.min(data.len()) {
+            text += &shown(&data, &template, index)?;
+        }
+        // Whoever wrote the data set does not command the terminal of who looks at it.
+        print(&visible(&text))
     }
-    let data = open(&args.data, &columns, on_bad_row)
-        .map_err(|e| Failure::refused(e.for_options(DataOptions::ColumnsAndRows)))?;
-    let found = DataSummary::of(&data, &template, tokens.as_ref())?;
-    let mut text = head(&data);
-    text += &found.report(&template, tokens.is_some());
-    for index in 0..args.show.min(data.len()) {
-        text += &shown(&data, &template, index)?;
-    }
-    // Whoever wrote the data set does not command the terminal of who looks at it.
-    print(&visible(&text))
 }
 
 fn columns(given: &[String]) -> Result<Columns, Failure> {

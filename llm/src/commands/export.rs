@@ -9,7 +9,7 @@ use grpo_lambda_decoder::model::weights::{self, SaveDtype};
 use grpo_lambda_decoder::model::{self, Config};
 
 use super::merge::{SHARD, empty_directory};
-use super::{Failure, checkpoint, print};
+use super::{Command, Failure, checkpoint, print};
 use grpo_lambda_trainer::config::ModelSource;
 use grpo_lambda_trainer::eval::origin::Origin;
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
@@ -43,27 +43,26 @@ pub struct ExportArgs {
     pub merge: bool,
 }
 
-/// Writes the model.
-///
-/// # Errors
-/// When a directory is refused or cannot be written.
-pub fn run(args: &ExportArgs) -> Result<(), Failure> {
-    let directory = checkpoint(&args.model)?;
-    let adapter = directory.join("adapter");
-    let has_adapter = adapter.join(lora::CONFIG_FILE).exists();
-    if args.merge && !has_adapter {
-        return Err(Failure::refused(format!(
-            "--merge: {} has no adapter, so there is nothing to merge; leave it out",
-            directory.display()
-        )));
+impl Command for ExportArgs {
+    /// Writes the model.
+    fn run(&self) -> Result<(), Failure> {
+        let directory = checkpoint(&self.model)?;
+        let adapter = directory.join("adapter");
+        let has_adapter = adapter.join(lora::CONFIG_FILE).exists();
+        if self.merge && !has_adapter {
+            return Err(Failure::refused(format!(
+                "--merge: {} has no adapter, so there is nothing to merge; leave it out",
+                directory.display()
+            )));
+        }
+        empty_directory(&self.out)?;
+        let written = if has_adapter && !self.merge {
+            export_adapter(&directory, &self.out)
+        } else {
+            export_model(&directory, self)
+        }?;
+        print(&format!("{written} of {} in {}\n", directory.display(), self.out.display()))
     }
-    empty_directory(&args.out)?;
-    let written = if has_adapter && !args.merge {
-        export_adapter(&directory, &args.out)
-    } else {
-        export_model(&directory, args)
-    }?;
-    print(&format!("{written} of {} in {}\n", directory.display(), args.out.display()))
 }
 
 /// All weights, with the tokenizer.

@@ -9,7 +9,7 @@ use grpo_lambda_decoder::disk::{Disk, DiskError};
 use super::engine::EngineArgs;
 use super::eval::EvalArgs;
 use super::plot::figure_lines;
-use super::{Failure, OutputFormat, print, use_threads};
+use super::{Command, Failure, OutputFormat, print, use_threads};
 use grpo_lambda_studies::compare::Entrant;
 use grpo_lambda_studies::figures;
 use grpo_lambda_studies::reproduce::axes::{PaperModel, benchmarks};
@@ -94,23 +94,22 @@ pub struct ReproduceArgs {
     pub overrides: Vec<String>,
 }
 
-/// Plans, runs or resumes the cells of a table, and prints it.
-///
-/// # Errors
-/// When the input is refused or a run breaks off.
-pub fn run(args: &ReproduceArgs) -> Result<(), Failure> {
-    let request = Request::new(args)?;
-    let Request { grid, kept, .. } = &request;
-    grid.identity().check(&grid.directory)?;
-    if args.dry_run {
-        return print(&dry(&request, &args.data)?);
+impl Command for ReproduceArgs {
+    /// Plans, runs or resumes the cells of a table, and prints it.
+    fn run(&self) -> Result<(), Failure> {
+        let request = Request::new(self)?;
+        let Request { grid, kept, .. } = &request;
+        grid.identity().check(&grid.directory)?;
+        if self.dry_run {
+            return print(&dry(&request, &self.data)?);
+        }
+        let first = grid.preset(kept[0].model).map_err(Failure::refused)?;
+        use_threads(first.threads)?;
+        let command = std::env::args().collect::<Vec<_>>().join(" ");
+        announce(&request);
+        execute(grid, kept, &command, &self.data)?;
+        print(&tables(&request, &command)?)
     }
-    let first = grid.preset(kept[0].model).map_err(Failure::refused)?;
-    use_threads(first.threads)?;
-    let command = std::env::args().collect::<Vec<_>>().join(" ");
-    announce(&request);
-    execute(grid, kept, &command, &args.data)?;
-    print(&tables(&request, &command)?)
 }
 
 /// What was asked for.

@@ -265,15 +265,14 @@ fn the_memory_of_a_step_on_a_card_is_told_from_the_shape_alone() {
     assert!(
         text.contains("parameters      1543714304\n") && text.contains("shape           qwen2.5-math-1.5b\n")
     );
-    for args in [&["info"][..], &["info", "--model-shape", "qwen"], &["bench", "--model-shape", "qwen2.5-3b"]]
-    {
+    for args in [&["info"][..], &["info", "--model-shape", "qwen"], &["bench-shape", "qwen2.5-4b"]] {
         assert_eq!(llm_train(args, "").code, Some(2), "{args:?}");
     }
 }
 
 #[test]
 fn a_bench_without_a_device_counts() {
-    let base = ["bench", "--model-shape", "qwen2.5-math-1.5b", "--random-weights", "--device", "dry"];
+    let base = ["bench-shape", "qwen2.5-math-1.5b", "--device", "dry"];
     let of = |more: &[&str]| {
         let text = llm_train(&[&base[..], more].concat(), "").output().to_owned();
         serde_json::from_str::<serde_json::Value>(text.lines().last().unwrap()).unwrap()

@@ -1,4 +1,4 @@
-//! One step of training on random prompts: what `llm-train info` counts on a dry run and `llm-train bench` times.
+//! One step of training on random prompts: what `llm-train info` counts on a dry run and `llm-train bench-shape` times.
 //!
 //! It is the step of a run, the very same functions ([`Trainer::sample`](crate::step::Trainer::sample), [`Trainer::step`](crate::step::Trainer::step)),
 //! observed. Only prompts and rewards are synthetic, and there is no end token, so every response has full length: the most that a step can

@@ -9,8 +9,9 @@ use grpo_lambda_gpu::dry::Ceilings;
 use grpo_lambda_gpu::probe::{self, Reached};
 use grpo_lambda_gpu::{Device, Dtype};
 
-use super::super::super::Failure;
-use super::super::{BenchArgs, median};
+use super::super::Failure;
+use super::super::bench::median;
+use super::BenchShapeArgs;
 use super::plan::{Bench, failed};
 use super::report::{BenchReport, CardMemory};
 use grpo_lambda_trainer::plan::synthetic::{self, StepPrediction, StepTimings, synthetic_engine};
@@ -20,7 +21,7 @@ use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, SyntheticWeights, Tra
 /// Medians of the measured steps.
 fn measure<E: Engine>(
     bench: &Bench,
-    args: &BenchArgs,
+    args: &BenchShapeArgs,
     engine: &mut E,
     device: Option<&Arc<dyn Device>>,
 ) -> Result<StepTimings, Failure> {
@@ -46,7 +47,7 @@ fn measure<E: Engine>(
 }
 
 /// On this processor; its peaks are those of the bench with a checkpoint.
-pub(super) fn cpu(bench: &Bench, args: &BenchArgs) -> Result<String, Failure> {
+pub(super) fn cpu(bench: &Bench, args: &BenchShapeArgs) -> Result<String, Failure> {
     let parameters = weights::initialise(&bench.shape, 0, 0.02);
     let reference = bench.config.configured().evidence().contains(&EvidenceKind::RefLogps);
     let setup = TrainingSetup {
@@ -72,7 +73,7 @@ pub(super) fn cpu(bench: &Bench, args: &BenchArgs) -> Result<String, Failure> {
 pub(super) fn card(
     bench: &Bench,
     prediction: StepPrediction,
-    args: &BenchArgs,
+    args: &BenchShapeArgs,
     device: &Arc<dyn Device>,
 ) -> Result<String, Failure> {
     let (free, _) = device.memory().map_err(Failure::broke)?;

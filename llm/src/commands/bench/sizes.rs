@@ -1,4 +1,4 @@
-//! How large a step is.
+//! The rows and settings of a timed step.
 
 use grpo_lambda_decoder::model::Rows;
 use grpo_lambda_decoder::rng::{Address, Purpose};
@@ -6,36 +6,17 @@ use grpo_lambda_decoder::rollout::SamplingParams;
 use grpo_lambda_gpu::StatePlace;
 use grpo_lambda_grade::Gold;
 
-use super::super::BenchArgs;
+use super::BenchArgs;
 use grpo_lambda_trainer::config::MemoryConfig;
 use grpo_lambda_trainer::step::{StepSettings, TrainingPrompt};
 
-/// Prompts, responses to each, and lengths of a step.
-pub(super) struct Sizes {
-    pub(super) prompts: usize,
-    pub(super) group: usize,
-    pub(super) completion: usize,
-    /// Of the prompts, in turn.
-    prompt_tokens: Vec<usize>,
-}
-
-impl Sizes {
-    pub(super) fn new(args: &BenchArgs) -> Self {
-        let given = &args.prompt_tokens;
-        Sizes {
-            prompts: args.prompts.unwrap_or(4),
-            group: args.group.unwrap_or(8),
-            completion: args.completion.unwrap_or(64),
-            prompt_tokens: if given.is_empty() { vec![10, 43, 12] } else { given.clone() },
-        }
-    }
-
+impl BenchArgs {
     pub(super) fn lengths(&self) -> Vec<usize> {
         self.prompt_tokens.iter().copied().cycle().take(self.prompts).collect()
     }
 
     /// Random prompts, whose answers nobody reads.
-    pub(super) fn prompts(&self, vocabulary: usize, step: u64) -> Vec<TrainingPrompt> {
+    pub(super) fn random_prompts(&self, vocabulary: usize, step: u64) -> Vec<TrainingPrompt> {
         let address = Address::new(0, Purpose::Rollout).step(step);
         let token =
             |i: u64, j: usize| (address.prompt(1 << 20 | i).bits(j as u64) % vocabulary as u64) as u32;

@@ -11,7 +11,7 @@ use comfy_table::{Table, presets};
 use directory::default_directory;
 
 use super::plot::figure_lines;
-use super::{Failure, print, use_threads};
+use super::{Command, Failure, print, use_threads};
 use grpo_lambda_studies::figures;
 use grpo_lambda_trainer::config::{Config, ModelSource, idle_settings};
 use grpo_lambda_trainer::input::task::TaskSource;
@@ -49,11 +49,27 @@ pub struct TrainArgs {
     pub overrides: Vec<String>,
 }
 
+/// Arguments of supervised learning alone.
+#[derive(Clone, Debug, clap::Args)]
+pub struct SftArgs {
+    #[command(flatten)]
+    train: TrainArgs,
+}
+
+impl Command for TrainArgs {
+    fn run(&self) -> Result<(), Failure> {
+        join(self, false)
+    }
+}
+
+impl Command for SftArgs {
+    fn run(&self) -> Result<(), Failure> {
+        join(&self.train, true)
+    }
+}
+
 /// Trains, or works for the process that does.
-///
-/// # Errors
-/// When the configuration is refused or the run breaks off.
-pub fn run(args: &TrainArgs, supervised_only: bool) -> Result<(), Failure> {
+fn join(args: &TrainArgs, supervised_only: bool) -> Result<(), Failure> {
     match team::join(Duration::from_secs(args.patience)).map_err(Failure::refused)? {
         Seat::Leader(team) => lead(&team, args, supervised_only),
         Seat::Worker(mut link) => {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use grpo_lambda_decoder::model::{self, weights};
 
-use super::{Failure, checkpoint, count, print};
+use super::{Command, Failure, checkpoint, count, print};
 use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::plan::memory::{self, MemoryItem, StepShape};
 use grpo_lambda_trainer::plan::shapes;
@@ -31,24 +31,23 @@ pub struct InfoArgs {
     pub overrides: Vec<String>,
 }
 
-/// Prints what a checkpoint is and what training it would take, from its configuration and the headers of its files.
-///
-/// # Errors
-/// When the checkpoint or the preset is refused.
-pub fn run(args: &InfoArgs) -> Result<(), Failure> {
-    let Described { shape, files, directory } = described(args)?;
-    let mut overrides = args.overrides.clone();
-    // The shape is the checkpoint's, whatever the preset says.
-    if let (Some(directory), false) =
-        (directory, overrides.iter().any(|o| o.starts_with("model.checkpoint=")))
-    {
-        overrides.push(format!("model.checkpoint={}", directory.display()));
+impl Command for InfoArgs {
+    /// Prints what a checkpoint is and what training it would take, from its configuration and the headers of its files.
+    fn run(&self) -> Result<(), Failure> {
+        let Described { shape, files, directory } = described(self)?;
+        let mut overrides = self.overrides.clone();
+        // The shape is the checkpoint's, whatever the preset says.
+        if let (Some(directory), false) =
+            (directory, overrides.iter().any(|o| o.starts_with("model.checkpoint=")))
+        {
+            overrides.push(format!("model.checkpoint={}", directory.display()));
+        }
+        let config = Config::resolve_part(&self.preset, &overrides).map_err(Failure::refused)?;
+        check(self, &config, &shape)?;
+        let memory = memory_section(self, &config, &shape);
+        let card = gpu::section(&shape, &config, self.prompt_tokens);
+        print(&format!("{}\n\n{memory}{card}", model_section(&shape, &files)))
     }
-    let config = Config::resolve_part(&args.preset, &overrides).map_err(Failure::refused)?;
-    check(args, &config, &shape)?;
-    let memory = memory_section(args, &config, &shape);
-    let card = gpu::section(&shape, &config, args.prompt_tokens);
-    print(&format!("{}\n\n{memory}{card}", model_section(&shape, &files)))
 }
 
 /// What is described: a checkpoint, or a shape without weights.

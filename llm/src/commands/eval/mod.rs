@@ -14,8 +14,8 @@ use super::asked::{Asked, Choice};
 use super::engine::EngineArgs;
 use super::plot::figure_lines;
 use super::{
-    Failure, Loaded, OutputFormat, check_temperature, checkpoint, count, json_text, load, print, use_threads,
-    whole,
+    Command, Failure, Loaded, OutputFormat, check_temperature, checkpoint, count, json_text, load, print,
+    use_threads, whole,
 };
 use grpo_lambda_studies::figures;
 use grpo_lambda_trainer::eval::benchmark::Benchmark;
@@ -141,16 +141,15 @@ pub struct EvalArgs {
     pub engine: EngineArgs,
 }
 
-/// Evaluates.
-///
-/// # Errors
-/// When the input is refused or the work breaks off.
-pub fn run(args: &EvalArgs) -> Result<(), Failure> {
-    use_threads(args.threads)?;
-    let (summary, text) = evaluate(args)?;
-    match args.output {
-        OutputFormat::Text => print(&text),
-        OutputFormat::Json => print(&json_text(&summary.json())?),
+impl Command for EvalArgs {
+    /// Evaluates.
+    fn run(&self) -> Result<(), Failure> {
+        use_threads(self.threads)?;
+        let (summary, text) = evaluate(self)?;
+        match self.output {
+            OutputFormat::Text => print(&text),
+            OutputFormat::Json => print(&json_text(&summary.json())?),
+        }
     }
 }
 

@@ -1,25 +1,52 @@
-//! Steps of GRPO-λ on a checkpoint, by the wall and by the processors.
+//! `llm-train bench`: time of a GRPO-λ step on a checkpoint, by the wall and by the processors, as one JSON line.
 
 mod clock;
 mod sizes;
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use clock::{Clock, Seconds, Stopwatch};
 use grpo_lambda::methods::{self, Method};
 use grpo_lambda_decoder::optim::AdamWSettings;
 use serde_json::{Map, Value, json};
-use sizes::Sizes;
 
-use super::super::{Failure, checkpoint, load_model, print, use_threads};
-use super::{BenchArgs, median};
+use super::{Command, Failure, checkpoint, count, load_model, print, use_threads, whole};
 use grpo_lambda_trainer::plan::memory::peak_rss_mib;
 use grpo_lambda_trainer::plan::roofline;
 use grpo_lambda_trainer::plan::synthetic::{AlternatingRewards, RATE};
 use grpo_lambda_trainer::step::engine::{CpuEngine, TrainingSetup};
 use grpo_lambda_trainer::step::{PolicyError, Trainer};
 
-/// Where the time of a step went.
+/// Arguments of `bench`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct BenchArgs {
+    /// Checkpoint directory, or a run directory for its latest
+    #[arg(long, value_name = "DIR")]
+    pub model: PathBuf,
+    /// Worker threads; 0: as many as the machine has
+    #[arg(long, default_value_t = 1, value_parser = whole::<usize>, allow_negative_numbers = true)]
+    pub threads: usize,
+    /// Steps measured
+    #[arg(long, default_value_t = 5, value_parser = count, allow_negative_numbers = true)]
+    pub steps: usize,
+    /// Steps before measuring
+    #[arg(long, default_value_t = 2, value_parser = whole::<usize>, allow_negative_numbers = true)]
+    pub warmup: usize,
+    /// Prompts per step
+    #[arg(long, default_value_t = 4, value_parser = count, allow_negative_numbers = true)]
+    pub prompts: usize,
+    /// Responses per prompt
+    #[arg(long, default_value_t = 8, value_parser = count, allow_negative_numbers = true)]
+    pub group: usize,
+    /// Tokens per response; every response has full length
+    #[arg(long, default_value_t = 64, value_parser = count, allow_negative_numbers = true)]
+    pub completion: usize,
+    /// Tokens of the prompts, in turn; by default those of the Python peers' prompts
+    #[arg(long, value_delimiter = ',', default_value = "10,43,12", value_parser = count, allow_negative_numbers = true)]
+    pub prompt_tokens: Vec<usize>,
+}
+
+/// Seconds of a step, by phase.
 struct Times {
     generate: Seconds,
     /// Log-probabilities, credit and loss.
@@ -42,25 +69,23 @@ impl Times {
     }
 }
 
-/// Times GRPO steps on random prompts.
-///
-/// # Errors
-/// When the checkpoint is refused.
-pub(super) fn run(args: &BenchArgs, model: &Path) -> Result<(), Failure> {
-    let (sizes, threads) = (Sizes::new(args), args.threads.unwrap_or(1));
-    use_threads(threads)?;
-    let model = load_model(&checkpoint(model)?)?;
-    let method = methods::parse("grpo_lambda", "").map_err(Failure::broke)?.method;
-    let mut engine =
-        CpuEngine::new(model, TrainingSetup::new(AdamWSettings::default())).map_err(Failure::refused)?;
-    let mut times = Vec::new();
-    for step in 0..args.warmup + args.steps {
-        let took = timed(&mut engine, &sizes, method.as_ref(), step as u64).map_err(failed)?;
-        if step >= args.warmup {
-            times.push(took);
+impl Command for BenchArgs {
+    /// Times GRPO steps on random prompts.
+    fn run(&self) -> Result<(), Failure> {
+        use_threads(self.threads)?;
+        let model = load_model(&checkpoint(&self.model)?)?;
+        let method = methods::parse("grpo_lambda", "").map_err(Failure::broke)?.method;
+        let mut engine =
+            CpuEngine::new(model, TrainingSetup::new(AdamWSettings::default())).map_err(Failure::refused)?;
+        let mut times = Vec::new();
+        for step in 0..self.warmup + self.steps {
+            let took = timed(&mut engine, self, method.as_ref(), step as u64).map_err(failed)?;
+            if step >= self.warmup {
+                times.push(took);
+            }
         }
+        print(&format!("{}\n", line(self, &engine, &times)))
     }
-    print(&format!("{}\n", line(args, threads, &sizes, &engine, &times)))
 }
 
 fn failed(error: PolicyError) -> Failure {
@@ -73,11 +98,11 @@ fn failed(error: PolicyError) -> Failure {
 /// One step.
 fn timed(
     engine: &mut CpuEngine,
-    sizes: &Sizes,
+    sizes: &BenchArgs,
     method: &dyn Method,
     number: u64,
 ) -> Result<Times, PolicyError> {
-    let prompts = sizes.prompts(engine.model.config().vocab_size, number);
+    let prompts = sizes.random_prompts(engine.model.config().vocab_size, number);
     let settings = sizes.settings();
     let (whole, watch) = (Clock::start(), Stopwatch::start());
     let trainer = Trainer { settings: &settings, method, rewards: &AlternatingRewards, observer: &watch };
@@ -94,7 +119,7 @@ fn load_average() -> Option<f64> {
     std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
 }
 
-fn line(args: &BenchArgs, threads: usize, sizes: &Sizes, engine: &CpuEngine, times: &[Times]) -> Value {
+fn line(sizes: &BenchArgs, engine: &CpuEngine, times: &[Times]) -> Value {
     let of = |pick: fn(&Times) -> f64| median(times.iter().map(pick));
     let generate = of(|t| t.generate.wall);
     let tokens = (sizes.prompts * sizes.group * sizes.completion) as f64;
@@ -111,8 +136,8 @@ fn line(args: &BenchArgs, threads: usize, sizes: &Sizes, engine: &CpuEngine, tim
     };
     json!({
         "impl": "grpo-lambda",
-        "threads": threads,
-        "steps": args.steps,
+        "threads": sizes.threads,
+        "steps": sizes.steps,
         "wall_s": medians(times, |s| s.wall),
         "cpu_s": medians(times, |s| s.cpu),
         "rollout_tok_per_s": tokens / generate,
@@ -135,4 +160,11 @@ fn medians(times: &[Times], pick: fn(Seconds) -> f64) -> Map<String, Value> {
     let names = first.phases().into_iter().enumerate();
     let of = |i: usize| median(times.iter().map(|t| pick(t.phases()[i].1)));
     names.map(|(i, (name, _))| (name.to_owned(), json!(of(i)))).collect()
+}
+
+/// The median; NaN for no values.
+pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
