@@ -123,7 +123,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// What an unknown option of a command that takes settings may have meant.
+/// The setting that an unknown option may have meant, for a command that takes settings.
 fn advice(error: &clap::Error) -> Option<String> {
     let option = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(option)) if error.kind() == ErrorKind::UnknownArgument => option.clone(),

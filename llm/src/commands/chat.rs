@@ -120,7 +120,7 @@ impl Chat<'_> {
         std::io::stdin().lock().lines()
     }
 
-    /// What the model says to the conversation with this turn of the user's; both are remembered.
+    /// The model's answer to the user's turn; the conversation keeps both.
     fn answer(&mut self, text: &str) -> Result<String, Failure> {
         let (args, tokens, template) = (self.args, self.tokens, &self.asked.template);
         self.said.push(Message::new("user", text));

@@ -51,7 +51,7 @@ pub struct CompareArgs {
     /// For two evaluations: write paired.json, paired.csv and a figure there
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// What is printed; files are written all the same
+    /// Form of the printed result; files are written in any case
     #[arg(long, value_enum, default_value_t)]
     pub output: OutputFormat,
     /// Settings over the preset's, common to all runs, as in rl.steps=50; or two evaluations

@@ -6,8 +6,8 @@ use grpo_lambda::equation::BatchSize;
 use grpo_lambda::methods::Configured;
 
 use super::{Command, Failure, print};
+use grpo_lambda::token_weights::{LOG_PROB, assumed, token_weights};
 use grpo_lambda_trainer::config::Config;
-use grpo_lambda_trainer::plan::token_weights::{LOG_PROB, assumed, token_weights};
 use grpo_lambda_trainer::step::evidence::{PROVIDED, describe_cost, why_unavailable};
 
 /// Arguments of `explain`.

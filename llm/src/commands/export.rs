@@ -15,10 +15,9 @@ use grpo_lambda_trainer::eval::origin::Origin;
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::run::adapter_base;
 
-/// How weights are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ExportDtype {
-    /// As the checkpoint had them that the run began with; f32 for a model of the run's own
+    /// Type of the checkpoint that the run began with; f32 for a model of the run's own
     Source,
     /// 4 bytes a number: what training computes with
     F32,
@@ -32,13 +31,13 @@ pub struct ExportArgs {
     /// A run directory, for its latest checkpoint, or one of its checkpoints
     #[arg(long, value_name = "DIR")]
     pub model: PathBuf,
-    /// Where it goes; empty, or not there yet
+    /// Directory for it; empty, or not there yet
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    /// How weights are written
+    /// Type of the written weights
     #[arg(long, value_enum, default_value_t = ExportDtype::Source)]
     pub dtype: ExportDtype,
-    /// Of a run that trained an adapter: base and adapter as one plain checkpoint, instead of the adapter alone
+    /// Write base and adapter as one plain checkpoint, instead of the adapter alone
     #[arg(long)]
     pub merge: bool,
 }
@@ -100,7 +99,7 @@ fn export_adapter(directory: &Path, out: &Path) -> Result<String, Failure> {
     Ok(format!("the adapter (rank {}, on {base})", settings.rank))
 }
 
-/// What the adapter says it was trained on, as an absolute path.
+/// The base that the adapter names, as an absolute path.
 fn base(adapter: &Path) -> Result<String, Failure> {
     let path = adapter.join(lora::CONFIG_FILE);
     let text =

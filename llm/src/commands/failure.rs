@@ -48,7 +48,7 @@ impl From<SweepError> for Failure {
     }
 }
 
-/// What a shell adds to the number of the signal that ended a program.
+/// A shell's exit code for a program that a signal ended is this plus its number.
 const SIGNALLED: u8 = 128;
 
 fn one_line(text: &str) -> String {

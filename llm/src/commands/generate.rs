@@ -131,7 +131,7 @@ fn origin(args: &GenerateArgs) -> Result<Option<Origin>, Failure> {
     }
 }
 
-/// What the model is given, in order.
+/// The prompts in order.
 struct Prompts<'a> {
     args: &'a GenerateArgs,
     model: &'a Decoder<f32>,
@@ -141,7 +141,7 @@ struct Prompts<'a> {
 }
 
 impl Prompts<'_> {
-    /// Those of `--prompt` and `--prompts`.
+    /// Adds the prompts of `--prompt` and `--prompts`.
     fn given(&mut self) -> Result<(), Failure> {
         let (vocabulary, limit) = self.bounds();
         let mut has_text = !self.args.prompt.is_empty();

@@ -13,7 +13,6 @@ use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::run::adapter_base::{self, AdapterBase};
 use grpo_lambda_trainer::run::progress::say;
 
-/// How weights are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum MergeDtype {
     /// 4 bytes a number: what training computes with
@@ -31,10 +30,10 @@ pub struct MergeArgs {
     /// Directory with adapter_config.json and adapter_model.safetensors, from PEFT or a run's CHECKPOINT/adapter
     #[arg(long, value_name = "DIR")]
     pub adapter: PathBuf,
-    /// Where the merged checkpoint goes; empty, or not there yet
+    /// Directory for the merged checkpoint; empty, or not there yet
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    /// How weights are written
+    /// Type of the written weights
     #[arg(long, value_enum, default_value_t = MergeDtype::F32)]
     pub dtype: MergeDtype,
     /// Merge into weights that the adapter was not trained on, as into rounded ones
@@ -127,7 +126,7 @@ fn refuse_twice(base: &Path, adapter: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Where the base's tokenizer is: a run keeps it beside `reference`, not in it.
+/// The directory of the base's tokenizer: a run keeps it beside `reference`, not in it.
 fn with_tokenizer(base: &Path) -> PathBuf {
     let here = |directory: &Path| directory.join("tokenizer.json").exists();
     let above = base.parent().filter(|above| above.join("reference") == base);

@@ -68,9 +68,9 @@ commands! {
     Merge(merge::MergeArgs),
     /// Draw the curves of a run into RUN/figures
     Plot(plot::PlotArgs),
-    /// What is wrong with a run, by its log; also of TRL and verl. Exit code 0 when nothing is, 1 when something is
+    /// Diagnose a run by its log; also of TRL and verl. Exit code 0 when nothing is, 1 when something is
     Doctor(doctor::DoctorArgs),
-    /// What a run or an evaluation recorded, in the format of another tool
+    /// Write the records of a run or an evaluation in the format of another tool
     Records(records::RecordsArgs),
     /// Several methods from the same supervised starts over several seeds, with intervals; resumes
     Compare(compare::CompareArgs),
@@ -82,7 +82,7 @@ commands! {
     Score(score::ScoreArgs),
     /// Accuracy on benchmarks, with intervals and a report; resumes
     Eval(eval::EvalArgs),
-    /// What a data set holds: layout, bad rows, lengths, and its first rows as the model would see them
+    /// Describe a data set: layout, bad rows, lengths, and its first rows as the model would see them
     Data(data::DataArgs),
     /// Compare answers with references, a JSON line each
     Grade(grade::GradeArgs),
@@ -115,7 +115,7 @@ impl Command for grade::GradeArgs {
     }
 }
 
-/// What a command prints its result as.
+/// The form of a command's printed result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum OutputFormat {
     /// For a person
@@ -177,7 +177,7 @@ fn input(file: Option<&Path>) -> Result<(String, String), Failure> {
         .map_err(|e| Failure::refused(format!("{name}: cannot be read as UTF-8 text: {e}")))
 }
 
-/// Whether it is a device, which may never end. A pipe is fine: a shell makes one for `<(command)`.
+/// True for a device, which may never end. A pipe is fine: a shell makes one for `<(command)`.
 #[cfg(unix)]
 fn is_endless(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt;

@@ -37,7 +37,7 @@ pub(super) fn checkpoint(directory: &Path) -> Result<PathBuf, Failure> {
     hold(run::hold_latest(&located).map_err(Failure::refused)?.ok_or_else(none)?)
 }
 
-/// Where a checkpoint lies that is sound and stays as long as this command runs.
+/// The path of a sound checkpoint, kept there as long as this command runs.
 fn hold(checkpoint: HeldCheckpoint) -> Result<PathBuf, Failure> {
     checkpoint.verify().map_err(Failure::refused)?;
     let path = checkpoint.path().to_owned();

@@ -28,10 +28,10 @@ pub struct RecordsArgs {
     /// A run directory; for inspect that of an evaluation, as RUN/eval
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// What is written
+    /// Format
     #[arg(long, value_enum)]
     pub format: RecordFormat,
-    /// Where it goes; empty, or not there yet
+    /// Directory for it; empty, or not there yet
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
 }

@@ -18,17 +18,15 @@ use grpo_lambda_studies::reproduce::figure::figure;
 use grpo_lambda_studies::reproduce::grid::{Cell, CellFilter, TableSelection, expand};
 use grpo_lambda_studies::reproduce::paper::Paper;
 use grpo_lambda_studies::reproduce::readiness;
-use grpo_lambda_studies::reproduce::report::{PlanLine, bytes, markdown, plan, terminal, tidy};
+use grpo_lambda_studies::reproduce::report::{self, PlanLine, bytes, markdown, plan, tidy};
 use grpo_lambda_studies::reproduce::run::{Grid, TrainedCell, on_stand_ins};
 use grpo_lambda_studies::reproduce::scale::{Scale, method_overrides};
 use grpo_lambda_studies::reproduce::score::CellScore;
 use grpo_lambda_studies::reproduce::table::{TableComparison, averages_table, runs_table};
 use grpo_lambda_studies::sweep::SweepError;
 use grpo_lambda_trainer::config::Config;
-use grpo_lambda_trainer::eval::benchmark::{self, PAPER};
 use grpo_lambda_trainer::eval::completion::ResponseOutcome;
 use grpo_lambda_trainer::eval::settings::Protocol;
-use grpo_lambda_trainer::input::data::OnBadRow;
 use grpo_lambda_trainer::plan::cards::{Card, UTILISATION, cards};
 use grpo_lambda_trainer::plan::memory;
 use grpo_lambda_trainer::plan::synthetic::SyntheticStepError;
@@ -80,7 +78,7 @@ pub struct ReproduceArgs {
     /// The directory of the grid; runs/reproduce-SCALE when not given. One found there is continued
     #[arg(long, value_name = "DIR")]
     pub run: Option<PathBuf>,
-    /// Where the files of the five benchmarks are, at full scale: aime24.jsonl and so on, as for llm-train eval --data
+    /// Directory of the five benchmarks' files, at full scale: aime24.jsonl and so on, as for llm-train eval --data
     #[arg(long, value_name = "DIR", default_value = "benchmarks")]
     pub data: PathBuf,
     /// The accelerator whose hours are estimated: h100, h200, a100, or cpu; h100 when not given, and cpu at the tiny scale
@@ -112,7 +110,7 @@ impl Command for ReproduceArgs {
     }
 }
 
-/// What was asked for.
+/// The resolved arguments.
 struct Request {
     selection: TableSelection,
     grid: Grid,
@@ -168,10 +166,7 @@ fn execute(grid: &Grid, kept: &[Cell], command: &str, data: &Path) -> Result<(),
     match grid.scale {
         Scale::Tiny => grid.run(kept, command, &on_stand_ins)?,
         Scale::Full => {
-            grid.ready(kept)?;
-            // Found missing now rather than after days of training.
-            let names = PAPER.map(str::to_owned);
-            benchmark::resolve(&names, None, data, usize::MAX, OnBadRow::Refuse).map_err(Failure::refused)?;
+            readiness::check(grid, kept, data)?;
             grid.run(kept, command, &|trained: TrainedCell<'_>| on_benchmarks(trained, data))?;
         }
     }
@@ -191,7 +186,7 @@ fn tables(request: &Request, command: &str) -> Result<String, Failure> {
             n => runs_table(&paper, n, &cells),
         };
         let Some(layout) = layout else { continue };
-        text += &format!("\n{}\n", terminal(&layout));
+        text += &format!("\n{}\n", report::text(&layout));
         text += &write(&layout, grid, command).map_err(Failure::broke)?;
     }
     Ok(text)
@@ -322,7 +317,7 @@ fn dry(request: &Request, data: &Path) -> Result<String, SweepError> {
     Ok(format!("{legend}{needed}{}{}\n{}", plan(&lines, &what), facts.join("\n"), names(grid, cells)?))
 }
 
-/// How `llm-train compare --methods` spells the columns of these cells: one method, one name.
+/// The spelling of these cells' columns in `llm-train compare --methods`: one method, one name.
 fn names(grid: &Grid, cells: &[Cell]) -> Result<String, SweepError> {
     let mut lines: Vec<String> = Vec::new();
     for cell in cells {

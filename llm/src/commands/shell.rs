@@ -19,7 +19,7 @@ pub struct CompletionsArgs {
 /// Arguments of `man`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ManArgs {
-    /// Where the pages go, a file for each command
+    /// Directory for the pages, a file for each command
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
 }

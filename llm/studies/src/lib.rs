@@ -1,4 +1,4 @@
-//! What runs found: read back, drawn, compared, put beside the paper.
+//! Studies of runs: read back, drawn, compared, put beside the paper.
 #![allow(missing_docs)] // internal to the workspace: names and comments say what is not obvious
 
 #[cfg(test)]
@@ -14,3 +14,4 @@ pub mod figures;
 pub mod record;
 pub mod reproduce;
 pub mod sweep;
+pub mod terminal;

@@ -154,14 +154,14 @@ fn what_cannot_be_meant_is_refused_in_a_line() {
         (
             &["--table", "3"],
             &[
-                "Qwen-1.5B: no model in models/Qwen/Qwen2.5-Math-1.5B-Instruct",
+                "weights Qwen/Qwen2.5-Math-1.5B-Instruct: not in models/Qwen/Qwen2.5-Math-1.5B-Instruct",
                 "hf download Qwen/Qwen2.5-Math-1.5B-Instruct",
             ],
         ),
         (
             &["--table", "6"],
             &[
-                "R1-Distill-Qwen-7B: no model in models/deepseek-ai/DeepSeek-R1-Distill-Qwen-7B",
+                "weights deepseek-ai/DeepSeek-R1-Distill-Qwen-7B: not in models/deepseek-ai/DeepSeek-R1-Distill-Qwen-7B",
                 "hf download deepseek-ai/DeepSeek-R1-Distill-Qwen-7B",
             ],
         ),

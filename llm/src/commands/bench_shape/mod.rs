@@ -34,7 +34,7 @@ pub struct BenchShapeArgs {
     /// The shape of a published model, as in qwen2.5-math-1.5b
     #[arg(value_name = "NAME")]
     pub shape: String,
-    /// Where to compute; the default is a CUDA card if there is one, else dry
+    /// Device; the default is a CUDA card if there is one, else dry
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<BenchDevice>,
     /// On a card and dry

@@ -1,4 +1,4 @@
-//! What a bench with a shape prints: a table for people, and a JSON line.
+//! The report of a measured step: a table for people, and a JSON line.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use grpo_lambda_gpu::Dtype;
 use grpo_lambda_gpu::probe::Reached;
 use serde_json::{Map, Value, json};
 
-use super::super::info::gpu::gib;
+use super::super::info::gib;
 use super::BenchShapeArgs;
 use super::plan::{Bench, Counts};
 use super::predict::memory;
@@ -43,7 +43,6 @@ struct Rates {
     bandwidth: f64,
     /// Operations a second in the update's passes.
     operations: f64,
-    /// Of the projected run.
     hours: f64,
     cost: Option<f64>,
 }
@@ -120,7 +119,7 @@ impl BenchReport<'_> {
         }
     }
 
-    /// How near the rates are to each peak.
+    /// The rates as shares of each peak.
     fn shares(&self, rates: &Rates) -> Map<String, Value> {
         let share = |(source, peak): &(&str, Reached)| {
             let (read, done) = (rates.bandwidth / peak.bandwidth, rates.operations / peak.operations);

@@ -127,7 +127,7 @@ impl Device for Paged {
     }
 }
 
-/// What is reported is what the driver took, not what was asked of it.
+/// The report states the driver's bytes, not those asked of it.
 #[test]
 fn memory_that_a_driver_rounds_up_is_reported_as_measured() {
     let (args, paged) = (args(&[]), Arc::new(Paged::default()));
@@ -188,7 +188,7 @@ fn settings_come_from_the_preset_unless_given() {
     assert!(long.message.contains("--prompt-tokens 40000") && long.code == 2);
 }
 
-/// What is counted launch by launch is what the shape says that decoding must read, and little beside it.
+/// Launch by launch, decoding reads what the shape says it must, and little beside it.
 #[test]
 fn a_dry_bench_counts_the_phases_of_a_step() {
     let args = sized("40", &["--prompt-tokens", "30", "memory.recompute_layers=auto"]);

@@ -6,7 +6,7 @@ use std::path::Path;
 use grpo_lambda_decoder::model::Config as Shape;
 
 use crate::commands::Failure;
-use crate::commands::info::gpu::gib;
+use crate::commands::info::gib;
 use grpo_lambda_studies::reproduce::cost::{self, Assumptions};
 use grpo_lambda_trainer::config::{Config, ModelSource};
 use grpo_lambda_trainer::input::task::{Split, TaskSource};
@@ -53,7 +53,7 @@ fn shape(config: &Config, tokens: &ModelTokenizer) -> Result<Shape, Failure> {
     }
 }
 
-/// How many problems each split has.
+/// The number of problems in each split.
 fn splits(config: &Config, problems: &Problems) -> Result<String, Failure> {
     let measured = problems.distinct(Split::Test, config.eval.n).map_err(Failure::refused)?.len();
     let mut text = match problems.sizes() {

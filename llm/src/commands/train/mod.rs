@@ -6,13 +6,11 @@ mod dry_run;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use comfy_table::{Table, presets};
-
 use directory::default_directory;
 
 use super::plot::figure_lines;
 use super::{Command, Failure, print, use_threads};
-use grpo_lambda_studies::figures;
+use grpo_lambda_studies::{figures, terminal};
 use grpo_lambda_trainer::config::{Config, ModelSource, idle_settings};
 use grpo_lambda_trainer::input::task::TaskSource;
 use grpo_lambda_trainer::run::progress::say;
@@ -121,7 +119,7 @@ fn lead(team: &Team, args: &TrainArgs, supervised_only: bool) -> Result<(), Fail
     print(&(report(&summary, &directory, args) + &figures))
 }
 
-/// How a run that broke off ends the program.
+/// The end of the program after a run that broke off.
 pub(super) fn failure(error: &TrainError) -> Failure {
     match error.signal() {
         Some(signal) => Failure::stopped(error, signal),
@@ -186,13 +184,7 @@ fn explain_choices(config: &Config, directory: &Path, args: &TrainArgs, team: us
 }
 
 fn report(s: &RunSummary, directory: &Path, args: &TrainArgs) -> String {
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header([
-        "held-out accuracy",
-        "value",
-        "95 % interval",
-        "n",
-    ]);
+    let mut table = terminal::table(vec!["held-out accuracy", "value", "95 % interval", "n"]);
     let mut row = |name: &str, value: f64, [low, high]: [f64; 2]| {
         table.add_row([
             name.to_owned(),

@@ -12,7 +12,6 @@
 //!
 //! [`paired`] is another comparison: of two evaluations (`llm-train eval`), in pairs by problem.
 
-mod bands;
 mod differing;
 mod entrant;
 mod figure;

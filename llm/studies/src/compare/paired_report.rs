@@ -1,12 +1,12 @@
 //! The comparison of two evaluations: as a table for a terminal, as CSV and JSON, and as a figure.
 
-use comfy_table::presets;
 use grpo_lambda_figure::{Axis, Figure, Panel};
 use grpo_lambda_stats::Interval;
 use grpo_lambda_stats::table::{Cell, Table};
 use serde_json::{Value, json};
 
 use super::paired::{Pair, Paired, PairedDifference};
+use crate::terminal;
 use grpo_lambda_trainer::eval::summary::percent;
 
 /// Problems named on each side of a benchmark in the notes.
@@ -47,8 +47,7 @@ pub fn finding(pair: &Pair) -> String {
 
 /// The table for a terminal.
 pub fn table(pair: &Pair) -> String {
-    let mut table = comfy_table::Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header([
+    let mut table = terminal::table(vec![
         "benchmark",
         "n",
         "A %",

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use grpo_lambda::token_weights::mean_token_weight;
 use grpo_lambda_stats::mean;
 use grpo_lambda_stats::table::significant;
 use grpo_lambda_trainer::config::ConfigError;
-use grpo_lambda_trainer::plan::token_weights::mean_token_weight;
 
 use super::entrant::Entrant;
 use super::plan::Plan;

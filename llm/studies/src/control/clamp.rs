@@ -104,7 +104,7 @@ impl Arm {
     }
 }
 
-/// What is asked of the experiment.
+/// The settings of the experiment.
 #[derive(Clone, Debug)]
 pub struct Grid {
     pub seeds: std::ops::Range<u64>,
@@ -115,9 +115,6 @@ pub struct Grid {
 }
 
 /// Runs what is left of the experiment.
-///
-/// # Errors
-/// [`LabError`]; what was done is in the file.
 pub fn run(path: &Path, command: &str, grid: &Grid) -> Result<(), LabError> {
     let results = Mutex::new(Results::open(path, command, &COLUMNS, KEYS)?);
     grid.seeds.clone().into_par_iter().try_for_each(|seed| of_seed(seed, grid, &results))

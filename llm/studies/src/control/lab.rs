@@ -45,7 +45,7 @@ pub enum LabError {
     NotFinite { step: u64 },
 }
 
-/// How weights are stepped.
+/// The optimiser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Optimiser {
     /// Plain gradient descent, with the gradient's norm clipped as AdamW's is.
@@ -88,7 +88,7 @@ pub struct Lab {
     pub start: Decoder<f32>,
 }
 
-/// What is recorded of a step.
+/// The record of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepRecord {
     /// Mean length of a response, in tokens.
@@ -101,9 +101,6 @@ pub struct StepRecord {
 
 impl Lab {
     /// Trains the start weights of a configuration by imitation.
-    ///
-    /// # Errors
-    /// [`LabError`].
     pub fn new(config: Config) -> Result<Lab, LabError> {
         let tokens = grpo_lambda_trainer::train::tokens(&config)?;
         let model = initial_model(&config, &tokens).map_err(Box::new)?;
@@ -162,9 +159,6 @@ impl Lab {
 
     /// Trains from the start with a method at the schedule of the configuration times `rate` over its peak; the engine it ends with, and a
     /// record of every step. Prompts and random numbers are the same for every method.
-    ///
-    /// # Errors
-    /// [`LabError`].
     pub fn train(
         &self,
         method: &dyn Method,

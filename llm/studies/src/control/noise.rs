@@ -21,7 +21,7 @@ use grpo_lambda_trainer::step::engine::CpuEngine;
 
 /// Decays of the trace; 0 is GRPO with a token mean.
 pub const LAMBDAS: [f64; 3] = [0.0, 0.9, 0.99];
-/// Which parts of a clamp at -0.1 are on: none, both, and both put back to a mean of 0.
+/// The parts of a clamp at -0.1 that are on: none, both, and both put back to a mean of 0.
 pub const PARTS: [ClampPart; 3] = [ClampPart::None, ClampPart::Both, ClampPart::Reweighting];
 /// The paper's clamp, and weaker ones for the dose.
 pub const CLAMP: f64 = -0.1;
@@ -117,9 +117,6 @@ impl Arm {
 }
 
 /// Runs what is left of the experiment; `overrides` come after its own settings.
-///
-/// # Errors
-/// [`LabError`]; what was done is in the file.
 pub fn run(path: &Path, command: &str, seeds: u64, overrides: &[String]) -> Result<(), LabError> {
     let results = Mutex::new(Results::open(path, command, &COLUMNS, KEYS)?);
     (0..seeds).into_par_iter().try_for_each(|seed| of_seed(seed, overrides, &results))

@@ -25,7 +25,7 @@ static AXES: LazyLock<Axes> = LazyLock::new(|| {
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PaperModel {
-    /// As in Table 1.
+    /// Its name in Table 1.
     pub name: String,
     /// The table of its runs, 3 to 6.
     pub table: u8,
@@ -62,7 +62,7 @@ impl PaperModel {
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PaperDataset {
-    /// As in Tables 3 to 6.
+    /// Its name in Tables 3 to 6.
     pub name: String,
     /// `owner/name` on the Hugging Face hub, with subset and split where there are several.
     pub id: String,
@@ -73,9 +73,9 @@ pub struct PaperDataset {
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PaperBenchmark {
-    /// As in Tables 3 to 6.
+    /// Its name in Tables 3 to 6.
     pub name: String,
-    /// As `llm-train eval --benchmarks` names it.
+    /// Its name for `llm-train eval --benchmarks`.
     pub key: String,
     pub(super) stand_in: StandIn,
 }
@@ -180,7 +180,7 @@ impl TryFrom<String> for Variant {
     }
 }
 
-/// As the audit of the paper's tables spells it: `GRPO`, `both/ε-trace/0.98`.
+/// The spelling of the paper's audit: `GRPO`, `both/ε-trace/0.98`.
 impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.name())

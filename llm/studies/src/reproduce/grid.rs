@@ -19,9 +19,6 @@ pub enum TableSelection {
 
 impl TableSelection {
     /// Reads `1`, `3` to `6` or `all`.
-    ///
-    /// # Errors
-    /// A line that says what is wrong.
     pub fn parse(text: &str) -> Result<TableSelection, String> {
         match text {
             "1" => Ok(TableSelection::Averages),
@@ -123,9 +120,6 @@ fn value(cell: &Cell, key: &str) -> String {
 
 impl CellFilter {
     /// Reads `key=value,key=value`; a key may stand there several times. Values are those that some of `cells` have.
-    ///
-    /// # Errors
-    /// A line that says what is wrong.
     pub fn parse(text: &str, cells: &[Cell]) -> Result<CellFilter, String> {
         let mut only = CellFilter::default();
         for word in text.split(',').map(str::trim) {

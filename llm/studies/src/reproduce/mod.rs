@@ -6,7 +6,7 @@
 //! run       the status of a directory, and doing the rest        cost   tokens, operations, hours, disk
 //! table     the table, ours beside the paper's                   report, figure   its forms
 //! ```
-//! What the paper leaves out is chosen, with a reason, in the presets `paper-*`.
+//! The presets `paper-*` choose what the paper leaves out, with a reason.
 
 pub mod axes;
 pub mod cost;

@@ -12,11 +12,11 @@ use grpo_lambda_trainer::eval::CONFIDENCE_LEVEL;
 /// A printed accuracy with the interval its number of problems implies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PrintedScore {
-    /// As printed, 0 to 1.
+    /// The printed value, 0 to 1.
     pub value: f64,
     /// 95 %: from the test items alone. `None` where the scores it is made of are not printed.
     pub ends: Option<[f64; 2]>,
-    /// What the audit says of it.
+    /// The audit's objection to it.
     pub caveat: Option<String>,
 }
 
@@ -38,13 +38,13 @@ pub struct PaperRun {
 pub struct Table1Row {
     /// The model, as in Table 1.
     pub model: String,
-    /// Whether it is the GRPO-lambda row.
+    /// True for the GRPO-lambda row.
     pub lambda: bool,
     /// Scores in the order of [`benchmarks`].
     pub scores: Vec<PrintedScore>,
     /// The printed Average.
     pub average: PrintedScore,
-    /// How the audit says it was made from Tables 3 to 6.
+    /// Its origin in Tables 3 to 6, as the audit reconstructs it.
     pub made_of: String,
 }
 
@@ -58,7 +58,7 @@ pub struct Paper {
 }
 
 impl Paper {
-    /// What is compiled in.
+    /// Reads the compiled-in tables.
     ///
     /// # Panics
     /// Never: a test reads it.
@@ -104,7 +104,7 @@ fn average(scores: &[PrintedScore], value: Score) -> PrintedScore {
     PrintedScore { value, ends, caveat: None }
 }
 
-/// What the audit says of every cell of Tables 3 to 6.
+/// The audit's checks of Tables 3 to 6.
 struct Audit {
     cells: Vec<CellCheck>,
     averages: Vec<AverageCheck>,

@@ -25,7 +25,7 @@ use grpo_lambda_trainer::input::task::Split;
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::run::progress::SharedProgress;
 
-/// How far a cell is.
+/// The progress of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CellStatus {
     /// Trained and evaluated.
@@ -58,7 +58,7 @@ pub struct TrainedCell<'a> {
     pub directory: &'a Path,
 }
 
-/// How a trained cell is evaluated: in words, and the scores on [`benchmarks`](super::axes::benchmarks) in their order.
+/// Evaluates a trained cell: the evaluation in words, and the scores on [`benchmarks`] in their order.
 pub type Evaluate<'a> = dyn Fn(TrainedCell<'_>) -> Result<(String, Vec<CellScore>), SweepError> + 'a;
 
 /// A grid in its directory.
@@ -81,10 +81,7 @@ impl Grid {
         self.directory.join(cell.slug())
     }
 
-    /// How far a cell is.
-    ///
-    /// # Errors
-    /// A file of the cell that cannot be read.
+    /// The progress of a cell.
     pub fn status(&self, cell: &Cell) -> Result<CellStatus, SweepError> {
         let directory = self.cell(cell);
         if let Some(scores) = CellScores::read(&directory).map_err(SweepError::Refused)? {
@@ -94,10 +91,7 @@ impl Grid {
         Ok(if begun { CellStatus::Partial } else { CellStatus::Missing })
     }
 
-    /// How far a model's supervised stage is: done, or begun, or missing.
-    ///
-    /// # Errors
-    /// A summary that cannot be read.
+    /// The progress of a model's supervised stage: done, partial or missing.
     pub fn supervised(&self, model: &PaperModel) -> Result<&'static str, SweepError> {
         let run = self.directory.join(supervised(model));
         let done = crate::record::summary(&run)?.is_some();
@@ -114,35 +108,6 @@ impl Grid {
         Identity { name: "reproduce", noun: "grid", choices, base: None }
     }
 
-    /// Everything that would stop these cells, found before anything long starts.
-    pub fn ready(&self, cells: &[Cell]) -> Result<(), SweepError> {
-        let mut seen = Vec::new();
-        for cell in cells {
-            if seen.contains(&&cell.model.name) {
-                continue;
-            }
-            seen.push(&cell.model.name);
-            let preset = self.preset(cell.model)?;
-            preset.with(&self.scale.settings(cell, &preset))?;
-            if let Some(path) = self.scale.weights(&preset).filter(|p| !p.join("config.json").exists()) {
-                return Err(SweepError::Refused(format!(
-                    "{}: no model in {}; get it with: hf download {} --local-dir {}; or name another place with model.checkpoint=DIR and --only model={}",
-                    cell.model.name,
-                    path.display(),
-                    cell.model.id,
-                    path.display(),
-                    cell.model.slug()
-                )));
-            }
-            for data in self.scale.data(&preset, cells, cell.model) {
-                // Its words name the command that gets it.
-                grpo_lambda_trainer::input::data::locate(&data)
-                    .map_err(|e| SweepError::Refused(format!("{}: {e}", cell.model.name)))?;
-            }
-        }
-        Ok(())
-    }
-
     /// Runs what is left of `cells`, one after another. After an error or a signal the same call continues.
     pub fn run(&self, cells: &[Cell], command: &str, evaluate: &Evaluate<'_>) -> Result<(), SweepError> {
         let mut left: Vec<Cell> = Vec::new();
@@ -151,7 +116,6 @@ impl Grid {
                 left.push(*cell);
             }
         }
-        self.ready(&left)?;
         let mut models: Vec<&PaperModel> = Vec::new();
         for cell in &left {
             if !models.contains(&cell.model) {
@@ -173,6 +137,9 @@ impl Grid {
             }
         };
         let runs: Vec<Run> = left.iter().map(run).collect();
+        for run in &runs {
+            run.config(&starts[run.start].base, Path::new("checkpoint"))?;
+        }
         let mut sweep = Sweep::open(&self.directory, &self.identity(), command)?;
         sweep.expect(starts.len(), runs.len());
         let started = sweep.start(starts)?;

@@ -55,7 +55,7 @@ pub fn method_overrides(cell: &Cell, preset: &Config) -> Vec<String> {
 }
 
 impl Scale {
-    /// As in `--scale`.
+    /// Its name in `--scale`.
     pub fn name(self) -> &'static str {
         match self {
             Scale::Full => "full",
@@ -116,7 +116,7 @@ impl Scale {
         Task::Stories(s.steps.iter().map(level).collect())
     }
 
-    /// Where a model's weights are looked for, at full scale.
+    /// The directory of a model's weights, at full scale.
     pub fn weights(self, preset: &Config) -> Option<PathBuf> {
         match (self, &preset.model) {
             (Scale::Full, grpo_lambda_trainer::config::ModelSource::Checkpoint(path)) => Some(path.clone()),
@@ -124,7 +124,7 @@ impl Scale {
         }
     }
 
-    /// What stands for what, in lines for a reader; nothing at full scale.
+    /// The stand-ins, in lines for a reader; none at full scale.
     pub fn legend(self) -> Vec<String> {
         if self == Scale::Full {
             return Vec::new();
@@ -143,7 +143,7 @@ impl Scale {
         lines
     }
 
-    /// What the cost of a cell depends on beside its preset.
+    /// The assumptions about a cell's lengths.
     pub fn assumptions(self, full: Assumptions, preset: &Config) -> Assumptions {
         match self {
             Scale::Full => full,
@@ -219,7 +219,7 @@ mod tests {
         }
     }
 
-    /// What the paper leaves out (errata E35) is chosen where a reader looks for it: in the preset, with a reason beside it.
+    /// Every choice that the paper leaves out (errata E35) stands in the preset, with a reason beside it.
     #[test]
     fn every_choice_the_paper_leaves_out_is_made_and_commented() {
         for model in models() {

@@ -33,7 +33,7 @@ impl CellScore {
 pub struct CellScores {
     /// The checkpoint that was evaluated, relative to the cell's directory.
     pub checkpoint: PathBuf,
-    /// How it was evaluated, in words: other words are another evaluation.
+    /// The evaluation in words: other words are another evaluation.
     pub how: String,
     /// A score for each benchmark, in the order of [`benchmarks`](super::axes::benchmarks).
     pub scores: Vec<CellScore>,
@@ -42,10 +42,7 @@ pub struct CellScores {
 const FILE: &str = "scores.json";
 
 impl CellScores {
-    /// What a cell's directory holds; `None` when it was not evaluated yet.
-    ///
-    /// # Errors
-    /// A line that says what is wrong with the file.
+    /// Reads a cell's directory; `None` if the cell was not evaluated.
     pub fn read(directory: &Path) -> Result<Option<CellScores>, String> {
         let path = directory.join(FILE);
         let bytes = Disk::default().read(&path).map_err(|e| e.to_string())?;

@@ -20,7 +20,6 @@ pub struct OurScore {
 /// A field of the table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableEntry {
-    /// Of which run or row.
     pub column: String,
     /// Ours; `None` where there is none yet.
     pub ours: Option<OurScore>,
@@ -41,11 +40,9 @@ pub struct TableRow {
 pub struct TableComparison {
     pub number: u8,
     pub title: String,
-    /// What its blocks are.
+    /// The noun for a block.
     pub blocks: &'static str,
-    /// What its rows are.
     pub rows_are: &'static str,
-    /// What its columns are.
     pub columns_are: &'static str,
     /// Names of its columns.
     pub columns: Vec<String>,

@@ -1,4 +1,4 @@
-//! How much memory training takes: estimated from shapes, and used by this process so far.
+//! Memory of training on the CPU: an estimate from shapes, and this process's use so far.
 
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda_decoder::lora::LoraSettings;
@@ -40,9 +40,9 @@ pub struct StepShape {
     pub slots: Option<usize>,
     /// Tokens per forward pass.
     pub micro_batch_tokens: usize,
-    /// Whether a frozen reference model scores the responses (beta is not 0).
+    /// True if a frozen reference model scores the responses (beta is not 0).
     pub reference: bool,
-    /// Whether the optimiser uses compensated summation.
+    /// True if the optimiser uses compensated summation.
     pub compensated: bool,
 }
 
@@ -84,7 +84,6 @@ fn decided_for(there: Option<f64>, config: &RunConfig, shape: &Config, prompt_to
 pub struct MemoryItem {
     pub name: &'static str,
     pub bytes: usize,
-    /// How they are counted.
     pub formula: String,
 }
 
@@ -169,7 +168,7 @@ pub fn estimate(c: &Config, step: &StepShape, lora: Option<&LoraSettings>) -> Me
     }
 }
 
-/// What is held from the first step to the last.
+/// Memory held from the first step to the last.
 fn state(c: &Config, step: &StepShape, lora: Option<&LoraSettings>) -> Vec<MemoryItem> {
     let parameters: usize = c.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum();
     let adapted = lora.map(|lora| lora.adapted(c));
@@ -208,7 +207,7 @@ fn state(c: &Config, step: &StepShape, lora: Option<&LoraSettings>) -> Vec<Memor
     state
 }
 
-/// What is held while responses are sampled.
+/// Memory held while responses are sampled.
 fn rollout(c: &Config, step: &StepShape) -> Vec<MemoryItem> {
     let responses = slots::count(step.prompts * step.group, step.slots);
     let shared = step.prompt_tokens / PAGE;
@@ -225,7 +224,7 @@ fn rollout(c: &Config, step: &StepShape) -> Vec<MemoryItem> {
     ]
 }
 
-/// What is held in an update, on the largest micro-batch.
+/// Memory held in an update, on the largest micro-batch.
 struct Update<'c> {
     c: &'c Config,
     /// Own tokens of rows, tokens of prefixes, and scored tokens of the micro-batch.
@@ -255,7 +254,7 @@ impl<'c> Update<'c> {
         }
     }
 
-    /// What comes back to the prompts from the rows that continue them, until all rows are done.
+    /// Gradients of the prompts, which wait for all rows that continue them.
     fn prompts(&self) -> MemoryItem {
         let (tokens, layers, cached) = (self.prompts, self.c.num_hidden_layers, self.c.heads().cached());
         let formula = format!("4 x {layers} layers x {tokens} tokens x {cached} (keys and values)");

@@ -22,7 +22,7 @@ pub struct EvaluationShape<'a> {
     pub new_tokens: usize,
 }
 
-/// What was counted for an evaluation.
+/// The counted memory of an evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EvaluationPrediction {
     /// Responses decoded at a time.
@@ -44,7 +44,7 @@ impl EvaluationShape<'_> {
     /// Work of so many responses decoded together: the prompts, and the other tokens with rows of their mean length.
     ///
     /// # Errors
-    /// As [`EvaluationShape::predict`].
+    /// [`SyntheticStepError`], when a row exceeds the context.
     pub fn work(&self, ceilings: Ceilings, rows: usize) -> Result<Work, SyntheticStepError> {
         let work = |prompt_tokens: usize, new_tokens: usize| {
             let shape = EvaluationShape { prompt_tokens, new_tokens, ..*self };

@@ -7,7 +7,6 @@
 mod evaluation;
 mod memory_check;
 mod predict;
-mod recompute;
 mod step;
 
 use grpo_lambda::group::EvidenceKind;
@@ -19,9 +18,8 @@ use crate::step::PolicyError;
 use crate::step::sft::SftError;
 
 pub use evaluation::{EvaluationPrediction, EvaluationShape};
-pub use memory_check::{ALLOWANCE, host_check, memory_check};
+pub use memory_check::{ALLOWANCE, decided, host_check, memory_check};
 pub use predict::{StepPrediction, StepWork, predict, predict_at};
-pub use recompute::decided;
 pub use step::{AlternatingRewards, RATE, StepTimings, step, synthetic_engine};
 
 /// Why a synthetic step failed.

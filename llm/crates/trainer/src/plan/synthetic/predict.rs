@@ -1,4 +1,4 @@
-//! What a step takes, counted on a device that computes nothing.
+//! Memory and work of a step, counted on a device that computes nothing.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -138,7 +138,7 @@ pub fn predict(
 /// [`predict`] with the seconds of a device of these rates.
 ///
 /// # Errors
-/// As [`predict`].
+/// [`SyntheticStepError`], when the settings do not fit together.
 pub fn predict_at(
     ceilings: Ceilings,
     shape: &Shape,

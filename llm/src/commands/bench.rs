@@ -1,21 +1,26 @@
 //! `llm-train bench`: time of a GRPO-λ step on a checkpoint, by the wall and by the processors, as one JSON line.
 
-mod clock;
-mod sizes;
-
+use std::cell::Cell;
 use std::path::PathBuf;
+use std::time::Instant;
 
-use clock::{Clock, Seconds, Stopwatch};
+use cpu_time::ProcessTime;
 use grpo_lambda::methods::{self, Method};
+use grpo_lambda_decoder::model::Rows;
 use grpo_lambda_decoder::optim::AdamWSettings;
+use grpo_lambda_decoder::rng::{Address, Purpose};
+use grpo_lambda_decoder::rollout::SamplingParams;
+use grpo_lambda_gpu::{DeviceError, StatePlace};
+use grpo_lambda_grade::Gold;
 use serde_json::{Map, Value, json};
 
 use super::{Command, Failure, checkpoint, count, load_model, print, use_threads, whole};
+use grpo_lambda_trainer::config::MemoryConfig;
 use grpo_lambda_trainer::plan::memory::peak_rss_mib;
 use grpo_lambda_trainer::plan::roofline;
 use grpo_lambda_trainer::plan::synthetic::{AlternatingRewards, RATE};
 use grpo_lambda_trainer::step::engine::{CpuEngine, TrainingSetup};
-use grpo_lambda_trainer::step::{PolicyError, Trainer};
+use grpo_lambda_trainer::step::{Observer, Phase, PolicyError, StepSettings, Trainer, TrainingPrompt};
 
 /// Arguments of `bench`.
 #[derive(Clone, Debug, clap::Args)]
@@ -114,7 +119,7 @@ fn timed(
     Ok(Times { generate, fwd_loss, backward, optimizer, step })
 }
 
-/// How busy the machine was over the last minute; none where the system does not tell.
+/// The machine's load over the last minute; `None` if the system does not tell.
 fn load_average() -> Option<f64> {
     std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
 }
@@ -167,4 +172,121 @@ pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+impl BenchArgs {
+    fn lengths(&self) -> Vec<usize> {
+        self.prompt_tokens.iter().copied().cycle().take(self.prompts).collect()
+    }
+
+    /// Random prompts, whose answers nobody reads.
+    fn random_prompts(&self, vocabulary: usize, step: u64) -> Vec<TrainingPrompt> {
+        let address = Address::new(0, Purpose::Rollout).step(step);
+        let token =
+            |i: u64, j: usize| (address.prompt(1 << 20 | i).bits(j as u64) % vocabulary as u64) as u32;
+        let prompt = |(number, len): (u64, usize)| TrainingPrompt {
+            tokens: (0..len).map(|j| token(number, j)).collect(),
+            gold: Gold::from(0),
+            number,
+        };
+        (0..).zip(self.lengths()).map(prompt).collect()
+    }
+
+    /// The rows of a pass over the whole batch; which tokens they are does not matter.
+    fn rows(&self) -> Rows {
+        let mut rows = Rows::new();
+        for len in self.lengths() {
+            rows.share(&vec![0; len - 1]);
+            (0..self.group).for_each(|_| rows.push(&vec![0; 1 + self.completion], 1));
+        }
+        rows
+    }
+
+    /// One pass over the whole batch. There is no end token: every response runs to its full length, as in the peers.
+    fn settings(&self) -> StepSettings {
+        let sampling =
+            SamplingParams { max_new_tokens: self.completion, min_new_tokens: 0, temperature: 1.0 };
+        StepSettings {
+            sampling,
+            eos: Vec::new(),
+            stops: None,
+            seed: 0,
+            inner_updates: 1,
+            memory: MemoryConfig {
+                micro_batch_tokens: usize::MAX,
+                recompute_layers: false,
+                optimiser: StatePlace::Device,
+                slots: None,
+            },
+            reference: false,
+            evidence: None,
+            max_logp_error: f64::INFINITY,
+        }
+    }
+}
+
+/// Seconds of the wall and of all threads' processors.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seconds {
+    wall: f64,
+    cpu: f64,
+}
+
+impl Seconds {
+    fn plus(self, other: Seconds) -> Seconds {
+        Seconds { wall: self.wall + other.wall, cpu: self.cpu + other.cpu }
+    }
+
+    fn minus(self, other: Seconds) -> Seconds {
+        Seconds { wall: self.wall - other.wall, cpu: self.cpu - other.cpu }
+    }
+}
+
+/// Since it was started.
+#[derive(Clone, Copy)]
+struct Clock {
+    wall: Instant,
+    cpu: ProcessTime,
+}
+
+impl Clock {
+    fn start() -> Self {
+        Clock { wall: Instant::now(), cpu: ProcessTime::now() }
+    }
+
+    fn read(self) -> Seconds {
+        Seconds { wall: self.wall.elapsed().as_secs_f64(), cpu: self.cpu.elapsed().as_secs_f64() }
+    }
+}
+
+/// The time of the phases of a step that stand for themselves.
+struct Stopwatch {
+    phase: Cell<Clock>,
+    generate: Cell<Seconds>,
+    backward: Cell<Seconds>,
+    optimizer: Cell<Seconds>,
+}
+
+impl Stopwatch {
+    fn start() -> Self {
+        let none = || Cell::new(Seconds::default());
+        Stopwatch { phase: Cell::new(Clock::start()), generate: none(), backward: none(), optimizer: none() }
+    }
+}
+
+impl Observer for Stopwatch {
+    fn begin(&self, _: Phase) {
+        self.phase.set(Clock::start());
+    }
+
+    fn end(&self, phase: Phase) -> Result<(), DeviceError> {
+        let took = match phase {
+            Phase::Sample => &self.generate,
+            Phase::Backward => &self.backward,
+            Phase::Optimiser => &self.optimizer,
+            Phase::Reference | Phase::Evidence | Phase::Forward => return Ok(()),
+        };
+        took.set(took.get().plus(self.phase.get().read()));
+        Ok(())
+    }
 }
