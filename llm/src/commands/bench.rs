@@ -125,8 +125,8 @@ fn load_average() -> Option<f64> {
 }
 
 fn line(sizes: &BenchArgs, engine: &CpuEngine, times: &[Times]) -> Value {
-    let of = |pick: fn(&Times) -> f64| median(times.iter().map(pick));
-    let generate = of(|t| t.generate.wall);
+    let median_of = |pick: fn(&Times) -> f64| median(times.iter().map(pick));
+    let generate = median_of(|t| t.generate.wall);
     let tokens = (sizes.prompts * sizes.group * sizes.completion) as f64;
     let (shape, lengths) = (engine.model.config(), sizes.lengths());
     // A prompt is computed once for its group.
@@ -149,10 +149,10 @@ fn line(sizes: &BenchArgs, engine: &CpuEngine, times: &[Times]) -> Value {
         "peak_rss_mib": peak_rss_mib(),
         "roofline": {
             "peak_gflop_per_s": peak / 1e9,
-            "generate": share(of(|t| t.generate.cpu), decode),
+            "generate": share(median_of(|t| t.generate.cpu), decode),
             "generate_weight_gb_per_s": roofline::decode_weight_bytes(shape, sizes.completion) / 1e9 / generate,
-            "fwd_loss": share(of(|t| t.fwd_loss.cpu), forward),
-            "backward": share(of(|t| t.backward.cpu), 2.0 * forward),
+            "fwd_loss": share(median_of(|t| t.fwd_loss.cpu), forward),
+            "backward": share(median_of(|t| t.backward.cpu), 2.0 * forward),
         },
         "params": engine.model.parameters().values().map(|t| t.data.len()).sum::<usize>(),
         "loadavg": load_average(),
@@ -163,8 +163,8 @@ fn line(sizes: &BenchArgs, engine: &CpuEngine, times: &[Times]) -> Value {
 fn medians(times: &[Times], pick: fn(Seconds) -> f64) -> Map<String, Value> {
     let Some(first) = times.first() else { return Map::new() };
     let names = first.phases().into_iter().enumerate();
-    let of = |i: usize| median(times.iter().map(|t| pick(t.phases()[i].1)));
-    names.map(|(i, (name, _))| (name.to_owned(), json!(of(i)))).collect()
+    let median_phase = |i: usize| median(times.iter().map(|t| pick(t.phases()[i].1)));
+    names.map(|(i, (name, _))| (name.to_owned(), json!(median_phase(i)))).collect()
 }
 
 /// The median; NaN for no values.

@@ -60,12 +60,12 @@ pub fn figure(outcome: &ComparisonResult) -> Figure {
 
 /// Names of the methods: those for a reader if no two are alike, else their spellings.
 fn names(outcome: &ComparisonResult) -> Vec<String> {
-    let of = |name: &dyn Fn(&MethodScores) -> String| -> Vec<String> {
+    let named = |name: &dyn Fn(&MethodScores) -> String| -> Vec<String> {
         outcome.scores.iter().map(|score| shown(score, name(score))).collect()
     };
-    let readable = of(&|score| score.entrant.reader_name());
+    let readable = named(&|score| score.entrant.reader_name());
     let distinct: std::collections::BTreeSet<&String> = readable.iter().collect();
-    if distinct.len() == readable.len() { readable } else { of(&|score| score.entrant.label.clone()) }
+    if distinct.len() == readable.len() { readable } else { named(&|score| score.entrant.label.clone()) }
 }
 
 fn shown(score: &MethodScores, name: String) -> String {

@@ -42,13 +42,13 @@ pub fn finding(outcome: &ComparisonResult) -> String {
             plural(seeds)
         );
     }
-    let of = |word: &str| {
+    let named = |word: &str| {
         let named = others.iter().filter(|(_, d)| d.verdict.word() == word);
         let names: Vec<&str> = named.map(|(s, _)| s.entrant.label.as_str()).collect();
         (!names.is_empty()).then(|| format!("{word}: {}", names.join(", ")))
     };
     let kinds = ["better", "leans better", "tie", "leans worse", "worse", "one seed"];
-    let parts: Vec<String> = kinds.iter().filter_map(|word| of(word)).collect();
+    let parts: Vec<String> = kinds.iter().filter_map(|word| named(word)).collect();
     format!("Against {first} over {}: {}", plural(seeds), parts.join("; "))
 }
 

@@ -84,11 +84,11 @@ pub struct Arm {
 impl Arm {
     /// All arms: every decay with every part of the paper's clamp, the longest trace with weaker clamps, and under AdamW GRPO and the longest trace.
     pub fn all() -> Vec<Arm> {
-        let of = |optimiser| move |lambda| PARTS.map(|part| Arm { optimiser, lambda, part, clamp: CLAMP });
-        let full = LAMBDAS.into_iter().flat_map(of(Optimiser::Sgd));
+        let arms = |optimiser| move |lambda| PARTS.map(|part| Arm { optimiser, lambda, part, clamp: CLAMP });
+        let full = LAMBDAS.into_iter().flat_map(arms(Optimiser::Sgd));
         let (optimiser, lambda, part) = (Optimiser::Sgd, LAMBDAS[2], ClampPart::Both);
         let weaker = WEAKER.map(|clamp| Arm { optimiser, lambda, part, clamp });
-        let adam = [LAMBDAS[0], LAMBDAS[2]].into_iter().flat_map(of(Optimiser::AdamW));
+        let adam = [LAMBDAS[0], LAMBDAS[2]].into_iter().flat_map(arms(Optimiser::AdamW));
         full.chain(weaker).chain(adam).collect()
     }
 

@@ -239,7 +239,7 @@ mod tests {
             let scores = benchmarks().iter().map(score).collect();
             CellStatus::Done(CellScores { checkpoint: "x".into(), how: String::new(), scores })
         };
-        cells.iter().map(|c| (c.clone(), scores(c))).collect()
+        cells.iter().map(|c| (*c, scores(c))).collect()
     }
 
     #[test]

@@ -396,20 +396,20 @@ mod tests {
                 compensated: true,
             };
             let estimate = estimate(model.config(), &step, None);
-            let of = |name: &str| estimate.state.iter().find(|i| i.name == name).expect(name).bytes;
+            let bytes = |name: &str| estimate.state.iter().find(|i| i.name == name).expect(name).bytes;
             let numbers: usize = model.parameters().values().map(|t| t.data.len()).sum();
-            assert_eq!(of("weights"), 4 * numbers);
+            assert_eq!(bytes("weights"), 4 * numbers);
             let initial = model.parameters().iter().map(|(n, t)| (n.clone(), t.data.clone()));
             let saved =
                 grpo_lambda_decoder::optim::AdamW::new(Default::default(), initial.collect::<Vec<_>>())
                     .to_bytes();
             let file = safetensors::SafeTensors::deserialize(&saved).expect("its own");
             let state: usize = file.iter().filter(|(n, _)| *n != "steps").map(|(_, t)| t.data().len()).sum();
-            assert_eq!(of("optimiser"), state);
+            assert_eq!(bytes("optimiser"), state);
             let mut gradients = Gradients::<f32>::new(model.config(), |_| true);
             let read: usize = gradients.parameters().values().map(|t| t.data.len()).sum();
-            assert_eq!(of("gradients"), 4 * (read + if tied { 67 * 48 } else { 0 }));
-            assert_eq!(of("reference model"), of("weights") + of("packed weights"));
+            assert_eq!(bytes("gradients"), 4 * (read + if tied { 67 * 48 } else { 0 }));
+            assert_eq!(bytes("reference model"), bytes("weights") + bytes("packed weights"));
             // A row is longer than the micro-batch: it is taken alone.
             assert_eq!(estimate.update[0].bytes, tape_bytes(model.config(), 6, 4, 5, false));
         }
@@ -432,18 +432,21 @@ mod tests {
             compensated: true,
         };
         let estimate = estimate(&shape, &step, Some(&lora));
-        let of = |name: &str| estimate.state.iter().find(|i| i.name == name).expect(name).bytes;
+        let bytes = |name: &str| estimate.state.iter().find(|i| i.name == name).expect(name).bytes;
         let numbers: usize = model.parameters().values().map(|t| t.data.len()).sum();
-        assert_eq!(of("weights"), 4 * numbers);
+        assert_eq!(bytes("weights"), 4 * numbers);
         let setup = TrainingSetup { lora: Some(lora), ..TrainingSetup::new(Default::default()) };
         let mut engine = CpuEngine::new(model, setup).expect("it fits");
         let mut saved = Vec::new();
         engine.write_optimiser(&mut saved).expect("on the CPU");
         let file = safetensors::SafeTensors::deserialize(&saved).expect("its own");
         let state: usize = file.iter().filter(|(n, _)| *n != "steps").map(|(_, t)| t.data().len()).sum();
-        assert_eq!(of("optimiser"), state);
+        assert_eq!(bytes("optimiser"), state);
         let adapted: usize = engine.gradients().parameters().values().map(|t| t.data.len()).sum();
-        assert_eq!((of("gradients"), of("base"), of("reference")), (4 * adapted, 4 * adapted, 4 * adapted));
+        assert_eq!(
+            (bytes("gradients"), bytes("base"), bytes("reference")),
+            (4 * adapted, 4 * adapted, 4 * adapted)
+        );
         assert!(estimate.state.iter().all(|i| i.name != "reference model"));
     }
 }

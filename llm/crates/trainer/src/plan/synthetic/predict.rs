@@ -200,6 +200,9 @@ fn at_a_time(config: &Config) -> usize {
     slots::count(config.rl.prompts_per_step * config.rl.group_size, config.memory.slots)
 }
 
+/// The most that is held, and the work.
+type PeakAndWork = ((u64, Uses), Work);
+
 /// Peak and work of a supervised step on examples of this many tokens; `None` without one.
 fn supervised_step(
     ceilings: Ceilings,
@@ -207,7 +210,7 @@ fn supervised_step(
     config: &Config,
     dtype: Dtype,
     example: usize,
-) -> Result<Option<((u64, Uses), Work)>, SyntheticStepError> {
+) -> Result<Option<PeakAndWork>, SyntheticStepError> {
     if config.sft.steps == 0 || example < 2 {
         return Ok(None);
     }
