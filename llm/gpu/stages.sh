@@ -110,10 +110,10 @@ check() {
 shape() {
   local name=$1 model=$2
   shift 2
-  keep "$out/work/bench/$name.json" $llm bench --model-shape "$model" --random-weights --device $device --prompt-tokens 256 "$@"
+  keep "$out/work/bench/$name.json" $llm bench-shape "$model" --device $device --prompt-tokens 256 "$@"
 }
 
-collect_bench() { $python "$here/collect.py" "$out/gpu_bench.csv" --head "$(head_of "llm-train bench")" "$out"/work/bench/*.json; }
+collect_bench() { $python "$here/collect.py" "$out/gpu_bench.csv" --head "$(head_of "llm-train bench-shape")" "$out"/work/bench/*.json; }
 
 # The tests that need a card, where build.sh packed them with TESTS=1.
 card_tests() {
@@ -146,7 +146,7 @@ watched() {
   fi
   "$@"
   [ -z "$watcher" ] || kill "$watcher"
-  { echo "# $(head_of "nvidia-smi while llm-train bench ran")"; echo "figure,MiB"; echo "most in use,$(sort -n "$used" | tail -n 1)"; } >"$out/gpu_memory.csv"
+  { echo "# $(head_of "nvidia-smi while llm-train bench-shape ran")"; echo "figure,MiB"; echo "most in use,$(sort -n "$used" | tail -n 1)"; } >"$out/gpu_memory.csv"
 }
 
 # compute-sanitizer, or in a rehearsal what it is asked to run.

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, Parser};
 use grpo_lambda::methods;
 use grpo_lambda::settings::did_you_mean;
 
 use crate::cli_advice;
-use crate::commands::{self, Failure};
+use crate::commands::{self, Command as _, Failure, Subcommand};
 use grpo_lambda_trainer::config::{Config, FIELDS};
 use grpo_lambda_trainer::run::progress::{be_quiet, say};
 
@@ -21,7 +21,7 @@ use grpo_lambda_trainer::run::progress::{be_quiet, say};
 #[command(name = "llm-train", version = VERSION, after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
 struct Cli {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<Subcommand>,
     #[command(flatten)]
     train: commands::train::TrainArgs,
     /// Say nothing but warnings, errors and the result
@@ -63,58 +63,8 @@ Examples:
 
 Exit code: 0 when the work was done, 1 when it broke off (or the doctor found something), 2 when the input was refused.";
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Supervised learning, then RL, with held-out accuracy before and after; resumes an interrupted run
-    #[command(after_help = settings_help())]
-    Train(commands::train::TrainArgs),
-    /// Supervised learning only, into runs/NAME-sft; llm-train train model.checkpoint=DIR sft.steps=0 goes on from there
-    #[command(after_help = settings_help())]
-    Sft(commands::train::TrainArgs),
-    /// Merge an adapter into its base: a plain Hugging Face checkpoint
-    Merge(commands::merge::MergeArgs),
-    /// Draw the curves of a run into RUN/figures
-    Plot(commands::plot::PlotArgs),
-    /// What is wrong with a run, by its log; also of TRL and verl. Exit code 0 when nothing is, 1 when something is
-    Doctor(commands::doctor::DoctorArgs),
-    /// What a run or an evaluation recorded, in the format of another tool
-    Records(commands::records::RecordsArgs),
-    /// Several methods from the same supervised starts over several seeds, with intervals; resumes
-    Compare(commands::compare::CompareArgs),
-    /// The paper's tables: plan, run or resume their cells, and ours beside the paper's numbers
-    Reproduce(commands::reproduce::ReproduceArgs),
-    /// Sample or decode responses to prompts
-    Generate(commands::generate::GenerateArgs),
-    /// Log-probabilities and entropies of given tokens
-    Score(commands::score::ScoreArgs),
-    /// Accuracy on benchmarks, with intervals and a report; resumes
-    Eval(commands::eval::EvalArgs),
-    /// What a data set holds: layout, bad rows, lengths, and its first rows as the model would see them
-    Data(commands::data::DataArgs),
-    /// Compare answers with references, a JSON line each
-    Grade(commands::grade::GradeArgs),
-    /// Parameters of a checkpoint and the memory training it would take
-    Info(commands::info::InfoArgs),
-    /// The objective a preset optimises, as an equation with its numbers
-    Explain(commands::explain::ExplainArgs),
-    /// Time the phases of a training step
-    Bench(commands::bench::BenchArgs),
-    /// A model behind the completion endpoint of vLLM: token ids and log-probabilities over HTTP
-    Serve(commands::serve::ServeArgs),
-    /// Talk to a model in the terminal
-    Chat(commands::chat::ChatArgs),
-    /// The model of a run as a plain checkpoint in the type it came in, or its adapter
-    Export(commands::export::ExportArgs),
-    /// Completions for a shell, on standard output
-    Completions(commands::shell::CompletionsArgs),
-    /// Manual pages, one for each command
-    Man(commands::shell::ManArgs),
-    /// Every kernel on a CUDA card against what it should compute, with times and rates
-    GpuCheck(commands::gpu_check::GpuCheckArgs),
-}
-
 /// Every setting with its meaning, and the value that it has under the preset on the command line.
-fn settings_help() -> String {
+pub(crate) fn settings_help() -> String {
     let words: Vec<String> = std::env::args().collect();
     let after = |(i, word): (usize, &String)| match word.strip_prefix("--preset") {
         Some("") => words.get(i + 1).cloned(),
@@ -173,7 +123,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// What an unknown option of a command that takes settings may have meant.
+/// The setting that an unknown option may have meant, for a command that takes settings.
 fn advice(error: &clap::Error) -> Option<String> {
     let option = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(option)) if error.kind() == ErrorKind::UnknownArgument => option.clone(),
@@ -184,8 +134,12 @@ fn advice(error: &clap::Error) -> Option<String> {
         return None;
     }
     let words: Vec<String> = std::env::args().collect();
-    let takes_settings =
-        words.get(1).is_none_or(|word| word.starts_with('-') || TAKES_SETTINGS.contains(&word.as_str()));
+    let (line, settings) = (command_line(), |name: &clap::builder::Str| name.contains("key=value"));
+    let takes_settings = words.get(1).is_none_or(|word| {
+        let positionals = line.find_subcommand(word).into_iter().flat_map(clap::Command::get_positionals);
+        let mut names = positionals.filter_map(clap::Arg::get_value_names).flatten();
+        word.starts_with('-') || names.any(settings)
+    });
     let place = words.iter().position(|word| *word == option || word.starts_with(&format!("{option}=")))?;
     let value = match words[place].split_once('=') {
         Some((_, value)) => Some(value),
@@ -194,8 +148,10 @@ fn advice(error: &clap::Error) -> Option<String> {
     cli_advice::for_option(&option, value).filter(|_| takes_settings)
 }
 
-/// The commands whose words may be settings.
-const TAKES_SETTINGS: [&str; 7] = ["train", "sft", "compare", "reproduce", "info", "explain", "bench"];
+/// The whole command line, as shells, manual pages and advice need it.
+pub(crate) fn command_line() -> clap::Command {
+    Cli::command()
+}
 
 fn dispatch(cli: Cli) -> Result<(), Failure> {
     if cli.quiet {
@@ -215,29 +171,8 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
                     "no command: the preset tiny is trained, a few minutes on this machine; llm-train --help lists the commands, Ctrl-C stops and keeps what was done",
                 );
             }
-            commands::train::run(&cli.train, false)
+            cli.train.run()
         }
-        Some(Command::Train(args)) => commands::train::run(&args, false),
-        Some(Command::Sft(args)) => commands::train::run(&args, true),
-        Some(Command::Merge(args)) => commands::merge::run(&args),
-        Some(Command::Plot(args)) => commands::plot::run(&args),
-        Some(Command::Doctor(args)) => commands::doctor::run(&args),
-        Some(Command::Records(args)) => commands::records::run(&args),
-        Some(Command::Compare(args)) => commands::compare::run(&args),
-        Some(Command::Reproduce(args)) => commands::reproduce::run(&args),
-        Some(Command::Generate(args)) => commands::generate::run(&args),
-        Some(Command::Score(args)) => commands::score::run(&args),
-        Some(Command::Eval(args)) => commands::eval::run(&args),
-        Some(Command::Data(args)) => commands::data::run(&args),
-        Some(Command::Grade(args)) => commands::grade::run(&args),
-        Some(Command::Info(args)) => commands::info::run(&args),
-        Some(Command::Explain(args)) => commands::explain::run(&args),
-        Some(Command::Bench(args)) => commands::bench::run(&args),
-        Some(Command::Serve(args)) => commands::serve::run(&args),
-        Some(Command::Chat(args)) => commands::chat::run(&args),
-        Some(Command::Export(args)) => commands::export::run(&args),
-        Some(Command::Completions(args)) => commands::shell::completions(&args, Cli::command()),
-        Some(Command::Man(args)) => commands::shell::man(&args, Cli::command()),
-        Some(Command::GpuCheck(args)) => commands::gpu_check::run(&args),
+        Some(command) => command.run(),
     }
 }

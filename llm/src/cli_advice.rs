@@ -1,4 +1,4 @@
-//! What is said to an option that is a setting: `train --steps 3` means `rl.steps=3`.
+//! Advice on an option that is a setting: `train --steps 3` means `rl.steps=3`.
 
 use grpo_lambda_trainer::config::hints;
 

@@ -1,4 +1,4 @@
-//! How a model is asked: with the template that was chosen, or else as the run it is from asked it.
+//! The template of a model's prompts: the chosen one, or else that of the run it is from.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use grpo_lambda_trainer::eval::settings::in_words;
 use grpo_lambda_trainer::input::prompt::Template;
 use grpo_lambda_trainer::run::progress::say;
 
-/// What the command line says of the template.
+/// The command line's choice of a template.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Choice<'a> {
     /// The template, with the option that chose it.
@@ -17,21 +17,18 @@ pub(super) struct Choice<'a> {
     pub(super) system: Option<&'a str>,
 }
 
-/// How problems become prompts.
+/// The template of prompts.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub(super) template: Template,
     /// The system prompt, where it is not the template's own.
     pub(super) system: Option<String>,
-    /// Who chose the template.
+    /// The template's origin.
     pub(super) from: String,
 }
 
 impl Asked {
     /// The template chosen, or that of `origin`, or none at all. Where the choice is not what the run was trained with, a line says both.
-    ///
-    /// # Errors
-    /// When the template or the system prompt is refused.
     pub(super) fn new(
         choice: Choice<'_>,
         origin: Option<&Origin>,

@@ -9,7 +9,8 @@ use grpo_lambda_decoder::rollout::{Sampler, SamplingParams, SamplingRequest, Sto
 
 use super::asked::{Asked, Choice};
 use super::{
-    Failure, check_temperature, checkpoint, count, load_model, load_tokens, print, use_threads, whole,
+    Command, Failure, check_temperature, checkpoint, count, load_model, load_tokens, print, use_threads,
+    whole,
 };
 use grpo_lambda_trainer::eval::origin::Origin;
 use grpo_lambda_trainer::eval::settings::in_words;
@@ -45,27 +46,27 @@ pub struct ChatArgs {
     pub threads: usize,
 }
 
-/// Answers each line of standard input until it ends, or `/quit`; `/reset` forgets what was said.
-///
-/// # Errors
-/// When the model is refused, or a conversation no longer fits into it.
-pub fn run(args: &ChatArgs) -> Result<(), Failure> {
-    if args.temperature != 0.0 {
-        check_temperature(args.temperature, ", or 0 for the most probable token")?;
+impl Command for ChatArgs {
+    /// Answers each line of standard input until it ends, or `/quit`; `/reset` forgets what was said.
+    fn run(&self) -> Result<(), Failure> {
+        if self.temperature != 0.0 {
+            check_temperature(self.temperature, ", or 0 for the most probable token")?;
+        }
+        use_threads(self.threads)?;
+        let directory = checkpoint(&self.model)?;
+        let asked = asked(self, &directory)?;
+        let model = load_model(&directory)?;
+        let tokens = load_tokens(&directory, &model)?;
+        let remembers = if asked.template.is_chat() { "" } else { "; every line is asked by itself" };
+        say(&format!(
+            "{} is asked with {}{remembers}; /reset forgets what was said, /quit or the end of the input ends",
+            directory.display(),
+            in_words(asked.template.name(), asked.system.as_deref())
+        ));
+        let mut chat =
+            Chat { args: self, model: &model, tokens: &tokens, asked: &asked, said: Vec::new(), turn: 0 };
+        chat.converse()
     }
-    use_threads(args.threads)?;
-    let directory = checkpoint(&args.model)?;
-    let asked = asked(args, &directory)?;
-    let model = load_model(&directory)?;
-    let tokens = load_tokens(&directory, &model)?;
-    let remembers = if asked.template.is_chat() { "" } else { "; every line is asked by itself" };
-    say(&format!(
-        "{} is asked with {}{remembers}; /reset forgets what was said, /quit or the end of the input ends",
-        directory.display(),
-        in_words(asked.template.name(), asked.system.as_deref())
-    ));
-    let mut chat = Chat { args, model: &model, tokens: &tokens, asked: &asked, said: Vec::new(), turn: 0 };
-    chat.converse()
 }
 
 /// The template that is meant: the one given, the run's, or the checkpoint's own.
@@ -119,7 +120,7 @@ impl Chat<'_> {
         std::io::stdin().lock().lines()
     }
 
-    /// What the model says to the conversation with this turn of the user's; both are remembered.
+    /// The model's answer to the user's turn; the conversation keeps both.
     fn answer(&mut self, text: &str) -> Result<String, Failure> {
         let (args, tokens, template) = (self.args, self.tokens, &self.asked.template);
         self.said.push(Message::new("user", text));

@@ -5,10 +5,8 @@ use std::path::{Path, PathBuf};
 use grpo_lambda_decoder::disk::{Disk, DiskError};
 
 use super::plot::figure_lines;
-use super::{Failure, OutputFormat, json_text, print, use_threads};
-use grpo_lambda_studies::compare::{
-    self, CompareError, ComparisonResult, Plan, PlanError, paired, paired_report,
-};
+use super::{Command, Failure, OutputFormat, json_text, print, use_threads};
+use grpo_lambda_studies::compare::{self, ComparisonResult, Plan, paired, paired_report};
 use grpo_lambda_studies::figures;
 use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::run::progress::say;
@@ -53,7 +51,7 @@ pub struct CompareArgs {
     /// For two evaluations: write paired.json, paired.csv and a figure there
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// What is printed; files are written all the same
+    /// Form of the printed result; files are written in any case
     #[arg(long, value_enum, default_value_t)]
     pub output: OutputFormat,
     /// Settings over the preset's, common to all runs, as in rl.steps=50; or two evaluations
@@ -64,14 +62,13 @@ pub struct CompareArgs {
 const BOTH: &str =
     "methods over seeds (--methods NAME,NAME) and two evaluations (A B) are different comparisons";
 
-/// Compares.
-///
-/// # Errors
-/// When the input is refused or a run breaks off.
-pub fn run(args: &CompareArgs) -> Result<(), Failure> {
-    match &args.methods {
-        Some(methods) => of_methods(args, methods),
-        None => of_evaluations(args),
+impl Command for CompareArgs {
+    /// Compares.
+    fn run(&self) -> Result<(), Failure> {
+        match &self.methods {
+            Some(methods) => of_methods(self, methods),
+            None => of_evaluations(self),
+        }
     }
 }
 
@@ -148,9 +145,7 @@ fn of_methods(args: &CompareArgs, methods: &str) -> Result<(), Failure> {
         )));
     }
     let base = Config::resolve(preset, &args.words).map_err(Failure::refused)?;
-    let broke = |e: &PlanError| matches!(e, PlanError::Disk(_));
-    let failed = |e: PlanError| if broke(&e) { Failure::broke(e) } else { Failure::refused(e) };
-    let plan = Plan::new(entrants, seeds, args.ablate_rate, base).map_err(failed)?;
+    let plan = Plan::new(entrants, seeds, args.ablate_rate, base)?;
     for entrant in &plan.entrants {
         let config = plan.base.with(&entrant.overrides()).map_err(Failure::refused)?;
         for idle in config.idle() {
@@ -160,11 +155,7 @@ fn of_methods(args: &CompareArgs, methods: &str) -> Result<(), Failure> {
     use_threads(plan.base.threads)?;
     announce(&plan, run);
     let command = std::env::args().collect::<Vec<_>>().join(" ");
-    let outcome = compare::run(&plan, run, &command).map_err(|e: CompareError| match e.signal() {
-        Some(signal) => Failure::stopped(e, signal),
-        None if e.refused() => Failure::refused(e),
-        None => Failure::broke(e),
-    })?;
+    let outcome = compare::run(&plan, run, &command)?;
     write(&outcome, run, &command).map_err(Failure::broke)?;
     let figures = match figures::save(&compare::figure(&outcome), &run.join("figures"), "compare") {
         Ok(path) => figure_lines(&[path]),

@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use comfy_table::{Table, presets};
 use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_grade::Prediction;
 
-use super::{Failure, checkpoint, print, visible};
+use super::{Command, Failure, checkpoint, print, visible};
+use grpo_lambda_studies::terminal;
 use grpo_lambda_trainer::input::data::{Columns, Conflicts, DataOptions, DataSet, OnBadRow, open};
 use grpo_lambda_trainer::input::prompt::{RenderedPrompt, Template};
 use grpo_lambda_trainer::input::tokens::{ModelTokenizer, TokenError};
@@ -25,10 +25,10 @@ pub struct DataArgs {
     /// Leave bad rows out instead of refusing the data set
     #[arg(long)]
     pub skip_bad_rows: bool,
-    /// How many rows to show, as the model would see them
+    /// Number of rows to show, as the model would see them
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub show: usize,
-    /// How they become prompts: the name of a template, `chat` for the one of --model, a Jinja file or a directory with one
+    /// Template of their prompts: a name, `chat` for the one of --model, a Jinja file or a directory with one
     #[arg(long, value_name = "NAME|FILE|DIR", default_value = "line")]
     pub template: String,
     /// The system prompt; the template's own when not given
@@ -39,29 +39,28 @@ pub struct DataArgs {
     pub model: Option<PathBuf>,
 }
 
-/// Says what a data set holds.
-///
-/// # Errors
-/// When it, the template or the tokenizer is refused.
-pub fn run(args: &DataArgs) -> Result<(), Failure> {
-    let columns = columns(&args.column)?;
-    let on_bad_row = if args.skip_bad_rows { OnBadRow::Skip } else { OnBadRow::Refuse };
-    let model = args.model.as_deref().map(checkpoint).transpose()?;
-    let tokens = model.as_deref().map(ModelTokenizer::load).transpose().map_err(Failure::refused)?;
-    let mut template = Template::load(&args.template, model.as_deref()).map_err(Failure::refused)?;
-    if let Some(system) = &args.system {
-        template = template.with_system(system).map_err(Failure::refused)?;
+impl Command for DataArgs {
+    /// Says what a data set holds.
+    fn run(&self) -> Result<(), Failure> {
+        let columns = columns(&self.column)?;
+        let on_bad_row = if self.skip_bad_rows { OnBadRow::Skip } else { OnBadRow::Refuse };
+        let model = self.model.as_deref().map(checkpoint).transpose()?;
+        let tokens = model.as_deref().map(ModelTokenizer::load).transpose().map_err(Failure::refused)?;
+        let mut template = Template::load(&self.template, model.as_deref()).map_err(Failure::refused)?;
+        if let Some(system) = &self.system {
+            template = template.with_system(system).map_err(Failure::refused)?;
+        }
+        let data = open(&self.data, &columns, on_bad_row)
+            .map_err(|e| Failure::refused(e.for_options(DataOptions::ColumnsAndRows)))?;
+        let found = DataSummary::of(&data, &template, tokens.as_ref())?;
+        let mut text = head(&data);
+        text += &found.report(&template, tokens.is_some());
+        for index in 0..self.show.min(data.len()) {
+            text += &shown(&data, &template, index)?;
+        }
+        // Whoever wrote the data set does not command the terminal of who looks at it.
+        print(&visible(&text))
     }
-    let data = open(&args.data, &columns, on_bad_row)
-        .map_err(|e| Failure::refused(e.for_options(DataOptions::ColumnsAndRows)))?;
-    let found = DataSummary::of(&data, &template, tokens.as_ref())?;
-    let mut text = head(&data);
-    text += &found.report(&template, tokens.is_some());
-    for index in 0..args.show.min(data.len()) {
-        text += &shown(&data, &template, index)?;
-    }
-    // Whoever wrote the data set does not command the terminal of who looks at it.
-    print(&visible(&text))
 }
 
 fn columns(given: &[String]) -> Result<Columns, Failure> {
@@ -195,10 +194,7 @@ impl DataSummary {
         };
         let _ = writeln!(text, "template  {}{stop}", template.name());
         let unit = if in_tokens { "tokens" } else { "characters" };
-        let mut table = Table::new();
-        table
-            .load_preset(presets::UTF8_FULL_CONDENSED)
-            .set_header([unit, "shortest", "median", "95 %", "99 %", "longest"]);
+        let mut table = terminal::table(vec![unit, "shortest", "median", "95 %", "99 %", "longest"]);
         for (name, lengths) in [("prompt", &self.prompts), ("solution", &self.targets)] {
             if !lengths.is_empty() {
                 // The smallest length that so many are not longer than.

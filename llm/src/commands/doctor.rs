@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::{Failure, json_text, print};
+use super::{Command, Failure, json_text, print};
 use grpo_lambda_studies::doctor::{Diagnosis, Log, diagnose, read};
 
 /// Arguments of `doctor`.
@@ -18,16 +18,15 @@ pub struct DoctorArgs {
     pub json: bool,
 }
 
-/// Says what is wrong with a run.
-///
-/// # Errors
-/// Without a word and with exit code 1 when something is; when there is no log.
-pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
-    let log = read(&args.run).map_err(Failure::refused)?;
-    let diagnosis = diagnose(&log);
-    let name = args.run.display().to_string();
-    print(&if args.json { machine(&name, &log, &diagnosis)? } else { text(&name, &log, &diagnosis) })?;
-    if diagnosis.findings.is_empty() { Ok(()) } else { Err(Failure::silent()) }
+impl Command for DoctorArgs {
+    /// Says what is wrong with a run.
+    fn run(&self) -> Result<(), Failure> {
+        let log = read(&self.run).map_err(Failure::refused)?;
+        let diagnosis = diagnose(&log);
+        let name = self.run.display().to_string();
+        print(&if self.json { machine(&name, &log, &diagnosis)? } else { text(&name, &log, &diagnosis) })?;
+        if diagnosis.findings.is_empty() { Ok(()) } else { Err(Failure::silent()) }
+    }
 }
 
 fn text(name: &str, log: &Log, diagnosis: &Diagnosis) -> String {

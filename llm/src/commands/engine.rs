@@ -12,7 +12,7 @@ use grpo_lambda_trainer::config::{ENGINES, RolloutConfig, rollout_url};
 /// The mean factor between two engines' probabilities that rounding explains, as `rl.max_logp_error` has it by default.
 const ROUNDING: f64 = 1.05;
 
-/// Who samples.
+/// The program that samples.
 #[derive(Clone, Debug, clap::Args)]
 pub struct EngineArgs {
     /// Samples the responses: local is this program, vllm is a server with the checkpoint of --model, which is compared (docs/engines.md)
@@ -34,9 +34,6 @@ impl Default for EngineArgs {
 
 impl EngineArgs {
     /// The server that samples, if one does, with what an evaluation records of it.
-    ///
-    /// # Errors
-    /// When the options contradict each other, or there is no such server.
     pub(super) fn server(&self, vocabulary: usize) -> Result<Option<(Server, String)>, Failure> {
         if self.engine == "local" {
             let idle = [("--url", &self.url), ("--served-model", &self.served_model)];

@@ -5,9 +5,9 @@ use std::path::Path;
 use grpo_lambda::equation::BatchSize;
 use grpo_lambda::methods::Configured;
 
-use super::{Failure, print};
+use super::{Command, Failure, print};
+use grpo_lambda::token_weights::{LOG_PROB, assumed, token_weights};
 use grpo_lambda_trainer::config::Config;
-use grpo_lambda_trainer::plan::token_weights::{LOG_PROB, assumed, token_weights};
 use grpo_lambda_trainer::step::evidence::{PROVIDED, describe_cost, why_unavailable};
 
 /// Arguments of `explain`.
@@ -21,20 +21,19 @@ pub struct ExplainArgs {
     pub overrides: Vec<String>,
 }
 
-/// Prints the objective with its numbers, and what each token weighs on-policy.
-///
-/// # Errors
-/// When the configuration is refused.
-pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
-    let mut overrides = args.overrides.clone();
-    let mut preset = args.preset.as_str();
-    // A setting in the place of the preset applies to the default preset.
-    if preset.contains('=') && !Path::new(preset).exists() {
-        overrides.insert(0, preset.to_owned());
-        preset = "tiny";
+impl Command for ExplainArgs {
+    /// Prints the objective with its numbers, and what each token weighs on-policy.
+    fn run(&self) -> Result<(), Failure> {
+        let mut overrides = self.overrides.clone();
+        let mut preset = self.preset.as_str();
+        // A setting in the place of the preset applies to the default preset.
+        if preset.contains('=') && !Path::new(preset).exists() {
+            overrides.insert(0, preset.to_owned());
+            preset = "tiny";
+        }
+        let config = Config::resolve_part(preset, &overrides).map_err(Failure::refused)?;
+        print(&explain(&config))
     }
-    let config = Config::resolve_part(preset, &overrides).map_err(Failure::refused)?;
-    print(&explain(&config))
 }
 
 /// The objective of a configuration as text.

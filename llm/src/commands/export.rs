@@ -9,16 +9,15 @@ use grpo_lambda_decoder::model::weights::{self, SaveDtype};
 use grpo_lambda_decoder::model::{self, Config};
 
 use super::merge::{SHARD, empty_directory};
-use super::{Failure, checkpoint, print};
+use super::{Command, Failure, checkpoint, print};
 use grpo_lambda_trainer::config::ModelSource;
 use grpo_lambda_trainer::eval::origin::Origin;
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::run::adapter_base;
 
-/// How weights are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ExportDtype {
-    /// As the checkpoint had them that the run began with; f32 for a model of the run's own
+    /// Type of the checkpoint that the run began with; f32 for a model of the run's own
     Source,
     /// 4 bytes a number: what training computes with
     F32,
@@ -32,38 +31,37 @@ pub struct ExportArgs {
     /// A run directory, for its latest checkpoint, or one of its checkpoints
     #[arg(long, value_name = "DIR")]
     pub model: PathBuf,
-    /// Where it goes; empty, or not there yet
+    /// Directory for it; empty, or not there yet
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    /// How weights are written
+    /// Type of the written weights
     #[arg(long, value_enum, default_value_t = ExportDtype::Source)]
     pub dtype: ExportDtype,
-    /// Of a run that trained an adapter: base and adapter as one plain checkpoint, instead of the adapter alone
+    /// Write base and adapter as one plain checkpoint, instead of the adapter alone
     #[arg(long)]
     pub merge: bool,
 }
 
-/// Writes the model.
-///
-/// # Errors
-/// When a directory is refused or cannot be written.
-pub fn run(args: &ExportArgs) -> Result<(), Failure> {
-    let directory = checkpoint(&args.model)?;
-    let adapter = directory.join("adapter");
-    let has_adapter = adapter.join(lora::CONFIG_FILE).exists();
-    if args.merge && !has_adapter {
-        return Err(Failure::refused(format!(
-            "--merge: {} has no adapter, so there is nothing to merge; leave it out",
-            directory.display()
-        )));
+impl Command for ExportArgs {
+    /// Writes the model.
+    fn run(&self) -> Result<(), Failure> {
+        let directory = checkpoint(&self.model)?;
+        let adapter = directory.join("adapter");
+        let has_adapter = adapter.join(lora::CONFIG_FILE).exists();
+        if self.merge && !has_adapter {
+            return Err(Failure::refused(format!(
+                "--merge: {} has no adapter, so there is nothing to merge; leave it out",
+                directory.display()
+            )));
+        }
+        empty_directory(&self.out)?;
+        let written = if has_adapter && !self.merge {
+            export_adapter(&directory, &self.out)
+        } else {
+            export_model(&directory, self)
+        }?;
+        print(&format!("{written} of {} in {}\n", directory.display(), self.out.display()))
     }
-    empty_directory(&args.out)?;
-    let written = if has_adapter && !args.merge {
-        export_adapter(&directory, &args.out)
-    } else {
-        export_model(&directory, args)
-    }?;
-    print(&format!("{written} of {} in {}\n", directory.display(), args.out.display()))
 }
 
 /// All weights, with the tokenizer.
@@ -101,7 +99,7 @@ fn export_adapter(directory: &Path, out: &Path) -> Result<String, Failure> {
     Ok(format!("the adapter (rank {}, on {base})", settings.rank))
 }
 
-/// What the adapter says it was trained on, as an absolute path.
+/// The base that the adapter names, as an absolute path.
 fn base(adapter: &Path) -> Result<String, Failure> {
     let path = adapter.join(lora::CONFIG_FILE);
     let text =

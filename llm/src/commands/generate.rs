@@ -12,7 +12,8 @@ use super::asked::{Asked, Choice};
 use super::engine::{EngineArgs, remote};
 use super::lines::lines;
 use super::{
-    Failure, check_temperature, checkpoint, count, input, load_model, load_tokens, print, use_threads, whole,
+    Command, Failure, check_temperature, checkpoint, count, input, load_model, load_tokens, print,
+    use_threads, whole,
 };
 use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::eval::completion::RecordedFinish;
@@ -83,37 +84,39 @@ struct Generated {
     finish: RecordedFinish,
 }
 
-/// Generates a response to each prompt, one JSON line each, in order.
-///
-/// # Errors
-/// When a prompt or the model is refused.
-pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
-    check_temperature(args.temperature, "; for the most probable token use --greedy")?;
-    if args.max_new_tokens == 0 || args.min_new_tokens > args.max_new_tokens {
-        let (min, max) = (args.min_new_tokens, args.max_new_tokens);
-        let hint = "must be at least 1 and at least --min-new-tokens";
-        return Err(Failure::refused(format!("--max-new-tokens {max} with --min-new-tokens {min}: {hint}")));
-    }
-    let truncation = truncation(args)?;
-    use_threads(args.threads)?;
-    let directory = checkpoint(&args.model)?;
-    let origin = origin(args)?;
-    let template = args.template.as_deref().map(|name| (name, "--template"));
-    let choice = Choice { template, system: args.system.as_deref() };
-    let asked = Asked::new(choice, origin.as_ref(), &directory)?;
-    let model = load_model(&directory)?;
-    let tokens = load_tokens(&directory, &model)?;
-    let mut prompts = Prompts { args, model: &model, tokens: &tokens, asked: &asked, all: Vec::new() };
-    prompts.given()?;
-    if args.task > 0 {
-        prompts.held_out(origin, &directory)?;
-    }
-    if prompts.all.is_empty() {
-        return Err(Failure::refused("no prompt: give --prompt TEXT, --prompts FILE or --task N"));
-    }
-    match args.engine.server(model.config().vocab_size)? {
-        Some((server, _)) => generate(&prompts, &remote(server, &model), truncation),
-        None => generate(&prompts, &model, truncation),
+impl Command for GenerateArgs {
+    /// Generates a response to each prompt, one JSON line each, in order.
+    fn run(&self) -> Result<(), Failure> {
+        check_temperature(self.temperature, "; for the most probable token use --greedy")?;
+        if self.max_new_tokens == 0 || self.min_new_tokens > self.max_new_tokens {
+            let (min, max) = (self.min_new_tokens, self.max_new_tokens);
+            let hint = "must be at least 1 and at least --min-new-tokens";
+            return Err(Failure::refused(format!(
+                "--max-new-tokens {max} with --min-new-tokens {min}: {hint}"
+            )));
+        }
+        let truncation = truncation(self)?;
+        use_threads(self.threads)?;
+        let directory = checkpoint(&self.model)?;
+        let origin = origin(self)?;
+        let template = self.template.as_deref().map(|name| (name, "--template"));
+        let choice = Choice { template, system: self.system.as_deref() };
+        let asked = Asked::new(choice, origin.as_ref(), &directory)?;
+        let model = load_model(&directory)?;
+        let tokens = load_tokens(&directory, &model)?;
+        let mut prompts =
+            Prompts { args: self, model: &model, tokens: &tokens, asked: &asked, all: Vec::new() };
+        prompts.given()?;
+        if self.task > 0 {
+            prompts.held_out(origin, &directory)?;
+        }
+        if prompts.all.is_empty() {
+            return Err(Failure::refused("no prompt: give --prompt TEXT, --prompts FILE or --task N"));
+        }
+        match self.engine.server(model.config().vocab_size)? {
+            Some((server, _)) => generate(&prompts, &remote(server, &model), truncation),
+            None => generate(&prompts, &model, truncation),
+        }
     }
 }
 
@@ -128,7 +131,7 @@ fn origin(args: &GenerateArgs) -> Result<Option<Origin>, Failure> {
     }
 }
 
-/// What the model is given, in order.
+/// The prompts in order.
 struct Prompts<'a> {
     args: &'a GenerateArgs,
     model: &'a Decoder<f32>,
@@ -138,7 +141,7 @@ struct Prompts<'a> {
 }
 
 impl Prompts<'_> {
-    /// Those of `--prompt` and `--prompts`.
+    /// Adds the prompts of `--prompt` and `--prompts`.
     fn given(&mut self) -> Result<(), Failure> {
         let (vocabulary, limit) = self.bounds();
         let mut has_text = !self.args.prompt.is_empty();

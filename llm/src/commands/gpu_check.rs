@@ -8,7 +8,7 @@ use grpo_lambda_gpu::check::{self, Extent, OTHERS};
 use grpo_lambda_gpu::kernels;
 use grpo_lambda_gpu::select::{NoCard, find_card};
 
-use super::{Failure, print};
+use super::{Command, Failure, print};
 use grpo_lambda_trainer::run::progress::say;
 
 /// Arguments of `gpu-check`.
@@ -31,46 +31,45 @@ pub struct GpuCheckArgs {
     pub quick: bool,
 }
 
-/// Prints a line per case with error, bound, time and rate.
-///
-/// # Errors
-/// When there is no card, or a case fails.
-pub fn run(args: &GpuCheckArgs) -> Result<(), Failure> {
-    let only = args.only.as_deref();
-    let known = || kernels::names().chain(OTHERS);
-    if let Some(name) = only.filter(|name| known().all(|k| k != *name)) {
-        let names: Vec<&str> = known().collect();
-        return Err(Failure::refused(format!("--only {name}: must be one of {}", names.join(", "))));
-    }
-    let extent = if args.quick { Extent::Small } else { Extent::Full };
-    // A card that has bf16 has f32; it is opened once, since memory and errors are those of the process.
-    let device = match find_card(Dtype::Bf16, say) {
-        Ok(device) => device,
-        Err(NoCard::Unusable(error)) => return Err(Failure::refused(format!("--device cuda: {error}"))),
-        Err(NoCard::NotBuilt) => {
-            let right = "this llm-train was built without CUDA: build it with --features cuda";
-            return Err(Failure::refused(format!("--device cuda: {right}")));
+impl Command for GpuCheckArgs {
+    /// Prints a line per case with error, bound, time and rate.
+    fn run(&self) -> Result<(), Failure> {
+        let only = self.only.as_deref();
+        let known = || kernels::names().chain(OTHERS);
+        if let Some(name) = only.filter(|name| known().all(|k| k != *name)) {
+            let names: Vec<&str> = known().collect();
+            return Err(Failure::refused(format!("--only {name}: must be one of {}", names.join(", "))));
         }
-    };
-    print(&format!("{}\n", device.name()))?;
-    let mut findings = Vec::new();
-    for dtype in [Dtype::F32, Dtype::Bf16] {
-        findings.extend(check::run(&device, dtype, extent, only));
-        // What one kernel broke stays broken for this process.
-        if device.synchronize().is_err() {
-            break;
+        let extent = if self.quick { Extent::Small } else { Extent::Full };
+        // A card that has bf16 has f32; it is opened once, since memory and errors are those of the process.
+        let device = match find_card(Dtype::Bf16, say) {
+            Ok(device) => device,
+            Err(NoCard::Unusable(error)) => return Err(Failure::refused(format!("--device cuda: {error}"))),
+            Err(NoCard::NotBuilt) => {
+                let right = "this llm-train was built without CUDA: build it with --features cuda";
+                return Err(Failure::refused(format!("--device cuda: {right}")));
+            }
+        };
+        print(&format!("{}\n", device.name()))?;
+        let mut findings = Vec::new();
+        for dtype in [Dtype::F32, Dtype::Bf16] {
+            findings.extend(check::run(&device, dtype, extent, only));
+            // What one kernel broke stays broken for this process.
+            if device.synchronize().is_err() {
+                break;
+            }
         }
-    }
-    print(&check::table(&findings))?;
-    if let Some(path) = &args.csv {
-        let text = format!("# {}\n{}\n{}", args.head, check::COLUMNS, check::csv_rows(&findings));
-        Disk::default().replace(path, text.as_bytes()).map_err(Failure::broke)?;
-    }
-    match check::passed(&findings) {
-        true => Ok(()),
-        false => {
-            let failed = findings.iter().filter(|f| !f.passed()).count();
-            Err(Failure::broke(format!("gpu-check: {failed} of {} cases failed", findings.len())))
+        print(&check::table(&findings))?;
+        if let Some(path) = &self.csv {
+            let text = format!("# {}\n{}\n{}", self.head, check::COLUMNS, check::csv_rows(&findings));
+            Disk::default().replace(path, text.as_bytes()).map_err(Failure::broke)?;
+        }
+        match check::passed(&findings) {
+            true => Ok(()),
+            false => {
+                let failed = findings.iter().filter(|f| !f.passed()).count();
+                Err(Failure::broke(format!("gpu-check: {failed} of {} cases failed", findings.len())))
+            }
         }
     }
 }

@@ -1,15 +1,22 @@
 //! `llm-train info`.
 
-pub(super) mod gpu;
-
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use grpo_lambda_decoder::model::{self, weights};
+use grpo_lambda_gpu::Dtype;
+use grpo_lambda_gpu::ledger::Uses;
+use grpo_lambda_gpu::select::{NoCard, find_card};
 
-use super::{Failure, checkpoint, count, print};
+use super::{Command, Failure, checkpoint, count, print};
 use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::plan::memory::{self, MemoryItem, StepShape};
 use grpo_lambda_trainer::plan::shapes;
+use grpo_lambda_trainer::plan::synthetic::{
+    ALLOWANCE, StepPrediction, SyntheticStepError, memory_check, predict,
+};
+use grpo_lambda_trainer::problems::MaxLengths;
+use grpo_lambda_trainer::run::progress::say;
 
 /// Arguments of `info`.
 #[derive(Clone, Debug, clap::Args)]
@@ -31,27 +38,26 @@ pub struct InfoArgs {
     pub overrides: Vec<String>,
 }
 
-/// Prints what a checkpoint is and what training it would take, from its configuration and the headers of its files.
-///
-/// # Errors
-/// When the checkpoint or the preset is refused.
-pub fn run(args: &InfoArgs) -> Result<(), Failure> {
-    let Described { shape, files, directory } = described(args)?;
-    let mut overrides = args.overrides.clone();
-    // The shape is the checkpoint's, whatever the preset says.
-    if let (Some(directory), false) =
-        (directory, overrides.iter().any(|o| o.starts_with("model.checkpoint=")))
-    {
-        overrides.push(format!("model.checkpoint={}", directory.display()));
+impl Command for InfoArgs {
+    /// Prints what a checkpoint is and what training it would take, from its configuration and the headers of its files.
+    fn run(&self) -> Result<(), Failure> {
+        let Described { shape, files, directory } = described(self)?;
+        let mut overrides = self.overrides.clone();
+        // The shape is the checkpoint's, whatever the preset says.
+        if let (Some(directory), false) =
+            (directory, overrides.iter().any(|o| o.starts_with("model.checkpoint=")))
+        {
+            overrides.push(format!("model.checkpoint={}", directory.display()));
+        }
+        let config = Config::resolve_part(&self.preset, &overrides).map_err(Failure::refused)?;
+        check(self, &config, &shape)?;
+        let memory = memory_section(self, &config, &shape);
+        let card = card_section(&shape, &config, self.prompt_tokens);
+        print(&format!("{}\n\n{memory}{card}", model_section(&shape, &files)))
     }
-    let config = Config::resolve_part(&args.preset, &overrides).map_err(Failure::refused)?;
-    check(args, &config, &shape)?;
-    let memory = memory_section(args, &config, &shape);
-    let card = gpu::section(&shape, &config, args.prompt_tokens);
-    print(&format!("{}\n\n{memory}{card}", model_section(&shape, &files)))
 }
 
-/// What is described: a checkpoint, or a shape without weights.
+/// A checkpoint, or a shape without weights.
 struct Described {
     shape: model::Config,
     /// A line on the files.
@@ -93,7 +99,7 @@ fn check(args: &InfoArgs, config: &Config, shape: &model::Config) -> Result<(), 
     Ok(())
 }
 
-/// What the model is.
+/// The section on the model.
 fn model_section(c: &model::Config, files: &str) -> String {
     let parameters: usize = c.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum();
     let tied = if c.tie_word_embeddings { ", head tied to the embedding" } else { "" };
@@ -137,7 +143,7 @@ fn memory_section(args: &InfoArgs, config: &Config, shape: &model::Config) -> St
 
 /// Bytes for people: 76136.5 MiB would be a number to count the digits of.
 fn bytes(bytes: usize) -> String {
-    gpu::gib(bytes as u64)
+    gib(bytes as u64)
 }
 
 fn section(text: &mut String, name: &str, items: &[MemoryItem]) {
@@ -145,4 +151,105 @@ fn section(text: &mut String, name: &str, items: &[MemoryItem]) {
     for item in items {
         *text += &format!("  {:16}{:>14}   = {}\n", item.name, bytes(item.bytes), item.formula);
     }
+}
+
+/// The settings of an adapter where those of `config` have none.
+const ADAPTER: &str = "lora.rank=16";
+const ALL_WEIGHTS: &str = "lora.rank=0";
+
+/// A way of training, and its predicted memory.
+struct Case {
+    name: String,
+    config: Config,
+    found: Result<StepPrediction, SyntheticStepError>,
+}
+
+fn cases(shape: &model::Config, config: &Config, prompt_tokens: usize) -> Vec<Case> {
+    let other = if config.lora.is_some() { ALL_WEIGHTS } else { ADAPTER };
+    let other = config.with(&[other]).ok();
+    let mut configs = vec![config.clone()];
+    configs.extend(other);
+    configs.sort_by_key(|c| c.lora.is_some());
+    let case = |(config, dtype): (&Config, Dtype)| {
+        let trained =
+            config.lora.as_ref().map_or("all weights".to_owned(), |l| format!("lora.rank={}", l.rank));
+        let found = predict(shape, config, dtype, MaxLengths { prompt: prompt_tokens, example: 0 });
+        Case { name: format!("{}, {trained}", dtype.name()), config: config.clone(), found }
+    };
+    configs.iter().flat_map(|c| [(c, Dtype::Bf16), (c, Dtype::F32)]).map(case).collect()
+}
+
+/// The memory of a step on a card, counted by a dry run.
+fn card_section(shape: &model::Config, config: &Config, prompt_tokens: usize) -> String {
+    let cases = cases(shape, config, prompt_tokens);
+    let mut text = format!(
+        "\nMemory of the same on a GPU, counted by running a step without computing ({}prompts of {prompt_tokens} tokens, every response at its limit):\n",
+        if config.memory.recompute_layers { "layers recomputed, " } else { "" }
+    );
+    for case in &cases {
+        match &case.found {
+            Ok(p) => {
+                let (peak, of) = p.peak();
+                let (sampling, update) = (gib(p.sampling.0), gib(p.update.0));
+                let host = match p.host {
+                    0 => String::new(),
+                    bytes => format!("; the optimiser's {} are in the machine's memory", gib(bytes)),
+                };
+                let _ = writeln!(
+                    text,
+                    "{:20}{:>10}   sampling {sampling}, update {update}; at the peak: {}{host}",
+                    case.name,
+                    gib(*peak),
+                    uses(of)
+                );
+            }
+            Err(error) => {
+                let _ = writeln!(text, "{:20}{error}", case.name);
+            }
+        }
+    }
+    let _ = writeln!(
+        text,
+        "beside it {} for the driver's context, machine code and rounding (an allowance, not counted)",
+        gib(ALLOWANCE)
+    );
+    text + &card(&cases)
+}
+
+/// The verdict of each on the card, if there is one.
+fn card(cases: &[Case]) -> String {
+    let (device, free) = match find_card(Dtype::Bf16, say) {
+        Err(NoCard::NotBuilt) => {
+            return "card: not searched for, because this llm-train was built without CUDA\n".to_owned();
+        }
+        Err(NoCard::Unusable(reason)) => return format!("card: {reason}\n"),
+        Ok(device) => match device.memory() {
+            Ok((free, _)) => (device, free),
+            Err(reason) => return format!("card: {reason}\n"),
+        },
+    };
+    let mut text = format!("card: {} with {} free\n", device.name(), gib(free));
+    for case in cases {
+        let Ok(prediction) = &case.found else { continue };
+        let verdict = match memory_check(prediction, free, &case.config) {
+            Ok(()) => "fits".to_owned(),
+            Err(line) => line,
+        };
+        let _ = writeln!(text, "  {:20}{verdict}", case.name);
+    }
+    text
+}
+
+/// The uses that matter, largest first.
+fn uses(uses: &Uses) -> String {
+    let mut all: Vec<(&str, u64)> = uses.iter().map(|(name, bytes)| (*name, *bytes)).collect();
+    all.retain(|(_, bytes)| *bytes > 0);
+    all.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    all.iter().map(|(name, bytes)| format!("{name} {}", gib(*bytes))).collect::<Vec<_>>().join(", ")
+}
+
+/// Bytes for people.
+pub(super) fn gib(bytes: u64) -> String {
+    let mib = bytes as f64 / f64::from(1 << 20);
+    if mib < 1024.0 { format!("{mib:.1} MiB") } else { format!("{:.2} GiB", mib / 1024.0) }
 }

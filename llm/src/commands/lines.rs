@@ -17,7 +17,7 @@ pub(super) fn lines(input: &str, text: &str, known: &[&str]) -> Result<Vec<JsonL
     each_line(input, text, known).map(|(_, line)| line).collect()
 }
 
-/// The same with the number of every line, those that are refused among the others.
+/// The lines with their numbers, refused ones among the others.
 pub(super) fn each_line<'a>(
     input: &'a str,
     text: &'a str,
@@ -56,7 +56,7 @@ impl JsonLine {
         Failure::refused(format!("{}: {what}", self.place))
     }
 
-    /// Where it stands: `input:3`.
+    /// Its place: `input:3`.
     pub(super) fn place(&self) -> &str {
         &self.place
     }

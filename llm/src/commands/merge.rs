@@ -8,12 +8,11 @@ use grpo_lambda_decoder::lora;
 use grpo_lambda_decoder::model::weights::{self, Parameters, SaveDtype};
 use grpo_lambda_decoder::model::{self, Config};
 
-use super::{Failure, checkpoint, print};
+use super::{Command, Failure, checkpoint, print};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::run::adapter_base::{self, AdapterBase};
 use grpo_lambda_trainer::run::progress::say;
 
-/// How weights are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum MergeDtype {
     /// 4 bytes a number: what training computes with
@@ -31,10 +30,10 @@ pub struct MergeArgs {
     /// Directory with adapter_config.json and adapter_model.safetensors, from PEFT or a run's CHECKPOINT/adapter
     #[arg(long, value_name = "DIR")]
     pub adapter: PathBuf,
-    /// Where the merged checkpoint goes; empty, or not there yet
+    /// Directory for the merged checkpoint; empty, or not there yet
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    /// How weights are written
+    /// Type of the written weights
     #[arg(long, value_enum, default_value_t = MergeDtype::F32)]
     pub dtype: MergeDtype,
     /// Merge into weights that the adapter was not trained on, as into rounded ones
@@ -45,41 +44,40 @@ pub struct MergeArgs {
 /// Weights of a file at most, in bytes, as transformers does it.
 pub(super) const SHARD: usize = 5_000_000_000;
 
-/// Writes base and adapter as one checkpoint, with the base's tokenizer.
-///
-/// # Errors
-/// When one of the directories is refused or cannot be written.
-pub fn run(args: &MergeArgs) -> Result<(), Failure> {
-    let base = checkpoint(&args.model)?;
-    refuse_twice(&base, &args.adapter)?;
-    let (disk, out) = (Disk::default(), args.out.display());
-    empty_directory(&args.out)?;
-    let shape = Config::load(&base).map_err(Failure::refused)?;
-    let (settings, adapter) = lora::load(&args.adapter, &shape).map_err(Failure::refused)?;
-    let tokens = ModelTokenizer::load(&with_tokenizer(&base)).map_err(Failure::refused)?;
-    tokens.check(shape.vocab_size).map_err(Failure::refused)?;
-    let mut parameters = weights::load(&base, &shape).map_err(Failure::refused)?;
-    check_base(args, &base, &parameters)?;
-    lora::merge(&settings, &adapter, &shape, &mut parameters).map_err(Failure::refused)?;
-    disk.create_directories(&args.out).map_err(Failure::broke)?;
-    for (name, bytes) in tokens.files() {
-        disk.replace(&args.out.join(name), bytes).map_err(Failure::broke)?;
+impl Command for MergeArgs {
+    /// Writes base and adapter as one checkpoint, with the base's tokenizer.
+    fn run(&self) -> Result<(), Failure> {
+        let base = checkpoint(&self.model)?;
+        refuse_twice(&base, &self.adapter)?;
+        let (disk, out) = (Disk::default(), self.out.display());
+        empty_directory(&self.out)?;
+        let shape = Config::load(&base).map_err(Failure::refused)?;
+        let (settings, adapter) = lora::load(&self.adapter, &shape).map_err(Failure::refused)?;
+        let tokens = ModelTokenizer::load(&with_tokenizer(&base)).map_err(Failure::refused)?;
+        tokens.check(shape.vocab_size).map_err(Failure::refused)?;
+        let mut parameters = weights::load(&base, &shape).map_err(Failure::refused)?;
+        check_base(self, &base, &parameters)?;
+        lora::merge(&settings, &adapter, &shape, &mut parameters).map_err(Failure::refused)?;
+        disk.create_directories(&self.out).map_err(Failure::broke)?;
+        for (name, bytes) in tokens.files() {
+            disk.replace(&self.out.join(name), bytes).map_err(Failure::broke)?;
+        }
+        let dtype = match self.dtype {
+            MergeDtype::F32 => SaveDtype::F32,
+            MergeDtype::Bf16 => SaveDtype::Bf16,
+        };
+        // The configuration last: without it this is no checkpoint.
+        let written: model::Result<()> = weights::save(&self.out, &shape, &parameters, dtype, SHARD);
+        written.map_err(Failure::broke)?;
+        print(&format!(
+            "merged {} (rank {}, alpha {}, {}) into {}: {out}\n",
+            self.adapter.display(),
+            settings.rank,
+            settings.alpha,
+            settings.targets.join(", "),
+            base.display()
+        ))
     }
-    let dtype = match args.dtype {
-        MergeDtype::F32 => SaveDtype::F32,
-        MergeDtype::Bf16 => SaveDtype::Bf16,
-    };
-    // The configuration last: without it this is no checkpoint.
-    let written: model::Result<()> = weights::save(&args.out, &shape, &parameters, dtype, SHARD);
-    written.map_err(Failure::broke)?;
-    print(&format!(
-        "merged {} (rank {}, alpha {}, {}) into {}: {out}\n",
-        args.adapter.display(),
-        settings.rank,
-        settings.alpha,
-        settings.targets.join(", "),
-        base.display()
-    ))
 }
 
 /// Refuses a place for a checkpoint that holds something already.
@@ -128,7 +126,7 @@ fn refuse_twice(base: &Path, adapter: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Where the base's tokenizer is: a run keeps it beside `reference`, not in it.
+/// The directory of the base's tokenizer: a run keeps it beside `reference`, not in it.
 fn with_tokenizer(base: &Path) -> PathBuf {
     let here = |directory: &Path| directory.join("tokenizer.json").exists();
     let above = base.parent().filter(|above| above.join("reference") == base);

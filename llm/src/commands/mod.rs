@@ -1,45 +1,121 @@
-//! What the subcommands of `llm-train` do.
+//! The subcommands of `llm-train`: a file for each, and their table.
 
 mod asked;
-pub mod bench;
-pub mod chat;
-pub mod compare;
-pub mod data;
-pub mod doctor;
-pub mod engine;
-pub mod eval;
-pub mod explain;
-pub mod export;
-pub mod generate;
-pub mod gpu_check;
+mod bench;
+mod bench_shape;
+mod chat;
+mod compare;
+mod data;
+mod doctor;
+mod engine;
+mod eval;
+mod explain;
+mod export;
+mod failure;
+mod generate;
+mod gpu_check;
 pub mod grade;
-pub mod info;
+mod info;
 mod lines;
-pub mod merge;
-pub mod plot;
-pub mod records;
-pub mod reproduce;
-pub mod score;
-pub mod serve;
-pub mod shell;
+mod merge;
+mod model;
+mod plot;
+mod records;
+mod reproduce;
+mod score;
+mod serve;
+mod shell;
 pub mod train;
 
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::path::Path;
 
-use grpo_lambda_decoder::model::{self, Decoder, weights};
-use grpo_lambda_decoder::rollout::Sampler;
 use grpo_lambda_decoder::rollout::{MAX_TEMPERATURE, MIN_TEMPERATURE};
-use grpo_lambda_gpu::Dtype;
-use grpo_lambda_gpu::select::{self, ComputeDevice, DevicePreference};
 
-use grpo_lambda_trainer::input::tokens::ModelTokenizer;
-use grpo_lambda_trainer::run::model_directory;
-use grpo_lambda_trainer::run::{self, HeldCheckpoint};
-use grpo_lambda_trainer::step::engine::GpuModel;
-use grpo_lambda_trainer::train::choose_device;
+pub use failure::Failure;
+use failure::visible;
+use model::{Loaded, checkpoint, load, load_model, load_tokens};
 
-/// What a command prints its result as.
+/// The arguments of a subcommand, which know how to run it.
+pub trait Command {
+    fn run(&self) -> Result<(), Failure>;
+}
+
+macro_rules! commands {
+    ($($(#[$about:meta])* $name:ident($args:ty),)*) => {
+        #[derive(Debug, clap::Subcommand)]
+        pub enum Subcommand {
+            $($(#[$about])* $name($args),)*
+        }
+
+        impl Command for Subcommand {
+            fn run(&self) -> Result<(), Failure> {
+                match self {
+                    $(Subcommand::$name(args) => args.run(),)*
+                }
+            }
+        }
+    };
+}
+
+commands! {
+    /// Supervised learning, then RL, with held-out accuracy before and after; resumes an interrupted run
+    #[command(after_help = crate::cli::settings_help())]
+    Train(train::TrainArgs),
+    /// Supervised learning only, into runs/NAME-sft; llm-train train model.checkpoint=DIR sft.steps=0 goes on from there
+    #[command(after_help = crate::cli::settings_help())]
+    Sft(train::SftArgs),
+    /// Merge an adapter into its base: a plain Hugging Face checkpoint
+    Merge(merge::MergeArgs),
+    /// Draw the curves of a run into RUN/figures
+    Plot(plot::PlotArgs),
+    /// Diagnose a run by its log; also of TRL and verl. Exit code 0 when nothing is, 1 when something is
+    Doctor(doctor::DoctorArgs),
+    /// Write the records of a run or an evaluation in the format of another tool
+    Records(records::RecordsArgs),
+    /// Several methods from the same supervised starts over several seeds, with intervals; resumes
+    Compare(compare::CompareArgs),
+    /// The paper's tables: plan, run or resume their cells, and ours beside the paper's numbers
+    Reproduce(reproduce::ReproduceArgs),
+    /// Sample or decode responses to prompts
+    Generate(generate::GenerateArgs),
+    /// Log-probabilities and entropies of given tokens
+    Score(score::ScoreArgs),
+    /// Accuracy on benchmarks, with intervals and a report; resumes
+    Eval(eval::EvalArgs),
+    /// Describe a data set: layout, bad rows, lengths, and its first rows as the model would see them
+    Data(data::DataArgs),
+    /// Compare answers with references, a JSON line each
+    Grade(grade::GradeArgs),
+    /// Parameters of a checkpoint and the memory training it would take
+    Info(info::InfoArgs),
+    /// The objective a preset optimises, as an equation with its numbers
+    Explain(explain::ExplainArgs),
+    /// Time the phases of a training step
+    Bench(bench::BenchArgs),
+    /// Time or count a training step on random weights of a published shape, for the scripts of llm/gpu
+    #[command(hide = true)]
+    BenchShape(bench_shape::BenchShapeArgs),
+    /// A model behind the completion endpoint of vLLM: token ids and log-probabilities over HTTP
+    Serve(serve::ServeArgs),
+    /// Talk to a model in the terminal
+    Chat(chat::ChatArgs),
+    /// The model of a run as a plain checkpoint in the type it came in, or its adapter
+    Export(export::ExportArgs),
+    /// Completions for a shell, on standard output
+    Completions(shell::CompletionsArgs),
+    /// Manual pages, one for each command
+    Man(shell::ManArgs),
+    /// Every kernel on a CUDA card against what it should compute, with times and rates
+    GpuCheck(gpu_check::GpuCheckArgs),
+}
+
+impl Command for grade::GradeArgs {
+    fn run(&self) -> Result<(), Failure> {
+        grade::run(self)
+    }
+}
+
+/// The form of a command's printed result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum OutputFormat {
     /// For a person
@@ -53,167 +129,6 @@ pub enum OutputFormat {
 fn json_text(value: &serde_json::Value) -> Result<String, Failure> {
     let text = serde_json::to_string_pretty(value).map_err(Failure::broke)?;
     Ok(text + "\n")
-}
-
-/// Why a command stops.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// One line.
-    pub message: String,
-    /// 2 when the input was refused and nothing was done, 1 when the work broke off.
-    pub code: u8,
-}
-
-impl Failure {
-    /// The input was refused.
-    pub fn refused(message: impl ToString) -> Self {
-        Failure { message: one_line(&message.to_string()), code: 2 }
-    }
-
-    /// The work broke off.
-    pub fn broke(message: impl ToString) -> Self {
-        Failure { message: one_line(&message.to_string()), code: 1 }
-    }
-}
-
-impl Failure {
-    /// A signal asked for the end; what was done is kept.
-    pub fn stopped(message: impl ToString, signal: u8) -> Self {
-        Failure { message: one_line(&message.to_string()), code: SIGNALLED + signal }
-    }
-
-    /// The result is printed and says what there is to say; only the exit code differs.
-    pub fn silent() -> Self {
-        Failure { message: String::new(), code: 1 }
-    }
-
-    /// The signal that asked for it, so that it is no error.
-    pub fn signal(&self) -> Option<u8> {
-        self.code.checked_sub(SIGNALLED).filter(|signal| *signal > 0)
-    }
-}
-
-/// What a shell adds to the number of the signal that ended a program.
-const SIGNALLED: u8 = 128;
-
-fn one_line(text: &str) -> String {
-    let lines: Vec<String> = text.lines().map(str::trim).filter(|l| !l.is_empty()).map(visible).collect();
-    lines.join("; ").replace(":; ", ": ")
-}
-
-/// A text of a file for a terminal, which takes some control characters for commands: all but tabs and ends of lines are spelt out.
-fn visible(text: &str) -> String {
-    let spelt = |c: char| match c {
-        '\n' | '\t' => c.to_string(),
-        c if c.is_control() => c.escape_default().to_string(),
-        // They change the order in which what stands beside them is shown.
-        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => c.escape_default().to_string(),
-        c => c.to_string(),
-    };
-    text.chars().map(spelt).collect()
-}
-
-/// The checkpoint that `--model` names: the directory itself, the latest checkpoint of a run directory, or with `RUN/best` that of its best
-/// evaluation.
-fn checkpoint(directory: &Path) -> Result<PathBuf, Failure> {
-    let refused = |what: String| Failure::refused(format!("--model {what}"));
-    if let Some(run) = model_directory::run_of_best(directory) {
-        let none = || {
-            refused(format!(
-                "{}: the run keeps no best checkpoint; train it with checkpoint.best=true",
-                directory.display()
-            ))
-        };
-        return hold(run::hold_best(run).map_err(Failure::refused)?.ok_or_else(none)?);
-    }
-    let located = model_directory::locate(directory).map_err(refused)?;
-    let of_a_run = ["checkpoints", "config.toml"].iter().any(|name| located.join(name).exists());
-    if located.join("config.json").exists() || !of_a_run {
-        model_directory::check(&located, false).map_err(refused)?;
-        return Ok(located);
-    }
-    let none = || refused(format!("{}: a run without a complete checkpoint", located.display()));
-    hold(run::hold_latest(&located).map_err(Failure::refused)?.ok_or_else(none)?)
-}
-
-/// Where a checkpoint lies that is sound and stays as long as this command runs.
-fn hold(checkpoint: HeldCheckpoint) -> Result<PathBuf, Failure> {
-    checkpoint.verify().map_err(Failure::refused)?;
-    let path = checkpoint.path().to_owned();
-    HELD.lock().unwrap_or_else(PoisonError::into_inner).push(checkpoint);
-    Ok(path)
-}
-
-/// The checkpoints of runs that this command reads: a run that is under way leaves them there until it ends.
-static HELD: Mutex<Vec<HeldCheckpoint>> = Mutex::new(Vec::new());
-
-/// The model of a checkpoint directory.
-fn load_model(directory: &Path) -> Result<Decoder<f32>, Failure> {
-    let load = || {
-        let shape = model::Config::load(directory)?;
-        let parameters = weights::load(directory, &shape)?;
-        Decoder::new(shape, parameters)
-    };
-    load().map_err(Failure::refused)
-}
-
-/// A checkpoint's model where it computes, with its tokenizer.
-struct Loaded {
-    model: Box<dyn Sampler>,
-    shape: model::Config,
-    tokens: ModelTokenizer,
-    /// `f32` on the CPU, the card's type and name, or the server.
-    numbers: String,
-    /// On a card: its type, and the bytes that were free before the weights were there.
-    card: Option<(Dtype, u64)>,
-}
-
-/// The model of a checkpoint directory, on the device that `device` and `dtype` (as in a configuration) choose, or on a server.
-fn load(
-    directory: &Path,
-    (device, dtype): (&str, &str),
-    engine: &engine::EngineArgs,
-) -> Result<Loaded, Failure> {
-    let shape = model::Config::load(directory).map_err(Failure::refused)?;
-    let tokens = ModelTokenizer::load(directory).map_err(Failure::refused)?;
-    tokens.check(shape.vocab_size).map_err(Failure::refused)?;
-    if let Some((server, numbers)) = engine.server(shape.vocab_size)? {
-        let model = Box::new(engine::remote(server, load_model(directory)?));
-        return Ok(Loaded { model, shape, tokens, numbers, card: None });
-    }
-    let wanted = DevicePreference::parse(device).unwrap_or(DevicePreference::Auto);
-    let chosen = choose_device(wanted, select::parse_dtype(dtype)).map_err(Failure::refused)?;
-    match chosen {
-        ComputeDevice::Cpu => {
-            let model = Box::new(load_model(directory)?);
-            Ok(Loaded { model, shape, tokens, numbers: "f32".to_owned(), card: None })
-        }
-        ComputeDevice::Cuda(card, dtype) => {
-            let (free, _) = card.memory().map_err(Failure::broke)?;
-            let found = GpuModel::load(&card, dtype, &shape, directory);
-            let model = found.map_err(|e| match e {
-                model::Error::Device(e) => Failure::broke(e),
-                e => Failure::refused(e),
-            })?;
-            let adapter = model.adapter_bytes();
-            let unmerged = if adapter > 0 { ", the adapter unmerged," } else { "" };
-            let numbers = format!("{}{unmerged} on {}", dtype.name(), card.name());
-            Ok(Loaded {
-                model: Box::new(model),
-                shape,
-                tokens,
-                numbers,
-                card: Some((dtype, free.saturating_sub(adapter))),
-            })
-        }
-    }
-}
-
-/// The tokenizer of a checkpoint directory, checked against its model.
-fn load_tokens(directory: &Path, model: &Decoder<f32>) -> Result<ModelTokenizer, Failure> {
-    let tokens = ModelTokenizer::load(directory).map_err(Failure::refused)?;
-    tokens.check(model.config().vocab_size).map_err(Failure::refused)?;
-    Ok(tokens)
 }
 
 /// More threads than any machine this runs on has processors.
@@ -262,7 +177,7 @@ fn input(file: Option<&Path>) -> Result<(String, String), Failure> {
         .map_err(|e| Failure::refused(format!("{name}: cannot be read as UTF-8 text: {e}")))
 }
 
-/// Whether it is a device, which may never end. A pipe is fine: a shell makes one for `<(command)`.
+/// True for a device, which may never end. A pipe is fine: a shell makes one for `<(command)`.
 #[cfg(unix)]
 fn is_endless(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt;

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use comfy_table::{Table, presets};
 use grpo_lambda_stats::table::significant;
 
-use super::{Failure, print};
+use super::{Command, Failure, print};
 use grpo_lambda_studies::curves::Points;
 use grpo_lambda_studies::figures::{DrawError, draw_record, first_and_last_tenth, zero_variance_share};
 use grpo_lambda_studies::record::RunRecord;
+use grpo_lambda_studies::terminal;
 
 /// Arguments of `plot`.
 #[derive(Clone, Debug, clap::Args)]
@@ -18,17 +18,16 @@ pub struct PlotArgs {
     pub run: PathBuf,
 }
 
-/// Draws a run into RUN/figures and prints a short table.
-///
-/// # Errors
-/// When the directory holds no run, or the figures cannot be written.
-pub fn run(args: &PlotArgs) -> Result<(), Failure> {
-    let record = RunRecord::read(&args.run).map_err(Failure::refused)?;
-    let drawn = draw_record(&record, &args.run).map_err(|e| match e {
-        DrawError::Record(e) => Failure::refused(e),
-        e => Failure::broke(e),
-    })?;
-    print(&format!("{}\n{}\n{}", record.finding(), table(&record), figure_lines(&drawn)))
+impl Command for PlotArgs {
+    /// Draws a run into RUN/figures and prints a short table.
+    fn run(&self) -> Result<(), Failure> {
+        let record = RunRecord::read(&self.run).map_err(Failure::refused)?;
+        let drawn = draw_record(&record, &self.run).map_err(|e| match e {
+            DrawError::Record(e) => Failure::refused(e),
+            e => Failure::broke(e),
+        })?;
+        print(&format!("{}\n{}\n{}", record.finding(), table(&record), figure_lines(&drawn)))
+    }
 }
 
 /// The lines that name figures.
@@ -37,9 +36,8 @@ pub(super) fn figure_lines(drawn: &[PathBuf]) -> String {
     drawn.iter().map(|path| beside(path)).collect()
 }
 
-fn table(record: &RunRecord) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(["", "first", "last"]);
+fn table(record: &RunRecord) -> String {
+    let mut table = terminal::table(vec!["", "first", "last"]);
     for (at, a) in [("first", record.accuracy.first()), ("last", record.accuracy.last())] {
         let Some(a) = a else { continue };
         let cell = format!("{:.3} ({:.3} to {:.3})", a.value.mid, a.value.low, a.value.high);
@@ -70,5 +68,5 @@ fn table(record: &RunRecord) -> Table {
         }
     }
     row("share of groups that agree", zero_variance_share(record));
-    table
+    table.to_string()
 }

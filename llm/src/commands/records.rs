@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use grpo_lambda_decoder::disk::Disk;
 
 use super::merge::empty_directory;
-use super::{Failure, print};
+use super::{Command, Failure, print};
 use grpo_lambda_studies::export;
 
 /// For whom records are written.
@@ -28,40 +28,39 @@ pub struct RecordsArgs {
     /// A run directory; for inspect that of an evaluation, as RUN/eval
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
-    /// What is written
+    /// Format
     #[arg(long, value_enum)]
     pub format: RecordFormat,
-    /// Where it goes; empty, or not there yet
+    /// Directory for it; empty, or not there yet
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
 }
 
-/// Writes records in the format of another tool.
-///
-/// # Errors
-/// When the records are refused, or a file cannot be written.
-pub fn run(args: &RecordsArgs) -> Result<(), Failure> {
-    empty_directory(&args.out)?;
-    let directory = &args.directory;
-    let files = match args.format {
-        RecordFormat::Metrics => export::metrics(directory),
-        RecordFormat::Trl => export::completions(directory),
-        RecordFormat::Hf => export::hub(directory),
-        RecordFormat::Inspect => export::inspect(directory),
-    };
-    let files = files.map_err(Failure::refused)?;
-    if files.is_empty() {
-        return Err(Failure::refused(format!("{}: nothing is recorded there yet", directory.display())));
-    }
-    let disk = Disk::default();
-    let mut said = String::new();
-    for (name, contents) in files {
-        let path = args.out.join(name);
-        if let Some(parent) = path.parent() {
-            disk.create_directories(parent).map_err(Failure::broke)?;
+impl Command for RecordsArgs {
+    /// Writes records in the format of another tool.
+    fn run(&self) -> Result<(), Failure> {
+        empty_directory(&self.out)?;
+        let directory = &self.directory;
+        let files = match self.format {
+            RecordFormat::Metrics => export::metrics(directory),
+            RecordFormat::Trl => export::completions(directory),
+            RecordFormat::Hf => export::hub(directory),
+            RecordFormat::Inspect => export::inspect(directory),
+        };
+        let files = files.map_err(Failure::refused)?;
+        if files.is_empty() {
+            return Err(Failure::refused(format!("{}: nothing is recorded there yet", directory.display())));
         }
-        disk.replace(&path, &contents).map_err(Failure::broke)?;
-        said += &format!("{}\n", path.display());
+        let disk = Disk::default();
+        let mut said = String::new();
+        for (name, contents) in files {
+            let path = self.out.join(name);
+            if let Some(parent) = path.parent() {
+                disk.create_directories(parent).map_err(Failure::broke)?;
+            }
+            disk.replace(&path, &contents).map_err(Failure::broke)?;
+            said += &format!("{}\n", path.display());
+        }
+        print(&said)
     }
-    print(&said)
 }

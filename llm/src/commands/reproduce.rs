@@ -9,29 +9,27 @@ use grpo_lambda_decoder::disk::{Disk, DiskError};
 use super::engine::EngineArgs;
 use super::eval::EvalArgs;
 use super::plot::figure_lines;
-use super::{Failure, OutputFormat, print, use_threads};
+use super::{Command, Failure, OutputFormat, print, use_threads};
 use grpo_lambda_studies::compare::Entrant;
 use grpo_lambda_studies::figures;
-use grpo_lambda_studies::reproduce::cost::{
-    ACCELERATORS, Accelerator, Assumptions, evaluated, reinforced, supervised, trained,
-};
+use grpo_lambda_studies::reproduce::axes::{PaperModel, benchmarks};
+use grpo_lambda_studies::reproduce::cost::{self, Assumptions, trained};
 use grpo_lambda_studies::reproduce::figure::figure;
 use grpo_lambda_studies::reproduce::grid::{Cell, CellFilter, TableSelection, expand};
-use grpo_lambda_studies::reproduce::models::PaperModel;
-use grpo_lambda_studies::reproduce::paper::{BENCHMARKS, Paper};
+use grpo_lambda_studies::reproduce::paper::Paper;
 use grpo_lambda_studies::reproduce::readiness;
-use grpo_lambda_studies::reproduce::report::{PlanLine, bytes, markdown, plan, terminal, tidy};
-use grpo_lambda_studies::reproduce::run::{Grid, GridError, TrainedCell, on_stand_ins};
-use grpo_lambda_studies::reproduce::scale::Scale;
+use grpo_lambda_studies::reproduce::report::{self, PlanLine, bytes, markdown, plan, tidy};
+use grpo_lambda_studies::reproduce::run::{Grid, TrainedCell, on_stand_ins};
+use grpo_lambda_studies::reproduce::scale::{Scale, method_overrides};
 use grpo_lambda_studies::reproduce::score::CellScore;
-use grpo_lambda_studies::reproduce::settings::method_overrides;
 use grpo_lambda_studies::reproduce::table::{TableComparison, averages_table, runs_table};
+use grpo_lambda_studies::sweep::SweepError;
 use grpo_lambda_trainer::config::Config;
-use grpo_lambda_trainer::eval::benchmark::{self, PAPER};
 use grpo_lambda_trainer::eval::completion::ResponseOutcome;
 use grpo_lambda_trainer::eval::settings::Protocol;
-use grpo_lambda_trainer::input::data::OnBadRow;
+use grpo_lambda_trainer::plan::cards::{Card, UTILISATION, cards};
 use grpo_lambda_trainer::plan::memory;
+use grpo_lambda_trainer::plan::synthetic::SyntheticStepError;
 use grpo_lambda_trainer::run::progress::say;
 
 // A paragraph is one line: the terminal's width decides where it breaks.
@@ -80,40 +78,39 @@ pub struct ReproduceArgs {
     /// The directory of the grid; runs/reproduce-SCALE when not given. One found there is continued
     #[arg(long, value_name = "DIR")]
     pub run: Option<PathBuf>,
-    /// Where the files of the five benchmarks are, at full scale: aime24.jsonl and so on, as for llm-train eval --data
+    /// Directory of the five benchmarks' files, at full scale: aime24.jsonl and so on, as for llm-train eval --data
     #[arg(long, value_name = "DIR", default_value = "benchmarks")]
     pub data: PathBuf,
     /// The accelerator whose hours are estimated: h100, h200, a100, or cpu; h100 when not given, and cpu at the tiny scale
     #[arg(long, value_name = "NAME")]
     pub gpu: Option<String>,
     /// The share of the accelerator's best that is assumed to be reached, above 0 and up to 1
-    #[arg(long, value_name = "X", default_value_t = 0.3, allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", default_value_t = UTILISATION, allow_negative_numbers = true)]
     pub utilisation: f64,
     /// Settings over the presets, common to all cells, as in rl.steps=100
     #[arg(value_name = "key=value")]
     pub overrides: Vec<String>,
 }
 
-/// Plans, runs or resumes the cells of a table, and prints it.
-///
-/// # Errors
-/// When the input is refused or a run breaks off.
-pub fn run(args: &ReproduceArgs) -> Result<(), Failure> {
-    let request = Request::new(args)?;
-    let Request { grid, kept, .. } = &request;
-    grid.check().map_err(failed)?;
-    if args.dry_run {
-        return print(&dry(&request, &args.data).map_err(failed)?);
+impl Command for ReproduceArgs {
+    /// Plans, runs or resumes the cells of a table, and prints it.
+    fn run(&self) -> Result<(), Failure> {
+        let request = Request::new(self)?;
+        let Request { grid, kept, .. } = &request;
+        grid.identity().check(&grid.directory)?;
+        if self.dry_run {
+            return print(&dry(&request, &self.data)?);
+        }
+        let first = grid.preset(kept[0].model).map_err(Failure::refused)?;
+        use_threads(first.threads)?;
+        let command = std::env::args().collect::<Vec<_>>().join(" ");
+        announce(&request);
+        execute(grid, kept, &command, &self.data)?;
+        print(&tables(&request, &command)?)
     }
-    let first = grid.preset(&kept[0].model).map_err(Failure::refused)?;
-    use_threads(first.threads)?;
-    let command = std::env::args().collect::<Vec<_>>().join(" ");
-    announce(&request);
-    execute(grid, kept, &command, &args.data)?;
-    print(&tables(&request, &command)?)
 }
 
-/// What was asked for.
+/// The resolved arguments.
 struct Request {
     selection: TableSelection,
     grid: Grid,
@@ -132,7 +129,7 @@ impl Request {
         };
         // A model that two cores train in seconds says nothing on a card.
         let usual = if scale == Scale::Full { "h100" } else { "cpu" };
-        let accelerator = accelerator(args.gpu.as_deref().unwrap_or(usual))?;
+        let card = card(args.gpu.as_deref().unwrap_or(usual))?;
         if !(args.utilisation > 0.0 && args.utilisation <= 1.0) {
             return Err(Failure::refused(format!(
                 "--utilisation {}: must be a number above 0 and up to 1",
@@ -140,10 +137,10 @@ impl Request {
             )));
         }
         refuse_fixed(&args.overrides)?;
-        let all = expand(&Paper::load(), selection);
+        let all = expand(selection);
         let only = args.only.as_deref().map(|text| CellFilter::parse(text, &all)).transpose();
         let only = only.map_err(Failure::refused)?.unwrap_or_default();
-        let kept: Vec<Cell> = all.iter().filter(|cell| only.keeps(cell)).cloned().collect();
+        let kept: Vec<Cell> = all.iter().filter(|cell| only.keeps(cell)).copied().collect();
         if kept.is_empty() {
             let text = args.only.as_deref().unwrap_or_default();
             return Err(Failure::refused(format!("--only {text}: {selection} has no cell with all of that")));
@@ -151,16 +148,8 @@ impl Request {
         let directory =
             args.run.clone().unwrap_or_else(|| PathBuf::from(format!("runs/reproduce-{}", scale.name())));
         let grid = Grid { scale, directory, overrides: args.overrides.clone() };
-        let assumptions = Assumptions::new(accelerator, args.utilisation);
+        let assumptions = Assumptions::new(card, args.utilisation);
         Ok(Request { selection, grid, all, kept, assumptions })
-    }
-}
-
-fn failed(error: GridError) -> Failure {
-    match error.signal() {
-        Some(signal) => Failure::stopped(error, signal),
-        None if error.refused() => Failure::refused(error),
-        None => Failure::broke(error),
     }
 }
 
@@ -174,24 +163,21 @@ fn announce(Request { selection, grid, kept, .. }: &Request) {
 
 /// Trains and evaluates what is left of the cells.
 fn execute(grid: &Grid, kept: &[Cell], command: &str, data: &Path) -> Result<(), Failure> {
-    let done = match grid.scale {
-        Scale::Tiny => grid.run(kept, command, &on_stand_ins),
+    match grid.scale {
+        Scale::Tiny => grid.run(kept, command, &on_stand_ins)?,
         Scale::Full => {
-            grid.ready(kept).map_err(failed)?;
-            // Found missing now rather than after days of training.
-            let names = PAPER.map(str::to_owned);
-            benchmark::resolve(&names, None, data, usize::MAX, OnBadRow::Refuse).map_err(Failure::refused)?;
-            grid.run(kept, command, &|trained: TrainedCell<'_>| on_benchmarks(trained, data))
+            readiness::check(grid, kept, data)?;
+            grid.run(kept, command, &|trained: TrainedCell<'_>| on_benchmarks(trained, data))?;
         }
-    };
-    done.map_err(failed)
+    }
+    Ok(())
 }
 
 /// The tables with what is done of them, also written beside the runs.
 fn tables(request: &Request, command: &str) -> Result<String, Failure> {
     let Request { selection, grid, all, .. } = request;
-    let status = |cell: &Cell| Ok((cell.clone(), grid.status(cell)?));
-    let cells: Vec<_> = all.iter().map(status).collect::<Result<_, _>>().map_err(failed)?;
+    let status = |cell: &Cell| Ok((*cell, grid.status(cell)?));
+    let cells: Vec<_> = all.iter().map(status).collect::<Result<_, SweepError>>()?;
     let mut text: String = grid.scale.legend().iter().map(|line| format!("{line}\n")).collect();
     let paper = Paper::load();
     for number in selection.tables() {
@@ -200,7 +186,7 @@ fn tables(request: &Request, command: &str) -> Result<String, Failure> {
             n => runs_table(&paper, n, &cells),
         };
         let Some(layout) = layout else { continue };
-        text += &format!("\n{}\n", terminal(&layout));
+        text += &format!("\n{}\n", report::text(&layout));
         text += &write(&layout, grid, command).map_err(Failure::broke)?;
     }
     Ok(text)
@@ -208,11 +194,11 @@ fn tables(request: &Request, command: &str) -> Result<String, Failure> {
 
 /// Evaluates a trained cell on the paper's five benchmarks, as `llm-train eval --protocol paper` does; its responses and report are kept
 /// in the cell's directory.
-fn on_benchmarks(trained: TrainedCell<'_>, data: &Path) -> Result<(String, Vec<CellScore>), GridError> {
+fn on_benchmarks(trained: TrainedCell<'_>, data: &Path) -> Result<(String, Vec<CellScore>), SweepError> {
     let TrainedCell { cell, checkpoint, directory, .. } = trained;
     let args = EvalArgs {
         model: checkpoint.to_owned(),
-        benchmarks: BENCHMARKS.iter().map(|b| b.key.to_owned()).collect(),
+        benchmarks: benchmarks().iter().map(|b| b.key.to_owned()).collect(),
         data: data.to_owned(),
         protocol: Protocol::Paper,
         out: Some(directory.join("eval")),
@@ -239,12 +225,16 @@ fn on_benchmarks(trained: TrainedCell<'_>, data: &Path) -> Result<(String, Vec<C
         dtype: "auto".to_owned(),
         engine: EngineArgs::default(),
     };
-    let failed = |e: Failure| match e.signal() {
-        Some(signal) => GridError::Stopped { name: cell.to_string(), problem: e.message, signal },
-        None => GridError::Eval { name: cell.to_string(), problem: e.message, refused: e.code == 2 },
+    let failed = |e: Failure| {
+        let message = format!("{cell}: evaluation: {}", e.message);
+        match e.signal() {
+            Some(signal) => SweepError::Stopped { message, signal },
+            None if e.code == 2 => SweepError::Refused(message),
+            None => SweepError::Broke(message),
+        }
     };
     let (summary, _) = super::eval::evaluate(&args).map_err(failed)?;
-    let scores = BENCHMARKS.iter().zip(&summary.scores).map(|(b, s)| {
+    let scores = benchmarks().iter().zip(&summary.scores).map(|(b, s)| {
         let [right, wrong, none] =
             [ResponseOutcome::Right, ResponseOutcome::Wrong, ResponseOutcome::NoAnswer]
                 .map(|o| s.count(o) as u64);
@@ -281,45 +271,39 @@ fn cells_in_words(n: usize) -> String {
     if n == 1 { "1 cell".to_owned() } else { format!("{n} cells") }
 }
 
-fn accelerator(name: &str) -> Result<&'static Accelerator, Failure> {
-    let names = || ACCELERATORS.iter().map(|a| a.name);
-    ACCELERATORS.iter().find(|a| a.name == name).ok_or_else(|| {
-        let known: Vec<&str> = names().collect();
-        Failure::refused(format!(
-            "--gpu {name}: not known{}; must be one of {}",
-            did_you_mean(name, names()),
-            known.join(", ")
-        ))
+fn card(name: &str) -> Result<Card, Failure> {
+    let names = cards().map(|card| card.name);
+    cards().into_iter().find(|card| card.name == name).ok_or_else(|| {
+        let hint = did_you_mean(name, names);
+        Failure::refused(format!("--gpu {name}: not known{hint}; must be one of {}", names.join(", ")))
     })
 }
 
 /// The plan of the cells, as text: what is needed, what each takes, what its columns are called in `compare`.
-fn dry(request: &Request, data: &Path) -> Result<String, GridError> {
+fn dry(request: &Request, data: &Path) -> Result<String, SweepError> {
     let Request { selection, grid, kept: cells, assumptions: full, .. } = request;
     let mut lines = Vec::new();
     let mut facts = Vec::new();
-    let mut last = "";
-    for cell in cells {
-        let config = grid.preset(&cell.model)?;
+    let uncounted = |e: SyntheticStepError| SweepError::Broke(e.to_string());
+    for of_model in cells.chunk_by(|a, b| a.model == b.model) {
+        let model = of_model[0].model;
+        let config = grid.preset(model)?;
         let shape = match grid.scale {
-            Scale::Full => cell.model.shape.clone(),
+            Scale::Full => model.shape(),
             Scale::Tiny => tiny_shape(&config)?,
         };
         let a = grid.scale.assumptions(full.clone(), &config);
-        if last != cell.model.name {
-            last = &cell.model.name;
-            let names = [cell.model.name.clone(), "(all)".to_owned(), "supervised".to_owned()];
-            let work = supervised(&shape, &config, &a);
-            lines.push((
-                PlanLine { names, work, status: grid.supervised(&cell.model)?.to_owned() },
-                a.clone(),
-            ));
-            facts.push(fact(&cell.model, &config, &shape, &a, grid.scale));
+        let found = cost::run(&shape, &config, &a).map_err(uncounted)?;
+        let names = [model.name.clone(), "(all)".to_owned(), "supervised".to_owned()];
+        let status = grid.supervised(model)?.to_owned();
+        lines.push((PlanLine { names, work: found.supervised, status }, a.clone()));
+        facts.push(fact(model, &config, &shape, &a, grid.scale));
+        let work = found.reinforced + cost::evaluated(&shape, &a).map_err(uncounted)?;
+        for cell in of_model {
+            let names = [model.name.clone(), cell.dataset.name.clone(), cell.variant.to_string()];
+            let status = grid.status(cell)?.name().to_owned();
+            lines.push((PlanLine { names, work, status }, a.clone()));
         }
-        let work = reinforced(&shape, &config, &a) + evaluated(&shape, &a);
-        let names = [cell.model.name.clone(), cell.dataset.name.to_owned(), cell.variant.to_string()];
-        let status = grid.status(cell)?.name().to_owned();
-        lines.push((PlanLine { names, work, status }, a));
     }
     let what = format!(
         "{selection}, {} on {} in {}; nothing is run",
@@ -333,11 +317,11 @@ fn dry(request: &Request, data: &Path) -> Result<String, GridError> {
     Ok(format!("{legend}{needed}{}{}\n{}", plan(&lines, &what), facts.join("\n"), names(grid, cells)?))
 }
 
-/// How `llm-train compare --methods` spells the columns of these cells: one method, one name.
-fn names(grid: &Grid, cells: &[Cell]) -> Result<String, GridError> {
+/// The spelling of these cells' columns in `llm-train compare --methods`: one method, one name.
+fn names(grid: &Grid, cells: &[Cell]) -> Result<String, SweepError> {
     let mut lines: Vec<String> = Vec::new();
     for cell in cells {
-        let preset = grid.preset(&cell.model)?;
+        let preset = grid.preset(cell.model)?;
         let config = preset.with(&method_overrides(cell, &preset))?;
         let line = format!("{} is {} of llm-train compare\n", cell.variant, Entrant::spelling(&config));
         if !lines.contains(&line) {
@@ -348,10 +332,10 @@ fn names(grid: &Grid, cells: &[Cell]) -> Result<String, GridError> {
 }
 
 /// The shape of the embedded model.
-fn tiny_shape(config: &Config) -> Result<grpo_lambda_decoder::model::Config, GridError> {
+fn tiny_shape(config: &Config) -> Result<grpo_lambda_decoder::model::Config, SweepError> {
     let tokens = grpo_lambda_trainer::train::tokens(config)?;
     let model = grpo_lambda_trainer::train::initial_model(config, &tokens)
-        .map_err(|e| GridError::Run { name: "paper-tiny".to_owned(), source: Box::new(e) })?;
+        .map_err(|e| SweepError::Broke(format!("paper-tiny: {e}")))?;
     Ok(model.config().clone())
 }
 

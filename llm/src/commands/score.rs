@@ -6,7 +6,7 @@ use grpo_lambda_decoder::model::{ForwardOptions, Rows};
 use serde::Serialize;
 
 use super::lines::lines;
-use super::{Failure, check_temperature, checkpoint, input, load_model, print, use_threads, whole};
+use super::{Command, Failure, check_temperature, checkpoint, input, load_model, print, use_threads, whole};
 
 /// Arguments of `score`.
 #[derive(Clone, Debug, clap::Args)]
@@ -34,39 +34,38 @@ struct Scored {
 /// Rows scored together.
 const BATCH: usize = 64;
 
-/// Scores every line; all or nothing.
-///
-/// # Errors
-/// When a line or the model is refused.
-pub fn run(args: &ScoreArgs) -> Result<(), Failure> {
-    check_temperature(args.temperature, "")?;
-    use_threads(args.threads)?;
-    let model = load_model(&checkpoint(&args.model)?)?;
-    let (name, text) = input(args.input.as_deref())?;
-    let (vocabulary, longest) = (model.config().vocab_size, model.config().max_position_embeddings);
-    let (mut sequences, mut places) = (Vec::new(), Vec::new());
-    for line in lines(&name, &text, &["ids"])? {
-        let ids = line.ids("ids", vocabulary, longest)?;
-        sequences.push(ids.ok_or_else(|| line.refused("ids: missing; a line is {\"ids\": [1, 2, 3]}"))?);
-        places.push(line.place().to_owned());
-    }
-    let options = ForwardOptions { temperature: args.temperature, entropy: true, checkpoint: false };
-    let (mut out, mut done) = (String::new(), 0);
-    for batch in sequences.chunks(BATCH) {
-        let mut rows = Rows::new();
-        batch.iter().for_each(|ids| rows.push(ids, 1));
-        let scores = model.score(&rows, options).map_err(Failure::refused)?;
-        for (logps, entropies) in scores.logps.into_iter().zip(scores.entropies) {
-            if logps.iter().chain(&entropies).any(|x| x.is_nan()) {
-                let place = places.get(done).map_or("", String::as_str);
-                return Err(Failure::broke(format!(
-                    "{place}: a score is NaN; the weights hold NaN or infinity"
-                )));
-            }
-            done += 1;
-            out += &serde_json::to_string(&Scored { logps, entropies }).map_err(Failure::broke)?;
-            out.push('\n');
+impl Command for ScoreArgs {
+    /// Scores every line; all or nothing.
+    fn run(&self) -> Result<(), Failure> {
+        check_temperature(self.temperature, "")?;
+        use_threads(self.threads)?;
+        let model = load_model(&checkpoint(&self.model)?)?;
+        let (name, text) = input(self.input.as_deref())?;
+        let (vocabulary, longest) = (model.config().vocab_size, model.config().max_position_embeddings);
+        let (mut sequences, mut places) = (Vec::new(), Vec::new());
+        for line in lines(&name, &text, &["ids"])? {
+            let ids = line.ids("ids", vocabulary, longest)?;
+            sequences.push(ids.ok_or_else(|| line.refused("ids: missing; a line is {\"ids\": [1, 2, 3]}"))?);
+            places.push(line.place().to_owned());
         }
+        let options = ForwardOptions { temperature: self.temperature, entropy: true, checkpoint: false };
+        let (mut out, mut done) = (String::new(), 0);
+        for batch in sequences.chunks(BATCH) {
+            let mut rows = Rows::new();
+            batch.iter().for_each(|ids| rows.push(ids, 1));
+            let scores = model.score(&rows, options).map_err(Failure::refused)?;
+            for (logps, entropies) in scores.logps.into_iter().zip(scores.entropies) {
+                if logps.iter().chain(&entropies).any(|x| x.is_nan()) {
+                    let place = places.get(done).map_or("", String::as_str);
+                    return Err(Failure::broke(format!(
+                        "{place}: a score is NaN; the weights hold NaN or infinity"
+                    )));
+                }
+                done += 1;
+                out += &serde_json::to_string(&Scored { logps, entropies }).map_err(Failure::broke)?;
+                out.push('\n');
+            }
+        }
+        print(&out)
     }
-    print(&out)
 }

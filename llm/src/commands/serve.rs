@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use super::{Failure, checkpoint, count, load_model, load_tokens, print, use_threads, whole};
+use super::{Command, Failure, checkpoint, count, load_model, load_tokens, print, use_threads, whole};
 use grpo_lambda_engines::remote::TOKEN;
 use grpo_lambda_engines::serve::{Listening, ServeSettings};
 use grpo_lambda_trainer::run::stop;
@@ -43,43 +43,42 @@ pub struct ServeArgs {
 /// More threads than this would wait for one model.
 const MAX_QUEUE: usize = 1024;
 
-/// Serves a model until a signal asks for the end.
-///
-/// # Errors
-/// When the model or the address is refused.
-pub fn run(args: &ServeArgs) -> Result<(), Failure> {
-    stop::listen();
-    if args.queue > MAX_QUEUE {
-        return Err(Failure::refused(format!(
-            "--queue {}: must be a whole number from 1 to {MAX_QUEUE}",
-            args.queue
-        )));
+impl Command for ServeArgs {
+    /// Serves a model until a signal asks for the end.
+    fn run(&self) -> Result<(), Failure> {
+        stop::listen();
+        if self.queue > MAX_QUEUE {
+            return Err(Failure::refused(format!(
+                "--queue {}: must be a whole number from 1 to {MAX_QUEUE}",
+                self.queue
+            )));
+        }
+        let token = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
+        if !self.host.is_loopback() && token.is_none() {
+            return Err(Failure::refused(format!(
+                "--host {}: whoever reaches this address could use the model; set {TOKEN} to a token that requests must carry, or stay on 127.0.0.1",
+                self.host
+            )));
+        }
+        use_threads(self.threads)?;
+        let directory = checkpoint(&self.model)?;
+        let model = load_model(&directory)?;
+        let tokens = load_tokens(&directory, &model)?;
+        let settings = ServeSettings {
+            address: SocketAddr::new(self.host, self.port),
+            name: self.name.clone().unwrap_or_else(|| name_of(&self.model)),
+            queue: self.queue,
+            body: self.max_body,
+            tokens: self.max_tokens,
+            token,
+            reload_from: self.reload_from.as_deref().map(real).transpose()?,
+        };
+        let name = settings.name.clone();
+        let listening = Listening::open(settings, model, tokens).map_err(Failure::refused)?;
+        print(&format!("serving {name} on http://{}\n", listening.address()))?;
+        listening.run();
+        Ok(())
     }
-    let token = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
-    if !args.host.is_loopback() && token.is_none() {
-        return Err(Failure::refused(format!(
-            "--host {}: whoever reaches this address could use the model; set {TOKEN} to a token that requests must carry, or stay on 127.0.0.1",
-            args.host
-        )));
-    }
-    use_threads(args.threads)?;
-    let directory = checkpoint(&args.model)?;
-    let model = load_model(&directory)?;
-    let tokens = load_tokens(&directory, &model)?;
-    let settings = ServeSettings {
-        address: SocketAddr::new(args.host, args.port),
-        name: args.name.clone().unwrap_or_else(|| name_of(&args.model)),
-        queue: args.queue,
-        body: args.max_body,
-        tokens: args.max_tokens,
-        token,
-        reload_from: args.reload_from.as_deref().map(real).transpose()?,
-    };
-    let name = settings.name.clone();
-    let listening = Listening::open(settings, model, tokens).map_err(Failure::refused)?;
-    print(&format!("serving {name} on http://{}\n", listening.address()))?;
-    listening.run();
-    Ok(())
 }
 
 /// The last part of a path, or all of it.

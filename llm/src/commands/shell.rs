@@ -1,11 +1,12 @@
-//! `llm-train completions` and `llm-train man`: what a shell and `man` know of this program.
+//! `llm-train completions` and `llm-train man`, for a shell and for `man`.
 
 use std::path::PathBuf;
 
 use clap_complete::Shell;
 use grpo_lambda_decoder::disk::Disk;
 
-use super::{Failure, print};
+use super::{Command, Failure, print};
+use crate::cli::command_line;
 
 /// Arguments of `completions`.
 #[derive(Clone, Debug, clap::Args)]
@@ -18,30 +19,27 @@ pub struct CompletionsArgs {
 /// Arguments of `man`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ManArgs {
-    /// Where the pages go, a file for each command
+    /// Directory for the pages, a file for each command
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
 }
 
 const NAME: &str = "llm-train";
 
-/// Prints the completions of `command` for a shell.
-///
-/// # Errors
-/// When standard output is refused.
-pub fn completions(args: &CompletionsArgs, mut command: clap::Command) -> Result<(), Failure> {
-    let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut command, NAME, &mut text);
-    print(&String::from_utf8_lossy(&text))
+impl Command for CompletionsArgs {
+    fn run(&self) -> Result<(), Failure> {
+        let mut text = Vec::new();
+        clap_complete::generate(self.shell, &mut command_line(), NAME, &mut text);
+        print(&String::from_utf8_lossy(&text))
+    }
 }
 
-/// Writes the manual pages of `command` and of its subcommands.
-///
-/// # Errors
-/// When the directory cannot be written.
-pub fn man(args: &ManArgs, command: clap::Command) -> Result<(), Failure> {
-    Disk::default().create_directories(&args.out).map_err(Failure::refused)?;
-    clap_mangen::generate_to(command, &args.out)
-        .map_err(|e| Failure::broke(format!("{}: {e}", args.out.display())))?;
-    print(&format!("manual pages in {out}; man {out}/{NAME}.1 shows the first\n", out = args.out.display()))
+impl Command for ManArgs {
+    fn run(&self) -> Result<(), Failure> {
+        let out = self.out.display();
+        Disk::default().create_directories(&self.out).map_err(Failure::refused)?;
+        clap_mangen::generate_to(command_line(), &self.out)
+            .map_err(|e| Failure::broke(format!("{out}: {e}")))?;
+        print(&format!("manual pages in {out}; man {out}/{NAME}.1 shows the first\n"))
+    }
 }

@@ -59,11 +59,11 @@ impl Curves {
     /// The value of a row stands at the number of steps done when its step had ended, so the first is at 1.
     pub fn points(&self, stage: &str, column: &str) -> Points {
         let Some(column) = self.table.column(column) else { return Vec::new() };
-        let of = |row: &Vec<Cell>| {
+        let point = |row: &Vec<Cell>| {
             let here = row[self.stage] == Cell::from(stage);
             here.then(|| Some((row[self.step].number()? + 1.0, row[column].number()?))).flatten()
         };
-        self.table.rows.iter().filter_map(of).collect()
+        self.table.rows.iter().filter_map(point).collect()
     }
 
     /// Number of recorded steps of a stage.

@@ -146,8 +146,8 @@ pub fn learning(record: &RunRecord) -> Figure {
 /// Mean over the first and over the last tenth of a curve; `None` for no points.
 pub fn first_and_last_tenth(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     let tenth = (points.len() / 10).max(1);
-    let of = |points: &[(f64, f64)]| mean(&points.iter().map(|p| p.1).collect::<Vec<_>>());
-    Some((of(points.get(..tenth)?)?, of(&points[points.len() - tenth..])?))
+    let mean_value = |points: &[(f64, f64)]| mean(&points.iter().map(|p| p.1).collect::<Vec<_>>());
+    Some((mean_value(points.get(..tenth)?)?, mean_value(&points[points.len() - tenth..])?))
 }
 
 /// The share of groups whose rewards all agree, step by step.

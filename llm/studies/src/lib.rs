@@ -1,4 +1,4 @@
-//! What runs found: read back, drawn, compared, put beside the paper.
+//! Studies of runs: read back, drawn, compared, put beside the paper.
 #![allow(missing_docs)] // internal to the workspace: names and comments say what is not obvious
 
 #[cfg(test)]
@@ -13,3 +13,5 @@ pub mod export;
 pub mod figures;
 pub mod record;
 pub mod reproduce;
+pub mod sweep;
+pub mod terminal;

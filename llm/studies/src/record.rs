@@ -47,14 +47,10 @@ pub struct RunRecord {
     /// Held-out accuracy, by step.
     pub accuracy: Vec<Accuracy>,
     pub n: u64,
-    /// Whether the run is done.
     pub finished: bool,
 }
 
 /// The summary of a finished run; `None` when it is not finished.
-///
-/// # Errors
-/// When `summary.json` cannot be read or is not a summary.
 pub fn summary(run: &Path) -> Result<Option<RunSummary>, RecordError> {
     let path = run.join("summary.json");
     let bytes = match std::fs::read(&path) {
@@ -162,7 +158,7 @@ impl RunRecord {
     }
 }
 
-/// Whether an accuracy changed.
+/// The change of an accuracy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The 95 % interval of the difference lies above 0.
@@ -173,7 +169,7 @@ pub enum Change {
     Unclear,
 }
 
-/// Whether two accuracies over `n` problems each differ, by the normal interval of the difference of two proportions. The two are treated
+/// Compares two accuracies over `n` problems each, by the normal interval of the difference of two proportions. The two are treated
 /// as independent. On the same problems they are not, which makes the interval conservative.
 pub fn change(before: f64, after: f64, n: u64) -> Change {
     let count = |p: f64| (p * n as f64).round() as u64;

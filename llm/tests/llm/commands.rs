@@ -245,11 +245,11 @@ fn info_reads_headers_only() {
 /// Neither weights nor a card are needed to know what a step takes.
 #[test]
 fn the_memory_of_a_step_on_a_card_is_told_from_the_shape_alone() {
-    let of = |more: &[&str]| {
+    let info = |more: &[&str]| {
         let base = ["info", "--model-shape", "qwen2.5-math-1.5b", "--preset", "paper-qwen-1.5b"];
         llm_train(&[&base[..], more].concat(), "").output().to_owned()
     };
-    let text = of(&["--prompt-tokens", "256"]);
+    let text = info(&["--prompt-tokens", "256"]);
     let peak = |text: &str, case: &str| {
         let line = text.lines().find(|l| l.starts_with(case)).unwrap_or_else(|| panic!("{case}: {text}"));
         let mut words = line[case.len()..].split_whitespace();
@@ -265,35 +265,34 @@ fn the_memory_of_a_step_on_a_card_is_told_from_the_shape_alone() {
     assert!(
         text.contains("parameters      1543714304\n") && text.contains("shape           qwen2.5-math-1.5b\n")
     );
-    for args in [&["info"][..], &["info", "--model-shape", "qwen"], &["bench", "--model-shape", "qwen2.5-3b"]]
-    {
+    for args in [&["info"][..], &["info", "--model-shape", "qwen"], &["bench-shape", "qwen2.5-4b"]] {
         assert_eq!(llm_train(args, "").code, Some(2), "{args:?}");
     }
 }
 
 #[test]
 fn a_bench_without_a_device_counts() {
-    let base = ["bench", "--model-shape", "qwen2.5-math-1.5b", "--random-weights", "--device", "dry"];
-    let of = |more: &[&str]| {
+    let base = ["bench-shape", "qwen2.5-math-1.5b", "--device", "dry"];
+    let bench = |more: &[&str]| {
         let text = llm_train(&[&base[..], more].concat(), "").output().to_owned();
         serde_json::from_str::<serde_json::Value>(text.lines().last().unwrap()).unwrap()
     };
-    let full = of(&[]);
+    let full = bench(&[]);
     // Per layer: from the hidden state to the heads, attention, a norm, SwiGLU and three products; embedding, last norm, head and sampler.
     assert_eq!(full["decode_step"]["launches"], 28 * 4 + 3);
     assert_eq!(full["decode_step"]["products"], 28 * 3 + 1);
     // 64 rows of 1 + 256, and prefixes of 255: of eight groups, two of which micro-batches of 8192 cut in two.
     let sizes = ["--prompts", "8", "--group", "8", "--prompt-tokens", "256", "--completion", "256"];
-    let preset = of(&sizes);
+    let preset = bench(&sizes);
     assert_eq!(preset["updated_tokens"], f64::from(64 * 257 + 10 * 255));
     let seconds = preset["predicted_step_s"].as_f64().unwrap();
     assert!((0.5..1.3).contains(&seconds), "{preset}");
     // Layers are kept where 78 GiB are free, and computed again where 40 are.
     let recomputes = |bench: &serde_json::Value| bench["settings"]["recompute_layers"].as_bool();
-    let small = of(&[&sizes[..], &["--card-memory", "40"]].concat());
+    let small = bench(&[&sizes[..], &["--card-memory", "40"]].concat());
     assert_eq!((recomputes(&preset), recomputes(&small)), (Some(false), Some(true)));
     assert!(small["predicted_step_s"].as_f64() > Some(seconds), "{small}");
-    let adapter = of(&["--lora"]);
+    let adapter = bench(&["--lora"]);
     assert_eq!(adapter["settings"]["lora_rank"], 16);
     assert!(adapter["memory"]["peak_bytes"].as_u64() < full["memory"]["peak_bytes"].as_u64());
     // Two thirds: no gradient of a frozen matrix.
@@ -342,11 +341,11 @@ fn a_run_directory_stands_for_its_latest_checkpoint() {
     let steps = ["sft.steps=4", "rl.steps=0", "rl.max_new_tokens=2", "checkpoint.every=1"];
     llm_train(&[&["train", "--run", at][..], &small, &steps].concat(), "").output();
     let latest = run.join("checkpoints/step-00000004");
-    let of = |model: &str, line: &str| llm_train(&["score", "--model", model], line).output().to_owned();
+    let score = |model: &str, line: &str| llm_train(&["score", "--model", model], line).output().to_owned();
     let line = "{\"ids\": [5, 6, 7]}";
-    assert_eq!(of(at, line), of(latest.to_str().unwrap(), line));
+    assert_eq!(score(at, line), score(latest.to_str().unwrap(), line));
     let before = run.join("checkpoints/step-00000003");
-    assert_ne!(of(at, line), of(before.to_str().unwrap(), line));
+    assert_ne!(score(at, line), score(before.to_str().unwrap(), line));
     for command in ["info", "generate"] {
         let more: &[&str] = if command == "generate" { &["--task", "1"] } else { &[] };
         llm_train(&[&[command, "--model", at][..], more].concat(), "").output();

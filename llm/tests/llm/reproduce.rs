@@ -93,7 +93,7 @@ fn a_grid_fills_the_papers_table_and_does_nothing_twice() {
     assert_eq!(plan.output().lines().filter(|l| l.contains(" done ")).count(), 3, "{}", plan.stdout);
     let run = dir.path().to_str().unwrap();
     let other = reproduce(&["--table", "6", "--scale", "tiny", "--run", run, "rl.steps=4"]);
-    other.refused(2, &["holds a grid with other settings", "rl.steps=4"]);
+    other.refused(2, &["holds another grid", "rl.steps=4"]);
     reproduce(&["--table", "6", "--run", run]).refused(2, &["scale: \"tiny\" -> \"full\""]);
     std::fs::write(dir.path().join("r1-distill-qwen-7b/gsm8k/grpo/scores.json"), "{").unwrap();
     small(dir.path(), &[]).refused(2, &["scores.json", "not the scores of a cell", "remove it"]);
@@ -154,14 +154,14 @@ fn what_cannot_be_meant_is_refused_in_a_line() {
         (
             &["--table", "3"],
             &[
-                "Qwen-1.5B: no model in models/Qwen/Qwen2.5-Math-1.5B-Instruct",
+                "weights Qwen/Qwen2.5-Math-1.5B-Instruct: not in models/Qwen/Qwen2.5-Math-1.5B-Instruct",
                 "hf download Qwen/Qwen2.5-Math-1.5B-Instruct",
             ],
         ),
         (
             &["--table", "6"],
             &[
-                "R1-Distill-Qwen-7B: no model in models/deepseek-ai/DeepSeek-R1-Distill-Qwen-7B",
+                "weights deepseek-ai/DeepSeek-R1-Distill-Qwen-7B: not in models/deepseek-ai/DeepSeek-R1-Distill-Qwen-7B",
                 "hf download deepseek-ai/DeepSeek-R1-Distill-Qwen-7B",
             ],
         ),

@@ -1,4 +1,4 @@
-//! What scripts and shells ask: numbers as JSON, silence, versions, completions, manual pages; and advice on options that are settings.
+//! Answers to scripts and shells: numbers as JSON, silence, versions, completions, manual pages; and advice on options that are settings.
 
 use crate::common::{TINY_MODEL, checkpoint, llm_train, shape, train};
 

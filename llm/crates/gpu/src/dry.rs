@@ -113,6 +113,11 @@ impl Sub for Work {
 }
 
 impl Dry {
+    /// A dry device whose seconds follow these rates.
+    pub fn at(ceilings: Ceilings) -> Self {
+        Dry { ceilings, ..Dry::default() }
+    }
+
     /// The rates.
     pub fn ceilings(&self) -> Ceilings {
         self.ceilings

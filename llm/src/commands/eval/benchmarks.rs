@@ -1,4 +1,4 @@
-//! Which problems are asked: those named, or those that the model's run held out.
+//! The problems of an evaluation: the named ones, or those that the model's run held out.
 
 use std::path::Path;
 

@@ -31,7 +31,7 @@ pub(super) struct EvalJob<'a> {
 }
 
 impl EvalJob<'_> {
-    /// How many responses are decoded at a time: on a card no more than its memory holds.
+    /// The number of responses decoded at a time: on a card no more than its memory holds.
     pub(super) fn slots<'p>(
         &self,
         prompts: impl Iterator<Item = &'p PromptTokens>,
@@ -82,7 +82,7 @@ impl EvalJob<'_> {
         Ok((problems, prompts))
     }
 
-    /// Whether a text survives the tokenizer, blanks at its ends apart.
+    /// True if a text survives the tokenizer, blanks at its ends apart.
     fn spells(&self, text: &str) -> bool {
         let back = self.tokens.prompt(text).and_then(|prompt| self.tokens.text(prompt.ids()));
         back.is_ok_and(|back| back.trim() == text.trim())

@@ -1,4 +1,4 @@
-//! Where a run goes when `--run` does not say.
+//! The run directory where `--run` is not given.
 
 use std::path::{Path, PathBuf};
 

@@ -6,11 +6,12 @@ use std::path::Path;
 use grpo_lambda_decoder::model::Config as Shape;
 
 use crate::commands::Failure;
-use crate::commands::info::gpu::gib;
-use grpo_lambda_studies::reproduce::cost::{ACCELERATORS, Assumptions, reinforced, supervised};
+use crate::commands::info::gib;
+use grpo_lambda_studies::reproduce::cost::{self, Assumptions};
 use grpo_lambda_trainer::config::{Config, ModelSource};
 use grpo_lambda_trainer::input::task::{Split, TaskSource};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
+use grpo_lambda_trainer::plan::cards::{UTILISATION, cards};
 use grpo_lambda_trainer::plan::memory::{self, StepShape};
 use grpo_lambda_trainer::problems::{Problems, Stage};
 use grpo_lambda_trainer::run::progress::say;
@@ -18,8 +19,6 @@ use grpo_lambda_trainer::train;
 
 /// Problems whose lengths are looked at.
 const LOOKED_AT: u64 = 2000;
-/// The share of the accelerator's best that is assumed to be reached.
-const UTILISATION: f64 = 0.3;
 
 /// The plan of a run, as text.
 pub(super) fn plan(config: &Config, directory: &Path) -> Result<String, Failure> {
@@ -35,7 +34,7 @@ pub(super) fn plan(config: &Config, directory: &Path) -> Result<String, Failure>
     text += &splits(config, &problems)?;
     text += &lengths.lines(config);
     text += &memory_line(config, &shape, lengths.longest_prompt());
-    text += &hours(config, &shape, &lengths);
+    text += &hours(config, &shape, &lengths)?;
     Ok(text)
 }
 
@@ -54,7 +53,7 @@ fn shape(config: &Config, tokens: &ModelTokenizer) -> Result<Shape, Failure> {
     }
 }
 
-/// How many problems each split has.
+/// The number of problems in each split.
 fn splits(config: &Config, problems: &Problems) -> Result<String, Failure> {
     let measured = problems.distinct(Split::Test, config.eval.n).map_err(Failure::refused)?.len();
     let mut text = match problems.sizes() {
@@ -152,25 +151,27 @@ fn memory_line(config: &Config, shape: &Shape, prompt_tokens: usize) -> String {
     )
 }
 
-/// Hours by the counted operations, on two machines.
-fn hours(config: &Config, shape: &Shape, lengths: &Lengths) -> String {
+/// Hours by a counted step, on two devices.
+fn hours(config: &Config, shape: &Shape, lengths: &Lengths) -> Result<String, Failure> {
     let mean = |lengths: &[usize]| lengths.iter().sum::<usize>() / lengths.len().max(1);
-    let hours = |name: &str| {
-        let accelerator = ACCELERATORS.iter().find(|a| a.name == name).unwrap_or(&ACCELERATORS[0]);
+    let mut found = Vec::new();
+    let mut evidence = "";
+    for card in cards().into_iter().rev().filter(|card| ["cpu", "h100"].contains(&card.name)) {
         let assumed = Assumptions {
             prompt_tokens: mean(&lengths.prompts).max(1),
             demonstration_tokens: (mean(&lengths.prompts) + mean(&lengths.solutions)).max(1),
-            ..Assumptions::new(accelerator, UTILISATION)
+            ..Assumptions::new(card, UTILISATION)
         };
-        let work = supervised(shape, config, &assumed) + reinforced(shape, config, &assumed);
-        format!("{} on {}", in_words(work.hours(&assumed)), accelerator.about)
-    };
-    format!(
-        "time         at most {}; or {} (operations counted, every response at its limit, {:.0} % of the best assumed, without evaluations)\n",
-        hours("cpu"),
-        hours("h100"),
+        let run = cost::run(shape, config, &assumed).map_err(Failure::refused)?;
+        let hours = (run.supervised + run.reinforced).hours(&assumed);
+        found.push(format!("{} on {}", in_words(hours), card.about));
+        evidence = if run.whole { "" } else { " or the method's own evidence" };
+    }
+    Ok(format!(
+        "time         at most {} (a step counted, every response at its limit, {:.0} % of the best assumed, without evaluations{evidence})\n",
+        found.join("; or "),
         100.0 * UTILISATION
-    )
+    ))
 }
 
 /// `3 h`, `12 min`, `40 s`.

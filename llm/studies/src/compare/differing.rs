@@ -2,13 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use comfy_table::{Table, presets};
-
 use super::entrant::Entrant;
 use super::plan::Plan;
+use crate::terminal;
 use grpo_lambda_trainer::config::Config;
 
-/// What the list of them is.
+/// The heading of their list.
 pub const DIFFERING: &str = "The methods differ in these settings (- where a method does not have one, or it has no effect), and any of them may be what a result \
 shows; a setting is made equal in --methods, as in grpo:reduction=token_mean.";
 
@@ -54,16 +53,14 @@ fn unequal(columns: &[Vec<(String, String)>]) -> Vec<DifferingSetting> {
     keys.into_iter().map(row).filter(|row| row.values.iter().any(|value| *value != row.values[0])).collect()
 }
 
-/// The same as a table for a terminal, a column for each method; nothing where nothing differs.
+/// Their table for a terminal, a column for each method; empty if nothing differs.
 pub fn in_words(settings: &[DifferingSetting], plan: &Plan) -> String {
     if settings.is_empty() {
         return String::new();
     }
-    let mut table = Table::new();
     let labels = plan.entrants.iter().map(|e| e.label.replacen(':', "\n", 1).replace(',', "\n"));
-    table
-        .load_preset(presets::UTF8_FULL_CONDENSED)
-        .set_header(std::iter::once("setting".to_owned()).chain(labels));
+    let heads: Vec<String> = std::iter::once("setting".to_owned()).chain(labels).collect();
+    let mut table = terminal::table(heads);
     let names = plan.entrants.iter().map(Entrant::reader_name);
     table.add_row(std::iter::once("(in atlas and tables)".to_owned()).chain(names));
     for DifferingSetting { key, values } in settings {

@@ -21,9 +21,6 @@ pub struct Entrant {
 
 impl Entrant {
     /// From the name of a method and `key=value` words over its defaults; keys under `rl.` are the run's.
-    ///
-    /// # Errors
-    /// One line that says what is wrong.
     pub fn new(name: &str, words: &[(String, String)]) -> Result<Entrant, String> {
         // One spelling per number, as in a configuration: 1e-3 and 0.001 are the same method.
         let number =
@@ -79,7 +76,7 @@ impl Entrant {
         })
     }
 
-    /// The same method at another learning rate.
+    /// The method at another learning rate.
     pub fn at_rate(&self, rate: f64) -> Entrant {
         let mut words = self.settings.clone();
         words.extend(self.run.iter().filter(|(key, _)| key != "rl.lr").cloned());
@@ -115,9 +112,6 @@ impl Entrant {
     }
 
     /// The method in a comparison with this common configuration, whose completion limit a divisor may be.
-    ///
-    /// # Errors
-    /// When the settings and the common ones do not go together.
     pub fn configured(&self, base: &Config) -> Result<Configured, ConfigError> {
         Ok(base.with(&self.overrides())?.configured())
     }
@@ -138,9 +132,6 @@ impl Entrant {
 
 /// Reads `grpo,grpo_lambda:style=both,lambda=0.9`: methods separated by commas, settings of a method after a colon and
 /// separated by commas as well.
-///
-/// # Errors
-/// One line that says what is wrong.
 ///
 /// ```
 /// use grpo_lambda_studies::compare::parse_methods;

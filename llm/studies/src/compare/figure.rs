@@ -4,10 +4,9 @@ use grpo_lambda_figure::{Axis, Figure, Panel};
 use grpo_lambda_stats::table::significant;
 use grpo_lambda_trainer::input::task::TaskSource;
 
-use super::bands::bands;
-use super::members::{ComparisonResult, MethodScores};
 use super::report::{finding, plural, too_few_seeds};
-use super::statistics::IqmEstimate;
+use super::run::{ComparisonResult, MethodScores};
+use super::statistics::{IqmEstimate, bands};
 use crate::curves::{Points, half_window, smooth};
 
 fn draw(panel: Panel, name: &str, bands: &[(f64, IqmEstimate)]) -> Panel {
@@ -59,14 +58,14 @@ pub fn figure(outcome: &ComparisonResult) -> Figure {
         .panel(reward)
 }
 
-/// What the methods are called: their names for a reader where no two are alike, else as they are spelt.
+/// Names of the methods: those for a reader if no two are alike, else their spellings.
 fn names(outcome: &ComparisonResult) -> Vec<String> {
-    let of = |name: &dyn Fn(&MethodScores) -> String| -> Vec<String> {
+    let named = |name: &dyn Fn(&MethodScores) -> String| -> Vec<String> {
         outcome.scores.iter().map(|score| shown(score, name(score))).collect()
     };
-    let readable = of(&|score| score.entrant.reader_name());
+    let readable = named(&|score| score.entrant.reader_name());
     let distinct: std::collections::BTreeSet<&String> = readable.iter().collect();
-    if distinct.len() == readable.len() { readable } else { of(&|score| score.entrant.label.clone()) }
+    if distinct.len() == readable.len() { readable } else { named(&|score| score.entrant.label.clone()) }
 }
 
 fn shown(score: &MethodScores, name: String) -> String {

@@ -12,22 +12,20 @@
 //!
 //! [`paired`] is another comparison: of two evaluations (`llm-train eval`), in pairs by problem.
 
-mod bands;
 mod differing;
 mod entrant;
 mod figure;
-mod members;
 pub mod paired;
 pub mod paired_report;
 mod plan;
 mod report;
+mod run;
 mod statistics;
 
 pub use differing::{DIFFERING, DifferingSetting, differing, in_words};
 pub use entrant::{Entrant, parse as parse_methods};
 pub use figure::figure;
-pub use members::{CompareError, ComparisonResult, MethodScores, run};
-pub(crate) use members::{EtaClock, RunKind, finished};
-pub use plan::{Plan, PlanError};
+pub use plan::Plan;
 pub use report::{csv, finding, json, table};
+pub use run::{ComparisonResult, MethodScores, run};
 pub use statistics::{IqmEstimate, MethodDifference, MethodStanding, SeedsVerdict, standings};

@@ -107,7 +107,7 @@ pub struct PairedDifference {
     pub value: Interval,
     /// Two-sided p-value of the paired permutation test.
     pub p: f64,
-    /// Whether all sign flips were counted rather than drawn.
+    /// True if all sign flips were counted rather than drawn.
     pub exact: bool,
     /// The p-value corrected for the number of benchmarks (Holm); of the average the p-value itself.
     pub adjusted: f64,
@@ -165,9 +165,6 @@ pub struct Pair {
 const DRAWS: usize = 20_000;
 
 /// Compares two evaluations.
-///
-/// # Errors
-/// [`PairError`] when they have no benchmark in common, or one with other problems.
 pub fn pair(a: &StoredEvaluation, b: &StoredEvaluation) -> Result<Pair, PairError> {
     let mut raw = Vec::new();
     for left in &a.recorded {

@@ -1,12 +1,12 @@
 //! The comparison of two evaluations: as a table for a terminal, as CSV and JSON, and as a figure.
 
-use comfy_table::presets;
 use grpo_lambda_figure::{Axis, Figure, Panel};
 use grpo_lambda_stats::Interval;
 use grpo_lambda_stats::table::{Cell, Table};
 use serde_json::{Value, json};
 
 use super::paired::{Pair, Paired, PairedDifference};
+use crate::terminal;
 use grpo_lambda_trainer::eval::summary::percent;
 
 /// Problems named on each side of a benchmark in the notes.
@@ -36,19 +36,18 @@ pub fn finding(pair: &Pair) -> String {
             format!("B against A: {}, {} in the mean of {} benchmarks", d.verdict.word(), spelt(d), all.len())
         }
         (None, all) => {
-            let of = |b: &Paired| match &b.difference {
+            let sentence = |b: &Paired| match &b.difference {
                 Some(d) => format!("{}, {} on {}", d.verdict.word(), spelt(d), b.name),
                 None => format!("no problem of {} is gradable on both sides", b.name),
             };
-            format!("B against A: {}", all.iter().map(of).collect::<Vec<_>>().join("; "))
+            format!("B against A: {}", all.iter().map(sentence).collect::<Vec<_>>().join("; "))
         }
     }
 }
 
 /// The table for a terminal.
 pub fn table(pair: &Pair) -> String {
-    let mut table = comfy_table::Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header([
+    let mut table = terminal::table(vec![
         "benchmark",
         "n",
         "A %",
@@ -170,7 +169,7 @@ pub fn csv(pair: &Pair, command: &str) -> String {
         "difference_as_wrong",
         "p_as_wrong",
     ]);
-    let of = |d: &PairedDifference| -> Vec<Cell> {
+    let cells = |d: &PairedDifference| -> Vec<Cell> {
         let Interval { low, mid, high, .. } = d.value;
         let mut cells: Vec<Cell> = [mid, low, high, d.p, d.adjusted].map(Cell::from).into();
         cells.push(if d.exact { "yes" } else { "no" }.into());
@@ -181,7 +180,7 @@ pub fn csv(pair: &Pair, command: &str) -> String {
         match &b.difference {
             Some(d) => {
                 row.extend(b.means.map(Cell::from));
-                row.extend(of(d));
+                row.extend(cells(d));
                 row.extend(b.sides.map(Cell::from));
                 row.push(d.verdict.word().into());
             }
@@ -193,7 +192,7 @@ pub fn csv(pair: &Pair, command: &str) -> String {
     if let Some((means, d)) = &pair.average {
         let mut row: Vec<Cell> = vec!["average".into(), Cell::Empty, Cell::Empty];
         row.extend(means.map(Cell::from));
-        row.extend(of(d));
+        row.extend(cells(d));
         row.extend([
             Cell::Empty,
             Cell::Empty,
@@ -247,7 +246,7 @@ pub fn figure(pair: &Pair) -> Figure {
         rows.iter().flat_map(|(_, d)| [d.value.low, d.value.high]).fold(0.02, |m: f64, x| m.max(x.abs()));
     let reach = 100.0 * reach * 1.1;
     let clear = |d: &PairedDifference| d.verdict.word() == "better" || d.verdict.word() == "worse";
-    let of = |is_clear: bool| {
+    let spans = |is_clear: bool| {
         let spans = rows.iter().enumerate().filter(move |(_, (_, d))| clear(d) == is_clear);
         let span = |(i, (_, d)): (usize, &(String, &PairedDifference))| {
             (i as f64, 100.0 * d.value.low, 100.0 * d.value.mid, 100.0 * d.value.high)
@@ -259,7 +258,7 @@ pub fn figure(pair: &Pair) -> Figure {
         .x(Axis::new("B less A (percentage points)").range(-reach, reach))
         .y(Axis::new("").categories(rows.iter().map(|(name, _)| name.clone())))
         .vline(0.0, "");
-    for (name, spans) in [(significant, of(true)), (others, of(false))] {
+    for (name, spans) in [(significant, spans(true)), (others, spans(false))] {
         if !spans.is_empty() {
             panel = panel.spans(name, spans);
         }

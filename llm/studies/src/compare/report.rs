@@ -1,13 +1,14 @@
 //! The result of a comparison as a table for a terminal, as CSV and as JSON.
 
-use comfy_table::presets;
 use grpo_lambda_stats::table::{Cell, Table, significant};
 use serde_json::{Value, json};
 
-use super::bands::bands;
 use super::differing::{DIFFERING, differing, in_words};
-use super::members::{ComparisonResult, MethodScores};
-use super::statistics::{IqmEstimate, MethodDifference, MethodStanding, SeedsVerdict, difference, standings};
+use super::run::{ComparisonResult, MethodScores};
+use super::statistics::{
+    IqmEstimate, MethodDifference, MethodStanding, SeedsVerdict, bands, difference, standings,
+};
+use crate::terminal;
 
 /// Statistics of every method.
 fn places(outcome: &ComparisonResult) -> Vec<(&MethodScores, MethodStanding)> {
@@ -41,13 +42,13 @@ pub fn finding(outcome: &ComparisonResult) -> String {
             plural(seeds)
         );
     }
-    let of = |word: &str| {
+    let named = |word: &str| {
         let named = others.iter().filter(|(_, d)| d.verdict.word() == word);
         let names: Vec<&str> = named.map(|(s, _)| s.entrant.label.as_str()).collect();
         (!names.is_empty()).then(|| format!("{word}: {}", names.join(", ")))
     };
     let kinds = ["better", "leans better", "tie", "leans worse", "worse", "one seed"];
-    let parts: Vec<String> = kinds.iter().filter_map(|word| of(word)).collect();
+    let parts: Vec<String> = kinds.iter().filter_map(|word| named(word)).collect();
     format!("Against {first} over {}: {}", plural(seeds), parts.join("; "))
 }
 
@@ -61,18 +62,10 @@ fn signed(x: f64) -> String {
 
 /// The table for a terminal.
 pub fn table(outcome: &ComparisonResult) -> String {
-    let mut table = comfy_table::Table::new();
     let first = &outcome.scores[0].entrant.label;
     let versus = format!("less {}", first.replacen(':', "\n", 1).replace(',', "\n"));
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header([
-        "method",
-        "rate",
-        "before RL",
-        "after RL",
-        &versus,
-        "P(better)",
-        "seeds >/=/<",
-    ]);
+    let mut table =
+        terminal::table(vec!["method", "rate", "before RL", "after RL", &versus, "P(better)", "seeds >/=/<"]);
     let shown = |s: IqmEstimate| match s.ends {
         Some([low, high]) => format!("{:.3}\n{low:.3} to {high:.3}", s.mid),
         None => format!("{:.3}", s.mid),
@@ -112,7 +105,7 @@ pub fn table(outcome: &ComparisonResult) -> String {
     format!("{}\n{table}\n{}\n{verdicts}{unlike}", finding(outcome), conditions(outcome))
 }
 
-/// What the numbers are of.
+/// The conditions of the numbers.
 fn conditions(outcome: &ComparisonResult) -> String {
     let mut text = format!(
         "Accuracy on {}: interquartile mean over {}, below it the 95 % bootstrap interval over seeds; differences by seed, \
@@ -251,7 +244,7 @@ fn differing_json(outcome: &ComparisonResult) -> Value {
     settings.iter().map(|s| (s.key.clone(), by_method(&s.values))).collect::<serde_json::Map<_, _>>().into()
 }
 
-/// Whether any verdict could have been clearer with more seeds.
+/// True if more seeds could have made a verdict clearer.
 pub(super) fn too_few_seeds(outcome: &ComparisonResult) -> bool {
     let few = |v: SeedsVerdict| {
         matches!(v, SeedsVerdict::Leans { least, .. } if least > 0.05) || v == SeedsVerdict::OneSeed

@@ -5,6 +5,7 @@
 //! taken within a seed, whose runs share start and problems. Beside the interval stands the sign-flip test of the paired
 //! differences, which cannot be below 2/2ⁿ with n seeds: from 5 seeds no p below 0.05 can come, whatever the differences.
 
+use crate::curves::Points;
 use grpo_lambda_stats::{Bootstrap, Interval, iqm, paired_permutation, probability_of_improvement};
 
 /// An interquartile mean over seeds with its interval, which a single seed does not have.
@@ -81,7 +82,7 @@ impl SeedsVerdict {
 pub struct MethodDifference {
     /// Accuracy less that of the first method with the same seed.
     pub paired: IqmEstimate,
-    /// How likely a run of the method beats a run of the first, over all pairs of runs; ties count half.
+    /// The probability that a run of the method beats one of the first, over all pairs of runs; ties count half.
     pub improvement: IqmEstimate,
     /// Two-sided p-value of the sign-flip test of the paired differences.
     pub p: f64,
@@ -160,9 +161,30 @@ fn verdict(paired: IqmEstimate, p: f64, seeds: usize) -> SeedsVerdict {
     SeedsVerdict::Leans { better, p, least: 2.0 / 2.0f64.powi(i32::try_from(seeds).unwrap_or(i32::MAX)) }
 }
 
+/// Interquartile mean and interval over seeds at every step that all curves have.
+pub(super) fn bands(curves: &[Points]) -> Vec<(f64, IqmEstimate)> {
+    let Some(first) = curves.first() else { return Vec::new() };
+    let at = |x: f64| {
+        let value = |c: &Points| c.iter().find(|p| p.0 == x).map(|p| p.1);
+        curves.iter().map(value).collect::<Option<Vec<f64>>>()
+    };
+    first.iter().filter_map(|p| Some((p.0, spread(&at(p.0)?)))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bands_stand_where_all_seeds_have_a_value() {
+        let curves = [vec![(0.0, 0.2), (5.0, 0.4), (10.0, 0.6)], vec![(0.0, 0.4), (10.0, 0.8)]];
+        let bands = bands(&curves);
+        assert_eq!(bands.iter().map(|b| b.0).collect::<Vec<_>>(), [0.0, 10.0]);
+        // Of two seeds the interquartile mean is the mean, and the bootstrap reaches both.
+        let (mid, ends) = (bands[1].1.mid, bands[1].1.ends);
+        assert!((mid - 0.7).abs() < 1e-12);
+        assert_eq!(ends, Some([0.6, 0.8]));
+    }
 
     fn against(first: &[f64], other: &[f64]) -> MethodDifference {
         let start = vec![0.25; first.len()];

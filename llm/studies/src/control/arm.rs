@@ -30,11 +30,11 @@ impl Advantages {
     /// The mean advantage of a response of a group of `group` whose rewards are fair coins.
     pub fn mean_of_coins(&self, group: usize) -> f64 {
         let all = 1u64 << group;
-        let of = |tosses: u64| {
+        let mean_advantage = |tosses: u64| {
             let rewards: Vec<_> = (0..group).map(|i| Some(f64::from((tosses >> i & 1) as u8))).collect();
             self.of_group(&rewards).iter().sum::<f64>() / group as f64
         };
-        (0..all).map(of).sum::<f64>() / all as f64
+        (0..all).map(mean_advantage).sum::<f64>() / all as f64
     }
 }
 
@@ -42,10 +42,10 @@ impl Method for Advantages {
     fn credit(&self, batch: &[Group]) -> Vec<Credit> {
         let rewards = |g: &Group| g.responses.iter().map(|r| r.reward).collect::<Vec<_>>();
         let spread = |(a, r): (f64, &Response)| vec![a; r.len()];
-        let of = |g: &Group| {
+        let advantages = |g: &Group| {
             self.of_group(&rewards(g)).into_iter().zip(&g.responses).map(spread).collect::<Vec<_>>()
         };
-        self.method.credit_given(batch, batch.iter().flat_map(of).collect())
+        self.method.credit_given(batch, batch.iter().flat_map(advantages).collect())
     }
 
     fn loss_around(&self, response: &Response, credit: &Credit, logps: &[f64], frozen: &[f64]) -> Loss {
@@ -77,10 +77,13 @@ mod tests {
             truncated: false,
             evidence: Evidence::default(),
         };
-        let of = |rewards: [Option<f64>; 4]| Group {
+        let group = |rewards: [Option<f64>; 4]| Group {
             responses: rewards.into_iter().enumerate().map(response).collect(),
         };
-        vec![of([Some(1.0), Some(0.0), None, Some(0.0)]), of([Some(1.0), Some(1.0), Some(0.0), Some(1.0)])]
+        vec![
+            group([Some(1.0), Some(0.0), None, Some(0.0)]),
+            group([Some(1.0), Some(1.0), Some(0.0), Some(1.0)]),
+        ]
     }
 
     #[test]

@@ -45,9 +45,6 @@ const COLUMNS: [&str; 7] = ["seed", "weights", "method", "pairs", "mixed_groups"
 const KEYS: usize = 3;
 
 /// Runs what is left of the experiment; `overrides` come after its own settings.
-///
-/// # Errors
-/// [`LabError`]; what was done is in the file.
 pub fn run(path: &Path, command: &str, seeds: u64, overrides: &[String]) -> Result<(), LabError> {
     let results = Mutex::new(Results::open(path, command, &COLUMNS, KEYS)?);
     (0..seeds).into_par_iter().try_for_each(|seed| of_seed(seed, overrides, &results))
@@ -95,7 +92,7 @@ fn parsed((name, settings): &(&str, &str)) -> Configured {
     methods::parse(name, settings).expect("the settings are the methods'")
 }
 
-/// How many groups have rewards that differ, and the variance with every baseline.
+/// The number of groups whose rewards differ, and the variance with every baseline.
 fn variances(lab: &Lab, engine: &mut CpuEngine) -> Result<(usize, Vec<f64>), LabError> {
     let methods: Vec<Configured> = METHODS.iter().map(parsed).collect();
     let once = lab.session.prompts(APART..APART + PAIRS)?;

@@ -104,7 +104,7 @@ impl Arm {
     }
 }
 
-/// What is asked of the experiment.
+/// The settings of the experiment.
 #[derive(Clone, Debug)]
 pub struct Grid {
     pub seeds: std::ops::Range<u64>,
@@ -115,9 +115,6 @@ pub struct Grid {
 }
 
 /// Runs what is left of the experiment.
-///
-/// # Errors
-/// [`LabError`]; what was done is in the file.
 pub fn run(path: &Path, command: &str, grid: &Grid) -> Result<(), LabError> {
     let results = Mutex::new(Results::open(path, command, &COLUMNS, KEYS)?);
     grid.seeds.clone().into_par_iter().try_for_each(|seed| of_seed(seed, grid, &results))
@@ -126,8 +123,8 @@ pub fn run(path: &Path, command: &str, grid: &Grid) -> Result<(), LabError> {
 fn of_seed(seed: u64, grid: &Grid, results: &Mutex<Results>) -> Result<(), LabError> {
     let locked = || results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let arms = |optimiser| {
-        let of = move |&ratio: &f64| grid.parts.iter().map(move |&part| Arm { optimiser, ratio, part });
-        grid.ratios.iter().flat_map(of)
+        let arms = move |&ratio: &f64| grid.parts.iter().map(move |&part| Arm { optimiser, ratio, part });
+        grid.ratios.iter().flat_map(arms)
     };
     let all = Optimiser::ALL.into_iter().flat_map(arms);
     let left: Vec<Arm> = all.filter(|arm| !locked().has(&arm.key(seed))).collect();

@@ -38,9 +38,6 @@ const GROUP: usize = 16;
 pub(super) const APART: u64 = 1 << 30;
 
 /// Estimates [`Force`] at the start weights for every decay.
-///
-/// # Errors
-/// [`LabError`].
 pub fn force(lab: &Lab, lambdas: &[f64]) -> Result<Vec<Force>, LabError> {
     let (mut engine, _) = lab.engine(Optimiser::Sgd)?;
     let mut gradients: Vec<Vec<Vec<f32>>> = Vec::new();
@@ -56,7 +53,7 @@ pub fn force(lab: &Lab, lambdas: &[f64]) -> Result<Vec<Force>, LabError> {
             .push(with_length.map(|q| gradient(lab, &mut engine, &rollout, *q)).collect::<Result<_, _>>()?);
     }
     let length = lengths.iter().sum::<f64>() / lengths.len() as f64;
-    let of = |(i, &lambda): (usize, &f64)| {
+    let force = |(i, &lambda): (usize, &f64)| {
         let products: Vec<Vec<f64>> = gradients
             .iter()
             .map(|a| gradients.iter().map(|b| dot(&a[i], &b[lambdas.len()]) / length).collect())
@@ -64,7 +61,7 @@ pub fn force(lab: &Lab, lambdas: &[f64]) -> Result<Vec<Force>, LabError> {
         let (slope, error) = of_pairs(&products);
         Force { lambda, slope, error, length }
     };
-    Ok(lambdas.iter().enumerate().map(of).collect())
+    Ok(lambdas.iter().enumerate().map(force).collect())
 }
 
 /// The mean of `products[a][b]` over `a != b`, with its jackknife standard error.

@@ -129,9 +129,6 @@ impl Lab {
 
     /// Trains from the start with a method at the schedule of the configuration times `rate` over its peak; the engine it ends with, and a
     /// record of every step. Prompts and random numbers are the same for every method.
-    ///
-    /// # Errors
-    /// [`LabError`].
     pub fn train(
         &self,
         method: &dyn Method,

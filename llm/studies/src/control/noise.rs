@@ -21,7 +21,7 @@ use grpo_lambda_trainer::step::engine::CpuEngine;
 
 /// Decays of the trace; 0 is GRPO with a token mean.
 pub const LAMBDAS: [f64; 3] = [0.0, 0.9, 0.99];
-/// Which parts of a clamp at -0.1 are on: none, both, and both put back to a mean of 0.
+/// The parts of a clamp at -0.1 that are on: none, both, and both put back to a mean of 0.
 pub const PARTS: [ClampPart; 3] = [ClampPart::None, ClampPart::Both, ClampPart::Reweighting];
 /// The paper's clamp, and weaker ones for the dose.
 pub const CLAMP: f64 = -0.1;
@@ -84,11 +84,11 @@ pub struct Arm {
 impl Arm {
     /// All arms: every decay with every part of the paper's clamp, the longest trace with weaker clamps, and under AdamW GRPO and the longest trace.
     pub fn all() -> Vec<Arm> {
-        let of = |optimiser| move |lambda| PARTS.map(|part| Arm { optimiser, lambda, part, clamp: CLAMP });
-        let full = LAMBDAS.into_iter().flat_map(of(Optimiser::Sgd));
+        let arms = |optimiser| move |lambda| PARTS.map(|part| Arm { optimiser, lambda, part, clamp: CLAMP });
+        let full = LAMBDAS.into_iter().flat_map(arms(Optimiser::Sgd));
         let (optimiser, lambda, part) = (Optimiser::Sgd, LAMBDAS[2], ClampPart::Both);
         let weaker = WEAKER.map(|clamp| Arm { optimiser, lambda, part, clamp });
-        let adam = [LAMBDAS[0], LAMBDAS[2]].into_iter().flat_map(of(Optimiser::AdamW));
+        let adam = [LAMBDAS[0], LAMBDAS[2]].into_iter().flat_map(arms(Optimiser::AdamW));
         full.chain(weaker).chain(adam).collect()
     }
 
@@ -117,9 +117,6 @@ impl Arm {
 }
 
 /// Runs what is left of the experiment; `overrides` come after its own settings.
-///
-/// # Errors
-/// [`LabError`]; what was done is in the file.
 pub fn run(path: &Path, command: &str, seeds: u64, overrides: &[String]) -> Result<(), LabError> {
     let results = Mutex::new(Results::open(path, command, &COLUMNS, KEYS)?);
     (0..seeds).into_par_iter().try_for_each(|seed| of_seed(seed, overrides, &results))

@@ -31,9 +31,6 @@ pub struct Results {
 
 impl Results {
     /// Opens the file of a command's results; the first `keys` columns say whose a row is.
-    ///
-    /// # Errors
-    /// When there is a file with other columns or of another command.
     pub fn open(
         path: &Path,
         command: &str,
@@ -60,15 +57,12 @@ impl Results {
         Ok(Results { path: path.to_owned(), command: command.to_owned(), keys, table })
     }
 
-    /// Whether the row of this key is there.
+    /// True if the row of this key is there.
     pub fn has(&self, key: &[Cell]) -> bool {
         self.table.rows.iter().any(|row| same(&row[..self.keys], key))
     }
 
     /// Adds a row and writes the file, rows in the order of their keys.
-    ///
-    /// # Errors
-    /// When the file cannot be written; the old one is then still there.
     pub fn add(&mut self, row: Vec<Cell>) -> Result<(), StoreFileError> {
         self.table.push(row);
         let order = |row: &Vec<Cell>| row[..self.keys].iter().map(sortable).collect::<Vec<_>>();

@@ -1,6 +1,6 @@
 //! The quantities that are looked at, and what each framework calls them.
 
-/// Who wrote a log.
+/// The writer of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framework {
     Ours,
@@ -90,7 +90,7 @@ impl Column {
         }
     }
 
-    /// What a framework calls it, the name that is preferred first; the share without variance of llm-train is a quotient of two columns, and
+    /// Its names in a framework, the preferred one first; the share without variance of llm-train is a quotient of two columns, and
     /// TRL logs the drift as a difference of log-probabilities.
     pub fn names(self, framework: Framework) -> &'static [&'static str] {
         let [ours, trl, verl]: [&[&str]; 3] = match self {

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use grpo_lambda_stats::{mean, standard_error};
+
 use super::{Column, Framework};
 
 /// The RL steps of a run.
 #[derive(Clone, Debug)]
 pub struct Log {
     pub framework: Framework,
-    /// Whether every gradient step is known to use responses of the policy that it changes.
+    /// True if every gradient step is known to use responses of the policy that it changes.
     pub on_policy: bool,
     /// Steps that it has.
     pub steps: usize,
@@ -34,14 +36,12 @@ impl Window {
     }
 
     pub(super) fn mean(&self) -> f64 {
-        self.values.iter().sum::<f64>() / self.values.len() as f64
+        mean(&self.values).unwrap_or(f64::NAN)
     }
 
     /// Standard error of the mean, with steps taken as independent.
     pub(super) fn error(&self) -> f64 {
-        let (mean, n) = (self.mean(), self.values.len() as f64);
-        let squares: f64 = self.values.iter().map(|x| (x - mean).powi(2)).sum();
-        (squares / (n - 1.0).max(1.0) / n).sqrt()
+        standard_error(&self.values).unwrap_or(0.0)
     }
 }
 
@@ -75,7 +75,7 @@ impl Log {
         self.columns.entry(column).or_default().push((step, value));
     }
 
-    /// The same with `n` values of a column, for steps from 1.
+    /// Adds `n` values of a column, for steps from 1.
     #[cfg(test)]
     pub(super) fn with(mut self, column: Column, n: usize, value: impl Fn(usize) -> f64) -> Log {
         (0..n).for_each(|i| self.push(column, (i + 1) as f64, value(i)));
@@ -83,7 +83,7 @@ impl Log {
         self
     }
 
-    /// Whether the log has a column at all.
+    /// True if the log has the column.
     pub fn has(&self, column: Column) -> bool {
         self.columns.contains_key(&column)
     }

@@ -1,4 +1,4 @@
-//! What is wrong with a run, by its log: a pure function from columns to findings.
+//! Diagnosis of a run by its log: a pure function from columns to findings.
 //!
 //! ```text
 //! column.rs    the quantities that are looked at, and what each framework calls them
@@ -20,7 +20,7 @@ pub use read::{LogError, read};
 
 use grpo_lambda_stats::table::significant;
 
-/// What to change, in the spelling of each framework.
+/// The setting to change, in the spelling of each framework.
 #[derive(Clone, Copy, Debug)]
 pub struct Advice {
     pub ours: &'static str,
@@ -44,13 +44,12 @@ impl Advice {
 pub struct Check {
     /// Its name in JSON, and its anchor on the page that explains it.
     pub id: &'static str,
-    /// The same in words.
+    /// Its words for a reader.
     pub title: &'static str,
     /// When it is found, with the bound.
     pub sign: &'static str,
-    /// What it means, and what it comes from.
+    /// Its meaning and its causes.
     pub meaning: &'static str,
-    /// What to change.
     pub advice: Advice,
     /// The columns without which it cannot be seen.
     pub needs: &'static [Column],
@@ -90,11 +89,11 @@ impl Evidence {
     }
 }
 
-/// What was found in a log.
+/// The findings in a log.
 #[derive(Debug)]
 pub struct Diagnosis {
     pub findings: Vec<(&'static Check, Evidence)>,
-    /// What could not be looked for, and the columns that the log lacks.
+    /// Checks that were impossible, and the columns that the log lacks for them.
     pub unseen: Vec<(&'static Check, Vec<&'static str>)>,
 }
 

@@ -22,13 +22,10 @@ pub enum LogError {
 /// Larger than the log of any run.
 const LARGEST: u64 = 4 << 30;
 
-/// What a log may be.
+/// A form of log.
 const RIGHT: &str = "must be a run directory of llm-train, a trainer_state.json of TRL or a directory with one, or JSON lines of verl";
 
 /// The log at `path`: a run directory, `trainer_state.json` of TRL or a directory with one, JSON lines of verl or of llm-train.
-///
-/// # Errors
-/// [`LogError`]: nothing there, or nothing of these.
 pub fn read(path: &Path) -> Result<Log, LogError> {
     if !path.is_dir() {
         return parse(path, &text(path)?, true);
@@ -118,7 +115,7 @@ fn lines(path: &Path, text: &str) -> Result<Vec<Map<String, Value>>, LogError> {
     numbered.map(read).collect()
 }
 
-/// Who wrote these rows.
+/// The writer of these rows.
 fn framework(rows: &[Map<String, Value>]) -> Option<Framework> {
     let any = |test: &dyn Fn(&Map<String, Value>) -> bool| rows.iter().any(test);
     if any(&|row| row.contains_key("stage")) {

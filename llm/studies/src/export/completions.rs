@@ -16,9 +16,6 @@ use super::{ExportError, Files, objects};
 
 /// The responses kept in `samples.jsonl`, a file per step with the columns `step`, `prompt`, `completion`, one for each component of the reward, and
 /// `advantage`. A run does not record advantages, so that column is null.
-///
-/// # Errors
-/// When the run's `samples.jsonl` is missing or damaged.
 pub fn completions(run: &Path) -> Result<Files, ExportError> {
     let path = run.join("samples.jsonl");
     let mut steps: BTreeMap<u64, Vec<Map<String, Value>>> = BTreeMap::new();

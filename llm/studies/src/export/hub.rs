@@ -1,4 +1,4 @@
-//! What lies beside a model on the Hugging Face hub: a model card, and the state of transformers' `Trainer`.
+//! Files beside a model on the Hugging Face hub: a model card, and the state of transformers' `Trainer`.
 
 use std::path::Path;
 
@@ -11,9 +11,6 @@ use grpo_lambda_trainer::config::{Config, ModelSource};
 use grpo_lambda_trainer::train::RunSummary;
 
 /// `README.md` and `trainer_state.json` of a run.
-///
-/// # Errors
-/// When the run cannot be read.
 pub fn hub(run: &Path) -> Result<Files, ExportError> {
     let record = RunRecord::read(run)?;
     let rows = rows(run)?;

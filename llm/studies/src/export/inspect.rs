@@ -15,9 +15,6 @@ use grpo_lambda_trainer::eval::store::{self, EvalManifest, ProblemRecord, Stored
 const SCORER: &str = "grpo_lambda_grade";
 
 /// A log for each benchmark of the finished evaluation in `directory`.
-///
-/// # Errors
-/// When there is none, or it is under way.
 pub fn inspect(directory: &Path) -> Result<Files, ExportError> {
     let (manifest, benchmarks) = store::read(directory)?;
     // When the evaluation was made, so that the same evaluation gives the same log.

@@ -19,9 +19,6 @@ pub(super) struct Row {
 
 /// `metrics.csv` (columns `step`, `sft/loss`, `rl/reward`, `eval/accuracy`, ..) and `metrics.jsonl` with the same rows, one for each step; a field
 /// without a value is empty, or absent.
-///
-/// # Errors
-/// When the run's `metrics.jsonl` is missing or damaged.
 pub fn metrics(run: &Path) -> Result<Files, ExportError> {
     let mut steps: BTreeMap<u64, BTreeMap<String, f64>> = BTreeMap::new();
     for Row { step, stage, values } in rows(run)? {

@@ -1,4 +1,4 @@
-//! What a run or an evaluation recorded, as files that other tools open: contents by name, nothing written.
+//! Records of a run or an evaluation as files that other tools open: contents by name, nothing written.
 //!
 //! | module | for |
 //! | --- | --- |
@@ -41,7 +41,7 @@ pub enum ExportError {
     Parquet(#[from] parquet::errors::ParquetError),
 }
 
-/// What is needed where a run is asked for.
+/// The hint where a run directory is needed.
 const A_RUN: &str = "a run directory, as llm-train train writes it, has this file";
 
 /// The objects of a file with one in each line; half a line at its end, of a run under way, is left out.

@@ -60,7 +60,7 @@ fn rows_of(layout: &TableComparison) -> Vec<(String, Lines<'_>)> {
     blocks
 }
 
-/// How many variants lie above GRPO, in ours and in the paper's.
+/// The number of variants above GRPO, in ours and in the paper's.
 fn finding(layout: &TableComparison, scale: Scale) -> String {
     let (mut ours, mut papers) = ([0, 0], [0, 0]);
     for (_, rows) in rows_of(layout) {

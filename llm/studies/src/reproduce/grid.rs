@@ -4,12 +4,9 @@ use std::fmt;
 
 use grpo_lambda::settings::did_you_mean;
 
-use super::datasets::PaperDataset;
-use super::models::{self, PaperModel};
-use super::paper::Paper;
-use super::variant::Variant;
+use super::axes::{PaperDataset, PaperModel, Variant, models};
 
-/// What `--table` names.
+/// The selection of `--table`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableSelection {
     /// Table 1: four models, GRPO and GRPO-lambda, averaged over data sets.
@@ -22,9 +19,6 @@ pub enum TableSelection {
 
 impl TableSelection {
     /// Reads `1`, `3` to `6` or `all`.
-    ///
-    /// # Errors
-    /// A line that says what is wrong.
     pub fn parse(text: &str) -> Result<TableSelection, String> {
         match text {
             "1" => Ok(TableSelection::Averages),
@@ -59,10 +53,9 @@ impl fmt::Display for TableSelection {
 }
 
 /// A cell: one model trained on one data set by one variant.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cell {
-    pub model: PaperModel,
-    /// The data set.
+    pub model: &'static PaperModel,
     pub dataset: &'static PaperDataset,
     pub variant: Variant,
 }
@@ -80,30 +73,30 @@ impl fmt::Display for Cell {
     }
 }
 
-/// The runs a row of Table 1 averages for a model, as the audit reconstructs it: GRPO, or recent/ε-trace with every λ the model was run with.
-pub fn averaged(paper: &Paper, model: &PaperModel, lambda: bool) -> Vec<Variant> {
-    let columns = paper.table(model.table).map_or(&[][..], |(columns, _)| columns);
-    let of_row = |v: &&Variant| match v.lambda {
+/// The variants that a row of Table 1 averages for a model, as the audit reconstructs it: GRPO, or recent/ε-trace with every λ of the model.
+pub fn averaged(model: &PaperModel, lambda: bool) -> Vec<Variant> {
+    let in_row = |v: &&Variant| match v.lambda() {
         None => !lambda,
         Some(l) => lambda && **v == Variant::recent_trace(l),
     };
-    columns.iter().filter(of_row).copied().collect()
+    model.variants.iter().filter(in_row).copied().collect()
 }
 
 /// Every cell of a selection, in the order of the tables.
-pub fn expand(paper: &Paper, selection: TableSelection) -> Vec<Cell> {
+pub fn expand(selection: TableSelection) -> Vec<Cell> {
     let mut cells = Vec::new();
-    for model in models::all() {
-        let wanted = match selection {
-            TableSelection::Model(n) => model.table == n,
-            TableSelection::Averages | TableSelection::All => true,
+    for model in models() {
+        let variants = match selection {
+            TableSelection::Model(n) if model.table != n => continue,
+            TableSelection::Model(_) | TableSelection::All => model.variants.clone(),
+            TableSelection::Averages => {
+                let in_table_1 = [averaged(model, false), averaged(model, true)].concat();
+                model.variants.iter().filter(|v| in_table_1.contains(v)).copied().collect()
+            }
         };
-        let Some((_, runs)) = paper.table(model.table).filter(|_| wanted) else { continue };
-        let in_table_1: Vec<Variant> =
-            [averaged(paper, &model, false), averaged(paper, &model, true)].concat();
-        let kept =
-            runs.iter().filter(|r| selection != TableSelection::Averages || in_table_1.contains(&r.variant));
-        cells.extend(kept.map(|r| Cell { model: model.clone(), dataset: r.dataset, variant: r.variant }));
+        for dataset in model.datasets() {
+            cells.extend(variants.iter().map(|variant| Cell { model, dataset, variant: *variant }));
+        }
     }
     cells
 }
@@ -118,18 +111,15 @@ const KEYS: [&str; 5] = ["model", "dataset", "style", "update", "lambda"];
 fn value(cell: &Cell, key: &str) -> String {
     match key {
         "model" => cell.model.slug(),
-        "dataset" => cell.dataset.name.to_owned(),
-        "style" => cell.variant.style.name().to_owned(),
-        "update" => cell.variant.update.name().to_owned(),
-        _ => cell.variant.lambda.map_or("none".to_owned(), |l| l.to_string()),
+        "dataset" => cell.dataset.name.clone(),
+        "style" => cell.variant.0.trace_style.name().to_owned(),
+        "update" => cell.variant.0.update_style.name().to_owned(),
+        _ => cell.variant.lambda().map_or("none".to_owned(), |l| l.to_string()),
     }
 }
 
 impl CellFilter {
     /// Reads `key=value,key=value`; a key may stand there several times. Values are those that some of `cells` have.
-    ///
-    /// # Errors
-    /// A line that says what is wrong.
     pub fn parse(text: &str, cells: &[Cell]) -> Result<CellFilter, String> {
         let mut only = CellFilter::default();
         for word in text.split(',').map(str::trim) {
@@ -171,7 +161,7 @@ impl CellFilter {
         Ok(only)
     }
 
-    /// Whether a cell is kept.
+    /// True if the cell is kept.
     pub fn keeps(&self, cell: &Cell) -> bool {
         self.0.iter().all(|(key, values)| values.contains(&value(cell, key)))
     }
@@ -182,7 +172,7 @@ mod tests {
     use super::*;
 
     fn cells(table: &str) -> Vec<Cell> {
-        expand(&Paper::load(), TableSelection::parse(table).expect("a table"))
+        expand(TableSelection::parse(table).expect("a table"))
     }
 
     #[test]

@@ -6,46 +6,17 @@ use grpo_lambda_printed::consistency::{self, AverageCheck, CellCheck, Table1Chec
 use grpo_lambda_printed::{self as paper, Model, Run, Score};
 use grpo_lambda_stats::{Interval, mean_of_independent, wilson};
 
-use super::datasets::{DATASETS, PaperDataset};
-use super::variant::Variant;
+use super::axes::{PaperDataset, Variant, benchmarks, dataset};
 use grpo_lambda_trainer::eval::CONFIDENCE_LEVEL;
-
-#[derive(Debug, PartialEq, Eq)]
-pub struct PaperBenchmark {
-    /// The benchmark in the paper's tables.
-    pub printed: paper::Benchmark,
-    /// As in Tables 3 to 6.
-    pub name: &'static str,
-    /// As in Table 1.
-    pub long_name: &'static str,
-    /// As `llm-train eval --benchmarks` names it.
-    pub key: &'static str,
-    /// Problems in the copy that understand-r1-zero evaluates, the code the paper names.
-    pub items: u64,
-}
-
-const fn benchmark(printed: paper::Benchmark, key: &'static str) -> PaperBenchmark {
-    let items = printed.items() as u64;
-    PaperBenchmark { printed, name: printed.row_name(), long_name: printed.name(), key, items }
-}
-
-/// The five, in the order of Tables 3 to 6.
-pub static BENCHMARKS: &[PaperBenchmark] = &[
-    benchmark(paper::Benchmark::Aime, "aime24"),
-    benchmark(paper::Benchmark::Math, "math500"),
-    benchmark(paper::Benchmark::Amc, "amc"),
-    benchmark(paper::Benchmark::Olympiad, "olympiad"),
-    benchmark(paper::Benchmark::Minerva, "minerva"),
-];
 
 /// A printed accuracy with the interval its number of problems implies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PrintedScore {
-    /// As printed, 0 to 1.
+    /// The printed value, 0 to 1.
     pub value: f64,
     /// 95 %: from the test items alone. `None` where the scores it is made of are not printed.
     pub ends: Option<[f64; 2]>,
-    /// What the audit says of it.
+    /// The audit's objection to it.
     pub caveat: Option<String>,
 }
 
@@ -56,7 +27,7 @@ pub struct PaperRun {
     pub variant: Variant,
     /// The data set of its reinforcement learning.
     pub dataset: &'static PaperDataset,
-    /// Scores in the order of [`BENCHMARKS`].
+    /// Scores in the order of [`benchmarks`].
     pub scores: Vec<PrintedScore>,
     /// The printed AVG.
     pub average: PrintedScore,
@@ -67,13 +38,13 @@ pub struct PaperRun {
 pub struct Table1Row {
     /// The model, as in Table 1.
     pub model: String,
-    /// Whether it is the GRPO-lambda row.
+    /// True for the GRPO-lambda row.
     pub lambda: bool,
-    /// Scores in the order of [`BENCHMARKS`].
+    /// Scores in the order of [`benchmarks`].
     pub scores: Vec<PrintedScore>,
     /// The printed Average.
     pub average: PrintedScore,
-    /// How the audit says it was made from Tables 3 to 6.
+    /// Its origin in Tables 3 to 6, as the audit reconstructs it.
     pub made_of: String,
 }
 
@@ -87,7 +58,7 @@ pub struct Paper {
 }
 
 impl Paper {
-    /// What is compiled in.
+    /// Reads the compiled-in tables.
     ///
     /// # Panics
     /// Never: a test reads it.
@@ -95,7 +66,7 @@ impl Paper {
         let paper = paper::Paper::embedded().expect("what is compiled in was read by a test");
         let audit = Audit { cells: consistency::cells(&paper), averages: consistency::averages(&paper) };
         let tables = Model::ALL.into_iter().map(|model| {
-            let columns = paper.columns(model).into_iter().map(Variant::from).collect();
+            let columns = paper.columns(model).into_iter().map(Variant).collect();
             let in_order = paper.datasets(model).iter();
             let runs =
                 in_order.flat_map(|d| paper.runs.iter().filter(move |r| (r.model, r.dataset) == (model, *d)));
@@ -133,7 +104,7 @@ fn average(scores: &[PrintedScore], value: Score) -> PrintedScore {
     PrintedScore { value, ends, caveat: None }
 }
 
-/// What the audit says of every cell of Tables 3 to 6.
+/// The audit's checks of Tables 3 to 6.
 struct Audit {
     cells: Vec<CellCheck>,
     averages: Vec<AverageCheck>,
@@ -141,23 +112,19 @@ struct Audit {
 
 impl Audit {
     fn run(&self, run: &Run) -> PaperRun {
-        let scores: Vec<PrintedScore> = BENCHMARKS
+        let scores: Vec<PrintedScore> = benchmarks()
             .iter()
             .map(|b| {
-                let check = self.cells.iter().find(|c| c.run == *run && c.benchmark == b.printed);
+                let check = self.cells.iter().find(|c| c.run == *run && c.benchmark == b.printed());
                 let caveat = check.filter(|c| !c.by_rounding).map(impossible_score);
-                PrintedScore { caveat, ..score(run.scores[b.printed as usize], b.items) }
+                PrintedScore { caveat, ..score(run.scores[b.printed() as usize], b.items()) }
             })
             .collect();
         let check = self.averages.iter().find(|a| a.run == *run);
         let caveat = check.filter(|a| a.impossible()).map(wrong_average);
         let average = PrintedScore { caveat, ..average(&scores, run.printed_average) };
-        PaperRun { variant: run.column.into(), dataset: dataset(run.dataset), scores, average }
+        PaperRun { variant: Variant(run.column), dataset: dataset(run.dataset.name()), scores, average }
     }
-}
-
-fn dataset(printed: paper::Dataset) -> &'static PaperDataset {
-    DATASETS.iter().find(|d| d.name == printed.name()).expect("a test finds all four")
 }
 
 fn impossible_score(check: &CellCheck) -> String {
@@ -187,12 +154,12 @@ fn table1_row(check: &Table1Check) -> Table1Row {
         let said = || format!("printed {value}, but Tables 3-6 give {recomputed:.4} ({made_of})");
         PrintedScore { caveat: mismatches.contains(&place).then(said), ..cell }
     };
-    let scores: Vec<PrintedScore> = BENCHMARKS
+    let scores: Vec<PrintedScore> = benchmarks()
         .iter()
         .map(|b| {
-            let place = b.printed as usize;
+            let place = b.printed() as usize;
             // A mean over runs on the same items is known no better than if these went together on every item: Wilson with n items.
-            with_caveat(place, score(check.printed[place], b.items))
+            with_caveat(place, score(check.printed[place], b.items()))
         })
         .collect();
     let average = with_caveat(AVERAGE, average(&scores, check.printed[AVERAGE]));
@@ -239,11 +206,11 @@ mod tests {
         let paper = Paper::load();
         assert_eq!(paper.table1.len(), 8);
         let row = paper.table1.iter().find(|r| r.model == "R1-Distill-LLaMA-3B" && !r.lambda).expect("there");
-        let off: Vec<&str> = BENCHMARKS
+        let off: Vec<&str> = benchmarks()
             .iter()
             .zip(&row.scores)
             .filter(|(_, s)| s.caveat.is_some())
-            .map(|(b, _)| b.long_name)
+            .map(|(b, _)| b.printed().name())
             .collect();
         assert_eq!(off, ["MATH", "AMC"]);
         assert_eq!(row.average.value, 0.142);

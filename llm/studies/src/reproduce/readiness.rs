@@ -1,14 +1,15 @@
-//! What a grid needs before it can begin: weights, data sets, benchmarks; which of it is there, and how to get the rest.
+//! Weights, data sets and benchmarks that a grid needs, and how to get those that are missing.
 
 use std::path::Path;
 
-use comfy_table::{Table, presets};
 use grpo_lambda_decoder::model;
 
+use super::axes::PaperModel;
+use super::axes::benchmarks;
 use super::grid::Cell;
-use super::models::PaperModel;
-use super::paper::BENCHMARKS;
-use super::run::{Grid, GridError};
+use super::run::Grid;
+use crate::sweep::SweepError;
+use crate::terminal;
 use grpo_lambda_trainer::eval::benchmark;
 use grpo_lambda_trainer::input::data::{self, OnBadRow};
 
@@ -18,16 +19,13 @@ pub struct Need {
     /// `weights`, `data set` or `benchmark`.
     pub kind: &'static str,
     pub name: String,
-    /// Where it is, or what is wrong with it and how to get it.
+    /// Its place, or the problem with it and how to get it.
     pub state: Result<String, String>,
 }
 
-/// Everything that these cells need, in the order in which it is used; `benchmarks` is where their files are looked for. A grid of stand-ins
+/// Everything that these cells need, in the order in which it is used; the benchmarks' files are looked for in `data`. A grid of stand-ins
 /// needs nothing.
-///
-/// # Errors
-/// When a preset is refused.
-pub fn needs(grid: &Grid, cells: &[Cell], benchmarks: &Path) -> Result<Vec<Need>, GridError> {
+pub fn needs(grid: &Grid, cells: &[Cell], data: &Path) -> Result<Vec<Need>, SweepError> {
     let mut found: Vec<Need> = Vec::new();
     let mut add = |need: Need| {
         if !found.iter().any(|other| (other.kind, &other.name) == (need.kind, &need.name)) {
@@ -35,30 +33,41 @@ pub fn needs(grid: &Grid, cells: &[Cell], benchmarks: &Path) -> Result<Vec<Need>
         }
     };
     for cell in cells {
-        let preset = grid.preset(&cell.model)?;
+        let preset = grid.preset(cell.model)?;
         if let Some(path) = grid.scale.weights(&preset) {
-            add(Need { kind: "weights", name: cell.model.id.clone(), state: weights(&cell.model, &path) });
+            add(Need { kind: "weights", name: cell.model.id.clone(), state: weights(cell.model, &path) });
         }
-        for name in grid.scale.data(&preset, cells, &cell.model) {
+        for name in grid.scale.data(&preset, cells, cell.model) {
             let state =
                 data::locate(&name).map(|at| at.root.display().to_string()).map_err(|e| e.to_string());
             add(Need { kind: "data set", name, state });
         }
     }
     if !found.is_empty() {
-        found.extend(BENCHMARKS.iter().map(|b| asked(b.key, benchmarks)));
+        found.extend(benchmarks().iter().map(|b| asked(&b.key, data)));
     }
     Ok(found)
+}
+
+/// Refuses a grid that lacks something, before anything long starts.
+pub fn check(grid: &Grid, cells: &[Cell], data: &Path) -> Result<(), SweepError> {
+    let missing = |Need { kind, name, state }: Need| {
+        state.err().map(|problem| SweepError::Refused(format!("{kind} {name}: {problem}")))
+    };
+    needs(grid, cells, data)?.into_iter().find_map(missing).map_or(Ok(()), Err)
 }
 
 /// The weights of a model, if those at `path` are of its shape.
 fn weights(model: &PaperModel, path: &Path) -> Result<String, String> {
     let shown = path.display();
     if !path.join("config.json").exists() {
-        return Err(format!("not in {shown}; hf download {} --local-dir {shown}", model.id));
+        return Err(format!(
+            "not in {shown}; hf download {} --local-dir {shown}, or name another directory with model.checkpoint",
+            model.id
+        ));
     }
     let shape = model::Config::load(path).map_err(|e| e.to_string())?;
-    let expected = model.shape.parameter_shapes();
+    let expected = model.shape().parameter_shapes();
     if shape.parameter_shapes() != expected {
         let count = |shapes: &[(String, Vec<usize>)]| {
             shapes.iter().map(|(_, s)| s.iter().product::<usize>()).sum::<usize>()
@@ -93,8 +102,7 @@ pub fn table(needs: &[Need]) -> String {
         return String::new();
     }
     let missing = needs.iter().filter(|need| need.state.is_err()).count();
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(["needed", "name", "there?"]);
+    let mut table = terminal::table(vec!["needed", "name", "there?"]);
     for Need { kind, name, state } in needs {
         table.add_row([
             (*kind).to_owned(),

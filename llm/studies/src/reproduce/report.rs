@@ -1,13 +1,13 @@
 //! A table as text for a terminal, as CSV and as Markdown; and the plan of a grid.
 
-use comfy_table::{Table as Terminal, presets};
 use grpo_lambda_stats::table::{Cell as Field, Table as Tidy, significant};
 
 use super::cost::{Assumptions, WorkEstimate};
 use super::table::{TableComparison, TableEntry, TableRow};
+use crate::terminal;
 
 /// `.334` for an accuracy.
-fn short(x: f64) -> String {
+fn accuracy(x: f64) -> String {
     let text = format!("{x:.3}");
     text.strip_prefix('0').unwrap_or(&text).to_owned()
 }
@@ -30,18 +30,17 @@ impl Marks {
 /// A field: ours, its interval, the paper's.
 fn field(entry: &TableEntry, marks: &mut Marks) -> [String; 3] {
     let (value, ends) = match &entry.ours {
-        Some(o) => (short(o.value.mid), format!("{}-{}", short(o.value.low), short(o.value.high))),
+        Some(o) => (accuracy(o.value.mid), format!("{}-{}", accuracy(o.value.low), accuracy(o.value.high))),
         None => ("-".to_owned(), String::new()),
     };
-    [value, ends, format!("({}){}", short(entry.paper.value), marks.next(entry))]
+    [value, ends, format!("({}){}", accuracy(entry.paper.value), marks.next(entry))]
 }
 
 /// The table for a terminal: in each field ours, its interval, and the paper's in brackets.
-pub fn terminal(layout: &TableComparison) -> String {
-    let mut table = Terminal::new();
+pub fn text(layout: &TableComparison) -> String {
     let heads = layout.columns.iter().map(|c| c.replace('/', "\n"));
     let first = [layout.blocks.to_owned(), layout.rows_are.to_owned()];
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(first.into_iter().chain(heads));
+    let mut table = terminal::table(first.into_iter().chain(heads).collect::<Vec<_>>());
     let mut marks = Marks(0);
     let mut last = "";
     for row in &layout.rows {
@@ -172,11 +171,10 @@ pub fn tidy(layout: &TableComparison, scale: &str) -> Tidy {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanLine {
-    /// Which cell or stage, in three words: model, data set, variant.
+    /// Model, data set and variant.
     pub names: [String; 3],
-    /// What it takes, all of it.
+    /// Its whole work.
     pub work: WorkEstimate,
-    /// How far it is.
     pub status: String,
 }
 
@@ -200,8 +198,7 @@ fn time(hours: f64) -> String {
 
 /// The plan of a grid: what each line takes, what is left of it in total, and what is assumed.
 pub fn plan(lines: &[(PlanLine, Assumptions)], what: &str) -> String {
-    let mut table = Terminal::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header([
+    let mut table = terminal::table(vec![
         "model",
         "data set",
         "variant",
@@ -218,7 +215,7 @@ pub fn plan(lines: &[(PlanLine, Assumptions)], what: &str) -> String {
             b,
             c,
             format!("{:.2e}", work.sampled),
-            format!("{:.2e}", work.flops),
+            format!("{:.2e}", work.work.operations),
             time(hours),
             bytes(work.disk),
             status,
@@ -251,7 +248,7 @@ mod tests {
     #[test]
     fn an_empty_table_shows_the_papers_numbers_and_its_caveats() {
         let layout = runs_table(&Paper::load(), 5, &[]).expect("a table");
-        let text = terminal(&layout);
+        let text = text(&layout);
         for expected in [
             "0 of 72 fields filled",
             "(.277) [1]",

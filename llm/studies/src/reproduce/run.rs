@@ -8,86 +8,24 @@
 //! ```
 //! A cell belongs to no table: what Table 1 needs of Table 3's cells is found there.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use grpo_lambda_decoder::disk::{Disk, DiskError, TEMPORARY};
 use grpo_lambda_decoder::model::{self, Decoder, weights};
 use grpo_lambda_decoder::rollout::SamplingParams;
 
+use super::axes::{PaperModel, benchmarks};
 use super::grid::Cell;
-use super::models::PaperModel;
-use super::paper::BENCHMARKS;
 use super::scale::Scale;
 use super::score::{CellScore, CellScores};
-use crate::compare::{CompareError, EtaClock, RunKind, finished};
-use grpo_lambda_engines::team::Team;
+use crate::sweep::{Identity, Run, Start, Sweep, SweepError, last_checkpoint};
 use grpo_lambda_trainer::config::{Config, ConfigError};
 use grpo_lambda_trainer::eval;
 use grpo_lambda_trainer::input::stops::Stops;
 use grpo_lambda_trainer::input::task::Split;
-use grpo_lambda_trainer::input::tokens::{ModelTokenizer, TokenError};
-use grpo_lambda_trainer::run::progress::{SharedProgress, say};
-use grpo_lambda_trainer::run::{self, RunError};
-use grpo_lambda_trainer::train::{RunSummary, TrainError, train};
+use grpo_lambda_trainer::input::tokens::ModelTokenizer;
+use grpo_lambda_trainer::run::progress::SharedProgress;
 
-/// Why a grid stopped.
-#[derive(Debug, thiserror::Error)]
-pub enum GridError {
-    #[error("{0}")]
-    Refused(String),
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    #[error("{name}: {source}")]
-    Run { name: String, source: Box<TrainError> },
-    #[error(transparent)]
-    Done(#[from] CompareError),
-    #[error(transparent)]
-    Directory(#[from] RunError),
-    #[error(transparent)]
-    Model(#[from] model::Error),
-    #[error(transparent)]
-    Token(#[from] TokenError),
-    #[error("{name}: evaluation: {problem}")]
-    Eval {
-        name: String,
-        problem: String,
-        /// Whether its input was refused, rather than the work broken off.
-        refused: bool,
-    },
-    /// A signal asked for the end while a cell was evaluated.
-    #[error("{name}: {problem}")]
-    Stopped { name: String, problem: String, signal: u8 },
-    #[error(transparent)]
-    Disk(#[from] DiskError),
-}
-
-impl GridError {
-    /// The signal that asked for the end, if one did.
-    pub fn signal(&self) -> Option<u8> {
-        match self {
-            GridError::Run { source, .. } => source.signal(),
-            GridError::Done(e) => e.signal(),
-            GridError::Stopped { signal, .. } => Some(*signal),
-            _ => None,
-        }
-    }
-
-    /// Whether the input was refused, rather than the work broken off.
-    pub fn refused(&self) -> bool {
-        match self {
-            GridError::Refused(_) | GridError::Config(_) | GridError::Directory(_) => true,
-            GridError::Run { source, .. } => source.refused(),
-            GridError::Done(e) => e.refused(),
-            GridError::Eval { refused, .. } => *refused,
-            GridError::Model(_) | GridError::Token(_) | GridError::Disk(_) | GridError::Stopped { .. } => {
-                false
-            }
-        }
-    }
-}
-
-/// How far a cell is.
+/// The progress of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CellStatus {
     /// Trained and evaluated.
@@ -120,8 +58,8 @@ pub struct TrainedCell<'a> {
     pub directory: &'a Path,
 }
 
-/// How a trained cell is evaluated: in words, and the scores on [`BENCHMARKS`] in their order.
-pub type Evaluate<'a> = dyn Fn(TrainedCell<'_>) -> Result<(String, Vec<CellScore>), GridError> + 'a;
+/// Evaluates a trained cell: the evaluation in words, and the scores on [`benchmarks`] in their order.
+pub type Evaluate<'a> = dyn Fn(TrainedCell<'_>) -> Result<(String, Vec<CellScore>), SweepError> + 'a;
 
 /// A grid in its directory.
 #[derive(Clone, Debug)]
@@ -133,42 +71,30 @@ pub struct Grid {
     pub overrides: Vec<String>,
 }
 
-const FILE: &str = "reproduce.toml";
-
 impl Grid {
     /// The preset of a model in this grid.
     pub fn preset(&self, model: &PaperModel) -> Result<Config, ConfigError> {
         self.scale.preset(model, &self.overrides)
     }
 
-    fn model(&self, model: &PaperModel) -> PathBuf {
-        self.directory.join(model.slug())
-    }
-
     fn cell(&self, cell: &Cell) -> PathBuf {
         self.directory.join(cell.slug())
     }
 
-    /// How far a cell is.
-    ///
-    /// # Errors
-    /// A file of the cell that cannot be read.
-    pub fn status(&self, cell: &Cell) -> Result<CellStatus, GridError> {
+    /// The progress of a cell.
+    pub fn status(&self, cell: &Cell) -> Result<CellStatus, SweepError> {
         let directory = self.cell(cell);
-        if let Some(scores) = CellScores::read(&directory).map_err(GridError::Refused)? {
+        if let Some(scores) = CellScores::read(&directory).map_err(SweepError::Refused)? {
             return Ok(CellStatus::Done(scores));
         }
         let begun = directory.join("run").join("config.toml").exists();
         Ok(if begun { CellStatus::Partial } else { CellStatus::Missing })
     }
 
-    /// How far a model's supervised stage is: done, or begun, or missing.
-    ///
-    /// # Errors
-    /// A summary that cannot be read.
-    pub fn supervised(&self, model: &PaperModel) -> Result<&'static str, GridError> {
-        let run = self.model(model).join("supervised");
-        let done = crate::record::summary(&run).map_err(CompareError::from)?.is_some();
+    /// The progress of a model's supervised stage: done, partial or missing.
+    pub fn supervised(&self, model: &PaperModel) -> Result<&'static str, SweepError> {
+        let run = self.directory.join(supervised(model));
+        let done = crate::record::summary(&run)?.is_some();
         Ok(match (done, run.join("config.toml").exists()) {
             (true, _) => "done",
             (false, true) => "partial",
@@ -176,148 +102,66 @@ impl Grid {
         })
     }
 
-    /// What identifies the grid, as TOML.
-    fn to_toml(&self) -> String {
-        let words = self.overrides.iter().map(|w| toml::Value::from(w.as_str())).collect::<Vec<_>>();
-        format!("scale = \"{}\"\nsettings = {}\n", self.scale.name(), toml::Value::from(words))
+    pub fn identity(&self) -> Identity<'static> {
+        let settings = self.overrides.iter().map(|w| toml::Value::from(w.as_str())).collect::<Vec<_>>();
+        let choices = vec![("scale", self.scale.name().into()), ("settings", settings.into())];
+        Identity { name: "reproduce", noun: "grid", choices, base: None }
     }
 
-    /// Refuses a directory that holds a grid with other settings; `None` where there is no grid yet.
-    pub fn check(&self) -> Result<Option<()>, GridError> {
-        let path = self.directory.join(FILE);
-        let disk = Disk::default();
-        let Some(stored) = disk.read(&path)? else {
-            let ours = format!("{FILE}{TEMPORARY}");
-            return match disk.list(&self.directory)?.iter().find(|name| **name != ours) {
-                None => Ok(None),
-                Some(other) => Err(GridError::Refused(format!(
-                    "{} is not a grid: it has no {FILE}, but it holds {other}",
-                    self.directory.display()
-                ))),
-            };
-        };
-        let stored = String::from_utf8_lossy(&stored);
-        let damaged = |problem: &str| GridError::Refused(format!("{}: {problem}", path.display()));
-        let table: toml::Table = stored.parse().map_err(|e: toml::de::Error| damaged(e.message()))?;
-        let now: toml::Table = self.to_toml().parse().map_err(|e: toml::de::Error| damaged(e.message()))?;
-        let differences: Vec<String> = now
-            .iter()
-            .filter(|(key, value)| table.get(*key) != Some(value))
-            .map(|(key, value)| {
-                let old = table.get(key).map_or("(absent)".to_owned(), toml::Value::to_string);
-                format!("{key}: {old} -> {value}")
-            })
-            .collect();
-        match differences.is_empty() {
-            true => Ok(Some(())),
-            false => Err(GridError::Refused(format!(
-                "{} holds a grid with other settings; use its own command, or another directory with --run DIR: {}",
-                self.directory.display(),
-                differences.join("; ")
-            ))),
-        }
-    }
-
-    /// Everything that would stop these cells, found before anything long starts.
-    pub fn ready(&self, cells: &[Cell]) -> Result<(), GridError> {
-        let mut seen = Vec::new();
-        for cell in cells {
-            if seen.contains(&&cell.model.name) {
-                continue;
-            }
-            seen.push(&cell.model.name);
-            let preset = self.preset(&cell.model)?;
-            self.scale.cell(cell, &preset, Path::new("checkpoint"))?;
-            if let Some(path) = self.scale.weights(&preset).filter(|p| !p.join("config.json").exists()) {
-                return Err(GridError::Refused(format!(
-                    "{}: no model in {}; get it with: hf download {} --local-dir {}; or name another place with model.checkpoint=DIR and --only model={}",
-                    cell.model.name,
-                    path.display(),
-                    cell.model.id,
-                    path.display(),
-                    cell.model.slug()
-                )));
-            }
-            for data in self.scale.data(&preset, cells, &cell.model) {
-                // Its words name the command that gets it.
-                grpo_lambda_trainer::input::data::locate(&data)
-                    .map_err(|e| GridError::Refused(format!("{}: {e}", cell.model.name)))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Runs what is left of `cells`, one after another.
-    ///
-    /// # Errors
-    /// [`GridError`]; what was done is kept, and the same call continues.
-    pub fn run(&self, cells: &[Cell], command: &str, evaluate: &Evaluate<'_>) -> Result<(), GridError> {
+    /// Runs what is left of `cells`, one after another. After an error or a signal the same call continues.
+    pub fn run(&self, cells: &[Cell], command: &str, evaluate: &Evaluate<'_>) -> Result<(), SweepError> {
         let mut left: Vec<Cell> = Vec::new();
         for cell in cells {
             if !matches!(self.status(cell)?, CellStatus::Done(_)) {
-                left.push(cell.clone());
+                left.push(*cell);
             }
-        }
-        let there = self.check()?.is_some();
-        self.ready(&left)?;
-        if !there {
-            let disk = Disk::default();
-            disk.create_directories(&self.directory)?;
-            disk.replace(&self.directory.join(FILE), self.to_toml().as_bytes())?;
         }
         let mut models: Vec<&PaperModel> = Vec::new();
         for cell in &left {
-            if !models.iter().any(|m| m.name == cell.model.name) {
-                models.push(&cell.model);
+            if !models.contains(&cell.model) {
+                models.push(cell.model);
             }
         }
-        let mut clock = EtaClock::new(models.len(), left.len());
-        let mut starts: BTreeMap<&str, (PathBuf, Config)> = BTreeMap::new();
-        for model in models {
-            let preset = self.preset(model)?;
-            let path = self.model(model).join("supervised");
-            let name = format!("{}, supervised", model.name);
-            let begun = std::time::Instant::now();
-            self.one(&name, &path, &self.scale.supervised(&preset)?, command, &clock)?;
-            clock.done(RunKind::Sft, begun.elapsed().as_secs_f64());
-            starts.insert(&model.name, (checkpoint(&path)?, preset));
+        let start = |model: &&PaperModel| {
+            let (name, directory) = (format!("{}, supervised", model.name), supervised(model));
+            Ok(Start { name, directory, base: self.preset(model)? })
+        };
+        let starts = models.iter().map(start).collect::<Result<Vec<_>, SweepError>>()?;
+        let run = |cell: &Cell| {
+            let start = models.iter().position(|model| *model == cell.model).unwrap_or_default();
+            Run {
+                name: cell.to_string(),
+                directory: PathBuf::from(cell.slug()).join("run"),
+                start,
+                settings: self.scale.settings(cell, &starts[start].base),
+            }
+        };
+        let runs: Vec<Run> = left.iter().map(run).collect();
+        for run in &runs {
+            run.config(&starts[run.start].base, Path::new("checkpoint"))?;
         }
-        for cell in &left {
-            let Some((start, preset)) = starts.get(cell.model.name.as_str()) else { continue };
-            let begun = std::time::Instant::now();
-            let directory = self.cell(cell);
-            let config = self.scale.cell(cell, preset, start)?;
-            self.one(&cell.to_string(), &directory.join("run"), &config, command, &clock)?;
-            let last = checkpoint(&directory.join("run"))?;
-            let trained = TrainedCell { cell, config: &config, checkpoint: &last, directory: &directory };
+        let mut sweep = Sweep::open(&self.directory, &self.identity(), command)?;
+        sweep.expect(starts.len(), runs.len());
+        let started = sweep.start(starts)?;
+        sweep.run(&runs, &started, |i, done| {
+            let last = last_checkpoint(&done.directory)?;
+            let directory = done.directory.parent().unwrap_or(&done.directory);
+            let trained = TrainedCell { cell: &left[i], config: &done.config, checkpoint: &last, directory };
             let (how, scores) = evaluate(trained)?;
-            let checkpoint = last.strip_prefix(&directory).unwrap_or(&last).to_owned();
-            CellScores { checkpoint, how, scores }.write(&directory)?;
-            clock.done(RunKind::Rl, begun.elapsed().as_secs_f64());
-        }
+            let checkpoint = last.strip_prefix(directory).unwrap_or(&last).to_owned();
+            Ok(CellScores { checkpoint, how, scores }.write(directory)?)
+        })?;
         Ok(())
-    }
-
-    /// Executes or resumes a run, unless its directory says that it is finished.
-    fn one(
-        &self,
-        name: &str,
-        path: &Path,
-        config: &Config,
-        command: &str,
-        clock: &EtaClock,
-    ) -> Result<RunSummary, GridError> {
-        if let Some(done) = finished(path, config)? {
-            return Ok(done);
-        }
-        say(&format!("{}: {name}", clock.line()));
-        let failed = |source| GridError::Run { name: name.to_owned(), source: Box::new(source) };
-        train(&Team::default(), config, path, command).map_err(failed)
     }
 }
 
+/// The directory of a model's supervised stage, relative to the grid's.
+fn supervised(model: &PaperModel) -> PathBuf {
+    PathBuf::from(model.slug()).join("supervised")
+}
+
 /// Evaluates a trained cell on the stand-ins of the benchmarks.
-pub fn on_stand_ins(trained: TrainedCell<'_>) -> Result<(String, Vec<CellScore>), GridError> {
+pub fn on_stand_ins(trained: TrainedCell<'_>) -> Result<(String, Vec<CellScore>), SweepError> {
     let TrainedCell { cell, config, checkpoint, .. } = trained;
     let shape = model::Config::load(checkpoint)?;
     let parameters = weights::load(checkpoint, &shape)?;
@@ -326,12 +170,12 @@ pub fn on_stand_ins(trained: TrainedCell<'_>) -> Result<(String, Vec<CellScore>)
     let sampling =
         SamplingParams { max_new_tokens: config.rl.max_new_tokens, min_new_tokens: 0, temperature: 0.0 };
     let mut scores = Vec::new();
-    for benchmark in BENCHMARKS {
+    for benchmark in benchmarks() {
         let task = Scale::test(benchmark);
-        let progress = SharedProgress::new(&format!("evaluation, {}", benchmark.name), 0, benchmark.items);
+        let progress = SharedProgress::new(&format!("evaluation, {}", benchmark.name), 0, benchmark.items());
         let watch = |done: usize, under_way| progress.lock().evaluated(done as u64, 1, under_way);
         // One test for all models: another seed would be another set of problems.
-        let problems = task.distinct(TEST_SEED, Split::Test, benchmark.items as usize);
+        let problems = task.distinct(TEST_SEED, Split::Test, benchmark.items() as usize);
         let found = eval::evaluate(
             &decoder,
             Stops::new(&tokens, &[]),
@@ -339,11 +183,7 @@ pub fn on_stand_ins(trained: TrainedCell<'_>) -> Result<(String, Vec<CellScore>)
             (sampling, eval::EVAL_BATCH),
             &watch,
         );
-        let found = found.map_err(|e| GridError::Eval {
-            name: cell.to_string(),
-            problem: e.to_string(),
-            refused: false,
-        })?;
+        let found = found.map_err(|e| SweepError::Broke(format!("{cell}: evaluation: {e}")))?;
         progress.finish();
         scores.push(CellScore {
             benchmark: benchmark.name.to_owned(),
@@ -359,10 +199,3 @@ pub fn on_stand_ins(trained: TrainedCell<'_>) -> Result<(String, Vec<CellScore>)
 
 /// The seed of the stand-ins' problems.
 const TEST_SEED: u64 = 0;
-
-/// The final checkpoint of a run, as an absolute path.
-fn checkpoint(run: &Path) -> Result<PathBuf, GridError> {
-    let gone = || GridError::Refused(format!("{}: its final checkpoint is gone", run.display()));
-    let path = run::latest(run)?.ok_or_else(gone)?.path().to_owned();
-    std::path::absolute(&path).map_err(|e| GridError::Refused(format!("{}: {e}", path.display())))
-}

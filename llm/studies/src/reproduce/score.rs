@@ -6,7 +6,7 @@ use grpo_lambda_decoder::disk::{Disk, DiskError};
 use grpo_lambda_stats::{Interval, wilson};
 use serde::{Deserialize, Serialize};
 
-use super::paper::BENCHMARKS;
+use super::axes::benchmarks;
 use grpo_lambda_trainer::eval::CONFIDENCE_LEVEL;
 
 /// Right answers on a benchmark.
@@ -33,19 +33,16 @@ impl CellScore {
 pub struct CellScores {
     /// The checkpoint that was evaluated, relative to the cell's directory.
     pub checkpoint: PathBuf,
-    /// How it was evaluated, in words: other words are another evaluation.
+    /// The evaluation in words: other words are another evaluation.
     pub how: String,
-    /// A score for each benchmark, in the order of [`BENCHMARKS`].
+    /// A score for each benchmark, in the order of [`benchmarks`](super::axes::benchmarks).
     pub scores: Vec<CellScore>,
 }
 
 const FILE: &str = "scores.json";
 
 impl CellScores {
-    /// What a cell's directory holds; `None` when it was not evaluated yet.
-    ///
-    /// # Errors
-    /// A line that says what is wrong with the file.
+    /// Reads a cell's directory; `None` if the cell was not evaluated.
     pub fn read(directory: &Path) -> Result<Option<CellScores>, String> {
         let path = directory.join(FILE);
         let bytes = Disk::default().read(&path).map_err(|e| e.to_string())?;
@@ -55,7 +52,7 @@ impl CellScores {
         let scores: CellScores =
             serde_json::from_slice(&bytes).map_err(|e| wrong(format!("not the scores of a cell: {e}")))?;
         let names: Vec<&str> = scores.scores.iter().map(|s| s.benchmark.as_str()).collect();
-        if names != BENCHMARKS.iter().map(|b| b.name).collect::<Vec<_>>() {
+        if !names.iter().eq(benchmarks().iter().map(|b| &b.name)) {
             return Err(wrong(format!(
                 "has scores of {}, not of the five benchmarks in order",
                 names.join(", ")
@@ -82,16 +79,16 @@ mod tests {
     fn scores_survive_their_file_and_a_damaged_one_is_told_of() {
         let dir = tempfile::tempdir().expect("a directory");
         assert_eq!(CellScores::read(dir.path()), Ok(None));
-        let score = |b: &super::super::paper::PaperBenchmark| CellScore {
+        let score = |b: &super::super::axes::PaperBenchmark| CellScore {
             benchmark: b.name.to_owned(),
             correct: 3,
-            n: b.items,
+            n: b.items(),
             ungradable: 1,
         };
         let scores = CellScores {
             checkpoint: "run/x".into(),
             how: "greedy".into(),
-            scores: BENCHMARKS.iter().map(score).collect(),
+            scores: benchmarks().iter().map(score).collect(),
         };
         scores.write(dir.path()).expect("writable");
         assert_eq!(CellScores::read(dir.path()), Ok(Some(scores.clone())));

@@ -2,13 +2,11 @@
 
 use grpo_lambda_stats::{Interval, mean_of_independent};
 
-use super::datasets::{DATASETS, PaperDataset};
+use super::axes::{PaperDataset, Variant, benchmarks, datasets, models};
 use super::grid::{Cell, averaged};
-use super::models;
-use super::paper::{BENCHMARKS, Paper, PrintedScore};
+use super::paper::{Paper, PrintedScore};
 use super::run::CellStatus;
 use super::score::CellScores;
-use super::variant::Variant;
 
 /// An accuracy of ours.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,7 +20,6 @@ pub struct OurScore {
 /// A field of the table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableEntry {
-    /// Of which run or row.
     pub column: String,
     /// Ours; `None` where there is none yet.
     pub ours: Option<OurScore>,
@@ -43,11 +40,9 @@ pub struct TableRow {
 pub struct TableComparison {
     pub number: u8,
     pub title: String,
-    /// What its blocks are.
+    /// The noun for a block.
     pub blocks: &'static str,
-    /// What its rows are.
     pub rows_are: &'static str,
-    /// What its columns are.
     pub columns_are: &'static str,
     /// Names of its columns.
     pub columns: Vec<String>,
@@ -65,14 +60,14 @@ fn scores<'a>(
     dataset: &PaperDataset,
     variant: Variant,
 ) -> Option<&'a CellScores> {
-    let is = |cell: &Cell| cell.model.name == model && cell.dataset == dataset && cell.variant == variant;
+    let is = |cell: &Cell| cell.model.name == model && *cell.dataset == *dataset && cell.variant == variant;
     match &cells.iter().find(|(cell, _)| is(cell))?.1 {
         CellStatus::Done(scores) => Some(scores),
         CellStatus::Partial | CellStatus::Missing => None,
     }
 }
 
-/// A cell's accuracies in the order of [`BENCHMARKS`], then their unweighted mean; nothing where a benchmark had no graded answer.
+/// A cell's accuracies in the order of [`benchmarks`](super::axes::benchmarks), then their unweighted mean; nothing where a benchmark had no graded answer.
 fn accuracies(scores: &CellScores) -> Option<[Vec<OurScore>; 2]> {
     let each = scores
         .scores
@@ -95,15 +90,15 @@ fn mean_over_runs(runs: &[Vec<OurScore>]) -> Option<Vec<OurScore>> {
     let at = |i: usize, part: fn(&Interval) -> f64| runs.iter().map(|r| part(&r[i].value)).sum::<f64>() / n;
     let level = runs.first()?.first()?.value.level;
     let mean = |i| Interval { low: at(i, |v| v.low), mid: at(i, |v| v.mid), high: at(i, |v| v.high), level };
-    Some((0..BENCHMARKS.len()).map(|i| OurScore { value: mean(i), count: None }).collect())
+    Some((0..benchmarks().len()).map(|i| OurScore { value: mean(i), count: None }).collect())
 }
 
 /// One of Tables 3 to 6; `None` for another number.
 pub fn runs_table(paper: &Paper, number: u8, cells: &Cells) -> Option<TableComparison> {
     let (columns, runs) = paper.table(number)?;
-    let model = models::all().into_iter().find(|m| m.table == number)?;
+    let model = models().iter().find(|m| m.table == number)?;
     let mut rows: Vec<TableRow> = Vec::new();
-    let names: Vec<&str> = BENCHMARKS.iter().map(|b| b.name).chain(["AVG"]).collect();
+    let names: Vec<&str> = benchmarks().iter().map(|b| b.name.as_str()).chain(["AVG"]).collect();
     for block in runs.chunk_by(|a, b| a.dataset == b.dataset) {
         let ours: Vec<Option<Vec<OurScore>>> = block
             .iter()
@@ -116,11 +111,7 @@ pub fn runs_table(paper: &Paper, number: u8, cells: &Cells) -> Option<TableCompa
                 paper: run.scores.get(i).unwrap_or(&run.average).clone(),
             };
             let entries = block.iter().zip(&ours).map(entry).collect();
-            rows.push(TableRow {
-                block: block[0].dataset.name.to_owned(),
-                name: (*name).to_owned(),
-                entries,
-            });
+            rows.push(TableRow { block: block[0].dataset.name.clone(), name: (*name).to_owned(), entries });
         }
     }
     Some(TableComparison {
@@ -144,20 +135,20 @@ pub fn averages_table(paper: &Paper, cells: &Cells) -> TableComparison {
     let mut rows = Vec::new();
     let mut notes = Vec::new();
     for row in &paper.table1 {
-        let model = models::all().into_iter().find(|m| m.name == row.model);
+        let model = models().iter().find(|m| m.name == row.model);
         let runs: Option<Vec<Vec<OurScore>>> = model.as_ref().and_then(|model| {
-            let variants = averaged(paper, model, row.lambda);
-            let runs = DATASETS.iter().flat_map(|d| variants.iter().map(move |v| (d, *v)));
+            let variants = averaged(model, row.lambda);
+            let runs = datasets().iter().flat_map(|d| variants.iter().map(move |v| (d, *v)));
             runs.map(|(d, v)| Some(accuracies(scores(cells, &model.name, d, v)?)?[0].clone())).collect()
         });
         let each = runs.and_then(|runs| mean_over_runs(&runs));
         let mean = each.as_deref().and_then(mean);
         let ours: Vec<Option<OurScore>> = match each {
             Some(each) => each.into_iter().map(Some).collect(),
-            None => vec![None; BENCHMARKS.len()],
+            None => vec![None; benchmarks().len()],
         };
         let printed = row.scores.iter().chain([&row.average]);
-        let names = BENCHMARKS.iter().map(|b| b.long_name).chain(["Average"]);
+        let names = benchmarks().iter().map(|b| b.printed().name()).chain(["Average"]);
         let entries = printed
             .zip(names)
             .zip(ours.into_iter().chain([mean]))
@@ -179,7 +170,12 @@ pub fn averages_table(paper: &Paper, cells: &Cells) -> TableComparison {
         blocks: "model",
         rows_are: "method",
         columns_are: "benchmark",
-        columns: BENCHMARKS.iter().map(|b| b.long_name).chain(["Average"]).map(str::to_owned).collect(),
+        columns: benchmarks()
+            .iter()
+            .map(|b| b.printed().name())
+            .chain(["Average"])
+            .map(str::to_owned)
+            .collect(),
         rows,
         notes,
     }
@@ -232,18 +228,18 @@ mod tests {
     use super::*;
 
     fn filled(selection: TableSelection, share: impl Fn(&Cell) -> f64) -> Vec<(Cell, CellStatus)> {
-        let cells = expand(&Paper::load(), selection);
+        let cells = expand(selection);
         let scores = |cell: &Cell| {
-            let score = |b: &super::super::paper::PaperBenchmark| CellScore {
+            let score = |b: &super::super::axes::PaperBenchmark| CellScore {
                 benchmark: b.name.to_owned(),
-                correct: (share(cell) * b.items as f64).round() as u64,
-                n: b.items,
+                correct: (share(cell) * b.items() as f64).round() as u64,
+                n: b.items(),
                 ungradable: 0,
             };
-            let scores = BENCHMARKS.iter().map(score).collect();
+            let scores = benchmarks().iter().map(score).collect();
             CellStatus::Done(CellScores { checkpoint: "x".into(), how: String::new(), scores })
         };
-        cells.iter().map(|c| (c.clone(), scores(c))).collect()
+        cells.iter().map(|c| (*c, scores(c))).collect()
     }
 
     #[test]
@@ -279,7 +275,7 @@ mod tests {
     fn a_row_of_table_1_is_the_mean_over_data_sets_and_lambda() {
         let paper = Paper::load();
         // GRPO 0.2 everywhere; recent/ε-trace 0.4 and 0.6 for the two λ.
-        let share = |c: &Cell| match c.variant.lambda {
+        let share = |c: &Cell| match c.variant.lambda() {
             None => 0.2,
             Some(l) if l < 0.985 => 0.4,
             Some(_) => 0.6,

@@ -1,4 +1,4 @@
-//! How much memory training takes: estimated from shapes, and used by this process so far.
+//! Memory of training on the CPU: an estimate from shapes, and this process's use so far.
 
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda_decoder::lora::LoraSettings;
@@ -40,9 +40,9 @@ pub struct StepShape {
     pub slots: Option<usize>,
     /// Tokens per forward pass.
     pub micro_batch_tokens: usize,
-    /// Whether a frozen reference model scores the responses (beta is not 0).
+    /// True if a frozen reference model scores the responses (beta is not 0).
     pub reference: bool,
-    /// Whether the optimiser uses compensated summation.
+    /// True if the optimiser uses compensated summation.
     pub compensated: bool,
 }
 
@@ -84,7 +84,6 @@ fn decided_for(there: Option<f64>, config: &RunConfig, shape: &Config, prompt_to
 pub struct MemoryItem {
     pub name: &'static str,
     pub bytes: usize,
-    /// How they are counted.
     pub formula: String,
 }
 
@@ -169,7 +168,7 @@ pub fn estimate(c: &Config, step: &StepShape, lora: Option<&LoraSettings>) -> Me
     }
 }
 
-/// What is held from the first step to the last.
+/// Memory held from the first step to the last.
 fn state(c: &Config, step: &StepShape, lora: Option<&LoraSettings>) -> Vec<MemoryItem> {
     let parameters: usize = c.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum();
     let adapted = lora.map(|lora| lora.adapted(c));
@@ -208,7 +207,7 @@ fn state(c: &Config, step: &StepShape, lora: Option<&LoraSettings>) -> Vec<Memor
     state
 }
 
-/// What is held while responses are sampled.
+/// Memory held while responses are sampled.
 fn rollout(c: &Config, step: &StepShape) -> Vec<MemoryItem> {
     let responses = slots::count(step.prompts * step.group, step.slots);
     let shared = step.prompt_tokens / PAGE;
@@ -225,7 +224,7 @@ fn rollout(c: &Config, step: &StepShape) -> Vec<MemoryItem> {
     ]
 }
 
-/// What is held in an update, on the largest micro-batch.
+/// Memory held in an update, on the largest micro-batch.
 struct Update<'c> {
     c: &'c Config,
     /// Own tokens of rows, tokens of prefixes, and scored tokens of the micro-batch.
@@ -255,7 +254,7 @@ impl<'c> Update<'c> {
         }
     }
 
-    /// What comes back to the prompts from the rows that continue them, until all rows are done.
+    /// Gradients of the prompts, which wait for all rows that continue them.
     fn prompts(&self) -> MemoryItem {
         let (tokens, layers, cached) = (self.prompts, self.c.num_hidden_layers, self.c.heads().cached());
         let formula = format!("4 x {layers} layers x {tokens} tokens x {cached} (keys and values)");
@@ -397,20 +396,20 @@ mod tests {
                 compensated: true,
             };
             let estimate = estimate(model.config(), &step, None);
-            let of = |name: &str| estimate.state.iter().find(|i| i.name == name).expect(name).bytes;
+            let bytes = |name: &str| estimate.state.iter().find(|i| i.name == name).expect(name).bytes;
             let numbers: usize = model.parameters().values().map(|t| t.data.len()).sum();
-            assert_eq!(of("weights"), 4 * numbers);
+            assert_eq!(bytes("weights"), 4 * numbers);
             let initial = model.parameters().iter().map(|(n, t)| (n.clone(), t.data.clone()));
             let saved =
                 grpo_lambda_decoder::optim::AdamW::new(Default::default(), initial.collect::<Vec<_>>())
                     .to_bytes();
             let file = safetensors::SafeTensors::deserialize(&saved).expect("its own");
             let state: usize = file.iter().filter(|(n, _)| *n != "steps").map(|(_, t)| t.data().len()).sum();
-            assert_eq!(of("optimiser"), state);
+            assert_eq!(bytes("optimiser"), state);
             let mut gradients = Gradients::<f32>::new(model.config(), |_| true);
             let read: usize = gradients.parameters().values().map(|t| t.data.len()).sum();
-            assert_eq!(of("gradients"), 4 * (read + if tied { 67 * 48 } else { 0 }));
-            assert_eq!(of("reference model"), of("weights") + of("packed weights"));
+            assert_eq!(bytes("gradients"), 4 * (read + if tied { 67 * 48 } else { 0 }));
+            assert_eq!(bytes("reference model"), bytes("weights") + bytes("packed weights"));
             // A row is longer than the micro-batch: it is taken alone.
             assert_eq!(estimate.update[0].bytes, tape_bytes(model.config(), 6, 4, 5, false));
         }
@@ -433,18 +432,21 @@ mod tests {
             compensated: true,
         };
         let estimate = estimate(&shape, &step, Some(&lora));
-        let of = |name: &str| estimate.state.iter().find(|i| i.name == name).expect(name).bytes;
+        let bytes = |name: &str| estimate.state.iter().find(|i| i.name == name).expect(name).bytes;
         let numbers: usize = model.parameters().values().map(|t| t.data.len()).sum();
-        assert_eq!(of("weights"), 4 * numbers);
+        assert_eq!(bytes("weights"), 4 * numbers);
         let setup = TrainingSetup { lora: Some(lora), ..TrainingSetup::new(Default::default()) };
         let mut engine = CpuEngine::new(model, setup).expect("it fits");
         let mut saved = Vec::new();
         engine.write_optimiser(&mut saved).expect("on the CPU");
         let file = safetensors::SafeTensors::deserialize(&saved).expect("its own");
         let state: usize = file.iter().filter(|(n, _)| *n != "steps").map(|(_, t)| t.data().len()).sum();
-        assert_eq!(of("optimiser"), state);
+        assert_eq!(bytes("optimiser"), state);
         let adapted: usize = engine.gradients().parameters().values().map(|t| t.data.len()).sum();
-        assert_eq!((of("gradients"), of("base"), of("reference")), (4 * adapted, 4 * adapted, 4 * adapted));
+        assert_eq!(
+            (bytes("gradients"), bytes("base"), bytes("reference")),
+            (4 * adapted, 4 * adapted, 4 * adapted)
+        );
         assert!(estimate.state.iter().all(|i| i.name != "reference model"));
     }
 }

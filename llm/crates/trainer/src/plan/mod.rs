@@ -1,7 +1,7 @@
-//! What a step takes before it is run: memory, operations, token weights.
+//! Predictions of a step before it runs: memory, operations, time.
 
+pub mod cards;
 pub mod memory;
 pub mod roofline;
 pub mod shapes;
 pub mod synthetic;
-pub mod token_weights;

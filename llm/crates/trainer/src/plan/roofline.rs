@@ -1,4 +1,4 @@
-//! How close a training step comes to the processor's peak: operations and bytes are counted, the peak is measured.
+//! Operations and bytes of a step by its shape, to state a measured time as a share of the device's peak.
 //!
 //! Only the work that the mathematics asks for is counted: matrix products and attention, a multiply-add as two operations.
 //! Norms, rotations, exponentials and the optimiser count as nothing, so the share of the peak is a lower bound.

@@ -86,7 +86,7 @@ pub fn named(name: &str) -> Result<Config, String> {
 mod tests {
     use super::*;
 
-    /// As published.
+    /// The published counts.
     const PARAMETERS: [(&str, usize); 10] = [
         ("qwen2.5-0.5b", 494_032_768),
         ("qwen2.5-1.5b", 1_543_714_304),

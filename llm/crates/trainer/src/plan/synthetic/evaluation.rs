@@ -5,7 +5,7 @@ use std::sync::Arc;
 use grpo_lambda_decoder::model::Config as Shape;
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::rollout::{Sampler, SamplingParams, SamplingRequest};
-use grpo_lambda_gpu::dry::Dry;
+use grpo_lambda_gpu::dry::{Ceilings, Dry, Work};
 use grpo_lambda_gpu::{Device, Dtype};
 
 use super::SyntheticStepError;
@@ -37,15 +37,37 @@ impl EvaluationShape<'_> {
     /// # Errors
     /// [`SyntheticStepError`], when a row exceeds the context.
     pub fn predict(&self, slots: usize) -> Result<EvaluationPrediction, SyntheticStepError> {
-        let device: Arc<dyn Device> = Arc::new(Dry::default());
+        let dry = self.generate(Ceilings::default(), slots)?;
+        Ok(EvaluationPrediction { slots, peak: dry.ledger().peak().0 })
+    }
+
+    /// Work of so many responses decoded together: the prompts, and the other tokens with rows of their mean length.
+    ///
+    /// # Errors
+    /// [`SyntheticStepError`], when a row exceeds the context.
+    pub fn work(&self, ceilings: Ceilings, rows: usize) -> Result<Work, SyntheticStepError> {
+        let work = |prompt_tokens: usize, new_tokens: usize| {
+            let shape = EvaluationShape { prompt_tokens, new_tokens, ..*self };
+            shape.generate(ceilings, rows).map(|dry| dry.work())
+        };
+        // Two new tokens take one step more than one.
+        let mean = (self.prompt_tokens + self.new_tokens / 2).saturating_sub(2).max(1);
+        let step = work(mean, 2)? - work(mean, 1)?;
+        Ok(work(self.prompt_tokens, 1)? + step.times(self.new_tokens.saturating_sub(1) as u64))
+    }
+
+    /// The dry device after generating.
+    fn generate(&self, ceilings: Ceilings, rows: usize) -> Result<Arc<Dry>, SyntheticStepError> {
+        let dry = Arc::new(Dry::at(ceilings));
+        let device: Arc<dyn Device> = dry.clone();
         let model = GpuModel::uninitialised(&device, self.dtype, self.shape)?;
         let prompt = vec![0; self.prompt_tokens];
-        let prompts = vec![prompt.as_slice(); slots];
+        let prompts = vec![prompt.as_slice(); rows];
         let sampling =
             SamplingParams { max_new_tokens: self.new_tokens, min_new_tokens: 0, temperature: 1.0 };
         let address = |_: usize, _: usize| Address::new(0, Purpose::Evaluation);
         model.generate(&SamplingRequest::new(&prompts, 1, &[], sampling, &address))?;
-        Ok(EvaluationPrediction { slots, peak: device.ledger().peak().0 })
+        Ok(dry)
     }
 
     /// The evaluation with the most slots, at most `most`, whose peak and [`ALLOWANCE`] take at most `free` bytes; none where one response is

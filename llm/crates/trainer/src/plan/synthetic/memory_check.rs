@@ -1,11 +1,14 @@
 //! Refusals of runs that do not fit a card, with the setting to change.
 
+use grpo_lambda_decoder::model::Config as Shape;
 use grpo_lambda_decoder::slots;
-use grpo_lambda_gpu::StatePlace;
+use grpo_lambda_gpu::{Dtype, StatePlace};
 
-use super::predict::StepPrediction;
+use super::SyntheticStepError;
+use super::predict::{StepPrediction, predict};
 use crate::config::Config;
 use crate::eval::eval_slots;
+use crate::problems::MaxLengths;
 
 /// Memory of a card that is not counted: the driver's context, the kernels' machine code, the libraries' workspace, and what rounding
 /// to the driver's pages takes. Stated, not measured: 1 GiB.
@@ -86,4 +89,27 @@ pub fn memory_check(predicted: &StepPrediction, free: u64, config: &Config) -> R
         gib(ALLOWANCE),
         ways.join(", or ")
     ))
+}
+
+/// The configuration with `memory.recompute_layers=auto` decided for a card with `free` bytes, by dry runs of both ways, and the step
+/// that is predicted for it.
+///
+/// # Errors
+/// [`SyntheticStepError`], when the settings do not fit together.
+pub fn decided(
+    shape: &Shape,
+    config: &Config,
+    dtype: Dtype,
+    longest: MaxLengths,
+    free: u64,
+) -> Result<(Config, StepPrediction), SyntheticStepError> {
+    let mut kept = None;
+    let decided = config.deciding_recomputation(|config| {
+        let predicted = predict(shape, config, dtype, longest)?;
+        let fits = memory_check(&predicted, free, config).is_ok();
+        kept = fits.then_some(predicted);
+        Ok::<_, SyntheticStepError>(fits)
+    })?;
+    let predicted = kept.map_or_else(|| predict(shape, &decided, dtype, longest), Ok)?;
+    Ok((decided, predicted))
 }

@@ -1,4 +1,4 @@
-//! One step of training on random prompts: what `llm-train info` counts on a dry run and `llm-train bench` times.
+//! One step of training on random prompts: what `llm-train info` counts on a dry run and `llm-train bench-shape` times.
 //!
 //! It is the step of a run, the very same functions ([`StepContext::sample`](crate::step::StepContext::sample), [`StepContext::step`](crate::step::StepContext::step)),
 //! observed. Only prompts and rewards are synthetic, and there is no end token, so every response has full length: the most that a step can
@@ -7,7 +7,6 @@
 mod evaluation;
 mod memory_check;
 mod predict;
-mod recompute;
 mod step;
 
 use grpo_lambda::group::EvidenceKind;
@@ -19,9 +18,8 @@ use crate::step::PolicyError;
 use crate::step::sft::SftError;
 
 pub use evaluation::{EvaluationPrediction, EvaluationShape};
-pub use memory_check::{ALLOWANCE, host_check, memory_check};
-pub use predict::{StepPrediction, StepWork, predict};
-pub use recompute::decided;
+pub use memory_check::{ALLOWANCE, decided, host_check, memory_check};
+pub use predict::{StepPrediction, StepWork, predict, predict_at};
 pub use step::{AlternatingRewards, RATE, StepTimings, step, synthetic_engine};
 
 /// The reason why a synthetic step failed.

@@ -1,4 +1,4 @@
-//! What a step takes, counted on a device that computes nothing.
+//! Memory and work of a step, counted on a device that computes nothing.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -29,6 +29,8 @@ pub struct StepPrediction {
     pub update: (u64, Uses),
     /// The most that is held in a supervised step; none without supervised learning.
     pub supervised: Option<(u64, Uses)>,
+    /// Work of a supervised step.
+    pub supervised_work: Work,
     /// Bytes of the optimiser's state in the machine's memory.
     pub host: u64,
     /// Work of one step of decoding, with rows of their mean length.
@@ -130,9 +132,24 @@ pub fn predict(
     dtype: Dtype,
     longest: MaxLengths,
 ) -> Result<StepPrediction, SyntheticStepError> {
+    predict_at(Ceilings::default(), shape, config, dtype, longest)
+}
+
+/// [`predict`] with the seconds of a device of these rates.
+///
+/// # Errors
+/// [`SyntheticStepError`], when the settings do not fit together.
+pub fn predict_at(
+    ceilings: Ceilings,
+    shape: &Shape,
+    config: &Config,
+    dtype: Dtype,
+    longest: MaxLengths,
+) -> Result<StepPrediction, SyntheticStepError> {
     let prompt_tokens = longest.prompt;
-    let supervised = supervised_peak(shape, config, dtype, longest.example)?;
-    let dry = Arc::new(Dry::default());
+    let supervised = supervised_step(ceilings, shape, config, dtype, longest.example)?;
+    let (supervised, supervised_work) = supervised.unzip();
+    let dry = Arc::new(Dry::at(ceilings));
     let device: Arc<dyn Device> = dry.clone();
     let mut engine = synthetic_engine(&device, shape, config, dtype, SyntheticWeights::Uninitialised)?;
     let (_, state) = device.ledger().peak();
@@ -153,8 +170,8 @@ pub fn predict(
     let turns = (rl.prompts_per_step * rl.group_size).div_ceil(at_a_time(config).max(1));
     let steps = (turns * rl.max_new_tokens.saturating_sub(1)) as u64;
     let work = StepWork { prefill, decode: decode.times(steps), ..count.work.get() };
-    let (host, ceilings) = (engine.host_bytes(), dry.ceilings());
-    Ok(StepPrediction { state, sampling, update, supervised, host, decode, work, ceilings })
+    let (host, supervised_work) = (engine.host_bytes(), supervised_work.unwrap_or_default());
+    Ok(StepPrediction { state, sampling, update, supervised, supervised_work, host, decode, work, ceilings })
 }
 
 /// Work of reading the prompts, and of one step of decoding at the mean length of its rows.
@@ -183,23 +200,28 @@ fn at_a_time(config: &Config) -> usize {
     slots::count(config.rl.prompts_per_step * config.rl.group_size, config.memory.slots)
 }
 
-/// Counts a supervised step on examples of this many tokens, as many together as a micro-batch takes.
-fn supervised_peak(
+/// The most that is held, and the work.
+type PeakAndWork = ((u64, Uses), Work);
+
+/// Peak and work of a supervised step on examples of this many tokens; `None` without one.
+fn supervised_step(
+    ceilings: Ceilings,
     shape: &Shape,
     config: &Config,
     dtype: Dtype,
     example: usize,
-) -> Result<Option<(u64, Uses)>, SyntheticStepError> {
+) -> Result<Option<PeakAndWork>, SyntheticStepError> {
     if config.sft.steps == 0 || example < 2 {
         return Ok(None);
     }
-    let device: Arc<dyn Device> = Arc::new(Dry::default());
+    let dry = Arc::new(Dry::at(ceilings));
+    let device: Arc<dyn Device> = dry.clone();
     let (lora, place) = (config.lora.clone(), config.memory.optimiser);
     let setup = TrainingSetup { lora, place, ..TrainingSetup::new(config.sft.adam.clone()) };
     let mut engine =
         GpuEngine::synthetic(&device, dtype, shape, setup, false, SyntheticWeights::Uninitialised)?;
-    let together = (config.memory.micro_batch_tokens / example).clamp(1, config.sft.batch);
+    let before = dry.work();
     let example = Example { prompt: vec![0], response: vec![0; example - 1] };
-    sft::step(&mut engine, &vec![example; together], RATE, config.memory)?;
-    Ok(Some(device.ledger().peak()))
+    sft::step(&mut engine, &vec![example; config.sft.batch], RATE, config.memory)?;
+    Ok(Some((device.ledger().peak(), dry.work() - before)))
 }

@@ -1,4 +1,4 @@
-//! What is counted without computing.
+//! A step counted without computing.
 
 use std::fmt::Write as _;
 
@@ -6,17 +6,24 @@ use grpo_lambda_gpu::dry::Work;
 use grpo_lambda_gpu::ledger::Uses;
 use serde_json::{Map, Value, json};
 
-use super::super::super::Failure;
-use super::super::super::info::gpu::gib;
+use super::super::Failure;
+use super::super::info::gib;
+use super::BenchShapeArgs;
 use super::plan::{Bench, failed};
 use grpo_lambda_trainer::eval::EVAL_BATCH;
+use grpo_lambda_trainer::plan::cards::UTILISATION;
 use grpo_lambda_trainer::plan::synthetic::{EvaluationShape, StepPrediction};
 
 /// New tokens of the evaluation that is counted, where the context has room for them.
 const EVALUATED: usize = 32_768;
 
-/// What a step is predicted to take, and what an evaluation on a card with `free` bytes.
-pub(super) fn dry(bench: &Bench, p: &StepPrediction, free: u64) -> Result<String, Failure> {
+/// The prediction of a step, and of an evaluation on a card with `free` bytes.
+pub(super) fn dry(
+    bench: &Bench,
+    args: &BenchShapeArgs,
+    p: &StepPrediction,
+    free: u64,
+) -> Result<String, Failure> {
     let counts = bench.counts(bench.dtype);
     let rl = &bench.config.rl;
     let per_step = counts.decode_bytes / (rl.max_new_tokens as f64 - 1.0).max(1.0);
@@ -35,6 +42,12 @@ pub(super) fn dry(bench: &Bench, p: &StepPrediction, free: u64) -> Result<String
         counts.recomputed_operations / 1e12
     );
     write_work(&mut text, p);
+    let hours = p.work.total().seconds / UTILISATION * args.projected_steps as f64 / 3600.0;
+    let (steps, share) = (args.projected_steps, 100.0 * UTILISATION);
+    let _ = writeln!(
+        text,
+        "{steps} steps at {share:.0} % of these rates, as assumed, would take {hours:.1} hours"
+    );
     let _ = writeln!(text, "memory: {} while sampling, {} in an update", gib(p.sampling.0), gib(p.update.0));
     if p.host > 0 {
         let _ = writeln!(text, "  and {} of the optimiser in the machine's memory", gib(p.host));
@@ -62,6 +75,7 @@ pub(super) fn dry(bench: &Bench, p: &StepPrediction, free: u64) -> Result<String
         "decode_step": {"launches": p.decode.launches, "products": p.decode.products, "gflop": p.decode.operations / 1e9, "bytes": per_step},
         "predicted_step_s": p.work.total().seconds,
         "predicted": work(p),
+        "projected": {"steps": steps, "utilisation": UTILISATION, "hours": hours},
         "update_tflop": counts.update_operations / 1e12,
         "recomputed_tflop": counts.recomputed_operations / 1e12,
         "sampled_tokens": counts.sampled,
@@ -76,7 +90,7 @@ pub(super) fn dry(bench: &Bench, p: &StepPrediction, free: u64) -> Result<String
     Ok(format!("{text}{line}\n"))
 }
 
-/// The phases of a step: what they must do, and how long that takes at least.
+/// The work of each phase, and the time that it takes at least.
 fn write_work(text: &mut String, p: &StepPrediction) {
     let c = p.ceilings;
     let _ = writeln!(
@@ -110,16 +124,16 @@ fn write_work(text: &mut String, p: &StepPrediction) {
     }
 }
 
-/// The same for the JSON line.
+/// The work of each phase for the JSON line.
 fn work(p: &StepPrediction) -> Value {
-    let of = |work: Work| {
+    let phase = |work: Work| {
         json!({
             "launches": work.launches, "products": work.products, "bytes": work.bytes, "flop": work.operations,
             "link_bytes": work.link, "seconds": work.seconds,
         })
     };
     let phases: Map<String, Value> =
-        p.work.phases().into_iter().map(|(name, work)| (name.to_owned(), of(work))).collect();
+        p.work.phases().into_iter().map(|(name, work)| (name.to_owned(), phase(work))).collect();
     let c = p.ceilings;
     json!({"bytes_per_s": c.bandwidth, "flop_per_s": c.operations, "gap_s": c.gap, "link_bytes_per_s": c.link, "host_bytes_per_s": c.host, "phases": phases})
 }

@@ -14,8 +14,8 @@ use super::asked::{Asked, Choice};
 use super::engine::EngineArgs;
 use super::plot::figure_lines;
 use super::{
-    Failure, Loaded, OutputFormat, check_temperature, checkpoint, count, json_text, load, print, use_threads,
-    whole,
+    Command, Failure, Loaded, OutputFormat, check_temperature, checkpoint, count, json_text, load, print,
+    use_threads, whole,
 };
 use grpo_lambda_studies::figures;
 use grpo_lambda_trainer::eval::benchmark::Benchmark;
@@ -63,7 +63,7 @@ pub struct EvalArgs {
     /// it), and the paper's five with --protocol paper
     #[arg(long, value_name = "NAME|FILE,..", value_delimiter = ',')]
     pub benchmarks: Vec<String>,
-    /// Where files of benchmarks are
+    /// Directory of benchmark files
     #[arg(long, value_name = "DIR", default_value = "benchmarks")]
     pub data: PathBuf,
     /// Named settings
@@ -125,13 +125,13 @@ pub struct EvalArgs {
     /// is counted to hold. Changes no result on the CPU, and on a card its rounding
     #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     pub batch: Option<usize>,
-    /// What is printed; everything is written into the directory all the same
+    /// Form of the printed result; the directory gets every file in any case
     #[arg(long, value_enum, default_value_t)]
     pub output: OutputFormat,
     /// Worker threads; 0: as many as the machine has. Changes no result
     #[arg(long, default_value_t = 0, value_parser = whole::<usize>, allow_negative_numbers = true)]
     pub threads: usize,
-    /// Where the model computes: auto is a CUDA card where this program was built for one and finds it, else the CPU
+    /// Device of the model: auto is a CUDA card where this program was built for one and finds it, else the CPU
     #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = DevicePreference::NAMES)]
     pub device: String,
     /// Numbers of the model on a card: auto is bf16; on the CPU always f32
@@ -141,23 +141,19 @@ pub struct EvalArgs {
     pub engine: EngineArgs,
 }
 
-/// Evaluates.
-///
-/// # Errors
-/// When the input is refused or the work breaks off.
-pub fn run(args: &EvalArgs) -> Result<(), Failure> {
-    use_threads(args.threads)?;
-    let (summary, text) = evaluate(args)?;
-    match args.output {
-        OutputFormat::Text => print(&text),
-        OutputFormat::Json => print(&json_text(&summary.json())?),
+impl Command for EvalArgs {
+    /// Evaluates.
+    fn run(&self) -> Result<(), Failure> {
+        use_threads(self.threads)?;
+        let (summary, text) = evaluate(self)?;
+        match self.output {
+            OutputFormat::Text => print(&text),
+            OutputFormat::Json => print(&json_text(&summary.json())?),
+        }
     }
 }
 
-/// What [`run`] does, in a process that has its threads: the numbers, and what is printed of them.
-///
-/// # Errors
-/// When the input is refused or the work breaks off.
+/// The evaluation, in a process that has its threads: the numbers, and their text.
 pub(crate) fn evaluate(args: &EvalArgs) -> Result<(EvalSummary, String), Failure> {
     let (temperature, truncation) = sampling(args)?;
     let pass_at = pass_at(args)?;
@@ -219,7 +215,7 @@ fn with_shots(
     Ok((template, Some(shots)))
 }
 
-/// What becomes of a row that cannot be used.
+/// The treatment of an unusable row.
 fn on_bad_row(args: &EvalArgs) -> OnBadRow {
     if args.skip_bad_rows { OnBadRow::Skip } else { OnBadRow::Refuse }
 }
@@ -279,7 +275,7 @@ fn origin(args: &EvalArgs) -> Result<Option<Origin>, Failure> {
     }
 }
 
-/// How problems become prompts.
+/// The template of the prompts.
 fn asked(
     args: &EvalArgs,
     benchmarks: &[Benchmark],

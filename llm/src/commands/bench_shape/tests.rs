@@ -7,34 +7,32 @@ use grpo_lambda_gpu::ledger::Ledger;
 use grpo_lambda_gpu::{Arg, Device, DeviceError, DriverMemory, Dtype, Gemm, Graph};
 use serde_json::Value;
 
-use super::plan::PROMPT_TOKENS;
 use super::*;
 
 #[derive(clap::Parser)]
 struct Line {
     #[command(flatten)]
-    args: BenchArgs,
+    args: BenchShapeArgs,
 }
 
-fn args(more: &[&str]) -> BenchArgs {
+fn args(more: &[&str]) -> BenchShapeArgs {
     sized("5", more)
 }
 
-fn sized(completion: &str, more: &[&str]) -> BenchArgs {
-    let base =
-        ["bench", "--model-shape", "qwen2.5-0.5b", "--random-weights", "--steps", "1", "--warmup", "1"];
+fn sized(completion: &str, more: &[&str]) -> BenchShapeArgs {
+    let base = ["bench-shape", "qwen2.5-0.5b", "--steps", "1", "--warmup", "1"];
     let sizes = ["--prompts", "2", "--group", "2", "--completion", completion];
     let line = [&base[..], &sizes, more].concat();
     Line::try_parse_from(line).unwrap_or_else(|e| panic!("{e}")).args
 }
 
-fn small(args: &BenchArgs) -> Bench {
-    let bench = Bench::new(args, "qwen2.5-0.5b").unwrap_or_else(|e| panic!("{e:?}"));
+fn small(args: &BenchShapeArgs) -> Bench {
+    let bench = Bench::new(args).unwrap_or_else(|e| panic!("{e:?}"));
     Bench { shape: Shape::qwen2(61, 32, 2, 4, 2), ..bench }
 }
 
 /// It, measured on a device whose memory keeps no layer.
-fn on_card(args: &BenchArgs, device: &Arc<dyn Device>) -> String {
+fn on_card(args: &BenchShapeArgs, device: &Arc<dyn Device>) -> String {
     let (bench, prediction) = small(args).decided(0).expect("counted");
     card(&bench, prediction, args, device).expect("measured")
 }
@@ -129,7 +127,7 @@ impl Device for Paged {
     }
 }
 
-/// What is reported is what the driver took, not what was asked of it.
+/// The report states the driver's bytes, not those asked of it.
 #[test]
 fn memory_that_a_driver_rounds_up_is_reported_as_measured() {
     let (args, paged) = (args(&[]), Arc::new(Paged::default()));
@@ -182,26 +180,26 @@ fn what_decoding_reads_is_counted_by_hand() {
 
 #[test]
 fn settings_come_from_the_preset_unless_given() {
-    let bench = Bench::new(&args(&["--lora", "rl.inner_updates=2"]), "qwen2.5-0.5b").expect("accepted");
+    let bench = Bench::new(&args(&["--lora", "rl.inner_updates=2"])).expect("accepted");
     let rl = &bench.config.rl;
     assert_eq!((rl.prompts_per_step, rl.group_size, rl.max_new_tokens, rl.inner_updates), (2, 2, 5, 2));
-    assert_eq!((bench.prompt_tokens, bench.config.lora.map(|l| l.rank)), (PROMPT_TOKENS, Some(16)));
-    let long = Bench::new(&args(&["--prompt-tokens", "40000"]), "qwen2.5-0.5b").err().expect("refused");
+    assert_eq!((bench.prompt_tokens, bench.config.lora.map(|l| l.rank)), (128, Some(16)));
+    let long = Bench::new(&args(&["--prompt-tokens", "40000"])).err().expect("refused");
     assert!(long.message.contains("--prompt-tokens 40000") && long.code == 2);
 }
 
-/// What is counted launch by launch is what the shape says that decoding must read, and little beside it.
+/// Launch by launch, decoding reads what the shape says it must, and little beside it.
 #[test]
 fn a_dry_bench_counts_the_phases_of_a_step() {
     let args = sized("40", &["--prompt-tokens", "30", "memory.recompute_layers=auto"]);
-    let bench = Bench::new(&args, "qwen2.5-0.5b").expect("accepted");
+    let bench = Bench::new(&args).expect("accepted");
     let dry = |bench: Bench, free: u64| {
         let (bench, prediction) = bench.decided(free).expect("counted");
-        json(&dry(&bench, &prediction, free).expect("counted"))
+        json(&self::dry(&bench, &args, &prediction, free).expect("counted"))
     };
     let found = dry(bench, 0);
     assert_eq!(found["settings"]["recompute_layers"], true);
-    let bench = Bench::new(&args, "qwen2.5-0.5b").expect("accepted");
+    let bench = Bench::new(&args).expect("accepted");
     let read = bench.counts(Dtype::Bf16).decode_bytes;
     let found = dry(bench, u64::MAX);
     assert_eq!(found["settings"]["recompute_layers"], false);

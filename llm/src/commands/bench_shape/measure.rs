@@ -5,22 +5,23 @@ use std::time::Instant;
 
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda_decoder::model::{Decoder, weights};
+use grpo_lambda_gpu::dry::Ceilings;
 use grpo_lambda_gpu::probe::{self, Reached};
 use grpo_lambda_gpu::{Device, Dtype};
 
-use super::super::super::Failure;
-use super::super::{BenchArgs, median};
+use super::super::Failure;
+use super::super::bench::median;
+use super::BenchShapeArgs;
 use super::plan::{Bench, failed};
 use super::report::{BenchReport, CardMemory};
-use grpo_lambda_studies::reproduce::cost::{Accelerator, of_device};
-use grpo_lambda_trainer::plan::memory;
 use grpo_lambda_trainer::plan::synthetic::{self, StepPrediction, StepTimings, synthetic_engine};
+use grpo_lambda_trainer::plan::{cards, memory};
 use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, SyntheticWeights, TrainingSetup};
 
 /// Medians of the measured steps.
 fn measure(
     bench: &Bench,
-    args: &BenchArgs,
+    args: &BenchShapeArgs,
     engine: &mut dyn Engine,
     device: Option<&Arc<dyn Device>>,
 ) -> Result<StepTimings, Failure> {
@@ -46,7 +47,7 @@ fn measure(
 }
 
 /// On this processor; its peaks are those of the bench with a checkpoint.
-pub(super) fn cpu(bench: &Bench, args: &BenchArgs) -> Result<String, Failure> {
+pub(super) fn cpu(bench: &Bench, args: &BenchShapeArgs) -> Result<String, Failure> {
     let parameters = weights::initialise(&bench.shape, 0, 0.02);
     let reference = bench.config.configured().evidence().contains(&EvidenceKind::RefLogps);
     let setup = TrainingSetup {
@@ -72,7 +73,7 @@ pub(super) fn cpu(bench: &Bench, args: &BenchArgs) -> Result<String, Failure> {
 pub(super) fn card(
     bench: &Bench,
     prediction: StepPrediction,
-    args: &BenchArgs,
+    args: &BenchShapeArgs,
     device: &Arc<dyn Device>,
 ) -> Result<String, Failure> {
     let (free, _) = device.memory().map_err(Failure::broke)?;
@@ -89,9 +90,9 @@ pub(super) fn card(
     let made = clock.elapsed().as_secs_f64();
     let phases = measure(bench, args, &mut engine, Some(device))?;
     let mut peaks = vec![("measured here", reached)];
-    // Data sheets give the rate of bf16.
-    if let (Some(sheet), Dtype::Bf16) = (of_device(&device.name()), bench.dtype) {
-        peaks.push(("data sheet", of(sheet)));
+    if let Some(card) = cards::of_driver(&device.name()).filter(|card| card.dtype == bench.dtype) {
+        let Ceilings { bandwidth, operations, .. } = card.ceilings;
+        peaks.push(("expected", Reached { bandwidth, operations }));
     }
     let (now, counted) = (device.driver_memory().map_err(Failure::broke)?, device.ledger().peak().0);
     let held = CardMemory {
@@ -109,8 +110,4 @@ pub(super) fn card(
 fn held_now(device: &Arc<dyn Device>) -> Result<u64, Failure> {
     device.restart_driver_peak().map_err(Failure::broke)?;
     Ok(device.driver_memory().map_err(Failure::broke)?.held)
-}
-
-fn of(sheet: &Accelerator) -> Reached {
-    Reached { bandwidth: sheet.bandwidth, operations: sheet.flops }
 }

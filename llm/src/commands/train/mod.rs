@@ -6,14 +6,12 @@ mod dry_run;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use comfy_table::{Table, presets};
-
 use directory::default_directory;
 
 use super::plot::figure_lines;
-use super::{Failure, print, use_threads};
+use super::{Command, Failure, print, use_threads};
 use grpo_lambda_engines::team::{self, Link, Seat, Team};
-use grpo_lambda_studies::figures;
+use grpo_lambda_studies::{figures, terminal};
 use grpo_lambda_trainer::config::{Config, ModelSource, idle_settings};
 use grpo_lambda_trainer::input::task::TaskSource;
 use grpo_lambda_trainer::run::progress::say;
@@ -49,11 +47,27 @@ pub struct TrainArgs {
     pub overrides: Vec<String>,
 }
 
+/// Arguments of supervised learning alone.
+#[derive(Clone, Debug, clap::Args)]
+pub struct SftArgs {
+    #[command(flatten)]
+    train: TrainArgs,
+}
+
+impl Command for TrainArgs {
+    fn run(&self) -> Result<(), Failure> {
+        join(self, false)
+    }
+}
+
+impl Command for SftArgs {
+    fn run(&self) -> Result<(), Failure> {
+        join(&self.train, true)
+    }
+}
+
 /// Trains, or works for the process that does.
-///
-/// # Errors
-/// When the configuration is refused or the run breaks off.
-pub fn run(args: &TrainArgs, supervised_only: bool) -> Result<(), Failure> {
+fn join(args: &TrainArgs, supervised_only: bool) -> Result<(), Failure> {
     match team::join(Duration::from_secs(args.patience)).map_err(Failure::refused)? {
         Seat::Leader(team) => lead(&team, args, supervised_only),
         Seat::Worker(mut link) => {
@@ -105,7 +119,7 @@ fn lead(team: &Team, args: &TrainArgs, supervised_only: bool) -> Result<(), Fail
     print(&(report(&summary, &directory, args) + &figures))
 }
 
-/// How a run that broke off ends the program.
+/// The end of the program after a run that broke off.
 pub(super) fn failure(error: &TrainError) -> Failure {
     match error.signal() {
         Some(signal) => Failure::stopped(error, signal),
@@ -170,13 +184,7 @@ fn explain_choices(config: &Config, directory: &Path, args: &TrainArgs, team: us
 }
 
 fn report(s: &RunSummary, directory: &Path, args: &TrainArgs) -> String {
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header([
-        "held-out accuracy",
-        "value",
-        "95 % interval",
-        "n",
-    ]);
+    let mut table = terminal::table(vec!["held-out accuracy", "value", "95 % interval", "n"]);
     let mut row = |name: &str, value: f64, [low, high]: [f64; 2]| {
         table.add_row([
             name.to_owned(),

@@ -1,4 +1,4 @@
-//! What a bench with a shape prints: a table for people, and a JSON line.
+//! The report of a measured step: a table for people, and a JSON line.
 
 use std::fmt::Write as _;
 
@@ -6,8 +6,8 @@ use grpo_lambda_gpu::Dtype;
 use grpo_lambda_gpu::probe::Reached;
 use serde_json::{Map, Value, json};
 
-use super::super::super::info::gpu::gib;
-use super::super::BenchArgs;
+use super::super::info::gib;
+use super::BenchShapeArgs;
 use super::plan::{Bench, Counts};
 use super::predict::memory;
 use grpo_lambda_trainer::plan::synthetic::{StepPrediction, StepTimings};
@@ -26,7 +26,7 @@ pub(super) struct CardMemory {
 
 pub(super) struct BenchReport<'a> {
     pub(super) bench: &'a Bench,
-    pub(super) args: &'a BenchArgs,
+    pub(super) args: &'a BenchShapeArgs,
     pub(super) dtype: Dtype,
     pub(super) device: String,
     pub(super) phases: StepTimings,
@@ -43,7 +43,6 @@ struct Rates {
     bandwidth: f64,
     /// Operations a second in the update's passes.
     operations: f64,
-    /// Of the projected run.
     hours: f64,
     cost: Option<f64>,
 }
@@ -67,21 +66,21 @@ impl BenchReport<'_> {
             );
         }
         let costs = rates.cost.map_or(String::new(), |cost| format!(", {cost:.2} at the price given"));
-        let (steps, hours) = (self.args.shape.projected_steps, rates.hours);
+        let (steps, hours) = (self.args.projected_steps, rates.hours);
         let _ = writeln!(text, "{steps} steps would take {hours:.1} hours{costs}");
         format!("{text}{}\n", self.line(&counts, &rates, held.as_ref()))
     }
 
     fn rates(&self, counts: &Counts) -> Rates {
         let p = self.phases;
-        let hours = p.step * self.args.shape.projected_steps as f64 / 3600.0;
+        let hours = p.step * self.args.projected_steps as f64 / 3600.0;
         Rates {
             rollout: counts.sampled / (p.prefill + p.decode),
             update: counts.updated / (p.forward + p.backward + p.optimiser),
             bandwidth: counts.decode_bytes / p.decode,
             operations: counts.update_operations / (p.forward + p.backward),
             hours,
-            cost: self.args.shape.price_per_hour.map(|price| price * hours),
+            cost: self.args.price_per_hour.map(|price| price * hours),
         }
     }
 
@@ -120,7 +119,7 @@ impl BenchReport<'_> {
         }
     }
 
-    /// How near the rates are to each peak.
+    /// The rates as shares of each peak.
     fn shares(&self, rates: &Rates) -> Map<String, Value> {
         let share = |(source, peak): &(&str, Reached)| {
             let (read, done) = (rates.bandwidth / peak.bandwidth, rates.operations / peak.operations);
@@ -155,7 +154,7 @@ impl BenchReport<'_> {
             "memory": held.map(|h| json!({
                 "peak_bytes": h.found, "counted_bytes": h.counted, "outside_bytes": h.outside, "predicted": memory(&h.predicted),
             })),
-            "projected": {"steps": self.args.shape.projected_steps, "hours": rates.hours, "cost": rates.cost},
+            "projected": {"steps": self.args.projected_steps, "hours": rates.hours, "cost": rates.cost},
         })
     }
 }

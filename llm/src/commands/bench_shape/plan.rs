@@ -1,12 +1,12 @@
-//! What a bench with a shape measures, and what follows from the shape alone.
+//! A step to be measured, and the counts that follow from its shape.
 
 use grpo_lambda::group::{EvidenceKind, Group, Response};
 use grpo_lambda_decoder::model::{Config as Shape, Rows};
 use grpo_lambda_gpu::{Dtype, StatePlace};
 use serde_json::{Value, json};
 
-use super::super::super::Failure;
-use super::super::BenchArgs;
+use super::super::Failure;
+use super::BenchShapeArgs;
 use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::plan::synthetic::{self, StepPrediction, SyntheticStepError};
 use grpo_lambda_trainer::plan::{roofline, shapes};
@@ -21,10 +21,6 @@ pub(super) fn failed(error: SyntheticStepError) -> Failure {
     }
 }
 
-/// Tokens of a prompt where nothing is said: half the limit of the paper.
-pub(super) const PROMPT_TOKENS: usize = 128;
-
-/// What is measured.
 pub(super) struct Bench {
     pub(super) name: String,
     pub(super) shape: Shape,
@@ -47,10 +43,10 @@ pub(super) struct Counts {
 }
 
 impl Bench {
-    pub(super) fn new(args: &BenchArgs, name: &str) -> Result<Self, Failure> {
-        let shape = shapes::named(name).map_err(|e| Failure::refused(format!("--model-shape {e}")))?;
-        let mut config =
-            Config::resolve_part(&args.shape.preset, &args.shape.overrides).map_err(Failure::refused)?;
+    pub(super) fn new(args: &BenchShapeArgs) -> Result<Self, Failure> {
+        let (name, prompt_tokens) = (args.shape.clone(), args.prompt_tokens);
+        let shape = shapes::named(&name).map_err(Failure::refused)?;
+        let mut config = Config::resolve_part(&args.preset, &args.overrides).map_err(Failure::refused)?;
         let mut more = Vec::new();
         for (key, value) in [
             ("rl.prompts_per_step", args.prompts),
@@ -59,21 +55,12 @@ impl Bench {
         ] {
             more.extend(value.map(|n| format!("{key}={n}")));
         }
-        if args.shape.lora && config.lora.is_none() {
+        if args.lora && config.lora.is_none() {
             more.push("lora.rank=16".to_owned());
         }
         // No evaluation is measured, so none is predicted.
         more.push("eval.n=1".to_owned());
         config = config.with(&more).map_err(Failure::refused)?;
-        let prompt_tokens = match args.prompt_tokens[..] {
-            [] => PROMPT_TOKENS,
-            [n] => n,
-            _ => {
-                return Err(Failure::refused(
-                    "--prompt-tokens: with --model-shape all prompts have one length: give one number",
-                ));
-            }
-        };
         let (row, limit) = (prompt_tokens + config.rl.max_new_tokens, shape.max_position_embeddings);
         if row > limit {
             return Err(Failure::refused(format!(
@@ -81,8 +68,8 @@ impl Bench {
                 config.rl.max_new_tokens
             )));
         }
-        let dtype = if args.shape.dtype == "f32" { Dtype::F32 } else { Dtype::Bf16 };
-        Ok(Bench { name: name.to_owned(), shape, config, dtype, prompt_tokens })
+        let dtype = if args.dtype == "f32" { Dtype::F32 } else { Dtype::Bf16 };
+        Ok(Bench { name, shape, config, dtype, prompt_tokens })
     }
 
     /// The longest rows: those of rollouts, since no example is trained on.
@@ -90,7 +77,7 @@ impl Bench {
         MaxLengths { prompt: self.prompt_tokens, example: 0 }
     }
 
-    /// The same with what is left to the memory of a card decided for one with `free` bytes, and the step that is predicted for it.
+    /// The bench with `memory.recompute_layers=auto` decided for a card with `free` bytes, and the prediction of its step.
     pub(super) fn decided(self, free: u64) -> Result<(Bench, StepPrediction), Failure> {
         let decided = synthetic::decided(&self.shape, &self.config, self.dtype, self.longest(), free);
         let (config, prediction) = decided.map_err(failed)?;
@@ -111,15 +98,15 @@ impl Bench {
         let prompts = vec![prompt.as_slice(); rl.prompts_per_step];
         let batch = Batch::new(&prompts, &groups);
         let parts = batch.parts(self.config.memory.micro_batch_tokens).into_iter();
-        let of = |rows: Rows| {
+        let counted = |rows: Rows| {
             let (tokens, scored) = (rows.computed() as f64, rows.targets().0.len() as f64);
             (tokens, roofline::pass(&self.shape, tokens, scored, rows.pairs()))
         };
-        let each = parts.map(|part| of(batch.rows(part)));
+        let each = parts.map(|part| counted(batch.rows(part)));
         each.fold((0.0, 0.0), |(tokens, operations), one| (tokens + one.0, operations + one.1))
     }
 
-    /// What a step takes in this precision.
+    /// Counts of a step in this precision.
     pub(super) fn counts(&self, dtype: Dtype) -> Counts {
         let (c, rl) = (&self.shape, &self.config.rl);
         let responses = (rl.prompts_per_step * rl.group_size) as f64;

@@ -1,0 +1,83 @@
+//! Devices that a run is predicted for: one table of their best rates, and one assumed share of them.
+
+use grpo_lambda_gpu::Dtype;
+use grpo_lambda_gpu::dry::Ceilings;
+
+/// The share of the best rates that a run is assumed to reach: a guess, since no run on a card has been timed.
+pub const UTILISATION: f64 = 0.3;
+
+/// A device and its best rates.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Card {
+    pub name: &'static str,
+    pub about: &'static str,
+    /// Its name by its driver. Cards of like names are slower: H100 PCIe, H200 NVL, A100 of 40 GB.
+    driver: Option<&'static str>,
+    /// Of the weights while computing.
+    pub dtype: Dtype,
+    /// Bytes that a run can have; `None` for the processor, whose memory is the machine's.
+    pub memory: Option<u64>,
+    pub ceilings: Ceilings,
+    /// Origin of the rates.
+    pub source: &'static str,
+}
+
+const GIB: u64 = 1 << 30;
+
+/// Every known device, the default first.
+pub fn cards() -> [Card; 4] {
+    let measured = Ceilings::default();
+    let sheet = |operations, bandwidth| Ceilings { operations, bandwidth, ..measured };
+    let card = |name, about, driver, memory, ceilings, source| Card {
+        name,
+        about,
+        driver: Some(driver),
+        dtype: Dtype::Bf16,
+        memory: Some(memory),
+        ceilings,
+        source,
+    };
+    let of_copies = "measured in a large copy and a large product";
+    [
+        card("h100", "NVIDIA H100 SXM, bf16", "NVIDIA H100 80GB HBM3", 78 * GIB, measured, of_copies),
+        card("h200", "NVIDIA H200 SXM, bf16", "NVIDIA H200", 130 * GIB, sheet(989e12, 4.8e12), "data sheet"),
+        card(
+            "a100",
+            "NVIDIA A100 80 GB SXM, bf16",
+            "NVIDIA A100-SXM4-80GB",
+            78 * GIB,
+            sheet(312e12, 2.039e12),
+            "data sheet",
+        ),
+        Card {
+            name: "cpu",
+            about: "two cores of a Zen 5, f32",
+            driver: None,
+            dtype: Dtype::F32,
+            memory: None,
+            ceilings: Ceilings { gap: 0.0, ..sheet(462e9, 50e9) },
+            source: "llm-train bench (operations); the bandwidth is a guess",
+        },
+    ]
+}
+
+/// The card with this name by its driver, as in `NVIDIA H100 80GB HBM3`.
+pub fn of_driver(name: &str) -> Option<Card> {
+    cards().into_iter().find(|card| card.driver == Some(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_card_is_known_by_its_drivers_name_and_not_taken_for_another() {
+        let found = |name: &str| of_driver(name).map(|a| a.name);
+        assert_eq!(found("NVIDIA H100 80GB HBM3"), Some("h100"));
+        assert_eq!(found("NVIDIA H200"), Some("h200"));
+        assert_eq!(found("NVIDIA A100-SXM4-80GB"), Some("a100"));
+        for other in ["NVIDIA H100 PCIe", "NVIDIA A100-SXM4-40GB", "NVIDIA H200 NVL", "NVIDIA GH200 480GB"] {
+            assert_eq!(found(other), None, "{other}");
+        }
+    }
+}
