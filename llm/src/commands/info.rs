@@ -53,7 +53,7 @@ pub fn run(args: &InfoArgs) -> Result<(), Failure> {
 
 /// What is described: a checkpoint, or a shape without weights.
 struct Described {
-    shape: model::Config,
+    shape: model::ModelConfig,
     /// A line on the files.
     files: String,
     directory: Option<PathBuf>,
@@ -67,7 +67,7 @@ fn described(args: &InfoArgs) -> Result<Described, Failure> {
         }
         (Some(model), None) => {
             let directory = checkpoint(model)?;
-            let shape = model::Config::load(&directory).map_err(Failure::refused)?;
+            let shape = model::ModelConfig::load(&directory).map_err(Failure::refused)?;
             let found = weights::inspect(&directory, &shape).map_err(Failure::refused)?;
             let dtypes: Vec<&str> = found.dtypes.iter().map(String::as_str).collect();
             let (count, bytes) = (found.files, found.bytes);
@@ -79,7 +79,7 @@ fn described(args: &InfoArgs) -> Result<Described, Failure> {
 }
 
 /// Refuses an adapter that does not fit the model, and rows longer than its context.
-fn check(args: &InfoArgs, config: &Config, shape: &model::Config) -> Result<(), Failure> {
+fn check(args: &InfoArgs, config: &Config, shape: &model::ModelConfig) -> Result<(), Failure> {
     if let Some(lora) = &config.lora {
         lora.shapes(shape).map_err(Failure::refused)?;
     }
@@ -94,7 +94,7 @@ fn check(args: &InfoArgs, config: &Config, shape: &model::Config) -> Result<(), 
 }
 
 /// What the model is.
-fn model_section(c: &model::Config, files: &str) -> String {
+fn model_section(c: &model::ModelConfig, files: &str) -> String {
     let parameters: usize = c.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum();
     let tied = if c.tie_word_embeddings { ", head tied to the embedding" } else { "" };
     [
@@ -116,7 +116,7 @@ fn model_section(c: &model::Config, files: &str) -> String {
 }
 
 /// The memory of training it on the CPU, item by item.
-fn memory_section(args: &InfoArgs, config: &Config, shape: &model::Config) -> String {
+fn memory_section(args: &InfoArgs, config: &Config, shape: &model::ModelConfig) -> String {
     let step = StepShape::of(config, args.prompt_tokens);
     let mut text = format!(
         "Memory of RL training on the CPU in f32, preset {}: {} prompts of {} tokens x {} responses of up to {}, micro-batches of {} tokens\n",

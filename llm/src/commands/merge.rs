@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use grpo_lambda_decoder::disk::Disk;
 use grpo_lambda_decoder::lora;
 use grpo_lambda_decoder::model::weights::{self, Parameters, SaveDtype};
-use grpo_lambda_decoder::model::{self, Config};
+use grpo_lambda_decoder::model::{self, ModelConfig};
 
 use super::{Failure, checkpoint, print};
 use crate::input::tokens::ModelTokenizer;
@@ -54,7 +54,7 @@ pub fn run(args: &MergeArgs) -> Result<(), Failure> {
     refuse_twice(&base, &args.adapter)?;
     let (disk, out) = (Disk::default(), args.out.display());
     empty_directory(&args.out)?;
-    let shape = Config::load(&base).map_err(Failure::refused)?;
+    let shape = ModelConfig::load(&base).map_err(Failure::refused)?;
     let (settings, adapter) = lora::load(&args.adapter, &shape).map_err(Failure::refused)?;
     let tokens = ModelTokenizer::load(&with_tokenizer(&base)).map_err(Failure::refused)?;
     tokens.check(shape.vocab_size).map_err(Failure::refused)?;

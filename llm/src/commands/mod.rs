@@ -27,9 +27,9 @@ pub mod train;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use grpo_lambda_decoder::generate::Sampler;
+use grpo_lambda_decoder::generate::{MAX_TEMPERATURE, MIN_TEMPERATURE};
 use grpo_lambda_decoder::model::{self, Decoder, weights};
-use grpo_lambda_decoder::rollout::Sampler;
-use grpo_lambda_decoder::rollout::{MAX_TEMPERATURE, MIN_TEMPERATURE};
 use grpo_lambda_gpu::Dtype;
 use grpo_lambda_gpu::select::{self, ComputeDevice, DevicePreference};
 
@@ -150,7 +150,7 @@ static HELD: Mutex<Vec<HeldCheckpoint>> = Mutex::new(Vec::new());
 /// The model of a checkpoint directory.
 fn load_model(directory: &Path) -> Result<Decoder<f32>, Failure> {
     let load = || {
-        let shape = model::Config::load(directory)?;
+        let shape = model::ModelConfig::load(directory)?;
         let parameters = weights::load(directory, &shape)?;
         Decoder::new(shape, parameters)
     };
@@ -160,7 +160,7 @@ fn load_model(directory: &Path) -> Result<Decoder<f32>, Failure> {
 /// A checkpoint's model where it computes, with its tokenizer.
 struct Loaded {
     model: Box<dyn Sampler>,
-    shape: model::Config,
+    shape: model::ModelConfig,
     tokens: ModelTokenizer,
     /// `f32` on the CPU, the card's type and name, or the server.
     numbers: String,
@@ -174,7 +174,7 @@ fn load(
     (device, dtype): (&str, &str),
     engine: &engine::EngineArgs,
 ) -> Result<Loaded, Failure> {
-    let shape = model::Config::load(directory).map_err(Failure::refused)?;
+    let shape = model::ModelConfig::load(directory).map_err(Failure::refused)?;
     let tokens = ModelTokenizer::load(directory).map_err(Failure::refused)?;
     tokens.check(shape.vocab_size).map_err(Failure::refused)?;
     if let Some((server, numbers)) = engine.server(shape.vocab_size)? {

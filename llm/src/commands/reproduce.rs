@@ -348,7 +348,7 @@ fn names(grid: &Grid, cells: &[Cell]) -> Result<String, GridError> {
 }
 
 /// The shape of the embedded model.
-fn tiny_shape(config: &Config) -> Result<grpo_lambda_decoder::model::Config, GridError> {
+fn tiny_shape(config: &Config) -> Result<grpo_lambda_decoder::model::ModelConfig, GridError> {
     let tokens = crate::train::tokens(config)?;
     let model = crate::train::initial_model(config, &tokens)
         .map_err(|e| GridError::Run { name: "paper-tiny".to_owned(), source: Box::new(e) })?;
@@ -359,7 +359,7 @@ fn tiny_shape(config: &Config) -> Result<grpo_lambda_decoder::model::Config, Gri
 fn fact(
     model: &PaperModel,
     config: &Config,
-    shape: &grpo_lambda_decoder::model::Config,
+    shape: &grpo_lambda_decoder::model::ModelConfig,
     a: &Assumptions,
     scale: Scale,
 ) -> String {

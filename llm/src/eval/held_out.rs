@@ -1,10 +1,10 @@
 //! Accuracy on held-out problems, with its interval.
 
 use grpo_lambda::stats::{Interval, wilson};
-use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::{
+use grpo_lambda_decoder::generate::{
     RolloutError, Sampler, SamplingParams, SamplingProgress, SamplingRequest, StoppingCriteria,
 };
+use grpo_lambda_decoder::rng::{Address, Purpose};
 use serde::{Deserialize, Serialize};
 
 use crate::input::stops::Stops;

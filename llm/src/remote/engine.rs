@@ -5,11 +5,11 @@ use std::cell::RefCell;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use grpo_lambda_decoder::generate::{RolloutError, SampledResponse, Sampler, SamplingRequest};
 use grpo_lambda_decoder::lora::LoraSettings;
 use grpo_lambda_decoder::model::weights::Parameters;
-use grpo_lambda_decoder::model::{Config, Decoder, Error, ForwardOptions, Rows, TokenScores};
+use grpo_lambda_decoder::model::{Decoder, Error, ForwardOptions, ModelConfig, Rows, TokenScores};
 use grpo_lambda_decoder::optim::{OptimError, StepOutcome, WriteStateError};
-use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, Sampler, SamplingRequest};
 
 use super::answer::Ask;
 use super::check::Weights;
@@ -122,7 +122,7 @@ impl<E: Engine> Sampler for RemoteEngine<E> {
 impl<E: Engine> Engine for RemoteEngine<E> {
     type Tape = E::Tape;
 
-    fn shape(&self) -> &Config {
+    fn shape(&self) -> &ModelConfig {
         self.inner.shape()
     }
 

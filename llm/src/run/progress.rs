@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use grpo_lambda::table::significant;
-use grpo_lambda_decoder::rollout::SamplingProgress;
+use grpo_lambda_decoder::generate::SamplingProgress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Steps over which speed is averaged.

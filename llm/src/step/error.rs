@@ -1,8 +1,8 @@
 //! [`PolicyError`]: why a training step failed.
 
+use grpo_lambda_decoder::generate::RolloutError;
 use grpo_lambda_decoder::model::Error as ModelError;
 use grpo_lambda_decoder::optim::OptimError;
-use grpo_lambda_decoder::rollout::RolloutError;
 use grpo_lambda_gpu::DeviceError;
 
 use super::evidence::EvidenceError;

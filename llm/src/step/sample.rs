@@ -1,8 +1,8 @@
 //! [`Trainer::sample`]: from prompts to a [`Rollout`].
 
 use grpo_lambda::group::{Evidence, Group, Response};
+use grpo_lambda_decoder::generate::{RolloutError, SampledResponse, SamplingRequest, StoppingCriteria};
 use grpo_lambda_decoder::rng::Purpose;
-use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, SamplingRequest, StoppingCriteria};
 
 use super::engine::Engine;
 use super::error::PolicyError;

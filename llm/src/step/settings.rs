@@ -1,9 +1,9 @@
 //! What stays the same from one step of a run to the next.
 
 use grpo_lambda::group::{EvidenceKind, Group};
+use grpo_lambda_decoder::generate::SamplingParams;
 use grpo_lambda_decoder::model::{Decoder, ForwardOptions};
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::SamplingParams;
 
 use super::evidence::{self, EvidenceCost, EvidenceError, EvidenceRequest, ForwardSettings};
 use super::prompt::TrainingPrompt;
@@ -91,7 +91,7 @@ impl StepSettings {
         ForwardOptions {
             temperature: self.sampling.temperature,
             entropy: false,
-            checkpoint: self.memory.recompute_layers,
+            recompute: self.memory.recompute_layers,
         }
     }
 

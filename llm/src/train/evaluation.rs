@@ -1,6 +1,6 @@
 //! Held-out accuracy during a run.
 
-use grpo_lambda_decoder::rollout::{Sampler, SamplingParams};
+use grpo_lambda_decoder::generate::{Sampler, SamplingParams};
 
 use super::Run;
 use super::error::TrainError;

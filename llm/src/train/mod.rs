@@ -44,7 +44,7 @@ use std::time::Instant;
 
 use grpo_lambda::methods::Configured;
 use grpo_lambda_decoder::model::weights::Parameters;
-use grpo_lambda_decoder::model::{Config as Shape, Decoder, Error};
+use grpo_lambda_decoder::model::{Decoder, Error, ModelConfig as Shape};
 use grpo_lambda_gpu::select::ComputeDevice;
 
 use crate::config::{Config, ConfigError};

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Once;
 
 use grpo_lambda::methods::Configured;
+use grpo_lambda_decoder::generate::RolloutError;
 use grpo_lambda_decoder::model;
 use grpo_lambda_decoder::model::weights::Parameters;
-use grpo_lambda_decoder::rollout::RolloutError;
 use grpo_lambda_gpu::select::{self, ComputeDevice};
 use grpo_lambda_gpu::{Device, Dtype};
 
@@ -30,7 +30,7 @@ use crate::step::evidence::{self, EvidenceRequest, PROVIDED};
 pub(super) struct Inputs {
     pub(super) configured: Configured,
     pub(super) tokens: ModelTokenizer,
-    pub(super) shape: model::Config,
+    pub(super) shape: model::ModelConfig,
     /// Those a fresh run starts from.
     pub(super) parameters: Parameters<f32>,
     pub(super) problems: Problems,
@@ -162,7 +162,7 @@ fn try_reward_program(
 }
 
 /// Asks the server of `rollout.url` for its model, before any training: one that is not started is found now.
-fn try_rollout_engine(config: &Config, shape: &model::Config) -> Result<(), TrainError> {
+fn try_rollout_engine(config: &Config, shape: &model::ModelConfig) -> Result<(), TrainError> {
     let Some(rollout) = &config.rollout else { return Ok(()) };
     Server::connect(rollout, shape.vocab_size)
         .map(drop)
@@ -173,7 +173,7 @@ fn try_rollout_engine(config: &Config, shape: &model::Config) -> Result<(), Trai
 /// minutes without a word.
 fn check_machine_memory(
     config: &Config,
-    shape: &model::Config,
+    shape: &model::ModelConfig,
     prompt_tokens: usize,
 ) -> Result<(), TrainError> {
     let rl = &config.rl;
@@ -199,7 +199,7 @@ fn decided_for_card(
     card: &dyn Device,
     dtype: Dtype,
     config: &Config,
-    shape: &model::Config,
+    shape: &model::ModelConfig,
     longest: MaxLengths,
 ) -> Result<Config, TrainError> {
     let refused = |line: String| TrainError::Config(ConfigError::Conflict(line));

@@ -2,7 +2,7 @@
 
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda_decoder::model::weights::{self, Parameters};
-use grpo_lambda_decoder::model::{self, Config as Shape};
+use grpo_lambda_decoder::model::{self, ModelConfig as Shape};
 use grpo_lambda_decoder::optim::AdamWSettings;
 
 use super::Run;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use grpo_lambda::stats::Interval;
-use grpo_lambda_decoder::rollout::Sampler;
+use grpo_lambda_decoder::generate::Sampler;
 use serde::{Deserialize, Serialize};
 
 use super::error::TrainError;

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use grpo_lambda_decoder::model;
+use grpo_lambda_decoder::model::{
+    self,
+    Architecture::{Qwen2, Qwen3},
+    ModelShape,
+};
 use grpo_lambda_gpu::{Device, Dtype};
 use grpo_lambda_llm::config::Config;
 use grpo_lambda_llm::plan::synthetic::{predict, step, synthetic_engine};
@@ -13,8 +17,14 @@ use crate::emulator::Emulated;
 
 #[test]
 fn a_step_takes_the_memory_that_was_predicted() {
-    let own_head = model::Config { tie_word_embeddings: false, ..model::Config::qwen2(61, 32, 2, 4, 2) };
-    let normed = model::Config::qwen3(61, 32, 2, 4, 2, 12);
+    let own_head = model::ModelConfig {
+        tie_word_embeddings: false,
+        ..Qwen2.config(ModelShape { vocab: 61, hidden: 32, layers: 2, heads: 4, kv_heads: 2 })
+    };
+    let normed = model::ModelConfig {
+        head_dim: 12,
+        ..Qwen3.config(ModelShape { vocab: 61, hidden: 32, layers: 2, heads: 4, kv_heads: 2 })
+    };
     let base =
         ["rl.prompts_per_step=2", "rl.group_size=2", "rl.max_new_tokens=3", "method.beta=0.04", "eval.n=1"];
     for (shape, dtype, more) in [
@@ -39,7 +49,7 @@ fn a_step_takes_the_memory_that_was_predicted() {
 /// The whole of a run's step on made-up weights: what is sampled, scored and moved are numbers.
 #[test]
 fn made_up_weights_are_those_of_the_reference_and_rounded_master_weights() {
-    let shape = model::Config::qwen2(61, 32, 2, 4, 2);
+    let shape = Qwen2.config(ModelShape { vocab: 61, hidden: 32, layers: 2, heads: 4, kv_heads: 2 });
     let config = Config::resolve("tiny", &["method.beta=0.04"]).unwrap();
     let Some(device) = Emulated::start() else { return };
     let device: Arc<dyn Device> = device;

@@ -2,7 +2,7 @@
 //! the layer norms them, and rotated. And back. All of it is token-major, as the fused projection is.
 
 use grpo_lambda_decoder::device::DeviceError;
-use grpo_lambda_decoder::model::Config;
+use grpo_lambda_decoder::model::ModelConfig;
 
 use super::array::Array;
 use super::batch::Batch;
@@ -14,7 +14,7 @@ use super::ptr::{Ptr, PtrMut, Real};
 use super::weights::Weights;
 
 /// The model's heads, as kernels take them.
-pub(super) fn head_shape(config: &Config) -> HeadShape {
+pub(super) fn head_shape(config: &ModelConfig) -> HeadShape {
     let heads = config.heads();
     HeadShape { query: heads.query as u32, key: heads.key as u32, dim: heads.dim as u32 }
 }

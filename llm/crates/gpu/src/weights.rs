@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
-use grpo_lambda_decoder::model::Config;
+use grpo_lambda_decoder::model::ModelConfig;
 use grpo_lambda_decoder::model::weights::{Parameters, Tensor};
 use half::bf16;
 use rayon::prelude::*;
@@ -186,7 +186,7 @@ impl<T: Float> Weights<T> {
     }
 
     /// The shape of the decoder.
-    pub fn config(&self) -> &Config {
+    pub fn config(&self) -> &ModelConfig {
         self.layout.config()
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use grpo_lambda_decoder::model::Config as Shape;
+use grpo_lambda_decoder::model::ModelConfig as Shape;
 use grpo_lambda_gpu::Dtype;
 use grpo_lambda_gpu::ledger::Uses;
 use grpo_lambda_gpu::select::{CardSearch, find_card};

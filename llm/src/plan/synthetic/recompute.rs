@@ -1,6 +1,6 @@
 //! Whether layers are kept or computed again, where the configuration leaves it to counted memory.
 
-use grpo_lambda_decoder::model::Config as Shape;
+use grpo_lambda_decoder::model::ModelConfig as Shape;
 use grpo_lambda_gpu::Dtype;
 
 use super::SyntheticStepError;

@@ -9,11 +9,11 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
+use grpo_lambda_decoder::generate::{RolloutError, SampledResponse, Sampler, SamplingRequest};
 use grpo_lambda_decoder::lora::{self, LoraSettings};
 use grpo_lambda_decoder::model::weights::{self, Parameters};
-use grpo_lambda_decoder::model::{Config, Decoder, Error, ForwardOptions, Rows, TokenScores};
+use grpo_lambda_decoder::model::{Decoder, Error, ForwardOptions, ModelConfig, Rows, TokenScores};
 use grpo_lambda_decoder::optim::{OptimError, StepOutcome, WriteStateError};
-use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, Sampler, SamplingRequest};
 use grpo_lambda_gpu::lora::AdapterLayout;
 use grpo_lambda_gpu::optim::RestoreError;
 use grpo_lambda_gpu::rollout::{self, RolloutOptions};
@@ -41,7 +41,7 @@ impl GpuModel {
     pub fn new(
         device: &Arc<dyn Device>,
         dtype: Dtype,
-        shape: &Config,
+        shape: &ModelConfig,
         parameters: &Parameters<f32>,
     ) -> Result<Self, Error> {
         weights::check(shape, parameters)?;
@@ -75,7 +75,7 @@ impl GpuModel {
     pub fn load(
         device: &Arc<dyn Device>,
         dtype: Dtype,
-        shape: &Config,
+        shape: &ModelConfig,
         directory: &Path,
     ) -> Result<Self, Error> {
         let (own, base) = (directory.join("adapter"), directory.join("reference"));
@@ -130,7 +130,7 @@ impl GpuEngine {
     pub fn new(
         device: &Arc<dyn Device>,
         dtype: Dtype,
-        shape: &Config,
+        shape: &ModelConfig,
         parameters: &Parameters<f32>,
         setup: TrainingSetup,
     ) -> Result<Self, Error> {
@@ -186,7 +186,7 @@ impl Sampler for GpuEngine {
 impl Engine for GpuEngine {
     type Tape = grpo_lambda_gpu::Tape;
 
-    fn shape(&self) -> &Config {
+    fn shape(&self) -> &ModelConfig {
         self.model.decoder.config()
     }
 

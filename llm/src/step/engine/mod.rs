@@ -12,11 +12,11 @@ use std::io::Write;
 pub use cpu::{CpuEngine, owned};
 pub use gpu::{GpuEngine, GpuModel, SyntheticWeights};
 
+use grpo_lambda_decoder::generate::Sampler;
 use grpo_lambda_decoder::lora::LoraSettings;
 use grpo_lambda_decoder::model::weights::Parameters;
-use grpo_lambda_decoder::model::{Config, Decoder, Error, ForwardOptions, Rows, TokenScores};
+use grpo_lambda_decoder::model::{Decoder, Error, ForwardOptions, ModelConfig, Rows, TokenScores};
 use grpo_lambda_decoder::optim::{AdamWSettings, OptimError, StepOutcome, WriteStateError};
-use grpo_lambda_decoder::rollout::Sampler;
 use grpo_lambda_gpu::StatePlace;
 
 impl TrainingSetup {
@@ -47,7 +47,7 @@ pub trait Engine: Sampler + Sized {
     type Tape;
 
     /// The model's shape.
-    fn shape(&self) -> &Config;
+    fn shape(&self) -> &ModelConfig;
 
     /// Whether sampler and trainer give a token the same bits; if not, they differ by rounding.
     fn exact(&self) -> bool;

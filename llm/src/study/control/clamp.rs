@@ -10,8 +10,8 @@ use grpo_lambda::advantage::ClampPart;
 use grpo_lambda::group::Response;
 use grpo_lambda::methods;
 use grpo_lambda::table::Cell;
+use grpo_lambda_decoder::generate::SamplingParams;
 use grpo_lambda_decoder::model::ForwardOptions;
-use grpo_lambda_decoder::rollout::SamplingParams;
 use rayon::prelude::*;
 
 use super::arm::Advantages;

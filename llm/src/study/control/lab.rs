@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use grpo_lambda::method::Method;
+use grpo_lambda_decoder::generate::RolloutError;
 use grpo_lambda_decoder::model::{self, Decoder};
 use grpo_lambda_decoder::optim::{AdamWSettings, StepOutcome};
-use grpo_lambda_decoder::rollout::RolloutError;
 
 use crate::config::{Config, ConfigError};
 use crate::input::tokens::{ModelTokenizer, TokenError};

@@ -5,7 +5,7 @@
 
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda_decoder::lora::LoraSettings;
-use grpo_lambda_decoder::model::Config as Shape;
+use grpo_lambda_decoder::model::ModelConfig as Shape;
 
 use super::paper::BENCHMARKS;
 use crate::config::Config as Preset;
@@ -239,6 +239,11 @@ pub fn evaluated(shape: &Shape, a: &Assumptions) -> WorkEstimate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use grpo_lambda_decoder::model::{Architecture::Qwen2, ModelShape};
+
+    fn small() -> Shape {
+        Qwen2.config(ModelShape { vocab: 50, hidden: 32, layers: 2, heads: 4, kv_heads: 2 })
+    }
 
     fn preset(overrides: &[&str]) -> Preset {
         Preset::resolve("tiny", overrides).expect("accepted")
@@ -266,7 +271,7 @@ mod tests {
 
     #[test]
     fn rl_counts_what_a_step_does() {
-        let shape = Shape::qwen2(50, 32, 2, 4, 2);
+        let shape = small();
         let settings = [
             "rl.steps=10",
             "rl.prompts_per_step=2",
@@ -297,7 +302,7 @@ mod tests {
 
     #[test]
     fn lora_trains_the_pairs_of_its_targets_only() {
-        let shape = Shape::qwen2(50, 32, 2, 4, 2); // heads of 8, two of keys
+        let shape = small(); // heads of 8, two of keys
         let p = preset(&["lora.rank=3", "lora.targets=q_proj,down_proj", "method.name=grpo"]);
         let f = shape.intermediate_size as f64;
         let pairs = 2.0 * 3.0 * ((32.0 + 32.0) + (32.0 + f));
@@ -318,7 +323,7 @@ mod tests {
     #[test]
     fn a_checkpoint_takes_what_a_run_writes() {
         // weights + 4 of the optimiser, two kept and one being written, and the reference once: 4 x (5 x 3 + 1) bytes a parameter.
-        let shape = Shape::qwen2(50, 32, 2, 4, 2);
+        let shape = small();
         let p = preset(&["method.beta=0.04", "checkpoint.keep=2"]);
         let work = reinforced(&shape, &p, &assumptions());
         assert_eq!(work.disk, 64.0 * trained(&shape, None));
@@ -340,7 +345,7 @@ mod tests {
 
     #[test]
     fn an_evaluation_is_one_response_to_each_of_the_five_benchmarks_problems() {
-        let shape = Shape::qwen2(50, 32, 2, 4, 2);
+        let shape = small();
         assert_eq!(evaluated(&shape, &assumptions()).sampled, (30 + 500 + 83 + 675 + 272) as f64 * 7.0);
     }
 }

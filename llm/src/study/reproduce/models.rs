@@ -1,6 +1,6 @@
 //! The four models of the paper, as facts.
 
-use grpo_lambda_decoder::model::Config;
+use grpo_lambda_decoder::model::ModelConfig;
 use serde_json::Value;
 
 const FACTS: &str = include_str!("models.json");
@@ -21,7 +21,7 @@ pub struct PaperModel {
     pub template: String,
     /// Parameters, as published.
     pub parameters: u64,
-    pub shape: Config,
+    pub shape: ModelConfig,
 }
 
 impl PaperModel {
@@ -52,7 +52,7 @@ fn read(text: &str) -> Option<Vec<PaperModel>> {
             id: word(model, "id")?,
             template: word(model, "template")?,
             parameters: model["parameters"].as_u64()?,
-            shape: Config::parse(&model["config"].to_string(), "models.json").ok()?,
+            shape: ModelConfig::parse(&model["config"].to_string(), "models.json").ok()?,
         })
     };
     facts["models"].as_array()?.iter().map(model).collect()

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use grpo_lambda_decoder::disk::{Disk, DiskError, TEMPORARY};
+use grpo_lambda_decoder::generate::SamplingParams;
 use grpo_lambda_decoder::model::{self, Decoder, weights};
-use grpo_lambda_decoder::rollout::SamplingParams;
 
 use super::grid::Cell;
 use super::models::PaperModel;
@@ -318,7 +318,7 @@ impl Grid {
 /// Evaluates a trained cell on the stand-ins of the benchmarks.
 pub fn on_stand_ins(trained: TrainedCell<'_>) -> Result<(String, Vec<CellScore>), GridError> {
     let TrainedCell { cell, config, checkpoint, .. } = trained;
-    let shape = model::Config::load(checkpoint)?;
+    let shape = model::ModelConfig::load(checkpoint)?;
     let parameters = weights::load(checkpoint, &shape)?;
     let decoder = Decoder::new(shape, parameters)?;
     let tokens = ModelTokenizer::load(checkpoint)?;

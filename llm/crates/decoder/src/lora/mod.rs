@@ -29,7 +29,7 @@ use rayon::prelude::*;
 use crate::model::config::layer::{PROJECTIONS, Projection};
 use crate::model::config::parameter;
 use crate::model::weights::{self, Parameters, Tensor};
-use crate::model::{Config, Decoder, Gradients};
+use crate::model::{Decoder, Gradients, ModelConfig};
 
 /// ` (did you mean `x`?)` for the closest known name, or nothing when none is close.
 fn did_you_mean<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String {
@@ -78,16 +78,16 @@ impl LoraSettings {
     }
 
     /// The adapted matrices of a model, as parameter names without `.weight`, in the order of names.
-    pub fn modules(&self, config: &Config) -> Vec<String> {
+    pub fn modules(&self, config: &ModelConfig) -> Vec<String> {
         self.matrices(config).into_keys().collect()
     }
 
     /// `[out, in]` of the adapted matrices, in the order of [`LoraSettings::modules`].
-    pub fn sizes(&self, config: &Config) -> Vec<[usize; 2]> {
+    pub fn sizes(&self, config: &ModelConfig) -> Vec<[usize; 2]> {
         self.matrices(config).into_values().collect()
     }
 
-    fn matrices(&self, config: &Config) -> BTreeMap<String, [usize; 2]> {
+    fn matrices(&self, config: &ModelConfig) -> BTreeMap<String, [usize; 2]> {
         let layer = config.layer();
         let chosen = |p: &&Projection| self.targets.iter().any(|target| target == short_name(p.name));
         let adapted: Vec<&Projection> = layer.projections().filter(chosen).collect();
@@ -96,12 +96,12 @@ impl LoraSettings {
     }
 
     /// Numbers of the matrices that are adapted.
-    pub fn adapted(&self, config: &Config) -> usize {
+    pub fn adapted(&self, config: &ModelConfig) -> usize {
         self.sizes(config).iter().map(|[out, inner]| out * inner).sum()
     }
 
     /// Numbers of the adapter.
-    pub fn parameters(&self, config: &Config) -> usize {
+    pub fn parameters(&self, config: &ModelConfig) -> usize {
         self.sizes(config).iter().map(|[out, inner]| self.rank * (out + inner)).sum()
     }
 
@@ -109,7 +109,7 @@ impl LoraSettings {
     ///
     /// # Errors
     /// One line: an unknown target, a rank of 0 or larger than a matrix allows, a scale that is not a finite number.
-    pub fn shapes(&self, config: &Config) -> Result<BTreeMap<String, [usize; 2]>, String> {
+    pub fn shapes(&self, config: &ModelConfig) -> Result<BTreeMap<String, [usize; 2]>, String> {
         if !self.alpha.is_finite() {
             return Err(format!("lora.alpha={} is not a finite number", self.alpha));
         }
@@ -141,7 +141,7 @@ impl LoraSettings {
     ///
     /// # Errors
     /// As [`LoraSettings::shapes`].
-    pub fn initialise(&self, config: &Config, seed: u64) -> Result<Parameters<f32>, String> {
+    pub fn initialise(&self, config: &ModelConfig, seed: u64) -> Result<Parameters<f32>, String> {
         let fill = |(name, shape): (String, [usize; 2])| {
             let mut tensor = Tensor::<f32>::zeros(&shape);
             if name.ends_with(A) {
@@ -181,7 +181,7 @@ pub fn b_name(module: &str) -> String {
 pub fn merge(
     settings: &LoraSettings,
     adapter: &Parameters<f32>,
-    config: &Config,
+    config: &ModelConfig,
     parameters: &mut Parameters<f32>,
 ) -> Result<(), String> {
     settings.shapes(config)?;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::LoraSettings;
 use crate::disk::{Disk, read_regular, read_regular_text};
 use crate::model::weights::{Parameters, Tensor};
-use crate::model::{Config, Error};
+use crate::model::{Error, ModelConfig};
 
 /// The file with rank, alpha and targets.
 pub const CONFIG_FILE: &str = "adapter_config.json";
@@ -70,7 +70,7 @@ pub fn save(
 /// # Errors
 /// Naming file and field or tensor: what is not plain LoRA (rank patterns, DoRA, trained biases or embeddings), what is missing,
 /// unexpected, of another shape or of a dtype other than f32, bf16 and f16.
-pub fn load(directory: &Path, config: &Config) -> Result<(LoraSettings, Parameters<f32>), Error> {
+pub fn load(directory: &Path, config: &ModelConfig) -> Result<(LoraSettings, Parameters<f32>), Error> {
     let settings = settings(&directory.join(CONFIG_FILE))?;
     let path = directory.join(WEIGHTS_FILE);
     let mut expected =

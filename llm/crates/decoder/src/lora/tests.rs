@@ -1,8 +1,8 @@
 use super::*;
-use crate::model::{ForwardOptions, Rows};
+use crate::model::{Architecture::Qwen2, ForwardOptions, ModelShape, Rows};
 
 fn model() -> Decoder<f32> {
-    let config = Config::qwen2(20, 16, 2, 2, 1);
+    let config = Qwen2.config(ModelShape { vocab: 20, hidden: 16, layers: 2, heads: 2, kv_heads: 1 });
     Decoder::new(config.clone(), weights::initialise(&config, 3, 0.2)).unwrap()
 }
 
@@ -155,7 +155,7 @@ fn what_is_not_plain_lora_or_does_not_fit_is_refused_by_name() {
 
 #[test]
 fn initial_tensors_depend_on_seed_and_name_alone() {
-    let config = Config::qwen2(20, 16, 2, 2, 1);
+    let config = Qwen2.config(ModelShape { vocab: 20, hidden: 16, layers: 2, heads: 2, kv_heads: 1 });
     let (one, two) = (every().initialise(&config, 1).unwrap(), every().initialise(&config, 2).unwrap());
     assert!(one != two);
     let part = settings(&["q_proj"]).initialise(&config, 1).unwrap();

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use super::config::Config;
+use super::config::ModelConfig;
 use super::decoder::{Decoder, inverse};
 use super::error::{Error, Result};
 use super::ops::attention::{self, Heads, PAGE, Pages};
@@ -69,7 +69,7 @@ struct PagePool<T> {
 }
 
 impl<T: Real> PagePool<T> {
-    fn new(config: &Config) -> Self {
+    fn new(config: &ModelConfig) -> Self {
         let layout = Layout { heads: config.heads(), layers: config.num_hidden_layers };
         Self { layout, made: 0, free: Vec::new() }
     }

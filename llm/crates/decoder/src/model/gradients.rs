@@ -1,6 +1,6 @@
 //! Gradients by parameter name.
 
-use super::config::{Config, EMBEDDING, HEAD};
+use super::config::{EMBEDDING, HEAD, ModelConfig};
 use super::ops::{Real, norm};
 use super::weights::{Parameters, Tensor};
 
@@ -26,7 +26,7 @@ pub(crate) struct Pending<T> {
 
 impl<T: Real> Gradients<T> {
     /// Zeros for every parameter of `config` that `trained` names.
-    pub fn new(config: &Config, trained: impl Fn(&str) -> bool) -> Self {
+    pub fn new(config: &ModelConfig, trained: impl Fn(&str) -> bool) -> Self {
         let shapes = config.parameter_shapes().into_iter().filter(|(name, _)| trained(name));
         let tensors: Parameters<T> = shapes.map(|(name, shape)| (name, Tensor::zeros(&shape))).collect();
         let tied_head = config.tie_word_embeddings.then(|| tensors.get(EMBEDDING).cloned()).flatten();

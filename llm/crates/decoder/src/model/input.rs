@@ -60,7 +60,7 @@ impl<T: Real> Decoder<T> {
 
     /// The gradient in the input embeddings, `[tokens, width]`, of a function of [`Decoder::target_logits`] under the same `shift`.
     ///
-    /// `slope` takes the logits and returns the function's derivative by each of them. `checkpoint` computes layers again instead
+    /// `slope` takes the logits and returns the function's derivative by each of them. `recompute` computes layers again instead
     /// of keeping them. No parameter's gradient is computed.
     ///
     /// # Errors
@@ -72,11 +72,11 @@ impl<T: Real> Decoder<T> {
         &self,
         rows: &Rows,
         shift: Option<&[T]>,
-        checkpoint: bool,
+        recompute: bool,
         slope: impl FnOnce(&[T]) -> Vec<T>,
     ) -> Result<Vec<T>> {
         let pass = self.pass(rows)?;
-        let (x, layers) = self.taped_stream(&pass, self.moved(rows, shift), checkpoint);
+        let (x, layers) = self.taped_stream(&pass, self.moved(rows, shift), recompute);
         let mut dx = self.target_logits_backward(rows, &x, slope);
         drop(x);
         let mut frozen = Gradients::new(self.config(), |_| false);

@@ -36,15 +36,15 @@
 //! # What is exact
 //!
 //! On the CPU in `f32` a token's log-probability has the same bits alone or in any batch, with any number of threads, in any
-//! micro-batch, with or without a tape or checkpoints, and decoded token by token or scored at once. Gradients accumulated
+//! micro-batch, with or without a tape or recomputed layers, and decoded token by token or scored at once. Gradients accumulated
 //! over micro-batches, in their order, have the bits of the whole batch. See [`ops::matmul`] for why.
 //!
 //! # An example
 //!
 //! ```
-//! use grpo_lambda_decoder::model::{Config, Decoder, Decoding, Gradients, ForwardOptions, Rows, weights};
+//! use grpo_lambda_decoder::model::{ModelConfig, Decoder, Decoding, Gradients, ForwardOptions, Rows, weights, Architecture::Qwen2, ModelShape};
 //!
-//! let config = Config::qwen2(50, 32, 2, 4, 2);
+//! let config = Qwen2.config(ModelShape { vocab: 50, hidden: 32, layers: 2, heads: 4, kv_heads: 2 });
 //! let mut model = Decoder::new(config.clone(), weights::initialise(&config, 1, 0.02))?;
 //!
 //! // score the last three tokens of a row, and push them up
@@ -86,7 +86,7 @@ pub mod rows;
 pub mod weights;
 
 pub use cache::{Decoding, NextTokens, RowId};
-pub use config::Config;
+pub use config::{Architecture, ModelConfig, ModelShape};
 pub use decoder::{Decoder, ForwardOptions, Tape, TokenScores};
 pub use error::{Error, Result};
 pub use gradients::Gradients;

@@ -3,7 +3,7 @@
 //! Rows may continue a prefix that they share: the responses of a group continue their prompt. A prefix is computed once however many rows
 //! see it. What a row computes does not depend on whether its first tokens are its own or a prefix.
 
-use super::config::Config;
+use super::config::ModelConfig;
 use super::error::{Error, Result};
 
 /// Rows of tokens, packed, with the part of each row that is to be scored.
@@ -129,7 +129,7 @@ impl Rows {
     ///
     /// # Errors
     /// Naming the row: when it is empty or too long, has a token outside the vocabulary, or scores its first token.
-    pub fn check(&self, config: &Config) -> Result<()> {
+    pub fn check(&self, config: &ModelConfig) -> Result<()> {
         for (row, pair) in self.offsets.windows(2).enumerate() {
             check_tokens(row, &self.tokens[pair[0]..pair[1]], config)?;
             self.check_prefix(row, pair[1] - pair[0], config)?;
@@ -143,7 +143,7 @@ impl Rows {
     }
 
     /// Refuses a row of `own` tokens whose prefix the model cannot take, or which is too long with it.
-    fn check_prefix(&self, row: usize, own: usize, config: &Config) -> Result<()> {
+    fn check_prefix(&self, row: usize, own: usize, config: &ModelConfig) -> Result<()> {
         let Some(prefix) = self.prefix[row].map(|p| &self.prefixes[p]) else { return Ok(()) };
         check_tokens(row, prefix, config)?;
         let (len, longest) = (prefix.len() + own, config.max_position_embeddings);
@@ -158,7 +158,7 @@ impl Rows {
 }
 
 /// Refuses a row that is empty, too long, or has a token outside the vocabulary.
-pub fn check_tokens(row: usize, tokens: &[u32], config: &Config) -> Result<()> {
+pub fn check_tokens(row: usize, tokens: &[u32], config: &ModelConfig) -> Result<()> {
     let fail = |reason: String| Err(Error::Input { row, reason });
     let longest = config.max_position_embeddings;
     if tokens.is_empty() || tokens.len() > longest {
@@ -178,6 +178,7 @@ pub fn check_tokens(row: usize, tokens: &[u32], config: &Config) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{Architecture::Qwen2, ModelShape};
 
     #[test]
     fn rows_continue_the_prefix_that_was_opened_last_and_positions_count_it() {
@@ -203,7 +204,10 @@ mod tests {
 
     #[test]
     fn a_prefix_that_the_model_cannot_take_is_refused_with_its_row() {
-        let config = Config { max_position_embeddings: 4, ..Config::qwen2(37, 24, 2, 6, 2) };
+        let config = ModelConfig {
+            max_position_embeddings: 4,
+            ..Qwen2.config(ModelShape { vocab: 37, hidden: 24, layers: 2, heads: 6, kv_heads: 2 })
+        };
         for (prefix, own, part) in [
             (&[1, 2, 3][..], &[4, 5][..], "5 tokens with its prefix"),
             (&[40], &[1], "token 40 at 0 is outside the vocabulary of 37"),

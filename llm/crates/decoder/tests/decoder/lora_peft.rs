@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use grpo_lambda_decoder::lora::{self, Lora, LoraSettings, TARGETS};
 use grpo_lambda_decoder::model::weights::{self, Parameters};
-use grpo_lambda_decoder::model::{Config, Decoder, ForwardOptions, Gradients, Rows};
+use grpo_lambda_decoder::model::{Decoder, ForwardOptions, Gradients, ModelConfig, Rows};
 use safetensors::SafeTensors;
 
 /// Largest difference of a log-probability.
@@ -25,7 +25,7 @@ fn base() -> Decoder<f32> {
 
 fn checkpoint(name: &str) -> Decoder<f32> {
     let directory = fixtures().join(name);
-    let config = Config::load(&directory).unwrap();
+    let config = ModelConfig::load(&directory).unwrap();
     let parameters = weights::load(&directory, &config).unwrap();
     Decoder::new(config, parameters).unwrap()
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use grpo_lambda_decoder::model::weights::{self, SaveDtype};
-use grpo_lambda_decoder::model::{Config, Decoder, Decoding, ForwardOptions, Gradients, Rows};
+use grpo_lambda_decoder::model::{Decoder, Decoding, ForwardOptions, Gradients, ModelConfig, Rows};
 use safetensors::SafeTensors;
 
 /// Largest difference of a logit.
@@ -52,7 +52,7 @@ fn recordings() -> Vec<(String, Decoder<f32>, Golden)> {
         .into_iter()
         .chain(large())
         .map(|(directory, golden)| {
-            let config = Config::load(&directory).unwrap();
+            let config = ModelConfig::load(&directory).unwrap();
             let parameters = weights::load(&directory, &config).unwrap();
             let name = directory.display().to_string();
             (name, Decoder::new(config, parameters).unwrap(), Golden::read(&golden))
@@ -179,9 +179,9 @@ fn loss_log_probs_and_every_gradient_agree() {
             rows.push(&tokens, tokens.len() - scored);
             labelled += scored;
         }
-        for checkpoint in [false, true] {
+        for recompute in [false, true] {
             let (scores, tape) =
-                decoder.forward(&rows, ForwardOptions { checkpoint, ..ForwardOptions::default() }).unwrap();
+                decoder.forward(&rows, ForwardOptions { recompute, ..ForwardOptions::default() }).unwrap();
             if small {
                 for (i, logps) in scores.logps.iter().enumerate() {
                     let recorded = golden.row("ce_logps", i);
@@ -207,7 +207,7 @@ fn loss_log_probs_and_every_gradient_agree() {
                 assert!(relative <= GRADIENT, "{name}: gradient of {parameter} differs by {relative:e}");
                 worst = worst.max(relative);
             }
-            println!("{name}: gradients differ by at most {worst:.2e} (checkpoint {checkpoint})");
+            println!("{name}: gradients differ by at most {worst:.2e} (recompute {recompute})");
             let recorded = golden.0.keys().filter(|k| k.starts_with("grad.")).count();
             assert_eq!(recorded, gradients.parameters().len(), "{name}");
         }
@@ -218,13 +218,13 @@ fn loss_log_probs_and_every_gradient_agree() {
 fn a_saved_checkpoint_is_read_back_with_the_same_logits() {
     for name in SMALL {
         let directory = fixtures().join(name);
-        let config = Config::load(&directory).unwrap();
+        let config = ModelConfig::load(&directory).unwrap();
         let parameters = weights::load(&directory, &config).unwrap();
         let copy = tempfile::tempdir().unwrap();
         for shard_bytes in [usize::MAX, 20_000] {
             weights::save(copy.path(), &config, &parameters, SaveDtype::F32, shard_bytes).unwrap();
-            let read = Config::load(copy.path()).unwrap();
-            assert_eq!(Config { dtype: config.dtype.clone(), ..read.clone() }, config);
+            let read = ModelConfig::load(copy.path()).unwrap();
+            assert_eq!(ModelConfig { dtype: config.dtype.clone(), ..read.clone() }, config);
             assert!(weights::load(copy.path(), &read).unwrap() == parameters, "{name}");
         }
     }

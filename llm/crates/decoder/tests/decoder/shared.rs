@@ -2,7 +2,10 @@
 
 use grpo_lambda_decoder::model::ops::Real;
 use grpo_lambda_decoder::model::weights::{Parameters, Tensor};
-use grpo_lambda_decoder::model::{Config, Decoder, ForwardOptions, Gradients, Rows, weights};
+use grpo_lambda_decoder::model::{
+    Architecture::{Qwen2, Qwen3},
+    Decoder, ForwardOptions, Gradients, ModelConfig, ModelShape, Rows, weights,
+};
 
 /// Two groups whose prompts are longer than a page of keys and shorter, a row alone, and a group with the first prompt once more.
 fn groups() -> Vec<(Vec<u32>, Vec<Vec<u32>>)> {
@@ -32,13 +35,20 @@ fn rows(groups: &[(Vec<u32>, Vec<Vec<u32>>)], share: bool) -> Rows {
     rows
 }
 
-fn models() -> Vec<Config> {
-    let tied = Config { intermediate_size: 40, ..Config::qwen2(37, 24, 2, 6, 2) };
-    let normed = Config { tie_word_embeddings: false, ..Config::qwen3(37, 24, 3, 6, 2, 6) };
+fn models() -> Vec<ModelConfig> {
+    let tied = ModelConfig {
+        intermediate_size: 40,
+        ..Qwen2.config(ModelShape { vocab: 37, hidden: 24, layers: 2, heads: 6, kv_heads: 2 })
+    };
+    let normed = ModelConfig {
+        tie_word_embeddings: false,
+        head_dim: 6,
+        ..Qwen3.config(ModelShape { vocab: 37, hidden: 24, layers: 3, heads: 6, kv_heads: 2 })
+    };
     vec![tied, normed]
 }
 
-fn decoder<T: Real>(config: &Config) -> Decoder<T> {
+fn decoder<T: Real>(config: &ModelConfig) -> Decoder<T> {
     let tensor = |t: Tensor<f32>| {
         let data = t.data.iter().map(|x| T::from_f64(f64::from(*x))).collect();
         Tensor { shape: t.shape, data }
@@ -57,7 +67,7 @@ fn slopes(rows: &Rows) -> Vec<Vec<f64>> {
     (0..rows.len()).map(of).collect()
 }
 
-const OPTIONS: ForwardOptions = ForwardOptions { temperature: 0.7, entropy: true, checkpoint: false };
+const OPTIONS: ForwardOptions = ForwardOptions { temperature: 0.7, entropy: true, recompute: false };
 
 /// The gradient of batches of rows, one after the other.
 fn gradient<T: Real>(
@@ -71,7 +81,7 @@ fn gradient<T: Real>(
         let (_, tape) = model.forward(rows, options).expect("they fit");
         model.backward(tape, &slopes(rows), &mut gradients);
     }
-    model.complete(&mut gradients, options.checkpoint);
+    model.complete(&mut gradients, options.recompute);
     gradients.parameters().clone()
 }
 
@@ -120,8 +130,8 @@ fn the_gradient_has_the_same_bits_however_rows_are_cut_into_passes_and_with_any_
             for size in [1, 2, 3, 5] {
                 assert!(gradient(&model, &cut(size), OPTIONS, trained) == expected, "passes of {size} rows");
             }
-            let again = ForwardOptions { checkpoint: true, ..OPTIONS };
-            assert!(gradient(&model, &cut(2), again, trained) == expected, "layers computed again");
+            let recomputed = ForwardOptions { recompute: true, ..OPTIONS };
+            assert!(gradient(&model, &cut(2), recomputed, trained) == expected, "recomputed layers");
             let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
             let serial = one.install(|| gradient(&model, &[rows(&groups(), true)], OPTIONS, trained));
             assert!(serial == expected, "one thread");

@@ -1,8 +1,8 @@
 //! How large a step is.
 
+use grpo_lambda_decoder::generate::SamplingParams;
 use grpo_lambda_decoder::model::Rows;
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::SamplingParams;
 use grpo_lambda_gpu::StatePlace;
 use grpo_lambda_grade::Gold;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use grpo_lambda_decoder::model::weights::Parameters;
-use grpo_lambda_decoder::model::{Config, Error};
+use grpo_lambda_decoder::model::{Error, ModelConfig};
 use grpo_lambda_gpu::lora::AdapterLayout;
 use grpo_lambda_gpu::ptr::Float;
 use grpo_lambda_gpu::weights::Tensors;
@@ -58,7 +58,7 @@ impl GpuModel {
     pub(crate) fn uninitialised(
         device: &Arc<dyn Device>,
         dtype: Dtype,
-        shape: &Config,
+        shape: &ModelConfig,
     ) -> Result<Self, Error> {
         let layout = Arc::new(Layout::new(shape));
         let weights = Weights::zeros(device, "weights", &layout, dtype)?;
@@ -76,7 +76,7 @@ impl GpuEngine {
     pub fn synthetic(
         device: &Arc<dyn Device>,
         dtype: Dtype,
-        shape: &Config,
+        shape: &ModelConfig,
         setup: TrainingSetup,
         reference: bool,
         fill_with: SyntheticWeights,

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use super::architecture::{Bias, FAMILIES, Family};
 use super::fields::Fields;
 use super::layer::{Activation, NormPlacement};
-use super::{Config, limits, rope};
+use super::{ModelConfig, limits, rope};
 use crate::disk::read_regular_text;
 use crate::model::error::{Error, Result};
 use crate::model::ops::attention::Heads;
 
-impl Config {
+impl ModelConfig {
     /// Reads `config.json` of a checkpoint directory.
     ///
     /// # Errors
@@ -28,7 +28,7 @@ impl Config {
     /// Parses the text of a `config.json`; `file` names it in errors.
     ///
     /// # Errors
-    /// As [`Config::load`].
+    /// As [`ModelConfig::load`].
     pub fn parse(text: &str, file: &str) -> Result<Self> {
         let value: Value = serde_json::from_str(text)
             .map_err(|e| Error::file(Path::new(file), format!("not a JSON configuration: {e}")))?;
@@ -228,7 +228,7 @@ mod tests {
     }
 
     fn refused(text: &str) -> String {
-        Config::parse(text, "config.json").expect_err("refused").to_string()
+        ModelConfig::parse(text, "config.json").expect_err("refused").to_string()
     }
 
     #[test]
@@ -241,10 +241,10 @@ mod tests {
             "eos_token_id": [511], "use_sliding_window": false, "sliding_window": 64,
             "layer_types": ["full_attention", "full_attention", "full_attention", "full_attention"]"#,
         );
-        let config = Config::parse(&old, "a").unwrap();
-        assert_eq!(config, Config::parse(&new, "b").unwrap());
+        let config = ModelConfig::parse(&old, "a").unwrap();
+        assert_eq!(config, ModelConfig::parse(&new, "b").unwrap());
         assert_eq!((config.rope_theta, config.head_dim, config.qkv_bias), (1e6, 32, true));
-        assert_eq!(config, Config::parse(&config.to_json(), "c").unwrap());
+        assert_eq!(config, ModelConfig::parse(&config.to_json(), "c").unwrap());
     }
 
     #[test]
@@ -258,16 +258,16 @@ mod tests {
             r#", "rope_parameters": {"rope_theta": 1000000.0, "rope_type": "default"}, "dtype": "bfloat16", "head_dim": 32,
             "layer_types": ["full_attention", "full_attention", "full_attention", "full_attention"]"#,
         );
-        let config = Config::parse(&old, "a").unwrap();
-        assert_eq!(config, Config::parse(&new, "b").unwrap());
+        let config = ModelConfig::parse(&old, "a").unwrap();
+        assert_eq!(config, ModelConfig::parse(&new, "b").unwrap());
         assert_eq!((config.architecture, config.qk_norm), (Architecture::Qwen3, QkNorm::PerHead));
         assert_eq!((config.head_dim, config.qkv_bias, config.output_bias), (32, false, false));
-        assert_eq!(config, Config::parse(&config.to_json(), "c").unwrap());
+        assert_eq!(config, ModelConfig::parse(&config.to_json(), "c").unwrap());
         // The default of transformers, which is not hidden_size / num_attention_heads.
-        assert_eq!(Config::parse(&qwen3(""), "d").unwrap().head_dim, 128);
-        let biased = Config::parse(&qwen3(r#", "attention_bias": true"#), "e").unwrap();
+        assert_eq!(ModelConfig::parse(&qwen3(""), "d").unwrap().head_dim, 128);
+        let biased = ModelConfig::parse(&qwen3(r#", "attention_bias": true"#), "e").unwrap();
         assert!(biased.qkv_bias && biased.output_bias && !biased.mlp_bias);
-        assert_eq!(biased, Config::parse(&biased.to_json(), "f").unwrap());
+        assert_eq!(biased, ModelConfig::parse(&biased.to_json(), "f").unwrap());
         let message = refused(&qwen3(r#", "layer_types": ["sliding_attention"]"#));
         assert!(message.contains("layer_types") && message.contains("sliding_attention"), "{message}");
         let moe = qwen("").replace("Qwen2ForCausalLM", "Qwen3MoeForCausalLM");
@@ -279,10 +279,10 @@ mod tests {
         let text = qwen(r#", "rope_theta": 500000.0, "rope_scaling": {"type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
             "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}"#)
         .replace("Qwen2ForCausalLM", "LlamaForCausalLM");
-        let config = Config::parse(&text, "a").unwrap();
+        let config = ModelConfig::parse(&text, "a").unwrap();
         assert!(!config.qkv_bias);
-        assert_eq!(config, Config::parse(&config.to_json(), "b").unwrap());
-        let plain = Config { rope_scaling: RopeScaling::None, ..config.clone() };
+        assert_eq!(config, ModelConfig::parse(&config.to_json(), "b").unwrap());
+        let plain = ModelConfig { rope_scaling: RopeScaling::None, ..config.clone() };
         let (scaled, plain) = (config.frequencies(), plain.frequencies());
         assert_eq!(scaled[0], plain[0]);
         assert_eq!(scaled[15], plain[15] / 8.0);
@@ -345,7 +345,7 @@ mod tests {
             r#", "use_sliding_window": true, "sliding_window": 4096, "max_window_layers": 0"#,
             r#", "use_sliding_window": true, "sliding_window": 64, "max_window_layers": 28"#,
         ] {
-            assert!(Config::parse(&qwen(extra), "a").is_ok());
+            assert!(ModelConfig::parse(&qwen(extra), "a").is_ok());
         }
     }
 }

@@ -5,10 +5,10 @@
 //! exit   = middle + down(silu(gate) up),    gate, up = gate_up(norm(middle))
 //! ```
 //! Names, shapes and initial values of the parameters, the forward and backward passes, the candle reference, the memory that is
-//! counted and the projections that an adapter can take are all read from a [`Layer`]. What [`Config`] says of a layer, and
+//! counted and the projections that an adapter can take are all read from a [`Layer`]. What [`ModelConfig`] says of a layer, and
 //! nothing else, decides what is in it.
 
-use super::Config;
+use super::ModelConfig;
 use crate::model::ops::attention::Heads;
 use crate::model::ops::matmul::packed_len;
 
@@ -183,7 +183,7 @@ pub struct Layer {
 
 impl Layer {
     /// The layer of a decoder; all its layers are alike.
-    pub fn new(config: &Config) -> Self {
+    pub fn new(config: &ModelConfig) -> Self {
         let (h, f, d) = (config.hidden_size, config.intermediate_size, config.head_dim);
         let heads = config.heads();
         let (query, key) = (heads.query * d, heads.key * d);

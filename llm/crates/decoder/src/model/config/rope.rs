@@ -5,7 +5,7 @@ use std::f64::consts::PI;
 use serde_json::{Value, json};
 
 use super::fields::Fields;
-use super::{Config, limits};
+use super::{ModelConfig, limits};
 use crate::model::error::Result;
 
 /// How rotary frequencies depart from `theta^(-2i/d)`.
@@ -65,7 +65,7 @@ impl RopeScaling {
     }
 }
 
-impl Config {
+impl ModelConfig {
     /// Rotary frequencies, radians per position, one per pair of a head.
     pub fn frequencies(&self) -> Vec<f64> {
         let d = self.head_dim as f64;

@@ -73,21 +73,21 @@ impl<T: Real> Decoder<T> {
     }
 
     /// Takes what [`Decoder::backward`] left of shared prefixes through them. To be called once all rows of a gradient have been
-    /// differentiated, with the weights they were differentiated with; without prefixes there is nothing to do. `checkpoint` is as in
+    /// differentiated, with the weights they were differentiated with; without prefixes there is nothing to do. `recompute` is as in
     /// [`ForwardOptions`](super::ForwardOptions).
-    pub fn complete(&self, gradients: &mut Gradients<T>, checkpoint: bool) {
+    pub fn complete(&self, gradients: &mut Gradients<T>, recompute: bool) {
         let pending = gradients.take_pending();
         if !pending.is_empty() {
-            in_pool(|| self.complete_here(pending, gradients, checkpoint));
+            in_pool(|| self.complete_here(pending, gradients, recompute));
         }
     }
 
-    fn complete_here(&self, pending: Vec<Pending<T>>, gradients: &mut Gradients<T>, checkpoint: bool) {
+    fn complete_here(&self, pending: Vec<Pending<T>>, gradients: &mut Gradients<T>, recompute: bool) {
         for Pending { tokens, layers: sums } in pending {
             let mut rows = Rows::new();
             rows.push(&tokens, tokens.len());
             let pass = Pass { continued: Some(&sums), ..self.pass_of(&rows) };
-            let (_, layers) = self.taped_stream(&pass, self.embed(rows.tokens()), checkpoint);
+            let (_, layers) = self.taped_stream(&pass, self.embed(rows.tokens()), recompute);
             let dx = self.pool.zeros(tokens.len() * self.config.hidden_size);
             self.stream_backward(layers, &pass, dx, gradients);
         }

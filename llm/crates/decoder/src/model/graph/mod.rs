@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use candle_core::{Device, Result, Tensor, Var, WithDType};
 
 use super::config::layer::{Linear, Norm};
-use super::config::{Activation, Config, EMBEDDING, FINAL_NORM, Layer, NormPlacement, parameter};
+use super::config::{Activation, EMBEDDING, FINAL_NORM, Layer, ModelConfig, NormPlacement, parameter};
 use super::ops::Real;
 use super::rows::Rows;
 use super::weights::{self, Parameters};
@@ -22,7 +22,7 @@ impl<T: Real + WithDType> Number for T {}
 
 /// A decoder whose parameters are candle variables.
 pub struct Graph {
-    config: Config,
+    config: ModelConfig,
     layer: Layer,
     variables: BTreeMap<String, Var>,
 }
@@ -32,7 +32,7 @@ impl Graph {
     ///
     /// # Errors
     /// When candle cannot make the tensors.
-    pub fn new<T: Number>(config: Config, parameters: &Parameters<T>) -> Result<Self> {
+    pub fn new<T: Number>(config: ModelConfig, parameters: &Parameters<T>) -> Result<Self> {
         let variable = |(name, t): (&String, &weights::Tensor<T>)| {
             let tensor = Tensor::from_slice(&t.data, t.shape.as_slice(), &Device::Cpu)?;
             Ok((name.clone(), Var::from_tensor(&tensor)?))

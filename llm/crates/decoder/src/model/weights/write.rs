@@ -11,7 +11,7 @@ use serde_json::{Map, json};
 
 use super::{Parameters, ignored};
 use crate::disk::Disk;
-use crate::model::config::Config;
+use crate::model::config::ModelConfig;
 use crate::model::error::{Error, Result};
 use crate::tensor_file::{self, TensorEntry, bytes_of};
 
@@ -58,7 +58,7 @@ fn encode(data: &[f32], dtype: SaveDtype) -> Cow<'_, [u8]> {
 /// When the operating system refuses (a full disk, for one); what was there before is then still there.
 pub fn save(
     directory: &Path,
-    config: &Config,
+    config: &ModelConfig,
     parameters: &Parameters<f32>,
     dtype: SaveDtype,
     shard_bytes: usize,
@@ -90,7 +90,7 @@ pub fn save(
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(Error::io(&stale, e)),
         _ => {}
     }
-    let config = Config { dtype: dtype.names().1.into(), ..config.clone() };
+    let config = ModelConfig { dtype: dtype.names().1.into(), ..config.clone() };
     replace(&directory.join("config.json"), config.to_json().as_bytes())
 }
 

@@ -6,9 +6,12 @@ use std::collections::HashMap;
 use candle_core::{DType, Device, Result, Tensor};
 use candle_nn::{Activation, VarBuilder};
 use candle_transformers::models::{llama, qwen2, qwen3};
-use grpo_lambda_decoder::model::config::{Architecture, RopeScaling};
+use grpo_lambda_decoder::model::config::{
+    Architecture::{self, Qwen2, Qwen3},
+    RopeScaling,
+};
 use grpo_lambda_decoder::model::weights::{self, Parameters};
-use grpo_lambda_decoder::model::{Config, Decoder, Rows};
+use grpo_lambda_decoder::model::{Decoder, ModelConfig, ModelShape, Rows};
 
 /// Largest difference of a logit. Both compute in f32, candle its rotary angles too: it was 2e-6 when this was written.
 const LOGIT: f64 = 2e-5;
@@ -25,7 +28,7 @@ fn builder(parameters: &Parameters<f32>) -> VarBuilder<'static> {
     VarBuilder::from_tensors(tensors, DType::F32, &Device::Cpu)
 }
 
-fn qwen2_oracle(c: &Config, parameters: &Parameters<f32>) -> Oracle {
+fn qwen2_oracle(c: &ModelConfig, parameters: &Parameters<f32>) -> Oracle {
     let config = qwen2::Config {
         vocab_size: c.vocab_size,
         hidden_size: c.hidden_size,
@@ -49,7 +52,7 @@ fn qwen2_oracle(c: &Config, parameters: &Parameters<f32>) -> Oracle {
     })
 }
 
-fn qwen3_oracle(c: &Config, parameters: &Parameters<f32>) -> Oracle {
+fn qwen3_oracle(c: &ModelConfig, parameters: &Parameters<f32>) -> Oracle {
     let config = qwen3::Config {
         vocab_size: c.vocab_size,
         hidden_size: c.hidden_size,
@@ -75,7 +78,7 @@ fn qwen3_oracle(c: &Config, parameters: &Parameters<f32>) -> Oracle {
     })
 }
 
-fn llama_oracle(c: &Config, parameters: &Parameters<f32>) -> Oracle {
+fn llama_oracle(c: &ModelConfig, parameters: &Parameters<f32>) -> Oracle {
     let rope_scaling = match c.rope_scaling {
         RopeScaling::Llama3 { factor, low_freq_factor, high_freq_factor, original_max } => {
             Some(llama::Llama3RopeConfig {
@@ -113,18 +116,25 @@ fn llama_oracle(c: &Config, parameters: &Parameters<f32>) -> Oracle {
 }
 
 /// What candle-transformers can express of each family, at random weights.
-fn configs() -> Vec<Config> {
-    let qwen2 = Config { rope_theta: 1e6, ..Config::qwen2(61, 32, 3, 4, 2) };
-    let qwen3 = Config { rope_theta: 1e6, ..Config::qwen3(61, 32, 3, 4, 2, 12) };
-    let llama = Config { architecture: Architecture::Llama, qkv_bias: false, ..qwen2.clone() };
+fn configs() -> Vec<ModelConfig> {
+    let qwen2 = ModelConfig {
+        rope_theta: 1e6,
+        ..Qwen2.config(ModelShape { vocab: 61, hidden: 32, layers: 3, heads: 4, kv_heads: 2 })
+    };
+    let qwen3 = ModelConfig {
+        rope_theta: 1e6,
+        head_dim: 12,
+        ..Qwen3.config(ModelShape { vocab: 61, hidden: 32, layers: 3, heads: 4, kv_heads: 2 })
+    };
+    let llama = ModelConfig { architecture: Architecture::Llama, qkv_bias: false, ..qwen2.clone() };
     let scaling =
         RopeScaling::Llama3 { factor: 8.0, low_freq_factor: 1.0, high_freq_factor: 4.0, original_max: 64.0 };
-    let untied = |c: &Config| Config { tie_word_embeddings: false, ..c.clone() };
+    let untied = |c: &ModelConfig| ModelConfig { tie_word_embeddings: false, ..c.clone() };
     vec![
         untied(&qwen2),
-        untied(&Config { rope_scaling: scaling, ..llama.clone() }),
+        untied(&ModelConfig { rope_scaling: scaling, ..llama.clone() }),
         untied(&qwen3),
-        Config { qkv_bias: true, output_bias: true, ..qwen3.clone() },
+        ModelConfig { qkv_bias: true, output_bias: true, ..qwen3.clone() },
         qwen2,
         llama,
         qwen3,

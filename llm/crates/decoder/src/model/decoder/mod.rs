@@ -32,7 +32,7 @@ use linear::{PackedLayer, PackedMatrix};
 use prefix::Prefixes;
 use tape::Activations;
 
-use super::config::{Config, EMBEDDING, Layer};
+use super::config::{EMBEDDING, Layer, ModelConfig};
 use super::error::Result;
 use super::gradients::Gradients;
 use super::ops::buffer::{Buffer, Pool};
@@ -43,7 +43,7 @@ use super::weights::{self, Parameters};
 
 /// A model: its parameters, and their packed form for the forward pass.
 pub struct Decoder<T: Real> {
-    config: Config,
+    config: ModelConfig,
     layer: Layer,
     parameters: Parameters<T>,
     layers: Vec<PackedLayer<T>>,
@@ -61,12 +61,12 @@ pub struct ForwardOptions {
     pub entropy: bool,
     /// Keep only each layer's input and compute the layer again in the backward pass: a fraction of the memory for a third
     /// more time, the same bits.
-    pub checkpoint: bool,
+    pub recompute: bool,
 }
 
 impl Default for ForwardOptions {
     fn default() -> Self {
-        Self { temperature: 1.0, entropy: false, checkpoint: false }
+        Self { temperature: 1.0, entropy: false, recompute: false }
     }
 }
 
@@ -95,7 +95,7 @@ impl<T: Real> Decoder<T> {
     ///
     /// # Errors
     /// When they do not fit together, naming the parameter.
-    pub fn new(config: Config, parameters: Parameters<T>) -> Result<Self> {
+    pub fn new(config: ModelConfig, parameters: Parameters<T>) -> Result<Self> {
         weights::check(&config, &parameters)?;
         let mut decoder = Self {
             table: Mutex::new(Arc::new(rope::Table::new(&config.frequencies(), 0))),
@@ -111,7 +111,7 @@ impl<T: Real> Decoder<T> {
     }
 
     /// Its shape.
-    pub fn config(&self) -> &Config {
+    pub fn config(&self) -> &ModelConfig {
         &self.config
     }
 
@@ -242,13 +242,13 @@ impl<T: Real> Decoder<T> {
         &self,
         pass: &Pass<'_, T>,
         embedded: Buffer<T>,
-        checkpoint: bool,
+        recompute: bool,
     ) -> (Buffer<T>, Vec<LayerTape<T>>) {
         let mut x = embedded;
         let mut tapes = Vec::with_capacity(self.config.num_hidden_layers);
         for l in 0..self.config.num_hidden_layers {
             let (next, activations) = self.row_layer(l, x, pass);
-            tapes.push(match checkpoint {
+            tapes.push(match recompute {
                 true => LayerTape::Input(activations.attention.norm.input),
                 false => LayerTape::Whole(Box::new(activations)),
             });
@@ -276,7 +276,7 @@ impl<T: Real> Decoder<T> {
     pub fn forward(&self, rows: &Rows, options: ForwardOptions) -> Result<(TokenScores, Tape<T>)> {
         in_pool(|| {
             let pass = self.pass(rows)?;
-            let (x, layers) = self.taped_stream(&pass, self.embed(rows.tokens()), options.checkpoint);
+            let (x, layers) = self.taped_stream(&pass, self.embed(rows.tokens()), options.recompute);
             let (scores, head) = self.log_probs(rows, &x, options);
             Ok((scores, Tape { rows: rows.clone(), layers, head, prefixes: pass.prefixes }))
         })
