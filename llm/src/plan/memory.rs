@@ -3,7 +3,7 @@
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda_decoder::lora::LoraSettings;
 use grpo_lambda_decoder::model::ModelConfig;
-use grpo_lambda_decoder::model::decoder::numbers_per_token;
+use grpo_lambda_decoder::model::config::layer::Linear;
 use grpo_lambda_decoder::model::ops::attention::PAGE;
 use grpo_lambda_decoder::model::ops::log_prob;
 use grpo_lambda_decoder::model::ops::matmul::packed_len;
@@ -123,13 +123,13 @@ const F32: usize = size_of::<f32>();
 
 /// Number of elements of the weights packed for matrix products.
 fn packed(c: &ModelConfig) -> usize {
-    let layer: usize = c.layer().linears().iter().map(|linear| linear.packed()).sum();
+    let layer: usize = c.layer().linears().map(Linear::packed).sum();
     c.num_hidden_layers * layer + packed_len(c.hidden_size, c.vocab_size)
 }
 
 /// Number of elements that the tape keeps per token and layer.
 fn per_token(c: &ModelConfig) -> usize {
-    numbers_per_token(&c.layer())
+    c.layer().tape_numbers()
 }
 
 /// Bytes of the tape of a forward pass over rows of `tokens` tokens of their own, of which `scored` are scored, and `shared` tokens of

@@ -143,7 +143,7 @@ impl Layout {
             layer.mlp_norm = norms(&["post_attention_layernorm"]).unwrap_or_default();
             layer.head_norms = match config.qk_norm {
                 QkNorm::None => None,
-                QkNorm::PerHead => norms(&["self_attn.q_norm", "self_attn.k_norm"]),
+                QkNorm::PerHead | QkNorm::Whole => norms(&["self_attn.q_norm", "self_attn.k_norm"]),
             };
             layer.biases = Packed::ALL.map(|packed| add(of(l, packed, "bias")));
         }

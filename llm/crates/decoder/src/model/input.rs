@@ -3,7 +3,6 @@
 //! What perturbation and saliency need, beside the log-probabilities of the training path: both read the logits that predict the
 //! scored tokens of each row, undivided by a temperature. A row's numbers do not depend on the rows beside it, here as there.
 
-use super::config::FINAL_NORM;
 use super::decoder::Decoder;
 use super::error::Result;
 use super::gradients::Gradients;
@@ -55,7 +54,7 @@ impl<T: Real> Decoder<T> {
     /// When the rows do not suit the model.
     pub fn states(&self, rows: &Rows) -> Result<Vec<T>> {
         let x = self.stream(&self.pass(rows)?, self.embed(rows.tokens()));
-        Ok(self.norm(FINAL_NORM, &x).0.to_vec())
+        Ok(self.norm(&self.final_norm(), &x).0.to_vec())
     }
 
     /// The gradient in the input embeddings, `[tokens, width]`, of a function of [`Decoder::target_logits`] under the same `shift`.

@@ -13,25 +13,23 @@
 //! | `tape` | what a forward pass keeps for its backward pass |
 //! | `prefix` | prefixes that rows share |
 
-mod attention;
 mod head;
-mod heads;
+mod layer;
 mod linear;
-mod mlp;
-mod norm;
 mod prefix;
 mod tape;
 
-pub(crate) use heads::Positions;
 pub(super) use tape::LayerTape;
-pub use tape::{Tape, numbers_per_token};
+pub use tape::Tape;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use linear::{PackedLayer, PackedMatrix};
+use layer::Positions;
+use linear::{PackedLinear, PackedMatrix};
 use prefix::Prefixes;
-use tape::Activations;
+use tape::Step;
 
+use super::config::layer::Op;
 use super::config::{EMBEDDING, Layer, ModelConfig};
 use super::error::Result;
 use super::gradients::Gradients;
@@ -46,7 +44,8 @@ pub struct Decoder<T: Real> {
     config: ModelConfig,
     layer: Layer,
     parameters: Parameters<T>,
-    layers: Vec<PackedLayer<T>>,
+    /// By layer and operation.
+    layers: Vec<Vec<PackedLinear<T>>>,
     head: PackedMatrix<T>,
     table: Mutex<Arc<rope::Table<T>>>,
     pool: Pool<T>,
@@ -99,7 +98,7 @@ impl<T: Real> Decoder<T> {
         weights::check(&config, &parameters)?;
         let mut decoder = Self {
             table: Mutex::new(Arc::new(rope::Table::new(&config.frequencies(), 0))),
-            layers: (0..config.num_hidden_layers).map(|_| PackedLayer::default()).collect(),
+            layers: (0..config.num_hidden_layers).map(|_| Vec::new()).collect(),
             head: PackedMatrix::default(),
             pool: Pool::default(),
             layer: config.layer(),
@@ -146,16 +145,17 @@ impl<T: Real> Decoder<T> {
         &self.parameters[name].data
     }
 
-    fn eps(&self) -> T {
-        T::from_f64(self.config.rms_norm_eps)
-    }
-
     fn pack(&mut self) {
         let (layer, parameters) = (&self.layer, &self.parameters);
         let head = &parameters[weights::head_name(&self.config)].data;
         self.head.pack(head, self.config.hidden_size, self.config.vocab_size);
         parallel::each(self.layers.iter_mut().enumerate().collect(), |(l, packed)| {
-            packed.pack(layer, l, parameters)
+            packed.resize_with(layer.program.len(), PackedLinear::default);
+            for (packed, op) in packed.iter_mut().zip(&layer.program) {
+                if let Op::Linear(linear) = op {
+                    packed.pack(linear, l, parameters);
+                }
+            }
         });
     }
 
@@ -179,45 +179,12 @@ impl<T: Real> Decoder<T> {
         x
     }
 
-    /// Layer `l`: from the stream at its entry to the stream at its exit.
-    ///
-    /// `attend(qkv, out, log_sum)` is where training and decoding differ: in the keys it reads.
-    pub(crate) fn layer_forward(
-        &self,
-        l: usize,
-        input: Buffer<T>,
-        positions: &Positions<T>,
-        attend: impl FnOnce(&[T], &mut [T], &mut [T]),
-    ) -> (Buffer<T>, Activations<T>) {
-        let (middle, attention) = self.attention_block(l, input, positions, attend);
-        let (output, mlp) = self.mlp_block(l, middle);
-        (output, Activations { attention, mlp })
-    }
-
     /// Layer `l` over whole rows.
-    fn row_layer(&self, l: usize, x: Buffer<T>, pass: &Pass<'_, T>) -> (Buffer<T>, Activations<T>) {
+    fn row_layer(&self, l: usize, x: Buffer<T>, pass: &Pass<'_, T>) -> (Buffer<T>, Vec<Step<T>>) {
         self.layer_forward(l, x, &pass.positions, |qkv, out, log_sum| {
             let (heads, before) = (self.layer.heads, pass.all_before(l));
             attention_op::forward_after(&self.pool, heads, qkv, pass.rows.offsets(), &before, out, log_sum);
         })
-    }
-
-    /// [`Decoder::row_layer`] backwards: `dx` holds the gradient at its exit, then at its entry where that is `wanted`.
-    pub(super) fn layer_backward(
-        &self,
-        l: usize,
-        tape: LayerTape<T>,
-        pass: &Pass<'_, T>,
-        dx: &mut Buffer<T>,
-        gradients: &mut Gradients<T>,
-        wanted: bool,
-    ) {
-        let Activations { attention, mlp } = match tape {
-            LayerTape::Whole(activations) => *activations,
-            LayerTape::Input(input) => self.row_layer(l, input, pass).1,
-        };
-        self.mlp_block_backward(l, mlp, dx, gradients);
-        self.attention_block_backward(l, attention, pass, dx, gradients, wanted);
     }
 
     /// These rows, where the model can take them.
@@ -247,11 +214,8 @@ impl<T: Real> Decoder<T> {
         let mut x = embedded;
         let mut tapes = Vec::with_capacity(self.config.num_hidden_layers);
         for l in 0..self.config.num_hidden_layers {
-            let (next, activations) = self.row_layer(l, x, pass);
-            tapes.push(match recompute {
-                true => LayerTape::Input(activations.attention.norm.input),
-                false => LayerTape::Whole(Box::new(activations)),
-            });
+            let (next, steps) = self.row_layer(l, x, pass);
+            tapes.push(LayerTape::new(steps, recompute));
             x = next;
         }
         (x, tapes)

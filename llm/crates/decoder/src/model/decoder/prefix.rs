@@ -64,8 +64,8 @@ impl<T: Real> Decoder<T> {
         let mut layers = Vec::with_capacity(self.config.num_hidden_layers);
         let mut x = self.embed(apart.tokens());
         for l in 0..self.config.num_hidden_layers {
-            let (next, activations) = self.row_layer(l, x, &pass);
-            layers.push(self.heads_again(l, activations.attention.qkv, &pass.positions).rotated);
+            let (next, steps) = self.row_layer(l, x, &pass);
+            layers.push(self.attention_input(l, steps, &pass.positions));
             x = next;
         }
         drop(pass);

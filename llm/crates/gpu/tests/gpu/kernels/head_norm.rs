@@ -1,7 +1,7 @@
 //! The norms of query and key heads.
 
 use grpo_lambda_decoder::model::ops::attention::Heads;
-use grpo_lambda_decoder::model::ops::head_norm::{self, Weights};
+use grpo_lambda_decoder::model::ops::norm::{self, Groups};
 use grpo_lambda_gpu::kernels::{HeadNorm, HeadNormBackward, HeadNormWeight, HeadShape};
 
 use super::{bits, everywhere, in_every_order, numbers, wide};
@@ -21,6 +21,10 @@ fn cpu(s: HeadShape) -> Heads {
     Heads { query: s.query as usize, key: s.key as usize, dim: s.dim as usize }
 }
 
+fn groups<'a>(heads: Heads, query: &'a [f64], key: &'a [f64]) -> Groups<'a, f64> {
+    Groups::new(heads.stride(), [(heads.query, query), (heads.key, key)])
+}
+
 /// Token-major numbers plus their bias, if there is one.
 fn biased(x: &[f32], bias: Option<&[f32]>) -> Vec<f64> {
     let b = |i: usize| bias.map_or(0.0, |b| f64::from(b[i % b.len()]));
@@ -32,7 +36,7 @@ fn on_the_cpu(s: HeadShape, x: &[f64], weight: &[f32]) -> (Vec<f64>, Vec<f64>) {
     let (heads, weight) = (cpu(s), wide(weight));
     let (query, key) = weight.split_at(s.dim as usize);
     let (mut out, mut scale) = (vec![0.0; x.len()], vec![0.0; x.len() / heads.stride() * heads.rotated()]);
-    head_norm::forward(heads, x, Weights { query, key }, f64::from(EPS), &mut out, &mut scale);
+    norm::forward(&groups(heads, query, key), x, f64::from(EPS), &mut out, &mut scale);
     (out, scale)
 }
 
@@ -81,10 +85,11 @@ fn gradients_of_head_norms_agree_with_the_cpu() {
                 let weights = wide(&w);
                 let (mut dx, mut dw) = (wide(&dy), wide(&before));
                 let (query, key) = weights.split_at(dim);
-                head_norm::backward(heads, &qkv, &scale, Weights { query, key }, &mut dx);
+                let norm = groups(heads, query, key);
+                norm::backward(&norm, &qkv, &scale, &mut dx);
                 let (of_query, of_key) = dw.split_at_mut(dim);
                 for (of, dw) in [(0..heads.query, of_query), (heads.query..heads.rotated(), of_key)] {
-                    head_norm::backward_weight(heads, of, &qkv, &scale, &wide(&dy), dw);
+                    norm::backward_weight(&norm, of, &qkv, &scale, &wide(&dy), dw);
                 }
 
                 let rows = HeadNormBackward::parts(tokens as u32, s);
@@ -136,8 +141,9 @@ fn a_batch_that_is_larger_than_the_grid_is_summed_whole() {
         let (_, scale) = on_the_cpu(s, &wide(&x), &weight);
         let mut want = vec![0.0; 4];
         let (of_query, of_key) = want.split_at_mut(2);
-        head_norm::backward_weight(heads, 0..2, &wide(&x), &scale, &wide(&dy), of_query);
-        head_norm::backward_weight(heads, 2..3, &wide(&x), &scale, &wide(&dy), of_key);
+        let norm = groups(heads, &[1.0; 2], &[1.0; 2]);
+        norm::backward_weight(&norm, 0..2, &wide(&x), &scale, &wide(&dy), of_query);
+        norm::backward_weight(&norm, 2..3, &wide(&x), &scale, &wide(&dy), of_key);
         let rows = HeadNormBackward::parts(tokens as u32, s);
         let (qkv, weight, dqkv) = (b.put(&x), b.put(&weight), b.put(&dy));
         let (parts, dweight) = (b.raw_blank::<f32>(rows as usize * 4), b.raw(&[0.0f32; 4]));

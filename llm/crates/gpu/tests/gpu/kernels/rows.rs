@@ -1,6 +1,6 @@
 //! Rows by index, norms, biases.
 
-use grpo_lambda_decoder::model::ops::norm;
+use grpo_lambda_decoder::model::ops::norm::{self, Groups};
 use grpo_lambda_gpu::kernels::{
     AddBias, ColumnSum, Embed, EmbedBackward, GatherRows, RmsNorm, RmsNormBackward, RmsNormWeight,
     ScatterRows,
@@ -88,7 +88,7 @@ fn norms_agree_with_the_cpu() {
             let w: Vec<f32> = b.rounded(&numbers(5, width));
             let eps = 1e-6f32;
             let (mut y, mut scale) = (vec![0.0; tokens * width], vec![0.0; tokens]);
-            norm::forward(&wide(&x), &wide(&w), f64::from(eps), &mut y, &mut scale);
+            norm::forward(&Groups::whole(&wide(&w)), &wide(&x), f64::from(eps), &mut y, &mut scale);
             let (on_device, weight, out) = (b.put(&x), b.put(&w), b.blank(x.len()));
             let saved = b.raw_blank(tokens);
             let norm = RmsNorm {
@@ -118,10 +118,13 @@ fn gradients_of_norms_agree_with_the_cpu_and_are_added() {
             let [x, dy, before] = [6, 7, 8].map(|seed| b.rounded(&numbers(seed, tokens * width)));
             let w = b.rounded(&numbers(9, width));
             let (mut y, mut scale) = (vec![0.0; tokens * width], vec![0.0; tokens]);
-            norm::forward(&wide(&x), &wide(&w), 1e-6, &mut y, &mut scale);
+            let weights = wide(&w);
+            let norm = Groups::whole(&weights);
+            norm::forward(&norm, &wide(&x), 1e-6, &mut y, &mut scale);
             let scale: Vec<f32> = scale.iter().map(|r| *r as f32).collect();
-            let mut want = wide(&before);
-            norm::backward(&wide(&x), &wide(&scale), &wide(&w), &wide(&dy), &mut want);
+            let (mut want, mut dx) = (wide(&before), wide(&dy));
+            norm::backward(&norm, &wide(&x), &wide(&scale), &mut dx);
+            norm::add(&mut want, &dx);
             let [on_device, gradient, out, weight] = [&x, &dy, &before, &w].map(|x| b.put(x));
             let scales = b.raw(&scale);
             let (at, dy_at, saved) = (on_device.ptr(), gradient.ptr(), scales.ptr());
@@ -141,7 +144,7 @@ fn gradients_of_norms_agree_with_the_cpu_and_are_added() {
 
             let before = numbers(10, width);
             let mut want = wide(&before);
-            norm::backward_weight(&wide(&x), &wide(&scale), &wide(&dy), &mut want);
+            norm::backward_weight(&norm, 0..1, &wide(&x), &wide(&scale), &wide(&dy), &mut want);
             let out = b.raw(&before);
             let dweight = out.ptr_mut();
             b.k.launch(RmsNormWeight { x: at, scale: saved, dy: dy_at, dweight, tokens: t, width: n })
