@@ -307,15 +307,14 @@ impl<'c> Update<'c> {
 mod tests {
     use super::*;
     use grpo_lambda_decoder::model::{
-        Architecture::{Qwen2, Qwen3},
+        Architecture::{Olmo2, Qwen2, Qwen3},
         Decoder, Decoding, ForwardOptions, Gradients, ModelShape, Rows, weights,
     };
 
+    const SHAPE: ModelShape = ModelShape { vocab: 67, hidden: 48, layers: 3, heads: 6, kv_heads: 2 };
+
     fn model(tied: bool) -> Decoder<f32> {
-        let config = ModelConfig {
-            tie_word_embeddings: tied,
-            ..Qwen2.config(ModelShape { vocab: 67, hidden: 48, layers: 3, heads: 6, kv_heads: 2 })
-        };
+        let config = ModelConfig { tie_word_embeddings: tied, ..Qwen2.config(SHAPE) };
         of_shape(config)
     }
 
@@ -326,7 +325,7 @@ mod tests {
 
     #[test]
     fn layers_are_kept_where_the_estimate_leaves_a_quarter_of_the_machine() {
-        let shape = Qwen2.config(ModelShape { vocab: 67, hidden: 48, layers: 3, heads: 6, kv_heads: 2 });
+        let shape = Qwen2.config(SHAPE);
         let decided = |value: &str, there: Option<f64>| {
             let value = format!("memory.recompute_layers={value}");
             let config = RunConfig::resolve("tiny", &[value.as_str()]).expect("accepted");
@@ -341,13 +340,8 @@ mod tests {
 
     #[test]
     fn the_tape_is_counted_to_the_byte() {
-        for model in [
-            model(true),
-            of_shape(ModelConfig {
-                head_dim: 12,
-                ..Qwen3.config(ModelShape { vocab: 67, hidden: 48, layers: 3, heads: 6, kv_heads: 2 })
-            }),
-        ] {
+        let qwen3 = ModelConfig { head_dim: 12, ..Qwen3.config(SHAPE) };
+        for model in [model(true), of_shape(qwen3), of_shape(Olmo2.config(SHAPE))] {
             count_tape(&model);
         }
     }

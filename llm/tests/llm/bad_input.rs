@@ -90,7 +90,7 @@ const CHECKPOINTS: &[(Spoil, &[&str], bool)] = &[
     (
         |d| config(d, "Qwen2ForCausalLM", "MambaForCausalLM"),
         &[
-            "config.json: field `architectures` is [\"MambaForCausalLM\"]: these are implemented: Qwen2ForCausalLM, LlamaForCausalLM, Qwen3ForCausalLM",
+            "config.json: field `architectures` is [\"MambaForCausalLM\"]: these are implemented: Qwen2ForCausalLM, LlamaForCausalLM, Qwen3ForCausalLM, Olmo2ForCausalLM",
         ],
         true,
     ),

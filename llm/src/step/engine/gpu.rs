@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use grpo_lambda_decoder::generate::{RolloutError, SampledResponse, Sampler, SamplingRequest};
 use grpo_lambda_decoder::lora::{self, LoraSettings};
+use grpo_lambda_decoder::model::config::{NormPlacement, QkNorm};
 use grpo_lambda_decoder::model::weights::{self, Parameters};
 use grpo_lambda_decoder::model::{Decoder, Error, ForwardOptions, ModelConfig, Rows, TokenScores};
 use grpo_lambda_decoder::optim::{OptimError, StepOutcome, WriteStateError};
@@ -24,6 +25,22 @@ use grpo_lambda_gpu::{
 };
 
 use super::{Engine, TrainingSetup};
+
+/// The layout of a model on a device.
+///
+/// # Errors
+/// [`Error::Unsupported`] names the part of its layers that has no kernels.
+fn layout(shape: &ModelConfig) -> Result<Arc<Layout>, Error> {
+    let part = match (shape.norm_placement, shape.qk_norm) {
+        (NormPlacement::Pre, QkNorm::None | QkNorm::PerHead) => return Ok(Arc::new(Layout::new(shape))),
+        (NormPlacement::Post, _) => "norms after attention and the MLP",
+        (NormPlacement::Pre, QkNorm::Whole) => "norms over the queries and keys of all heads",
+    };
+    let family = shape.architecture;
+    Err(Error::Unsupported(format!(
+        "{family:?} is only supported on the CPU: the GPU has no {part}; set device=cpu"
+    )))
+}
 
 /// A model on a device, for sampling.
 #[derive(Debug)]
@@ -45,7 +62,7 @@ impl GpuModel {
         parameters: &Parameters<f32>,
     ) -> Result<Self, Error> {
         weights::check(shape, parameters)?;
-        let layout = Arc::new(Layout::new(shape));
+        let layout = layout(shape)?;
         let weights = Weights::upload(device, "weights", &layout, parameters, dtype)?;
         let decoder = GpuDecoder::new(Kernels { device: device.clone(), dtype }, layout, Budget::default());
         Ok(GpuModel { decoder, weights, adapter: None })

@@ -1,8 +1,17 @@
 use super::*;
-use crate::model::{Architecture::Qwen2, ForwardOptions, ModelShape, Rows};
+use crate::model::{
+    Architecture::{self, Olmo2, Qwen2},
+    ForwardOptions, ModelShape, Rows,
+};
+
+const SHAPE: ModelShape = ModelShape { vocab: 20, hidden: 16, layers: 2, heads: 2, kv_heads: 1 };
 
 fn model() -> Decoder<f32> {
-    let config = Qwen2.config(ModelShape { vocab: 20, hidden: 16, layers: 2, heads: 2, kv_heads: 1 });
+    of_family(Qwen2)
+}
+
+fn of_family(family: Architecture) -> Decoder<f32> {
+    let config = family.config(SHAPE);
     Decoder::new(config.clone(), weights::initialise(&config, 3, 0.2)).unwrap()
 }
 
@@ -85,7 +94,10 @@ fn the_merged_matrix_is_w_plus_s_b_a() {
 
 #[test]
 fn gradients_are_those_of_finite_differences() {
-    let mut model = model();
+    [Qwen2, Olmo2].into_iter().for_each(|family| check_gradients(of_family(family)));
+}
+
+fn check_gradients(mut model: Decoder<f32>) {
     let lora = Lora::new(every(), &model).unwrap();
     let adapter = grown(&every(), &model);
     lora.merge(&mut model, &look(&adapter));
@@ -155,7 +167,7 @@ fn what_is_not_plain_lora_or_does_not_fit_is_refused_by_name() {
 
 #[test]
 fn initial_tensors_depend_on_seed_and_name_alone() {
-    let config = Qwen2.config(ModelShape { vocab: 20, hidden: 16, layers: 2, heads: 2, kv_heads: 1 });
+    let config = Qwen2.config(SHAPE);
     let (one, two) = (every().initialise(&config, 1).unwrap(), every().initialise(&config, 2).unwrap());
     assert!(one != two);
     let part = settings(&["q_proj"]).initialise(&config, 1).unwrap();

@@ -2,39 +2,29 @@
 //! decoded or scored.
 
 use grpo_lambda_decoder::generate::{Sampler, SamplingParams, SamplingRequest};
-use grpo_lambda_decoder::model::config::RopeScaling;
 use grpo_lambda_decoder::model::{
-    Architecture::{Qwen2, Qwen3},
+    Architecture::{Olmo2, Qwen2, Qwen3},
     Decoder, Decoding, ForwardOptions, Gradients, ModelConfig, ModelShape, RowId, Rows, weights,
 };
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::truncation::Truncation;
 
+const SHAPE: ModelShape = ModelShape { vocab: 131, hidden: 48, layers: 3, heads: 6, kv_heads: 2 };
+
 fn model() -> Decoder<f32> {
-    of_shape(ModelConfig {
-        qkv_bias: true,
-        rope_scaling: RopeScaling::None,
-        ..Qwen2.config(ModelShape { vocab: 131, hidden: 48, layers: 3, heads: 6, kv_heads: 2 })
-    })
+    of_shape(Qwen2.config(SHAPE))
 }
 
-/// One without and one with norms of queries and keys.
-fn models() -> [Decoder<f32>; 2] {
-    [
-        model(),
-        of_shape(ModelConfig {
-            head_dim: 12,
-            ..Qwen3.config(ModelShape { vocab: 131, hidden: 48, layers: 3, heads: 6, kv_heads: 2 })
-        }),
-    ]
+/// Without norms of queries and keys, with norms per head, and with norms of the whole, after attention and MLP.
+fn models() -> [Decoder<f32>; 3] {
+    let qwen3 = ModelConfig { head_dim: 12, ..Qwen3.config(SHAPE) };
+    [model(), of_shape(qwen3), of_shape(Olmo2.config(SHAPE))]
 }
 
 fn of_shape(config: ModelConfig) -> Decoder<f32> {
     let mut parameters = weights::initialise(&config, 11, 0.15);
     // A norm's weight of 1 would hide which weight is taken.
-    for (name, tensor) in
-        parameters.iter_mut().filter(|(name, _)| name.contains("q_norm") || name.contains("k_norm"))
-    {
+    for (name, tensor) in parameters.iter_mut().filter(|(name, _)| name.contains("norm")) {
         let shift = |i: usize| ((i * 7 + name.len()) % 11) as f32 / 16.0;
         tensor.data.iter_mut().enumerate().for_each(|(i, x)| *x += shift(i));
     }

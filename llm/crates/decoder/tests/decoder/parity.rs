@@ -15,7 +15,7 @@ const LOGIT: f64 = 1e-4;
 /// Largest relative difference of a gradient, in the norm of its parameter.
 const GRADIENT: f64 = 1e-4;
 
-const SMALL: [&str; 8] = [
+const SMALL: [&str; 10] = [
     "qwen2_tied",
     "qwen2_untied_v4",
     "llama3_rope",
@@ -24,9 +24,12 @@ const SMALL: [&str; 8] = [
     "qwen3_tied",
     "qwen3_untied_v4",
     "qwen3_bias",
+    "olmo2_tied",
+    "olmo2_untied_v4",
 ];
 /// Those that record how far transformers is from itself.
-const WITH_NOISE: [&str; 3] = ["qwen3_tied", "qwen3_untied_v4", "qwen3_bias"];
+const WITH_NOISE: [&str; 5] =
+    ["qwen3_tied", "qwen3_untied_v4", "qwen3_bias", "olmo2_tied", "olmo2_untied_v4"];
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")

@@ -3,7 +3,7 @@
 use grpo_lambda_decoder::model::ops::Real;
 use grpo_lambda_decoder::model::weights::{Parameters, Tensor};
 use grpo_lambda_decoder::model::{
-    Architecture::{Qwen2, Qwen3},
+    Architecture::{self, Olmo2, Qwen2, Qwen3},
     Decoder, ForwardOptions, Gradients, ModelConfig, ModelShape, Rows, weights,
 };
 
@@ -36,16 +36,14 @@ fn rows(groups: &[(Vec<u32>, Vec<Vec<u32>>)], share: bool) -> Rows {
 }
 
 fn models() -> Vec<ModelConfig> {
-    let tied = ModelConfig {
-        intermediate_size: 40,
-        ..Qwen2.config(ModelShape { vocab: 37, hidden: 24, layers: 2, heads: 6, kv_heads: 2 })
-    };
-    let normed = ModelConfig {
+    let shape = ModelShape { vocab: 37, hidden: 24, layers: 2, heads: 6, kv_heads: 2 };
+    let tied = ModelConfig { intermediate_size: 40, ..Qwen2.config(shape) };
+    let untied = |family: Architecture| ModelConfig {
         tie_word_embeddings: false,
         head_dim: 6,
-        ..Qwen3.config(ModelShape { vocab: 37, hidden: 24, layers: 3, heads: 6, kv_heads: 2 })
+        ..family.config(ModelShape { layers: 3, ..shape })
     };
-    vec![tied, normed]
+    vec![tied, untied(Qwen3), untied(Olmo2)]
 }
 
 fn decoder<T: Real>(config: &ModelConfig) -> Decoder<T> {

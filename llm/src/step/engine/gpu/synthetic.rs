@@ -8,11 +8,10 @@ use grpo_lambda_gpu::lora::AdapterLayout;
 use grpo_lambda_gpu::ptr::Float;
 use grpo_lambda_gpu::weights::Tensors;
 use grpo_lambda_gpu::{
-    Adapter, Budget, Device, DeviceError, Dtype, GpuAdamW, GpuDecoder, Kernels, Layout, StatePlace, Weights,
-    random,
+    Adapter, Budget, Device, DeviceError, Dtype, GpuAdamW, GpuDecoder, Kernels, StatePlace, Weights, random,
 };
 
-use super::{GpuEngine, GpuModel};
+use super::{GpuEngine, GpuModel, layout};
 use crate::step::engine::TrainingSetup;
 
 /// The weights of [`GpuEngine::synthetic`].
@@ -60,7 +59,7 @@ impl GpuModel {
         dtype: Dtype,
         shape: &ModelConfig,
     ) -> Result<Self, Error> {
-        let layout = Arc::new(Layout::new(shape));
+        let layout = layout(shape)?;
         let weights = Weights::zeros(device, "weights", &layout, dtype)?;
         let decoder = GpuDecoder::new(Kernels { device: device.clone(), dtype }, layout, Budget::default());
         Ok(GpuModel { decoder, weights, adapter: None })
@@ -82,7 +81,7 @@ impl GpuEngine {
         fill_with: SyntheticWeights,
     ) -> Result<Self, Error> {
         let seed = setup.seed;
-        let layout = Arc::new(Layout::new(shape));
+        let layout = layout(shape)?;
         let weights = Weights::zeros(device, "weights", &layout, dtype)?;
         fill_with.fill(weights.tensors(), seed)?;
         let kernels = Kernels { device: device.clone(), dtype };

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::architecture::{Bias, FAMILIES, Family};
 use super::fields::Fields;
-use super::layer::{Activation, NormPlacement};
+use super::layer::Activation;
 use super::{ModelConfig, limits, rope};
 use crate::disk::read_regular_text;
 use crate::model::error::{Error, Result};
@@ -58,8 +58,8 @@ impl ModelConfig {
             num_attention_heads: heads.query,
             num_key_value_heads: heads.key,
             head_dim: heads.dim,
-            norm_placement: NormPlacement::Pre,
-            rms_norm_eps: fields.positive("rms_norm_eps", Some(1e-6), limits::EPS)?,
+            norm_placement: family.norm_placement,
+            rms_norm_eps: fields.positive("rms_norm_eps", Some(family.rms_norm_eps), limits::EPS)?,
             qk_norm: family.qk_norm,
             activation,
             rope_theta,
@@ -135,9 +135,9 @@ fn family(fields: &Fields<'_>) -> Result<&'static Family> {
         Some(v) => v.as_str(),
         None => None,
     };
-    let found = FAMILIES.into_iter().find(|f| name.is_some_and(|n| n == f.class || n == f.model_type));
+    let found = FAMILIES.iter().find(|f| name.is_some_and(|n| n == f.class || n == f.model_type));
     found.ok_or_else(|| {
-        let classes = FAMILIES.map(|f| f.class).join(", ");
+        let classes = FAMILIES.each_ref().map(|f| f.class).join(", ");
         fields.error(field, format!("these are implemented: {classes}"))
     })
 }
@@ -217,7 +217,7 @@ fn refuse_windows(fields: &Fields<'_>, family: &Family, layers: usize, longest: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::config::{Architecture, QkNorm, RopeScaling};
+    use crate::model::config::{Architecture, NormPlacement, QkNorm, RopeScaling};
 
     fn qwen(extra: &str) -> String {
         format!(
@@ -272,6 +272,20 @@ mod tests {
         assert!(message.contains("layer_types") && message.contains("sliding_attention"), "{message}");
         let moe = qwen("").replace("Qwen2ForCausalLM", "Qwen3MoeForCausalLM");
         assert!(refused(&moe).contains("Qwen3MoeForCausalLM"), "{}", refused(&moe));
+    }
+
+    #[test]
+    fn olmo2_norms_after_its_blocks_and_over_all_heads_with_an_epsilon_of_its_own() {
+        let olmo2 = |extra: &str| {
+            qwen(extra)
+                .replace("Qwen2ForCausalLM", "Olmo2ForCausalLM")
+                .replace("\"rms_norm_eps\": 1e-6, ", "")
+        };
+        let config = ModelConfig::parse(&olmo2(r#", "rope_theta": 500000"#), "a").unwrap();
+        assert_eq!((config.norm_placement, config.qk_norm), (NormPlacement::Post, QkNorm::Whole));
+        assert_eq!((config.rms_norm_eps, config.head_dim, config.qkv_bias), (1e-5, 32, false));
+        assert_eq!(config, ModelConfig::parse(&config.to_json(), "b").unwrap());
+        assert!(refused(&olmo2(r#", "sliding_window": 64"#)).contains("sliding_window"));
     }
 
     #[test]

@@ -97,7 +97,7 @@ impl Architecture {
             num_attention_heads: heads,
             num_key_value_heads: kv_heads,
             head_dim: hidden / heads,
-            norm_placement: NormPlacement::Pre,
+            norm_placement: family.norm_placement,
             rms_norm_eps: 1e-6,
             qk_norm: family.qk_norm,
             activation: Activation::Silu,

@@ -5,7 +5,7 @@ mod candle;
 
 use crate::long;
 use grpo_lambda_decoder::model::config::{
-    Architecture::{self, Qwen2, Qwen3},
+    Architecture::{self, Llama, Olmo2, Qwen2, Qwen3},
     EMBEDDING, RopeScaling,
 };
 use grpo_lambda_decoder::model::{
@@ -14,13 +14,10 @@ use grpo_lambda_decoder::model::{
 
 /// Very small decoders that between them have every kind of parameter.
 fn configs() -> Vec<ModelConfig> {
-    let qwen = ModelConfig {
-        intermediate_size: 10,
-        ..Qwen2.config(ModelShape { vocab: 11, hidden: 8, layers: 2, heads: 4, kv_heads: 2 })
-    };
+    let shape = ModelShape { vocab: 11, hidden: 8, layers: 2, heads: 4, kv_heads: 2 };
+    let small = |family: Architecture| ModelConfig { intermediate_size: 10, ..family.config(shape) };
+    let qwen = small(Qwen2);
     let llama = ModelConfig {
-        architecture: Architecture::Llama,
-        qkv_bias: false,
         tie_word_embeddings: false,
         head_dim: 6,
         rope_scaling: RopeScaling::Llama3 {
@@ -29,7 +26,7 @@ fn configs() -> Vec<ModelConfig> {
             high_freq_factor: 4.0,
             original_max: 64.0,
         },
-        ..qwen.clone()
+        ..small(Llama)
     };
     let biased = ModelConfig {
         qkv_bias: true,
@@ -38,15 +35,13 @@ fn configs() -> Vec<ModelConfig> {
         tie_word_embeddings: true,
         ..llama.clone()
     };
-    let qwen3 = ModelConfig {
-        intermediate_size: 10,
-        head_dim: 6,
-        ..Qwen3.config(ModelShape { vocab: 11, hidden: 8, layers: 2, heads: 4, kv_heads: 2 })
-    };
+    let qwen3 = ModelConfig { head_dim: 6, ..small(Qwen3) };
     let qwen3_biased =
         ModelConfig { qkv_bias: true, output_bias: true, tie_word_embeddings: false, ..qwen3.clone() };
     let untied = ModelConfig { tie_word_embeddings: false, ..qwen.clone() };
-    vec![qwen, untied, llama, biased, qwen3, qwen3_biased]
+    let olmo2 = ModelConfig { tie_word_embeddings: false, head_dim: 6, ..small(Olmo2) };
+    let olmo2_biased = ModelConfig { qkv_bias: true, output_bias: true, ..small(Olmo2) };
+    vec![qwen, untied, llama, biased, qwen3, qwen3_biased, olmo2, olmo2_biased]
 }
 
 /// Parameters at which nothing is flat: norms off 1, biases off 0.

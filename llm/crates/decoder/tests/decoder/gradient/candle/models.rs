@@ -5,9 +5,9 @@ use std::collections::HashMap;
 
 use candle_core::{DType, Device, Result, Tensor};
 use candle_nn::{Activation, VarBuilder};
-use candle_transformers::models::{llama, qwen2, qwen3};
+use candle_transformers::models::{llama, olmo2, qwen2, qwen3};
 use grpo_lambda_decoder::model::config::{
-    Architecture::{self, Qwen2, Qwen3},
+    Architecture::{self, Llama, Olmo2, Qwen2, Qwen3},
     RopeScaling,
 };
 use grpo_lambda_decoder::model::weights::{self, Parameters};
@@ -78,6 +78,29 @@ fn qwen3_oracle(c: &ModelConfig, parameters: &Parameters<f32>) -> Oracle {
     })
 }
 
+fn olmo2_oracle(c: &ModelConfig, parameters: &Parameters<f32>) -> Oracle {
+    let config = olmo2::Config {
+        vocab_size: c.vocab_size,
+        hidden_size: c.hidden_size,
+        intermediate_size: c.intermediate_size,
+        attention_bias: c.qkv_bias,
+        num_hidden_layers: c.num_hidden_layers,
+        num_attention_heads: c.num_attention_heads,
+        num_key_value_heads: c.num_key_value_heads,
+        rms_norm_eps: c.rms_norm_eps,
+        hidden_act: Activation::Silu,
+        max_position_embeddings: ROW,
+        rope_theta: c.rope_theta,
+        tie_word_embeddings: c.tie_word_embeddings,
+        clip_qkv: None,
+    };
+    let mut model = olmo2::Model::new(&config, builder(parameters)).unwrap();
+    Box::new(move |ids| {
+        model.clear_kv_cache();
+        model.forward(ids, 0)
+    })
+}
+
 fn llama_oracle(c: &ModelConfig, parameters: &Parameters<f32>) -> Oracle {
     let rope_scaling = match c.rope_scaling {
         RopeScaling::Llama3 { factor, low_freq_factor, high_freq_factor, original_max } => {
@@ -117,16 +140,10 @@ fn llama_oracle(c: &ModelConfig, parameters: &Parameters<f32>) -> Oracle {
 
 /// What candle-transformers can express of each family, at random weights.
 fn configs() -> Vec<ModelConfig> {
-    let qwen2 = ModelConfig {
-        rope_theta: 1e6,
-        ..Qwen2.config(ModelShape { vocab: 61, hidden: 32, layers: 3, heads: 4, kv_heads: 2 })
-    };
-    let qwen3 = ModelConfig {
-        rope_theta: 1e6,
-        head_dim: 12,
-        ..Qwen3.config(ModelShape { vocab: 61, hidden: 32, layers: 3, heads: 4, kv_heads: 2 })
-    };
-    let llama = ModelConfig { architecture: Architecture::Llama, qkv_bias: false, ..qwen2.clone() };
+    let shape = ModelShape { vocab: 61, hidden: 32, layers: 3, heads: 4, kv_heads: 2 };
+    let family = |family: Architecture| ModelConfig { rope_theta: 1e6, ..family.config(shape) };
+    let [qwen2, llama, olmo2] = [Qwen2, Llama, Olmo2].map(family);
+    let qwen3 = ModelConfig { head_dim: 12, ..family(Qwen3) };
     let scaling =
         RopeScaling::Llama3 { factor: 8.0, low_freq_factor: 1.0, high_freq_factor: 4.0, original_max: 64.0 };
     let untied = |c: &ModelConfig| ModelConfig { tie_word_embeddings: false, ..c.clone() };
@@ -138,6 +155,8 @@ fn configs() -> Vec<ModelConfig> {
         qwen2,
         llama,
         qwen3,
+        untied(&olmo2),
+        ModelConfig { qkv_bias: true, output_bias: true, ..olmo2 },
     ]
 }
 
@@ -150,9 +169,10 @@ fn logits_are_those_of_candle_transformers_after_every_prefix() {
             *x += 0.05 * ((i * 37 % 23) as f32 - 11.0) / 11.0;
         }
         let mut oracle = match c.architecture {
-            Architecture::Qwen2 => qwen2_oracle(&c, &parameters),
-            Architecture::Llama => llama_oracle(&c, &parameters),
-            Architecture::Qwen3 => qwen3_oracle(&c, &parameters),
+            Qwen2 => qwen2_oracle(&c, &parameters),
+            Llama => llama_oracle(&c, &parameters),
+            Qwen3 => qwen3_oracle(&c, &parameters),
+            Olmo2 => olmo2_oracle(&c, &parameters),
         };
         let mut rows = Rows::new();
         rows.push(&ids, ROW);
