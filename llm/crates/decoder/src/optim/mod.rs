@@ -11,7 +11,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::model::ops::parallel;
-use crate::model::ops::simd::{self, Kernel};
+use crate::model::ops::simd::kernel;
 use crate::tensor_file::bytes_of;
 
 mod state;
@@ -115,7 +115,7 @@ pub struct GradientSquares {
 
 impl GradientSquares {
     fn of(name: &str, gradient: &[f32]) -> Self {
-        let sum = simd::run(SumOfSquares(gradient));
+        let sum = sum_of_squares(gradient);
         // Squares of f32 fit f64, however many: only a number that is not finite makes their sum so.
         let not_finite = if sum.is_finite() { 0 } else { gradient.iter().filter(|g| !g.is_finite()).count() };
         GradientSquares { name: name.to_owned(), sum, not_finite }
@@ -493,11 +493,11 @@ impl StepConstants {
     }
 }
 
-/// Moves all parts, on all threads where there are several. Every number is computed by itself.
+/// Moves all pieces, on all threads if there are several. Every number is computed by itself.
 fn run(updates: Vec<Update<'_>>) {
     match updates.len() {
-        0 | 1 => updates.into_iter().for_each(simd::run),
-        _ => parallel::in_pool(|| parallel::each(updates, simd::run)),
+        0 | 1 => updates.into_iter().for_each(move_weights),
+        _ => parallel::in_pool(|| parallel::each(updates, move_weights)),
     }
 }
 
@@ -509,11 +509,9 @@ struct Update<'a> {
     piece: Piece<'a>,
 }
 
-impl Kernel for Update<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        let Update { step, decay, gradient, piece } = self;
+kernel! {
+    fn move_weights(update: Update<'_>) {
+        let Update { step, decay, gradient, piece } = update;
         let Piece { weights, residual, first, second } = piece;
         let moments = first.iter_mut().zip(second).zip(gradient);
         let change = |w: f32, ((m, v), g): ((&mut f32, &mut f32), &f32)| {
@@ -543,15 +541,11 @@ fn two_sum(a: f32, b: f32) -> (f32, f32) {
     (sum, (a - (sum - b_kept)) + (b - b_kept))
 }
 
-/// Sum of squares in f64: eight running sums over positions modulo 8, then those from the first to the last.
-struct SumOfSquares<'a>(&'a [f32]);
-
-impl Kernel for SumOfSquares<'_> {
-    type Output = f64;
-    #[inline(always)]
-    fn run(self) -> f64 {
+kernel! {
+    /// Sum of squares in f64: eight running sums over positions modulo 8, then those from the first to the last.
+    fn sum_of_squares(numbers: &[f32]) -> f64 {
         let mut lanes = [0.0f64; 8];
-        let (chunks, rest) = self.0.as_chunks::<8>();
+        let (chunks, rest) = numbers.as_chunks::<8>();
         for chunk in chunks {
             for l in 0..8 {
                 lanes[l] += f64::from(chunk[l]) * f64::from(chunk[l]);

@@ -201,7 +201,7 @@ fn pieces_move_as_the_whole_on_any_number_of_threads() {
         let rates = StepConstants::new(&settings, 1e-2, 1, 0.5);
         serial.steps = 1;
         let slot = serial.slots.get_mut("w").expect("it");
-        simd::run(Update { step: &rates, decay: 1e-3, gradient: &gradient, piece: slot.whole() });
+        move_weights(Update { step: &rates, decay: 1e-3, gradient: &gradient, piece: slot.whole() });
         assert!(whole == serial);
         let (mut pieces, mut seen) = (new(), vec![0.0; len]);
         let part = |_: &str, range: Range<usize>| Ok::<_, OptimError>(Cow::Borrowed(&gradient[range]));

@@ -230,9 +230,7 @@ impl<T: Real> Decoder<T> {
         let mut dqkv = self.pool.take(qkv.len());
         let (offsets, contexts, mut sums) = (pass.rows.offsets(), pass.contexts(l), gradients.take_sums(l));
         let (pool, heads) = (&self.pool, self.layer.heads);
-        attention::backward_after(
-            pool, heads, qkv, offsets, out, log_sum, dout, &mut dqkv, &contexts, &mut sums,
-        );
+        attention::backward(pool, heads, qkv, offsets, out, log_sum, dout, &mut dqkv, &contexts, &mut sums);
         gradients.put_sums(l, sums);
         dqkv
     }

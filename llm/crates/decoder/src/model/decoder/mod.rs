@@ -183,7 +183,7 @@ impl<T: Real> Decoder<T> {
     fn row_layer(&self, l: usize, x: Buffer<T>, pass: &Pass<'_, T>) -> (Buffer<T>, Vec<Step<T>>) {
         self.layer_forward(l, x, &pass.positions, |qkv, out, log_sum| {
             let (heads, before) = (self.layer.heads, pass.all_before(l));
-            attention_op::forward_after(&self.pool, heads, qkv, pass.rows.offsets(), &before, out, log_sum);
+            attention_op::forward(&self.pool, heads, qkv, pass.rows.offsets(), &before, out, log_sum);
         })
     }
 

@@ -2,7 +2,7 @@
 
 use super::left::Left;
 use super::real::Real;
-use super::simd::{self, Kernel};
+use super::simd::{self, kernel};
 
 impl Real for f32 {
     const ZERO: f32 = 0.0;
@@ -108,15 +108,13 @@ impl Real for f64 {
         accumulate: bool,
         _: &[Self],
     ) {
-        struct Tile<'a, const M: usize>(Left<'a, f64>, &'a [f64], &'a mut [f64], usize, bool);
-        impl<const M: usize> Kernel for Tile<'_, M> {
-            type Output = ();
-            #[inline(always)]
-            fn run(self) {
-                simd::tile_portable::<f64, M>(self.0, self.1, self.2, self.3, self.4);
-            }
-        }
-        simd::run(Tile::<M>(a, b, c, stride, accumulate));
+        tile(M, a, b, c, stride, accumulate);
+    }
+}
+
+kernel! {
+    fn tile(m: usize, a: Left<'_, f64>, b: &[f64], c: &mut [f64], stride: usize, accumulate: bool) {
+        simd::tile_portable(m, a, b, c, stride, accumulate);
     }
 }
 

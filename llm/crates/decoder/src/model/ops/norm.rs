@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::parallel::{by_column, by_token, by_token2};
 use super::real::Real;
-use super::simd::{self, Kernel};
+use super::simd::kernel;
 use super::sums::{dot, sum_by};
 
 /// The groups of a token's numbers that are normed, each by itself, with their weights. Numbers after the last group stay.
@@ -48,43 +48,23 @@ impl<'a, T> Groups<'a, T> {
     }
 }
 
-struct Scales<'a, T> {
-    norm: &'a Groups<'a, T>,
-    x: &'a [T],
-    eps: T,
-    scale: &'a mut [T],
-}
-
-impl<T: Real> Kernel for Scales<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        let tokens = self.x.chunks_exact(self.norm.stride);
-        for (x, scale) in tokens.zip(self.scale.chunks_exact_mut(self.norm.count())) {
-            for ((span, _), scale) in self.norm.groups.iter().zip(scale) {
+kernel! {
+    fn scales<T: Real>(norm: &Groups<'_, T>, x: &[T], eps: T, scale: &mut [T]) {
+        for (x, scale) in x.chunks_exact(norm.stride).zip(scale.chunks_exact_mut(norm.groups.len())) {
+            for ((span, _), scale) in norm.groups.iter().zip(scale) {
                 let x = &x[span.clone()];
-                *scale = T::ONE / (dot(x, x) / T::from_f64(x.len() as f64) + self.eps).sqrt();
+                *scale = T::ONE / (dot(x, x) / T::from_f64(x.len() as f64) + eps).sqrt();
             }
         }
     }
 }
 
-struct Apply<'a, T> {
-    norm: &'a Groups<'a, T>,
-    x: &'a [T],
-    scale: &'a [T],
-    y: &'a mut [T],
-}
-
-impl<T: Real> Kernel for Apply<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        let (stride, groups) = (self.norm.stride, &self.norm.groups);
-        let normed = groups.last().map_or(0, |(span, _)| span.end);
-        let tokens = self.x.chunks_exact(stride).zip(self.y.chunks_exact_mut(stride));
-        for ((x, y), scale) in tokens.zip(self.scale.chunks_exact(groups.len())) {
-            for ((span, weight), &r) in groups.iter().zip(scale) {
+kernel! {
+    fn apply<T: Real>(norm: &Groups<'_, T>, x: &[T], scale: &[T], y: &mut [T]) {
+        let normed = norm.groups.last().map_or(0, |(span, _)| span.end);
+        let tokens = x.chunks_exact(norm.stride).zip(y.chunks_exact_mut(norm.stride));
+        for ((x, y), scale) in tokens.zip(scale.chunks_exact(norm.groups.len())) {
+            for ((span, weight), &r) in norm.groups.iter().zip(scale) {
                 let numbers = y[span.clone()].iter_mut().zip(&x[span.clone()]);
                 for ((y, &x), &w) in numbers.zip(*weight) {
                     *y = x * r * w;
@@ -99,8 +79,8 @@ impl<T: Real> Kernel for Apply<'_, T> {
 pub fn forward<T: Real>(norm: &Groups<'_, T>, x: &[T], eps: T, y: &mut [T], scale: &mut [T]) {
     by_token2(y, norm.stride, scale, norm.count(), |start, y, scale| {
         let x = &x[start * norm.stride..start * norm.stride + y.len()];
-        simd::run(Scales { norm, x, eps, scale });
-        simd::run(Apply { norm, x, scale, y });
+        scales(norm, x, eps, scale);
+        apply(norm, x, scale, y);
     });
 }
 
@@ -108,25 +88,15 @@ pub fn forward<T: Real>(norm: &Groups<'_, T>, x: &[T], eps: T, y: &mut [T], scal
 pub fn recompute<T: Real>(norm: &Groups<'_, T>, x: &[T], scale: &[T], y: &mut [T]) {
     by_token(y, norm.stride, |start, y| {
         let (x, scale) = norm.part(start, y.len(), x, scale);
-        simd::run(Apply { norm, x, scale, y });
+        apply(norm, x, scale, y);
     });
 }
 
-struct BackwardInput<'a, T> {
-    norm: &'a Groups<'a, T>,
-    x: &'a [T],
-    scale: &'a [T],
-    dy: &'a mut [T],
-}
-
-impl<T: Real> Kernel for BackwardInput<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        let (stride, groups) = (self.norm.stride, &self.norm.groups);
-        let tokens = self.x.chunks_exact(stride).zip(self.dy.chunks_exact_mut(stride));
-        for ((x, dy), scale) in tokens.zip(self.scale.chunks_exact(groups.len())) {
-            for ((span, w), &r) in groups.iter().zip(scale) {
+kernel! {
+    fn input_gradient<T: Real>(norm: &Groups<'_, T>, x: &[T], scale: &[T], dy: &mut [T]) {
+        let tokens = x.chunks_exact(norm.stride).zip(dy.chunks_exact_mut(norm.stride));
+        for ((x, dy), scale) in tokens.zip(scale.chunks_exact(norm.groups.len())) {
+            for ((span, w), &r) in norm.groups.iter().zip(scale) {
                 let (x, dy, n) = (&x[span.clone()], &mut dy[span.clone()], w.len());
                 let inner = sum_by(n, |i| dy[i] * w[i] * x[i]);
                 let c = inner * r * r * r / T::from_f64(n as f64);
@@ -142,32 +112,27 @@ impl<T: Real> Kernel for BackwardInput<'_, T> {
 pub fn backward<T: Real>(norm: &Groups<'_, T>, x: &[T], scale: &[T], dy: &mut [T]) {
     by_token(dy, norm.stride, |start, dy| {
         let (x, scale) = norm.part(start, dy.len(), x, scale);
-        simd::run(BackwardInput { norm, x, scale, dy });
+        input_gradient(norm, x, scale, dy);
     });
 }
 
-struct BackwardWeight<'a, T> {
-    norm: &'a Groups<'a, T>,
-    sharing: Range<usize>,
-    x: &'a [T],
-    scale: &'a [T],
-    dy: &'a [T],
-    /// First column of `dw` in the weight.
-    from: usize,
-    dw: &'a mut [T],
-}
-
-impl<T: Real> Kernel for BackwardWeight<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        let groups = &self.norm.groups;
-        for (t, scale) in self.scale.chunks_exact(groups.len()).enumerate() {
-            for ((span, _), &r) in groups[self.sharing.clone()].iter().zip(&scale[self.sharing.clone()]) {
-                let start = t * self.norm.stride + span.start + self.from;
-                let (x, dy) = (&self.x[start..start + self.dw.len()], &self.dy[start..start + self.dw.len()]);
-                for i in 0..self.dw.len() {
-                    self.dw[i] = dy[i].mul_add(x[i] * r, self.dw[i]);
+kernel! {
+    /// Adds to the columns of the weight from `from` on.
+    fn weight_gradient<T: Real>(
+        norm: &Groups<'_, T>,
+        sharing: Range<usize>,
+        x: &[T],
+        scale: &[T],
+        dy: &[T],
+        from: usize,
+        dw: &mut [T],
+    ) {
+        for (t, scale) in scale.chunks_exact(norm.groups.len()).enumerate() {
+            for ((span, _), &r) in norm.groups[sharing.clone()].iter().zip(&scale[sharing.clone()]) {
+                let start = t * norm.stride + span.start + from;
+                let (x, dy) = (&x[start..start + dw.len()], &dy[start..start + dw.len()]);
+                for i in 0..dw.len() {
+                    dw[i] = dy[i].mul_add(x[i] * r, dw[i]);
                 }
             }
         }
@@ -184,18 +149,12 @@ pub fn backward_weight<T: Real>(
     dy: &[T],
     dw: &mut [T],
 ) {
-    by_column(dw, scale.len(), |from, dw| {
-        simd::run(BackwardWeight { norm, sharing: sharing.clone(), x, scale, dy, from, dw });
-    });
+    by_column(dw, scale.len(), |from, dw| weight_gradient(norm, sharing.clone(), x, scale, dy, from, dw));
 }
 
-struct Add<'a, T>(&'a mut [T], &'a [T]);
-
-impl<T: Real> Kernel for Add<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        for (x, &y) in self.0.iter_mut().zip(self.1) {
+kernel! {
+    fn add_numbers<T: Real>(x: &mut [T], y: &[T]) {
+        for (x, &y) in x.iter_mut().zip(y) {
             *x += y;
         }
     }
@@ -203,17 +162,13 @@ impl<T: Real> Kernel for Add<'_, T> {
 
 /// `x += y`.
 pub fn add<T: Real>(x: &mut [T], y: &[T]) {
-    by_token(x, 1, |start, x| simd::run(Add(x, &y[start..start + x.len()])));
+    by_token(x, 1, |start, x| add_numbers(x, &y[start..start + x.len()]));
 }
 
-struct AddRow<'a, T>(&'a mut [T], &'a [T]);
-
-impl<T: Real> Kernel for AddRow<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        for x in self.0.chunks_exact_mut(self.1.len()) {
-            for (x, &b) in x.iter_mut().zip(self.1) {
+kernel! {
+    fn add_row<T: Real>(x: &mut [T], row: &[T]) {
+        for x in x.chunks_exact_mut(row.len()) {
+            for (x, &b) in x.iter_mut().zip(row) {
                 *x += b;
             }
         }
@@ -222,22 +177,13 @@ impl<T: Real> Kernel for AddRow<'_, T> {
 
 /// Adds the bias to every token.
 pub fn add_bias<T: Real>(x: &mut [T], bias: &[T]) {
-    by_token(x, bias.len(), |_, x| simd::run(AddRow(x, bias)));
+    by_token(x, bias.len(), |_, x| add_row(x, bias));
 }
 
-struct SumRows<'a, T> {
-    dy: &'a [T],
-    stride: usize,
-    from: usize,
-    db: &'a mut [T],
-}
-
-impl<T: Real> Kernel for SumRows<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        for dy in self.dy.chunks_exact(self.stride) {
-            for (db, &dy) in self.db.iter_mut().zip(&dy[self.from..]) {
+kernel! {
+    fn sum_rows<T: Real>(dy: &[T], stride: usize, from: usize, db: &mut [T]) {
+        for dy in dy.chunks_exact(stride) {
+            for (db, &dy) in db.iter_mut().zip(&dy[from..]) {
                 *db += dy;
             }
         }
@@ -246,5 +192,5 @@ impl<T: Real> Kernel for SumRows<'_, T> {
 
 /// Adds the sum over tokens of columns `from..from + db.len()` of `dy` to `db`, in token order: the gradient of a bias.
 pub fn backward_bias<T: Real>(dy: &[T], stride: usize, from: usize, db: &mut [T]) {
-    by_column(db, dy.len() / stride, |start, db| simd::run(SumRows { dy, stride, from: from + start, db }));
+    by_column(db, dy.len() / stride, |start, db| sum_rows(dy, stride, from + start, db));
 }

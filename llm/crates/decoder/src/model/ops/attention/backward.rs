@@ -5,65 +5,40 @@ use crate::model::ops::buffer::{Buffer, Pool};
 use crate::model::ops::matmul::{Left, NR, Panels, pack_rows, pack_transposed, packed_len, serial};
 use crate::model::ops::parallel;
 use crate::model::ops::real::Real;
-use crate::model::ops::simd::{self, Kernel};
+use crate::model::ops::simd::kernel;
 use crate::model::ops::sums::dot;
 
-/// From scores and `d loss / d probabilities` to probabilities and `d loss / d scores` (the scale of the scores included).
-struct SoftmaxBackward<'a, T> {
-    scores: &'a mut [T],
-    slopes: &'a mut [T],
-    stride: usize,
-    visible: &'a [usize],
-    scale: T,
-    log_sum: &'a [T],
-    inner: &'a [T],
-}
-
-impl<T: Real> Kernel for SoftmaxBackward<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        let rows = self.scores.chunks_exact_mut(self.stride).zip(self.slopes.chunks_exact_mut(self.stride));
-        for ((row, (scores, slopes)), &visible) in rows.enumerate().zip(self.visible) {
-            let (log_sum, inner) = (self.log_sum[row], self.inner[row]);
+kernel! {
+    /// From scores and `d loss / d probabilities` to probabilities and `d loss / d scores`, the scale of the scores included.
+    fn softmax_backward<T: Real>(
+        scores: &mut [T],
+        slopes: &mut [T],
+        stride: usize,
+        visible: &[usize],
+        scale: T,
+        log_sum: &[T],
+        inner: &[T],
+    ) {
+        let rows = scores.chunks_exact_mut(stride).zip(slopes.chunks_exact_mut(stride));
+        for ((row, (scores, slopes)), &visible) in rows.enumerate().zip(visible) {
+            let (log_sum, inner) = (log_sum[row], inner[row]);
             let (scores, past) = scores.split_at_mut(visible);
             past.fill(T::ZERO);
             let (slopes, past) = slopes.split_at_mut(visible);
             past.fill(T::ZERO);
             for i in 0..visible {
-                let p = (scores[i] * self.scale - log_sum).exp();
+                let p = (scores[i] * scale - log_sum).exp();
                 scores[i] = p;
-                slopes[i] = p * (slopes[i] - inner) * self.scale;
+                slopes[i] = p * (slopes[i] - inner) * scale;
             }
         }
     }
 }
 
-struct Dot<'a, T>(&'a [T], &'a [T]);
-
-impl<T: Real> Kernel for Dot<'_, T> {
-    type Output = T;
-    #[inline(always)]
-    fn run(self) -> T {
-        dot(self.0, self.1)
+kernel! {
+    fn inner_product<T: Real>(a: &[T], b: &[T]) -> T {
+        dot(a, b)
     }
-}
-
-/// The gradient of [`forward`](super::forward()): writes `d loss / d qkv` to `dqkv`.
-#[allow(clippy::too_many_arguments)]
-pub fn backward<T: Real>(
-    pool: &Pool<T>,
-    heads: Heads,
-    qkv: &[T],
-    offsets: &[usize],
-    out: &[T],
-    log_sum: &[T],
-    dout: &[T],
-    dqkv: &mut [T],
-) {
-    let alone = Context { before: &[], sum: 0, own: &[] };
-    let contexts = vec![alone; offsets.len() - 1];
-    backward_after(pool, heads, qkv, offsets, out, log_sum, dout, dqkv, &contexts, &mut []);
 }
 
 /// What a row has to do with others.
@@ -77,11 +52,11 @@ pub struct Context<'a, T> {
     pub own: &'a [T],
 }
 
-/// The gradient of [`forward_after`](super::forward_after()): as [`backward`], and adds to `sums`, `[tokens before, 2 key dim]` each, the
-/// gradients of the keys and values before the rows. Each of their numbers is one chain of sums over the queries of all rows that see it,
-/// in the order of the rows, which the rows of another call continue.
+/// The gradient of [`forward`](super::forward()): writes `d loss / d qkv` to `dqkv`, and adds to `sums`, `[tokens before, 2 key dim]` each,
+/// the gradients of the keys and values before the rows. Each of their numbers is one chain of sums over the queries of all rows that see
+/// it, in the order of the rows, which the rows of another call continue.
 #[allow(clippy::too_many_arguments)]
-pub fn backward_after<T: Real>(
+pub fn backward<T: Real>(
     pool: &Pool<T>,
     heads: Heads,
     qkv: &[T],
@@ -225,7 +200,7 @@ impl<T: Real> Row<'_, T> {
             let dout = &self.dout[at..at + d];
             block.query[i * d..(i + 1) * d].copy_from_slice(query);
             block.dout[i * d..(i + 1) * d].copy_from_slice(dout);
-            block.inner[i] = simd::run(Dot(dout, &self.out[at..at + d]));
+            block.inner[i] = inner_product(dout, &self.out[at..at + d]);
         }
     }
 
@@ -279,15 +254,10 @@ impl<T: Real> Row<'_, T> {
                 n,
                 false,
             );
-            simd::run(SoftmaxBackward {
-                scores: &mut scores[..rows * n],
-                slopes: &mut slopes[..rows * n],
-                stride: n,
-                visible: &block.visible[..rows],
-                scale: heads.scale(),
-                log_sum: &block.log_sum,
-                inner: &block.inner,
-            });
+            let visible = &block.visible[..rows];
+            let (probabilities, scale) = (&mut scores[..rows * n], heads.scale());
+            let slopes_here = &mut slopes[..rows * n];
+            softmax_backward(probabilities, slopes_here, n, visible, scale, &block.log_sum, &block.inner);
             serial(Left::rows(&slopes, n), rows, keys.first_rows(n), &mut dquery, d, false);
             for (i, dquery) in dquery.chunks_exact(d).take(rows).enumerate() {
                 let (t, head) = self.place(g, start + i);

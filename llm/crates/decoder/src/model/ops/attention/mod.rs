@@ -13,8 +13,8 @@ mod forward;
 use super::matmul::{NR, packed_len};
 use super::real::Real;
 
-pub use backward::{Context, backward, backward_after};
-pub use forward::{forward, forward_after, forward_cached};
+pub use backward::{Context, backward};
+pub use forward::{forward, forward_cached};
 
 /// Keys of a page.
 pub const PAGE: usize = NR;

@@ -3,7 +3,7 @@
 
 use candle_core::{Device, Result, Tensor, Var};
 use grpo_lambda_decoder::model::graph::plain;
-use grpo_lambda_decoder::model::ops::attention::{self, Heads};
+use grpo_lambda_decoder::model::ops::attention::{self, Context, Heads};
 use grpo_lambda_decoder::model::ops::buffer::Pool;
 use grpo_lambda_decoder::model::ops::matmul::{Panels, pack_transposed, packed_len};
 use grpo_lambda_decoder::model::ops::norm::Groups;
@@ -155,7 +155,7 @@ fn ragged_attention_agrees_with_plain_candle_and_finite_differences() {
     let pool = Pool::default();
     let forward = |a: &Arrays| {
         let (mut out, mut log_sum) = (vec![0.0; 43 * HEADS.width()], vec![0.0; 43 * HEADS.query]);
-        attention::forward(&pool, HEADS, &a[0], &OFFSETS, &mut out, &mut log_sum);
+        attention::forward(&pool, HEADS, &a[0], &OFFSETS, &[&[]; 3], &mut out, &mut log_sum);
         (out, log_sum)
     };
     Case {
@@ -164,7 +164,19 @@ fn ragged_attention_agrees_with_plain_candle_and_finite_differences() {
         backward: &|a, dy| {
             let (out, log_sum) = forward(a);
             let mut dqkv = vec![0.0; a[0].len()];
-            attention::backward(&pool, HEADS, &a[0], &OFFSETS, &out, &log_sum, dy, &mut dqkv);
+            let alone = [Context { before: &[], sum: 0, own: &[] }; 3];
+            attention::backward(
+                &pool,
+                HEADS,
+                &a[0],
+                &OFFSETS,
+                &out,
+                &log_sum,
+                dy,
+                &mut dqkv,
+                &alone,
+                &mut [],
+            );
             vec![dqkv]
         },
         plain: &|v| plain::attention(&v[0], HEADS, &OFFSETS),
