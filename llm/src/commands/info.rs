@@ -81,7 +81,7 @@ fn described(args: &InfoArgs) -> Result<Described, Failure> {
 /// Refuses an adapter that does not fit the model, and rows longer than its context.
 fn check(args: &InfoArgs, config: &Config, shape: &model::ModelConfig) -> Result<(), Failure> {
     if let Some(lora) = &config.lora {
-        lora.shapes(shape).map_err(Failure::refused)?;
+        lora.shapes(shape).map_err(|e| Failure::refused(format!("lora.{e}")))?;
     }
     let new = config.rl.max_new_tokens;
     if args.prompt_tokens + new > shape.max_position_embeddings {

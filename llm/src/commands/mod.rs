@@ -27,6 +27,7 @@ pub mod train;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use grpo_lambda_decoder::device::OUT_OF_MEMORY;
 use grpo_lambda_decoder::generate::Sampler;
 use grpo_lambda_decoder::generate::{MAX_TEMPERATURE, MIN_TEMPERATURE};
 use grpo_lambda_decoder::model::{self, Decoder, weights};
@@ -72,7 +73,11 @@ impl Failure {
 
     /// The work broke off.
     pub fn broke(message: impl ToString) -> Self {
-        Failure { message: one_line(&message.to_string()), code: 1 }
+        let mut message = one_line(&message.to_string());
+        if message.contains(OUT_OF_MEMORY) {
+            message += LESS_MEMORY;
+        }
+        Failure { message, code: 1 }
     }
 }
 
@@ -92,6 +97,10 @@ impl Failure {
         self.code.checked_sub(SIGNALLED).filter(|signal| *signal > 0)
     }
 }
+
+/// Advice after a device ran out of memory.
+const LESS_MEMORY: &str = "; in training lower memory.micro_batch_tokens or set memory.recompute_layers=true (the run resumes from its last \
+                           checkpoint), in evaluation lower --batch";
 
 /// What a shell adds to the number of the signal that ended a program.
 const SIGNALLED: u8 = 128;

@@ -59,7 +59,7 @@ impl Inputs {
         let longest = check_prompt_lengths(config, &problems, &tokens, limit)?;
         let request = EvidenceRequest::of(&configured, &tokens, shape.vocab_size)?;
         if let Some(lora) = &config.lora {
-            lora.shapes(&shape).map_err(ConfigError::Conflict)?;
+            lora.shapes(&shape).map_err(|e| ConfigError::Conflict(format!("lora.{e}")))?;
         }
         if !directory.join("summary.json").exists() {
             try_reward_program(config, &problems, &tokens)?;

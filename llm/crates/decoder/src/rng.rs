@@ -1,4 +1,4 @@
-//! Counter-based random numbers: each is a pure function of what it is for.
+//! Counter-based random numbers: each is a pure function of its address.
 //!
 //! No generator is carried along: the number for token `position` of response `response` to prompt `prompt` in step
 //! `step` is read from ChaCha8 at
@@ -16,7 +16,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-/// What random numbers are for; two purposes never share numbers.
+/// The purpose of random numbers; two purposes never share numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
@@ -28,7 +28,7 @@ pub enum Purpose {
     Problems,
     /// Initial weights.
     Weights,
-    /// Which supervised examples show worked steps.
+    /// Choosing the supervised examples that show worked steps.
     Demonstrations,
     /// The order in which a dataset is read.
     Order,
@@ -77,17 +77,17 @@ impl Address {
         Address { seed, purpose, step: 0, prompt: 0, response: 0 }
     }
 
-    /// The same place in another step.
+    /// This address in another step.
     pub fn step(self, step: u64) -> Self {
         Address { step, ..self }
     }
 
-    /// The same place for another prompt.
+    /// This address for another prompt.
     pub fn prompt(self, prompt: u64) -> Self {
         Address { prompt, ..self }
     }
 
-    /// The same place for another response.
+    /// This address for another response.
     pub fn response(self, response: u64) -> Self {
         Address { response, ..self }
     }
@@ -142,7 +142,7 @@ pub enum ScoreError {
     /// A NaN, or +infinity.
     #[error("the score of token {0} is NaN or +infinity")]
     NotANumber(usize),
-    /// The same, on a device that does not report the token.
+    /// A NaN or +infinity, on a device that does not report the token.
     #[error("a score is NaN or +infinity")]
     Somewhere,
     /// No token has a finite score.
@@ -203,7 +203,7 @@ pub fn categorical(scores: &[f32], temperature: f32, u: f64) -> Result<usize, Sc
         below += mass(x);
         target < below
     };
-    // The largest u is 1 - 2^-53, at least half a unit of the last digit of the sum away from it, so that some token passes; one without mass does not.
+    // The largest u, 1 - 2^-53, leaves at least half a unit in the last place of the sum: some token with mass passes.
     Ok(scores.iter().position(passes).unwrap_or(scores.len() - 1))
 }
 

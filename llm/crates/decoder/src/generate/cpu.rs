@@ -31,7 +31,7 @@ struct CpuBackend<'r, 'm> {
     rows: BTreeMap<usize, RowId>,
     /// The scores of those that have just started.
     first: BTreeMap<usize, Rc<[f32]>>,
-    /// Those of the others, and where.
+    /// The scores of the others, and their lines.
     next: Option<NextTokens<f32>>,
     lines: BTreeMap<usize, usize>,
 }

@@ -5,14 +5,10 @@
 //! dL/dB = s (dL/dW_eff) A^T,                   dL/dA = s B^T (dL/dW_eff)
 //! ```
 //!
-//! The decoder computes with `W_eff` and knows nothing of adapters. Its gradient of `W_eff` is summed over the micro-batches as
-//! for any parameter and only then taken to `A` and `B`, so that everything which is exact to the bit without adapters (any batch,
-//! any micro-batch, any number of threads, sampler against trainer) is so with them. The price is a dense gradient of the adapted
-//! matrices; what is saved is the optimiser's state (three numbers a weight) and the second model of a KL term: the reference is the
-//! same model [without](Lora::without) its adapter.
-//!
-//! A training run takes them from its settings `lora.rank`, `lora.alpha` and `lora.targets`. Each stage trains an adapter of its own: what
-//! supervised learning found is merged into the weights that reinforcement learning starts from, and that its KL term refers to.
+//! The decoder computes with `W_eff` and knows nothing of adapters. Its gradient of `W_eff` is summed over the micro-batches as for any
+//! parameter and then propagated to `A` and `B`: adapters keep the exactness of the decoder in any batch, micro-batch and number of threads.
+//! They cost a dense gradient of the adapted matrices, and save the optimiser's state (three numbers a weight) and the second model of a KL
+//! term, because the reference is the same model [without](Lora::without) its adapter.
 //!
 //! There is no dropout: it would give sampler and trainer different policies, and ratios other than 1 on-policy.
 
@@ -51,7 +47,7 @@ pub const TARGETS: [(&str, &str); PROJECTIONS.len()] = {
     targets
 };
 
-/// What follows the dot of `self_attn.q_proj`.
+/// The part of `self_attn.q_proj` after its dot.
 const fn short_name(place: &'static str) -> &'static str {
     let mut dot = place.len();
     while dot > 0 && place.as_bytes()[dot - 1] != b'.' {
@@ -95,12 +91,12 @@ impl LoraSettings {
         (0..config.num_hidden_layers).flat_map(of_layer).collect()
     }
 
-    /// Numbers of the matrices that are adapted.
+    /// Size of the adapted matrices.
     pub fn adapted(&self, config: &ModelConfig) -> usize {
         self.sizes(config).iter().map(|[out, inner]| out * inner).sum()
     }
 
-    /// Numbers of the adapter.
+    /// Size of the adapter.
     pub fn parameters(&self, config: &ModelConfig) -> usize {
         self.sizes(config).iter().map(|[out, inner]| self.rank * (out + inner)).sum()
     }
@@ -111,23 +107,23 @@ impl LoraSettings {
     /// One line: an unknown target, a rank of 0 or larger than a matrix allows, a scale that is not a finite number.
     pub fn shapes(&self, config: &ModelConfig) -> Result<BTreeMap<String, [usize; 2]>, String> {
         if !self.alpha.is_finite() {
-            return Err(format!("lora.alpha={} is not a finite number", self.alpha));
+            return Err(format!("alpha={} is not a finite number", self.alpha));
         }
         let known = || TARGETS.map(|(name, _)| name).into_iter();
         if let Some(other) = self.targets.iter().find(|t| !known().any(|name| name == t.as_str())) {
             let hint = did_you_mean(other, known());
             let names = known().collect::<Vec<_>>().join(", ");
-            return Err(format!("lora.targets: {other:?} is no projection{hint}; there are {names}"));
+            return Err(format!("targets: {other:?} is no projection{hint}; there are {names}"));
         }
         if self.targets.is_empty() {
-            return Err("lora.targets names no projection: nothing would be trained".into());
+            return Err("targets names no projection: nothing would be trained".into());
         }
         let mut shapes = BTreeMap::new();
         for (module, [out, inner]) in self.modules(config).into_iter().zip(self.sizes(config)) {
             if !(1..=out.min(inner)).contains(&self.rank) {
                 let most = out.min(inner);
                 return Err(format!(
-                    "lora.rank={} is not in 1..={most}, what {module} of {out} x {inner} allows",
+                    "rank={} is not in 1..={most}, what {module} of {out} x {inner} allows",
                     self.rank
                 ));
             }
@@ -137,7 +133,7 @@ impl LoraSettings {
         Ok(shapes)
     }
 
-    /// Fresh tensors: `A` from the seed and its name alone, `B` zero, so that the model is at first what it was.
+    /// Fresh tensors: `A` from the seed and its name alone, `B` zero, which leaves the model unchanged.
     ///
     /// # Errors
     /// As [`LoraSettings::shapes`].
@@ -171,7 +167,7 @@ pub fn b_name(module: &str) -> String {
     format!("{module}{B}")
 }
 
-/// Moves weights to `W + s B A` for good, with the bits of [`Lora::merge`].
+/// Merges an adapter into weights, with the bits of [`Lora::merge`].
 ///
 /// # Errors
 /// As [`LoraSettings::shapes`], and naming a matrix that would hold a number that is not finite.
@@ -214,7 +210,7 @@ pub struct Lora {
 pub type TensorLookup<'a> = dyn Fn(&str) -> Option<&'a [f32]> + Sync + 'a;
 
 impl Lora {
-    /// Keeps the matrices that will be adapted, as they are now.
+    /// Keeps copies of the matrices that will be adapted.
     ///
     /// # Errors
     /// As [`LoraSettings::shapes`].
@@ -233,7 +229,7 @@ impl Lora {
         &self.settings
     }
 
-    /// Whether a parameter of the model is under the adapter: what the backward pass has to reach.
+    /// True if a parameter of the model is under the adapter, so that it needs a gradient.
     pub fn adapts(&self, name: &str) -> bool {
         name.strip_suffix(".weight").is_some_and(|module| self.base.contains_key(module))
     }
@@ -249,7 +245,7 @@ impl Lora {
         });
     }
 
-    /// The model without its adapter for the time of `work`: the frozen reference. Afterwards it has the bits it had.
+    /// Runs `work` on the frozen reference, the model without its adapter, and restores the model's bits.
     pub fn without<R>(&self, model: &mut Decoder<f32>, work: impl FnOnce(&Decoder<f32>) -> R) -> R {
         let adapted: BTreeMap<String, Vec<f32>> = self
             .base

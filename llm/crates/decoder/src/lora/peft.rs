@@ -15,7 +15,7 @@ pub const CONFIG_FILE: &str = "adapter_config.json";
 /// The file with the tensors.
 pub const WEIGHTS_FILE: &str = "adapter_model.safetensors";
 
-/// What PEFT puts before the names of a causal language model.
+/// PEFT's prefix of the names of a causal language model.
 const PREFIX: &str = "base_model.model.";
 
 /// Writes the adapter so that `peft.PeftModel.from_pretrained` loads it; `base` is the checkpoint it belongs to.

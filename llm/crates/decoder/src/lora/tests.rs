@@ -155,7 +155,7 @@ fn what_is_not_plain_lora_or_does_not_fit_is_refused_by_name() {
     assert!(later.contains("field `alora_invocation_tokens` is [3]"), "{later}");
     assert!(refused("\"r\": 3", "\"r\": 4").contains("expected shape [4, "));
     let too_high = refused("\"r\": 3", "\"r\": 99");
-    assert!(too_high.contains("lora.rank=99 is not in 1..="), "{too_high}");
+    assert!(too_high.contains("rank=99 is not in 1..="), "{too_high}");
     assert!(too_high.contains("what model.layers.0."), "{too_high}");
     assert!(refused("\"q_proj\"", "\"q_prox\"").contains("did you mean `q_proj`?"));
     assert!(refused("\"q_proj\",", "").contains("not a tensor of this adapter"));

@@ -1,7 +1,5 @@
-//! The decoder as a function of its input embeddings: logits with the embeddings moved, and the gradient in them; and its last states.
-//!
-//! What perturbation and saliency need, beside the log-probabilities of the training path: both read the logits that predict the
-//! scored tokens of each row, undivided by a temperature. A row's numbers do not depend on the rows beside it, here as there.
+//! The decoder as a function of its input embeddings, for perturbation and saliency: logits at shifted embeddings, the gradient in them, and
+//! the last states. Logits are not divided by a temperature, and a row's numbers do not depend on other rows.
 
 use super::decoder::Decoder;
 use super::error::Result;
@@ -11,7 +9,7 @@ use super::ops::{Real, norm};
 use super::rows::Rows;
 
 impl<T: Real> Decoder<T> {
-    /// The embeddings of these rows, `[tokens, width]`, each moved by what `shift` has in its place.
+    /// The embeddings of these rows, `[tokens, width]`, plus `shift`.
     fn moved(&self, rows: &Rows, shift: Option<&[T]>) -> Buffer<T> {
         let mut x = self.embed(rows.tokens());
         if let Some(shift) = shift {
@@ -33,7 +31,7 @@ impl<T: Real> Decoder<T> {
     /// The logits that predict the scored tokens, `[scored tokens, vocabulary]` row after row, where `shift` (`[tokens, width]`)
     /// is added to the input embeddings.
     ///
-    /// All of them are held at once: choose rows with few scored tokens.
+    /// They are held at once: choose rows with few scored tokens.
     ///
     /// # Errors
     /// When the rows do not suit the model.
@@ -59,8 +57,8 @@ impl<T: Real> Decoder<T> {
 
     /// The gradient in the input embeddings, `[tokens, width]`, of a function of [`Decoder::target_logits`] under the same `shift`.
     ///
-    /// `slope` takes the logits and returns the function's derivative by each of them. `recompute` computes layers again instead
-    /// of keeping them. No parameter's gradient is computed.
+    /// `slope` takes the logits and returns the function's derivative by each of them. `recompute` is as in
+    /// [`ForwardOptions`](super::ForwardOptions). No parameter's gradient is computed.
     ///
     /// # Errors
     /// When the rows do not suit the model.

@@ -1,7 +1,7 @@
 //! A batch of rows of different lengths, laid end to end: no padding, hence no masks.
 //!
-//! Rows may continue a prefix that they share: the responses of a group continue their prompt. A prefix is computed once however many rows
-//! see it. What a row computes does not depend on whether its first tokens are its own or a prefix.
+//! Rows may continue a prefix that they share, as the responses of a group continue their prompt. A prefix is computed once. A row's numbers
+//! are the same if its first tokens are its own.
 
 use super::config::ModelConfig;
 use super::error::{Error, Result};
@@ -13,9 +13,9 @@ pub struct Rows {
     offsets: Vec<usize>,
     scored_from: Vec<usize>,
     prefixes: Vec<Vec<u32>>,
-    /// Of every row.
+    /// The prefix of every row.
     prefix: Vec<Option<usize>>,
-    /// Whether rows to come continue the last prefix.
+    /// True if the next rows continue the last prefix.
     shares: bool,
 }
 
@@ -47,9 +47,8 @@ impl Rows {
         self.prefix.push(self.shares.then(|| self.prefixes.len() - 1));
     }
 
-    /// Rows that are added from here on continue `prefix`, up to the next call: they see its tokens before their own. An empty prefix is
-    /// none. Tokens of a prefix are not scored, so what they predict belongs to a row: the last token of a prompt is the first of
-    /// each response's row.
+    /// Makes rows that are added before the next call continue `prefix`: they see its tokens before their own. An empty prefix is none. Tokens
+    /// of a prefix predict nothing that is scored: the last token of a prompt is the first of each response's row.
     pub fn share(&mut self, prefix: &[u32]) {
         self.shares = !prefix.is_empty();
         if self.shares {
@@ -77,17 +76,17 @@ impl Rows {
         self.tokens.len() + self.prefixes.iter().map(Vec::len).sum::<usize>()
     }
 
-    /// How many rows.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.scored_from.len()
     }
 
-    /// Whether there are none.
+    /// True without rows.
     pub fn is_empty(&self) -> bool {
         self.scored_from.is_empty()
     }
 
-    /// Pairs of a token and one that it sees, itself included: what the work of attention is proportional to.
+    /// Pairs of a token and one that it sees, itself included; the work of attention is proportional to them.
     pub fn pairs(&self) -> f64 {
         let segment = |before: usize, len: usize| len as f64 * (before as f64 + (len + 1) as f64 / 2.0);
         let own = (0..self.len()).map(|i| segment(self.before(i), self.offsets[i + 1] - self.offsets[i]));
@@ -99,7 +98,7 @@ impl Rows {
         &self.tokens
     }
 
-    /// Where each row begins in [`Rows::tokens`], and after the last where it ends.
+    /// Starts of the rows in [`Rows::tokens`], and the end of the last.
     pub fn offsets(&self) -> &[usize] {
         &self.offsets
     }

@@ -23,7 +23,7 @@ pub use state::{STATE_PARTS, SavedState, StateWriter, WriteStateError, has_part,
 /// Numbers below which a parameter is not worth a second thread.
 const SERIAL: usize = 1 << 15;
 
-/// Which parameters decay.
+/// The parameters that decay.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 pub enum Decay {
     /// All but biases and norms: names that end in `bias` or contain `norm` are spared, as in the transformers library.
@@ -50,7 +50,7 @@ pub struct AdamWSettings {
     pub epsilon: f64,
     /// Decoupled weight decay: weights shrink by `lr weight_decay` of themselves per step.
     pub weight_decay: f64,
-    /// What decays.
+    /// The parameters that decay.
     pub decay: Decay,
     /// Gradients whose joint norm is larger are scaled down to it.
     pub max_grad_norm: Option<f64>,
@@ -77,7 +77,7 @@ impl Default for AdamWSettings {
 }
 
 impl AdamWSettings {
-    /// What a step at rate `lr` takes from a weight of the parameter `name`, for each unit of it.
+    /// The decay of a weight of the parameter `name` in a step at rate `lr`, per unit of it.
     fn decay_of(&self, name: &str, lr: f64) -> f32 {
         if self.decay.applies(name) { (lr * self.weight_decay) as f32 } else { 0.0 }
     }
@@ -88,7 +88,7 @@ impl AdamWSettings {
         self.max_grad_norm.map_or(1.0, |max| (max / (grad_norm + 1e-6)).min(1.0))
     }
 
-    /// What a step comes to whose gradients have these squares: those of every parameter, in the order of names, in which they are added.
+    /// The outcome of a step on gradients with these squares: of every parameter, in the order of names, in which they are added.
     pub fn outcome<'s>(&self, squares: impl IntoIterator<Item = &'s GradientSquares>) -> StepOutcome {
         let mut sum = 0.0;
         for GradientSquares { name, sum: squares, not_finite } in squares {
@@ -102,19 +102,19 @@ impl AdamWSettings {
     }
 }
 
-/// What a step has to know of one parameter's gradient before any parameter moves.
+/// The squares of one parameter's gradient, needed before any parameter moves.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct GradientSquares {
     /// The parameter.
     pub name: String,
     /// The sum of the squares, which is finite where every number is.
     pub sum: f64,
-    /// How many numbers are not finite.
+    /// Count of numbers that are not finite.
     pub not_finite: usize,
 }
 
 impl GradientSquares {
-    fn of(name: &str, gradient: &[f32]) -> Self {
+    fn new(name: &str, gradient: &[f32]) -> Self {
         let sum = sum_of_squares(gradient);
         // Squares of f32 fit f64, however many: only a number that is not finite makes their sum so.
         let not_finite = if sum.is_finite() { 0 } else { gradient.iter().filter(|g| !g.is_finite()).count() };
@@ -122,7 +122,7 @@ impl GradientSquares {
     }
 }
 
-/// Why an optimiser step or state was refused.
+/// A refused optimiser step or state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptimError {
     /// A parameter has no gradient: the backward pass did not reach it.
@@ -149,21 +149,21 @@ pub enum OptimError {
     State(String),
 }
 
-/// Whether the step was applied, or skipped because a gradient was not finite.
+/// A step that was applied, or skipped because a gradient was not finite.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StepOutcome {
     /// Weights moved.
     Applied {
         /// Joint norm of all gradients before clipping.
         grad_norm: f64,
-        /// What gradients were multiplied by, 1 when clipping did not bind.
+        /// Clipping factor of the gradients; 1 if clipping did not bind.
         scale: f64,
     },
     /// Nothing changed, neither weights nor moments nor the step count, because a gradient was NaN or infinite.
     Skipped {
         /// The first parameter, by name, with such a gradient.
         parameter: String,
-        /// How many of its numbers were not finite.
+        /// Count of its numbers that were not finite.
         not_finite: usize,
     },
 }
@@ -274,7 +274,7 @@ impl AdamW {
         self.slots.values().map(numbers).sum::<usize>() * size_of::<f32>()
     }
 
-    /// One of the [`STATE_PARTS`] of a parameter; none when it is no parameter, or has no such part.
+    /// One of the [`STATE_PARTS`] of a parameter; `None` if it is no parameter, or has no such part.
     pub fn array(&self, part: &str, name: &str) -> Option<&[f32]> {
         let arrays = STATE_PARTS.into_iter().zip(self.slots.get(name)?.arrays());
         let (_, values) = arrays.into_iter().find(|(p, _)| *p == part)?;
@@ -318,7 +318,7 @@ impl AdamW {
     pub fn squares(&self, gradients: &[(&str, &[f32])]) -> Result<Vec<GradientSquares>, OptimError> {
         let by_name: Vec<_> = self.matched(gradients)?.into_iter().collect();
         let long = by_name.iter().map(|(_, gradient)| gradient.len()).sum::<usize>() >= SERIAL;
-        Ok(parallel::map(&by_name, long, |(name, gradient)| GradientSquares::of(name, gradient)))
+        Ok(parallel::map(&by_name, long, |(name, gradient)| GradientSquares::new(name, gradient)))
     }
 
     /// Moves every parameter against its gradient times `scale`.

@@ -107,11 +107,11 @@ fn the_first_step_by_hand() {
 
 #[test]
 fn arrays_are_there_by_part_and_name() {
-    let of = |compensated| {
+    let optimiser = |compensated| {
         let settings = AdamWSettings { compensated, ..AdamWSettings::default() };
         AdamW::new(settings, [("w".to_owned(), vec![1.0]), ("empty".to_owned(), Vec::new())])
     };
-    let (with, without) = (of(true), of(false));
+    let (with, without) = (optimiser(true), optimiser(false));
     assert_eq!(
         STATE_PARTS.map(|part| with.array(part, "w")),
         [Some(&[1.0][..]), Some(&[0.0]), Some(&[0.0]), Some(&[0.0])]

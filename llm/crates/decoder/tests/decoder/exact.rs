@@ -1,5 +1,4 @@
-//! What a token's log-probability must not depend on, bit for bit: the batch, the micro-batch, the threads, and whether it was
-//! decoded or scored.
+//! A token's log-probability has the same bits in any batch and micro-batch, with any number of threads, decoded or scored.
 
 use grpo_lambda_decoder::generate::{Sampler, SamplingParams, SamplingRequest};
 use grpo_lambda_decoder::model::{

@@ -12,7 +12,7 @@ use safetensors::SafeTensors;
 const LOGP: f64 = 2e-5;
 /// Largest relative difference of a gradient, in the norm of its tensor.
 const GRADIENT: f64 = 1e-4;
-/// What PEFT puts before the names.
+/// PEFT's prefix of the names.
 const PREFIX: &str = "base_model.model.";
 
 fn fixtures() -> PathBuf {

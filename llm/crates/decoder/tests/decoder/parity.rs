@@ -27,7 +27,7 @@ const SMALL: [&str; 10] = [
     "olmo2_tied",
     "olmo2_untied_v4",
 ];
-/// Those that record how far transformers is from itself.
+/// Recordings with the noise of transformers.
 const WITH_NOISE: [&str; 5] =
     ["qwen3_tied", "qwen3_untied_v4", "qwen3_bias", "olmo2_tied", "olmo2_untied_v4"];
 

@@ -57,12 +57,12 @@ fn decoder<T: Real>(config: &ModelConfig) -> Decoder<T> {
 }
 
 fn slopes(rows: &Rows) -> Vec<Vec<f64>> {
-    // By what a row is, not by where it stands: its last token and its length.
-    let of = |i: usize| {
+    // By the last token and the length of a row, not by its place.
+    let of_row = |i: usize| {
         let last = rows.tokens()[rows.offsets()[i + 1] - 1] as usize;
         (0..rows.scored(i)).map(|t| ((last * 5 + t * 3) % 7) as f64 / 3.0 - 0.9).collect()
     };
-    (0..rows.len()).map(of).collect()
+    (0..rows.len()).map(of_row).collect()
 }
 
 const OPTIONS: ForwardOptions = ForwardOptions { temperature: 0.7, entropy: true, recompute: false };

@@ -67,7 +67,7 @@ pub struct Projection {
     pub inputs: usize,
     /// Numbers of `y`.
     pub outputs: usize,
-    /// Whether there is `b`.
+    /// True with `b`.
     pub bias: bool,
 }
 
@@ -112,7 +112,7 @@ impl Linear {
     }
 }
 
-/// What a parameter is.
+/// The kind of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A matrix `[outputs, inputs]`; the embedding is one.
@@ -130,7 +130,7 @@ pub struct Parameter {
     pub name: String,
     /// Its shape.
     pub shape: Vec<usize>,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
 }
 

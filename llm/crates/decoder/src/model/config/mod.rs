@@ -35,11 +35,11 @@ pub struct ModelConfig {
     pub num_key_value_heads: usize,
     /// Numbers per head.
     pub head_dim: usize,
-    /// Where a layer norms its stream.
+    /// Places of the norms of the stream's width.
     pub norm_placement: NormPlacement,
     /// Added under the root of RMSNorm.
     pub rms_norm_eps: f64,
-    /// Whether queries and keys are normed before they are rotated.
+    /// Norms of queries and keys.
     pub qk_norm: QkNorm,
     /// The function of the MLP's gate.
     pub activation: Activation,
@@ -49,7 +49,7 @@ pub struct ModelConfig {
     pub rope_scaling: RopeScaling,
     /// Longest row.
     pub max_position_embeddings: usize,
-    /// Whether the output matrix is the embedding.
+    /// True if the output matrix is the embedding.
     pub tie_word_embeddings: bool,
     /// Biases on queries, keys and values.
     pub qkv_bias: bool,
@@ -61,9 +61,9 @@ pub struct ModelConfig {
     pub eos_token_ids: Vec<u32>,
     /// Token that begins a text.
     pub bos_token_id: Option<u32>,
-    /// Token that fills up rows elsewhere; never used here.
+    /// Padding token; not used here.
     pub pad_token_id: Option<u32>,
-    /// Dtype that the checkpoint says it has: `float32`, `bfloat16` or `float16`.
+    /// Dtype of the checkpoint: `float32`, `bfloat16` or `float16`.
     pub dtype: String,
 }
 
@@ -147,7 +147,7 @@ impl ModelConfig {
         parameters
     }
 
-    /// How many numbers the parameters are, without a list of them.
+    /// Size of all parameters, without a list of them.
     pub fn parameter_count(&self) -> u128 {
         let size = |shape: &[usize]| shape.iter().map(|side| *side as u128).product::<u128>();
         let layer: u128 = self.layer().parameters().iter().map(|p| size(&p.shape)).sum();

@@ -1,4 +1,4 @@
-//! Rotary frequencies: what `config.json` says of them, and their values.
+//! Rotary frequencies: their fields of `config.json`, and their values.
 
 use std::f64::consts::PI;
 
@@ -8,10 +8,10 @@ use super::fields::Fields;
 use super::{ModelConfig, limits};
 use crate::model::error::Result;
 
-/// How rotary frequencies depart from `theta^(-2i/d)`.
+/// The scaling of the rotary frequencies `theta^(-2i/d)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RopeScaling {
-    /// Not at all.
+    /// None.
     None,
     /// Every frequency divided by `factor`.
     Linear {
@@ -74,7 +74,7 @@ impl ModelConfig {
     }
 }
 
-/// Fields of `rope_scaling` and `rope_parameters`; another one would change frequencies in a way that is not implemented.
+/// The implemented fields of `rope_scaling` and `rope_parameters`.
 const KNOWN: [&str; 8] = [
     "rope_type",
     "type",
@@ -85,7 +85,7 @@ const KNOWN: [&str; 8] = [
     "high_freq_factor",
     "original_max_position_embeddings",
 ];
-/// Those that scale nothing.
+/// Fields that scale nothing.
 const NO_SCALING: [&str; 4] = ["rope_type", "type", "rope_theta", "partial_rotary_factor"];
 
 /// `rope_theta` beside `rope_scaling` (transformers 4), or both in `rope_parameters` (transformers 5).

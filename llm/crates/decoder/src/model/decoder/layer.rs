@@ -1,4 +1,4 @@
-//! The interpreter of a layer's program, forward and backward, and the statement of what its tape holds.
+//! The interpreter of a layer's program, forward and backward.
 
 use std::sync::Arc;
 

@@ -1,16 +1,14 @@
 //! The decoder: embedding, layers of attention and gated MLP with RMSNorm, and the log-probability of chosen tokens.
 //!
-//! What a layer consists of stands in [`Layer`]. One forward source: `Decoder::layer_forward` is a layer in training, scoring and
-//! decoding alike; only where the keys come from differs. One backward source, written beside it.
+//! A [`Layer`] is a program. `Decoder::layer_forward` interprets it in training, scoring and decoding alike, with keys from the batch or from a
+//! cache; `Decoder::layer_backward`, beside it, interprets it backward.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `attention` | the attention block of a layer |
-//! | `heads` | from its projection to what attention reads: norms of queries and keys, rotation |
-//! | `mlp` | the MLP block |
-//! | `linear`, `norm` | what both are made of |
+//! | `layer` | the interpreter of a layer's program |
+//! | `linear` | its linear maps |
 //! | `head` | from the stream after the last layer to logits and log-probabilities |
-//! | `tape` | what a forward pass keeps for its backward pass |
+//! | `tape` | the tape of a forward pass |
 //! | `prefix` | prefixes that rows share |
 
 mod head;
@@ -51,15 +49,15 @@ pub struct Decoder<T: Real> {
     pool: Pool<T>,
 }
 
-/// How to run a forward pass whose gradient is wanted.
+/// Options of a forward pass.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ForwardOptions {
     /// Divides the logits.
     pub temperature: f64,
-    /// Whether to compute entropies.
+    /// Computes entropies.
     pub entropy: bool,
-    /// Keep only each layer's input and compute the layer again in the backward pass: a fraction of the memory for a third
-    /// more time, the same bits.
+    /// Keeps only each layer's input and recomputes the layer in the backward pass: a fraction of the memory for a third more time, the same
+    /// bits.
     pub recompute: bool,
 }
 
@@ -83,9 +81,9 @@ pub(super) struct Pass<'a, T> {
     pub(super) rows: &'a Rows,
     positions: Positions<T>,
     prefixes: Option<Prefixes<T>>,
-    /// Of every prefix, which of the pending sums of the gradient is its own.
+    /// The pending sum of the gradient of every prefix, by index.
     sums: Vec<usize>,
-    /// By layer, what rows that continue the only row of this pass have given to its keys and values.
+    /// By layer, gradients of the keys and values of the only row of this pass, from rows that continue it.
     continued: Option<&'a [Vec<T>]>,
 }
 
@@ -132,7 +130,7 @@ impl<T: Real> Decoder<T> {
         self.pack();
     }
 
-    /// Gives work space not in use back to the system.
+    /// Returns free work space to the system.
     pub fn release(&self) {
         self.pool.clear();
     }
@@ -187,24 +185,24 @@ impl<T: Real> Decoder<T> {
         })
     }
 
-    /// These rows, where the model can take them.
+    /// A pass over these rows and their prefixes, if the model can take them.
     pub(super) fn pass<'a>(&self, rows: &'a Rows) -> Result<Pass<'a, T>> {
         rows.check(&self.config)?;
         Ok(Pass { prefixes: self.prefixes(rows), ..self.pass_of(rows) })
     }
 
-    /// These rows, without their prefixes.
+    /// A pass over these rows without their prefixes.
     fn pass_of<'a>(&self, rows: &'a Rows) -> Pass<'a, T> {
         let positions = self.positions(rows.positions());
         Pass { rows, positions, prefixes: None, sums: Vec::new(), continued: None }
     }
 
-    /// From embeddings to the stream after the last layer, one layer's activations at a time.
+    /// From embeddings to the stream after the last layer.
     pub(super) fn stream(&self, pass: &Pass<'_, T>, embedded: Buffer<T>) -> Buffer<T> {
         (0..self.config.num_hidden_layers).fold(embedded, |x, l| self.row_layer(l, x, pass).0)
     }
 
-    /// [`Decoder::stream`] with what the layers' backward passes need: their inputs alone where they are to be computed again.
+    /// [`Decoder::stream`] with the tape of every layer, which is its input alone with `recompute`.
     pub(super) fn taped_stream(
         &self,
         pass: &Pass<'_, T>,
@@ -221,7 +219,7 @@ impl<T: Real> Decoder<T> {
         (x, tapes)
     }
 
-    /// Log-probabilities of the scored tokens, without a tape: one layer's activations at a time.
+    /// Log-probabilities of the scored tokens, without a tape.
     ///
     /// # Errors
     /// When the rows do not suit the model.
@@ -246,7 +244,7 @@ impl<T: Real> Decoder<T> {
         })
     }
 
-    /// The logits of every token of every row, `[tokens, vocabulary]`: for tests and for looking at small inputs.
+    /// The logits of every token of every row, `[tokens, vocabulary]`, for small inputs.
     ///
     /// # Errors
     /// When the rows do not suit the model.
@@ -259,8 +257,8 @@ impl<T: Real> Decoder<T> {
         })
     }
 
-    /// Adds to `gradients` the sum over scored tokens of `dlogps` times the gradient of their log-probability. Where rows share prefixes, it is
-    /// whole after [`Decoder::complete`].
+    /// Adds to `gradients` the sum over scored tokens of `dlogps` times the gradient of their log-probability. [`Decoder::complete`] adds the
+    /// part of shared prefixes.
     ///
     /// # Panics
     /// When `dlogps` has not one number per scored token.
@@ -307,7 +305,7 @@ impl<T: Real> Decoder<T> {
     }
 }
 
-/// `1 / temperature`, as the logits are multiplied by it everywhere.
+/// The factor `1 / temperature` of the logits.
 pub fn inverse<T: Real>(temperature: f64) -> T {
     T::from_f64(1.0 / temperature)
 }

@@ -1,4 +1,4 @@
-//! What a forward pass keeps for its backward pass.
+//! The tape of a forward pass for its backward pass.
 
 use super::head::HeadTape;
 use super::prefix::Prefixes;
@@ -6,7 +6,7 @@ use crate::model::ops::Real;
 use crate::model::ops::buffer::Buffer;
 use crate::model::rows::Rows;
 
-/// What the backward pass needs of a forward pass.
+/// Everything that the backward pass reads of a forward pass.
 pub struct Tape<T: Real> {
     pub(super) rows: Rows,
     pub(super) layers: Vec<LayerTape<T>>,

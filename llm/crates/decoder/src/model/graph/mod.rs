@@ -1,8 +1,7 @@
-//! The same decoder as a candle graph, differentiated by candle: the readable reference, on the CPU and for small inputs.
+//! The readable reference: the decoder as a candle graph that candle differentiates, on the CPU and for small inputs.
 //!
-//! Its operations, in [`plain`], are plain candle operations, which say what is meant and differentiate themselves; what a layer
-//! consists of is read from the same [`Layer`] as [`super::Decoder`] reads. Stock candle layers are avoided throughout: their fused
-//! kernels have no backward pass and cut the gradient without a word.
+//! It interprets the program of the same [`Layer`] as [`super::Decoder`] with the plain candle operations of [`plain`]. Stock candle layers are
+//! avoided: their fused kernels have no backward pass and cut the gradient silently.
 
 pub mod plain;
 
@@ -11,7 +10,7 @@ use std::collections::BTreeMap;
 use candle_core::{Device, Result, Tensor, Var, WithDType};
 
 use super::config::layer::{Linear, NormPart, Op};
-use super::config::{Activation, EMBEDDING, FINAL_NORM, Layer, ModelConfig, NormPlacement, parameter};
+use super::config::{Activation, EMBEDDING, FINAL_NORM, Layer, ModelConfig, parameter};
 use super::ops::Real;
 use super::rows::Rows;
 use super::weights::{self, Parameters};

@@ -1,4 +1,4 @@
-//! The operations of a layer in plain candle: what is meant, in as few words as candle needs.
+//! The operations of a layer in plain candle.
 
 use candle_core::{D, Result, Tensor};
 

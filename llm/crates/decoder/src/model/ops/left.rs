@@ -24,7 +24,7 @@ impl<'a, T> Left<'a, T> {
         Self { data: &self.data[(i * self.row + k * self.step).min(self.data.len())..], ..self }
     }
 
-    /// Whether it has `rows` rows of `steps` elements.
+    /// True if it has `rows` rows of `steps` elements.
     pub(super) fn covers(&self, rows: usize, steps: usize) -> bool {
         rows == 0 || steps == 0 || (rows - 1) * self.row + (steps - 1) * self.step < self.data.len()
     }

@@ -18,7 +18,7 @@ pub fn chunk(vocabulary: usize) -> usize {
     (LOGITS / vocabulary).clamp(48, 1536) / 48 * 48
 }
 
-/// What turns a row of logits into probabilities: the largest tempered logit, and the logarithm of the sum above it.
+/// The normaliser of a row of logits: the largest tempered logit, and the logarithm of the sum of exponentials above it.
 #[inline(always)]
 fn normaliser<T: Real>(logits: &[T], inverse_temperature: T) -> (T, T) {
     let max = max_of(logits) * inverse_temperature;

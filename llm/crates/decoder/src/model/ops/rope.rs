@@ -22,12 +22,12 @@ impl<T: Real> Table<T> {
         Self { cos, sin, half: frequencies.len() }
     }
 
-    /// How many positions it holds.
+    /// Number of positions.
     pub fn len(&self) -> usize {
         self.cos.len() / self.half
     }
 
-    /// Whether it holds none.
+    /// True without positions.
     pub fn is_empty(&self) -> bool {
         self.cos.is_empty()
     }

@@ -78,7 +78,7 @@ pub fn fnv(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// The same parameters in another precision.
+/// Converts parameters to another precision.
 pub fn cast<A: Real, B: Real>(parameters: &Parameters<A>) -> Parameters<B> {
     let cast = |t: &Tensor<A>| Tensor {
         shape: t.shape.clone(),

@@ -42,7 +42,7 @@ pub fn load(directory: &Path, config: &ModelConfig) -> Result<Parameters<f32>> {
     Ok(parameters)
 }
 
-/// What the files of a checkpoint hold.
+/// A summary of a checkpoint's files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckpointSummary {
     /// Files with weights.

@@ -41,12 +41,12 @@ kernel! {
     }
 }
 
-/// What a row has to do with others.
+/// The relation of a row to others.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a, T> {
     /// Whole tokens of the fused projection, rotated, that the row sees before its own.
     pub before: &'a [T],
-    /// Which sum the gradients of their keys and values go to.
+    /// Index of the sum for the gradients of their keys and values.
     pub sum: usize,
     /// Gradients of the row's own keys and values from rows that continue it; nothing where none does.
     pub own: &'a [T],
@@ -137,7 +137,7 @@ impl<T> std::ops::Deref for Tokens<'_, T> {
 /// One row of the batch.
 struct Row<'a, T> {
     heads: Heads,
-    /// Those before the row, `first` of them, then its own.
+    /// The `first` tokens before the row, then its own.
     tokens: &'a [T],
     first: usize,
     /// See [`Context`].
@@ -204,7 +204,7 @@ impl<T: Real> Row<'_, T> {
         }
     }
 
-    /// What the gradients of keys, or values, of one head begin with; `at` is where the head is among those that are cached.
+    /// Initial gradients of the keys, or values, of one head, which begins at `at` of the cached numbers.
     fn begun(&self, pool: &Pool<T>, at: usize, sum: &[T]) -> Buffer<T> {
         let (d, cached) = (self.heads.dim, self.heads.cached());
         let mut begun = pool.zeros(self.tokens.len() / self.heads.stride() * d);

@@ -150,7 +150,7 @@ pub fn forward<T: Real>(
     });
 }
 
-/// As [`forward`], with keys and values from a cache that already holds those of these tokens.
+/// [`forward`] with keys and values from a cache that already holds those of these tokens.
 pub fn forward_cached<T: Real>(
     pool: &Pool<T>,
     heads: Heads,

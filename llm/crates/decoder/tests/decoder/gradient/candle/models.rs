@@ -138,7 +138,7 @@ fn llama_oracle(c: &ModelConfig, parameters: &Parameters<f32>) -> Oracle {
     })
 }
 
-/// What candle-transformers can express of each family, at random weights.
+/// Shapes of each family that candle-transformers can express.
 fn configs() -> Vec<ModelConfig> {
     let shape = ModelShape { vocab: 61, hidden: 32, layers: 3, heads: 4, kv_heads: 2 };
     let family = |family: Architecture| ModelConfig { rope_theta: 1e6, ..family.config(shape) };

@@ -80,8 +80,7 @@ impl Case<'_> {
     }
 }
 
-/// Of 7 tokens whose arguments are the numbers and the weights: one group of all numbers, the heads of queries and of keys, and all queries and
-/// all keys.
+/// Norms of all numbers, of every query and key head, and of all queries and all keys.
 #[test]
 fn norms_agree_with_plain_candle_and_finite_differences() {
     let d = HEADS.dim;
@@ -155,7 +154,7 @@ fn ragged_attention_agrees_with_plain_candle_and_finite_differences() {
     let pool = Pool::default();
     let forward = |a: &Arrays| {
         let (mut out, mut log_sum) = (vec![0.0; 43 * HEADS.width()], vec![0.0; 43 * HEADS.query]);
-        attention::forward(&pool, HEADS, &a[0], &OFFSETS, &[&[]; 3], &mut out, &mut log_sum);
+        attention::forward(&pool, HEADS, &a[0], &OFFSETS, &[&[][..]; 3], &mut out, &mut log_sum);
         (out, log_sum)
     };
     Case {
