@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use grpo_lambda_decoder::model::ModelConfig;
-use grpo_lambda_decoder::model::ops::left::Left;
+use grpo_lambda_decoder::model::ops::matmul::Left;
 use grpo_lambda_decoder::model::ops::simd::{NR, tile_f32};
 
 /// Operations of one forward pass over rows of the given `(length, scored)`: every token passes the layers, a scored one

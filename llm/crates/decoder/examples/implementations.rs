@@ -2,9 +2,8 @@
 //!
 //! `cargo run --release -p grpo-lambda-decoder --features candle --example implementations -- candle|own|recompute`
 //!
-//! 8 layers of width 256, 16 rows of 256 tokens, vocabulary 512, every token scored, one thread. One implementation a process,
-//! because the peak of memory is the process's: `candle` is the candle graph, `own` the decoder, `recompute` the decoder without kept
-//! activations.
+//! 8 layers of width 256, 16 rows of 256 tokens, vocabulary 512, every token scored, one thread. One implementation a process, because the
+//! peak of memory is the process's: `candle` is the candle graph, `own` the decoder, `recompute` the decoder without kept activations.
 
 use cpu_time::ProcessTime;
 use grpo_lambda_decoder::model::{

@@ -150,7 +150,11 @@ pub enum ScoreError {
     Empty,
 }
 
-fn largest(scores: &[f32]) -> Result<usize, ScoreError> {
+/// The token with the largest score, the first of equals.
+///
+/// # Errors
+/// [`ScoreError`].
+pub fn greedy(scores: &[f32]) -> Result<usize, ScoreError> {
     let mut best: Option<usize> = None;
     for (i, &x) in scores.iter().enumerate() {
         if x.is_nan() || x == f32::INFINITY {
@@ -161,14 +165,6 @@ fn largest(scores: &[f32]) -> Result<usize, ScoreError> {
         }
     }
     best.ok_or(ScoreError::Empty)
-}
-
-/// The token with the largest score, the first of equals.
-///
-/// # Errors
-/// [`ScoreError`].
-pub fn greedy(scores: &[f32]) -> Result<usize, ScoreError> {
-    largest(scores)
 }
 
 /// The token at `u` of the categorical distribution `softmax(scores / temperature)`, by its inverse distribution function in id order.
@@ -194,7 +190,7 @@ pub fn categorical(scores: &[f32], temperature: f32, u: f64) -> Result<usize, Sc
         "temperature {temperature} is not positive and finite"
     );
     assert!((0.0..1.0).contains(&u), "u = {u} is not in [0, 1)");
-    let top = f64::from(scores[largest(scores)?]);
+    let top = f64::from(scores[greedy(scores)?]);
     let inverse = 1.0 / f64::from(temperature);
     let mass = |x: f32| ((f64::from(x) - top) * inverse).exp();
     let target = u * scores.iter().map(|&x| mass(x)).sum::<f64>();

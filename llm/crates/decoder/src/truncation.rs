@@ -1,8 +1,7 @@
 //! Sampling from the most probable tokens only: top-k and top-p.
 //!
-//! For generation. Training samples from the whole distribution: a truncated one gives a token the log-probability
-//! `log pi(a) - log (mass kept)`, the trainer computes `log pi(a)`, and the ratio of the two would carry the mass cut off
-//! into every update.
+//! For generation. Training samples from the whole distribution: a truncated one gives a token the log-probability `log pi(a) - log (mass
+//! kept)`, the trainer computes `log pi(a)`, and the ratio of the two would carry the mass cut off into every update.
 
 /// The tokens that may be drawn.
 ///

@@ -22,7 +22,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rayon::prelude::*;
 
-use crate::model::config::layer::{PROJECTIONS, Projection};
+use crate::model::config::layer::Projection;
 use crate::model::config::parameter;
 use crate::model::weights::{self, Parameters, Tensor};
 use crate::model::{Decoder, Gradients, ModelConfig};
@@ -36,25 +36,16 @@ fn did_you_mean<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String 
         .map_or(String::new(), |(_, name)| format!(" (did you mean `{name}`?)"))
 }
 
-/// The projections that can be adapted, with their place in a layer: every one of [`PROJECTIONS`].
-pub const TARGETS: [(&str, &str); PROJECTIONS.len()] = {
-    let mut targets = [("", ""); PROJECTIONS.len()];
-    let mut i = 0;
-    while i < targets.len() {
-        targets[i] = (short_name(PROJECTIONS[i]), PROJECTIONS[i]);
-        i += 1;
-    }
-    targets
-};
-
-/// The part of `self_attn.q_proj` after its dot.
-const fn short_name(place: &'static str) -> &'static str {
-    let mut dot = place.len();
-    while dot > 0 && place.as_bytes()[dot - 1] != b'.' {
-        dot -= 1;
-    }
-    place.split_at(dot).1
-}
+/// The projections that can be adapted, with their places in a layer.
+pub const TARGETS: [(&str, &str); 7] = [
+    ("q_proj", "self_attn.q_proj"),
+    ("k_proj", "self_attn.k_proj"),
+    ("v_proj", "self_attn.v_proj"),
+    ("o_proj", "self_attn.o_proj"),
+    ("gate_proj", "mlp.gate_proj"),
+    ("up_proj", "mlp.up_proj"),
+    ("down_proj", "mlp.down_proj"),
+];
 
 /// The shape of an adapter.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,10 +76,10 @@ impl LoraSettings {
 
     fn matrices(&self, config: &ModelConfig) -> BTreeMap<String, [usize; 2]> {
         let layer = config.layer();
-        let chosen = |p: &&Projection| self.targets.iter().any(|target| target == short_name(p.name));
+        let chosen = |p: &&Projection| self.targets.iter().any(|t| TARGETS.contains(&(t.as_str(), p.name)));
         let adapted: Vec<&Projection> = layer.projections().filter(chosen).collect();
-        let of_layer = |l| adapted.iter().map(move |p| (parameter(l, p.name), [p.outputs, p.inputs]));
-        (0..config.num_hidden_layers).flat_map(of_layer).collect()
+        let in_layer = |l| adapted.iter().map(move |p| (parameter(l, p.name), [p.outputs, p.inputs]));
+        (0..config.num_hidden_layers).flat_map(in_layer).collect()
     }
 
     /// Size of the adapted matrices.

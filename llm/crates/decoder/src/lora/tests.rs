@@ -166,6 +166,12 @@ fn what_is_not_plain_lora_or_does_not_fit_is_refused_by_name() {
 }
 
 #[test]
+fn every_projection_of_a_layer_is_a_target() {
+    let layer = Qwen2.config(SHAPE).layer();
+    assert!(layer.projections().map(|p| p.name).eq(TARGETS.map(|(_, place)| place)));
+}
+
+#[test]
 fn initial_tensors_depend_on_seed_and_name_alone() {
     let config = Qwen2.config(SHAPE);
     let (one, two) = (every().initialise(&config, 1).unwrap(), every().initialise(&config, 2).unwrap());

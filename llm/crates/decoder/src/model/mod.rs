@@ -15,12 +15,11 @@
 //!
 //! # Why the backward pass is written by hand
 //!
-//! A method touches the model through `d loss / d log pi` of the sampled tokens alone, so a forward and a backward function
-//! are all that training needs. On the CPU an automatic graph between them costs twice: copies and buffers that candle makes
-//! anew at every operation, and matrix products whose rounding depends on how many rows there are. Written out, a layer is
-//! two blocks of some twenty lines each way, work space is used again, weight gradients are summed in place, and every number
-//! has one order of summation. Measured with the example `implementations` (8 layers of width 256, 16 rows of 256 tokens, one
-//! core of a Zen 5; the norm of the gradient agrees to 7 digits):
+//! A method touches the model through `d loss / d log pi` of the sampled tokens alone, so a forward and a backward function are all that
+//! training needs. On the CPU an automatic graph between them costs twice: copies and buffers that candle makes anew at every operation,
+//! and matrix products whose rounding depends on how many rows there are. Written out, a layer is two blocks of some twenty lines each way,
+//! work space is used again, weight gradients are summed in place, and every number has one order of summation. Measured with the example
+//! `implementations` (8 layers of width 256, 16 rows of 256 tokens, one core of a Zen 5; the norm of the gradient agrees to 7 digits):
 //!
 //! | forward and backward | CPU seconds | peak memory |
 //! | --- | --- | --- |
@@ -30,8 +29,7 @@
 //!
 //! The README compares whole training steps with PyTorch and TRL.
 //!
-//! Tests hold the operations and the whole decoder to the candle graph, to candle's own models, to finite differences and to
-//! transformers.
+//! Tests hold the operations and the whole decoder to the candle graph, to candle's own models, to finite differences and to transformers.
 //!
 //! # What is exact
 //!

@@ -1,3 +1,4 @@
+use super::update::{Update, move_weights};
 use super::*;
 use serde_json::Value;
 

@@ -77,3 +77,26 @@ impl<'a> Fields<'a> {
         found.ok_or_else(|| self.error(field, "a token id or a list of token ids is needed"))
     }
 }
+
+/// The largest accepted numbers of a `config.json`: far above any model, and far below what takes memory by itself or overflows a product of
+/// two of them.
+pub(super) mod limits {
+    /// Bytes of the file.
+    pub(in crate::model::config) const FILE: u64 = 16 << 20;
+    /// Layers; the deepest published models have about 200.
+    pub(in crate::model::config) const LAYERS: usize = 10_000;
+    /// Tokens of the vocabulary, and widths of the residual stream and of the MLP.
+    pub(in crate::model::config) const WIDTH: usize = 1 << 24;
+    /// Heads.
+    pub(in crate::model::config) const HEADS: usize = 1 << 16;
+    /// Numbers per head.
+    pub(in crate::model::config) const HEAD_DIM: usize = 1 << 16;
+    /// Positions.
+    pub(in crate::model::config) const POSITIONS: usize = 1 << 32;
+    /// Added under the root of a norm, whose argument has mean square around 1.
+    pub(in crate::model::config) const EPS: f64 = 1.0;
+    /// Base of the rotary frequencies.
+    pub(in crate::model::config) const ROPE_THETA: f64 = 1e15;
+    /// Divisors of rotary frequencies.
+    pub(in crate::model::config) const ROPE_FACTOR: f64 = 1e6;
+}

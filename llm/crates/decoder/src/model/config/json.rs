@@ -7,9 +7,9 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::architecture::{Bias, FAMILIES, Family};
-use super::fields::Fields;
+use super::fields::{Fields, limits};
 use super::layer::Activation;
-use super::{ModelConfig, limits, rope};
+use super::{ModelConfig, rope};
 use crate::disk::read_regular_text;
 use crate::model::error::{Error, Result};
 use crate::model::ops::attention::Heads;

@@ -19,9 +19,6 @@ const GATE: &str = "mlp.gate_proj";
 const UP: &str = "mlp.up_proj";
 const DOWN: &str = "mlp.down_proj";
 
-/// The projections of every layer.
-pub const PROJECTIONS: [&str; 7] = [QUERY, KEY, VALUE, OUTPUT, GATE, UP, DOWN];
-
 /// The place of a layer's two norms of the stream's width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NormPlacement {

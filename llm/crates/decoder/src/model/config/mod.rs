@@ -4,7 +4,6 @@ mod architecture;
 mod fields;
 mod json;
 pub mod layer;
-mod limits;
 mod rope;
 
 pub use architecture::Architecture;

@@ -4,8 +4,8 @@ use std::f64::consts::PI;
 
 use serde_json::{Value, json};
 
-use super::fields::Fields;
-use super::{ModelConfig, limits};
+use super::ModelConfig;
+use super::fields::{Fields, limits};
 use crate::model::error::Result;
 
 /// The scaling of the rotary frequencies `theta^(-2i/d)`.

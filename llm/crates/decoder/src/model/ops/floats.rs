@@ -1,7 +1,6 @@
 //! The two number types of the decoder: `f32` to run, `f64` to be checked by finite differences.
 
-use super::left::Left;
-use super::real::Real;
+use super::real::{Left, Real};
 use super::simd::{self, kernel};
 
 impl Real for f32 {

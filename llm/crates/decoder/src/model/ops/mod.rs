@@ -4,7 +4,6 @@ pub mod attention;
 mod blocks;
 pub mod buffer;
 mod floats;
-pub mod left;
 pub mod log_prob;
 pub mod matmul;
 pub mod norm;

@@ -5,8 +5,7 @@
 //! instructions is therefore only a matter of speed. (A processor without fused multiply-add is right too, but slow.)
 #![allow(unsafe_code)]
 
-use super::left::Left;
-use super::real::Real;
+use super::real::{Left, Real};
 
 /// Columns of a packed panel, and of a tile: two AVX-512 registers of `f32`.
 pub const NR: usize = 32;
@@ -16,13 +15,13 @@ pub const NR: usize = 32;
 macro_rules! kernel {
     (
         $(#[$attribute:meta])*
-        fn $name:ident $(<$T:ident: $bound:ident>)?
+        $visibility:vis fn $name:ident $(<$T:ident: $bound:ident>)?
         ($($argument:ident: $type:ty),* $(,)?) $(-> $output:ty)? $body:block
     ) => {
         $(#[$attribute])*
         #[inline]
         #[allow(unsafe_code)]
-        fn $name $(<$T: $bound>)? ($($argument: $type),*) $(-> $output)? {
+        $visibility fn $name $(<$T: $bound>)? ($($argument: $type),*) $(-> $output)? {
             #[inline(always)]
             fn run $(<$T: $bound>)? ($($argument: $type),*) $(-> $output)? $body
             #[cfg(target_arch = "x86_64")]

@@ -8,6 +8,7 @@ mod write;
 
 pub(crate) use read::decode;
 pub use read::{CheckpointSummary, inspect, load};
+pub(crate) use write::write_file;
 pub use write::{SaveDtype, save};
 
 use std::collections::BTreeMap;

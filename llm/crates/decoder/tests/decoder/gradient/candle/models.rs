@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use candle_core::{DType, Device, Result, Tensor};
-use candle_nn::{Activation, VarBuilder};
+use candle_nn::VarBuilder;
 use candle_transformers::models::{llama, olmo2, qwen2, qwen3};
 use grpo_lambda_decoder::model::config::{
     Architecture::{self, Llama, Olmo2, Qwen2, Qwen3},
@@ -12,6 +12,8 @@ use grpo_lambda_decoder::model::config::{
 };
 use grpo_lambda_decoder::model::weights::{self, Parameters};
 use grpo_lambda_decoder::model::{Decoder, ModelConfig, ModelShape, Rows};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 /// Largest difference of a logit. Both compute in f32, candle its rotary angles too: it was 2e-6 when this was written.
 const LOGIT: f64 = 2e-5;
@@ -28,109 +30,30 @@ fn builder(parameters: &Parameters<f32>) -> VarBuilder<'static> {
     VarBuilder::from_tensors(tensors, DType::F32, &Device::Cpu)
 }
 
-fn qwen2_oracle(c: &ModelConfig, parameters: &Parameters<f32>) -> Oracle {
-    let config = qwen2::Config {
-        vocab_size: c.vocab_size,
-        hidden_size: c.hidden_size,
-        intermediate_size: c.intermediate_size,
-        num_hidden_layers: c.num_hidden_layers,
-        num_attention_heads: c.num_attention_heads,
-        num_key_value_heads: c.num_key_value_heads,
-        max_position_embeddings: ROW,
-        sliding_window: ROW,
-        max_window_layers: 0,
-        tie_word_embeddings: c.tie_word_embeddings,
-        rope_theta: c.rope_theta,
-        rms_norm_eps: c.rms_norm_eps,
-        use_sliding_window: false,
-        hidden_act: Activation::Silu,
-    };
-    let mut model = qwen2::ModelForCausalLM::new(&config, builder(parameters)).unwrap();
-    Box::new(move |ids| {
-        model.clear_kv_cache();
-        model.forward(ids, 0)
-    })
+/// The configuration that candle-transformers reads from our `config.json`, for rows of at most [`ROW`] tokens.
+fn config<C: DeserializeOwned>(c: &ModelConfig) -> C {
+    let mut fields: Value = serde_json::from_str(&c.to_json()).unwrap();
+    for name in ["max_position_embeddings", "sliding_window", "max_window_layers"] {
+        fields[name] = json!(ROW);
+    }
+    fields["use_sliding_window"] = json!(false);
+    fields["attention_bias"] = json!(c.qkv_bias);
+    serde_json::from_value(fields).unwrap()
 }
 
-fn qwen3_oracle(c: &ModelConfig, parameters: &Parameters<f32>) -> Oracle {
-    let config = qwen3::Config {
-        vocab_size: c.vocab_size,
-        hidden_size: c.hidden_size,
-        intermediate_size: c.intermediate_size,
-        num_hidden_layers: c.num_hidden_layers,
-        num_attention_heads: c.num_attention_heads,
-        head_dim: c.head_dim,
-        attention_bias: c.qkv_bias,
-        num_key_value_heads: c.num_key_value_heads,
-        max_position_embeddings: ROW,
-        sliding_window: None,
-        max_window_layers: 0,
-        tie_word_embeddings: c.tie_word_embeddings,
-        rope_theta: c.rope_theta,
-        rms_norm_eps: c.rms_norm_eps,
-        use_sliding_window: false,
-        hidden_act: Activation::Silu,
-    };
-    let mut model = qwen3::ModelForCausalLM::new(&config, builder(parameters)).unwrap();
-    Box::new(move |ids| {
-        model.clear_kv_cache();
-        model.forward(ids, 0)
-    })
-}
-
-fn olmo2_oracle(c: &ModelConfig, parameters: &Parameters<f32>) -> Oracle {
-    let config = olmo2::Config {
-        vocab_size: c.vocab_size,
-        hidden_size: c.hidden_size,
-        intermediate_size: c.intermediate_size,
-        attention_bias: c.qkv_bias,
-        num_hidden_layers: c.num_hidden_layers,
-        num_attention_heads: c.num_attention_heads,
-        num_key_value_heads: c.num_key_value_heads,
-        rms_norm_eps: c.rms_norm_eps,
-        hidden_act: Activation::Silu,
-        max_position_embeddings: ROW,
-        rope_theta: c.rope_theta,
-        tie_word_embeddings: c.tie_word_embeddings,
-        clip_qkv: None,
-    };
-    let mut model = olmo2::Model::new(&config, builder(parameters)).unwrap();
-    Box::new(move |ids| {
-        model.clear_kv_cache();
-        model.forward(ids, 0)
-    })
+/// The oracle of a model whose cache is cleared before every call.
+macro_rules! oracle {
+    ($family:ident::$model:ident, $config:expr, $parameters:expr) => {{
+        let mut model = $family::$model::new(&config($config), builder($parameters)).unwrap();
+        Box::new(move |ids: &Tensor| {
+            model.clear_kv_cache();
+            model.forward(ids, 0)
+        })
+    }};
 }
 
 fn llama_oracle(c: &ModelConfig, parameters: &Parameters<f32>) -> Oracle {
-    let rope_scaling = match c.rope_scaling {
-        RopeScaling::Llama3 { factor, low_freq_factor, high_freq_factor, original_max } => {
-            Some(llama::Llama3RopeConfig {
-                factor: factor as f32,
-                low_freq_factor: low_freq_factor as f32,
-                high_freq_factor: high_freq_factor as f32,
-                original_max_position_embeddings: original_max as usize,
-                rope_type: llama::Llama3RopeType::Llama3,
-            })
-        }
-        RopeScaling::None => None,
-        other => panic!("candle has no {other:?}"),
-    };
-    let config = llama::Config {
-        hidden_size: c.hidden_size,
-        intermediate_size: c.intermediate_size,
-        vocab_size: c.vocab_size,
-        num_hidden_layers: c.num_hidden_layers,
-        num_attention_heads: c.num_attention_heads,
-        num_key_value_heads: c.num_key_value_heads,
-        use_flash_attn: false,
-        rms_norm_eps: c.rms_norm_eps,
-        rope_theta: c.rope_theta as f32,
-        bos_token_id: None,
-        eos_token_id: None,
-        rope_scaling,
-        max_position_embeddings: ROW,
-        tie_word_embeddings: c.tie_word_embeddings,
-    };
+    let config = config::<llama::LlamaConfig>(c).into_config(false);
     let model = llama::Llama::load(builder(parameters), &config).unwrap();
     Box::new(move |ids| {
         let mut cache = llama::Cache::new(false, DType::F32, &config, &Device::Cpu)?;
@@ -168,11 +91,11 @@ fn logits_are_those_of_candle_transformers_after_every_prefix() {
         for (i, x) in parameters.values_mut().flat_map(|t| &mut t.data).enumerate() {
             *x += 0.05 * ((i * 37 % 23) as f32 - 11.0) / 11.0;
         }
-        let mut oracle = match c.architecture {
-            Qwen2 => qwen2_oracle(&c, &parameters),
+        let mut oracle: Oracle = match c.architecture {
+            Qwen2 => oracle!(qwen2::ModelForCausalLM, &c, &parameters),
+            Qwen3 => oracle!(qwen3::ModelForCausalLM, &c, &parameters),
+            Olmo2 => oracle!(olmo2::Model, &c, &parameters),
             Llama => llama_oracle(&c, &parameters),
-            Qwen3 => qwen3_oracle(&c, &parameters),
-            Olmo2 => olmo2_oracle(&c, &parameters),
         };
         let mut rows = Rows::new();
         rows.push(&ids, ROW);
