@@ -81,10 +81,11 @@ pub fn backward<T: Real>(
     parallel::parts(chains, |Chain { rows, mut sum }| {
         for (i, dqkv) in rows {
             let (from, to, context) = (offsets[i], offsets[i + 1], contexts[i]);
-            let tokens = joined(pool, context.before, &qkv[from * stride..to * stride]);
+            let own = &qkv[from * stride..to * stride];
+            let joined = (!context.before.is_empty()).then(|| joined(pool, context.before, own));
             let row = Row {
                 heads,
-                tokens: &tokens,
+                tokens: joined.as_deref().unwrap_or(own),
                 first: context.before.len() / stride,
                 own: context.own,
                 out: &out[from * width..to * width],
@@ -109,29 +110,11 @@ struct Chain<'a, T> {
 }
 
 /// The tokens of a row after those before it.
-fn joined<'a, T: Real>(pool: &Pool<T>, before: &[T], own: &'a [T]) -> Tokens<'a, T> {
-    if before.is_empty() {
-        return Tokens::Given(own);
-    }
+fn joined<T: Real>(pool: &Pool<T>, before: &[T], own: &[T]) -> Buffer<T> {
     let mut all = pool.take(before.len() + own.len());
     all[..before.len()].copy_from_slice(before);
     all[before.len()..].copy_from_slice(own);
-    Tokens::Joined(all)
-}
-
-enum Tokens<'a, T> {
-    Given(&'a [T]),
-    Joined(Buffer<T>),
-}
-
-impl<T> std::ops::Deref for Tokens<'_, T> {
-    type Target = [T];
-    fn deref(&self) -> &[T] {
-        match self {
-            Tokens::Given(tokens) => tokens,
-            Tokens::Joined(tokens) => tokens,
-        }
-    }
+    all
 }
 
 /// One row of the batch.
@@ -238,22 +221,9 @@ impl<T: Real> Row<'_, T> {
             let rows = BLOCK.min(lines - start);
             self.gather(g, start, rows, &mut block);
             let n = block.visible[rows - 1];
-            serial(
-                Left::rows(&block.query, d),
-                rows,
-                keys_transposed.first_columns(n),
-                &mut scores,
-                n,
-                false,
-            );
-            serial(
-                Left::rows(&block.dout, d),
-                rows,
-                values_transposed.first_columns(n),
-                &mut slopes,
-                n,
-                false,
-            );
+            let (query, dout) = (Left::rows(&block.query, d), Left::rows(&block.dout, d));
+            serial(query, rows, keys_transposed.first_columns(n), &mut scores, n, false);
+            serial(dout, rows, values_transposed.first_columns(n), &mut slopes, n, false);
             let visible = &block.visible[..rows];
             let (probabilities, scale) = (&mut scores[..rows * n], heads.scale());
             let slopes_here = &mut slopes[..rows * n];
