@@ -31,7 +31,7 @@ const SMALL: [&str; 10] = [
 const WITH_NOISE: [&str; 5] =
     ["qwen3_tied", "qwen3_untied_v4", "qwen3_bias", "olmo2_tied", "olmo2_untied_v4"];
 
-fn fixtures() -> PathBuf {
+pub(crate) fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
 
@@ -55,19 +55,28 @@ fn recordings() -> Vec<(String, Decoder<f32>, Golden)> {
         .into_iter()
         .chain(large())
         .map(|(directory, golden)| {
-            let config = ModelConfig::load(&directory).unwrap();
-            let parameters = weights::load(&directory, &config).unwrap();
-            let name = directory.display().to_string();
-            (name, Decoder::new(config, parameters).unwrap(), Golden::read(&golden))
+            (directory.display().to_string(), checkpoint(&directory), Golden::read(&golden))
         })
         .collect()
 }
 
-/// Recorded tensors.
-struct Golden(BTreeMap<String, (Vec<usize>, Vec<f64>)>);
+pub(crate) fn checkpoint(directory: &Path) -> Decoder<f32> {
+    let config = ModelConfig::load(directory).unwrap();
+    let parameters = weights::load(directory, &config).unwrap();
+    Decoder::new(config, parameters).unwrap()
+}
+
+/// The distance of `found` from `expected` relative to the norm of `expected`.
+pub(crate) fn relative_distance(found: impl Iterator<Item = f64>, expected: &[f64]) -> f64 {
+    let norm = |x: &mut dyn Iterator<Item = f64>| x.map(|x| x * x).sum::<f64>().sqrt();
+    norm(&mut found.zip(expected).map(|(a, b)| a - b)) / norm(&mut expected.iter().copied())
+}
+
+/// Recorded tensors: shape and numbers.
+pub(crate) struct Golden(pub(crate) BTreeMap<String, (Vec<usize>, Vec<f64>)>);
 
 impl Golden {
-    fn read(path: &Path) -> Self {
+    pub(crate) fn read(path: &Path) -> Self {
         let bytes = std::fs::read(path).unwrap();
         let tensors = SafeTensors::deserialize(&bytes).unwrap();
         let number = |dtype, b: &[u8]| match dtype {
@@ -84,13 +93,13 @@ impl Golden {
     }
 
     /// Row `i` of a tensor whose first axis is the batch.
-    fn row(&self, name: &str, i: usize) -> &[f64] {
+    pub(crate) fn row(&self, name: &str, i: usize) -> &[f64] {
         let (shape, data) = &self.0[name];
         let width = data.len() / shape[0];
         &data[i * width..(i + 1) * width]
     }
 
-    fn batch(&self, name: &str) -> usize {
+    pub(crate) fn batch(&self, name: &str) -> usize {
         self.0[name].0[0]
     }
 
@@ -204,9 +213,7 @@ fn loss_log_probs_and_every_gradient_agree() {
             for (parameter, found) in gradients.parameters().iter() {
                 let (shape, expected) = &golden.0[&format!("grad.{parameter}")];
                 assert_eq!(*shape, found.shape);
-                let norm = |x: &mut dyn Iterator<Item = f64>| x.map(|x| x * x).sum::<f64>().sqrt();
-                let difference = norm(&mut found.data.iter().zip(expected).map(|(&a, b)| f64::from(a) - b));
-                let relative = difference / norm(&mut expected.iter().copied());
+                let relative = relative_distance(found.data.iter().map(|x| f64::from(*x)), expected);
                 assert!(relative <= GRADIENT, "{name}: gradient of {parameter} differs by {relative:e}");
                 worst = worst.max(relative);
             }

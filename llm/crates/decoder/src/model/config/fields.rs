@@ -31,13 +31,17 @@ impl<'a> Fields<'a> {
         }
     }
 
+    pub(super) fn refuse<T>(&self, field: &str, reason: impl Into<String>) -> Result<T> {
+        Err(self.error(field, reason))
+    }
+
     /// A whole number from 1 to `most`.
     pub(super) fn size(&self, field: &str, default: Option<usize>, most: usize) -> Result<usize> {
         let found = self.get(field).map(|v| v.as_u64().and_then(|n| usize::try_from(n).ok()));
         match (found, default) {
             (None, Some(default)) => Ok(default),
             (Some(Some(n)), _) if (1..=most).contains(&n) => Ok(n),
-            _ => Err(self.error(field, format!("a positive integer is needed, at most {most}"))),
+            _ => self.refuse(field, format!("a positive integer is needed, at most {most}")),
         }
     }
 
@@ -46,7 +50,7 @@ impl<'a> Fields<'a> {
         match (self.get(field).map(Value::as_f64), default) {
             (None, Some(default)) => Ok(default),
             (Some(Some(x)), _) if x > 0.0 && x <= most => Ok(x),
-            _ => Err(self.error(field, format!("a positive number is needed, at most {most:e}"))),
+            _ => self.refuse(field, format!("a positive number is needed, at most {most:e}")),
         }
     }
 
@@ -54,7 +58,7 @@ impl<'a> Fields<'a> {
         match self.get(field) {
             None => Ok(default),
             Some(Value::Bool(b)) => Ok(*b),
-            Some(_) => Err(self.error(field, "true or false is needed")),
+            Some(_) => self.refuse(field, "true or false is needed"),
         }
     }
 

@@ -127,7 +127,7 @@ fn family(fields: &Fields<'_>) -> Result<&'static Family> {
     let listed = match fields.get("architectures") {
         Some(Value::Array(list)) if !list.is_empty() => Some("architectures"),
         Some(Value::Array(_)) | None => None,
-        Some(_) => return Err(fields.error("architectures", "a list is needed")),
+        Some(_) => return fields.refuse("architectures", "a list is needed"),
     };
     let field = listed.unwrap_or("model_type");
     let name = match fields.get(field) {
@@ -159,19 +159,15 @@ fn heads(fields: &Fields<'_>, family: &Family, hidden_size: usize) -> Result<Hea
     let query = fields.size("num_attention_heads", None, limits::HEADS)?;
     let key = fields.size("num_key_value_heads", Some(query), limits::HEADS)?;
     if query % key != 0 {
-        return Err(
-            fields.error("num_key_value_heads", format!("it must divide num_attention_heads = {query}"))
-        );
+        return fields.refuse("num_key_value_heads", format!("it must divide num_attention_heads = {query}"));
     }
     if family.head_dim.is_none() && !fields.has("head_dim") && !hidden_size.is_multiple_of(query) {
-        return Err(
-            fields.error("num_attention_heads", format!("it must divide hidden_size = {hidden_size}"))
-        );
+        return fields.refuse("num_attention_heads", format!("it must divide hidden_size = {hidden_size}"));
     }
     let dim =
         fields.size("head_dim", Some(family.head_dim.unwrap_or(hidden_size / query)), limits::HEAD_DIM)?;
     if dim % 2 != 0 {
-        return Err(fields.error("head_dim", "it must be even"));
+        return fields.refuse("head_dim", "it must be even");
     }
     Ok(Heads { query, key, dim })
 }
@@ -181,7 +177,7 @@ fn dtype(fields: &Fields<'_>) -> Result<String> {
     match fields.get(field) {
         None => Ok("float32".to_string()),
         Some(Value::String(s)) if ["float32", "bfloat16", "float16"].contains(&s.as_str()) => Ok(s.clone()),
-        Some(_) => Err(fields.error(field, "float32, bfloat16 and float16 are read")),
+        Some(_) => fields.refuse(field, "float32, bfloat16 and float16 are read"),
     }
 }
 
@@ -190,9 +186,7 @@ fn refuse_windows(fields: &Fields<'_>, family: &Family, layers: usize, longest: 
     if let Some(types) = fields.get("layer_types") {
         let full = |v: &Value| v.as_str() == Some("full_attention");
         if !types.as_array().is_some_and(|list| list.len() == layers && list.iter().all(full)) {
-            return Err(
-                fields.error("layer_types", format!("{layers} times `full_attention` is implemented"))
-            );
+            return fields.refuse("layer_types", format!("{layers} times `full_attention` is implemented"));
         }
         return Ok(());
     }
@@ -209,7 +203,7 @@ fn refuse_windows(fields: &Fields<'_>, family: &Family, layers: usize, longest: 
         let reason = format!(
             "sliding-window attention is not implemented, and rows may have max_position_embeddings = {longest} tokens"
         );
-        return Err(fields.error("sliding_window", reason));
+        return fields.refuse("sliding_window", reason);
     }
     Ok(())
 }

@@ -96,7 +96,7 @@ pub(super) fn read(fields: &Fields<'_>) -> Result<(f64, RopeScaling)> {
         return Ok((fields.positive("rope_theta", Some(10_000.0), limits::ROPE_THETA)?, RopeScaling::None));
     };
     let Value::Object(map) = value else {
-        return Err(fields.error(field, "an object is needed"));
+        return fields.refuse(field, "an object is needed");
     };
     let prefix = format!("{field}.");
     let inner = Fields { map, file: fields.file, prefix: &prefix };
@@ -106,13 +106,13 @@ pub(super) fn read(fields: &Fields<'_>) -> Result<(f64, RopeScaling)> {
     };
     inner.only("partial_rotary_factor", &[json!(1.0), json!(1)], "only 1 is implemented")?;
     if let Some(unknown) = map.keys().find(|key| !KNOWN.contains(&key.as_str())) {
-        return Err(inner.error(unknown, format!("not implemented; known are {}", KNOWN.join(", "))));
+        return inner.refuse(unknown, format!("not implemented; known are {}", KNOWN.join(", ")));
     }
     let kind = if inner.has("rope_type") { "rope_type" } else { "type" };
     let scaling = match inner.get(kind).map(|v| v.as_str().unwrap_or("")) {
         // transformers 5 leaves the type out where the base is all there is.
         None if map.keys().all(|key| NO_SCALING.contains(&key.as_str())) => RopeScaling::None,
-        None => return Err(inner.error("rope_type", "default, linear and llama3 are implemented")),
+        None => return inner.refuse("rope_type", "default, linear and llama3 are implemented"),
         Some("default") => RopeScaling::None,
         Some("linear") => {
             RopeScaling::Linear { factor: inner.positive("factor", None, limits::ROPE_FACTOR)? }
@@ -121,10 +121,10 @@ pub(super) fn read(fields: &Fields<'_>) -> Result<(f64, RopeScaling)> {
             let low_freq_factor = inner.positive("low_freq_factor", None, limits::ROPE_FACTOR)?;
             let high_freq_factor = inner.positive("high_freq_factor", None, limits::ROPE_FACTOR)?;
             if high_freq_factor <= low_freq_factor {
-                return Err(inner.error(
+                return inner.refuse(
                     "high_freq_factor",
                     format!("it must exceed low_freq_factor = {low_freq_factor}"),
-                ));
+                );
             }
             RopeScaling::Llama3 {
                 factor: inner.positive("factor", None, limits::ROPE_FACTOR)?,
@@ -137,7 +137,7 @@ pub(super) fn read(fields: &Fields<'_>) -> Result<(f64, RopeScaling)> {
                 )?,
             }
         }
-        Some(_) => return Err(inner.error(kind, "default, linear and llama3 are implemented")),
+        Some(_) => return inner.refuse(kind, "default, linear and llama3 are implemented"),
     };
     Ok((theta, scaling))
 }
