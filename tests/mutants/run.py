@@ -6,7 +6,7 @@ test fails, crashes, takes ten times its time or 6 GiB. Those that survive must 
 writes a table to paper/data and ends with 1 when one is missing there. Needs `cargo install cargo-mutants`; the theory takes half an hour of two processors.
 
   --package NAME     grpo-lambda (the theory), grpo-lambda-grade or grpo-lambda-decoder
-  --files GLOB ..    only the files that match, as `llm/crates/decoder/src/optim.rs`
+  --files GLOB ..    only the files that match, as `llm/crates/decoder/src/optim/mod.rs`
   --jobs N           tests run at once (2)
   --slowest SECONDS  try tests that take longer (1) only on mutants that survived the others and have no reason
   --only TEXT        only mutants whose name contains TEXT; the table is not written

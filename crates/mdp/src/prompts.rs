@@ -145,7 +145,7 @@ impl PromptPolicy {
     }
 
     /// A gradient of zeros.
-    pub fn no_gradient(&self) -> Vec<f64> {
+    pub fn zero_gradient(&self) -> Vec<f64> {
         vec![0.0; self.parameters.len()]
     }
 
@@ -157,7 +157,7 @@ impl PromptPolicy {
 
     /// `∇J` in the parameters, exactly.
     pub fn grad_j(&self, right: &[usize]) -> Vec<f64> {
-        let mut gradient = self.no_gradient();
+        let mut gradient = self.zero_gradient();
         for (x, &v) in right.iter().enumerate() {
             let mut cotangent = vec![0.0; self.answers];
             cotangent[v] = self.log_probs(x)[v].exp() / right.len() as f64;
@@ -218,7 +218,7 @@ mod tests {
     fn only_shared_parameters_move_another_prompt() {
         let shared = PromptPolicy::shared(vec![vec![0, 2], vec![1, 2]], 2, 3, 0.7, 1);
         for (policy, moves) in [(shared.as_table(), false), (shared, true)] {
-            let mut gradient = policy.no_gradient();
+            let mut gradient = policy.zero_gradient();
             policy.backward(0, &[1.0, 0.0], &mut gradient);
             let mut moved = policy.clone();
             moved.parameters_mut().iter_mut().zip(&gradient).for_each(|(p, g)| *p += 0.1 * g);

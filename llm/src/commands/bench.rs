@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use cpu_time::ProcessTime;
 use grpo_lambda::methods::{self, Method};
+use grpo_lambda_decoder::generate::SamplingParams;
 use grpo_lambda_decoder::model::Rows;
 use grpo_lambda_decoder::optim::AdamWSettings;
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::SamplingParams;
 use grpo_lambda_gpu::{DeviceError, StatePlace};
 use grpo_lambda_grade::Gold;
 use serde_json::{Map, Value, json};

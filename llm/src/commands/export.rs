@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use grpo_lambda_decoder::disk::Disk;
 use grpo_lambda_decoder::lora;
 use grpo_lambda_decoder::model::weights::{self, SaveDtype};
-use grpo_lambda_decoder::model::{self, Config};
+use grpo_lambda_decoder::model::{self, ModelConfig};
 
 use super::merge::{SHARD, empty_directory};
 use super::{Command, Failure, checkpoint, print};
@@ -66,7 +66,7 @@ impl Command for ExportArgs {
 
 /// All weights, with the tokenizer.
 fn export_model(directory: &Path, args: &ExportArgs) -> Result<String, Failure> {
-    let shape = Config::load(directory).map_err(Failure::refused)?;
+    let shape = ModelConfig::load(directory).map_err(Failure::refused)?;
     let parameters = weights::load(directory, &shape).map_err(Failure::refused)?;
     let tokens = ModelTokenizer::load(directory).map_err(Failure::refused)?;
     let dtype = match args.dtype {
@@ -88,7 +88,7 @@ fn export_model(directory: &Path, args: &ExportArgs) -> Result<String, Failure> 
 /// The adapter in PEFT's layout, with an absolute path to its base: PEFT reads a relative one from where it is started.
 fn export_adapter(directory: &Path, out: &Path) -> Result<String, Failure> {
     let adapter = directory.join("adapter");
-    let shape = Config::load(directory).map_err(Failure::refused)?;
+    let shape = ModelConfig::load(directory).map_err(Failure::refused)?;
     let (settings, tensors) = lora::load(&adapter, &shape).map_err(Failure::refused)?;
     let base = base(&adapter)?;
     lora::save(out, &settings, &tensors, &base).map_err(Failure::broke)?;
@@ -125,7 +125,7 @@ fn source_dtype(model: &Path) -> Result<SaveDtype, Failure> {
             "--dtype source: what the run began with is gone: {e}; --dtype f32 or bf16 does without it"
         ))
     })?;
-    let shape = Config::load(&began_with).map_err(Failure::refused)?;
+    let shape = ModelConfig::load(&began_with).map_err(Failure::refused)?;
     Ok(if shape.dtype == "bfloat16" { SaveDtype::Bf16 } else { SaveDtype::F32 })
 }
 

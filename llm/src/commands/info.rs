@@ -59,7 +59,7 @@ impl Command for InfoArgs {
 
 /// A checkpoint, or a shape without weights.
 struct Described {
-    shape: model::Config,
+    shape: model::ModelConfig,
     /// A line on the files.
     files: String,
     directory: Option<PathBuf>,
@@ -73,7 +73,7 @@ fn described(args: &InfoArgs) -> Result<Described, Failure> {
         }
         (Some(model), None) => {
             let directory = checkpoint(model)?;
-            let shape = model::Config::load(&directory).map_err(Failure::refused)?;
+            let shape = model::ModelConfig::load(&directory).map_err(Failure::refused)?;
             let found = weights::inspect(&directory, &shape).map_err(Failure::refused)?;
             let dtypes: Vec<&str> = found.dtypes.iter().map(String::as_str).collect();
             let (count, bytes) = (found.files, found.bytes);
@@ -85,9 +85,9 @@ fn described(args: &InfoArgs) -> Result<Described, Failure> {
 }
 
 /// Refuses an adapter that does not fit the model, and rows longer than its context.
-fn check(args: &InfoArgs, config: &Config, shape: &model::Config) -> Result<(), Failure> {
+fn check(args: &InfoArgs, config: &Config, shape: &model::ModelConfig) -> Result<(), Failure> {
     if let Some(lora) = &config.lora {
-        lora.shapes(shape).map_err(Failure::refused)?;
+        lora.shapes(shape).map_err(|e| Failure::refused(format!("lora.{e}")))?;
     }
     let new = config.rl.max_new_tokens;
     if args.prompt_tokens + new > shape.max_position_embeddings {
@@ -100,7 +100,7 @@ fn check(args: &InfoArgs, config: &Config, shape: &model::Config) -> Result<(), 
 }
 
 /// The section on the model.
-fn model_section(c: &model::Config, files: &str) -> String {
+fn model_section(c: &model::ModelConfig, files: &str) -> String {
     let parameters: usize = c.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum();
     let tied = if c.tie_word_embeddings { ", head tied to the embedding" } else { "" };
     [
@@ -122,7 +122,7 @@ fn model_section(c: &model::Config, files: &str) -> String {
 }
 
 /// The memory of training it on the CPU, item by item.
-fn memory_section(args: &InfoArgs, config: &Config, shape: &model::Config) -> String {
+fn memory_section(args: &InfoArgs, config: &Config, shape: &model::ModelConfig) -> String {
     let step = StepShape::of(config, args.prompt_tokens);
     let mut text = format!(
         "Memory of RL training on the CPU in f32, preset {}: {} prompts of {} tokens x {} responses of up to {}, micro-batches of {} tokens\n",
@@ -164,7 +164,7 @@ struct Case {
     found: Result<StepPrediction, SyntheticStepError>,
 }
 
-fn cases(shape: &model::Config, config: &Config, prompt_tokens: usize) -> Vec<Case> {
+fn cases(shape: &model::ModelConfig, config: &Config, prompt_tokens: usize) -> Vec<Case> {
     let other = if config.lora.is_some() { ALL_WEIGHTS } else { ADAPTER };
     let other = config.with(&[other]).ok();
     let mut configs = vec![config.clone()];
@@ -180,7 +180,7 @@ fn cases(shape: &model::Config, config: &Config, prompt_tokens: usize) -> Vec<Ca
 }
 
 /// The memory of a step on a card, counted by a dry run.
-fn card_section(shape: &model::Config, config: &Config, prompt_tokens: usize) -> String {
+fn card_section(shape: &model::ModelConfig, config: &Config, prompt_tokens: usize) -> String {
     let cases = cases(shape, config, prompt_tokens);
     let mut text = format!(
         "\nMemory of the same on a GPU, counted by running a step without computing ({}prompts of {prompt_tokens} tokens, every response at its limit):\n",

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use grpo_lambda_decoder::disk::Disk;
 use grpo_lambda_decoder::lora;
 use grpo_lambda_decoder::model::weights::{self, Parameters, SaveDtype};
-use grpo_lambda_decoder::model::{self, Config};
+use grpo_lambda_decoder::model::{self, ModelConfig};
 
 use super::{Command, Failure, checkpoint, print};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
@@ -51,7 +51,7 @@ impl Command for MergeArgs {
         refuse_twice(&base, &self.adapter)?;
         let (disk, out) = (Disk::default(), self.out.display());
         empty_directory(&self.out)?;
-        let shape = Config::load(&base).map_err(Failure::refused)?;
+        let shape = ModelConfig::load(&base).map_err(Failure::refused)?;
         let (settings, adapter) = lora::load(&self.adapter, &shape).map_err(Failure::refused)?;
         let tokens = ModelTokenizer::load(&with_tokenizer(&base)).map_err(Failure::refused)?;
         tokens.check(shape.vocab_size).map_err(Failure::refused)?;

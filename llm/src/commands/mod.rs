@@ -29,7 +29,7 @@ pub mod train;
 
 use std::path::Path;
 
-use grpo_lambda_decoder::rollout::{MAX_TEMPERATURE, MIN_TEMPERATURE};
+use grpo_lambda_decoder::generate::{MAX_TEMPERATURE, MIN_TEMPERATURE};
 
 pub use failure::Failure;
 use failure::visible;

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use grpo_lambda_decoder::generate::Sampler;
 use grpo_lambda_decoder::model::{self, Decoder, weights};
-use grpo_lambda_decoder::rollout::Sampler;
 use grpo_lambda_gpu::Dtype;
 use grpo_lambda_gpu::select::{self, ComputeDevice, DevicePreference};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
@@ -51,7 +51,7 @@ static HELD: Mutex<Vec<HeldCheckpoint>> = Mutex::new(Vec::new());
 /// The model of a checkpoint directory.
 pub(super) fn load_model(directory: &Path) -> Result<Decoder<f32>, Failure> {
     let load = || {
-        let shape = model::Config::load(directory)?;
+        let shape = model::ModelConfig::load(directory)?;
         let parameters = weights::load(directory, &shape)?;
         Decoder::new(shape, parameters)
     };
@@ -61,7 +61,7 @@ pub(super) fn load_model(directory: &Path) -> Result<Decoder<f32>, Failure> {
 /// A checkpoint's model where it computes, with its tokenizer.
 pub(super) struct Loaded {
     pub(super) model: Box<dyn Sampler>,
-    pub(super) shape: model::Config,
+    pub(super) shape: model::ModelConfig,
     pub(super) tokens: ModelTokenizer,
     /// `f32` on the CPU, the card's type and name, or the server.
     pub(super) numbers: String,
@@ -75,7 +75,7 @@ pub(super) fn load(
     (device, dtype): (&str, &str),
     engine: &engine::EngineArgs,
 ) -> Result<Loaded, Failure> {
-    let shape = model::Config::load(directory).map_err(Failure::refused)?;
+    let shape = model::ModelConfig::load(directory).map_err(Failure::refused)?;
     let tokens = ModelTokenizer::load(directory).map_err(Failure::refused)?;
     tokens.check(shape.vocab_size).map_err(Failure::refused)?;
     if let Some((server, numbers)) = engine.server(shape.vocab_size)? {

@@ -332,7 +332,7 @@ fn names(grid: &Grid, cells: &[Cell]) -> Result<String, SweepError> {
 }
 
 /// The shape of the embedded model.
-fn tiny_shape(config: &Config) -> Result<grpo_lambda_decoder::model::Config, SweepError> {
+fn tiny_shape(config: &Config) -> Result<grpo_lambda_decoder::model::ModelConfig, SweepError> {
     let tokens = grpo_lambda_trainer::train::tokens(config)?;
     let model = grpo_lambda_trainer::train::initial_model(config, &tokens)
         .map_err(|e| SweepError::Broke(format!("paper-tiny: {e}")))?;
@@ -343,7 +343,7 @@ fn tiny_shape(config: &Config) -> Result<grpo_lambda_decoder::model::Config, Swe
 fn fact(
     model: &PaperModel,
     config: &Config,
-    shape: &grpo_lambda_decoder::model::Config,
+    shape: &grpo_lambda_decoder::model::ModelConfig,
     a: &Assumptions,
     scale: Scale,
 ) -> String {

@@ -48,7 +48,7 @@ impl Command for ScoreArgs {
             sequences.push(ids.ok_or_else(|| line.refused("ids: missing; a line is {\"ids\": [1, 2, 3]}"))?);
             places.push(line.place().to_owned());
         }
-        let options = ForwardOptions { temperature: self.temperature, entropy: true, checkpoint: false };
+        let options = ForwardOptions { temperature: self.temperature, entropy: true, recompute: false };
         let (mut out, mut done) = (String::new(), 0);
         for batch in sequences.chunks(BATCH) {
             let mut rows = Rows::new();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use grpo_lambda_decoder::model::config::EMBEDDING;
-use grpo_lambda_decoder::model::{Config, weights};
+use grpo_lambda_decoder::model::{ModelConfig, weights};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::run;
 use safetensors::tensor::{Dtype, TensorView};
@@ -90,7 +90,7 @@ const CHECKPOINTS: &[(Spoil, &[&str], bool)] = &[
     (
         |d| config(d, "Qwen2ForCausalLM", "MambaForCausalLM"),
         &[
-            "config.json: field `architectures` is [\"MambaForCausalLM\"]: these are implemented: Qwen2ForCausalLM, LlamaForCausalLM, Qwen3ForCausalLM",
+            "config.json: field `architectures` is [\"MambaForCausalLM\"]: these are implemented: Qwen2ForCausalLM, LlamaForCausalLM, Qwen3ForCausalLM, Olmo2ForCausalLM",
         ],
         true,
     ),
@@ -126,7 +126,7 @@ const CHECKPOINTS: &[(Spoil, &[&str], bool)] = &[
     ),
     (
         |d| {
-            let small = Config { vocab_size: ModelTokenizer::tiny().len() - 1, ..shape() };
+            let small = ModelConfig { vocab_size: ModelTokenizer::tiny().len() - 1, ..shape() };
             checkpoint(d, &small, usize::MAX);
         },
         &["tokenizer and model do not fit: token `", "has id 199, but the model's vocabulary ends at 198"],
@@ -266,7 +266,7 @@ fn prompt_files() {
 fn a_context_too_short_for_prompt_and_response() {
     let dir = tempfile::tempdir().unwrap();
     // A sum has 6 tokens, and its worked solution 5 more.
-    checkpoint(dir.path(), &Config { max_position_embeddings: 10, ..shape() }, usize::MAX);
+    checkpoint(dir.path(), &ModelConfig { max_position_embeddings: 10, ..shape() }, usize::MAX);
     let from = format!("model.checkpoint={}", dir.path().display());
     let run = dir.path().join("run");
     let done = |settings: &[&str]| {

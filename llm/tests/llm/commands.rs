@@ -1,9 +1,9 @@
 //! `llm-train generate`, `score`, `info`, `explain` and `train` with every method as a user runs them, against the library by another route.
 
 use grpo_lambda::methods;
-use grpo_lambda_decoder::model::{Decoder, Rows};
+use grpo_lambda_decoder::generate::{Sampler, SamplingParams, SamplingRequest};
+use grpo_lambda_decoder::model::{Architecture::Qwen2, Decoder, ModelShape, Rows};
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::{Sampler, SamplingParams, SamplingRequest};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::step::evidence::{PROVIDED, why_unavailable};
 use serde_json::Value;
@@ -143,7 +143,7 @@ fn scores_are_those_of_a_softmax_written_out_and_of_the_sampler_to_the_bit() {
 #[test]
 fn lines_that_are_wrong_are_refused_by_line_and_field() {
     let dir = tempfile::tempdir().unwrap();
-    let short = grpo_lambda_decoder::model::Config { max_position_embeddings: 12, ..shape() };
+    let short = grpo_lambda_decoder::model::ModelConfig { max_position_embeddings: 12, ..shape() };
     checkpoint(dir.path(), &short, usize::MAX);
     let at = dir.path().to_str().unwrap();
     let score = ["score", "--model", at];
@@ -216,9 +216,9 @@ fn info_reads_headers_only() {
     assert!(with.output().contains("reference model") && with.output().contains("x 3 responses"));
 
     // A model of 1.5 billion parameters: its file has a header and a hole. Little memory is allowed, and suffices.
-    let large = grpo_lambda_decoder::model::Config {
+    let large = grpo_lambda_decoder::model::ModelConfig {
         intermediate_size: 8960,
-        ..grpo_lambda_decoder::model::Config::qwen2(151_936, 1536, 28, 12, 2)
+        ..Qwen2.config(ModelShape { vocab: 151_936, hidden: 1536, layers: 28, heads: 12, kv_heads: 2 })
     };
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("config.json"), large.to_json()).unwrap();
@@ -305,7 +305,13 @@ fn a_bench_without_a_device_counts() {
 #[test]
 fn the_estimated_memory_is_near_the_measured_peak() {
     let dir = tempfile::tempdir().unwrap();
-    let shape = grpo_lambda_decoder::model::Config::qwen2(ModelTokenizer::tiny().len(), 256, 5, 4, 2);
+    let shape = Qwen2.config(ModelShape {
+        vocab: ModelTokenizer::tiny().len(),
+        hidden: 256,
+        layers: 5,
+        heads: 4,
+        kv_heads: 2,
+    });
     checkpoint(dir.path(), &shape, usize::MAX);
     let at = dir.path().to_str().unwrap();
     let bench = ["bench", "--model", at, "--threads", "2", "--steps", "1", "--warmup", "1"];

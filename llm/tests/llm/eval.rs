@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use grpo_lambda_decoder::model::Config;
+use grpo_lambda_decoder::generate::{Sampler, SamplingParams, SamplingRequest};
 use grpo_lambda_decoder::model::weights::{self, SaveDtype};
+use grpo_lambda_decoder::model::{Architecture::Qwen2, ModelConfig, ModelShape};
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::{Sampler, SamplingParams, SamplingRequest};
 use grpo_lambda_grade::Prediction;
 use grpo_lambda_trainer::eval::completion::{CompletionRecord, ResponseOutcome};
 use grpo_lambda_trainer::input::task::{Split, Task, TaskSource};
@@ -85,7 +85,7 @@ fn greedy_answers_are_those_of_the_decoder_and_graded_alike() {
     // The same by another route: the task itself and single rollouts.
     let model = {
         let path = place.path("model");
-        let config = Config::load(&path).unwrap();
+        let config = ModelConfig::load(&path).unwrap();
         let parameters = weights::load(&path, &config).unwrap();
         grpo_lambda_decoder::model::Decoder::new(config, parameters).unwrap()
     };
@@ -441,7 +441,10 @@ fn bytes_checkpoint(directory: &Path) {
     });
     std::fs::write(directory.join("tokenizer.json"), tokenizer.to_string()).unwrap();
     std::fs::write(directory.join("generation_config.json"), "{\"eos_token_id\": 256}").unwrap();
-    let shape = Config { intermediate_size: 64, ..Config::qwen2(257, 32, 2, 2, 1) };
+    let shape = ModelConfig {
+        intermediate_size: 64,
+        ..Qwen2.config(ModelShape { vocab: 257, hidden: 32, layers: 2, heads: 2, kv_heads: 1 })
+    };
     let parameters = weights::initialise(&shape, 3, 0.3);
     weights::save(directory, &shape, &parameters, SaveDtype::F32, usize::MAX).unwrap();
 }
@@ -525,7 +528,7 @@ fn stop_strings_end_a_response_and_stand_in_it() {
     let plain = &place.completions("plain", "two")[0];
     let stop: String = plain.text.chars().skip(20).take(3).collect();
     let path = place.path("bytes");
-    let config = Config::load(&path).unwrap();
+    let config = ModelConfig::load(&path).unwrap();
     let model =
         grpo_lambda_decoder::model::Decoder::new(config.clone(), weights::load(&path, &config).unwrap())
             .unwrap();

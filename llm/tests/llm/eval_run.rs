@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use grpo_lambda_decoder::generate::{Sampler, SamplingParams, SamplingRequest};
 use grpo_lambda_decoder::model::{self, Decoder, weights};
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::{Sampler, SamplingParams, SamplingRequest};
 use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::eval::completion::CompletionRecord;
 use grpo_lambda_trainer::input::task::{Problem, Split};
@@ -109,7 +109,7 @@ impl Place {
 /// The most probable responses to problems as training encodes them, one by one.
 fn responses(run: &Path, problems: &[Problem]) -> Vec<String> {
     let checkpoint = run::latest(run).unwrap().unwrap();
-    let shape = model::Config::load(checkpoint.path()).unwrap();
+    let shape = model::ModelConfig::load(checkpoint.path()).unwrap();
     let model = Decoder::new(shape.clone(), weights::load(checkpoint.path(), &shape).unwrap()).unwrap();
     let tokens = ModelTokenizer::load(checkpoint.path()).unwrap();
     let sampling = SamplingParams { max_new_tokens: 12, min_new_tokens: 0, temperature: 0.0 };

@@ -39,7 +39,7 @@ fn parts_of_a_model() {
     let dir = tempfile::tempdir().unwrap();
     checkpoint(dir.path(), &shape(), usize::MAX);
     let load = || {
-        let shape = model::Config::load(dir.path())?;
+        let shape = model::ModelConfig::load(dir.path())?;
         weights::load(dir.path(), &shape)
     };
     for (name, times) in [("config.json", 300), ("model.safetensors", 100)] {

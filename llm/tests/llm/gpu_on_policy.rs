@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use grpo_lambda_decoder::model::{self, weights};
+use grpo_lambda_decoder::model::{self, Architecture::Qwen3, ModelShape, weights};
 use grpo_lambda_decoder::optim::StepOutcome;
 use grpo_lambda_gpu::{Device, Dtype};
 use grpo_lambda_grade::Gold;
@@ -19,7 +19,10 @@ fn trained(device: &Arc<dyn Device>, method: &[&str]) -> (Vec<StepReport>, Vec<u
     // Longer than the 16 keys that a warp takes in decoding: shorter rows are rounded alike by sampler and trainer.
     let base = ["rl.max_new_tokens=28", "memory.micro_batch_tokens=72"];
     let config = Config::resolve("tiny", &[&base[..], method].concat()).unwrap();
-    let shape = model::Config::qwen3(61, 16, 2, 2, 1, 12);
+    let shape = model::ModelConfig {
+        head_dim: 12,
+        ..Qwen3.config(ModelShape { vocab: 61, hidden: 16, layers: 2, heads: 2, kv_heads: 1 })
+    };
     let parameters = weights::initialise(&shape, 3, 0.3);
     let setup = TrainingSetup::new(config.rl.adam.clone());
     let mut engine = GpuEngine::new(device, Dtype::Bf16, &shape, &parameters, setup).unwrap();

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use grpo_lambda_decoder::model;
+use grpo_lambda_decoder::model::{
+    self,
+    Architecture::{Olmo2, Qwen2, Qwen3},
+    ModelShape,
+};
 use grpo_lambda_gpu::{Device, Dtype};
 use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::plan::synthetic::{predict, step, synthetic_engine};
@@ -11,10 +15,21 @@ use grpo_lambda_trainer::step::engine::SyntheticWeights;
 
 use crate::emulator::Emulated;
 
+const SHAPE: ModelShape = ModelShape { vocab: 61, hidden: 32, layers: 2, heads: 4, kv_heads: 2 };
+
+#[test]
+fn a_family_without_kernels_is_refused_by_the_part_it_needs() {
+    let config = Config::resolve("tiny", &[] as &[&str]).unwrap();
+    let refused = predict(&Olmo2.config(SHAPE), &config, Dtype::Bf16, MaxLengths { prompt: 6, example: 0 });
+    let line = refused.expect_err("no kernels").to_string();
+    let expected = "Olmo2 is only supported on the CPU: the GPU has no norms after attention and the MLP; set device=cpu";
+    assert_eq!(line, expected);
+}
+
 #[test]
 fn a_step_takes_the_memory_that_was_predicted() {
-    let own_head = model::Config { tie_word_embeddings: false, ..model::Config::qwen2(61, 32, 2, 4, 2) };
-    let normed = model::Config::qwen3(61, 32, 2, 4, 2, 12);
+    let own_head = model::ModelConfig { tie_word_embeddings: false, ..Qwen2.config(SHAPE) };
+    let normed = model::ModelConfig { head_dim: 12, ..Qwen3.config(SHAPE) };
     let base =
         ["rl.prompts_per_step=2", "rl.group_size=2", "rl.max_new_tokens=3", "method.beta=0.04", "eval.n=1"];
     for (shape, dtype, more) in [
@@ -39,7 +54,7 @@ fn a_step_takes_the_memory_that_was_predicted() {
 /// The whole of a run's step on made-up weights: what is sampled, scored and moved are numbers.
 #[test]
 fn made_up_weights_are_those_of_the_reference_and_rounded_master_weights() {
-    let shape = model::Config::qwen2(61, 32, 2, 4, 2);
+    let shape = Qwen2.config(SHAPE);
     let config = Config::resolve("tiny", &["method.beta=0.04"]).unwrap();
     let Some(device) = Emulated::start() else { return };
     let device: Arc<dyn Device> = device;

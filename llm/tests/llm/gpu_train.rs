@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use grpo_lambda_decoder::model::{self, weights};
+use grpo_lambda_decoder::generate::{Sampler, SamplingParams, SamplingRequest};
+use grpo_lambda_decoder::model::{self, Architecture::Qwen3, ModelShape, weights};
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::{Sampler, SamplingParams, SamplingRequest};
 use grpo_lambda_gpu::select::ComputeDevice;
 use grpo_lambda_gpu::{Device, Dtype};
 use grpo_lambda_trainer::config::Config;
@@ -104,9 +104,16 @@ fn a_run_on_a_device_learns_what_a_run_on_the_cpu_learns() {
 fn a_qwen3_checkpoint_trains_on_a_device_as_on_the_cpu() {
     let Some(device) = Emulated::start() else { return };
     let base = tempfile::tempdir().unwrap();
-    let shape = model::Config {
+    let shape = model::ModelConfig {
         intermediate_size: 24,
-        ..model::Config::qwen3(ModelTokenizer::tiny().len(), 16, 1, 2, 1, 12)
+        head_dim: 12,
+        ..Qwen3.config(ModelShape {
+            vocab: ModelTokenizer::tiny().len(),
+            hidden: 16,
+            layers: 1,
+            heads: 2,
+            kv_heads: 1,
+        })
     };
     checkpoint(base.path(), &shape, usize::MAX);
     let from = format!("model.checkpoint={}", base.path().display());
@@ -215,7 +222,7 @@ fn a_card_evaluates_an_adapter_beside_its_weights_as_the_run_sampled_it() {
     let directory = tempfile::tempdir().unwrap();
     let config = config(&["lora.rank=2", "rl.steps=0", "sft.steps=12", "sft.lr=1e-2", "checkpoint.every=50"]);
     let last = run(&device, Dtype::Bf16, &config, directory.path()).checkpoint;
-    let shape = model::Config::load(&last).unwrap();
+    let shape = model::ModelConfig::load(&last).unwrap();
     let address =
         |p: usize, r: usize| Address::new(9, Purpose::Evaluation).prompt(p as u64).response(r as u64);
     let sampling = SamplingParams { max_new_tokens: 12, min_new_tokens: 0, temperature: 1.0 };

@@ -261,7 +261,7 @@ fn the_tokens_declared_as_padding_and_beginning_reach_no_weight() {
     let end = ModelTokenizer::tiny().eos()[0];
     let config = config("method.name=grpo_lambda");
     let learned = |pad: Option<u32>, bos: Option<u32>| {
-        let shape = model::Config { pad_token_id: pad, bos_token_id: bos, ..shape() };
+        let shape = model::ModelConfig { pad_token_id: pad, bos_token_id: bos, ..shape() };
         let rollout = sampled(&mut engine(decoder(&shape), &config), &config, &training_prompts());
         stepped(decoder(&shape), &config, &rollout).unwrap().0
     };
@@ -273,7 +273,7 @@ fn the_tokens_declared_as_padding_and_beginning_reach_no_weight() {
 
 #[test]
 fn a_temperature_is_logits_divided_by_it() {
-    let shape = model::Config { tie_word_embeddings: false, ..shape() };
+    let shape = model::ModelConfig { tie_word_embeddings: false, ..shape() };
     let head = "lm_head.weight";
     // A power of two, so that dividing by it rounds nothing.
     let learned = |temperature: &str, divisor: f32| {

@@ -6,8 +6,8 @@ use std::path::Path;
 use grpo_lambda::group::Group;
 use grpo_lambda::learner::Policy;
 use grpo_lambda::methods::{self, Method};
+use grpo_lambda_decoder::generate::SamplingParams;
 use grpo_lambda_decoder::model::{self, Decoder, ForwardOptions, Rows, weights};
-use grpo_lambda_decoder::rollout::SamplingParams;
 use grpo_lambda_grade::{Extraction, Gold};
 use grpo_lambda_trainer::config::Config as RunConfig;
 use grpo_lambda_trainer::eval;
@@ -21,7 +21,7 @@ use grpo_lambda_trainer::step::{
 
 use crate::common::shape;
 
-pub(super) fn decoder(shape: &model::Config) -> Decoder<f32> {
+pub(super) fn decoder(shape: &model::ModelConfig) -> Decoder<f32> {
     Decoder::new(shape.clone(), weights::initialise(shape, 3, 0.3)).unwrap()
 }
 
@@ -160,7 +160,7 @@ fn every_sampled_token_is_trained_on_the_end_token_included_and_no_other() {
     let long = RunConfig::resolve("tiny", &["seed=2", "rl.max_new_tokens=90"]).unwrap();
     // Whatever is declared as padding, the end token for one: lengths decide, not ids.
     for pad in [None, Some(eos)] {
-        let model = decoder(&model::Config { pad_token_id: pad, ..shape() });
+        let model = decoder(&model::ModelConfig { pad_token_id: pad, ..shape() });
         let mut engine = engine(model, &long);
         let rollout = sampled(&mut engine, &long, &prompts);
         let logps = trained(&mut engine, &long, &rollout).unwrap();

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use grpo_lambda::learner::Policy;
 use grpo_lambda_decoder::lora;
 use grpo_lambda_decoder::model::weights::{self, Parameters};
-use grpo_lambda_decoder::model::{Config, Decoder, ForwardOptions, Rows};
+use grpo_lambda_decoder::model::{
+    Architecture::Qwen3, Decoder, ForwardOptions, ModelConfig, ModelShape, Rows,
+};
 use grpo_lambda_grade::Extraction;
 use grpo_lambda_trainer::config::Config as RunConfig;
 use grpo_lambda_trainer::input::task::{Split, Task};
@@ -57,8 +59,8 @@ fn step(directory: &Path, number: u64) -> PathBuf {
     directory.join(format!("checkpoints/step-{number:08}"))
 }
 
-fn read(directory: &Path) -> (Config, Parameters<f32>) {
-    let config = Config::load(directory).unwrap();
+fn read(directory: &Path) -> (ModelConfig, Parameters<f32>) {
+    let config = ModelConfig::load(directory).unwrap();
     let parameters = weights::load(directory, &config).unwrap();
     (config, parameters)
 }
@@ -340,7 +342,7 @@ fn merging_a_runs_adapter_into_its_base_gives_its_weights_byte_for_byte() {
     assert_ne!(score(&out), score(&base));
     let half = dir.path().join("half");
     merge(&base, &adapter, &half, &["--dtype", "bf16"]).output();
-    assert_eq!(Config::load(&half).unwrap().dtype, "bfloat16");
+    assert_eq!(ModelConfig::load(&half).unwrap().dtype, "bfloat16");
     for (name, tensor) in read(&half).1 {
         let exact = &read(&out).1[&name].data;
         let near = tensor.data.iter().zip(exact).all(|(a, b)| (a - b).abs() <= b.abs() / 256.0);
@@ -350,7 +352,7 @@ fn merging_a_runs_adapter_into_its_base_gives_its_weights_byte_for_byte() {
     let new = dir.path().join("new");
     // Another base of the same shapes is refused by its checksum; an adapter that says none is merged with a line.
     let other = dir.path().join("other");
-    crate::common::checkpoint(&other, &Config::load(&last).unwrap(), usize::MAX);
+    crate::common::checkpoint(&other, &ModelConfig::load(&last).unwrap(), usize::MAX);
     merge(&other, &adapter, &new, &[]).refused(
         2,
         &["other: not the weights that", "was trained on (checksum ", "CHECKPOINT/reference", "--any-base"],
@@ -366,7 +368,7 @@ fn merging_a_runs_adapter_into_its_base_gives_its_weights_byte_for_byte() {
     unchecked.output();
     assert!(unchecked.stderr.contains("no base.json, so whether it was trained on"), "{}", unchecked.stderr);
     let elsewhere = dir.path().join("elsewhere");
-    crate::common::checkpoint(&elsewhere, &Config { num_hidden_layers: 1, ..shape() }, usize::MAX);
+    crate::common::checkpoint(&elsewhere, &ModelConfig { num_hidden_layers: 1, ..shape() }, usize::MAX);
     let holds = format!("--out {}: holds ", out.display());
     for (base, adapter, out, expected) in [
         (&last, &adapter, &new, &["already merged into the weights of", "its base is", "reference"][..]),
@@ -410,8 +412,17 @@ fn a_qwen3_checkpoint_is_described_and_takes_an_adapter() {
     let dir = tempfile::tempdir().unwrap();
     let (base, run) = (dir.path().join("base"), dir.path().join("run"));
     // Heads of 24 where width / heads is 16.
-    let shape =
-        Config { intermediate_size: 48, ..Config::qwen3(ModelTokenizer::tiny().len(), 32, 2, 2, 1, 24) };
+    let shape = ModelConfig {
+        intermediate_size: 48,
+        head_dim: 24,
+        ..Qwen3.config(ModelShape {
+            vocab: ModelTokenizer::tiny().len(),
+            hidden: 32,
+            layers: 2,
+            heads: 2,
+            kv_heads: 1,
+        })
+    };
     crate::common::checkpoint(&base, &shape, usize::MAX);
 
     let every = format!("lora.targets={}", lora::TARGETS.map(|(name, _)| name).join(","));

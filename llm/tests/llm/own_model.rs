@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use grpo_lambda_decoder::lora;
-use grpo_lambda_decoder::model::{Config, weights};
+use grpo_lambda_decoder::model::{ModelConfig, weights};
 
 use crate::common::{checkpoint, llm_train, run, shape, train};
 
@@ -187,7 +187,7 @@ fn a_model_goes_out_in_the_type_it_came_in() {
     };
     let (out, done) = export(&plain, "a", &[]);
     assert!(done.output().contains("in bf16"), "{}", done.stdout);
-    assert_eq!(Config::load(&out).unwrap().dtype, "bfloat16");
+    assert_eq!(ModelConfig::load(&out).unwrap().dtype, "bfloat16");
     let (out, done) = export(&plain, "b", &["--dtype", "f32"]);
     done.output();
     let latest = grpo_lambda_trainer::run::latest(&plain).unwrap().unwrap();

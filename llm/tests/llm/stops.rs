@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use grpo_lambda::group::Response;
-use grpo_lambda_decoder::model::{Config as Shape, Decoder, weights};
+use grpo_lambda_decoder::model::{Architecture::Qwen2, Decoder, ModelConfig as Shape, ModelShape, weights};
 use grpo_lambda_decoder::optim::StepOutcome;
 use grpo_lambda_gpu::{Device, Dtype};
 use grpo_lambda_grade::{Extraction, Gold};
@@ -24,7 +24,13 @@ fn config() -> Config {
 }
 
 fn shape() -> Shape {
-    Shape::qwen2(ModelTokenizer::tiny().len(), 16, 2, 2, 1)
+    Qwen2.config(ModelShape {
+        vocab: ModelTokenizer::tiny().len(),
+        hidden: 16,
+        layers: 2,
+        heads: 2,
+        kv_heads: 1,
+    })
 }
 
 /// The responses of a step that ends them at `stop`, and whether it moved the weights.

@@ -5,12 +5,14 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use grpo_lambda_decoder::generate::{Sampler, SamplingParams, SamplingRequest, StoppingCriteria};
 use grpo_lambda_decoder::lora::LoraSettings;
 use grpo_lambda_decoder::model::weights::{self, Parameters};
-use grpo_lambda_decoder::model::{Config as Shape, Decoder, ForwardOptions, Rows};
+use grpo_lambda_decoder::model::{
+    Architecture::Qwen2, Decoder, ForwardOptions, ModelConfig as Shape, ModelShape, Rows,
+};
 use grpo_lambda_decoder::optim::{AdamW, AdamWSettings, StepOutcome};
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::{Sampler, SamplingParams, SamplingRequest, StoppingCriteria};
 use grpo_lambda_engines::team::threads::{self, Threads};
 use grpo_lambda_engines::team::{Link, LinkError, Team, TeamEngine, worker};
 use grpo_lambda_trainer::config::Config;
@@ -23,7 +25,13 @@ fn shape() -> Shape {
     Shape {
         intermediate_size: 24,
         tie_word_embeddings: true,
-        ..Shape::qwen2(VOCABULARY as usize, 16, 2, 4, 2)
+        ..Qwen2.config(ModelShape {
+            vocab: VOCABULARY as usize,
+            hidden: 16,
+            layers: 2,
+            heads: 4,
+            kv_heads: 2,
+        })
     }
 }
 

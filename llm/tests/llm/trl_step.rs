@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda::methods::{self, Configured};
-use grpo_lambda_decoder::model::{Config, Decoder, ForwardOptions, Gradients, Rows, weights};
+use grpo_lambda_decoder::model::{Decoder, ForwardOptions, Gradients, ModelConfig, Rows, weights};
 use grpo_lambda_decoder::optim::StepOutcome;
 use grpo_lambda_grade::{Extraction, Gold};
 use grpo_lambda_trainer::config::Config as RunConfig;
@@ -91,9 +91,9 @@ fn rows(of: &Recorded) -> Rows {
     rows
 }
 
-fn checkpoint() -> (Config, Decoder<f32>) {
+fn checkpoint() -> (ModelConfig, Decoder<f32>) {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/decoder/tests/fixtures/qwen2_tied");
-    let config = Config::load(&directory).unwrap();
+    let config = ModelConfig::load(&directory).unwrap();
     let parameters = weights::load(&directory, &config).unwrap();
     (config.clone(), Decoder::new(config, parameters).unwrap())
 }

@@ -2,19 +2,20 @@
 //!
 //! `cargo run --release -p grpo-lambda-decoder --features candle --example implementations -- candle|own|recompute`
 //!
-//! 8 layers of width 256, 16 rows of 256 tokens, vocabulary 512, every token scored, one thread. One implementation a process,
-//! because the peak of memory is the process's: `candle` is the candle graph, `own` the decoder, `recompute` the decoder without kept
-//! activations.
+//! 8 layers of width 256, 16 rows of 256 tokens, vocabulary 512, every token scored, one thread. One implementation a process, because the
+//! peak of memory is the process's: `candle` is the candle graph, `own` the decoder, `recompute` the decoder without kept activations.
 
 use cpu_time::ProcessTime;
-use grpo_lambda_decoder::model::{Config, Decoder, ForwardOptions, Gradients, Rows, weights};
+use grpo_lambda_decoder::model::{
+    Architecture::Qwen2, Decoder, ForwardOptions, Gradients, ModelShape, Rows, weights,
+};
 
 const REPETITIONS: usize = 3;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     rayon::ThreadPoolBuilder::new().num_threads(1).build_global()?;
     let name = std::env::args().nth(1).unwrap_or_default();
-    let config = Config::qwen2(512, 256, 8, 8, 4);
+    let config = Qwen2.config(ModelShape { vocab: 512, hidden: 256, layers: 8, heads: 8, kv_heads: 4 });
     let parameters = weights::initialise(&config, 1, 0.02);
     let mut rows = Rows::new();
     for i in 0..16u32 {
@@ -24,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let slope = -1.0 / (16.0 * 255.0);
     let mut pass: Box<dyn FnMut() -> Result<f64, Box<dyn std::error::Error>>> = match name.as_str() {
         "own" | "recompute" => {
-            let options = ForwardOptions { checkpoint: name == "recompute", ..ForwardOptions::default() };
+            let options = ForwardOptions { recompute: name == "recompute", ..ForwardOptions::default() };
             let mut gradients = Gradients::new(&config, |_| true);
             let decoder = Decoder::new(config, parameters)?;
             Box::new(move || {

@@ -1,4 +1,4 @@
-//! The words that every device of a model shares: how numbers are stored, and how a device fails.
+//! Number types and errors that the devices of a model share.
 
 /// Storage of weights and activations; sums, logits, gradients of weights and the optimiser are `f32` in both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,17 +27,18 @@ impl Dtype {
     }
 }
 
-/// What a device answers when it cannot go on.
+/// Beginning of the message of [`DeviceError::OutOfMemory`] begins.
+pub const OUT_OF_MEMORY: &str = "out of device memory";
+
+/// A device that cannot continue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceError {
-    /// Less memory than asked for.
+    /// Too little memory.
     #[error(
-        "out of device memory: {wanted} MiB for {what}, with {in_use} MiB in use and {free} MiB free on {device}; \
-         in training lower memory.micro_batch_tokens or set memory.recompute_layers=true (the run resumes from its last checkpoint), in evaluation \
-         lower --batch"
+        "{OUT_OF_MEMORY}: {wanted} MiB for {what}, with {in_use} MiB in use and {free} MiB free on {device}"
     )]
     OutOfMemory {
-        /// What it was for.
+        /// Its purpose.
         what: &'static str,
         /// MiB asked for.
         wanted: u64,
@@ -58,7 +59,7 @@ pub enum DeviceError {
         call: String,
         /// The device.
         device: String,
-        /// What it said.
+        /// The device's answer.
         reason: String,
     },
 }

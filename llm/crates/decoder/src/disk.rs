@@ -1,28 +1,26 @@
-//! File operations whose errors name the file. Tests can simulate a crash at each of them.
-//!
-//! Every file that this program replaces, in checkpoints and run directories, is replaced by `Disk::replace`.
+//! File operations with errors that name the file. Tests can simulate a crash at each of them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, atomic::AtomicI64, atomic::Ordering};
 
-/// The file system refused.
+/// A refusal by the file system.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} {path}: {source}")]
 pub struct DiskError {
-    /// What was tried.
+    /// The operation.
     pub action: &'static str,
-    /// With which file or directory.
+    /// Its file or directory.
     pub path: PathBuf,
-    /// Why it failed.
+    /// The reason.
     pub source: io::Error,
 }
 
-/// The file system, as far as a run needs it.
+/// The file system.
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
-    /// Operations left until a simulated process dies; it stays dead. None, but in tests.
+    /// Operations until the simulated process dies for good; `None` outside tests.
     left: Option<Arc<AtomicI64>>,
 }
 
@@ -57,7 +55,7 @@ pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The same as text.
+/// The text of a regular file of at most `most` bytes.
 ///
 /// # Errors
 /// As [`read_regular`], and [`io::ErrorKind::InvalidData`] for what is not UTF-8.
@@ -82,7 +80,7 @@ impl Disk {
         Disk { left: Some(Arc::new(AtomicI64::new(operations))) }
     }
 
-    /// Fails if the simulated process crashed before this operation.
+    /// Fails after the simulated crash.
     fn alive(&self) -> io::Result<()> {
         if self.left.as_ref().is_some_and(|left| left.fetch_sub(1, Ordering::SeqCst) <= 0) {
             return Err(io::Error::other("simulated crash"));
@@ -109,7 +107,7 @@ impl Disk {
         file.write_all(bytes)
     }
 
-    /// Creates a directory and those above it that are missing; each is on the platter when this returns.
+    /// Creates and syncs a directory and its missing parents.
     pub fn create_directories(&self, path: &Path) -> Result<(), DiskError> {
         let missing: Vec<&Path> =
             path.ancestors().take_while(|p| !p.as_os_str().is_empty() && !p.exists()).collect();
@@ -117,7 +115,7 @@ impl Disk {
         missing.into_iter().rev().try_for_each(|created| self.sync_entry(created))
     }
 
-    /// Creates a directory that is not there yet, in one that is.
+    /// Creates a new directory in an existing one.
     pub fn create_directory(&self, path: &Path) -> Result<(), DiskError> {
         self.alive().and_then(|()| fs::create_dir(path)).map_err(failed("create", path))
     }
@@ -132,7 +130,7 @@ impl Disk {
         }
     }
 
-    /// Opens a file to append to, creating it if needed; cut to `length` when it is longer. Returns the length it had, too.
+    /// Opens or creates a file to append to, cut to at most `length` bytes; also returns its length before the cut.
     pub fn open_log(&self, path: &Path, length: u64) -> Result<(File, u64), DiskError> {
         let open = || {
             self.alive()?;
@@ -152,22 +150,22 @@ impl Disk {
         self.put(file, bytes).map_err(failed("write", path))
     }
 
-    /// Brings an open file to the platter.
+    /// Syncs an open file.
     pub fn sync(&self, file: &File, path: &Path) -> Result<(), DiskError> {
         self.flush(file).map_err(failed("flush", path))
     }
 
-    /// Brings a file or directory to the platter.
+    /// Syncs a file or directory.
     pub fn sync_path(&self, path: &Path) -> Result<(), DiskError> {
         File::open(path).and_then(|file| self.flush(&file)).map_err(failed("flush", path))
     }
 
-    /// Writes a new file with these contents; it is synced when this returns.
+    /// Writes and syncs a new file with these contents.
     pub fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
         self.write_with(path, |e| e, |to| to.write_all(bytes).map_err(failed("write", path)))
     }
 
-    /// Writes a new file piece by piece; it is synced when this returns. `refused` makes an error of what the disk refuses.
+    /// Writes and syncs a new file piece by piece; `refused` converts errors of the disk.
     ///
     /// # Errors
     /// Those of `fill`, and when the disk refuses.
@@ -215,7 +213,7 @@ impl Disk {
         self.sync_path(parent(path)).map_err(refused)
     }
 
-    /// Another name for a file. Not every file system has that.
+    /// Makes a hard link, which some file systems refuse.
     pub fn link(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
         self.alive().and_then(|()| fs::hard_link(from, to)).map_err(failed("link", to))
     }
@@ -225,8 +223,8 @@ impl Disk {
         self.alive().and_then(|()| fs::rename(from, to)).map_err(failed("rename", from))
     }
 
-    /// Removes a file, a link, or a directory with all that is in it. A link goes and is never followed. What cannot be removed stays,
-    /// with the directories above it; the rest goes all the same, and the first refusal is the error.
+    /// Removes a file, a link without following it, or a directory with its contents. A refused entry stays with the directories above it,
+    /// the rest is removed, and the first refusal is the error.
     pub fn remove(&self, path: &Path) -> Result<(), DiskError> {
         let gone = |result: io::Result<()>| match result {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -291,10 +289,10 @@ impl Disk {
     }
 }
 
-/// Bytes that are read or written at a time.
+/// Bytes read or written at a time.
 const PIECE: usize = 1 << 20;
 
-/// Where the pieces of a file go.
+/// The destination of a file's pieces.
 struct Pieces<'a> {
     disk: &'a Disk,
     file: &'a mut File,

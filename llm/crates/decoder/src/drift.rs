@@ -1,7 +1,7 @@
-//! Difference between the log-probabilities of sampler and trainer, where the two round differently.
+//! The difference between the log-probabilities of a sampler and a trainer that round differently.
 //!
-//! A policy that is sampled by one computation and trained by another is silently trained off-policy. The
-//! error of a token is the factor between its two probabilities, `e^|difference|`; 1 where they agree.
+//! Such a policy is silently trained off-policy. The error of a token is the factor between its two probabilities, `e^|difference|`; 1 if they
+//! agree.
 
 /// Errors over the tokens of a batch.
 #[derive(Clone, Copy, Debug, PartialEq)]

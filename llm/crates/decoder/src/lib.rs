@@ -3,12 +3,12 @@
 pub mod device;
 pub mod disk;
 pub mod drift;
+pub mod generate;
 pub mod lora;
 pub mod model;
 pub mod optim;
 pub mod pack;
 pub mod rng;
-pub mod rollout;
 pub mod slots;
 pub mod tensor_file;
 pub mod truncation;

@@ -1,4 +1,4 @@
-//! Counter-based random numbers: each is a pure function of what it is for.
+//! Counter-based random numbers: each is a pure function of its address.
 //!
 //! No generator is carried along: the number for token `position` of response `response` to prompt `prompt` in step
 //! `step` is read from ChaCha8 at
@@ -16,7 +16,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-/// What random numbers are for; two purposes never share numbers.
+/// The purpose of random numbers; two purposes never share numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
@@ -28,7 +28,7 @@ pub enum Purpose {
     Problems,
     /// Initial weights.
     Weights,
-    /// Which supervised examples show worked steps.
+    /// Choosing the supervised examples that show worked steps.
     Demonstrations,
     /// The order in which a dataset is read.
     Order,
@@ -77,17 +77,17 @@ impl Address {
         Address { seed, purpose, step: 0, prompt: 0, response: 0 }
     }
 
-    /// The same place in another step.
+    /// This address in another step.
     pub fn step(self, step: u64) -> Self {
         Address { step, ..self }
     }
 
-    /// The same place for another prompt.
+    /// This address for another prompt.
     pub fn prompt(self, prompt: u64) -> Self {
         Address { prompt, ..self }
     }
 
-    /// The same place for another response.
+    /// This address for another response.
     pub fn response(self, response: u64) -> Self {
         Address { response, ..self }
     }
@@ -142,7 +142,7 @@ pub enum ScoreError {
     /// A NaN, or +infinity.
     #[error("the score of token {0} is NaN or +infinity")]
     NotANumber(usize),
-    /// The same, on a device that does not report the token.
+    /// A NaN or +infinity, on a device that does not report the token.
     #[error("a score is NaN or +infinity")]
     Somewhere,
     /// No token has a finite score.
@@ -150,7 +150,11 @@ pub enum ScoreError {
     Empty,
 }
 
-fn largest(scores: &[f32]) -> Result<usize, ScoreError> {
+/// The token with the largest score, the first of equals.
+///
+/// # Errors
+/// [`ScoreError`].
+pub fn greedy(scores: &[f32]) -> Result<usize, ScoreError> {
     let mut best: Option<usize> = None;
     for (i, &x) in scores.iter().enumerate() {
         if x.is_nan() || x == f32::INFINITY {
@@ -161,14 +165,6 @@ fn largest(scores: &[f32]) -> Result<usize, ScoreError> {
         }
     }
     best.ok_or(ScoreError::Empty)
-}
-
-/// The token with the largest score, the first of equals.
-///
-/// # Errors
-/// [`ScoreError`].
-pub fn greedy(scores: &[f32]) -> Result<usize, ScoreError> {
-    largest(scores)
 }
 
 /// The token at `u` of the categorical distribution `softmax(scores / temperature)`, by its inverse distribution function in id order.
@@ -194,7 +190,7 @@ pub fn categorical(scores: &[f32], temperature: f32, u: f64) -> Result<usize, Sc
         "temperature {temperature} is not positive and finite"
     );
     assert!((0.0..1.0).contains(&u), "u = {u} is not in [0, 1)");
-    let top = f64::from(scores[largest(scores)?]);
+    let top = f64::from(scores[greedy(scores)?]);
     let inverse = 1.0 / f64::from(temperature);
     let mass = |x: f32| ((f64::from(x) - top) * inverse).exp();
     let target = u * scores.iter().map(|&x| mass(x)).sum::<f64>();
@@ -203,7 +199,7 @@ pub fn categorical(scores: &[f32], temperature: f32, u: f64) -> Result<usize, Sc
         below += mass(x);
         target < below
     };
-    // The largest u is 1 - 2^-53, at least half a unit of the last digit of the sum away from it, so that some token passes; one without mass does not.
+    // The largest u, 1 - 2^-53, leaves at least half a unit in the last place of the sum: some token with mass passes.
     Ok(scores.iter().position(passes).unwrap_or(scores.len() - 1))
 }
 

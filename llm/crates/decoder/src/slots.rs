@@ -1,8 +1,8 @@
-//! Which responses of a request are decoded, and which wait: one scheduler for every sampler.
+//! The scheduler of every sampler: the responses of a request that are decoded, and those that wait.
 //!
-//! A request has a queue, its responses in order: all of the first prompt, then all of the second. A slot holds the response that is being
-//! decoded in it. When that ends, the next of the queue takes the slot. Nobody overtakes, so every response has its turn, and at any time
-//! at most one prompt has both responses that started and responses that wait.
+//! The queue of a request holds its responses in order: all of the first prompt, then all of the second. A slot holds the response that is
+//! decoded in it; when it ends, the next of the queue takes the slot. At any time at most one prompt has both responses that started and
+//! responses that wait.
 
 use std::ops::Range;
 
@@ -14,12 +14,12 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// For `responses` responses, at most `at_a_time` of them at a time, at least one; none for all at once. Nothing has started.
+    /// Slots for `responses` responses, at most `at_a_time` of them at a time, at least one; `None` for all at once.
     pub fn new(responses: usize, at_a_time: Option<usize>) -> Self {
         Slots { held: vec![None; count(responses, at_a_time)], waiting: 0..responses }
     }
 
-    /// How many slots there are.
+    /// Number of slots.
     pub fn count(&self) -> usize {
         self.held.len()
     }
@@ -51,7 +51,7 @@ impl Slots {
     }
 }
 
-/// How many slots a request of so many responses has.
+/// Slots of a request of so many responses.
 pub fn count(responses: usize, at_a_time: Option<usize>) -> usize {
     at_a_time.unwrap_or(responses).max(1).min(responses)
 }

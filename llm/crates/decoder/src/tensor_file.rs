@@ -16,7 +16,7 @@ pub type TensorWriter<'a, E> = Box<dyn Fn(&mut dyn Write) -> Result<(), E> + 'a>
 pub struct TensorEntry<'a, E> {
     /// Its name.
     pub name: String,
-    /// What its numbers are stored as.
+    /// Number type in the file.
     pub dtype: Dtype,
     /// Its shape.
     pub shape: Vec<usize>,

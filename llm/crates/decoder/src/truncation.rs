@@ -1,10 +1,9 @@
 //! Sampling from the most probable tokens only: top-k and top-p.
 //!
-//! For generation. Training samples from the whole distribution: a truncated one gives a token the log-probability
-//! `log pi(a) - log (mass kept)`, the trainer computes `log pi(a)`, and the ratio of the two would carry the mass cut off
-//! into every update.
+//! For generation. Training samples from the whole distribution: a truncated one gives a token the log-probability `log pi(a) - log (mass
+//! kept)`, the trainer computes `log pi(a)`, and the ratio of the two would carry the mass cut off into every update.
 
-/// Which tokens may be drawn.
+/// The tokens that may be drawn.
 ///
 /// ```text
 /// top_k    the k most probable
@@ -13,14 +12,14 @@
 /// Equal probabilities are taken in the order of ids. What is kept is renormalised.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Truncation {
-    /// How many tokens at most; at least 1.
+    /// Most tokens, at least 1.
     pub top_k: Option<usize>,
-    /// What their probabilities must reach, in `(0, 1]`.
+    /// Mass that their probabilities must reach, in `(0, 1]`.
     pub top_p: Option<f64>,
 }
 
 impl Truncation {
-    /// Whether every token may be drawn.
+    /// True if every token may be drawn.
     pub fn is_none(self) -> bool {
         self == Truncation::default()
     }

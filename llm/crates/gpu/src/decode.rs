@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
-use grpo_lambda_decoder::model::{Config, Rows};
+use grpo_lambda_decoder::model::{ModelConfig, Rows};
 use grpo_lambda_decoder::pack::pack;
 
 use super::array::Array;
@@ -41,12 +41,12 @@ const CACHE: &str = "keys and values";
 const STEP: &str = "decoding";
 
 /// Bytes of the keys and values of all layers: `2 layers pages (key heads) 32 dim` elements.
-pub fn cache_bytes(config: &Config, dtype: Dtype, pages: usize) -> usize {
+pub fn cache_bytes(config: &ModelConfig, dtype: Dtype, pages: usize) -> usize {
     2 * config.num_hidden_layers * pages * page_elements(config) * dtype.bytes()
 }
 
 /// Elements of the keys, or the values, of a page in one layer.
-fn page_elements(config: &Config) -> usize {
+fn page_elements(config: &ModelConfig) -> usize {
     config.num_key_value_heads * PAGE as usize * config.head_dim
 }
 
@@ -63,7 +63,7 @@ struct Cache {
 }
 
 impl Cache {
-    fn new(k: &Kernels, config: &Config, pages: &PageTable) -> Result<Self> {
+    fn new(k: &Kernels, config: &ModelConfig, pages: &PageTable) -> Result<Self> {
         let page = page_elements(config);
         let layers = (0..config.num_hidden_layers).map(|_| k.array(CACHE, 2 * pages.pages() * page));
         let lines = (pages.slots() + 1) * pages.width();
@@ -165,7 +165,7 @@ impl<'a> Decoding<'a> {
     }
 
     /// The model's shape.
-    pub(crate) fn config(&self) -> &Config {
+    pub(crate) fn config(&self) -> &ModelConfig {
         self.decoder.config()
     }
 

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use grpo_lambda_decoder::device::DeviceError;
 use grpo_lambda_decoder::model::decoder::inverse;
-use grpo_lambda_decoder::model::{Config, ForwardOptions, Rows, TokenScores};
+use grpo_lambda_decoder::model::{ForwardOptions, ModelConfig, Rows, TokenScores};
 
 use super::array::Array;
 use super::batch::{Batch, IndexLists, TokensById};
@@ -107,7 +107,7 @@ impl GpuDecoder {
     }
 
     /// Its shape.
-    pub fn config(&self) -> &Config {
+    pub fn config(&self) -> &ModelConfig {
         self.layout.config()
     }
 
@@ -168,7 +168,7 @@ impl GpuDecoder {
     ) -> Result<(TokenScores, Tape), Error> {
         let mut layers = Vec::with_capacity(self.config().num_hidden_layers);
         let mut keep = |activations: Activations| {
-            layers.push(match options.checkpoint {
+            layers.push(match options.recompute {
                 true => SavedLayer::Input(activations.into_input()),
                 false => SavedLayer::Activations(Box::new(activations.on_tape())),
             });

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use grpo_lambda_decoder::device::DeviceError;
-use grpo_lambda_decoder::model::Config;
+use grpo_lambda_decoder::model::ModelConfig;
 
 use super::array::Array;
 use super::batch::Batch;
@@ -46,7 +46,7 @@ impl RotaryTable {
 }
 
 /// The model's heads, for kernels.
-pub(super) fn head_shape(config: &Config) -> HeadShape {
+pub(super) fn head_shape(config: &ModelConfig) -> HeadShape {
     let heads = config.heads();
     HeadShape { query: heads.query as u32, key: heads.key as u32, dim: heads.dim as u32 }
 }

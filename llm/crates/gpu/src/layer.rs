@@ -201,7 +201,7 @@ impl<'a> Pass<'a> {
 
     /// Layer `l` but for its last projection: the arrays of the backward pass.
     pub(super) fn activations(&self, l: usize, input: Array<Real>) -> Result<Activations, DeviceError> {
-        let NormPlacement::Pre = self.network.config().norm_placement;
+        assert_eq!(self.network.config().norm_placement, NormPlacement::Pre, "no kernels for other places");
         let layer = self.weights().layer(l);
         let normed = self.rows(self.width())?;
         let scale = self.column()?;

@@ -23,7 +23,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use grpo_lambda_decoder::model::Config;
+use grpo_lambda_decoder::model::ModelConfig;
 use grpo_lambda_decoder::model::config::{EMBEDDING, FINAL_NORM, HEAD, QkNorm, parameter};
 
 use super::flat::{Builder, FlatLayout};
@@ -46,7 +46,7 @@ impl Packed {
     pub(crate) const ALL: [Packed; 4] = [Packed::Qkv, Packed::Output, Packed::GateUp, Packed::Down];
 
     /// Its projections, by their names in a layer, and the columns each has in the output.
-    pub(crate) fn projections(self, config: &Config) -> Vec<(&'static str, usize)> {
+    pub(crate) fn projections(self, config: &ModelConfig) -> Vec<(&'static str, usize)> {
         let (d, h, f) = (config.head_dim, config.hidden_size, config.intermediate_size);
         let (q, kv) = (config.num_attention_heads * d, config.num_key_value_heads * d);
         match self {
@@ -58,7 +58,7 @@ impl Packed {
     }
 
     /// `(out, in)`.
-    pub(crate) fn shape(self, config: &Config) -> (usize, usize) {
+    pub(crate) fn shape(self, config: &ModelConfig) -> (usize, usize) {
         let out = self.projections(config).iter().map(|(_, out)| out).sum();
         let inner = match self {
             Packed::Qkv | Packed::GateUp => config.hidden_size,
@@ -97,7 +97,7 @@ impl Layer {
 /// A decoder's parameters in one array.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layout {
-    config: Config,
+    config: ModelConfig,
     flat: Arc<FlatLayout>,
     embedding: u64,
     head: u64,
@@ -118,7 +118,7 @@ fn segment(
 
 impl Layout {
     /// The layout of this shape.
-    pub fn new(config: &Config) -> Layout {
+    pub fn new(config: &ModelConfig) -> Layout {
         let shapes: BTreeMap<String, Vec<usize>> = config.parameter_shapes().into_iter().collect();
         let mut builder = Builder::default();
         let mut add = |names: Vec<String>| segment(&mut builder, &shapes, names);
@@ -146,7 +146,7 @@ impl Layout {
             layer.mlp_norm = norms(&["post_attention_layernorm"]).unwrap_or_default();
             layer.head_norms = match config.qk_norm {
                 QkNorm::None => None,
-                QkNorm::PerHead => norms(&["self_attn.q_norm", "self_attn.k_norm"]),
+                QkNorm::PerHead | QkNorm::Whole => norms(&["self_attn.q_norm", "self_attn.k_norm"]),
             };
             layer.biases = Packed::ALL.map(|packed| add(names(l, packed, "bias")));
         }
@@ -156,7 +156,7 @@ impl Layout {
     }
 
     /// The shape.
-    pub(crate) fn config(&self) -> &Config {
+    pub(crate) fn config(&self) -> &ModelConfig {
         &self.config
     }
 
@@ -190,14 +190,21 @@ impl Layout {
 mod tests {
     use super::*;
     use crate::flat::ALIGNMENT;
-    use grpo_lambda_decoder::model::config::Architecture;
+    use grpo_lambda_decoder::model::{
+        Architecture::{self, Qwen2, Qwen3},
+        ModelShape,
+    };
 
-    fn configs() -> Vec<Config> {
-        let tied = Config::qwen2(21, 12, 3, 3, 1);
-        let untied = Config { tie_word_embeddings: false, ..tied.clone() };
-        let llama = Config { architecture: Architecture::Llama, qkv_bias: false, ..untied.clone() };
-        let every = Config { output_bias: true, mlp_bias: true, ..untied.clone() };
-        let qwen3 = Config { qkv_bias: true, ..Config::qwen3(21, 12, 3, 4, 2, 10) };
+    fn configs() -> Vec<ModelConfig> {
+        let tied = Qwen2.config(ModelShape { vocab: 21, hidden: 12, layers: 3, heads: 3, kv_heads: 1 });
+        let untied = ModelConfig { tie_word_embeddings: false, ..tied.clone() };
+        let llama = ModelConfig { architecture: Architecture::Llama, qkv_bias: false, ..untied.clone() };
+        let every = ModelConfig { output_bias: true, mlp_bias: true, ..untied.clone() };
+        let qwen3 = ModelConfig {
+            qkv_bias: true,
+            head_dim: 10,
+            ..Qwen3.config(ModelShape { vocab: 21, hidden: 12, layers: 3, heads: 4, kv_heads: 2 })
+        };
         vec![tied, untied, llama, every, qwen3]
     }
 

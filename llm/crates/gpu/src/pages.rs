@@ -7,7 +7,7 @@
 //! responses of a prompt wait while others run, the prompt keeps its pages in a line of the table of its own, with a partial page that
 //! nobody continues: late responses copy it.
 
-use grpo_lambda_decoder::rollout::SamplingRequest;
+use grpo_lambda_decoder::generate::SamplingRequest;
 
 use super::kernels::{PAGE, Sample};
 
@@ -178,8 +178,8 @@ impl PageTable {
 
 #[cfg(test)]
 mod tests {
+    use grpo_lambda_decoder::generate::{SamplingParams, StoppingCriteria};
     use grpo_lambda_decoder::rng::{Address, Purpose};
-    use grpo_lambda_decoder::rollout::{SamplingParams, StoppingCriteria};
     use grpo_lambda_decoder::slots::Slots;
     use proptest::prelude::*;
 

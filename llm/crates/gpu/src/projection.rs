@@ -1,7 +1,7 @@
 //! A layer's four packed matrices, with or without an adapter beside them: `y = x W^T + s (x A^T) B^T`, and back.
 
 use grpo_lambda_decoder::device::DeviceError;
-use grpo_lambda_decoder::model::Config;
+use grpo_lambda_decoder::model::ModelConfig;
 
 use super::array::Array;
 use super::gemm::{Gemm, Matrix};
@@ -34,7 +34,7 @@ impl<'a> Network<'a> {
     }
 
     /// The shape of the decoder.
-    pub(crate) fn config(&self) -> &'a Config {
+    pub(crate) fn config(&self) -> &'a ModelConfig {
         self.weights.config()
     }
 

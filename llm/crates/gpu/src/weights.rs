@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
-use grpo_lambda_decoder::model::Config;
+use grpo_lambda_decoder::model::ModelConfig;
 use grpo_lambda_decoder::model::weights::{Parameters, Tensor};
 use half::bf16;
 use rayon::prelude::*;
@@ -168,7 +168,7 @@ impl<T: Float> Weights<T> {
     }
 
     /// The shape of the decoder.
-    pub(crate) fn config(&self) -> &Config {
+    pub(crate) fn config(&self) -> &ModelConfig {
         self.layout.config()
     }
 

@@ -1,7 +1,7 @@
 //! A step to be measured, and the counts that follow from its shape.
 
 use grpo_lambda::group::{EvidenceKind, Group, Response};
-use grpo_lambda_decoder::model::{Config as Shape, Rows};
+use grpo_lambda_decoder::model::{ModelConfig as Shape, Rows};
 use grpo_lambda_gpu::{Dtype, StatePlace};
 use serde_json::{Value, json};
 

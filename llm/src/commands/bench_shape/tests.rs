@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use clap::Parser;
-use grpo_lambda_decoder::model::Config as Shape;
+use grpo_lambda_decoder::model::{Architecture::Qwen2, ModelShape};
 use grpo_lambda_gpu::dry::Dry;
 use grpo_lambda_gpu::ledger::Ledger;
 use grpo_lambda_gpu::{Arg, Device, DeviceError, DriverMemory, Dtype, Gemm, Graph};
@@ -28,7 +28,8 @@ fn sized(completion: &str, more: &[&str]) -> BenchShapeArgs {
 
 fn small(args: &BenchShapeArgs) -> Bench {
     let bench = Bench::new(args).unwrap_or_else(|e| panic!("{e:?}"));
-    Bench { shape: Shape::qwen2(61, 32, 2, 4, 2), ..bench }
+    let shape = Qwen2.config(ModelShape { vocab: 61, hidden: 32, layers: 2, heads: 4, kv_heads: 2 });
+    Bench { shape, ..bench }
 }
 
 /// It, measured on a device whose memory keeps no layer.

@@ -52,7 +52,7 @@ fn names(args: &EvalArgs, origin: Option<&Origin>) -> Vec<String> {
 }
 
 fn held_out(origin: &Origin, checkpoint: &Path, limit: usize) -> Result<Benchmark, Failure> {
-    let positions = model::Config::load(checkpoint).map_err(Failure::refused)?.max_position_embeddings;
+    let positions = model::ModelConfig::load(checkpoint).map_err(Failure::refused)?.max_position_embeddings;
     let tokens = ModelTokenizer::load(checkpoint).map_err(Failure::refused)?;
     let rows =
         origin.held_out(checkpoint, (&tokens, positions), limit, &mut say).map_err(Failure::refused)?;

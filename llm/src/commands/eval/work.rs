@@ -1,7 +1,7 @@
 //! Problems become prompts, and prompts responses.
 
-use grpo_lambda_decoder::model::Config as Shape;
-use grpo_lambda_decoder::rollout::Sampler;
+use grpo_lambda_decoder::generate::Sampler;
+use grpo_lambda_decoder::model::ModelConfig as Shape;
 use grpo_lambda_gpu::Dtype;
 
 use super::store_failure;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use grpo_lambda_decoder::model::Config as Shape;
+use grpo_lambda_decoder::model::{Architecture::Qwen2, ModelConfig as Shape, ModelShape};
 
 use crate::commands::Failure;
 use crate::commands::info::gib;
@@ -47,7 +47,13 @@ fn shape(config: &Config, tokens: &ModelTokenizer) -> Result<Shape, Failure> {
             Ok(shape)
         }
         ModelSource::Random(s) => {
-            let qwen2 = Shape::qwen2(tokens.len(), s.hidden, s.layers, s.heads, s.kv_heads);
+            let qwen2 = Qwen2.config(ModelShape {
+                vocab: tokens.len(),
+                hidden: s.hidden,
+                layers: s.layers,
+                heads: s.heads,
+                kv_heads: s.kv_heads,
+            });
             Ok(Shape { intermediate_size: s.intermediate, ..qwen2 })
         }
     }

@@ -9,8 +9,8 @@ use std::sync::Mutex;
 use grpo_lambda::advantage::ClampPart;
 use grpo_lambda::group::Response;
 use grpo_lambda::methods;
+use grpo_lambda_decoder::generate::SamplingParams;
 use grpo_lambda_decoder::model::ForwardOptions;
-use grpo_lambda_decoder::rollout::SamplingParams;
 use grpo_lambda_stats::table::Cell;
 use rayon::prelude::*;
 

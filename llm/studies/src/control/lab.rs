@@ -1,9 +1,9 @@
 //! [`Lab`]: the session and the start that all runs of a seed share, and a run.
 
 use grpo_lambda::method::Method;
+use grpo_lambda_decoder::generate::RolloutError;
 use grpo_lambda_decoder::model::{self, Decoder};
 use grpo_lambda_decoder::optim::{AdamWSettings, StepOutcome};
-use grpo_lambda_decoder::rollout::RolloutError;
 use grpo_lambda_gpu::select::ComputeDevice;
 
 use grpo_lambda_trainer::config::{Config, ConfigError};

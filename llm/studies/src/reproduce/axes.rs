@@ -48,7 +48,7 @@ impl PaperModel {
         self.name.to_lowercase()
     }
 
-    pub fn shape(&self) -> model::Config {
+    pub fn shape(&self) -> model::ModelConfig {
         shapes::named(&self.shape).expect("a test finds all four")
     }
 

@@ -8,7 +8,7 @@ use std::ops::Add;
 
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda_decoder::lora::LoraSettings;
-use grpo_lambda_decoder::model::Config as Shape;
+use grpo_lambda_decoder::model::ModelConfig as Shape;
 use grpo_lambda_gpu::dry::Work;
 use grpo_lambda_trainer::config::Config as Preset;
 use grpo_lambda_trainer::eval::EVAL_BATCH;
@@ -182,6 +182,7 @@ fn disk(shape: &Shape, preset: &Preset, reference: bool) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use grpo_lambda_decoder::model::{Architecture::Qwen2, ModelShape};
     use grpo_lambda_trainer::plan::cards::cards;
 
     fn preset(overrides: &[&str]) -> Preset {
@@ -194,7 +195,7 @@ mod tests {
     }
 
     fn reinforced(steps: &str, more: &[&str]) -> WorkEstimate {
-        let shape = Shape::qwen2(50, 32, 2, 4, 2);
+        let shape = Qwen2.config(ModelShape { vocab: 50, hidden: 32, layers: 2, heads: 4, kv_heads: 2 });
         let sizes = [steps, "rl.prompts_per_step=2", "rl.group_size=4", "rl.max_new_tokens=6"];
         let all = [&sizes[..], &["method.name=grpo"], more].concat();
         run(&shape, &preset(&all), &assumptions()).expect("counted").reinforced
@@ -219,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_method_that_no_card_runs_is_counted_without_its_own_evidence() {
-        let shape = Shape::qwen2(50, 32, 2, 4, 2);
+        let shape = Qwen2.config(ModelShape { vocab: 50, hidden: 32, layers: 2, heads: 4, kv_heads: 2 });
         let all = grpo_lambda::methods::REGISTRY.iter().map(|m| format!("method.name={}", m.name));
         let configs = all.filter_map(|name| Preset::resolve("tiny", &[name.as_str()]).ok());
         let whole: Vec<bool> =
@@ -229,7 +230,7 @@ mod tests {
 
     #[test]
     fn lora_trains_the_pairs_of_its_targets_only() {
-        let shape = Shape::qwen2(50, 32, 2, 4, 2); // heads of 8, two of keys
+        let shape = Qwen2.config(ModelShape { vocab: 50, hidden: 32, layers: 2, heads: 4, kv_heads: 2 }); // heads of 8, two of keys
         let p = preset(&["lora.rank=3", "lora.targets=q_proj,down_proj", "method.name=grpo"]);
         let f = shape.intermediate_size as f64;
         let pairs = 2.0 * 3.0 * ((32.0 + 32.0) + (32.0 + f));
@@ -246,14 +247,18 @@ mod tests {
     #[test]
     fn a_checkpoint_takes_what_a_run_writes() {
         // weights + 4 of the optimiser, two kept and one being written, and the reference once: 4 x (5 x 3 + 1) bytes a parameter.
-        let shape = Shape::qwen2(50, 32, 2, 4, 2);
+        let shape = Qwen2.config(ModelShape { vocab: 50, hidden: 32, layers: 2, heads: 4, kv_heads: 2 });
         let p = preset(&["method.beta=0.04", "checkpoint.keep=2"]);
         assert_eq!(disk(&shape, &p, true), 64.0 * trained(&shape, None));
     }
 
     #[test]
     fn an_evaluation_is_one_response_to_each_of_the_five_benchmarks_problems() {
-        let found = evaluated(&Shape::qwen2(50, 32, 2, 4, 2), &assumptions()).expect("counted");
+        let found = evaluated(
+            &Qwen2.config(ModelShape { vocab: 50, hidden: 32, layers: 2, heads: 4, kv_heads: 2 }),
+            &assumptions(),
+        )
+        .expect("counted");
         assert_eq!(found.sampled, (30 + 500 + 83 + 675 + 272) as f64 * 7.0);
         assert!(found.work.seconds > 0.0 && found.disk == 0.0);
     }

@@ -66,7 +66,7 @@ fn weights(model: &PaperModel, path: &Path) -> Result<String, String> {
             model.id
         ));
     }
-    let shape = model::Config::load(path).map_err(|e| e.to_string())?;
+    let shape = model::ModelConfig::load(path).map_err(|e| e.to_string())?;
     let expected = model.shape().parameter_shapes();
     if shape.parameter_shapes() != expected {
         let count = |shapes: &[(String, Vec<usize>)]| {

@@ -10,8 +10,8 @@
 
 use std::path::{Path, PathBuf};
 
+use grpo_lambda_decoder::generate::SamplingParams;
 use grpo_lambda_decoder::model::{self, Decoder, weights};
-use grpo_lambda_decoder::rollout::SamplingParams;
 
 use super::axes::{PaperModel, benchmarks};
 use super::grid::Cell;
@@ -163,7 +163,7 @@ fn supervised(model: &PaperModel) -> PathBuf {
 /// Evaluates a trained cell on the stand-ins of the benchmarks.
 pub fn on_stand_ins(trained: TrainedCell<'_>) -> Result<(String, Vec<CellScore>), SweepError> {
     let TrainedCell { cell, config, checkpoint, .. } = trained;
-    let shape = model::Config::load(checkpoint)?;
+    let shape = model::ModelConfig::load(checkpoint)?;
     let parameters = weights::load(checkpoint, &shape)?;
     let decoder = Decoder::new(shape, parameters)?;
     let tokens = ModelTokenizer::load(checkpoint)?;

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use grpo_lambda_decoder::model::weights::{self, SaveDtype};
-use grpo_lambda_decoder::model::{Config, Decoder};
+use grpo_lambda_decoder::model::{Architecture::Qwen2, Decoder, ModelConfig, ModelShape};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 
 /// What a command left behind.
@@ -73,12 +73,21 @@ pub fn llm_train(args: &[&str], stdin: &str) -> Done {
 }
 
 /// The shape of the test model, for the tokenizer of the preset.
-pub fn shape() -> Config {
-    Config { intermediate_size: 64, ..Config::qwen2(ModelTokenizer::tiny().len(), 32, 2, 2, 1) }
+pub fn shape() -> ModelConfig {
+    ModelConfig {
+        intermediate_size: 64,
+        ..Qwen2.config(ModelShape {
+            vocab: ModelTokenizer::tiny().len(),
+            hidden: 32,
+            layers: 2,
+            heads: 2,
+            kv_heads: 1,
+        })
+    }
 }
 
 /// Writes a checkpoint with random weights and the preset's tokenizer; in shards when `shard_bytes` is small.
-pub fn checkpoint(directory: &Path, shape: &Config, shard_bytes: usize) -> Decoder<f32> {
+pub fn checkpoint(directory: &Path, shape: &ModelConfig, shard_bytes: usize) -> Decoder<f32> {
     let parameters = weights::initialise(shape, 3, 0.3);
     weights::save(directory, shape, &parameters, SaveDtype::F32, shard_bytes).unwrap();
     for (name, bytes) in ModelTokenizer::tiny().files() {

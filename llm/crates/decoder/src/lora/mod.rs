@@ -5,14 +5,10 @@
 //! dL/dB = s (dL/dW_eff) A^T,                   dL/dA = s B^T (dL/dW_eff)
 //! ```
 //!
-//! The decoder computes with `W_eff` and knows nothing of adapters. Its gradient of `W_eff` is summed over the micro-batches as
-//! for any parameter and only then taken to `A` and `B`, so that everything which is exact to the bit without adapters (any batch,
-//! any micro-batch, any number of threads, sampler against trainer) is so with them. The price is a dense gradient of the adapted
-//! matrices; what is saved is the optimiser's state (three numbers a weight) and the second model of a KL term: the reference is the
-//! same model [without](Lora::without) its adapter.
-//!
-//! A training run takes them from its settings `lora.rank`, `lora.alpha` and `lora.targets`. Each stage trains an adapter of its own: what
-//! supervised learning found is merged into the weights that reinforcement learning starts from, and that its KL term refers to.
+//! The decoder computes with `W_eff` and knows nothing of adapters. Its gradient of `W_eff` is summed over the micro-batches as for any
+//! parameter and then propagated to `A` and `B`: adapters keep the exactness of the decoder in any batch, micro-batch and number of threads.
+//! They cost a dense gradient of the adapted matrices, and save the optimiser's state (three numbers a weight) and the second model of a KL
+//! term, because the reference is the same model [without](Lora::without) its adapter.
 //!
 //! There is no dropout: it would give sampler and trainer different policies, and ratios other than 1 on-policy.
 
@@ -26,10 +22,10 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rayon::prelude::*;
 
-use crate::model::config::layer::{PROJECTIONS, Projection};
+use crate::model::config::layer::Projection;
 use crate::model::config::parameter;
 use crate::model::weights::{self, Parameters, Tensor};
-use crate::model::{Config, Decoder, Gradients};
+use crate::model::{Decoder, Gradients, ModelConfig};
 
 /// ` (did you mean `x`?)` for the closest known name, or nothing when none is close.
 fn did_you_mean<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String {
@@ -40,25 +36,16 @@ fn did_you_mean<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String 
         .map_or(String::new(), |(_, name)| format!(" (did you mean `{name}`?)"))
 }
 
-/// The projections that can be adapted, with their place in a layer: every one of [`PROJECTIONS`].
-pub const TARGETS: [(&str, &str); PROJECTIONS.len()] = {
-    let mut targets = [("", ""); PROJECTIONS.len()];
-    let mut i = 0;
-    while i < targets.len() {
-        targets[i] = (short_name(PROJECTIONS[i]), PROJECTIONS[i]);
-        i += 1;
-    }
-    targets
-};
-
-/// What follows the dot of `self_attn.q_proj`.
-const fn short_name(place: &'static str) -> &'static str {
-    let mut dot = place.len();
-    while dot > 0 && place.as_bytes()[dot - 1] != b'.' {
-        dot -= 1;
-    }
-    place.split_at(dot).1
-}
+/// The projections that can be adapted, with their places in a layer.
+pub const TARGETS: [(&str, &str); 7] = [
+    ("q_proj", "self_attn.q_proj"),
+    ("k_proj", "self_attn.k_proj"),
+    ("v_proj", "self_attn.v_proj"),
+    ("o_proj", "self_attn.o_proj"),
+    ("gate_proj", "mlp.gate_proj"),
+    ("up_proj", "mlp.up_proj"),
+    ("down_proj", "mlp.down_proj"),
+];
 
 /// The shape of an adapter.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,30 +65,30 @@ impl LoraSettings {
     }
 
     /// The adapted matrices of a model, as parameter names without `.weight`, in the order of names.
-    pub fn modules(&self, config: &Config) -> Vec<String> {
+    pub fn modules(&self, config: &ModelConfig) -> Vec<String> {
         self.matrices(config).into_keys().collect()
     }
 
     /// `[out, in]` of the adapted matrices, in the order of [`LoraSettings::modules`].
-    pub fn sizes(&self, config: &Config) -> Vec<[usize; 2]> {
+    pub fn sizes(&self, config: &ModelConfig) -> Vec<[usize; 2]> {
         self.matrices(config).into_values().collect()
     }
 
-    fn matrices(&self, config: &Config) -> BTreeMap<String, [usize; 2]> {
+    fn matrices(&self, config: &ModelConfig) -> BTreeMap<String, [usize; 2]> {
         let layer = config.layer();
-        let chosen = |p: &&Projection| self.targets.iter().any(|target| target == short_name(p.name));
+        let chosen = |p: &&Projection| self.targets.iter().any(|t| TARGETS.contains(&(t.as_str(), p.name)));
         let adapted: Vec<&Projection> = layer.projections().filter(chosen).collect();
-        let of_layer = |l| adapted.iter().map(move |p| (parameter(l, p.name), [p.outputs, p.inputs]));
-        (0..config.num_hidden_layers).flat_map(of_layer).collect()
+        let in_layer = |l| adapted.iter().map(move |p| (parameter(l, p.name), [p.outputs, p.inputs]));
+        (0..config.num_hidden_layers).flat_map(in_layer).collect()
     }
 
-    /// Numbers of the matrices that are adapted.
-    pub fn adapted(&self, config: &Config) -> usize {
+    /// Size of the adapted matrices.
+    pub fn adapted(&self, config: &ModelConfig) -> usize {
         self.sizes(config).iter().map(|[out, inner]| out * inner).sum()
     }
 
-    /// Numbers of the adapter.
-    pub fn parameters(&self, config: &Config) -> usize {
+    /// Size of the adapter.
+    pub fn parameters(&self, config: &ModelConfig) -> usize {
         self.sizes(config).iter().map(|[out, inner]| self.rank * (out + inner)).sum()
     }
 
@@ -109,25 +96,25 @@ impl LoraSettings {
     ///
     /// # Errors
     /// One line: an unknown target, a rank of 0 or larger than a matrix allows, a scale that is not a finite number.
-    pub fn shapes(&self, config: &Config) -> Result<BTreeMap<String, [usize; 2]>, String> {
+    pub fn shapes(&self, config: &ModelConfig) -> Result<BTreeMap<String, [usize; 2]>, String> {
         if !self.alpha.is_finite() {
-            return Err(format!("lora.alpha={} is not a finite number", self.alpha));
+            return Err(format!("alpha={} is not a finite number", self.alpha));
         }
         let known = || TARGETS.map(|(name, _)| name).into_iter();
         if let Some(other) = self.targets.iter().find(|t| !known().any(|name| name == t.as_str())) {
             let hint = did_you_mean(other, known());
             let names = known().collect::<Vec<_>>().join(", ");
-            return Err(format!("lora.targets: {other:?} is no projection{hint}; there are {names}"));
+            return Err(format!("targets: {other:?} is no projection{hint}; there are {names}"));
         }
         if self.targets.is_empty() {
-            return Err("lora.targets names no projection: nothing would be trained".into());
+            return Err("targets names no projection: nothing would be trained".into());
         }
         let mut shapes = BTreeMap::new();
         for (module, [out, inner]) in self.modules(config).into_iter().zip(self.sizes(config)) {
             if !(1..=out.min(inner)).contains(&self.rank) {
                 let most = out.min(inner);
                 return Err(format!(
-                    "lora.rank={} is not in 1..={most}, what {module} of {out} x {inner} allows",
+                    "rank={} is not in 1..={most}, what {module} of {out} x {inner} allows",
                     self.rank
                 ));
             }
@@ -137,11 +124,11 @@ impl LoraSettings {
         Ok(shapes)
     }
 
-    /// Fresh tensors: `A` from the seed and its name alone, `B` zero, so that the model is at first what it was.
+    /// Fresh tensors: `A` from the seed and its name alone, `B` zero, which leaves the model unchanged.
     ///
     /// # Errors
     /// As [`LoraSettings::shapes`].
-    pub fn initialise(&self, config: &Config, seed: u64) -> Result<Parameters<f32>, String> {
+    pub fn initialise(&self, config: &ModelConfig, seed: u64) -> Result<Parameters<f32>, String> {
         let fill = |(name, shape): (String, [usize; 2])| {
             let mut tensor = Tensor::<f32>::zeros(&shape);
             if name.ends_with(A) {
@@ -171,7 +158,7 @@ pub fn b_name(module: &str) -> String {
     format!("{module}{B}")
 }
 
-/// Moves weights to `W + s B A` for good, with the bits of [`Lora::merge`].
+/// Merges an adapter into weights, with the bits of [`Lora::merge`].
 ///
 /// # Errors
 /// As [`LoraSettings::shapes`], and naming a matrix that would hold a number that is not finite.
@@ -181,7 +168,7 @@ pub fn b_name(module: &str) -> String {
 pub fn merge(
     settings: &LoraSettings,
     adapter: &Parameters<f32>,
-    config: &Config,
+    config: &ModelConfig,
     parameters: &mut Parameters<f32>,
 ) -> Result<(), String> {
     settings.shapes(config)?;
@@ -214,7 +201,7 @@ pub struct Lora {
 pub type TensorLookup<'a> = dyn Fn(&str) -> Option<&'a [f32]> + Sync + 'a;
 
 impl Lora {
-    /// Keeps the matrices that will be adapted, as they are now.
+    /// Keeps copies of the matrices that will be adapted.
     ///
     /// # Errors
     /// As [`LoraSettings::shapes`].
@@ -233,7 +220,7 @@ impl Lora {
         &self.settings
     }
 
-    /// Whether a parameter of the model is under the adapter: what the backward pass has to reach.
+    /// True if a parameter of the model is under the adapter, so that it needs a gradient.
     pub fn adapts(&self, name: &str) -> bool {
         name.strip_suffix(".weight").is_some_and(|module| self.base.contains_key(module))
     }
@@ -249,7 +236,7 @@ impl Lora {
         });
     }
 
-    /// The model without its adapter for the time of `work`: the frozen reference. Afterwards it has the bits it had.
+    /// Runs `work` on the frozen reference, the model without its adapter, and restores the model's bits.
     pub fn without<R>(&self, model: &mut Decoder<f32>, work: impl FnOnce(&Decoder<f32>) -> R) -> R {
         let adapted: BTreeMap<String, Vec<f32>> = self
             .base

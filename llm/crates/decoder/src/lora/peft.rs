@@ -2,20 +2,20 @@
 
 use std::path::Path;
 
-use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use safetensors::tensor::SafeTensors;
 use serde_json::{Value, json};
 
 use super::LoraSettings;
 use crate::disk::{Disk, read_regular, read_regular_text};
-use crate::model::weights::{Parameters, Tensor};
-use crate::model::{Config, Error};
+use crate::model::weights::{Parameters, SaveDtype, Tensor, decode, write_file};
+use crate::model::{Error, ModelConfig};
 
 /// The file with rank, alpha and targets.
 pub const CONFIG_FILE: &str = "adapter_config.json";
 /// The file with the tensors.
 pub const WEIGHTS_FILE: &str = "adapter_model.safetensors";
 
-/// What PEFT puts before the names of a causal language model.
+/// PEFT's prefix of the names of a causal language model.
 const PREFIX: &str = "base_model.model.";
 
 /// Writes the adapter so that `peft.PeftModel.from_pretrained` loads it; `base` is the checkpoint it belongs to.
@@ -30,22 +30,8 @@ pub fn save(
 ) -> Result<(), Error> {
     std::fs::create_dir_all(directory).map_err(|e| Error::io(directory, e))?;
     let path = directory.join(WEIGHTS_FILE);
-    let encoded: Vec<(String, &Tensor<f32>, Vec<u8>)> = adapter
-        .iter()
-        .map(|(name, t)| {
-            (format!("{PREFIX}{name}"), t, t.data.iter().flat_map(|x| x.to_le_bytes()).collect())
-        })
-        .collect();
-    let mut views = Vec::with_capacity(encoded.len());
-    for (name, tensor, bytes) in &encoded {
-        let view = TensorView::new(Dtype::F32, tensor.shape.clone(), bytes)
-            .map_err(|e| Error::file(&path, format!("tensor `{name}`: {e}")))?;
-        views.push((name, view));
-    }
-    let metadata = Some([("format".to_string(), "pt".to_string())].into());
-    let bytes = safetensors::serialize(views, metadata).map_err(|e| Error::file(&path, e.to_string()))?;
-    let disk = Disk::default();
-    disk.replace(&path, &bytes)?;
+    let named = adapter.iter().map(|(name, tensor)| (format!("{PREFIX}{name}"), tensor));
+    write_file(&path, named, SaveDtype::F32)?;
     let config = json!({
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
@@ -62,7 +48,7 @@ pub fn save(
         "inference_mode": true,
         "modules_to_save": null,
     });
-    Ok(disk.replace(&directory.join(CONFIG_FILE), format!("{config:#}\n").as_bytes())?)
+    Ok(Disk::default().replace(&directory.join(CONFIG_FILE), format!("{config:#}\n").as_bytes())?)
 }
 
 /// Reads an adapter that PEFT or [`save`] wrote for a model of this shape.
@@ -70,7 +56,7 @@ pub fn save(
 /// # Errors
 /// Naming file and field or tensor: what is not plain LoRA (rank patterns, DoRA, trained biases or embeddings), what is missing,
 /// unexpected, of another shape or of a dtype other than f32, bf16 and f16.
-pub fn load(directory: &Path, config: &Config) -> Result<(LoraSettings, Parameters<f32>), Error> {
+pub fn load(directory: &Path, config: &ModelConfig) -> Result<(LoraSettings, Parameters<f32>), Error> {
     let settings = settings(&directory.join(CONFIG_FILE))?;
     let path = directory.join(WEIGHTS_FILE);
     let mut expected =
@@ -92,7 +78,7 @@ pub fn load(directory: &Path, config: &Config) -> Result<(LoraSettings, Paramete
         if view.shape() != shape {
             return Err(fail(format!("expected shape {shape:?}, found {:?}", view.shape())));
         }
-        let data = crate::model::weights::decode(view.dtype(), view.data())
+        let data = decode(view.dtype(), view.data())
             .ok_or_else(|| fail(format!("expected dtype F32, BF16 or F16, found {:?}", view.dtype())))?;
         adapter.insert(name.to_owned(), Tensor { shape: shape.to_vec(), data });
     }

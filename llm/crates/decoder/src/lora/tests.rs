@@ -1,8 +1,17 @@
 use super::*;
-use crate::model::{ForwardOptions, Rows};
+use crate::model::{
+    Architecture::{self, Olmo2, Qwen2},
+    ForwardOptions, ModelShape, Rows,
+};
+
+const SHAPE: ModelShape = ModelShape { vocab: 20, hidden: 16, layers: 2, heads: 2, kv_heads: 1 };
 
 fn model() -> Decoder<f32> {
-    let config = Config::qwen2(20, 16, 2, 2, 1);
+    of_family(Qwen2)
+}
+
+fn of_family(family: Architecture) -> Decoder<f32> {
+    let config = family.config(SHAPE);
     Decoder::new(config.clone(), weights::initialise(&config, 3, 0.2)).unwrap()
 }
 
@@ -85,7 +94,10 @@ fn the_merged_matrix_is_w_plus_s_b_a() {
 
 #[test]
 fn gradients_are_those_of_finite_differences() {
-    let mut model = model();
+    [Qwen2, Olmo2].into_iter().for_each(|family| check_gradients(of_family(family)));
+}
+
+fn check_gradients(mut model: Decoder<f32>) {
     let lora = Lora::new(every(), &model).unwrap();
     let adapter = grown(&every(), &model);
     lora.merge(&mut model, &look(&adapter));
@@ -143,7 +155,7 @@ fn what_is_not_plain_lora_or_does_not_fit_is_refused_by_name() {
     assert!(later.contains("field `alora_invocation_tokens` is [3]"), "{later}");
     assert!(refused("\"r\": 3", "\"r\": 4").contains("expected shape [4, "));
     let too_high = refused("\"r\": 3", "\"r\": 99");
-    assert!(too_high.contains("lora.rank=99 is not in 1..="), "{too_high}");
+    assert!(too_high.contains("rank=99 is not in 1..="), "{too_high}");
     assert!(too_high.contains("what model.layers.0."), "{too_high}");
     assert!(refused("\"q_proj\"", "\"q_prox\"").contains("did you mean `q_proj`?"));
     assert!(refused("\"q_proj\",", "").contains("not a tensor of this adapter"));
@@ -154,8 +166,14 @@ fn what_is_not_plain_lora_or_does_not_fit_is_refused_by_name() {
 }
 
 #[test]
+fn every_projection_of_a_layer_is_a_target() {
+    let layer = Qwen2.config(SHAPE).layer();
+    assert!(layer.projections().map(|p| p.name).eq(TARGETS.map(|(_, place)| place)));
+}
+
+#[test]
 fn initial_tensors_depend_on_seed_and_name_alone() {
-    let config = Config::qwen2(20, 16, 2, 2, 1);
+    let config = Qwen2.config(SHAPE);
     let (one, two) = (every().initialise(&config, 1).unwrap(), every().initialise(&config, 2).unwrap());
     assert!(one != two);
     let part = settings(&["q_proj"]).initialise(&config, 1).unwrap();

@@ -1,15 +1,13 @@
 //! Decoding with a cache of keys and values, in pages of 32 tokens that rows may share.
 //!
-//! A prompt is computed once; the responses of its group [`fork`](Decoding::fork) it and read its pages. Only a page that two
-//! rows would both write, the last and partly filled one of the prompt, is copied, when the first of them writes. A finished row frees its
-//! pages, so a batch costs only what is still being decoded.
+//! A prompt is computed once; the responses of its group [`fork`](Decoding::fork) it and read its pages. Its last page, if partly filled, is
+//! copied when a response writes to it. A finished row frees its pages.
 //!
-//! A step runs the same layer code as training, on one token per row; its log-probabilities are those of teacher forcing,
-//! bit for bit.
+//! A step runs the layer code of training on one token per row; its log-probabilities are those of teacher forcing, bit for bit.
 
 use std::sync::Arc;
 
-use super::config::Config;
+use super::config::ModelConfig;
 use super::decoder::{Decoder, inverse};
 use super::error::{Error, Result};
 use super::ops::attention::{self, Heads, PAGE, Pages};
@@ -46,7 +44,7 @@ struct Row<T> {
     len: usize,
 }
 
-/// Where the numbers of a layer and key head lie in a page.
+/// The places of layers and key heads in a page.
 #[derive(Clone, Copy)]
 struct Layout {
     heads: Heads,
@@ -63,13 +61,13 @@ impl Layout {
 /// Pages that no row uses.
 struct PagePool<T> {
     layout: Layout,
-    /// How many pages there are, in use or not.
+    /// Number of pages, in use or not.
     made: usize,
     free: Vec<Arc<Vec<T>>>,
 }
 
 impl<T: Real> PagePool<T> {
-    fn new(config: &Config) -> Self {
+    fn new(config: &ModelConfig) -> Self {
         let layout = Layout { heads: config.heads(), layers: config.num_hidden_layers };
         Self { layout, made: 0, free: Vec::new() }
     }
@@ -78,7 +76,7 @@ impl<T: Real> PagePool<T> {
         self.layout.layers * self.layout.heads.key * self.layout.heads.page()
     }
 
-    /// A page for one row; what it holds is left from before.
+    /// A page for one row, with arbitrary contents.
     fn take(&mut self) -> Arc<Vec<T>> {
         self.free.pop().unwrap_or_else(|| {
             self.made += 1;
@@ -86,7 +84,7 @@ impl<T: Real> PagePool<T> {
         })
     }
 
-    /// A row does not use this page any more.
+    /// Ends a row's use of this page.
     fn leave(&mut self, mut page: Arc<Vec<T>>) {
         if Arc::get_mut(&mut page).is_some() {
             self.free.push(page);
@@ -249,8 +247,8 @@ impl<'m, T: Real> Decoding<'m, T> {
         Ok(NextTokens { values, vocabulary })
     }
 
-    /// How many rows a thread takes through the layers by itself: all, where each product had better be split. A part reads all weights, so
-    /// that it has to have rows enough for them, and weights that do not stay in a cache are read by all threads together.
+    /// Rows that a thread takes through the layers by itself; all of them if splitting each product is faster. Every part reads all weights:
+    /// it needs enough rows, and weights that exceed the cache are read by all threads together.
     fn part(&self, rows: usize, tokens: usize) -> usize {
         let threads = parallel::threads();
         let weights = self.model.parameters().values().map(|t| t.data.len()).sum::<usize>() * size_of::<T>();
@@ -320,12 +318,12 @@ impl<'m, T: Real> Decoding<'m, T> {
 }
 
 impl<T: Real> NextTokens<T> {
-    /// How many rows.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.values.len() / self.vocabulary
     }
 
-    /// Whether there are none.
+    /// True without rows.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
@@ -335,7 +333,7 @@ impl<T: Real> NextTokens<T> {
         &self.values[i * self.vocabulary..(i + 1) * self.vocabulary]
     }
 
-    /// As [`NextTokens::row`], to be changed: suppressing a token is setting its logit to minus infinity.
+    /// [`NextTokens::row`], mutable: a logit of minus infinity suppresses its token.
     pub fn row_mut(&mut self, i: usize) -> &mut [T] {
         &mut self.values[i * self.vocabulary..(i + 1) * self.vocabulary]
     }

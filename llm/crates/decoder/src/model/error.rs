@@ -1,4 +1,4 @@
-//! What can go wrong between a checkpoint on disk and the decoder.
+//! Errors between a checkpoint on disk and the decoder.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::device::DeviceError;
 use crate::disk::DiskError;
 
-/// A checkpoint, configuration or input that cannot be used; says where and what.
+/// A checkpoint, configuration or input that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The operating system refused a file operation.
@@ -26,7 +26,7 @@ pub enum Error {
         field: String,
         /// The value found.
         value: String,
-        /// What would be accepted.
+        /// The accepted values.
         reason: String,
     },
     /// A file that is not what its name says.
@@ -34,7 +34,7 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// A tensor that does not fit the configuration.
@@ -61,7 +61,7 @@ pub enum Error {
     Input {
         /// The row of the batch.
         row: usize,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
 }

@@ -1,10 +1,10 @@
 //! Gradients by parameter name.
 
-use super::config::{Config, EMBEDDING, HEAD};
+use super::config::{EMBEDDING, HEAD, ModelConfig};
 use super::ops::{Real, norm};
 use super::weights::{Parameters, Tensor};
 
-/// Accumulated gradients of the parameters that are trained; a frozen parameter has no entry and nothing is computed for it.
+/// Accumulated gradients of the trained parameters; frozen parameters have no entry.
 ///
 /// Accumulating micro-batches one after the other gives the bits of the whole batch: every element is one chain of sums over
 /// tokens, and the next micro-batch continues it. A tied output matrix has a chain of its own for that reason, added to the
@@ -26,14 +26,14 @@ pub(crate) struct Pending<T> {
 
 impl<T: Real> Gradients<T> {
     /// Zeros for every parameter of `config` that `trained` names.
-    pub fn new(config: &Config, trained: impl Fn(&str) -> bool) -> Self {
+    pub fn new(config: &ModelConfig, trained: impl Fn(&str) -> bool) -> Self {
         let shapes = config.parameter_shapes().into_iter().filter(|(name, _)| trained(name));
         let tensors: Parameters<T> = shapes.map(|(name, shape)| (name, Tensor::zeros(&shape))).collect();
         let tied_head = config.tie_word_embeddings.then(|| tensors.get(EMBEDDING).cloned()).flatten();
         Self { tensors, tied_head, pending: Vec::new() }
     }
 
-    /// Whether this parameter is trained.
+    /// True if this parameter is trained.
     pub fn contains(&self, name: &str) -> bool {
         self.tensors.contains_key(name)
     }
@@ -62,7 +62,7 @@ impl<T: Real> Gradients<T> {
         self.pending.clear();
     }
 
-    /// The place of a prefix among those pending: the same for the same tokens, whichever rows continue them.
+    /// The index of a prefix among the pending ones; equal tokens share one.
     pub(crate) fn pending(&mut self, tokens: &[u32], layers: usize, numbers: usize) -> usize {
         let known = self.pending.iter().position(|p| p.tokens == tokens);
         known.unwrap_or_else(|| {
@@ -97,7 +97,7 @@ impl<T: Real> Gradients<T> {
         head.map(|t| t.data.as_mut_slice())
     }
 
-    /// Whether anything in layer `layer` or below it is trained.
+    /// True if a parameter in layer `layer` or below it is trained.
     pub(crate) fn reaches(&self, layer: usize) -> bool {
         self.contains(EMBEDDING)
             || (0..=layer).any(|l| {

@@ -1,9 +1,6 @@
-//! The decoder as a function of its input embeddings: logits with the embeddings moved, and the gradient in them; and its last states.
-//!
-//! What perturbation and saliency need, beside the log-probabilities of the training path: both read the logits that predict the
-//! scored tokens of each row, undivided by a temperature. A row's numbers do not depend on the rows beside it, here as there.
+//! The decoder as a function of its input embeddings, for perturbation and saliency: logits at shifted embeddings, the gradient in them, and
+//! the last states. Logits are not divided by a temperature, and a row's numbers do not depend on other rows.
 
-use super::config::FINAL_NORM;
 use super::decoder::Decoder;
 use super::error::Result;
 use super::gradients::Gradients;
@@ -12,7 +9,7 @@ use super::ops::{Real, norm};
 use super::rows::Rows;
 
 impl<T: Real> Decoder<T> {
-    /// The embeddings of these rows, `[tokens, width]`, each moved by what `shift` has in its place.
+    /// The embeddings of these rows, `[tokens, width]`, plus `shift`.
     fn moved(&self, rows: &Rows, shift: Option<&[T]>) -> Buffer<T> {
         let mut x = self.embed(rows.tokens());
         if let Some(shift) = shift {
@@ -34,7 +31,7 @@ impl<T: Real> Decoder<T> {
     /// The logits that predict the scored tokens, `[scored tokens, vocabulary]` row after row, where `shift` (`[tokens, width]`)
     /// is added to the input embeddings.
     ///
-    /// All of them are held at once: choose rows with few scored tokens.
+    /// They are held at once: choose rows with few scored tokens.
     ///
     /// # Errors
     /// When the rows do not suit the model.
@@ -55,13 +52,13 @@ impl<T: Real> Decoder<T> {
     /// When the rows do not suit the model.
     pub fn states(&self, rows: &Rows) -> Result<Vec<T>> {
         let x = self.stream(&self.pass(rows)?, self.embed(rows.tokens()));
-        Ok(self.norm(FINAL_NORM, &x).0.to_vec())
+        Ok(self.norm(&self.final_norm(), &x).0.to_vec())
     }
 
     /// The gradient in the input embeddings, `[tokens, width]`, of a function of [`Decoder::target_logits`] under the same `shift`.
     ///
-    /// `slope` takes the logits and returns the function's derivative by each of them. `checkpoint` computes layers again instead
-    /// of keeping them. No parameter's gradient is computed.
+    /// `slope` takes the logits and returns the function's derivative by each of them. `recompute` is as in
+    /// [`ForwardOptions`](super::ForwardOptions). No parameter's gradient is computed.
     ///
     /// # Errors
     /// When the rows do not suit the model.
@@ -72,11 +69,11 @@ impl<T: Real> Decoder<T> {
         &self,
         rows: &Rows,
         shift: Option<&[T]>,
-        checkpoint: bool,
+        recompute: bool,
         slope: impl FnOnce(&[T]) -> Vec<T>,
     ) -> Result<Vec<T>> {
         let pass = self.pass(rows)?;
-        let (x, layers) = self.taped_stream(&pass, self.moved(rows, shift), checkpoint);
+        let (x, layers) = self.taped_stream(&pass, self.moved(rows, shift), recompute);
         let mut dx = self.target_logits_backward(rows, &x, slope);
         drop(x);
         let mut frozen = Gradients::new(self.config(), |_| false);

@@ -1,50 +1,45 @@
-//! The model layer: Qwen2, Qwen3 and Llama decoders, differentiable, and exact to the bit whatever the batch.
+//! Qwen2, Qwen3, Llama and OLMo 2 decoders: differentiable, and exact to the bit in any batch.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`config`] | the shape of a decoder; `config.json` of transformers 4 and 5, read and written; what a family is |
-//! | [`config::layer`] | a layer as data: its parts, their names and sizes, from which everything below is read |
+//! | [`config`] | the configuration of a decoder; `config.json` of transformers 4 and 5, read and written; families |
+//! | [`config::layer`] | a layer as a program of operations with names and sizes, which everything below reads |
 //! | [`weights`] | parameters by name: safetensors, initialisation from a seed |
 //! | [`rows`] | a batch: rows of different lengths end to end, no padding and no masks |
 //! | [`decoder`] | the forward pass and, beside it, the backward pass |
 //! | `input` | the decoder as a function of its input embeddings |
-//! | [`gradients`] | what the backward pass adds to |
+//! | [`gradients`] | gradients by parameter |
 //! | [`cache`] | decoding: keys and values in pages that a group's responses share |
 //! | [`ops`] | the operations: matrix product, RMSNorm, rotary embedding, ragged attention, SwiGLU, log-probability |
 //! | `graph` (feature `candle`) | the same decoder as a candle graph: the reference |
 //!
 //! # Why the backward pass is written by hand
 //!
-//! A method touches the model through `d loss / d log pi` of the sampled tokens alone, so a forward and a backward function
-//! are all that training needs. On the CPU an automatic graph between them costs twice: copies and buffers that candle makes
-//! anew at every operation, and matrix products whose rounding depends on how many rows there are. Written out, a layer is
-//! two blocks of some twenty lines each way, work space is used again, weight gradients are summed in place, and every number
-//! has one order of summation. Measured with the example `implementations` (8 layers of width 256, 16 rows of 256 tokens, one
-//! core of a Zen 5; the norm of the gradient agrees to 7 digits):
+//! A method touches the model through `d loss / d log pi` of the sampled tokens alone: training needs one forward and one backward function. On the
+//! CPU an automatic graph between them costs copies and buffers at every operation, and matrix products whose rounding depends on the number of
+//! rows. Written by hand, work space is reused, weight gradients are summed in place, and every number has one order of summation. Measured with
+//! the example `implementations` (8 layers of width 256, 16 rows of 256 tokens, one core of a Zen 5; the gradient norms agree to 7 digits):
 //!
 //! | forward and backward | CPU seconds | peak memory |
 //! | --- | --- | --- |
 //! | candle graph | 12.3 | 4268 MiB |
 //! | this decoder | 3.3 | 461 MiB |
-//! | this decoder, `recompute_layers` | 4.4 | 194 MiB |
+//! | this decoder, recomputed layers | 4.4 | 194 MiB |
 //!
-//! The README compares whole training steps with PyTorch and TRL.
-//!
-//! Tests hold the operations and the whole decoder to the candle graph, to candle's own models, to finite differences and to
-//! transformers.
+//! Tests hold the operations and the whole decoder to the candle graph, to candle's own models, to finite differences and to transformers.
 //!
 //! # What is exact
 //!
 //! On the CPU in `f32` a token's log-probability has the same bits alone or in any batch, with any number of threads, in any
-//! micro-batch, with or without a tape or checkpoints, and decoded token by token or scored at once. Gradients accumulated
+//! micro-batch, with or without a tape or recomputed layers, and decoded token by token or scored at once. Gradients accumulated
 //! over micro-batches, in their order, have the bits of the whole batch. See [`ops::matmul`] for why.
 //!
 //! # An example
 //!
 //! ```
-//! use grpo_lambda_decoder::model::{Config, Decoder, Decoding, Gradients, ForwardOptions, Rows, weights};
+//! use grpo_lambda_decoder::model::{Architecture::Qwen2, Decoder, Decoding, ForwardOptions, Gradients, ModelShape, Rows, weights};
 //!
-//! let config = Config::qwen2(50, 32, 2, 4, 2);
+//! let config = Qwen2.config(ModelShape { vocab: 50, hidden: 32, layers: 2, heads: 4, kv_heads: 2 });
 //! let mut model = Decoder::new(config.clone(), weights::initialise(&config, 1, 0.02))?;
 //!
 //! // score the last three tokens of a row, and push them up
@@ -86,7 +81,7 @@ pub mod rows;
 pub mod weights;
 
 pub use cache::{Decoding, NextTokens, RowId};
-pub use config::Config;
+pub use config::{Architecture, ModelConfig, ModelShape};
 pub use decoder::{Decoder, ForwardOptions, Tape, TokenScores};
 pub use error::{Error, Result};
 pub use gradients::Gradients;

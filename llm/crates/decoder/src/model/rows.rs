@@ -1,9 +1,9 @@
 //! A batch of rows of different lengths, laid end to end: no padding, hence no masks.
 //!
-//! Rows may continue a prefix that they share: the responses of a group continue their prompt. A prefix is computed once however many rows
-//! see it. What a row computes does not depend on whether its first tokens are its own or a prefix.
+//! Rows may continue a prefix that they share, as the responses of a group continue their prompt. A prefix is computed once. A row's numbers
+//! are the same if its first tokens are its own.
 
-use super::config::Config;
+use super::config::ModelConfig;
 use super::error::{Error, Result};
 
 /// Rows of tokens, packed, with the part of each row that is to be scored.
@@ -13,9 +13,9 @@ pub struct Rows {
     offsets: Vec<usize>,
     scored_from: Vec<usize>,
     prefixes: Vec<Vec<u32>>,
-    /// Of every row.
+    /// The prefix of every row.
     prefix: Vec<Option<usize>>,
-    /// Whether rows to come continue the last prefix.
+    /// True if the next rows continue the last prefix.
     shares: bool,
 }
 
@@ -47,9 +47,8 @@ impl Rows {
         self.prefix.push(self.shares.then(|| self.prefixes.len() - 1));
     }
 
-    /// Rows that are added from here on continue `prefix`, up to the next call: they see its tokens before their own. An empty prefix is
-    /// none. Tokens of a prefix are not scored, so what they predict belongs to a row: the last token of a prompt is the first of
-    /// each response's row.
+    /// Makes rows that are added before the next call continue `prefix`: they see its tokens before their own. An empty prefix is none. Tokens
+    /// of a prefix predict nothing that is scored: the last token of a prompt is the first of each response's row.
     pub fn share(&mut self, prefix: &[u32]) {
         self.shares = !prefix.is_empty();
         if self.shares {
@@ -77,17 +76,17 @@ impl Rows {
         self.tokens.len() + self.prefixes.iter().map(Vec::len).sum::<usize>()
     }
 
-    /// How many rows.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.scored_from.len()
     }
 
-    /// Whether there are none.
+    /// True without rows.
     pub fn is_empty(&self) -> bool {
         self.scored_from.is_empty()
     }
 
-    /// Pairs of a token and one that it sees, itself included: what the work of attention is proportional to.
+    /// Pairs of a token and one that it sees, itself included; the work of attention is proportional to them.
     pub fn pairs(&self) -> f64 {
         let segment = |before: usize, len: usize| len as f64 * (before as f64 + (len + 1) as f64 / 2.0);
         let own = (0..self.len()).map(|i| segment(self.before(i), self.offsets[i + 1] - self.offsets[i]));
@@ -99,7 +98,7 @@ impl Rows {
         &self.tokens
     }
 
-    /// Where each row begins in [`Rows::tokens`], and after the last where it ends.
+    /// Starts of the rows in [`Rows::tokens`], and the end of the last.
     pub fn offsets(&self) -> &[usize] {
         &self.offsets
     }
@@ -129,7 +128,7 @@ impl Rows {
     ///
     /// # Errors
     /// Naming the row: when it is empty or too long, has a token outside the vocabulary, or scores its first token.
-    pub fn check(&self, config: &Config) -> Result<()> {
+    pub fn check(&self, config: &ModelConfig) -> Result<()> {
         for (row, pair) in self.offsets.windows(2).enumerate() {
             check_tokens(row, &self.tokens[pair[0]..pair[1]], config)?;
             self.check_prefix(row, pair[1] - pair[0], config)?;
@@ -143,7 +142,7 @@ impl Rows {
     }
 
     /// Refuses a row of `own` tokens whose prefix the model cannot take, or which is too long with it.
-    fn check_prefix(&self, row: usize, own: usize, config: &Config) -> Result<()> {
+    fn check_prefix(&self, row: usize, own: usize, config: &ModelConfig) -> Result<()> {
         let Some(prefix) = self.prefix[row].map(|p| &self.prefixes[p]) else { return Ok(()) };
         check_tokens(row, prefix, config)?;
         let (len, longest) = (prefix.len() + own, config.max_position_embeddings);
@@ -158,7 +157,7 @@ impl Rows {
 }
 
 /// Refuses a row that is empty, too long, or has a token outside the vocabulary.
-pub fn check_tokens(row: usize, tokens: &[u32], config: &Config) -> Result<()> {
+pub fn check_tokens(row: usize, tokens: &[u32], config: &ModelConfig) -> Result<()> {
     let fail = |reason: String| Err(Error::Input { row, reason });
     let longest = config.max_position_embeddings;
     if tokens.is_empty() || tokens.len() > longest {
@@ -178,6 +177,7 @@ pub fn check_tokens(row: usize, tokens: &[u32], config: &Config) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{Architecture::Qwen2, ModelShape};
 
     #[test]
     fn rows_continue_the_prefix_that_was_opened_last_and_positions_count_it() {
@@ -203,7 +203,10 @@ mod tests {
 
     #[test]
     fn a_prefix_that_the_model_cannot_take_is_refused_with_its_row() {
-        let config = Config { max_position_embeddings: 4, ..Config::qwen2(37, 24, 2, 6, 2) };
+        let config = ModelConfig {
+            max_position_embeddings: 4,
+            ..Qwen2.config(ModelShape { vocab: 37, hidden: 24, layers: 2, heads: 6, kv_heads: 2 })
+        };
         for (prefix, own, part) in [
             (&[1, 2, 3][..], &[4, 5][..], "5 tokens with its prefix"),
             (&[40], &[1], "token 40 at 0 is outside the vocabulary of 37"),

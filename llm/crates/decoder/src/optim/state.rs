@@ -1,4 +1,4 @@
-//! The file of an optimiser's state: written array by array from wherever the arrays are, read with names and sizes checked.
+//! The file of an optimiser's state: written array by array, read with names and sizes checked.
 
 use std::io::{self, Write};
 
@@ -10,8 +10,8 @@ use crate::tensor_file::{self, TensorEntry};
 /// Writes an array of a state: part, name of the parameter, where to.
 pub type StateWriter<'a, E> = dyn Fn(&str, &str, &mut dyn Write) -> Result<(), E> + 'a;
 
-/// Writes a state, in the bytes of [`AdamW::to_bytes`](super::AdamW::to_bytes), whose arrays `array` writes: it is called once for each, in the order of the file. So a state
-/// need not be in one place.
+/// Writes a state in the bytes of [`AdamW::to_bytes`](super::AdamW::to_bytes). `array` writes each array, in the order of the file, from wherever
+/// it is.
 ///
 /// # Errors
 /// When `to` refuses or `array` fails.
@@ -44,10 +44,10 @@ pub fn write_state<'n, E: From<io::Error>>(
     tensor_file::write(tensors, None, to)
 }
 
-/// Why a state could not be written.
+/// A state that could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteStateError {
-    /// Where it goes refused.
+    /// The destination refused.
     #[error(transparent)]
     Write(#[from] io::Error),
     /// The device that has it failed.
@@ -58,7 +58,7 @@ pub enum WriteStateError {
 /// Names of the arrays that a state holds per parameter; `residual` only when compensated.
 pub const STATE_PARTS: [&str; 4] = ["weights", "residual", "first", "second"];
 
-/// Whether the state of a parameter of this size has this part; one of no numbers has no residual to keep.
+/// True if the state of a parameter of this size has this part; an empty parameter has no residual.
 pub fn has_part(part: &str, compensated: bool, len: usize) -> bool {
     part != "residual" || (compensated && len > 0)
 }

@@ -1,29 +1,29 @@
-//! What a token's log-probability must not depend on, bit for bit: the batch, the micro-batch, the threads, and whether it was
-//! decoded or scored.
+//! A token's log-probability has the same bits in any batch and micro-batch, with any number of threads, decoded or scored.
 
-use grpo_lambda_decoder::model::config::RopeScaling;
+use grpo_lambda_decoder::generate::{Sampler, SamplingParams, SamplingRequest};
 use grpo_lambda_decoder::model::{
-    Config, Decoder, Decoding, ForwardOptions, Gradients, RowId, Rows, weights,
+    Architecture::{Olmo2, Qwen2, Qwen3},
+    Decoder, Decoding, ForwardOptions, Gradients, ModelConfig, ModelShape, RowId, Rows, weights,
 };
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::{Sampler, SamplingParams, SamplingRequest};
 use grpo_lambda_decoder::truncation::Truncation;
 
+const SHAPE: ModelShape = ModelShape { vocab: 131, hidden: 48, layers: 3, heads: 6, kv_heads: 2 };
+
 fn model() -> Decoder<f32> {
-    of_shape(Config { qkv_bias: true, rope_scaling: RopeScaling::None, ..Config::qwen2(131, 48, 3, 6, 2) })
+    of_shape(Qwen2.config(SHAPE))
 }
 
-/// One without and one with norms of queries and keys.
-fn models() -> [Decoder<f32>; 2] {
-    [model(), of_shape(Config::qwen3(131, 48, 3, 6, 2, 12))]
+/// Without norms of queries and keys, with norms per head, and with norms of the whole, after attention and MLP.
+fn models() -> [Decoder<f32>; 3] {
+    let qwen3 = ModelConfig { head_dim: 12, ..Qwen3.config(SHAPE) };
+    [model(), of_shape(qwen3), of_shape(Olmo2.config(SHAPE))]
 }
 
-fn of_shape(config: Config) -> Decoder<f32> {
+fn of_shape(config: ModelConfig) -> Decoder<f32> {
     let mut parameters = weights::initialise(&config, 11, 0.15);
     // A norm's weight of 1 would hide which weight is taken.
-    for (name, tensor) in
-        parameters.iter_mut().filter(|(name, _)| name.contains("q_norm") || name.contains("k_norm"))
-    {
+    for (name, tensor) in parameters.iter_mut().filter(|(name, _)| name.contains("norm")) {
         let shift = |i: usize| ((i * 7 + name.len()) % 11) as f32 / 16.0;
         tensor.data.iter_mut().enumerate().for_each(|(i, x)| *x += shift(i));
     }
@@ -69,9 +69,9 @@ fn a_row_alone_in_a_batch_and_under_any_thread_count_scores_the_same_bits() {
         let mut scores = model.score(&batch(&reversed), options).unwrap();
         scores.logps.reverse();
         assert_eq!(scores.logps, whole.logps);
-        // with a tape, and with checkpoints, too
-        for checkpoint in [false, true] {
-            let (scores, _) = model.forward(&batch(&rows), ForwardOptions { checkpoint, ..options }).unwrap();
+        // with a tape, and with recomputed layers, too
+        for recompute in [false, true] {
+            let (scores, _) = model.forward(&batch(&rows), ForwardOptions { recompute, ..options }).unwrap();
             assert!(scores == whole);
         }
     }
@@ -209,11 +209,11 @@ fn micro_batches_accumulate_to_the_bits_of_the_whole_batch() {
     for model in models() {
         let rows = rows();
         let slope = |i: usize, t: usize| ((i * 17 + t * 5) % 23) as f64 / 11.0 - 1.0;
-        let gradient = |parts: &[&[Vec<u32>]], threads: usize, checkpoint: bool| {
+        let gradient = |parts: &[&[Vec<u32>]], threads: usize, recompute: bool| {
             let mut gradients = Gradients::new(model.config(), |_| true);
             let mut first = 0;
             for part in parts {
-                let options = ForwardOptions { temperature: 0.9, checkpoint, ..ForwardOptions::default() };
+                let options = ForwardOptions { temperature: 0.9, recompute, ..ForwardOptions::default() };
                 with_threads(threads, || {
                     let (scores, tape) = model.forward(&batch(part), options).unwrap();
                     let slopes: Vec<Vec<f64>> = (scores.logps.iter().enumerate())
@@ -228,13 +228,13 @@ fn micro_batches_accumulate_to_the_bits_of_the_whole_batch() {
         let whole = gradient(&[&rows], 1, false);
         assert!(whole.values().all(|g| g.data.iter().all(|x| x.is_finite())));
         let single: Vec<&[Vec<u32>]> = rows.chunks(1).collect();
-        for (parts, threads, checkpoint) in [
+        for (parts, threads, recompute) in [
             (vec![&rows[..]], 4, false),
             (vec![&rows[..]], 2, true),
             (vec![&rows[..5], &rows[5..]], 3, false),
             (single, 1, true),
         ] {
-            let parted = gradient(&parts, threads, checkpoint);
+            let parted = gradient(&parts, threads, recompute);
             for (name, expected) in &whole {
                 assert!(parted[name] == *expected, "{name}, {} parts, {threads} threads", parts.len());
             }

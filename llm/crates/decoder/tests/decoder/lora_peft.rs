@@ -1,46 +1,23 @@
 //! Adapters against PEFT: its own read by us, ours read by it. `fixtures/record_peft.py` made the recordings.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use grpo_lambda_decoder::lora::{self, Lora, LoraSettings, TARGETS};
-use grpo_lambda_decoder::model::weights::{self, Parameters};
-use grpo_lambda_decoder::model::{Config, Decoder, ForwardOptions, Gradients, Rows};
+use grpo_lambda_decoder::model::weights::Parameters;
+use grpo_lambda_decoder::model::{Decoder, ForwardOptions, Gradients, Rows};
 use safetensors::SafeTensors;
+
+use crate::parity::{Golden, checkpoint, fixtures, relative_distance};
 
 /// Largest difference of a log-probability.
 const LOGP: f64 = 2e-5;
 /// Largest relative difference of a gradient, in the norm of its tensor.
 const GRADIENT: f64 = 1e-4;
-/// What PEFT puts before the names.
+/// PEFT's prefix of the names.
 const PREFIX: &str = "base_model.model.";
 
-fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
-}
-
 fn base() -> Decoder<f32> {
-    checkpoint("qwen2_tied")
-}
-
-fn checkpoint(name: &str) -> Decoder<f32> {
-    let directory = fixtures().join(name);
-    let config = Config::load(&directory).unwrap();
-    let parameters = weights::load(&directory, &config).unwrap();
-    Decoder::new(config, parameters).unwrap()
-}
-
-/// Recorded tensors: their numbers, and the length of a row.
-fn golden(name: &str) -> BTreeMap<String, (usize, Vec<f64>)> {
-    let bytes = std::fs::read(fixtures().join("peft").join(name)).unwrap();
-    let tensors = SafeTensors::deserialize(&bytes).unwrap();
-    let numbers =
-        |b: &[u8]| b.chunks(4).map(|b| f64::from(f32::from_le_bytes(b.try_into().unwrap()))).collect();
-    tensors
-        .tensors()
-        .into_iter()
-        .map(|(name, view)| (name, (*view.shape().last().unwrap(), numbers(view.data()))))
-        .collect()
+    checkpoint(&fixtures().join("qwen2_tied"))
 }
 
 fn look<'a>(adapter: &'a Parameters<f32>) -> impl Fn(&str) -> Option<&'a [f32]> + Sync + 'a {
@@ -121,18 +98,16 @@ fn log_probs_and_gradients_of_a_and_b_are_those_of_peft() {
     for (name, base) in
         [("theirs", "qwen2_tied"), ("ours", "qwen2_tied"), ("theirs_qwen3", "qwen3_untied_v4")]
     {
-        let golden = golden(&format!("{name}.safetensors"));
-        let mut model = checkpoint(base);
+        let golden = Golden::read(&fixtures().join(format!("peft/{name}.safetensors")));
+        let mut model = checkpoint(&fixtures().join(base));
         let (settings, adapter) = lora::load(&fixtures().join("peft").join(name), model.config()).unwrap();
-        let (length, ids) = &golden["ids"];
         let mut rows = Rows::new();
-        let first: Vec<usize> = golden["from"].1.iter().map(|x| *x as usize).collect();
-        for (row, first) in ids.chunks(*length).zip(&first) {
-            rows.push(&row.iter().map(|id| *id as u32).collect::<Vec<_>>(), *first);
+        let first: Vec<usize> = golden.0["from"].1.iter().map(|x| *x as usize).collect();
+        for (i, first) in first.iter().enumerate() {
+            rows.push(&golden.row("ids", i).iter().map(|id| *id as u32).collect::<Vec<_>>(), *first);
         }
         let scored = |tensor: &str| -> Vec<Vec<f64>> {
-            let rows = golden[tensor].1.chunks(length - 1).zip(&first);
-            rows.map(|(row, first)| row[first - 1..].to_vec()).collect()
+            first.iter().enumerate().map(|(i, first)| golden.row(tensor, i)[first - 1..].to_vec()).collect()
         };
         let worst = |found: &[Vec<f64>], tensor: &str| {
             let pairs = found.iter().flatten().zip(scored(tensor).into_iter().flatten());
@@ -149,15 +124,13 @@ fn log_probs_and_gradients_of_a_and_b_are_those_of_peft() {
         let mut dense = Gradients::new(model.config(), |name| lora.adapts(name));
         model.backward(tape, &scored("weights"), &mut dense);
         let gradients = lora.gradients(&mut dense, &look(&adapter));
-        let recorded = golden.keys().filter(|k| k.starts_with("grad.")).count();
+        let recorded = golden.0.keys().filter(|k| k.starts_with("grad.")).count();
         assert_eq!(recorded, gradients.len(), "{name}");
-        let norm = |x: &mut dyn Iterator<Item = f64>| x.map(|x| x * x).sum::<f64>().sqrt();
         let mut most: f64 = 0.0;
         for (tensor, found) in &gradients {
-            let (_, expected) = &golden[&format!("grad.{PREFIX}{tensor}")];
+            let (_, expected) = &golden.0[&format!("grad.{PREFIX}{tensor}")];
             assert_eq!(found.data.len(), expected.len(), "{name}: {tensor}");
-            let difference = norm(&mut found.data.iter().zip(expected).map(|(a, b)| f64::from(*a) - b));
-            let relative = difference / norm(&mut expected.iter().copied());
+            let relative = relative_distance(found.data.iter().map(|x| f64::from(*x)), expected);
             assert!(relative <= GRADIENT, "{name}: gradient of {tensor} differs by {relative:e}");
             most = most.max(relative);
         }

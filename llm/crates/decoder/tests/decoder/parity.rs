@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use grpo_lambda_decoder::model::weights::{self, SaveDtype};
-use grpo_lambda_decoder::model::{Config, Decoder, Decoding, ForwardOptions, Gradients, Rows};
+use grpo_lambda_decoder::model::{Decoder, Decoding, ForwardOptions, Gradients, ModelConfig, Rows};
 use safetensors::SafeTensors;
 
 /// Largest difference of a logit.
@@ -15,7 +15,7 @@ const LOGIT: f64 = 1e-4;
 /// Largest relative difference of a gradient, in the norm of its parameter.
 const GRADIENT: f64 = 1e-4;
 
-const SMALL: [&str; 8] = [
+const SMALL: [&str; 10] = [
     "qwen2_tied",
     "qwen2_untied_v4",
     "llama3_rope",
@@ -24,11 +24,14 @@ const SMALL: [&str; 8] = [
     "qwen3_tied",
     "qwen3_untied_v4",
     "qwen3_bias",
+    "olmo2_tied",
+    "olmo2_untied_v4",
 ];
-/// Those that record how far transformers is from itself.
-const WITH_NOISE: [&str; 3] = ["qwen3_tied", "qwen3_untied_v4", "qwen3_bias"];
+/// Recordings with the noise of transformers.
+const WITH_NOISE: [&str; 5] =
+    ["qwen3_tied", "qwen3_untied_v4", "qwen3_bias", "olmo2_tied", "olmo2_untied_v4"];
 
-fn fixtures() -> PathBuf {
+pub(crate) fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
 
@@ -52,19 +55,28 @@ fn recordings() -> Vec<(String, Decoder<f32>, Golden)> {
         .into_iter()
         .chain(large())
         .map(|(directory, golden)| {
-            let config = Config::load(&directory).unwrap();
-            let parameters = weights::load(&directory, &config).unwrap();
-            let name = directory.display().to_string();
-            (name, Decoder::new(config, parameters).unwrap(), Golden::read(&golden))
+            (directory.display().to_string(), checkpoint(&directory), Golden::read(&golden))
         })
         .collect()
 }
 
-/// Recorded tensors.
-struct Golden(BTreeMap<String, (Vec<usize>, Vec<f64>)>);
+pub(crate) fn checkpoint(directory: &Path) -> Decoder<f32> {
+    let config = ModelConfig::load(directory).unwrap();
+    let parameters = weights::load(directory, &config).unwrap();
+    Decoder::new(config, parameters).unwrap()
+}
+
+/// The distance of `found` from `expected` relative to the norm of `expected`.
+pub(crate) fn relative_distance(found: impl Iterator<Item = f64>, expected: &[f64]) -> f64 {
+    let norm = |x: &mut dyn Iterator<Item = f64>| x.map(|x| x * x).sum::<f64>().sqrt();
+    norm(&mut found.zip(expected).map(|(a, b)| a - b)) / norm(&mut expected.iter().copied())
+}
+
+/// Recorded tensors: shape and numbers.
+pub(crate) struct Golden(pub(crate) BTreeMap<String, (Vec<usize>, Vec<f64>)>);
 
 impl Golden {
-    fn read(path: &Path) -> Self {
+    pub(crate) fn read(path: &Path) -> Self {
         let bytes = std::fs::read(path).unwrap();
         let tensors = SafeTensors::deserialize(&bytes).unwrap();
         let number = |dtype, b: &[u8]| match dtype {
@@ -81,13 +93,13 @@ impl Golden {
     }
 
     /// Row `i` of a tensor whose first axis is the batch.
-    fn row(&self, name: &str, i: usize) -> &[f64] {
+    pub(crate) fn row(&self, name: &str, i: usize) -> &[f64] {
         let (shape, data) = &self.0[name];
         let width = data.len() / shape[0];
         &data[i * width..(i + 1) * width]
     }
 
-    fn batch(&self, name: &str) -> usize {
+    pub(crate) fn batch(&self, name: &str) -> usize {
         self.0[name].0[0]
     }
 
@@ -179,9 +191,9 @@ fn loss_log_probs_and_every_gradient_agree() {
             rows.push(&tokens, tokens.len() - scored);
             labelled += scored;
         }
-        for checkpoint in [false, true] {
+        for recompute in [false, true] {
             let (scores, tape) =
-                decoder.forward(&rows, ForwardOptions { checkpoint, ..ForwardOptions::default() }).unwrap();
+                decoder.forward(&rows, ForwardOptions { recompute, ..ForwardOptions::default() }).unwrap();
             if small {
                 for (i, logps) in scores.logps.iter().enumerate() {
                     let recorded = golden.row("ce_logps", i);
@@ -201,13 +213,11 @@ fn loss_log_probs_and_every_gradient_agree() {
             for (parameter, found) in gradients.parameters().iter() {
                 let (shape, expected) = &golden.0[&format!("grad.{parameter}")];
                 assert_eq!(*shape, found.shape);
-                let norm = |x: &mut dyn Iterator<Item = f64>| x.map(|x| x * x).sum::<f64>().sqrt();
-                let difference = norm(&mut found.data.iter().zip(expected).map(|(&a, b)| f64::from(a) - b));
-                let relative = difference / norm(&mut expected.iter().copied());
+                let relative = relative_distance(found.data.iter().map(|x| f64::from(*x)), expected);
                 assert!(relative <= GRADIENT, "{name}: gradient of {parameter} differs by {relative:e}");
                 worst = worst.max(relative);
             }
-            println!("{name}: gradients differ by at most {worst:.2e} (checkpoint {checkpoint})");
+            println!("{name}: gradients differ by at most {worst:.2e} (recompute {recompute})");
             let recorded = golden.0.keys().filter(|k| k.starts_with("grad.")).count();
             assert_eq!(recorded, gradients.parameters().len(), "{name}");
         }
@@ -218,13 +228,13 @@ fn loss_log_probs_and_every_gradient_agree() {
 fn a_saved_checkpoint_is_read_back_with_the_same_logits() {
     for name in SMALL {
         let directory = fixtures().join(name);
-        let config = Config::load(&directory).unwrap();
+        let config = ModelConfig::load(&directory).unwrap();
         let parameters = weights::load(&directory, &config).unwrap();
         let copy = tempfile::tempdir().unwrap();
         for shard_bytes in [usize::MAX, 20_000] {
             weights::save(copy.path(), &config, &parameters, SaveDtype::F32, shard_bytes).unwrap();
-            let read = Config::load(copy.path()).unwrap();
-            assert_eq!(Config { dtype: config.dtype.clone(), ..read.clone() }, config);
+            let read = ModelConfig::load(copy.path()).unwrap();
+            assert_eq!(ModelConfig { dtype: config.dtype.clone(), ..read.clone() }, config);
             assert!(weights::load(copy.path(), &read).unwrap() == parameters, "{name}");
         }
     }

@@ -1,7 +1,7 @@
 //! The questions to a server, and the check that its answers are fit for training.
 
+use grpo_lambda_decoder::generate::{CompletionTest, SampledResponse};
 use grpo_lambda_decoder::rng::Address;
-use grpo_lambda_decoder::rollout::{CompletionTest, SampledResponse};
 use grpo_lambda_decoder::truncation::Truncation;
 
 use super::error::EngineError;

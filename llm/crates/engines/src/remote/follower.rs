@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
+use grpo_lambda_decoder::generate::{RolloutError, SampledResponse, SamplingRequest};
 use grpo_lambda_decoder::model::{ForwardOptions, Rows};
-use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, SamplingRequest};
 
 use super::answer::Ask;
 use super::check::Weights;

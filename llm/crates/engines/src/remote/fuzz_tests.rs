@@ -1,8 +1,8 @@
 //! Damaged answers of a server: none panics, and what is taken can be learned from.
 #![allow(clippy::unwrap_used)]
 
+use grpo_lambda_decoder::generate::SampledResponse;
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::SampledResponse;
 use grpo_lambda_decoder::truncation::Truncation;
 use serde_json::{Value, json};
 

@@ -2,8 +2,8 @@
 
 use std::borrow::Borrow;
 
+use grpo_lambda_decoder::generate::{RolloutError, SampledResponse, Sampler, SamplingRequest};
 use grpo_lambda_decoder::model::{Decoder, Error, ForwardOptions, Rows};
-use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, Sampler, SamplingRequest};
 
 use super::answer::{Answered, Ask, Probe};
 use super::check::{self, Weights};

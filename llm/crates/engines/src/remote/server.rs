@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use grpo_lambda_decoder::rollout::{CompletionTest, SampledResponse, SamplingRequest};
+use grpo_lambda_decoder::generate::{CompletionTest, SampledResponse, SamplingRequest};
 
 use super::answer::{Answered, Ask, Finish, Probe, Probed};
 use super::error::EngineError;

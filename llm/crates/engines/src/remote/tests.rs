@@ -4,9 +4,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use grpo_lambda_decoder::model::{Config, Decoder, ForwardOptions, Rows, weights};
+use grpo_lambda_decoder::generate::{Sampler, SamplingParams, SamplingRequest};
+use grpo_lambda_decoder::model::{
+    Architecture::Qwen2, Decoder, ForwardOptions, ModelConfig, ModelShape, Rows, weights,
+};
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::{Sampler, SamplingParams, SamplingRequest};
 use grpo_lambda_decoder::truncation::Truncation;
 use serde_json::{Value, json};
 
@@ -256,7 +258,10 @@ fn a_prompt_is_scored_from_its_second_token_on() {
 }
 
 fn model(seed: u64) -> Decoder<f32> {
-    let shape = Config { intermediate_size: 64, ..Config::qwen2(VOCABULARY, 32, 2, 2, 1) };
+    let shape = ModelConfig {
+        intermediate_size: 64,
+        ..Qwen2.config(ModelShape { vocab: VOCABULARY, hidden: 32, layers: 2, heads: 2, kv_heads: 1 })
+    };
     let parameters = weights::initialise(&shape, seed, 0.3);
     Decoder::new(shape, parameters).unwrap()
 }

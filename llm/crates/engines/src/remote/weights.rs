@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use grpo_lambda_decoder::model::weights::{self, Parameters, SaveDtype, Tensor};
-use grpo_lambda_decoder::model::{Config, Error};
+use grpo_lambda_decoder::model::{Error, ModelConfig};
 use grpo_lambda_trainer::step::engine::Engine;
 
 /// The directories of a hand-over are these with a number.
@@ -62,14 +62,17 @@ impl Drop for HandOver {
 }
 
 /// The model with a head of its own; only if the head is tied are the weights copied.
-fn untied<'p>(shape: &Config, parameters: Cow<'p, Parameters<f32>>) -> (Config, Cow<'p, Parameters<f32>>) {
+fn untied<'p>(
+    shape: &ModelConfig,
+    parameters: Cow<'p, Parameters<f32>>,
+) -> (ModelConfig, Cow<'p, Parameters<f32>>) {
     if !shape.tie_word_embeddings {
         return (shape.clone(), parameters);
     }
     let mut parameters = parameters.into_owned();
     let embedding: Option<Tensor<f32>> = parameters.get(weights::head_name(shape)).cloned();
     parameters.extend(embedding.map(|embedding| (HEAD.to_owned(), embedding)));
-    (Config { tie_word_embeddings: false, ..shape.clone() }, Cow::Owned(parameters))
+    (ModelConfig { tie_word_embeddings: false, ..shape.clone() }, Cow::Owned(parameters))
 }
 
 /// Removes what a hand-over wrote here, also one that was killed; files of other names stay.

@@ -1,9 +1,9 @@
 //! Responses as `POST /v1/completions` answers them.
 
-use grpo_lambda_decoder::model::{Decoder, ForwardOptions, Rows};
-use grpo_lambda_decoder::rollout::{
+use grpo_lambda_decoder::generate::{
     SampledResponse, Sampler, SamplingParams, SamplingRequest, StoppingCriteria,
 };
+use grpo_lambda_decoder::model::{Decoder, ForwardOptions, Rows};
 use serde_json::{Value, json};
 
 use super::completion_request::CompletionRequest;

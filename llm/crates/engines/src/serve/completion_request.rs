@@ -1,7 +1,7 @@
 //! The request of `POST /v1/completions`, read and checked before anything is computed.
 
+use grpo_lambda_decoder::generate::{MAX_TEMPERATURE, MIN_TEMPERATURE};
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::{MAX_TEMPERATURE, MIN_TEMPERATURE};
 use grpo_lambda_decoder::truncation::Truncation;
 use serde_json::{Map, Value, json};
 

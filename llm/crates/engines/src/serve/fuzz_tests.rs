@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use grpo_lambda_decoder::model::weights::SaveDtype;
-use grpo_lambda_decoder::model::{Config, Decoder, weights};
+use grpo_lambda_decoder::model::{Architecture::Qwen2, Decoder, ModelConfig, ModelShape, weights};
 use serde_json::{Value, json};
 
 use super::completion_request::Limits;
@@ -15,7 +15,10 @@ const CONTEXT: usize = 24;
 
 fn site(reload_from: &std::path::Path) -> Site {
     let tokens = ModelTokenizer::tiny();
-    let shape = Config { intermediate_size: 32, ..Config::qwen2(tokens.len(), 16, 1, 2, 1) };
+    let shape = ModelConfig {
+        intermediate_size: 32,
+        ..Qwen2.config(ModelShape { vocab: tokens.len(), hidden: 16, layers: 1, heads: 2, kv_heads: 1 })
+    };
     let parameters = weights::initialise(&shape, 1, 0.3);
     std::fs::create_dir(reload_from.join("weights")).unwrap();
     weights::save(&reload_from.join("weights"), &shape, &parameters, SaveDtype::F32, usize::MAX).unwrap();

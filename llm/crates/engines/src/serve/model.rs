@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use grpo_lambda_decoder::model::{Config, Decoder, weights};
+use grpo_lambda_decoder::model::{Decoder, ModelConfig, weights};
 
 use super::error::ApiError;
 
@@ -13,7 +13,7 @@ const UNNAMED: &str = "default";
 
 /// A model with who waits for it.
 pub(super) struct ServedModel {
-    shape: Config,
+    shape: ModelConfig,
     decoder: Mutex<Decoder<f32>>,
     state: Mutex<State>,
     resumed: Condvar,

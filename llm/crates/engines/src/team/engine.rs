@@ -6,13 +6,13 @@ use std::io::Write;
 use std::iter::once;
 
 use grpo_lambda_decoder::device::DeviceError;
+use grpo_lambda_decoder::generate::{RolloutError, SampledResponse, Sampler, SamplingRequest};
 use grpo_lambda_decoder::lora::LoraSettings;
 use grpo_lambda_decoder::model::weights::Parameters;
-use grpo_lambda_decoder::model::{Config, Decoder, Error, ForwardOptions, Rows, TokenScores};
+use grpo_lambda_decoder::model::{Decoder, Error, ForwardOptions, ModelConfig, Rows, TokenScores};
 use grpo_lambda_decoder::optim::{
     GradientSquares, OptimError, STATE_PARTS, SavedState, StepOutcome, WriteStateError, has_part, write_state,
 };
-use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, Sampler, SamplingRequest};
 use grpo_lambda_decoder::tensor_file::bytes_of;
 
 use super::error::TeamError;
@@ -187,7 +187,7 @@ fn assembled(rows: usize, scored: impl Iterator<Item = (Vec<usize>, WireScores)>
 }
 
 impl Engine for TeamEngine<'_> {
-    fn shape(&self) -> &Config {
+    fn shape(&self) -> &ModelConfig {
         self.inner.shape()
     }
 

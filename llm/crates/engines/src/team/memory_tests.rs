@@ -1,6 +1,8 @@
 //! Each process's part of the optimiser.
 
-use grpo_lambda_decoder::model::{Config, Decoder, ForwardOptions, Rows, weights};
+use grpo_lambda_decoder::model::{
+    Architecture::Qwen2, Decoder, ForwardOptions, ModelConfig, ModelShape, Rows, weights,
+};
 use grpo_lambda_decoder::optim::AdamWSettings;
 
 use super::threads::Threads;
@@ -9,7 +11,10 @@ use super::{Team, TeamEngine};
 use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, TrainingSetup};
 
 fn model() -> Decoder<f32> {
-    let shape = Config { tie_word_embeddings: true, ..Config::qwen2(61, 16, 3, 4, 2) };
+    let shape = ModelConfig {
+        tie_word_embeddings: true,
+        ..Qwen2.config(ModelShape { vocab: 61, hidden: 16, layers: 3, heads: 4, kv_heads: 2 })
+    };
     Decoder::new(shape.clone(), weights::initialise(&shape, 1, 0.3)).expect("it fits")
 }
 

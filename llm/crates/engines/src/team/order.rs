@@ -1,11 +1,11 @@
 //! The leader's orders to a worker, and the form in which rows and responses travel.
 
+use grpo_lambda_decoder::generate::{
+    RolloutError, SampledResponse, Sampler, SamplingParams, SamplingRequest, StoppingCriteria,
+};
 use grpo_lambda_decoder::model::{ForwardOptions, Rows, TokenScores};
 use grpo_lambda_decoder::optim::AdamWSettings;
 use grpo_lambda_decoder::rng::{Address, ScoreError};
-use grpo_lambda_decoder::rollout::{
-    RolloutError, SampledResponse, Sampler, SamplingParams, SamplingRequest, StoppingCriteria,
-};
 use grpo_lambda_decoder::truncation::Truncation;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -95,20 +95,20 @@ pub(super) fn wire_scores(scores: TokenScores) -> WireScores {
 pub(super) struct WireOptions {
     temperature: f64,
     entropy: bool,
-    checkpoint: bool,
+    recompute: bool,
 }
 
 impl From<ForwardOptions> for WireOptions {
     fn from(options: ForwardOptions) -> Self {
-        let ForwardOptions { temperature, entropy, checkpoint } = options;
-        WireOptions { temperature, entropy, checkpoint }
+        let ForwardOptions { temperature, entropy, recompute } = options;
+        WireOptions { temperature, entropy, recompute }
     }
 }
 
 impl From<WireOptions> for ForwardOptions {
     fn from(options: WireOptions) -> Self {
-        let WireOptions { temperature, entropy, checkpoint } = options;
-        ForwardOptions { temperature, entropy, checkpoint }
+        let WireOptions { temperature, entropy, recompute } = options;
+        ForwardOptions { temperature, entropy, recompute }
     }
 }
 

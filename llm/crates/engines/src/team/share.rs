@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use grpo_lambda_decoder::model::{
-    Config, Decoder, Error, ForwardOptions, Gradients, Rows, Tape, TokenScores,
+    Decoder, Error, ForwardOptions, Gradients, ModelConfig, Rows, Tape, TokenScores,
 };
 
 use super::link::{Link, LinkError};
@@ -27,7 +27,7 @@ pub(super) struct Share {
 
 impl Share {
     /// Zeros for the shards of process `rank`, for the tensors of a model of this shape that have an owner.
-    pub(super) fn new(shape: &Config, owners: &Owners, all: Shards, rank: usize) -> Self {
+    pub(super) fn new(shape: &ModelConfig, owners: &Owners, all: Shards, rank: usize) -> Self {
         let shards = all.of(rank);
         let trained = |name: &str| owners.owner(name).is_some();
         let gradients = shards.clone().map(|_| Gradients::new(shape, trained)).collect();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use grpo_lambda_decoder::model::weights::{Parameters, Tensor};
-use grpo_lambda_decoder::model::{Config, Decoder, Error, ForwardOptions, Rows};
+use grpo_lambda_decoder::model::{Decoder, Error, ForwardOptions, ModelConfig, Rows};
 use grpo_lambda_decoder::optim::{AdamW, AdamWSettings, OptimError};
 
 use super::link::{Link, LinkError};
@@ -62,7 +62,7 @@ impl Replica {
         owners: Owners,
         adam: AdamWSettings,
     ) -> Result<Result<Self, Error>, LinkError> {
-        let shape = Config::parse(shape, "the leader's configuration");
+        let shape = ModelConfig::parse(shape, "the leader's configuration");
         let shape = shape.map_err(|e| unread(format!("begins with a model that cannot be read: {e}")))?;
         let shards = Shards::new(shards, link.size()).map_err(|e| unread(format!("begins wrongly: {e}")))?;
         let parameters = receive_model(link, &shape)?;
@@ -150,7 +150,7 @@ fn unread(reason: String) -> LinkError {
 }
 
 /// Every tensor of a model, sorted by name.
-fn receive_model(link: &mut dyn Link, shape: &Config) -> Result<Parameters<f32>, LinkError> {
+fn receive_model(link: &mut dyn Link, shape: &ModelConfig) -> Result<Parameters<f32>, LinkError> {
     let shapes: BTreeMap<String, Vec<usize>> = shape.parameter_shapes().into_iter().collect();
     let tensor = |(name, shape): (String, Vec<usize>)| {
         let data = receive_tensor(link, LEADER, shape.iter().product())?;

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
 use grpo_lambda_decoder::model::weights::{Parameters, initialise};
-use grpo_lambda_decoder::model::{Config, Decoder, ForwardOptions, Gradients, Rows};
+use grpo_lambda_decoder::model::{
+    Architecture::{Qwen2, Qwen3},
+    Decoder, ForwardOptions, Gradients, ModelConfig, ModelShape, Rows,
+};
 use grpo_lambda_decoder::rng::{below, normal};
 use half::bf16;
 use rand::SeedableRng;
@@ -22,19 +25,23 @@ const ROUNDINGS: f64 = 12.0;
 const LAYERS: usize = 2;
 
 pub(super) fn check(checker: &mut Checker) {
-    let tied = Config::qwen2(97, 48, LAYERS, 6, 2);
-    let own_head = Config { tie_word_embeddings: false, ..tied.clone() };
-    let normed = Config { qkv_bias: true, ..Config::qwen3(97, 48, LAYERS, 6, 2, 12) };
-    for (model, config, checkpoint) in [
+    let tied = Qwen2.config(ModelShape { vocab: 97, hidden: 48, layers: LAYERS, heads: 6, kv_heads: 2 });
+    let own_head = ModelConfig { tie_word_embeddings: false, ..tied.clone() };
+    let normed = ModelConfig {
+        qkv_bias: true,
+        head_dim: 12,
+        ..Qwen3.config(ModelShape { vocab: 97, hidden: 48, layers: LAYERS, heads: 6, kv_heads: 2 })
+    };
+    for (model, config, recompute) in [
         ("tied", &tied, false),
         ("tied", &tied, true),
         ("own head", &own_head, false),
         ("normed heads", &normed, false),
         ("normed heads", &normed, true),
     ] {
-        let sizes = format!("{LAYERS} layers {model}{}", if checkpoint { " recomputed" } else { "" });
+        let sizes = format!("{LAYERS} layers {model}{}", if recompute { " recomputed" } else { "" });
         checker.case("decoder", sizes, |c| {
-            decoder(c, config, checkpoint).map_err(|error| match error {
+            decoder(c, config, recompute).map_err(|error| match error {
                 Error::Device(error) => error,
                 Error::Rows(error) => DeviceError::Missing(error.to_string()),
             })
@@ -43,7 +50,7 @@ pub(super) fn check(checker: &mut Checker) {
 }
 
 /// Weights of which none is 0 or 1, as the device stores them.
-fn weights(config: &Config, dtype: Dtype) -> Parameters<f32> {
+fn weights(config: &ModelConfig, dtype: Dtype) -> Parameters<f32> {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut weights = initialise(config, 0, 0.1);
     // A hash map has no order; names have.
@@ -68,10 +75,10 @@ fn rows(vocabulary: usize) -> Rows {
     rows
 }
 
-fn decoder(c: &mut Case<'_>, config: &Config, checkpoint: bool) -> Result<(), Error> {
+fn decoder(c: &mut Case<'_>, config: &ModelConfig, recompute: bool) -> Result<(), Error> {
     let weights = weights(config, c.kernels.dtype);
     let rows = rows(config.vocab_size);
-    let options = ForwardOptions { temperature: 0.8, entropy: true, checkpoint };
+    let options = ForwardOptions { temperature: 0.8, entropy: true, recompute };
     let slopes: Vec<Vec<f64>> = (0..rows.len())
         .map(|row| (0..rows.scored(row)).map(|t| (row as f64 - 1.5) * 0.3 + t as f64 * 0.1).collect())
         .collect();

@@ -1,4 +1,4 @@
-//! Sampling on a device: the twin of [`grpo_lambda_decoder::rollout`].
+//! Sampling on a device: the twin of [`grpo_lambda_decoder::generate`].
 //!
 //! Tokens are drawn on the device, and no logits leave it: a step of decoding, the sampler included, is captured once and replayed, its
 //! random numbers are uploaded beforehand, and the host asks only now and then which rows are still active. The next responses that wait
@@ -15,9 +15,9 @@ mod on_device;
 
 use std::time::Duration;
 
+use grpo_lambda_decoder::generate::SamplingRequest;
+use grpo_lambda_decoder::generate::{RolloutError, SampledResponse};
 use grpo_lambda_decoder::model::rows::check_tokens;
-use grpo_lambda_decoder::rollout::SamplingRequest;
-use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse};
 
 use super::decode::Decoding;
 use super::decoder::GpuDecoder;
@@ -59,7 +59,7 @@ pub struct Times {
     pub steps: usize,
 }
 
-/// The responses, by prompt, as [`grpo_lambda_decoder::rollout::Sampler::generate`] gives them, and the time they took.
+/// The responses, by prompt, as [`grpo_lambda_decoder::generate::Sampler::generate`] gives them, and the time they took.
 ///
 /// # Errors
 /// [`RolloutError`].

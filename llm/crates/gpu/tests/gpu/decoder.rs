@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use grpo_lambda_decoder::model::config::Architecture;
+use grpo_lambda_decoder::model::config::Architecture::{self, Qwen2, Qwen3};
 use grpo_lambda_decoder::model::weights::{self, Parameters};
-use grpo_lambda_decoder::model::{self, Config, Decoder, ForwardOptions, Rows, TokenScores};
+use grpo_lambda_decoder::model::{self, Decoder, ForwardOptions, ModelConfig, ModelShape, Rows, TokenScores};
 use grpo_lambda_decoder::optim::AdamWSettings;
 use grpo_lambda_gpu::dry::Dry;
 use grpo_lambda_gpu::{Budget, Device, Dtype, GpuAdamW, GpuDecoder, Gradients, Kernels, Layout, Weights};
@@ -16,19 +16,27 @@ use crate::memory;
 
 /// Every kind of model: tied and untied, with no biases, with some, with all; a key head for one, two and three query heads; heads
 /// normed, wider than their share of the hidden state.
-pub(crate) fn configs() -> Vec<(&'static str, Config)> {
-    let tied = Config { intermediate_size: 40, ..Config::qwen2(37, 24, 2, 6, 2) };
-    let untied = Config { tie_word_embeddings: false, num_hidden_layers: 1, ..tied.clone() };
-    let llama = Config {
+pub(crate) fn configs() -> Vec<(&'static str, ModelConfig)> {
+    let tied = ModelConfig {
+        intermediate_size: 40,
+        ..Qwen2.config(ModelShape { vocab: 37, hidden: 24, layers: 2, heads: 6, kv_heads: 2 })
+    };
+    let untied = ModelConfig { tie_word_embeddings: false, num_hidden_layers: 1, ..tied.clone() };
+    let llama = ModelConfig {
         architecture: Architecture::Llama,
         qkv_bias: false,
         num_key_value_heads: 6,
         num_hidden_layers: 3,
         ..untied.clone()
     };
-    let every = Config { output_bias: true, mlp_bias: true, num_key_value_heads: 3, ..untied.clone() };
-    let qwen3 = Config { intermediate_size: 40, ..Config::qwen3(37, 24, 2, 6, 2, 6) };
-    let biased = Config { qkv_bias: true, output_bias: true, tie_word_embeddings: false, ..qwen3.clone() };
+    let every = ModelConfig { output_bias: true, mlp_bias: true, num_key_value_heads: 3, ..untied.clone() };
+    let qwen3 = ModelConfig {
+        intermediate_size: 40,
+        head_dim: 6,
+        ..Qwen3.config(ModelShape { vocab: 37, hidden: 24, layers: 2, heads: 6, kv_heads: 2 })
+    };
+    let biased =
+        ModelConfig { qkv_bias: true, output_bias: true, tie_word_embeddings: false, ..qwen3.clone() };
     vec![
         ("qwen2 tied", tied),
         ("qwen2 untied", untied),
@@ -40,7 +48,7 @@ pub(crate) fn configs() -> Vec<(&'static str, Config)> {
 }
 
 /// Parameters with nothing left at its initial value: norms about 1, biases about 0.
-pub(crate) fn parameters(config: &Config) -> Parameters<f32> {
+pub(crate) fn parameters(config: &ModelConfig) -> Parameters<f32> {
     let mut parameters = weights::initialise(config, 5, 0.25);
     for (i, x) in parameters.values_mut().flat_map(|t| &mut t.data).enumerate() {
         *x += 0.03 * ((i * 37 % 23) as f32 - 11.0) / 11.0;
@@ -80,7 +88,7 @@ pub(crate) fn slopes(rows: &Rows) -> Vec<Vec<f64>> {
 }
 
 pub(crate) const OPTIONS: ForwardOptions =
-    ForwardOptions { temperature: 0.7, entropy: true, checkpoint: false };
+    ForwardOptions { temperature: 0.7, entropy: true, recompute: false };
 
 /// A decoder with its weights on a device.
 pub(crate) struct Ready {
@@ -96,7 +104,7 @@ impl Ready {
     pub(crate) fn new(
         device: Arc<dyn Device>,
         dtype: Dtype,
-        config: &Config,
+        config: &ModelConfig,
         parameters: &Parameters<f32>,
     ) -> Ready {
         Self::with(device, dtype, config, parameters, SMALL)
@@ -105,7 +113,7 @@ impl Ready {
     fn with(
         device: Arc<dyn Device>,
         dtype: Dtype,
-        config: &Config,
+        config: &ModelConfig,
         parameters: &Parameters<f32>,
         budget: Budget,
     ) -> Ready {
@@ -129,7 +137,7 @@ impl Ready {
 }
 
 pub(crate) fn on_the_cpu(
-    config: &Config,
+    config: &ModelConfig,
     parameters: &Parameters<f32>,
     rows: &Rows,
 ) -> (TokenScores, Parameters<f32>) {
@@ -221,9 +229,9 @@ fn a_prompt_that_is_computed_once_gives_the_scores_and_gradients_of_rows_that_ea
     for (name, config) in configs() {
         let (parameters, (shared, separate)) = (parameters(&config), groups());
         let (expected, gradients) = on_the_cpu(&config, &parameters, &separate);
-        let run = |checkpoint: bool| {
+        let run = |recompute: bool| {
             let ready = Ready::new(Emulated::start()?, Dtype::F32, &config, &parameters);
-            let options = ForwardOptions { checkpoint, ..OPTIONS };
+            let options = ForwardOptions { recompute, ..OPTIONS };
             let scores = ready.run(&shared, &slopes(&shared), options);
             assert_eq!(ready.decoder.score(&ready.weights, &shared, options).unwrap(), scores, "{name}");
             Some((scores, ready.read()))
@@ -281,10 +289,10 @@ fn accumulated_gradients_of_parts_are_those_of_the_whole() {
 fn recomputing_layers_gives_the_same_bits_for_less_memory() {
     for (dtype, shape) in [(Dtype::F32, 2), (Dtype::Bf16, 2), (Dtype::F32, 5), (Dtype::Bf16, 5)] {
         let (_, config) = configs().remove(shape);
-        let run = |checkpoint: bool| {
+        let run = |recompute: bool| {
             let device = Emulated::start()?;
             let ready = Ready::new(device.clone(), dtype, &config, &parameters(&config));
-            let scores = ready.run(&rows(), &slopes(&rows()), ForwardOptions { checkpoint, ..OPTIONS });
+            let scores = ready.run(&rows(), &slopes(&rows()), ForwardOptions { recompute, ..OPTIONS });
             Some((scores, ready.read(), device.ledger().peak().0))
         };
         let (Some(kept), Some(again)) = (run(false), run(true)) else { return };
@@ -364,14 +372,14 @@ fn weights_come_back_as_they_went() {
 #[test]
 fn the_dry_run_predicts_the_peak_of_a_step() {
     for (name, config) in configs() {
-        for (dtype, n, len, checkpoint) in
+        for (dtype, n, len, recompute) in
             [(Dtype::F32, 2, 6, false), (Dtype::Bf16, 3, 9, true), (Dtype::Bf16, 1, 17, false)]
         {
             let Some(device) = Emulated::start() else { return };
             let dry = Arc::new(Dry::default());
             let rows = memory::rows(n, len);
-            memory::step(device.clone(), &config, dtype, &rows, checkpoint);
-            memory::step(dry.clone(), &config, dtype, &rows, checkpoint);
+            memory::step(device.clone(), &config, dtype, &rows, recompute);
+            memory::step(dry.clone(), &config, dtype, &rows, recompute);
             assert_eq!(dry.ledger().peak(), device.ledger().peak(), "{name}, {n} rows of {len}");
             assert_eq!((dry.ledger().total(), device.ledger().total()), (0, 0), "{name}: still held");
         }

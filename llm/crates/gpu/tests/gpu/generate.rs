@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::sync::Mutex;
 
 use grpo_lambda_decoder::drift::Drift;
+use grpo_lambda_decoder::generate::{RolloutError, SampledResponse, SamplingParams, StoppingCriteria};
+use grpo_lambda_decoder::generate::{Sampler, SamplingProgress, SamplingRequest};
 use grpo_lambda_decoder::lora::LoraSettings;
 use grpo_lambda_decoder::model::weights::Parameters;
-use grpo_lambda_decoder::model::{Config, Decoder, ForwardOptions, Rows, weights};
+use grpo_lambda_decoder::model::{
+    Architecture::{Qwen2, Qwen3},
+    Decoder, ForwardOptions, ModelConfig, ModelShape, Rows, weights,
+};
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, SamplingParams, StoppingCriteria};
-use grpo_lambda_decoder::rollout::{Sampler, SamplingProgress, SamplingRequest};
 use grpo_lambda_decoder::truncation::Truncation;
 use grpo_lambda_gpu::cache_bytes;
 use grpo_lambda_gpu::dry::Dry;
@@ -28,7 +31,7 @@ struct Model {
 }
 
 impl Model {
-    fn new(device: Arc<dyn Device>, parameters: &Parameters<f32>, c: &Config, dtype: Dtype) -> Model {
+    fn new(device: Arc<dyn Device>, parameters: &Parameters<f32>, c: &ModelConfig, dtype: Dtype) -> Model {
         let layout = Arc::new(Layout::new(c));
         let weights = Weights::upload(&device, "weights", &layout, parameters, dtype).unwrap();
         let kernels = Kernels { device: device.clone(), dtype };
@@ -71,17 +74,23 @@ fn rows(ask: &SamplingRequest<'_>, responses: &[Vec<SampledResponse>]) -> Rows {
 }
 
 /// Two layers, four query heads to two of keys, a head of its own, and every bias there is.
-fn shape() -> Config {
-    Config { tie_word_embeddings: false, output_bias: true, mlp_bias: true, ..Config::qwen2(61, 32, 2, 4, 2) }
+fn shape() -> ModelConfig {
+    ModelConfig {
+        tie_word_embeddings: false,
+        output_bias: true,
+        mlp_bias: true,
+        ..Qwen2.config(ModelShape { vocab: 61, hidden: 32, layers: 2, heads: 4, kv_heads: 2 })
+    }
 }
 
 /// This shape, and one that norms its heads, which are wider than their share of the hidden state.
-fn shapes() -> [Config; 2] {
-    [shape(), Config { qkv_bias: true, ..Config::qwen3(61, 32, 2, 4, 2, 12) }]
+fn shapes() -> [ModelConfig; 2] {
+    let heads = ModelShape { vocab: 61, hidden: 32, layers: 2, heads: 4, kv_heads: 2 };
+    [shape(), ModelConfig { qkv_bias: true, head_dim: 12, ..Qwen3.config(heads) }]
 }
 
 /// Weights that give peaked and flat distributions alike.
-fn parameters(c: &Config) -> Parameters<f32> {
+fn parameters(c: &ModelConfig) -> Parameters<f32> {
     let mut parameters = weights::initialise(c, 5, 0.25);
     for (name, tensor) in &mut parameters {
         if name.ends_with("bias") || name.ends_with("q_norm.weight") || name.ends_with("k_norm.weight") {
@@ -107,11 +116,11 @@ fn ask<'a>(prompts: &'a [&'a [u32]], group: usize, temperature: f64) -> Sampling
     SamplingRequest::new(prompts, group, &EOS, sampling(temperature), &address)
 }
 
-fn cpu(c: &Config) -> Decoder<f32> {
+fn cpu(c: &ModelConfig) -> Decoder<f32> {
     Decoder::new(c.clone(), parameters(c)).unwrap()
 }
 
-fn model_of(c: &Config, dtype: Dtype) -> Option<Model> {
+fn model_of(c: &ModelConfig, dtype: Dtype) -> Option<Model> {
     Some(Model::new(Emulated::start()?, &parameters(c), c, dtype))
 }
 
@@ -398,7 +407,7 @@ fn an_adapter_is_sampled_with() {
 
 #[test]
 fn what_cannot_be_sampled_is_refused_as_on_the_cpu() {
-    let c = Config { max_position_embeddings: 24, ..shape() };
+    let c = ModelConfig { max_position_embeddings: 24, ..shape() };
     let Some(device) = Emulated::start() else { return };
     let model = Model::new(device.clone(), &parameters(&c), &c, Dtype::F32);
     let cpu = cpu(&c);

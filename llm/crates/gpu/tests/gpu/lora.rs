@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use grpo_lambda_decoder::lora::{Lora, LoraSettings, TARGETS};
 use grpo_lambda_decoder::model::weights::Parameters;
-use grpo_lambda_decoder::model::{self, Config, Decoder, ForwardOptions, Rows, TokenScores};
+use grpo_lambda_decoder::model::{self, Decoder, ForwardOptions, ModelConfig, Rows, TokenScores};
 use grpo_lambda_decoder::optim::{AdamW, AdamWSettings};
 use grpo_lambda_gpu::Budget;
 use grpo_lambda_gpu::lora::AdapterLayout;
@@ -29,7 +29,7 @@ fn choices() -> [LoraSettings; 3] {
 }
 
 /// An adapter with `B` not zero.
-fn grown(settings: &LoraSettings, config: &Config) -> Parameters<f32> {
+fn grown(settings: &LoraSettings, config: &ModelConfig) -> Parameters<f32> {
     let mut adapter = settings.initialise(config, 5).unwrap();
     for (i, x) in adapter.values_mut().flat_map(|t| &mut t.data).enumerate() {
         *x += 0.04 * ((i * 37 % 11) as f32 - 5.0) / 5.0;
@@ -48,7 +48,7 @@ impl Adapted {
     fn new(
         device: Arc<dyn Device>,
         dtype: Dtype,
-        config: &Config,
+        config: &ModelConfig,
         settings: &LoraSettings,
         adapter: &Parameters<f32>,
     ) -> Adapted {
@@ -81,7 +81,7 @@ fn look<'a>(adapter: &'a Parameters<f32>) -> impl Fn(&str) -> Option<&'a [f32]> 
 }
 
 fn on_the_cpu(
-    config: &Config,
+    config: &ModelConfig,
     settings: &LoraSettings,
     adapter: &Parameters<f32>,
     rows: &Rows,
@@ -152,11 +152,11 @@ fn a_fresh_adapter_and_none_at_all_score_as_the_frozen_weights_do() {
 fn recomputation_and_the_order_of_threads_change_no_bit_of_an_adapter_s_step() {
     for shape in [3, 5] {
         let (_, config) = configs().remove(shape);
-        let run = |order: Order, checkpoint: bool| {
+        let run = |order: Order, recompute: bool| {
             let device = Arc::new(Emulated::new(order, u64::MAX)?);
             let adapted = Adapted::new(device, Dtype::Bf16, &config, &every(), &grown(&every(), &config));
             Some((
-                adapted.run(&rows(), &slopes(&rows()), ForwardOptions { checkpoint, ..OPTIONS }),
+                adapted.run(&rows(), &slopes(&rows()), ForwardOptions { recompute, ..OPTIONS }),
                 adapted.read(),
             ))
         };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use grpo_lambda_decoder::lora::LoraSettings;
-use grpo_lambda_decoder::model::{Config, ForwardOptions, Rows};
+use grpo_lambda_decoder::model::{Architecture::Qwen2, ForwardOptions, ModelConfig, ModelShape, Rows};
 use grpo_lambda_decoder::optim::AdamWSettings;
 use grpo_lambda_gpu::Budget;
 use grpo_lambda_gpu::dry::Dry;
@@ -21,9 +21,9 @@ pub(crate) fn qwen(
     key: usize,
     vocabulary: usize,
     tied: bool,
-) -> Config {
-    let small = Config::qwen2(vocabulary, h, layers, heads, key);
-    Config { intermediate_size: f, tie_word_embeddings: tied, ..small }
+) -> ModelConfig {
+    let small = Qwen2.config(ModelShape { vocab: vocabulary, hidden: h, layers, heads, kv_heads: key });
+    ModelConfig { intermediate_size: f, tie_word_embeddings: tied, ..small }
 }
 
 /// `n` rows of `len` tokens of which the last half is scored.
@@ -40,7 +40,13 @@ pub(crate) fn slopes(rows: &Rows) -> Vec<Vec<f64>> {
 }
 
 /// A step as training takes it: score by the reference, forward, backward, update.
-pub(crate) fn step(device: Arc<dyn Device>, config: &Config, dtype: Dtype, rows: &Rows, checkpoint: bool) {
+pub(crate) fn step(
+    device: Arc<dyn Device>,
+    config: &ModelConfig,
+    dtype: Dtype,
+    rows: &Rows,
+    recompute: bool,
+) {
     let kernels = Kernels { device: device.clone(), dtype };
     let layout = Arc::new(Layout::new(config));
     let weights = Weights::zeros(&device, "weights", &layout, dtype).unwrap();
@@ -50,7 +56,7 @@ pub(crate) fn step(device: Arc<dyn Device>, config: &Config, dtype: Dtype, rows:
     let mut optimiser =
         GpuAdamW::new(kernels.clone(), AdamWSettings::default(), weights.tensors(), &none).unwrap();
     let decoder = GpuDecoder::new(kernels, layout, Budget::default());
-    let options = ForwardOptions { checkpoint, ..ForwardOptions::default() };
+    let options = ForwardOptions { recompute, ..ForwardOptions::default() };
     decoder.score(&reference, rows, options).unwrap();
     let (_, tape) = decoder.forward(&weights, rows, options).unwrap();
     decoder.backward(&weights, tape, &slopes(rows), &gradients).unwrap();
@@ -58,7 +64,7 @@ pub(crate) fn step(device: Arc<dyn Device>, config: &Config, dtype: Dtype, rows:
 }
 
 /// A step of an adapter, with the weights without it as the reference.
-pub(crate) fn adapter_step(device: Arc<dyn Device>, config: &Config, rows: &Rows, rank: usize) {
+pub(crate) fn adapter_step(device: Arc<dyn Device>, config: &ModelConfig, rows: &Rows, rank: usize) {
     let dtype = Dtype::Bf16;
     let kernels = Kernels { device: device.clone(), dtype };
     let layout = Arc::new(Layout::new(config));
@@ -72,7 +78,7 @@ pub(crate) fn adapter_step(device: Arc<dyn Device>, config: &Config, rows: &Rows
     let mut optimiser =
         GpuAdamW::new(kernels.clone(), AdamWSettings::default(), adapter.tensors(), &none).unwrap();
     let decoder = GpuDecoder::new(kernels, layout, Budget::default());
-    let options = ForwardOptions { checkpoint: true, ..ForwardOptions::default() };
+    let options = ForwardOptions { recompute: true, ..ForwardOptions::default() };
     decoder.score(&weights, rows, options).unwrap();
     let network = Network { weights: &weights, adapter: Some(&adapter) };
     let (_, tape) = decoder.forward(network, rows, options).unwrap();
@@ -113,7 +119,7 @@ fn full_training_of_published_models_fits_an_80_gb_card() {
 #[test]
 fn two_rows_of_16384_tokens_of_a_distilled_1_5b_model_take_at_most_46_gib() {
     let shape = qwen(1536, 8960, 28, 12, 2, 151_936, false);
-    let config = Config { max_position_embeddings: 131_072, ..shape };
+    let config = ModelConfig { max_position_embeddings: 131_072, ..shape };
     let dry = Arc::new(Dry::default());
     step(dry.clone(), &config, Dtype::Bf16, &rows(2, 16_384), true);
     let peak = report("R1-Distill-Qwen-1.5B, 2 rows of 16384", &dry);

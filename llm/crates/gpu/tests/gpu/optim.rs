@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use grpo_lambda_decoder::model::weights::Parameters;
-use grpo_lambda_decoder::model::{self, Config, Decoder, ForwardOptions, Rows};
+use grpo_lambda_decoder::model::{self, Decoder, ForwardOptions, ModelConfig, Rows};
 use grpo_lambda_decoder::optim::{AdamW, AdamWSettings, Decay, StepOutcome};
 use grpo_lambda_gpu::{Device, Dtype, GpuAdamW, Gradients, Kernels, Layout, StatePlace, Weights};
 use half::bf16;
@@ -20,7 +20,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(device: &Arc<dyn Device>, dtype: Dtype, config: &Config, settings: &AdamWSettings) -> Pair {
+    fn new(device: &Arc<dyn Device>, dtype: Dtype, config: &ModelConfig, settings: &AdamWSettings) -> Pair {
         Pair::placed(StatePlace::Device, device, dtype, config, settings)
     }
 
@@ -28,7 +28,7 @@ impl Pair {
         place: StatePlace,
         device: &Arc<dyn Device>,
         dtype: Dtype,
-        config: &Config,
+        config: &ModelConfig,
         settings: &AdamWSettings,
     ) -> Pair {
         let (layout, parameters) = (Arc::new(Layout::new(config)), parameters(config));
@@ -64,7 +64,7 @@ impl Pair {
 }
 
 /// A gradient that differs from step to step.
-fn gradient(config: &Config, step: usize) -> Parameters<f32> {
+fn gradient(config: &ModelConfig, step: usize) -> Parameters<f32> {
     let mut gradient = parameters(config);
     for (i, x) in gradient.values_mut().flat_map(|t| &mut t.data).enumerate() {
         *x *= 0.01 * ((i * 13 + step * 29) % 17) as f32 - 0.07;
@@ -217,9 +217,9 @@ fn states_that_do_not_fit_are_refused_in_the_cpu_s_words_and_change_nothing() {
     let settings = AdamWSettings::default();
     let mut pair = Pair::new(&device, Dtype::F32, &config, &settings);
     pair.step(1e-3, &gradient(&config, 0));
-    let wider = Config { intermediate_size: 48, ..config.clone() };
-    let deeper = Config { num_hidden_layers: 3, ..config.clone() };
-    let bytes = |config: &Config, settings: &AdamWSettings| {
+    let wider = ModelConfig { intermediate_size: 48, ..config.clone() };
+    let deeper = ModelConfig { num_hidden_layers: 3, ..config.clone() };
+    let bytes = |config: &ModelConfig, settings: &AdamWSettings| {
         Pair::new(&device, Dtype::F32, config, settings).gpu.to_bytes().unwrap()
     };
     let plain = AdamWSettings { compensated: false, ..settings.clone() };
@@ -239,9 +239,9 @@ fn loss(logps: &[Vec<f64>]) -> (f64, Vec<Vec<f64>>) {
     (-logps.iter().flatten().sum::<f64>() / n, slopes)
 }
 
-const PLAIN: ForwardOptions = ForwardOptions { temperature: 1.0, entropy: false, checkpoint: true };
+const PLAIN: ForwardOptions = ForwardOptions { temperature: 1.0, entropy: false, recompute: true };
 
-fn curve_on_the_cpu(config: &Config, rows: &Rows, rate: f64) -> Vec<f64> {
+fn curve_on_the_cpu(config: &ModelConfig, rows: &Rows, rate: f64) -> Vec<f64> {
     let start = parameters(config);
     let mut decoder = Decoder::new(config.clone(), start.clone()).unwrap();
     let mut optimiser = AdamW::new(AdamWSettings::default(), start.into_iter().map(|(n, t)| (n, t.data)));
@@ -265,7 +265,7 @@ fn curve_on_the_cpu(config: &Config, rows: &Rows, rate: f64) -> Vec<f64> {
 fn curve_on_a_device(
     device: Arc<dyn Device>,
     dtype: Dtype,
-    config: &Config,
+    config: &ModelConfig,
     rows: &Rows,
     rate: f64,
 ) -> Vec<f64> {

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use grpo_lambda::settings::{Kind, did_you_mean};
+use grpo_lambda_decoder::generate::{MAX_TEMPERATURE, MIN_TEMPERATURE};
 use grpo_lambda_decoder::lora::TARGETS;
-use grpo_lambda_decoder::rollout::{MAX_TEMPERATURE, MIN_TEMPERATURE};
 use grpo_lambda_gpu::StatePlace;
 use grpo_lambda_gpu::select::{DTYPES, DevicePreference};
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use grpo_lambda_decoder::generate::{MAX_TEMPERATURE, MIN_TEMPERATURE};
 use grpo_lambda_decoder::lora::LoraSettings;
 use grpo_lambda_decoder::optim::AdamWSettings;
-use grpo_lambda_decoder::rollout::{MAX_TEMPERATURE, MIN_TEMPERATURE};
 use grpo_lambda_gpu::StatePlace;
 use grpo_lambda_gpu::select::{self, DevicePreference};
 

@@ -1,6 +1,6 @@
 //! One response to one problem, as it is kept.
 
-use grpo_lambda_decoder::rollout::SampledResponse;
+use grpo_lambda_decoder::generate::SampledResponse;
 use grpo_lambda_grade::Verdict;
 use serde::{Deserialize, Serialize};
 

@@ -1,9 +1,9 @@
 //! Accuracy on held-out problems, with its interval.
 
-use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::{
+use grpo_lambda_decoder::generate::{
     RolloutError, Sampler, SamplingParams, SamplingProgress, SamplingRequest, StoppingCriteria,
 };
+use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_stats::{Interval, wilson};
 use serde::{Deserialize, Serialize};
 

@@ -1,10 +1,10 @@
 //! Samples and grades a model's responses to a benchmark.
 
-use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::{
+use grpo_lambda_decoder::generate::{
     RolloutError, SampledResponse, Sampler, SamplingParams, SamplingProgress, SamplingRequest,
     StoppingCriteria,
 };
+use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_grade::{Gold, Grader, Prediction};
 
 use super::benchmark::{Benchmark, BenchmarkProblem};

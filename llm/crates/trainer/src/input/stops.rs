@@ -5,7 +5,7 @@
 //! counts in the length, and no end token follows it. Such a response is complete, not truncated. So it is with the responses that TRL and
 //! verl train on. What that last token spells beyond the stop string is left out of the text that is graded.
 
-use grpo_lambda_decoder::rollout::CompletionTest;
+use grpo_lambda_decoder::generate::CompletionTest;
 
 use super::tokens::{ModelTokenizer, TokenError};
 

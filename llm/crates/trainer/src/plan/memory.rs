@@ -2,8 +2,8 @@
 
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda_decoder::lora::LoraSettings;
-use grpo_lambda_decoder::model::Config;
-use grpo_lambda_decoder::model::decoder::numbers_per_token;
+use grpo_lambda_decoder::model::ModelConfig;
+use grpo_lambda_decoder::model::config::layer::Linear;
 use grpo_lambda_decoder::model::ops::attention::PAGE;
 use grpo_lambda_decoder::model::ops::log_prob;
 use grpo_lambda_decoder::model::ops::matmul::packed_len;
@@ -65,11 +65,16 @@ impl StepShape {
 
 /// The configuration with `memory.recompute_layers=auto` decided for this machine: layers are kept where the estimate of a step that keeps
 /// them is at most three quarters of the memory, or where the system does not tell how much there is.
-pub fn decided(config: &RunConfig, shape: &Config, prompt_tokens: usize) -> RunConfig {
+pub fn decided(config: &RunConfig, shape: &ModelConfig, prompt_tokens: usize) -> RunConfig {
     decided_for(total_mib(), config, shape, prompt_tokens)
 }
 
-fn decided_for(there: Option<f64>, config: &RunConfig, shape: &Config, prompt_tokens: usize) -> RunConfig {
+fn decided_for(
+    there: Option<f64>,
+    config: &RunConfig,
+    shape: &ModelConfig,
+    prompt_tokens: usize,
+) -> RunConfig {
     let fits = |kept: &RunConfig| {
         let estimate = estimate(shape, &StepShape::of(kept, prompt_tokens), kept.lora.as_ref());
         let needed = estimate.peak(false) as f64 / f64::from(1 << 20);
@@ -116,26 +121,26 @@ impl MemoryEstimate {
 const F32: usize = size_of::<f32>();
 
 /// Number of elements of the weights packed for matrix products.
-fn packed(c: &Config) -> usize {
-    let layer: usize = c.layer().linears().iter().map(|linear| linear.packed()).sum();
+fn packed(c: &ModelConfig) -> usize {
+    let layer: usize = c.layer().linears().map(Linear::packed).sum();
     c.num_hidden_layers * layer + packed_len(c.hidden_size, c.vocab_size)
 }
 
 /// Number of elements that the tape keeps per token and layer.
-fn per_token(c: &Config) -> usize {
-    numbers_per_token(&c.layer())
+fn per_token(c: &ModelConfig) -> usize {
+    c.layer().tape_numbers()
 }
 
 /// Bytes of the tape of a forward pass over rows of `tokens` tokens of their own, of which `scored` are scored, and `shared` tokens of
 /// prefixes.
-pub fn tape_bytes(c: &Config, tokens: usize, shared: usize, scored: usize, checkpointed: bool) -> usize {
+pub fn tape_bytes(c: &ModelConfig, tokens: usize, shared: usize, scored: usize, checkpointed: bool) -> usize {
     let layer = if checkpointed { c.hidden_size } else { per_token(c) };
     let layers = c.num_hidden_layers * (tokens * layer + shared * c.heads().stride());
     F32 * (layers + scored * (2 * c.hidden_size + 5))
 }
 
 /// Bytes of the pages that hold keys and values when every response has full length.
-pub fn cache_bytes(c: &Config, step: &StepShape) -> usize {
+pub fn cache_bytes(c: &ModelConfig, step: &StepShape) -> usize {
     F32 * page(c) * pages(step)
 }
 
@@ -144,7 +149,7 @@ fn pages(step: &StepShape) -> usize {
     slots::most_pages(prompts, step.group, step.slots, PAGE)
 }
 
-fn page(c: &Config) -> usize {
+fn page(c: &ModelConfig) -> usize {
     c.num_hidden_layers * c.num_key_value_heads * c.heads().page()
 }
 
@@ -153,7 +158,7 @@ fn item(name: &'static str, bytes: usize, formula: String) -> MemoryItem {
 }
 
 /// The memory of training `c`, or an adapter of it, with steps of this size.
-pub fn estimate(c: &Config, step: &StepShape, lora: Option<&LoraSettings>) -> MemoryEstimate {
+pub fn estimate(c: &ModelConfig, step: &StepShape, lora: Option<&LoraSettings>) -> MemoryEstimate {
     let update = Update::of(c, step);
     MemoryEstimate {
         state: state(c, step, lora),
@@ -169,7 +174,7 @@ pub fn estimate(c: &Config, step: &StepShape, lora: Option<&LoraSettings>) -> Me
 }
 
 /// Memory held from the first step to the last.
-fn state(c: &Config, step: &StepShape, lora: Option<&LoraSettings>) -> Vec<MemoryItem> {
+fn state(c: &ModelConfig, step: &StepShape, lora: Option<&LoraSettings>) -> Vec<MemoryItem> {
     let parameters: usize = c.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum();
     let adapted = lora.map(|lora| lora.adapted(c));
     let trained = lora.map_or(parameters, |lora| lora.parameters(c));
@@ -208,7 +213,7 @@ fn state(c: &Config, step: &StepShape, lora: Option<&LoraSettings>) -> Vec<Memor
 }
 
 /// Memory held while responses are sampled.
-fn rollout(c: &Config, step: &StepShape) -> Vec<MemoryItem> {
+fn rollout(c: &ModelConfig, step: &StepShape) -> Vec<MemoryItem> {
     let responses = slots::count(step.prompts * step.group, step.slots);
     let shared = step.prompt_tokens / PAGE;
     let own = (step.prompt_tokens + step.new_tokens).div_ceil(PAGE) - shared;
@@ -226,7 +231,7 @@ fn rollout(c: &Config, step: &StepShape) -> Vec<MemoryItem> {
 
 /// Memory held in an update, on the largest micro-batch.
 struct Update<'c> {
-    c: &'c Config,
+    c: &'c ModelConfig,
     /// Own tokens of rows, tokens of prefixes, and scored tokens of the micro-batch.
     tokens: usize,
     shared: usize,
@@ -237,7 +242,7 @@ struct Update<'c> {
 
 impl<'c> Update<'c> {
     /// A micro-batch takes whole rows, at least one, and the prompt of a group once, but for its last token, which each row has.
-    fn of(c: &'c Config, step: &StepShape) -> Self {
+    fn of(c: &'c ModelConfig, step: &StepShape) -> Self {
         let (group, shared) = (step.group.max(1), step.prompt_tokens.saturating_sub(1));
         let row = step.prompt_tokens - shared + step.new_tokens;
         let whole = step.micro_batch_tokens / (shared + group * row);
@@ -300,21 +305,26 @@ impl<'c> Update<'c> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use grpo_lambda_decoder::model::{Decoder, Decoding, ForwardOptions, Gradients, Rows, weights};
+    use grpo_lambda_decoder::model::{
+        Architecture::{Olmo2, Qwen2, Qwen3},
+        Decoder, Decoding, ForwardOptions, Gradients, ModelShape, Rows, weights,
+    };
+
+    const SHAPE: ModelShape = ModelShape { vocab: 67, hidden: 48, layers: 3, heads: 6, kv_heads: 2 };
 
     fn model(tied: bool) -> Decoder<f32> {
-        let config = Config { tie_word_embeddings: tied, ..Config::qwen2(67, 48, 3, 6, 2) };
+        let config = ModelConfig { tie_word_embeddings: tied, ..Qwen2.config(SHAPE) };
         of_shape(config)
     }
 
-    fn of_shape(config: Config) -> Decoder<f32> {
+    fn of_shape(config: ModelConfig) -> Decoder<f32> {
         let parameters = weights::initialise(&config, 1, 0.02);
         Decoder::new(config, parameters).expect("it fits")
     }
 
     #[test]
     fn layers_are_kept_where_the_estimate_leaves_a_quarter_of_the_machine() {
-        let shape = Config::qwen2(67, 48, 3, 6, 2);
+        let shape = Qwen2.config(SHAPE);
         let decided = |value: &str, there: Option<f64>| {
             let value = format!("memory.recompute_layers={value}");
             let config = RunConfig::resolve("tiny", &[value.as_str()]).expect("accepted");
@@ -329,7 +339,8 @@ mod tests {
 
     #[test]
     fn the_tape_is_counted_to_the_byte() {
-        for model in [model(true), of_shape(Config::qwen3(67, 48, 3, 6, 2, 12))] {
+        let qwen3 = ModelConfig { head_dim: 12, ..Qwen3.config(SHAPE) };
+        for model in [model(true), of_shape(qwen3), of_shape(Olmo2.config(SHAPE))] {
             count_tape(&model);
         }
     }
@@ -343,11 +354,11 @@ mod tests {
             tokens += len;
             scored += len - from;
         }
-        for checkpoint in [false, true] {
+        for recompute in [false, true] {
             let (_, tape) = model
-                .forward(&rows, ForwardOptions { checkpoint, ..ForwardOptions::default() })
+                .forward(&rows, ForwardOptions { recompute, ..ForwardOptions::default() })
                 .expect("fits");
-            assert_eq!(tape.bytes(), tape_bytes(model.config(), tokens, 35, scored, checkpoint));
+            assert_eq!(tape.bytes(), tape_bytes(model.config(), tokens, 35, scored, recompute));
         }
     }
 

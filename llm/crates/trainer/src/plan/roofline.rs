@@ -6,8 +6,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use grpo_lambda_decoder::model::Config;
-use grpo_lambda_decoder::model::ops::left::Left;
+use grpo_lambda_decoder::model::ModelConfig;
+use grpo_lambda_decoder::model::ops::matmul::Left;
 use grpo_lambda_decoder::model::ops::simd::{NR, tile_f32};
 
 /// Operations of one forward pass over rows of the given `(length, scored)`: every token passes the layers, a scored one
@@ -16,7 +16,7 @@ use grpo_lambda_decoder::model::ops::simd::{NR, tile_f32};
 /// ```text
 /// sum_rows  2 len P + 2 scored h V + layers * 4 heads d len (len + 1) / 2,      P = numbers in the layers' matrices
 /// ```
-pub fn forward(c: &Config, rows: impl IntoIterator<Item = (usize, usize)>) -> f64 {
+pub fn forward(c: &ModelConfig, rows: impl IntoIterator<Item = (usize, usize)>) -> f64 {
     let row = |(len, scored): (usize, usize)| {
         let len = len as f64;
         pass(c, len, scored as f64, len * (len + 1.0) / 2.0)
@@ -26,12 +26,12 @@ pub fn forward(c: &Config, rows: impl IntoIterator<Item = (usize, usize)>) -> f6
 
 /// Operations of one forward pass over so many tokens, of which some are scored, that see `pairs` positions in all: see
 /// [`Rows::pairs`](grpo_lambda_decoder::model::Rows::pairs).
-pub fn pass(c: &Config, tokens: f64, scored: f64, pairs: f64) -> f64 {
+pub fn pass(c: &ModelConfig, tokens: f64, scored: f64, pairs: f64) -> f64 {
     2.0 * tokens * layers(c) + 2.0 * scored * head(c) + attention(c) * pairs
 }
 
 /// Operations of decoding `new` tokens after each of `prompts`, `group` times: prompts are read once.
-pub fn decode(c: &Config, prompts: &[usize], group: usize, new: usize) -> f64 {
+pub fn decode(c: &ModelConfig, prompts: &[usize], group: usize, new: usize) -> f64 {
     let read = forward(c, prompts.iter().map(|&len| (len, 1)));
     // The last token is sampled but never read.
     let steps = new.saturating_sub(1) as f64;
@@ -43,24 +43,24 @@ pub fn decode(c: &Config, prompts: &[usize], group: usize, new: usize) -> f64 {
 }
 
 /// Bytes of weights that decoding reads: every matrix once per step, whatever the batch.
-pub fn decode_weight_bytes(c: &Config, new: usize) -> f64 {
+pub fn decode_weight_bytes(c: &ModelConfig, new: usize) -> f64 {
     4.0 * new as f64 * (layers(c) + head(c))
 }
 
 /// Numbers in the matrices of all layers.
-fn layers(c: &Config) -> f64 {
+fn layers(c: &ModelConfig) -> f64 {
     let (h, f) = (c.hidden_size as f64, c.intermediate_size as f64);
     let query = (c.num_attention_heads * c.head_dim) as f64;
     let key = (c.num_key_value_heads * c.head_dim) as f64;
     c.num_hidden_layers as f64 * (h * (query + 2.0 * key) + query * h + 3.0 * h * f)
 }
 
-fn head(c: &Config) -> f64 {
+fn head(c: &ModelConfig) -> f64 {
     (c.hidden_size * c.vocab_size) as f64
 }
 
 /// Operations of attention per pair of positions: a product with the key and one with the value, in every head and layer.
-fn attention(c: &Config) -> f64 {
+fn attention(c: &ModelConfig) -> f64 {
     4.0 * (c.num_hidden_layers * c.num_attention_heads * c.head_dim) as f64
 }
 
@@ -86,12 +86,11 @@ pub fn peak() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use grpo_lambda_decoder::model::Decoder;
-    use grpo_lambda_decoder::model::weights;
+    use grpo_lambda_decoder::model::{Architecture::Qwen2, Decoder, ModelShape, weights};
 
     /// Width 32, 2 layers, 4 heads of 8, 2 of keys and values, feed-forward `f`, vocabulary 50.
-    fn config() -> Config {
-        let mut c = Config::qwen2(50, 32, 2, 4, 2);
+    fn config() -> ModelConfig {
+        let mut c = Qwen2.config(ModelShape { vocab: 50, hidden: 32, layers: 2, heads: 4, kv_heads: 2 });
         c.intermediate_size = 48;
         c
     }

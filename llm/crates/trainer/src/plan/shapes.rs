@@ -4,8 +4,8 @@
 //! a shape are those that the model's page states, to the last one (for the distilled 3B, those of Llama-3.2-3B, on which it was trained).
 
 use grpo_lambda::settings::did_you_mean;
-use grpo_lambda_decoder::model::Config;
 use grpo_lambda_decoder::model::config::{Architecture, RopeScaling};
+use grpo_lambda_decoder::model::{ModelConfig, ModelShape};
 
 /// A model's shape.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ static ENTRIES: &[PublishedShape] = &[
 ];
 
 impl PublishedShape {
-    fn config(&self) -> Config {
+    fn config(&self) -> ModelConfig {
         let rope_scaling = match self.scaling {
             1.0 => RopeScaling::None,
             factor => RopeScaling::Llama3 {
@@ -50,17 +50,22 @@ impl PublishedShape {
                 original_max: 8192.0,
             },
         };
-        Config {
-            architecture: if self.llama { Architecture::Llama } else { Architecture::Qwen2 },
+        let architecture = if self.llama { Architecture::Llama } else { Architecture::Qwen2 };
+        ModelConfig {
             intermediate_size: self.intermediate,
             rms_norm_eps: if self.llama { 1e-5 } else { 1e-6 },
             rope_theta: self.theta,
             rope_scaling,
             max_position_embeddings: self.context,
             tie_word_embeddings: self.tied,
-            qkv_bias: !self.llama,
             dtype: "bfloat16".to_owned(),
-            ..Config::qwen2(self.vocabulary, self.hidden, self.layers, self.heads, self.key_heads)
+            ..architecture.config(ModelShape {
+                vocab: self.vocabulary,
+                hidden: self.hidden,
+                layers: self.layers,
+                heads: self.heads,
+                kv_heads: self.key_heads,
+            })
         }
     }
 }
@@ -73,7 +78,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 /// One line with the names there are.
-pub fn named(name: &str) -> Result<Config, String> {
+pub fn named(name: &str) -> Result<ModelConfig, String> {
     let lower = name.to_lowercase();
     let found = ENTRIES.iter().find(|e| e.name == lower).map(PublishedShape::config);
     found.ok_or_else(|| {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use grpo_lambda_decoder::rollout::SamplingProgress;
+use grpo_lambda_decoder::generate::SamplingProgress;
 use grpo_lambda_stats::table::significant;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 

@@ -103,8 +103,8 @@ pub fn score_entropies(
     budget: usize,
     options: ForwardOptions,
 ) -> Result<(), Error> {
-    // The tape is not used: with checkpoints it holds little.
-    let options = ForwardOptions { entropy: true, checkpoint: true, ..options };
+    // The tape is not used: with recomputation it holds little.
+    let options = ForwardOptions { entropy: true, recompute: true, ..options };
     let mut scored = Vec::new();
     let packed = Batch::new(prompts, batch);
     for part in packed.parts(budget) {

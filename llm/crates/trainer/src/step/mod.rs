@@ -28,10 +28,10 @@ mod update;
 
 use grpo_lambda::group::{EvidenceKind, Group};
 use grpo_lambda::method::Method;
+use grpo_lambda_decoder::generate::{RolloutError, SamplingParams};
 use grpo_lambda_decoder::model::{Decoder, Error as ModelError, ForwardOptions};
 use grpo_lambda_decoder::optim::OptimError;
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::{RolloutError, SamplingParams};
 use grpo_lambda_gpu::DeviceError;
 use grpo_lambda_grade::Gold;
 
@@ -156,7 +156,7 @@ impl StepSettings {
         ForwardOptions {
             temperature: self.sampling.temperature,
             entropy: false,
-            checkpoint: self.memory.recompute_layers,
+            recompute: self.memory.recompute_layers,
         }
     }
 

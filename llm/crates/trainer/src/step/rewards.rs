@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 
+use grpo_lambda_decoder::generate::SampledResponse;
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::SampledResponse;
 use grpo_lambda_grade::Extraction;
 
 use super::TrainingPrompt;

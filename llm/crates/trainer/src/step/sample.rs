@@ -1,10 +1,10 @@
 //! [`StepContext::sample`]: from prompts to a [`Rollout`].
 
 use grpo_lambda::group::{Evidence, Group, Response};
-use grpo_lambda_decoder::rng::Purpose;
-use grpo_lambda_decoder::rollout::{
+use grpo_lambda_decoder::generate::{
     RolloutError, SampledResponse, Sampler, SamplingRequest, StoppingCriteria,
 };
+use grpo_lambda_decoder::rng::Purpose;
 
 use super::engine::{Engine, SampledBy};
 use super::evidence::EvidenceCost;

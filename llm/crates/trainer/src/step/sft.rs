@@ -50,7 +50,7 @@ pub fn step(
     let lengths = examples.iter().map(|e| e.prompt.len() + e.response.len());
     // Added token by token, so that its bits do not depend on the passes.
     let mut sum = 0.0;
-    let options = ForwardOptions { checkpoint: memory.recompute_layers, ..ForwardOptions::default() };
+    let options = ForwardOptions { recompute: memory.recompute_layers, ..ForwardOptions::default() };
     for part in pack(lengths, memory.micro_batch_tokens * engine.processes()) {
         let mut rows = Rows::new();
         for e in &examples[part] {

@@ -1,7 +1,7 @@
 use grpo_lambda::group::Response;
 use grpo_lambda::learner::Policy;
 use grpo_lambda::metrics::Metrics;
-use grpo_lambda_decoder::model::{Config as Shape, Rows, weights};
+use grpo_lambda_decoder::model::{Architecture::Qwen2, ModelShape, Rows, weights};
 use grpo_lambda_decoder::optim::{AdamWSettings, StepOutcome};
 use grpo_lambda_grade::Extraction;
 
@@ -38,7 +38,8 @@ fn the_mean_sampled_update_is_the_gradient_of_expected_reward() {
     let answers: Vec<Vec<u32>> =
         problems.iter().map(|p| tokens.target(&p.solution).unwrap().ids()[..4].to_vec()).collect();
     let config = Config::resolve("tiny", &["seed=7", "rl.max_new_tokens=4", "method.name=rloo"]).unwrap();
-    let shape = Shape::qwen2(tokens.len(), 32, 2, 2, 1);
+    let shape =
+        Qwen2.config(ModelShape { vocab: tokens.len(), hidden: 32, layers: 2, heads: 2, kv_heads: 1 });
     let model = Decoder::new(shape.clone(), weights::initialise(&shape, 1, 0.02)).unwrap();
 
     let mut answered = Rows::new();
@@ -103,7 +104,8 @@ fn the_mean_sampled_update_is_the_gradient_of_expected_reward() {
 fn a_skipped_inner_update_is_not_hidden_by_the_next() {
     let tokens = ModelTokenizer::tiny();
     let config = Config::resolve("tiny", &["rl.max_new_tokens=4"]).unwrap();
-    let shape = Shape::qwen2(tokens.len(), 32, 1, 2, 1);
+    let shape =
+        Qwen2.config(ModelShape { vocab: tokens.len(), hidden: 32, layers: 1, heads: 2, kv_heads: 1 });
     let model = Decoder::new(shape.clone(), weights::initialise(&shape, 1, 0.02)).unwrap();
     let prompts = vec![training_prompt(&tokens, 0, &Task::Addition.problem(0, Split::Train, 0))];
     let mut engine = start(model, config.rl.adam.clone());

@@ -1,6 +1,6 @@
 //! Divergence: rates that no run survives, policies that have become noise, weights that are no numbers.
 
-use grpo_lambda_decoder::rollout::RolloutError;
+use grpo_lambda_decoder::generate::RolloutError;
 
 use super::Run;
 use super::error::TrainError;

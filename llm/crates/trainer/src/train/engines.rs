@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use grpo_lambda_decoder::model::weights::Parameters;
-use grpo_lambda_decoder::model::{self, Config as Shape, Decoder};
+use grpo_lambda_decoder::model::{self, Decoder, ModelConfig as Shape};
 use grpo_lambda_gpu::select::ComputeDevice;
 
 use crate::config::{Config, ConfigError};

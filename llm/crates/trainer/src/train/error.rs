@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda::methods::MissingEvidence;
+use grpo_lambda_decoder::generate::RolloutError;
 use grpo_lambda_decoder::model;
 use grpo_lambda_decoder::optim::OptimError;
-use grpo_lambda_decoder::rollout::RolloutError;
 use grpo_lambda_gpu::select::{NoCard, SelectError};
 
 use crate::config::ConfigError;

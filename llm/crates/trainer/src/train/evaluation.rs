@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use grpo_lambda_decoder::rollout::SamplingParams;
+use grpo_lambda_decoder::generate::SamplingParams;
 use grpo_lambda_stats::Interval;
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! The tokenizer and the model that a run starts from.
 
 use grpo_lambda_decoder::model::weights::{self, Parameters};
-use grpo_lambda_decoder::model::{self, Decoder};
+use grpo_lambda_decoder::model::{self, Architecture::Qwen2, Decoder, ModelShape};
 
 use super::error::TrainError;
 use crate::config::{Config, ConfigError, ModelSource};
@@ -50,15 +50,21 @@ pub fn initial_model(config: &Config, tokens: &ModelTokenizer) -> Result<Decoder
 pub(super) fn initial_weights(
     config: &Config,
     tokens: &ModelTokenizer,
-) -> Result<(model::Config, Parameters<f32>), TrainError> {
+) -> Result<(model::ModelConfig, Parameters<f32>), TrainError> {
     let (shape, parameters) = match &config.model {
         ModelSource::Checkpoint(directory) => {
-            let shape = model::Config::load(directory)?;
+            let shape = model::ModelConfig::load(directory)?;
             let parameters = weights::load(directory, &shape)?;
             (shape, parameters)
         }
         ModelSource::Random(s) => {
-            let mut shape = model::Config::qwen2(tokens.len(), s.hidden, s.layers, s.heads, s.kv_heads);
+            let mut shape = Qwen2.config(ModelShape {
+                vocab: tokens.len(),
+                hidden: s.hidden,
+                layers: s.layers,
+                heads: s.heads,
+                kv_heads: s.kv_heads,
+            });
             shape.intermediate_size = s.intermediate;
             check_memory(&shape)?;
             let parameters = weights::initialise(&shape, config.seed, 0.02);
@@ -71,7 +77,7 @@ pub(super) fn initial_weights(
 }
 
 /// Refuses a new model whose training this machine cannot hold, before the system kills it.
-fn check_memory(shape: &model::Config) -> Result<(), TrainError> {
+fn check_memory(shape: &model::ModelConfig) -> Result<(), TrainError> {
     // Weights, gradients and three numbers of the optimiser; what they are packed into and activations come on top.
     let numbers: usize = shape.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum();
     let needed = 5.0 * 4.0 * numbers as f64 / f64::from(1 << 20);

@@ -2,8 +2,8 @@
 
 use std::sync::Once;
 
+use grpo_lambda_decoder::generate::RolloutError;
 use grpo_lambda_decoder::model;
-use grpo_lambda_decoder::rollout::RolloutError;
 use grpo_lambda_gpu::select::{self, ComputeDevice, DevicePreference};
 use grpo_lambda_gpu::{Device, Dtype};
 
@@ -74,7 +74,7 @@ pub(super) fn refuse_run_directory(config: &Config) -> Result<(), TrainError> {
 pub(super) fn decided(
     config: &Config,
     device: &ComputeDevice,
-    (problems, tokens, shape): (&Problems, &ModelTokenizer, &model::Config),
+    (problems, tokens, shape): (&Problems, &ModelTokenizer, &model::ModelConfig),
     will_step: bool,
 ) -> Result<Config, TrainError> {
     let longest = check_prompt_lengths(config, problems, tokens, shape.max_position_embeddings)?;
@@ -138,7 +138,7 @@ pub(super) fn try_reward_program(session: &Session<'_>) -> Result<(), TrainError
 /// minutes without a word.
 fn check_machine_memory(
     config: &Config,
-    shape: &model::Config,
+    shape: &model::ModelConfig,
     prompt_tokens: usize,
 ) -> Result<(), TrainError> {
     let rl = &config.rl;
@@ -164,7 +164,7 @@ fn decided_for_card(
     card: &dyn Device,
     dtype: Dtype,
     config: &Config,
-    shape: &model::Config,
+    shape: &model::ModelConfig,
     longest: MaxLengths,
 ) -> Result<Config, TrainError> {
     let refused = |line: String| TrainError::Config(ConfigError::Conflict(line));

@@ -6,7 +6,7 @@ use std::path::Path;
 use grpo_lambda::advantage::all_equal;
 use grpo_lambda::group::{EvidenceKind, Group};
 use grpo_lambda::methods::Configured;
-use grpo_lambda_decoder::model::Config as Shape;
+use grpo_lambda_decoder::model::ModelConfig as Shape;
 use grpo_lambda_decoder::model::weights::Parameters;
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_gpu::select::ComputeDevice;

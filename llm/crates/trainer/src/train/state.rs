@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use grpo_lambda_decoder::model::Config as Shape;
+use grpo_lambda_decoder::model::ModelConfig as Shape;
 use grpo_lambda_decoder::model::weights::{self, Parameters};
 use serde::{Deserialize, Serialize};
 

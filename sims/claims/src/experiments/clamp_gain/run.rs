@@ -34,9 +34,9 @@ impl Sums {
         let (prompts, right): (Vec<Vec<usize>>, Vec<usize>) =
             pairs.map(|(a, b)| (vec![a, DIGITS + b], (a + b) % DIGITS)).unzip();
         let mut shared = PromptPolicy::shared(prompts, DIGITS, HIDDEN, SCALE, seed);
-        let mut adam = Optimiser::new(Kind::AdamW, 0.01, shared.no_gradient().len());
+        let mut adam = Optimiser::new(Kind::AdamW, 0.01, shared.zero_gradient().len());
         while shared.j(&right) < START {
-            let mut gradient = shared.no_gradient();
+            let mut gradient = shared.zero_gradient();
             for (x, &v) in right.iter().enumerate() {
                 let mut cotangent = vec![0.0; DIGITS];
                 cotangent[v] = 1.0 / right.len() as f64;
@@ -66,10 +66,10 @@ pub(super) struct Setting {
 /// `J` after the last update.
 pub(super) fn train(sums: &Sums, arm: Arm, setting: Setting, seed: u64) -> f64 {
     let mut policy = if setting.shared { sums.shared.clone() } else { sums.table.clone() };
-    let mut optimiser = Optimiser::new(setting.kind, setting.rate, policy.no_gradient().len());
+    let mut optimiser = Optimiser::new(setting.kind, setting.rate, policy.zero_gradient().len());
     let mut rng = stream(seed, 7);
     for _ in 0..setting.updates {
-        let mut gradient = policy.no_gradient();
+        let mut gradient = policy.zero_gradient();
         for _ in 0..PROMPTS {
             let x = rng.random_range(0..policy.prompt_count() as u32) as usize;
             let answers = sample(&policy.log_probs(x), &mut rng);

@@ -1,6 +1,6 @@
-//! The families of decoders, as data: what `config.json` calls each of them, and what it says of their layers.
+//! The families of decoders, as data: their names in `config.json` and the parts of their layers.
 
-use super::layer::QkNorm;
+use super::layer::{NormPlacement, QkNorm};
 
 /// A family of decoders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,16 +11,18 @@ pub enum Architecture {
     Llama,
     /// `Qwen3ForCausalLM`: the dense models.
     Qwen3,
+    /// `Olmo2ForCausalLM`.
+    Olmo2,
 }
 
-/// What decides whether projections have a bias.
+/// The rule by which projections have a bias.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bias {
-    /// They have none.
+    /// Without one.
     Never,
-    /// They always have one.
+    /// With one.
     Always,
-    /// This field of `config.json`, absent for none.
+    /// This field of `config.json` decides; absent for none.
     Field(&'static str),
 }
 
@@ -33,75 +35,98 @@ impl Bias {
     }
 }
 
-/// How a family differs from the others.
+/// A family's names in `config.json`, and how its layers differ from others.
 #[derive(Debug)]
 pub(super) struct Family {
     pub(super) architecture: Architecture,
-    /// Its class in transformers, the entry of `architectures`.
+    /// Class in transformers, the entry of `architectures`.
     pub(super) class: &'static str,
-    /// Its `model_type`.
+    /// `model_type`.
     pub(super) model_type: &'static str,
+    pub(super) norm_placement: NormPlacement,
+    pub(super) qk_norm: QkNorm,
     /// On queries, keys and values.
     pub(super) qkv_bias: Bias,
     /// On the output of attention.
     pub(super) output_bias: Bias,
     /// In the MLP.
     pub(super) mlp_bias: Bias,
-    pub(super) qk_norm: QkNorm,
-    /// Numbers of a head where `head_dim` is absent; `None` for `hidden_size / num_attention_heads`.
+    /// `rms_norm_eps` if absent.
+    pub(super) rms_norm_eps: f64,
+    /// Numbers of a head if `head_dim` is absent; `None` for `hidden_size / num_attention_heads`.
     pub(super) head_dim: Option<usize>,
-    /// Whether `head_dim` is written although it is `hidden_size / num_attention_heads`.
+    /// True if `head_dim` is written although it is `hidden_size / num_attention_heads`.
     pub(super) writes_head_dim: bool,
-    /// Whether a sliding window is used only where `use_sliding_window` says so, and only from layer `max_window_layers` on.
+    /// True if a sliding window is used only if `use_sliding_window` says so, and only from layer `max_window_layers` on.
     pub(super) window_switch: bool,
 }
 
-static QWEN2: Family = Family {
-    architecture: Architecture::Qwen2,
-    class: "Qwen2ForCausalLM",
-    model_type: "qwen2",
-    qkv_bias: Bias::Always,
-    output_bias: Bias::Never,
-    mlp_bias: Bias::Never,
-    qk_norm: QkNorm::None,
-    head_dim: None,
-    writes_head_dim: false,
-    window_switch: true,
-};
-static LLAMA: Family = Family {
+const LLAMA: Family = Family {
     architecture: Architecture::Llama,
     class: "LlamaForCausalLM",
     model_type: "llama",
+    norm_placement: NormPlacement::Pre,
+    qk_norm: QkNorm::None,
     qkv_bias: Bias::Field("attention_bias"),
     output_bias: Bias::Field("attention_bias"),
     mlp_bias: Bias::Field("mlp_bias"),
-    qk_norm: QkNorm::None,
+    rms_norm_eps: 1e-6,
     head_dim: None,
     writes_head_dim: true,
     window_switch: false,
 };
-static QWEN3: Family = Family {
-    architecture: Architecture::Qwen3,
-    class: "Qwen3ForCausalLM",
-    model_type: "qwen3",
-    qkv_bias: Bias::Field("attention_bias"),
-    output_bias: Bias::Field("attention_bias"),
-    mlp_bias: Bias::Never,
-    qk_norm: QkNorm::PerHead,
-    head_dim: Some(128),
-    writes_head_dim: true,
-    window_switch: true,
-};
 
-/// Every family.
-pub(super) static FAMILIES: [&Family; 3] = [&QWEN2, &LLAMA, &QWEN3];
+/// Every family, in the order of [`Architecture`].
+pub(super) static FAMILIES: [Family; 4] = [
+    Family {
+        architecture: Architecture::Qwen2,
+        class: "Qwen2ForCausalLM",
+        model_type: "qwen2",
+        qkv_bias: Bias::Always,
+        output_bias: Bias::Never,
+        mlp_bias: Bias::Never,
+        writes_head_dim: false,
+        window_switch: true,
+        ..LLAMA
+    },
+    LLAMA,
+    Family {
+        architecture: Architecture::Qwen3,
+        class: "Qwen3ForCausalLM",
+        model_type: "qwen3",
+        qk_norm: QkNorm::PerHead,
+        mlp_bias: Bias::Never,
+        head_dim: Some(128),
+        window_switch: true,
+        ..LLAMA
+    },
+    Family {
+        architecture: Architecture::Olmo2,
+        class: "Olmo2ForCausalLM",
+        model_type: "olmo2",
+        norm_placement: NormPlacement::Post,
+        qk_norm: QkNorm::Whole,
+        mlp_bias: Bias::Never,
+        rms_norm_eps: 1e-5,
+        writes_head_dim: false,
+        ..LLAMA
+    },
+];
 
 impl Architecture {
     pub(super) fn family(self) -> &'static Family {
-        match self {
-            Architecture::Qwen2 => &QWEN2,
-            Architecture::Llama => &LLAMA,
-            Architecture::Qwen3 => &QWEN3,
+        &FAMILIES[self as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_stand_in_the_order_of_architectures() {
+        for (i, family) in FAMILIES.iter().enumerate() {
+            assert_eq!(family.architecture as usize, i, "{}", family.class);
         }
     }
 }

@@ -31,13 +31,17 @@ impl<'a> Fields<'a> {
         }
     }
 
+    pub(super) fn refuse<T>(&self, field: &str, reason: impl Into<String>) -> Result<T> {
+        Err(self.error(field, reason))
+    }
+
     /// A whole number from 1 to `most`.
     pub(super) fn size(&self, field: &str, default: Option<usize>, most: usize) -> Result<usize> {
         let found = self.get(field).map(|v| v.as_u64().and_then(|n| usize::try_from(n).ok()));
         match (found, default) {
             (None, Some(default)) => Ok(default),
             (Some(Some(n)), _) if (1..=most).contains(&n) => Ok(n),
-            _ => Err(self.error(field, format!("a positive integer is needed, at most {most}"))),
+            _ => self.refuse(field, format!("a positive integer is needed, at most {most}")),
         }
     }
 
@@ -46,7 +50,7 @@ impl<'a> Fields<'a> {
         match (self.get(field).map(Value::as_f64), default) {
             (None, Some(default)) => Ok(default),
             (Some(Some(x)), _) if x > 0.0 && x <= most => Ok(x),
-            _ => Err(self.error(field, format!("a positive number is needed, at most {most:e}"))),
+            _ => self.refuse(field, format!("a positive number is needed, at most {most:e}")),
         }
     }
 
@@ -54,7 +58,7 @@ impl<'a> Fields<'a> {
         match self.get(field) {
             None => Ok(default),
             Some(Value::Bool(b)) => Ok(*b),
-            Some(_) => Err(self.error(field, "true or false is needed")),
+            Some(_) => self.refuse(field, "true or false is needed"),
         }
     }
 
@@ -76,4 +80,27 @@ impl<'a> Fields<'a> {
         };
         found.ok_or_else(|| self.error(field, "a token id or a list of token ids is needed"))
     }
+}
+
+/// The largest accepted numbers of a `config.json`: far above any model, and far below what takes memory by itself or overflows a product of
+/// two of them.
+pub(super) mod limits {
+    /// Bytes of the file.
+    pub(in crate::model::config) const FILE: u64 = 16 << 20;
+    /// Layers; the deepest published models have about 200.
+    pub(in crate::model::config) const LAYERS: usize = 10_000;
+    /// Tokens of the vocabulary, and widths of the residual stream and of the MLP.
+    pub(in crate::model::config) const WIDTH: usize = 1 << 24;
+    /// Heads.
+    pub(in crate::model::config) const HEADS: usize = 1 << 16;
+    /// Numbers per head.
+    pub(in crate::model::config) const HEAD_DIM: usize = 1 << 16;
+    /// Positions.
+    pub(in crate::model::config) const POSITIONS: usize = 1 << 32;
+    /// Added under the root of a norm, whose argument has mean square around 1.
+    pub(in crate::model::config) const EPS: f64 = 1.0;
+    /// Base of the rotary frequencies.
+    pub(in crate::model::config) const ROPE_THETA: f64 = 1e15;
+    /// Divisors of rotary frequencies.
+    pub(in crate::model::config) const ROPE_FACTOR: f64 = 1e6;
 }

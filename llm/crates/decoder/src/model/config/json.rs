@@ -7,14 +7,14 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::architecture::{Bias, FAMILIES, Family};
-use super::fields::Fields;
-use super::layer::{Activation, NormPlacement};
-use super::{Config, limits, rope};
+use super::fields::{Fields, limits};
+use super::layer::Activation;
+use super::{ModelConfig, rope};
 use crate::disk::read_regular_text;
 use crate::model::error::{Error, Result};
 use crate::model::ops::attention::Heads;
 
-impl Config {
+impl ModelConfig {
     /// Reads `config.json` of a checkpoint directory.
     ///
     /// # Errors
@@ -28,7 +28,7 @@ impl Config {
     /// Parses the text of a `config.json`; `file` names it in errors.
     ///
     /// # Errors
-    /// As [`Config::load`].
+    /// As [`ModelConfig::load`].
     pub fn parse(text: &str, file: &str) -> Result<Self> {
         let value: Value = serde_json::from_str(text)
             .map_err(|e| Error::file(Path::new(file), format!("not a JSON configuration: {e}")))?;
@@ -58,8 +58,8 @@ impl Config {
             num_attention_heads: heads.query,
             num_key_value_heads: heads.key,
             head_dim: heads.dim,
-            norm_placement: NormPlacement::Pre,
-            rms_norm_eps: fields.positive("rms_norm_eps", Some(1e-6), limits::EPS)?,
+            norm_placement: family.norm_placement,
+            rms_norm_eps: fields.positive("rms_norm_eps", Some(family.rms_norm_eps), limits::EPS)?,
             qk_norm: family.qk_norm,
             activation,
             rope_theta,
@@ -127,7 +127,7 @@ fn family(fields: &Fields<'_>) -> Result<&'static Family> {
     let listed = match fields.get("architectures") {
         Some(Value::Array(list)) if !list.is_empty() => Some("architectures"),
         Some(Value::Array(_)) | None => None,
-        Some(_) => return Err(fields.error("architectures", "a list is needed")),
+        Some(_) => return fields.refuse("architectures", "a list is needed"),
     };
     let field = listed.unwrap_or("model_type");
     let name = match fields.get(field) {
@@ -135,9 +135,9 @@ fn family(fields: &Fields<'_>) -> Result<&'static Family> {
         Some(v) => v.as_str(),
         None => None,
     };
-    let found = FAMILIES.into_iter().find(|f| name.is_some_and(|n| n == f.class || n == f.model_type));
+    let found = FAMILIES.iter().find(|f| name.is_some_and(|n| n == f.class || n == f.model_type));
     found.ok_or_else(|| {
-        let classes = FAMILIES.map(|f| f.class).join(", ");
+        let classes = FAMILIES.each_ref().map(|f| f.class).join(", ");
         fields.error(field, format!("these are implemented: {classes}"))
     })
 }
@@ -159,19 +159,15 @@ fn heads(fields: &Fields<'_>, family: &Family, hidden_size: usize) -> Result<Hea
     let query = fields.size("num_attention_heads", None, limits::HEADS)?;
     let key = fields.size("num_key_value_heads", Some(query), limits::HEADS)?;
     if query % key != 0 {
-        return Err(
-            fields.error("num_key_value_heads", format!("it must divide num_attention_heads = {query}"))
-        );
+        return fields.refuse("num_key_value_heads", format!("it must divide num_attention_heads = {query}"));
     }
     if family.head_dim.is_none() && !fields.has("head_dim") && !hidden_size.is_multiple_of(query) {
-        return Err(
-            fields.error("num_attention_heads", format!("it must divide hidden_size = {hidden_size}"))
-        );
+        return fields.refuse("num_attention_heads", format!("it must divide hidden_size = {hidden_size}"));
     }
     let dim =
         fields.size("head_dim", Some(family.head_dim.unwrap_or(hidden_size / query)), limits::HEAD_DIM)?;
     if dim % 2 != 0 {
-        return Err(fields.error("head_dim", "it must be even"));
+        return fields.refuse("head_dim", "it must be even");
     }
     Ok(Heads { query, key, dim })
 }
@@ -181,7 +177,7 @@ fn dtype(fields: &Fields<'_>) -> Result<String> {
     match fields.get(field) {
         None => Ok("float32".to_string()),
         Some(Value::String(s)) if ["float32", "bfloat16", "float16"].contains(&s.as_str()) => Ok(s.clone()),
-        Some(_) => Err(fields.error(field, "float32, bfloat16 and float16 are read")),
+        Some(_) => fields.refuse(field, "float32, bfloat16 and float16 are read"),
     }
 }
 
@@ -190,9 +186,7 @@ fn refuse_windows(fields: &Fields<'_>, family: &Family, layers: usize, longest: 
     if let Some(types) = fields.get("layer_types") {
         let full = |v: &Value| v.as_str() == Some("full_attention");
         if !types.as_array().is_some_and(|list| list.len() == layers && list.iter().all(full)) {
-            return Err(
-                fields.error("layer_types", format!("{layers} times `full_attention` is implemented"))
-            );
+            return fields.refuse("layer_types", format!("{layers} times `full_attention` is implemented"));
         }
         return Ok(());
     }
@@ -209,7 +203,7 @@ fn refuse_windows(fields: &Fields<'_>, family: &Family, layers: usize, longest: 
         let reason = format!(
             "sliding-window attention is not implemented, and rows may have max_position_embeddings = {longest} tokens"
         );
-        return Err(fields.error("sliding_window", reason));
+        return fields.refuse("sliding_window", reason);
     }
     Ok(())
 }
@@ -217,7 +211,7 @@ fn refuse_windows(fields: &Fields<'_>, family: &Family, layers: usize, longest: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::config::{Architecture, QkNorm, RopeScaling};
+    use crate::model::config::{Architecture, NormPlacement, QkNorm, RopeScaling};
 
     fn qwen(extra: &str) -> String {
         format!(
@@ -228,7 +222,7 @@ mod tests {
     }
 
     fn refused(text: &str) -> String {
-        Config::parse(text, "config.json").expect_err("refused").to_string()
+        ModelConfig::parse(text, "config.json").expect_err("refused").to_string()
     }
 
     #[test]
@@ -241,10 +235,10 @@ mod tests {
             "eos_token_id": [511], "use_sliding_window": false, "sliding_window": 64,
             "layer_types": ["full_attention", "full_attention", "full_attention", "full_attention"]"#,
         );
-        let config = Config::parse(&old, "a").unwrap();
-        assert_eq!(config, Config::parse(&new, "b").unwrap());
+        let config = ModelConfig::parse(&old, "a").unwrap();
+        assert_eq!(config, ModelConfig::parse(&new, "b").unwrap());
         assert_eq!((config.rope_theta, config.head_dim, config.qkv_bias), (1e6, 32, true));
-        assert_eq!(config, Config::parse(&config.to_json(), "c").unwrap());
+        assert_eq!(config, ModelConfig::parse(&config.to_json(), "c").unwrap());
     }
 
     #[test]
@@ -258,16 +252,16 @@ mod tests {
             r#", "rope_parameters": {"rope_theta": 1000000.0, "rope_type": "default"}, "dtype": "bfloat16", "head_dim": 32,
             "layer_types": ["full_attention", "full_attention", "full_attention", "full_attention"]"#,
         );
-        let config = Config::parse(&old, "a").unwrap();
-        assert_eq!(config, Config::parse(&new, "b").unwrap());
+        let config = ModelConfig::parse(&old, "a").unwrap();
+        assert_eq!(config, ModelConfig::parse(&new, "b").unwrap());
         assert_eq!((config.architecture, config.qk_norm), (Architecture::Qwen3, QkNorm::PerHead));
         assert_eq!((config.head_dim, config.qkv_bias, config.output_bias), (32, false, false));
-        assert_eq!(config, Config::parse(&config.to_json(), "c").unwrap());
+        assert_eq!(config, ModelConfig::parse(&config.to_json(), "c").unwrap());
         // The default of transformers, which is not hidden_size / num_attention_heads.
-        assert_eq!(Config::parse(&qwen3(""), "d").unwrap().head_dim, 128);
-        let biased = Config::parse(&qwen3(r#", "attention_bias": true"#), "e").unwrap();
+        assert_eq!(ModelConfig::parse(&qwen3(""), "d").unwrap().head_dim, 128);
+        let biased = ModelConfig::parse(&qwen3(r#", "attention_bias": true"#), "e").unwrap();
         assert!(biased.qkv_bias && biased.output_bias && !biased.mlp_bias);
-        assert_eq!(biased, Config::parse(&biased.to_json(), "f").unwrap());
+        assert_eq!(biased, ModelConfig::parse(&biased.to_json(), "f").unwrap());
         let message = refused(&qwen3(r#", "layer_types": ["sliding_attention"]"#));
         assert!(message.contains("layer_types") && message.contains("sliding_attention"), "{message}");
         let moe = qwen("").replace("Qwen2ForCausalLM", "Qwen3MoeForCausalLM");
@@ -275,14 +269,28 @@ mod tests {
     }
 
     #[test]
+    fn olmo2_norms_after_its_blocks_and_over_all_heads_with_an_epsilon_of_its_own() {
+        let olmo2 = |extra: &str| {
+            qwen(extra)
+                .replace("Qwen2ForCausalLM", "Olmo2ForCausalLM")
+                .replace("\"rms_norm_eps\": 1e-6, ", "")
+        };
+        let config = ModelConfig::parse(&olmo2(r#", "rope_theta": 500000"#), "a").unwrap();
+        assert_eq!((config.norm_placement, config.qk_norm), (NormPlacement::Post, QkNorm::Whole));
+        assert_eq!((config.rms_norm_eps, config.head_dim, config.qkv_bias), (1e-5, 32, false));
+        assert_eq!(config, ModelConfig::parse(&config.to_json(), "b").unwrap());
+        assert!(refused(&olmo2(r#", "sliding_window": 64"#)).contains("sliding_window"));
+    }
+
+    #[test]
     fn llama3_scaling_survives_writing_and_changes_only_long_wavelengths() {
         let text = qwen(r#", "rope_theta": 500000.0, "rope_scaling": {"type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
             "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}"#)
         .replace("Qwen2ForCausalLM", "LlamaForCausalLM");
-        let config = Config::parse(&text, "a").unwrap();
+        let config = ModelConfig::parse(&text, "a").unwrap();
         assert!(!config.qkv_bias);
-        assert_eq!(config, Config::parse(&config.to_json(), "b").unwrap());
-        let plain = Config { rope_scaling: RopeScaling::None, ..config.clone() };
+        assert_eq!(config, ModelConfig::parse(&config.to_json(), "b").unwrap());
+        let plain = ModelConfig { rope_scaling: RopeScaling::None, ..config.clone() };
         let (scaled, plain) = (config.frequencies(), plain.frequencies());
         assert_eq!(scaled[0], plain[0]);
         assert_eq!(scaled[15], plain[15] / 8.0);
@@ -345,7 +353,7 @@ mod tests {
             r#", "use_sliding_window": true, "sliding_window": 4096, "max_window_layers": 0"#,
             r#", "use_sliding_window": true, "sliding_window": 64, "max_window_layers": 28"#,
         ] {
-            assert!(Config::parse(&qwen(extra), "a").is_ok());
+            assert!(ModelConfig::parse(&qwen(extra), "a").is_ok());
         }
     }
 }

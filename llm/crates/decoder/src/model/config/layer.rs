@@ -1,14 +1,13 @@
-//! A decoder layer, described once, as data: its parts, their names in a checkpoint, and their sizes.
+//! A decoder layer as a program: a list of operations with their names in a checkpoint and their sizes.
 //!
 //! ```text
-//! middle = input  + output(attention(rotate(norm_heads(qkv(norm(input))))))
-//! exit   = middle + down(silu(gate) up),    gate, up = gate_up(norm(middle))
+//! Llama   norm  linear  rotate  attend  linear  add   norm  linear  gate  linear  add
+//! OLMo 2  linear  norm  rotate  attend  linear  norm  add   linear  gate  linear  norm  add
 //! ```
-//! Names, shapes and initial values of the parameters, the forward and backward passes, the candle reference, the memory that is
-//! counted and the projections that an adapter can take are all read from a [`Layer`]. What [`Config`] says of a layer, and
-//! nothing else, decides what is in it.
+//! [`ModelConfig`] decides which operations a layer has. The forward and backward passes and the candle reference interpret them; names,
+//! shapes and initial values of the parameters, the memory of the tape and the targets of adapters are read from them.
 
-use super::Config;
+use super::ModelConfig;
 use crate::model::ops::attention::Heads;
 use crate::model::ops::matmul::packed_len;
 
@@ -20,23 +19,24 @@ const GATE: &str = "mlp.gate_proj";
 const UP: &str = "mlp.up_proj";
 const DOWN: &str = "mlp.down_proj";
 
-/// The projections of every layer.
-pub const PROJECTIONS: [&str; 7] = [QUERY, KEY, VALUE, OUTPUT, GATE, UP, DOWN];
-
-/// Where a layer norms its stream. A new place fails to compile wherever the order of a layer is spelled out.
+/// The place of a layer's two norms of the stream's width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NormPlacement {
-    /// Before attention and before the MLP; what they add to the stream is not normed.
+    /// Before attention and before the MLP.
     Pre,
+    /// After attention and after the MLP, before the residual sums.
+    Post,
 }
 
 /// Norms of queries and keys, before they are rotated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QkNorm {
-    /// There are none.
+    /// None.
     None,
     /// RMSNorm of every head over its own numbers, one weight for all query heads and one for all key heads.
     PerHead,
+    /// RMSNorm over the queries of all heads, and over the keys of all heads.
+    Whole,
 }
 
 /// The function of the MLP's gate.
@@ -64,7 +64,7 @@ pub struct Projection {
     pub inputs: usize,
     /// Numbers of `y`.
     pub outputs: usize,
-    /// Whether there is `b`.
+    /// True with `b`.
     pub bias: bool,
 }
 
@@ -109,32 +109,7 @@ impl Linear {
     }
 }
 
-/// RMSNorm with a weight per number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Norm {
-    /// Its name in a layer, as in `input_layernorm`.
-    pub name: &'static str,
-    /// Numbers that are normed together.
-    pub width: usize,
-}
-
-impl Norm {
-    /// Name of its weight in a layer.
-    pub fn weight(&self) -> String {
-        format!("{}.weight", self.name)
-    }
-}
-
-/// The norms of query heads and key heads, before they are rotated: each head over its own numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeadNorms {
-    /// Of every query head.
-    pub query: Norm,
-    /// Of every key head.
-    pub key: Norm,
-}
-
-/// What a parameter is.
+/// The kind of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A matrix `[outputs, inputs]`; the embedding is one.
@@ -152,89 +127,171 @@ pub struct Parameter {
     pub name: String,
     /// Its shape.
     pub shape: Vec<usize>,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
 }
 
-/// The parts of a layer.
+/// RMSNorm of the first of a token's numbers in groups, each by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Norm {
+    /// Numbers of a token.
+    pub width: usize,
+    /// Its weights, in the order of the numbers that they norm.
+    pub parts: Vec<NormPart>,
+}
+
+/// A norm's weight with the groups that share it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NormPart {
+    /// Its name in a layer, as in `input_layernorm`.
+    pub name: &'static str,
+    /// Groups of a token.
+    pub groups: usize,
+    /// Numbers of a group, and of the weight.
+    pub size: usize,
+}
+
+impl NormPart {
+    /// Name of the weight in a layer.
+    pub fn weight(&self) -> String {
+        format!("{}.weight", self.name)
+    }
+}
+
+/// An operation on the value of every token: the layer's input at first, then the result of the operation before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// RMSNorm.
+    Norm(Norm),
+    /// Projections.
+    Linear(Linear),
+    /// Rotary embedding of the query and key heads.
+    Rotate,
+    /// Causal attention: from queries, keys and values to the outputs of the heads.
+    Attend,
+    /// The product of the activated gate and up, from both side by side.
+    Gate {
+        /// The function of the gate.
+        activation: Activation,
+        /// Numbers of the gate.
+        width: usize,
+    },
+    /// The residual sum: adds the layer's input, or the sum before.
+    Add,
+}
+
+/// A layer of a decoder; all its layers are alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layer {
-    /// Where the stream is normed.
-    pub norm_placement: NormPlacement,
-    /// The norm of attention.
-    pub attention_norm: Norm,
-    /// Queries, keys and values.
-    pub qkv: Linear,
-    /// The norms of queries and keys, where there are any.
-    pub head_norms: Option<HeadNorms>,
     /// The heads of attention.
     pub heads: Heads,
-    /// From the heads back to the stream.
-    pub output: Linear,
-    /// The norm of the MLP.
-    pub mlp_norm: Norm,
-    /// Gate and up.
-    pub gate_up: Linear,
-    /// The function of the gate.
-    pub activation: Activation,
-    /// From the MLP back to the stream.
-    pub down: Linear,
+    /// Its operations, in their order.
+    pub program: Vec<Op>,
 }
 
 impl Layer {
-    /// The layer of a decoder; all its layers are alike.
-    pub fn new(config: &Config) -> Self {
+    /// The layer of this configuration.
+    pub fn new(config: &ModelConfig) -> Self {
         let (h, f, d) = (config.hidden_size, config.intermediate_size, config.head_dim);
         let heads = config.heads();
         let (query, key) = (heads.query * d, heads.key * d);
-        let norm = |name, width| Norm { name, width };
-        let NormPlacement::Pre = config.norm_placement;
-        Self {
-            norm_placement: config.norm_placement,
-            attention_norm: norm("input_layernorm", h),
-            qkv: Linear::new(h, config.qkv_bias, &[(QUERY, query), (KEY, key), (VALUE, key)]),
-            head_norms: match config.qk_norm {
-                QkNorm::None => None,
-                QkNorm::PerHead => {
-                    Some(HeadNorms { query: norm("self_attn.q_norm", d), key: norm("self_attn.k_norm", d) })
-                }
-            },
-            heads,
-            output: Linear::new(heads.width(), config.output_bias, &[(OUTPUT, h)]),
-            mlp_norm: norm("post_attention_layernorm", h),
-            gate_up: Linear::new(h, config.mlp_bias, &[(GATE, f), (UP, f)]),
-            activation: config.activation,
-            down: Linear::new(f, config.mlp_bias, &[(DOWN, h)]),
-        }
+        let [before, after] = match config.norm_placement {
+            NormPlacement::Pre => [Some(["input_layernorm", "post_attention_layernorm"]), None],
+            NormPlacement::Post => [None, Some(["post_attention_layernorm", "post_feedforward_layernorm"])],
+        };
+        let part = |name, (groups, size)| NormPart { name, groups, size };
+        let stream = |names: Option<[&'static str; 2]>, block: usize| {
+            Some(Op::Norm(Norm { width: h, parts: vec![part(names?[block], (1, h))] }))
+        };
+        let groups = match config.qk_norm {
+            QkNorm::None => None,
+            QkNorm::PerHead => Some([(heads.query, d), (heads.key, d)]),
+            QkNorm::Whole => Some([(1, query), (1, key)]),
+        };
+        let head_norm = groups.map(|[queries, keys]| {
+            let parts = vec![part("self_attn.q_norm", queries), part("self_attn.k_norm", keys)];
+            Op::Norm(Norm { width: heads.stride(), parts })
+        });
+        let linear = |inputs, bias, outputs: &[_]| Some(Op::Linear(Linear::new(inputs, bias, outputs)));
+        let program = [
+            stream(before, 0),
+            linear(h, config.qkv_bias, &[(QUERY, query), (KEY, key), (VALUE, key)]),
+            head_norm,
+            Some(Op::Rotate),
+            Some(Op::Attend),
+            linear(heads.width(), config.output_bias, &[(OUTPUT, h)]),
+            stream(after, 0),
+            Some(Op::Add),
+            stream(before, 1),
+            linear(h, config.mlp_bias, &[(GATE, f), (UP, f)]),
+            Some(Op::Gate { activation: config.activation, width: f }),
+            linear(f, config.mlp_bias, &[(DOWN, h)]),
+            stream(after, 1),
+            Some(Op::Add),
+        ];
+        let program = program.into_iter().flatten().collect();
+        Self { heads, program }
     }
 
     /// Its products, in the order in which they are computed.
-    pub fn linears(&self) -> [&Linear; 4] {
-        [&self.qkv, &self.output, &self.gate_up, &self.down]
+    pub fn linears(&self) -> impl Iterator<Item = &Linear> {
+        self.program.iter().filter_map(|op| match op {
+            Op::Linear(linear) => Some(linear),
+            _ => None,
+        })
     }
 
     /// Its projections.
     pub fn projections(&self) -> impl Iterator<Item = &Projection> {
-        self.linears().into_iter().flat_map(|linear| &linear.projections)
-    }
-
-    /// Its norms.
-    pub fn norms(&self) -> impl Iterator<Item = Norm> {
-        let heads = self.head_norms.map(|norms| [norms.query, norms.key]);
-        [self.attention_norm, self.mlp_norm].into_iter().chain(heads.into_iter().flatten())
+        self.linears().flat_map(|linear| &linear.projections)
     }
 
     /// Its parameters, by their names within the layer.
     pub fn parameters(&self) -> Vec<Parameter> {
-        let norm = |norm: Norm| Parameter { name: norm.weight(), shape: vec![norm.width], kind: Kind::Norm };
-        let mut parameters: Vec<Parameter> = self.norms().map(norm).collect();
-        for p in self.projections() {
-            let shape = vec![p.outputs, p.inputs];
-            parameters.push(Parameter { name: p.weight(), shape, kind: Kind::Matrix });
-            if p.bias {
-                parameters.push(Parameter { name: p.bias(), shape: vec![p.outputs], kind: Kind::Bias });
-            }
+        self.program.iter().flat_map(Op::parameters).collect()
+    }
+
+    /// True if the forward pass keeps the input of operation `i` for the backward pass. The results of norms and gates are recomputed,
+    /// rotated or not; rotations, which work in place, and sums have backward passes that read no input.
+    pub fn keeps(&self, i: usize) -> bool {
+        let cheap = |op: &Op| matches!(op, Op::Norm(_) | Op::Gate { .. });
+        match (&self.program[i], &self.program[..i]) {
+            (Op::Rotate | Op::Add, _) => false,
+            (Op::Linear(_) | Op::Attend, [.., before, Op::Rotate] | [.., before]) => !cheap(before),
+            _ => true,
         }
-        parameters
+    }
+
+    /// Numbers that the tape keeps of a token, no layer recomputed.
+    pub fn tape_numbers(&self) -> usize {
+        let kept = |(i, op): (usize, &Op)| {
+            let (input, statistics) = match op {
+                Op::Norm(norm) => (norm.width, norm.parts.iter().map(|part| part.groups).sum()),
+                Op::Linear(linear) => (linear.inputs(), 0),
+                Op::Attend => (self.heads.stride(), self.heads.query),
+                Op::Gate { width, .. } => (2 * width, 0),
+                Op::Rotate | Op::Add => (0, 0),
+            };
+            if self.keeps(i) { input + statistics } else { statistics }
+        };
+        self.program.iter().enumerate().map(kept).sum()
+    }
+}
+
+impl Op {
+    /// Its parameters, by their names within the layer.
+    pub fn parameters(&self) -> Vec<Parameter> {
+        let parameter = |name, shape, kind| Parameter { name, shape, kind };
+        match self {
+            Op::Norm(norm) => {
+                norm.parts.iter().map(|part| parameter(part.weight(), vec![part.size], Kind::Norm)).collect()
+            }
+            Op::Linear(linear) => {
+                let matrix = |p: &Projection| parameter(p.weight(), vec![p.outputs, p.inputs], Kind::Matrix);
+                let bias = |p: &Projection| p.bias.then(|| parameter(p.bias(), vec![p.outputs], Kind::Bias));
+                linear.projections.iter().flat_map(|p| [Some(matrix(p)), bias(p)]).flatten().collect()
+            }
+            Op::Rotate | Op::Attend | Op::Gate { .. } | Op::Add => Vec::new(),
+        }
     }
 }

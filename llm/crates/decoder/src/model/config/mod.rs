@@ -4,20 +4,20 @@ mod architecture;
 mod fields;
 mod json;
 pub mod layer;
-mod limits;
 mod rope;
 
 pub use architecture::Architecture;
 pub use layer::{Activation, Layer, NormPlacement, QkNorm};
 pub use rope::RopeScaling;
 
+use architecture::Bias;
 use layer::{Kind, Parameter};
 
 use super::ops::attention::Heads;
 
 /// A decoder's shape and constants.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Config {
+pub struct ModelConfig {
     /// The family.
     pub architecture: Architecture,
     /// Tokens of the vocabulary, rows of the embedding.
@@ -34,11 +34,11 @@ pub struct Config {
     pub num_key_value_heads: usize,
     /// Numbers per head.
     pub head_dim: usize,
-    /// Where a layer norms its stream.
+    /// Places of the norms of the stream's width.
     pub norm_placement: NormPlacement,
     /// Added under the root of RMSNorm.
     pub rms_norm_eps: f64,
-    /// Whether queries and keys are normed before they are rotated.
+    /// Norms of queries and keys.
     pub qk_norm: QkNorm,
     /// The function of the MLP's gate.
     pub activation: Activation,
@@ -48,7 +48,7 @@ pub struct Config {
     pub rope_scaling: RopeScaling,
     /// Longest row.
     pub max_position_embeddings: usize,
-    /// Whether the output matrix is the embedding.
+    /// True if the output matrix is the embedding.
     pub tie_word_embeddings: bool,
     /// Biases on queries, keys and values.
     pub qkv_bias: bool,
@@ -60,66 +60,62 @@ pub struct Config {
     pub eos_token_ids: Vec<u32>,
     /// Token that begins a text.
     pub bos_token_id: Option<u32>,
-    /// Token that fills up rows elsewhere; never used here.
+    /// Padding token; not used here.
     pub pad_token_id: Option<u32>,
-    /// Dtype that the checkpoint says it has: `float32`, `bfloat16` or `float16`.
+    /// Dtype of the checkpoint: `float32`, `bfloat16` or `float16`.
     pub dtype: String,
 }
 
-impl Config {
-    /// A small Qwen2 with tied embeddings, from which to train anew.
-    pub fn qwen2(
-        vocab_size: usize,
-        hidden_size: usize,
-        layers: usize,
-        heads: usize,
-        key_heads: usize,
-    ) -> Self {
-        Self {
-            architecture: Architecture::Qwen2,
-            vocab_size,
-            hidden_size,
-            intermediate_size: (hidden_size * 8).div_ceil(3).next_multiple_of(8),
+/// Sizes of a small model, from which [`Architecture::config`] derives the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModelShape {
+    /// Tokens of the vocabulary.
+    pub vocab: usize,
+    /// Width of the residual stream.
+    pub hidden: usize,
+    /// Layers.
+    pub layers: usize,
+    /// Query heads.
+    pub heads: usize,
+    /// Key and value heads.
+    pub kv_heads: usize,
+}
+
+impl Architecture {
+    /// A configuration to train from scratch: tied embeddings, an MLP of 8/3 the width, `hidden / heads` numbers per head, biases only where
+    /// the family always has them.
+    pub fn config(self, shape: ModelShape) -> ModelConfig {
+        let ModelShape { vocab, hidden, layers, heads, kv_heads } = shape;
+        let family = self.family();
+        ModelConfig {
+            architecture: self,
+            vocab_size: vocab,
+            hidden_size: hidden,
+            intermediate_size: (hidden * 8).div_ceil(3).next_multiple_of(8),
             num_hidden_layers: layers,
             num_attention_heads: heads,
-            num_key_value_heads: key_heads,
-            head_dim: hidden_size / heads,
-            norm_placement: NormPlacement::Pre,
+            num_key_value_heads: kv_heads,
+            head_dim: hidden / heads,
+            norm_placement: family.norm_placement,
             rms_norm_eps: 1e-6,
-            qk_norm: QkNorm::None,
+            qk_norm: family.qk_norm,
             activation: Activation::Silu,
             rope_theta: 10_000.0,
             rope_scaling: RopeScaling::None,
             max_position_embeddings: 32_768,
             tie_word_embeddings: true,
-            qkv_bias: true,
-            output_bias: false,
-            mlp_bias: false,
+            qkv_bias: family.qkv_bias == Bias::Always,
+            output_bias: family.output_bias == Bias::Always,
+            mlp_bias: family.mlp_bias == Bias::Always,
             eos_token_ids: Vec::new(),
             bos_token_id: None,
             pad_token_id: None,
             dtype: "float32".into(),
         }
     }
+}
 
-    /// The same as a Qwen3, whose heads may have any width: no biases, queries and keys normed per head.
-    pub fn qwen3(
-        vocab_size: usize,
-        hidden_size: usize,
-        layers: usize,
-        heads: usize,
-        key_heads: usize,
-        head_dim: usize,
-    ) -> Self {
-        Self {
-            architecture: Architecture::Qwen3,
-            head_dim,
-            qk_norm: QkNorm::PerHead,
-            qkv_bias: false,
-            ..Self::qwen2(vocab_size, hidden_size, layers, heads, key_heads)
-        }
-    }
-
+impl ModelConfig {
     /// The parts of a layer; all layers are alike.
     pub fn layer(&self) -> Layer {
         Layer::new(self)
@@ -150,7 +146,7 @@ impl Config {
         parameters
     }
 
-    /// How many numbers the parameters are, without a list of them.
+    /// Size of all parameters, without a list of them.
     pub fn parameter_count(&self) -> u128 {
         let size = |shape: &[usize]| shape.iter().map(|side| *side as u128).product::<u128>();
         let layer: u128 = self.layer().parameters().iter().map(|p| size(&p.shape)).sum();
@@ -179,12 +175,19 @@ pub fn parameter(layer: usize, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::Architecture::{Qwen2, Qwen3};
     use super::*;
 
     #[test]
     fn parameters_are_counted_as_they_are_listed() {
-        let untied = Config { tie_word_embeddings: false, ..Config::qwen3(100, 48, 3, 4, 2, 16) };
-        for config in [Config::qwen2(64, 32, 2, 2, 1), untied] {
+        let untied = ModelConfig {
+            tie_word_embeddings: false,
+            head_dim: 16,
+            ..Qwen3.config(ModelShape { vocab: 100, hidden: 48, layers: 3, heads: 4, kv_heads: 2 })
+        };
+        for config in
+            [Qwen2.config(ModelShape { vocab: 64, hidden: 32, layers: 2, heads: 2, kv_heads: 1 }), untied]
+        {
             let listed: usize =
                 config.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum();
             assert_eq!(config.parameter_count(), listed as u128);

@@ -1,17 +1,17 @@
-//! Rotary frequencies: what `config.json` says of them, and their values.
+//! Rotary frequencies: their fields of `config.json`, and their values.
 
 use std::f64::consts::PI;
 
 use serde_json::{Value, json};
 
-use super::fields::Fields;
-use super::{Config, limits};
+use super::ModelConfig;
+use super::fields::{Fields, limits};
 use crate::model::error::Result;
 
-/// How rotary frequencies depart from `theta^(-2i/d)`.
+/// The scaling of the rotary frequencies `theta^(-2i/d)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RopeScaling {
-    /// Not at all.
+    /// None.
     None,
     /// Every frequency divided by `factor`.
     Linear {
@@ -65,7 +65,7 @@ impl RopeScaling {
     }
 }
 
-impl Config {
+impl ModelConfig {
     /// Rotary frequencies, radians per position, one per pair of a head.
     pub fn frequencies(&self) -> Vec<f64> {
         let d = self.head_dim as f64;
@@ -74,7 +74,7 @@ impl Config {
     }
 }
 
-/// Fields of `rope_scaling` and `rope_parameters`; another one would change frequencies in a way that is not implemented.
+/// The implemented fields of `rope_scaling` and `rope_parameters`.
 const KNOWN: [&str; 8] = [
     "rope_type",
     "type",
@@ -85,7 +85,7 @@ const KNOWN: [&str; 8] = [
     "high_freq_factor",
     "original_max_position_embeddings",
 ];
-/// Those that scale nothing.
+/// Fields that scale nothing.
 const NO_SCALING: [&str; 4] = ["rope_type", "type", "rope_theta", "partial_rotary_factor"];
 
 /// `rope_theta` beside `rope_scaling` (transformers 4), or both in `rope_parameters` (transformers 5).
@@ -96,7 +96,7 @@ pub(super) fn read(fields: &Fields<'_>) -> Result<(f64, RopeScaling)> {
         return Ok((fields.positive("rope_theta", Some(10_000.0), limits::ROPE_THETA)?, RopeScaling::None));
     };
     let Value::Object(map) = value else {
-        return Err(fields.error(field, "an object is needed"));
+        return fields.refuse(field, "an object is needed");
     };
     let prefix = format!("{field}.");
     let inner = Fields { map, file: fields.file, prefix: &prefix };
@@ -106,13 +106,13 @@ pub(super) fn read(fields: &Fields<'_>) -> Result<(f64, RopeScaling)> {
     };
     inner.only("partial_rotary_factor", &[json!(1.0), json!(1)], "only 1 is implemented")?;
     if let Some(unknown) = map.keys().find(|key| !KNOWN.contains(&key.as_str())) {
-        return Err(inner.error(unknown, format!("not implemented; known are {}", KNOWN.join(", "))));
+        return inner.refuse(unknown, format!("not implemented; known are {}", KNOWN.join(", ")));
     }
     let kind = if inner.has("rope_type") { "rope_type" } else { "type" };
     let scaling = match inner.get(kind).map(|v| v.as_str().unwrap_or("")) {
         // transformers 5 leaves the type out where the base is all there is.
         None if map.keys().all(|key| NO_SCALING.contains(&key.as_str())) => RopeScaling::None,
-        None => return Err(inner.error("rope_type", "default, linear and llama3 are implemented")),
+        None => return inner.refuse("rope_type", "default, linear and llama3 are implemented"),
         Some("default") => RopeScaling::None,
         Some("linear") => {
             RopeScaling::Linear { factor: inner.positive("factor", None, limits::ROPE_FACTOR)? }
@@ -121,10 +121,10 @@ pub(super) fn read(fields: &Fields<'_>) -> Result<(f64, RopeScaling)> {
             let low_freq_factor = inner.positive("low_freq_factor", None, limits::ROPE_FACTOR)?;
             let high_freq_factor = inner.positive("high_freq_factor", None, limits::ROPE_FACTOR)?;
             if high_freq_factor <= low_freq_factor {
-                return Err(inner.error(
+                return inner.refuse(
                     "high_freq_factor",
                     format!("it must exceed low_freq_factor = {low_freq_factor}"),
-                ));
+                );
             }
             RopeScaling::Llama3 {
                 factor: inner.positive("factor", None, limits::ROPE_FACTOR)?,
@@ -137,7 +137,7 @@ pub(super) fn read(fields: &Fields<'_>) -> Result<(f64, RopeScaling)> {
                 )?,
             }
         }
-        Some(_) => return Err(inner.error(kind, "default, linear and llama3 are implemented")),
+        Some(_) => return inner.refuse(kind, "default, linear and llama3 are implemented"),
     };
     Ok((theta, scaling))
 }

@@ -1,19 +1,20 @@
 //! From the stream after the last layer to logits and log-probabilities, and back.
 
-use super::norm::NormTape;
 use super::{Decoder, ForwardOptions, TokenScores, inverse};
 use crate::model::config::FINAL_NORM;
 use crate::model::gradients::Gradients;
 use crate::model::ops::buffer::Buffer;
 use crate::model::ops::matmul::{Left, Panels, matmul, pack_rows, packed_len};
-use crate::model::ops::{Real, log_prob};
+use crate::model::ops::norm::Groups;
+use crate::model::ops::{Real, log_prob, norm as norm_op};
 use crate::model::rows::Rows;
 use crate::model::weights;
 
 /// The end of a forward pass, for its backward pass.
 pub(super) struct HeadTape<T> {
     /// The stream at the tokens that predict a target.
-    norm: NormTape<T>,
+    input: Buffer<T>,
+    scale: Buffer<T>,
     normed: Buffer<T>,
     /// Output of [`log_prob::forward`].
     saved: Buffer<T>,
@@ -22,15 +23,20 @@ pub(super) struct HeadTape<T> {
 
 impl<T: Real> HeadTape<T> {
     pub(super) fn numbers(&self) -> usize {
-        let HeadTape { norm, normed, saved, .. } = self;
-        norm.input.len() + norm.scale.len() + normed.len() + saved.len()
+        let HeadTape { input, scale, normed, saved, .. } = self;
+        [input, scale, normed, saved].iter().map(|buffer| buffer.len()).sum()
     }
 }
 
 impl<T: Real> Decoder<T> {
+    /// The norm after the last layer.
+    pub(in crate::model) fn final_norm(&self) -> Groups<'_, T> {
+        Groups::whole(self.weight(FINAL_NORM))
+    }
+
     /// Writes the logits of these streams: final norm and output matrix.
     pub(crate) fn logits_of(&self, stream: &[T], logits: &mut [T]) {
-        self.head.product(&self.pool, &self.norm(FINAL_NORM, stream).0, logits);
+        self.head.product(&self.pool, &self.norm(&self.final_norm(), stream).0, logits);
     }
 
     /// The streams at these places, one after the other.
@@ -64,7 +70,7 @@ impl<T: Real> Decoder<T> {
         let (h, v) = (self.config.hidden_size, self.config.vocab_size);
         let (places, targets) = rows.targets();
         let input = self.streams_at(&places, x);
-        let (normed, scale) = self.norm(FINAL_NORM, &input);
+        let (normed, scale) = self.norm(&self.final_norm(), &input);
         let mut saved = self.pool.zeros(4 * targets.len());
         let (pool, head, it) = (&self.pool, self.head.panels(), inverse(temperature));
         log_prob::forward(pool, &normed, h, head, v, &targets, it, entropy, &mut saved);
@@ -78,7 +84,7 @@ impl<T: Real> Decoder<T> {
                 scores.entropies.push(entropies);
             }
         }
-        (scores, HeadTape { norm: NormTape { input, scale }, normed, saved, inverse_temperature: it })
+        (scores, HeadTape { input, scale, normed, saved, inverse_temperature: it })
     }
 
     /// The gradient in the stream after the last layer of the log-probabilities weighted by `slopes`.
@@ -89,7 +95,7 @@ impl<T: Real> Decoder<T> {
         slopes: &[T],
         gradients: &mut Gradients<T>,
     ) -> Buffer<T> {
-        let HeadTape { norm, normed, saved, inverse_temperature: it } = tape;
+        let HeadTape { input, scale, normed, saved, inverse_temperature: it } = tape;
         let h = self.config.hidden_size;
         let (places, targets) = rows.targets();
         let mut dnormed = self.pool.take(normed.len());
@@ -97,10 +103,12 @@ impl<T: Real> Decoder<T> {
         let weight = self.weight(weights::head_name(&self.config));
         log_prob::backward(pool, &normed, h, head, weight, &targets, it, &saved, slopes, dhead, &mut dnormed);
         drop((normed, saved));
-        let mut dlast = self.pool.zeros(norm.input.len());
-        self.norm_backward(FINAL_NORM, &norm, &dnormed, &mut dlast, gradients);
-        drop((norm, dnormed));
-        self.spread(&places, &dlast, rows.tokens().len())
+        let norm = self.final_norm();
+        if let Some(dw) = gradients.get(FINAL_NORM) {
+            norm_op::backward_weight(&norm, 0..1, &input, &scale, &dnormed, dw);
+        }
+        norm_op::backward(&norm, &input, &scale, &mut dnormed);
+        self.spread(&places, &dnormed, rows.tokens().len())
     }
 
     /// The gradient in the stream after the last layer of a function of the logits that predict the scored tokens; `slope` takes
@@ -117,7 +125,8 @@ impl<T: Real> Decoder<T> {
         let (h, v) = (self.config.hidden_size, self.config.vocab_size);
         let (places, _) = rows.targets();
         let input = self.streams_at(&places, x);
-        let (normed, scale) = self.norm(FINAL_NORM, &input);
+        let norm = self.final_norm();
+        let (normed, scale) = self.norm(&norm, &input);
         let mut logits = self.pool.take(places.len() * v);
         self.head.product(&self.pool, &normed, &mut logits);
         drop(normed);
@@ -130,9 +139,7 @@ impl<T: Real> Decoder<T> {
         let head = Panels::new(&packed, v, h);
         matmul(&self.pool, Left::rows(&dlogits, v), places.len(), head, &mut dnormed, h, false);
         drop((packed, dlogits));
-        let mut dlast = self.pool.zeros(input.len());
-        let frozen = &mut Gradients::new(&self.config, |_| false);
-        self.norm_backward(FINAL_NORM, &NormTape { input, scale }, &dnormed, &mut dlast, frozen);
-        self.spread(&places, &dlast, rows.tokens().len())
+        norm_op::backward(&norm, &input, &scale, &mut dnormed);
+        self.spread(&places, &dnormed, rows.tokens().len())
     }
 }

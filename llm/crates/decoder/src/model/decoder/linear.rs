@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::Decoder;
-use crate::model::config::layer::{Layer, Linear, Projection};
+use crate::model::config::layer::{Linear, Projection};
 use crate::model::config::parameter;
 use crate::model::gradients::Gradients;
 use crate::model::ops::buffer::{Buffer, Pool};
@@ -47,7 +47,7 @@ pub(super) struct PackedLinear<T> {
 }
 
 impl<T: Real> PackedLinear<T> {
-    fn pack(&mut self, linear: &Linear, l: usize, parameters: &Parameters<T>) {
+    pub(super) fn pack(&mut self, linear: &Linear, l: usize, parameters: &Parameters<T>) {
         let weight = joined(linear, l, parameters, Projection::weight);
         self.weight.pack(&weight, linear.inputs(), linear.outputs());
         self.bias = joined(linear, l, parameters, Projection::bias).into_owned();
@@ -61,24 +61,6 @@ impl<T: Real> PackedLinear<T> {
             norm::add_bias(&mut y, &self.bias);
         }
         y
-    }
-}
-
-/// The linear maps of a layer.
-#[derive(Default)]
-pub(super) struct PackedLayer<T> {
-    pub(super) qkv: PackedLinear<T>,
-    pub(super) output: PackedLinear<T>,
-    pub(super) gate_up: PackedLinear<T>,
-    pub(super) down: PackedLinear<T>,
-}
-
-impl<T: Real> PackedLayer<T> {
-    pub(super) fn pack(&mut self, layer: &Layer, l: usize, parameters: &Parameters<T>) {
-        self.qkv.pack(&layer.qkv, l, parameters);
-        self.output.pack(&layer.output, l, parameters);
-        self.gate_up.pack(&layer.gate_up, l, parameters);
-        self.down.pack(&layer.down, l, parameters);
     }
 }
 

@@ -1,8 +1,8 @@
-//! Prefixes that rows share: read once forwards; backwards, once all rows that continue them have been differentiated.
+//! Prefixes that rows share: computed once forward, and once backward after all rows that continue them.
 //!
-//! A prefix enters a row through its keys and values alone. So the backward pass of rows gives, layer by layer, the gradient of the prefix's
-//! keys and values, which [`Gradients`] keeps as sums; [`Decoder::complete`] takes them on through the prefix. These sums are chains over
-//! rows in their order, and prefixes follow all rows: however rows are cut into passes, the gradient has the same bits.
+//! A prefix enters a row through its keys and values alone. The backward pass of rows adds their gradients, layer by layer, to sums in
+//! [`Gradients`]; [`Decoder::complete`] propagates them through the prefix. The sums are chains over rows in their order, and prefixes follow
+//! all rows: the gradient has the same bits however rows are cut into passes.
 
 use super::{Decoder, Pass};
 use crate::model::gradients::{Gradients, Pending};
@@ -14,7 +14,7 @@ use crate::model::rows::Rows;
 
 /// The prefixes of some rows.
 pub(super) struct Prefixes<T> {
-    /// As rows of their own, of which nothing is scored.
+    /// Rows of their own that score nothing.
     rows: Rows,
     /// By layer: queries, keys and values as attention reads them.
     layers: Vec<Buffer<T>>,
@@ -34,7 +34,7 @@ impl<T: Real> Prefixes<T> {
 }
 
 impl<T: Real> Pass<'_, T> {
-    /// What row `i` sees in layer `l` before its own tokens.
+    /// The tokens that row `i` sees in layer `l` before its own.
     fn before(&self, l: usize, i: usize) -> &[T] {
         self.prefixes.as_ref().zip(self.rows.prefix(i)).map_or(&[], |(prefixes, p)| prefixes.tokens(l, p))
     }
@@ -44,7 +44,7 @@ impl<T: Real> Pass<'_, T> {
         (0..self.rows.len()).map(|i| self.before(l, i)).collect()
     }
 
-    /// What every row has to do with others in the backward pass of layer `l`.
+    /// The context of every row in the backward pass of layer `l`.
     pub(super) fn contexts(&self, l: usize) -> Vec<Context<'_, T>> {
         let own = self.continued.map_or(&[][..], |layers| &layers[l]);
         let sum = |i| self.rows.prefix(i).map_or(0, |p| self.sums[p]);
@@ -53,7 +53,7 @@ impl<T: Real> Pass<'_, T> {
 }
 
 impl<T: Real> Decoder<T> {
-    /// Reads the prefixes of these rows, where there are any.
+    /// Computes the prefixes of these rows; `None` without prefixes.
     pub(super) fn prefixes(&self, rows: &Rows) -> Option<Prefixes<T>> {
         if rows.prefixes().is_empty() {
             return None;
@@ -64,30 +64,29 @@ impl<T: Real> Decoder<T> {
         let mut layers = Vec::with_capacity(self.config.num_hidden_layers);
         let mut x = self.embed(apart.tokens());
         for l in 0..self.config.num_hidden_layers {
-            let (next, activations) = self.row_layer(l, x, &pass);
-            layers.push(self.heads_again(l, activations.attention.qkv, &pass.positions).rotated);
+            let (next, steps) = self.row_layer(l, x, &pass);
+            layers.push(self.attention_input(l, steps, &pass.positions));
             x = next;
         }
         drop(pass);
         Some(Prefixes { rows: apart, layers })
     }
 
-    /// Takes what [`Decoder::backward`] left of shared prefixes through them. To be called once all rows of a gradient have been
-    /// differentiated, with the weights they were differentiated with; without prefixes there is nothing to do. `checkpoint` is as in
-    /// [`ForwardOptions`](super::ForwardOptions).
-    pub fn complete(&self, gradients: &mut Gradients<T>, checkpoint: bool) {
+    /// Propagates the gradients that [`Decoder::backward`] left for shared prefixes through them. Call it after the last row of a gradient, with
+    /// the same weights. `recompute` is as in [`ForwardOptions`](super::ForwardOptions).
+    pub fn complete(&self, gradients: &mut Gradients<T>, recompute: bool) {
         let pending = gradients.take_pending();
         if !pending.is_empty() {
-            in_pool(|| self.complete_here(pending, gradients, checkpoint));
+            in_pool(|| self.complete_here(pending, gradients, recompute));
         }
     }
 
-    fn complete_here(&self, pending: Vec<Pending<T>>, gradients: &mut Gradients<T>, checkpoint: bool) {
+    fn complete_here(&self, pending: Vec<Pending<T>>, gradients: &mut Gradients<T>, recompute: bool) {
         for Pending { tokens, layers: sums } in pending {
             let mut rows = Rows::new();
             rows.push(&tokens, tokens.len());
             let pass = Pass { continued: Some(&sums), ..self.pass_of(&rows) };
-            let (_, layers) = self.taped_stream(&pass, self.embed(rows.tokens()), checkpoint);
+            let (_, layers) = self.taped_stream(&pass, self.embed(rows.tokens()), recompute);
             let dx = self.pool.zeros(tokens.len() * self.config.hidden_size);
             self.stream_backward(layers, &pass, dx, gradients);
         }

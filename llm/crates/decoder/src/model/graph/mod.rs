@@ -1,8 +1,7 @@
-//! The same decoder as a candle graph, differentiated by candle: the readable reference, on the CPU and for small inputs.
+//! The readable reference: the decoder as a candle graph that candle differentiates, on the CPU and for small inputs.
 //!
-//! Its operations, in [`plain`], are plain candle operations, which say what is meant and differentiate themselves; what a layer
-//! consists of is read from the same [`Layer`] as [`super::Decoder`] reads. Stock candle layers are avoided throughout: their fused
-//! kernels have no backward pass and cut the gradient without a word.
+//! It interprets the program of the same [`Layer`] as [`super::Decoder`] with the plain candle operations of [`plain`]. Stock candle layers are
+//! avoided: their fused kernels have no backward pass and cut the gradient silently.
 
 pub mod plain;
 
@@ -10,8 +9,8 @@ use std::collections::BTreeMap;
 
 use candle_core::{Device, Result, Tensor, Var, WithDType};
 
-use super::config::layer::{Linear, Norm};
-use super::config::{Activation, Config, EMBEDDING, FINAL_NORM, Layer, NormPlacement, parameter};
+use super::config::layer::{Linear, NormPart, Op};
+use super::config::{Activation, EMBEDDING, FINAL_NORM, Layer, ModelConfig, parameter};
 use super::ops::Real;
 use super::rows::Rows;
 use super::weights::{self, Parameters};
@@ -22,7 +21,7 @@ impl<T: Real + WithDType> Number for T {}
 
 /// A decoder whose parameters are candle variables.
 pub struct Graph {
-    config: Config,
+    config: ModelConfig,
     layer: Layer,
     variables: BTreeMap<String, Var>,
 }
@@ -32,7 +31,7 @@ impl Graph {
     ///
     /// # Errors
     /// When candle cannot make the tensors.
-    pub fn new<T: Number>(config: Config, parameters: &Parameters<T>) -> Result<Self> {
+    pub fn new<T: Number>(config: ModelConfig, parameters: &Parameters<T>) -> Result<Self> {
         let variable = |(name, t): (&String, &weights::Tensor<T>)| {
             let tensor = Tensor::from_slice(&t.data, t.shape.as_slice(), &Device::Cpu)?;
             Ok((name.clone(), Var::from_tensor(&tensor)?))
@@ -50,7 +49,7 @@ impl Graph {
         let (places, targets) = rows.targets();
         let places: Vec<u32> = places.into_iter().map(|p| p as u32).collect();
         let last = x.index_select(&Tensor::new(places, &Device::Cpu)?, 0)?;
-        let hidden = self.norm(&last, FINAL_NORM)?;
+        let hidden = self.final_norm(&last)?;
         plain::log_prob(&hidden, self.get(weights::head_name(&self.config))?, &targets, temperature)
     }
 
@@ -59,7 +58,7 @@ impl Graph {
     /// # Errors
     /// When candle fails.
     pub fn logits(&self, rows: &Rows) -> Result<Tensor> {
-        let hidden = self.norm(&self.stream(rows)?, FINAL_NORM)?;
+        let hidden = self.final_norm(&self.stream(rows)?)?;
         hidden.matmul(&self.get(weights::head_name(&self.config))?.t()?)
     }
 
@@ -93,12 +92,8 @@ impl Graph {
             .ok_or_else(|| candle_core::Error::Msg(format!("parameter `{name}` is missing")))
     }
 
-    fn norm(&self, x: &Tensor, weight: &str) -> Result<Tensor> {
-        plain::rms_norm(x, self.get(weight)?, self.config.rms_norm_eps)
-    }
-
-    fn layer_norm(&self, x: &Tensor, l: usize, norm: Norm) -> Result<Tensor> {
-        self.norm(x, &parameter(l, &norm.weight()))
+    fn final_norm(&self, x: &Tensor) -> Result<Tensor> {
+        plain::norm(x, &[(1, self.get(FINAL_NORM)?)], self.config.rms_norm_eps)
     }
 
     /// `x W^T + b` of every projection, side by side.
@@ -123,23 +118,26 @@ impl Graph {
 
     /// The stream after layer `l`.
     fn layer(&self, x: &Tensor, l: usize, rows: &Rows) -> Result<Tensor> {
-        let layer = &self.layer;
-        let NormPlacement::Pre = layer.norm_placement;
-        let normed = self.layer_norm(x, l, layer.attention_norm)?;
-        let mut qkv = self.linear(&normed, l, &layer.qkv)?;
-        if let Some(norms) = layer.head_norms {
-            let weight = |norm: Norm| self.get(&parameter(l, &norm.weight()));
-            let (query, key) = (weight(norms.query)?, weight(norms.key)?);
-            qkv = plain::head_norm(&qkv, layer.heads, query, key, self.config.rms_norm_eps)?;
+        let heads = self.layer.heads;
+        let (mut stream, mut value) = (x.clone(), x.clone());
+        for op in &self.layer.program {
+            value = match op {
+                Op::Norm(norm) => {
+                    let weight =
+                        |part: &NormPart| Ok((part.groups, self.get(&parameter(l, &part.weight()))?));
+                    let parts = norm.parts.iter().map(weight).collect::<Result<Vec<_>>>()?;
+                    plain::norm(&value, &parts, self.config.rms_norm_eps)?
+                }
+                Op::Linear(linear) => self.linear(&value, l, linear)?,
+                Op::Rotate => plain::rope(&value, heads, &rows.positions(), &self.config.frequencies())?,
+                Op::Attend => plain::attention(&value, heads, rows.offsets())?,
+                Op::Gate { activation: Activation::Silu, .. } => plain::swiglu(&value)?,
+                Op::Add => {
+                    stream = (stream + value)?;
+                    stream.clone()
+                }
+            };
         }
-        let qkv = plain::rope(&qkv, layer.heads, &rows.positions(), &self.config.frequencies())?;
-        let attended = plain::attention(&qkv, layer.heads, rows.offsets())?;
-        let x = (x + self.linear(&attended, l, &layer.output)?)?;
-        let normed = self.layer_norm(&x, l, layer.mlp_norm)?;
-        let gate_up = self.linear(&normed, l, &layer.gate_up)?;
-        let gated = match layer.activation {
-            Activation::Silu => plain::swiglu(&gate_up)?,
-        };
-        x + self.linear(&gated, l, &layer.down)?
+        Ok(stream)
     }
 }

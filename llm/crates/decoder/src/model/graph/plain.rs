@@ -1,29 +1,29 @@
-//! The operations of a layer in plain candle: what is meant, in as few words as candle needs.
+//! The operations of a layer in plain candle.
 
 use candle_core::{D, Result, Tensor};
 
 use crate::model::ops::attention::Heads;
 
-/// `x / sqrt(mean(x^2) + eps) * weight`.
+/// `x / sqrt(mean(x^2) + eps) * weight` in groups side by side: so many with a weight, as long as it, then those of the next. Numbers after
+/// the last group stay.
 ///
 /// # Errors
 /// When candle fails.
-pub fn rms_norm(x: &Tensor, weight: &Tensor, eps: f64) -> Result<Tensor> {
-    let mean = x.sqr()?.mean_keepdim(D::Minus1)?;
-    x.broadcast_div(&(mean + eps)?.sqrt()?)?.broadcast_mul(weight)
-}
-
-/// [`rms_norm`] of every query head and of every key head over its own numbers; the values stay.
-///
-/// # Errors
-/// When candle fails.
-pub fn head_norm(qkv: &Tensor, heads: Heads, query: &Tensor, key: &Tensor, eps: f64) -> Result<Tensor> {
-    let tokens = qkv.dims()[0];
-    let x = qkv.reshape((tokens, heads.rotated() + heads.key, heads.dim))?;
-    let queries = rms_norm(&x.narrow(1, 0, heads.query)?, query, eps)?;
-    let keys = rms_norm(&x.narrow(1, heads.query, heads.key)?, key, eps)?;
-    let values = x.narrow(1, heads.rotated(), heads.key)?;
-    Tensor::cat(&[queries, keys, values], 1)?.reshape((tokens, heads.stride()))
+pub fn norm(x: &Tensor, parts: &[(usize, &Tensor)], eps: f64) -> Result<Tensor> {
+    let (tokens, width) = x.dims2()?;
+    let (mut normed, mut from) = (Vec::new(), 0);
+    for (groups, weight) in parts {
+        let size = weight.dims1()?;
+        let part = x.narrow(1, from, groups * size)?.reshape((tokens, *groups, size))?;
+        let mean = part.sqr()?.mean_keepdim(D::Minus1)?;
+        let part = part.broadcast_div(&(mean + eps)?.sqrt()?)?.broadcast_mul(weight)?;
+        normed.push(part.reshape((tokens, groups * size))?);
+        from += groups * size;
+    }
+    if from < width {
+        normed.push(x.narrow(1, from, width - from)?);
+    }
+    Tensor::cat(&normed, 1)
 }
 
 /// Rotates the query and key heads by their position; the values stay.

@@ -1,5 +1,4 @@
-//! Into which blocks a product is cut, from the caches of this processor. No block shows in a result: the sums of a product are chains that
-//! the next block continues.
+//! The blocks of a product, from the caches of this processor. They change no bit: the next block continues a product's chains of sums.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -9,7 +8,7 @@ use super::simd::NR;
 /// Bytes of a number: products of `f64` are for checks alone.
 const NUMBER: usize = 4;
 
-/// What of a product is computed before going on.
+/// The block of a product that is computed before the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Blocks {
     /// Rows of the left side, which stay in the second-level cache while the panels pass.
@@ -19,18 +18,17 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Those of this processor.
+    /// The blocks of this processor.
     pub(super) fn here() -> Self {
         static BLOCKS: OnceLock<Blocks> = OnceLock::new();
         *BLOCKS.get_or_init(|| {
             let cache = |level| cache(Path::new("/sys/devices/system/cpu/cpu0/cache"), level);
-            // What most processors of the last ten years have at least.
+            // The minimum of most processors of the last ten years.
             Blocks::new(cache(1).unwrap_or(32 << 10), cache(2).unwrap_or(512 << 10))
         })
     }
 
-    /// For caches of so many bytes: a panel takes two thirds of the first, beside the rows and the result of a tile; rows take half of the second,
-    /// beside the panels that pass.
+    /// Blocks for caches of so many bytes: a panel takes two thirds of the first level, rows take half of the second.
     fn new(first: usize, second: usize) -> Self {
         let steps = (first * 2 / 3 / (NR * NUMBER) / 32 * 32).clamp(64, 512);
         let rows = (second / 2 / (steps * NUMBER) / 12 * 12).clamp(96, 1536);

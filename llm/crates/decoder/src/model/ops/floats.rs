@@ -1,21 +1,39 @@
 //! The two number types of the decoder: `f32` to run, `f64` to be checked by finite differences.
 
-use super::left::Left;
-use super::real::Real;
-use super::simd::{self, Kernel};
+use super::real::{Left, Real};
+use super::simd::{self, kernel};
+
+/// The methods that are those of the standard library.
+macro_rules! standard {
+    ($number:ty) => {
+        const ZERO: Self = 0.0;
+        const ONE: Self = 1.0;
+        const NEG_INFINITY: Self = <$number>::NEG_INFINITY;
+        #[inline(always)]
+        fn mul_add(self, a: Self, b: Self) -> Self {
+            <$number>::mul_add(self, a, b)
+        }
+        #[inline(always)]
+        fn sqrt(self) -> Self {
+            <$number>::sqrt(self)
+        }
+        #[inline(always)]
+        fn ln(self) -> Self {
+            <$number>::ln(self)
+        }
+        #[inline(always)]
+        fn from_f64(x: f64) -> Self {
+            x as $number
+        }
+        #[inline(always)]
+        fn to_f64(self) -> f64 {
+            self as f64
+        }
+    };
+}
 
 impl Real for f32 {
-    const ZERO: f32 = 0.0;
-    const ONE: f32 = 1.0;
-    const NEG_INFINITY: f32 = f32::NEG_INFINITY;
-    #[inline(always)]
-    fn mul_add(self, a: f32, b: f32) -> f32 {
-        f32::mul_add(self, a, b)
-    }
-    #[inline(always)]
-    fn sqrt(self) -> f32 {
-        f32::sqrt(self)
-    }
+    standard!(f32);
     #[inline(always)]
     fn exp(self) -> f32 {
         // e^x = 2^n e^r with n = round(x / ln 2), |r| <= ln 2 / 2; ln 2 in two parts; Taylor to r^7 has a rest below 2^-27.
@@ -46,18 +64,6 @@ impl Real for f32 {
         let y = if over { f32::INFINITY } else { y };
         if self < LOW { 0.0 } else { y }
     }
-    #[inline(always)]
-    fn ln(self) -> f32 {
-        f32::ln(self)
-    }
-    #[inline(always)]
-    fn from_f64(x: f64) -> f32 {
-        x as f32
-    }
-    #[inline(always)]
-    fn to_f64(self) -> f64 {
-        f64::from(self)
-    }
     #[inline]
     fn tile<const M: usize>(
         a: Left<'_, f32>,
@@ -72,32 +78,10 @@ impl Real for f32 {
 }
 
 impl Real for f64 {
-    const ZERO: f64 = 0.0;
-    const ONE: f64 = 1.0;
-    const NEG_INFINITY: f64 = f64::NEG_INFINITY;
-    #[inline(always)]
-    fn mul_add(self, a: f64, b: f64) -> f64 {
-        f64::mul_add(self, a, b)
-    }
-    #[inline(always)]
-    fn sqrt(self) -> f64 {
-        f64::sqrt(self)
-    }
+    standard!(f64);
     #[inline(always)]
     fn exp(self) -> f64 {
         f64::exp(self)
-    }
-    #[inline(always)]
-    fn ln(self) -> f64 {
-        f64::ln(self)
-    }
-    #[inline(always)]
-    fn from_f64(x: f64) -> f64 {
-        x
-    }
-    #[inline(always)]
-    fn to_f64(self) -> f64 {
-        self
     }
     #[inline]
     fn tile<const M: usize>(
@@ -108,15 +92,13 @@ impl Real for f64 {
         accumulate: bool,
         _: &[Self],
     ) {
-        struct Tile<'a, const M: usize>(Left<'a, f64>, &'a [f64], &'a mut [f64], usize, bool);
-        impl<const M: usize> Kernel for Tile<'_, M> {
-            type Output = ();
-            #[inline(always)]
-            fn run(self) {
-                simd::tile_portable::<f64, M>(self.0, self.1, self.2, self.3, self.4);
-            }
-        }
-        simd::run(Tile::<M>(a, b, c, stride, accumulate));
+        tile(M, a, b, c, stride, accumulate);
+    }
+}
+
+kernel! {
+    fn tile(m: usize, a: Left<'_, f64>, b: &[f64], c: &mut [f64], stride: usize, accumulate: bool) {
+        simd::tile_portable(m, a, b, c, stride, accumulate);
     }
 }
 

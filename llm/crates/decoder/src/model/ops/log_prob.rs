@@ -7,7 +7,7 @@ use super::buffer::Pool;
 use super::matmul::{Left, Panels, matmul, pack_rows, packed_len};
 use super::parallel::{by_token, threads};
 use super::real::Real;
-use super::simd::{self, Kernel};
+use super::simd::kernel;
 use super::sums::{max_of, sum_by};
 
 /// Most logits held at a time (32 MiB of `f32`), unless 48 tokens alone need more.
@@ -18,7 +18,7 @@ pub fn chunk(vocabulary: usize) -> usize {
     (LOGITS / vocabulary).clamp(48, 1536) / 48 * 48
 }
 
-/// What turns a row of logits into probabilities: the largest tempered logit, and the logarithm of the sum above it.
+/// The normaliser of a row of logits: the largest tempered logit, and the logarithm of the sum of exponentials above it.
 #[inline(always)]
 fn normaliser<T: Real>(logits: &[T], inverse_temperature: T) -> (T, T) {
     let max = max_of(logits) * inverse_temperature;
@@ -30,15 +30,11 @@ fn log_prob<T: Real>(logit: T, inverse_temperature: T, (max, log_sum): (T, T)) -
     (logit * inverse_temperature - max) - log_sum
 }
 
-struct LogSoftmax<'a, T>(&'a mut [T], T);
-
-impl<T: Real> Kernel for LogSoftmax<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        let normaliser = normaliser(self.0, self.1);
-        for x in self.0.iter_mut() {
-            *x = log_prob(*x, self.1, normaliser);
+kernel! {
+    fn log_softmax_row<T: Real>(logits: &mut [T], inverse_temperature: T) {
+        let normaliser = normaliser(logits, inverse_temperature);
+        for x in logits.iter_mut() {
+            *x = log_prob(*x, inverse_temperature, normaliser);
         }
     }
 }
@@ -47,34 +43,28 @@ impl<T: Real> Kernel for LogSoftmax<'_, T> {
 pub fn log_softmax<T: Real>(logits: &mut [T], vocabulary: usize, inverse_temperature: T) {
     by_token(logits, vocabulary, |_, logits| {
         for row in logits.chunks_exact_mut(vocabulary) {
-            simd::run(LogSoftmax(row, inverse_temperature));
+            log_softmax_row(row, inverse_temperature);
         }
     });
 }
 
-/// Per token: its log-probability, its entropy when asked for, and the normaliser for the backward pass.
-struct Forward<'a, T> {
-    logits: &'a [T],
-    vocabulary: usize,
-    targets: &'a [u32],
-    inverse_temperature: T,
-    entropy: bool,
-    /// Four numbers per token: log-probability, entropy, max, log-sum.
-    out: &'a mut [T],
-}
-
-impl<T: Real> Kernel for Forward<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        let it = self.inverse_temperature;
-        let rows = self.logits.chunks_exact(self.vocabulary).zip(self.targets);
-        for ((logits, &target), out) in rows.zip(self.out.chunks_exact_mut(4)) {
+kernel! {
+    /// Writes log-probability, entropy if wanted, largest tempered logit and log-sum of every token.
+    fn score<T: Real>(
+        logits: &[T],
+        vocabulary: usize,
+        targets: &[u32],
+        it: T,
+        entropy: bool,
+        out: &mut [T],
+    ) {
+        let rows = logits.chunks_exact(vocabulary).zip(targets);
+        for ((logits, &target), out) in rows.zip(out.chunks_exact_mut(4)) {
             let (max, log_sum) = normaliser(logits, it);
             out[0] = log_prob(logits[target as usize], it, (max, log_sum));
             out[2] = max;
             out[3] = log_sum;
-            if self.entropy {
+            if entropy {
                 // H = ln S - sum_j p_j (z_j - max)
                 let mean = sum_by(logits.len(), |j| {
                     let z = logits[j] * it - max;
@@ -113,14 +103,8 @@ pub fn forward<T: Real>(
         // Split as finely as the logits deserve, not as the four numbers do.
         by_token_wide(out, targets.len() * vocabulary, |start, out| {
             let tokens = start..start + out.len() / 4;
-            simd::run(Forward {
-                logits: &logits[tokens.start * vocabulary..tokens.end * vocabulary],
-                vocabulary,
-                targets: &targets[tokens],
-                inverse_temperature,
-                entropy,
-                out,
-            });
+            let logits = &logits[tokens.start * vocabulary..tokens.end * vocabulary];
+            score(logits, vocabulary, &targets[tokens], inverse_temperature, entropy, out);
         });
     }
 }
@@ -135,23 +119,18 @@ fn by_token_wide<T: Real>(out: &mut [T], work: usize, f: impl Fn(usize, &mut [T]
     out.par_chunks_mut(4 * per_task).enumerate().for_each(|(t, out)| f(t * per_task, out));
 }
 
-/// Logits become `d loss / d logits` in place: `g ((j = target) - p_j) / temperature`.
-struct Backward<'a, T> {
-    logits: &'a mut [T],
-    vocabulary: usize,
-    targets: &'a [u32],
-    inverse_temperature: T,
-    saved: &'a [T],
-    slopes: &'a [T],
-}
-
-impl<T: Real> Kernel for Backward<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        let it = self.inverse_temperature;
-        let rows = self.logits.chunks_exact_mut(self.vocabulary).zip(self.targets);
-        for (((logits, &target), saved), &slope) in rows.zip(self.saved.chunks_exact(4)).zip(self.slopes) {
+kernel! {
+    /// Replaces logits by `d loss / d logits`: `g ((j = target) - p_j) / temperature`.
+    fn logit_gradient<T: Real>(
+        logits: &mut [T],
+        vocabulary: usize,
+        targets: &[u32],
+        it: T,
+        saved: &[T],
+        slopes: &[T],
+    ) {
+        let rows = logits.chunks_exact_mut(vocabulary).zip(targets);
+        for (((logits, &target), saved), &slope) in rows.zip(saved.chunks_exact(4)).zip(slopes) {
             let normaliser = (saved[2], saved[3]);
             let g = slope * it;
             for x in logits.iter_mut() {
@@ -192,14 +171,9 @@ pub fn backward<T: Real>(
         matmul(pool, Left::rows(hidden, width), n, head, logits, vocabulary, false);
         by_token(logits, vocabulary, |start, logits| {
             let tokens = start..start + logits.len() / vocabulary;
-            simd::run(Backward {
-                logits,
-                vocabulary,
-                targets: &targets[tokens.clone()],
-                inverse_temperature,
-                saved: &saved[4 * (from + tokens.start)..4 * (from + tokens.end)],
-                slopes: &slopes[from + tokens.start..from + tokens.end],
-            });
+            let saved = &saved[4 * (from + tokens.start)..4 * (from + tokens.end)];
+            let slopes = &slopes[from + tokens.start..from + tokens.end];
+            logit_gradient(logits, vocabulary, &targets[tokens], inverse_temperature, saved, slopes);
         });
         let dhidden = &mut dhidden[from * width..(from + n) * width];
         matmul(pool, Left::rows(logits, vocabulary), n, packed_weight, dhidden, width, false);

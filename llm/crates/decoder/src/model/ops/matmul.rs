@@ -12,8 +12,8 @@
 
 use super::blocks::Blocks;
 use super::buffer::{Buffer, Pool};
-pub use super::left::Left;
 use super::parallel::threads;
+pub use super::real::Left;
 use super::real::Real;
 pub use super::simd::NR;
 use rayon::prelude::*;
@@ -40,17 +40,10 @@ pub const fn packed_len(k: usize, n: usize) -> usize {
     n.div_ceil(NR) * NR * k
 }
 
-/// Packs a `k x n` matrix stored by rows that are `stride` apart.
-pub fn pack_rows<T: Real>(src: &[T], stride: usize, k: usize, n: usize, out: &mut [T]) {
+/// Calls `pack(first column, columns, panel)` on every panel of a `k x n` matrix.
+fn each_panel<T: Real>(k: usize, n: usize, out: &mut [T], pack: impl Fn(usize, usize, &mut [T]) + Sync) {
     debug_assert_eq!(out.len(), packed_len(k, n));
-    let pack = |(p, panel): (usize, &mut [T])| {
-        let (from, width) = (p * NR, NR.min(n - p * NR));
-        for (row, out) in panel.chunks_exact_mut(NR).enumerate() {
-            let start = row * stride + from;
-            out[..width].copy_from_slice(&src[start..start + width]);
-            out[width..].fill(T::ZERO);
-        }
-    };
+    let pack = |(p, panel): (usize, &mut [T])| pack(p * NR, NR.min(n - p * NR), panel);
     if k == 0 {
         return;
     }
@@ -61,30 +54,30 @@ pub fn pack_rows<T: Real>(src: &[T], stride: usize, k: usize, n: usize, out: &mu
     }
 }
 
+/// Packs a `k x n` matrix stored by rows that are `stride` apart.
+pub fn pack_rows<T: Real>(src: &[T], stride: usize, k: usize, n: usize, out: &mut [T]) {
+    each_panel(k, n, out, |from, width, panel| {
+        for (row, out) in panel.chunks_exact_mut(NR).enumerate() {
+            let start = row * stride + from;
+            out[..width].copy_from_slice(&src[start..start + width]);
+            out[width..].fill(T::ZERO);
+        }
+    });
+}
+
 /// Packs the transpose of an `n x k` matrix stored by rows that are `stride` apart (a Hugging Face weight, used as `x W^T`).
 pub fn pack_transposed<T: Real>(src: &[T], stride: usize, k: usize, n: usize, out: &mut [T]) {
-    debug_assert_eq!(out.len(), packed_len(k, n));
-    let pack = |(p, panel): (usize, &mut [T])| {
-        let (from, width) = (p * NR, NR.min(n - p * NR));
-        for j in 0..NR {
-            if j < width {
-                let start = (from + j) * stride;
-                for (out, &x) in panel[j..].iter_mut().step_by(NR).zip(&src[start..start + k]) {
-                    *out = x;
-                }
-            } else {
-                panel[j..].iter_mut().step_by(NR).for_each(|out| *out = T::ZERO);
+    each_panel(k, n, out, |from, width, panel| {
+        for j in 0..width {
+            let start = (from + j) * stride;
+            for (out, &x) in panel[j..].iter_mut().step_by(NR).zip(&src[start..start + k]) {
+                *out = x;
             }
         }
-    };
-    if k == 0 {
-        return;
-    }
-    if k * n < SERIAL_PACKING || threads() == 1 {
-        out.chunks_exact_mut(NR * k).enumerate().for_each(pack);
-    } else {
-        out.par_chunks_exact_mut(NR * k).enumerate().for_each(pack);
-    }
+        for j in width..NR {
+            panel[j..].iter_mut().step_by(NR).for_each(|out| *out = T::ZERO);
+        }
+    });
 }
 
 impl<'a, T: Real> Panels<'a, T> {

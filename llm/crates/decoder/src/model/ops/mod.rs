@@ -4,8 +4,6 @@ pub mod attention;
 mod blocks;
 pub mod buffer;
 mod floats;
-pub mod head_norm;
-pub mod left;
 pub mod log_prob;
 pub mod matmul;
 pub mod norm;

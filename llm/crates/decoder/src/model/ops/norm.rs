@@ -1,157 +1,160 @@
-//! RMSNorm, with the residual sum before it: `y = x r w`, `r = 1 / sqrt(mean(x^2) + eps)`, per token.
+//! RMSNorm of groups of a token's numbers, `y = x r w` with `r = 1 / sqrt(mean(x^2) + eps)` in each group; and sums of streams and biases.
+
+use std::ops::Range;
 
 use super::parallel::{by_column, by_token, by_token2};
 use super::real::Real;
-use super::simd::{self, Kernel};
+use super::simd::kernel;
 use super::sums::{dot, sum_by};
 
-struct Forward<'a, T> {
-    x: &'a [T],
-    weight: &'a [T],
-    eps: T,
-    y: &'a mut [T],
-    scale: &'a mut [T],
+/// The groups of a token's numbers that are normed, each by itself, with their weights. Numbers after the last group stay.
+#[derive(Clone, Debug)]
+pub struct Groups<'a, T> {
+    stride: usize,
+    groups: Vec<(Range<usize>, &'a [T])>,
 }
 
-impl<T: Real> Kernel for Forward<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        let h = self.weight.len();
-        for ((x, y), scale) in self.x.chunks_exact(h).zip(self.y.chunks_exact_mut(h)).zip(self.scale) {
-            *scale = self::scale(x, self.eps);
-            apply(x, *scale, self.weight, y);
+impl<'a, T> Groups<'a, T> {
+    /// Groups side by side from the first of a token's `stride` numbers on: so many with this weight, as long as it, then those of the next.
+    pub fn new(stride: usize, parts: impl IntoIterator<Item = (usize, &'a [T])>) -> Self {
+        let mut groups = Vec::new();
+        let mut end = 0;
+        for weight in parts.into_iter().flat_map(|(count, weight)| std::iter::repeat_n(weight, count)) {
+            groups.push((end..end + weight.len(), weight));
+            end += weight.len();
         }
+        Self { stride, groups }
+    }
+
+    /// All numbers of a token as one group.
+    pub fn whole(weight: &'a [T]) -> Self {
+        Self::new(weight.len(), [(1, weight)])
+    }
+
+    /// Numbers of a token.
+    pub fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// Groups of a token, each of which has a scale.
+    pub fn count(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// Numbers and scales of tokens from `start` on, as many as have `len` numbers.
+    fn part<'x>(&self, start: usize, len: usize, x: &'x [T], scale: &'x [T]) -> (&'x [T], &'x [T]) {
+        let (tokens, count) = (len / self.stride, self.count());
+        (&x[start * self.stride..][..len], &scale[start * count..][..tokens * count])
     }
 }
 
-/// `1 / sqrt(mean(x^2) + eps)`.
-#[inline(always)]
-pub(super) fn scale<T: Real>(x: &[T], eps: T) -> T {
-    T::ONE / (dot(x, x) / T::from_f64(x.len() as f64) + eps).sqrt()
-}
-
-#[inline(always)]
-pub(super) fn apply<T: Real>(x: &[T], r: T, weight: &[T], y: &mut [T]) {
-    for ((y, &x), &w) in y.iter_mut().zip(x).zip(weight) {
-        *y = x * r * w;
-    }
-}
-
-/// `y` and, per token, the scale `r` that [`backward`] and [`recompute`] need.
-pub fn forward<T: Real>(x: &[T], weight: &[T], eps: T, y: &mut [T], scale: &mut [T]) {
-    let h = weight.len();
-    by_token2(y, h, scale, 1, |start, y, scale| {
-        let x = &x[start * h..start * h + y.len()];
-        simd::run(Forward { x, weight, eps, y, scale });
-    });
-}
-
-struct Recompute<'a, T> {
-    x: &'a [T],
-    scale: &'a [T],
-    weight: &'a [T],
-    y: &'a mut [T],
-}
-
-impl<T: Real> Kernel for Recompute<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        let h = self.weight.len();
-        for ((x, y), &r) in self.x.chunks_exact(h).zip(self.y.chunks_exact_mut(h)).zip(self.scale) {
-            apply(x, r, self.weight, y);
-        }
-    }
-}
-
-/// `y` once more, from the saved scale: cheaper to compute again than to keep.
-pub fn recompute<T: Real>(x: &[T], scale: &[T], weight: &[T], y: &mut [T]) {
-    let h = weight.len();
-    by_token(y, h, |start, y| {
-        let tokens = y.len() / h;
-        let x = &x[start * h..start * h + y.len()];
-        simd::run(Recompute { x, scale: &scale[start..start + tokens], weight, y });
-    });
-}
-
-struct BackwardInput<'a, T> {
-    x: &'a [T],
-    scale: &'a [T],
-    weight: &'a [T],
-    dy: &'a [T],
-    dx: &'a mut [T],
-}
-
-impl<T: Real> Kernel for BackwardInput<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        let h = self.weight.len();
-        let w = self.weight;
-        let rows = self.x.chunks_exact(h).zip(self.dy.chunks_exact(h)).zip(self.dx.chunks_exact_mut(h));
-        for (((x, dy), dx), &r) in rows.zip(self.scale) {
-            let inner = sum_by(h, |i| dy[i] * w[i] * x[i]);
-            let c = inner * r * r * r / T::from_f64(h as f64);
-            for i in 0..h {
-                dx[i] += r * dy[i] * w[i] - c * x[i];
+kernel! {
+    fn scales<T: Real>(norm: &Groups<'_, T>, x: &[T], eps: T, scale: &mut [T]) {
+        for (x, scale) in x.chunks_exact(norm.stride).zip(scale.chunks_exact_mut(norm.groups.len())) {
+            for ((span, _), scale) in norm.groups.iter().zip(scale) {
+                let x = &x[span.clone()];
+                *scale = T::ONE / (dot(x, x) / T::from_f64(x.len() as f64) + eps).sqrt();
             }
         }
     }
 }
 
-/// Adds `d loss / d x` to `dx`: `r w dy - x r^3 mean(w dy x)`.
-pub fn backward<T: Real>(x: &[T], scale: &[T], weight: &[T], dy: &[T], dx: &mut [T]) {
-    let h = weight.len();
-    by_token(dx, h, |start, dx| {
-        let tokens = dx.len() / h;
-        let span = start * h..start * h + dx.len();
-        simd::run(BackwardInput {
-            x: &x[span.clone()],
-            scale: &scale[start..start + tokens],
-            weight,
-            dy: &dy[span],
-            dx,
-        });
+kernel! {
+    fn apply<T: Real>(norm: &Groups<'_, T>, x: &[T], scale: &[T], y: &mut [T]) {
+        let normed = norm.groups.last().map_or(0, |(span, _)| span.end);
+        let tokens = x.chunks_exact(norm.stride).zip(y.chunks_exact_mut(norm.stride));
+        for ((x, y), scale) in tokens.zip(scale.chunks_exact(norm.groups.len())) {
+            for ((span, weight), &r) in norm.groups.iter().zip(scale) {
+                let numbers = y[span.clone()].iter_mut().zip(&x[span.clone()]);
+                for ((y, &x), &w) in numbers.zip(*weight) {
+                    *y = x * r * w;
+                }
+            }
+            y[normed..].copy_from_slice(&x[normed..]);
+        }
+    }
+}
+
+/// `y` and the scale `r` of every group of every token, which [`recompute`] and [`backward`] read.
+pub fn forward<T: Real>(norm: &Groups<'_, T>, x: &[T], eps: T, y: &mut [T], scale: &mut [T]) {
+    by_token2(y, norm.stride, scale, norm.count(), |start, y, scale| {
+        let x = &x[start * norm.stride..start * norm.stride + y.len()];
+        scales(norm, x, eps, scale);
+        apply(norm, x, scale, y);
     });
 }
 
-struct BackwardWeight<'a, T> {
-    x: &'a [T],
-    scale: &'a [T],
-    dy: &'a [T],
-    h: usize,
-    from: usize,
-    dw: &'a mut [T],
+/// Recomputes `y` from the saved scales, which is cheaper than to keep it.
+pub fn recompute<T: Real>(norm: &Groups<'_, T>, x: &[T], scale: &[T], y: &mut [T]) {
+    by_token(y, norm.stride, |start, y| {
+        let (x, scale) = norm.part(start, y.len(), x, scale);
+        apply(norm, x, scale, y);
+    });
 }
 
-impl<T: Real> Kernel for BackwardWeight<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        for (t, &r) in self.scale.iter().enumerate() {
-            let start = t * self.h + self.from;
-            let (x, dy) = (&self.x[start..start + self.dw.len()], &self.dy[start..start + self.dw.len()]);
-            for i in 0..self.dw.len() {
-                self.dw[i] = dy[i].mul_add(x[i] * r, self.dw[i]);
+kernel! {
+    fn input_gradient<T: Real>(norm: &Groups<'_, T>, x: &[T], scale: &[T], dy: &mut [T]) {
+        let tokens = x.chunks_exact(norm.stride).zip(dy.chunks_exact_mut(norm.stride));
+        for ((x, dy), scale) in tokens.zip(scale.chunks_exact(norm.groups.len())) {
+            for ((span, w), &r) in norm.groups.iter().zip(scale) {
+                let (x, dy, n) = (&x[span.clone()], &mut dy[span.clone()], w.len());
+                let inner = sum_by(n, |i| dy[i] * w[i] * x[i]);
+                let c = inner * r * r * r / T::from_f64(n as f64);
+                for i in 0..n {
+                    dy[i] = r * dy[i] * w[i] - c * x[i];
+                }
             }
         }
     }
 }
 
-/// Adds `d loss / d weight` to `dw`: the sum of `dy x r` over tokens, in their order.
-pub fn backward_weight<T: Real>(x: &[T], scale: &[T], dy: &[T], dw: &mut [T]) {
-    let h = dw.len();
-    by_column(dw, scale.len(), |from, dw| simd::run(BackwardWeight { x, scale, dy, h, from, dw }));
+/// Replaces `d loss / d y` by `d loss / d x`: `r w dy - x r^3 mean(w dy x)` in every group.
+pub fn backward<T: Real>(norm: &Groups<'_, T>, x: &[T], scale: &[T], dy: &mut [T]) {
+    by_token(dy, norm.stride, |start, dy| {
+        let (x, scale) = norm.part(start, dy.len(), x, scale);
+        input_gradient(norm, x, scale, dy);
+    });
 }
 
-struct Add<'a, T>(&'a mut [T], &'a [T]);
+kernel! {
+    /// Adds to the columns of the weight from `from` on.
+    fn weight_gradient<T: Real>(
+        norm: &Groups<'_, T>,
+        sharing: Range<usize>,
+        x: &[T],
+        scale: &[T],
+        dy: &[T],
+        from: usize,
+        dw: &mut [T],
+    ) {
+        for (t, scale) in scale.chunks_exact(norm.groups.len()).enumerate() {
+            for ((span, _), &r) in norm.groups[sharing.clone()].iter().zip(&scale[sharing.clone()]) {
+                let start = t * norm.stride + span.start + from;
+                let (x, dy) = (&x[start..start + dw.len()], &dy[start..start + dw.len()]);
+                for i in 0..dw.len() {
+                    dw[i] = dy[i].mul_add(x[i] * r, dw[i]);
+                }
+            }
+        }
+    }
+}
 
-impl<T: Real> Kernel for Add<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        for (x, &y) in self.0.iter_mut().zip(self.1) {
+/// Adds `d loss / d weight` of the groups `sharing` a weight to `dw`: the sum of `dy x r` over tokens, and over a token's groups, in their
+/// order. `dy` is `d loss / d y`, before [`backward`] replaces it.
+pub fn backward_weight<T: Real>(
+    norm: &Groups<'_, T>,
+    sharing: Range<usize>,
+    x: &[T],
+    scale: &[T],
+    dy: &[T],
+    dw: &mut [T],
+) {
+    by_column(dw, scale.len(), |from, dw| weight_gradient(norm, sharing.clone(), x, scale, dy, from, dw));
+}
+
+kernel! {
+    fn add_numbers<T: Real>(x: &mut [T], y: &[T]) {
+        for (x, &y) in x.iter_mut().zip(y) {
             *x += y;
         }
     }
@@ -159,17 +162,13 @@ impl<T: Real> Kernel for Add<'_, T> {
 
 /// `x += y`.
 pub fn add<T: Real>(x: &mut [T], y: &[T]) {
-    by_token(x, 1, |start, x| simd::run(Add(x, &y[start..start + x.len()])));
+    by_token(x, 1, |start, x| add_numbers(x, &y[start..start + x.len()]));
 }
 
-struct AddRow<'a, T>(&'a mut [T], &'a [T]);
-
-impl<T: Real> Kernel for AddRow<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        for x in self.0.chunks_exact_mut(self.1.len()) {
-            for (x, &b) in x.iter_mut().zip(self.1) {
+kernel! {
+    fn add_row<T: Real>(x: &mut [T], row: &[T]) {
+        for x in x.chunks_exact_mut(row.len()) {
+            for (x, &b) in x.iter_mut().zip(row) {
                 *x += b;
             }
         }
@@ -178,22 +177,13 @@ impl<T: Real> Kernel for AddRow<'_, T> {
 
 /// Adds the bias to every token.
 pub fn add_bias<T: Real>(x: &mut [T], bias: &[T]) {
-    by_token(x, bias.len(), |_, x| simd::run(AddRow(x, bias)));
+    by_token(x, bias.len(), |_, x| add_row(x, bias));
 }
 
-struct SumRows<'a, T> {
-    dy: &'a [T],
-    stride: usize,
-    from: usize,
-    db: &'a mut [T],
-}
-
-impl<T: Real> Kernel for SumRows<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        for dy in self.dy.chunks_exact(self.stride) {
-            for (db, &dy) in self.db.iter_mut().zip(&dy[self.from..]) {
+kernel! {
+    fn sum_rows<T: Real>(dy: &[T], stride: usize, from: usize, db: &mut [T]) {
+        for dy in dy.chunks_exact(stride) {
+            for (db, &dy) in db.iter_mut().zip(&dy[from..]) {
                 *db += dy;
             }
         }
@@ -202,5 +192,5 @@ impl<T: Real> Kernel for SumRows<'_, T> {
 
 /// Adds the sum over tokens of columns `from..from + db.len()` of `dy` to `db`, in token order: the gradient of a bias.
 pub fn backward_bias<T: Real>(dy: &[T], stride: usize, from: usize, db: &mut [T]) {
-    by_column(db, dy.len() / stride, |start, db| simd::run(SumRows { dy, stride, from: from + start, db }));
+    by_column(db, dy.len() / stride, |start, db| sum_rows(dy, stride, from + start, db));
 }

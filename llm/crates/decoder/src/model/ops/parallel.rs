@@ -1,6 +1,6 @@
-//! Work split among threads, only where it is long enough to be worth waking one.
+//! Work split among threads if it is long enough to be worth waking one.
 //!
-//! No split shows in a result: every number is computed whole by one thread, in the order that one thread alone would take.
+//! A split changes no bit: one thread computes every number whole, in the order of a single thread.
 
 use std::cell::Cell;
 
@@ -12,16 +12,16 @@ use super::real::Real;
 const SERIAL: usize = 1 << 16;
 
 thread_local! {
-    /// Whether this thread computes a part of something that is already split.
+    /// True while this thread computes a part of work that is already split.
     static IN_PART: Cell<bool> = const { Cell::new(false) };
 }
 
-/// How many threads a loop may be split among.
+/// Threads that a loop may be split among.
 pub(crate) fn threads() -> usize {
     if IN_PART.get() { 1 } else { rayon::current_num_threads() }
 }
 
-/// Runs `f` on a thread of the pool, where it can hand out work without being put to sleep while others do it.
+/// Runs `f` on a thread of the pool, which is not put to sleep while others do its work.
 pub(crate) fn in_pool<R: Send>(f: impl FnOnce() -> R + Send) -> R {
     if threads() == 1 || rayon::current_thread_index().is_some() { f() } else { rayon::scope(|_| f()) }
 }
@@ -42,7 +42,7 @@ pub(crate) fn map<I: Sync, R: Send>(items: &[I], long: bool, f: impl Fn(&I) -> R
 
 /// `f` of every item, each on a thread of its own, in which nothing is split further.
 pub(crate) fn parts<I: Send>(items: Vec<I>, f: impl Fn(I) + Sync + Send) {
-    /// Says that the part has ended, even by a panic.
+    /// Ends the part, even after a panic.
     struct End(bool);
     impl Drop for End {
         fn drop(&mut self) {
@@ -66,7 +66,7 @@ pub(crate) fn by_token<T: Real>(out: &mut [T], width: usize, f: impl Fn(usize, &
     out.par_chunks_mut(per_task * width).enumerate().for_each(|(t, out)| f(t * per_task, out));
 }
 
-/// As [`by_token`], with a second output of `other_width` numbers per token.
+/// [`by_token`] with a second output of `other_width` numbers per token.
 pub(crate) fn by_token2<T: Real>(
     out: &mut [T],
     width: usize,

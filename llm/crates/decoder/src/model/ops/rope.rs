@@ -5,7 +5,7 @@
 
 use super::parallel::by_token;
 use super::real::Real;
-use super::simd::{self, Kernel};
+use super::simd::kernel;
 
 /// Cosines and sines of positions `0..len`, `d/2` of each per position.
 pub struct Table<T> {
@@ -22,38 +22,27 @@ impl<T: Real> Table<T> {
         Self { cos, sin, half: frequencies.len() }
     }
 
-    /// How many positions it holds.
+    /// Number of positions.
     pub fn len(&self) -> usize {
         self.cos.len() / self.half
     }
 
-    /// Whether it holds none.
+    /// True without positions.
     pub fn is_empty(&self) -> bool {
         self.cos.is_empty()
     }
 }
 
-struct Rotate<'a, T> {
-    x: &'a mut [T],
-    stride: usize,
-    heads: usize,
-    positions: &'a [u32],
-    table: &'a Table<T>,
-    sign: T,
-}
-
-impl<T: Real> Kernel for Rotate<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        let half = self.table.half;
-        for (token, &p) in self.x.chunks_exact_mut(self.stride).zip(self.positions) {
+kernel! {
+    fn turn<T: Real>(x: &mut [T], stride: usize, heads: usize, positions: &[u32], table: &Table<T>, sign: T) {
+        let half = table.half;
+        for (token, &p) in x.chunks_exact_mut(stride).zip(positions) {
             let at = p as usize * half;
-            let (cos, sin) = (&self.table.cos[at..at + half], &self.table.sin[at..at + half]);
-            for head in token[..self.heads * 2 * half].chunks_exact_mut(2 * half) {
+            let (cos, sin) = (&table.cos[at..at + half], &table.sin[at..at + half]);
+            for head in token[..heads * 2 * half].chunks_exact_mut(2 * half) {
                 let (a, b) = head.split_at_mut(half);
                 for i in 0..half {
-                    let (x, y, s) = (a[i], b[i], sin[i] * self.sign);
+                    let (x, y, s) = (a[i], b[i], sin[i] * sign);
                     a[i] = x * cos[i] - y * s;
                     b[i] = y * cos[i] + x * s;
                 }
@@ -78,7 +67,7 @@ pub fn rotate<T: Real>(
     let sign = if back { -T::ONE } else { T::ONE };
     by_token(x, stride, |start, x| {
         let positions = &positions[start..start + x.len() / stride];
-        simd::run(Rotate { x, stride, heads, positions, table, sign });
+        turn(x, stride, heads, positions, table, sign);
     });
 }
 

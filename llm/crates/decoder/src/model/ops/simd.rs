@@ -5,40 +5,54 @@
 //! instructions is therefore only a matter of speed. (A processor without fused multiply-add is right too, but slow.)
 #![allow(unsafe_code)]
 
-use super::left::Left;
-use super::real::Real;
+use super::real::{Left, Real};
 
 /// Columns of a packed panel, and of a tile: two AVX-512 registers of `f32`.
 pub const NR: usize = 32;
 
-/// A loop to be compiled once per instruction set; mark the `run` of an implementation `#[inline(always)]`.
-pub(crate) trait Kernel {
-    /// What the loop returns.
-    type Output;
-    /// The loop.
-    fn run(self) -> Self::Output;
-}
-
-/// Runs `kernel` compiled for the widest vectors of this processor.
-#[inline]
-pub(crate) fn run<K: Kernel>(kernel: K) -> K::Output {
-    #[cfg(target_arch = "x86_64")]
-    {
-        if has_avx512() {
-            // SAFETY: the processor has just been seen to support every feature of `run_avx512`.
-            return unsafe { x86::run_avx512(kernel) };
+/// Defines a loop that is compiled once per instruction set; a call runs it with the widest vectors of this processor. What the loop calls
+/// must be `#[inline(always)]`.
+macro_rules! kernel {
+    (
+        $(#[$attribute:meta])*
+        $visibility:vis fn $name:ident $(<$T:ident: $bound:ident>)?
+        ($($argument:ident: $type:ty),* $(,)?) $(-> $output:ty)? $body:block
+    ) => {
+        $(#[$attribute])*
+        #[inline]
+        #[allow(unsafe_code)]
+        $visibility fn $name $(<$T: $bound>)? ($($argument: $type),*) $(-> $output)? {
+            #[inline(always)]
+            fn run $(<$T: $bound>)? ($($argument: $type),*) $(-> $output)? $body
+            #[cfg(target_arch = "x86_64")]
+            {
+                use $crate::model::ops::simd;
+                #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx2,fma")]
+                fn avx512 $(<$T: $bound>)? ($($argument: $type),*) $(-> $output)? {
+                    run $(::<$T>)? ($($argument),*)
+                }
+                #[target_feature(enable = "avx2,fma")]
+                fn avx2 $(<$T: $bound>)? ($($argument: $type),*) $(-> $output)? {
+                    run $(::<$T>)? ($($argument),*)
+                }
+                if simd::has_avx512() {
+                    // SAFETY: the processor has just been seen to support every feature of `avx512`.
+                    return unsafe { avx512 $(::<$T>)? ($($argument),*) };
+                }
+                if simd::has_avx2() {
+                    // SAFETY: as above, for `avx2`.
+                    return unsafe { avx2 $(::<$T>)? ($($argument),*) };
+                }
+            }
+            run $(::<$T>)? ($($argument),*)
         }
-        if has_avx2() {
-            // SAFETY: as above, for `run_avx2`.
-            return unsafe { x86::run_avx2(kernel) };
-        }
-    }
-    kernel.run()
+    };
 }
+pub(crate) use kernel;
 
 #[cfg(target_arch = "x86_64")]
 #[inline]
-fn has_avx512() -> bool {
+pub(crate) fn has_avx512() -> bool {
     is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512dq")
         && is_x86_feature_detected!("avx512vl")
@@ -47,7 +61,7 @@ fn has_avx512() -> bool {
 
 #[cfg(target_arch = "x86_64")]
 #[inline]
-fn has_avx2() -> bool {
+pub(crate) fn has_avx2() -> bool {
     is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
 }
 
@@ -79,12 +93,13 @@ pub fn tile_f32<const M: usize>(
             return unsafe { x86::tile_avx2::<M>(a, b, c, stride, accumulate, next) };
         }
     }
-    tile_portable::<f32, M>(a, b, c, stride, accumulate);
+    tile_portable(M, a, b, c, stride, accumulate);
 }
 
 /// [`tile_f32`] for any number, in plain Rust: the same chains of multiply-adds.
 #[inline(always)]
-pub(crate) fn tile_portable<T: Real, const M: usize>(
+pub(crate) fn tile_portable<T: Real>(
+    m: usize,
     a: Left<'_, T>,
     b: &[T],
     c: &mut [T],
@@ -92,7 +107,7 @@ pub(crate) fn tile_portable<T: Real, const M: usize>(
     accumulate: bool,
 ) {
     let b = b.as_chunks::<NR>().0;
-    for i in 0..M {
+    for i in 0..m {
         let mut sum = [T::ZERO; NR];
         let row = &mut c[i * stride..i * stride + NR];
         if accumulate {
@@ -110,21 +125,11 @@ pub(crate) fn tile_portable<T: Real, const M: usize>(
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Kernel, Left, NR};
+    use super::{Left, NR};
     use std::arch::x86_64::*;
 
     /// Numbers of a cache line.
     const LINE: usize = 16;
-
-    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx2,fma")]
-    pub(super) fn run_avx512<K: Kernel>(kernel: K) -> K::Output {
-        kernel.run()
-    }
-
-    #[target_feature(enable = "avx2,fma")]
-    pub(super) fn run_avx2<K: Kernel>(kernel: K) -> K::Output {
-        kernel.run()
-    }
 
     /// Asks for line `k` of `next`, for the second-level cache.
     #[inline(always)]
@@ -246,13 +251,13 @@ mod tests {
             for accumulate in [false, true] {
                 let start: Vec<f32> = (0..M * 40).map(|i| value(i + 77)).collect();
                 let mut expected = start.clone();
-                tile_portable::<f32, M>(a, &b, &mut expected, 40, accumulate);
+                tile_portable(M, a, &b, &mut expected, 40, accumulate);
                 for a in [a, by_rows] {
                     let mut found = start.clone();
                     tile_f32::<M>(a, &b, &mut found, 40, accumulate, &b);
                     assert_eq!(expected, found, "{M} rows, k = {k}");
                     let mut found = start.clone();
-                    tile_portable::<f32, M>(a, &b, &mut found, 40, accumulate);
+                    tile_portable(M, a, &b, &mut found, 40, accumulate);
                     assert_eq!(expected, found, "portable, {M} rows, k = {k}");
                 }
                 #[cfg(target_arch = "x86_64")]

@@ -2,25 +2,16 @@
 
 use super::parallel::by_token;
 use super::real::Real;
-use super::simd::{self, Kernel};
-
-struct Forward<'a, T> {
-    gate_up: &'a [T],
-    y: &'a mut [T],
-    width: usize,
-}
+use super::simd::kernel;
 
 #[inline(always)]
 fn sigmoid<T: Real>(x: T) -> T {
     T::ONE / (T::ONE + (-x).exp())
 }
 
-impl<T: Real> Kernel for Forward<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        let f = self.width;
-        for (gu, y) in self.gate_up.chunks_exact(2 * f).zip(self.y.chunks_exact_mut(f)) {
+kernel! {
+    fn gate<T: Real>(gate_up: &[T], y: &mut [T], f: usize) {
+        for (gu, y) in gate_up.chunks_exact(2 * f).zip(y.chunks_exact_mut(f)) {
             let (g, u) = gu.split_at(f);
             for i in 0..f {
                 y[i] = g[i] * sigmoid(g[i]) * u[i];
@@ -32,23 +23,13 @@ impl<T: Real> Kernel for Forward<'_, T> {
 /// `y` of every token, `width` = `F` numbers each.
 pub fn forward<T: Real>(gate_up: &[T], width: usize, y: &mut [T]) {
     by_token(y, width, |start, y| {
-        let gate_up = &gate_up[2 * start * width..2 * (start * width + y.len())];
-        simd::run(Forward { gate_up, y, width });
+        gate(&gate_up[2 * start * width..2 * (start * width + y.len())], y, width);
     });
 }
 
-struct Backward<'a, T> {
-    gate_up: &'a mut [T],
-    dy: &'a [T],
-    width: usize,
-}
-
-impl<T: Real> Kernel for Backward<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        let f = self.width;
-        for (gu, dy) in self.gate_up.chunks_exact_mut(2 * f).zip(self.dy.chunks_exact(f)) {
+kernel! {
+    fn gate_gradient<T: Real>(gate_up: &mut [T], dy: &[T], f: usize) {
+        for (gu, dy) in gate_up.chunks_exact_mut(2 * f).zip(dy.chunks_exact(f)) {
             let (g, u) = gu.split_at_mut(f);
             for i in 0..f {
                 let s = sigmoid(g[i]);
@@ -64,7 +45,6 @@ impl<T: Real> Kernel for Backward<'_, T> {
 /// Replaces `g, u` by `d loss / d g, d loss / d u`.
 pub fn backward<T: Real>(gate_up: &mut [T], width: usize, dy: &[T]) {
     by_token(gate_up, 2 * width, |start, gate_up| {
-        let dy = &dy[start * width..start * width + gate_up.len() / 2];
-        simd::run(Backward { gate_up, dy, width });
+        gate_gradient(gate_up, &dy[start * width..start * width + gate_up.len() / 2], width);
     });
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{Parameters, Tensor, ignored};
 use crate::disk::{open_regular, read_regular, read_regular_text};
-use crate::model::config::Config;
+use crate::model::config::ModelConfig;
 use crate::model::error::{Error, Result};
 
 /// Reads every parameter of `config` from a checkpoint directory: `model.safetensors`, or shards with their index.
@@ -19,7 +19,7 @@ use crate::model::error::{Error, Result};
 /// # Errors
 /// Naming file and tensor: when one is missing, unexpected, of another shape or of a dtype other than f32, bf16 and f16; when
 /// a file is truncated or is no safetensors file.
-pub fn load(directory: &Path, config: &Config) -> Result<Parameters<f32>> {
+pub fn load(directory: &Path, config: &ModelConfig) -> Result<Parameters<f32>> {
     // Headers first: what does not fit is refused before memory is taken for it.
     inspect(directory, config)?;
     let mut expected = Expected::new(config);
@@ -42,7 +42,7 @@ pub fn load(directory: &Path, config: &Config) -> Result<Parameters<f32>> {
     Ok(parameters)
 }
 
-/// What the files of a checkpoint hold.
+/// A summary of a checkpoint's files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckpointSummary {
     /// Files with weights.
@@ -57,7 +57,7 @@ pub struct CheckpointSummary {
 ///
 /// # Errors
 /// As [`load`].
-pub fn inspect(directory: &Path, config: &Config) -> Result<CheckpointSummary> {
+pub fn inspect(directory: &Path, config: &ModelConfig) -> Result<CheckpointSummary> {
     refuse_too_few_bytes(directory, config)?;
     let mut expected = Expected::new(config);
     let mut found = CheckpointSummary::default();
@@ -77,7 +77,7 @@ pub fn inspect(directory: &Path, config: &Config) -> Result<CheckpointSummary> {
 }
 
 /// Refuses a configuration of more parameters than the files have room for, before anything is listed by it.
-fn refuse_too_few_bytes(directory: &Path, config: &Config) -> Result<()> {
+fn refuse_too_few_bytes(directory: &Path, config: &ModelConfig) -> Result<()> {
     let mut bytes = 0u128;
     for (path, _) in files(directory)? {
         bytes += u128::from(fs::metadata(&path).map_err(|e| Error::io(&path, e))?.len());
@@ -133,12 +133,12 @@ fn header(path: &Path) -> Result<(u64, Metadata)> {
 
 /// The parameters that have not been found yet.
 struct Expected<'a> {
-    config: &'a Config,
+    config: &'a ModelConfig,
     left: BTreeMap<String, Vec<usize>>,
 }
 
 impl<'a> Expected<'a> {
-    fn new(config: &'a Config) -> Self {
+    fn new(config: &'a ModelConfig) -> Self {
         Self { config, left: config.parameter_shapes().into_iter().collect() }
     }
 

@@ -4,9 +4,13 @@ use half::bf16;
 use safetensors::tensor::{Dtype, TensorView};
 
 use super::*;
+use crate::model::{Architecture::Qwen2, ModelShape};
 
-fn small() -> Config {
-    Config { qkv_bias: true, ..Config::qwen2(20, 8, 2, 2, 1) }
+fn small() -> ModelConfig {
+    ModelConfig {
+        qkv_bias: true,
+        ..Qwen2.config(ModelShape { vocab: 20, hidden: 8, layers: 2, heads: 2, kv_heads: 1 })
+    }
 }
 
 #[test]
@@ -19,7 +23,7 @@ fn saving_and_loading_gives_the_same_bits_single_and_sharded() {
         let sharded = directory.path().join("model.safetensors.index.json").exists();
         assert_eq!(sharded, shard_bytes == 700);
         assert_eq!(sharded, !directory.path().join("model.safetensors").exists());
-        let read = Config::load(directory.path()).unwrap();
+        let read = ModelConfig::load(directory.path()).unwrap();
         assert_eq!(read, config);
         assert!(load(directory.path(), &read).unwrap() == parameters);
         let found = inspect(directory.path(), &read).unwrap();
@@ -39,7 +43,7 @@ fn a_checkpoint_that_does_not_fit_is_refused_by_file_and_tensor() {
     let parameters = initialise(&config, 3, 0.02);
     let directory = tempfile::tempdir().unwrap();
     let at = directory.path();
-    let refused = |config: &Config| {
+    let refused = |config: &ModelConfig| {
         let message = load(at, config).expect_err("refused").to_string();
         let by_header = inspect(at, config).expect_err("refused by its header").to_string();
         // Both say the same up to the words for damage.
@@ -50,17 +54,17 @@ fn a_checkpoint_that_does_not_fit_is_refused_by_file_and_tensor() {
     assert!(refused(&config).contains("model.safetensors"));
     save(at, &config, &parameters, SaveDtype::F32, usize::MAX).unwrap();
 
-    let wide = Config { intermediate_size: 99, ..config.clone() };
+    let wide = ModelConfig { intermediate_size: 99, ..config.clone() };
     let message = refused(&wide);
     assert!(
         message.contains("mlp.down_proj") && message.contains("[8, 99]") && message.contains("[8, 24]"),
         "{message}"
     );
-    let deep = Config { num_hidden_layers: 3, ..config.clone() };
+    let deep = ModelConfig { num_hidden_layers: 3, ..config.clone() };
     assert!(refused(&deep).contains("layers.2") && refused(&deep).contains("missing"));
-    let shallow = Config { num_hidden_layers: 1, ..config.clone() };
+    let shallow = ModelConfig { num_hidden_layers: 1, ..config.clone() };
     assert!(refused(&shallow).contains("layers.1") && refused(&shallow).contains("not a parameter"));
-    let untied = Config { tie_word_embeddings: false, ..config.clone() };
+    let untied = ModelConfig { tie_word_embeddings: false, ..config.clone() };
     assert!(refused(&untied).contains("lm_head.weight"));
 
     let path = at.join("model.safetensors");
@@ -80,9 +84,13 @@ fn initial_parameters_depend_on_seed_and_name_alone() {
     let config = small();
     let (a, b) = (initialise(&config, 1, 0.02), initialise(&config, 2, 0.02));
     assert!(a == initialise(&config, 1, 0.02) && a != b);
-    let deep = initialise(&Config { num_hidden_layers: 5, ..config.clone() }, 1, 0.02);
+    let deep = initialise(&ModelConfig { num_hidden_layers: 5, ..config.clone() }, 1, 0.02);
     assert!(a.iter().all(|(name, t)| deep[name] == *t));
-    let wide = initialise(&Config::qwen2(2000, 64, 1, 2, 1), 1, 0.02);
+    let wide = initialise(
+        &Qwen2.config(ModelShape { vocab: 2000, hidden: 64, layers: 1, heads: 2, kv_heads: 1 }),
+        1,
+        0.02,
+    );
     let e = &wide[EMBEDDING].data;
     let mean = e.iter().map(|&x| f64::from(x)).sum::<f64>() / e.len() as f64;
     let variance = e.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / e.len() as f64;

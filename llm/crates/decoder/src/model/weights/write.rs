@@ -9,9 +9,9 @@ use half::bf16;
 use safetensors::Dtype;
 use serde_json::{Map, json};
 
-use super::{Parameters, ignored};
+use super::{Parameters, Tensor, ignored};
 use crate::disk::Disk;
-use crate::model::config::Config;
+use crate::model::config::ModelConfig;
 use crate::model::error::{Error, Result};
 use crate::tensor_file::{self, TensorEntry, bytes_of};
 
@@ -58,7 +58,7 @@ fn encode(data: &[f32], dtype: SaveDtype) -> Cow<'_, [u8]> {
 /// When the operating system refuses (a full disk, for one); what was there before is then still there.
 pub fn save(
     directory: &Path,
-    config: &Config,
+    config: &ModelConfig,
     parameters: &Parameters<f32>,
     dtype: SaveDtype,
     shard_bytes: usize,
@@ -73,7 +73,8 @@ pub fn save(
             true => format!("model-{:05}-of-{:05}.safetensors", i + 1, files.len()),
             false => "model.safetensors".to_string(),
         };
-        write_file(&directory.join(&file), names, parameters, dtype)?;
+        let tensors = names.iter().map(|name| ((*name).to_owned(), &parameters[*name]));
+        write_file(&directory.join(&file), tensors, dtype)?;
         map.extend(names.iter().map(|name| ((*name).to_string(), json!(file))));
     }
     let index = directory.join("model.safetensors.index.json");
@@ -90,7 +91,7 @@ pub fn save(
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(Error::io(&stale, e)),
         _ => {}
     }
-    let config = Config { dtype: dtype.names().1.into(), ..config.clone() };
+    let config = ModelConfig { dtype: dtype.names().1.into(), ..config.clone() };
     replace(&directory.join("config.json"), config.to_json().as_bytes())
 }
 
@@ -109,17 +110,18 @@ fn shards<'a>(tensors: impl Iterator<Item = (&'a str, usize)>, shard_bytes: usiz
     files
 }
 
-fn write_file(path: &Path, names: &[&str], parameters: &Parameters<f32>, dtype: SaveDtype) -> Result<()> {
-    let entry = |name: &&str| {
-        let tensor = &parameters[*name];
-        TensorEntry {
-            name: (*name).to_owned(),
-            dtype: dtype.names().0,
-            shape: tensor.shape.clone(),
-            write: Box::new(move |to: &mut dyn Write| to.write_all(&encode(&tensor.data, dtype))),
-        }
+pub(crate) fn write_file<'t>(
+    path: &Path,
+    tensors: impl Iterator<Item = (String, &'t Tensor<f32>)>,
+    dtype: SaveDtype,
+) -> Result<()> {
+    let entry = |(name, tensor): (String, &'t Tensor<f32>)| TensorEntry {
+        name,
+        dtype: dtype.names().0,
+        shape: tensor.shape.clone(),
+        write: Box::new(move |to: &mut dyn Write| to.write_all(&encode(&tensor.data, dtype))),
     };
-    let tensors: Vec<TensorEntry<'_, io::Error>> = names.iter().map(entry).collect();
+    let tensors: Vec<TensorEntry<'_, io::Error>> = tensors.map(entry).collect();
     let about = Some([("format".to_string(), "pt".to_string())].into());
     Disk::default().replace_with(path, Error::from, |to| {
         tensor_file::write(tensors, about, to).map_err(|e| Error::io(path, e))

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use grpo_lambda_decoder::model::Config as Shape;
+use grpo_lambda_decoder::generate::{Sampler, SamplingParams, SamplingRequest};
+use grpo_lambda_decoder::model::ModelConfig as Shape;
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::{Sampler, SamplingParams, SamplingRequest};
 use grpo_lambda_gpu::dry::{Ceilings, Dry, Work};
 use grpo_lambda_gpu::{Device, Dtype};
 

@@ -1,6 +1,6 @@
 //! Refusals of runs that do not fit a card, with the setting to change.
 
-use grpo_lambda_decoder::model::Config as Shape;
+use grpo_lambda_decoder::model::ModelConfig as Shape;
 use grpo_lambda_decoder::slots;
 use grpo_lambda_gpu::{Dtype, StatePlace};
 

@@ -10,8 +10,8 @@ mod predict;
 mod step;
 
 use grpo_lambda::group::EvidenceKind;
+use grpo_lambda_decoder::generate::RolloutError;
 use grpo_lambda_decoder::model::Error;
-use grpo_lambda_decoder::rollout::RolloutError;
 use grpo_lambda_gpu::DeviceError;
 
 use crate::step::PolicyError;

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use grpo_lambda_decoder::model::Config as Shape;
+use grpo_lambda_decoder::model::ModelConfig as Shape;
 use grpo_lambda_decoder::slots;
 use grpo_lambda_gpu::dry::{Ceilings, Dry, Work};
 use grpo_lambda_gpu::ledger::Uses;

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda_decoder::drift::Drift;
-use grpo_lambda_decoder::model::{Config as Shape, Error};
+use grpo_lambda_decoder::generate::{RolloutError, SampledResponse};
+use grpo_lambda_decoder::model::{Error, ModelConfig as Shape};
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse};
 use grpo_lambda_gpu::{Device, DeviceError, Dtype};
 use grpo_lambda_grade::Gold;
 

@@ -1,4 +1,4 @@
-use grpo_lambda_decoder::model::Config as Shape;
+use grpo_lambda_decoder::model::{Architecture::Qwen2, ModelConfig as Shape, ModelShape};
 use grpo_lambda_gpu::Dtype;
 use grpo_lambda_gpu::dry::Work;
 
@@ -8,19 +8,22 @@ use crate::problems::MaxLengths;
 
 const PROMPT: MaxLengths = MaxLengths { prompt: 7, example: 0 };
 
+fn small() -> Shape {
+    Qwen2.config(ModelShape { vocab: 61, hidden: 32, layers: 2, heads: 4, kv_heads: 2 })
+}
+
 fn config(more: &[&str]) -> Config {
     let base = ["rl.prompts_per_step=3", "rl.group_size=4", "rl.max_new_tokens=9", "method.name=grpo"];
     Config::resolve("tiny", &base).and_then(|config| config.with(more)).expect("accepted")
 }
 
 fn predicted(more: &[&str]) -> StepPrediction {
-    let shape = Shape::qwen2(61, 32, 2, 4, 2);
-    predict(&shape, &config(more), Dtype::Bf16, PROMPT).expect("counted")
+    predict(&small(), &config(more), Dtype::Bf16, PROMPT).expect("counted")
 }
 
 #[test]
 fn long_demonstrations_are_counted_where_they_are_imitated() {
-    let shape = Shape::qwen2(61, 32, 2, 4, 2);
+    let shape = small();
     let peak = |example: usize, more: &[&str]| {
         let longest = MaxLengths { example, ..PROMPT };
         predict(&shape, &config(more), Dtype::Bf16, longest).expect("counted")
@@ -66,7 +69,7 @@ fn settings_move_the_memory_they_are_said_to_move() {
 /// In bf16 a weight's gradient of 4 bytes comes and its 2 bytes go back; the state of 16 bytes is read and written, the gradient read.
 #[test]
 fn an_optimiser_on_the_host_takes_its_bytes_from_the_card_and_the_time_of_the_link() {
-    let shape = Shape::qwen2(61, 32, 2, 4, 2);
+    let shape = small();
     let weights: usize = shape.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum();
     let (device, host) = (predicted(&["eval.n=1"]), predicted(&["eval.n=1", "memory.optimiser=host"]));
     let bytes = 16 * weights as u64;
@@ -107,7 +110,7 @@ fn a_step_of_decoding_is_counted_launch_by_launch() {
 
 #[test]
 fn a_method_whose_questions_only_the_cpu_answers_is_refused() {
-    let shape = Shape::qwen2(61, 32, 2, 4, 2);
+    let shape = small();
     let all = grpo_lambda::methods::REGISTRY.iter().map(|m| format!("method.name={}", m.name));
     let found: Vec<_> = all
         .filter_map(|name| Config::resolve("tiny", &[name.as_str()]).ok())
@@ -144,7 +147,7 @@ fn what_does_not_fit_is_refused_in_one_line_that_names_what_decides() {
 #[test]
 fn the_work_of_a_step_is_that_of_its_shape_and_its_seconds_that_of_its_work() {
     let p = predicted(&["eval.n=1"]);
-    let shape = Shape::qwen2(61, 32, 2, 4, 2);
+    let shape = small();
     // Of each of three prompts six tokens are shared by four rows of one more and nine; a token sees those before it and itself.
     let (tokens, scored) = (3.0 * (6.0 + 4.0 * 10.0), 3.0 * 4.0 * 9.0);
     let pairs = 3.0 * (21.0 + 4.0 * (10.0 * 6.0 + 55.0));
@@ -172,7 +175,7 @@ fn the_work_of_a_step_is_that_of_its_shape_and_its_seconds_that_of_its_work() {
 
 #[test]
 fn layers_are_kept_where_that_is_counted_to_fit_and_only_auto_decides() {
-    let shape = Shape::qwen2(61, 32, 2, 4, 2);
+    let shape = small();
     let peak = |recompute: &str| {
         predicted(&["eval.n=1", "sft.steps=0", &format!("memory.recompute_layers={recompute}")]).peak().0
             + ALLOWANCE

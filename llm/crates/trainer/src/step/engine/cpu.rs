@@ -3,15 +3,15 @@
 use std::borrow::Cow;
 use std::io::Write;
 
+use grpo_lambda_decoder::generate::{RolloutError, SampledResponse, Sampler, SamplingRequest};
 use grpo_lambda_decoder::lora::{Lora, LoraSettings};
 use grpo_lambda_decoder::model::weights::{Parameters, Tensor};
 use grpo_lambda_decoder::model::{
-    Config, Decoder, Error, ForwardOptions, Gradients, Rows, Tape as DecoderTape, TokenScores,
+    Decoder, Error, ForwardOptions, Gradients, ModelConfig, Rows, Tape as DecoderTape, TokenScores,
 };
 use grpo_lambda_decoder::optim::{
     AdamW, AdamWSettings, GradientSquares, OptimError, SavedState, StepOutcome, WriteStateError,
 };
-use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, Sampler, SamplingRequest};
 
 use super::{Engine, Tape, TrainingSetup};
 
@@ -155,7 +155,7 @@ impl Sampler for CpuEngine {
 }
 
 impl Engine for CpuEngine {
-    fn shape(&self) -> &Config {
+    fn shape(&self) -> &ModelConfig {
         self.model.config()
     }
 

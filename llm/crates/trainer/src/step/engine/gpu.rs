@@ -5,11 +5,12 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
+use grpo_lambda_decoder::generate::{RolloutError, SampledResponse, Sampler, SamplingRequest};
 use grpo_lambda_decoder::lora::{self, LoraSettings};
+use grpo_lambda_decoder::model::config::{NormPlacement, QkNorm};
 use grpo_lambda_decoder::model::weights::{self, Parameters};
-use grpo_lambda_decoder::model::{Config, Decoder, Error, ForwardOptions, Rows, TokenScores};
+use grpo_lambda_decoder::model::{Decoder, Error, ForwardOptions, ModelConfig, Rows, TokenScores};
 use grpo_lambda_decoder::optim::{OptimError, StepOutcome, WriteStateError};
-use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, Sampler, SamplingRequest};
 use grpo_lambda_gpu::generate::{self, GenerateOptions};
 use grpo_lambda_gpu::lora::AdapterLayout;
 use grpo_lambda_gpu::optim::RestoreError;
@@ -20,6 +21,22 @@ use grpo_lambda_gpu::{
 };
 
 use super::{Engine, Tape, TrainingSetup};
+
+/// The layout of a model on a device.
+///
+/// # Errors
+/// [`Error::Unsupported`] names the part of its layers that has no kernels.
+pub(super) fn layout(shape: &ModelConfig) -> Result<Arc<Layout>, Error> {
+    let part = match (shape.norm_placement, shape.qk_norm) {
+        (NormPlacement::Pre, QkNorm::None | QkNorm::PerHead) => return Ok(Arc::new(Layout::new(shape))),
+        (NormPlacement::Post, _) => "norms after attention and the MLP",
+        (NormPlacement::Pre, QkNorm::Whole) => "norms over the queries and keys of all heads",
+    };
+    let family = shape.architecture;
+    Err(Error::Unsupported(format!(
+        "{family:?} is only supported on the CPU: the GPU has no {part}; set device=cpu"
+    )))
+}
 
 /// A model on a device, for sampling.
 #[derive(Debug)]
@@ -37,11 +54,11 @@ impl GpuModel {
     pub fn new(
         device: &Arc<dyn Device>,
         dtype: Dtype,
-        shape: &Config,
+        shape: &ModelConfig,
         parameters: &Parameters<f32>,
     ) -> Result<Self, Error> {
         weights::check(shape, parameters)?;
-        let layout = Arc::new(Layout::new(shape));
+        let layout = layout(shape)?;
         let weights = Weights::upload(device, "weights", &layout, parameters, dtype)?;
         let decoder = GpuDecoder::new(Kernels { device: device.clone(), dtype }, layout, Budget::default());
         Ok(GpuModel { decoder, weights, adapter: None })
@@ -71,7 +88,7 @@ impl GpuModel {
     pub fn load(
         device: &Arc<dyn Device>,
         dtype: Dtype,
-        shape: &Config,
+        shape: &ModelConfig,
         directory: &Path,
     ) -> Result<Self, Error> {
         let (own, base) = (directory.join("adapter"), directory.join("reference"));
@@ -126,7 +143,7 @@ impl GpuEngine {
     pub fn new(
         device: &Arc<dyn Device>,
         dtype: Dtype,
-        shape: &Config,
+        shape: &ModelConfig,
         parameters: &Parameters<f32>,
         setup: TrainingSetup,
     ) -> Result<Self, Error> {
@@ -180,7 +197,7 @@ impl Sampler for GpuEngine {
 }
 
 impl Engine for GpuEngine {
-    fn shape(&self) -> &Config {
+    fn shape(&self) -> &ModelConfig {
         self.model.decoder.config()
     }
 

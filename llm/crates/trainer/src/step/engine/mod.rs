@@ -17,11 +17,11 @@ pub use cpu::{CpuEngine, owned};
 pub use gpu::{GpuEngine, GpuModel};
 pub use synthetic::SyntheticWeights;
 
+use grpo_lambda_decoder::generate::{RolloutError, SampledResponse, Sampler, SamplingRequest};
 use grpo_lambda_decoder::lora::LoraSettings;
 use grpo_lambda_decoder::model::weights::Parameters;
-use grpo_lambda_decoder::model::{Config, Decoder, Error, ForwardOptions, Rows, TokenScores};
+use grpo_lambda_decoder::model::{Decoder, Error, ForwardOptions, ModelConfig, Rows, TokenScores};
 use grpo_lambda_decoder::optim::{AdamWSettings, OptimError, StepOutcome, WriteStateError};
-use grpo_lambda_decoder::rollout::{RolloutError, SampledResponse, Sampler, SamplingRequest};
 use grpo_lambda_gpu::StatePlace;
 
 /// The start of a training stage.
@@ -72,7 +72,7 @@ impl fmt::Debug for Tape {
 /// A model, its optimiser, the accumulated gradient and the frozen reference.
 pub trait Engine: Sampler {
     /// The model's shape.
-    fn shape(&self) -> &Config;
+    fn shape(&self) -> &ModelConfig;
 
     /// True if sampler and trainer give a token the same bits; if not, they differ by rounding.
     fn exact(&self) -> bool;

@@ -3,17 +3,16 @@
 use std::sync::Arc;
 
 use grpo_lambda_decoder::model::weights::Parameters;
-use grpo_lambda_decoder::model::{Config, Error};
+use grpo_lambda_decoder::model::{Error, ModelConfig};
 use grpo_lambda_gpu::lora::AdapterLayout;
 use grpo_lambda_gpu::ptr::Float;
 use grpo_lambda_gpu::weights::Tensors;
 use grpo_lambda_gpu::{
-    Adapter, Budget, Device, DeviceError, Dtype, GpuAdamW, GpuDecoder, Kernels, Layout, StatePlace, Weights,
-    random,
+    Adapter, Budget, Device, DeviceError, Dtype, GpuAdamW, GpuDecoder, Kernels, StatePlace, Weights, random,
 };
 
 use super::TrainingSetup;
-use super::gpu::{GpuEngine, GpuModel};
+use super::gpu::{GpuEngine, GpuModel, layout};
 
 /// The weights of [`GpuEngine::synthetic`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,9 +57,9 @@ impl GpuModel {
     pub(crate) fn uninitialised(
         device: &Arc<dyn Device>,
         dtype: Dtype,
-        shape: &Config,
+        shape: &ModelConfig,
     ) -> Result<Self, Error> {
-        let layout = Arc::new(Layout::new(shape));
+        let layout = layout(shape)?;
         let weights = Weights::zeros(device, "weights", &layout, dtype)?;
         let decoder = GpuDecoder::new(Kernels { device: device.clone(), dtype }, layout, Budget::default());
         Ok(GpuModel { decoder, weights, adapter: None })
@@ -76,13 +75,13 @@ impl GpuEngine {
     pub fn synthetic(
         device: &Arc<dyn Device>,
         dtype: Dtype,
-        shape: &Config,
+        shape: &ModelConfig,
         setup: TrainingSetup,
         reference: bool,
         fill_with: SyntheticWeights,
     ) -> Result<Self, Error> {
         let seed = setup.seed;
-        let layout = Arc::new(Layout::new(shape));
+        let layout = layout(shape)?;
         let weights = Weights::zeros(device, "weights", &layout, dtype)?;
         fill_with.fill(weights.tensors(), seed)?;
         let kernels = Kernels { device: device.clone(), dtype };

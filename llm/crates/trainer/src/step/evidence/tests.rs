@@ -1,7 +1,7 @@
 use grpo_lambda::assignment::Answer;
 use grpo_lambda::group::{Evidence, Group, Response};
 use grpo_lambda::methods;
-use grpo_lambda_decoder::model::{Config, Decoder, weights};
+use grpo_lambda_decoder::model::{Architecture::Qwen2, Decoder, ModelConfig, ModelShape, weights};
 use grpo_lambda_decoder::rng::{Purpose, normal};
 
 use super::*;
@@ -12,7 +12,16 @@ const MASK: u32 = 0;
 const PASS: ForwardSettings = ForwardSettings { temperature: 0.8, tokens: 8192, recompute: false };
 
 fn model() -> Decoder<f32> {
-    let config = Config { intermediate_size: 32, ..Config::qwen2(ModelTokenizer::tiny().len(), 16, 2, 4, 2) };
+    let config = ModelConfig {
+        intermediate_size: 32,
+        ..Qwen2.config(ModelShape {
+            vocab: ModelTokenizer::tiny().len(),
+            hidden: 16,
+            layers: 2,
+            heads: 4,
+            kv_heads: 2,
+        })
+    };
     Decoder::new(config.clone(), weights::initialise(&config, 5, 0.4)).expect("fits")
 }
 

@@ -5,83 +5,58 @@ use crate::model::ops::buffer::{Buffer, Pool};
 use crate::model::ops::matmul::{Left, NR, Panels, pack_rows, pack_transposed, packed_len, serial};
 use crate::model::ops::parallel;
 use crate::model::ops::real::Real;
-use crate::model::ops::simd::{self, Kernel};
+use crate::model::ops::simd::kernel;
 use crate::model::ops::sums::dot;
 
-/// From scores and `d loss / d probabilities` to probabilities and `d loss / d scores` (the scale of the scores included).
-struct SoftmaxBackward<'a, T> {
-    scores: &'a mut [T],
-    slopes: &'a mut [T],
-    stride: usize,
-    visible: &'a [usize],
-    scale: T,
-    log_sum: &'a [T],
-    inner: &'a [T],
-}
-
-impl<T: Real> Kernel for SoftmaxBackward<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        let rows = self.scores.chunks_exact_mut(self.stride).zip(self.slopes.chunks_exact_mut(self.stride));
-        for ((row, (scores, slopes)), &visible) in rows.enumerate().zip(self.visible) {
-            let (log_sum, inner) = (self.log_sum[row], self.inner[row]);
+kernel! {
+    /// From scores and `d loss / d probabilities` to probabilities and `d loss / d scores`, the scale of the scores included.
+    fn softmax_backward<T: Real>(
+        scores: &mut [T],
+        slopes: &mut [T],
+        stride: usize,
+        visible: &[usize],
+        scale: T,
+        log_sum: &[T],
+        inner: &[T],
+    ) {
+        let rows = scores.chunks_exact_mut(stride).zip(slopes.chunks_exact_mut(stride));
+        for ((row, (scores, slopes)), &visible) in rows.enumerate().zip(visible) {
+            let (log_sum, inner) = (log_sum[row], inner[row]);
             let (scores, past) = scores.split_at_mut(visible);
             past.fill(T::ZERO);
             let (slopes, past) = slopes.split_at_mut(visible);
             past.fill(T::ZERO);
             for i in 0..visible {
-                let p = (scores[i] * self.scale - log_sum).exp();
+                let p = (scores[i] * scale - log_sum).exp();
                 scores[i] = p;
-                slopes[i] = p * (slopes[i] - inner) * self.scale;
+                slopes[i] = p * (slopes[i] - inner) * scale;
             }
         }
     }
 }
 
-struct Dot<'a, T>(&'a [T], &'a [T]);
-
-impl<T: Real> Kernel for Dot<'_, T> {
-    type Output = T;
-    #[inline(always)]
-    fn run(self) -> T {
-        dot(self.0, self.1)
+kernel! {
+    fn inner_product<T: Real>(a: &[T], b: &[T]) -> T {
+        dot(a, b)
     }
 }
 
-/// The gradient of [`forward`](super::forward()): writes `d loss / d qkv` to `dqkv`.
-#[allow(clippy::too_many_arguments)]
-pub fn backward<T: Real>(
-    pool: &Pool<T>,
-    heads: Heads,
-    qkv: &[T],
-    offsets: &[usize],
-    out: &[T],
-    log_sum: &[T],
-    dout: &[T],
-    dqkv: &mut [T],
-) {
-    let alone = Context { before: &[], sum: 0, own: &[] };
-    let contexts = vec![alone; offsets.len() - 1];
-    backward_after(pool, heads, qkv, offsets, out, log_sum, dout, dqkv, &contexts, &mut []);
-}
-
-/// What a row has to do with others.
+/// The relation of a row to others.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a, T> {
     /// Whole tokens of the fused projection, rotated, that the row sees before its own.
     pub before: &'a [T],
-    /// Which sum the gradients of their keys and values go to.
+    /// Index of the sum for the gradients of their keys and values.
     pub sum: usize,
     /// Gradients of the row's own keys and values from rows that continue it; nothing where none does.
     pub own: &'a [T],
 }
 
-/// The gradient of [`forward_after`](super::forward_after()): as [`backward`], and adds to `sums`, `[tokens before, 2 key dim]` each, the
-/// gradients of the keys and values before the rows. Each of their numbers is one chain of sums over the queries of all rows that see it,
-/// in the order of the rows, which the rows of another call continue.
+/// The gradient of [`forward`](super::forward()): writes `d loss / d qkv` to `dqkv`, and adds to `sums`, `[tokens before, 2 key dim]` each,
+/// the gradients of the keys and values before the rows. Each of their numbers is one chain of sums over the queries of all rows that see
+/// it, in the order of the rows, which the rows of another call continue.
 #[allow(clippy::too_many_arguments)]
-pub fn backward_after<T: Real>(
+pub fn backward<T: Real>(
     pool: &Pool<T>,
     heads: Heads,
     qkv: &[T],
@@ -106,10 +81,11 @@ pub fn backward_after<T: Real>(
     parallel::parts(chains, |Chain { rows, mut sum }| {
         for (i, dqkv) in rows {
             let (from, to, context) = (offsets[i], offsets[i + 1], contexts[i]);
-            let tokens = joined(pool, context.before, &qkv[from * stride..to * stride]);
+            let own = &qkv[from * stride..to * stride];
+            let joined = (!context.before.is_empty()).then(|| joined(pool, context.before, own));
             let row = Row {
                 heads,
-                tokens: &tokens,
+                tokens: joined.as_deref().unwrap_or(own),
                 first: context.before.len() / stride,
                 own: context.own,
                 out: &out[from * width..to * width],
@@ -134,35 +110,17 @@ struct Chain<'a, T> {
 }
 
 /// The tokens of a row after those before it.
-fn joined<'a, T: Real>(pool: &Pool<T>, before: &[T], own: &'a [T]) -> Tokens<'a, T> {
-    if before.is_empty() {
-        return Tokens::Given(own);
-    }
+fn joined<T: Real>(pool: &Pool<T>, before: &[T], own: &[T]) -> Buffer<T> {
     let mut all = pool.take(before.len() + own.len());
     all[..before.len()].copy_from_slice(before);
     all[before.len()..].copy_from_slice(own);
-    Tokens::Joined(all)
-}
-
-enum Tokens<'a, T> {
-    Given(&'a [T]),
-    Joined(Buffer<T>),
-}
-
-impl<T> std::ops::Deref for Tokens<'_, T> {
-    type Target = [T];
-    fn deref(&self) -> &[T] {
-        match self {
-            Tokens::Given(tokens) => tokens,
-            Tokens::Joined(tokens) => tokens,
-        }
-    }
+    all
 }
 
 /// One row of the batch.
 struct Row<'a, T> {
     heads: Heads,
-    /// Those before the row, `first` of them, then its own.
+    /// The `first` tokens before the row, then its own.
     tokens: &'a [T],
     first: usize,
     /// See [`Context`].
@@ -225,11 +183,11 @@ impl<T: Real> Row<'_, T> {
             let dout = &self.dout[at..at + d];
             block.query[i * d..(i + 1) * d].copy_from_slice(query);
             block.dout[i * d..(i + 1) * d].copy_from_slice(dout);
-            block.inner[i] = simd::run(Dot(dout, &self.out[at..at + d]));
+            block.inner[i] = inner_product(dout, &self.out[at..at + d]);
         }
     }
 
-    /// What the gradients of keys, or values, of one head begin with; `at` is where the head is among those that are cached.
+    /// Initial gradients of the keys, or values, of one head, which begins at `at` of the cached numbers.
     fn begun(&self, pool: &Pool<T>, at: usize, sum: &[T]) -> Buffer<T> {
         let (d, cached) = (self.heads.dim, self.heads.cached());
         let mut begun = pool.zeros(self.tokens.len() / self.heads.stride() * d);
@@ -263,31 +221,13 @@ impl<T: Real> Row<'_, T> {
             let rows = BLOCK.min(lines - start);
             self.gather(g, start, rows, &mut block);
             let n = block.visible[rows - 1];
-            serial(
-                Left::rows(&block.query, d),
-                rows,
-                keys_transposed.first_columns(n),
-                &mut scores,
-                n,
-                false,
-            );
-            serial(
-                Left::rows(&block.dout, d),
-                rows,
-                values_transposed.first_columns(n),
-                &mut slopes,
-                n,
-                false,
-            );
-            simd::run(SoftmaxBackward {
-                scores: &mut scores[..rows * n],
-                slopes: &mut slopes[..rows * n],
-                stride: n,
-                visible: &block.visible[..rows],
-                scale: heads.scale(),
-                log_sum: &block.log_sum,
-                inner: &block.inner,
-            });
+            let (query, dout) = (Left::rows(&block.query, d), Left::rows(&block.dout, d));
+            serial(query, rows, keys_transposed.first_columns(n), &mut scores, n, false);
+            serial(dout, rows, values_transposed.first_columns(n), &mut slopes, n, false);
+            let visible = &block.visible[..rows];
+            let (probabilities, scale) = (&mut scores[..rows * n], heads.scale());
+            let slopes_here = &mut slopes[..rows * n];
+            softmax_backward(probabilities, slopes_here, n, visible, scale, &block.log_sum, &block.inner);
             serial(Left::rows(&slopes, n), rows, keys.first_rows(n), &mut dquery, d, false);
             for (i, dquery) in dquery.chunks_exact(d).take(rows).enumerate() {
                 let (t, head) = self.place(g, start + i);

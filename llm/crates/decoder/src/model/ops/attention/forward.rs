@@ -5,31 +5,26 @@ use crate::model::ops::buffer::Pool;
 use crate::model::ops::matmul::{Left, NR, Panels, serial};
 use crate::model::ops::parallel;
 use crate::model::ops::real::Real;
-use crate::model::ops::simd::{self, Kernel};
+use crate::model::ops::simd::kernel;
 use crate::model::ops::sums::{max_of, sum_by};
 
-/// Turns scores into unnormalised probabilities in place; writes `1 / sum` and the log-sum per row.
-struct Softmax<'a, T> {
-    scores: &'a mut [T],
-    stride: usize,
-    /// Keys each row may see.
-    visible: &'a [usize],
-    scale: T,
-    inverse: &'a mut [T],
-    log_sum: &'a mut [T],
-}
-
-impl<T: Real> Kernel for Softmax<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        let rows = self.scores.chunks_exact_mut(self.stride).zip(self.visible);
-        for (((row, &visible), inverse), log_sum) in rows.zip(self.inverse).zip(self.log_sum) {
+kernel! {
+    /// Turns scores into unnormalised probabilities; writes `1 / sum` and the log-sum per row, of which the first `visible` keys are seen.
+    fn softmax<T: Real>(
+        scores: &mut [T],
+        stride: usize,
+        visible: &[usize],
+        scale: T,
+        inverse: &mut [T],
+        log_sum: &mut [T],
+    ) {
+        let rows = scores.chunks_exact_mut(stride).zip(visible);
+        for (((row, &visible), inverse), log_sum) in rows.zip(inverse).zip(log_sum) {
             let (row, rest) = row.split_at_mut(visible);
             rest.fill(T::ZERO);
-            let max = max_of(row) * self.scale;
+            let max = max_of(row) * scale;
             for x in row.iter_mut() {
-                *x = (*x * self.scale - max).exp();
+                *x = (*x * scale - max).exp();
             }
             let sum = sum_by(visible, |i| row[i]);
             *inverse = T::ONE / sum;
@@ -38,14 +33,10 @@ impl<T: Real> Kernel for Softmax<'_, T> {
     }
 }
 
-struct Scale<'a, T>(&'a mut [T], T);
-
-impl<T: Real> Kernel for Scale<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        for x in self.0.iter_mut() {
-            *x *= self.1;
+kernel! {
+    fn multiply<T: Real>(x: &mut [T], factor: T) {
+        for x in x.iter_mut() {
+            *x *= factor;
         }
     }
 }
@@ -109,14 +100,8 @@ impl<T: Real> Segment<'_, T> {
                 serial(Left::rows(&query, d), block, keys, &mut scores[p * PAGE..], stride, false);
             }
             let (mut inverse, mut sums) = ([T::ZERO; BLOCK], [T::ZERO; BLOCK]);
-            simd::run(Softmax {
-                scores: &mut scores[..block * stride],
-                stride,
-                visible: &visible[..block],
-                scale: heads.scale(),
-                inverse: &mut inverse,
-                log_sum: &mut sums,
-            });
+            let (scores_here, visible) = (&mut scores[..block * stride], &visible[..block]);
+            softmax(scores_here, stride, visible, heads.scale(), &mut inverse, &mut sums);
             for p in 0..pages {
                 let here = PAGE.min(keys - p * PAGE);
                 let values = Panels::new(&page(p)[PAGE * d..], PAGE, wide).first_rows(here);
@@ -126,7 +111,7 @@ impl<T: Real> Segment<'_, T> {
                 let (t, head) = self.place(start + i);
                 let out = &mut out[t * heads.width() + head * d..][..d];
                 out.copy_from_slice(&result[..d]);
-                simd::run(Scale(out, inverse[i]));
+                multiply(out, inverse[i]);
                 if let Some(log_sum) = log_sum.as_deref_mut() {
                     log_sum[t * heads.query + head] = sums[i];
                 }
@@ -135,20 +120,9 @@ impl<T: Real> Segment<'_, T> {
     }
 }
 
-/// Each row attends to itself: the keys are those of `qkv`, whose rows are cut at `offsets`.
+/// The attention of rows, cut at `offsets`, to themselves. Row `i` sees the tokens `before[i]` before its own: whole tokens of the fused
+/// projection, rotated.
 pub fn forward<T: Real>(
-    pool: &Pool<T>,
-    heads: Heads,
-    qkv: &[T],
-    offsets: &[usize],
-    out: &mut [T],
-    log_sum: &mut [T],
-) {
-    forward_after(pool, heads, qkv, offsets, &vec![&[][..]; offsets.len() - 1], out, log_sum);
-}
-
-/// As [`forward`], where row `i` sees the tokens `before[i]` before its own: whole tokens of the fused projection, rotated.
-pub fn forward_after<T: Real>(
     pool: &Pool<T>,
     heads: Heads,
     qkv: &[T],
@@ -176,7 +150,7 @@ pub fn forward_after<T: Real>(
     });
 }
 
-/// As [`forward`], with keys and values from a cache that already holds those of these tokens.
+/// [`forward`] with keys and values from a cache that already holds those of these tokens.
 pub fn forward_cached<T: Real>(
     pool: &Pool<T>,
     heads: Heads,

@@ -4,11 +4,16 @@
 use std::collections::HashMap;
 
 use candle_core::{DType, Device, Result, Tensor};
-use candle_nn::{Activation, VarBuilder};
-use candle_transformers::models::{llama, qwen2, qwen3};
-use grpo_lambda_decoder::model::config::{Architecture, RopeScaling};
+use candle_nn::VarBuilder;
+use candle_transformers::models::{llama, olmo2, qwen2, qwen3};
+use grpo_lambda_decoder::model::config::{
+    Architecture::{self, Llama, Olmo2, Qwen2, Qwen3},
+    RopeScaling,
+};
 use grpo_lambda_decoder::model::weights::{self, Parameters};
-use grpo_lambda_decoder::model::{Config, Decoder, Rows};
+use grpo_lambda_decoder::model::{Decoder, ModelConfig, ModelShape, Rows};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 /// Largest difference of a logit. Both compute in f32, candle its rotary angles too: it was 2e-6 when this was written.
 const LOGIT: f64 = 2e-5;
@@ -25,86 +30,30 @@ fn builder(parameters: &Parameters<f32>) -> VarBuilder<'static> {
     VarBuilder::from_tensors(tensors, DType::F32, &Device::Cpu)
 }
 
-fn qwen2_oracle(c: &Config, parameters: &Parameters<f32>) -> Oracle {
-    let config = qwen2::Config {
-        vocab_size: c.vocab_size,
-        hidden_size: c.hidden_size,
-        intermediate_size: c.intermediate_size,
-        num_hidden_layers: c.num_hidden_layers,
-        num_attention_heads: c.num_attention_heads,
-        num_key_value_heads: c.num_key_value_heads,
-        max_position_embeddings: ROW,
-        sliding_window: ROW,
-        max_window_layers: 0,
-        tie_word_embeddings: c.tie_word_embeddings,
-        rope_theta: c.rope_theta,
-        rms_norm_eps: c.rms_norm_eps,
-        use_sliding_window: false,
-        hidden_act: Activation::Silu,
-    };
-    let mut model = qwen2::ModelForCausalLM::new(&config, builder(parameters)).unwrap();
-    Box::new(move |ids| {
-        model.clear_kv_cache();
-        model.forward(ids, 0)
-    })
+/// The configuration that candle-transformers reads from our `config.json`, for rows of at most [`ROW`] tokens.
+fn config<C: DeserializeOwned>(c: &ModelConfig) -> C {
+    let mut fields: Value = serde_json::from_str(&c.to_json()).unwrap();
+    for name in ["max_position_embeddings", "sliding_window", "max_window_layers"] {
+        fields[name] = json!(ROW);
+    }
+    fields["use_sliding_window"] = json!(false);
+    fields["attention_bias"] = json!(c.qkv_bias);
+    serde_json::from_value(fields).unwrap()
 }
 
-fn qwen3_oracle(c: &Config, parameters: &Parameters<f32>) -> Oracle {
-    let config = qwen3::Config {
-        vocab_size: c.vocab_size,
-        hidden_size: c.hidden_size,
-        intermediate_size: c.intermediate_size,
-        num_hidden_layers: c.num_hidden_layers,
-        num_attention_heads: c.num_attention_heads,
-        head_dim: c.head_dim,
-        attention_bias: c.qkv_bias,
-        num_key_value_heads: c.num_key_value_heads,
-        max_position_embeddings: ROW,
-        sliding_window: None,
-        max_window_layers: 0,
-        tie_word_embeddings: c.tie_word_embeddings,
-        rope_theta: c.rope_theta,
-        rms_norm_eps: c.rms_norm_eps,
-        use_sliding_window: false,
-        hidden_act: Activation::Silu,
-    };
-    let mut model = qwen3::ModelForCausalLM::new(&config, builder(parameters)).unwrap();
-    Box::new(move |ids| {
-        model.clear_kv_cache();
-        model.forward(ids, 0)
-    })
+/// The oracle of a model whose cache is cleared before every call.
+macro_rules! oracle {
+    ($family:ident::$model:ident, $config:expr, $parameters:expr) => {{
+        let mut model = $family::$model::new(&config($config), builder($parameters)).unwrap();
+        Box::new(move |ids: &Tensor| {
+            model.clear_kv_cache();
+            model.forward(ids, 0)
+        })
+    }};
 }
 
-fn llama_oracle(c: &Config, parameters: &Parameters<f32>) -> Oracle {
-    let rope_scaling = match c.rope_scaling {
-        RopeScaling::Llama3 { factor, low_freq_factor, high_freq_factor, original_max } => {
-            Some(llama::Llama3RopeConfig {
-                factor: factor as f32,
-                low_freq_factor: low_freq_factor as f32,
-                high_freq_factor: high_freq_factor as f32,
-                original_max_position_embeddings: original_max as usize,
-                rope_type: llama::Llama3RopeType::Llama3,
-            })
-        }
-        RopeScaling::None => None,
-        other => panic!("candle has no {other:?}"),
-    };
-    let config = llama::Config {
-        hidden_size: c.hidden_size,
-        intermediate_size: c.intermediate_size,
-        vocab_size: c.vocab_size,
-        num_hidden_layers: c.num_hidden_layers,
-        num_attention_heads: c.num_attention_heads,
-        num_key_value_heads: c.num_key_value_heads,
-        use_flash_attn: false,
-        rms_norm_eps: c.rms_norm_eps,
-        rope_theta: c.rope_theta as f32,
-        bos_token_id: None,
-        eos_token_id: None,
-        rope_scaling,
-        max_position_embeddings: ROW,
-        tie_word_embeddings: c.tie_word_embeddings,
-    };
+fn llama_oracle(c: &ModelConfig, parameters: &Parameters<f32>) -> Oracle {
+    let config = config::<llama::LlamaConfig>(c).into_config(false);
     let model = llama::Llama::load(builder(parameters), &config).unwrap();
     Box::new(move |ids| {
         let mut cache = llama::Cache::new(false, DType::F32, &config, &Device::Cpu)?;
@@ -112,22 +61,25 @@ fn llama_oracle(c: &Config, parameters: &Parameters<f32>) -> Oracle {
     })
 }
 
-/// What candle-transformers can express of each family, at random weights.
-fn configs() -> Vec<Config> {
-    let qwen2 = Config { rope_theta: 1e6, ..Config::qwen2(61, 32, 3, 4, 2) };
-    let qwen3 = Config { rope_theta: 1e6, ..Config::qwen3(61, 32, 3, 4, 2, 12) };
-    let llama = Config { architecture: Architecture::Llama, qkv_bias: false, ..qwen2.clone() };
+/// Shapes of each family that candle-transformers can express.
+fn configs() -> Vec<ModelConfig> {
+    let shape = ModelShape { vocab: 61, hidden: 32, layers: 3, heads: 4, kv_heads: 2 };
+    let family = |family: Architecture| ModelConfig { rope_theta: 1e6, ..family.config(shape) };
+    let [qwen2, llama, olmo2] = [Qwen2, Llama, Olmo2].map(family);
+    let qwen3 = ModelConfig { head_dim: 12, ..family(Qwen3) };
     let scaling =
         RopeScaling::Llama3 { factor: 8.0, low_freq_factor: 1.0, high_freq_factor: 4.0, original_max: 64.0 };
-    let untied = |c: &Config| Config { tie_word_embeddings: false, ..c.clone() };
+    let untied = |c: &ModelConfig| ModelConfig { tie_word_embeddings: false, ..c.clone() };
     vec![
         untied(&qwen2),
-        untied(&Config { rope_scaling: scaling, ..llama.clone() }),
+        untied(&ModelConfig { rope_scaling: scaling, ..llama.clone() }),
         untied(&qwen3),
-        Config { qkv_bias: true, output_bias: true, ..qwen3.clone() },
+        ModelConfig { qkv_bias: true, output_bias: true, ..qwen3.clone() },
         qwen2,
         llama,
         qwen3,
+        untied(&olmo2),
+        ModelConfig { qkv_bias: true, output_bias: true, ..olmo2 },
     ]
 }
 
@@ -139,10 +91,11 @@ fn logits_are_those_of_candle_transformers_after_every_prefix() {
         for (i, x) in parameters.values_mut().flat_map(|t| &mut t.data).enumerate() {
             *x += 0.05 * ((i * 37 % 23) as f32 - 11.0) / 11.0;
         }
-        let mut oracle = match c.architecture {
-            Architecture::Qwen2 => qwen2_oracle(&c, &parameters),
-            Architecture::Llama => llama_oracle(&c, &parameters),
-            Architecture::Qwen3 => qwen3_oracle(&c, &parameters),
+        let mut oracle: Oracle = match c.architecture {
+            Qwen2 => oracle!(qwen2::ModelForCausalLM, &c, &parameters),
+            Qwen3 => oracle!(qwen3::ModelForCausalLM, &c, &parameters),
+            Olmo2 => oracle!(olmo2::Model, &c, &parameters),
+            Llama => llama_oracle(&c, &parameters),
         };
         let mut rows = Rows::new();
         rows.push(&ids, ROW);

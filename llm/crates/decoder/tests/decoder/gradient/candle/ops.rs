@@ -3,10 +3,10 @@
 
 use candle_core::{Device, Result, Tensor, Var};
 use grpo_lambda_decoder::model::graph::plain;
-use grpo_lambda_decoder::model::ops::attention::{self, Heads};
+use grpo_lambda_decoder::model::ops::attention::{self, Context, Heads};
 use grpo_lambda_decoder::model::ops::buffer::Pool;
-use grpo_lambda_decoder::model::ops::head_norm::{self, Weights};
 use grpo_lambda_decoder::model::ops::matmul::{Panels, pack_transposed, packed_len};
+use grpo_lambda_decoder::model::ops::norm::Groups;
 use grpo_lambda_decoder::model::ops::{log_prob, norm, rope, swiglu};
 
 const HEADS: Heads = Heads { query: 4, key: 2, dim: 6 };
@@ -14,11 +14,6 @@ const OFFSETS: [usize; 4] = [0, 5, 6, 43];
 const EPS: f64 = 1e-3;
 
 type Arrays = Vec<Vec<f64>>;
-
-/// The weights of head norms among the arguments `qkv, query, key`.
-fn weights(a: &Arrays) -> Weights<'_, f64> {
-    Weights { query: &a[1], key: &a[2] }
-}
 
 /// Numbers about 0, of any size from 0.003 to 1.3.
 fn numbers(len: usize, seed: usize) -> Vec<f64> {
@@ -85,59 +80,55 @@ impl Case<'_> {
     }
 }
 
+/// Norms of all numbers, of every query and key head, and of all queries and all keys.
 #[test]
-fn rms_norm_agrees_with_plain_candle_and_finite_differences() {
-    let forward = |a: &Arrays| {
-        let (mut y, mut scale) = (vec![0.0; a[0].len()], vec![0.0; 7]);
-        norm::forward(&a[0], &a[1], EPS, &mut y, &mut scale);
-        (y, scale)
-    };
-    Case {
-        arguments: vec![(vec![7, 20], numbers(140, 1)), (vec![20], numbers(20, 2))],
-        forward: &|a| forward(a).0,
-        backward: &|a, dy| {
-            let (y, scale) = forward(a);
-            let mut again = vec![0.0; y.len()];
-            norm::recompute(&a[0], &scale, &a[1], &mut again);
-            assert_eq!(again, y);
-            let (mut dx, mut dw) = (vec![0.0; 140], vec![0.0; 20]);
-            norm::backward(&a[0], &scale, &a[1], dy, &mut dx);
-            norm::backward_weight(&a[0], &scale, dy, &mut dw);
-            vec![dx, dw]
-        },
-        plain: &|v| plain::rms_norm(&v[0], &v[1], EPS),
+fn norms_agree_with_plain_candle_and_finite_differences() {
+    let d = HEADS.dim;
+    for (width, counts, sizes) in [
+        (20, &[1][..], &[20][..]),
+        (HEADS.stride(), &[HEADS.query, HEADS.key], &[d, d]),
+        (HEADS.stride(), &[1, 1], &[HEADS.query * d, HEADS.key * d]),
+    ] {
+        let groups = |a: &'_ Arrays| -> Vec<(usize, Vec<f64>)> {
+            counts.iter().copied().zip(a[1..].to_vec()).collect()
+        };
+        let scales = 7 * counts.iter().sum::<usize>();
+        let forward = |a: &Arrays| {
+            let parts = groups(a);
+            let norm = Groups::new(width, parts.iter().map(|(n, weight)| (*n, &weight[..])));
+            let (mut y, mut scale) = (vec![0.0; a[0].len()], vec![0.0; scales]);
+            norm::forward(&norm, &a[0], EPS, &mut y, &mut scale);
+            let mut recomputed = vec![0.0; y.len()];
+            norm::recompute(&norm, &a[0], &scale, &mut recomputed);
+            assert_eq!(recomputed, y);
+            (y, scale)
+        };
+        let mut arguments = vec![(vec![7, width], numbers(7 * width, 1))];
+        arguments.extend(sizes.iter().map(|&size| (vec![size], numbers(size, size))));
+        Case {
+            arguments,
+            forward: &|a| forward(a).0,
+            backward: &|a, dy| {
+                let (parts, scale) = (groups(a), forward(a).1);
+                let norm = Groups::new(width, parts.iter().map(|(n, weight)| (*n, &weight[..])));
+                let mut gradients = vec![dy.to_vec()];
+                let mut from = 0;
+                for (n, weight) in &parts {
+                    let mut dw = vec![0.0; weight.len()];
+                    norm::backward_weight(&norm, from..from + n, &a[0], &scale, dy, &mut dw);
+                    gradients.push(dw);
+                    from += n;
+                }
+                norm::backward(&norm, &a[0], &scale, &mut gradients[0]);
+                gradients
+            },
+            plain: &|v| {
+                let weights: Vec<_> = counts.iter().copied().zip(v[1..].iter().map(Var::as_tensor)).collect();
+                plain::norm(&v[0], &weights, EPS)
+            },
+        }
+        .check();
     }
-    .check();
-}
-
-#[test]
-fn head_norm_agrees_with_plain_candle_and_finite_differences() {
-    let forward = |a: &Arrays| {
-        let (mut y, mut scale) = (vec![0.0; a[0].len()], vec![0.0; 5 * HEADS.rotated()]);
-        head_norm::forward(HEADS, &a[0], weights(a), EPS, &mut y, &mut scale);
-        (y, scale)
-    };
-    Case {
-        arguments: vec![
-            (vec![5, HEADS.stride()], numbers(5 * HEADS.stride(), 8)),
-            (vec![HEADS.dim], numbers(HEADS.dim, 9)),
-            (vec![HEADS.dim], numbers(HEADS.dim, 10)),
-        ],
-        forward: &|a| forward(a).0,
-        backward: &|a, dy| {
-            let (y, scale) = forward(a);
-            let mut again = vec![0.0; y.len()];
-            head_norm::again(HEADS, &a[0], &scale, weights(a), &mut again);
-            assert_eq!(again, y);
-            let (mut dx, mut dq, mut dk) = (dy.to_vec(), vec![0.0; HEADS.dim], vec![0.0; HEADS.dim]);
-            head_norm::backward_weight(HEADS, 0..HEADS.query, &a[0], &scale, dy, &mut dq);
-            head_norm::backward_weight(HEADS, HEADS.query..HEADS.rotated(), &a[0], &scale, dy, &mut dk);
-            head_norm::backward(HEADS, &a[0], &scale, weights(a), &mut dx);
-            vec![dx, dq, dk]
-        },
-        plain: &|v| plain::head_norm(&v[0], HEADS, &v[1], &v[2], EPS),
-    }
-    .check();
 }
 
 #[test]
@@ -163,7 +154,7 @@ fn ragged_attention_agrees_with_plain_candle_and_finite_differences() {
     let pool = Pool::default();
     let forward = |a: &Arrays| {
         let (mut out, mut log_sum) = (vec![0.0; 43 * HEADS.width()], vec![0.0; 43 * HEADS.query]);
-        attention::forward(&pool, HEADS, &a[0], &OFFSETS, &mut out, &mut log_sum);
+        attention::forward(&pool, HEADS, &a[0], &OFFSETS, &[&[][..]; 3], &mut out, &mut log_sum);
         (out, log_sum)
     };
     Case {
@@ -172,7 +163,19 @@ fn ragged_attention_agrees_with_plain_candle_and_finite_differences() {
         backward: &|a, dy| {
             let (out, log_sum) = forward(a);
             let mut dqkv = vec![0.0; a[0].len()];
-            attention::backward(&pool, HEADS, &a[0], &OFFSETS, &out, &log_sum, dy, &mut dqkv);
+            let alone = [Context { before: &[], sum: 0, own: &[] }; 3];
+            attention::backward(
+                &pool,
+                HEADS,
+                &a[0],
+                &OFFSETS,
+                &out,
+                &log_sum,
+                dy,
+                &mut dqkv,
+                &alone,
+                &mut [],
+            );
             vec![dqkv]
         },
         plain: &|v| plain::attention(&v[0], HEADS, &OFFSETS),

@@ -8,6 +8,7 @@ mod write;
 
 pub(crate) use read::decode;
 pub use read::{CheckpointSummary, inspect, load};
+pub(crate) use write::write_file;
 pub use write::{SaveDtype, save};
 
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::config::layer::{Kind, Parameter};
-use super::config::{Config, EMBEDDING, HEAD};
+use super::config::{EMBEDDING, HEAD, ModelConfig};
 use super::error::{Error, Result};
 use super::ops::Real;
 
@@ -40,7 +41,7 @@ impl<T: Real> Tensor<T> {
 pub type Parameters<T> = BTreeMap<String, Tensor<T>>;
 
 /// Tensors that some writers add: a second copy of a tied head, and precomputed frequencies.
-fn ignored(name: &str, config: &Config) -> bool {
+fn ignored(name: &str, config: &ModelConfig) -> bool {
     (config.tie_word_embeddings && name == HEAD) || name.ends_with("rotary_emb.inv_freq")
 }
 
@@ -48,7 +49,7 @@ fn ignored(name: &str, config: &Config) -> bool {
 ///
 /// Each parameter has a generator of its own, ChaCha8 keyed by the seed and its name, so no order enters and a larger model
 /// shares the parameters of a smaller one where shapes agree.
-pub fn initialise(config: &Config, seed: u64, deviation: f64) -> Parameters<f32> {
+pub fn initialise(config: &ModelConfig, seed: u64, deviation: f64) -> Parameters<f32> {
     let fill = |Parameter { name, shape, kind }| {
         let mut tensor = Tensor::<f32>::zeros(&shape);
         match kind {
@@ -78,7 +79,7 @@ pub fn fnv(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// The same parameters in another precision.
+/// Converts parameters to another precision.
 pub fn cast<A: Real, B: Real>(parameters: &Parameters<A>) -> Parameters<B> {
     let cast = |t: &Tensor<A>| Tensor {
         shape: t.shape.clone(),
@@ -91,7 +92,7 @@ pub fn cast<A: Real, B: Real>(parameters: &Parameters<A>) -> Parameters<B> {
 ///
 /// # Errors
 /// Naming the first tensor that is missing, unexpected or of another shape.
-pub fn check<T>(config: &Config, parameters: &Parameters<T>) -> Result<()> {
+pub fn check<T>(config: &ModelConfig, parameters: &Parameters<T>) -> Result<()> {
     let fail = |tensor: &str, reason: String| Error::Tensor {
         file: "parameters".into(),
         tensor: tensor.into(),
@@ -114,7 +115,7 @@ pub fn check<T>(config: &Config, parameters: &Parameters<T>) -> Result<()> {
 }
 
 /// The output matrix: the embedding when tied.
-pub fn head_name(config: &Config) -> &'static str {
+pub fn head_name(config: &ModelConfig) -> &'static str {
     if config.tie_word_embeddings { EMBEDDING } else { HEAD }
 }
 

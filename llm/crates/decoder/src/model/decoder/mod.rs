@@ -1,38 +1,34 @@
 //! The decoder: embedding, layers of attention and gated MLP with RMSNorm, and the log-probability of chosen tokens.
 //!
-//! What a layer consists of stands in [`Layer`]. One forward source: `Decoder::layer_forward` is a layer in training, scoring and
-//! decoding alike; only where the keys come from differs. One backward source, written beside it.
+//! A [`Layer`] is a program. `Decoder::layer_forward` interprets it in training, scoring and decoding alike, with keys from the batch or from a
+//! cache; `Decoder::layer_backward`, beside it, interprets it backward.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `attention` | the attention block of a layer |
-//! | `heads` | from its projection to what attention reads: norms of queries and keys, rotation |
-//! | `mlp` | the MLP block |
-//! | `linear`, `norm` | what both are made of |
+//! | `layer` | the interpreter of a layer's program |
+//! | `linear` | its linear maps |
 //! | `head` | from the stream after the last layer to logits and log-probabilities |
-//! | `tape` | what a forward pass keeps for its backward pass |
+//! | `tape` | the tape of a forward pass |
 //! | `prefix` | prefixes that rows share |
 
-mod attention;
 mod head;
-mod heads;
+mod layer;
 mod linear;
-mod mlp;
-mod norm;
 mod prefix;
 mod tape;
 
-pub(crate) use heads::Positions;
 pub(super) use tape::LayerTape;
-pub use tape::{Tape, numbers_per_token};
+pub use tape::Tape;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use linear::{PackedLayer, PackedMatrix};
+use layer::Positions;
+use linear::{PackedLinear, PackedMatrix};
 use prefix::Prefixes;
-use tape::Activations;
+use tape::Step;
 
-use super::config::{Config, EMBEDDING, Layer};
+use super::config::layer::Op;
+use super::config::{EMBEDDING, Layer, ModelConfig};
 use super::error::Result;
 use super::gradients::Gradients;
 use super::ops::buffer::{Buffer, Pool};
@@ -43,30 +39,31 @@ use super::weights::{self, Parameters};
 
 /// A model: its parameters, and their packed form for the forward pass.
 pub struct Decoder<T: Real> {
-    config: Config,
+    config: ModelConfig,
     layer: Layer,
     parameters: Parameters<T>,
-    layers: Vec<PackedLayer<T>>,
+    /// By layer and operation.
+    layers: Vec<Vec<PackedLinear<T>>>,
     head: PackedMatrix<T>,
     table: Mutex<Arc<rope::Table<T>>>,
     pool: Pool<T>,
 }
 
-/// How to run a forward pass whose gradient is wanted.
+/// Options of a forward pass.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ForwardOptions {
     /// Divides the logits.
     pub temperature: f64,
-    /// Whether to compute entropies.
+    /// Computes entropies.
     pub entropy: bool,
-    /// Keep only each layer's input and compute the layer again in the backward pass: a fraction of the memory for a third
-    /// more time, the same bits.
-    pub checkpoint: bool,
+    /// Keeps only each layer's input and recomputes the layer in the backward pass: a fraction of the memory for a third more time, the same
+    /// bits.
+    pub recompute: bool,
 }
 
 impl Default for ForwardOptions {
     fn default() -> Self {
-        Self { temperature: 1.0, entropy: false, checkpoint: false }
+        Self { temperature: 1.0, entropy: false, recompute: false }
     }
 }
 
@@ -84,9 +81,9 @@ pub(super) struct Pass<'a, T> {
     pub(super) rows: &'a Rows,
     positions: Positions<T>,
     prefixes: Option<Prefixes<T>>,
-    /// Of every prefix, which of the pending sums of the gradient is its own.
+    /// The pending sum of the gradient of every prefix, by index.
     sums: Vec<usize>,
-    /// By layer, what rows that continue the only row of this pass have given to its keys and values.
+    /// By layer, gradients of the keys and values of the only row of this pass, from rows that continue it.
     continued: Option<&'a [Vec<T>]>,
 }
 
@@ -95,11 +92,11 @@ impl<T: Real> Decoder<T> {
     ///
     /// # Errors
     /// When they do not fit together, naming the parameter.
-    pub fn new(config: Config, parameters: Parameters<T>) -> Result<Self> {
+    pub fn new(config: ModelConfig, parameters: Parameters<T>) -> Result<Self> {
         weights::check(&config, &parameters)?;
         let mut decoder = Self {
             table: Mutex::new(Arc::new(rope::Table::new(&config.frequencies(), 0))),
-            layers: (0..config.num_hidden_layers).map(|_| PackedLayer::default()).collect(),
+            layers: (0..config.num_hidden_layers).map(|_| Vec::new()).collect(),
             head: PackedMatrix::default(),
             pool: Pool::default(),
             layer: config.layer(),
@@ -111,7 +108,7 @@ impl<T: Real> Decoder<T> {
     }
 
     /// Its shape.
-    pub fn config(&self) -> &Config {
+    pub fn config(&self) -> &ModelConfig {
         &self.config
     }
 
@@ -133,7 +130,7 @@ impl<T: Real> Decoder<T> {
         self.pack();
     }
 
-    /// Gives work space not in use back to the system.
+    /// Returns free work space to the system.
     pub fn release(&self) {
         self.pool.clear();
     }
@@ -146,16 +143,17 @@ impl<T: Real> Decoder<T> {
         &self.parameters[name].data
     }
 
-    fn eps(&self) -> T {
-        T::from_f64(self.config.rms_norm_eps)
-    }
-
     fn pack(&mut self) {
         let (layer, parameters) = (&self.layer, &self.parameters);
         let head = &parameters[weights::head_name(&self.config)].data;
         self.head.pack(head, self.config.hidden_size, self.config.vocab_size);
         parallel::each(self.layers.iter_mut().enumerate().collect(), |(l, packed)| {
-            packed.pack(layer, l, parameters)
+            packed.resize_with(layer.program.len(), PackedLinear::default);
+            for (packed, op) in packed.iter_mut().zip(&layer.program) {
+                if let Op::Linear(linear) = op {
+                    packed.pack(linear, l, parameters);
+                }
+            }
         });
     }
 
@@ -179,85 +177,49 @@ impl<T: Real> Decoder<T> {
         x
     }
 
-    /// Layer `l`: from the stream at its entry to the stream at its exit.
-    ///
-    /// `attend(qkv, out, log_sum)` is where training and decoding differ: in the keys it reads.
-    pub(crate) fn layer_forward(
-        &self,
-        l: usize,
-        input: Buffer<T>,
-        positions: &Positions<T>,
-        attend: impl FnOnce(&[T], &mut [T], &mut [T]),
-    ) -> (Buffer<T>, Activations<T>) {
-        let (middle, attention) = self.attention_block(l, input, positions, attend);
-        let (output, mlp) = self.mlp_block(l, middle);
-        (output, Activations { attention, mlp })
-    }
-
     /// Layer `l` over whole rows.
-    fn row_layer(&self, l: usize, x: Buffer<T>, pass: &Pass<'_, T>) -> (Buffer<T>, Activations<T>) {
+    fn row_layer(&self, l: usize, x: Buffer<T>, pass: &Pass<'_, T>) -> (Buffer<T>, Vec<Step<T>>) {
         self.layer_forward(l, x, &pass.positions, |qkv, out, log_sum| {
             let (heads, before) = (self.layer.heads, pass.all_before(l));
-            attention_op::forward_after(&self.pool, heads, qkv, pass.rows.offsets(), &before, out, log_sum);
+            attention_op::forward(&self.pool, heads, qkv, pass.rows.offsets(), &before, out, log_sum);
         })
     }
 
-    /// [`Decoder::row_layer`] backwards: `dx` holds the gradient at its exit, then at its entry where that is `wanted`.
-    pub(super) fn layer_backward(
-        &self,
-        l: usize,
-        tape: LayerTape<T>,
-        pass: &Pass<'_, T>,
-        dx: &mut Buffer<T>,
-        gradients: &mut Gradients<T>,
-        wanted: bool,
-    ) {
-        let Activations { attention, mlp } = match tape {
-            LayerTape::Whole(activations) => *activations,
-            LayerTape::Input(input) => self.row_layer(l, input, pass).1,
-        };
-        self.mlp_block_backward(l, mlp, dx, gradients);
-        self.attention_block_backward(l, attention, pass, dx, gradients, wanted);
-    }
-
-    /// These rows, where the model can take them.
+    /// A pass over these rows and their prefixes, if the model can take them.
     pub(super) fn pass<'a>(&self, rows: &'a Rows) -> Result<Pass<'a, T>> {
         rows.check(&self.config)?;
         Ok(Pass { prefixes: self.prefixes(rows), ..self.pass_of(rows) })
     }
 
-    /// These rows, without their prefixes.
+    /// A pass over these rows without their prefixes.
     fn pass_of<'a>(&self, rows: &'a Rows) -> Pass<'a, T> {
         let positions = self.positions(rows.positions());
         Pass { rows, positions, prefixes: None, sums: Vec::new(), continued: None }
     }
 
-    /// From embeddings to the stream after the last layer, one layer's activations at a time.
+    /// From embeddings to the stream after the last layer.
     pub(super) fn stream(&self, pass: &Pass<'_, T>, embedded: Buffer<T>) -> Buffer<T> {
         (0..self.config.num_hidden_layers).fold(embedded, |x, l| self.row_layer(l, x, pass).0)
     }
 
-    /// [`Decoder::stream`] with what the layers' backward passes need: their inputs alone where they are to be computed again.
+    /// [`Decoder::stream`] with the tape of every layer, which is its input alone with `recompute`.
     pub(super) fn taped_stream(
         &self,
         pass: &Pass<'_, T>,
         embedded: Buffer<T>,
-        checkpoint: bool,
+        recompute: bool,
     ) -> (Buffer<T>, Vec<LayerTape<T>>) {
         let mut x = embedded;
         let mut tapes = Vec::with_capacity(self.config.num_hidden_layers);
         for l in 0..self.config.num_hidden_layers {
-            let (next, activations) = self.row_layer(l, x, pass);
-            tapes.push(match checkpoint {
-                true => LayerTape::Input(activations.attention.norm.input),
-                false => LayerTape::Whole(Box::new(activations)),
-            });
+            let (next, steps) = self.row_layer(l, x, pass);
+            tapes.push(LayerTape::new(steps, recompute));
             x = next;
         }
         (x, tapes)
     }
 
-    /// Log-probabilities of the scored tokens, without a tape: one layer's activations at a time.
+    /// Log-probabilities of the scored tokens, without a tape.
     ///
     /// # Errors
     /// When the rows do not suit the model.
@@ -276,13 +238,13 @@ impl<T: Real> Decoder<T> {
     pub fn forward(&self, rows: &Rows, options: ForwardOptions) -> Result<(TokenScores, Tape<T>)> {
         in_pool(|| {
             let pass = self.pass(rows)?;
-            let (x, layers) = self.taped_stream(&pass, self.embed(rows.tokens()), options.checkpoint);
+            let (x, layers) = self.taped_stream(&pass, self.embed(rows.tokens()), options.recompute);
             let (scores, head) = self.log_probs(rows, &x, options);
             Ok((scores, Tape { rows: rows.clone(), layers, head, prefixes: pass.prefixes }))
         })
     }
 
-    /// The logits of every token of every row, `[tokens, vocabulary]`: for tests and for looking at small inputs.
+    /// The logits of every token of every row, `[tokens, vocabulary]`, for small inputs.
     ///
     /// # Errors
     /// When the rows do not suit the model.
@@ -295,8 +257,8 @@ impl<T: Real> Decoder<T> {
         })
     }
 
-    /// Adds to `gradients` the sum over scored tokens of `dlogps` times the gradient of their log-probability. Where rows share prefixes, it is
-    /// whole after [`Decoder::complete`].
+    /// Adds to `gradients` the sum over scored tokens of `dlogps` times the gradient of their log-probability. [`Decoder::complete`] adds the
+    /// part of shared prefixes.
     ///
     /// # Panics
     /// When `dlogps` has not one number per scored token.
@@ -343,7 +305,7 @@ impl<T: Real> Decoder<T> {
     }
 }
 
-/// `1 / temperature`, as the logits are multiplied by it everywhere.
+/// The factor `1 / temperature` of the logits.
 pub fn inverse<T: Real>(temperature: f64) -> T {
     T::from_f64(1.0 / temperature)
 }

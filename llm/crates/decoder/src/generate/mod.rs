@@ -1,9 +1,8 @@
-//! Sampling: the responses of a request are decoded as one ragged batch, all at once or so many at a time ([`slots`]).
+//! Sampling: the responses of a request are decoded as one ragged batch, all at once or some at a time ([`slots`]).
 //!
-//! Each prompt is prefilled once, when its first response starts, and its responses share its pages of the KV cache. A finished response
-//! leaves the batch, and the next that waits takes its place. A token's random number is addressed by (step, prompt, response, position),
-//! and its scores do not depend on the other rows. A response therefore does not depend on the batch, the number of slots, the number of
-//! threads or an interruption.
+//! A prompt is prefilled once, and its responses share its pages of the KV cache. A finished response leaves the batch, and the next in the
+//! queue takes its place. A token's random number is addressed by (step, prompt, response, position), and its scores do not depend on other
+//! rows: a response does not depend on the batch, the number of slots, the number of threads or an interruption.
 
 mod cpu;
 #[cfg(test)]
@@ -24,13 +23,13 @@ pub const MIN_TEMPERATURE: f64 = 1e-6;
 /// The highest temperature; sampling is practically uniform there.
 pub const MAX_TEMPERATURE: f64 = 1e6;
 
-/// How tokens are sampled.
+/// Length limits and temperature.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SamplingParams {
     /// Length limit of a response, at least 1.
     pub max_new_tokens: usize,
-    /// No end token is sampled before this many tokens, as with `min_new_tokens` of transformers. It is 0 in training, where sampler and
-    /// trainer must use the same distribution.
+    /// No end token is sampled before this many tokens, as with `min_new_tokens` of transformers. Training needs 0: sampler and trainer must
+    /// use the same distribution.
     pub min_new_tokens: usize,
     /// Divides the logits; 0 takes the most probable token.
     pub temperature: f64,
@@ -41,19 +40,17 @@ pub struct SamplingParams {
 pub struct SampledResponse {
     /// Its tokens, the end token included.
     pub tokens: Vec<u32>,
-    /// `log pi(token)` of each, at the sampling temperature (1 for greedy), in nats: the trainer's numbers to the bit. Where tokens were cut off
-    /// (top-k, top-p, no end token yet), those that are left are renormalised.
+    /// `log pi(token)` of each, at the sampling temperature (1 for greedy), in nats: the trainer's numbers to the bit, unless tokens were cut
+    /// off (top-k, top-p, no end token yet) and the others renormalised.
     pub logps: Vec<f64>,
-    /// Entropy of the distribution at the sampling temperature that each was drawn from, before any token was cut off, in nats. Empty from a
-    /// sampler that does not tell.
+    /// Entropy of the distribution at the sampling temperature before tokens were cut off, in nats. Empty if the sampler reports none.
     pub entropies: Vec<f64>,
-    /// Whether it was cut off at the limit.
+    /// True if it was cut off at the limit.
     pub truncated: bool,
 }
 
 impl SampledResponse {
-    /// Makes it what it had been had `test` been asked while it was sampled without: what follows the first token at which it is complete is
-    /// left out.
+    /// Cuts it after the first token at which `test` finds it complete.
     pub fn end_where(&mut self, test: &dyn CompletionTest) {
         let complete = |n: &usize| test.is_complete(&self.tokens[..*n]);
         if let Some(n) = (1..=self.tokens.len()).find(complete) {
@@ -65,7 +62,7 @@ impl SampledResponse {
     }
 }
 
-/// Why sampling failed.
+/// A failure of sampling.
 #[derive(Debug, thiserror::Error)]
 pub enum RolloutError {
     /// The model refused its input.
@@ -74,7 +71,7 @@ pub enum RolloutError {
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// The model returned scores that cannot be sampled from.
+    /// Scores that cannot be sampled from.
     #[error(
         "prompt {prompt}, response {response}, token {position}: {source}; the weights hold NaN or infinity"
     )]
@@ -85,7 +82,7 @@ pub enum RolloutError {
         response: usize,
         /// The token.
         position: usize,
-        /// What is wrong.
+        /// The reason.
         source: ScoreError,
     },
     /// A sampler outside this process failed.
@@ -116,21 +113,21 @@ pub struct SamplingRequest<'a> {
     pub group: usize,
     /// End tokens.
     pub eos: &'a [u32],
-    /// How tokens are sampled.
+    /// Length limits and temperature.
     pub sampling: SamplingParams,
-    /// Which tokens may be sampled: top-k and top-p.
+    /// Top-k and top-p.
     pub truncation: Truncation,
     /// Further stopping criteria.
     pub stopping: StoppingCriteria<'a>,
-    /// How many responses are decoded at a time, at least 1; none for all. Changes no response, but for rounding on a card.
+    /// Responses decoded at a time, at least 1; `None` for all. Changes no response, except for rounding on a GPU.
     pub slots: Option<usize>,
     /// The address of a response's random numbers: `address(prompt, response)`.
     pub address: &'a AddressOf<'a>,
-    /// Is told now and then how far sampling is.
+    /// Receives the progress now and then.
     pub watch: Option<&'a (dyn Fn(SamplingProgress) + Sync)>,
 }
 
-/// How far a request is.
+/// The progress of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SamplingProgress {
     /// Tokens sampled.
@@ -144,9 +141,8 @@ pub struct SamplingProgress {
 }
 
 impl SamplingProgress {
-    /// The tokens sampled over those expected in all, from 0 to 1. A response is expected to have `tokens / ended` of them, the most likely mean of
-    /// lengths where an end is as likely at any token (those that run count, so that short ones, which end first, do not make it too small),
-    /// and no more than its limit.
+    /// The tokens sampled over those expected in all, from 0 to 1. A response is expected to have `tokens / ended` tokens, the maximum-likelihood
+    /// mean of a geometric length with running responses censored, and no more than its limit.
     pub fn share(&self) -> f64 {
         let [of_limits, of_ends] = [(self.tokens, self.most), (self.ended, self.responses)]
             .map(|(part, whole)| part as f64 / whole.max(1) as f64);
@@ -178,7 +174,7 @@ impl<'a> SamplingRequest<'a> {
     }
 }
 
-/// What the next token of a response is drawn from.
+/// The distribution of the next token of a response, and its random number.
 struct Next<'a> {
     scores: &'a [f32],
     address: Address,
@@ -202,7 +198,7 @@ pub trait DecodeBackend {
     /// Log-probabilities of the next token of an unfinished response, at the sampling temperature.
     fn scores(&self, response: usize) -> &[f32];
 
-    /// Marks a response as finished; it is not used any more.
+    /// Ends a response.
     fn end(&mut self, response: usize);
 
     /// Appends a token to each of these responses: all that have started and are unfinished.
@@ -221,7 +217,7 @@ impl SamplingRequest<'_> {
         if self.sampling.temperature > 0.0 { self.sampling.temperature } else { 1.0 }
     }
 
-    /// How many responses there are.
+    /// Number of responses.
     pub fn responses(&self) -> usize {
         self.prompts.len() * self.group
     }
@@ -237,18 +233,18 @@ impl SamplingRequest<'_> {
         Ok(())
     }
 
-    /// Nothing of it sampled.
+    /// The progress before the first token.
     pub fn untouched(&self) -> SamplingProgress {
         let limits = (0..self.prompts.len()).map(|prompt| self.group * self.limit(prompt));
         SamplingProgress { responses: self.responses(), most: limits.sum(), ..SamplingProgress::default() }
     }
 
-    /// Tells how far sampling is.
+    /// Reports the progress.
     pub fn tell(&self, progress: SamplingProgress) {
         self.watch.iter().for_each(|watch| watch(progress));
     }
 
-    /// How many responses are decoded at a time.
+    /// Responses decoded at a time.
     pub fn at_a_time(&self) -> usize {
         slots::count(self.responses(), self.slots)
     }
@@ -347,9 +343,9 @@ impl SamplingRequest<'_> {
 /// The address of the random numbers of a response, by prompt and response.
 pub type AddressOf<'a> = dyn Fn(usize, usize) -> Address + Sync + 'a;
 
-/// Whether a response is complete without an end token.
+/// A test for responses that are complete without an end token.
 pub trait CompletionTest: Sync {
-    /// Whether a response of these tokens is; asked of every prefix of it in turn, until one is.
+    /// True if these tokens are a complete response; called on every prefix in turn, until one is.
     fn is_complete(&self, tokens: &[u32]) -> bool;
 }
 
@@ -364,7 +360,7 @@ impl<F: Fn(&[u32]) -> bool + Sync> CompletionTest for F {
 pub struct StoppingCriteria<'a> {
     /// A lower length limit for the responses to each prompt, at least 1; empty for none.
     pub max_lengths: &'a [usize],
-    /// Whether a response of these tokens is complete without an end token.
+    /// Ends a response without an end token.
     pub complete: Option<&'a dyn CompletionTest>,
 }
 

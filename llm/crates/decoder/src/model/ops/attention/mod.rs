@@ -1,11 +1,10 @@
 //! Causal attention over ragged rows, with several query heads to a key head, by pages of 32 keys.
 //!
-//! Keys and values lie in pages whether they are those of the batch at hand (training, scoring) or of a cache (decoding), so
-//! both read them with the same instructions in the same order: keys ascending from the row's first. A query's result is a
-//! function of its row up to itself and nothing else. There are no padded positions, hence no masks and no empty rows.
+//! Keys and values lie in pages in training, scoring and decoding, and are read in the same order: ascending from the row's first. A query's
+//! result is a function of its row up to itself. There are no padded positions, hence no masks and no empty rows.
 //!
-//! The backward pass computes the probabilities again from the saved log-sum, a block of queries at a time; gradients of
-//! keys and values are summed over queries in ascending order, so the size of a block does not show.
+//! The backward pass recomputes the probabilities from the saved log-sum, a block of queries at a time, and sums gradients of keys and values
+//! over queries in ascending order: the size of a block changes no bit.
 
 mod backward;
 mod forward;
@@ -13,8 +12,8 @@ mod forward;
 use super::matmul::{NR, packed_len};
 use super::real::Real;
 
-pub use backward::{Context, backward, backward_after};
-pub use forward::{forward, forward_after, forward_cached};
+pub use backward::{Context, backward};
+pub use forward::{forward, forward_cached};
 
 /// Keys of a page.
 pub const PAGE: usize = NR;
@@ -91,7 +90,7 @@ pub(crate) fn split_rows<'a, T>(mut out: &'a mut [T], offsets: &[usize], width: 
     parts
 }
 
-/// Where the keys of a row lie in a cache.
+/// The pages of rows in a cache.
 pub trait Pages<T>: Sync {
     /// Page `page` of row `row`, key head `g`.
     fn page(&self, row: usize, page: usize, g: usize) -> &[T];

@@ -4,15 +4,20 @@
 mod candle;
 
 use crate::long;
-use grpo_lambda_decoder::model::config::{Architecture, EMBEDDING, RopeScaling};
-use grpo_lambda_decoder::model::{Config, Decoder, ForwardOptions, Gradients, Rows, weights};
+use grpo_lambda_decoder::model::config::{
+    Architecture::{self, Llama, Olmo2, Qwen2, Qwen3},
+    EMBEDDING, RopeScaling,
+};
+use grpo_lambda_decoder::model::{
+    Decoder, ForwardOptions, Gradients, ModelConfig, ModelShape, Rows, weights,
+};
 
 /// Very small decoders that between them have every kind of parameter.
-fn configs() -> Vec<Config> {
-    let qwen = Config { intermediate_size: 10, ..Config::qwen2(11, 8, 2, 4, 2) };
-    let llama = Config {
-        architecture: Architecture::Llama,
-        qkv_bias: false,
+fn configs() -> Vec<ModelConfig> {
+    let shape = ModelShape { vocab: 11, hidden: 8, layers: 2, heads: 4, kv_heads: 2 };
+    let small = |family: Architecture| ModelConfig { intermediate_size: 10, ..family.config(shape) };
+    let qwen = small(Qwen2);
+    let llama = ModelConfig {
         tie_word_embeddings: false,
         head_dim: 6,
         rope_scaling: RopeScaling::Llama3 {
@@ -21,24 +26,26 @@ fn configs() -> Vec<Config> {
             high_freq_factor: 4.0,
             original_max: 64.0,
         },
-        ..qwen.clone()
+        ..small(Llama)
     };
-    let biased = Config {
+    let biased = ModelConfig {
         qkv_bias: true,
         output_bias: true,
         mlp_bias: true,
         tie_word_embeddings: true,
         ..llama.clone()
     };
-    let qwen3 = Config { intermediate_size: 10, ..Config::qwen3(11, 8, 2, 4, 2, 6) };
+    let qwen3 = ModelConfig { head_dim: 6, ..small(Qwen3) };
     let qwen3_biased =
-        Config { qkv_bias: true, output_bias: true, tie_word_embeddings: false, ..qwen3.clone() };
-    let untied = Config { tie_word_embeddings: false, ..qwen.clone() };
-    vec![qwen, untied, llama, biased, qwen3, qwen3_biased]
+        ModelConfig { qkv_bias: true, output_bias: true, tie_word_embeddings: false, ..qwen3.clone() };
+    let untied = ModelConfig { tie_word_embeddings: false, ..qwen.clone() };
+    let olmo2 = ModelConfig { tie_word_embeddings: false, head_dim: 6, ..small(Olmo2) };
+    let olmo2_biased = ModelConfig { qkv_bias: true, output_bias: true, ..small(Olmo2) };
+    vec![qwen, untied, llama, biased, qwen3, qwen3_biased, olmo2, olmo2_biased]
 }
 
 /// Parameters at which nothing is flat: norms off 1, biases off 0.
-fn parameters(config: &Config) -> weights::Parameters<f64> {
+fn parameters(config: &ModelConfig) -> weights::Parameters<f64> {
     let mut parameters = weights::cast(&weights::initialise(config, 5, 0.4));
     for (name, tensor) in &mut parameters {
         if name.ends_with("bias") || name.contains("norm") {
@@ -58,7 +65,7 @@ fn rows() -> Rows {
     rows
 }
 
-const TEMPERATURE: ForwardOptions = ForwardOptions { temperature: 0.8, entropy: false, checkpoint: false };
+const TEMPERATURE: ForwardOptions = ForwardOptions { temperature: 0.8, entropy: false, recompute: false };
 
 fn slopes(logps: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let slope = |i: usize, t: usize| ((i * 3 + t * 2) % 7) as f64 / 3.0 - 0.8;
@@ -124,8 +131,8 @@ fn the_gradient_in_the_input_embeddings_agrees_with_central_differences() {
         let mut shift: Vec<f64> = (0..rows.tokens().len() * config.hidden_size)
             .map(|i| ((i * 3) % 7) as f64 / 20.0 - 0.15)
             .collect();
-        let gradient = |checkpoint: bool| {
-            decoder.embedding_gradient(&rows, Some(&shift), checkpoint, |z| of_logits(z).1).unwrap()
+        let gradient = |recompute: bool| {
+            decoder.embedding_gradient(&rows, Some(&shift), recompute, |z| of_logits(z).1).unwrap()
         };
         let found = gradient(false);
         assert!(found == gradient(true), "computing layers again changes bits");

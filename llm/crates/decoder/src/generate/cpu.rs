@@ -31,7 +31,7 @@ struct CpuBackend<'r, 'm> {
     rows: BTreeMap<usize, RowId>,
     /// The scores of those that have just started.
     first: BTreeMap<usize, Rc<[f32]>>,
-    /// Those of the others, and where.
+    /// The scores of the others, and their lines.
     next: Option<NextTokens<f32>>,
     lines: BTreeMap<usize, usize>,
 }
@@ -108,16 +108,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::generate::{SamplingParams, StoppingCriteria};
     use crate::model::ops::attention::PAGE;
-    use crate::model::{Config, weights};
+    use crate::model::{Architecture::Qwen2, ModelShape, weights};
     use crate::rng::{Address, Purpose};
-    use crate::rollout::{SamplingParams, StoppingCriteria};
     use crate::truncation::Truncation;
 
     const EOS: [u32; 4] = [3, 30, 44, 60];
 
     fn model() -> Decoder<f32> {
-        let config = Config::qwen2(67, 16, 2, 2, 1);
+        let config = Qwen2.config(ModelShape { vocab: 67, hidden: 16, layers: 2, heads: 2, kv_heads: 1 });
         let parameters = weights::initialise(&config, 4, 0.3);
         Decoder::new(config, parameters).unwrap()
     }
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn threads_that_take_whole_rows_give_the_bits_of_one() {
-        let config = Config::qwen2(299, 32, 2, 2, 1);
+        let config = Qwen2.config(ModelShape { vocab: 299, hidden: 32, layers: 2, heads: 2, kv_heads: 1 });
         let model = Decoder::new(config.clone(), weights::initialise(&config, 4, 0.3)).unwrap();
         let address =
             |p: usize, r: usize| Address::new(5, Purpose::Rollout).prompt(p as u64).response(r as u64);
