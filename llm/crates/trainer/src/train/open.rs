@@ -79,7 +79,7 @@ pub(super) fn decided(
 ) -> Result<Config, TrainError> {
     let longest = check_prompt_lengths(config, problems, tokens, shape.max_position_embeddings)?;
     if let Some(lora) = &config.lora {
-        lora.shapes(shape).map_err(ConfigError::Conflict)?;
+        lora.shapes(shape).map_err(|e| ConfigError::Conflict(format!("lora.{e}")))?;
     }
     match device {
         ComputeDevice::Cpu => {
