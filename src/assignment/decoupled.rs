@@ -24,12 +24,12 @@ pub struct Decoupled {
 impl Decoupled {
     /// The values of part `k`; none for a response without a reward, or that carries no weight.
     fn part(group: &Group, active: &[bool], k: usize) -> Vec<Option<f64>> {
-        let of = |(r, active): (&Response, &bool)| {
+        let value = |(r, active): (&Response, &bool)| {
             let counted = *active && r.reward.is_some();
             let parts = || evidence(&r.evidence.reward_parts, "reward_parts");
             counted.then(|| parts().get(k).copied()).flatten()
         };
-        group.responses.iter().zip(active).map(of).collect()
+        group.responses.iter().zip(active).map(value).collect()
     }
 }
 

@@ -105,7 +105,7 @@ impl SpanWeighted {
         let states = || counted().flat_map(|(r, ..)| r.evidence.hidden.iter().flatten());
         let norm = |s: &Vec<f64>| s.iter().map(|x| x * x).sum::<f64>().sqrt();
         let mean = states().map(norm).sum::<f64>() / states().count() as f64;
-        let of = |(i, own): (usize, &Option<Spans>)| {
+        let span_weights = |(i, own): (usize, &Option<Spans>)| {
             let own = own.as_ref()?;
             let opposite = |j: usize| responses[j].1 * responses[i].1 < 0.0;
             let others: Vec<&Spans> =
@@ -119,7 +119,7 @@ impl SpanWeighted {
             }
             Some(weights)
         };
-        spans.iter().enumerate().map(of).collect()
+        spans.iter().enumerate().map(span_weights).collect()
     }
 }
 

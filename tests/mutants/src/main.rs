@@ -54,7 +54,7 @@ fn rewrite_all(mutants: &[Mutant], tree: &Path, skipped: &HashSet<usize>) -> Res
     for (file, own) in by_file {
         sources.push((Source::parse(file, read(&tree.join(file))?)?, own));
     }
-    let constants = Constants::of(&sources);
+    let constants = Constants::find(&sources);
     for (source, own) in &sources {
         let (text, found) = rewrite::rewrite(source, own, &constants);
         status.extend(found);
