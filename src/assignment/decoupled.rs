@@ -2,7 +2,6 @@ use super::{Assignment, evidence};
 use crate::advantage::OutcomeAdvantage;
 use crate::equation::{Part, number};
 use crate::group::{Group, Response};
-use crate::method::Coupling;
 
 /// The sum of the outcome advantages of every part of the reward (GDPO): each part is compared and scaled in its group by itself.
 ///
@@ -62,14 +61,6 @@ impl Assignment for Decoupled {
             weights.join(", ")
         );
         vec![("credit", credit), ("advantage", self.outcome.equation())]
-    }
-
-    fn coupling(&self) -> Coupling {
-        Coupling::Everything
-    }
-
-    fn reads_tokens(&self) -> bool {
-        true
     }
 
     fn compares(&self) -> bool {

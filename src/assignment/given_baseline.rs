@@ -32,10 +32,6 @@ impl Assignment for GivenBaseline {
         Coupling::Rewards
     }
 
-    fn reads_tokens(&self) -> bool {
-        true
-    }
-
     fn compares(&self) -> bool {
         false
     }

@@ -2,7 +2,6 @@ use super::Assignment;
 use crate::advantage::all_equal;
 use crate::equation::{Part, number};
 use crate::group::{Group, Response};
-use crate::method::Coupling;
 
 /// Rewards minus values of prefixes, estimated from the *other* responses of the group: unbiased at every group size.
 ///
@@ -184,13 +183,5 @@ impl Assignment for PrefixControl {
         }
         parts.push(("value", value));
         parts
-    }
-
-    fn coupling(&self) -> Coupling {
-        Coupling::Everything
-    }
-
-    fn reads_tokens(&self) -> bool {
-        true
     }
 }

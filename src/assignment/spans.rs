@@ -3,7 +3,6 @@
 use super::{Assignment, Sinkhorn, counted, evidence};
 use crate::equation::{Part, inner, number};
 use crate::group::{Group, Response};
-use crate::method::Coupling;
 
 /// Another assignment times the distance of a token's span from the nearest span of an opposite response (SHEAR).
 ///
@@ -160,14 +159,6 @@ impl Assignment for SpanWeighted {
         let mut parts = vec![("span", span), ("distance", distance.to_owned()), ("transport", transport)];
         parts.extend(self.inner.equation(&own));
         parts
-    }
-
-    fn coupling(&self) -> Coupling {
-        Coupling::Everything
-    }
-
-    fn reads_tokens(&self) -> bool {
-        true
     }
 
     fn compares(&self) -> bool {

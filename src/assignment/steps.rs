@@ -62,10 +62,6 @@ impl Assignment for StepDifference {
         if self.drop { Coupling::Everything } else { Coupling::Rewards }
     }
 
-    fn reads_tokens(&self) -> bool {
-        true
-    }
-
     fn compares(&self) -> bool {
         false
     }
