@@ -274,14 +274,14 @@ declare_evidence! {
     /// Shift of the answer's distribution when a token is masked (OAR-P).
     Shifts => shifts: PerReasoningToken {
         provider: "a policy that can score an answer with one of its earlier tokens masked",
-        json: "shift of the answer under a mask, per reasoning token (the first R_i)",
+        json: "shift of the answer under a mask, per reasoning token (first R_i)",
         neutral: |_| 1.0, "masking moves the answer alike at every token",
     }
 
     /// Gradient times input of the answer's distribution (OAR-G).
     Saliencies => saliencies: PerReasoningToken {
         provider: "a policy that can differentiate an answer's distribution in its input embeddings",
-        json: "gradient times input of the answer, per reasoning token (the first R_i)",
+        json: "gradient times input of the answer, per reasoning token (first R_i)",
         neutral: |_| 1.0, "every token has the same saliency",
     }
 
