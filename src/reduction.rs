@@ -51,13 +51,13 @@ impl Reduction {
         let tokens: f64 = groups.iter().map(|g| tokens_of(g)).sum();
         let of_group = |group: &Vec<Option<usize>>| {
             let own = tokens_of(group);
-            let of = |len: usize| match self {
+            let weight = |len: usize| match self {
                 Reduction::PerResponse => 1.0 / (responses as f64 * len as f64),
                 Reduction::TokenMean => 1.0 / tokens,
                 Reduction::GroupTokenMean => 1.0 / (groups.len() as f64 * own),
                 Reduction::Constant(l) => 1.0 / (responses as f64 * l),
             };
-            group.iter().map(|len| len.map_or(0.0, of)).collect::<Vec<_>>()
+            group.iter().map(|len| len.map_or(0.0, weight)).collect::<Vec<_>>()
         };
         groups.iter().flat_map(of_group).collect()
     }

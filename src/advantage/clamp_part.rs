@@ -73,12 +73,12 @@ mod tests {
     fn the_parts_of_binary_groups_are_a_slope_and_an_offset_that_add_up_to_the_clamp() {
         for right in 1..8 {
             let rewards: Vec<_> = (0..8).map(|i| Some(f64::from(u8::from(i < right)))).collect();
-            let of = |clamp| {
+            let clamped = |clamp| {
                 let outcome =
                     OutcomeAdvantage { baseline: Baseline::GroupMean, scale: Scale::Group(Std::TRL), clamp };
                 outcome.of_batch(std::slice::from_ref(&rewards)).remove(0)
             };
-            let (plain, clamped) = (of(None), of(Some(-0.1)));
+            let (plain, clamped) = (clamped(None), clamped(Some(-0.1)));
             let [_, reweighted, offset, both] = ClampPart::ALL.map(|part| part.of_group(&plain, &clamped));
             assert_eq!(both, clamped);
             assert!(reweighted.iter().sum::<f64>().abs() < 1e-12, "{right}");

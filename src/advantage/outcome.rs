@@ -267,7 +267,7 @@ mod tests {
         let plain = Std { ddof: 0, epsilon: 0.0 };
         // Of 1, 1, 3, 0 around their mean 1.25: squares of 0.0625, 0.0625, 3.0625, 1.5625.
         let batch = Some(1.1875f64.sqrt());
-        let of = |baseline, scale| OutcomeAdvantage { baseline, scale, clamp: None };
+        let outcome = |baseline, scale| OutcomeAdvantage { baseline, scale, clamp: None };
         for (baseline, scale, want) in [
             (GroupMean, Scale::None, [None, Some(1.0)]),
             (LeaveOneOut, Scale::Others(plain), [None, Some(1.0)]),
@@ -278,16 +278,16 @@ mod tests {
             (GroupMean, Scale::Batch(plain), [None, batch]),
             (BatchMean, Scale::Batch(plain), [batch, batch]),
         ] {
-            let divisors = of(baseline, scale).divisors(&rewards);
+            let divisors = outcome(baseline, scale).divisors(&rewards);
             for (found, want) in divisors.iter().zip(want) {
                 let near = found.zip(want).is_some_and(|(a, b)| (a - b).abs() < 1e-15);
                 assert!(near || *found == want, "{baseline:?} {scale:?}: {divisors:?}");
             }
-            let advantages = of(baseline, scale).of_batch(&rewards);
+            let advantages = outcome(baseline, scale).of_batch(&rewards);
             assert!(advantages.iter().flatten().all(|a| a.is_finite()), "{advantages:?}");
             assert_eq!(want[0].is_none(), advantages[0] == [0.0; 2], "{baseline:?} {scale:?}");
         }
-        assert_eq!(of(BatchMean, Scale::None).divisors(&[vec![Some(2.0)], vec![Some(2.0)]]), [None; 2]);
+        assert_eq!(outcome(BatchMean, Scale::None).divisors(&[vec![Some(2.0)], vec![Some(2.0)]]), [None; 2]);
     }
 
     #[test]

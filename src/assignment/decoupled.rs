@@ -2,7 +2,6 @@ use super::{Assignment, evidence};
 use crate::advantage::OutcomeAdvantage;
 use crate::equation::{Part, number};
 use crate::group::{Group, Response};
-use crate::method::Coupling;
 
 /// The sum of the outcome advantages of every part of the reward (GDPO): each part is compared and scaled in its group by itself.
 ///
@@ -24,12 +23,12 @@ pub struct Decoupled {
 impl Decoupled {
     /// The values of part `k`; none for a response without a reward, or that carries no weight.
     fn part(group: &Group, active: &[bool], k: usize) -> Vec<Option<f64>> {
-        let of = |(r, active): (&Response, &bool)| {
+        let value = |(r, active): (&Response, &bool)| {
             let counted = *active && r.reward.is_some();
             let parts = || evidence(&r.evidence.reward_parts, "reward_parts");
             counted.then(|| parts().get(k).copied()).flatten()
         };
-        group.responses.iter().zip(active).map(of).collect()
+        group.responses.iter().zip(active).map(value).collect()
     }
 }
 
@@ -62,14 +61,6 @@ impl Assignment for Decoupled {
             weights.join(", ")
         );
         vec![("credit", credit), ("advantage", self.outcome.equation())]
-    }
-
-    fn coupling(&self) -> Coupling {
-        Coupling::Everything
-    }
-
-    fn reads_tokens(&self) -> bool {
-        true
     }
 
     fn compares(&self) -> bool {

@@ -40,10 +40,6 @@ impl Assignment for HighEntropy {
         self.inner.coupling().max(self.selection.coupling())
     }
 
-    fn reads_tokens(&self) -> bool {
-        true
-    }
-
     fn compares(&self) -> bool {
         self.inner.compares()
     }

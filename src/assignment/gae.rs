@@ -41,10 +41,6 @@ impl Assignment for Gae {
         Coupling::Rewards
     }
 
-    fn reads_tokens(&self) -> bool {
-        true
-    }
-
     fn compares(&self) -> bool {
         false
     }

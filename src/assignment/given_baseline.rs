@@ -17,11 +17,11 @@ pub struct GivenBaseline;
 
 impl Assignment for GivenBaseline {
     fn advantages(&self, batch: &[Group], active: &[bool]) -> Vec<Vec<f64>> {
-        let of = |r: &Response, reward: f64| {
+        let advantages = |r: &Response, reward: f64| {
             let greedy = evidence(&r.evidence.reward_parts, "reward_parts");
             vec![reward - greedy.first().expect("the reward of the greedy response"); r.len()]
         };
-        each_counted(batch, active, of)
+        each_counted(batch, active, advantages)
     }
 
     fn equation(&self, token: &str) -> Vec<Part> {
@@ -30,10 +30,6 @@ impl Assignment for GivenBaseline {
 
     fn coupling(&self) -> Coupling {
         Coupling::Rewards
-    }
-
-    fn reads_tokens(&self) -> bool {
-        true
     }
 
     fn compares(&self) -> bool {

@@ -2,7 +2,6 @@ use super::Assignment;
 use crate::advantage::all_equal;
 use crate::equation::Part;
 use crate::group::{Group, Response};
-use crate::method::Coupling;
 
 /// Rewards minus the group's mean reward weighted by length (OPO).
 ///
@@ -39,10 +38,6 @@ impl Assignment for LengthBaseline {
                 "{token} = r_i - sum_j T_j r_j / sum_j T_j, j in the group of i; 0 where all rewards agree"
             ),
         )]
-    }
-
-    fn coupling(&self) -> Coupling {
-        Coupling::Everything
     }
 
     fn reads_tokens(&self) -> bool {

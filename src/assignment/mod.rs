@@ -101,11 +101,15 @@ pub trait Assignment: Send + Sync + std::fmt::Debug {
     /// `r_i` is the reward of response `i`, `T_i` its length; every other symbol is defined by one of the parts.
     fn equation(&self, token: &str) -> Vec<Part>;
 
-    /// The way in which the other responses of the group enter a response's advantages.
-    fn coupling(&self) -> Coupling;
+    /// The way in which the other responses of the group enter a response's advantages; [`Coupling::Everything`] is always right.
+    fn coupling(&self) -> Coupling {
+        Coupling::Everything
+    }
 
-    /// True if a response's advantages depend on its own tokens or evidence, beyond reward and length.
-    fn reads_tokens(&self) -> bool;
+    /// True if a response's advantages depend on its own tokens or evidence, beyond reward and length; true is always right.
+    fn reads_tokens(&self) -> bool {
+        true
+    }
 
     /// The tokens of a response that stay in the batch. A token that is dropped has weight 0 and does not count in any denominator. `None`
     /// means that every token of every response stays.

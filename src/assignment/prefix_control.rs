@@ -2,7 +2,6 @@ use super::Assignment;
 use crate::advantage::all_equal;
 use crate::equation::{Part, number};
 use crate::group::{Group, Response};
-use crate::method::Coupling;
 
 /// Rewards minus values of prefixes, estimated from the *other* responses of the group: unbiased at every group size.
 ///
@@ -58,7 +57,7 @@ struct Sum {
 }
 
 impl Sum {
-    fn of<'a>(members: impl Iterator<Item = &'a &'a Known<'a>>) -> Sum {
+    fn over<'a>(members: impl Iterator<Item = &'a &'a Known<'a>>) -> Sum {
         members.fold(Sum::default(), |s, k| Sum { total: s.total + k.reward, count: s.count + 1.0 })
     }
 
@@ -90,11 +89,11 @@ impl PrefixControl {
 
     /// Adds what the reward of `own` gives to the tokens of the group.
     fn add(&self, own: &Known, mut sharing: Vec<&Known>, advantages: &mut [Vec<f64>]) {
-        let prior = Sum::of(sharing.iter()).shrunk(0.0, 0.0);
+        let prior = Sum::over(sharing.iter()).shrunk(0.0, 0.0);
         let mut values = Vec::with_capacity(own.tokens().len());
         for (t, &token) in own.tokens().iter().enumerate() {
             // Only those that pass the prefix are left.
-            let value = Sum::of(sharing.iter()).shrunk(prior, self.shrinkage);
+            let value = Sum::over(sharing.iter()).shrunk(prior, self.shrinkage);
             values.push(value);
             if self.action {
                 self.add_actions(own, &sharing, (t, value), advantages);
@@ -124,7 +123,7 @@ impl PrefixControl {
         taken.dedup();
         for token in taken {
             let others: Vec<&&Known> = sharing.iter().filter(|k| k.tokens().get(t) == Some(&token)).collect();
-            let beyond = Sum::of(others.iter().copied()).shrunk(value, self.shrinkage) - value;
+            let beyond = Sum::over(others.iter().copied()).shrunk(value, self.shrinkage) - value;
             let is_own = own.tokens()[t] == token;
             if is_own {
                 advantages[own.place][t] -= beyond;
@@ -184,13 +183,5 @@ impl Assignment for PrefixControl {
         }
         parts.push(("value", value));
         parts
-    }
-
-    fn coupling(&self) -> Coupling {
-        Coupling::Everything
-    }
-
-    fn reads_tokens(&self) -> bool {
-        true
     }
 }

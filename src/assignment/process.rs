@@ -2,7 +2,6 @@ use super::{Assignment, counted, evidence};
 use crate::advantage::{Baseline, OutcomeAdvantage, Scale};
 use crate::equation::{Part, number};
 use crate::group::{Group, Response};
-use crate::method::Coupling;
 use crate::trace::scan;
 
 /// Two leave-one-out advantages, one of the outcome and one of the rewards that a process reward model gives from each token on (PRIME).
@@ -84,14 +83,6 @@ impl Assignment for ProcessCredit {
         let credit = format!("{token} = {process} sum_{{k>=t}} {gamma}^(k-t) q'_k + {outcome} A_i");
         let process = format!("{centred}; q_k the process reward of token k; 0 for a response alone");
         vec![("credit", credit), ("process", process), ("advantage", OUTCOME.equation())]
-    }
-
-    fn coupling(&self) -> Coupling {
-        Coupling::Everything
-    }
-
-    fn reads_tokens(&self) -> bool {
-        true
     }
 
     fn compares(&self) -> bool {

@@ -20,7 +20,7 @@ pub struct ReturnsToGo {
 }
 
 impl ReturnsToGo {
-    fn of(&self, r: &Response, reward: f64) -> Vec<f64> {
+    fn rewards_to_go(&self, r: &Response, reward: f64) -> Vec<f64> {
         let mut rewards = vec![0.0; r.len()];
         if self.beta != 0.0 {
             let reference = evidence(&r.ref_logps, "ref_logps");
@@ -36,7 +36,7 @@ impl ReturnsToGo {
 
 impl Assignment for ReturnsToGo {
     fn advantages(&self, batch: &[Group], active: &[bool]) -> Vec<Vec<f64>> {
-        each_counted(batch, active, |r, reward| self.of(r, reward))
+        each_counted(batch, active, |r, reward| self.rewards_to_go(r, reward))
     }
 
     fn equation(&self, token: &str) -> Vec<Part> {

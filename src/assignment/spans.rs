@@ -3,7 +3,6 @@
 use super::{Assignment, Sinkhorn, counted, evidence};
 use crate::equation::{Part, inner, number};
 use crate::group::{Group, Response};
-use crate::method::Coupling;
 
 /// Another assignment times the distance of a token's span from the nearest span of an opposite response (SHEAR).
 ///
@@ -105,7 +104,7 @@ impl SpanWeighted {
         let states = || counted().flat_map(|(r, ..)| r.evidence.hidden.iter().flatten());
         let norm = |s: &Vec<f64>| s.iter().map(|x| x * x).sum::<f64>().sqrt();
         let mean = states().map(norm).sum::<f64>() / states().count() as f64;
-        let of = |(i, own): (usize, &Option<Spans>)| {
+        let span_weights = |(i, own): (usize, &Option<Spans>)| {
             let own = own.as_ref()?;
             let opposite = |j: usize| responses[j].1 * responses[i].1 < 0.0;
             let others: Vec<&Spans> =
@@ -119,7 +118,7 @@ impl SpanWeighted {
             }
             Some(weights)
         };
-        spans.iter().enumerate().map(of).collect()
+        spans.iter().enumerate().map(span_weights).collect()
     }
 }
 
@@ -160,14 +159,6 @@ impl Assignment for SpanWeighted {
         let mut parts = vec![("span", span), ("distance", distance.to_owned()), ("transport", transport)];
         parts.extend(self.inner.equation(&own));
         parts
-    }
-
-    fn coupling(&self) -> Coupling {
-        Coupling::Everything
-    }
-
-    fn reads_tokens(&self) -> bool {
-        true
     }
 
     fn compares(&self) -> bool {

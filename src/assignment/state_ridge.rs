@@ -4,7 +4,6 @@ use super::{Assignment, evidence};
 use crate::advantage::all_equal;
 use crate::equation::{Part, number};
 use crate::group::{Group, Response};
-use crate::method::Coupling;
 
 /// Rewards minus values of prefixes, regressed on hidden states of the *other* responses of the group: unbiased at every group size.
 ///
@@ -151,13 +150,5 @@ impl Assignment for StateRidge {
             ("fit", fit),
             ("state", state.to_owned()),
         ]
-    }
-
-    fn coupling(&self) -> Coupling {
-        Coupling::Everything
-    }
-
-    fn reads_tokens(&self) -> bool {
-        true
     }
 }

@@ -19,7 +19,7 @@ pub struct StepDifference {
 }
 
 impl StepDifference {
-    fn of(&self, r: &Response, reward: f64) -> Vec<f64> {
+    fn differences(&self, r: &Response, reward: f64) -> Vec<f64> {
         let steps = evidence(&r.evidence.steps, "steps");
         let mut advantages = vec![0.0; r.len()];
         for (i, step) in steps.iter().enumerate() {
@@ -40,7 +40,7 @@ impl StepDifference {
 
 impl Assignment for StepDifference {
     fn advantages(&self, batch: &[Group], active: &[bool]) -> Vec<Vec<f64>> {
-        each_counted(batch, active, |r, reward| self.of(r, reward))
+        each_counted(batch, active, |r, reward| self.differences(r, reward))
     }
 
     fn equation(&self, token: &str) -> Vec<Part> {
@@ -60,10 +60,6 @@ impl Assignment for StepDifference {
     fn coupling(&self) -> Coupling {
         // Which tokens of the others stay decides what a token of this one weighs.
         if self.drop { Coupling::Everything } else { Coupling::Rewards }
-    }
-
-    fn reads_tokens(&self) -> bool {
-        true
     }
 
     fn compares(&self) -> bool {

@@ -62,10 +62,6 @@ impl Assignment for TeacherWeighted {
         self.inner.coupling()
     }
 
-    fn reads_tokens(&self) -> bool {
-        true
-    }
-
     fn compares(&self) -> bool {
         self.inner.compares()
     }

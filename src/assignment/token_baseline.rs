@@ -2,7 +2,6 @@ use super::{Assignment, evidence};
 use crate::advantage::all_equal;
 use crate::equation::Part;
 use crate::group::{Group, Response};
-use crate::method::Coupling;
 
 /// Rewards minus a baseline per token position that weighs the responses of the group by their realised energy.
 ///
@@ -93,14 +92,6 @@ impl Assignment for TokenBaseline {
             true => format!("{token} = r_i - B_t, B_t = 0 where one response alone has more than t tokens"),
         };
         vec![("credit", credit), ("baseline", baseline.to_owned()), ("energy", energy.to_owned())]
-    }
-
-    fn coupling(&self) -> Coupling {
-        Coupling::Everything
-    }
-
-    fn reads_tokens(&self) -> bool {
-        true
     }
 
     fn compares(&self) -> bool {

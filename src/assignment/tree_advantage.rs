@@ -4,7 +4,6 @@ use super::{Assignment, PrefixTree, Siblings};
 use crate::advantage::{OutcomeAdvantage, all_equal};
 use crate::equation::{Part, number};
 use crate::group::Group;
-use crate::method::Coupling;
 
 /// The credit that a prefix tree adds to the outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,13 +148,5 @@ impl Assignment for TreeAdvantage {
                 vec![("credit", score), ("siblings", spread.to_owned()), rewards]
             }
         }
-    }
-
-    fn coupling(&self) -> Coupling {
-        Coupling::Everything
-    }
-
-    fn reads_tokens(&self) -> bool {
-        true
     }
 }

@@ -2,7 +2,6 @@ use super::{Assignment, counted};
 use crate::advantage::all_equal;
 use crate::equation::{Part, inner, number};
 use crate::group::Group;
-use crate::method::Coupling;
 
 /// Another assignment, centred and scaled over every token of the batch that carries weight and a reward.
 ///
@@ -48,14 +47,6 @@ impl Assignment for Whitened {
             number(EPSILON)
         );
         [vec![("whitened", whitened)], self.inner.equation(&raw)].concat()
-    }
-
-    fn coupling(&self) -> Coupling {
-        Coupling::Everything
-    }
-
-    fn reads_tokens(&self) -> bool {
-        true
     }
 
     fn compares(&self) -> bool {

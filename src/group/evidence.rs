@@ -274,14 +274,14 @@ declare_evidence! {
     /// Shift of the answer's distribution when a token is masked (OAR-P).
     Shifts => shifts: PerReasoningToken {
         provider: "a policy that can score an answer with one of its earlier tokens masked",
-        json: "shift of the answer where a token is masked, of the first R_i tokens, those that reason",
+        json: "shift of the answer under a mask, per reasoning token (first R_i)",
         neutral: |_| 1.0, "masking moves the answer alike at every token",
     }
 
     /// Gradient times input of the answer's distribution (OAR-G).
     Saliencies => saliencies: PerReasoningToken {
         provider: "a policy that can differentiate an answer's distribution in its input embeddings",
-        json: "gradient times input of the answer, of the first R_i tokens, those that reason",
+        json: "gradient times input of the answer, per reasoning token (first R_i)",
         neutral: |_| 1.0, "every token has the same saliency",
     }
 
@@ -304,7 +304,7 @@ declare_evidence! {
     /// reward (GDPO), or the reward of the greedy response to the same prompt (ReMax).
     RewardParts => reward_parts: PerReward {
         provider: "a grader that reports the parts of a reward",
-        json: "k further rewards: the parts of the reward (gdpo), or that of the greedy response (remax)",
+        json: "k further rewards: parts (gdpo), or the greedy response's (remax)",
         neutral: |_| 0.0, "every response has the same further rewards",
     }
 

@@ -1,9 +1,6 @@
 //! BNPO in the sense of TRL and GRPO-lambda: GRPO with a token mean over the local batch.
 
-use super::{
-    MethodSpec, Provenance,
-    shared::{self, Aggregate, Clip, Divisor},
-};
+use super::{Aggregate, Clip, Divisor, MethodSpec, Provenance, shared};
 use crate::advantage::Baseline;
 
 /// BNPO as an aggregation (TRL `loss_type="bnpo"`; not the Beta normalisation of the same name, which is `bnpo_beta`).

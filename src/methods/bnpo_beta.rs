@@ -1,9 +1,6 @@
 //! Beta Normalization Policy Optimization.
 
-use super::{
-    MethodSpec, Provenance,
-    shared::{self, Aggregate, Clip},
-};
+use super::{Aggregate, Clip, MethodSpec, Provenance, shared};
 use crate::assignment::BetaNormal;
 use crate::settings::Param;
 

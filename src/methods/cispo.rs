@@ -1,9 +1,6 @@
 //! CISPO: the clipped ratio as a held weight.
 
-use super::{
-    MethodSpec, Provenance,
-    shared::{self, Aggregate},
-};
+use super::{Aggregate, MethodSpec, Provenance, shared};
 use crate::advantage::Baseline;
 use crate::settings::{Param, choice};
 use crate::surrogate::Surrogate;

@@ -1,9 +1,6 @@
 //! DAPO: asymmetric clip, global token mean, penalty of overlong responses.
 
-use super::{
-    MethodSpec, Provenance,
-    shared::{self, Aggregate},
-};
+use super::{Aggregate, MethodSpec, Provenance, shared};
 use crate::advantage::{Baseline, Delta};
 use crate::assignment::{OutcomeCredit, Overlong};
 use crate::settings::Param;

@@ -1,9 +1,6 @@
 //! DPPO: a trust region of probabilities in place of the clip of ratios.
 
-use super::{
-    MethodSpec, Provenance,
-    shared::{self, Aggregate},
-};
+use super::{Aggregate, MethodSpec, Provenance, shared};
 use crate::advantage::Baseline;
 use crate::settings::{Param, choice};
 use crate::surrogate::{Divergence, Surrogate};

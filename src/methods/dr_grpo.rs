@@ -1,9 +1,6 @@
 //! Dr. GRPO: GRPO without the division by the standard deviation and by the length.
 
-use super::{
-    MethodSpec, Provenance,
-    shared::{self, Aggregate, Clip, Divisor},
-};
+use super::{Aggregate, Clip, Divisor, MethodSpec, Provenance, shared};
 use crate::advantage::Baseline;
 
 /// Dr. GRPO (understand-r1-zero; TRL `loss_type="dr_grpo"` with `scale_rewards=False`).

@@ -1,9 +1,6 @@
 //! DRO: REINFORCE with a quadratic pull to the policy that sampled.
 
-use super::{
-    MethodSpec, Provenance,
-    shared::{self, Aggregate},
-};
+use super::{Aggregate, MethodSpec, Provenance, shared};
 use crate::advantage::Baseline;
 use crate::settings::Param;
 use crate::surrogate::Surrogate;

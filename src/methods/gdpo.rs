@@ -1,9 +1,6 @@
 //! GDPO: every part of the reward normalised by itself.
 
-use super::{
-    MethodSpec, Provenance, reinforce_pp,
-    shared::{self, Aggregate, Clip, Divisor, Preset},
-};
+use super::{Aggregate, Clip, Divisor, MethodSpec, Preset, Provenance, reinforce_pp, shared};
 use crate::advantage::Baseline;
 use crate::assignment::{Assignment, Decoupled};
 use crate::group::EvidenceKind;

@@ -1,9 +1,6 @@
 //! GMPO: the geometric mean of clipped token ratios.
 
-use super::{
-    MethodSpec, Provenance,
-    shared::{self, Aggregate},
-};
+use super::{Aggregate, MethodSpec, Provenance, shared};
 use crate::advantage::Baseline;
 use crate::ratio::ClippedMean;
 use crate::settings::Param;

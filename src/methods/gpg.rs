@@ -1,9 +1,6 @@
 //! GPG: REINFORCE on centred group rewards.
 
-use super::{
-    MethodSpec, Provenance,
-    shared::{self, Aggregate},
-};
+use super::{Aggregate, MethodSpec, Provenance, shared};
 use crate::assignment::{GroupPolicyGradient, Stretch};
 use crate::settings::{Param, choice};
 use crate::surrogate::Surrogate;

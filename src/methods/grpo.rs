@@ -1,9 +1,6 @@
 //! GRPO: group-relative policy optimisation.
 
-use super::{
-    MethodSpec, Provenance,
-    shared::{self, Aggregate, Clip, Divisor},
-};
+use super::{Aggregate, Clip, Divisor, MethodSpec, Provenance, shared};
 use crate::advantage::Baseline;
 
 /// GRPO (DeepSeekMath; TRL `loss_type="grpo"`).

@@ -1,9 +1,6 @@
 //! GRPO scaled by the standard deviation of the whole batch.
 
-use super::{
-    MethodSpec, Provenance,
-    shared::{self, Aggregate, Clip, Divisor},
-};
+use super::{Aggregate, Clip, Divisor, MethodSpec, Provenance, shared};
 use crate::advantage::Baseline;
 
 /// GRPO with centred group rewards divided by the batch's standard deviation (TRL `scale_rewards="batch"`).

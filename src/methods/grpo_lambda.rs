@@ -1,9 +1,6 @@
 //! GRPO-lambda in every reading of the paper.
 
-use super::{
-    Method, MethodSpec, Provenance,
-    shared::{self, Aggregate, Clip, Divisor},
-};
+use super::{Aggregate, Clip, Divisor, Method, MethodSpec, Provenance, shared};
 use crate::advantage::{Baseline, Delta};
 use crate::assignment::OutcomeCredit;
 use crate::objective::Objective;

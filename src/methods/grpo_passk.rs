@@ -1,9 +1,6 @@
 //! Pass@k training: only the best response of a group learns.
 
-use super::{
-    MethodSpec, Provenance,
-    shared::{self, Aggregate, Clip, Divisor, Preset},
-};
+use super::{Aggregate, Clip, Divisor, MethodSpec, Preset, Provenance, shared};
 use crate::advantage::Baseline;
 use crate::assignment::BestOfGroup;
 

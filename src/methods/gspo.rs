@@ -1,9 +1,6 @@
 //! GSPO: the ratio of the whole sequence.
 
-use super::{
-    MethodSpec, Provenance,
-    shared::{self, Aggregate},
-};
+use super::{Aggregate, MethodSpec, Provenance, shared};
 use crate::advantage::Baseline;
 use crate::ratio::TraceRatio;
 use crate::settings::Param;

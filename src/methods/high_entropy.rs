@@ -1,9 +1,6 @@
 //! The 80/20 rule: policy gradient on high-entropy tokens only.
 
-use super::{
-    MethodSpec, Provenance,
-    shared::{self, Aggregate},
-};
+use super::{Aggregate, MethodSpec, Provenance, shared};
 use crate::advantage::Baseline;
 use crate::assignment::HighEntropy;
 use crate::group::EvidenceKind;

@@ -1,9 +1,6 @@
 //! LUSPO: GSPO with every token counting the same.
 
-use super::{
-    MethodSpec, Provenance, gspo,
-    shared::{self, Aggregate},
-};
+use super::{Aggregate, MethodSpec, Provenance, gspo, shared};
 use crate::advantage::Baseline;
 use crate::ratio::TraceRatio;
 use crate::settings::Param;

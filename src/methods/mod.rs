@@ -55,6 +55,8 @@ pub use crate::method::{
     TokenTerm, batch_metrics, evaluate, evaluate_around, evaluate_groups, evaluate_groups_given,
 };
 
+use shared::{Aggregate, Clip, Divisor, Preset};
+
 use crate::settings::{SettingError, Settings, closest, did_you_mean};
 
 /// Every method, in the order of tables. Adding one is its file and its line here.

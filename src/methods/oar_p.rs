@@ -1,9 +1,6 @@
 //! OAR-P: advantages reshaped by counterfactual shifts.
 
-use super::{
-    Method, MethodSpec, Provenance,
-    shared::{self, Aggregate, Clip},
-};
+use super::{Aggregate, Clip, Method, MethodSpec, Provenance, shared};
 use crate::advantage::Baseline;
 use crate::assignment::{Answer, BiLevel, Reshaped, Threshold, TokenScores};
 use crate::group::EvidenceKind;

@@ -1,9 +1,6 @@
 //! OPO: the mean reward weighted by length as the baseline.
 
-use super::{
-    MethodSpec, Provenance,
-    shared::{self, Aggregate, Clip},
-};
+use super::{Aggregate, Clip, MethodSpec, Provenance, shared};
 use crate::assignment::LengthBaseline;
 
 /// OPO, on-policy RL with an optimal reward baseline. See [`LengthBaseline`].

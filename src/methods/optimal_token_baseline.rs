@@ -1,9 +1,6 @@
 //! Optimal token baseline.
 
-use super::{
-    MethodSpec, Provenance,
-    shared::{self, Aggregate, Clip},
-};
+use super::{Aggregate, Clip, MethodSpec, Provenance, shared};
 use crate::assignment::TokenBaseline;
 use crate::group::EvidenceKind;
 use crate::settings::{Param, choice};

@@ -1,9 +1,6 @@
 //! P-trace, reconstructed.
 
-use super::{
-    MethodSpec, Provenance,
-    shared::{self, Aggregate, Clip},
-};
+use super::{Aggregate, Clip, MethodSpec, Provenance, shared};
 use crate::advantage::Baseline;
 use crate::ratio::{ClippedTrace, HistoryWeight, PolicyRatio, TraceRatio};
 use crate::settings::{Param, choice};

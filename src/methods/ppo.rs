@@ -1,9 +1,6 @@
 //! PPO with generalised advantage estimation.
 
-use super::{
-    MethodSpec, Provenance, reinforce_pp,
-    shared::{self, Aggregate, Clip},
-};
+use super::{Aggregate, Clip, MethodSpec, Provenance, reinforce_pp, shared};
 use crate::assignment::Gae;
 use crate::group::EvidenceKind;
 use crate::settings::Param;

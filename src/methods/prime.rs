@@ -1,9 +1,6 @@
 //! PRIME: process rewards and outcome, each against the other responses.
 
-use super::{
-    MethodSpec, Provenance, reinforce_pp,
-    shared::{self, Aggregate, Clip},
-};
+use super::{Aggregate, Clip, MethodSpec, Provenance, reinforce_pp, shared};
 use crate::assignment::ProcessCredit;
 use crate::group::EvidenceKind;
 use crate::settings::{Param, choice};

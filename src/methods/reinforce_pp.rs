@@ -1,9 +1,6 @@
 //! REINFORCE++: returns per token, whitened over the batch.
 
-use super::{
-    MethodSpec, Provenance,
-    shared::{self, Aggregate, Clip},
-};
+use super::{Aggregate, Clip, MethodSpec, Provenance, shared};
 use crate::assignment::{Assignment, ReturnsToGo, Whitened};
 use crate::group::EvidenceKind;
 use crate::settings::Param;

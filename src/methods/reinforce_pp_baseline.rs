@@ -1,9 +1,6 @@
 //! REINFORCE++-baseline: centred group rewards, whitened over the batch.
 
-use super::{
-    MethodSpec, Provenance, reinforce_pp,
-    shared::{self, Aggregate, Clip},
-};
+use super::{Aggregate, Clip, MethodSpec, Provenance, reinforce_pp, shared};
 use crate::advantage::{Baseline, OutcomeAdvantage, Scale};
 use crate::assignment::{Assignment, OutcomeCredit};
 

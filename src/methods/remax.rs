@@ -1,9 +1,6 @@
 //! ReMax: the reward of the greedy response as the baseline.
 
-use super::{
-    MethodSpec, Provenance,
-    shared::{self, Aggregate, Clip},
-};
+use super::{Aggregate, Clip, MethodSpec, Provenance, shared};
 use crate::assignment::GivenBaseline;
 use crate::group::EvidenceKind;
 

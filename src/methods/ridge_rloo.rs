@@ -1,9 +1,6 @@
 //! RLOO with values of prefixes regressed on hidden states of the other responses.
 
-use super::{
-    MethodSpec, Provenance,
-    shared::{self, Aggregate, Clip},
-};
+use super::{Aggregate, Clip, MethodSpec, Provenance, shared};
 use crate::assignment::StateRidge;
 use crate::group::EvidenceKind;
 use crate::settings::Param;

@@ -1,9 +1,6 @@
 //! RLOO: REINFORCE with a leave-one-out baseline.
 
-use super::{
-    MethodSpec, Provenance,
-    shared::{self, Aggregate, Clip, Divisor},
-};
+use super::{Aggregate, Clip, Divisor, MethodSpec, Provenance, shared};
 use crate::advantage::Baseline;
 use crate::settings::Param;
 

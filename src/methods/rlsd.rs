@@ -1,9 +1,6 @@
 //! RLSD, reconstructed: group advantages re-weighted by a teacher that knows the answer.
 
-use super::{
-    MethodSpec, Provenance,
-    shared::{self, Aggregate, Clip},
-};
+use super::{Aggregate, Clip, MethodSpec, Provenance, shared};
 use crate::advantage::Baseline;
 use crate::assignment::TeacherWeighted;
 use crate::group::EvidenceKind;

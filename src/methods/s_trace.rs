@@ -1,9 +1,6 @@
 //! S-trace, reconstructed.
 
-use super::{
-    MethodSpec, Provenance, p_trace,
-    shared::{self, Aggregate, Clip},
-};
+use super::{Aggregate, Clip, MethodSpec, Provenance, p_trace, shared};
 use crate::advantage::Baseline;
 use crate::assignment::{Assignment, HighEntropy};
 use crate::group::EvidenceKind;

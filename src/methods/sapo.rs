@@ -1,9 +1,6 @@
 //! SAPO: a soft gate in place of the clip.
 
-use super::{
-    MethodSpec, Provenance,
-    shared::{self, Aggregate},
-};
+use super::{Aggregate, MethodSpec, Provenance, shared};
 use crate::advantage::Baseline;
 use crate::settings::Param;
 use crate::surrogate::Surrogate;

@@ -1,9 +1,6 @@
 //! SHEAR, reconstructed: advantages weighted by the Wasserstein distance of spans of hidden states.
 
-use super::{
-    MethodSpec, Provenance,
-    shared::{self, Aggregate, Clip},
-};
+use super::{Aggregate, Clip, MethodSpec, Provenance, shared};
 use crate::advantage::Baseline;
 use crate::assignment::{Sinkhorn, SpanWeighted};
 use crate::group::EvidenceKind;

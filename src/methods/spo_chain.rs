@@ -1,9 +1,6 @@
 //! SPO-chain: Monte-Carlo values at cut points of a response.
 
-use super::{
-    MethodSpec, Provenance,
-    shared::{self, Aggregate, Clip},
-};
+use super::{Aggregate, Clip, MethodSpec, Provenance, shared};
 use crate::assignment::StepDifference;
 use crate::group::EvidenceKind;
 use crate::settings::Param;

@@ -1,9 +1,6 @@
 //! SPO-tree: edge advantages of a tree of responses.
 
-use super::{
-    Method, MethodSpec, Provenance,
-    shared::{self, Aggregate, Clip},
-};
+use super::{Aggregate, Clip, Method, MethodSpec, Provenance, shared};
 use crate::advantage::{Baseline, OutcomeAdvantage, Scale};
 use crate::assignment::{TreeAdvantage, TreeCredit};
 use crate::group::EvidenceKind;

@@ -1,9 +1,6 @@
 //! TEMPO: group outcomes plus prefix-tree temporal differences.
 
-use super::{
-    MethodSpec, Provenance,
-    shared::{self, Aggregate, Divisor, Preset},
-};
+use super::{Aggregate, Divisor, MethodSpec, Preset, Provenance, shared};
 use crate::advantage::Baseline;
 use crate::assignment::{TreeAdvantage, TreeCredit};
 use crate::group::EvidenceKind;

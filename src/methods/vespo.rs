@@ -1,9 +1,6 @@
 //! VESPO: the ratio of the whole response as a held weight, damped by a gamma density.
 
-use super::{
-    MethodSpec, Provenance,
-    shared::{self, Aggregate},
-};
+use super::{Aggregate, MethodSpec, Provenance, shared};
 use crate::advantage::Baseline;
 use crate::ratio::{Gamma, GammaWeight};
 use crate::settings::Param;

@@ -1,9 +1,6 @@
 //! VinePPO: Monte-Carlo values at the starts of reasoning steps.
 
-use super::{
-    MethodSpec, Provenance,
-    shared::{self, Aggregate, Clip},
-};
+use super::{Aggregate, Clip, MethodSpec, Provenance, shared};
 use crate::assignment::StepDifference;
 use crate::group::EvidenceKind;
 

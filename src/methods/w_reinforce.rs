@@ -1,9 +1,6 @@
 //! W-REINFORCE: wrong responses weigh more than right ones.
 
-use super::{
-    MethodSpec, Provenance,
-    shared::{self, Aggregate, Clip},
-};
+use super::{Aggregate, Clip, MethodSpec, Provenance, shared};
 use crate::assignment::Signed;
 use crate::settings::Param;
 

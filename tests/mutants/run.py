@@ -5,7 +5,7 @@ All mutants are compiled into one program, each behind a switch (tests/mutants/s
 test fails, crashes, takes ten times its time or 6 GiB. Those that survive must stand in tests/mutants/survivors.toml with the reason; the script
 writes a table to paper/data and ends with 1 when one is missing there. Needs `cargo install cargo-mutants`; the theory takes half an hour of two processors.
 
-  --package NAME     grpo-lambda (the theory), grpo-lambda-grade or grpo-lambda-decoder
+  --package NAME     grpo-lambda (the theory: its five packages), grpo-lambda-grade or grpo-lambda-decoder
   --files GLOB ..    only the files that match, as `llm/crates/decoder/src/optim/mod.rs`
   --jobs N           tests run at once (2)
   --slowest SECONDS  try tests that take longer (1) only on mutants that survived the others and have no reason
@@ -23,11 +23,18 @@ REASONS = ROOT / "tests" / "mutants" / "survivors.toml"
 if (ROOT.parent / "shared" / "data").is_dir():
     os.environ.setdefault("GRPO_LAMBDA_DATA", str(ROOT.parent / "shared" / "data"))
 ENV = dict(os.environ, CARGO_TARGET_DIR=str(WORK / "build"), CARGO_INCREMENTAL="1")
-# The root of a package, the packages whose tests are tried, and its table in paper/data.
+# The folders of the packages that are mutated, whose tests are tried, and their table in paper/data.
+THEORY = {
+    "grpo-lambda": ".",
+    "grpo-lambda-mdp": "crates/mdp",
+    "grpo-lambda-stats": "crates/stats",
+    "grpo-lambda-conventions": "crates/conventions",
+    "grpo-lambda-printed": "crates/printed",
+}
 PACKAGES = {
-    "grpo-lambda": ("src/lib.rs", ["grpo-lambda"], "mutants.csv"),
-    "grpo-lambda-grade": ("llm/crates/grade/src/lib.rs", ["grpo-lambda-grade"], "mutants_grade.csv"),
-    "grpo-lambda-decoder": ("llm/crates/decoder/src/lib.rs", ["grpo-lambda-decoder"], "mutants_decoder.csv"),
+    "grpo-lambda": (THEORY, "mutants.csv"),
+    "grpo-lambda-grade": ({"grpo-lambda-grade": "llm/crates/grade"}, "mutants_grade.csv"),
+    "grpo-lambda-decoder": ({"grpo-lambda-decoder": "llm/crates/decoder"}, "mutants_decoder.csv"),
 }
 
 
@@ -83,7 +90,12 @@ def blamed(lines):
     return found, others
 
 
-def instrument(package):
+def chosen(packages):
+    """The packages as arguments of cargo."""
+    return [word for name in packages for word in ("-p", name)]
+
+
+def instrument(packages):
     """Puts the mutants behind switches and leaves out, round by round, those that do not compile."""
     skip = set()
     must(["cargo", "build", "--quiet", "-p", "grpo-lambda-mutants"], cwd=ROOT)
@@ -91,9 +103,10 @@ def instrument(package):
     for _ in range(20):
         copy_sources()
         SKIP.write_text("".join(f"{n}\n" for n in sorted(skip)))
-        must([tool, LIST, TREE, PACKAGES[package][0], STATUS, SKIP])
+        roots = ",".join(f"{folder}/src/lib.rs" for folder in packages.values())
+        must([tool, LIST, TREE, roots, STATUS, SKIP])
         # `build`, not `check`: some lints look at constants that only code generation computes.
-        done = run(["cargo", "build", "--lib", "-p", package, "--message-format=json"], cwd=TREE, env=ENV)
+        done = run(["cargo", "build", "--lib", *chosen(packages), "--message-format=json"], cwd=TREE, env=ENV)
         if done.returncode == 0:
             return
         new, others = blamed(done.stdout.splitlines())
@@ -103,24 +116,24 @@ def instrument(package):
     sys.exit("the mutated sources do not compile after 20 rounds")
 
 
-def tests(tested):
-    """Every test of `tested`: program, name, folder to run it in."""
+def tests(packages):
+    """Every test of the packages: program, name, folder to run it in."""
     found = []
-    for package in PACKAGES[tested][1]:
+    for package in packages:
         lines = must(["cargo", "test", "-p", package, "--no-run", "--message-format=json"], cwd=TREE, env=ENV).splitlines()
         built = [m for m in map(json.loads, lines) if m.get("executable") and m.get("profile", {}).get("test")]
         for message in built:
             folder = pathlib.Path(message["manifest_path"]).parent
             names = must([message["executable"], "--list"], cwd=folder).splitlines()
             found += [dict(program=message["executable"], name=n[:-6], folder=str(folder)) for n in names if n.endswith(": test")]
-    return [*found, *documentation(tested)]
+    return [*found, *(example for package in packages for example in documentation(package))]
 
 
 def documentation(package):
-    """The examples in the documentation, one program; none where there are none."""
-    folder = WORK / "examples"
+    """The examples in a package's documentation, one program; none where there are none."""
+    folder = WORK / "examples" / package
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
+    folder.mkdir(parents=True)
     # Keeping what rustdoc compiled counts as unstable.
     env = dict(ENV, RUSTC_BOOTSTRAP="1", RUSTDOCFLAGS=f"-Zunstable-options --persist-doctests {folder}")
     must(["cargo", "test", "--doc", "-p", package], cwd=TREE, env=env)
@@ -241,11 +254,12 @@ def main():
     for folder in (TREE, WORK / "reached"):
         folder.mkdir(parents=True, exist_ok=True)
     files = [word for glob in options.files for word in ("--file", glob)]
-    LIST.write_text(must(["cargo", "mutants", "--list", "--json", "-p", options.package, *files], cwd=ROOT))
-    instrument(options.package)
+    packages = PACKAGES[options.package][0]
+    LIST.write_text(must(["cargo", "mutants", "--list", "--json", *chosen(packages), *files], cwd=ROOT))
+    instrument(packages)
     print("built; now which test reaches which mutant", flush=True)
     with ThreadPoolExecutor(options.jobs) as pool:
-        found = tests(options.package)
+        found = tests(packages)
         reached = list(pool.map(reach, found, range(len(found))))
         # A test that reads the sources, which are not the real ones here, says nothing.
         used = [t for t in reached if t["passes"]]
@@ -283,7 +297,7 @@ def report(rows, todo, options):
         print(f"{result}, unexplained: {name}" + (f" #{nth}" if nth > 1 else ""))
     RESULTS.write_text(json.dumps(todo, indent=1))
     if not options.only:
-        with (ROOT / "paper" / "data" / PACKAGES[options.package][2]).open("w", newline="") as file:
+        with (ROOT / "paper" / "data" / PACKAGES[options.package][1]).open("w", newline="") as file:
             file.write(f"# {head}\n")
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(["mutant", "nth", "result", "why"])

@@ -47,13 +47,13 @@ fn exact_values_raise_the_signal_to_noise_of_an_unbiased_update() {
         let tree = (entry.build)();
         let policy = (entry.initial)(&tree);
         let oracle = Oracle::new(&tree, &policy);
-        let of = |method: &str, settings: &str| {
+        let comparison = |method: &str, settings: &str| {
             let method = methods::parse(method, settings).expect("valid").method;
             let update = implied(method.as_ref(), &Situation::on_policy(&tree, &policy, 8));
             compare(&update.expect("feasible"), &oracle)
         };
-        let outcome = of("rloo", "reduction=response_sum");
-        let values = of("vine_ppo", "reduction=response_sum");
+        let outcome = comparison("rloo", "reduction=response_sum");
+        let values = comparison("vine_ppo", "reduction=response_sum");
         assert!(outcome.cosine > 1.0 - 1e-9 && values.cosine > 1.0 - 1e-9, "{name}: both are unbiased");
         assert!(values.signal_to_noise > outcome.signal_to_noise, "{name}: {values:?} {outcome:?}");
     }

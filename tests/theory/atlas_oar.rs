@@ -90,7 +90,7 @@ fn an_advantage_is_at_most_the_root_of_half_the_gain_where_the_answer_decides_an
         let (tree, policy) = answering(5, seed, reward);
         let oracle = Oracle::new(&tree, &policy.tabular(&tree));
         let answers = Answers::new(&oracle);
-        let of = |leaf| {
+        let weighted = |leaf| {
             let path = tree.path(leaf);
             let gains = answers.gains(&path);
             path.iter()
@@ -98,7 +98,7 @@ fn an_advantage_is_at_most_the_root_of_half_the_gain_where_the_answer_decides_an
                 .map(|(&e, d)| oracle.advantage(e).abs() - (d / 2.0).sqrt())
                 .fold(f64::MIN, f64::max)
         };
-        tree.leaves().map(of).fold(f64::MIN, f64::max)
+        tree.leaves().map(weighted).fold(f64::MIN, f64::max)
     };
     for seed in 0..5 {
         assert!(of_answer.iter().all(|&reward| excess(reward, seed) < EXACT), "{seed}");

@@ -1,5 +1,6 @@
 //! Token weights: which of them rescale the policy gradient, and the most a group can be worth.
 
+use crate::tolerance::dot;
 use grpo_lambda::methods;
 use grpo_lambda::trace::{Recent, Trace};
 use grpo_lambda_mdp::expected::{Situation, implied};
@@ -66,7 +67,6 @@ fn no_group_yields_more_than_the_whole_gradient_and_greater_groups_yield_more() 
     for seed in [0, 3, 5] {
         let (tree, policy) = random(seed);
         let gradient = Oracle::new(&tree, &policy).grad_j();
-        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
         // 1 - min over step sizes of the relative mean squared error.
         let efficiency = |name: &str, settings: &str, size: usize| {
             let method = methods::parse(name, settings).expect("valid").method;

@@ -332,8 +332,8 @@ fn what_no_convention_explains_gets_the_nearest_and_the_term_that_is_left() {
     assert!(matches!(found.remainder, Some((conventions::Remainder::Clip { tokens: 1.. }, _))), "{found:?}");
     // No other explanation leaves fewer tokens: with the usual bounds of 0.2 those between the two bounds are left.
     let (batch, logps) = batch();
-    let of = |settings: &str| methods::parse("grpo", settings).expect("valid").method;
-    let usual = methods::evaluate(of("reduction=token_mean").as_ref(), &batch, &logps).dlogps;
+    let grpo = |settings: &str| methods::parse("grpo", settings).expect("valid").method;
+    let usual = methods::evaluate(grpo("reduction=token_mean").as_ref(), &batch, &logps).dlogps;
     let differ = usual.iter().flatten().zip(gradient.iter().flatten()).filter(|(a, b)| a != b).count();
     let left = found.remainder.as_ref().map(|(left, _)| *left);
     assert!(

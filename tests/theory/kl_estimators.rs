@@ -18,9 +18,9 @@ fn divergence(p: &[f64], q: &[f64]) -> f64 {
 /// `E[∂k/∂θ]`, actions drawn from `old`.
 fn expected(kl: Kl, pi: &[f64], old: &[f64], reference: &[f64]) -> Vec<f64> {
     let slope = |a: usize| kl.at(pi[a].ln(), old[a].ln(), reference[a].ln()).slope;
-    let of =
+    let derivative =
         |b: usize| (0..pi.len()).map(|a| old[a] * slope(a) * (f64::from(u8::from(a == b)) - pi[b])).sum();
-    (0..pi.len()).map(of).collect()
+    (0..pi.len()).map(derivative).collect()
 }
 
 /// `∂KL(π||ref)/∂θ`.
@@ -57,11 +57,11 @@ proptest! {
         x in prop::collection::vec(-2.0..2.0f64, 4), y in prop::collection::vec(-2.0..2.0f64, 4), z in prop::collection::vec(-1.0..1.0f64, 4)
     ) {
         let (pi, reference, old) = (softmax(&x), softmax(&y), softmax(&z));
-        let of = |kl| expected(kl, &pi, &pi, &reference);
-        prop_assert!(gap(&of(Kl::K1), &[0.0; 4]) < 1e-13);
-        prop_assert!(gap(&of(Kl::K2), &reverse(&pi, &reference)) < 1e-13);
-        prop_assert!(gap(&of(Kl::RatioK3), &reverse(&pi, &reference)) < 1e-13);
-        prop_assert!(gap(&of(Kl::K3), &forward(&pi, &reference)) < 1e-13);
+        let expectation = |kl| expected(kl, &pi, &pi, &reference);
+        prop_assert!(gap(&expectation(Kl::K1), &[0.0; 4]) < 1e-13);
+        prop_assert!(gap(&expectation(Kl::K2), &reverse(&pi, &reference)) < 1e-13);
+        prop_assert!(gap(&expectation(Kl::RatioK3), &reverse(&pi, &reference)) < 1e-13);
+        prop_assert!(gap(&expectation(Kl::K3), &forward(&pi, &reference)) < 1e-13);
         // Off-policy only the ratio-corrected one is left.
         prop_assert!(gap(&expected(Kl::RatioK3, &pi, &old, &reference), &reverse(&pi, &reference)) < 1e-12);
     }

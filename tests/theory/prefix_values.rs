@@ -8,13 +8,13 @@ use grpo_lambda_mdp::{Oracle, Tabular, Tree};
 const EXACT: f64 = 1e-12;
 
 fn small_trees() -> Vec<(Tree, Tabular)> {
-    let of = |seed| {
+    let instance = |seed| {
         let family = Random { seed, symbols: 2, horizon: 3, ..Random::default() };
         let tree = family.tree().expect("valid");
         let policy = family.initial(&tree);
         (tree, policy)
     };
-    (0..40).map(of).filter(|(tree, _)| (3..=8).contains(&tree.leaf_count())).collect()
+    (0..40).map(instance).filter(|(tree, _)| (3..=8).contains(&tree.leaf_count())).collect()
 }
 
 #[test]

@@ -39,8 +39,8 @@ fn ridge(settings: &str) -> Box<dyn Method> {
 
 /// States that say nothing of the prefix in order: they differ from edge to edge in a way no reward knows of.
 fn arbitrary(tree: &Tree) -> Vec<Vec<f64>> {
-    let of = |e: usize| (0..3).map(|k| ((7 * e + 5 * k) % 11) as f64 - 4.0).collect();
-    tree.edges().map(of).collect()
+    let state = |e: usize| (0..3).map(|k| ((7 * e + 5 * k) % 11) as f64 - 4.0).collect();
+    tree.edges().map(state).collect()
 }
 
 /// A unit vector of its own for every prefix.

@@ -1,14 +1,11 @@
 //! Theorem 1: `Σ_t A_GAE,t ∇_t = Σ_t δ_t ε_t`.
 
+use crate::tolerance::dot;
 use grpo_lambda::advantage::{Delta, gae, td_errors};
 use grpo_lambda::trace::{AsPrinted, Both, Recent, RowNormalised, Sequence, Style, Trace, scan};
 use grpo_lambda_mdp::{Oracle, Tabular, zoo};
 use num_rational::Ratio;
 use proptest::prelude::*;
-
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
-}
 
 /// Rewards, values and one component of the gradients of a response of any length.
 fn response() -> impl Strategy<Value = (Vec<f64>, Vec<f64>, Vec<f64>)> {

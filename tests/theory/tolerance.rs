@@ -49,3 +49,8 @@ pub(crate) fn assert_within(left: &[f64], right: &[f64], tolerance: f64, scale: 
 pub(crate) fn assert_close(left: &[f64], right: &[f64], tolerance: f64, what: &str) {
     assert_within(left, right, tolerance, size(left).max(size(right)), what);
 }
+
+/// The inner product.
+pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}

@@ -1,7 +1,7 @@
 //! Claim `traces`: every trace is the matrix it is said to be, in linear time, with the column sums the theory predicts.
 
 use crate::strategies::check;
-use crate::tolerance::{DENSE, IDENTITY, assert_close, assert_within};
+use crate::tolerance::{DENSE, IDENTITY, assert_close, assert_within, dot};
 use grpo_lambda::trace::{
     AsPrinted, Both, Recent, RowIndex, RowNormalised, Sequence, Style, Token, Trace, dense, scan,
 };
@@ -90,10 +90,6 @@ fn matrix(case: &Case, len: usize, normalise: bool) -> Vec<Vec<f64>> {
 /// Numbers in `[-1, 1]` without a pattern.
 fn noise(len: usize, phase: f64) -> Vec<f64> {
     (0..len).map(|i| ((i as f64 + 1.0) * 12.9898 + phase).sin() * (i as f64 * 0.7 + phase).cos()).collect()
-}
-
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 fn compare(case: &Case, len: usize, normalise: bool) {

@@ -40,6 +40,7 @@ def group(rng, number, *, width=3):
         "hidden": [[[rng.gauss(0, 1) for _ in range(width)] for _ in range(n)] for n in lengths],
         "tokens": [[rng.randrange(3) for _ in range(n)] for n in lengths],
         "truncated": [rng.random() < 0.2 for _ in lengths],
+        "process_rewards": rows(lambda: rng.gauss(0, 0.3)),
     }
 
 

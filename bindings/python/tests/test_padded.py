@@ -11,7 +11,7 @@ from samples import groups
 import grpo_lambda
 
 NAMES = [method.name for method in grpo_lambda.methods()]
-PER_TOKEN = ("entropies", "values", "collisions", "teacher_logps", "sampler_logps")
+PER_TOKEN = ("entropies", "values", "collisions", "teacher_logps", "sampler_logps", "process_rewards")
 
 
 def padded(lines, seed, width=14):

@@ -64,7 +64,7 @@ impl<'t> Answers<'t> {
     pub fn hindsights(&self, path: &[EdgeId]) -> Vec<f64> {
         let reasoning = &path[..path.len() - 1];
         let clean = &self.given[self.tree.edge_node(path[path.len() - 1])];
-        let of = |t: usize| {
+        let gain = |t: usize| {
             let mut mixed = vec![0.0; clean.len()];
             let mut mass = 0.0;
             for other in self.tree.edges_of(self.tree.edge_node(path[t])) {
@@ -75,7 +75,7 @@ impl<'t> Answers<'t> {
             mixed.iter_mut().for_each(|m| *m /= mass);
             divergence(clean, &mixed)
         };
-        (0..reasoning.len()).map(of).collect()
+        (0..reasoning.len()).map(gain).collect()
     }
 
     /// The probability of `edge` followed by the tokens of `rest`, and the prefix they lead to; `None` where they cannot follow.

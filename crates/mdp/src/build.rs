@@ -1,7 +1,6 @@
 //! [`Rules`]: from a description of what is legal and what is rewarded to a [`Tree`].
 
-use super::error::TreeError;
-use super::limits::{DEFAULT_MAX_LEAVES, MAX_EDGES, MAX_HORIZON};
+use super::error::{DEFAULT_MAX_LEAVES, MAX_EDGES, MAX_HORIZON, TreeError};
 use super::tree::{LEAF, RewardKind, Tree, text};
 
 /// A token-MDP apart from its legal tokens and rewards.

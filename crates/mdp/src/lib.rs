@@ -45,7 +45,6 @@ mod draw;
 mod error;
 pub mod evidence;
 pub mod expected;
-mod limits;
 mod maskable;
 mod optimal;
 mod oracle;
@@ -63,8 +62,7 @@ pub mod zoo;
 
 pub use answers::Answers;
 pub use build::Rules;
-pub use error::TreeError;
-pub use limits::{DEFAULT_MAX_LEAVES, MAX_EDGES, MAX_HORIZON};
+pub use error::{DEFAULT_MAX_LEAVES, MAX_EDGES, MAX_HORIZON, TreeError};
 pub use maskable::{Maskable, MaskableEvidence};
 pub use optimal::Optimal;
 pub use oracle::Oracle;

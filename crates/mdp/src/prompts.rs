@@ -151,8 +151,8 @@ impl PromptPolicy {
 
     /// `J`: the probability of the right answer, averaged over prompts. `right[x]` is the right answer to prompt `x`.
     pub fn j(&self, right: &[usize]) -> f64 {
-        let of = |(x, &v): (usize, &usize)| self.log_probs(x)[v].exp();
-        right.iter().enumerate().map(of).sum::<f64>() / right.len() as f64
+        let prob = |(x, &v): (usize, &usize)| self.log_probs(x)[v].exp();
+        right.iter().enumerate().map(prob).sum::<f64>() / right.len() as f64
     }
 
     /// `∇J` in the parameters, exactly.

@@ -55,10 +55,6 @@ impl Assignment for Reshaped {
         self.inner.coupling()
     }
 
-    fn reads_tokens(&self) -> bool {
-        true
-    }
-
     fn compares(&self) -> bool {
         self.inner.compares()
     }

@@ -22,7 +22,7 @@ pub(crate) struct Constants {
 }
 
 impl Constants {
-    pub(crate) fn of(sources: &[(Source, Vec<Numbered>)]) -> Constants {
+    pub(crate) fn find(sources: &[(Source, Vec<Numbered>)]) -> Constants {
         let (mut lazy, mut defined, mut imported) = (HashSet::new(), HashSet::new(), HashSet::new());
         let mut calls = Calls::default();
         sources.iter().for_each(|(source, _)| calls.visit_file(&source.tree));
@@ -205,12 +205,12 @@ pub(crate) fn edits(source: &Source, item: &Item) -> Vec<Edit> {
     let between = |from: usize, to: usize, text: &str| Edit::replace((from, to), text);
     match form {
         Form::Value => {
-            let head = format!("fn {name}() -> {} {{ ", source.of(ty.span()));
+            let head = format!("fn {name}() -> {} {{ ", source.text_of(ty.span()));
             let (from, to) = source.range(value.span());
             vec![between(start, from, &head), between(to, end, " }")]
         }
         Form::List { element, list } => {
-            let element = source.of(element.span());
+            let element = source.text_of(element.span());
             let head = format!(
                 "fn {name}() -> &'static [{element}] {{ static LIST: std::sync::LazyLock<Vec<{element}>> = std::sync::LazyLock::new(|| Vec::from("
             );

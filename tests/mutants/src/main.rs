@@ -1,8 +1,9 @@
-//! `grpo-lambda-mutants LIST TREE MODULE STATUS [SKIP]`: rewrites the sources under `TREE` in place, so that every mutant of `LIST` (the output of
+//! `grpo-lambda-mutants LIST TREE ROOTS STATUS [SKIP]`: rewrites the sources under `TREE` in place, so that every mutant of `LIST` (the output of
 //! `cargo mutants --list --json`) is compiled in behind a switch: the environment variable `MUTANT` holds the number of the one that is on.
 //!
-//! One build then serves all mutants, where cargo-mutants builds once for each. `MODULE` is the root of the crate, which gets the module of the
-//! switches; `STATUS` is a table of what became of each mutant; `SKIP` lists the numbers of those that do not compile, which are left out.
+//! One build then serves all mutants, where cargo-mutants builds once for each. `ROOTS` are the root files of the crates, separated by commas, each
+//! of which gets the module of the switches; `STATUS` is a table of each mutant's fate; `SKIP` lists the numbers of those that do not compile, which
+//! are left out.
 //! `tests/mutants/run.py` does all of it.
 
 mod edits;
@@ -23,8 +24,8 @@ use source::Source;
 
 fn main() -> Result<()> {
     let arguments: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
-    let [list, tree, module, status, skip @ ..] = arguments.as_slice() else {
-        bail!("usage: grpo-lambda-mutants LIST.json TREE MODULE.rs STATUS.csv [SKIP.txt]");
+    let [list, tree, roots, status, skip @ ..] = arguments.as_slice() else {
+        bail!("usage: grpo-lambda-mutants LIST.json TREE ROOT.rs,.. STATUS.csv [SKIP.txt]");
     };
     let mutants: Vec<Mutant> = serde_json::from_str(&read(list)?).context("the list of cargo-mutants")?;
     let skipped: HashSet<usize> = match skip {
@@ -32,9 +33,9 @@ fn main() -> Result<()> {
         [] => HashSet::new(),
     };
     let found = rewrite_all(&mutants, tree, &skipped)?;
-    let root = tree.join(module);
-    let with_switches = read(&root)? + &switch::module(mutants.len());
-    write(&root, &with_switches)?;
+    for root in roots.to_string_lossy().split(',').map(|root| tree.join(root)) {
+        write(&root, &(read(&root)? + &switch::module(mutants.len())))?;
+    }
     write(status, &table(&mutants, &found))
 }
 
@@ -54,7 +55,7 @@ fn rewrite_all(mutants: &[Mutant], tree: &Path, skipped: &HashSet<usize>) -> Res
     for (file, own) in by_file {
         sources.push((Source::parse(file, read(&tree.join(file))?)?, own));
     }
-    let constants = Constants::of(&sources);
+    let constants = Constants::find(&sources);
     for (source, own) in &sources {
         let (text, found) = rewrite::rewrite(source, own, &constants);
         status.extend(found);

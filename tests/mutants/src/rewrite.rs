@@ -97,12 +97,12 @@ impl Rewriter<'_> {
         let syn::Type::ImplTrait(bounds) = &**output else { return false };
         let kept = bounds.bounds.iter().filter(|b| !matches!(b, syn::TypeParamBound::PreciseCapture(_)));
         let captures = kept.clone().count() == bounds.bounds.len();
-        let mut words: Vec<String> = kept.map(|b| self.source.of(b.span()).to_owned()).collect();
+        let mut words: Vec<String> = kept.map(|b| self.source.text_of(b.span()).to_owned()).collect();
         let lifetimes: Vec<_> = signature.generics.lifetimes().collect();
-        let inputs = self.source.of(signature.inputs.span());
+        let inputs = self.source.text_of(signature.inputs.span());
         match lifetimes.as_slice() {
             _ if !captures || words.iter().any(|w| w.starts_with('\'')) => {}
-            [one] => words.push(self.source.of(one.lifetime.span()).to_owned()),
+            [one] => words.push(self.source.text_of(one.lifetime.span()).to_owned()),
             _ if inputs.contains('&') => words.push("'_".to_owned()),
             _ => {}
         }
@@ -191,7 +191,7 @@ impl<'ast> Visit<'ast> for Rewriter<'_> {
         let possible = !has_let(&binary.left) && !has_let(&binary.right);
         let found = self.take("BinaryOperator", binary.op.span(), possible);
         let [left, op, right] =
-            [binary.left.span(), binary.op.span(), binary.right.span()].map(|s| self.source.of(s));
+            [binary.left.span(), binary.op.span(), binary.right.span()].map(|s| self.source.text_of(s));
         let assigns = op.ends_with('=') && !["==", "!=", "<=", ">="].contains(&op);
         let mutated = |(number, mutant): (usize, Mutant)| {
             let op = mutant.replacement;
@@ -206,7 +206,7 @@ impl<'ast> Visit<'ast> for Rewriter<'_> {
 
     fn visit_expr_unary(&mut self, unary: &'ast syn::ExprUnary) {
         let found = self.take("UnaryOperator", unary.op.span(), true);
-        let (op, inner) = (self.source.of(unary.op.span()), self.source.of(unary.expr.span()));
+        let (op, inner) = (self.source.text_of(unary.op.span()), self.source.text_of(unary.expr.span()));
         // Twice is not at all, and has the type of the expression where `inner` is a reference.
         let twice = format!("{op}{op}({inner})");
         self.choose(unary.span(), 6, found.into_iter().map(|(number, _)| (number, twice.clone())).collect());
@@ -264,7 +264,7 @@ impl Rewriter<'_> {
     fn with_calls(&self, literal: &syn::ExprStruct, text: &str) -> String {
         match literal.rest.as_deref() {
             Some(syn::Expr::Path(base)) if self.constants.names(self.source, &base.path) => {
-                let name = self.source.of(base.span());
+                let name = self.source.text_of(base.span());
                 text.replace(&format!("..{name}"), &format!("..{name}()"))
             }
             _ => text.to_owned(),

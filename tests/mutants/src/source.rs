@@ -43,7 +43,7 @@ impl<'f> Source<'f> {
     }
 
     /// Its text.
-    pub(crate) fn of(&self, span: Span) -> &str {
+    pub(crate) fn text_of(&self, span: Span) -> &str {
         let (start, end) = self.range(span);
         &self.text[start..end]
     }

@@ -33,13 +33,13 @@ fn extreme_batch(len: usize, pattern: usize) -> Batch {
     let (old, new) = extreme(len, pattern);
     let (tokens, reference) =
         ((0..len as u32).collect::<Vec<_>>(), (0..len).map(|t| -30.0 * (t % 2) as f64).collect());
-    let of = |reward: f64| Response {
+    let response = |reward: f64| Response {
         tokens: tokens.clone(),
         ref_logps: Some(Clone::clone(&reference)),
         evidence: even_evidence(len),
         ..Response::graded(old.clone(), reward)
     };
-    Batch { groups: vec![Group { responses: vec![of(1.0), of(0.0)] }], logps: vec![new; 2] }
+    Batch { groups: vec![Group { responses: vec![response(1.0), response(0.0)] }], logps: vec![new; 2] }
 }
 
 #[test]

@@ -13,7 +13,7 @@ const CENTRED: OutcomeAdvantage =
     OutcomeAdvantage { baseline: Baseline::GroupMean, scale: Scale::None, clamp: None };
 
 /// Responses of a group that all count.
-fn of(assignment: &dyn Assignment, responses: Vec<Response>) -> Vec<Vec<f64>> {
+fn advantages_of(assignment: &dyn Assignment, responses: Vec<Response>) -> Vec<Vec<f64>> {
     let active = vec![true; responses.len()];
     assignment.advantages(&[Group { responses }], &active)
 }
@@ -151,7 +151,7 @@ fn a_beta_density_has_the_moments_of_three_groups_and_leaves_agreeing_rewards_at
     assert!((alpha - 1.2).abs() < 1e-12 && (beta - (1.0 + 1.4 / 3.0)).abs() < 1e-12, "{alpha} {beta}");
     // The mean of three times 0.1 is not 0.1 in floating point.
     let same = vec![Response::graded(vec![-0.5], 0.1); 3];
-    assert_eq!(of(&normal, same), [[0.0], [0.0], [0.0]]);
+    assert_eq!(advantages_of(&normal, same), [[0.0], [0.0], [0.0]]);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn td_errors_of_prefix_values_add_up_by_hand() {
     let control = PrefixControl { shrinkage: 0.0, action: false, lambda: 0.5 };
     let group = vec![with_tokens(&[0, 0], 1.0), with_tokens(&[0, 1], 0.0), with_tokens(&[1, 1], 0.5)];
     // Values of the others: (1/4, 0), (3/4, 1), and (1/2, 1/2) where no other response passes.
-    near(&of(&control, group), &[vec![0.25, 1.0], vec![-0.25, -1.0], vec![0.0, 0.0]]);
+    near(&advantages_of(&control, group), &[vec![0.25, 1.0], vec![-0.25, -1.0], vec![0.0, 0.0]]);
 }
 
 #[test]
@@ -182,7 +182,10 @@ fn a_span_is_as_far_as_the_nearest_opposite_one_and_masked_responses_are_not_the
         transport: Sinkhorn { regularisation: 0.1, steps: 100 },
     };
     // A window of ones is 1/2 away from the first window of the other and 1/4 from the second; the six norms have the mean 13/12.
-    let found = of(&shear(2), vec![with_states(&[1.0, 1.0], 1.0), with_states(&[1.5, 1.5, 0.75, 0.75], 0.0)]);
+    let found = advantages_of(
+        &shear(2),
+        vec![with_states(&[1.0, 1.0], 1.0), with_states(&[1.5, 1.5, 0.75, 0.75], 0.0)],
+    );
     let unit = 12.0 / 13.0;
     let (quarter, half) = (0.25 * unit * 0.5, 0.5 * unit * 0.5);
     near(&found, &[vec![quarter; 2], vec![-half, -half, -quarter, -quarter]]);
@@ -222,10 +225,10 @@ fn states_of_any_size_are_brought_to_length_1_and_0_stays_0() {
         let rewards = [1.0, 0.0, 0.5];
         states.into_iter().zip(rewards).map(|(x, r)| with_states(&[x, x], r)).collect::<Vec<_>>()
     };
-    let plain = of(&ridge, group([1.0, -2.0, 3.0]));
-    near(&of(&ridge, group([1e200, -2e-200, 3e180])), &plain);
+    let plain = advantages_of(&ridge, group([1.0, -2.0, 3.0]));
+    near(&advantages_of(&ridge, group([1e200, -2e-200, 3e180])), &plain);
     // Where a state is 0 its value is the mean of the others, and it says nothing of their values.
-    let zero = of(&ridge, group([1.0, 1.0, 0.0]));
+    let zero = advantages_of(&ridge, group([1.0, 1.0, 0.0]));
     near(&zero[2..], &[vec![0.0, 0.0]]);
     // Of the others of the first one state is 1, the other 0: u = (0 - 1/4) / 1.5.
     assert!((zero[0][1] - (0.75 + 0.25 / 1.5)).abs() < 1e-12, "{zero:?}");
@@ -236,7 +239,7 @@ fn a_token_as_sure_as_the_bound_keeps_its_advantage() {
     let sure = StepDifference { sure: Some(1.0), drop: false };
     let mut response = Response::graded(vec![0.0], 1.0);
     response.evidence.steps = Some(vec![StepValue { start: 0, value: 0.25 }]);
-    assert_eq!(of(&sure, vec![response]), [[0.75]]);
+    assert_eq!(advantages_of(&sure, vec![response]), [[0.75]]);
 }
 
 #[test]
@@ -246,12 +249,12 @@ fn credit_of_a_tree_is_scaled_once_and_siblings_have_their_own_spread() {
         TreeAdvantage { outcome, credit: TreeCredit::LocalAndGlobal { leaf_weight: false, fill: false } };
     // Rewards 2 and 0: deviation sqrt 2, outcomes +-1/sqrt 2; each token of its own: (V - 0) + V over the deviation once more.
     let group = vec![with_tokens(&[0], 2.0), with_tokens(&[1], 0.0)];
-    near(&of(&tree_rl, group), &[vec![1.0], vec![-1.0]]);
+    near(&advantages_of(&tree_rl, group), &[vec![1.0], vec![-1.0]]);
     let tree_rpo = TreeAdvantage { outcome: CENTRED, credit: TreeCredit::SiblingScore };
     // Three continuations of values 1, 0, 0: mean 1/3, deviation sqrt(1/3).
     let group = vec![with_tokens(&[0], 1.0), with_tokens(&[1], 0.0), with_tokens(&[2], 0.0)];
     let score = |v: f64| vec![(v - 1.0 / 3.0) / ((1.0 / 3.0f64).sqrt() + 1e-4)];
-    near(&of(&tree_rpo, group), &[score(1.0), score(0.0), score(0.0)]);
+    near(&advantages_of(&tree_rpo, group), &[score(1.0), score(0.0), score(0.0)]);
 }
 
 #[test]

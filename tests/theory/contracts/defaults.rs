@@ -40,15 +40,15 @@ fn the_terms_of_tokens_are_those_of_the_method_that_writes_them_itself() {
         let advantages = vec![vec![0.5, -1.0, 2.0], vec![-0.25, 0.75, 1.0]];
         let given = method.credit_given(&batch, advantages.clone());
         let expected: Vec<_> = batch[0].responses.iter().zip(&credits).zip(&logps).collect();
-        let of = |m: &dyn Method| -> Vec<_> {
+        let terms_of = |m: &dyn Method| -> Vec<_> {
             let terms = |((r, c), l): &((&Response, &Credit), &Vec<f64>)| {
                 (m.token_losses(r, c, l), m.token_terms(r, c, l))
             };
             expected.iter().map(terms).collect()
         };
-        let own = of(method.as_ref());
+        let own = terms_of(method.as_ref());
         let bare = Plain(method.as_ref());
-        assert_eq!(of(&bare), own, "{name}");
+        assert_eq!(terms_of(&bare), own, "{name}");
         assert!(own.iter().any(|(losses, _)| losses.iter().any(|x| *x != 0.0)), "{name}");
         let bare_given = bare.credit_given(&batch, advantages.clone());
         assert_eq!(

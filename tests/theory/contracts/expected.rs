@@ -1,5 +1,6 @@
 //! Sampled and compared updates against formulas in plain arithmetic.
 
+use crate::tolerance::dot;
 use grpo_lambda::methods;
 use grpo_lambda_mdp::expected::{
     Expected, ExpectedError, Situation, compare, implied, implied_mean, multisets, sampled,
@@ -20,8 +21,8 @@ fn the_mean_variance_and_errors_of_sampled_groups_are_those_of_the_draws() {
     let situation = Situation::on_policy(&tree, &policy, 4);
     let method = methods::parse("grpo", "").expect("a method").method;
     for seed in 0..8 {
-        let of = |groups| sampled(method.as_ref(), &situation, groups, seed);
-        let two = of(2);
+        let simulated = |groups| sampled(method.as_ref(), &situation, groups, seed);
+        let two = simulated(2);
         let edges = 0..tree.edge_count();
         // Of two draws the variance is half the squared difference, so that each is the mean and or less its root of half.
         let total = two.estimate.total_variance();
@@ -34,7 +35,7 @@ fn the_mean_variance_and_errors_of_sampled_groups_are_those_of_the_draws() {
             assert!((two.standard_error[e].powi(2) - two.estimate.variance[e] / 2.0).abs() < 1e-15);
         }
         // The third draw is what moved the mean; the variance of three follows from that of two.
-        let three = of(3);
+        let three = simulated(3);
         let mut distances = [0.0; 2];
         for e in edges {
             let (m2, m3) = (two.estimate.update[e], three.estimate.update[e]);
@@ -75,7 +76,6 @@ fn a_comparison_by_hand() {
     let turned: Vec<f64> = exact.credit.iter().map(|c| -c).collect();
     let variance = vec![0.125; update.len()];
     let other = Expected { update: update.clone(), credit: turned, variance };
-    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     let (uu, ug, gg) = (dot(&update, &update), dot(&update, &grad), dot(&grad, &grad));
     let found = compare(&other, &oracle);
     assert!((found.scale - ug / gg).abs() < 1e-12, "{found:?}");

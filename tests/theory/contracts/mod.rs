@@ -14,5 +14,4 @@ mod sampling;
 mod settings;
 mod statistics;
 mod surrogates;
-mod tables;
 mod words;

@@ -43,7 +43,7 @@ fn each_degree_of_freedom_and_each_preset_has_its_standard_deviation() {
 #[test]
 fn each_word_of_kl_is_its_estimator() {
     let (groups, logps) = batch();
-    let of = |word: &str| evaluate("grpo", &format!("beta=1 kl={word}")).metrics.kl_sum;
+    let kl_of = |word: &str| evaluate("grpo", &format!("beta=1 kl={word}")).metrics.kl_sum;
     let sum = |f: &dyn Fn(f64, f64) -> f64| {
         let tokens = groups[0].responses.iter().zip(&logps).flat_map(|(r, l)| {
             let reference = r.ref_logps.as_ref().expect("given");
@@ -61,7 +61,7 @@ fn each_word_of_kl_is_its_estimator() {
         ("k3_k2", sum(&|d, _| k3(d))),
         ("ratio_k3", sum(&|d, x| x.exp() * k3(d))),
     ] {
-        assert!((of(word) - expected).abs() < 1e-12, "{word}: {}, not {expected}", of(word));
+        assert!((kl_of(word) - expected).abs() < 1e-12, "{word}: {}, not {expected}", kl_of(word));
     }
 }
 
@@ -86,9 +86,9 @@ fn a_cap_inside_the_clip_is_refused() {
 
 #[test]
 fn every_reading_of_the_soft_clamp_differs() {
-    let of =
+    let loss =
         |word: &str| evaluate("grpo_lambda", &format!("update=weight lambda=0.9 soft_clamp={word}")).value;
-    let [inner, matrix, elementwise] = ["inner", "matrix", "elementwise"].map(of);
+    let [inner, matrix, elementwise] = ["inner", "matrix", "elementwise"].map(loss);
     assert!(
         inner != matrix && matrix != elementwise && inner != elementwise,
         "{inner} {matrix} {elementwise}"
@@ -186,7 +186,7 @@ fn evidence_of_the_wrong_form_is_refused_by_name() {
 #[test]
 fn a_range_of_rewards_is_moved_to_the_unit_interval() {
     use grpo_lambda::assignment::{Assignment, BetaNormal};
-    let of = |low: f64, high: f64| {
+    let rescaled = |low: f64, high: f64| {
         let (mut groups, _) = batch();
         groups.push(groups[0].clone());
         groups[1].responses[1].reward = Some(1.0);
@@ -194,9 +194,9 @@ fn a_range_of_rewards_is_moved_to_the_unit_interval() {
         groups.iter_mut().flat_map(|g| &mut g.responses).for_each(|r| r.reward = r.reward.map(moved));
         BetaNormal { low, high, alpha: None, beta: None }.advantages(&groups, &[true; 6]).concat()
     };
-    let plain = of(0.0, 1.0);
+    let plain = rescaled(0.0, 1.0);
     assert!(plain.iter().all(|a| *a != 0.0));
-    for (a, b) in plain.iter().zip(of(-2.0, 4.0)) {
+    for (a, b) in plain.iter().zip(rescaled(-2.0, 4.0)) {
         assert!((a - b).abs() < 1e-12, "{a} {b}");
     }
 }
@@ -204,10 +204,11 @@ fn a_range_of_rewards_is_moved_to_the_unit_interval() {
 /// A method that gives cut-off responses no weight depends on which of the others were cut off.
 #[test]
 fn a_method_that_masks_what_was_cut_off_reads_it() {
-    let of = |settings: &str| methods::parse("grpo", settings).expect("settings").method;
-    assert!(!of("").credit_reads_tokens() && of("mask_truncated=true").credit_reads_tokens());
-    assert!(of("correction=token_truncate").credit_reads_tokens());
-    let [plain, masked] = ["reduction=response_mean", "reduction=response_mean mask_truncated=true"].map(of);
+    let grpo = |settings: &str| methods::parse("grpo", settings).expect("settings").method;
+    assert!(!grpo("").credit_reads_tokens() && grpo("mask_truncated=true").credit_reads_tokens());
+    assert!(grpo("correction=token_truncate").credit_reads_tokens());
+    let [plain, masked] =
+        ["reduction=response_mean", "reduction=response_mean mask_truncated=true"].map(grpo);
     assert_eq!((plain.coupling(), masked.coupling()), (Coupling::Rewards, Coupling::Everything));
 }
 

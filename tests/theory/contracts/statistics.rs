@@ -1,3 +1,4 @@
+use grpo_lambda_stats::table::{Cell, Table};
 use grpo_lambda_stats::{
     Bootstrap, OverTasks, clopper_pearson, fewest_discordant, linear_fit, mcnemar_power, paired_permutation,
     pass_at_k, probability_of_improvement, sign_flip_test, spearman, t_interval, two_proportions,
@@ -14,19 +15,20 @@ fn the_standard_error_of_two_proportions_by_hand() {
 
 #[test]
 fn a_mean_over_tasks_names_the_task_that_carries_it_and_holds_only_without_it() {
-    let of = |values: &[f64]| OverTasks::new(values, Bootstrap::default()).expect("two tasks or more");
-    let carried = of(&[1.0, 2.0, 9.0]);
+    let over_tasks =
+        |values: &[f64]| OverTasks::new(values, Bootstrap::default()).expect("two tasks or more");
+    let carried = over_tasks(&[1.0, 2.0, 9.0]);
     assert_eq!(carried.without, [5.5, 5.0, 1.5]);
     assert_eq!((carried.interval.mid, carried.median), (4.0, 2.0));
     assert_eq!(carried.carried_by(), (2, 1.5));
     assert!(carried.positive() && !carried.negative());
-    let negative = of(&[-1.0, -2.0, -9.0]);
+    let negative = over_tasks(&[-1.0, -2.0, -9.0]);
     assert_eq!(negative.carried_by(), (2, -1.5));
     assert!(negative.negative() && !negative.positive());
     // All of the mean is one task's: the interval may leave 0 out, the mean without the task does not.
     let tasks = [[0.0, 0.0, 3.0], [-1.0, 0.5, 4.0], [-1.0, 2.0, 2.0], [0.0, 3.0, 3.0]];
     for values in tasks.into_iter().flat_map(|v| [v, v.map(|x: f64| -x)]) {
-        let o = of(&values);
+        let o = over_tasks(&values);
         assert!(!o.positive() && !o.negative(), "{values:?}: {o:?}");
     }
     assert_eq!(OverTasks::new(&[1.0], Bootstrap::default()), None);
@@ -73,13 +75,13 @@ fn intervals_and_lines_by_hand() {
     assert!((fit.slope - 1.3).abs() < 1e-14 && (fit.intercept + 0.2).abs() < 1e-14);
     assert!((fit.slope_se.expect("four points") - (0.3f64 / 2.0 / 5.0).sqrt()).abs() < 1e-14, "{fit:?}");
     // Of the means of two draws from 0 and 1, a quarter are 0, half are 1/2, a quarter are 1: 90 % of them reach both ends, 40 % neither.
-    let of = |level| {
+    let interval = |level| {
         let mean = |s: &[Vec<f64>]| s[0].iter().sum::<f64>() / 2.0;
         let found = Bootstrap { level, ..Bootstrap::default() }.interval(&[vec![0.0, 1.0]], mean);
         found.map(|i| (i.low, i.high))
     };
-    assert_eq!(of(0.9), Some((0.0, 1.0)));
-    assert_eq!(of(0.4), Some((0.5, 0.5)));
+    assert_eq!(interval(0.9), Some((0.0, 1.0)));
+    assert_eq!(interval(0.4), Some((0.5, 0.5)));
 }
 
 #[test]
@@ -105,4 +107,24 @@ fn boundaries_of_counts_and_correlations() {
     // Ranks 1, 2.5, 2.5, 4 against 1, 2, 3, 4: covariance 4.5 over sqrt(4.5 * 5).
     let tied = spearman(&[1.0, 2.0, 2.0, 3.0], &[1.0, 2.0, 3.0, 4.0]).expect("varied");
     assert!((tied - 4.5 / 22.5f64.sqrt()).abs() < 1e-15);
+}
+
+#[test]
+fn cells_columns_and_markdown() {
+    let mut table = Table::new(&["task", "gain"]);
+    table.push(vec![Cell::Text("a|b".into()), Cell::Number(0.123456)]);
+    table.push(vec![Cell::Text("c".into()), Cell::Empty]);
+    assert_eq!(table.column("gain"), Some(1));
+    assert_eq!(table.column("task"), Some(0));
+    assert_eq!(table.column("loss"), None);
+    let numbers: Vec<_> = table.rows.iter().flatten().map(Cell::number).collect();
+    assert_eq!(numbers, [None, Some(0.123456), None, None]);
+    assert_eq!(table.to_markdown(), "| task | gain |\n| --- | --- |\n| a\\|b | 0.1235 |\n| c |  |\n");
+}
+
+#[test]
+fn what_is_no_finite_number_stays_text_when_it_is_read() {
+    let table = Table::from_csv("# command\na,b,c,d\n1.5,NaN,inf,\n").expect("a table");
+    let text = |t: &str| Cell::Text(t.into());
+    assert_eq!(table.rows, [vec![Cell::Number(1.5), text("NaN"), text("inf"), Cell::Empty]]);
 }

@@ -53,8 +53,9 @@ fn the_std_of_tempo_changes_its_direction_and_not_only_its_size() {
     // every mixed group has the same std: four are needed.)
     let turned = |seed, rewards, g| {
         let (tree, policy) = tiny(seed, rewards);
-        let of = |scale| update(&format!("tempo scale={scale} reduction=response_sum"), &tree, &policy, g);
-        1.0 - cosine(&of("none"), &of("group"))
+        let scaled =
+            |scale| update(&format!("tempo scale={scale} reduction=response_sum"), &tree, &policy, g);
+        1.0 - cosine(&scaled("none"), &scaled("group"))
     };
     assert!(turned(4, Bits, 3) < EXACT);
     let four = [turned(0, Bits, 4), turned(1, Probabilities, 4), turned(4, Bits, 4), turned(2, Real, 4)];

@@ -10,8 +10,9 @@ use std::cell::Cell;
 #[test]
 fn rloo_is_g_over_g_minus_1_times_the_centred_reward() {
     check(CASES, batch(), |batch| {
-        let of = |baseline| outcomes(OutcomeAdvantage { baseline, scale: Scale::None, clamp: None }, &batch);
-        let (rloo, centred) = (of(Baseline::LeaveOneOut), of(Baseline::GroupMean));
+        let advantages =
+            |baseline| outcomes(OutcomeAdvantage { baseline, scale: Scale::None, clamp: None }, &batch);
+        let (rloo, centred) = (advantages(Baseline::LeaveOneOut), advantages(Baseline::GroupMean));
         for (g, group) in batch.groups.iter().enumerate() {
             let n = group.responses.iter().filter(|r| r.reward.is_some()).count() as f64;
             let stretch = if n > 1.0 { n / (n - 1.0) } else { 1.0 };
@@ -149,10 +150,10 @@ fn the_batch_scale_of_a_single_group_is_its_group_scale() {
 fn the_batch_baseline_of_a_single_group_is_its_mean() {
     check(CASES, batch(), |mut batch| {
         batch.groups.truncate(1);
-        let of = |baseline| {
+        let advantages = |baseline| {
             outcomes(OutcomeAdvantage { baseline, scale: Scale::Group(Std::TRL), clamp: None }, &batch)
         };
-        assert_eq!(of(Baseline::BatchMean), of(Baseline::GroupMean));
+        assert_eq!(advantages(Baseline::BatchMean), advantages(Baseline::GroupMean));
     });
 }
 

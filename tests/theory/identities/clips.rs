@@ -43,8 +43,8 @@ fn on_policy_every_clip_has_the_same_loss_and_gradient() {
     for rest in ["grpo", "grpo_lambda lambda=0.9", "grpo_lambda style=both update=weight", "rloo", "dr_grpo"]
     {
         for clip in ["printed", "two_sided", "none"] {
-            let of = |clip: &str| format!("{rest} clip={clip} clamp=none");
-            equal_on(on_policy(), &of(clip), &of("ppo"));
+            let words = |clip: &str| format!("{rest} clip={clip} clamp=none");
+            equal_on(on_policy(), &words(clip), &words("ppo"));
         }
     }
 }

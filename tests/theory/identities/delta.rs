@@ -2,7 +2,7 @@
 
 use super::{CASES, assert_same_gradient, method, times};
 use crate::strategies::{check, on_policy};
-use crate::tolerance::{IDENTITY, assert_close, assert_within};
+use crate::tolerance::{IDENTITY, assert_close, assert_within, dot};
 use grpo_lambda::advantage::{gae, td_errors};
 use proptest::prelude::*;
 
@@ -96,7 +96,6 @@ fn theorem_1_is_the_adjoint_identity_gae_against_gradients_is_td_errors_against_
     // sum_t A_t grad_t = sum_t delta_t eps_t with A = E' delta (GAE) and eps = E grad (the accumulating trace).
     check(CASES, (rewards_and_values(), 0.0..=1.0f64), |((rewards, values, gamma), lambda)| {
         let grads: Vec<f64> = values.iter().map(|v| (7.0 * v).sin()).collect();
-        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
         let forward = dot(&gae(&rewards, &values, gamma, lambda), &grads);
         let mut trace = 0.0; // eps_t = gamma lambda eps_{t-1} + grad_t, as the paper prints it
         let mut backward = 0.0;

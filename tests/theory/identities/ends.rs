@@ -39,9 +39,9 @@ fn grpo_lambda_at_lambda_0_style_both_is_not_grpo_its_first_of_six_tokens_weighs
 #[test]
 fn lambda_and_gamma_enter_only_through_their_product() {
     for rest in ["", "style=both", "update=weight", "matrix=row_index floor=0.01", "normalise=rows"] {
-        let of = |a: f64, b: f64| format!("grpo_lambda lambda={a} gamma={b} {rest}");
-        equal(&of(0.9, 0.5), &of(0.5, 0.9));
-        equal(&of(0.45, 1.0), &of(0.5, 0.9));
+        let words = |a: f64, b: f64| format!("grpo_lambda lambda={a} gamma={b} {rest}");
+        equal(&words(0.9, 0.5), &words(0.5, 0.9));
+        equal(&words(0.45, 1.0), &words(0.5, 0.9));
     }
 }
 

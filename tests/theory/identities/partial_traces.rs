@@ -2,7 +2,7 @@
 
 use super::{CASES, assert_same_gradient, differ_on, equal, equal_on, method};
 use crate::strategies::{batch, check, graded, on_policy};
-use crate::tolerance::{DENSE, IDENTITY, assert_close, assert_within};
+use crate::tolerance::{DENSE, IDENTITY, assert_close, assert_within, dot};
 use grpo_lambda::methods::{Provenance, REGISTRY};
 use grpo_lambda::trace::{Clock, Sparse};
 use grpo_lambda::trace::{Recent, RowNormalised, Sequence, Token, Trace, dense};
@@ -61,11 +61,14 @@ fn at_lambda_1_the_last_token_of_p_trace_has_the_ratio_of_gspo() {
 
 #[test]
 fn on_policy_a_held_history_is_grpo_and_a_live_one_is_the_accumulated_trace() {
-    let of = |words: &str| method(words);
-    let (held, grpo) = (of("p_trace_reconstructed form=history lambda=0.9"), of("grpo reduction=token_mean"));
+    let configured = |words: &str| method(words);
+    let (held, grpo) = (
+        configured("p_trace_reconstructed form=history lambda=0.9"),
+        configured("grpo reduction=token_mean"),
+    );
     let (live, sum) = (
-        of("p_trace_reconstructed form=history_gradient lambda=0.9"),
-        of("p_trace_reconstructed form=accumulated lambda=0.9"),
+        configured("p_trace_reconstructed form=history_gradient lambda=0.9"),
+        configured("p_trace_reconstructed form=accumulated lambda=0.9"),
     );
     check(CASES, on_policy(), |batch| {
         assert_same_gradient(&batch.evaluate(&held), &batch.evaluate(&grpo), "held");
@@ -201,7 +204,6 @@ fn a_sparse_trace_in_linear_time_is_its_matrix_and_its_adjoint() {
         let product: Vec<f64> =
             (0..x.len()).map(|t| (0..x.len()).map(|k| entry(t, k) * x[k]).sum()).collect();
         assert_within(&trace.apply(&x), &product, DENSE, x.len() as f64, "apply");
-        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
         let (left, right) = (dot(&y, &trace.apply(&x)), dot(&trace.adjoint(&y), &x));
         assert!((left - right).abs() < DENSE * (x.len() * x.len()) as f64);
     });

@@ -65,8 +65,14 @@ fn a_window_as_long_as_the_response_gives_every_token_one_weight_and_no_unit_or_
         let plain = scaled
             .clone()
             .with(|_, _, r| r.evidence.hidden.iter_mut().flatten().flatten().for_each(|x| *x /= 3.0));
-        let of = |b: &Batch| b.evaluate(&whole).advantages.concat();
-        assert_within(&of(&scaled), &of(&plain), 1e-6, 10.0, "the mean norm divides the unit out");
+        let advantages = |b: &Batch| b.evaluate(&whole).advantages.concat();
+        assert_within(
+            &advantages(&scaled),
+            &advantages(&plain),
+            1e-6,
+            10.0,
+            "the mean norm divides the unit out",
+        );
     });
 }
 
@@ -126,13 +132,13 @@ fn shear_finds_a_planted_point_of_divergence() {
 fn the_spans_of_shear_by_hand() {
     // One number a state, windows of one token: d is the distance to the nearest state of the other side.
     let batch = |right: &[f64], wrong: &[f64]| {
-        let of = |states: &[f64], reward: f64| {
+        let response = |states: &[f64], reward: f64| {
             let mut r = Response::graded(vec![-0.7; states.len()], reward);
             r.evidence.hidden = Some(states.iter().map(|x| vec![*x]).collect());
             r
         };
         let logps = vec![vec![-0.7; right.len()], vec![-0.7; wrong.len()]];
-        Batch { groups: vec![Group { responses: vec![of(right, 1.0), of(wrong, 0.0)] }], logps }
+        Batch { groups: vec![Group { responses: vec![response(right, 1.0), response(wrong, 0.0)] }], logps }
     };
     let single = batch(&[1.0, 2.0, 6.0], &[1.0, 4.0]);
     let mean = (1.0 + 2.0 + 6.0 + 1.0 + 4.0) / 5.0;

@@ -208,9 +208,9 @@ fn spo_chain_is_vine_ppo_at_the_tokens_the_policy_was_unsure_of() {
 
 #[test]
 fn tempo_without_std_is_the_centred_outcome_plus_spo_tree() {
-    let of = |words: &str| method(words);
-    let (tempo, edge) = (of("tempo scale=none"), of("spo_tree"));
-    let centred = of("grpo scale=none");
+    let configured = |words: &str| method(words);
+    let (tempo, edge) = (configured("tempo scale=none"), configured("spo_tree"));
+    let centred = configured("grpo scale=none");
     check(CASES, batch(), |batch| {
         let [t, e, c] = [&tempo, &edge, &centred].map(|m| batch.evaluate(m).advantages.concat());
         let sum: Vec<f64> = e.iter().zip(&c).map(|(e, c)| e + c).collect();
@@ -251,18 +251,18 @@ fn tree_methods_by_hand() {
     };
     let responses = vec![response(&[0, 1], 1.0), response(&[0, 2], 0.0), response(&[3, 4], 0.0)];
     let batch = Batch { groups: vec![Group { responses }], logps: vec![vec![-0.5; 2]; 3] };
-    let of = |words: &str| batch.evaluate(&method(words)).advantages.concat();
+    let advantages = |words: &str| batch.evaluate(&method(words)).advantages.concat();
     let sixth = |x: f64| x / 6.0;
     let edges = [1.0, 3.0, 1.0, -3.0, -2.0, 0.0].map(sixth);
-    assert_within(&of("spo_tree"), &edges, IDENTITY, 1.0, "edges");
+    assert_within(&advantages("spo_tree"), &edges, IDENTITY, 1.0, "edges");
     // Siblings 1/2, 0: mean 1/4, std 1/sqrt(8); then 1, 0: mean 1/2, std 1/sqrt(2). An only child is compared with nobody.
     let score = |x: f64, n: f64| x / (1.0 / n.sqrt() + 1e-4);
     let scores =
         [score(0.25, 8.0), score(0.5, 2.0), score(0.25, 8.0), score(-0.5, 2.0), score(-0.25, 8.0), 0.0];
-    assert_within(&of("tree_rpo_reconstructed"), &scores, IDENTITY, 1.0, "scores");
+    assert_within(&advantages("tree_rpo_reconstructed"), &scores, IDENTITY, 1.0, "scores");
     // Leave one out: 1, -1/2, -1/2; root 0, a 1/4, d -1/2.
     let rl = [0.5, 0.75 + 1.0, 0.5, -0.75 - 0.5, -1.0, -0.5];
-    assert_within(&of("tree_rl"), &rl, IDENTITY, 2.0, "local and global");
+    assert_within(&advantages("tree_rl"), &rl, IDENTITY, 2.0, "local and global");
 }
 
 #[test]
@@ -290,8 +290,9 @@ fn rlsd_raises_what_the_teacher_finds_likelier_in_a_right_response_and_lowers_it
 #[test]
 fn spo_chain_that_drops_sure_tokens_is_spo_chain_with_a_denominator_of_the_unsure() {
     for reduction in ["token_mean", "response_mean", "group_token_mean", "constant"] {
-        let of = |drop: bool| method(&format!("spo_chain sure=0.5 drop_sure={drop} reduction={reduction}"));
-        let (kept, dropped) = (of(false), of(true));
+        let dropping =
+            |drop: bool| method(&format!("spo_chain sure=0.5 drop_sure={drop} reduction={reduction}"));
+        let (kept, dropped) = (dropping(false), dropping(true));
         check(CASES, batch(), |batch| {
             let unsure = |r: &Response| r.old_logps.iter().filter(|l| l.exp() <= 0.5).count() as f64;
             let tokens: f64 = batch.responses().map(unsure).sum();
@@ -362,11 +363,11 @@ fn tree_rl_with_leaf_weights_divides_by_the_square_root_of_the_leaves_below() {
 fn tree_rl_fills_zeros_from_the_token_before() {
     let (plain, filled) = (method("tree_rl"), method("tree_rl fill_zeros=true"));
     // Two responses share two tokens and part: V is 0 in the common part, since leave-one-out rewards of two cancel.
-    let of = |tokens: [u32; 4], reward: f64| Response {
+    let response = |tokens: [u32; 4], reward: f64| Response {
         tokens: tokens.to_vec(),
         ..Response::graded(vec![-0.7; 4], reward)
     };
-    let responses = vec![of([1, 1, 2, 2], 1.0), of([1, 1, 3, 3], 0.0)];
+    let responses = vec![response([1, 1, 2, 2], 1.0), response([1, 1, 3, 3], 0.0)];
     let batch = Batch { groups: vec![Group { responses }], logps: vec![vec![-0.7; 4]; 2] };
     assert_eq!(batch.evaluate(&plain).advantages, [[0.0, 0.0, 2.0, 1.0], [0.0, 0.0, -2.0, -1.0]]);
     assert_eq!(
@@ -375,7 +376,8 @@ fn tree_rl_fills_zeros_from_the_token_before() {
         "nothing stands before the first"
     );
     // A third response that leaves at once: V of the pair is 0 after a step down from it.
-    let responses = vec![of([1, 1, 2, 2], 1.0), of([1, 1, 3, 3], 0.0), of([4, 4, 4, 4], 0.5)];
+    let responses =
+        vec![response([1, 1, 2, 2], 1.0), response([1, 1, 3, 3], 0.0), response([4, 4, 4, 4], 0.5)];
     let batch = Batch { groups: vec![Group { responses }], logps: vec![vec![-0.7; 4]; 3] };
     assert_eq!(batch.evaluate(&plain).advantages[2], [0.0; 4]);
     let different = Cell::new(0);

@@ -198,7 +198,7 @@ impl<'a> Search<'a> {
                     }
                     false => (loss.values.clone(), String::new()),
                 };
-                let left = Remainder::of(&ours, theirs, &ratios, kl, self.assumed.tolerance);
+                let left = Remainder::between(&ours, theirs, &ratios, kl, self.assumed.tolerance);
                 let distance = fit::difference(&ours, theirs).0;
                 let better = |(other, far, _): &(Remainder, f64, String)| {
                     (left.rank(), distance) < (other.rank(), *far)

@@ -3,7 +3,7 @@
 //! | evidence | what it is here | file |
 //! | --- | --- | --- |
 //! | entropies | `-Σ_a π log π` at each prefix | [`Oracle::entropies`] |
-//! | collisions | `Σ_a π²` at each prefix | [`collisions`] |
+//! | collisions | `Σ_a π²` at each prefix | here |
 //! | values | the exact critic, or a noisy or constant one | [`critic`] |
 //! | steps | every token a step, valued exactly (infinitely many completions) or from `K` of them | [`rollouts`] |
 //! | process_rewards | the progress of each token: the value after it less the value before it | [`rollouts`] |
@@ -13,7 +13,6 @@
 //! Scores of OAR need a policy whose input can be masked, and SHEAR one with hidden states, which a table is not: [`MaskableEvidence`](super::MaskableEvidence)
 //! gives them for [`Maskable`](super::Maskable). A method that takes any function of the prefix for a state gets one by [`Exact::with_states`].
 
-pub mod collisions;
 pub mod critic;
 pub mod features;
 pub mod rollouts;
@@ -59,12 +58,14 @@ impl Exact {
         use Numbers::{PerEdge, PerNode};
         let tree = oracle.tree;
         let successes = rollouts::expected(oracle);
+        let collisions =
+            tree.nodes().map(|node| tree.edges_of(node).map(|e| oracle.probs[e].powi(2)).sum()).collect();
         let teacher = (tree.reward_kind() == RewardKind::Binary)
             .then(|| (TeacherLogps, PerEdge(teacher::log_probs(oracle, &successes))));
         let always = [
             (Entropies, PerNode(oracle.entropies())),
             (Values, PerNode(oracle.v.clone())),
-            (Collisions, PerNode(collisions::per_node(oracle))),
+            (Collisions, PerNode(collisions)),
             (ProcessRewards, PerEdge(rollouts::progress(oracle, &successes))),
             (Steps, PerNode(successes)),
         ];

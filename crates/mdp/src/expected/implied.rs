@@ -75,7 +75,7 @@ pub fn implied_mean(method: &dyn Method, situation: &Situation) -> Result<Vec<f6
     let mut summed = vec![0.0; evaluated.tree.edge_count()];
     let mut path = Vec::new();
     for (leaf, reward, probability) in outcomes(&evaluated) {
-        let Some(class) = classes.of(reward, evaluated.tree.leaf_len(leaf)) else { continue };
+        let Some(class) = classes.class(reward, evaluated.tree.leaf_len(leaf)) else { continue };
         evaluated.tree.path_into(leaf, &mut path);
         let logps: Vec<f64> = path.iter().map(|&e| evaluated.current.log_probs[e]).collect();
         let response = evaluated.response(leaf, &path, reward);
@@ -104,7 +104,7 @@ impl Classes {
         let rewards = evaluated.behaviour.reward_distribution().into_iter().map(|(r, _)| r).collect();
         let mut classes = Classes { by_length, rewards, probabilities: BTreeMap::new() };
         for (leaf, reward, probability) in outcomes(evaluated) {
-            if let Some(class) = classes.of(reward, evaluated.tree.leaf_len(leaf)) {
+            if let Some(class) = classes.class(reward, evaluated.tree.leaf_len(leaf)) {
                 *classes.probabilities.entry(class).or_default() += probability;
             }
         }
@@ -112,7 +112,7 @@ impl Classes {
     }
 
     /// The class of a response; none for a reward of probability 0.
-    fn of(&self, reward: f64, len: usize) -> Option<Class> {
+    fn class(&self, reward: f64, len: usize) -> Option<Class> {
         let index = self.rewards.iter().position(|&r| r == reward)?;
         Some((index, if self.by_length { len } else { 0 }))
     }
@@ -203,7 +203,7 @@ impl Weights {
         let mut credits: BTreeMap<(usize, usize, usize), Vec<Credit>> = BTreeMap::new();
         let mut path = Vec::new();
         for (leaf, reward, probability) in outcomes(evaluated) {
-            let Some(class) = classes.of(reward, evaluated.tree.leaf_len(leaf)) else { continue };
+            let Some(class) = classes.class(reward, evaluated.tree.leaf_len(leaf)) else { continue };
             evaluated.tree.path_into(leaf, &mut path);
             let logps: Vec<f64> = path.iter().map(|&e| evaluated.current.log_probs[e]).collect();
             let response = evaluated.response(leaf, &path, reward);

@@ -44,11 +44,11 @@ pub fn under_ratios(
     for leaf in tree.leaves() {
         let path = tree.path(leaf);
         let x: Vec<f64> = path.iter().map(|&e| pi.log_probs[e] - mu.log_probs[e]).collect();
-        let of = |&e: &usize| match credit {
+        let credit_of = |&e: &usize| match credit {
             RatioCredit::Outcome => tree.reward(leaf) / path.len() as f64,
             RatioCredit::Advantage => pi.advantage(e),
         };
-        let y: Vec<f64> = trace.apply(&x).iter().zip(&path).map(|(z, e)| z.exp() * of(e)).collect();
+        let y: Vec<f64> = trace.apply(&x).iter().zip(&path).map(|(z, e)| z.exp() * credit_of(e)).collect();
         for (&edge, g) in path.iter().zip(trace.adjoint(&y)) {
             weights[edge] += mu.leaf_prob(leaf) * g;
         }

@@ -6,8 +6,7 @@ mod pattern;
 #[cfg(test)]
 mod tests;
 
-use super::error::TreeError;
-use super::limits::DEFAULT_MAX_LEAVES;
+use super::error::{DEFAULT_MAX_LEAVES, TreeError};
 use super::tree::RewardKind;
 
 /// The reward of the responses that match a pattern.

@@ -107,7 +107,7 @@ pub struct Named {
 
 impl Named {
     /// The default instance of a family.
-    pub fn of<F: Family>() -> Named {
+    pub fn family<F: Family>() -> Named {
         Named {
             name: F::NAME,
             about: F::ABOUT,
@@ -120,25 +120,25 @@ impl Named {
 /// Every named MDP, in the order of tables.
 pub fn all() -> Vec<Named> {
     vec![
-        Named::of::<Pivot>(),
-        Named::of::<LuckyGuess>(),
-        Named::of::<EosHazard>(),
-        Named::of::<EosHazardDependent>(),
-        Named::of::<Fork>(),
-        Named::of::<Needle>(),
-        Named::of::<Deceptive>(),
-        Named::of::<Chain>(),
+        Named::family::<Pivot>(),
+        Named::family::<LuckyGuess>(),
+        Named::family::<EosHazard>(),
+        Named::family::<EosHazardDependent>(),
+        Named::family::<Fork>(),
+        Named::family::<Needle>(),
+        Named::family::<Deceptive>(),
+        Named::family::<Chain>(),
         Chain::partial_credit(),
-        Named::of::<Noisy>(),
-        Named::of::<LemmaCounterexample>(),
-        Named::of::<Parity>(),
-        Named::of::<Random>(),
-        Named::of::<Full>(),
-        Named::of::<CarryAdd>(),
-        Named::of::<CopyString>(),
-        Named::of::<DelayedFormat>(),
-        Named::of::<DistractorLength>(),
-        Named::of::<ForkingChain>(),
+        Named::family::<Noisy>(),
+        Named::family::<LemmaCounterexample>(),
+        Named::family::<Parity>(),
+        Named::family::<Random>(),
+        Named::family::<Full>(),
+        Named::family::<CarryAdd>(),
+        Named::family::<CopyString>(),
+        Named::family::<DelayedFormat>(),
+        Named::family::<DistractorLength>(),
+        Named::family::<ForkingChain>(),
     ]
 }
 
