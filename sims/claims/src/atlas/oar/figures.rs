@@ -3,8 +3,8 @@
 use grpo_lambda_stats::table::significant;
 
 use super::measure::{Agreement, LEVEL, Numbers};
-use super::rewards::{LEN, REWARDS, SYMBOLS};
 use super::scores::Score;
+use super::scores::{LEN, REWARDS, SYMBOLS};
 use crate::figure::{Axis, Figure, Panel};
 
 /// The scores that are drawn.

@@ -1,6 +1,5 @@
 //! Findings.
 
-mod causes;
 mod completeness;
 mod gains;
 mod places;
@@ -19,8 +18,8 @@ pub(super) fn findings(r: &Ranking) -> Vec<Finding> {
         gains::per_task(r),
         gains::step_size(r),
         gains::clamp(r),
-        causes::explained(r),
-        causes::by_hindsight(r),
+        gains::explained(r),
+        gains::by_hindsight(r),
         completeness::grid(r),
         completeness::everyone(r),
     ]
