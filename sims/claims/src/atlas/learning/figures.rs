@@ -1,5 +1,3 @@
-//! The figures.
-
 use super::measure::{Ranking, curve, drawn};
 use super::ranking::order;
 use super::run::CostAxis;

@@ -60,10 +60,6 @@ pub(super) struct Ranking {
     pub(super) bootstrap: Bootstrap,
 }
 
-/// Runs everything.
-///
-/// # Errors
-/// If settings are refused, the store cannot write, or there are too few runs for an interval.
 pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Ranking> {
     let mut named = tasks::named(size.all_tasks)?;
     named.truncate(size.ranked);
@@ -97,12 +93,10 @@ pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Ranking>
 }
 
 impl Ranking {
-    /// A competitor's name.
     pub(super) fn name(&self, competitor: usize) -> String {
         self.results.competitors[competitor].name()
     }
 
-    /// A competitor's standing against an axis.
     pub(super) fn standing(&self, competitor: usize, axis: CostAxis) -> &Standing {
         &self.standings[axis as usize][competitor]
     }

@@ -1,5 +1,3 @@
-//! The tables.
-
 use grpo_lambda_stats::table::{Cell, Table};
 use grpo_lambda_stats::{Interval, mean};
 

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use crate::atlas::entrants::Source;
 use crate::atlas::multisets::{Groups, Ratios};
 
-/// Responses per group.
 pub(super) const GROUP: usize = 8;
 /// Edges of the two first tokens.
 const SOUND: usize = 0;
@@ -39,9 +38,6 @@ pub(super) struct Effect {
 
 impl Effect {
     /// The effect of `method` on `case`.
-    ///
-    /// # Errors
-    /// When there are too many groups.
     pub(super) fn new(case: &Case, method: &dyn Method, source: Source) -> anyhow::Result<Effect> {
         let oracle = Oracle::new(&case.tree, &case.policy);
         let groups = Groups::new(&case.tree, &case.policy, &case.policy, Ratios::Sampler, GROUP, source)?;
@@ -104,7 +100,6 @@ pub(super) struct Case {
     /// Tokens of a flawed response; a sound one has [`SOUND_LENGTH`]. None where all have the same.
     pub(super) flawed_length: Option<usize>,
     pub(super) tree: Tree,
-    /// The policy.
     pub(super) policy: Tabular,
 }
 
@@ -115,9 +110,6 @@ pub(super) const SOUND_LENGTH: usize = 6;
 
 impl Case {
     /// Responses of one length: [`LuckyGuess`] with two answers and one work token.
-    ///
-    /// # Errors
-    /// When a knob is out of range.
     pub(super) fn equal(luck: f64, sound: f64) -> anyhow::Result<Case> {
         let family = LuckyGuess {
             luck,
@@ -133,9 +125,6 @@ impl Case {
     }
 
     /// The flawed response has `length` tokens, the sound one [`SOUND_LENGTH`]; no other choice.
-    ///
-    /// # Errors
-    /// When a knob is out of range.
     pub(super) fn ragged(luck: f64, length: usize) -> anyhow::Result<Case> {
         let family = Fork::two([SOUND_LENGTH, length], [SOUND_VALUE, luck], 0.5);
         let tree = family.tree()?;

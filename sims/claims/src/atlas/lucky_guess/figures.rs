@@ -1,5 +1,3 @@
-//! The figures.
-
 use super::effect::{Effect, GROUP};
 use super::effect::{SOUND_LENGTH, SOUND_VALUE};
 use super::measure::{LENGTHS, LUCK, Numbers, RAGGED_LUCK, SHOWN, SOUND};

@@ -1,5 +1,3 @@
-//! Findings.
-
 use super::effect::{Effect, GROUP};
 use super::effect::{SOUND_LENGTH, SOUND_VALUE};
 use super::measure::{Numbers, Row, SHOWN};

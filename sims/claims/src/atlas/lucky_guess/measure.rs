@@ -37,7 +37,6 @@ pub(super) struct Row {
 }
 
 impl Numbers {
-    /// The rows of equal lengths.
     pub(super) fn equal(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(|r| r.flawed_length.is_none())
     }

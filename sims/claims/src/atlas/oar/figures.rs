@@ -1,5 +1,3 @@
-//! The figure.
-
 use grpo_lambda_stats::table::significant;
 
 use super::measure::{Agreement, LEVEL, Numbers};

@@ -1,5 +1,3 @@
-//! Findings.
-
 use super::measure::{Agreement, LEVEL, Numbers};
 use super::scores::{LEN, REWARDS};
 use super::scores::{Score, ZERO};

@@ -1,5 +1,3 @@
-//! The table.
-
 use grpo_lambda_stats::table::Table;
 
 use super::measure::{Agreement, Numbers};

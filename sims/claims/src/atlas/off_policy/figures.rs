@@ -1,5 +1,3 @@
-//! The figures.
-
 use super::cases::{FIRST_STEP, STALE, TEMPERATURES, UPDATES};
 use super::measure::Numbers;
 use super::regions::Regions;

@@ -21,9 +21,7 @@ use crate::training::GROUP;
 use crate::training::task::Task;
 
 pub(super) struct Numbers {
-    /// Responses per group.
     pub(super) size: usize,
-    /// Batches per method and task whose reuse is measured.
     pub(super) batches: usize,
     pub(super) rows: Vec<Row>,
     pub(super) reused: Vec<Reused>,

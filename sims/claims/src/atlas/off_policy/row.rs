@@ -20,7 +20,6 @@ pub(super) enum Mode {
 }
 
 impl Mode {
-    /// Its name in tables.
     pub(super) fn name(self) -> &'static str {
         match self {
             Mode::Inner => "inner",

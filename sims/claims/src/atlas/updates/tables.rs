@@ -1,5 +1,3 @@
-//! The tables.
-
 use grpo_lambda_mdp::Oracle;
 use grpo_lambda_stats::table::{Table, significant};
 
@@ -131,7 +129,6 @@ fn words(extra: Extra) -> String {
     }
 }
 
-/// One row per task.
 fn task_list(atlas: &Atlas) -> Table {
     table(atlas.tasks.iter().zip(&atlas.residuals).map(|(task, kl)| {
         Record::default()
@@ -148,7 +145,6 @@ fn task_list(atlas: &Atlas) -> Table {
     }))
 }
 
-/// One row per closed form.
 fn identities(atlas: &Atlas) -> Table {
     table(atlas.agreement.iter().map(|check| {
         Record::default()

@@ -1,5 +1,3 @@
-//! Findings.
-
 mod completeness;
 mod gains;
 mod places;
@@ -7,7 +5,6 @@ mod places;
 use super::measure::Ranking;
 use crate::experiment::Finding;
 
-/// All findings; the first is the headline.
 pub(super) fn findings(r: &Ranking) -> Vec<Finding> {
     vec![
         places::headline(r),

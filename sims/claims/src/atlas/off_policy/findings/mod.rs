@@ -1,5 +1,3 @@
-//! Findings.
-
 mod direction;
 mod trust;
 

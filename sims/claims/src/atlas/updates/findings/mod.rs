@@ -1,5 +1,3 @@
-//! Findings.
-
 mod direction;
 mod error;
 
@@ -8,7 +6,6 @@ use super::overall::overall;
 use crate::atlas::entrants::BASELINE;
 use crate::experiment::Finding;
 
-/// The findings; the first is the headline.
 pub(super) fn findings(atlas: &Atlas) -> Vec<Finding> {
     let all = overall(atlas);
     let named = |name: &str| all.iter().find(|o| o.entrant.name == name);
