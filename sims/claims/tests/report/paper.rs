@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use grpo_lambda_claims::atlas::{self, updates};
 use grpo_lambda_claims::experiment::{Context, Experiment, Report};
 use grpo_lambda_claims::experiments::REGISTRY;
-use grpo_lambda_claims::report::sentences::{NOT_TESTED, SENTENCES, SentenceId};
+use grpo_lambda_claims::sentences::{NOT_TESTED, SENTENCES, SentenceId};
 use grpo_lambda_claims::store::Store;
 use grpo_lambda_claims::{report, run};
 use grpo_lambda_stats::table::{Cell, Table};
