@@ -1,7 +1,7 @@
 //! The shape of an experiment: what it claims, what it returns.
 
 use crate::figure::Figure;
-use crate::report::sentences::SentenceId;
+use crate::sentences::SentenceId;
 use crate::store::Store;
 use grpo_lambda_stats::table::Table;
 

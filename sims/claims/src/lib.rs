@@ -6,6 +6,7 @@ pub mod experiment;
 pub mod experiments;
 pub mod report;
 pub mod run;
+pub mod sentences;
 pub mod store;
 mod training;
 

@@ -20,7 +20,6 @@ pub(super) enum Family {
 }
 
 impl Family {
-    /// Its name in tables.
     pub(super) fn name(self) -> &'static str {
         match self {
             Family::Group => "group",
@@ -95,7 +94,6 @@ fn remaining_along(oracle: &Oracle) -> f64 {
 pub(super) struct Cost {
     /// Scored responses: forward passes of the policy or of another model.
     pub(super) forwards: Extra,
-    /// Completions sampled.
     pub(super) rollouts: Extra,
     /// Its needs in words; `-` for none.
     pub(super) needs: &'static str,
@@ -159,9 +157,6 @@ impl Entrant {
     }
 
     /// The method on a task. Dr. GRPO's constant length is that of the longest response.
-    ///
-    /// # Errors
-    /// If the settings are refused.
     pub(super) fn build(&self, tree: &Tree) -> anyhow::Result<Configured> {
         let mut settings = self.settings.to_owned();
         if self.method == "dr_grpo" {

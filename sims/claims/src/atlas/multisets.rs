@@ -42,7 +42,6 @@ pub(super) enum Ratios {
 pub(super) struct Atom {
     /// Its probability under the sampler.
     pub(super) probability: f64,
-    /// Its edges.
     pub(super) path: Vec<EdgeId>,
     /// Its form for a method.
     pub(super) response: Response,
@@ -65,7 +64,6 @@ pub(super) struct Outcome<'a> {
     pub(super) probability: f64,
     /// The atoms of its responses, in order.
     pub(super) members: &'a [usize],
-    /// The responses.
     pub(super) group: &'a Group,
     /// Credit of each response.
     pub(super) credits: &'a [Credit],
@@ -77,9 +75,6 @@ pub(super) struct Outcome<'a> {
 
 impl<'t> Groups<'t> {
     /// The groups of `size` responses that `behaviour` samples and `current` is updated with. Evidence is the sampler's.
-    ///
-    /// # Errors
-    /// When there are too many, with their number, or when `source` is none that a table gives without chance.
     pub(super) fn new(
         tree: &'t Tree,
         behaviour: &Tabular,
@@ -128,7 +123,6 @@ impl<'t> Groups<'t> {
         Ok(Groups { tree, current: current.clone(), atoms, size })
     }
 
-    /// The responses with their rewards.
     pub(super) fn atoms(&self) -> &[Atom] {
         &self.atoms
     }
@@ -195,7 +189,6 @@ fn advance(counts: &mut [usize]) -> bool {
     true
 }
 
-/// `n` over `k`.
 fn binomial(n: usize, k: usize) -> f64 {
     (0..k).map(|i| (n - i) as f64 / (k - i) as f64).product::<f64>().round()
 }

@@ -6,9 +6,6 @@ use crate::training::task::Task;
 
 /// The tasks. Trees of the zoo that are large at their defaults take part with a shorter horizon, so that exact sums stay feasible; the long version
 /// adds those defaults and more random trees. Not among them: `lemma_counterexample`, which is one choice between two tokens.
-///
-/// # Errors
-/// If a knob is out of range, which a test excludes.
 pub(super) fn tasks(full: bool) -> anyhow::Result<Vec<Task>> {
     let fork_long = zoo::Fork {
         branches: vec![

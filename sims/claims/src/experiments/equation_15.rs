@@ -13,7 +13,7 @@ use crate::experiments::common::random::{noise, stream, symmetric};
 use crate::experiments::common::text::{rounding_error, short};
 use crate::experiments::common::vectors::{EXACT, indexed, largest};
 use crate::figure::{Axis, Figure, Panel, Style};
-use crate::report::sentences::SentenceId;
+use crate::sentences::SentenceId;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "equation_15",

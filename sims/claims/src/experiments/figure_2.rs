@@ -8,7 +8,7 @@ use crate::experiments::common::findings::{finding, finding_on, holds_or};
 use crate::experiments::common::text::short;
 use crate::experiments::common::vectors::{EXACT, indexed, largest};
 use crate::figure::{self, Axis, Figure, Panel};
-use crate::report::sentences::SentenceId;
+use crate::sentences::SentenceId;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "figure_2",

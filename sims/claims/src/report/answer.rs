@@ -56,9 +56,6 @@ macro_rules! rows {
 }
 
 /// The answer as Markdown.
-///
-/// # Errors
-/// If a data file is missing, or lacks a row or column that the answer quotes.
 pub(super) fn answer(folder: &Path) -> anyhow::Result<String> {
     let items = [
         "On-policy the trace is a weight per token that falls from the first token to the last and grows with the length of the response.".to_owned(),

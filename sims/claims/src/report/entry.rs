@@ -6,9 +6,10 @@ use anyhow::Context as _;
 use grpo_lambda_stats::table::Table;
 
 use super::markdown::{cell, short_cell, wrapped};
-use super::sentences;
+
 use crate::experiment::Experiment;
 use crate::run::VerdictRow;
+use crate::sentences;
 
 /// An experiment with its results in the output folder.
 pub(super) struct Entry<'a> {

@@ -6,7 +6,6 @@ mod answer;
 mod catalogue;
 mod entry;
 pub mod markdown;
-pub mod sentences;
 
 use std::path::{Path, PathBuf};
 
@@ -14,6 +13,7 @@ use anyhow::{Context as _, bail};
 use grpo_lambda_stats::table::Table;
 
 use crate::experiment::Experiment;
+use crate::sentences::{NOT_TESTED, NotTested};
 use entry::Entry;
 
 /// Replaces the content of every known block of `text`.
@@ -89,11 +89,11 @@ pub fn blocks(experiments: &[&Experiment], out: &Path) -> anyhow::Result<Vec<(&'
 
 /// The rows of the paper's sentences that nothing tests.
 fn not_tested() -> String {
-    let row = |s: &sentences::NotTested| {
+    let row = |s: &NotTested| {
         let words = markdown::cell(&format!("\"{}\" ({})", s.words, s.place));
         format!("| {words} | nothing | **NOT TESTED HERE**: {} | |\n", markdown::cell(s.why))
     };
-    sentences::NOT_TESTED.iter().map(row).collect()
+    NOT_TESTED.iter().map(row).collect()
 }
 
 fn all<'a>(entries: &[Entry<'a>], part: impl Fn(&Entry<'a>) -> String) -> String {

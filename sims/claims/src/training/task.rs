@@ -6,7 +6,6 @@ use grpo_lambda_mdp::{Optimal, Oracle, Tabular, Tree};
 /// An MDP with the policy that learning starts from.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
-    /// Its name in tables.
     pub(crate) name: String,
     /// Its point, for the reader of a figure.
     pub(crate) about: String,
@@ -25,9 +24,6 @@ pub(crate) struct Task {
 
 impl Task {
     /// A family's instance at its suggested initial policy.
-    ///
-    /// # Errors
-    /// If a knob is out of range.
     pub(crate) fn new(name: &str, about: &str, family: &impl Family) -> anyhow::Result<Task> {
         let tree = family.tree()?;
         let start = family.initial(&tree);

@@ -1,13 +1,12 @@
 //! The recorded variances of baselines on addition: complete, and the page quotes them.
 
-use std::path::Path;
-
+use crate::root;
 use grpo_lambda_stats::t_interval;
 use grpo_lambda_stats::table::Table;
 
 #[test]
 fn the_page_quotes_the_mean_over_seeds_of_every_baseline() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../llm/results");
+    let folder = root().join("llm/results");
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
     let (runs, page) = (Table::from_csv(&read("baseline_variance.csv")).unwrap(), read("README.md"));
     let text = |row: usize, column: &str| runs.rows[row][runs.column(column).unwrap()].format(12);

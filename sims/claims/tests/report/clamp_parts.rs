@@ -1,15 +1,14 @@
 //! The recorded runs of addition: complete, and paired.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use grpo_lambda::advantage::ClampPart;
-use grpo_lambda_stats::table::Table;
+
+use crate::committed;
 
 #[test]
 fn every_cell_has_every_arm_with_the_same_seeds_from_the_same_start() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../paper/data/clamp_parts_runs.csv");
-    let runs = Table::from_csv(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let runs = committed("clamp_parts_runs.csv");
     let text = |row: usize, column: &str| runs.rows[row][runs.column(column).unwrap()].format(12);
     let (mut seeds, mut starts) = (BTreeMap::new(), BTreeMap::new());
     for row in 0..runs.rows.len() {

@@ -12,6 +12,22 @@ mod notebooks;
 mod paper;
 mod paper_audit;
 
+use std::path::{Path, PathBuf};
+
+use grpo_lambda_stats::table::Table;
+
+/// The root of the repository.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A committed file of `paper/data`.
+fn committed(file: &str) -> Table {
+    let text = std::fs::read_to_string(root().join("paper/data").join(file));
+    let text = text.unwrap_or_else(|e| panic!("{file}: {e}; run `cargo run --bin sim`"));
+    Table::from_csv(&text).unwrap_or_else(|e| panic!("{file}: {e}"))
+}
+
 /// The allocator of `sim`.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -3,14 +3,11 @@
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
+use crate::root;
 use grpo_lambda_claims::report::markdown::{CELL, LINE};
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 /// The files that git knows and that end in `ending`; none, with a word about it, where there is no git.
 fn tracked(ending: &str) -> Vec<String> {

@@ -2,17 +2,16 @@
 
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
 
-use std::path::Path;
-
 use grpo_lambda::advantage::{Baseline, ClampPart, OutcomeAdvantage, Scale, Std};
 use grpo_lambda_stats::table::Table;
+
+use crate::committed;
 
 /// Responses to a prompt in the recorded runs.
 const GROUP: usize = 8;
 
 fn runs() -> Table {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../paper/data/noise_rewards_runs.csv");
-    Table::from_csv(&std::fs::read_to_string(path).unwrap()).unwrap()
+    committed("noise_rewards_runs.csv")
 }
 
 /// The mean over all tosses of a group of coins, by enumeration.

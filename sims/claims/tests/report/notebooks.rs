@@ -6,9 +6,10 @@
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
+use crate::root;
 use grpo_lambda_stats::table::{Cell, Table};
 use serde_json::Value;
 
@@ -19,7 +20,7 @@ const RELATIVE: f64 = 1e-6;
 const ABSOLUTE: f64 = 1e-9;
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../notebooks")
+    root().join("notebooks")
 }
 
 struct Notebook {
@@ -118,7 +119,7 @@ fn literal(text: &str) -> Option<(String, &str)> {
 }
 
 fn table(file: &str) -> Result<Table, String> {
-    let path = folder().join("../paper/data").join(file);
+    let path = root().join("paper/data").join(file);
     let text = std::fs::read_to_string(&path).map_err(|e| format!("paper/data/{file}: {e}"))?;
     Table::from_csv(&text).map_err(|e| format!("paper/data/{file}: {e}"))
 }

@@ -2,27 +2,22 @@
 //! fresh run.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 
 use grpo_lambda_claims::atlas::{self, updates};
 use grpo_lambda_claims::experiment::{Context, Experiment, Report};
 use grpo_lambda_claims::experiments::REGISTRY;
-use grpo_lambda_claims::report::sentences::{NOT_TESTED, SENTENCES, SentenceId};
+use grpo_lambda_claims::sentences::{NOT_TESTED, SENTENCES, SentenceId};
 use grpo_lambda_claims::store::Store;
 use grpo_lambda_claims::{report, run};
 use grpo_lambda_stats::table::{Cell, Table};
 use grpo_lambda_tools::DEFAULT_SEED;
 
-use crate::long;
+use crate::{committed, long, root};
 
 /// Two machines may differ in the last bit of `exp`; nothing else.
 const RELATIVE: f64 = 1e-6;
 /// Rounding residue (a difference that should be 0) may differ entirely.
 const ABSOLUTE: f64 = 1e-9;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 fn close(a: f64, b: f64) -> bool {
     a == b || (a - b).abs() <= ABSOLUTE + RELATIVE * a.abs().max(b.abs())
@@ -117,13 +112,6 @@ fn committed_numbers_are_those_of_a_fresh_quick_run() {
 /// Everything that owns files in `paper/`.
 fn everything() -> Vec<&'static Experiment> {
     [REGISTRY, atlas::REGISTRY].concat()
-}
-
-fn committed(file: &str) -> Table {
-    let path = root().join("paper/data").join(file);
-    let text = std::fs::read_to_string(&path)
-        .unwrap_or_else(|e| panic!("{file}: {e}; run `cargo run --bin sim -- atlas`"));
-    Table::from_csv(&text).unwrap_or_else(|e| panic!("{file}: {e}"))
 }
 
 /// The atlas takes a minute: rows of a few entrants on the first tasks stand for it. They are computed as the whole is, with the seeds of their
@@ -227,8 +215,7 @@ const OF_THIS_CRATE: [(&str, &str); 5] = [
 #[test]
 fn statements_about_this_crate_hold() {
     for (id, statement) in OF_THIS_CRATE {
-        let text = std::fs::read_to_string(root().join(format!("paper/data/{id}_verdicts.csv"))).unwrap();
-        let table = Table::from_csv(&text).unwrap();
+        let table = committed(&format!("{id}_verdicts.csv"));
         let place = |name: &str| table.columns.iter().position(|c| c == name).unwrap();
         let (said, verdict) = (place("statement"), place("verdict"));
         let row = table.rows.iter().find(|row| row[said].format(12).starts_with(statement));

@@ -48,7 +48,6 @@ impl Valued {
 }
 
 impl Knowledge {
-    /// The word in tables.
     pub(super) fn name(self) -> &'static str {
         match self {
             Knowledge::Group => "group",
@@ -71,9 +70,6 @@ pub(super) struct Competitor {
 
 impl Competitor {
     /// An entrant as it learns by itself: from the oracle where it needs values and does not say otherwise.
-    ///
-    /// # Errors
-    /// If its settings are refused.
     fn of(entrant: &'static Entrant, task: &Task) -> anyhow::Result<Competitor> {
         use EvidenceKind::{Collisions, Entropies, Steps, TeacherLogps, Values};
         let kinds = entrant.build(&task.tree)?.evidence();
@@ -106,15 +102,11 @@ impl Competitor {
         }
     }
 
-    /// Its family.
     pub(super) fn family(&self) -> Family {
         self.entrant.family
     }
 
     /// The method on a task.
-    ///
-    /// # Errors
-    /// If the settings are refused.
     pub(super) fn build(&self, task: &Task) -> anyhow::Result<Box<dyn Method>> {
         if !self.unit_mean {
             return Ok(self.entrant.build(&task.tree)?.method);
@@ -141,9 +133,6 @@ pub(super) struct Excluded {
 
 /// Everyone, baseline first, and those that cannot take part. An entrant that needs exact values takes part a second time with those that
 /// completions give.
-///
-/// # Errors
-/// If settings are refused.
 pub(super) fn all(task: &Task) -> anyhow::Result<(Vec<Competitor>, Vec<Excluded>)> {
     let (mut competitors, mut excluded): (Vec<Competitor>, Vec<Excluded>) = (Vec::new(), Vec::new());
     let given = Exact::kinds_on(&task.tree);

@@ -1,11 +1,8 @@
-//! The figures.
-
-use super::curves::{curve, drawn};
-use super::measure::Ranking;
+use super::measure::{Ranking, curve, drawn};
 use super::ranking::order;
 use super::run::CostAxis;
-use super::titles;
 use super::why::{Case, QUANTITIES, READINGS, Regime};
+use super::words::{curves_title, ranking_title, why_title};
 use crate::atlas::entrants::{BASELINE, Family};
 use crate::experiments::common::vectors::quantile;
 use crate::figure::{Axis, Figure, Panel};
@@ -37,7 +34,7 @@ fn ranking(r: &Ranking) -> Figure {
         r.effort.runs
     );
     let families = [Family::Group, Family::Trace, Family::Score, Family::Value];
-    let mut figure = Figure::new(titles::ranking(r))
+    let mut figure = Figure::new(ranking_title(r))
         .caption(caption)
         .columns(1)
         .panel_size(620, 700)
@@ -75,7 +72,7 @@ fn curves(r: &Ranking) -> Figure {
         r.effort.runs
     );
     let methods = drawn(r);
-    let mut figure = Figure::new(titles::curves(r))
+    let mut figure = Figure::new(curves_title(r))
         .caption(caption)
         .columns(2)
         .panel_size(480, 330)
@@ -129,7 +126,7 @@ fn why(r: &Ranking) -> Figure {
         r.effort.runs,
         cases.iter().filter(|case| case.named).count()
     );
-    let mut figure = Figure::new(titles::why(r)).caption(caption).columns(3).panel_size(400, 300);
+    let mut figure = Figure::new(why_title(r)).caption(caption).columns(3).panel_size(400, 300);
     figure = figure.names(["ranked task", "random tree"]);
     for (q, quantity) in QUANTITIES.iter().enumerate() {
         if SHOWN.contains(&quantity.name) {

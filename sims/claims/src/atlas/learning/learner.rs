@@ -37,7 +37,6 @@ pub(super) struct MeteredLearner<'t> {
 }
 
 impl<'t> MeteredLearner<'t> {
-    /// Starts from a task's initial policy.
     pub(super) fn new(task: &'t Task, who: &Competitor, rate: f64, stream: u64) -> Self {
         let knowledge = who.knowledge;
         let inner = TabularLearner::new(&task.tree, task.start.clone(), rate, stream);
@@ -52,7 +51,6 @@ impl<'t> MeteredLearner<'t> {
         }
     }
 
-    /// `J` of the policy as it stands, exactly.
     pub(super) fn j(&self) -> f64 {
         self.inner.j()
     }
@@ -104,7 +102,6 @@ impl Values<'_, '_> {
         *self.known.entry(key).or_insert(sum / COMPLETIONS as f64)
     }
 
-    /// Writes the evidence of one response.
     fn fill(&mut self, response: &mut Response, valued: Valued) {
         let tree = self.sampler.tree();
         let prefixes = prefixes(tree, &response.tokens);

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use grpo_lambda_stats::Bootstrap;
+use grpo_lambda_stats::{Bootstrap, Interval};
 
 use super::competitors::{self, Competitor, Excluded};
 use super::ranking::{Standing, order, standings};
@@ -12,6 +12,7 @@ use super::tasks;
 use super::why::{CLAMP, READINGS, Why, explain};
 use crate::atlas::entrants::BASELINE;
 use crate::experiment::Context;
+use crate::training::mean_of_means;
 use crate::training::rates::Grid;
 use crate::training::task::Task;
 
@@ -59,10 +60,6 @@ pub(super) struct Ranking {
     pub(super) bootstrap: Bootstrap,
 }
 
-/// Runs everything.
-///
-/// # Errors
-/// If settings are refused, the store cannot write, or there are too few runs for an interval.
 pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Ranking> {
     let mut named = tasks::named(size.all_tasks)?;
     named.truncate(size.ranked);
@@ -96,12 +93,10 @@ pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Ranking>
 }
 
 impl Ranking {
-    /// A competitor's name.
     pub(super) fn name(&self, competitor: usize) -> String {
         self.results.competitors[competitor].name()
     }
 
-    /// A competitor's standing against an axis.
     pub(super) fn standing(&self, competitor: usize, axis: CostAxis) -> &Standing {
         &self.standings[axis as usize][competitor]
     }
@@ -120,4 +115,24 @@ impl Ranking {
         let runs = || self.results.cells[competitor].iter().flat_map(|cell| &cell.runs);
         runs().filter(|run| run.learned[0].is_some()).count() as f64 / runs().count() as f64
     }
+}
+
+/// The methods whose curves are drawn and kept.
+pub(super) fn drawn(r: &Ranking) -> Vec<usize> {
+    let names = [BASELINE, READINGS[0], "RLOO", "TEMPO", "VinePPO, K = 8", "PPO, exact critic"];
+    names.iter().filter_map(|name| r.results.find(name)).collect()
+}
+
+/// A kept curve: what was spent, and `J/J*` as the mean over runs.
+pub(super) fn curve(r: &Ranking, c: usize, t: usize, axis: CostAxis) -> Vec<(f64, Interval)> {
+    let runs = &r.results.cells[c][t].runs;
+    let budget = Budget::new(&r.results.tasks[t], r.effort.updates, r.effort.pieces);
+    // The band of a curve needs fewer resamples than a number that is reported.
+    let bootstrap = Bootstrap { resamples: (r.bootstrap.resamples / 4).max(1), ..r.bootstrap };
+    let at = |i: usize| {
+        let spent = budget.spend[axis as usize] * i as f64 / budget.pieces as f64;
+        let values = runs.iter().map(|run| run.curve[axis as usize][i]).collect();
+        Some((spent, bootstrap.interval(&[values], mean_of_means)?))
+    };
+    (0..=budget.pieces).filter_map(at).collect()
 }

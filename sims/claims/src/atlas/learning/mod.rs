@@ -5,7 +5,6 @@
 //! says so in its name) and once more from fresh completions that are charged in full.
 
 mod competitors;
-mod curves;
 mod exact;
 mod figures;
 mod findings;
@@ -16,7 +15,6 @@ mod results;
 mod run;
 mod tables;
 mod tasks;
-mod titles;
 mod why;
 mod words;
 

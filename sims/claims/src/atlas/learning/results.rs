@@ -32,7 +32,6 @@ pub(super) struct Cell {
 
 /// Chooses learning rates and trains; the store keeps each piece of work.
 pub(super) struct Trainer<'a> {
-    /// Seed, store and progress.
     pub(super) ctx: &'a Context<'a>,
     pub(super) effort: Effort,
 }
@@ -43,9 +42,6 @@ impl Trainer<'_> {
     }
 
     /// The best rate of a method on a task, by its area against responses on selection runs.
-    ///
-    /// # Errors
-    /// If its settings are refused or the store cannot write.
     pub(super) fn choose(&self, who: &Competitor, task: &Task) -> anyhow::Result<Choice> {
         let work = || {
             let method = who.build(task)?;
@@ -58,9 +54,6 @@ impl Trainer<'_> {
     }
 
     /// The reported runs of a method on a task at a rate.
-    ///
-    /// # Errors
-    /// If its settings are refused or the store cannot write.
     pub(super) fn report(&self, who: &Competitor, task: &Task, rate: f64) -> anyhow::Result<Cell> {
         let work = || {
             let method = who.build(task)?;
@@ -89,9 +82,6 @@ pub(super) struct TrainingResults {
 
 impl TrainingResults {
     /// Chooses rates and runs everything; `tick` is called after each competitor's task.
-    ///
-    /// # Errors
-    /// If settings are refused or the store cannot write.
     pub(super) fn run(
         trainer: &Trainer,
         tasks: Vec<Task>,

@@ -47,10 +47,8 @@ pub(super) enum CostAxis {
 }
 
 impl CostAxis {
-    /// Both.
     pub(super) const ALL: [CostAxis; 2] = [CostAxis::Responses, CostAxis::Tokens];
 
-    /// The word in tables.
     pub(super) fn name(self) -> &'static str {
         match self {
             CostAxis::Responses => "responses",
@@ -68,7 +66,6 @@ pub(super) struct Run {
     pub(super) learned: [Option<f64>; 2],
     /// `J/J*` after the last update.
     pub(super) last: f64,
-    /// Updates done.
     pub(super) updates: usize,
     /// `J/J*` at `pieces + 1` equally distant points of the budget.
     pub(super) curve: [Vec<f64>; 2],

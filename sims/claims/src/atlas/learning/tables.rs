@@ -1,10 +1,7 @@
-//! The tables.
-
 use grpo_lambda_stats::table::{Cell, Table};
 use grpo_lambda_stats::{Interval, mean};
 
-use super::curves::{curve, drawn};
-use super::measure::Ranking;
+use super::measure::{Ranking, curve, drawn};
 use super::ranking::{Standing, level, order};
 use super::run::{CostAxis, Run};
 use super::why::{QUANTITIES, READINGS, Regime};

@@ -8,18 +8,12 @@ use crate::training::task::Task;
 
 /// The ranked tasks: those whose rewards are 0 or 1, so that a teacher who knows the answer is defined and every competitor can learn on
 /// every task.
-///
-/// # Errors
-/// If a knob is out of range.
 pub(super) fn named(full: bool) -> anyhow::Result<Vec<Task>> {
     let atlas = tasks::tasks(full)?;
     Ok(atlas.into_iter().filter(|task| task.tree.reward_kind() == RewardKind::Binary).collect())
 }
 
 /// The first `n` random trees with something to learn (`J < 0.9 J*`) and lengths that differ, rewards 0 or 1 or noisy by turns.
-///
-/// # Errors
-/// If a knob is out of range.
 pub(super) fn random(n: usize) -> anyhow::Result<Vec<Task>> {
     let mut found = Vec::new();
     let mut seed = 1000;

@@ -1,14 +1,13 @@
 //! A method's effect on a flawed step, exactly: in expectation, group by group, and in the lucky response.
 
 use grpo_lambda::methods::Method;
-use grpo_lambda_mdp::Oracle;
+use grpo_lambda_mdp::zoo::{Family, Fork, LuckyGuess};
+use grpo_lambda_mdp::{Oracle, Tabular, Tree};
 use serde::{Deserialize, Serialize};
 
-use super::case::Case;
 use crate::atlas::entrants::Source;
 use crate::atlas::multisets::{Groups, Ratios};
 
-/// Responses per group.
 pub(super) const GROUP: usize = 8;
 /// Edges of the two first tokens.
 const SOUND: usize = 0;
@@ -39,9 +38,6 @@ pub(super) struct Effect {
 
 impl Effect {
     /// The effect of `method` on `case`.
-    ///
-    /// # Errors
-    /// When there are too many groups.
     pub(super) fn new(case: &Case, method: &dyn Method, source: Source) -> anyhow::Result<Effect> {
         let oracle = Oracle::new(&case.tree, &case.policy);
         let groups = Groups::new(&case.tree, &case.policy, &case.policy, Ratios::Sampler, GROUP, source)?;
@@ -95,9 +91,51 @@ impl Effect {
     }
 }
 
+/// A task whose first token is `sound` or `flawed`.
+pub(super) struct Case {
+    /// Chance of a reward after a flawed step.
+    pub(super) luck: f64,
+    /// Initial probability of the sound step.
+    pub(super) sound: f64,
+    /// Tokens of a flawed response; a sound one has [`SOUND_LENGTH`]. None where all have the same.
+    pub(super) flawed_length: Option<usize>,
+    pub(super) tree: Tree,
+    pub(super) policy: Tabular,
+}
+
+/// Chance of a reward after a sound step: 0.8 of the answers are right, 0.95 of which are graded so.
+pub(super) const SOUND_VALUE: f64 = 0.76;
+/// Tokens of a sound response where lengths differ.
+pub(super) const SOUND_LENGTH: usize = 6;
+
+impl Case {
+    /// Responses of one length: [`LuckyGuess`] with two answers and one work token.
+    pub(super) fn equal(luck: f64, sound: f64) -> anyhow::Result<Case> {
+        let family = LuckyGuess {
+            luck,
+            initial_sound: sound,
+            answers: 2,
+            work: 1,
+            fillers: 1,
+            ..LuckyGuess::default()
+        };
+        let tree = family.tree()?;
+        let policy = family.initial(&tree);
+        Ok(Case { luck, sound, flawed_length: None, tree, policy })
+    }
+
+    /// The flawed response has `length` tokens, the sound one [`SOUND_LENGTH`]; no other choice.
+    pub(super) fn ragged(luck: f64, length: usize) -> anyhow::Result<Case> {
+        let family = Fork::two([SOUND_LENGTH, length], [SOUND_VALUE, luck], 0.5);
+        let tree = family.tree()?;
+        let policy = family.initial(&tree);
+        Ok(Case { luck, sound: 0.5, flawed_length: Some(length), tree, policy })
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::case::{SOUND_LENGTH, SOUND_VALUE};
+    use super::super::effect::{SOUND_LENGTH, SOUND_VALUE};
     use super::*;
     use grpo_lambda::methods;
 

@@ -1,7 +1,5 @@
-//! The figures.
-
-use super::case::{SOUND_LENGTH, SOUND_VALUE};
 use super::effect::{Effect, GROUP};
+use super::effect::{SOUND_LENGTH, SOUND_VALUE};
 use super::measure::{LENGTHS, LUCK, Numbers, RAGGED_LUCK, SHOWN, SOUND};
 use crate::atlas::entrants::{BASELINE, ENTRANTS};
 use crate::figure::{Axis, Figure, Panel, Style};

@@ -1,7 +1,5 @@
-//! Findings.
-
-use super::case::{SOUND_LENGTH, SOUND_VALUE};
 use super::effect::{Effect, GROUP};
+use super::effect::{SOUND_LENGTH, SOUND_VALUE};
 use super::measure::{Numbers, Row, SHOWN};
 use crate::atlas::entrants::{BASELINE, ENTRANTS};
 use crate::experiment::Finding;

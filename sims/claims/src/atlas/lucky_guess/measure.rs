@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use grpo_lambda_mdp::evidence::Exact;
 use rayon::prelude::*;
 
-use super::case::Case;
+use super::effect::Case;
 use super::effect::Effect;
 use crate::atlas::entrants::{ENTRANTS, Entrant};
 use crate::atlas::multisets::given;
@@ -37,7 +37,6 @@ pub(super) struct Row {
 }
 
 impl Numbers {
-    /// The rows of equal lengths.
     pub(super) fn equal(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(|r| r.flawed_length.is_none())
     }

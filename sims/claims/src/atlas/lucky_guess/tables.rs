@@ -1,8 +1,6 @@
-//! The table.
-
 use grpo_lambda_stats::table::Table;
 
-use super::case::SOUND_LENGTH;
+use super::effect::SOUND_LENGTH;
 use super::measure::Numbers;
 use crate::experiments::common::record::{Record, table};
 

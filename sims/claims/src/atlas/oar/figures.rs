@@ -1,10 +1,8 @@
-//! The figure.
-
 use grpo_lambda_stats::table::significant;
 
 use super::measure::{Agreement, LEVEL, Numbers};
-use super::rewards::{LEN, REWARDS, SYMBOLS};
 use super::scores::Score;
+use super::scores::{LEN, REWARDS, SYMBOLS};
 use crate::figure::{Axis, Figure, Panel};
 
 /// The scores that are drawn.

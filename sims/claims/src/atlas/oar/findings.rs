@@ -1,7 +1,5 @@
-//! Findings.
-
 use super::measure::{Agreement, LEVEL, Numbers};
-use super::rewards::{LEN, REWARDS};
+use super::scores::{LEN, REWARDS};
 use super::scores::{Score, ZERO};
 use crate::experiment::Finding;
 use crate::experiments::common::findings::{finding, holds_or, holds_when};

@@ -3,7 +3,7 @@
 use grpo_lambda_mdp::{Answers, Maskable, Oracle, Tree};
 use grpo_lambda_stats::{Interval, spearman, t_interval};
 
-use super::rewards::{LEN, REWARDS};
+use super::scores::{LEN, REWARDS};
 use super::scores::{Score, ZERO, scores};
 use crate::experiment::Context;
 

@@ -3,7 +3,6 @@
 mod figures;
 mod findings;
 mod measure;
-mod rewards;
 mod scores;
 mod tables;
 

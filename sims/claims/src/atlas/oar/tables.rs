@@ -1,9 +1,7 @@
-//! The table.
-
 use grpo_lambda_stats::table::Table;
 
 use super::measure::{Agreement, Numbers};
-use super::rewards::REWARDS;
+use super::scores::REWARDS;
 use super::scores::Score;
 use crate::experiments::common::record::{Record, table};
 

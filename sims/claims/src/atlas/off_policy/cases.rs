@@ -37,9 +37,6 @@ static MORE: &[Entrant] = &[
 ];
 
 /// Everyone whose evidence a table gives, with the method on this task.
-///
-/// # Errors
-/// If settings are refused.
 pub(super) fn entrants(task: &Task) -> anyhow::Result<Vec<(&'static Entrant, Configured)>> {
     let kinds = Exact::kinds_on(&task.tree);
     let mut all = Vec::new();
@@ -53,9 +50,6 @@ pub(super) fn entrants(task: &Task) -> anyhow::Result<Vec<(&'static Entrant, Con
 }
 
 /// All rows of one method on one task, in groups of `size`.
-///
-/// # Errors
-/// When there are too many groups.
 pub(super) fn rows(
     task: &Task,
     entrant: &Entrant,

@@ -1,10 +1,8 @@
-//! The figures.
-
 use super::cases::{FIRST_STEP, STALE, TEMPERATURES, UPDATES};
 use super::measure::Numbers;
-use super::over_tasks::{mean_cosine, mean_share, methods};
 use super::regions::Regions;
 use super::row::{Mode, Row};
+use super::row::{mean_cosine, mean_share, methods};
 use super::trust_region::{Q, traces};
 use crate::atlas::entrants::BASELINE;
 use crate::experiments::common::vectors::mean;

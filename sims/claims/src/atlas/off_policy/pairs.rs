@@ -9,9 +9,6 @@ use crate::experiments::common::vectors::{dot, norm};
 use crate::training::task::Task;
 
 /// The MDPs: at most seven responses and rewards each. Only the lucky guess has responses of one length.
-///
-/// # Errors
-/// When a knob is out of range, which a test excludes.
 pub(super) fn tasks() -> anyhow::Result<Vec<Task>> {
     let lucky = LuckyGuess { answers: 2, work: 1, fillers: 1, ..LuckyGuess::default() };
     let random = Random { seed: 4, symbols: 2, horizon: 3, eos: 0.7, ..Random::default() };
@@ -89,7 +86,6 @@ pub(super) fn noisy(tree: &Tree, policy: &Tabular, sigma: f64, seed: u64) -> Tab
 /// An expected update against the gradient of `J` at the updated policy.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Fit {
-    /// Cosine with `∇J`.
     pub(super) cosine: f64,
     /// The multiple `κ` of `∇J` that fits best.
     pub(super) scale: f64,

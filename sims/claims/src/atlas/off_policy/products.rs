@@ -23,7 +23,6 @@ fn error(tree: &Tree, behaviour: &Tabular, current: &Tabular, trace: &dyn Trace,
 pub(super) struct Products {
     /// One per credit and trace.
     pub(super) rows: Vec<OfProduct>,
-    /// MDPs examined.
     pub(super) mdps: usize,
 }
 
@@ -55,9 +54,6 @@ const TRACES: [(&str, &dyn Trace); 7] = [
 ];
 
 /// Examines `n` pairs of random policies, each on a random MDP of its own.
-///
-/// # Errors
-/// When a knob is out of range, which a test excludes.
 pub(super) fn products(seed: u64, n: usize) -> anyhow::Result<Products> {
     let cases = cases(seed, n)?;
     let mut rows = Vec::new();

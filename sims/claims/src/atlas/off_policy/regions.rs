@@ -20,7 +20,6 @@ pub(super) struct Regions {
     pub(super) lowered_low: f64,
     /// Lowered, on the upper bound: the printed clip does not pull back.
     pub(super) lowered_high: f64,
-    /// Advantage 0.
     pub(super) idle: f64,
     /// Tokens with an advantage whose own gradient is 0: no surrogate that reads them is inside.
     pub(super) silent: f64,

@@ -14,7 +14,6 @@ use rand::RngExt;
 use super::pairs::{divergence, noisy, rate_of};
 use crate::experiments::common::random::stream;
 
-/// Half-width of the interval.
 const EPSILON: f64 = 0.2;
 /// Decay of the traces where nothing else is said: the paper's best.
 pub(super) const Q: f64 = 0.99;
@@ -27,15 +26,12 @@ pub(super) const BOTH: &str = "both (GRPO-λ)";
 
 /// A trace under the name it has in tables.
 pub(super) struct Named {
-    /// The name.
     pub(super) name: &'static str,
-    /// The trace.
     pub(super) trace: Box<dyn Trace>,
     /// True if its rows are non-negative and sum to 1.
     pub(super) convex: bool,
 }
 
-/// The traces of the methods, at decay `q`.
 pub(super) fn traces(q: f64) -> Vec<Named> {
     let named = |name, trace, convex| Named { name, trace, convex };
     vec![
@@ -107,9 +103,6 @@ pub(super) struct Pair {
 }
 
 /// A chain of 48 steps, each right with probability 0.97: long responses that can all be listed.
-///
-/// # Errors
-/// When a knob is out of range, which a test excludes.
 fn long_chain() -> anyhow::Result<(Tree, Tabular)> {
     let tree = Chain { steps: 48, options: 2, partial: true }.tree()?;
     let policy = Tabular::from_weights(&tree, |_, e| if tree.token_name(e) == "right" { 0.97 } else { 0.03 });
@@ -117,9 +110,6 @@ fn long_chain() -> anyhow::Result<(Tree, Tabular)> {
 }
 
 /// Real pairs on the long chain: steps of the policy gradient, of GRPO-like and noisy kinds.
-///
-/// # Errors
-/// Settings of [`long_chain`].
 pub(super) fn pairs(seed: u64) -> anyhow::Result<Vec<Pair>> {
     let (tree, policy) = long_chain()?;
     let gradient = Oracle::new(&tree, &policy).grad_j();

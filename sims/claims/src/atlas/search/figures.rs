@@ -1,5 +1,3 @@
-//! The figure.
-
 use grpo_lambda_stats::Interval;
 
 use super::efficiency::Efficiency;

@@ -1,5 +1,3 @@
-//! Findings.
-
 use grpo_lambda_stats::Interval;
 
 use super::efficiency::Efficiency;

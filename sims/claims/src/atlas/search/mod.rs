@@ -1,7 +1,6 @@
 //! `atlas_search`: is there a better trace? Weights from position, length, entropy and probability, chosen with the oracle on some
 //! families of MDPs and judged on others.
 
-mod choose;
 mod efficiency;
 mod figures;
 mod findings;

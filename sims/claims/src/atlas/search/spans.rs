@@ -5,7 +5,6 @@ use super::quadratic::{Features, Token};
 /// Weights `w = Σ_j α_j φ_j`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
-    /// Its name in tables.
     pub(super) name: &'static str,
     /// True if a weight depends on the prefix only: the expected update is `∇J` with a factor per prefix, whatever the lengths.
     pub(super) by_prefix: bool,

@@ -1,5 +1,3 @@
-//! The tables.
-
 use grpo_lambda_stats::table::Table;
 
 use super::measure::Numbers;

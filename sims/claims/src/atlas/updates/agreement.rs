@@ -133,9 +133,6 @@ fn like(words: &str, task: &Task, g: usize) -> anyhow::Result<Option<Vec<f64>>> 
 }
 
 /// Every check on every task where the sums are feasible.
-///
-/// # Errors
-/// If settings are refused.
 pub(super) fn checks(tasks: &[Task]) -> anyhow::Result<Vec<Check>> {
     let check = |&(method, statement, g, form): &(&'static str, &'static str, usize, Form)| {
         let mut check = Check { method, statement, tasks: 0, worst: 0.0 };

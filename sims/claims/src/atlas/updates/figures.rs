@@ -1,5 +1,3 @@
-//! The figures.
-
 use grpo_lambda_stats::OverTasks;
 
 use super::measure::Atlas;

@@ -54,10 +54,6 @@ pub(super) fn seed_of(seed: u64, task: usize, entrant: usize) -> u64 {
     seed.wrapping_add(((task as u64) << 32) + ((entrant as u64) << 16))
 }
 
-/// Computes everything.
-///
-/// # Errors
-/// If settings are refused or the store cannot write.
 pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Atlas> {
     let mut tasks = tasks(size.full)?;
     tasks.truncate(size.tasks.unwrap_or(usize::MAX));

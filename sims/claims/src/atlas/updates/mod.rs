@@ -4,7 +4,6 @@
 
 mod agreement;
 mod anatomy;
-mod excerpt;
 mod expectation;
 mod figures;
 mod findings;
@@ -20,7 +19,7 @@ use findings::findings;
 use measure::{Atlas, Size, measure};
 use tables::tables;
 
-pub use excerpt::excerpt;
+pub use tables::excerpt;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "atlas_updates",

@@ -5,6 +5,7 @@ use grpo_lambda_stats::{Bootstrap, OverTasks};
 use super::measure::Atlas;
 use super::row::{Column, GROUP, Row};
 use crate::atlas::entrants::{ENTRANTS, Entrant};
+use crate::experiments::common::text::list;
 
 /// Responses written or scored for one update, at which costs are compared.
 pub(super) const BUDGET: f64 = 16.0;
@@ -114,4 +115,9 @@ pub(super) fn overall(atlas: &Atlas) -> Vec<Overall> {
         }
     };
     ENTRANTS.iter().enumerate().map(of).collect()
+}
+
+/// The names of some entrants; `none` if there is none.
+pub(super) fn names<'a>(all: impl Iterator<Item = &'a Overall>) -> String {
+    list(&all.map(|o| o.entrant.name).collect::<Vec<_>>())
 }

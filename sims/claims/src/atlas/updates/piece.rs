@@ -57,9 +57,6 @@ fn provider<'t>(
 }
 
 /// The rows of an entrant at these group sizes.
-///
-/// # Errors
-/// If its settings are refused.
 pub(super) fn piece(
     masked: &MaskedTask,
     entrant: &Entrant,

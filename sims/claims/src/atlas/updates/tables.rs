@@ -1,13 +1,13 @@
-//! The tables.
-
 use grpo_lambda_mdp::Oracle;
 use grpo_lambda_stats::table::{Table, significant};
 
 use super::agreement;
-use super::measure::Atlas;
+use super::measure::{Atlas, Size, seed_of};
 use super::overall::{MEANS, overall};
+use super::piece::{MaskedTask, piece};
 use super::row::{Column, GROUP, Row};
 use crate::atlas::entrants::{ENTRANTS, Entrant, Extra};
+use crate::atlas::tasks::tasks;
 use crate::experiments::common::record::{Record, table, yes};
 use crate::training::task::Task;
 
@@ -18,7 +18,7 @@ pub(super) fn tables(atlas: &Atlas) -> Vec<(String, Table)> {
         ("summary".into(), summary(atlas)),
         ("parts".into(), parts(atlas)),
         ("costs".into(), costs(atlas)),
-        ("tasks".into(), tasks(atlas)),
+        ("tasks".into(), task_list(atlas)),
         ("identities".into(), identities(atlas)),
     ]
 }
@@ -129,8 +129,7 @@ fn words(extra: Extra) -> String {
     }
 }
 
-/// One row per task.
-fn tasks(atlas: &Atlas) -> Table {
+fn task_list(atlas: &Atlas) -> Table {
     table(atlas.tasks.iter().zip(&atlas.residuals).map(|(task, kl)| {
         Record::default()
             .with("task", task.name.as_str())
@@ -146,7 +145,6 @@ fn tasks(atlas: &Atlas) -> Table {
     }))
 }
 
-/// One row per closed form.
 fn identities(atlas: &Atlas) -> Table {
     table(atlas.agreement.iter().map(|check| {
         Record::default()
@@ -156,4 +154,22 @@ fn identities(atlas: &Atlas) -> Table {
             .with("largest_error", check.worst)
             .with("holds", yes(check.worst < agreement::EXACT))
     }))
+}
+
+/// `entrants` by name on the first `tasks_taken` tasks, as the quick version has them at the group size of its main table.
+///
+/// # Errors
+/// If a task or an entrant cannot be built.
+pub fn excerpt(seed: u64, tasks_taken: usize, entrants: &[&str]) -> anyhow::Result<Table> {
+    let effort = Size::of(false).effort;
+    let mut records = Vec::new();
+    for (t, task) in tasks(false)?.into_iter().take(tasks_taken).enumerate() {
+        let masked = MaskedTask::new(task, seed);
+        for (e, entrant) in ENTRANTS.iter().enumerate().filter(|(_, e)| entrants.contains(&e.name)) {
+            for row in piece(&masked, entrant, &[GROUP], effort, seed_of(seed, t, e))? {
+                records.push(long_row(&row, entrant, &masked.task));
+            }
+        }
+    }
+    Ok(table(records))
 }

@@ -7,7 +7,7 @@ use crate::experiment::Finding;
 use crate::experiments::common::findings::{finding, finding_on, holds_or, holds_when};
 use crate::experiments::common::text::short;
 use crate::experiments::common::vectors::largest;
-use crate::report::sentences::SentenceId;
+use crate::sentences::SentenceId;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![same_objective(n), lower_bound(n), on_policy(n), trust_region(n), off_policy(n)]

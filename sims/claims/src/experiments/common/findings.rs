@@ -1,7 +1,7 @@
 //! Findings, and verdicts from conditions.
 
 use crate::experiment::{Finding, Verdict};
-use crate::report::sentences::SentenceId;
+use crate::sentences::SentenceId;
 
 /// A finding on a question of ours.
 pub(crate) fn finding(statement: impl Into<String>, verdict: Verdict, numbers: impl Into<String>) -> Finding {

@@ -21,7 +21,6 @@ impl Mdp {
         Ok(Mdp { name: name.to_owned(), tree, policy })
     }
 
-    /// A random tree and policy.
     pub(crate) fn random(family: Random) -> anyhow::Result<Mdp> {
         let tree = family.tree()?;
         let policy = family.initial(&tree);

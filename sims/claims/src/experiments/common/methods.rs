@@ -4,9 +4,6 @@ use grpo_lambda::group::{Group, Response};
 use grpo_lambda::methods::{self, BatchLoss, Method};
 
 /// A registered method by name and settings.
-///
-/// # Errors
-/// If the settings are refused.
 pub(crate) fn method(name: &str, settings: &str) -> anyhow::Result<Box<dyn Method>> {
     Ok(methods::parse(name, settings)?.method)
 }
@@ -18,9 +15,6 @@ pub(crate) fn group(rewards: &[f64], old_logps: &[Vec<f64>]) -> Group {
 }
 
 /// Loss and gradient of a method on one group at current log-probabilities.
-///
-/// # Errors
-/// If the settings are refused.
 pub(crate) fn evaluate(
     name: &str,
     settings: &str,
@@ -32,9 +26,6 @@ pub(crate) fn evaluate(
 
 /// The on-policy weight of every token of a response under a reading of GRPO-lambda: its `dlogps` over that of GRPO
 /// (token mean) on the same group of two responses, one right and one wrong, sampled with log-probabilities `logps`.
-///
-/// # Errors
-/// If the settings are refused.
 pub(crate) fn on_policy_weights(settings: &str, logps: &[f64]) -> anyhow::Result<Vec<f64>> {
     let both = vec![logps.to_vec(); 2];
     let pair = group(&[1.0, 0.0], &both);

@@ -8,20 +8,15 @@ pub(crate) struct Recorded(Table);
 
 impl Recorded {
     /// Reads the text of a file.
-    ///
-    /// # Errors
-    /// When it is no table.
     pub(crate) fn new(text: &str) -> anyhow::Result<Recorded> {
         Ok(Recorded(Table::from_csv(text).context("the recorded runs")?))
     }
 
-    /// Its rows.
     pub(crate) fn rows(&self) -> impl Iterator<Item = RecordedRow<'_>> {
         self.0.rows.iter().map(|cells| RecordedRow { table: &self.0, cells })
     }
 }
 
-/// A row of it.
 pub(crate) struct RecordedRow<'a> {
     table: &'a Table,
     cells: &'a [Cell],
@@ -34,25 +29,16 @@ impl RecordedRow<'_> {
     }
 
     /// The number in a column.
-    ///
-    /// # Errors
-    /// When there is none.
     pub(crate) fn number(&self, column: &str) -> anyhow::Result<f64> {
         self.cell(column)?.number().with_context(|| format!("column {column} holds no number"))
     }
 
     /// The number in a column, where there is one.
-    ///
-    /// # Errors
-    /// When there is no such column.
     pub(crate) fn optional(&self, column: &str) -> anyhow::Result<Option<f64>> {
         Ok(self.cell(column)?.number().filter(|x| x.is_finite()))
     }
 
     /// The text in a column.
-    ///
-    /// # Errors
-    /// When there is no such column.
     pub(crate) fn text(&self, column: &str) -> anyhow::Result<String> {
         Ok(self.cell(column)?.format(12))
     }

@@ -2,7 +2,6 @@
 
 use grpo_lambda_stats::table::significant;
 
-/// Three significant digits.
 pub(crate) fn short(x: f64) -> String {
     significant(x, 3)
 }
@@ -15,7 +14,6 @@ pub(crate) fn rounding_error(x: f64) -> String {
     }
 }
 
-/// A share as a percentage.
 pub(crate) fn percent(share: f64) -> String {
     format!("{} %", short(100.0 * share))
 }

@@ -3,12 +3,10 @@
 /// Tolerance of identities between sums of a few hundred numbers of order 1.
 pub(crate) const EXACT: f64 = 1e-12;
 
-/// The inner product.
 pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(x, y)| x * y).sum()
 }
 
-/// The Euclidean norm.
 pub(crate) fn norm(a: &[f64]) -> f64 {
     dot(a, a).sqrt()
 }
@@ -18,12 +16,10 @@ pub(crate) fn cosine(a: &[f64], b: &[f64]) -> f64 {
     dot(a, b) / (norm(a) * norm(b))
 }
 
-/// `a - b`.
 pub(crate) fn difference(a: &[f64], b: &[f64]) -> Vec<f64> {
     a.iter().zip(b).map(|(x, y)| x - y).collect()
 }
 
-/// The largest absolute difference.
 pub(crate) fn gap(a: &[f64], b: &[f64]) -> f64 {
     assert_eq!(a.len(), b.len());
     a.iter().zip(b).map(|(x, y)| (x - y).abs()).fold(0.0, f64::max)
@@ -40,7 +36,6 @@ pub(crate) fn extremes(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
     values.into_iter().fold(none, |(low, high), x| (low.min(x), high.max(x)))
 }
 
-/// The mean.
 pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }

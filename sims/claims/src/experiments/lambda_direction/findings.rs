@@ -5,7 +5,7 @@ use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::findings::{finding, finding_on, holds_or};
 use crate::experiments::common::text::rounding_error;
 use crate::experiments::common::vectors::{EXACT, largest, mean};
-use crate::report::sentences::SentenceId;
+use crate::sentences::SentenceId;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![as_printed(n), exact_critic(n), wrong_critics(n), perturbed_critic(n), constant_critic(n)]

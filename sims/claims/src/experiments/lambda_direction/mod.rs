@@ -14,7 +14,7 @@ mod moments;
 mod tables;
 
 use crate::experiment::{Experiment, Parts};
-use crate::report::sentences::SentenceId;
+use crate::sentences::SentenceId;
 use figures::figures;
 use findings::findings;
 use measure::measure;

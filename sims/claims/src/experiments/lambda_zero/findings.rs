@@ -5,7 +5,7 @@ use crate::experiment::Finding;
 use crate::experiments::common::findings::{finding, finding_on, holds_or, holds_when};
 use crate::experiments::common::text::short;
 use crate::experiments::common::vectors::EXACT;
-use crate::report::sentences::SentenceId;
+use crate::sentences::SentenceId;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![falls_back(n), style_both(n), weight(n), constant_critic(n)]

@@ -21,7 +21,7 @@ mod tables;
 mod values;
 
 use crate::experiment::{Experiment, Parts};
-use crate::report::sentences::SentenceId;
+use crate::sentences::SentenceId;
 use figures::figures;
 use findings::findings;
 use measure::measure;

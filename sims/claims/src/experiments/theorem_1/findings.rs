@@ -7,7 +7,7 @@ use crate::experiment::Finding;
 use crate::experiments::common::findings::{finding, finding_on, holds_or};
 use crate::experiments::common::text::short;
 use crate::experiments::common::vectors::{EXACT, largest};
-use crate::report::sentences::SentenceId;
+use crate::sentences::SentenceId;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![identity(n), any_operator(n), critic_free(n), two_terms(n)]

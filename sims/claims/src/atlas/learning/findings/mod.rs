@@ -1,6 +1,3 @@
-//! Findings.
-
-mod causes;
 mod completeness;
 mod gains;
 mod places;
@@ -8,7 +5,6 @@ mod places;
 use super::measure::Ranking;
 use crate::experiment::Finding;
 
-/// All findings; the first is the headline.
 pub(super) fn findings(r: &Ranking) -> Vec<Finding> {
     vec![
         places::headline(r),
@@ -19,8 +15,8 @@ pub(super) fn findings(r: &Ranking) -> Vec<Finding> {
         gains::per_task(r),
         gains::step_size(r),
         gains::clamp(r),
-        causes::explained(r),
-        causes::by_hindsight(r),
+        gains::explained(r),
+        gains::by_hindsight(r),
         completeness::grid(r),
         completeness::everyone(r),
     ]

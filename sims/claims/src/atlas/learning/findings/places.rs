@@ -2,8 +2,8 @@
 
 use crate::atlas::entrants::Source;
 use crate::atlas::learning::competitors::{COMPLETIONS, Competitor, Knowledge};
-use crate::atlas::learning::curves::drawn;
 use crate::atlas::learning::measure::Ranking;
+use crate::atlas::learning::measure::drawn;
 use crate::atlas::learning::ranking::{identical, level, order};
 use crate::atlas::learning::run::CostAxis;
 use crate::atlas::learning::words::{interval, p, readings, standing, word};

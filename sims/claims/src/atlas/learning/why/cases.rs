@@ -12,7 +12,6 @@ use crate::training::paired;
 /// One reading on one task.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Case {
-    /// Index into [`READINGS`].
     pub(crate) reading: usize,
     pub(crate) task: String,
     /// One of the ranked tasks, rather than a random one.
@@ -78,9 +77,6 @@ pub(super) struct TaskResults<'a> {
 
 impl Case {
     /// `None` where a quantity is not defined: an update that is 0.
-    ///
-    /// # Errors
-    /// If settings are refused or the store cannot write.
     pub(super) fn new(
         trainer: &Trainer,
         on_task: TaskResults,

@@ -16,7 +16,6 @@ const DRAWS: usize = 4999;
 pub(crate) struct Correlation {
     /// Index into [`super::READINGS`].
     pub(crate) reading: usize,
-    /// The gains.
     pub(crate) regime: Regime,
     /// Index into [`QUANTITIES`].
     pub(crate) quantity: usize,
@@ -26,7 +25,6 @@ pub(crate) struct Correlation {
     pub(crate) p: f64,
     /// `p` corrected over the quantities.
     pub(crate) p_holm: f64,
-    /// Tasks.
     pub(crate) tasks: usize,
     /// Tasks with a decided gain: those with the quantity's sign, and all.
     pub(crate) agree: (usize, usize),

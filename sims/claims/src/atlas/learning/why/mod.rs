@@ -24,9 +24,6 @@ pub(super) struct Why {
 }
 
 /// Compares the readings with GRPO under every regime on the tasks of both results: the ranked ones and random ones.
-///
-/// # Errors
-/// If settings are refused or the store cannot write.
 pub(super) fn explain(
     trainer: &Trainer,
     (named, random): (&TrainingResults, &TrainingResults),

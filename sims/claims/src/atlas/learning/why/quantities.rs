@@ -34,7 +34,6 @@ impl Regime {
         Regime::CautiousUnit,
     ];
 
-    /// The word in tables.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Regime::Tuned => "tuned",
@@ -49,7 +48,6 @@ impl Regime {
 
 /// A possible cause of a gain.
 pub(crate) struct Quantity {
-    /// The word in tables.
     pub(crate) name: &'static str,
     /// For a reader of the table of correlations.
     pub(crate) about: &'static str,

@@ -3,8 +3,8 @@
 use crate::atlas::entrants::BASELINE;
 use crate::atlas::off_policy::cases::UPDATES;
 use crate::atlas::off_policy::measure::Numbers;
-use crate::atlas::off_policy::over_tasks::{mean_cosine, methods, select};
 use crate::atlas::off_policy::row::{Mode, Row};
+use crate::atlas::off_policy::row::{mean_cosine, methods, select};
 use crate::experiment::Finding;
 use crate::experiments::common::findings::{finding, holds_or};
 use crate::experiments::common::text::short;

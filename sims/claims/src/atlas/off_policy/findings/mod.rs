@@ -1,6 +1,3 @@
-//! Findings.
-
-mod clip;
 mod direction;
 mod trust;
 
@@ -13,9 +10,9 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
         trust::weighted_means(n),
         trust::exact_products(n),
         direction::stale(n),
-        clip::bound(n),
+        trust::bound(n),
         direction::mismatch(n),
-        clip::reuse(n),
+        trust::reuse(n),
     ]
 }
 

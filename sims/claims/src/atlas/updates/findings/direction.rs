@@ -1,9 +1,8 @@
 //! In which direction the expected updates point.
 
-use super::names::names;
 use crate::atlas::entrants::{ENTRANTS, Family};
 use crate::atlas::updates::measure::Atlas;
-use crate::atlas::updates::overall::{Overall, SHARP, unbiased};
+use crate::atlas::updates::overall::{Overall, SHARP, names, unbiased};
 use crate::atlas::updates::row::{Column, GROUP};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::findings::{finding, holds_or};

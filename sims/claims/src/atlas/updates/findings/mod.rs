@@ -1,16 +1,11 @@
-//! Findings.
-
-mod credit;
 mod direction;
 mod error;
-mod names;
 
 use super::measure::Atlas;
 use super::overall::overall;
 use crate::atlas::entrants::BASELINE;
 use crate::experiment::Finding;
 
-/// The findings; the first is the headline.
 pub(super) fn findings(atlas: &Atlas) -> Vec<Finding> {
     let all = overall(atlas);
     let named = |name: &str| all.iter().find(|o| o.entrant.name == name);
@@ -23,8 +18,8 @@ pub(super) fn findings(atlas: &Atlas) -> Vec<Finding> {
     findings.extend(named("GRPO-λ recent").zip(named(BASELINE)).map(|(l, g)| direction::lambda(l, g)));
     findings.push(direction::rescaling(atlas));
     findings.push(error::equal_cost(&all));
-    findings.push(credit::credit(atlas));
-    findings.push(credit::identities(atlas));
+    findings.push(error::credit(atlas));
+    findings.push(error::identities(atlas));
     findings
 }
 

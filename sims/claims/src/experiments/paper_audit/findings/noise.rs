@@ -7,7 +7,7 @@ use crate::experiments::paper_audit::gains::{self, Estimate, Gain, Selection};
 use crate::experiments::paper_audit::statistics::{
     best_of_quantile, best_of_tail, correlation_needed, minimal_detectable, variance_share,
 };
-use crate::report::sentences::SentenceId;
+use crate::sentences::SentenceId;
 use grpo_lambda_printed::{Benchmark, Column, Dataset, Model};
 use grpo_lambda_stats::{expected_max_normal, holm};
 

@@ -4,7 +4,7 @@ use super::{finding, finding_on, holds_or, list};
 use crate::experiment::Finding;
 use crate::experiments::paper_audit::Audit;
 use crate::experiments::paper_audit::statistics::all_among;
-use crate::report::sentences::SentenceId;
+use crate::sentences::SentenceId;
 use grpo_lambda_printed::consistency::{self, CellCheck};
 use grpo_lambda_printed::{Benchmark, Dataset, Run};
 

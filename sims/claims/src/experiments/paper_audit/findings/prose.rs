@@ -5,7 +5,7 @@ use super::{finding, finding_on, holds_or, list};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::paper_audit::gains::{self, Estimate};
 use crate::experiments::paper_audit::{Audit, text};
-use crate::report::sentences::SentenceId;
+use crate::sentences::SentenceId;
 use grpo_lambda_printed::{Benchmark, Column, Dataset, Model, Run};
 
 /// Printed Table 1 gains in average accuracy, in points.
