@@ -38,9 +38,6 @@ const GROUP: usize = 16;
 pub(super) const APART: u64 = 1 << 30;
 
 /// Estimates [`Force`] at the start weights for every decay.
-///
-/// # Errors
-/// [`LabError`].
 pub fn force(lab: &Lab, lambdas: &[f64]) -> Result<Vec<Force>, LabError> {
     let (mut engine, _) = lab.engine(Optimiser::Sgd)?;
     let mut gradients: Vec<Vec<Vec<f32>>> = Vec::new();

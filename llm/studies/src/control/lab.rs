@@ -96,9 +96,6 @@ pub struct StepRecord {
 
 impl Lab {
     /// Trains the start weights of a configuration by imitation.
-    ///
-    /// # Errors
-    /// [`LabError`].
     pub fn new(config: &Config) -> Result<Lab, LabError> {
         let (session, parameters) = Session::open_on(ComputeDevice::Cpu, &Local, config)?;
         let model = Decoder::new(session.shape.clone(), parameters)?;
@@ -129,9 +126,6 @@ impl Lab {
 
     /// Trains from the start with a method at the schedule of the configuration times `rate` over its peak; the engine it ends with, and a
     /// record of every step. Prompts and random numbers are the same for every method.
-    ///
-    /// # Errors
-    /// [`LabError`].
     pub fn train(
         &self,
         method: &dyn Method,

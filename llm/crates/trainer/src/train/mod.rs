@@ -67,9 +67,6 @@ pub fn train(
 }
 
 /// [`train`] on this device, whatever the configuration says about devices.
-///
-/// # Errors
-/// As [`train`].
 pub fn train_on(
     device: ComputeDevice,
     engines: &dyn Engines,
