@@ -96,9 +96,6 @@ pub struct StepRecord {
 
 impl Lab {
     /// Trains the start weights of a configuration by imitation.
-    ///
-    /// # Errors
-    /// [`LabError`].
     pub fn new(config: &Config) -> Result<Lab, LabError> {
         let (session, parameters) = Session::open_on(ComputeDevice::Cpu, &Local, config)?;
         let model = Decoder::new(session.shape.clone(), parameters)?;

@@ -17,11 +17,12 @@ const PROBE: (usize, usize) = (64, 8);
 /// The answers to the questions of a request; `None` for those that are open.
 pub(super) type Answers = Vec<Option<Vec<Answered>>>;
 
-/// True if an attempt brought more answers; and its end.
+/// True if an attempt brought more answers; and its failure.
 pub(super) type Attempted = (bool, Result<(), EngineError>);
 
 impl Server {
-    /// Samples the responses to `request`. `attempt` asks for answers that are missing; it is repeated after the server was away. Seeds are those of the request, so that a repetition asks for the same responses.
+    /// Samples the responses to `request`. `attempt` asks for answers that are missing; it is repeated after the server was away, with the
+    /// request's seeds, and so for the same responses.
     pub(super) fn responses(
         &self,
         request: &SamplingRequest<'_>,
@@ -43,7 +44,7 @@ impl Server {
                 Ok(()) => break,
                 Err(e) if e.is_passing() && (left > 0 || progress) => {
                     left = if progress { retries } else { left - 1 };
-                    say(&format!("the rollout engine failed and is asked again: {e}"));
+                    say(&format!("the server failed and is asked again: {e}"));
                     self.wait().map_err(external)?;
                 }
                 Err(e) => return Err(external(e)),

@@ -70,9 +70,6 @@ impl<'t> TeamEngine<'t> {
     /// `model` in training, with its gradient cut into `shards`, in a team.
     ///
     /// The optimiser is shared by tensors. That of an adapter, which is small, is the leader's alone, who merges it.
-    ///
-    /// # Errors
-    /// If the adapter or the reference does not fit the model, the shards cannot be shared, or a worker is gone.
     pub fn new(
         model: Decoder<f32>,
         setup: TrainingSetup,

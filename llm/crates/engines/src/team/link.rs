@@ -19,15 +19,9 @@ pub trait Link {
     fn size(&self) -> usize;
 
     /// Sends `message` to process `to`. It may wait until that process receives it.
-    ///
-    /// # Errors
-    /// If that process is gone.
     fn send(&mut self, to: usize, message: &[u8]) -> Result<(), LinkError>;
 
     /// The next message from process `from`.
-    ///
-    /// # Errors
-    /// If that process is gone.
     fn receive(&mut self, from: usize) -> Result<Vec<u8>, LinkError>;
 }
 

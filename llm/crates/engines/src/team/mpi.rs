@@ -35,8 +35,8 @@ impl Mpi {
         Some(Mpi { world, patience, _universe: universe })
     }
 
-    /// The time that this process waits for `other`. For the leader a worker waits for ever: the leader may evaluate or write for long, and when it dies
-    /// `mpirun` ends all. For each other workers wait less long than the leader for them, so that the one that hangs is named, not one that waits for it.
+    /// The time that this process waits for `other`. For the leader a worker waits for ever: the leader may evaluate or write for long, and when
+    /// it dies `mpirun` ends all. For each other workers wait less long than the leader for them, so that the one that hangs is named.
     fn patience(&self, other: usize) -> Option<Duration> {
         match (self.world.rank(), other) {
             (0, _) => Some(self.patience),

@@ -13,9 +13,6 @@ pub struct Shards {
 
 impl Shards {
     /// `shards` for `processes`.
-    ///
-    /// # Errors
-    /// [`TeamError::Shards`].
     pub fn new(shards: usize, processes: usize) -> Result<Self, TeamError> {
         if shards.is_power_of_two() && (1..=shards).contains(&processes) {
             return Ok(Shards { shards, processes });

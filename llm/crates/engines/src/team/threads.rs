@@ -100,9 +100,6 @@ pub fn run<T>(size: usize, lead: impl FnOnce(&Team) -> T) -> T {
 }
 
 /// [`run`] over these ends.
-///
-/// # Panics
-/// As [`run`].
 pub fn run_over<T>(ends: Vec<Threads>, lead: impl FnOnce(&Team) -> T) -> T {
     let mut ends = ends.into_iter();
     let leader = ends.next().map(|end| Team::new(Box::new(end))).unwrap_or_default();

@@ -206,9 +206,6 @@ impl CheckpointWriter {
     }
 
     /// Writes a file.
-    ///
-    /// # Errors
-    /// [`RunError::Io`].
     pub fn file(&mut self, name: &str, bytes: &[u8]) -> Result<(), RunError> {
         self.disk.write(&self.directory.join(name), bytes)?;
         self.files.insert(name.to_owned(), Digest::new(bytes));
@@ -238,9 +235,6 @@ impl CheckpointWriter {
 
     /// Makes a file of another checkpoint part of this one without writing it again; `false` where it has none, or the file system
     /// gives no file a second name.
-    ///
-    /// # Errors
-    /// [`RunError::Io`] if its directory cannot be made.
     pub fn link(&mut self, from: &Checkpoint, name: &str) -> Result<bool, RunError> {
         let (Some(entry), path) = (from.manifest.files.get(name), self.directory.join(name)) else {
             return Ok(false);
@@ -256,9 +250,6 @@ impl CheckpointWriter {
     }
 
     /// Makes a file that someone else wrote into [`CheckpointWriter::directory`] part of the checkpoint.
-    ///
-    /// # Errors
-    /// [`RunError`] if it cannot be read back or flushed.
     pub fn adopt(&mut self, name: &str) -> Result<(), RunError> {
         let path = self.directory.join(name);
         let entry = Digest::of_file(&self.disk, &path)?

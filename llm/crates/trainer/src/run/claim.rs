@@ -142,9 +142,6 @@ impl RunId {
 }
 
 /// The number of the run at `run`; `None` if none is written.
-///
-/// # Errors
-/// [`RunError`] if the file cannot be read, or does not hold such a number.
 pub(super) fn read_id(disk: &Disk, run: &Path) -> Result<Option<RunId>, RunError> {
     let path = run.join(ID);
     let Some(bytes) = disk.read(&path)? else { return Ok(None) };

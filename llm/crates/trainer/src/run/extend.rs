@@ -44,9 +44,6 @@ impl ExtendError {
 
 /// Writes the larger numbers of steps of `wanted` into the run at `path`; other differences are left for its opening to refuse. The summary of
 /// the shorter run stays as `summary-STEPS.json`.
-///
-/// # Errors
-/// [`ExtendError`]; the run is then as it was.
 pub fn extend(path: &Path, wanted: &Config) -> Result<(), ExtendError> {
     let disk = Disk::default();
     let file = path.join(CONFIG);

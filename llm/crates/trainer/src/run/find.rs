@@ -24,9 +24,6 @@ impl HeldCheckpoint {
     }
 
     /// Checks the contents of every file against what was written.
-    ///
-    /// # Errors
-    /// As [`Checkpoint::verify`].
     pub fn verify(&self) -> Result<(), RunError> {
         self.checkpoint.verify()
     }
@@ -37,9 +34,6 @@ const TRIES: usize = 200;
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// The latest complete checkpoint of the run at `path`, held.
-///
-/// # Errors
-/// As [`latest`].
 pub fn hold_latest(path: &Path) -> Result<Option<HeldCheckpoint>, RunError> {
     held(path, latest)
 }

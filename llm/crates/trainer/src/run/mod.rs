@@ -203,9 +203,6 @@ impl RunDir {
 
     /// Appends one step's row to every log. The rows are with the system when this returns.
     ///
-    /// # Errors
-    /// [`RunError::Io`].
-    ///
     /// # Panics
     /// If a name is not among the [`LogColumns`].
     pub fn record(
@@ -226,9 +223,6 @@ impl RunDir {
 
     /// Appends one line to `samples.jsonl`; it must not depend on the clock.
     ///
-    /// # Errors
-    /// [`RunError::Io`].
-    ///
     /// # Panics
     /// If `sample` has no JSON form.
     pub fn sample(&mut self, sample: &impl Serialize) -> Result<(), RunError> {
@@ -238,9 +232,6 @@ impl RunDir {
     }
 
     /// Appends the row of an evaluation after `done` RL steps: beside the columns, scalars under `eval/` by steps done.
-    ///
-    /// # Errors
-    /// [`RunError::Io`].
     ///
     /// # Panics
     /// If a name is not among the [`LogColumns`].
@@ -263,9 +254,6 @@ impl RunDir {
     }
 
     /// Marks the logs as complete up to what came after step `step`, the last.
-    ///
-    /// # Errors
-    /// [`RunError::Io`].
     pub fn end(&mut self, step: u64) -> Result<(), RunError> {
         for log in self.logs() {
             log.sync()?;
@@ -276,9 +264,6 @@ impl RunDir {
     }
 
     /// Keeps the checkpoint of `best` from now on, and no longer that of the best before it.
-    ///
-    /// # Errors
-    /// [`RunError::Io`].
     pub fn set_best(&mut self, best: Best) -> Result<(), RunError> {
         marks::write_best(&self.disk, &self.path, best)?;
         self.checkpoints.protect(best.step);
@@ -312,9 +297,6 @@ impl RunDir {
 
     /// Writes `summary.json`: the run is done.
     ///
-    /// # Errors
-    /// [`RunError::Io`].
-    ///
     /// # Panics
     /// If `summary` has no JSON form.
     pub fn finish(&mut self, summary: &impl Serialize) -> Result<(), RunError> {
@@ -327,9 +309,6 @@ impl RunDir {
     }
 
     /// The summary that [`RunDir::finish`] wrote; `None` if the run is not done.
-    ///
-    /// # Errors
-    /// [`RunError`] if the file cannot be read.
     pub fn summary(&self) -> Result<Option<serde_json::Value>, RunError> {
         let path = self.path.join(SUMMARY);
         let Some(bytes) = self.disk.read(&path)? else { return Ok(None) };

@@ -73,9 +73,6 @@ pub fn split_prompt(prompt: &[u32]) -> (&[u32], &[u32]) {
 }
 
 /// Writes the reference policy's log-probabilities into the responses, at most `budget` tokens per forward pass.
-///
-/// # Errors
-/// If the engine refuses or its device fails.
 pub fn score_with_reference(
     engine: &mut dyn Engine,
     prompts: &[&[u32]],
@@ -93,9 +90,6 @@ pub fn score_with_reference(
 }
 
 /// Writes the entropies of the policy's distributions into the responses, at most `budget` tokens per forward pass.
-///
-/// # Errors
-/// If the engine refuses or its device fails.
 pub fn score_entropies(
     engine: &dyn Engine,
     prompts: &[&[u32]],

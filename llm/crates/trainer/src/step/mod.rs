@@ -214,9 +214,6 @@ pub trait Observer {
     fn begin(&self, _phase: Phase) {}
 
     /// A phase ends. The work it handed to a device may still be under way: an observer that needs it done waits for the device here.
-    ///
-    /// # Errors
-    /// If the device fails while the observer waits.
     fn end(&self, _phase: Phase) -> Result<(), DeviceError> {
         Ok(())
     }

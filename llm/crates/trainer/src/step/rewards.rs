@@ -26,9 +26,6 @@ pub enum RewardError {
 /// Grades the responses to a prompt.
 pub trait RewardFunction {
     /// The reward of each response, in order.
-    ///
-    /// # Errors
-    /// [`RewardError`].
     fn rewards(
         &self,
         prompt: &TrainingPrompt,

@@ -68,9 +68,6 @@ pub fn train(
 }
 
 /// [`train`] on this device, whatever the configuration says about devices.
-///
-/// # Errors
-/// As [`train`].
 pub fn train_on(
     device: ComputeDevice,
     engines: &dyn Engines,

@@ -9,9 +9,6 @@ use crate::input::tokens::{ModelTokenizer, TokenError};
 use crate::run::model_directory;
 
 /// The configuration with the directory of its model, where that is a name of the Hugging Face hub; what is written of it keeps the name.
-///
-/// # Errors
-/// If there is no such directory, or it lacks a part of a checkpoint.
 pub fn with_located_model(config: &Config) -> Result<Config, ConfigError> {
     let mut config = config.clone();
     if let ModelSource::Checkpoint(given) = &mut config.model {
@@ -27,9 +24,6 @@ pub fn with_located_model(config: &Config) -> Result<Config, ConfigError> {
 }
 
 /// The tokenizer of a configuration.
-///
-/// # Errors
-/// If a checkpoint's cannot be read.
 pub fn tokens(config: &Config) -> Result<ModelTokenizer, TokenError> {
     match &config.model {
         ModelSource::Checkpoint(directory) => ModelTokenizer::load(directory),
@@ -38,9 +32,6 @@ pub fn tokens(config: &Config) -> Result<ModelTokenizer, TokenError> {
 }
 
 /// The model a run starts from.
-///
-/// # Errors
-/// If a checkpoint cannot be read or does not fit its tokenizer.
 pub fn initial_model(config: &Config, tokens: &ModelTokenizer) -> Result<Decoder<f32>, TrainError> {
     let (shape, parameters) = initial_weights(config, tokens)?;
     Ok(Decoder::new(shape, parameters)?)

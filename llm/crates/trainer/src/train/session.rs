@@ -73,9 +73,6 @@ impl Session<'static> {
 
 impl<'e> Session<'e> {
     /// Opens a configuration on this device; beside it the weights that a fresh run starts from.
-    ///
-    /// # Errors
-    /// As [`Session::open`].
     pub fn open_on(
         device: ComputeDevice,
         engines: &'e dyn Engines,
@@ -133,9 +130,6 @@ impl<'e> Session<'e> {
     }
 
     /// Builds the engine of a stage at the weights that a fresh run starts from.
-    ///
-    /// # Errors
-    /// If the weights cannot be read, there is too little memory or the device fails.
     pub fn engine(&self, stage: Stage) -> Result<Box<dyn Engine + 'e>, TrainError> {
         let (_, parameters) = initial_weights(&self.config, &self.tokens)?;
         self.engine_at(stage, parameters, None)
@@ -185,9 +179,6 @@ impl<'e> Session<'e> {
     }
 
     /// The prompts of RL of these numbers.
-    ///
-    /// # Errors
-    /// If a problem cannot be read or encoded.
     pub fn prompts(&self, numbers: Range<u64>) -> Result<Vec<TrainingPrompt>, TrainError> {
         let prompt = |number| {
             let problem = self.problems.problem(Stage::Rl, number).map_err(TrainError::Problem)?;
@@ -198,9 +189,6 @@ impl<'e> Session<'e> {
     }
 
     /// The demonstrations of a supervised step.
-    ///
-    /// # Errors
-    /// If a problem cannot be read or encoded.
     pub fn examples(&self, step: u64) -> Result<Vec<Example>, TrainError> {
         let (sft, batch) = (&self.config.sft, self.config.sft.batch as u64);
         let coin = Address::new(self.config.seed, Purpose::Demonstrations);
@@ -215,9 +203,6 @@ impl<'e> Session<'e> {
     }
 
     /// Takes supervised step `step` at its learning rate.
-    ///
-    /// # Errors
-    /// If a problem cannot be read or the engine fails.
     pub fn imitate(&self, engine: &mut dyn Engine, step: u64) -> Result<SftReport, TrainError> {
         let (examples, rate) = (self.examples(step)?, self.config.sft.schedule.rate(step));
         let report = sft::step(engine, &examples, rate, self.config.memory);
@@ -226,9 +211,6 @@ impl<'e> Session<'e> {
 
     /// Samples the responses of RL step `step`. With dynamic sampling, groups whose answers are all right or all wrong are replaced, a few
     /// times at most.
-    ///
-    /// # Errors
-    /// If a problem cannot be read, or sampling, grading or scoring fails.
     pub fn rollout(&self, engine: &mut dyn Engine, step: u64) -> Result<Rollout, TrainError> {
         let rl = &self.config.rl;
         let (wanted, rounds) =
@@ -260,9 +242,6 @@ impl<'e> Session<'e> {
     }
 
     /// Moves the weights on a rollout at the learning rate of its step.
-    ///
-    /// # Errors
-    /// If scoring, a gradient or the optimiser fails.
     pub fn step(&self, engine: &mut dyn Engine, rollout: &Rollout) -> Result<StepReport, TrainError> {
         let (step, rate) = (rollout.step, self.config.rl.schedule.rate(rollout.step));
         self.context().step(engine, rollout, rate).map_err(|source| TrainError::Rl { step, source })

@@ -1,8 +1,7 @@
-//! One step of training on random prompts: what `llm-train info` counts on a dry run and `llm-train bench-shape` times.
+//! One step of training on random prompts, for dry runs that count it and benchmarks that time it.
 //!
-//! It is the step of a run, the very same functions ([`StepContext::sample`](crate::step::StepContext::sample), [`StepContext::step`](crate::step::StepContext::step)),
-//! observed. Only prompts and rewards are synthetic, and there is no end token, so every response has full length: the most that a step can
-//! take.
+//! It is the step of a run ([`StepContext`](crate::step::StepContext)), observed. Only prompts and rewards are synthetic, and there is no end token,
+//! so every response has full length: the most that a step can take.
 
 mod evaluation;
 mod memory_check;

@@ -29,17 +29,11 @@ pub struct CpuEngine {
 
 impl CpuEngine {
     /// An engine that starts from `model`.
-    ///
-    /// # Errors
-    /// If the adapter does not fit the model, or the reference does not.
     pub fn new(model: Decoder<f32>, setup: TrainingSetup) -> Result<Self, Error> {
         CpuEngine::owning(model, setup, |_| true)
     }
 
     /// [`CpuEngine::new`], with gradient and optimiser of the tensors alone that `owns` names; an adapter is owned whole.
-    ///
-    /// # Errors
-    /// As [`CpuEngine::new`].
     pub fn owning(
         model: Decoder<f32>,
         setup: TrainingSetup,
@@ -83,9 +77,6 @@ impl CpuEngine {
     }
 
     /// Takes an optimiser step, as [`Engine::step`], whose outcome `decide` chooses: see [`AdamW::step_with`].
-    ///
-    /// # Errors
-    /// As [`Engine::step`], and when `decide` fails.
     pub fn step_with(
         &mut self,
         rate: f64,
@@ -110,9 +101,6 @@ impl CpuEngine {
     }
 
     /// Continues from the part of a state that this engine owns.
-    ///
-    /// # Errors
-    /// If the state is of another model.
     pub fn take_state(&mut self, state: &SavedState<'_>) -> Result<(), OptimError> {
         self.optimiser.take_state(state.steps, |part, name, _| Ok(state.values(part, name)))?;
         self.take_weights();

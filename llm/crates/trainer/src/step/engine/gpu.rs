@@ -48,9 +48,6 @@ pub struct GpuModel {
 
 impl GpuModel {
     /// A model with these parameters, rounded to `dtype`.
-    ///
-    /// # Errors
-    /// If they are not those of the shape, there is too little memory or the device fails.
     pub fn new(
         device: &Arc<dyn Device>,
         dtype: Dtype,
@@ -65,9 +62,6 @@ impl GpuModel {
     }
 
     /// Adds an adapter beside the weights, unmerged: merged, the two would be rounded together.
-    ///
-    /// # Errors
-    /// As [`GpuModel::new`], and when the adapter does not fit the shape.
     fn with_adapter(
         self,
         settings: &LoraSettings,
@@ -82,9 +76,6 @@ impl GpuModel {
 
     /// The model of a checkpoint directory. The adapter of a run in bf16 stays beside its weights, as in training: merged into weights that are
     /// rounded, it would lose its smallest changes.
-    ///
-    /// # Errors
-    /// If a file cannot be read or holds no such model, there is too little memory or the device fails.
     pub fn load(
         device: &Arc<dyn Device>,
         dtype: Dtype,
@@ -137,9 +128,6 @@ pub struct GpuEngine {
 
 impl GpuEngine {
     /// An engine that starts from these parameters.
-    ///
-    /// # Errors
-    /// If parameters, reference or adapter do not fit the shape, there is too little memory or the device fails.
     pub fn new(
         device: &Arc<dyn Device>,
         dtype: Dtype,

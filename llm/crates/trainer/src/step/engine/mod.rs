@@ -86,15 +86,9 @@ pub trait Engine: Sampler {
     }
 
     /// Log-probabilities of the scored tokens, with the tape to differentiate them.
-    ///
-    /// # Errors
-    /// If the rows do not suit the model or the device fails.
     fn forward(&self, rows: &Rows, options: ForwardOptions) -> Result<(TokenScores, Tape), Error>;
 
     /// Log-probabilities under the frozen reference, batch by batch.
-    ///
-    /// # Errors
-    /// As [`Engine::forward`].
     ///
     /// # Panics
     /// If the stage began without a reference and without an adapter.
@@ -116,13 +110,10 @@ pub trait Engine: Sampler {
     fn adapter(&self) -> Result<Option<(LoraSettings, Parameters<f32>)>, Error>;
 
     /// Writes the optimiser's state, with full-precision copies of what is trained: see [`grpo_lambda_decoder::optim::AdamW::to_bytes`].
-    ///
-    /// # Errors
-    /// If the device fails or `to` refuses.
     fn write_optimiser(&self, to: &mut dyn Write) -> Result<(), WriteStateError>;
 
-    /// Continues to the bit from the state that [`Engine::write_optimiser`] wrote. The stage must have begun with the weights of that checkpoint, or with the
-    /// weights under its adapter.
+    /// Continues to the bit from the state that [`Engine::write_optimiser`] wrote. The stage must have begun with the weights of that checkpoint,
+    /// or with the weights under its adapter.
     ///
     /// # Errors
     /// If the state is of another model. Nothing has changed then.

@@ -51,9 +51,6 @@ impl SyntheticWeights {
 
 impl GpuModel {
     /// A model without weights, for dry runs, which compute nothing.
-    ///
-    /// # Errors
-    /// If the device fails.
     pub(crate) fn uninitialised(
         device: &Arc<dyn Device>,
         dtype: Dtype,
@@ -69,9 +66,6 @@ impl GpuModel {
 impl GpuEngine {
     /// An engine whose weights are generated on the device, for measuring time and memory; a dry run leaves them uninitialised. `reference`
     /// says whether there is a reference model; that of `setup` is ignored.
-    ///
-    /// # Errors
-    /// If the adapter does not fit the shape, there is too little memory or the device fails.
     pub fn synthetic(
         device: &Arc<dyn Device>,
         dtype: Dtype,

@@ -20,9 +20,6 @@ const DRAW_STRIDE: u64 = 1 << 40;
 /// ```
 /// `last` is the distribution after the answer's last token. One clean forward pass where `P` is needed, then a forward and a backward
 /// pass per draw; rows end with the answer. No parameter's gradient is touched.
-///
-/// # Errors
-/// If the model refuses a row.
 pub fn saliencies(
     model: &Decoder<f32>,
     items: &[EvidenceInput],

@@ -16,9 +16,6 @@ use super::{
 /// ```
 /// `_t`: with token `t` replaced by the token `mask`, all others forced. Rows end with the answer (`last`: before its second token), of
 /// which nothing later can be seen. One row per reasoning token and one clean row, in passes of at most `pass.tokens` tokens.
-///
-/// # Errors
-/// If the model refuses a row.
 pub fn shifts(
     model: &Decoder<f32>,
     items: &[EvidenceInput],

@@ -28,9 +28,6 @@ impl ResponseSpan {
     ///
     /// Token borders are found by decoding the response up to them, a few times in all.
     ///
-    /// # Errors
-    /// If the tokens cannot be decoded.
-    ///
     /// ```
     /// use grpo_lambda_trainer::{input::tokens::ModelTokenizer, step::evidence::ResponseSpan};
     /// let tokens = ModelTokenizer::tiny();
