@@ -1,96 +1,14 @@
 //! The command line of `llm-train`.
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
-use grpo_lambda::methods;
 use grpo_lambda::settings::did_you_mean;
 
 use crate::cli_advice;
-use crate::commands::{self, Command as _, Failure, Subcommand};
-use grpo_lambda_trainer::config::{Config, FIELDS};
+use crate::commands::{self, Cli, Command as _, Failure};
 use grpo_lambda_trainer::run::progress::{be_quiet, say};
-
-/// Train a language model with verified critic-free methods
-///
-/// Without arguments: the preset `tiny` learns arithmetic word problems from nothing, by imitation and then by
-/// GRPO-lambda, on this machine's processor, in a few minutes.
-#[derive(Debug, Parser)]
-#[command(name = "llm-train", version = VERSION, after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
-struct Cli {
-    #[command(subcommand)]
-    command: Option<Subcommand>,
-    #[command(flatten)]
-    train: commands::train::TrainArgs,
-    /// Say nothing but warnings, errors and the result
-    #[arg(long, global = true)]
-    quiet: bool,
-}
-
-/// Number, commit and features.
-const VERSION: &str = concat!(
-    env!("CARGO_PKG_VERSION"),
-    " (commit: ",
-    env!("LLM_TRAIN_COMMIT"),
-    "; features: ",
-    env!("LLM_TRAIN_FEATURES"),
-    ")"
-);
-
-const AFTER_HELP: &str = "\
-Examples:
-  llm-train                                          the preset tiny, into runs/tiny
-  llm-train rl.steps=50 method.lambda=0.9            with other settings; llm-train train --help lists them all
-  llm-train train --preset my.toml --run runs/mine   a preset of your own; the same command again resumes it
-  llm-train plot runs/tiny                           its curves, also while it runs
-  llm-train doctor runs/tiny                         what is wrong with it, with the numbers and the setting to change
-  llm-train compare --methods grpo,grpo_lambda:style=both --seeds 5
-  llm-train reproduce --table 3 --dry-run            the runs of a table of the paper, and what they take
-  llm-train eval --model runs/tiny                   accuracy on problems it never met, with a report
-  llm-train explain tiny method.beta=0.04            the objective, as an equation with its numbers
-  llm-train train --preset finetune model.checkpoint=DIR task.data=FILE --dry-run
-                                                     a checkpoint and data of one's own: what the run would be
-  llm-train chat --model DIR                         a conversation; llm-train export writes a plain checkpoint
-  llm-train generate --model runs/tiny --prompt 'Tom has 3 apples ...'
-  llm-train score --model DIR < ids.jsonl            log-probabilities of token sequences
-  llm-train data gsm8k.jsonl --template r1           what a data set holds, and what the model would see of it
-  llm-train grade < cases.jsonl                      answers against references, as mathematics
-  llm-train merge --model BASE --adapter DIR --out DIR
-                                                     base and adapter as one plain checkpoint
-  llm-train info --model DIR                         parameters and memory
-
-Exit code: 0 when the work was done, 1 when it broke off (or the doctor found something), 2 when the input was refused.";
-
-/// Every setting with its meaning, and the value that it has under the preset on the command line.
-pub(crate) fn settings_help() -> String {
-    let words: Vec<String> = std::env::args().collect();
-    let after = |(i, word): (usize, &String)| match word.strip_prefix("--preset") {
-        Some("") => words.get(i + 1).cloned(),
-        Some(rest) => rest.strip_prefix('=').map(str::to_owned),
-        None => None,
-    };
-    let named = words.iter().enumerate().find_map(after);
-    let none: [&str; 0] = [];
-    let resolved = |preset: &str| Config::resolve_part(preset, &none).ok();
-    // A preset that is refused is refused when it is used.
-    let preset = named.filter(|name| resolved(name).is_some()).unwrap_or_else(|| "tiny".to_owned());
-    let values: BTreeMap<String, String> = resolved(&preset)
-        .iter()
-        .flat_map(Config::entries)
-        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .collect();
-    let mut text = format!("Settings, with the values they have under --preset {preset}:\n");
-    for field in FIELDS {
-        let value = values.get(field.key).map_or(field.default, String::as_str);
-        text += &format!("  {}={value}\n          {}: {}\n", field.key, field.about, field.kind);
-    }
-    let methods: Vec<&str> = methods::REGISTRY.iter().map(|m| m.name).collect();
-    let method = values.get("method.name").map_or("", String::as_str);
-    text += &format!("  method.name={method}\n          the method: {}\n", methods.join(", "));
-    text + "  method.KEY=VALUE\n          its settings; llm-train explain shows them with their values"
-}
 
 /// Runs `llm-train` with the arguments of the process.
 pub fn main() -> ExitCode {
@@ -134,7 +52,7 @@ fn advice(error: &clap::Error) -> Option<String> {
         return None;
     }
     let words: Vec<String> = std::env::args().collect();
-    let (line, settings) = (command_line(), |name: &clap::builder::Str| name.contains("key=value"));
+    let (line, settings) = (Cli::command(), |name: &clap::builder::Str| name.contains("key=value"));
     let takes_settings = words.get(1).is_none_or(|word| {
         let positionals = line.find_subcommand(word).into_iter().flat_map(clap::Command::get_positionals);
         let mut names = positionals.filter_map(clap::Arg::get_value_names).flatten();
@@ -146,11 +64,6 @@ fn advice(error: &clap::Error) -> Option<String> {
         None => words.get(place + 1).map(String::as_str),
     };
     cli_advice::for_option(&option, value).filter(|_| takes_settings)
-}
-
-/// The whole command line, as shells, manual pages and advice need it.
-pub(crate) fn command_line() -> clap::Command {
-    Cli::command()
 }
 
 fn dispatch(cli: Cli) -> Result<(), Failure> {

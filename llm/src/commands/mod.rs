@@ -40,6 +40,56 @@ pub trait Command {
     fn run(&self) -> Result<(), Failure>;
 }
 
+/// Train a language model with verified critic-free methods
+///
+/// Without arguments: the preset `tiny` learns arithmetic word problems from nothing, by imitation and then by
+/// GRPO-lambda, on this machine's processor, in a few minutes.
+#[derive(Debug, clap::Parser)]
+#[command(name = "llm-train", version = VERSION, after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Option<Subcommand>,
+    #[command(flatten)]
+    pub train: train::TrainArgs,
+    /// Say nothing but warnings, errors and the result
+    #[arg(long, global = true)]
+    pub quiet: bool,
+}
+
+/// Number, commit and features.
+const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (commit: ",
+    env!("LLM_TRAIN_COMMIT"),
+    "; features: ",
+    env!("LLM_TRAIN_FEATURES"),
+    ")"
+);
+
+const AFTER_HELP: &str = "\
+Examples:
+  llm-train                                          the preset tiny, into runs/tiny
+  llm-train rl.steps=50 method.lambda=0.9            with other settings; llm-train train --help lists them all
+  llm-train train --preset my.toml --run runs/mine   a preset of your own; the same command again resumes it
+  llm-train plot runs/tiny                           its curves, also while it runs
+  llm-train doctor runs/tiny                         what is wrong with it, with the numbers and the setting to change
+  llm-train compare --methods grpo,grpo_lambda:style=both --seeds 5
+  llm-train reproduce --table 3 --dry-run            the runs of a table of the paper, and what they take
+  llm-train eval --model runs/tiny                   accuracy on problems it never met, with a report
+  llm-train explain tiny method.beta=0.04            the objective, as an equation with its numbers
+  llm-train train --preset finetune model.checkpoint=DIR task.data=FILE --dry-run
+                                                     a checkpoint and data of one's own: what the run would be
+  llm-train chat --model DIR                         a conversation; llm-train export writes a plain checkpoint
+  llm-train generate --model runs/tiny --prompt 'Tom has 3 apples ...'
+  llm-train score --model DIR < ids.jsonl            log-probabilities of token sequences
+  llm-train data gsm8k.jsonl --template r1           what a data set holds, and what the model would see of it
+  llm-train grade < cases.jsonl                      answers against references, as mathematics
+  llm-train merge --model BASE --adapter DIR --out DIR
+                                                     base and adapter as one plain checkpoint
+  llm-train info --model DIR                         parameters and memory
+
+Exit code: 0 when the work was done, 1 when it broke off (or the doctor found something), 2 when the input was refused.";
+
 macro_rules! commands {
     ($($(#[$about:meta])* $name:ident($args:ty),)*) => {
         #[derive(Debug, clap::Subcommand)]
@@ -59,16 +109,16 @@ macro_rules! commands {
 
 commands! {
     /// Supervised learning, then RL, with held-out accuracy before and after; resumes an interrupted run
-    #[command(after_help = crate::cli::settings_help())]
+    #[command(after_help = train::settings_help())]
     Train(train::TrainArgs),
     /// Supervised learning only, into runs/NAME-sft; llm-train train model.checkpoint=DIR sft.steps=0 goes on from there
-    #[command(after_help = crate::cli::settings_help())]
+    #[command(after_help = train::settings_help())]
     Sft(train::SftArgs),
     /// Merge an adapter into its base: a plain Hugging Face checkpoint
     Merge(merge::MergeArgs),
     /// Draw the curves of a run into RUN/figures
     Plot(plot::PlotArgs),
-    /// Diagnose a run by its log; also of TRL and verl. Exit code 0 when nothing is, 1 when something is
+    /// Diagnose a run by its log; also of TRL and verl. Exit code 0 without a finding, 1 with one
     Doctor(doctor::DoctorArgs),
     /// Write the records of a run or an evaluation in the format of another tool
     Records(records::RecordsArgs),

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use clap_complete::Shell;
 use grpo_lambda_decoder::disk::Disk;
 
-use super::{Command, Failure, print};
-use crate::cli::command_line;
+use clap::CommandFactory;
+
+use super::{Cli, Command, Failure, print};
 
 /// Arguments of `completions`.
 #[derive(Clone, Debug, clap::Args)]
@@ -29,7 +30,7 @@ const NAME: &str = "llm-train";
 impl Command for CompletionsArgs {
     fn run(&self) -> Result<(), Failure> {
         let mut text = Vec::new();
-        clap_complete::generate(self.shell, &mut command_line(), NAME, &mut text);
+        clap_complete::generate(self.shell, &mut Cli::command(), NAME, &mut text);
         print(&String::from_utf8_lossy(&text))
     }
 }
@@ -38,7 +39,7 @@ impl Command for ManArgs {
     fn run(&self) -> Result<(), Failure> {
         let out = self.out.display();
         Disk::default().create_directories(&self.out).map_err(Failure::refused)?;
-        clap_mangen::generate_to(command_line(), &self.out)
+        clap_mangen::generate_to(Cli::command(), &self.out)
             .map_err(|e| Failure::broke(format!("{out}: {e}")))?;
         print(&format!("manual pages in {out}; man {out}/{NAME}.1 shows the first\n"))
     }

@@ -43,7 +43,10 @@ impl EvalJob<'_> {
         let new_tokens = self.settings.max_new_tokens.min(context - prompt_tokens);
         let longest = EvaluationShape { shape, dtype, prompt_tokens, new_tokens };
         let slots = longest.slots(self.asked, EVAL_BATCH, free).map_err(Failure::broke)?;
-        slots.map_err(Failure::refused)
+        slots.map_err(|line| match self.asked {
+            Some(asked) => Failure::refused(format!("--batch {asked}: {line}")),
+            None => Failure::refused(format!("--max-new-tokens {}: {line}", self.settings.max_new_tokens)),
+        })
     }
 
     /// Every problem as it is asked.

@@ -3,6 +3,7 @@
 mod directory;
 mod dry_run;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,9 +11,10 @@ use directory::default_directory;
 
 use super::plot::figure_lines;
 use super::{Command, Failure, print, use_threads};
+use grpo_lambda::methods;
 use grpo_lambda_engines::team::{self, Link, Seat, Team};
 use grpo_lambda_studies::{figures, terminal};
-use grpo_lambda_trainer::config::{Config, ModelSource, idle_settings};
+use grpo_lambda_trainer::config::{Config, FIELDS, ModelSource, idle_settings};
 use grpo_lambda_trainer::input::task::TaskSource;
 use grpo_lambda_trainer::run::progress::say;
 use grpo_lambda_trainer::run::{extend, stop};
@@ -64,6 +66,35 @@ impl Command for SftArgs {
     fn run(&self) -> Result<(), Failure> {
         join(&self.train, true)
     }
+}
+
+/// Every setting with its meaning, and the value that it has under the preset on the command line.
+pub(super) fn settings_help() -> String {
+    let words: Vec<String> = std::env::args().collect();
+    let after = |(i, word): (usize, &String)| match word.strip_prefix("--preset") {
+        Some("") => words.get(i + 1).cloned(),
+        Some(rest) => rest.strip_prefix('=').map(str::to_owned),
+        None => None,
+    };
+    let named = words.iter().enumerate().find_map(after);
+    let none: [&str; 0] = [];
+    let resolved = |preset: &str| Config::resolve_part(preset, &none).ok();
+    // A preset that is refused is refused when it is used.
+    let preset = named.filter(|name| resolved(name).is_some()).unwrap_or_else(|| "tiny".to_owned());
+    let values: BTreeMap<String, String> = resolved(&preset)
+        .iter()
+        .flat_map(Config::entries)
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect();
+    let mut text = format!("Settings, with the values they have under --preset {preset}:\n");
+    for field in FIELDS {
+        let value = values.get(field.key).map_or(field.default, String::as_str);
+        text += &format!("  {}={value}\n          {}: {}\n", field.key, field.about, field.kind);
+    }
+    let methods: Vec<&str> = methods::REGISTRY.iter().map(|m| m.name).collect();
+    let method = values.get("method.name").map_or("", String::as_str);
+    text += &format!("  method.name={method}\n          the method: {}\n", methods.join(", "));
+    text + "  method.KEY=VALUE\n          its settings; llm-train explain shows them with their values"
 }
 
 /// Trains, or works for the process that does.

@@ -51,8 +51,8 @@ pub struct Table1Row {
 /// The tables.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Paper {
-    /// Runs by table number, 3 to 6: columns, and runs data set by data set in the order of the table.
-    pub tables: Vec<(u8, Vec<Variant>, Vec<PaperRun>)>,
+    /// Runs by table number, 3 to 6: data set by data set in the order of the table.
+    pub tables: Vec<(u8, Vec<PaperRun>)>,
     /// Table 1, in its order.
     pub table1: Vec<Table1Row>,
 }
@@ -66,11 +66,10 @@ impl Paper {
         let paper = paper::Paper::embedded().expect("what is compiled in was read by a test");
         let audit = Audit { cells: consistency::cells(&paper), averages: consistency::averages(&paper) };
         let tables = Model::ALL.into_iter().map(|model| {
-            let columns = paper.columns(model).into_iter().map(Variant).collect();
             let in_order = paper.datasets(model).iter();
             let runs =
                 in_order.flat_map(|d| paper.runs.iter().filter(move |r| (r.model, r.dataset) == (model, *d)));
-            (model.table() as u8, columns, runs.map(|run| audit.run(run)).collect())
+            (model.table() as u8, runs.map(|run| audit.run(run)).collect())
         });
         Paper {
             tables: tables.collect(),
@@ -78,10 +77,9 @@ impl Paper {
         }
     }
 
-    /// Columns and runs of a table, 3 to 6.
-    pub fn table(&self, number: u8) -> Option<(&[Variant], &[PaperRun])> {
-        let (_, columns, runs) = self.tables.iter().find(|(n, ..)| *n == number)?;
-        Some((columns, runs))
+    /// The runs of a table, 3 to 6.
+    pub fn table(&self, number: u8) -> Option<&[PaperRun]> {
+        self.tables.iter().find(|(n, _)| *n == number).map(|(_, runs)| runs.as_slice())
     }
 }
 
@@ -176,10 +174,9 @@ mod tests {
     #[test]
     fn cells_and_caveats_are_those_of_the_paper_and_its_audit() {
         let paper = Paper::load();
-        let shapes: Vec<(u8, usize, usize)> =
-            paper.tables.iter().map(|(n, columns, runs)| (*n, columns.len(), runs.len())).collect();
-        assert_eq!(shapes, [(3, 9, 36), (4, 9, 36), (5, 3, 12), (6, 2, 8)]);
-        let all = || paper.tables.iter().flat_map(|(_, _, runs)| runs);
+        let shapes: Vec<(u8, usize)> = paper.tables.iter().map(|(n, runs)| (*n, runs.len())).collect();
+        assert_eq!(shapes, [(3, 36), (4, 36), (5, 12), (6, 8)]);
+        let all = || paper.tables.iter().flat_map(|(_, runs)| runs);
         let caveats = all().flat_map(|r| &r.scores).filter(|s| s.caveat.is_some()).count();
         assert_eq!(caveats, 5, "the audit has five scores that are no k/N");
         assert_eq!(
@@ -188,7 +185,7 @@ mod tests {
             "and five averages that are no mean"
         );
         // Table 5, gsm8k, both/ε-trace: .033 .524 .277 .179 .132, printed AVG .277.
-        let (_, runs) = paper.table(5).expect("there");
+        let runs = paper.table(5).expect("there");
         let run = runs.iter().find(|r| r.dataset.name == "gsm8k" && r.variant.slug() == "both-trace-0.99");
         let run = run.expect("there");
         assert_eq!(
@@ -221,7 +218,7 @@ mod tests {
     #[test]
     fn an_average_is_known_as_well_as_the_audit_says() {
         // The audit's standard error of a difference of two averages, from p(1 - p)/n: 2.4 points here.
-        let run = &Paper::load().tables[0].2[0];
+        let run = &Paper::load().tables[0].1[0];
         let ends = run.average.ends.expect("all scores are printed");
         let se = (ends[1] - ends[0]) / 2.0 / 1.96;
         assert!((se * 2f64.sqrt() - 0.024).abs() < 0.002, "{se}");

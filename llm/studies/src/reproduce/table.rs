@@ -95,7 +95,7 @@ fn mean_over_runs(runs: &[Vec<OurScore>]) -> Option<Vec<OurScore>> {
 
 /// One of Tables 3 to 6; `None` for another number.
 pub fn runs_table(paper: &Paper, number: u8, cells: &Cells) -> Option<TableComparison> {
-    let (columns, runs) = paper.table(number)?;
+    let runs = paper.table(number)?;
     let model = models().iter().find(|m| m.table == number)?;
     let mut rows: Vec<TableRow> = Vec::new();
     let names: Vec<&str> = benchmarks().iter().map(|b| b.name.as_str()).chain(["AVG"]).collect();
@@ -120,7 +120,7 @@ pub fn runs_table(paper: &Paper, number: u8, cells: &Cells) -> Option<TableCompa
         blocks: "data set",
         rows_are: "benchmark",
         columns_are: "variant",
-        columns: columns.iter().map(Variant::to_string).collect(),
+        columns: model.variants.iter().map(Variant::to_string).collect(),
         rows,
         notes: vec![
             "intervals, 95 %: Wilson's of right answers out of n, ours and the paper's (nearest k of n); AVG, the unweighted mean of the five, by \

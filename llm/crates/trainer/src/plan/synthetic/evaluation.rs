@@ -111,12 +111,12 @@ impl EvaluationShape<'_> {
         let gib = |bytes: u64| bytes as f64 / (1u64 << 30) as f64;
         let taken = self.predict(most.min(asked.unwrap_or(1)))?;
         let instead = match slots {
-            0 => "even one is too much: lower --max-new-tokens".to_owned(),
-            slots => format!("give --batch {slots}, or leave it out"),
+            0 => "lower the length limit of a response".to_owned(),
+            slots => format!("decode at most {slots} at a time"),
         };
         Ok(Err(format!(
-            "--batch {}: so many responses of {} tokens, prompts included, are counted to take {:.1} GiB with the weights, and {:.1} GiB are for \
-             driver and libraries; the card has {:.1} GiB free: {instead}",
+            "decoding {} at a time, in rows of {} tokens with their prompts, takes {:.1} GiB with the weights, and {:.1} GiB are for driver and libraries: the card \
+             has {:.1} GiB free; {instead}",
             taken.slots,
             self.prompt_tokens + self.new_tokens,
             gib(taken.peak),
@@ -151,10 +151,10 @@ mod tests {
         assert_eq!(long.slots(Some(9), 128, card).expect("counted"), Ok(9));
         let line = long.slots(Some(128), 128, card).expect("counted").expect_err("refused");
         assert!(
-            line.contains("--batch 128") && line.contains(&format!("give --batch {}", found.slots)),
+            line.contains("decoding 128 at a time") && line.contains(&format!("at most {} at", found.slots)),
             "{line}"
         );
         let line = long.slots(None, 128, 4_000_000_000).expect("counted").expect_err("refused");
-        assert!(line.contains("--batch 1:") && line.contains("--max-new-tokens"), "{line}");
+        assert!(line.contains("decoding 1 at a time") && line.contains("length limit"), "{line}");
     }
 }
