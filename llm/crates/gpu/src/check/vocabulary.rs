@@ -401,8 +401,8 @@ fn cut_off(checker: &mut Checker, vocabulary: usize, (top_k, top_p, early, greed
             Some(drawn) if ends.contains(&drawn.0) => Status::Ended,
             Some(_) => Status::Active,
         };
-        let here = |i: usize| if i % MOST == 0 { drawn[i / MOST] } else { None };
-        c.exact(&state.tokens, |i| if i % MOST == 0 { token(i / MOST) } else { Some(f64::from(u32::MAX)) })?;
+        let here = |i: usize| drawn[i / MOST].filter(|_| i.is_multiple_of(MOST));
+        c.exact(&state.tokens, |i| Some(here(i).map_or(f64::from(u32::MAX), |drawn| drawn.0 as f64)))?;
         c.exact(&state.next, token)?;
         c.exact(&state.produced, |row| Some(f64::from(u8::from(drawn[row].is_some()))))?;
         c.exact(&state.status, |row| Some(f64::from(status(row) as u32)))?;
