@@ -1,7 +1,5 @@
 //! Kernels over the vocabulary: log-probabilities and their gradient, and drawing tokens.
 
-use grpo_lambda_decoder::device::DeviceError;
-use grpo_lambda_decoder::rng;
 use grpo_lambda_decoder::truncation::Truncation;
 
 use super::Extent;
@@ -68,9 +66,8 @@ impl<'a> Line<'a> {
         let log_ps = (0..self.logits.len()).map(|j| self.log_p(j));
         log_ps.map(|l| if l == f64::NEG_INFINITY { 0.0 } else { -l * l.exp() }).sum()
     }
-    fn largest(&self) -> usize {
-        let better = |a: usize, b: usize| if self.logits[b] > self.logits[a] { b } else { a };
-        (0..self.logits.len()).fold(0, better)
+    fn probabilities(&self) -> Vec<f64> {
+        (0..self.logits.len()).map(|j| self.log_p(j).exp()).collect()
     }
 }
 
@@ -212,14 +209,19 @@ impl Rows {
     }
 }
 
-/// A token drawn from a line, and the middle of its part of the cumulative sum: far enough from its neighbours' parts for `f32` to draw it, too.
-fn draw(c: &mut Case<'_>, line: &Line<'_>) -> (usize, f64) {
+/// The first of the largest numbers.
+fn largest(x: &[f64]) -> usize {
+    (0..x.len()).fold(0, |a, b| if x[b] > x[a] { b } else { a })
+}
+
+/// A token drawn with these probabilities, and the middle of its part of the cumulative sum: far enough from its neighbours' parts for `f32` to
+/// draw it, too.
+fn draw(c: &mut Case<'_>, probabilities: &[f64]) -> (usize, f64) {
     loop {
         let (u, mut below) = (c.unit(), 0.0);
-        for token in 0..line.logits.len() {
-            let p = line.log_p(token).exp();
+        for (token, p) in probabilities.iter().enumerate() {
             if u < below + p {
-                if p > 1e-5 {
+                if *p > 1e-5 {
                     return (token, below + p / 2.0);
                 }
                 break;
@@ -244,8 +246,8 @@ fn sample(checker: &mut Checker, n: usize, vocabulary: usize, greedy: bool, time
         let drawn: Vec<(usize, f64)> = source
             .iter()
             .map(|line| match greedy {
-                true => (lines[*line].largest(), 0.0),
-                false => draw(c, &lines[*line]),
+                true => (largest(lines[*line].logits), 0.0),
+                false => draw(c, &lines[*line].probabilities()),
             })
             .collect();
         let uniforms: Vec<f64> = drawn.iter().map(|d| d.1).chain([0.5]).collect();
@@ -311,13 +313,13 @@ fn trained(
     out.read()
 }
 
-/// A draw from these logits at temperature 1, each row from its own line.
+/// A draw from these logits, each row from its own line.
 fn plain(logits: &TestArray<f32>, state: &Rows) -> Sample {
     Sample {
         logits: logits.ptr(),
         source: None,
         vocabulary: (logits.initial.len() / state.rows) as u32,
-        inverse_temperature: 1.0,
+        inverse_temperature: INVERSE,
         greedy: false,
         advance: false,
         min_new_tokens: 0,
@@ -366,7 +368,23 @@ fn cut_off(checker: &mut Checker, vocabulary: usize, (top_k, top_p, early, greed
         lines[2].iter_mut().for_each(|x| *x = x.round());
         lines
             .push((0..vocabulary).map(|i| if ends.contains(&i) { 1.0 } else { f64::NEG_INFINITY }).collect());
-        let uniforms = [(); 4].map(|()| c.unit());
+        // Of every line: the token, its uniform number and log-probability, and the entropy.
+        let mut drawn = Vec::new();
+        for logits in &lines {
+            let line = Line::new(logits);
+            let mut scores: Vec<f32> = (0..vocabulary).map(|j| line.log_p(j) as f32).collect();
+            if early {
+                ends.iter().for_each(|end| scores[*end] = f32::NEG_INFINITY);
+            }
+            Truncation { top_k, top_p }.apply(&mut scores);
+            let left: f64 = scores.iter().map(|x| f64::from(*x).exp()).sum();
+            let shares: Vec<f64> = scores.iter().map(|x| f64::from(*x).exp() / left).collect();
+            drawn.push((left > 0.0).then(|| {
+                let (token, u) = if greedy { (largest(&shares), 0.0) } else { draw(c, &shares) };
+                (token, u, shares[token].ln(), line.entropy())
+            }));
+        }
+        let uniforms: Vec<f64> = drawn.iter().map(|drawn| drawn.map_or(0.5, |drawn| drawn.1)).collect();
         let logits = c.array(lines.concat())?;
         let state = Rows::new(c, &[(0, Status::Active, MOST); 4], &uniforms, &ends)?;
         let p = c.array(vec![top_p.unwrap_or(1.0)])?;
@@ -377,36 +395,20 @@ fn cut_off(checker: &mut Checker, vocabulary: usize, (top_k, top_p, early, greed
             top_p: top_p.map(|_| p.ptr()),
             ..plain(&logits, &state)
         })?;
-        let arrays = [&state.tokens, &state.next, &state.produced, &state.status].map(TestArray::read);
-        let [tokens, next, produced, status] = arrays;
-        let (tokens, next, produced, status) = (tokens?, next?, produced?, status?);
-        let (logps, entropies) = (state.logps.read()?, state.entropies.read()?);
-        for (row, logits) in lines.iter().enumerate() {
-            let top = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let mut scores: Vec<f32> = logits.iter().map(|x| (x - top) as f32).collect();
-            if early {
-                ends.iter().for_each(|end| scores[*end] = f32::NEG_INFINITY);
-            }
-            Truncation { top_k, top_p }.apply(&mut scores);
-            let left: f64 = scores.iter().map(|x| f64::from(*x).exp()).sum();
-            let nothing =
-                [f64::from(u32::MAX), f64::from(u32::MAX), 0.0, f64::from(Status::NotNumbers as u32)];
-            let mut expected = nothing;
-            if left > 0.0 {
-                let drawn =
-                    if greedy { rng::greedy(&scores) } else { rng::categorical(&scores, 1.0, uniforms[row]) };
-                let token = drawn.map_err(|e| DeviceError::Missing(format!("the CPU's sampler: {e:?}")))?;
-                let status = if ends.contains(&token) { Status::Ended } else { Status::Active };
-                expected = [token as f64, token as f64, 1.0, f64::from(status as u32)];
-                c.number(logps[row * MOST], f64::from(scores[token]) - left.ln(), 1e-6);
-                let parts = logits.iter().map(|x| (x - top).exp()).filter(|part| *part > 0.0);
-                let all: f64 = parts.clone().sum();
-                let entropy: f64 = parts.map(|part| -part / all * (part / all).ln()).sum();
-                c.number(entropies[row * MOST], entropy, 1e-5);
-            }
-            let found = [tokens[row * MOST], next[row], produced[row], status[row]];
-            found.iter().zip(expected).for_each(|(found, expected)| c.number(*found, expected, 0.0));
-        }
+        let token = |row: usize| Some(drawn[row].map_or(f64::from(u32::MAX), |drawn| drawn.0 as f64));
+        let status = |row: usize| match drawn[row] {
+            None => Status::NotNumbers,
+            Some(drawn) if ends.contains(&drawn.0) => Status::Ended,
+            Some(_) => Status::Active,
+        };
+        let here = |i: usize| drawn[i / MOST].filter(|_| i.is_multiple_of(MOST));
+        c.exact(&state.tokens, |i| Some(here(i).map_or(f64::from(u32::MAX), |drawn| drawn.0 as f64)))?;
+        c.exact(&state.next, token)?;
+        c.exact(&state.produced, |row| Some(f64::from(u8::from(drawn[row].is_some()))))?;
+        c.exact(&state.status, |row| Some(f64::from(status(row) as u32)))?;
+        let close = |value: f64| (value, 1e-6 * (1.0 + value.abs()));
+        c.compare(&state.logps, |i| Some(here(i).map_or((f64::NAN, 0.0), |drawn| close(drawn.2))))?;
+        c.compare(&state.entropies, |i| Some(here(i).map_or((f64::NAN, 0.0), |drawn| close(drawn.3))))?;
         c.untouched(&state.lengths)
     });
 }

@@ -71,7 +71,7 @@ impl<const N: usize> Pass for [Arg; N] {
 /// | --- | --- |
 /// | `read x: T[sizes]` | a [`Ptr<T>`](crate::Ptr), `const T*` in the kernel, to as many elements as the product of the sizes; `[..]` if the launch does not know |
 /// | `write x: T[sizes]` | a [`PtrMut<T>`](crate::PtrMut), `T*` in the kernel |
-/// | `update x: T[sizes]` | the same, of elements that the kernel reads, too |
+/// | `update x: T[sizes]` | a `write` of elements that the kernel reads, too |
 /// | `read x: T[sizes] or null` | an `Option` of a pointer: an array that may be absent |
 /// | `pass x: T`, `pass x: T = value` | an argument by value, or several: see [`Pass`] |
 /// | `size x: T` | no argument: a number for the grid, the sizes and the counts |
@@ -140,6 +140,7 @@ macro_rules! kernel {
         }
     };
 
+    // The rules below are for one field each: its documentation, its type, its arguments.
     (@doc pass) => { "Passed to the kernel." };
     (@doc size) => { "Not passed to the kernel." };
     (@doc $mode:ident [..]) => { concat!(stringify!($mode), ", of a size that the launch does not know.") };
@@ -157,6 +158,7 @@ macro_rules! kernel {
     (@pass $args:ident pass $field:ident = $passed:expr) => { $crate::kernels::launch::Pass::pass($passed, &mut $args) };
     (@pass $args:ident $mode:ident $field:ident $size:tt) => { kernel!(@pass $args pass $field = kernel!(@bounded $field $size)) };
 
+    // A clause, or the default without it; the bytes of an array; an argument with its bounds.
     (@or [] $otherwise:expr) => { $otherwise };
     (@or [$given:expr] $otherwise:expr) => { $given };
     (@moved update $field:ident $size:tt) => { 2.0 * kernel!(@bounded $field $size).bytes() as f64 };
