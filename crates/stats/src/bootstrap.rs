@@ -50,8 +50,8 @@ impl Bootstrap {
     /// ```
     /// # use grpo_lambda_stats::{Bootstrap, iqm, ranks};
     /// let methods = [vec![0.1, 0.2, 0.3, 0.2], vec![0.5, 0.6, 0.6, 0.7]];
-    /// let rank_sums = |drawn: &[Vec<f64>]| ranks(&[iqm(&drawn[0]).unwrap(), iqm(&drawn[1]).unwrap()]);
-    /// let order = Bootstrap::default().intervals(&methods, of).unwrap();
+    /// let ranked = |drawn: &[Vec<f64>]| ranks(&[iqm(&drawn[0]).unwrap(), iqm(&drawn[1]).unwrap()]);
+    /// let order = Bootstrap::default().intervals(&methods, ranked).unwrap();
     /// assert_eq!((order[1].low, order[1].mid, order[1].high), (2.0, 2.0, 2.0)); // never the lesser
     /// ```
     #[track_caller]
