@@ -4,8 +4,7 @@ use std::path::Path;
 
 use grpo_lambda_decoder::model;
 
-use super::axes::PaperModel;
-use super::axes::benchmarks;
+use super::axes::{PaperModel, benchmarks};
 use super::grid::Cell;
 use super::run::Grid;
 use crate::sweep::SweepError;

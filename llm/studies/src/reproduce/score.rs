@@ -35,7 +35,7 @@ pub struct CellScores {
     pub checkpoint: PathBuf,
     /// The evaluation in words: other words are another evaluation.
     pub how: String,
-    /// A score for each benchmark, in the order of [`benchmarks`](super::axes::benchmarks).
+    /// A score for each benchmark, in the order of [`benchmarks`].
     pub scores: Vec<CellScore>,
 }
 

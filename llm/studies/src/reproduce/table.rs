@@ -67,7 +67,7 @@ fn scores<'a>(
     }
 }
 
-/// A cell's accuracies in the order of [`benchmarks`](super::axes::benchmarks), then their unweighted mean; nothing where a benchmark had no graded answer.
+/// A cell's accuracies in the order of [`benchmarks`], then their unweighted mean; nothing where a benchmark had no graded answer.
 fn accuracies(scores: &CellScores) -> Option<[Vec<OurScore>; 2]> {
     let each = scores
         .scores
