@@ -169,8 +169,7 @@ fn a_server_that_fails_or_restarts_changes_no_byte() {
         let name = format!("proxied-{i}");
         let done = train(folder.path(), &name, &words);
         done.output();
-        let said =
-            if i == 2 { "it has been restarted" } else { "the server failed and is asked again" };
+        let said = if i == 2 { "it has been restarted" } else { "the server failed and is asked again" };
         assert!(done.stderr.contains(said), "{}", done.stderr);
         assert_same_run(folder.path(), "local", &name);
     }
