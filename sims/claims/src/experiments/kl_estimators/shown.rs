@@ -1,10 +1,75 @@
-//! The figure.
+//! The tables and the figure.
 
-use super::measure::Numbers;
+use grpo_lambda_stats::table::Table;
+use serde::Serialize;
+
 use super::responses::MDPS;
 use super::states::AtScale;
-use crate::experiments::common::vectors::indexed;
+use super::{Gradient, Numbers};
+use crate::experiments::common::vectors::{EXACT, indexed};
 use crate::figure::{Axis, Figure, Panel, Style};
+
+pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
+    vec![
+        ("hand".into(), Table::from_rows(n.hand.rows.iter().map(HandRow::new))),
+        ("distance".into(), Table::from_rows(n.states.at_scales.iter().map(DistanceRow::new))),
+        ("responses".into(), Table::from_rows(&n.responses.rows)),
+    ]
+}
+
+#[derive(Serialize)]
+struct HandRow {
+    #[serde(rename = "in the loss")]
+    name: &'static str,
+    action_1: f64,
+    action_2: f64,
+    action_3: f64,
+    variance: Option<f64>,
+    cosine_with_reverse: Option<f64>,
+}
+
+impl HandRow {
+    fn new(row: &Gradient) -> HandRow {
+        let action = |a: usize| if row.gradient[a].abs() < EXACT { 0.0 } else { row.gradient[a] };
+        let [action_1, action_2, action_3] = [0, 1, 2].map(action);
+        let Gradient { name, variance, cosine, .. } = *row;
+        HandRow { name, action_1, action_2, action_3, variance, cosine_with_reverse: cosine }
+    }
+}
+
+#[derive(Serialize)]
+struct DistanceRow {
+    scale: f64,
+    estimator: &'static str,
+    median_kl: f64,
+    cosine: Option<f64>,
+    cosine_p10: Option<f64>,
+    cosine_p90: Option<f64>,
+    norm_ratio: f64,
+    norm_ratio_p10: f64,
+    norm_ratio_p90: f64,
+    variance_ratio: f64,
+}
+
+impl DistanceRow {
+    fn new(at: &AtScale) -> DistanceRow {
+        let [cosine_p10, cosine, cosine_p90] = [0, 1, 2].map(|i| at.cosine.map(|c| c[i]));
+        let [norm_ratio_p10, norm_ratio, norm_ratio_p90] = at.norm_ratio;
+        let AtScale { scale, estimator, median_kl, variance_ratio, .. } = *at;
+        DistanceRow {
+            scale,
+            estimator,
+            median_kl,
+            cosine,
+            cosine_p10,
+            cosine_p90,
+            norm_ratio,
+            norm_ratio_p10,
+            norm_ratio_p90,
+            variance_ratio,
+        }
+    }
+}
 
 /// The estimators that have a direction.
 const SHOWN: [&str; 3] = ["k2", "k3", "ratio_k3"];
@@ -49,14 +114,14 @@ fn angle(n: &Numbers) -> Panel {
 }
 
 /// Medians against the distance, with the quantiles of k3.
-fn along_distance(n: &Numbers, mut panel: Panel, of: fn(&AtScale) -> [f64; 3]) -> Panel {
+fn along_distance(n: &Numbers, mut panel: Panel, quantiles: fn(&AtScale) -> [f64; 3]) -> Panel {
     for name in SHOWN {
         let own: Vec<&AtScale> = n.states.at_scales.iter().filter(|at| at.estimator == name).collect();
         if name == "k3" {
-            panel = panel.band(name, own.iter().map(|at| (at.median_kl, of(at)[0], of(at)[2])));
+            panel = panel.band(name, own.iter().map(|at| (at.median_kl, quantiles(at)[0], quantiles(at)[2])));
         }
         let style = if name == "ratio_k3" { Style::Dashed } else { Style::Solid };
-        panel = panel.styled_line(name, style, own.iter().map(|at| (at.median_kl, of(at)[1])));
+        panel = panel.styled_line(name, style, own.iter().map(|at| (at.median_kl, quantiles(at)[1])));
     }
     panel
 }
