@@ -1,7 +1,7 @@
-//! What the numbers say.
+//! The findings.
 
-use super::measure::{BETA, GradientSize, LEN, Numbers};
 use super::reading::Q;
+use super::{BETA, GradientSize, LEN, Numbers};
 use crate::experiment::Finding;
 use crate::experiments::common::findings::{finding, holds_or};
 use crate::experiments::common::text::short;
@@ -169,7 +169,7 @@ fn closed_form(n: &Numbers) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::measure::OfReading;
+    use super::super::Weighed;
     use super::super::reading::Reading;
     use super::*;
     use crate::experiments::common::findings::words;
@@ -179,9 +179,9 @@ mod tests {
         let size =
             |len| GradientSize { style: "recent", lambda: 0.99, len, factor: 2.0, kl: 2.0, error: 0.0 };
         let ones = || vec![1.0; LEN];
-        let of = |reading| OfReading { reading, weights: ones(), error: 0.0 };
+        let weighed = |reading| Weighed { reading, weights: ones(), error: 0.0 };
         Numbers {
-            readings: Reading::every().into_iter().map(of).collect(),
+            readings: Reading::every().into_iter().map(weighed).collect(),
             sizes: [256, 768].map(size).into(),
             trace: ones(),
             both: ones(),
