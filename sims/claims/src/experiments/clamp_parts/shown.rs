@@ -1,8 +1,81 @@
-//! The figure.
+//! The tables and the figure.
 
-use super::measure::{CLAMP, Numbers, Outcome, Overall, PARTS};
+use grpo_lambda_stats::Interval;
+use grpo_lambda_stats::table::Table;
+use serde::Serialize;
+
+use super::{ByArm, CLAMP, Numbers, Outcome, Overall, PARTS};
 use crate::experiments::common::text::short;
 use crate::figure::{Axis, Figure, Panel, Style};
+
+#[derive(Serialize)]
+struct Row<'a> {
+    optimiser: &'a str,
+    rate: f64,
+    rate_over_best_of_grpo: f64,
+    part: &'static str,
+    seeds: usize,
+    accuracy: Option<f64>,
+    gain: f64,
+    gain_low: f64,
+    gain_high: f64,
+    p: f64,
+    p_holm: f64,
+    sampled: Option<f64>,
+    ungradable: Option<f64>,
+    entropy: Option<f64>,
+    kl: Option<f64>,
+    grad_norm: Option<f64>,
+}
+
+impl Row<'_> {
+    fn new(c: &Outcome, arm: usize, seeds: usize) -> Row<'_> {
+        let gain = c.gain[arm];
+        let level = |level: ByArm| Some(level[arm]).filter(|x| x.is_finite());
+        Row {
+            optimiser: &c.optimiser,
+            rate: c.rate,
+            rate_over_best_of_grpo: c.ratio,
+            part: PARTS[arm].name(),
+            seeds,
+            accuracy: level(c.accuracy),
+            gain: gain.mid,
+            gain_low: gain.low,
+            gain_high: gain.high,
+            p: c.p[arm],
+            p_holm: c.p_holm[arm],
+            sampled: level(c.sampled),
+            ungradable: level(c.ungradable),
+            entropy: level(c.entropy),
+            kl: level(c.kl),
+            grad_norm: level(c.grad_norm),
+        }
+    }
+}
+
+/// A mean over the learning rates.
+#[derive(Serialize)]
+struct OverallRow<'a> {
+    optimiser: &'a str,
+    gain_of: &'static str,
+    gain: f64,
+    gain_low: f64,
+    gain_high: f64,
+    p_holm: f64,
+}
+
+pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
+    let rows = n.cells.iter().flat_map(|c| (0..PARTS.len()).map(|arm| Row::new(c, arm, n.seeds)));
+    let overall = n.overall.iter().flat_map(|o| {
+        let names = PARTS[1..].iter().map(|part| part.name()).chain(["both beyond the sum of the parts"]);
+        names.zip(&o.gains).map(|(gain_of, gain)| {
+            let Interval { low, mid, high, .. } = gain.interval;
+            let (optimiser, p_holm) = (o.optimiser.as_str(), gain.p_holm);
+            OverallRow { optimiser, gain_of, gain: mid, gain_low: low, gain_high: high, p_holm }
+        })
+    });
+    vec![(String::new(), Table::from_rows(rows)), ("overall".into(), Table::from_rows(overall))]
+}
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
     let average = |o: &Overall| format!("{:+.3} ({})", o.gains[CLAMP - 1].interval.mid, o.optimiser);
@@ -50,7 +123,7 @@ fn levels(o: &Overall, cells: &[&Outcome]) -> Panel {
         .x(Axis::new("learning rate").log())
         .y("share of problems solved");
     PARTS.iter().enumerate().fold(panel, |panel, (arm, part)| {
-        let points = || cells.iter().map(|c| (c.rate, c.accuracy.of[arm]));
+        let points = || cells.iter().map(|c| (c.rate, c.accuracy[arm]));
         panel.styled_line(part.name(), Style::Solid, points()).points(part.name(), points())
     })
 }
