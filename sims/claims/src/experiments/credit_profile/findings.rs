@@ -22,7 +22,7 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
 
 /// The sizes at the paper's best λ and its lengths: those of its 1.5B and 3B models, and of its 7B model.
 pub(super) fn paper_sizes(n: &Numbers) -> Vec<&GradientSize> {
-    n.sizes.iter().filter(|s| s.lambda == 0.99 && [256, 768].contains(&s.len)).collect()
+    n.sizes.iter().filter(|s| s.lambda == 0.99 && [256, 768].contains(&s.tokens)).collect()
 }
 
 /// The least and the greatest factor at the paper's lengths.
@@ -78,7 +78,7 @@ fn decay(n: &Numbers) -> Finding {
 
 fn larger_gradients(n: &Numbers) -> Finding {
     let (low, high) = paper_factors(n);
-    let said = |s: &&GradientSize| format!("T = {} {} {:.1}", s.len, s.style, s.factor);
+    let said = |s: &&GradientSize| format!("T = {} {} {:.1}", s.tokens, s.style, s.factor);
     finding(
         "\"The accumulated log-probabilities in GRPO-λ's objective function mean their gradients are larger than for GRPO\"",
         holds_or(low > 1.0, format!("smallest factor {}", short(low))),
@@ -95,7 +95,7 @@ fn kl_grows_along(n: &Numbers) -> Finding {
     let (low, high) = paper_factors(n);
     let sizes = paper_sizes(n);
     let kl_same = sizes.iter().all(|s| (s.kl - 1.0).abs() < 1e-9);
-    let said = |s: &&GradientSize| format!("T = {} {}: {}", s.len, s.style, short(BETA / s.factor));
+    let said = |s: &&GradientSize| format!("T = {} {}: {}", s.tokens, s.style, short(s.effective_beta));
     finding(
         "The KL term grows with the policy term, so that β = 0.04 means the same for GRPO and GRPO-λ",
         holds_or(
@@ -176,8 +176,15 @@ mod tests {
 
     /// GRPO-lambda as the text has it: every weight 1, and larger gradients with a KL term that grows along.
     fn as_claimed() -> Numbers {
-        let size =
-            |len| GradientSize { style: "recent", lambda: 0.99, len, factor: 2.0, kl: 2.0, error: 0.0 };
+        let size = |tokens| GradientSize {
+            tokens,
+            lambda: 0.99,
+            style: "recent",
+            factor: 2.0,
+            effective_beta: 0.02,
+            kl: 2.0,
+            error: 0.0,
+        };
         let ones = || vec![1.0; LEN];
         let weighed = |reading| Weighed { reading, weights: ones(), error: 0.0 };
         Numbers {

@@ -4,6 +4,8 @@ mod findings;
 mod reading;
 mod shown;
 
+use serde::Serialize;
+
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::methods::{evaluate, group, on_policy_weights};
 use crate::experiments::common::vectors::{difference, gap, largest, norm};
@@ -48,15 +50,21 @@ struct Weighed {
 }
 
 /// The size of the policy gradient at one length, against GRPO's.
+#[derive(Serialize)]
 struct GradientSize {
-    style: &'static str,
+    tokens: usize,
     lambda: f64,
-    len: usize,
+    style: &'static str,
     /// Mean over tokens of `|∂ loss / ∂ log π|` over GRPO's.
+    #[serde(rename = "mean_weight")]
     factor: f64,
+    /// [`BETA`] over the factor.
+    effective_beta: f64,
     /// The norm of the KL gradient over GRPO's.
+    #[serde(rename = "kl_gradient_over_grpo")]
     kl: f64,
     /// The largest difference of the weights from geometric sums, relative to the first weight.
+    #[serde(skip)]
     error: f64,
 }
 
@@ -126,11 +134,13 @@ impl GradientSize {
             gradient_norms("grpo_lambda", &format!("clamp=none {settings}"), len)?,
             gradient_norms("grpo", "reduction=token_mean", len)?,
         );
+        let factor = ours.policy / grpo.policy;
         Ok(GradientSize {
-            style,
+            tokens: len,
             lambda,
-            len,
-            factor: ours.policy / grpo.policy,
+            style,
+            factor,
+            effective_beta: BETA / factor,
             kl: ours.kl / grpo.kl,
             error: gap(&weights, &formula) / formula[0],
         })

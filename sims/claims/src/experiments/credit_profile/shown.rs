@@ -4,7 +4,7 @@ use grpo_lambda_stats::table::Table;
 use serde::Serialize;
 
 use super::findings::paper_factors;
-use super::{BETA, GradientSize, LEN, Numbers, Weighed};
+use super::{BETA, LEN, Numbers, Weighed};
 use crate::experiments::common::text::short;
 use crate::experiments::common::vectors::{extremes, indexed, mean};
 use crate::figure::{Axis, Figure, Panel, Style};
@@ -12,7 +12,7 @@ use crate::figure::{Axis, Figure, Panel, Style};
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     vec![
         ("readings".into(), Table::from_rows(n.readings.iter().map(ReadingRow::new))),
-        (String::new(), Table::from_rows(n.sizes.iter().map(SizeRow::new))),
+        (String::new(), Table::from_rows(&n.sizes)),
     ]
 }
 
@@ -55,29 +55,6 @@ impl ReadingRow {
             last: weights[LEN - 1],
             mean: mean(weights),
             relative_error_of_closed_form: *error,
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct SizeRow {
-    tokens: usize,
-    lambda: f64,
-    style: &'static str,
-    mean_weight: f64,
-    effective_beta: f64,
-    kl_gradient_over_grpo: f64,
-}
-
-impl SizeRow {
-    fn new(&GradientSize { style, lambda, len, factor, kl, .. }: &GradientSize) -> SizeRow {
-        SizeRow {
-            tokens: len,
-            lambda,
-            style,
-            mean_weight: factor,
-            effective_beta: BETA / factor,
-            kl_gradient_over_grpo: kl,
         }
     }
 }
@@ -136,9 +113,12 @@ fn scale(n: &Numbers) -> Figure {
         let name = format!("{}, λ = {}", sizes[0].style, sizes[0].lambda);
         // Recent at 0.99 and both at 0.98 nearly coincide: the dashes let the line below show.
         let stroke = if sizes[0].style == "both" { Style::Dashed } else { Style::Solid };
-        betas =
-            betas.styled_line(name.clone(), stroke, sizes.iter().map(|s| (s.len as f64, BETA / s.factor)));
-        factors = factors.styled_line(name, stroke, sizes.iter().map(|s| (s.len as f64, s.factor)));
+        betas = betas.styled_line(
+            name.clone(),
+            stroke,
+            sizes.iter().map(|s| (s.tokens as f64, s.effective_beta)),
+        );
+        factors = factors.styled_line(name, stroke, sizes.iter().map(|s| (s.tokens as f64, s.factor)));
     }
     let (low, high) = paper_factors(n);
     Figure::new(format!(

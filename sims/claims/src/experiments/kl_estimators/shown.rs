@@ -12,7 +12,7 @@ use crate::figure::{Axis, Figure, Panel, Style};
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     vec![
         ("hand".into(), Table::from_rows(n.hand.rows.iter().map(HandRow::new))),
-        ("distance".into(), Table::from_rows(n.states.at_scales.iter().map(DistanceRow::new))),
+        ("distance".into(), Table::from_rows(&n.states.at_scales)),
         ("responses".into(), Table::from_rows(&n.responses.rows)),
     ]
 }
@@ -34,40 +34,6 @@ impl HandRow {
         let [action_1, action_2, action_3] = [0, 1, 2].map(action);
         let Gradient { name, variance, cosine, .. } = *row;
         HandRow { name, action_1, action_2, action_3, variance, cosine_with_reverse: cosine }
-    }
-}
-
-#[derive(Serialize)]
-struct DistanceRow {
-    scale: f64,
-    estimator: &'static str,
-    median_kl: f64,
-    cosine: Option<f64>,
-    cosine_p10: Option<f64>,
-    cosine_p90: Option<f64>,
-    norm_ratio: f64,
-    norm_ratio_p10: f64,
-    norm_ratio_p90: f64,
-    variance_ratio: f64,
-}
-
-impl DistanceRow {
-    fn new(at: &AtScale) -> DistanceRow {
-        let [cosine_p10, cosine, cosine_p90] = [0, 1, 2].map(|i| at.cosine.map(|c| c[i]));
-        let [norm_ratio_p10, norm_ratio, norm_ratio_p90] = at.norm_ratio;
-        let AtScale { scale, estimator, median_kl, variance_ratio, .. } = *at;
-        DistanceRow {
-            scale,
-            estimator,
-            median_kl,
-            cosine,
-            cosine_p10,
-            cosine_p90,
-            norm_ratio,
-            norm_ratio_p10,
-            norm_ratio_p90,
-            variance_ratio,
-        }
     }
 }
 
@@ -103,14 +69,16 @@ fn length(n: &Numbers) -> Panel {
     let panel = Panel::new("Random states: length relative to ∇KL(π||ref)")
         .x(distance_axis())
         .y(Axis::new("|E ∇ estimator| / |∇KL(π||ref)|").log());
-    along_distance(n, panel, |at| at.norm_ratio)
+    along_distance(n, panel, |at| [at.norm_ratio_p10, at.norm_ratio, at.norm_ratio_p90])
 }
 
 fn angle(n: &Numbers) -> Panel {
     let panel = Panel::new("Random states: cosine with ∇KL(π||ref)")
         .x(distance_axis())
         .y(Axis::new("cosine").range(0.0, 1.05));
-    along_distance(n, panel, |at| at.cosine.unwrap_or([f64::NAN; 3]))
+    along_distance(n, panel, |at| {
+        [at.cosine_p10, at.cosine, at.cosine_p90].map(|cosine| cosine.unwrap_or(f64::NAN))
+    })
 }
 
 /// Medians against the distance, with the quantiles of k3.

@@ -3,6 +3,7 @@
 use grpo_lambda::kl::Kl;
 use grpo_lambda_mdp::Tabular;
 use grpo_lambda_mdp::zoo::full_tree;
+use serde::Serialize;
 
 use super::{ESTIMATORS, K1, divergence, forward, moments, reverse, value};
 use crate::experiments::common::vectors::{cosine, difference, gap, largest, norm, quantile};
@@ -41,15 +42,20 @@ pub(super) struct States {
     pub(super) lowest: (f64, f64),
 }
 
-/// One estimator over the pairs of one scale; in triples the 10 % quantile, the median and the 90 % quantile.
+/// One estimator over the pairs of one scale: medians, and 10 % and 90 % quantiles.
+#[derive(Serialize)]
 pub(super) struct AtScale {
     pub(super) scale: f64,
     pub(super) estimator: &'static str,
     pub(super) median_kl: f64,
     /// The cosine of the expected gradient with `∇KL(π||ref)`; `None` if that is 0.
-    pub(super) cosine: Option<[f64; 3]>,
+    pub(super) cosine: Option<f64>,
+    pub(super) cosine_p10: Option<f64>,
+    pub(super) cosine_p90: Option<f64>,
     /// The ratio of their norms.
-    pub(super) norm_ratio: [f64; 3],
+    pub(super) norm_ratio: f64,
+    pub(super) norm_ratio_p10: f64,
+    pub(super) norm_ratio_p90: f64,
     /// The median variance over that of k2.
     pub(super) variance_ratio: f64,
 }
@@ -118,12 +124,19 @@ impl AtScale {
         let values = |f: fn(&Sample) -> f64| samples.iter().map(f).collect::<Vec<_>>();
         let quantiles = |values: Vec<f64>| [0.1, 0.5, 0.9].map(|p| quantile(&values, p));
         let directed = estimator != K1;
+        let [cosine_p10, cosine, cosine_p90] = quantiles(values(|s| s.cosine)).map(|c| directed.then_some(c));
+        let [norm_ratio_p10, norm_ratio, norm_ratio_p90] =
+            quantiles(values(|s| s.norm_ratio)).map(|ratio| if directed { ratio } else { 0.0 });
         AtScale {
             scale,
             estimator,
             median_kl,
-            cosine: directed.then(|| quantiles(values(|s| s.cosine))),
-            norm_ratio: if directed { quantiles(values(|s| s.norm_ratio)) } else { [0.0; 3] },
+            cosine,
+            cosine_p10,
+            cosine_p90,
+            norm_ratio,
+            norm_ratio_p10,
+            norm_ratio_p90,
             variance_ratio: quantile(&values(|s| s.variance_ratio), 0.5),
         }
     }
