@@ -6,12 +6,13 @@ use grpo_lambda::trace::{Recent, Trace, dense, scan};
 use grpo_lambda_stats::table::Table;
 use num_rational::Ratio;
 use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
 
 use crate::experiment::{Context, Experiment, Finding, Parts};
 use crate::experiments::common::findings::{finding_on, holds_or};
 use crate::experiments::common::random::{noise, stream, symmetric};
 use crate::experiments::common::text::{rounding_error, short};
-use crate::experiments::common::vectors::{EXACT, indexed, largest};
+use crate::experiments::common::vectors::{EXACT, dot, gap, indexed, largest};
 use crate::figure::{Axis, Figure, Panel, Style};
 use crate::sentences::SentenceId;
 
@@ -48,20 +49,16 @@ struct Numbers {
 }
 
 /// Recursion against dense matrix, at one `γλ` and length.
+#[derive(Serialize)]
 struct Case {
     q: f64,
-    len: usize,
-    difference: f64,
-    largest: f64,
+    tokens: usize,
+    largest_difference: f64,
+    largest_trace: f64,
+    relative: f64,
 }
 
-impl Case {
-    fn relative(&self) -> f64 {
-        self.difference / self.largest
-    }
-}
-
-/// Traces compared in exact rationals, and how many of them differ.
+/// The numbers of traces compared in exact rationals and of those that differ.
 #[derive(Default)]
 struct Rationals {
     compared: usize,
@@ -91,13 +88,10 @@ fn against_matrix(q: f64, len: usize, rng: &mut ChaCha8Rng) -> Case {
     let x = noise(rng, len);
     let recursive = Recent { q }.apply(&x);
     let matrix = dense(&Recent { q }, len);
-    let mut case = Case { q, len, difference: 0.0, largest: 0.0 };
-    for t in 0..len {
-        let product: f64 = matrix[t].iter().zip(&x).map(|(m, x)| m * x).sum();
-        case.difference = case.difference.max((product - recursive[t]).abs());
-        case.largest = case.largest.max(product.abs());
-    }
-    case
+    let product: Vec<f64> = matrix.iter().map(|row| dot(row, &x)).collect();
+    let largest_difference = gap(&product, &recursive);
+    let largest_trace = largest(product.iter().map(|p| p.abs()));
+    Case { q, tokens: len, largest_difference, largest_trace, relative: largest_difference / largest_trace }
 }
 
 /// Eq. 13 term by term in exact rationals: `(γλ)^l` by repeated multiplication.
@@ -135,7 +129,7 @@ fn impulse(q: f64) -> Impulse {
 }
 
 fn findings(numbers: &Numbers) -> Vec<Finding> {
-    let worst = largest(numbers.cases.iter().map(|c| c.difference));
+    let worst = largest(numbers.cases.iter().map(|c| c.largest_difference));
     let Rationals { compared, different } = numbers.rationals;
     vec![finding_on(
         SentenceId::RecursiveTrace,
@@ -152,21 +146,11 @@ fn findings(numbers: &Numbers) -> Vec<Finding> {
 }
 
 fn tables(numbers: &Numbers) -> Vec<(String, Table)> {
-    let mut table = Table::new(&["q", "tokens", "largest_difference", "largest_trace", "relative"]);
-    for c in &numbers.cases {
-        table.push(vec![
-            c.q.into(),
-            c.len.into(),
-            c.difference.into(),
-            c.largest.into(),
-            c.relative().into(),
-        ]);
-    }
-    vec![(String::new(), table)]
+    vec![(String::new(), Table::from_rows(&numbers.cases))]
 }
 
 fn figures(numbers: &Numbers) -> Vec<(String, Figure)> {
-    let work = |of: fn(f64) -> f64| (0..=10).map(move |k| 2f64.powi(k)).map(move |t| (t, of(t)));
+    let work = |count: fn(f64) -> f64| (0..=10).map(move |k| 2f64.powi(k)).map(move |t| (t, count(t)));
     let multiplications = Panel::new("Multiplications for a response")
         .x(Axis::new("tokens T").log())
         .y(Axis::new("multiplications").log())
@@ -181,8 +165,8 @@ fn figures(numbers: &Numbers) -> Vec<(String, Figure)> {
     let figure = Figure::new("Eq. 15's recursion is the triangular matrix of Eq. 13: T multiplications instead of T(T+1)/2")
         .caption(format!(
             "Left: lines are the first column of the matrix, dots the recursion. On random inputs of up to {} tokens their largest difference is {} of the largest ε_t, in f64.",
-            numbers.cases.iter().map(|c| c.len).max().unwrap_or(0),
-            rounding_error(largest(numbers.cases.iter().map(Case::relative)))
+            numbers.cases.iter().map(|c| c.tokens).max().unwrap_or(0),
+            rounding_error(largest(numbers.cases.iter().map(|c| c.relative)))
         ))
         .panel(response)
         .panel(multiplications);
@@ -196,8 +180,15 @@ mod tests {
 
     #[test]
     fn one_difference_refutes_the_recursion() {
+        let case = |difference| Case {
+            q: 0.9,
+            tokens: 8,
+            largest_difference: difference,
+            largest_trace: 1.0,
+            relative: difference,
+        };
         let numbers = |difference, different| Numbers {
-            cases: vec![Case { q: 0.9, len: 8, difference, largest: 1.0 }],
+            cases: vec![case(difference)],
             rationals: Rationals { compared: 36, different },
             impulses: Vec::new(),
         };

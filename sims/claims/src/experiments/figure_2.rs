@@ -1,7 +1,8 @@
-//! `figure_2`: the paper's Figure 2, drawn from the operators.
+//! `figure_2`: the paper's Figure 2 drawn from the operators.
 
 use grpo_lambda::trace::{AsPrinted, Both, Recent, Style, Trace};
 use grpo_lambda_stats::table::Table;
+use serde::Serialize;
 
 use crate::experiment::{Context, Experiment, Finding, Parts};
 use crate::experiments::common::findings::{finding, finding_on, holds_or};
@@ -142,14 +143,21 @@ fn findings(n: &Numbers) -> Vec<Finding> {
     ]
 }
 
+#[derive(Serialize)]
+struct Entry {
+    q: f64,
+    at_token_t: usize,
+    past_token_k: usize,
+    style: &'static str,
+    weight: f64,
+}
+
 fn tables(n: &Numbers) -> Vec<(String, Table)> {
-    let mut table = Table::new(&["q", "at_token_t", "past_token_k", "style", "weight"]);
-    for Row { q, t, style, weights } in &n.rows {
-        for (k, &w) in weights.iter().enumerate().step_by(8).chain([(*t, &1.0)]) {
-            table.push(vec![(*q).into(), (*t).into(), k.into(), (*style).into(), w.into()]);
-        }
-    }
-    vec![(String::new(), table)]
+    let entries = n.rows.iter().flat_map(|&Row { q, t, style, ref weights }| {
+        let shown = weights.iter().enumerate().step_by(8).chain([(t, &1.0)]);
+        shown.map(move |(k, &weight)| Entry { q, at_token_t: t, past_token_k: k, style, weight })
+    });
+    vec![(String::new(), Table::from_rows(entries))]
 }
 
 fn figures(n: &Numbers) -> Vec<(String, Figure)> {
@@ -186,9 +194,9 @@ mod tests {
             in_update,
             inside,
         };
-        let of = |n: &Numbers| words(&findings(n));
-        assert_eq!(of(&numbers(0.0, [2.0, 2.0], [0.5, 0.5])), ["Holds", "Holds", "Holds"]);
-        assert_eq!(of(&numbers(0.1, [2.0, 2.0], [0.5, 0.5])), ["Fails", "Holds", "Holds"]);
-        assert_eq!(of(&numbers(0.0, [256.0, 1.0], [0.5, 0.4])), ["Holds", "Fails", "Fails"]);
+        let verdicts = |n: &Numbers| words(&findings(n));
+        assert_eq!(verdicts(&numbers(0.0, [2.0, 2.0], [0.5, 0.5])), ["Holds", "Holds", "Holds"]);
+        assert_eq!(verdicts(&numbers(0.1, [2.0, 2.0], [0.5, 0.5])), ["Fails", "Holds", "Holds"]);
+        assert_eq!(verdicts(&numbers(0.0, [256.0, 1.0], [0.5, 0.4])), ["Holds", "Fails", "Fails"]);
     }
 }

@@ -9,9 +9,9 @@ use grpo_lambda_tools::length_direction::{ARMS, POLICIES};
 use serde::de::DeserializeOwned;
 
 use super::markdown::wrapped;
-use crate::experiments::clamp_gain::tables::WeightRow;
+use crate::experiments::clamp_gain::shown::WeightRow;
 use crate::experiments::clamp_gain::weights::ARMS as CLAMP_ARMS;
-use crate::experiments::clamp_parts::tables::GainRow;
+use crate::experiments::clamp_parts::shown::GainRow;
 use crate::experiments::common::vectors::mean;
 use crate::experiments::learning::reading::PAPER;
 use crate::experiments::learning::scores::Regime;

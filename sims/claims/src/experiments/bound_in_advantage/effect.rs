@@ -1,9 +1,10 @@
-//! What the bound does to the expected update of a reading.
+//! The effect of the bound on the expected update of a reading.
 
-use grpo_lambda::methods::Method;
+use grpo_lambda::group::{Group, Response};
+use grpo_lambda::methods::{Coupling, Credit, Loss, Method};
 use grpo_lambda_mdp::expected::{Situation, enumerated, implied};
+use grpo_lambda_mdp::{Oracle, Target, Tree};
 
-use super::with_bound::WithBound;
 use crate::experiments::common::mdp::Mdp;
 use crate::experiments::common::methods::method;
 use crate::experiments::common::vectors::{cosine, difference, gap, largest, norm};
@@ -12,41 +13,35 @@ const GROUP: usize = 4;
 
 /// A reading of the method.
 pub(super) struct Reading {
-    /// For a reader.
     pub(super) name: &'static str,
     method: &'static str,
     settings: String,
     /// λ of its trace.
     pub(super) lambda: Option<f64>,
-    /// Whether the weight of a token does not depend on the other tokens of its response.
+    /// True if the weight of a token does not depend on the other tokens of its response.
     pub(super) constant: bool,
 }
 
 /// The readings, those without a trace first.
-pub(super) fn readings() -> Vec<Reading> {
-    let without_trace = |name, method, settings: &str, constant| Reading {
+pub(super) fn readings() -> [Reading; 8] {
+    let trace = |lambda: f64| format!("lambda={lambda} scale=none clamp=none reduction=response_sum");
+    [
+        ("RLOO", "rloo", String::new(), None, true),
+        ("centred, constant", "dr_grpo", "max_length=1".into(), None, true),
+        ("z-score, constant", "grpo", "reduction=response_sum".into(), None, true),
+        ("z-score, token mean", "grpo", "reduction=token_mean".into(), None, false),
+        ("z-score, 1/T", "grpo", String::new(), None, false),
+        ("trace 0.5", "grpo_lambda", trace(0.5), Some(0.5), false),
+        ("trace 0.9", "grpo_lambda", trace(0.9), Some(0.9), false),
+        ("trace 0.99", "grpo_lambda", trace(0.99), Some(0.99), false),
+    ]
+    .map(|(name, method, settings, lambda, constant)| Reading {
         name,
         method,
-        settings: settings.to_owned(),
-        lambda: None,
+        settings,
+        lambda,
         constant,
-    };
-    let with_trace = |(name, lambda)| Reading {
-        name,
-        method: "grpo_lambda",
-        settings: format!("lambda={lambda} scale=none clamp=none reduction=response_sum"),
-        lambda: Some(lambda),
-        constant: false,
-    };
-    let mut all = vec![
-        without_trace("RLOO", "rloo", "", true),
-        without_trace("centred, constant", "dr_grpo", "max_length=1", true),
-        without_trace("z-score, constant", "grpo", "reduction=response_sum", true),
-        without_trace("z-score, token mean", "grpo", "reduction=token_mean", false),
-        without_trace("z-score, 1/T", "grpo", "", false),
-    ];
-    all.extend([("trace 0.5", 0.5), ("trace 0.9", 0.9), ("trace 0.99", 0.99)].map(with_trace));
-    all
+    })
 }
 
 impl Reading {
@@ -65,7 +60,7 @@ pub(super) struct Effect {
     pub(super) change: f64,
     /// `|E[g'] - E[g]| / |E[g]|`.
     pub(super) relative: f64,
-    /// Of the change with the policy gradient.
+    /// The change's cosine with the policy gradient.
     pub(super) cosine: f64,
     /// `tr Cov g' / tr Cov g`.
     pub(super) variance_ratio: f64,
@@ -92,4 +87,51 @@ pub(super) fn off_enumeration(reading: &Reading, mdp: &Mdp) -> anyhow::Result<f6
     let situation = Situation::on_policy(&mdp.tree, &mdp.policy, 2);
     let (a, b) = (implied(&bounded, &situation)?, enumerated(&bounded, &situation)?);
     Ok(gap(&a.update, &b.update).max(gap(&a.variance, &b.variance)))
+}
+
+/// A registered method that adds the bound to its advantages.
+#[derive(Debug)]
+struct WithBound {
+    inner: Box<dyn Method>,
+    tree: Tree,
+    /// `1 - Π_{k<t} (1 - π(EOS|s_k))` per prefix.
+    bound: Vec<f64>,
+}
+
+impl WithBound {
+    fn new(inner: Box<dyn Method>, oracle: &Oracle) -> WithBound {
+        let bound = oracle.path_products().iter().map(|p| 1.0 - p).collect();
+        WithBound { inner, tree: oracle.tree.clone(), bound }
+    }
+
+    /// The bound at every token of a response; none for a stand-in without tokens.
+    fn along(&self, response: &Response) -> Vec<f64> {
+        let mut at = Target::Node(0);
+        let step = |&token: &u32| match at {
+            Target::Node(node) => {
+                at = self.tree.edge(node, token).map_or(at, |e| self.tree.target(e));
+                self.bound[node]
+            }
+            Target::Leaf(_) => unreachable!("a response has no token after its end"),
+        };
+        response.tokens.iter().map(step).collect()
+    }
+}
+
+impl Method for WithBound {
+    fn credit(&self, batch: &[Group]) -> Vec<Credit> {
+        let mut credits = self.inner.credit(batch);
+        for (credit, response) in credits.iter_mut().zip(batch.iter().flat_map(|g| &g.responses)) {
+            for (a, b) in credit.advantages.iter_mut().zip(self.along(response)) {
+                *a += b;
+            }
+        }
+        credits
+    }
+    fn loss_around(&self, response: &Response, credit: &Credit, logps: &[f64], frozen: &[f64]) -> Loss {
+        self.inner.loss_around(response, credit, logps, frozen)
+    }
+    fn coupling(&self) -> Coupling {
+        self.inner.coupling()
+    }
 }

@@ -1,7 +1,7 @@
-//! What the numbers say.
+//! The findings.
 
 use super::effect::Effect;
-use super::measure::{Numbers, OfReading};
+use super::{Effects, Numbers};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::findings::{finding, holds_or};
 use crate::experiments::common::text::{rounding_error, short};
@@ -22,7 +22,7 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
 
 fn reinforces(n: &Numbers) -> Finding {
     let constant = n.readings.iter().filter(|r| r.reading.constant);
-    let change = largest(constant.flat_map(|r| &r.effects).map(|e| e.change));
+    let change = largest(constant.flat_map(|r| &r.by_mdp).map(|e| e.change));
     let verdict = if change < EXACT {
         Verdict::Fails("the bound depends on the prefix only: it is a baseline, E[update] is unchanged for every action, rewarded or not".into())
     } else {
@@ -55,10 +55,10 @@ fn wrapper(n: &Numbers) -> Finding {
     )
 }
 
-/// The largest relative change of a reading.
+/// The largest relative change under a reading.
 fn most(n: &Numbers, name: &str) -> f64 {
     let own = n.readings.iter().filter(|r| r.reading.name == name);
-    largest(own.flat_map(|r| &r.effects).map(|e| e.relative))
+    largest(own.flat_map(|r| &r.by_mdp).map(|e| e.relative))
 }
 
 fn reduction(n: &Numbers) -> Finding {
@@ -84,15 +84,15 @@ fn with_trace(n: &Numbers) -> Finding {
     let traces = || n.readings.iter().filter(|r| r.reading.lambda.is_some());
     let effects = |lambda: f64| {
         let own = traces().find(|r| r.reading.lambda == Some(lambda));
-        own.map_or(&[][..], |r: &OfReading| &r.effects)
+        own.map_or(&[][..], |r: &Effects| &r.by_mdp)
     };
     let list = |lambda: f64| {
         let each = |(mdp, e): (&String, &Effect)| format!("{mdp} {:.2}", e.relative);
-        n.mdps[..n.of_zoo].iter().zip(effects(lambda)).map(each).collect::<Vec<_>>().join(", ")
+        n.mdps[..n.zoo].iter().zip(effects(lambda)).map(each).collect::<Vec<_>>().join(", ")
     };
     let random =
-        |lambda: f64| mean(&effects(lambda).iter().skip(n.of_zoo).map(|e| e.relative).collect::<Vec<_>>());
-    let (least, _) = extremes(traces().flat_map(|r| &r.effects).map(|e| e.relative));
+        |lambda: f64| mean(&effects(lambda).iter().skip(n.zoo).map(|e| e.relative).collect::<Vec<_>>());
+    let (least, _) = extremes(traces().flat_map(|r| &r.by_mdp).map(|e| e.relative));
     finding(
         "With a trace the bound changes the expected update",
         holds_or(least > 1e-6, format!("a relative change of {least:e}")),
@@ -110,7 +110,7 @@ fn with_trace(n: &Numbers) -> Finding {
 
 fn variance(n: &Numbers) -> Finding {
     let rloo = n.readings.iter().filter(|r| r.reading.name == "RLOO");
-    let ratios: Vec<f64> = rloo.flat_map(|r| &r.effects).map(|e| e.variance_ratio).collect();
+    let ratios: Vec<f64> = rloo.flat_map(|r| &r.by_mdp).map(|e| e.variance_ratio).collect();
     let up = ratios.iter().filter(|r| **r > 1.0).count();
     let (low, high) = extremes(ratios.iter().copied());
     finding(
@@ -130,22 +130,22 @@ fn variance(n: &Numbers) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::effect::readings;
-    use super::super::measure::Check;
+    use super::super::Check;
+    use super::super::effect::{Reading, readings};
     use super::*;
     use crate::experiments::common::findings::words;
 
     /// A bound that is a baseline for every reading without a trace.
     fn baseline() -> Numbers {
-        let of = |reading: super::super::effect::Reading| {
+        let effects = |reading: Reading| {
             let relative = f64::from(reading.lambda.is_some());
             let effect = Effect { change: relative, relative, cosine: 0.1, variance_ratio: 0.5 };
-            OfReading { reading, effects: vec![effect] }
+            Effects { reading, by_mdp: vec![effect] }
         };
         Numbers {
             mdps: vec!["full".into()],
-            of_zoo: 1,
-            readings: readings().into_iter().map(of).collect(),
+            zoo: 1,
+            readings: readings().map(effects).into(),
             optimistic: vec![0.5],
             check: Check { responses: 5, worst: 0.0, effect: 1.0 },
         }
@@ -153,22 +153,22 @@ mod tests {
 
     #[test]
     fn each_verdict_follows_its_own_numbers() {
-        let of = |change: fn(&mut Numbers)| {
+        let verdicts = |change: fn(&mut Numbers)| {
             let mut numbers = baseline();
             change(&mut numbers);
             words(&findings(&numbers))
         };
         let [h, w, f] = ["Holds", "Holds when", "Fails"];
-        assert_eq!(of(|_| {}), [f, h, h, h, h]);
+        assert_eq!(verdicts(|_| {}), [f, h, h, h, h]);
         assert_eq!(
-            of(|n| n.readings[2].effects[0].change = 0.1)[0],
+            verdicts(|n| n.readings[2].by_mdp[0].change = 0.1)[0],
             w,
             "the surmise is right about z-scores"
         );
-        assert_eq!(of(|n| n.check.worst = 0.1)[1], f);
-        assert_eq!(of(|n| n.check.effect = 0.0)[1], f, "nothing was checked");
-        assert_eq!(of(|n| n.readings[4].effects[0].relative = 0.1)[2], w);
-        assert_eq!(of(|n| n.readings[5].effects[0].relative = 0.0)[3], f);
-        assert_eq!(of(|n| n.readings[0].effects[0].variance_ratio = 1.5)[4], f);
+        assert_eq!(verdicts(|n| n.check.worst = 0.1)[1], f);
+        assert_eq!(verdicts(|n| n.check.effect = 0.0)[1], f, "nothing was checked");
+        assert_eq!(verdicts(|n| n.readings[4].by_mdp[0].relative = 0.1)[2], w);
+        assert_eq!(verdicts(|n| n.readings[5].by_mdp[0].relative = 0.0)[3], f);
+        assert_eq!(verdicts(|n| n.readings[0].by_mdp[0].variance_ratio = 1.5)[4], f);
     }
 }

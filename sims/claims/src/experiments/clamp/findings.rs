@@ -1,8 +1,7 @@
-//! What the numbers say.
+//! The findings.
 
-use super::direction::ClampEffect;
-use super::measure::Numbers;
 use super::prompt::{GROUP, LARGE, PROBABILITIES, PromptWeight};
+use super::{ClampEffect, Numbers};
 use crate::experiment::Finding;
 use crate::experiments::common::findings::{finding, holds_or, holds_when};
 use crate::experiments::common::text::short;
@@ -12,22 +11,22 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![turns(n), raises_j(n), sums_to_zero(n), relative_weights(n), formula(n), limit(n)]
 }
 
-/// The row with the lowest cosine of clamped and unclamped update among some.
+/// The kept row with the lowest cosine of clamped and unclamped update.
 fn most_turned(n: &Numbers, keep: impl Fn(&ClampEffect) -> bool) -> Option<&ClampEffect> {
     n.effects.iter().filter(|t| keep(t)).min_by(|a, b| a.cosine.total_cmp(&b.cosine))
 }
 
 fn turns(n: &Numbers) -> Finding {
-    let uniform = most_turned(n, |t| t.binary && t.uniform());
-    let traced = most_turned(n, |t| t.binary && !t.uniform());
-    let real = most_turned(n, |t| !t.binary && t.uniform());
-    let of = |t: Option<&ClampEffect>| t.map_or(f64::NAN, |t| t.cosine);
+    let uniform = most_turned(n, |t| t.binary() && t.uniform());
+    let traced = most_turned(n, |t| t.binary() && !t.uniform());
+    let real = most_turned(n, |t| !t.binary() && t.uniform());
+    let cosine = |t: Option<&ClampEffect>| t.map_or(f64::NAN, |t| t.cosine);
     let named = |t: Option<&ClampEffect>| {
         t.map_or(String::new(), |t| format!("{} ({}, {})", short(t.cosine), t.mdp, t.weights))
     };
-    let kept = (of(uniform) - 1.0).abs() < EXACT;
-    let changed = |t: Option<&ClampEffect>| of(t) < 1.0 - 1e-6;
-    let mdps = n.effects.iter().filter(|t| t.binary && t.uniform()).count();
+    let kept = (cosine(uniform) - 1.0).abs() < EXACT;
+    let changed = |t: Option<&ClampEffect>| cosine(t) < 1.0 - 1e-6;
+    let mdps = n.effects.iter().filter(|t| t.binary() && t.uniform()).count();
     finding(
         "Clamping negative advantages changes in which direction a prompt's expected update moves the policy, not only how far",
         holds_when(
@@ -36,11 +35,11 @@ fn turns(n: &Numbers) -> Finding {
             format!(
                 "rewards are not binary, or token weights differ between responses (a trace and varying lengths). With binary rewards and uniform weights (GRPO) pulling towards right responses and pushing away from wrong ones is the same expected direction: cosine 1 on {mdps} MDPs, so nothing destructive is taken out, the prompt only counts less"
             ),
-            format!("lowest cosines: traces {}, real rewards {}", short(of(traced)), short(of(real))),
+            format!("lowest cosines: traces {}, real rewards {}", short(cosine(traced)), short(cosine(real))),
         ),
         format!(
             "lowest cosine of clamped and unclamped expected update (G = {GROUP}): uniform weights, binary rewards 1 - {}; with traces {}; real rewards {}",
-            short((1.0 - of(uniform)).abs()),
+            short((1.0 - cosine(uniform)).abs()),
             named(traced),
             named(real)
         ),
@@ -48,7 +47,7 @@ fn turns(n: &Numbers) -> Finding {
 }
 
 fn raises_j(n: &Numbers) -> Finding {
-    let traces = || n.effects.iter().filter(|t| t.binary && !t.uniform());
+    let traces = || n.effects.iter().filter(|t| t.binary() && !t.uniform());
     let lowest = traces().min_by(|a, b| a.clamped_with_gradient.total_cmp(&b.clamped_with_gradient));
     let clamped = lowest.map_or(f64::NAN, |t| t.clamped_with_gradient);
     let unclamped = traces().map(|t| t.unclamped_with_gradient).fold(f64::MAX, f64::min);
@@ -88,10 +87,10 @@ fn sums_to_zero(n: &Numbers) -> Finding {
     )
 }
 
-/// A number of a prompt in groups of [`GROUP`]; NaN where it was not measured.
-fn at(n: &Numbers, p: f64, clamped: bool, of: fn(&PromptWeight) -> f64) -> f64 {
+/// A number of a prompt in groups of [`GROUP`]; NaN if it was not measured.
+fn at(n: &Numbers, p: f64, clamped: bool, number: fn(&PromptWeight) -> f64) -> f64 {
     let here = |w: &&PromptWeight| w.p == p && w.group == GROUP && w.clamp.is_some() == clamped;
-    n.prompts.iter().find(here).map_or(f64::NAN, of)
+    n.prompts.iter().find(here).map_or(f64::NAN, number)
 }
 
 fn relative_weights(n: &Numbers) -> Finding {
@@ -141,7 +140,7 @@ fn formula(n: &Numbers) -> Finding {
 }
 
 fn limit(n: &Numbers) -> Finding {
-    // Groups that are mixed almost surely: only there does the limit say anything about a finite group.
+    // The limit is only near a finite group that is mixed almost surely.
     let error = |group: usize| {
         let mixed = n.prompts.iter().filter(|w| w.group == group && (0.1..=0.9).contains(&w.p));
         largest(mixed.map(PromptWeight::limit_error))
@@ -161,7 +160,7 @@ fn limit(n: &Numbers) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::measure::Sum;
+    use super::super::Sum;
     use super::super::prompt::CLAMPS;
     use super::*;
     use crate::experiments::common::findings::words;
@@ -178,10 +177,10 @@ mod tests {
             signal_to_noise: 1.0,
             cosine: 1.0,
         };
-        let effect = |binary, weights| ClampEffect {
+        let effect = |rewards, weights| ClampEffect {
             mdp: "fork".into(),
+            rewards,
             weights,
-            binary,
             cosine: 1.0,
             unclamped_with_gradient: 0.9,
             clamped_with_gradient: 0.9,
@@ -189,7 +188,7 @@ mod tests {
         Numbers {
             sums: CLAMPS.map(|clamp| Sum { right: 4, clamp, sum: 0.0 }).into(),
             prompts: [0.05, 0.25, 0.5, 0.95].into_iter().flat_map(|p| CLAMPS.map(|c| prompt(p, c))).collect(),
-            effects: vec![effect(true, "uniform"), effect(true, "both"), effect(false, "uniform")],
+            effects: vec![effect("binary", "uniform"), effect("binary", "both"), effect("real", "uniform")],
         }
     }
 
@@ -200,20 +199,21 @@ mod tests {
 
     #[test]
     fn each_verdict_follows_its_own_numbers() {
-        let of = |change: fn(&mut Numbers)| {
+        let verdicts = |change: fn(&mut Numbers)| {
             let mut numbers = harmless();
             change(&mut numbers);
             words(&findings(&numbers))
         };
-        assert_eq!(of(|n| n.effects[0].cosine = 0.5)[0], "Holds", "turned under uniform weights too");
-        let where_lengths_vary = |n: &mut Numbers| (n.effects[1].cosine, n.effects[2].cosine) = (0.5, 0.5);
-        assert_eq!(of(where_lengths_vary)[0], "Holds when");
-        assert_eq!(of(|n| n.effects[1].clamped_with_gradient = -0.1)[1], "Fails");
-        assert_eq!(of(|n| n.sums[1].sum = 2.7)[2], "Fails");
-        assert_eq!(of(|n| n.prompts[7].by_oracle = 0.2)[3], "Fails");
-        assert_eq!(of(|n| n.prompts[2].by_formula = 3.0)[4], "Fails");
+        assert_eq!(verdicts(|n| n.effects[0].cosine = 0.5)[0], "Holds", "turned under uniform weights too");
+        let lengths_vary = |n: &mut Numbers| (n.effects[1].cosine, n.effects[2].cosine) = (0.5, 0.5);
+        assert_eq!(verdicts(lengths_vary)[0], "Holds when");
+        assert_eq!(verdicts(|n| n.effects[1].clamped_with_gradient = -0.1)[1], "Fails");
+        assert_eq!(verdicts(|n| n.sums[1].sum = 2.7)[2], "Fails");
+        assert_eq!(verdicts(|n| n.prompts[7].by_oracle = 0.2)[3], "Fails");
+        assert_eq!(verdicts(|n| n.prompts[2].by_formula = 3.0)[4], "Fails");
         assert_eq!(
-            of(|n| n.prompts.push(PromptWeight { group: LARGE, limit: 9.0, ..n.prompts[4].clone() }))[5],
+            verdicts(|n| n.prompts.push(PromptWeight { group: LARGE, limit: 9.0, ..n.prompts[4].clone() }))
+                [5],
             "Fails"
         );
     }

@@ -1,7 +1,9 @@
-//! How much a prompt counts: its expected update is a multiple `w_G(p)` of `∇p`.
+//! The weight of a prompt: its expected update is a multiple `w_G(p)` of `∇p`.
 
 use grpo_lambda_mdp::expected::{Situation, compare, implied};
 use grpo_lambda_mdp::{Oracle, Rules, Tabular, Tree};
+
+use serde::{Serialize, Serializer};
 
 use crate::experiments::common::methods::method;
 
@@ -14,19 +16,24 @@ pub(super) const PROBABILITIES: [f64; 19] =
     [0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99];
 
 /// One prompt, answered by one token that is right with probability `p`.
-#[derive(Clone)]
+#[derive(Clone, Serialize)]
 pub(super) struct PromptWeight {
     pub(super) p: f64,
     pub(super) group: usize,
+    #[serde(serialize_with = "as_setting")]
     pub(super) clamp: Option<f64>,
     /// The multiple of `∇p` by the oracle.
+    #[serde(rename = "weight_by_oracle")]
     pub(super) by_oracle: f64,
-    /// The same by the binomial formula.
+    /// The multiple by the binomial formula.
+    #[serde(rename = "weight_by_formula")]
     pub(super) by_formula: f64,
     /// The limit of the formula for large groups.
+    #[serde(rename = "large_group_limit")]
     pub(super) limit: f64,
     pub(super) signal_to_noise: f64,
-    /// Of the expected update with `∇p`.
+    /// The cosine of the expected update with `∇p`.
+    #[serde(skip)]
     pub(super) cosine: f64,
 }
 
@@ -45,16 +52,13 @@ pub(super) fn setting(clamp: Option<f64>) -> String {
     clamp.map_or("none".to_owned(), |c| c.to_string())
 }
 
+pub(super) fn as_setting<S: Serializer>(clamp: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&setting(*clamp))
+}
+
 pub(super) fn prompt_weights() -> anyhow::Result<Vec<PromptWeight>> {
-    let mut weights = Vec::new();
-    for p in PROBABILITIES {
-        for clamp in CLAMPS {
-            for group in [GROUP, 32, LARGE] {
-                weights.push(weight(p, group, clamp)?);
-            }
-        }
-    }
-    Ok(weights)
+    let clamped = PROBABILITIES.into_iter().flat_map(|p| CLAMPS.map(|clamp| (p, clamp)));
+    clamped.flat_map(|(p, clamp)| [GROUP, 32, LARGE].map(|group| weight(p, group, clamp))).collect()
 }
 
 fn weight(p: f64, group: usize, clamp: Option<f64>) -> anyhow::Result<PromptWeight> {

@@ -1,7 +1,7 @@
-//! What the numbers say.
+//! The findings.
 
-use super::measure::{Numbers, Outcome, RATIOS, RUNS};
-use super::optimiser::Kind;
+use super::run::Kind;
+use super::{Numbers, Outcome, RATIOS, RUNS};
 use crate::experiment::Finding;
 use crate::experiments::common::findings::{finding, holds_or, holds_when};
 use crate::experiments::common::text::short;
@@ -16,7 +16,7 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![helps(n), parts(n), shared(n), offset(n), solved(n)]
 }
 
-fn of(n: &Numbers, shared: bool, kind: Kind) -> Vec<&Outcome> {
+pub(super) fn cells(n: &Numbers, shared: bool, kind: Kind) -> Vec<&Outcome> {
     n.cells.iter().filter(|c| c.shared == shared && c.kind == kind).collect()
 }
 
@@ -30,15 +30,26 @@ fn place(cell: &Outcome) -> String {
     format!("{policy}, {}, {} of the best rate", cell.kind.name(), cell.ratio)
 }
 
-/// The clamp's gain at every rate.
-fn row(cells: &[&Outcome], arm: usize) -> String {
-    cells.iter().map(|c| format!("{}: {}", c.ratio, said(c, arm))).collect::<Vec<_>>().join(", ")
+/// An arm's gain at every rate.
+fn row(n: &Numbers, shared: bool, kind: Kind, arm: usize) -> String {
+    let gain = |c: &&Outcome| format!("{}: {}", c.ratio, said(c, arm));
+    cells(n, shared, kind).iter().map(gain).collect::<Vec<_>>().join(", ")
+}
+
+/// An arm's gain at every rate, under both optimisers.
+fn rows(n: &Numbers, shared: bool, arm: usize) -> String {
+    format!("SGD: {}; AdamW: {}", row(n, shared, Kind::Sgd, arm), row(n, shared, Kind::AdamW, arm))
+}
+
+/// The weight by arm of a prompt at success rate `p`.
+fn weights_at(n: &Numbers, p: f64) -> [f64; 4] {
+    n.weights.iter().find(|(q, _)| (q - p).abs() < 1e-9).map_or([f64::NAN; 4], |(_, w)| *w)
 }
 
 /// The greatest mean final J over the rates: of GRPO, of the clamp.
-fn greatest(cells: &[&Outcome]) -> String {
-    let of = |arm: usize| largest(cells.iter().map(|c| c.level[arm]));
-    format!("{:.3} and {:.3}", of(0), of(CLAMP))
+fn greatest(n: &Numbers, kind: Kind) -> String {
+    let level = |arm: usize| largest(cells(n, true, kind).iter().map(|c| c.level[arm]));
+    format!("{:.3} and {:.3}", level(0), level(CLAMP))
 }
 
 fn better(cell: &Outcome) -> bool {
@@ -67,10 +78,10 @@ fn helps(n: &Numbers) -> Finding {
             "final J less GRPO's, {RUNS} paired runs of {} updates, start J = 0.4, {} learning rates over GRPO's best. SGD: {}. AdamW: {}. Greatest mean final J over the rates, GRPO and the clamp: SGD {}, AdamW {}",
             n.updates,
             RATIOS.len(),
-            row(&of(n, true, Kind::Sgd), CLAMP),
-            row(&of(n, true, Kind::AdamW), CLAMP),
-            greatest(&of(n, true, Kind::Sgd)),
-            greatest(&of(n, true, Kind::AdamW))
+            row(n, true, Kind::Sgd, CLAMP),
+            row(n, true, Kind::AdamW, CLAMP),
+            greatest(n, Kind::Sgd),
+            greatest(n, Kind::AdamW)
         ),
     )
 }
@@ -85,16 +96,14 @@ fn parts(n: &Numbers) -> Finding {
         .map(|c| (c.gain[CLAMP].mid - c.gain[REWEIGHTING].mid - c.gain[OFFSET].mid).powi(2))
         .sum::<f64>();
     let numbers = format!(
-        "root mean square over {} cells of the effect on final J: re-weighting {}, offset {}, both {}, what does not add up {}. Re-weighting only, SGD: {}; AdamW: {}. Offset only, SGD: {}; AdamW: {}",
+        "root mean square over {} cells of the effect on final J: re-weighting {}, offset {}, both {}, what does not add up {}. Re-weighting only, {}. Offset only, {}",
         shared.len(),
         short(rms(REWEIGHTING)),
         short(rms(OFFSET)),
         short(rms(CLAMP)),
         short((rest / shared.len() as f64).sqrt()),
-        row(&of(n, true, Kind::Sgd), REWEIGHTING),
-        row(&of(n, true, Kind::AdamW), REWEIGHTING),
-        row(&of(n, true, Kind::Sgd), OFFSET),
-        row(&of(n, true, Kind::AdamW), OFFSET)
+        rows(n, true, REWEIGHTING),
+        rows(n, true, OFFSET)
     );
     finding(
         "What the clamp does it does by re-weighting prompts: that part moves the final J more than the offset does",
@@ -109,7 +118,7 @@ fn parts(n: &Numbers) -> Finding {
 fn shared(n: &Numbers) -> Finding {
     let pairs: Vec<(&Outcome, &Outcome)> = Kind::ALL
         .into_iter()
-        .flat_map(|kind| of(n, true, kind).into_iter().zip(of(n, false, kind)))
+        .flat_map(|kind| cells(n, true, kind).into_iter().zip(cells(n, false, kind)))
         .collect();
     let more = pairs.iter().filter(|(s, t)| s.gain[CLAMP].mid > t.gain[CLAMP].mid).count();
     let apart = pairs.iter().filter(|(s, t)| s.gain[CLAMP].low > t.gain[CLAMP].high).count();
@@ -127,18 +136,13 @@ fn shared(n: &Numbers) -> Finding {
                 pairs.len()
             ),
         ),
-        format!(
-            "the clamp's gain in the table, SGD: {}; AdamW: {}",
-            row(&of(n, false, Kind::Sgd), CLAMP),
-            row(&of(n, false, Kind::AdamW), CLAMP)
-        ),
+        format!("the clamp's gain in the table, {}", rows(n, false, CLAMP)),
     )
 }
 
 fn offset(n: &Numbers) -> Finding {
     let moved = largest(n.weights.iter().map(|(_, w)| (w[OFFSET] - w[0]).abs()));
-    let at = |p: f64| n.weights.iter().find(|(q, _)| (q - p).abs() < 1e-9).map_or([f64::NAN; 4], |(_, w)| *w);
-    let [low, half, high] = [0.1, 0.5, 0.9].map(at);
+    let [low, half, high] = [0.1, 0.5, 0.9].map(|p| weights_at(n, p));
     finding(
         "The offset of the clamp has no effect on average: it pushes up whatever was sampled",
         holds_or(
@@ -153,23 +157,18 @@ fn offset(n: &Numbers) -> Finding {
 }
 
 fn solved(n: &Numbers) -> Finding {
-    let share = |p: f64, arm: usize| {
-        let at = n.weights.iter().find(|(q, _)| (q - p).abs() < 1e-9).map_or([f64::NAN; 4], |(_, w)| *w);
-        at[arm] / at[0]
-    };
+    let share = |p: f64| weights_at(n, p)[CLAMP] / weights_at(n, p)[0];
+    let [start_low, start_mid, start_high] = n.start;
     let falls = n.weights.windows(2).all(|w| w[1].1[CLAMP] / w[1].1[0] <= w[0].1[CLAMP] / w[0].1[0] + 1e-12);
     finding(
         "The more often a prompt is solved, the less of its weight the clamp leaves: a curriculum towards unsolved prompts",
         holds_or(falls, "the share of the weight that is left rises somewhere"),
         format!(
-            "share of the expected update left at success rate 0.02, 0.5, 0.9, 0.98: {:.3}, {:.3}, {:.3}, {:.3}; quartiles of the success rates at the start: {:.2}, {:.2}, {:.2}",
-            share(0.02, CLAMP),
-            share(0.5, CLAMP),
-            share(0.9, CLAMP),
-            share(0.98, CLAMP),
-            n.start[0],
-            n.start[1],
-            n.start[2]
+            "share of the expected update left at success rate 0.02, 0.5, 0.9, 0.98: {:.3}, {:.3}, {:.3}, {:.3}; quartiles of the success rates at the start: {start_low:.2}, {start_mid:.2}, {start_high:.2}",
+            share(0.02),
+            share(0.5),
+            share(0.9),
+            share(0.98)
         ),
     )
 }
@@ -204,10 +203,10 @@ mod tests {
 
     #[test]
     fn each_verdict_follows_its_own_numbers() {
-        let of = |n: Numbers| words(&findings(&n));
-        assert_eq!(of(numbers([0.0, 0.2, 0.05, 0.2], 0.0, 0.001, [1.0, 0.5])), ["Holds"; 5]);
-        assert_eq!(of(numbers([0.0, 0.05, 0.2, -0.2], 0.1, 0.001, [1.5, 0.95])), ["Fails"; 5]);
+        let verdicts = |n: Numbers| words(&findings(&n));
+        assert_eq!(verdicts(numbers([0.0, 0.2, 0.05, 0.2], 0.0, 0.001, [1.0, 0.5])), ["Holds"; 5]);
+        assert_eq!(verdicts(numbers([0.0, 0.05, 0.2, -0.2], 0.1, 0.001, [1.5, 0.95])), ["Fails"; 5]);
         // A gain that does not survive the correction is none.
-        assert_eq!(of(numbers([0.0, 0.2, 0.05, 0.2], 0.0, 0.2, [1.0, 0.5]))[0], "Fails");
+        assert_eq!(verdicts(numbers([0.0, 0.2, 0.05, 0.2], 0.0, 0.2, [1.0, 0.5]))[0], "Fails");
     }
 }

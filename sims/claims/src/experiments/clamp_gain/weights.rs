@@ -1,4 +1,4 @@
-//! The four arms, and what each is worth to a prompt in expectation.
+//! The four arms, and the expected weight of a prompt under each.
 
 use grpo_lambda::advantage::{Baseline, ClampPart, OutcomeAdvantage, Scale, Std};
 
@@ -7,7 +7,7 @@ use crate::training::GROUP;
 /// The paper's clamp.
 const CLAMP: f64 = -0.1;
 
-/// Which parts of the clamp are on.
+/// A choice among the parts of the clamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arm {
     pub(crate) name: &'static str,
@@ -30,10 +30,10 @@ fn advantages(clamp: Option<f64>, right: usize) -> Vec<f64> {
 }
 
 impl Arm {
-    /// Advantages of a group with `right` right ones: of a wrong one, of a right one; 0 where all agree.
+    /// The advantages of a wrong and of a right response in a group with `right` right ones; 0 if all agree.
     pub(super) fn advantages(self, right: usize) -> [f64; 2] {
-        let of_group = self.part.of_group(&advantages(None, right), &advantages(Some(CLAMP), right));
-        [of_group[GROUP - 1], of_group[0]]
+        let all = self.part.of_group(&advantages(None, right), &advantages(Some(CLAMP), right));
+        [all[GROUP - 1], all[0]]
     }
 
     /// The multiple of `∇p` that is the expected update of a group at success rate `p`, per response.

@@ -1,9 +1,9 @@
-//! What the numbers say.
+//! The findings.
 
 use grpo_lambda_stats::Interval;
 
-use super::measure::{BEYOND, CLAMP, Gain, Level, Numbers, Outcome, Overall};
-use crate::experiment::Finding;
+use super::{BEYOND, ByArm, CLAMP, Gain, Numbers, Outcome, Overall};
+use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::findings::{finding, holds_or, holds_when};
 use crate::experiments::common::text::short;
 use crate::experiments::common::vectors::largest;
@@ -16,14 +16,25 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![helps(n), on_average(n), at_best(n), parts(n), beyond(n), twin(n), divergence(n)]
 }
 
-fn optimisers(n: &Numbers) -> Vec<&str> {
-    let mut names: Vec<&str> = n.cells.iter().map(|c| c.optimiser.as_str()).collect();
-    names.dedup();
-    names
+/// A text of the cells at every rate of every optimiser.
+fn by_rate(n: &Numbers, text: impl Fn(&Outcome) -> String) -> String {
+    let row = |cells: &[Outcome]| {
+        let rates: Vec<String> = cells.iter().map(|c| format!("{}: {}", short(c.rate), text(c))).collect();
+        format!("{}, rate {}", cells[0].optimiser, rates.join(", "))
+    };
+    n.cells.chunk_by(|a, b| a.optimiser == b.optimiser).map(row).collect::<Vec<_>>().join(". ")
 }
 
-fn of<'a>(n: &'a Numbers, optimiser: &str) -> Vec<&'a Outcome> {
-    n.cells.iter().filter(|c| c.optimiser == optimiser).collect()
+/// A text of every optimiser.
+fn by_optimiser(n: &Numbers, separator: &str, text: impl Fn(&Overall) -> String) -> String {
+    let row = |o: &Overall| format!("{}: {}", o.optimiser, text(o));
+    n.overall.iter().map(row).collect::<Vec<_>>().join(separator)
+}
+
+/// `Holds` if something is true under every optimiser, else those under which it is.
+fn under_all(n: &Numbers, holds: impl Fn(&Overall) -> bool, counterexample: &str) -> Verdict {
+    let names: Vec<&str> = n.overall.iter().filter(|o| holds(o)).map(|o| o.optimiser.as_str()).collect();
+    holds_when(names.len() == n.overall.len(), !names.is_empty(), names.join(", "), counterexample)
 }
 
 fn place(c: &Outcome) -> String {
@@ -36,22 +47,15 @@ fn places(cells: &[&Outcome]) -> String {
 
 /// The gain of an arm at every rate of every optimiser.
 fn gains(n: &Numbers, arm: usize) -> String {
-    let at = |c: &&Outcome| {
-        let g = c.gain[arm];
-        format!("{}: {:+.3} [{:+.3}, {:+.3}]", short(c.rate), g.mid, g.low, g.high)
-    };
-    let row = |o: &&str| format!("{}, rate {}", o, of(n, o).iter().map(at).collect::<Vec<_>>().join(", "));
-    optimisers(n).iter().map(row).collect::<Vec<_>>().join(". ")
+    by_rate(n, |c| text(c.gain[arm]))
 }
 
 /// A level of GRPO and of the clamp at every rate of every optimiser.
-fn levels(n: &Numbers, level: fn(&Outcome) -> Level) -> String {
-    let at = |c: &&Outcome| format!("{}: {:.3} and {:.3}", short(c.rate), level(c).of[0], level(c).of[CLAMP]);
-    let row = |o: &&str| format!("{}, rate {}", o, of(n, o).iter().map(at).collect::<Vec<_>>().join(", "));
-    optimisers(n).iter().map(row).collect::<Vec<_>>().join(". ")
+fn levels(n: &Numbers, level: fn(&Outcome) -> ByArm) -> String {
+    by_rate(n, |c| format!("{:.3} and {:.3}", level(c)[0], level(c)[CLAMP]))
 }
 
-/// Whether an arm gains, or loses, after Holm's correction.
+/// True if an arm gains, or loses, after Holm's correction.
 fn clear(c: &Outcome, arm: usize, up: bool) -> bool {
     c.p_holm[arm] <= 0.05 && (c.gain[arm].mid > 0.0) == up
 }
@@ -98,17 +102,12 @@ fn with_p(gain: &Gain) -> String {
     format!("{}, p = {}", text(gain.interval), short(gain.p_holm))
 }
 
-/// Whether a gain is above 0 after Holm's correction.
+/// True if a gain is above 0 after Holm's correction.
 fn above(gain: &Gain) -> bool {
     gain.p_holm <= 0.05 && gain.interval.mid > 0.0
 }
 
-/// The optimisers of which something is true.
-fn where_true(n: &Numbers, of: impl Fn(&&Overall) -> bool) -> Vec<&str> {
-    n.overall.iter().filter(of).map(|o| o.optimiser.as_str()).collect()
-}
-
-/// What [`Overall::gains`] are tested as.
+/// The family of tests that [`Overall::gains`] are.
 fn family(n: &Numbers) -> String {
     format!(
         "mean over the learning rates of each seed, {} paired seeds, sign flips corrected over {} tests (an average that was chosen after single rates had been seen)",
@@ -118,75 +117,52 @@ fn family(n: &Numbers) -> String {
 }
 
 fn on_average(n: &Numbers) -> Finding {
-    let gaining = where_true(n, |o| above(&o.gains[CLAMP - 1]));
-    let of = |o: &Overall| format!("{}: {}", o.optimiser, with_p(&o.gains[CLAMP - 1]));
     finding(
         "Averaged over learning rates, with clamped advantages the transformer solves more additions than with GRPO, under SGD and under AdamW",
-        holds_when(
-            gaining.len() == n.overall.len(),
-            !gaining.is_empty(),
-            gaining.join(", "),
-            "under neither after Holm's correction",
-        ),
+        under_all(n, |o| above(&o.gains[CLAMP - 1]), "under neither after Holm's correction"),
         format!(
             "gain in the share of solved problems; {}. {}",
             family(n),
-            n.overall.iter().map(of).collect::<Vec<_>>().join("; ")
+            by_optimiser(n, "; ", |o| with_p(&o.gains[CLAMP - 1]))
         ),
     )
 }
 
 fn at_best(n: &Numbers) -> Finding {
-    let best = |o: &str, arm: usize| largest(of(n, o).iter().map(|c| c.accuracy.of[arm]));
-    let better = where_true(n, |o| o.at_best.low > 0.0);
-    let row = |o: &Overall| {
-        let [grpo, clamp] = [0, CLAMP].map(|arm| best(&o.optimiser, arm));
-        format!("{}: GRPO {grpo:.3}, the clamp {clamp:.3}, {}", o.optimiser, text(o.at_best))
+    let best = |o: &Overall, arm: usize| {
+        largest(n.cells.iter().filter(|c| c.optimiser == o.optimiser).map(|c| c.accuracy[arm]))
     };
+    let levels =
+        |o: &Overall| format!("GRPO {:.3}, the clamp {:.3}, {}", best(o, 0), best(o, CLAMP), text(o.at_best));
     finding(
         "It also does where each has the best of the rates that were run",
-        holds_when(
-            better.len() == n.overall.len(),
-            !better.is_empty(),
-            better.join(", "),
-            "the intervals hold 0",
-        ),
+        under_all(n, |o| o.at_best.low > 0.0, "the intervals hold 0"),
         format!(
             "greatest mean share of problems solved over the rates, of the same runs that chose the rate, and the paired difference: {}",
-            n.overall.iter().map(row).collect::<Vec<_>>().join("; ")
+            by_optimiser(n, "; ", levels)
         ),
     )
 }
 
 fn parts(n: &Numbers) -> Finding {
     let [reweighting, offset] = [REWEIGHTING, OFFSET].map(|arm| arm - 1);
-    let more = |o: &&Overall| {
+    let more = |o: &Overall| {
         above(&o.gains[reweighting]) && o.gains[reweighting].interval.mid > o.gains[offset].interval.mid
     };
-    let by_it = where_true(n, more);
-    let row = |o: &Overall| {
-        format!(
-            "{}: re-weighting alone {}; the offset alone {}",
-            o.optimiser,
-            with_p(&o.gains[reweighting]),
-            with_p(&o.gains[offset])
-        )
+    let both = |o: &Overall| {
+        let [reweighting, offset] = [reweighting, offset].map(|part| with_p(&o.gains[part]));
+        format!("re-weighting alone {reweighting}; the offset alone {offset}")
     };
     let clear = |arm: usize| [true, false].map(|up| clear_cells(n, arm, up).len());
     let ([more_r, less_r], [more_o, less_o]) = (clear(REWEIGHTING), clear(OFFSET));
     finding(
         "What the clamp gains it gains by re-weighting prompts: that part alone gains, and more than the offset alone",
-        holds_when(
-            by_it.len() == n.overall.len(),
-            !by_it.is_empty(),
-            by_it.join(", "),
-            "under neither optimiser",
-        ),
+        under_all(n, more, "under neither optimiser"),
         format!(
             "{}. {}. Cell by cell, after Holm's correction, re-weighting alone gains in {more_r} and loses in {less_r} of {} cells, the offset alone in \
              {more_o} and {less_o}. Re-weighting only, {}. Offset only, {}",
             family(n),
-            n.overall.iter().map(row).collect::<Vec<_>>().join(". "),
+            by_optimiser(n, ". ", both),
             n.cells.len(),
             gains(n, REWEIGHTING),
             gains(n, OFFSET)
@@ -195,20 +171,13 @@ fn parts(n: &Numbers) -> Finding {
 }
 
 fn beyond(n: &Numbers) -> Finding {
-    let more = where_true(n, |o| above(&o.gains[BEYOND]));
-    let row = |o: &Overall| format!("{}: {}", o.optimiser, with_p(&o.gains[BEYOND]));
     finding(
         "Together the two parts gain more than the sum of what each gains alone",
-        holds_when(
-            more.len() == n.overall.len(),
-            !more.is_empty(),
-            more.join(", "),
-            "not shown under either optimiser after Holm's correction",
-        ),
+        under_all(n, |o| above(&o.gains[BEYOND]), "not shown under either optimiser after Holm's correction"),
         format!(
             "gain of both less the gains of each; {}. {}",
             family(n),
-            n.overall.iter().map(row).collect::<Vec<_>>().join("; ")
+            by_optimiser(n, "; ", |o| with_p(&o.gains[BEYOND]))
         ),
     )
 }
@@ -238,7 +207,7 @@ fn twin(n: &Numbers) -> Finding {
 }
 
 fn divergence(n: &Numbers) -> Finding {
-    let less = n.cells.iter().filter(|c| c.kl.of[CLAMP] < c.kl.of[0]).count();
+    let less = n.cells.iter().filter(|c| c.kl[CLAMP] < c.kl[0]).count();
     finding(
         "The clamp keeps the policy nearer to the start (mean log π/π_start of its own tokens)",
         holds_when(
@@ -263,14 +232,13 @@ mod tests {
 
     fn numbers(gains: [f64; 4], p_holm: f64, kl: f64, twin: f64) -> Numbers {
         let at = |mid: f64| Interval { low: mid - 0.01, mid, high: mid + 0.01, level: 0.95 };
-        let level = |of: [f64; 4]| Level { of };
-        let last = |x: f64| level([0.5, 0.5, 0.5, x]);
+        let last = |x: f64| [0.5, 0.5, 0.5, x];
         let cell = |optimiser: &str| Outcome {
             optimiser: optimiser.into(),
             rate: 1.0,
             ratio: 1.0,
             solved: Default::default(),
-            accuracy: level(gains.map(|g| 0.5 + g)),
+            accuracy: gains.map(|g| 0.5 + g),
             gain: gains.map(at),
             p: [p_holm; 4],
             p_holm: [p_holm; 4],
@@ -297,15 +265,15 @@ mod tests {
 
     #[test]
     fn each_verdict_follows_its_own_numbers() {
-        let of = |n: Numbers| words(&findings(&n));
-        assert_eq!(of(numbers([0.0, 0.2, 0.05, 0.3], 0.001, 0.3, 0.1)), ["Holds"; 7]);
-        assert_eq!(of(numbers([0.0, 0.05, 0.2, -0.2], 0.001, 0.7, 0.1)), ["Fails"; 7]);
-        let unclear = of(numbers([0.0, 0.2, 0.05, 0.3], 0.2, 0.3, 0.1));
+        let verdicts = |n: Numbers| words(&findings(&n));
+        assert_eq!(verdicts(numbers([0.0, 0.2, 0.05, 0.3], 0.001, 0.3, 0.1)), ["Holds"; 7]);
+        assert_eq!(verdicts(numbers([0.0, 0.05, 0.2, -0.2], 0.001, 0.7, 0.1)), ["Fails"; 7]);
+        let unclear = verdicts(numbers([0.0, 0.2, 0.05, 0.3], 0.2, 0.3, 0.1));
         assert_eq!(unclear, ["Fails", "Fails", "Holds", "Fails", "Fails", "Holds", "Holds"]);
         let mut doubtful = numbers([0.0, 0.2, 0.05, 0.3], 0.001, 0.3, 0.1);
         doubtful.cells[0].p_holm = [0.2; 4];
         doubtful.overall[0].gains.iter_mut().for_each(|g| g.p_holm = 0.2);
-        let half = of(doubtful);
+        let half = verdicts(doubtful);
         assert_eq!([half[0], half[1], half[3], half[4]], ["Holds when"; 4]);
     }
 }

@@ -3,16 +3,17 @@
 //! The runs are recorded: `cargo run --release -p grpo-lambda-llm --example control -- clamp FILE SEEDS` trains them, and this claim reads its file. The
 //! arms are those of `clamp_gain`, whose tabular twin of the task predicts what is measured here.
 
-mod figures;
 mod findings;
-mod measure;
-pub(crate) mod tables;
+pub(crate) mod shown;
 
-use crate::experiment::{Experiment, Parts};
-use figures::figures;
+use grpo_lambda::advantage::ClampPart;
+use grpo_lambda_stats::{Interval, holm, paired_permutation, t_interval};
+
+use crate::experiment::{Context, Experiment, Parts};
+use crate::experiments::common::recorded::Recorded;
+use crate::experiments::common::vectors::{difference, mean};
 use findings::findings;
-use measure::measure;
-use tables::tables;
+use shown::{figures, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "clamp_parts",
@@ -21,3 +22,275 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
     source: "ours; `clamp_gain` on a transformer",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
+
+/// The recorded runs, and the tabular twin's.
+const RUNS: &str = include_str!("../../../../../paper/data/clamp_parts_runs.csv");
+const TWIN: &str = include_str!("../../../../../paper/data/clamp_gain.csv");
+
+const PARTS: [ClampPart; 4] = ClampPart::ALL;
+/// The place of the whole clamp.
+const CLAMP: usize = 3;
+
+/// Means over seeds, by arm.
+type ByArm = [f64; PARTS.len()];
+
+/// All arms under one optimiser and learning rate.
+#[derive(Clone, Debug)]
+struct Outcome {
+    optimiser: String,
+    rate: f64,
+    /// Rate over the one of those run at which GRPO solves most.
+    ratio: f64,
+    /// Share of all problems that the most probable response solves, of every seed in order; by arm.
+    solved: [Vec<f64>; PARTS.len()],
+    /// The mean of that share over seeds.
+    accuracy: ByArm,
+    /// The gain of that share over GRPO, pairs of runs, Student's t interval at 95 %; by arm.
+    gain: [Interval; PARTS.len()],
+    /// Sign flips of each arm's gain over seeds, two-sided; and corrected over the three arms of all cells (Holm). 1 for GRPO.
+    p: ByArm,
+    p_holm: ByArm,
+    /// Success rate of sampled responses.
+    sampled: ByArm,
+    ungradable: ByArm,
+    entropy: ByArm,
+    kl: ByArm,
+    grad_norm: ByArm,
+}
+
+/// A gain in solved problems, over pairs of runs, with its p by sign flips over seeds, corrected over all of a kind (Holm).
+#[derive(Clone, Copy, Debug)]
+struct Gain {
+    interval: Interval,
+    p_holm: f64,
+}
+
+/// An optimiser over all its learning rates: every seed counts once, with its mean over the rates.
+#[derive(Clone, Debug)]
+struct Overall {
+    optimiser: String,
+    /// Re-weighting alone, the offset alone, the clamp, and the gain of the clamp beyond the sum of its parts.
+    gains: [Gain; 4],
+    /// The clamp at the rate at which it solves most less GRPO at its own.
+    at_best: Interval,
+}
+
+/// The place in [`Overall::gains`] of the gain beyond the sum; that of an arm is one less than in [`PARTS`].
+const BEYOND: usize = 3;
+
+struct Numbers {
+    overall: Vec<Overall>,
+    cells: Vec<Outcome>,
+    seeds: usize,
+    /// Means over seeds at the start: accuracy, sampled.
+    start: [f64; 2],
+    /// `(optimiser, ratio, gain of the clamp)` of the tabular twin with shared parameters.
+    twin: Vec<(String, f64, Interval)>,
+}
+
+/// The columns that are averaged, in the order of [`Outcome`].
+const COLUMNS: [&str; 6] = ["accuracy", "sampled", "ungradable", "entropy", "kl", "grad_norm"];
+const AT_START: [&str; 2] = ["accuracy_before", "sampled_before"];
+
+/// A run; its values are those of [`COLUMNS`].
+struct Run {
+    optimiser: String,
+    rate: f64,
+    part: String,
+    seed: f64,
+    values: [Option<f64>; COLUMNS.len()],
+}
+
+fn measure(_: &Context) -> anyhow::Result<Numbers> {
+    from(RUNS, TWIN)
+}
+
+fn from(text: &str, twin: &str) -> anyhow::Result<Numbers> {
+    let recorded = Recorded::new(text)?;
+    let mut runs = Vec::new();
+    let mut starts: [Vec<f64>; AT_START.len()] = Default::default();
+    for row in recorded.rows() {
+        let mut values = [None; COLUMNS.len()];
+        for (value, column) in values.iter_mut().zip(COLUMNS) {
+            *value = row.optional(column)?;
+        }
+        for (start, column) in starts.iter_mut().zip(AT_START) {
+            start.extend(row.optional(column)?);
+        }
+        runs.push(Run {
+            optimiser: row.text("optimiser")?,
+            rate: row.number("rate")?,
+            part: row.text("part")?,
+            seed: row.number("seed")?,
+            values,
+        });
+    }
+    let cells = cells(&runs)?;
+    let seeds = runs.len() / (cells.len() * PARTS.len()).max(1);
+    Ok(Numbers {
+        overall: overall(&cells),
+        cells,
+        seeds,
+        start: starts.map(|s| mean(&s)),
+        twin: twin_gains(twin)?,
+    })
+}
+
+fn cells(runs: &[Run]) -> anyhow::Result<Vec<Outcome>> {
+    let mut keys: Vec<(&str, f64)> = Vec::new();
+    for run in runs {
+        if !keys.contains(&(run.optimiser.as_str(), run.rate)) {
+            keys.push((&run.optimiser, run.rate));
+        }
+    }
+    keys.sort_by(|a, b| b.0.cmp(a.0).then(a.1.total_cmp(&b.1)));
+    let outcome = |&(optimiser, rate): &(&str, f64)| {
+        cell(&runs.iter().filter(|r| r.optimiser == optimiser && r.rate == rate).collect::<Vec<_>>())
+    };
+    let mut cells: Vec<Outcome> = keys.iter().map(outcome).collect::<anyhow::Result<_>>()?;
+    over_best_of_grpo(&mut cells);
+    let corrected = holm(&cells.iter().flat_map(|c| c.p[1..].to_vec()).collect::<Vec<_>>());
+    let by_cell = corrected.chunks_exact(PARTS.len() - 1);
+    cells.iter_mut().zip(by_cell).for_each(|(c, p)| c.p_holm[1..].copy_from_slice(p));
+    Ok(cells)
+}
+
+/// Sets the ratio of every cell.
+fn over_best_of_grpo(cells: &mut [Outcome]) {
+    for optimiser in ["SGD", "AdamW"] {
+        let own = || cells.iter().filter(|c| c.optimiser == optimiser);
+        let best = own().max_by(|a, b| a.accuracy[0].total_cmp(&b.accuracy[0])).map(|c| c.rate);
+        let Some(best) = best else { continue };
+        cells.iter_mut().filter(|c| c.optimiser == optimiser).for_each(|c| c.ratio = c.rate / best);
+    }
+}
+
+fn overall(cells: &[Outcome]) -> Vec<Overall> {
+    let by_optimiser = cells.chunk_by(|a, b| a.optimiser == b.optimiser);
+    let mut all: Vec<Overall> = by_optimiser.map(over_rates).collect();
+    let corrected = holm(&all.iter().flat_map(|o| o.gains.map(|g| g.p_holm)).collect::<Vec<_>>());
+    for (gain, p) in all.iter_mut().flat_map(|o| &mut o.gains).zip(corrected) {
+        gain.p_holm = p;
+    }
+    all
+}
+
+/// An optimiser over its learning rates; the p of the gains are not corrected yet.
+fn over_rates(cells: &[Outcome]) -> Overall {
+    let seeds = cells[0].solved[0].len();
+    let by_seed = |k: usize| {
+        let share = |seed: usize| mean(&cells.iter().map(|c| c.solved[k][seed]).collect::<Vec<_>>());
+        (0..seeds).map(share).collect::<Vec<f64>>()
+    };
+    let arms: [Vec<f64>; PARTS.len()] = std::array::from_fn(by_seed);
+    let none = &arms[0];
+    let sum_of_parts: Vec<f64> = (0..seeds).map(|s| arms[1][s] + arms[2][s] - none[s]).collect();
+    let gain =
+        |a: &[f64], b: &[f64]| Gain { interval: interval(&difference(a, b)), p_holm: by_sign_flips(a, b) };
+    let best = |k: usize| {
+        let most = cells.iter().max_by(|a, b| a.accuracy[k].total_cmp(&b.accuracy[k]));
+        most.map_or(&[][..], |c| &c.solved[k])
+    };
+    Overall {
+        optimiser: cells[0].optimiser.clone(),
+        gains: [
+            gain(&arms[1], none),
+            gain(&arms[2], none),
+            gain(&arms[3], none),
+            gain(&arms[CLAMP], &sum_of_parts),
+        ],
+        at_best: interval(&difference(best(CLAMP), best(0))),
+    }
+}
+
+/// Student's t at 95 % over seeds; the mean alone for one seed.
+fn interval(differences: &[f64]) -> Interval {
+    let mid = mean(differences);
+    t_interval(differences, 0.95).unwrap_or(Interval { low: mid, mid, high: mid, level: 0.95 })
+}
+
+fn by_sign_flips(a: &[f64], b: &[f64]) -> f64 {
+    paired_permutation(a, b, 9999, 0).map_or(1.0, |test| test.p)
+}
+
+fn cell(runs: &[&Run]) -> anyhow::Result<Outcome> {
+    let arm = |k: usize| {
+        let mut own: Vec<&Run> = runs.iter().copied().filter(|r| r.part == PARTS[k].name()).collect();
+        own.sort_by(|a, b| a.seed.total_cmp(&b.seed));
+        own
+    };
+    let arms: [Vec<&Run>; PARTS.len()] = std::array::from_fn(arm);
+    let seeds = |k: usize| arms[k].iter().map(|r| r.seed).collect::<Vec<_>>();
+    anyhow::ensure!(
+        (1..PARTS.len()).all(|k| seeds(k) == seeds(0)),
+        "an arm of the recorded runs lacks a seed"
+    );
+    let values =
+        |k: usize, column: usize| arms[k].iter().filter_map(|r| r.values[column]).collect::<Vec<f64>>();
+    let level = |column| std::array::from_fn(|k| mean(&values(k, column)));
+    let solved: [Vec<f64>; PARTS.len()] = std::array::from_fn(|k| values(k, 0));
+    let p = std::array::from_fn(|k| match k {
+        0 => 1.0,
+        _ => by_sign_flips(&solved[k], &solved[0]),
+    });
+    Ok(Outcome {
+        optimiser: runs[0].optimiser.clone(),
+        rate: runs[0].rate,
+        ratio: 1.0,
+        accuracy: level(0),
+        gain: std::array::from_fn(|k| interval(&difference(&solved[k], &solved[0]))),
+        solved,
+        p,
+        p_holm: p,
+        sampled: level(1),
+        ungradable: level(2),
+        entropy: level(3),
+        kl: level(4),
+        grad_norm: level(5),
+    })
+}
+
+fn twin_gains(text: &str) -> anyhow::Result<Vec<(String, f64, Interval)>> {
+    let recorded = Recorded::new(text)?;
+    let mut all = Vec::new();
+    for row in recorded.rows() {
+        if row.text("policy")? == "shared" && row.text("arm")? == PARTS[CLAMP].name() {
+            let [mid, low, high] = [row.number("gain")?, row.number("gain_low")?, row.number("gain_high")?];
+            let ratio = row.number("rate_over_best_of_grpo")?;
+            all.push((row.text("optimiser")?, ratio, Interval { low, mid, high, level: 0.95 }));
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_is_the_paired_rows_of_its_seeds() {
+        let head = "optimiser,rate,part,seed,accuracy_before,sampled_before,accuracy,sampled,ungradable,entropy,kl,grad_norm";
+        let row = |part: ClampPart, seed, accuracy| {
+            format!("SGD,0.5,{},{seed},0.2,0.1,{accuracy},0.3,0,1,0.5,2\n", part.name())
+        };
+        let mut text = format!("# x\n{head}\n");
+        for (k, part) in PARTS.into_iter().enumerate() {
+            text += &row(part, 1, 0.5 + 0.1 * k as f64);
+            text += &row(part, 0, 0.3);
+        }
+        let twin = "# y\npolicy,optimiser,rate_over_best_of_grpo,arm,gain,gain_low,gain_high\nshared,SGD,1,both (the clamp),0.1,0,0.2\n";
+        let n = from(&text, twin).unwrap();
+        assert_eq!((n.cells.len(), n.seeds), (1, 2));
+        let c = &n.cells[0];
+        assert!((c.gain[CLAMP].mid - 0.15).abs() < 1e-12 && c.accuracy[0] == 0.4);
+        let o = &n.overall[0];
+        assert!(
+            (o.gains[CLAMP - 1].interval.mid - 0.15).abs() < 1e-12 && (o.at_best.mid - 0.15).abs() < 1e-12
+        );
+        // Seed 1 goes up by 0.1, 0.2 and 0.3, seed 0 not at all: the parts add up.
+        assert!(o.gains[BEYOND].interval.mid.abs() < 1e-12, "{o:?}");
+        assert_eq!((n.twin.len(), n.twin[0].2.mid), (1, 0.1));
+        let lacking = text.replacen("SGD,0.5,offset only,1,", "SGD,0.5,offset only,7,", 1);
+        assert!(from(&lacking, twin).is_err(), "pairs must be pairs");
+    }
+}

@@ -1,8 +1,7 @@
-//! What the numbers say.
+//! The findings.
 
-use super::forms::Point;
-use super::measure::Numbers;
 use super::reuse::{AfterStep, Distance, GROUP, UPDATES};
+use super::{Numbers, Point};
 use crate::experiment::Finding;
 use crate::experiments::common::findings::{finding, finding_on, holds_or, holds_when};
 use crate::experiments::common::text::short;
@@ -111,7 +110,6 @@ fn off_policy(n: &Numbers) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::forms::{advantages, ratios};
     use super::super::reuse::{Drift, OnPolicy};
     use super::*;
     use crate::experiments::common::findings::words;
@@ -119,12 +117,11 @@ mod tests {
 
     /// The two forms as they are, on a batch whose reuse they treat alike.
     fn numbers(difference: f64, printed_ratio: f64, printed_cosine: f64) -> Numbers {
-        let grid = |a: f64| ratios().into_iter().map(move |ratio| Point::new(ratio, a));
         let drift = |form, ratio| Drift { form, steps: vec![Distance { kl: 0.1, ratio, j: 0.5 }] };
         let cosines = [0.9, printed_cosine, 0.9, 0.9];
         Numbers {
-            points: advantages().into_iter().flat_map(grid).collect(),
-            examples: [0.5, 1.5].map(|ratio| Point::new(ratio, -1.0)),
+            points: Point::grid(),
+            examples: Point::examples(),
             on_policy: OnPolicy { mdps: 3, difference },
             off_policy: vec![AfterStep { mdp: "fork", step: 1.0, cosines, norms: [1.0; 4] }],
             drifts: vec![drift("PPO", 0.5), drift("as printed", printed_ratio)],
@@ -133,9 +130,9 @@ mod tests {
 
     #[test]
     fn each_verdict_follows_its_own_numbers() {
-        let of = |n: Numbers| words(&findings(&n));
-        assert_eq!(of(numbers(0.0, 0.5, 0.9)), ["Holds when", "Holds", "Holds", "Holds", "Fails"]);
-        assert_eq!(of(numbers(0.1, 0.01, 0.2)), ["Holds when", "Holds", "Fails", "Fails", "Holds"]);
+        let verdicts = |n: Numbers| words(&findings(&n));
+        assert_eq!(verdicts(numbers(0.0, 0.5, 0.9)), ["Holds when", "Holds", "Holds", "Holds", "Fails"]);
+        assert_eq!(verdicts(numbers(0.1, 0.01, 0.2)), ["Holds when", "Holds", "Fails", "Fails", "Holds"]);
     }
 
     #[test]

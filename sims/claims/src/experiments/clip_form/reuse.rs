@@ -1,4 +1,4 @@
-//! What the forms do to exact expected updates when a batch is used more than once.
+//! Exact expected updates of the forms when a batch is used more than once.
 
 use grpo_lambda_mdp::expected::{Situation, cosine, implied};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree, zoo};
@@ -51,7 +51,7 @@ pub(super) fn on_policy() -> anyhow::Result<OnPolicy> {
 /// The expected updates after the policy has moved along the gradient since sampling.
 pub(super) struct AfterStep {
     pub(super) mdp: &'static str,
-    /// How far the largest logit has moved, in nats.
+    /// The change of the largest logit, in nats.
     pub(super) step: f64,
     /// Cosine with `∇J` at the policy that is updated, and norm, one per [`FORMS`].
     pub(super) cosines: [f64; 4],
@@ -96,7 +96,7 @@ fn moved(name: &'static str, mdp: &Mdp, grad: &[f64], step: f64) -> anyhow::Resu
 /// The MDP of the run that shows the trust region.
 pub(super) const DRIFT_MDP: &str = "noisy";
 
-/// Where many updates on the responses of one policy lead under one form.
+/// The policies along many updates on the responses of one policy under one form.
 pub(super) struct Drift {
     pub(super) form: &'static str,
     /// After `0..=UPDATES` updates.

@@ -1,7 +1,7 @@
-//! What the numbers say.
+//! The findings.
 
-use super::measure::{BETA, GradientSize, LEN, Numbers};
 use super::reading::Q;
+use super::{BETA, GradientSize, LEN, Numbers};
 use crate::experiment::Finding;
 use crate::experiments::common::findings::{finding, finding_on, holds_or};
 use crate::experiments::common::text::short;
@@ -23,7 +23,7 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
 
 /// The sizes at the paper's best λ and its lengths: those of its 1.5B and 3B models, and of its 7B model.
 pub(super) fn paper_sizes(n: &Numbers) -> Vec<&GradientSize> {
-    n.sizes.iter().filter(|s| s.lambda == 0.99 && [256, 768].contains(&s.len)).collect()
+    n.sizes.iter().filter(|s| s.lambda == 0.99 && [256, 768].contains(&s.tokens)).collect()
 }
 
 /// The least and the greatest factor at the paper's lengths.
@@ -79,7 +79,7 @@ fn decay(n: &Numbers) -> Finding {
 
 fn larger_gradients(n: &Numbers) -> Finding {
     let (low, high) = paper_factors(n);
-    let said = |s: &&GradientSize| format!("T = {} {} {:.1}", s.len, s.style, s.factor);
+    let said = |s: &&GradientSize| format!("T = {} {} {:.1}", s.tokens, s.style, s.factor);
     finding_on(
         SentenceId::LargerGradients,
         holds_or(low > 1.0, format!("smallest factor {}", short(low))),
@@ -96,7 +96,7 @@ fn kl_grows_along(n: &Numbers) -> Finding {
     let (low, high) = paper_factors(n);
     let sizes = paper_sizes(n);
     let kl_same = sizes.iter().all(|s| (s.kl - 1.0).abs() < 1e-9);
-    let said = |s: &&GradientSize| format!("T = {} {}: {}", s.len, s.style, short(BETA / s.factor));
+    let said = |s: &&GradientSize| format!("T = {} {}: {}", s.tokens, s.style, short(s.effective_beta));
     finding(
         "The KL term grows with the policy term, so that β = 0.04 means the same for GRPO and GRPO-λ",
         holds_or(
@@ -170,19 +170,26 @@ fn closed_form(n: &Numbers) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::measure::OfReading;
+    use super::super::Weighed;
     use super::super::reading::Reading;
     use super::*;
     use crate::experiments::common::findings::words;
 
     /// GRPO-lambda as the text has it: every weight 1, and larger gradients with a KL term that grows along.
     fn as_claimed() -> Numbers {
-        let size =
-            |len| GradientSize { style: "recent", lambda: 0.99, len, factor: 2.0, kl: 2.0, error: 0.0 };
+        let size = |tokens| GradientSize {
+            tokens,
+            lambda: 0.99,
+            style: "recent",
+            factor: 2.0,
+            effective_beta: 0.02,
+            kl: 2.0,
+            error: 0.0,
+        };
         let ones = || vec![1.0; LEN];
-        let of = |reading| OfReading { reading, weights: ones(), error: 0.0 };
+        let weighed = |reading| Weighed { reading, weights: ones(), error: 0.0 };
         Numbers {
-            readings: Reading::every().into_iter().map(of).collect(),
+            readings: Reading::every().into_iter().map(weighed).collect(),
             sizes: [256, 768].map(size).into(),
             trace: ones(),
             both: ones(),

@@ -1,16 +1,17 @@
-//! `credit_profile`: what each reading of GRPO-lambda weighs each token with, on-policy.
+//! `credit_profile`: the on-policy weight of each token under every reading of GRPO-lambda.
 
-mod figures;
 mod findings;
-mod measure;
 mod reading;
-mod tables;
+mod shown;
 
-use crate::experiment::{Experiment, Parts};
-use figures::figures;
+use serde::Serialize;
+
+use crate::experiment::{Context, Experiment, Parts};
+use crate::experiments::common::methods::{evaluate, group, on_policy_weights};
+use crate::experiments::common::vectors::{difference, gap, largest, norm};
 use findings::findings;
-use measure::measure;
-use tables::tables;
+use reading::{Q, Reading};
+use shown::{figures, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "credit_profile",
@@ -19,3 +20,203 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
     source: "GRPO-lambda (arXiv 2510.00194v1), Appendix A.3; Section 3.2, Section 4.2, Algorithms 1 and 2",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
+
+/// The paper's KL coefficient (Table 2).
+const BETA: f64 = 0.04;
+const LEN: usize = 256;
+/// The log-probability of every token of a flat response.
+const FLAT: f64 = -0.5;
+
+struct Numbers {
+    readings: Vec<Weighed>,
+    sizes: Vec<GradientSize>,
+    /// Weights at `T = LEN`, `λ = Q`.
+    trace: Vec<f64>,
+    both: Vec<f64>,
+    terminal: Vec<f64>,
+    /// The paper's `w_t` times the soft clamp, at one log-probability for all tokens, without gradient through the clamp.
+    weight: Vec<f64>,
+    /// The profiles that are drawn, by length and by update.
+    by_length: Vec<Profile<usize>>,
+    by_update: Vec<Profile<&'static str>>,
+}
+
+/// The weights of one reading at `T = LEN`.
+struct Weighed {
+    reading: Reading,
+    weights: Vec<f64>,
+    /// The largest difference of the weights from the closed form, relative to the largest weight.
+    error: f64,
+}
+
+/// The size of the policy gradient at one length, against GRPO's.
+#[derive(Serialize)]
+struct GradientSize {
+    tokens: usize,
+    lambda: f64,
+    style: &'static str,
+    /// Mean over tokens of `|∂ loss / ∂ log π|` over GRPO's.
+    #[serde(rename = "mean_weight")]
+    factor: f64,
+    /// [`BETA`] over the factor.
+    effective_beta: f64,
+    /// The norm of the KL gradient over GRPO's.
+    #[serde(rename = "kl_gradient_over_grpo")]
+    kl: f64,
+    /// The largest difference of the weights from geometric sums, relative to the first weight.
+    #[serde(skip)]
+    error: f64,
+}
+
+/// The weights of a reading over tokens, in the panel of a figure.
+struct Profile<P> {
+    panel: P,
+    name: &'static str,
+    weights: Vec<f64>,
+}
+
+fn measure(context: &Context) -> anyhow::Result<Numbers> {
+    let logps = ragged_logps(LEN);
+    let every = Reading::every();
+    let mut readings = Vec::new();
+    for (i, reading) in every.iter().enumerate() {
+        readings.push(Weighed::new(reading, &logps)?);
+        if i % 32 == 0 {
+            (context.progress)(0.6 * i as f64 / every.len() as f64, "readings");
+        }
+    }
+    let sizes = sizes()?;
+    (context.progress)(0.8, "profiles");
+    Ok(Numbers {
+        readings,
+        sizes,
+        trace: on_policy_weights(&format!("lambda={Q}"), &logps)?,
+        both: on_policy_weights(&format!("lambda={Q} style=both"), &logps)?,
+        terminal: on_policy_weights(&format!("lambda={Q} delta=terminal"), &logps)?,
+        weight: on_policy_weights(&format!("lambda={Q} update=weight soft_gradient=false"), &[FLAT; LEN])?,
+        by_length: by_length()?,
+        by_update: by_update(&logps)?,
+    })
+}
+
+/// Log-probabilities between about -0.02 and -2.3; neighbours differ.
+fn ragged_logps(len: usize) -> Vec<f64> {
+    (0..len).map(|t| -0.02 - 0.19 * ((5 * t) % 13) as f64).collect()
+}
+
+impl Weighed {
+    fn new(reading: &Reading, logps: &[f64]) -> anyhow::Result<Weighed> {
+        let weights = on_policy_weights(&reading.settings(), logps)?;
+        let predicted = reading.closed_form(logps);
+        let error = gap(&weights, &predicted) / largest(predicted.iter().map(|w| w.abs()));
+        Ok(Weighed { reading: reading.clone(), weights, error })
+    }
+}
+
+fn sizes() -> anyhow::Result<Vec<GradientSize>> {
+    let mut sizes = Vec::new();
+    for style in ["recent", "both"] {
+        for lambda in [0.98, 0.99] {
+            for len in [16, 32, 64, 128, 256, 512, 768, 1024, 2048] {
+                sizes.push(GradientSize::new(style, lambda, len)?);
+            }
+        }
+    }
+    Ok(sizes)
+}
+
+impl GradientSize {
+    fn new(style: &'static str, lambda: f64, len: usize) -> anyhow::Result<GradientSize> {
+        let settings = format!("lambda={lambda} style={style}");
+        let weights = on_policy_weights(&settings, &ragged_logps(len))?;
+        let formula = geometric_sums(style, lambda, len);
+        let (ours, grpo) = (
+            gradient_norms("grpo_lambda", &format!("clamp=none {settings}"), len)?,
+            gradient_norms("grpo", "reduction=token_mean", len)?,
+        );
+        let factor = ours.policy / grpo.policy;
+        Ok(GradientSize {
+            tokens: len,
+            lambda,
+            style,
+            factor,
+            effective_beta: BETA / factor,
+            kl: ours.kl / grpo.kl,
+            error: gap(&weights, &formula) / formula[0],
+        })
+    }
+}
+
+/// The column sums of a trace matrix in closed form.
+fn geometric_sums(style: &str, lambda: f64, len: usize) -> Vec<f64> {
+    let sum = |n: usize| (1.0 - lambda.powi(n as i32)) / (1.0 - lambda);
+    let column = |k: usize| match style {
+        "recent" => sum(len - k),
+        _ => sum(k.min(len - 1 - k) + 1) + (len - 1).saturating_sub(2 * k) as f64 * lambda.powi(k as i32),
+    };
+    (0..len).map(column).collect()
+}
+
+struct Norms {
+    /// Mean absolute component of the policy gradient of one response.
+    policy: f64,
+    /// Euclidean norm of the KL gradient.
+    kl: f64,
+}
+
+fn gradient_norms(name: &str, settings: &str, len: usize) -> anyhow::Result<Norms> {
+    let logps = vec![ragged_logps(len); 2];
+    let mut pair = group(&[1.0, 0.0], &logps);
+    for response in &mut pair.responses {
+        response.ref_logps = Some(response.old_logps.iter().map(|l| l - 0.3).collect());
+    }
+    let gradient = |settings: &str| -> anyhow::Result<Vec<f64>> {
+        Ok(evaluate(name, settings, &pair, &logps)?.dlogps.swap_remove(0))
+    };
+    let policy = gradient(settings)?;
+    let total = gradient(&format!("{settings} beta={BETA}"))?;
+    Ok(Norms {
+        policy: policy.iter().map(|p| p.abs()).sum::<f64>() / len as f64,
+        kl: norm(&difference(&total, &policy)),
+    })
+}
+
+fn by_length() -> anyhow::Result<Vec<Profile<usize>>> {
+    let mut profiles = Vec::new();
+    for len in [256, 768] {
+        for (name, settings) in [
+            ("ϵ-trace, recent", ""),
+            ("ϵ-trace, both", "style=both"),
+            ("ϵ-weight, recent", "update=weight soft_gradient=false"),
+            ("ϵ-weight, both", "update=weight soft_gradient=false style=both"),
+            ("TD errors of a constant critic", "delta=terminal"),
+        ] {
+            let weights = on_policy_weights(&format!("lambda={Q} {settings}"), &vec![FLAT; len])?;
+            profiles.push(Profile { panel: len, name, weights });
+        }
+    }
+    Ok(profiles)
+}
+
+fn by_update(logps: &[f64]) -> anyhow::Result<Vec<Profile<&'static str>>> {
+    let mut profiles = Vec::new();
+    for (panel, update) in [
+        ("ϵ-trace", "update=trace"),
+        ("ϵ-weight, w @ v as matrix product", "update=weight"),
+        ("ϵ-weight, element by element", "update=weight soft_clamp=elementwise"),
+        ("ϵ-weight, inner product", "update=weight soft_clamp=inner"),
+    ] {
+        for (name, settings) in [
+            ("recent", "style=recent"),
+            ("both", "style=both"),
+            ("recent, as printed", "style=recent matrix=as_printed"),
+            ("both, as printed", "style=both matrix=as_printed"),
+            ("recent, rows normalised", "style=recent normalise=rows"),
+            ("recent, mean normalised", "style=recent normalise=mean"),
+        ] {
+            let weights = on_policy_weights(&format!("lambda={Q} {update} {settings}"), logps)?;
+            profiles.push(Profile { panel, name, weights });
+        }
+    }
+    Ok(profiles)
+}

@@ -1,4 +1,4 @@
-//! The readings of the method that the paper leaves open, with their weights as closed forms.
+//! The readings that the paper leaves open, with their weights as closed forms.
 
 use crate::experiments::common::vectors::mean;
 
@@ -12,7 +12,7 @@ pub(super) struct Reading {
     pub(super) matrix: &'static str,
     pub(super) normalise: &'static str,
     terminal: bool,
-    /// `None` for the trace update; else reading of the soft clamp and whether the gradient flows through it.
+    /// `None` for the trace update; else the reading of the soft clamp, and true if the gradient flows through it.
     pub(super) weight: Option<(&'static str, bool)>,
 }
 
@@ -85,7 +85,7 @@ impl Reading {
         weights.iter().map(|w| w / mass).collect()
     }
 
-    /// The matrix of the trace, its rows normalised where the reading says so.
+    /// The matrix of the trace, its rows normalised if the reading says so.
     fn trace_matrix(&self, len: usize) -> Vec<Vec<f64>> {
         let power = |n: usize| Q.powi(n as i32);
         let entry = |t: usize, k: usize| match (self.matrix, self.both) {

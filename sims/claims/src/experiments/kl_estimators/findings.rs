@@ -1,6 +1,6 @@
-//! What the numbers say.
+//! The findings.
 
-use super::measure::Numbers;
+use super::Numbers;
 use super::responses::{MDPS, Row};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::findings::{finding, holds_or};
@@ -83,9 +83,9 @@ fn off_policy(n: &Numbers) -> Finding {
 }
 
 /// The least and the greatest cosine of an estimator over the MDPs.
-fn range(n: &Numbers, estimator: &str, of: fn(&Row) -> Option<f64>) -> (f64, f64) {
+fn range(n: &Numbers, estimator: &str, cosine: fn(&Row) -> Option<f64>) -> (f64, f64) {
     let own = n.responses.rows.iter().filter(|r| r.estimator == estimator);
-    let cosines: Vec<f64> = own.filter_map(of).collect();
+    let cosines: Vec<f64> = own.filter_map(cosine).collect();
     (quantile(&cosines, 0.0), quantile(&cosines, 1.0))
 }
 
@@ -141,10 +141,9 @@ fn whole_responses(n: &Numbers) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::divergence::ESTIMATORS;
-    use super::super::hand::Hand;
     use super::super::responses::Responses;
     use super::super::states::{OffPolicy, States};
+    use super::super::{ESTIMATORS, Hand};
     use super::*;
     use crate::experiments::common::findings::words;
 
@@ -175,20 +174,20 @@ mod tests {
 
     #[test]
     fn each_verdict_follows_its_own_numbers() {
-        let of = |change: fn(&mut Numbers)| {
+        let verdicts = |change: fn(&mut Numbers)| {
             let mut numbers = as_claimed();
             change(&mut numbers);
             words(&findings(&numbers))
         };
         let [h, w, f] = ["Holds", "Holds when", "Fails"];
-        assert_eq!(of(|_| {}), [h, h, h, h, w, h, h]);
-        assert_eq!(of(|n| n.states.lowest = (0.3, 1.0))[0], f);
-        assert_eq!(of(|n| n.hand.off = 0.01)[1], f);
-        assert_eq!(of(|n| n.states.identities[3] = 0.01)[2], f);
-        assert_eq!(of(|n| n.off_policy.ratio_k3 = 0.1)[3], f);
-        assert_eq!(of(|n| n.off_policy.medians[1] = 0.0)[3], f, "k2 would stay exact, too");
-        assert_eq!(of(|n| n.responses.rows[2].reverse = Some(-0.2))[4], f);
-        assert_eq!(of(|n| n.responses.rows[1].off = 0.1)[5], f);
-        assert_eq!(of(|n| n.responses.rows[2].forward = Some(0.9))[6], w);
+        assert_eq!(verdicts(|_| {}), [h, h, h, h, w, h, h]);
+        assert_eq!(verdicts(|n| n.states.lowest = (0.3, 1.0))[0], f);
+        assert_eq!(verdicts(|n| n.hand.off = 0.01)[1], f);
+        assert_eq!(verdicts(|n| n.states.identities[3] = 0.01)[2], f);
+        assert_eq!(verdicts(|n| n.off_policy.ratio_k3 = 0.1)[3], f);
+        assert_eq!(verdicts(|n| n.off_policy.medians[1] = 0.0)[3], f, "k2 would stay exact, too");
+        assert_eq!(verdicts(|n| n.responses.rows[2].reverse = Some(-0.2))[4], f);
+        assert_eq!(verdicts(|n| n.responses.rows[1].off = 0.1)[5], f);
+        assert_eq!(verdicts(|n| n.responses.rows[2].forward = Some(0.9))[6], w);
     }
 }

@@ -2,11 +2,12 @@
 
 use grpo_lambda_mdp::expected::{Situation, implied};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree};
+use serde::{Serialize, Serializer};
 
-use super::divergence::{ESTIMATORS, K1, divergence, forward, reverse};
+use super::{ESTIMATORS, K1, divergence, forward, reverse};
 use crate::experiments::common::mdp::Mdp;
 use crate::experiments::common::methods::method;
-use crate::experiments::common::vectors::{cosine, difference, gap, norm};
+use crate::experiments::common::vectors::{EXACT, cosine, difference, gap, norm};
 
 pub(super) const MDPS: [&str; 7] =
     ["pivot", "lucky_guess", "eos_hazard", "eos_hazard_dependent", "chain", "random", "full"];
@@ -18,17 +19,26 @@ pub(super) struct Responses {
 }
 
 /// The expected gradient of one estimator on one MDP.
+#[derive(Serialize)]
 pub(super) struct Row {
     pub(super) mdp: &'static str,
     pub(super) estimator: &'static str,
     /// Cosine with `∇KL(π||ref)` of the distributions of responses; `None` for k1.
+    #[serde(rename = "cosine_reverse_kl")]
     pub(super) reverse: Option<f64>,
-    /// The same with `∇KL(ref||π)`.
+    /// Cosine with `∇KL(ref||π)`; `None` for k1.
+    #[serde(rename = "cosine_forward_kl")]
     pub(super) forward: Option<f64>,
     /// Norm over that of `∇KL(π||ref)`.
     pub(super) norm_ratio: f64,
     /// The largest difference from the gradients per state, summed over visits.
+    #[serde(rename = "difference_per_state_below", serialize_with = "at_least_exact")]
     pub(super) off: f64,
+}
+
+/// Serializes rounding errors as their bound.
+fn at_least_exact<S: Serializer>(x: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(if *x < EXACT { EXACT } else { *x })
 }
 
 /// An MDP with two policies, their oracles and the gradients of both divergences between their responses.
@@ -75,7 +85,8 @@ impl<'t> Case<'t> {
 
     fn row(&self, mdp: &'static str, estimator: &'static str, gradient: &[f64]) -> Row {
         let tree = self.oracle.tree;
-        let by_visits = |of| per_state(tree, &self.oracle.visit, &self.oracle.probs, &self.frozen.probs, of);
+        let by_visits =
+            |gradient| per_state(tree, &self.oracle.visit, &self.oracle.probs, &self.frozen.probs, gradient);
         let want = match estimator {
             K1 => vec![0.0; tree.edge_count()],
             "k3" => by_visits(forward),
@@ -122,12 +133,12 @@ fn per_state(
     visit: &[f64],
     pi: &[f64],
     reference: &[f64],
-    of: fn(&[f64], &[f64]) -> Vec<f64>,
+    gradient: fn(&[f64], &[f64]) -> Vec<f64>,
 ) -> Vec<f64> {
     let mut out = vec![0.0; tree.edge_count()];
     for node in tree.nodes() {
         let edges = tree.edges_of(node);
-        for (o, g) in out[edges.clone()].iter_mut().zip(of(&pi[edges.clone()], &reference[edges])) {
+        for (o, g) in out[edges.clone()].iter_mut().zip(gradient(&pi[edges.clone()], &reference[edges])) {
             *o = visit[node] * g;
         }
     }

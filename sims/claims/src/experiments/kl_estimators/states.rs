@@ -3,8 +3,9 @@
 use grpo_lambda::kl::Kl;
 use grpo_lambda_mdp::Tabular;
 use grpo_lambda_mdp::zoo::full_tree;
+use serde::Serialize;
 
-use super::divergence::{ESTIMATORS, K1, divergence, forward, moments, reverse, value};
+use super::{ESTIMATORS, K1, divergence, forward, moments, reverse, value};
 use crate::experiments::common::vectors::{cosine, difference, gap, largest, norm, quantile};
 
 const SCALES: [f64; 8] = [0.03, 0.1, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0];
@@ -26,7 +27,7 @@ impl Pair {
     }
 }
 
-/// The identities on all pairs, and how far apart the two gradients are at which distance.
+/// The identities on all pairs, and the gap of the two gradients by distance.
 pub(super) struct States {
     /// Pairs examined.
     pub(super) pairs: usize,
@@ -35,21 +36,26 @@ pub(super) struct States {
     pub(super) identities: [f64; 4],
     /// The largest difference of the values of k1, k3 and ratio_k3 from the divergence.
     pub(super) values: f64,
-    /// The same of k2.
+    /// The largest difference of the value of k2.
     pub(super) k2_value: f64,
-    /// The lowest cosine of `∇KL(ref||π)` and `∇KL(π||ref)`, with the divergence where it is.
+    /// The lowest cosine of `∇KL(ref||π)` and `∇KL(π||ref)`, with its divergence.
     pub(super) lowest: (f64, f64),
 }
 
-/// One estimator over the pairs of one scale; in triples the 10 % quantile, the median and the 90 % quantile.
+/// One estimator over the pairs of one scale: medians, and 10 % and 90 % quantiles.
+#[derive(Serialize)]
 pub(super) struct AtScale {
     pub(super) scale: f64,
     pub(super) estimator: &'static str,
     pub(super) median_kl: f64,
-    /// Of the expected gradient with `∇KL(π||ref)`; `None` where that is 0.
-    pub(super) cosine: Option<[f64; 3]>,
-    /// Of their norms.
-    pub(super) norm_ratio: [f64; 3],
+    /// The cosine of the expected gradient with `∇KL(π||ref)`; `None` if that is 0.
+    pub(super) cosine: Option<f64>,
+    pub(super) cosine_p10: Option<f64>,
+    pub(super) cosine_p90: Option<f64>,
+    /// The ratio of their norms.
+    pub(super) norm_ratio: f64,
+    pub(super) norm_ratio_p10: f64,
+    pub(super) norm_ratio_p90: f64,
     /// The median variance over that of k2.
     pub(super) variance_ratio: f64,
 }
@@ -115,16 +121,23 @@ impl States {
 
 impl AtScale {
     fn new(scale: f64, estimator: &'static str, median_kl: f64, samples: &[Sample]) -> AtScale {
-        let of = |f: fn(&Sample) -> f64| samples.iter().map(f).collect::<Vec<_>>();
+        let values = |f: fn(&Sample) -> f64| samples.iter().map(f).collect::<Vec<_>>();
         let quantiles = |values: Vec<f64>| [0.1, 0.5, 0.9].map(|p| quantile(&values, p));
         let directed = estimator != K1;
+        let [cosine_p10, cosine, cosine_p90] = quantiles(values(|s| s.cosine)).map(|c| directed.then_some(c));
+        let [norm_ratio_p10, norm_ratio, norm_ratio_p90] =
+            quantiles(values(|s| s.norm_ratio)).map(|ratio| if directed { ratio } else { 0.0 });
         AtScale {
             scale,
             estimator,
             median_kl,
-            cosine: directed.then(|| quantiles(of(|s| s.cosine))),
-            norm_ratio: if directed { quantiles(of(|s| s.norm_ratio)) } else { [0.0; 3] },
-            variance_ratio: quantile(&of(|s| s.variance_ratio), 0.5),
+            cosine,
+            cosine_p10,
+            cosine_p90,
+            norm_ratio,
+            norm_ratio_p10,
+            norm_ratio_p90,
+            variance_ratio: quantile(&values(|s| s.variance_ratio), 0.5),
         }
     }
 }

@@ -1,6 +1,6 @@
-//! What the numbers say.
+//! The findings.
 
-use super::measure::{Curve, Numbers, REPORTED, STEPS, VISIBLE};
+use super::{Curve, Numbers, REPORTED, STEPS, VISIBLE};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::findings::{finding, finding_on, holds_or};
 use crate::experiments::common::text::rounding_error;
@@ -11,7 +11,7 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![as_printed(n), exact_critic(n), wrong_critics(n), perturbed_critic(n), constant_critic(n)]
 }
 
-/// By how much more than rounding a curve ends above its start: 1 above, -1 below, 0 neither.
+/// 1 if a curve ends visibly above its start, -1 if below, else 0.
 fn direction(values: &[f64]) -> i8 {
     let (first, last) = (values[0], values[STEPS]);
     i8::from(last > first + VISIBLE) - i8::from(last < first - VISIBLE)
@@ -91,11 +91,10 @@ fn wrong_critics(n: &Numbers) -> Finding {
     )
 }
 
-/// The five numbers of an MDP that is not given, and ours.
 fn perturbed_critic(n: &Numbers) -> Finding {
     let curves = &n.curves[1][..n.random];
-    let means = |of: fn(&Curve) -> &Vec<f64>| -> Vec<f64> {
-        REPORTED.map(|i| mean(&curves.iter().map(|c| of(c)[i]).collect::<Vec<_>>())).into()
+    let means = |values: fn(&Curve) -> &Vec<f64>| -> Vec<f64> {
+        REPORTED.map(|i| mean(&curves.iter().map(|c| values(c)[i]).collect::<Vec<_>>())).into()
     };
     let (bias, variance) = (means(|c| &c.bias), means(|c| &c.variance));
     let list = |v: &[f64]| v.iter().map(|x| format!("{x:.3}")).collect::<Vec<_>>().join(", ");
@@ -131,7 +130,7 @@ fn constant_critic(n: &Numbers) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::measure::{ConstantCritic, ExactCritic};
+    use super::super::{ConstantCritic, ExactCritic};
     use super::*;
     use crate::experiments::common::findings::words;
 
@@ -158,22 +157,25 @@ mod tests {
     #[test]
     fn the_headline_holds_only_where_every_curve_does_as_the_sentence_says() {
         let printed = Curve { bias: line(0.0, 1.0), variance: line(1.0, 0.0), gradient: 1.0 };
-        let of = |n: Numbers| words(&findings(&n));
-        assert_eq!(of(numbers(printed.clone(), &printed)), ["Holds", "Holds", "Fails", "Fails", "Holds"]);
+        let verdicts = |n: Numbers| words(&findings(&n));
+        assert_eq!(
+            verdicts(numbers(printed.clone(), &printed)),
+            ["Holds", "Holds", "Fails", "Fails", "Holds"]
+        );
         let ours = valley(line(0.1, 0.0));
-        assert_eq!(of(numbers(printed, &ours)), ["Fails", "Holds", "Holds", "Holds", "Holds"]);
+        assert_eq!(verdicts(numbers(printed, &ours)), ["Fails", "Holds", "Holds", "Holds", "Holds"]);
     }
 
     #[test]
     fn each_verdict_follows_its_own_numbers() {
-        let of = |change: fn(&mut Numbers)| {
+        let verdicts = |change: fn(&mut Numbers)| {
             let mut n = numbers(valley(line(0.0, 0.0)), &valley(line(0.1, 0.0)));
             change(&mut n);
             words(&findings(&n))
         };
-        assert_eq!(of(|n| n.exact.fall = 0.1)[1], "Fails");
-        assert_eq!(of(|n| n.curves[2][0].bias[STEPS] = 0.1)[2], "Fails");
-        assert_eq!(of(|n| n.curves[1][0].variance = line(0.0, 1.0))[3], "Holds when");
-        assert_eq!(of(|n| n.constant.silent = 0.9)[4], "Fails");
+        assert_eq!(verdicts(|n| n.exact.fall = 0.1)[1], "Fails");
+        assert_eq!(verdicts(|n| n.curves[2][0].bias[STEPS] = 0.1)[2], "Fails");
+        assert_eq!(verdicts(|n| n.curves[1][0].variance = line(0.0, 1.0))[3], "Holds when");
+        assert_eq!(verdicts(|n| n.constant.silent = 0.9)[4], "Fails");
     }
 }

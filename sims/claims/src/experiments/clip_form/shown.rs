@@ -1,11 +1,87 @@
-//! The figures.
+//! The tables and the figures.
 
 use grpo_lambda::surrogate::Surrogate;
+use grpo_lambda_stats::table::Table;
+use serde::Serialize;
 
-use super::forms::{PPO, PRINTED, TWO_SIDED, advantages, loss, ratios};
-use super::measure::Numbers;
-use super::reuse::{AfterStep, Distance, FORMS};
+use super::reuse::{AfterStep, DRIFT_MDP, Distance, FORMS};
+use super::{Numbers, PPO, PRINTED, TWO_SIDED, advantages, loss, ratios};
 use crate::figure::{Axis, Figure, Mark, Panel, Style};
+
+pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
+    vec![
+        (String::new(), points(n)),
+        ("off_policy".into(), off_policy(n)),
+        ("trust_region".into(), trust_region(n)),
+    ]
+}
+
+#[derive(Serialize)]
+struct PointRow {
+    ratio: f64,
+    advantage: f64,
+    form: &'static str,
+    loss: f64,
+    slope: f64,
+}
+
+fn points(n: &Numbers) -> Table {
+    Table::from_rows(n.points.iter().flat_map(|p| {
+        [("ppo", p.ppo), ("printed", p.printed), ("two_sided", p.two_sided)].map(|(form, loss)| PointRow {
+            ratio: p.ratio,
+            advantage: p.advantage,
+            form,
+            loss: loss.value,
+            slope: loss.slope,
+        })
+    }))
+}
+
+#[derive(Serialize)]
+struct StepRow {
+    mdp: &'static str,
+    step: f64,
+    form: &'static str,
+    cosine_with_grad_j: f64,
+    norm: f64,
+}
+
+fn off_policy(n: &Numbers) -> Table {
+    Table::from_rows(n.off_policy.iter().flat_map(|&AfterStep { mdp, step, cosines, norms }| {
+        let forms = FORMS.into_iter().zip(cosines.into_iter().zip(norms));
+        forms.map(move |((form, _), (cosine_with_grad_j, norm))| StepRow {
+            mdp,
+            step,
+            form,
+            cosine_with_grad_j,
+            norm,
+        })
+    }))
+}
+
+#[derive(Serialize)]
+struct DriftRow {
+    mdp: &'static str,
+    form: &'static str,
+    updates: usize,
+    kl_from_sampling_policy: f64,
+    smallest_ratio: f64,
+    j: f64,
+}
+
+/// Every tenth update.
+fn trust_region(n: &Numbers) -> Table {
+    Table::from_rows(n.drifts.iter().flat_map(|drift| {
+        drift.steps.iter().enumerate().step_by(10).map(|(updates, at)| DriftRow {
+            mdp: DRIFT_MDP,
+            form: drift.form,
+            updates,
+            kl_from_sampling_policy: at.kl,
+            smallest_ratio: at.ratio,
+            j: at.j,
+        })
+    }))
+}
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
     vec![(String::new(), shapes()), ("map".into(), map(n)), ("off_policy".into(), reuse(n))]
@@ -26,10 +102,10 @@ fn shapes() -> Figure {
         }))
 }
 
-fn shape(title: &str, y: &str, of: fn(Surrogate, f64) -> f64) -> Panel {
+fn shape(title: &str, y: &str, value: fn(Surrogate, f64) -> f64) -> Panel {
     let curve = |form: Surrogate| {
         let ratios = (0..=1400).map(|i| 0.4 + 0.001 * f64::from(i));
-        ratios.map(move |ratio| (ratio, of(form, ratio)))
+        ratios.map(move |ratio| (ratio, value(form, ratio)))
     };
     Panel::new(title)
         .x("ratio π/π_old")
@@ -84,9 +160,9 @@ fn cosines(moved: &[AfterStep]) -> Panel {
     lines.fold(panel, line).vline(0.0, "on-policy")
 }
 
-fn drift(n: &Numbers, title: &str, y: Axis, of: fn(&Distance) -> f64) -> Panel {
+fn drift(n: &Numbers, title: &str, y: Axis, value: fn(&Distance) -> f64) -> Panel {
     let panel = Panel::new(title).x("updates on the same batch").y(y);
     n.drifts.iter().fold(panel, |panel, drift| {
-        panel.line(drift.form, drift.steps.iter().enumerate().map(|(k, at)| (k as f64, of(at))))
+        panel.line(drift.form, drift.steps.iter().enumerate().map(|(k, at)| (k as f64, value(at))))
     })
 }

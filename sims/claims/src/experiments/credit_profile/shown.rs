@@ -1,10 +1,63 @@
-//! The figures.
+//! The tables and the figures.
+
+use grpo_lambda_stats::table::Table;
+use serde::Serialize;
 
 use super::findings::paper_factors;
-use super::measure::{BETA, Numbers};
+use super::{BETA, LEN, Numbers, Weighed};
 use crate::experiments::common::text::short;
-use crate::experiments::common::vectors::{extremes, indexed};
+use crate::experiments::common::vectors::{extremes, indexed, mean};
 use crate::figure::{Axis, Figure, Panel, Style};
+
+pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
+    vec![
+        ("readings".into(), Table::from_rows(n.readings.iter().map(ReadingRow::new))),
+        (String::new(), Table::from_rows(&n.sizes)),
+    ]
+}
+
+#[derive(Serialize)]
+struct ReadingRow {
+    update: &'static str,
+    soft_clamp: &'static str,
+    soft_gradient: Option<bool>,
+    style: &'static str,
+    matrix: &'static str,
+    normalise: &'static str,
+    delta: &'static str,
+    c_0: f64,
+    #[serde(rename = "c_T/4")]
+    quarter: f64,
+    #[serde(rename = "c_T/2")]
+    half: f64,
+    #[serde(rename = "c_3T/4")]
+    three_quarters: f64,
+    #[serde(rename = "c_T-1")]
+    last: f64,
+    mean: f64,
+    relative_error_of_closed_form: f64,
+}
+
+impl ReadingRow {
+    fn new(Weighed { reading, weights, error }: &Weighed) -> ReadingRow {
+        ReadingRow {
+            update: if reading.weight.is_some() { "weight" } else { "trace" },
+            soft_clamp: reading.weight.map_or("", |(soft, _)| soft),
+            soft_gradient: reading.weight.map(|(_, gradient)| gradient),
+            style: reading.style(),
+            matrix: reading.matrix,
+            normalise: reading.normalise,
+            delta: reading.delta(),
+            c_0: weights[0],
+            quarter: weights[LEN / 4],
+            half: weights[LEN / 2],
+            three_quarters: weights[3 * LEN / 4],
+            last: weights[LEN - 1],
+            mean: mean(weights),
+            relative_error_of_closed_form: *error,
+        }
+    }
+}
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
     vec![(String::new(), profiles(n)), ("readings".into(), readings(n)), ("scale".into(), scale(n))]
@@ -29,9 +82,8 @@ fn profiles(n: &Numbers) -> Figure {
 
 fn readings(n: &Numbers) -> Figure {
     // The readings of Eq. 1 and 2, which an implementation would take.
-    let of_paper =
-        n.by_update.iter().filter(|p| !p.name.contains("normalised") && !p.name.contains("printed"));
-    let (least, most) = extremes(of_paper.flat_map(|p| p.weights.iter().copied()));
+    let paper = n.by_update.iter().filter(|p| !p.name.contains("normalised") && !p.name.contains("printed"));
+    let (least, most) = extremes(paper.flat_map(|p| p.weights.iter().copied()));
     let title = format!(
         "Readings of Eq. 1 and 2 differ: they give a token from {} to {} times GRPO's weight",
         short(least),
@@ -61,9 +113,12 @@ fn scale(n: &Numbers) -> Figure {
         let name = format!("{}, λ = {}", sizes[0].style, sizes[0].lambda);
         // Recent at 0.99 and both at 0.98 nearly coincide: the dashes let the line below show.
         let stroke = if sizes[0].style == "both" { Style::Dashed } else { Style::Solid };
-        betas =
-            betas.styled_line(name.clone(), stroke, sizes.iter().map(|s| (s.len as f64, BETA / s.factor)));
-        factors = factors.styled_line(name, stroke, sizes.iter().map(|s| (s.len as f64, s.factor)));
+        betas = betas.styled_line(
+            name.clone(),
+            stroke,
+            sizes.iter().map(|s| (s.tokens as f64, s.effective_beta)),
+        );
+        factors = factors.styled_line(name, stroke, sizes.iter().map(|s| (s.tokens as f64, s.factor)));
     }
     let (low, high) = paper_factors(n);
     Figure::new(format!(

@@ -1,10 +1,41 @@
-//! The figure.
+//! The tables and the figure.
 
-use super::measure::Numbers;
+use grpo_lambda_stats::table::Table;
+use serde::Serialize;
+
 use super::responses::MDPS;
 use super::states::AtScale;
-use crate::experiments::common::vectors::indexed;
+use super::{Gradient, Numbers};
+use crate::experiments::common::vectors::{EXACT, indexed};
 use crate::figure::{Axis, Figure, Panel, Style};
+
+pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
+    vec![
+        ("hand".into(), Table::from_rows(n.hand.rows.iter().map(HandRow::new))),
+        ("distance".into(), Table::from_rows(&n.states.at_scales)),
+        ("responses".into(), Table::from_rows(&n.responses.rows)),
+    ]
+}
+
+#[derive(Serialize)]
+struct HandRow {
+    #[serde(rename = "in the loss")]
+    name: &'static str,
+    action_1: f64,
+    action_2: f64,
+    action_3: f64,
+    variance: Option<f64>,
+    cosine_with_reverse: Option<f64>,
+}
+
+impl HandRow {
+    fn new(row: &Gradient) -> HandRow {
+        let action = |a: usize| if row.gradient[a].abs() < EXACT { 0.0 } else { row.gradient[a] };
+        let [action_1, action_2, action_3] = [0, 1, 2].map(action);
+        let Gradient { name, variance, cosine, .. } = *row;
+        HandRow { name, action_1, action_2, action_3, variance, cosine_with_reverse: cosine }
+    }
+}
 
 /// The estimators that have a direction.
 const SHOWN: [&str; 3] = ["k2", "k3", "ratio_k3"];
@@ -38,25 +69,27 @@ fn length(n: &Numbers) -> Panel {
     let panel = Panel::new("Random states: length relative to ∇KL(π||ref)")
         .x(distance_axis())
         .y(Axis::new("|E ∇ estimator| / |∇KL(π||ref)|").log());
-    along_distance(n, panel, |at| at.norm_ratio)
+    along_distance(n, panel, |at| [at.norm_ratio_p10, at.norm_ratio, at.norm_ratio_p90])
 }
 
 fn angle(n: &Numbers) -> Panel {
     let panel = Panel::new("Random states: cosine with ∇KL(π||ref)")
         .x(distance_axis())
         .y(Axis::new("cosine").range(0.0, 1.05));
-    along_distance(n, panel, |at| at.cosine.unwrap_or([f64::NAN; 3]))
+    along_distance(n, panel, |at| {
+        [at.cosine_p10, at.cosine, at.cosine_p90].map(|cosine| cosine.unwrap_or(f64::NAN))
+    })
 }
 
 /// Medians against the distance, with the quantiles of k3.
-fn along_distance(n: &Numbers, mut panel: Panel, of: fn(&AtScale) -> [f64; 3]) -> Panel {
+fn along_distance(n: &Numbers, mut panel: Panel, quantiles: fn(&AtScale) -> [f64; 3]) -> Panel {
     for name in SHOWN {
         let own: Vec<&AtScale> = n.states.at_scales.iter().filter(|at| at.estimator == name).collect();
         if name == "k3" {
-            panel = panel.band(name, own.iter().map(|at| (at.median_kl, of(at)[0], of(at)[2])));
+            panel = panel.band(name, own.iter().map(|at| (at.median_kl, quantiles(at)[0], quantiles(at)[2])));
         }
         let style = if name == "ratio_k3" { Style::Dashed } else { Style::Solid };
-        panel = panel.styled_line(name, style, own.iter().map(|at| (at.median_kl, of(at)[1])));
+        panel = panel.styled_line(name, style, own.iter().map(|at| (at.median_kl, quantiles(at)[1])));
     }
     panel
 }

@@ -1,9 +1,18 @@
-//! The figures.
+//! The tables and the figures.
 
-use super::direction::{ClampEffect, WEIGHTS};
-use super::measure::Numbers;
+use grpo_lambda_stats::table::Table;
+
 use super::prompt::{GROUP, PromptWeight};
+use super::{ClampEffect, Numbers, TOKEN_WEIGHTS};
 use crate::figure::{Axis, Figure, Panel, Style};
+
+pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
+    vec![
+        ("push".into(), Table::from_rows(&n.sums)),
+        (String::new(), Table::from_rows(&n.prompts)),
+        ("direction".into(), Table::from_rows(&n.effects)),
+    ]
+}
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
     vec![(String::new(), effect(n)), ("direction".into(), direction(n))]
@@ -17,9 +26,9 @@ fn effect(n: &Numbers) -> Figure {
 }
 
 fn weights(n: &Numbers) -> Panel {
-    let line = |clamped: bool, of: fn(&PromptWeight) -> f64| {
+    let line = |clamped: bool, weight: fn(&PromptWeight) -> f64| {
         let own = n.prompts.iter().filter(move |w| w.group == GROUP && w.clamp.is_some() == clamped);
-        own.map(move |w| (w.p, of(w)))
+        own.map(move |w| (w.p, weight(w)))
     };
     Panel::new("Weight of a prompt in the update")
         .x("p, probability of a right response")
@@ -51,19 +60,15 @@ fn direction(n: &Numbers) -> Figure {
 
 /// The MDPs in the order of the axis.
 fn mdps(n: &Numbers) -> Vec<&str> {
-    let mut names: Vec<&str> = Vec::new();
-    for t in &n.effects {
-        if !names.contains(&t.mdp.as_str()) {
-            names.push(&t.mdp);
-        }
-    }
+    let mut names: Vec<&str> = n.effects.iter().map(|t| t.mdp.as_str()).collect();
+    names.dedup();
     names
 }
 
-/// A number of every MDP under some token weights.
-fn by_mdp(n: &Numbers, weights: &str, of: fn(&ClampEffect) -> f64) -> Vec<(f64, f64)> {
+/// A number by MDP under some token weights.
+fn by_mdp(n: &Numbers, weights: &str, number: fn(&ClampEffect) -> f64) -> Vec<(f64, f64)> {
     let names = mdps(n);
-    let point = |t: &ClampEffect| Some((names.iter().position(|name| *name == t.mdp)? as f64, of(t)));
+    let point = |t: &ClampEffect| Some((names.iter().position(|name| *name == t.mdp)? as f64, number(t)));
     n.effects.iter().filter(|t| t.weights == weights).filter_map(point).collect()
 }
 
@@ -71,7 +76,7 @@ fn turn(n: &Numbers) -> Panel {
     let mut panel = Panel::new("Turn: angle between clamped and unclamped expected update, G = 8")
         .x(Axis::new("MDP").categories(mdps(n)))
         .y("angle (degrees)");
-    for (weights, _, _) in WEIGHTS {
+    for (weights, _, _) in TOKEN_WEIGHTS {
         let degrees = by_mdp(n, weights, |t| t.cosine.clamp(-1.0, 1.0).acos().to_degrees());
         panel = panel.points(weights, degrees);
     }

@@ -1,9 +1,68 @@
-//! The figure.
+//! The tables and the figure.
 
-use super::measure::{Numbers, RUNS};
-use super::optimiser::Kind;
+use grpo_lambda_stats::table::Table;
+use serde::{Deserialize, Serialize};
+
+use super::findings::cells;
+use super::run::Kind;
 use super::weights::ARMS;
+use super::{Numbers, Outcome, RUNS};
 use crate::figure::{Axis, Figure, Panel, Style};
+
+pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
+    let rows = n.cells.iter().flat_map(|c| (0..ARMS.len()).map(|arm| Row::new(c, arm)));
+    let weights = n.weights.iter().flat_map(|&(success_rate, weights)| {
+        ARMS.iter().zip(weights).map(move |(arm, multiple_of_gradient)| WeightRow {
+            success_rate,
+            arm: arm.name.to_owned(),
+            multiple_of_gradient,
+        })
+    });
+    vec![(String::new(), Table::from_rows(rows)), ("weights".into(), Table::from_rows(weights))]
+}
+
+#[derive(Serialize)]
+struct Row {
+    policy: &'static str,
+    optimiser: &'static str,
+    rate_over_best_of_grpo: f64,
+    rate: f64,
+    arm: &'static str,
+    final_j: f64,
+    gain: f64,
+    gain_low: f64,
+    gain_high: f64,
+    p_of_clamp: Option<f64>,
+    p_holm_of_clamp: Option<f64>,
+}
+
+impl Row {
+    fn new(c: &Outcome, arm: usize) -> Row {
+        let gain = c.gain[arm];
+        let clamp = arm + 1 == ARMS.len();
+        Row {
+            policy: if c.shared { "shared" } else { "table" },
+            optimiser: c.kind.name(),
+            rate_over_best_of_grpo: c.ratio,
+            rate: c.rate,
+            arm: ARMS[arm].name,
+            final_j: c.level[arm],
+            gain: gain.mid,
+            gain_low: gain.low,
+            gain_high: gain.high,
+            p_of_clamp: clamp.then_some(c.p),
+            p_holm_of_clamp: clamp.then_some(c.p_holm),
+        }
+    }
+}
+
+/// A row of `clamp_gain_weights.csv`.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct WeightRow {
+    pub(crate) success_rate: f64,
+    pub(crate) arm: String,
+    pub(crate) multiple_of_gradient: f64,
+}
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
     vec![(String::new(), figure(n))]
@@ -41,14 +100,14 @@ fn figure(n: &Numbers) -> Figure {
 
 fn gains(n: &Numbers, shared: bool, kind: Kind) -> Panel {
     let policy = if shared { "shared network" } else { "table, same start" };
-    let cells: Vec<_> = n.cells.iter().filter(|c| c.shared == shared && c.kind == kind).collect();
+    let cells = cells(n, shared, kind);
     let names = cells
         .iter()
         .map(|c| if c.ratio < 1.0 { format!("1/{}", 1.0 / c.ratio) } else { c.ratio.to_string() });
     let mut panel = Panel::new(format!("{policy}, {}", kind.name()))
         .x(Axis::new("learning rate / GRPO's best").categories(names))
         .y(Axis::new("gain in final J"));
-    // The first arm is what the others are compared with; its name keeps its colour for the last panel.
+    // The other arms are compared with the first; its name keeps its colour for the last panel.
     for (arm, which) in ARMS.iter().enumerate() {
         let points = cells.iter().enumerate().filter(|_| arm > 0).map(|(k, c)| {
             let g = c.gain[arm];

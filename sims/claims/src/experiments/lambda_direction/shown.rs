@@ -1,0 +1,114 @@
+//! The table and the figure.
+
+use grpo_lambda_stats::table::Table;
+use serde::Serialize;
+
+use super::moments::CRITICS;
+use super::{Curve, Numbers, REPORTED, STEPS, lambda};
+use crate::experiments::common::vectors::{mean, quantile};
+use crate::figure::{Axis, Figure, Panel, Style};
+
+#[derive(Serialize)]
+struct Row {
+    mdp: String,
+    critic: &'static str,
+    lambda: f64,
+    bias: f64,
+    relative_bias: f64,
+    variance: f64,
+    variance_p10: Option<f64>,
+    variance_p90: Option<f64>,
+}
+
+impl Row {
+    /// The means over the random MDPs.
+    fn random(critic: &'static str, curves: &[Curve], i: usize) -> Row {
+        let values = |f: &dyn Fn(&Curve) -> f64| curves.iter().map(f).collect::<Vec<f64>>();
+        let variance = values(&|c| c.variance[i]);
+        Row {
+            mdp: format!("mean of {} random", curves.len()),
+            critic,
+            lambda: lambda(i),
+            bias: mean(&values(&|c| c.visible_bias(i))),
+            relative_bias: mean(&values(&|c| c.relative_bias(i))),
+            variance: mean(&variance),
+            variance_p10: Some(quantile(&variance, 0.1)),
+            variance_p90: Some(quantile(&variance, 0.9)),
+        }
+    }
+
+    fn named(critic: &'static str, mdp: &str, curve: &Curve, i: usize) -> Row {
+        Row {
+            mdp: mdp.to_owned(),
+            critic,
+            lambda: lambda(i),
+            bias: curve.visible_bias(i),
+            relative_bias: curve.relative_bias(i),
+            variance: curve.variance[i],
+            variance_p10: None,
+            variance_p90: None,
+        }
+    }
+}
+
+pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
+    let mut rows = Vec::new();
+    for (critic, curves) in CRITICS.into_iter().zip(&n.curves) {
+        let (random, named) = curves.split_at(n.random);
+        rows.extend((0..=STEPS).map(|i| Row::random(critic, random, i)));
+        for (mdp, curve) in n.named.iter().zip(named) {
+            rows.extend(REPORTED.map(|i| Row::named(critic, mdp, curve, i)));
+        }
+    }
+    vec![(String::new(), Table::from_rows(rows))]
+}
+
+pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
+    let bias =
+        Panel::new(format!("Bias, {} random MDPs", n.random)).x("λ").y("relative bias |E g - ∇J| / |∇J|");
+    let variance = Panel::new(format!("Variance, {} random MDPs", n.random))
+        .x("λ")
+        .y(Axis::new("tr Cov g, relative to λ = 1"));
+    let one_bias = Panel::new("Bias, MDP lucky_guess (constant lies under zero)").x("λ").y("|E g - ∇J|");
+    let one_variance = Panel::new("Variance, MDP lucky_guess").x("λ").y("tr Cov g");
+    let figure = Figure::new("Raising λ removes bias and, with a good critic, adds variance: the reverse of the paper's sentence")
+        .caption(
+            "Exact moments of the GAE policy-gradient estimator of one response, γ = 1, by enumeration. Top: median over MDPs, \
+             band 25-75 % (exact and perturbed critic). Critics: exact V; V + 0.3 normal noise; V of another policy; V(s₀); 0.",
+        )
+        .names(CRITICS)
+        .panel(medians(n, bias, |c, i| c.visible_bias(i) / c.gradient))
+        .panel(medians(n, variance, |c, i| c.variance[i] / c.variance[STEPS]))
+        .panel(first_named(n, one_bias, Curve::visible_bias))
+        .panel(first_named(n, one_variance, |c, i| c.variance[i]));
+    vec![(String::new(), figure)]
+}
+
+fn style(critic: &str) -> Style {
+    if critic == "exact" { Style::Solid } else { Style::Dashed }
+}
+
+/// Adds the medians over the random MDPs, with the quartiles of two critics.
+fn medians(n: &Numbers, mut panel: Panel, value: fn(&Curve, usize) -> f64) -> Panel {
+    for (critic, curves) in CRITICS.into_iter().zip(&n.curves) {
+        let quartiles = |i: usize| {
+            let values: Vec<f64> = curves[..n.random].iter().map(|c| value(c, i)).collect();
+            [0.25, 0.5, 0.75].map(|p| quantile(&values, p))
+        };
+        let points: Vec<(f64, [f64; 3])> = (0..=STEPS).map(|i| (lambda(i), quartiles(i))).collect();
+        if critic == "exact" || critic == "perturbed" {
+            panel = panel.band(critic, points.iter().map(|(x, q)| (*x, q[0], q[2])));
+        }
+        panel = panel.styled_line(critic, style(critic), points.iter().map(|(x, q)| (*x, q[1])));
+    }
+    panel
+}
+
+/// Adds the curves of the first MDP of the zoo.
+fn first_named(n: &Numbers, mut panel: Panel, value: fn(&Curve, usize) -> f64) -> Panel {
+    for (critic, curves) in CRITICS.into_iter().zip(&n.curves) {
+        let curve = &curves[n.random];
+        panel = panel.styled_line(critic, style(critic), (0..=STEPS).map(|i| (lambda(i), value(curve, i))));
+    }
+    panel
+}
