@@ -1,8 +1,72 @@
-//! The figure.
+//! Tables and the figure.
 
-use super::measure::{EXACT_VALUES, GOAL, GROUPS, LAMBDAS, METHODS, Numbers, PREFIX, RIDGE, STATE};
+use super::{EXACT_VALUES, GOAL, GROUPS, LAMBDAS, METHODS, Numbers, PREFIX, RIDGE, STATE, TEMPO};
 use crate::experiments::common::vectors::{mean, quantile};
 use crate::figure::{Axis, Figure, Panel, Style};
+use grpo_lambda_stats::table::Table;
+use serde::Serialize;
+
+pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
+    vec![(String::new(), rows(n)), ("lambda".into(), lambdas(n))]
+}
+
+fn family(of_zoo: bool) -> &'static str {
+    if of_zoo { "zoo" } else { "random" }
+}
+
+fn rows(n: &Numbers) -> Table {
+    #[derive(Serialize)]
+    struct Row<'a> {
+        task: &'a str,
+        family: &'static str,
+        group: usize,
+        method: &'static str,
+        variance_over_rloo: Option<f64>,
+        standard_error: Option<f64>,
+        error_at_best_step: f64,
+    }
+    Table::from_rows(n.rows.iter().flat_map(|r| {
+        METHODS.iter().enumerate().map(|(m, (method, ..))| {
+            // The ratio of a biased method compares no variances.
+            let ratio = (m != TEMPO).then_some(r.ratio[m]);
+            Row {
+                task: &r.task,
+                family: family(r.of_zoo),
+                group: r.group,
+                method,
+                variance_over_rloo: ratio.map(|r| r.0),
+                standard_error: ratio.map(|r| r.1),
+                error_at_best_step: r.error[m],
+            }
+        })
+    }))
+}
+
+fn lambdas(n: &Numbers) -> Table {
+    #[derive(Serialize)]
+    struct Row<'a> {
+        task: &'a str,
+        family: &'static str,
+        values: &'static str,
+        lambda: f64,
+        error_at_best_step: f64,
+    }
+    let mut rows = Vec::new();
+    for b in &n.by_lambda {
+        let (task, family) = (b.task.as_str(), family(b.of_zoo));
+        for (values, errors) in [("from the group", &b.estimated), ("exact", &b.exact)] {
+            let errors = LAMBDAS.into_iter().zip(errors.iter().copied());
+            rows.extend(errors.map(|(lambda, error_at_best_step)| Row {
+                task,
+                family,
+                values,
+                lambda,
+                error_at_best_step,
+            }));
+        }
+    }
+    Table::from_rows(rows)
+}
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
     vec![(String::new(), figure(n))]
