@@ -11,9 +11,7 @@ mod measure;
 mod reading;
 mod run;
 mod scores;
-mod signs;
 mod tables;
-mod titles;
 
 use crate::experiment::{Experiment, Parts};
 use figures::figures;

@@ -1,4 +1,4 @@
-//! All runs of the comparison, and what the statistics say about them.
+//! All runs of the comparison, and their statistics.
 
 use grpo_lambda_stats::{Bootstrap, Interval, OverTasks, probability_of_improvement};
 use rayon::prelude::*;
@@ -9,7 +9,7 @@ use crate::training::mean_of_means;
 use crate::training::stream::{Phase, stream};
 use crate::training::task::Task;
 
-/// At what learning rate methods meet.
+/// The learning rate at which methods meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Regime {
     /// GRPO's best rate on the MDP, for all.
@@ -50,7 +50,7 @@ pub(super) struct Cell {
     pub(super) runs: Vec<Run>,
 }
 
-/// All runs: `cells[regime][reading][task]`, `None` where a reading has no place in a regime.
+/// All runs: `cells[regime][reading][task]`, `None` if a reading has no place in a regime.
 pub(super) struct Scores {
     cells: Vec<Vec<Vec<Option<Cell>>>>,
     bootstrap: Bootstrap,
@@ -129,7 +129,7 @@ impl Scores {
         tasks.map(runs).collect()
     }
 
-    /// The scorethe mean over the runs of each task, averaged over tasks.
+    /// The mean score over the runs of each task, averaged over tasks.
     pub(super) fn level(
         &self,
         regime: Regime,
@@ -149,18 +149,19 @@ impl Scores {
         reading: usize,
         tasks: std::ops::Range<usize>,
         score: Score,
-        of: impl Fn(f64, f64) -> f64,
+        compare: impl Fn(f64, f64) -> f64,
     ) -> Option<Interval> {
         let x = self.strata(regime, reading, tasks.clone(), score)?;
         let y = self.strata(regime.of_baseline(), 0, tasks, score)?;
         let pick = |all: &[Vec<f64>], drawn: &[Vec<f64>]| {
-            let of = |(all, drawn): (&Vec<f64>, &Vec<f64>)| drawn.iter().map(|&i| all[i as usize]).collect();
-            mean_of_means(&all.iter().zip(drawn).map(of).collect::<Vec<_>>())
+            let values =
+                |(all, drawn): (&Vec<f64>, &Vec<f64>)| drawn.iter().map(|&i| all[i as usize]).collect();
+            mean_of_means(&all.iter().zip(drawn).map(values).collect::<Vec<_>>())
         };
-        // What is drawn is the number of the pair.
+        // The numbers of the pairs are drawn.
         let numbers: Vec<Vec<f64>> =
             x.iter().map(|runs| (0..runs.len()).map(|i| i as f64).collect()).collect();
-        self.bootstrap.interval(&numbers, |drawn| of(pick(&x, drawn), pick(&y, drawn)))
+        self.bootstrap.interval(&numbers, |drawn| compare(pick(&x, drawn), pick(&y, drawn)))
     }
 
     /// The difference of the area to GRPO's in the same regime.
@@ -184,7 +185,7 @@ impl Scores {
         self.strata(regime, reading, tasks, score).map(|x| mean_of_means(&x))
     }
 
-    /// How likely a run of the reading has a greater area than one of GRPO in the same regime.
+    /// The probability that a run of the reading has a greater area than one of GRPO in the same regime.
     pub(super) fn improvement(
         &self,
         regime: Regime,
@@ -240,13 +241,13 @@ pub(super) struct Overall {
     pub(super) area: Interval,
     /// Its difference to GRPO's.
     pub(super) gain: Interval,
-    /// The same in percent of GRPO's.
+    /// Its difference in percent of GRPO's.
     pub(super) percent: Interval,
-    /// How likely a run has a greater area than one of GRPO.
+    /// The probability that a run has a greater area than one of GRPO.
     pub(super) improvement: Interval,
     /// `J/J*` after the last update.
     pub(super) last: f64,
-    /// The same with the tasks as the sample.
+    /// The difference with the tasks as the sample.
     pub(super) over_tasks: OverTasks,
     /// The difference to GRPO's area on each task.
     pub(super) gains: Vec<Interval>,
@@ -257,7 +258,7 @@ pub(super) struct Overall {
 }
 
 impl Cell {
-    /// The median over runs of the responses until `J >= 0.9 J*`; `None` where most runs never get there.
+    /// The median over runs of the responses until `J >= 0.9 J*`; `None` if most runs never get there.
     pub(super) fn median_learned(&self) -> Option<f64> {
         let mut at: Vec<f64> = self.runs.iter().map(|run| run.learned.unwrap_or(f64::INFINITY)).collect();
         at.sort_by(f64::total_cmp);

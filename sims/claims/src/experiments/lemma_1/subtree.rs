@@ -26,10 +26,10 @@ pub(super) struct Subtree {
 
 impl Subtree {
     /// The oracle's tree below `node`; a token that is cut at the horizon becomes a prefix that ends at once.
-    pub(super) fn of(oracle: &Oracle, node: usize) -> Subtree {
+    pub(super) fn below(oracle: &Oracle, node: usize) -> Subtree {
         let tree = oracle.tree;
         let next = |edge| match tree.target(edge) {
-            Target::Node(child) => Next::More(Subtree::of(oracle, child)),
+            Target::Node(child) => Next::More(Subtree::below(oracle, child)),
             Target::Leaf(leaf) if tree.truncated(leaf) => Next::More(Subtree::ends(tree.reward(leaf))),
             Target::Leaf(leaf) => Next::End(tree.reward(leaf)),
         };
@@ -273,7 +273,7 @@ pub(super) fn search(seed: u64) -> anyhow::Result<Shrunk> {
         // A horizon of 5 with EOS legal everywhere; what is cut at the horizon ends with EOS instead.
         let family = Random { seed: seed + examined, symbols: 3, horizon: 5, eos: 1.0, ..Random::default() };
         let tree = family.tree()?;
-        let drawn = Subtree::of(&Oracle::new(&tree, &family.initial(&tree)), 0);
+        let drawn = Subtree::below(&Oracle::new(&tree, &family.initial(&tree)), 0);
         examined += 1;
         if excess(&drawn) > VISIBLE {
             break drawn;

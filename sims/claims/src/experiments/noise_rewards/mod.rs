@@ -38,7 +38,7 @@ const CLAMP: f64 = -0.1;
 struct Arm {
     optimiser: String,
     lambda: f64,
-    /// Which parts of the clamp are on; a name of [`ClampPart`].
+    /// The parts of the clamp that are on; a name of [`ClampPart`].
     part: String,
     clamp: f64,
     /// `ā`: the mean advantage.

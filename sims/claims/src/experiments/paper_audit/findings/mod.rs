@@ -7,6 +7,7 @@ mod prose;
 use super::Audit;
 use super::gains::{Estimate, Gain};
 use crate::experiment::{Finding, Verdict};
+use crate::experiments::common::findings::finding;
 
 /// All findings, the paper's headline first.
 pub(super) fn all(audit: &Audit) -> Vec<Finding> {
@@ -33,10 +34,6 @@ pub(super) fn all(audit: &Audit) -> Vec<Finding> {
         prose::grows_with_size(audit),
         prose::llama_is_weaker(audit),
     ]
-}
-
-fn finding(statement: impl Into<String>, verdict: Verdict, numbers: impl Into<String>) -> Finding {
-    Finding { statement: statement.into(), verdict, numbers: numbers.into() }
 }
 
 fn holds_or(holds: bool, why_not: impl FnOnce() -> String) -> Verdict {
