@@ -16,10 +16,10 @@ use crate::experiments::common::vectors::mean;
 use crate::experiments::learning::reading::PAPER;
 use crate::experiments::learning::scores::Regime;
 use crate::experiments::learning::tables::OverallRow;
-use crate::experiments::length_bonus::tables::HorizonRow;
-use crate::experiments::noise_rewards::tables::ArmRow;
-use crate::experiments::prefix_values::measure::{METHODS, PREFIX};
-use crate::experiments::prefix_values::tables::VarianceRow;
+use crate::experiments::length_bonus::shown::HorizonRow;
+use crate::experiments::noise_rewards::shown::ArmRow;
+use crate::experiments::prefix_values::shown::VarianceRow;
+use crate::experiments::prefix_values::{METHODS, PREFIX};
 
 /// The experiments whose data the answer quotes.
 pub(super) const EXPERIMENTS: [&str; 6] =

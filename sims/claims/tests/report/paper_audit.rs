@@ -76,7 +76,7 @@ fn gains_of_the_common_variant_are_1_2_2_5_6_6_and_1_5_standard_errors() {
         ([(3.56, 2.80), (4.46, 2.84), (0.32, 2.80), (0.10, 2.84)], (2.11, 1.41, 1.50)),
     ];
     for (model, (cells, mean)) in Model::ALL.into_iter().zip(expected) {
-        let own = gains::of(&a.gains, model, Column::COMMON);
+        let own = gains::by_dataset(&a.gains, model, Column::COMMON);
         for (gain, (points, se)) in own.iter().zip(cells) {
             same(gain.points, points, 2);
             same(gain.se, se, 2);
@@ -130,7 +130,7 @@ fn choosing_the_best_of_eight_variants_without_effect_gains_over_two_points() {
 #[test]
 fn the_7b_average_could_show_eight_points_at_80_percent_power() {
     let a = audit();
-    for gain in gains::of(&a.gains, Model::R1Qwen7, Column::COMMON) {
+    for gain in gains::by_dataset(&a.gains, Model::R1Qwen7, Column::COMMON) {
         assert!((7.8..8.0).contains(&minimal_detectable(gain.se)));
     }
 }

@@ -3,6 +3,12 @@
 /// Tolerance of identities between sums of a few hundred numbers of order 1.
 pub(crate) const EXACT: f64 = 1e-12;
 
+/// `difference`, at least [`EXACT`]: a bound in place of rounding, so that committed numbers do not depend on the machine.
+pub(crate) fn at_least_exact(difference: f64) -> f64 {
+    if difference < EXACT { EXACT } else { difference }
+}
+
+/// The inner product.
 pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(x, y)| x * y).sum()
 }

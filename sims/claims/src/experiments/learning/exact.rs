@@ -1,4 +1,4 @@
-//! What each method does to the initial policy, exactly.
+//! Each method's exact effect on the initial policy.
 
 use grpo_lambda::trace::Trace;
 use grpo_lambda_mdp::Oracle;
@@ -8,7 +8,7 @@ use super::reading::Reading;
 use crate::training::GROUP;
 use crate::training::task::Task;
 
-/// The expected first update of a reading against the policy gradient; `None` where the exact sum would take too long.
+/// The expected first update of a reading against the policy gradient; `None` if the exact sum would take too long.
 ///
 /// # Errors
 /// If the settings are refused.

@@ -2,10 +2,10 @@
 
 use grpo_lambda_stats::Interval;
 
+use super::findings::of_paper;
 use super::measure::{Comparison, UNIT};
 use super::reading::{BASELINE, PAPER};
 use super::scores::Regime;
-use super::titles;
 use crate::figure::{Axis, Figure, Mark, Panel, Style};
 use crate::training::GROUP;
 
@@ -19,10 +19,10 @@ pub(super) fn figures(c: &Comparison) -> Vec<(String, Figure)> {
     ]
 }
 
-/// Those methods with curves that are drawn, in the order of their colours: the style both learns like recent.
+/// The methods whose curves are drawn, in the order of their colours: the style both learns like recent.
 const DRAWN: [&str; 4] = [BASELINE, PAPER[0], "GRPO clamped", "RLOO"];
 
-/// How a method is called where there is room.
+/// A method's long name.
 fn shown(name: &str) -> &str {
     match name {
         "recent trace .99" => "GRPO-λ (recent trace, λ = 0.99)",
@@ -57,7 +57,7 @@ fn curves(c: &Comparison, regime: Regime, rates: &str) -> Figure {
          GRPO-λ with advantages clamped at -0.1; its style both all but coincides with recent. Vertical axes differ; of curves that coincide the last name is on top.",
         c.runs
     );
-    let mut figure = Figure::new(titles::curves(c, regime))
+    let mut figure = Figure::new(curves_title(c, regime))
         .caption(caption)
         .columns(3)
         .panel_size(320, 235)
@@ -95,7 +95,7 @@ fn forest(c: &Comparison) -> Figure {
     let signs = ["better than GRPO", "worse than GRPO", "interval contains 0"];
     let names = [signs[0], signs[1], "3", "4", "5", "6", signs[2]]; // the seventh colour is black
     let mut figure =
-        Figure::new(titles::forest(c)).caption(caption).columns(2).panel_size(490, 320).names(names);
+        Figure::new(forest_title(c)).caption(caption).columns(2).panel_size(490, 320).names(names);
     let panels = [
         (Regime::Cautious, "Equal rate: a sixteenth of GRPO's best"),
         (Regime::Equal, "Equal rate: GRPO's best"),
@@ -103,8 +103,8 @@ fn forest(c: &Comparison) -> Figure {
         (Regime::UnitMean, "GRPO's best rate, weights of mean 1"),
     ];
     for (regime, title) in panels {
-        let of = |&name: &&'static str| Some((name, c.overall(regime, c.index(name))?.gain));
-        let gains: Vec<_> = FOREST.iter().filter_map(of).collect();
+        let gain = |&name: &&'static str| Some((name, c.overall(regime, c.index(name))?.gain));
+        let gains: Vec<_> = FOREST.iter().filter_map(gain).collect();
         let mut panel = Panel::new(title)
             .x("gain in area (share of J*)")
             .y(Axis::new("").categories(gains.iter().map(|(name, _)| *name)))
@@ -134,7 +134,7 @@ fn map(c: &Comparison) -> Figure {
          A win or loss has a 95 % interval without 0. recent, both: trace styles of GRPO-λ, with ϵ-trace or ϵ-weight, λ, and what differs from the paper.",
         c.runs
     );
-    let mut figure = Figure::new(titles::map(c)).caption(caption).columns(1).panel_size(900, 600);
+    let mut figure = Figure::new(map_title(c)).caption(caption).columns(1).panel_size(900, 600);
     for (regime, title) in
         [(Regime::Equal, "All at GRPO's best rate"), (Regime::OwnBest, "Each at its own best rate")]
     {
@@ -191,10 +191,69 @@ fn sweep(c: &Comparison) -> Figure {
         let normalised = points(&format!("{name}{}", UNIT));
         unit = draw(unit, name, if normalised.is_empty() { points(name) } else { normalised });
     }
-    Figure::new(titles::sweep(c))
+    Figure::new(sweep_title(c))
         .caption(caption)
         .names(DRAWN.map(shown))
         .panel_size(480, 340)
         .panel(raw)
         .panel(unit)
+}
+
+/// The title of learning curves.
+fn curves_title(c: &Comparison, regime: Regime) -> String {
+    let gain = |name| c.against(regime, name).gain.mid;
+    let rates = match regime {
+        Regime::Cautious => "At a small equal learning rate",
+        _ => "Each at its own best rate,",
+    };
+    format!(
+        "{rates} GRPO-λ {} GRPO: {:+.3} (recent), {:+.3} (both) in area under J/J*",
+        of_paper(c, regime).word(),
+        gain(PAPER[0]),
+        gain(PAPER[1])
+    )
+}
+
+fn forest_title(c: &Comparison) -> String {
+    let [cautious, own, unit] =
+        [Regime::Cautious, Regime::OwnBest, Regime::UnitMean].map(|regime| of_paper(c, regime));
+    let with_unit_mean = if unit == own {
+        " and with weights of mean 1".to_owned()
+    } else {
+        format!(" and {} it with weights of mean 1", unit.word())
+    };
+    format!(
+        "GRPO-λ {} GRPO at a small equal rate, {} it at own best rates{with_unit_mean}",
+        cautious.word(),
+        own.word()
+    )
+}
+
+fn map_title(c: &Comparison) -> String {
+    let count = |regime: Regime| {
+        let o = c.against(regime, PAPER[0]);
+        format!("wins {} and loses {}", o.better.len(), o.worse.len())
+    };
+    format!(
+        "GRPO-λ (recent trace .99) {} of {} MDPs at GRPO's best rate; each at its own best rate it {}",
+        count(Regime::Equal),
+        c.tasks.len(),
+        count(Regime::OwnBest)
+    )
+}
+
+fn sweep_title(c: &Comparison) -> String {
+    let curves = &c.sweeps;
+    let curve = |name: &str| curves.iter().find(|(n, _)| n == name).map_or(&[][..], |(_, points)| points);
+    let top = |name: &str| curve(name).iter().map(|p| p.1).fold(f64::NAN, f64::max);
+    let small = |name: &str| curve(name).first().map_or(f64::NAN, |p| p.1);
+    let unit = format!("{}{UNIT}", PAPER[0]);
+    // Better than GRPO at small rates, not at the best one, and with mean weight 1 nowhere on the way there.
+    let larger_step =
+        small(PAPER[0]) > small(BASELINE) && small(&unit) < small(BASELINE) && top(PAPER[0]) < top(BASELINE);
+    if larger_step {
+        "Under plain SGD GRPO-λ beats GRPO at small learning rates only: its trace is a larger step, not better credit".into()
+    } else {
+        format!("Tuned, GRPO-λ reaches {:.3} of the best area, GRPO {:.3}", top(PAPER[0]), top(BASELINE))
+    }
 }

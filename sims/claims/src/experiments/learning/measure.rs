@@ -1,4 +1,4 @@
-//! What is run and chosen, and what the statistics say of it.
+//! Runs, choices and their statistics.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ use crate::training::task::{Task, tasks};
 /// Ends the name of a sweep with weights normalised to mean 1.
 pub(super) const UNIT: &str = ", unit mean";
 
-/// How much is run.
+/// The amount of work.
 pub(super) struct Size {
     pub(super) runs: usize,
     /// Runs per rate and task of the sweeps.
@@ -81,7 +81,7 @@ pub(super) struct Comparison {
 pub(super) struct Exact {
     /// The expected first update against the policy gradient, `[reading][task]`; `None` where the exact sum would take too long.
     pub(super) updates: Vec<Vec<Option<expected::Comparison>>>,
-    /// The same of the first reading of the paper with weights of mean 1, by task.
+    /// The expected first update of the paper's first reading with weights of mean 1, by task.
     pub(super) unit_updates: Vec<Option<expected::Comparison>>,
     /// The mean on-policy weight of a token over the tasks: recent, both.
     pub(super) mean_weights: [f64; 2],

@@ -11,9 +11,7 @@ mod measure;
 pub(crate) mod reading;
 mod run;
 pub(crate) mod scores;
-mod signs;
 pub(crate) mod tables;
-mod titles;
 
 use crate::experiment::{Experiment, Parts};
 use figures::figures;

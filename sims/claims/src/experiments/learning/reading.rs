@@ -1,4 +1,4 @@
-//! What is compared: baselines, and GRPO-lambda in its readings.
+//! The compared methods: baselines, and GRPO-lambda in its readings.
 
 use grpo_lambda::methods::{self, Method};
 
@@ -18,11 +18,11 @@ pub(super) struct Reading {
     /// Its name in tables and figures; those of GRPO-lambda say style, update, lambda and what differs from the paper.
     pub(super) name: String,
     method: &'static str,
-    /// Its settings, without what depends on the MDP.
+    /// Its settings without those that depend on the MDP.
     pub(super) settings: String,
     /// One of the 16 readings the paper leaves open: style x update x lambda x clamp.
     pub(super) of_paper: bool,
-    /// Whether `normalise=mean` says anything about it.
+    /// True if `normalise=mean` changes it.
     pub(super) has_unit_mean: bool,
 }
 

@@ -8,7 +8,7 @@ use grpo_lambda_mdp::TabularLearner;
 use crate::training::task::Task;
 use crate::training::{self, GROUP, LEARNED};
 
-/// What a run left behind; every value is a share of `J*`.
+/// The scores of a run; every value is a share of `J*`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Run {
     /// `J/J*` at every [`Plan::every`]-th update, from the initial policy to the last.
@@ -21,7 +21,7 @@ pub(super) struct Run {
     pub(super) learned: Option<f64>,
 }
 
-/// How long a run is and how densely its curve is kept.
+/// The length of a run and the density of its curve.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     /// Updates per run.

@@ -1,4 +1,4 @@
-//! All runs of the comparison, and what the statistics say about them.
+//! All runs of the comparison, and their statistics.
 
 use grpo_lambda_stats::{Bootstrap, Interval, OverTasks, probability_of_improvement};
 use rayon::prelude::*;
@@ -9,7 +9,7 @@ use crate::training::stream::{Phase, stream};
 use crate::training::task::Task;
 use crate::training::{mean_of_means, paired};
 
-/// At what learning rate methods meet.
+/// The learning rate at which methods meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Regime {
     /// GRPO's best rate on the MDP, for all.
@@ -50,7 +50,7 @@ pub(super) struct Cell {
     pub(super) runs: Vec<Run>,
 }
 
-/// All runs: `cells[regime][reading][task]`, `None` where a reading has no place in a regime.
+/// All runs: `cells[regime][reading][task]`, `None` if a reading has no place in a regime.
 pub(super) struct Scores {
     cells: Vec<Vec<Vec<Option<Cell>>>>,
     bootstrap: Bootstrap,
@@ -177,7 +177,7 @@ impl Scores {
         self.strata(regime, reading, tasks, score).map(|x| mean_of_means(&x))
     }
 
-    /// How likely a run of the reading has a greater area than one of GRPO in the same regime.
+    /// The probability that a run of the reading has a greater area than one of GRPO in the same regime.
     pub(super) fn improvement(
         &self,
         regime: Regime,
@@ -233,13 +233,13 @@ pub(super) struct Overall {
     pub(super) area: Interval,
     /// Its difference to GRPO's.
     pub(super) gain: Interval,
-    /// The same in percent of GRPO's.
+    /// Its difference in percent of GRPO's.
     pub(super) percent: Interval,
-    /// How likely a run has a greater area than one of GRPO.
+    /// The probability that a run has a greater area than one of GRPO.
     pub(super) improvement: Interval,
     /// `J/J*` after the last update.
     pub(super) last: f64,
-    /// The same with the tasks as the sample.
+    /// The difference with the tasks as the sample.
     pub(super) over_tasks: OverTasks,
     /// The difference to GRPO's area on each task.
     pub(super) gains: Vec<Interval>,
@@ -250,7 +250,7 @@ pub(super) struct Overall {
 }
 
 impl Cell {
-    /// The median over runs of the responses until `J >= 0.9 J*`; `None` where most runs never get there.
+    /// The median over runs of the responses until `J >= 0.9 J*`; `None` if most runs never get there.
     pub(super) fn median_learned(&self) -> Option<f64> {
         let mut at: Vec<f64> = self.runs.iter().map(|run| run.learned.unwrap_or(f64::INFINITY)).collect();
         at.sort_by(f64::total_cmp);

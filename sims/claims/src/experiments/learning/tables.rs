@@ -1,4 +1,4 @@
-//! The tables.
+//! Tables.
 
 use grpo_lambda_stats::Interval;
 use grpo_lambda_stats::table::{Cell, Table};

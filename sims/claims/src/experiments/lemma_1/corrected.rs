@@ -1,8 +1,76 @@
-//! The corrected statements, on every MDP and at every depth.
+//! The printed lemma and the corrected statements, on every MDP, prefix and depth.
 
-use grpo_lambda_mdp::Oracle;
+use crate::experiments::common::mdp::Mdp;
+use crate::experiments::common::vectors::{EXACT, extremes, largest};
+use grpo_lambda_mdp::zoo::{EosHazard, EosHazardDependent, Family};
+use grpo_lambda_mdp::{Oracle, Rules, Tabular};
 
-use crate::experiments::common::vectors::largest;
+/// Violations of the printed bound.
+#[derive(Default)]
+pub(super) struct Hazards {
+    /// Path-independent hazard: violating prefixes, and all.
+    pub(super) pointwise: usize,
+    pub(super) prefixes: usize,
+    /// Path-independent hazard: depths that violate on average over the prefixes alive.
+    pub(super) on_average: usize,
+    /// Path-dependent hazard: depths that violate on average, and all.
+    pub(super) uneven: usize,
+    pub(super) uneven_depths: usize,
+}
+
+/// Counts violations on 200 MDPs with a path-independent hazard, and on `mdps`.
+pub(super) fn hazards(mdps: &[Mdp]) -> anyhow::Result<Hazards> {
+    let mut found = Hazards::default();
+    for seed in 0..200 {
+        let Mdp { tree, mut policy, .. } = full_binary(seed)?;
+        for node in tree.nodes() {
+            // The symbols keep their random odds, EOS gets the probability 0.1.
+            for edge in tree.edges_of(node).filter(|&e| tree.token(e) == tree.eos()) {
+                let others: f64 =
+                    tree.edges_of(node).filter(|&e| e != edge).map(|e| policy.logits[e].exp()).sum();
+                policy.logits[edge] = (others * 0.1 / 0.9).ln();
+            }
+        }
+        found.add_even(&Oracle::new(&tree, &policy));
+    }
+    // A path-dependent hazard: prefixes alive have large path products, so that the printed bound is smaller than P(τ<=t).
+    for depth in mdps.iter().flat_map(|m| depths(&m.oracle())) {
+        found.uneven_depths += 1;
+        found.uneven += usize::from(depth.violates_on_average());
+    }
+    Ok(found)
+}
+
+impl Hazards {
+    /// Path-independent: the product is the survival, and the lemma holds on average over the prefixes alive.
+    fn add_even(&mut self, oracle: &Oracle) {
+        let prefixes = prefixes(oracle);
+        self.prefixes += prefixes.len();
+        self.pointwise += prefixes.iter().filter(|p| Prefix::violates(p)).count();
+        self.on_average += depths(oracle).iter().filter(|d| Depth::violates_on_average(d)).count();
+    }
+}
+
+/// The depths of a family of the zoo with a hazard of EOS.
+pub(super) struct OfHazard {
+    pub(super) name: &'static str,
+    pub(super) depths: Vec<Depth>,
+}
+
+pub(super) fn hazards_of_zoo() -> anyhow::Result<Vec<OfHazard>> {
+    let same = EosHazard { hazard: 0.1, symbols: 2, horizon: 10 };
+    let dependent = EosHazardDependent { horizon: 10, ..EosHazardDependent::default() };
+    Ok(vec![
+        OfHazard { name: "same hazard everywhere", depths: depths_of(&same)? },
+        OfHazard { name: "hazard depends on path", depths: depths_of(&dependent)? },
+    ])
+}
+
+fn depths_of(family: &impl Family) -> anyhow::Result<Vec<Depth>> {
+    let tree = family.tree()?;
+    let policy: Tabular = family.initial(&tree);
+    Ok(depths(&Oracle::new(&tree, &policy)))
+}
 
 /// The largest violations of the corrected statements, each by its own name.
 #[derive(Default)]
@@ -18,7 +86,7 @@ pub(super) struct Corrected {
     pub(super) checked: usize,
 }
 
-/// Raises `old` to `new` where that is larger.
+/// Raises `old` to `new` if that is larger.
 fn raise(old: &mut f64, new: f64) {
     *old = old.max(new);
 }
@@ -83,4 +151,155 @@ impl Corrected {
             self.noise,
         ])
     }
+}
+
+/// An excess that counts as a violation.
+pub(super) const VISIBLE: f64 = 1e-9;
+const SYMBOLS: u32 = 2;
+pub(super) const HORIZON: usize = 4;
+
+/// Two symbols and EOS everywhere, horizon 4: 14 prefixes to test per MDP. Rewards are random bits, logits standard normal.
+pub(super) fn full_binary(seed: u64) -> anyhow::Result<Mdp> {
+    let tree = Rules::new(["a", "b", "EOS"], HORIZON).build(|_| (0..=SYMBOLS).collect(), |_, _| 0.0)?;
+    // One normal number per response; its sign is the reward.
+    let signs = Tabular::random(&tree, seed ^ 0xb175, 1.0).logits;
+    let mut leaf = 0;
+    let tree = Rules::new(["a", "b", "EOS"], HORIZON).build(
+        |_| (0..=SYMBOLS).collect(),
+        |_, _| {
+            leaf += 1;
+            f64::from(signs[leaf - 1] > 0.0)
+        },
+    )?;
+    let policy = Tabular::random(&tree, seed, 1.0);
+    Ok(Mdp { name: format!("binary {seed}"), tree, policy })
+}
+
+/// One prefix put to the printed lemma.
+pub(super) struct Prefix {
+    pub(super) t: usize,
+    /// `V(s_0) - V(s_t)`.
+    pub(super) gap: f64,
+    pub(super) bound: f64,
+    /// Sufficient: the path product is at most the survival, and the value at least its mean among responses alive.
+    pub(super) condition: bool,
+    pub(super) path_minus_survival: f64,
+}
+
+impl Prefix {
+    pub(super) fn excess(&self) -> f64 {
+        self.gap - self.bound
+    }
+
+    pub(super) fn violates(&self) -> bool {
+        self.excess() > VISIBLE
+    }
+}
+
+/// Every prefix of an MDP but the prompt.
+pub(super) fn prefixes(oracle: &Oracle) -> Vec<Prefix> {
+    let tree = oracle.tree;
+    let products = oracle.path_products();
+    let process = oracle.process();
+    let prefix = |node| {
+        let t = tree.depth(node);
+        let alive = process[t].alive_value / process[t].survival;
+        Prefix {
+            t,
+            gap: oracle.j - oracle.v[node],
+            bound: 1.0 - products[node],
+            condition: products[node] <= process[t].survival + EXACT && oracle.v[node] >= alive - EXACT,
+            path_minus_survival: products[node] - process[t].survival,
+        }
+    };
+    tree.nodes().skip(1).map(prefix).collect()
+}
+
+/// One depth of an MDP: the distance that Lemma 1 bounds, the corrected bound, and the printed bound averaged over prefixes alive.
+pub(super) struct Depth {
+    pub(super) t: usize,
+    /// `|V(s_0) - E[V(S_t)|τ>t]|`.
+    pub(super) distance: f64,
+    /// `P(τ<=t)`.
+    pub(super) corrected: f64,
+    pub(super) printed: f64,
+    /// The largest excess of a prefix over its printed bound.
+    pub(super) worst_excess: f64,
+    /// [`Depth::distance`] with its sign.
+    pub(super) signed: f64,
+}
+
+impl Depth {
+    /// True if the printed bound fails even on average over the prefixes alive.
+    pub(super) fn violates_on_average(&self) -> bool {
+        self.signed > self.printed + VISIBLE
+    }
+}
+
+pub(super) fn depths(oracle: &Oracle) -> Vec<Depth> {
+    let tree = oracle.tree;
+    let (steps, products) = (oracle.process(), oracle.path_products());
+    let at = |t: usize| {
+        let survival = steps[t].survival;
+        let product: f64 = tree.nodes_at(t).map(|n| oracle.visit[n] * products[n]).sum::<f64>() / survival;
+        let signed = oracle.j - steps[t].alive_value / survival;
+        let excess = |n| oracle.j - oracle.v[n] - (1.0 - products[n]);
+        Depth {
+            t,
+            distance: signed.abs(),
+            corrected: 1.0 - survival,
+            printed: 1.0 - product,
+            worst_excess: extremes(tree.nodes_at(t).map(excess)).1,
+            signed,
+        }
+    };
+    (0..=tree.max_len()).filter(|&t| steps[t].survival > 0.0).map(at).collect()
+}
+
+/// The step `E[Σ γ^k r_k] <= P(τ<=t)` of the proof.
+pub(super) struct Success {
+    /// MDPs whose rewards are all 1, as the proof assumes.
+    pub(super) all_rewarded: usize,
+    /// The largest excess of the step's left side.
+    pub(super) worst: f64,
+}
+
+pub(super) fn success(mdps: &[Mdp]) -> Success {
+    let mut found = Success { all_rewarded: 0, worst: f64::NEG_INFINITY };
+    for mdp in mdps {
+        found.all_rewarded += usize::from(mdp.tree.leaves().all(|l| mdp.tree.reward(l) == 1.0));
+        for step in mdp.oracle().process() {
+            found.worst = found.worst.max(step.finished_reward - (1.0 - step.survival));
+        }
+    }
+    found
+}
+
+/// Changes of values and variances along a response.
+pub(super) struct Values {
+    /// The largest `|V(s_t) - V(s_0)|`.
+    pub(super) moved: f64,
+    /// Prefixes whose `Var(R|s_t)` exceeds their parent's, and all.
+    pub(super) noisier: usize,
+    pub(super) prefixes: usize,
+    /// The largest rise of `E[Var(R|S_t)]` with t.
+    pub(super) mean_rise: f64,
+}
+
+pub(super) fn values(mdps: &[Mdp]) -> Values {
+    let mut found = Values { moved: 0.0, noisier: 0, prefixes: 0, mean_rise: 0.0 };
+    for mdp in mdps {
+        let oracle = mdp.oracle();
+        let variances = oracle.variances();
+        for node in mdp.tree.nodes().skip(1) {
+            found.moved = found.moved.max((oracle.v[node] - oracle.j).abs());
+            let parent = mdp.tree.parent_edge(node).map_or(0, |e| mdp.tree.edge_node(e));
+            found.noisier += usize::from(variances[node] > variances[parent] + VISIBLE);
+            found.prefixes += 1;
+        }
+        for pair in oracle.process().windows(2) {
+            found.mean_rise = found.mean_rise.max(pair[1].remaining - pair[0].remaining);
+        }
+    }
+    found
 }

@@ -1,8 +1,7 @@
-//! What the numbers say.
+//! Findings.
 
-use super::corrected::Corrected;
-use super::measure::Numbers;
-use super::prefixes::{Prefix, VISIBLE};
+use super::Numbers;
+use super::corrected::{Corrected, Prefix, VISIBLE};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::findings::{finding, finding_on, holds_or};
 use crate::experiments::common::text::{rounding_error, short};
@@ -28,7 +27,7 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     ]
 }
 
-/// How many of some prefixes violate the printed bound, and the largest excess.
+/// The number of prefixes that violate the printed bound, and the largest excess.
 pub(super) fn violations(prefixes: &[Prefix]) -> (usize, f64) {
     let over = prefixes.iter().filter(|p| p.violates()).count();
     (over, largest(prefixes.iter().map(Prefix::excess)))
@@ -39,7 +38,7 @@ fn all(n: &Numbers) -> impl Iterator<Item = &Prefix> {
 }
 
 fn pointwise(n: &Numbers) -> Finding {
-    let of_family = n.families.iter().map(|f| {
+    let families = n.families.iter().map(|f| {
         let (over, worst) = violations(&f.prefixes);
         let all = f.prefixes.len();
         let share = 100.0 * over as f64 / all as f64;
@@ -56,7 +55,7 @@ fn pointwise(n: &Numbers) -> Finding {
                 short(n.shrunk.bound())
             ),
         ),
-        format!("violated by {}", of_family.collect::<Vec<_>>().join("; ")),
+        format!("violated by {}", families.collect::<Vec<_>>().join("; ")),
     )
 }
 
@@ -119,7 +118,7 @@ fn path_product(n: &Numbers) -> Finding {
     )
 }
 
-/// When the printed inequality does hold.
+/// A condition under which the printed inequality holds.
 fn condition(n: &Numbers) -> Finding {
     let meeting: Vec<&Prefix> = all(n).filter(|p| p.condition).collect();
     let broken = meeting.iter().filter(|p| p.violates()).count();
@@ -188,12 +187,9 @@ fn values_differ(n: &Numbers) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::hazard::Hazards;
-    use super::super::measure::OfFamily;
-    use super::super::minimal::Minimal;
-    use super::super::shrink::{Shrunk, Step};
-    use super::super::subtree::Subtree;
-    use super::super::values::{Success, Values};
+    use super::super::OfFamily;
+    use super::super::corrected::{Hazards, Success, Values};
+    use super::super::subtree::{Minimal, Shrunk, Step, Subtree};
     use super::*;
     use crate::experiments::common::findings::words;
 
@@ -225,28 +221,28 @@ mod tests {
 
     #[test]
     fn each_verdict_follows_its_own_numbers() {
-        let of = |change: fn(&mut Numbers)| {
+        let verdicts = |change: fn(&mut Numbers)| {
             let mut numbers = numbers();
             change(&mut numbers);
             words(&findings(&numbers))
         };
         let [h, w, f] = ["Holds", "Holds when", "Fails"];
-        assert_eq!(of(|_| {}), [h, h, h, h, h, w, h, h]);
+        assert_eq!(verdicts(|_| {}), [h, h, h, h, h, w, h, h]);
         // A prefix above its bound refutes the lemma, and the condition if it meets that.
-        assert_eq!(of(|n| n.families[0].prefixes[0].gap = 0.9), [f, h, h, h, h, f, h, h]);
+        assert_eq!(verdicts(|n| n.families[0].prefixes[0].gap = 0.9), [f, h, h, h, h, f, h, h]);
         let unconditional = |n: &mut Numbers| {
             n.families[0].prefixes[0].gap = 0.9;
             n.families[0].prefixes[0].condition = false;
         };
-        assert_eq!(of(unconditional), [f, h, h, h, h, w, h, h]);
-        assert_eq!(of(|n| n.minimal.prefixes = 4)[1], f);
-        assert_eq!(of(|n| n.minimal.excess_of_two_prefixes = 0.1)[1], f);
-        assert_eq!(of(|n| n.corrected.identity = 0.1)[2], f);
-        assert_eq!(of(|n| n.discounted.martingale = 0.1)[3], f);
-        assert_eq!(of(|n| n.families[0].prefixes[0].path_minus_survival = -0.3)[4], f);
-        assert_eq!(of(|n| n.hazards.on_average = 1)[5], f);
-        assert_eq!(of(|n| n.success.worst = 0.0)[6], f);
-        assert_eq!(of(|n| n.values.moved = 0.5)[7], f);
-        assert_eq!(of(|n| n.values.mean_rise = 0.5)[7], f);
+        assert_eq!(verdicts(unconditional), [f, h, h, h, h, w, h, h]);
+        assert_eq!(verdicts(|n| n.minimal.prefixes = 4)[1], f);
+        assert_eq!(verdicts(|n| n.minimal.excess_of_two_prefixes = 0.1)[1], f);
+        assert_eq!(verdicts(|n| n.corrected.identity = 0.1)[2], f);
+        assert_eq!(verdicts(|n| n.discounted.martingale = 0.1)[3], f);
+        assert_eq!(verdicts(|n| n.families[0].prefixes[0].path_minus_survival = -0.3)[4], f);
+        assert_eq!(verdicts(|n| n.hazards.on_average = 1)[5], f);
+        assert_eq!(verdicts(|n| n.success.worst = 0.0)[6], f);
+        assert_eq!(verdicts(|n| n.values.moved = 0.5)[7], f);
+        assert_eq!(verdicts(|n| n.values.mean_rise = 0.5)[7], f);
     }
 }

@@ -9,23 +9,22 @@
 //! ```
 
 mod corrected;
-mod figures;
 mod findings;
-mod hazard;
-mod measure;
-mod minimal;
-mod prefixes;
-mod shrink;
+mod shown;
 mod subtree;
-mod tables;
-mod values;
 
-use crate::experiment::{Experiment, Parts};
+use crate::experiment::{Context, Experiment, Parts};
+use crate::experiments::common::mdp::Mdp;
 use crate::sentences::SentenceId;
-use figures::figures;
+use corrected::{
+    Corrected, Depth, Hazards, OfHazard, Prefix, Success, Values, depths, full_binary, hazards,
+    hazards_of_zoo, prefixes, success, values,
+};
 use findings::findings;
-use measure::measure;
-use tables::tables;
+use grpo_lambda_mdp::Oracle;
+use grpo_lambda_mdp::zoo::{Random, RandomRewards};
+use shown::{figures, tables};
+use subtree::{Minimal, Shrunk, minimal, search};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "lemma_1",
@@ -34,3 +33,80 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
     source: "GRPO-lambda, Lemma 1 (section 3.1, proof in appendix A.1, Eq. 3-5)",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
+
+struct Numbers {
+    /// MDPs per family.
+    mdps: usize,
+    /// The first family is the one that is drawn.
+    families: Vec<OfFamily>,
+    shrunk: Shrunk,
+    minimal: Minimal,
+    /// At γ = 1.
+    corrected: Corrected,
+    /// At γ < 1.
+    discounted: Corrected,
+    hazards: Hazards,
+    success: Success,
+    values: Values,
+    /// Every MDP of the first family.
+    by_depth: Vec<Vec<Depth>>,
+    of_zoo: Vec<OfHazard>,
+}
+
+/// The prefixes of a family of random MDPs.
+struct OfFamily {
+    name: &'static str,
+    prefixes: Vec<Prefix>,
+}
+
+fn measure(context: &Context) -> anyhow::Result<Numbers> {
+    let count: u64 = if context.full { 2000 } else { 200 };
+    let base = context.seed.wrapping_mul(100_000);
+    let [binary, ragged, noisy] = [full_binary, ragged, noisy]
+        .map(|mdp| (0..count).map(|i| mdp(base + i)).collect::<anyhow::Result<Vec<Mdp>>>());
+    let (binary, ragged, noisy) = (binary?, ragged?, noisy?);
+    (context.progress)(0.3, "prefixes");
+    let families = vec![
+        OfFamily::new("two symbols, EOS everywhere", &binary),
+        OfFamily::new("random trees", &ragged),
+        OfFamily::new("noisy rewards, EOS everywhere", &noisy),
+    ];
+    (context.progress)(0.5, "shrinking");
+    let shrunk = search(base)?;
+    (context.progress)(0.7, "corrected statements");
+    let (mut corrected, mut discounted) = (Corrected::default(), Corrected::default());
+    for mdp in binary.iter().chain(&ragged).chain(&noisy) {
+        corrected.add(&mdp.oracle());
+        for gamma in [0.5, 0.9, 0.99] {
+            let tree = mdp.tree.clone().with_gamma(gamma);
+            discounted.add(&Oracle::new(&tree, &mdp.policy));
+        }
+    }
+    Ok(Numbers {
+        mdps: binary.len(),
+        families,
+        minimal: minimal(&shrunk)?,
+        shrunk,
+        corrected,
+        discounted,
+        hazards: hazards(&binary)?,
+        success: success(&binary),
+        values: values(&binary),
+        by_depth: binary.iter().map(|m| depths(&m.oracle())).collect(),
+        of_zoo: hazards_of_zoo()?,
+    })
+}
+
+fn ragged(seed: u64) -> anyhow::Result<Mdp> {
+    Mdp::random(Random { seed, ..Random::default() })
+}
+
+fn noisy(seed: u64) -> anyhow::Result<Mdp> {
+    Mdp::random(Random { seed, eos: 1.0, rewards: RandomRewards::Probabilities, ..Random::default() })
+}
+
+impl OfFamily {
+    fn new(name: &'static str, mdps: &[Mdp]) -> OfFamily {
+        OfFamily { name, prefixes: mdps.iter().flat_map(|m| prefixes(&m.oracle())).collect() }
+    }
+}

@@ -1,9 +1,15 @@
-//! MDPs as plain trees that can be made smaller. All responses end with EOS.
+//! A counterexample to Lemma 1 found by random search and shrunk greedily: MDPs as plain trees whose responses all end with EOS.
+//!
+//! A move is accepted if the printed bound is still violated somewhere; moves that make the tree smaller come before moves that make its
+//! numbers rounder.
 
+use super::corrected::{Prefix, VISIBLE, prefixes};
+use crate::experiments::common::vectors::largest;
+use grpo_lambda_mdp::zoo::{Family, LemmaCounterexample, Random};
 use grpo_lambda_mdp::{Oracle, Rules, Tabular, Target, Tree};
 use grpo_lambda_stats::table::significant;
 
-/// What a token leads to.
+/// The continuation after a token.
 #[derive(Clone, Debug, PartialEq)]
 enum Next {
     /// EOS: the response ends with this reward.
@@ -20,10 +26,10 @@ pub(super) struct Subtree {
 
 impl Subtree {
     /// The oracle's tree below `node`; a token that is cut at the horizon becomes a prefix that ends at once.
-    pub(super) fn of(oracle: &Oracle, node: usize) -> Subtree {
+    pub(super) fn below(oracle: &Oracle, node: usize) -> Subtree {
         let tree = oracle.tree;
         let next = |edge| match tree.target(edge) {
-            Target::Node(child) => Next::More(Subtree::of(oracle, child)),
+            Target::Node(child) => Next::More(Subtree::below(oracle, child)),
             Target::Leaf(leaf) if tree.truncated(leaf) => Next::More(Subtree::ends(tree.reward(leaf))),
             Target::Leaf(leaf) => Next::End(tree.reward(leaf)),
         };
@@ -42,11 +48,11 @@ impl Subtree {
     }
 
     fn value(&self) -> f64 {
-        let of = |next: &Next| match next {
+        let value = |next: &Next| match next {
             Next::End(reward) => *reward,
             Next::More(subtree) => subtree.value(),
         };
-        self.tokens.iter().map(|(p, next)| p * of(next)).sum()
+        self.tokens.iter().map(|(p, next)| p * value(next)).sum()
     }
 
     fn eos(&self) -> f64 {
@@ -156,11 +162,11 @@ impl Subtree {
     /// The tree in a line: `0.5 A(EOS→1) | 0.5 B(EOS→0)`.
     pub(super) fn describe(&self) -> String {
         let one = |(i, (p, next)): (usize, &(f64, Next))| {
-            let what = match next {
+            let continuation = match next {
                 Next::End(reward) => format!("EOS→{}", significant(*reward, 3)),
                 Next::More(child) => format!("{}({})", letter(i), child.describe()),
             };
-            if *p == 1.0 { what } else { format!("{} {what}", significant(*p, 3)) }
+            if *p == 1.0 { continuation } else { format!("{} {continuation}", significant(*p, 3)) }
         };
         self.tokens.iter().enumerate().map(one).collect::<Vec<_>>().join(" | ")
     }
@@ -182,7 +188,7 @@ impl Subtree {
         })
     }
 
-    /// The same MDP for the exact oracle.
+    /// The MDP for the exact oracle.
     pub(super) fn build(&self) -> anyhow::Result<(Tree, Tabular)> {
         let width = self.widest();
         let names = (0..width).map(letter).chain(["EOS".to_owned()]);
@@ -211,4 +217,115 @@ impl Subtree {
 
 fn letter(i: usize) -> String {
     char::from(b'A' + i as u8).to_string()
+}
+
+/// One accepted state of the shrinker.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    /// The move that led here.
+    pub(super) name: &'static str,
+    pub(super) prefixes: usize,
+    pub(super) responses: usize,
+    pub(super) excess: f64,
+}
+
+impl Step {
+    fn new(name: &'static str, tree: &Subtree) -> Step {
+        Step { name, prefixes: tree.prefixes(), responses: tree.responses(), excess: excess(tree) }
+    }
+}
+
+/// A counterexample to the printed lemma from which nothing can be taken away.
+pub(super) struct Shrunk {
+    pub(super) tree: Subtree,
+    /// MDPs drawn until one violated the bound.
+    pub(super) examined: u64,
+    /// The accepted states, from the MDP that was found on.
+    pub(super) steps: Vec<Step>,
+}
+
+/// The largest excess over the printed bound.
+fn excess(tree: &Subtree) -> f64 {
+    let (gap, bound) = tree.worst();
+    gap - bound
+}
+
+impl Shrunk {
+    /// `V(s_0) - V(s_t)` at the worst prefix.
+    pub(super) fn gap(&self) -> f64 {
+        self.tree.worst().0
+    }
+
+    /// The printed bound there.
+    pub(super) fn bound(&self) -> f64 {
+        self.tree.worst().1
+    }
+
+    pub(super) fn excess(&self) -> f64 {
+        excess(&self.tree)
+    }
+}
+
+/// Draws random MDPs from `seed` on until one breaks the printed lemma, then shrinks it until no move is left.
+pub(super) fn search(seed: u64) -> anyhow::Result<Shrunk> {
+    let mut examined = 0;
+    let mut tree = loop {
+        // A horizon of 5 with EOS legal everywhere; what is cut at the horizon ends with EOS instead.
+        let family = Random { seed: seed + examined, symbols: 3, horizon: 5, eos: 1.0, ..Random::default() };
+        let tree = family.tree()?;
+        let drawn = Subtree::below(&Oracle::new(&tree, &family.initial(&tree)), 0);
+        examined += 1;
+        if excess(&drawn) > VISIBLE {
+            break drawn;
+        }
+    };
+    let mut steps = vec![Step::new("found", &tree)];
+    let violates = |(_, moved): &(&'static str, Subtree)| excess(moved) > VISIBLE;
+    while let Some((name, moved)) = tree.moves().into_iter().find(violates) {
+        tree = moved;
+        steps.push(Step::new(name, &tree));
+    }
+    Ok(Shrunk { tree, examined, steps })
+}
+
+/// The shrunk MDP by the oracle, and the excess of smaller ones.
+pub(super) struct Minimal {
+    pub(super) prefixes: usize,
+    pub(super) responses: usize,
+    /// Tokens of the longest response.
+    pub(super) longest: usize,
+    pub(super) excess: f64,
+    /// The excess of the zoo's counterexample.
+    pub(super) excess_of_zoo: f64,
+    /// The largest excess of MDPs with two prefixes.
+    pub(super) excess_of_two_prefixes: f64,
+}
+
+pub(super) fn minimal(shrunk: &Shrunk) -> anyhow::Result<Minimal> {
+    let (tree, policy) = shrunk.tree.build()?;
+    let known = LemmaCounterexample.tree()?;
+    let excess = |oracle: &Oracle| largest(prefixes(oracle).iter().map(Prefix::excess));
+    Ok(Minimal {
+        prefixes: tree.node_count(),
+        responses: tree.leaf_count(),
+        longest: tree.max_len(),
+        excess: excess(&Oracle::new(&tree, &policy)),
+        excess_of_zoo: excess(&Oracle::new(&known, &Tabular::uniform(&known))),
+        excess_of_two_prefixes: largest_excess_with_two_prefixes(),
+    })
+}
+
+/// The largest excess of the printed lemma over MDPs with a prompt and one longer prefix, on a grid: EOS at the prompt with
+/// probability `p` and reward `r`, else a prefix of value `v`.
+fn largest_excess_with_two_prefixes() -> f64 {
+    let grid = || (0..=20).map(|i| f64::from(i) / 20.0);
+    let mut worst = f64::NEG_INFINITY;
+    for p in grid() {
+        for r in grid() {
+            for v in grid() {
+                worst = worst.max(p * r + (1.0 - p) * v - v - p);
+            }
+        }
+    }
+    worst
 }

@@ -1,8 +1,6 @@
-//! What the numbers say.
+//! Findings.
 
-use super::fixed_length::GROUP;
-use super::fork::OfMethod;
-use super::measure::Numbers;
+use super::{BothWays, GROUP, Numbers};
 use crate::experiment::Finding;
 use crate::experiments::common::findings::{finding, holds_or};
 use crate::experiments::common::text::{rounding_error, short};
@@ -47,7 +45,7 @@ fn fixed_length(n: &Numbers) -> Finding {
 }
 
 fn preferences(n: &Numbers) -> Finding {
-    let names = |inverted: fn(&OfMethod) -> bool| -> Vec<&str> {
+    let names = |inverted: fn(&BothWays) -> bool| -> Vec<&str> {
         n.methods.iter().filter(|m| inverted(m)).map(|m| m.name.as_str()).collect()
     };
     let short_better = names(|m| m.short_better.inverts());
@@ -95,9 +93,7 @@ fn per_response(n: &Numbers) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixed_length::FixedLength;
-    use super::super::fork::{OracleCredit, Preference};
-    use super::super::per_response::PerResponse;
+    use super::super::{FixedLength, OracleCredit, PerResponse, Preference};
     use super::*;
     use crate::experiments::common::findings::words;
 
@@ -113,7 +109,7 @@ mod tests {
                 off,
             }],
             oracle_credit: OracleCredit { v0: 0.25, q: [0.9, 0.8], advantage: [0.65, 0.55], credit },
-            methods: vec![OfMethod {
+            methods: vec![BothWays {
                 name: "recent as in the paper".into(),
                 short_better: preference(step, [0.9, 0.8]),
                 long_better: preference([0.1, 0.2], [0.8, 0.9]),
@@ -126,8 +122,8 @@ mod tests {
 
     #[test]
     fn each_verdict_follows_its_own_numbers() {
-        let of = |n: Numbers| words(&findings(&n));
-        assert_eq!(of(numbers([2.0, 1.0], 0.0, [0.2, 0.1], 1.0)), ["Holds"; 4]);
-        assert_eq!(of(numbers([1.0, 20.0], 0.1, [0.1, 0.2], 0.97)), ["Fails"; 4]);
+        let verdicts = |n: Numbers| words(&findings(&n));
+        assert_eq!(verdicts(numbers([2.0, 1.0], 0.0, [0.2, 0.1], 1.0)), ["Holds"; 4]);
+        assert_eq!(verdicts(numbers([1.0, 20.0], 0.1, [0.1, 0.2], 0.97)), ["Fails"; 4]);
     }
 }

@@ -1,7 +1,6 @@
-//! What the numbers say.
+//! Findings.
 
-use super::measure::Numbers;
-use super::slope::Slope;
+use super::{Numbers, Slope};
 use crate::experiment::Finding;
 use crate::experiments::common::findings::{finding, holds_or, holds_when};
 use crate::experiments::common::text::{percent, rounding_error, short};
@@ -79,12 +78,12 @@ fn reward_times_length(n: &Numbers) -> Finding {
 }
 
 fn without_clamp(n: &Numbers) -> Finding {
-    let of = |clamped: bool| n.slopes.iter().filter(move |s| (s.clamp != "none") == clamped);
-    let moved = of(false).filter(|s| s.slope != 0.0).count();
+    let slopes = |clamped: bool| n.slopes.iter().filter(move |s| (s.clamp != "none") == clamped);
+    let moved = slopes(false).filter(|s| s.slope != 0.0).count();
     finding(
         "Without a clamp noise rewards leave the expected length alone, under every λ, reduction, style and update of the map",
-        holds_or(moved == 0, format!("{moved} of {} settings move it", of(false).count())),
-        format!("{} settings without a clamp, {} with one", of(false).count(), of(true).count()),
+        holds_or(moved == 0, format!("{moved} of {} settings move it", slopes(false).count())),
+        format!("{} settings without a clamp, {} with one", slopes(false).count(), slopes(true).count()),
     )
 }
 
@@ -119,16 +118,16 @@ fn settings(n: &Numbers) -> Finding {
         ),
         format!(
             "settings with a positive slope of E[T], of a chain with a horizon of {} tokens: {}",
-            super::slope::HORIZON,
+            super::HORIZON,
             each.join("; ")
         ),
     )
 }
 
 fn horizons(n: &Numbers) -> Finding {
-    let of = |arm: &str| n.sweep.iter().filter(|p| p.arm == arm).cloned().collect::<Vec<Point>>();
+    let points_of = |arm: &str| n.sweep.iter().filter(|p| p.arm == arm).cloned().collect::<Vec<Point>>();
     let least = |points: &[Point]| points.iter().map(|p| p.cosine).fold(f64::INFINITY, f64::min);
-    let both = of(ARMS[3].name);
+    let both = points_of(ARMS[3].name);
     let first = |policy: &str| both.iter().filter(|p| p.policy == policy).find(|p| p.cosine < 0.0);
     let turn = |policy: &str| {
         let own: Vec<Point> = both.iter().filter(|p| p.policy == policy).cloned().collect();
@@ -143,7 +142,7 @@ fn horizons(n: &Numbers) -> Finding {
         }
     };
     let alone: Vec<String> =
-        ARMS[..3].iter().map(|arm| format!("{} {:.3}", arm.name, least(&of(arm.name)))).collect();
+        ARMS[..3].iter().map(|arm| format!("{} {:.3}", arm.name, least(&points_of(arm.name)))).collect();
     let points = |policy: &str| {
         let own = both.iter().filter(|p| p.policy == policy && [5, 7, 8, 10].contains(&p.horizon));
         own.map(|p| format!("{}: {:.3}", p.horizon, p.cosine)).collect::<Vec<_>>().join(", ")
@@ -229,10 +228,10 @@ mod tests {
 
     #[test]
     fn each_verdict_follows_its_own_numbers() {
-        let of = |n: Numbers| words(&findings(&n));
-        assert_eq!(of(numbers(0.0, 1.0, [0.0, 1.0, 1.0], 0.5)), ["Holds"; 6]);
-        assert_eq!(of(numbers(0.1, 0.8, [1.0, -1.0, -1.0], -0.5)), ["Fails"; 6]);
-        let between = of(numbers(0.0, 0.8, [0.0, 1.0, -1.0], 0.5));
+        let verdicts = |n: Numbers| words(&findings(&n));
+        assert_eq!(verdicts(numbers(0.0, 1.0, [0.0, 1.0, 1.0], 0.5)), ["Holds"; 6]);
+        assert_eq!(verdicts(numbers(0.1, 0.8, [1.0, -1.0, -1.0], -0.5)), ["Fails"; 6]);
+        let between = verdicts(numbers(0.0, 0.8, [0.0, 1.0, -1.0], 0.5));
         assert_eq!(between, ["Holds", "Holds", "Holds when", "Holds", "Holds when", "Holds"]);
     }
 }

@@ -1,15 +1,14 @@
 //! The statements of the theorem on random trees, to the last digits.
 
+use crate::experiments::common::mdp::{Mdp, random_mdps};
+use crate::experiments::common::methods::method;
+use crate::experiments::common::vectors::{cosine, gap, largest, norm};
 use grpo_lambda::advantage::{Baseline, OutcomeAdvantage, Scale, Std};
 use grpo_lambda_mdp::Oracle;
 use grpo_lambda_mdp::expected::{Situation, implied_mean};
 use grpo_lambda_mdp::zoo::{Random, RandomRewards};
-use rayon::prelude::*;
-
-use crate::experiments::common::mdp::{Mdp, random_mdps};
-use crate::experiments::common::methods::method;
-use crate::experiments::common::vectors::{cosine, gap, norm};
 use grpo_lambda_tools::length_direction::CLAMP;
+use rayon::prelude::*;
 
 /// Random trees.
 const TREES: usize = 100;
@@ -101,7 +100,7 @@ fn settings(lambda: f64, clamp: Option<f64>) -> String {
 pub(super) fn noise(seed: u64) -> anyhow::Result<Vec<AtLambda>> {
     let trees = trees(seed)?;
     let at = |lambda: f64| -> anyhow::Result<AtLambda> {
-        let cases = trees.par_iter().map(|mdp| of_tree(mdp, lambda)).collect::<anyhow::Result<Vec<_>>>()?;
+        let cases = trees.par_iter().map(|mdp| noise_on(mdp, lambda)).collect::<anyhow::Result<Vec<_>>>()?;
         let all: Vec<Noise> = cases.into_iter().flatten().collect();
         let clamped: Vec<&Noise> = all.iter().filter(|c| c.clamped).collect();
         let least = clamped.iter().map(|c| c.cosine).fold(1.0, f64::min);
@@ -109,8 +108,8 @@ pub(super) fn noise(seed: u64) -> anyhow::Result<Vec<AtLambda>> {
         Ok(AtLambda {
             lambda,
             cases: all.len(),
-            off_noise: all.iter().map(|c| c.off).fold(0.0, f64::max),
-            off_bonus: clamped.iter().map(|c| c.off_bonus).fold(0.0, f64::max),
+            off_noise: largest(all.iter().map(|c| c.off)),
+            off_bonus: largest(clamped.iter().map(|c| c.off_bonus)),
             cosine: [least, mean(|c| c.cosine)],
             norm: mean(|c| c.norm),
         })
@@ -126,7 +125,7 @@ struct Noise {
     norm: f64,
 }
 
-fn of_tree(mdp: &Mdp, lambda: f64) -> anyhow::Result<Vec<Noise>> {
+fn noise_on(mdp: &Mdp, lambda: f64) -> anyhow::Result<Vec<Noise>> {
     let mut all = Vec::new();
     for p in RATES {
         let tree = mdp.tree.clone().with_rewards(|_| p);
@@ -170,7 +169,7 @@ fn decayed_survival(oracle: &Oracle, lambda: f64) -> Vec<f64> {
 /// Statement R.
 pub(super) fn with_rewards(seed: u64) -> anyhow::Result<WithRewards> {
     let trees = trees(seed)?;
-    let of = |mdp: &Mdp| -> anyhow::Result<Vec<[f64; 3]>> {
+    let differences = |mdp: &Mdp| -> anyhow::Result<Vec<[f64; 3]>> {
         let (tree, oracle) = (&mdp.tree, mdp.oracle());
         let mut all = Vec::new();
         for (group, clamp) in [(2, Some(CLAMP)), (8, Some(CLAMP)), (8, None)] {
@@ -189,14 +188,18 @@ pub(super) fn with_rewards(seed: u64) -> anyhow::Result<WithRewards> {
         }
         Ok(all)
     };
-    let all: Vec<[f64; 3]> =
-        trees.par_iter().map(of).collect::<anyhow::Result<Vec<_>>>()?.into_iter().flatten().collect();
+    let all: Vec<[f64; 3]> = trees
+        .par_iter()
+        .map(differences)
+        .collect::<anyhow::Result<Vec<_>>>()?
+        .into_iter()
+        .flatten()
+        .collect();
     let column = |i: usize| all.iter().map(move |c| c[i]);
-    let most = |i: usize| column(i).fold(0.0, f64::max);
     Ok(WithRewards {
         cases: all.len(),
-        off: most(0),
-        off_at_prompt: most(1),
+        off: largest(column(0)),
+        off_at_prompt: largest(column(1)),
         cosine_reward_times_length: [
             column(2).fold(1.0, f64::min),
             column(2).sum::<f64>() / all.len() as f64,

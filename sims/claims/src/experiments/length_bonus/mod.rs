@@ -18,19 +18,23 @@
 //! Without a clamp `ā = 0`: a group's advantages sum to 0. With one, `ā = E[max(A, clamp)] > 0` for every success rate in (0, 1): the clamp
 //! pays for every token, and the trace hands the payment to the tokens before it.
 
-mod figures;
 mod findings;
 mod identities;
-mod measure;
 mod rationals;
-mod slope;
-pub(crate) mod tables;
+pub(crate) mod shown;
 
-use crate::experiment::{Experiment, Parts};
-use figures::figures;
+use crate::experiment::{Context, Experiment, Parts};
+use crate::experiments::common::methods::method;
+use crate::experiments::common::vectors::{cosine, dot, norm};
 use findings::findings;
-use measure::measure;
-use tables::tables;
+use grpo_lambda_mdp::expected::{Situation, implied_mean};
+use grpo_lambda_mdp::zoo::{EosHazard, Family};
+use grpo_lambda_mdp::{Oracle, Tabular, Tree};
+use grpo_lambda_tools::length_direction::{CLAMP, GROUP, Point, sweep};
+use identities::{AtLambda, WithRewards, mean_advantage, noise, with_rewards};
+use rationals::{Rationals, in_rationals};
+use rayon::prelude::*;
+use shown::{figures, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "length_bonus",
@@ -39,3 +43,115 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
     source: "ours; GRPO-lambda's Eq. 1 and its clamp at -0.1",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
+
+struct Numbers {
+    rationals: Rationals,
+    noise: Vec<AtLambda>,
+    with_rewards: WithRewards,
+    slopes: Vec<Slope>,
+    sweep: Vec<Point>,
+    /// `ā` in groups of eight at success rate 1/2, with the paper's clamp.
+    mean_advantage: f64,
+    /// `ā` against the success rate, by clamp.
+    pushes: Vec<(&'static str, Vec<(f64, f64)>)>,
+}
+
+/// `ā` in groups of eight at success rates from 0 to 1.
+fn pushes() -> Vec<(&'static str, Vec<(f64, f64)>)> {
+    let push = |clamp| {
+        let at = |i: i32| (f64::from(i) / 40.0, mean_advantage(clamp, GROUP, f64::from(i) / 40.0));
+        // At 0 and 1 every group agrees and teaches nothing.
+        std::iter::once((0.0, 0.0)).chain((1..40).map(at)).chain([(1.0, 0.0)]).collect()
+    };
+    vec![("none", push(None)), ("-0.1", push(Some(CLAMP))), ("0", push(Some(0.0)))]
+}
+
+fn measure(context: &Context) -> anyhow::Result<Numbers> {
+    let rationals = in_rationals()?;
+    (context.progress)(0.1, "identities");
+    let noise = noise(context.seed)?;
+    let with_rewards = with_rewards(context.seed)?;
+    (context.progress)(0.4, "slope of the length");
+    let slopes = slopes()?;
+    (context.progress)(0.7, "horizons");
+    let sweep = sweep();
+    let mean_advantage = mean_advantage(Some(CLAMP), GROUP, 0.5);
+    Ok(Numbers { rationals, noise, with_rewards, slopes, sweep, mean_advantage, pushes: pushes() })
+}
+
+/// The longest response.
+const HORIZON: usize = 24;
+/// The chance of EOS after every token.
+const HAZARD: f64 = 0.08;
+
+const LAMBDAS: [f64; 6] = [0.0, 0.5, 0.9, 0.98, 0.99, 1.0];
+const RATES: [f64; 3] = [0.1, 0.5, 0.9];
+const CLAMPS: [&str; 2] = ["none", "-0.1"];
+const REDUCTIONS: [&str; 3] = ["response_sum", "token_mean", "response_mean"];
+const STYLES: [&str; 2] = ["recent", "both"];
+const UPDATES: [&str; 2] = ["trace", "weight"];
+
+/// The direction of the expected length under one setting.
+#[derive(Clone, Debug)]
+struct Slope {
+    lambda: f64,
+    rate: f64,
+    clamp: &'static str,
+    reduction: &'static str,
+    style: &'static str,
+    update: &'static str,
+    /// `<E[update], ∇E[T]>`: tokens per unit of learning rate, to first order.
+    slope: f64,
+    /// `<E[update], ∇E[T]> / |∇E[T]|²`.
+    multiple: f64,
+    /// Cosine with `∇E[T]`; `None` if the update is 0.
+    cosine: Option<f64>,
+}
+
+/// The chain with its start policy, rewards right with probability `rate`.
+fn chain(rate: f64) -> anyhow::Result<(Tree, Tabular)> {
+    let family = EosHazard { hazard: HAZARD, symbols: 1, horizon: HORIZON };
+    let tree = family.tree()?;
+    let policy = family.initial(&tree);
+    Ok((tree.with_rewards(|_| rate), policy))
+}
+
+/// The slope under every setting: rewards are noise, responses a chain that may end after every token.
+fn slopes() -> anyhow::Result<Vec<Slope>> {
+    let mut settings = Vec::new();
+    for update in UPDATES {
+        for style in STYLES {
+            for reduction in REDUCTIONS {
+                for clamp in CLAMPS {
+                    for lambda in LAMBDAS {
+                        settings.extend(RATES.map(|rate| (update, style, reduction, clamp, lambda, rate)));
+                    }
+                }
+            }
+        }
+    }
+    let slope = |&(update, style, reduction, clamp, lambda, rate): &_| -> anyhow::Result<Slope> {
+        let (tree, policy) = chain(rate)?;
+        let oracle = Oracle::new(&tree, &policy);
+        let length = oracle.update_of_credit(&oracle.expect_given_edge(|y| tree.leaf_len(y) as f64));
+        let words =
+            format!("lambda={lambda} clamp={clamp} reduction={reduction} style={style} update={update}");
+        let method = method("grpo_lambda", &words)?;
+        let step = implied_mean(method.as_ref(), &Situation::on_policy(&tree, &policy, GROUP))?;
+        let slope = dot(&step, &length);
+        // An update of 0, up to rounding, has no direction.
+        let moves = norm(&step) > 1e-12;
+        Ok(Slope {
+            lambda,
+            rate,
+            clamp,
+            reduction,
+            style,
+            update,
+            slope: if moves { slope } else { 0.0 },
+            multiple: if moves { slope / dot(&length, &length) } else { 0.0 },
+            cosine: moves.then(|| cosine(&step, &length)),
+        })
+    };
+    settings.par_iter().map(slope).collect()
+}

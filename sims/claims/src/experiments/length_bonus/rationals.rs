@@ -9,15 +9,15 @@ type Rational = Ratio<i128>;
 
 /// The largest tree, in responses.
 const RESPONSES: usize = 6;
-/// Trees that are looked at.
+/// Trees examined.
 const TREES: u64 = 40;
 
-/// Components of expected updates compared, and how many of them differ.
+/// Components of expected updates: compared, and different.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rationals {
     pub(super) compared: usize,
     pub(super) different: usize,
-    /// How many of the compared are not 0.
+    /// Compared components that are not 0.
     pub(super) not_zero: usize,
 }
 
@@ -53,11 +53,11 @@ impl<'t> Task<'t> {
     fn new(tree: &'t Tree) -> Task<'t> {
         // Weights 1, 2, 3, 1, .. over the edges of a prefix.
         let weight = |e: EdgeId| 1 + (e % 3) as i128;
-        let of = |e: EdgeId| {
+        let probability = |e: EdgeId| {
             let total: i128 = tree.edges_of(tree.edge_node(e)).map(weight).sum();
             Rational::new(weight(e), total)
         };
-        let probability: Vec<Rational> = tree.edges().map(of).collect();
+        let probability: Vec<Rational> = tree.edges().map(probability).collect();
         let response = |leaf| {
             let path = tree.path(leaf);
             let p = path.iter().fold(Rational::from_integer(1), |p, &e| p * probability[e]);

@@ -1,15 +1,14 @@
-//! What the numbers say.
+//! Findings.
 
-use grpo_lambda_stats::Interval;
-
-use super::measure::{Arm, CLAMP, Numbers};
+use super::{Arm, CLAMP, Numbers};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::findings::{finding, holds_or, holds_when};
 use crate::experiments::common::vectors::extremes;
+use grpo_lambda_stats::Interval;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
-    let of_theorem = [only_together(n), dose(n), predicted(n)];
-    of_theorem.into_iter().chain(adamw(n)).collect()
+    let theorem = [only_together(n), dose(n), predicted(n)];
+    theorem.into_iter().chain(adamw(n)).collect()
 }
 
 fn said(i: Interval) -> String {
@@ -43,7 +42,7 @@ fn of_paper(n: &Numbers, plain: bool) -> Vec<&Arm> {
     n.arms.iter().filter(|a| a.clamp == CLAMP && a.plain() == plain).collect()
 }
 
-/// Where there are runs of it.
+/// `None` if no run uses AdamW.
 fn adamw(n: &Numbers) -> Option<Finding> {
     let arms = of_paper(n, false);
     let said = finding(
@@ -78,10 +77,10 @@ fn only_together(n: &Numbers) -> Finding {
 }
 
 /// The settings of the longest trace with the clamp left in, by ā.
-fn doses(n: &Numbers) -> Vec<&Arm> {
+pub(super) fn doses(n: &Numbers) -> Vec<&Arm> {
     let longest = n.arms.iter().map(|a| a.lambda).fold(0.0, f64::max);
-    let of = |a: &&Arm| a.plain() && a.lambda == longest && (a.pays() || a.part == "none");
-    let mut arms: Vec<&Arm> = n.arms.iter().filter(of).collect();
+    let paying_or_none = |a: &&Arm| a.plain() && a.lambda == longest && (a.pays() || a.part == "none");
+    let mut arms: Vec<&Arm> = n.arms.iter().filter(paying_or_none).collect();
     arms.sort_by(|a, b| a.mean_advantage.total_cmp(&b.mean_advantage));
     arms
 }
@@ -100,12 +99,13 @@ fn dose(n: &Numbers) -> Finding {
 
 fn predicted(n: &Numbers) -> Finding {
     let paying = n.arms.iter().filter(|a| a.lambda > 0.0 && a.pays());
-    let of: Vec<(&Arm, [Interval; 2])> = paying.filter_map(|a| Some((a, a.predicted?))).collect();
+    let predicted: Vec<(&Arm, [Interval; 2])> = paying.filter_map(|a| Some((a, a.predicted?))).collect();
     let within = |beyond: Interval| (beyond.low..=beyond.high).contains(&0.0);
-    let off: Vec<&Arm> = of.iter().filter(|(_, [_, beyond])| !within(*beyond)).map(|(a, _)| *a).collect();
-    let ratios = of.iter().map(|(_, [predicted, beyond])| 1.0 + beyond.mid / predicted.mid);
+    let off: Vec<&Arm> =
+        predicted.iter().filter(|(_, [_, beyond])| !within(*beyond)).map(|(a, _)| *a).collect();
+    let ratios = predicted.iter().map(|(_, [predicted, beyond])| 1.0 + beyond.mid / predicted.mid);
     let (least, most) = extremes(ratios);
-    let list: Vec<String> = of
+    let list: Vec<String> = predicted
         .iter()
         .map(|(a, [predicted, beyond])| format!("{}: {}, {}", a.name(), said(*predicted), said(*beyond)))
         .collect();
@@ -113,7 +113,7 @@ fn predicted(n: &Numbers) -> Finding {
         "The growth is the one that the theorem predicts at the start weights: lr ā <g_λ, ∇E[T]> / E[T] per step",
         holds_when(
             off.is_empty(),
-            off.len() < of.len(),
+            off.len() < predicted.len(),
             format!("not within the 95 % interval: {}", names(&off)),
             format!("measured over predicted is {least:.2} to {most:.2}"),
         ),
@@ -161,9 +161,12 @@ mod tests {
 
     #[test]
     fn each_verdict_follows_its_own_numbers() {
-        let of = |n: Numbers| words(&findings(&n));
-        assert_eq!(of(numbers(0.0, 2.0, 4.0, 0.0)), ["Holds"; 4]);
-        assert_eq!(of(numbers(3.0, 1.0, 0.0, 0.0)), ["Fails"; 4]);
-        assert_eq!(of(numbers(0.0, 2.0, 5.0, 3.0)), ["Holds when", "Holds", "Holds when", "Holds when"]);
+        let verdicts = |n: Numbers| words(&findings(&n));
+        assert_eq!(verdicts(numbers(0.0, 2.0, 4.0, 0.0)), ["Holds"; 4]);
+        assert_eq!(verdicts(numbers(3.0, 1.0, 0.0, 0.0)), ["Fails"; 4]);
+        assert_eq!(
+            verdicts(numbers(0.0, 2.0, 5.0, 3.0)),
+            ["Holds when", "Holds", "Holds when", "Holds when"]
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! `noise_rewards`: what a trace with clamped advantages does to a transformer whose rewards are fair coins.
+//! `noise_rewards`: a trace with clamped advantages on a transformer whose rewards are fair coins.
 //!
 //! The runs are recorded: `cargo run --release -p grpo-lambda-llm --example control -- noise FILE 10` trains them, and this claim reads its file.
 //! With `u` the update of a step of plain gradient descent at rate `lr` the expected length changes by
@@ -8,16 +8,16 @@
 //! ```
 //! to first order. `g_λ` and `∇E[T]` are estimated at the start weights of each seed, from batches that are independent of each other.
 
-mod figures;
 mod findings;
-mod measure;
-pub(crate) mod tables;
+pub(crate) mod shown;
 
-use crate::experiment::{Experiment, Parts};
-use figures::figures;
+use crate::experiment::{Context, Experiment, Parts};
+use crate::experiments::common::recorded::Recorded;
+use crate::experiments::common::vectors::{extremes, mean};
 use findings::findings;
-use measure::measure;
-use tables::tables;
+use grpo_lambda::advantage::ClampPart;
+use grpo_lambda_stats::{Interval, t_interval};
+use shown::{figures, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "noise_rewards",
@@ -26,3 +26,193 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
     source: "ours; `length_bonus` on a transformer",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
+
+/// The recorded runs.
+const RUNS: &str = include_str!("../../../../../paper/data/noise_rewards_runs.csv");
+
+/// The clamp of the paper.
+const CLAMP: f64 = -0.1;
+
+/// All seeds of one setting.
+#[derive(Clone, Debug)]
+struct Arm {
+    optimiser: String,
+    lambda: f64,
+    /// The parts of the clamp that are on; a name of [`ClampPart`].
+    part: String,
+    clamp: f64,
+    /// `ā`: the mean advantage.
+    mean_advantage: f64,
+    /// Change of the mean length over the run, in tokens: mean over seeds, Student's t interval at 95 %.
+    change: Interval,
+    /// The prediction at the start weights, and the excess over it (the change less that of the same coins without a clamp, less the
+    /// prediction, seed by seed); plain gradient descent only.
+    predicted: Option<[Interval; 2]>,
+    /// The interval of the change at a level at which, with 95 %, those of all settings hold together (Bonferroni).
+    together: Interval,
+    /// Mean norm of the gradient.
+    grad_norm: f64,
+}
+
+impl Arm {
+    /// True if the clamp is on and its offset left in.
+    fn pays(&self) -> bool {
+        self.part == ClampPart::Both.name()
+    }
+
+    /// True for plain gradient descent, the optimiser of the theorem.
+    fn plain(&self) -> bool {
+        self.optimiser == "SGD"
+    }
+
+    fn lengthens(&self) -> bool {
+        self.together.low > 0.0
+    }
+
+    fn shortens(&self) -> bool {
+        self.together.high < 0.0
+    }
+
+    /// The name for a reader.
+    fn name(&self) -> String {
+        let clamp = match self.part.as_str() {
+            "none" => "no clamp".to_owned(),
+            "both (the clamp)" => format!("clamp {}", self.clamp),
+            _ => format!("clamp {} put back to mean 0", self.clamp),
+        };
+        format!("{}, λ = {}, {clamp}", self.optimiser, self.lambda)
+    }
+}
+
+struct Numbers {
+    arms: Vec<Arm>,
+    seeds: usize,
+    steps: f64,
+    /// Learning rates of plain gradient descent and of AdamW.
+    rates: [f64; 2],
+    /// Mean length at the start, over seeds: least, mean, greatest.
+    start: [f64; 3],
+}
+
+/// The runs of a setting.
+struct Setting {
+    optimiser: String,
+    lambda: f64,
+    part: String,
+    clamp: f64,
+    mean_advantage: f64,
+    runs: Vec<Run>,
+}
+
+/// A run.
+struct Run {
+    seed: f64,
+    change: f64,
+    predicted: Option<f64>,
+    before: f64,
+    grad_norm: f64,
+}
+
+fn measure(_: &Context) -> anyhow::Result<Numbers> {
+    from(RUNS)
+}
+
+fn from(text: &str) -> anyhow::Result<Numbers> {
+    let recorded = Recorded::new(text)?;
+    let mut settings: Vec<Setting> = Vec::new();
+    let (mut steps, mut rates) = (0.0, [f64::NAN; 2]);
+    for row in recorded.rows() {
+        let (optimiser, lambda) = (row.text("optimiser")?, row.number("lambda")?);
+        let (part, clamp) = (row.text("part")?, row.number("clamp")?);
+        steps = row.number("steps")?;
+        rates[usize::from(optimiser == "AdamW")] = row.number("learning_rate")?;
+        let run = Run {
+            seed: row.number("seed")?,
+            change: row.number("change")?,
+            predicted: row.optional("predicted_change")?,
+            before: row.number("length_before")?,
+            grad_norm: row.number("grad_norm")?,
+        };
+        let same = |s: &&mut Setting| {
+            s.optimiser == optimiser && s.lambda == lambda && s.part == part && s.clamp == clamp
+        };
+        match settings.iter_mut().find(same) {
+            Some(known) => known.runs.push(run),
+            None => {
+                let mean_advantage = row.number("mean_advantage")?;
+                settings.push(Setting { optimiser, lambda, part, clamp, mean_advantage, runs: vec![run] });
+            }
+        }
+    }
+    let seeds = settings.iter().map(|s| s.runs.len()).min().unwrap_or(0);
+    anyhow::ensure!(seeds > 1, "the recorded runs hold {seeds} seeds; two are needed");
+    let starts: Vec<f64> = settings[0].runs.iter().map(|r| r.before).collect();
+    let all = settings.len();
+    settings.iter_mut().for_each(|s| s.runs.sort_by(|a, b| a.seed.total_cmp(&b.seed)));
+    let arms: Vec<Arm> = settings.iter().map(|s| arm(s, without_clamp(&settings, s), all)).collect();
+    let (low, high) = extremes(starts.iter().copied());
+    Ok(Numbers { arms, seeds, steps, rates, start: [low, mean(&starts), high] })
+}
+
+/// The changes with the same coins, optimiser and trace but no clamp, by seed.
+fn without_clamp(settings: &[Setting], of: &Setting) -> Option<Vec<f64>> {
+    let same = |s: &&Setting| {
+        s.optimiser == of.optimiser && s.lambda == of.lambda && s.part == ClampPart::None.name()
+    };
+    let control = settings.iter().find(same)?;
+    let seeds = |s: &Setting| s.runs.iter().map(|r| r.seed).collect::<Vec<_>>();
+    (seeds(control) == seeds(of)).then(|| control.runs.iter().map(|r| r.change).collect())
+}
+
+/// The numbers of one of `all` settings, with the changes of its control.
+fn arm(setting: &Setting, control: Option<Vec<f64>>, all: usize) -> Arm {
+    let change: Vec<f64> = setting.runs.iter().map(|r| r.change).collect();
+    let predicted: Option<Vec<f64>> = setting.runs.iter().map(|r| r.predicted).collect();
+    let at = |values: &[f64], level: f64| {
+        let none = Interval { low: f64::NEG_INFINITY, mid: mean(values), high: f64::INFINITY, level };
+        t_interval(values, level).unwrap_or(none)
+    };
+    let interval = |values: &[f64]| at(values, 0.95);
+    let beyond = |predicted: &[f64], control: &[f64]| {
+        let excess = change.iter().zip(control).map(|(c, k)| c - k);
+        excess.zip(predicted).map(|(e, p)| e - p).collect::<Vec<f64>>()
+    };
+    Arm {
+        optimiser: setting.optimiser.clone(),
+        lambda: setting.lambda,
+        part: setting.part.clone(),
+        clamp: setting.clamp,
+        mean_advantage: setting.mean_advantage,
+        change: interval(&change),
+        predicted: predicted.zip(control).map(|(p, k)| [interval(&p), interval(&beyond(&p, &k))]),
+        together: at(&change, 1.0 - 0.05 / all as f64),
+        grad_norm: mean(&setting.runs.iter().map(|r| r.grad_norm).collect::<Vec<_>>()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_is_the_rows_of_its_seeds() {
+        let head = "optimiser,lambda,part,clamp,seed,steps,learning_rate,mean_advantage,length_before,change,predicted_change,grad_norm";
+        let rows = "SGD,0.9,none,-0.1,0,40,0.1,0,12,0.5,0,1\nSGD,0.9,none,-0.1,1,40,0.1,0,14,-0.5,0,3\n\
+                    SGD,0.9,both (the clamp),-0.1,0,40,0.1,0.38,12,2,1.5,1\nSGD,0.9,both (the clamp),-0.1,1,40,0.1,0.38,14,4,2.5,1\n\
+                    AdamW,0.9,none,-0.1,0,40,0.2,0,12,1,,1\nAdamW,0.9,none,-0.1,1,40,0.2,0,14,1,,1\n";
+        let n = from(&format!("# x\n{head}\n{rows}")).unwrap();
+        assert_eq!((n.arms.len(), n.seeds, n.start, n.rates), (3, 2, [12.0, 13.0, 14.0], [0.1, 0.2]));
+        let clamped = &n.arms[1];
+        let [predicted, beyond] = clamped.predicted.unwrap();
+        // Without a clamp the same coins change it by 0.5 and -0.5: 1.5 and 4.5 are left, and 1.5 and 2.5 were predicted.
+        assert_eq!((clamped.change.mid, predicted.mid, beyond.mid), (3.0, 2.0, 1.0));
+        assert!((beyond.low - (1.0 - 12.706)).abs() < 1e-3, "{beyond:?}");
+        assert!(clamped.pays() && !n.arms[0].pays() && n.arms[0].grad_norm == 2.0);
+        // Two seeds: t = 12.7 at 95 %, and wider for three settings together.
+        assert!(
+            (clamped.change.low - (3.0 - 12.706)).abs() < 1e-3 && clamped.together.low < clamped.change.low
+        );
+        assert!(n.arms[2].lengthens() && !clamped.lengthens() && !clamped.shortens());
+        assert!(n.arms[2].predicted.is_none() && !n.arms[2].plain());
+    }
+}

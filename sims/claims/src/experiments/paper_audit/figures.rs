@@ -24,7 +24,7 @@ fn points(estimates: &[Estimate]) -> Vec<(f64, f64, f64, f64)> {
 
 /// Gains of one variant and of the best one, per model and data set.
 fn forest(audit: &Audit) -> Figure {
-    let common = |m: Model| gains::of(&audit.gains, m, Column::COMMON);
+    let common = |m: Model| gains::by_dataset(&audit.gains, m, Column::COMMON);
     let single: Vec<Gain> = Model::ALL.into_iter().flat_map(common).collect();
     let clear = |positive: bool| {
         single.iter().filter(|g| g.estimate().p() < 0.05 && (g.points > 0.0) == positive).count()
@@ -58,7 +58,7 @@ fn forest(audit: &Audit) -> Figure {
     figure
 }
 
-/// The same axis for all panels: beyond every interval drawn.
+/// The end of all panels' axes: beyond every interval drawn.
 fn limits(audit: &Audit) -> f64 {
     let ends = audit.gains.iter().filter(|g| g.run.column == Column::COMMON || g.points > 0.0);
     let farthest = ends.map(|g| g.estimate().interval()).fold(0.0_f64, |m, (l, h)| m.max(-l).max(h));
@@ -75,8 +75,9 @@ fn map(audit: &Audit) -> Figure {
     let rows: Vec<Vec<Vec<f64>>> = Model::SMALL
         .iter()
         .map(|m| {
-            let row =
-                |c: &Column| with_mean(&gains::of(&audit.gains, *m, *c)).iter().map(Estimate::z).collect();
+            let row = |c: &Column| {
+                with_mean(&gains::by_dataset(&audit.gains, *m, *c)).iter().map(Estimate::z).collect()
+            };
             columns.iter().map(row).collect()
         })
         .collect();
@@ -112,7 +113,7 @@ fn map(audit: &Audit) -> Figure {
     figure
 }
 
-/// Where the cells of a model stand that survive Holm's correction, right of the middle.
+/// Places, right of the middle, for stars on the cells of a model that survive Holm's correction.
 fn stars(audit: &Audit, model: Model, columns: &[Column]) -> Vec<(f64, f64)> {
     let survivors = audit.gains.iter().zip(&audit.corrected.adjusted).filter(|(_, p)| **p < 0.05);
     let place = |g: &Gain| {

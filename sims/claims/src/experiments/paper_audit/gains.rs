@@ -1,9 +1,10 @@
-//! Gains over GRPO, their standard errors, and what several comparisons do to them.
+//! Gains over GRPO, their standard errors, and corrections for several comparisons.
 
 use super::statistics::{
     Z95, best_of_quantile, best_of_tail, binomial_variance, chi_squared_tail, difference_se, single_se,
     smoothed_difference_se, two_sided, two_sided_t,
 };
+use crate::experiments::common::vectors::mean;
 use grpo_lambda_printed::{Column, Dataset, Model, Paper, Run};
 use grpo_lambda_stats::{expected_max_normal, holm};
 
@@ -18,7 +19,7 @@ pub struct Gain {
     pub points: f64,
     /// Its unpaired binomial standard error.
     pub se: f64,
-    /// The same for scores moved away from 0 and 1.
+    /// The standard error for scores moved away from 0 and 1.
     pub smoothed_se: f64,
 }
 
@@ -91,21 +92,21 @@ impl Gain {
 
 /// Every variant of every table against its GRPO, in the order of the tables: 76 gains.
 pub fn gains(paper: &Paper) -> Vec<Gain> {
-    let of = |run: &Run| {
+    let gain = |run: &Run| {
         let baseline = paper.run(run.model, run.dataset, Column::GRPO)?;
         (run.column != Column::GRPO).then(|| Gain::new(run, baseline))
     };
-    paper.runs.iter().filter_map(of).collect()
+    paper.runs.iter().filter_map(gain).collect()
 }
 
 /// The gains of one variant on one model, by data set.
-pub fn of(gains: &[Gain], model: Model, column: Column) -> Vec<Gain> {
+pub fn by_dataset(gains: &[Gain], model: Model, column: Column) -> Vec<Gain> {
     gains.iter().copied().filter(|g| g.run.model == model && g.run.column == column).collect()
 }
 
 /// The mean over the four data sets of one variant on one model.
 pub fn mean_gain(gains: &[Gain], model: Model, column: Column) -> Estimate {
-    Estimate::mean(&of(gains, model, column).iter().map(Gain::estimate).collect::<Vec<_>>())
+    Estimate::mean(&by_dataset(gains, model, column).iter().map(Gain::estimate).collect::<Vec<_>>())
 }
 
 /// Gains and losses that stay significant at 5 % after Holm's correction over all given comparisons.
@@ -138,18 +139,18 @@ pub fn heterogeneity(parts: &[Estimate]) -> (f64, f64) {
     (q, chi_squared_tail(q, parts.len() as f64 - 1.0))
 }
 
-/// The best of all variants of a model on a data set, and what chance alone would make of the best.
+/// The best of all variants of a model on a data set, against the best by chance alone.
 #[derive(Clone, Copy, Debug)]
 pub struct Selection {
     /// The best variant.
     pub best: Gain,
-    /// How many it was chosen from.
+    /// The number of variants it was chosen from.
     pub variants: i32,
     /// Standard error, in points, of one five-benchmark average at the pooled accuracies.
     pub single_se: f64,
     /// `E[max_i X_i − X_0]` in points when no variant has an effect.
     pub expected: f64,
-    /// What that maximum exceeds in 5 % of cases.
+    /// The value that this maximum exceeds in 5 % of cases.
     pub quantile95: f64,
     /// `P(max_i X_i − X_0 ≥ the printed gain)` when no variant has an effect.
     pub p: f64,
@@ -183,14 +184,14 @@ pub fn selection(gains: &[Gain], model: Model, dataset: Dataset) -> Selection {
     }
 }
 
-/// How far the runs of a model scatter when every column and every data set has its own level.
+/// The scatter of a model's runs around levels of their own for every column and every data set.
 ///
 /// The residuals of the two-way layout (columns x data sets) hold the noise of the test items, the chance
 /// in training, and real differences of a variant between data sets; the paper has no second seed that
 /// could tell the last two apart.
 #[derive(Clone, Copy, Debug)]
 pub struct Spread {
-    /// Whose runs.
+    /// The model.
     pub model: Model,
     /// Residual standard deviation of one average, in points.
     pub sd: f64,
@@ -211,7 +212,6 @@ impl Spread {
 pub fn spread(paper: &Paper, model: Model) -> Spread {
     let rows: Vec<Vec<&Run>> =
         paper.columns(model).into_iter().map(|c| paper.row_of_runs(model, c)).collect();
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let x: Vec<Vec<f64>> = rows.iter().map(|r| r.iter().map(|run| 100.0 * run.mean()).collect()).collect();
     let of_column: Vec<f64> = x.iter().map(|row| mean(row)).collect();
     let sets = Dataset::ALL.len();

@@ -62,7 +62,7 @@ impl Audit {
         }
     }
 
-    /// How many of the chosen gains are above and below zero.
+    /// The numbers of chosen gains above and below zero.
     pub fn wins(&self, chosen: impl Fn(&Gain) -> bool) -> (usize, usize) {
         let chosen = || self.gains.iter().filter(|g| chosen(g));
         (chosen().filter(|g| g.points > 0.0).count(), chosen().filter(|g| g.points < 0.0).count())

@@ -48,7 +48,7 @@ pub fn difference_se(a: &Run, b: &Run) -> f64 {
     (average_variance(a) + average_variance(b)).sqrt() * POINTS
 }
 
-/// The same with one success and one failure added to each benchmark (Agresti and Caffo 2000), for scores
+/// [`difference_se`] with one success and one failure added to each benchmark (Agresti and Caffo 2000), for scores
 /// near 0 or 1 where `p(1 − p)` is too small.
 pub fn smoothed_difference_se(a: &Run, b: &Run) -> f64 {
     let variance = |run: &Run| {
@@ -75,7 +75,7 @@ pub fn binomial_variance(p: &[f64; 5]) -> f64 {
     sum_over(|i, n| p[i] * (1.0 - p[i]) / n) / 25.0
 }
 
-/// The share of that variance which one benchmark contributes.
+/// The share of [`binomial_variance`] that one benchmark contributes.
 pub fn variance_share(p: &[f64; 5], benchmark: Benchmark) -> f64 {
     let (q, n) = (p[benchmark as usize], benchmark.items() as f64);
     q * (1.0 - q) / n / 25.0 / binomial_variance(p)
@@ -130,7 +130,7 @@ fn integrate(f: impl Fn(f64) -> f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// What statrs' normal distribution function is good for.
+    /// Accuracy of statrs' normal distribution function.
     const NORMAL: f64 = 1e-10;
 
     fn close(a: f64, b: f64, tolerance: f64) {

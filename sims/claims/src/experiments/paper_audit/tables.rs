@@ -7,6 +7,7 @@ use super::statistics::{correlation_needed, minimal_detectable};
 use grpo_lambda_printed::{Benchmark, Column, Dataset, Model};
 use grpo_lambda_stats::holm;
 use grpo_lambda_stats::table::{Cell, Table};
+use serde::Serialize;
 
 pub(super) fn all(audit: &Audit) -> Vec<(String, Table)> {
     vec![
@@ -150,56 +151,69 @@ fn variants(audit: &Audit) -> Table {
 
 /// The best of eight.
 fn selection(audit: &Audit) -> Table {
-    let mut t = Table::new(&[
-        "model",
-        "dataset",
-        "best_variant",
-        "gain_points",
-        "chance_mean_points",
-        "chance_95_points",
-        "p",
-        "p_holm_8",
-    ]);
+    #[derive(Serialize)]
+    struct Row {
+        model: &'static str,
+        dataset: &'static str,
+        best_variant: String,
+        gain_points: f64,
+        chance_mean_points: f64,
+        chance_95_points: f64,
+        p: f64,
+        p_holm_8: Option<f64>,
+    }
     let adjusted = holm(&audit.selections.iter().map(|s| s.p).collect::<Vec<_>>());
-    for (s, adjusted) in audit.selections.iter().zip(adjusted) {
-        let run = &s.best.run;
-        let names = [run.model.name().into(), run.dataset.name().into(), run.column.name().into()];
-        t.push(row(names, [s.best.points, s.expected, s.quantile95, s.p, adjusted].map(Cell::from)));
-    }
-    for b in best_means(audit) {
-        let names = [b.model.name().into(), "mean of four".into(), b.column.name().into()];
-        let numbers = [b.mean.points, b.expected, b.quantile95, b.p].map(Cell::from);
-        t.push(row(row(names, numbers), [Cell::Empty]));
-    }
-    t
+    let each = audit.selections.iter().zip(adjusted).map(|(s, adjusted)| Row {
+        model: s.best.run.model.name(),
+        dataset: s.best.run.dataset.name(),
+        best_variant: s.best.run.column.name(),
+        gain_points: s.best.points,
+        chance_mean_points: s.expected,
+        chance_95_points: s.quantile95,
+        p: s.p,
+        p_holm_8: Some(adjusted),
+    });
+    let means = best_means(audit).into_iter().map(|b| Row {
+        model: b.model.name(),
+        dataset: "mean of four",
+        best_variant: b.column.name(),
+        gain_points: b.mean.points,
+        chance_mean_points: b.expected,
+        chance_95_points: b.quantile95,
+        p: b.p,
+        p_holm_8: None,
+    });
+    Table::from_rows(each.chain(means))
 }
 
 /// Every AVG.
 fn averages(audit: &Audit) -> Table {
-    let mut t = Table::new(&[
-        "table",
-        "model",
-        "dataset",
-        "variant",
-        "printed",
-        "mean_of_five",
-        "difference",
-        "reading",
-    ]);
-    for c in &audit.averages {
-        let reading = match (c.impossible(), c.not_the_rounded_mean(), c.from_fractions) {
+    #[derive(Serialize)]
+    struct Row {
+        table: usize,
+        model: &'static str,
+        dataset: &'static str,
+        variant: String,
+        printed: f64,
+        mean_of_five: f64,
+        difference: f64,
+        reading: &'static str,
+    }
+    Table::from_rows(audit.averages.iter().map(|c| Row {
+        table: c.run.model.table(),
+        model: c.run.model.name(),
+        dataset: c.run.dataset.name(),
+        variant: c.run.column.name(),
+        printed: c.run.printed_average.value(),
+        mean_of_five: c.run.mean(),
+        difference: c.difference(),
+        reading: match (c.impossible(), c.not_the_rounded_mean(), c.from_fractions) {
             (true, ..) => "not a mean of these scores",
             (false, _, true) => "mean of k/N, rounded",
             (false, false, false) => "mean of the printed scores, rounded",
             (false, true, false) => "within the rounding of scores and mean",
-        };
-        let r = &c.run;
-        t.push(row(
-            [r.model.table().into(), r.model.name().into(), r.dataset.name().into(), r.column.name().into()],
-            [r.printed_average.value().into(), r.mean().into(), c.difference().into(), reading.into()],
-        ));
-    }
-    t
+        },
+    }))
 }
 
 /// Scores that are no k/N.
@@ -239,29 +253,34 @@ fn impossible_scores(audit: &Audit) -> Table {
 
 /// Every cell of Table 1 against the aggregation that explains its row.
 fn table1(audit: &Audit) -> Table {
-    let mut t = Table::new(&[
-        "model",
-        "method",
-        "column",
-        "printed",
-        "recomputed",
-        "difference",
-        "agrees",
-        "aggregation",
-    ]);
-    let names = Benchmark::ALL.map(Benchmark::name).into_iter().chain(["Average"]);
-    for r in &audit.table1 {
-        let wrong = r.mismatches();
-        for (i, name) in names.clone().enumerate() {
-            let (printed, recomputed) = (r.printed[i].value(), r.best.values[i]);
-            let agrees = if wrong.contains(&i) { "no" } else { "yes" };
-            t.push(row(
-                [r.model.name().into(), r.method().into(), name.into(), printed.into(), recomputed.into()],
-                [(printed - recomputed).into(), agrees.into(), r.best.name.clone().into()],
-            ));
-        }
+    #[derive(Serialize)]
+    struct Row<'a> {
+        model: &'static str,
+        method: String,
+        column: &'static str,
+        printed: f64,
+        recomputed: f64,
+        difference: f64,
+        agrees: &'static str,
+        aggregation: &'a str,
     }
-    t
+    let names = Benchmark::ALL.map(Benchmark::name).into_iter().chain(["Average"]);
+    Table::from_rows(audit.table1.iter().flat_map(|r| {
+        let wrong = r.mismatches();
+        names.clone().enumerate().map(move |(i, column)| {
+            let (printed, recomputed) = (r.printed[i].value(), r.best.values[i]);
+            Row {
+                model: r.model.name(),
+                method: r.method().to_string(),
+                column,
+                printed,
+                recomputed,
+                difference: printed - recomputed,
+                agrees: if wrong.contains(&i) { "no" } else { "yes" },
+                aggregation: &r.best.name,
+            }
+        })
+    }))
 }
 
 /// GRPO and the common variant by training data.
@@ -280,7 +299,7 @@ fn data_sets(audit: &Audit) -> Table {
     t
 }
 
-/// Used by the figures: gains of a model's variant by data set, then their mean.
+/// Gains of a model's variant by data set, then their mean: for the figures.
 pub(super) fn with_mean(parts: &[Gain]) -> Vec<Estimate> {
     let mut out: Vec<Estimate> = parts.iter().map(Gain::estimate).collect();
     if !out.is_empty() {

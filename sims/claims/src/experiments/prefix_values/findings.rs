@@ -1,6 +1,6 @@
-//! What the numbers say.
+//! Findings.
 
-use super::measure::{
+use super::{
     ByLambda, EXACT_VALUES, GOAL, GROUPS, LAMBDAS, METHODS, Numbers, OTHER_RIDGES, PREFIX, RIDGE, Row, STATE,
     TEMPO,
 };
@@ -256,8 +256,14 @@ mod tests {
     fn each_verdict_follows_its_own_numbers() {
         let falling: Vec<f64> = (0..LAMBDAS.len()).map(|k| 0.9 - 0.05 * k as f64).collect();
         let rising: Vec<f64> = falling.iter().rev().copied().collect();
-        let of = |n: Numbers| words(&findings(&n));
-        assert_eq!(of(numbers(0.8, 0.5, rising)), ["Holds", "Holds", "Holds", "Holds", "Holds", "Fails"]);
-        assert_eq!(of(numbers(1.1, 0.9, falling)), ["Fails", "Fails", "Fails", "Fails", "Fails", "Holds"]);
+        let verdicts = |n: Numbers| words(&findings(&n));
+        assert_eq!(
+            verdicts(numbers(0.8, 0.5, rising)),
+            ["Holds", "Holds", "Holds", "Holds", "Holds", "Fails"]
+        );
+        assert_eq!(
+            verdicts(numbers(1.1, 0.9, falling)),
+            ["Fails", "Fails", "Fails", "Fails", "Fails", "Holds"]
+        );
     }
 }

@@ -9,17 +9,23 @@
 //! All four have expected update ∇J on-policy, at every group size (`tests/theory/{prefix_values,ridge_values}.rs`). On a transformer the features are
 //! hidden states; here, where there are none, which token stands at which position.
 
-mod figures;
 mod findings;
-pub(crate) mod measure;
-mod simulate;
-pub(crate) mod tables;
+pub(crate) mod shown;
 
-use crate::experiment::{Experiment, Parts};
-use figures::figures;
+use crate::experiment::{Context, Experiment, Parts};
+use crate::experiments::common::mdp::{Mdp, random_mdps};
+use crate::experiments::common::methods::method;
+use crate::experiments::common::random::stream;
+use crate::experiments::common::vectors::dot;
 use findings::findings;
-use measure::measure;
-use tables::tables;
+use grpo_lambda::group::{Group, Response};
+use grpo_lambda::methods::{self, Method};
+use grpo_lambda_mdp::evidence::{Exact, Provider, features};
+use grpo_lambda_mdp::zoo::{self, Random};
+use grpo_lambda_mdp::{Oracle, Sampler, Tabular, Tree, sample_reward};
+use rayon::prelude::*;
+use shown::{figures, tables};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "prefix_values",
@@ -28,3 +34,259 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
     source: "ours; a goal set before it was measured",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
+
+/// RLOO, whose variance is the unit; two unbiased ones; one with exact values; a biased one; and an unbiased one whose values are regressed on features,
+/// with its own shrinkage first.
+pub(crate) const METHODS: [(&str, &str, &str); 8] = [
+    ("RLOO", "rloo", ""),
+    ("Prefix RLOO", "prefix_rloo", ""),
+    ("prefix only", "prefix_rloo", "control=state"),
+    ("exact values", "ppo", "whiten=false lambda=1 clip=none reduction=response_sum"),
+    ("TEMPO, no std", "tempo", "scale=none clip=none reduction=response_sum"),
+    ("Ridge RLOO", "ridge_rloo", ""),
+    ("Ridge RLOO, κ = 1", "ridge_rloo", "shrinkage=1"),
+    ("Ridge RLOO, κ = 16", "ridge_rloo", "shrinkage=16"),
+];
+/// The places of the methods in [`METHODS`].
+pub(crate) const PREFIX: usize = 1;
+const STATE: usize = 2;
+const EXACT_VALUES: usize = 3;
+const TEMPO: usize = 4;
+const RIDGE: usize = 5;
+const OTHER_RIDGES: [usize; 2] = [6, 7];
+
+/// Group sizes; the first is the paper's.
+const GROUPS: [usize; 3] = [8, 16, 32];
+/// The values of λ.
+const LAMBDAS: [f64; 8] = [0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1.0];
+/// Responses of the largest task.
+const LARGEST: usize = 300;
+/// The least share of RLOO's variance that was hoped for.
+const GOAL: f64 = 0.85;
+
+/// A task at a group size.
+#[derive(Clone, Debug)]
+struct Row {
+    task: String,
+    of_zoo: bool,
+    group: usize,
+    /// `E|g - ∇J|²` over RLOO's, with its standard error, by method.
+    ratio: Vec<(f64, f64)>,
+    /// The error at the best step, by method.
+    error: Vec<f64>,
+}
+
+/// The error at the best step of a task, by λ.
+#[derive(Clone, Debug)]
+struct ByLambda {
+    task: String,
+    of_zoo: bool,
+    /// Values of prefixes from the other responses.
+    estimated: Vec<f64>,
+    /// Exact values.
+    exact: Vec<f64>,
+}
+
+impl ByLambda {
+    /// The best λ, and by how much its error is below that of λ = 1, relatively.
+    fn best(errors: &[f64]) -> (f64, f64) {
+        let least = (0..errors.len()).min_by(|&a, &b| errors[a].total_cmp(&errors[b])).unwrap_or(0);
+        let at_one = errors[errors.len() - 1];
+        // The error is 0 at every λ if every response is known.
+        (LAMBDAS[least], if at_one > 0.0 { 1.0 - errors[least] / at_one } else { 0.0 })
+    }
+}
+
+struct Numbers {
+    rows: Vec<Row>,
+    by_lambda: Vec<ByLambda>,
+    /// Groups simulated per task at the first group size.
+    simulated: usize,
+}
+
+/// The amount of work.
+struct Size {
+    /// Random trees.
+    trees: usize,
+    /// Trees measured at larger groups and by λ, too.
+    fewer: usize,
+    /// Groups of 8 simulated per task.
+    simulated: usize,
+}
+
+fn measure(context: &Context) -> anyhow::Result<Numbers> {
+    let size = if context.full {
+        Size { trees: 300, fewer: 300, simulated: 20_000 }
+    } else {
+        Size { trees: 300, fewer: 40, simulated: 200 }
+    };
+    let tasks = tasks(context.seed, size.trees)?;
+    let methods: Vec<Box<dyn Method>> =
+        METHODS.iter().map(|(_, name, settings)| method(name, settings)).collect::<anyhow::Result<_>>()?;
+    let done = AtomicUsize::new(0);
+    let all = tasks.len() * (GROUPS.len() + 1);
+    let tick = || {
+        let share = (done.fetch_add(1, Ordering::Relaxed) + 1) as f64 / all as f64;
+        (context.progress)(0.95 * share, "simulated groups");
+    };
+    let zoo = tasks.iter().filter(|t| t.of_zoo).count();
+    let fewer = &tasks[..zoo + size.fewer];
+    let mut rows = Vec::new();
+    for group in GROUPS {
+        // Every group size gets the same number of responses.
+        let groups = size.simulated * GROUPS[0] / group;
+        let asked = if group == GROUPS[0] { &tasks[..] } else { fewer };
+        let measured = |(t, task): (usize, &Task)| {
+            let work = || {
+                let mdp = (&task.mdp.tree, &task.mdp.policy);
+                let draws = simulate(mdp, &methods, (groups, group), seed(context, t));
+                let ratio = |d: &Draws| d.variance_ratio(&draws[0]);
+                Ok((draws.iter().map(ratio).collect(), draws.iter().map(Draws::error).collect()))
+            };
+            let (ratio, error) = context.store.piece(&format!("methods/{group}/{t}"), work)?;
+            tick();
+            anyhow::Ok(Row { task: task.mdp.name.clone(), of_zoo: task.of_zoo, group, ratio, error })
+        };
+        rows.extend(asked.par_iter().enumerate().map(measured).collect::<anyhow::Result<Vec<_>>>()?);
+    }
+    let by_lambda = by_lambda(context, fewer, size.simulated, &tick)?;
+    Ok(Numbers { rows, by_lambda, simulated: size.simulated })
+}
+
+/// The errors of every λ on these tasks; `tick` is told of each that is done.
+fn by_lambda(
+    context: &Context,
+    tasks: &[Task],
+    simulated: usize,
+    tick: &(dyn Fn() + Sync),
+) -> anyhow::Result<Vec<ByLambda>> {
+    let lambdas = |kind: &str| -> anyhow::Result<Vec<Box<dyn Method>>> {
+        let (name, settings) = match kind {
+            "estimated" => ("prefix_rloo", "control=state"),
+            _ => ("ppo", "whiten=false clip=none reduction=response_sum"),
+        };
+        LAMBDAS.iter().map(|l| method(name, &format!("{settings} lambda={l}"))).collect()
+    };
+    let both: Vec<Box<dyn Method>> =
+        [lambdas("estimated")?, lambdas("exact")?].into_iter().flatten().collect();
+    let errors = |(t, task): (usize, &Task)| {
+        let work = || {
+            let mdp = (&task.mdp.tree, &task.mdp.policy);
+            let draws = simulate(mdp, &both, (simulated, GROUPS[0]), seed(context, 10_000 + t));
+            Ok(draws.iter().map(Draws::error).collect())
+        };
+        let errors: Vec<f64> = context.store.piece(&format!("lambda/{t}"), work)?;
+        tick();
+        let (estimated, exact) = (errors[..LAMBDAS.len()].to_vec(), errors[LAMBDAS.len()..].to_vec());
+        Ok(ByLambda { task: task.mdp.name.clone(), of_zoo: task.of_zoo, estimated, exact })
+    };
+    tasks.par_iter().enumerate().map(errors).collect()
+}
+
+struct Task {
+    mdp: Mdp,
+    of_zoo: bool,
+}
+
+/// The zoo but its largest trees, and random trees.
+fn tasks(seed: u64, random: usize) -> anyhow::Result<Vec<Task>> {
+    let mut tasks = Vec::new();
+    for entry in zoo::all() {
+        let mdp = Mdp::named(entry.name)?;
+        if mdp.tree.leaf_count() <= LARGEST {
+            tasks.push(Task { mdp, of_zoo: true });
+        }
+    }
+    let random = random_mdps(random, seed, Random::default())?;
+    tasks.extend(random.into_iter().map(|mdp| Task { mdp, of_zoo: false }));
+    Ok(tasks)
+}
+
+fn seed(context: &Context, task: usize) -> u64 {
+    context.seed.wrapping_add((task as u64) << 20)
+}
+
+/// One method's update on one simulated group.
+#[derive(Clone, Copy, Debug)]
+struct Draw {
+    /// `|g - ∇J|²`.
+    error: f64,
+    /// `|g|²`.
+    square: f64,
+    /// `<g, ∇J>`.
+    along: f64,
+}
+
+/// The draws of one method.
+#[derive(Clone, Debug)]
+struct Draws {
+    draws: Vec<Draw>,
+    /// `|∇J|²`.
+    gradient: f64,
+}
+
+impl Draws {
+    fn mean(&self, of: impl Fn(&Draw) -> f64) -> f64 {
+        self.draws.iter().map(of).sum::<f64>() / self.draws.len() as f64
+    }
+
+    /// `E|g - ∇J|²` over that of another method on the same groups, with its standard error. For unbiased updates: variances.
+    fn variance_ratio(&self, other: &Draws) -> (f64, f64) {
+        let base = other.mean(|d| d.error);
+        let ratio = self.mean(|d| d.error) / base;
+        let n = self.draws.len() as f64;
+        let pairs = self.draws.iter().zip(&other.draws);
+        let spread: f64 = pairs.map(|(a, b)| (a.error - ratio * b.error).powi(2)).sum();
+        (ratio, (spread / (n - 1.0) / n).sqrt() / base)
+    }
+
+    /// `min_c E|c g - ∇J|² / |∇J|²`: the error of one update at the best step size.
+    fn error(&self) -> f64 {
+        1.0 - self.mean(|d| d.along).powi(2) / (self.gradient * self.mean(|d| d.square))
+    }
+}
+
+/// Every method on the same `groups` groups of `size` responses.
+fn simulate(
+    (tree, policy): (&Tree, &Tabular),
+    methods: &[Box<dyn Method>],
+    (groups, size): (usize, usize),
+    seed: u64,
+) -> Vec<Draws> {
+    let oracle = Oracle::new(tree, policy);
+    let exact = Exact::new(&oracle).with_states(features::tokens_by_position(tree));
+    let (sampler, gradient) = (Sampler::new(tree, policy), oracle.grad_j());
+    let square = dot(&gradient, &gradient);
+    let mut all = vec![Draws { draws: Vec::with_capacity(groups), gradient: square }; methods.len()];
+    let mut rng = stream(seed, size as u64);
+    for _ in 0..groups {
+        let (mut paths, mut logps, mut responses) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..size {
+            let mut path = Vec::new();
+            let leaf = sampler.sample_into(&mut rng, &mut path);
+            let reward = sample_reward(tree, leaf, &mut rng);
+            let own: Vec<f64> = path.iter().map(|&e| oracle.log_probs[e]).collect();
+            responses.push(Response {
+                tokens: path.iter().map(|&e| tree.token(e)).collect(),
+                truncated: tree.truncated(leaf),
+                evidence: exact.evidence(leaf, &path),
+                ..Response::graded(own.clone(), reward)
+            });
+            logps.push(own);
+            paths.push(path);
+        }
+        let batch = [Group { responses }];
+        for (draws, method) in all.iter_mut().zip(methods) {
+            let loss = methods::evaluate(method.as_ref(), &batch, &logps);
+            let mut per_edge = vec![0.0; tree.edge_count()];
+            for (path, dlogps) in paths.iter().zip(&loss.dlogps) {
+                path.iter().zip(dlogps).for_each(|(&e, d)| per_edge[e] -= d);
+            }
+            let g = policy.backward(tree, &per_edge);
+            let along = dot(&g, &gradient);
+            let own = dot(&g, &g);
+            draws.draws.push(Draw { error: own - 2.0 * along + square, square: own, along });
+        }
+    }
+    all
+}

@@ -1,19 +1,20 @@
-//! What the numbers say.
+//! Findings, tables and the figure.
 
-use super::measure::Numbers;
-use super::policy_gradients::OnMdp;
-use super::rationals::Rationals;
+use super::{Length, Numbers, OnMdp, Rationals};
 use crate::experiment::Finding;
 use crate::experiments::common::findings::{finding, finding_on, holds_or};
-use crate::experiments::common::text::short;
+use crate::experiments::common::text::{rounding_error, short};
 use crate::experiments::common::vectors::{EXACT, largest};
+use crate::figure::{Axis, Figure, Panel};
 use crate::sentences::SentenceId;
+use grpo_lambda_stats::table::Table;
+use serde::Serialize;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![identity(n), any_operator(n), critic_free(n), two_terms(n)]
 }
 
-/// The largest of a number over all MDPs.
+/// The largest value over all MDPs.
 fn over_mdps(n: &Numbers, of: fn(&OnMdp) -> f64) -> f64 {
     largest(n.on_mdps.iter().map(of))
 }
@@ -35,7 +36,7 @@ fn identity(n: &Numbers) -> Finding {
             n.on_mdps.iter().map(|m| m.identities).sum::<usize>(),
             n.mdps,
             short(worst),
-            short(largest(n.lengths.iter().map(|l| l.difference)))
+            short(largest(n.lengths.iter().map(|l| l.relative_difference)))
         ),
     )
 }
@@ -67,7 +68,7 @@ fn critic_free(n: &Numbers) -> Finding {
         ),
         format!(
             "Σ δ_t / (r - V(s₀)): TD errors 1, A_NAE at every token T ({} at T = 8192)",
-            n.lengths.last().map_or(f64::NAN, |l| l.counted_nae)
+            n.lengths.last().map_or(f64::NAN, |l| l.return_counted_nae)
         ),
     )
 }
@@ -87,10 +88,50 @@ fn two_terms(n: &Numbers) -> Finding {
     )
 }
 
+pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
+    #[derive(Serialize)]
+    struct Row {
+        mdp: &'static str,
+        delta: &'static str,
+        identities: usize,
+        largest_relative_difference: f64,
+    }
+    let row = |m: &OnMdp| Row {
+        mdp: m.mdp,
+        delta: m.deltas.name(),
+        identities: m.identities,
+        largest_relative_difference: m.worst,
+    };
+    let identities = Table::from_rows(n.on_mdps.iter().map(row));
+    vec![(String::new(), identities), ("lengths".into(), Table::from_rows(&n.lengths))]
+}
+
+pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
+    let points = |part: fn(&Length) -> f64| {
+        let undiscounted = n.lengths.iter().filter(|l| l.q == 1.0);
+        undiscounted.map(move |l| (l.tokens as f64, part(l)))
+    };
+    let counted = Panel::new("How often the return r - V(s₀) enters Σ δ_t")
+        .x(Axis::new("tokens T").log())
+        .y(Axis::new("Σ δ_t / (r - V(s₀))").log())
+        .line("TD errors of any critic", points(|l| l.return_counted_td))
+        .line("A_NAE at every token", points(|l| l.return_counted_nae));
+    let most = largest(n.lengths.iter().map(|l| l.relative_difference));
+    let figure = Figure::new("Theorem 1 is exact for any numbers; it does not license δ_t = A_NAE, which counts the return T times")
+        .caption(format!(
+            "γ = 1, TD errors of a random critic. The theorem itself has no picture: the largest difference of its two sides is {} of Σ|terms| in f64 (random numbers, T up to {}, \
+             γλ = 0.9, 0.99 and 1), and 0 in exact rationals.",
+            rounding_error(most),
+            n.lengths.iter().map(|l| l.tokens).max().unwrap_or(0)
+        ))
+        .panel_size(700, 340)
+        .panel(counted);
+    vec![(String::new(), figure)]
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::measure::{Length, Operators};
-    use super::super::policy_gradients::Deltas;
+    use super::super::{Deltas, Operators};
     use super::*;
     use crate::experiments::common::findings::words;
 
@@ -104,7 +145,13 @@ mod tests {
             telescoped: 0.0,
             counted,
         };
-        let length = Length { q: 1.0, len: 8192, difference: 0.0, counted_td: 1.0, counted_nae: 8192.0 };
+        let length = Length {
+            q: 1.0,
+            tokens: 8192,
+            relative_difference: 0.0,
+            return_counted_td: 1.0,
+            return_counted_nae: 8192.0,
+        };
         Numbers {
             mdps: 1,
             on_mdps: vec![on_mdp],
@@ -116,9 +163,13 @@ mod tests {
 
     #[test]
     fn each_verdict_follows_its_own_numbers() {
-        let of = |n: Numbers| words(&findings(&n));
-        assert_eq!(of(numbers(0.0, 0.5, 1.0, 0, 0.0)), ["Holds", "Holds", "Fails", "Fails"]);
-        assert_eq!(of(numbers(0.1, 0.0, 0.0, 0, 0.1)), ["Fails", "Fails", "Holds", "Holds"]);
-        assert_eq!(of(numbers(0.0, 0.5, 1.0, 3, 0.0))[0], "Fails", "a single rational refutes the identity");
+        let verdicts = |n: Numbers| words(&findings(&n));
+        assert_eq!(verdicts(numbers(0.0, 0.5, 1.0, 0, 0.0)), ["Holds", "Holds", "Fails", "Fails"]);
+        assert_eq!(verdicts(numbers(0.1, 0.0, 0.0, 0, 0.1)), ["Fails", "Fails", "Holds", "Holds"]);
+        assert_eq!(
+            verdicts(numbers(0.0, 0.5, 1.0, 3, 0.0))[0],
+            "Fails",
+            "a single rational refutes the identity"
+        );
     }
 }

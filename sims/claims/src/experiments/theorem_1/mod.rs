@@ -1,17 +1,17 @@
 //! `theorem_1`: the forward and the backward view of GAE are the same sum.
 
-mod figures;
 mod findings;
-mod measure;
-mod policy_gradients;
-mod rationals;
-mod tables;
 
-use crate::experiment::{Experiment, Parts};
-use figures::figures;
-use findings::findings;
-use measure::measure;
-use tables::tables;
+use crate::experiment::{Context, Experiment, Parts};
+use crate::experiments::common::random::{noise, stream, symmetric};
+use crate::experiments::common::vectors::{dot, gap, largest, norm};
+use findings::{figures, findings, tables};
+use grpo_lambda::advantage::{Delta, gae, td_errors};
+use grpo_lambda::trace::{AsPrinted, Both, Recent, RowNormalised, Sequence, Style, Trace, scan};
+use grpo_lambda_mdp::{EdgeId, Oracle, Tree, zoo};
+use num_rational::Ratio;
+use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "theorem_1",
@@ -20,3 +20,309 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
     source: "GRPO-lambda (arXiv 2510.00194v1), Theorem 1; Appendix A.2, Eq. 6-16",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
+
+struct Numbers {
+    /// MDPs with policy gradients.
+    mdps: usize,
+    on_mdps: Vec<OnMdp>,
+    rationals: Rationals,
+    operators: Operators,
+    lengths: Vec<Length>,
+}
+
+/// The exchange of sums with operators that have nothing to do with GAE.
+struct Operators {
+    names: Vec<&'static str>,
+    /// The largest difference of the two sides.
+    worst: f64,
+}
+
+/// Both sides for random numbers of one length.
+#[derive(Serialize)]
+struct Length {
+    q: f64,
+    tokens: usize,
+    /// The largest difference, relative to the sum of magnitudes.
+    relative_difference: f64,
+    /// `Σ δ_t / (r - V(s_0))`, with the TD errors of a random critic.
+    return_counted_td: f64,
+    /// `Σ δ_t / (r - V(s_0))`, with `δ_t = A_NAE`.
+    return_counted_nae: f64,
+}
+
+fn measure(context: &Context) -> anyhow::Result<Numbers> {
+    let on_zoo = on_zoo(context.seed);
+    (context.progress)(0.5, "exact rationals");
+    let rationals = in_rationals(&mut stream(context.seed, 100));
+    let operators = other_operators(&mut stream(context.seed, 101));
+    let lengths = [0.9, 0.99, 1.0].into_iter().flat_map(|q| (0..=13).map(move |power| (q, power)));
+    let lengths = lengths.map(|(q, power)| at_length(q, 1 << power, &mut stream(context.seed, 200 + power)));
+    Ok(Numbers {
+        mdps: on_zoo.len(),
+        on_mdps: on_zoo.into_iter().flatten().collect(),
+        rationals,
+        operators,
+        lengths: lengths.collect(),
+    })
+}
+
+fn other_operators(rng: &mut ChaCha8Rng) -> Operators {
+    let others: [(&str, Box<dyn Trace>); 4] = [
+        ("both", Box::new(Both { q: 0.9 })),
+        ("printed", Box::new(AsPrinted { q: 0.9, floor: 0.0, style: Style::Both, max_length: None })),
+        ("sequence", Box::new(Sequence)),
+        ("normalised", Box::new(RowNormalised(Recent { q: 0.9 }))),
+    ];
+    let mut worst = 0.0f64;
+    for (_, trace) in &others {
+        for len in 1..=64 {
+            let (x, y) = (noise(rng, len), noise(rng, len));
+            worst = worst.max((dot(&y, &trace.apply(&x)) - dot(&trace.adjoint(&y), &x)).abs());
+        }
+    }
+    Operators { names: others.map(|(name, _)| name).into(), worst }
+}
+
+fn at_length(q: f64, tokens: usize, rng: &mut ChaCha8Rng) -> Length {
+    let relative_difference = largest((0..8).map(|_| rounding(rng, q, tokens)));
+    let critic = noise(rng, tokens);
+    let rewards = Delta::Terminal.spread(1.0, tokens);
+    let return_counted_td = td_errors(&rewards, &critic, 1.0).iter().sum::<f64>() / (1.0 - critic[0]);
+    let return_counted_nae = Delta::Constant.spread(1.0, tokens).iter().sum();
+    Length { q, tokens, relative_difference, return_counted_td, return_counted_nae }
+}
+
+/// The rounding difference of both sides for random numbers, relative to the sum of magnitudes.
+fn rounding(rng: &mut ChaCha8Rng, q: f64, len: usize) -> f64 {
+    let (delta, nabla) = (noise(rng, len), noise(rng, len));
+    let advantages = Recent { q }.adjoint(&delta);
+    let traces = Recent { q }.apply(&nabla);
+    let products = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).collect::<Vec<_>>();
+    let (left, right) = (products(&advantages, &nabla), products(&delta, &traces));
+    let magnitude: f64 = left.iter().map(|x| x.abs()).sum();
+    (left.iter().sum::<f64>() - right.iter().sum::<f64>()).abs() / magnitude
+}
+
+/// Responses taken from each MDP.
+const RESPONSES: usize = 12;
+/// The values of `γλ` examined.
+const QS: [f64; 5] = [0.0, 0.5, 0.9, 0.99, 1.0];
+
+/// The numbers in place of the TD errors.
+#[derive(Clone, Copy, PartialEq)]
+enum Deltas {
+    ExactCritic,
+    RandomCritic,
+    /// `A_NAE` at every token.
+    Nae,
+    /// Numbers that are the TD errors of nothing.
+    Random,
+}
+
+impl Deltas {
+    const ALL: [Deltas; 4] = [Deltas::ExactCritic, Deltas::RandomCritic, Deltas::Nae, Deltas::Random];
+
+    /// The words in tables.
+    fn name(self) -> &'static str {
+        match self {
+            Deltas::ExactCritic => "exact critic",
+            Deltas::RandomCritic => "random critic",
+            Deltas::Nae => "A_NAE at every token",
+            Deltas::Random => "random numbers",
+        }
+    }
+
+    /// The rewards whose TD errors under `values` are the deltas.
+    fn rewards(self, response: &Response, values: &[f64], rng: &mut ChaCha8Rng) -> Vec<f64> {
+        let len = values.len();
+        let wanted = match self {
+            Deltas::ExactCritic | Deltas::RandomCritic => {
+                return Delta::Terminal.spread(response.reward, len);
+            }
+            Deltas::Nae => Delta::Constant.spread(response.reward - response.j, len),
+            Deltas::Random => noise(rng, len),
+        };
+        let without = td_errors(&vec![0.0; len], values, 1.0);
+        wanted.iter().zip(&without).map(|(d, w)| d - w).collect()
+    }
+}
+
+/// Differences on one MDP with one kind of deltas.
+struct OnMdp {
+    mdp: &'static str,
+    deltas: Deltas,
+    identities: usize,
+    /// Largest relative difference of both sides.
+    worst: f64,
+    /// Largest relative difference if GAE is cut after two terms, as the text prints it.
+    truncated: f64,
+    /// Largest `|Σ δ_t - (r - V(s_0))|` of the TD errors of a critic.
+    telescoped: f64,
+    /// Largest `Σ δ_t / (T (r - V(s_0)))` of `δ_t = r - V(s_0)`.
+    counted: f64,
+}
+
+/// A response with its gradients `∇log π(a_t|s_t)`.
+struct Response {
+    nabla: Vec<Vec<f64>>,
+    reward: f64,
+    /// `J` of the policy.
+    j: f64,
+}
+
+/// Every MDP of the zoo, with every kind of deltas.
+fn on_zoo(seed: u64) -> Vec<[OnMdp; 4]> {
+    let on_mdp = |(index, entry): (usize, zoo::Named)| {
+        let tree = (entry.build)();
+        let oracle = Oracle::new(&tree, &(entry.initial)(&tree));
+        let mut rng = stream(seed, index as u64);
+        Deltas::ALL.map(|deltas| on_mdp(entry.name, &oracle, deltas, &mut rng))
+    };
+    zoo::all().into_iter().enumerate().map(on_mdp).collect()
+}
+
+fn on_mdp(mdp: &'static str, oracle: &Oracle, deltas: Deltas, rng: &mut ChaCha8Rng) -> OnMdp {
+    let tree = oracle.tree;
+    let mut found =
+        OnMdp { mdp, deltas, identities: 0, worst: 0.0, truncated: 0.0, telescoped: 0.0, counted: 0.0 };
+    for leaf in tree.leaves().step_by(tree.leaf_count().div_ceil(RESPONSES)) {
+        let path = tree.path(leaf);
+        let nabla = gradients(tree, &oracle.probs, &path);
+        let response = Response { nabla, reward: tree.reward(leaf), j: oracle.j };
+        let values: Vec<f64> = match deltas {
+            Deltas::ExactCritic => path.iter().map(|&e| oracle.v[tree.edge_node(e)]).collect(),
+            _ => noise(rng, path.len()),
+        };
+        for q in QS {
+            let rewards = deltas.rewards(&response, &values, rng);
+            found.add(&response, &rewards, &values, q);
+        }
+    }
+    found
+}
+
+impl OnMdp {
+    fn add(&mut self, response: &Response, rewards: &[f64], values: &[f64], q: f64) {
+        let (nabla, len) = (&response.nabla, values.len());
+        let delta = td_errors(rewards, values, 1.0);
+        let forward = combine(&gae(rewards, values, 1.0, q), nabla);
+        let backward = combine(&delta, &eligibility(&Recent { q }, nabla));
+        let scale = norm(&forward).max(1.0);
+        self.worst = self.worst.max(gap(&forward, &backward) / scale);
+        self.identities += 1;
+        let next = |t: usize| delta.get(t + 1).copied().unwrap_or(0.0);
+        let two_terms: Vec<f64> = (0..len).map(|t| delta[t] + q * next(t)).collect();
+        self.truncated = self.truncated.max(gap(&combine(&two_terms, nabla), &backward) / scale);
+        let sum: f64 = delta.iter().sum();
+        match self.deltas {
+            // Σ δ_t = r - V(s_0), whatever the critic says in between.
+            Deltas::ExactCritic | Deltas::RandomCritic => {
+                self.telescoped = self.telescoped.max((sum - (response.reward - values[0])).abs());
+            }
+            Deltas::Nae if response.reward != response.j => {
+                let times = sum / (response.reward - response.j);
+                self.counted = self.counted.max(times / len as f64);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// `∇log π(a_t|s_t)` of a tabular softmax policy, one vector over all logits per token of a response.
+fn gradients(tree: &Tree, probs: &[f64], path: &[EdgeId]) -> Vec<Vec<f64>> {
+    let gradient = |&taken: &EdgeId| {
+        let mut gradient = vec![0.0; tree.edge_count()];
+        for edge in tree.edges_of(tree.edge_node(taken)) {
+            gradient[edge] = f64::from(edge == taken) - probs[edge];
+        }
+        gradient
+    };
+    path.iter().map(gradient).collect()
+}
+
+/// `Σ_t x_t v_t`.
+fn combine(x: &[f64], vectors: &[Vec<f64>]) -> Vec<f64> {
+    let mut sum = vec![0.0; vectors[0].len()];
+    for (x, v) in x.iter().zip(vectors) {
+        sum.iter_mut().zip(v).for_each(|(s, v)| *s += x * v);
+    }
+    sum
+}
+
+/// The trace applied to every component of a sequence of gradients: `ε_t = Σ_k E[t,k] ∇_k`.
+fn eligibility(trace: &dyn Trace, gradients: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    let mut traces = gradients.to_vec();
+    for i in 0..gradients[0].len() {
+        let component: Vec<f64> = gradients.iter().map(|g| g[i]).collect();
+        for (t, z) in trace.apply(&component).into_iter().enumerate() {
+            traces[t][i] = z;
+        }
+    }
+    traces
+}
+
+type Rational = Ratio<i128>;
+
+/// Longest response for which numerators and denominators with `γλ = 99/100` fit into 128 bits.
+const TOKENS: usize = 8;
+/// Responses of the largest MDP taken.
+const SMALL: usize = 64;
+/// The values of `γλ` as fractions.
+const FRACTIONS: [(i128, i128); 6] = [(0, 1), (1, 2), (9, 10), (98, 100), (99, 100), (1, 1)];
+
+/// Components of policy gradients: compared, and different.
+#[derive(Clone, Copy, Default)]
+struct Rationals {
+    compared: usize,
+    different: usize,
+}
+
+/// Every response of the zoo's small MDPs, under a policy with rational probabilities.
+fn in_rationals(rng: &mut ChaCha8Rng) -> Rationals {
+    let mut found = Rationals::default();
+    for entry in zoo::all() {
+        let tree = (entry.build)();
+        if tree.leaf_count() > SMALL {
+            continue;
+        }
+        for leaf in tree.leaves() {
+            let path = tree.path(leaf);
+            if path.len() > TOKENS {
+                continue;
+            }
+            let delta: Vec<Rational> =
+                path.iter().map(|_| Rational::new((symmetric(rng) * 8.0) as i128, 8)).collect();
+            for (numerator, denominator) in FRACTIONS {
+                found.add(&tree, &path, &delta, Rational::new(numerator, denominator));
+            }
+        }
+    }
+    found
+}
+
+impl Rationals {
+    fn add(&mut self, tree: &Tree, path: &[EdgeId], delta: &[Rational], q: Rational) {
+        let mut advantages = delta.to_vec();
+        scan::decayed_suffix(q, &mut advantages);
+        // A response visits a prefix once, so a component of ∇_t is not zero at one t only.
+        for (at, &taken) in path.iter().enumerate() {
+            for edge in tree.edges_of(tree.edge_node(taken)) {
+                let nabla = component(tree, taken, edge);
+                let mut trace = vec![Rational::from_integer(0); path.len()];
+                trace[at] = nabla;
+                scan::decayed_prefix(q, &mut trace);
+                let backward: Rational = delta.iter().zip(&trace).map(|(d, e)| d * e).sum();
+                self.compared += 1;
+                self.different += usize::from(backward != advantages[at] * nabla);
+            }
+        }
+    }
+}
+
+/// The component of `∇log π(taken)` at the logit of `edge`, a sibling of `taken` or `taken` itself. Integer weights of the legal tokens
+/// make every probability rational.
+fn component(tree: &Tree, taken: EdgeId, edge: EdgeId) -> Rational {
+    let weight = |edge: EdgeId| (edge % 3 + 1) as i128;
+    let total: i128 = tree.edges_of(tree.edge_node(taken)).map(weight).sum();
+    Rational::from_integer(i128::from(edge == taken)) - Rational::new(weight(edge), total)
+}

@@ -1,16 +1,16 @@
-//! Where a gain or a loss comes from: the size of the step, the clamp, the direction of the first update, lengths.
+//! Causes of gains and losses: the size of the step, the clamp, the direction of the first update, lengths.
 
 use grpo_lambda_mdp::expected;
 use grpo_lambda_stats::table::significant;
 
-use super::words::over_tasks;
+use super::over_tasks;
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::findings::{finding, holds_or};
 use crate::experiments::learning::measure::Comparison;
 use crate::experiments::learning::reading::PAPER;
 use crate::experiments::learning::scores::Regime;
 
-/// How much of the gain at a cautious rate is step size.
+/// The share of step size in the gain at a cautious rate.
 pub(super) fn step_size(c: &Comparison) -> Finding {
     let [recent, both] = c.exact.mean_weights;
     let ratio = |t: usize| c.choices[0][t].rate / c.choices[c.index(PAPER[0])][t].rate;
@@ -54,7 +54,7 @@ fn cosine_of(update: Option<expected::Comparison>) -> f64 {
     update.map_or(f64::NAN, |e| e.cosine)
 }
 
-/// Where the exact first update points.
+/// The direction of the exact first update.
 pub(super) fn direction(c: &Comparison) -> Finding {
     let (paper, clamped) = (c.index(PAPER[0]), c.index("GRPO clamped"));
     let cosine = |r: usize, t: usize| cosine_of(c.exact.updates[r][t]);

@@ -1,12 +1,11 @@
-//! Whether GRPO-lambda beats GRPO, at which learning rates.
+//! GRPO-lambda against GRPO at different learning rates.
 
-use super::words::{names, numbers, over_tasks};
+use super::{Sign, at, names, numbers, of_paper, over_tasks};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::findings::{finding, holds_or};
 use crate::experiments::learning::measure::Comparison;
 use crate::experiments::learning::reading::PAPER;
 use crate::experiments::learning::scores::{Overall, Regime};
-use crate::experiments::learning::signs::{Sign, at, of_paper};
 
 /// The paper's two readings under a regime.
 pub(super) fn paper_under(c: &Comparison, regime: Regime) -> Finding {
@@ -56,8 +55,8 @@ pub(super) fn headline(c: &Comparison) -> Finding {
         Verdict::Fails(rest)
     };
     let gains = Regime::ALL.map(|regime| {
-        let of = |name| c.against(regime, name).percent.mid;
-        format!("{}: {:+.1} % recent, {:+.1} % both", at(regime), of(PAPER[0]), of(PAPER[1]))
+        let percent = |name| c.against(regime, name).percent.mid;
+        format!("{}: {:+.1} % recent, {:+.1} % both", at(regime), percent(PAPER[0]), percent(PAPER[1]))
     });
     finding(
         "On small exact tasks GRPO-λ learns faster than GRPO, whichever the learning rate",

@@ -56,18 +56,18 @@ fn made_up(gain: f64) -> Comparison {
     }
 }
 
-fn of(c: &Comparison) -> Vec<&'static str> {
+fn verdicts(c: &Comparison) -> Vec<&'static str> {
     words(&findings(c))
 }
 
 #[test]
 fn gains_everywhere_bear_the_paper_out_and_losses_refute_it() {
     // Headline, four regimes, the average gap, every reading: a gain of 0.2 is 40 %.
-    assert_eq!(of(&made_up(0.2))[..7], ["Holds"; 7]);
-    assert_eq!(of(&made_up(0.0))[..7], ["Fails"; 7]);
-    assert_eq!(of(&made_up(-0.2))[..7], ["Fails"; 7]);
+    assert_eq!(verdicts(&made_up(0.2))[..7], ["Holds"; 7]);
+    assert_eq!(verdicts(&made_up(0.0))[..7], ["Fails"; 7]);
+    assert_eq!(verdicts(&made_up(-0.2))[..7], ["Fails"; 7]);
     // Ten percent is a gain, but not one of 20 to 50 %.
-    assert_eq!(of(&made_up(0.05))[5], "Fails");
+    assert_eq!(verdicts(&made_up(0.05))[5], "Fails");
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn one_regime_without_a_gain_is_a_condition() {
 #[test]
 fn the_causes_follow_their_own_numbers() {
     // The gain is the same at all rates, and the clamp changes nothing.
-    assert_eq!(of(&made_up(0.2))[7..], ["Fails", "Fails", "Holds", "Holds", "Holds"]);
+    assert_eq!(verdicts(&made_up(0.2))[7..], ["Fails", "Fails", "Holds", "Holds", "Holds"]);
     let mut c = made_up(0.2);
     let paper = c.index(PAPER[0]);
     c.overall[Regime::Cautious as usize][paper].as_mut().unwrap().gain.mid = 0.5;
@@ -95,5 +95,5 @@ fn the_causes_follow_their_own_numbers() {
     c.exact.updates[paper][0].as_mut().unwrap().cosine = 0.5;
     c.exact.credits[0].1 = vec![1.0, 20.0];
     c.choices[3][0].at_edge = true;
-    assert_eq!(of(&c)[7..], ["Holds", "Holds", "Fails", "Fails", "Holds when"]);
+    assert_eq!(verdicts(&c)[7..], ["Holds", "Holds", "Fails", "Fails", "Holds when"]);
 }

@@ -15,7 +15,7 @@ use grpo_lambda_stats::{expected_max_normal, holm};
 pub(in super::super) fn pooled_variants(audit: &Audit) -> Vec<(Column, Vec<Gain>, Estimate)> {
     let pool = |column: Column| {
         let parts: Vec<Gain> =
-            Model::SMALL.into_iter().flat_map(|m| gains::of(&audit.gains, m, column)).collect();
+            Model::SMALL.into_iter().flat_map(|m| gains::by_dataset(&audit.gains, m, column)).collect();
         let mean = Estimate::mean(&estimates(&parts));
         (column, parts, mean)
     };
@@ -28,7 +28,7 @@ pub(super) fn headline(audit: &Audit) -> Finding {
     let (up, down) = audit.wins(|_| true);
     let worst = variants.iter().min_by(|a, b| a.2.points.total_cmp(&b.2.points)).expect("eight variants");
     let losses = list(Model::SMALL, |m| {
-        let four = gains::of(&audit.gains, m, worst.0);
+        let four = gains::by_dataset(&audit.gains, m, worst.0);
         let lost = four.iter().filter(|g| g.points < 0.0).count();
         format!("{lost} of {} data sets on {}", four.len(), m.name())
     });
@@ -76,7 +76,8 @@ pub(super) fn benchmark_gain(audit: &Audit) -> Finding {
         (false, false) => Verdict::Fails(format!("the pooled gain is {pooled} points")),
     };
     let smoothed = Model::ALL.map(|m| {
-        let parts: Vec<_> = gains::of(&audit.gains, m, Column::COMMON).iter().map(Gain::smoothed).collect();
+        let parts: Vec<_> =
+            gains::by_dataset(&audit.gains, m, Column::COMMON).iter().map(Gain::smoothed).collect();
         Estimate::mean(&parts).z()
     });
     let without_llama = Estimate::mean(&[
@@ -149,7 +150,7 @@ pub(in super::super) struct BestMean {
 }
 
 pub(in super::super) fn best_means(audit: &Audit) -> Vec<BestMean> {
-    let of = |model: Model| {
+    let best = |model: Model| {
         let columns = &audit.paper.columns(model)[1..];
         let means = columns.iter().map(|c| (*c, gains::mean_gain(&audit.gains, model, *c)));
         let (column, mean) = means.max_by(|a, b| a.1.points.total_cmp(&b.1.points)).expect("variants");
@@ -165,7 +166,7 @@ pub(in super::super) fn best_means(audit: &Audit) -> Vec<BestMean> {
             p: best_of_tail(k, mean.points / se),
         }
     };
-    Model::SMALL.into_iter().map(of).collect()
+    Model::SMALL.into_iter().map(best).collect()
 }
 
 pub(super) fn selection(audit: &Audit) -> Finding {
@@ -269,7 +270,7 @@ pub(super) fn run_spread(audit: &Audit) -> Finding {
 
 pub(super) fn detectable(audit: &Audit) -> Finding {
     let common: Vec<Gain> =
-        Model::ALL.into_iter().flat_map(|m| gains::of(&audit.gains, m, Column::COMMON)).collect();
+        Model::ALL.into_iter().flat_map(|m| gains::by_dataset(&audit.gains, m, Column::COMMON)).collect();
     let seen = common.iter().filter(|g| g.points.abs() >= minimal_detectable(g.se)).count();
     let of_model = |m: Model| {
         let own: Vec<f64> =

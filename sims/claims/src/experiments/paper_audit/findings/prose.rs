@@ -1,8 +1,9 @@
-//! What the text says about its numbers.
+//! The text's statements about its numbers.
 
 use super::noise::common_gains;
 use super::{finding, finding_on, holds_or, list};
 use crate::experiment::{Finding, Verdict};
+use crate::experiments::common::vectors::mean;
 use crate::experiments::paper_audit::gains::{self, Estimate};
 use crate::experiments::paper_audit::{Audit, text};
 use crate::sentences::SentenceId;
@@ -16,16 +17,12 @@ fn table1_gains(audit: &Audit) -> [f64; 4] {
     })
 }
 
-/// The same from the unrounded aggregations of Tables 3-6.
+/// Table 1 gains recomputed from the unrounded aggregations of Tables 3-6.
 fn recomputed_gains(audit: &Audit) -> [f64; 4] {
     Model::ALL.map(|m| {
         let i = 2 * m as usize;
         100.0 * (audit.table1[i + 1].best.values[5] - audit.table1[i].best.values[5])
     })
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
 }
 
 pub(super) fn three_points(audit: &Audit) -> Finding {
@@ -56,7 +53,7 @@ pub(super) fn three_points(audit: &Audit) -> Finding {
 }
 
 pub(super) fn seven_b(audit: &Audit) -> Finding {
-    let four = gains::of(&audit.gains, Model::R1Qwen7, Column::COMMON);
+    let four = gains::by_dataset(&audit.gains, Model::R1Qwen7, Column::COMMON);
     let mean_gain = gains::mean_gain(&audit.gains, Model::R1Qwen7, Column::COMMON);
     let best =
         four.iter().max_by(|a, b| a.printed_points().total_cmp(&b.printed_points())).expect("four runs");
@@ -77,12 +74,12 @@ pub(super) fn seven_b(audit: &Audit) -> Finding {
 }
 
 pub(super) fn math_rl(audit: &Audit) -> Finding {
-    let of = |d: Dataset| {
-        Model::ALL.map(|m| gains::of(&audit.gains, m, Column::COMMON)[d as usize].printed_points())
+    let points = |d: Dataset| {
+        Model::ALL.map(|m| gains::by_dataset(&audit.gains, m, Column::COMMON)[d as usize].printed_points())
     };
-    let each = of(Dataset::MathRl16k);
+    let each = points(Dataset::MathRl16k);
     let others = list(Dataset::ALL.into_iter().filter(|d| *d != Dataset::MathRl16k), |d| {
-        format!("{} {:+.2}", d.name(), mean(&of(d)))
+        format!("{} {:+.2}", d.name(), mean(&points(d)))
     });
     let mean = mean(&each);
     finding_on(
@@ -96,7 +93,7 @@ pub(super) fn math_rl(audit: &Audit) -> Finding {
 }
 
 pub(super) fn aime_ten(audit: &Audit) -> Finding {
-    let g = gains::of(&audit.gains, Model::R1Qwen7, Column::COMMON)[Dataset::MathRl16k as usize];
+    let g = gains::by_dataset(&audit.gains, Model::R1Qwen7, Column::COMMON)[Dataset::MathRl16k as usize];
     let n = Benchmark::Aime.items() as f64;
     let (p1, p2) = (g.run.scores[0].value(), g.baseline.scores[0].value());
     let se = 100.0 * ((p1 * (1.0 - p1) + p2 * (1.0 - p2)) / n).sqrt();

@@ -1,8 +1,75 @@
-//! The figure.
+//! Tables and the figure.
 
-use super::measure::{EXACT_VALUES, GOAL, GROUPS, LAMBDAS, METHODS, Numbers, PREFIX, RIDGE, STATE};
+use super::{EXACT_VALUES, GOAL, GROUPS, LAMBDAS, METHODS, Numbers, PREFIX, RIDGE, STATE, TEMPO};
 use crate::experiments::common::vectors::{mean, quantile};
 use crate::figure::{Axis, Figure, Panel, Style};
+use grpo_lambda_stats::table::Table;
+use serde::{Deserialize, Serialize};
+
+pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
+    vec![(String::new(), rows(n)), ("lambda".into(), lambdas(n))]
+}
+
+fn family(of_zoo: bool) -> &'static str {
+    if of_zoo { "zoo" } else { "random" }
+}
+
+/// A row of `prefix_values.csv`.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct VarianceRow {
+    task: String,
+    family: String,
+    pub(crate) group: usize,
+    pub(crate) method: String,
+    /// `None` for a biased method, whose ratio compares no variances.
+    pub(crate) variance_over_rloo: Option<f64>,
+    standard_error: Option<f64>,
+    error_at_best_step: f64,
+}
+
+fn rows(n: &Numbers) -> Table {
+    Table::from_rows(n.rows.iter().flat_map(|r| {
+        METHODS.iter().enumerate().map(|(m, (method, ..))| {
+            // The ratio of a biased method compares no variances.
+            let ratio = (m != TEMPO).then_some(r.ratio[m]);
+            VarianceRow {
+                task: r.task.clone(),
+                family: family(r.of_zoo).to_owned(),
+                group: r.group,
+                method: (*method).to_owned(),
+                variance_over_rloo: ratio.map(|r| r.0),
+                standard_error: ratio.map(|r| r.1),
+                error_at_best_step: r.error[m],
+            }
+        })
+    }))
+}
+
+fn lambdas(n: &Numbers) -> Table {
+    #[derive(Serialize)]
+    struct Row<'a> {
+        task: &'a str,
+        family: &'static str,
+        values: &'static str,
+        lambda: f64,
+        error_at_best_step: f64,
+    }
+    let mut rows = Vec::new();
+    for b in &n.by_lambda {
+        let (task, family) = (b.task.as_str(), family(b.of_zoo));
+        for (values, errors) in [("from the group", &b.estimated), ("exact", &b.exact)] {
+            let errors = LAMBDAS.into_iter().zip(errors.iter().copied());
+            rows.extend(errors.map(|(lambda, error_at_best_step)| Row {
+                task,
+                family,
+                values,
+                lambda,
+                error_at_best_step,
+            }));
+        }
+    }
+    Table::from_rows(rows)
+}
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
     vec![(String::new(), figure(n))]

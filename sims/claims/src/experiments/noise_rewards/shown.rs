@@ -1,7 +1,53 @@
-//! The figure.
+//! The table and the figure.
 
-use super::measure::{Arm, CLAMP, Numbers};
+use super::findings::doses;
+use super::{Arm, CLAMP, Numbers};
 use crate::figure::{Axis, Figure, Panel, Style};
+use grpo_lambda_stats::table::Table;
+use serde::{Deserialize, Serialize};
+
+/// A row of `noise_rewards.csv`.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct ArmRow {
+    pub(crate) optimiser: String,
+    pub(crate) lambda: f64,
+    pub(crate) part: String,
+    pub(crate) clamp: f64,
+    mean_advantage: f64,
+    seeds: usize,
+    pub(crate) change: f64,
+    change_low: f64,
+    change_high: f64,
+    predicted: Option<f64>,
+    beyond: Option<f64>,
+    beyond_low: Option<f64>,
+    beyond_high: Option<f64>,
+    together_low: f64,
+    together_high: f64,
+    grad_norm: f64,
+}
+
+pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
+    let rows = n.arms.iter().map(|a| ArmRow {
+        optimiser: a.optimiser.clone(),
+        lambda: a.lambda,
+        part: a.part.clone(),
+        clamp: a.clamp,
+        mean_advantage: a.mean_advantage,
+        seeds: n.seeds,
+        change: a.change.mid,
+        change_low: a.change.low,
+        change_high: a.change.high,
+        predicted: a.predicted.map(|[predicted, _]| predicted.mid),
+        beyond: a.predicted.map(|[_, beyond]| beyond.mid),
+        beyond_low: a.predicted.map(|[_, beyond]| beyond.low),
+        beyond_high: a.predicted.map(|[_, beyond]| beyond.high),
+        together_low: a.together.low,
+        together_high: a.together.high,
+        grad_norm: a.grad_norm,
+    });
+    vec![(String::new(), Table::from_rows(rows))]
+}
 
 /// The parts of the clamp with the names that a reader sees.
 const PARTS: [(&str, &str); 3] = [
@@ -29,7 +75,7 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
     vec![(String::new(), if adamw { figure.panel(by_lambda(n, false, &lambdas)) } else { figure })]
 }
 
-/// What is seen: the pattern that the theorem says, or else how many settings move.
+/// The pattern that the theorem predicts if it is there, else the number of settings that move.
 fn title(arms: &[Arm]) -> String {
     let expected = |a: &Arm| !a.shortens() && a.lengthens() == (a.pays() && a.lambda > 0.0);
     if arms.iter().all(expected) {
@@ -65,9 +111,7 @@ fn by_lambda(n: &Numbers, plain: bool, lambdas: &[f64]) -> Panel {
 }
 
 fn by_dose(n: &Numbers, longest: f64) -> Panel {
-    let of = |a: &&Arm| a.plain() && a.lambda == longest && (a.pays() || a.part == "none");
-    let mut own: Vec<&Arm> = n.arms.iter().filter(of).collect();
-    own.sort_by(|a, b| a.mean_advantage.total_cmp(&b.mean_advantage));
+    let own = doses(n);
     Panel::new(format!("Dose: no clamp to -0.1, λ = {longest}"))
         .x(Axis::new("ā, mean advantage of a response"))
         .y(Axis::new("change of the mean length, tokens"))

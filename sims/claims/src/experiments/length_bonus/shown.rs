@@ -1,9 +1,85 @@
-//! The figures.
+//! Tables and figures.
 
-use super::measure::Numbers;
-use super::slope::{CLAMPS, LAMBDAS, REDUCTIONS, Slope, UPDATES};
+use super::{CLAMPS, LAMBDAS, Numbers, REDUCTIONS, Slope, UPDATES};
+use crate::experiments::common::vectors::at_least_exact;
 use crate::figure::{Axis, Figure, Panel, Style};
+use grpo_lambda_stats::table::Table;
 use grpo_lambda_tools::length_direction::{ARMS, POLICIES, Point};
+use serde::{Deserialize, Serialize};
+
+pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
+    vec![(String::new(), by_lambda(n)), ("slope".into(), slope_rows(n)), ("horizon".into(), horizon_rows(n))]
+}
+
+fn by_lambda(n: &Numbers) -> Table {
+    #[derive(Serialize)]
+    struct Row {
+        lambda: f64,
+        updates: usize,
+        largest_difference_to_formula_below: f64,
+        largest_relative_difference_to_bonus_below: f64,
+        cosine_with_length_gradient_least: f64,
+        cosine_with_length_gradient_mean: f64,
+        norm_over_bonus_mean: f64,
+    }
+    Table::from_rows(n.noise.iter().map(|at| Row {
+        lambda: at.lambda,
+        updates: at.cases,
+        largest_difference_to_formula_below: at_least_exact(at.off_noise),
+        largest_relative_difference_to_bonus_below: at_least_exact(at.off_bonus),
+        cosine_with_length_gradient_least: at.cosine[0],
+        cosine_with_length_gradient_mean: at.cosine[1],
+        norm_over_bonus_mean: at.norm,
+    }))
+}
+
+fn slope_rows(n: &Numbers) -> Table {
+    #[derive(Serialize)]
+    struct Row {
+        update: &'static str,
+        style: &'static str,
+        reduction: &'static str,
+        clamp: &'static str,
+        lambda: f64,
+        success_rate: f64,
+        slope_of_length: f64,
+        multiple_of_length_gradient: f64,
+        cosine_with_length_gradient: String,
+    }
+    Table::from_rows(n.slopes.iter().map(|s| Row {
+        update: s.update,
+        style: s.style,
+        reduction: s.reduction,
+        clamp: s.clamp,
+        lambda: s.lambda,
+        success_rate: s.rate,
+        slope_of_length: s.slope,
+        multiple_of_length_gradient: s.multiple,
+        cosine_with_length_gradient: s.cosine.map_or("none".into(), |c| c.to_string()),
+    }))
+}
+
+/// A row of `length_bonus_horizon.csv`.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct HorizonRow {
+    pub(crate) policy: String,
+    pub(crate) horizon: usize,
+    pub(crate) mean_length: f64,
+    pub(crate) arm: String,
+    pub(crate) cosine_with_gradient: f64,
+    pub(crate) cosine_with_length_gradient: f64,
+}
+
+fn horizon_rows(n: &Numbers) -> Table {
+    Table::from_rows(n.sweep.iter().map(|p| HorizonRow {
+        policy: p.policy.to_owned(),
+        horizon: p.horizon,
+        mean_length: p.mean_length,
+        arm: p.arm.to_owned(),
+        cosine_with_gradient: p.cosine,
+        cosine_with_length_gradient: p.cosine_length,
+    }))
+}
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
     vec![(String::new(), horizons(n)), ("slope".into(), slopes(n))]
@@ -28,7 +104,7 @@ fn horizons(n: &Numbers) -> Figure {
     })
 }
 
-/// What the clamp pays, and which way it pushes the length.
+/// The clamp's pay per token, and its push on the length.
 fn slopes(n: &Numbers) -> Figure {
     let names = ["mean of sums (constant)", "token mean (the paper's)", "1/T per response"];
     let mut push = Panel::new("What the clamp pays for a token")

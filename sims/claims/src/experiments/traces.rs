@@ -1,0 +1,364 @@
+//! `traces`: the matrices of Eq. 17/18 against those of Eq. 1/2, and linear time against dense.
+
+use crate::experiment::{Context, Experiment, Finding, Parts};
+use crate::experiments::common::findings::{finding, finding_on, holds_or};
+use crate::experiments::common::random::{noise, stream};
+use crate::experiments::common::text::short;
+use crate::experiments::common::vectors::{EXACT, dot, gap, indexed, largest, mean};
+use crate::figure::{Axis, Figure, Mark, Panel};
+use crate::sentences::SentenceId;
+use grpo_lambda::trace::{
+    AsPrinted, Both, Recent, RowIndex, RowNormalised, Sequence, Style, Token, Trace, dense,
+};
+use grpo_lambda_stats::table::Table;
+use serde::Serialize;
+
+pub(super) static EXPERIMENT: Experiment = Experiment {
+    id: "traces",
+    title: "Are the printed trace matrices those of Eq. 1 and Eq. 2?",
+    claim: "\"Trace matrix is a non-learnable precomputed lower-triangular matrix with 1s on the leading diagonal. The two variants of GRPO-λ uses recent and both styles for the trace-weights, which is computed with get_trace().\" (Eq. 17 for both, Eq. 18 for recent)",
+    source: "GRPO-lambda (arXiv 2510.00194v1), Appendix A.3 \"Trace weights\", Eq. 17-18, against Eq. 1-2",
+    run: |context| Parts { measure, findings, tables, figures }.report(context),
+};
+
+const LEN: usize = 256;
+const Q: f64 = 0.99;
+/// Lengths whose column sums are listed.
+const LENGTHS: [usize; 2] = [256, 768];
+/// Tokens and decay of the matrices that are drawn.
+const DRAWN: (usize, f64) = (8, 0.8);
+/// The floor of a printed matrix that is tried, and the matrix it is tried on.
+const FLOOR: f64 = 0.01;
+const FLOORED: (usize, f64) = (768, 0.98);
+
+struct Numbers {
+    accuracy: Vec<Accuracy>,
+    columns: Vec<Columns>,
+    recent: AgainstEquation,
+    both: AgainstEquation,
+    /// The share of off-diagonal entries below [`FLOOR`].
+    floored: f64,
+    drawn: Vec<(Matrix, Vec<Vec<f64>>)>,
+}
+
+/// A trace in linear time against its dense matrix: largest differences.
+#[derive(Clone, Serialize)]
+struct Accuracy {
+    trace: &'static str,
+    q: f64,
+    tokens: usize,
+    apply: f64,
+    adjoint: f64,
+    /// Between `<y, E x>` and `<Eᵀ y, x>`.
+    inner_products: f64,
+}
+
+/// A style of the trace, from its equation or from the appendix.
+#[derive(Clone, Copy)]
+struct Matrix {
+    style: &'static str,
+    printed: bool,
+    /// Its name in figures.
+    name: &'static str,
+}
+
+const MATRICES: [Matrix; 4] = [
+    Matrix { style: "recent", printed: false, name: "recent, Eq. 1" },
+    Matrix { style: "recent", printed: true, name: "recent, Eq. 18 as printed" },
+    Matrix { style: "both", printed: false, name: "both, Eq. 2" },
+    Matrix { style: "both", printed: true, name: "both, Eq. 17 as printed" },
+];
+
+impl Matrix {
+    fn trace(self, q: f64) -> Box<dyn Trace> {
+        let style = if self.style == "recent" { Style::Recent } else { Style::Both };
+        if self.printed { Box::new(printed(q, style)) } else { equation(q, style) }
+    }
+}
+
+/// The column sums of a matrix: the on-policy weights of the tokens.
+struct Columns {
+    matrix: Matrix,
+    len: usize,
+    sums: Vec<f64>,
+}
+
+/// A printed style against its equation.
+struct AgainstEquation {
+    /// Rows that agree to rounding.
+    equal_rows: Vec<usize>,
+    /// Largest difference of entries.
+    as_printed: f64,
+    /// [`AgainstEquation::as_printed`] with `n` and `max(cols)` read as the row index.
+    row_index: f64,
+}
+
+fn measure(context: &Context) -> anyhow::Result<Numbers> {
+    let accuracy = accuracy(context.seed);
+    (context.progress)(0.5, "column sums");
+    let columns =
+        |len| MATRICES.map(|matrix| Columns { matrix, len, sums: matrix.trace(Q).column_sums(len) });
+    Ok(Numbers {
+        accuracy,
+        columns: LENGTHS.into_iter().flat_map(columns).collect(),
+        recent: against_equation(Style::Recent),
+        both: against_equation(Style::Both),
+        floored: share_below_floor(),
+        drawn: MATRICES.map(|matrix| (matrix, dense(matrix.trace(DRAWN.1).as_ref(), DRAWN.0))).into(),
+    })
+}
+
+fn printed(q: f64, style: Style) -> AsPrinted {
+    AsPrinted { q, floor: 0.0, style, max_length: None }
+}
+
+fn equation(q: f64, style: Style) -> Box<dyn Trace> {
+    match style {
+        Style::Recent => Box::new(Recent { q }),
+        Style::Both => Box::new(Both { q }),
+    }
+}
+
+/// The traces of a given `q`, by name.
+fn every(q: f64) -> Vec<(&'static str, Box<dyn Trace>)> {
+    vec![
+        ("token", Box::new(Token)),
+        ("recent", Box::new(Recent { q })),
+        ("both", Box::new(Both { q })),
+        ("printed recent", Box::new(printed(q, Style::Recent))),
+        ("printed both", Box::new(printed(q, Style::Both))),
+        ("row index recent, floor 0.01", Box::new(RowIndex { q, floor: FLOOR, style: Style::Recent })),
+        ("row index both, floor 0.01", Box::new(RowIndex { q, floor: FLOOR, style: Style::Both })),
+        ("sequence", Box::new(Sequence)),
+        ("normalised recent", Box::new(RowNormalised(Recent { q }))),
+        ("normalised both", Box::new(RowNormalised(Both { q }))),
+    ]
+}
+
+fn accuracy(seed: u64) -> Vec<Accuracy> {
+    let mut all = Vec::new();
+    for q in [0.0, 0.3, 0.9, 0.98, 0.99, 1.0] {
+        for (name, trace) in every(q) {
+            // A single entry of a normalised matrix costs a whole row.
+            let longest = if name.starts_with("normalised") { 64 } else { 257 };
+            for len in [1, 2, 3, 8, 33, longest] {
+                let [apply, adjoint, inner_products] = against_dense(trace.as_ref(), len, seed);
+                all.push(Accuracy { trace: name, q, tokens: len, apply, adjoint, inner_products });
+            }
+        }
+    }
+    all
+}
+
+/// Largest differences of the O(T) maps from the dense matrix, and of `<y, E x>` from `<Eᵀ y, x>`.
+fn against_dense(trace: &dyn Trace, len: usize, seed: u64) -> [f64; 3] {
+    let mut rng = stream(seed, len as u64);
+    let (x, y) = (noise(&mut rng, len), noise(&mut rng, len));
+    let matrix = dense(trace, len);
+    let forward: Vec<f64> = matrix.iter().map(|row| dot(row, &x)).collect();
+    let backward: Vec<f64> = (0..len).map(|k| (0..len).map(|t| matrix[t][k] * y[t]).sum()).collect();
+    let (z, g) = (trace.apply(&x), trace.adjoint(&y));
+    [gap(&z, &forward), gap(&g, &backward), (dot(&y, &z) - dot(&g, &x)).abs()]
+}
+
+fn against_equation(style: Style) -> AgainstEquation {
+    let wanted = dense(equation(Q, style).as_ref(), LEN);
+    let gaps = |trace: &dyn Trace| -> Vec<f64> {
+        dense(trace, LEN).iter().zip(&wanted).map(|(a, b)| gap(a, b)).collect()
+    };
+    let as_printed = gaps(&printed(Q, style));
+    AgainstEquation {
+        equal_rows: (0..LEN).filter(|&t| as_printed[t] < 1e-13).collect(),
+        as_printed: largest(as_printed),
+        row_index: largest(gaps(&RowIndex { q: Q, floor: 0.0, style })),
+    }
+}
+
+fn share_below_floor() -> f64 {
+    let (len, q) = FLOORED;
+    let matrix = dense(&Recent { q }, len);
+    let causal = || matrix.iter().enumerate().flat_map(|(t, row)| &row[..t]);
+    causal().filter(|&&w| w < FLOOR).count() as f64 / causal().count() as f64
+}
+
+fn findings(n: &Numbers) -> Vec<Finding> {
+    vec![as_printed(n), row_index(n), floor(n), linear_time(n)]
+}
+
+fn as_printed(n: &Numbers) -> Finding {
+    let sums = |printed: bool| {
+        let found = n
+            .columns
+            .iter()
+            .find(|c| c.len == LEN && c.matrix.style == "recent" && c.matrix.printed == printed);
+        found.map_or(&[][..], |c| &c.sums)
+    };
+    let (equation, printed) = (sums(false), sums(true));
+    let peak = (0..LEN).max_by(|&a, &b| printed[a].total_cmp(&printed[b])).unwrap_or(0);
+    finding_on(
+        SentenceId::TwoTraceStyles,
+        holds_or(
+            n.recent.equal_rows.len() == LEN && n.both.equal_rows.len() == LEN,
+            format!(
+                "as printed, an off-diagonal entry depends on its column only; at T = {LEN}, γλ = {Q} the rows that agree are {:?} (recent) and {:?} (both), and entries differ by up to {} and {}",
+                n.recent.equal_rows,
+                n.both.equal_rows,
+                short(n.recent.as_printed),
+                short(n.both.as_printed)
+            ),
+        ),
+        format!(
+            "on-policy weight of token 0: {} (Eq. 1) against {} (Eq. 18); of token 128: {} against {}; Eq. 18's weights peak at token {peak} with {}",
+            short(equation[0]),
+            short(printed[0]),
+            short(equation[128]),
+            short(printed[128]),
+            short(printed[peak])
+        ),
+    )
+}
+
+fn row_index(n: &Numbers) -> Finding {
+    let apart = n.recent.row_index.max(n.both.row_index);
+    finding(
+        "Read with n (and max(cols)) as the row index and no floor, Eq. 17/18 are Eq. 2/1",
+        holds_or(apart < EXACT, format!("entries differ by {}", short(apart))),
+        format!("largest difference of entries {}", short(apart)),
+    )
+}
+
+fn floor(n: &Numbers) -> Finding {
+    finding(
+        "The undefined floor ε of Eq. 17/18 may be small without effect",
+        holds_or(
+            n.floored < 0.01,
+            format!(
+                "a floor of 0.01 replaces {:.1} % of the off-diagonal entries at T = 768, γλ = 0.98",
+                100.0 * n.floored
+            ),
+        ),
+        format!("{:.1} % of entries below 0.01", 100.0 * n.floored),
+    )
+}
+
+fn linear_time(n: &Numbers) -> Finding {
+    let worst = largest(n.accuracy.iter().flat_map(|a| [a.apply, a.adjoint, a.inner_products]));
+    finding(
+        "Every trace is computed in O(T), forwards and backwards, as its dense matrix",
+        holds_or(worst < EXACT, format!("largest difference {}", short(worst))),
+        format!("{} cases, T up to 257: largest difference {}", n.accuracy.len(), short(worst)),
+    )
+}
+
+fn tables(n: &Numbers) -> Vec<(String, Table)> {
+    vec![
+        (String::new(), Table::from_rows(n.columns.iter().flat_map(rows))),
+        ("accuracy".into(), Table::from_rows(&n.accuracy)),
+    ]
+}
+
+#[derive(Serialize)]
+struct Row {
+    tokens: usize,
+    q: f64,
+    style: &'static str,
+    matrix: &'static str,
+    quantity: &'static str,
+    value: f64,
+}
+
+/// Column sums at five places, and their mean.
+fn rows(c: &Columns) -> [Row; 6] {
+    let (sums, tokens) = (&c.sums, c.len);
+    let matrix = if c.matrix.printed { "printed" } else { "equation" };
+    [
+        ("c_0", sums[0]),
+        ("c_T/4", sums[tokens / 4]),
+        ("c_T/2", sums[tokens / 2]),
+        ("c_3T/4", sums[3 * tokens / 4]),
+        ("c_T-1", sums[tokens - 1]),
+        ("mean", mean(sums)),
+    ]
+    .map(|(quantity, value)| Row { tokens, q: Q, style: c.matrix.style, matrix, quantity, value })
+}
+
+fn figures(n: &Numbers) -> Vec<(String, Figure)> {
+    vec![("matrices".into(), matrices(n)), (String::new(), column_sums(n))]
+}
+
+fn matrices(n: &Numbers) -> Figure {
+    let figure = Figure::new("As printed, all rows of a trace matrix repeat the last: weights ignore how old a token is")
+        .caption("T = 8, γλ = 0.8, floor 0; grey: above the diagonal; left the equations, right the matrices of the appendix. Eq. 17/18 with n and max(cols) taken as the last column (our reading: the paper does not define them).")
+        .panel_size(480, 380);
+    n.drawn.iter().map(|(matrix, entries)| heat_map(matrix.name, entries)).fold(figure, Figure::panel)
+}
+
+fn heat_map(title: &str, entries: &[Vec<f64>]) -> Panel {
+    let causal = |(t, row): (usize, &Vec<f64>)| {
+        row.iter().enumerate().map(|(k, &w)| if k > t { f64::NAN } else { w }).collect()
+    };
+    let tokens = || (0..entries.len()).map(|i| i.to_string());
+    Panel::new(title)
+        .x(Axis::new("token k whose log-ratio enters").categories(tokens()))
+        .y(Axis::new("trace at token t").categories(tokens()))
+        .mark(Mark::HeatMap {
+            values: entries.iter().enumerate().map(causal).collect(),
+            annotate: true,
+            range: Some((0.0, 1.0)),
+            diverging: false,
+            label: "weight E[t,k]".into(),
+        })
+}
+
+fn column_sums(n: &Numbers) -> Figure {
+    let mut figure = Figure::new("Printed matrices weigh otherwise: Eq. 1 favours the first tokens, Eq. 18 those ~100 from the end")
+        .caption("Column sums c_k = Σ_t E[t,k], the on-policy weight of token k relative to GRPO; γλ = 0.99, floor 0. Where a line runs into another the two are equal.");
+    for columns in n.columns.chunk_by(|a, b| a.len == b.len) {
+        let mut panel = Panel::new(format!("T = {}", columns[0].len))
+            .x("token k")
+            .y(Axis::new("weight c_k (GRPO = 1)").log());
+        for c in columns {
+            panel = panel.line(c.matrix.name, indexed(&c.sums));
+        }
+        figure = figure.panel(panel.hline(1.0, "GRPO"));
+    }
+    figure
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiments::common::findings::words;
+
+    fn numbers(rows: usize, row_index: f64, floored: f64, adjoint: f64) -> Numbers {
+        let against = || AgainstEquation { equal_rows: (0..rows).collect(), as_printed: 0.5, row_index };
+        let columns = |printed| Columns {
+            matrix: Matrix { style: "recent", printed, name: "" },
+            len: LEN,
+            sums: vec![1.0; LEN],
+        };
+        Numbers {
+            accuracy: vec![Accuracy {
+                trace: "recent",
+                q: 0.9,
+                tokens: 8,
+                apply: 0.0,
+                adjoint,
+                inner_products: 0.0,
+            }],
+            columns: [false, true].map(columns).into(),
+            recent: against(),
+            both: against(),
+            floored,
+            drawn: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn each_verdict_follows_its_own_numbers() {
+        let verdicts = |n: Numbers| words(&findings(&n));
+        assert_eq!(verdicts(numbers(LEN, 0.0, 0.001, 0.0)), ["Holds"; 4]);
+        assert_eq!(verdicts(numbers(2, 0.1, 0.5, 0.1)), ["Fails"; 4]);
+        assert_eq!(verdicts(numbers(LEN - 1, 0.0, 0.001, 0.0)), ["Fails", "Holds", "Holds", "Holds"]);
+    }
+}
