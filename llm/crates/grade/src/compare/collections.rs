@@ -128,7 +128,10 @@ fn in_tuple(items: &[Node], other: &Node, budget: &mut Budget) -> Result<Option<
 /// True if every member of one has its counterpart in the other; in a set one counterpart may serve several.
 pub(super) fn matched(a: &[Node], b: &[Node], as_set: bool, budget: &mut Budget) -> Result<bool, Reason> {
     if as_set {
-        return Ok(covered(a, b, budget)? && covered(b, a, budget)?);
+        // A member without a counterpart decides over members without a verdict, whichever side it is on.
+        let (forth, back) = (covered(a, b, budget), covered(b, a, budget));
+        let missing = forth == Ok(false) || back == Ok(false);
+        return if missing { Ok(false) } else { Ok(forth? && back?) };
     }
     if a.len() != b.len() {
         return Ok(false);
@@ -145,12 +148,15 @@ pub(super) fn matched(a: &[Node], b: &[Node], as_set: bool, budget: &mut Budget)
 
 fn covered(a: &[Node], b: &[Node], budget: &mut Budget) -> Result<bool, Reason> {
     let all: Vec<&Node> = b.iter().collect();
+    let mut open = None;
     for x in a {
-        if position(x, &all, budget)?.is_none() {
-            return Ok(false);
+        match position(x, &all, budget) {
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(false),
+            Err(reason) => open = Some(reason),
         }
     }
-    Ok(true)
+    open.map_or(Ok(true), Err)
 }
 
 /// The place of a counterpart of `x` in `list`.

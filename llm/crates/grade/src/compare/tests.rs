@@ -239,6 +239,8 @@ fn lists_sets_and_tuples() {
         ("0,4", "4,0.0", "equal by unordered"),
         (r"\{5\}", "5.0", "equal by set_braces"),
         (r"1\pm 2", "-1,3", "equal by plus_minus"),
+        ("1", r"2,\frac10\pm 1", "different"),
+        (r"2,\frac10\pm 1", "1", "different"),
         ("0,4", "x=0,x=4", "equal by assignment"),
         (r"1,2,\ldots", "1,2", "undecided: dots that stand for what is not written"),
     ]);
