@@ -82,7 +82,7 @@ pub fn train_on(
     let begins = !directory.join("summary.json").exists();
     let (mut session, parameters) = Session::open_for(device, engines, &config, begins)?;
     if begins {
-        try_reward_program(&session)?;
+        try_reward_program(&session.config, &session.problems, &session.tokens)?;
         session.connect(directory)?;
     }
     let position = Position::open(&config, directory, command, &session.problems)?;

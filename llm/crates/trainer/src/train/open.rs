@@ -8,7 +8,6 @@ use grpo_lambda_gpu::select::{self, ComputeDevice, DevicePreference};
 use grpo_lambda_gpu::{Device, Dtype};
 
 use super::error::TrainError;
-use super::session::Session;
 use crate::config::{Config, ConfigError, ModelSource};
 use crate::eval::EvalError;
 use crate::input::task::Split;
@@ -117,8 +116,11 @@ fn check_prompt_lengths(
 }
 
 /// Asks the program of `reward.command` about one right answer, so that a misspelt path is found before any training.
-pub(super) fn try_reward_program(session: &Session<'_>) -> Result<(), TrainError> {
-    let Session { config, problems, tokens, .. } = session;
+pub(super) fn try_reward_program(
+    config: &Config,
+    problems: &Problems,
+    tokens: &ModelTokenizer,
+) -> Result<(), TrainError> {
     let active = config.rl.steps > 0 && config.reward.is_active("command");
     let Some(program) = config.reward.command.as_ref().filter(|_| active) else { return Ok(()) };
     let problem = problems.problem(Stage::Rl, 0).map_err(TrainError::Task)?;
