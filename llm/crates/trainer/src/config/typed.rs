@@ -16,7 +16,7 @@ use super::{
     SftConfig, rewards, rollout, task,
 };
 
-/// Canonical values by key. A field that is missing or not canonical is a bug of the program, not of the user.
+/// Canonical values by key. A missing field, or one that is not canonical, is a bug.
 struct Values<'v>(&'v BTreeMap<String, String>);
 
 /// Reads every section.

@@ -128,7 +128,7 @@ fn divided(
                 continue;
             }
             Some(_) => Split::Train,
-            None => Split::of(&row.problem),
+            None => Split::from_canonical(&row.problem),
         };
         found.conflicts.note(&row);
         let problem = problem(asked, &row)?;

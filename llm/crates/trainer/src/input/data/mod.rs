@@ -251,7 +251,7 @@ pub fn open(at: &str, columns: &Columns, on_bad_row: OnBadRow) -> Result<DataSet
         let file = file.map_err(|e| DataError::Read { path: path.clone(), source: e })?;
         let read = |e: std::io::Error| DataError::Read { path: path.clone(), source: e };
         for found in spans::rows(file, is_array(path, source.is_row)).map_err(read)? {
-            let found = found.map_err(|e| e.of(path))?;
+            let found = found.map_err(|e| e.into_data_error(path))?;
             opened.take(&source, number, found)?;
         }
         sources.push(source);

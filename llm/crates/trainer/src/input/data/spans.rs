@@ -46,7 +46,7 @@ impl From<io::Error> for SpanError {
 }
 
 impl SpanError {
-    pub(super) fn of(self, path: &Path) -> DataError {
+    pub(super) fn into_data_error(self, path: &Path) -> DataError {
         match self {
             SpanError::Io(source) => DataError::Read { path: path.to_owned(), source },
             SpanError::Damaged(problem) => DataError::Damaged { path: path.to_owned(), problem },

@@ -52,7 +52,7 @@ impl Split {
     }
 
     /// The split a canonical problem belongs to: FNV-1a of its spelling, mixed, modulo 10.
-    pub(crate) fn of(canonical: &str) -> Split {
+    pub(crate) fn from_canonical(canonical: &str) -> Split {
         let mut hash = 0xcbf2_9ce4_8422_2325u64;
         for byte in canonical.bytes() {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -219,7 +219,7 @@ fn story(address: Address, split: Split, level: Level, index: u64) -> Problem {
         let Some(drawn) = (0..20).find_map(|_| write(&mut draw, steps)) else { continue };
         let problem = Problem::new(name, &drawn.text, drawn.expression);
         // Fewer steps: the same product happened to be asked for twice.
-        if problem.steps() == steps && Split::of(&problem.canonical) == split {
+        if problem.steps() == steps && Split::from_canonical(&problem.canonical) == split {
             return problem;
         }
     }
