@@ -47,7 +47,7 @@ pub struct StepShape {
 }
 
 impl StepShape {
-    /// That of a configuration, for prompts of so many tokens.
+    /// The step of a configuration on prompts of so many tokens.
     pub fn new(config: &RunConfig, prompt_tokens: usize) -> StepShape {
         let rl = &config.rl;
         StepShape {

@@ -4,15 +4,15 @@
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SolvedExample {
     pub problem: String,
-    /// As a model is to write it.
+    /// The response in the form that a model should write.
     pub response: String,
 }
 
-/// What parts examples where a template has no marks of its own.
+/// The text between examples in a template without turns.
 pub(super) const BLANK_LINES: &str = "\n\n\n";
 
 impl SolvedExample {
-    /// The same without [`BLANK_LINES`] inside the response, where they would mean that the next problem follows.
+    /// Removes [`BLANK_LINES`] inside the response, which would announce the next problem.
     pub(super) fn without_blank_lines(mut self) -> SolvedExample {
         while self.response.contains(BLANK_LINES) {
             self.response = self.response.replace(BLANK_LINES, "\n\n");
