@@ -8,8 +8,7 @@ use grpo_lambda::settings::SettingError;
 use super::error::ConfigError;
 use super::fields::FIELDS;
 use super::given::{COMMAND_LINE, RawSettings};
-use super::keys::{METHOD, METHOD_NAME};
-use super::{Config, divisor, hints, typed};
+use super::{Config, METHOD, METHOD_NAME, divisor, hints, typed};
 
 const DEFAULT_METHOD: &str = "grpo_lambda";
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use grpo_lambda::methods;
 
-use super::keys::METHOD_NAME;
+use super::METHOD_NAME;
 
 /// The setting of methods whose loss can have a constant divisor, without `method.`.
 const KEY: &str = "max_length";

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use grpo_lambda::settings::SettingError;
 
-use super::keys::METHOD;
+use super::METHOD;
 
 /// A configuration that was refused.
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 use super::error::ConfigError;
 use super::fields::FIELDS;
 use super::hints;
-use super::keys::{METHOD, METHOD_NAME};
+use super::{METHOD, METHOD_NAME};
 
 /// Other trainers' keys that would silently make training off-policy.
 const TRUNCATIONS: [&str; 3] = ["rl.top_p", "rl.top_k", "rl.min_p"];

@@ -3,8 +3,7 @@
 use grpo_lambda::methods;
 use grpo_lambda::settings::{SettingError, did_you_mean};
 
-use super::keys::{METHOD, METHOD_NAME};
-use super::{FIELDS, foreign};
+use super::{FIELDS, METHOD, METHOD_NAME, foreign};
 
 /// The last part of a dotted key.
 fn last(key: &str) -> &str {

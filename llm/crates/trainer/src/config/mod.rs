@@ -5,7 +5,6 @@
 //! [`grpo_lambda::methods::configure`] checks the method's settings, which live under `method.`.
 
 mod build;
-mod differences;
 pub mod divisor;
 mod error;
 mod fields;
@@ -13,8 +12,6 @@ mod foreign;
 mod given;
 pub mod hints;
 mod idle;
-mod keys;
-mod needs;
 mod presets;
 mod rewards;
 mod rollout;
@@ -25,7 +22,6 @@ mod task;
 mod tests;
 mod typed;
 
-pub use differences::SettingDifference;
 pub use error::ConfigError;
 pub use fields::{FIELDS, Field, ValueKind};
 pub use idle::idle_settings;
@@ -35,7 +31,8 @@ pub use sections::{
     CheckpointConfig, EvalConfig, MemoryConfig, ModelShape, ModelSource, RlConfig, SftConfig,
 };
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use grpo_lambda::methods::Configured;
@@ -48,9 +45,12 @@ use grpo_lambda_gpu::select::DevicePreference;
 use self::build::{build, configure};
 use self::fields::toml_scalar;
 use self::given::RawSettings;
-use self::keys::{METHOD, METHOD_NAME};
 use crate::input::task::TaskSource;
 use crate::reward::RewardConfig;
+
+/// Beginning of the keys of the method's settings.
+const METHOD: &str = "method.";
+const METHOD_NAME: &str = "method.name";
 
 /// Bytes of a configuration file; ours have about 5,000.
 const LARGEST_FILE: u64 = 16 << 20;
@@ -97,7 +97,7 @@ impl Config {
     /// assert_eq!(Config::parse(&config.to_toml(), "config.toml").unwrap(), config);
     /// ```
     pub fn resolve(preset: &str, overrides: &[impl AsRef<str>]) -> Result<Config, ConfigError> {
-        Self::resolve_part(preset, overrides).and_then(|config| needs::check(preset, config))
+        Self::resolve_part(preset, overrides).and_then(|config| presets::check_needs(preset, config))
     }
 
     /// [`Config::resolve`] for a preset that may still lack its model or data.
@@ -230,5 +230,52 @@ impl Config {
             out += &format!("{name} = {value}\n");
         }
         out
+    }
+}
+
+/// A field in which two configurations differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingDifference {
+    /// The dotted key.
+    pub key: String,
+    /// Its value in the first, if it has one.
+    pub old: Option<String>,
+    /// Its value in the second, if it has one.
+    pub new: Option<String>,
+    /// True if a run with the one value cannot be resumed with the other.
+    pub affects_result: bool,
+}
+
+impl fmt::Display for SettingDifference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let show = |v: &Option<String>| v.clone().unwrap_or_else(|| "(absent)".to_owned());
+        write!(f, "{}: {} -> {}", self.key, show(&self.old), show(&self.new))
+    }
+}
+
+impl Config {
+    /// True if a setting of the method has no effect beside the others, as the divisor of a loss that is a mean.
+    fn is_idle(&self, key: &str) -> bool {
+        let known = |key: &str| self.values.contains_key(&format!("{METHOD}{key}"));
+        key != METHOD_NAME
+            && key.strip_prefix(METHOD).is_some_and(|key| {
+                known(key) && !self.effective_method_settings().iter().any(|(effective, _)| effective == key)
+            })
+    }
+
+    /// The fields in which `other` differs from this configuration.
+    pub fn differences(&self, other: &Config) -> Vec<SettingDifference> {
+        let mut keys: Vec<&str> = self.entries().chain(other.entries()).map(|(k, _)| k).collect();
+        let mut seen = BTreeSet::new();
+        keys.retain(|key| seen.insert(*key));
+        let differ = |key: &&str| self.values.get(*key) != other.values.get(*key);
+        let difference = |key: &str| SettingDifference {
+            key: key.to_owned(),
+            old: self.values.get(key).cloned(),
+            new: other.values.get(key).cloned(),
+            affects_result: FIELDS.iter().find(|f| f.key == key).is_none_or(|f| f.affects_result)
+                && !(self.is_idle(key) && other.is_idle(key)),
+        };
+        keys.into_iter().filter(differ).map(difference).collect()
     }
 }

@@ -17,18 +17,16 @@
 mod chat;
 mod named;
 mod python;
-mod solved;
 mod target;
 
 use std::path::{Path, PathBuf};
 
 pub use chat::{ChatTemplate, Clock, Message};
-pub use named::{NAMED_TEMPLATES, NamedTemplate};
+use named::BLANK_LINES;
+pub use named::{NAMED_TEMPLATES, NamedTemplate, SolvedExample};
 
 use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_grade::Extraction;
-use solved::BLANK_LINES;
-pub use solved::SolvedExample;
 use target::TargetStyle;
 
 /// The reason why there is no prompt.
