@@ -71,7 +71,7 @@ impl Command for ChatArgs {
 
 /// The template that is meant: the one given, the run's, or the checkpoint's own.
 fn asked(args: &ChatArgs, directory: &Path) -> Result<Asked, Failure> {
-    let origin = match Origin::of(&args.model) {
+    let origin = match Origin::find(&args.model) {
         Err(_) if args.template.is_some() => None,
         origin => origin.map_err(Failure::refused)?,
     };

@@ -116,7 +116,7 @@ fn base(adapter: &Path) -> Result<String, Failure> {
 
 /// The type of the checkpoint that the model's run began with.
 fn source_dtype(model: &Path) -> Result<SaveDtype, Failure> {
-    let origin = Origin::of(model).map_err(Failure::refused)?;
+    let origin = Origin::find(model).map_err(Failure::refused)?;
     let Some(ModelSource::Checkpoint(began_with)) = origin.map(|origin| origin.config.model) else {
         return Ok(SaveDtype::F32);
     };

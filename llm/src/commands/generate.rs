@@ -122,7 +122,7 @@ impl Command for GenerateArgs {
 
 /// The run that the model is from. One whose configuration cannot be read does not matter where nothing is taken from it.
 fn origin(args: &GenerateArgs) -> Result<Option<Origin>, Failure> {
-    match Origin::of(&args.model) {
+    match Origin::find(&args.model) {
         Err(_) if args.template.is_some() && args.task == 0 => Ok(None),
         Err(e) => Err(Failure::refused(format!(
             "{e}; it says how the model was trained to be asked: --template does without it"
@@ -252,7 +252,7 @@ fn generate(prompts: &Prompts<'_>, sampler: &dyn Sampler, truncation: Truncation
     let mut out = String::new();
     for response in responses.into_iter().flatten() {
         let text = stops.text(&response.tokens).map_err(Failure::broke)?;
-        let finish = RecordedFinish::of(&response, tokens.eos());
+        let finish = RecordedFinish::new(&response, tokens.eos());
         out += &serde_json::to_string(&Generated { ids: response.tokens, text, finish })
             .map_err(Failure::broke)?;
         out.push('\n');

@@ -123,7 +123,7 @@ fn model_section(c: &model::ModelConfig, files: &str) -> String {
 
 /// The memory of training it on the CPU, item by item.
 fn memory_section(args: &InfoArgs, config: &Config, shape: &model::ModelConfig) -> String {
-    let step = StepShape::of(config, args.prompt_tokens);
+    let step = StepShape::new(config, args.prompt_tokens);
     let mut text = format!(
         "Memory of RL training on the CPU in f32, preset {}: {} prompts of {} tokens x {} responses of up to {}, micro-batches of {} tokens\n",
         args.preset, step.prompts, step.prompt_tokens, step.group, step.new_tokens, step.micro_batch_tokens

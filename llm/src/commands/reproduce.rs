@@ -347,7 +347,7 @@ fn fact(
     a: &Assumptions,
     scale: Scale,
 ) -> String {
-    let step = memory::StepShape::of(config, a.prompt_tokens);
+    let step = memory::StepShape::new(config, a.prompt_tokens);
     let lora = config.lora.as_ref();
     let all = trained(shape, None);
     let name = if scale == Scale::Full { model.id.as_str() } else { "the embedded model" };

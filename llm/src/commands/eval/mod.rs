@@ -260,7 +260,7 @@ fn generate(
 /// The run that the model is from. One whose configuration cannot be read does not matter where nothing is taken from it.
 fn origin(args: &EvalArgs) -> Result<Option<Origin>, Failure> {
     let paper = args.protocol == Protocol::Paper;
-    match Origin::of(&args.model) {
+    match Origin::find(&args.model) {
         Ok(origin) => Ok(origin),
         Err(e) if paper || (args.template.is_some() && !args.benchmarks.is_empty()) => {
             say(&format!(

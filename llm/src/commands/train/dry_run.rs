@@ -145,7 +145,7 @@ impl Lengths {
 /// The memory of a step on the CPU; on a card `info` counts it.
 fn memory_line(config: &Config, shape: &Shape, prompt_tokens: usize) -> String {
     let config = &memory::decided(config, shape, prompt_tokens);
-    let estimate = memory::estimate(shape, &StepShape::of(config, prompt_tokens), config.lora.as_ref());
+    let estimate = memory::estimate(shape, &StepShape::new(config, prompt_tokens), config.lora.as_ref());
     let peak = estimate.peak(config.memory.recompute_layers);
     let there = memory::total_mib().map_or(String::new(), |mib| {
         let verdict = if peak as f64 / f64::from(1 << 20) > mib { "does not fit" } else { "fits" };

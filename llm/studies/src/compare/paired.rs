@@ -177,7 +177,7 @@ pub fn pair(a: &StoredEvaluation, b: &StoredEvaluation) -> Result<Pair, PairErro
                 problems: [left.head.problems, right.head.problems],
             });
         }
-        let tallies = |r: &StoredBenchmark| r.completions.iter().map(|c| Tally::of(c)).collect::<Vec<_>>();
+        let tallies = |r: &StoredBenchmark| r.completions.iter().map(|c| Tally::new(c)).collect::<Vec<_>>();
         raw.push((left, tallies(left), tallies(right)));
     }
     if raw.is_empty() {

@@ -181,7 +181,7 @@ pub(super) const PROBE_TEMPERATURE: f64 = 0.5;
 /// The server's answer to a probe.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Probed {
-    /// Those of the prompt's tokens from the second on, at temperature 1.
+    /// Log-probabilities of the prompt's tokens from the second on, at temperature 1.
     pub(super) prompt: Vec<f64>,
     pub(super) tokens: Vec<u32>,
     /// Log-probabilities of those tokens, at [`PROBE_TEMPERATURE`].

@@ -26,13 +26,13 @@ impl Shards {
     }
 
     /// The shards of a process: consecutive, at least one.
-    pub fn of(self, rank: usize) -> Range<usize> {
+    pub fn owned_by(self, rank: usize) -> Range<usize> {
         part(rank, self.shards, self.processes)
     }
 
     /// The process that has a shard.
     pub fn owner(self, shard: usize) -> usize {
-        (0..self.processes).find(|rank| self.of(*rank).contains(&shard)).unwrap_or(0)
+        (0..self.processes).find(|rank| self.owned_by(*rank).contains(&shard)).unwrap_or(0)
     }
 }
 
@@ -73,10 +73,10 @@ mod tests {
         for shards in [1, 2, 4, 8, 32] {
             for processes in 1..=shards {
                 let cut = Shards::new(shards, processes).expect("enough shards");
-                let all: Vec<usize> = (0..processes).flat_map(|rank| cut.of(rank)).collect();
+                let all: Vec<usize> = (0..processes).flat_map(|rank| cut.owned_by(rank)).collect();
                 assert_eq!(all, (0..shards).collect::<Vec<_>>(), "{shards} {processes}");
-                assert!((0..processes).all(|rank| !cut.of(rank).is_empty()));
-                assert!((0..shards).all(|shard| cut.of(cut.owner(shard)).contains(&shard)));
+                assert!((0..processes).all(|rank| !cut.owned_by(rank).is_empty()));
+                assert!((0..shards).all(|shard| cut.owned_by(cut.owner(shard)).contains(&shard)));
             }
         }
     }

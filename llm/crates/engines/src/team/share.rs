@@ -28,7 +28,7 @@ pub(super) struct Share {
 impl Share {
     /// Zeros for the shards of process `rank`, for the tensors of a model of this shape that have an owner.
     pub(super) fn new(shape: &ModelConfig, owners: &Owners, all: Shards, rank: usize) -> Self {
-        let shards = all.of(rank);
+        let shards = all.owned_by(rank);
         let trained = |name: &str| owners.owner(name).is_some();
         let gradients = shards.clone().map(|_| Gradients::new(shape, trained)).collect();
         Share { all, shards, gradients, recomputes: false, ticket: 0, tapes: Vec::new() }
@@ -114,7 +114,7 @@ fn completed(own: Forest, link: &mut dyn Link, shards: Shards) -> Result<Vec<f32
             own.drain(..).for_each(|node| all.push(node));
             continue;
         }
-        let blocks = blocks(shards.of(rank));
+        let blocks = blocks(shards.owned_by(rank));
         let sums = receive_tensor(link, rank, each * blocks.len())?;
         for (sum, (start, len)) in sums.chunks(each.max(1)).zip(blocks) {
             all.push(Node { start, len, sum: sum.to_vec() });

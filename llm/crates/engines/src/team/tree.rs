@@ -87,9 +87,9 @@ mod tests {
             let mut all = Forest::default();
             for rank in 0..processes {
                 let mut own = Forest::default();
-                shards.of(rank).for_each(|s| own.push(leaf(s, l[s])));
+                shards.owned_by(rank).for_each(|s| own.push(leaf(s, l[s])));
                 let told: Vec<(usize, usize)> = own.nodes().iter().map(|n| (n.start, n.len)).collect();
-                assert_eq!(told, blocks(shards.of(rank)));
+                assert_eq!(told, blocks(shards.owned_by(rank)));
                 own.into_nodes().into_iter().for_each(|node| all.push(node));
             }
             let [root] = all.nodes() else { panic!("{processes}: {all:?}") };

@@ -15,7 +15,7 @@ struct Counting;
 
 /// The state of a limited thread, shared with the thread that waits for it.
 pub(super) struct Account {
-    /// Who waits.
+    /// The waiting thread.
     pub(super) owner: Thread,
     exceeded: AtomicBool,
     abandoned: AtomicBool,
@@ -30,12 +30,12 @@ impl Account {
         self.exceeded.load(Ordering::Acquire)
     }
 
-    /// The thread is no longer waited for; it goes to sleep at its next allocation.
+    /// Stops waiting for the thread, which sleeps at its next allocation.
     pub(super) fn abandon(&self) {
         self.abandoned.store(true, Ordering::Release);
     }
 
-    /// Tells the owner that the limit is reached, where it is, and never returns.
+    /// Wakes the owner if the limit is reached, and never returns.
     fn stop(&self) -> ! {
         self.exceeded.store(true, Ordering::Release);
         self.owner.unpark();
@@ -48,7 +48,7 @@ impl Account {
 thread_local! {
     /// The account of this thread while it is counted, else null. Neither cell needs to be made or dropped, so an allocator may use them.
     static ACCOUNT: Cell<*const Account> = const { Cell::new(ptr::null()) };
-    /// Bytes that it may still allocate.
+    /// Bytes that this thread may still allocate.
     static LEFT: Cell<isize> = const { Cell::new(0) };
 }
 

@@ -1,8 +1,8 @@
-//! Work on what a stranger wrote (templates, tokenizers, packed data), in bounded memory, time and stack.
+//! Work on untrusted files (templates, tokenizers, packed data), in bounded memory, time and stack.
 //!
 //! Libraries that read such files may loop, recurse, allocate without end or panic. [`run`] gives them a thread of their own with a deep stack
-//! and counts what the thread allocates. A thread over its memory or its time is abandoned: it sleeps at its next allocation until the
-//! process ends, and the caller has an error. A panic is an error, too, and is not shown.
+//! and counts its allocations. A thread over its memory or its time is abandoned: it sleeps at its next allocation until the
+//! process ends, and the caller gets an error. A panic is not shown; it becomes an error too.
 
 mod allocator;
 
@@ -17,31 +17,30 @@ use std::time::{Duration, Instant};
 
 use allocator::Account;
 
-/// What work may take.
+/// Limits on memory and time.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes that it holds at any time, beside what it was given.
+    /// Bytes held at any time, beside the input.
     pub memory: usize,
-    /// From start to end; `None` for work whose length the user chose, by the size of a data set.
+    /// Time from start to end; `None` if it grows with a data set of the user's.
     pub time: Option<Duration>,
 }
 
-/// Why work did not come to its end.
+/// The reason why work was stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum Stopped {
     #[error("it takes more than {} MiB of memory", .0 >> 20)]
     Memory(usize),
     #[error("it takes more than {} seconds", .0.as_secs())]
     Time(Duration),
-    /// With the words of the panic on one line.
     #[error("{0}")]
     Panic(String),
     #[error("no thread for it could be started: {0}")]
     Thread(std::io::Error),
 }
 
-/// Address space of the thread's stack; pages that are not touched cost nothing. The longest recursions that get by the limits on sources
-/// (an expression of [`crate::input::prompt`]'s largest template, a value nested as deep as its steps allow) fit.
+/// Address space of the thread's stack; untouched pages cost nothing. It fits the deepest recursion that the limits on sources allow: an
+/// expression in the largest template of [`crate::input::prompt`], or a value nested as deep as its steps allow.
 const STACK: usize = 512 << 20;
 
 /// Does `work` within `limits`.
@@ -84,7 +83,7 @@ pub fn run<T: Send + 'static>(
     }
 }
 
-/// Does `work`, which is known to take little, in this thread; a panic is an error all the same.
+/// Does short `work` in this thread; a panic is an error as in [`run`].
 ///
 /// # Errors
 /// [`Stopped::Panic`].
@@ -93,11 +92,11 @@ pub fn run_here<T>(work: impl FnOnce() -> T) -> Result<T, Stopped> {
 }
 
 thread_local! {
-    /// Whether a panic of this thread is caught and told in other words.
+    /// True if panics of this thread are caught, and so not printed.
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What `work` returns, or what its panic says; the panic itself is not shown.
+/// Does `work`; the error is the message of a panic.
 fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -109,7 +108,7 @@ fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
         }));
     });
     QUIET.set(true);
-    // Nothing that the work could have left half done outlives it.
+    // Nothing half done outlives the work.
     let done = panic::catch_unwind(AssertUnwindSafe(work));
     QUIET.set(false);
     done.map_err(|payload| words(payload.as_ref()))

@@ -1,4 +1,4 @@
-//! From given values to a checked configuration.
+//! A checked configuration from given values.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,7 @@ use grpo_lambda::settings::SettingError;
 use super::error::ConfigError;
 use super::fields::FIELDS;
 use super::given::{COMMAND_LINE, RawSettings};
-use super::keys::{METHOD, METHOD_NAME};
-use super::{Config, divisor, hints, typed};
+use super::{Config, METHOD, METHOD_NAME, divisor, hints, typed};
 
 const DEFAULT_METHOD: &str = "grpo_lambda";
 
@@ -38,7 +37,7 @@ pub(super) fn build(RawSettings(mut given): RawSettings) -> Result<Config, Confi
             expected: format!("{}{}", field.kind, field.kind.hint(&value)),
             value,
         })?;
-        // A checkpoint determines the shape; another one on the command line is refused as a mistake.
+        // A checkpoint determines the shape; a shape on the command line beside it is a mistake.
         if SHAPE.contains(&field.key) && values.get("model.checkpoint").is_some_and(|c| c != "none") {
             if origin == COMMAND_LINE {
                 let key = field.key;
@@ -76,7 +75,7 @@ pub(super) fn build(RawSettings(mut given): RawSettings) -> Result<Config, Confi
         )));
     }
     for (key, value) in configured.settings.entries() {
-        // What is automatic stays so: another completion limit then has its own divisor.
+        // `auto` is kept, so that the divisor follows a changed completion limit.
         values.entry(format!("{METHOD}{key}")).or_insert_with(|| value.to_owned());
     }
     typed::read(values)

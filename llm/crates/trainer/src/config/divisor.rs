@@ -1,22 +1,20 @@
 //! `method.max_length = auto`: the constant divisor of a loss is the completion limit of the run.
 //!
-//! Dr. GRPO divides by the largest length that a response can have, as TRL does; a constant that stays while `rl.max_new_tokens` changes
-//! would silently scale the step.
+//! Dr. GRPO divides by the largest length of a response, as TRL does; a constant that stays while `rl.max_new_tokens` changes would silently
+//! scale the step.
 
 use std::collections::BTreeMap;
 
 use grpo_lambda::methods;
 
-use super::keys::METHOD_NAME;
+use super::METHOD_NAME;
 
 /// The setting of methods whose loss can have a constant divisor, without `method.`.
 const KEY: &str = "max_length";
-/// Its dotted key.
 const DIVISOR: &str = "method.max_length";
 /// The value that stands for `rl.max_new_tokens`.
 const AUTO: &str = "auto";
 
-/// Whether the method of these values has such a divisor.
 fn has_divisor(values: &BTreeMap<String, String>) -> bool {
     let method =
         methods::REGISTRY.iter().find(|m| Some(m.name) == values.get(METHOD_NAME).map(String::as_str));
@@ -30,33 +28,32 @@ pub(super) fn set_default(values: &mut BTreeMap<String, String>) {
     }
 }
 
-/// The value of a method's setting, with the completion limit in the place of `auto`.
+/// The value of a method's setting, `auto` replaced by the completion limit.
 pub(super) fn resolved<'v>(values: &'v BTreeMap<String, String>, key: &str, value: &'v str) -> &'v str {
     let longest = values.get("rl.max_new_tokens").filter(|_| key == DIVISOR && value == AUTO);
     longest.map_or(value, String::as_str)
 }
 
-/// Whether a setting of a method, given without `method.`, says `auto`.
+/// True if a setting of a method, given without `method.`, is `auto`.
 pub fn is_auto(key: &str, value: &str) -> bool {
     key == KEY && value == AUTO
 }
 
-/// A setting of a method as a run takes it: the divisor is automatic where nothing was said of it.
+/// The value that a run takes for a setting of a method: `auto` for a divisor that was not given.
 pub fn unless_said<'v>(key: &str, value: &'v str, said: bool) -> &'v str {
     if key == KEY && !said { AUTO } else { value }
 }
 
-/// Whether the divisor of these values is the completion limit.
+/// True if the divisor is the completion limit.
 pub(super) fn is_automatic(values: &BTreeMap<String, String>) -> bool {
     values.get(DIVISOR).is_some_and(|value| value == AUTO)
 }
 
-/// Whether a line on a setting is about the divisor.
 pub(super) fn is_named_in(line: &str) -> bool {
     line.starts_with(&format!("{KEY}="))
 }
 
-/// What a refused value of the divisor may be besides a number.
+/// The word that a message on a refused divisor adds: it may be `auto` too.
 pub(super) fn also_allowed(key: &str) -> &'static str {
     if key == KEY { "auto (the completion limit, rl.max_new_tokens) or " } else { "" }
 }

@@ -1,10 +1,10 @@
-//! [`ConfigError`]: why a configuration was refused.
+//! [`ConfigError`]: the reason why a configuration was refused.
 
 use std::path::PathBuf;
 
 use grpo_lambda::settings::SettingError;
 
-use super::keys::METHOD;
+use super::METHOD;
 
 /// A configuration that was refused.
 #[derive(Debug, thiserror::Error)]
@@ -18,7 +18,7 @@ pub enum ConfigError {
          preset tiny"
     )]
     EmptyPreset(String),
-    /// A preset for a model and data of one's own, without them.
+    /// A preset for the user's own model and data, without them.
     #[error("preset {preset}: {missing} missing; give {example}")]
     Needed { preset: String, missing: String, example: String },
     #[error("{origin}: {problem}")]
@@ -37,7 +37,7 @@ pub enum ConfigError {
     Twice { key: String, first: String, second: String },
     #[error("{origin}: {key} = {value}: must be {expected}")]
     Invalid { origin: String, key: String, value: String, expected: String },
-    /// Values that are valid one by one and conflict with each other.
+    /// Values that are valid one by one but conflict.
     #[error("{0}")]
     Conflict(String),
     #[error("{origin}: {}", of_method(.source))]

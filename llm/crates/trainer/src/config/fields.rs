@@ -16,7 +16,7 @@ use crate::input::task::Level;
 /// The values that a field accepts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ValueKind {
-    /// As a setting of a method: a number in a range, a choice, a flag.
+    /// A value as methods take it: a number in a range, a choice, a flag.
     Setting(Kind),
     /// A whole number in `min..=max`.
     Integer { min: u64, max: u64 },
@@ -100,7 +100,7 @@ impl ValueKind {
         }
     }
 
-    /// A hint for an unknown word of a list: ` (did you mean ..?)` or nothing.
+    /// A hint for an unknown word of a list: ` (did you mean ..?)`, or empty.
     pub(super) fn hint(self, text: &str) -> String {
         let ValueKind::Words(words) = self else { return String::new() };
         let other = split_words(text).into_iter().find(|w| !words.contains(w));
@@ -137,15 +137,13 @@ pub(super) fn toml_scalar(text: &str) -> String {
 /// A field: its dotted key, the values it accepts, its default and its description.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Field {
-    /// Its dotted key.
+    /// The dotted key.
     pub key: &'static str,
-    /// What it takes.
     pub kind: ValueKind,
-    /// The value when nothing is said.
     pub default: &'static str,
-    /// Its meaning, one line.
+    /// Its meaning on one line.
     pub about: &'static str,
-    /// Whether the value affects the result. A run may be resumed with other values of fields that do not.
+    /// True if the value affects the result; a run is resumed with the same value.
     pub affects_result: bool,
 }
 
@@ -171,7 +169,7 @@ const fn choice(words: &'static [&'static str]) -> ValueKind {
 
 const FLAG: ValueKind = ValueKind::Setting(Kind::Flag);
 
-/// A bound that is never reached in practice, and whose doubled value still fits the integers of TOML.
+/// A bound that is never reached in practice; its double still fits TOML's integers.
 const ANY: u64 = 1_000_000_000_000_000;
 const WEIGHT: ValueKind = number(0.0, 1000.0);
 const LORA_TARGETS: [&str; TARGETS.len()] = {
@@ -183,7 +181,7 @@ const LORA_TARGETS: [&str; TARGETS.len()] = {
     }
     names
 };
-/// A complete tree has a power of two of leaves.
+/// Powers of two, the leaves of complete trees.
 const SHARDS: [&str; 9] = ["1", "2", "4", "8", "16", "32", "64", "128", "256"];
 const SCHEDULES: ValueKind = choice(&ScheduleShape::NAMES);
 

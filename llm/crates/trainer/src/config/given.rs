@@ -1,4 +1,4 @@
-//! What a preset and the command line give, before it is checked.
+//! Values of a preset and the command line before they are checked.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +7,24 @@ use toml::de::{DeTable, DeValue};
 use super::error::ConfigError;
 use super::fields::FIELDS;
 use super::hints;
-use super::keys::{METHOD, METHOD_NAME};
+use super::{METHOD, METHOD_NAME};
 
-/// Keys of other trainers that would silently make training off-policy.
+/// Other trainers' keys that would silently make training off-policy.
 const TRUNCATIONS: [&str; 3] = ["rl.top_p", "rl.top_k", "rl.min_p"];
 
-/// Where a value on the command line comes from.
+/// The origin of a value on the command line.
 pub(super) const COMMAND_LINE: &str = "command line";
 
-/// Values as given so far, by key, with the place each comes from.
+/// Values given so far by key, each with its origin.
 #[derive(Default)]
 pub(super) struct RawSettings(pub(super) BTreeMap<String, (String, String)>);
 
 impl RawSettings {
-    /// Whether nothing was given.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Adds those of a TOML text; `origin` names it in errors.
+    /// Adds the values of a TOML text; `origin` names it in errors.
     pub(super) fn read(&mut self, text: &str, origin: &str) -> Result<(), ConfigError> {
         let refused = |e: toml::de::Error| {
             let start = e.span().map_or(0, |span| span.start).min(text.len());
@@ -38,7 +37,7 @@ impl RawSettings {
         self.table((origin, text), "", &table, places.get_ref())
     }
 
-    /// These with `key=value` words over them.
+    /// Applies `key=value` words.
     pub(super) fn overridden(mut self, overrides: &[impl AsRef<str>]) -> Result<RawSettings, ConfigError> {
         let mut pairs: Vec<(&str, &str)> = Vec::new();
         for word in overrides {
@@ -65,7 +64,7 @@ impl RawSettings {
             let hint = hints::of_key(key);
             return Err(ConfigError::UnknownKey { origin: origin.to_owned(), key: key.to_owned(), hint });
         }
-        // Another method does not understand this one's settings.
+        // Another method does not know the settings of this one.
         if key == METHOD_NAME && self.0.get(METHOD_NAME).is_some_and(|(name, _)| *name != value) {
             self.0.retain(|key, _| !key.starts_with(METHOD));
         }
@@ -73,7 +72,7 @@ impl RawSettings {
         Ok(())
     }
 
-    /// `text` is the file, `places` the same table with where its keys stand.
+    /// Adds `table`; `text` is the file, `places` the table with the positions of its keys.
     fn table(
         &mut self,
         (origin, text): (&str, &str),
@@ -81,7 +80,7 @@ impl RawSettings {
         table: &toml::Table,
         places: &DeTable<'_>,
     ) -> Result<(), ConfigError> {
-        // The name first: it decides which other settings survive.
+        // The name comes first: it decides which other settings survive.
         let name_first = |key: &&String| *key != "name";
         let mut entries: Vec<_> = table.iter().collect();
         entries.sort_by_key(|(key, _)| name_first(key));
@@ -102,7 +101,7 @@ impl RawSettings {
     }
 }
 
-/// A TOML value as one would type it in an override.
+/// A TOML value as typed in an override.
 fn plain(value: &toml::Value) -> String {
     match value {
         toml::Value::String(text) => text.clone(),

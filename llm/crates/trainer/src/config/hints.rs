@@ -1,17 +1,16 @@
-//! What a refusal of an unknown word suggests.
+//! Suggestions for unknown words.
 
 use grpo_lambda::methods;
 use grpo_lambda::settings::{SettingError, did_you_mean};
 
-use super::keys::{METHOD, METHOD_NAME};
-use super::{FIELDS, foreign};
+use super::{FIELDS, METHOD, METHOD_NAME, foreign};
 
 /// The last part of a dotted key.
 fn last(key: &str) -> &str {
     key.rsplit('.').next().unwrap_or(key)
 }
 
-/// The keys whose last part is this, ours and the methods'.
+/// The keys, ours and the methods', whose last part is `word`.
 pub(super) fn ending_in(word: &str) -> Vec<String> {
     let fields = FIELDS.iter().filter(|f| last(f.key) == word).map(|f| f.key.to_owned());
     let fields: Vec<String> = fields.collect();
@@ -36,7 +35,7 @@ pub fn of_key(key: &str) -> String {
     format!(" (did you mean {}?)", same.join(" or "))
 }
 
-/// The key that is spelt most alike, as a whole or in its last part.
+/// The key with the most similar spelling, as a whole or in its last part.
 fn spelt_alike(key: &str, word: &str) -> String {
     let whole = did_you_mean(key, FIELDS.iter().map(|f| f.key).chain([METHOD_NAME]));
     if !whole.is_empty() {
@@ -50,7 +49,7 @@ fn spelt_alike(key: &str, word: &str) -> String {
     format!(" (did you mean {}?)", keys.join(" or "))
 }
 
-/// The refusal of a method with a hint also where its name is in capitals or with dashes.
+/// Adds a hint to an unknown method's name in capitals or with dashes.
 pub fn with_method_hint(error: SettingError) -> SettingError {
     match error {
         SettingError::UnknownMethod { name, hint, known } if hint.is_empty() => {

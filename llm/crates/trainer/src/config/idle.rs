@@ -1,11 +1,11 @@
-//! Settings on the command line that have no effect beside the others.
+//! Settings on the command line without effect beside the others.
 
 use grpo_lambda_gpu::select::DevicePreference;
 
 use super::{Config, ModelSource};
 use crate::input::task::{Task, TaskSource};
 
-/// A line for each `key=value` word whose key has no effect in `config`, as `task.levels` beside a data set.
+/// A line for each `key=value` word without effect in `config`, as `task.levels` beside a data set.
 pub fn idle_settings(config: &Config, overrides: &[impl AsRef<str>]) -> Vec<String> {
     let said = |word: &str| {
         let (key, _) = word.split_once('=')?;
@@ -21,7 +21,7 @@ fn reason(config: &Config, key: &str) -> Option<String> {
     match section {
         "task" => of_task(config, name),
         "sft" => steps("sft", config.sft.steps),
-        // The completion limit is that of evaluations, too.
+        // Evaluations have the same completion limit.
         "rl" if name != "max_new_tokens" => steps("rl", config.rl.steps),
         "rollout" if name != "engine" && config.rollout.is_none() => Some("rollout.engine=local".to_owned()),
         "memory" if name == "optimiser" && config.device == DevicePreference::Cpu => {
@@ -43,7 +43,6 @@ fn reason(config: &Config, key: &str) -> Option<String> {
     }
 }
 
-/// The same of the settings of the task.
 fn of_task(config: &Config, name: &str) -> Option<String> {
     const STORIES: [&str; 2] = ["levels", "max_operand"];
     match &config.task {

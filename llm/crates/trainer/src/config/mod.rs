@@ -1,12 +1,10 @@
 //! The one configuration of a training run.
 //!
-//! A preset (a TOML file, or the name of one shipped with the program) gives values to dotted keys, `key=value` overrides change them, and
-//! every other key takes its default from [`FIELDS`]. The result is written into the run directory as TOML that is
-//! itself a preset repeating the run. Settings of the method live under `method.` and are checked by
-//! [`grpo_lambda::methods::configure`], so they are spelt as everywhere else.
+//! A preset (a shipped one's name or a TOML file) gives values to dotted keys, `key=value` overrides change them, and every other key takes its
+//! default from [`FIELDS`]. The result is written into the run directory as TOML, itself a preset that repeats the run.
+//! [`grpo_lambda::methods::configure`] checks the method's settings, which live under `method.`.
 
 mod build;
-mod differences;
 pub mod divisor;
 mod error;
 mod fields;
@@ -14,8 +12,6 @@ mod foreign;
 mod given;
 pub mod hints;
 mod idle;
-mod keys;
-mod needs;
 mod presets;
 mod rewards;
 mod rollout;
@@ -26,7 +22,6 @@ mod task;
 mod tests;
 mod typed;
 
-pub use differences::SettingDifference;
 pub use error::ConfigError;
 pub use fields::{FIELDS, Field, ValueKind};
 pub use idle::idle_settings;
@@ -36,7 +31,8 @@ pub use sections::{
     CheckpointConfig, EvalConfig, MemoryConfig, ModelShape, ModelSource, RlConfig, SftConfig,
 };
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use grpo_lambda::methods::Configured;
@@ -49,9 +45,12 @@ use grpo_lambda_gpu::select::DevicePreference;
 use self::build::{build, configure};
 use self::fields::toml_scalar;
 use self::given::RawSettings;
-use self::keys::{METHOD, METHOD_NAME};
 use crate::input::task::TaskSource;
 use crate::reward::RewardConfig;
+
+/// Beginning of the keys of the method's settings.
+const METHOD: &str = "method.";
+const METHOD_NAME: &str = "method.name";
 
 /// Bytes of a configuration file; ours have about 5,000.
 const LARGEST_FILE: u64 = 16 << 20;
@@ -59,38 +58,34 @@ const LARGEST_FILE: u64 = 16 << 20;
 /// A resolved configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// What all random numbers derive from.
+    /// The seed of all random numbers.
     pub seed: u64,
     /// Worker threads, 0 for all.
     pub threads: usize,
-    /// Where a run computes.
     pub device: DevicePreference,
-    /// Numbers of weights and activations on a card, if said.
+    /// Number format of weights and activations on a card, if given.
     pub dtype: Option<Dtype>,
     /// Parts of a batch whose gradients are added in a fixed order.
     pub shards: usize,
-    /// Memory against time.
     pub memory: MemoryConfig,
-    /// Where the model comes from.
     pub model: ModelSource,
-    /// The adapter that is trained, where not every weight is.
+    /// The adapter to train; `None` if every weight is trained.
     pub lora: Option<LoraSettings>,
     pub task: TaskSource,
     pub sft: SftConfig,
     pub rl: RlConfig,
-    /// What samples, where this program does not.
+    /// The server that samples, if any.
     pub rollout: Option<RolloutConfig>,
     pub reward: RewardConfig,
     pub eval: EvalConfig,
     pub checkpoint: CheckpointConfig,
-    /// The method's name.
     pub method: String,
-    /// The canonical spelling of every value, from which the other fields are parsed; `method.*` included.
+    /// Every value in its canonical spelling, `method.*` included; the other fields are parsed from it.
     values: BTreeMap<String, String>,
 }
 
 impl Config {
-    /// What stands in a preset for the data set of the user's.
+    /// A preset's placeholder for the user's data set.
     pub const OWN_DATA: &'static str = "(yours)";
 
     /// A preset, by name or as a file, with `key=value` overrides.
@@ -102,10 +97,10 @@ impl Config {
     /// assert_eq!(Config::parse(&config.to_toml(), "config.toml").unwrap(), config);
     /// ```
     pub fn resolve(preset: &str, overrides: &[impl AsRef<str>]) -> Result<Config, ConfigError> {
-        Self::resolve_part(preset, overrides).and_then(|config| needs::check(preset, config))
+        Self::resolve_part(preset, overrides).and_then(|config| presets::check_needs(preset, config))
     }
 
-    /// [`Config::resolve`], also where something that the preset needs is not given yet.
+    /// [`Config::resolve`] for a preset that may still lack its model or data.
     pub fn resolve_part(preset: &str, overrides: &[impl AsRef<str>]) -> Result<Config, ConfigError> {
         let mut given = RawSettings::default();
         match PRESETS.iter().find(|p| p.name == preset) {
@@ -131,11 +126,11 @@ impl Config {
         given.overridden(overrides).and_then(build)
     }
 
-    /// This configuration with `memory.recompute_layers=auto` decided: layers are kept where that `fits`, which is asked of a configuration
-    /// that keeps them. Any other value stays. What is written of the configuration says `auto` still.
+    /// This configuration with `memory.recompute_layers=auto` decided: layers are kept if the configuration that keeps them `fits`. Any other value
+    /// stays, and the configuration is still written with `auto`.
     ///
     /// # Errors
-    /// Those of `fits`.
+    /// The errors of `fits`.
     pub fn deciding_recomputation<E>(
         &self,
         fits: impl FnOnce(&Config) -> Result<bool, E>,
@@ -169,7 +164,7 @@ impl Config {
         build(given)
     }
 
-    /// Reads what [`Config::to_toml`] wrote.
+    /// Reads a file that [`Config::to_toml`] wrote.
     pub fn read(path: &Path) -> Result<Config, ConfigError> {
         let text = read_regular_text(path, LARGEST_FILE)
             .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
@@ -184,21 +179,21 @@ impl Config {
         configure(&self.values).expect("settings were checked when the configuration was read")
     }
 
-    /// The settings of the method, without `method.`, as they were given or are by default.
+    /// The method's settings, without `method.`, given or default.
     pub fn method_settings(&self) -> impl Iterator<Item = (String, String)> + '_ {
         let settings = self.values.iter().filter(|(key, _)| *key != METHOD_NAME);
         settings.filter_map(|(key, value)| Some((key.strip_prefix(METHOD)?.to_owned(), value.clone())))
     }
 
-    /// The settings of the method that were changed but have no effect beside the others, in words.
+    /// A line for each changed setting of the method that has no effect beside the others.
     pub fn idle(&self) -> Vec<String> {
         let idle = self.configured().idle();
-        // What nobody said is not told of.
+        // A setting that nobody gave gets no line.
         let automatic = divisor::is_automatic(&self.values);
         idle.into_iter().filter(|line| !(automatic && divisor::is_named_in(line))).collect()
     }
 
-    /// The settings of the method that have an effect beside the others, with the values that are in force.
+    /// The method's settings that have an effect beside the others, with their values in force.
     pub fn effective_method_settings(&self) -> Vec<(String, String)> {
         let configured = self.configured();
         let params = (configured.spec.params)();
@@ -210,7 +205,7 @@ impl Config {
         entries.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
     }
 
-    /// Every dotted key with its canonical value: fields in their order, then the method's settings.
+    /// Every dotted key with its canonical value: fields in order, then the method's settings.
     pub fn entries(&self) -> impl Iterator<Item = (&str, &str)> {
         let fields = FIELDS.iter().filter_map(|f| self.values.get_key_value(f.key));
         let name = self.values.get_key_value(METHOD_NAME).into_iter();
@@ -235,5 +230,52 @@ impl Config {
             out += &format!("{name} = {value}\n");
         }
         out
+    }
+}
+
+/// A field in which two configurations differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingDifference {
+    /// The dotted key.
+    pub key: String,
+    /// Its value in the first, if it has one.
+    pub old: Option<String>,
+    /// Its value in the second, if it has one.
+    pub new: Option<String>,
+    /// True if a run with the one value cannot be resumed with the other.
+    pub affects_result: bool,
+}
+
+impl fmt::Display for SettingDifference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let show = |v: &Option<String>| v.clone().unwrap_or_else(|| "(absent)".to_owned());
+        write!(f, "{}: {} -> {}", self.key, show(&self.old), show(&self.new))
+    }
+}
+
+impl Config {
+    /// True if a setting of the method has no effect beside the others, as the divisor of a loss that is a mean.
+    fn is_idle(&self, key: &str) -> bool {
+        let known = |key: &str| self.values.contains_key(&format!("{METHOD}{key}"));
+        key != METHOD_NAME
+            && key.strip_prefix(METHOD).is_some_and(|key| {
+                known(key) && !self.effective_method_settings().iter().any(|(effective, _)| effective == key)
+            })
+    }
+
+    /// The fields in which `other` differs from this configuration.
+    pub fn differences(&self, other: &Config) -> Vec<SettingDifference> {
+        let mut keys: Vec<&str> = self.entries().chain(other.entries()).map(|(k, _)| k).collect();
+        let mut seen = BTreeSet::new();
+        keys.retain(|key| seen.insert(*key));
+        let differ = |key: &&str| self.values.get(*key) != other.values.get(*key);
+        let difference = |key: &str| SettingDifference {
+            key: key.to_owned(),
+            old: self.values.get(key).cloned(),
+            new: other.values.get(key).cloned(),
+            affects_result: FIELDS.iter().find(|f| f.key == key).is_none_or(|f| f.affects_result)
+                && !(self.is_idle(key) && other.is_idle(key)),
+        };
+        keys.into_iter().filter(differ).map(difference).collect()
     }
 }

@@ -1,5 +1,8 @@
 //! The presets that ship with the program.
 
+use super::{Config, ConfigError, ModelSource};
+use crate::input::task::TaskSource;
+
 /// A preset that ships with the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preset {
@@ -19,3 +22,29 @@ pub static PRESETS: &[Preset] = &[
     Preset { name: "finetune-lora", text: include_str!("../../../../presets/finetune-lora.toml") },
     Preset { name: "gpu-learn", text: include_str!("../../../../presets/gpu-learn.toml") },
 ];
+
+/// The presets that begin with a checkpoint and a data set of the user's.
+const OWN: [&str; 2] = ["finetune", "finetune-lora"];
+
+/// Refuses a preset for the user's own model and data without them.
+pub(super) fn check_needs(preset: &str, config: Config) -> Result<Config, ConfigError> {
+    if !OWN.contains(&preset) {
+        return Ok(config);
+    }
+    let mut missing = Vec::new();
+    if matches!(config.model, ModelSource::Random(_)) {
+        missing.push("model.checkpoint");
+    }
+    if matches!(&config.task, TaskSource::Dataset(task) if task.data == Config::OWN_DATA) {
+        missing.push("task.data");
+    }
+    if missing.is_empty() {
+        return Ok(config);
+    }
+    let verb = if missing.len() == 1 { " is" } else { " are" };
+    Err(ConfigError::Needed {
+        preset: preset.to_owned(),
+        missing: missing.join(" and ") + verb,
+        example: "them as in model.checkpoint=DIR task.data=problems.jsonl (llm-train data FILE says whether a file is understood)".to_owned(),
+    })
+}

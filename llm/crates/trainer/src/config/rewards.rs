@@ -1,4 +1,4 @@
-//! The section `[reward]`, and what its values must be together.
+//! The section `[reward]`, and the conflicts between its values.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const CACHE_SHARE: f64 = 0.2;
 pub(super) fn read(values: &BTreeMap<String, String>) -> Result<RewardConfig, ConfigError> {
     let number = |key: &str| values.get(key).and_then(|value| value.parse::<f64>().ok());
     let text = |key: &str| values.get(key).filter(|value| *value != "none").cloned();
-    // Of a component that is a text its text decides whether it is there.
+    // A component with a text has a weight if the text is given.
     let weight = |component: &RewardComponent| {
         let key = format!("reward.{}", component.name);
         match component.name {
@@ -51,7 +51,7 @@ pub(super) fn read(values: &BTreeMap<String, String>) -> Result<RewardConfig, Co
     check(&config, values, longest).map_or(Ok(config), |problem| Err(ConfigError::Conflict(problem)))
 }
 
-/// The conflict between values that are valid one by one, if there is one.
+/// A conflict between values that are valid one by one.
 fn check(config: &RewardConfig, values: &BTreeMap<String, String>, longest: f64) -> Option<String> {
     let on = |name: &str| config.active().any(|(_, component)| component.name == name);
     let is = |key: &str, value: &str| values.get(key).is_some_and(|v| v == value);

@@ -1,4 +1,4 @@
-//! The server that samples, where this program does not.
+//! The server that samples in this program's place.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,24 +9,24 @@ use super::ConfigError;
 /// The values of `rollout.engine`: this program, or a server with vLLM's endpoints, which `llm-train serve` has as well.
 pub const ENGINES: [&str; 2] = ["local", "vllm"];
 
-/// A server, and how it is asked.
+/// A server with the settings of its requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RolloutConfig {
     /// `http://HOST:PORT`, without a path.
     pub url: String,
-    /// The served name; none for the only one there is.
+    /// The served model; `None` for the only one.
     pub model: Option<String>,
-    /// Where weights are handed over; none for the run directory.
+    /// The directory for handing over weights; `None` for the run directory.
     pub weights: Option<PathBuf>,
-    /// How long a request may take.
+    /// Time limit of a request.
     pub timeout: Duration,
-    /// How often sampling is repeated.
+    /// Attempts to sample after the first.
     pub retries: u64,
     /// Requests under way at a time.
     pub concurrency: usize,
 }
 
-/// The section `rollout`; none where this program samples.
+/// Reads the section `rollout`; `None` if this program samples.
 ///
 /// # Errors
 /// [`ConfigError::Conflict`] without an address, or with one that is not usable.

@@ -3,7 +3,6 @@
 /// Shape of the learning-rate schedule after warm-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScheduleShape {
-    /// Stays.
     Constant,
     /// Falls linearly to 0.
     Linear,
@@ -15,7 +14,6 @@ impl ScheduleShape {
     /// `constant`, `linear`, `cosine`.
     pub const NAMES: [&str; 3] = ["constant", "linear", "cosine"];
 
-    /// The shape of one of [`ScheduleShape::NAMES`].
     pub fn parse(name: &str) -> Option<ScheduleShape> {
         let shapes = [ScheduleShape::Constant, ScheduleShape::Linear, ScheduleShape::Cosine];
         ScheduleShape::NAMES.iter().position(|n| *n == name).map(|i| shapes[i])
@@ -30,9 +28,8 @@ pub struct Schedule {
     /// Steps of linear warm-up: step `k` (from 0) of them has `peak (k+1)/warmup`, so the first step already moves
     /// (in the transformers library it does not).
     pub warmup: u64,
-    /// All steps, warm-up included; the rate would be 0 at this one for a falling shape.
+    /// All steps, warm-up included; a falling shape reaches 0 here.
     pub steps: u64,
-    /// What follows warm-up.
     pub shape: ScheduleShape,
 }
 

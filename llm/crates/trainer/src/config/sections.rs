@@ -7,7 +7,7 @@ use grpo_lambda_gpu::StatePlace;
 
 use super::schedule::Schedule;
 
-/// Where the model comes from.
+/// The origin of the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModelSource {
     /// A Hugging Face checkpoint directory.
@@ -21,7 +21,6 @@ pub enum ModelSource {
 pub struct ModelShape {
     pub hidden: usize,
     pub layers: usize,
-    /// Attention heads.
     pub heads: usize,
     /// Heads of keys and values.
     pub kv_heads: usize,
@@ -34,7 +33,7 @@ pub struct SftConfig {
     pub steps: u64,
     /// Examples per step.
     pub batch: usize,
-    /// Share of the examples that show their working; the others state the answer at once.
+    /// Share of the examples with worked steps; the others give the answer alone.
     pub worked_share: f64,
     /// Learning rate of every step.
     pub schedule: Schedule,
@@ -46,12 +45,12 @@ pub struct SftConfig {
 pub struct MemoryConfig {
     /// Tokens per forward pass; a longer row is a pass of its own.
     pub micro_batch_tokens: usize,
-    /// Whether a layer's activations are computed again in the backward pass instead of kept; true, which takes less memory, also for `auto`
-    /// until [`Config::deciding_recomputation`](super::Config::deciding_recomputation).
+    /// True if the backward pass recomputes a layer's activations, which takes less memory; `auto` is true until
+    /// [`Config::deciding_recomputation`](super::Config::deciding_recomputation).
     pub recompute_layers: bool,
-    /// Where the optimiser's state is on a card.
+    /// The place of the optimiser's state on a card.
     pub optimiser: StatePlace,
-    /// Responses decoded at a time, in every process; none: all of a step, and [`EVAL_BATCH`](crate::eval::EVAL_BATCH) of an evaluation.
+    /// Responses decoded at a time by every process; `None`: all of a step, [`EVAL_BATCH`](crate::eval::EVAL_BATCH) of an evaluation.
     pub slots: Option<usize>,
 }
 
@@ -72,7 +71,7 @@ pub struct RlConfig {
     pub max_new_tokens: usize,
     /// Sampling temperature.
     pub temperature: f64,
-    /// Whether to sample until enough groups are mixed.
+    /// True to sample until enough groups are mixed.
     pub dynamic_sampling: bool,
     /// Consecutive skipped steps before the run stops.
     pub max_nan_steps: u64,
@@ -93,10 +92,9 @@ pub struct EvalConfig {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckpointConfig {
-    /// Steps between them.
     pub every: u64,
-    /// How many stay.
+    /// Checkpoints that stay.
     pub keep: usize,
-    /// Whether that of the best evaluation stays, too.
+    /// True if the best evaluation's checkpoint stays too.
     pub best: bool,
 }

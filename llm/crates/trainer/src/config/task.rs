@@ -11,7 +11,6 @@ use crate::input::task::{AnswerReading, DatasetTask, LengthFilter, Level, Task, 
 /// Default values of the fields that only a dataset has.
 const UNSET: [&str; 2] = ["none", "auto"];
 
-/// Reads it from canonical values.
 pub(super) fn read(values: &BTreeMap<String, String>) -> Result<TaskSource, ConfigError> {
     let word = |key: &str| values[key].as_str();
     let said = |key: &str| Some(word(key)).filter(|w| !UNSET.contains(w)).map(str::to_owned);

@@ -9,14 +9,13 @@ use grpo_lambda_decoder::optim::AdamWSettings;
 use grpo_lambda_gpu::StatePlace;
 use grpo_lambda_gpu::select::{self, DevicePreference};
 
-use super::keys::METHOD_NAME;
 use super::schedule::{Schedule, ScheduleShape};
 use super::{
-    CheckpointConfig, Config, ConfigError, EvalConfig, MemoryConfig, ModelShape, ModelSource, RlConfig,
-    SftConfig, rewards, rollout, task,
+    CheckpointConfig, Config, ConfigError, EvalConfig, METHOD_NAME, MemoryConfig, ModelShape, ModelSource,
+    RlConfig, SftConfig, rewards, rollout, task,
 };
 
-/// Canonical values by key. A field that is missing or not canonical is a bug of the program, not of the user.
+/// Canonical values by key. A missing field, or one that is not canonical, is a bug.
 struct Values<'v>(&'v BTreeMap<String, String>);
 
 /// Reads every section.

@@ -25,13 +25,13 @@ pub struct BenchmarkProblem {
 pub struct Benchmark {
     pub name: String,
     pub items: Vec<BenchmarkProblem>,
-    /// Whether it is an embedded task, which is asked as it was trained: without a template.
+    /// True for an embedded task, which is asked as it was trained: without a template.
     pub embedded: bool,
-    /// Rows that were left out because they cannot be used.
+    /// Unusable rows, left out.
     pub bad_rows: u64,
 }
 
-/// The five of the GRPO-lambda paper, in the order of its tables.
+/// The five benchmarks of the GRPO-lambda paper, in the order of its tables.
 pub const PAPER: [&str; 5] = ["aime24", "amc", "math500", "minerva", "olympiad"];
 
 /// Held-out word problems of the preset tiny; all hundred sums of two digits.
@@ -41,7 +41,7 @@ pub const EMBEDDED: [&str; 2] = ["tiny:stories", "tiny:addition"];
 pub const HELD_OUT: &str = "run:held-out";
 
 impl Benchmark {
-    /// The rows of a data set, which are asked with a template.
+    /// A data set's rows, which are asked with a template.
     pub fn of_rows(name: &str, rows: Vec<Row>) -> Benchmark {
         let item = |Row { index, problem, answers, gold, .. }: Row| BenchmarkProblem {
             id: index.to_string(),
@@ -89,10 +89,10 @@ pub enum BenchmarkError {
         name: String,
         hint: String,
         data: PathBuf,
-        /// What is there; none when there is no such directory.
+        /// The names of the files there; `None` if there is no such directory.
         found: Option<Vec<String>>,
     },
-    /// The held-out problems of a run, of a model that is from none with a data set.
+    /// The held-out problems of a run, but the model is from no run with a data set.
     #[error(
         "--benchmarks {HELD_OUT}: the held-out problems of a run on a data set, and --model is from no such run"
     )]
@@ -116,7 +116,7 @@ fn holds(found: &Option<Vec<String>>) -> String {
 /// Endings of files of problems.
 const EXTENSIONS: [&str; 4] = ["jsonl", "ndjson", "json", "parquet"];
 
-/// The benchmarks of these names, in order, the first `limit` problems of each; `held_out` is [`HELD_OUT`], where there is such a thing.
+/// The benchmarks of these names, in order, with the first `limit` problems of each; `held_out` is [`HELD_OUT`], if the model has it.
 pub fn resolve(
     names: &[String],
     held_out: Option<&Benchmark>,
@@ -167,7 +167,7 @@ fn one(name: &str, data: &Path, on_bad_row: OnBadRow) -> Result<Benchmark, Bench
     }
 }
 
-/// Names of the files of problems in a directory, sorted; none when there is no such directory.
+/// Sorted names of the files of problems in a directory; `None` if there is no such directory.
 fn available(data: &Path) -> Option<Vec<String>> {
     let entries = std::fs::read_dir(data).ok()?;
     let name = |entry: std::fs::DirEntry| {
@@ -181,7 +181,7 @@ fn available(data: &Path) -> Option<Vec<String>> {
     Some(names)
 }
 
-/// Problems that training never meets (all sums, of which none are held out), the same for every model.
+/// Problems that training never meets (for sums, of which none are held out, all), the same for every model.
 fn embedded(name: &str, settings: &[&str]) -> Benchmark {
     let config = Config::resolve("tiny", settings).expect("the shipped preset is valid");
     let task = match config.task {
@@ -200,7 +200,6 @@ fn embedded(name: &str, settings: &[&str]) -> Benchmark {
     Benchmark { name: name.to_owned(), items, embedded: true, bad_rows: 0 }
 }
 
-/// Where an embedded task's answer stands.
 pub const EMBEDDED_EXTRACTION: Extraction = Extraction::Boxed;
 
 fn file(name: &str, at: &str, on_bad_row: OnBadRow) -> Result<Benchmark, BenchmarkError> {

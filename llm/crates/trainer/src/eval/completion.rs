@@ -1,4 +1,4 @@
-//! One response to one problem, as it is kept.
+//! The stored form of a response to a problem.
 
 use grpo_lambda_decoder::generate::SampledResponse;
 use grpo_lambda_grade::Verdict;
@@ -60,7 +60,7 @@ impl From<&Verdict> for ResponseOutcome {
     }
 }
 
-/// How a response ended.
+/// The end of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RecordedFinish {
@@ -70,13 +70,12 @@ pub enum RecordedFinish {
     Stop,
     /// Cut off at the length limit.
     Length,
-    /// Not begun: the prompt fills the context.
+    /// Not begun, because the prompt fills the context.
     NoRoom,
 }
 
 impl RecordedFinish {
-    /// How a response that was begun ended.
-    pub fn of(response: &SampledResponse, eos: &[u32]) -> RecordedFinish {
+    pub fn new(response: &SampledResponse, eos: &[u32]) -> RecordedFinish {
         match (response.truncated, response.tokens.last()) {
             (true, _) => RecordedFinish::Length,
             (false, Some(last)) if eos.contains(last) => RecordedFinish::Eos,
@@ -89,23 +88,20 @@ impl RecordedFinish {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct CompletionRecord {
-    /// The problem's id.
     pub problem: String,
-    /// Which of the problem's samples it is, from 0.
+    /// Its number among the problem's samples, from 0.
     pub sample: usize,
-    /// Its outcome.
     pub verdict: ResponseOutcome,
     /// The grader's explanation.
     pub reason: String,
-    /// Whether it is right by a lenient rule of the grader only.
+    /// True if only a lenient rule of the grader makes it right.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lenient: bool,
     /// The answer found in the text.
     pub answer: Option<String>,
-    /// How it ended.
     pub finish: RecordedFinish,
     /// Its length, the end token included.
     pub tokens: usize,
-    /// Its text, without special tokens; up to the stop string and with it.
+    /// Its text without special tokens, up to and with the stop string.
     pub text: String,
 }

@@ -17,11 +17,10 @@ pub const CONFIDENCE_LEVEL: f64 = 0.95;
 /// Responses decoded at a time, at most.
 pub const EVAL_BATCH: usize = 128;
 
-/// Responses of a request for each of its slots: most slots of an evaluation are then busy until their next response. What a request gives is
-/// written down when all of it is there.
+/// Responses of a request for each of its slots, which keeps most slots busy. The responses of a request are written once all are there.
 pub const QUEUE: usize = 4;
 
-/// Slots of an evaluation during a run, of a configuration's [`MemoryConfig::slots`](crate::config::MemoryConfig::slots).
+/// Slots of an evaluation during a run, from [`MemoryConfig::slots`](crate::config::MemoryConfig::slots).
 pub fn eval_slots(slots: Option<usize>) -> usize {
     slots.map_or(EVAL_BATCH, |slots| slots.min(EVAL_BATCH))
 }
@@ -35,7 +34,6 @@ pub struct Evaluation {
     pub n: u64,
     /// Problems whose response could not be graded; not in `n`.
     pub ungradable: u64,
-    /// Responses that were cut off.
     pub truncated: u64,
     /// Mean length of a response, in tokens.
     pub mean_length: f64,
@@ -53,7 +51,7 @@ impl Evaluation {
     }
 }
 
-/// Why an evaluation failed.
+/// The reason why an evaluation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum EvalError {
     #[error(transparent)]
@@ -62,9 +60,9 @@ pub enum EvalError {
     Token(#[from] TokenError),
 }
 
-/// Accuracy of `model` on `problems`, decoded in so many `slots` and ended by `stops` as well; `seed` is where the sampler's random numbers are.
+/// Accuracy of `model` on `problems`, decoded in so many `slots` and ended by `stops` too; `seed` addresses the sampler's random numbers.
 ///
-/// `on_progress(done, under_way)` is told how many problems are done, and how far those are that are sampled.
+/// `on_progress(done, under_way)` gets the number of finished problems and the progress of the others.
 pub fn evaluate(
     model: &dyn Sampler,
     stops: Stops<'_>,

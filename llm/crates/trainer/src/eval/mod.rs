@@ -1,6 +1,6 @@
-//! Evaluation: from a model and problems to an accuracy with its interval.
+//! Evaluation: the accuracy of a model on problems, with its interval.
 //!
-//! [`evaluate`] is what training asks of its held-out problems. `llm-train eval` is built from the rest:
+//! Training measures its held-out problems with [`evaluate`]. `llm-train eval` is built from the rest:
 //!
 //! ```text
 //! benchmark -> prompt (template) -> responses -> answer -> verdict       one line each in completions.jsonl
@@ -17,8 +17,7 @@
 //! report.html   figures/          for a person
 //! lock                            held by the process that works here
 //! ```
-//! A process may be killed at any moment: the same command continues at the first problem that is not complete and ends in the
-//! same bytes.
+//! A process may be killed at any moment: the same command continues at the first incomplete problem and writes the same bytes.
 
 pub mod benchmark;
 pub mod completion;

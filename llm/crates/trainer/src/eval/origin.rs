@@ -1,4 +1,4 @@
-//! The run that a model is from, and how that run asked its problems: a model is to be asked as it was trained.
+//! The run that trained a model, and its prompts: a model is evaluated with the prompts of its training.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ const EMBEDDED: &str = "line";
 const CONFIG: &str = "config.toml";
 const STATE: &str = "state.json";
 
-/// Why the held-out problems of a run are not to be had.
+/// The reason why a run's held-out problems are not available.
 #[derive(Debug, thiserror::Error)]
 pub enum HeldOutError {
     #[error(
@@ -37,7 +37,7 @@ pub enum HeldOutError {
     OtherRows { run: PathBuf, data: String, then: String, now: String },
 }
 
-/// The run that a model is from.
+/// The run that trained a model.
 #[derive(Clone, Debug)]
 pub struct Origin {
     pub run: PathBuf,
@@ -61,27 +61,26 @@ impl Origin {
                 path.ancestors().find(|path| path.file_name() == Some(OsStr::new("checkpoints")));
             checkpoints.and_then(Path::parent).filter(|run| holds_config(run)).map(Path::to_owned)
         };
-        // As it is written, so that a checkpoint that is a link is still its run's; then where it really is.
+        // First the path as written, so that a linked checkpoint still finds its run; then the real path.
         let found = above(model.to_owned()).or_else(|| above(std::path::absolute(model).ok()?));
         found.or_else(|| above(model.canonicalize().ok()?))
     }
 
-    /// The run that `model` is from, if it is from one.
+    /// The run that trained `model`, if any.
     ///
     /// # Errors
     /// [`ConfigError`] when its configuration cannot be read.
-    pub fn of(model: &Path) -> Result<Option<Origin>, ConfigError> {
+    pub fn find(model: &Path) -> Result<Option<Origin>, ConfigError> {
         let Some(run) = Origin::directory(model) else { return Ok(None) };
         let config = Config::read(&run.join(CONFIG))?;
         Ok(Some(Origin { run, config }))
     }
 
-    /// Where its configuration stands.
     pub fn config_file(&self) -> PathBuf {
         self.run.join(CONFIG)
     }
 
-    /// The name of the template that the run asked with, and its system prompt where that is not the template's own.
+    /// The name of the run's template, and its system prompt unless that is the template's own.
     pub fn template(&self) -> (&str, Option<&str>) {
         match &self.config.task {
             TaskSource::Embedded(_) => (EMBEDDED, None),
@@ -89,7 +88,7 @@ impl Origin {
         }
     }
 
-    /// [`Origin::template`] as the run loaded it; `checkpoint` is one of the run's, whose copy of the tokenizer's files holds the chat template.
+    /// [`Origin::template`] as the run loaded it; the tokenizer's files in `checkpoint`, one of the run's, hold the chat template.
     pub fn load_template(&self, checkpoint: &Path) -> Result<Template, PromptError> {
         let (name, system) = self.template();
         // A run that began with random weights had no checkpoint whose special tokens a template could write.
@@ -109,7 +108,7 @@ impl Origin {
         say: &mut dyn FnMut(&str),
     ) -> Result<Problems, TaskError> {
         let mut config = self.config.clone();
-        // What the run began with may be gone; its checkpoints hold the same tokenizer.
+        // The initial model may be gone; the run's checkpoints hold the same tokenizer.
         if let ModelSource::Checkpoint(began_with) = &mut config.model {
             *began_with = checkpoint.to_owned();
         }
@@ -140,7 +139,7 @@ impl Origin {
     }
 }
 
-/// The checksum of the rows that a checkpoint was trained on, where it says.
+/// The checksum of a checkpoint's training rows, if stored.
 fn rows_of_training(checkpoint: &Path) -> Option<String> {
     let bytes = std::fs::read(checkpoint.join(STATE)).ok()?;
     let state: serde_json::Value = serde_json::from_slice(&bytes).ok()?;
@@ -160,18 +159,18 @@ mod tests {
         let written = Config::resolve("tiny", &["task.kind=addition"]).expect("valid");
         std::fs::write(run.join(CONFIG), written.to_toml()).expect("writable");
         for model in [run.clone(), step.clone(), step.join("reference")] {
-            let origin = Origin::of(&model).expect("readable").expect("of a run");
+            let origin = Origin::find(&model).expect("readable").expect("of a run");
             assert_eq!((origin.run, origin.config), (run.clone(), written.clone()));
         }
         // A copy of a checkpoint knows no run, nor does a directory that has its own configuration.
         let copy = dir.path().join("copy/step-00000003");
         std::fs::create_dir_all(&copy).expect("writable");
-        assert!(Origin::of(&copy).expect("nothing to read").is_none());
+        assert!(Origin::find(&copy).expect("nothing to read").is_none());
         std::fs::write(copy.join("config.json"), "{}").expect("writable");
         std::fs::write(copy.join(CONFIG), "[tool.mine]").expect("writable");
-        assert!(Origin::of(&copy).expect("nothing to read").is_none());
+        assert!(Origin::find(&copy).expect("nothing to read").is_none());
         std::fs::write(run.join(CONFIG), "[tool.mine]\nx = 1").expect("writable");
-        Origin::of(&step).expect_err("a run whose configuration is not one");
+        Origin::find(&step).expect_err("a run whose configuration is not one");
     }
 
     #[test]

@@ -8,18 +8,18 @@ use super::score::Tally;
 
 /// Level of the tests.
 pub const ALPHA: f64 = 0.05;
-/// Power of the tests: the probability with which a difference is to be detected.
+/// Power of the tests: the probability of detecting a difference.
 pub const POWER: f64 = 0.8;
 
 /// The limits of a paired comparison on these problems.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PowerLimits {
     pub n: u64,
-    /// With one sample: the fewest problems, all won by one model, that are significant at all.
+    /// With one sample: the fewest problems, all won by one model, that are significant.
     pub fewest: Option<u64>,
-    /// The share of discordant problems that is assumed (one sample), or the standard deviation of a problem's difference (several).
+    /// The assumed share of discordant problems (one sample) or standard deviation of a problem's difference (several).
     pub spread: f64,
-    /// The smallest difference in accuracy that is detected with 80 % power; `None` if there is none.
+    /// The smallest difference in accuracy detected with 80 % power; `None` if there is none.
     pub least: Option<f64>,
     /// Samples of a problem.
     pub samples: u64,
@@ -27,9 +27,9 @@ pub struct PowerLimits {
 
 /// Detection limits from scores in which ungradable responses are scored 0.
 ///
-/// Assumed is a second model of the same accuracy whose scores are independent of these: with one sample the share of discordant
-/// problems is `2 p (1 - p)`, with several the variance of a problem's difference twice that of its score. Models that
-/// find the same problems hard differ less, and a smaller difference can be told. `None` for no problem.
+/// The second model is assumed to have the same accuracy and independent scores: with one sample the share of discordant problems is
+/// `2 p (1 - p)`, with several the variance of a problem's difference is twice that of its score. Models that find the same problems hard differ
+/// less, so a smaller difference can be detected. `None` without a problem.
 pub fn limits(tallies: &[Tally]) -> Option<PowerLimits> {
     let scores: Vec<f64> = tallies.iter().map(Tally::score_of_all).collect();
     let p = mean(&scores)?;
@@ -54,7 +54,7 @@ pub fn of_several(n: u64, samples: u64, sd: f64) -> PowerLimits {
 }
 
 impl PowerLimits {
-    /// A sentence; `assumed` says where the spread is from.
+    /// The limits as a sentence; `assumed` states the origin of the spread.
     pub fn sentence(&self, assumed: &str) -> String {
         let points = |x: f64| format!("{:.1} points", 100.0 * x);
         let n = self.n;

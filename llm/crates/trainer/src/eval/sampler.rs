@@ -17,7 +17,6 @@ use crate::input::tokens::{ModelTokenizer, PromptTokens, TokenError};
 #[derive(Clone, Copy)]
 pub struct BenchmarkSampler<'a> {
     pub model: &'a dyn Sampler,
-    /// Its tokenizer.
     pub tokens: &'a ModelTokenizer,
     /// The settings; their context is at most the model's.
     pub settings: &'a Settings,
@@ -36,13 +35,13 @@ impl BenchmarkSampler<'_> {
         self.tokens.prompt(prompt)
     }
 
-    /// Tokens that a response to this prompt may have; 0 when the prompt fills the context.
+    /// Most tokens of a response to this prompt; 0 if the prompt fills the context.
     fn response_budget(&self, prompt: &PromptTokens) -> usize {
         let (limit, used) = (self.settings.context, prompt.ids().len());
         if used == 0 { 0 } else { limit.saturating_sub(used).min(self.settings.max_new_tokens) }
     }
 
-    /// All samples of the problems from `start` on. They do not depend on which problems are decoded together. `watch` is told how far it is.
+    /// All samples of the problems from `start` on, independent of which problems are decoded together. `watch` gets the progress.
     ///
     /// # Errors
     /// When the model or its tokenizer fails.
@@ -125,7 +124,7 @@ impl BenchmarkSampler<'_> {
         response: &SampledResponse,
     ) -> Result<CompletionRecord, SamplerError> {
         let text = self.stops().text(&response.tokens)?;
-        let finish = RecordedFinish::of(response, self.tokens.eos());
+        let finish = RecordedFinish::new(response, self.tokens.eos());
         let prediction = Prediction::extract(&text, self.settings.extract);
         let verdict = gold.grade_text(&text, self.settings.extract);
         Ok(CompletionRecord {
@@ -142,7 +141,7 @@ impl BenchmarkSampler<'_> {
     }
 }
 
-/// Why a response could not be sampled.
+/// The reason why a response could not be sampled.
 #[derive(Debug, thiserror::Error)]
 pub enum SamplerError {
     #[error(transparent)]

@@ -1,8 +1,7 @@
 //! Metrics of a benchmark from its graded responses.
 //!
-//! Two conventions for an ungradable response (its answer cannot be parsed, or its prompt fills the context): it is left out of the
-//! accuracy, which is this project's convention, or scored 0, which is that of most leaderboards and of the paper's evaluation code. Both
-//! are reported; pass@k and maj@k use the second.
+//! An ungradable response (its answer cannot be parsed, or its prompt fills the context) is left out of the accuracy by this project's
+//! convention, and scored 0 by that of most leaderboards and of the paper's evaluation code. Both are reported; pass@k and maj@k use the second.
 //!
 //! All problems have equal weight. Samples of one problem are not independent, so with several samples intervals come from
 //! resampling problems.
@@ -17,15 +16,13 @@ use super::vote::majority;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tally {
     pub right: u64,
-    /// Gradable ones: right or wrong.
+    /// Gradable samples: right or wrong.
     pub graded: u64,
-    /// All.
     pub samples: u64,
 }
 
 impl Tally {
-    /// Counts the samples of a problem.
-    pub fn of(samples: &[CompletionRecord]) -> Tally {
+    pub fn new(samples: &[CompletionRecord]) -> Tally {
         let count = |f: fn(&CompletionRecord) -> bool| samples.iter().filter(|c| f(c)).count() as u64;
         Tally {
             right: count(|c| c.verdict == ResponseOutcome::Right),
@@ -34,12 +31,12 @@ impl Tally {
         }
     }
 
-    /// Share of right ones among the gradable; `None` if there are none.
+    /// Share of right samples among the gradable; `None` if there are none.
     pub fn score(&self) -> Option<f64> {
         (self.graded > 0).then(|| self.right as f64 / self.graded as f64)
     }
 
-    /// Share of right ones among all.
+    /// Share of right samples among all.
     pub fn score_of_all(&self) -> f64 {
         self.right as f64 / self.samples as f64
     }
@@ -67,15 +64,15 @@ pub struct Majority {
 pub struct BenchmarkScores {
     pub name: String,
     pub problems: usize,
-    /// Responses to each.
+    /// Responses to each problem.
     pub samples: usize,
     /// Mean over problems of the share of right responses among the gradable; `None` if there are none.
     pub accuracy: Option<Interval>,
-    /// The same, with ungradable responses scored 0.
+    /// Accuracy with ungradable responses scored 0.
     pub as_wrong: Interval,
     /// Number of responses by outcome, in the order of [`ResponseOutcome::ALL`].
     pub outcomes: [usize; 5],
-    /// Right responses that are right by a lenient rule of the grader only.
+    /// Responses that only a lenient rule of the grader makes right.
     pub lenient: usize,
     /// Problems with at least one gradable response.
     pub graded_problems: usize,
@@ -83,7 +80,7 @@ pub struct BenchmarkScores {
     pub cut_off: usize,
     /// Responses that were sampled: all but those whose prompt fills the context.
     pub responses: usize,
-    /// Mean length of those, in tokens; nothing where there are none.
+    /// Mean length of the sampled responses in tokens; `None` if there are none.
     pub mean_tokens: Option<f64>,
     /// pass@k for each k asked for.
     pub pass: Vec<PassAtK>,
@@ -101,15 +98,16 @@ pub fn scores(name: &str, completions: &[Vec<CompletionRecord>], pass_at: &[usiz
         samples > 0 && completions.iter().all(|c| c.len() == samples),
         "as many samples of every problem"
     );
-    let tallies: Vec<Tally> = completions.iter().map(|c| Tally::of(c)).collect();
+    let tallies: Vec<Tally> = completions.iter().map(|c| Tally::new(c)).collect();
     let all = || completions.iter().flatten();
     let made: Vec<f64> =
         all().filter(|c| c.finish != RecordedFinish::NoRoom).map(|c| c.tokens as f64).collect();
     let each = |f: &dyn Fn(&Tally) -> f64| -> Vec<f64> { tallies.iter().map(f).collect() };
     let graded: Vec<f64> = tallies.iter().filter_map(Tally::score).collect();
     let pass = pass_at.iter().map(|&k| {
-        let of = |t: &Tally| pass_at_k(t.samples, t.right, k as u64).expect("no more attempts than samples");
-        PassAtK { k, value: over_problems(&each(&of)).expect("a problem") }
+        let chance =
+            |t: &Tally| pass_at_k(t.samples, t.right, k as u64).expect("no more attempts than samples");
+        PassAtK { k, value: over_problems(&each(&chance)).expect("a problem") }
     });
     let votes: Vec<_> = completions.iter().map(|c| majority(c)).collect();
     let vote_scores: Vec<f64> = votes.iter().map(|v| v.score).collect();
@@ -146,11 +144,11 @@ impl BenchmarkScores {
     }
 }
 
-/// The mean of one number in 0..=1 a problem with its 95 % interval: Wilson's where every number is 0 or 1, else a percentile
-/// bootstrap over problems. `None` for no problem.
+/// The mean over problems of numbers in 0..=1 with its 95 % interval: Wilson's if every number is 0 or 1, else a percentile bootstrap over
+/// problems. `None` without a problem.
 ///
-/// All 0 or all 1 with several samples is a case for Wilson too: a bootstrap would then have no width, as if nothing could be
-/// unknown. Its interval is then that of one sample a problem, which is on the wide side.
+/// All 0 or all 1 with several samples takes Wilson's too, since a bootstrap would have no width. Its interval is that of one sample per
+/// problem, and so rather wide.
 ///
 /// # Panics
 /// When a number is not in 0..=1.
@@ -212,26 +210,26 @@ mod tests {
         letters.chars().enumerate().map(one).collect()
     }
 
-    fn of(problems: &[&str], pass_at: &[usize]) -> BenchmarkScores {
+    fn graded(problems: &[&str], pass_at: &[usize]) -> BenchmarkScores {
         scores("b", &problems.iter().map(|p| problem(p)).collect::<Vec<_>>(), pass_at)
     }
 
     #[test]
     fn what_counts_neither_way_is_left_out_of_one_accuracy_and_wrong_in_the_other() {
-        let s = of(&["r", "r", "w", "n", "u", "x", "r", "w"], &[1]);
+        let s = graded(&["r", "r", "w", "n", "u", "x", "r", "w"], &[1]);
         // 3 of 6 that count, 3 of 8.
         assert_eq!(s.accuracy, wilson(3, 6, 0.95));
         assert_eq!(Some(s.as_wrong), wilson(3, 8, 0.95));
         assert_eq!((s.graded_problems, s.uncounted(), s.cut_off, s.responses), (6, 2, 1, 7));
         assert_eq!(s.mean_tokens, Some(10.0), "what was not made has no length");
         assert_eq!((s.pass[0].value, s.majority), (s.as_wrong, None));
-        let none = of(&["u", "x"], &[]);
+        let none = graded(&["u", "x"], &[]);
         assert_eq!((none.accuracy, none.as_wrong.mid), (None, 0.0));
     }
 
     #[test]
     fn several_samples_are_averaged_by_problem() {
-        let s = of(&["rrww", "rwwu", "wwww"], &[1, 2, 4]);
+        let s = graded(&["rrww", "rwwu", "wwww"], &[1, 2, 4]);
         let mid = (0.5 + 1.0 / 3.0 + 0.0) / 3.0;
         assert!((s.accuracy.expect("graded").mid - mid).abs() < 1e-15);
         assert!((s.as_wrong.mid - 0.25).abs() < 1e-15);
@@ -248,14 +246,14 @@ mod tests {
     #[test]
     fn an_interval_over_problems_is_wider_than_one_over_samples_and_never_empty() {
         // Eight samples of each problem agree: eighty samples are worth ten.
-        let clustered = of(&[&["rrrrrrrr"; 5][..], &["wwwwwwww"; 5]].concat(), &[]).as_wrong;
+        let clustered = graded(&[&["rrrrrrrr"; 5][..], &["wwwwwwww"; 5]].concat(), &[]).as_wrong;
         assert_eq!(Some(clustered), wilson(5, 10, 0.95));
-        let mixed = of(&[&["rrrrrrrw"; 5][..], &["rwwwwwww"; 5]].concat(), &[]).as_wrong;
+        let mixed = graded(&[&["rrrrrrrw"; 5][..], &["rwwwwwww"; 5]].concat(), &[]).as_wrong;
         let naive = wilson(40, 80, 0.95).expect("samples");
         assert!(mixed.width() > 1.5 * naive.width(), "{mixed:?} {naive:?}");
-        let zero = of(&["wwww"; 30], &[]).accuracy.expect("graded");
+        let zero = graded(&["wwww"; 30], &[]).accuracy.expect("graded");
         assert!(zero.mid == 0.0 && zero.high > 0.1);
-        let one = of(&["rw"], &[]).accuracy.expect("graded");
+        let one = graded(&["rw"], &[]).accuracy.expect("graded");
         assert_eq!((one.low, one.mid, one.high), (0.0, 0.5, 1.0));
     }
 }

@@ -19,7 +19,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// The template that it demands, if any.
+    /// The template of the protocol, if any.
     pub fn template(self) -> Option<&'static str> {
         match self {
             Protocol::Plain => None,
@@ -36,27 +36,24 @@ impl Protocol {
 /// The settings of an evaluation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Where the weights were read; for people, no setting.
+    /// The path of the weights; for people, no setting.
     pub model: String,
     /// Checksum of weights, configuration and tokenizer.
     pub weights: String,
-    /// The prompt template.
     pub template: String,
-    /// The system prompt, where it is not the template's own.
+    /// The system prompt, unless it is the template's own.
     pub system: Option<String>,
-    /// The solved examples before every problem, if any.
     pub shots: Option<Shots>,
-    /// Who chose the template: an option, or the run that the model is from; for people, no setting.
+    /// The origin of the template: an option, or the model's run; for people, no setting.
     pub template_from: String,
-    /// Where the answer stands in a response.
+    /// The place of the answer in a response.
     pub extract: Extraction,
-    /// By which rules answers are compared.
+    /// The rules for comparing answers.
     pub rules: Rules,
     /// Responses to each problem.
     pub samples: usize,
     /// Sampling temperature; 0 takes the most probable token.
     pub temperature: f64,
-    /// Which tokens may be drawn.
     pub truncation: Truncation,
     /// Most tokens of a response.
     pub max_new_tokens: usize,
@@ -64,7 +61,7 @@ pub struct Settings {
     pub context: usize,
     /// Seed of the sampler.
     pub seed: u64,
-    /// Numbers the model computes with: `f32` on the CPU, `f32` or `bf16` on a card, where they are also summed in another order.
+    /// The model's number format: `f32` on the CPU, `f32` or `bf16` on a card, where sums have another order.
     pub numbers: String,
 }
 
@@ -72,7 +69,7 @@ impl Settings {
     /// Keys of [`Settings::entries`] that are for people; the others decide the result.
     pub const FOR_PEOPLE: [&str; 2] = ["model", "template_from"];
 
-    /// What a key had before there was such a key, as it would stand in `eval.toml`.
+    /// The value in force in an `eval.toml` that lacks this key.
     pub fn before(key: &str) -> Option<toml::Value> {
         match key {
             "numbers" => Some("f32".into()),
@@ -107,7 +104,7 @@ impl Settings {
         ]
     }
 
-    /// How tokens are chosen, in words.
+    /// The choice of tokens, in words.
     pub fn decoding(&self) -> String {
         if self.temperature == 0.0 {
             return "the most probable token".to_owned();

@@ -6,7 +6,7 @@ use super::benchmark::Benchmark;
 use crate::input::data::{self, Columns, DataError, OnBadRow, Row};
 use crate::input::prompt::{SolvedExample, Template};
 
-/// Why there are no examples.
+/// The reason why there are no examples.
 #[derive(Debug, thiserror::Error)]
 pub enum ShotsError {
     #[error(transparent)]
@@ -21,7 +21,7 @@ pub enum ShotsError {
     Embedded(String),
 }
 
-/// Solved examples and where they are from.
+/// Solved examples with their origin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shots {
     pub examples: Vec<SolvedExample>,
@@ -30,8 +30,8 @@ pub struct Shots {
 }
 
 impl Shots {
-    /// The first `wanted` rows with a worked solution of the data set at `from`, written as `template` wants a response. Rows whose problem
-    /// is asked in `benchmarks` are passed over, so that no problem is shown with its answer.
+    /// The first `wanted` rows with a worked solution in the data set `from`, written in the form of `template`. Problems of `benchmarks` are passed
+    /// over, so that none is shown with its answer.
     ///
     /// # Errors
     /// [`ShotsError`].
@@ -65,7 +65,7 @@ impl Shots {
         Err(ShotsError::TooFew { wanted, from: from.to_owned(), found: examples.len() })
     }
 
-    /// How many there are and their checksum: what decides a result.
+    /// Their number and checksum, which decide a result.
     pub fn fingerprint(&self) -> String {
         let mut sum = 0;
         for text in self.examples.iter().flat_map(|example| [&example.problem, &example.response]) {

@@ -1,4 +1,4 @@
-//! The directory of an evaluation. What it holds is complete, whenever the process was stopped.
+//! The directory of an evaluation, whose files are complete whenever the process was stopped.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::completion::CompletionRecord;
 use super::settings::Settings;
 use crate::run::{Claim, RunError, claim_directory, lock};
 
-/// Why the directory of an evaluation was refused.
+/// The reason why an evaluation's directory was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error(transparent)]
@@ -30,7 +30,7 @@ pub enum StoreError {
     )]
     Changed {
         path: PathBuf,
-        /// What differs, stored -> asked for.
+        /// The differences, stored -> requested.
         differences: String,
     },
     #[error("{place}: {problem}")]
@@ -50,29 +50,25 @@ const COMPLETIONS: &str = "completions.jsonl";
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProblemRecord {
-    /// Its id within the benchmark.
+    /// The problem's id within the benchmark.
     pub id: String,
     pub problem: String,
-    /// The accepted answers.
     pub golds: Vec<String>,
-    /// What the model is given.
     pub prompt: String,
 }
 
-/// A benchmark as `eval.toml` remembers it.
+/// A benchmark's entry in `eval.toml`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BenchmarkHeader {
     pub name: String,
-    /// How many problems.
     pub problems: usize,
     /// Checksum of problems and accepted answers.
     pub fingerprint: String,
-    /// Checksum of what the model is given.
+    /// Checksum of the prompts.
     pub prompts: String,
 }
 
 impl BenchmarkHeader {
-    /// Of a benchmark and its problems as they are asked.
     pub fn new(benchmark: &Benchmark, problems: &[ProblemRecord]) -> BenchmarkHeader {
         let crc = |sum, problem: &ProblemRecord| {
             let sum = crc32c::crc32c_append(sum, &(problem.prompt.len() as u64).to_le_bytes());
@@ -98,7 +94,7 @@ pub struct EvalDir {
 }
 
 impl EvalDir {
-    /// Creates the directory, or finds an evaluation with these settings to continue.
+    /// Creates the directory, or continues an evaluation with these settings.
     pub fn open(path: &Path, settings: &Settings, heads: &[BenchmarkHeader]) -> Result<EvalDir, StoreError> {
         let disk = Disk::default();
         let file = path.join(FILE);
@@ -127,7 +123,7 @@ impl EvalDir {
         &self.path
     }
 
-    /// Writes the problems of a benchmark and finds the responses that are there: those of the first problems, complete ones only.
+    /// Writes a benchmark's problems and reads its stored responses: complete ones of the first problems.
     pub fn benchmark(
         &self,
         name: &str,
@@ -152,7 +148,7 @@ impl EvalDir {
     }
 }
 
-/// Where responses are appended.
+/// The file to which responses are appended.
 #[derive(Debug)]
 pub struct CompletionLog {
     path: PathBuf,
@@ -197,11 +193,10 @@ fn to_toml(settings: &Settings, heads: &[BenchmarkHeader]) -> String {
     text
 }
 
-/// `eval.toml` as it stands.
+/// The contents of `eval.toml`.
 #[derive(Clone, Debug)]
 pub struct EvalManifest {
     settings: Table,
-    /// The benchmarks, in order.
     pub heads: Vec<BenchmarkHeader>,
 }
 
@@ -237,12 +232,12 @@ impl EvalManifest {
         Ok(EvalManifest { settings, heads })
     }
 
-    /// A setting; where an evaluation was written before there was such a key, what it had then.
+    /// A setting; for a missing key, [`Settings::before`].
     fn value(&self, key: &str) -> Option<toml::Value> {
         self.settings.get(key).cloned().or_else(|| Settings::before(key))
     }
 
-    /// A setting as text; `(absent)` when it is not there.
+    /// A setting as text; `(absent)` if it is missing.
     pub fn setting(&self, key: &str) -> String {
         match self.value(key) {
             Some(toml::Value::String(text)) => text,
@@ -251,7 +246,7 @@ impl EvalManifest {
         }
     }
 
-    /// The settings that matter, in the order of the alphabet.
+    /// The settings that decide the result, in alphabetical order.
     pub fn settings(&self) -> impl Iterator<Item = (&str, String)> {
         self.settings
             .iter()
@@ -290,10 +285,9 @@ impl EvalManifest {
 /// A benchmark of a finished evaluation.
 #[derive(Clone, Debug)]
 pub struct StoredBenchmark {
-    /// Which it is.
     pub head: BenchmarkHeader,
     pub problems: Vec<ProblemRecord>,
-    /// The responses to each.
+    /// The responses by problem.
     pub completions: Vec<Vec<CompletionRecord>>,
 }
 
@@ -333,7 +327,7 @@ pub fn read(directory: &Path) -> Result<(EvalManifest, Vec<StoredBenchmark>), St
     Ok((written, recorded))
 }
 
-/// The complete lines of a file with the byte after each. A last line without its end was being written when the process was stopped.
+/// The complete lines of a file with the byte after each. A stopped process may have left the last line incomplete.
 fn lines<T: for<'a> Deserialize<'a>>(bytes: &[u8], path: &Path) -> Result<Vec<(T, u64)>, StoreError> {
     let mut end = 0;
     let mut out = Vec::new();
@@ -354,7 +348,7 @@ fn lines<T: for<'a> Deserialize<'a>>(bytes: &[u8], path: &Path) -> Result<Vec<(T
     Ok(out)
 }
 
-/// The responses to the first problems, as many as are complete, and the length of their lines.
+/// The responses to the first problems, up to the first incomplete one, and the length of their lines.
 fn read_completions(
     disk: &Disk,
     path: &Path,

@@ -1,4 +1,4 @@
-//! The numbers of an evaluation: as a table for a terminal, as CSV and as JSON.
+//! The numbers of an evaluation as a table for a terminal, CSV and JSON.
 
 use comfy_table::presets;
 use grpo_lambda_stats::table::{Cell, Table, significant};
@@ -14,18 +14,16 @@ use super::settings::Settings;
 /// The numbers of an evaluation.
 #[derive(Clone, Debug)]
 pub struct EvalSummary {
-    /// What was asked.
     pub settings: Settings,
-    /// Each benchmark.
     pub scores: Vec<BenchmarkScores>,
-    /// The differences that each can detect.
+    /// The difference that each benchmark can detect.
     pub limits: Vec<PowerLimits>,
-    /// The unweighted mean over benchmarks; with several.
+    /// The unweighted mean over several benchmarks.
     pub average: Option<Average>,
 }
 
-/// The unweighted mean over benchmarks, as tables of papers print it. Its interval is put together from those of the benchmarks,
-/// which are independent samples of problems.
+/// The unweighted mean over benchmarks, as papers print it. Its interval combines those of the benchmarks, which are independent samples
+/// of problems.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Average {
     /// Without ungradable responses; `None` if a benchmark has no gradable response.
@@ -34,11 +32,10 @@ pub struct Average {
     pub as_wrong: Interval,
     /// pass@k, in the order of the benchmarks' own.
     pub pass: Vec<Interval>,
-    /// maj@k.
     pub majority: Option<Interval>,
 }
 
-/// The share of right answers given by one side of the assumption of [`limits`].
+/// The assumption of [`limits`], in words.
 pub const ASSUMED: &str = "as of two independent models of this accuracy";
 
 impl EvalSummary {
@@ -53,20 +50,20 @@ impl EvalSummary {
     ) -> EvalSummary {
         let all: Vec<BenchmarkScores> = benchmarks.iter().map(|(name, c)| scores(name, c, pass_at)).collect();
         let tallies = |completions: &[Vec<CompletionRecord>]| -> Vec<Tally> {
-            completions.iter().map(|c| Tally::of(c)).collect()
+            completions.iter().map(|c| Tally::new(c)).collect()
         };
         let limits = benchmarks.iter().filter_map(|(_, c)| limits(&tallies(c))).collect();
         let average = if all.len() > 1 { average(&all) } else { None };
         EvalSummary { settings: settings.clone(), scores: all, limits, average }
     }
 
-    /// Whether these are the paper's five benchmarks.
+    /// True for the paper's five benchmarks.
     pub fn is_the_papers(&self) -> bool {
         self.scores.len() == PAPER.len()
             && PAPER.iter().all(|name| self.scores.iter().any(|s| s.name == *name))
     }
 
-    /// What the accuracy is called: `accuracy`, or `avg@8`.
+    /// The name of the accuracy: `accuracy`, or `avg@8`.
     pub fn measure(&self) -> String {
         match self.settings.samples {
             1 => "accuracy".to_owned(),
@@ -134,7 +131,6 @@ impl EvalSummary {
         notes
     }
 
-    /// The table for a terminal.
     pub fn table(&self) -> String {
         let mut table = comfy_table::Table::new();
         let k = self.settings.samples;
@@ -171,7 +167,7 @@ impl EvalSummary {
         table.to_string()
     }
 
-    /// One row a measurement; `command` goes into the first line.
+    /// One row per measurement; `command` goes into the first line.
     pub fn csv(&self, command: &str) -> String {
         let mut table = Table::new(&["benchmark", "measure", "n", "value", "low", "high"]);
         for line in self.lines() {
@@ -255,14 +251,14 @@ fn interval(i: Interval) -> Value {
     json!({ "value": i.mid, "interval": [i.low, i.high] })
 }
 
-/// A share in percent, with a decimal.
+/// A share in percent with one decimal.
 pub fn percent(share: f64) -> String {
     // No minus before a zero.
     let text = format!("{:.1}", 100.0 * share);
     if text == "-0.0" { "0.0".to_owned() } else { text }
 }
 
-/// Digits for people.
+/// A number rounded for people.
 pub(super) fn digits(x: f64) -> String {
     significant(x, 3)
 }

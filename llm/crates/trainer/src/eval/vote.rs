@@ -1,22 +1,22 @@
-//! The answer most samples agree on.
+//! The answer on which most samples agree.
 
 use grpo_lambda_grade::Answer;
 
 use super::completion::{CompletionRecord, ResponseOutcome};
 
-/// What the majority of a problem's samples says.
+/// The majority vote of a problem's samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Vote {
-    /// 1 when the answer with the most votes is right, 0 when it is not. Where several have the most votes, the share of those that
-    /// are right: the expectation when one of them is drawn.
+    /// 1 if the answer with the most votes is right, else 0; in a tie the share of right answers, the expectation of drawing one of them.
     pub score: f64,
-    /// Whether several answers had the most votes.
+    /// True if several answers had the most votes.
     pub tie: bool,
 }
 
-/// Answers that the grader calls equal vote together; a response without an answer does not vote, one that cannot be read votes for its text.
+/// Counts votes. Answers that the grader calls equal vote together; a response without an answer does not vote; an unreadable answer votes for
+/// its text.
 ///
-/// An answer joins the first class whose first member equals it. A class is right when its first member is.
+/// An answer joins the first class whose first member equals it. A class is right if its first member is.
 pub fn majority(samples: &[CompletionRecord]) -> Vote {
     struct Class<'a> {
         text: &'a str,

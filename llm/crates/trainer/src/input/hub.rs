@@ -1,8 +1,8 @@
-//! The cache of the Hugging Face hub, where data sets and models lie that `hf download` brought. Nothing is downloaded here.
+//! The cache of the Hugging Face hub with the data sets and models that `hf download` brought. Nothing is downloaded here.
 
 use std::path::{Path, PathBuf};
 
-/// What a repository of the hub holds.
+/// The content of a hub repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RepositoryKind {
     Model,
@@ -10,7 +10,7 @@ pub enum RepositoryKind {
 }
 
 impl RepositoryKind {
-    /// What the cache puts before its name.
+    /// The prefix of its name in the cache.
     fn prefix(self) -> &'static str {
         match self {
             RepositoryKind::Model => "models",
@@ -18,7 +18,7 @@ impl RepositoryKind {
         }
     }
 
-    /// What the download command needs beside the name.
+    /// The option of the download command.
     fn option(self) -> &'static str {
         match self {
             RepositoryKind::Model => "",
@@ -46,12 +46,12 @@ pub fn hub_cache() -> PathBuf {
         .unwrap_or_else(|| variable("HF_HOME").unwrap_or_else(home).join("hub"))
 }
 
-/// Whether a text is a name of the hub: `owner/name`.
+/// True for a name of the hub: `owner/name`.
 pub fn is_hub_name(text: &str) -> bool {
     text.split_once('/').is_some_and(|(owner, name)| is_name(owner) && is_name(name))
 }
 
-/// Whether a text is one of the two parts of such a name.
+/// True for one of the two parts of such a name.
 fn is_name(part: &str) -> bool {
     let letter = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     !part.is_empty() && !part.starts_with('.') && part.chars().all(letter)
@@ -60,7 +60,7 @@ fn is_name(part: &str) -> bool {
 /// The snapshot of a repository in `cache`: what `refs/main` names, or the only one there is.
 ///
 /// # Errors
-/// A line with the command that downloads it, or with what to choose from.
+/// A line with the command that downloads it, or with the snapshots to choose from.
 pub fn snapshot(kind: RepositoryKind, repository: &str, cache: &Path) -> Result<PathBuf, String> {
     let directory = cache.join(format!("{}--{}", kind.prefix(), repository.replace('/', "--")));
     let snapshots = directory.join("snapshots");

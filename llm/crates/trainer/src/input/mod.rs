@@ -1,4 +1,4 @@
-//! What goes in: data sets and embedded tasks, prompts, tokens.
+//! Input of training: data sets and embedded tasks, prompts, tokens.
 
 pub mod data;
 pub mod hub;

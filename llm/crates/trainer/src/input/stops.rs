@@ -1,16 +1,14 @@
-//! What ends a response beside an end token and its length limit: the stop strings of a template. Rollouts of RL, evaluations, `generate`, `chat`
-//! and `serve` ask here, on the CPU and on a card.
+//! Stop strings: texts of a template that end a response, beside end tokens and the length limit, wherever responses are sampled.
 //!
-//! A stop string belongs to the response, and the token that completes it is the response's last: it has a log-probability, is trained on and
-//! counts in the length, and no end token follows it. Such a response is complete, not truncated. So it is with the responses that TRL and
-//! verl train on. What that last token spells beyond the stop string is left out of the text that is graded.
+//! As in TRL and verl, a stop string belongs to the response, and the token that completes it is the response's last: it has a log-probability,
+//! is trained on and counts in the length, and no end token follows it. Such a response is complete, not truncated. The graded text ends with the
+//! stop string, even if the last token goes on.
 
 use grpo_lambda_decoder::generate::CompletionTest;
 
 use super::tokens::{ModelTokenizer, TokenError};
 
-/// Extra tokens that are decoded before a stop string: a character may be split over several byte tokens, and a part of one would spoil the
-/// text.
+/// Extra tokens decoded before a stop string, since a character may be split over several byte tokens.
 const STOP_STRING_SLACK: usize = 8;
 
 /// The stop strings of a template, with the tokenizer that spells them.
@@ -18,17 +16,16 @@ const STOP_STRING_SLACK: usize = 8;
 pub struct Stops<'a> {
     pub tokens: &'a ModelTokenizer,
     pub texts: &'a [String],
-    /// Shorter responses are not complete.
+    /// The fewest tokens of a complete response.
     pub at_least: usize,
 }
 
 impl<'a> Stops<'a> {
-    /// Of responses of any length.
     pub fn new(tokens: &'a ModelTokenizer, texts: &'a [String]) -> Self {
         Stops { tokens, texts, at_least: 0 }
     }
 
-    /// The test that ends a response; none without a stop string.
+    /// The test that ends a response; `None` without a stop string.
     pub fn test(&self) -> Option<&dyn CompletionTest> {
         if self.texts.is_empty() { None } else { Some(self) }
     }
@@ -36,7 +33,7 @@ impl<'a> Stops<'a> {
     /// The text of a response, up to its first stop string and with it.
     ///
     /// # Errors
-    /// When the tokens cannot be decoded.
+    /// If the tokens cannot be decoded.
     pub fn text(&self, ids: &[u32]) -> Result<String, TokenError> {
         let mut text = self.tokens.text(ids)?;
         let ends = self.texts.iter().filter_map(|stop| Some(text.find(stop.as_str())? + stop.len()));
@@ -48,7 +45,7 @@ impl<'a> Stops<'a> {
 }
 
 impl CompletionTest for Stops<'_> {
-    /// Whether the end of these tokens holds a stop string.
+    /// True if the last tokens hold a stop string.
     fn is_complete(&self, tokens: &[u32]) -> bool {
         if tokens.len() < self.at_least {
             return false;

@@ -1,7 +1,6 @@
-//! Text to token ids and back, and the types that keep ids from being made from text twice.
+//! Text to token ids and back, with types that keep text from being tokenised twice.
 //!
-//! A [`Completion`] is made from sampled ids and nothing else; its text is for graders and logs. There is no way back from that text to
-//! ids, so a trained token is always a sampled token.
+//! A [`Completion`] is made from sampled ids; its text is for graders and logs, and never becomes ids again, so every trained token was sampled.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use tokenizers::Tokenizer;
 use crate::bounded::{self, Limits};
 use crate::input::prompt::RenderedPrompt;
 
-/// Why a tokenizer, or a text for it, was refused.
+/// The reason why a tokenizer, or a text for it, was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     #[error("cannot read {path}: {source}")]
@@ -63,7 +62,7 @@ impl PromptTokens {
     }
 }
 
-/// How a response ended.
+/// The end of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinishReason {
     /// With an end-of-sequence token, which is its last token.
@@ -95,12 +94,11 @@ impl Completion {
         &self.ids
     }
 
-    /// How it ended.
     pub fn finish(&self) -> FinishReason {
         self.finish
     }
 
-    /// Whether it was cut off.
+    /// True if it was cut off.
     pub fn truncated(&self) -> bool {
         self.finish == FinishReason::Length
     }
@@ -118,13 +116,13 @@ pub const UNKNOWN: &str = "<unk>";
 pub struct ModelTokenizer {
     tokenizer: Arc<Tokenizer>,
     eos: Vec<u32>,
-    /// Whether it may make much of little, so that its work is done within limits, which costs a thread each time.
+    /// True if it may make long output from short input; its work is then done within limits, which costs a thread each time.
     swells: bool,
     /// The tokenizer's files as they were read, for checkpoints.
     files: Vec<(String, Vec<u8>)>,
 }
 
-/// What belongs to a tokenizer in a checkpoint directory, beside `tokenizer.json`.
+/// A tokenizer's files in a checkpoint directory, beside `tokenizer.json`.
 const FILES: [&str; 4] =
     ["tokenizer_config.json", "generation_config.json", "special_tokens_map.json", "chat_template.jinja"];
 
@@ -143,8 +141,8 @@ impl ModelTokenizer {
 
     /// The tokenizer of a Hugging Face checkpoint directory.
     ///
-    /// What ends a response is the first of: `eos_token_id` (a number or a list) of `generation_config.json`, of
-    /// `config.json`, and `eos_token` of `tokenizer_config.json`.
+    /// The end tokens are the first of: `eos_token_id` (a number or a list) of `generation_config.json`, of `config.json`, and `eos_token` of
+    /// `tokenizer_config.json`.
     ///
     /// # Errors
     /// [`TokenError`] for a missing or unreadable file and when no end token is named.
@@ -185,7 +183,7 @@ impl ModelTokenizer {
         self.largest().map_or(0, |(_, id)| id as usize + 1)
     }
 
-    /// Whether there is no token at all.
+    /// True without any token.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -212,7 +210,7 @@ impl ModelTokenizer {
         &self.eos
     }
 
-    /// The padding token of `tokenizer_config.json`, where it names one that the tokenizer has.
+    /// The padding token of `tokenizer_config.json`, if the tokenizer has it.
     pub fn pad(&self) -> Option<u32> {
         let (_, bytes) = self.files.iter().find(|(name, _)| name == "tokenizer_config.json")?;
         let json: serde_json::Value = serde_json::from_slice(bytes).ok()?;
@@ -279,7 +277,7 @@ impl ModelTokenizer {
     /// The text of a response, without special tokens.
     ///
     /// # Errors
-    /// As [`ModelTokenizer::text`].
+    /// The errors of [`ModelTokenizer::text`].
     pub fn completion_text(&self, completion: &Completion) -> Result<String, TokenError> {
         self.text(&completion.ids)
     }
@@ -308,14 +306,14 @@ impl ModelTokenizer {
 /// Larger than any published tokenizer; the largest have about 40 MB.
 const LARGEST_FILE: u64 = 256 << 20;
 
-/// What making ids of a text, or a text of ids, may take: `length` characters or ids, of which a normaliser may make several.
+/// Limits on encoding or decoding `length` characters or ids, of which a normaliser may make several.
 fn limits(length: usize) -> Limits {
     let memory = (256 << 20) + length.saturating_mul(4096);
     Limits { memory, time: Some(Duration::from_secs(60)) }
 }
 
-/// Whether the parts of a `tokenizer.json` that put texts in the place of others can make a text more than 64 times as long, one after the
-/// other. Every other part makes a few tokens of a character at most.
+/// True if the replacements in a `tokenizer.json`, applied in turn, can make a text more than 64 times as long. Every other part makes at most
+/// a few tokens of a character.
 fn swells(bytes: &[u8]) -> bool {
     const MOST: usize = 64;
     let Ok(json) = serde_json::from_slice::<serde_json::Value>(bytes) else { return true };
@@ -335,7 +333,7 @@ fn swells(bytes: &[u8]) -> bool {
     factor > MOST
 }
 
-/// The beginning of a text, for a refusal.
+/// The beginning of a text, for an error.
 fn shown(text: &str) -> String {
     const MOST: usize = 200;
     match text.char_indices().nth(MOST) {

@@ -22,7 +22,7 @@ impl ModelTokenizer {
     }
 }
 
-/// How text is cut before tokens are looked up: words with the blank before them, commands like `\boxed`, single characters.
+/// The pieces into which text is cut: words with the blank before them, commands like `\boxed`, single characters.
 const PIECES: &str = r" ?[A-Za-z]+|\\[a-z]+|[\s\S]";
 
 /// The pieces of a text, as [`PIECES`] cuts it.

@@ -13,9 +13,9 @@ pub struct Card {
     pub about: &'static str,
     /// Its name by its driver. Cards of like names are slower: H100 PCIe, H200 NVL, A100 of 40 GB.
     driver: Option<&'static str>,
-    /// Of the weights while computing.
+    /// Number format of the weights while computing.
     pub dtype: Dtype,
-    /// Bytes that a run can have; `None` for the processor, whose memory is the machine's.
+    /// Bytes of memory for a run; `None` for the processor, which has the machine's.
     pub memory: Option<u64>,
     pub ceilings: Ceilings,
     /// Origin of the rates.

@@ -47,8 +47,8 @@ pub struct StepShape {
 }
 
 impl StepShape {
-    /// That of a configuration, for prompts of so many tokens.
-    pub fn of(config: &RunConfig, prompt_tokens: usize) -> StepShape {
+    /// The step of a configuration on prompts of so many tokens.
+    pub fn new(config: &RunConfig, prompt_tokens: usize) -> StepShape {
         let rl = &config.rl;
         StepShape {
             prompts: rl.prompts_per_step,
@@ -76,7 +76,7 @@ fn decided_for(
     prompt_tokens: usize,
 ) -> RunConfig {
     let fits = |kept: &RunConfig| {
-        let estimate = estimate(shape, &StepShape::of(kept, prompt_tokens), kept.lora.as_ref());
+        let estimate = estimate(shape, &StepShape::new(kept, prompt_tokens), kept.lora.as_ref());
         let needed = estimate.peak(false) as f64 / f64::from(1 << 20);
         Ok::<_, std::convert::Infallible>(there.is_none_or(|mib| needed <= 0.75 * mib))
     };
@@ -159,7 +159,7 @@ fn item(name: &'static str, bytes: usize, formula: String) -> MemoryItem {
 
 /// The memory of training `c`, or an adapter of it, with steps of this size.
 pub fn estimate(c: &ModelConfig, step: &StepShape, lora: Option<&LoraSettings>) -> MemoryEstimate {
-    let update = Update::of(c, step);
+    let update = Update::new(c, step);
     MemoryEstimate {
         state: state(c, step, lora),
         rollout: rollout(c, step),
@@ -242,7 +242,7 @@ struct Update<'c> {
 
 impl<'c> Update<'c> {
     /// A micro-batch takes whole rows, at least one, and the prompt of a group once, but for its last token, which each row has.
-    fn of(c: &'c ModelConfig, step: &StepShape) -> Self {
+    fn new(c: &'c ModelConfig, step: &StepShape) -> Self {
         let (group, shared) = (step.group.max(1), step.prompt_tokens.saturating_sub(1));
         let row = step.prompt_tokens - shared + step.new_tokens;
         let whole = step.micro_batch_tokens / (shared + group * row);
@@ -331,7 +331,7 @@ mod tests {
             decided_for(there, &config, &shape, 9).memory.recompute_layers
         };
         let tiny = RunConfig::resolve("tiny", &[] as &[&str]).expect("accepted");
-        let peak = estimate(&shape, &StepShape::of(&tiny, 9), None).peak(false) as f64 / f64::from(1 << 20);
+        let peak = estimate(&shape, &StepShape::new(&tiny, 9), None).peak(false) as f64 / f64::from(1 << 20);
         assert_eq!([1.34, 1.33].map(|times| decided("auto", Some(times * peak))), [false, true]);
         assert!(!decided("auto", None));
         assert!(decided("true", None) && !decided("false", Some(0.0)));

@@ -1,4 +1,4 @@
-//! A data set as the problems of a run: its rows divided into splits, without those that do not fit.
+//! A data set as the problems of a run: its rows that fit, divided into splits.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -17,7 +17,7 @@ pub(super) struct Dataset {
     /// Reads and compares answers.
     pub(super) grader: Grader,
     pub(super) data: DataSet,
-    /// The held-out rows, where they are a data set of their own.
+    /// The held-out rows, if they are a data set of their own.
     pub(super) test: Option<DataSet>,
     /// Numbers of rows by split, in the order of [`Split::ALL`].
     pub(super) splits: [Vec<u32>; 3],
@@ -31,14 +31,14 @@ pub(super) struct LengthLimits {
     pub(super) limit: usize,
     /// Tokens of a response that is sampled.
     pub(super) new: usize,
-    /// Whether there is supervised learning, which needs room for worked solutions.
+    /// True with supervised learning, which needs room for worked solutions.
     pub(super) supervised: bool,
-    /// What the configuration leaves out.
+    /// The limits of the configuration.
     pub(super) filter: LengthFilter,
 }
 
 impl LengthFilter {
-    /// Whether a row is longer than the configuration allows.
+    /// True if a row is longer than the configuration allows.
     fn leaves_out(
         self,
         problem: &Problem,
@@ -57,7 +57,7 @@ impl LengthFilter {
     }
 }
 
-/// What the rows of a data set come to.
+/// The rows of a data set by use.
 #[derive(Default)]
 struct Division {
     /// Numbers of rows by split, in the order of [`Split::ALL`].
@@ -70,7 +70,7 @@ struct Division {
     filtered: usize,
     /// Rows that do not fit into the model, and why.
     long: Vec<(RowLocation, String)>,
-    /// Tokens of the prompts, and those among them that the tokenizer does not know.
+    /// Tokens of the prompts, and those among them that are unknown to the tokenizer.
     tokens: usize,
     unknown: usize,
 }
@@ -106,7 +106,7 @@ pub(super) fn dataset(
     Ok(Dataset { template, grader, data, test, splits, supervised, reinforced })
 }
 
-/// Divides the rows of `data`; where `test` holds what is held out, all others are for training.
+/// Divides the rows of `data`; if `test` holds the held-out problems, all others are for training.
 fn divided(
     data: &DataSet,
     test: Option<&DataSet>,
@@ -122,13 +122,13 @@ fn divided(
     for row in data.rows() {
         let row = row?;
         let split = match test {
-            // What is held out is not trained on, whatever file it stands in.
+            // A held-out problem is not trained on, whatever its file.
             Some(_) if held_out.contains(&row.problem) => {
                 found.contaminated += 1;
                 continue;
             }
             Some(_) => Split::Train,
-            None => Split::of(&row.problem),
+            None => Split::from_canonical(&row.problem),
         };
         found.conflicts.note(&row);
         let problem = problem(asked, &row)?;
@@ -151,7 +151,7 @@ fn divided(
 }
 
 impl Division {
-    /// Tells what is left out, or refuses it.
+    /// Reports the rows left out, or refuses them.
     fn tell(&self, task: &DatasetTask, say: &mut dyn FnMut(&str)) -> Result<(), TaskError> {
         let Division { contaminated, long, tokens, unknown, conflicts, filtered, .. } = self;
         if let Some((place, problem)) = long.first() {
@@ -196,7 +196,7 @@ fn opened(at: &str, task: &DatasetTask, say: &mut dyn FnMut(&str)) -> Result<Dat
 }
 
 impl Dataset {
-    /// Up to `n` rows of a split of which no two have the same problem.
+    /// Up to `n` rows of a split, each with another problem.
     pub(super) fn distinct(&self, split: Split, n: usize) -> Result<Vec<Row>, TaskError> {
         let (data, rows) = match (&self.test, split) {
             (Some(test), Split::Test) => (test, None),
@@ -237,7 +237,7 @@ fn problem((template, grader): (&Template, Grader), row: &Row) -> Result<Problem
     })
 }
 
-/// What of a problem does not fit into the model, if anything.
+/// The part of a problem that does not fit into the model, if any.
 fn too_long(
     problem: &Problem,
     prompt: usize,

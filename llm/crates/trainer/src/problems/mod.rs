@@ -11,7 +11,7 @@ use crate::input::prompt::PromptError;
 use crate::input::task::{Problem, Split, Task, TaskSource};
 use crate::input::tokens::{ModelTokenizer, TokenError};
 
-/// Why there are no problems.
+/// The reason why there are no problems.
 #[derive(Debug, thiserror::Error)]
 pub enum TaskError {
     #[error(transparent)]
@@ -24,21 +24,21 @@ pub enum TaskError {
         "task.data = {data}: no row is left for the {split} split of {of}; give more rows, or held-out ones as task.test"
     )]
     NoRow { data: String, split: &'static str, of: usize },
-    /// A row that exceeds the context, where such rows are not skipped.
+    /// A row that exceeds the context, if such rows are not skipped.
     #[error("{place}: {problem}{}; leave such rows out with task.on_bad_row=skip",
         if *more == 0 { String::new() } else { format!(" (and {more} more such rows)") })]
     TooLong { place: RowLocation, problem: String, more: usize },
 }
 
-/// Which stage a problem is for; the stages read the training split in different orders.
+/// The training stage of a problem; the stages read the training split in different orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     Sft,
     Rl,
 }
 
-/// Problems of the embedded task are numbered from here for RL, so that it meets problems that supervised learning did not. Epochs of a data set
-/// likewise, so that it meets the same ones in another order.
+/// First index for RL of an embedded task's problems, none of which supervised learning has seen, and of a data set's epochs, which have other
+/// orders.
 const RL_OFFSET: u64 = 1 << 40;
 
 /// The problems of a run, open.
@@ -58,11 +58,11 @@ enum Source {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MaxLengths {
     pub prompt: usize,
-    /// Of a prompt and its worked solution; 0 without supervised learning.
+    /// Tokens of a prompt and its worked solution; 0 without supervised learning.
     pub example: usize,
 }
 
-/// Problems of an embedded task that are looked at for their lengths.
+/// Problems of an embedded task whose lengths are measured.
 const LENGTH_SAMPLE: u64 = 1000;
 
 impl Problems {
@@ -95,7 +95,7 @@ impl Problems {
     /// Problem `index` of a stage: a pure function of the run's seed, the stage and the index.
     ///
     /// # Errors
-    /// When its row cannot be read any more.
+    /// If its row cannot be read.
     pub fn problem(&self, stage: Stage, index: u64) -> Result<Problem, TaskError> {
         match &self.source {
             Source::Embedded(task) => {
@@ -110,10 +110,10 @@ impl Problems {
         }
     }
 
-    /// Up to `n` problems of a split of which no two are alike. Those of a data set do not depend on the run's seed, so that runs are measured on the same.
+    /// Up to `n` different problems of a split. A data set's do not depend on the run's seed, so that all runs are measured on the same ones.
     ///
     /// # Errors
-    /// When a row cannot be read any more.
+    /// If a row cannot be read.
     pub fn distinct(&self, split: Split, n: usize) -> Result<Vec<Problem>, TaskError> {
         match &self.source {
             Source::Embedded(task) => Ok(task.distinct(self.seed, split, n)),
@@ -124,7 +124,7 @@ impl Problems {
     /// The rows of [`Problems::distinct`]; an embedded task has none.
     ///
     /// # Errors
-    /// When a row cannot be read any more.
+    /// If a row cannot be read.
     pub fn rows(&self, split: Split, n: usize) -> Result<Vec<Row>, TaskError> {
         match &self.source {
             Source::Embedded(_) => Ok(Vec::new()),
@@ -135,7 +135,7 @@ impl Problems {
     /// The longest rows of training: of all rows of a data set, or of many problems of an embedded task.
     ///
     /// # Errors
-    /// When a row cannot be read any more.
+    /// If a row cannot be read.
     pub fn longest(&self, tokens: &ModelTokenizer, supervised: bool) -> Result<MaxLengths, TaskError> {
         let mut longest = MaxLengths::default();
         let mut look = |problem: Problem| {
@@ -156,14 +156,14 @@ impl Problems {
         Ok(longest)
     }
 
-    /// Rows for training, validation and what is held out; an embedded task has no rows.
+    /// Numbers of rows for training, validation and test; `None` for an embedded task.
     pub fn sizes(&self) -> Option<[usize; 3]> {
         let Source::Dataset(d) = &self.source else { return None };
         let [train, validation, test] = &d.splits;
         Some([train.len(), validation.len(), d.test.as_ref().map_or(test.len(), DataSet::len)])
     }
 
-    /// Where the answer stands in a response.
+    /// The place of the answer in a response.
     pub fn extraction(&self) -> Extraction {
         match &self.source {
             Source::Embedded(_) => Extraction::Boxed,
@@ -179,7 +179,7 @@ impl Problems {
         }
     }
 
-    /// What identifies the rows of a data set: a run is not continued on others.
+    /// The checksum of a data set's rows: a run is not continued on others.
     pub fn fingerprint(&self) -> Option<String> {
         let Source::Dataset(d) = &self.source else { return None };
         let test = d.test.as_ref().map_or(String::new(), |t| format!("-{:08x}", t.fingerprint()));

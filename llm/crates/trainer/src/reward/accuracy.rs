@@ -5,8 +5,8 @@ use super::{RewardComponent, RewardConfig, RewardInput};
 /// ```text
 /// r = 1 for the right answer, 0 for a wrong one or none, nothing where the grader cannot decide
 /// ```
-/// open-r1 has the same values from Math-Verify. It gives nothing for a gold that cannot be parsed, as here (since April 2025; before,
-/// 1), and 0 for an answer that cannot be, where this grader says what it can and otherwise gives nothing.
+/// open-r1 has the same values from Math-Verify. For an unparsable gold it gives nothing, as here (1 before April 2025); for an unparsable answer
+/// it gives 0, while this grader gives nothing unless it can decide.
 pub(super) static COMPONENT: RewardComponent = RewardComponent {
     name: "accuracy",
     column: "reward_accuracy",

@@ -5,8 +5,8 @@ use super::{RewardComponent, RewardConfig, RewardInput};
 /// ```text
 /// r = 1 with probability 1/2, else 0, independent of prompt and response
 /// ```
-/// What still changes in training on it alone, `reward.accuracy=0 reward.coin=1`, is not learnt from the reward. The toss is a function of the run's
-/// seed, the step's problem and the place of the response in its group, so that it is the same for every method.
+/// Any change in training on it alone, `reward.accuracy=0 reward.coin=1`, is not learnt from the reward. The toss is a function of the run's
+/// seed, the step's problem and the place of the response in its group, and so equal for every method.
 pub(super) static COMPONENT: RewardComponent = RewardComponent {
     name: "coin",
     column: "reward_coin",

@@ -1,8 +1,8 @@
-//! Rewards what a program of the user's says: see [`super::program`].
+//! Rewards by the user's program: see [`super::program`].
 
 use super::{RewardComponent, RewardConfig, RewardInput};
 
-/// The program's number for the response, whatever its range; nothing where it says none.
+/// The program's number for the response, in any range; nothing if it gives none.
 pub(super) static COMPONENT: RewardComponent = RewardComponent {
     name: "command",
     column: "reward_command",

@@ -19,7 +19,7 @@ fn score(_: &RewardConfig, input: &RewardInput<'_>) -> Option<f64> {
     Some(f64::from(u8::from(matches(input.text))))
 }
 
-/// Whether the expression above matches.
+/// True if the expression above matches.
 ///
 /// The leftmost middle leaves most room for the end, so no other needs to be tried.
 fn matches(text: &str) -> bool {

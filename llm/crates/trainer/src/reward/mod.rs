@@ -3,16 +3,14 @@
 //! ```text
 //! r = sum_c w_c r_c        over the components c of weight w_c > 0 that have a value
 //! ```
-//! A component without a value (`None`) does not count: it is left out of the sum, not scored 0. The exception is accuracy: where it has a
-//! weight and no value (the grader cannot read the answer or the gold), the response has no reward at all and is left out of its group's
-//! statistics. A response none of whose components has a value has no reward either.
+//! A component without a value (`None`) is left out of the sum, not scored 0. A response has no reward, and is left out of its group's
+//! statistics, if accuracy has a weight and no value (the grader cannot read the answer or the gold), or if no component has a value.
 //!
-//! open-r1 and TRL compose in the same way (`reward_weights`, a sum without the missing ones), except that they keep a response whose
-//! accuracy is missing when another component has a value; here it is left out, because its group would compare responses of which
-//! one was never asked for its answer.
+//! open-r1 and TRL compose in the same way (`reward_weights`), except that they keep a response without accuracy if another component has a
+//! value; here it is left out, because its group would compare responses by different components.
 //!
-//! Components see the response's text without special tokens and without the prompt: a chat template that opens `<think>` at the end of the
-//! prompt takes that tag away from the response, and from `format` and `tag_count`.
+//! Components see the response's text without special tokens and without the prompt: a `<think>` at the end of the prompt is not seen by
+//! `format` and `tag_count`.
 
 mod accuracy;
 mod coin;
@@ -32,7 +30,7 @@ use grpo_lambda_grade::{Extraction, Gold};
 pub use regex::Pattern;
 pub use stuck::{StuckComponent, StuckDetector};
 
-/// What the reward components see of a response.
+/// A response as the reward components see it.
 #[derive(Clone, Copy, Debug)]
 pub struct RewardInput<'a> {
     /// Its text, without special tokens.
@@ -41,9 +39,9 @@ pub struct RewardInput<'a> {
     pub length: usize,
     /// The reference answer.
     pub gold: &'a Gold,
-    /// Where the answer stands in the text.
+    /// The place of the answer in the text.
     pub extraction: Extraction,
-    /// What the program of the component `command` says of it.
+    /// The number from the program of the component `command`.
     pub program: Option<f64>,
     /// A number of its own, uniform in `[0, 1)` and independent of everything else.
     pub draw: f64,
@@ -56,11 +54,11 @@ pub struct RewardComponent {
     pub name: &'static str,
     /// Its column in the metrics: `reward_NAME`.
     pub column: &'static str,
-    /// What it rewards, with its range.
+    /// Its description, with its range.
     pub about: &'static str,
-    /// Where it comes from.
+    /// Its origin.
     pub source: &'static str,
-    /// The value of a response; `None` where it has none.
+    /// The value of a response, if it has one.
     score: fn(&RewardConfig, &RewardInput<'_>) -> Option<f64>,
 }
 
@@ -95,14 +93,14 @@ pub struct RewardConfig {
 pub struct ProgramConfig {
     /// A command line for `sh`.
     pub line: String,
-    /// How long it may take over the responses to a prompt.
+    /// Time limit for the responses to a prompt.
     pub timeout: Duration,
 }
 
 /// The reward of a response, with the value of each component.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RewardBreakdown {
-    /// The reward; `None` where the response is left out.
+    /// The reward; `None` if the response is left out.
     pub total: Option<f64>,
     /// The value of each component of [`REGISTRY`]; `None` also for those without a weight, except accuracy, which is always computed for
     /// the metrics.
@@ -110,7 +108,7 @@ pub struct RewardBreakdown {
 }
 
 impl RewardBreakdown {
-    /// Whether the answer is right; `None` where the grader could not say.
+    /// 1 for a right answer, 0 for a wrong one; `None` if the grader could not decide.
     pub fn accuracy(&self) -> Option<f64> {
         self.components.first().copied().flatten()
     }
@@ -138,7 +136,7 @@ impl RewardConfig {
         weighted.filter_map(|(weight, part)| Some(weight * (*part)?)).reduce(|sum, x| sum + x)
     }
 
-    /// Whether the component of this name has a weight.
+    /// True if the component of this name has a weight.
     pub fn is_active(&self, name: &str) -> bool {
         self.active().any(|(_, component)| component.name == name)
     }

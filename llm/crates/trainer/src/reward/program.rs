@@ -1,11 +1,11 @@
-//! A reward function that is a program of the user's, kept open for the whole run.
+//! A reward function in the user's program, which runs as long as the training.
 //!
 //! ```text
 //! to it     {"prompt": "..", "completion": "..", "gold": "4", "tokens": 12, "token_ids": [..]}     a line for each response of a group
 //! from it   0.5    or    {"reward": 0.5}    or    null                                             a line for each, in that order
 //! ```
-//! `null`, NaN and infinities leave the response without a value of this component; the latter are told of. A program that ends, or does not
-//! answer within its time, is started again and asked once more; when it fails again, the run writes a checkpoint and stops.
+//! `null`, NaN and infinities leave the response without a value of this component; the latter two are reported. A program that ends, or does not
+//! answer in time, is restarted and asked once more; if it fails again, the run writes a checkpoint and stops.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde_json::Value;
 
-/// What the program is told of a response.
+/// The program's input about a response.
 #[derive(Clone, Debug, Serialize)]
 pub struct Question {
     /// The prompt's text, without special tokens.
@@ -37,13 +37,13 @@ pub struct ProgramError {
     problem: String,
 }
 
-/// The program, running.
+/// A running reward program.
 #[derive(Debug)]
 pub struct RewardProgram {
     command: String,
     timeout: Duration,
     running: Option<Running>,
-    /// Answers that were no finite numbers so far; the first is told of.
+    /// Answers so far that were no finite numbers; the first is reported.
     not_finite: u64,
 }
 
@@ -56,7 +56,7 @@ struct Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // What the shell started, too: it would wait for ever where it does not read its input.
+        // The shell's children too: one that does not read its input would wait for ever.
         let group = format!("-{}", self.child.id());
         drop(Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status());
         drop(self.child.kill());
@@ -64,11 +64,11 @@ impl Drop for Running {
     }
 }
 
-/// How often a group is asked about before the program is given up.
+/// Attempts per group before the program is given up.
 const ATTEMPTS: usize = 2;
 
 impl RewardProgram {
-    /// The program of a command line for `sh`; it is started with the first question.
+    /// The program of a command line for `sh`, started with the first question.
     pub fn new(command: &str, timeout: Duration) -> RewardProgram {
         RewardProgram { command: command.to_owned(), timeout, running: None, not_finite: 0 }
     }
@@ -76,7 +76,7 @@ impl RewardProgram {
     /// The number of each response, in order; `say` receives lines for the user.
     ///
     /// # Errors
-    /// [`ProgramError`] where it fails twice, or answers something that is no number.
+    /// [`ProgramError`] if it fails twice, or answers something other than a number.
     pub fn ask(
         &mut self,
         questions: &[Question],
@@ -116,7 +116,7 @@ impl RewardProgram {
             text += &serde_json::to_string(question).map_err(|e| e.to_string())?;
             text.push('\n');
         }
-        // A program that ended is noticed by its silence.
+        // A program that has ended is noticed by its silence.
         drop(running.questions.send(text));
         let deadline = Instant::now() + timeout;
         let mut answers = Vec::new();

@@ -32,7 +32,7 @@ impl Pattern {
     /// Compiles an expression.
     ///
     /// # Errors
-    /// What is wrong with it, on one line.
+    /// The fault in it, on one line.
     pub fn new(text: &str) -> Result<Pattern, String> {
         Regex::new(text).map(Pattern).map_err(|e| {
             let text = e.to_string();

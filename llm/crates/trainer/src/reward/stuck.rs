@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 pub struct StuckComponent {
     /// The component.
     pub name: String,
-    /// What it gave every response; `None` where it had no value for any.
+    /// Its value for every response; `None` if it had none.
     pub value: Option<f64>,
-    /// For so many steps.
+    /// Steps with this value.
     pub steps: u64,
 }
 
@@ -39,7 +39,7 @@ pub struct StuckDetector {
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 struct Streak {
-    /// What it gave all responses of the last step.
+    /// Its value for all responses of the last step.
     value: Option<f64>,
     /// Steps in a row in which it gave that, 0 when the last step had several values.
     steps: u64,
@@ -74,7 +74,7 @@ impl StuckDetector {
         })
     }
 
-    /// How many components have been constant for `patience` steps or more; 0 when `patience` is 0.
+    /// Number of components constant for `patience` steps or more; 0 if `patience` is 0.
     pub fn stuck(&self, patience: u64) -> usize {
         self.streaks.values().filter(|s| patience > 0 && s.steps >= patience).count()
     }

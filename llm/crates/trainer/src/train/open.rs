@@ -145,7 +145,7 @@ fn check_machine_memory(
 ) -> Result<(), TrainError> {
     let rl = &config.rl;
     let Some(there) = memory::total_mib().filter(|_| rl.steps > 0) else { return Ok(()) };
-    let step = StepShape::of(config, prompt_tokens);
+    let step = StepShape::new(config, prompt_tokens);
     let estimate = memory::estimate(shape, &step, config.lora.as_ref());
     let needed =
         (memory::total(&estimate.state) + memory::total(&estimate.rollout)) as f64 / f64::from(1 << 20);

@@ -31,7 +31,7 @@ pub fn accuracy(summary: &EvalSummary) -> Figure {
     let as_wrong =
         summary.scores.iter().map(|s| Some(s.as_wrong)).chain(average.map(|a| Some(a.as_wrong))).collect();
     let measure = summary.measure();
-    // All of the range, unless that would leave everything at its foot.
+    // The full range, unless all bars would be short in it.
     let highest = summary.scores.iter().map(|s| s.as_wrong.high.max(s.accuracy.map_or(0.0, |a| a.high)));
     let highest = highest.fold(0.0, f64::max);
     let top = if highest > 0.45 { 100.0 } else { 10.0 * (10.5 * highest).ceil().max(1.0) };
@@ -64,7 +64,7 @@ fn intervals(summary: &EvalSummary) -> &'static str {
     }
 }
 
-/// How long responses are, right ones and others.
+/// Lengths of right and of other responses.
 pub fn lengths(benchmarks: &[(&str, &[Vec<CompletionRecord>])]) -> Figure {
     let all: Vec<(String, Vec<&CompletionRecord>)> = if benchmarks.len() <= PANELS {
         benchmarks.iter().map(|(name, c)| ((*name).to_owned(), c.iter().flatten().collect())).collect()
@@ -101,7 +101,7 @@ pub fn lengths(benchmarks: &[(&str, &[Vec<CompletionRecord>])]) -> Figure {
             for (_, length) in lengths.iter().filter(|l| l.0 == right) {
                 counts[((length / width).ceil() as usize).clamp(1, BINS) - 1] += 1.0; // lengths are at least 1
             }
-            // A bar stands for the whole numbers from i width + 1 to (i + 1) width.
+            // Bar i counts the whole numbers from i width + 1 to (i + 1) width.
             let place = move |(i, n): (usize, f64)| (i as f64 * width + (width + 1.0) / 2.0, n);
             counts.into_iter().enumerate().map(place).collect::<Vec<_>>()
         };
@@ -119,7 +119,7 @@ pub fn lengths(benchmarks: &[(&str, &[Vec<CompletionRecord>])]) -> Figure {
     figure
 }
 
-/// pass@k against k; nothing with one sample.
+/// pass@k against k; `None` with one sample.
 pub fn attempts(summary: &EvalSummary, benchmarks: &[(&str, &[Vec<CompletionRecord>])]) -> Option<Figure> {
     let samples = summary.settings.samples;
     if samples < 2 {
@@ -129,10 +129,10 @@ pub fn attempts(summary: &EvalSummary, benchmarks: &[(&str, &[Vec<CompletionReco
         .x(Axis::new("attempts k").log())
         .y(Axis::new("problems solved in at least one of k attempts (%)").range(0.0, 100.0));
     for (name, completions) in benchmarks {
-        let tallies: Vec<Tally> = completions.iter().map(|c| Tally::of(c)).collect();
+        let tallies: Vec<Tally> = completions.iter().map(|c| Tally::new(c)).collect();
         let at = |k: usize| {
-            let of = tallies.iter().filter_map(|t| pass_at_k(t.samples, t.right, k as u64));
-            (k as f64, 100.0 * of.sum::<f64>() / tallies.len() as f64)
+            let estimates = tallies.iter().filter_map(|t| pass_at_k(t.samples, t.right, k as u64));
+            (k as f64, 100.0 * estimates.sum::<f64>() / tallies.len() as f64)
         };
         panel = panel.line(*name, (1..=samples).map(at));
         let ends = summary.scores.iter().find(|s| s.name == *name).map_or(&[][..], |s| &s.pass);

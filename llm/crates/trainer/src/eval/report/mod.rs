@@ -1,4 +1,4 @@
-//! The report for a person: one HTML file with everything in it, and the figures beside it.
+//! The report: one self-contained HTML file, and the figures beside it.
 
 pub mod figures;
 
@@ -22,16 +22,16 @@ const SHOWN: usize = 4;
 /// Characters of a text shown; the rest is in `completions.jsonl`.
 const LONGEST: usize = 6000;
 
-/// A benchmark as the report needs it.
+/// A benchmark with its responses.
 #[derive(Clone, Copy, Debug)]
 pub struct ReportBenchmark<'a> {
     pub name: &'a str,
     pub problems: &'a [ProblemRecord],
-    /// The responses to each.
+    /// The responses by problem.
     pub completions: &'a [Vec<CompletionRecord>],
 }
 
-/// The report cannot be made; a mistake of this program.
+/// A failure to make the report, which is a bug.
 #[derive(Debug, thiserror::Error)]
 #[error("report: {0}")]
 pub struct ReportError(String);
@@ -116,7 +116,7 @@ struct ShownCompletion {
     left_out: usize,
 }
 
-/// The page, whole and self-contained. Every text from a data set or a model is escaped.
+/// The self-contained page. Every text from a data set or a model is escaped.
 pub fn page(summary: &EvalSummary, parts: &[ReportBenchmark<'_>]) -> Result<String, ReportError> {
     let failed = |e: &dyn std::fmt::Display| ReportError(e.to_string());
     let benchmarks: Vec<(&str, &[Vec<CompletionRecord>])> =
@@ -132,7 +132,7 @@ pub fn page(summary: &EvalSummary, parts: &[ReportBenchmark<'_>]) -> Result<Stri
         .map(|(part, limits)| section(part, limits.sentence(super::summary::ASSUMED)))
         .collect();
     let mut environment = Environment::new();
-    // The name's ending turns escaping on.
+    // The extension `.html` turns escaping on.
     environment.add_template("page.html", PAGE).map_err(|e| failed(&e))?;
     let page = environment.get_template("page.html").map_err(|e| failed(&e))?;
     let settings: Vec<(String, String)> = summary
@@ -153,7 +153,7 @@ pub fn page(summary: &EvalSummary, parts: &[ReportBenchmark<'_>]) -> Result<Stri
     .map_err(|e| failed(&e))
 }
 
-/// Ids within an SVG are those of the whole page once it is part of it.
+/// Makes an SVG's ids unique within the page.
 fn inline(svg: &str, number: usize) -> String {
     let start = svg.find("<svg").unwrap_or(0);
     let own = format!("f{number}-");
@@ -230,14 +230,14 @@ fn section(part: &ReportBenchmark<'_>, limits: String) -> Section {
         Share { class: class(*outcome), words: outcome.words(), count, percent: share_of(count) }
     };
     let square = |(problem, samples): (&ProblemRecord, &Vec<CompletionRecord>)| {
-        let tally = Tally::of(samples);
+        let tally = Tally::new(samples);
         let tenths = tally.score().map(|s| (10.0 * s).round() as u32);
         let score = tally.score().map_or("not counted".to_owned(), |s| format!("{} %", digits(100.0 * s)));
         Square { id: problem.id.clone(), tenths, title: format!("{}: {score}", problem.id) }
     };
     let order = order(part);
     let full = |i: &usize| shown_problem(&part.problems[*i], &part.completions[*i]);
-    let score = |i: usize| Tally::of(&part.completions[i]).score_of_all();
+    let score = |i: usize| Tally::new(&part.completions[i]).score_of_all();
     let worst: Vec<usize> = mixed(part, &order).into_iter().filter(|i| score(*i) < 1.0).take(WORST).collect();
     let best = order.iter().rev().copied().filter(|i| score(*i) > 0.0 && !worst.contains(i)).take(BEST);
     Section {
@@ -254,7 +254,7 @@ fn section(part: &ReportBenchmark<'_>, limits: String) -> Section {
 
 /// Problem indices by ascending score. Ties keep the order of the benchmark, except among the best, where the order is reversed.
 fn order(part: &ReportBenchmark<'_>) -> Vec<usize> {
-    let score = |i: usize| Tally::of(&part.completions[i]).score_of_all();
+    let score = |i: usize| Tally::new(&part.completions[i]).score_of_all();
     let mut order: Vec<usize> = (0..part.completions.len()).collect();
     let top = order.iter().map(|&i| score(i)).fold(0.0, f64::max);
     order.sort_by(|&a, &b| {
@@ -264,9 +264,9 @@ fn order(part: &ReportBenchmark<'_>) -> Vec<usize> {
     order
 }
 
-/// The problems with the lowest score, alternating between the kinds of failure so that a reader sees each kind; then the others.
+/// The problems with the lowest score, alternating between the kinds of failure; then the others.
 fn mixed(part: &ReportBenchmark<'_>, order: &[usize]) -> Vec<usize> {
-    let score = |i: usize| Tally::of(&part.completions[i]).score_of_all();
+    let score = |i: usize| Tally::new(&part.completions[i]).score_of_all();
     let Some(&first) = order.first() else { return Vec::new() };
     let (lowest, rest): (Vec<usize>, Vec<usize>) = order.iter().partition(|&&i| score(i) == score(first));
     let kind = |i: usize| {
@@ -285,12 +285,12 @@ fn mixed(part: &ReportBenchmark<'_>, order: &[usize]) -> Vec<usize> {
     turns.chain(rest).collect()
 }
 
-/// Why responses were not right, most frequent first.
+/// Reasons why responses were not right, most frequent first.
 fn reasons(all: &[&CompletionRecord]) -> Vec<ReasonCount> {
     let mut counts: Vec<ReasonCount> = Vec::new();
     for completion in all.iter().filter(|c| c.verdict != ResponseOutcome::Right) {
         let cut = completion.finish == RecordedFinish::Length;
-        // What stands before a colon names the kind, what stands after it the case.
+        // The text before a colon names the kind, the text after it the case.
         let kind = match completion.verdict {
             ResponseOutcome::Wrong => "another value than the reference",
             ResponseOutcome::NoAnswer => "no complete answer where one was looked for",
@@ -317,7 +317,7 @@ fn reasons(all: &[&CompletionRecord]) -> Vec<ReasonCount> {
 }
 
 fn shown_problem(problem: &ProblemRecord, samples: &[CompletionRecord]) -> ShownProblem {
-    let tally = Tally::of(samples);
+    let tally = Tally::new(samples);
     let score = match tally.samples {
         1 => String::new(),
         n => format!("{} of {n} right", tally.right),
@@ -351,7 +351,7 @@ fn shown_problem(problem: &ProblemRecord, samples: &[CompletionRecord]) -> Shown
     }
 }
 
-/// The first characters of a text, and how many were left out.
+/// The first characters of a text, and the number left out.
 fn clip(text: &str, most: usize) -> (String, usize) {
     match text.char_indices().nth(most) {
         Some((end, _)) => (format!("{} …", &text[..end]), text[end..].chars().count()),

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::{Row, RowLocation};
 
-/// The answers that were seen to each problem, by hash: 16 bytes a problem.
+/// The answers seen to each problem, by hash: 16 bytes per problem.
 #[derive(Clone, Debug, Default)]
 pub struct Conflicts {
     seen: HashMap<u64, u64>,
@@ -34,7 +34,7 @@ impl Conflicts {
         }
     }
 
-    /// What is said of them; nothing where there is none.
+    /// A line about the conflicts; `None` without one.
     pub fn line(&self) -> Option<String> {
         let first = self.first.as_ref()?;
         let rows = match self.rows {

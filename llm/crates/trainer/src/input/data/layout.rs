@@ -1,4 +1,4 @@
-//! From a row's text to problem, answers and solution.
+//! Problem, answers and solution in a row's text.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,10 +19,10 @@ pub struct Columns {
     pub solution: Option<String>,
 }
 
-/// How the answer stands in its column.
+/// The form of the answer in its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerForm {
-    /// It is the column, or each element of its list.
+    /// The whole column, or each element of its list.
     Whole,
     /// After the last `####`, up to the end of the line (GSM8K).
     Hashes,
@@ -30,7 +30,7 @@ pub enum AnswerForm {
     Boxed,
 }
 
-/// Where a text stands.
+/// The place of a text in a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum TextSource {
     Column(String),
@@ -46,7 +46,7 @@ impl TextSource {
     }
 }
 
-/// The columns of a data set that are used.
+/// The used columns of a data set.
 ///
 /// Found by name in the first row that is an object (or a list of turns):
 ///
@@ -89,7 +89,7 @@ impl RowContent {
     }
 }
 
-/// Columns that are not what a data set needs.
+/// The problem with the columns of a data set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ColumnProblem {
     pub(super) text: String,
@@ -204,7 +204,6 @@ fn turns(value: &RawValue, name: &str) -> Result<Vec<Turn>, String> {
     })
 }
 
-/// Whether a value is a conversation.
 fn is_conversation(value: &RawValue) -> bool {
     is_list(value) && turns(value, "").is_ok_and(|turns| !turns.is_empty())
 }
@@ -217,7 +216,7 @@ fn turn_of(value: &RawValue, name: &str, roles: &[&str], who: &str) -> Result<Tu
 const USER: (&[&str], &str) = (&["user", "human"], "user");
 const ASSISTANT: (&[&str], &str) = (&["assistant", "gpt", "model"], "assistant");
 
-/// Finds where the answer stands in a text.
+/// The form of the answer in a text.
 fn form_of(text: &str) -> AnswerForm {
     if text.contains("####") {
         AnswerForm::Hashes
@@ -267,7 +266,7 @@ impl DatasetLayout {
                 TextSource::Turn((*chat.ok_or_else(|| missing("answer", &ANSWERS))?).to_owned())
             }
         };
-        // Who names a column as the answer says that it is no solution, whatever its name.
+        // A column that the user names as the answer is no solution, whatever its name.
         let is_named = columns.answer.is_some() && columns.solution.is_none();
         let solution = solution.filter(|solution| !(is_named && *solution == answer));
         let problem = if is_turns { TextSource::Turn(problem) } else { TextSource::Column(problem) };
@@ -319,7 +318,7 @@ impl DatasetLayout {
         Ok((texts.ok_or_else(|| wrong(&value))?, true))
     }
 
-    /// A row's content, or what is wrong with it.
+    /// A row's content, or the fault in it.
     pub(super) fn read(&self, fields: &Fields) -> Result<RowContent, String> {
         let problem = self.text(&self.problem, fields, USER)?;
         if problem.trim().is_empty() {
@@ -397,12 +396,11 @@ impl DatasetLayout {
         }
     }
 
-    /// How the answer stands in its column.
+    /// The form of the answer in its column.
     pub fn form(&self) -> AnswerForm {
         self.form
     }
 
-    /// Whether there are worked solutions.
     pub fn has_solutions(&self) -> bool {
         self.solution.is_some()
     }

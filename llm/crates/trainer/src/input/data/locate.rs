@@ -1,4 +1,4 @@
-//! Where a data set's files are: a path, or a name in the Hugging Face cache; and which of them belong to the split.
+//! The files of a data set's split, at a path or by name in the Hugging Face cache.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -17,16 +17,16 @@ pub struct DatasetFiles {
     pub files: Vec<PathBuf>,
     /// The directory inside the data set that was chosen (`main` of `openai/gsm8k`).
     pub subset: Option<String>,
-    /// The split that was chosen, where files say which they belong to.
+    /// The chosen split, if the names of files tell splits.
     pub split: Option<String>,
-    /// How many files of rows belong to other splits and subsets, or to none.
+    /// Number of files of rows that belong to other splits and subsets, or to none.
     pub others: usize,
 }
 
 /// Endings of files that hold rows.
 const KNOWN: [&str; 4] = ["jsonl", "ndjson", "json", "parquet"];
 
-/// Words in names of files and directories, and the split they speak of.
+/// Words in names of files and directories, each with its split.
 const SPLITS: [(&str, &str); 9] = [
     ("train", "train"),
     ("training", "train"),
@@ -113,7 +113,7 @@ struct Entry {
     ending: String,
 }
 
-/// Directories inside each other at most.
+/// Deepest nesting of directories.
 const MAX_DEPTH: usize = 8;
 
 fn walk(directory: &Path, depth: usize, out: &mut Vec<PathBuf>) -> Result<(), DataError> {
@@ -138,7 +138,7 @@ fn walk(directory: &Path, depth: usize, out: &mut Vec<PathBuf>) -> Result<(), Da
     Ok(())
 }
 
-/// The split that the words of a name speak of.
+/// The split in a name's words.
 fn split_of(name: &str) -> Option<&'static str> {
     let lower = name.to_ascii_lowercase();
     let mut words = lower.split(|c: char| !c.is_ascii_alphanumeric());
@@ -218,7 +218,7 @@ fn parted<'c>(choice: Option<&'c str>, subsets: &BTreeSet<String>) -> (Option<&'
     }
 }
 
-/// The split that is meant: the one named, or `train`, or the only one.
+/// The split to read: the one named, or `train`, or the only one.
 fn wanted_split(name: &str, split: Option<&str>, entries: &[Entry]) -> Result<Option<String>, DataError> {
     let splits: BTreeSet<String> = entries.iter().filter_map(|e| e.split.map(str::to_owned)).collect();
     let Some(split) = split else {
@@ -240,7 +240,7 @@ fn wanted_split(name: &str, split: Option<&str>, entries: &[Entry]) -> Result<Op
     not_found(format!("{name}: no split `{split}`{hint}; splits: {there}"))
 }
 
-/// Refuses a split that is left in several subsets.
+/// Refuses a split that several subsets have.
 fn check_subsets(name: &str, wanted: Option<&str>, entries: &[Entry]) -> Result<(), DataError> {
     let left: BTreeSet<Option<&str>> = entries.iter().map(|e| e.subset.as_deref()).collect();
     if left.len() < 2 {
@@ -252,7 +252,7 @@ fn check_subsets(name: &str, wanted: Option<&str>, entries: &[Entry]) -> Result<
     not_found(format!("{name}: several subsets: {}; choose one, as in {example}", listed(&names)))
 }
 
-/// A split that is there as JSON and as Parquet would be read twice.
+/// Refuses a split in two formats, which would be read twice.
 fn check_formats(name: &str, entries: &[Entry]) -> Result<(), DataError> {
     let endings: BTreeSet<&str> = entries.iter().map(|e| e.ending.as_str()).collect();
     if endings.len() < 2 {
@@ -265,7 +265,7 @@ fn check_formats(name: &str, entries: &[Entry]) -> Result<(), DataError> {
     Err(DataError::Damaged { path: PathBuf::from(name), problem })
 }
 
-/// Refuses a set of shards (`train-00000-of-00002`) that is not complete.
+/// Refuses an incomplete set of shards (`train-00000-of-00002`).
 fn check_shards(entries: &[Entry]) -> Result<(), DataError> {
     let mut found: BTreeMap<(PathBuf, String, u64), BTreeSet<u64>> = BTreeMap::new();
     for e in entries {

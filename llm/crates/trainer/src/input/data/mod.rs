@@ -58,13 +58,13 @@ use grpo_lambda_decoder::disk::open_regular;
 use grpo_lambda_grade::Gold;
 use spans::RowSpan;
 
-/// What happens to a row that cannot be used.
+/// The treatment of an unusable row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnBadRow {
-    /// The data set is refused, with the first such row and their number.
+    /// Refuses the data set, with the first such row and their number.
     #[default]
     Refuse,
-    /// It is left out and counted.
+    /// Leaves it out and counts it.
     Skip,
 }
 
@@ -82,13 +82,13 @@ impl OnBadRow {
     }
 }
 
-/// Where a row stands: file and line, or file and row for a format without lines.
+/// The place of a row: file and line, or file and row for a format without lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowLocation {
     pub file: PathBuf,
     /// The line its text begins at, from 1; for Parquet the number of the row, from 1.
     pub line: u64,
-    /// Whether `line` counts rows.
+    /// True if `line` counts rows.
     pub is_row: bool,
 }
 
@@ -103,7 +103,7 @@ impl std::fmt::Display for RowLocation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadRow {
     pub place: RowLocation,
-    /// Why: field, value and what would be right.
+    /// The reason: field, value and a right value.
     pub reason: String,
 }
 
@@ -125,20 +125,20 @@ pub struct Row {
     pub problem: String,
     /// The accepted answers as published, without blanks around them; at least one.
     pub answers: Vec<String>,
-    /// The same, for the grader.
+    /// The accepted answers, read by the grader.
     pub gold: Gold,
-    /// The worked solution as published, where there is one.
+    /// The worked solution as published, if any.
     pub solution: Option<String>,
 }
 
-/// Why a data set was refused.
+/// The reason why a data set was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
     #[error("{0}")]
     NotFound(String),
     #[error("{path}: cannot be read: {source}")]
     Read { path: PathBuf, source: std::io::Error },
-    /// A file is not what its name says, or is cut short.
+    /// A file in another format than its name tells, or cut short.
     #[error("{path}: {problem}")]
     Damaged { path: PathBuf, problem: String },
     #[error("{0}")]
@@ -146,12 +146,12 @@ pub enum DataError {
     #[error("{place}: {problem}{}", missing.map_or(String::new(), |what| format!("; name it with task.columns.{what}=NAME")))]
     Columns {
         place: RowLocation,
-        /// What is missing and what there is.
+        /// The missing part and the available ones.
         problem: String,
-        /// The column that can be named, as in a configuration; [`DataError::for_options`] spells it otherwise.
+        /// The column to name, as in a configuration; [`DataError::for_options`] spells it as an option.
         missing: Option<&'static str>,
     },
-    /// A row that cannot be used, where such rows are not skipped.
+    /// An unusable row, if such rows are not skipped.
     #[error(
         "{row}{}; leave such rows out with task.on_bad_row=skip",
         if *more == 0 { String::new() } else { format!(" (and {more} more bad rows of {of})") }
@@ -163,7 +163,7 @@ pub enum DataError {
     Changed(RowLocation),
 }
 
-/// What the options of a command name; a configuration names it by its settings.
+/// The options of a command that stand for a configuration's settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataOptions {
     /// `--column WHAT=NAME` and `--skip-bad-rows`: those of `data`.
@@ -188,7 +188,7 @@ impl DataError {
     }
 }
 
-/// How many bad rows are kept with their reason; the others are only counted.
+/// Most bad rows kept with their reason; the others are only counted.
 const MAX_REASONS: usize = 100;
 
 /// A file of rows, open.
@@ -196,9 +196,9 @@ const MAX_REASONS: usize = 100;
 struct Source {
     /// The file as the user knows it.
     path: PathBuf,
-    /// Where its rows are read from: the file, or what it was unpacked into.
+    /// The file of its rows: itself, or the one it was unpacked into.
     rows: Mutex<File>,
-    /// Whether places in it are rows rather than lines.
+    /// True if places in it are rows rather than lines.
     is_row: bool,
 }
 
@@ -235,10 +235,10 @@ pub struct DataSet {
 /// Opens a data set: a file, a directory, or `owner/name` in the Hugging Face cache; `:SPLIT` or `:SUBSET/SPLIT` after it chooses
 /// among several splits (see [`locate`]).
 ///
-/// Which columns hold what is found by their names, unless `columns` says it: see [`DatasetLayout`].
+/// Columns are found by their names unless `columns` gives them: see [`DatasetLayout`].
 ///
 /// # Errors
-/// [`DataError`]: nothing there, a damaged file, unknown columns, and a row that cannot be used unless such rows are skipped.
+/// [`DataError`] for a missing or damaged file, unknown columns, and an unusable row unless such rows are skipped.
 pub fn open(at: &str, columns: &Columns, on_bad_row: OnBadRow) -> Result<DataSet, DataError> {
     let located = locate(at)?;
     let mut opened =
@@ -251,7 +251,7 @@ pub fn open(at: &str, columns: &Columns, on_bad_row: OnBadRow) -> Result<DataSet
         let file = file.map_err(|e| DataError::Read { path: path.clone(), source: e })?;
         let read = |e: std::io::Error| DataError::Read { path: path.clone(), source: e };
         for found in spans::rows(file, is_array(path, source.is_row)).map_err(read)? {
-            let found = found.map_err(|e| e.of(path))?;
+            let found = found.map_err(|e| e.into_data_error(path))?;
             opened.take(&source, number, found)?;
         }
         sources.push(source);
@@ -274,7 +274,7 @@ pub fn open(at: &str, columns: &Columns, on_bad_row: OnBadRow) -> Result<DataSet
     Ok(DataSet { located, sources, rows, layout, bad, bad_count, fingerprint: crc })
 }
 
-/// Whether a file of rows is one JSON array.
+/// True if a file of rows is one JSON array.
 fn is_array(path: &Path, unpacked: bool) -> bool {
     !unpacked && path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"))
 }
@@ -308,7 +308,7 @@ impl DataSetBuilder<'_> {
         };
         let layout = match &self.layout {
             Some(layout) => layout,
-            // The first row that can be read at all decides what the columns are.
+            // The first readable row decides the columns.
             None => {
                 let found = DatasetLayout::find(&parsed, self.columns).map_err(
                     |layout::ColumnProblem { text, missing }| DataError::Columns {
@@ -344,17 +344,16 @@ impl DataSet {
         self.rows.len()
     }
 
-    /// Never: a data set without a row is refused when it is opened.
+    /// Always false: a data set without a row is refused.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Where its files are, and which split they belong to.
+    /// Its files and their split.
     pub fn located(&self) -> &DatasetFiles {
         &self.located
     }
 
-    /// Which columns hold what.
     pub fn layout(&self) -> &DatasetLayout {
         &self.layout
     }
@@ -364,13 +363,12 @@ impl DataSet {
         &self.bad
     }
 
-    /// How many rows were left out.
+    /// Number of rows left out.
     pub fn bad_count(&self) -> u64 {
         self.bad_count
     }
 
-    /// A checksum (CRC-32C) of the problems, answers and solutions in their order: two data sets of the same rows have the same, in whatever
-    /// format, and one that was edited has another but for a chance of 2^-32.
+    /// A checksum (CRC-32C) of the problems, answers and solutions in order, equal for the same rows in any format.
     pub fn fingerprint(&self) -> u32 {
         self.fingerprint
     }
@@ -378,7 +376,7 @@ impl DataSet {
     /// Row `index`, from 0.
     ///
     /// # Errors
-    /// When its file cannot be read any more, or was changed since it was opened.
+    /// If its file cannot be read, or was changed after it was opened.
     ///
     /// # Panics
     /// If there is no such row.
@@ -393,7 +391,7 @@ impl DataSet {
         Ok(Row { index, file: source.path.clone(), line: span.line, problem, answers, gold, solution })
     }
 
-    /// Whether [`Row::line`] of a row counts rows rather than lines.
+    /// True if [`Row::line`] of a row counts rows rather than lines.
     ///
     /// # Panics
     /// If there is no such row.

@@ -21,8 +21,7 @@ const FREE: u64 = 64 << 20;
 /// Memory for the pages of a file that are open at a time; each has about a megabyte.
 const MEMORY: u64 = 1 << 30;
 
-/// Unpacks `file` without a panic, which the reader of Parquet answers lengths with that do not fit, and without a page or a temporary file
-/// out of all proportion.
+/// Unpacks `file` within bounds on pages and the temporary file; a panic of the Parquet reader, as for wrong lengths, is an error.
 pub(super) fn unpack(path: &Path, file: File) -> Result<File, DataError> {
     let bytes = file.metadata().map_or(0, |m| m.len());
     let most = bytes.saturating_mul(RATIO).saturating_add(FREE).min(MOST_UNPACKED);
@@ -33,7 +32,7 @@ pub(super) fn unpack(path: &Path, file: File) -> Result<File, DataError> {
     })
 }
 
-/// Unpacks `file`, which `path` names in refusals, to at most `most` bytes. The temporary file is gone when it is closed, whatever happens.
+/// Unpacks `file`, which `path` names in errors, to at most `most` bytes. The system removes the temporary file when it is closed.
 fn read(path: &Path, file: File, most: u64) -> Result<File, DataError> {
     let bytes = file.metadata().map_or(0, |m| m.len());
     let damaged = |problem: String| DataError::Damaged { path: path.to_owned(), problem };
@@ -61,7 +60,7 @@ fn read(path: &Path, file: File, most: u64) -> Result<File, DataError> {
     out.into_inner().map_err(|e| wrote(e.into_error()))
 }
 
-/// What went wrong, on one line and without the name of its type.
+/// An error's message on one line, without the name of its type.
 fn words(error: &parquet::errors::ParquetError) -> String {
     let text = error.to_string();
     let text =
@@ -77,8 +76,8 @@ fn object(row: &Row) -> Map<String, Value> {
     row.get_column_iter().map(|(name, field)| (name.clone(), value(field))).collect()
 }
 
-/// A field as JSON. Times are left as the whole numbers they are stored as, and bytes that are no text, and numbers JSON has no word
-/// for, are null: no problem or answer is one of these.
+/// A field as JSON. Times stay the stored whole numbers; bytes that are no text and numbers that JSON lacks become null, since no problem or
+/// answer is one.
 fn value(field: &Field) -> Value {
     let real = |x: f64| Number::from_f64(x).map_or(Value::Null, Value::Number);
     match field {

@@ -1,4 +1,4 @@
-//! Where each row of a JSON file stands, in one pass that holds one row.
+//! The place of each row in a JSON file, found in one pass that holds one row.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -32,7 +32,7 @@ impl RawRow {
     }
 }
 
-/// What ends the reading of a file.
+/// An error that ends the reading of a file.
 #[derive(Debug)]
 pub(super) enum SpanError {
     Io(io::Error),
@@ -46,7 +46,7 @@ impl From<io::Error> for SpanError {
 }
 
 impl SpanError {
-    pub(super) fn of(self, path: &Path) -> DataError {
+    pub(super) fn into_data_error(self, path: &Path) -> DataError {
         match self {
             SpanError::Io(source) => DataError::Read { path: path.to_owned(), source },
             SpanError::Damaged(problem) => DataError::Damaged { path: path.to_owned(), problem },
@@ -54,7 +54,7 @@ impl SpanError {
     }
 }
 
-/// More than any row of problems has, so that a file that is something else is refused before it fills the memory.
+/// Longest row in bytes, more than any problem has; a file of another kind is refused before it fills the memory.
 const LONGEST: usize = 1 << 28;
 
 /// The rows of a file: the elements of its array, or its lines that are not blank.
@@ -160,7 +160,7 @@ impl RowReader {
         self.value().map(Some)
     }
 
-    /// Passes over the bracket that opens the array; whether a row follows.
+    /// Passes over the bracket that opens the array. True if a row follows.
     fn enter(&mut self) -> Result<bool, SpanError> {
         let bytes = &mut self.bytes;
         bytes.skip_mark()?;
@@ -177,7 +177,7 @@ impl RowReader {
         Ok(bytes.skip_blanks()? != Some(b']'))
     }
 
-    /// Passes over what stands between two rows, or ends the array; whether a row follows.
+    /// Passes over the text between two rows, or the array's end. True if a row follows.
     fn pass_comma(&mut self) -> Result<bool, SpanError> {
         let bytes = &mut self.bytes;
         match bytes.skip_blanks()? {
@@ -231,7 +231,7 @@ impl RowReader {
     }
 }
 
-/// Where in a JSON value a reader is.
+/// A reader's place in a JSON value.
 #[derive(Default)]
 struct Nesting {
     depth: usize,
@@ -240,7 +240,7 @@ struct Nesting {
 }
 
 impl Nesting {
-    /// Whether neither a bracket nor a text is open.
+    /// True if neither a bracket nor a text is open.
     fn is_outside(&self) -> bool {
         self.depth == 0 && !self.in_text
     }

@@ -2,10 +2,9 @@
 //!
 //! transformers compiles them in jinja2's sandbox with `trim_blocks` and `lstrip_blocks`, with filters and functions of its own: `tojson` that is Python's
 //! `json.dumps` and escapes nothing, `raise_exception`, `strftime_now`. The same is set up here for minijinja, with the methods of Python's
-//! strings and dictionaries. `{% generation %}` marks what the assistant says for a mask that is not made here; its content is rendered.
+//! strings and dictionaries. `{% generation %}` marks the assistant's text for a mask that is not made here; its content is rendered.
 //!
-//! `strftime_now` reads an injected [`Clock`], which by default stands still: a prompt that changes from day to day would make a run irreproducible
-//! without a word of it in its configuration.
+//! `strftime_now` reads an injected [`Clock`], which by default stands still: a prompt that changes daily would make a run irreproducible.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,7 +26,6 @@ use grpo_lambda_decoder::disk::read_regular_text;
 pub struct Message {
     /// `system`, `user` or `assistant`.
     pub role: String,
-    /// What is said.
     pub content: String,
 }
 
@@ -75,14 +73,14 @@ impl Default for Clock {
     }
 }
 
-/// A template may take so many steps of minijinja's machine; one that loops for ever is refused. A conversation of a thousand turns takes
-/// fewer than 100,000, and no value can be nested deeper than there are steps.
+/// Most steps of minijinja's machine, so that an endless loop is refused. A conversation of a thousand turns takes fewer than 100,000; values
+/// cannot be nested deeper than there are steps.
 const STEPS: u64 = 1_000_000;
 
-/// Longest source in bytes. The longest published ones have about 30,000; a chain of operators this long still compiles on the stack there is.
+/// Longest source in bytes. The longest published ones have about 30,000; a chain of operators of this length still fits the stack.
 const LONGEST: u64 = 128 << 10;
 
-/// What compiling or rendering may take: millions of times what it does take.
+/// Limits on compiling or rendering, millions of times the usual need.
 const LIMITS: Limits = Limits { memory: 256 << 20, time: Some(Duration::from_secs(10)) };
 
 /// A compiled chat template with the special tokens it may write.
@@ -150,7 +148,7 @@ impl ChatTemplate {
     /// A template given as text, with the special tokens that it may write (`bos_token` and so on); `origin` names it in errors.
     ///
     /// # Errors
-    /// When it is not valid Jinja.
+    /// If it is not valid Jinja.
     pub fn new(source: &str, special: Map<String, Json>, origin: &str) -> Result<ChatTemplate, PromptError> {
         let invalid = |problem: String| PromptError::Template { origin: origin.to_owned(), problem };
         if source.len() as u64 > LONGEST {
@@ -166,7 +164,7 @@ impl ChatTemplate {
         Ok(ChatTemplate { environment: Arc::new(environment), special, origin: origin.to_owned() })
     }
 
-    /// The same with another clock.
+    /// This template with another clock.
     #[must_use]
     pub fn at(&self, clock: Clock) -> ChatTemplate {
         let mut environment = (*self.environment).clone();
@@ -177,7 +175,7 @@ impl ChatTemplate {
     /// The text of a conversation; with `add_generation_prompt` up to where the assistant begins to speak.
     ///
     /// # Errors
-    /// When the template fails or refuses the conversation.
+    /// If the template fails or refuses the conversation.
     pub fn render(&self, messages: &[Message], add_generation_prompt: bool) -> Result<String, PromptError> {
         let mut context = self.special.clone();
         let messages = serde_json::to_value(messages).unwrap_or_default();
@@ -231,7 +229,7 @@ fn add_clock(environment: &mut Environment<'static>, clock: Clock) {
     environment.add_function("strftime_now", move |pattern: &str| clock.format(pattern));
 }
 
-/// `{% generation %}` is not Jinja but an extension of transformers; what stands in it is rendered.
+/// Removes the marks `{% generation %}`, an extension by transformers; their content stays.
 fn without_generation(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut rest = source;
@@ -254,7 +252,7 @@ fn without_generation(source: &str) -> String {
     out + rest
 }
 
-/// What went wrong and where in the template.
+/// The message of an error and its place in the template.
 fn words(error: &Error) -> String {
     let what = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
     let line = error.line().map_or(String::new(), |line| format!("line {line} of the template: "));

@@ -1,8 +1,8 @@
-//! From a problem to the text a model is given.
+//! Prompts: the texts that a model gets for problems.
 //!
-//! A [`Template`] is one of the shipped ones ([`NAMED_TEMPLATES`]), a checkpoint's own chat template, or a Jinja file. It also knows what the response
-//! looks like: where the answer stands ([`Template::extraction`]), which texts end it ([`Template::stop`]), and how a worked solution is written
-//! to be imitated ([`Template::target`]).
+//! A [`Template`] is a shipped one ([`NAMED_TEMPLATES`]), a checkpoint's own chat template, or a Jinja file. It also knows the form of responses:
+//! the place of the answer ([`Template::extraction`]), the texts that end a response ([`Template::stop`]), and the target for a worked solution
+//! ([`Template::target`]).
 //!
 //! ```
 //! use grpo_lambda_trainer::input::prompt::Template;
@@ -17,21 +17,19 @@
 mod chat;
 mod named;
 mod python;
-mod solved;
 mod target;
 
 use std::path::{Path, PathBuf};
 
 pub use chat::{ChatTemplate, Clock, Message};
-pub use named::{NAMED_TEMPLATES, NamedTemplate};
+use named::BLANK_LINES;
+pub use named::{NAMED_TEMPLATES, NamedTemplate, SolvedExample};
 
 use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_grade::Extraction;
-use solved::BLANK_LINES;
-pub use solved::SolvedExample;
 use target::TargetStyle;
 
-/// Why there is no prompt.
+/// The reason why there is no prompt.
 #[derive(Debug, thiserror::Error)]
 pub enum PromptError {
     #[error(
@@ -39,7 +37,7 @@ pub enum PromptError {
         named::listed()
     )]
     Unknown { name: String, hint: String },
-    /// A template that takes the checkpoint's chat template, without a checkpoint.
+    /// The chat template of a checkpoint, without a checkpoint.
     #[error(
         "template `{0}`: takes the chat template of a checkpoint, and there is none; give one, or another template"
     )]
@@ -60,8 +58,7 @@ pub enum PromptError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RenderedPrompt {
     pub text: String,
-    /// Whether the tokenizer puts its own special tokens around it. A chat template has written them already: a second BOS is a
-    /// well-known way to lose accuracy.
+    /// True if the tokenizer adds its own special tokens. A chat template has already written them, and a second BOS costs accuracy.
     pub special_tokens: bool,
 }
 
@@ -71,7 +68,7 @@ enum TemplateKind {
     Chat(ChatTemplate),
 }
 
-/// How problems become prompts, and what responses look like.
+/// The form of prompts and responses.
 #[derive(Clone, Debug)]
 pub struct Template {
     name: String,
@@ -136,10 +133,10 @@ impl Template {
         Ok(template)
     }
 
-    /// The same with this system prompt.
+    /// This template with another system prompt.
     ///
     /// # Errors
-    /// When the template has no place for one, or refuses it.
+    /// If the template has no place for one, or refuses it.
     pub fn with_system(self, system: &str) -> Result<Template, PromptError> {
         if matches!(self.kind, TemplateKind::Named(named) if named.system.is_none()) {
             return Err(PromptError::NoSystem(self.name));
@@ -149,11 +146,10 @@ impl Template {
         Ok(template)
     }
 
-    /// The same with problems and their responses before every problem. Where the template has no turns of its own, two blank lines part
-    /// them, and end a response.
+    /// This template with solved examples before every problem. In a template without turns two blank lines separate them, and end a response.
     ///
     /// # Errors
-    /// When the template refuses them.
+    /// If the template refuses them.
     pub fn with_solved(self, solved: Vec<SolvedExample>) -> Result<Template, PromptError> {
         let mut template = Template { solved, ..self };
         if matches!(template.kind, TemplateKind::Named(named) if named.turn_end == BLANK_LINES) {
@@ -164,10 +160,10 @@ impl Template {
         Ok(template)
     }
 
-    /// What the model is given for a problem.
+    /// The prompt of a problem.
     ///
     /// # Errors
-    /// When the template refuses it.
+    /// If the template refuses it.
     pub fn prompt(&self, problem: &str) -> Result<RenderedPrompt, PromptError> {
         match &self.kind {
             TemplateKind::Named(named) => Ok(RenderedPrompt {
@@ -184,15 +180,15 @@ impl Template {
         }
     }
 
-    /// Whether it has turns, so that a conversation can be rendered with it.
+    /// True if it has turns and so can render conversations.
     pub fn is_chat(&self) -> bool {
         matches!(self.kind, TemplateKind::Chat(_))
     }
 
-    /// What the model is given for a conversation whose last turn is the user's; without turns, for that last turn alone.
+    /// The prompt of a conversation that ends with the user's turn; a template without turns takes that turn alone.
     ///
     /// # Errors
-    /// When the template refuses it.
+    /// If the template refuses it.
     pub fn conversation(&self, turns: &[Message]) -> Result<RenderedPrompt, PromptError> {
         match &self.kind {
             TemplateKind::Named(_) => self.prompt(turns.last().map_or("", |turn| turn.content.as_str())),
@@ -214,7 +210,7 @@ impl Template {
         &self.stop
     }
 
-    /// Where the answer stands in a response.
+    /// The place of the answer in a response.
     pub fn extraction(&self) -> Extraction {
         self.extraction
     }

@@ -1,40 +1,60 @@
 //! The shipped templates.
 //!
-//! Those of the evaluation of understand-r1-zero that its text describes, and open-r1's. What a model or a grader depends on is exact: the ChatML
-//! marks and the one sentence that Qwen2.5-Math was trained with, the tags and their order, `\boxed{}`, the prefilled `<think>`, the text
-//! that ends a response. Where a template only tells a base model what a conversation is, the words are our own, and a
-//! score under them is not a score under the original's: give the original as a Jinja file to have that.
+//! They follow understand-r1-zero's evaluation, as its text describes it, and open-r1. The parts on which a model or a grader depends are exact:
+//! the ChatML marks and the sentence of Qwen2.5-Math's training, the tags and their order, `\boxed{}`, the prefilled `<think>`, the text that ends
+//! a response. Words that only explain a conversation to a base model are our own, so scores differ from those under the original, which can
+//! be given as a Jinja file.
 
 use grpo_lambda_grade::Extraction;
 
-use super::solved::{BLANK_LINES, SolvedExample};
 use super::target::TargetStyle;
+
+/// A problem and the response to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SolvedExample {
+    pub problem: String,
+    /// The response in the form that a model should write.
+    pub response: String,
+}
+
+/// The text between examples in a template without turns.
+pub(super) const BLANK_LINES: &str = "\n\n\n";
+
+impl SolvedExample {
+    /// Removes [`BLANK_LINES`] inside the response, which would announce the next problem.
+    pub(super) fn without_blank_lines(mut self) -> SolvedExample {
+        while self.response.contains(BLANK_LINES) {
+            self.response = self.response.replace(BLANK_LINES, "\n\n");
+        }
+        self
+    }
+}
 
 /// A shipped template.
 #[derive(Clone, Copy, Debug)]
 pub struct NamedTemplate {
     pub name: &'static str,
-    /// What it is, one line.
+    /// Its description on one line.
     pub about: &'static str,
-    /// Whether it takes the chat template of the checkpoint.
+    /// True if it takes the chat template of the checkpoint.
     pub is_chat: bool,
-    /// The system prompt it has when none is given; `None` for a template without a place for one.
+    /// The default system prompt; `None` for a template without a place for one.
     pub system: Option<&'static str>,
     /// Texts that end a response.
     pub stop: &'static [&'static str],
-    /// Where the answer stands in a response.
+    /// The place of the answer in a response.
     pub extraction: Extraction,
     pub(super) style: TargetStyle,
-    /// What stands before the first problem; `{system}` is filled in.
+    /// The text before the first problem; `{system}` is filled in.
     head: &'static str,
     /// A problem; `{problem}` is filled in.
     turn: &'static str,
-    /// What parts a response from the problem after it.
+    /// The text between a response and the next problem.
     pub(super) turn_end: &'static str,
 }
 
 impl NamedTemplate {
-    /// The prompt of a problem, after problems with their responses, which stand apart from them by a line break at least.
+    /// The prompt of a problem after solved examples, separated by at least a line break.
     pub(super) fn render(&self, system: Option<&str>, solved: &[SolvedExample], problem: &str) -> String {
         let mut text = self.head.replace("{system}", system.unwrap_or_default());
         for example in solved {

@@ -1,4 +1,4 @@
-//! Values as Python writes them: what jinja2 prints, and what `json.dumps` prints.
+//! Values as Python writes them in jinja2 and in `json.dumps`.
 
 use minijinja::value::{Kwargs, Value, ValueKind};
 use minijinja::{Error, ErrorKind};
@@ -58,8 +58,8 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// Rust and Python call the same characters printable: none of the categories C and Z but the blank. Alone, Rust escapes marks that
-/// need a letter before them, too, so there is one.
+/// True if Python prints the character: a blank, or none of the categories C and Z. Rust escapes the same ones, and combining marks without a
+/// letter before them, so one is put there.
 fn printable(c: char) -> bool {
     c.is_ascii_graphic() || c == ' ' || (!c.is_ascii() && format!("a{c}").escape_debug().eq(['a', c]))
 }

@@ -2,15 +2,15 @@
 
 use grpo_lambda_grade::{Extraction, Prediction};
 
-/// How a template wants a response to look.
+/// The form of a template's target responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TargetStyle {
     before: &'static str,
     between: &'static str,
     after: &'static str,
-    /// Whether the answer is boxed.
+    /// True if the answer is boxed.
     boxed: bool,
-    /// Whether the reasoning may hold the answer itself.
+    /// True if the reasoning may hold the answer itself.
     free: bool,
 }
 
@@ -26,7 +26,7 @@ impl TargetStyle {
         boxed: false,
         free: false,
     };
-    /// As [`TargetStyle::R1`], the answer boxed.
+    /// [`TargetStyle::R1`] with the answer boxed.
     pub(crate) const OPEN_REASONER: TargetStyle = TargetStyle { boxed: true, ..TargetStyle::R1 };
     /// Both in tags on lines of their own.
     pub(crate) const OPEN_R1: TargetStyle = TargetStyle {
@@ -65,14 +65,14 @@ impl TargetStyle {
     }
 }
 
-/// A solution without what only GSM8K's own tools read: `<<2+3=5>>`, and `#### 5` at the end.
+/// A solution without the annotations of GSM8K's tools: `<<2+3=5>>`, and `#### 5` at the end.
 fn tidy(solution: &str) -> String {
     let Some((text, _)) = solution.rsplit_once("####") else { return solution.trim().to_owned() };
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("<<") {
         out.push_str(before);
-        // An annotation stands on one line; anything else is text.
+        // An annotation is on one line; anything else is text.
         match after.split_once(">>").filter(|(inside, _)| !inside.contains('\n')) {
             Some((_, after)) => rest = after,
             None => {

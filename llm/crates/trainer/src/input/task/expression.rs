@@ -59,7 +59,6 @@ impl From<i64> for Expression {
 pub struct SolutionStep {
     /// Left operand.
     pub left: i64,
-    /// What is done.
     pub operator: Operator,
     /// Right operand.
     pub right: i64,

@@ -1,5 +1,4 @@
-//! What is learned: the embedded task, multi-step arithmetic word problems with worked solutions, as many as one likes; or the
-//! rows of a data set.
+//! Tasks: embedded arithmetic word problems with worked solutions, unlimited in number, or the rows of a data set.
 //!
 //! ```
 //! use grpo_lambda_trainer::input::task::{Level, Split, Task};
@@ -9,10 +8,9 @@
 //! assert_eq!(problem, task.problem(0, Split::Train, 5));
 //! ```
 //!
-//! Problem `index` of a split and level is a pure function of `(seed, split, level, index)`. Which split a problem belongs to is
-//! decided by the problem itself, by a hash of its story and expression (operands and operations, not names and things): a
-//! held-out problem can therefore not appear in training under any seed, level or dressing. Within a split problems may repeat,
-//! the more so the fewer there are (one-step problems with small operands); [`Task::distinct`] leaves repetitions out.
+//! Problem `index` of a split and level is a pure function of `(seed, split, level, index)`. A hash of its story and expression (operands and
+//! operations, not names and things) decides a problem's split, so a held-out problem cannot appear in training under any seed, level or dressing.
+//! Within a split problems may repeat, easy ones often; [`Task::distinct`] leaves repetitions out.
 
 mod expression;
 mod source;
@@ -52,7 +50,7 @@ impl Split {
     }
 
     /// The split a canonical problem belongs to: FNV-1a of its spelling, mixed, modulo 10.
-    pub(crate) fn of(canonical: &str) -> Split {
+    pub(crate) fn from_canonical(canonical: &str) -> Split {
         let mut hash = 0xcbf2_9ce4_8422_2325u64;
         for byte in canonical.bytes() {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -66,7 +64,7 @@ impl Split {
     }
 }
 
-/// How hard a word problem is.
+/// The difficulty of a word problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Level {
     /// Lines of the worked solution, 1 to [`Level::MAX_STEPS`].
@@ -87,18 +85,18 @@ impl Level {
 /// A problem with its solution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// What the model is given; of the embedded task it ends with a line break.
+    /// The prompt; in the embedded task it ends with a line break.
     pub prompt: String,
-    /// Whether the tokenizer puts its special tokens around the prompt.
+    /// True if the tokenizer puts its special tokens around the prompt.
     pub special_tokens: bool,
-    /// A worked solution to imitate; of the embedded task: one line per step, then `\boxed{answer}`.
+    /// A worked solution to imitate; in the embedded task one line per step, then `\boxed{answer}`.
     pub solution: String,
     /// The answer alone, without worked steps.
     pub answer_only: String,
     pub gold: Gold,
-    /// Where the answer stands in a response.
+    /// The place of the answer in a response.
     pub extraction: Extraction,
-    /// What is asked for; a row of a data set does not say.
+    /// The expression to compute; `None` for a data set's row.
     pub expression: Option<Expression>,
     /// Story and expression: two problems with the same canonical spelling differ in names and things only. Of a data set, the problem as published.
     pub canonical: String,
@@ -149,7 +147,7 @@ pub enum Task {
 }
 
 impl Task {
-    /// Whether splits share no problem.
+    /// True if splits share no problem.
     pub fn holds_out(&self) -> bool {
         matches!(self, Task::Stories(_))
     }
@@ -179,8 +177,7 @@ impl Task {
 }
 
 impl Task {
-    /// The first `n` problems of a split of which no two have the same story and expression: a sample whose answers are not
-    /// counted twice. Fewer when the split has no more (easy levels with small operands have few).
+    /// The first `n` problems of a split, all different in story and expression, or fewer if the split has fewer.
     pub fn distinct(&self, seed: u64, split: Split, n: usize) -> Vec<Problem> {
         let mut seen = std::collections::HashSet::new();
         let mut found = Vec::new();
@@ -218,8 +215,8 @@ fn story(address: Address, split: Split, level: Level, index: u64) -> Problem {
         // Numbers that do not work out are drawn again for the same story, or stories that often fail would be rare.
         let Some(drawn) = (0..20).find_map(|_| write(&mut draw, steps)) else { continue };
         let problem = Problem::new(name, &drawn.text, drawn.expression);
-        // Fewer steps: the same product happened to be asked for twice.
-        if problem.steps() == steps && Split::of(&problem.canonical) == split {
+        // A problem has fewer steps if it asks for the same product twice.
+        if problem.steps() == steps && Split::from_canonical(&problem.canonical) == split {
             return problem;
         }
     }

@@ -1,46 +1,42 @@
-//! Where a run's problems come from, as its configuration says.
+//! The source of a run's problems in its configuration.
 
 use grpo_lambda_grade::{Extraction, Grader, Rules};
 
 use super::Task;
 use crate::input::data::{Columns, OnBadRow};
 
-/// Where a run's problems come from.
+/// The source of a run's problems.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskSource {
-    /// The program makes them.
+    /// Problems that the program makes.
     Embedded(Task),
-    /// They are the rows of a data set.
+    /// The rows of a data set.
     Dataset(DatasetTask),
 }
 
 /// A data set as a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatasetTask {
-    /// Where it is: see [`crate::input::data::locate`].
+    /// Its path or name: see [`crate::input::data::locate`].
     pub data: String,
-    /// Where the held-out problems are; none: a tenth of `data`, chosen by a hash of each problem, and another tenth for validation.
+    /// The held-out problems; `None`: a tenth of `data`, chosen by a hash of each problem, and another tenth for validation.
     pub test: Option<String>,
-    /// Which columns hold what.
     pub columns: Columns,
     /// The template's name: see [`crate::input::prompt::Template::load`].
     pub template: String,
-    /// The system prompt; none: the template's own.
+    /// The system prompt; `None` for the template's own.
     pub system: Option<String>,
-    /// How answers are read and compared.
     pub reading: AnswerReading,
-    /// What happens to rows that cannot be used.
     pub on_bad_row: OnBadRow,
-    /// Which rows are left out for their length.
     pub lengths: LengthFilter,
 }
 
-/// How answers to the rows of a data set are read and compared with their references.
+/// The reading of answers and their comparison with a data set's references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnswerReading {
-    /// Where the answer stands in a response; `None`: where the template asks for it.
+    /// The place of the answer in a response; `None` for the template's.
     pub extraction: Option<Extraction>,
-    /// Which spellings count as the same.
+    /// The spellings that count as equal.
     pub rules: Rules,
 }
 

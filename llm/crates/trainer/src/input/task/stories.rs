@@ -165,7 +165,7 @@ fn collect(draw: &mut StoryRng<'_>, steps: usize) -> Option<StoryProblem> {
     Some(story)
 }
 
-/// As [`collect`], then equal shares.
+/// Changes as in [`collect`], then equal shares.
 fn share(draw: &mut StoryRng<'_>, steps: usize) -> Option<StoryProblem> {
     let (mut story, (_, pronoun), _) = collection(draw, steps - 1);
     let total = story.expression.solve().0;

@@ -140,7 +140,8 @@ fn every_story_is_told_about_equally_often_and_a_tenth_is_held_out() {
     }
     assert_eq!(stories.len(), STORIES.len());
     assert!(stories.values().all(|&n| n > 430), "{stories:?}");
-    let held_out = (0..30_000).filter(|i| Split::of(&format!("story {i}")) == Split::Test).count();
+    let held_out =
+        (0..30_000).filter(|i| Split::from_canonical(&format!("story {i}")) == Split::Test).count();
     assert!((2_700..3_300).contains(&held_out), "{held_out}");
 }
 

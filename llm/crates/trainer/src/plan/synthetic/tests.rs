@@ -32,9 +32,9 @@ fn long_demonstrations_are_counted_where_they_are_imitated() {
     assert_eq!(peak(0, &few).supervised, None);
     assert_eq!(peak(900, &["sft.steps=0"]).supervised, None);
     let (short, long) = (peak(30, &few), peak(900, &few));
-    let of = |p: &StepPrediction| p.supervised.as_ref().expect("counted").0;
-    assert!(of(&short) < short.update.0 && of(&long) > long.update.0);
-    assert_eq!(long.peak().0, of(&long));
+    let supervised_peak = |p: &StepPrediction| p.supervised.as_ref().expect("counted").0;
+    assert!(supervised_peak(&short) < short.update.0 && supervised_peak(&long) > long.update.0);
+    assert_eq!(long.peak().0, supervised_peak(&long));
     let line = memory_check(&long, 0, &config(&few)).expect_err("refused");
     assert!(line.contains("a supervised step") && line.contains("memory.micro_batch_tokens"), "{line}");
 }

@@ -1,4 +1,0 @@
-//! Keys of the method's settings.
-
-pub(super) const METHOD: &str = "method.";
-pub(super) const METHOD_NAME: &str = "method.name";
