@@ -18,7 +18,7 @@ pub struct Node {
 /// Subtrees that are added as soon as both halves of a larger one are there.
 ///
 /// ```
-/// use grpo_lambda_trainer::team::tree::{Forest, Node};
+/// use grpo_lambda_engines::team::tree::{Forest, Node};
 ///
 /// let mut forest = Forest::default();
 /// for (start, leaf) in [1e8f32, 1.0, -1e8, 1.0].into_iter().enumerate() {
