@@ -61,7 +61,6 @@ fn listed(place: &str, lines: Vec<(usize, &str)>) -> Vec<String> {
 }
 
 #[test]
-#[ignore = "comments of several crates still open with a question word"]
 fn doc_comments_open_with_a_noun_or_a_verb() {
     let mut found = Vec::new();
     for member in workspace::members().into_iter().chain(["bindings/python".to_owned()]) {
@@ -73,7 +72,6 @@ fn doc_comments_open_with_a_noun_or_a_verb() {
 }
 
 #[test]
-#[ignore = "some pages still have broken lines"]
 fn no_line_of_a_page_is_left_with_one_word() {
     let git = Command::new("git").args(["ls-files", "*.md"]).current_dir(workspace::root()).output();
     let Some(git) = git.ok().filter(|git| git.status.success()) else { return };
