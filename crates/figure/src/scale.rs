@@ -74,7 +74,7 @@ pub(super) struct Domains {
 
 /// Decides both axes of a panel.
 pub(super) fn domains(panel: &Panel) -> anyhow::Result<Domains> {
-    let mut reach = Reach::of(panel);
+    let mut reach = Reach::new(panel);
     let slot = if reach.bars { bar_spacing(panel) / 2.0 } else { 0.0 };
     let (x, y) = (&mut reach.x, &mut reach.y);
     if reach.bars && !y.log {
@@ -115,7 +115,7 @@ struct Reach {
 }
 
 impl Reach {
-    fn of(panel: &Panel) -> Reach {
+    fn new(panel: &Panel) -> Reach {
         let nothing = |axis: &Axis| {
             let log = axis.scale == Scale::Log && axis.categories.is_empty();
             Extent { low: f64::INFINITY, high: f64::NEG_INFINITY, log }

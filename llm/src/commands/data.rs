@@ -52,7 +52,7 @@ impl Command for DataArgs {
         }
         let data = open(&self.data, &columns, on_bad_row)
             .map_err(|e| Failure::refused(e.for_options(DataOptions::ColumnsAndRows)))?;
-        let found = DataSummary::of(&data, &template, tokens.as_ref())?;
+        let found = DataSummary::new(&data, &template, tokens.as_ref())?;
         let mut text = head(&data);
         text += &found.report(&template, tokens.is_some());
         for index in 0..self.show.min(data.len()) {
@@ -133,7 +133,7 @@ struct DataSummary {
 }
 
 impl DataSummary {
-    fn of(
+    fn new(
         data: &DataSet,
         template: &Template,
         tokens: Option<&ModelTokenizer>,

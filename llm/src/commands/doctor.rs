@@ -43,7 +43,7 @@ fn text(name: &str, log: &Log, diagnosis: &Diagnosis) -> String {
             i + 1,
             check.title,
             evidence.text,
-            check.advice.of(log.framework),
+            check.advice.for_framework(log.framework),
             check.page()
         );
     }
@@ -62,7 +62,7 @@ fn machine(name: &str, log: &Log, diagnosis: &Diagnosis) -> Result<String, Failu
             "first_step": evidence.steps.0,
             "last_step": evidence.steps.1,
             "page": check.page(),
-            "change": check.advice.of(log.framework),
+            "change": check.advice.for_framework(log.framework),
         })
     });
     let unseen = diagnosis.unseen.iter().map(|(check, missing)| json!({"id": check.id, "missing": missing}));

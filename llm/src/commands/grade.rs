@@ -16,7 +16,7 @@ pub struct GradeArgs {
     /// JSON lines `{"gold": "1/2", "answer": "0.5"}`, the gold one text or a list of right ones; stdin when not given
     #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,
-    /// Where in `answer` the final answer stands; `free` looks in `gold`, too
+    /// Place of the final answer in `answer`; `free` looks in `gold`, too
     #[arg(long, value_parser = extraction(), default_value = Extraction::default().name())]
     pub extract: Extraction,
     /// The rules by which spellings count as the same: strict, lenient, and changes to them (`strict,+unit_converted,-six_digits`); lenient

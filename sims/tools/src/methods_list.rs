@@ -20,10 +20,10 @@ pub struct MethodsArgs {
     /// Only this method, with its settings
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// As JSON: a list of objects with name, title, about, source, provenance, params, evidence, equation, conventions
+    /// Print JSON: a list of objects with name, title, about, source, provenance, params, evidence, equation, conventions
     #[arg(long)]
     json: bool,
-    /// What frameworks and papers mean by the same words, and the setting here that reproduces each
+    /// List what frameworks and papers mean by the same words, and the setting here that reproduces each
     #[arg(long)]
     conventions: bool,
     /// With --conventions: as the page docs/conventions.md

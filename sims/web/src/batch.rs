@@ -49,7 +49,7 @@ impl Batch {
         let terms = terms(&configured, &self.lines, as_one_batch);
         let estimates = estimate::estimates(&configured, GROUPS, &self.lines, as_one_batch);
         let estimates = estimates.map_err(|failure| failure.line())?;
-        Ok(Evaluation { estimates, terms, bounds: Bounds::of(&configured.settings), warnings })
+        Ok(Evaluation { estimates, terms, bounds: Bounds::new(&configured.settings), warnings })
     }
 
     /// The number of responses of every line.
@@ -61,11 +61,11 @@ impl Batch {
     /// The slots of every response: its tokens, or those of its mask.
     #[wasm_bindgen(getter)]
     pub fn lengths(&self) -> Vec<usize> {
-        let of = |line: &Line| match &line.masks {
+        let token_counts = |line: &Line| match &line.masks {
             Some(masks) => masks.iter().map(Vec::len).collect::<Vec<_>>(),
             None => line.logps.iter().map(Vec::len).collect(),
         };
-        self.lines.iter().flat_map(|(_, line)| of(line)).collect()
+        self.lines.iter().flat_map(|(_, line)| token_counts(line)).collect()
     }
 
     /// The reward of every response, NaN where it has none.
@@ -178,7 +178,7 @@ struct Bounds {
 }
 
 impl Bounds {
-    fn of(settings: &Settings) -> Bounds {
+    fn new(settings: &Settings) -> Bounds {
         let word = |key: &str| settings.has(key).then(|| settings.word(key).to_owned());
         let two_sided = settings.has("clip") && settings.word("clip") == "two_sided";
         Bounds {
@@ -331,11 +331,11 @@ fn object(line: &Line) -> Value {
         fields.insert("truncated".to_owned(), column(&|r| json!(r.truncated)));
     }
     for (kind, _) in responses.first().into_iter().flat_map(|r| r.evidence.series()) {
-        let of = |r: &Response| {
+        let value = |r: &Response| {
             let found = r.evidence.series().find(|(other, _)| *other == kind);
             found.map_or(Value::Null, |(_, series)| written(series))
         };
-        fields.insert(kind.name().to_owned(), column(&of));
+        fields.insert(kind.name().to_owned(), column(&value));
     }
     Value::Object(fields)
 }

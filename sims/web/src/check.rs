@@ -5,8 +5,8 @@ use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::{GROUPS, THEIRS, configure};
 
-/// What `sim estimate --against` prints. With a `method` (which may be empty) and `explain`, where the numbers differ from that method's
-/// comes first.
+/// The report of `sim estimate --against`. With a `method` (which may be empty) and `explain`, it opens with the differences from that
+/// method's numbers.
 ///
 /// # Errors
 /// The text of the command line.

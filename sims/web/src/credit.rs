@@ -69,8 +69,8 @@ impl Profile {
         }
         let grpo = configure("grpo", GRPO)?;
         let (group, logps) = group(size, right, length, drift);
-        let of = |configured: &Configured| pulls(configured, &group, &logps, right);
-        Ok(Profile { own: of(&configured)?, grpo: of(&grpo)? })
+        let pulls_under = |configured: &Configured| pulls(configured, &group, &logps, right);
+        Ok(Profile { own: pulls_under(&configured)?, grpo: pulls_under(&grpo)? })
     }
 
     /// Pull on every token of a right response.

@@ -97,11 +97,11 @@ impl<T: Element> Array<T> {
 }
 
 impl<T: Plain> Array<T> {
-    /// These elements.
+    /// A copy of `data` on the device.
     ///
     /// # Errors
     /// Errors if there is too little memory or the device fails.
-    pub fn of(device: &Arc<dyn Device>, what: &'static str, data: &[T]) -> Result<Self, DeviceError> {
+    pub fn from_slice(device: &Arc<dyn Device>, what: &'static str, data: &[T]) -> Result<Self, DeviceError> {
         let array = Self::stored_as(device, what, T::STORED, data.len())?;
         array.write(data)?;
         Ok(array)

@@ -27,7 +27,7 @@ impl IndexLists {
             Some(start)
         });
         let starts = starts.collect();
-        Ok(IndexLists { array: Array::of(device, "workspace", &lists.concat())?, starts })
+        Ok(IndexLists { array: Array::from_slice(device, "workspace", &lists.concat())?, starts })
     }
 
     /// List `i`.

@@ -26,11 +26,15 @@ impl Buffer {
         Ok(Buffer { device: device.clone(), what, address, bytes })
     }
 
-    /// These numbers.
+    /// A copy of `data` on the device.
     ///
     /// # Errors
     /// Errors if there is too little memory or the device fails.
-    pub fn of<T: Pod>(device: &Arc<dyn Device>, what: &'static str, data: &[T]) -> Result<Self, DeviceError> {
+    pub fn from_slice<T: Pod>(
+        device: &Arc<dyn Device>,
+        what: &'static str,
+        data: &[T],
+    ) -> Result<Self, DeviceError> {
         let buffer = Self::new(device, what, size_of_val(data))?;
         buffer.write(0, data)?;
         Ok(buffer)

@@ -12,9 +12,9 @@ use super::weights::{Tensors, Weights};
 /// Gradients in `f32` of all weights, or of an adapter. Frozen parameters get no gradient buffer.
 #[derive(Debug)]
 pub enum Gradients {
-    /// Those of every weight.
+    /// Gradients of every weight.
     Weights(Weights<f32>),
-    /// Those of the adapter alone.
+    /// Gradients of the adapter alone.
     Adapter(Adapter<f32>),
 }
 

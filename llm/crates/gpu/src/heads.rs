@@ -33,7 +33,7 @@ impl RotaryTable {
         let positions = len.next_power_of_two().max(256);
         let angles = (0..positions).flat_map(|p| frequencies.iter().map(move |f| p as f64 * f));
         let rotations: Vec<f32> = angles.flat_map(|a| [a.cos() as f32, a.sin() as f32]).collect();
-        Ok(RotaryTable { positions, array: Array::of(device, "workspace", &rotations)? })
+        Ok(RotaryTable { positions, array: Array::from_slice(device, "workspace", &rotations)? })
     }
 
     pub(super) fn positions(&self) -> usize {

@@ -18,7 +18,7 @@ pub(crate) enum Target {
 
 impl Target {
     /// The best for a card of this compute capability (90 is 9.0), from a compiler that knows these.
-    pub(crate) fn of(capability: u32, known: &[u32]) -> Option<Target> {
+    pub(crate) fn best(capability: u32, known: &[u32]) -> Option<Target> {
         if known.contains(&capability) {
             return Some(Target::Machine(capability));
         }
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_card_newer_than_the_compiler_gets_portable_code_and_one_too_old_nothing() {
-        let targets = [90, 107, 61].map(|capability| Target::of(capability, &[75, 80, 90]));
+        let targets = [90, 107, 61].map(|capability| Target::best(capability, &[75, 80, 90]));
         assert_eq!(targets, [Some(Target::Machine(90)), Some(Target::Portable(90)), None]);
     }
 

@@ -91,7 +91,7 @@ pub struct EvalArgs {
     /// The data set whose first rows with a worked solution are shown; rows that are asked themselves are passed over
     #[arg(long, value_name = "FILE", requires = "shots")]
     pub shots_from: Option<String>,
-    /// Where the answer stands in a response; as the template asks when not given
+    /// Place of the answer in a response; by default the template's
     #[arg(long, value_parser = super::grade::extraction())]
     pub extract: Option<Extraction>,
     /// The rules by which spellings count as the same, as of `llm-train grade`; strict when not given

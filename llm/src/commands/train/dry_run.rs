@@ -28,7 +28,7 @@ pub(super) fn plan(config: &Config, directory: &Path) -> Result<String, Failure>
     tokens.check(shape.vocab_size).map_err(Failure::refused)?;
     let problems =
         Problems::open(config, &tokens, shape.max_position_embeddings, &mut say).map_err(Failure::refused)?;
-    let lengths = Lengths::of(config, &problems, &tokens)?;
+    let lengths = Lengths::measure(config, &problems, &tokens)?;
     let mut text =
         format!("{}\nNothing was run. The run would be in {}.\n", config.to_toml(), directory.display());
     text += &splits(config, &problems)?;
@@ -97,7 +97,7 @@ struct Lengths {
 }
 
 impl Lengths {
-    fn of(config: &Config, problems: &Problems, tokens: &ModelTokenizer) -> Result<Lengths, Failure> {
+    fn measure(config: &Config, problems: &Problems, tokens: &ModelTokenizer) -> Result<Lengths, Failure> {
         let rows = problems.sizes().map_or(LOOKED_AT, |[train, ..]| (train as u64).min(LOOKED_AT));
         let mut lengths = Lengths { prompts: Vec::new(), solutions: Vec::new() };
         let stage = if config.rl.steps > 0 { Stage::Rl } else { Stage::Sft };

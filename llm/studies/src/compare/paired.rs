@@ -79,7 +79,7 @@ pub enum PairedVerdict {
 }
 
 impl PairedVerdict {
-    fn of(difference: f64, p: f64, adjusted: f64) -> PairedVerdict {
+    fn new(difference: f64, p: f64, adjusted: f64) -> PairedVerdict {
         let better = difference > 0.0;
         match (adjusted <= ALPHA, p <= ALPHA) {
             (true, _) => PairedVerdict::Clear { better },
@@ -184,8 +184,8 @@ pub fn pair(a: &StoredEvaluation, b: &StoredEvaluation) -> Result<Pair, PairErro
         let names = [a.names(), b.names()];
         return Err(PairError::Apart { a: a.path.clone(), b: b.path.clone(), names });
     }
-    let counted: Vec<Option<Test>> = raw.iter().map(|(_, x, y)| Test::of(x, y, of_counted)).collect();
-    let all: Vec<Test> = raw.iter().filter_map(|(_, x, y)| Test::of(x, y, of_all)).collect();
+    let counted: Vec<Option<Test>> = raw.iter().map(|(_, x, y)| Test::new(x, y, of_counted)).collect();
+    let all: Vec<Test> = raw.iter().filter_map(|(_, x, y)| Test::new(x, y, of_all)).collect();
     let adjusted = holm(&counted.iter().flatten().map(|t| t.p).collect::<Vec<f64>>());
     let adjusted_all = holm(&all.iter().map(|t| t.p).collect::<Vec<f64>>());
     let mut adjusted = adjusted.into_iter();
@@ -237,7 +237,7 @@ struct Test {
 
 impl Test {
     /// The test on the problems for which `share` (so many of so many) has a value on both sides; nothing where there are none.
-    fn of(a: &[Tally], b: &[Tally], share: impl Fn(&Tally) -> Option<CorrectShare>) -> Option<Test> {
+    fn new(a: &[Tally], b: &[Tally], share: impl Fn(&Tally) -> Option<CorrectShare>) -> Option<Test> {
         let both: Vec<(CorrectShare, CorrectShare)> =
             a.iter().zip(b).filter_map(|(x, y)| Some((share(x)?, share(y)?))).collect();
         let value = |(right, n): CorrectShare| right as f64 / n as f64;
@@ -259,7 +259,7 @@ impl Test {
             p: self.p,
             exact: self.exact,
             adjusted,
-            verdict: PairedVerdict::of(value.mid, self.p, adjusted),
+            verdict: PairedVerdict::new(value.mid, self.p, adjusted),
         }
     }
 }
@@ -319,7 +319,7 @@ fn average(tests: &[&Test]) -> Option<([f64; 2], PairedDifference)> {
     let (p, exact) = drawn(&weighted);
     Some((
         means,
-        PairedDifference { value, p, exact, adjusted: p, verdict: PairedVerdict::of(value.mid, p, p) },
+        PairedDifference { value, p, exact, adjusted: p, verdict: PairedVerdict::new(value.mid, p, p) },
     ))
 }
 
@@ -372,7 +372,7 @@ mod tests {
     }
 
     fn test(a: &[u64], b: &[u64], samples: u64) -> Test {
-        Test::of(&tallies(a, samples), &tallies(b, samples), of_counted).expect("problems")
+        Test::new(&tallies(a, samples), &tallies(b, samples), of_counted).expect("problems")
     }
 
     #[test]
@@ -385,8 +385,8 @@ mod tests {
         let d = t.difference(t.p);
         assert!((d.value.mid - 6.0 / 40.0).abs() < 1e-12 && d.value.low > -0.01 && d.value.high < 0.31);
         assert_eq!(d.verdict, PairedVerdict::Tie);
-        assert_eq!(PairedVerdict::of(0.1, 0.01, 0.03), PairedVerdict::Clear { better: true });
-        assert_eq!(PairedVerdict::of(-0.1, 0.04, 0.2).word(), "leans worse");
+        assert_eq!(PairedVerdict::new(0.1, 0.01, 0.03), PairedVerdict::Clear { better: true });
+        assert_eq!(PairedVerdict::new(-0.1, 0.04, 0.2).word(), "leans worse");
     }
 
     #[test]
@@ -395,10 +395,10 @@ mod tests {
         let tally = |right, graded| Tally { right, graded, samples: 3 };
         let a = [tally(1, 2), tally(1, 1), tally(0, 3)];
         let b = [tally(1, 3), tally(2, 3), tally(1, 3)];
-        let t = Test::of(&a, &b, of_counted).expect("problems");
+        let t = Test::new(&a, &b, of_counted).expect("problems");
         // Sums of ±1 ±2 ±2 are ±1, ±1, ±3, ±5: all eight are at least 1.
         assert!(t.exact && (t.p - 1.0).abs() < 1e-12);
-        let all = Test::of(&a, &b, of_all).expect("problems");
+        let all = Test::new(&a, &b, of_all).expect("problems");
         // 1/3 against 1/3, 1/3 against 2/3, 0 against 1/3: both discordant ones on one side.
         assert!(all.exact && (all.p - 0.5).abs() < 1e-12);
     }

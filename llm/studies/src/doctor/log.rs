@@ -29,7 +29,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    fn of(points: &[(f64, f64)]) -> Option<Window> {
+    fn new(points: &[(f64, f64)]) -> Option<Window> {
         let values: Vec<f64> = points.iter().map(|p| p.1).filter(|x| x.is_finite()).collect();
         let steps = (points.first()?.0, points.last()?.0);
         (!values.is_empty()).then_some(Window { steps, values })
@@ -97,7 +97,7 @@ impl Log {
     pub(super) fn recent(&self, column: Column) -> Option<Window> {
         let points = self.get(column);
         let size = LEAST.max(points.len() / 10);
-        Window::of(points.get(points.len().checked_sub(size)?..)?)
+        Window::new(points.get(points.len().checked_sub(size)?..)?)
     }
 
     /// Both ends of a column, where they do not overlap.
@@ -105,7 +105,7 @@ impl Log {
         let points = self.get(column);
         let size = LEAST.max(points.len() / 10);
         let early = points.get(..size).filter(|_| points.len() >= 2 * size)?;
-        Some(Ends { early: Window::of(early)?, recent: self.recent(column)? })
+        Some(Ends { early: Window::new(early)?, recent: self.recent(column)? })
     }
 }
 

@@ -29,8 +29,8 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// That for logs of `framework`.
-    pub fn of(&self, framework: Framework) -> &'static str {
+    /// The advice for logs of `framework`.
+    pub fn for_framework(&self, framework: Framework) -> &'static str {
         match framework {
             Framework::Ours => self.ours,
             Framework::Trl => self.trl,
@@ -164,7 +164,7 @@ mod tests {
             assert!(check.id.bytes().all(|b| b.is_ascii_lowercase() || b == b'-'), "{}", check.id);
             assert!(!check.needs.is_empty(), "{}", check.id);
             for framework in [Framework::Ours, Framework::Trl, Framework::Verl] {
-                assert!(check.advice.of(framework).len() > 20, "{}", check.id);
+                assert!(check.advice.for_framework(framework).len() > 20, "{}", check.id);
             }
         }
     }
@@ -190,7 +190,9 @@ mod tests {
         let section = |check: &&Check| {
             let list = |framework| format!("- {framework}: ", framework = Framework::name(framework));
             let advice: String = [Framework::Ours, Framework::Trl, Framework::Verl]
-                .map(|framework| wrapped(&(list(framework) + check.advice.of(framework)), "  ") + "\n")
+                .map(|framework| {
+                    wrapped(&(list(framework) + check.advice.for_framework(framework)), "  ") + "\n"
+                })
                 .concat();
             let columns: Vec<&str> = check.needs.iter().map(|c| c.name()).collect();
             let when = format!("Found when {} (columns: {}).", check.sign, columns.join(", "));

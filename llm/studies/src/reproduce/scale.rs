@@ -186,11 +186,12 @@ mod tests {
         for model in models() {
             let config = preset(model);
             let size = model.size.as_str();
-            assert_eq!(config.rl.steps, u64::from(of(size, rl.training_steps)), "{size}");
-            assert_eq!(config.rl.max_new_tokens, of(size, rl.max_completion_length) as usize, "{size}");
+            assert_eq!(config.rl.steps, u64::from(for_size(size, rl.training_steps)), "{size}");
+            assert_eq!(config.rl.max_new_tokens, for_size(size, rl.max_completion_length) as usize, "{size}");
             assert_eq!(config.rl.group_size, rl.group_size as usize);
             let responses = (config.rl.prompts_per_step * config.rl.group_size) as u32;
-            let printed = of(size, rl.per_device_batch_size) * of(size, rl.grad_accum) * common.num_devices;
+            let printed =
+                for_size(size, rl.per_device_batch_size) * for_size(size, rl.grad_accum) * common.num_devices;
             assert_eq!(responses, printed, "{size}");
             assert_eq!(config.rl.adam.max_grad_norm, Some(rl.max_grad_norm));
             let settings = config.configured().settings;
@@ -199,7 +200,7 @@ mod tests {
             let (given, others) = config.reward.weights.split_at(2);
             assert_eq!(given, [rl.accuracy_reward_weight, rl.format_reward_weight]);
             assert!(others.iter().all(|weight| *weight == 0.0), "{others:?}");
-            assert_eq!(of(size, rl.full_finetuning), config.lora.is_none(), "{size}");
+            assert_eq!(for_size(size, rl.full_finetuning), config.lora.is_none(), "{size}");
             assert_eq!(config.sft.schedule.peak, sft.learning_rate);
             let rows = sft.per_device_batch_size * sft.grad_accum * common.num_devices;
             assert_eq!(config.sft.batch, rows as usize);
@@ -210,7 +211,7 @@ mod tests {
     }
 
     /// The value that Table 2 prints for models of this size.
-    fn of<T>(size: &str, values: PerSize<T>) -> T {
+    fn for_size<T>(size: &str, values: PerSize<T>) -> T {
         match size {
             "1.5B" => values.small,
             "3B" => values.middle,

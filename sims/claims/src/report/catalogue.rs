@@ -13,8 +13,9 @@ pub(super) fn methods() -> String {
         (Provenance::Ours, "Our own"),
     ];
     let line = |(provenance, title): (Provenance, &str)| {
-        let of = |spec: &&&MethodSpec| spec.provenance == provenance;
-        let names: Vec<String> = REGISTRY.iter().filter(of).map(|spec| format!("`{}`", spec.name)).collect();
+        let kept = |spec: &&&MethodSpec| spec.provenance == provenance;
+        let names: Vec<String> =
+            REGISTRY.iter().filter(kept).map(|spec| format!("`{}`", spec.name)).collect();
         wrapped("- ", "  ", &format!("**{title}** ({}): {}.", names.len(), names.join(", ")))
     };
     kinds.into_iter().map(line).collect()

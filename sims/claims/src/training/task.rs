@@ -27,11 +27,16 @@ impl Task {
     pub(crate) fn new(name: &str, about: &str, family: &impl Family) -> anyhow::Result<Task> {
         let tree = family.tree()?;
         let start = family.initial(&tree);
-        Ok(Task::of(name, about, tree, start))
+        Ok(Task::with_start(name, about, tree, start))
     }
 
     /// An MDP and a policy to start from.
-    pub(crate) fn of(name: impl Into<String>, about: impl Into<String>, tree: Tree, start: Tabular) -> Task {
+    pub(crate) fn with_start(
+        name: impl Into<String>,
+        about: impl Into<String>,
+        tree: Tree,
+        start: Tabular,
+    ) -> Task {
         let (best, start_j) = (Optimal::new(&tree).j, Oracle::new(&tree, &start).j);
         let lengths = || tree.leaves().map(|leaf| tree.leaf_len(leaf));
         let (shortest, longest) = (lengths().min().unwrap_or(0), lengths().max().unwrap_or(0));

@@ -32,7 +32,7 @@ pub struct EstimateArgs {
     /// Treat all lines as one batch: token means and batch statistics see every group
     #[arg(long)]
     batch: bool,
-    /// What another trainer computed on the same groups: name the convention of TRL, verl or others that gives these numbers
+    /// Another trainer's numbers for the same groups: name the convention of TRL, verl or others that gives them
     #[arg(long, value_name = "THEIRS.jsonl")]
     against: Option<PathBuf>,
     /// With --against and --method: where their numbers differ from this method's, term by term

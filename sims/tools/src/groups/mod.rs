@@ -108,14 +108,14 @@ impl Line {
     /// Log-probabilities above 0, if there are any.
     pub fn positive(&self) -> Option<Positive> {
         let responses = &self.group.responses;
-        let of = |field: &'static str, i: usize, values: &[f64]| {
+        let positives = |field: &'static str, i: usize, values: &[f64]| {
             let found = values.iter().enumerate().filter(|(_, x)| **x > ROUNDING);
             found.map(|(t, x)| (format!("{field}[{i}][{t}]"), *x)).collect::<Vec<_>>()
         };
         let mut all = (0..responses.len()).flat_map(|i| {
             let reference = responses[i].ref_logps.as_deref().unwrap_or(&[]);
-            let old = of("old_logps", i, &responses[i].old_logps);
-            [of("logps", i, &self.logps[i]), old, of("ref_logps", i, reference)].concat()
+            let old = positives("old_logps", i, &responses[i].old_logps);
+            [positives("logps", i, &self.logps[i]), old, positives("ref_logps", i, reference)].concat()
         });
         let (place, value) = all.next()?;
         Some(Positive { place, value, count: 1 + all.count() })

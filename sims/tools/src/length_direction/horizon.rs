@@ -80,7 +80,7 @@ fn at(policy: &'static str, task: &Lumped, horizon: usize) -> Vec<Point> {
     let reward = task.credit(|r, _, _| r as f64);
     let length = task.credit(|_, t, _| t as f64);
     let others = task.others(GROUP - 1);
-    let of = |arm: Arm| {
+    let point = |arm: Arm| {
         let scale = Scale::Group(Std::TRL);
         let clamp = arm.clamp.then_some(CLAMP);
         let outcome = OutcomeAdvantage { baseline: Baseline::GroupMean, scale, clamp };
@@ -95,7 +95,7 @@ fn at(policy: &'static str, task: &Lumped, horizon: usize) -> Vec<Point> {
             cosine_length: task.cosine(&credit, &length),
         }
     };
-    ARMS.into_iter().map(of).collect()
+    ARMS.into_iter().map(point).collect()
 }
 
 /// `c_k(T)`, by the tokens left: a geometric sum.

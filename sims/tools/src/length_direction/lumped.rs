@@ -55,7 +55,7 @@ impl Lumped {
 
     /// The credit `ω(s,a) = E[weight(reward, T, k) | s, a]`.
     pub(super) fn credit(&self, weight: impl Fn(usize, usize, usize) -> f64) -> Credit {
-        let of = |k: usize, outcomes: &Outcomes| {
+        let expectation = |k: usize, outcomes: &Outcomes| {
             let with = |r: usize| outcomes[r].iter().enumerate().filter(|(_, p)| **p > 0.0);
             (0..2)
                 .flat_map(|r| with(r).map(move |(t, p)| (r, t, p)))
@@ -63,7 +63,7 @@ impl Lumped {
                 .sum()
         };
         let credit = |(k, classes): (usize, &[[Outcomes; TOKENS]; CLASSES])| {
-            std::array::from_fn(|l| std::array::from_fn(|a| of(k, &classes[l][a])))
+            std::array::from_fn(|l| std::array::from_fn(|a| expectation(k, &classes[l][a])))
         };
         self.after.iter().enumerate().map(credit).collect()
     }
@@ -97,7 +97,7 @@ impl Lumped {
             let rewards = own.map(|right| Some(f64::from(u8::from(right)))).collect();
             outcome.of_batch(&[rewards])[0][0]
         };
-        let of = |r: usize| {
+        let weights_by_length = |r: usize| {
             let a: Vec<f64> = (0..group).map(|right| advantage(r, right)).collect();
             let share = |len: usize, by_total: &[f64]| {
                 by_total.iter().enumerate().map(|(total, p)| p / (total + len) as f64).sum::<f64>()
@@ -106,7 +106,7 @@ impl Lumped {
             // No response is empty.
             std::iter::once(0.0).chain((1..=self.horizon).map(at)).collect()
         };
-        [of(0), of(1)]
+        [weights_by_length(0), weights_by_length(1)]
     }
 
     /// The probability that `n` responses have so many right ones and so many tokens.

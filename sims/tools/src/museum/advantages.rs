@@ -13,12 +13,12 @@ pub(super) fn cases() -> Vec<Case> {
 /// the tolerance.
 fn conventions() -> Vec<(&'static str, OutcomeAdvantage)> {
     let std = |ddof| Scale::Group(Std { ddof, epsilon: 1e-6 });
-    let of = |baseline, scale| OutcomeAdvantage { baseline, scale, clamp: None };
+    let advantage = |baseline, scale| OutcomeAdvantage { baseline, scale, clamp: None };
     vec![
-        ("group mean, deviation over n - 1", of(Baseline::GroupMean, std(1))),
-        ("group mean, deviation over n", of(Baseline::GroupMean, std(0))),
-        ("group mean, no division", of(Baseline::GroupMean, Scale::None)),
-        ("mean of the others, no division", of(Baseline::LeaveOneOut, Scale::None)),
+        ("group mean, deviation over n - 1", advantage(Baseline::GroupMean, std(1))),
+        ("group mean, deviation over n", advantage(Baseline::GroupMean, std(0))),
+        ("group mean, no division", advantage(Baseline::GroupMean, Scale::None)),
+        ("mean of the others, no division", advantage(Baseline::LeaveOneOut, Scale::None)),
     ]
 }
 
@@ -92,13 +92,13 @@ fn in_one_pass(rewards: &[f64]) -> Vec<f64> {
     let n = (rewards.len() - 1) as f32;
     let sum = |power: i32| rewards.iter().map(|r| (*r as f32).powi(power)).sum::<f32>();
     let (first, second) = (sum(1), sum(2));
-    let of = |r: &f64| {
+    let advantage = |r: &f64| {
         let r = *r as f32;
         let (mean, square) = ((first - r) / n, (second - r * r) / n);
         let deviation = ((square - mean * mean).max(0.0) * n / (n - 1.0)).sqrt();
         f64::from(if deviation > 0.0 { (r - mean) / (deviation + 1e-6) } else { r - mean })
     };
-    rewards.iter().map(of).collect()
+    rewards.iter().map(advantage).collect()
 }
 
 fn close() -> Case {

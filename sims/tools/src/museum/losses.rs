@@ -72,10 +72,10 @@ fn slopes(kl: Kl) -> Vec<f64> {
 
 /// `E[slope(a) d log pi(a) / d logits]`.
 fn expected(slopes: &[f64]) -> Vec<f64> {
-    let of = |b: usize| -> f64 {
+    let slope = |b: usize| -> f64 {
         (0..3).map(|a| POLICY[a] * slopes[a] * (f64::from(u8::from(a == b)) - POLICY[b])).sum()
     };
-    (0..3).map(of).collect()
+    (0..3).map(slope).collect()
 }
 
 fn scaled(numbers: &[f64], factor: f64) -> Vec<f64> {

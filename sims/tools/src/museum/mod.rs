@@ -16,7 +16,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct MuseumArgs {
-    /// What your trainer computes for the inputs of the cases: say of each whether it is right, and which bug it shows
+    /// Your trainer's numbers for the inputs of the cases: say of each whether it is right, and which bug it shows
     #[arg(long, value_name = "THEIRS.jsonl")]
     against: Option<PathBuf>,
 }

@@ -20,10 +20,10 @@ fn log_probabilities() -> Case {
     let (prompt, temperature) = (2, 0.6);
     let logits: Vec<Vec<f64>> =
         (0..6).map(|i| (0..4).map(|j| ((i * 7 + j * 5) % 11) as f64 / 4.0 - 1.25).collect()).collect();
-    let of = |before: usize, temperature: f64| -> Vec<f64> {
+    let logps = |before: usize, temperature: f64| -> Vec<f64> {
         (prompt..6).map(|t| log_softmax(&logits[t - before], temperature)[TOKENS[t]]).collect()
     };
-    let right = of(1, temperature);
+    let right = logps(1, temperature);
     let mut shifted = right.clone();
     shifted.rotate_right(1);
     Case::new(
@@ -33,8 +33,8 @@ fn log_probabilities() -> Case {
         json!({"tokens": TOKENS, "prompt_length": prompt, "temperature": temperature, "logits": logits}),
     )
     .right("log softmax(logits / temperature) of the token before", right)
-    .wrong(&["B1", "B2"], "the temperature is ignored", of(1, 1.0))
-    .wrong(&["B15"], "logits of the token's own position", of(0, temperature))
+    .wrong(&["B1", "B2"], "the temperature is ignored", logps(1, 1.0))
+    .wrong(&["B15"], "logits of the token's own position", logps(0, temperature))
     .wrong(&["B16"], "shifted by one against the tokens", shifted)
 }
 

@@ -34,7 +34,7 @@ pub(super) fn kernels(
     }
     let known = architectures()
         .map_err(|e| super::failure::call("nvrtcGetSupportedArchs", device, format!("{:?}", e.0)))?;
-    let Some(target) = Target::of(capability, &known) else {
+    let Some(target) = Target::best(capability, &known) else {
         let oldest = known.iter().min().copied().unwrap_or(0);
         return Err(DeviceError::Missing(format!(
             "{device} has compute capability {}.{}; NVRTC {major}.{minor} compiles for {}.{} and newer: it needs older CUDA libraries",

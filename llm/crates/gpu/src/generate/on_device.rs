@@ -65,13 +65,13 @@ impl<'d> DeviceSampler<'d> {
             entropies: Array::zeros(device, SAMPLER, cells)?,
             limits: each()?,
             uniforms: Array::zeros(device, SAMPLER, if greedy { max_new_tokens } else { cells })?,
-            eos: Array::of(device, SAMPLER, request.eos)?,
+            eos: Array::from_slice(device, SAMPLER, request.eos)?,
             eos_len: request.eos.len(),
             inverse_temperature: inverse(request.temperature()),
             greedy,
             min_new_tokens: whole(request.sampling.min_new_tokens),
             top_k: request.truncation.top_k.map(|k| whole(k.max(1))),
-            top_p: request.truncation.top_p.map(|p| Array::of(device, SAMPLER, &[p])).transpose()?,
+            top_p: request.truncation.top_p.map(|p| Array::from_slice(device, SAMPLER, &[p])).transpose()?,
         })
     }
 

@@ -14,7 +14,7 @@ kernel! {
     HeadNorm "head_norm" {
         read qkv: Real[tokens, heads.line()],
         read bias: Real[heads.line()] or null,
-        /// Of every query head, then of every key head.
+        /// Weights for every query head, then for every key head.
         read weight: Real[2, heads.dim],
         write out: Real[tokens, heads.line()],
         pass tokens: u32,

@@ -96,15 +96,15 @@ fn too_much_memory(device: &Arc<dyn Device>) {
     assert!(!error.to_string().contains('\n'));
     assert_eq!(device.ledger().total(), held);
     // It is no reason to stop.
-    assert_eq!(Buffer::of(device, "a test", &[1.5_f32]).unwrap().read::<f32>(0, 1).unwrap(), [1.5]);
+    assert_eq!(Buffer::from_slice(device, "a test", &[1.5_f32]).unwrap().read::<f32>(0, 1).unwrap(), [1.5]);
 }
 
 fn upload(device: &Arc<dyn Device>, dtype: Dtype, numbers: &[f32]) -> Buffer {
     match dtype {
-        Dtype::F32 => Buffer::of(device, "a test", numbers).unwrap(),
+        Dtype::F32 => Buffer::from_slice(device, "a test", numbers).unwrap(),
         Dtype::Bf16 => {
             let bits: Vec<u16> = numbers.iter().map(|x| bf16::from_f32(*x).to_bits()).collect();
-            Buffer::of(device, "a test", &bits).unwrap()
+            Buffer::from_slice(device, "a test", &bits).unwrap()
         }
     }
 }
@@ -244,7 +244,7 @@ fn arguments(device: &Arc<dyn Device>) {
         let real = |buffer: &Buffer| Ptr::<Real>::new(buffer.address(), dtype);
         let real_mut = |buffer: &Buffer| PtrMut::<Real>::new(buffer.address(), dtype);
         let table = upload(device, dtype, &small(10 * 6, 0));
-        let ids = Array::of(device, "a test", &[3_u32, 9, 3]).unwrap();
+        let ids = Array::from_slice(device, "a test", &[3_u32, 9, 3]).unwrap();
         let out = upload(device, dtype, &[7.0; 4 * 6]);
         let (table, rows) = (real(&table), real_mut(&out));
         k.launch(Embed { ids: ids.ptr(), table, out: rows, tokens: 3, width: 6 }).unwrap();
@@ -255,7 +255,7 @@ fn arguments(device: &Arc<dyn Device>) {
         // A 64-bit count and floats among the arguments.
         let norm = upload(device, dtype, &[1.0, -2.0, 3.0]);
         let ones = upload(device, dtype, &[1.0; 3]);
-        let scale = Array::of(device, "a test", &[0.0_f32]).unwrap();
+        let scale = Array::from_slice(device, "a test", &[0.0_f32]).unwrap();
         k.launch(RmsNorm {
             x: real(&norm),
             weight: real(&ones),
@@ -270,7 +270,7 @@ fn arguments(device: &Arc<dyn Device>) {
         let right = 1.0 / (14.0_f32 / 3.0 + 0.25).sqrt();
         assert!((found - right).abs() < 1e-6, "{found} {right}");
         let rounded = upload(device, dtype, &[7.0; 4]);
-        let x = Array::of(device, "a test", &[1.5_f32, -2.0, 0.25, 4.0]).unwrap();
+        let x = Array::from_slice(device, "a test", &[1.5_f32, -2.0, 0.25, 4.0]).unwrap();
         k.launch(Round { x: x.ptr(), y: real_mut(&rounded), n: 3 }).unwrap();
         assert_eq!(download(&rounded, dtype, 4), [1.5, -2.0, 0.25, 7.0]);
     }
@@ -279,7 +279,7 @@ fn arguments(device: &Arc<dyn Device>) {
 fn graph(device: &Arc<dyn Device>) {
     let k = Kernels { device: device.clone(), dtype: Dtype::F32 };
     let [x, y, z] =
-        [[1.0_f32, 2.0], [0.0; 2], [5.0; 2]].map(|data| Buffer::of(device, "a test", &data).unwrap());
+        [[1.0_f32, 2.0], [0.0; 2], [5.0; 2]].map(|data| Buffer::from_slice(device, "a test", &data).unwrap());
     let row = |b: &Buffer| -> Matrix { matrix(b, Dtype::F32, 2) };
     let (from, to) = (Ptr::new(z.address(), Dtype::F32), PtrMut::new(x.address(), Dtype::F32));
     device.begin_capture().unwrap();

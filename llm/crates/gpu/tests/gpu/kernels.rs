@@ -17,7 +17,7 @@ fn kernels() -> Option<Kernels> {
 }
 
 fn array<T: grpo_lambda_gpu::ptr::Plain>(k: &Kernels, data: &[T]) -> Array<T> {
-    Array::of(&k.device, "a test", data).unwrap()
+    Array::from_slice(&k.device, "a test", data).unwrap()
 }
 
 /// The tokens that rows draw from their lines of logits, one after the other, at these uniform numbers.

@@ -38,7 +38,7 @@ pub(super) enum Valued {
 }
 
 impl Valued {
-    fn of(entrant: &Entrant, kinds: &[EvidenceKind]) -> Valued {
+    fn needed(entrant: &Entrant, kinds: &[EvidenceKind]) -> Valued {
         match (kinds.contains(&EvidenceKind::Values), entrant.method) {
             (true, _) => Valued::All,
             (false, "spo_chain") => Valued::Cuts,
@@ -70,12 +70,12 @@ pub(super) struct Competitor {
 
 impl Competitor {
     /// An entrant as it learns by itself: from the oracle where it needs values and does not say otherwise.
-    fn of(entrant: &'static Entrant, task: &Task) -> anyhow::Result<Competitor> {
+    fn new(entrant: &'static Entrant, task: &Task) -> anyhow::Result<Competitor> {
         use EvidenceKind::{Collisions, Entropies, Steps, TeacherLogps, Values};
         let kinds = entrant.build(&task.tree)?.evidence();
         let needs = |of: &[EvidenceKind]| kinds.iter().any(|kind| of.contains(kind));
         let knowledge = if matches!(entrant.source, Source::Completions(_)) {
-            Knowledge::Completions(Valued::of(entrant, &kinds))
+            Knowledge::Completions(Valued::needed(entrant, &kinds))
         } else if needs(&[Values, Steps]) {
             Knowledge::Oracle
         } else if needs(&[TeacherLogps]) {
@@ -147,7 +147,7 @@ pub(super) fn all(task: &Task) -> anyhow::Result<(Vec<Competitor>, Vec<Excluded>
             excluded.push(Excluded { entrant, reason: reason.into() });
             continue;
         }
-        let competitor = Competitor::of(entrant, task)?;
+        let competitor = Competitor::new(entrant, task)?;
         competitors.push(competitor);
         let twin = |e: &Entrant| {
             matches!(e.source, Source::Completions(_))
@@ -155,7 +155,7 @@ pub(super) fn all(task: &Task) -> anyhow::Result<(Vec<Competitor>, Vec<Excluded>
         };
         let exact = competitor.knowledge == Knowledge::Oracle && entrant.source == Source::Table;
         if exact && !ENTRANTS.iter().any(twin) {
-            let valued = Valued::of(entrant, &configured.evidence());
+            let valued = Valued::needed(entrant, &configured.evidence());
             competitors.push(Competitor { knowledge: Knowledge::Completions(valued), ..competitor });
         }
     }

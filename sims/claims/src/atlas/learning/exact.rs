@@ -115,7 +115,7 @@ mod tests {
         assert!(correlation(padded) > correlation(q) + 0.05);
         // Dr. GRPO is unbiased: its credit goes with length as the advantage does.
         let dr = methods::parse("dr_grpo", "max_length=50").unwrap();
-        let task = Task::of("fork", "", tree.clone(), policy.clone());
+        let task = Task::with_start("fork", "", tree.clone(), policy.clone());
         let update = Update::new(&task, dr.method.as_ref(), &policy, 1);
         assert!(update.exact && (update.with_length - correlation(q)).abs() < 1e-9);
         assert!((update.comparison.cosine - 1.0).abs() < 1e-12 && update.norm > 0.0);

@@ -51,12 +51,12 @@ fn ranking(r: &Ranking) -> Figure {
             .y(Axis::new("").categories(order.iter().map(label)))
             .vline(standings[0].level.mid, BASELINE);
         for kind in families {
-            let of = |(i, &c): (usize, &usize)| {
+            let span = |(i, &c): (usize, &usize)| {
                 let level = standings[c].level;
                 let own = r.results.competitors[c].family() == kind;
                 own.then_some((i as f64, level.low, level.mid, level.high))
             };
-            panel = panel.spans(family(kind), order.iter().enumerate().filter_map(of));
+            panel = panel.spans(family(kind), order.iter().enumerate().filter_map(span));
         }
         figure = figure.panel(panel);
     }

@@ -223,7 +223,7 @@ mod tests {
         let tree = zoo::Fork::default().tree().unwrap();
         let mut start = Tabular::uniform(&tree);
         start.logits[0] = 800.0;
-        Task::of("short", "", tree, start)
+        Task::with_start("short", "", tree, start)
     }
 
     /// Some entrant with this knowledge.
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn completions_value_the_right_prefixes_and_leave_the_groups_as_they_are() {
-        let task = Task::of(
+        let task = Task::with_start(
             "chain",
             "",
             zoo::Chain::default().tree().unwrap(),
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn segments_begin_at_every_second_unsure_token() {
         let tree = zoo::Parity { bits: 5 }.tree().unwrap();
-        let task = Task::of("parity", "", tree.clone(), Tabular::uniform(&tree));
+        let task = Task::with_start("parity", "", tree.clone(), Tabular::uniform(&tree));
         let knowledge = Knowledge::Completions(Valued::Cuts);
         let batch = MeteredLearner::new(&task, &who(knowledge), 1.0, 1).sample(&[()], 2).unwrap();
         let response = &batch[0].responses[0];

@@ -29,7 +29,7 @@ pub(super) struct Size {
 }
 
 impl Size {
-    pub(super) fn of(full: bool) -> Size {
+    pub(super) fn new(full: bool) -> Size {
         let grid = Grid { low: -3, high: 12, per_octave: 1, widen: 4, seeds: 6 };
         let quick = Size {
             effort: Effort { runs: 32, updates: 48, pieces: 48, grid },
@@ -82,11 +82,11 @@ pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Ranking>
     let bootstrap = Bootstrap { resamples: size.resamples, seed: context.seed, ..Bootstrap::default() };
     let why = explain(&trainer, (&results, &random), bootstrap, &tick)?;
     (context.progress)(0.9, "intervals");
-    let of = |axis: CostAxis| {
+    let placed = |axis: CostAxis| {
         let scores = results.scores(|run| run.area[axis as usize]);
         standings(&scores, bootstrap).ok_or_else(|| anyhow::anyhow!("too few runs for an interval"))
     };
-    let (responses, tokens) = rayon::join(|| of(CostAxis::Responses), || of(CostAxis::Tokens));
+    let (responses, tokens) = rayon::join(|| placed(CostAxis::Responses), || placed(CostAxis::Tokens));
     let standings = [responses?, tokens?];
     let order = order(&standings[CostAxis::Responses as usize]);
     Ok(Ranking { effort: size.effort, results, excluded, standings, order, why, bootstrap })
@@ -103,11 +103,11 @@ impl Ranking {
 
     /// Share of the budget spent to reach 90 % of `J*`, 1 for a run that does not reach it; `[task][run]`.
     pub(super) fn effort_to_learn(&self, competitor: usize, axis: CostAxis) -> Vec<Vec<f64>> {
-        let of = |(cell, task): (&Cell, &Task)| {
+        let shares = |(cell, task): (&Cell, &Task)| {
             let budget = Budget::new(task, self.effort.updates, 0).spend[axis as usize];
             cell.runs.iter().map(|run| run.learned[axis as usize].map_or(1.0, |x| x / budget)).collect()
         };
-        self.results.cells[competitor].iter().zip(&self.results.tasks).map(of).collect()
+        self.results.cells[competitor].iter().zip(&self.results.tasks).map(shares).collect()
     }
 
     /// The share of runs that reach 90 % of `J*` within the budget of responses.

@@ -58,10 +58,10 @@ const FLIPS: usize = 9999;
 
 /// The mean of drawn runs, per competitor and task.
 fn drawn_means(scores: &[Vec<Vec<f64>>], drawn: &[Vec<f64>]) -> Vec<Vec<f64>> {
-    let of = |(runs, picks): (&Vec<f64>, &Vec<f64>)| {
+    let drawn_mean = |(runs, picks): (&Vec<f64>, &Vec<f64>)| {
         average(&picks.iter().map(|&i| runs[i as usize]).collect::<Vec<_>>()).unwrap_or(f64::NAN)
     };
-    scores.iter().map(|tasks| tasks.iter().zip(drawn).map(of).collect()).collect()
+    scores.iter().map(|tasks| tasks.iter().zip(drawn).map(drawn_mean).collect()).collect()
 }
 
 /// Places, 1 the greatest; what is the same shares its place.
@@ -204,13 +204,13 @@ mod tests {
     #[test]
     fn common_random_numbers_pair_the_runs() {
         let scores = planted(&[0.0, 0.05]);
-        let of = |scores: &[Vec<Vec<f64>>]| {
+        let width = |scores: &[Vec<Vec<f64>>]| {
             standings(scores, Bootstrap { resamples: 400, ..Bootstrap::default() }).unwrap()[1].gain.width()
         };
         let mut unpaired = scores.clone();
         unpaired[1].iter_mut().for_each(|runs| runs.rotate_left(7));
         // The common part, 20 times as wide as the own one, is in the difference only without pairs.
-        assert!(of(&scores) * 4.0 < of(&unpaired), "{} {}", of(&scores), of(&unpaired));
+        assert!(width(&scores) * 4.0 < width(&unpaired), "{} {}", width(&scores), width(&unpaired));
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(super) fn random(n: usize) -> anyhow::Result<Vec<Task>> {
             let mean = oracle.mean_length();
             oracle.expect(|leaf| (tree.leaf_len(leaf) as f64 - mean).powi(2)).sqrt()
         };
-        let task = Task::of(name, "a random tree", tree, policy);
+        let task = Task::with_start(name, "a random tree", tree, policy);
         if spread > 0.5 && task.start_j < 0.9 * task.best {
             found.push(task);
         }

@@ -210,7 +210,7 @@ mod tests {
         Numbers { rows: rows.collect() }
     }
 
-    fn of(n: &Numbers) -> Vec<&'static str> {
+    fn verdicts(n: &Numbers) -> Vec<&'static str> {
         words(&findings(n))
     }
 
@@ -224,13 +224,13 @@ mod tests {
     fn each_verdict_follows_its_own_numbers() {
         let [h, w, f] = ["Holds", "Holds when", "Fails"];
         let praise = || numbers(1.0, 0.2);
-        assert_eq!(of(&praise()), [f, h, f, h, h], "all praise the flaw as GRPO does");
-        assert_eq!(of(&numbers(-1.0, 0.2)), [f, h, h, h, h], "all blame it");
-        assert_eq!(of(&with(praise(), "GRPO-λ both", |r| r.effect.lucky = 0.5)), [h, h, f, h, h]);
-        assert_eq!(of(&with(praise(), "TEMPO", |r| r.effect.lucky = -0.5)), [f, h, w, h, h]);
-        assert_eq!(of(&with(praise(), "TEMPO", |r| r.effect.raises = 0.1)), [f, h, f, f, h]);
+        assert_eq!(verdicts(&praise()), [f, h, f, h, h], "all praise the flaw as GRPO does");
+        assert_eq!(verdicts(&numbers(-1.0, 0.2)), [f, h, h, h, h], "all blame it");
+        assert_eq!(verdicts(&with(praise(), "GRPO-λ both", |r| r.effect.lucky = 0.5)), [h, h, f, h, h]);
+        assert_eq!(verdicts(&with(praise(), "TEMPO", |r| r.effect.lucky = -0.5)), [f, h, w, h, h]);
+        assert_eq!(verdicts(&with(praise(), "TEMPO", |r| r.effect.raises = 0.1)), [f, h, f, f, h]);
         let wrong = |r: &mut Row| r.effect.step = -1.0;
-        assert_eq!(of(&with(praise(), "RLOO", wrong)), [f, f, f, h, f]);
-        assert_eq!(of(&Numbers { rows: Vec::new() })[0], f, "what was not measured does not hold");
+        assert_eq!(verdicts(&with(praise(), "RLOO", wrong)), [f, f, f, h, f]);
+        assert_eq!(verdicts(&Numbers { rows: Vec::new() })[0], f, "what was not measured does not hold");
     }
 }

@@ -9,12 +9,12 @@ use crate::figure::{Axis, Figure, Panel};
 const SHOWN: [Score; 4] = [Score::Masked, Score::Gradient, Score::Gain, Score::Position];
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
-    let of = |score| significant(n.credit(0, score).correlation, 2);
+    let correlation = |score| significant(n.credit(0, score).correlation, 2);
     let title = format!(
         "OAR's scores hardly order tokens by their credit: where the answer decides, rank correlation with |A| {} by masking and {} by gradient; the exact answer KL reaches {}",
-        of(Score::Masked),
-        of(Score::Gradient),
-        of(Score::Gain)
+        correlation(Score::Masked),
+        correlation(Score::Gradient),
+        correlation(Score::Gain)
     );
     let caption = format!(
         "Means over {} random policies with {} % intervals; alphabet of {SYMBOLS}, responses of {LEN} tokens, the last one is the answer",

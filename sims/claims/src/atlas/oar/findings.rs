@@ -151,16 +151,16 @@ mod tests {
     #[test]
     fn each_verdict_follows_its_own_numbers() {
         let within = Pinsker { by_answer: -0.1, elsewhere: -0.1 };
-        let of = |n: &Numbers| words(&findings(n));
+        let verdicts = |n: &Numbers| words(&findings(n));
         let [h, w, f] = ["Holds", "Holds when", "Fails"];
         let good = numbers(0.97, within);
-        assert_eq!(of(&good), [h; 5]);
-        assert_eq!(of(&numbers(0.5, within)), [f, h, f, f, h]);
+        assert_eq!(verdicts(&good), [h; 5]);
+        assert_eq!(verdicts(&numbers(0.5, within)), [f, h, f, f, h]);
         let mut n = numbers(0.97, within);
         n.credit[BY_ANSWER][Score::Masked as usize] = agreement(0.2);
-        assert_eq!(of(&n), [f, f, h, h, h]);
+        assert_eq!(verdicts(&n), [f, f, h, h, h]);
         let elsewhere = Pinsker { elsewhere: 0.3, ..within };
-        assert_eq!(of(&numbers(0.97, elsewhere))[4], w);
-        assert_eq!(of(&numbers(0.97, Pinsker { by_answer: 0.3, elsewhere: 0.3 }))[4], f);
+        assert_eq!(verdicts(&numbers(0.97, elsewhere))[4], w);
+        assert_eq!(verdicts(&numbers(0.97, Pinsker { by_answer: 0.3, elsewhere: 0.3 }))[4], f);
     }
 }

@@ -48,7 +48,14 @@ impl Score {
     }
 
     /// The score of every reasoning token of one response.
-    fn of(self, tree: &Tree, policy: &Maskable, answers: &Answers, path: &[usize], seed: u64) -> Vec<f64> {
+    fn values(
+        self,
+        tree: &Tree,
+        policy: &Maskable,
+        answers: &Answers,
+        path: &[usize],
+        seed: u64,
+    ) -> Vec<f64> {
         match self {
             Score::Masked => without_rounding(policy.shifts(tree, path)),
             Score::Gradient => policy.saliencies(tree, path, NOISE, 8, seed),
@@ -68,7 +75,7 @@ pub(super) fn scores(
     path: &[usize],
     seed: u64,
 ) -> [Vec<f64>; 6] {
-    Score::ALL.map(|score| score.of(tree, policy, answers, path, seed))
+    Score::ALL.map(|score| score.values(tree, policy, answers, path, seed))
 }
 
 fn without_rounding(values: Vec<f64>) -> Vec<f64> {

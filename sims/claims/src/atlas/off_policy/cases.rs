@@ -103,7 +103,7 @@ impl RowBuilder<'_> {
             ignored: ratios == Ratios::Ignored,
             kl: divergence(tree, behaviour, current),
             fit: Fit::new(&update, &Oracle::new(tree, current).grad_j(), self.floor),
-            regions: by_region.then(|| Regions::of(&groups, self.method)),
+            regions: by_region.then(|| Regions::new(&groups, self.method)),
         });
         Ok(update)
     }

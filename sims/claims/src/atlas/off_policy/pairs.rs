@@ -17,7 +17,7 @@ pub(super) fn tasks() -> anyhow::Result<Vec<Task>> {
         Tabular::from_weights(&chain, |_, edge| if chain.token_name(edge) == "right" { 3.0 } else { 1.0 });
     Ok(vec![
         Task::new("fork", "", &Fork::default())?,
-        Task::of("chain", "", chain, right_threefold),
+        Task::with_start("chain", "", chain, right_threefold),
         Task::new("lucky_guess", "", &lucky)?,
         Task::new("random", "", &random)?,
     ])

@@ -27,15 +27,15 @@ pub(super) struct Regions {
 
 impl Regions {
     /// The shares over all groups.
-    pub(super) fn of(groups: &Groups, method: &dyn Method) -> Regions {
+    pub(super) fn new(groups: &Groups, method: &dyn Method) -> Regions {
         let (mut all, mut sum) = (0.0, Regions::default());
         groups.each(method, |o| {
             for (i, (&atom, credit)) in o.members.iter().zip(o.credits).enumerate() {
                 let count = |keep: &dyn Fn(f64) -> bool| {
                     let part = part(credit, keep);
                     let m = method.loss(&o.group.responses[i], &part, &groups.atoms()[atom].logps).metrics;
-                    let of = |n: usize| o.probability * n as f64;
-                    (of(m.tokens), of(m.clipped_low), of(m.clipped_high))
+                    let weighted = |n: usize| o.probability * n as f64;
+                    (weighted(m.tokens), weighted(m.clipped_low), weighted(m.clipped_high))
                 };
                 let (raised, low, high) = count(&|a| a > 0.0);
                 sum.raised_low += low;
@@ -95,7 +95,7 @@ mod tests {
                 Groups::new(&task.tree, &path[0], current, Ratios::Sampler, 3, Source::Table).unwrap();
             for name in ["grpo", "grpo_lambda", "gspo", "cispo"] {
                 let method = methods::parse(name, "").unwrap().method;
-                let r = Regions::of(&groups, method.as_ref());
+                let r = Regions::new(&groups, method.as_ref());
                 let sum: f64 = [
                     r.raised_free,
                     r.raised_high,
@@ -134,7 +134,7 @@ mod tests {
                 }
             }
         });
-        let r = Regions::of(&groups, method.as_ref());
+        let r = Regions::new(&groups, method.as_ref());
         assert!(high > 0.0 && low > 0.0);
         assert!((r.raised_high - high / all).abs() < 1e-12 && (r.lowered_low - low / all).abs() < 1e-12);
         assert!((r.silent - (high + low) / all).abs() < 1e-12, "each token has its own surrogate only");

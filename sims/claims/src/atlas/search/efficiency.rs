@@ -163,10 +163,10 @@ pub(super) fn choose(all: &[(&Quadratic, f64)]) -> Vec<f64> {
 
 /// The mean of `log η`; minus infinity where an update points away from `∇J`.
 fn score(all: &[(&Quadratic, f64)], alpha: &[f64]) -> f64 {
-    let of = |(q, weight): &(&Quadratic, f64)| {
+    let log_efficiency = |(q, weight): &(&Quadratic, f64)| {
         if dot(&q.b, alpha) > 0.0 { weight * q.efficiency(alpha).ln() } else { f64::NEG_INFINITY }
     };
-    all.iter().map(of).sum()
+    all.iter().map(log_efficiency).sum()
 }
 
 #[cfg(test)]

@@ -32,8 +32,8 @@ fn efficiency(n: &Numbers) -> Panel {
     let names = shown.iter().map(|e| e.span.name).chain(["ceiling: any weight per prefix (oracle)"]);
     let span = |y: usize, i: &Interval| (y as f64, i.low.exp(), i.mid.exp(), i.high.exp());
     let part = |fitted: bool| {
-        let of = |(y, e): (usize, &&Efficiency)| (e.span.fitted == fitted).then(|| span(y, &e.held_out));
-        shown.iter().enumerate().filter_map(of).collect::<Vec<_>>()
+        let row = |(y, e): (usize, &&Efficiency)| (e.span.fitted == fitted).then(|| span(y, &e.held_out));
+        shown.iter().enumerate().filter_map(row).collect::<Vec<_>>()
     };
     Panel::new("Efficiency of one group, families held out")
         .x(Axis::new("η / η(RLOO), more is better").log())

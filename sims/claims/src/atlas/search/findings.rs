@@ -161,7 +161,7 @@ mod tests {
 
     /// Every span has one efficiency, and learns by so much faster than RLOO and GRPO.
     fn numbers(efficiency: f64, gain: f64) -> Numbers {
-        let of = |span| Efficiency {
+        let efficiency_of = |span| Efficiency {
             span,
             held_out: at(efficiency),
             in_sample: efficiency,
@@ -178,7 +178,7 @@ mod tests {
         };
         Numbers {
             families: vec!["fork".into()],
-            efficiencies: SPANS.iter().map(of).collect(),
+            efficiencies: SPANS.iter().map(efficiency_of).collect(),
             ceiling: at(1.0),
             without_length: Some(WithoutLength {
                 fixed_horizon: at(efficiency),
@@ -191,17 +191,17 @@ mod tests {
 
     #[test]
     fn each_verdict_follows_its_own_numbers() {
-        let of = |n: &Numbers| words(&findings(n));
+        let verdicts = |n: &Numbers| words(&findings(n));
         let [h, w, f] = ["Holds", "Holds when", "Fails"];
-        assert_eq!(of(&numbers(0.3, 0.2)), [h; 4]);
-        assert_eq!(of(&numbers(0.0, 0.0)), [f; 4], "no interval excludes no difference");
-        assert_eq!(of(&numbers(0.3, 0.0)), [f, h, h, f]);
-        assert_eq!(of(&numbers(0.0, 0.2)), [f, f, f, h]);
+        assert_eq!(verdicts(&numbers(0.3, 0.2)), [h; 4]);
+        assert_eq!(verdicts(&numbers(0.0, 0.0)), [f; 4], "no interval excludes no difference");
+        assert_eq!(verdicts(&numbers(0.3, 0.0)), [f, h, h, f]);
+        assert_eq!(verdicts(&numbers(0.0, 0.2)), [f, f, f, h]);
         let mut some = numbers(0.3, 0.2);
         some.efficiencies.iter_mut().filter(|e| e.span.name == "entropy").for_each(|e| e.held_out = at(-0.3));
         some.overall[3].over_grpo.gain = at(-0.1);
-        assert_eq!(of(&some), [h, w, h, w]);
+        assert_eq!(verdicts(&some), [h, w, h, w]);
         some.without_length = None;
-        assert_eq!(of(&some)[2], f, "what could not be compared does not hold");
+        assert_eq!(verdicts(&some)[2], f, "what could not be compared does not hold");
     }
 }

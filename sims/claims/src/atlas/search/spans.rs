@@ -104,13 +104,14 @@ mod tests {
         for len in [1, 2, 5, 12] {
             for t in 0..len {
                 let token = Token { t, len, entropy: 0.3, probability: 0.5, longest: 12, decay: 0.9 };
-                let of = |name: &str| (find(name).unwrap().features)(&token)[0];
+                let weight = |name: &str| (find(name).unwrap().features)(&token)[0];
                 let recent = Recent { q: 0.99 }.column_sums(len)[t];
                 let both = Both { q: 0.99 }.column_sums(len)[t];
-                assert!((of("recent 0.99 (GRPO-λ)") - recent).abs() < 1e-10);
-                assert!((of("both 0.99 (GRPO-λ)") - both).abs() < 1e-10, "{len} {t}");
+                assert!((weight("recent 0.99 (GRPO-λ)") - recent).abs() < 1e-10);
+                assert!((weight("both 0.99 (GRPO-λ)") - both).abs() < 1e-10, "{len} {t}");
                 assert!(
-                    (of("recent 0.99, fixed horizon") - Recent { q: 0.99 }.column_sums(12)[t]).abs() < 1e-10
+                    (weight("recent 0.99, fixed horizon") - Recent { q: 0.99 }.column_sums(12)[t]).abs()
+                        < 1e-10
                 );
             }
         }

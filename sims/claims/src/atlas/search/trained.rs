@@ -101,8 +101,9 @@ pub(super) fn train(
         anyhow::Ok(OnTask { task: task.name.clone(), learned, area })
     };
     let mut pieces = work.par_iter().map(piece).collect::<anyhow::Result<Vec<_>>>()?.into_iter();
-    let of = |c: &Candidate| Trained { name: c.name(), tasks: pieces.by_ref().take(tasks.len()).collect() };
-    Ok(candidates.iter().map(of).collect())
+    let entry =
+        |c: &Candidate| Trained { name: c.name(), tasks: pieces.by_ref().take(tasks.len()).collect() };
+    Ok(candidates.iter().map(entry).collect())
 }
 
 /// A candidate's runs on a task, kept by the store of a long run.
@@ -148,8 +149,8 @@ fn strata(trained: &Trained) -> Vec<Vec<f64>> {
 
 /// Everyone against RLOO and GRPO; empty where either is missing.
 pub(super) fn compare(trained: &[Trained], bootstrap: Bootstrap) -> Vec<Overall> {
-    let of = |name: &str| trained.iter().find(|t| t.name == name).map(strata);
-    let (Some(rloo), Some(grpo)) = (of("RLOO"), of("GRPO")) else { return Vec::new() };
+    let strata_of = |name: &str| trained.iter().find(|t| t.name == name).map(strata);
+    let (Some(rloo), Some(grpo)) = (strata_of("RLOO"), strata_of("GRPO")) else { return Vec::new() };
     let one = |trained: &Trained| {
         let own = strata(trained);
         let over = |other: &[Vec<f64>]| {

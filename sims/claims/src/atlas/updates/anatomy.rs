@@ -119,7 +119,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 
 impl Anatomy {
     /// Takes an expected update apart.
-    pub(super) fn of(found: &Expectation, oracle: &Oracle) -> Anatomy {
+    pub(super) fn new(found: &Expectation, oracle: &Oracle) -> Anatomy {
         let prefixes = Prefixes::new(oracle);
         let scale = dot(&found.update, &prefixes.gradient) / prefixes.square;
         let [total, along_prefixes, along] = prefixes.forms_of(&found.update, &found.draws);

@@ -36,7 +36,7 @@ fn map(atlas: &Atlas) -> Figure {
             degrees(cosine).round()
         }
     };
-    let values = (0..ENTRANTS.len()).map(|e| atlas.of(e, GROUP).map(angle).collect()).collect();
+    let values = (0..ENTRANTS.len()).map(|e| atlas.rows_of(e, GROUP).map(angle).collect()).collect();
     let sampled: usize = all.iter().map(|o| o.sampled).sum();
     let rows: usize = all.iter().map(|o| o.tasks).sum();
     let worst = all.iter().min_by(|a, b| a.worst.0.total_cmp(&b.worst.0));

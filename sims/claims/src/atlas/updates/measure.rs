@@ -26,7 +26,7 @@ pub(super) struct Size {
 }
 
 impl Size {
-    pub(super) fn of(full: bool) -> Size {
+    pub(super) fn new(full: bool) -> Size {
         if full {
             let effort = Effort { multisets: 1e6, evaluations: 200_000.0, samples: 20_000 };
             return Size { groups: vec![2, 4, 8, 16, 32], effort, full, tasks: None };
@@ -97,7 +97,7 @@ fn uncut() -> anyhow::Result<[f64; 2]> {
 
 impl Atlas {
     /// An entrant's rows over tasks at a group size.
-    pub(super) fn of(&self, entrant: usize, g: usize) -> impl Iterator<Item = &Row> {
+    pub(super) fn rows_of(&self, entrant: usize, g: usize) -> impl Iterator<Item = &Row> {
         let k = self.groups.iter().position(|&x| x == g);
         self.rows.iter().filter_map(move |task| task[entrant].get(k?))
     }

@@ -76,8 +76,8 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 
 /// Every entrant over all tasks, in groups of [`GROUP`].
 pub(super) fn overall(atlas: &Atlas) -> Vec<Overall> {
-    let of = |(e, entrant): (usize, &'static Entrant)| {
-        let rows: Vec<&Row> = atlas.of(e, GROUP).filter(|row| row.how != "impossible").collect();
+    let summary = |(e, entrant): (usize, &'static Entrant)| {
+        let rows: Vec<&Row> = atlas.rows_of(e, GROUP).filter(|row| row.how != "impossible").collect();
         let column = |column| rows.iter().filter_map(move |row| row.get(column));
         let extreme = |column, sign: f64| {
             let found = rows.iter().filter_map(|row| Some((row.get(column)?, row.task.clone())));
@@ -92,7 +92,7 @@ pub(super) fn overall(atlas: &Atlas) -> Vec<Overall> {
         };
         let paid: Option<Vec<f64>> = rows.iter().map(|row| at_budget(row)).collect();
         let beyond = |row: &&Row| {
-            let baseline = atlas.of(0, GROUP).find(|b| b.task == row.task)?;
+            let baseline = atlas.rows_of(0, GROUP).find(|b| b.task == row.task)?;
             Some(row.get(Column::Mse)? - baseline.get(Column::Mse)?)
         };
         let beyond: Vec<f64> = rows.iter().filter_map(beyond).collect();
@@ -114,7 +114,7 @@ pub(super) fn overall(atlas: &Atlas) -> Vec<Overall> {
             means: MEANS.map(|name| mean(column(name))).to_vec(),
         }
     };
-    ENTRANTS.iter().enumerate().map(of).collect()
+    ENTRANTS.iter().enumerate().map(summary).collect()
 }
 
 /// The names of some entrants; `none` if there is none.

@@ -94,6 +94,6 @@ fn row(masked: &MaskedTask, entrant: &Entrant, g: usize, effort: Effort, seed: u
     let effort = if g == GROUP { effort } else { effort.over(4.0) };
     let effort = if entrant.pairwise { effort.over(8.0) } else { effort };
     let found = expectation(method.method.as_ref(), &situation, effort, repeats, seed);
-    row.fill(&Anatomy::of(&found, &oracle), &found);
+    row.fill(&Anatomy::new(&found, &oracle), &found);
     Ok(row)
 }

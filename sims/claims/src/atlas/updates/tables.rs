@@ -161,7 +161,7 @@ fn identities(atlas: &Atlas) -> Table {
 /// # Errors
 /// If a task or an entrant cannot be built.
 pub fn excerpt(seed: u64, tasks_taken: usize, entrants: &[&str]) -> anyhow::Result<Table> {
-    let effort = Size::of(false).effort;
+    let effort = Size::new(false).effort;
     let mut records = Vec::new();
     for (t, task) in tasks(false)?.into_iter().take(tasks_taken).enumerate() {
         let masked = MaskedTask::new(task, seed);

@@ -86,7 +86,7 @@ fn rloo_is_unbiased_and_grpo_is_where_lengths_are_equal() {
                 variance_se: 0.0,
                 how: "exact".into(),
             };
-            let a = Anatomy::of(&found, &oracle);
+            let a = Anatomy::new(&found, &oracle);
             if always || (task.equal_lengths() && task.name != "chain_partial") {
                 assert!(a.cosine > 1.0 - 1e-12 && a.bias < 1e-6, "{words} on {}: {}", task.name, a.bias);
                 assert!(
@@ -110,7 +110,7 @@ fn tempo_re_weights_prefixes_by_its_closed_form() {
     let oracle = Oracle::new(&tree, &policy);
     let g = 4.0f64;
     let found = exact("tempo scale=none reduction=response_sum", &tree, &policy, 4);
-    let a = Anatomy::of(&found, &oracle);
+    let a = Anatomy::new(&found, &oracle);
     assert!(a.direction < 1e-6 && a.rescaling > 1e-3 && (a.bias - a.rescaling).abs() < 1e-6);
     let grad = oracle.grad_j();
     let factor = |d: f64| ((g - 1.0) * d + g * d - 1.0 + (1.0 - d).powf(g)) / (g * d);
@@ -125,7 +125,7 @@ fn direction_and_rescaling_add_up_to_the_bias_and_the_cosine_says_the_same() {
     let task = &tasks(false).unwrap()[10]; // eos_hazard: lengths vary
     let oracle = Oracle::new(&task.tree, &task.start);
     for words in ["grpo_lambda style=both", "grpo reduction=token_mean", "rlsd_reconstructed"] {
-        let a = Anatomy::of(&exact(words, &task.tree, &task.start, 4), &oracle);
+        let a = Anatomy::new(&exact(words, &task.tree, &task.start, 4), &oracle);
         assert!(
             (a.bias.powi(2) - a.direction.powi(2) - a.rescaling.powi(2)).abs()
                 < 1e-9 * (1.0 + a.bias.powi(2))
@@ -149,7 +149,7 @@ fn the_error_of_an_update_is_that_of_simulated_updates_at_the_best_step() {
     let square = |v: &[f64]| v.iter().map(|x| x * x).sum::<f64>();
     for words in ["rloo", "grpo_lambda style=recent", "tempo"] {
         let found = exact(words, &tree, &policy, 4);
-        let a = Anatomy::of(&found, &oracle);
+        let a = Anatomy::new(&found, &oracle);
         let along: f64 = found.update.iter().zip(&grad).map(|(m, g)| m * g).sum();
         let best = along / (square(&found.update) + found.variance);
         let n = 4000;
@@ -236,7 +236,7 @@ fn a_binary_only_method_on_real_rewards_is_a_row_with_a_reason() {
     let task = tasks(false).unwrap().into_iter().find(|t| t.name == "chain_partial").unwrap();
     let masked = MaskedTask::new(task, 1);
     let entrant = ENTRANTS.iter().find(|e| e.method == "rlsd_reconstructed").unwrap();
-    let rows = piece(&masked, entrant, &[2], Size::of(false).effort, 1).unwrap();
+    let rows = piece(&masked, entrant, &[2], Size::new(false).effort, 1).unwrap();
     assert_eq!(rows[0].how, "impossible");
     assert!(rows[0].reason.contains("teacher_logps"), "{}", rows[0].reason);
     assert_eq!(rows[0].get(Column::Cosine), None);

@@ -33,7 +33,7 @@ pub(super) struct Size {
 }
 
 impl Size {
-    pub(super) fn of(full: bool) -> Size {
+    pub(super) fn new(full: bool) -> Size {
         let quick = Size {
             runs: 30,
             sweep_runs: 10,
@@ -114,9 +114,9 @@ pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Comparis
     let tick = || tick(context, &done, 0.55..0.9, cells, "training");
     let scores = Scores::train(&tasks, &readings, &best, (runs, plan, context.seed), bootstrap, &tick)?;
     (context.progress)(0.9, "intervals");
-    let of =
+    let overall_at =
         |&regime: &Regime| (0..readings.len()).into_par_iter().map(|r| scores.overall(regime, r)).collect();
-    let overall = Regime::ALL.par_iter().map(of).collect();
+    let overall = Regime::ALL.par_iter().map(overall_at).collect();
     let last = |r: usize, t: usize| scores.point(Regime::OwnBest, r, t..t + 1, |run| run.last);
     let last = |r: usize| (0..tasks.len()).map(|t| last(r, t).unwrap_or(f64::NAN)).collect();
     let last = (0..readings.len()).map(last).collect();
@@ -186,10 +186,10 @@ impl Fresh<'_> {
     fn sweeps(&self, readings: &[Reading]) -> anyhow::Result<Vec<(String, Sweep)>> {
         let raw = CURVES.iter().map(|name| ((*name).to_owned(), *name, false));
         let unit = PAPER.iter().map(|name| (format!("{name}{UNIT}"), *name, true));
-        let of = |(title, name, unit): (String, &str, bool)| {
+        let sweep = |(title, name, unit): (String, &str, bool)| {
             Ok((title, self.sweep(&readings[find(readings, name)], unit)?))
         };
-        raw.chain(unit).map(of).collect()
+        raw.chain(unit).map(sweep).collect()
     }
 
     fn sweep(&self, reading: &Reading, unit_mean: bool) -> anyhow::Result<Sweep> {

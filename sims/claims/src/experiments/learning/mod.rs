@@ -28,7 +28,7 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
 };
 
 const PARTS: Parts<Comparison> =
-    Parts { measure: |context| measure(context, &Size::of(context.full)), findings, tables, figures };
+    Parts { measure: |context| measure(context, &Size::new(context.full)), findings, tables, figures };
 
 #[cfg(test)]
 mod tests {

@@ -216,8 +216,8 @@ fn too_little_memory_is_said_and_what_is_held_is_counted() {
 fn a_graph_does_nothing_until_it_is_replayed_and_then_all_of_it_each_time() {
     let Some(device) = Emulated::start() else { return };
     let kernels = Kernels { device: device.clone(), dtype: Dtype::F32 };
-    let x = Buffer::of(&device, "x", &[1.0f32, 2.0]).unwrap();
-    let y = Buffer::of(&device, "y", &[10.0f32, 10.0]).unwrap();
+    let x = Buffer::from_slice(&device, "x", &[1.0f32, 2.0]).unwrap();
+    let y = Buffer::from_slice(&device, "y", &[10.0f32, 10.0]).unwrap();
     let (bias, out) = (Ptr::new(x.address(), Dtype::F32), PtrMut::new(y.address(), Dtype::F32));
     device.begin_capture().unwrap();
     kernels.launch(AddBias { x: out, bias, rows: 1, width: 2 }).unwrap();
@@ -248,10 +248,10 @@ impl<A: Access> Matrices<A> {
         let (stride, every) = (columns + 2, rows * (columns + 2) + 5);
         let data: Vec<f32> = (0..batch * every).map(number).collect();
         let buffer = match dtype {
-            Dtype::F32 => Buffer::of(device, "matrix", &data),
+            Dtype::F32 => Buffer::from_slice(device, "matrix", &data),
             Dtype::Bf16 => {
                 let data: Vec<u16> = data.iter().map(|x| bf16::from_f32(*x).to_bits()).collect();
-                Buffer::of(device, "matrix", &data)
+                Buffer::from_slice(device, "matrix", &data)
             }
         };
         let buffer = buffer.unwrap();
@@ -309,7 +309,7 @@ fn products_honour_strides_batches_transpositions_and_dtypes() {
 #[test]
 fn a_product_without_beta_does_not_read_its_result() {
     let Some(device) = Emulated::start() else { return };
-    let a = Array::of(&device, "a", &[2.0f32]).unwrap();
+    let a = Array::from_slice(&device, "a", &[2.0f32]).unwrap();
     let c = Array::<f32>::new(&device, "c", Dtype::F32, 1).unwrap();
     let (factor, result) = (Matrix::new(a.ptr(), 1), Matrix::new(c.ptr_mut(), 1));
     device.gemm(&Gemm::new((1, 1, 1), factor, factor, result)).unwrap();

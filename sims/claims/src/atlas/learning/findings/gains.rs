@@ -16,8 +16,8 @@ fn cases(r: &Ranking, reading: usize) -> Vec<&Case> {
 }
 
 fn names(cases: &[&&Case]) -> String {
-    let of = |case: &&&Case| format!("{} ({:+.3})", case.task, case.gains[Regime::Tuned as usize].mid);
-    if cases.is_empty() { "none".into() } else { cases.iter().map(of).collect::<Vec<_>>().join(", ") }
+    let task_gain = |case: &&&Case| format!("{} ({:+.3})", case.task, case.gains[Regime::Tuned as usize].mid);
+    if cases.is_empty() { "none".into() } else { cases.iter().map(task_gain).collect::<Vec<_>>().join(", ") }
 }
 
 /// Wins, ties and losses per task.
@@ -31,8 +31,8 @@ pub(super) fn per_task(r: &Ranking) -> Finding {
             true if case.gains[0].mid < 0.0 => -1,
             _ => 0,
         };
-        let of = |wanted: i8| all.iter().filter(|case| sign(case) == wanted).collect::<Vec<_>>();
-        let (won, lost) = (of(1), of(-1));
+        let with_sign = |wanted: i8| all.iter().filter(|case| sign(case) == wanted).collect::<Vec<_>>();
+        let (won, lost) = (with_sign(1), with_sign(-1));
         let ties = all.len() - won.len() - lost.len();
         numbers.push(format!(
             "{name}: wins {}; loses {}; ties {ties} of {}",
@@ -78,11 +78,11 @@ pub(super) fn step_size(r: &Ranking) -> Finding {
     for (i, name) in READINGS.iter().enumerate() {
         let all = cases(r, i);
         let ratios: Vec<f64> = all.iter().map(|case| case.quantities[LOG2_STEP]).collect();
-        let of = |regime| mean_gain(r, &all, regime);
-        let said = |regime| of(regime).map_or(String::from("unknown"), |o| over_tasks(&o, &all));
-        if of(Regime::Cautious).is_some_and(|g| g.positive()) {
+        let gain = |regime| mean_gain(r, &all, regime);
+        let said = |regime| gain(regime).map_or(String::from("unknown"), |o| over_tasks(&o, &all));
+        if gain(Regime::Cautious).is_some_and(|g| g.positive()) {
             gain_there += 1;
-            let above = |regime| of(regime).is_some_and(|g| g.positive());
+            let above = |regime| gain(regime).is_some_and(|g| g.positive());
             if above(Regime::CautiousUnit) || above(Regime::Tuned) {
                 kept.push(*name)
             } else {
@@ -183,15 +183,15 @@ pub(super) fn explained(r: &Ranking) -> Finding {
 
 /// Quantities at equal rates, and the clamp's own gain.
 pub(super) fn by_hindsight(r: &Ranking) -> Finding {
-    let of =
+    let correlation =
         |regime: Regime, name: &str| correlations(r, regime).find(|c| QUANTITIES[c.quantity].name == name);
-    let step = of(Regime::Cautious, "log2_step");
+    let step = correlation(Regime::Cautious, "log2_step");
     let others = [
-        ("each at its best", of(Regime::Tuned, "clamp_gain")),
-        ("each at its best", of(Regime::Tuned, "final_gain")),
-        ("at a sixteenth of GRPO's best rate", of(Regime::Cautious, "cosine")),
-        ("at GRPO's best rate", of(Regime::Equal, "log2_step")),
-        ("at GRPO's best rate", of(Regime::Equal, "cosine")),
+        ("each at its best", correlation(Regime::Tuned, "clamp_gain")),
+        ("each at its best", correlation(Regime::Tuned, "final_gain")),
+        ("at a sixteenth of GRPO's best rate", correlation(Regime::Cautious, "cosine")),
+        ("at GRPO's best rate", correlation(Regime::Equal, "log2_step")),
+        ("at GRPO's best rate", correlation(Regime::Equal, "cosine")),
     ];
     let text: Vec<String> =
         others.into_iter().filter_map(|(at, c)| Some(format!("{at}: {}", said(c?)))).collect();

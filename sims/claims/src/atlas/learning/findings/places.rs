@@ -13,8 +13,8 @@ use crate::experiments::common::text::list;
 
 pub(super) fn headline(r: &Ranking) -> Finding {
     let places = |axis: CostAxis| {
-        let of = |&c: &usize| standing(r, c, &r.standings[axis as usize][c]);
-        readings(r).iter().map(of).collect::<Vec<_>>().join("; ")
+        let place = |&c: &usize| standing(r, c, &r.standings[axis as usize][c]);
+        readings(r).iter().map(place).collect::<Vec<_>>().join("; ")
     };
     let signs = |axis: CostAxis| -> Vec<i8> {
         readings(r).iter().map(|&c| r.standings[axis as usize][c].sign()).collect()
@@ -46,8 +46,8 @@ pub(super) fn headline(r: &Ranking) -> Finding {
 fn with_sign(r: &Ranking, axis: CostAxis, sign: i8) -> Vec<String> {
     let standings = &r.standings[axis as usize];
     let order = order(standings);
-    let of = |&c: &usize| format!("{} ({:+.3})", r.name(c), standings[c].gain.mid);
-    order.iter().filter(|&&c| c != 0 && standings[c].sign() == sign).map(of).collect()
+    let name_and_gain = |&c: &usize| format!("{} ({:+.3})", r.name(c), standings[c].gain.mid);
+    order.iter().filter(|&&c| c != 0 && standings[c].sign() == sign).map(name_and_gain).collect()
 }
 
 /// Competitors that beat GRPO without the oracle.
@@ -113,7 +113,7 @@ pub(super) fn coincide(r: &Ranking) -> Finding {
 
 pub(super) fn efficiency(r: &Ranking) -> Finding {
     let spent = |c: usize, axis: CostAxis| level(&r.effort_to_learn(c, axis), r.bootstrap);
-    let of = |c: usize| {
+    let effort = |c: usize| {
         let share = |axis| {
             spent(c, axis)
                 .map_or(String::from("unknown"), |i| format!("{:.2} [{:.2}, {:.2}]", i.mid, i.low, i.high))
@@ -144,7 +144,7 @@ pub(super) fn efficiency(r: &Ranking) -> Finding {
         verdict,
         format!(
             "spent until J >= 0.9 J*, as a share of the budget, a run that does not get there counting 1 (mean over tasks of the mean), and share of runs that get there: {}",
-            who.into_iter().map(of).collect::<Vec<_>>().join("; ")
+            who.into_iter().map(effort).collect::<Vec<_>>().join("; ")
         ),
     )
 }

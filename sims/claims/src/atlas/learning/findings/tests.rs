@@ -83,7 +83,7 @@ fn made_up(gain: f64) -> Ranking {
     let mut tasks = tasks::named(false).unwrap();
     tasks.truncate(1);
     let (competitors, _) = competitors::all(&tasks[0]).unwrap();
-    let effort = Size::of(false).effort;
+    let effort = Size::new(false).effort;
     let budget = Budget::new(&tasks[0], effort.updates, 0);
     let n = competitors.len();
     let learned = |c: usize| if (c == 0) == (gain > 0.0) { 0.8 } else { 0.2 };
@@ -112,7 +112,7 @@ fn made_up(gain: f64) -> Ranking {
     }
 }
 
-fn of(r: &Ranking) -> Vec<&'static str> {
+fn verdicts(r: &Ranking) -> Vec<&'static str> {
     words(&findings(r))
 }
 
@@ -122,11 +122,11 @@ const F: &str = "Fails";
 
 #[test]
 fn a_field_that_beats_grpo_bears_the_statements_out_and_one_that_loses_refutes_them() {
-    assert_eq!(of(&made_up(0.2)), [H, H, H, H, H, H, H, H, W, H, H, H]);
-    assert_eq!(of(&made_up(-0.2))[..5], [F, F, H, F, F]);
+    assert_eq!(verdicts(&made_up(0.2)), [H, H, H, H, H, H, H, H, W, H, H, H]);
+    assert_eq!(verdicts(&made_up(-0.2))[..5], [F, F, H, F, F]);
     let mut undecided = made_up(0.2);
     undecided.standings.iter_mut().flatten().for_each(|s| s.p_holm = 0.3);
-    assert_eq!(of(&undecided)[..5], [F, F, H, H, F], "a gain that is not significant is none");
+    assert_eq!(verdicts(&undecided)[..5], [F, F, H, H, F], "a gain that is not significant is none");
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn the_rest_follows_its_own_numbers() {
     let changed = |change: fn(&mut Ranking)| {
         let mut r = made_up(0.2);
         change(&mut r);
-        of(&r)
+        verdicts(&r)
     };
     assert_eq!(changed(|r| r.results.cells[2] = r.results.cells[1].clone())[2], F, "two methods are one");
     assert_eq!(changed(|r| r.why.cases[1].gains[0] = at(-0.3))[5], F, "a task is lost");

@@ -48,7 +48,7 @@ pub(super) fn correlate(
 ) -> Vec<Correlation> {
     let own: Vec<&Case> = cases.iter().filter(|case| case.reading == reading).collect();
     let gains: Vec<f64> = own.iter().map(|case| case.gains[regime as usize].mid).collect();
-    let of = |q: usize| {
+    let correlation = |q: usize| {
         let values: Vec<f64> = own.iter().map(|case| case.quantities[q]).collect();
         let numbers: Vec<f64> = (0..own.len()).map(|i| i as f64).collect();
         let rho = bootstrap.interval(&[numbers], |drawn| {
@@ -73,7 +73,7 @@ pub(super) fn correlate(
             against,
         })
     };
-    let mut all: Vec<Correlation> = (0..QUANTITIES.len()).filter_map(of).collect();
+    let mut all: Vec<Correlation> = (0..QUANTITIES.len()).filter_map(correlation).collect();
     let corrected = holm(&all.iter().map(|c| c.p).collect::<Vec<_>>());
     all.iter_mut().zip(corrected).for_each(|(c, p)| c.p_holm = p);
     all

@@ -54,7 +54,7 @@ pub(super) fn explain(
     }
     let keys: Vec<(usize, Regime)> =
         (0..READINGS.len()).flat_map(|r| Regime::ALL.into_iter().map(move |regime| (r, regime))).collect();
-    let of = |&(reading, regime): &(usize, Regime)| correlate(&cases, reading, regime, bootstrap);
-    let correlations = keys.par_iter().map(of).collect::<Vec<_>>().concat();
+    let correlated = |&(reading, regime): &(usize, Regime)| correlate(&cases, reading, regime, bootstrap);
+    let correlations = keys.par_iter().map(correlated).collect::<Vec<_>>().concat();
     Ok(Why { cases, correlations })
 }

@@ -26,7 +26,7 @@ fn row(mode: Mode, method: &str, x: f64, ignored: bool, cosine: f64) -> Row {
 /// Methods that keep their direction, and traces that keep the trust region.
 fn faithful() -> Numbers {
     let last = UPDATES as f64;
-    let of = |name| {
+    let rows_of = |name| {
         [
             row(Mode::Inner, name, last, false, 1.0),
             row(Mode::Stale, name, 0.0, false, 1.0),
@@ -41,7 +41,7 @@ fn faithful() -> Numbers {
     Numbers {
         size: 4,
         batches: 1,
-        rows: [BASELINE, "GRPO, printed clip"].into_iter().flat_map(of).collect(),
+        rows: [BASELINE, "GRPO, printed clip"].into_iter().flat_map(rows_of).collect(),
         reused: vec![Reused {
             mdp: "fork".into(),
             method: BASELINE.into(),
@@ -65,21 +65,25 @@ fn faithful() -> Numbers {
 
 #[test]
 fn each_verdict_follows_its_own_numbers() {
-    let of = |change: fn(&mut Numbers)| {
+    let verdicts = |change: fn(&mut Numbers)| {
         let mut n = faithful();
         change(&mut n);
         words(&findings(&n))
     };
     let [h, w, f] = ["Holds", "Holds when", "Fails"];
-    assert_eq!(of(|_| {}), [h; 7]);
-    assert_eq!(of(|n| n.synthetic[0].outside = 0.4)[..2], [f, h], "a summed trace leaves the region");
-    assert_eq!(of(|n| n.synthetic[2].outside = 0.4)[..2], [h, f], "so does a weighted mean");
-    assert_eq!(of(|n| n.products.rows[1].largest = 0.0)[2], f, "the prefix would do for outcomes, too");
-    assert_eq!(of(|n| n.products.rows[3].largest = 0.1)[2], f);
-    assert_eq!(of(|n| n.rows[2].fit.as_mut().unwrap().cosine = 0.5)[3], f);
+    assert_eq!(verdicts(|_| {}), [h; 7]);
+    assert_eq!(verdicts(|n| n.synthetic[0].outside = 0.4)[..2], [f, h], "a summed trace leaves the region");
+    assert_eq!(verdicts(|n| n.synthetic[2].outside = 0.4)[..2], [h, f], "so does a weighted mean");
+    assert_eq!(verdicts(|n| n.products.rows[1].largest = 0.0)[2], f, "the prefix would do for outcomes, too");
+    assert_eq!(verdicts(|n| n.products.rows[3].largest = 0.1)[2], f);
+    assert_eq!(verdicts(|n| n.rows[2].fit.as_mut().unwrap().cosine = 0.5)[3], f);
     let printed_pulls_back = |n: &mut Numbers| n.rows[5].regions.as_mut().unwrap().lowered_high = 0.2;
-    assert_eq!(of(printed_pulls_back)[4], w);
-    assert_eq!(of(|n| n.rows[0].regions.as_mut().unwrap().raised_low = 0.2)[4], f, "PPO's clip binds there");
-    assert_eq!(of(|n| n.rows[3].fit.as_mut().unwrap().cosine = 0.5)[5], f, "correcting makes it worse");
-    assert_eq!(of(|n| n.reused[0].more[0] = -0.1)[6], f);
+    assert_eq!(verdicts(printed_pulls_back)[4], w);
+    assert_eq!(
+        verdicts(|n| n.rows[0].regions.as_mut().unwrap().raised_low = 0.2)[4],
+        f,
+        "PPO's clip binds there"
+    );
+    assert_eq!(verdicts(|n| n.rows[3].fit.as_mut().unwrap().cosine = 0.5)[5], f, "correcting makes it worse");
+    assert_eq!(verdicts(|n| n.reused[0].more[0] = -0.1)[6], f);
 }

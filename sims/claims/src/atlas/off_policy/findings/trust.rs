@@ -39,8 +39,8 @@ pub(super) fn token_ratios(n: &Numbers) -> Finding {
 fn worst(n: &Numbers, convex: bool) -> Option<(f64, &'static str, &Pair)> {
     let traces = traces(Q);
     let all = n.pairs.iter().flat_map(|p| {
-        let of = traces.iter().zip(&p.outside_though_inside).filter(|(t, _)| t.convex == convex);
-        of.map(move |(t, share)| (*share, t.name, p))
+        let outside = traces.iter().zip(&p.outside_though_inside).filter(|(t, _)| t.convex == convex);
+        outside.map(move |(t, share)| (*share, t.name, p))
     });
     all.max_by(|a, b| a.0.total_cmp(&b.0))
 }
@@ -95,15 +95,15 @@ pub(super) fn exact_products(n: &Numbers) -> Finding {
 
 pub(super) fn bound(n: &Numbers) -> Finding {
     let last = UPDATES as f64;
-    let of = |name: &str, f: fn(&Regions) -> f64| mean_share(&n.rows, Mode::Inner, name, last, f);
-    let other_side = |name: &str| of(name, |r| r.raised_low + r.lowered_high);
-    let printed = of("GRPO, printed clip", |r| r.lowered_low);
+    let share = |name: &str, f: fn(&Regions) -> f64| mean_share(&n.rows, Mode::Inner, name, last, f);
+    let other_side = |name: &str| share(name, |r| r.raised_low + r.lowered_high);
+    let printed = share("GRPO, printed clip", |r| r.lowered_low);
     let say = |name: &str| {
         format!(
             "{name}: {} raised and above, {} lowered and below, {} without gradient",
-            percent(of(name, |r| r.raised_high)),
-            percent(of(name, |r| r.lowered_low)),
-            percent(of(name, |r| r.silent))
+            percent(share(name, |r| r.raised_high)),
+            percent(share(name, |r| r.lowered_low)),
+            percent(share(name, |r| r.silent))
         )
     };
     finding(
@@ -113,8 +113,8 @@ pub(super) fn bound(n: &Numbers) -> Finding {
             other_side(BASELINE) == 0.0 && printed == 0.0,
             format!(
                 "the clip is PPO's. As printed in GRPO-λ's algorithms it never binds below; and a trace binds for more tokens than their own ratios would: {} of the tokens of GRPO-λ recent against {} of GRPO after {UPDATES} updates",
-                percent(of("GRPO-λ recent", Regions::bound)),
-                percent(of(BASELINE, Regions::bound))
+                percent(share("GRPO-λ recent", Regions::bound)),
+                percent(share(BASELINE, Regions::bound))
             ),
             format!("GRPO binds on the other side, or the printed clip below: {}", percent(printed)),
         ),
@@ -142,10 +142,11 @@ pub(super) fn reuse(n: &Numbers) -> Finding {
             names.push(&r.method);
         }
     }
-    let of = |name: &str| n.reused.iter().filter(|r| r.method == name).collect::<Vec<&Reused>>();
-    let everywhere = names.iter().filter(|name| of(name).iter().all(|r| r.more[0] > 0.0)).count();
+    let reused_by = |name: &str| n.reused.iter().filter(|r| r.method == name).collect::<Vec<&Reused>>();
+    let everywhere = names.iter().filter(|name| reused_by(name).iter().all(|r| r.more[0] > 0.0)).count();
     let lost = |name: &&str| {
-        let lost: Vec<&str> = of(name).iter().filter(|r| r.more[2] < 0.0).map(|r| r.mdp.as_str()).collect();
+        let lost: Vec<&str> =
+            reused_by(name).iter().filter(|r| r.more[2] < 0.0).map(|r| r.mdp.as_str()).collect();
         (!lost.is_empty()).then(|| format!("{name} ({})", lost.join(", ")))
     };
     let somewhere: Vec<String> = names.iter().filter_map(lost).collect();

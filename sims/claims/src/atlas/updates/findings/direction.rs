@@ -25,7 +25,7 @@ pub(super) fn headline(atlas: &Atlas, all: &[Overall]) -> Finding {
     let verdict = if good.len() == all.len() {
         Verdict::Holds
     } else {
-        let of = |families: &[Family]| {
+        let names_in = |families: &[Family]| {
             names(good.iter().copied().filter(|o| families.contains(&o.entrant.family)))
         };
         Verdict::HoldsWhen(format!(
@@ -34,10 +34,10 @@ pub(super) fn headline(atlas: &Atlas, all: &[Overall]) -> Finding {
             atlas.tasks.len(),
             good.len(),
             all.len(),
-            of(&[Family::Group]),
-            of(&[Family::Trace]),
-            of(&[Family::Score]),
-            of(&[Family::Value])
+            names_in(&[Family::Group]),
+            names_in(&[Family::Trace]),
+            names_in(&[Family::Score]),
+            names_in(&[Family::Value])
         ))
     };
     finding(
@@ -60,7 +60,7 @@ pub(super) fn equal_lengths(atlas: &Atlas) -> Finding {
         if entrant.family != Family::Group {
             continue;
         }
-        let rows: Vec<_> = atlas.of(e, GROUP).filter(|r| r.how != "impossible").collect();
+        let rows: Vec<_> = atlas.rows_of(e, GROUP).filter(|r| r.how != "impossible").collect();
         let everywhere = rows.iter().all(|r| unbiased(r));
         let when_equal = rows.iter().filter(|r| equal.contains(&r.task.as_str())).all(|r| unbiased(r));
         let lowest = rows.iter().filter_map(|r| r.get(Column::Cosine)).fold(1.0, f64::min);
@@ -137,7 +137,7 @@ pub(super) fn rescaling(atlas: &Atlas) -> Finding {
     let mut ok = true;
     for name in ["TEMPO, no std", "TEMPO", "TreeRL", "SPO-tree", "TreeRPO (recon.)"] {
         let Some(e) = ENTRANTS.iter().position(|e| e.name == name) else { continue };
-        let rows: Vec<_> = atlas.of(e, GROUP).filter(|r| r.exact()).collect();
+        let rows: Vec<_> = atlas.rows_of(e, GROUP).filter(|r| r.exact()).collect();
         let worst = |column| rows.iter().filter_map(|r| r.get(column)).fold(0.0, f64::max);
         let (direction, rescaling) = (worst(Column::BiasDirection), worst(Column::BiasRescaling));
         let cv = worst(Column::KappaCv);

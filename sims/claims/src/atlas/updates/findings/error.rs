@@ -23,8 +23,8 @@ pub(super) fn tracing(atlas: &Atlas, all: &[Overall]) -> Finding {
     ] {
         let (Some(t), Some(p)) = (place(traced), place(plain)) else { continue };
         let pairs: Vec<(f64, f64)> = atlas
-            .of(t, GROUP)
-            .zip(atlas.of(p, GROUP))
+            .rows_of(t, GROUP)
+            .zip(atlas.rows_of(p, GROUP))
             .filter_map(|(a, b)| Some((a.get(Column::Mse)?, b.get(Column::Mse)?)))
             .collect();
         // Differences that rounding could make are none.
@@ -95,7 +95,7 @@ pub(super) fn equal_cost(all: &[Overall]) -> Finding {
 pub(super) fn credit(atlas: &Atlas) -> Finding {
     let mut ranked: Vec<(&str, f64, f64)> = Vec::new();
     for (e, entrant) in ENTRANTS.iter().enumerate() {
-        let rows: Vec<_> = atlas.of(e, GROUP).collect();
+        let rows: Vec<_> = atlas.rows_of(e, GROUP).collect();
         let mean = |column| {
             let values: Vec<f64> = rows.iter().filter_map(|r| r.get(column)).collect();
             values.iter().sum::<f64>() / values.len().max(1) as f64

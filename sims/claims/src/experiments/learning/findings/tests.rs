@@ -34,7 +34,7 @@ fn made_up(gain: f64) -> Comparison {
         sign_agreement: 1.0,
         signal_to_noise: 1.0,
     };
-    let Size { plan, grid, runs, .. } = Size::of(false);
+    let Size { plan, grid, runs, .. } = Size::new(false);
     Comparison {
         tasks,
         readings,
