@@ -25,8 +25,7 @@ pub(super) fn dry(
     free: u64,
 ) -> Result<String, Failure> {
     let counts = bench.counts(bench.dtype);
-    let rl = &bench.config.rl;
-    let per_step = counts.decode_bytes / (rl.max_new_tokens as f64 - 1.0).max(1.0);
+    let per_step = counts.decode_bytes / (bench.config.rl.max_new_tokens as f64 - 1.0).max(1.0);
     let mut text = bench.describe("no device", bench.dtype);
     let _ = writeln!(
         text,
