@@ -72,13 +72,13 @@ pub trait EvidenceSource {
     /// A value per step.
     ///
     /// # Errors
-    /// As [`numbers`](EvidenceSource::numbers).
+    /// The errors of [`numbers`](EvidenceSource::numbers).
     fn steps(&mut self, kind: EvidenceKind) -> Result<Option<PerStep>, Self::Error>;
 
     /// A vector per token.
     ///
     /// # Errors
-    /// As [`numbers`](EvidenceSource::numbers).
+    /// The errors of [`numbers`](EvidenceSource::numbers).
     fn states(&mut self, kind: EvidenceKind) -> Result<Option<StatePerToken>, Self::Error>;
 }
 

@@ -150,7 +150,7 @@ fn with_hint_of_other_methods(error: SettingError) -> SettingError {
 /// [`configure`] with the overrides in one string, `"lambda=0.9 style=both"`.
 ///
 /// # Errors
-/// As [`configure`]; a word without `=` is refused as an unknown key.
+/// The errors of [`configure`]; a word without `=` is refused as an unknown key.
 ///
 /// ```
 /// let grpo_lambda = grpo_lambda::methods::parse("grpo_lambda", "lambda=0.9 style=both").unwrap();

@@ -261,7 +261,7 @@ impl Figure {
     /// scale is lowered when the picture would be wider than 2400 pixels.
     ///
     /// # Errors
-    /// As [`Figure::to_svg`], or when `scale` is not positive and finite.
+    /// The errors of [`Figure::to_svg`], or when `scale` is not positive and finite.
     pub fn to_png(&self, scale: f64) -> anyhow::Result<Vec<u8>> {
         anyhow::ensure!(scale.is_finite() && scale > 0.0, "the scale of a picture must be positive: {scale}");
         let layout = layout::Layout::new(self)?;

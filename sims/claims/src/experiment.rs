@@ -93,7 +93,7 @@ impl<Numbers> Parts<Numbers> {
     /// Measures, then reports what was measured.
     ///
     /// # Errors
-    /// Those of [`Parts::measure`].
+    /// The errors of [`Parts::measure`].
     pub fn report(&self, context: &Context) -> anyhow::Result<Report> {
         let numbers = (self.measure)(context)?;
         (context.progress)(0.97, "findings, tables and figures");

@@ -69,7 +69,7 @@ impl Store {
     /// The result of the piece `key`: the kept one, or else that of `work`, which is then on disk when this returns.
     ///
     /// # Errors
-    /// Those of `work`; or if the kept result is no `T`, or a new one cannot be written.
+    /// The errors of `work`; or if the kept result is no `T`, or a new one cannot be written.
     pub fn piece<T: Serialize + DeserializeOwned>(
         &self,
         key: &str,

@@ -12,7 +12,7 @@ pub(crate) const MOST_MDP: u64 = 1 << 26;
 /// The bytes of a file, or of a pipe such as the shell makes for `<(command)`.
 ///
 /// # Errors
-/// Those of the system; a device, which may never end; more than `most` bytes.
+/// The errors of the system; a device, which may never end; more than `most` bytes.
 pub(crate) fn file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     if is_device(path)? {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "a device; must be a file or a pipe"));
@@ -23,7 +23,7 @@ pub(crate) fn file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 /// All that a reader has.
 ///
 /// # Errors
-/// Those of the system, and more than `most` bytes.
+/// The errors of the system, and more than `most` bytes.
 pub(crate) fn all(reader: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     reader.take(most + 1).read_to_end(&mut bytes)?;

@@ -62,7 +62,7 @@ fn looks_at_length(method: &dyn Method) -> Result<bool, ExpectedError> {
 /// Agrees with the update of [`implied`] and asks the same of the method; time is that of one response among every state of the others.
 ///
 /// # Errors
-/// As [`implied`].
+/// The errors of [`implied`].
 pub fn implied_mean(method: &dyn Method, situation: &Situation) -> Result<Vec<f64>, ExpectedError> {
     let by_length = looks_at_length(method)?;
     let evaluated = Evaluated::new(situation);

@@ -38,7 +38,7 @@ impl Family for Full {
 /// [`Full`] by its knobs, for benchmarks: `full_tree(11, 6)` has 1,111,111 responses.
 ///
 /// # Errors
-/// As [`Family::tree`].
+/// The errors of [`Family::tree`].
 pub fn full_tree(vocab: usize, horizon: usize) -> Result<Tree, TreeError> {
     Full { vocab, horizon }.tree()
 }

@@ -27,7 +27,7 @@ pub struct Disk {
 /// Opens a file to read it: one with an end, and no pipe, device or directory, which would block or never end.
 ///
 /// # Errors
-/// Those of the system; [`io::ErrorKind::InvalidInput`] for what is no regular file.
+/// The errors of the system; [`io::ErrorKind::InvalidInput`] for what is no regular file.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     // Asked before it is opened, because opening a pipe waits for a writer.
     match fs::metadata(path)? {
@@ -42,7 +42,7 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 /// The bytes of a regular file of at most `most` bytes.
 ///
 /// # Errors
-/// As [`open_regular`], and [`io::ErrorKind::FileTooLarge`].
+/// The errors of [`open_regular`], and [`io::ErrorKind::FileTooLarge`].
 pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut file = open_regular(path)?;
     let length = file.metadata()?.len();
@@ -58,7 +58,7 @@ pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 /// The text of a regular file of at most `most` bytes.
 ///
 /// # Errors
-/// As [`read_regular`], and [`io::ErrorKind::InvalidData`] for what is not UTF-8.
+/// The errors of [`read_regular`], and [`io::ErrorKind::InvalidData`] for what is not UTF-8.
 pub fn read_regular_text(path: &Path, most: u64) -> io::Result<String> {
     String::from_utf8(read_regular(path, most)?)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8"))
@@ -168,7 +168,7 @@ impl Disk {
     /// Writes and syncs a new file piece by piece; `refused` converts errors of the disk.
     ///
     /// # Errors
-    /// Those of `fill`, and when the disk refuses.
+    /// The errors of `fill`, and when the disk refuses.
     pub fn write_with<E>(
         &self,
         path: &Path,
@@ -192,7 +192,7 @@ impl Disk {
     /// [`Disk::replace`], piece by piece as [`Disk::write_with`].
     ///
     /// # Errors
-    /// Those of `fill`, and when the disk refuses.
+    /// The errors of `fill`, and when the disk refuses.
     pub fn replace_with<E>(
         &self,
         path: &Path,

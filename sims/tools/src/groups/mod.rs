@@ -63,7 +63,7 @@ impl Line {
     /// Checks the line against what a method needs, and notes whether it is ungraded.
     ///
     /// # Errors
-    /// As [`Line::parse`].
+    /// The errors of [`Line::parse`].
     pub fn check(&mut self, needs: &[EvidenceKind]) -> Result<(), String> {
         self.ungraded = false;
         if self.advantages.is_some() {

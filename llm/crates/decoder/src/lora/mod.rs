@@ -127,7 +127,7 @@ impl LoraSettings {
     /// Fresh tensors: `A` from the seed and its name alone, `B` zero, which leaves the model unchanged.
     ///
     /// # Errors
-    /// As [`LoraSettings::shapes`].
+    /// The errors of [`LoraSettings::shapes`].
     pub fn initialise(&self, config: &ModelConfig, seed: u64) -> Result<Parameters<f32>, String> {
         let fill = |(name, shape): (String, [usize; 2])| {
             let mut tensor = Tensor::<f32>::zeros(&shape);
@@ -161,7 +161,7 @@ pub fn b_name(module: &str) -> String {
 /// Merges an adapter into weights, with the bits of [`Lora::merge`].
 ///
 /// # Errors
-/// As [`LoraSettings::shapes`], and naming a matrix that would hold a number that is not finite.
+/// The errors of [`LoraSettings::shapes`], and naming a matrix that would hold a number that is not finite.
 ///
 /// # Panics
 /// When a tensor of the adapter is missing or of another size, or the weights are not those of `config`.
@@ -204,7 +204,7 @@ impl Lora {
     /// Keeps copies of the matrices that will be adapted.
     ///
     /// # Errors
-    /// As [`LoraSettings::shapes`].
+    /// The errors of [`LoraSettings::shapes`].
     pub fn new(settings: LoraSettings, model: &Decoder<f32>) -> Result<Lora, String> {
         settings.shapes(model.config())?;
         let keep = |module: String| {

@@ -219,7 +219,7 @@ impl<'m, T: Real> Decoding<'m, T> {
     /// Appends tokens to each row, any number; the logits of the token after the last of each.
     ///
     /// # Errors
-    /// As [`Decoding::step`].
+    /// The errors of [`Decoding::step`].
     ///
     /// # Panics
     /// When a row is named twice, has been finished, or gets no token.

@@ -258,7 +258,7 @@ impl AdamW {
     /// [`AdamW::step`] where `decide` says what it comes to, from the squares of these gradients: they may be a part of all.
     ///
     /// # Errors
-    /// As [`AdamW::step`], and when `decide` fails. Nothing has changed then.
+    /// The errors of [`AdamW::step`], and when `decide` fails. Nothing has changed then.
     pub fn step_with(
         &mut self,
         lr: f64,
@@ -275,7 +275,7 @@ impl AdamW {
     /// The squares of each gradient, in the order of names.
     ///
     /// # Errors
-    /// As [`AdamW::step`].
+    /// The errors of [`AdamW::step`].
     pub fn squares(&self, gradients: &[(&str, &[f32])]) -> Result<Vec<GradientSquares>, OptimError> {
         let by_name: Vec<_> = self.matched(gradients)?.into_iter().collect();
         let long = by_name.iter().map(|(_, gradient)| gradient.len()).sum::<usize>() >= SERIAL;
@@ -285,7 +285,7 @@ impl AdamW {
     /// Moves every parameter against its gradient times `scale`.
     ///
     /// # Errors
-    /// As [`AdamW::step`].
+    /// The errors of [`AdamW::step`].
     pub fn apply(&mut self, lr: f64, gradients: &[(&str, &[f32])], scale: f64) -> Result<(), OptimError> {
         let by_name = self.matched(gradients)?;
         self.steps += 1;
@@ -303,7 +303,7 @@ impl AdamW {
     /// given its new weights from the range's start on. So neither gradients nor copies of all weights need be in memory.
     ///
     /// # Errors
-    /// Those of `gradient` and `moved`; a part of the state has changed then.
+    /// The errors of `gradient` and `moved`; a part of the state has changed then.
     ///
     /// # Panics
     /// When `gradient` gives another number of numbers.

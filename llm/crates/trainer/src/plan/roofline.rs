@@ -16,7 +16,7 @@ use grpo_lambda_decoder::model::ops::simd::{NR, tile_f32};
 /// ```text
 /// sum_rows  2 len P + 2 scored h V + layers * 4 heads d len (len + 1) / 2,      P = numbers in the layers' matrices
 /// ```
-pub fn forward(c: &ModelConfig, rows: impl IntoIterator<Item = (usize, usize)>) -> f64 {
+fn forward(c: &ModelConfig, rows: impl IntoIterator<Item = (usize, usize)>) -> f64 {
     let row = |(len, scored): (usize, usize)| {
         let len = len as f64;
         pass(c, len, scored as f64, len * (len + 1.0) / 2.0)

@@ -28,7 +28,7 @@ impl ModelConfig {
     /// Parses the text of a `config.json`; `file` names it in errors.
     ///
     /// # Errors
-    /// As [`ModelConfig::load`].
+    /// The errors of [`ModelConfig::load`].
     pub fn parse(text: &str, file: &str) -> Result<Self> {
         let value: Value = serde_json::from_str(text)
             .map_err(|e| Error::file(Path::new(file), format!("not a JSON configuration: {e}")))?;

@@ -56,7 +56,7 @@ pub struct CheckpointSummary {
 /// Checks the files of a checkpoint as [`load`] does, from their headers alone: names, shapes, dtypes and sizes.
 ///
 /// # Errors
-/// As [`load`].
+/// The errors of [`load`].
 pub fn inspect(directory: &Path, config: &ModelConfig) -> Result<CheckpointSummary> {
     refuse_too_few_bytes(directory, config)?;
     let mut expected = Expected::new(config);
