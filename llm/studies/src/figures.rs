@@ -63,7 +63,7 @@ fn setting(record: &RunRecord) -> String {
         "{before} with {} problems × {} responses a step, learning rate {}; seed {}.",
         rl.prompts_per_step,
         rl.group_size,
-        significant(rl.schedule.peak, 3),
+        significant(rl.lr, 3),
         record.config.seed
     )
 }
@@ -82,7 +82,7 @@ pub fn supervised(record: &RunRecord) -> Figure {
         .caption(format!(
             "{} examples a step, peak learning rate {}; seed {}. Smoothed: centred mean of {} steps.",
             sft.batch,
-            significant(sft.schedule.peak, 3),
+            significant(sft.lr, 3),
             record.config.seed,
             2 * half_window(record.curves.steps("sft")) + 1
         ))

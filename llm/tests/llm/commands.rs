@@ -487,7 +487,7 @@ fn help_names_every_setting() {
     let done = llm_train(&["train", "--help"], "");
     let help = done.output();
     let tiny = grpo_lambda_trainer::config::Config::resolve("tiny", &[""; 0]).unwrap();
-    for field in grpo_lambda_trainer::config::FIELDS {
+    for field in grpo_lambda_trainer::config::fields() {
         // The values of the preset that a run without --preset takes.
         let value = tiny.entries().find(|(key, _)| *key == field.key).unwrap().1;
         assert!(help.contains(&format!("  {}={value}\n", field.key)), "{}", field.key);

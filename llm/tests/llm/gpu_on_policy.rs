@@ -24,7 +24,7 @@ fn trained(device: &Arc<dyn Device>, method: &[&str]) -> (Vec<StepReport>, Vec<u
         ..Qwen3.config(ModelShape { vocab: 61, hidden: 16, layers: 2, heads: 2, kv_heads: 1 })
     };
     let parameters = weights::initialise(&shape, 3, 0.3);
-    let setup = TrainingSetup::new(config.rl.adam.clone());
+    let setup = TrainingSetup::new(config.rl_optimiser());
     let mut engine = GpuEngine::new(device, Dtype::Bf16, &shape, &parameters, setup).unwrap();
     let (settings, configured) = (StepSettings::new(&config, &[]), config.configured());
     let method = configured.method.as_ref();

@@ -232,7 +232,7 @@ fn a_card_evaluates_an_adapter_beside_its_weights_as_the_run_sampled_it() {
     };
     // The engine that the run would continue with.
     let base = weights::load(&last.join("reference"), &shape).unwrap();
-    let setup = TrainingSetup { lora: config.lora.clone(), ..TrainingSetup::new(config.sft.adam.clone()) };
+    let setup = TrainingSetup { lora: config.lora.clone(), ..TrainingSetup::new(config.sft_optimiser()) };
     let mut engine = GpuEngine::new(&device, Dtype::Bf16, &shape, &base, setup).unwrap();
     engine.restore_optimiser(&fs::read(last.join("optimiser.state")).unwrap()).unwrap();
     let apart = GpuModel::load(&device, Dtype::Bf16, &shape, &last).unwrap();

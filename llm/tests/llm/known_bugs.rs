@@ -30,7 +30,7 @@ pub(super) fn run(settings: &[&str]) -> RunConfig {
 }
 
 pub(super) fn engine(model: Decoder<f32>, config: &RunConfig) -> CpuEngine {
-    CpuEngine::new(model, TrainingSetup::new(config.rl.adam.clone())).unwrap()
+    CpuEngine::new(model, TrainingSetup::new(config.rl_optimiser())).unwrap()
 }
 
 /// Does `work` with the context of a configuration and this method.

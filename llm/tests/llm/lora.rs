@@ -221,7 +221,7 @@ fn engine(settings: &[&str]) -> (CpuEngine, Vec<TrainingPrompt>, RunConfig, Deco
     let shape = shape();
     let base = Decoder::new(shape.clone(), weights::initialise(&shape, 3, 0.3)).unwrap();
     let copy = Decoder::new(shape, base.parameters().clone()).unwrap();
-    let setup = TrainingSetup { lora: config.lora.clone(), ..TrainingSetup::new(config.rl.adam.clone()) };
+    let setup = TrainingSetup { lora: config.lora.clone(), ..TrainingSetup::new(config.rl_optimiser()) };
     let engine = CpuEngine::new(copy, setup).unwrap();
     let problem = |i| {
         let problem = Task::Addition.problem(0, Split::Train, i);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use grpo_lambda_grade::{Extraction, Gold};
-use grpo_lambda_trainer::config::{Config, FIELDS};
+use grpo_lambda_trainer::config::{Config, fields};
 use grpo_lambda_trainer::reward::{REGISTRY, RewardInput};
 
 use crate::common::llm_train;
@@ -42,7 +42,7 @@ fn layout_and_tags_are_worth_what_python_makes_of_them() {
 fn every_component_has_a_weight_to_set() {
     for component in REGISTRY {
         let key = format!("reward.{}", component.name);
-        assert!(FIELDS.iter().any(|f| f.key == key), "{key}");
+        assert!(fields().any(|f| f.key == key), "{key}");
     }
 }
 

@@ -51,7 +51,7 @@ fn stepped(engine: &mut dyn Engine, stop: &[String]) -> (Vec<Response>, bool) {
 }
 
 fn cpu() -> CpuEngine {
-    let setup = TrainingSetup::new(config().rl.adam.clone());
+    let setup = TrainingSetup::new(config().rl_optimiser());
     CpuEngine::new(Decoder::new(shape(), weights::initialise(&shape(), 3, 0.3)).unwrap(), setup).unwrap()
 }
 
@@ -80,7 +80,7 @@ fn rollouts_end_with_the_token_that_completes_a_stop_string() {
 
     let Some(device) = Emulated::start() else { return };
     let device: Arc<dyn Device> = device;
-    let setup = TrainingSetup::new(config().rl.adam.clone());
+    let setup = TrainingSetup::new(config().rl_optimiser());
     let parameters = weights::initialise(&shape(), 3, 0.3);
     let mut card = GpuEngine::new(&device, Dtype::F32, &shape(), &parameters, setup).unwrap();
     let (there, moved) = stepped(&mut card, &stop);

@@ -168,7 +168,7 @@ fn one_step_of_the_policy_moves_the_weights_as_trl_does() {
         // TRL decays matrices only: its second group, biases and norms, has none.
         assert_eq!(case.weight_decay[1], 0.0);
         let run = RunConfig::resolve("tiny", &settings).unwrap();
-        let mut engine = CpuEngine::new(model, TrainingSetup::new(run.rl.adam.clone())).unwrap();
+        let mut engine = CpuEngine::new(model, TrainingSetup::new(run.rl_optimiser())).unwrap();
         let prompts: Vec<TrainingPrompt> = (0..)
             .zip(&recorded.prompts)
             .map(|(number, prompt)| TrainingPrompt { tokens: prompt.clone(), gold: Gold::from(0), number })

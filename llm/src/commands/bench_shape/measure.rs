@@ -53,7 +53,7 @@ pub(super) fn cpu(bench: &Bench, args: &BenchShapeArgs) -> Result<String, Failur
     let setup = TrainingSetup {
         lora: bench.config.lora.clone(),
         reference: (reference && bench.config.lora.is_none()).then(|| parameters.clone()),
-        ..TrainingSetup::new(bench.config.rl.adam.clone())
+        ..TrainingSetup::new(bench.config.rl_optimiser())
     };
     let model = Decoder::new(bench.shape.clone(), parameters).map_err(Failure::refused)?;
     let mut engine = CpuEngine::new(model, setup).map_err(Failure::refused)?;

@@ -14,7 +14,7 @@ use super::{Command, Failure, print, use_threads};
 use grpo_lambda::methods;
 use grpo_lambda_engines::team::{self, Link, Seat, Team};
 use grpo_lambda_studies::{figures, terminal};
-use grpo_lambda_trainer::config::{Config, FIELDS, ModelSource, idle_settings};
+use grpo_lambda_trainer::config::{Config, ModelSource, fields, idle_settings};
 use grpo_lambda_trainer::input::task::TaskSource;
 use grpo_lambda_trainer::run::progress::say;
 use grpo_lambda_trainer::run::{extend, stop};
@@ -87,7 +87,7 @@ pub(super) fn settings_help() -> String {
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .collect();
     let mut text = format!("Settings, with the values they have under --preset {preset}:\n");
-    for field in FIELDS {
+    for field in fields() {
         let value = values.get(field.key).map_or(field.default, String::as_str);
         text += &format!("  {}={value}\n          {}: {}\n", field.key, field.about, field.kind);
     }

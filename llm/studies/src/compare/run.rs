@@ -135,7 +135,7 @@ impl MethodScores {
 /// The peak learning rate of a method's runs.
 fn rate(plan: &Plan, entrant: &Entrant) -> f64 {
     let own = entrant.run.iter().find(|(key, _)| key == "rl.lr").and_then(|(_, value)| value.parse().ok());
-    own.unwrap_or(plan.base.rl.schedule.peak)
+    own.unwrap_or(plan.base.rl.lr)
 }
 
 /// The mean on-policy token weight in a response of `length` tokens, or of the longest that the method takes.

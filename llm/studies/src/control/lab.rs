@@ -99,7 +99,7 @@ impl Lab {
     pub fn new(config: &Config) -> Result<Lab, LabError> {
         let (session, parameters) = Session::open_on(ComputeDevice::Cpu, &Local, config)?;
         let model = Decoder::new(session.shape.clone(), parameters)?;
-        let mut engine = CpuEngine::new(model, TrainingSetup::new(config.sft.adam.clone()))?;
+        let mut engine = CpuEngine::new(model, TrainingSetup::new(config.sft_optimiser()))?;
         for step in 0..config.sft.steps {
             session.imitate(&mut engine, step)?;
         }
@@ -108,7 +108,7 @@ impl Lab {
 
     /// An engine at the start weights, and the factor of its learning rate.
     pub fn engine(&self, optimiser: Optimiser) -> Result<(CpuEngine, f64), LabError> {
-        let (adam, factor) = optimiser.settings(&self.session.config.rl.adam);
+        let (adam, factor) = optimiser.settings(&self.session.config.rl_optimiser());
         let model = Decoder::new(self.start.config().clone(), self.start.parameters().clone())?;
         Ok((CpuEngine::new(model, TrainingSetup::new(adam))?, factor))
     }
@@ -140,7 +140,7 @@ impl Lab {
             let first = step * rl.prompts_per_step as u64;
             let prompts = self.session.prompts(first..first + rl.prompts_per_step as u64)?;
             let rollout = context.sample(&mut engine, prompts, rl.group_size, step)?;
-            let lr = factor * rate * rl.schedule.rate(step) / rl.schedule.peak;
+            let lr = factor * rate * rl.learning_rates().rate(step) / rl.lr;
             let report = context.step(&mut engine, &rollout, lr)?;
             let Some(StepOutcome::Applied { grad_norm, .. }) = report.update() else {
                 return Err(LabError::NotFinite { step });

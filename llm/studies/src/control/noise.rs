@@ -94,7 +94,7 @@ impl Arm {
 
     fn rate(self, lab: &Lab) -> f64 {
         match self.optimiser {
-            Optimiser::Sgd => lab.session.config.rl.schedule.peak,
+            Optimiser::Sgd => lab.session.config.rl.lr,
             Optimiser::AdamW => ADAMW_RATE,
         }
     }

@@ -171,7 +171,7 @@ pub fn trained(shape: &Shape, lora: Option<&LoraSettings>) -> f64 {
 /// Bytes of the checkpoints of a run: weights, what is trained in the optimiser's copies, and once for all of them the reference where there
 /// is one. With LoRA the reference is the base, always there, and the pairs are once more beside the optimiser.
 fn disk(shape: &Shape, preset: &Preset, reference: bool) -> f64 {
-    let copies = if preset.rl.adam.compensated { 4.0 } else { 3.0 };
+    let copies = if preset.adam.compensated { 4.0 } else { 3.0 };
     let kept = (preset.checkpoint.keep + 1) as f64;
     let frozen = if reference || preset.lora.is_some() { 1.0 } else { 0.0 };
     let pairs = if preset.lora.is_some() { 1.0 } else { 0.0 };
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(trained(&shape, None), numbers as f64);
         // Weights, the optimiser's copies of the pairs and the pairs themselves; the base once.
         let kept = (p.checkpoint.keep + 1) as f64;
-        let copies = if p.rl.adam.compensated { 4.0 } else { 3.0 };
+        let copies = if p.adam.compensated { 4.0 } else { 3.0 };
         let bytes = 4.0 * (kept * (numbers as f64 + (copies + 1.0) * pairs) + numbers as f64);
         assert_eq!((disk(&shape, &p, false), disk(&shape, &p, true)), (bytes, bytes));
     }

@@ -193,7 +193,7 @@ mod tests {
             let printed =
                 for_size(size, rl.per_device_batch_size) * for_size(size, rl.grad_accum) * common.num_devices;
             assert_eq!(responses, printed, "{size}");
-            assert_eq!(config.rl.adam.max_grad_norm, Some(rl.max_grad_norm));
+            assert_eq!(config.rl.grad_clip, Some(rl.max_grad_norm));
             let settings = config.configured().settings;
             assert_eq!(settings.number("beta"), rl.beta);
             assert_eq!(settings.optional("clamp"), Some(grpo_lambda.advantage_clamp_min));
@@ -201,7 +201,7 @@ mod tests {
             assert_eq!(given, [rl.accuracy_reward_weight, rl.format_reward_weight]);
             assert!(others.iter().all(|weight| *weight == 0.0), "{others:?}");
             assert_eq!(for_size(size, rl.full_finetuning), config.lora.is_none(), "{size}");
-            assert_eq!(config.sft.schedule.peak, sft.learning_rate);
+            assert_eq!(config.sft.lr, sft.learning_rate);
             let rows = sft.per_device_batch_size * sft.grad_accum * common.num_devices;
             assert_eq!(config.sft.batch, rows as usize);
             let TaskSource::Dataset(task) = &config.task else { panic!("{size}: no data set") };

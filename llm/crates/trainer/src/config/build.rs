@@ -6,9 +6,8 @@ use grpo_lambda::methods::{self, Configured};
 use grpo_lambda::settings::SettingError;
 
 use super::error::ConfigError;
-use super::fields::FIELDS;
 use super::given::{COMMAND_LINE, RawSettings};
-use super::{Config, METHOD, METHOD_NAME, divisor, hints, typed};
+use super::{Config, METHOD, METHOD_NAME, divisor, fields, hints, typed};
 
 const DEFAULT_METHOD: &str = "grpo_lambda";
 
@@ -28,7 +27,7 @@ const SHAPE: [&str; 5] =
 /// Checks every value; those not given take their defaults.
 pub(super) fn build(RawSettings(mut given): RawSettings) -> Result<Config, ConfigError> {
     let mut values = BTreeMap::new();
-    for field in FIELDS {
+    for field in fields() {
         let (value, origin) =
             given.remove(field.key).unwrap_or_else(|| (field.default.to_owned(), "default".to_owned()));
         let canonical = field.kind.canonical(&value).ok_or_else(|| ConfigError::Invalid {

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use toml::de::{DeTable, DeValue};
 
 use super::error::ConfigError;
-use super::fields::FIELDS;
 use super::hints;
-use super::{METHOD, METHOD_NAME};
+use super::{METHOD, METHOD_NAME, fields};
 
 /// Other trainers' keys that would silently make training off-policy.
 const TRUNCATIONS: [&str; 3] = ["rl.top_p", "rl.top_k", "rl.min_p"];
@@ -60,7 +59,7 @@ impl RawSettings {
         if TRUNCATIONS.contains(&key) {
             return Err(ConfigError::Truncated { origin: origin.to_owned(), key: key.to_owned() });
         }
-        if !key.starts_with(METHOD) && !FIELDS.iter().any(|f| f.key == key) {
+        if !key.starts_with(METHOD) && !fields().any(|f| f.key == key) {
             let hint = hints::of_key(key);
             return Err(ConfigError::UnknownKey { origin: origin.to_owned(), key: key.to_owned(), hint });
         }

@@ -3,7 +3,7 @@
 use grpo_lambda::methods;
 use grpo_lambda::settings::{SettingError, did_you_mean};
 
-use super::{FIELDS, METHOD, METHOD_NAME, foreign};
+use super::{METHOD, METHOD_NAME, fields, foreign};
 
 /// The last part of a dotted key.
 fn last(key: &str) -> &str {
@@ -12,10 +12,10 @@ fn last(key: &str) -> &str {
 
 /// The keys, ours and the methods', whose last part is `word`.
 pub(super) fn ending_in(word: &str) -> Vec<String> {
-    let fields = FIELDS.iter().filter(|f| last(f.key) == word).map(|f| f.key.to_owned());
-    let fields: Vec<String> = fields.collect();
-    if !fields.is_empty() {
-        return fields;
+    let matching = fields().filter(|f| last(f.key) == word).map(|f| f.key.to_owned());
+    let matching: Vec<String> = matching.collect();
+    if !matching.is_empty() {
+        return matching;
     }
     let of_methods = methods::REGISTRY.iter().flat_map(|m| (m.params)()).map(|p| p.key);
     of_methods.filter(|key| *key == word).map(|key| format!("{METHOD}{key}")).take(1).collect()
@@ -37,12 +37,12 @@ pub fn of_key(key: &str) -> String {
 
 /// The key with the most similar spelling, as a whole or in its last part.
 fn spelt_alike(key: &str, word: &str) -> String {
-    let whole = did_you_mean(key, FIELDS.iter().map(|f| f.key).chain([METHOD_NAME]));
+    let whole = did_you_mean(key, fields().map(|f| f.key).chain([METHOD_NAME]));
     if !whole.is_empty() {
         return whole;
     }
     let params: Vec<&str> = methods::REGISTRY.iter().flat_map(|m| (m.params)()).map(|p| p.key).collect();
-    let parts = FIELDS.iter().map(|f| last(f.key)).chain(params);
+    let parts = fields().map(|f| last(f.key)).chain(params);
     let near = did_you_mean(word, parts);
     let Some(part) = near.split('`').nth(1) else { return String::new() };
     let keys: Vec<String> = ending_in(part).iter().map(|key| format!("`{key}`")).collect();

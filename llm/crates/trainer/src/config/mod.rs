@@ -1,7 +1,7 @@
 //! The one configuration of a training run.
 //!
 //! A preset (a shipped one's name or a TOML file) gives values to dotted keys, `key=value` overrides change them, and every other key takes its
-//! default from [`FIELDS`]. The result is written into the run directory as TOML, itself a preset that repeats the run.
+//! default from [`fields`]. The result is written into the run directory as TOML, itself a preset that repeats the run.
 //! [`grpo_lambda::methods::configure`] checks the method's settings, which live under `method.`.
 
 mod build;
@@ -16,6 +16,7 @@ mod presets;
 mod rewards;
 mod rollout;
 pub mod schedule;
+mod section;
 mod sections;
 mod task;
 #[cfg(test)]
@@ -23,12 +24,13 @@ mod tests;
 mod typed;
 
 pub use error::ConfigError;
-pub use fields::{FIELDS, Field, ValueKind};
+pub use fields::{Field, ValueKind};
 pub use idle::idle_settings;
 pub use presets::{PRESETS, Preset};
 pub use rollout::{ENGINES, RolloutConfig, rollout_url};
 pub use sections::{
-    CheckpointConfig, EvalConfig, MemoryConfig, ModelShape, ModelSource, RlConfig, SftConfig,
+    AdamConfig, CheckpointConfig, EvalConfig, MemoryConfig, ModelShape, ModelSource, RlConfig, SftConfig,
+    fields,
 };
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +41,7 @@ use grpo_lambda::methods::Configured;
 use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_decoder::disk::read_regular_text;
 use grpo_lambda_decoder::lora::LoraSettings;
+use grpo_lambda_decoder::optim::AdamWSettings;
 use grpo_lambda_gpu::Dtype;
 use grpo_lambda_gpu::select::DevicePreference;
 
@@ -72,6 +75,7 @@ pub struct Config {
     /// The adapter to train; `None` if every weight is trained.
     pub lora: Option<LoraSettings>,
     pub task: TaskSource,
+    pub adam: AdamConfig,
     pub sft: SftConfig,
     pub rl: RlConfig,
     /// The server that samples, if any.
@@ -171,6 +175,16 @@ impl Config {
         Config::parse(&text, &path.display().to_string())
     }
 
+    /// The optimiser of supervised training.
+    pub fn sft_optimiser(&self) -> AdamWSettings {
+        self.adam.clipped(self.sft.grad_clip)
+    }
+
+    /// The optimiser of RL.
+    pub fn rl_optimiser(&self) -> AdamWSettings {
+        self.adam.clipped(self.rl.grad_clip)
+    }
+
     /// The method with its settings.
     ///
     /// # Panics
@@ -207,7 +221,7 @@ impl Config {
 
     /// Every dotted key with its canonical value: fields in order, then the method's settings.
     pub fn entries(&self) -> impl Iterator<Item = (&str, &str)> {
-        let fields = FIELDS.iter().filter_map(|f| self.values.get_key_value(f.key));
+        let fields = fields().filter_map(|f| self.values.get_key_value(f.key));
         let name = self.values.get_key_value(METHOD_NAME).into_iter();
         let method = self.values.iter().filter(|(k, _)| k.starts_with(METHOD) && *k != METHOD_NAME);
         fields.chain(name).chain(method).map(|(k, v)| (k.as_str(), v.as_str()))
@@ -223,7 +237,7 @@ impl Config {
                 out += &format!("\n[{in_section}]\n");
                 section = in_section;
             }
-            let value = match FIELDS.iter().find(|f| f.key == key) {
+            let value = match fields().find(|f| f.key == key) {
                 Some(field) => field.kind.toml(value),
                 None => toml_scalar(value),
             };
@@ -273,7 +287,7 @@ impl Config {
             key: key.to_owned(),
             old: self.values.get(key).cloned(),
             new: other.values.get(key).cloned(),
-            affects_result: FIELDS.iter().find(|f| f.key == key).is_none_or(|f| f.affects_result)
+            affects_result: fields().find(|f| f.key == key).is_none_or(|f| f.affects_result)
                 && !(self.is_idle(key) && other.is_idle(key)),
         };
         keys.into_iter().filter(differ).map(difference).collect()

@@ -1,10 +1,10 @@
 //! The server that samples in this program's place.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::ConfigError;
+use super::sections::RolloutFields;
 
 /// The values of `rollout.engine`: this program, or a server with vLLM's endpoints, which `llm-train serve` has as well.
 pub const ENGINES: [&str; 2] = ["local", "vllm"];
@@ -26,25 +26,17 @@ pub struct RolloutConfig {
     pub concurrency: usize,
 }
 
-/// Reads the section `rollout`; `None` if this program samples.
+/// The server of the section `rollout`; `None` if this program samples.
 ///
 /// # Errors
 /// [`ConfigError::Conflict`] without an address, or with one that is not usable.
-pub(super) fn read(values: &BTreeMap<String, String>) -> Result<Option<RolloutConfig>, ConfigError> {
-    let word = |key: &str| values[key].as_str();
-    let number = |key: &str| word(key).parse::<f64>().expect("canonical number");
-    let whole = |key: &str| word(key).parse::<u64>().expect("canonical whole number");
-    if word("rollout.engine") == "local" {
+pub(super) fn read(fields: RolloutFields) -> Result<Option<RolloutConfig>, ConfigError> {
+    let RolloutFields { engine, url, model, weights, timeout, retries, concurrency } = fields;
+    if engine == "local" {
         return Ok(None);
     }
-    Ok(Some(RolloutConfig {
-        url: rollout_url(word("rollout.engine"), word("rollout.url"))?,
-        model: Some(word("rollout.model")).filter(|w| *w != "auto").map(str::to_owned),
-        weights: Some(word("rollout.weights")).filter(|w| *w != "auto").map(PathBuf::from),
-        timeout: Duration::from_secs_f64(number("rollout.timeout")),
-        retries: whole("rollout.retries"),
-        concurrency: usize::try_from(whole("rollout.concurrency")).unwrap_or(usize::MAX),
-    }))
+    let (url, timeout) = (rollout_url(&engine, &url)?, Duration::from_secs_f64(timeout));
+    Ok(Some(RolloutConfig { url, model, weights, timeout, retries, concurrency }))
 }
 
 /// The address without a slash at its end.

@@ -58,7 +58,7 @@ impl StepShape {
             slots: config.memory.slots,
             micro_batch_tokens: config.memory.micro_batch_tokens,
             reference: config.configured().evidence().contains(&EvidenceKind::RefLogps),
-            compensated: rl.adam.compensated,
+            compensated: config.adam.compensated,
         }
     }
 }

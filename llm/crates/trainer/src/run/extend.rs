@@ -52,8 +52,8 @@ pub fn extend(path: &Path, wanted: &Config) -> Result<(), ExtendError> {
     }
     let _lock = lock(path)?;
     let stored = Config::read(&file)?;
-    more(path, "rl", &stored.rl.schedule, &wanted.rl.schedule)?;
-    more(path, "sft", &stored.sft.schedule, &wanted.sft.schedule)?;
+    more(path, "rl", &stored.rl.learning_rates(), &wanted.rl.learning_rates())?;
+    more(path, "sft", &stored.sft.learning_rates(), &wanted.sft.learning_rates())?;
     if wanted.rl.steps > 0 && stored.rl.steps == 0 {
         return Err(ExtendError::NoRl { path: path.to_owned() });
     }

@@ -53,7 +53,7 @@ fn the_mean_sampled_update_is_the_gradient_of_expected_reward() {
         .zip(&answers)
         .map(|(e, a)| sft::Example { prompt: e.tokens.clone(), response: a.clone() })
         .collect();
-    let mut engine = start(model, config.sft.adam.clone());
+    let mut engine = start(model, config.sft_optimiser());
     for _ in 0..40 {
         sft::step(&mut engine, &examples, 5e-3, config.memory).unwrap();
     }
@@ -64,7 +64,7 @@ fn the_mean_sampled_update_is_the_gradient_of_expected_reward() {
     engine.backward(tape, &pull).unwrap();
     let exact = gradient(&mut engine);
 
-    let mut engine = start(engine.model, config.rl.adam.clone());
+    let mut engine = start(engine.model, config.rl_optimiser());
     let (settings, configured) = (StepSettings::new(&config, tokens.eos()), config.configured());
     let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed);
     let method = configured.method.as_ref();
@@ -108,7 +108,7 @@ fn a_skipped_inner_update_is_not_hidden_by_the_next() {
         Qwen2.config(ModelShape { vocab: tokens.len(), hidden: 32, layers: 1, heads: 2, kv_heads: 1 });
     let model = Decoder::new(shape.clone(), weights::initialise(&shape, 1, 0.02)).unwrap();
     let prompts = vec![training_prompt(&tokens, 0, &Task::Addition.problem(0, Split::Train, 0))];
-    let mut engine = start(model, config.rl.adam.clone());
+    let mut engine = start(model, config.rl_optimiser());
     let (settings, configured) = (StepSettings::new(&config, tokens.eos()), config.configured());
     let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed);
     let method = configured.method.as_ref();

@@ -22,8 +22,8 @@ const FROZEN: f64 = 1e-3;
 
 /// A warning for every learning rate of a stage that is out of the usual range.
 pub fn unusual_rates(config: &Config) -> Vec<String> {
-    let stages = [("sft.lr", &config.sft.schedule), ("rl.lr", &config.rl.schedule)];
-    let unusual = |(key, schedule): (&str, &Schedule)| {
+    let stages = [("sft.lr", config.sft.learning_rates()), ("rl.lr", config.rl.learning_rates())];
+    let unusual = |(key, schedule): (&str, Schedule)| {
         let rate = schedule.peak;
         let what = match schedule.steps > 0 && !USUAL.contains(&rate) {
             false => return None,
@@ -46,7 +46,7 @@ pub(super) fn diverged(
     [before, after]: [&Evaluation; 2],
 ) -> Option<String> {
     let [first, last] = entropies?;
-    let rate = config.rl.schedule.peak;
+    let rate = config.rl.lr;
     let fell = match (before.interval(), after.interval()) {
         (Some(before), Some(after)) => after.high < before.low,
         _ => false,
@@ -72,7 +72,7 @@ impl Run<'_> {
             format!(
                 "warning: the policy is noise: the mean entropy of a token is {last:.3} nats, and the uniform policy has ln V = {ln_v:.3}; training \
                  has diverged, so lower rl.lr = {:?}",
-                self.session.config.rl.schedule.peak
+                self.session.config.rl.lr
             )
         })
     }
@@ -89,8 +89,8 @@ impl Run<'_> {
         }
         let config = &self.session.config;
         let (key, rate) = match self.state.rl_done {
-            0 => ("sft.lr", config.sft.schedule.peak),
-            _ => ("rl.lr", config.rl.schedule.peak),
+            0 => ("sft.lr", config.sft.lr),
+            _ => ("rl.lr", config.rl.lr),
         };
         TrainError::Diverged { when, key, rate, scores: scores.to_string() }
     }

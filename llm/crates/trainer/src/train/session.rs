@@ -148,10 +148,10 @@ impl<'e> Session<'e> {
         parameters: Parameters<f32>,
         frozen: Option<Parameters<f32>>,
     ) -> Result<Box<dyn Engine + 'e>, TrainError> {
-        let Config { sft, rl, lora, memory, seed, .. } = &self.config;
+        let Config { lora, memory, seed, .. } = &self.config;
         let (adam, number) = match stage {
-            Stage::Sft => (&sft.adam, 0),
-            Stage::Rl => (&rl.adam, 1),
+            Stage::Sft => (self.config.sft_optimiser(), 0),
+            Stage::Rl => (self.config.rl_optimiser(), 1),
         };
         let copies = self.has_frozen_weights(stage) && lora.is_none();
         let frozen = frozen.or_else(|| copies.then(|| parameters.clone()));
@@ -161,7 +161,7 @@ impl<'e> Session<'e> {
         };
         // The adapters of the two stages start from different seeds.
         let seed = seed.wrapping_add(number);
-        let (adam, place, lora) = (adam.clone(), memory.optimiser, lora.clone());
+        let (place, lora) = (memory.optimiser, lora.clone());
         let setup = TrainingSetup { adam, place, lora, reference, seed };
         let start = EngineStart { shape: &self.shape, parameters, setup };
         Ok(self.engines.engine(&self.config, &self.device, start)?)
@@ -204,7 +204,7 @@ impl<'e> Session<'e> {
 
     /// Takes supervised step `step` at its learning rate.
     pub fn imitate(&self, engine: &mut dyn Engine, step: u64) -> Result<SftReport, TrainError> {
-        let (examples, rate) = (self.examples(step)?, self.config.sft.schedule.rate(step));
+        let (examples, rate) = (self.examples(step)?, self.config.sft.learning_rates().rate(step));
         let report = sft::step(engine, &examples, rate, self.config.memory);
         report.map_err(|source| TrainError::Sft { step, source })
     }
@@ -243,7 +243,7 @@ impl<'e> Session<'e> {
 
     /// Moves the weights on a rollout at the learning rate of its step.
     pub fn step(&self, engine: &mut dyn Engine, rollout: &Rollout) -> Result<StepReport, TrainError> {
-        let (step, rate) = (rollout.step, self.config.rl.schedule.rate(rollout.step));
+        let (step, rate) = (rollout.step, self.config.rl.learning_rates().rate(rollout.step));
         self.context().step(engine, rollout, rate).map_err(|source| TrainError::Rl { step, source })
     }
 }

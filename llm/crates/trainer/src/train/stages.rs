@@ -76,7 +76,7 @@ impl<'a> Run<'a> {
         let (step, clock) = (self.state.sft_done, Instant::now());
         let report = self.session.imitate(engine, step)?;
         self.note_update(step, &report.update)?;
-        let rate = self.session.config.sft.schedule.rate(step);
+        let rate = self.session.config.sft.learning_rates().rate(step);
         let metrics: Vec<_> = StepMetrics::supervised(&report, rate).entries().collect();
         let timing = Timing::new(clock.elapsed(), Duration::ZERO, report.tokens);
         self.dir.record("sft", step, &metrics, &timing.entries().collect::<Vec<_>>())?;

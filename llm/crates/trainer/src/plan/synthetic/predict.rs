@@ -217,7 +217,7 @@ fn supervised_step(
     let dry = Arc::new(Dry::at(ceilings));
     let device: Arc<dyn Device> = dry.clone();
     let (lora, place) = (config.lora.clone(), config.memory.optimiser);
-    let setup = TrainingSetup { lora, place, ..TrainingSetup::new(config.sft.adam.clone()) };
+    let setup = TrainingSetup { lora, place, ..TrainingSetup::new(config.sft_optimiser()) };
     let mut engine =
         GpuEngine::synthetic(&device, dtype, shape, setup, false, SyntheticWeights::Uninitialised)?;
     let before = dry.work();

@@ -185,7 +185,7 @@ pub fn synthetic_engine(
     weights: SyntheticWeights,
 ) -> Result<GpuEngine, Error> {
     let (lora, place) = (config.lora.clone(), config.memory.optimiser);
-    let setup = TrainingSetup { lora, place, ..TrainingSetup::new(config.rl.adam.clone()) };
+    let setup = TrainingSetup { lora, place, ..TrainingSetup::new(config.rl_optimiser()) };
     let reference = config.configured().evidence().contains(&EvidenceKind::RefLogps);
     GpuEngine::synthetic(device, dtype, shape, setup, reference, weights)
 }
