@@ -37,6 +37,18 @@ pub struct HostWork {
     pub memory: f64,
 }
 
+/// Seconds between the start of `work` on an idle device and its end, by the host's clock.
+pub(crate) fn timed_by_host<D: Device + ?Sized>(
+    device: &D,
+    work: &mut dyn FnMut() -> Result<(), DeviceError>,
+) -> Result<f64, DeviceError> {
+    device.synchronize()?;
+    let clock = Instant::now();
+    work()?;
+    device.synchronize()?;
+    Ok(clock.elapsed().as_secs_f64())
+}
+
 /// Memory and work of one device: CUDA, an emulator on the CPU, or a dry run that counts.
 ///
 /// It works on bare addresses; [`super::ptr`] and [`super::kernels`] give them types. Everything is done in the order of the calls, as on
@@ -110,11 +122,7 @@ pub trait Device: Send + Sync + Debug {
     /// Seconds that the device takes for the launches of `work`, measured on the device itself if it can: the host's time for a launch does not
     /// count as long as the device has earlier work to do.
     fn timed(&self, work: &mut dyn FnMut() -> Result<(), DeviceError>) -> Result<f64, DeviceError> {
-        self.synchronize()?;
-        let clock = Instant::now();
-        work()?;
-        self.synchronize()?;
-        Ok(clock.elapsed().as_secs_f64())
+        timed_by_host(self, work)
     }
 
     /// Waits for all that was launched.

@@ -34,6 +34,8 @@ mod batch;
 mod blas;
 mod buffer;
 pub mod check;
+#[cfg(all(feature = "cuda", not(target_os = "linux")))]
+compile_error!("CUDA cards are supported on Linux only; on Windows build in WSL");
 #[cfg(feature = "cuda")]
 pub mod cuda;
 mod decode;

@@ -1,47 +1,120 @@
 //! The CUDA libraries: a check that they are there and fit together, before one is called.
 //!
-//! The bindings end the process if a library is missing, so each is looked for first. They were made for CUDA 13; the calls are the same in
-//! CUDA 12, whose libraries are taken if there are no others.
+//! The bindings end the process if a library is missing, so each is looked for first: by the system's loader, then in the folders into which
+//! pip and conda put them. The bindings were made for CUDA 13; the calls are the same in CUDA 12, whose libraries are taken if there are no
+//! others.
+
+use std::path::{Path, PathBuf};
 
 use cudarc::driver::result as driver;
 use cudarc::driver::sys::CUresult;
 use cudarc::{cublas, nvrtc};
 use grpo_lambda_decoder::device::DeviceError;
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
 use super::failure;
 
 /// The oldest major version that is taken.
 const OLDEST: i32 = 12;
 
+/// The versions of the driver and of NVRTC.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Versions {
+    /// The CUDA version of the driver, as 13000 for 13.0.
+    driver: i32,
+    /// Major and minor version of NVRTC.
+    pub(super) compiler: (i32, i32),
+}
+
+impl Versions {
+    /// True if the driver has the call by which the bindings read the time between two events, `cuEventElapsedTime_v2`.
+    pub(super) fn has_event_times(self) -> bool {
+        self.driver >= 12080
+    }
+}
+
 fn missing(line: impl Into<String>) -> DeviceError {
     DeviceError::Missing(line.into())
 }
 
-/// Opens the libraries and starts the driver; major and minor version of NVRTC.
-pub(super) fn open() -> Result<(i32, i32), DeviceError> {
+/// Opens the libraries and starts the driver.
+pub(super) fn open() -> Result<Versions, DeviceError> {
     // SAFETY: opening a library runs its initialisers; those of the driver and of cuBLAS and NVRTC have no requirements.
-    let [driver_there, compiler_there, blas_there] = unsafe {
-        [
-            cudarc::driver::sys::is_culib_present(),
-            nvrtc::sys::is_culib_present(),
-            cublas::sys::is_culib_present(),
-        ]
-    };
+    let driver_there = unsafe { cudarc::driver::sys::is_culib_present() };
     if !driver_there {
-        return Err(missing("no NVIDIA driver: libcuda.so.1 is not found"));
+        return Err(missing("no NVIDIA driver: libcuda.so.1 is not found (Windows needs WSL)"));
     }
-    let absent: Vec<&str> = [("libnvrtc.so.13", compiler_there), ("libcublas.so.13", blas_there)]
-        .into_iter()
-        .filter_map(|(name, there)| (!there).then_some(name))
-        .collect();
+    let mut absent = absent_libraries();
     if !absent.is_empty() {
+        load_from_environments(&absent);
+        absent = absent_libraries();
+    }
+    if !absent.is_empty() {
+        let names: Vec<String> = absent.iter().map(|name| format!("lib{name}.so.13")).collect();
         return Err(missing(format!(
-            "{} not found: install the CUDA 13 (or 12) runtime libraries, or put their directory on LD_LIBRARY_PATH",
-            absent.join(" and ")
+            "{} not found: install the CUDA 13 (or 12) runtime libraries, as by pip install nvidia-cuda-nvrtc nvidia-cublas in the active \
+             environment, or put their directory on LD_LIBRARY_PATH",
+            names.join(" and ")
         )));
     }
     start()?;
     versions()
+}
+
+/// The libraries beside the driver that the loader does not find.
+fn absent_libraries() -> Vec<&'static str> {
+    // SAFETY: as in `open`.
+    let found = unsafe { [nvrtc::sys::is_culib_present(), cublas::sys::is_culib_present()] };
+    ["nvrtc", "cublas"].into_iter().zip(found).filter_map(|(name, found)| (!found).then_some(name)).collect()
+}
+
+/// The folders of an environment of Python or conda that may hold libraries of NVIDIA's packages.
+fn environment_folders(root: &Path) -> Vec<PathBuf> {
+    let entries = |folder: PathBuf| {
+        let listed = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut paths: Vec<PathBuf> = listed.map(|entry| entry.path()).collect();
+        paths.sort();
+        paths
+    };
+    let pythons = entries(root.join("lib"))
+        .into_iter()
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python")));
+    let packages = pythons.flat_map(|python| entries(python.join("site-packages/nvidia")));
+    let mut folders: Vec<PathBuf> = packages.map(|package| package.join("lib")).collect();
+    folders.push(root.join("lib"));
+    folders
+}
+
+/// Loads the `absent` libraries from the active environments, so that the bindings find them by name.
+fn load_from_environments(absent: &[&str]) {
+    let roots = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(std::env::var_os);
+    let folders: Vec<PathBuf> = roots.flat_map(|root| environment_folders(Path::new(&root))).collect();
+    let load = |name: &str, version: i32| {
+        let file = format!("lib{name}.so.{version}");
+        folders.iter().map(|folder| folder.join(&file)).filter(|path| path.is_file()).any(|path| {
+            // SAFETY: as in `open`. The library stays loaded to the end of the process.
+            let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) };
+            library.map(std::mem::forget).is_ok()
+        })
+    };
+    for version in [13, 12] {
+        let (compiler, products) = (absent.contains(&"nvrtc"), absent.contains(&"cublas"));
+        let compiler = !compiler || load("nvrtc", version);
+        // cuBLAS needs a second library, which a package has beside it.
+        if compiler && (!products || (load("cublasLt", version) && load("cublas", version))) {
+            return;
+        }
+    }
+}
+
+/// The file that a library was loaded from, in parentheses; empty if the system does not tell.
+fn loaded_from(library: &str) -> String {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let path = maps
+        .lines()
+        .filter_map(|line| line.find('/').map(|start| &line[start..]))
+        .find(|path| path.rsplit('/').next().is_some_and(|file| file.starts_with(&format!("{library}.so"))));
+    path.map_or_else(String::new, |path| format!(" ({path})"))
 }
 
 fn start() -> Result<(), DeviceError> {
@@ -58,7 +131,7 @@ fn start() -> Result<(), DeviceError> {
     })
 }
 
-fn versions() -> Result<(i32, i32), DeviceError> {
+fn versions() -> Result<Versions, DeviceError> {
     let (mut driver, mut major, mut minor, mut blas) = (0, 0, 0, 0);
     // SAFETY: each writes one int to the address it is given, which is valid for the call.
     let known = unsafe {
@@ -70,27 +143,38 @@ fn versions() -> Result<(i32, i32), DeviceError> {
     if !known {
         return Err(missing("the CUDA libraries do not tell their versions"));
     }
-    fitting(driver, (major, minor), blas).map_err(missing)?;
-    Ok((major, minor))
+    fitting(driver, (major, minor), blas, loaded_from).map_err(missing)?;
+    Ok(Versions { driver, compiler: (major, minor) })
 }
 
 /// One line, when these versions do not work together: libraries may be older than the driver, not newer.
-fn fitting(driver: i32, (major, minor): (i32, i32), blas: i32) -> Result<(), String> {
+fn fitting(
+    driver: i32,
+    (major, minor): (i32, i32),
+    blas: i32,
+    place: impl Fn(&str) -> String,
+) -> Result<(), String> {
     for (library, version) in [("libnvrtc", major), ("libcublas", blas)] {
         if version < OLDEST {
-            return Err(format!("{library} is of CUDA {version}: must be of CUDA 12 or 13"));
+            return Err(format!(
+                "{library}{} is of CUDA {version}: must be of CUDA 12 or 13",
+                place(library)
+            ));
         }
         if version > driver / 1000 {
             let shown = format!("{}.{}", driver / 1000, driver % 1000 / 10);
             return Err(format!(
-                "{library} is of CUDA {version} and the NVIDIA driver only of CUDA {shown}: install a newer driver, or the libraries of CUDA {}",
+                "{library}{} is of CUDA {version} and the NVIDIA driver only of CUDA {shown}: install a newer driver, or the libraries of CUDA {}",
+                place(library),
                 driver / 1000
             ));
         }
     }
     if major != blas {
         return Err(format!(
-            "libnvrtc is of CUDA {major}.{minor} and libcublas of CUDA {blas}: must be of one version"
+            "libnvrtc{} is of CUDA {major}.{minor} and libcublas{} of CUDA {blas}: must be of one version",
+            place("libnvrtc"),
+            place("libcublas")
         ));
     }
     Ok(())
@@ -101,18 +185,54 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_newer_than_the_driver_or_too_old_are_refused() {
+    fn libraries_newer_than_the_driver_or_too_old_are_refused_with_their_files() {
+        let place = |library: &str| format!(" (/x/{library}.so)");
         for (driver, compiler, blas) in [(13000, (13, 0), 13), (13020, (12, 8), 12), (12040, (12, 9), 12)] {
-            assert_eq!(fitting(driver, compiler, blas), Ok(()));
+            assert_eq!(fitting(driver, compiler, blas, place), Ok(()));
         }
         for (driver, compiler, blas, expected) in [
-            (12040, (13, 0), 13, "libnvrtc is of CUDA 13 and the NVIDIA driver only of CUDA 12.4"),
-            (12040, (12, 4), 13, "libcublas is of CUDA 13 and the NVIDIA driver"),
-            (13000, (11, 8), 12, "libnvrtc is of CUDA 11: must be of CUDA 12 or 13"),
-            (13000, (13, 0), 12, "libnvrtc is of CUDA 13.0 and libcublas of CUDA 12: must be of one version"),
+            (
+                12040,
+                (13, 0),
+                13,
+                "libnvrtc (/x/libnvrtc.so) is of CUDA 13 and the NVIDIA driver only of CUDA 12.4",
+            ),
+            (12040, (12, 4), 13, "libcublas (/x/libcublas.so) is of CUDA 13 and the NVIDIA driver"),
+            (13000, (11, 8), 12, "libnvrtc (/x/libnvrtc.so) is of CUDA 11: must be of CUDA 12 or 13"),
+            (
+                13000,
+                (13, 0),
+                12,
+                "libnvrtc (/x/libnvrtc.so) is of CUDA 13.0 and libcublas (/x/libcublas.so) of CUDA 12: must be of one",
+            ),
         ] {
-            let line = fitting(driver, compiler, blas).expect_err(expected);
+            let line = fitting(driver, compiler, blas, place).expect_err(expected);
             assert!(line.starts_with(expected), "{line}");
         }
+    }
+
+    #[test]
+    fn event_times_are_read_from_the_driver_that_has_their_call() {
+        let has = |driver| Versions { driver, compiler: (12, 4) }.has_event_times();
+        assert_eq!([12000, 12070, 12080, 13000].map(has), [false, false, true, true]);
+    }
+
+    #[test]
+    fn the_folders_of_packages_are_searched() {
+        let root = tempfile::tempdir().unwrap();
+        for package in ["cu13", "cuda_nvrtc"] {
+            let lib = root.path().join("lib/python3.11/site-packages/nvidia").join(package).join("lib");
+            std::fs::create_dir_all(lib).unwrap();
+        }
+        let found = environment_folders(root.path());
+        let folder = |name| root.path().join("lib/python3.11/site-packages/nvidia").join(name).join("lib");
+        assert_eq!(found, [folder("cu13"), folder("cuda_nvrtc"), root.path().join("lib")]);
+        assert_eq!(environment_folders(Path::new("/nowhere")), [Path::new("/nowhere/lib")]);
+    }
+
+    #[test]
+    fn the_file_of_a_loaded_library_is_named() {
+        assert!(loaded_from("libc").contains("/libc.so"), "{}", loaded_from("libc"));
+        assert_eq!(loaded_from("libnone"), "");
     }
 }

@@ -145,10 +145,11 @@ impl Memory {
     pub(super) fn of_driver(&self) -> Result<DriverMemory, DriverError> {
         let (free, total) = self.stream.context().mem_get_info()?;
         let (held, peak) = match &self.source {
-            Source::Pool(pool) => (
-                pool.number(CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)?,
-                pool.number(CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)?,
-            ),
+            Source::Pool(pool) => {
+                let held = pool.number(CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)?;
+                // A peak that was set to 0 may stay 0 until the pool grows.
+                (held, held.max(pool.number(CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)?))
+            }
             Source::Plain(kept) => {
                 let kept = lock(kept);
                 (kept.held, kept.peak)
@@ -162,7 +163,7 @@ impl Memory {
         self.stream.context().bind_to_thread()?;
         self.trim()?;
         match &self.source {
-            // A peak is set to 0 only, and is then that of what is held.
+            // A peak can be set to 0 only.
             Source::Pool(pool) => pool.set(CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, 0),
             Source::Plain(kept) => {
                 let mut kept = lock(kept);

@@ -10,20 +10,23 @@ mod libraries;
 mod memory;
 mod module;
 mod products;
+mod staging;
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use cudarc::driver::sys::{CUevent_flags, CUgraphInstantiate_flags, CUresult, CUstreamCaptureMode};
 use cudarc::driver::{CudaContext, CudaGraph, CudaStream, DriverError, result};
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
+use libraries::Versions;
 use memory::Memory;
 use module::Module;
 use products::{Products, WORKSPACE};
+use staging::Staging;
 
 use super::blas;
-use super::device::{Device, DriverMemory, Graph, Report};
+use super::device::{self, Device, DriverMemory, Graph, Report};
 use super::gemm::Gemm;
 use super::ledger::Ledger;
 use super::ptr::Arg;
@@ -38,6 +41,8 @@ pub struct Cuda {
 #[derive(Debug)]
 struct Card {
     products: Products,
+    /// Made for the first large array; `None` if the host has no such memory.
+    staging: OnceLock<Option<Mutex<Staging>>>,
     /// Kernels in `f32` and in `bf16`.
     modules: [OnceLock<Module>; 2],
     memory: Memory,
@@ -45,7 +50,7 @@ struct Card {
     ledger: Ledger,
     /// True while the stream captures instead of running.
     capturing: AtomicBool,
-    compiler: (i32, i32),
+    versions: Versions,
     capability: u32,
     name: String,
     report: Report,
@@ -58,7 +63,7 @@ impl Cuda {
     /// # Errors
     /// [`DeviceError::Missing`] if the driver, a library or the card is not there; [`DeviceError::Call`] if a call fails.
     pub fn open(number: usize, dtype: Dtype, report: Report) -> Result<Self, DeviceError> {
-        let compiler = libraries::open()?;
+        let versions = libraries::open()?;
         let here = format!("card {number}");
         let cards = CudaContext::device_count().map_err(failure::driver("cuDeviceGetCount", &here))?;
         if i64::try_from(number).unwrap_or(i64::MAX) >= i64::from(cards) {
@@ -83,12 +88,13 @@ impl Cuda {
         let capturing = AtomicBool::new(false);
         let card = Card {
             products,
+            staging: OnceLock::new(),
             modules,
             memory,
             workspace,
             ledger,
             capturing,
-            compiler,
+            versions,
             capability,
             name,
             report,
@@ -111,7 +117,7 @@ impl Card {
         if let Some(module) = cell.get() {
             return Ok(module);
         }
-        let code = compile::kernels(dtype, self.capability, self.compiler, &self.name, self.report)?;
+        let code = compile::kernels(dtype, self.capability, self.versions.compiler, &self.name, self.report)?;
         let module = Module::load(self.stream.context(), &code, dtype, &self.name)?;
         // Should another thread have been faster, its module stays and this one is unloaded.
         Ok(cell.get_or_init(|| module))
@@ -123,6 +129,16 @@ impl Card {
             return Err(failure::call(call, &self.name, "it may not happen while a sequence is recorded"));
         }
         Ok(())
+    }
+
+    /// Moves a large array through page-locked memory; `None` for one that is not large, or without such memory.
+    fn staged<T>(&self, bytes: usize, copy: impl FnOnce(&mut Staging) -> T) -> Option<T> {
+        if bytes < staging::LARGE {
+            return None;
+        }
+        let staging =
+            self.staging.get_or_init(|| Staging::new(self.stream.context()).ok().map(Mutex::new)).as_ref()?;
+        Some(copy(&mut staging.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
     /// Binds the context to this thread and makes a call.
@@ -212,6 +228,9 @@ impl Device for Cuda {
         }
         let stream = &self.card.stream;
         self.card.call("cuMemcpyHtoDAsync", || {
+            if let Some(done) = self.card.staged(bytes.len(), |s| s.upload(stream, address, bytes)) {
+                return done;
+            }
             // SAFETY: the destination is the caller's buffer of that size, and the source lives until the copy is waited for.
             unsafe { result::memcpy_htod_async(address, bytes, stream.cu_stream()) }?;
             stream.synchronize()
@@ -222,6 +241,9 @@ impl Device for Cuda {
         self.card.not_capturing("download")?;
         let stream = &self.card.stream;
         self.card.call("cuMemcpyDtoHAsync", || {
+            if let Some(done) = self.card.staged(bytes.len(), |s| s.download(stream, address, bytes)) {
+                return done;
+            }
             if !bytes.is_empty() {
                 // SAFETY: the source is the caller's buffer of that size; the destination is not touched before the wait.
                 unsafe { result::memcpy_dtoh_async(bytes, address, stream.cu_stream()) }?;
@@ -302,6 +324,9 @@ impl Device for Cuda {
 
     fn timed(&self, work: &mut dyn FnMut() -> Result<(), DeviceError>) -> Result<f64, DeviceError> {
         self.card.not_capturing("timed")?;
+        if !self.card.versions.has_event_times() {
+            return device::timed_by_host(self, work);
+        }
         let (stream, name) = (&self.card.stream, &self.card.name);
         let mark = || {
             let event = stream.record_event(Some(CUevent_flags::CU_EVENT_DEFAULT));

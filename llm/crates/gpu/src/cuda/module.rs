@@ -5,8 +5,8 @@ use std::ffi::{CString, c_void};
 use std::sync::Arc;
 
 use cudarc::driver::result::module;
-use cudarc::driver::sys::{CUfunction, CUmodule};
-use cudarc::driver::{CudaContext, result};
+use cudarc::driver::sys::{CUfunction, CUfunction_attribute, CUmodule};
+use cudarc::driver::{CudaContext, DriverError, result};
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
 
 use super::failure;
@@ -46,6 +46,7 @@ impl Module {
             // SAFETY: the module was loaded above and is unloaded when `loaded` is dropped.
             let function = unsafe { module::get_function(handle, text) }
                 .map_err(|e| failure::call(format!("finding {symbol}"), device, failure::of_driver(e)))?;
+            prefer_shared_memory(function).map_err(failure::driver("cuFuncSetAttribute", device))?;
             loaded.functions.insert(name, function);
         }
         Ok(loaded)
@@ -55,6 +56,24 @@ impl Module {
     pub(super) fn function(&self, name: &str, device: &str) -> Result<CUfunction, DeviceError> {
         let found = self.functions.get(name).copied();
         found.ok_or_else(|| failure::call(name, device, "there is no such kernel"))
+    }
+}
+
+/// Static shared memory, in bytes, from which a kernel's blocks per multiprocessor depend on how much of the first-level cache is shared memory.
+const MUCH: i32 = 16 << 10;
+
+/// Asks for all the shared memory that a multiprocessor can have, for a kernel whose blocks take much of it; the driver would guess.
+fn prefer_shared_memory(function: CUfunction) -> Result<(), DriverError> {
+    use CUfunction_attribute::{
+        CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT as CARVEOUT,
+        CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES as STATIC,
+    };
+    // SAFETY: the function is of a loaded module.
+    unsafe {
+        match result::function::get_function_attribute(function, STATIC)? >= MUCH {
+            true => result::function::set_function_attribute(function, CARVEOUT, 100),
+            false => Ok(()),
+        }
     }
 }
 

@@ -61,8 +61,11 @@ template <u32 W>
 __device__ inline void put_results(Results<W>& to, const float (&o)[W / 8][4], const float (&top)[2], const float (&total)[2]) {
 #pragma unroll
   for (u32 half = 0; half < 2; half++) {
-    to.tops[tile_row(half)] = top[half];
-    to.totals[tile_row(half)] = total[half];
+    // Four lanes hold the same two numbers; one stores them.
+    if (threadIdx.x % 4 == 0) {
+      to.tops[tile_row(half)] = top[half];
+      to.totals[tile_row(half)] = total[half];
+    }
 #pragma unroll
     for (u32 n = 0; n < W / 8; n++)
 #pragma unroll
