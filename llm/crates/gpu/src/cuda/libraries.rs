@@ -68,18 +68,20 @@ fn absent_libraries() -> Vec<&'static str> {
     ["nvrtc", "cublas"].into_iter().zip(found).filter_map(|(name, found)| (!found).then_some(name)).collect()
 }
 
+/// The paths in a folder, sorted; none if it cannot be read.
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let listed = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = listed.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
 /// The folders of an environment of Python or conda that may hold libraries of NVIDIA's packages.
 fn environment_folders(root: &Path) -> Vec<PathBuf> {
-    let entries = |folder: PathBuf| {
-        let listed = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        let mut paths: Vec<PathBuf> = listed.map(|entry| entry.path()).collect();
-        paths.sort();
-        paths
-    };
-    let pythons = entries(root.join("lib"))
+    let pythons = entries(&root.join("lib"))
         .into_iter()
         .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python")));
-    let packages = pythons.flat_map(|python| entries(python.join("site-packages/nvidia")));
+    let packages = pythons.flat_map(|python| entries(&python.join("site-packages/nvidia")));
     let mut folders: Vec<PathBuf> = packages.map(|package| package.join("lib")).collect();
     folders.push(root.join("lib"));
     folders
@@ -90,8 +92,13 @@ fn load_from_environments(absent: &[&str]) {
     let roots = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(std::env::var_os);
     let folders: Vec<PathBuf> = roots.flat_map(|root| environment_folders(Path::new(&root))).collect();
     let load = |name: &str, version: i32| {
+        // Some files have a minor version, too.
         let file = format!("lib{name}.so.{version}");
-        folders.iter().map(|folder| folder.join(&file)).filter(|path| path.is_file()).any(|path| {
+        let paths = folders
+            .iter()
+            .flat_map(|folder| entries(folder))
+            .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&file)));
+        paths.into_iter().any(|path| {
             // SAFETY: as in `open`. The library stays loaded to the end of the process.
             let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) };
             library.map(std::mem::forget).is_ok()
@@ -99,8 +106,8 @@ fn load_from_environments(absent: &[&str]) {
     };
     for version in [13, 12] {
         let (compiler, products) = (absent.contains(&"nvrtc"), absent.contains(&"cublas"));
-        let compiler = !compiler || load("nvrtc", version);
-        // cuBLAS needs a second library, which a package has beside it.
+        // Either needs a second library, which it opens by name.
+        let compiler = !compiler || (load("nvrtc-builtins", version) && load("nvrtc", version));
         if compiler && (!products || (load("cublasLt", version) && load("cublas", version))) {
             return;
         }
