@@ -22,12 +22,22 @@ impl ApiError {
 
     pub(super) fn body(&self) -> Value {
         let kind = match self.status {
-            400 | 413 | 415 => "BadRequestError",
+            400 | 413 | 415 | 421 => "BadRequestError",
             401 | 403 => "AuthenticationError",
             404 | 405 => "NotFoundError",
             429 => "RateLimitError",
             _ => "InternalServerError",
         };
-        json!({"error": {"message": self.message, "type": kind, "param": self.field, "code": self.status}})
+        // Field names and values are the client's words, of any length.
+        let (message, field) = (cut(&self.message), self.field.as_deref().map(cut));
+        json!({"error": {"message": message, "type": kind, "param": field, "code": self.status}})
+    }
+}
+
+/// A text of at most a thousand characters.
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(1000) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
     }
 }
