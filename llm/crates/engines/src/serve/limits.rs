@@ -28,3 +28,29 @@ pub(super) const STOPS: usize = 64;
 pub(super) const STOP_BYTES: usize = 256;
 /// Stop tokens of a request.
 pub(super) const STOP_TOKENS: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_lists_every_limit() {
+        let page = include_str!("../../../../../docs/engines.md");
+        let seconds = |time: Duration| format!("{} s", time.as_secs());
+        for (limit, value) in [
+            ("request line with headers", format!("{} KiB", HEAD >> 10)),
+            ("headers", HEADERS.to_string()),
+            ("time in which they arrive", seconds(HEAD_TIME)),
+            ("time in which the body arrives", seconds(BODY_TIME)),
+            ("time in which the client takes the answer", seconds(ANSWER_TIME)),
+            ("connections that send a request or take an answer", CONNECTIONS.to_string()),
+            ("prompts", PROMPTS.to_string()),
+            ("text of a prompt", format!("{BYTES_PER_TOKEN} bytes for each token of the context")),
+            ("stop strings", format!("{STOPS}, of {STOP_BYTES} bytes")),
+            ("stop tokens", STOP_TOKENS.to_string()),
+            ("time for requests in the queue after SIGTERM or SIGINT", seconds(GRACE)),
+        ] {
+            assert!(page.contains(&format!("| {limit} | {value} |")), "{limit} | {value}");
+        }
+    }
+}

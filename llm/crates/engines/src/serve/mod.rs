@@ -1,9 +1,9 @@
 //! A model behind vLLM's completion endpoint, for whoever samples over HTTP.
 //!
 //! ```text
-//! request -> guard (who asks, token) -> routes -> completion_request (read, checked) -> model (its turn) -> completion (answer)
+//! connection (http) -> head: who asks (guard), what (routes) -> body -> completion_request (read, checked) -> model (its turn) -> completion (answer)
 //! ```
-//! Everything is bounded: the body, the tokens of a request, who waits.
+//! One thread holds the connections and never computes; what computes or reads files does so on another. Everything is bounded (limits).
 
 mod completion;
 mod completion_request;
