@@ -150,7 +150,7 @@ impl Answered {
         let most = (vocabulary as f64).ln();
         match entropies.iter().position(|h| !(-ROUNDING..=most + ROUNDING).contains(h)) {
             Some(i) => Err(EngineError::refused(format!(
-                "token {i} has entropy {}; it must be a number from 0 to ln {vocabulary} = {most:.4}",
+                "token {i} has entropy {:?}; it must be a number from 0 to ln {vocabulary} = {most:.4}",
                 entropies[i]
             ))),
             None => Ok(()),

@@ -89,7 +89,31 @@ fn same(a: &[u8], b: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_loopback, same};
+    use super::{Guard, is_loopback, same};
+    use hyper::http::Request;
+
+    #[test]
+    fn a_server_that_others_reach_goes_by_any_name_and_by_its_token() {
+        let status = |is_local: bool, token: Option<&str>, host: &str, given: &str| {
+            let head = Request::get("/v1/models").header("Host", host).header("Authorization", given);
+            let (head, ()) = head.body(()).expect("a request").into_parts();
+            Guard { token: token.map(str::to_owned), is_local }
+                .check(&head)
+                .map_or_else(|e| e.status, |()| 200)
+        };
+        for (is_local, token, host, given, expected) in [
+            (true, None, "localhost:8000", "", 200),
+            (true, None, "rebound.example:8000", "", 421),
+            (true, Some("secret"), "rebound.example:8000", "Bearer secret", 421),
+            (true, Some("secret"), "localhost", "Bearer secret", 200),
+            (false, Some("secret"), "gpu-box:8000", "Bearer secret", 200),
+            (false, Some("secret"), "rebound.example:8000", "", 401),
+            (false, Some("secret"), "gpu-box:8000", "Bearer secrets", 401),
+            (false, Some("secret"), "gpu-box:8000", "secret", 401),
+        ] {
+            assert_eq!(status(is_local, token, host, given), expected, "{is_local} {token:?} {host} {given}");
+        }
+    }
 
     #[test]
     fn equal_is_equal() {

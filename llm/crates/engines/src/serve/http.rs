@@ -11,7 +11,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncReadExt, copy, sink};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy, sink};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
@@ -150,6 +150,7 @@ impl Connections {
             .await;
         // A client that went away does not hear the answer.
         drop(served);
+        drop(stream.shutdown().await);
         // Closed over bytes that nobody has read, the system would take the answer back.
         drop(timeout(LINGER, copy(&mut (&mut stream).take(self.longest as u64), &mut sink())).await);
     }
