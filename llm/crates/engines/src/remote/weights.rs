@@ -133,54 +133,48 @@ mod tests {
     fn a_run_removes_its_own_checkpoints_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
         let shared = folder.path().join("shared");
-        let hand_over = |id: &str| {
-            let run = folder.path().join(id);
+        let begun = |number: &str| {
+            let run = folder.path().join(number);
             fs::create_dir_all(&run).unwrap();
-            fs::write(run.join("id"), id).unwrap();
-            let id = read_id(&Disk::default(), &run).unwrap().unwrap();
-            (HandOver::new(shared.clone(), run), id)
+            fs::write(run.join("id"), number).unwrap();
+            let mut hand_over = HandOver::new(shared.clone(), run);
+            let id = read_id(&Disk::default(), &hand_over.run).unwrap().unwrap();
+            let path = hand_over.next(id).unwrap();
+            fs::write(path.join("model.safetensors"), "w").unwrap();
+            (hand_over, path)
         };
         let (one, two) = ("0123456789abcdef", "fedcba9876543210");
-        // Names that are not ours, or ours without the mark, or with another run's, or a link to a marked one.
-        let others =
-            ["weights-1/x", "weights-2024/x", &format!("weights-{one}-1/x"), &format!("weights-{one}-x/x")];
-        let foreign_mark = format!("weights-{one}-2/{MARK}");
-        for file in others.into_iter().chain([foreign_mark.as_str()]) {
-            fs::create_dir_all(shared.join(file).parent().unwrap()).unwrap();
-            fs::write(shared.join(file), two).unwrap();
-        }
-        let stays =
-            |path: &std::path::Path| assert!(path.join("model.safetensors").exists(), "{}", path.display());
-        let begin = |(hand_over, id): &mut (HandOver, _)| {
-            let path = hand_over.next(read_id(&Disk::default(), &hand_over.run).unwrap().unwrap()).unwrap();
-            assert!(path.to_str().unwrap().contains(&format!("weights-{id}-")), "{}", path.display());
-            fs::write(path.join("model.safetensors"), "w").unwrap();
-            path
-        };
-        let (mut first, mut second) = (hand_over(one), hand_over(two));
-        let (killed, beside) = (begin(&mut first), begin(&mut second));
-        assert!(killed.ends_with(format!("weights-{one}-3")));
-        std::mem::forget(first);
-        std::os::unix::fs::symlink(&killed, shared.join(format!("weights-{one}-77"))).unwrap();
-        let mut again = hand_over(one);
-        let latest = begin(&mut again);
-        stays(&latest);
-        stays(&beside);
-        assert_eq!(fs::read_dir(&killed).unwrap().count(), 2, "written anew, as {}", latest.display());
-        drop((again, second));
-        let mut left: Vec<_> = fs::read_dir(&shared).unwrap().map(|e| e.unwrap().file_name()).collect();
-        left.sort();
-        let names = [
-            "1",
-            "2024",
-            &format!("{one}-1"),
-            &format!("{one}-2"),
-            &format!("{one}-77"),
-            &format!("{one}-x"),
+        // Names that are not ours, or ours without the mark, or with that of another run.
+        let others = [
+            "weights-1/x".to_owned(),
+            format!("weights-{one}-x/x"),
+            format!("weights-{one}-1/x"),
+            format!("weights-{one}-2/{MARK}"),
         ];
-        let mut names = names.map(|name| std::ffi::OsString::from(format!("weights-{name}")));
-        names.sort();
-        assert_eq!(left, names);
-        others.iter().for_each(|file| assert_eq!(fs::read_to_string(shared.join(file)).unwrap(), two));
+        for file in others.iter().map(|file| shared.join(file)) {
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, two).unwrap();
+        }
+        // A link to a directory elsewhere, although it has the mark.
+        let elsewhere = folder.path().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        fs::write(elsewhere.join(MARK), one).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, shared.join(format!("weights-{one}-9"))).unwrap();
+        let ((killed, left), (beside, of_another)) = (begun(one), begun(two));
+        assert!(
+            left.ends_with(format!("weights-{one}-3")) && of_another.ends_with(format!("weights-{two}-1"))
+        );
+        std::mem::forget(killed);
+        fs::write(left.join("optimiser"), "o").unwrap();
+        let (again, path) = begun(one);
+        assert!(path == left && !path.join("optimiser").exists(), "removed and written anew");
+        drop(again);
+        assert!(!left.exists() && of_another.join("model.safetensors").exists());
+        drop(beside);
+        assert!(
+            others.iter().all(|file| fs::read_to_string(shared.join(file)).is_ok_and(|text| text == two))
+        );
+        assert_eq!(fs::read_dir(&shared).unwrap().count(), others.len() + 1);
+        assert!(elsewhere.join(MARK).exists());
     }
 }

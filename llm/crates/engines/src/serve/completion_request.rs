@@ -143,7 +143,7 @@ impl CompletionRequest {
             logprobs: fields.whole("logprobs", 0..=0)?.is_some(),
             prompt_logprobs: fields.whole("prompt_logprobs", 0..=0)?.is_some(),
             randomness: randomness(&fields, prompts.len(), fallback)?,
-            stop: stops(&fields)?,
+            stop: fields.texts("stop", STOPS, STOP_BYTES)?,
             include_stop: fields.flag("include_stop_str_in_output")?,
             stop_token_ids: few(
                 "stop_token_ids",
@@ -247,17 +247,6 @@ fn prompts(fields: &Fields<'_>, tokens: &ModelTokenizer, limits: Limits) -> Resu
         return Err(wrong("prompt", given, &format!("{right}, and no prompt may be empty")));
     }
     Ok(prompts)
-}
-
-fn stops(fields: &Fields<'_>) -> Result<Vec<String>, ApiError> {
-    let stops = few("stop", STOPS, fields.texts("stop")?)?;
-    match stops.iter().find(|stop| stop.len() > STOP_BYTES) {
-        Some(long) => {
-            let right = format!("at most {STOP_BYTES} bytes long; it has {}", long.len());
-            Err(wrong("stop", &json!(long), &right))
-        }
-        None => Ok(stops),
-    }
 }
 
 /// A list of at most `most` entries.

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::remote::cut;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ApiError {
     pub(super) status: u16,
@@ -29,15 +31,7 @@ impl ApiError {
             _ => "InternalServerError",
         };
         // Field names and values are the client's words, of any length.
-        let (message, field) = (cut(&self.message), self.field.as_deref().map(cut));
+        let (message, field) = (cut(&self.message, 1000), self.field.as_deref().map(|field| cut(field, 80)));
         json!({"error": {"message": message, "type": kind, "param": field, "code": self.status}})
-    }
-}
-
-/// A text of at most a thousand characters.
-fn cut(text: &str) -> String {
-    match text.char_indices().nth(1000) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text.to_owned(),
     }
 }

@@ -89,7 +89,7 @@ fn same(a: &[u8], b: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Guard, is_loopback, same};
+    use super::{Guard, same};
     use hyper::http::Request;
 
     #[test]
@@ -103,7 +103,16 @@ mod tests {
         };
         for (is_local, token, host, given, expected) in [
             (true, None, "localhost:8000", "", 200),
+            (true, None, "LOCALHOST", "", 200),
+            (true, None, "127.8.8.8:80", "", 200),
+            (true, None, "[::1]:9", "", 200),
             (true, None, "rebound.example:8000", "", 421),
+            (true, None, "localhost.evil.example", "", 421),
+            (true, None, "127.0.0.1.evil.example", "", 421),
+            (true, None, "10.0.0.1", "", 421),
+            (true, None, "[::2]", "", 421),
+            (true, None, "a b", "", 421),
+            (true, None, "", "", 421),
             (true, Some("secret"), "rebound.example:8000", "Bearer secret", 421),
             (true, Some("secret"), "localhost", "Bearer secret", 200),
             (false, Some("secret"), "gpu-box:8000", "Bearer secret", 200),
@@ -119,24 +128,5 @@ mod tests {
     fn equal_is_equal() {
         assert!(same(b"abc", b"abc") && same(b"", b""));
         assert!(!same(b"abc", b"abd") && !same(b"abc", b"ab") && !same(b"", b"a"));
-    }
-
-    #[test]
-    fn names_of_this_machine_are_told_from_others() {
-        for own in ["localhost", "LOCALHOST:80", "127.0.0.1", "127.8.8.8:8000", "[::1]", "[::1]:9"] {
-            assert!(is_loopback(own.as_bytes()), "{own}");
-        }
-        for other in [
-            "",
-            "evil.example",
-            "localhost.evil.example:8000",
-            "127.0.0.1.evil.example",
-            "10.0.0.1",
-            "0.0.0.0",
-            "[::2]",
-            "a b",
-        ] {
-            assert!(!is_loopback(other.as_bytes()), "{other}");
-        }
     }
 }

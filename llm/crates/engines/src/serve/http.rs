@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 use super::error::ApiError;
 use super::guard::Guard;
 use super::limits::{ANSWER_TIME, BODY_TIME, CONNECTIONS, GRACE, HEAD, HEAD_TIME, HEADERS, LINGER};
-use super::routes::Site;
+use super::routes::{POST, Site};
 use grpo_lambda_trainer::run::stop;
 
 /// The time after which the server looks for a signal, and for connections that took too long.
@@ -48,7 +48,7 @@ impl Phase {
 }
 
 /// An open connection.
-struct Open {
+pub(super) struct Open {
     task: AbortHandle,
     phase: Phase,
     since: Instant,
@@ -60,14 +60,10 @@ pub(super) struct Connections {
     pub(super) guard: Guard,
     /// The longest body of a request, in bytes.
     pub(super) longest: usize,
-    open: Mutex<Vec<Open>>,
+    pub(super) open: Mutex<Vec<Open>>,
 }
 
 impl Connections {
-    pub(super) fn new(site: Site, guard: Guard, longest: usize) -> Arc<Self> {
-        Arc::new(Connections { site: Arc::new(site), guard, longest, open: Mutex::default() })
-    }
-
     /// Answers until a signal asks for the end, and then the requests that are in the queue.
     pub(super) async fn serve(self: Arc<Self>, listener: TcpListener) {
         while stop::requested().is_none() {
@@ -75,7 +71,7 @@ impl Connections {
             self.close_late();
             match came {
                 Ok(Ok((stream, _))) => {
-                    self.make_room();
+                    self.close_oldest(CONNECTIONS);
                     let task = tokio::spawn(Arc::clone(&self).connection(stream)).abort_handle();
                     self.open().push(Open { task, phase: Phase::Head, since: Instant::now() });
                     // What it has sent already is read before another takes its place.
@@ -83,7 +79,7 @@ impl Connections {
                 }
                 // No file descriptor is left, for one.
                 Ok(Err(_)) => {
-                    self.close_oldest();
+                    self.close_oldest(1);
                     sleep(LOOK).await;
                 }
                 Err(_) => {}
@@ -115,18 +111,12 @@ impl Connections {
         open.len()
     }
 
-    /// Makes room for one more connection whose client is waited for.
-    fn make_room(&self) {
-        if self.open().iter().filter(|open| open.phase != Phase::Queue).count() >= CONNECTIONS {
-            self.close_oldest();
-        }
-    }
-
-    /// Closes the connection whose client has been waited for longest.
-    fn close_oldest(&self) {
+    /// Closes the connection whose client has been waited for longest, if there are so many of them.
+    fn close_oldest(&self, most: usize) {
         let mut open = self.open();
-        let waited_for = open.iter().enumerate().filter(|(_, open)| open.phase != Phase::Queue);
-        if let Some((at, _)) = waited_for.min_by_key(|(_, open)| open.since) {
+        let waited_for = || open.iter().enumerate().filter(|(_, open)| open.phase != Phase::Queue);
+        let oldest = waited_for().min_by_key(|(_, open)| open.since).filter(|_| waited_for().count() >= most);
+        if let Some((at, _)) = oldest {
             open.remove(at).task.abort();
         }
     }
@@ -172,15 +162,15 @@ impl Connections {
     async fn answer(&self, request: Request<Incoming>) -> Result<String, ApiError> {
         let (head, body) = request.into_parts();
         self.guard.check(&head)?;
-        let endpoint = self.site.endpoint(head.method.as_str(), head.uri.path())?;
+        let path = self.site.endpoint(head.method.as_str(), head.uri.path())?;
         self.guard.check_type(&head, &body)?;
         self.enter(Phase::Body);
-        let text = if endpoint.takes_a_body() { self.body(body).await? } else { Vec::new() };
-        let place = self.site.place(endpoint)?;
+        let text = if POST.contains(&path) { self.body(body).await? } else { Vec::new() };
+        let place = self.site.place(path)?;
         if place.is_some() {
             self.enter(Phase::Queue);
         }
-        self.site.answer(endpoint, text).await
+        self.site.answer(path, text).await
     }
 
     /// The bytes of a body, which are counted as they come.

@@ -19,7 +19,7 @@ mod routes;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use grpo_lambda_decoder::model::Decoder;
 use tokio::net::TcpListener;
@@ -79,14 +79,10 @@ impl Listening {
             tokens: settings.tokens,
         };
         let model = ServedModel::new(model, settings.queue, settings.reload_from);
-        let site = Site { model, tokens, name: settings.name, limits };
+        let site = Arc::new(Site { model, tokens, name: settings.name, limits });
         let guard = Guard { token: settings.token, is_local: address.ip().is_loopback() };
-        Ok(Listening {
-            runtime,
-            listener,
-            connections: Connections::new(site, guard, settings.body),
-            address,
-        })
+        let connections = Connections { site, guard, longest: settings.body, open: Mutex::default() };
+        Ok(Listening { runtime, listener, connections: Arc::new(connections), address })
     }
 
     /// The address that it listens on; with port 0, the port that the system chose.

@@ -1,10 +1,10 @@
 //! The model that is served: one computation at a time, weights that can be replaced, a pause between.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use grpo_lambda_decoder::model::{Decoder, ModelConfig, weights};
-use tokio::sync::{Mutex as AsyncMutex, Semaphore, SemaphorePermit, watch};
+use tokio::sync::{Mutex, Semaphore, watch};
 
 use super::error::ApiError;
 
@@ -14,12 +14,13 @@ const UNNAMED: &str = "default";
 /// A model with who waits for it.
 pub(super) struct ServedModel {
     shape: ModelConfig,
-    decoder: Arc<AsyncMutex<Decoder<f32>>>,
-    version: Mutex<String>,
+    decoder: Arc<Mutex<Decoder<f32>>>,
+    version: watch::Sender<String>,
     paused: watch::Sender<bool>,
     /// Places of requests that wait or compute.
-    places: Semaphore,
-    reload_place: Semaphore,
+    pub(super) places: Semaphore,
+    /// The place of the one request that may reload weights, whatever waits in the queue.
+    pub(super) reload_place: Semaphore,
     /// One request is read, or one checkpoint, at a time: both take memory.
     preparing: Arc<Semaphore>,
     /// The directory from which weights may be read; `None` if they are never replaced.
@@ -30,26 +31,14 @@ impl ServedModel {
     pub(super) fn new(decoder: Decoder<f32>, queue: usize, reload_from: Option<PathBuf>) -> Self {
         ServedModel {
             shape: decoder.config().clone(),
-            decoder: Arc::new(AsyncMutex::new(decoder)),
-            version: Mutex::new(UNNAMED.to_owned()),
+            decoder: Arc::new(Mutex::new(decoder)),
+            version: watch::Sender::new(UNNAMED.to_owned()),
             paused: watch::Sender::new(false),
             places: Semaphore::new(queue),
             reload_place: Semaphore::new(1),
             preparing: Arc::new(Semaphore::new(1)),
             reload_from,
         }
-    }
-
-    /// A place in the queue, given back when it is dropped.
-    pub(super) fn place(&self) -> Result<SemaphorePermit<'_>, ApiError> {
-        let full = "as many requests wait already as may (--queue); ask again later";
-        self.places.try_acquire().map_err(|_| ApiError::new(429, full))
-    }
-
-    /// The place of the one request that may reload weights, whatever waits in the queue.
-    pub(super) fn place_of_reload(&self) -> Result<SemaphorePermit<'_>, ApiError> {
-        let full = "another request reloads weights; ask again later";
-        self.reload_place.try_acquire().map_err(|_| ApiError::new(429, full))
     }
 
     /// Reads what a request brings, when its turn has come.
@@ -104,11 +93,11 @@ impl ServedModel {
     }
 
     pub(super) fn version(&self) -> String {
-        lock(&self.version).clone()
+        self.version.borrow().clone()
     }
 
     pub(super) fn set_version(&self, version: &str) {
-        version.clone_into(&mut lock(&self.version));
+        self.version.send_replace(version.to_owned());
     }
 }
 
@@ -141,11 +130,6 @@ async fn apart<T: Send + 'static>(
 ) -> Result<T, ApiError> {
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|e| Err(ApiError::new(500, e.to_string())))
-}
-
-/// A panic elsewhere left nothing half-done: a version is replaced as a whole.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn not_started_for_it() -> ApiError {

@@ -23,101 +23,63 @@ pub(super) struct Site {
     pub(super) limits: Limits,
 }
 
-/// A method and a path that are answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Endpoint {
-    Health,
-    Version,
-    Models,
-    Completions,
-    IsPaused,
-    WeightInfo,
-    Pause,
-    Resume,
-    ResetPrefixCache,
-    CollectiveRpc,
-    UpdateWeightVersion,
-}
-
-const ENDPOINTS: [(&str, &str, Endpoint); 11] = [
-    ("GET", "/health", Endpoint::Health),
-    ("GET", "/version", Endpoint::Version),
-    ("GET", "/v1/models", Endpoint::Models),
-    ("POST", "/v1/completions", Endpoint::Completions),
-    ("GET", "/is_paused", Endpoint::IsPaused),
-    ("GET", "/weight_info", Endpoint::WeightInfo),
-    ("POST", "/pause", Endpoint::Pause),
-    ("POST", "/resume", Endpoint::Resume),
-    ("POST", "/reset_prefix_cache", Endpoint::ResetPrefixCache),
-    ("POST", "/collective_rpc", Endpoint::CollectiveRpc),
-    ("POST", "/update_weight_version", Endpoint::UpdateWeightVersion),
-];
-
-impl Endpoint {
-    /// True if a request has a body.
-    pub(super) fn takes_a_body(self) -> bool {
-        ENDPOINTS.iter().any(|(method, _, endpoint)| *endpoint == self && *method == "POST")
-    }
-
-    /// True if it changes the server.
-    fn changes(self) -> bool {
-        self.takes_a_body() && self != Endpoint::Completions
-    }
-}
+/// The paths that `GET` asks for.
+const GET: [&str; 5] = ["/health", "/version", "/v1/models", "/is_paused", "/weight_info"];
+/// The paths that `POST` asks for, with a body; all but the first change the server.
+pub(super) const POST: [&str; 6] =
+    [COMPLETIONS, "/pause", "/resume", "/reset_prefix_cache", RELOAD, "/update_weight_version"];
+const COMPLETIONS: &str = "/v1/completions";
+const RELOAD: &str = "/collective_rpc";
 
 impl Site {
-    /// The endpoint that is asked.
-    pub(super) fn endpoint(&self, method: &str, path: &str) -> Result<Endpoint, ApiError> {
-        let mut there = ENDPOINTS.iter().filter(|(_, known, _)| *known == path).peekable();
-        let status = if there.peek().is_some() { 405 } else { 404 };
-        match there.find(|(known, ..)| *known == method) {
-            Some((.., endpoint)) if endpoint.changes() => self.model.check_reloads().map(|()| *endpoint),
-            Some((.., endpoint)) => Ok(*endpoint),
-            None => {
-                let known: Vec<&str> = ENDPOINTS.iter().map(|(_, path, _)| *path).collect();
-                Err(ApiError::new(status, format!("{method} {path}: there are {}", known.join(", "))))
-            }
+    /// The path that is asked for, if it is answered.
+    pub(super) fn endpoint(&self, method: &str, path: &str) -> Result<&'static str, ApiError> {
+        let mut known = GET.map(|path| ("GET", path)).into_iter().chain(POST.map(|path| ("POST", path)));
+        if let Some((_, path)) = known.find(|known| *known == (method, path)) {
+            let changes = POST.contains(&path) && path != COMPLETIONS;
+            return if changes { self.model.check_reloads().map(|()| path) } else { Ok(path) };
         }
+        let paths = [&GET[..], &POST[..]].concat();
+        let status = if paths.contains(&path) { 405 } else { 404 };
+        Err(ApiError::new(status, format!("{method} {path}: there are {}", paths.join(", "))))
     }
 
-    /// A place among those that take the model's time or memory, if the endpoint does.
-    pub(super) fn place(&self, endpoint: Endpoint) -> Result<Option<SemaphorePermit<'_>>, ApiError> {
-        match endpoint {
-            Endpoint::Completions => self.model.place().map(Some),
-            Endpoint::CollectiveRpc => self.model.place_of_reload().map(Some),
-            _ => Ok(None),
-        }
+    /// A place among those that take the model's time or memory, if the path does.
+    pub(super) fn place(&self, path: &str) -> Result<Option<SemaphorePermit<'_>>, ApiError> {
+        let (places, full) = match path {
+            COMPLETIONS => (&self.model.places, "as many requests wait already as may (--queue)"),
+            RELOAD => (&self.model.reload_place, "another request reloads weights"),
+            _ => return Ok(None),
+        };
+        let full = |_| ApiError::new(429, format!("{full}; ask again later"));
+        places.try_acquire().map(Some).map_err(full)
     }
 
-    /// The JSON of an answer. A changing endpoint and its answer are those of vLLM's development mode.
-    pub(super) async fn answer(
-        self: &Arc<Self>,
-        endpoint: Endpoint,
-        body: Vec<u8>,
-    ) -> Result<String, ApiError> {
-        let value = match endpoint {
-            Endpoint::Health => return Ok(String::new()),
-            Endpoint::Completions => return self.completions(body).await,
-            Endpoint::Version => json!({"version": env!("CARGO_PKG_VERSION")}),
-            Endpoint::Models => self.models(),
-            Endpoint::IsPaused => json!({"is_paused": self.model.is_paused()}),
-            Endpoint::WeightInfo => json!({"weight_version": self.model.version()}),
-            Endpoint::Pause => {
+    /// The JSON of the answer to a path of [`Self::endpoint`]. Paths that change the server are those of vLLM's development mode.
+    pub(super) async fn answer(self: &Arc<Self>, path: &str, body: Vec<u8>) -> Result<String, ApiError> {
+        let value = match path {
+            "/health" => return Ok(String::new()),
+            COMPLETIONS => return self.completions(body).await,
+            "/version" => json!({"version": env!("CARGO_PKG_VERSION")}),
+            "/v1/models" => self.models(),
+            "/is_paused" => json!({"is_paused": self.model.is_paused()}),
+            "/weight_info" => json!({"weight_version": self.model.version()}),
+            "/pause" => {
                 self.model.pause(true);
                 json!({"status": "paused"})
             }
-            Endpoint::Resume => {
+            "/resume" => {
                 self.model.pause(false);
                 json!({"status": "resumed"})
             }
             // Nothing is cached between requests.
-            Endpoint::ResetPrefixCache => json!({"success": true}),
-            Endpoint::CollectiveRpc => {
+            "/reset_prefix_cache" => json!({"success": true}),
+            RELOAD => {
                 let path = self.model.prepare(move || weights_path(&fields(&body)?)).await?;
                 self.model.reload(path).await?;
                 json!({"results": [null]})
             }
-            Endpoint::UpdateWeightVersion => {
+            _ => {
                 let version = self.model.prepare(move || new_version(&fields(&body)?)).await?;
                 self.model.set_version(&version);
                 json!({"success": true, "new_version": version})
