@@ -40,7 +40,7 @@ pub struct ServeArgs {
     pub threads: usize,
 }
 
-/// More threads than this would wait for one model.
+/// More requests than this would wait too long for one model.
 const MAX_QUEUE: usize = 1024;
 
 impl Command for ServeArgs {
