@@ -30,7 +30,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = count, allow_negative_numbers = true)]
     pub queue: usize,
     /// The longest body of a request, in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 16 << 20, value_parser = count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "BYTES", default_value_t = 2 << 20, value_parser = count, allow_negative_numbers = true)]
     pub max_body: usize,
     /// The most tokens of a request: prompts times responses times their longest length
     #[arg(long, value_name = "N", default_value_t = 1 << 20, value_parser = count, allow_negative_numbers = true)]
@@ -40,7 +40,7 @@ pub struct ServeArgs {
     pub threads: usize,
 }
 
-/// More threads than this would wait for one model.
+/// More requests than this would wait too long for one model.
 const MAX_QUEUE: usize = 1024;
 
 impl Command for ServeArgs {

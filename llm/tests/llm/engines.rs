@@ -12,13 +12,13 @@ use crate::common::http::{Asked, LoopbackServer, Reply, pass_on};
 use crate::common::{Done, checkpoint, llm_train, shape};
 
 /// `llm-train serve` on a free port, ended with the test.
-struct Serve {
-    child: Child,
-    url: String,
+pub(crate) struct Serve {
+    pub(crate) child: Child,
+    pub(crate) url: String,
 }
 
 impl Serve {
-    fn start(model: &Path, more: &[&str], token: &str) -> Serve {
+    pub(crate) fn start(model: &Path, more: &[&str], token: &str) -> Serve {
         let model = model.to_str().unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_llm-train"))
             .args(["serve", "--model", model, "--port", "0", "--threads", "1"])
@@ -43,7 +43,7 @@ impl Drop for Serve {
 }
 
 /// A folder with a checkpoint `model`, and a server of it that reloads from the folder.
-fn setting() -> (tempfile::TempDir, Serve) {
+pub(crate) fn setting() -> (tempfile::TempDir, Serve) {
     let folder = tempfile::tempdir().unwrap();
     checkpoint(&folder.path().join("model"), &shape(), usize::MAX);
     let serve =
@@ -124,6 +124,18 @@ fn training_through_our_own_server_is_training_in_process_byte_for_byte() {
     train(folder.path(), "served", &words).output();
     assert_same_run(folder.path(), "local", "served");
     assert!(!folder.path().join("served/rollout").exists(), "what was handed over is removed");
+    // A folder that the user names keeps what is in it.
+    let shared = folder.path().join("shared");
+    let theirs = ["weights-1", "weights-2024"].map(|name| shared.join(name).join("thesis"));
+    for file in &theirs {
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, "precious").unwrap();
+    }
+    let weights = format!("rollout.weights={}", shared.display());
+    train(folder.path(), "shared-run", &[&words[..], &[&weights]].concat()).output();
+    assert_same_run(folder.path(), "local", "shared-run");
+    assert_eq!(std::fs::read_dir(&shared).unwrap().count(), 2);
+    assert!(theirs.iter().all(|file| std::fs::read_to_string(file).is_ok_and(|text| text == "precious")));
     // In a group that differs in reward, so that something was learned at all.
     let metrics = std::fs::read_to_string(folder.path().join("local/metrics.csv")).unwrap();
     let column = |name: &str| -> Vec<f64> {
@@ -193,6 +205,31 @@ fn a_run_whose_server_is_gone_keeps_what_it_has_and_the_same_command_goes_on() {
     let words: Vec<&str> = url.iter().map(String::as_str).chain(["checkpoint.every=100"]).collect();
     train(folder.path(), "broken", &words).output();
     assert_same_run(folder.path(), "local", "broken");
+}
+
+#[test]
+fn a_server_that_ignores_seeds_is_told_of_once() {
+    let (folder, serve) = setting();
+    let to = serve.url.clone();
+    // Every response is a copy of the first, whatever its seed.
+    let copying = LoopbackServer::start(move |asked: &Asked| {
+        let answer = pass_on(asked, &to);
+        let text = String::from_utf8_lossy(&answer).into_owned();
+        let Some((_, body)) = text.split_once("\r\n\r\n").filter(|_| asked.path == "/v1/completions") else {
+            return Reply::Raw(answer);
+        };
+        let mut body: Value = serde_json::from_str(body).unwrap();
+        let choices = body["choices"].as_array_mut().unwrap();
+        let first = choices[0].clone();
+        choices.iter_mut().for_each(|choice| *choice = first.clone());
+        Reply::Answer(200, body.to_string())
+    });
+    let url = through(&copying.url);
+    let words: Vec<&str> = url.iter().map(String::as_str).collect();
+    let done = train(folder.path(), "copied", &words);
+    done.output();
+    let told = done.stderr.matches("4 seeds gave the same response 4 times").count();
+    assert_eq!(told, 1, "{}", done.stderr);
 }
 
 #[test]
@@ -305,7 +342,7 @@ fn a_server_of_another_model_and_options_that_name_none_are_refused() {
 }
 
 /// Status and JSON of a request.
-fn call(method: &str, url: &str, body: Option<&Value>, headers: &[(&str, &str)]) -> (u16, Value) {
+pub(crate) fn call(method: &str, url: &str, body: Option<&Value>, headers: &[(&str, &str)]) -> (u16, Value) {
     let config = ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build();
     let agent = config.new_agent();
     let mut answer = match (method, body) {

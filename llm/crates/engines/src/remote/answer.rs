@@ -8,8 +8,11 @@ use super::error::EngineError;
 
 /// The log-probability that vLLM writes for a token that its sampler masked, in nats.
 const MASKED: f64 = -9999.0;
-/// Rounding may lift the log-probability of a certain token this far above 0.
+/// Rounding may move a log-probability or an entropy this far out of its range, in nats: servers compute both in f32 from logits, and
+/// neighbouring f32 numbers are this far apart at logits of ten thousand.
 const ROUNDING: f64 = 1e-3;
+/// The probability below which equal responses of different seeds are no coincidence.
+const COINCIDENCE: f64 = 1e-9;
 
 /// Responses to one prompt that are asked for.
 #[derive(Clone, Copy)]
@@ -88,9 +91,9 @@ impl Answered {
         complete: Option<&dyn CompletionTest>,
     ) -> Result<SampledResponse, EngineError> {
         let logps = self.checked_logps(vocabulary)?;
+        self.check_entropies(vocabulary)?;
         self.check_end(ask)?;
-        let entropies = self.entropies.filter(|e| e.len() == logps.len() && e.iter().all(|x| x.is_finite()));
-        let entropies = entropies.unwrap_or_default();
+        let entropies = self.entropies.unwrap_or_default();
         let truncated = !self.tokens.last().is_some_and(|last| ask.eos.contains(last));
         let mut response = SampledResponse { tokens: self.tokens, logps, entropies, truncated };
         if let Some(test) = complete {
@@ -136,6 +139,24 @@ impl Answered {
         Ok(known)
     }
 
+    fn check_entropies(&self, vocabulary: usize) -> Result<(), EngineError> {
+        let Some(entropies) = &self.entropies else { return Ok(()) };
+        if entropies.len() != self.tokens.len() {
+            let (found, tokens) = (entropies.len(), self.tokens.len());
+            return Err(EngineError::refused(format!(
+                "{found} entropies of {tokens} tokens; each token needs one"
+            )));
+        }
+        let most = (vocabulary as f64).ln();
+        match entropies.iter().position(|h| !(-ROUNDING..=most + ROUNDING).contains(h)) {
+            Some(i) => Err(EngineError::refused(format!(
+                "token {i} has entropy {:?}; it must be a number from 0 to ln {vocabulary} = {most:.4}",
+                entropies[i]
+            ))),
+            None => Ok(()),
+        }
+    }
+
     fn check_end(&self, ask: &Ask<'_>) -> Result<(), EngineError> {
         let refused = |problem: String| Err(EngineError::refused(problem));
         let (count, limit) = (self.tokens.len(), ask.limit);
@@ -165,6 +186,15 @@ impl Answered {
             Finish::Stop | Finish::Length => Ok(()),
         }
     }
+}
+
+/// The number of equal responses to a prompt if their seeds should have made them differ: by the server's own log-probabilities, one response
+/// is too improbable to come that often.
+pub(super) fn copies(ask: &Ask<'_>, responses: &[SampledResponse]) -> Option<usize> {
+    let (first, others) = responses.split_first()?;
+    let improbable = others.len() as f64 * first.logps.iter().sum::<f64>() < COINCIDENCE.ln();
+    let equal = others.iter().all(|other| other.tokens == first.tokens);
+    (ask.temperature > 0.0 && equal && improbable).then_some(responses.len())
 }
 
 /// A sequence whose log-probabilities are known here: the server continues it, and scores it on the way.

@@ -36,7 +36,7 @@ impl ServerFollower {
     /// Follows an engine with `server`. Weights are handed over in the directory `run` of the run, unless the server's settings name another.
     pub fn new(server: Server, run: &Path, max_logp_error: f64) -> Self {
         let directory: PathBuf = server.settings().weights.clone().unwrap_or_else(|| run.join("rollout"));
-        let state = State { hand_over: HandOver::new(directory), loaded: None };
+        let state = State { hand_over: HandOver::new(directory, run.to_owned()), loaded: None };
         ServerFollower { server, max_logp_error, state: RefCell::new(state) }
     }
 

@@ -43,6 +43,7 @@ fn can_be_learned_from(response: &SampledResponse) {
     assert!(response.tokens.iter().all(|id| (*id as usize) < VOCABULARY));
     assert!(response.logps.iter().all(|logp| logp.is_finite() && *logp <= 1e-3));
     assert!(response.entropies.is_empty() || response.entropies.len() == length);
+    assert!(response.entropies.iter().all(|h| (-1e-3..=(VOCABULARY as f64).ln() + 1e-3).contains(h)));
     assert_eq!(response.truncated, !EOS.contains(&response.tokens[length - 1]));
 }
 
@@ -69,7 +70,7 @@ fn answers_of_vllm() {
     let recorded: Value = serde_json::from_str(recorded).unwrap();
     let choice = |tokens: Vec<u32>, logps: Vec<f64>, finish: &str| {
         json!({"token_ids": tokens, "finish_reason": finish, "prompt_token_ids": PROMPT,
-            "logprobs": {"token_logprobs": logps, "token_entropies": logps}})
+            "logprobs": {"token_logprobs": logps, "token_entropies": [1.5, 0.25]}})
     };
     let short =
         [choice(vec![3, 511], vec![-1.0, -0.5], "stop"), choice(vec![4, 509], vec![-2.0, 0.0], "stop")];

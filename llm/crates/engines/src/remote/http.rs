@@ -85,7 +85,7 @@ impl Http {
 pub(super) fn value_of(place: &str, status: u16, text: &str) -> Result<Value, EngineError> {
     let value = if text.trim().is_empty() { Ok(Value::Null) } else { serde_json::from_str(text) };
     if !(200..300).contains(&status) {
-        let said = value.map_or_else(|_| cut(text), |value| complaint(&value));
+        let said = value.map_or_else(|_| line(text), |value| complaint(&value));
         let message = format!("{place}: status {status}: {said}");
         // Too many requests, and failures of the server itself, pass; a request that is refused does not.
         let passes = status == 429 || status >= 500;
@@ -107,16 +107,20 @@ fn broken_body(error: ureq::Error, longest: u64) -> EngineError {
 fn complaint(body: &Value) -> String {
     let said = body.pointer("/error/message").or_else(|| body.get("detail")).or_else(|| body.get("message"));
     match said {
-        Some(Value::String(text)) => cut(text),
-        _ => cut(&body.to_string()),
+        Some(Value::String(text)) => line(text),
+        _ => line(&body.to_string()),
     }
 }
 
 /// A text on one line, cut short when it is long.
-fn cut(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(300) {
-        Some((end, _)) => format!("{}...", &line[..end]),
-        None => line,
+fn line(text: &str) -> String {
+    cut(&text.split_whitespace().collect::<Vec<_>>().join(" "), 300)
+}
+
+/// The first `most` characters of a text.
+pub(crate) fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
     }
 }

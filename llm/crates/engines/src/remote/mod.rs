@@ -23,5 +23,6 @@ mod weights;
 pub use error::EngineError;
 pub use follower::ServerFollower;
 pub use http::TOKEN;
+pub(crate) use http::cut;
 pub use sampler::RemoteSampler;
 pub use server::Server;

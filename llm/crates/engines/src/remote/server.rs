@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use grpo_lambda_decoder::generate::{CompletionTest, SampledResponse, SamplingRequest};
 
-use super::answer::{Answered, Ask, Finish, Probe, Probed};
+use super::answer::{Answered, Ask, Finish, Probe, Probed, copies};
 use super::error::EngineError;
 use super::http::Http;
 use super::vllm::{Served, Vllm};
 use grpo_lambda_trainer::config::RolloutConfig;
+use grpo_lambda_trainer::run::progress::say;
 use grpo_lambda_trainer::run::stop;
 
 /// Between two questions whether a server is there again.
@@ -23,6 +24,8 @@ pub struct Server {
     settings: RolloutConfig,
     /// Token ids of the model, which end below it.
     vocabulary: usize,
+    /// True once it was said that seeds make no difference.
+    told_of_copies: AtomicBool,
 }
 
 impl Server {
@@ -35,7 +38,13 @@ impl Server {
         let served = Vllm
             .served(&http, settings.model.as_deref())
             .map_err(|e| e.at(&format!("rollout.url = {}", settings.url)))?;
-        Ok(Server { http, served, settings: settings.clone(), vocabulary })
+        Ok(Server {
+            http,
+            served,
+            settings: settings.clone(),
+            vocabulary,
+            told_of_copies: AtomicBool::new(false),
+        })
     }
 
     /// The longest prompt with its response, where the server says so.
@@ -118,7 +127,17 @@ impl Server {
             let responses: Result<Vec<_>, _> = answers.into_iter().map(one).collect();
             responses.map_err(|e| e.at(&format!("{}, prompt {prompt}", self.settings.url)))
         };
-        answers.into_iter().enumerate().map(of_prompt).collect()
+        let responses: Vec<Vec<_>> =
+            answers.into_iter().enumerate().map(of_prompt).collect::<Result<_, _>>()?;
+        let copies = asks.iter().zip(&responses).find_map(|(ask, responses)| copies(ask, responses));
+        if let Some(n) = copies.filter(|_| !self.told_of_copies.swap(true, Ordering::SeqCst)) {
+            say(&format!(
+                "warning: {}: {n} seeds gave the same response {n} times, which its log-probabilities rule out: the server ignores seeds, or \
+                 answers from a cache; a group of equal responses teaches nothing",
+                self.settings.url
+            ));
+        }
+        Ok(responses)
     }
 
     /// Waits until the server answers again, at most as long as a request may take.

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use grpo_lambda_decoder::generate::{Sampler, SamplingParams, SamplingRequest};
+use grpo_lambda_decoder::generate::{SampledResponse, Sampler, SamplingParams, SamplingRequest};
 use grpo_lambda_decoder::model::{
     Architecture::Qwen2, Decoder, ForwardOptions, ModelConfig, ModelShape, Rows, weights,
 };
@@ -12,7 +12,7 @@ use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::truncation::Truncation;
 use serde_json::{Value, json};
 
-use super::answer::{Answered, Ask, Finish, PROBE_TEMPERATURE, Probe, Probed};
+use super::answer::{Answered, Ask, Finish, PROBE_TEMPERATURE, Probe, Probed, copies};
 use super::check::{Weights, compare};
 use super::error::EngineError;
 use super::http::Http;
@@ -174,6 +174,13 @@ fn a_response_that_could_not_be_learned_from_is_refused_by_name() {
         ("must be a number of at most 0", &|a| a.logps[1] = Some(f64::NAN)),
         ("must be a number of at most 0", &|a| a.logps[1] = Some(0.5)),
         ("each token needs one", &|a| a.logps.truncate(3)),
+        ("3 entropies of 4 tokens", &|a| a.entropies = Some(vec![1.0; 3])),
+        ("token 2 has entropy 1e300; it must be a number from 0 to ln 512 = 6.2383", &|a| {
+            a.entropies = Some(vec![0.0, 1.0, 1e300, 1.0]);
+        }),
+        ("token 0 has entropy -5", &|a| a.entropies = Some(vec![-5.0; 4])),
+        ("token 0 has entropy 6.25", &|a| a.entropies = Some(vec![6.25; 4])),
+        ("token 3 has entropy NaN", &|a| a.entropies = Some(vec![0.0, 1.0, 2.0, f64::NAN])),
         ("id 512, and the model has 512", &|a| a.tokens[0] = 512),
         ("no token", &|a| (a.tokens, a.logps) = (Vec::new(), Vec::new())),
         ("has 5 tokens, and 4 were the limit", &|a| {
@@ -192,6 +199,28 @@ fn a_response_that_could_not_be_learned_from_is_refused_by_name() {
     }
     let error = good().checked(&ask, VOCABULARY, None).unwrap_err();
     assert!(error.to_string().contains("goes on after its end token (id 9 at 2 of 4)"), "{error}");
+}
+
+#[test]
+fn equal_responses_of_different_seeds_are_told_from_a_policy_that_is_sure() {
+    let response = |tokens: &[u32], logp: f64| SampledResponse {
+        tokens: tokens.to_vec(),
+        logps: vec![logp; tokens.len()],
+        ..SampledResponse::default()
+    };
+    let (one, other) = ([41, 7, 8], [41, 7, 9]);
+    // Three copies of a response of probability e^-12 come with probability e^-24 < 1e-9 < e^-12; with one of e^-3, e^-6.
+    for (temperature, responses, found) in [
+        (1.0, vec![response(&one, -4.0); 3], Some(3)),
+        (1.0, vec![response(&one, -4.0); 2], None),
+        (1.0, vec![response(&one, -1.0); 3], None),
+        (0.0, vec![response(&one, -4.0); 3], None),
+        (1.0, vec![response(&one, -40.0), response(&other, -40.0)], None),
+        (1.0, vec![response(&one, -40.0)], None),
+    ] {
+        let ask = Ask { temperature, ..ask(responses.len(), 4, &[9]) };
+        assert_eq!(copies(&ask, &responses), found, "{temperature}: {responses:?}");
+    }
 }
 
 #[test]

@@ -5,29 +5,34 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use grpo_lambda_decoder::disk::{Disk, read_regular_text};
 use grpo_lambda_decoder::model::weights::{self, Parameters, SaveDtype, Tensor};
 use grpo_lambda_decoder::model::{Error, ModelConfig};
+use grpo_lambda_trainer::run::{RunId, read_id};
 use grpo_lambda_trainer::step::engine::Engine;
 
-/// The directories of a hand-over are these with a number.
-const NAME: &str = "weights-";
+/// The file that marks a directory as a hand-over, with the number of its run.
+const MARK: &str = "llm-train-run";
 /// The tensor that a server with a tied head does not read from the embedding, which vLLM keeps twice on the CPU.
 const HEAD: &str = "lm_head.weight";
 
-/// The directory in which checkpoints are handed over.
+/// The directory in which a run hands checkpoints over. Nothing there is removed that does not carry the run's mark.
 #[derive(Debug)]
 pub(super) struct HandOver {
     directory: PathBuf,
+    /// The directory of the run.
+    run: PathBuf,
+    /// The number of the run, once a checkpoint was handed over.
+    id: Option<RunId>,
     /// True if the directory was not there before.
     made: bool,
-    count: u64,
-    /// The latest, with the engine's steps then.
+    /// The latest checkpoint, with the engine's steps then.
     current: Option<(PathBuf, u64)>,
 }
 
 impl HandOver {
-    pub(super) fn new(directory: PathBuf) -> Self {
-        HandOver { directory, made: false, count: 0, current: None }
+    pub(super) fn new(directory: PathBuf, run: PathBuf) -> Self {
+        HandOver { directory, run, id: None, made: false, current: None }
     }
 
     /// The directory with the engine's weights, written if they have moved. Older ones are removed.
@@ -36,15 +41,28 @@ impl HandOver {
         if let Some((current, _)) = self.current.as_ref().filter(|(_, then)| *then == steps) {
             return Ok(current.clone());
         }
-        let io = |source: io::Error| Error::Io { path: self.directory.clone(), source };
-        self.made |= !self.directory.exists();
-        fs::create_dir_all(&self.directory).map_err(io)?;
-        remove_all(&self.directory).map_err(io)?;
-        self.count += 1;
-        let path = std::path::absolute(self.directory.join(format!("{NAME}{}", self.count))).map_err(io)?;
+        let id = read_id(&Disk::default(), &self.run).map_err(|e| io::Error::other(e.to_string()));
+        let id = id.and_then(|id| id.ok_or_else(|| io::Error::other("the run has no number yet")));
+        let path = id.and_then(|id| self.next(id));
+        let path = path.map_err(|source| Error::Io { path: self.directory.clone(), source })?;
         let (shape, parameters) = untied(engine.shape(), engine.parameters()?);
         weights::save(&path, &shape, &parameters, SaveDtype::F32, usize::MAX)?;
         self.current = Some((path.clone(), steps));
+        Ok(path)
+    }
+
+    /// A new directory with the mark of the run `id`; those before it are removed.
+    fn next(&mut self, id: RunId) -> io::Result<PathBuf> {
+        self.made |= !self.directory.exists();
+        fs::create_dir_all(&self.directory)?;
+        remove_own(&self.directory, &id)?;
+        let parent = std::path::absolute(&self.directory)?;
+        // Whatever has the name of one and no mark stays.
+        let names = (1..).map(|number| parent.join(format!("{}{number}", prefix(&id))));
+        let path = names.into_iter().find(|path| path.symlink_metadata().is_err()).unwrap_or(parent);
+        fs::create_dir(&path)?;
+        fs::write(path.join(MARK), format!("{id}\n"))?;
+        self.id = Some(id);
         Ok(path)
     }
 }
@@ -52,13 +70,18 @@ impl HandOver {
 impl Drop for HandOver {
     /// A server holds what it has read; nobody reads these again.
     fn drop(&mut self) {
-        if self.count > 0 {
-            drop(remove_all(&self.directory));
+        if let Some(id) = &self.id {
+            drop(remove_own(&self.directory, id));
         }
         if self.made {
             drop(fs::remove_dir(&self.directory));
         }
     }
+}
+
+/// The beginning of the names that directories of a run have; a number follows.
+fn prefix(id: &RunId) -> String {
+    format!("weights-{id}-")
 }
 
 /// The model with a head of its own; only if the head is tied are the weights copied.
@@ -75,15 +98,83 @@ fn untied<'p>(
     (ModelConfig { tie_word_embeddings: false, ..shape.clone() }, Cow::Owned(parameters))
 }
 
-/// Removes what a hand-over wrote here, also one that was killed; files of other names stay.
-fn remove_all(directory: &Path) -> io::Result<()> {
+/// Removes the checkpoints that the run `id` handed over, also where it was killed: the mark of each last, and no directory within.
+fn remove_own(directory: &Path, id: &RunId) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
         let name = entry.file_name();
-        let number = name.to_str().and_then(|name| name.strip_prefix(NAME));
-        if number.is_some_and(|n| n.parse::<u64>().is_ok()) && entry.file_type()?.is_dir() {
-            fs::remove_dir_all(entry.path())?;
+        let number = name.to_str().and_then(|name| name.strip_prefix(&prefix(id)));
+        if number.is_none_or(|n| n.parse::<u64>().is_err()) || !entry.file_type()?.is_dir() {
+            continue;
         }
+        let (path, mark) = (entry.path(), entry.path().join(MARK));
+        if read_regular_text(&mark, 64).is_ok_and(|text| text.trim() == id.to_string()) {
+            for file in fs::read_dir(&path)? {
+                let file = file?;
+                if !file.file_type()?.is_dir() && file.path() != mark {
+                    fs::remove_file(file.path())?;
+                }
+            }
+            fs::remove_file(&mark)?;
+        }
+        // It goes only if it is empty, as one that was killed before it had a mark is.
+        drop(fs::remove_dir(&path));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::{Disk, HandOver, MARK, fs, read_id};
+
+    #[test]
+    fn a_run_removes_its_own_checkpoints_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let shared = folder.path().join("shared");
+        let begun = |number: &str| {
+            let run = folder.path().join(number);
+            fs::create_dir_all(&run).unwrap();
+            fs::write(run.join("id"), number).unwrap();
+            let mut hand_over = HandOver::new(shared.clone(), run);
+            let id = read_id(&Disk::default(), &hand_over.run).unwrap().unwrap();
+            let path = hand_over.next(id).unwrap();
+            fs::write(path.join("model.safetensors"), "w").unwrap();
+            (hand_over, path)
+        };
+        let (one, two) = ("0123456789abcdef", "fedcba9876543210");
+        // Names that are not ours, or ours without the mark, or with that of another run.
+        let others = [
+            "weights-1/x".to_owned(),
+            format!("weights-{one}-x/x"),
+            format!("weights-{one}-1/x"),
+            format!("weights-{one}-2/{MARK}"),
+        ];
+        for file in others.iter().map(|file| shared.join(file)) {
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, two).unwrap();
+        }
+        // A link to a directory elsewhere, although it has the mark.
+        let elsewhere = folder.path().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        fs::write(elsewhere.join(MARK), one).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, shared.join(format!("weights-{one}-9"))).unwrap();
+        let ((killed, left), (beside, of_another)) = (begun(one), begun(two));
+        assert!(
+            left.ends_with(format!("weights-{one}-3")) && of_another.ends_with(format!("weights-{two}-1"))
+        );
+        std::mem::forget(killed);
+        fs::write(left.join("optimiser"), "o").unwrap();
+        let (again, path) = begun(one);
+        assert!(path == left && !path.join("optimiser").exists(), "removed and written anew");
+        drop(again);
+        assert!(!left.exists() && of_another.join("model.safetensors").exists());
+        drop(beside);
+        assert!(
+            others.iter().all(|file| fs::read_to_string(shared.join(file)).is_ok_and(|text| text == two))
+        );
+        assert_eq!(fs::read_dir(&shared).unwrap().count(), others.len() + 1);
+        assert!(elsewhere.join(MARK).exists());
+    }
 }

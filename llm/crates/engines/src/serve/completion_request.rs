@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::error::ApiError;
 use super::fields::{Fields, ids, wrong};
+use super::limits::{BYTES_PER_TOKEN, PROMPTS, STOP_BYTES, STOP_TOKENS, STOPS};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 
 /// Fields that are read.
@@ -118,7 +119,7 @@ impl CompletionRequest {
         let known: Vec<&str> = READ.into_iter().chain(neutral.iter().map(|(name, _)| *name)).collect();
         fields.only(&known)?;
         neutral.iter().try_for_each(|(name, value)| fields.neutral(name, value))?;
-        let prompts = prompts(&fields, tokens, limits.vocabulary)?;
+        let prompts = prompts(&fields, tokens, limits)?;
         let temperature = fields.number("temperature", 0.0..=MAX_TEMPERATURE)?.unwrap_or(1.0);
         if temperature > 0.0 && temperature < MIN_TEMPERATURE {
             return Err(wrong(
@@ -142,9 +143,13 @@ impl CompletionRequest {
             logprobs: fields.whole("logprobs", 0..=0)?.is_some(),
             prompt_logprobs: fields.whole("prompt_logprobs", 0..=0)?.is_some(),
             randomness: randomness(&fields, prompts.len(), fallback)?,
-            stop: fields.texts("stop")?,
+            stop: fields.texts("stop", STOPS, STOP_BYTES)?,
             include_stop: fields.flag("include_stop_str_in_output")?,
-            stop_token_ids: fields.ids("stop_token_ids", limits.vocabulary)?,
+            stop_token_ids: few(
+                "stop_token_ids",
+                STOP_TOKENS,
+                fields.ids("stop_token_ids", limits.vocabulary)?,
+            )?,
             ignore_eos: fields.flag("ignore_eos")?,
             return_token_ids: fields.flag("return_token_ids")?,
             names_are_ids: fields.flag("return_tokens_as_token_ids")?,
@@ -212,26 +217,29 @@ fn randomness(fields: &Fields<'_>, prompts: usize, fallback: u64) -> Result<Rand
         .map_err(|e| wrong("address", address, &format!("an address of random numbers ({e})")))
 }
 
-/// Prompts as ids or texts, one or several.
-fn prompts(
-    fields: &Fields<'_>,
-    tokens: &ModelTokenizer,
-    vocabulary: usize,
-) -> Result<Vec<Vec<u32>>, ApiError> {
+/// Prompts as ids or texts, one or several. Texts are tokenised only if the context may have room for them.
+fn prompts(fields: &Fields<'_>, tokens: &ModelTokenizer, limits: Limits) -> Result<Vec<Vec<u32>>, ApiError> {
     let right = "a list of token ids, a text, or a list of either";
     let given = fields.get("prompt");
     let given =
         given.ok_or_else(|| ApiError::field("prompt", format!("prompt is missing; it must be {right}")))?;
+    let longest = limits.context.saturating_mul(BYTES_PER_TOKEN);
     let one = |value: &Value| match value {
+        Value::String(text) if text.len() > longest => {
+            Err(wrong("prompt", value, &format!("at most {longest} bytes long; it has {}", text.len())))
+        }
         Value::String(text) => tokens
             .prompt(text)
             .map(|prompt| prompt.ids().to_vec())
             .map_err(|e| ApiError::field("prompt", e.to_string())),
-        value => ids("prompt", value, vocabulary),
+        value => ids("prompt", value, limits.vocabulary),
     };
     let prompts = match given {
         Value::Array(list) if list.first().is_some_and(|first| first.is_array() || first.is_string()) => {
-            list.iter().map(one).collect::<Result<Vec<_>, _>>()?
+            few("prompt", PROMPTS, list.iter().collect())?
+                .into_iter()
+                .map(one)
+                .collect::<Result<Vec<_>, _>>()?
         }
         one_prompt => vec![one(one_prompt)?],
     };
@@ -239,4 +247,13 @@ fn prompts(
         return Err(wrong("prompt", given, &format!("{right}, and no prompt may be empty")));
     }
     Ok(prompts)
+}
+
+/// A list of at most `most` entries.
+fn few<T>(field: &str, most: usize, list: Vec<T>) -> Result<Vec<T>, ApiError> {
+    if list.len() > most {
+        let problem = format!("{field}: a list of {}; must have at most {most} entries", list.len());
+        return Err(ApiError::field(field, problem));
+    }
+    Ok(list)
 }

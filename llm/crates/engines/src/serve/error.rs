@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::remote::cut;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ApiError {
     pub(super) status: u16,
@@ -22,12 +24,14 @@ impl ApiError {
 
     pub(super) fn body(&self) -> Value {
         let kind = match self.status {
-            400 | 413 | 415 => "BadRequestError",
+            400 | 413 | 415 | 421 => "BadRequestError",
             401 | 403 => "AuthenticationError",
             404 | 405 => "NotFoundError",
             429 => "RateLimitError",
             _ => "InternalServerError",
         };
-        json!({"error": {"message": self.message, "type": kind, "param": self.field, "code": self.status}})
+        // Field names and values are the client's words, of any length.
+        let (message, field) = (cut(&self.message, 1000), self.field.as_deref().map(|field| cut(field, 80)));
+        json!({"error": {"message": message, "type": kind, "param": field, "code": self.status}})
     }
 }

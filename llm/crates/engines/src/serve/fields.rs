@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::error::ApiError;
+use crate::remote::cut;
 
 /// An object whose fields are read one by one.
 pub(super) struct Fields<'a>(pub(super) &'a Map<String, Value>);
@@ -59,16 +60,16 @@ impl Fields<'_> {
         }
     }
 
-    /// A text or a list of texts.
-    pub(super) fn texts(&self, field: &str) -> Result<Vec<String>, ApiError> {
-        let right = "a text of at least one character, or a list of such texts";
+    /// A text or a list of at most `most` texts, of at most so many bytes each.
+    pub(super) fn texts(&self, field: &str, most: usize, bytes: usize) -> Result<Vec<String>, ApiError> {
+        let right = format!("a text of 1 to {bytes} bytes, or a list of at most {most} such texts");
         let text = |value: &Value| {
-            let text = value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
-            text.ok_or_else(|| wrong(field, value, right))
+            let text = value.as_str().filter(|text| (1..=bytes).contains(&text.len()));
+            text.map(str::to_owned).ok_or_else(|| wrong(field, value, &right))
         };
         match self.get(field) {
             None => Ok(Vec::new()),
-            Some(Value::Array(list)) => list.iter().map(text).collect(),
+            Some(Value::Array(list)) if list.len() <= most => list.iter().map(text).collect(),
             Some(value) => Ok(vec![text(value)?]),
         }
     }
@@ -103,10 +104,6 @@ pub(super) fn ids(field: &str, value: &Value, vocabulary: usize) -> Result<Vec<u
 
 /// `field = value: must be ..`, with a long value cut short.
 pub(super) fn wrong(field: &str, value: &Value, right: &str) -> ApiError {
-    let text = value.to_string();
-    let shown = match text.char_indices().nth(80) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text,
-    };
+    let shown = cut(&value.to_string(), 80);
     ApiError::field(field, format!("{field} = {shown}: must be {right}"))
 }

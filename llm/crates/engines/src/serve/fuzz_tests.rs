@@ -1,9 +1,12 @@
 //! Damaged requests: none panics or is answered with a number that is none, and a model that was served stays served.
 #![allow(clippy::unwrap_used)]
 
+use std::sync::Arc;
+
 use grpo_lambda_decoder::model::weights::SaveDtype;
 use grpo_lambda_decoder::model::{Architecture::Qwen2, Decoder, ModelConfig, ModelShape, weights};
 use serde_json::{Value, json};
+use tokio::runtime::Builder;
 
 use super::completion_request::Limits;
 use super::model::ServedModel;
@@ -13,7 +16,7 @@ use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 
 const CONTEXT: usize = 24;
 
-fn site(reload_from: &std::path::Path) -> Site {
+fn site(reload_from: &std::path::Path) -> Arc<Site> {
     let tokens = ModelTokenizer::tiny();
     let shape = ModelConfig {
         intermediate_size: 32,
@@ -25,13 +28,14 @@ fn site(reload_from: &std::path::Path) -> Site {
     let limits = Limits { vocabulary: tokens.len(), context: CONTEXT, tokens: 4 * CONTEXT };
     let decoder = Decoder::new(shape, parameters).unwrap();
     let model = ServedModel::new(decoder, 2, Some(reload_from.canonicalize().unwrap()));
-    Site { model, tokens, name: "tiny".to_owned(), limits }
+    Arc::new(Site { model, tokens, name: "tiny".to_owned(), limits })
 }
 
-fn answer(site: &Site, path: &str, bytes: &[u8]) -> Result<Value, String> {
-    let text = String::from_utf8_lossy(bytes);
-    let body = super::fields(&text).map_err(|e| e.message)?;
-    site.answer("POST", path, body).map_err(|e| {
+fn answer(site: &Arc<Site>, path: &str, bytes: &[u8]) -> Result<Value, String> {
+    let runtime = Builder::new_current_thread().build().unwrap();
+    let endpoint = site.endpoint("POST", path).unwrap();
+    let answer = runtime.block_on(site.answer(endpoint, bytes.to_vec()));
+    answer.map(|text| serde_json::from_str(&text).unwrap()).map_err(|e| {
         // What the request says is the request's fault, and told as such.
         assert!((400..500).contains(&e.status), "{}: {}", e.status, e.message);
         e.message

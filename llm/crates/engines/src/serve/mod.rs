@@ -1,9 +1,9 @@
 //! A model behind vLLM's completion endpoint, for whoever samples over HTTP.
 //!
 //! ```text
-//! request -> guard (who asks, token) -> routes -> completion_request (read, checked) -> model (its turn) -> completion (answer)
+//! connection (http) -> head: who asks (guard), what (routes) -> body -> completion_request (read, checked) -> model (its turn) -> completion (answer)
 //! ```
-//! Everything is bounded: the body, the tokens of a request, who waits.
+//! One thread holds the connections and never computes; what computes or reads files does so on another. Everything is bounded (limits).
 
 mod completion;
 mod completion_request;
@@ -12,29 +12,25 @@ mod fields;
 #[cfg(test)]
 mod fuzz_tests;
 mod guard;
+mod http;
+mod limits;
 mod model;
 mod routes;
 
-use std::io::Read;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 
 use grpo_lambda_decoder::model::Decoder;
-use serde_json::{Map, Value};
-use tiny_http::{Header, Method, Request, Response, Server};
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
 
 use completion_request::Limits;
-use error::ApiError;
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
-use grpo_lambda_trainer::run::stop;
+use guard::Guard;
+use http::Connections;
 use model::ServedModel;
 use routes::Site;
-
-/// The time after which a thread without a request looks for a signal.
-const LOOK: Duration = Duration::from_millis(200);
-/// Threads that answer while all places of the queue are taken.
-const SPARE: usize = 4;
 
 /// The settings of a server.
 #[derive(Clone, Debug)]
@@ -56,9 +52,10 @@ pub struct ServeSettings {
 
 /// A server that listens.
 pub struct Listening {
-    server: Server,
-    site: Site,
-    settings: ServeSettings,
+    runtime: Runtime,
+    listener: TcpListener,
+    connections: Arc<Connections>,
+    address: SocketAddr,
 }
 
 impl Listening {
@@ -71,90 +68,32 @@ impl Listening {
         model: Decoder<f32>,
         tokens: ModelTokenizer,
     ) -> Result<Listening, String> {
-        let refused = |e: &dyn std::fmt::Display| format!("cannot listen on {}: {e}", settings.address);
-        let server = Server::http(settings.address).map_err(|e| refused(&e))?;
+        let refused = |e: std::io::Error| format!("cannot listen on {}: {e}", settings.address);
+        let runtime = Builder::new_current_thread().enable_io().enable_time().build().map_err(refused)?;
+        let listener = runtime.block_on(TcpListener::bind(settings.address)).map_err(refused)?;
+        let address = listener.local_addr().map_err(refused)?;
         let shape = model.config();
         let limits = Limits {
             vocabulary: shape.vocab_size,
             context: shape.max_position_embeddings,
             tokens: settings.tokens,
         };
-        let name = settings.name.clone();
-        let model = ServedModel::new(model, settings.queue, settings.reload_from.clone());
-        Ok(Listening { server, site: Site { model, tokens, name, limits }, settings })
+        let model = ServedModel::new(model, settings.queue, settings.reload_from);
+        let site = Arc::new(Site { model, tokens, name: settings.name, limits });
+        let guard = Guard { token: settings.token, is_local: address.ip().is_loopback() };
+        let connections = Connections { site, guard, longest: settings.body, open: Mutex::default() };
+        Ok(Listening { runtime, listener, connections: Arc::new(connections), address })
     }
 
     /// The address that it listens on; with port 0, the port that the system chose.
     pub fn address(&self) -> SocketAddr {
-        self.server.server_addr().to_ip().unwrap_or(self.settings.address)
+        self.address
     }
 
     /// Answers until a signal asks for the end.
-    pub fn run(&self) {
-        std::thread::scope(|scope| {
-            for _ in 0..self.settings.queue + SPARE {
-                scope.spawn(|| {
-                    while stop::requested().is_none() {
-                        if let Ok(Some(request)) = self.server.recv_timeout(LOOK) {
-                            self.serve(request);
-                        }
-                    }
-                    // Who waits for the end of a pause would wait for ever.
-                    self.site.model.pause(false);
-                });
-            }
-        });
-    }
-
-    fn serve(&self, mut request: Request) {
-        let answer = self.answer(&mut request);
-        let (status, text) = match answer {
-            Ok(Value::Null) => (200, String::new()),
-            Ok(value) => (200, value.to_string()),
-            Err(error) => (error.status, error.body().to_string()),
-        };
-        let mut response = Response::from_string(text).with_status_code(status);
-        if let Ok(header) = Header::from_bytes("Content-Type", "application/json") {
-            response.add_header(header);
-        }
-        // A client that went away does not hear the answer.
-        drop(request.respond(response));
-    }
-
-    fn answer(&self, request: &mut Request) -> Result<Value, ApiError> {
-        let path = request.url().split('?').next().unwrap_or_default().to_owned();
-        guard::check(request, &path, self.settings.token.as_deref())?;
-        guard::check_type(request)?;
-        let method = request.method().to_string();
-        let body = if *request.method() == Method::Post { self.body(request)? } else { None };
-        self.site.answer(&method, &path, body)
-    }
-
-    /// The body as a JSON object; none where it is empty.
-    fn body(&self, request: &mut Request) -> Result<Option<Map<String, Value>>, ApiError> {
-        let most = self.settings.body;
-        let too_long = || ApiError::new(413, format!("the body has more than {most} bytes (--max-body)"));
-        if request.body_length().is_some_and(|length| length > most) {
-            return Err(too_long());
-        }
-        let mut text = String::new();
-        let read = request.as_reader().take(most as u64 + 1).read_to_string(&mut text);
-        read.map_err(|e| ApiError::new(400, format!("the body cannot be read as UTF-8 text: {e}")))?;
-        if text.len() > most {
-            return Err(too_long());
-        }
-        fields(&text)
-    }
-}
-
-/// A body as a JSON object; none where it is empty.
-fn fields(text: &str) -> Result<Option<Map<String, Value>>, ApiError> {
-    if text.trim().is_empty() {
-        return Ok(None);
-    }
-    match serde_json::from_str(text) {
-        Ok(Value::Object(fields)) => Ok(Some(fields)),
-        Ok(_) => Err(ApiError::new(400, "the body is JSON, but no object")),
-        Err(e) => Err(ApiError::new(400, format!("the body is not JSON: {e}"))),
+    pub fn run(self) {
+        self.runtime.block_on(self.connections.serve(self.listener));
+        // A computation that has had its time, or whose client is gone.
+        self.runtime.shutdown_background();
     }
 }

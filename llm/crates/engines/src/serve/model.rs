@@ -1,10 +1,10 @@
 //! The model that is served: one computation at a time, weights that can be replaced, a pause between.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use grpo_lambda_decoder::model::{Decoder, ModelConfig, weights};
+use tokio::sync::{Mutex, Semaphore, watch};
 
 use super::error::ApiError;
 
@@ -14,75 +14,68 @@ const UNNAMED: &str = "default";
 /// A model with who waits for it.
 pub(super) struct ServedModel {
     shape: ModelConfig,
-    decoder: Mutex<Decoder<f32>>,
-    state: Mutex<State>,
-    resumed: Condvar,
-    /// Requests that wait or compute.
-    busy: AtomicUsize,
-    /// The most of them.
-    queue: usize,
+    decoder: Arc<Mutex<Decoder<f32>>>,
+    version: watch::Sender<String>,
+    paused: watch::Sender<bool>,
+    /// Places of requests that wait or compute.
+    pub(super) places: Semaphore,
+    /// The place of the one request that may reload weights, whatever waits in the queue.
+    pub(super) reload_place: Semaphore,
+    /// One request is read, or one checkpoint, at a time: both take memory.
+    preparing: Arc<Semaphore>,
     /// The directory from which weights may be read; `None` if they are never replaced.
     reload_from: Option<PathBuf>,
-}
-
-struct State {
-    paused: bool,
-    version: String,
-}
-
-/// A place in the queue, given back when it is dropped.
-struct Place<'a>(&'a AtomicUsize);
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
 }
 
 impl ServedModel {
     pub(super) fn new(decoder: Decoder<f32>, queue: usize, reload_from: Option<PathBuf>) -> Self {
         ServedModel {
             shape: decoder.config().clone(),
-            decoder: Mutex::new(decoder),
-            state: Mutex::new(State { paused: false, version: UNNAMED.to_owned() }),
-            resumed: Condvar::new(),
-            busy: AtomicUsize::new(0),
-            queue,
+            decoder: Arc::new(Mutex::new(decoder)),
+            version: watch::Sender::new(UNNAMED.to_owned()),
+            paused: watch::Sender::new(false),
+            places: Semaphore::new(queue),
+            reload_place: Semaphore::new(1),
+            preparing: Arc::new(Semaphore::new(1)),
             reload_from,
         }
     }
 
-    /// Computes with the model when its turn has come.
-    pub(super) fn with<T>(
+    /// Reads what a request brings, when its turn has come.
+    pub(super) async fn prepare<T: Send + 'static>(
         &self,
-        compute: impl FnOnce(&Decoder<f32>) -> Result<T, ApiError>,
+        read: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
-        let before = self.busy.fetch_add(1, Ordering::SeqCst);
-        let _place = Place(&self.busy);
-        if before >= self.queue {
-            return Err(ApiError::new(
-                429,
-                format!("{before} requests wait already (--queue); ask again later"),
-            ));
-        }
-        let state = self.state();
-        let running = self.resumed.wait_while(state, |state| state.paused);
-        drop(running.unwrap_or_else(PoisonError::into_inner));
-        compute(&lock(&self.decoder))
+        let turn = Arc::clone(&self.preparing).acquire_owned().await;
+        apart(move || {
+            let _turn = turn;
+            read()
+        })
+        .await
+    }
+
+    /// Computes with the model when its turn has come.
+    pub(super) async fn with<T: Send + 'static>(
+        &self,
+        compute: impl FnOnce(&Decoder<f32>) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        // It fails without a sender only, which is here.
+        drop(self.paused.subscribe().wait_for(|paused| !paused).await);
+        let decoder = Arc::clone(&self.decoder).lock_owned().await;
+        apart(move || compute(&decoder)).await
     }
 
     /// Reads the weights of a checkpoint under the directory that the server was started with; those it has stay when that fails.
-    pub(super) fn reload(&self, path: &str) -> Result<(), ApiError> {
-        let allowed = self.reload_from.as_ref().ok_or_else(not_started_for_it)?;
-        let refused =
-            |problem: String| ApiError::field("weights_path", format!("weights_path = {path}: {problem}"));
-        let real = Path::new(path).canonicalize().map_err(|e| refused(e.to_string()))?;
-        if !real.starts_with(allowed) {
-            return Err(refused(format!("must lie under --reload-from {}", allowed.display())));
-        }
-        let parameters = weights::load(&real, &self.shape).map_err(|e| refused(e.to_string()))?;
-        let decoder = Decoder::new(self.shape.clone(), parameters).map_err(|e| refused(e.to_string()))?;
-        *lock(&self.decoder) = decoder;
+    pub(super) async fn reload(&self, path: String) -> Result<(), ApiError> {
+        let allowed = self.reload_from.clone().ok_or_else(not_started_for_it)?;
+        let shape = self.shape.clone();
+        let read = move || {
+            read_weights(Path::new(&path), &allowed, &shape).map_err(|problem| {
+                ApiError::field("weights_path", format!("weights_path = {path}: {problem}"))
+            })
+        };
+        let decoder = self.prepare(read).await?;
+        *self.decoder.lock().await = decoder;
         Ok(())
     }
 
@@ -92,30 +85,51 @@ impl ServedModel {
     }
 
     pub(super) fn pause(&self, paused: bool) {
-        self.state().paused = paused;
-        self.resumed.notify_all();
+        self.paused.send_replace(paused);
     }
 
     pub(super) fn is_paused(&self) -> bool {
-        self.state().paused
+        *self.paused.borrow()
     }
 
     pub(super) fn version(&self) -> String {
-        self.state().version.clone()
+        self.version.borrow().clone()
     }
 
     pub(super) fn set_version(&self, version: &str) {
-        version.clone_into(&mut self.state().version);
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+        self.version.send_replace(version.to_owned());
     }
 }
 
-/// A panic elsewhere left nothing half-done: both are replaced as a whole.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// The model of a checkpoint that lies under `allowed`, with every file of it, and has finite weights.
+fn read_weights(path: &Path, allowed: &Path, shape: &ModelConfig) -> Result<Decoder<f32>, String> {
+    let inside = |path: &Path| {
+        let real = path.canonicalize().map_err(|e| format!("{}: {e}", path.display()))?;
+        let problem = || format!("{} must lie under --reload-from {}", real.display(), allowed.display());
+        real.starts_with(allowed).then_some(real.clone()).ok_or_else(problem)
+    };
+    let real = inside(path)?;
+    for entry in std::fs::read_dir(&real).map_err(|e| e.to_string())? {
+        inside(&entry.map_err(|e| e.to_string())?.path())?;
+    }
+    let parameters = weights::load(&real, shape).map_err(|e| e.to_string())?;
+    for (name, tensor) in &parameters {
+        if let Some(at) = tensor.data.iter().position(|x| !x.is_finite()) {
+            let weight = tensor.data[at];
+            return Err(format!(
+                "tensor {name} has {weight} at element {at}; every weight must be a finite number"
+            ));
+        }
+    }
+    Decoder::new(shape.clone(), parameters).map_err(|e| e.to_string())
+}
+
+/// Works on a thread of its own, so that others are answered meanwhile.
+async fn apart<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|e| Err(ApiError::new(500, e.to_string())))
 }
 
 fn not_started_for_it() -> ApiError {

@@ -142,7 +142,10 @@ impl RunId {
 }
 
 /// The number of the run at `run`; `None` if none is written.
-pub(super) fn read_id(disk: &Disk, run: &Path) -> Result<Option<RunId>, RunError> {
+///
+/// # Errors
+/// If the file cannot be read, or holds something else.
+pub fn read_id(disk: &Disk, run: &Path) -> Result<Option<RunId>, RunError> {
     let path = run.join(ID);
     let Some(bytes) = disk.read(&path)? else { return Ok(None) };
     let text = String::from_utf8_lossy(&bytes).trim().to_owned();
