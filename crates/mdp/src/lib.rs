@@ -62,7 +62,7 @@ pub mod zoo;
 
 pub use answers::Answers;
 pub use build::Rules;
-pub use error::{DEFAULT_MAX_LEAVES, MAX_EDGES, MAX_HORIZON, TreeError};
+pub use error::{DEFAULT_MAX_LEAVES, MAX_EDGES, MAX_HORIZON, MAX_REWARD, TreeError};
 pub use maskable::{Maskable, MaskableEvidence};
 pub use optimal::Optimal;
 pub use oracle::Oracle;

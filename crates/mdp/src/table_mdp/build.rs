@@ -4,7 +4,7 @@ use super::count::more_responses_than;
 use super::pattern::{ANY, Pattern, best};
 use super::{PrefixTokens, SpecError, TableMdp};
 use crate::build::Rules;
-use crate::error::TreeError;
+use crate::error::{REAL_REWARD, TreeError, is_real_reward};
 use crate::policy::Tabular;
 use crate::tree::{RewardKind, Target, Tree, text};
 
@@ -169,7 +169,9 @@ impl TableMdp {
             RewardKind::Binary if !(0.0..=1.0).contains(&reward) => {
                 Err(field(at, reward.to_string(), "must be a probability in [0, 1] (reward_kind = binary)"))
             }
-            RewardKind::Real if !reward.is_finite() => Err(field(at, reward.to_string(), "must be finite")),
+            RewardKind::Real if !is_real_reward(reward) => {
+                Err(field(at, format!("{reward:?}"), format!("must be {REAL_REWARD}")))
+            }
             _ => Ok(()),
         };
         check("default_reward".into(), self.default_reward)?;
