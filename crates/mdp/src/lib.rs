@@ -70,7 +70,7 @@ pub use policy::Tabular;
 pub use process::ProcessStep;
 pub use prompts::PromptPolicy;
 pub use sample::{Sampler, sample_reward};
-pub use table_mdp::{PolicyEntry, PrefixTokens, RewardEntry, SpecError, TableMdp};
+pub use table_mdp::{PolicyEntry, PrefixTokens, RewardEntry, Size, SpecError, TableMdp};
 pub use tilt::has_success_rate;
 pub use train::TabularLearner;
 pub use tree::{EdgeId, LeafId, NodeId, RewardKind, Target, Tree};

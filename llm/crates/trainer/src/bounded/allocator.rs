@@ -65,14 +65,11 @@ thread_local! {
     static LOWEST: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Stack that is left to the code between two calls of the allocator, its own included.
-const MARGIN: usize = 1 << 20;
-
-/// Does `work` with at most `memory` bytes of this thread's own, on a stack of `stack` bytes that is empty but for the caller. Every call of the
-/// allocator counts: a recursion without end asks for memory or gives some back at each level.
+/// Does `work` with at most `memory` bytes of this thread's own, and at most `stack` bytes of stack at any call of the allocator: a recursion without end
+/// asks for memory, or gives some back, at each level.
 pub(super) fn counted<T>(account: &Account, (memory, stack): (usize, usize), work: impl FnOnce() -> T) -> T {
     LEFT.set(signed(memory));
-    LOWEST.set(here().saturating_sub(stack.saturating_sub(2 * MARGIN)));
+    LOWEST.set(here().saturating_sub(stack));
     ACCOUNT.set(account);
     let done = work();
     ACCOUNT.set(ptr::null());

@@ -11,21 +11,22 @@ const GIB: usize = 1 << 30;
 /// Bytes of a tokenizer's or a template's file; the largest published ones have about 40 MB.
 pub(crate) const LARGEST_FILE: u64 = 256 * MIB as u64;
 
-/// Bytes of a chat template. The longest published ones have about 30,000; a chain of operators of this length still fits the stack.
+/// Bytes of a chat template. The longest published ones have about 30,000; a chain of operators of this length still fits the address space of the stack.
 pub(crate) const LONGEST_TEMPLATE: usize = 128 * KIB;
 
-/// Steps of a template's machine. A conversation of a thousand turns takes fewer than 100,000; values cannot be nested deeper than there are steps.
+/// Steps of a template's machine. A conversation of a thousand turns takes fewer than 100,000; values cannot be nested deeper than there are steps, and
+/// one that is so deep still fits the address space of the stack.
 pub(crate) const TEMPLATE_STEPS: u64 = 1_000_000;
 
-/// Compiling or rendering a template: millions of times the usual need. The stack fits a value nested as deep as the steps allow.
+/// Compiling or rendering a template: a thousand times the usual need and more.
 pub(crate) const TEMPLATE: Limits =
-    Limits { memory: 256 * MIB, stack: 512 * MIB, time: Some(Duration::from_secs(10)) };
+    Limits { memory: 256 * MIB, stack: 64 * MIB, time: Some(Duration::from_secs(10)) };
 
 /// Bytes that a rendered prompt may leave behind beside its text, as a value that holds itself does.
-pub(crate) const LEFT_BEHIND: usize = 64 * KIB;
+pub(crate) const LEFT_BEHIND: usize = 4 * KIB;
 
 /// Stack for work whose recursion the libraries bound themselves.
-const STACK: usize = 16 * MIB;
+const STACK: usize = 4 * MIB;
 
 /// Reading a `tokenizer.json` of so many bytes, whose vocabulary takes about ten times its file.
 pub(crate) fn tokenizer_file(bytes: usize) -> Limits {

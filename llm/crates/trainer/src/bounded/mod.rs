@@ -23,7 +23,8 @@ use allocator::{Account, Exceeded};
 pub struct Limits {
     /// Bytes held at any time, beside the input.
     pub memory: usize,
-    /// Bytes of address space for the stack, at least 4 MiB; untouched pages cost nothing.
+    /// Bytes of stack in use at any call of the allocator. The thread has [`DEEPER`] times as much, for recursion that calls it on the way back
+    /// alone, such as giving up a nested value.
     pub stack: usize,
     /// Time from start to end; `None` if it grows with a data set of the user's.
     pub time: Option<Duration>,
@@ -43,6 +44,9 @@ pub enum Stopped {
     #[error("no thread for it could be started: {0}")]
     Thread(std::io::Error),
 }
+
+/// Address space for a thread's stack over [`Limits::stack`]; untouched pages cost nothing.
+const DEEPER: usize = 8;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -64,7 +68,10 @@ impl Worker {
         }
         let (jobs, given) = channel::<Job>();
         let work = move || given.into_iter().for_each(|job| job());
-        thread::Builder::new().stack_size(stack).spawn(work).map_err(Stopped::Thread)?;
+        thread::Builder::new()
+            .stack_size(stack.saturating_mul(DEEPER))
+            .spawn(work)
+            .map_err(Stopped::Thread)?;
         Ok(Worker { stack, jobs })
     }
 
@@ -161,7 +168,7 @@ fn words(payload: &(dyn Any + Send)) -> String {
 mod tests {
     use super::*;
 
-    const SMALL: Limits = Limits { memory: 8 << 20, stack: 8 << 20, time: Some(Duration::from_secs(60)) };
+    const SMALL: Limits = Limits { memory: 8 << 20, stack: 1 << 20, time: Some(Duration::from_secs(60)) };
 
     #[test]
     fn work_within_its_limits_returns_and_what_it_frees_does_not_count() {
@@ -214,7 +221,7 @@ mod tests {
             let room = std::hint::black_box([n; 16]);
             if n == 0 { 0 } else { depth(n - 1) + room[0] / n }
         }
-        let deep = Limits { stack: 512 << 20, ..SMALL };
+        let deep = Limits { stack: 64 << 20, ..SMALL };
         assert_eq!(run(deep, || depth(500_000)).expect("a deep stack"), 500_000);
         fn endless(n: usize) -> usize {
             let inner = std::hint::black_box(Box::new(n));
@@ -222,7 +229,7 @@ mod tests {
         }
         for _ in 0..3 {
             let stopped = run(SMALL, || endless(0)).expect_err("endless");
-            assert!(stopped.to_string().starts_with("it takes more than 8 MiB of stack"), "{stopped}");
+            assert!(stopped.to_string().starts_with("it takes more than 1 MiB of stack"), "{stopped}");
         }
     }
 
@@ -236,7 +243,7 @@ mod tests {
 
     #[test]
     fn finished_threads_are_used_again() {
-        let stack = 5 << 20;
+        let stack = 3 << 20;
         let name = || run(Limits { stack, ..SMALL }, || thread::current().id()).expect("short");
         assert_eq!(name(), name());
     }
