@@ -39,7 +39,7 @@ const GIB: f64 = (1u64 << 30) as f64;
 /// Memory that an analysis may take.
 pub(crate) const MOST_MEMORY: f64 = 2.0 * GIB;
 /// Memory of an analysis for each (prefix, token) pair, beside the text of its prefix, which is there as a table and as CSV.
-const BYTES_PER_EDGE: f64 = 1024.0;
+const BYTES_PER_EDGE: f64 = 2048.0;
 
 /// A fault of an MDP file: one line naming file, line, field, value and what would be right.
 #[derive(Debug, thiserror::Error)]
