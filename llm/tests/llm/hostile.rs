@@ -257,6 +257,15 @@ fn absurd_shapes_are_refused_before_memory_is_taken() {
     }
 }
 
+#[test]
+fn a_name_that_a_spreadsheet_takes_for_a_formula_is_refused() {
+    let place = Place::new();
+    let (model, out) = (place.model("model"), place.at("out").display().to_string());
+    let data = place.write("=cmd.jsonl", ROW);
+    limited(&["eval", "--model", &model, "--benchmarks", &data, "--out", &out])
+        .refused(2, &["--benchmarks: `=cmd`: a spreadsheet takes", "rename the file"]);
+}
+
 /// A Parquet file of `rows` rows whose problems are one text of `length` bytes, which a dictionary holds once.
 pub(super) fn bomb(path: &Path, rows: usize, length: usize) {
     use parquet::basic::{Compression, ZstdLevel};

@@ -105,11 +105,7 @@ fn a_wrong_file_is_refused_on_one_line_with_its_place_and_writes_nothing() {
             "horizon = 3\nreward_kind = \"real\"\ndefault_reward = -1e200",
             "task.toml:7: default_reward = -1e200: must be from -1e30 to 1e30",
         ),
-        (
-            "horizon = 3",
-            "horizon = 3\ngamma = 1e-150",
-            "the policy gradient has the squared length ",
-        ),
+        ("horizon = 3", "horizon = 3\ngamma = 1e-150", "the policy gradient has the squared length "),
         ("\"Two roads\"", "two", "task.toml:2: name = two: a text needs quotes, as in name = \"two\""),
     ] {
         fs::write(dir.path().join("task.toml"), ROADS.replacen(right, wrong, 1)).unwrap();
