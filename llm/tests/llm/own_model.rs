@@ -319,7 +319,8 @@ fn what_a_model_says_commands_no_terminal() {
         serde_json::json!({"type": "Replace", "pattern": {"Regex": "."}, "content": "\u{1b}[2J"});
     std::fs::write(&file, json.to_string()).unwrap();
     let words = ["chat", "--model", dir.path().to_str().unwrap(), "--max-new-tokens", "4"];
-    let said = llm_train(&words, "1 + 2\n").output();
+    let done = llm_train(&words, "1 + 2\n");
+    let said = done.output();
     assert!(said.contains("\\u{1b}[2J") && !said.contains('\u{1b}'), "{said:?}");
 }
 
