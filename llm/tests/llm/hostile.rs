@@ -162,8 +162,7 @@ fn a_prompt_that_no_context_holds_is_refused_before_it_is_tokenised() {
 fn little_address_space_is_enough_or_refused_on_one_line() {
     let place = Place::new();
     let run = place.at("run").display().to_string();
-    let small =
-        ["train", "--run", &run, "task.kind=addition", "sft.steps=2", "rl.steps=1", "eval.n=2", "threads=1"];
+    let small = ["train", "--run", &run, "task.kind=addition", "sft.steps=2", "rl.steps=1", "eval.n=2"];
     let words: Vec<&str> = small.into_iter().chain(crate::common::TINY_MODEL.iter().copied()).collect();
     within(400_000, &words).output();
     let (model, data) = (place.model("model"), place.write("data.jsonl", ROW));
