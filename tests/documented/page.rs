@@ -31,3 +31,10 @@ fn filled(page: &str, name: &str, text: &str) -> String {
     let (_, after) = rest.split_once("<!-- end -->").unwrap();
     format!("{before}{open}{text}<!-- end -->{after}")
 }
+
+/// A table of bounds: what is bounded, by how much, and what lies beyond.
+pub fn bounds(rows: &[[String; 3]]) -> String {
+    let row = |cells: &[String; 3]| format!("| {} |\n", cells.join(" | "));
+    let rows: String = rows.iter().map(row).collect();
+    format!("| what | bound | beyond it |\n| --- | --- | --- |\n{rows}")
+}

@@ -1,6 +1,6 @@
 //! [`Rules`]: from a description of what is legal and what is rewarded to a [`Tree`].
 
-use super::error::{DEFAULT_MAX_LEAVES, MAX_EDGES, MAX_HORIZON, TreeError};
+use super::error::{DEFAULT_MAX_LEAVES, MAX_EDGES, MAX_HORIZON, REAL_REWARD, TreeError, is_real_reward};
 use super::tree::{LEAF, RewardKind, Tree, text};
 
 /// A token-MDP apart from its legal tokens and rewards.
@@ -172,7 +172,7 @@ fn check_legal(names: &[String], prefix: &[u32], legal: &[u32]) -> Result<(), Tr
 fn check_reward(kind: RewardKind, names: &[String], response: &[u32], reward: f64) -> Result<(), TreeError> {
     let bound = match kind {
         RewardKind::Binary if !(0.0..=1.0).contains(&reward) => "a probability in [0, 1] (binary rewards)",
-        RewardKind::Real if !reward.is_finite() => "finite",
+        RewardKind::Real if !is_real_reward(reward) => REAL_REWARD,
         _ => return Ok(()),
     };
     Err(TreeError::Reward { response: text(names, response), reward, bound })
@@ -214,7 +214,7 @@ mod tests {
         );
         assert_eq!(
             message(rules().rewards(RewardKind::Real), &[0], f64::INFINITY),
-            "reward = inf of response `a a` must be finite"
+            "reward = inf of response `a a` must be from -1e30 to 1e30"
         );
     }
 

@@ -7,6 +7,16 @@ pub const MAX_EDGES: usize = 100_000_000;
 /// The longest horizon, 10,000 tokens. Where one token goes on and one ends, responses are as many as the horizon, and their tokens as its square.
 pub const MAX_HORIZON: usize = 10_000;
 
+/// The range of real rewards: the statistics of groups raise them to the fourth power and sum over every response, and no result overflows.
+pub const MAX_REWARD: f64 = 1e30;
+/// That range in words.
+pub(crate) const REAL_REWARD: &str = "from -1e30 to 1e30";
+
+/// True within that range.
+pub(crate) fn is_real_reward(reward: f64) -> bool {
+    reward.abs() <= MAX_REWARD
+}
+
 /// Why an MDP could not be built. Each message names the field, the value and the bound.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -33,7 +43,7 @@ pub enum TreeError {
     /// A token is declared legal twice at one prefix.
     #[error("legal: token `{token}` occurs more than once at prefix `{prefix}`")]
     RepeatedToken { prefix: String, token: String },
-    /// A reward is out of range: not finite, or no probability where the reward is binary.
+    /// A reward is out of range: beyond [`MAX_REWARD`], or no probability where the reward is binary.
     #[error("reward = {reward} of response `{response}` must be {bound}")]
     Reward { response: String, reward: f64, bound: &'static str },
     /// The MDP has more responses than allowed. Found before they are enumerated.

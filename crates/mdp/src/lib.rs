@@ -62,7 +62,7 @@ pub mod zoo;
 
 pub use answers::Answers;
 pub use build::Rules;
-pub use error::{DEFAULT_MAX_LEAVES, MAX_EDGES, MAX_HORIZON, TreeError};
+pub use error::{DEFAULT_MAX_LEAVES, MAX_EDGES, MAX_HORIZON, MAX_REWARD, TreeError};
 pub use maskable::{Maskable, MaskableEvidence};
 pub use optimal::Optimal;
 pub use oracle::Oracle;
@@ -70,7 +70,7 @@ pub use policy::Tabular;
 pub use process::ProcessStep;
 pub use prompts::PromptPolicy;
 pub use sample::{Sampler, sample_reward};
-pub use table_mdp::{PolicyEntry, PrefixTokens, RewardEntry, SpecError, TableMdp};
+pub use table_mdp::{PolicyEntry, PrefixTokens, RewardEntry, Size, SpecError, TableMdp};
 pub use tilt::has_success_rate;
 pub use train::TabularLearner;
 pub use tree::{EdgeId, LeafId, NodeId, RewardKind, Target, Tree};

@@ -23,6 +23,7 @@ mod power;
 mod rank;
 mod sign_flip;
 pub mod table;
+mod visible;
 
 pub use attempts::pass_at_k;
 pub use bootstrap::{Bootstrap, probability_of_improvement};
@@ -37,6 +38,7 @@ pub use over_tasks::OverTasks;
 pub use power::{fewest_discordant, least_detectable_difference, least_detectable_mean, mcnemar_power};
 pub use rank::{ranks, spearman};
 pub use sign_flip::sign_flip_test;
+pub use visible::{visible, visible_line};
 
 use moments::{check, quantile_of_sorted, sorted};
 

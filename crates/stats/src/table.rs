@@ -6,6 +6,8 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::visible_line;
+
 /// One cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
@@ -137,7 +139,7 @@ impl Table {
             record(&mut writer, row.iter().map(|c| c.format(CSV_DIGITS)).collect());
         }
         let body = writer.into_inner().expect("writing to memory cannot fail");
-        format!("# {command}\n{}", String::from_utf8(body).expect("fields are UTF-8"))
+        format!("# {}\n{}", visible_line(command), String::from_utf8(body).expect("fields are UTF-8"))
     }
 
     /// Reads what [`Table::to_csv`] wrote. Fields that parse as a number become numbers.

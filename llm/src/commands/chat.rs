@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use grpo_lambda_decoder::generate::{Sampler, SamplingParams, SamplingRequest, StoppingCriteria};
 use grpo_lambda_decoder::model::Decoder;
 use grpo_lambda_decoder::rng::{Address, Purpose};
+use grpo_lambda_stats::visible;
 
 use super::asked::{Asked, Choice};
 use super::{
@@ -47,7 +48,8 @@ pub struct ChatArgs {
 }
 
 impl Command for ChatArgs {
-    /// Answers each line of standard input until it ends, or `/quit`; `/reset` forgets what was said.
+    /// Answers each line of standard input until it ends, or `/quit`; `/reset` forgets what was said. Control characters of an answer are spelt
+    /// out, wherever it goes.
     fn run(&self) -> Result<(), Failure> {
         if self.temperature != 0.0 {
             check_temperature(self.temperature, ", or 0 for the most probable token")?;
@@ -107,7 +109,7 @@ impl Chat<'_> {
                 "/reset" => self.said.clear(),
                 text => {
                     let answer = self.answer(text)?;
-                    print(&format!("{answer}\n"))?;
+                    print(&format!("{}\n", visible(&answer)))?;
                 }
             }
             prompt(terminal);

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_grade::Prediction;
 
-use super::{Command, Failure, checkpoint, print, visible};
+use super::{Command, Failure, checkpoint, print};
+use grpo_lambda_stats::visible;
 use grpo_lambda_studies::terminal;
 use grpo_lambda_trainer::input::data::{Columns, Conflicts, DataOptions, DataSet, OnBadRow, open};
 use grpo_lambda_trainer::input::prompt::{RenderedPrompt, Template};

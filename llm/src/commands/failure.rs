@@ -1,5 +1,6 @@
 //! The end of a command that did not do its work.
 
+use grpo_lambda_stats::visible_line;
 use grpo_lambda_studies::sweep::SweepError;
 
 /// Why a command stops.
@@ -52,18 +53,7 @@ impl From<SweepError> for Failure {
 const SIGNALLED: u8 = 128;
 
 fn one_line(text: &str) -> String {
-    let lines: Vec<String> = text.lines().map(str::trim).filter(|l| !l.is_empty()).map(visible).collect();
+    let lines: Vec<String> =
+        text.lines().map(str::trim).filter(|l| !l.is_empty()).map(visible_line).collect();
     lines.join("; ").replace(":; ", ": ")
-}
-
-/// A text of a file for a terminal, which takes some control characters for commands: all but tabs and ends of lines are spelt out.
-pub(super) fn visible(text: &str) -> String {
-    let spelt = |c: char| match c {
-        '\n' | '\t' => c.to_string(),
-        c if c.is_control() => c.escape_default().to_string(),
-        // They change the order in which what stands beside them is shown.
-        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => c.escape_default().to_string(),
-        c => c.to_string(),
-    };
-    text.chars().map(spelt).collect()
 }

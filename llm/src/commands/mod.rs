@@ -32,7 +32,6 @@ use std::path::Path;
 use grpo_lambda_decoder::generate::{MAX_TEMPERATURE, MIN_TEMPERATURE};
 
 pub use failure::Failure;
-use failure::visible;
 use model::{Loaded, checkpoint, load, load_model, load_tokens};
 
 /// The arguments of a subcommand, which know how to run it.

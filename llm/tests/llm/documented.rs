@@ -67,3 +67,8 @@ fn every_printed_command_runs_in_its_order() {
 fn the_page_of_commands_is_what_the_program_says() {
     page::hold("commands.md", "llm-train", &help(env!("CARGO_BIN_EXE_llm-train")));
 }
+
+#[test]
+fn the_page_of_limits_has_those_of_the_code() {
+    page::hold("limits.md", "llm-train", &page::bounds(&grpo_lambda_trainer::bounded::limits::table()));
+}

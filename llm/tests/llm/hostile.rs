@@ -8,12 +8,19 @@ use std::time::{Duration, Instant};
 use crate::common::{Done, checkpoint, llm_train, run, shape};
 use crate::long;
 
-/// Runs `llm-train` where more than 3 GiB of address space beside its stacks is refused, as on a small machine.
+/// Runs `llm-train` where more than 5 GiB of address space beside a stack is refused, as on a small machine.
 #[track_caller]
 fn limited(args: &[&str]) -> Done {
+    within(6_000_000, args)
+}
+
+/// Runs `llm-train` with so many KiB of address space.
+#[track_caller]
+fn within(kib: usize, args: &[&str]) -> Done {
     let started = Instant::now();
     let mut command = Command::new("sh");
-    command.args(["-c", "ulimit -v 6000000; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_llm-train")]).args(args);
+    let script = format!("ulimit -v {kib}; exec \"$0\" \"$@\"");
+    command.args(["-c", &script, env!("CARGO_BIN_EXE_llm-train")]).args(args);
     let done = run(&mut command, "");
     assert!(started.elapsed() < Duration::from_secs(60), "{:?}: {}", started.elapsed(), done.stderr);
     done
@@ -111,6 +118,61 @@ fn chat_templates_without_bounds_are_refused() {
 }
 
 #[test]
+fn templates_whose_values_contain_themselves_are_refused_wherever_that_shows() {
+    let place = Place::new();
+    let data = place.write("data.jsonl", ROW);
+    let start = "{% set ns = namespace() %}{% set ns.a = ns %}{% set ms = namespace() %}{% set ms.a = [ms] %}\
+                 {% set ks = namespace() %}{% set ks.a = ks %}";
+    for end in [
+        "{{ ns }}",
+        "{{ ms }}",
+        "{{ ns|tojson }}",
+        "{{ ns|string }}",
+        "{{ ns == ks }}",
+        "{{ [ns, ks]|sort }}",
+        "{{ [ns, ks]|unique }}",
+        "{{ [ns, ks]|max }}",
+        "{{ [ns, ks]|min }}",
+        "{{ [{'k': ns}, {'k': ks}]|groupby('k') }}",
+        "{{ {ns: 1, ks: 2} }}",
+        "{{ [ns]|join }}",
+        "{{ 'a' in [ns, ks] or ns in [ks] }}",
+        "{{ '%s'|format(ns) }}",
+        // Never shown, but kilobytes of each prompt stay.
+        "{% set ns.x = messages[0].content * 1000 %}{{ 1 }}",
+    ] {
+        let file = place.write("template.jinja", start.to_owned() + end);
+        let done = limited(&["data", &data, "--template", &file, "--show", "0"]);
+        assert_eq!(done.code, Some(2), "{end}: {}", done.stderr);
+        done.refused(2, &["template.jinja: ", "contains itself"]);
+    }
+}
+
+#[test]
+fn a_prompt_that_no_context_holds_is_refused_before_it_is_tokenised() {
+    let place = Place::new();
+    let (model, data) = (place.model("model"), place.write("data.jsonl", ROW));
+    let swollen = "{% set ns = namespace(x='a ') %}{% for i in range(25) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ ns.x }}";
+    let template = place.write("template.jinja", swollen);
+    let done = limited(&["data", &data, "--template", &template, "--model", &model]);
+    done.refused(2, &["a text of 67108864 bytes", "bytes are tokenised for this model's context"]);
+}
+
+#[test]
+fn little_address_space_is_enough_or_refused_on_one_line() {
+    let place = Place::new();
+    let run = place.at("run").display().to_string();
+    let small = ["train", "--run", &run, "task.kind=addition", "sft.steps=2", "rl.steps=1", "eval.n=2"];
+    let words: Vec<&str> = small.into_iter().chain(crate::common::TINY_MODEL.iter().copied()).collect();
+    within(400_000, &words).output();
+    let (model, data) = (place.model("model"), place.write("data.jsonl", ROW));
+    within(400_000, &["data", &data, "--model", &model, "--show", "0"]).output();
+    let template = place.write("template.jinja", "{{ messages[0].content }}");
+    within(400_000, &["data", &data, "--template", &template, "--show", "0"])
+        .refused(2, &["template.jinja: no thread for it could be started"]);
+}
+
+#[test]
 fn tokenizers_that_panic_or_swell_are_refused() {
     let place = Place::new();
     let model = place.model("model");
@@ -192,6 +254,15 @@ fn absurd_shapes_are_refused_before_memory_is_taken() {
             done.refused(2, &["config.json", expected]);
         }
     }
+}
+
+#[test]
+fn a_name_that_a_spreadsheet_takes_for_a_formula_is_refused() {
+    let place = Place::new();
+    let (model, out) = (place.model("model"), place.at("out").display().to_string());
+    let data = place.write("=cmd.jsonl", ROW);
+    limited(&["eval", "--model", &model, "--benchmarks", &data, "--out", &out])
+        .refused(2, &["--benchmarks: `=cmd`: a spreadsheet takes", "rename the file"]);
 }
 
 /// A Parquet file of `rows` rows whose problems are one text of `length` bytes, which a dictionary holds once.

@@ -308,6 +308,22 @@ fn a_conversation_is_answered_line_by_line() {
         .refused(2, &["--temperature -1.0: must be"]);
 }
 
+/// The token of every digit is spelt as an escape sequence.
+#[test]
+fn what_a_model_says_commands_no_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    checkpoint(dir.path(), &shape(), usize::MAX);
+    let file = dir.path().join("tokenizer.json");
+    let mut json: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    json["decoder"] =
+        serde_json::json!({"type": "Replace", "pattern": {"Regex": "."}, "content": "\u{1b}[2J"});
+    std::fs::write(&file, json.to_string()).unwrap();
+    let words = ["chat", "--model", dir.path().to_str().unwrap(), "--max-new-tokens", "4"];
+    let done = llm_train(&words, "1 + 2\n");
+    let said = done.output();
+    assert!(said.contains("\\u{1b}[2J") && !said.contains('\u{1b}'), "{said:?}");
+}
+
 /// A chat template sees what was said before; a forgotten conversation gives the first answer again.
 #[test]
 fn a_chat_template_remembers_the_conversation() {

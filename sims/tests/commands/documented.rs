@@ -22,3 +22,8 @@ fn every_printed_command_runs_in_its_order() {
 fn the_page_of_commands_is_what_the_program_says() {
     page::hold("commands.md", "sim", &help(env!("CARGO_BIN_EXE_sim")));
 }
+
+#[test]
+fn the_page_of_limits_has_those_of_the_code() {
+    page::hold("limits.md", "sim", &page::bounds(&grpo_lambda_tools::input::table()));
+}

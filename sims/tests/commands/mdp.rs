@@ -52,6 +52,25 @@ fn a_task_of_ones_own_is_analysed_and_unbiased_methods_are_recognised() {
 }
 
 #[test]
+fn a_name_and_tokens_of_a_file_command_no_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    let named = ROADS.replace("Two roads", "\\u001b]0;owned\\u0007").replace("right", "r\\u001b[2Jight");
+    fs::write(
+        dir.path().join("roads.toml"),
+        named.replace("{ left = 0.25, r", "{ left = 0.25, \"r").replace("ight = 0.75", "ight\" = 0.75"),
+    )
+    .unwrap();
+    let done = sim(dir.path(), &["mdp", "roads.toml", "--method", "grpo", "--group", "2", "--out", "found"]);
+    let text = String::from_utf8(done.stdout).unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(
+        text.starts_with("\\u{1b}]0;owned\\u{7}: 3 tokens") && text.contains("r\\u{1b}[2Jight"),
+        "{text}"
+    );
+    assert!(!text.contains(['\u{1b}', '\u{7}']), "{text:?}");
+}
+
+#[test]
 fn each_method_keeps_its_own_figures() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("roads.toml"), ROADS).unwrap();
@@ -75,6 +94,18 @@ fn a_wrong_file_is_refused_on_one_line_with_its_place_and_writes_nothing() {
         ("reward = 1.0", "reward = 2.0", "task.toml:9: rewards[0].reward = 2"),
         ("left = 0.25", "left = 0.5", "must sum to 1"),
         ("[[illegal]]", "[[ilegal]]", "unknown field `ilegal`"),
+        (
+            "horizon = 3",
+            "horizon = 30\nmax_leaves = 1000000000000000000",
+            "task.toml:6: max_leaves = 1000000000000000000: must be at most 20000000",
+        ),
+        ("horizon = 3", "horizon = 21", "task.toml:5: horizon = 21: 6.291e6 (prefix, token) pairs take 13."),
+        (
+            "horizon = 3",
+            "horizon = 3\nreward_kind = \"real\"\ndefault_reward = -1e200",
+            "task.toml:7: default_reward = -1e200: must be from -1e30 to 1e30",
+        ),
+        ("horizon = 3", "horizon = 3\ngamma = 1e-150", "the policy gradient has the squared length "),
         ("\"Two roads\"", "two", "task.toml:2: name = two: a text needs quotes, as in name = \"two\""),
     ] {
         fs::write(dir.path().join("task.toml"), ROADS.replacen(right, wrong, 1)).unwrap();

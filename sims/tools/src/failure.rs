@@ -1,7 +1,5 @@
 //! Failures of a command: one line on stderr and an exit code.
 
-use std::fmt::Write as _;
-
 /// Why a command stops. The message is shown on one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
@@ -35,17 +33,9 @@ impl Failure {
     }
 }
 
-/// `text` with control characters escaped.
+/// `text` on one line, with control characters spelt out.
 pub fn one_line(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.trim().chars() {
-        if c.is_control() {
-            write!(out, "{}", c.escape_default()).expect("writing to memory cannot fail");
-        } else {
-            out.push(c);
-        }
-    }
-    out
+    grpo_lambda_stats::visible_line(text.trim())
 }
 
 /// `text` in quotes, cut after 60 characters, for messages that repeat what they were given.

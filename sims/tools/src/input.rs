@@ -4,10 +4,33 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
+use grpo_lambda_mdp::{DEFAULT_MAX_LEAVES, MAX_HORIZON, MAX_REWARD};
+
+use crate::mdp_file::MOST_MEMORY;
+
 /// Groups, or the numbers of another trainer.
 pub(crate) const MOST_GROUPS: u64 = 1 << 30;
 /// The file of an MDP.
 pub(crate) const MOST_MDP: u64 = 1 << 26;
+
+/// The bounds in words: what is bounded, by how much, and what lies beyond, for `docs/limits.md`.
+pub fn table() -> Vec<[String; 3]> {
+    let row = |what: &str, bound: String| {
+        [what.to_owned(), bound, "refused with the line and the field".to_owned()]
+    };
+    let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
+    vec![
+        row("`estimate`: input", mib(MOST_GROUPS)),
+        row("`mdp`: file", mib(MOST_MDP)),
+        row("`mdp`: `horizon`", format!("{MAX_HORIZON} tokens")),
+        row("`mdp`: responses", format!("{DEFAULT_MAX_LEAVES}, or the file's own smaller `max_leaves`")),
+        row(
+            "`mdp`: memory, predicted before it is taken",
+            format!("{} GiB", MOST_MEMORY / f64::from(1 << 30)),
+        ),
+        row("`mdp`: real rewards", format!("from {:e} to {MAX_REWARD:e}", -MAX_REWARD)),
+    ]
+}
 
 /// The bytes of a file, or of a pipe such as the shell makes for `<(command)`.
 ///

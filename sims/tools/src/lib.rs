@@ -6,7 +6,7 @@
 pub mod estimate;
 pub mod failure;
 pub mod groups;
-mod input;
+pub mod input;
 mod json;
 pub mod length_direction;
 pub mod mdp_command;

@@ -35,6 +35,12 @@ use toml::de::{DeTable, DeValue};
 
 use crate::input;
 
+const GIB: f64 = (1u64 << 30) as f64;
+/// Memory that an analysis may take.
+pub(crate) const MOST_MEMORY: f64 = 2.0 * GIB;
+/// Memory of an analysis for each (prefix, token) pair, beside the text of its prefix, which is there as a table and as CSV.
+const BYTES_PER_EDGE: f64 = 2048.0;
+
 /// A fault of an MDP file: one line naming file, line, field, value and what would be right.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -191,7 +197,7 @@ fn parse(text: &str, horizon: Option<usize>) -> Result<MdpFile, (usize, String)>
             .collect(),
         max_leaves: file.max_leaves,
     };
-    match mdp.build() {
+    match fits(&mdp).and_then(|()| mdp.build()) {
         Ok((tree, policy)) => Ok(MdpFile { name: file.name, tree, policy }),
         Err(error) => {
             let field = match &error {
@@ -204,6 +210,28 @@ fn parse(text: &str, horizon: Option<usize>) -> Result<MdpFile, (usize, String)>
             Err((line_at(offset), error.to_string()))
         }
     }
+}
+
+/// Refuses what would take more than [`MOST_MEMORY`] to analyse, or more responses than any file may have.
+fn fits(mdp: &TableMdp) -> Result<(), SpecError> {
+    let refused = |field: &str, value: usize, reason: String| {
+        Err(SpecError::Field { field: field.to_owned(), value: value.to_string(), reason })
+    };
+    if mdp.max_leaves > DEFAULT_MAX_LEAVES {
+        return refused("max_leaves", mdp.max_leaves, format!("must be at most {DEFAULT_MAX_LEAVES}"));
+    }
+    let size = mdp.size()?;
+    let longest = mdp.tokens.iter().map(String::len).max().unwrap_or(0);
+    let bytes = size.edges * BYTES_PER_EDGE + size.prefix_tokens * 2.0 * (longest + 1) as f64;
+    if size.responses > mdp.max_leaves as f64 || bytes <= MOST_MEMORY {
+        return Ok(());
+    }
+    let (need, most) = (bytes / GIB, MOST_MEMORY / GIB);
+    let reason = format!(
+        "{:.3e} (prefix, token) pairs take {need:.1} GiB of memory, and {most} are the most; lower it, or the number of legal tokens",
+        size.edges
+    );
+    refused("horizon", mdp.horizon, reason)
 }
 
 /// The parser's message on one line.

@@ -1,10 +1,10 @@
 //! From the data of a [`TableMdp`] to its tree and its initial policy, or the first thing that is wrong with it.
 
-use super::count::more_responses_than;
+use super::count::{Size, counted};
 use super::pattern::{ANY, Pattern, best};
 use super::{PrefixTokens, SpecError, TableMdp};
 use crate::build::Rules;
-use crate::error::TreeError;
+use crate::error::{REAL_REWARD, TreeError, is_real_reward};
 use crate::policy::Tabular;
 use crate::tree::{RewardKind, Target, Tree, text};
 
@@ -27,12 +27,10 @@ impl TableMdp {
         let forbidden = self.forbidden()?;
         let wanted = self.probabilities()?;
         self.check_rewards()?;
-        let rules = self.rules()?;
-        rules.check()?;
-        let vocabulary = (self.tokens.len() as u32, rules.eos);
-        if more_responses_than(self.max_leaves, vocabulary, self.horizon, &illegal, &forbidden) {
+        if self.size()?.responses > self.max_leaves as f64 {
             return Err(TreeError::TooManyLeaves(self.max_leaves).into());
         }
+        let rules = self.rules()?;
 
         let mut used = vec![false; illegal.len()];
         let legal = |prefix: &[u32]| {
@@ -68,6 +66,19 @@ impl TableMdp {
         let weights = self.weights(&tree, &policy, &wanted)?;
         let policy = Tabular::from_weights(&tree, |_, edge| weights[edge]);
         Ok((tree, policy))
+    }
+
+    /// The size that the MDP will have, if it has at most `max_leaves` responses; else that of its shorter responses.
+    ///
+    /// # Errors
+    /// [`SpecError`], naming the field and the value, for what decides the size: the vocabulary, the horizon and the illegal tokens.
+    pub fn size(&self) -> Result<Size, SpecError> {
+        self.check_vocabulary()?;
+        let illegal = self.patterns("illegal", "prefix", self.illegal.iter().map(|e| &e.prefix))?;
+        let rules = self.rules()?;
+        rules.check()?;
+        let vocabulary = (self.tokens.len() as u32, rules.eos);
+        Ok(counted(self.max_leaves, vocabulary, self.horizon, &illegal, &self.forbidden()?))
     }
 
     fn check_vocabulary(&self) -> Result<(), SpecError> {
@@ -169,7 +180,9 @@ impl TableMdp {
             RewardKind::Binary if !(0.0..=1.0).contains(&reward) => {
                 Err(field(at, reward.to_string(), "must be a probability in [0, 1] (reward_kind = binary)"))
             }
-            RewardKind::Real if !reward.is_finite() => Err(field(at, reward.to_string(), "must be finite")),
+            RewardKind::Real if !is_real_reward(reward) => {
+                Err(field(at, format!("{reward:?}"), format!("must be {REAL_REWARD}")))
+            }
             _ => Ok(()),
         };
         check("default_reward".into(), self.default_reward)?;

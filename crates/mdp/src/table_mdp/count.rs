@@ -1,4 +1,4 @@
-//! The number of responses of a described MDP, counted without enumerating them.
+//! The size of a described MDP, counted without enumerating its responses.
 
 use std::collections::BTreeMap;
 
@@ -11,20 +11,31 @@ struct Kind {
     pending: Vec<usize>,
 }
 
-/// True if an MDP over `tokens` tokens has more than `limit` responses of at most `horizon` tokens; `forbidden[i]` are illegal at prefixes that match
-/// `illegal[i]`.
+/// The size of a described MDP, in floating point, which is exact below 2^53.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Size {
+    /// Responses.
+    pub responses: f64,
+    /// Pairs of a prefix and a token that may follow it.
+    pub edges: f64,
+    /// Tokens of the prefixes of all these pairs.
+    pub prefix_tokens: f64,
+}
+
+/// The size of an MDP over `tokens` tokens with responses of at most `horizon` tokens; `forbidden[i]` are illegal at prefixes that match
+/// `illegal[i]`. The count stops at the first length at which there are more than `limit` responses.
 ///
 /// Prefixes of one kind have the same responses behind them, and there are no more kinds than tokens in the patterns, so that the time does not grow
-/// with the number of responses. Counted in floating point, which is exact up to any limit below 2^53.
-pub(super) fn more_responses_than(
+/// with the number of responses.
+pub(super) fn counted(
     limit: usize,
     (tokens, eos): (u32, u32),
     horizon: usize,
     illegal: &[Pattern],
     forbidden: &[Vec<u32>],
-) -> bool {
+) -> Size {
     let all = Kind { open: Vec::new(), pending: (0..illegal.len()).collect() };
-    let (mut kinds, mut responses) = (BTreeMap::from([(all, 1.0)]), 0.0);
+    let (mut kinds, mut size) = (BTreeMap::from([(all, 1.0)]), Size::default());
     for depth in 0..horizon {
         let mut next: BTreeMap<Kind, f64> = BTreeMap::new();
         for (kind, count) in &kinds {
@@ -33,8 +44,10 @@ pub(super) fn more_responses_than(
                 kind.open.iter().chain(kind.pending.iter().filter(ends_here)).copied().collect();
             let open: Vec<usize> = matching.iter().filter(|&&i| illegal[i].open).copied().collect();
             for token in (0..tokens).filter(|token| !matching.iter().any(|&i| forbidden[i].contains(token))) {
+                size.edges += count;
+                size.prefix_tokens += count * depth as f64;
                 if token == eos || depth + 1 == horizon {
-                    responses += count;
+                    size.responses += count;
                     continue;
                 }
                 let goes_on = |i: &&usize| illegal[**i].fixed.get(depth) == Some(&token);
@@ -42,12 +55,12 @@ pub(super) fn more_responses_than(
                 *next.entry(Kind { open: open.clone(), pending }).or_default() += count;
             }
         }
-        if responses > limit as f64 {
-            return true;
+        if size.responses > limit as f64 {
+            break;
         }
         kinds = next;
     }
-    false
+    size
 }
 
 #[cfg(test)]
@@ -60,22 +73,27 @@ mod tests {
         horizon: usize,
         illegal: &[Pattern],
         forbidden: &[Vec<u32>],
-    ) -> usize {
+    ) -> Size {
         let is_legal = |token: u32| {
             !(0..illegal.len()).any(|i| illegal[i].matches(prefix) && forbidden[i].contains(&token))
         };
         let legal: Vec<u32> = (0..3).filter(|&token| is_legal(token)).collect();
-        let mut responses = 0;
+        let mut size = Size::default();
         for token in legal {
+            size.edges += 1.0;
+            size.prefix_tokens += prefix.len() as f64;
             if token == 2 || prefix.len() + 1 == horizon {
-                responses += 1;
+                size.responses += 1.0;
             } else {
                 prefix.push(token);
-                responses += enumerated(prefix, horizon, illegal, forbidden);
+                let behind = enumerated(prefix, horizon, illegal, forbidden);
+                size.responses += behind.responses;
+                size.edges += behind.edges;
+                size.prefix_tokens += behind.prefix_tokens;
                 prefix.pop();
             }
         }
-        responses
+        size
     }
 
     #[test]
@@ -97,8 +115,10 @@ mod tests {
             let forbidden: Vec<Vec<u32>> = rules.map(|(_, _, tokens)| tokens.to_vec()).collect();
             for horizon in 1..6 {
                 let n = enumerated(&mut Vec::new(), horizon, &illegal, &forbidden);
-                let more = |limit| more_responses_than(limit, (3, 2), horizon, &illegal, &forbidden);
-                assert!(!more(n) && (n == 0 || more(n - 1)), "{n} {illegal:?} {forbidden:?} {horizon}");
+                let counted = |limit| counted(limit, (3, 2), horizon, &illegal, &forbidden);
+                let responses = n.responses as usize;
+                assert_eq!(counted(responses), n, "{illegal:?} {forbidden:?} {horizon}");
+                assert!(n.responses == 0.0 || counted(responses - 1).responses >= n.responses);
             }
         }
     }

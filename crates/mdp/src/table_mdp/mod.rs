@@ -9,6 +9,8 @@ mod tests;
 use super::error::{DEFAULT_MAX_LEAVES, TreeError};
 use super::tree::RewardKind;
 
+pub use count::Size;
+
 /// The reward of the responses that match a pattern.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RewardEntry {

@@ -83,7 +83,7 @@ fn every_refusal_names_the_field_and_the_value() {
         ),
         (
             TableMdp { reward_kind: RewardKind::Real, rewards: vec![reward("*", f64::NAN)], ..base() },
-            "rewards[0].reward = NaN: must be finite",
+            "rewards[0].reward = NaN: must be from -1e30 to 1e30",
         ),
         (
             TableMdp { rewards: vec![reward("a x", 1.0)], ..base() },

@@ -1,5 +1,7 @@
 //! A method and all others against the policy gradient of a user's MDP.
 
+use std::ops::RangeInclusive;
+
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda::methods::{self, Configured, Method, REGISTRY};
 use grpo_lambda_mdp::evidence::Exact;
@@ -17,6 +19,9 @@ use grpo_lambda_figure::Figure;
 
 /// Groups simulated where no exact way is feasible.
 const SAMPLED_GROUPS: usize = 20_000;
+
+/// Squared lengths of a policy gradient with which no comparison overflows or is lost in rounding.
+const RESOLVED: RangeInclusive<f64> = 1e-200..=1e200;
 
 /// The result of `sim mdp`.
 pub struct Analysis {
@@ -51,10 +56,11 @@ pub fn analyse(request: &MdpArgs, method: &Configured) -> anyhow::Result<Analysi
     let MdpFile { name, tree, policy } = mdp_file::read(&request.file)?;
     let oracle = Oracle::new(&tree, &policy);
     let group_size = usize::from(request.group);
+    let squared: f64 = oracle.grad_j().iter().map(|g| g * g).sum();
     anyhow::ensure!(
-        oracle.grad_j().iter().any(|g| *g != 0.0),
-        "{}: the policy gradient is zero at the initial policy (every response earns the same, or no prefix has a choice): \
-         there is nothing to compare a method with",
+        RESOLVED.contains(&squared),
+        "{}: the policy gradient has the squared length {squared:e} at the initial policy (every response earns the same, no prefix has a choice, or \
+         rewards or gamma are too small for floating point): there is nothing to compare a method with",
         request.file.display()
     );
     // The initial policy is its own reference, as in the first step of a training run.

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use grpo_lambda::methods::Configured;
 use grpo_lambda_stats::table::Table;
+use grpo_lambda_stats::visible;
 
 use crate::PNG_SCALE;
 use crate::failure::Failure;
@@ -45,7 +46,7 @@ pub fn run(args: &MdpArgs) -> Result<(), Failure> {
     text += "Credit, most visited prefixes first: `credit` is the implied credit over `scale`, to be compared with the advantage\n";
     text += &format!("{}\n", shown(&analysis.credit, SHOWN));
     text += &format!("\nFigure: {} (and .svg); data: {}\n", figure.display(), out.join("data").display());
-    terminal::print(&text)
+    terminal::print(&visible(&text))
 }
 
 /// The folder of a method's results within that of its MDP, so that the figures of one method stay when another is tried.

@@ -4,6 +4,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ptr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
 use std::time::Duration;
@@ -13,31 +14,41 @@ static ALLOCATOR: Counting = Counting;
 
 struct Counting;
 
-/// The state of a limited thread, shared with the thread that waits for it.
+/// The limit that a thread reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Exceeded {
+    Memory,
+    Stack,
+}
+
+/// The state of limited work, shared with the thread that waits for it.
 pub(super) struct Account {
     /// The waiting thread.
     pub(super) owner: Thread,
-    exceeded: AtomicBool,
+    exceeded: OnceLock<Exceeded>,
     abandoned: AtomicBool,
 }
 
 impl Account {
     pub(super) fn new(owner: Thread) -> Account {
-        Account { owner, exceeded: AtomicBool::new(false), abandoned: AtomicBool::new(false) }
+        Account { owner, exceeded: OnceLock::new(), abandoned: AtomicBool::new(false) }
     }
 
-    pub(super) fn is_exceeded(&self) -> bool {
-        self.exceeded.load(Ordering::Acquire)
+    pub(super) fn exceeded(&self) -> Option<Exceeded> {
+        self.exceeded.get().copied()
     }
 
-    /// Stops waiting for the thread, which sleeps at its next allocation.
+    /// Stops waiting for the work, whose thread sleeps at its next allocation.
     pub(super) fn abandon(&self) {
         self.abandoned.store(true, Ordering::Release);
     }
 
-    /// Wakes the owner if the limit is reached, and never returns.
-    fn stop(&self) -> ! {
-        self.exceeded.store(true, Ordering::Release);
+    /// Wakes the owner, and never returns.
+    fn stop(&self, limit: Option<Exceeded>) -> ! {
+        if let Some(limit) = limit {
+            // A limit that was reached before is the reason all the same.
+            let _ = self.exceeded.set(limit);
+        }
         self.owner.unpark();
         loop {
             std::thread::sleep(Duration::from_secs(1 << 20));
@@ -46,19 +57,35 @@ impl Account {
 }
 
 thread_local! {
-    /// The account of this thread while it is counted, else null. Neither cell needs to be made or dropped, so an allocator may use them.
+    /// The account of this thread while it is counted, else null. No cell here needs to be made or dropped, so an allocator may use them.
     static ACCOUNT: Cell<*const Account> = const { Cell::new(ptr::null()) };
     /// Bytes that this thread may still allocate.
     static LEFT: Cell<isize> = const { Cell::new(0) };
+    /// The lowest address that the stack of this thread may reach.
+    static LOWEST: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Does `work` with at most `memory` bytes of this thread's own.
-pub(super) fn counted<T>(account: &Account, memory: usize, work: impl FnOnce() -> T) -> T {
-    LEFT.set(isize::try_from(memory).unwrap_or(isize::MAX));
+/// Does `work` with at most `memory` bytes of this thread's own, and at most `stack` bytes of stack at any call of the allocator: a recursion without end
+/// asks for memory, or gives some back, at each level.
+pub(super) fn counted<T>(account: &Account, (memory, stack): (usize, usize), work: impl FnOnce() -> T) -> T {
+    LEFT.set(signed(memory));
+    LOWEST.set(here().saturating_sub(stack));
     ACCOUNT.set(account);
     let done = work();
     ACCOUNT.set(ptr::null());
     done
+}
+
+/// Bytes that this thread may still allocate.
+pub(super) fn left() -> isize {
+    LEFT.get()
+}
+
+/// The address of the top of the stack, roughly.
+#[inline(always)]
+fn here() -> usize {
+    let local = 0u8;
+    ptr::from_ref(std::hint::black_box(&local)).addr()
 }
 
 /// Takes `bytes` more (or gives them back) on the account of this thread, if it has one.
@@ -71,8 +98,14 @@ fn book(bytes: isize) {
     LEFT.set(left);
     // SAFETY: `counted` holds a reference to the account as long as the pointer is set, and only its own thread reads the pointer.
     let account = unsafe { &*account };
-    if bytes > 0 && (left < 0 || account.abandoned.load(Ordering::Relaxed)) {
-        account.stop();
+    if here() < LOWEST.get() {
+        account.stop(Some(Exceeded::Stack));
+    }
+    if bytes > 0 && left < 0 {
+        account.stop(Some(Exceeded::Memory));
+    }
+    if bytes > 0 && account.abandoned.load(Ordering::Relaxed) {
+        account.stop(None);
     }
 }
 

@@ -99,6 +99,10 @@ pub enum BenchmarkError {
     NoRun,
     #[error("--benchmarks: {0} is given twice")]
     Twice(String),
+    #[error(
+        "--benchmarks: `{0}`: a spreadsheet takes a name that begins with =, +, - or @ for a formula in results.csv; rename the file"
+    )]
+    Formula(String),
     #[error("{0}: no problem in it; at least one is needed")]
     Empty(String),
     #[error("{}", .0.for_options(DataOptions::Rows))]
@@ -112,6 +116,9 @@ fn holds(found: &Option<Vec<String>>) -> String {
         Some(names) => format!("holds {}", names.join(", ")),
     }
 }
+
+/// Beginnings of a cell that spreadsheets take for a formula.
+const FORMULA: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
 
 /// Endings of files of problems.
 const EXTENSIONS: [&str; 4] = ["jsonl", "ndjson", "json", "parquet"];
@@ -131,6 +138,9 @@ pub fn resolve(
             name => one(name, data, on_bad_row)?,
         };
         benchmark.items.truncate(limit);
+        if benchmark.name.starts_with(FORMULA) {
+            return Err(BenchmarkError::Formula(benchmark.name));
+        }
         if benchmark.items.is_empty() {
             return Err(BenchmarkError::Empty(name.clone()));
         }

@@ -2,14 +2,15 @@
 //!
 //! A [`Completion`] is made from sampled ids; its text is for graders and logs, and never becomes ids again, so every trained token was sampled.
 
+use std::borrow::Borrow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use grpo_lambda_decoder::disk::read_regular;
 use tokenizers::Tokenizer;
 
-use crate::bounded::{self, Limits};
+use crate::bounded::limits::{self, LARGEST_FILE, TextLimits};
+use crate::bounded::{self, Stopped};
 use crate::input::prompt::RenderedPrompt;
 
 /// The reason why a tokenizer, or a text for it, was refused.
@@ -37,6 +38,11 @@ pub enum TokenError {
     EosOutside { id: u32, vocab_size: usize },
     #[error("id {id} is not in a vocabulary of {vocab_size}")]
     UnknownId { id: u32, vocab_size: usize },
+    /// A text that no context can hold.
+    #[error(
+        "a text of {bytes} bytes, which begins {text:?}: at most {longest} bytes are tokenised for this model's context; shorten it"
+    )]
+    TooLong { text: String, bytes: usize, longest: usize },
     #[error("cannot encode {text:?}: {problem}")]
     Encode { text: String, problem: String },
 }
@@ -116,8 +122,8 @@ pub const UNKNOWN: &str = "<unk>";
 pub struct ModelTokenizer {
     tokenizer: Arc<Tokenizer>,
     eos: Vec<u32>,
-    /// True if it may make long output from short input; its work is then done within limits, which costs a thread each time.
-    swells: bool,
+    /// Bounds on the work of a tokenizer from a file; the shipped one is trusted.
+    limits: Option<TextLimits>,
     /// The tokenizer's files as they were read, for checkpoints.
     files: Vec<(String, Vec<u8>)>,
 }
@@ -133,10 +139,9 @@ impl ModelTokenizer {
     /// When they are not a tokenizer with this end token: the files are part of the program and tested.
     pub(crate) fn embedded(files: Vec<(String, Vec<u8>)>, end: &str) -> ModelTokenizer {
         let (name, bytes) = &files[0];
-        let tokenizer =
-            parse(Path::new(name), &Arc::new(bytes.clone())).expect("the shipped tokenizer is valid");
+        let tokenizer = parse(bytes).unwrap_or_else(|problem| panic!("{name} is shipped: {problem}"));
         let eos = tokenizer.token_to_id(end).expect("it has an end token");
-        ModelTokenizer { tokenizer, eos: vec![eos], swells: false, files }
+        ModelTokenizer { tokenizer: Arc::new(tokenizer), eos: vec![eos], limits: None, files }
     }
 
     /// The tokenizer of a Hugging Face checkpoint directory.
@@ -150,8 +155,14 @@ impl ModelTokenizer {
         let path = directory.join("tokenizer.json");
         let read = |source| TokenError::Read { path: path.clone(), source };
         let bytes = Arc::new(read_regular(&path, LARGEST_FILE).map_err(read)?);
-        let tokenizer = parse(&path, &bytes)?;
-        let (eos, swells) = (eos_ids(directory, &tokenizer)?, swells(&bytes));
+        let theirs = bytes.clone();
+        let parsed = bounded::run(limits::tokenizer_file(bytes.len()), move || parse(&theirs));
+        let invalid = |problem: String| TokenError::Invalid {
+            path: path.clone(),
+            problem: format!("not a tokenizer: {problem}"),
+        };
+        let tokenizer = Arc::new(parsed.map_err(|e| invalid(e.to_string()))?.map_err(invalid)?);
+        let (eos, limits) = (eos_ids(directory, &tokenizer)?, TextLimits::for_context(context(directory)?));
         let mut files = vec![("tokenizer.json".to_owned(), Arc::unwrap_or_clone(bytes))];
         for name in FILES {
             let path = directory.join(name);
@@ -161,7 +172,7 @@ impl ModelTokenizer {
                 Err(source) => return Err(TokenError::Read { path, source }),
             }
         }
-        let tokens = ModelTokenizer { tokenizer, eos, swells, files };
+        let tokens = ModelTokenizer { tokenizer, eos, limits: Some(limits), files };
         tokens.check_eos(tokens.len())?;
         Ok(tokens)
     }
@@ -222,19 +233,34 @@ impl ModelTokenizer {
         self.tokenizer.token_to_id(token)
     }
 
+    /// Does `work` on `input` of so many bytes or ids, within the limits of a tokenizer from a file.
+    fn within<I: ToOwned + ?Sized, T: Send + 'static>(
+        &self,
+        (input, length): (&I, usize),
+        work: impl FnOnce(&Tokenizer, &I) -> tokenizers::Result<T> + Send + 'static,
+    ) -> Result<T, String>
+    where
+        I::Owned: Send + 'static,
+    {
+        let done: Result<_, Stopped> = match &self.limits {
+            None => bounded::run_here(|| work(&self.tokenizer, input)),
+            Some(limits) => {
+                let (tokenizer, owned) = (self.tokenizer.clone(), input.to_owned());
+                bounded::run(limits.for_length(length), move || work(&tokenizer, owned.borrow()))
+            }
+        };
+        done.map_err(|e| e.to_string())?.map_err(|e| e.to_string())
+    }
+
     fn encode(&self, text: &str, add_special_tokens: bool) -> Result<Vec<u32>, TokenError> {
-        let encode = move |tokenizer: &Tokenizer, text: &str| {
-            let encoding = tokenizer.encode(text, add_special_tokens).map_err(|e| e.to_string())?;
-            Ok(encoding.get_ids().to_vec())
-        };
-        let ids = if self.swells {
-            let (tokenizer, owned) = (self.tokenizer.clone(), text.to_owned());
-            bounded::run(limits(text.len()), move || encode(&tokenizer, &owned))
-        } else {
-            bounded::run_here(|| encode(&self.tokenizer, text))
-        };
-        let refused = |problem| TokenError::Encode { text: shown(text), problem };
-        ids.map_err(|e| refused(e.to_string()))?.map_err(refused)
+        let bytes = text.len();
+        if let Some(longest) = self.limits.map(|l| l.longest).filter(|longest| bytes > *longest) {
+            return Err(TokenError::TooLong { text: shown(text), bytes, longest });
+        }
+        let ids = self.within((text, bytes), move |tokenizer, text: &str| {
+            Ok(tokenizer.encode(text, add_special_tokens)?.get_ids().to_vec())
+        });
+        ids.map_err(|problem| TokenError::Encode { text: shown(text), problem })
     }
 
     /// A prompt, with the special tokens that the tokenizer puts around a text (a leading BOS, for example).
@@ -287,50 +313,12 @@ impl ModelTokenizer {
     /// # Errors
     /// [`TokenError::Invalid`] when the tokenizer's decoder fails.
     pub fn text(&self, ids: &[u32]) -> Result<String, TokenError> {
-        let decode =
-            |tokenizer: &Tokenizer, ids: &[u32]| tokenizer.decode(ids, true).map_err(|e| e.to_string());
-        let text = if self.swells {
-            let (tokenizer, owned) = (self.tokenizer.clone(), ids.to_vec());
-            bounded::run(limits(ids.len()), move || decode(&tokenizer, &owned))
-        } else {
-            bounded::run_here(|| decode(&self.tokenizer, ids))
-        };
-        let refused = |e: String| TokenError::Invalid {
+        let text = self.within((ids, ids.len()), |tokenizer, ids: &[u32]| tokenizer.decode(ids, true));
+        text.map_err(|e| TokenError::Invalid {
             path: PathBuf::from("tokenizer.json"),
             problem: format!("cannot decode: {e}"),
-        };
-        text.map_err(|e| refused(e.to_string()))?.map_err(refused)
+        })
     }
-}
-
-/// Larger than any published tokenizer; the largest have about 40 MB.
-const LARGEST_FILE: u64 = 256 << 20;
-
-/// Limits on encoding or decoding `length` characters or ids, of which a normaliser may make several.
-fn limits(length: usize) -> Limits {
-    let memory = (256 << 20) + length.saturating_mul(4096);
-    Limits { memory, time: Some(Duration::from_secs(60)) }
-}
-
-/// True if the replacements in a `tokenizer.json`, applied in turn, can make a text more than 64 times as long. Every other part makes at most
-/// a few tokens of a character.
-fn swells(bytes: &[u8]) -> bool {
-    const MOST: usize = 64;
-    let Ok(json) = serde_json::from_slice::<serde_json::Value>(bytes) else { return true };
-    let (mut factor, mut open) =
-        (1usize, vec![&json["normalizer"], &json["pre_tokenizer"], &json["decoder"]]);
-    while let Some(part) = open.pop() {
-        match part {
-            serde_json::Value::Object(fields) => {
-                let texts = ["content", "prepend"].iter().filter_map(|name| fields.get(*name)?.as_str());
-                texts.for_each(|text| factor = factor.saturating_mul(text.chars().count().max(1)));
-                open.extend(fields.values());
-            }
-            serde_json::Value::Array(parts) => open.extend(parts),
-            _ => {}
-        }
-    }
-    factor > MOST
 }
 
 /// The beginning of a text, for an error.
@@ -342,22 +330,19 @@ fn shown(text: &str) -> String {
     }
 }
 
-fn parse(path: &Path, bytes: &Arc<Vec<u8>>) -> Result<Arc<Tokenizer>, TokenError> {
-    // A vocabulary takes about ten times its file.
-    let memory = (256 << 20) + bytes.len().saturating_mul(64);
-    let (bytes, limits) = (bytes.clone(), Limits { memory, time: Some(Duration::from_secs(300)) });
-    let parsed = bounded::run(limits, move || {
-        let mut tokenizer = Tokenizer::from_bytes(&*bytes).map_err(|e| e.to_string())?;
-        // A file may ask for padding or truncation; both would silently change ids.
-        tokenizer.with_padding(None);
-        tokenizer.with_truncation(None).map_err(|e| e.to_string())?;
-        Ok(Arc::new(tokenizer))
-    });
-    let refused = |problem: String| TokenError::Invalid {
-        path: path.to_owned(),
-        problem: format!("not a tokenizer: {problem}"),
-    };
-    parsed.map_err(|e| refused(e.to_string()))?.map_err(refused)
+fn parse(bytes: &[u8]) -> Result<Tokenizer, String> {
+    let mut tokenizer = Tokenizer::from_bytes(bytes).map_err(|e| e.to_string())?;
+    // A file may ask for padding or truncation; both would silently change ids.
+    tokenizer.with_padding(None);
+    tokenizer.with_truncation(None).map_err(|e| e.to_string())?;
+    Ok(tokenizer)
+}
+
+/// The context in tokens that `config.json` names, if it does.
+fn context(directory: &Path) -> Result<Option<usize>, TokenError> {
+    let json = read_json(&directory.join("config.json"))?;
+    let named = |json: serde_json::Value| json["max_position_embeddings"].as_u64();
+    Ok(json.and_then(named).map(|n| usize::try_from(n).unwrap_or(usize::MAX)))
 }
 
 fn read_json(path: &Path) -> Result<Option<serde_json::Value>, TokenError> {
@@ -405,100 +390,5 @@ fn eos_ids(directory: &Path, tokenizer: &Tokenizer) -> Result<Vec<u32>, TokenErr
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::input::vocabulary::TINY;
-
-    fn directory(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        for (name, text) in files {
-            std::fs::write(dir.path().join(name), text).expect("writing");
-        }
-        dir
-    }
-
-    #[test]
-    fn ends_are_read_from_the_first_file_that_names_them() {
-        let two = r#"{"eos_token_id": [1, 2]}"#;
-        let one = r#"{"eos_token_id": 2}"#;
-        let named = r#"{"eos_token": {"content": "<eos>"}}"#;
-        let all = [("tokenizer.json", TINY), ("generation_config.json", two), ("config.json", one)];
-        let eos =
-            |files: &[(&str, &str)]| ModelTokenizer::load(directory(files).path()).map(|t| t.eos().to_vec());
-        assert_eq!(eos(&all).expect("a list"), [1, 2]);
-        assert_eq!(eos(&[all[0], all[2]]).expect("a number"), [2]);
-        assert_eq!(
-            eos(&[all[0], ("config.json", "{}"), ("tokenizer_config.json", named)]).expect("a name"),
-            [1]
-        );
-    }
-
-    #[test]
-    fn texts_that_are_put_in_the_place_of_others_swell_together() {
-        let replace = |n: usize| serde_json::json!({"type": "Replace", "content": "x".repeat(n)});
-        let swells = |normalizers: &[serde_json::Value], decoder: serde_json::Value| {
-            let json = serde_json::json!({"normalizer": {"normalizers": normalizers}, "decoder": decoder});
-            super::swells(json.to_string().as_bytes())
-        };
-        assert!(!super::swells(TINY.as_bytes()));
-        assert!(!swells(&[replace(8), replace(8)], serde_json::Value::Null));
-        assert!(swells(&[replace(8), replace(8)], replace(2)));
-        assert!(swells(&[replace(0), replace(65)], serde_json::Value::Null));
-        assert!(swells(&[serde_json::json!({"type": "Prepend", "prepend": "x".repeat(100)})], replace(1)));
-        assert!(super::swells(b"{"));
-    }
-
-    #[test]
-    fn the_padding_token_is_the_configured_one() {
-        assert_eq!(ModelTokenizer::tiny().pad(), ModelTokenizer::tiny().id(PAD));
-        let pad = |config: &str| {
-            let eos = r#"{"eos_token_id": 1}"#;
-            let files = [("tokenizer.json", TINY), ("config.json", eos), ("tokenizer_config.json", config)];
-            ModelTokenizer::load(directory(&files).path()).expect("complete").pad()
-        };
-        assert_eq!(pad(r#"{"pad_token": {"content": "<unk>"}}"#), Some(2));
-        assert_eq!([pad("{}"), pad(r#"{"pad_token": "</s>"}"#), pad(r#"{"pad_token": null}"#)], [None; 3]);
-    }
-
-    #[test]
-    fn bad_directories_are_refused_with_the_file_and_the_reason() {
-        let refused = |files: &[(&str, &str)]| {
-            ModelTokenizer::load(directory(files).path()).expect_err("must be refused").to_string()
-        };
-        assert!(refused(&[]).contains("tokenizer.json"));
-        assert!(refused(&[("tokenizer.json", "{")]).contains("not a tokenizer"));
-        assert!(refused(&[("tokenizer.json", TINY)]).contains("no end-of-sequence token"));
-        let bad = [("tokenizer.json", TINY), ("config.json", r#"{"eos_token_id": "x"}"#)];
-        assert!(refused(&bad).contains("config.json: eos_token_id is \"x\""));
-        let far = [("tokenizer.json", TINY), ("config.json", r#"{"eos_token_id": 90000}"#)];
-        assert!(refused(&far).contains("90000 is not in a vocabulary"));
-        let odd = [("tokenizer.json", TINY), ("tokenizer_config.json", r#"{"eos_token": "</s>"}"#)];
-        assert!(refused(&odd).contains("`</s>` is not a token"));
-    }
-
-    #[test]
-    fn a_model_with_too_few_embeddings_is_refused_by_token() {
-        let tokens = ModelTokenizer::tiny();
-        assert!(tokens.check(tokens.len()).is_ok() && tokens.check(tokens.len() + 100).is_ok());
-        let error = tokens.check(tokens.len() - 1).expect_err("one embedding is missing").to_string();
-        assert!(error.contains(&format!("has id {}", tokens.len() - 1)), "{error}");
-    }
-
-    #[test]
-    fn completions_keep_their_ids_and_say_how_they_ended() {
-        let tokens = ModelTokenizer::tiny();
-        let target = tokens.target("3*4=12\n\\boxed{12}").expect("plain text");
-        assert_eq!(*target.ids().last().expect("tokens"), tokens.eos()[0]);
-        assert_eq!(tokens.completion_text(&target).expect("decodes"), "3*4=12\n\\boxed{12}");
-        assert_eq!(tokens.sampled(target.ids().to_vec()), target);
-        let cut = tokens.sampled(target.ids()[..3].to_vec());
-        assert_eq!((cut.finish(), cut.truncated()), (FinishReason::Length, true));
-    }
-
-    #[test]
-    #[should_panic(expected = "tokens after the end token")]
-    fn nothing_follows_the_end_token() {
-        let tokens = ModelTokenizer::tiny();
-        tokens.sampled(vec![5, tokens.eos()[0], 5]);
-    }
-}
+#[path = "tokens_tests.rs"]
+mod tests;

@@ -53,7 +53,10 @@ impl LengthFilter {
         if !above(problem.solution.len(), self.solution) {
             return Ok(false);
         }
-        Ok(above(tokens.target(&problem.solution)?.ids().len(), self.solution))
+        match tokens.target(&problem.solution) {
+            Err(TokenError::TooLong { .. }) => Ok(true),
+            solution => Ok(above(solution?.ids().len(), self.solution)),
+        }
     }
 }
 
@@ -132,7 +135,21 @@ fn divided(
         };
         found.conflicts.note(&row);
         let problem = problem(asked, &row)?;
-        let prompt = problem.encode(tokens)?;
+        let place = |row: &Row| {
+            let is_row = data.counts_rows(row.index);
+            RowLocation { file: row.file.clone(), line: row.line, is_row }
+        };
+        let prompt = match problem.encode(tokens) {
+            Err(TokenError::TooLong { .. }) if limits.filter.prompt.is_some() => {
+                found.filtered += 1;
+                continue;
+            }
+            Err(error @ TokenError::TooLong { .. }) => {
+                found.long.push((place(&row), error.to_string()));
+                continue;
+            }
+            prompt => prompt?,
+        };
         if limits.filter.leaves_out(&problem, prompt.ids().len(), tokens)? {
             found.filtered += 1;
             continue;
@@ -140,10 +157,7 @@ fn divided(
         found.tokens += prompt.ids().len();
         found.unknown += prompt.ids().iter().filter(|id| Some(**id) == unk).count();
         match too_long(&problem, prompt.ids().len(), (tokens, limits), split)? {
-            Some(why) => {
-                let is_row = data.counts_rows(row.index);
-                found.long.push((RowLocation { file: row.file, line: row.line, is_row }, why));
-            }
+            Some(why) => found.long.push((place(&row), why)),
             None => found.splits[split as usize].push(row.index as u32),
         }
     }
@@ -254,7 +268,10 @@ fn too_long(
     if !supervised || split != Split::Train || prompt + problem.solution.len() < limit {
         return Ok(None);
     }
-    let solution = tokens.target(&problem.solution)?.ids().len();
+    let solution = match tokens.target(&problem.solution) {
+        Err(error @ TokenError::TooLong { .. }) => return Ok(Some(error.to_string())),
+        solution => solution?.ids().len(),
+    };
     Ok((prompt + solution > limit).then(|| {
         format!(
             "prompt and solution have {prompt} and {solution} tokens, more than the model's limit of {limit}"

@@ -1,19 +1,26 @@
 //! A reward function in the user's program, which runs as long as the training.
 //!
 //! ```text
-//! to it     {"prompt": "..", "completion": "..", "gold": "4", "tokens": 12, "token_ids": [..]}     a line for each response of a group
-//! from it   0.5    or    {"reward": 0.5}    or    null                                             a line for each, in that order
+//! to it     {"id": 7, "prompt": "..", "completion": "..", "gold": "4", "tokens": 12, "token_ids": [..]}     a line for each response of a group
+//! from it   0.5    or    {"reward": 0.5}    or    {"id": 7, "reward": 0.5}    or    null                  a line for each, in that order
 //! ```
-//! `null`, NaN and infinities leave the response without a value of this component; the latter two are reported. A program that ends, or does not
-//! answer in time, is restarted and asked once more; if it fails again, the run writes a checkpoint and stops.
+//! `null`, NaN and infinities leave the response without a value of this component; the latter two are reported. An answer with an `id` must
+//! repeat that of its question. A line that nobody asked for would shift every answer after it, so it ends the run; so does a line longer than
+//! [`LONGEST_ANSWER`]. A program that ends, or does not answer in time, is restarted and asked once more; if it fails again, the run writes a
+//! checkpoint and stops.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::LazyLock;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel, sync_channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use regex::Regex;
 use serde::Serialize;
 use serde_json::Value;
+
+use crate::bounded::limits::{LONGEST_ANSWER, WAITING_ANSWERS};
 
 /// The program's input about a response.
 #[derive(Clone, Debug, Serialize)]
@@ -29,6 +36,14 @@ pub struct Question {
     pub token_ids: Vec<u32>,
 }
 
+/// A question with its number among all that the run asked.
+#[derive(Serialize)]
+struct Numbered<'a> {
+    id: u64,
+    #[serde(flatten)]
+    question: &'a Question,
+}
+
 /// A program that did not answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("reward.command = {command}: {problem}")]
@@ -37,21 +52,37 @@ pub struct ProgramError {
     problem: String,
 }
 
+/// A failure to get the answers of a group.
+enum Failure {
+    /// The program may do better when it is started again.
+    Passing(String),
+    /// It would do the same again.
+    Lasting(String),
+}
+
 /// A running reward program.
 #[derive(Debug)]
 pub struct RewardProgram {
     command: String,
     timeout: Duration,
+    /// True once the run is asked to end.
+    stopping: fn() -> bool,
     running: Option<Running>,
+    /// Questions that were answered, and so the id of the next one.
+    answered: u64,
     /// Answers so far that were no finite numbers; the first is reported.
     not_finite: u64,
 }
 
+/// A line that the program wrote, without blanks around it; `None` for one that is too long, after which nothing is read.
+type Line = Option<String>;
+
 #[derive(Debug)]
 struct Running {
     child: Child,
-    questions: Sender<String>,
-    lines: Receiver<String>,
+    /// Open as long as the program's input.
+    questions: Option<Sender<String>>,
+    lines: Receiver<Line>,
 }
 
 impl Drop for Running {
@@ -67,16 +98,54 @@ impl Drop for Running {
 /// Attempts per group before the program is given up.
 const ATTEMPTS: usize = 2;
 
+/// Time for what must follow at once: the end of a program whose input or output ended, an answer once the run is asked to end.
+const MOMENT: Duration = Duration::from_secs(2);
+
+/// Time between two looks at whether the run is asked to end.
+const TICK: Duration = Duration::from_millis(50);
+
 impl RewardProgram {
     /// The program of a command line for `sh`, started with the first question.
     pub fn new(command: &str, timeout: Duration) -> RewardProgram {
-        RewardProgram { command: command.to_owned(), timeout, running: None, not_finite: 0 }
+        let stopping = || false;
+        RewardProgram {
+            command: command.to_owned(),
+            timeout,
+            stopping,
+            running: None,
+            answered: 0,
+            not_finite: 0,
+        }
+    }
+
+    /// This program, waited for no longer than a moment once `stopping` says that the run is asked to end.
+    #[must_use]
+    pub fn heeding(self, stopping: fn() -> bool) -> RewardProgram {
+        RewardProgram { stopping, ..self }
+    }
+
+    /// Asks about one response, closes the program's input and waits a moment for its end.
+    ///
+    /// # Errors
+    /// The errors of [`RewardProgram::ask`], also for a line beside the answer.
+    pub fn try_out(mut self, question: Question, say: &mut dyn FnMut(&str)) -> Result<(), ProgramError> {
+        self.ask(&[question], say)?;
+        let Some(running) = &mut self.running else { return Ok(()) };
+        running.questions = None;
+        let deadline = Instant::now() + self.timeout.min(MOMENT);
+        // A program that goes on without input may do so.
+        while let Ok(line) = running.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            if let Err(problem) = unasked(line) {
+                return Err(self.failed(problem));
+            }
+        }
+        Ok(())
     }
 
     /// The number of each response, in order; `say` receives lines for the user.
     ///
     /// # Errors
-    /// [`ProgramError`] if it fails twice, or answers something other than a number.
+    /// [`ProgramError`] if it fails twice, or writes something other than a number for each response.
     pub fn ask(
         &mut self,
         questions: &[Question],
@@ -85,8 +154,15 @@ impl RewardProgram {
         let mut last = String::new();
         for attempt in 1..=ATTEMPTS {
             match self.once(questions) {
-                Ok(lines) => return lines.iter().map(|line| self.number(line, say)).collect(),
-                Err(problem) => {
+                Ok(lines) => {
+                    let asked = (self.answered..).zip(&lines);
+                    let numbers = asked.map(|(id, line)| self.number(id, line, say)).collect();
+                    self.answered += questions.len() as u64;
+                    return numbers;
+                }
+                Err(Failure::Lasting(problem)) => return Err(self.failed(problem)),
+                Err(Failure::Passing(problem)) if (self.stopping)() => return Err(self.failed(problem)),
+                Err(Failure::Passing(problem)) => {
                     self.running = None;
                     if attempt < ATTEMPTS {
                         say(&format!(
@@ -105,72 +181,93 @@ impl RewardProgram {
     }
 
     /// Writes the questions and reads as many lines.
-    fn once(&mut self, questions: &[Question]) -> Result<Vec<String>, String> {
+    fn once(&mut self, questions: &[Question]) -> Result<Vec<String>, Failure> {
         if self.running.is_none() {
-            self.running = Some(start(&self.command)?);
+            self.running = Some(start(&self.command).map_err(Failure::Passing)?);
         }
-        let timeout = self.timeout;
-        let Some(running) = &mut self.running else { return Err("it could not be started".to_owned()) };
+        let (timeout, stopping) = (self.timeout, self.stopping);
+        let Some(running) = &mut self.running else {
+            return Err(Failure::Passing("it could not be started".to_owned()));
+        };
+        loop {
+            match running.lines.try_recv() {
+                Ok(line) => unasked(line).map_err(Failure::Lasting)?,
+                // A program that has ended is noticed by its silence.
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
+            }
+        }
         let mut text = String::new();
-        for question in questions {
-            text += &serde_json::to_string(question).map_err(|e| e.to_string())?;
+        for (id, question) in (self.answered..).zip(questions) {
+            let json = serde_json::to_string(&Numbered { id, question });
+            text += &json.map_err(|e| Failure::Lasting(e.to_string()))?;
             text.push('\n');
         }
-        // A program that has ended is noticed by its silence.
-        drop(running.questions.send(text));
-        let deadline = Instant::now() + timeout;
-        let mut answers = Vec::new();
+        running.questions.iter().for_each(|questions| drop(questions.send(text.clone())));
+        let (begun, mut answers, mut heard) = (Instant::now(), Vec::new(), Instant::now());
         while answers.len() < questions.len() {
-            match running.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(line) if line.trim().is_empty() => {}
-                Ok(line) => answers.push(line),
-                Err(RecvTimeoutError::Timeout) => {
-                    return Err(format!(
-                        "{} of {} answers came within {} s (reward.command_timeout)",
-                        answers.len(),
-                        questions.len(),
-                        timeout.as_secs_f64()
-                    ));
+            let count = format!("{} of {} answers", answers.len(), questions.len());
+            match running.lines.recv_timeout(TICK.min(timeout.saturating_sub(begun.elapsed()))) {
+                Ok(Some(line)) if line.is_empty() => {}
+                Ok(Some(line)) => {
+                    heard = Instant::now();
+                    answers.push(line);
                 }
+                Ok(None) => return Err(Failure::Lasting(too_long())),
+                Err(RecvTimeoutError::Timeout) if begun.elapsed() >= timeout => {
+                    let seconds = timeout.as_secs_f64();
+                    let problem = format!("{count} came within {seconds} s (reward.command_timeout)");
+                    return Err(Failure::Passing(problem));
+                }
+                Err(RecvTimeoutError::Timeout) if stopping() && heard.elapsed() >= MOMENT.min(timeout) => {
+                    return Err(Failure::Lasting(format!("{count} had come when the run was asked to end")));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
-                    let status =
-                        running.child.wait().map_or_else(|e| e.to_string(), |status| status.to_string());
-                    return Err(format!(
-                        "it ended ({status}) after {} of {} answers; it must read a line and answer a line until its input ends",
-                        answers.len(),
-                        questions.len()
-                    ));
+                    let how = running.ended();
+                    return Err(Failure::Passing(format!(
+                        "{how} after {count}; it must read a line and answer a line until its input ends"
+                    )));
                 }
             }
         }
         Ok(answers)
     }
 
-    /// The number in a line.
-    fn number(&mut self, line: &str, say: &mut dyn FnMut(&str)) -> Result<Option<f64>, ProgramError> {
-        const NOT_FINITE: [&str; 3] = ["nan", "infinity", "inf"];
-        let wrong = || {
-            let shown: String = line.chars().take(80).collect();
-            self.failed(format!(
-                "answered {shown:?}; must be a number, {{\"reward\": a number}} or null, alone on its line"
-            ))
-        };
-        let word = line.trim().to_lowercase();
+    /// The number in the answer to question `id`.
+    fn number(
+        &mut self,
+        id: u64,
+        line: &str,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Option<f64>, ProgramError> {
         // Python writes NaN and Infinity, which are no JSON.
-        let bare = word.rsplit([':', ' ', '{']).next().unwrap_or(&word);
-        let bare = bare.trim_end_matches('}').trim().trim_start_matches(['-', '+']);
-        if NOT_FINITE.contains(&bare) {
-            self.not_finite += 1;
-            if self.not_finite == 1 {
-                say(&format!(
-                    "warning: reward.command answered {}; such a response has no value of this component, and it is not said again",
-                    line.trim()
-                ));
-            }
-            return Ok(None);
+        static NOT_FINITE: LazyLock<Option<Regex>> =
+            LazyLock::new(|| Regex::new(r"(?i)[-+]?\b(nan|inf|infinity)\b").ok());
+        let shown = || line.chars().take(80).collect::<String>();
+        let wrong = || {
+            let must = "must be a number, {\"reward\": a number} or null, alone on its line";
+            self.failed(format!("answered {:?}; {must}", shown()))
+        };
+        let finite = NOT_FINITE.as_ref().map_or(line.into(), |words| words.replace_all(line, "null"));
+        let value: Value = serde_json::from_str(&finite).map_err(|_| wrong())?;
+        if let Some(theirs) = value.get("id").filter(|theirs| theirs.as_u64() != Some(id)) {
+            let problem = format!(
+                "answered {:?}, to id {theirs}, where the answer to id {id} is due; must answer in the order of the questions",
+                shown()
+            );
+            return Err(self.failed(problem));
         }
-        let value: Value = serde_json::from_str(line.trim()).map_err(|_| wrong())?;
         match value.get("reward").unwrap_or(&value) {
+            Value::Null if finite != line => {
+                self.not_finite += 1;
+                if self.not_finite == 1 {
+                    say(&format!(
+                        "warning: reward.command answered {}; such a response has no value of this component, and it is not said again",
+                        shown()
+                    ));
+                }
+                Ok(None)
+            }
             Value::Null => Ok(None),
             Value::Number(number) => number.as_f64().filter(|x| x.is_finite()).map(Some).ok_or_else(wrong),
             Value::Bool(flag) => Ok(Some(f64::from(u8::from(*flag)))),
@@ -179,7 +276,41 @@ impl RewardProgram {
     }
 }
 
-/// Starts the program, with a thread that reads what it writes.
+/// Refuses a line that no question asked for.
+fn unasked(line: Line) -> Result<(), String> {
+    match line {
+        None => Err(too_long()),
+        Some(line) if line.is_empty() => Ok(()),
+        Some(line) => {
+            let shown: String = line.chars().take(80).collect();
+            Err(format!(
+                "wrote the line {shown:?}, which answers no question and would be taken for the answer to the next; \
+                 must write a line for each line that it reads, and anything else to its standard error"
+            ))
+        }
+    }
+}
+
+fn too_long() -> String {
+    format!("wrote a line of more than {LONGEST_ANSWER} bytes; must be a number alone on its line")
+}
+
+impl Running {
+    /// The end of a program whose output has ended, in words.
+    fn ended(&mut self) -> String {
+        let begun = Instant::now();
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return format!("it ended ({status})"),
+                Ok(None) if begun.elapsed() < MOMENT => thread::sleep(Duration::from_millis(5)),
+                Ok(None) => return "it closed its output and goes on".to_owned(),
+                Err(e) => return e.to_string(),
+            }
+        }
+    }
+}
+
+/// Starts the program, with threads that write its input and read its output: one that neither reads nor writes cannot hold up the run.
 fn start(command: &str) -> Result<Running, String> {
     let mut process = Command::new("sh");
     process.arg("-c").arg(command).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -187,104 +318,40 @@ fn start(command: &str) -> Result<Running, String> {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut process, 0);
     let mut child = process.spawn().map_err(|e| format!("sh cannot be started: {e}"))?;
-    let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+    let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+    let ((questions, asked), (send, lines)) = (channel(), sync_channel(WAITING_ANSWERS));
+    // From here on the program is killed where something fails.
+    let running = Running { child, questions: Some(questions), lines };
+    let (Some(stdin), Some(stdout)) = (stdin, stdout) else {
         return Err("its input and output are not there".to_owned());
     };
-    // Threads, so that a program that neither reads nor writes cannot hold up the run beyond its time.
-    let (questions, asked) = channel::<String>();
-    std::thread::spawn(move || {
-        for text in asked {
-            if stdin.write_all(text.as_bytes()).and_then(|()| stdin.flush()).is_err() {
-                break;
-            }
+    let no_thread = |e| format!("no thread for its input and output: {e}");
+    thread::Builder::new().spawn(move || write(stdin, &asked)).map_err(no_thread)?;
+    thread::Builder::new().spawn(move || read(stdout, &send)).map_err(no_thread)?;
+    Ok(running)
+}
+
+fn write(mut stdin: ChildStdin, asked: &Receiver<String>) {
+    for text in asked {
+        if stdin.write_all(text.as_bytes()).and_then(|()| stdin.flush()).is_err() {
+            break;
         }
-    });
-    let (send, lines) = channel();
-    std::thread::spawn(move || {
-        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            if send.send(line).is_err() {
-                break;
-            }
+    }
+}
+
+fn read(stdout: ChildStdout, lines: &SyncSender<Line>) {
+    let mut output = BufReader::new(stdout);
+    let mut bytes = Vec::new();
+    while let Ok(1..) = output.by_ref().take(LONGEST_ANSWER as u64 + 1).read_until(b'\n', &mut bytes) {
+        let fits = bytes.len() <= LONGEST_ANSWER;
+        let line = fits.then(|| String::from_utf8_lossy(&bytes).trim().to_owned());
+        if lines.send(line).is_err() || !fits {
+            break;
         }
-    });
-    Ok(Running { child, questions, lines })
+        bytes.clear();
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn questions(n: usize) -> Vec<Question> {
-        let one = |i: usize| Question {
-            prompt: "2+2?".to_owned(),
-            completion: "x".repeat(i),
-            gold: "4".to_owned(),
-            tokens: i,
-            token_ids: vec![7; i],
-        };
-        (0..n).map(one).collect()
-    }
-
-    /// Asks a shell program, with a second to answer; the answers and what was said.
-    fn ask(command: &str, n: usize) -> (Result<Vec<Option<f64>>, String>, String) {
-        let mut said = String::new();
-        let mut program = RewardProgram::new(command, Duration::from_secs(1));
-        let answers = program.ask(&questions(n), &mut |line| said += line);
-        (answers.map_err(|e| e.to_string()), said)
-    }
-
-    #[test]
-    fn every_response_gets_the_number_of_its_line() {
-        // A line is answered with the number of its tokens.
-        let count = r#"while read -r line; do echo "$line" | sed 's/.*"tokens":\([0-9]*\).*/\1/'; done"#;
-        assert_eq!(ask(count, 3), (Ok(vec![Some(0.0), Some(1.0), Some(2.0)]), String::new()));
-        let forms =
-            "read a; echo '{\"reward\": -0.5}'; read a; echo null; read a; echo true; read a; echo 1e-3; cat";
-        assert_eq!(ask(forms, 4).0, Ok(vec![Some(-0.5), None, Some(1.0), Some(0.001)]));
-    }
-
-    #[test]
-    fn numbers_that_are_none_are_left_out_and_told_of_once() {
-        let (answers, said) =
-            ask("read a; echo NaN; read a; echo '{\"reward\": -Infinity}'; read a; echo 2; cat", 3);
-        assert_eq!(answers, Ok(vec![None, None, Some(2.0)]));
-        assert_eq!(said.matches("warning: reward.command answered NaN").count(), 1, "{said}");
-        assert_eq!(said.matches("warning").count(), 1, "{said}");
-    }
-
-    #[test]
-    fn a_program_that_dies_is_asked_again_and_given_up_when_it_dies_again() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let once = dir.path().join("once");
-        let dies_once = format!(
-            "if [ ! -e {0} ]; then touch {0}; exit 3; fi; while read a; do echo 1; done",
-            once.display()
-        );
-        let (answers, said) = ask(&dies_once, 2);
-        assert_eq!(answers, Ok(vec![Some(1.0), Some(1.0)]));
-        assert!(said.contains("it ended (exit status: 3) after 0 of 2 answers"), "{said}");
-        let error = ask("read a; echo 1", 2).0.expect_err("dies twice");
-        assert!(error.contains("after 1 of 2 answers") && error.contains("2 times in a row"), "{error}");
-    }
-
-    /// More than a pipe holds, to a program that does not read: its time ends all the same.
-    #[test]
-    fn a_program_that_does_not_read_is_given_up_in_time() {
-        let mut program = RewardProgram::new("sleep 60", Duration::from_millis(300));
-        let mut questions = questions(1);
-        questions[0].completion = "x".repeat(1 << 20);
-        let began = Instant::now();
-        program.ask(&questions, &mut |_| ()).expect_err("silent");
-        assert!(began.elapsed() < Duration::from_secs(20));
-    }
-
-    #[test]
-    fn a_program_that_says_nothing_in_time_or_no_number_is_an_error() {
-        let (answers, said) = ask("sleep 30", 1);
-        let error = answers.expect_err("silent");
-        assert!(error.contains("0 of 1 answers came within 1 s (reward.command_timeout)"), "{error}");
-        assert!(said.contains("asked once more"), "{said}");
-        let error = ask("while read a; do echo good; done", 1).0.expect_err("no number");
-        assert!(error.contains("answered \"good\"; must be a number"), "{error}");
-    }
-}
+#[path = "program_tests.rs"]
+mod tests;

@@ -75,9 +75,10 @@ impl TextReward {
         TextReward { stops: stops.to_vec(), ..self }
     }
 
-    /// The rewards whose program is heard by `say`.
-    pub fn saying(self, say: fn(&str)) -> TextReward {
-        TextReward { say, ..self }
+    /// The rewards whose program is heard by `say`, and waited for no longer than a moment once `stopping` says that the run is asked to end.
+    pub fn saying(self, say: fn(&str), stopping: fn() -> bool) -> TextReward {
+        let heeding = |program: RefCell<RewardProgram>| RefCell::new(program.into_inner().heeding(stopping));
+        TextReward { say, program: self.program.map(heeding), ..self }
     }
 
     /// The program's reward of each response; `None` without a program.

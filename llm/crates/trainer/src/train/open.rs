@@ -18,6 +18,7 @@ use crate::problems::{MaxLengths, Problems, Stage};
 use crate::reward::program::{Question, RewardProgram};
 use crate::run;
 use crate::run::progress::say;
+use crate::run::stop;
 use crate::step::evidence;
 
 /// Selects the device of the settings `device` and `dtype`. The user is told, once, when `device = auto` finds no usable card.
@@ -132,8 +133,8 @@ pub(super) fn try_reward_program(
         tokens: answer.ids().len(),
         token_ids: answer.ids().to_vec(),
     };
-    let asked = RewardProgram::new(&program.line, program.timeout).ask(&[question], &mut |line| say(line));
-    asked.map(drop).map_err(|e| ConfigError::Conflict(e.to_string()).into())
+    let program = RewardProgram::new(&program.line, program.timeout).heeding(|| stop::requested().is_some());
+    program.try_out(question, &mut |line| say(line)).map_err(|e| ConfigError::Conflict(e.to_string()).into())
 }
 
 /// Refuses a run whose rollout, with every response at its limit, takes more memory than this machine has: the system would end it after

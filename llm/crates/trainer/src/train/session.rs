@@ -20,6 +20,7 @@ use crate::input::tokens::ModelTokenizer;
 use crate::problems::{Problems, Stage};
 use crate::reward::RewardBreakdown;
 use crate::run::progress::say;
+use crate::run::stop;
 use crate::step::engine::{Engine, SampledBy, TrainingSetup, WeightFollower};
 use crate::step::evidence::{EvidenceRequest, PROVIDED};
 use crate::step::sft::{self, Example, SftReport};
@@ -106,7 +107,7 @@ impl<'e> Session<'e> {
         };
         let rewards = TextReward::new(&tokens, &config.reward, problems.extraction(), config.seed)
             .stopping_at(stops)
-            .saying(say);
+            .saying(say, || stop::requested().is_some());
         let follower = None;
         let session = Session {
             config,

@@ -9,25 +9,15 @@ use parquet::record::{Field, Row};
 use serde_json::{Map, Number, Value};
 
 use super::DataError;
-use crate::bounded::{self, Limits};
-
-/// Largest number of bytes that a file is unpacked to: more than any published set of problems has.
-const MOST_UNPACKED: u64 = 256 << 30;
-/// Bytes that a byte of a file is unpacked to at most, beside [`FREE`]. Published sets have 2 to 10; a text that repeats another compresses
-/// a hundredfold.
-const RATIO: u64 = 1000;
-/// Bytes that any file may be unpacked to.
-const FREE: u64 = 64 << 20;
-/// Memory for the pages of a file that are open at a time; each has about a megabyte.
-const MEMORY: u64 = 1 << 30;
+use crate::bounded::limits::{LARGEST_UNPACKED, UNPACKED_FREE, UNPACKED_RATIO};
+use crate::bounded::{self, limits};
 
 /// Unpacks `file` within bounds on pages and the temporary file; a panic of the Parquet reader, as for wrong lengths, is an error.
 pub(super) fn unpack(path: &Path, file: File) -> Result<File, DataError> {
     let bytes = file.metadata().map_or(0, |m| m.len());
-    let most = bytes.saturating_mul(RATIO).saturating_add(FREE).min(MOST_UNPACKED);
-    let limits = Limits { memory: most.min(MEMORY) as usize, time: None };
+    let most = bytes.saturating_mul(UNPACKED_RATIO).saturating_add(UNPACKED_FREE).min(LARGEST_UNPACKED);
     let owned = path.to_owned();
-    bounded::run(limits, move || read(&owned, file, most)).unwrap_or_else(|e| {
+    bounded::run(limits::parquet(most), move || read(&owned, file, most)).unwrap_or_else(|e| {
         Err(DataError::Damaged { path: path.to_owned(), problem: format!("damaged: {e}") })
     })
 }
@@ -49,10 +39,10 @@ fn read(path: &Path, file: File, most: u64) -> Result<File, DataError> {
         unpacked += line.len() as u64;
         if unpacked > most {
             return Err(damaged(format!(
-                "row {}: unpacks to more than {most} bytes, {RATIO} times the {bytes} of the file and {} MiB, and at most {} GiB",
+                "row {}: unpacks to more than {most} bytes, {UNPACKED_RATIO} times the {bytes} of the file and {} MiB, and at most {} GiB",
                 i + 1,
-                FREE >> 20,
-                MOST_UNPACKED >> 30
+                UNPACKED_FREE >> 20,
+                LARGEST_UNPACKED >> 30
             )));
         }
         out.write_all(line.as_bytes()).map_err(wrote)?;

@@ -8,7 +8,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime};
 use minijinja::syntax::SyntaxConfig;
@@ -18,7 +17,7 @@ use serde_json::{Map, Value as Json};
 
 use super::PromptError;
 use super::python;
-use crate::bounded::{self, Limits};
+use crate::bounded::{self, limits};
 use grpo_lambda_decoder::disk::read_regular_text;
 
 /// A turn of a conversation.
@@ -72,16 +71,6 @@ impl Default for Clock {
         Clock(DateTime::from_timestamp(NOON, 0).unwrap_or_default().naive_utc())
     }
 }
-
-/// Most steps of minijinja's machine, so that an endless loop is refused. A conversation of a thousand turns takes fewer than 100,000; values
-/// cannot be nested deeper than there are steps.
-const STEPS: u64 = 1_000_000;
-
-/// Longest source in bytes. The longest published ones have about 30,000; a chain of operators of this length still fits the stack.
-const LONGEST: u64 = 128 << 10;
-
-/// Limits on compiling or rendering, millions of times the usual need.
-const LIMITS: Limits = Limits { memory: 256 << 20, time: Some(Duration::from_secs(10)) };
 
 /// A compiled chat template with the special tokens it may write.
 #[derive(Clone, Debug)]
@@ -151,11 +140,12 @@ impl ChatTemplate {
     /// If it is not valid Jinja.
     pub fn new(source: &str, special: Map<String, Json>, origin: &str) -> Result<ChatTemplate, PromptError> {
         let invalid = |problem: String| PromptError::Template { origin: origin.to_owned(), problem };
-        if source.len() as u64 > LONGEST {
-            return Err(invalid(format!("{} bytes long; a chat template may have {LONGEST}", source.len())));
+        let longest = limits::LONGEST_TEMPLATE;
+        if source.len() > longest {
+            return Err(invalid(format!("{} bytes long; a chat template may have {longest}", source.len())));
         }
         let source = source.to_owned();
-        let compiled = bounded::run(LIMITS, move || {
+        let compiled = bounded::run(limits::TEMPLATE, move || {
             let mut environment = environment(Clock::default());
             let added = environment.add_template_owned(TEMPLATE, without_generation(&source));
             added.map(|()| environment).map_err(|e| words(&e))
@@ -188,9 +178,14 @@ impl ChatTemplate {
         ];
         context.extend(given.map(|(name, value)| (name.to_owned(), value)));
         let environment = self.environment.clone();
-        let rendered = bounded::run(LIMITS, move || {
-            let template = environment.get_template(TEMPLATE);
-            template.and_then(|t| t.render(Serde(context))).map_err(|e| words(&e))
+        let rendered = bounded::run(limits::TEMPLATE, move || {
+            let render = || environment.get_template(TEMPLATE)?.render(Serde(context));
+            let (rendered, kept) = bounded::kept(|| render().map_err(|e| words(&e)));
+            let text = rendered?;
+            match usize::try_from(kept).is_ok_and(|kept| kept > text.capacity() + limits::LEFT_BEHIND) {
+                true => Err(format!("it leaves {kept} bytes behind: one of its values contains itself")),
+                false => Ok(text),
+            }
         });
         let refused = |problem| PromptError::Template { origin: self.origin.clone(), problem };
         rendered.map_err(|e| refused(e.to_string()))?.map_err(refused)
@@ -202,7 +197,7 @@ fn environment(clock: Clock) -> Environment<'static> {
     if let Ok(syntax) = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build() {
         environment.set_syntax(syntax);
     }
-    environment.set_fuel(Some(STEPS));
+    environment.set_fuel(Some(limits::TEMPLATE_STEPS));
     environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
     environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
     environment.set_formatter(|out, _, value| {
@@ -260,11 +255,8 @@ fn words(error: &Error) -> String {
     format!("{line}{what}")
 }
 
-/// `tokenizer_config.json` may list a hundred thousand added tokens.
-const LARGEST_FILE: u64 = 256 << 20;
-
 fn read(path: &Path) -> Result<Option<String>, PromptError> {
-    match read_regular_text(path, LARGEST_FILE) {
+    match read_regular_text(path, limits::LARGEST_FILE) {
         Ok(text) => Ok(Some(text)),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(PromptError::Read { path: path.to_owned(), source }),
