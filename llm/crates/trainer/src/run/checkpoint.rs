@@ -200,6 +200,11 @@ impl CheckpointWriter {
         Ok(manifest)
     }
 
+    /// The disk to write with.
+    pub fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
     /// The temporary directory of the files, for writers that need a path; [`CheckpointWriter::adopt`] them afterwards.
     pub fn directory(&self) -> &Path {
         &self.directory
