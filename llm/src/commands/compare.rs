@@ -105,7 +105,12 @@ fn of_evaluations(args: &CompareArgs) -> Result<(), Failure> {
         disk.replace(&directory.join("paired.json"), format!("{json}\n").as_bytes()).map_err(broke)?;
         let dir = directory.display();
         written = format!("\nresult       {dir}/paired.csv\nall numbers  {dir}/paired.json\n");
-        written += &match figures::save(&disk, &paired_report::figure(&pair), &directory.join("figures"), "paired") {
+        written += &match figures::save(
+            &disk,
+            &paired_report::figure(&pair),
+            &directory.join("figures"),
+            "paired",
+        ) {
             Ok(path) => figure_lines(&[path]),
             Err(e) => format!("no figure: {}\n", e.to_string().replace('\n', "; ")),
         };
@@ -190,12 +195,7 @@ fn announce(plan: &Plan, directory: &Path) {
     }
 }
 
-fn write(
-    disk: &Disk,
-    outcome: &ComparisonResult,
-    directory: &Path,
-    command: &str,
-) -> Result<(), DiskError> {
+fn write(disk: &Disk, outcome: &ComparisonResult, directory: &Path, command: &str) -> Result<(), DiskError> {
     disk.replace(&directory.join("compare.csv"), compare::csv(outcome, command).as_bytes())?;
     let json =
         serde_json::to_string_pretty(&compare::json(outcome)).expect("numbers and text have a JSON form");

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use grpo_lambda_decoder::disk::Disk;
 use grpo_lambda_decoder::lora;
-use grpo_lambda_decoder::model::weights::{self, SaveDtype};
 use grpo_lambda_decoder::model::ModelConfig;
+use grpo_lambda_decoder::model::weights::{self, SaveDtype};
 
 use super::merge::{empty_directory, write_model};
 use super::{Command, Failure, checkpoint, print};

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use grpo_lambda_decoder::disk::Disk;
 use grpo_lambda_decoder::lora;
-use grpo_lambda_decoder::model::weights::{self, Parameters, SaveDtype};
 use grpo_lambda_decoder::model::ModelConfig;
+use grpo_lambda_decoder::model::weights::{self, Parameters, SaveDtype};
 
 use super::{Command, Failure, checkpoint, print};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;

@@ -173,7 +173,8 @@ impl Disk {
             self.alive().and_then(|()| fs::create_dir_all(path)).map_err(failed("create", path))?;
             return missing.into_iter().rev().try_for_each(|created| self.sync_entry(created));
         }
-        let below = |p: &&Path| root.and_then(|root| root.names(p)).is_some_and(|names| names != Path::new(""));
+        let below =
+            |p: &&Path| root.and_then(|root| root.names(p)).is_some_and(|names| names != Path::new(""));
         let parts: Vec<&Path> = path.ancestors().take_while(below).collect();
         for part in parts.into_iter().rev() {
             let make = || {

@@ -27,8 +27,8 @@ use grpo_lambda_trainer::eval::store::{BenchmarkHeader, EvalDir, StoreError};
 use grpo_lambda_trainer::eval::summary::EvalSummary;
 use grpo_lambda_trainer::input::data::{DataOptions, OnBadRow};
 use grpo_lambda_trainer::input::prompt::Template;
-use grpo_lambda_trainer::run::model_directory::run_of_best;
 use grpo_lambda_trainer::run::RunError;
+use grpo_lambda_trainer::run::model_directory::run_of_best;
 use grpo_lambda_trainer::run::progress::say;
 
 // A paragraph is one line: the terminal's width decides where it breaks.

@@ -64,7 +64,10 @@ impl AppendFile {
             let fate = match self.restore() {
                 Ok(None) => "what was written is back in its place".to_owned(),
                 Ok(Some(aside)) => {
-                    format!("what was written is back in its place, and the other file is {}", aside.display())
+                    format!(
+                        "what was written is back in its place, and the other file is {}",
+                        aside.display()
+                    )
                 }
                 Err(e) => format!("what was written cannot be put back: {e}"),
             };
@@ -92,12 +95,17 @@ impl AppendFile {
             .and_then(|_| file.read_to_end(&mut ours))
             .map_err(failed("read", &self.path))?;
         let theirs = self.path.symlink_metadata().is_ok();
-        let is_part = self.disk.read(&self.path).is_ok_and(|other| other.is_none_or(|o| ours.starts_with(&o)));
+        let is_part =
+            self.disk.read(&self.path).is_ok_and(|other| other.is_none_or(|o| ours.starts_with(&o)));
         let aside = (theirs && !is_part).then(|| aside(&self.path));
         if let Some(aside) = &aside {
             self.disk.rename(&self.path, aside)?;
         }
-        self.disk.replace_with(&self.path, |e| e, |to| to.write_all(&ours).map_err(failed("write", &self.path)))?;
+        self.disk.replace_with(
+            &self.path,
+            |e| e,
+            |to| to.write_all(&ours).map_err(failed("write", &self.path)),
+        )?;
         Ok(aside)
     }
 }
@@ -105,7 +113,8 @@ impl AppendFile {
 /// A free name beside `path`.
 fn aside(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let mut names = std::iter::once(format!("aside-{name}")).chain((2u64..).map(|n| format!("aside-{n}-{name}")));
+    let mut names =
+        std::iter::once(format!("aside-{name}")).chain((2u64..).map(|n| format!("aside-{n}-{name}")));
     let free = names.find(|name| path.with_file_name(name).symlink_metadata().is_err());
     path.with_file_name(free.unwrap_or_default())
 }

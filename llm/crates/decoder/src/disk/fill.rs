@@ -26,7 +26,8 @@ impl Disk {
         let ours = made(self, directory)?;
         let is_ours = |name: &str| name == MARK || ours.iter().any(|path| path.starts_with(name));
         let mark = self.read(&directory.join(MARK))?;
-        let has_mark = mark.is_some_and(|b| b.starts_with(HEAD.as_bytes()) || HEAD.as_bytes().starts_with(&b));
+        let has_mark =
+            mark.is_some_and(|b| b.starts_with(HEAD.as_bytes()) || HEAD.as_bytes().starts_with(&b));
         Ok(self.list(directory)?.into_iter().find(|name| !has_mark || !is_ours(name)))
     }
 

@@ -90,7 +90,10 @@ fn nothing_is_written_through_a_link() {
             Err(error) => {
                 assert!(is_refused && error.is_refusal(), "{case}: {error}");
                 let error = error.to_string();
-                assert!(error.contains(&format!("own/{link}")) && error.contains("is a symbolic link"), "{error}");
+                assert!(
+                    error.contains(&format!("own/{link}")) && error.contains("is a symbolic link"),
+                    "{error}"
+                );
             }
         }
         place.is_whole(&case);
@@ -136,13 +139,17 @@ fn a_file_that_others_remove_replace_or_change_is_named_and_its_contents_are_put
 
 /// A command that fills a directory: files, one in a folder, one replaced.
 fn fill(disk: &Disk, out: &Path) -> Result<(), DiskError> {
-    disk.fill(out, |e| e, |disk| {
-        disk.replace(&out.join("tokenizer.json"), b"first")?;
-        disk.create_directories(&out.join("a/b"))?;
-        disk.write(&out.join("a/b/part"), b"part")?;
-        disk.replace(&out.join("tokenizer.json"), b"second")?;
-        disk.replace(&out.join("config.json"), b"last")
-    })
+    disk.fill(
+        out,
+        |e| e,
+        |disk| {
+            disk.replace(&out.join("tokenizer.json"), b"first")?;
+            disk.create_directories(&out.join("a/b"))?;
+            disk.write(&out.join("a/b/part"), b"part")?;
+            disk.replace(&out.join("tokenizer.json"), b"second")?;
+            disk.replace(&out.join("config.json"), b"last")
+        },
+    )
 }
 
 fn tree(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
@@ -167,33 +174,32 @@ fn a_directory_that_was_being_filled_is_filled_by_the_same_command_whenever_it_w
     fill(&place.disk, &out).expect_err("full");
     assert!(tree(&out) == whole, "refused, it is left alone");
     let mut stopped = 0;
-    for (operations, existed) in (0..).flat_map(|n| [(n, false), (n, true)]) {
-        for is_final in [true, false] {
+    for operations in 0.. {
+        let before = stopped;
+        for (existed, is_final) in [(false, false), (false, true), (true, false), (true, true)] {
             fs::remove_dir_all(&out).expect("writable");
             if existed {
                 fs::create_dir(&out).expect("writable");
             }
-            let faulty = place.disk.clone().with_fault(operations, is_final);
-            let done = fill(&faulty, &out);
-            if let Err(error) = done {
+            if let Err(error) = fill(&place.disk.clone().with_fault(operations, is_final), &out) {
                 stopped += 1;
-                assert!(is_final || out.exists() == existed && tree(&place.own).is_empty(), "{operations}: {error}");
-            }
-            if out.exists() && !tree(&out).is_empty() && tree(&out) != whole {
-                // Whatever else is there is the user's.
+                let as_before = out.exists() == existed && tree(&place.own).is_empty();
+                assert!(is_final || as_before, "{operations}: {error}");
+                fs::create_dir_all(&out).expect("writable");
+                // Something else there is the user's.
                 fs::write(out.join("thesis.tex"), "x").expect("writable");
                 let error = fill(&place.disk, &out).expect_err("not ours").to_string();
                 assert!(error.contains("it holds thesis.tex"), "{error}");
-                fs::remove_file(out.join("thesis.tex")).expect("writable");
+                fs::remove_file(out.join("thesis.tex")).expect("still there");
+                fill(&place.disk, &out).unwrap_or_else(|e| panic!("after {operations}: {e}"));
             }
-            fill(&place.disk, &out).unwrap_or_else(|e| panic!("after {operations}: {e}"));
             assert!(tree(&out) == whole, "after {operations}");
         }
-        if operations > 60 {
+        if stopped == before {
             break;
         }
     }
-    assert!(stopped > 60, "only {stopped} faults");
+    assert!(stopped > 100, "only {stopped} faults");
 }
 
 #[test]

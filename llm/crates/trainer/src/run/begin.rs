@@ -32,7 +32,9 @@ fn longer_log(disk: &Disk, run: &Path, config: &Config) -> Result<Option<&'stati
     let most = first(config).max(first(&Config::read(&run.join(CONFIG))?));
     for (name, header) in [(LOGS[0], 2), (LOGS[1], 0)] {
         let mut lines = 0u64;
-        disk.read_with(&run.join(name), |piece| lines += piece.iter().filter(|b| **b == b'\n').count() as u64)?;
+        disk.read_with(&run.join(name), |piece| {
+            lines += piece.iter().filter(|b| **b == b'\n').count() as u64
+        })?;
         if lines > most + header {
             return Ok(Some(name));
         }

@@ -61,7 +61,8 @@ fn the_best_checkpoint_survives_a_stop_or_a_refusal_at_any_operation() {
             *stopped.entry(best_step(&path)).or_insert(0) += 1;
             // Once more, somewhere else each time.
             drop(train(&path, fault(1 + (operations * 7) % 31)));
-            train(&path, Disk::crashing_after(i64::MAX)).unwrap_or_else(|e| panic!("after {operations}: {e}"));
+            train(&path, Disk::crashing_after(i64::MAX))
+                .unwrap_or_else(|e| panic!("after {operations}: {e}"));
             assert_eq!(best_step(&path), Some(7), "after {operations}");
             assert!(files(&path) == expected, "after {operations}");
         }

@@ -180,10 +180,8 @@ fn an_old_checkpoint_that_cannot_be_removed_is_told_of_once_and_the_run_goes_on(
     fs::create_dir(place.checkpoint(".new-step-00000004")).expect("writable");
     fs::write(place.checkpoint(".new-step-00000004/half"), "x").expect("writable");
     let id = claim::read_id(&Disk::default(), &place.run()).expect("readable").expect("written");
-    let open = || {
-        Checkpoints::open_with(&Disk::default(), (&place.run(), &id), 2, busy)
-            .expect("no reason not to")
-    };
+    let open =
+        || Checkpoints::open_with(&Disk::default(), (&place.run(), &id), 2, busy).expect("no reason not to");
     let mut checkpoints = open();
     let mut save = |step: u64| {
         let state = |writer: &mut CheckpointWriter| writer.file("state.bin", &step.to_le_bytes());

@@ -218,10 +218,16 @@ fn a_run_whose_checkpoints_are_gone_is_not_begun_anew_over_its_logs() {
         }
         fs::rename(path.join("checkpoints"), dir.path().join("elsewhere")).expect("writable");
         let before = files(&path);
-        refused(&path, &[named, "had checkpoints, of which none is left", "put ", "checkpoints back, or move "]);
+        refused(
+            &path,
+            &[named, "had checkpoints, of which none is left", "put ", "checkpoints back, or move "],
+        );
         assert!(files(&path) == before && !path.join("checkpoints").exists(), "nothing is changed");
         fs::rename(dir.path().join("elsewhere"), path.join("checkpoints")).expect("writable");
-        assert_eq!(RunDir::open(&path, &config(&[]), COLUMNS).expect("back").checkpoint.map(|c| c.step()), Some(7));
+        assert_eq!(
+            RunDir::open(&path, &config(&[]), COLUMNS).expect("back").checkpoint.map(|c| c.step()),
+            Some(7)
+        );
     }
 }
 
@@ -279,7 +285,8 @@ fn a_checkpoint_that_is_read_stays_until_its_reader_is_done() {
     let path = dir.path().join("run");
     let mut open = RunDir::open(&path, &config(&["checkpoint.keep=1"]), COLUMNS).expect("fresh").run;
     let mut save = |step: u64| {
-        open.save::<RunError>(step, None, |writer| writer.file("state.bin", &step.to_le_bytes())).expect("written");
+        open.save::<RunError>(step, None, |writer| writer.file("state.bin", &step.to_le_bytes()))
+            .expect("written");
     };
     let names = || Disk::default().list(&path.join("checkpoints")).expect("readable");
     save(1);

@@ -190,18 +190,8 @@ impl RunDir {
         // The names of new logs: a checkpoint must not outlive a power failure without them.
         disk.sync_path(path)?;
         let path = path.to_owned();
-        let run = RunDir {
-            path,
-            directory,
-            disk,
-            checkpoints,
-            metrics,
-            timing,
-            samples,
-            events,
-            ended,
-            best,
-        };
+        let run =
+            RunDir { path, directory, disk, checkpoints, metrics, timing, samples, events, ended, best };
         Ok(OpenedRun { run, checkpoint, damaged })
     }
 

@@ -41,7 +41,12 @@ impl Run<'_> {
         let saved: Checkpoint = self.dir.save(self.state.done(), best, |writer| {
             let (directory, disk) = (writer.directory().to_owned(), writer.disk().clone());
             let put = |parameters: &Parameters<f32>, directory: &Path| {
-                weights::save_on(&disk, directory, (&session.shape, parameters), (weights::SaveDtype::F32, usize::MAX))
+                weights::save_on(
+                    &disk,
+                    directory,
+                    (&session.shape, parameters),
+                    (weights::SaveDtype::F32, usize::MAX),
+                )
             };
             // Saved one after the other, so that two copies of a large model are never held at once.
             put(&*engine.parameters()?, &directory).map_err(TrainError::Save)?;
