@@ -37,7 +37,11 @@ fn a_program_rewards_what_it_is_told_of() {
     let run = dir.path().join("run");
     let command = format!("reward.command={program}");
     let done = train(&run, &[SETTINGS, &[&command, "reward.command_weight=0.5"]]);
-    assert!(done.stderr.contains("reward.command starts the program \"while read -r line;"), "{}", done.stderr);
+    assert!(
+        done.stderr.contains("reward.command starts the program \"while read -r line;"),
+        "{}",
+        done.stderr
+    );
     done.output();
     for row in rows(&run) {
         let length = row["length"].as_f64().unwrap();

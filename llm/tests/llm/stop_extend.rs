@@ -228,7 +228,11 @@ fn patience_ends_a_run_and_the_best_checkpoint_stays() {
         .refused(2, &["keeps no best checkpoint; train it with checkpoint.best=true"]);
     let again = train(dir.path(), &[&settings]);
     assert!(again.stderr.contains("already finished"), "{}", again.stderr);
-    assert_eq!(std::fs::read(dir.path().join("best.json")).unwrap(), best, "as the state of the checkpoint has it");
+    assert_eq!(
+        std::fs::read(dir.path().join("best.json")).unwrap(),
+        best,
+        "as the state of the checkpoint has it"
+    );
     // Nothing is drawn through a link, and a run without its checkpoints is not begun anew over its logs.
     let elsewhere = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(elsewhere.path(), dir.path().join("figures")).unwrap();

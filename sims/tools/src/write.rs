@@ -59,7 +59,7 @@ pub fn atomically(path: &Path, content: &[u8]) -> anyhow::Result<()> {
 /// The file that [`atomically`] wrote, open to write on at its end.
 ///
 /// # Errors
-/// Those of [`atomically`].
+/// The errors of [`atomically`].
 pub fn replaced(path: &Path, content: &[u8]) -> anyhow::Result<File> {
     let write = || -> std::io::Result<File> {
         // A bare file name has the empty path as its parent, which is the current folder but cannot be opened as one.

@@ -1,4 +1,4 @@
-//! Writers of files: those of the two command lines go through the module that follows no link and names the file in its errors.
+//! Writers of files: both command lines write through the module that follows no link and names the file in its errors.
 
 use super::imports::compiled;
 use super::workspace;

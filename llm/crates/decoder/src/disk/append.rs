@@ -51,7 +51,7 @@ impl AppendFile {
     /// Flushes what was appended to the disk.
     ///
     /// # Errors
-    /// Those of [`AppendFile::append`].
+    /// The errors of [`AppendFile::append`].
     pub fn sync(&self) -> Result<(), DiskError> {
         self.check()?;
         self.disk.flush(&self.file).map_err(failed("flush", &self.path))

@@ -34,7 +34,7 @@ pub fn save(
 /// [`save`] on this disk.
 ///
 /// # Errors
-/// Those of [`save`].
+/// The errors of [`save`].
 pub fn save_on(
     disk: &Disk,
     directory: &Path,
