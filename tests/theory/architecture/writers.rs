@@ -39,7 +39,8 @@ fn calls(tokens: &[String]) -> Vec<String> {
 #[test]
 fn files_are_written_by_one_module_of_each_command_line() {
     let (mut found, mut used) = (Vec::new(), Vec::new());
-    for member in workspace::members() {
+    // The tool that changes the sources is no product.
+    for member in workspace::members().into_iter().filter(|member| !member.starts_with("tests/")) {
         for (file, tokens) in compiled(&workspace::files(&member)) {
             let path = format!("{member}/src/{file}");
             match calls(&tokens) {
