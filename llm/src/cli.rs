@@ -12,6 +12,7 @@ use grpo_lambda_trainer::run::progress::{be_quiet, say};
 
 /// Runs `llm-train` with the arguments of the process.
 pub fn main() -> ExitCode {
+    grpo_lambda_trainer::run::stop::outlive_file_limits();
     let done = match Cli::try_parse() {
         Ok(cli) => dispatch(cli),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {

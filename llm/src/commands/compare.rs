@@ -96,9 +96,8 @@ fn of_evaluations(args: &CompareArgs) -> Result<(), Failure> {
     let pair = paired::pair(&read(a)?, &read(b)?).map_err(Failure::refused)?;
     let mut written = String::new();
     if let Some(directory) = &args.out {
-        let disk = Disk::default();
         let broke = |e: DiskError| Failure::broke(e);
-        disk.create_directories(directory).map_err(broke)?;
+        let disk = Disk::default().inside(directory).map_err(broke)?;
         let command = std::env::args().collect::<Vec<_>>().join(" ");
         let csv = paired_report::csv(&pair, &command);
         disk.replace(&directory.join("paired.csv"), csv.as_bytes()).map_err(broke)?;
@@ -106,7 +105,12 @@ fn of_evaluations(args: &CompareArgs) -> Result<(), Failure> {
         disk.replace(&directory.join("paired.json"), format!("{json}\n").as_bytes()).map_err(broke)?;
         let dir = directory.display();
         written = format!("\nresult       {dir}/paired.csv\nall numbers  {dir}/paired.json\n");
-        written += &match figures::save(&paired_report::figure(&pair), &directory.join("figures"), "paired") {
+        written += &match figures::save(
+            &disk,
+            &paired_report::figure(&pair),
+            &directory.join("figures"),
+            "paired",
+        ) {
             Ok(path) => figure_lines(&[path]),
             Err(e) => format!("no figure: {}\n", e.to_string().replace('\n', "; ")),
         };
@@ -156,8 +160,9 @@ fn of_methods(args: &CompareArgs, methods: &str) -> Result<(), Failure> {
     announce(&plan, run);
     let command = std::env::args().collect::<Vec<_>>().join(" ");
     let outcome = compare::run(&plan, run, &command)?;
-    write(&outcome, run, &command).map_err(Failure::broke)?;
-    let figures = match figures::save(&compare::figure(&outcome), &run.join("figures"), "compare") {
+    let disk = Disk::default().inside(run).map_err(Failure::broke)?;
+    write(&disk, &outcome, run, &command).map_err(Failure::broke)?;
+    let figures = match figures::save(&disk, &compare::figure(&outcome), &run.join("figures"), "compare") {
         Ok(path) => figure_lines(&[path]),
         Err(e) => format!("no figure: {}\n", e.to_string().replace('\n', "; ")),
     };
@@ -190,8 +195,7 @@ fn announce(plan: &Plan, directory: &Path) {
     }
 }
 
-fn write(outcome: &ComparisonResult, directory: &Path, command: &str) -> Result<(), DiskError> {
-    let disk = Disk::default();
+fn write(disk: &Disk, outcome: &ComparisonResult, directory: &Path, command: &str) -> Result<(), DiskError> {
     disk.replace(&directory.join("compare.csv"), compare::csv(outcome, command).as_bytes())?;
     let json =
         serde_json::to_string_pretty(&compare::json(outcome)).expect("numbers and text have a JSON form");

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use grpo_lambda_decoder::disk::Disk;
 use grpo_lambda_decoder::lora;
+use grpo_lambda_decoder::model::ModelConfig;
 use grpo_lambda_decoder::model::weights::{self, SaveDtype};
-use grpo_lambda_decoder::model::{self, ModelConfig};
 
-use super::merge::{SHARD, empty_directory};
+use super::merge::{empty_directory, write_model};
 use super::{Command, Failure, checkpoint, print};
 use grpo_lambda_trainer::config::ModelSource;
 use grpo_lambda_trainer::eval::origin::Origin;
@@ -74,14 +74,7 @@ fn export_model(directory: &Path, args: &ExportArgs) -> Result<String, Failure> 
         ExportDtype::Bf16 => SaveDtype::Bf16,
         ExportDtype::Source => source_dtype(&args.model)?,
     };
-    let disk = Disk::default();
-    disk.create_directories(&args.out).map_err(Failure::broke)?;
-    for (name, bytes) in tokens.files() {
-        disk.replace(&args.out.join(name), bytes).map_err(Failure::broke)?;
-    }
-    // The configuration last: without it this is no checkpoint.
-    let written: model::Result<()> = weights::save(&args.out, &shape, &parameters, dtype, SHARD);
-    written.map_err(Failure::broke)?;
+    write_model(&args.out, &shape, &parameters, (&tokens, dtype))?;
     Ok(format!("the model{} in {}", if args.merge { " with its adapter merged," } else { "" }, name(dtype)))
 }
 
@@ -91,11 +84,13 @@ fn export_adapter(directory: &Path, out: &Path) -> Result<String, Failure> {
     let shape = ModelConfig::load(directory).map_err(Failure::refused)?;
     let (settings, tensors) = lora::load(&adapter, &shape).map_err(Failure::refused)?;
     let base = base(&adapter)?;
-    lora::save(out, &settings, &tensors, &base).map_err(Failure::broke)?;
-    let checksum = adapter.join(adapter_base::FILE);
-    if let Ok(bytes) = std::fs::read(&checksum) {
-        Disk::default().replace(&out.join(adapter_base::FILE), &bytes).map_err(Failure::broke)?;
-    }
+    Disk::default().fill(out, Failure::broke, |disk| {
+        lora::save_on(disk, out, (&settings, &tensors), &base).map_err(Failure::broke)?;
+        match std::fs::read(adapter.join(adapter_base::FILE)) {
+            Ok(bytes) => disk.replace(&out.join(adapter_base::FILE), &bytes).map_err(Failure::broke),
+            Err(_) => Ok(()), // an adapter from elsewhere
+        }
+    })?;
     Ok(format!("the adapter (rank {}, on {base})", settings.rank))
 }
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use grpo_lambda_decoder::disk::Disk;
 use grpo_lambda_decoder::lora;
+use grpo_lambda_decoder::model::ModelConfig;
 use grpo_lambda_decoder::model::weights::{self, Parameters, SaveDtype};
-use grpo_lambda_decoder::model::{self, ModelConfig};
 
 use super::{Command, Failure, checkpoint, print};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
@@ -42,14 +42,14 @@ pub struct MergeArgs {
 }
 
 /// Weights of a file at most, in bytes, as transformers does it.
-pub(super) const SHARD: usize = 5_000_000_000;
+const SHARD: usize = 5_000_000_000;
 
 impl Command for MergeArgs {
     /// Writes base and adapter as one checkpoint, with the base's tokenizer.
     fn run(&self) -> Result<(), Failure> {
         let base = checkpoint(&self.model)?;
         refuse_twice(&base, &self.adapter)?;
-        let (disk, out) = (Disk::default(), self.out.display());
+        let out = self.out.display();
         empty_directory(&self.out)?;
         let shape = ModelConfig::load(&base).map_err(Failure::refused)?;
         let (settings, adapter) = lora::load(&self.adapter, &shape).map_err(Failure::refused)?;
@@ -58,17 +58,11 @@ impl Command for MergeArgs {
         let mut parameters = weights::load(&base, &shape).map_err(Failure::refused)?;
         check_base(self, &base, &parameters)?;
         lora::merge(&settings, &adapter, &shape, &mut parameters).map_err(Failure::refused)?;
-        disk.create_directories(&self.out).map_err(Failure::broke)?;
-        for (name, bytes) in tokens.files() {
-            disk.replace(&self.out.join(name), bytes).map_err(Failure::broke)?;
-        }
         let dtype = match self.dtype {
             MergeDtype::F32 => SaveDtype::F32,
             MergeDtype::Bf16 => SaveDtype::Bf16,
         };
-        // The configuration last: without it this is no checkpoint.
-        let written: model::Result<()> = weights::save(&self.out, &shape, &parameters, dtype, SHARD);
-        written.map_err(Failure::broke)?;
+        write_model(&self.out, &shape, &parameters, (&tokens, dtype))?;
         print(&format!(
             "merged {} (rank {}, alpha {}, {}) into {}: {out}\n",
             self.adapter.display(),
@@ -80,13 +74,29 @@ impl Command for MergeArgs {
     }
 }
 
-/// Refuses a place for a checkpoint that holds something already.
+/// Writes a checkpoint with its tokenizer into a directory of its own.
+pub(super) fn write_model(
+    out: &Path,
+    shape: &ModelConfig,
+    parameters: &Parameters<f32>,
+    (tokens, dtype): (&ModelTokenizer, SaveDtype),
+) -> Result<(), Failure> {
+    Disk::default().fill(out, Failure::broke, |disk| {
+        for (name, bytes) in tokens.files() {
+            disk.replace(&out.join(name), bytes).map_err(Failure::broke)?;
+        }
+        // The configuration last: without it this is no checkpoint.
+        weights::save_on(disk, out, (shape, parameters), (dtype, SHARD)).map_err(Failure::broke)
+    })
+}
+
+/// Refuses a place for a checkpoint that holds something already, unless the same command was killed there.
 pub(super) fn empty_directory(out: &Path) -> Result<(), Failure> {
     let shown = out.display();
     if out.exists() && !out.is_dir() {
         return Err(Failure::refused(format!("--out {shown}: a file; must be a directory, empty or new")));
     }
-    match Disk::default().list(out).map_err(Failure::refused)?.first() {
+    match Disk::default().obstacle(out).map_err(Failure::refused)? {
         Some(name) => Err(Failure::refused(format!("--out {shown}: holds {name}; must be empty or new"))),
         None => Ok(()),
     }

@@ -24,6 +24,7 @@ impl Command for PlotArgs {
         let record = RunRecord::read(&self.run).map_err(Failure::refused)?;
         let drawn = draw_record(&record, &self.run).map_err(|e| match e {
             DrawError::Record(e) => Failure::refused(e),
+            DrawError::Disk(e) if e.is_refusal() => Failure::refused(e),
             e => Failure::broke(e),
         })?;
         print(&format!("{}\n{}\n{}", record.finding(), table(&record), figure_lines(&drawn)))

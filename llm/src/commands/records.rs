@@ -51,16 +51,18 @@ impl Command for RecordsArgs {
         if files.is_empty() {
             return Err(Failure::refused(format!("{}: nothing is recorded there yet", directory.display())));
         }
-        let disk = Disk::default();
         let mut said = String::new();
-        for (name, contents) in files {
-            let path = self.out.join(name);
-            if let Some(parent) = path.parent() {
-                disk.create_directories(parent).map_err(Failure::broke)?;
+        Disk::default().fill(&self.out, Failure::broke, |disk| {
+            for (name, contents) in files {
+                let path = self.out.join(name);
+                if let Some(parent) = path.parent() {
+                    disk.create_directories(parent).map_err(Failure::broke)?;
+                }
+                disk.replace(&path, &contents).map_err(Failure::broke)?;
+                said += &format!("{}\n", path.display());
             }
-            disk.replace(&path, &contents).map_err(Failure::broke)?;
-            said += &format!("{}\n", path.display());
-        }
+            Ok(())
+        })?;
         print(&said)
     }
 }

@@ -372,13 +372,13 @@ fn fact(
 /// Writes a table beside the runs; the lines that say where.
 fn write(layout: &TableComparison, grid: &Grid, command: &str) -> Result<String, DiskError> {
     let directory = grid.directory.join("tables");
-    let disk = Disk::default();
+    let disk = Disk::default().inside(&grid.directory)?;
     disk.create_directories(&directory)?;
     let name = format!("table{}", layout.number);
     let path = |end: &str| directory.join(format!("{name}.{end}"));
     disk.replace(&path("csv"), tidy(layout, grid.scale.name()).to_csv(command).as_bytes())?;
     disk.replace(&path("md"), markdown(layout, &grid.scale.legend(), command).as_bytes())?;
-    let drawn = match figures::save(&figure(layout, grid.scale), Path::new(&directory), &name) {
+    let drawn = match figures::save(&disk, &figure(layout, grid.scale), Path::new(&directory), &name) {
         Ok(png) => figure_lines(&[png]),
         Err(e) => format!("no figure: {}\n", e.to_string().replace('\n', "; ")),
     };

@@ -25,10 +25,9 @@ pub enum DrawError {
 const PNG_SCALE: f64 = 2.0;
 
 /// Writes `DIR/name.svg` and `DIR/name.png`, each whole or not at all, and returns the path of the PNG.
-pub fn save(figure: &Figure, directory: &Path, name: &str) -> Result<PathBuf, DrawError> {
+pub fn save(disk: &Disk, figure: &Figure, directory: &Path, name: &str) -> Result<PathBuf, DrawError> {
     let failed = |e: anyhow::Error| DrawError::Figure { name: name.to_owned(), problem: format!("{e:#}") };
     let (svg, png) = (figure.to_svg().map_err(failed)?, figure.to_png(PNG_SCALE).map_err(failed)?);
-    let disk = Disk::default();
     disk.create_directories(directory)?;
     disk.replace(&directory.join(format!("{name}.svg")), svg.as_bytes())?;
     let path = directory.join(format!("{name}.png"));
@@ -47,7 +46,8 @@ pub fn draw_record(record: &RunRecord, run: &Path) -> Result<Vec<PathBuf>, DrawE
         0 => vec![("learning", supervised(record))],
         _ => vec![("learning", learning(record)), ("evidence", evidence(record))],
     };
-    figures.iter().map(|(name, figure)| save(figure, &run.join("figures"), name)).collect()
+    let disk = Disk::default().inside(run)?;
+    figures.iter().map(|(name, figure)| save(&disk, figure, &run.join("figures"), name)).collect()
 }
 
 const STEPS: &str = "RL steps done";

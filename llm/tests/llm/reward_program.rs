@@ -36,7 +36,13 @@ fn a_program_rewards_what_it_is_told_of() {
     );
     let run = dir.path().join("run");
     let command = format!("reward.command={program}");
-    train(&run, &[SETTINGS, &[&command, "reward.command_weight=0.5"]]).output();
+    let done = train(&run, &[SETTINGS, &[&command, "reward.command_weight=0.5"]]);
+    assert!(
+        done.stderr.contains("reward.command starts the program \"while read -r line;"),
+        "{}",
+        done.stderr
+    );
+    done.output();
     for row in rows(&run) {
         let length = row["length"].as_f64().unwrap();
         assert!((row["reward_command"].as_f64().unwrap() - (length + 0.5)).abs() < 1e-12, "{row}");

@@ -222,9 +222,24 @@ fn patience_ends_a_run_and_the_best_checkpoint_stays() {
     eval(&format!("{run}/best")).output();
     let toml = std::fs::read_to_string(dir.path().join("eval-best/eval.toml")).unwrap();
     assert!(toml.contains("checkpoints/step-00000030"), "{toml}");
+    let best = std::fs::read(dir.path().join("best.json")).unwrap();
     std::fs::remove_file(dir.path().join("best.json")).unwrap();
     eval(&format!("{run}/best"))
         .refused(2, &["keeps no best checkpoint; train it with checkpoint.best=true"]);
     let again = train(dir.path(), &[&settings]);
     assert!(again.stderr.contains("already finished"), "{}", again.stderr);
+    assert_eq!(
+        std::fs::read(dir.path().join("best.json")).unwrap(),
+        best,
+        "as the state of the checkpoint has it"
+    );
+    // Nothing is drawn through a link, and a run without its checkpoints is not begun anew over its logs.
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(elsewhere.path(), dir.path().join("figures")).unwrap();
+    llm_train(&["plot", run], "").refused(2, &["figures is a symbolic link"]);
+    assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+    let log = std::fs::read(dir.path().join("metrics.jsonl")).unwrap();
+    std::fs::rename(dir.path().join("checkpoints"), elsewhere.path().join("checkpoints")).unwrap();
+    train(dir.path(), &[&settings]).refused(2, &["summary.json: written by a run that had checkpoints"]);
+    assert_eq!(std::fs::read(dir.path().join("metrics.jsonl")).unwrap(), log);
 }

@@ -5,7 +5,7 @@
 //! the command and the program: pieces of another seed, length or build are never taken for this run's.
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::hash::Hasher;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -51,8 +51,7 @@ impl Store {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
         }
-        grpo_lambda_tools::write::atomically(path, kept.as_bytes())?;
-        let file = OpenOptions::new().append(true).open(path).with_context(|| path.display().to_string())?;
+        let file = grpo_lambda_tools::write::replaced(path, kept.as_bytes())?;
         Ok(Store { known: Mutex::new(known), file: Some(Mutex::new(file)), path: Some(path.to_owned()) })
     }
 

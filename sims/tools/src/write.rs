@@ -1,6 +1,6 @@
 //! Writing files: the output folder checked before any work, every file whole or not at all.
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,10 @@ impl Output {
         for folder in FOLDERS.map(|f| root.join(f)) {
             let probe = || {
                 fs::create_dir_all(&folder)?;
-                temporary(&folder)?.close()
+                if fs::symlink_metadata(&folder)?.is_symlink() {
+                    bail!("a symbolic link, and nothing is written through one; put a folder there");
+                }
+                Ok(temporary(&folder)?.close()?)
             };
             probe().with_context(|| format!("cannot write to {}", folder.display()))?;
         }
@@ -50,15 +53,26 @@ impl Output {
 /// # Errors
 /// When it cannot be written; an older file of that name is then untouched.
 pub fn atomically(path: &Path, content: &[u8]) -> anyhow::Result<()> {
-    let write = || {
+    replaced(path, content).map(drop)
+}
+
+/// The file that [`atomically`] wrote, open to write on at its end.
+///
+/// # Errors
+/// The errors of [`atomically`].
+pub fn replaced(path: &Path, content: &[u8]) -> anyhow::Result<File> {
+    let write = || -> std::io::Result<File> {
         // A bare file name has the empty path as its parent, which is the current folder but cannot be opened as one.
         let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut temporary = temporary(folder)?;
         temporary.write_all(content)?;
         temporary.as_file().sync_all()?;
-        temporary.persist(path).map_err(|e| e.error)?;
+        let file = temporary.persist(path).map_err(|e| e.error)?;
         // The new name survives a power cut once its folder is on disk too. Windows cannot open folders.
-        if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
+        if cfg!(unix) {
+            File::open(folder)?.sync_all()?;
+        }
+        Ok(file)
     };
     write().with_context(|| format!("cannot write {}", path.display()))
 }
@@ -102,6 +116,23 @@ mod tests {
         fs::write(&plain, b"x").unwrap();
         let mode = |p: &Path| fs::metadata(p).unwrap().permissions().mode();
         assert_eq!(mode(&ours), mode(&plain));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn nothing_is_written_through_a_link() {
+        let (root, theirs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let thesis = theirs.path().join("thesis.tex");
+        fs::write(&thesis, "thesis").unwrap();
+        let output = Output::open(root.path()).unwrap();
+        std::os::unix::fs::symlink(&thesis, output.path("data/x.csv")).unwrap();
+        output.write("data/x.csv", b"ours").unwrap();
+        fs::remove_dir_all(output.path("figures")).unwrap();
+        std::os::unix::fs::symlink(theirs.path(), output.path("figures")).unwrap();
+        let error = format!("{:#}", Output::open(root.path()).unwrap_err());
+        assert!(error.contains("figures: a symbolic link"), "{error}");
+        assert_eq!(fs::read(&thesis).unwrap(), b"thesis");
+        assert_eq!(fs::read_dir(theirs.path()).unwrap().count(), 1);
     }
 
     #[test]

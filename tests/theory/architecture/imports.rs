@@ -20,8 +20,12 @@ pub(super) struct Imports {
     named: Vec<(String, Vec<String>, BTreeSet<Vec<String>>)>,
 }
 
-/// Reads the imports of a crate. What `lib.rs` and `main.rs` name is no import of a module, and neither is what stands in tests.
-pub(super) fn read(files: &[File]) -> Imports {
+/// The files of a crate that are compiled outside tests, with their tokens there.
+pub(super) fn compiled(files: &[File]) -> Vec<(String, Vec<String>)> {
+    compiled_modules(files).into_iter().map(|c| (c.file, c.tokens)).collect()
+}
+
+fn compiled_modules(files: &[File]) -> Vec<Compiled> {
     let mut test_only: Vec<Vec<String>> = Vec::new();
     let mut compiled = Vec::new();
     for (file, text) in files {
@@ -30,8 +34,14 @@ pub(super) fn read(files: &[File]) -> Imports {
         test_only.extend(tests.into_iter().map(|name| [module.clone(), vec![name]].concat()));
         compiled.push(Compiled { file: file.clone(), module, tokens: kept });
     }
-    compiled.retain(|c| !c.module.is_empty() && !test_only.iter().any(|m| c.module.starts_with(m)));
-    let named = compiled.into_iter().map(|Compiled { file, module, tokens }| {
+    compiled.retain(|c| !test_only.iter().any(|m| c.module.starts_with(m)));
+    compiled
+}
+
+/// Reads the imports of a crate. What `lib.rs` and `main.rs` name is no import of a module, and neither is what stands in tests.
+pub(super) fn read(files: &[File]) -> Imports {
+    let modules = compiled_modules(files).into_iter().filter(|c| !c.module.is_empty());
+    let named = modules.map(|Compiled { file, module, tokens }| {
         let paths = imported_paths(&module, &tokens);
         (file, module, paths)
     });

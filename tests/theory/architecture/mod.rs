@@ -1,4 +1,4 @@
-//! The architecture: in no folder of the workspace's crates do modules import each other in a circle.
+//! The architecture: in no folder of the workspace's crates do modules import each other in a circle, and files are written in one place.
 //!
 //! A module is a file or a folder. `lib.rs`, `main.rs` and a folder's `mod.rs` are no modules among those they declare: what they re-export
 //! counts as nobody's import.
@@ -8,6 +8,7 @@ mod imports;
 mod source;
 mod words;
 mod workspace;
+mod writers;
 
 use graph::Cycle;
 use imports::File;

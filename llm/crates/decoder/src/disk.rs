@@ -1,9 +1,20 @@
-//! File operations with errors that name the file. Tests can simulate a crash at each of them.
+//! File operations with errors that name the file. Whatever is written goes through here: no symbolic link is followed, and tests can
+//! simulate a crash or a refusal at each operation.
 
-use std::fs::{self, File, OpenOptions};
+mod append;
+mod fill;
+mod place;
+#[cfg(test)]
+mod tests;
+
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, atomic::AtomicI64, atomic::Ordering};
+
+pub use append::AppendFile;
+use fill::Made;
+use place::{Place, Root};
 
 /// A refusal by the file system.
 #[derive(Debug, thiserror::Error)]
@@ -17,11 +28,31 @@ pub struct DiskError {
     pub source: io::Error,
 }
 
+impl DiskError {
+    /// True for a link or another thing in the way that the user is to remove, rather than a failure of the system.
+    pub fn is_refusal(&self) -> bool {
+        self.source.kind() == io::ErrorKind::InvalidInput
+    }
+}
+
 /// The file system.
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
-    /// Operations until the simulated process dies for good; `None` outside tests.
-    left: Option<Arc<AtomicI64>>,
+    /// The faults of tests.
+    fault: Option<Fault>,
+    /// The directory under which no name may be a link.
+    root: Option<Arc<Root>>,
+    /// The names made so far in a directory that is being filled.
+    made: Option<Arc<Made>>,
+}
+
+/// A simulated fault.
+#[derive(Clone, Debug)]
+struct Fault {
+    /// Operations until it.
+    left: Arc<AtomicI64>,
+    /// True if the process dies of it, false if one operation alone is refused.
+    is_final: bool,
 }
 
 /// Opens a file to read it: one with an end, and no pipe, device or directory, which would block or never end.
@@ -77,30 +108,56 @@ fn parent(path: &Path) -> &Path {
 impl Disk {
     /// A disk on which the process dies after this many operations: fault injection for tests of crash safety.
     pub fn crashing_after(operations: i64) -> Disk {
-        Disk { left: Some(Arc::new(AtomicI64::new(operations))) }
+        Disk::default().with_fault(operations, true)
     }
 
-    /// Fails after the simulated crash.
+    /// A disk that refuses one operation after this many, as a full one does until there is room.
+    pub fn refusing_after(operations: i64) -> Disk {
+        Disk::default().with_fault(operations, false)
+    }
+
+    fn with_fault(self, operations: i64, is_final: bool) -> Disk {
+        Disk { fault: Some(Fault { left: Arc::new(AtomicI64::new(operations)), is_final }), ..self }
+    }
+
+    /// Creates the directory if it is missing and holds it open. What is written below it follows no link, wherever its path leads by then.
+    pub fn inside(&self, directory: &Path) -> Result<Disk, DiskError> {
+        self.create_directories(directory)?;
+        let root = Root::open(self.root.as_deref(), directory).map_err(failed("open", directory))?;
+        Ok(Disk { root: Some(Arc::new(root)), ..self.clone() })
+    }
+
+    /// True if the path of the directory that this disk is [`Disk::inside`] still names it.
+    pub fn is_in_place(&self) -> io::Result<bool> {
+        self.root.as_ref().map_or(Ok(true), |root| root.is_in_place())
+    }
+
+    fn place(&self, path: &Path) -> io::Result<Place> {
+        Place::find(self.root.as_deref(), path)
+    }
+
+    /// Fails at and after the simulated crash, or at the refusal.
     fn alive(&self) -> io::Result<()> {
-        if self.left.as_ref().is_some_and(|left| left.fetch_sub(1, Ordering::SeqCst) <= 0) {
-            return Err(io::Error::other("simulated crash"));
+        let Some(Fault { left, is_final }) = &self.fault else { return Ok(()) };
+        match left.fetch_sub(1, Ordering::SeqCst) {
+            n if n > 0 || n < 0 && !is_final => Ok(()),
+            _ => Err(io::Error::other("simulated fault")),
         }
-        Ok(())
     }
 
-    /// Skipped in simulated crashes, which kill the process and not the machine: a sync costs milliseconds.
+    /// Skipped in simulated faults, which strike the process and not the machine: a sync costs milliseconds.
     fn flush(&self, file: &File) -> io::Result<()> {
         self.alive()?;
-        if self.left.is_some() {
+        if self.fault.is_some() {
             return Ok(());
         }
         file.sync_all()
     }
 
-    /// A write that a simulated crash may leave incomplete.
+    /// A write that a simulated fault may leave incomplete.
     fn put(&self, file: &mut File, bytes: &[u8]) -> io::Result<()> {
         let alive = self.alive();
-        if alive.is_err() && self.left.as_ref().is_some_and(|left| left.load(Ordering::SeqCst) == -1) {
+        if alive.is_err() && self.fault.as_ref().is_some_and(|f| f.left.load(Ordering::SeqCst) == -1) {
             file.write_all(&bytes[..bytes.len() / 2])?;
         }
         alive?;
@@ -109,55 +166,63 @@ impl Disk {
 
     /// Creates and syncs a directory and its missing parents.
     pub fn create_directories(&self, path: &Path) -> Result<(), DiskError> {
-        let missing: Vec<&Path> =
-            path.ancestors().take_while(|p| !p.as_os_str().is_empty() && !p.exists()).collect();
-        self.alive().and_then(|()| fs::create_dir_all(path)).map_err(failed("create", path))?;
-        missing.into_iter().rev().try_for_each(|created| self.sync_entry(created))
+        let root = self.root.as_ref().filter(|root| root.names(path).is_some());
+        if root.is_none() {
+            let missing: Vec<&Path> =
+                path.ancestors().take_while(|p| !p.as_os_str().is_empty() && !p.exists()).collect();
+            self.alive().and_then(|()| fs::create_dir_all(path)).map_err(failed("create", path))?;
+            return missing.into_iter().rev().try_for_each(|created| self.sync_entry(created));
+        }
+        let below =
+            |p: &&Path| root.and_then(|root| root.names(p)).is_some_and(|names| names != Path::new(""));
+        let parts: Vec<&Path> = path.ancestors().take_while(below).collect();
+        for part in parts.into_iter().rev() {
+            let make = || {
+                if fs::symlink_metadata(part).is_err() {
+                    self.alive().and_then(|()| self.note(part))?;
+                }
+                self.place(part)?.ensure_directory()
+            };
+            if make().map_err(failed("create", part))? {
+                self.sync_entry(part)?;
+            }
+        }
+        Ok(())
     }
 
     /// Creates a new directory in an existing one.
     pub fn create_directory(&self, path: &Path) -> Result<(), DiskError> {
-        self.alive().and_then(|()| fs::create_dir(path)).map_err(failed("create", path))
+        let make = || {
+            self.alive().and_then(|()| self.note(path))?;
+            self.place(path)?.create_directory()
+        };
+        make().map_err(failed("create", path))
     }
 
     /// Flushes the directory that holds `path`, without which a new name may be lost in a power failure.
     fn sync_entry(&self, path: &Path) -> Result<(), DiskError> {
-        let parent = parent(path);
-        match File::open(parent) {
+        match self.place(path).and_then(|place| place.open_parent()) {
             // A directory in which one may create names but not list them, as /scratch of a cluster often is.
             Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-            opened => opened.and_then(|file| self.flush(&file)).map_err(failed("flush", parent)),
+            opened => opened.and_then(|file| self.flush(&file)).map_err(failed("flush", parent(path))),
         }
     }
 
-    /// Opens or creates a file to append to, cut to at most `length` bytes; also returns its length before the cut.
-    pub fn open_log(&self, path: &Path, length: u64) -> Result<(File, u64), DiskError> {
-        let open = || {
-            self.alive()?;
-            let file = OpenOptions::new().create(true).append(true).open(path)?;
-            let found = file.metadata()?.len();
-            if found > length {
-                self.alive()?;
-                file.set_len(length)?;
-            }
-            Ok((file, found))
-        };
+    /// Opens or creates a file that a process locks.
+    pub fn open_lock(&self, path: &Path) -> Result<File, DiskError> {
+        let open = || self.alive().and_then(|()| self.place(path)?.open_to_append());
         open().map_err(failed("open", path))
     }
 
-    /// Appends to an open file.
-    pub fn append(&self, file: &mut File, path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
-        self.put(file, bytes).map_err(failed("write", path))
-    }
-
-    /// Syncs an open file.
-    pub fn sync(&self, file: &File, path: &Path) -> Result<(), DiskError> {
-        self.flush(file).map_err(failed("flush", path))
+    /// True if `path` is the name of this open file.
+    pub fn is_at(&self, path: &Path, file: &File) -> Result<bool, DiskError> {
+        self.place(path).and_then(|place| place.is(file)).map_err(failed("look at", path))
     }
 
     /// Syncs a file or directory.
     pub fn sync_path(&self, path: &Path) -> Result<(), DiskError> {
-        File::open(path).and_then(|file| self.flush(&file)).map_err(failed("flush", path))
+        let open = || self.place(path)?.open_to_sync();
+        open().and_then(|file| self.flush(&file)).map_err(failed("flush", path))
     }
 
     /// Writes and syncs a new file with these contents.
@@ -176,7 +241,11 @@ impl Disk {
         fill: impl FnOnce(&mut dyn Write) -> Result<(), E>,
     ) -> Result<(), E> {
         let at = |e| refused(failed("write", path)(e));
-        let mut file = self.alive().and_then(|()| File::create(path)).map_err(at)?;
+        let create = || {
+            self.alive().and_then(|()| self.note(path))?;
+            self.place(path)?.create_new()
+        };
+        let mut file = create().map_err(at)?;
         let mut pieces = BufWriter::with_capacity(PIECE, Pieces { disk: self, file: &mut file });
         fill(&mut pieces)?;
         pieces.flush().map_err(at)?;
@@ -206,43 +275,63 @@ impl Disk {
             .write_with(&temporary, &refused, fill)
             .and_then(|()| self.rename(&temporary, path).map_err(&refused));
         if written.is_err() && self.alive().is_ok() {
-            drop(fs::remove_file(&temporary)); // the error that stopped the write is the one to report
+            // The error that stopped the write is the one to report.
+            drop(self.place(&temporary).and_then(|place| place.remove_file()));
         }
         written?;
         // The rename is durable only after the directory is synced.
-        self.sync_path(parent(path)).map_err(refused)
+        self.sync_entry(path).map_err(refused)
     }
 
     /// Makes a hard link, which some file systems refuse.
     pub fn link(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
-        self.alive().and_then(|()| fs::hard_link(from, to)).map_err(failed("link", to))
+        let link = || {
+            self.alive().and_then(|()| self.note(to))?;
+            self.place(from)?.link(&self.place(to)?)
+        };
+        link().map_err(failed("link", to))
     }
 
     /// Renames a file or directory.
     pub fn rename(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
-        self.alive().and_then(|()| fs::rename(from, to)).map_err(failed("rename", from))
+        let rename = || {
+            self.alive().and_then(|()| self.note(to))?;
+            self.place(from)?.rename(&self.place(to)?)
+        };
+        rename().map_err(failed("rename", from))
+    }
+
+    /// Removes a file or a link, if it is there.
+    pub fn remove_file(&self, path: &Path) -> Result<(), DiskError> {
+        match self.alive().and_then(|()| self.place(path)?.remove_file()) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(failed("remove", path)),
+        }
     }
 
     /// Removes a file, a link without following it, or a directory with its contents. A refused entry stays with the directories above it,
     /// the rest is removed, and the first refusal is the error.
     pub fn remove(&self, path: &Path) -> Result<(), DiskError> {
+        match self.place(path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            place => self.remove_place(&place.map_err(failed("remove", path))?, path),
+        }
+    }
+
+    fn remove_place(&self, place: &Place, path: &Path) -> Result<(), DiskError> {
         let gone = |result: io::Result<()>| match result {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
             result => result.map_err(failed("remove", path)),
         };
-        let is_directory = match fs::symlink_metadata(path) {
-            Ok(metadata) => metadata.is_dir(),
+        let entries = match place.entries() {
+            Ok(Some(entries)) => entries,
+            Ok(None) => return gone(self.alive().and_then(|()| place.remove_file())),
             Err(e) => return gone(Err(e)),
         };
-        if !is_directory {
-            return gone(self.alive().and_then(|()| fs::remove_file(path)));
-        }
-        let entries = fs::read_dir(path).and_then(|all| all.map(|entry| Ok(entry?.path())).collect());
-        let mut entries: Vec<PathBuf> = entries.map_err(failed("list", path))?;
-        entries.sort();
-        let removed: Vec<_> = entries.iter().map(|entry| self.remove(entry)).collect();
+        let removed: Vec<_> =
+            entries.iter().map(|entry| self.remove_place(entry, &path.join(entry.name()))).collect();
         removed.into_iter().collect::<Result<(), _>>()?;
-        gone(self.alive().and_then(|()| fs::remove_dir(path)))
+        gone(self.alive().and_then(|()| place.remove_directory()))
     }
 
     /// Names in a directory, sorted; none if it does not exist.
@@ -310,43 +399,3 @@ impl Write for Pieces<'_> {
 
 /// Suffix of a temporary file that will replace another.
 pub const TEMPORARY: &str = ".tmp";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_refused_replacement_leaves_the_old_file_and_nothing_else() {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        let (path, disk) = (dir.path().join("file"), Disk::default());
-        disk.replace(&path, b"old").expect("writable");
-        disk.replace(&path, b"new").expect("writable");
-        assert_eq!(fs::read(&path).expect("readable"), b"new");
-        // A directory in the way of the rename.
-        let taken = dir.path().join("taken");
-        fs::create_dir_all(taken.join("inside")).expect("writable");
-        let error = disk.replace(&taken, b"x").expect_err("a directory is no file").to_string();
-        assert!(error.starts_with("cannot rename ") && error.contains("taken"), "{error}");
-        assert_eq!(disk.list(dir.path()).expect("readable"), ["file", "taken"]);
-    }
-
-    #[test]
-    #[cfg(unix)]
-    fn removing_follows_no_link_and_takes_names_that_are_not_utf8() {
-        use std::os::unix::ffi::OsStrExt;
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        let (kept, doomed, disk) = (dir.path().join("kept"), dir.path().join("doomed"), Disk::default());
-        fs::create_dir(&kept).expect("writable");
-        fs::write(kept.join("thesis.tex"), "x").expect("writable");
-        fs::create_dir_all(doomed.join("inner")).expect("writable");
-        fs::write(doomed.join(std::ffi::OsStr::from_bytes(b"\xff")), "x").expect("writable");
-        for link in [doomed.join("link"), doomed.join("inner/link"), dir.path().join("alone")] {
-            std::os::unix::fs::symlink(&kept, link).expect("a link");
-        }
-        disk.remove(&doomed).expect("all of it");
-        disk.remove(&dir.path().join("alone")).expect("a link");
-        disk.remove(&dir.path().join("absent")).expect("nothing to do");
-        assert_eq!(disk.list(dir.path()).expect("readable"), ["kept"]);
-        assert_eq!(disk.list(&kept).expect("readable"), ["thesis.tex"]);
-    }
-}

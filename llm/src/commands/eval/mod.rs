@@ -27,6 +27,7 @@ use grpo_lambda_trainer::eval::store::{BenchmarkHeader, EvalDir, StoreError};
 use grpo_lambda_trainer::eval::summary::EvalSummary;
 use grpo_lambda_trainer::input::data::{DataOptions, OnBadRow};
 use grpo_lambda_trainer::input::prompt::Template;
+use grpo_lambda_trainer::run::RunError;
 use grpo_lambda_trainer::run::model_directory::run_of_best;
 use grpo_lambda_trainer::run::progress::say;
 
@@ -380,7 +381,10 @@ fn fingerprint(directory: &Path) -> Result<String, Failure> {
 }
 
 fn store_failure(error: StoreError) -> Failure {
-    if matches!(error, StoreError::Disk(_)) { Failure::broke(error) } else { Failure::refused(error) }
+    match error {
+        StoreError::Disk(e) | StoreError::Run(RunError::Io(e)) if !e.is_refusal() => Failure::broke(e),
+        error => Failure::refused(error),
+    }
 }
 
 fn announce(settings: &Settings, benchmarks: &[Benchmark], path: &Path) {
@@ -420,7 +424,7 @@ fn finish(
     let page = dir.write("report.html", page.as_bytes()).map_err(Failure::broke)?;
     // A figure that cannot be drawn is no reason to fail an evaluation that is done.
     let figure = report::figures::accuracy(&summary);
-    let figures = match figures::save(&figure, &dir.path().join("figures"), "accuracy") {
+    let figures = match figures::save(dir.disk(), &figure, &dir.path().join("figures"), "accuracy") {
         Ok(path) => figure_lines(&[path]),
         Err(e) => format!("no figure: {}\n", e.to_string().replace('\n', "; ")),
     };

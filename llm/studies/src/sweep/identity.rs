@@ -59,8 +59,7 @@ impl Identity<'_> {
     /// [`Identity::check`], and writes the file where there is none.
     pub(crate) fn claim(&self, directory: &Path) -> Result<(), SweepError> {
         if !self.check(directory)? {
-            let disk = Disk::default();
-            disk.create_directories(directory)?;
+            let disk = Disk::default().inside(directory)?;
             disk.replace(&directory.join(self.file()), self.to_toml().as_bytes())?;
         }
         Ok(())

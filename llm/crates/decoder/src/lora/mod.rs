@@ -14,7 +14,7 @@
 
 mod peft;
 
-pub use peft::{CONFIG_FILE, WEIGHTS_FILE, load, save};
+pub use peft::{CONFIG_FILE, WEIGHTS_FILE, load, save, save_on};
 
 use std::collections::BTreeMap;
 

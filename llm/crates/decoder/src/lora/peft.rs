@@ -28,10 +28,23 @@ pub fn save(
     adapter: &Parameters<f32>,
     base: &str,
 ) -> Result<(), Error> {
-    std::fs::create_dir_all(directory).map_err(|e| Error::io(directory, e))?;
+    save_on(&Disk::default(), directory, (settings, adapter), base)
+}
+
+/// [`save`] on this disk.
+///
+/// # Errors
+/// The errors of [`save`].
+pub fn save_on(
+    disk: &Disk,
+    directory: &Path,
+    (settings, adapter): (&LoraSettings, &Parameters<f32>),
+    base: &str,
+) -> Result<(), Error> {
+    disk.create_directories(directory)?;
     let path = directory.join(WEIGHTS_FILE);
     let named = adapter.iter().map(|(name, tensor)| (format!("{PREFIX}{name}"), tensor));
-    write_file(&path, named, SaveDtype::F32)?;
+    write_file(disk, &path, named, SaveDtype::F32)?;
     let config = json!({
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
@@ -48,7 +61,7 @@ pub fn save(
         "inference_mode": true,
         "modules_to_save": null,
     });
-    Ok(Disk::default().replace(&directory.join(CONFIG_FILE), format!("{config:#}\n").as_bytes())?)
+    Ok(disk.replace(&directory.join(CONFIG_FILE), format!("{config:#}\n").as_bytes())?)
 }
 
 /// Reads an adapter that PEFT or [`save`] wrote for a model of this shape.

@@ -1,16 +1,16 @@
 //! The directory of an evaluation, whose files are complete whenever the process was stopped.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use grpo_lambda_decoder::disk::{Disk, DiskError};
+use grpo_lambda_decoder::disk::{AppendFile, Disk, DiskError};
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
 use super::benchmark::{Benchmark, slug};
 use super::completion::CompletionRecord;
 use super::settings::Settings;
-use crate::run::{Claim, RunError, claim_directory, lock};
+use crate::run::{Claim, DirectoryLock, RunError, claim_directory, lock};
 
 /// The reason why an evaluation's directory was refused.
 #[derive(Debug, thiserror::Error)]
@@ -90,13 +90,17 @@ pub struct EvalDir {
     disk: Disk,
     samples: usize,
     /// Released when the process ends, however it ends.
-    _lock: File,
+    lock: Arc<DirectoryLock>,
 }
 
 impl EvalDir {
     /// Creates the directory, or continues an evaluation with these settings.
     pub fn open(path: &Path, settings: &Settings, heads: &[BenchmarkHeader]) -> Result<EvalDir, StoreError> {
-        let disk = Disk::default();
+        // That of a run is no link out of the run.
+        let disk = match path.parent().filter(|run| run.join("config.toml").is_file()) {
+            Some(run) => Disk::default().inside(run)?,
+            None => Disk::default(),
+        };
         let file = path.join(FILE);
         if path.exists() && !path.is_dir() {
             let problem = "not a directory; give another one with --out".to_owned();
@@ -113,10 +117,10 @@ impl EvalDir {
             Claim::Free => {}
             Claim::Foreign => return Err(StoreError::NotOurs { path: path.to_owned() }),
         }
-        disk.create_directories(path)?;
-        let lock = lock(path)?;
+        let disk = disk.inside(path)?;
+        let lock = Arc::new(lock(&disk, path)?);
         disk.replace(&file, to_toml(settings, heads).as_bytes())?;
-        Ok(EvalDir { path: path.to_owned(), disk, samples: settings.samples, _lock: lock })
+        Ok(EvalDir { path: path.to_owned(), disk, samples: settings.samples, lock })
     }
 
     pub fn path(&self) -> &Path {
@@ -136,8 +140,13 @@ impl EvalDir {
         self.disk.replace(&directory.join(PROBLEMS), text.as_bytes())?;
         let path = directory.join(COMPLETIONS);
         let (kept, length) = read_completions(&self.disk, &path, problems, self.samples)?;
-        let (file, _) = self.disk.open_log(&path, length)?;
-        Ok((CompletionLog { path, file, disk: self.disk.clone() }, kept))
+        let file = AppendFile::open(&self.disk, &path, length)?;
+        Ok((CompletionLog { file, lock: Arc::clone(&self.lock) }, kept))
+    }
+
+    /// The disk to write into the directory with.
+    pub fn disk(&self) -> &Disk {
+        &self.disk
     }
 
     /// Replaces a file of the directory.
@@ -151,21 +160,21 @@ impl EvalDir {
 /// The file to which responses are appended.
 #[derive(Debug)]
 pub struct CompletionLog {
-    path: PathBuf,
-    file: File,
-    disk: Disk,
+    file: AppendFile,
+    lock: Arc<DirectoryLock>,
 }
 
 impl CompletionLog {
     /// Appends all responses to some problems; they are synced when this returns.
     ///
     /// # Errors
-    /// [`StoreError::Disk`].
+    /// [`StoreError::Disk`]; [`StoreError::Run`] if the directory or its lock was removed or replaced.
     pub fn append(&mut self, completions: &[CompletionRecord]) -> Result<(), StoreError> {
-        let line = |completion: &CompletionRecord| json_line(completion, &self.path);
+        let line = |completion: &CompletionRecord| json_line(completion, self.file.path());
         let text = completions.iter().map(line).collect::<Result<String, _>>()?;
-        self.disk.append(&mut self.file, &self.path, text.as_bytes())?;
-        Ok(self.disk.sync(&self.file, &self.path)?)
+        self.lock.check()?;
+        self.file.append(text.as_bytes())?;
+        Ok(self.file.sync()?)
     }
 }
 

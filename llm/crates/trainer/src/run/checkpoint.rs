@@ -145,8 +145,7 @@ impl Checkpoint {
     /// If a reader holds it.
     pub(super) fn lock_for_removal(&self) -> Result<Option<File>, ()> {
         // Opened to write, because some network file systems lock no other file exclusively.
-        let options = File::options().read(true).append(true).open(self.path.join(MANIFEST));
-        let Ok(file) = options else { return Ok(None) };
+        let Ok(file) = self.disk.open_lock(&self.path.join(MANIFEST)) else { return Ok(None) };
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => Err(()),
             _ => Ok(Some(file)),
@@ -198,6 +197,11 @@ impl CheckpointWriter {
         self.disk.write(&self.directory.join(MANIFEST), &digest::seal(&manifest))?;
         self.disk.sync_path(&self.directory)?;
         Ok(manifest)
+    }
+
+    /// The disk to write with.
+    pub fn disk(&self) -> &Disk {
+        &self.disk
     }
 
     /// The temporary directory of the files, for writers that need a path; [`CheckpointWriter::adopt`] them afterwards.

@@ -28,8 +28,6 @@ pub(super) struct Checkpoints {
     directory: PathBuf,
     id: RunId,
     keep: usize,
-    /// The step whose checkpoint is kept beside the latest ones.
-    protected: Option<u64>,
     disk: Disk,
     removal: Removal,
     /// The paths that could not be removed and were warned of, once each.
@@ -38,34 +36,22 @@ pub(super) struct Checkpoints {
 
 impl Checkpoints {
     /// Opens the directory and removes what a killed process left incomplete.
-    pub(super) fn open(
-        disk: &Disk,
-        run: &Path,
-        id: &RunId,
-        keep: usize,
-        protected: Option<u64>,
-    ) -> Result<Checkpoints, RunError> {
-        Self::open_with(disk, (run, id), (keep, protected), Disk::remove)
+    pub(super) fn open(disk: &Disk, run: &Path, id: &RunId, keep: usize) -> Result<Checkpoints, RunError> {
+        Self::open_with(disk, (run, id), keep, Disk::remove)
     }
 
     pub(super) fn open_with(
         disk: &Disk,
         (run, id): (&Path, &RunId),
-        (keep, protected): (usize, Option<u64>),
+        keep: usize,
         removal: Removal,
     ) -> Result<Checkpoints, RunError> {
         let directory = run.join("checkpoints");
         disk.create_directories(&directory)?;
         let (id, disk, told) = (id.clone(), disk.clone(), BTreeSet::new());
-        let mut checkpoints = Checkpoints { directory, id, keep, protected, disk, removal, told };
+        let mut checkpoints = Checkpoints { directory, id, keep, disk, removal, told };
         checkpoints.clear();
-        checkpoints.prune(); // it may have died between writing one and removing another
         Ok(checkpoints)
-    }
-
-    /// Keeps the checkpoint of this step, whatever comes after it.
-    pub(super) fn protect(&mut self, step: u64) {
-        self.protected = Some(step);
     }
 
     /// Lists the checkpoints.
@@ -73,7 +59,7 @@ impl Checkpoints {
         list(&self.disk, &self.directory, Some(&self.id))
     }
 
-    /// Writes the checkpoint of `step`, then removes those beyond the number to keep. On failure it leaves no files of its own.
+    /// Writes the checkpoint of `step`. On failure it leaves no files of its own.
     pub(super) fn save<E: From<RunError>>(
         &mut self,
         step: u64,
@@ -86,9 +72,7 @@ impl Checkpoints {
             // Frees the space on a full disk; the error that stopped the write is the one to report.
             drop(self.disk.remove(&temporary));
         })?;
-        let checkpoint = self.publish(step, &temporary, manifest)?;
-        self.prune();
-        Ok(checkpoint)
+        Ok(self.publish(step, &temporary, manifest)?)
     }
 
     /// The files of a checkpoint, its manifest last.
@@ -137,15 +121,16 @@ impl Checkpoints {
         Checkpoint::find(&self.disk, path, step).is_ok_and(|found| *found.run() != self.id)
     }
 
-    /// Removes the oldest complete checkpoints beyond the number to keep, as far as it can: the new one is safe, so the run goes on.
-    fn prune(&mut self) {
+    /// Removes the oldest complete checkpoints beyond the number to keep, but never the `best`, as far as it can: the new one is safe, so the
+    /// run goes on.
+    pub(super) fn prune(&mut self, best: Option<u64>) {
         let complete = match self.list() {
             Ok(listed) => listed.complete,
             Err(e) => return self.tell(&self.directory.clone(), &e),
         };
         let own: Vec<&Checkpoint> = complete.iter().filter(|c| is_directory(c.path())).collect();
         for old in &own[..own.len().saturating_sub(self.keep.max(1))] {
-            if Some(old.step()) == self.protected {
+            if Some(old.step()) == best {
                 continue;
             }
             // A reader holds it; it goes with the next one. The lock keeps new readers away until it is gone.

@@ -4,9 +4,9 @@
 //! the manifest of every checkpoint. A checkpoint that was copied in from another run is thereby recognised, whatever its settings are.
 
 use std::fmt;
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{ErrorKind, Read, Seek, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use grpo_lambda_decoder::disk::{Disk, DiskError, TEMPORARY};
@@ -45,21 +45,21 @@ pub(crate) fn claim_directory(
     Ok(if is_free { Claim::Free } else { Claim::Foreign })
 }
 
-/// Takes a directory's lock, which the system releases when the process ends.
-pub(crate) fn lock(directory: &Path) -> Result<File, RunError> {
+/// Takes the lock of the directory that `disk` is inside of; the system releases it when the process ends.
+pub(crate) fn lock(disk: &Disk, directory: &Path) -> Result<DirectoryLock, RunError> {
     let path = directory.join(LOCK);
     let io = |action| {
         let path = path.clone();
         move |source| RunError::Io(DiskError { action, path, source })
     };
-    let mut options = File::options();
-    let mut file =
-        options.read(true).write(true).create(true).truncate(false).open(&path).map_err(io("open"))?;
+    let mut file = disk.open_lock(&path)?;
     // A process that was just killed may still hold the lock, so it is tried again for a moment.
     let mut patience = 50;
     loop {
         match file.try_lock() {
-            Ok(()) => break,
+            // Someone may have removed the file before it was locked: then the lock keeps nobody out.
+            Ok(()) if disk.is_at(&path, &file)? => break,
+            Ok(()) => file = disk.open_lock(&path)?,
             Err(std::fs::TryLockError::WouldBlock) if patience > 0 => {
                 patience -= 1;
                 std::thread::sleep(std::time::Duration::from_millis(10));
@@ -75,47 +75,34 @@ pub(crate) fn lock(directory: &Path) -> Result<File, RunError> {
     }
     let mut note = || {
         file.set_len(0)?;
-        file.rewind()?;
         writeln!(file, "process {}", std::process::id())
     };
     note().map_err(io("write"))?;
-    Ok(file)
+    Ok(DirectoryLock { disk: disk.clone(), directory: directory.to_owned(), file })
 }
 
-/// A directory that a run began in. Logs stay open while a run is under way, and bytes written to a file without a name are lost without an
-/// error.
+/// A directory that this process works in, locked until the value or the process ends.
 #[derive(Debug)]
-pub(super) struct DirectoryGuard {
-    path: PathBuf,
-    /// Open, so that no other directory can take over its number.
-    directory: File,
+pub(crate) struct DirectoryLock {
+    disk: Disk,
+    directory: PathBuf,
+    file: File,
 }
 
-impl DirectoryGuard {
-    pub(super) fn new(path: &Path) -> Result<DirectoryGuard, RunError> {
-        let refused = |source| DiskError { action: "open", path: path.to_owned(), source };
-        Ok(DirectoryGuard { path: path.to_owned(), directory: File::open(path).map_err(refused)? })
-    }
-
-    /// Refuses if the path now names another directory, or none.
-    pub(super) fn check(&self) -> Result<(), RunError> {
-        let is_ours = match std::fs::metadata(&self.path) {
-            Ok(now) => self.directory.metadata().is_ok_and(|then| is_same(&then, &now)),
+impl DirectoryLock {
+    /// Refuses if the path now names another directory, or none: bytes written to a file without a name are lost without an error. Also if
+    /// the lock was removed or replaced, which lets a second process in.
+    pub(crate) fn check(&self) -> Result<(), RunError> {
+        let is_ours = match self.disk.is_in_place() {
+            Ok(is_ours) => is_ours,
             Err(e) => !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
         };
-        if is_ours { Ok(()) } else { Err(RunError::Gone { path: self.path.clone() }) }
+        if !is_ours {
+            return Err(RunError::Gone { path: self.directory.clone() });
+        }
+        let path = self.directory.join(LOCK);
+        if self.disk.is_at(&path, &self.file)? { Ok(()) } else { Err(RunError::Unlocked { path }) }
     }
-}
-
-#[cfg(unix)]
-fn is_same(a: &Metadata, b: &Metadata) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    (a.dev(), a.ino()) == (b.dev(), b.ino())
-}
-
-#[cfg(not(unix))]
-fn is_same(_: &Metadata, b: &Metadata) -> bool {
-    b.is_dir()
 }
 
 /// The file of a run directory with the number of the run.

@@ -45,12 +45,12 @@ impl ExtendError {
 /// Writes the larger numbers of steps of `wanted` into the run at `path`; other differences are left for its opening to refuse. The summary of
 /// the shorter run stays as `summary-STEPS.json`.
 pub fn extend(path: &Path, wanted: &Config) -> Result<(), ExtendError> {
-    let disk = Disk::default();
     let file = path.join(CONFIG);
     if !file.is_file() {
         return Err(ExtendError::NoRun { path: path.to_owned() });
     }
-    let _lock = lock(path)?;
+    let disk = Disk::default().inside(path)?;
+    let _lock = lock(&disk, path)?;
     let stored = Config::read(&file)?;
     more(path, "rl", &stored.rl.learning_rates(), &wanted.rl.learning_rates())?;
     more(path, "sft", &stored.sft.learning_rates(), &wanted.sft.learning_rates())?;

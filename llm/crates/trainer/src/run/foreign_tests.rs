@@ -59,7 +59,7 @@ impl Place {
 
 fn save(run: &mut RunDir, steps: std::ops::RangeInclusive<u64>) {
     for step in steps {
-        run.save::<RunError>(step, |writer| writer.file("state.bin", &step.to_le_bytes()))
+        run.save::<RunError>(step, None, |writer| writer.file("state.bin", &step.to_le_bytes()))
             .unwrap_or_else(|e| panic!("step {step}: {e}"));
     }
 }
@@ -180,15 +180,14 @@ fn an_old_checkpoint_that_cannot_be_removed_is_told_of_once_and_the_run_goes_on(
     fs::create_dir(place.checkpoint(".new-step-00000004")).expect("writable");
     fs::write(place.checkpoint(".new-step-00000004/half"), "x").expect("writable");
     let id = claim::read_id(&Disk::default(), &place.run()).expect("readable").expect("written");
-    let open = || {
-        Checkpoints::open_with(&Disk::default(), (&place.run(), &id), (2, None), busy)
-            .expect("no reason not to")
-    };
+    let open =
+        || Checkpoints::open_with(&Disk::default(), (&place.run(), &id), 2, busy).expect("no reason not to");
     let mut checkpoints = open();
     let mut save = |step: u64| {
         let state = |writer: &mut CheckpointWriter| writer.file("state.bin", &step.to_le_bytes());
         let saved = checkpoints.save::<RunError>(step, BTreeMap::new(), state);
         saved.unwrap_or_else(|e| panic!("step {step}: {e}")).verify().expect("as written");
+        checkpoints.prune(None);
     };
     (1..=5).for_each(&mut save);
     let stuck = [".new-step-00000004", ".old-step-00000001"];
@@ -206,11 +205,12 @@ fn an_old_checkpoint_that_cannot_be_removed_is_told_of_once_and_the_run_goes_on(
         checkpoints
             .save::<RunError>(step, BTreeMap::new(), state)
             .unwrap_or_else(|e| panic!("step {step}: {e}"));
+        checkpoints.prune(None);
     };
     (1..=4).for_each(&mut save);
     assert_eq!(place.names(), [&stuck[..], &["step-00000003", "step-00000004"]].concat());
     // Once nothing holds it, it goes.
-    drop(Checkpoints::open(&Disk::default(), &place.run(), &id, 2, None).expect("no reason not to"));
+    drop(Checkpoints::open(&Disk::default(), &place.run(), &id, 2).expect("no reason not to"));
     assert_eq!(place.names(), ["step-00000003", "step-00000004"]);
 }
 
@@ -228,7 +228,7 @@ fn a_run_whose_directory_is_removed_or_replaced_stops_and_says_so() {
         for error in [
             run.record("rl", 2, &values, &[("seconds", 1.0)]).expect_err("nowhere to write"),
             run.sample(&1).expect_err("nowhere to write"),
-            run.save::<RunError>(2, |_| Ok(())).expect_err("nowhere to write"),
+            run.save::<RunError>(2, None, |_| Ok(())).expect_err("nowhere to write"),
             run.finish(&1).expect_err("nowhere to write"),
         ] {
             let error = error.to_string();

@@ -71,7 +71,7 @@ fn a_checkpoint_of_another_run_that_is_in_the_way_is_put_aside() {
     let mut open = RunDir::open(&ours, &config(&[]), COLUMNS).expect("fresh").run;
     let place = ours.join("checkpoints/step-00000007");
     copy(&theirs.join("checkpoints/step-00000007"), &place);
-    open.save::<RunError>(7, |writer| writer.file("state.bin", b"ours")).expect("published");
+    open.save::<RunError>(7, None, |writer| writer.file("state.bin", b"ours")).expect("published");
     assert_eq!(fs::read(place.join("state.bin")).expect("readable"), b"ours");
     assert!(ours.join("checkpoints/aside-step-00000007/state.bin").is_file());
 }
@@ -89,8 +89,10 @@ fn a_lost_number_is_asked_for_where_there_are_checkpoints_and_drawn_where_there_
     }
     fs::write(path.join(claim::ID), &id).expect("writable");
     RunDir::open(&path, &config(&[]), COLUMNS).expect("its own");
+    // As a run leaves it that was killed before its first checkpoint.
+    let path = dir.path().join("begun");
+    drop(RunDir::open(&path, &config(&[]), COLUMNS).expect("fresh"));
     fs::remove_file(path.join(claim::ID)).expect("writable");
-    fs::remove_dir_all(path.join("checkpoints")).expect("writable");
     RunDir::open(&path, &config(&[]), COLUMNS).expect("begins anew");
     assert_ne!(fs::read_to_string(path.join(claim::ID)).expect("written"), id);
 }
@@ -182,9 +184,81 @@ fn a_run_with_only_damaged_checkpoints_keeps_its_logs() {
     let before = files(&path);
     refused(&path, &["step-00000007: damaged (state.bin: 1 bytes long, not 8)", "step 0"]);
     assert!(files(&path) == before, "logs are not cut");
-    fs::remove_dir_all(path.join("checkpoints")).expect("writable");
+    fs::rename(&path, dir.path().join("away")).expect("writable");
     train(&path, Disk::crashing_after(i64::MAX), || ()).expect("begins anew, as was said");
     assert!(files(&path) == unbroken());
+}
+
+#[test]
+fn a_run_whose_checkpoints_are_gone_is_not_begun_anew_over_its_logs() {
+    // What is left of it, beside config.toml, id and the logs, and the file that is named.
+    let cases: [(&[&str], &str); 4] = [
+        (&["summary.json"], "summary.json"),
+        (&["end.json", "best.json"], "end.json"),
+        (&["best.json"], "best.json"),
+        (&[], "metrics.csv"),
+    ];
+    for (left, named) in cases {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = run(&dir, "run");
+        let mut open = RunDir::open(&path, &config(&[]), COLUMNS).expect("its own").run;
+        open.settle(Some(Best { step: 6, accuracy: 0.5 })).expect("written");
+        // More rows than come before a first checkpoint, in supervised learning and one evaluation.
+        let (every, sft) = (config(&[]).checkpoint.every, config(&[]).sft.steps);
+        for step in 7..every.min(sft) + 1 {
+            open.record("sft", step, &[("state", 1.0)], &[("seconds", 1.0)]).expect("written");
+        }
+        open.record("sft", 0, &[("state", 1.0)], &[("seconds", 1.0)]).expect("written");
+        open.end(7).expect("written");
+        drop(open);
+        for mark in ["summary.json", "end.json", "best.json"] {
+            if !left.contains(&mark) {
+                fs::remove_file(path.join(mark)).expect("there");
+            }
+        }
+        fs::rename(path.join("checkpoints"), dir.path().join("elsewhere")).expect("writable");
+        let before = files(&path);
+        refused(
+            &path,
+            &[named, "had checkpoints, of which none is left", "put ", "checkpoints back, or move "],
+        );
+        assert!(files(&path) == before && !path.join("checkpoints").exists(), "nothing is changed");
+        fs::rename(dir.path().join("elsewhere"), path.join("checkpoints")).expect("writable");
+        assert_eq!(
+            RunDir::open(&path, &config(&[]), COLUMNS).expect("back").checkpoint.map(|c| c.step()),
+            Some(7)
+        );
+    }
+}
+
+#[test]
+fn a_log_or_lock_that_is_removed_or_replaced_under_way_ends_the_run_and_the_next_one_continues() {
+    for (name, edit) in [
+        ("metrics.csv", "rm metrics.csv"),
+        ("metrics.jsonl", "cp metrics.jsonl x; mv x metrics.jsonl"),
+        ("samples.jsonl", "sed -i s/t/T/ samples.jsonl"),
+        ("timing.csv", "echo 1,rl,2 >> timing.csv"),
+        ("lock", "rm lock"),
+        ("lock", "cp lock x; mv x lock"),
+    ] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("run");
+        let pauses = std::cell::Cell::new(0);
+        // Within the fourth step, while a checkpoint is being written.
+        let disturb = || {
+            pauses.set(pauses.get() + 1);
+            if pauses.get() == 6 {
+                let done = std::process::Command::new("sh").args(["-c", edit]).current_dir(&path).status();
+                assert!(done.expect("a shell").success(), "{edit}");
+            }
+        };
+        let error = train(&path, Disk::crashing_after(i64::MAX), disturb).expect_err(edit).to_string();
+        assert!(error.contains(&format!("run/{name}: ")) && !error.contains('\n'), "{edit}: {error}");
+        train(&path, Disk::crashing_after(i64::MAX), || ()).unwrap_or_else(|e| panic!("{edit}: {e}"));
+        let mut found = files(&path);
+        assert_eq!(found.remove("aside-samples.jsonl").is_some(), name == "samples.jsonl", "theirs is kept");
+        assert!(found == unbroken(), "{edit}");
+    }
 }
 
 #[test]
@@ -192,7 +266,7 @@ fn marks_of_the_end_and_of_the_best_are_protected() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = run(&dir, "run");
     let mut open = RunDir::open(&path, &config(&[]), COLUMNS).expect("its own").run;
-    open.set_best(Best { step: 6, accuracy: 0.5 }).expect("written");
+    open.settle(Some(Best { step: 6, accuracy: 0.5 })).expect("written");
     open.end(7).expect("written");
     drop(open);
     for (name, from, to) in [("end.json", "\"step\": 7", "\"step\": 6"), ("best.json", "0.5", "0.7")] {
@@ -211,7 +285,8 @@ fn a_checkpoint_that_is_read_stays_until_its_reader_is_done() {
     let path = dir.path().join("run");
     let mut open = RunDir::open(&path, &config(&["checkpoint.keep=1"]), COLUMNS).expect("fresh").run;
     let mut save = |step: u64| {
-        open.save::<RunError>(step, |writer| writer.file("state.bin", &step.to_le_bytes())).expect("written");
+        open.save::<RunError>(step, None, |writer| writer.file("state.bin", &step.to_le_bytes()))
+            .expect("written");
     };
     let names = || Disk::default().list(&path.join("checkpoints")).expect("readable");
     save(1);
@@ -233,7 +308,7 @@ fn readers_beside_a_run_that_prunes_always_find_a_whole_checkpoint() {
         let state = |writer: &mut CheckpointWriter| {
             (0..20).try_for_each(|i| writer.file(&format!("part-{i}"), &step.to_le_bytes()))
         };
-        open.save::<RunError>(step, state).expect("written");
+        open.save::<RunError>(step, None, state).expect("written");
     };
     save(1);
     let done = std::sync::atomic::AtomicBool::new(false);

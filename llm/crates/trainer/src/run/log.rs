@@ -1,9 +1,8 @@
 //! Append-only logs: every line is written when its step ends, and a resumed run truncates the logs to the length at its checkpoint.
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use grpo_lambda_decoder::disk::Disk;
+use grpo_lambda_decoder::disk::{AppendFile, Disk};
 use grpo_lambda_stats::table::significant;
 use serde_json::{Map, Value, json};
 
@@ -34,10 +33,8 @@ pub(super) fn check(disk: &Disk, directory: &Path, name: &str, held: Digest) -> 
 #[derive(Debug)]
 pub(super) struct AppendLog {
     pub(super) name: String,
-    path: PathBuf,
-    file: File,
+    file: AppendFile,
     pub(super) digest: Digest,
-    disk: Disk,
 }
 
 impl AppendLog {
@@ -48,19 +45,18 @@ impl AppendLog {
         name: &str,
         digest: Digest,
     ) -> Result<AppendLog, RunError> {
-        let path = directory.join(name);
-        let (file, _) = disk.open_log(&path, digest.bytes)?;
-        Ok(AppendLog { name: name.to_owned(), path, file, digest, disk: disk.clone() })
+        let file = AppendFile::open(disk, &directory.join(name), digest.bytes)?;
+        Ok(AppendLog { name: name.to_owned(), file, digest })
     }
 
     pub(super) fn append(&mut self, bytes: &[u8]) -> Result<(), RunError> {
-        self.disk.append(&mut self.file, &self.path, bytes)?;
+        self.file.append(bytes)?;
         self.digest.add(bytes);
         Ok(())
     }
 
     pub(super) fn sync(&self) -> Result<(), RunError> {
-        Ok(self.disk.sync(&self.file, &self.path)?)
+        Ok(self.file.sync()?)
     }
 }
 
@@ -92,13 +88,13 @@ impl RowLog {
         if rows.csv.digest.bytes == 0 {
             rows.csv.append(format!("# {}\n{header}", command.replace('\n', " ")).as_bytes())?;
         } else {
-            let text = disk.read(&rows.csv.path)?.unwrap_or_default();
+            let text = disk.read(rows.csv.file.path())?.unwrap_or_default();
             let text = String::from_utf8_lossy(&text);
             let found = text.lines().find(|line| !line.starts_with('#')).unwrap_or_default();
             if found != header.trim_end() {
                 let problem =
                     format!("its columns are `{found}`, this program writes `{}`", header.trim_end());
-                return Err(RunError::Damaged { path: rows.csv.path, problem });
+                return Err(RunError::Damaged { path: rows.csv.file.path().to_owned(), problem });
             }
         }
         Ok(rows)

@@ -12,7 +12,7 @@ use super::RunError;
 use super::digest::{self, Digest};
 
 pub(super) const BEST: &str = "best.json";
-const END: &str = "end.json";
+pub(super) const END: &str = "end.json";
 
 /// The best evaluation so far.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]

@@ -18,6 +18,9 @@
 //! to its length at that time, so that the continued run writes what an unbroken run would have written.
 
 pub mod adapter_base;
+mod begin;
+#[cfg(test)]
+mod best_tests;
 mod checkpoint;
 mod checkpoints;
 mod claim;
@@ -38,7 +41,6 @@ pub mod stop;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -49,8 +51,7 @@ use crate::config::{Config, ConfigError, SettingDifference};
 pub use checkpoint::{Checkpoint, CheckpointWriter};
 pub use checkpoints::DamagedCheckpoint;
 use checkpoints::{Checkpoints, Listed};
-use claim::DirectoryGuard;
-pub(crate) use claim::{Claim, claim_directory, lock};
+pub(crate) use claim::{Claim, DirectoryLock, claim_directory, lock};
 pub use claim::{RunId, read_id};
 use digest::Digest;
 pub use find::{HeldCheckpoint, hold_best, hold_latest, latest};
@@ -84,6 +85,12 @@ pub enum RunError {
          move it back and rerun the same command to resume from the latest checkpoint, or rerun it to begin anew"
     )]
     Gone { path: PathBuf },
+    /// The lock went while the run was under way.
+    #[error(
+        "{path}: removed or replaced while this run was working here, which lets a second process in, so the run stops; once no other \
+         process works here, rerun the same command to resume from the latest checkpoint"
+    )]
+    Unlocked { path: PathBuf },
     #[error(transparent)]
     Config(#[from] ConfigError),
     #[error("{path}: {problem}")]
@@ -109,7 +116,8 @@ pub struct LogColumns<'a> {
 #[derive(Debug)]
 pub struct RunDir {
     path: PathBuf,
-    directory: DirectoryGuard,
+    /// Released when the process ends, however it ends.
+    directory: DirectoryLock,
     disk: Disk,
     checkpoints: Checkpoints,
     metrics: RowLog,
@@ -118,8 +126,8 @@ pub struct RunDir {
     events: AppendLog,
     /// True if the logs hold the rows after the last step: see [`marks`].
     ended: bool,
-    /// Released when the process ends, however it ends.
-    _lock: File,
+    /// The contents of `best.json`.
+    best: Option<Best>,
 }
 
 /// The findings of [`RunDir::open`].
@@ -153,18 +161,19 @@ impl RunDir {
         config: &Config,
         columns: LogColumns<'_>,
     ) -> Result<OpenedRun, RunError> {
-        disk.create_directories(path)?;
-        let lock = lock(path)?;
+        let disk = disk.inside(path)?;
+        let directory = lock(&disk, path)?;
         claim(&disk, path, config)?;
+        begin::refuse_without_checkpoints(&disk, path, config)?;
         let id = checkpoints::id_of_run(&disk, path)?;
-        let best = marks::read_best(&disk, path)?.map(|best| best.step);
-        let checkpoints = Checkpoints::open(&disk, path, &id, config.checkpoint.keep, best)?;
+        let best = marks::read_best(&disk, path)?;
+        let checkpoints = Checkpoints::open(&disk, path, &id, config.checkpoint.keep)?;
         let listed = checkpoints.list()?;
         listed.refuse_foreign(&id)?;
         let Listed { mut complete, damaged, .. } = listed;
         let checkpoint = complete.pop();
         if checkpoint.is_none() {
-            refuse_to_begin_anew(path, &damaged)?;
+            begin::refuse_damaged(path, &damaged)?;
         }
         let (held, ended) = held(&disk, path, checkpoint.as_ref())?;
         let length = |name: &str| held.get(name).copied().unwrap_or_default();
@@ -180,20 +189,9 @@ impl RunDir {
         }
         // The names of new logs: a checkpoint must not outlive a power failure without them.
         disk.sync_path(path)?;
-        let directory = DirectoryGuard::new(path)?;
         let path = path.to_owned();
-        let run = RunDir {
-            path,
-            directory,
-            disk,
-            checkpoints,
-            metrics,
-            timing,
-            samples,
-            events,
-            ended,
-            _lock: lock,
-        };
+        let run =
+            RunDir { path, directory, disk, checkpoints, metrics, timing, samples, events, ended, best };
         Ok(OpenedRun { run, checkpoint, damaged })
     }
 
@@ -255,19 +253,52 @@ impl RunDir {
 
     /// Marks the logs as complete up to what came after step `step`, the last.
     pub fn end(&mut self, step: u64) -> Result<(), RunError> {
-        for log in self.logs() {
-            log.sync()?;
-        }
+        self.directory.check()?;
+        self.sync_logs()?;
         marks::write_end(&self.disk, &self.path, &End { step, logs: self.digests() })?;
         self.ended = true;
         Ok(())
     }
 
-    /// Keeps the checkpoint of `best` from now on, and no longer that of the best before it.
-    pub fn set_best(&mut self, best: Best) -> Result<(), RunError> {
-        marks::write_best(&self.disk, &self.path, best)?;
-        self.checkpoints.protect(best.step);
+    /// The best evaluation whose checkpoint is kept; `None` if none is.
+    pub fn best(&self) -> Option<Best> {
+        self.best
+    }
+
+    /// Agrees on the best evaluation when a run is opened: that of the state in its latest checkpoint, of step `latest`, unless a better one
+    /// was written down for the same weights or earlier ones. If `keeps`, its checkpoint is kept from now on.
+    pub fn resume(
+        &mut self,
+        latest: u64,
+        stated: Option<Best>,
+        keeps: bool,
+    ) -> Result<Option<Best>, RunError> {
+        let written = self.best.filter(|written| written.step <= latest);
+        let best = match (stated, written) {
+            (Some(stated), Some(written)) if stated.accuracy >= written.accuracy => Some(stated),
+            (stated, written) => written.or(stated),
+        };
+        self.settle(best.filter(|_| keeps))?;
+        Ok(best)
+    }
+
+    /// Writes down the best evaluation, if its checkpoint is there, and only then removes the checkpoints beyond the number to keep. Every
+    /// checkpoint that goes because it is old goes here, so that at any moment `best.json` names one that stays.
+    pub fn settle(&mut self, best: Option<Best>) -> Result<(), RunError> {
+        self.directory.check()?;
+        if let Some(best) = best.filter(|best| self.best != Some(*best)) {
+            let listed = self.checkpoints.list()?;
+            if listed.complete.iter().any(|found| found.step() == best.step) {
+                marks::write_best(&self.disk, &self.path, best)?;
+                self.best = Some(best);
+            }
+        }
+        self.checkpoints.prune(self.best.map(|best| best.step));
         Ok(())
+    }
+
+    fn sync_logs(&self) -> Result<(), RunError> {
+        self.logs().into_iter().try_for_each(AppendLog::sync)
     }
 
     fn logs(&self) -> [&AppendLog; 6] {
@@ -279,20 +310,25 @@ impl RunDir {
         self.logs().into_iter().map(|log| (log.name.clone(), log.digest)).collect()
     }
 
-    /// Writes the checkpoint after `step` steps with the files that `fill` puts in, and removes the oldest beyond the number to keep.
+    /// Writes the checkpoint after `step` steps with the files that `fill` puts in, then [`RunDir::settle`]s with the best evaluation so far.
     ///
     /// # Errors
     /// [`RunError`], or what `fill` returns; the checkpoints that were there before still are, and no other.
     pub fn save<E: From<RunError>>(
         &mut self,
         step: u64,
+        best: Option<Best>,
         fill: impl FnOnce(&mut CheckpointWriter) -> Result<(), E>,
     ) -> Result<Checkpoint, E> {
         self.directory.check()?;
-        for log in self.logs() {
-            log.sync()?;
-        }
-        self.checkpoints.save(step, self.digests(), fill)
+        self.sync_logs()?;
+        let (digests, directory) = (self.digests(), &self.directory);
+        let saved = self.checkpoints.save(step, digests, |writer| {
+            fill(writer)?;
+            Ok::<(), E>(directory.check()?) // a second process may have come in meanwhile
+        })?;
+        self.settle(best)?;
+        Ok(saved)
     }
 
     /// Writes `summary.json`: the run is done.
@@ -301,9 +337,7 @@ impl RunDir {
     /// If `summary` has no JSON form.
     pub fn finish(&mut self, summary: &impl Serialize) -> Result<(), RunError> {
         self.directory.check()?;
-        for log in self.logs() {
-            log.sync()?;
-        }
+        self.sync_logs()?;
         let text = serde_json::to_string_pretty(summary).expect("a summary has a JSON form");
         Ok(self.disk.replace(&self.path.join(SUMMARY), format!("{text}\n").as_bytes())?)
     }
@@ -333,18 +367,6 @@ fn claim(disk: &Disk, path: &Path, config: &Config) -> Result<(), RunError> {
         true => Ok(()),
         false => Err(RunError::ConfigChanged { path: path.to_owned(), differences }),
     }
-}
-
-/// Beginning anew would cut the logs of a run that has only damaged checkpoints left.
-fn refuse_to_begin_anew(run: &Path, damaged: &[DamagedCheckpoint]) -> Result<(), RunError> {
-    let Some(damaged) = damaged.iter().rev().find(|damaged| damaged.was_one()) else { return Ok(()) };
-    let problem = format!(
-        "damaged ({}), and there is no other checkpoint; restore it, remove it to begin this run anew from step 0, or begin another with \
-         --run DIR ({} is left as it is)",
-        damaged.problem,
-        run.display()
-    );
-    Err(RunError::Damaged { path: damaged.path.clone(), problem })
 }
 
 /// The digests of the logs at the checkpoint, or at the end of the run; true if it is the end. Every log is checked before one is cut.

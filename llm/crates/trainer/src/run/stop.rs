@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 
 /// The number of the first signal that came; 0 for none.
@@ -23,6 +23,12 @@ pub fn listen() {
         drop(flag::register(signal, Arc::clone(&second)));
         drop(flag::register_usize(signal, Arc::clone(came), signal as usize));
     }
+}
+
+/// Takes the signal about a file beyond the limit on sizes (`ulimit -f`), which would end the process without a word: the write fails instead,
+/// with an error that names the file.
+pub fn outlive_file_limits() {
+    drop(flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false))));
 }
 
 /// The signal that asked for the end, if one did.

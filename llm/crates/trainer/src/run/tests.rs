@@ -17,6 +17,7 @@ pub(super) fn config(overrides: &[&str]) -> Config {
 pub(super) fn train(path: &Path, disk: Disk, pause: impl Fn()) -> Result<(), RunError> {
     let OpenedRun { mut run, checkpoint, damaged } = RunDir::open_on(disk, path, &config(&[]), COLUMNS)?;
     assert_eq!(damaged, []);
+    run.resume(0, None, true)?;
     let (mut step, mut state) = match &checkpoint {
         Some(c) => (c.step(), u64::from_le_bytes(c.read("state.bin")?.try_into().expect("8 bytes"))),
         None => (0, 1),
@@ -33,7 +34,7 @@ pub(super) fn train(path: &Path, disk: Disk, pause: impl Fn()) -> Result<(), Run
             &[("seconds", now())],
         )?;
         if step.is_multiple_of(EVERY) || step == STEPS {
-            run.save(step, |writer| {
+            run.save(step, None, |writer| {
                 writer.file("state.bin", &state.to_le_bytes())?;
                 writer.stream("streamed.bin", |to| {
                     [step, step + 1].iter().try_for_each(|n| to.write_all(&n.to_le_bytes())).map_err(

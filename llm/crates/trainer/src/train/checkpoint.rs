@@ -37,17 +37,23 @@ impl Run<'_> {
         };
         let (state_file, state) = self.state.to_file();
         let stored = self.stored_reference.clone();
-        let saved: Checkpoint = self.dir.save(self.state.done(), |writer| {
-            let directory = writer.directory().to_owned();
+        let best = self.state.best.filter(|_| session.config.checkpoint.best);
+        let saved: Checkpoint = self.dir.save(self.state.done(), best, |writer| {
+            let (directory, disk) = (writer.directory().to_owned(), writer.disk().clone());
             let put = |parameters: &Parameters<f32>, directory: &Path| {
-                weights::save(directory, &session.shape, parameters, weights::SaveDtype::F32, usize::MAX)
+                weights::save_on(
+                    &disk,
+                    directory,
+                    (&session.shape, parameters),
+                    (weights::SaveDtype::F32, usize::MAX),
+                )
             };
             // Saved one after the other, so that two copies of a large model are never held at once.
             put(&*engine.parameters()?, &directory).map_err(TrainError::Save)?;
             adopt(writer, "", &MODEL)?;
             if let Some((settings, tensors)) = &adapter {
                 let directory = directory.join("adapter");
-                lora::save(&directory, settings, tensors, &base).map_err(TrainError::Save)?;
+                lora::save_on(&disk, &directory, (settings, tensors), &base).map_err(TrainError::Save)?;
                 adopt(writer, "adapter/", &[lora::CONFIG_FILE, lora::WEIGHTS_FILE])?;
             }
             // The reference stays the same during a stage: it is on the disk once, and so is its fingerprint beside an adapter.

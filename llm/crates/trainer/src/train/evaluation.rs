@@ -158,7 +158,7 @@ impl Run<'_> {
             n: after.n,
             diverged,
             parameters: self.parameters(),
-            best: self.state.best.filter(|_| config.checkpoint.best),
+            best: self.dir.best().filter(|_| config.checkpoint.best),
             stopped_early: self.state.stopped_early,
             steps: [config.sft.steps, self.state.rl_done],
             seconds: self.started.elapsed().as_secs_f64(),
@@ -176,7 +176,7 @@ impl Run<'_> {
             self.state.best = Some(best);
             if self.session.config.checkpoint.best {
                 debug_assert!(checkpoint.exists(), "the last checkpoint");
-                self.dir.set_best(best)?;
+                self.dir.settle(Some(best))?;
             }
         }
         Ok(())

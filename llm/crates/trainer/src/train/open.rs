@@ -133,6 +133,8 @@ pub(super) fn try_reward_program(
         tokens: answer.ids().len(),
         token_ids: answer.ids().to_vec(),
     };
+    // Its settings may be a stranger's: see docs/records.md. Spelt out, since they may hold characters that a terminal obeys.
+    say(&format!("reward.command starts the program {:?}", program.line));
     let program = RewardProgram::new(&program.line, program.timeout).heeding(|| stop::requested().is_some());
     program.try_out(question, &mut |line| say(line)).map_err(|e| ConfigError::Conflict(e.to_string()).into())
 }

@@ -115,9 +115,6 @@ impl<'a> Run<'a> {
             if last || keeps || stop::requested().is_some() || done.is_multiple_of(config.checkpoint.every) {
                 saved = self.save(engine.as_ref())?;
             }
-            if let (true, Some(best)) = (keeps, self.state.best) {
-                self.dir.set_best(best)?;
-            }
         }
         self.stage_done();
         Ok((engine, saved))
@@ -153,11 +150,7 @@ impl<'a> Run<'a> {
         self.state.before = Some(before);
         self.record_evaluation(&before)?;
         self.note_best(&before);
-        let checkpoint = self.save(engine)?;
-        if let (true, Some(best)) = (self.session.config.checkpoint.best, self.state.best) {
-            self.dir.set_best(best)?;
-        }
-        Ok(checkpoint)
+        self.save(engine)
     }
 
     /// Takes an RL step. True if it was evaluated and is the best so far.

@@ -107,7 +107,7 @@ impl Position {
     ) -> Result<Position, TrainError> {
         let metrics = [StepMetrics::COLUMNS, &reward_columns(config)].concat();
         let columns = LogColumns { command, metrics: &metrics, timing: Timing::COLUMNS };
-        let OpenedRun { run: dir, checkpoint, damaged } =
+        let OpenedRun { run: mut dir, checkpoint, damaged } =
             RunDir::open(directory, config, columns).map_err(TrainError::Open)?;
         for DamagedCheckpoint { path, problem } in damaged {
             say(&format!("{} is incomplete and was skipped: {problem}", path.display()));
@@ -116,6 +116,8 @@ impl Position {
             Some(c) => RunState::read(c, problems)?,
             None => RunState { data: problems.fingerprint(), ..RunState::default() },
         };
+        let latest = checkpoint.as_ref().map_or(0, Checkpoint::step);
+        state.best = dir.resume(latest, state.best, config.checkpoint.best).map_err(TrainError::Open)?;
         // A run that was given more steps after its end has not been evaluated at its new one.
         if state.sft_done < config.sft.steps {
             state.before = None;

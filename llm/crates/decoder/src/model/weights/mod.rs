@@ -9,7 +9,7 @@ mod write;
 pub(crate) use read::decode;
 pub use read::{CheckpointSummary, inspect, load};
 pub(crate) use write::write_file;
-pub use write::{SaveDtype, save};
+pub use write::{SaveDtype, save, save_on};
 
 use std::collections::BTreeMap;
 

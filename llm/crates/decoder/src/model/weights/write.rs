@@ -1,7 +1,6 @@
 //! Writing a checkpoint that transformers loads.
 
 use std::borrow::Cow;
-use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -63,7 +62,20 @@ pub fn save(
     dtype: SaveDtype,
     shard_bytes: usize,
 ) -> Result<()> {
-    fs::create_dir_all(directory).map_err(|e| Error::io(directory, e))?;
+    save_on(&Disk::default(), directory, (config, parameters), (dtype, shard_bytes))
+}
+
+/// [`save`] on this disk.
+///
+/// # Errors
+/// The errors of [`save`].
+pub fn save_on(
+    disk: &Disk,
+    directory: &Path,
+    (config, parameters): (&ModelConfig, &Parameters<f32>),
+    (dtype, shard_bytes): (SaveDtype, usize),
+) -> Result<()> {
+    disk.create_directories(directory)?;
     let written = || parameters.iter().filter(|(name, _)| !ignored(name, config));
     let files = shards(written().map(|(n, t)| (n.as_str(), dtype.bytes() * t.data.len())), shard_bytes);
     let sharded = files.len() > 1;
@@ -74,25 +86,22 @@ pub fn save(
             false => "model.safetensors".to_string(),
         };
         let tensors = names.iter().map(|name| ((*name).to_owned(), &parameters[*name]));
-        write_file(&directory.join(&file), tensors, dtype)?;
+        write_file(disk, &directory.join(&file), tensors, dtype)?;
         map.extend(names.iter().map(|name| ((*name).to_string(), json!(file))));
     }
     let index = directory.join("model.safetensors.index.json");
     let stale = if sharded {
         let total: usize = written().map(|(_, t)| dtype.bytes() * t.data.len()).sum();
         let text = format!("{:#}\n", json!({"metadata": {"total_size": total}, "weight_map": map}));
-        replace(&index, text.as_bytes())?;
+        disk.replace(&index, text.as_bytes())?;
         directory.join("model.safetensors")
     } else {
         index
     };
     // The other layout, left from an earlier save, would contradict this one.
-    match fs::remove_file(&stale) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(Error::io(&stale, e)),
-        _ => {}
-    }
+    disk.remove_file(&stale)?;
     let config = ModelConfig { dtype: dtype.names().1.into(), ..config.clone() };
-    replace(&directory.join("config.json"), config.to_json().as_bytes())
+    Ok(disk.replace(&directory.join("config.json"), config.to_json().as_bytes())?)
 }
 
 /// Tensors in the order given, in files of at most so many bytes unless one tensor alone has more; at least one file.
@@ -111,6 +120,7 @@ fn shards<'a>(tensors: impl Iterator<Item = (&'a str, usize)>, shard_bytes: usiz
 }
 
 pub(crate) fn write_file<'t>(
+    disk: &Disk,
     path: &Path,
     tensors: impl Iterator<Item = (String, &'t Tensor<f32>)>,
     dtype: SaveDtype,
@@ -123,12 +133,7 @@ pub(crate) fn write_file<'t>(
     };
     let tensors: Vec<TensorEntry<'_, io::Error>> = tensors.map(entry).collect();
     let about = Some([("format".to_string(), "pt".to_string())].into());
-    Disk::default().replace_with(path, Error::from, |to| {
+    disk.replace_with(path, Error::from, |to| {
         tensor_file::write(tensors, about, to).map_err(|e| Error::io(path, e))
     })
-}
-
-/// [`Disk::replace`] as part of a checkpoint.
-fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
-    Ok(Disk::default().replace(path, bytes)?)
 }

@@ -1,0 +1,54 @@
+//! Refusals to begin a run anew over what an earlier one left: its logs would be cut to nothing.
+
+use std::path::Path;
+
+use grpo_lambda_decoder::disk::Disk;
+
+use super::checkpoints::{self, DamagedCheckpoint};
+use super::{CONFIG, LOGS, RunError, SUMMARY, marks};
+use crate::config::Config;
+
+/// Refuses a run of which nothing is left under `checkpoints` although it once wrote one.
+pub(super) fn refuse_without_checkpoints(disk: &Disk, run: &Path, config: &Config) -> Result<(), RunError> {
+    let listed = checkpoints::list(disk, &run.join("checkpoints"), None)?;
+    if !listed.complete.is_empty() || listed.damaged.iter().any(DamagedCheckpoint::was_one) {
+        return Ok(());
+    }
+    let marks = [SUMMARY, marks::END, marks::BEST].into_iter().find(|name| run.join(name).exists());
+    let Some(evidence) = marks.or(longer_log(disk, run, config)?) else { return Ok(()) };
+    let problem = format!(
+        "written by a run that had checkpoints, of which none is left, and beginning anew would empty its logs; put {} back, or move {} away to \
+         begin anew",
+        run.join("checkpoints").display(),
+        run.display()
+    );
+    Err(RunError::Damaged { path: run.join(evidence), problem })
+}
+
+/// A log with more rows than come before the first checkpoint: the supervised steps until it is due, and an evaluation.
+fn longer_log(disk: &Disk, run: &Path, config: &Config) -> Result<Option<&'static str>, RunError> {
+    let first = |config: &Config| config.checkpoint.every.min(config.sft.steps) + 1;
+    // The run may have begun with another number.
+    let most = first(config).max(first(&Config::read(&run.join(CONFIG))?));
+    for (name, header) in [(LOGS[0], 2), (LOGS[1], 0)] {
+        let mut lines = 0u64;
+        disk.read_with(&run.join(name), |piece| {
+            lines += piece.iter().filter(|b| **b == b'\n').count() as u64
+        })?;
+        if lines > most + header {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}
+
+/// Refuses a run that has only damaged checkpoints left.
+pub(super) fn refuse_damaged(run: &Path, damaged: &[DamagedCheckpoint]) -> Result<(), RunError> {
+    let Some(damaged) = damaged.iter().rev().find(|damaged| damaged.was_one()) else { return Ok(()) };
+    let problem = format!(
+        "damaged ({}), and there is no other checkpoint; restore it, or move {} away to begin this run anew from step 0",
+        damaged.problem,
+        run.display()
+    );
+    Err(RunError::Damaged { path: damaged.path.clone(), problem })
+}
