@@ -7,6 +7,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use grpo_lambda_decoder::model::{Decoder, ModelConfig, weights};
 
 use super::error::ApiError;
+use grpo_lambda_trainer::run::hold_directory;
 
 /// The version of weights that nobody has named, as on vLLM.
 const UNNAMED: &str = "default";
@@ -80,6 +81,7 @@ impl ServedModel {
         if !real.starts_with(allowed) {
             return Err(refused(format!("must lie under --reload-from {}", allowed.display())));
         }
+        let _held = hold_directory(&real).map_err(|e| refused(e.to_string()))?;
         let parameters = weights::load(&real, &self.shape).map_err(|e| refused(e.to_string()))?;
         let decoder = Decoder::new(self.shape.clone(), parameters).map_err(|e| refused(e.to_string()))?;
         *lock(&self.decoder) = decoder;

@@ -36,6 +36,7 @@ pub mod progress;
 pub mod stop;
 #[cfg(test)]
 mod tests;
+mod vouched;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -53,10 +54,11 @@ use claim::DirectoryGuard;
 pub use claim::RunId;
 pub(crate) use claim::{Claim, claim_directory, lock};
 use digest::Digest;
-pub use find::{HeldCheckpoint, hold_best, hold_latest, latest};
+pub use find::{HeldCheckpoint, hold_best, hold_directory, hold_latest, latest};
 use log::{AppendLog, RowLog};
 pub use marks::Best;
 use marks::End;
+pub use vouched::read_log;
 
 /// The reason why a run directory could not be used.
 #[derive(Debug, thiserror::Error)]
