@@ -8,6 +8,7 @@ use grpo_lambda_decoder::lora;
 use grpo_lambda_decoder::model::ModelConfig;
 use grpo_lambda_decoder::model::weights::{self, Parameters, SaveDtype};
 
+use super::model::hold_named;
 use super::{Command, Failure, checkpoint, print};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::run::adapter_base::{self, AdapterBase};
@@ -49,6 +50,9 @@ impl Command for MergeArgs {
     fn run(&self) -> Result<(), Failure> {
         let base = checkpoint(&self.model)?;
         refuse_twice(&base, &self.adapter)?;
+        if self.adapter.is_dir() {
+            hold_named(&self.adapter)?;
+        }
         let out = self.out.display();
         empty_directory(&self.out)?;
         let shape = ModelConfig::load(&base).map_err(Failure::refused)?;

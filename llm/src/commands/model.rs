@@ -25,24 +25,31 @@ pub(super) fn checkpoint(directory: &Path) -> Result<PathBuf, Failure> {
                 directory.display()
             ))
         };
-        return hold(run::hold_best(run).map_err(Failure::refused)?.ok_or_else(none)?);
+        return Ok(hold(run::hold_best(run).map_err(Failure::refused)?.ok_or_else(none)?));
     }
     let located = model_directory::locate(directory).map_err(refused)?;
     let of_a_run = ["checkpoints", "config.toml"].iter().any(|name| located.join(name).exists());
     if located.join("config.json").exists() || !of_a_run {
         model_directory::check(&located, false).map_err(refused)?;
+        hold_named(&located)?;
         return Ok(located);
     }
     let none = || refused(format!("{}: a run without a complete checkpoint", located.display()));
-    hold(run::hold_latest(&located).map_err(Failure::refused)?.ok_or_else(none)?)
+    Ok(hold(run::hold_latest(&located).map_err(Failure::refused)?.ok_or_else(none)?))
 }
 
-/// The path of a sound checkpoint, kept there as long as this command runs.
-fn hold(checkpoint: HeldCheckpoint) -> Result<PathBuf, Failure> {
-    checkpoint.verify().map_err(Failure::refused)?;
+/// Keeps a directory that is a checkpoint of a run, or a part of one, as long as this command runs, and refuses one that was changed.
+pub(super) fn hold_named(directory: &Path) -> Result<(), Failure> {
+    let held = run::hold_directory(directory).map_err(Failure::refused)?;
+    drop(held.map(hold));
+    Ok(())
+}
+
+/// The path of a checkpoint, kept there as long as this command runs.
+fn hold(checkpoint: HeldCheckpoint) -> PathBuf {
     let path = checkpoint.path().to_owned();
     HELD.lock().unwrap_or_else(PoisonError::into_inner).push(checkpoint);
-    Ok(path)
+    path
 }
 
 /// The checkpoints of runs that this command reads: a run that is under way leaves them there until it ends.

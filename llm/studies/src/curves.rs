@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use grpo_lambda_stats::table::{Cell, Table};
+use grpo_lambda_trainer::run::{RunError, read_log};
 
 /// Why the metrics of a run could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -11,6 +12,8 @@ pub enum CurvesError {
     Read { path: PathBuf, source: std::io::Error },
     #[error("{path}: {problem}")]
     Content { path: PathBuf, problem: String },
+    #[error(transparent)]
+    Run(RunError),
 }
 
 /// Points (steps done, value) of one quantity, in order of steps.
@@ -28,9 +31,11 @@ impl Curves {
     /// Reads `metrics.csv` of a run, which may be under way: half a line at its end is left out.
     pub fn read(run: &Path) -> Result<Curves, CurvesError> {
         let path = run.join("metrics.csv");
-        let bytes =
-            std::fs::read(&path).map_err(|source| CurvesError::Read { path: path.clone(), source })?;
-        Curves::parse(&bytes).map_err(|problem| CurvesError::Content { path, problem })
+        let text = read_log(run, "metrics.csv").map_err(|e| match e {
+            RunError::Io(e) => CurvesError::Read { path: e.path, source: e.source },
+            e => CurvesError::Run(e),
+        })?;
+        Curves::parse(text.as_bytes()).map_err(|problem| CurvesError::Content { path, problem })
     }
 
     fn parse(bytes: &[u8]) -> Result<Curves, String> {

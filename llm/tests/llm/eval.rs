@@ -247,6 +247,8 @@ fn a_damaged_line_is_named_with_file_and_line() {
     place.eval("out", SMALL).refused(2, &["completions.jsonl:7: not a line of llm-train eval"]);
     with(3, &lines[2].replace("\"sample\":0", "\"sample\":0,\"mood\":\"good\""));
     place.eval("out", SMALL).refused(2, &["completions.jsonl:3: ", "unknown field `mood`"]);
+    with(5, &lines[4].replace("\"tokens\":", "\"tokens\":1"));
+    place.eval("out", SMALL).refused(2, &["completions.jsonl:5: its checksum is not that of the line"]);
     with(9, lines[9]);
     place
         .eval("out", SMALL)

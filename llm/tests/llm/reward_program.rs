@@ -62,6 +62,29 @@ fn a_program_rewards_what_it_is_told_of() {
 }
 
 #[test]
+fn rewards_that_are_none_leave_empty_columns_and_those_too_large_to_sum_are_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let answering = |answer: &str| format!("reward.command=while read -r line; do echo {answer}; done");
+    let none = dir.path().join("none");
+    train(&none, &[SETTINGS, &[&answering("NaN")]]).output();
+    let of_rewards = ["reward", "reward_command"];
+    assert!(rows(&none).iter().all(|row| of_rewards.iter().all(|name| row.get(name).is_none())));
+    let table = std::fs::read_to_string(none.join("metrics.csv")).unwrap();
+    let mut lines = table.lines().filter(|line| !line.starts_with('#')).map(|line| line.split(','));
+    let header: Vec<&str> = lines.next().unwrap().collect();
+    for cells in lines.map(Iterator::collect::<Vec<_>>).filter(|cells| cells[1] == "rl") {
+        for name in of_rewards {
+            assert_eq!(cells[header.iter().position(|column| *column == name).unwrap()], "");
+        }
+    }
+    for answer in ["1e308", "-1e200"] {
+        let run = dir.path().join(answer);
+        let expected = ["RL step 0: reward.command = ", answer, "must be from -1e100 to 1e100"];
+        train(&run, &[SETTINGS, &[&answering(answer)]]).refused(1, &expected);
+    }
+}
+
+#[test]
 fn a_program_that_gives_up_costs_no_step_that_was_done() {
     let dir = tempfile::tempdir().unwrap();
     let (run, count) = (dir.path().join("run"), dir.path().join("count"));

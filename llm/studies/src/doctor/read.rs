@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{Column, Framework, Log};
 use grpo_lambda_trainer::config::{Config, ConfigError};
+use grpo_lambda_trainer::run::{RunError, read_log};
 
 /// Why there is no log.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +18,8 @@ pub enum LogError {
     Content { path: PathBuf, problem: String },
     #[error(transparent)]
     Config(#[from] ConfigError),
+    #[error(transparent)]
+    Run(RunError),
 }
 
 /// Larger than the log of any run.
@@ -34,7 +37,11 @@ pub fn read(path: &Path) -> Result<Log, LogError> {
     if config.exists() {
         let on_policy = Config::read(&config)?.rl.inner_updates == 1;
         let metrics = path.join("metrics.jsonl");
-        return parse(&metrics, &text(&metrics)?, on_policy);
+        let text = read_log(path, "metrics.jsonl").map_err(|e| match e {
+            RunError::Io(e) => LogError::Read { path: e.path, source: e.source },
+            e => LogError::Run(e),
+        })?;
+        return parse(&metrics, &text, on_policy);
     }
     let state = trainer_state(path).ok_or_else(|| content(path, RIGHT.to_owned()))?;
     parse(&state, &text(&state)?, false)

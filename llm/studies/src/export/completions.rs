@@ -19,7 +19,7 @@ use super::{ExportError, Files, objects};
 pub fn completions(run: &Path) -> Result<Files, ExportError> {
     let path = run.join("samples.jsonl");
     let mut steps: BTreeMap<u64, Vec<Map<String, Value>>> = BTreeMap::new();
-    for (i, sample) in objects(&path)?.into_iter().enumerate() {
+    for (i, sample) in objects(run, "samples.jsonl")?.into_iter().enumerate() {
         let step = sample.get("step").and_then(Value::as_u64).ok_or_else(|| ExportError::Content {
             place: format!("{}:{}", path.display(), i + 1),
             problem: "step is missing, so it is no sampled response".to_owned(),

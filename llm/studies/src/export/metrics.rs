@@ -50,7 +50,7 @@ pub(super) fn rows(run: &Path) -> Result<Vec<Row>, ExportError> {
     let path = run.join("metrics.jsonl");
     let mut supervised = 0;
     let mut rows = Vec::new();
-    for (i, object) in objects(&path)?.into_iter().enumerate() {
+    for (i, object) in objects(run, "metrics.jsonl")?.into_iter().enumerate() {
         let missing = |field: &str| ExportError::Content {
             place: format!("{}:{}", path.display(), i + 1),
             problem: format!("{field} is missing, so it is no row of metrics"),

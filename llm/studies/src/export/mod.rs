@@ -16,6 +16,7 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
+use grpo_lambda_trainer::run::{RunError, read_log};
 use serde_json::{Map, Value};
 
 pub use completions::completions;
@@ -37,6 +38,8 @@ pub enum ExportError {
     Record(#[from] super::record::RecordError),
     #[error(transparent)]
     Eval(#[from] grpo_lambda_trainer::eval::store::StoreError),
+    #[error(transparent)]
+    Run(RunError),
     #[error("{0}")]
     Parquet(#[from] parquet::errors::ParquetError),
 }
@@ -44,12 +47,12 @@ pub enum ExportError {
 /// The hint where a run directory is needed.
 const A_RUN: &str = "a run directory, as llm-train train writes it, has this file";
 
-/// The objects of a file with one in each line; half a line at its end, of a run under way, is left out.
-fn objects(path: &Path) -> Result<Vec<Map<String, Value>>, ExportError> {
-    let text = std::fs::read_to_string(path).map_err(|source| ExportError::Read {
-        path: path.to_owned(),
-        source,
-        needed: A_RUN,
+/// The objects of a run's log with one in each line; half a line at its end, of a run under way, is left out.
+fn objects(run: &Path, name: &str) -> Result<Vec<Map<String, Value>>, ExportError> {
+    let path = run.join(name);
+    let text = read_log(run, name).map_err(|e| match e {
+        RunError::Io(e) => ExportError::Read { path: e.path, source: e.source, needed: A_RUN },
+        e => ExportError::Run(e),
     })?;
     let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
     let object = |(i, line): (usize, &str)| {

@@ -187,5 +187,5 @@ fn finished(path: &Path, config: &Config) -> Result<Option<RunSummary>, SweepErr
 /// The final checkpoint of a finished run.
 pub fn last_checkpoint(run: &Path) -> Result<PathBuf, SweepError> {
     let gone = || SweepError::Broke(format!("{}: its final checkpoint is gone", run.display()));
-    Ok(run::latest(run)?.ok_or_else(gone)?.path().to_owned())
+    Ok(run::hold_latest(run)?.ok_or_else(gone)?.path().to_owned())
 }

@@ -7,6 +7,7 @@ use grpo_lambda_decoder::model::{Decoder, ModelConfig, weights};
 use tokio::sync::{Mutex, Semaphore, watch};
 
 use super::error::ApiError;
+use grpo_lambda_trainer::run::hold_directory;
 
 /// The version of weights that nobody has named, as on vLLM.
 const UNNAMED: &str = "default";
@@ -112,6 +113,7 @@ fn read_weights(path: &Path, allowed: &Path, shape: &ModelConfig) -> Result<Deco
     for entry in std::fs::read_dir(&real).map_err(|e| e.to_string())? {
         inside(&entry.map_err(|e| e.to_string())?.path())?;
     }
+    let _held = hold_directory(&real).map_err(|e| e.to_string())?;
     let parameters = weights::load(&real, shape).map_err(|e| e.to_string())?;
     for (name, tensor) in &parameters {
         if let Some(at) = tensor.data.iter().position(|x| !x.is_finite()) {

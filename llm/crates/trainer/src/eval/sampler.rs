@@ -113,6 +113,7 @@ impl BenchmarkSampler<'_> {
             finish: RecordedFinish::NoRoom,
             tokens: 0,
             text: String::new(),
+            crc32c: None,
         };
         (0..self.settings.samples).map(one).collect()
     }
@@ -137,6 +138,7 @@ impl BenchmarkSampler<'_> {
             finish,
             tokens: response.tokens.len(),
             text,
+            crc32c: None,
         })
     }
 }

@@ -205,6 +205,7 @@ mod tests {
                 finish,
                 tokens,
                 text,
+                crc32c: None,
             }
         };
         letters.chars().enumerate().map(one).collect()

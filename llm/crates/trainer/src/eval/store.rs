@@ -170,8 +170,9 @@ impl CompletionLog {
     /// # Errors
     /// [`StoreError::Disk`]; [`StoreError::Run`] if the directory or its lock was removed or replaced.
     pub fn append(&mut self, completions: &[CompletionRecord]) -> Result<(), StoreError> {
-        let line = |completion: &CompletionRecord| json_line(completion, self.file.path());
-        let text = completions.iter().map(line).collect::<Result<String, _>>()?;
+        let line =
+            |completion: &CompletionRecord| Ok(with_checksum(&json_line(completion, self.file.path())?));
+        let text = completions.iter().map(line).collect::<Result<String, StoreError>>()?;
         self.lock.check()?;
         self.file.append(text.as_bytes())?;
         Ok(self.file.sync()?)
@@ -184,6 +185,25 @@ fn json_line(value: &impl Serialize, path: &Path) -> Result<String, StoreError> 
         problem: e.to_string(),
     };
     serde_json::to_string(value).map(|text| text + "\n").map_err(damaged)
+}
+
+/// A line with its checksum as the last field.
+fn with_checksum(line: &str) -> String {
+    let object = line.trim_end();
+    format!("{},{}\n", &object[..object.len() - 1], checksum_field(object.as_bytes()))
+}
+
+/// The last field of a line, and its end.
+fn checksum_field(object: &[u8]) -> String {
+    format!("\"crc32c\":\"{:08x}\"}}", crc32c::crc32c(object))
+}
+
+/// True if the line is as [`with_checksum`] wrote it.
+fn is_as_written(line: &[u8]) -> bool {
+    let line = line.trim_ascii_end();
+    let comma = line.len().saturating_sub(checksum_field(b"").len() + 1);
+    let (object, field) = line.split_at(comma);
+    field.strip_prefix(b",") == Some(checksum_field(&[object, b"}"].concat()).as_bytes())
 }
 
 fn to_toml(settings: &Settings, heads: &[BenchmarkHeader]) -> String {
@@ -365,7 +385,7 @@ fn read_completions(
     samples: usize,
 ) -> Result<(Vec<Vec<CompletionRecord>>, u64), StoreError> {
     let bytes = disk.read(path)?.unwrap_or_default();
-    let lines: Vec<(CompletionRecord, u64)> = lines(&bytes, path)?;
+    let mut lines: Vec<(CompletionRecord, u64)> = lines(&bytes, path)?;
     let wrong = |number: usize, problem: String| StoreError::Damaged {
         place: format!("{}:{}", path.display(), number + 1),
         problem,
@@ -374,7 +394,17 @@ fn read_completions(
         let most = problems.len() * samples;
         return Err(wrong(most, format!("a line beyond the {most} of {} problems", problems.len())));
     }
-    for (number, (line, _)) in lines.iter().enumerate() {
+    let mut start = 0;
+    for (number, (line, end)) in lines.iter_mut().enumerate() {
+        let written = &bytes[start..*end as usize];
+        start = *end as usize;
+        if line.crc32c.take().is_some() && !is_as_written(written) {
+            let fix = "restore the file, or evaluate again into another directory with --out";
+            return Err(wrong(
+                number,
+                format!("its checksum is not that of the line, which was changed since; {fix}"),
+            ));
+        }
         let (problem, sample) = (&problems[number / samples].id, number % samples);
         if line.problem != *problem || line.sample != sample {
             let found = format!("problem {}, sample {}", line.problem, line.sample);

@@ -71,6 +71,7 @@ mod tests {
             finish: RecordedFinish::Eos,
             tokens: 1,
             text: String::new(),
+            crc32c: None,
         };
         answers.iter().enumerate().map(one).collect()
     }

@@ -8,8 +8,9 @@ use std::fs::{File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
 
-use grpo_lambda_decoder::disk::Disk;
+use grpo_lambda_decoder::disk::{Disk, DiskError};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::RunError;
 use super::claim::RunId;
@@ -26,6 +27,23 @@ pub(super) struct Manifest {
     logs: BTreeMap<String, Digest>,
 }
 
+impl Manifest {
+    /// The manifest in a directory; `None` if there is none, or another program's.
+    fn read(disk: &Disk, directory: &Path) -> Result<Option<Manifest>, RunError> {
+        let path = directory.join(MANIFEST);
+        let Some(bytes) = disk.read(&path)? else { return Ok(None) };
+        let is_sealed = |value: &Value| ["content", "crc32c"].iter().any(|field| value.get(field).is_some());
+        match (digest::open(&bytes), serde_json::from_slice::<Value>(&bytes)) {
+            (Ok(manifest), _) => Ok(Some(manifest)),
+            (Err(_), Ok(value)) if !is_sealed(&value) => Ok(None),
+            (Err(problem), _) => {
+                let problem = format!("{problem}; restore it, or remove it to read the directory unchecked");
+                Err(RunError::Damaged { path, problem })
+            }
+        }
+    }
+}
+
 /// A complete checkpoint.
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
@@ -37,6 +55,22 @@ pub struct Checkpoint {
 impl Checkpoint {
     pub(super) fn new(path: PathBuf, manifest: Manifest, disk: &Disk) -> Checkpoint {
         Checkpoint { path, manifest, disk: disk.clone() }
+    }
+
+    /// The checkpoint that a directory is, or is a part of, as `reference` and `adapter` are; `None` without a manifest of this program.
+    ///
+    /// # Errors
+    /// [`RunError`] if the manifest cannot be read, or is not as it was written.
+    pub(super) fn around(disk: &Disk, directory: &Path) -> Result<Option<Checkpoint>, RunError> {
+        let real = directory.canonicalize();
+        let real = real.map_err(|source| DiskError { action: "open", path: directory.to_owned(), source })?;
+        if let Some(manifest) = Manifest::read(disk, directory)? {
+            return Ok(Some(Checkpoint::new(directory.to_owned(), manifest, disk)));
+        }
+        let (Some(above), Some(name)) = (real.parent(), real.file_name()) else { return Ok(None) };
+        let holds = |manifest: &Manifest| manifest.files.keys().any(|file| Path::new(file).starts_with(name));
+        let manifest = Manifest::read(disk, above)?.filter(holds);
+        Ok(manifest.map(|manifest| Checkpoint::new(above.to_owned(), manifest, disk)))
     }
 
     /// Finds the checkpoint of `step` at `path`: every listed file must be there in its size. Contents are checked when they are read.
@@ -153,7 +187,7 @@ impl Checkpoint {
     }
 }
 
-const CHANGED: &str = "its size or checksum is not what was written; without this checkpoint's directory the one before is used";
+const CHANGED: &str = "its size or checksum is not what was written; restore it, or use another checkpoint";
 
 /// Counts and digests the bytes that are written.
 struct Checked<'a> {

@@ -15,7 +15,7 @@ use super::claim::{self, RunId};
 use super::digest::Digest;
 use crate::run::progress::say;
 
-const COMPLETE: &str = "step-";
+pub(super) const COMPLETE: &str = "step-";
 const NEW: &str = ".new-step-";
 const OLD: &str = ".old-step-";
 const ASIDE: &str = "aside-step-";
@@ -184,7 +184,7 @@ impl Checkpoints {
     }
 }
 
-fn name(prefix: &str, step: u64) -> String {
+pub(super) fn name(prefix: &str, step: u64) -> String {
     format!("{prefix}{step:08}")
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use grpo_lambda_decoder::disk::Disk;
 
 use super::checkpoint::Checkpoint;
-use super::checkpoints::{self, DamagedCheckpoint, Listed};
+use super::checkpoints::{self, COMPLETE, DamagedCheckpoint, Listed};
 use super::{RunError, claim, marks};
 
 /// A checkpoint that its run does not remove as long as this value lives.
@@ -19,26 +19,38 @@ pub struct HeldCheckpoint {
 }
 
 impl HeldCheckpoint {
+    /// Checks every file of a checkpoint that is held by now.
+    fn new(checkpoint: Checkpoint, lock: Option<File>) -> Result<HeldCheckpoint, RunError> {
+        checkpoint.verify()?;
+        Ok(HeldCheckpoint { checkpoint, _lock: lock })
+    }
+
     pub fn path(&self) -> &Path {
         self.checkpoint.path()
     }
+}
 
-    /// Checks the contents of every file against what was written.
-    pub fn verify(&self) -> Result<(), RunError> {
-        self.checkpoint.verify()
-    }
+/// The checkpoint that a directory is, or is a part of, held, with every file as it was written; `None` for a model from elsewhere, which
+/// has no manifest.
+///
+/// # Errors
+/// [`RunError`] for the first file that is missing, cannot be read, or has changed.
+pub fn hold_directory(directory: &Path) -> Result<Option<HeldCheckpoint>, RunError> {
+    let Some(checkpoint) = Checkpoint::around(&Disk::default(), directory)? else { return Ok(None) };
+    let lock = checkpoint.lock_for_reading().unwrap_or_default();
+    HeldCheckpoint::new(checkpoint, lock).map(Some)
 }
 
 /// The attempts of a reader to find a checkpoint that is not about to go, and the pause between them.
 const TRIES: usize = 200;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The latest complete checkpoint of the run at `path`, held.
+/// The latest complete checkpoint of the run at `path`, held, with every file as it was written.
 pub fn hold_latest(path: &Path) -> Result<Option<HeldCheckpoint>, RunError> {
     held(path, latest)
 }
 
-/// The checkpoint of the best evaluation of the run at `path`, held.
+/// The checkpoint of the best evaluation of the run at `path`, likewise.
 ///
 /// # Errors
 /// [`RunError`] if the directory cannot be listed, or what names the checkpoint is damaged or names one that is not there.
@@ -53,12 +65,12 @@ fn held(path: &Path, find: Find) -> Result<Option<HeldCheckpoint>, RunError> {
     for _ in 0..TRIES {
         let Some(checkpoint) = find(path)? else { return Ok(None) };
         if let Ok(lock) = checkpoint.lock_for_reading() {
-            return Ok(Some(HeldCheckpoint { checkpoint, _lock: lock }));
+            return HeldCheckpoint::new(checkpoint, lock).map(Some);
         }
         // It is going, or has gone: there is a newer one.
         std::thread::sleep(PAUSE);
     }
-    Ok(find(path)?.map(|checkpoint| HeldCheckpoint { checkpoint, _lock: None }))
+    find(path)?.map(|checkpoint| HeldCheckpoint::new(checkpoint, None)).transpose()
 }
 
 /// The checkpoint of the best evaluation of the run at `path`; `None` if the run keeps none (`checkpoint.best`).
@@ -97,14 +109,30 @@ fn list_of(disk: &Disk, path: &Path) -> Result<Listed, RunError> {
 /// [`hold_latest`] is for who reads its files.
 ///
 /// # Errors
-/// [`RunError::Io`] if the directory cannot be listed, [`RunError::Damaged`] for a checkpoint of another run.
+/// [`RunError::Io`] if the directory cannot be listed, [`RunError::Damaged`] for a checkpoint of another run, or a damaged one after it.
 pub fn latest(path: &Path) -> Result<Option<Checkpoint>, RunError> {
     loop {
         let mut listed = list_of(&Disk::default(), path)?;
         // Between the list and the look into it the run may have put a newer one in the place of the only one.
         let gone = |damaged: &DamagedCheckpoint| std::fs::symlink_metadata(&damaged.path).is_err();
-        if !listed.complete.is_empty() || !listed.damaged.iter().any(gone) {
-            return Ok(listed.complete.pop());
+        if listed.damaged.iter().any(gone) {
+            continue;
         }
+        let latest = listed.complete.pop();
+        return match listed.damaged.into_iter().rfind(|found| found.was_one() && is_named_rightly(found)) {
+            Some(DamagedCheckpoint { path, problem })
+                if latest.as_ref().is_none_or(|latest| latest.path() < path.as_path()) =>
+            {
+                let problem = format!("damaged ({problem}); restore it, or remove it to use the one before");
+                Err(RunError::Damaged { path, problem })
+            }
+            _ => Ok(latest),
+        };
     }
+}
+
+/// False for a sound checkpoint of another step under this name, which its run did not give it.
+fn is_named_rightly(found: &DamagedCheckpoint) -> bool {
+    let sound = Checkpoint::around(&Disk::default(), &found.path).ok().flatten();
+    sound.is_none_or(|sound| found.path.ends_with(checkpoints::name(COMPLETE, sound.step())))
 }

@@ -293,7 +293,6 @@ fn a_checkpoint_that_is_read_stays_until_its_reader_is_done() {
     let held = hold_latest(&path).expect("readable").expect("one");
     save(2);
     assert_eq!(names(), ["step-00000001", "step-00000002"]);
-    held.verify().expect("whole");
     drop(held);
     save(3);
     assert_eq!(names(), ["step-00000003"]);
@@ -316,8 +315,8 @@ fn readers_beside_a_run_that_prunes_always_find_a_whole_checkpoint() {
         let reader = scope.spawn(|| {
             let mut reads = 0;
             while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                let held = hold_latest(&path).expect("readable").expect("there is always one");
-                held.verify().unwrap_or_else(|e| panic!("read {reads}: {e}"));
+                let held = hold_latest(&path).unwrap_or_else(|e| panic!("read {reads}: {e}"));
+                held.expect("there is always one");
                 reads += 1;
             }
             reads
@@ -327,4 +326,82 @@ fn readers_beside_a_run_that_prunes_always_find_a_whole_checkpoint() {
         reader.join().expect("no read fails")
     });
     assert!(reads > 20, "only {reads} reads");
+}
+
+/// Flips a bit in the middle of a file while `read` looks at it.
+fn flipped<T>(file: &Path, read: impl FnOnce() -> T) -> T {
+    let sound = fs::read(file).expect("readable");
+    let mut bytes = sound.clone();
+    bytes[sound.len() / 2] ^= 1;
+    fs::write(file, bytes).expect("writable");
+    let found = read();
+    fs::write(file, sound).expect("writable");
+    found
+}
+
+#[test]
+fn a_flipped_bit_of_a_named_checkpoint_or_of_its_parts_is_refused_by_name() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("run");
+    let mut open = RunDir::open(&path, &config(&[]), COLUMNS).expect("fresh").run;
+    for step in [1, 2] {
+        let fill = |writer: &mut CheckpointWriter| {
+            fs::create_dir(writer.directory().join("reference")).expect("writable");
+            writer.file("weights", b"0123")?;
+            writer.file("reference/weights", b"4567")
+        };
+        open.save::<RunError>(step, fill).expect("written");
+    }
+    let step = path.join("checkpoints/step-00000002");
+    for (named, file) in [
+        (step.clone(), "weights"),
+        (step.clone(), "reference/weights"),
+        (step.join("reference"), "reference/weights"),
+        (step.clone(), MANIFEST),
+        (step.join("reference"), MANIFEST),
+    ] {
+        assert!(hold_directory(&named).expect("sound").is_some());
+        for found in flipped(&step.join(file), || [hold_directory(&named), hold_latest(&path)]) {
+            let message = found.expect_err("must be refused").to_string();
+            assert!(message.contains(file), "{file}: {message}");
+        }
+    }
+    // Another program's manifest, and none, say nothing about a directory.
+    let other = dir.path().join("other/reference");
+    fs::create_dir_all(&other).expect("writable");
+    assert!(hold_directory(&other).expect("no manifest").is_none());
+    fs::write(dir.path().join("other").join(MANIFEST), "{\"files\": [\"reference/weights\"]}")
+        .expect("writable");
+    assert!(hold_directory(&other).expect("of another program").is_none());
+}
+
+#[test]
+fn a_flipped_bit_of_a_log_is_refused_as_far_as_the_run_vouches_for_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = run(&dir, "run");
+    let mut open = RunDir::open(&path, &config(&[]), COLUMNS).expect("its own").run;
+    open.end(7).expect("written");
+    drop(open);
+    let texts = ["metrics.csv", "metrics.jsonl", "timing.csv", "timing.jsonl", "samples.jsonl"];
+    let all_are_refused = |why: &str| {
+        for name in texts {
+            read_log(&path, name).expect("sound");
+            let found = flipped(&path.join(name), || read_log(&path, name)).expect_err(why).to_string();
+            assert!(found.contains(name), "{why}: {found}");
+        }
+    };
+    all_are_refused("by the end and the checkpoint");
+    let mut longer = fs::read(path.join("metrics.csv")).expect("readable");
+    longer.extend(b"7,sft,1");
+    fs::write(path.join("metrics.csv"), longer).expect("writable");
+    all_are_refused("by the end, although the run goes on");
+    fs::rename(path.join("checkpoints"), dir.path().join("elsewhere")).expect("writable");
+    all_are_refused("by the end alone");
+    fs::rename(dir.path().join("elsewhere"), path.join("checkpoints")).expect("writable");
+    fs::remove_file(path.join("end.json")).expect("writable");
+    all_are_refused("by the checkpoint alone");
+    fs::remove_dir_all(path.join("checkpoints")).expect("writable");
+    for name in texts {
+        flipped(&path.join(name), || read_log(&path, name)).expect("nothing vouches for it");
+    }
 }

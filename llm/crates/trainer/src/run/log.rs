@@ -16,6 +16,11 @@ use super::digest::Digest;
 pub(super) fn check(disk: &Disk, directory: &Path, name: &str, held: Digest) -> Result<(), RunError> {
     let path = directory.join(name);
     let found = Digest::of_beginning(disk, &path, held.bytes)?;
+    compare(path, found, held)
+}
+
+/// Refuses a log whose beginning has another digest than the one that is `held`.
+pub(super) fn compare(path: PathBuf, found: Digest, held: Digest) -> Result<(), RunError> {
     let fix = "restore the file, or start again in another directory";
     let problem = match found.bytes {
         n if n < held.bytes => {

@@ -39,6 +39,7 @@ pub mod progress;
 pub mod stop;
 #[cfg(test)]
 mod tests;
+mod vouched;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -54,10 +55,11 @@ use checkpoints::{Checkpoints, Listed};
 pub(crate) use claim::{Claim, DirectoryLock, claim_directory, lock};
 pub use claim::{RunId, read_id};
 use digest::Digest;
-pub use find::{HeldCheckpoint, hold_best, hold_latest, latest};
+pub use find::{HeldCheckpoint, hold_best, hold_directory, hold_latest, latest};
 use log::{AppendLog, RowLog};
 pub use marks::Best;
 use marks::End;
+pub use vouched::read_log;
 
 /// The reason why a run directory could not be used.
 #[derive(Debug, thiserror::Error)]

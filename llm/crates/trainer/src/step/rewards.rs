@@ -21,7 +21,16 @@ pub enum RewardError {
     /// The program of `reward.command` fails.
     #[error(transparent)]
     Program(#[from] ProgramError),
+    /// A component whose squares cannot be summed.
+    #[error(
+        "reward.{component} = {value:e} for a response, weighted: must be from -{LARGEST:e} to {LARGEST:e}, since sums of squares of larger \
+         rewards overflow; scale it, or lower its weight"
+    )]
+    TooLarge { component: &'static str, value: f64 },
 }
+
+/// The largest reward: squares of it can be summed over any batch.
+const LARGEST: f64 = 1e100;
 
 /// Grades the responses to a prompt.
 pub trait RewardFunction {
@@ -81,6 +90,17 @@ impl TextReward {
         TextReward { say, program: self.program.map(heeding), ..self }
     }
 
+    /// Refuses a reward that no group can be compared by.
+    fn summable(&self, reward: RewardBreakdown) -> Result<RewardBreakdown, RewardError> {
+        let weighted = self.reward.active().filter_map(|(i, component)| {
+            Some((component.name, self.reward.weights[i] * reward.components[i]?))
+        });
+        match weighted.into_iter().find(|(_, x)| x.is_nan() || x.abs() > LARGEST) {
+            Some((component, value)) => Err(RewardError::TooLarge { component, value }),
+            None => Ok(reward),
+        }
+    }
+
     /// The program's reward of each response; `None` without a program.
     fn program_rewards(
         &self,
@@ -115,8 +135,8 @@ impl RewardFunction for TextReward {
         let reward = |(i, text): (usize, &String)| {
             let (length, gold, extraction) = (responses[i].tokens.len(), &prompt.gold, self.extraction);
             let (program, draw) = (said[i], draws.response(i as u64).unit(0));
-            self.reward.score(&RewardInput { text, length, gold, extraction, program, draw })
+            self.summable(self.reward.score(&RewardInput { text, length, gold, extraction, program, draw }))
         };
-        Ok(texts.iter().enumerate().map(reward).collect())
+        texts.iter().enumerate().map(reward).collect()
     }
 }

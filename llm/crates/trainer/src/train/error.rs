@@ -84,7 +84,8 @@ impl TrainError {
         let TrainError::Rl { source, .. } = self else { return false };
         matches!(
             source,
-            PolicyError::Reward(RewardError::Program(_)) | PolicyError::Rollout(RolloutError::External(_))
+            PolicyError::Reward(RewardError::Program(_) | RewardError::TooLarge { .. })
+                | PolicyError::Rollout(RolloutError::External(_))
         )
     }
 

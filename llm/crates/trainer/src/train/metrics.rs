@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use grpo_lambda_decoder::optim::StepOutcome;
-use grpo_lambda_stats::{self as stats, Interval};
+use grpo_lambda_stats::Interval;
 
 use crate::config::Config;
 use crate::eval::Evaluation;
@@ -54,9 +54,9 @@ row! {
         skipped,
         #[doc = "tokens whose log-probability enters the loss; of RL those of the responses, the end token included"]
         tokens,
-        #[doc = "mean reward of the responses that have one"]
+        #[doc = "mean reward of the responses that have one; empty where none has"]
         reward,
-        #[doc = "share of right responses among those that could be graded"]
+        #[doc = "share of right responses among those that could be graded; empty where none could"]
         accuracy,
         #[doc = "mean over tokens of the KL estimate against the reference, in nats; empty when `method.beta` is 0, because it is not computed"]
         kl,
@@ -117,6 +117,11 @@ row! {
     }
 }
 
+/// The mean of a column; `None`, an empty field, where nothing has a value.
+fn mean(values: Vec<f64>) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
 impl StepMetrics {
     /// The row of a supervised step.
     pub(super) fn supervised(report: &SftReport, rate: f64) -> Self {
@@ -160,7 +165,6 @@ impl StepMetrics {
     /// The columns about the responses.
     fn rollout(rollout: &Rollout) -> Self {
         let responses: Vec<_> = rollout.groups.iter().flat_map(|g| &g.responses).collect();
-        let mean = |values: Vec<f64>| Some(values.iter().sum::<f64>() / values.len().max(1) as f64);
         let entropies = responses.iter().flat_map(|r| r.evidence.entropies.iter().flatten().copied());
         let accuracies = rollout.rewards.iter().flatten().filter_map(RewardBreakdown::accuracy);
         StepMetrics {
@@ -214,12 +218,11 @@ impl RewardMetrics {
         breakdowns: impl Iterator<Item = &'a RewardBreakdown> + Clone,
         stuck: u64,
     ) -> Self {
-        let mean = |(i, component): (usize, &'static RewardComponent)| {
-            let known: Vec<f64> = breakdowns.clone().filter_map(|e| e.components[i]).collect();
-            // A component without a value leaves its field empty.
-            stats::mean(&known).map(|mean| (component, mean))
+        let named = |(i, component): (usize, &'static RewardComponent)| {
+            let known = breakdowns.clone().filter_map(|e| e.components[i]);
+            mean(known.collect()).map(|mean| (component, mean))
         };
-        RewardMetrics { means: components.filter_map(mean).collect(), stuck }
+        RewardMetrics { means: components.filter_map(named).collect(), stuck }
     }
 
     /// The columns that have a value.
@@ -278,6 +281,20 @@ mod tests {
         let timing = head.to_owned() + &rows(Timing::COLUMNS, Timing::MEANINGS);
         page::hold("records.md", "metrics.csv", &metrics);
         page::hold("records.md", "timing.csv", &timing);
+    }
+
+    #[test]
+    fn columns_of_rewards_are_empty_where_no_response_has_one() {
+        let component = REGISTRY[0];
+        let row = |values: &[Option<f64>]| {
+            let breakdown =
+                |x: &Option<f64>| RewardBreakdown { total: *x, components: vec![*x; REGISTRY.len()] };
+            let rewards: Vec<_> = values.iter().map(breakdown).collect();
+            RewardMetrics::new([(0, component)].into_iter(), rewards.iter(), 0).entries().collect::<Vec<_>>()
+        };
+        assert_eq!(row(&[None, None]), [(STUCK_COLUMN, 0.0)]);
+        assert_eq!(row(&[None, Some(0.5), Some(1.0)]), [(component.column, 0.75), (STUCK_COLUMN, 0.0)]);
+        assert_eq!(mean(vec![]), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use grpo_lambda_decoder::model::{self, Architecture::Qwen2, Decoder, ModelShape}
 use super::error::TrainError;
 use crate::config::{Config, ConfigError, ModelSource};
 use crate::input::tokens::{ModelTokenizer, TokenError};
-use crate::run::model_directory;
+use crate::run::{hold_directory, model_directory};
 
 /// The configuration with the directory of its model, where that is a name of the Hugging Face hub; what is written of it keeps the name.
 pub fn with_located_model(config: &Config) -> Result<Config, ConfigError> {
@@ -18,6 +18,7 @@ pub fn with_located_model(config: &Config) -> Result<Config, ConfigError> {
         if directory.join("config.json").exists() || !directory.join("checkpoints").is_dir() {
             model_directory::check(&directory, true).map_err(refused)?;
         }
+        hold_directory(&directory).map_err(|e| refused(e.to_string()))?;
         *given = directory;
     }
     Ok(config)

@@ -1,0 +1,47 @@
+//! A run's logs for readers beside it, as far as the run vouches for them.
+//!
+//! `end.json` has the checksum of every log of a run that is done, the manifest of a checkpoint that of the logs when it was written. Of a run
+//! that is under way, or was killed, rows after the latest checkpoint have none.
+
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use grpo_lambda_decoder::disk::{Disk, DiskError};
+
+use super::digest::Digest;
+use super::{RunError, checkpoints, claim, log, marks};
+
+/// The text of a log of the run at `run`; of a run under way the last line may be incomplete.
+///
+/// # Errors
+/// [`RunError::Io`] if the log is missing or cannot be read, [`RunError::Damaged`] if it does not begin as the run wrote it.
+pub fn read_log(run: &Path, name: &str) -> Result<String, RunError> {
+    let (disk, path) = (Disk::default(), run.join(name));
+    // Before the log, which a run under way only makes longer.
+    let vouched = vouched(&disk, run, name)?;
+    let bytes = disk.read(&path)?;
+    let missing = || {
+        let source = io::Error::new(ErrorKind::NotFound, "No such file or directory");
+        DiskError { action: "read", path: path.clone(), source }
+    };
+    let bytes = bytes.ok_or_else(missing)?;
+    if let Some(held) = vouched {
+        let length = bytes.len().min(usize::try_from(held.bytes).unwrap_or(usize::MAX));
+        log::compare(path.clone(), Digest::new(&bytes[..length]), held)?;
+    }
+    String::from_utf8(bytes).map_err(|e| RunError::Damaged { path, problem: format!("not UTF-8 text: {e}") })
+}
+
+/// The digest of a log when the run ended, or else at its latest complete checkpoint.
+fn vouched(disk: &Disk, run: &Path, name: &str) -> Result<Option<Digest>, RunError> {
+    let id = claim::read_id(disk, run)?;
+    let latest = checkpoints::list(disk, &run.join("checkpoints"), id.as_ref())?.complete.pop();
+    // A run that has gone on since its end, or back behind it, has other logs.
+    let end = marks::read_end(disk, run)?;
+    let end = end.filter(|end| latest.as_ref().is_none_or(|latest| latest.step() == end.step));
+    match (end, latest) {
+        (Some(end), _) => Ok(end.logs.get(name).copied()),
+        (None, Some(latest)) => latest.log(name).map(Some),
+        (None, None) => Ok(None),
+    }
+}

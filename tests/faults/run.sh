@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Breaks runs in every way that docs/faults.md names, and counts what was lost: tests/faults/run.sh [--size quick|round|double] [CLASS..]
+#
+# LLM_TRAIN and SIM name the programs; without them the debug build is made. `--help` lists the classes and options.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+if ! command -v strace >/dev/null; then
+  apt-get update -qq && apt-get install -y -qq strace
+fi
+if [ -z "${LLM_TRAIN:-}" ] || [ -z "${SIM:-}" ]; then
+  (cd "$here/../.." && cargo build --quiet -p grpo-lambda-llm --bin llm-train && cargo build --quiet -p grpo-lambda-sims --bin sim)
+  target=${CARGO_TARGET_DIR:-$here/../../target}
+  export LLM_TRAIN=${LLM_TRAIN:-$target/debug/llm-train} SIM=${SIM:-$target/debug/sim}
+fi
+exec python3 "$here/main.py" "$@"
