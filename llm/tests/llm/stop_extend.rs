@@ -235,6 +235,7 @@ fn patience_ends_a_run_and_the_best_checkpoint_stays() {
     );
     // Nothing is drawn through a link, and a run without its checkpoints is not begun anew over its logs.
     let elsewhere = tempfile::tempdir().unwrap();
+    std::fs::remove_dir_all(dir.path().join("figures")).unwrap();
     std::os::unix::fs::symlink(elsewhere.path(), dir.path().join("figures")).unwrap();
     llm_train(&["plot", run], "").refused(2, &["figures is a symbolic link"]);
     assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 0);
