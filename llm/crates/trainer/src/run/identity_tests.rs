@@ -350,7 +350,7 @@ fn a_flipped_bit_of_a_named_checkpoint_or_of_its_parts_is_refused_by_name() {
             writer.file("weights", b"0123")?;
             writer.file("reference/weights", b"4567")
         };
-        open.save::<RunError>(step, fill).expect("written");
+        open.save::<RunError>(step, None, fill).expect("written");
     }
     let step = path.join("checkpoints/step-00000002");
     for (named, file) in [

@@ -1,6 +1,6 @@
 //! Append-only logs: every line is written when its step ends, and a resumed run truncates the logs to the length at its checkpoint.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use grpo_lambda_decoder::disk::{AppendFile, Disk};
 use grpo_lambda_stats::table::significant;
