@@ -92,6 +92,11 @@ impl Answer {
     /// Compares two answers by the rules of this one. The order matters only to two lenient rules: [`Rule::BaseDropped`] and
     /// [`Rule::DecimalComma`] take this side for the reference.
     pub fn compare(&self, other: &Answer) -> Verdict {
+        self.compare_by(other, self.rules)
+    }
+
+    /// Compares two answers by some of the rules of this one.
+    pub(super) fn compare_by(&self, other: &Answer, rules: Rules) -> Verdict {
         if self.text.is_empty() || other.text.is_empty() {
             return Verdict::open(Reason::NoAnswer);
         }
@@ -101,25 +106,25 @@ impl Answer {
         if let (Some(a), Some(b)) = (&self.integer, &other.integer) {
             return Verdict::decided(a == b, Rules::NONE);
         }
-        if self.words.is_some() && self.words == other.words && self.rules.has(Rule::Words) {
+        if self.words.is_some() && self.words == other.words && rules.has(Rule::Words) {
             return Verdict::decided(true, Rules::NONE.with(Rule::Words));
         }
-        if self.rules.has(Rule::NumberWords)
+        if rules.has(Rule::NumberWords)
             && self.words.is_some()
             && other.words.is_some()
             && self.same_names(other)
         {
             return Verdict::decided(true, Rules::NONE.with(Rule::Words).with(Rule::Unordered));
         }
-        if let Some(decided) = self.by_choice(other) {
+        if let Some(decided) = self.by_choice(other, rules) {
             return decided;
         }
-        let strict = self.rules.minus(self.rules.minus(Rules::STRICT));
+        let strict = rules.minus(rules.minus(Rules::STRICT));
         let first = self.by_readings(other, strict, false);
-        if first.is_equal() || strict == self.rules {
+        if first.is_equal() || strict == rules {
             return first;
         }
-        let second = self.by_readings(other, self.rules, true);
+        let second = self.by_readings(other, rules, true);
         // A strict verdict stands if the lenient rules cannot read.
         if second.equal.is_none() && first.equal.is_some() { first } else { second }
     }
@@ -151,11 +156,11 @@ impl Answer {
         words && !own.contains(['\\', '^', '_', '=']) && own == plain(response)
     }
 
-    fn by_choice(&self, other: &Answer) -> Option<Verdict> {
+    fn by_choice(&self, other: &Answer, rules: Rules) -> Option<Verdict> {
         let (Some(a), Some(b)) = (self.choice, other.choice) else { return None };
-        (self.rules.has(Rule::Choice) && (a.alone || b.alone)).then(|| {
-            let rules = if a.alone && b.alone { Rules::NONE } else { Rules::NONE.with(Rule::Choice) };
-            Verdict::decided(a.letter == b.letter, rules)
+        (rules.has(Rule::Choice) && (a.alone || b.alone)).then(|| {
+            let used = if a.alone && b.alone { Rules::NONE } else { Rules::NONE.with(Rule::Choice) };
+            Verdict::decided(a.letter == b.letter, used)
         })
     }
 

@@ -31,8 +31,8 @@ fn said<'a>(node: &'a Node, budget: &Budget) -> Option<Said<'a>> {
     if !is_equation(rest) {
         return None;
     }
-    // `2 + 3 = 5` says 5.
-    let named = *label || !first.has_symbols();
+    // `2 + 3 = 5` says 5, and `11 = 3p + q` nothing of its right side.
+    let named = *label || !first.has_symbols() && (!last.has_symbols() || matches!(last, Node::Symbol(_)));
     let value_of_more = !named && budget.allows(Rule::NamedValue) && names_more(first, last);
     if !named && !value_of_more {
         return None;
@@ -77,6 +77,13 @@ pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
         && let Some(others) = names::assignments(other)
     {
         return assigned(&values, &others, budget);
+    }
+    // A reference with a compound left side is an equation; in an answer that side may be what was asked for.
+    if let Node::Chain(left, _, false) = a
+        && left.has_symbols()
+        && !names::is_quantity(left, budget)?
+    {
+        return Ok(false);
     }
     let Some(said) = said(chain, budget) else { return Ok(false) };
     value(&said, other, budget)

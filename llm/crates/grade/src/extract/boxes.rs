@@ -56,7 +56,7 @@ fn closed(text: &str, mut found: impl FnMut(Range<usize>)) {
 }
 
 /// The last box, with those before it that are joined to it by commas and connectives, and the brackets around them all.
-pub(super) fn joined(text: &str) -> Option<&str> {
+pub(super) fn joined(text: &str) -> Option<Range<usize>> {
     let last = answer_place(text)?;
     let mut boxes: Vec<Range<usize>> = Vec::new();
     closed(text, |place| {
@@ -72,7 +72,7 @@ pub(super) fn joined(text: &str) -> Option<&str> {
         first -= 1;
     }
     if boxes[first] == last {
-        return Some(&text[last]);
+        return Some(last);
     }
     let (start, end) = (outer(&boxes[first]).start, outer(&last).end);
     let (before, after) =
@@ -81,10 +81,10 @@ pub(super) fn joined(text: &str) -> Option<&str> {
         [("(", ")"), ("\\{", "\\}"), ("[", "]"), ("\\left(", "\\right)"), ("\\langle", "\\rangle")]
     {
         if before.ends_with(open) && after.starts_with(close) {
-            return Some(&text[before.len() - open.len()..text.len() - after.len() + close.len()]);
+            return Some(before.len() - open.len()..text.len() - after.len() + close.len());
         }
     }
-    Some(&text[start..end])
+    Some(start..end)
 }
 
 /// True if the text between two boxes makes them parts of one answer: a comma or a connective, and at most a name with `=`.

@@ -4,7 +4,7 @@
 pub(super) type Phrase = (&'static str, &'static str);
 
 const ENGLISH: &str = ":| is | is:| is\n| are | are:|=| would be | will be | equals | comes to | must be ";
-const ASIAN: &str = "是|为|為|:|は|=| is |선";
+const ASIAN: &str = "是|为|為|选|選|:|は|=| is |선";
 const FRENCH: &str = " est | est:|:| sont |=| vaut ";
 const SPANISH: &str = " es | es:|:| son |=";
 const PORTUGUESE: &str = " é | é:|:| são |=";
@@ -76,21 +76,24 @@ const FILLERS: &str = "}|:|=|-|—|–|*|_|>|#|\"|indeed|simply|just|therefore|t
     approximately|about|option|choice|letter|选项|选择|选|答案|является|è|est|es|é|ist|هو|هي|है|the letter|la opción|\
     l'option|вариант|الخيار";
 
-/// The start, in bytes, of the answer that is announced last. `lower` is the text in lower case with the same offsets.
-pub(super) fn announced(lower: &str, phrases: &[Phrase]) -> Option<usize> {
-    let start =
-        |(nouns, copulas): &Phrase| nouns.split('|').filter_map(|noun| behind(lower, noun, copulas)).max();
-    phrases.iter().filter_map(start).max()
+/// The place, in bytes, of the words that announce an answer last, and the start of that answer. `lower` is the text in lower case.
+pub(super) fn announced(lower: &str, phrases: &[Phrase]) -> Option<(usize, usize)> {
+    let start = |(nouns, copulas): &Phrase| {
+        nouns.split('|').filter_map(|noun| behind(lower, noun, copulas)).max_by_key(|(_, start)| *start)
+    };
+    phrases.iter().filter_map(start).max_by_key(|(_, start)| *start)
 }
 
-fn behind(lower: &str, noun: &str, copulas: &str) -> Option<usize> {
+fn behind(lower: &str, noun: &str, copulas: &str) -> Option<(usize, usize)> {
     let mut end = lower.len();
     for _ in 0..OCCURRENCES {
         let at = lower[..end].rfind(noun)?;
         let after = at + noun.len();
-        if let Some(start) = copula(&lower[after..], copulas) {
+        // `answers`, but not `resulting`.
+        let whole = !lower[after..].trim_start_matches('s').starts_with(|c: char| c.is_ascii_alphabetic());
+        if let Some(start) = copula(&lower[after..], copulas).filter(|_| whole) {
             let place = after + start;
-            return Some(place + fillers(&lower[place..]));
+            return Some((at, place + fillers(&lower[place..])));
         }
         end = at;
     }

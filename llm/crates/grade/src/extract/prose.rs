@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::units;
-use crate::words;
+use crate::words::{self, is_among};
 
 /// The kind of a piece of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +65,10 @@ fn pieces(text: &str) -> Vec<Piece> {
                 (last.comma, last.stop) = (last.comma || c != '。', last.stop || c == '。');
             }
             start = at + c.len_utf8();
+        } else if c == ':' && text[start..at].chars().filter(|c| c.is_lowercase()).count() > 1 {
+            // `Female:9`
+            cut(&mut found, start..at + 1);
+            start = at + 1;
         } else if is_foreign(c) != foreign {
             cut(&mut found, start..at);
             start = at;
@@ -123,6 +127,10 @@ fn kind(word: &str) -> Kind {
     let time = matches!(lower.trim_end_matches('.'), "am" | "pm" | "a.m" | "p.m" | "per");
     if time || words::power_of_thousand(&lower).is_some() {
         return Kind::Unit;
+    }
+    // `p-q`
+    if letters > 1 && inner.is_ascii() && inner.split('-').all(|part| part.len() == 1) {
+        return Kind::Value;
     }
     if letters == 2 && inner.len() == 2 && inner.is_ascii() && !SHORT_WORDS.contains(&lower.as_str()) {
         return Kind::Letter;
@@ -185,7 +193,27 @@ fn run(text: &str, pieces: &[Piece], first: usize, lists: bool) -> (usize, Optio
     let near_sign = |i: usize| {
         pieces.get(i + 1).is_some_and(sign) || i > 0 && sign(&pieces[i - 1]) && !pieces[i - 1].comma
     };
+    // A unit of one letter ends the run: `64 m long`, but `64 m + 1`.
+    let unit_behind = |i: usize| {
+        let number =
+            text[pieces[i - 1].place.clone()].ends_with(|c: char| c.is_ascii_digit()) && !pieces[i - 1].comma;
+        let sign = |p: &Piece| {
+            text[p.place.clone()]
+                .starts_with(['=', '+', '-', '*', '/', '×', '<', '>', '^', '–', '−', '÷', '≈'])
+        };
+        let goes_on = !pieces[i].comma && !pieces[i].stop && pieces.get(i + 1).is_some_and(sign);
+        number
+            && !goes_on
+            && unit_of_a_letter(&text[pieces[i].place.start..])
+                .is_some_and(|(_, n)| n == pieces[i].place.len())
+    };
     let belongs = |i: usize| match pieces[i].kind {
+        // An article or a connective of one letter is none unless a sign stands beside it.
+        Kind::Letter if is_among(&text[pieces[i].place.clone()], "a|A|I|y|e|o|à") => {
+            let bare = |p: &Piece| p.kind == Kind::Sign && !p.stop;
+            pieces.get(i + 1).is_some_and(bare) || i > 0 && bare(&pieces[i - 1]) && !pieces[i - 1].comma
+        }
+        Kind::Letter | Kind::Value if i > first && unit_behind(i) => false,
         Kind::Value | Kind::Sign | Kind::Function => true,
         Kind::Letter => near_sign(i),
         _ => false,
@@ -204,7 +232,11 @@ fn run(text: &str, pieces: &[Piece], first: usize, lists: bool) -> (usize, Optio
             || belongs(i)
             || piece.kind == Kind::Unit
             || piece.kind == Kind::Connective && lists && i + 1 < pieces.len() && belongs(i + 1);
-        if !member {
+        let per = |i: usize| {
+            text[pieces[i].place.clone()].eq_ignore_ascii_case("per")
+                && pieces.get(i + 1).is_some_and(|p| p.kind == Kind::Value)
+        };
+        if !member || depth == 0 && per(i) {
             break;
         }
         depth = (depth + braces(&text[piece.place.clone()])).max(0);
@@ -257,4 +289,28 @@ pub(super) fn balanced(run: &str) -> &str {
         };
         run = next.trim();
     }
+}
+
+/// The unit of one letter, or of letters with a bar or a power, at the beginning of a text, and its length: `m`, `m/s`, `m²`.
+pub(super) fn unit_of_a_letter(behind: &str) -> Option<(String, usize)> {
+    let lead = behind.len() - behind.trim_start().len();
+    let rest = &behind[lead..];
+    let end = rest.find(|c: char| c.is_whitespace() || ",;:!?)".contains(c)).unwrap_or(rest.len());
+    let word = rest[..end].trim_end_matches('.');
+    let (name, power) = match word.strip_suffix(['²', '³']) {
+        Some(name) => (name, if word.ends_with('²') { "^2" } else { "^3" }),
+        None => match word.split_once('^') {
+            Some((name, power)) => {
+                (name, if matches!(power, "2" | "3") { &word[name.len()..] } else { return None })
+            }
+            None => (word, ""),
+        },
+    };
+    let part = |part: &str| match part.len() {
+        1 => "mgshlLNJKVWA".contains(part),
+        _ => units::canonical(&part.to_lowercase()).is_some(),
+    };
+    let short = name.len() == 1 || name.contains('/') || !power.is_empty();
+    (short && !name.is_empty() && name.split('/').all(part))
+        .then(|| (format!("{name}{power}"), lead + word.len()))
 }

@@ -1,12 +1,22 @@
 //! Each step of the extraction by hand.
 
 use super::boxes::{answer_place, joined};
-use super::clean::cleaned;
 use super::environments::environments;
-use super::free::answer as found;
 use super::phrases::{ANSWER, announced};
 use super::prose::{balanced, is_prose, runs};
-use super::{Extraction, Prediction, boxes, free};
+use super::{Extraction, Prediction, boxes, free, statement};
+
+fn found(text: &str) -> Option<String> {
+    free::answer(text).map(|found| found.answer)
+}
+
+fn cleaned(text: &str) -> String {
+    super::clean::cleaned(text, 0).text
+}
+
+fn joined_text(text: &str) -> Option<&str> {
+    joined(text).map(|place| &text[place])
+}
 
 fn run_texts(text: &str, lists: bool) -> Vec<&str> {
     runs(text, lists).into_iter().map(|place| &text[place]).collect()
@@ -161,8 +171,8 @@ fn a_choice_is_its_letter_and_the_text_behind_it_where_that_is_mathematics() {
 #[test]
 fn mathematics_belongs_together_across_a_comma_on_one_page() {
     let apart = |blanks: usize| format!(", {}", " ".repeat(blanks));
-    assert!([", and ", " and ", &apart(22)].into_iter().all(free::joins));
-    assert!(![" ", ",\n\n", ", then ", &apart(23)].into_iter().any(free::joins));
+    assert!([", and ", " and ", &apart(22)].into_iter().all(statement::joins));
+    assert!(![" ", ",\n\n", ", then ", &apart(23)].into_iter().any(statement::joins));
     assert!([", and ", ", y = ", &apart(46)].into_iter().all(boxes::joins));
     let others = [" ", ", x ", ",\n\n", &apart(47), ", because = ", ", a b c d = "];
     assert!(!others.into_iter().any(boxes::joins));
@@ -171,10 +181,10 @@ fn mathematics_belongs_together_across_a_comma_on_one_page() {
 #[test]
 fn boxes_of_one_answer_are_one() {
     let pair = r"\boxed{1}, \boxed{2}";
-    assert_eq!(joined(pair), Some(pair));
-    assert_eq!(joined(r"so (\boxed{1}, \boxed{2})$"), Some(r"(\boxed{1}, \boxed{2})"));
-    assert_eq!(joined(r"\boxed{1} so \boxed{2}"), Some("2"));
-    assert_eq!(joined(r"\boxed{1}\boxed{2}"), Some("2"));
+    assert_eq!(joined_text(pair), Some(pair));
+    assert_eq!(joined_text(r"so (\boxed{1}, \boxed{2})$"), Some(r"(\boxed{1}, \boxed{2})"));
+    assert_eq!(joined_text(r"\boxed{1} so \boxed{2}"), Some("2"));
+    assert_eq!(joined_text(r"\boxed{1}\boxed{2}"), Some("2"));
     assert_eq!(answer_place(r"\boxed{a\}b}").map(|place| place.len()), Some(4));
     assert_eq!(answer_place(r"\boxed{\}"), None);
 }
@@ -212,7 +222,7 @@ fn a_dollar_sign_of_an_amount_opens_no_mathematics() {
 
 #[test]
 fn a_phrase_and_its_verb_stand_close_and_in_one_clause() {
-    let behind = |text: &'static str| announced(text, ANSWER).map(|at| &text[at..]);
+    let behind = |text: &'static str| announced(text, ANSWER).map(|(_, at)| &text[at..]);
     assert_eq!(behind("the answer is 5"), Some("5"));
     assert_eq!(behind("the answer of it all is now 5"), Some("5"));
     assert_eq!(behind("the answer is nowhere"), Some("nowhere"));

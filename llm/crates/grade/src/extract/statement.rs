@@ -1,0 +1,591 @@
+//! A grammar of statements: the values of a sentence, their parts in it, and the one that the sentence states.
+//!
+//! A sentence is a list of function words, marks and values (`language.rs`). Each value is new (behind a verb), a circumstance
+//! (behind a preposition), known (behind a definite article), or none of the statement (in a condition, a comparison, a
+//! question, a remark, or denied). Of the highest rank the last value is stated; behind words that announce an answer
+//! the first.
+
+use std::ops::Range;
+
+use super::chain::{Formula, Kind, formula};
+use super::environments::Environment;
+use super::free::lowered;
+use super::language::{Language, Role};
+use super::prose::{balanced, is_prose, runs, unit_of_a_letter};
+use crate::units;
+use crate::words::{self, is_among};
+
+/// The standing of a value in its sentence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// No value of the statement.
+    None,
+    /// A symbol, or a value that is known.
+    Known,
+    /// A number in words.
+    Word,
+    /// Behind a preposition.
+    Circumstance,
+    /// Behind the verb, new.
+    New,
+    /// The end of a computation, behind a preposition.
+    ComputedAside,
+    /// The end of a computation.
+    Computed,
+}
+
+/// A piece of a sentence.
+#[derive(Clone, Debug)]
+enum Item {
+    /// In lower case, and true if it begins with a capital.
+    Word(String, bool),
+    Value(Stated),
+    /// A comma, semicolon, colon or dash.
+    Mark(char),
+}
+
+/// A value with what stands around it.
+#[derive(Clone, Debug)]
+pub(super) struct Stated {
+    pub(super) formula: Formula,
+    pub(super) rank: Rank,
+    /// The place with the delimiters.
+    outer: Range<usize>,
+    /// A comma ends the formula between its delimiters.
+    comma: bool,
+}
+
+/// The places of sentences, in order. A full stop inside mathematics ends none, but one at its end does.
+pub(super) fn sentences(text: &str, found: &[Environment]) -> Vec<Range<usize>> {
+    let mut out = Vec::new();
+    let (mut start, mut at, mut next) = (0, 0, 0);
+    while at < text.len() {
+        while next < found.len() && found[next].outer.start < at {
+            next += 1;
+        }
+        let end = if next < found.len() && found[next].outer.start == at {
+            at = found[next].outer.end;
+            let inside = text[found[next].inner.clone()].trim_end();
+            let inside = inside.rfind("\\end{").map_or(inside, |end| inside[..end].trim_end());
+            let display = text[found[next].outer.clone()].starts_with(['\\'])
+                || text[found[next].outer.clone()].starts_with("$$");
+            let capital = text[at..].trim_start().starts_with(char::is_uppercase);
+            (inside.ends_with(['.', '?']) || display && capital && !inside.ends_with(',')).then_some(at)
+        } else {
+            let c = text[at..].chars().next().unwrap_or(' ');
+            let (from, before) = (at, &text[start..at]);
+            at += c.len_utf8();
+            let after = text[at..].chars().next();
+            let environment = || {
+                let blank = text[at..].len() - text[at..].trim_start().len();
+                let ahead = found.get(next).is_some_and(|e| e.outer.start == at + blank && blank < 3);
+                ahead && before.trim_end().ends_with(|c: char| c.is_alphanumeric() || c == ',')
+            };
+            let ends = match c {
+                '\n' => !before.trim_end().ends_with([':', '=']) && !environment(),
+                '。' | '।' | '؟' | '？' | '！' => true,
+                '!' if before.ends_with('\\') => false,
+                '.' | '?' | '!' => {
+                    let short = c == '.'
+                        && before.rsplit([' ', '\n']).next().is_some_and(|w| {
+                            matches!(w, "Ans" | "approx" | "i.e" | "e.g" | "Mr" | "Mrs" | "Dr" | "No" | "vs")
+                        });
+                    let closes = after.is_none_or(|a| a.is_whitespace() || matches!(a, ')' | '"' | '”'));
+                    let ends = closes && !before.ends_with('.') && !short;
+                    at += usize::from(ends && after == Some(')'));
+                    ends
+                }
+                _ => false,
+            };
+            ends.then_some(if c == '\n' { from } else { at })
+        };
+        if let Some(end) = end {
+            out.push(start..end);
+            start = end;
+        }
+    }
+    out.push(start..text.len());
+    out.retain(|place| {
+        text[place.clone()].contains(|c: char| c.is_alphanumeric() || matches!(c, '$' | '\\' | ')'))
+    });
+    out
+}
+
+/// The text of a sentence with blanks in place of remarks in brackets: `35 (5 rows of 7)`.
+fn without_remarks(text: &str) -> String {
+    let mut out = text.to_owned();
+    let mut from = 0;
+    while let Some(open) = out[from..].find(" (").map(|at| from + at + 1) {
+        let Some(close) = out[open..].find(')').map(|at| open + at) else { break };
+        let inside = &out[open + 1..close];
+        let remark = is_prose(inside) && !inside.contains(['$', '\\', '(']) && open > 0;
+        if remark {
+            out.replace_range(open..=close, &" ".repeat(close + 1 - open));
+        }
+        from = close + 1;
+    }
+    out
+}
+
+/// The values and words of a sentence in order.
+fn items(text: &str, sentence: Range<usize>, found: &[Environment]) -> Vec<Item> {
+    let mut out = Vec::new();
+    let mut at = sentence.start;
+    let inside = found.iter().filter(|e| e.outer.start >= sentence.start && e.outer.end <= sentence.end);
+    for environment in inside {
+        plain_items(text, at..environment.outer.start, &mut out);
+        if let Some(formula) = formula(text, environment.inner.clone()) {
+            let comma = text[environment.inner.clone()].trim_end().ends_with(',');
+            out.push(Item::Value(Stated {
+                formula,
+                rank: Rank::New,
+                outer: environment.outer.clone(),
+                comma,
+            }));
+            out.extend(comma.then_some(Item::Mark(',')));
+        }
+        at = environment.outer.end;
+    }
+    plain_items(text, at..sentence.end.max(at), &mut out);
+    out
+}
+
+fn plain_items(text: &str, place: Range<usize>, out: &mut Vec<Item>) {
+    let start = place.start;
+    let plain = without_remarks(&text[place]);
+    let mut at = 0;
+    let all = runs(&plain, false);
+    for (i, run) in all.iter().cloned().enumerate().filter(|(_, run)| !run.is_empty()) {
+        if run.start < at {
+            continue;
+        }
+        words_and_marks(&plain[at..run.start], out);
+        at = run.end;
+        let kept = balanced(&plain[run.clone()]);
+        let from = run.start + kept.as_ptr() as usize - plain[run.clone()].as_ptr() as usize;
+        let Some(mut formula) = formula(&plain, from..from + kept.len()) else { continue };
+        if formula.kind != Kind::Name
+            && let Some((unit, length)) = unit_of_a_letter(&plain[at..])
+            && all.get(i + 1).is_none_or(|next| next.start >= at + length)
+        {
+            formula.answer += &format!("\\text{{ {unit}}}");
+            at += length;
+        } else if let Some(split) = rate(&formula.answer) {
+            formula.answer = split;
+        }
+        formula.place = formula.place.start + start..formula.place.end + start;
+        out.push(Item::Value(Stated {
+            formula,
+            rank: Rank::New,
+            outer: start + run.start..start + at,
+            comma: false,
+        }));
+    }
+    words_and_marks(&plain[at..], out);
+}
+
+/// `18,000/year` as a number with its unit.
+fn rate(answer: &str) -> Option<String> {
+    let (number, unit) = answer.split_once('/')?;
+    let plain = |text: &str| {
+        text.chars().all(|c| c.is_ascii_digit() || matches!(c, '$' | '€' | '£' | ',' | '.' | ' '))
+    };
+    let word = unit.len() > 1 && unit.chars().all(|c| c.is_alphabetic() || c == ' ');
+    (plain(number) && word).then(|| format!("{number}\\text{{ /{unit}}}"))
+}
+
+fn words_and_marks(text: &str, out: &mut Vec<Item>) {
+    for piece in text.split_whitespace() {
+        let mut word = String::new();
+        let mut capital = false;
+        for c in piece.chars() {
+            if c.is_alphanumeric() || matches!(c, '\'' | '’' | '✓' | '✔') {
+                capital |= word.is_empty() && c.is_uppercase();
+                word.extend(c.to_lowercase());
+                continue;
+            }
+            if !word.is_empty() {
+                out.push(Item::Word(std::mem::take(&mut word), std::mem::take(&mut capital)));
+            }
+            if matches!(c, ',' | ';' | ':' | '，' | '；' | '：' | '—' | '–' | '=' | '(' | '≈') {
+                out.push(Item::Mark(c));
+            }
+        }
+        if !word.is_empty() {
+            out.push(Item::Word(word, capital));
+        }
+    }
+}
+
+/// Verbs behind "which" and "that" that go on with the statement.
+const CONTINUES: &str =
+    "means|gives|is|are|equals|makes|leaves|implies|simplifies|rounds|evaluates|has|have|reduces|solves";
+/// Words that open a condition only at the beginning of a clause.
+const OPENING: &str = "given|let|consider|suppose|assume|assuming|provided";
+
+/// The clause that is being read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum In {
+    #[default]
+    Statement,
+    /// A reason: no value of it counts.
+    Reason,
+    /// A condition before its statement.
+    Condition,
+    /// What follows a statement and says more of it: only the end of a computation counts.
+    More,
+    /// A purpose, up to the next comma.
+    Purpose,
+}
+
+/// The reader of a sentence.
+struct Reader<'a> {
+    language: &'a Language,
+    out: Vec<Stated>,
+    /// Values before the last contrast or conclusion.
+    dropped: usize,
+    /// Values before the last comma.
+    recent: usize,
+    clause: In,
+    /// Behind a verb that asks.
+    asks: bool,
+    /// Behind an equals sign among words.
+    equals: bool,
+    denied: bool,
+    /// The function word just before, across fillers.
+    before: Option<Role>,
+    /// Words left in which "of" follows a noun with the indefinite article.
+    new_noun: u8,
+    last_word: String,
+    /// Words since the last value or mark.
+    distance: usize,
+    /// The rank of a value right before a connective.
+    inherited: Option<Rank>,
+}
+
+impl Reader<'_> {
+    fn stated(&self, from: usize) -> bool {
+        self.out[from.max(self.dropped)..].iter().any(|s| s.rank >= Rank::New)
+    }
+
+    fn restart(&mut self) {
+        (self.clause, self.asks, self.equals, self.denied, self.before) =
+            (In::Statement, false, false, false, None);
+        self.new_noun = 0;
+    }
+
+    fn mark(&mut self, mark: char) {
+        match mark {
+            ':' | '：' => self.restart(),
+            '=' | '≈' => {
+                self.equals = true;
+                if self.clause == In::Condition {
+                    self.clause = In::Statement;
+                }
+            }
+            _ => {
+                (self.recent, self.asks) = (self.out.len(), false);
+                let more = self.clause == In::More || self.clause == In::Reason && self.stated(0);
+                self.clause = if more { self.clause } else { In::Statement };
+            }
+        }
+        (self.before, self.denied, self.distance) = (None, false, 0);
+        self.last_word.clear();
+    }
+
+    fn word(&mut self, word: &str, next: Option<&Item>) {
+        let role = self.language.role(word);
+        let near = self.distance < 2;
+        let next_word = match next {
+            Some(Item::Word(next, capital)) => Some((next.as_str(), *capital)),
+            _ => None,
+        };
+        let continues = next_word.is_some_and(|(next, _)| is_among(next, CONTINUES));
+        match role {
+            Some(Role::Reason) => self.clause = In::Reason,
+            Some(Role::Condition) if self.last_word.is_empty() || !is_among(word, OPENING) => {
+                self.clause = if self.stated(0) { In::More } else { In::Condition };
+            }
+            Some(Role::Relative)
+                if near && !continues && self.stated(if word == "that" { self.recent } else { 0 }) =>
+            {
+                self.clause = In::More;
+            }
+            Some(Role::Relative) if self.asks && word == "that" => self.asks = false,
+            Some(Role::Contrast | Role::So) => {
+                self.dropped = self.out.len();
+                self.restart();
+            }
+            Some(Role::Subject) if self.clause == In::Condition && self.recent < self.out.len() => {
+                self.clause = In::Statement
+            }
+            Some(Role::Ask) => {
+                let wished = self.last_word.is_empty() || self.language.is(&self.last_word, Role::Wish);
+                self.asks |= wished || word == "solve" || self.language.is(word, Role::Wish);
+            }
+            Some(Role::Deny) => self.denied = true,
+            _ => {}
+        }
+        // `to make 16 muffins` behind a value, but not `to find that`.
+        let verb = next_word
+            .is_some_and(|(next, capital)| !capital && self.language.role(next).is_none() && next != "get");
+        if word == "to" && verb && self.clause == In::Statement && self.stated(self.recent) {
+            self.clause = In::Purpose;
+        }
+        self.place(word, role);
+        self.last_word = word.to_owned();
+        self.distance += 1;
+    }
+
+    /// Notes the word as what stands before the next value.
+    fn place(&mut self, word: &str, role: Option<Role>) {
+        self.new_noun = if role == Some(Role::Indefinite) { 4 } else { self.new_noun.saturating_sub(1) };
+        let connective = words::connective(word).is_some() && self.distance == 0;
+        self.inherited = self.inherited.filter(|_| connective);
+        if word == "of" && self.new_noun > 0 {
+            (self.before, self.equals) =
+                (None, self.equals || matches!(self.last_word.as_str(), "total" | "sum"));
+        } else if !(role == Some(Role::Filler) && self.before.is_some()
+            || role == Some(Role::Definite) && self.before == Some(Role::Preposition))
+        {
+            self.before = role;
+        }
+        self.denied &= matches!(
+            role,
+            Some(
+                Role::Deny
+                    | Role::Filler
+                    | Role::Preposition
+                    | Role::Definite
+                    | Role::Indefinite
+                    | Role::Copula
+            )
+        );
+    }
+
+    fn value(&mut self, value: &Stated) {
+        let formula = &value.formula;
+        let formal = formula.assigns || formula.value.is_some();
+        let said = self.before == Some(Role::Copula) && formula.kind != Kind::Name;
+        let computed = formula.kind == Kind::Result || self.equals && formula.kind == Kind::Value;
+        let aside = self.before == Some(Role::Preposition);
+        let rank = if self.denied
+            || self.before == Some(Role::Compare)
+            || self.clause == In::Reason
+            || self.asks && !computed
+        {
+            Rank::None
+        } else {
+            match self.clause {
+                In::Condition if computed => Rank::Circumstance,
+                In::More | In::Purpose if computed => Rank::ComputedAside,
+                In::Condition | In::More | In::Purpose => Rank::None,
+                _ if formula.kind == Kind::Name || self.before == Some(Role::Definite) && !computed => {
+                    Rank::Known
+                }
+                _ if (computed || formal || said) && !aside => Rank::Computed,
+                _ if computed => Rank::ComputedAside,
+                _ if aside => Rank::Circumstance,
+                _ => Rank::New,
+            }
+        };
+        let rank = self.inherited.map_or(rank, |before| rank.min(before));
+        self.out.push(Stated { rank, ..value.clone() });
+        self.inherited = Some(rank).filter(|rank| *rank == Rank::Circumstance);
+        (self.before, self.denied, self.equals, self.distance) = (None, false, false, 0);
+        self.last_word.clear();
+    }
+}
+
+/// Ranks the values of a sentence; a contrast or a conclusion takes back what stands before it.
+fn ranked(items: &[Item], language: &Language) -> Vec<Stated> {
+    let mut reader = Reader {
+        language,
+        out: Vec::new(),
+        dropped: 0,
+        recent: 0,
+        clause: In::Statement,
+        asks: false,
+        equals: false,
+        denied: false,
+        before: None,
+        new_noun: 0,
+        last_word: String::new(),
+        distance: 0,
+        inherited: None,
+    };
+    for (i, item) in items.iter().enumerate() {
+        match item {
+            Item::Mark(mark) => reader.mark(*mark),
+            Item::Word(word, _) => reader.word(word, items.get(i + 1)),
+            Item::Value(value) => reader.value(value),
+        }
+    }
+    let Reader { mut out, dropped, .. } = reader;
+    // Behind a contrast or conclusion without a value the statement before it stands.
+    if out[dropped..].iter().any(|s| s.rank >= Rank::Circumstance) { out.split_off(dropped) } else { out }
+}
+
+/// True for a sentence that states nothing of the answer: a question, a check, a remark.
+pub(super) fn is_remark(sentence: &str, language: &Language) -> bool {
+    let lower = sentence.trim().to_lowercase();
+    if lower.ends_with(['?', '？']) {
+        return true;
+    }
+    let words: Vec<&str> = lower
+        .split(|c: char| !(c.is_alphanumeric() || matches!(c, '\'' | '✓' | '✔')))
+        .filter(|w| !w.is_empty())
+        .collect();
+    let opens = |role| words.iter().take(4).any(|w| language.is(w, role));
+    let confirms = || words.iter().any(|w| language.is(w, Role::Confirm)) || words.first() == Some(&"check");
+    let concludes = || words.iter().any(|w| language.is(w, Role::So));
+    opens(Role::Remark) && (!concludes() || confirms()) || opens(Role::Check) && confirms()
+}
+
+/// The value that a sentence states. `first` takes the first new one, as behind words that announce an answer.
+pub(super) fn stated(
+    text: &str,
+    sentence: Range<usize>,
+    found: &[Environment],
+    language: &Language,
+    first: bool,
+) -> Option<Stated> {
+    let values = ranked(&items(text, sentence.clone(), found), language);
+    let best = values.iter().map(|v| v.rank).max().filter(|rank| *rank > Rank::None)?;
+    let at = match first && (Rank::New..Rank::Computed).contains(&best) {
+        true => values.iter().position(|v| v.rank >= Rank::New)?,
+        false => values.iter().rposition(|v| v.rank == best)?,
+    };
+    Some(with_neighbours(text, &values, at, sentence.end))
+}
+
+/// True if two values are parts of one answer: of one kind and shape, both bare or both assigned to a name.
+fn alike(a: &Stated, b: &Stated, between: &str) -> bool {
+    let plain = |s: &Stated| {
+        (s.formula.kind == Kind::Value && !s.formula.equation || s.formula.kind == Kind::Name)
+            && s.rank > Rank::None
+    };
+    let comma = a.comma || between.contains(',');
+    let shape =
+        |s: &Stated| s.formula.answer.rsplit('=').next().is_some_and(|v| v.trim_start().starts_with('('));
+    let assigned = a.formula.assigns == b.formula.assigns || a.formula.assigns && !comma;
+    (joins(between) || a.comma && between.trim().is_empty())
+        && plain(a)
+        && plain(b)
+        && shape(a) == shape(b)
+        && assigned
+        && !(comma && between.contains("or"))
+}
+
+/// True if the text between two values makes them parts of one answer.
+pub(super) fn joins(between: &str) -> bool {
+    if between.len() > 24 || between.contains("\n\n") {
+        return false;
+    }
+    let mut words = between.split([' ', ',', ';', '，', '、', '\n']).filter(|w| !w.is_empty());
+    !between.chars().all(|c| matches!(c, ' ' | '\n')) && words.all(words::joins_mathematics)
+}
+
+/// The value with those before and behind it that belong to it, and its unit.
+fn with_neighbours(text: &str, values: &[Stated], at: usize, end: usize) -> Stated {
+    let between =
+        |i: usize| &text[values[i].outer.end.min(values[i + 1].outer.start)..values[i + 1].outer.start];
+    let (mut first, mut last) = (at, at);
+    while last + 1 < values.len() && alike(&values[last], &values[last + 1], between(last)) {
+        last += 1;
+    }
+    while first > 0
+        && (alike(&values[first - 1], &values[first], between(first - 1))
+            || listed(values, first - 1, at, &between))
+    {
+        first -= 1;
+    }
+    let mut out = values[at].clone();
+    if first < last {
+        let parts: Vec<&str> = values[first..=last].iter().map(|v| v.formula.answer.as_str()).collect();
+        out.formula.answer = parts.join(" , ");
+        out.formula.value = None;
+    }
+    out.formula.place = values[first].formula.place.start..values[last].formula.place.end;
+    out.formula.answer += &unit(&text[values[last].outer.end..end.max(values[last].outer.end)]);
+    out
+}
+
+/// `1, 2, or 3`: an "or" behind a comma joins what a comma has joined before.
+fn listed<'a>(values: &[Stated], i: usize, at: usize, between: &impl Fn(usize) -> &'a str) -> bool {
+    i + 1 == at
+        && i > 0
+        && joins(between(i))
+        && alike(&values[i - 1], &values[i], between(i - 1))
+        && alike(&Stated { comma: false, ..values[i].clone() }, &values[i + 1], ",")
+}
+
+/// The sign of percent or the unit that stands behind a value.
+fn unit(behind: &str) -> String {
+    let behind = behind.trim_start();
+    let word: String = behind.chars().take_while(|c| c.is_alphabetic()).collect();
+    if behind.starts_with('%') || behind.starts_with("\\%") || units::is_percent(&word) {
+        "\\%".to_owned()
+    } else if word.chars().count() > 1 && units::canonical(&word.to_lowercase()).is_some() && word != "in" {
+        format!("\\text{{ {word}}}")
+    } else {
+        String::new()
+    }
+}
+
+/// The letter of a choice that a sentence says to be right: `so B is the correct answer`.
+pub(super) fn choice(text: &str, sentence: Range<usize>, language: &Language) -> Option<Range<usize>> {
+    let part = &text[sentence.clone()];
+    let lower = lowered(part);
+    let mut best = None;
+    for (at, c) in part.char_indices().filter(|(_, c)| ('A'..='J').contains(c)) {
+        let alone = |c: Option<char>| {
+            c.is_none_or(|c| !c.is_alphanumeric() && !matches!(c, '\'' | '\\' | '$' | '^' | '_' | '='))
+        };
+        if !alone(part[..at].chars().next_back()) || !alone(part[at + c.len_utf8()..].chars().next()) {
+            continue;
+        }
+        let behind = lower[at + 1..].trim_start_matches([')', '）', ' ', '*']);
+        let mut words = behind.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty());
+        let copula = words.next().is_some_and(|w| language.is(w, Role::Copula));
+        let mut words = words.take_while(|w| language.role(w) != Some(Role::So)).take(3);
+        let said = words.find_map(|w| match language.role(w) {
+            Some(Role::Deny | Role::Wrong) => Some(false),
+            Some(Role::Right) => Some(true),
+            _ => None,
+        });
+        if copula && said == Some(true) {
+            best = Some(sentence.start + at..sentence.start + at + 1);
+        }
+    }
+    best
+}
+
+/// The word that a sentence gives: its reply to a question whether, or a name behind the copula.
+pub(super) fn word(text: &str, sentence: Range<usize>, language: &Language) -> Option<Range<usize>> {
+    let part = &text[sentence.clone()];
+    let lead = part.len() - part.trim_start().len();
+    let first = part[lead..].split(|c: char| !c.is_alphabetic()).next()?;
+    let behind = part[lead + first.len()..].chars().next();
+    if language.is(&first.to_lowercase(), Role::Reply)
+        && behind.is_none_or(|c| matches!(c, ',' | '.' | ';' | ':' | '!'))
+    {
+        return Some(sentence.start + lead..sentence.start + lead + first.len());
+    }
+    // A conclusion that ends in one or two words behind its copula.
+    if !language.is(&first.to_lowercase(), Role::So) {
+        return None;
+    }
+    let end = part.trim_end().trim_end_matches(['.', '!']).len();
+    let at = [" is ", " are ", " was ", " est ", " ist ", " es "]
+        .iter()
+        .filter_map(|c| part[..end].rfind(c).map(|at| at + c.len()))
+        .max()?;
+    let said = &part[at..end];
+    let plain = said.chars().all(|c| c.is_alphabetic() || matches!(c, ' ' | '-' | '\''));
+    let judged = said.to_lowercase().split(' ').any(|w| {
+        matches!(language.role(w), Some(Role::Right | Role::Wrong | Role::Confirm | Role::Definite))
+    });
+    (plain && !judged && said.split_whitespace().count() <= 2 && !said.is_empty())
+        .then(|| sentence.start + at..sentence.start + end)
+}
