@@ -167,7 +167,7 @@ impl Answer {
     fn by_readings(&self, other: &Answer, rules: Rules, lenient: bool) -> Verdict {
         let [own, others] = [self, other].map(|answer| answer.ways(rules, lenient));
         if !own.is_empty() && !others.is_empty() {
-            return any_same(&own, &others, rules);
+            return any_same(&own, &others, rules, is_decimal(&self.text));
         }
         // A text is no number, whatever it says.
         if self.words.is_some() || other.words.is_some() {
@@ -185,11 +185,11 @@ impl Answer {
 }
 
 /// True if any reading of one is the same as any of the other.
-fn any_same(own: &[&Reading], others: &[&Reading], rules: Rules) -> Verdict {
+fn any_same(own: &[&Reading], others: &[&Reading], rules: Rules, decimal: bool) -> Verdict {
     let mut budget = Budget::new(rules);
     let mut open = None;
     // A reference with a comma is a list unless its own spelling says that it is a decimal.
-    let listed = own.first().is_some_and(|first| matches!(first.node, Node::List(_)));
+    let listed = !decimal && own.first().is_some_and(|first| matches!(first.node, Node::List(_)));
     for x in own.iter().filter(|x| !(listed && x.rules.has(Rule::DecimalComma))) {
         for y in others {
             budget.forget(x.rules.and(y.rules));
@@ -201,6 +201,14 @@ fn any_same(own: &[&Reading], others: &[&Reading], rules: Rules) -> Verdict {
         }
     }
     open.map_or(Verdict::decided(false, Rules::NONE), Verdict::open)
+}
+
+/// True if the comma of a text may be a decimal sign: the only one, between digits, with two, four or more digits behind it.
+fn is_decimal(text: &str) -> bool {
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    text.trim_start_matches('-')
+        .split_once(',')
+        .is_some_and(|(whole, behind)| digits(whole) && digits(behind) && !matches!(behind.len(), 1 | 3))
 }
 
 /// Removes dollar signs, the full stop of a sentence and double blanks.

@@ -106,7 +106,9 @@ impl Gold {
         let solved = if stated { Rules::NONE.with(Rule::Solutions) } else { Rules::NONE };
         let mut verdict = text.map_or(Verdict::open(Reason::NoAnswer), |text| self.compare(text, solved));
         if let (false, Some(value)) = (verdict.is_equal(), found.and_then(|f| f.value.as_deref())) {
-            let by_value = self.compare(value, solved);
+            let by_value = self
+                .without_equations()
+                .map_or(Verdict::decided(false, Rules::NONE), |gold| gold.compare(value, solved));
             if by_value.is_equal() {
                 verdict = Verdict { rules: by_value.rules.with(Rule::NamedValue), ..by_value };
             }
@@ -138,6 +140,17 @@ impl Gold {
         match &self.0 {
             GoldKind::Integer(_) => false,
             GoldKind::Any(golds, _) => golds.iter().any(|(_, gold)| gold.is_spelled(response)),
+        }
+    }
+
+    /// The references that are no equations: a value that an equation states is no answer to another equation.
+    fn without_equations(&self) -> Option<Gold> {
+        match &self.0 {
+            GoldKind::Integer(_) => Some(self.clone()),
+            GoldKind::Any(golds, rules) => {
+                let kept: Vec<_> = golds.iter().filter(|(text, _)| !text.contains('=')).cloned().collect();
+                (!kept.is_empty()).then_some(Gold(GoldKind::Any(kept, *rules)))
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! Names that a value may carry: of a point, of an unknown, of a parameter.
 
 use crate::budget::Budget;
-use crate::node::{Function, Node, Relation, Sign};
+use crate::node::{Function, Node, Relation};
 use crate::scalar;
 use crate::verdict::Reason;
 
@@ -93,30 +93,17 @@ pub(super) fn names_a_value(left: &Node) -> bool {
     }
 }
 
-/// True if a left side is a name or a quantity: a sum or product in which every unknown plays the same part, as `x + y` and `a^2 + b^2`,
-/// but not a curve in the coordinates.
+/// True if a left side names a value and is no curve: a sum counts only if every unknown plays the same part in it, as in `x + y` and
+/// `a^2 + b^2`, and if it is straight in the coordinates.
 pub(super) fn is_quantity(left: &Node, budget: &mut Budget) -> Result<bool, Reason> {
-    let coordinate = |n: &Node| matches!(n, Node::Symbol(name) if matches!(name.as_str(), "x" | "y" | "z"));
-    let compound = match left {
-        Node::Sum(_) | Node::Power(..) => true,
-        Node::Product(factors) => {
-            left.is_expression()
-                && factors
-                    .iter()
-                    .any(|(divides, n)| *divides || coordinate(n) || !matches!(n, Node::Symbol(_)))
-        }
-        _ => false,
-    };
-    let function = matches!(left, Node::Product(f) if matches!(&f[..], [(false, Node::Symbol(_)), (false, Node::Number(_) | Node::Symbol(_))]));
-    if !compound || function && !left.any(&coordinate) || !names_a_value(left) {
-        return Ok(names_a_value(left));
-    }
+    let Node::Sum(terms) = left else { return Ok(names_a_value(left)) };
     let symbols = left.symbols();
-    let straight = matches!(left, Node::Sum(terms) if terms.iter().all(|(sign, n)| *sign == Sign::Plus && matches!(n, Node::Symbol(_))));
-    if left.any(&coordinate) && !straight {
+    let straight = terms.iter().all(|(_, n)| matches!(n, Node::Symbol(_)));
+    let curve = !straight && symbols.iter().any(|name| matches!(name.as_str(), "x" | "y" | "z"));
+    if symbols.len() < 2 || curve {
         return Ok(false);
     }
-    for other in symbols.iter().skip(1) {
+    for other in &symbols[1..] {
         let swapped =
             left.renamed(&symbols[0], "swapped").renamed(other, &symbols[0]).renamed("swapped", other);
         if !scalar::same(left, &swapped, budget)? {

@@ -248,6 +248,13 @@ fn fraction(node: &Node, budget: &mut Budget) -> Option<(Node, Option<Node>)> {
                 .iter()
                 .map(|(sign, n)| fraction(n, budget).map(|(top, bottom)| (*sign, top, bottom)))
                 .collect::<Option<_>>()?;
+            // Fractions with one denominator keep it.
+            let same =
+                |(_, _, bottom): &(Sign, Node, Option<Node>)| bottom.is_some() && *bottom == parts[0].2;
+            if parts.iter().all(same) {
+                let terms = parts.iter().map(|(sign, top, _)| (*sign, top.clone())).collect();
+                return Some((Node::Sum(terms), parts[0].2.clone()));
+            }
             let over = |skip: usize| {
                 let others = parts.iter().enumerate().filter(move |(j, _)| *j != skip);
                 others.filter_map(|(_, part)| part.2.clone()).collect::<Vec<_>>()

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::words;
+
 /// The beginning of a box.
 pub const BOXED: &[u8] = br"\boxed{";
 
@@ -87,6 +89,13 @@ pub(super) fn joined(text: &str) -> Option<Range<usize>> {
     Some(start..end)
 }
 
+/// The contents of boxes with words between them, with commas in place of the words.
+pub(super) fn parted(text: &str) -> Option<String> {
+    let mut parts = Vec::new();
+    closed(text, |place| parts.push(&text[place]));
+    (parts.len() > 1 && super::prose::is_prose(text)).then(|| parts.join(" , "))
+}
+
 /// True if the text between two boxes makes them parts of one answer: a comma or a connective, and at most a name with `=`.
 pub(super) fn joins(between: &str) -> bool {
     if between.len() > APART || between.contains("\n\n") {
@@ -97,15 +106,24 @@ pub(super) fn joins(between: &str) -> bool {
         plain = plain.replace(command, " ");
     }
     let mut joined = plain.contains([',', ';', '，', '、']);
-    let mut words = 0;
+    // `and the other is`: words between a connective and a copula.
+    let (mut count, mut said, mut long) = (0, false, false);
     for word in plain.split([' ', ',', ';', '，', '、', '\n']).filter(|w| !w.is_empty()) {
-        if crate::words::joins_mathematics(word) {
+        if words::joins_mathematics(word) {
             joined = true;
+        } else if words::is_among(word, "is|are|equals|and|est|ist|es") {
+            said = true;
+        } else if word.chars().all(char::is_alphabetic)
+            && word.len() > 3
+            && !words::is_among(word, "then|hence|thus|because|since|therefore|also|so")
+        {
+            count += 1;
+            long = true;
         } else if word.strip_suffix('=').unwrap_or(word).chars().count() <= 3 {
-            words += 1;
+            count += 1;
         } else {
             return false;
         }
     }
-    joined && words <= 3 && (words == 0 || plain.contains('='))
+    joined && count <= 3 && (count == 0 || said || !long && plain.contains('='))
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::environments::inside_of_rows;
-use crate::answer::Answer;
 use crate::units;
 use crate::words;
 
@@ -26,6 +25,8 @@ pub(super) struct Formula {
     pub(super) answer: String,
     /// The value that an equation states of its left side.
     pub(super) value: Option<String>,
+    /// The left side if it must be identical with that value.
+    pub(super) left: Option<String>,
     /// The place of the answer.
     pub(super) place: Range<usize>,
     /// True for `x = 5`.
@@ -68,7 +69,9 @@ fn marks(text: &str) -> Vec<(Range<usize>, Mark)> {
         let mut mark = None;
         match c {
             '\\' if command.is_empty() => {
-                mark = rest.starts_with("\\\\").then_some(Mark::Row);
+                // Before a letter the backslash of a command was written twice.
+                let command = rest.get(2..).is_some_and(|r| r.starts_with(|c: char| c.is_ascii_alphabetic()));
+                mark = (rest.starts_with("\\\\") && !command).then_some(Mark::Row);
                 length = 1 + rest[1..].chars().next().map_or(0, char::len_utf8);
             }
             '\\' => {
@@ -191,7 +194,7 @@ fn statements(text: &str, range: Range<usize>) -> Vec<Statement> {
                 found.push(Statement::default());
             }
         }
-        link = mark;
+        link = mark.filter(|_| continues);
         if continues {
             // The sign opens a row of its own: the statement goes on.
             if found.len() > 1 && found.last().is_some_and(|s| s.sides.is_empty()) {
@@ -306,11 +309,14 @@ fn is_system(text: &str, rows: &[Statement]) -> bool {
 
 /// The answer that the formula in a range of a text states. `None` for an empty one.
 pub(super) fn formula(text: &str, range: Range<usize>) -> Option<Formula> {
-    let rows = statements(text, inside_of_rows(text, range.clone()));
+    let inside = inside_of_rows(text, range.clone());
+    let cells = if inside == range { "&" } else { " " };
+    let rows = statements(text, inside);
     let whole = |place: Range<usize>, kind| Formula {
         kind,
-        answer: text[place.clone()].replace('&', " "),
+        answer: text[place.clone()].replace('&', cells),
         value: None,
+        left: None,
         place,
         assigns: false,
         equation: false,
@@ -386,7 +392,7 @@ fn chained(text: &str, last: &Statement, whole: Formula) -> Formula {
     if n > 2 {
         return Formula { kind: Kind::Value, answer: end.to_owned(), place, ..whole };
     }
-    let own = symbols(end);
-    let states = own.is_disjoint(&known) || Answer::read(side(0)).compare(&Answer::read(end)).is_equal();
-    Formula { value: states.then(|| end.to_owned()), equation: true, ..whole }
+    // Of an equation whose sides share symbols only an identity states the right one.
+    let left = (!symbols(end).is_disjoint(&known)).then(|| side(0).to_owned());
+    Formula { value: Some(end.to_owned()), left, equation: true, ..whole }
 }

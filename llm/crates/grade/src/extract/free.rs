@@ -2,14 +2,14 @@
 
 use std::ops::Range;
 
-use super::boxes::joined;
+use super::boxes::{joined, parted};
 use super::chain::{Kind, formula};
 use super::clean::{Clean, cleaned};
 use super::environments::{Environment, environments};
 use super::found::{Found, FoundBy};
 use super::language::{Role, language};
 use super::phrases::{ANSWER, FINAL, Phrase, RESULT, announced};
-use super::prose::is_prose;
+use super::prose::{balanced, is_prose};
 use super::statement::{self, Rank, Stated, is_remark, sentences, stated};
 use crate::words::is_among;
 
@@ -63,7 +63,10 @@ fn marked(text: &str) -> Option<Found> {
     if let Some(place) = joined(text).filter(|place| !text[place.clone()].trim().is_empty()) {
         let behind = place.end.max(from);
         let later = || hashes(text, behind).or_else(|| announcement(text, behind, [FINAL, ANSWER]));
-        return later().or_else(|| Found::part(text, place, FoundBy::Boxed));
+        return later().or_else(|| {
+            let found = Found::part(text, place.clone(), FoundBy::Boxed)?;
+            Some(Found { answer: parted(&text[place]).unwrap_or(found.answer), ..found })
+        });
     }
     let part = |inside: &str, rule| {
         let start = inside.as_ptr() as usize - text.as_ptr() as usize;
@@ -74,8 +77,8 @@ fn marked(text: &str) -> Option<Found> {
         return part(inside, FoundBy::Tag);
     }
     hashes(text, from)
-        .or_else(|| announcement(text, from, [FINAL, ANSWER]))
         .or_else(|| field(text, from))
+        .or_else(|| announcement(text, from, [FINAL, ANSWER]))
         .or_else(|| code(text))
 }
 
@@ -146,7 +149,7 @@ fn option(text: &str) -> Option<Found> {
     let (word, rest) = text.trim().split_once(' ')?;
     let named = is_among(&word.to_lowercase(), "option|choice|选项|вариант|opción|opção");
     let rest = rest.trim();
-    let letter = choice(rest).filter(|_| named)?;
+    let letter = choice(rest).filter(|letter| named && !rest[letter.len()..].starts_with(' '))?;
     let start = rest.as_ptr() as usize - text.as_ptr() as usize;
     Found::part(text, start..start + letter.len(), FoundBy::Choice)
 }
@@ -154,7 +157,9 @@ fn option(text: &str) -> Option<Found> {
 /// A text that is nothing but mathematics.
 fn whole(text: &str) -> Option<Found> {
     let plain = environments(text).is_empty() && !is_prose(text);
-    plain.then(|| Found::part(text, 0..text.len(), FoundBy::Whole))?.map(reduced)
+    // The marks of a quotation and of a heading.
+    let start = text.len() - text.trim_start_matches(['>', '#', ' ', '\n']).len();
+    plain.then(|| Found::part(text, start..text.len(), FoundBy::Whole))?.map(reduced)
 }
 
 /// The text with line breaks in place of its environments, every character at the same offset.
@@ -199,7 +204,7 @@ fn statement_from(text: &str, place: Range<usize>, rule: FoundBy) -> Option<Foun
         let at = letter.as_ptr() as usize - text.as_ptr() as usize;
         return Found::part(text, at..at + letter.len(), rule);
     }
-    let said = unmarked(unmarked(said).trim_end_matches(['!', '?', '！', '？']));
+    let said = balanced(unmarked(unmarked(said).trim_end_matches(['!', '?', '！', '？'])));
     if said.is_empty() {
         return None;
     }
@@ -328,7 +333,7 @@ fn shifted(found: &[Environment], sentence: &Range<usize>) -> Vec<Environment> {
 /// A few words: a name, a yes or no.
 fn short_text(text: &str) -> Option<Found> {
     let said = unmarked(text.trim());
-    let short = text.trim().len() <= WORDS && !text.trim().contains('\n');
+    let short = text.trim().len() <= WORDS && !text.trim().contains('\n') && environments(text).is_empty();
     let start = said.as_ptr() as usize - text.as_ptr() as usize;
     short.then(|| Found::part(text, start..start + said.len(), FoundBy::Text))?
 }

@@ -108,6 +108,11 @@ impl Prediction {
     pub fn found(&self) -> Option<&Found> {
         self.0.as_ref()
     }
+
+    /// Gives the answer with its place and the rule that found it.
+    pub fn into_found(self) -> Option<Found> {
+        self.0
+    }
 }
 
 fn strict_tag(text: &str) -> Option<&str> {

@@ -34,6 +34,7 @@ pub(super) const FINAL: &[Phrase] = &[
 /// Phrases for an answer.
 pub(super) const ANSWER: &[Phrase] = &[
     ("answer|correct option|correct choice", ENGLISH),
+    ("ans", ".|:|=| is "),
     ("答案|答え|正解|解答", ASIAN),
     ("答", ":|。"),
     ("réponse", FRENCH),
@@ -90,7 +91,9 @@ fn behind(lower: &str, noun: &str, copulas: &str) -> Option<(usize, usize)> {
         let at = lower[..end].rfind(noun)?;
         let after = at + noun.len();
         // `answers`, but not `resulting`.
-        let whole = !lower[after..].trim_start_matches('s').starts_with(|c: char| c.is_ascii_alphabetic());
+        let inside = noun.is_ascii() && lower[..at].ends_with(|c: char| c.is_ascii_alphabetic());
+        let whole =
+            !inside && !lower[after..].trim_start_matches('s').starts_with(|c: char| c.is_ascii_alphabetic());
         if let Some(start) = copula(&lower[after..], copulas).filter(|_| whole) {
             let place = after + start;
             return Some((at, place + fillers(&lower[place..])));

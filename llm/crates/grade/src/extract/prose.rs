@@ -31,11 +31,11 @@ struct Piece {
 }
 
 /// Words of two letters that are no product of two symbols.
-const SHORT_WORDS: [&str; 52] = [
+const SHORT_WORDS: [&str; 59] = [
     "is", "of", "to", "we", "so", "by", "at", "in", "on", "as", "an", "be", "or", "if", "it", "no", "up",
     "us", "he", "me", "my", "do", "go", "la", "le", "es", "el", "il", "un", "et", "de", "du", "en", "se",
     "si", "ja", "am", "zu", "um", "da", "wo", "os", "lo", "al", "ou", "je", "ce", "ne", "te", "tu", "su",
-    "ok",
+    "ok", "au", "ai", "ma", "sa", "ta", "va", "ni",
 ];
 
 /// Letters of scripts whose words are no symbols of mathematics.
@@ -135,6 +135,10 @@ fn kind(word: &str) -> Kind {
     if letters == 2 && inner.len() == 2 && inner.is_ascii() && !SHORT_WORDS.contains(&lower.as_str()) {
         return Kind::Letter;
     }
+    // `x²`
+    if letters <= 2 && inner.contains(['²', '³', '⁴', 'ⁿ']) {
+        return Kind::Value;
+    }
     if letters == 1 && inner.is_ascii() {
         return if inner.len() == 1 { Kind::Letter } else { Kind::Value };
     }
@@ -174,13 +178,13 @@ fn braces(word: &str) -> i32 {
     count('{') - count('}')
 }
 
-/// The runs of mathematics in a text, in order. With `lists`, values behind commas and connectives belong together.
-pub(super) fn runs(text: &str, lists: bool) -> Vec<Range<usize>> {
+/// The runs of mathematics in a text, in order.
+pub(super) fn runs(text: &str) -> Vec<Range<usize>> {
     let pieces = pieces(text);
     let mut found = Vec::new();
     let mut i = 0;
     while i < pieces.len() {
-        let (end, run) = run(text, &pieces, i, lists);
+        let (end, run) = run(text, &pieces, i);
         found.extend(run.filter(|place| says_something(&text[place.clone()])));
         i = end;
     }
@@ -188,7 +192,7 @@ pub(super) fn runs(text: &str, lists: bool) -> Vec<Range<usize>> {
 }
 
 /// The run that begins at piece `first`, and the piece behind it.
-fn run(text: &str, pieces: &[Piece], first: usize, lists: bool) -> (usize, Option<Range<usize>>) {
+fn run(text: &str, pieces: &[Piece], first: usize) -> (usize, Option<Range<usize>>) {
     let sign = |p: &Piece| matches!(p.kind, Kind::Sign | Kind::Value) && !p.stop;
     let near_sign = |i: usize| {
         pieces.get(i + 1).is_some_and(sign) || i > 0 && sign(&pieces[i - 1]) && !pieces[i - 1].comma
@@ -228,10 +232,7 @@ fn run(text: &str, pieces: &[Piece], first: usize, lists: bool) -> (usize, Optio
     let (mut i, mut end, mut depth) = (first, first, 0);
     while i < pieces.len() {
         let piece = &pieces[i];
-        let member = depth > 0
-            || belongs(i)
-            || piece.kind == Kind::Unit
-            || piece.kind == Kind::Connective && lists && i + 1 < pieces.len() && belongs(i + 1);
+        let member = depth > 0 || belongs(i) || piece.kind == Kind::Unit;
         let per = |i: usize| {
             text[pieces[i].place.clone()].eq_ignore_ascii_case("per")
                 && pieces.get(i + 1).is_some_and(|p| p.kind == Kind::Value)
@@ -242,10 +243,8 @@ fn run(text: &str, pieces: &[Piece], first: usize, lists: bool) -> (usize, Optio
         depth = (depth + braces(&text[piece.place.clone()])).max(0);
         end = i;
         i += 1;
-        let goes_on = !piece.comma
-            || lists
-            || depth > 0
-            || open_bracket(&text[pieces[first].place.start..piece.place.end]);
+        let goes_on =
+            !piece.comma || depth > 0 || open_bracket(&text[pieces[first].place.start..piece.place.end]);
         if piece.stop && depth == 0 || !goes_on {
             break;
         }

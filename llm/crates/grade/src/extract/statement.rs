@@ -12,6 +12,7 @@ use super::environments::Environment;
 use super::free::lowered;
 use super::language::{Language, Role};
 use super::prose::{balanced, is_prose, runs, unit_of_a_letter};
+use crate::answer::Answer;
 use crate::units;
 use crate::words::{self, is_among};
 
@@ -22,8 +23,6 @@ pub(super) enum Rank {
     None,
     /// A symbol, or a value that is known.
     Known,
-    /// A number in words.
-    Word,
     /// Behind a preposition.
     Circumstance,
     /// Behind the verb, new.
@@ -134,6 +133,17 @@ fn items(text: &str, sentence: Range<usize>, found: &[Environment]) -> Vec<Item>
     let inside = found.iter().filter(|e| e.outer.start >= sentence.start && e.outer.end <= sentence.end);
     for environment in inside {
         plain_items(text, at..environment.outer.start, &mut out);
+        // `200 $m^3$`
+        let inner = &text[environment.inner.clone()];
+        if let (Some(Item::Value(number)), Some((unit, length))) = (out.last_mut(), unit_of_a_letter(inner))
+            && length == inner.trim_end().len()
+            && text[number.outer.end..environment.outer.start].trim().is_empty()
+        {
+            number.formula.answer += &format!("\\text{{ {unit}}}");
+            number.outer.end = environment.outer.end;
+            at = environment.outer.end;
+            continue;
+        }
         if let Some(formula) = formula(text, environment.inner.clone()) {
             let comma = text[environment.inner.clone()].trim_end().ends_with(',');
             out.push(Item::Value(Stated {
@@ -154,7 +164,7 @@ fn plain_items(text: &str, place: Range<usize>, out: &mut Vec<Item>) {
     let start = place.start;
     let plain = without_remarks(&text[place]);
     let mut at = 0;
-    let all = runs(&plain, false);
+    let all = runs(&plain);
     for (i, run) in all.iter().cloned().enumerate().filter(|(_, run)| !run.is_empty()) {
         if run.start < at {
             continue;
@@ -170,7 +180,7 @@ fn plain_items(text: &str, place: Range<usize>, out: &mut Vec<Item>) {
         {
             formula.answer += &format!("\\text{{ {unit}}}");
             at += length;
-        } else if let Some(split) = rate(&formula.answer) {
+        } else if let Some(split) = with_glued_unit(&formula.answer) {
             formula.answer = split;
         }
         formula.place = formula.place.start + start..formula.place.end + start;
@@ -184,14 +194,15 @@ fn plain_items(text: &str, place: Range<usize>, out: &mut Vec<Item>) {
     words_and_marks(&plain[at..], out);
 }
 
-/// `18,000/year` as a number with its unit.
-fn rate(answer: &str) -> Option<String> {
-    let (number, unit) = answer.split_once('/')?;
-    let plain = |text: &str| {
-        text.chars().all(|c| c.is_ascii_digit() || matches!(c, '$' | '€' | '£' | ',' | '.' | ' '))
-    };
-    let word = unit.len() > 1 && unit.chars().all(|c| c.is_alphabetic() || c == ' ');
-    (plain(number) && word).then(|| format!("{number}\\text{{ /{unit}}}"))
+/// `18,000/year` and `12m²` as a number with its unit.
+fn with_glued_unit(answer: &str) -> Option<String> {
+    let number = answer.trim_end_matches(|c: char| c.is_alphabetic() || matches!(c, '/' | ' ' | '²' | '³'));
+    let unit = answer[number.len()..].trim();
+    let plain = |c: char| c.is_ascii_digit() || matches!(c, '$' | '€' | '£' | ',' | '.' | ' ' | '-');
+    let marked = unit.starts_with('/') && unit.len() > 2
+        || unit_of_a_letter(unit).is_some_and(|(_, n)| n == unit.len() && unit.len() > 1);
+    (number.chars().all(plain) && number.contains(|c: char| c.is_ascii_digit()) && marked)
+        .then(|| format!("{number}\\text{{ {}}}", unit.replace('²', "^2").replace('³', "^3")))
 }
 
 fn words_and_marks(text: &str, out: &mut Vec<Item>) {
@@ -239,8 +250,8 @@ enum In {
 }
 
 /// The reader of a sentence.
-struct Reader<'a> {
-    language: &'a Language,
+#[derive(Default)]
+struct Reader {
     out: Vec<Stated>,
     /// Values before the last contrast or conclusion.
     dropped: usize,
@@ -263,7 +274,7 @@ struct Reader<'a> {
     inherited: Option<Rank>,
 }
 
-impl Reader<'_> {
+impl Reader {
     fn stated(&self, from: usize) -> bool {
         self.out[from.max(self.dropped)..].iter().any(|s| s.rank >= Rank::New)
     }
@@ -293,8 +304,8 @@ impl Reader<'_> {
         self.last_word.clear();
     }
 
-    fn word(&mut self, word: &str, next: Option<&Item>) {
-        let role = self.language.role(word);
+    fn word(&mut self, word: &str, next: Option<&Item>, language: &Language) {
+        let role = language.role(word);
         let near = self.distance < 2;
         let next_word = match next {
             Some(Item::Word(next, capital)) => Some((next.as_str(), *capital)),
@@ -320,15 +331,15 @@ impl Reader<'_> {
                 self.clause = In::Statement
             }
             Some(Role::Ask) => {
-                let wished = self.last_word.is_empty() || self.language.is(&self.last_word, Role::Wish);
-                self.asks |= wished || word == "solve" || self.language.is(word, Role::Wish);
+                let wished = self.last_word.is_empty() || language.is(&self.last_word, Role::Wish);
+                self.asks |= wished || word == "solve" || language.is(word, Role::Wish);
             }
             Some(Role::Deny) => self.denied = true,
             _ => {}
         }
         // `to make 16 muffins` behind a value, but not `to find that`.
         let verb = next_word
-            .is_some_and(|(next, capital)| !capital && self.language.role(next).is_none() && next != "get");
+            .is_some_and(|(next, capital)| !capital && language.role(next).is_none() && next != "get");
         if word == "to" && verb && self.clause == In::Statement && self.stated(self.recent) {
             self.clause = In::Purpose;
         }
@@ -365,7 +376,7 @@ impl Reader<'_> {
 
     fn value(&mut self, value: &Stated) {
         let formula = &value.formula;
-        let formal = formula.assigns || formula.value.is_some();
+        let formal = formula.assigns || formula.value.is_some() || formula.left.is_some();
         let said = self.before == Some(Role::Copula) && formula.kind != Kind::Name;
         let computed = formula.kind == Kind::Result || self.equals && formula.kind == Kind::Value;
         let aside = self.before == Some(Role::Preposition);
@@ -399,25 +410,11 @@ impl Reader<'_> {
 
 /// Ranks the values of a sentence; a contrast or a conclusion takes back what stands before it.
 fn ranked(items: &[Item], language: &Language) -> Vec<Stated> {
-    let mut reader = Reader {
-        language,
-        out: Vec::new(),
-        dropped: 0,
-        recent: 0,
-        clause: In::Statement,
-        asks: false,
-        equals: false,
-        denied: false,
-        before: None,
-        new_noun: 0,
-        last_word: String::new(),
-        distance: 0,
-        inherited: None,
-    };
+    let mut reader = Reader::default();
     for (i, item) in items.iter().enumerate() {
         match item {
             Item::Mark(mark) => reader.mark(*mark),
-            Item::Word(word, _) => reader.word(word, items.get(i + 1)),
+            Item::Word(word, _) => reader.word(word, items.get(i + 1), language),
             Item::Value(value) => reader.value(value),
         }
     }
@@ -454,9 +451,19 @@ pub(super) fn stated(
     let best = values.iter().map(|v| v.rank).max().filter(|rank| *rank > Rank::None)?;
     let at = match first && (Rank::New..Rank::Computed).contains(&best) {
         true => values.iter().position(|v| v.rank >= Rank::New)?,
-        false => values.iter().rposition(|v| v.rank == best)?,
+        // Where mathematics is marked, a bare number beside it says less.
+        false => {
+            let marked = |v: &Stated| text[v.outer.clone()].starts_with(['$', '\\']);
+            let last = |formal: bool| values.iter().rposition(|v| v.rank == best && (!formal || marked(v)));
+            last(best == Rank::New).or_else(|| last(false))?
+        }
     };
-    Some(with_neighbours(text, &values, at, sentence.end))
+    let mut one = with_neighbours(text, &values, at, sentence.end, language);
+    one.formula.value = one.formula.value.take().filter(|value| {
+        let left = one.formula.left.as_deref();
+        left.is_none_or(|left| Answer::read(left).compare(&Answer::read(value)).is_equal())
+    });
+    Some(one)
 }
 
 /// True if two values are parts of one answer: of one kind and shape, both bare or both assigned to a name.
@@ -487,9 +494,14 @@ pub(super) fn joins(between: &str) -> bool {
 }
 
 /// The value with those before and behind it that belong to it, and its unit.
-fn with_neighbours(text: &str, values: &[Stated], at: usize, end: usize) -> Stated {
+fn with_neighbours(text: &str, values: &[Stated], at: usize, end: usize, language: &Language) -> Stated {
     let between =
         |i: usize| &text[values[i].outer.end.min(values[i + 1].outer.start)..values[i + 1].outer.start];
+    // `en` is "and" in one language and "in" in others.
+    let alike = |a: &Stated, b: &Stated, between: &str| {
+        alike(a, b, between)
+            && !between.split_whitespace().any(|w| language.role(w) == Some(Role::Preposition))
+    };
     let (mut first, mut last) = (at, at);
     while last + 1 < values.len() && alike(&values[last], &values[last + 1], between(last)) {
         last += 1;
@@ -540,19 +552,25 @@ pub(super) fn choice(text: &str, sentence: Range<usize>, language: &Language) ->
     let mut best = None;
     for (at, c) in part.char_indices().filter(|(_, c)| ('A'..='J').contains(c)) {
         let alone = |c: Option<char>| {
-            c.is_none_or(|c| !c.is_alphanumeric() && !matches!(c, '\'' | '\\' | '$' | '^' | '_' | '='))
+            c.is_none_or(|c| {
+                (!c.is_alphanumeric() || c > '\u{2e80}') && !matches!(c, '\'' | '\\' | '$' | '^' | '_' | '=')
+            })
         };
         if !alone(part[..at].chars().next_back()) || !alone(part[at + c.len_utf8()..].chars().next()) {
+            continue;
+        }
+        // `选（D）`
+        if part[..at].trim_end_matches(['(', '（', ' ']).ends_with('选') {
+            best = Some(sentence.start + at..sentence.start + at + 1);
             continue;
         }
         let behind = lower[at + 1..].trim_start_matches([')', '）', ' ', '*']);
         let mut words = behind.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty());
         let copula = words.next().is_some_and(|w| language.is(w, Role::Copula));
         let mut words = words.take_while(|w| language.role(w) != Some(Role::So)).take(3);
-        let said = words.find_map(|w| match language.role(w) {
-            Some(Role::Deny | Role::Wrong) => Some(false),
-            Some(Role::Right) => Some(true),
-            _ => None,
+        let said = words.find_map(|w| {
+            let wrong = language.is(w, Role::Deny) || language.is(w, Role::Wrong);
+            (wrong || language.is(w, Role::Right)).then_some(!wrong)
         });
         if copula && said == Some(true) {
             best = Some(sentence.start + at..sentence.start + at + 1);

@@ -1,10 +1,11 @@
 //! Each step of the extraction by hand.
 
 use super::boxes::{answer_place, joined};
+use super::chain::{Kind, formula};
 use super::environments::environments;
 use super::phrases::{ANSWER, announced};
 use super::prose::{balanced, is_prose, runs};
-use super::{Extraction, Prediction, boxes, free, statement};
+use super::{Extraction, FoundBy, Prediction, boxes, free, statement};
 
 fn found(text: &str) -> Option<String> {
     free::answer(text).map(|found| found.answer)
@@ -18,8 +19,8 @@ fn joined_text(text: &str) -> Option<&str> {
     joined(text).map(|place| &text[place])
 }
 
-fn run_texts(text: &str, lists: bool) -> Vec<&str> {
-    runs(text, lists).into_iter().map(|place| &text[place]).collect()
+fn run_texts(text: &str) -> Vec<&str> {
+    runs(text).into_iter().map(|place| &text[place]).collect()
 }
 
 #[test]
@@ -44,23 +45,7 @@ fn a_run_of_mathematics_ends_where_words_or_a_stop_stand() {
         ("it is 5 !", &["5 !"]),
         ("put x + y here", &[]),
     ] {
-        assert_eq!(run_texts(text, false), wanted, "{text}");
-    }
-}
-
-#[test]
-fn a_list_goes_on_behind_commas_and_connectives() {
-    for (text, wanted) in [
-        ("和为 2，3", &["2，3"][..]),
-        ("2。3", &["2", "3"]),
-        ("the x and 5", &["5"]),
-        ("5, x is", &["5"]),
-        ("1 and 2 or 3", &["1 and 2 or 3"]),
-        ("1 and 2", &["1 and 2"]),
-        ("5 and", &["5"]),
-        ("1 and then 2", &["1", "2"]),
-    ] {
-        assert_eq!(run_texts(text, true), wanted, "{text}");
+        assert_eq!(run_texts(text), wanted, "{text}");
     }
 }
 
@@ -252,4 +237,87 @@ fn any_place_is_tried_in_its_order() {
     ] {
         assert_eq!(Prediction::extract(response, Extraction::Any).answer(), Some(wanted), "{response}");
     }
+}
+
+#[test]
+fn a_formula_states_its_last_side_an_assignment_or_an_equation_with_its_value() {
+    for (text, answer, value, left) in [
+        ("3+4=7.", "7", None, None),
+        ("x = 3+4 = 7", "x = 7", None, None),
+        ("4!=24", "24", None, None),
+        ("x != 3", "x != 3", None, None),
+        ("2x = 10", "2x = 10", Some("10"), None),
+        ("2x = 6y", "2x = 6y", Some("6y"), None),
+        ("4x = 2x+2", "4x = 2x+2", Some("2x+2"), Some("4x")),
+        ("11 = 3p+q", "11 = 3p+q", None, None),
+        ("y = 2x+1", "y = 2x+1", None, None),
+        ("36-19 = 17 = x", "17", None, None),
+        ("f(2) = 5", "5", None, None),
+        ("f(t) = 5t", "f(t) = 5t", None, None),
+        ("x = 1, y = 2", "x = 1, y = 2", None, None),
+        ("x = 1 \\text{ or } x = 2", "x = 1 \\text{ or } x = 2", None, None),
+        ("2x = 4 \\Rightarrow x = 2", "x = 2", None, None),
+        ("\\frac12+1 = \\frac32 \\approx 1.5", "\\frac32 \\approx 1.5", None, None),
+        ("x = \\sqrt2 \\approx 1.4", "x = \\sqrt2 \\approx 1.4", None, None),
+        ("x \\approx 1.4", "x \\approx 1.4", None, None),
+        ("15 feet * 6 = 90 feet", "90 feet", None, None),
+        ("9 x 7 = 63", "63", None, None),
+        ("n \\ge 5", "n \\ge 5", None, None),
+        ("\\begin{align*}x &= 3 \\\\ &= 7.\\end{align*}", "x = 7", None, None),
+        ("\\begin{align*}2x &= 6, \\\\[4pt] x &= 3.\\end{align*}", "x = 3", None, None),
+        ("\\begin{align*}&= 3\\end{align*}", "3", None, None),
+        ("\\begin{cases}x & y\\end{cases}", "\\begin{cases}x & y\\end{cases}", None, None),
+    ] {
+        let found = formula(text, 0..text.len()).unwrap();
+        let said = (found.answer.as_str(), found.value.as_deref(), found.left.as_deref());
+        assert_eq!(said, (answer, value, left), "{text}");
+    }
+    let system = "\\begin{aligned}x &= 1\\\\ y &= 2\\end{aligned}";
+    assert_eq!(formula(system, 0..system.len()).unwrap().answer, system);
+    for (text, kind) in
+        [("x_1", Kind::Name), ("AB", Kind::Name), ("7", Kind::Value), ("2+3 = 5", Kind::Result)]
+    {
+        assert_eq!(formula(text, 0..text.len()).unwrap().kind, kind, "{text}");
+    }
+}
+
+#[test]
+fn a_sentence_ends_at_its_stop_in_mathematics_too() {
+    for (text, wanted) in [
+        ("It is 3.5. Then 4!", &["It is 3.5.", " Then 4!"][..]),
+        ("So $x = 5.$ Then $y$", &["So $x = 5.$", " Then $y$"]),
+        ("as \\[x = 5\\]Hence 6", &["as \\[x = 5\\]", "Hence 6"]),
+        ("as \\[x = 5\\]and 6", &["as \\[x = 5\\]and 6"]),
+        ("we get\n$x$", &["we get\n$x$"]),
+        ("Ans. 5", &["Ans. 5"]),
+        ("One (two.) Three", &["One (two.)", " Three"]),
+        ("答案是五。再见", &["答案是五。", "再见"]),
+        ("Sum:\n5\n6", &["Sum:\n5", "\n6"]),
+    ] {
+        let places = statement::sentences(text, &environments(text));
+        let said: Vec<&str> = places.into_iter().map(|place| &text[place]).collect();
+        assert_eq!(said, wanted, "{text}");
+    }
+}
+
+#[test]
+fn the_place_and_the_rule_of_an_answer_are_those_of_the_response() {
+    for (text, answer, rule) in [
+        ("so \\\\boxed{\\\\frac12}", "\\frac12", FoundBy::Boxed),
+        ("<answer>7</answer>", "7", FoundBy::Tag),
+        ("#### 7", "7", FoundBy::Hashes),
+        ("**Answer: 7**", "7", FoundBy::Marker),
+        ("x = 7", "x = 7", FoundBy::Whole),
+        ("So 7 remain.", "7", FoundBy::Statement),
+        ("Yes, since 9 is odd.", "Yes", FoundBy::Word),
+        ("Paris", "Paris", FoundBy::Text),
+    ] {
+        let found = free::answer(text).unwrap();
+        assert_eq!((found.answer.as_str(), found.rule), (answer, rule), "{text}");
+        assert_eq!(text[found.span.clone()].replace("\\\\", "\\"), answer, "{text}");
+    }
+    assert_eq!(Prediction::extract("it is 12", Extraction::Any).found().unwrap().rule, FoundBy::LastNumber);
+    assert!(
+        FoundBy::ALL.iter().all(|rule| !rule.about().is_empty() && FoundBy::find(rule.name()) == Some(*rule))
+    );
 }

@@ -28,7 +28,8 @@ pub(super) fn joined_by(connective: Connective) -> Token {
 impl<'a> Lexer<'a> {
     /// Letters of plain text: a name with a meaning, a unit behind a number, or one symbol for each letter.
     pub(super) fn word(&mut self) {
-        let behind_value = self.behind_value();
+        let behind_value =
+            self.behind_value() || self.spelling.wide && self.tokens.last() == Some(&Token::Pi);
         for (half, name) in [("p.m", "pm"), ("a.m", "am")] {
             if behind_value && self.spelling.wide && self.take(half) {
                 self.take(".");
