@@ -156,7 +156,10 @@ fn trimmed(text: &str, side: Range<usize>) -> Range<usize> {
     loop {
         let now = &text[start..end];
         let from = now.trim_start();
-        let ahead = LAYOUT.iter().find(|l| from.starts_with(**l)).map_or(0, |l| l.len());
+        let row_space =
+            from.strip_prefix('[').and_then(|r| r.find("pt]")).filter(|at| *at < 6).map(|at| at + 4);
+        let layout = LAYOUT.iter().find(|l| from.starts_with(**l)).map(|l| l.len());
+        let ahead = row_space.or(layout).unwrap_or(0);
         start = end - from.len() + ahead;
         let now = &text[start..end];
         let to = now.trim_end().trim_end_matches(['.', ',', ';', ':', '。', '，']);
@@ -184,10 +187,9 @@ fn statements(text: &str, range: Range<usize>) -> Vec<Statement> {
         .map(|(place, mark)| (range.start + place.start..range.start + place.end, Some(mark)));
     for (place, mark) in ends.chain(std::iter::once((range.end..range.end, None))) {
         let side = trimmed(text, start..place.start);
-        let row_space = text[side.clone()].starts_with('[') && text[side.clone()].ends_with("pt]");
         let continues = matches!(mark, Some(Mark::Equal | Mark::Congruent | Mark::About | Mark::Compares));
         if let Some(now) = found.last_mut() {
-            if !side.is_empty() && !row_space {
+            if !side.is_empty() {
                 now.sides.push((link.take(), side));
             }
             if !continues && !now.sides.is_empty() {
@@ -321,12 +323,15 @@ pub(super) fn formula(text: &str, range: Range<usize>) -> Option<Formula> {
         assigns: false,
         equation: false,
     };
-    if is_system(text, &rows) || is_list(&marks(&text[range.clone()])) {
-        return Some(Formula {
-            answer: text[range.clone()].to_owned(),
-            assigns: true,
-            ..whole(range, Kind::Value)
-        });
+    let list = is_list(&marks(&text[range.clone()]));
+    if list || is_system(text, &rows) {
+        let row = |row: &Statement| text[row.sides[0].1.start..row.sides[1].1.end].replace('&', " ");
+        let answer = if list {
+            text[range.clone()].to_owned()
+        } else {
+            rows.iter().map(row).collect::<Vec<_>>().join(" , ")
+        };
+        return Some(Formula { answer, assigns: true, ..whole(range, Kind::Value) });
     }
     let last = rows.last()?;
     let place = last.sides[0].1.start..last.sides[last.sides.len() - 1].1.end;

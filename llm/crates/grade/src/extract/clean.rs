@@ -22,8 +22,6 @@ pub(super) struct Clean {
     pub(super) text: String,
     /// For each byte of `text` the place of its character in the original.
     places: Vec<usize>,
-    /// The end of the original.
-    end: usize,
 }
 
 impl Clean {
@@ -37,9 +35,11 @@ impl Clean {
     }
 
     /// The place in the original of a place in the clean text.
-    pub(super) fn original(&self, place: &Range<usize>) -> Range<usize> {
-        let at = |byte: usize| self.places.get(byte).copied().unwrap_or(self.end);
-        at(place.start)..at(place.end).max(at(place.start))
+    pub(super) fn place_in(&self, original: &str, place: &Range<usize>) -> Range<usize> {
+        let at = |byte: usize| self.places.get(byte).copied().unwrap_or(original.len());
+        let last = place.end.checked_sub(1).map_or(0, at);
+        let end = original[last..].chars().next().map_or(last, |c| last + c.len_utf8());
+        at(place.start)..end.max(at(place.start))
     }
 }
 
@@ -51,7 +51,7 @@ pub(super) fn cleaned(original: &str, from: usize) -> Clean {
         _ => from,
     };
     let single = has_doubled_backslashes(&original[start..]);
-    let mut out = Clean { end: original.len(), ..Clean::default() };
+    let mut out = Clean::default();
     let mut at = start;
     while let Some(c) = original[at..].chars().next() {
         let rest = &original[at..];

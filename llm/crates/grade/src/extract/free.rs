@@ -8,7 +8,7 @@ use super::clean::{Clean, cleaned};
 use super::environments::{Environment, environments};
 use super::found::{Found, FoundBy};
 use super::language::{Role, language};
-use super::phrases::{ANSWER, FINAL, Phrase, RESULT, announced};
+use super::phrases::{PHRASES, Phrase, announced};
 use super::prose::{balanced, is_prose};
 use super::statement::{self, Rank, Stated, is_remark, sentences, stated};
 use crate::words::is_among;
@@ -30,7 +30,7 @@ pub(super) fn answer(original: &str) -> Option<Found> {
         .or_else(|| whole(text))
         .or_else(|| last_statement(text))
         .or_else(|| short_text(text))?;
-    Some(Found { span: clean.original(&found.span), ..found })
+    Some(Found { span: clean.place_in(original, &found.span), ..found })
 }
 
 /// The answer that a reference marks; itself if it marks none.
@@ -62,7 +62,8 @@ fn marked(text: &str) -> Option<Found> {
     let from = window(text);
     if let Some(place) = joined(text).filter(|place| !text[place.clone()].trim().is_empty()) {
         let behind = place.end.max(from);
-        let later = || hashes(text, behind).or_else(|| announcement(text, behind, [FINAL, ANSWER]));
+        let later =
+            || hashes(text, behind).or_else(|| announcement(text, behind, [&PHRASES.last, &PHRASES.answer]));
         return later().or_else(|| {
             let found = Found::part(text, place.clone(), FoundBy::Boxed)?;
             Some(Found { answer: parted(&text[place]).unwrap_or(found.answer), ..found })
@@ -78,7 +79,7 @@ fn marked(text: &str) -> Option<Found> {
     }
     hashes(text, from)
         .or_else(|| field(text, from))
-        .or_else(|| announcement(text, from, [FINAL, ANSWER]))
+        .or_else(|| announcement(text, from, [&PHRASES.last, &PHRASES.answer]))
         .or_else(|| code(text))
 }
 
@@ -215,6 +216,14 @@ fn statement_from(text: &str, place: Range<usize>, rule: FoundBy) -> Option<Foun
         return Some(reduced(Found::part(text, from..from + said.len(), rule)?));
     }
     let tongue = language(rest);
+    // `yes because 3 divides 9`, but `no solution`
+    let reply = said.split([' ', ',', '.']).next().unwrap_or("");
+    let next = said[reply.len()..].trim_start().split(' ').next().unwrap_or("").to_lowercase();
+    if tongue.is(&reply.to_lowercase(), Role::Reply)
+        && (said[reply.len()..].starts_with([',', '.']) || tongue.is(&next, Role::Reason))
+    {
+        return Found::part(text, from..from + reply.len(), rule);
+    }
     if let Some(one) = stated(rest, sentence.clone(), &found, tongue, true) {
         let found = found_in(one, rule);
         return Some(Found { span: found.span.start + start..found.span.end + start, ..found });
@@ -296,7 +305,7 @@ fn last_statement(text: &str) -> Option<Found> {
             return Found::part(text, from + letter.start..from + letter.end, FoundBy::Choice);
         }
         if !aside
-            && let Some((_, start)) = announced(&lowered(&window[sentence.clone()]), RESULT)
+            && let Some((_, start)) = announced(&lowered(&window[sentence.clone()]), &PHRASES.result)
             && let Some(found) =
                 statement_from(text, from + sentence.start + start..from + sentence.end, FoundBy::Marker)
         {

@@ -258,6 +258,8 @@ struct Reader {
     /// Values before the last comma.
     recent: usize,
     clause: In,
+    /// Values of a condition in the middle of its statement: `the remainder when N is divided by 7 is 3`.
+    embedded: Option<usize>,
     /// Behind a verb that asks.
     asks: bool,
     /// Behind an equals sign among words.
@@ -316,6 +318,7 @@ impl Reader {
             Some(Role::Reason) => self.clause = In::Reason,
             Some(Role::Condition) if self.last_word.is_empty() || !is_among(word, OPENING) => {
                 self.clause = if self.stated(0) { In::More } else { In::Condition };
+                self.embedded = (!self.last_word.is_empty()).then_some(0);
             }
             Some(Role::Relative)
                 if near && !continues && self.stated(if word == "that" { self.recent } else { 0 }) =>
@@ -388,6 +391,7 @@ impl Reader {
             Rank::None
         } else {
             match self.clause {
+                In::Condition if said && self.embedded.is_some_and(|values| values > 1) => Rank::New,
                 In::Condition if computed => Rank::Circumstance,
                 In::More | In::Purpose if computed => Rank::ComputedAside,
                 In::Condition | In::More | In::Purpose => Rank::None,
@@ -401,6 +405,7 @@ impl Reader {
             }
         };
         let rank = self.inherited.map_or(rank, |before| rank.min(before));
+        self.embedded = self.embedded.map(|values| values + 1);
         self.out.push(Stated { rank, ..value.clone() });
         self.inherited = Some(rank).filter(|rank| *rank == Rank::Circumstance);
         (self.before, self.denied, self.equals, self.distance) = (None, false, false, 0);
@@ -559,8 +564,10 @@ pub(super) fn choice(text: &str, sentence: Range<usize>, language: &Language) ->
         if !alone(part[..at].chars().next_back()) || !alone(part[at + c.len_utf8()..].chars().next()) {
             continue;
         }
-        // `选（D）`
-        if part[..at].trim_end_matches(['(', '（', ' ']).ends_with('选') {
+        // `选（D）`, `I think it's D`
+        let before = lower[..at].trim_end_matches(['(', '（', ' ', '*']);
+        let chosen = ["选", "it's", " choose", " pick", " select"].iter().any(|word| before.ends_with(word));
+        if chosen {
             best = Some(sentence.start + at..sentence.start + at + 1);
             continue;
         }
@@ -590,10 +597,19 @@ pub(super) fn word(text: &str, sentence: Range<usize>, language: &Language) -> O
     {
         return Some(sentence.start + lead..sentence.start + lead + first.len());
     }
-    // A conclusion that ends in one or two words behind its copula.
-    if !language.is(&first.to_lowercase(), Role::So) {
-        return None;
+    let concludes = language.is(&first.to_lowercase(), Role::So);
+    // `Hence, Bob is the oldest`
+    let mut words = part[lead + first.len()..].split([' ', ',']).filter(|w| !w.is_empty());
+    if let (true, Some(name), Some(copula), Some(article)) =
+        (concludes, words.next(), words.next(), words.next())
+        && name.starts_with(char::is_uppercase)
+        && language.is(copula, Role::Copula)
+        && language.is(article, Role::Definite)
+    {
+        let at = name.as_ptr() as usize - text.as_ptr() as usize;
+        return Some(at..at + name.len());
     }
+    // A conclusion that ends in one or two words behind its copula, or a statement in a reply.
     let end = part.trim_end().trim_end_matches(['.', '!']).len();
     let at = [" is ", " are ", " was ", " est ", " ist ", " es "]
         .iter()
@@ -604,6 +620,7 @@ pub(super) fn word(text: &str, sentence: Range<usize>, language: &Language) -> O
     let judged = said.to_lowercase().split(' ').any(|w| {
         matches!(language.role(w), Some(Role::Right | Role::Wrong | Role::Confirm | Role::Definite))
     });
-    (plain && !judged && said.split_whitespace().count() <= 2 && !said.is_empty())
+    let replies = language.is(&said.to_lowercase(), Role::Reply);
+    (plain && (replies || concludes && !judged) && said.split_whitespace().count() <= 2 && !said.is_empty())
         .then(|| sentence.start + at..sentence.start + end)
 }

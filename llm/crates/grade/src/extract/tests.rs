@@ -3,7 +3,7 @@
 use super::boxes::{answer_place, joined};
 use super::chain::{Kind, formula};
 use super::environments::environments;
-use super::phrases::{ANSWER, announced};
+use super::phrases::{PHRASES, announced};
 use super::prose::{balanced, is_prose, runs};
 use super::{Extraction, FoundBy, Prediction, boxes, free, statement};
 
@@ -207,13 +207,13 @@ fn a_dollar_sign_of_an_amount_opens_no_mathematics() {
 
 #[test]
 fn a_phrase_and_its_verb_stand_close_and_in_one_clause() {
-    let behind = |text: &'static str| announced(text, ANSWER).map(|(_, at)| &text[at..]);
+    let behind = |text: &'static str| announced(text, &PHRASES.answer).map(|(_, at)| &text[at..]);
     assert_eq!(behind("the answer is 5"), Some("5"));
     assert_eq!(behind("the answer of it all is now 5"), Some("5"));
     assert_eq!(behind("the answer is nowhere"), Some("nowhere"));
     assert_eq!(behind("the answer is -7"), Some("-7"));
     assert_eq!(behind("the answer, then, is 5"), None);
-    let far = |words: usize| announced(&format!("the answer{} is 5", " very".repeat(words)), ANSWER);
+    let far = |words: usize| announced(&format!("the answer{} is 5", " very".repeat(words)), &PHRASES.answer);
     assert!(far(14).is_some() && far(15).is_none());
 }
 
@@ -273,7 +273,7 @@ fn a_formula_states_its_last_side_an_assignment_or_an_equation_with_its_value() 
         assert_eq!(said, (answer, value, left), "{text}");
     }
     let system = "\\begin{aligned}x &= 1\\\\ y &= 2\\end{aligned}";
-    assert_eq!(formula(system, 0..system.len()).unwrap().answer, system);
+    assert_eq!(formula(system, 0..system.len()).unwrap().answer, "x  = 1 , y  = 2");
     for (text, kind) in
         [("x_1", Kind::Name), ("AB", Kind::Name), ("7", Kind::Value), ("2+3 = 5", Kind::Result)]
     {
