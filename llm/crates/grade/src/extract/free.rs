@@ -175,7 +175,7 @@ fn outside(text: &str, found: &[Environment]) -> String {
     out + &text[at..]
 }
 
-/// The environments at the end of a text that belong together.
+/// The environments at the end of a text that belong together, with the unit behind them.
 fn group(text: &str, found: &[Environment]) -> Option<String> {
     let mut first = found.len().checked_sub(1)?;
     while first > 0 && statement::joins(&text[found[first - 1].outer.end..found[first].outer.start]) {
@@ -183,7 +183,7 @@ fn group(text: &str, found: &[Environment]) -> Option<String> {
     }
     let part = |e: &Environment| text[e.inner.clone()].trim().trim_end_matches(['.', ',']).to_owned();
     let parts: Vec<String> = found[first..].iter().map(part).collect();
-    Some(parts.join(" , "))
+    Some(parts.join(" , ") + &statement::unit(&text[found[found.len() - 1].outer.end..]))
 }
 
 fn found_in(stated: Stated, rule: FoundBy) -> Found {

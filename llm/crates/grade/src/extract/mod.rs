@@ -2,6 +2,7 @@
 
 mod boxes;
 mod chain;
+mod clause;
 mod clean;
 mod environments;
 mod found;

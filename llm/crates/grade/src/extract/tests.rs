@@ -112,6 +112,7 @@ fn a_mark_is_looked_for_near_the_end_and_a_box_everywhere() {
 #[test]
 fn a_reference_is_its_mathematics_where_no_words_stand_beside_it() {
     assert_eq!(free::reference("$5$"), "5");
+    assert_eq!(free::reference("$5$ meters"), "5\\text{ meters}");
     assert_eq!(free::reference("the value $5$ is prime"), "the value $5$ is prime");
     assert_eq!(Extraction::Free.reference("$5$"), "5");
     assert_eq!(Extraction::Auto.reference("$5$"), "$5$");
