@@ -1,9 +1,48 @@
 //! The part of each value in its clause: a reader of function words, marks and values.
 
-use super::chain::Kind;
+use std::ops::Range;
+
+use super::chain::{Formula, Kind};
 use super::language::{Language, Role};
-use super::statement::{Item, Rank, Stated};
 use crate::words::{self, is_among};
+
+/// The standing of a value in its sentence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// No value of the statement.
+    None,
+    /// A symbol, or a value that is known.
+    Known,
+    /// Behind a preposition.
+    Circumstance,
+    /// Behind the verb, new.
+    New,
+    /// The end of a computation, behind a preposition.
+    ComputedAside,
+    /// The end of a computation.
+    Computed,
+}
+
+/// A piece of a sentence.
+#[derive(Clone, Debug)]
+pub(super) enum Item {
+    /// In lower case, and true if it begins with a capital.
+    Word(String, bool),
+    Value(Stated),
+    /// A comma, semicolon, colon or dash.
+    Mark(char),
+}
+
+/// A value with what stands around it.
+#[derive(Clone, Debug)]
+pub(super) struct Stated {
+    pub(super) formula: Formula,
+    pub(super) rank: Rank,
+    /// The place with the delimiters.
+    pub(super) outer: Range<usize>,
+    /// A comma ends the formula between its delimiters.
+    pub(super) comma: bool,
+}
 
 /// Verbs behind "which" and "that" that go on with the statement.
 const CONTINUES: &str =
@@ -20,7 +59,7 @@ enum In {
     Reason,
     /// A condition before its statement.
     Condition,
-    /// What follows a statement and says more of it: only the end of a computation counts.
+    /// The words that say more of a statement before them: only the end of a computation counts.
     More,
     /// A purpose, up to the next comma.
     Purpose,

@@ -131,3 +131,15 @@ fn between_factors(before: &str, after: &str) -> bool {
     let inner = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || matches!(c, ')' | '(' | '}'));
     inner(before.chars().next_back()) && inner(after.chars().next())
 }
+
+/// The text in lower case, every character at the same offset.
+pub(super) fn lowered(text: &str) -> String {
+    let small = |c: char| {
+        let mut lower = c.to_lowercase();
+        match (lower.next(), lower.next()) {
+            (Some(one), None) if one.len_utf8() == c.len_utf8() => one,
+            _ => c,
+        }
+    };
+    text.chars().map(small).collect()
+}

@@ -9,7 +9,7 @@ named! {
     FoundBy {
         /// The last box, or the boxes that belong together
         Boxed "box",
-        /// What stands between the tags for an answer
+        /// The text between the tags for an answer
         Tag "tag",
         /// The line behind `####`
         Hashes "hashes",

@@ -4,13 +4,14 @@ use std::ops::Range;
 
 use super::boxes::{joined, parted};
 use super::chain::{Kind, formula};
-use super::clean::{Clean, cleaned};
+use super::clause::{Rank, Stated};
+use super::clean::{Clean, cleaned, lowered};
 use super::environments::{Environment, environments};
 use super::found::{Found, FoundBy};
 use super::language::{Role, language};
 use super::phrases::{PHRASES, Phrase, announced};
 use super::prose::{balanced, is_prose};
-use super::statement::{self, Rank, Stated, is_remark, sentences, stated};
+use super::statement::{self, is_remark, sentences, stated};
 use crate::words::is_among;
 
 /// Bytes at the end of a response that may hold an answer without a box.
@@ -131,18 +132,6 @@ fn code(text: &str) -> Option<Found> {
     let place = start + first..inside.len();
     let line = inside[place.clone()].trim();
     (!line.contains('\n') && !is_prose(line)).then(|| Found::part(text, place, FoundBy::Code))?
-}
-
-/// The text in lower case, every character at the same offset.
-pub(super) fn lowered(text: &str) -> String {
-    let small = |c: char| {
-        let mut lower = c.to_lowercase();
-        match (lower.next(), lower.next()) {
-            (Some(one), None) if one.len_utf8() == c.len_utf8() => one,
-            _ => c,
-        }
-    };
-    text.chars().map(small).collect()
 }
 
 /// `Option B`.

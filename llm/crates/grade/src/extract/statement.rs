@@ -7,53 +7,15 @@
 
 use std::ops::Range;
 
-use super::chain::{Formula, Kind, formula};
-use super::clause::ranked;
+use super::chain::{Kind, formula};
+use super::clause::{Item, Rank, Stated, ranked};
+use super::clean::lowered;
 use super::environments::Environment;
-use super::free::lowered;
 use super::language::{Language, Role};
 use super::prose::{balanced, is_prose, runs, unit_of_a_letter};
 use crate::answer::Answer;
 use crate::units;
 use crate::words;
-
-/// The standing of a value in its sentence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Rank {
-    /// No value of the statement.
-    None,
-    /// A symbol, or a value that is known.
-    Known,
-    /// Behind a preposition.
-    Circumstance,
-    /// Behind the verb, new.
-    New,
-    /// The end of a computation, behind a preposition.
-    ComputedAside,
-    /// The end of a computation.
-    Computed,
-}
-
-/// A piece of a sentence.
-#[derive(Clone, Debug)]
-pub(super) enum Item {
-    /// In lower case, and true if it begins with a capital.
-    Word(String, bool),
-    Value(Stated),
-    /// A comma, semicolon, colon or dash.
-    Mark(char),
-}
-
-/// A value with what stands around it.
-#[derive(Clone, Debug)]
-pub(super) struct Stated {
-    pub(super) formula: Formula,
-    pub(super) rank: Rank,
-    /// The place with the delimiters.
-    outer: Range<usize>,
-    /// A comma ends the formula between its delimiters.
-    comma: bool,
-}
 
 /// The places of sentences, in order. A full stop inside mathematics ends none, but one at its end does.
 pub(super) fn sentences(text: &str, found: &[Environment]) -> Vec<Range<usize>> {

@@ -121,7 +121,7 @@ fn a_reference_is_its_mathematics_where_no_words_stand_beside_it() {
 #[test]
 fn characters_keep_their_places_in_lower_case() {
     // The Kelvin sign is longer than its small letter, and the dotted I has two.
-    assert_eq!(free::lowered("ÄB \u{212a} İ"), "äb \u{212a} İ");
+    assert_eq!(super::clean::lowered("ÄB \u{212a} İ"), "äb \u{212a} İ");
 }
 
 #[test]
