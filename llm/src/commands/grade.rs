@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use grpo_lambda_grade::{Extraction, Grader, Prediction, Rule, Rules, Verdict};
+use grpo_lambda_grade::{Extraction, Found, Grader, Prediction, Rule, Rules, Verdict};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -26,6 +26,9 @@ pub struct GradeArgs {
     /// Print line number, verdict, reason, rules, the answer found and the error of each line
     #[arg(long)]
     pub json: bool,
+    /// Print the answer found in each line with its place in `answer`, in bytes, and the rule that found it
+    #[arg(long)]
+    pub explain: bool,
     /// List the rules and what each says
     #[arg(long)]
     pub list_rules: bool,
@@ -37,8 +40,8 @@ pub(super) fn extraction() -> impl TypedValueParser<Value = Extraction> {
     PossibleValuesParser::new(names).try_map(|name| Extraction::find(&name).ok_or("not a way of extraction"))
 }
 
-/// A verdict, and a hint at an answer that a strict extraction does not see.
-type Judged = (Verdict, String);
+/// A verdict, a hint at an answer that a strict extraction does not see, and the answer found.
+type Judged = (Verdict, String, Option<Found>);
 
 /// A line in the output.
 #[derive(Serialize)]
@@ -49,6 +52,26 @@ struct Graded {
     reason: String,
     #[serde(flatten)]
     more: Option<More>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    found: Option<Explained>,
+}
+
+/// The answer found, as `--explain` shows it.
+#[derive(Serialize)]
+struct Explained {
+    found: String,
+    /// The value that an equation states.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<String>,
+    span: [usize; 2],
+    rule: &'static str,
+    why: &'static str,
+}
+
+impl Explained {
+    fn new(Found { answer, value, span, rule }: Found) -> Explained {
+        Explained { found: answer, value, span: [span.start, span.end], rule: rule.name(), why: rule.about() }
+    }
 }
 
 /// The fields that `--json` adds.
@@ -61,17 +84,17 @@ struct More {
 }
 
 impl Graded {
-    fn judged(verdict: Verdict, hint: &str, line: Option<usize>) -> Graded {
+    fn judged((verdict, hint, found): Judged, line: Option<usize>) -> Graded {
         let reason = format!("{verdict}{hint}");
         let rules = verdict.rules.iter().map(Rule::name).collect();
         let more = line.is_some().then_some(More { rules, extracted: verdict.extracted, error: None });
-        Graded { line, equal: verdict.equal, reason, more }
+        Graded { line, equal: verdict.equal, reason, more, found: found.map(Explained::new) }
     }
 
     fn refused(failure: &Failure, line: Option<usize>) -> Graded {
         let error = failure.message.clone();
         let more = line.is_some().then(|| More { rules: Vec::new(), extracted: None, error: Some(error) });
-        Graded { line, equal: None, reason: format!("refused: {}", failure.message), more }
+        Graded { line, equal: None, reason: format!("refused: {}", failure.message), more, found: None }
     }
 }
 
@@ -93,10 +116,13 @@ pub fn run(args: &GradeArgs) -> Result<(), Failure> {
     let refused: Vec<&Failure> = graded.iter().filter_map(|(_, found)| found.as_ref().err()).collect();
     let mut out = String::new();
     if args.json || refused.len() < graded.len() {
-        for (n, found) in &graded {
+        for (n, judged) in &graded {
             let line = args.json.then_some(*n);
-            let record = match found {
-                Ok((verdict, hint)) => Graded::judged(verdict.clone(), hint, line),
+            let record = match judged {
+                Ok((verdict, hint, found)) => {
+                    let found = found.clone().filter(|_| args.explain);
+                    Graded::judged((verdict.clone(), hint.clone(), found), line)
+                }
                 Err(failure) => Graded::refused(failure, line),
             };
             out += &serde_json::to_string(&record).map_err(Failure::broke)?;
@@ -126,7 +152,7 @@ fn one(grader: &Grader, line: &JsonLine) -> Result<Judged, Failure> {
     {
         hint = format!("; --extract free would read `{}`", shown(found));
     }
-    Ok((verdict, hint))
+    Ok((verdict, hint, Prediction::extract(answer, grader.extraction).into_found()))
 }
 
 /// The beginning of a text, on one line.

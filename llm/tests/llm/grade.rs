@@ -72,3 +72,24 @@ fn the_rules_are_chosen_by_name_and_reported() {
     llm_train(&["grade", "--rules", "+magic"], third).refused(2, &["+magic", "names no rule"]);
     assert!(llm_train(&["grade", "--list-rules"], "").output().contains("unit_converted"));
 }
+
+#[test]
+fn what_was_found_where_and_by_which_rule_is_explained() {
+    for (answer, found, rule) in [
+        ("so \\\\boxed{19}", "19", "box"),
+        ("The answer is 19.", "19", "marker"),
+        ("He works 5 x 8 = 40 hours in 5 days.", "40 hours", "statement"),
+        ("So B is the correct answer.", "B", "choice"),
+        ("```\\n19\\n```", "19", "code"),
+        (r#"{\"answer\": 19}"#, "19", "json"),
+    ] {
+        let case = format!("{{\"gold\": \"19\", \"answer\": \"{answer}\"}}");
+        let line = llm_train(&["grade", "--extract", "free", "--explain"], &case).json().remove(0);
+        let text: serde_json::Value = serde_json::from_str(&case).unwrap();
+        let place = |i: usize| line["found"]["span"][i].as_u64().unwrap() as usize;
+        assert_eq!((&line["found"]["found"], &line["found"]["rule"]), (&found.into(), &rule.into()), "{line}");
+        assert_eq!(&text["answer"].as_str().unwrap()[place(0)..place(1)], found);
+    }
+    let plain = llm_train(&["grade"], r#"{"gold": "19", "answer": "19"}"#).json().remove(0);
+    assert!(plain["found"].is_null());
+}

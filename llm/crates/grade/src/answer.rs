@@ -92,6 +92,11 @@ impl Answer {
     /// Compares two answers by the rules of this one. The order matters only to two lenient rules: [`Rule::BaseDropped`] and
     /// [`Rule::DecimalComma`] take this side for the reference.
     pub fn compare(&self, other: &Answer) -> Verdict {
+        self.compare_by(other, self.rules)
+    }
+
+    /// Compares two answers by some of the rules of this one.
+    pub(super) fn compare_by(&self, other: &Answer, rules: Rules) -> Verdict {
         if self.text.is_empty() || other.text.is_empty() {
             return Verdict::open(Reason::NoAnswer);
         }
@@ -101,25 +106,25 @@ impl Answer {
         if let (Some(a), Some(b)) = (&self.integer, &other.integer) {
             return Verdict::decided(a == b, Rules::NONE);
         }
-        if self.words.is_some() && self.words == other.words && self.rules.has(Rule::Words) {
+        if self.words.is_some() && self.words == other.words && rules.has(Rule::Words) {
             return Verdict::decided(true, Rules::NONE.with(Rule::Words));
         }
-        if self.rules.has(Rule::NumberWords)
+        if rules.has(Rule::NumberWords)
             && self.words.is_some()
             && other.words.is_some()
             && self.same_names(other)
         {
             return Verdict::decided(true, Rules::NONE.with(Rule::Words).with(Rule::Unordered));
         }
-        if let Some(decided) = self.by_choice(other) {
+        if let Some(decided) = self.by_choice(other, rules) {
             return decided;
         }
-        let strict = self.rules.minus(self.rules.minus(Rules::STRICT));
+        let strict = rules.minus(rules.minus(Rules::STRICT));
         let first = self.by_readings(other, strict, false);
-        if first.is_equal() || strict == self.rules {
+        if first.is_equal() || strict == rules {
             return first;
         }
-        let second = self.by_readings(other, self.rules, true);
+        let second = self.by_readings(other, rules, true);
         // A strict verdict stands if the lenient rules cannot read.
         if second.equal.is_none() && first.equal.is_some() { first } else { second }
     }
@@ -151,18 +156,18 @@ impl Answer {
         words && !own.contains(['\\', '^', '_', '=']) && own == plain(response)
     }
 
-    fn by_choice(&self, other: &Answer) -> Option<Verdict> {
+    fn by_choice(&self, other: &Answer, rules: Rules) -> Option<Verdict> {
         let (Some(a), Some(b)) = (self.choice, other.choice) else { return None };
-        (self.rules.has(Rule::Choice) && (a.alone || b.alone)).then(|| {
-            let rules = if a.alone && b.alone { Rules::NONE } else { Rules::NONE.with(Rule::Choice) };
-            Verdict::decided(a.letter == b.letter, rules)
+        (rules.has(Rule::Choice) && (a.alone || b.alone)).then(|| {
+            let used = if a.alone && b.alone { Rules::NONE } else { Rules::NONE.with(Rule::Choice) };
+            Verdict::decided(a.letter == b.letter, used)
         })
     }
 
     fn by_readings(&self, other: &Answer, rules: Rules, lenient: bool) -> Verdict {
         let [own, others] = [self, other].map(|answer| answer.ways(rules, lenient));
         if !own.is_empty() && !others.is_empty() {
-            return any_same(&own, &others, rules);
+            return any_same(&own, &others, rules, is_decimal(&self.text));
         }
         // A text is no number, whatever it says.
         if self.words.is_some() || other.words.is_some() {
@@ -180,11 +185,11 @@ impl Answer {
 }
 
 /// True if any reading of one is the same as any of the other.
-fn any_same(own: &[&Reading], others: &[&Reading], rules: Rules) -> Verdict {
+fn any_same(own: &[&Reading], others: &[&Reading], rules: Rules, decimal: bool) -> Verdict {
     let mut budget = Budget::new(rules);
     let mut open = None;
     // A reference with a comma is a list unless its own spelling says that it is a decimal.
-    let listed = own.first().is_some_and(|first| matches!(first.node, Node::List(_)));
+    let listed = !decimal && own.first().is_some_and(|first| matches!(first.node, Node::List(_)));
     for x in own.iter().filter(|x| !(listed && x.rules.has(Rule::DecimalComma))) {
         for y in others {
             budget.forget(x.rules.and(y.rules));
@@ -196,6 +201,14 @@ fn any_same(own: &[&Reading], others: &[&Reading], rules: Rules) -> Verdict {
         }
     }
     open.map_or(Verdict::decided(false, Rules::NONE), Verdict::open)
+}
+
+/// True if the comma of a text may be a decimal sign: the only one, between digits, with two, four or more digits behind it.
+fn is_decimal(text: &str) -> bool {
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    text.trim_start_matches('-')
+        .split_once(',')
+        .is_some_and(|(whole, behind)| digits(whole) && digits(behind) && !matches!(behind.len(), 1 | 3))
 }
 
 /// Removes dollar signs, the full stop of a sentence and double blanks.

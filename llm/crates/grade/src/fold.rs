@@ -5,7 +5,7 @@ use std::borrow::Cow;
 /// The first of ten digits in the order of their values, for scripts whose digits are read as decimal ones.
 const ZEROS: [char; 8] = ['٠', '۰', '०', '০', '੦', '૦', '௦', '๐'];
 
-fn plain(c: char) -> char {
+pub(super) fn plain(c: char) -> char {
     let n = u32::from(c);
     let offset = |from: u32, to: u32| char::from_u32(n - from + to).unwrap_or(c);
     match c {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::answer::Answer;
-use super::extract::{Extraction, Prediction};
+use super::extract::{Extraction, FoundBy, Prediction};
 use super::integer::Integer;
 use super::rules::{Rule, Rules};
 use super::verdict::{Reason, Verdict};
@@ -100,7 +100,19 @@ impl Gold {
     /// ```
     pub fn grade(&self, prediction: &Prediction) -> Verdict {
         let text = prediction.answer().map(str::trim).filter(|text| !text.is_empty());
-        let mut verdict = text.map_or(Verdict::open(Reason::NoAnswer), |text| self.compare(text));
+        let found = prediction.found();
+        // An equation of a statement states its value; only a reference or a bare answer asks to be solved.
+        let stated = found.is_some_and(|f| f.value.is_some() || f.rule == FoundBy::Statement);
+        let solved = if stated { Rules::NONE.with(Rule::Solutions) } else { Rules::NONE };
+        let mut verdict = text.map_or(Verdict::open(Reason::NoAnswer), |text| self.compare(text, solved));
+        if let (false, Some(value)) = (verdict.is_equal(), found.and_then(|f| f.value.as_deref())) {
+            let by_value = self
+                .without_equations()
+                .map_or(Verdict::decided(false, Rules::NONE), |gold| gold.compare(value, solved));
+            if by_value.is_equal() {
+                verdict = Verdict { rules: by_value.rules.with(Rule::NamedValue), ..by_value };
+            }
+        }
         verdict.extracted = text.map(str::to_owned);
         verdict
     }
@@ -131,17 +143,30 @@ impl Gold {
         }
     }
 
-    fn compare(&self, text: &str) -> Verdict {
+    /// The references that are no equations: a value that an equation states is no answer to another equation.
+    fn without_equations(&self) -> Option<Gold> {
+        match &self.0 {
+            GoldKind::Integer(_) => Some(self.clone()),
+            GoldKind::Any(golds, rules) => {
+                let kept: Vec<_> = golds.iter().filter(|(text, _)| !text.contains('=')).cloned().collect();
+                (!kept.is_empty()).then_some(Gold(GoldKind::Any(kept, *rules)))
+            }
+        }
+    }
+
+    /// Compares an answer without these rules.
+    fn compare(&self, text: &str, without: Rules) -> Verdict {
         match &self.0 {
             GoldKind::Integer(gold) => match Integer::parse(text) {
                 None => Verdict::open(Reason::NotAnInteger(text.to_owned())),
                 Some(answer) => Verdict::decided(answer == *gold, Rules::NONE),
             },
             GoldKind::Any(golds, rules) => {
-                let answer = Answer::read_by(text, *rules);
+                let rules = rules.minus(without);
+                let answer = Answer::read_by(text, rules);
                 let mut best = Verdict::decided(false, Rules::NONE);
                 for (_, gold) in golds {
-                    match gold.compare(&answer) {
+                    match gold.compare_by(&answer, rules) {
                         equal if equal.is_equal() => return equal,
                         open if open.equal.is_none() => best = open,
                         _ => {}

@@ -6,6 +6,7 @@ use num_traits::{Signed, Zero};
 use super::budget::Budget;
 use super::exact;
 use super::node::{Function, Node, Relation, Sign};
+use super::scalar;
 
 /// The set that an inequality leaves for its subject.
 pub(super) struct Described {
@@ -72,7 +73,8 @@ fn bounded(first: &Node, rest: &[(Relation, Node)]) -> Option<(Node, Bounds)> {
 
 /// The symbol, slope and shift of a linear expression in one symbol.
 fn linear(node: &Node, budget: &mut Budget) -> Option<(String, BigRational, BigRational)> {
-    if !node.is_expression() {
+    // An absolute value may be straight at all the points tried.
+    if !node.is_expression() || node.any(&|n| matches!(n, Node::Call(Function::Abs, _))) {
         return None;
     }
     let symbols = node.symbols();
@@ -104,18 +106,29 @@ pub(super) fn described(first: &Node, rest: &[(Relation, Node)], budget: &mut Bu
         let parts = vec![bounds.solved(&slope, &shift).interval()];
         return Some(Described { subject: Node::Symbol(name), parts });
     }
-    if let (Node::Call(Function::Abs, inner), [_]) = (&subject, rest)
-        && let Some((name, slope, shift)) = linear(&inner[0], budget)
+    // A modulus of a complex number that is bounded twice stays one.
+    let complex = |name: &str| rest.len() > 1 && matches!(name, "z" | "w");
+    if let Node::Call(Function::Abs, inner) = &subject
+        && let Some((name, slope, shift)) = linear(&inner[0], budget).filter(|(name, ..)| !complex(name))
     {
-        return Some(Described { subject: Node::Symbol(name), parts: of_absolute(bounds, &slope, &shift) });
+        return Some(Described {
+            subject: Node::Symbol(name),
+            parts: of_absolute(bounds, &slope, &shift, budget),
+        });
     }
     has_range(&subject).then(|| Described { subject, parts: vec![bounds.interval()] })
 }
 
-/// The intervals of x where `|slope x + shift|` has one bound.
-fn of_absolute(bounds: Bounds, slope: &BigRational, shift: &BigRational) -> Vec<Node> {
+/// The intervals of x where `|slope x + shift|` has these bounds.
+fn of_absolute(bounds: Bounds, slope: &BigRational, shift: &BigRational, budget: &mut Budget) -> Vec<Node> {
     let negated = |(bound, inside): &(Node, bool)| (Node::Sum(vec![(Sign::Minus, bound.clone())]), *inside);
     let all = match bounds {
+        Bounds { low: Some(near), high: Some(far) }
+            if scalar::less(&near.0, &Node::integer(0), budget) == Ok(false) =>
+        {
+            let below = Bounds { low: Some(negated(&far)), high: Some(negated(&near)) };
+            vec![below, Bounds { low: Some(near), high: Some(far) }]
+        }
         Bounds { high: Some(end), .. } => vec![Bounds { low: Some(negated(&end)), high: Some(end) }],
         Bounds { low: Some(end), .. } => {
             vec![Bounds { low: None, high: Some(negated(&end)) }, Bounds { low: Some(end), high: None }]

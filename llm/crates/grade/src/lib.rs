@@ -48,7 +48,7 @@ mod verdict;
 mod words;
 
 pub use answer::Answer;
-pub use extract::{BOXED, Extraction, Prediction, answer_place};
+pub use extract::{BOXED, Extraction, Found, FoundBy, Prediction, answer_place};
 pub use gold::{Gold, GoldError};
 pub use grader::{Grader, grade};
 pub use rules::{Rule, Rules, RulesError};

@@ -78,8 +78,11 @@ fn special(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reas
         return in_order(x, y, budget).map(Some);
     }
     let tuple = match (a, b) {
-        (Node::Group('(' | '[', items, ')' | ']'), other)
-        | (other, Node::Group('(' | '[', items, ')' | ']')) => Some((items, other)),
+        (Node::Group(open, items, close), other) | (other, Node::Group(open, items, close)) => {
+            // Two ends in brackets of which one is square are an interval.
+            let tuple = (*open, *close) == ('(', ')') || (*open, *close) == ('[', ']') && items.len() > 2;
+            tuple.then_some((items, other))
+        }
         _ => None,
     };
     if let Some((items, other)) = tuple {

@@ -1,6 +1,9 @@
 //! Names that a value may carry: of a point, of an unknown, of a parameter.
 
+use crate::budget::Budget;
 use crate::node::{Function, Node, Relation};
+use crate::scalar;
+use crate::verdict::Reason;
 
 /// The name and the coordinates of `A(1, 2)`.
 pub(super) fn point(node: &Node) -> Option<(&str, &Node)> {
@@ -88,6 +91,26 @@ pub(super) fn names_a_value(left: &Node) -> bool {
         Node::Sum(_) => left.symbols().len() != 1,
         _ => false,
     }
+}
+
+/// True if a left side names a value and is no curve: a sum counts only if every unknown plays the same part in it, as in `x + y` and
+/// `a^2 + b^2`, and if it is straight in the coordinates.
+pub(super) fn is_quantity(left: &Node, budget: &mut Budget) -> Result<bool, Reason> {
+    let Node::Sum(terms) = left else { return Ok(names_a_value(left)) };
+    let symbols = left.symbols();
+    let straight = terms.iter().all(|(_, n)| matches!(n, Node::Symbol(_)));
+    let curve = !straight && symbols.iter().any(|name| matches!(name.as_str(), "x" | "y" | "z"));
+    if symbols.len() < 2 || curve {
+        return Ok(false);
+    }
+    for other in &symbols[1..] {
+        let swapped =
+            left.renamed(&symbols[0], "swapped").renamed(other, &symbols[0]).renamed("swapped", other);
+        if !scalar::same(left, &swapped, budget)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// True if two left sides are spellings of one name: `S` and `S_{ABC}`, `AB` and `|AB|`, `P` and `P(A)`.

@@ -31,8 +31,8 @@ fn said<'a>(node: &'a Node, budget: &Budget) -> Option<Said<'a>> {
     if !is_equation(rest) {
         return None;
     }
-    // `2 + 3 = 5` says 5.
-    let named = *label || !first.has_symbols();
+    // `2 + 3 = 5` says 5, and `11 = 3p + q` nothing of its right side.
+    let named = *label || !first.has_symbols() && (!last.has_symbols() || matches!(last, Node::Symbol(_)));
     let value_of_more = !named && budget.allows(Rule::NamedValue) && names_more(first, last);
     if !named && !value_of_more {
         return None;
@@ -77,6 +77,13 @@ pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
         && let Some(others) = names::assignments(other)
     {
         return assigned(&values, &others, budget);
+    }
+    // A reference with a compound left side is an equation; in an answer that side may be what was asked for.
+    if let Node::Chain(left, _, false) = a
+        && left.has_symbols()
+        && !names::is_quantity(left, budget)?
+    {
+        return Ok(false);
     }
     let Some(said) = said(chain, budget) else { return Ok(false) };
     value(&said, other, budget)
@@ -241,6 +248,13 @@ fn fraction(node: &Node, budget: &mut Budget) -> Option<(Node, Option<Node>)> {
                 .iter()
                 .map(|(sign, n)| fraction(n, budget).map(|(top, bottom)| (*sign, top, bottom)))
                 .collect::<Option<_>>()?;
+            // Fractions with one denominator keep it.
+            let same =
+                |(_, _, bottom): &(Sign, Node, Option<Node>)| bottom.is_some() && *bottom == parts[0].2;
+            if parts.iter().all(same) {
+                let terms = parts.iter().map(|(sign, top, _)| (*sign, top.clone())).collect();
+                return Some((Node::Sum(terms), parts[0].2.clone()));
+            }
             let over = |skip: usize| {
                 let others = parts.iter().enumerate().filter(move |(j, _)| *j != skip);
                 others.filter_map(|(_, part)| part.2.clone()).collect::<Vec<_>>()

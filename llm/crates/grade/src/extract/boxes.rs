@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::words;
+
 /// The beginning of a box.
 pub const BOXED: &[u8] = br"\boxed{";
 
@@ -56,7 +58,7 @@ fn closed(text: &str, mut found: impl FnMut(Range<usize>)) {
 }
 
 /// The last box, with those before it that are joined to it by commas and connectives, and the brackets around them all.
-pub(super) fn joined(text: &str) -> Option<&str> {
+pub(super) fn joined(text: &str) -> Option<Range<usize>> {
     let last = answer_place(text)?;
     let mut boxes: Vec<Range<usize>> = Vec::new();
     closed(text, |place| {
@@ -72,7 +74,7 @@ pub(super) fn joined(text: &str) -> Option<&str> {
         first -= 1;
     }
     if boxes[first] == last {
-        return Some(&text[last]);
+        return Some(last);
     }
     let (start, end) = (outer(&boxes[first]).start, outer(&last).end);
     let (before, after) =
@@ -81,10 +83,17 @@ pub(super) fn joined(text: &str) -> Option<&str> {
         [("(", ")"), ("\\{", "\\}"), ("[", "]"), ("\\left(", "\\right)"), ("\\langle", "\\rangle")]
     {
         if before.ends_with(open) && after.starts_with(close) {
-            return Some(&text[before.len() - open.len()..text.len() - after.len() + close.len()]);
+            return Some(before.len() - open.len()..text.len() - after.len() + close.len());
         }
     }
-    Some(&text[start..end])
+    Some(start..end)
+}
+
+/// The contents of boxes with words between them, with commas in place of the words.
+pub(super) fn parted(text: &str) -> Option<String> {
+    let mut parts = Vec::new();
+    closed(text, |place| parts.push(&text[place]));
+    (parts.len() > 1 && super::prose::is_prose(text)).then(|| parts.join(" , "))
 }
 
 /// True if the text between two boxes makes them parts of one answer: a comma or a connective, and at most a name with `=`.
@@ -97,15 +106,24 @@ pub(super) fn joins(between: &str) -> bool {
         plain = plain.replace(command, " ");
     }
     let mut joined = plain.contains([',', ';', '，', '、']);
-    let mut words = 0;
+    // `and the other is`: words between a connective and a copula.
+    let (mut count, mut said, mut long) = (0, false, false);
     for word in plain.split([' ', ',', ';', '，', '、', '\n']).filter(|w| !w.is_empty()) {
-        if crate::words::joins_mathematics(word) {
+        if words::joins_mathematics(word) {
             joined = true;
+        } else if words::is_among(word, "is|are|equals|and|est|ist|es") {
+            said = true;
+        } else if word.chars().all(char::is_alphabetic)
+            && word.len() > 3
+            && !words::is_among(word, "then|hence|thus|because|since|therefore|also|so")
+        {
+            count += 1;
+            long = true;
         } else if word.strip_suffix('=').unwrap_or(word).chars().count() <= 3 {
-            words += 1;
+            count += 1;
         } else {
             return false;
         }
     }
-    joined && words <= 3 && (words == 0 || plain.contains('='))
+    joined && count <= 3 && (count == 0 || said || !long && plain.contains('='))
 }

@@ -1,26 +1,93 @@
-//! The response without reasoning, escapes of JSON and emphasis of Markdown.
+//! The response without reasoning, drawings, markup, escapes of JSON and emphasis, each byte with its place in the original.
 
-use std::borrow::Cow;
+use std::ops::Range;
 
-use crate::fold::folded;
+use crate::fold::plain;
 
 /// Commands by which text is known to be LaTeX whose backslashes were doubled.
 const COMMANDS: [&str; 20] = [
     "boxed", "frac", "dfrac", "tfrac", "sqrt", "text", "pi", "left", "times", "cdot", "infty", "begin", "le",
     "ge", "pm", "cup", "in", "sin", "cos", "mathrm",
 ];
+/// Openings and closings of what is no part of the text: drawings and the annotations of a calculator.
+const HIDDEN: [(&str, &str); 3] = [("[asy]", "[/asy]"), ("<asy>", "</asy>"), ("<<", ">>")];
+/// Names of tags that mark up text, and of tokens that end it.
+const TAGS: &str = "b|i|s|u|p|em|br|br/|br /|strong|span|code|eos|bos|pad|sup|sub";
+/// Longest tag.
+const TAG: usize = 32;
 
-/// The text that answers: behind the reasoning, in plain characters.
-pub(super) fn cleaned(text: &str) -> String {
-    let answer = match text.rsplit_once("</think>") {
-        Some((_, after)) if !after.trim().is_empty() => after,
-        _ => text,
+/// A text made of parts of another.
+#[derive(Debug, Default)]
+pub(super) struct Clean {
+    pub(super) text: String,
+    /// For each byte of `text` the place of its character in the original.
+    places: Vec<usize>,
+}
+
+impl Clean {
+    fn push(&mut self, c: char, place: usize) {
+        self.text.push(c);
+        self.places.resize(self.text.len(), place);
+    }
+
+    fn push_all(&mut self, text: &str, place: usize) {
+        text.chars().for_each(|c| self.push(c, place));
+    }
+
+    /// The place in the original of a place in the clean text.
+    pub(super) fn place_in(&self, original: &str, place: &Range<usize>) -> Range<usize> {
+        let at = |byte: usize| self.places.get(byte).copied().unwrap_or(original.len());
+        let last = place.end.checked_sub(1).map_or(0, at);
+        let end = original[last..].chars().next().map_or(last, |c| last + c.len_utf8());
+        at(place.start)..end.max(at(place.start))
+    }
+}
+
+/// The text that answers, which begins at `from`: behind the reasoning, in plain characters.
+pub(super) fn cleaned(original: &str, from: usize) -> Clean {
+    let text = &original[from..];
+    let start = match text.rsplit_once("</think>") {
+        Some((before, after)) if !after.trim().is_empty() => from + before.len() + "</think>".len(),
+        _ => from,
     };
-    let plain = folded(answer);
-    let single =
-        if has_doubled_backslashes(&plain) { Cow::Owned(plain.replace("\\\\", "\\")) } else { plain };
-    let boxed = if single.contains("box") { Cow::Owned(uniform_boxes(&single)) } else { single };
-    without_emphasis(&boxed)
+    let single = has_doubled_backslashes(&original[start..]);
+    let mut out = Clean::default();
+    let mut at = start;
+    while let Some(c) = original[at..].chars().next() {
+        let rest = &original[at..];
+        at += if let Some(length) = hidden(rest) {
+            length
+        } else if c == '\\' && single && rest.starts_with("\\\\") {
+            1
+        } else if let Some(length) = boxed(rest, at, &mut out) {
+            length
+        } else if rest.starts_with("**") && !between_factors(&out.text, &rest[2..]) {
+            2
+        } else {
+            out.push(plain(c), at);
+            c.len_utf8()
+        };
+    }
+    out
+}
+
+/// The length of something here that is no part of the text.
+fn hidden(rest: &str) -> Option<usize> {
+    if !rest.starts_with(['<', '[']) {
+        return None;
+    }
+    for (open, close) in HIDDEN {
+        if let Some(inside) = rest.strip_prefix(open) {
+            let length = inside.find(close)?;
+            let line = open != "<<" || !inside[..length].contains('\n');
+            return line.then_some(open.len() + length + close.len());
+        }
+    }
+    let inside = rest.strip_prefix('<')?;
+    let end = inside.bytes().take(TAG).position(|b| b == b'>')?;
+    let name = inside[..end].trim_start_matches('/');
+    let token = name.len() > 2 && name.starts_with('|') && name.ends_with('|');
+    (token || crate::words::is_among(name, TAGS)).then_some(end + 2)
 }
 
 fn has_doubled_backslashes(text: &str) -> bool {
@@ -40,36 +107,39 @@ fn has_doubled_backslashes(text: &str) -> bool {
     doubled
 }
 
-/// Boxes of every spelling as `\boxed{}`.
-fn uniform_boxes(text: &str) -> String {
-    let mut out = text.to_owned();
-    for spelling in ["\\fbox{", "\\boxed {", "\\framebox{"] {
-        out = out.replace(spelling, "\\boxed{");
+/// Writes a box of another spelling as `\boxed{}` and gives the length of what it read.
+fn boxed(rest: &str, at: usize, out: &mut Clean) -> Option<usize> {
+    let spelling = ["\\fbox{", "\\boxed {", "\\framebox{"].into_iter().find(|s| rest.starts_with(s));
+    if let Some(spelling) = spelling {
+        out.push_all("\\boxed{", at);
+        return Some(spelling.len());
     }
     // `\boxed 5`
-    while let Some(at) = out.find("\\boxed ") {
-        let inside = at + "\\boxed ".len();
-        let length = out[inside..]
-            .find(|c: char| !c.is_ascii_alphanumeric() && c != '.' && c != '-')
-            .unwrap_or(out.len() - inside);
-        let value = out[inside..inside + length].trim_end_matches('.').to_owned();
-        out.replace_range(at..inside + value.len(), &format!("\\boxed{{{value}}}"));
+    let inside = rest.strip_prefix("\\boxed ")?;
+    let value = inside.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '.' || c == '-');
+    let value = inside[..inside.len() - value.len()].trim_end_matches('.');
+    out.push_all("\\boxed{", at);
+    for (i, c) in value.char_indices() {
+        out.push(c, at + "\\boxed ".len() + i);
     }
-    out
+    out.push('}', at + "\\boxed ".len() + value.len());
+    Some("\\boxed ".len() + value.len())
 }
 
-/// Removes the asterisks of bold text; `2**3` keeps its own.
-fn without_emphasis(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find("**") {
-        let (before, after) = (&rest[..at], &rest[at + 2..]);
-        out += before;
-        let inner = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || matches!(c, ')' | '(' | '}'));
-        if inner(before.chars().next_back()) && inner(after.chars().next()) {
-            out += "**";
+/// True where asterisks are a power, as in `2**3`, and no emphasis.
+fn between_factors(before: &str, after: &str) -> bool {
+    let inner = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || matches!(c, ')' | '(' | '}'));
+    inner(before.chars().next_back()) && inner(after.chars().next())
+}
+
+/// The text in lower case, every character at the same offset.
+pub(super) fn lowered(text: &str) -> String {
+    let small = |c: char| {
+        let mut lower = c.to_lowercase();
+        match (lower.next(), lower.next()) {
+            (Some(one), None) if one.len_utf8() == c.len_utf8() => one,
+            _ => c,
         }
-        rest = after;
-    }
-    out + rest
+    };
+    text.chars().map(small).collect()
 }

@@ -56,6 +56,25 @@ fn environment(text: &str, start: usize) -> Option<Environment> {
     Some(Environment { outer: start..start + length, inner: start..start + length })
 }
 
+/// The place between `\\begin{align}` and `\\end{align}` where a text is one such environment, else the place itself.
+pub(super) fn inside_of_rows(text: &str, place: Range<usize>) -> Range<usize> {
+    let lead = text[place.clone()].trim_start();
+    let start = place.end - lead.len();
+    let whole = lead.trim_end_matches(['.', ',', ' ', '\n']);
+    let inside = whole.strip_prefix("\\begin{").and_then(|rest| {
+        let (name, body) = rest.split_once('}')?;
+        let body = body.strip_suffix(&format!("\\end{{{name}}}"))?;
+        (name != "cases" && is_among(name.trim_end_matches('*'), NAMES)).then_some(body)
+    });
+    match inside {
+        Some(body) => {
+            let from = start + body.as_ptr() as usize - whole.as_ptr() as usize;
+            from..from + body.len()
+        }
+        None => place,
+    }
+}
+
 fn bounds(start: usize, open: usize, length: usize, close: usize) -> Environment {
     Environment { outer: start..start + open + length + close, inner: start + open..start + open + length }
 }

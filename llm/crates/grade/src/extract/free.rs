@@ -2,13 +2,17 @@
 
 use std::ops::Range;
 
-use super::boxes::joined;
-use super::clean::cleaned;
+use super::boxes::{joined, parted};
+use super::chain::{Kind, formula};
+use super::clause::{Rank, Stated};
+use super::clean::{Clean, cleaned, lowered};
 use super::environments::{Environment, environments};
-use super::phrases::{ANSWER, FINAL, RESULT, announced};
-use super::prose::{balanced, is_prose, runs};
-use crate::units;
-use crate::words::{self, is_among};
+use super::found::{Found, FoundBy};
+use super::language::{Role, language};
+use super::phrases::{PHRASES, Phrase, announced};
+use super::prose::{balanced, is_prose};
+use super::statement::{self, is_remark, sentences, stated};
+use crate::words::is_among;
 
 /// Bytes at the end of a response that may hold an answer without a box.
 const WINDOW: usize = 32 * 1024;
@@ -16,84 +20,136 @@ const WINDOW: usize = 32 * 1024;
 const LINE: usize = 200;
 /// Longest text without mathematics that is taken as an answer.
 const WORDS: usize = 80;
+/// Sentences that are looked through for a statement, from the last one backwards.
+const SENTENCES: usize = 40;
 
-pub(super) fn answer(text: &str) -> Option<String> {
-    let text = cleaned(tail(text));
-    let found = marked(&text)
-        .or_else(|| option(&text))
-        .or_else(|| whole(&text))
-        .or_else(|| last_statement(&text))
-        .or_else(|| short_text(&text));
-    found.map(|answer| answer.trim().to_owned()).filter(|answer| !answer.is_empty())
+pub(super) fn answer(original: &str) -> Option<Found> {
+    let clean = cleaned(original, tail(original));
+    let text = &clean.text;
+    let found = marked(text)
+        .or_else(|| option(text))
+        .or_else(|| whole(text))
+        .or_else(|| last_statement(text))
+        .or_else(|| short_text(text))?;
+    Some(Found { span: clean.place_in(original, &found.span), ..found })
 }
 
 /// The answer that a reference marks; itself if it marks none.
-pub(super) fn reference(text: &str) -> String {
-    let clean = cleaned(tail(text));
+pub(super) fn reference(original: &str) -> String {
+    let Clean { text, .. } = cleaned(original, tail(original));
     let environment_only = || {
-        let found = environments(&clean);
-        let joined = group(&clean, &found, found.len().checked_sub(1)?);
-        (!is_prose(&outside(&clean, &found))).then_some(joined)
+        let found = environments(&text);
+        let last = found.last()?;
+        let parts = group(&text, &found);
+        (!is_prose(&outside(&text, &found)))
+            .then(|| parts.unwrap_or_else(|| text[last.inner.clone()].to_owned()))
     };
-    marked(&clean).or_else(environment_only).unwrap_or(clean).trim().to_owned()
+    let found = marked(&text).map(|found| found.answer);
+    found.or_else(environment_only).unwrap_or(text).trim().to_owned()
 }
 
-/// The part that may hold an answer: a box is looked for everywhere, the rest in a window at the end.
-fn tail(text: &str) -> &str {
-    if text.contains("box") { text } else { window(text) }
+/// The start of the part that may hold an answer: a box is looked for everywhere, the rest in a window at the end.
+fn tail(text: &str) -> usize {
+    if text.contains("box") { 0 } else { window(text) }
 }
 
-fn window(text: &str) -> &str {
-    if text.len() <= WINDOW {
-        return text;
-    }
-    let start = (text.len() - WINDOW..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-    &text[start..]
+fn window(text: &str) -> usize {
+    let from = text.len().saturating_sub(WINDOW);
+    (from..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
-/// The marked answer: boxes, tags, `####`, a phrase.
-fn marked(text: &str) -> Option<String> {
-    if let Some(found) = joined(text).filter(|t| !t.trim().is_empty()) {
-        return Some(found.to_owned());
+/// The marked answer: boxes, tags, `####`, a phrase, a field. A final statement behind the last box comes before it.
+fn marked(text: &str) -> Option<Found> {
+    let from = window(text);
+    if let Some(place) = joined(text).filter(|place| !text[place.clone()].trim().is_empty()) {
+        let behind = place.end.max(from);
+        let later =
+            || hashes(text, behind).or_else(|| announcement(text, behind, [&PHRASES.last, &PHRASES.answer]));
+        return later().or_else(|| {
+            let found = Found::part(text, place.clone(), FoundBy::Boxed)?;
+            Some(Found { answer: parted(&text[place]).unwrap_or(found.answer), ..found })
+        });
     }
-    let text = window(text);
-    if let Some(inside) = super::lenient_tag(text) {
-        return Some(statement(inside).unwrap_or_else(|| inside.to_owned())).filter(|t| !t.trim().is_empty());
+    let part = |inside: &str, rule| {
+        let start = inside.as_ptr() as usize - text.as_ptr() as usize;
+        let found = statement_from(text, start..start + inside.len(), rule);
+        found.or_else(|| Found::part(text, start..start + inside.len(), rule))
+    };
+    if let Some(inside) = super::lenient_tag(&text[from..]) {
+        return part(inside, FoundBy::Tag);
     }
-    if let Some(line) = super::after_hashes(text).map(str::trim).filter(|line| line.len() <= LINE) {
-        return if is_prose(line) { statement(line) } else { Some(line.to_owned()) };
+    hashes(text, from)
+        .or_else(|| field(text, from))
+        .or_else(|| announcement(text, from, [&PHRASES.last, &PHRASES.answer]))
+        .or_else(|| code(text))
+}
+
+/// The line behind the last `####`.
+fn hashes(text: &str, from: usize) -> Option<Found> {
+    let line = super::after_hashes(&text[from..]).map(str::trim).filter(|line| line.len() <= LINE)?;
+    let start = line.as_ptr() as usize - text.as_ptr() as usize;
+    let place = start..start + line.len();
+    if is_prose(line) {
+        return statement_from(text, place, FoundBy::Hashes);
     }
-    let lower = lowered(text);
-    [FINAL, ANSWER, RESULT].into_iter().find_map(|phrases| {
-        let start = announced(&lower, phrases)?;
-        statement(&text[start..])
+    Found::part(text, place, FoundBy::Hashes)
+}
+
+/// The statement behind the last words that announce an answer, past those whose statement is denied.
+fn announcement<const N: usize>(text: &str, from: usize, groups: [&[Phrase]; N]) -> Option<Found> {
+    let lower = lowered(&text[from..]);
+    groups.into_iter().find_map(|phrases| {
+        let mut end = lower.len();
+        for _ in 0..4 {
+            let (noun, start) = announced(&lower[..end], phrases)?;
+            if let Some(found) = statement_from(text, from + start..text.len(), FoundBy::Marker) {
+                return Some(found);
+            }
+            end = noun;
+        }
+        None
     })
 }
 
-/// The text in lower case, every character at the same offset.
-pub(super) fn lowered(text: &str) -> String {
-    let small = |c: char| {
-        let mut lower = c.to_lowercase();
-        match (lower.next(), lower.next()) {
-            (Some(one), None) if one.len_utf8() == c.len_utf8() => one,
-            _ => c,
-        }
+/// The value of the last field `"answer"` of an object of JSON.
+fn field(text: &str, from: usize) -> Option<Found> {
+    let keys = ["\"answer\"", "\"final_answer\"", "\"result\""];
+    let (at, key) = keys.iter().filter_map(|key| Some((text[from..].rfind(key)? + from, key))).max()?;
+    let rest = text[at + key.len()..].trim_start().strip_prefix(':')?.trim_start();
+    let start = text.len() - rest.len();
+    let (start, length) = match rest.strip_prefix('"') {
+        Some(inside) => (start + 1, inside.find('"')?),
+        None => (start, rest.find([',', '}', '\n']).unwrap_or(rest.len())),
     };
-    text.chars().map(small).collect()
+    Found::part(text, start..start + length, FoundBy::Json)
+}
+
+/// The content of a code block at the end of the text.
+fn code(text: &str) -> Option<Found> {
+    let inside = text.trim_end().strip_suffix("```")?;
+    let start = inside.rfind("```")? + 3;
+    let first = inside[start..].find('\n')?;
+    let place = start + first..inside.len();
+    let line = inside[place.clone()].trim();
+    (!line.contains('\n') && !is_prose(line)).then(|| Found::part(text, place, FoundBy::Code))?
 }
 
 /// `Option B`.
-fn option(text: &str) -> Option<String> {
+fn option(text: &str) -> Option<Found> {
     let (word, rest) = text.trim().split_once(' ')?;
     let named = is_among(&word.to_lowercase(), "option|choice|选项|вариант|opción|opção");
-    choice(rest.trim()).filter(|_| named).map(str::to_owned)
+    let rest = rest.trim();
+    let letter = choice(rest).filter(|letter| named && !rest[letter.len()..].starts_with(' '))?;
+    let start = rest.as_ptr() as usize - text.as_ptr() as usize;
+    Found::part(text, start..start + letter.len(), FoundBy::Choice)
 }
 
 /// A text that is nothing but mathematics.
-fn whole(text: &str) -> Option<String> {
-    let text = text.trim();
-    let plain = environments(text).is_empty() && !text.is_empty() && !is_prose(text);
-    plain.then(|| text.to_owned())
+fn whole(text: &str) -> Option<Found> {
+    let plain = environments(text).is_empty() && !is_prose(text);
+    // The marks of a quotation and of a heading.
+    let start = text.len() - text.trim_start_matches(['>', '#', ' ', '\n']).len();
+    plain.then(|| Found::part(text, start..text.len(), FoundBy::Whole))?.map(reduced)
 }
 
 /// The text with line breaks in place of its environments, every character at the same offset.
@@ -108,34 +164,77 @@ fn outside(text: &str, found: &[Environment]) -> String {
     out + &text[at..]
 }
 
-/// The answer behind a phrase, in its first sentence that says something.
-fn statement(rest: &str) -> Option<String> {
-    let found = environments(rest);
-    let sentence = first_sentence(rest, &found);
-    let text = rest[sentence.clone()].trim();
-    if let Some(letter) = choice(text) {
-        return Some(letter.to_owned());
+/// The environments at the end of a text that belong together, with the unit behind them.
+fn group(text: &str, found: &[Environment]) -> Option<String> {
+    let mut first = found.len().checked_sub(1)?;
+    while first > 0 && statement::joins(&text[found[first - 1].outer.end..found[first].outer.start]) {
+        first -= 1;
     }
-    let first = found.iter().position(|e| e.outer.start < sentence.end);
-    let before = &rest[sentence.start..first.map_or(sentence.end, |i| found[i].outer.start)];
-    let run = runs(before, true).first().map(|run| balanced(&before[run.clone()]).to_owned());
-    if let Some(at) = first {
-        // A value before the mathematics is the answer, and the mathematics its reason; a name is part of it.
-        return run.filter(|_| ends_statement(before)).or_else(|| Some(group_from(rest, &found, at)));
-    }
-    if text.is_empty() {
-        return None;
-    }
-    if !is_prose(text) {
-        return Some(unmarked(text).to_owned());
-    }
-    run.or_else(|| (text.len() <= WORDS).then(|| unmarked(text).to_owned()))
+    let part = |e: &Environment| text[e.inner.clone()].trim().trim_end_matches(['.', ',']).to_owned();
+    let parts: Vec<String> = found[first..].iter().map(part).collect();
+    Some(parts.join(" , ") + &statement::unit(&text[found[found.len() - 1].outer.end..]))
 }
 
-/// True if the text before an environment has said something that the environment goes on to explain.
-fn ends_statement(before: &str) -> bool {
-    const REASONS: &str = "because|since|as|for|where|when|so|(|因为|car|porque|weil|denn|так как|потому что";
-    REASONS.split('|').any(|word| before.trim().trim_end_matches([' ', ',']).ends_with(word))
+fn found_in(stated: Stated, rule: FoundBy) -> Found {
+    let Stated { formula, .. } = stated;
+    let value = formula.value;
+    Found { answer: formula.answer.trim().to_owned(), value, span: formula.place, rule }
+}
+
+/// The answer behind words that announce it, in the first sentence there that says something.
+fn statement_from(text: &str, place: Range<usize>, rule: FoundBy) -> Option<Found> {
+    let rest = &text[place.clone()];
+    let lead = rest.len() - rest.trim_start().len();
+    let rest = &rest[lead..];
+    let start = place.start + lead;
+    let found = environments(rest);
+    let sentence = sentences(rest, &found).into_iter().next()?;
+    let said = rest[sentence.clone()].trim();
+    if let Some(letter) = choice(said) {
+        let at = letter.as_ptr() as usize - text.as_ptr() as usize;
+        return Found::part(text, at..at + letter.len(), rule);
+    }
+    let said = balanced(unmarked(unmarked(said).trim_end_matches(['!', '?', '！', '？'])));
+    if said.is_empty() {
+        return None;
+    }
+    let from = said.as_ptr() as usize - text.as_ptr() as usize;
+    let is_value =
+        !sentence.is_empty() && found.iter().all(|e| e.outer.start >= sentence.end) && !is_prose(said);
+    if is_value {
+        return Some(reduced(Found::part(text, from..from + said.len(), rule)?));
+    }
+    let tongue = language(rest);
+    // `yes because 3 divides 9`, but `no solution`
+    let reply = said.split([' ', ',', '.']).next().unwrap_or("");
+    let next = said[reply.len()..].trim_start().split(' ').next().unwrap_or("").to_lowercase();
+    if tongue.is(&reply.to_lowercase(), Role::Reply)
+        && (said[reply.len()..].starts_with([',', '.']) || tongue.is(&next, Role::Reason))
+    {
+        return Found::part(text, from..from + reply.len(), rule);
+    }
+    if let Some(one) = stated(rest, sentence.clone(), &found, tongue, true) {
+        let found = found_in(one, rule);
+        return Some(Found { span: found.span.start + start..found.span.end + start, ..found });
+    }
+    // A judgement of the answer is none.
+    let first = tongue.role(&said.split([' ', ',']).next().unwrap_or("").to_lowercase());
+    let judged = matches!(
+        first,
+        Some(Role::Deny | Role::Confirm | Role::Right | Role::Wrong | Role::Ask | Role::Condition)
+    );
+    (said.len() <= WORDS && !judged).then(|| Found::part(text, from..from + said.len(), rule))?
+}
+
+/// The end of a computation in place of all of it: `90 feet` for `15 feet * 6 = 90 feet`.
+fn reduced(found: Found) -> Found {
+    match formula(&found.answer, 0..found.answer.len()) {
+        Some(one) if one.kind == Kind::Result => {
+            let start = found.span.start + one.place.start;
+            Found { span: start..start + one.place.len(), answer: one.answer, ..found }
+        }
+        _ => found,
+    }
 }
 
 /// Removes quotation marks, emphasis and the full stop.
@@ -144,25 +243,6 @@ pub(super) fn unmarked(text: &str) -> &str {
         c.is_whitespace() || matches!(c, '"' | '“' | '”' | '*' | '_' | '`' | '。' | '।')
     })
     .trim_end_matches('.')
-}
-
-/// The first sentence behind empty lines; a full stop inside mathematics ends none.
-fn first_sentence(rest: &str, found: &[Environment]) -> Range<usize> {
-    let start = rest.len() - rest.trim_start().len();
-    let inside = |at: usize| found.iter().any(|e| e.outer.contains(&at));
-    let ends = rest[start..].char_indices().find(|(at, c)| {
-        let at = start + at;
-        let after = rest[at + c.len_utf8()..].chars().next();
-        let end = match c {
-            '\n' => !rest[start..at].trim_end().ends_with([':', '=']),
-            '。' | '।' | '؟' => true,
-            '!' if rest[..at].ends_with('\\') => false,
-            '.' | '?' | '!' => after.is_none_or(char::is_whitespace) && !rest[..at].ends_with('.'),
-            _ => false,
-        };
-        end && !inside(at)
-    });
-    start..ends.map_or(rest.len(), |(at, _)| start + at)
 }
 
 /// The letter of a choice at the beginning, with the text of the choice if it stands behind a mark.
@@ -191,71 +271,67 @@ pub(super) fn choice(text: &str) -> Option<&str> {
     }
 }
 
-/// The environment `at` and those that belong to it, on both sides.
-fn group(text: &str, found: &[Environment], at: usize) -> String {
-    let mut first = at;
-    while first > 0 && joins(&text[found[first - 1].outer.end..found[first].outer.start]) {
-        first -= 1;
-    }
-    group_from(text, found, first)
-}
-
-/// The environment `first` and those behind it that belong to it, with the unit behind the last.
-fn group_from(text: &str, found: &[Environment], first: usize) -> String {
-    let mut last = first;
-    while last + 1 < found.len() && joins(&text[found[last].outer.end..found[last + 1].outer.start]) {
-        last += 1;
-    }
-    let mut out = String::new();
-    for i in first..=last {
-        if i > first {
-            let between = &text[found[i - 1].outer.end..found[i].outer.start];
-            out += if between.trim().is_empty() { " " } else { " , " };
+/// The last thing said: the value of the last sentence that states one, or its choice or word.
+fn last_statement(text: &str) -> Option<Found> {
+    let from = window(text);
+    let window = &text[from..];
+    let found = environments(window);
+    let tongue = language(window);
+    let places = sentences(window, &found);
+    let mut fallback: Option<(Rank, Found)> = None;
+    let mut brackets = 0usize;
+    for sentence in places.into_iter().rev().take(SENTENCES) {
+        let said = outside(&window[sentence.clone()], &shifted(&found, &sentence));
+        // A remark in brackets may be several sentences.
+        let (open, close) = (said.matches('(').count(), said.matches(')').count());
+        let unclosed = said.trim_start().starts_with('(') && (open > close || said.trim_end().ends_with(')'));
+        let aside = brackets > 0 || close > open || unclosed;
+        brackets = (brackets + close).saturating_sub(open);
+        if is_remark(&said, tongue) {
+            continue;
         }
-        out += text[found[i].inner.clone()].trim().trim_end_matches(['.', ',']);
-    }
-    let behind = text[found[last].outer.end..].trim_start();
-    let word: String = behind.chars().take_while(|c| c.is_alphabetic()).collect();
-    if behind.starts_with('%') || behind.starts_with("\\%") || units::is_percent(&word) {
-        out += "\\%";
-    } else if word.chars().count() > 1 && units::canonical(&word.to_lowercase()).is_some() && word != "in" {
-        out += &format!("\\text{{ {word}}}");
-    }
-    out
-}
-
-/// True if the text between two environments makes them parts of one answer.
-pub(super) fn joins(between: &str) -> bool {
-    if between.len() > 24 || between.contains("\n\n") {
-        return false;
-    }
-    let mut words = between.split([' ', ',', ';', '，', '、', '\n']).filter(|w| !w.is_empty());
-    !between.chars().all(|c| matches!(c, ' ' | '\n')) && words.all(words::joins_mathematics)
-}
-
-/// The last thing said: in the last sentence with mathematics its last mathematics.
-fn last_statement(text: &str) -> Option<String> {
-    let text = window(text);
-    let found = environments(text);
-    let runs = runs(&outside(text, &found), false);
-    match (found.last(), runs.last()) {
-        (Some(last), Some(run))
-            if run.start > last.outer.end && ends_sentence(&text[last.outer.end..run.start]) =>
+        if let Some(letter) = statement::choice(window, sentence.clone(), tongue) {
+            return Found::part(text, from + letter.start..from + letter.end, FoundBy::Choice);
+        }
+        if !aside
+            && let Some((_, start)) = announced(&lowered(&window[sentence.clone()]), &PHRASES.result)
+            && let Some(found) =
+                statement_from(text, from + sentence.start + start..from + sentence.end, FoundBy::Marker)
         {
-            Some(balanced(&text[run.clone()]).to_owned())
+            return Some(found);
         }
-        (Some(_), _) => Some(group(text, &found, found.len() - 1)),
-        (None, Some(run)) => Some(balanced(&text[run.clone()]).to_owned()),
-        (None, None) => None,
+        let one = stated(window, sentence.clone(), &found, tongue, false);
+        let rank = one.as_ref().map_or(Rank::None, |one| one.rank);
+        if rank < Rank::Circumstance
+            && fallback.is_none()
+            && let Some(word) = statement::word(window, sentence, tongue)
+        {
+            return Found::part(text, from + word.start..from + word.end, FoundBy::Word);
+        }
+        let Some(one) = one else { continue };
+        let one = found_in(one, FoundBy::Statement);
+        let one = Found { span: one.span.start + from..one.span.end + from, ..one };
+        if rank >= Rank::Circumstance && !aside {
+            return Some(one);
+        }
+        if fallback.as_ref().is_none_or(|(known, _)| *known < rank) {
+            fallback = Some((rank, one));
+        }
     }
+    fallback.map(|(_, found)| found)
 }
 
-fn ends_sentence(text: &str) -> bool {
-    text.contains(". ") || text.contains(['。', '\n'])
+/// The environments of a sentence, by their places in it.
+fn shifted(found: &[Environment], sentence: &Range<usize>) -> Vec<Environment> {
+    let inside = found.iter().filter(|e| e.outer.start >= sentence.start && e.outer.end <= sentence.end);
+    let shift = |place: &Range<usize>| place.start - sentence.start..place.end - sentence.start;
+    inside.map(|e| Environment { outer: shift(&e.outer), inner: shift(&e.inner) }).collect()
 }
 
 /// A few words: a name, a yes or no.
-fn short_text(text: &str) -> Option<String> {
-    let text = text.trim();
-    (text.len() <= WORDS && !text.contains('\n')).then(|| unmarked(text).to_owned())
+fn short_text(text: &str) -> Option<Found> {
+    let said = unmarked(text.trim());
+    let short = text.trim().len() <= WORDS && !text.trim().contains('\n') && environments(text).is_empty();
+    let start = said.as_ptr() as usize - text.as_ptr() as usize;
+    short.then(|| Found::part(text, start..start + said.len(), FoundBy::Text))?
 }

@@ -1,15 +1,21 @@
 //! The final answer of a response, in one pass over the text for each thing looked for.
 
 mod boxes;
+mod chain;
+mod clause;
 mod clean;
 mod environments;
+mod found;
 mod free;
+mod language;
 mod phrases;
 mod prose;
+mod statement;
 #[cfg(test)]
 mod tests;
 
 pub use boxes::{BOXED, answer_place};
+pub use found::{Found, FoundBy};
 
 use boxes::last_box;
 
@@ -17,7 +23,7 @@ use super::rules::named;
 
 /// The answer of a response, if it has one. Its type keeps it from being swapped with a [`Gold`](super::Gold).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Prediction(Option<String>);
+pub struct Prediction(Option<Found>);
 
 named! {
     /// A place in a response where its answer stands.
@@ -61,7 +67,7 @@ impl Prediction {
     /// assert_eq!(Prediction::boxed(r"\boxed{1} then \boxed{2").answer(), Some("1"));
     /// ```
     pub fn boxed(response: &str) -> Prediction {
-        Prediction(last_box(response).map(str::to_owned))
+        Prediction::extract(response, Extraction::Boxed)
     }
 
     /// Reads the answer at its place in a response.
@@ -73,25 +79,40 @@ impl Prediction {
     /// assert_eq!(read("Therefore, the final answer is: $x=2$. I hope it is correct.").answer(), Some("$x=2$"));
     /// ```
     pub fn extract(response: &str, how: Extraction) -> Prediction {
-        let box_or_all = |text| last_box(text).unwrap_or(text);
+        let box_or_all = |text, rule| last_box(text).map_or((text, rule), |inside| (inside, FoundBy::Boxed));
+        let by = |rule| move |inside| (inside, rule);
         let found = match how {
             Extraction::Free => return Prediction(free::answer(response)),
-            Extraction::Auto => Some(box_or_all(response)),
-            Extraction::Boxed => last_box(response),
-            Extraction::Tag => strict_tag(response).map(box_or_all),
-            Extraction::LenientTag => lenient_tag(response).map(box_or_all),
+            Extraction::Auto => Some(box_or_all(response, FoundBy::Whole)),
+            Extraction::Boxed => last_box(response).map(by(FoundBy::Boxed)),
+            Extraction::Tag => strict_tag(response).map(|inside| box_or_all(inside, FoundBy::Tag)),
+            Extraction::LenientTag => lenient_tag(response).map(|inside| box_or_all(inside, FoundBy::Tag)),
             Extraction::Any => last_box(response)
-                .or_else(|| lenient_tag(response))
-                .or_else(|| after_hashes(response))
-                .or_else(|| after_phrase(response))
-                .or_else(|| last_number(response)),
+                .map(by(FoundBy::Boxed))
+                .or_else(|| lenient_tag(response).map(by(FoundBy::Tag)))
+                .or_else(|| after_hashes(response).map(by(FoundBy::Hashes)))
+                .or_else(|| after_phrase(response).map(by(FoundBy::Marker)))
+                .or_else(|| last_number(response).map(by(FoundBy::LastNumber))),
         };
-        Prediction(found.map(|text| text.trim().to_owned()))
+        Prediction(found.and_then(|(inside, rule)| {
+            let start = inside.as_ptr() as usize - response.as_ptr() as usize;
+            Found::part(response, start..start + inside.len(), rule)
+        }))
     }
 
     /// The text of the answer.
     pub fn answer(&self) -> Option<&str> {
-        self.0.as_deref()
+        self.0.as_ref().map(|found| found.answer.as_str())
+    }
+
+    /// The answer with its place and the rule that found it.
+    pub fn found(&self) -> Option<&Found> {
+        self.0.as_ref()
+    }
+
+    /// Gives the answer with its place and the rule that found it.
+    pub fn into_found(self) -> Option<Found> {
+        self.0
     }
 }
 

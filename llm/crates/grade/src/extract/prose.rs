@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::units;
-use crate::words;
+use crate::words::{self, is_among};
 
 /// The kind of a piece of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,11 +31,11 @@ struct Piece {
 }
 
 /// Words of two letters that are no product of two symbols.
-const SHORT_WORDS: [&str; 52] = [
+const SHORT_WORDS: [&str; 59] = [
     "is", "of", "to", "we", "so", "by", "at", "in", "on", "as", "an", "be", "or", "if", "it", "no", "up",
     "us", "he", "me", "my", "do", "go", "la", "le", "es", "el", "il", "un", "et", "de", "du", "en", "se",
     "si", "ja", "am", "zu", "um", "da", "wo", "os", "lo", "al", "ou", "je", "ce", "ne", "te", "tu", "su",
-    "ok",
+    "ok", "au", "ai", "ma", "sa", "ta", "va", "ni",
 ];
 
 /// Letters of scripts whose words are no symbols of mathematics.
@@ -65,6 +65,10 @@ fn pieces(text: &str) -> Vec<Piece> {
                 (last.comma, last.stop) = (last.comma || c != '。', last.stop || c == '。');
             }
             start = at + c.len_utf8();
+        } else if c == ':' && text[start..at].chars().filter(|c| c.is_lowercase()).count() > 1 {
+            // `Female:9`
+            cut(&mut found, start..at + 1);
+            start = at + 1;
         } else if is_foreign(c) != foreign {
             cut(&mut found, start..at);
             start = at;
@@ -124,8 +128,16 @@ fn kind(word: &str) -> Kind {
     if time || words::power_of_thousand(&lower).is_some() {
         return Kind::Unit;
     }
+    // `p-q`
+    if letters > 1 && inner.is_ascii() && inner.split('-').all(|part| part.len() == 1) {
+        return Kind::Value;
+    }
     if letters == 2 && inner.len() == 2 && inner.is_ascii() && !SHORT_WORDS.contains(&lower.as_str()) {
         return Kind::Letter;
+    }
+    // `x²`
+    if letters <= 2 && inner.contains(['²', '³', '⁴', 'ⁿ']) {
+        return Kind::Value;
     }
     if letters == 1 && inner.is_ascii() {
         return if inner.len() == 1 { Kind::Letter } else { Kind::Value };
@@ -166,13 +178,13 @@ fn braces(word: &str) -> i32 {
     count('{') - count('}')
 }
 
-/// The runs of mathematics in a text, in order. With `lists`, values behind commas and connectives belong together.
-pub(super) fn runs(text: &str, lists: bool) -> Vec<Range<usize>> {
+/// The runs of mathematics in a text, in order.
+pub(super) fn runs(text: &str) -> Vec<Range<usize>> {
     let pieces = pieces(text);
     let mut found = Vec::new();
     let mut i = 0;
     while i < pieces.len() {
-        let (end, run) = run(text, &pieces, i, lists);
+        let (end, run) = run(text, &pieces, i);
         found.extend(run.filter(|place| says_something(&text[place.clone()])));
         i = end;
     }
@@ -180,12 +192,32 @@ pub(super) fn runs(text: &str, lists: bool) -> Vec<Range<usize>> {
 }
 
 /// The run that begins at piece `first`, and the piece behind it.
-fn run(text: &str, pieces: &[Piece], first: usize, lists: bool) -> (usize, Option<Range<usize>>) {
+fn run(text: &str, pieces: &[Piece], first: usize) -> (usize, Option<Range<usize>>) {
     let sign = |p: &Piece| matches!(p.kind, Kind::Sign | Kind::Value) && !p.stop;
     let near_sign = |i: usize| {
         pieces.get(i + 1).is_some_and(sign) || i > 0 && sign(&pieces[i - 1]) && !pieces[i - 1].comma
     };
+    // A unit of one letter ends the run: `64 m long`, but `64 m + 1`.
+    let unit_behind = |i: usize| {
+        let number =
+            text[pieces[i - 1].place.clone()].ends_with(|c: char| c.is_ascii_digit()) && !pieces[i - 1].comma;
+        let sign = |p: &Piece| {
+            text[p.place.clone()]
+                .starts_with(['=', '+', '-', '*', '/', '×', '<', '>', '^', '–', '−', '÷', '≈'])
+        };
+        let goes_on = !pieces[i].comma && !pieces[i].stop && pieces.get(i + 1).is_some_and(sign);
+        number
+            && !goes_on
+            && unit_of_a_letter(&text[pieces[i].place.start..])
+                .is_some_and(|(_, n)| n == pieces[i].place.len())
+    };
     let belongs = |i: usize| match pieces[i].kind {
+        // An article or a connective of one letter is none unless a sign stands beside it.
+        Kind::Letter if is_among(&text[pieces[i].place.clone()], "a|A|I|y|e|o|à") => {
+            let bare = |p: &Piece| p.kind == Kind::Sign && !p.stop;
+            pieces.get(i + 1).is_some_and(bare) || i > 0 && bare(&pieces[i - 1]) && !pieces[i - 1].comma
+        }
+        Kind::Letter | Kind::Value if i > first && unit_behind(i) => false,
         Kind::Value | Kind::Sign | Kind::Function => true,
         Kind::Letter => near_sign(i),
         _ => false,
@@ -200,20 +232,19 @@ fn run(text: &str, pieces: &[Piece], first: usize, lists: bool) -> (usize, Optio
     let (mut i, mut end, mut depth) = (first, first, 0);
     while i < pieces.len() {
         let piece = &pieces[i];
-        let member = depth > 0
-            || belongs(i)
-            || piece.kind == Kind::Unit
-            || piece.kind == Kind::Connective && lists && i + 1 < pieces.len() && belongs(i + 1);
-        if !member {
+        let member = depth > 0 || belongs(i) || piece.kind == Kind::Unit;
+        let per = |i: usize| {
+            text[pieces[i].place.clone()].eq_ignore_ascii_case("per")
+                && pieces.get(i + 1).is_some_and(|p| p.kind == Kind::Value)
+        };
+        if !member || depth == 0 && per(i) {
             break;
         }
         depth = (depth + braces(&text[piece.place.clone()])).max(0);
         end = i;
         i += 1;
-        let goes_on = !piece.comma
-            || lists
-            || depth > 0
-            || open_bracket(&text[pieces[first].place.start..piece.place.end]);
+        let goes_on =
+            !piece.comma || depth > 0 || open_bracket(&text[pieces[first].place.start..piece.place.end]);
         if piece.stop && depth == 0 || !goes_on {
             break;
         }
@@ -257,4 +288,28 @@ pub(super) fn balanced(run: &str) -> &str {
         };
         run = next.trim();
     }
+}
+
+/// The unit of one letter, or of letters with a bar or a power, at the beginning of a text, and its length: `m`, `m/s`, `m²`.
+pub(super) fn unit_of_a_letter(behind: &str) -> Option<(String, usize)> {
+    let lead = behind.len() - behind.trim_start().len();
+    let rest = &behind[lead..];
+    let end = rest.find(|c: char| c.is_whitespace() || ",;:!?)".contains(c)).unwrap_or(rest.len());
+    let word = rest[..end].trim_end_matches('.');
+    let (name, power) = match word.strip_suffix(['²', '³']) {
+        Some(name) => (name, if word.ends_with('²') { "^2" } else { "^3" }),
+        None => match word.split_once('^') {
+            Some((name, power)) => {
+                (name, if matches!(power, "2" | "3") { &word[name.len()..] } else { return None })
+            }
+            None => (word, ""),
+        },
+    };
+    let part = |part: &str| match part.len() {
+        1 => "mgshlLNJKVWA".contains(part),
+        _ => units::canonical(&part.to_lowercase()).is_some(),
+    };
+    let short = name.len() == 1 || name.contains('/') || !power.is_empty();
+    (short && !name.is_empty() && name.split('/').all(part))
+        .then(|| (format!("{name}{power}"), lead + word.len()))
 }

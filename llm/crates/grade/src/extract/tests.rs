@@ -1,15 +1,26 @@
 //! Each step of the extraction by hand.
 
 use super::boxes::{answer_place, joined};
-use super::clean::cleaned;
+use super::chain::{Kind, formula};
 use super::environments::environments;
-use super::free::answer as found;
-use super::phrases::{ANSWER, announced};
+use super::phrases::{PHRASES, announced};
 use super::prose::{balanced, is_prose, runs};
-use super::{Extraction, Prediction, boxes, free};
+use super::{Extraction, FoundBy, Prediction, boxes, free, statement};
 
-fn run_texts(text: &str, lists: bool) -> Vec<&str> {
-    runs(text, lists).into_iter().map(|place| &text[place]).collect()
+fn found(text: &str) -> Option<String> {
+    free::answer(text).map(|found| found.answer)
+}
+
+fn cleaned(text: &str) -> String {
+    super::clean::cleaned(text, 0).text
+}
+
+fn joined_text(text: &str) -> Option<&str> {
+    joined(text).map(|place| &text[place])
+}
+
+fn run_texts(text: &str) -> Vec<&str> {
+    runs(text).into_iter().map(|place| &text[place]).collect()
 }
 
 #[test]
@@ -34,23 +45,7 @@ fn a_run_of_mathematics_ends_where_words_or_a_stop_stand() {
         ("it is 5 !", &["5 !"]),
         ("put x + y here", &[]),
     ] {
-        assert_eq!(run_texts(text, false), wanted, "{text}");
-    }
-}
-
-#[test]
-fn a_list_goes_on_behind_commas_and_connectives() {
-    for (text, wanted) in [
-        ("和为 2，3", &["2，3"][..]),
-        ("2。3", &["2", "3"]),
-        ("the x and 5", &["5"]),
-        ("5, x is", &["5"]),
-        ("1 and 2 or 3", &["1 and 2 or 3"]),
-        ("1 and 2", &["1 and 2"]),
-        ("5 and", &["5"]),
-        ("1 and then 2", &["1", "2"]),
-    ] {
-        assert_eq!(run_texts(text, true), wanted, "{text}");
+        assert_eq!(run_texts(text), wanted, "{text}");
     }
 }
 
@@ -117,6 +112,7 @@ fn a_mark_is_looked_for_near_the_end_and_a_box_everywhere() {
 #[test]
 fn a_reference_is_its_mathematics_where_no_words_stand_beside_it() {
     assert_eq!(free::reference("$5$"), "5");
+    assert_eq!(free::reference("$5$ meters"), "5\\text{ meters}");
     assert_eq!(free::reference("the value $5$ is prime"), "the value $5$ is prime");
     assert_eq!(Extraction::Free.reference("$5$"), "5");
     assert_eq!(Extraction::Auto.reference("$5$"), "$5$");
@@ -125,7 +121,7 @@ fn a_reference_is_its_mathematics_where_no_words_stand_beside_it() {
 #[test]
 fn characters_keep_their_places_in_lower_case() {
     // The Kelvin sign is longer than its small letter, and the dotted I has two.
-    assert_eq!(free::lowered("ÄB \u{212a} İ"), "äb \u{212a} İ");
+    assert_eq!(super::clean::lowered("ÄB \u{212a} İ"), "äb \u{212a} İ");
 }
 
 #[test]
@@ -161,8 +157,8 @@ fn a_choice_is_its_letter_and_the_text_behind_it_where_that_is_mathematics() {
 #[test]
 fn mathematics_belongs_together_across_a_comma_on_one_page() {
     let apart = |blanks: usize| format!(", {}", " ".repeat(blanks));
-    assert!([", and ", " and ", &apart(22)].into_iter().all(free::joins));
-    assert!(![" ", ",\n\n", ", then ", &apart(23)].into_iter().any(free::joins));
+    assert!([", and ", " and ", &apart(22)].into_iter().all(statement::joins));
+    assert!(![" ", ",\n\n", ", then ", &apart(23)].into_iter().any(statement::joins));
     assert!([", and ", ", y = ", &apart(46)].into_iter().all(boxes::joins));
     let others = [" ", ", x ", ",\n\n", &apart(47), ", because = ", ", a b c d = "];
     assert!(!others.into_iter().any(boxes::joins));
@@ -171,10 +167,10 @@ fn mathematics_belongs_together_across_a_comma_on_one_page() {
 #[test]
 fn boxes_of_one_answer_are_one() {
     let pair = r"\boxed{1}, \boxed{2}";
-    assert_eq!(joined(pair), Some(pair));
-    assert_eq!(joined(r"so (\boxed{1}, \boxed{2})$"), Some(r"(\boxed{1}, \boxed{2})"));
-    assert_eq!(joined(r"\boxed{1} so \boxed{2}"), Some("2"));
-    assert_eq!(joined(r"\boxed{1}\boxed{2}"), Some("2"));
+    assert_eq!(joined_text(pair), Some(pair));
+    assert_eq!(joined_text(r"so (\boxed{1}, \boxed{2})$"), Some(r"(\boxed{1}, \boxed{2})"));
+    assert_eq!(joined_text(r"\boxed{1} so \boxed{2}"), Some("2"));
+    assert_eq!(joined_text(r"\boxed{1}\boxed{2}"), Some("2"));
     assert_eq!(answer_place(r"\boxed{a\}b}").map(|place| place.len()), Some(4));
     assert_eq!(answer_place(r"\boxed{\}"), None);
 }
@@ -212,13 +208,13 @@ fn a_dollar_sign_of_an_amount_opens_no_mathematics() {
 
 #[test]
 fn a_phrase_and_its_verb_stand_close_and_in_one_clause() {
-    let behind = |text: &'static str| announced(text, ANSWER).map(|at| &text[at..]);
+    let behind = |text: &'static str| announced(text, &PHRASES.answer).map(|(_, at)| &text[at..]);
     assert_eq!(behind("the answer is 5"), Some("5"));
     assert_eq!(behind("the answer of it all is now 5"), Some("5"));
     assert_eq!(behind("the answer is nowhere"), Some("nowhere"));
     assert_eq!(behind("the answer is -7"), Some("-7"));
     assert_eq!(behind("the answer, then, is 5"), None);
-    let far = |words: usize| announced(&format!("the answer{} is 5", " very".repeat(words)), ANSWER);
+    let far = |words: usize| announced(&format!("the answer{} is 5", " very".repeat(words)), &PHRASES.answer);
     assert!(far(14).is_some() && far(15).is_none());
 }
 
@@ -242,4 +238,87 @@ fn any_place_is_tried_in_its_order() {
     ] {
         assert_eq!(Prediction::extract(response, Extraction::Any).answer(), Some(wanted), "{response}");
     }
+}
+
+#[test]
+fn a_formula_states_its_last_side_an_assignment_or_an_equation_with_its_value() {
+    for (text, answer, value, left) in [
+        ("3+4=7.", "7", None, None),
+        ("x = 3+4 = 7", "x = 7", None, None),
+        ("4!=24", "24", None, None),
+        ("x != 3", "x != 3", None, None),
+        ("2x = 10", "2x = 10", Some("10"), None),
+        ("2x = 6y", "2x = 6y", Some("6y"), None),
+        ("4x = 2x+2", "4x = 2x+2", Some("2x+2"), Some("4x")),
+        ("11 = 3p+q", "11 = 3p+q", None, None),
+        ("y = 2x+1", "y = 2x+1", None, None),
+        ("36-19 = 17 = x", "17", None, None),
+        ("f(2) = 5", "5", None, None),
+        ("f(t) = 5t", "f(t) = 5t", None, None),
+        ("x = 1, y = 2", "x = 1, y = 2", None, None),
+        ("x = 1 \\text{ or } x = 2", "x = 1 \\text{ or } x = 2", None, None),
+        ("2x = 4 \\Rightarrow x = 2", "x = 2", None, None),
+        ("\\frac12+1 = \\frac32 \\approx 1.5", "\\frac32 \\approx 1.5", None, None),
+        ("x = \\sqrt2 \\approx 1.4", "x = \\sqrt2 \\approx 1.4", None, None),
+        ("x \\approx 1.4", "x \\approx 1.4", None, None),
+        ("15 feet * 6 = 90 feet", "90 feet", None, None),
+        ("9 x 7 = 63", "63", None, None),
+        ("n \\ge 5", "n \\ge 5", None, None),
+        ("\\begin{align*}x &= 3 \\\\ &= 7.\\end{align*}", "x = 7", None, None),
+        ("\\begin{align*}2x &= 6, \\\\[4pt] x &= 3.\\end{align*}", "x = 3", None, None),
+        ("\\begin{align*}&= 3\\end{align*}", "3", None, None),
+        ("\\begin{cases}x & y\\end{cases}", "\\begin{cases}x & y\\end{cases}", None, None),
+    ] {
+        let found = formula(text, 0..text.len()).unwrap();
+        let said = (found.answer.as_str(), found.value.as_deref(), found.left.as_deref());
+        assert_eq!(said, (answer, value, left), "{text}");
+    }
+    let system = "\\begin{aligned}x &= 1\\\\ y &= 2\\end{aligned}";
+    assert_eq!(formula(system, 0..system.len()).unwrap().answer, "x  = 1 , y  = 2");
+    for (text, kind) in
+        [("x_1", Kind::Name), ("AB", Kind::Name), ("7", Kind::Value), ("2+3 = 5", Kind::Result)]
+    {
+        assert_eq!(formula(text, 0..text.len()).unwrap().kind, kind, "{text}");
+    }
+}
+
+#[test]
+fn a_sentence_ends_at_its_stop_in_mathematics_too() {
+    for (text, wanted) in [
+        ("It is 3.5. Then 4!", &["It is 3.5.", " Then 4!"][..]),
+        ("So $x = 5.$ Then $y$", &["So $x = 5.$", " Then $y$"]),
+        ("as \\[x = 5\\]Hence 6", &["as \\[x = 5\\]", "Hence 6"]),
+        ("as \\[x = 5\\]and 6", &["as \\[x = 5\\]and 6"]),
+        ("we get\n$x$", &["we get\n$x$"]),
+        ("Ans. 5", &["Ans. 5"]),
+        ("One (two.) Three", &["One (two.)", " Three"]),
+        ("答案是五。再见", &["答案是五。", "再见"]),
+        ("Sum:\n5\n6", &["Sum:\n5", "\n6"]),
+    ] {
+        let places = statement::sentences(text, &environments(text));
+        let said: Vec<&str> = places.into_iter().map(|place| &text[place]).collect();
+        assert_eq!(said, wanted, "{text}");
+    }
+}
+
+#[test]
+fn the_place_and_the_rule_of_an_answer_are_those_of_the_response() {
+    for (text, answer, rule) in [
+        ("so \\\\boxed{\\\\frac12}", "\\frac12", FoundBy::Boxed),
+        ("<answer>7</answer>", "7", FoundBy::Tag),
+        ("#### 7", "7", FoundBy::Hashes),
+        ("**Answer: 7**", "7", FoundBy::Marker),
+        ("x = 7", "x = 7", FoundBy::Whole),
+        ("So 7 remain.", "7", FoundBy::Statement),
+        ("Yes, since 9 is odd.", "Yes", FoundBy::Word),
+        ("Paris", "Paris", FoundBy::Text),
+    ] {
+        let found = free::answer(text).unwrap();
+        assert_eq!((found.answer.as_str(), found.rule), (answer, rule), "{text}");
+        assert_eq!(text[found.span.clone()].replace("\\\\", "\\"), answer, "{text}");
+    }
+    assert_eq!(Prediction::extract("it is 12", Extraction::Any).found().unwrap().rule, FoundBy::LastNumber);
+    assert!(
+        FoundBy::ALL.iter().all(|rule| !rule.about().is_empty() && FoundBy::find(rule.name()) == Some(*rule))
+    );
 }

@@ -101,8 +101,10 @@ impl<'a> Lexer<'a> {
         }
         let after = rest.strip_prefix(',')?;
         let length = leading_digits(after);
-        // Another comma behind it makes it a list, and three digits make it a thousands comma.
-        let single = !after[length..].starts_with(',') && (self.depth == 0 || self.text.contains(';'));
+        // Another comma before or behind it makes it a list, and three digits make it a thousands comma.
+        let single = !after[length..].starts_with(',')
+            && !self.behind_a_comma(digits.len())
+            && (self.depth == 0 || self.text.contains(';'));
         let thousands = length == 3 && digits.len() <= 3 && !digits.starts_with('0');
         (length > 0 && single && !thousands && self.spelling.comma).then_some(1)
     }

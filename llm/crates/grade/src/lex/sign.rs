@@ -140,6 +140,14 @@ impl Lexer<'_> {
 
     /// Signs of several characters.
     fn compound(&mut self) -> bool {
+        // `4!=24`
+        if self.rest().starts_with("!=")
+            && self.text[..self.at].ends_with(|c: char| c.is_ascii_digit() || c == ')' || c == '}')
+        {
+            self.at += 1;
+            self.push(Token::Bang);
+            return true;
+        }
         let signs = [
             ("**", Token::Caret),
             ("==", Token::Relation(Relation::Equal)),

@@ -28,7 +28,8 @@ pub(super) fn joined_by(connective: Connective) -> Token {
 impl<'a> Lexer<'a> {
     /// Letters of plain text: a name with a meaning, a unit behind a number, or one symbol for each letter.
     pub(super) fn word(&mut self) {
-        let behind_value = self.behind_value();
+        let behind_value =
+            self.behind_value() || self.spelling.wide && self.tokens.last() == Some(&Token::Pi);
         for (half, name) in [("p.m", "pm"), ("a.m", "am")] {
             if behind_value && self.spelling.wide && self.take(half) {
                 self.take(".");
@@ -55,6 +56,7 @@ impl<'a> Lexer<'a> {
                 super::plain_number(&format!("1{}", "000".repeat(power)))
             }
             "negative" | "minus" | "Negative" | "Minus" if self.spelling.wide => Token::Minus,
+            "x" | "X" if self.spelling.wide && self.between_numbers() => Token::Times,
             "U" if self.between_intervals() => Token::Union,
             "in" if !behind_value => Token::Relation(Relation::In),
             _ if behind_value && units::is_percent(word) => Token::Percent,
@@ -93,6 +95,13 @@ impl<'a> Lexer<'a> {
         let name = units::currency_word(word)?;
         self.at = self.text.len() - rest.len();
         Some(name)
+    }
+
+    /// `9 x 7`: the letter between numbers is a sign of multiplication.
+    fn between_numbers(&self) -> bool {
+        let before =
+            matches!(self.tokens.last(), Some(Token::Number { .. } | Token::Percent | Token::Text(_)));
+        before && self.rest().trim_start_matches([' ', '$', '\\']).starts_with(|c: char| c.is_ascii_digit())
     }
 
     /// `(1,2) U (3,4)`.

@@ -6,6 +6,7 @@
 mod agreement;
 mod data;
 mod metamorphic;
+mod real;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;

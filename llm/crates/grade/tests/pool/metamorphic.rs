@@ -165,6 +165,12 @@ fn long_and_hostile_responses_take_bounded_time() {
         many("a b "),
         many("|x"),
         many("\\text{$"),
+        many("$x=2x$ "),
+        many("\n"),
+        many(" (a"),
+        many("1 = "),
+        many("so A is 5, "),
+        many("<<1"),
     ];
     for text in &hostile {
         let start = ThreadTime::now();

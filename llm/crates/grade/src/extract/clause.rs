@@ -1,0 +1,247 @@
+//! The part of each value in its clause: a reader of function words, marks and values.
+
+use std::ops::Range;
+
+use super::chain::{Formula, Kind};
+use super::language::{Language, Role};
+use crate::words::{self, is_among};
+
+/// The standing of a value in its sentence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// No value of the statement.
+    None,
+    /// A symbol, or a value that is known.
+    Known,
+    /// Behind a preposition.
+    Circumstance,
+    /// Behind the verb, new.
+    New,
+    /// The end of a computation, behind a preposition.
+    ComputedAside,
+    /// The end of a computation.
+    Computed,
+}
+
+/// A piece of a sentence.
+#[derive(Clone, Debug)]
+pub(super) enum Item {
+    /// In lower case, and true if it begins with a capital.
+    Word(String, bool),
+    Value(Stated),
+    /// A comma, semicolon, colon or dash.
+    Mark(char),
+}
+
+/// A value with what stands around it.
+#[derive(Clone, Debug)]
+pub(super) struct Stated {
+    pub(super) formula: Formula,
+    pub(super) rank: Rank,
+    /// The place with the delimiters.
+    pub(super) outer: Range<usize>,
+    /// A comma ends the formula between its delimiters.
+    pub(super) comma: bool,
+}
+
+/// Verbs behind "which" and "that" that go on with the statement.
+const CONTINUES: &str =
+    "means|gives|is|are|equals|makes|leaves|implies|simplifies|rounds|evaluates|has|have|reduces|solves";
+/// Words that open a condition only at the beginning of a clause.
+const OPENING: &str = "given|let|consider|suppose|assume|assuming|provided";
+
+/// The clause that is being read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum In {
+    #[default]
+    Statement,
+    /// A reason: no value of it counts.
+    Reason,
+    /// A condition before its statement.
+    Condition,
+    /// The words that say more of a statement before them: only the end of a computation counts.
+    More,
+    /// A purpose, up to the next comma.
+    Purpose,
+}
+
+/// The reader of a sentence.
+#[derive(Default)]
+struct Reader {
+    out: Vec<Stated>,
+    /// Values before the last contrast or conclusion.
+    dropped: usize,
+    /// Values before the last comma.
+    recent: usize,
+    clause: In,
+    /// Values of a condition in the middle of its statement: `the remainder when N is divided by 7 is 3`.
+    embedded: Option<usize>,
+    /// Behind a verb that asks.
+    asks: bool,
+    /// Behind an equals sign among words.
+    equals: bool,
+    denied: bool,
+    /// The function word just before, across fillers.
+    before: Option<Role>,
+    /// Words left in which "of" follows a noun with the indefinite article.
+    new_noun: u8,
+    last_word: String,
+    /// Words since the last value or mark.
+    distance: usize,
+    /// The rank of a value right before a connective.
+    inherited: Option<Rank>,
+}
+
+impl Reader {
+    fn stated(&self, from: usize) -> bool {
+        self.out[from.max(self.dropped)..].iter().any(|s| s.rank >= Rank::New)
+    }
+
+    fn restart(&mut self) {
+        (self.clause, self.asks, self.equals, self.denied, self.before) =
+            (In::Statement, false, false, false, None);
+        self.new_noun = 0;
+    }
+
+    fn mark(&mut self, mark: char) {
+        match mark {
+            ':' | '：' => self.restart(),
+            '=' | '≈' => {
+                self.equals = true;
+                if self.clause == In::Condition {
+                    self.clause = In::Statement;
+                }
+            }
+            _ => {
+                (self.recent, self.asks) = (self.out.len(), false);
+                let more = self.clause == In::More || self.clause == In::Reason && self.stated(0);
+                self.clause = if more { self.clause } else { In::Statement };
+            }
+        }
+        (self.before, self.denied, self.distance) = (None, false, 0);
+        self.last_word.clear();
+    }
+
+    fn word(&mut self, word: &str, next: Option<&Item>, language: &Language) {
+        let role = language.role(word);
+        let near = self.distance < 2;
+        let next_word = match next {
+            Some(Item::Word(next, capital)) => Some((next.as_str(), *capital)),
+            _ => None,
+        };
+        let continues = next_word.is_some_and(|(next, _)| is_among(next, CONTINUES));
+        match role {
+            Some(Role::Reason) => self.clause = In::Reason,
+            Some(Role::Condition) if self.last_word.is_empty() || !is_among(word, OPENING) => {
+                self.clause = if self.stated(0) { In::More } else { In::Condition };
+                self.embedded = (!self.last_word.is_empty()).then_some(0);
+            }
+            Some(Role::Relative)
+                if near && !continues && self.stated(if word == "that" { self.recent } else { 0 }) =>
+            {
+                self.clause = In::More;
+            }
+            Some(Role::Relative) if self.asks && word == "that" => self.asks = false,
+            Some(Role::Contrast | Role::So) => {
+                self.dropped = self.out.len();
+                self.restart();
+            }
+            Some(Role::Subject) if self.clause == In::Condition && self.recent < self.out.len() => {
+                self.clause = In::Statement
+            }
+            Some(Role::Ask) => {
+                let wished = self.last_word.is_empty() || language.is(&self.last_word, Role::Wish);
+                self.asks |= wished || word == "solve" || language.is(word, Role::Wish);
+            }
+            Some(Role::Deny) => self.denied = true,
+            _ => {}
+        }
+        // `to make 16 muffins` behind a value, but not `to find that`.
+        let verb = next_word
+            .is_some_and(|(next, capital)| !capital && language.role(next).is_none() && next != "get");
+        if word == "to" && verb && self.clause == In::Statement && self.stated(self.recent) {
+            self.clause = In::Purpose;
+        }
+        self.place(word, role);
+        self.last_word = word.to_owned();
+        self.distance += 1;
+    }
+
+    /// Notes the word as what stands before the next value.
+    fn place(&mut self, word: &str, role: Option<Role>) {
+        self.new_noun = if role == Some(Role::Indefinite) { 4 } else { self.new_noun.saturating_sub(1) };
+        let connective = words::connective(word).is_some() && self.distance == 0;
+        self.inherited = self.inherited.filter(|_| connective);
+        if word == "of" && self.new_noun > 0 {
+            (self.before, self.equals) =
+                (None, self.equals || matches!(self.last_word.as_str(), "total" | "sum"));
+        } else if !(role == Some(Role::Filler) && self.before.is_some()
+            || role == Some(Role::Definite) && self.before == Some(Role::Preposition))
+        {
+            self.before = role;
+        }
+        self.denied &= matches!(
+            role,
+            Some(
+                Role::Deny
+                    | Role::Filler
+                    | Role::Preposition
+                    | Role::Definite
+                    | Role::Indefinite
+                    | Role::Copula
+            )
+        );
+    }
+
+    fn value(&mut self, value: &Stated) {
+        let formula = &value.formula;
+        let formal = formula.assigns || formula.value.is_some() || formula.left.is_some();
+        let said = self.before == Some(Role::Copula) && formula.kind != Kind::Name;
+        let computed = formula.kind == Kind::Result || self.equals && formula.kind == Kind::Value;
+        let aside = self.before == Some(Role::Preposition);
+        let rank = if self.denied
+            || self.before == Some(Role::Compare)
+            || self.clause == In::Reason
+            || self.asks && !computed
+        {
+            Rank::None
+        } else {
+            match self.clause {
+                In::Condition if said && self.embedded.is_some_and(|values| values > 1) => Rank::New,
+                In::Condition if computed => Rank::Circumstance,
+                In::More | In::Purpose if computed => Rank::ComputedAside,
+                In::Condition | In::More | In::Purpose => Rank::None,
+                _ if formula.kind == Kind::Name || self.before == Some(Role::Definite) && !computed => {
+                    Rank::Known
+                }
+                _ if (computed || formal || said) && !aside => Rank::Computed,
+                _ if computed => Rank::ComputedAside,
+                _ if aside => Rank::Circumstance,
+                _ => Rank::New,
+            }
+        };
+        let rank = self.inherited.map_or(rank, |before| rank.min(before));
+        self.embedded = self.embedded.map(|values| values + 1);
+        let mut ranked = value.clone();
+        ranked.rank = rank;
+        self.out.push(ranked);
+        self.inherited = Some(rank).filter(|rank| *rank == Rank::Circumstance);
+        (self.before, self.denied, self.equals, self.distance) = (None, false, false, 0);
+        self.last_word.clear();
+    }
+}
+
+/// Ranks the values of a sentence; a contrast or a conclusion takes back what stands before it.
+pub(super) fn ranked(items: &[Item], language: &Language) -> Vec<Stated> {
+    let mut reader = Reader::default();
+    for (i, item) in items.iter().enumerate() {
+        match item {
+            Item::Mark(mark) => reader.mark(*mark),
+            Item::Word(word, _) => reader.word(word, items.get(i + 1), language),
+            Item::Value(value) => reader.value(value),
+        }
+    }
+    let Reader { mut out, dropped, .. } = reader;
+    // Behind a contrast or conclusion without a value the statement before it stands.
+    if out[dropped..].iter().any(|s| s.rank >= Rank::Circumstance) { out.split_off(dropped) } else { out }
+}

@@ -1,0 +1,389 @@
+//! A grammar of statements: the values of a sentence, their parts in it, and the one that the sentence states.
+//!
+//! A sentence is a list of function words, marks and values (`language.rs`). Each value is new (behind a verb), a circumstance
+//! (behind a preposition), known (behind a definite article), or none of the statement (in a condition, a comparison, a
+//! question, a remark, or denied). Of the highest rank the last value is stated; behind words that announce an answer
+//! the first.
+
+use std::ops::Range;
+
+use super::chain::{Kind, formula};
+use super::clause::{Item, Rank, Stated, ranked};
+use super::clean::lowered;
+use super::environments::Environment;
+use super::language::{Language, Role};
+use super::prose::{balanced, is_prose, runs, unit_of_a_letter};
+use crate::answer::Answer;
+use crate::units;
+use crate::words;
+
+/// The places of sentences, in order. A full stop inside mathematics ends none, but one at its end does.
+pub(super) fn sentences(text: &str, found: &[Environment]) -> Vec<Range<usize>> {
+    let mut out = Vec::new();
+    let (mut start, mut at, mut next) = (0, 0, 0);
+    while at < text.len() {
+        while next < found.len() && found[next].outer.start < at {
+            next += 1;
+        }
+        let end = if next < found.len() && found[next].outer.start == at {
+            at = found[next].outer.end;
+            let inside = text[found[next].inner.clone()].trim_end();
+            let inside = inside.rfind("\\end{").map_or(inside, |end| inside[..end].trim_end());
+            let display = text[found[next].outer.clone()].starts_with(['\\'])
+                || text[found[next].outer.clone()].starts_with("$$");
+            let capital = text[at..].trim_start().starts_with(char::is_uppercase);
+            (inside.ends_with(['.', '?']) || display && capital && !inside.ends_with(',')).then_some(at)
+        } else {
+            let c = text[at..].chars().next().unwrap_or(' ');
+            let (from, before) = (at, &text[start..at]);
+            at += c.len_utf8();
+            let after = text[at..].chars().next();
+            let environment = || {
+                let blank = text[at..].len() - text[at..].trim_start().len();
+                let ahead = found.get(next).is_some_and(|e| e.outer.start == at + blank && blank < 3);
+                ahead && before.trim_end().ends_with(|c: char| c.is_alphanumeric() || c == ',')
+            };
+            let ends = match c {
+                '\n' => !before.trim_end().ends_with([':', '=']) && !environment(),
+                '。' | '।' | '؟' | '？' | '！' => true,
+                '!' if before.ends_with('\\') => false,
+                '.' | '?' | '!' => {
+                    let short = c == '.'
+                        && before.rsplit([' ', '\n']).next().is_some_and(|w| {
+                            matches!(w, "Ans" | "approx" | "i.e" | "e.g" | "Mr" | "Mrs" | "Dr" | "No" | "vs")
+                        });
+                    let closes = after.is_none_or(|a| a.is_whitespace() || matches!(a, ')' | '"' | '”'));
+                    let ends = closes && !before.ends_with('.') && !short;
+                    at += usize::from(ends && after == Some(')'));
+                    ends
+                }
+                _ => false,
+            };
+            ends.then_some(if c == '\n' { from } else { at })
+        };
+        if let Some(end) = end {
+            out.push(start..end);
+            start = end;
+        }
+    }
+    out.push(start..text.len());
+    out.retain(|place| {
+        text[place.clone()].contains(|c: char| c.is_alphanumeric() || matches!(c, '$' | '\\' | ')'))
+    });
+    out
+}
+
+/// The text of a sentence with blanks in place of remarks in brackets: `35 (5 rows of 7)`.
+fn without_remarks(text: &str) -> String {
+    let mut out = text.to_owned();
+    let mut from = 0;
+    while let Some(open) = out[from..].find(" (").map(|at| from + at + 1) {
+        let Some(close) = out[open..].find(')').map(|at| open + at) else { break };
+        let inside = &out[open + 1..close];
+        let remark = is_prose(inside) && !inside.contains(['$', '\\', '(']) && open > 0;
+        if remark {
+            out.replace_range(open..=close, &" ".repeat(close + 1 - open));
+        }
+        from = close + 1;
+    }
+    out
+}
+
+/// The values and words of a sentence in order.
+fn items(text: &str, sentence: Range<usize>, found: &[Environment]) -> Vec<Item> {
+    let mut out = Vec::new();
+    let mut at = sentence.start;
+    let inside = found.iter().filter(|e| e.outer.start >= sentence.start && e.outer.end <= sentence.end);
+    for environment in inside {
+        plain_items(text, at..environment.outer.start, &mut out);
+        // `200 $m^3$`
+        let inner = &text[environment.inner.clone()];
+        if let (Some(Item::Value(number)), Some((unit, length))) = (out.last_mut(), unit_of_a_letter(inner))
+            && length == inner.trim_end().len()
+            && text[number.outer.end..environment.outer.start].trim().is_empty()
+        {
+            number.formula.answer += &format!("\\text{{ {unit}}}");
+            number.outer.end = environment.outer.end;
+            at = environment.outer.end;
+            continue;
+        }
+        if let Some(formula) = formula(text, environment.inner.clone()) {
+            let comma = text[environment.inner.clone()].trim_end().ends_with(',');
+            out.push(Item::Value(Stated {
+                formula,
+                rank: Rank::New,
+                outer: environment.outer.clone(),
+                comma,
+            }));
+            out.extend(comma.then_some(Item::Mark(',')));
+        }
+        at = environment.outer.end;
+    }
+    plain_items(text, at..sentence.end.max(at), &mut out);
+    out
+}
+
+fn plain_items(text: &str, place: Range<usize>, out: &mut Vec<Item>) {
+    let start = place.start;
+    let plain = without_remarks(&text[place]);
+    let mut at = 0;
+    let all = runs(&plain);
+    for (i, run) in all.iter().cloned().enumerate().filter(|(_, run)| !run.is_empty()) {
+        if run.start < at {
+            continue;
+        }
+        words_and_marks(&plain[at..run.start], out);
+        at = run.end;
+        let kept = balanced(&plain[run.clone()]);
+        let from = run.start + kept.as_ptr() as usize - plain[run.clone()].as_ptr() as usize;
+        let Some(mut formula) = formula(&plain, from..from + kept.len()) else { continue };
+        if formula.kind != Kind::Name
+            && let Some((unit, length)) = unit_of_a_letter(&plain[at..])
+            && all.get(i + 1).is_none_or(|next| next.start >= at + length)
+        {
+            formula.answer += &format!("\\text{{ {unit}}}");
+            at += length;
+        } else if let Some(split) = with_glued_unit(&formula.answer) {
+            formula.answer = split;
+        }
+        formula.place = formula.place.start + start..formula.place.end + start;
+        out.push(Item::Value(Stated {
+            formula,
+            rank: Rank::New,
+            outer: start + run.start..start + at,
+            comma: false,
+        }));
+    }
+    words_and_marks(&plain[at..], out);
+}
+
+/// `18,000/year` and `12m²` as a number with its unit.
+fn with_glued_unit(answer: &str) -> Option<String> {
+    let number = answer.trim_end_matches(|c: char| c.is_alphabetic() || matches!(c, '/' | ' ' | '²' | '³'));
+    let unit = answer[number.len()..].trim();
+    let plain = |c: char| c.is_ascii_digit() || matches!(c, '$' | '€' | '£' | ',' | '.' | ' ' | '-');
+    let marked = unit.starts_with('/') && unit.len() > 2
+        || unit_of_a_letter(unit).is_some_and(|(_, n)| n == unit.len() && unit.len() > 1);
+    (number.chars().all(plain) && number.contains(|c: char| c.is_ascii_digit()) && marked)
+        .then(|| format!("{number}\\text{{ {}}}", unit.replace('²', "^2").replace('³', "^3")))
+}
+
+fn words_and_marks(text: &str, out: &mut Vec<Item>) {
+    for piece in text.split_whitespace() {
+        let mut word = String::new();
+        let mut capital = false;
+        for c in piece.chars() {
+            if c.is_alphanumeric() || matches!(c, '\'' | '’' | '✓' | '✔') {
+                capital |= word.is_empty() && c.is_uppercase();
+                word.extend(c.to_lowercase());
+                continue;
+            }
+            if !word.is_empty() {
+                out.push(Item::Word(std::mem::take(&mut word), std::mem::take(&mut capital)));
+            }
+            if matches!(c, ',' | ';' | ':' | '，' | '；' | '：' | '—' | '–' | '=' | '(' | '≈') {
+                out.push(Item::Mark(c));
+            }
+        }
+        if !word.is_empty() {
+            out.push(Item::Word(word, capital));
+        }
+    }
+}
+
+/// True for a sentence that states nothing of the answer: a question, a check, a remark.
+pub(super) fn is_remark(sentence: &str, language: &Language) -> bool {
+    let lower = sentence.trim().to_lowercase();
+    if lower.ends_with(['?', '？']) {
+        return true;
+    }
+    let words: Vec<&str> = lower
+        .split(|c: char| !(c.is_alphanumeric() || matches!(c, '\'' | '✓' | '✔')))
+        .filter(|w| !w.is_empty())
+        .collect();
+    let opens = |role| words.iter().take(4).any(|w| language.is(w, role));
+    let confirms = || words.iter().any(|w| language.is(w, Role::Confirm)) || words.first() == Some(&"check");
+    let concludes = || words.iter().any(|w| language.is(w, Role::So));
+    opens(Role::Remark) && (!concludes() || confirms()) || opens(Role::Check) && confirms()
+}
+
+/// The value that a sentence states. `first` takes the first new one, as behind words that announce an answer.
+pub(super) fn stated(
+    text: &str,
+    sentence: Range<usize>,
+    found: &[Environment],
+    language: &Language,
+    first: bool,
+) -> Option<Stated> {
+    let values = ranked(&items(text, sentence.clone(), found), language);
+    let best = values.iter().map(|v| v.rank).max().filter(|rank| *rank > Rank::None)?;
+    let at = match first && (Rank::New..Rank::Computed).contains(&best) {
+        true => values.iter().position(|v| v.rank >= Rank::New)?,
+        // Where mathematics is marked, a bare number beside it says less.
+        false => {
+            let marked = |v: &Stated| text[v.outer.clone()].starts_with(['$', '\\']);
+            let last = |formal: bool| values.iter().rposition(|v| v.rank == best && (!formal || marked(v)));
+            last(best == Rank::New).or_else(|| last(false))?
+        }
+    };
+    let mut one = with_neighbours(text, &values, at, sentence.end, language);
+    one.formula.value = one.formula.value.take().filter(|value| {
+        let left = one.formula.left.as_deref();
+        left.is_none_or(|left| Answer::read(left).compare(&Answer::read(value)).is_equal())
+    });
+    Some(one)
+}
+
+/// True if two values are parts of one answer: of one kind and shape, both bare or both assigned to a name.
+fn alike(a: &Stated, b: &Stated, between: &str) -> bool {
+    let plain = |s: &Stated| {
+        (s.formula.kind == Kind::Value && !s.formula.equation || s.formula.kind == Kind::Name)
+            && s.rank > Rank::None
+    };
+    let comma = a.comma || between.contains(',');
+    let shape =
+        |s: &Stated| s.formula.answer.rsplit('=').next().is_some_and(|v| v.trim_start().starts_with('('));
+    let assigned = a.formula.assigns == b.formula.assigns || a.formula.assigns && !comma;
+    (joins(between) || a.comma && between.trim().is_empty())
+        && plain(a)
+        && plain(b)
+        && shape(a) == shape(b)
+        && assigned
+        && !(comma && between.contains("or"))
+}
+
+/// True if the text between two values makes them parts of one answer.
+pub(super) fn joins(between: &str) -> bool {
+    if between.len() > 24 || between.contains("\n\n") {
+        return false;
+    }
+    let mut words = between.split([' ', ',', ';', '，', '、', '\n']).filter(|w| !w.is_empty());
+    !between.chars().all(|c| matches!(c, ' ' | '\n')) && words.all(words::joins_mathematics)
+}
+
+/// The value with those before and behind it that belong to it, and its unit.
+fn with_neighbours(text: &str, values: &[Stated], at: usize, end: usize, language: &Language) -> Stated {
+    let between =
+        |i: usize| &text[values[i].outer.end.min(values[i + 1].outer.start)..values[i + 1].outer.start];
+    // `en` is "and" in one language and "in" in others.
+    let alike = |a: &Stated, b: &Stated, between: &str| {
+        alike(a, b, between)
+            && !between.split_whitespace().any(|w| language.role(w) == Some(Role::Preposition))
+    };
+    let (mut first, mut last) = (at, at);
+    while last + 1 < values.len() && alike(&values[last], &values[last + 1], between(last)) {
+        last += 1;
+    }
+    while first > 0
+        && (alike(&values[first - 1], &values[first], between(first - 1))
+            || listed(values, first - 1, at, &between))
+    {
+        first -= 1;
+    }
+    let mut out = values[at].clone();
+    if first < last {
+        let parts: Vec<&str> = values[first..=last].iter().map(|v| v.formula.answer.as_str()).collect();
+        out.formula.answer = parts.join(" , ");
+        out.formula.value = None;
+    }
+    out.formula.place = values[first].formula.place.start..values[last].formula.place.end;
+    out.formula.answer += &unit(&text[values[last].outer.end..end.max(values[last].outer.end)]);
+    out
+}
+
+/// `1, 2, or 3`: an "or" behind a comma joins what a comma has joined before.
+fn listed<'a>(values: &[Stated], i: usize, at: usize, between: &impl Fn(usize) -> &'a str) -> bool {
+    i + 1 == at
+        && i > 0
+        && joins(between(i))
+        && alike(&values[i - 1], &values[i], between(i - 1))
+        && alike(&Stated { comma: false, ..values[i].clone() }, &values[i + 1], ",")
+}
+
+/// The sign of percent or the unit that stands behind a value.
+pub(super) fn unit(behind: &str) -> String {
+    let behind = behind.trim_start();
+    let word: String = behind.chars().take_while(|c| c.is_alphabetic()).collect();
+    if behind.starts_with('%') || behind.starts_with("\\%") || units::is_percent(&word) {
+        "\\%".to_owned()
+    } else if word.chars().count() > 1 && units::canonical(&word.to_lowercase()).is_some() && word != "in" {
+        format!("\\text{{ {word}}}")
+    } else {
+        String::new()
+    }
+}
+
+/// The letter of a choice that a sentence says to be right: `so B is the correct answer`.
+pub(super) fn choice(text: &str, sentence: Range<usize>, language: &Language) -> Option<Range<usize>> {
+    let part = &text[sentence.clone()];
+    let lower = lowered(part);
+    let mut best = None;
+    for (at, c) in part.char_indices().filter(|(_, c)| ('A'..='J').contains(c)) {
+        let alone = |c: Option<char>| {
+            c.is_none_or(|c| {
+                (!c.is_alphanumeric() || c > '\u{2e80}') && !matches!(c, '\'' | '\\' | '$' | '^' | '_' | '=')
+            })
+        };
+        if !alone(part[..at].chars().next_back()) || !alone(part[at + c.len_utf8()..].chars().next()) {
+            continue;
+        }
+        // `选（D）`, `I think it's D`
+        let before = lower[..at].trim_end_matches(['(', '（', ' ', '*']);
+        let chosen = ["选", "it's", " choose", " pick", " select"].iter().any(|word| before.ends_with(word));
+        if chosen {
+            best = Some(sentence.start + at..sentence.start + at + 1);
+            continue;
+        }
+        let behind = lower[at + 1..].trim_start_matches([')', '）', ' ', '*']);
+        let mut words = behind.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty());
+        let copula = words.next().is_some_and(|w| language.is(w, Role::Copula));
+        let mut words = words.take_while(|w| language.role(w) != Some(Role::So)).take(3);
+        let said = words.find_map(|w| {
+            let wrong = language.is(w, Role::Deny) || language.is(w, Role::Wrong);
+            (wrong || language.is(w, Role::Right)).then_some(!wrong)
+        });
+        if copula && said == Some(true) {
+            best = Some(sentence.start + at..sentence.start + at + 1);
+        }
+    }
+    best
+}
+
+/// The word that a sentence gives: its reply to a question whether, or a name behind the copula.
+pub(super) fn word(text: &str, sentence: Range<usize>, language: &Language) -> Option<Range<usize>> {
+    let part = &text[sentence.clone()];
+    let lead = part.len() - part.trim_start().len();
+    let first = part[lead..].split(|c: char| !c.is_alphabetic()).next()?;
+    let behind = part[lead + first.len()..].chars().next();
+    if language.is(&first.to_lowercase(), Role::Reply)
+        && behind.is_none_or(|c| matches!(c, ',' | '.' | ';' | ':' | '!'))
+    {
+        return Some(sentence.start + lead..sentence.start + lead + first.len());
+    }
+    let concludes = language.is(&first.to_lowercase(), Role::So);
+    // `Hence, Bob is the oldest`
+    let mut words = part[lead + first.len()..].split([' ', ',']).filter(|w| !w.is_empty());
+    if let (true, Some(name), Some(copula), Some(article)) =
+        (concludes, words.next(), words.next(), words.next())
+        && name.starts_with(char::is_uppercase)
+        && language.is(copula, Role::Copula)
+        && language.is(article, Role::Definite)
+    {
+        let at = name.as_ptr() as usize - text.as_ptr() as usize;
+        return Some(at..at + name.len());
+    }
+    // A conclusion that ends in one or two words behind its copula, or a statement in a reply.
+    let end = part.trim_end().trim_end_matches(['.', '!']).len();
+    let at = [" is ", " are ", " was ", " est ", " ist ", " es "]
+        .iter()
+        .filter_map(|c| part[..end].rfind(c).map(|at| at + c.len()))
+        .max()?;
+    let said = &part[at..end];
+    let plain = said.chars().all(|c| c.is_alphabetic() || matches!(c, ' ' | '-' | '\''));
+    let judged = said.to_lowercase().split(' ').any(|w| {
+        matches!(language.role(w), Some(Role::Right | Role::Wrong | Role::Confirm | Role::Definite))
+    });
+    let replies = language.is(&said.to_lowercase(), Role::Reply);
+    (plain && (replies || concludes && !judged) && said.split_whitespace().count() <= 2 && !said.is_empty())
+        .then(|| sentence.start + at..sentence.start + end)
+}

@@ -1,0 +1,131 @@
+//! Statements in prose: cases of one's own by class of defect, and the solutions of two benchmarks without their marks.
+
+use std::path::Path;
+
+use grpo_lambda_grade::{Answer, Grader, Rules};
+use rayon::prelude::*;
+use serde_json::Value;
+
+use crate::data::{benchmarks, here, lines, text, written};
+
+/// A text, the references that it answers and those that it does not.
+struct Statement {
+    class: u8,
+    text: String,
+    right: Option<String>,
+    wrong: Vec<String>,
+}
+
+/// The lines of `statements.tsv`: class, text, right reference (`-` for none), wrong references.
+fn own() -> Vec<Statement> {
+    let read = |line: &str| {
+        let mut fields = line.split('\t').map(|field| field.replace('⏎', "\n"));
+        let class = fields.next().unwrap().parse().unwrap();
+        let (text, right) = (fields.next().unwrap(), fields.next().unwrap());
+        Statement { class, text, right: Some(right).filter(|r| r != "-"), wrong: fields.collect() }
+    };
+    text(&here("statements.tsv")).lines().map(read).collect()
+}
+
+#[test]
+fn a_statement_answers_its_reference_and_no_other() {
+    let all = own();
+    for class in 1..=22 {
+        let count = all.iter().filter(|s| s.class == class).count();
+        assert!(count >= 15, "class {class} has {count} cases");
+    }
+    assert!(
+        all.iter().all(|s| !s.wrong.is_empty()) && all.iter().filter(|s| s.right.is_some()).count() > 300
+    );
+    let mut errors = Vec::new();
+    for Statement { class, text, right, wrong } in &all {
+        let references = right.iter().map(|r| (r, true)).chain(wrong.iter().map(|w| (w, false)));
+        for (reference, label) in references {
+            let found = Grader::free().grade_text(reference, text);
+            if found.is_equal() != label {
+                errors
+                    .push(format!("{class}: {text:?} for {reference}: {found}, from {:?}", found.extracted));
+            }
+        }
+    }
+    assert!(errors.is_empty(), "{errors:#?}");
+}
+
+/// The text of a solution without the annotations of a calculator, and its answer, both as they stand before and behind the mark.
+fn gsm8k(folder: &Path, name: &str) -> Vec<(String, String)> {
+    let rows: Vec<Value> = lines(&folder.join("../train").join(name));
+    let parts = |row: &Value| {
+        let (solution, answer) = row["answer"].as_str().unwrap().rsplit_once("####").unwrap();
+        (answer.trim().to_owned(), solution.trim().to_owned())
+    };
+    rows.iter().map(parts).collect()
+}
+
+/// A text with the braces and names of its boxes taken off.
+fn without_boxes(text: &str) -> String {
+    let mut out = text.to_owned();
+    while let Some(at) = out.rfind("\\boxed{") {
+        let mut depth = 0;
+        let inside = at + "\\boxed{".len();
+        let close = out[inside..].char_indices().find(|(i, c)| {
+            let escaped = out[..inside + i].ends_with('\\');
+            depth += i32::from(*c == '{' && !escaped) - i32::from(*c == '}' && !escaped);
+            depth < 0
+        });
+        let Some((length, _)) = close else { break };
+        out.replace_range(inside + length..=inside + length, "");
+        out.replace_range(at..inside, "");
+    }
+    out
+}
+
+fn math500(folder: &Path) -> Vec<(String, String)> {
+    let rows: Vec<Value> = lines(&folder.join("math500_reference_solutions.jsonl"));
+    let parts = |row: &Value| (written(&row["answer"]), without_boxes(row["solution"].as_str().unwrap()));
+    rows.iter().map(parts).collect()
+}
+
+/// References that a text answers wrongly, its own refused and its neighbours' accepted; a neighbour of the same value is left out.
+fn errors(name: &str, cases: &[(String, String)]) -> (usize, usize) {
+    let judged: Vec<(bool, bool)> = cases
+        .par_iter()
+        .enumerate()
+        .map(|(i, (reference, solution))| {
+            let next = &cases[(i + 1) % cases.len()].0;
+            let [own, other] = [reference, next].map(|text| Answer::read_by(text, Rules::LENIENT));
+            let apart = !own.compare(&other).is_equal() && !other.compare(&own).is_equal();
+            let accepts = |reference: &str| Grader::free().grade_text(reference, solution).is_equal();
+            (!accepts(reference), apart && accepts(next))
+        })
+        .collect();
+    let count = |one: fn(&(bool, bool)) -> bool| judged.iter().filter(|j| one(j)).count();
+    let found = (count(|j| j.0), count(|j| j.1));
+    println!("{name}: {} refused and {} accepted wrongly of {}", found.0, found.1, cases.len());
+    found
+}
+
+#[test]
+fn solutions_without_their_mark_answer_their_problem_and_not_the_next() {
+    let Some(folder) = benchmarks() else { return };
+    let test = gsm8k(&folder, "gsm8k_test.jsonl");
+    assert_eq!(test.len(), 1319);
+    let (refused, accepted) = errors("GSM8K without ####", &test);
+    assert!(refused <= 20 && accepted == 0, "{refused} {accepted}");
+    let math = math500(&folder);
+    let (refused, accepted) = errors("MATH-500 without boxes", &math);
+    assert!(refused <= 60 && accepted == 0, "{refused} {accepted}");
+    let marked: Vec<_> = test.iter().map(|(a, s)| (a.clone(), format!("{s}\n#### {a}"))).collect();
+    assert_eq!(errors("GSM8K with ####", &marked), (0, 0));
+}
+
+#[test]
+fn no_reference_of_a_benchmark_answers_its_neighbour() {
+    let Some(folder) = benchmarks() else { return };
+    for name in ["aime24", "amc", "math500", "minerva", "olympiad"] {
+        let rows: Vec<Value> = lines(&folder.join(name).with_extension("jsonl"));
+        let reference = |row: &Value| written(&row["answers"][0]).trim().to_owned();
+        let said = |text: &str| format!("Therefore, the value that we look for is {text}.");
+        let cases: Vec<_> = rows.iter().map(reference).map(|r| (r.clone(), said(&r))).collect();
+        assert_eq!(errors(name, &cases).1, 0);
+    }
+}
