@@ -4,8 +4,10 @@ use crate::strategies::{check, graded};
 use grpo_lambda::group::{Evidence, EvidenceKind, Group, Response};
 use grpo_lambda::methods::{self, Method};
 use grpo_lambda::systematic::{Code, Guard, Sets};
-use grpo_lambda_mdp::evidence::Provider;
-use grpo_lambda_mdp::expected::{SetMoments, Situation, enumerated, sampled_in_sets, systematic};
+use grpo_lambda_mdp::evidence::{Exact, Provider};
+use grpo_lambda_mdp::expected::{
+    PrefixMoments, SetMoments, Situation, enumerated, sampled_in_sets, systematic,
+};
 use grpo_lambda_mdp::zoo::{self, Family, Random, RandomRewards};
 use grpo_lambda_mdp::{EdgeId, LeafId, Oracle, Sampler, Tabular, Tree};
 use rand::SeedableRng;
@@ -145,6 +147,43 @@ fn sets_of_one_response_are_independent_sampling_and_the_method_is_rloo_to_the_b
             let e = enumerated(rloo.as_ref(), &situation).expect("feasible");
             assert_eq!(systematic(rloo.as_ref(), &situation, g).expect("feasible"), e);
             assert!((e.total_variance() - m.cross_variance(g)).abs() < EXACT);
+        }
+    }
+}
+
+#[test]
+fn the_variance_with_values_of_prefixes_is_that_of_the_enumeration_of_all_groups() {
+    for (kind, n) in [(RandomRewards::Bits, 4), (RandomRewards::Real, 2), (RandomRewards::Probabilities, 2)] {
+        for (tree, policy) in &small_trees(kind, n) {
+            let oracle = Oracle::new(tree, policy);
+            let m = PrefixMoments::new(&oracle);
+            let total = |g, shrinkage| -> f64 {
+                m.group_values(g, shrinkage).iter().map(|d| d.diagonal + d.pairs).sum()
+            };
+            for g in [2, 3, 4].into_iter().filter(|g| kind == RandomRewards::Bits || *g < 4) {
+                let situation = Situation::on_policy(tree, policy, g);
+                for shrinkage in [0.0, 1.0, 4.0] {
+                    let settings = format!("control=state shrinkage={shrinkage}");
+                    let e = enumerated(method("prefix_rloo", &settings).as_ref(), &situation);
+                    let want = e.expect("feasible").total_variance();
+                    let got = total(g, shrinkage);
+                    assert!((got - want).abs() < EXACT * want.max(1.0), "{g} {shrinkage}: {got} {want}");
+                }
+                let rloo = SetMoments::new(&oracle, 1).cross_variance(g);
+                assert!((total(g, f64::INFINITY) - rloo).abs() < EXACT * rloo.max(1.0), "{g}: RLOO");
+            }
+            for (settings, got) in [("", m.exact_values()), ("constant", SetMoments::new(&oracle, 1).credit)]
+            {
+                let critic = Exact::new(&oracle);
+                let constant = critic.clone().with_critic(vec![oracle.j; tree.node_count()]);
+                let evidence = if settings.is_empty() { critic } else { constant };
+                let situation =
+                    Situation { evidence: Some(&evidence), ..Situation::on_policy(tree, policy, 2) };
+                let ppo = method("ppo", "whiten=false lambda=1 clip=none reduction=response_sum");
+                let want = 2.0 * enumerated(ppo.as_ref(), &situation).expect("feasible").total_variance();
+                assert!((got - want).abs() < EXACT * want.max(1.0), "{settings}: {got} {want}");
+            }
+            assert!(m.best_values() <= m.exact_values() && m.exact_actions() <= m.exact_values() + EXACT);
         }
     }
 }

@@ -19,6 +19,7 @@
 //! | [`enumerated`] | every tuple of `G` responses | tiny MDPs; any method |
 //! | [`multisets`] | the same without regard to order | small MDPs |
 //! | [`systematic`] | every shift of every set of a systematic sample | tiny MDPs; any method |
+//! | [`PrefixMoments`] | every prefix | values of prefixes as baselines; any MDP |
 //! | [`SetMoments`] | every shift of one set | means as baselines; any MDP |
 //! | [`conditional`] | own response; the others sampled | anything, mean only |
 //! | [`sampled`], [`sampled_in_sets`] | seeded groups, with standard errors | anything |
@@ -28,6 +29,7 @@ mod compare;
 mod conditional;
 mod enumerated;
 mod implied;
+mod prefix_moments;
 mod ratios;
 mod sampled;
 mod set_moments;
@@ -37,6 +39,7 @@ pub use compare::{Comparison, compare, cosine};
 pub use conditional::{Conditional, conditional};
 pub use enumerated::{enumerated, multisets, systematic};
 pub use implied::{implied, implied_mean};
+pub use prefix_moments::{DepthVariance, PrefixMoments};
 pub use ratios::{Product, RatioCredit, under_ratios};
 pub use sampled::{Sampled, sampled, sampled_in_sets};
 pub use set_moments::SetMoments;

@@ -32,6 +32,9 @@ pub struct SetMoments {
     pub reward: f64,
     /// `Cov(r̄, s̄)`, per edge.
     pub covariance: Vec<f64>,
+    /// `tr Var E[(r - J) s | which h-th of [0,1) the code lies in]`: the part of one response's variance that the first `log2 h` bits
+    /// of its code explain. Independent codes in the `h` parts would leave `1/h` of the rest.
+    pub explained: f64,
 }
 
 impl SetMoments {
@@ -51,26 +54,32 @@ impl SetMoments {
             along: 0.0,
             score: 0.0,
             reward: 0.0,
-            covariance: zero,
+            covariance: zero.clone(),
+            explained: 0.0,
         };
+        let mut of_part = vec![zero; h];
         for piece in shifts(oracle, h) {
-            m.add(oracle, &piece);
+            m.add(oracle, &piece, &mut of_part);
         }
+        let by_part = of_part.iter().map(|rewarded| square(&pull_back(oracle.tree, &oracle.probs, rewarded)));
+        m.explained = by_part.sum::<f64>() / h as f64 - square(&m.gradient);
         m.credit -= square(&m.gradient);
         m
     }
 
-    fn add(&mut self, oracle: &Oracle, Piece { width, leaves }: &Piece) {
+    /// Adds a piece, and to `of_part` the rewarded visits of the code in each part.
+    fn add(&mut self, oracle: &Oracle, Piece { width, leaves }: &Piece, of_part: &mut [Vec<f64>]) {
         let (tree, share) = (oracle.tree, 1.0 / leaves.len() as f64);
         let (mut visits, mut rewarded) = (vec![0.0; tree.edge_count()], vec![0.0; tree.edge_count()]);
         let (mut above, mut noise, mut noise_of_credit) = (0.0, 0.0, 0.0);
-        for &leaf in leaves {
+        for (&leaf, part) in leaves.iter().zip(of_part) {
             let expected = tree.reward(leaf);
             let spread = tree.reward_squared(leaf) - expected * expected;
             let path = tree.path(leaf);
             for &edge in &path {
                 visits[edge] += share;
                 rewarded[edge] += share * (expected - self.mean);
+                part[edge] += width * (expected - self.mean);
             }
             above += share * (expected - self.mean);
             noise += share * share * spread;
