@@ -189,6 +189,21 @@ fn the_variance_with_values_of_prefixes_is_that_of_the_enumeration_of_all_groups
 }
 
 #[test]
+fn bits_of_a_code_explain_no_less_than_fewer_bits_and_all_of_them_everything() {
+    let pivot = zoo::Pivot::default();
+    let tree = pivot.tree().expect("valid");
+    let policy = Tabular::uniform(&tree);
+    let oracle = Oracle::new(&tree, &policy);
+    let explained: Vec<f64> =
+        [1, 2, 4, 8, 16, 32].map(|h| SetMoments::new(&oracle, h).explained).into_iter().collect();
+    let single = SetMoments::new(&oracle, 1).credit;
+    assert!(explained[0].abs() < EXACT && (explained[5] - single).abs() < EXACT, "{explained:?} {single}");
+    assert!(explained.windows(2).all(|pair| pair[1] >= pair[0] - EXACT), "{explained:?}");
+    // Two of 32 equally likely responses are in each of 16 parts, of which neither is told apart from the other.
+    assert!(explained[4] < single - 0.01);
+}
+
+#[test]
 fn simulated_groups_have_the_exact_variance_on_larger_trees() {
     for (seed, horizon, g) in [(3, 5, 8), (5, 6, 16)] {
         let family = Random { seed, horizon, ..Random::default() };

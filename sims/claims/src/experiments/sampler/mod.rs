@@ -82,7 +82,7 @@ fn measure(context: &Context) -> anyhow::Result<Numbers> {
     let size = if context.full {
         Size { simulated_trees: 300, groups: 4000, chain_groups: 50_000 }
     } else {
-        Size { simulated_trees: 60, groups: 160, chain_groups: 1500 }
+        Size { simulated_trees: 40, groups: 120, chain_groups: 1500 }
     };
     (context.progress)(0.05, "systematic sets on trees");
     let tasks = tasks(context.seed)?;

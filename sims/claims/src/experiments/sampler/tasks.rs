@@ -43,8 +43,17 @@ pub(super) struct Row {
     pub(super) without_pairs: f64,
     /// A simulation of the ratio of "prefix only".
     pub(super) simulated: Option<(f64, f64)>,
-    /// Depths beyond the prompt at which the law of values says rightly whether they pay, of how many.
-    pub(super) law: (usize, usize),
+    /// The verdicts of the law of values at its depths.
+    pub(super) law: Law,
+}
+
+/// Depths at which values of prefixes lower the variance, of how many.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+pub(super) struct Law {
+    /// Where `F > 1`: they should.
+    pub(super) above: (usize, usize),
+    /// Where it is not: they should not.
+    pub(super) below: (usize, usize),
 }
 
 pub(super) struct Task {
@@ -90,7 +99,9 @@ impl Task {
             let (values, means) =
                 (prefixes.group_values(g, SHRINKAGE), prefixes.group_values(g, f64::INFINITY));
             let mut ratio = [None; METHODS.len()];
-            let mut exact = |method: usize, variance: f64| ratio[method] = Some((variance / rloo, 0.0));
+            // Rounding in place of 0 would differ between machines.
+            let share = |variance: f64| if variance > 1e-12 * rloo { variance / rloo } else { 0.0 };
+            let mut exact = |method: usize, variance: f64| ratio[method] = Some((share(variance), 0.0));
             exact(STATE, total(&values, 1.0));
             exact(HALVES, half.cross_variance(2));
             exact(QUARTERS, quarter.cross_variance(4));
@@ -116,9 +127,15 @@ impl Task {
                 group: g,
                 ratio,
                 bits: oracle.expect(|leaf| -oracle.leaf_prob(leaf).max(f64::MIN_POSITIVE).log2()),
-                explained: half.explained / single.credit,
+                // Two responses of equal probability leave nothing to explain.
+                explained: if single.credit > 1e-12 { half.explained / single.credit } else { 1.0 },
                 bias: norm(&whole.covariance) / gradient,
-                cosine: dot(&expected, &whole.gradient) / (norm(&expected) * gradient),
+                cosine: match norm(&expected) {
+                    length if length > 1e-12 * gradient => {
+                        dot(&expected, &whole.gradient) / (length * gradient)
+                    }
+                    _ => 0.0,
+                },
                 without_pairs: total(&values, 0.0) / total(&means, 0.0),
                 simulated: simulated.map(|s| s.state),
                 law: law(&prefixes, g),
@@ -191,12 +208,16 @@ struct Simulated {
     on_sets: (f64, f64),
 }
 
-/// The ratio of two means over the same groups, with its standard error.
+/// The ratio of two means over the same groups, with its standard error; 1 where both are 0 up to rounding.
 fn paired_ratio(ours: &[f64], base: &[f64]) -> (f64, f64) {
     let (n, level) = (ours.len() as f64, mean(base));
+    if level.max(mean(ours)) < 1e-20 {
+        return (1.0, 0.0);
+    }
     let ratio = mean(ours) / level;
     let spread: f64 = ours.iter().zip(base).map(|(a, b)| (a - ratio * b).powi(2)).sum();
-    (ratio, (spread / (n - 1.0) / n).sqrt() / level)
+    let error = (spread / (n - 1.0) / n).sqrt() / level;
+    (ratio, if error > 1e-12 { error } else { 0.0 })
 }
 
 /// The variance with the success rate of `g` independent responses at an earlier visit: one set inside the guard, two outside.
@@ -212,13 +233,18 @@ fn after_a_visit(g: usize, whole: &SetMoments, half: &SetMoments) -> f64 {
     variance
 }
 
-/// Depths at which `F > 1` and values of prefixes, not shrunk, lower the variance, or neither; of all beyond the prompt.
-fn law(prefixes: &PrefixMoments, g: usize) -> (usize, usize) {
+/// Depths beyond the prompt by what the law says of values of prefixes, not shrunk, and what they do.
+fn law(prefixes: &PrefixMoments, g: usize) -> Law {
     let (values, means) = (prefixes.group_values(g, 0.0), prefixes.group_values(g, f64::INFINITY));
-    let both = prefixes.law(g).into_iter().zip(values.iter().zip(&means)).skip(1);
-    let right =
-        both.filter_map(|(f, (v, m))| Some((f? > 1.0) == (v.diagonal + v.pairs < m.diagonal + m.pairs)));
-    right.fold((0, 0), |(right, all), ok| (right + usize::from(ok), all + 1))
+    let mut law = Law::default();
+    for (f, (v, m)) in prefixes.law(g).into_iter().zip(values.iter().zip(&means)).skip(1) {
+        let Some(f) = f else { continue };
+        let pays = usize::from(v.diagonal + v.pairs < m.diagonal + m.pairs);
+        let (paying, all) = if f > 1.0 { &mut law.above } else { &mut law.below };
+        *paying += pays;
+        *all += 1;
+    }
+    law
 }
 
 enum Rule {
