@@ -96,7 +96,7 @@ fn drawn(evaluated: &Evaluated, atoms: &[Atom], h: usize) -> Vec<Unit> {
 
 /// [`enumerated`] with tuples that differ in their order only summed as one, for methods to which the order of a group means nothing.
 ///
-/// A conformance test holds every registered method to that. `C(n+G-1, G)` terms for `n` (response, reward) pairs.
+/// A conformance test holds every registered method to that, with sets of one response where it has sets. `C(n+G-1, G)` terms for `n` (response, reward) pairs.
 ///
 /// # Errors
 /// [`ExpectedError::TooMany`] above `limit` terms.

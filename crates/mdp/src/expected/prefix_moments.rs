@@ -156,7 +156,8 @@ impl PrefixMoments {
     }
 
     /// By depth, the law of when values of prefixes pay in groups of `g`: their spread, with the noise of the group's mean that they
-    /// avoid, over their own noise. Above 1 they should.
+    /// avoid, over their own noise. Above 1 they should; it is a rule of thumb, which takes the mean number of other responses at a prefix for
+    /// each number and leaves pairs out. [`PrefixMoments::group_values`] is exact.
     ///
     /// ```text
     /// F_t = ((g - 1) Σ_s d(s) (V(s) - J)² + P(T > t) Var R) / Σ_s Var(R|s)          over the prefixes s of t tokens

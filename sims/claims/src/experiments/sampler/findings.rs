@@ -216,13 +216,14 @@ fn bits(n: &Numbers) -> Finding {
 }
 
 fn chains(n: &Numbers) -> Finding {
-    let of = |kind: Kind, tokens: Option<usize>| {
+    let rows_of = |kind: Kind, tokens: Option<usize>| {
         n.chains.iter().filter(move |c| c.kind == kind && tokens.is_none_or(|t| c.tokens == t))
     };
-    let nil = of(Kind::Free, Some(40)).all(|c| c.ratio.0 > 0.9);
+    let nil = rows_of(Kind::Free, Some(40)).all(|c| c.ratio.0 > 0.9);
     let words = Kind::ALL.map(|kind| {
-        let rows: Vec<String> =
-            of(kind, None).map(|c| format!("T = {}, G = {}: {:.3}", c.tokens, c.group, c.ratio.0)).collect();
+        let rows: Vec<String> = rows_of(kind, None)
+            .map(|c| format!("T = {}, G = {}: {:.3}", c.tokens, c.group, c.ratio.0))
+            .collect();
         format!("{}: {}", kind.name(), rows.join(", "))
     });
     finding(
@@ -270,8 +271,7 @@ fn law(n: &Numbers) -> Finding {
             format!("at some group size they do at only {} of these depths", percent(least)),
         ),
         format!(
-            "depths beyond the prompt at which values, not shrunk, lower the variance, exactly: {}; below 1 they should not, but a prefix that no other response passes has the mean of all, \
-             which costs nothing. The variance of \"prefix only\" has an exact formula, with the terms of pairs: over {} simulated rows correlation {with:.3}, bias {off:.4}, beyond two standard errors on {}; \
+            "depths beyond the prompt at which values, not shrunk, lower the variance, exactly: {}; the law puts the mean number of other responses in place of each number, and leaves pairs and the reward's covariance with the score's norm out. The variance of \"prefix only\" has an exact formula, with the terms of pairs: over {} simulated rows correlation {with:.3}, bias {off:.4}, beyond two standard errors on {}; \
              without the terms of pairs correlation {without:.3}, bias {bare_off:.4}",
             words.join("; "),
             measured.len(),

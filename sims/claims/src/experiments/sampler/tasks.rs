@@ -50,9 +50,9 @@ pub(super) struct Row {
 /// Depths at which values of prefixes lower the variance, of how many.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 pub(super) struct Law {
-    /// Where `F > 1`: they should.
+    /// Depths with `F > 1`, at which they should.
     pub(super) above: (usize, usize),
-    /// Where it is not: they should not.
+    /// The others.
     pub(super) below: (usize, usize),
 }
 
