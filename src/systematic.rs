@@ -246,7 +246,8 @@ mod tests {
     fn the_ends_of_the_unit_interval_are_inside_the_outermost_tokens_of_positive_weight() {
         for (number, token) in [(0.0, 1), (Code::TOP, 2)] {
             let mut code = Code::new(number);
-            for _ in 0..20 {
+            // Ten tokens of probability 0.3 leave some of the 24 bits.
+            for _ in 0..10 {
                 assert_eq!(code.token(&[0.0, 0.3, 0.7, 0.0], || unreachable!()), token);
             }
         }
