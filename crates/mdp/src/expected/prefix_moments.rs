@@ -179,10 +179,10 @@ impl PrefixMoments {
 
 /// `P(n)` of `n = 0..=g` successes in `g` trials.
 fn binomial(g: usize, p: f64) -> Vec<f64> {
-    let mut shares = vec![1.0];
-    for _ in 0..g {
-        shares.push(0.0);
-        for n in (0..shares.len()).rev() {
+    let mut shares = vec![0.0; g + 1];
+    shares[0] = 1.0;
+    for trial in 0..g {
+        for n in (0..=trial + 1).rev() {
             let before = if n > 0 { shares[n - 1] } else { 0.0 };
             shares[n] = (1.0 - p) * shares[n] + p * before;
         }

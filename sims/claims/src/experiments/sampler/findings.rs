@@ -257,7 +257,8 @@ fn law(n: &Numbers) -> Finding {
         let rows = n.rows.iter().filter(|r| r.group == g).map(|r| side(&r.law));
         rows.fold((0, 0), |(a, b), (pays, all)| (a + pays, b + all))
     };
-    let (above, below): (fn(&Law) -> _, fn(&Law) -> _) = (|l| l.above, |l| l.below);
+    let above = |l: &Law| l.above;
+    let below = |l: &Law| l.below;
     let least =
         GROUPS.map(|g| depths(g, above)).iter().map(|(a, b)| *a as f64 / *b as f64).fold(1.0, f64::min);
     let words = GROUPS.map(|g| {
