@@ -1,5 +1,5 @@
 use super::{Assignment, Overlong};
-use crate::advantage::{Delta, OutcomeAdvantage};
+use crate::advantage::{Baseline, Delta, OutcomeAdvantage};
 use crate::equation::{Part, number};
 use crate::group::{Group, Response};
 use crate::method::Coupling;
@@ -45,7 +45,8 @@ impl Assignment for OutcomeCredit {
     }
 
     fn coupling(&self) -> Coupling {
-        if self.overlong.is_some() { Coupling::Everything } else { Coupling::Rewards }
+        let by_place = matches!(self.outcome.baseline, Baseline::OtherSets(_));
+        if self.overlong.is_some() || by_place { Coupling::Everything } else { Coupling::Rewards }
     }
 
     fn reads_tokens(&self) -> bool {

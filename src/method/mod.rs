@@ -66,7 +66,7 @@ pub enum Coupling {
     Rewards,
     /// Through their rewards and the sum of their lengths (global token mean).
     RewardsAndTotalLength,
-    /// Through anything: tokens, evidence, single lengths.
+    /// Through anything: tokens, evidence, single lengths, places in the group.
     Everything,
 }
 

@@ -231,6 +231,12 @@ static LEFT_OUT: &[(&str, &str)] = &[
         "ridge_rloo",
         "a table has no hidden states; with features of the prefix in their place it is in `prefix_values`",
     ),
+    (
+        "systematic_rloo",
+        "RLOO with fewer others where responses are independent; with its own sampler it is in `sampler`",
+    ),
+    ("systematic_prefix_rloo", "Prefix RLOO with fewer others where responses are independent"),
+    ("systematic_visit", "a table has no earlier visit beside the samples; it is in `sampler`"),
     ("remax", "a table has no greedy response beside the samples"),
     ("gdpo", "rewards of the tasks have one part"),
     (

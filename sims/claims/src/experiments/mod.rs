@@ -21,6 +21,7 @@ pub mod length_bonus;
 pub(crate) mod noise_rewards;
 pub mod paper_audit;
 pub(crate) mod prefix_values;
+mod sampler;
 mod theorem_1;
 mod traces;
 
@@ -45,5 +46,6 @@ pub static REGISTRY: &[&Experiment] = &[
     &bound_in_advantage::EXPERIMENT,
     &learning::EXPERIMENT,
     &prefix_values::EXPERIMENT,
+    &sampler::EXPERIMENT,
     &paper_audit::EXPERIMENT,
 ];

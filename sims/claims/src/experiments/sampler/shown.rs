@@ -1,0 +1,156 @@
+//! Tables and the figure.
+
+use grpo_lambda_stats::paired_permutation;
+use grpo_lambda_stats::table::Table;
+
+use super::chains::Kind;
+use super::findings::{Family, OverTasks, PREDICTED, ratios};
+use super::{BEST, GOAL, GROUPS, HALVES, HALVES_Q, METHODS, Numbers, PREFIX, VALUES, VISIT};
+use crate::experiments::common::record::{Record, table};
+use crate::experiments::common::vectors::{mean, quantile};
+use crate::figure::{Axis, Figure, Panel};
+
+/// Sign flips that are drawn where there are too many tasks for all.
+const FLIPS: usize = 999;
+
+pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
+    vec![
+        (String::new(), rows(n)),
+        ("overall".into(), overall(n)),
+        ("chains".into(), chains(n)),
+        ("predicted".into(), predicted(n)),
+    ]
+}
+
+fn family(of_zoo: bool) -> &'static str {
+    if of_zoo { "zoo" } else { "random" }
+}
+
+/// A row per task and group size, a column per method.
+fn rows(n: &Numbers) -> Table {
+    table(n.rows.iter().map(|r| {
+        let known = Record::default()
+            .with("task", r.task.as_str())
+            .with("family", family(r.of_zoo))
+            .with("group", r.group)
+            .with("bits", r.bits)
+            .with("explained_by_first_bits", r.explained)
+            .with("bias_of_own_mean", r.bias)
+            .with("cosine_of_own_mean", r.cosine)
+            .with("prefix_only_without_pairs", r.without_pairs)
+            .with("prefix_only_simulated", r.simulated.map(|s| s.0))
+            .with("law_above_1_pays", r.law.above.0)
+            .with("law_above_1", r.law.above.1)
+            .with("law_below_1_pays", r.law.below.0)
+            .with("law_below_1", r.law.below.1);
+        METHODS.iter().zip(r.ratio).fold(known, |record, (name, ratio)| {
+            let simulated = ratio.filter(|(_, error)| *error > 0.0);
+            let name = name.replace(", ", "_").replace(' ', "_").to_lowercase();
+            let record = record.with(name.as_str(), ratio.map(|r| r.0));
+            match ["prefix_rloo", "two_systematic_sets_prefix_q", "posterior_values"].contains(&name.as_str())
+            {
+                true => record.with(format!("{name}_error"), simulated.map(|r| r.1)),
+                false => record,
+            }
+        })
+    }))
+}
+
+/// A row per family, group size and method.
+fn overall(n: &Numbers) -> Table {
+    let families = [(Family::All, "all"), (Family::Zoo, "zoo"), (Family::Random, "random")];
+    let mut records = Vec::new();
+    for (family, name) in families {
+        for g in GROUPS {
+            for (method, title) in METHODS.iter().enumerate() {
+                let values = ratios(n, family, g, method);
+                let Some(over) = OverTasks::new(&values) else { continue };
+                let flips = paired_permutation(&values, &vec![1.0; values.len()], FLIPS, 0);
+                records.push(
+                    Record::default()
+                        .with("family", name)
+                        .with("group", g)
+                        .with("method", *title)
+                        .with("tasks", over.tasks)
+                        .interval("mean_over_rloo", over.interval)
+                        .with("median", over.median)
+                        .with("share_at_most_0_85", over.reached)
+                        .with("p_sign_flips", flips.map(|test| test.p)),
+                );
+            }
+        }
+    }
+    table(records)
+}
+
+fn chains(n: &Numbers) -> Table {
+    table(n.chains.iter().map(|c| {
+        Record::default()
+            .with("chain", c.kind.name())
+            .with("tokens", c.tokens)
+            .with("group", c.group)
+            .with("bits", c.bits)
+            .with("two_systematic_sets", c.ratio.0)
+            .with("standard_error", (c.ratio.1 > 0.0).then_some(c.ratio.1))
+    }))
+}
+
+fn predicted(n: &Numbers) -> Table {
+    table(PREDICTED.iter().filter_map(|&(method, g, predicted)| {
+        let over = OverTasks::new(&ratios(n, Family::Random, g, method))?;
+        let record = Record::default().with("method", METHODS[method]).with("group", g);
+        Some(record.with("predicted", predicted).interval("found", over.interval).with("tasks", over.tasks))
+    }))
+}
+
+pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
+    vec![(String::new(), figure(n))]
+}
+
+fn figure(n: &Numbers) -> Figure {
+    let mut variance = Panel::new("Means over tasks, middle 90 %")
+        .x(Axis::new("responses per group").categories(GROUPS.map(|g| g.to_string())))
+        .y(Axis::new("share of RLOO's variance").range(0.0, 1.3));
+    let shown = [PREFIX, HALVES, HALVES_Q, VISIT, VALUES, BEST];
+    for (place, method) in shown.into_iter().enumerate() {
+        let points = GROUPS.iter().enumerate().map(|(k, &g)| {
+            let values = ratios(n, Family::All, g, method);
+            let x = k as f64 + 0.13 * (place as f64 - 2.5);
+            (x, quantile(&values, 0.05), mean(&values), quantile(&values, 0.95))
+        });
+        variance = variance.intervals(METHODS[method], points);
+    }
+    let g = GROUPS[1];
+    let mut bits = Panel::new(format!("What the first bits explain, G = {g}"))
+        .x(Axis::new("share of a response's variance explained"))
+        .y(Axis::new("share of RLOO's variance").range(0.0, 1.3));
+    for (family, name) in [(Family::Random, "random trees"), (Family::Zoo, "zoo")] {
+        let own = |r: &&super::Row| r.group == g && r.of_zoo == (family == Family::Zoo);
+        let points = n.rows.iter().filter(own).filter_map(|r| Some((r.explained, r.ratio[HALVES]?.0)));
+        bits = bits.points(name, points);
+    }
+    let mut long = Panel::new(format!("Two systematic sets on chains, G = {g}"))
+        .x(Axis::new("tokens of a response"))
+        .y(Axis::new("share of RLOO's variance").range(0.0, 1.3));
+    for kind in Kind::ALL {
+        let own = n.chains.iter().filter(|c| c.kind == kind && c.group == g);
+        long = long.line(kind.name(), own.map(|c| (c.tokens as f64, c.ratio.0)));
+    }
+    let halves = |g: usize| mean(&ratios(n, Family::All, g, HALVES));
+    Figure::new(format!(
+        "Systematic sampling takes {:.0} % of RLOO's variance away at G = {}, {:.0} % at G = {}, without a bias; little on long free responses",
+        100.0 * (1.0 - halves(GROUPS[0])),
+        GROUPS[0],
+        100.0 * (1.0 - halves(GROUPS[1])),
+        GROUPS[1]
+    ))
+    .caption(
+        "Variance of one update. Baselines from the other of two systematic sets, or from the prompt's earlier visit inside a guard; Prefix RLOO, exact values and \
+         the best baseline of prefixes are those of independent responses, and the last two use what no group knows. Middle: the variance explained by the first log2(G/2) bits of a response's code.",
+    )
+    .columns(3)
+    .panel_size(400, 320)
+    .panel(variance.hline(1.0, "RLOO").hline(GOAL, "goal"))
+    .panel(bits.hline(1.0, "RLOO"))
+    .panel(long.hline(1.0, "RLOO"))
+}
