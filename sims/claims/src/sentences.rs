@@ -176,6 +176,7 @@ pub fn verdict(word: &str) -> &'static str {
     match word {
         "Holds" => "TRUE",
         "Holds when" => "TRUE IF",
+        "Not told" => "NOT TOLD",
         _ => "FALSE AS PRINTED",
     }
 }

@@ -128,7 +128,7 @@ pub(super) fn standings(scores: &[Vec<Vec<f64>>], bootstrap: Bootstrap) -> Optio
         gain: fixed[n + c],
         improvement: fixed[2 * n + c],
         rank: fixed[3 * n + c],
-        over_tasks: OverTasks::new(&mids(&fixed[4 * n + c * tasks..][..tasks]), bootstrap),
+        over_tasks: OverTasks::new(&mids(&fixed[4 * n + c * tasks..][..tasks])),
         gains: fixed[4 * n + c * tasks..][..tasks].to_vec(),
         rank_over_tasks: with_tasks[c],
         p: if c == 0 { 1.0 } else { p[c - 1] },

@@ -23,7 +23,7 @@ fn standing(gain: f64) -> Standing {
         improvement: at(0.5),
         rank: at(1.0),
         rank_over_tasks: at(1.0),
-        over_tasks: OverTasks::new(&[gain; 3], Bootstrap::default()),
+        over_tasks: OverTasks::new(&[gain; 9]),
         gains: vec![at(gain)],
         p: 0.001,
         p_holm: 0.001,
