@@ -56,7 +56,7 @@ pub(super) fn word(sign: i8) -> &'static str {
     match sign {
         1 => "faster",
         -1 => "slower",
-        _ => "no different",
+        _ => "not told apart",
     }
 }
 

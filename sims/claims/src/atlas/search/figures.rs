@@ -6,7 +6,8 @@ use super::spans::UNIFORM;
 use crate::figure::{Axis, Figure, Panel};
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
-    let best = n.efficiencies.iter().max_by(|a, b| a.held_out.interval.mid.total_cmp(&b.held_out.interval.mid));
+    let best =
+        n.efficiencies.iter().max_by(|a, b| a.held_out.interval.mid.total_cmp(&b.held_out.interval.mid));
     let best = best.map_or(String::new(), |e| {
         format!("{:.0} % ({})", 100.0 * (e.held_out.interval.mid.exp() - 1.0), e.span.name)
     });
@@ -32,7 +33,8 @@ fn efficiency(n: &Numbers) -> Panel {
     let names = shown.iter().map(|e| e.span.name).chain(["ceiling: any weight per prefix (oracle)"]);
     let span = |y: usize, i: &Interval| (y as f64, i.low.exp(), i.mid.exp(), i.high.exp());
     let part = |fitted: bool| {
-        let row = |(y, e): (usize, &&Efficiency)| (e.span.fitted == fitted).then(|| span(y, &e.held_out.interval));
+        let row =
+            |(y, e): (usize, &&Efficiency)| (e.span.fitted == fitted).then(|| span(y, &e.held_out.interval));
         shown.iter().enumerate().filter_map(row).collect::<Vec<_>>()
     };
     Panel::new("Efficiency of one group, families held out")

@@ -1,5 +1,5 @@
-use grpo_lambda_stats::table::significant;
 use grpo_lambda_stats::Interval;
+use grpo_lambda_stats::table::significant;
 
 use super::efficiency::Efficiency;
 use super::measure::{FIXED_HORIZON, GIVEN_THE_PREFIX, Numbers, PLAIN};
@@ -206,7 +206,10 @@ mod tests {
         assert_eq!(verdicts(&numbers(0.3, 0.0)), [f, h, h, f]);
         assert_eq!(verdicts(&numbers(0.0, 0.2)), [f, f, f, h]);
         let mut some = numbers(0.3, 0.2);
-        some.efficiencies.iter_mut().filter(|e| e.span.name == "entropy").for_each(|e| e.held_out = over(-0.3));
+        some.efficiencies
+            .iter_mut()
+            .filter(|e| e.span.name == "entropy")
+            .for_each(|e| e.held_out = over(-0.3));
         some.overall[3].over_grpo.over_tasks = over(-0.1);
         assert_eq!(verdicts(&some), [h, w, h, w]);
         some.without_length = None;

@@ -58,7 +58,9 @@ impl Candidate {
 fn candidates(efficiencies: &[Efficiency]) -> Vec<Candidate> {
     let mut ranked: Vec<usize> =
         (0..SPANS.len()).filter(|&i| SPANS[i].trainable && SPANS[i].name != UNIFORM).collect();
-    ranked.sort_by(|&a, &b| efficiencies[b].held_out.interval.mid.total_cmp(&efficiencies[a].held_out.interval.mid));
+    ranked.sort_by(|&a, &b| {
+        efficiencies[b].held_out.interval.mid.total_cmp(&efficiencies[a].held_out.interval.mid)
+    });
     let by_prefix = ranked.iter().copied().find(|&i| SPANS[i].by_prefix);
     let mut shown: Vec<usize> = ranked.into_iter().take(4).chain(by_prefix).collect();
     shown.extend(SPANS.iter().position(|s| s.name == "recent 0.99, fixed horizon"));

@@ -155,7 +155,8 @@ fn best_rate(sums: &[Sums], shared: bool, kind: Kind, updates: usize, seed: u64)
     };
     let score = |k: i32| {
         let setting = Setting { shared, kind, rate: 2f64.powi(k), updates };
-        let j = |(i, s): (usize, &Sums)| train(s, ARMS[0], setting, seed ^ 0x5e1e_c710 ^ ((i as u64) << 32)).area;
+        let j =
+            |(i, s): (usize, &Sums)| train(s, ARMS[0], setting, seed ^ 0x5e1e_c710 ^ ((i as u64) << 32)).area;
         let all: Vec<f64> = sums.iter().enumerate().map(j).collect();
         (k, mean(&all).unwrap_or(f64::NAN))
     };
@@ -181,7 +182,8 @@ fn cell(context: &Context, sums: &[Sums], setting: Setting, ratio: f64) -> anyho
     let runs = runs(context, sums, setting, ratio)?;
     let score = |arm: usize, of: fn(&Course) -> f64| runs.iter().map(|r| of(&r[arm])).collect::<Vec<f64>>();
     let areas: [Vec<f64>; ARMS.len()] = std::array::from_fn(|arm| score(arm, |run| run.area));
-    let average = |of: fn(&Course) -> f64| std::array::from_fn(|arm| mean(&score(arm, of)).unwrap_or(f64::NAN));
+    let average =
+        |of: fn(&Course) -> f64| std::array::from_fn(|arm| mean(&score(arm, of)).unwrap_or(f64::NAN));
     let p = paired_permutation(&areas[CLAMPED], &areas[0], FLIPS, context.seed).map_or(1.0, |test| test.p);
     Ok(Outcome {
         shared: setting.shared,

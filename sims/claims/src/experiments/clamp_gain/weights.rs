@@ -157,7 +157,11 @@ mod tests {
                 let method = methods::parse("grpo", settings).unwrap().method;
                 let update =
                     implied_mean(method.as_ref(), &Situation::on_policy(&tree, &policy, GROUP)).unwrap();
-                assert!((update[1] - arm.prepared().weight(p) * gradient[1]).abs() < 1e-12, "{p} {}", arm.name);
+                assert!(
+                    (update[1] - arm.prepared().weight(p) * gradient[1]).abs() < 1e-12,
+                    "{p} {}",
+                    arm.name
+                );
             }
         }
     }

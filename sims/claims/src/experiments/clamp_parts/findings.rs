@@ -116,7 +116,12 @@ fn family(n: &Numbers, tests: usize) -> String {
 
 fn at_nested_rates(n: &Numbers) -> Finding {
     let levels = |o: &Nested| {
-        format!("GRPO {:.3}, the clamp {:.3}, {}", o.accuracy[0], o.accuracy[CLAMP], with_p(&o.gains[CLAMP - 1]))
+        format!(
+            "GRPO {:.3}, the clamp {:.3}, {}",
+            o.accuracy[0],
+            o.accuracy[CLAMP],
+            with_p(&o.gains[CLAMP - 1])
+        )
     };
     finding(
         "With clamped advantages the transformer solves more additions than with GRPO where every seed has the rate that the other seeds choose, under SGD and under AdamW",

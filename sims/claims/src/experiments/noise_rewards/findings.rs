@@ -39,7 +39,9 @@ fn together(n: &Numbers, arms: &[&Arm]) -> Verdict {
     }
     if !moving.is_empty() {
         let others = names(&moving);
-        return Verdict::HoldsWhen(format!("the trace with the clamp lengthens, but others move, too: {others}"));
+        return Verdict::HoldsWhen(format!(
+            "the trace with the clamp lengthens, but others move, too: {others}"
+        ));
     }
     if !wide.is_empty() {
         return Verdict::NotTold(format!(

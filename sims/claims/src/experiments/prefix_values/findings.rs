@@ -1,8 +1,8 @@
 //! Findings.
 
 use super::{
-    ByLambda, EXACT_VALUES, GOAL, GROUPS, LAMBDAS, METHODS, Numbers, OPTIMAL, OTHER_RIDGES, PREFIX, RIDGE, Row,
-    STATE, TEMPO,
+    ByLambda, EXACT_VALUES, GOAL, GROUPS, LAMBDAS, METHODS, Numbers, OPTIMAL, OTHER_RIDGES, PREFIX, RIDGE,
+    Row, STATE, TEMPO,
 };
 use crate::experiment::Finding;
 use crate::experiments::common::findings::{finding, holds_or, holds_when};

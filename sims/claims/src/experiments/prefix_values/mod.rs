@@ -65,7 +65,7 @@ const EXACT_VALUES: usize = 3;
 const TEMPO: usize = 4;
 const RIDGE: usize = 5;
 const OTHER_RIDGES: [usize; 2] = [6, 7];
-const OPTIMAL: usize = 8;
+pub(crate) const OPTIMAL: usize = 8;
 
 /// Group sizes; the first is the paper's.
 const GROUPS: [usize; 3] = [8, 16, 32];

@@ -73,7 +73,8 @@ pub(super) fn step_size(r: &Ranking) -> Finding {
         let all = cases(r, i);
         let ratios: Vec<f64> = all.iter().map(|case| case.quantities[LOG2_STEP]).collect();
         let gain = |regime| mean_gain(&all, regime);
-        let said = |regime| gain(regime).map_or(String::from("unknown"), |o| over_tasks(&o, |task| &all[task].task));
+        let said =
+            |regime| gain(regime).map_or(String::from("unknown"), |o| over_tasks(&o, |task| &all[task].task));
         if gain(Regime::Cautious).is_some_and(|g| g.positive()) {
             gain_there += 1;
             let above = |regime| gain(regime).is_some_and(|g| g.positive());
