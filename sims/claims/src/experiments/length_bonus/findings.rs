@@ -149,8 +149,7 @@ fn share_reversed(tasks: &[&OnTask], arm: usize) -> f64 {
 pub(super) fn reversed(n: &Numbers) -> String {
     let share = |(_, reduction): (&str, &str)| {
         let all = on_tasks(n, reduction, |_| true);
-        let reversed = all.iter().filter(|on| on.cosine[PAPER] < 0.0).count();
-        format!("{reversed} of {} ({reduction})", all.len())
+        format!("{} ({reduction})", percent(share_reversed(&all, PAPER)))
     };
     spread::REDUCTIONS.map(share).join(" and ")
 }

@@ -117,8 +117,9 @@ fn task_rows(n: &Numbers) -> Table {
 
 /// The direction of the paper's update over tasks, against whether longer responses are better.
 fn over_tasks(n: &Numbers) -> Figure {
+    let tasks = n.tasks.len() / spread::REDUCTIONS.len();
     let figure = Figure::new(format!(
-        "Trace and clamp together turn the update against the reward on {}",
+        "Over {tasks} tasks trace and clamp together turn the update against the reward on {}",
         findings::reversed(n)
     ))
     .caption(format!(
