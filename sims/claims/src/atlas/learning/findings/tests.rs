@@ -122,7 +122,7 @@ const F: &str = "Fails";
 
 #[test]
 fn a_field_that_beats_grpo_bears_the_statements_out_and_one_that_loses_refutes_them() {
-    assert_eq!(verdicts(&made_up(0.2)), [H, H, H, H, H, H, H, H, W, H, H, H]);
+    assert_eq!(verdicts(&made_up(0.2)), [H, H, H, H, H, H, H, H, H, W, H, H, H]);
     assert_eq!(verdicts(&made_up(-0.2))[..5], [F, F, H, F, F]);
     let mut undecided = made_up(0.2);
     undecided.standings.iter_mut().flatten().for_each(|s| s.p_holm = 0.3);
@@ -137,16 +137,16 @@ fn the_rest_follows_its_own_numbers() {
         verdicts(&r)
     };
     assert_eq!(changed(|r| r.results.cells[2] = r.results.cells[1].clone())[2], F, "two methods are one");
-    assert_eq!(changed(|r| r.why.cases[1].gains[0] = at(-0.3))[5], F, "a task is lost");
-    assert_eq!(changed(|r| r.why.cases.iter_mut().for_each(|c| c.gains[0] = at(0.3)))[6..8], [F, F]);
-    assert_eq!(changed(|r| r.why.cases.iter_mut().for_each(|c| c.gains = [at(0.0); 6]))[6], F);
-    assert_eq!(changed(|r| r.why.correlations[0].p_holm = 0.5)[8], F);
-    assert_eq!(changed(|r| r.why.correlations[1].rho = at(-0.7))[9], F);
-    assert_eq!(changed(|r| r.why.correlations.clear())[8..10], [F, F], "what was not measured");
-    assert_eq!(changed(|r| r.results.choices[3][0].at_edge = true)[10], W);
+    assert_eq!(changed(|r| r.why.cases[1].gains[0] = at(-0.3))[6], F, "a task is lost");
+    assert_eq!(changed(|r| r.why.cases.iter_mut().for_each(|c| c.gains[0] = at(0.3)))[7..9], [F, F]);
+    assert_eq!(changed(|r| r.why.cases.iter_mut().for_each(|c| c.gains = [at(0.0); 6]))[7], F);
+    assert_eq!(changed(|r| r.why.correlations[0].p_holm = 0.5)[9], F);
+    assert_eq!(changed(|r| r.why.correlations[1].rho = at(-0.7))[10], F);
+    assert_eq!(changed(|r| r.why.correlations.clear())[9..11], [F, F], "what was not measured");
+    assert_eq!(changed(|r| r.results.choices[3][0].at_edge = true)[11], W);
     let exclude = |r: &mut Ranking| {
         let entrant = r.results.competitors[0].entrant;
         r.excluded.push(Excluded { entrant, reason: "no table".into() });
     };
-    assert_eq!(changed(exclude)[11], F);
+    assert_eq!(changed(exclude)[12], F);
 }
