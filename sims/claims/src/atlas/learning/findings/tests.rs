@@ -46,13 +46,13 @@ fn cell(competitor: usize, learned: f64, budget: &Budget) -> Cell {
 }
 
 /// A reading on two tasks: gains at a small equal rate and at its own best rate.
-fn cases(reading: usize, cautious: f64, tuned: f64) -> [Case; 2] {
+fn cases(reading: usize, cautious: f64, tuned: f64) -> [Case; 6] {
     let mut gains = [at(0.0); 6];
     gains[Regime::Tuned as usize] = at(tuned);
     gains[Regime::Cautious as usize] = at(cautious);
     let mut quantities = [0.0; QUANTITIES.len()];
     (quantities[LOG2_STEP], quantities[CLAMP_GAIN]) = (3.0, 0.2);
-    ["chain", "fork"].map(|task| Case {
+    ["chain", "fork", "noisy", "random", "deceptive", "lucky_guess"].map(|task| Case {
         reading,
         task: task.into(),
         named: true,
