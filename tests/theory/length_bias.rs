@@ -107,3 +107,29 @@ fn one_over_length_aggregation_is_the_gradient_of_the_reward_rate_minus_v0_times
         assert!(c < 0.999, "not a multiple of the gradient of J: cosine {c}");
     }
 }
+
+/// T4: the mean weight and its covariance with the reward may both vary with the action and cancel. Three equally likely actions with outcomes
+/// (probability, reward, T), λ = 1: ω = E[(R - V0) T | a] is 4 (Q - V0) for all of them.
+#[test]
+fn an_update_may_be_unbiased_although_mean_weight_and_covariance_vary_with_the_action() {
+    let ratio = |a: i128, b: i128| num_rational::Ratio::new(a, b);
+    let (none, one) = (ratio(0, 1), ratio(1, 1));
+    let actions = [
+        [(ratio(1, 4), one, ratio(4, 1)), (ratio(3, 4), none, ratio(4, 1))],
+        [(ratio(3, 4), one, ratio(3, 1)), (ratio(1, 4), none, ratio(1, 1))],
+        [(ratio(1, 2), one, ratio(2, 1)), (ratio(1, 2), none, ratio(2, 1))],
+    ];
+    let mean = |action: &[(_, _, _); 2], of: &dyn Fn(_, _) -> num_rational::Ratio<i128>| {
+        action.iter().map(|&(p, r, t)| p * of(r, t)).sum::<num_rational::Ratio<i128>>()
+    };
+    let q: Vec<_> = actions.iter().map(|a| mean(a, &|r, _| r)).collect();
+    let v0 = (q[0] + q[1] + q[2]) / ratio(3, 1);
+    let weight: Vec<_> = actions.iter().map(|a| mean(a, &|_, t| t)).collect();
+    let covariance: Vec<_> = (0..3).map(|a| mean(&actions[a], &|r, t| r * t) - q[a] * weight[a]).collect();
+    for a in 0..3 {
+        let omega = mean(&actions[a], &|r, t| (r - v0) * t);
+        assert_eq!(omega, (q[a] - v0) * weight[a] + covariance[a], "the formula");
+        assert_eq!(omega, ratio(4, 1) * (q[a] - v0), "unbiased");
+    }
+    assert!(weight[0] != weight[1] && weight[1] != weight[2] && covariance[0] != covariance[1]);
+}

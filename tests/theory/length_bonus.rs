@@ -77,3 +77,34 @@ fn the_papers_settings_turn_against_the_reward_at_horizon_8_and_grpo_does_not() 
     assert!(at(8, "grpo", "reduction=token_mean clamp=-0.1") > 0.99);
     assert!(at(8, "grpo", "reduction=token_mean") > 0.99);
 }
+
+/// R at λ = 1: the gradient acts on this response's law with the others held. With the ordinary gradient E[A] = 0 for every policy, and the second
+/// term is lost.
+#[test]
+fn with_rewards_the_gradient_holds_the_other_responses() {
+    let mut lost = 0;
+    for seed in 0..10 {
+        let family = Random { seed, symbols: 2, horizon: 4, eos: 1.0, ..Random::default() };
+        let tree = family.tree().expect("valid");
+        let policy = family.initial(&tree);
+        let oracle = Oracle::new(&tree, &policy);
+        // Groups of two without a standard deviation: A(y) = E[A_i | y_i = y] = (R(y) - J) / 2.
+        let settings = "lambda=1 clamp=none scale=none reduction=response_sum";
+        let step = update(&tree, &policy, "grpo_lambda", settings, 2);
+        let of_weight = |weight: &dyn Fn(f64) -> f64| {
+            let credit = oracle.implied_credit(|y, r, w| {
+                w.fill((r - oracle.j) / 2.0 * weight(tree.leaf_len(y) as f64));
+            });
+            oracle.update_of_credit(&credit)
+        };
+        let (by_length, plain) = (of_weight(&|t| t), of_weight(&|_| 1.0));
+        let norm = step.iter().map(|u| u * u).sum::<f64>().sqrt();
+        let off = |held: f64| {
+            let want = |e: usize| by_length[e] - held * tree.depth(tree.edge_node(e)) as f64 * plain[e];
+            step.iter().enumerate().map(|(e, u)| (u - want(e)).powi(2)).sum::<f64>().sqrt() / norm
+        };
+        assert!(off(1.0) < EXACT, "{seed}: {}", off(1.0));
+        lost += usize::from(off(0.0) > 0.1);
+    }
+    assert!(lost >= 5, "the second term is large on {lost} of 10 trees");
+}

@@ -47,14 +47,14 @@ pub struct Permutation {
     pub exact: bool,
 }
 
-/// Up to this many pairs all sign flips are counted (65 536 of them).
-const EXACT: usize = 16;
+/// Up to this many pairs all sign flips are counted: half of the 2²⁰, since a flip of all signs changes no distance from 0.
+const EXACT: usize = 20;
 
 /// The paired permutation test: when x and y are exchangeable within each pair, each difference is as
 /// likely with either sign, and p is the share of sign flips whose mean difference is at least as far
 /// from 0 as the one observed. `None` for no pairs.
 ///
-/// Up to 16 pairs all 2ⁿ flips are counted. Beyond that, `draws` random flips are, and
+/// Up to 20 pairs all 2ⁿ flips are counted. Beyond that, `draws` random flips are, and
 ///
 /// ```text
 /// p = (b + 1) / (draws + 1),   b = number of draws at least as extreme
@@ -83,7 +83,7 @@ pub fn paired_permutation(x: &[f64], y: &[f64], draws: usize, seed: u64) -> Opti
     let observed = d.iter().sum::<f64>().abs() - slack;
     let exact = d.len() <= EXACT;
     let p = if exact {
-        let flips = 1u32 << d.len();
+        let flips = 1u32 << (d.len() - 1);
         let sum = |mask: u32| -> f64 {
             d.iter().enumerate().map(|(i, v)| if mask >> i & 1 == 1 { -v } else { *v }).sum()
         };

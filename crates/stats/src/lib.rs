@@ -34,7 +34,7 @@ pub use interval::{
 pub use line::{LinearFit, linear_fit};
 pub use maximum::expected_max_normal;
 pub use moments::{iqm, mean, quantile, standard_error, variance};
-pub use over_tasks::OverTasks;
+pub use over_tasks::{OverTasks, chosen_on_the_others};
 pub use power::{fewest_discordant, least_detectable_difference, least_detectable_mean, mcnemar_power};
 pub use rank::{ranks, spearman};
 pub use sign_flip::sign_flip_test;

@@ -12,16 +12,19 @@ pub enum Verdict {
     Holds,
     /// The claim holds under a condition the text does not state; the string says which.
     HoldsWhen(String),
+    /// The numbers do not tell: an effect is not shown, nor that there is none; the string says what would have to be known.
+    NotTold(String),
     /// The claim fails; the string names the counterexample with its numbers.
     Fails(String),
 }
 
 impl Verdict {
-    /// `Holds`, `Holds when` or `Fails`.
+    /// `Holds`, `Holds when`, `Not told` or `Fails`.
     pub fn word(&self) -> &'static str {
         match self {
             Verdict::Holds => "Holds",
             Verdict::HoldsWhen(_) => "Holds when",
+            Verdict::NotTold(_) => "Not told",
             Verdict::Fails(_) => "Fails",
         }
     }
@@ -29,7 +32,7 @@ impl Verdict {
     pub fn detail(&self) -> &str {
         match self {
             Verdict::Holds => "",
-            Verdict::HoldsWhen(s) | Verdict::Fails(s) => s,
+            Verdict::HoldsWhen(s) | Verdict::NotTold(s) | Verdict::Fails(s) => s,
         }
     }
 }

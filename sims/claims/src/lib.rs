@@ -2,6 +2,7 @@
 #![allow(missing_docs)] // internal to the workspace: names and comments say what is not obvious
 
 pub mod atlas;
+pub mod endpoints;
 pub mod experiment;
 pub mod experiments;
 pub mod report;

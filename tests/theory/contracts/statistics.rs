@@ -1,7 +1,8 @@
 use grpo_lambda_stats::table::{Cell, Table};
 use grpo_lambda_stats::{
-    Bootstrap, OverTasks, clopper_pearson, fewest_discordant, linear_fit, mcnemar_power, paired_permutation,
-    pass_at_k, probability_of_improvement, sign_flip_test, spearman, t_interval, two_proportions,
+    Bootstrap, OverTasks, chosen_on_the_others, clopper_pearson, fewest_discordant, linear_fit,
+    mcnemar_power, paired_permutation, pass_at_k, probability_of_improvement, sign_flip_test, spearman,
+    t_interval, two_proportions,
 };
 
 #[test]
@@ -15,23 +16,73 @@ fn the_standard_error_of_two_proportions_by_hand() {
 
 #[test]
 fn a_mean_over_tasks_names_the_task_that_carries_it_and_holds_only_without_it() {
-    let over_tasks =
-        |values: &[f64]| OverTasks::new(values, Bootstrap::default()).expect("two tasks or more");
+    let over_tasks = |values: &[f64]| OverTasks::new(values).expect("two tasks or more");
     let carried = over_tasks(&[1.0, 2.0, 9.0]);
     assert_eq!(carried.without, [5.5, 5.0, 1.5]);
     assert_eq!((carried.interval.mid, carried.median), (4.0, 2.0));
     assert_eq!(carried.carried_by(), (2, 1.5));
-    assert!(carried.positive() && !carried.negative());
-    let negative = over_tasks(&[-1.0, -2.0, -9.0]);
-    assert_eq!(negative.carried_by(), (2, -1.5));
-    assert!(negative.negative() && !negative.positive());
-    // All of the mean is one task's: the interval may leave 0 out, the mean without the task does not.
-    let tasks = [[0.0, 0.0, 3.0], [-1.0, 0.5, 4.0], [-1.0, 2.0, 2.0], [0.0, 3.0, 3.0]];
-    for values in tasks.into_iter().flat_map(|v| [v, v.map(|x: f64| -x)]) {
-        let o = over_tasks(&values);
-        assert!(!o.positive() && !o.negative(), "{values:?}: {o:?}");
+    // Three tasks show nothing, whatever their values: two of eight flips are as extreme.
+    assert!(carried.p == 0.25 && !carried.positive() && !carried.negative());
+    assert_eq!(OverTasks::new(&[1.0]), None);
+}
+
+/// Cases with the t and p of the formulas, by hand: an effect is shown where both say so, with either sign.
+#[test]
+fn an_effect_over_tasks_needs_the_t_interval_and_the_sign_flips() {
+    let cases: [(&[f64], f64, bool); 5] = [
+        // All six of one sign: 2 of 64 flips.
+        (&[1.0, 1.2, 0.8, 1.1, 0.9, 1.0], 2.0 / 64.0, true),
+        // Five of one sign: 2 of 32 flips are too many, though t is far from 0.
+        (&[1.0, 1.2, 0.8, 1.1, 0.9], 2.0 / 32.0, false),
+        // Six of one sign, one of them far out: the flips agree, t does not.
+        (&[0.1, 0.1, 0.1, 0.1, 0.1, 9.0], 2.0 / 64.0, false),
+        // One task carries the mean.
+        (&[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 3.0], 1.0, false),
+        (&[1.0; 9], 2.0 / 512.0, true),
+    ];
+    for (values, p, shown) in cases {
+        let negative: Vec<f64> = values.iter().map(|x| -x).collect();
+        let [up, down] = [values, &negative].map(|v| OverTasks::new(v).expect("two tasks or more"));
+        assert!((up.p - p).abs() < 1e-15 && (down.p - p).abs() < 1e-15, "{values:?}: {up:?}");
+        assert_eq!((up.positive(), up.negative()), (shown, false), "{values:?}: {up:?}");
+        assert_eq!((down.positive(), down.negative()), (false, shown), "{values:?}: {down:?}");
     }
-    assert_eq!(OverTasks::new(&[1.0], Bootstrap::default()), None);
+}
+
+/// Nine gains of a committed table, whose t interval and exact p were computed independently (numpy, all 512 flips).
+#[test]
+fn nine_tasks_whose_percentile_bootstrap_leaves_0_out_show_nothing() {
+    let table = std::fs::read_to_string("paper/data/learning_by_mdp.csv").expect("a committed file");
+    let table = Table::from_csv(&table).expect("a table");
+    let column = |name: &str| table.column(name).expect("a column");
+    let (regime, method, gain) = (column("regime"), column("method"), column("gain"));
+    let wanted = |row: &&Vec<Cell>| {
+        row[regime].format(9) == "own_best_rate" && row[method].format(9) == "recent trace .99"
+    };
+    let gains: Vec<f64> = table.rows.iter().filter(wanted).filter_map(|row| row[gain].number()).collect();
+    let o = OverTasks::new(&gains).expect("nine tasks");
+    let percentile = Bootstrap::default()
+        .interval(std::slice::from_ref(&gains), |drawn| drawn[0].iter().sum::<f64>() / 9.0)
+        .expect("nine tasks");
+    assert!(gains.len() == 9 && percentile.high < 0.0 && !o.negative());
+    assert!((o.interval.low + 0.038).abs() < 6e-4 && (o.interval.high - 0.004).abs() < 6e-4, "{o:?}");
+    assert!((o.p - 0.109).abs() < 6e-4, "{o:?}");
+}
+
+#[test]
+fn a_choice_on_the_other_runs_is_that_of_the_definition() {
+    // Ten settings, seven runs, with ties.
+    let values: Vec<Vec<f64>> =
+        (0..10).map(|s| (0..7).map(|r| f64::from((s * 5 + r * r * 3 + s * r) % 11)).collect()).collect();
+    let chosen = chosen_on_the_others(&values).expect("seven runs");
+    for (run, value) in chosen.iter().enumerate() {
+        let others =
+            |s: &&Vec<f64>| s.iter().enumerate().filter(|(r, _)| *r != run).map(|(_, x)| x).sum::<f64>();
+        let best = values.iter().map(|s| others(&s)).fold(f64::MIN, f64::max);
+        let first = values.iter().find(|s| others(s) == best).expect("a best one");
+        assert_eq!(*value, first[run]);
+    }
+    assert_eq!(chosen_on_the_others(&[vec![1.0, 2.0], vec![1.0]]), None);
 }
 
 /// More than 20 pairs are drawn: the p-value is then `(b + 1) / (draws + 1)`, and near that of the exact test.

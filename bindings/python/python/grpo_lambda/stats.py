@@ -52,7 +52,7 @@ def two_proportions(successes_1: int, n_1: int, successes_2: int, n_2: int, leve
 def paired_permutation(
     x: Sequence[float], y: Sequence[float], draws: int = 10_000, seed: int = 0
 ) -> Permutation | None:
-    """The paired permutation test of ``x - y``. With up to 16 pairs it counts all sign flips, beyond that it draws ``draws`` of them."""
+    """The paired permutation test of ``x - y``. With up to 20 pairs it counts all sign flips, beyond that it draws ``draws`` of them."""
     found = _native.paired_permutation(x, y, draws, seed)
     return None if found is None else Permutation(*found)
 

@@ -7,6 +7,7 @@ use grpo_lambda_stats::table::Table;
 
 use super::markdown::{cell, short_cell, wrapped};
 
+use crate::endpoints::{self, Endpoint};
 use crate::experiment::Experiment;
 use crate::run::VerdictRow;
 use crate::sentences;
@@ -14,6 +15,7 @@ use crate::sentences;
 /// An experiment with its results in the output folder.
 pub(super) struct Entry<'a> {
     experiment: &'a Experiment,
+    endpoint: &'static Endpoint,
     findings: Vec<VerdictRow>,
     /// File names in `figures/`.
     pictures: Vec<String>,
@@ -27,7 +29,8 @@ impl<'a> Entry<'a> {
         pictures: Vec<String>,
     ) -> anyhow::Result<Self> {
         let findings = read_verdicts(&out.join("data"), experiment.id)?;
-        Ok(Entry { experiment, findings, pictures })
+        let endpoint = endpoints::endpoint(experiment.id)?;
+        Ok(Entry { experiment, endpoint, findings, pictures })
     }
 
     /// Verdict and detail of a finding in Markdown: on a sentence of the paper in the words for those.
@@ -64,8 +67,11 @@ impl<'a> Entry<'a> {
         let Experiment { id, title, claim, source, .. } = self.experiment;
         let mut text = format!("### {id}\n\n{}\n", wrapped("", "", title));
         text += &format!("{}\n", wrapped("> ", "> ", &format!("{claim} ({source})")));
+        text += &format!("{}\n", wrapped("", "", &format!("Primary endpoint: {}.", self.endpoint.endpoint)));
         for finding in &self.findings {
-            text += &wrapped("- ", "  ", &finding.statement);
+            let decides = finding.statement.starts_with(&self.endpoint.decided_by);
+            let primary = if decides { " (primary endpoint)" } else { "" };
+            text += &wrapped("- ", "  ", &format!("{}{primary}", finding.statement));
             text += &wrapped("  - ", "    ", &self.verdict(finding));
             if !finding.numbers.is_empty() {
                 text += &wrapped("  - ", "    ", &format!("Numbers: {}", finding.numbers));

@@ -246,6 +246,19 @@ fn generated_blocks_are_up_to_date() {
 }
 
 #[test]
+fn every_experiment_has_one_primary_endpoint_and_the_finding_that_decides_it() {
+    let endpoints = grpo_lambda_claims::endpoints::endpoints().unwrap();
+    let ids: BTreeSet<&str> = everything().iter().map(|e| e.id).collect();
+    assert_eq!(endpoints.keys().map(String::as_str).collect::<BTreeSet<_>>(), ids);
+    for (id, endpoint) in endpoints {
+        let table = committed(&format!("{id}_verdicts.csv"));
+        let statement = table.column("statement").unwrap();
+        let deciding = |row: &&Vec<Cell>| row[statement].format(12).starts_with(&endpoint.decided_by);
+        assert_eq!(table.rows.iter().filter(deciding).count(), 1, "{id}: {}", endpoint.decided_by);
+    }
+}
+
+#[test]
 fn numbers_in_text_are_compared_as_numbers() {
     assert!(same_text("max 4.4e-16 over 12 cases", "max 0 over 12 cases"));
     assert!(!same_text("gain 1.2 points", "gain 1.3 points"));

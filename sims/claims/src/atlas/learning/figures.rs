@@ -90,7 +90,7 @@ fn curves(r: &Ranking) -> Figure {
             let band =
                 own.iter().zip(&baseline).zip(&mid).enumerate().filter_map(|(i, ((own, base), mid))| {
                     let apart: Vec<f64> = own.iter().zip(base).map(|(a, b)| a - b).collect();
-                    let around = OverTasks::new(&apart, r.bootstrap)?.interval;
+                    let around = OverTasks::new(&apart)?.interval;
                     Some((share(i), mid + around.low - around.mid, mid + around.high - around.mid))
                 });
             let band: Vec<(f64, f64, f64)> = band.collect();

@@ -128,7 +128,7 @@ pub(super) fn standings(scores: &[Vec<Vec<f64>>], bootstrap: Bootstrap) -> Optio
         gain: fixed[n + c],
         improvement: fixed[2 * n + c],
         rank: fixed[3 * n + c],
-        over_tasks: OverTasks::new(&mids(&fixed[4 * n + c * tasks..][..tasks]), bootstrap),
+        over_tasks: OverTasks::new(&mids(&fixed[4 * n + c * tasks..][..tasks])),
         gains: fixed[4 * n + c * tasks..][..tasks].to_vec(),
         rank_over_tasks: with_tasks[c],
         p: if c == 0 { 1.0 } else { p[c - 1] },
@@ -179,7 +179,7 @@ mod tests {
     fn planted(gains: &[f64]) -> Vec<Vec<Vec<f64>>> {
         let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(4);
         let mut noise = |scale: f64| scale * (rng.random::<f64>() - 0.5);
-        let common: Vec<Vec<f64>> = (0..3).map(|_| (0..40).map(|_| 0.5 + noise(0.4)).collect()).collect();
+        let common: Vec<Vec<f64>> = (0..6).map(|_| (0..40).map(|_| 0.5 + noise(0.4)).collect()).collect();
         let own = |gain: &f64| {
             common.iter().map(|runs| runs.iter().map(|x| x + gain + noise(0.02)).collect()).collect()
         };
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(all.iter().map(Standing::sign).collect::<Vec<_>>(), [0, 0, 1, -1]);
         assert!((all[2].gain.mid - 0.05).abs() < 0.01 && all[2].gain.low > 0.03, "{:?}", all[2].gain);
         assert!(all[2].improvement.low > 0.95 && all[3].improvement.high < 0.05);
-        assert_eq!((all[2].better().len(), all[3].worse().len()), (3, 3));
+        assert_eq!((all[2].better().len(), all[3].worse().len()), (6, 6));
         assert!(identical(&scores).is_empty());
     }
 

@@ -76,6 +76,8 @@ fn standing(row: Record, outcome: Option<Outcome>) -> Record {
         .interval("improvement", s.map(|s| s.improvement))
         .with("gain_low_over_tasks", over.map(|o| o.interval.low))
         .with("gain_high_over_tasks", over.map(|o| o.interval.high))
+        .with("gain_median_over_tasks", over.map(|o| o.median))
+        .with("p_over_tasks", over.map(|o| o.p))
         .with("gain_without_the_task_that_moves_it_most", over.map(|o| o.carried_by().1))
         .with("p", s.map(|s| s.p))
         .with("p_holm", s.map(|s| s.p_holm))

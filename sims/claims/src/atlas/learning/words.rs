@@ -7,6 +7,8 @@ use super::competitors::Knowledge;
 use super::measure::{Ranking, drawn};
 use super::ranking::Standing;
 use super::run::CostAxis;
+use crate::experiments::common::text;
+
 use super::why::{Correlation, MEASURED, QUANTITIES, READINGS, Regime};
 
 pub(super) fn interval(i: Interval) -> String {
@@ -19,10 +21,8 @@ pub(super) fn p(p: f64) -> String {
 
 /// The gain with the tasks as the sample, and without the task that moves it most.
 pub(super) fn over_tasks(r: &Ranking, s: &Standing) -> String {
-    let Some(over) = &s.over_tasks else { return "unknown".into() };
-    let (task, without) = over.carried_by();
-    let name = r.results.tasks.get(task).map_or("?", |t| t.name.as_str());
-    format!("{}, median {:+.4}, without {name} {without:+.4}", interval(over.interval), over.median)
+    let name = |task: usize| r.results.tasks.get(task).map_or("?", |t| t.name.as_str());
+    s.over_tasks.as_ref().map_or("unknown".into(), |over| text::over_tasks(over, name))
 }
 
 /// Place, gain, and chance of a better run.
@@ -56,7 +56,7 @@ pub(super) fn word(sign: i8) -> &'static str {
     match sign {
         1 => "faster",
         -1 => "slower",
-        _ => "no different",
+        _ => "not told apart",
     }
 }
 

@@ -1,7 +1,7 @@
 //! The efficiency `η` of weights over that of uniform weights, on families of MDPs that did not choose them.
 
 use grpo_lambda_mdp::Tabular;
-use grpo_lambda_stats::{Bootstrap, Interval, mean};
+use grpo_lambda_stats::{Interval, OverTasks, mean};
 use rayon::prelude::*;
 
 use super::instances::{families, family, stages};
@@ -23,7 +23,7 @@ pub(super) struct Moments<'t> {
 pub(super) struct Efficiency {
     pub(super) span: &'static Span,
     /// Geometric mean over families of `η/η(uniform)`, each family held out; log.
-    pub(super) held_out: Interval,
+    pub(super) held_out: OverTasks,
     /// Geometric mean with `α` chosen on all families; log.
     pub(super) in_sample: f64,
     /// Per family, log, held out.
@@ -71,7 +71,7 @@ impl<'t> Moments<'t> {
     }
 
     /// `None` when a family has no policy with a gradient.
-    pub(super) fn efficiency(&self, span: usize, bootstrap: Bootstrap) -> Option<Efficiency> {
+    pub(super) fn efficiency(&self, span: usize) -> Option<Efficiency> {
         let all = self.fit(span, None);
         let (mut held_out, mut in_sample, mut astray) = (Vec::new(), Vec::new(), 0);
         for name in &self.families {
@@ -88,7 +88,7 @@ impl<'t> Moments<'t> {
         let first = if all[0].abs() > 1e-9 { all[0] } else { 1.0 };
         Some(Efficiency {
             span: &SPANS[span],
-            held_out: over_families(&held_out, bootstrap)?,
+            held_out: OverTasks::new(&held_out)?,
             in_sample: mean(&in_sample)?,
             families: held_out,
             astray,
@@ -107,19 +107,14 @@ impl<'t> Moments<'t> {
     }
 
     /// The best weight per prefix of each policy, known to the oracle: log of `η/η(uniform)`.
-    pub(super) fn ceiling(&self, bootstrap: Bootstrap) -> Option<Interval> {
+    pub(super) fn ceiling(&self) -> Option<Interval> {
         let of_family = |name: &String| {
             let members = self.members(name).flat_map(|t| &self.quadratics[0][t]);
             mean(&members.map(|q| (q.ceiling / q.efficiency(&[1.0])).ln()).collect::<Vec<_>>())
         };
         let all: Vec<f64> = self.families.iter().map(of_family).collect::<Option<_>>()?;
-        over_families(&all, bootstrap)
+        Some(OverTasks::new(&all)?.interval)
     }
-}
-
-/// The mean with its interval over draws of families.
-pub(super) fn over_families(values: &[f64], bootstrap: Bootstrap) -> Option<Interval> {
-    bootstrap.interval(&[values.to_vec()], |drawn| mean(&drawn[0]).unwrap_or(f64::NAN))
 }
 
 /// `α` that maximises the mean of `log η` over `all`, each with its weight.

@@ -6,9 +6,10 @@ use super::spans::UNIFORM;
 use crate::figure::{Axis, Figure, Panel};
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
-    let best = n.efficiencies.iter().max_by(|a, b| a.held_out.mid.total_cmp(&b.held_out.mid));
+    let best =
+        n.efficiencies.iter().max_by(|a, b| a.held_out.interval.mid.total_cmp(&b.held_out.interval.mid));
     let best = best.map_or(String::new(), |e| {
-        format!("{:.0} % ({})", 100.0 * (e.held_out.mid.exp() - 1.0), e.span.name)
+        format!("{:.0} % ({})", 100.0 * (e.held_out.interval.mid.exp() - 1.0), e.span.name)
     });
     let faster: Vec<&str> = n.overall.iter().filter(|o| o.faster()).map(|o| o.name).collect();
     let learns = if faster.is_empty() {
@@ -19,7 +20,7 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
     let figure = Figure::new(format!(
         "One step can be better, {best} more efficient on held-out families; {learns}"
     ))
-    .caption("η: share of |∇J|² that one group of 8 yields at the best step size, exact; geometric mean over families of MDPs with 95 % bootstrap intervals over families. Learning: mean over eight tasks of the interquartile mean, runs paired, 95 % stratified bootstrap.")
+    .caption("η: share of |∇J|² that one group of 8 yields at the best step size, exact; geometric mean over families of MDPs with Student's t over families at 95 %. Learning: mean over eight tasks, Student's t over tasks at 95 %.")
     .panel_size(620, 460)
     .panel(efficiency(n))
     .panel(learning(n));
@@ -32,7 +33,8 @@ fn efficiency(n: &Numbers) -> Panel {
     let names = shown.iter().map(|e| e.span.name).chain(["ceiling: any weight per prefix (oracle)"]);
     let span = |y: usize, i: &Interval| (y as f64, i.low.exp(), i.mid.exp(), i.high.exp());
     let part = |fitted: bool| {
-        let row = |(y, e): (usize, &&Efficiency)| (e.span.fitted == fitted).then(|| span(y, &e.held_out));
+        let row =
+            |(y, e): (usize, &&Efficiency)| (e.span.fitted == fitted).then(|| span(y, &e.held_out.interval));
         shown.iter().enumerate().filter_map(row).collect::<Vec<_>>()
     };
     Panel::new("Efficiency of one group, families held out")
@@ -46,7 +48,7 @@ fn efficiency(n: &Numbers) -> Panel {
 
 fn learning(n: &Numbers) -> Panel {
     let points = n.overall.iter().enumerate().map(|(y, o)| {
-        let gain = o.over_grpo.gain;
+        let gain = o.over_grpo.over_tasks.interval;
         (y as f64, gain.low, gain.mid, gain.high)
     });
     Panel::new("Learning at tuned rates, families held out")

@@ -1,9 +1,9 @@
 //! Efficiency on held-out families, then learning at tuned rates.
 
-use grpo_lambda_stats::{Bootstrap, Interval};
+use grpo_lambda_stats::{Bootstrap, Interval, OverTasks};
 use rayon::prelude::*;
 
-use super::efficiency::{Efficiency, Moments, over_families, policies};
+use super::efficiency::{Efficiency, Moments, policies};
 use super::spans::SPANS;
 use super::trained::{Overall, Trained, compare, train};
 use crate::atlas::tasks::tasks;
@@ -22,10 +22,9 @@ pub(super) struct Numbers {
 }
 
 /// GRPO-lambda with weights that do not depend on the length of the response, against GRPO-lambda, over families in pairs; log.
-#[derive(Clone, Copy)]
 pub(super) struct WithoutLength {
-    pub(super) fixed_horizon: Interval,
-    pub(super) given_the_prefix: Interval,
+    pub(super) fixed_horizon: OverTasks,
+    pub(super) given_the_prefix: OverTasks,
 }
 
 /// GRPO-lambda, and its two readings without the length.
@@ -59,13 +58,13 @@ pub(super) fn measure(context: &Context) -> anyhow::Result<Numbers> {
     let no_gradient = || anyhow::anyhow!("a family has no policy with a gradient");
     let efficiencies: Vec<Efficiency> = (0..SPANS.len())
         .into_par_iter()
-        .map(|span| moments.efficiency(span, bootstrap))
+        .map(|span| moments.efficiency(span))
         .collect::<Option<_>>()
         .ok_or_else(no_gradient)?;
-    let ceiling = moments.ceiling(bootstrap).ok_or_else(no_gradient)?;
+    let ceiling = moments.ceiling().ok_or_else(no_gradient)?;
     let trained = train(context, &tasks, &moments, &efficiencies, bootstrap)?;
     Ok(Numbers {
-        without_length: without_length(&efficiencies, bootstrap),
+        without_length: without_length(&efficiencies),
         ceiling,
         overall: compare(&trained, bootstrap),
         trained,
@@ -74,13 +73,13 @@ pub(super) fn measure(context: &Context) -> anyhow::Result<Numbers> {
     })
 }
 
-fn without_length(efficiencies: &[Efficiency], bootstrap: Bootstrap) -> Option<WithoutLength> {
+fn without_length(efficiencies: &[Efficiency]) -> Option<WithoutLength> {
     let plain = find(efficiencies, PLAIN)?;
     // Families in pairs: what differs between families does not count.
     let over = |name: &str| {
         let own = find(efficiencies, name)?;
         let pairs: Vec<f64> = own.families.iter().zip(&plain.families).map(|(x, y)| x - y).collect();
-        over_families(&pairs, bootstrap)
+        OverTasks::new(&pairs)
     };
     Some(WithoutLength { fixed_horizon: over(FIXED_HORIZON)?, given_the_prefix: over(GIVEN_THE_PREFIX)? })
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use grpo_lambda::methods::{self, Method};
-use grpo_lambda_stats::{Bootstrap, Interval};
+use grpo_lambda_stats::{Bootstrap, Interval, OverTasks, mean};
 use rayon::prelude::*;
 
 use super::efficiency::{Efficiency, Moments};
@@ -58,7 +58,9 @@ impl Candidate {
 fn candidates(efficiencies: &[Efficiency]) -> Vec<Candidate> {
     let mut ranked: Vec<usize> =
         (0..SPANS.len()).filter(|&i| SPANS[i].trainable && SPANS[i].name != UNIFORM).collect();
-    ranked.sort_by(|&a, &b| efficiencies[b].held_out.mid.total_cmp(&efficiencies[a].held_out.mid));
+    ranked.sort_by(|&a, &b| {
+        efficiencies[b].held_out.interval.mid.total_cmp(&efficiencies[a].held_out.interval.mid)
+    });
     let by_prefix = ranked.iter().copied().find(|&i| SPANS[i].by_prefix);
     let mut shown: Vec<usize> = ranked.into_iter().take(4).chain(by_prefix).collect();
     shown.extend(SPANS.iter().position(|s| s.name == "recent 0.99, fixed horizon"));
@@ -127,18 +129,20 @@ pub(super) struct Overall {
 }
 
 /// One candidate against another.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Advantage {
     /// The difference of areas, runs drawn in pairs.
     pub(super) gain: Interval,
+    /// The difference with the tasks as the sample.
+    pub(super) over_tasks: OverTasks,
     /// Probability that a run beats one of the other.
     pub(super) improves: Interval,
 }
 
 impl Overall {
-    /// True if it learns faster than both.
+    /// True if it learns faster than both, for tasks like these.
     pub(super) fn faster(&self) -> bool {
-        self.over_rloo.gain.low > 0.0 && self.over_grpo.gain.low > 0.0
+        self.over_rloo.over_tasks.positive() && self.over_grpo.over_tasks.positive()
     }
 }
 
@@ -154,7 +158,9 @@ pub(super) fn compare(trained: &[Trained], bootstrap: Bootstrap) -> Vec<Overall>
     let one = |trained: &Trained| {
         let own = strata(trained);
         let over = |other: &[Vec<f64>]| {
+            let means = own.iter().zip(other).map(|(x, y)| Some(mean(x)? - mean(y)?));
             Some(Advantage {
+                over_tasks: OverTasks::new(&means.collect::<Option<Vec<f64>>>()?)?,
                 gain: paired(bootstrap, &own, other, |x, y| x - y)?,
                 improves: bootstrap.probability_of_improvement(&own, other)?,
             })

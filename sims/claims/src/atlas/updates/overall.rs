@@ -1,6 +1,6 @@
 //! Every entrant over all tasks.
 
-use grpo_lambda_stats::{Bootstrap, OverTasks};
+use grpo_lambda_stats::OverTasks;
 
 use super::measure::Atlas;
 use super::row::{Column, GROUP, Row};
@@ -98,7 +98,7 @@ pub(super) fn overall(atlas: &Atlas) -> Vec<Overall> {
         let beyond: Vec<f64> = rows.iter().filter_map(beyond).collect();
         Overall {
             entrant,
-            beyond_baseline: OverTasks::new(&beyond, Bootstrap::default()),
+            beyond_baseline: OverTasks::new(&beyond),
             tasks: rows.len(),
             sampled: rows.iter().filter(|row| !row.exact()).count(),
             unbiased: rows.iter().filter(|row| unbiased(row)).count(),

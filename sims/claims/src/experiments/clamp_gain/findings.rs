@@ -1,28 +1,29 @@
 //! The findings.
 
-use super::run::Kind;
-use super::{Numbers, Outcome, RATIOS, RUNS};
-use crate::experiment::Finding;
+use super::run::{Kind, LEARNED};
+use super::weights::{ARMS, CLAMPED, OFFSET, REWEIGHTING, WEIGHTS};
+use super::{Nested, Numbers, Outcome, RATIOS, RUNS};
+use grpo_lambda_stats::Interval;
+
+use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::findings::{finding, holds_or, holds_when};
-use crate::experiments::common::text::short;
+use crate::experiments::common::text::{percent, short};
 use crate::experiments::common::vectors::largest;
 
-/// The places of the arms.
-const REWEIGHTING: usize = 1;
-const OFFSET: usize = 2;
-const CLAMP: usize = 3;
-
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
-    vec![helps(n), parts(n), shared(n), offset(n), solved(n)]
+    vec![helps(n), nested(n), parts(n), weights(n), shared(n), offset(n), solved(n)]
 }
 
 pub(super) fn cells(n: &Numbers, shared: bool, kind: Kind) -> Vec<&Outcome> {
     n.cells.iter().filter(|c| c.shared == shared && c.kind == kind).collect()
 }
 
-fn said(cell: &Outcome, arm: usize) -> String {
-    let g = cell.gain[arm];
+fn interval(g: Interval) -> String {
     format!("{:+.3} [{:+.3}, {:+.3}]", g.mid, g.low, g.high)
+}
+
+fn said(cell: &Outcome, arm: usize) -> String {
+    interval(cell.gain[arm])
 }
 
 fn place(cell: &Outcome) -> String {
@@ -42,26 +43,27 @@ fn rows(n: &Numbers, shared: bool, arm: usize) -> String {
 }
 
 /// The weight by arm of a prompt at success rate `p`.
-fn weights_at(n: &Numbers, p: f64) -> [f64; 4] {
-    n.weights.iter().find(|(q, _)| (q - p).abs() < 1e-9).map_or([f64::NAN; 4], |(_, w)| *w)
+fn weights_at(n: &Numbers, p: f64) -> [f64; ARMS.len()] {
+    n.weights.iter().find(|(q, _)| (q - p).abs() < 1e-9).map_or([f64::NAN; ARMS.len()], |(_, w)| *w)
 }
 
-/// The greatest mean final J over the rates: of GRPO, of the clamp.
-fn greatest(n: &Numbers, kind: Kind) -> String {
-    let level = |arm: usize| largest(cells(n, true, kind).iter().map(|c| c.level[arm]));
-    format!("{:.3} and {:.3}", level(0), level(CLAMP))
+/// The fewest updates until J is 0.8 over the rates, mean over runs: of GRPO, of the clamp.
+fn fewest(n: &Numbers, kind: Kind) -> String {
+    let least =
+        |arm: usize| cells(n, true, kind).iter().map(|c| c.learned[arm]).fold(f64::INFINITY, f64::min);
+    format!("{:.0} and {:.0}", least(0), least(CLAMPED))
 }
 
 fn better(cell: &Outcome) -> bool {
-    cell.gain[CLAMP].mid > 0.0 && cell.p_holm <= 0.05
+    cell.gain[CLAMPED].mid > 0.0 && cell.p_holm <= 0.05
 }
 
 fn helps(n: &Numbers) -> Finding {
     let all: Vec<&Outcome> = n.cells.iter().filter(|c| c.shared).collect();
     let yes: Vec<&&Outcome> = all.iter().filter(|c| better(c)).collect();
-    let no = all.iter().filter(|c| c.gain[CLAMP].mid < 0.0 && c.p_holm <= 0.05).count();
+    let no = all.iter().filter(|c| c.gain[CLAMPED].mid < 0.0 && c.p_holm <= 0.05).count();
     let list = yes.iter().map(|c| place(c)).collect::<Vec<_>>().join("; ");
-    let worst = all.iter().min_by(|a, b| a.gain[CLAMP].mid.total_cmp(&b.gain[CLAMP].mid));
+    let worst = all.iter().min_by(|a, b| a.gain[CLAMPED].mid.total_cmp(&b.gain[CLAMPED].mid));
     finding(
         "The clamp helps a policy that answers many prompts from shared parameters",
         holds_when(
@@ -71,17 +73,68 @@ fn helps(n: &Numbers) -> Finding {
             format!(
                 "it helps in none of {} cells after Holm's correction and hurts in {no}, most at {}",
                 all.len(),
-                worst.map_or(String::new(), |c| format!("{}: {}", place(c), said(c, CLAMP)))
+                worst.map_or(String::new(), |c| format!("{}: {}", place(c), said(c, CLAMPED)))
             ),
         ),
         format!(
-            "final J less GRPO's, {RUNS} paired runs of {} updates, start J = 0.4, {} learning rates over GRPO's best. SGD: {}. AdamW: {}. Greatest mean final J over the rates, GRPO and the clamp: SGD {}, AdamW {}",
+            "mean J over the updates (area) less GRPO's, {RUNS} paired runs of {} updates, start J = 0.4, {} learning rates over GRPO's best. SGD: {}. AdamW: {}. Updates until J = {LEARNED}, at the rate with the fewest, GRPO and the clamp: SGD {}, AdamW {}",
             n.updates,
             RATIOS.len(),
-            row(n, true, Kind::Sgd, CLAMP),
-            row(n, true, Kind::AdamW, CLAMP),
-            greatest(n, Kind::Sgd),
-            greatest(n, Kind::AdamW)
+            row(n, true, Kind::Sgd, CLAMPED),
+            row(n, true, Kind::AdamW, CLAMPED),
+            fewest(n, Kind::Sgd),
+            fewest(n, Kind::AdamW)
+        ),
+    )
+}
+
+/// The settings with a policy where every run has the rate that the others choose.
+fn at_nested(n: &Numbers, shared: bool) -> Vec<&Nested> {
+    n.nested.iter().filter(|o| o.shared == shared).collect()
+}
+
+/// `Holds` if something is true of every optimiser with shared parameters, else those of which it is.
+fn of_optimisers(n: &Numbers, holds: impl Fn(&Nested) -> bool, counterexample: &str) -> Verdict {
+    let all = at_nested(n, true);
+    let names: Vec<&str> = all.iter().filter(|o| holds(o)).map(|o| o.kind.name()).collect();
+    holds_when(names.len() == all.len(), !names.is_empty(), names.join(", "), counterexample)
+}
+
+fn nested(n: &Numbers) -> Finding {
+    let list = |shared: bool| {
+        let one = |o: &&Nested| {
+            let edge = if o.at_edge[CLAMPED] { " (its best rate is at an end of the grid)" } else { "" };
+            format!("{} {}{edge}", o.kind.name(), interval(o.gain[CLAMPED]))
+        };
+        at_nested(n, shared).iter().map(one).collect::<Vec<_>>().join(", ")
+    };
+    finding(
+        "With shared parameters the clamp also gains where every run has the rate that the other runs choose, for the clamp and for GRPO",
+        of_optimisers(n, |o| o.gain[CLAMPED].low > 0.0, "no interval lies above 0"),
+        format!(
+            "area less GRPO's. Shared parameters: {}. Table with the same start: {}",
+            list(true),
+            list(false)
+        ),
+    )
+}
+
+/// The clamp's weights without its contrast and offset.
+fn weights(n: &Numbers) -> Finding {
+    let share = |arm: usize| weights_at(n, 0.9)[arm] / weights_at(n, 0.9)[0];
+    let list = |o: &&Nested| {
+        let gains = [WEIGHTS, CLAMPED, REWEIGHTING, OFFSET]
+            .map(|arm| format!("{} {}", ARMS[arm].name, interval(o.gain[arm])));
+        format!("{}: {}", o.kind.name(), gains.join(", "))
+    };
+    finding(
+        "The clamp's own weights of prompts alone, GRPO's advantages times the ratio of expected updates, gain where prompts share parameters",
+        of_optimisers(n, |o| o.gain[WEIGHTS].low > 0.0, "no interval lies above 0"),
+        format!(
+            "area less GRPO's at rates chosen on the other runs. {}. A prompt solved nine times in ten keeps {} of its weight under the clamp and under its weights, {} under re-weighting only",
+            at_nested(n, true).iter().map(list).collect::<Vec<_>>().join(". "),
+            percent(share(CLAMPED)),
+            percent(share(REWEIGHTING))
         ),
     )
 }
@@ -93,20 +146,20 @@ fn parts(n: &Numbers) -> Finding {
     };
     let rest = shared
         .iter()
-        .map(|c| (c.gain[CLAMP].mid - c.gain[REWEIGHTING].mid - c.gain[OFFSET].mid).powi(2))
+        .map(|c| (c.gain[CLAMPED].mid - c.gain[REWEIGHTING].mid - c.gain[OFFSET].mid).powi(2))
         .sum::<f64>();
     let numbers = format!(
-        "root mean square over {} cells of the effect on final J: re-weighting {}, offset {}, both {}, what does not add up {}. Re-weighting only, {}. Offset only, {}",
+        "root mean square over {} cells of the effect on the area: re-weighting {}, offset {}, both {}, what does not add up {}. Re-weighting only, {}. Offset only, {}",
         shared.len(),
         short(rms(REWEIGHTING)),
         short(rms(OFFSET)),
-        short(rms(CLAMP)),
+        short(rms(CLAMPED)),
         short((rest / shared.len() as f64).sqrt()),
         rows(n, true, REWEIGHTING),
         rows(n, true, OFFSET)
     );
     finding(
-        "What the clamp does it does by re-weighting prompts: that part moves the final J more than the offset does",
+        "What the clamp does it does by re-weighting prompts: that part moves the area more than the offset does",
         holds_or(
             rms(REWEIGHTING) > rms(OFFSET),
             format!("re-weighting {}, offset {}", short(rms(REWEIGHTING)), short(rms(OFFSET))),
@@ -120,8 +173,12 @@ fn shared(n: &Numbers) -> Finding {
         .into_iter()
         .flat_map(|kind| cells(n, true, kind).into_iter().zip(cells(n, false, kind)))
         .collect();
-    let more = pairs.iter().filter(|(s, t)| s.gain[CLAMP].mid > t.gain[CLAMP].mid).count();
-    let apart = pairs.iter().filter(|(s, t)| s.gain[CLAMP].low > t.gain[CLAMP].high).count();
+    let more = pairs.iter().filter(|(s, t)| s.gain[CLAMPED].mid > t.gain[CLAMPED].mid).count();
+    let most = |shared: bool| {
+        let area = |c: &&Outcome| c.areas[0].iter().sum::<f64>() / c.areas[0].len() as f64;
+        largest(cells(n, shared, Kind::Sgd).iter().map(area))
+    };
+    let apart = pairs.iter().filter(|(s, t)| s.gain[CLAMPED].low > t.gain[CLAMPED].high).count();
     finding(
         "The clamp gains more where prompts share parameters than in a table with the same start",
         holds_when(
@@ -136,7 +193,12 @@ fn shared(n: &Numbers) -> Finding {
                 pairs.len()
             ),
         ),
-        format!("the clamp's gain in the table, {}", rows(n, false, CLAMP)),
+        format!(
+            "the clamp's gain in the table, {}. GRPO's greatest mean area over the rates is {:.3} with shared parameters and {:.3} in the table, under SGD: the table has little left to gain at its best rates",
+            rows(n, false, CLAMPED),
+            most(true),
+            most(false)
+        ),
     )
 }
 
@@ -157,9 +219,10 @@ fn offset(n: &Numbers) -> Finding {
 }
 
 fn solved(n: &Numbers) -> Finding {
-    let share = |p: f64| weights_at(n, p)[CLAMP] / weights_at(n, p)[0];
+    let share = |p: f64| weights_at(n, p)[CLAMPED] / weights_at(n, p)[0];
     let [start_low, start_mid, start_high] = n.start;
-    let falls = n.weights.windows(2).all(|w| w[1].1[CLAMP] / w[1].1[0] <= w[0].1[CLAMP] / w[0].1[0] + 1e-12);
+    let falls =
+        n.weights.windows(2).all(|w| w[1].1[CLAMPED] / w[1].1[0] <= w[0].1[CLAMPED] / w[0].1[0] + 1e-12);
     finding(
         "The more often a prompt is solved, the less of its weight the clamp leaves: a curriculum towards unsolved prompts",
         holds_or(falls, "the share of the weight that is left rises somewhere"),
@@ -175,10 +238,8 @@ fn solved(n: &Numbers) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::weights::ARMS;
     use super::*;
     use crate::experiments::common::findings::words;
-    use grpo_lambda_stats::Interval;
 
     fn numbers(gains: [f64; ARMS.len()], table: f64, p: f64, weights: [f64; 2]) -> Numbers {
         let at = |mid: f64| Interval { low: mid - 0.01, mid, high: mid + 0.01, level: 0.95 };
@@ -187,26 +248,34 @@ mod tests {
             kind,
             ratio: 1.0,
             rate: 1.0,
-            level: [0.5; ARMS.len()],
-            gain: if shared { gains.map(at) } else { [at(0.0), at(0.0), at(0.0), at(table)] },
+            areas: Default::default(),
+            last: [0.5; ARMS.len()],
+            learned: [0.5; ARMS.len()],
+            gain: if shared { gains.map(at) } else { [0.0, 0.0, 0.0, table, 0.0].map(at) },
             p,
             p_holm: p,
         };
         let all = [true, false].into_iter().flat_map(|shared| Kind::ALL.map(|kind| (shared, kind)));
         Numbers {
+            nested: Kind::ALL
+                .map(|kind| Nested { shared: true, kind, gain: gains.map(at), at_edge: [false; ARMS.len()] })
+                .to_vec(),
             cells: all.map(cell).collect(),
             updates: 1,
             start: [0.0; 3],
-            weights: vec![(0.1, [1.0, 1.0, weights[0], 0.9]), (0.5, [1.0, 1.0, 1.0, weights[1]])],
+            weights: vec![
+                (0.1, [1.0, 1.0, weights[0], 0.9, 0.9]),
+                (0.5, [1.0, 1.0, 1.0, weights[1], weights[1]]),
+            ],
         }
     }
 
     #[test]
     fn each_verdict_follows_its_own_numbers() {
         let verdicts = |n: Numbers| words(&findings(&n));
-        assert_eq!(verdicts(numbers([0.0, 0.2, 0.05, 0.2], 0.0, 0.001, [1.0, 0.5])), ["Holds"; 5]);
-        assert_eq!(verdicts(numbers([0.0, 0.05, 0.2, -0.2], 0.1, 0.001, [1.5, 0.95])), ["Fails"; 5]);
+        assert_eq!(verdicts(numbers([0.0, 0.2, 0.05, 0.2, 0.1], 0.0, 0.001, [1.0, 0.5])), ["Holds"; 7]);
+        assert_eq!(verdicts(numbers([0.0, 0.05, 0.2, -0.2, -0.1], 0.1, 0.001, [1.5, 0.95])), ["Fails"; 7]);
         // A gain that does not survive the correction is none.
-        assert_eq!(verdicts(numbers([0.0, 0.2, 0.05, 0.2], 0.0, 0.2, [1.0, 0.5]))[0], "Fails");
+        assert_eq!(verdicts(numbers([0.0, 0.2, 0.05, 0.2, 0.1], 0.0, 0.2, [1.0, 0.5]))[0], "Fails");
     }
 }

@@ -8,6 +8,7 @@
 //! re-weighting β_k of the clamp,         α_k = 0
 //! offset       β_k as without the clamp, α_k of the clamp
 //! both         the clamp
+//! weights      β_k as without the clamp, α_k = 0, times the clamp's multiple of ∇p over GRPO's, at the prompt's true success rate
 //! ```
 //! With `p` the success rate of the prompt and one token weight per response the expected update of each is a multiple of `∇p`:
 //!
@@ -16,22 +17,31 @@
 //! ```
 //! **Proof.** Given its reward a response is independent of the others, with `E[∇log π | r=1] = ∇p/p` and `E[∇log π | r=0] = -∇p/(1-p)`.
 //! Sum over the group: the wrong and right parts of `β_k (r_i - k/G)` give `β_k k (G-k)/G (1/p + 1/(1-p))`, those of `α_k` give
-//! `α_k (k/p - (G-k)/(1-p))`. ∎ The offset alone would push nothing on average if `α_k` were a constant; it depends on `k`, and does.
+//! `α_k (k/p - (G-k)/(1-p))`. ∎
+//!
+//! By Stein's identity for the binomial, `E[(k - Gp) f(k)] = G p (1-p) E[f(k+1) - f(k)]` with `k` of Bin(G-1, p) on the right, the multiple is,
+//! per response,
+//!
+//! ```text
+//! w(p) = (G-1)/G E_Bin(G-2,p)[ β_(k+1) ] + E_Bin(G-1,p)[ α_(k+1) - α_k ]
+//! ```
+//! The offset acts through its slope in `k`: a constant one does nothing, and one that rises and falls helps and hurts prompts by their success
+//! rate.
 
 mod findings;
 mod run;
 pub(crate) mod shown;
 pub(crate) mod weights;
 
-use grpo_lambda_stats::{Interval, holm, mean, paired_permutation, t_interval};
+use grpo_lambda_stats::{Interval, chosen_on_the_others, holm, mean, paired_permutation, t_interval};
 use rayon::prelude::*;
 
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::vectors::{difference, quantile};
 use findings::findings;
-use run::{Kind, Setting, Sums, train};
+use run::{Course, Kind, Setting, Sums, train};
 use shown::{figures, tables};
-use weights::ARMS;
+use weights::{ARMS, CLAMPED};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "clamp_gain",
@@ -42,7 +52,7 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
 };
 
 /// Learning rates over the best of GRPO.
-const RATIOS: [f64; 6] = [1.0 / 16.0, 1.0 / 8.0, 1.0 / 4.0, 1.0 / 2.0, 1.0, 2.0];
+const RATIOS: [f64; 7] = [1.0 / 16.0, 1.0 / 8.0, 1.0 / 4.0, 1.0 / 2.0, 1.0, 2.0, 4.0];
 /// Paired runs per cell; also start policies.
 const RUNS: usize = 12;
 /// Runs per rate of the choice, on streams of their own.
@@ -60,17 +70,32 @@ struct Outcome {
     ratio: f64,
     /// The learning rate.
     rate: f64,
-    /// Mean final `J` by arm.
-    level: [f64; ARMS.len()],
-    /// Final `J` less that of GRPO, pairs of runs, Student's t interval at 95 %; by arm.
+    /// The areas of every run by arm.
+    areas: [Vec<f64>; ARMS.len()],
+    /// Mean final `J`, and mean number of updates until `J` is 0.8, by arm.
+    last: [f64; ARMS.len()],
+    learned: [f64; ARMS.len()],
+    /// Area less that of GRPO, pairs of runs, Student's t interval at 95 %; by arm.
     gain: [Interval; ARMS.len()],
     /// Paired permutation test of the clamp's gain, two-sided, and corrected over all cells (Holm).
     p: f64,
     p_holm: f64,
 }
 
+/// A policy and optimiser where every run has the rate that the other runs choose, for the arm and for GRPO.
+#[derive(Clone, Debug)]
+struct Nested {
+    shared: bool,
+    kind: Kind,
+    /// Area less GRPO's by arm, Student's t over runs at 95 %.
+    gain: [Interval; ARMS.len()],
+    /// True if the arm's best mean area is at an end of the grid.
+    at_edge: [bool; ARMS.len()],
+}
+
 struct Numbers {
     cells: Vec<Outcome>,
+    nested: Vec<Nested>,
     updates: usize,
     /// Quartiles of the success rates of prompts under the start policies.
     start: [f64; 3],
@@ -103,10 +128,11 @@ fn measure(context: &Context) -> anyhow::Result<Numbers> {
     let starts: Vec<f64> = reported.iter().flat_map(Sums::start).collect();
     let weight = |i: usize| {
         let p = (i + 1) as f64 / (POINTS + 1) as f64;
-        (p, ARMS.map(|arm| arm.weight(p)))
+        (p, ARMS.map(|arm| arm.prepared().weight(p)))
     };
     let weights = (0..POINTS).map(weight).collect();
-    Ok(Numbers { cells, updates, start: [0.25, 0.5, 0.75].map(|q| quantile(&starts, q)), weights })
+    let nested = cells.chunks_exact(RATIOS.len()).map(nested).collect();
+    Ok(Numbers { cells, nested, updates, start: [0.25, 0.5, 0.75].map(|q| quantile(&starts, q)), weights })
 }
 
 /// [`best_rate`], computed or kept.
@@ -129,7 +155,8 @@ fn best_rate(sums: &[Sums], shared: bool, kind: Kind, updates: usize, seed: u64)
     };
     let score = |k: i32| {
         let setting = Setting { shared, kind, rate: 2f64.powi(k), updates };
-        let j = |(i, s): (usize, &Sums)| train(s, ARMS[0], setting, seed ^ 0x5e1e_c710 ^ ((i as u64) << 32));
+        let j =
+            |(i, s): (usize, &Sums)| train(s, ARMS[0], setting, seed ^ 0x5e1e_c710 ^ ((i as u64) << 32)).area;
         let all: Vec<f64> = sums.iter().enumerate().map(j).collect();
         (k, mean(&all).unwrap_or(f64::NAN))
     };
@@ -138,13 +165,13 @@ fn best_rate(sums: &[Sums], shared: bool, kind: Kind, updates: usize, seed: u64)
     2f64.powi(best.map_or(0, |(k, _)| *k))
 }
 
-/// The final `J` of every run by arm, computed or kept.
+/// Every run by arm, computed or kept.
 fn runs(
     context: &Context,
     sums: &[Sums],
     setting: Setting,
     ratio: f64,
-) -> anyhow::Result<Vec<[f64; ARMS.len()]>> {
+) -> anyhow::Result<Vec<[Course; ARMS.len()]>> {
     let seed = |i: usize| context.seed.wrapping_add((i as u64) << 24);
     let by_arm = |i: usize| ARMS.map(|arm| train(&sums[i], arm, setting, seed(i)));
     let work = || Ok((0..sums.len()).into_par_iter().map(by_arm).collect());
@@ -153,19 +180,44 @@ fn runs(
 
 fn cell(context: &Context, sums: &[Sums], setting: Setting, ratio: f64) -> anyhow::Result<Outcome> {
     let runs = runs(context, sums, setting, ratio)?;
-    let none = Interval { low: 0.0, mid: 0.0, high: 0.0, level: 0.95 };
-    let finals = |arm: usize| runs.iter().map(|r| r[arm]).collect::<Vec<f64>>();
-    let interval = |arm: usize| t_interval(&difference(&finals(arm), &finals(0)), 0.95).unwrap_or(none);
-    let p = paired_permutation(&finals(ARMS.len() - 1), &finals(0), FLIPS, context.seed)
-        .map_or(1.0, |test| test.p);
+    let score = |arm: usize, of: fn(&Course) -> f64| runs.iter().map(|r| of(&r[arm])).collect::<Vec<f64>>();
+    let areas: [Vec<f64>; ARMS.len()] = std::array::from_fn(|arm| score(arm, |run| run.area));
+    let average =
+        |of: fn(&Course) -> f64| std::array::from_fn(|arm| mean(&score(arm, of)).unwrap_or(f64::NAN));
+    let p = paired_permutation(&areas[CLAMPED], &areas[0], FLIPS, context.seed).map_or(1.0, |test| test.p);
     Ok(Outcome {
         shared: setting.shared,
         kind: setting.kind,
         ratio,
         rate: setting.rate,
-        level: std::array::from_fn(|arm| runs.iter().map(|r| r[arm]).sum::<f64>() / runs.len() as f64),
-        gain: std::array::from_fn(interval),
+        last: average(|run| run.last),
+        learned: average(|run| run.learned),
+        gain: std::array::from_fn(|arm| gain(&areas[arm], &areas[0])),
+        areas,
         p,
         p_holm: p,
     })
+}
+
+/// The mean difference of pairs of runs with Student's t interval at 95 %.
+fn gain(own: &[f64], grpo: &[f64]) -> Interval {
+    let none = Interval { low: 0.0, mid: 0.0, high: 0.0, level: 0.95 };
+    t_interval(&difference(own, grpo), 0.95).unwrap_or(none)
+}
+
+/// The cells of a policy and optimiser, one per rate, at rates chosen on the other runs.
+fn nested(cells: &[Outcome]) -> Nested {
+    let by_rate = |arm: usize| cells.iter().map(|c| c.areas[arm].clone()).collect::<Vec<_>>();
+    let chosen = |arm: usize| chosen_on_the_others(&by_rate(arm)).unwrap_or_default();
+    let level = |c: &Outcome, arm: usize| mean(&c.areas[arm]).unwrap_or(f64::NAN);
+    let at_edge = |arm: usize| {
+        let best = (0..cells.len()).max_by(|&a, &b| level(&cells[a], arm).total_cmp(&level(&cells[b], arm)));
+        best == Some(0) || best == Some(cells.len() - 1)
+    };
+    Nested {
+        shared: cells[0].shared,
+        kind: cells[0].kind,
+        gain: std::array::from_fn(|arm| gain(&chosen(arm), &chosen(0))),
+        at_edge: std::array::from_fn(at_edge),
+    }
 }

@@ -6,8 +6,9 @@
 mod findings;
 pub(crate) mod shown;
 
+use anyhow::Context as _;
 use grpo_lambda::advantage::ClampPart;
-use grpo_lambda_stats::{Interval, holm, paired_permutation, t_interval};
+use grpo_lambda_stats::{Interval, chosen_on_the_others, holm, paired_permutation, t_interval};
 
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::recorded::Recorded;
@@ -58,28 +59,29 @@ struct Outcome {
     grad_norm: ByArm,
 }
 
-/// A gain in solved problems, over pairs of runs, with its p by sign flips over seeds, corrected over all of a kind (Holm).
+/// A gain in solved problems, over pairs of runs, with its p by sign flips over seeds, corrected over the family (Holm).
 #[derive(Clone, Copy, Debug)]
 struct Gain {
     interval: Interval,
+    p: f64,
     p_holm: f64,
 }
 
-/// An optimiser over all its learning rates: every seed counts once, with its mean over the rates.
+/// An optimiser where every seed has the rate that the other seeds choose, for each arm.
 #[derive(Clone, Debug)]
-struct Overall {
+struct Nested {
     optimiser: String,
+    /// Mean share of solved problems by arm.
+    accuracy: ByArm,
     /// Re-weighting alone, the offset alone, the clamp, and the gain of the clamp beyond the sum of its parts.
     gains: [Gain; 4],
-    /// The clamp at the rate at which it solves most less GRPO at its own.
-    at_best: Interval,
 }
 
-/// The place in [`Overall::gains`] of the gain beyond the sum; that of an arm is one less than in [`PARTS`].
+/// The place in [`Nested::gains`] of the gain beyond the sum; that of an arm is one less than in [`PARTS`].
 const BEYOND: usize = 3;
 
 struct Numbers {
-    overall: Vec<Overall>,
+    nested: Vec<Nested>,
     cells: Vec<Outcome>,
     seeds: usize,
     /// Means over seeds at the start: accuracy, sampled.
@@ -128,7 +130,7 @@ fn from(text: &str, twin: &str) -> anyhow::Result<Numbers> {
     let cells = cells(&runs)?;
     let seeds = runs.len() / (cells.len() * PARTS.len()).max(1);
     Ok(Numbers {
-        overall: overall(&cells),
+        nested: nested(&cells)?,
         cells,
         seeds,
         start: starts.map(|s| mean(&s)),
@@ -165,42 +167,43 @@ fn over_best_of_grpo(cells: &mut [Outcome]) {
     }
 }
 
-fn overall(cells: &[Outcome]) -> Vec<Overall> {
+/// Every optimiser at nested rates. The clamp's gains, the primary endpoint, are corrected over the optimisers; the others over all of them.
+fn nested(cells: &[Outcome]) -> anyhow::Result<Vec<Nested>> {
     let by_optimiser = cells.chunk_by(|a, b| a.optimiser == b.optimiser);
-    let mut all: Vec<Overall> = by_optimiser.map(over_rates).collect();
-    let corrected = holm(&all.iter().flat_map(|o| o.gains.map(|g| g.p_holm)).collect::<Vec<_>>());
-    for (gain, p) in all.iter_mut().flat_map(|o| &mut o.gains).zip(corrected) {
-        gain.p_holm = p;
+    let mut all: Vec<Nested> = by_optimiser.map(at_rates_of_others).collect::<anyhow::Result<_>>()?;
+    for family in [&[CLAMP - 1][..], &[0, 1, BEYOND]] {
+        let p: Vec<f64> = all.iter().flat_map(|o| family.iter().map(|&k| o.gains[k].p)).collect();
+        let corrected = holm(&p);
+        let gains = all.iter_mut().flat_map(|o| o.gains.iter_mut().enumerate());
+        let those = gains.filter(|(k, _)| family.contains(k));
+        those.zip(corrected).for_each(|((_, gain), p)| gain.p_holm = p);
     }
-    all
+    Ok(all)
 }
 
-/// An optimiser over its learning rates; the p of the gains are not corrected yet.
-fn over_rates(cells: &[Outcome]) -> Overall {
-    let seeds = cells[0].solved[0].len();
-    let by_seed = |k: usize| {
-        let share = |seed: usize| mean(&cells.iter().map(|c| c.solved[k][seed]).collect::<Vec<_>>());
-        (0..seeds).map(share).collect::<Vec<f64>>()
+/// An optimiser at nested rates; the p of the gains are not corrected yet.
+fn at_rates_of_others(cells: &[Outcome]) -> anyhow::Result<Nested> {
+    let chosen = |k: usize| {
+        let by_rate: Vec<Vec<f64>> = cells.iter().map(|c| c.solved[k].clone()).collect();
+        chosen_on_the_others(&by_rate).context("the recorded runs need two seeds of every rate")
     };
-    let arms: [Vec<f64>; PARTS.len()] = std::array::from_fn(by_seed);
-    let none = &arms[0];
-    let sum_of_parts: Vec<f64> = (0..seeds).map(|s| arms[1][s] + arms[2][s] - none[s]).collect();
-    let gain =
-        |a: &[f64], b: &[f64]| Gain { interval: interval(&difference(a, b)), p_holm: by_sign_flips(a, b) };
-    let best = |k: usize| {
-        let most = cells.iter().max_by(|a, b| a.accuracy[k].total_cmp(&b.accuracy[k]));
-        most.map_or(&[][..], |c| &c.solved[k])
+    let [none, reweighting, offset, clamp] = [chosen(0)?, chosen(1)?, chosen(2)?, chosen(CLAMP)?];
+    let seeds = 0..none.len();
+    let sum_of_parts: Vec<f64> = seeds.map(|s| reweighting[s] + offset[s] - none[s]).collect();
+    let gain = |a: &[f64], b: &[f64]| {
+        let p = by_sign_flips(a, b);
+        Gain { interval: interval(&difference(a, b)), p, p_holm: p }
     };
-    Overall {
+    Ok(Nested {
         optimiser: cells[0].optimiser.clone(),
         gains: [
-            gain(&arms[1], none),
-            gain(&arms[2], none),
-            gain(&arms[3], none),
-            gain(&arms[CLAMP], &sum_of_parts),
+            gain(&reweighting, &none),
+            gain(&offset, &none),
+            gain(&clamp, &none),
+            gain(&clamp, &sum_of_parts),
         ],
-        at_best: interval(&difference(best(CLAMP), best(0))),
-    }
+        accuracy: [none, reweighting, offset, clamp].map(|share| mean(&share)),
+    })
 }
 
 /// Student's t at 95 % over seeds; the mean alone for one seed.
@@ -283,10 +286,8 @@ mod tests {
         assert_eq!((n.cells.len(), n.seeds), (1, 2));
         let c = &n.cells[0];
         assert!((c.gain[CLAMP].mid - 0.15).abs() < 1e-12 && c.accuracy[0] == 0.4);
-        let o = &n.overall[0];
-        assert!(
-            (o.gains[CLAMP - 1].interval.mid - 0.15).abs() < 1e-12 && (o.at_best.mid - 0.15).abs() < 1e-12
-        );
+        let o = &n.nested[0];
+        assert!((o.gains[CLAMP - 1].interval.mid - 0.15).abs() < 1e-12, "{o:?}");
         // Seed 1 goes up by 0.1, 0.2 and 0.3, seed 0 not at all: the parts add up.
         assert!(o.gains[BEYOND].interval.mid.abs() < 1e-12, "{o:?}");
         assert_eq!((n.twin.len(), n.twin[0].2.mid), (1, 0.1));

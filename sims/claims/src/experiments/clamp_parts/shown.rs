@@ -4,7 +4,7 @@ use grpo_lambda_stats::Interval;
 use grpo_lambda_stats::table::Table;
 use serde::{Deserialize, Serialize};
 
-use super::{ByArm, CLAMP, Numbers, Outcome, Overall, PARTS};
+use super::{ByArm, CLAMP, Gain, Nested, Numbers, Outcome, PARTS};
 use crate::experiments::common::text::short;
 use crate::figure::{Axis, Figure, Panel, Style};
 
@@ -53,46 +53,48 @@ impl Row<'_> {
     }
 }
 
-/// A row of `clamp_parts_overall.csv`: a mean over the learning rates.
+/// A row of `clamp_parts_overall.csv`: every seed at the rate that the other seeds choose.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct GainRow {
     pub(crate) optimiser: String,
     pub(crate) gain_of: String,
     pub(crate) gain: f64,
-    gain_low: f64,
-    gain_high: f64,
-    p_holm: f64,
+    pub(crate) gain_low: f64,
+    pub(crate) gain_high: f64,
+    p: f64,
+    pub(crate) p_holm: f64,
 }
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     let rows = n.cells.iter().flat_map(|c| (0..PARTS.len()).map(|arm| Row::new(c, arm, n.seeds)));
-    let overall = n.overall.iter().flat_map(|o| {
+    let overall = n.nested.iter().flat_map(|o| {
         let names = PARTS[1..].iter().map(|part| part.name()).chain(["both beyond the sum of the parts"]);
         names.zip(&o.gains).map(|(gain_of, gain)| {
             let Interval { low, mid, high, .. } = gain.interval;
-            let (optimiser, gain_of, p_holm) = (o.optimiser.clone(), gain_of.to_owned(), gain.p_holm);
-            GainRow { optimiser, gain_of, gain: mid, gain_low: low, gain_high: high, p_holm }
+            let (optimiser, gain_of) = (o.optimiser.clone(), gain_of.to_owned());
+            let Gain { p, p_holm, .. } = *gain;
+            GainRow { optimiser, gain_of, gain: mid, gain_low: low, gain_high: high, p, p_holm }
         })
     });
     vec![(String::new(), Table::from_rows(rows)), ("overall".into(), Table::from_rows(overall))]
 }
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
-    let average = |o: &Overall| format!("{:+.3} ({})", o.gains[CLAMP - 1].interval.mid, o.optimiser);
+    let gained = |o: &Nested| format!("{:+.3} ({})", o.gains[CLAMP - 1].interval.mid, o.optimiser);
     let mut figure = Figure::new(format!(
-        "Addition: over all learning rates the clamp changes the share of solved problems by {}",
-        n.overall.iter().map(average).collect::<Vec<_>>().join(" and ")
+        "Addition: at rates chosen on other seeds the clamp changes the share of solved problems by {}",
+        n.nested.iter().map(gained).collect::<Vec<_>>().join(" and ")
     ))
     .caption(format!(
         "A transformer after a little imitation, single-digit addition, {} paired seeds. Top: share of the 100 problems that the most probable response solves, less GRPO's, \
-         at each rate and averaged over all of them; bars: Student's t, 95 %, not corrected. Bottom: that share itself, mean over seeds; none is GRPO.",
+         at each rate and where every seed has the rate that the others choose; bars: Student's t, 95 %, not corrected. Bottom: that share itself, mean over seeds; none is GRPO.",
         n.seeds
     ))
     .columns(2)
     .panel_size(440, 260)
     .names(PARTS.iter().map(|part| part.name()));
     for panel in [gains, levels] {
-        for o in &n.overall {
+        for o in &n.nested {
             let cells: Vec<&Outcome> = n.cells.iter().filter(|c| c.optimiser == o.optimiser).collect();
             figure = figure.panel(panel(o, &cells));
         }
@@ -104,8 +106,8 @@ fn rates(cells: &[&Outcome]) -> impl Iterator<Item = String> {
     cells.iter().map(|c| short(c.rate))
 }
 
-fn gains(o: &Overall, cells: &[&Outcome]) -> Panel {
-    let places = rates(cells).chain(["all".to_owned()]);
+fn gains(o: &Nested, cells: &[&Outcome]) -> Panel {
+    let places = rates(cells).chain(["chosen".to_owned()]);
     let panel = Panel::new(format!("{}: gain over GRPO", o.optimiser))
         .x(Axis::new("learning rate").categories(places))
         .y("gain in solved problems");
@@ -118,7 +120,7 @@ fn gains(o: &Overall, cells: &[&Outcome]) -> Panel {
     drawn.hline(0.0, "GRPO")
 }
 
-fn levels(o: &Overall, cells: &[&Outcome]) -> Panel {
+fn levels(o: &Nested, cells: &[&Outcome]) -> Panel {
     let panel = Panel::new(format!("{}: solved problems", o.optimiser))
         .x(Axis::new("learning rate").log())
         .y("share of problems solved");

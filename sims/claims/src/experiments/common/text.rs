@@ -1,5 +1,6 @@
 //! Numbers as they stand in findings.
 
+use grpo_lambda_stats::OverTasks;
 use grpo_lambda_stats::table::significant;
 
 pub(crate) fn short(x: f64) -> String {
@@ -16,6 +17,21 @@ pub(crate) fn rounding_error(x: f64) -> String {
 
 pub(crate) fn percent(share: f64) -> String {
     format!("{} %", short(100.0 * share))
+}
+
+/// A mean with the tasks as the sample: Student's t interval, median, p of sign flips, and the mean without the task that moves it most.
+pub(crate) fn over_tasks<'a>(o: &OverTasks, name: impl Fn(usize) -> &'a str) -> String {
+    let (task, without) = o.carried_by();
+    let i = o.interval;
+    format!(
+        "{:+.3} [{:+.3}, {:+.3}], median {:+.4}, sign flips p = {}, without {} {without:+.4}",
+        i.mid,
+        i.low,
+        i.high,
+        o.median,
+        significant(o.p, 2),
+        name(task)
+    )
 }
 
 /// Names with commas between them; `none` where there is none.

@@ -1,6 +1,6 @@
 //! The figures.
 
-use grpo_lambda_stats::Interval;
+use grpo_lambda_stats::OverTasks;
 
 use super::findings::of_paper;
 use super::measure::{Comparison, UNIT};
@@ -87,12 +87,12 @@ fn curves(c: &Comparison, regime: Regime, rates: &str) -> Figure {
 /// Gains over GRPO with intervals, a panel per regime.
 fn forest(c: &Comparison) -> Figure {
     let caption = format!(
-        "Area under J/J* less that of GRPO: mean over {} MDPs of the mean of {} runs, with 95 % intervals (stratified bootstrap of pairs of runs). \
+        "Area under J/J* less that of GRPO: mean over {} MDPs of the mean of {} runs, with Student's t over tasks at 95 %; a colour says that sign flips over tasks agree. \
          recent, both: trace styles of GRPO-λ, with ϵ-trace or ϵ-weight, λ, and what differs from the paper (clamp -0.1). Horizontal axes differ.",
         c.tasks.len(),
         c.runs
     );
-    let signs = ["better than GRPO", "worse than GRPO", "interval contains 0"];
+    let signs = ["better than GRPO", "worse than GRPO", "no difference shown"];
     let names = [signs[0], signs[1], "3", "4", "5", "6", signs[2]]; // the seventh colour is black
     let mut figure =
         Figure::new(forest_title(c)).caption(caption).columns(2).panel_size(490, 320).names(names);
@@ -103,24 +103,19 @@ fn forest(c: &Comparison) -> Figure {
         (Regime::UnitMean, "GRPO's best rate, weights of mean 1"),
     ];
     for (regime, title) in panels {
-        let gain = |&name: &&'static str| Some((name, c.overall(regime, c.index(name))?.gain));
+        let gain = |&name: &&'static str| Some((name, &c.overall(regime, c.index(name))?.over_tasks));
         let gains: Vec<_> = FOREST.iter().filter_map(gain).collect();
         let mut panel = Panel::new(title)
             .x("gain in area (share of J*)")
             .y(Axis::new("").categories(gains.iter().map(|(name, _)| *name)))
             .vline(0.0, "GRPO");
         for (k, sign) in signs.into_iter().enumerate() {
-            let kind = |g: &Interval| {
-                if g.low > 0.0 {
-                    0
-                } else if g.high < 0.0 {
-                    1
-                } else {
-                    2
-                }
+            let kind = |o: &OverTasks| if o.positive() { 0 } else { 2 - usize::from(o.negative()) };
+            let points = gains.iter().enumerate().filter(|(_, (_, o))| kind(o) == k);
+            let span = |(i, (_, o)): (usize, &(_, &OverTasks))| {
+                (i as f64, o.interval.low, o.interval.mid, o.interval.high)
             };
-            let points = gains.iter().enumerate().filter(|(_, (_, g))| kind(g) == k);
-            panel = panel.spans(sign, points.map(|(i, (_, g))| (i as f64, g.low, g.mid, g.high)));
+            panel = panel.spans(sign, points.map(span));
         }
         figure = figure.panel(panel);
     }
@@ -252,7 +247,7 @@ fn sweep_title(c: &Comparison) -> String {
     let larger_step =
         small(PAPER[0]) > small(BASELINE) && small(&unit) < small(BASELINE) && top(PAPER[0]) < top(BASELINE);
     if larger_step {
-        "Under plain SGD GRPO-λ beats GRPO at small learning rates only: its trace is a larger step, not better credit".into()
+        "On average over these tasks, under plain SGD, GRPO-λ is above GRPO at small learning rates only, with weights of mean 1 nowhere".into()
     } else {
         format!("Tuned, GRPO-λ reaches {:.3} of the best area, GRPO {:.3}", top(PAPER[0]), top(BASELINE))
     }

@@ -221,7 +221,7 @@ impl Scores {
             last: self.point(regime, reading, all, |run| run.last)?,
             better: (0..tasks).filter(|&t| gains[t].low > 0.0).collect(),
             worse: (0..tasks).filter(|&t| gains[t].high < 0.0).collect(),
-            over_tasks: OverTasks::new(&gains.iter().map(|g| g.mid).collect::<Vec<_>>(), self.bootstrap)?,
+            over_tasks: OverTasks::new(&gains.iter().map(|g| g.mid).collect::<Vec<_>>())?,
             gains,
         })
     }

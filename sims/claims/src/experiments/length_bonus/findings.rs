@@ -1,14 +1,25 @@
 //! Findings.
 
+use super::law::LawRow;
+use super::spread::{self, ARMS as OF_TASKS, OnTask, PAPER};
 use super::{Numbers, Slope};
 use crate::experiment::Finding;
 use crate::experiments::common::findings::{finding, holds_or, holds_when};
 use crate::experiments::common::text::{percent, rounding_error, short};
-use crate::experiments::common::vectors::{EXACT, largest};
+use crate::experiments::common::vectors::{EXACT, largest, mean};
 use grpo_lambda_tools::length_direction::{ARMS, POLICIES, Point};
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
-    vec![bonus(n), every_lambda(n), reward_times_length(n), without_clamp(n), settings(n), horizons(n)]
+    vec![
+        bonus(n),
+        every_lambda(n),
+        reward_times_length(n),
+        without_clamp(n),
+        settings(n),
+        over_tasks(n),
+        horizons(n),
+        law(n),
+    ]
 }
 
 /// The numbers of λ = 1.
@@ -124,6 +135,107 @@ fn settings(n: &Numbers) -> Finding {
     )
 }
 
+/// The tasks under a reduction on which something is true, and those with a cosine of `∇E[T]` and `∇J` of the sign asked for.
+fn on_tasks<'a>(n: &'a Numbers, reduction: &'a str, keep: fn(&OnTask) -> bool) -> Vec<&'a OnTask> {
+    n.tasks.iter().filter(|on| on.reduction == reduction && keep(on)).collect()
+}
+
+/// The share of tasks on which the paper's update has a negative cosine with the gradient.
+fn share_reversed(tasks: &[&OnTask], arm: usize) -> f64 {
+    tasks.iter().filter(|on| on.cosine[arm] < 0.0).count() as f64 / tasks.len() as f64
+}
+
+/// That share by reduction.
+pub(super) fn reversed(n: &Numbers) -> String {
+    let share = |(_, reduction): (&str, &str)| {
+        let all = on_tasks(n, reduction, |_| true);
+        format!("{} ({reduction})", percent(share_reversed(&all, PAPER)))
+    };
+    spread::REDUCTIONS.map(share).join(" and ")
+}
+
+fn over_tasks(n: &Numbers) -> Finding {
+    let tasks = |reduction: &'static str| on_tasks(n, reduction, |_| true);
+    let never: Vec<&str> = spread::REDUCTIONS
+        .iter()
+        .map(|(_, reduction)| *reduction)
+        .filter(|reduction| share_reversed(&tasks(reduction), PAPER) == 0.0)
+        .collect();
+    let mean = |tasks: &[&OnTask]| {
+        let cosines: Vec<f64> = tasks.iter().map(|on| on.cosine[PAPER]).collect();
+        format!(
+            "{} tasks, mean cosine {:.2}, reversed on {}",
+            tasks.len(),
+            mean(&cosines),
+            percent(share_reversed(tasks, PAPER))
+        )
+    };
+    let each = |(_, reduction): (&str, &'static str)| {
+        let families = ["zoo", "random, horizon 4", "random, horizon 6"].map(|family| {
+            let own: Vec<&OnTask> = tasks(reduction).into_iter().filter(|on| on.family == family).collect();
+            format!("{family}: {}", mean(&own))
+        });
+        let better = on_tasks(n, reduction, |on| on.longer_is_better.is_some_and(|c| c > 0.0));
+        let worse = on_tasks(n, reduction, |on| on.longer_is_better.is_some_and(|c| c < 0.0));
+        let others: Vec<String> = (0..PAPER)
+            .map(|arm| format!("{} {}", OF_TASKS[arm].0, percent(share_reversed(&tasks(reduction), arm))))
+            .collect();
+        format!(
+            "{reduction}. {}. Where longer responses are better (<∇E[T], ∇J> > 0): {}; where shorter ones are: {}. Share reversed, other arms: {}",
+            families.join("; "),
+            mean(&better),
+            mean(&worse),
+            others.join(", ")
+        )
+    };
+    finding(
+        "Over random trees and the zoo the expected update of the paper's settings raises J (its cosine with ∇J is positive), under the token mean and under 1/T",
+        holds_when(
+            never.len() == spread::REDUCTIONS.len(),
+            !never.is_empty(),
+            format!("the reduction is {}; reversed on {}", never.join(", "), reversed(n)),
+            format!("it is reversed on {}", reversed(n)),
+        ),
+        spread::REDUCTIONS.map(each).join(". "),
+    )
+}
+
+fn law(n: &Numbers) -> Finding {
+    let off = largest(n.law.iter().filter_map(|row| row.off));
+    let sign = |x: f64| if x == 0.0 { 0.0 } else { x.signum() };
+    // Constant reduction without a trace: nothing. A trace turns the sign of the other reductions where it outweighs them.
+    let lawful = |row: &&LawRow| match (row.lambda > 0.0, row.reduction) {
+        (false, "response_sum") => row.slope_of_length == 0.0,
+        (false, _) => sign(row.slope_of_length) == -sign(row.mean_advantage),
+        (true, _) => sign(row.slope_of_length) == sign(row.mean_advantage),
+    };
+    let other: Vec<String> = n.law.iter().filter(|row| !lawful(row)).map(named).collect();
+    finding(
+        "Under noise rewards the force on the length is ā times one vector for every reduction and every map of rewards to advantages: none without an offset or under a constant reduction; with ā > 0 shorter responses under 1/T and the token mean, longer ones with a trace",
+        holds_when(
+            off < EXACT && other.is_empty(),
+            off < EXACT,
+            format!(
+                "the trace is left out of, or long enough for, 1/T: the sign is the other one for {}",
+                other.join("; ")
+            ),
+            format!("off by {off:e}"),
+        ),
+        format!(
+            "on-policy, G = 8, success rate 1/2, a chain of at most {} tokens; largest difference of registered methods {}. Change of E[T] per unit of rate: {}",
+            super::HORIZON,
+            rounding_error(off),
+            n.law.iter().filter(|row| row.mean_advantage != 0.0).map(named).collect::<Vec<_>>().join("; ")
+        ),
+    )
+}
+
+/// A convention with its slope.
+fn named(row: &LawRow) -> String {
+    let trace = if row.lambda > 0.0 { format!(", λ = {}", row.lambda) } else { String::new() };
+    format!("{}, {}{trace} {:+.3}", row.reduction, row.advantages, row.slope_of_length)
+}
+
 fn horizons(n: &Numbers) -> Finding {
     let points_of = |arm: &str| n.sweep.iter().filter(|p| p.arm == arm).cloned().collect::<Vec<Point>>();
     let least = |points: &[Point]| points.iter().map(|p| p.cosine).fold(f64::INFINITY, f64::min);
@@ -220,6 +332,19 @@ mod tests {
             ]
             .map(slope)
             .to_vec(),
+            law: vec![
+                LawRow::made_up("response_sum", 0.0, 0.5, slopes[0], off),
+                LawRow::made_up("token_mean", 0.0, 0.5, -slopes[1], off),
+            ],
+            tasks: spread::REDUCTIONS
+                .map(|(_, reduction)| OnTask {
+                    task: "a".into(),
+                    family: "zoo",
+                    reduction,
+                    longer_is_better: Some(-1.0),
+                    cosine: [1.0, 1.0, 1.0, cosine],
+                })
+                .to_vec(),
             sweep: ARMS.iter().map(point).collect(),
             mean_advantage: 0.4,
             pushes: Vec::new(),
@@ -229,9 +354,15 @@ mod tests {
     #[test]
     fn each_verdict_follows_its_own_numbers() {
         let verdicts = |n: Numbers| words(&findings(&n));
-        assert_eq!(verdicts(numbers(0.0, 1.0, [0.0, 1.0, 1.0], 0.5)), ["Holds"; 6]);
-        assert_eq!(verdicts(numbers(0.1, 0.8, [1.0, -1.0, -1.0], -0.5)), ["Fails"; 6]);
+        assert_eq!(verdicts(numbers(0.0, 1.0, [0.0, 1.0, 1.0], 0.5)), ["Holds"; 8]);
+        assert_eq!(verdicts(numbers(0.1, 0.8, [1.0, -1.0, -1.0], -0.5)), ["Fails"; 8]);
         let between = verdicts(numbers(0.0, 0.8, [0.0, 1.0, -1.0], 0.5));
-        assert_eq!(between, ["Holds", "Holds", "Holds when", "Holds", "Holds when", "Holds"]);
+        assert_eq!(between[..6], ["Holds", "Holds", "Holds when", "Holds", "Holds when", "Holds"]);
+        assert_eq!(between[6..], ["Holds"; 2]);
+        let mut some = numbers(0.0, 1.0, [0.0, 1.0, 1.0], 0.5);
+        some.tasks[1].cosine[PAPER] = -0.1;
+        some.law[0].slope_of_length = 0.1;
+        let said = verdicts(some);
+        assert_eq!([said[5], said[7]], ["Holds when"; 2]);
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! S   any A          E[update] = Σ_t E[ A 1{T>t} Σ_(k≤t) λ^(t-k) ∇_k ]                 every token that is written is paid A, discounted by λ
-//! R   λ = 1          E[update] = ∇E[A T] - Σ_k k ∇_(k)E[A]                             ∇_(k): logits at depth k; A a function of the response
+//! R   λ = 1          E[update] = ∇E[A T] - Σ_k k ∇_(k)E[A]                             A(y) = E[A_i | y_i = y], frozen; ∇_(k)E[f] := E[f ∇_k]
 //! N   A noise        E[update] = ā Σ_t Σ_(k≤t) λ^(t-k) E[∇_k 1{T>t}],   ā = E[A]
 //! B   noise, λ = 1   E[update] = ā ∇E[T]
 //! ```
@@ -15,13 +15,19 @@
 //! the tokens, so its mean comes out. B: whether token t is written is decided by the tokens before it, so that
 //! `Σ_(k≤t) E[∇_k 1{T>t}] = ∇P(T>t)` (the term k = t is 0), and `Σ_t P(T>t) = E[T]`. ∎
 //!
-//! Without a clamp `ā = 0`: a group's advantages sum to 0. With one, `ā = E[max(A, clamp)] > 0` for every success rate in (0, 1): the clamp
-//! pays for every token, and the trace hands the payment to the tokens before it.
+//! In R the gradient acts on the law of this response alone: A depends on the whole group, whose other responses are held. With the ordinary
+//! gradient of all responses `E[A] = 0` for every policy without a clamp, and R would be wrong.
+//!
+//! Without a clamp `ā = 0`: a group's advantages sum to 0. With one, `ā = E[max(A, clamp)] > 0` for every success rate in (0, 1), if the clamp is
+//! above the least z-score of the group, `-(G-1)/√G`; at or below it nothing is clamped. The clamp pays for every token, and the trace hands the
+//! payment to the tokens before it. [`law`] says the same of every reduction and of other maps from rewards to advantages.
 
 mod findings;
 mod identities;
+mod law;
 mod rationals;
 pub(crate) mod shown;
+pub(crate) mod spread;
 
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::methods::method;
@@ -32,9 +38,11 @@ use grpo_lambda_mdp::zoo::{EosHazard, Family};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree};
 use grpo_lambda_tools::length_direction::{CLAMP, GROUP, Point, sweep};
 use identities::{AtLambda, WithRewards, mean_advantage, noise, with_rewards};
+use law::{LawRow, law};
 use rationals::{Rationals, in_rationals};
 use rayon::prelude::*;
 use shown::{figures, tables};
+use spread::{OnTask, spread};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "length_bonus",
@@ -49,6 +57,8 @@ struct Numbers {
     noise: Vec<AtLambda>,
     with_rewards: WithRewards,
     slopes: Vec<Slope>,
+    law: Vec<LawRow>,
+    tasks: Vec<OnTask>,
     sweep: Vec<Point>,
     /// `ā` in groups of eight at success rate 1/2, with the paper's clamp.
     mean_advantage: f64,
@@ -74,9 +84,12 @@ fn measure(context: &Context) -> anyhow::Result<Numbers> {
     (context.progress)(0.4, "slope of the length");
     let slopes = slopes()?;
     (context.progress)(0.7, "horizons");
+    let (law, tasks) = (law()?, spread(context.seed)?);
+    (context.progress)(0.9, "tasks");
     let sweep = sweep();
     let mean_advantage = mean_advantage(Some(CLAMP), GROUP, 0.5);
-    Ok(Numbers { rationals, noise, with_rewards, slopes, sweep, mean_advantage, pushes: pushes() })
+    let pushes = pushes();
+    Ok(Numbers { rationals, noise, with_rewards, slopes, law, tasks, sweep, mean_advantage, pushes })
 }
 
 /// The longest response.

@@ -1,4 +1,4 @@
-//! The theorem in exact rationals: every group of two or three responses to small random trees, enumerated.
+//! The theorem and the length law in exact rationals: every group of two or three responses to small random trees, enumerated.
 
 use grpo_lambda_mdp::zoo::{Family, Random};
 use grpo_lambda_mdp::{EdgeId, Target, Tree};
@@ -21,7 +21,32 @@ pub(super) struct Rationals {
     pub(super) not_zero: usize,
 }
 
-/// Rewards right with probability 1/3, advantages `max(r - mean, clamp)`, λ = 1, mean over responses of the sum over tokens.
+/// A map from the reward of a response and the mean of its group to an advantage.
+type Map = fn(Rational, Rational) -> Rational;
+
+/// No clamp, the paper's, a baseline a tenth below the mean, right responses only, wrong ones only.
+const MAPS: [Map; 5] = [
+    |r, mean| r - mean,
+    |r, mean| (r - mean).max(-tenth()),
+    |r, mean| r - mean + tenth(),
+    |r, _| r,
+    |r, _| r - 1,
+];
+
+/// The weights of a response's tokens.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Weights {
+    /// `T - k` under a constant reduction: the trace at λ = 1.
+    Trace,
+    /// 1, without a trace.
+    Constant,
+    /// `1/T`.
+    Response,
+    /// `G/ΣT`.
+    Tokens,
+}
+
+/// Rewards right with probability 1/3, every map and reduction: the expected update against `ā ∇E[T]` with the trace, `ā ∇E[ρ]` without.
 pub(super) fn in_rationals() -> anyhow::Result<Rationals> {
     let mut found = Rationals::default();
     for seed in 0..TREES {
@@ -29,16 +54,19 @@ pub(super) fn in_rationals() -> anyhow::Result<Rationals> {
         if tree.leaf_count() > RESPONSES || tree.leaf_count() < 2 {
             continue;
         }
-        for (group, clamp) in [(2, None), (2, Some(tenth())), (3, Some(tenth()))] {
-            found.add(&Task::new(&tree), group, clamp);
+        let task = Task::new(&tree);
+        for group in [2, 3] {
+            for weights in [Weights::Trace, Weights::Constant, Weights::Response, Weights::Tokens] {
+                MAPS.iter().for_each(|map| found.add(&task, group, *map, weights));
+            }
         }
     }
     Ok(found)
 }
 
-/// The paper's clamp.
+/// The paper's clamp, without its sign.
 fn tenth() -> Rational {
-    Rational::new(-1, 10)
+    Rational::new(1, 10)
 }
 
 struct Task<'t> {
@@ -67,15 +95,15 @@ impl<'t> Task<'t> {
         Task { tree, probability, responses }
     }
 
-    /// `∂E[T]/∂θ` per edge: `d(s) π(a|s) (E[T|s,a] - E[T|s])`.
-    fn length_gradient(&self) -> Vec<Rational> {
+    /// `∂E[f(T)]/∂θ` per edge: `d(s) π(a|s) (E[f|s,a] - E[f|s])`.
+    fn gradient_of(&self, f: impl Fn(usize) -> Rational) -> Vec<Rational> {
         let tree = self.tree;
         let mut of_node = vec![Rational::zero(); tree.node_count()];
         let mut of_edge = vec![Rational::zero(); tree.edge_count()];
         for node in tree.nodes().rev() {
             for edge in tree.edges_of(node) {
                 of_edge[edge] = match tree.target(edge) {
-                    Target::Leaf(leaf) => Rational::from_integer(tree.leaf_len(leaf) as i128),
+                    Target::Leaf(leaf) => f(tree.leaf_len(leaf)),
                     Target::Node(child) => of_node[child],
                 };
                 of_node[node] += self.probability[edge] * of_edge[edge];
@@ -94,24 +122,47 @@ impl<'t> Task<'t> {
         tree.edges().map(component).collect()
     }
 
-    /// `Σ_k (T-k) ∇_k` of a response, per edge.
-    fn traced(&self, path: &[EdgeId]) -> Vec<Rational> {
-        let mut traced = vec![Rational::zero(); self.tree.edge_count()];
-        for (k, &taken) in path.iter().enumerate() {
-            let weight = Rational::from_integer((path.len() - k) as i128);
-            for edge in self.tree.edges_of(self.tree.edge_node(taken)) {
-                let indicator = Rational::from_integer(i128::from(edge == taken));
-                traced[edge] += weight * (indicator - self.probability[edge]);
+    /// The law's vector: `∇E[T]` with the trace, else `∇E[ρ]` with the other `group - 1` responses held.
+    fn law(&self, group: usize, weights: Weights) -> Vec<Rational> {
+        let whole = |n: usize| Rational::from_integer(n as i128);
+        match weights {
+            Weights::Trace => self.gradient_of(whole),
+            Weights::Constant => self.gradient_of(|_| whole(1)),
+            Weights::Response => self.gradient_of(|t| whole(t).recip()),
+            Weights::Tokens => {
+                let lengths = || self.responses.iter().map(|(path, p)| (path.len(), *p));
+                let mut others = vec![(0, whole(1))];
+                for _ in 1..group {
+                    others = others
+                        .iter()
+                        .flat_map(|&(s, p)| lengths().map(move |(t, q)| (s + t, p * q)))
+                        .collect();
+                }
+                self.gradient_of(|t| others.iter().map(|(s, p)| p * whole(group) / whole(s + t)).sum())
             }
         }
-        traced
+    }
+
+    /// `Σ_k (T-k) ∇_k` of a response, per edge, or with weights of 1.
+    fn score(&self, path: &[EdgeId], traced: bool) -> Vec<Rational> {
+        let mut score = vec![Rational::zero(); self.tree.edge_count()];
+        for (k, &taken) in path.iter().enumerate() {
+            let weight = Rational::from_integer(if traced { (path.len() - k) as i128 } else { 1 });
+            for edge in self.tree.edges_of(self.tree.edge_node(taken)) {
+                let indicator = Rational::from_integer(i128::from(edge == taken));
+                score[edge] += weight * (indicator - self.probability[edge]);
+            }
+        }
+        score
     }
 }
 
 impl Rationals {
-    fn add(&mut self, task: &Task, group: usize, clamp: Option<Rational>) {
+    fn add(&mut self, task: &Task, group: usize, map: Map, weights: Weights) {
         let third = Rational::new(1, 3);
-        let traced: Vec<Vec<Rational>> = task.responses.iter().map(|(path, _)| task.traced(path)).collect();
+        let traced = weights == Weights::Trace;
+        let scores: Vec<Vec<Rational>> =
+            task.responses.iter().map(|(path, _)| task.score(path, traced)).collect();
         let atoms = 2 * task.responses.len();
         let mut update = vec![Rational::zero(); task.tree.edge_count()];
         let mut mean_advantage = Rational::zero();
@@ -124,17 +175,22 @@ impl Rationals {
                 p * task.responses[m / 2].1 * of_reward
             };
             let probability = members.iter().fold(Rational::from_integer(1), chance);
+            let length = |m: usize| task.responses[m / 2].0.len() as i128;
+            let total: i128 = members.iter().map(|&m| length(m)).sum();
             for &m in &members {
-                let advantage = reward(m) - mean;
-                let advantage = clamp.map_or(advantage, |c| advantage.max(c));
-                let share = probability * advantage / group as i128;
+                let share = probability * map(reward(m), mean) / group as i128;
                 mean_advantage += share;
-                update.iter_mut().zip(&traced[m / 2]).for_each(|(u, t)| *u += share * t);
+                let share = match weights {
+                    Weights::Trace | Weights::Constant => share,
+                    Weights::Response => share / length(m),
+                    Weights::Tokens => share * group as i128 / total,
+                };
+                update.iter_mut().zip(&scores[m / 2]).for_each(|(u, t)| *u += share * t);
             }
         }
-        for (u, length) in update.iter().zip(task.length_gradient()) {
+        for (u, law) in update.iter().zip(task.law(group, weights)) {
             self.compared += 1;
-            self.different += usize::from(*u != mean_advantage * length);
+            self.different += usize::from(*u != mean_advantage * law);
             self.not_zero += usize::from(!u.is_zero());
         }
     }

@@ -1,6 +1,8 @@
 //! Tables and figures.
 
-use super::{CLAMPS, LAMBDAS, Numbers, REDUCTIONS, Slope, UPDATES};
+use super::law::LawRow;
+use super::spread::{ARMS as OF_TASKS, OnTask, PAPER};
+use super::{CLAMPS, LAMBDAS, Numbers, REDUCTIONS, Slope, UPDATES, findings, spread};
 use crate::experiments::common::vectors::at_least_exact;
 use crate::figure::{Axis, Figure, Panel, Style};
 use grpo_lambda_stats::table::Table;
@@ -8,7 +10,14 @@ use grpo_lambda_tools::length_direction::{ARMS, POLICIES, Point};
 use serde::{Deserialize, Serialize};
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
-    vec![(String::new(), by_lambda(n)), ("slope".into(), slope_rows(n)), ("horizon".into(), horizon_rows(n))]
+    let law = n.law.iter().map(|row| LawRow { off: row.off.map(at_least_exact), ..row.clone() });
+    vec![
+        (String::new(), by_lambda(n)),
+        ("slope".into(), slope_rows(n)),
+        ("horizon".into(), horizon_rows(n)),
+        ("tasks".into(), task_rows(n)),
+        ("law".into(), Table::from_rows(law)),
+    ]
 }
 
 fn by_lambda(n: &Numbers) -> Table {
@@ -81,14 +90,65 @@ fn horizon_rows(n: &Numbers) -> Table {
     }))
 }
 
+/// A row of `length_bonus_tasks.csv`: a task under a reduction and an arm.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct TaskRow {
+    task: String,
+    family: String,
+    pub(crate) reduction: String,
+    /// Cosine of `∇E[T]` and `∇J`; none where all responses are equally long.
+    pub(crate) longer_is_better: Option<f64>,
+    pub(crate) arm: String,
+    pub(crate) cosine_with_gradient: f64,
+}
+
+fn task_rows(n: &Numbers) -> Table {
+    Table::from_rows(n.tasks.iter().flat_map(|on| {
+        OF_TASKS.iter().zip(on.cosine).map(|((arm, ..), cosine_with_gradient)| TaskRow {
+            task: on.task.clone(),
+            family: on.family.to_owned(),
+            reduction: on.reduction.to_owned(),
+            longer_is_better: on.longer_is_better,
+            arm: (*arm).to_owned(),
+            cosine_with_gradient,
+        })
+    }))
+}
+
+/// The direction of the paper's update over tasks, against whether longer responses are better.
+fn over_tasks(n: &Numbers) -> Figure {
+    let tasks = n.tasks.len() / spread::REDUCTIONS.len();
+    let figure = Figure::new(format!(
+        "Over {tasks} tasks trace and clamp together turn the update against the reward on {}",
+        findings::reversed(n)
+    ))
+    .caption(format!(
+        "Exact cosine of GRPO-λ's expected update with ∇J (recent, λ = 0.99, clamp -0.1, G = 8, z-scores) at the start policy, one dot a task: the zoo's up to 300 responses and random trees of horizon 4 and 6. Left of 0 shorter responses are better, right of it longer ones. The paper does not print the reduction; both are shown. {}",
+        "Tasks whose responses are all equally long are not drawn."
+    ))
+    .panel_size(440, 330);
+    spread::REDUCTIONS.iter().fold(figure, |figure, (_, reduction)| {
+        let own = |family: &'static str| {
+            let own = n.tasks.iter().filter(move |on| on.reduction == *reduction && on.family == family);
+            own.filter_map(|on: &OnTask| Some((on.longer_is_better?, on.cosine[PAPER])))
+        };
+        let panel = Panel::new(format!("reduction: {reduction}"))
+            .x(Axis::new("cosine of ∇E[T] and ∇J").range(-1.05, 1.05))
+            .y(Axis::new("cosine with ∇J").range(-1.05, 1.05));
+        let families = ["zoo", "random, horizon 4", "random, horizon 6"];
+        let panel = families.into_iter().fold(panel, |panel, family| panel.points(family, own(family)));
+        figure.panel(panel.hline(0.0, "below: lowers J"))
+    })
+}
+
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
-    vec![(String::new(), horizons(n)), ("slope".into(), slopes(n))]
+    vec![("tasks".into(), over_tasks(n)), (String::new(), horizons(n)), ("slope".into(), slopes(n))]
 }
 
 /// The front page: direction against horizon.
 fn horizons(n: &Numbers) -> Figure {
     let titles = ["EOS as likely as in the zoo", "EOS a tenth as likely: longer responses"];
-    let figure = Figure::new("Trace and clamp together turn the update against the reward as responses may grow longer; neither does alone")
+    let figure = Figure::new("Trace and clamp together turn the update against the reward as responses may grow longer; neither does alone on this task")
         .caption("Exact cosine of the expected update with ∇J (task eos_hazard_dependent: stop after the right symbol). G = 8, z-scores, token mean, λ = 0.99, clamp -0.1. Below 0 the update lowers the expected reward.")
         .panel_size(440, 330);
     POLICIES.iter().zip(titles).fold(figure, |figure, (policy, title)| {

@@ -3,6 +3,7 @@
 use super::{Arm, CLAMP, Numbers};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::findings::{finding, holds_or, holds_when};
+use crate::experiments::common::text::percent;
 use crate::experiments::common::vectors::extremes;
 use grpo_lambda_stats::Interval;
 
@@ -23,18 +24,33 @@ fn names(arms: &[&Arm]) -> String {
     arms.iter().map(|a| a.name()).collect::<Vec<_>>().join("; ")
 }
 
-/// The verdict on growth where a trace meets a clamp, and nowhere else.
-fn together(arms: &[&Arm]) -> Verdict {
+/// The verdict on growth where a trace meets a clamp, and nowhere else. That a setting does not change needs an interval within the margin of
+/// equivalence; one that merely holds 0 tells nothing.
+fn together(n: &Numbers, arms: &[&Arm]) -> Verdict {
     let expected = |a: &&Arm| a.lambda > 0.0 && a.pays();
     let missed: Vec<&Arm> = arms.iter().copied().filter(expected).filter(|a| !a.lengthens()).collect();
     let moved = |a: &&Arm| a.lengthens() || a.shortens();
-    let others: Vec<&Arm> = arms.iter().copied().filter(|a| !expected(a)).filter(moved).collect();
-    holds_when(
-        missed.is_empty() && others.is_empty(),
-        missed.is_empty(),
-        format!("the trace with the clamp lengthens, but others move, too: {}", names(&others)),
-        format!("not clearly longer: {}", names(&missed)),
-    )
+    let others = || arms.iter().copied().filter(|a| !expected(a));
+    let moving: Vec<&Arm> = others().filter(moved).collect();
+    let margin = n.margin * n.start[1];
+    let wide: Vec<&Arm> = others().filter(|a| a.together.low < -margin || a.together.high > margin).collect();
+    if !missed.is_empty() {
+        return Verdict::Fails(format!("not clearly longer: {}", names(&missed)));
+    }
+    if !moving.is_empty() {
+        let others = names(&moving);
+        return Verdict::HoldsWhen(format!(
+            "the trace with the clamp lengthens, but others move, too: {others}"
+        ));
+    }
+    if !wide.is_empty() {
+        return Verdict::NotTold(format!(
+            "it lengthens there; whether the others stay within {margin:.2} tokens, {} of the start, their joint intervals do not tell: {}",
+            percent(n.margin),
+            each(&wide, |a| a.together)
+        ));
+    }
+    Verdict::Holds
 }
 
 /// The settings of an optimiser with the paper's clamp or none.
@@ -47,7 +63,7 @@ fn adamw(n: &Numbers) -> Option<Finding> {
     let arms = of_paper(n, false);
     let said = finding(
         "Under AdamW, too, responses grow longer where a trace meets a clamp, and change nowhere else",
-        together(&arms),
+        together(n, &arms),
         format!(
             "learning rate {}, {} seeds, intervals likewise. {}",
             n.rates[1],
@@ -62,15 +78,16 @@ fn only_together(n: &Numbers) -> Finding {
     let paper = of_paper(n, true);
     finding(
         "With rewards that are coins, responses grow longer where a trace meets a clamp, and change nowhere else",
-        together(&paper),
+        together(n, &paper),
         format!(
-            "change of the mean length in tokens over {} steps of plain gradient descent, mean over {} seeds with its 95 % interval (Student's t), from {:.1} tokens ({:.1} to {:.1}); a setting moves if the interval that holds for all {} settings together (Bonferroni) leaves 0 out. {}",
+            "change of the mean length in tokens over {} steps of plain gradient descent, mean over {} seeds with its 95 % interval (Student's t), from {:.1} tokens ({:.1} to {:.1}); a setting moves if the interval that holds for all {} settings together (Bonferroni) leaves 0 out, and does not change if it lies within {} of the start, a margin that was fixed before these intervals were compared with it. {}",
             n.steps,
             n.seeds,
             n.start[1],
             n.start[0],
             n.start[2],
             n.arms.len(),
+            percent(n.margin),
             each(&paper, |a| a.change)
         ),
     )
@@ -156,7 +173,7 @@ mod tests {
         ];
         let adam = |a: &Arm| Arm { optimiser: "AdamW".into(), predicted: None, ..a.clone() };
         arms.extend(arms.clone().iter().map(adam));
-        Numbers { arms, seeds: 10, steps: 40.0, rates: [0.1; 2], start: [1.0; 3] }
+        Numbers { arms, seeds: 10, steps: 40.0, rates: [0.1; 2], start: [2.0; 3], margin: 0.1 }
     }
 
     #[test]
@@ -168,5 +185,8 @@ mod tests {
             verdicts(numbers(0.0, 2.0, 5.0, 3.0)),
             ["Holds when", "Holds", "Holds when", "Holds when"]
         );
+        // Intervals of ±0.1 about 0 are within 10 % of 2 tokens, and not of half a token.
+        let short = Numbers { start: [0.5; 3], ..numbers(0.0, 2.0, 4.0, 0.0) };
+        assert_eq!(verdicts(short), ["Not told", "Holds", "Holds", "Not told"]);
     }
 }

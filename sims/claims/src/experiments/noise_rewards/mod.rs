@@ -11,6 +11,7 @@
 mod findings;
 pub(crate) mod shown;
 
+use crate::endpoints;
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::recorded::Recorded;
 use crate::experiments::common::vectors::{extremes, mean};
@@ -92,6 +93,8 @@ struct Numbers {
     rates: [f64; 2],
     /// Mean length at the start, over seeds: least, mean, greatest.
     start: [f64; 3],
+    /// The change, over the mean length at the start, within which a setting counts as unchanged.
+    margin: f64,
 }
 
 /// The runs of a setting.
@@ -151,7 +154,8 @@ fn from(text: &str) -> anyhow::Result<Numbers> {
     settings.iter_mut().for_each(|s| s.runs.sort_by(|a, b| a.seed.total_cmp(&b.seed)));
     let arms: Vec<Arm> = settings.iter().map(|s| arm(s, without_clamp(&settings, s), all)).collect();
     let (low, high) = extremes(starts.iter().copied());
-    Ok(Numbers { arms, seeds, steps, rates, start: [low, mean(&starts), high] })
+    let margin = endpoints::margin("noise_rewards")?;
+    Ok(Numbers { arms, seeds, steps, rates, start: [low, mean(&starts), high], margin })
 }
 
 /// The changes with the same coins, optimiser and trace but no clamp, by seed.

@@ -57,6 +57,14 @@ impl Estimate {
             se: parts.iter().map(|e| e.se * e.se).sum::<f64>().sqrt() / n,
         }
     }
+    /// The mean of estimates that rise and fall together, the other extreme: as if they were of the same draws of the same test items.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub fn mean_of_dependent(parts: &[Estimate]) -> Estimate {
+        let se = parts.iter().map(|e| e.se).sum::<f64>() / parts.len() as f64;
+        Estimate { se, ..Estimate::mean(parts) }
+    }
 }
 
 /// `+1.39 ± 2.34` with the half-width of the 95 % interval.

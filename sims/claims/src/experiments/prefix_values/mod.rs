@@ -8,6 +8,14 @@
 //! ```
 //! All four have expected update ∇J on-policy, at every group size (`tests/theory/{prefix_values,ridge_values}.rs`). On a transformer the features are
 //! hidden states; here, where there are none, which token stands at which position.
+//!
+//! The best that a baseline of prefixes could do is no method but a ceiling:
+//!
+//! ```text
+//! b*(s) = E[R w | s] / E[w | s],   w = |∇log π(a|s)|²        (Greensmith, Bartlett & Baxter 2004)
+//! ```
+//! **Proof.** Gradients at different prefixes of a table are orthogonal, so that `E|Σ_t (R - b(s_t)) ∇_t|² = Σ_t E[(R - b(s_t))² w]`, a sum of
+//! squares with one b(s) each; its expectation ∇J does not depend on b. ∎ The exact values V(s) are it only where w does not vary.
 
 mod findings;
 pub(crate) mod shown;
@@ -35,18 +43,21 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 
-/// RLOO, whose variance is the unit; two unbiased ones; one with exact values; a biased one; and an unbiased one whose values are regressed on features,
-/// with its own shrinkage first.
-pub(crate) const METHODS: [(&str, &str, &str); 8] = [
+/// RLOO, whose variance is the unit; two unbiased ones; one with exact values; a biased one; an unbiased one whose values are regressed on features,
+/// with its own shrinkage first; and the ceiling.
+pub(crate) const METHODS: [(&str, &str, &str); 9] = [
     ("RLOO", "rloo", ""),
     ("Prefix RLOO", "prefix_rloo", ""),
     ("prefix only", "prefix_rloo", "control=state"),
-    ("exact values", "ppo", "whiten=false lambda=1 clip=none reduction=response_sum"),
+    ("exact values", "ppo", RETURN_LESS_CRITIC),
     ("TEMPO, no std", "tempo", "scale=none clip=none reduction=response_sum"),
     ("Ridge RLOO", "ridge_rloo", ""),
     ("Ridge RLOO, κ = 1", "ridge_rloo", "shrinkage=1"),
     ("Ridge RLOO, κ = 16", "ridge_rloo", "shrinkage=16"),
+    ("optimal baseline b*", "ppo", RETURN_LESS_CRITIC),
 ];
+/// The return less the critic's value.
+const RETURN_LESS_CRITIC: &str = "whiten=false lambda=1 clip=none reduction=response_sum";
 /// The places of the methods in [`METHODS`].
 pub(crate) const PREFIX: usize = 1;
 const STATE: usize = 2;
@@ -54,6 +65,7 @@ const EXACT_VALUES: usize = 3;
 const TEMPO: usize = 4;
 const RIDGE: usize = 5;
 const OTHER_RIDGES: [usize; 2] = [6, 7];
+pub(crate) const OPTIMAL: usize = 8;
 
 /// Group sizes; the first is the paper's.
 const GROUPS: [usize; 3] = [8, 16, 32];
@@ -69,6 +81,8 @@ const GOAL: f64 = 0.85;
 struct Row {
     task: String,
     of_zoo: bool,
+    /// True if the task was measured at every group size.
+    common: bool,
     group: usize,
     /// `E|g - ∇J|²` over RLOO's, with its standard error, by method.
     ratio: Vec<(f64, f64)>,
@@ -139,13 +153,14 @@ fn measure(context: &Context) -> anyhow::Result<Numbers> {
         let measured = |(t, task): (usize, &Task)| {
             let work = || {
                 let mdp = (&task.mdp.tree, &task.mdp.policy);
-                let draws = simulate(mdp, &methods, (groups, group), seed(context, t));
+                let draws = simulate(mdp, (&methods, Some(OPTIMAL)), (groups, group), seed(context, t));
                 let ratio = |d: &Draws| d.variance_ratio(&draws[0]);
                 Ok((draws.iter().map(ratio).collect(), draws.iter().map(Draws::error).collect()))
             };
             let (ratio, error) = context.store.piece(&format!("methods/{group}/{t}"), work)?;
             tick();
-            anyhow::Ok(Row { task: task.mdp.name.clone(), of_zoo: task.of_zoo, group, ratio, error })
+            let (task, of_zoo, common) = (task.mdp.name.clone(), task.of_zoo, t < fewer.len());
+            anyhow::Ok(Row { task, of_zoo, common, group, ratio, error })
         };
         rows.extend(asked.par_iter().enumerate().map(measured).collect::<anyhow::Result<Vec<_>>>()?);
     }
@@ -172,7 +187,7 @@ fn by_lambda(
     let errors = |(t, task): (usize, &Task)| {
         let work = || {
             let mdp = (&task.mdp.tree, &task.mdp.policy);
-            let draws = simulate(mdp, &both, (simulated, GROUPS[0]), seed(context, 10_000 + t));
+            let draws = simulate(mdp, (&both, None), (simulated, GROUPS[0]), seed(context, 10_000 + t));
             Ok(draws.iter().map(Draws::error).collect())
         };
         let errors: Vec<f64> = context.store.piece(&format!("lambda/{t}"), work)?;
@@ -246,21 +261,37 @@ impl Draws {
     }
 }
 
-/// Every method on the same `groups` groups of `size` responses.
+/// `b*(s)` of every prefix.
+fn optimal_baseline(oracle: &Oracle) -> Vec<f64> {
+    let tree = oracle.tree;
+    let at = |node: usize| {
+        let squares: f64 = tree.edges_of(node).map(|e| oracle.probs[e].powi(2)).sum();
+        let weight = |e: usize| oracle.probs[e] * (1.0 - 2.0 * oracle.probs[e] + squares);
+        let weights: f64 = tree.edges_of(node).map(weight).sum();
+        let weighted: f64 = tree.edges_of(node).map(|e| weight(e) * oracle.q[e]).sum();
+        // Where one token is certain every baseline does the same.
+        if weights > 0.0 { weighted / weights } else { oracle.v[node] }
+    };
+    tree.nodes().map(at).collect()
+}
+
+/// Every method on the same `groups` groups of `size` responses; the one at the place `optimal`, if any, has b* for a critic.
 fn simulate(
     (tree, policy): (&Tree, &Tabular),
-    methods: &[Box<dyn Method>],
+    (methods, optimal): (&[Box<dyn Method>], Option<usize>),
     (groups, size): (usize, usize),
     seed: u64,
 ) -> Vec<Draws> {
     let oracle = Oracle::new(tree, policy);
     let exact = Exact::new(&oracle).with_states(features::tokens_by_position(tree));
+    let best = exact.clone().with_critic(optimal_baseline(&oracle));
     let (sampler, gradient) = (Sampler::new(tree, policy), oracle.grad_j());
     let square = dot(&gradient, &gradient);
     let mut all = vec![Draws { draws: Vec::with_capacity(groups), gradient: square }; methods.len()];
     let mut rng = stream(seed, size as u64);
     for _ in 0..groups {
         let (mut paths, mut logps, mut responses) = (Vec::new(), Vec::new(), Vec::new());
+        let mut leaves = Vec::new();
         for _ in 0..size {
             let mut path = Vec::new();
             let leaf = sampler.sample_into(&mut rng, &mut path);
@@ -274,10 +305,18 @@ fn simulate(
             });
             logps.push(own);
             paths.push(path);
+            leaves.push(leaf);
         }
         let batch = [Group { responses }];
-        for (draws, method) in all.iter_mut().zip(methods) {
-            let loss = methods::evaluate(method.as_ref(), &batch, &logps);
+        let mut with_best = optimal.map(|_| batch.clone());
+        for (response, (leaf, path)) in
+            with_best.iter_mut().flatten().flat_map(|g| &mut g.responses).zip(leaves.iter().zip(&paths))
+        {
+            response.evidence = best.evidence(*leaf, path);
+        }
+        for (m, (draws, method)) in all.iter_mut().zip(methods).enumerate() {
+            let batch = with_best.as_ref().filter(|_| optimal == Some(m)).unwrap_or(&batch);
+            let loss = methods::evaluate(method.as_ref(), batch, &logps);
             let mut per_edge = vec![0.0; tree.edge_count()];
             for (path, dlogps) in paths.iter().zip(&loss.dlogps) {
                 path.iter().zip(dlogps).for_each(|(&e, d)| per_edge[e] -= d);
@@ -289,4 +328,46 @@ fn simulate(
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `E|Σ_t (R - b(s_t)) ∇_t|²` of one response, over all responses and rewards.
+    fn square(oracle: &Oracle, policy: &Tabular, b: &[f64]) -> f64 {
+        let tree = oracle.tree;
+        tree.leaves()
+            .map(|leaf| {
+                let path = tree.path(leaf);
+                let of_reward = |reward: f64| {
+                    let mut per_edge = vec![0.0; tree.edge_count()];
+                    path.iter().for_each(|&e| per_edge[e] = reward - b[tree.edge_node(e)]);
+                    let g = policy.backward(tree, &per_edge);
+                    dot(&g, &g)
+                };
+                let right = tree.reward(leaf);
+                oracle.leaf_prob(leaf) * (right * of_reward(1.0) + (1.0 - right) * of_reward(0.0))
+            })
+            .sum()
+    }
+
+    /// By enumeration: no baseline of prefixes beats b*, exact values do worse, and b* is not V.
+    #[test]
+    fn the_optimal_baseline_has_the_least_variance_of_all() {
+        for mdp in random_mdps(5, 3, Random::default()).unwrap() {
+            let oracle = mdp.oracle();
+            let best = optimal_baseline(&oracle);
+            let least = square(&oracle, &mdp.policy, &best);
+            assert!(least < square(&oracle, &mdp.policy, &oracle.v) * (1.0 - 1e-6), "{}", mdp.name);
+            let choices = |node: &usize| mdp.tree.edges_of(*node).len() > 1;
+            for node in mdp.tree.nodes().filter(choices).take(6) {
+                for step in [-0.05, 0.05] {
+                    let mut other = best.clone();
+                    other[node] += step;
+                    assert!(square(&oracle, &mdp.policy, &other) > least, "{} {node}", mdp.name);
+                }
+            }
+        }
+    }
 }

@@ -6,10 +6,10 @@ use crate::atlas::learning::measure::Ranking;
 use crate::atlas::learning::why::{
     CLAMP, CLAMP_GAIN, Case, Correlation, LOG2_STEP, MEASURED, QUANTITIES, READINGS, Regime,
 };
-use crate::atlas::learning::words::{correlations, interval, said};
+use crate::atlas::learning::words::{correlations, said};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::findings::{finding, holds_or};
-use crate::experiments::common::text::list;
+use crate::experiments::common::text::{list, over_tasks};
 
 fn cases(r: &Ranking, reading: usize) -> Vec<&Case> {
     r.why.cases.iter().filter(|case| case.reading == reading).collect()
@@ -60,15 +60,9 @@ pub(super) fn per_task(r: &Ranking) -> Finding {
 }
 
 /// The mean gain with the tasks as the sample.
-fn mean_gain(r: &Ranking, cases: &[&Case], regime: Regime) -> Option<OverTasks> {
+fn mean_gain(cases: &[&Case], regime: Regime) -> Option<OverTasks> {
     let mids: Vec<f64> = cases.iter().map(|case| case.gains[regime as usize].mid).collect();
-    OverTasks::new(&mids, r.bootstrap)
-}
-
-/// A mean over tasks, and without the task that moves it most.
-fn over_tasks(o: &OverTasks, cases: &[&Case]) -> String {
-    let (task, without) = o.carried_by();
-    format!("{} (without {} {without:+.3})", interval(o.interval), cases[task].task)
+    OverTasks::new(&mids)
 }
 
 /// The step length's share in a gain at a small equal rate.
@@ -78,8 +72,9 @@ pub(super) fn step_size(r: &Ranking) -> Finding {
     for (i, name) in READINGS.iter().enumerate() {
         let all = cases(r, i);
         let ratios: Vec<f64> = all.iter().map(|case| case.quantities[LOG2_STEP]).collect();
-        let gain = |regime| mean_gain(r, &all, regime);
-        let said = |regime| gain(regime).map_or(String::from("unknown"), |o| over_tasks(&o, &all));
+        let gain = |regime| mean_gain(&all, regime);
+        let said =
+            |regime| gain(regime).map_or(String::from("unknown"), |o| over_tasks(&o, |task| &all[task].task));
         if gain(Regime::Cautious).is_some_and(|g| g.positive()) {
             gain_there += 1;
             let above = |regime| gain(regime).is_some_and(|g| g.positive());
@@ -114,7 +109,7 @@ pub(super) fn step_size(r: &Ranking) -> Finding {
     finding(
         "Under plain SGD, what GRPO-λ gains at a small equal rate it gains by a longer step: nothing is left with weights of mean 1, nor at own best rates",
         verdict,
-        format!("mean over tasks, 95 % over draws of tasks: {}", numbers.join(". ")),
+        format!("mean over tasks, Student's t over tasks at 95 %: {}", numbers.join(". ")),
     )
 }
 

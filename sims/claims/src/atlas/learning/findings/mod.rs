@@ -12,6 +12,7 @@ pub(super) fn findings(r: &Ranking) -> Vec<Finding> {
         places::coincide(r),
         places::efficiency(r),
         places::values(r),
+        places::assay(r),
         gains::per_task(r),
         gains::step_size(r),
         gains::clamp(r),

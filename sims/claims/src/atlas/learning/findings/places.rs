@@ -1,12 +1,14 @@
 //! Places in the ranking.
 
+use grpo_lambda_stats::OverTasks;
+
 use crate::atlas::entrants::Source;
 use crate::atlas::learning::competitors::{COMPLETIONS, Competitor, Knowledge};
 use crate::atlas::learning::measure::Ranking;
 use crate::atlas::learning::measure::drawn;
 use crate::atlas::learning::ranking::{identical, level, order};
 use crate::atlas::learning::run::CostAxis;
-use crate::atlas::learning::words::{interval, p, readings, standing, word};
+use crate::atlas::learning::words::{interval, over_tasks, p, readings, standing, word};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::findings::{finding, holds_or};
 use crate::experiments::common::text::list;
@@ -29,6 +31,7 @@ pub(super) fn headline(r: &Ranking) -> Finding {
     let verdict = match (all.iter().all(|&s| s > 0), all.iter().any(|&s| s > 0)) {
         (true, _) => Verdict::Holds,
         (false, true) => Verdict::HoldsWhen(said.join(", ")),
+        (false, false) if all.iter().all(|&s| s == 0) => Verdict::NotTold(said.join(", ")),
         (false, false) => Verdict::Fails(said.join(", ")),
     };
     finding(
@@ -187,3 +190,31 @@ pub(super) fn values(r: &Ranking) -> Finding {
         format!("gain over GRPO in area: {}", numbers.join("; ")),
     )
 }
+
+/// The gain that a method with exact values, at no charge, must show if these tasks can tell credit apart at all.
+pub(super) fn assay(r: &Ranking) -> Finding {
+    let free = |c: &Competitor| c.entrant.method == "vine_ppo" && c.knowledge == Knowledge::Oracle;
+    let statement = "These tasks can tell credit from none (assay sensitivity): VinePPO with exact values at no charge learns faster than GRPO, with the tasks as the sample";
+    let Some(c) = r.results.competitors.iter().position(free) else {
+        return finding(statement, Verdict::NotTold("no method with exact values takes part".into()), "");
+    };
+    let standing = r.standing(c, CostAxis::Responses);
+    let large = standing.gains.iter().filter(|g| g.mid > ASSAY).count();
+    let numbers = format!(
+        "gain in area over GRPO {}; above {ASSAY} on {large} of {} tasks",
+        over_tasks(r, standing),
+        r.results.tasks.len()
+    );
+    let shown = standing.over_tasks.as_ref().is_some_and(OverTasks::positive);
+    let verdict = if shown {
+        Verdict::Holds
+    } else {
+        Verdict::NotTold(format!(
+            "not even perfect credit is shown to gain here, so that no gain of another method says little about its credit: {numbers}"
+        ))
+    };
+    finding(statement, verdict, numbers)
+}
+
+/// A gain in area that would be seen in a learning curve.
+const ASSAY: f64 = 0.02;

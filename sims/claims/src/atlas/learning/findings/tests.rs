@@ -23,7 +23,7 @@ fn standing(gain: f64) -> Standing {
         improvement: at(0.5),
         rank: at(1.0),
         rank_over_tasks: at(1.0),
-        over_tasks: OverTasks::new(&[gain; 3], Bootstrap::default()),
+        over_tasks: OverTasks::new(&[gain; 9]),
         gains: vec![at(gain)],
         p: 0.001,
         p_holm: 0.001,
@@ -46,13 +46,13 @@ fn cell(competitor: usize, learned: f64, budget: &Budget) -> Cell {
 }
 
 /// A reading on two tasks: gains at a small equal rate and at its own best rate.
-fn cases(reading: usize, cautious: f64, tuned: f64) -> [Case; 2] {
+fn cases(reading: usize, cautious: f64, tuned: f64) -> [Case; 6] {
     let mut gains = [at(0.0); 6];
     gains[Regime::Tuned as usize] = at(tuned);
     gains[Regime::Cautious as usize] = at(cautious);
     let mut quantities = [0.0; QUANTITIES.len()];
     (quantities[LOG2_STEP], quantities[CLAMP_GAIN]) = (3.0, 0.2);
-    ["chain", "fork"].map(|task| Case {
+    ["chain", "fork", "noisy", "random", "deceptive", "lucky_guess"].map(|task| Case {
         reading,
         task: task.into(),
         named: true,
@@ -122,11 +122,11 @@ const F: &str = "Fails";
 
 #[test]
 fn a_field_that_beats_grpo_bears_the_statements_out_and_one_that_loses_refutes_them() {
-    assert_eq!(verdicts(&made_up(0.2)), [H, H, H, H, H, H, H, H, W, H, H, H]);
+    assert_eq!(verdicts(&made_up(0.2)), [H, H, H, H, H, H, H, H, H, W, H, H, H]);
     assert_eq!(verdicts(&made_up(-0.2))[..5], [F, F, H, F, F]);
     let mut undecided = made_up(0.2);
     undecided.standings.iter_mut().flatten().for_each(|s| s.p_holm = 0.3);
-    assert_eq!(verdicts(&undecided)[..5], [F, F, H, H, F], "a gain that is not significant is none");
+    assert_eq!(verdicts(&undecided)[..5], ["Not told", F, H, H, F], "a gain that is not significant is none");
 }
 
 #[test]
@@ -137,16 +137,16 @@ fn the_rest_follows_its_own_numbers() {
         verdicts(&r)
     };
     assert_eq!(changed(|r| r.results.cells[2] = r.results.cells[1].clone())[2], F, "two methods are one");
-    assert_eq!(changed(|r| r.why.cases[1].gains[0] = at(-0.3))[5], F, "a task is lost");
-    assert_eq!(changed(|r| r.why.cases.iter_mut().for_each(|c| c.gains[0] = at(0.3)))[6..8], [F, F]);
-    assert_eq!(changed(|r| r.why.cases.iter_mut().for_each(|c| c.gains = [at(0.0); 6]))[6], F);
-    assert_eq!(changed(|r| r.why.correlations[0].p_holm = 0.5)[8], F);
-    assert_eq!(changed(|r| r.why.correlations[1].rho = at(-0.7))[9], F);
-    assert_eq!(changed(|r| r.why.correlations.clear())[8..10], [F, F], "what was not measured");
-    assert_eq!(changed(|r| r.results.choices[3][0].at_edge = true)[10], W);
+    assert_eq!(changed(|r| r.why.cases[1].gains[0] = at(-0.3))[6], F, "a task is lost");
+    assert_eq!(changed(|r| r.why.cases.iter_mut().for_each(|c| c.gains[0] = at(0.3)))[7..9], [F, F]);
+    assert_eq!(changed(|r| r.why.cases.iter_mut().for_each(|c| c.gains = [at(0.0); 6]))[7], F);
+    assert_eq!(changed(|r| r.why.correlations[0].p_holm = 0.5)[9], F);
+    assert_eq!(changed(|r| r.why.correlations[1].rho = at(-0.7))[10], F);
+    assert_eq!(changed(|r| r.why.correlations.clear())[9..11], [F, F], "what was not measured");
+    assert_eq!(changed(|r| r.results.choices[3][0].at_edge = true)[11], W);
     let exclude = |r: &mut Ranking| {
         let entrant = r.results.competitors[0].entrant;
         r.excluded.push(Excluded { entrant, reason: "no table".into() });
     };
-    assert_eq!(changed(exclude)[11], F);
+    assert_eq!(changed(exclude)[12], F);
 }

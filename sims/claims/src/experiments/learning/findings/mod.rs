@@ -7,7 +7,7 @@ use super::measure::Comparison;
 use super::reading::PAPER;
 use super::scores::{Overall, Regime};
 use crate::experiment::Finding;
-use crate::experiments::common::text::list;
+use crate::experiments::common::text::{self, list};
 use grpo_lambda_stats::Interval;
 
 /// All findings; the first is the headline.
@@ -30,7 +30,7 @@ pub(super) fn findings(c: &Comparison) -> Vec<Finding> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sign {
     Better,
-    /// Clear over runs on these tasks, but not for tasks like these: the interval over tasks holds 0, or one task carries the mean.
+    /// Clear over runs on these tasks, but not shown for tasks like these.
     TheseTasks,
     Tie,
     Worse,
@@ -49,8 +49,7 @@ impl Sign {
     pub(super) fn word(self) -> &'static str {
         match self {
             Sign::Better => "beats",
-            Sign::TheseTasks => "cannot, with tasks as the sample, be told from",
-            Sign::Tie => "ties with",
+            Sign::TheseTasks | Sign::Tie => "is not told from",
             Sign::Worse => "loses to",
         }
     }
@@ -82,23 +81,20 @@ fn names(c: &Comparison, tasks: &[usize]) -> String {
     list(&tasks.iter().map(|&t| c.tasks[t].name.as_str()).collect::<Vec<_>>())
 }
 
-/// A gain over GRPO with the tasks as the sample: interval, and the mean without the task that moves it most.
+/// A gain over GRPO with the tasks as the sample.
 fn over_tasks(c: &Comparison, o: &Overall) -> String {
-    let (task, without) = o.over_tasks.carried_by();
-    let name = c.tasks.get(task).map_or("?", |t| t.name.as_str());
-    format!("{}, without {name} {without:+.4}", interval(o.over_tasks.interval))
+    text::over_tasks(&o.over_tasks, |task| c.tasks.get(task).map_or("?", |t| t.name.as_str()))
 }
 
 /// A reading against GRPO in full.
 fn numbers(c: &Comparison, name: &str, o: &Overall) -> String {
     format!(
-        "{name}: area {:.3} against {:.3}, gain over runs {} ({:+.1} %), over tasks {} (median {:+.4}), P(better run) {:.2} [{:.2}, {:.2}], better on {} ({}), worse on {} ({}) of {} MDPs",
+        "{name}: area {:.3} against {:.3}, gain over runs {} ({:+.1} %), over tasks {}, P(better run) {:.2} [{:.2}, {:.2}], better on {} ({}), worse on {} ({}) of {} MDPs",
         o.area.mid,
         o.area.mid - o.gain.mid,
         interval(o.gain),
         o.percent.mid,
         over_tasks(c, o),
-        o.over_tasks.median,
         o.improvement.mid,
         o.improvement.low,
         o.improvement.high,

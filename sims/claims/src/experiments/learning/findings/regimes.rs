@@ -16,12 +16,11 @@ pub(super) fn paper_under(c: &Comparison, regime: Regime) -> Finding {
     let verdict = match sign {
         Sign::Better if both.iter().all(|(_, o)| o.worse.is_empty()) => Verdict::Holds,
         Sign::Better => Verdict::HoldsWhen(format!("averaged over MDPs; worse on {worse}")),
-        Sign::TheseTasks => Verdict::HoldsWhen(format!(
-            "on {better} only; worse on {worse}; over tasks no sign is left: {gains}"
+        Sign::TheseTasks => Verdict::NotTold(format!(
+            "no difference is shown with the tasks as the sample: {gains}; of these tasks it is better on {better}, worse on {worse}"
         )),
-        Sign::Tie | Sign::Worse => {
-            Verdict::Fails(format!("{}: {gains}", if sign == Sign::Tie { "a tie" } else { "worse" }))
-        }
+        Sign::Tie => Verdict::NotTold(format!("no difference is shown: {gains}")),
+        Sign::Worse => Verdict::Fails(format!("worse: {gains}")),
     };
     finding(
         format!("GRPO-λ as in the paper (recent|both, trace, λ = .99, clamp -0.1) beats GRPO {}", at(regime)),
@@ -37,8 +36,8 @@ pub(super) fn headline(c: &Comparison) -> Finding {
         named.collect::<Vec<_>>().join(", ")
     };
     let rest = [
-        (Sign::TheseTasks, "no sign over tasks"),
-        (Sign::Tie, "no clear difference"),
+        (Sign::TheseTasks, "no difference is shown over tasks"),
+        (Sign::Tie, "no difference is shown"),
         (Sign::Worse, "worse"),
     ]
     .into_iter()
@@ -51,8 +50,10 @@ pub(super) fn headline(c: &Comparison) -> Finding {
     } else if signs.contains(&Sign::Better) {
         let but = if rest.is_empty() { "on average over MDPs, not on each".to_owned() } else { rest };
         Verdict::HoldsWhen(format!("faster {}; {but}", list(Sign::Better)))
-    } else {
+    } else if signs.contains(&Sign::Worse) {
         Verdict::Fails(rest)
+    } else {
+        Verdict::NotTold(rest)
     };
     let gains = Regime::ALL.map(|regime| {
         let percent = |name| c.against(regime, name).percent.mid;
