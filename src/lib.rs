@@ -32,6 +32,7 @@
 //! | modules | what they hold |
 //! | --- | --- |
 //! | [`group`], [`metrics`], [`settings`], [`equation`], [`padded`] | data and vocabulary |
+//! | [`systematic`] | sampling of a group from evenly spaced codes |
 //! | [`trace`], [`advantage`], [`surrogate`], [`kl`], [`reduction`], [`soft_clamp`], [`check`] | single formulas, and the check of a batch |
 //! | [`method`] | what a method is, and its evaluation on a batch |
 //! | [`assignment`], [`ratio`] | the parts in which methods differ |
@@ -88,5 +89,6 @@ pub mod reduction;
 pub mod settings;
 pub mod soft_clamp;
 pub mod surrogate;
+pub mod systematic;
 pub mod token_weights;
 pub mod trace;

@@ -3,6 +3,7 @@
 use super::all_equal;
 use super::deviation::{Std, mean};
 use crate::equation::number;
+use crate::systematic::Sets;
 
 /// The baseline of a reward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +12,11 @@ pub enum Baseline {
     GroupMean,
     /// The mean reward of the *other* responses of the group (RLOO): `g/(g-1)` times the centred reward.
     LeaveOneOut,
+    /// The mean reward of the responses of *other* sets; RLOO's where every set is one response.
+    OtherSets(
+        /// The partition of every group.
+        Sets,
+    ),
     /// The mean reward of the whole batch (REINFORCE++).
     BatchMean,
 }
@@ -112,19 +118,36 @@ impl OutcomeAdvantage {
         let Some((centre, divisor)) = self.centre_and_divisor(&known, batch) else {
             return vec![0.0; rewards.len()];
         };
-        let n = known.len() as f64;
-        let stretch = if self.baseline == Baseline::LeaveOneOut { n / (n - 1.0) } else { 1.0 };
         let floor = self.clamp.unwrap_or(f64::NEG_INFINITY);
         let mut position = 0;
-        let mut own = |reward: f64| {
+        let own = |(place, reward): (usize, &Option<f64>)| {
+            let Some(reward) = *reward else { return 0.0 };
             position += 1;
             let divisor = match self.scale {
                 Scale::Others(std) => divisor_of_others(std, &known, position - 1),
                 _ => divisor,
             };
-            (stretch * (reward - centre) / divisor).max(floor)
+            (self.centred(rewards, (place, reward), centre) / divisor).max(floor)
         };
-        rewards.iter().map(|r| r.map_or(0.0, &mut own)).collect()
+        rewards.iter().enumerate().map(own).collect()
+    }
+
+    /// The reward at `place` less its baseline, in a group with the mean `centre`. 0 where all other sets are without a reward.
+    fn centred(&self, rewards: &[Option<f64>], (place, reward): (usize, f64), centre: f64) -> f64 {
+        let set = match self.baseline {
+            Baseline::GroupMean | Baseline::BatchMean => return reward - centre,
+            Baseline::LeaveOneOut => place..place + 1,
+            Baseline::OtherSets(sets) => sets.members(sets.set_of(place, rewards.len()), rewards.len()),
+        };
+        let n = rewards.iter().flatten().count() as f64;
+        let (own, sum) =
+            (rewards[set].iter().flatten()).fold((0.0, 0.0), |(own, sum), r| (own + 1.0, sum + (r - centre)));
+        match n - own {
+            0.0 => 0.0,
+            others if own == 1.0 => n / others * (reward - centre),
+            // What the set is above the group's mean the others are below it.
+            others => reward - centre + sum / others,
+        }
     }
 
     /// `A_i = ..`, of rewards `r_i`.
@@ -132,6 +155,7 @@ impl OutcomeAdvantage {
         let baseline = match self.baseline {
             Baseline::GroupMean => "the mean reward of its group",
             Baseline::LeaveOneOut => "the mean reward of the other responses of its group",
+            Baseline::OtherSets(sets) => &format!("the mean reward of the {}", sets.others()),
             Baseline::BatchMean => "the mean reward of the batch",
         };
         let (centred, deviation) = match self.divisor_equation() {

@@ -6,6 +6,7 @@
 //! | [`BetaNormal`] | `(r_i - p) / f_Beta(p)` | BNPO (Beta normalisation) |
 //! | [`GroupPolicyGradient`] | centred rewards times a factor of the batch | GPG |
 //! | [`GivenBaseline`] | `r_i` minus the reward of the greedy response | ReMax |
+//! | [`EarlierVisit`] | `r_i` minus the success rate of the prompt's earlier visit, inside a guard | systematic sets |
 //! | [`Decoupled`] | outcome advantages of the parts of a reward, added up | GDPO |
 //! | [`LengthBaseline`] | `r_i` minus the mean reward weighted by length | OPO |
 //! | [`BestOfGroup`] | the lead of the best response, 0 for the others | pass@k |
@@ -30,6 +31,7 @@
 mod best_of_group;
 mod beta_normal;
 mod decoupled;
+mod earlier_visit;
 mod entropy;
 mod gae;
 mod given_baseline;
@@ -56,6 +58,7 @@ mod whitened;
 pub use best_of_group::BestOfGroup;
 pub use beta_normal::BetaNormal;
 pub use decoupled::Decoupled;
+pub use earlier_visit::EarlierVisit;
 pub use entropy::HighEntropy;
 pub use gae::Gae;
 pub use given_baseline::GivenBaseline;

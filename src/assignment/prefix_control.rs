@@ -2,6 +2,7 @@ use super::Assignment;
 use crate::advantage::all_equal;
 use crate::equation::{Part, number};
 use crate::group::{Group, Response};
+use crate::systematic::Sets;
 
 /// Rewards minus values of prefixes, estimated from the *other* responses of the group: unbiased at every group size.
 ///
@@ -18,10 +19,14 @@ use crate::group::{Group, Response};
 /// several responses took the same token, they carry equal parts of it. On-policy the expected update is therefore the
 /// policy gradient, for every `kappa`, at `lambda = 1`.
 ///
+/// With [`Sets`] the others are the responses of other sets: those of a response's own set are not independent of it.
+///
 /// Source: ours; shrinkage of group baselines is that of arXiv 2511.03710, action-dependent baselines that are handed back are Q-Prop's
 /// (arXiv 1611.02247).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PrefixControl {
+    /// The partition of every group; [`Sets::SINGLE`] where responses are independent.
+    pub sets: Sets,
     /// `kappa`, not negative: how many responses the coarser estimate counts for.
     pub shrinkage: f64,
     /// True if actions have values of their own; else only prefixes do.
@@ -79,10 +84,12 @@ impl PrefixControl {
         if all_equal(&rewards) {
             return advantages;
         }
-        for (i, own) in known.iter().enumerate().filter(|(_, k)| k.active) {
-            let others: Vec<&Known> =
-                known.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, k)| k).collect();
-            self.add(own, others, &mut advantages);
+        for own in known.iter().filter(|k| k.active) {
+            let set = |k: &Known| self.sets.set_of(k.place, group.responses.len());
+            let others: Vec<&Known> = known.iter().filter(|k| set(k) != set(own)).collect();
+            if !others.is_empty() {
+                self.add(own, others, &mut advantages);
+            }
         }
         advantages
     }
@@ -152,8 +159,9 @@ impl Assignment for PrefixControl {
     fn equation(&self, token: &str) -> Vec<Part> {
         let kappa = number(self.shrinkage);
         let value = format!(
-            "V_i(s) = (sum r_j + {kappa} m_i) / (n + {kappa}) over the n responses j != i of the group that begin with s, \
-             m_i their mean at the prompt"
+            "V_i(s) = (sum r_j + {kappa} m_i) / (n + {kappa}) over the n {} that begin with s, \
+             m_i their mean at the prompt",
+            self.sets.others()
         );
         let mut parts = Vec::new();
         if self.action {

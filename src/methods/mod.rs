@@ -43,6 +43,9 @@ mod shared;
 mod shear;
 mod spo_chain;
 mod spo_tree;
+mod systematic_prefix_rloo;
+mod systematic_rloo;
+mod systematic_visit;
 mod tempo;
 mod tree_rl;
 mod tree_rpo;
@@ -90,6 +93,9 @@ pub static REGISTRY: &[&MethodSpec] = &[
     &optimal_token_baseline::SPEC,
     &prefix_rloo::SPEC,
     &ridge_rloo::SPEC,
+    &systematic_rloo::SPEC,
+    &systematic_prefix_rloo::SPEC,
+    &systematic_visit::SPEC,
     &tempo::SPEC,
     &p_trace::SPEC,
     &s_trace::SPEC,

@@ -3,7 +3,8 @@
 use super::{Aggregate, Clip, MethodSpec, Provenance, shared};
 use crate::assignment::PrefixControl;
 use crate::group::EvidenceKind;
-use crate::settings::{Param, choice};
+use crate::settings::{Param, Settings, choice};
+use crate::systematic::Sets;
 
 choice! {
     /// The bearer of a value.
@@ -20,40 +21,43 @@ pub(super) static SPEC: MethodSpec = MethodSpec {
     source: "ours; after RLOO, TEMPO's prefix tree (arXiv 2509.18314), shrinkage baselines (arXiv 2511.03710) and Q-Prop (arXiv 1611.02247)",
     provenance: Provenance::Ours,
     samples: &["", "control=state shrinkage=0 lambda=0.5"],
-    params: || {
-        let own = vec![
-            Param::number(
-                "shrinkage",
-                4.0,
-                0.0,
-                f64::INFINITY,
-                "how many responses the coarser estimate counts for: prefix towards prompt, token towards prefix",
-            ),
-            Param::choice(
-                "control",
-                Control::Action,
-                "what has a value of its own: each token after a prefix, or the prefix alone",
-            ),
-        ];
-        let lambda = Param::number(
+    params: || [own(), shared::loss(Clip::None, Aggregate::ResponseSum)].concat(),
+    evidence: |settings| shared::with_kl(settings, EvidenceKind::Tokens),
+    build: |settings| shared::plain(settings, Box::new(control(settings, Sets::SINGLE))),
+};
+
+/// `shrinkage`, `control`, `lambda`.
+pub(super) fn own() -> Vec<Param> {
+    vec![
+        Param::number(
+            "shrinkage",
+            4.0,
+            0.0,
+            f64::INFINITY,
+            "how many responses the coarser estimate counts for: prefix towards prompt, token towards prefix",
+        ),
+        Param::choice(
+            "control",
+            Control::Action,
+            "what has a value of its own: each token after a prefix, or the prefix alone",
+        ),
+        Param::number(
             "lambda",
             1.0,
             0.0,
             1.0,
             "decay of later TD errors of control=state; below 1 the update is biased",
         )
-        .idle_under("control", &["action"]);
-        let own = [own, vec![lambda]].concat();
-        [own, shared::loss(Clip::None, Aggregate::ResponseSum)].concat()
-    },
-    evidence: |settings| shared::with_kl(settings, EvidenceKind::Tokens),
-    build: |settings| {
-        let action = settings.choice::<Control>("control") == Control::Action;
-        let control = PrefixControl {
-            shrinkage: settings.number("shrinkage"),
-            action,
-            lambda: settings.number("lambda"),
-        };
-        shared::plain(settings, Box::new(control))
-    },
-};
+        .idle_under("control", &["action"]),
+    ]
+}
+
+/// Reads [`own`].
+pub(super) fn control(settings: &Settings, sets: Sets) -> PrefixControl {
+    PrefixControl {
+        sets,
+        shrinkage: settings.number("shrinkage"),
+        action: settings.choice::<Control>("control") == Control::Action,
+        lambda: settings.number("lambda"),
+    }
+}

@@ -10,6 +10,7 @@ use crate::ratio::{PolicyRatio, TraceRatio};
 use crate::reduction::Reduction;
 use crate::settings::{Kind, Param, SettingError, Settings, choice};
 use crate::surrogate::Surrogate;
+use crate::systematic::Sets;
 use crate::trace::Token;
 
 const INF: f64 = f64::INFINITY;
@@ -224,6 +225,17 @@ pub(super) fn kl() -> Vec<Param> {
 pub(super) fn kl_term(settings: &Settings) -> Option<(Kl, f64)> {
     let beta = settings.number("beta");
     (beta != 0.0).then(|| (settings.choice("kl"), beta))
+}
+
+/// `sets`.
+pub(super) fn sets() -> Param {
+    let about = "systematic sets of a group, consecutive blocks of responses, rounded to a whole number; must be those of the sampler";
+    Param::number("sets", 2.0, 2.0, INF, about)
+}
+
+/// Reads [`sets`].
+pub(super) fn sets_of(settings: &Settings) -> Sets {
+    Sets::new(settings.number("sets").round() as usize)
 }
 
 /// Reference log-probabilities when there is a KL term, those of the sampler when its mismatch is corrected.

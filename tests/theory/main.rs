@@ -33,6 +33,7 @@ mod long;
 mod oracle;
 mod prefix_values;
 mod ridge_values;
+mod sampler;
 mod strategies;
 mod theorem_1;
 mod tolerance;

@@ -5,6 +5,7 @@ use rand::Rng;
 use super::draw::unit;
 use super::policy::Tabular;
 use super::tree::{EdgeId, LeafId, NodeId, RewardKind, Target, Tree};
+use grpo_lambda::systematic::{Code, Sets};
 
 /// Draws responses from a policy frozen at the time of [`Sampler::new`].
 ///
@@ -62,7 +63,7 @@ impl<'t> Sampler<'t> {
 
     /// One completion of a prefix.
     pub fn complete(&self, node: NodeId, rng: &mut impl Rng) -> LeafId {
-        self.walk(node, rng, |_| ())
+        self.walk(node, |sums| choice(sums, unit(rng)), |_| ())
     }
 
     /// The tree the responses are of.
@@ -73,20 +74,59 @@ impl<'t> Sampler<'t> {
     /// One response, its edges written into `path`, which is cleared first.
     pub fn sample_into(&self, rng: &mut impl Rng, path: &mut Vec<EdgeId>) -> LeafId {
         path.clear();
-        self.walk(0, rng, |edge| path.push(edge))
+        self.walk(0, |sums| choice(sums, unit(rng)), |edge| path.push(edge))
     }
 
-    fn walk(&self, mut node: NodeId, rng: &mut impl Rng, mut visit: impl FnMut(EdgeId)) -> LeafId {
+    /// The response at a code, its edges written into `path`, which is cleared first. Once the code is used up every choice takes a
+    /// fresh number.
+    pub fn decode_into(&self, mut code: Code, rng: &mut impl Rng, path: &mut Vec<EdgeId>) -> LeafId {
+        path.clear();
+        let choose = |sums: &[f64]| {
+            let chosen = choice(sums, code.number(|| unit(rng)));
+            let (total, below) =
+                (sums[sums.len() - 1], chosen.checked_sub(1).map_or(0.0, |before| sums[before]));
+            code.take(below / total, (sums[chosen] - below) / total);
+            chosen
+        };
+        self.walk(0, choose, |edge| path.push(edge))
+    }
+
+    /// A group of `size` responses in systematic sets, each with its edges and its reward.
+    ///
+    /// A set of one response is sampled as [`Sampler::sample_into`] does; of a larger one the shift is drawn before its first response.
+    pub fn graded_group(
+        &self,
+        sets: Sets,
+        size: usize,
+        rng: &mut impl Rng,
+    ) -> Vec<(LeafId, Vec<EdgeId>, f64)> {
+        let mut shift = 0.0;
+        let mut response = |place: usize| {
+            let (members, mut path) = (sets.members(sets.set_of(place, size), size), Vec::new());
+            if members.start == place && members.len() > 1 {
+                shift = unit(rng);
+            }
+            let leaf = match members.len() {
+                1 => self.sample_into(rng, &mut path),
+                _ => self.decode_into(sets.code(place, size, shift), rng, &mut path),
+            };
+            (leaf, path, sample_reward(self.tree, leaf, rng))
+        };
+        (0..size).map(&mut response).collect()
+    }
+
+    /// Follows `choose`, from running sums to a place among them, where there is a choice.
+    fn walk(
+        &self,
+        mut node: NodeId,
+        mut choose: impl FnMut(&[f64]) -> usize,
+        mut visit: impl FnMut(EdgeId),
+    ) -> LeafId {
         loop {
             let edges = self.tree.edges_of(node);
             let mut edge = edges.start;
             if edges.len() > 1 {
-                let sums = &self.cumulative[edges.clone()];
-                let total = sums[sums.len() - 1];
-                // An edge of probability 0 has its predecessor's sum and is never chosen. The largest uniform number is 1 - 2^-53, at least half a unit of the
-                // last digit of `total` away from it, so that the product stays below `total`.
-                let point = unit(rng) * total;
-                edge += sums.partition_point(|&sum| sum <= point);
+                edge += choose(&self.cumulative[edges]);
             }
             visit(edge);
             match self.tree.target(edge) {
@@ -95,6 +135,14 @@ impl<'t> Sampler<'t> {
             }
         }
     }
+}
+
+/// The place at `number` in `[0,1)` of a distribution given by its running sums.
+fn choice(sums: &[f64], number: f64) -> usize {
+    // An edge of probability 0 has its predecessor's sum and is never chosen. The largest uniform number is 1 - 2^-53, at least half a unit of the
+    // last digit of the total away from it, so that the product stays below the total.
+    let point = number * sums[sums.len() - 1];
+    sums.partition_point(|&sum| sum <= point)
 }
 
 /// The reward of a response: a draw with the leaf's probability for binary rewards (one 64-bit number unless

@@ -1,6 +1,6 @@
 //! Responses without a reward, masked responses and padded slots: what is left out has no influence.
 
-use super::{OUTCOME_ONLY, bump, counter, describe, overrides_of};
+use super::{OUTCOME_ONLY, SINGLE_SETS, bump, counter, describe, overrides_of};
 use crate::strategies::{batch, build, check_as, for_every_method, has, settings};
 use crate::tolerance::{IDENTITY, assert_close};
 use grpo_lambda::group::{Evidence, EvidenceKind, EvidenceSource, PerStep, Series, StatePerToken};
@@ -14,8 +14,15 @@ const MASKED: [(&str, &str); 4] =
     [("mask_truncated", "true"), ("whiten", "false"), ("entropy_threshold", "1"), ("drop_sure", "false")];
 
 /// Methods that compare a response with the tokens, states or further rewards of those that carry weight, so that a mask changes the advantages of the others.
-const BASELINE_OF_TOKENS: [&str; 6] =
-    ["optimal_token_baseline", "prefix_rloo", "prime", "ridge_rloo", "shear_reconstructed", "gdpo"];
+const BASELINE_OF_TOKENS: [&str; 7] = [
+    "optimal_token_baseline",
+    "prefix_rloo",
+    "systematic_prefix_rloo",
+    "prime",
+    "ridge_rloo",
+    "shear_reconstructed",
+    "gdpo",
+];
 
 /// The weight of a response's tokens, some of which may have been dropped; 1 where all have.
 fn weight_of(credit: &Credit) -> f64 {
@@ -28,7 +35,7 @@ fn a_response_without_a_reward_changes_nothing_but_the_count_of_tokens() {
     let compared = counter();
     for_every_method(
         100,
-        &[("mask_truncated", "false")],
+        &[("mask_truncated", "false"), SINGLE_SETS],
         || batch().boxed(),
         |configured, batch| {
             let keep: Vec<bool> = batch.responses().map(|r| r.reward.is_some()).collect();

@@ -25,6 +25,9 @@ const OUTCOME_ONLY: [(&str, &str); 5] = [
     ("negative_weight", "0"),
 ];
 
+/// Sets of one response each, so that a response's place in its group means nothing. `sampler` tests what larger sets change.
+const SINGLE_SETS: (&str, &str) = ("sets", "100");
+
 fn bump(counter: &Cell<usize>, by: usize) {
     counter.set(counter.get() + by);
 }

@@ -1,6 +1,6 @@
 //! Symmetries: the order of responses and groups, the partition into micro-batches; and what adds up.
 
-use super::{NO_KL, bump, counter, describe, flat, overrides_of};
+use super::{NO_KL, SINGLE_SETS, bump, counter, describe, flat, overrides_of};
 use crate::strategies::{Batch, batch, build, for_every_method, has};
 use crate::tolerance::{IDENTITY, assert_close, assert_within};
 use grpo_lambda::group::{Group, Response};
@@ -37,7 +37,7 @@ fn permuting_responses_and_groups_permutes_the_gradient() {
     let moved = counter();
     for_every_method(
         80,
-        &[],
+        &[SINGLE_SETS],
         || batch().boxed(),
         |configured, batch| {
             let at = batch.evaluate(configured);

@@ -8,6 +8,7 @@ use grpo_lambda::assignment::{
     TokenScores, TreeAdvantage, TreeCredit,
 };
 use grpo_lambda::group::{Evidence, Group, Response, StepValue};
+use grpo_lambda::systematic::Sets;
 
 const CENTRED: OutcomeAdvantage =
     OutcomeAdvantage { baseline: Baseline::GroupMean, scale: Scale::None, clamp: None };
@@ -167,7 +168,7 @@ fn a_batch_is_stretched_by_its_groups_that_teach() {
 
 #[test]
 fn td_errors_of_prefix_values_add_up_by_hand() {
-    let control = PrefixControl { shrinkage: 0.0, action: false, lambda: 0.5 };
+    let control = PrefixControl { sets: Sets::SINGLE, shrinkage: 0.0, action: false, lambda: 0.5 };
     let group = vec![with_tokens(&[0, 0], 1.0), with_tokens(&[0, 1], 0.0), with_tokens(&[1, 1], 0.5)];
     // Values of the others: (1/4, 0), (3/4, 1), and (1/2, 1/2) where no other response passes.
     near(&advantages_of(&control, group), &[vec![0.25, 1.0], vec![-0.25, -1.0], vec![0.0, 0.0]]);

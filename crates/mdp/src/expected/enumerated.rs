@@ -1,5 +1,6 @@
-//! [`enumerated`] and [`multisets`]: the expected update by brute force over groups of responses.
+//! [`enumerated`], [`multisets`] and [`systematic`]: the expected update by brute force over groups of responses.
 
+use super::shifts::shifts;
 use super::{Atom, Evaluated, Expected, ExpectedError, Situation};
 use grpo_lambda::group::Group;
 use grpo_lambda::method::{Method, evaluate};
@@ -17,14 +18,80 @@ pub fn enumerated(method: &dyn Method, situation: &Situation) -> Result<Expected
     let evaluated = Evaluated::new(situation);
     let atoms = evaluated.atoms();
     refuse_above(LIMIT, (atoms.len() as f64).powi(evaluated.group_size as i32))?;
+    Ok(all_tuples(method, &evaluated, &atoms, &single(&atoms)))
+}
+
+/// The expected update and its variance over groups that are sampled in systematic sets: the integral over all shifts, which is a sum, since
+/// a set's responses change at finitely many shifts; rewards are drawn independently.
+///
+/// See [`grpo_lambda::systematic`] for the sampler. With one response per set it is [`enumerated`].
+///
+/// # Errors
+/// [`ExpectedError::TooMany`] above four million terms.
+///
+/// # Panics
+/// If the sets do not share the group's responses equally.
+pub fn systematic(
+    method: &dyn Method,
+    situation: &Situation,
+    sets: usize,
+) -> Result<Expected, ExpectedError> {
+    let evaluated = Evaluated::new(situation);
+    let (atoms, g) = (evaluated.atoms(), evaluated.group_size);
+    assert!(sets > 0 && g % sets == 0, "{g} responses do not make {sets} equal sets");
+    let units = if sets == g { single(&atoms) } else { drawn(&evaluated, &atoms, g / sets) };
+    refuse_above(LIMIT, (units.len() as f64).powi(sets as i32))?;
+    Ok(all_tuples(method, &evaluated, &atoms, &units))
+}
+
+/// The sum over all tuples of units.
+fn all_tuples(method: &dyn Method, evaluated: &Evaluated, atoms: &[Atom], units: &[Unit]) -> Expected {
     // The next tuple, as an odometer.
     let next = |tuple: &mut [usize]| {
-        let turn = tuple.iter().rposition(|&i| i + 1 < atoms.len())?;
+        let turn = tuple.iter().rposition(|&i| i + 1 < units.len())?;
         tuple[turn] += 1;
         tuple[turn + 1..].fill(0);
         Some(turn)
     };
-    Ok(sum(method, &evaluated, &atoms, next, |_| 1.0))
+    sum(method, evaluated, atoms, units, next, |_| 1.0)
+}
+
+/// Responses with rewards that are drawn together, by their places among the atoms.
+struct Unit {
+    probability: f64,
+    members: Vec<usize>,
+}
+
+/// Every response by itself.
+fn single(atoms: &[Atom]) -> Vec<Unit> {
+    let unit = |(i, atom): (usize, &Atom)| Unit { probability: atom.probability, members: vec![i] };
+    atoms.iter().enumerate().map(unit).collect()
+}
+
+/// Every set of `h` responses at some shift, with every draw of their rewards.
+fn drawn(evaluated: &Evaluated, atoms: &[Atom], h: usize) -> Vec<Unit> {
+    let mut units = Vec::new();
+    for piece in shifts(&evaluated.behaviour, h) {
+        // From `k/h` on a shift gives the same responses in another order.
+        for turn in 0..h {
+            let mut partial = vec![Unit { probability: piece.width / h as f64, members: Vec::new() }];
+            for k in 0..h {
+                let leaf = piece.leaves[(k + turn) % h];
+                let chance = |i: usize| atoms[i].probability / evaluated.behaviour.leaf_prob(leaf);
+                let graded = |unit: &Unit| {
+                    let rewards = (0..atoms.len()).filter(|&i| atoms[i].leaf == leaf);
+                    let longer = |i| Unit {
+                        probability: unit.probability * chance(i),
+                        members: [&unit.members[..], &[i]].concat(),
+                    };
+                    rewards.map(longer).collect::<Vec<_>>()
+                };
+                partial = partial.iter().flat_map(graded).collect();
+            }
+            units.extend(partial);
+        }
+    }
+    units
 }
 
 /// [`enumerated`] with tuples that differ in their order only summed as one, for methods to which the order of a group means nothing.
@@ -54,33 +121,37 @@ pub fn multisets(method: &dyn Method, situation: &Situation, limit: f64) -> Resu
         }
         orders
     };
-    Ok(sum(method, &evaluated, &atoms, next, orders))
+    Ok(sum(method, &evaluated, &atoms, &single(&atoms), next, orders))
 }
 
 fn refuse_above(limit: f64, terms: f64) -> Result<(), ExpectedError> {
     if terms > limit { Err(ExpectedError::TooMany { terms, limit }) } else { Ok(()) }
 }
 
-/// The sum over the tuples that `next` goes through from all zeros on; it returns the first place that changed. Each counts `orders` times.
+/// The sum over the tuples of units that `next` goes through from all zeros on; it returns the first place that changed. Each counts `orders` times.
 fn sum(
     method: &dyn Method,
     evaluated: &Evaluated,
     atoms: &[Atom],
+    units: &[Unit],
     next: impl Fn(&mut [usize]) -> Option<usize>,
     orders: impl Fn(&[usize]) -> f64,
 ) -> Expected {
     let (tree, g) = (evaluated.tree, evaluated.group_size);
     let edges = tree.edge_count();
     let (mut weights, mut squares) = (vec![0.0; edges], vec![0.0; edges]);
-    let mut tuple = vec![0; g];
-    let mut group = Group { responses: vec![atoms[0].response.clone(); g] };
-    let mut logps = vec![atoms[0].logps.clone(); g];
+    let size = units[0].members.len();
+    let mut tuple = vec![0; g / size];
+    let place = |tuple: &[usize], i: usize| &atoms[units[tuple[i / size]].members[i % size]];
+    let first = |i| place(&tuple, i);
+    let mut group = Group { responses: (0..g).map(|i| first(i).response.clone()).collect() };
+    let mut logps: Vec<_> = (0..g).map(|i| first(i).logps.clone()).collect();
     loop {
-        let probability = orders(&tuple) * tuple.iter().map(|&i| atoms[i].probability).product::<f64>();
+        let probability = orders(&tuple) * tuple.iter().map(|&u| units[u].probability).product::<f64>();
         let batch = evaluate(method, std::slice::from_ref(&group), &logps);
         let mut per_edge = vec![0.0; edges];
-        for (&i, dlogps) in tuple.iter().zip(&batch.dlogps) {
-            for (&edge, d) in atoms[i].path.iter().zip(dlogps) {
+        for (i, dlogps) in batch.dlogps.iter().enumerate() {
+            for (&edge, d) in place(&tuple, i).path.iter().zip(dlogps) {
                 per_edge[edge] -= d;
             }
         }
@@ -89,9 +160,9 @@ fn sum(
             squares[edge] += probability * step * step;
         }
         let Some(turn) = next(&mut tuple) else { break };
-        for i in turn..g {
-            group.responses[i].clone_from(&atoms[tuple[i]].response);
-            logps[i].clone_from(&atoms[tuple[i]].logps);
+        for i in turn * size..g {
+            group.responses[i].clone_from(&place(&tuple, i).response);
+            logps[i].clone_from(&place(&tuple, i).logps);
         }
     }
     let update = evaluated.pull_back(&weights);

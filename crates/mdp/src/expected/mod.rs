@@ -18,8 +18,10 @@
 //! | [`implied_mean`] | the same, without the variance | larger trees |
 //! | [`enumerated`] | every tuple of `G` responses | tiny MDPs; any method |
 //! | [`multisets`] | the same without regard to order | small MDPs |
+//! | [`systematic`] | every shift of every set of a systematic sample | tiny MDPs; any method |
+//! | [`SetMoments`] | every shift of one set | means as baselines; any MDP |
 //! | [`conditional`] | own response; the others sampled | anything, mean only |
-//! | [`sampled`] | seeded groups, with standard errors | anything |
+//! | [`sampled`], [`sampled_in_sets`] | seeded groups, with standard errors | anything |
 //! | [`under_ratios`] | every response, off-policy | a trace of ratios without a clip or a group |
 
 mod compare;
@@ -28,13 +30,16 @@ mod enumerated;
 mod implied;
 mod ratios;
 mod sampled;
+mod set_moments;
+mod shifts;
 
 pub use compare::{Comparison, compare, cosine};
 pub use conditional::{Conditional, conditional};
-pub use enumerated::{enumerated, multisets};
+pub use enumerated::{enumerated, multisets, systematic};
 pub use implied::{implied, implied_mean};
 pub use ratios::{Product, RatioCredit, under_ratios};
-pub use sampled::{Sampled, sampled};
+pub use sampled::{Sampled, sampled, sampled_in_sets};
+pub use set_moments::SetMoments;
 
 use super::evidence::{Exact, Provider};
 use super::policy::pull_back;
@@ -114,6 +119,7 @@ struct Evaluated<'a> {
 
 /// A response with a reward, its probability under the policy that samples, and what the policy being updated says of it.
 struct Atom {
+    leaf: LeafId,
     probability: f64,
     response: Response,
     path: Vec<EdgeId>,
@@ -158,7 +164,13 @@ impl<'a> Evaluated<'a> {
                 let probability = p * self.behaviour.leaf_prob(leaf);
                 if probability > 0.0 {
                     let response = self.response(leaf, &path, reward);
-                    atoms.push(Atom { probability, response, path: path.clone(), logps: logps.clone() });
+                    atoms.push(Atom {
+                        leaf,
+                        probability,
+                        response,
+                        path: path.clone(),
+                        logps: logps.clone(),
+                    });
                 }
             }
         }

@@ -1,12 +1,13 @@
-//! [`sampled`]: the expected update by simulation, with standard errors.
+//! [`sampled`] and [`sampled_in_sets`]: the expected update by simulation, with standard errors.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::{Evaluated, Expected, Situation};
-use crate::{Sampler, sample_reward};
+use crate::Sampler;
 use grpo_lambda::group::Group;
 use grpo_lambda::method::{Method, evaluate};
+use grpo_lambda::systematic::Sets;
 
 /// An expected update estimated from simulated groups.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,16 +27,27 @@ pub struct Sampled {
 /// # Panics
 /// If `groups < 2`.
 pub fn sampled(method: &dyn Method, situation: &Situation, groups: usize, seed: u64) -> Sampled {
+    sampled_in_sets(method, situation, Sets::SINGLE, groups, seed)
+}
+
+/// [`sampled`] from groups that are drawn in systematic sets.
+///
+/// # Panics
+/// If `groups < 2`.
+pub fn sampled_in_sets(
+    method: &dyn Method,
+    situation: &Situation,
+    sets: Sets,
+    groups: usize,
+    seed: u64,
+) -> Sampled {
     assert!(groups >= 2, "a variance needs at least two groups");
     let evaluated = Evaluated::new(situation);
     let tree = evaluated.tree;
     let sampler = Sampler::new(tree, situation.behaviour);
     let draw = |rng: &mut ChaCha8Rng| {
         let (mut responses, mut logps, mut paths) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..evaluated.group_size {
-            let mut path = Vec::new();
-            let leaf = sampler.sample_into(rng, &mut path);
-            let reward = sample_reward(tree, leaf, rng);
+        for (leaf, path, reward) in sampler.graded_group(sets, evaluated.group_size, rng) {
             responses.push(evaluated.response(leaf, &path, reward));
             logps.push(path.iter().map(|&e| evaluated.current.log_probs[e]).collect::<Vec<_>>());
             paths.push(path);
