@@ -8,7 +8,7 @@ use grpo_lambda::settings::SettingError;
 use super::error::ConfigError;
 use super::fields::FIELDS;
 use super::given::{COMMAND_LINE, RawSettings};
-use super::{Config, METHOD, METHOD_NAME, divisor, hints, typed};
+use super::{Config, METHOD, METHOD_NAME, divisor, hints, sampling, typed};
 
 const DEFAULT_METHOD: &str = "grpo_lambda";
 
@@ -68,6 +68,7 @@ pub(super) fn build(RawSettings(mut given): RawSettings) -> Result<Config, Confi
             source: Box::new(hints::with_method_hint(source)),
         }
     })?;
+    sampling::check(&values, &configured)?;
     let longest = values["rl.max_new_tokens"].parse().unwrap_or(usize::MAX);
     if let Some(max) = configured.method.max_len().filter(|max| *max < longest) {
         return Err(ConfigError::Conflict(format!(

@@ -9,6 +9,7 @@ use grpo_lambda_gpu::StatePlace;
 use grpo_lambda_gpu::select::{DTYPES, DevicePreference};
 
 use super::rollout::ENGINES;
+use super::sampling::SAMPLING;
 use crate::config::schedule::ScheduleShape;
 use crate::input::data::OnBadRow;
 use crate::input::task::Level;
@@ -236,6 +237,8 @@ pub static FIELDS: &[Field] = &[
     field("rl.steps", integer(0, ANY), "100", "RL steps; 0: none"),
     field("rl.prompts_per_step", integer(1, 1 << 20), "16", "problems per step"),
     field("rl.group_size", integer(2, 1 << 16), "8", "responses per problem; one alone has no baseline"),
+    field("rl.sampling", choice(&SAMPLING), "independent", "systematic: the responses of a group are decoded from evenly spaced codes, in rl.sets sets with a random shift each; each response alone has the policy's distribution, and their mean varies less; for methods that compare sets, as systematic_rloo; on the CPU alone"),
+    field("rl.sets", integer(1, 1 << 16), "2", "sets of a systematic group: method.sets must be the same"),
     field("rl.inner_updates", integer(1, 1000), "1", "gradient steps per sampled batch (mu)"),
     field("rl.lr", ValueKind::Positive, "0.0002", "peak learning rate"),
     field("rl.warmup", integer(0, ANY), "5", "steps of linear warm-up"),

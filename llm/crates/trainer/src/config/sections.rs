@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use grpo_lambda::systematic::Sets;
 use grpo_lambda_decoder::optim::AdamWSettings;
 use grpo_lambda_gpu::StatePlace;
 
@@ -62,6 +63,8 @@ pub struct RlConfig {
     pub prompts_per_step: usize,
     /// Responses per problem.
     pub group_size: usize,
+    /// The sets in which they are sampled systematically; `None` for independent responses.
+    pub sets: Option<Sets>,
     /// Gradient steps per batch.
     pub inner_updates: usize,
     /// Learning rate of every step; inner updates share their step's.

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use grpo_lambda::systematic::Sets;
 use grpo_lambda_decoder::generate::{MAX_TEMPERATURE, MIN_TEMPERATURE};
 use grpo_lambda_decoder::lora::LoraSettings;
 use grpo_lambda_decoder::optim::AdamWSettings;
 use grpo_lambda_gpu::StatePlace;
 use grpo_lambda_gpu::select::{self, DevicePreference};
 
+use super::sampling::SAMPLING;
 use super::schedule::{Schedule, ScheduleShape};
 use super::{
     CheckpointConfig, Config, ConfigError, EvalConfig, METHOD_NAME, MemoryConfig, ModelShape, ModelSource,
@@ -136,6 +138,7 @@ impl Values<'_> {
             steps: self.whole("rl.steps"),
             prompts_per_step: self.size("rl.prompts_per_step"),
             group_size: self.size("rl.group_size"),
+            sets: (self.word("rl.sampling") != SAMPLING[0]).then(|| Sets::new(self.size("rl.sets"))),
             inner_updates: self.size("rl.inner_updates"),
             schedule: self.schedule("rl"),
             adam: self.adam("rl"),
