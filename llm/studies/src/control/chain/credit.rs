@@ -94,14 +94,14 @@ impl<'a> Evidence<'a> {
     fn add_completions(&self, engine: &CpuEngine, rollout: &mut Rollout) -> Result<usize, LabError> {
         let form = &self.verifier.form;
         let starts = |r: &Response| (0..r.len()).step_by(form.fillers + 1);
-        let (mut prefixes, mut limits, mut of) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut prefixes, mut limits, mut ends) = (Vec::new(), Vec::new(), Vec::new());
         for (g, group) in rollout.groups.iter().enumerate() {
             for (i, r) in group.responses.iter().enumerate() {
                 let steps = self.verifier.form.read(&rollout.prompts[g].tokens).values().len();
                 for start in starts(r).take(steps + 1) {
                     prefixes.push([&rollout.prompts[g].tokens[..], &r.tokens[..start]].concat());
                     limits.push(self.settings.sampling.max_new_tokens - start);
-                    of.push((g, i, start));
+                    ends.push((g, i, start));
                 }
             }
         }
@@ -109,7 +109,7 @@ impl<'a> Evidence<'a> {
         let base = Address::new(self.settings.seed, Purpose::Perturbation).step(rollout.step);
         let group = rollout.groups.iter().map(|g| g.responses.len()).max().unwrap_or(0);
         let address = |prefix: usize, completion: usize| {
-            let (g, i, start) = of[prefix];
+            let (g, i, start) = ends[prefix];
             let place = (start * group + i) * COMPLETIONS + completion;
             base.prompt(rollout.prompts[g].number).response(place as u64)
         };
@@ -118,7 +118,7 @@ impl<'a> Evidence<'a> {
         request.stopping.max_lengths = &limits;
         let completed = engine.generate(&request)?;
         let mut tokens = 0;
-        for ((g, i, start), completions) in of.into_iter().zip(completed) {
+        for ((g, i, start), completions) in ends.into_iter().zip(completed) {
             let prompt = &rollout.prompts[g];
             let response = &mut rollout.groups[g].responses[i];
             tokens += completions.iter().map(|c| c.tokens.len()).sum::<usize>();
@@ -255,7 +255,7 @@ mod tests {
         let own = credit(&values, 0.0);
         assert_eq!(own.iter().filter(|c| **c != 0).count(), 3, "two right values and a wrong one");
         let mut seen = std::collections::BTreeSet::new();
-        for response in 0..60 {
+        for response in 0..400 {
             let draws = Address::new(2, Purpose::Perturbation).response(response);
             let mut moved = credit(&shuffled(&values, 0.0, &places, draws), 0.0);
             seen.insert(moved.clone());

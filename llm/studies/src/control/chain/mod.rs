@@ -178,11 +178,15 @@ fn go_on(protocol: &'static Protocol, path: &Path, minutes: u64) -> Result<(), L
     let workers = rayon::current_num_threads();
     std::thread::scope(|scope| {
         let work = || {
-            let alone = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build();
-            alone.map_or(Ok(()), |pool| pool.install(|| campaign.work(workers)))
+            // A run takes one thread; without a pool of its own it would share that of all.
+            match rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build() {
+                Ok(alone) => alone.install(|| campaign.work(workers)),
+                Err(_) => campaign.work(workers),
+            }
         };
         let all: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        all.into_iter().try_for_each(|worker| worker.join().unwrap_or(Ok(())))
+        all.into_iter()
+            .try_for_each(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })
 }
 

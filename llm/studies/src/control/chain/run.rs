@@ -89,7 +89,7 @@ pub(super) struct Outcome {
 impl Start {
     /// Trains a seed's weights on demonstrations up to the accuracy of the protocol.
     pub(super) fn new(protocol: &'static Protocol, form: Form, seed: u64) -> Result<Start, LabError> {
-        let (shape, of) = (&protocol.model, &protocol.start);
+        let (shape, lesson) = (&protocol.model, &protocol.start);
         let (vocab, hidden, layers) = (VOCABULARY, shape.hidden, shape.layers);
         let (heads, kv_heads) = (shape.heads, shape.kv_heads);
         let mut config = Qwen2.config(ModelShape { vocab, hidden, layers, heads, kv_heads });
@@ -113,17 +113,17 @@ impl Start {
         let mut start = Start { protocol, verifier, settings, model, steps: 0 };
         let mut engine = start.engine(Some(1.0))?;
         let mut pace = 1.0;
-        while start.steps < of.most_steps {
-            let numbers = start.steps * of.batch..(start.steps + 1) * of.batch;
+        while start.steps < lesson.most_steps {
+            let numbers = start.steps * lesson.batch..(start.steps + 1) * lesson.batch;
             let examples: Vec<sft::Example> = numbers.map(|n| start.example(n)).collect();
-            let rate = of.lr * pace * warm(start.steps, of.warmup);
+            let rate = lesson.lr * pace * warm(start.steps, lesson.warmup);
             sft::step(&mut engine, &examples, rate, MEMORY)
                 .map_err(|source| TrainError::Sft { step: start.steps, source })?;
             start.steps += 1;
-            if start.steps.is_multiple_of(of.check_every) {
+            if start.steps.is_multiple_of(lesson.check_every) {
                 match start.step_accuracy(&mut engine)? {
-                    accuracy if accuracy >= of.accuracy => break,
-                    accuracy if accuracy >= of.slow_from => pace = of.slow_pace,
+                    accuracy if accuracy >= lesson.accuracy => break,
+                    accuracy if accuracy >= lesson.slow_from => pace = lesson.slow_pace,
                     _ => {}
                 }
             }

@@ -75,18 +75,18 @@ impl Gate {
 }
 
 impl<'a> Reading<'a> {
-    fn of(self, stage: Stage, cell: &'a Cell, arm: &'a str) -> impl Iterator<Item = &'a Row> {
+    fn runs(self, stage: Stage, cell: &'a Cell, arm: &'a str) -> impl Iterator<Item = &'a Row> {
         self.rows.iter().filter(move |r| r.stage == stage && r.cell == cell.name && r.arm == arm)
     }
 
     /// The selection run of this rate and seed.
     pub(super) fn selection(self, cell: &'a Cell, arm: &'a str, rate: f64, seed: u64) -> Option<&'a Row> {
-        self.of(Stage::Selection, cell, arm).find(|r| r.seed == seed && is_same(r.rate, rate))
+        self.runs(Stage::Selection, cell, arm).find(|r| r.seed == seed && is_same(r.rate, rate))
     }
 
     /// The evaluation run of this seed.
     pub(super) fn evaluation(self, cell: &'a Cell, arm: &'a str, seed: u64) -> Option<&'a Row> {
-        self.of(Stage::Evaluation, cell, arm).find(|r| r.seed == seed)
+        self.runs(Stage::Evaluation, cell, arm).find(|r| r.seed == seed)
     }
 
     /// The rate with the least median of tokens to the target, once all selection runs of the arm are there.
@@ -155,7 +155,7 @@ impl<'a> Reading<'a> {
     fn comparison(self, cell: &'a Cell, arm: &'a Arm) -> Comparison {
         let ratios = self.log_ratios(Stage::Evaluation, cell, &arm.name);
         let missed = |arm: &'a str| {
-            let rows = self.of(Stage::Evaluation, cell, arm);
+            let rows = self.runs(Stage::Evaluation, cell, arm);
             rows.filter(|r| r.reached.is_none()).count()
         };
         let whole = ratios.len() == self.seeds(Stage::Evaluation);
