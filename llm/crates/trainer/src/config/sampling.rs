@@ -65,10 +65,7 @@ mod tests {
                 &["method.name=systematic_rloo", "rl.sets=4"],
                 "rl.sets = 4 and method.sets = 2 must be the same",
             ),
-            (
-                &["method.name=systematic_rloo", "rl.sets=1", "method.sets=1"],
-                "rl.sets = 1 needs a guarded baseline",
-            ),
+            (&["method.name=systematic_rloo", "rl.sets=1"], "rl.sets = 1 needs a guarded baseline"),
             (
                 &["method.name=systematic_rloo", "rl.sets=9", "method.sets=9"],
                 "rl.sets = 9 exceeds rl.group_size = 8",

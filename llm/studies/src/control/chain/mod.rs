@@ -44,10 +44,7 @@ fn plan(protocol: &'static Protocol) -> Vec<Planned> {
     for cell in &protocol.cells {
         for stage in [Stage::Selection, Stage::Evaluation] {
             for gate in [true, false] {
-                let arms = || {
-                    let is_gate = |arm: &Arm| arm.control || arm.name == "rloo";
-                    protocol.arms_of(cell).filter(move |a| is_gate(a) == gate)
-                };
+                let arms = || protocol.arms_of(cell).filter(move |a| a.is_of_gate() == gate);
                 let seeds = match stage {
                     Stage::Selection => &protocol.seeds.selection,
                     Stage::Evaluation => &protocol.seeds.evaluation,
@@ -68,6 +65,12 @@ fn plan(protocol: &'static Protocol) -> Vec<Planned> {
 }
 
 impl Planned {
+    /// True of the runs without which it is not known whether any other is made.
+    fn decides_on_gate(&self) -> bool {
+        let first = Protocol::committed().cells.first().map(|cell| &cell.name);
+        self.stage == Stage::Selection && first == Some(&self.cell.name) && self.arm.is_of_gate()
+    }
+
     fn is_done(&self, reading: Reading<'_>) -> bool {
         match self.rate {
             Some(rate) => reading.selection(self.cell, &self.arm.name, rate, self.seed).is_some(),
@@ -219,10 +222,10 @@ impl Campaign {
         let mut progress = self.locked();
         loop {
             let reading = Reading { protocol: self.protocol, rows: &progress.rows };
-            let void = reading.gate(Stage::Selection).is_some_and(|gate| !gate.is_passed());
+            let valid = reading.gate(Stage::Selection).is_some_and(verdict::Gate::is_passed);
             let left = (0..self.plan.len())
                 .filter(|i| !progress.busy.contains(i) && !self.plan[*i].is_done(reading))
-                .filter(|i| !void || self.plan[*i].stage == Stage::Selection && self.plan[*i].arm.control);
+                .filter(|i| valid || self.plan[*i].decides_on_gate());
             let found = left
                 .filter_map(|i| Some((i, self.plan[i].ready(reading)?, self.plan[i].to_beat(reading))))
                 .next();

@@ -150,6 +150,11 @@ pub(super) struct Arm {
 }
 
 impl Arm {
+    /// True of RLOO and the two controls.
+    pub(super) fn is_of_gate(&self) -> bool {
+        self.control || self.name == "rloo"
+    }
+
     /// The sets in which its groups are sampled.
     pub(super) fn sets(&self) -> Option<Sets> {
         (self.sampling == Sampling::Systematic).then(|| Sets::new(SETS))
