@@ -67,8 +67,8 @@ mod tests {
             ),
             (&["method.name=systematic_rloo", "rl.sets=1"], "rl.sets = 1 needs a guarded baseline"),
             (
-                &["method.name=systematic_rloo", "rl.sets=9", "method.sets=9"],
-                "rl.sets = 9 exceeds rl.group_size = 8",
+                &["method.name=systematic_rloo", "rl.sets=17", "method.sets=17"],
+                "rl.sets = 17 exceeds rl.group_size = 16",
             ),
             (
                 &["method.name=systematic_rloo", "rollout.engine=vllm", "rollout.url=http://127.0.0.1:1"],
