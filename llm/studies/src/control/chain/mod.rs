@@ -164,7 +164,7 @@ pub fn run(path: &Path, minutes: u64) -> Result<(), LabError> {
     let protocol = Protocol::committed();
     go_on(protocol, path, minutes)?;
     let (_, rows) = open(protocol, path)?;
-    Reading { protocol, rows: &rows }.report().iter().for_each(|line| println!("{line}"));
+    Reading { protocol, rows: &rows }.report().iter().for_each(|line| say(line));
     Ok(())
 }
 
