@@ -1,4 +1,5 @@
-//! Controlled experiments on a small transformer: `cargo run --release -p grpo-lambda-llm --example control -- noise|clamp|baseline FILE SEEDS [key=value ..]`.
+//! Controlled experiments on a small transformer: `cargo run --release -p grpo-lambda-llm --example control -- noise|clamp|baseline FILE SEEDS [key=value ..]`,
+//! or `chain FILE MINUTES`, which runs for so long what the protocol lacks, with `RAYON_NUM_THREADS` runs at a time; `chain FILE 0` reports.
 //!
 //! The file is written row by row; the same command goes on where it was stopped.
 
@@ -6,13 +7,18 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use grpo_lambda::advantage::ClampPart;
-use grpo_lambda_studies::control::{LabError, baseline, clamp, noise};
+use grpo_lambda_studies::control::{LabError, baseline, chain, clamp, noise};
 
-const USAGE: &str = "usage: control noise|clamp|baseline FILE SEEDS [key=value ..]";
+const USAGE: &str =
+    "usage: control noise|clamp|baseline FILE SEEDS [key=value ..], or control chain FILE MINUTES";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [which, file, seeds, overrides @ ..] = words.as_slice() else { return refused(USAGE) };
+    if let ("chain", Ok(minutes), []) = (which.as_str(), seeds.parse(), overrides) {
+        let done = chain::run(Path::new(file), minutes);
+        return done.map_or_else(|e| refused(&e.to_string()), |()| ExitCode::SUCCESS);
+    }
     let Some(seeds) = seeds.parse::<u64>().ok().filter(|n| (1..=1000).contains(n)) else {
         return refused(&format!("SEEDS = {seeds}: must be a whole number from 1 to 1000; {USAGE}"));
     };

@@ -212,6 +212,7 @@ impl BenchArgs {
             eos: Vec::new(),
             stops: None,
             seed: 0,
+            sets: None,
             inner_updates: 1,
             memory: MemoryConfig {
                 micro_batch_tokens: usize::MAX,

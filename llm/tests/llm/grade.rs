@@ -87,7 +87,11 @@ fn what_was_found_where_and_by_which_rule_is_explained() {
         let line = llm_train(&["grade", "--extract", "free", "--explain"], &case).json().remove(0);
         let text: serde_json::Value = serde_json::from_str(&case).unwrap();
         let place = |i: usize| line["found"]["span"][i].as_u64().unwrap() as usize;
-        assert_eq!((&line["found"]["found"], &line["found"]["rule"]), (&found.into(), &rule.into()), "{line}");
+        assert_eq!(
+            (&line["found"]["found"], &line["found"]["rule"]),
+            (&found.into(), &rule.into()),
+            "{line}"
+        );
         assert_eq!(&text["answer"].as_str().unwrap()[place(0)..place(1)], found);
     }
     let plain = llm_train(&["grade"], r#"{"gold": "19", "answer": "19"}"#).json().remove(0);

@@ -70,6 +70,22 @@ fn a_run_of_an_adapter_killed_again_and_again_ends_in_the_bytes_of_an_unbroken_o
     assert!(killed_again_and_again(&settings) >= 2, "the run is too short to be interrupted");
 }
 
+#[test]
+fn a_run_of_systematic_groups_killed_again_and_again_ends_in_the_bytes_of_an_unbroken_one() {
+    let settings = [
+        "method.name=systematic_rloo",
+        "rl.sampling=systematic",
+        "task.kind=addition",
+        "sft.steps=15",
+        "rl.steps=6",
+        "rl.prompts_per_step=4",
+        "rl.group_size=4",
+        "eval.n=20",
+        "checkpoint.every=2",
+    ];
+    assert!(killed_again_and_again(&settings) >= 2, "the run is too short to be interrupted");
+}
+
 /// The frozen reference of a stage is on the disk once, whatever checkpoints of it there are, also after the run was continued; each
 /// checkpoint is whole without the others.
 #[test]

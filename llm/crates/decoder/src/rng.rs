@@ -12,6 +12,7 @@
 //! so it cannot depend on which other responses are in the batch, on the number of threads, or on whether the run was
 //! interrupted. Different addresses are different places of the cipher's output: nothing is hashed, so nothing can collide.
 
+use grpo_lambda::systematic::Code;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,8 @@ pub enum Purpose {
     Perturbation,
     /// Rewards that are drawn, as a control.
     Coin,
+    /// Shifts of the sets of a systematic group.
+    Shift,
 }
 
 impl Purpose {
@@ -49,6 +52,7 @@ impl Purpose {
             Purpose::Order => b"order   ",
             Purpose::Perturbation => b"perturb ",
             Purpose::Coin => b"coin    ",
+            Purpose::Shift => b"shift   ",
         }
     }
 }
@@ -69,12 +73,14 @@ pub struct Address {
     step: u64,
     prompt: u64,
     response: u64,
+    /// The number from which the response is decoded, as 64 bits of which [`unit`] takes the first 53.
+    code: Option<u64>,
 }
 
 impl Address {
     /// Step, prompt and response 0 of `purpose` under `seed`.
     pub fn new(seed: u64, purpose: Purpose) -> Self {
-        Address { seed, purpose, step: 0, prompt: 0, response: 0 }
+        Address { seed, purpose, step: 0, prompt: 0, response: 0, code: None }
     }
 
     /// This address in another step.
@@ -90,6 +96,16 @@ impl Address {
     /// This address for another response.
     pub fn response(self, response: u64) -> Self {
         Address { response, ..self }
+    }
+
+    /// This address for a response that is decoded from a number in `[0, 1)`; its own numbers serve once that one is used up.
+    pub fn decoded_from(self, number: f64) -> Self {
+        Address { code: Some((number * 2f64.powi(64)) as u64), ..self }
+    }
+
+    /// The code from which the response is decoded; none where every token has a number of its own.
+    pub fn code(self) -> Option<Code> {
+        self.code.map(|bits| Code::new(unit(bits)))
     }
 
     /// A generator that starts at `position`, for things that need many numbers in a row.
@@ -203,6 +219,18 @@ pub fn categorical(scores: &[f32], temperature: f32, u: f64) -> Result<usize, Sc
     Ok(scores.iter().position(passes).unwrap_or(scores.len() - 1))
 }
 
+/// The numbers at which [`categorical`] gives `token`: where they begin, and their share of `[0, 1)`.
+///
+/// # Panics
+/// If there is no such token, or no score is finite.
+pub fn interval(scores: &[f32], token: usize) -> (f64, f64) {
+    let top = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    assert!(top.is_finite(), "no score is finite");
+    let mass = |x: &f32| (f64::from(*x) - f64::from(top)).exp();
+    let total: f64 = scores.iter().map(mass).sum();
+    (scores[..token].iter().map(mass).sum::<f64>() / total, mass(&scores[token]) / total)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -298,6 +326,30 @@ mod tests {
             let scores = [0.0, smallest as f32 * -std::f32::consts::LN_2, f32::NEG_INFINITY];
             let token = categorical(&scores, 1.0, 1.0 - f64::EPSILON / 2.0);
             assert_eq!(token, Ok(usize::from(smallest < 53)), "2^-{smallest}");
+        }
+    }
+
+    #[test]
+    fn any_bits_of_an_address_are_a_code() {
+        let a = Address::new(1, Purpose::Rollout);
+        let number = |a: Address| a.code().map(|code| code.number(|| 0.0));
+        assert_eq!(
+            [0.0, 0.625, 1.0 - f64::EPSILON / 2.0].map(|u| number(a.decoded_from(u))),
+            [Some(0.0), Some(0.625), Some(1.0 - f64::EPSILON / 2.0)]
+        );
+        assert_eq!(
+            (number(a), number(Address { code: Some(u64::MAX), ..a })),
+            (None, Some(1.0 - f64::EPSILON / 2.0))
+        );
+    }
+
+    #[test]
+    fn a_token_has_the_interval_at_which_it_is_drawn() {
+        let scores = [0.25f32.ln(), f32::NEG_INFINITY, 0.5f32.ln(), 0.25f32.ln()];
+        for (token, want) in [(0, (0.0, 0.25)), (2, (0.25, 0.5)), (3, (0.75, 0.25))] {
+            let (below, share) = interval(&scores, token);
+            assert!((below - want.0).abs() < 1e-7 && (share - want.1).abs() < 1e-7);
+            assert_eq!(categorical(&scores, 1.0, below + share / 2.0), Ok(token));
         }
     }
 

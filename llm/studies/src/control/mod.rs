@@ -5,12 +5,14 @@
 //! | [`noise`] | what does a trace with clamped advantages do where the reward says nothing? |
 //! | [`clamp`] | which part of the clamp gains on addition, at which learning rate, with which optimiser? |
 //! | [`baseline`] | how much variance do values of prefixes take from RLOO's gradient on addition? |
+//! | [`chain`] | which methods assign credit where it is known to matter? |
 //!
 //! A run's numbers are a row of a CSV file, written as soon as the run is done; the same command goes on where it was stopped. Nothing else is kept of
 //! a run. `cargo run --release --example control -- noise FILE` is the command.
 
 mod arm;
 pub mod baseline;
+pub mod chain;
 pub mod clamp;
 mod force;
 mod lab;

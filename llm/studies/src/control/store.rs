@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use grpo_lambda_decoder::disk::{Disk, DiskError};
 use grpo_lambda_stats::table::{Cell, Table, TableError};
+use serde::de::DeserializeOwned;
 
 /// Why a file of results cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +61,11 @@ impl Results {
     /// True if the row of this key is there.
     pub fn has(&self, key: &[Cell]) -> bool {
         self.table.rows.iter().any(|row| same(&row[..self.keys], key))
+    }
+
+    /// The rows, by the names of their columns.
+    pub fn rows<R: DeserializeOwned>(&self) -> Result<Vec<R>, StoreFileError> {
+        self.table.to_rows().map_err(|source| StoreFileError::Table { path: self.path.clone(), source })
     }
 
     /// Adds a row and writes the file, rows in the order of their keys.

@@ -137,14 +137,15 @@ mod tests {
             lengths in prop::collection::vec(1usize..80, 1..5),
             limits in prop::collection::vec(1usize..50, 4),
             (group, top_k) in (1usize..6, prop::option::of(1usize..9)),
-            (greedy, ends, few) in (any::<bool>(), any::<bool>(), any::<bool>()),
+            (greedy, ends, few, coded) in (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()),
         ) {
             let model = model();
             let prompts: Vec<Vec<u32>> =
                 lengths.iter().map(|&n| (0..n).map(|t| ((t * t + n * 7) % 67) as u32).collect()).collect();
             let prompts: Vec<&[u32]> = prompts.iter().map(Vec::as_slice).collect();
             let address = |p: usize, r: usize| {
-                Address::new(5, Purpose::Rollout).prompt(p as u64).response(r as u64)
+                let own = Address::new(5, Purpose::Rollout).prompt(p as u64).response(r as u64);
+                if coded { own.decoded_from((0.3 + r as f64 / group as f64).fract()) } else { own }
             };
             let temperature = if greedy { 0.0 } else { 1.0 };
             let sampling = SamplingParams { max_new_tokens: 40, min_new_tokens: usize::from(few) * 3, temperature };

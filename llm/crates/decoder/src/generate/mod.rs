@@ -2,16 +2,19 @@
 //!
 //! A prompt is prefilled once, and its responses share its pages of the KV cache. A finished response leaves the batch, and the next in the
 //! queue takes its place. A token's random number is addressed by (step, prompt, response, position), and its scores do not depend on other
-//! rows: a response does not depend on the batch, the number of slots, the number of threads or an interruption.
+//! rows: a response does not depend on the batch, the number of slots, the number of threads or an interruption. A response whose address has a
+//! [`Code`] is decoded from it instead (systematic sampling), which depends on its own tokens alone.
 
 mod cpu;
 #[cfg(test)]
 mod tests;
 
+use grpo_lambda::systematic::Code;
+
 use crate::device::DeviceError;
 use crate::model::Error as ModelError;
 use crate::model::ops::parallel;
-use crate::rng::{Address, ScoreError, categorical, greedy};
+use crate::rng::{Address, ScoreError, categorical, greedy, interval};
 use crate::slots::{self, Slots, most_pages};
 use crate::truncation::Truncation;
 
@@ -179,7 +182,12 @@ struct Next<'a> {
     scores: &'a [f32],
     address: Address,
     position: usize,
+    /// What is left of the code that the response is decoded from.
+    code: Option<Code>,
 }
+
+/// A token that was drawn, its log-probability, and what is left of its response's code.
+type Drawn = (usize, f64, Option<Code>);
 
 /// A model that generates responses.
 pub trait Sampler {
@@ -258,12 +266,16 @@ impl SamplingRequest<'_> {
     /// Samples tokens until every response is finished.
     pub fn run(&self, decode: &mut impl DecodeBackend) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
         let mut out = vec![vec![SampledResponse::default(); self.group]; self.prompts.len()];
+        let mut codes: Vec<Option<Code>> = vec![None; self.responses()];
         let mut slots = Slots::new(self.responses(), self.slots);
         let mut progress = self.untouched();
         loop {
             let started: Vec<usize> = slots.fill().into_iter().map(|(_, response)| response).collect();
             if !started.is_empty() {
                 decode.start(&started)?;
+            }
+            for one in started {
+                codes[one] = (self.address)(one / self.group, one % self.group).code();
             }
             let running: Vec<(usize, usize)> = slots.running().collect();
             if running.is_empty() {
@@ -275,7 +287,7 @@ impl SamplingRequest<'_> {
                     let (prompt, response) = (one / self.group, one % self.group);
                     let position = out[prompt][response].tokens.len();
                     let address = (self.address)(prompt, response);
-                    Next { scores: decode.scores(one), address, position }
+                    Next { scores: decode.scores(one), address, position, code: codes[one] }
                 })
                 .collect();
             let numbers: usize = next.iter().map(|next| next.scores.len()).sum();
@@ -288,8 +300,9 @@ impl SamplingRequest<'_> {
                 let (prompt, response) = (one / self.group, one % self.group);
                 let made = &mut out[prompt][response];
                 let position = made.tokens.len();
-                let ((token, logp), entropy) =
+                let ((token, logp, code), entropy) =
                     drawn.map_err(|source| RolloutError::Scores { prompt, response, position, source })?;
+                codes[one] = code;
                 made.tokens.push(token as u32);
                 made.logps.push(logp);
                 made.entropies.push(entropy);
@@ -313,30 +326,40 @@ impl SamplingRequest<'_> {
         }
     }
 
-    /// The next token with its log-probability.
-    fn choose(&self, &Next { scores, address, position }: &Next<'_>) -> Result<(usize, f64), ScoreError> {
-        let early = position < self.sampling.min_new_tokens;
+    /// The next token.
+    fn choose(&self, next: &Next<'_>) -> Result<Drawn, ScoreError> {
+        let early = next.position < self.sampling.min_new_tokens;
         if !early && self.truncation.is_none() {
-            let token = self.draw(scores, address, position)?;
-            return Ok((token, f64::from(scores[token])));
+            let (token, code) = self.draw(next.scores, next)?;
+            return Ok((token, f64::from(next.scores[token]), code));
         }
-        let mut kept = scores.to_vec();
+        let mut kept = next.scores.to_vec();
         if early {
             self.eos.iter().for_each(|&id| kept[id as usize] = f32::NEG_INFINITY);
         }
         self.truncation.apply(&mut kept);
-        let token = self.draw(&kept, address, position)?;
+        let (token, code) = self.draw(&kept, next)?;
         let mass: f64 = kept.iter().map(|&x| f64::from(x).exp()).sum();
-        Ok((token, f64::from(kept[token]) - mass.ln()))
+        Ok((token, f64::from(kept[token]) - mass.ln(), code))
     }
 
-    fn draw(&self, scores: &[f32], address: Address, position: usize) -> Result<usize, ScoreError> {
-        if self.sampling.temperature > 0.0 {
-            // The scores are log-probabilities at the sampling temperature already.
-            categorical(scores, 1.0, address.unit(position as u64))
-        } else {
-            greedy(scores)
+    fn draw(
+        &self,
+        scores: &[f32],
+        &Next { address, position, code, .. }: &Next<'_>,
+    ) -> Result<(usize, Option<Code>), ScoreError> {
+        if self.sampling.temperature == 0.0 {
+            return Ok((greedy(scores)?, code));
         }
+        // The scores are log-probabilities at the sampling temperature already.
+        let own = || address.unit(position as u64);
+        let token = categorical(scores, 1.0, code.map_or_else(own, |code| code.number(own)))?;
+        let taken = code.map(|mut code| {
+            let (below, share) = interval(scores, token);
+            code.take(below, share);
+            code
+        });
+        Ok((token, taken))
     }
 }
 

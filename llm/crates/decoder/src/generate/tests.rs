@@ -115,6 +115,47 @@ fn at_temperature_0_the_most_probable_token_is_taken_and_above_it_any() {
 }
 
 #[test]
+fn evenly_spaced_codes_give_tokens_in_proportion_whatever_the_shift() {
+    // Two tokens of probabilities 1/2, 1/4, 1/4 each, then the end: of 16 codes exactly 16 p q give each pair, unless
+    // they lie at the very ends of intervals.
+    let scores = [0.5f32.ln(), 0.25f32.ln(), 0.25f32.ln()];
+    let prompts: [&[u32]; 1] = [&[0]];
+    let sets = grpo_lambda::systematic::Sets::new(1);
+    for shift in [0.013, 0.05, 0.49, 0.999] {
+        let coded = |prompt: usize, response: usize| {
+            address(prompt, response).decoded_from(sets.code(response, 16, shift).number(|| 0.0))
+        };
+        let request = SamplingRequest { eos: &[], address: &coded, ..request(&prompts, 16, 2, 1.0) };
+        let found = request.run(&mut Scripted::new(&[scores, scores], 16)).unwrap().remove(0);
+        for (a, b) in (0..3u32).flat_map(|a| (0..3u32).map(move |b| (a, b))) {
+            let share = |token: u32| if token == 0 { 2 } else { 1 };
+            let n = found.iter().filter(|r| r.tokens == [a, b]).count();
+            assert_eq!(n, share(a) * share(b), "{a} {b} at shift {shift}");
+        }
+        assert!(found.iter().all(|r| r.logps[0] == f64::from(scores[r.tokens[0] as usize])));
+    }
+}
+
+#[test]
+fn a_response_whose_code_is_uniform_has_the_distribution_of_any_other_and_goes_on_beyond_its_bits() {
+    // 40 tokens of 1.5 bits on average: more than a code has. Token 0 has probability 1/2 at every position.
+    let scores = vec![[0.5f32.ln(), 0.25f32.ln(), 0.25f32.ln()]; 40];
+    let prompts: [&[u32]; 1] = [&[0]];
+    let coded = |prompt: usize, response: usize| {
+        let own = address(prompt, response);
+        own.decoded_from(Address::new(8, Purpose::Shift).response(response as u64).unit(0))
+    };
+    let request = SamplingRequest { eos: &[], address: &coded, ..request(&prompts, 400, 40, 1.0) };
+    let found = request.run(&mut Scripted::new(&scores, 400)).unwrap().remove(0);
+    for position in 0..40 {
+        let n = found.iter().filter(|r| r.tokens[position] == 0).count() as f64;
+        assert!((n - 200.0).abs() < 45.0, "{n} of 400 at {position}: 4.5 standard errors");
+    }
+    let pairs = found.iter().filter(|r| r.tokens[36] == 0 && r.tokens[37] == 0).count() as f64;
+    assert!((pairs - 100.0).abs() < 39.0, "{pairs}");
+}
+
+#[test]
 fn a_token_that_cannot_be_drawn_has_no_part_in_the_entropy() {
     assert_eq!(entropy(&[SURE, NEVER]), 0.0);
     assert!((entropy(&[0.5f32.ln(), NEVER, 0.5f32.ln()]) - 2f64.ln()).abs() < 1e-6);

@@ -7,7 +7,7 @@ use grpo_lambda::settings::SettingError;
 
 use super::error::ConfigError;
 use super::given::{COMMAND_LINE, RawSettings};
-use super::{Config, METHOD, METHOD_NAME, divisor, fields, hints, typed};
+use super::{Config, METHOD, METHOD_NAME, divisor, fields, hints, sampling, typed};
 
 const DEFAULT_METHOD: &str = "grpo_lambda";
 
@@ -73,6 +73,7 @@ pub(super) fn build(RawSettings(mut given): RawSettings) -> Result<Config, Confi
             "rl.max_new_tokens = {longest}: the method's settings (method.matrix_length) take responses of at most {max} tokens"
         )));
     }
+    sampling::check(&values, &configured)?;
     for (key, value) in configured.settings.entries() {
         // `auto` is kept, so that the divisor follows a changed completion limit.
         values.entry(format!("{METHOD}{key}")).or_insert_with(|| value.to_owned());

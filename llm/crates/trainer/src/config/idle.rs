@@ -22,6 +22,9 @@ fn reason(config: &Config, key: &str) -> Option<String> {
         "task" => of_task(config, name),
         "sft" => steps("sft", config.sft.steps),
         // Evaluations have the same completion limit.
+        "rl" if name == "sets" && config.rl.systematic_sets().is_none() => {
+            Some("rl.sampling=independent".to_owned())
+        }
         "rl" if name != "max_new_tokens" => steps("rl", config.rl.steps),
         "rollout" if name != "engine" && config.rollout.is_none() => Some("rollout.engine=local".to_owned()),
         "memory" if name == "optimiser" && config.device == DevicePreference::Cpu => {
@@ -78,6 +81,7 @@ mod tests {
             ["memory.optimiser=host has no effect with device=cpu"]
         );
         assert_eq!(idle(&["memory.optimiser=host"]), [""; 0]);
+        assert_eq!(idle(&["rl.sets=4"]), ["rl.sets=4 has no effect with rl.sampling=independent"]);
         assert_eq!(idle(&["lora.alpha=8"]), ["lora.alpha=8 has no effect with lora.rank=0"]);
         assert_eq!(
             idle(&["reward.overlong_limit=30"]),

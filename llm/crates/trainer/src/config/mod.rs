@@ -15,6 +15,7 @@ mod idle;
 mod presets;
 mod rewards;
 mod rollout;
+mod sampling;
 pub mod schedule;
 mod section;
 mod sections;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use grpo_lambda::settings::Kind;
+use grpo_lambda::systematic::Sets;
 use grpo_lambda_decoder::generate::{MAX_TEMPERATURE, MIN_TEMPERATURE};
 use grpo_lambda_decoder::lora::TARGETS;
 use grpo_lambda_decoder::optim::AdamWSettings;
@@ -12,6 +13,7 @@ use grpo_lambda_gpu::{Dtype, StatePlace};
 
 use super::fields::{ANY, Field, ValueKind};
 use super::rollout::ENGINES;
+use super::sampling::SAMPLING;
 use super::schedule::{Schedule, ScheduleShape};
 use super::section::{read_value, section};
 use crate::input::data::OnBadRow;
@@ -203,6 +205,8 @@ section! {
         steps: u64 = integer(0, ANY), "100", "RL steps; 0: none";
         prompts_per_step: usize = integer(1, 1 << 20), "16", "problems per step";
         group_size: usize = integer(2, 1 << 16), "8", "responses per problem; one alone has no baseline";
+        sampling: String = choice(&SAMPLING), "independent", "systematic: the responses of a group are decoded from evenly spaced codes, in rl.sets sets with a random shift each; each response alone has the policy's distribution, and their mean varies less; for methods that compare sets, as systematic_rloo; on the CPU alone";
+        sets: usize = integer(1, 1 << 16), "2", "sets of a systematic group: method.sets must be the same";
         inner_updates: usize = integer(1, 1000), "1", "gradient steps per sampled batch (mu)";
         lr: f64 = ValueKind::Positive, "0.0002", "peak learning rate";
         warmup: u64 = integer(0, ANY), "5", "steps of linear warm-up";
@@ -287,6 +291,13 @@ macro_rules! learning_rates {
     };
 }
 learning_rates!(SftConfig RlConfig);
+
+impl RlConfig {
+    /// The sets in which the responses of a group are sampled systematically; `None` for independent responses.
+    pub fn systematic_sets(&self) -> Option<Sets> {
+        (self.sampling != SAMPLING[0]).then(|| Sets::new(self.sets))
+    }
+}
 
 impl AdamConfig {
     /// The optimiser of a stage that clips gradients at this norm.

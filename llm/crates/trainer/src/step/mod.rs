@@ -28,6 +28,7 @@ mod update;
 
 use grpo_lambda::group::{EvidenceKind, Group};
 use grpo_lambda::method::Method;
+use grpo_lambda::systematic::Sets;
 use grpo_lambda_decoder::generate::{RolloutError, SamplingParams};
 use grpo_lambda_decoder::model::{Decoder, Error as ModelError, ForwardOptions};
 use grpo_lambda_decoder::optim::OptimError;
@@ -90,6 +91,8 @@ pub struct StepSettings {
     pub stops: Option<StopStrings>,
     /// The seed in the addresses of all random numbers.
     pub seed: u64,
+    /// The sets in which a group is sampled systematically; none for independent responses.
+    pub sets: Option<Sets>,
     /// Gradient steps on a rollout.
     pub inner_updates: usize,
     pub memory: MemoryConfig,
@@ -139,6 +142,7 @@ impl StepSettings {
             eos: eos.to_vec(),
             stops: None,
             seed: config.seed,
+            sets: rl.systematic_sets(),
             inner_updates: rl.inner_updates,
             memory: config.memory,
             reference: config.configured().evidence().contains(&EvidenceKind::RefLogps),

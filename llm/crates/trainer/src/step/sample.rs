@@ -1,6 +1,7 @@
 //! [`StepContext::sample`]: from prompts to a [`Rollout`].
 
 use grpo_lambda::group::{Evidence, Group, Response};
+use grpo_lambda::systematic::Sets;
 use grpo_lambda_decoder::generate::{
     RolloutError, SampledResponse, Sampler, SamplingRequest, StoppingCriteria,
 };
@@ -86,7 +87,15 @@ impl StepContext<'_> {
         step: u64,
     ) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
         let ids = ids(prompts);
-        let address = self.settings.address(Purpose::Rollout, step, prompts);
+        let own = self.settings.address(Purpose::Rollout, step, prompts);
+        let shift = self.settings.address(Purpose::Shift, step, prompts);
+        let address = |prompt: usize, response: usize| {
+            let decoded = |sets: Sets| {
+                let shift = shift(prompt, sets.set_of(response, group_size)).unit(0);
+                own(prompt, response).decoded_from(sets.code(response, group_size, shift).number(|| shift))
+            };
+            self.settings.sets.map_or_else(|| own(prompt, response), decoded)
+        };
         let StepSettings { eos, sampling, memory, .. } = self.settings;
         let stops = self.settings.stops();
         let complete = stops.as_ref().and_then(Stops::test);

@@ -26,6 +26,15 @@ fn gradient(engine: &mut CpuEngine) -> Vec<f64> {
 /// without sampling. RLOO's expected update is that gradient: the mean over many sampled groups must point there.
 #[test]
 fn the_mean_sampled_update_is_the_gradient_of_expected_reward() {
+    mean_update_is_the_gradient(&["method.name=rloo"]);
+}
+
+#[test]
+fn the_mean_update_of_systematic_groups_is_the_gradient_of_expected_reward() {
+    mean_update_is_the_gradient(&["method.name=systematic_rloo", "rl.sampling=systematic"]);
+}
+
+fn mean_update_is_the_gradient(words: &[&str]) {
     let tokens = ModelTokenizer::tiny();
     let task = Task::Addition;
     let problems: Vec<Problem> = (0..200)
@@ -37,7 +46,7 @@ fn the_mean_sampled_update_is_the_gradient_of_expected_reward() {
         (0..).zip(&problems).map(|(n, p)| training_prompt(&tokens, n, p)).collect();
     let answers: Vec<Vec<u32>> =
         problems.iter().map(|p| tokens.target(&p.solution).unwrap().ids()[..4].to_vec()).collect();
-    let config = Config::resolve("tiny", &["seed=7", "rl.max_new_tokens=4", "method.name=rloo"]).unwrap();
+    let config = Config::resolve("tiny", &[&["seed=7", "rl.max_new_tokens=4"][..], words].concat()).unwrap();
     let shape =
         Qwen2.config(ModelShape { vocab: tokens.len(), hidden: 32, layers: 2, heads: 2, kv_heads: 1 });
     let model = Decoder::new(shape.clone(), weights::initialise(&shape, 1, 0.02)).unwrap();
@@ -97,6 +106,36 @@ fn the_mean_sampled_update_is_the_gradient_of_expected_reward() {
     assert!((0.05..0.5).contains(&expected), "the start is no test: J = {expected}");
     assert!((observed - expected).abs() < 0.012, "sampled {observed}, J = {expected}");
     assert!(cosine > 0.98 && (length - 1.0).abs() < 0.1, "cosine {cosine}, length {length}");
+}
+
+#[test]
+fn systematic_responses_are_the_same_in_any_batch_and_slots_and_differ_by_step() {
+    let tokens = ModelTokenizer::tiny();
+    let words = ["rl.max_new_tokens=12", "method.name=systematic_rloo", "rl.sampling=systematic"];
+    let shape =
+        Qwen2.config(ModelShape { vocab: tokens.len(), hidden: 32, layers: 1, heads: 2, kv_heads: 1 });
+    let model = Decoder::new(shape.clone(), weights::initialise(&shape, 1, 0.2)).unwrap();
+    let problem = |n: u64| training_prompt(&tokens, n, &Task::Addition.problem(0, Split::Train, n));
+    let mut engine = start(model, AdamWSettings::default());
+    let mut sampled = |numbers: &[u64], slots: &str, step: u64| {
+        let config = Config::resolve("tiny", &[&words[..], &[slots]].concat()).unwrap();
+        let settings = StepSettings::new(&config, tokens.eos());
+        let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed);
+        let configured = config.configured();
+        let context = StepContext::new(&settings, configured.method.as_ref(), &rewards);
+        let prompts = numbers.iter().map(|n| problem(*n)).collect();
+        context.sample(&mut engine, prompts, 6, step).unwrap().groups
+    };
+    let together = sampled(&[0, 1, 2, 3], "memory.slots=0", 5);
+    for (n, group) in together.iter().enumerate() {
+        assert_eq!(&sampled(&[n as u64], "memory.slots=1", 5)[0], group);
+    }
+    let reversed: Vec<_> = sampled(&[3, 2, 1, 0], "memory.slots=5", 5).into_iter().rev().collect();
+    assert_eq!(reversed, together);
+    assert_ne!(sampled(&[0], "memory.slots=0", 6)[0], together[0]);
+    // Codes of a set are a third apart: no two responses begin at the same place, and the sets have shifts of their own.
+    let first = |g: &Group, i: usize| g.responses[i].tokens.clone();
+    assert!(together.iter().all(|g| first(g, 0) != first(g, 1) && first(g, 0) != first(g, 3)));
 }
 
 /// With several updates on a rollout, one that is skipped is reported although a good one follows; the next rollout starts afresh.

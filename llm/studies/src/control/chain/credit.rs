@@ -1,0 +1,283 @@
+//! The evidence of arms that know more than rewards: exact values, the same credit at the wrong places, paid completions, a learned value head.
+
+use grpo_lambda::group::{Group, Response, StepValue};
+use grpo_lambda_decoder::generate::{Sampler, SamplingRequest};
+use grpo_lambda_decoder::model::{Decoder, Rows};
+use grpo_lambda_decoder::rng::{Address, Purpose, below};
+use grpo_lambda_trainer::step::engine::CpuEngine;
+use grpo_lambda_trainer::step::{Rollout, StepSettings};
+use serde::Deserialize;
+
+use super::task::{Chain, Verifier};
+use crate::control::LabError;
+
+/// Completions of every prefix.
+const COMPLETIONS: usize = 2;
+
+/// The evidence that an arm's method reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Source {
+    #[default]
+    None,
+    /// Exact values: see [`exact`].
+    Verifier,
+    /// The credit of exact values in a random order over a response's steps.
+    Shuffled,
+    /// Monte-Carlo values of the prefixes that end a step.
+    Completions,
+    /// A [`ValueHead`].
+    Critic,
+}
+
+/// The source of a run's evidence.
+#[derive(Debug)]
+pub(super) struct Evidence<'a> {
+    pub(super) source: Source,
+    pub(super) settings: &'a StepSettings,
+    pub(super) verifier: &'a Verifier,
+    head: ValueHead,
+}
+
+impl<'a> Evidence<'a> {
+    pub(super) fn new(source: Source, settings: &'a StepSettings, verifier: &'a Verifier) -> Self {
+        Evidence { source, settings, verifier, head: ValueHead::default() }
+    }
+
+    /// Writes the evidence into a rollout; the number of tokens that were sampled for it.
+    pub(super) fn add(&mut self, engine: &CpuEngine, rollout: &mut Rollout) -> Result<usize, LabError> {
+        match self.source {
+            Source::None => {}
+            Source::Verifier | Source::Shuffled => self.add_exact(rollout),
+            Source::Completions => return self.add_completions(engine, rollout),
+            Source::Critic => self.head.add(&engine.model, rollout)?,
+        }
+        Ok(0)
+    }
+
+    fn chains(&self, rollout: &Rollout) -> Vec<Chain> {
+        rollout.prompts.iter().map(|prompt| self.verifier.form.read(&prompt.tokens)).collect()
+    }
+
+    fn add_exact(&self, rollout: &mut Rollout) {
+        let form = &self.verifier.form;
+        let chains = self.chains(rollout);
+        let counts = |(chain, group): (&Chain, &Group)| {
+            let each = group.responses.iter().map(|r| form.steps_right(chain, &r.tokens));
+            each.fold([0, 0], |sum, [right, tried]| [sum[0] + right, sum[1] + tried])
+        };
+        let [right, tried] = chains
+            .iter()
+            .zip(&rollout.groups)
+            .map(counts)
+            .fold([0, 0], |sum, one| [sum[0] + one[0], sum[1] + one[1]]);
+        let p = right as f64 / tried.max(1) as f64;
+        for (g, (chain, group)) in chains.iter().zip(&mut rollout.groups).enumerate() {
+            for (i, response) in group.responses.iter_mut().enumerate() {
+                let places: Vec<usize> = (0..chain.values().len())
+                    .map(|k| form.place(k))
+                    .filter(|t| *t < response.len())
+                    .collect();
+                let wrong = form.first_wrong(chain, &response.tokens).unwrap_or(usize::MAX);
+                let mut values = exact(&places, wrong, response.len(), p);
+                if self.source == Source::Shuffled {
+                    let draws = Address::new(self.settings.seed, Purpose::Perturbation).step(rollout.step);
+                    let draws = draws.prompt(rollout.prompts[g].number).response(i as u64);
+                    values = shuffled(&values, response.reward.unwrap_or(0.0), &places, draws);
+                }
+                response.evidence.values = Some(values);
+            }
+        }
+    }
+
+    /// Completes every prefix that ends a step, and the prompt, [`COMPLETIONS`] times.
+    fn add_completions(&self, engine: &CpuEngine, rollout: &mut Rollout) -> Result<usize, LabError> {
+        let form = &self.verifier.form;
+        let starts = |r: &Response| (0..r.len()).step_by(form.fillers + 1);
+        let (mut prefixes, mut limits, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+        for (g, group) in rollout.groups.iter().enumerate() {
+            for (i, r) in group.responses.iter().enumerate() {
+                let steps = self.verifier.form.read(&rollout.prompts[g].tokens).values().len();
+                for start in starts(r).take(steps + 1) {
+                    prefixes.push([&rollout.prompts[g].tokens[..], &r.tokens[..start]].concat());
+                    limits.push(self.settings.sampling.max_new_tokens - start);
+                    ends.push((g, i, start));
+                }
+            }
+        }
+        let prompts: Vec<&[u32]> = prefixes.iter().map(Vec::as_slice).collect();
+        let base = Address::new(self.settings.seed, Purpose::Perturbation).step(rollout.step);
+        let group = rollout.groups.iter().map(|g| g.responses.len()).max().unwrap_or(0);
+        let address = |prefix: usize, completion: usize| {
+            let (g, i, start) = ends[prefix];
+            let place = (start * group + i) * COMPLETIONS + completion;
+            base.prompt(rollout.prompts[g].number).response(place as u64)
+        };
+        let mut request =
+            SamplingRequest::new(&prompts, COMPLETIONS, &self.settings.eos, self.settings.sampling, &address);
+        request.stopping.max_lengths = &limits;
+        let completed = engine.generate(&request)?;
+        let mut tokens = 0;
+        for ((g, i, start), completions) in ends.into_iter().zip(completed) {
+            let prompt = &rollout.prompts[g];
+            let response = &mut rollout.groups[g].responses[i];
+            tokens += completions.iter().map(|c| c.tokens.len()).sum::<usize>();
+            let reward = |c: &grpo_lambda_decoder::generate::SampledResponse| {
+                self.verifier.reward(prompt, i, &[&response.tokens[..start], &c.tokens].concat())
+            };
+            let value = completions.iter().map(reward).sum::<f64>() / COMPLETIONS as f64;
+            response.evidence.steps.get_or_insert_default().push(StepValue { start, value });
+        }
+        Ok(tokens)
+    }
+}
+
+/// Values of the prefixes of a response whose first wrong token is `wrong`, where each of the decisions at `places` is right with probability `p`:
+///
+/// ```text
+/// V(s_t) = p^(decisions at t or later)  for t <= wrong,      0 after it
+/// ```
+pub(super) fn exact(places: &[usize], wrong: usize, len: usize, p: f64) -> Vec<f64> {
+    let left = |t: usize| places.iter().filter(|place| **place >= t).count() as i32;
+    (0..len).map(|t| if t <= wrong { p.powi(left(t)) } else { 0.0 }).collect()
+}
+
+/// Values whose differences are those of `values` with the ones at `places` in another order, drawn from `draws`.
+fn shuffled(values: &[f64], reward: f64, places: &[usize], draws: Address) -> Vec<f64> {
+    let after = |values: &[f64], t: usize| values.get(t + 1).copied().unwrap_or(reward);
+    let mut credit: Vec<f64> = (0..values.len()).map(|t| after(values, t) - values[t]).collect();
+    let mut rng = draws.generator(0);
+    for k in (1..places.len()).rev() {
+        credit.swap(places[k], places[below(&mut rng, k as u64 + 1) as usize]);
+    }
+    let mut moved = vec![0.0; values.len()];
+    let mut next = reward;
+    for (value, credit) in moved.iter_mut().zip(credit).rev() {
+        *value = next - credit;
+        next = *value;
+    }
+    moved
+}
+
+/// A linear value of the policy's last hidden states, fitted to the rewards of past rollouts by ridge regression. It moves no weight of the policy.
+///
+/// ```text
+/// w = (Σ γ^age x xᵀ + I)⁻¹ Σ γ^age x r,      x = (state, 1), γ = 0.9 per rollout
+/// ```
+#[derive(Clone, Debug, Default)]
+struct ValueHead {
+    squares: Vec<Vec<f64>>,
+    products: Vec<f64>,
+}
+
+/// Weight of a rollout over that of the next.
+const FORGETTING: f64 = 0.9;
+
+impl ValueHead {
+    /// Writes the values of the head fitted to all earlier rollouts, then fits it to this one as well.
+    fn add(&mut self, model: &Decoder<f32>, rollout: &mut Rollout) -> Result<(), LabError> {
+        let width = model.config().hidden_size + 1;
+        if self.products.is_empty() {
+            (self.squares, self.products) = (vec![vec![0.0; width]; width], vec![0.0; width]);
+        }
+        let weights = solve(self.squares.clone(), self.products.clone());
+        self.squares.iter_mut().flatten().chain(&mut self.products).for_each(|x| *x *= FORGETTING);
+        for (prompt, group) in rollout.prompts.iter().zip(&mut rollout.groups) {
+            let mut rows = Rows::new();
+            for r in &group.responses {
+                let row = [&prompt.tokens[..], &r.tokens[..r.len() - 1]].concat();
+                rows.push(&row, row.len());
+            }
+            let states = model.states(&rows)?;
+            let offsets = rows.offsets();
+            for (r, start) in group.responses.iter_mut().zip(offsets) {
+                let own = &states[(start + prompt.tokens.len() - 1) * (width - 1)..][..r.len() * (width - 1)];
+                let state = |s: &[f32]| s.iter().map(|x| f64::from(*x)).chain([1.0]).collect::<Vec<f64>>();
+                let states: Vec<Vec<f64>> = own.chunks_exact(width - 1).map(state).collect();
+                r.evidence.values = Some(states.iter().map(|s| dot(s, &weights)).collect());
+                for x in &states {
+                    self.learn(x, r.reward.unwrap_or(0.0));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn learn(&mut self, x: &[f64], reward: f64) {
+        for (row, a) in self.squares.iter_mut().zip(x) {
+            row.iter_mut().zip(x).for_each(|(sum, b)| *sum += a * b);
+        }
+        self.products.iter_mut().zip(x).for_each(|(sum, a)| *sum += a * reward);
+    }
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// `(A + I)⁻¹ b` of a positive semidefinite matrix, by elimination without pivots, which it needs none of.
+fn solve(mut a: Vec<Vec<f64>>, mut b: Vec<f64>) -> Vec<f64> {
+    let n = b.len();
+    (0..n).for_each(|i| a[i][i] += 1.0);
+    for i in 0..n {
+        for j in i + 1..n {
+            let factor = a[j][i] / a[i][i];
+            let (above, below) = a.split_at_mut(j);
+            above[i][i..].iter().zip(&mut below[0][i..]).for_each(|(x, y)| *y -= factor * x);
+            b[j] -= factor * b[i];
+        }
+    }
+    for i in (0..n).rev() {
+        b[i] = (b[i] - dot(&a[i][i + 1..], &b[i + 1..])) / a[i][i];
+    }
+    b
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exact_values_by_hand() {
+        // Decisions at 1 and 3 of six tokens, right with probability 1/2.
+        let right = exact(&[1, 3], usize::MAX, 6, 0.5);
+        assert_eq!(right, [0.25, 0.25, 0.5, 0.5, 1.0, 1.0]);
+        assert_eq!(exact(&[1, 3], 1, 6, 0.5), [0.25, 0.25, 0.0, 0.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn shuffled_credit_is_the_same_credit_at_other_places() {
+        let (places, credit) = ([1, 3, 5, 7], |values: &[f64], reward: f64| -> Vec<i64> {
+            let after = values.iter().skip(1).copied().chain([reward]);
+            after.zip(values).map(|(next, value)| ((next - value) * 1e9).round() as i64).collect()
+        });
+        let values = exact(&places, 5, 9, 0.7);
+        let own = credit(&values, 0.0);
+        assert_eq!(own.iter().filter(|c| **c != 0).count(), 3, "two right values and a wrong one");
+        let mut seen = std::collections::BTreeSet::new();
+        for response in 0..400 {
+            let draws = Address::new(2, Purpose::Perturbation).response(response);
+            let mut moved = credit(&shuffled(&values, 0.0, &places, draws), 0.0);
+            seen.insert(moved.clone());
+            assert!((0..9).all(|t| places.contains(&t) || moved[t] == own[t]));
+            let mut sorted = own.clone();
+            sorted.sort_unstable();
+            moved.sort_unstable();
+            assert_eq!(moved, sorted);
+        }
+        assert_eq!(seen.len(), 24, "every order of four different credits");
+    }
+
+    #[test]
+    fn the_value_head_solves_its_normal_equations() {
+        // (A + I) w = b with w = (1, -2): A = [[2, 1], [1, 3]].
+        let w = solve(vec![vec![2.0, 1.0], vec![1.0, 3.0]], vec![1.0, -7.0]);
+        assert!((w[0] - 1.0).abs() < 1e-12 && (w[1] + 2.0).abs() < 1e-12, "{w:?}");
+        let mut head = ValueHead { squares: vec![vec![0.0; 2]; 2], products: vec![0.0; 2] };
+        for x in [0.0, 1.0, 2.0, 3.0].repeat(500) {
+            head.learn(&[x, 1.0], 0.1 + 0.2 * x);
+        }
+        let w = solve(head.squares, head.products);
+        assert!((w[0] - 0.2).abs() < 1e-3 && (w[1] - 0.1).abs() < 1e-3, "{w:?}");
+    }
+}

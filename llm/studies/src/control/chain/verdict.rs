@@ -1,0 +1,352 @@
+//! The chosen rates, the gate and the comparisons with RLOO, from the rows that are there.
+
+use std::fmt;
+
+use grpo_lambda_stats::{Interval, holm, mean, paired_permutation, quantile, t_interval};
+use serde::{Deserialize, Serialize};
+
+use super::protocol::{Arm, Cell, Protocol};
+
+/// The arm that the others are compared with, and the two that tell whether the experiment can tell anything.
+const REFERENCE: &str = "rloo";
+const ORACLE: &str = "oracle";
+const ANTI: &str = "anti_oracle";
+/// The margin of equivalence, as a factor.
+const MARGIN: f64 = 1.1;
+const LEVEL: f64 = 0.05;
+
+/// The purpose of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Stage {
+    /// Chooses a rate.
+    #[default]
+    Selection,
+    Evaluation,
+}
+
+/// A run in the file of results; the first five fields say whose it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Row {
+    pub(super) cell: String,
+    pub(super) stage: Stage,
+    pub(super) arm: String,
+    pub(super) rate: f64,
+    pub(super) seed: u64,
+    pub(super) ended: String,
+    pub(super) steps: u64,
+    /// Tokens sampled for training, and those among them that completed prefixes.
+    pub(super) tokens: u64,
+    pub(super) completed: u64,
+    /// Tokens until the target; none if it was not reached.
+    pub(super) reached: Option<f64>,
+    /// Supervised steps of the start, and its accuracy.
+    pub(super) start_steps: u64,
+    pub(super) start_accuracy: f64,
+    /// Accuracy at the last exam.
+    pub(super) accuracy: f64,
+    /// Mean length of a response in the last rollout.
+    pub(super) length: f64,
+    pub(super) seconds: f64,
+    /// `tokens:accuracy` of every exam.
+    pub(super) curve: String,
+}
+
+/// The protocol with the rows that are there.
+#[derive(Clone, Copy)]
+pub(super) struct Reading<'a> {
+    pub(super) protocol: &'a Protocol,
+    pub(super) rows: &'a [Row],
+}
+
+/// The controls' mean log ratios to RLOO.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Gate {
+    pub(super) oracle: f64,
+    pub(super) anti_oracle: f64,
+}
+
+impl Gate {
+    /// True if credit is known to matter: the oracle needs at most half of RLOO's tokens and the anti-oracle at least as many.
+    pub(super) fn is_passed(self) -> bool {
+        self.oracle <= -std::f64::consts::LN_2 && self.anti_oracle >= 0.0
+    }
+}
+
+impl<'a> Reading<'a> {
+    fn runs(self, stage: Stage, cell: &'a Cell, arm: &'a str) -> impl Iterator<Item = &'a Row> {
+        self.rows.iter().filter(move |r| r.stage == stage && r.cell == cell.name && r.arm == arm)
+    }
+
+    /// The selection run of this rate and seed.
+    pub(super) fn selection(self, cell: &'a Cell, arm: &'a str, rate: f64, seed: u64) -> Option<&'a Row> {
+        self.runs(Stage::Selection, cell, arm).find(|r| r.seed == seed && is_same(r.rate, rate))
+    }
+
+    /// The evaluation run of this seed.
+    pub(super) fn evaluation(self, cell: &'a Cell, arm: &'a str, seed: u64) -> Option<&'a Row> {
+        self.runs(Stage::Evaluation, cell, arm).find(|r| r.seed == seed)
+    }
+
+    /// The rate with the least median of tokens to the target, once all selection runs of the arm are there.
+    pub(super) fn chosen(self, cell: &'a Cell, arm: &'a str) -> Option<f64> {
+        let score = |rate: f64| {
+            let seeds = self.protocol.seeds.selection.iter();
+            let rows: Vec<&Row> =
+                seeds.map(|seed| self.selection(cell, arm, rate, *seed)).collect::<Option<_>>()?;
+            let mut tokens: Vec<f64> = rows.iter().map(|r| r.reached.unwrap_or(f64::INFINITY)).collect();
+            tokens.sort_by(f64::total_cmp);
+            let accuracy = mean(&rows.iter().map(|r| r.accuracy).collect::<Vec<_>>())?;
+            Some((tokens[tokens.len() / 2], -accuracy, rate))
+        };
+        let scores: Vec<(f64, f64, f64)> = self.protocol.rates.all().map(score).collect::<Option<_>>()?;
+        scores.into_iter().min_by(|a, b| a.partial_cmp(b).expect("numbers")).map(|(_, _, rate)| rate)
+    }
+
+    /// The run of a seed at the chosen rate.
+    fn at_best(self, stage: Stage, cell: &'a Cell, arm: &'a str, seed: u64) -> Option<&'a Row> {
+        match stage {
+            Stage::Selection => self.selection(cell, arm, self.chosen(cell, arm)?, seed),
+            Stage::Evaluation => self.evaluation(cell, arm, seed),
+        }
+    }
+
+    /// The log ratios of tokens to RLOO's, by seed, of the seeds that have both.
+    pub(super) fn log_ratios(self, stage: Stage, cell: &'a Cell, arm: &'a str) -> Vec<f64> {
+        let seeds = match stage {
+            Stage::Selection => &self.protocol.seeds.selection,
+            Stage::Evaluation => &self.protocol.seeds.evaluation,
+        };
+        let tokens = |arm: &'a str, seed: u64| self.at_best(stage, cell, arm, seed).map(tokens);
+        let ratio = |seed: &u64| Some((tokens(arm, *seed)? / tokens(REFERENCE, *seed)?).ln());
+        seeds.iter().filter_map(ratio).collect()
+    }
+
+    fn seeds(self, stage: Stage) -> usize {
+        match stage {
+            Stage::Selection => self.protocol.seeds.selection.len(),
+            Stage::Evaluation => self.protocol.seeds.evaluation.len(),
+        }
+    }
+
+    /// The gate of the first cell, once all runs of its stage are there.
+    pub(super) fn gate(self, stage: Stage) -> Option<Gate> {
+        let cell = self.protocol.cells.first()?;
+        let ratio = |arm| {
+            let all = self.log_ratios(stage, cell, arm);
+            if all.len() == self.seeds(stage) { mean(&all) } else { None }
+        };
+        Some(Gate { oracle: ratio(ORACLE)?, anti_oracle: ratio(ANTI)? })
+    }
+
+    /// The comparisons of a cell's arms with RLOO on the evaluation seeds, corrected for all that are planned.
+    pub(super) fn comparisons(self, cell: &'a Cell) -> Vec<Comparison> {
+        let arms: Vec<&Arm> = self.protocol.arms_of(cell).filter(|arm| arm.name != REFERENCE).collect();
+        let mut all: Vec<Comparison> = arms.iter().map(|arm| self.comparison(cell, arm)).collect();
+        let family: Vec<usize> = (0..arms.len()).filter(|i| !arms[*i].foil).collect();
+        let corrected = holm(&family.iter().map(|i| all[*i].p.unwrap_or(1.0)).collect::<Vec<_>>());
+        for (i, p) in family.into_iter().zip(corrected) {
+            all[i].corrected = all[i].p.map(|_| p);
+        }
+        all
+    }
+
+    fn comparison(self, cell: &'a Cell, arm: &'a Arm) -> Comparison {
+        let ratios = self.log_ratios(Stage::Evaluation, cell, &arm.name);
+        let missed = |arm: &'a str| {
+            let rows = self.runs(Stage::Evaluation, cell, arm);
+            rows.filter(|r| r.reached.is_none()).count()
+        };
+        let whole = ratios.len() == self.seeds(Stage::Evaluation);
+        let test = whole.then(|| paired_permutation(&ratios, &vec![0.0; ratios.len()], 0, 0)).flatten();
+        Comparison {
+            arm: arm.name.clone(),
+            rate: self.chosen(cell, &arm.name),
+            missed: [missed(&arm.name), missed(REFERENCE)],
+            interval: t_interval(&ratios, 1.0 - LEVEL).filter(|_| ratios.len() > 1),
+            narrow: t_interval(&ratios, 1.0 - 2.0 * LEVEL).filter(|_| ratios.len() > 1),
+            p: test.map(|t| t.p),
+            corrected: test.map(|t| t.p),
+            ratios,
+        }
+    }
+
+    /// The lines of the report.
+    pub(super) fn report(self) -> Vec<String> {
+        let gate = |stage, seeds: &str| match self.gate(stage) {
+            None => format!("gate on the {seeds} seeds: not yet"),
+            Some(gate) => format!(
+                "gate on the {seeds} seeds: the oracle needs {:.3} of RLOO's tokens (at most 0.5), the anti-oracle {:.3} (at least 1): {}",
+                gate.oracle.exp(),
+                gate.anti_oracle.exp(),
+                if gate.is_passed() { "valid" } else { "void, nothing is concluded" }
+            ),
+        };
+        let mut lines = vec![gate(Stage::Selection, "selection"), gate(Stage::Evaluation, "evaluation")];
+        for cell in &self.protocol.cells {
+            lines.push(format!("cell {}: tokens to {} over RLOO's", cell.name, self.protocol.exam.target));
+            lines.extend(self.protocol.arms_of(cell).map(|arm| self.rates_line(cell, arm)));
+            lines.extend(self.comparisons(cell).iter().map(|c| format!("  {c}")));
+        }
+        lines
+    }
+
+    /// The median of tokens to the target at every rate, of the selection runs that are there.
+    fn rates_line(self, cell: &'a Cell, arm: &'a Arm) -> String {
+        let mut rates: Vec<f64> = self.protocol.rates.all().collect();
+        rates.sort_by(f64::total_cmp);
+        let shown = |rate: &f64| {
+            let seeds = self.protocol.seeds.selection.iter();
+            let rows: Vec<&Row> =
+                seeds.filter_map(|seed| self.selection(cell, &arm.name, *rate, *seed)).collect();
+            let reached: Vec<f64> = rows.iter().filter_map(|r| r.reached).collect();
+            let middle = quantile(&reached, 0.5).map_or("-".to_owned(), |m| format!("{m:.0}"));
+            format!("{rate}: {middle} ({}/{})", reached.len(), rows.len())
+        };
+        format!("  rates of {}: {}", arm.name, rates.iter().map(shown).collect::<Vec<_>>().join(", "))
+    }
+}
+
+fn is_same(a: f64, b: f64) -> bool {
+    (a / b - 1.0).abs() < 1e-9
+}
+
+/// Tokens to the target; all tokens of a run that did not reach it.
+fn tokens(row: &Row) -> f64 {
+    row.reached.unwrap_or(row.tokens as f64)
+}
+
+/// An arm against RLOO.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Comparison {
+    pub(super) arm: String,
+    pub(super) rate: Option<f64>,
+    /// Log ratios of tokens, by seed.
+    pub(super) ratios: Vec<f64>,
+    /// Runs of the arm and of RLOO that did not reach the target.
+    pub(super) missed: [usize; 2],
+    /// The 95 % and the 90 % interval of the mean log ratio.
+    pub(super) interval: Option<Interval>,
+    pub(super) narrow: Option<Interval>,
+    /// Of sign flips, once all seeds are there; and corrected.
+    pub(super) p: Option<f64>,
+    pub(super) corrected: Option<f64>,
+}
+
+impl Comparison {
+    /// The verdict in a word; none before all seeds are there.
+    pub(super) fn verdict(&self) -> Option<&'static str> {
+        let (p, interval, narrow) = (self.corrected?, self.interval?, self.narrow?);
+        let inside = narrow.low >= -MARGIN.ln() && narrow.high <= MARGIN.ln();
+        Some(match (p <= LEVEL, inside) {
+            (_, true) => "equivalent",
+            (true, false) if interval.mid < 0.0 => "fewer tokens",
+            (true, false) => "more tokens",
+            (false, false) => "not told",
+        })
+    }
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.arm)?;
+        if let Some(rate) = self.rate {
+            write!(f, "at rate {rate} ")?;
+        }
+        if let Some(i) = self.interval {
+            write!(f, "{:.3} [{:.3}, {:.3}] ", i.mid.exp(), i.low.exp(), i.high.exp())?;
+        }
+        if self.missed != [0, 0] {
+            write!(
+                f,
+                "({} of its runs and {} of RLOO's missed the target) ",
+                self.missed[0], self.missed[1]
+            )?;
+        }
+        match (self.verdict(), self.corrected) {
+            (Some(verdict), Some(p)) => write!(f, "p = {p:.4}: {verdict}"),
+            _ => write!(f, "n = {}: not yet", self.ratios.len()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Selection rows of an arm that is best at the middle rate, and evaluation rows with `factor` of 1000 tokens and a little noise.
+    fn rows(arm: &str, factor: f64) -> Vec<Row> {
+        let protocol = Protocol::committed();
+        let row = |stage, rate: f64, seed: u64, tokens: f64| Row {
+            cell: protocol.cells[0].name.clone(),
+            stage,
+            arm: arm.to_owned(),
+            rate,
+            seed,
+            reached: Some(tokens),
+            ..Row::default()
+        };
+        let rates: Vec<f64> = protocol.rates.all().collect();
+        let selection = rates.iter().zip(0..).flat_map(|(rate, i)| {
+            let seeds = protocol.seeds.selection.iter();
+            seeds.map(move |seed| row(Stage::Selection, *rate, *seed, factor * f64::from(1000 + i)))
+        });
+        let evaluation = protocol.seeds.evaluation.iter().map(|seed| {
+            let noise = if arm == REFERENCE { 1.0 } else { 1.0 + 0.01 * (*seed % 3) as f64 };
+            row(Stage::Evaluation, rates[0], *seed, 1000.0 * factor * noise)
+        });
+        selection.chain(evaluation).collect()
+    }
+
+    fn report(arms: &[(&str, f64)]) -> (Option<Gate>, Vec<Comparison>) {
+        let rows: Vec<Row> = arms.iter().flat_map(|(arm, factor)| rows(arm, *factor)).collect();
+        let reading = Reading { protocol: Protocol::committed(), rows: &rows };
+        (reading.gate(Stage::Evaluation), reading.comparisons(&reading.protocol.cells[0]))
+    }
+
+    #[test]
+    fn gate_and_verdicts_follow_made_up_rows() {
+        let (gate, all) = report(&[("rloo", 1.0), ("oracle", 0.4), ("anti_oracle", 1.3), ("grpo", 1.02)]);
+        let gate = gate.expect("all rows are there");
+        // The mean of log 1, log 1.01 and log 1.02 is 0.00992.
+        assert!((gate.oracle - (0.4f64.ln() + 0.00992)).abs() < 1e-4 && gate.is_passed(), "{gate:?}");
+        let verdict = |arm: &str| all.iter().find(|c| c.arm == arm).expect("planned").verdict();
+        assert_eq!(verdict("oracle"), Some("fewer tokens"));
+        assert_eq!(verdict("anti_oracle"), Some("more tokens"));
+        assert_eq!(verdict("grpo"), Some("equivalent"));
+        assert_eq!(verdict("tempo"), None);
+        // 2 of 2^12 flips are as extreme; three of twelve tests at this p are corrected to 12 times it.
+        let oracle = all.iter().find(|c| c.arm == "oracle").expect("planned");
+        assert_eq!((oracle.p, oracle.corrected), (Some(2.0 / 4096.0), Some(24.0 / 4096.0)));
+    }
+
+    #[test]
+    fn a_gate_fails_where_an_oracle_gains_too_little_or_noise_gains() {
+        for (oracle, anti, passed) in [(0.6, 1.3, false), (0.4, 0.9, false), (0.45, 1.0, true)] {
+            let (gate, _) = report(&[("rloo", 1.0), ("oracle", oracle), ("anti_oracle", anti)]);
+            assert_eq!(gate.expect("all rows").is_passed(), passed, "{oracle} {anti}");
+        }
+        assert_eq!(report(&[("rloo", 1.0), ("oracle", 0.4)]).0, None);
+    }
+
+    #[test]
+    fn a_rate_is_chosen_by_its_median_once_all_runs_are_there() {
+        let protocol = Protocol::committed();
+        let cell = &protocol.cells[0];
+        let mut rows = rows("grpo", 1.0);
+        let chosen = |rows: &[Row]| Reading { protocol, rows }.chosen(cell, "grpo");
+        let middle = protocol.rates.all().next();
+        assert_eq!(chosen(&rows), middle);
+        // One seed that fails does not matter, two do.
+        let at_middle: Vec<usize> = (0..rows.len())
+            .filter(|i| rows[*i].stage == Stage::Selection && Some(rows[*i].rate) == middle)
+            .collect();
+        rows[at_middle[0]].reached = None;
+        assert_eq!(chosen(&rows), middle);
+        rows[at_middle[1]].reached = None;
+        assert_eq!(chosen(&rows), protocol.rates.all().nth(1));
+        rows.remove(at_middle[2]);
+        assert_eq!(chosen(&rows), None);
+    }
+}
