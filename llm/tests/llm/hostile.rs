@@ -395,7 +395,13 @@ fn an_adapter_that_makes_numbers_of_no_size_is_refused() {
         settings.iter().map(String::as_str).chain(crate::common::TINY_MODEL.iter().copied()).collect();
     llm_train(&words, "").output();
     let step = place.at("run/checkpoints/step-00000001");
-    let file = step.join("adapter/adapter_config.json");
+    // Without the manifest of the run, as a stranger's adapter.
+    let adapter = place.at("adapter");
+    fs::create_dir(&adapter).unwrap();
+    for name in ["adapter_config.json", "adapter_model.safetensors"] {
+        fs::copy(step.join("adapter").join(name), adapter.join(name)).unwrap();
+    }
+    let file = adapter.join("adapter_config.json");
     let mut config: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     let merge = |expected: &[&str]| {
         let out = place.at("merged");
@@ -405,7 +411,7 @@ fn an_adapter_that_makes_numbers_of_no_size_is_refused() {
                 "--model",
                 &step.join("reference").display().to_string(),
                 "--adapter",
-                &step.join("adapter").display().to_string(),
+                &adapter.display().to_string(),
                 "--out",
                 &out.display().to_string(),
             ],
@@ -419,7 +425,7 @@ fn an_adapter_that_makes_numbers_of_no_size_is_refused() {
     merge(&["adapter_config.json: field `lora_alpha` is 1e+308: expected a number from -1e6 to 1e6"]);
     config["lora_alpha"] = serde_json::json!(1e6);
     fs::write(&file, config.to_string()).unwrap();
-    let tensors = step.join("adapter/adapter_model.safetensors");
+    let tensors = adapter.join("adapter_model.safetensors");
     let mut bytes = fs::read(&tensors).unwrap();
     // The last number of the file, as the largest f32 there is, in both matrices' places.
     let end = bytes.len();

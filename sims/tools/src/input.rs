@@ -6,12 +6,13 @@ use std::path::Path;
 
 use grpo_lambda_mdp::{DEFAULT_MAX_LEAVES, MAX_HORIZON, MAX_REWARD};
 
-use crate::mdp_file::MOST_MEMORY;
-
 /// Groups, or the numbers of another trainer.
 pub(crate) const MOST_GROUPS: u64 = 1 << 30;
 /// The file of an MDP.
 pub(crate) const MOST_MDP: u64 = 1 << 26;
+
+/// Memory that the analysis of an MDP may take.
+pub(crate) const MOST_MEMORY: f64 = (2u64 << 30) as f64;
 
 /// The bounds in words: what is bounded, by how much, and what lies beyond, for `docs/limits.md`.
 pub fn table() -> Vec<[String; 3]> {

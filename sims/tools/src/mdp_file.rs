@@ -33,11 +33,9 @@ use grpo_lambda_mdp::{
 use serde::Deserialize;
 use toml::de::{DeTable, DeValue};
 
-use crate::input;
+use crate::input::{self, MOST_MEMORY};
 
 const GIB: f64 = (1u64 << 30) as f64;
-/// Memory that an analysis may take.
-pub(crate) const MOST_MEMORY: f64 = 2.0 * GIB;
 /// Memory of an analysis for each (prefix, token) pair, beside the text of its prefix, which is there as a table and as CSV.
 const BYTES_PER_EDGE: f64 = 2048.0;
 

@@ -182,7 +182,7 @@ struct Next<'a> {
     scores: &'a [f32],
     address: Address,
     position: usize,
-    /// What is left of the code that the response is decoded from.
+    /// The rest of the code that the response is decoded from.
     code: Option<Code>,
 }
 

@@ -28,10 +28,10 @@ pub use error::ConfigError;
 pub use fields::{Field, ValueKind};
 pub use idle::idle_settings;
 pub use presets::{PRESETS, Preset};
-pub use rollout::{ENGINES, RolloutConfig, rollout_url};
+pub use rollout::{RolloutConfig, rollout_url};
 pub use sections::{
-    AdamConfig, CheckpointConfig, EvalConfig, MemoryConfig, ModelShape, ModelSource, RlConfig, SftConfig,
-    fields,
+    AdamConfig, CheckpointConfig, ENGINES, EvalConfig, MemoryConfig, ModelShape, ModelSource, RlConfig,
+    SftConfig, fields,
 };
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,9 +6,6 @@ use std::time::Duration;
 use super::ConfigError;
 use super::sections::RolloutFields;
 
-/// The values of `rollout.engine`: this program, or a server with vLLM's endpoints, which `llm-train serve` has as well.
-pub const ENGINES: [&str; 2] = ["local", "vllm"];
-
 /// A server with the settings of its requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RolloutConfig {

@@ -12,7 +12,6 @@ use grpo_lambda_gpu::select::{DTYPES, DevicePreference};
 use grpo_lambda_gpu::{Dtype, StatePlace};
 
 use super::fields::{ANY, Field, ValueKind};
-use super::rollout::ENGINES;
 use super::sampling::SAMPLING;
 use super::schedule::{Schedule, ScheduleShape};
 use super::section::{read_value, section};
@@ -67,6 +66,9 @@ const LORA_TARGETS: [&str; TARGETS.len()] = {
 /// Powers of two, the leaves of complete trees.
 const SHARDS: [&str; 9] = ["1", "2", "4", "8", "16", "32", "64", "128", "256"];
 const SCHEDULES: ValueKind = choice(&ScheduleShape::NAMES);
+
+/// The values of `rollout.engine`: this program, or a server with vLLM's endpoints, which `llm-train serve` has as well.
+pub const ENGINES: [&str; 2] = ["local", "vllm"];
 
 /// Every field but those of the method, in the order in which they are written.
 pub fn fields() -> impl Iterator<Item = &'static Field> {

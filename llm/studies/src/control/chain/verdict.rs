@@ -229,7 +229,7 @@ pub(super) struct Comparison {
     /// The 95 % and the 90 % interval of the mean log ratio.
     pub(super) interval: Option<Interval>,
     pub(super) narrow: Option<Interval>,
-    /// Of sign flips, once all seeds are there; and corrected.
+    /// The p-value of sign flips, once all seeds are there, and the corrected one.
     pub(super) p: Option<f64>,
     pub(super) corrected: Option<f64>,
 }

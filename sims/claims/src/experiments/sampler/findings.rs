@@ -28,8 +28,8 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     ]
 }
 
-/// A mean over tasks with Student's interval.
-pub(super) struct OverTasks {
+/// The ratios of variances of several tasks, summarised: their mean with Student's interval, median, and share at the goal.
+pub(super) struct RatioSummary {
     pub(super) tasks: usize,
     pub(super) interval: Interval,
     pub(super) median: f64,
@@ -37,12 +37,12 @@ pub(super) struct OverTasks {
     pub(super) reached: f64,
 }
 
-impl OverTasks {
+impl RatioSummary {
     /// None for fewer than two tasks.
-    pub(super) fn new(values: &[f64]) -> Option<OverTasks> {
+    pub(super) fn new(values: &[f64]) -> Option<RatioSummary> {
         let interval = t_interval(values, 0.95)?;
         let reached = values.iter().filter(|v| **v <= GOAL).count() as f64 / values.len() as f64;
-        Some(OverTasks { tasks: values.len(), interval, median: quantile(values, 0.5), reached })
+        Some(RatioSummary { tasks: values.len(), interval, median: quantile(values, 0.5), reached })
     }
 
     fn words(&self) -> String {
@@ -70,8 +70,8 @@ pub(super) fn ratios(n: &Numbers, family: Family, group: usize, method: usize) -
     n.rows.iter().filter(own).filter_map(|r| Some(r.ratio[method]?.0)).collect()
 }
 
-fn over(n: &Numbers, group: usize, method: usize) -> Option<OverTasks> {
-    OverTasks::new(&ratios(n, Family::All, group, method))
+fn over(n: &Numbers, group: usize, method: usize) -> Option<RatioSummary> {
+    RatioSummary::new(&ratios(n, Family::All, group, method))
 }
 
 /// Words for a method at every group size.
@@ -177,7 +177,7 @@ fn visit(n: &Numbers) -> Finding {
 
 fn independent(n: &Numbers) -> Finding {
     let g = GROUPS[0];
-    let trees = |method| OverTasks::new(&ratios(n, Family::Random, g, method));
+    let trees = |method| RatioSummary::new(&ratios(n, Family::Random, g, method));
     let out_of_reach = [PREFIX, STATE, POSTERIOR].iter().all(|&m| trees(m).is_some_and(|o| o.reached < 0.8));
     let each = [KNOWN, PREFIX, STATE, POSTERIOR, VALUES, BEST, TOKENS];
     let words = each.map(|m| format!("{} {}", METHODS[m], trees(m).map_or("none".into(), |o| o.words())));
@@ -333,7 +333,7 @@ fn predicted(n: &Numbers) -> Finding {
         .iter()
         .map(|&(method, g, predicted)| {
             let found =
-                OverTasks::new(&ratios(n, Family::Random, g, method)).map_or(f64::NAN, |o| o.interval.mid);
+                RatioSummary::new(&ratios(n, Family::Random, g, method)).map_or(f64::NAN, |o| o.interval.mid);
             let words = format!("{} at G = {g}: {predicted} predicted, {found:.3} found", METHODS[method]);
             (words, (found - predicted).abs() <= MARGIN)
         })

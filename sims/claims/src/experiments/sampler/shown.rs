@@ -4,7 +4,7 @@ use grpo_lambda_stats::paired_permutation;
 use grpo_lambda_stats::table::Table;
 
 use super::chains::Kind;
-use super::findings::{Family, OverTasks, PREDICTED, ratios};
+use super::findings::{Family, PREDICTED, RatioSummary, ratios};
 use super::{BEST, GOAL, GROUPS, HALVES, HALVES_Q, METHODS, Numbers, PREFIX, VALUES, VISIT};
 use crate::experiments::common::record::{Record, table};
 use crate::experiments::common::vectors::{mean, quantile};
@@ -64,7 +64,7 @@ fn overall(n: &Numbers) -> Table {
         for g in GROUPS {
             for (method, title) in METHODS.iter().enumerate() {
                 let values = ratios(n, family, g, method);
-                let Some(over) = OverTasks::new(&values) else { continue };
+                let Some(over) = RatioSummary::new(&values) else { continue };
                 let flips = paired_permutation(&values, &vec![1.0; values.len()], FLIPS, 0);
                 records.push(
                     Record::default()
@@ -97,7 +97,7 @@ fn chains(n: &Numbers) -> Table {
 
 fn predicted(n: &Numbers) -> Table {
     table(PREDICTED.iter().filter_map(|&(method, g, predicted)| {
-        let over = OverTasks::new(&ratios(n, Family::Random, g, method))?;
+        let over = RatioSummary::new(&ratios(n, Family::Random, g, method))?;
         let record = Record::default().with("method", METHODS[method]).with("group", g);
         Some(record.with("predicted", predicted).interval("found", over.interval).with("tasks", over.tasks))
     }))

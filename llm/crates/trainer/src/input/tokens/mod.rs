@@ -390,5 +390,4 @@ fn eos_ids(directory: &Path, tokenizer: &Tokenizer) -> Result<Vec<u32>, TokenErr
 }
 
 #[cfg(test)]
-#[path = "tokens_tests.rs"]
 mod tests;

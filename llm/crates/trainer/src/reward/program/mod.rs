@@ -353,5 +353,4 @@ fn read(stdout: ChildStdout, lines: &SyncSender<Line>) {
 }
 
 #[cfg(test)]
-#[path = "program_tests.rs"]
 mod tests;
