@@ -91,7 +91,7 @@ impl Planned {
     }
 
     /// The fewest tokens with which an earlier rate of this arm and seed reached the target.
-    fn to_beat(&self, reading: Reading<'_>) -> f64 {
+    fn fewest_tokens(&self, reading: Reading<'_>) -> f64 {
         let reached = |rate| reading.selection(self.cell, &self.arm.name, rate, self.seed)?.reached;
         let rates =
             self.rate.iter().flat_map(|own| reading.protocol.rates.all().take_while(move |r| r != own));
@@ -199,9 +199,9 @@ impl Campaign {
     }
 
     fn work(&self, workers: usize) -> Result<(), LabError> {
-        while let Some((place, rate, to_beat)) = self.next() {
+        while let Some((place, rate, fewest_tokens)) = self.next() {
             let planned = &self.plan[place];
-            let done = self.execute(planned, rate, to_beat);
+            let done = self.execute(planned, rate, fewest_tokens);
             let mut progress = self.locked();
             progress.busy.retain(|p| *p != place);
             let added = done.and_then(|row| {
@@ -227,7 +227,7 @@ impl Campaign {
                 .filter(|i| !progress.busy.contains(i) && !self.plan[*i].is_done(reading))
                 .filter(|i| valid || self.plan[*i].decides_on_gate());
             let found = left
-                .filter_map(|i| Some((i, self.plan[i].ready(reading)?, self.plan[i].to_beat(reading))))
+                .filter_map(|i| Some((i, self.plan[i].ready(reading)?, self.plan[i].fewest_tokens(reading))))
                 .next();
             if progress.stopped || Instant::now() + expected(&progress.rows) > self.deadline {
                 return None;
@@ -243,7 +243,7 @@ impl Campaign {
         }
     }
 
-    fn execute(&self, planned: &Planned, rate: f64, to_beat: f64) -> Result<Row, LabError> {
+    fn execute(&self, planned: &Planned, rate: f64, fewest_tokens: f64) -> Result<Row, LabError> {
         let key = (planned.cell.name.clone(), planned.seed);
         let shared =
             self.starts.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().clone();
@@ -257,7 +257,7 @@ impl Campaign {
                 }
             }
         };
-        let done = start.run(planned.arm, rate, |tokens| tokens as f64 > to_beat)?;
+        let done = start.run(planned.arm, rate, |tokens| tokens as f64 > fewest_tokens)?;
         Ok(planned.row(rate, &start, &done, self.protocol.exam.target))
     }
 
@@ -366,7 +366,7 @@ mod tests {
         let ready = |n: usize| {
             let reading = Reading { protocol, rows: &rows[..n] };
             plan.iter()
-                .map(|p| (p.is_done(reading), p.ready(reading), p.to_beat(reading)))
+                .map(|p| (p.is_done(reading), p.ready(reading), p.fewest_tokens(reading)))
                 .collect::<Vec<_>>()
         };
         let none = f64::INFINITY;

@@ -70,7 +70,7 @@ pub(super) struct Chain {
 impl Chain {
     fn part(&self) -> Part {
         let bytes: Vec<u8> = self.numbers().flat_map(u32::to_le_bytes).collect();
-        if crc32c::crc32c(&bytes) % 10 == 0 { Part::HeldOut } else { Part::Training }
+        if crc32c::crc32c(&bytes).is_multiple_of(10) { Part::HeldOut } else { Part::Training }
     }
 
     fn numbers(&self) -> impl Iterator<Item = u32> {
@@ -257,7 +257,8 @@ mod tests {
             response
         };
         // A response, its first wrong token without and with a check line in the cell, and its right values of those that count.
-        let cases: [(Vec<u32>, Option<usize>, Option<usize>, [usize; 2]); 8] = [
+        type Case = (Vec<u32>, Option<usize>, Option<usize>, [usize; 2]);
+        let cases: [Case; 8] = [
             (right.to_vec(), None, None, [2, 2]),
             (changed(3, 11), Some(3), Some(3), [0, 1]),
             (changed(7, 14), Some(7), Some(7), [1, 2]),

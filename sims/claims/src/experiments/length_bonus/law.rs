@@ -44,8 +44,11 @@ pub(super) struct LawRow {
     pub(super) off: Option<f64>,
 }
 
+/// A map of rewards to advantages: its name, its mean advantage, and the method with the settings that has it, if one does.
+type Map = (&'static str, f64, Option<(&'static str, String)>);
+
 /// The maps with their mean advantages, and the method and settings that have them on-policy.
-fn maps(trace: bool) -> Vec<(&'static str, f64, Option<(&'static str, String)>)> {
+fn maps(trace: bool) -> Vec<Map> {
     let score = |clamp: Option<f64>| {
         let clamp = clamp.map_or("none".to_owned(), |c| c.to_string());
         let name = if trace { "grpo_lambda" } else { "grpo" };

@@ -12,7 +12,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::LazyLock;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -189,12 +189,9 @@ impl RewardProgram {
         let Some(running) = &mut self.running else {
             return Err(Failure::Passing("it could not be started".to_owned()));
         };
-        loop {
-            match running.lines.try_recv() {
-                Ok(line) => unasked(line).map_err(Failure::Lasting)?,
-                // A program that has ended is noticed by its silence.
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
-            }
+        // A program that has ended is noticed by its silence.
+        while let Ok(line) = running.lines.try_recv() {
+            unasked(line).map_err(Failure::Lasting)?;
         }
         let mut text = String::new();
         for (id, question) in (self.answered..).zip(questions) {
