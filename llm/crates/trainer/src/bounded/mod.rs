@@ -23,7 +23,7 @@ use allocator::{Account, Exceeded};
 pub struct Limits {
     /// Bytes held at any time, beside the input.
     pub memory: usize,
-    /// Bytes of stack in use at any call of the allocator. The thread has [`DEEPER`] times as much, for recursion that calls it on the way back
+    /// Bytes of stack in use at any call of the allocator. The thread has `DEEPER` times as much, for recursion that calls it on the way back
     /// alone, such as giving up a nested value.
     pub stack: usize,
     /// Time from start to end; `None` if it grows with a data set of the user's.

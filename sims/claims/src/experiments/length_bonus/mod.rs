@@ -20,7 +20,7 @@
 //!
 //! Without a clamp `ā = 0`: a group's advantages sum to 0. With one, `ā = E[max(A, clamp)] > 0` for every success rate in (0, 1), if the clamp is
 //! above the least z-score of the group, `-(G-1)/√G`; at or below it nothing is clamped. The clamp pays for every token, and the trace hands the
-//! payment to the tokens before it. [`law`] says the same of every reduction and of other maps from rewards to advantages.
+//! payment to the tokens before it. `law` says the same of every reduction and of other maps from rewards to advantages.
 
 mod findings;
 mod identities;

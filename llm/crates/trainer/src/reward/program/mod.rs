@@ -6,7 +6,7 @@
 //! ```
 //! `null`, NaN and infinities leave the response without a value of this component; the latter two are reported. An answer with an `id` must
 //! repeat that of its question. A line that nobody asked for would shift every answer after it, so it ends the run; so does a line longer than
-//! [`LONGEST_ANSWER`]. A program that ends, or does not answer in time, is restarted and asked once more; if it fails again, the run writes a
+//! `LONGEST_ANSWER`. A program that ends, or does not answer in time, is restarted and asked once more; if it fails again, the run writes a
 //! checkpoint and stops.
 
 use std::io::{BufRead, BufReader, Read, Write};
