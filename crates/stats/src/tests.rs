@@ -158,12 +158,12 @@ fn permutation_counts_by_hand_and_draws_agree_with_the_count() {
     assert_eq!(p(&zero).p, 1.0);
     // 0.1 + 0.2 − 0.3 is a tie with 0 on paper.
     assert_eq!(p(&[0.1, 0.2, -0.3]).p, 1.0);
-    // 17 equal differences: exactly 2 of 2¹⁷ flips are as extreme, so no draw should be.
-    let many = p(&[1.0; 17]);
+    // 21 equal differences: exactly 2 of 2²¹ flips are as extreme, so no draw should be.
+    let many = p(&[1.0; 21]);
     assert!(!many.exact && many.p <= 3.0 / 20_001.0);
-    // 16 pairs counted, the same with a pair that cannot matter drawn.
+    // 20 pairs counted, the same with a pair that cannot matter drawn.
     let mut rng = ChaCha8Rng::seed_from_u64(5);
-    let mut d: Vec<f64> = normals(&mut rng, 16).iter().map(|v| v + 0.3).collect();
+    let mut d: Vec<f64> = normals(&mut rng, 20).iter().map(|v| v + 0.3).collect();
     let exact = p(&d);
     d.push(0.0);
     let drawn = p(&d);

@@ -74,7 +74,6 @@ pub struct Address {
     prompt: u64,
     response: u64,
     /// The number from which the response is decoded, as 64 bits of which [`unit`] takes the first 53.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     code: Option<u64>,
 }
 

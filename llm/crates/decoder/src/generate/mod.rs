@@ -330,8 +330,9 @@ impl SamplingRequest<'_> {
     fn choose(&self, next: &Next<'_>) -> Result<Drawn, ScoreError> {
         let early = next.position < self.sampling.min_new_tokens;
         if !early && self.truncation.is_none() {
-            let (token, code) = self.draw(next.scores, next)?;
-            return Ok((token, f64::from(next.scores[token]), code));
+            let scores = next.scores;
+            let (token, code) = self.draw(scores, next)?;
+            return Ok((token, f64::from(scores[token]), code));
         }
         let mut kept = next.scores.to_vec();
         if early {

@@ -102,7 +102,10 @@ fn every_field_that_a_server_would_fill_by_itself_is_sent() {
     let ours = Served { takes_addresses: true, ..served() };
     Vllm.sample(&client(&server), &ours, &ask).unwrap();
     let address = server.bodies("/v1/completions")[1]["address"].clone();
-    assert_eq!(address, json!({"seed": 3, "purpose": "rollout", "step": 1, "prompt": 2, "response": 0}));
+    assert_eq!(
+        address,
+        json!({"seed": 3, "purpose": "rollout", "step": 1, "prompt": 2, "response": 0, "code": null})
+    );
 }
 
 #[test]
