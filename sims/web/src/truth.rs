@@ -6,7 +6,7 @@ use grpo_lambda_mdp::evidence::Exact;
 use grpo_lambda_mdp::expected::{Comparison, Expected, Situation, compare};
 use grpo_lambda_mdp::{Optimal, Oracle, Tabular, Tree, has_success_rate, zoo};
 use grpo_lambda_tools::length_direction::{HORIZONS, POLICIES, at_horizon};
-use grpo_lambda_tools::mdp_command::expectation;
+use grpo_lambda_tools::mdp_command::{expectation, resolved};
 use grpo_lambda_tools::mdp_file;
 use serde_json::{Value, json};
 use wasm_bindgen::prelude::wasm_bindgen;
@@ -121,12 +121,7 @@ impl Task {
             return Err(format!("group = {group}; must be from 2 to 64"));
         }
         let oracle = Oracle::new(&self.tree, &self.policy);
-        if oracle.grad_j().iter().all(|g| *g == 0.0) {
-            return Err(format!(
-                "{MDP}: the policy gradient is zero at the initial policy (every response earns the same, or no prefix has a choice): \
-                 there is nothing to compare a method with"
-            ));
-        }
+        resolved(&oracle).map_err(|why| format!("{MDP}: {why}"))?;
         // The initial policy is its own reference, as in the first step of a training run.
         let provided = [Exact::kinds_on(&self.tree), vec![EvidenceKind::RefLogps]].concat();
         configured.require(&provided).map_err(|e| e.to_string())?;

@@ -48,6 +48,21 @@ pub fn expectation(method: &dyn Method, situation: &Situation, seed: u64) -> (Ex
     }
 }
 
+/// Checks that the policy gradient is long enough, and short enough, to compare a method with.
+///
+/// # Errors
+/// The squared length of a gradient that floating point cannot compare.
+pub fn resolved(oracle: &Oracle) -> Result<(), String> {
+    let squared: f64 = oracle.grad_j().iter().map(|g| g * g).sum();
+    if RESOLVED.contains(&squared) {
+        return Ok(());
+    }
+    Err(format!(
+        "the policy gradient has the squared length {squared:e} at the initial policy (every response earns the same, no prefix has a choice, or \
+         rewards or gamma are too small for floating point): there is nothing to compare a method with"
+    ))
+}
+
 /// Reads the file and analyses the method on it.
 ///
 /// # Errors
@@ -56,13 +71,7 @@ pub fn analyse(request: &MdpArgs, method: &Configured) -> anyhow::Result<Analysi
     let MdpFile { name, tree, policy } = mdp_file::read(&request.file)?;
     let oracle = Oracle::new(&tree, &policy);
     let group_size = usize::from(request.group);
-    let squared: f64 = oracle.grad_j().iter().map(|g| g * g).sum();
-    anyhow::ensure!(
-        RESOLVED.contains(&squared),
-        "{}: the policy gradient has the squared length {squared:e} at the initial policy (every response earns the same, no prefix has a choice, or \
-         rewards or gamma are too small for floating point): there is nothing to compare a method with",
-        request.file.display()
-    );
+    resolved(&oracle).map_err(|why| anyhow::anyhow!("{}: {why}", request.file.display()))?;
     // The initial policy is its own reference, as in the first step of a training run.
     let provided = [Exact::kinds_on(&tree), vec![EvidenceKind::RefLogps]].concat();
     method.require(&provided)?;

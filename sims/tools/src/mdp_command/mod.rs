@@ -4,7 +4,7 @@ mod analysis;
 mod args;
 mod credit;
 
-pub use analysis::{Analysis, analyse, expectation};
+pub use analysis::{Analysis, analyse, expectation, resolved};
 pub use args::MdpArgs;
 
 use std::path::PathBuf;
