@@ -201,7 +201,7 @@ impl Exam {
 }
 
 /// Share of right and of ungradable answers of the most probable responses.
-fn greedy(lab: &Lab, engine: &CpuEngine) -> Result<[f64; 2], LabError> {
+pub(super) fn greedy(lab: &Lab, engine: &CpuEngine) -> Result<[f64; 2], LabError> {
     let problems = lab.session.problems.distinct(Split::Test, 100)?;
     let sampling = SamplingParams {
         max_new_tokens: lab.session.config.rl.max_new_tokens,
