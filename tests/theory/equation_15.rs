@@ -37,22 +37,3 @@ proptest! {
         }
     }
 }
-
-#[test]
-fn at_q_0_3_0_9_0_98_0_99_and_1_and_up_to_1024_tokens_they_agree() {
-    for q in [0.0, 0.3, 0.9, 0.98, 0.99, 1.0] {
-        for len in [1, 2, 3, 257, 1024] {
-            let x: Vec<f64> = (0..len).map(|t| ((t * t + 3) as f64).sin()).collect();
-            let z = Recent { q }.apply(&x);
-            for t in 0..len {
-                let sum: f64 = (0..=t).map(|k| Recent { q }.weight(t, k, len) * x[k]).sum();
-                assert!((sum - z[t]).abs() < 1e-12, "{q} {len} {t}");
-            }
-        }
-    }
-}
-
-#[test]
-fn the_first_trace_is_the_first_gradient() {
-    assert_eq!(Recent { q: 0.99 }.apply(&[0.7, -2.0])[0], 0.7);
-}

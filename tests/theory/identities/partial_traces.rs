@@ -140,22 +140,6 @@ fn inside_the_trust_region_token_by_token_the_normalised_trace_is_never_clipped_
 }
 
 #[test]
-fn of_64_tokens_inside_the_trust_region_three_quarters_of_grpo_lambdas_trace_ratios_leave_it() {
-    // [C12]: log-ratios uniform in [log 0.8, log 1.2].
-    let (low, high) = (0.8f64.ln(), 1.2f64.ln());
-    let left = Cell::new((0, 0, 0));
-    check(2_000, prop::collection::vec(low..high, 64), |x| {
-        let out = |trace: &dyn Trace| trace.apply(&x).iter().filter(|z| !(low..=high).contains(*z)).count();
-        let (sum, all, mean) = left.get();
-        let more = out(&Recent { q: 0.99 });
-        left.set((sum + more, all + 64, mean + out(&RowNormalised(Recent { q: 0.99 }))));
-    });
-    let (sum, all, mean) = left.get();
-    let share = f64::from(sum as u32) / f64::from(all);
-    assert!((share - 0.76).abs() < 0.01 && mean == 0, "{share} {mean}");
-}
-
-#[test]
 fn s_trace_over_all_tokens_is_p_trace_and_over_none_is_grpo() {
     for clock in ["token", "selected"] {
         equal(
