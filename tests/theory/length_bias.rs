@@ -51,6 +51,36 @@ fn at_fixed_length_the_trace_rescales_each_depth_of_the_gradient_by_its_column_s
 }
 
 #[test]
+fn a_trace_of_a_fixed_horizon_rescales_the_gradient_depth_by_depth_whatever_the_lengths() {
+    let mut ragged = 0;
+    for seed in 0..12 {
+        let family = zoo::Random { seed, symbols: 2, horizon: 4, ..zoo::Random::default() };
+        let tree = family.tree().expect("valid");
+        let policy = family.initial(&tree);
+        let oracle = Oracle::new(&tree, &policy);
+        let sums = Recent { q: 0.9 }.column_sums(tree.max_len());
+        let update = |of: &dyn Fn(usize) -> Vec<f64>| {
+            let credit = oracle.implied_credit(|leaf, reward, w| {
+                let weights = of(tree.leaf_len(leaf));
+                w.iter_mut().zip(weights).for_each(|(w, c)| *w = (reward - oracle.j) * c);
+            });
+            oracle.update_of_credit(&credit)
+        };
+        let rescaled: Vec<f64> = oracle
+            .grad_j()
+            .iter()
+            .enumerate()
+            .map(|(e, g)| sums[tree.depth(tree.edge_node(e))] * g)
+            .collect();
+        let off =
+            |update: Vec<f64>| update.iter().zip(&rescaled).map(|(u, r)| (u - r).abs()).fold(0.0, f64::max);
+        assert!(off(update(&|len| sums[..len].to_vec())) < 1e-12, "{seed}");
+        ragged += usize::from(off(update(&|len| Recent { q: 0.9 }.column_sums(len))) > 1e-3);
+    }
+    assert!(ragged > 5, "GRPO-lambda's own weights do not: {ragged}");
+}
+
+#[test]
 fn the_implied_credits_of_the_fork_are_1_29_and_21_7() {
     let family = Fork::default();
     let tree = family.tree().expect("valid");
