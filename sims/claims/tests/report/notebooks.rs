@@ -1,7 +1,7 @@
 //! The notebooks are what a reader sees on the page: executed in order, on the committed data, without a number typed by hand.
 //!
-//! All but the last two tests read the files only. Those run where a Python with `notebooks/requirements.txt` is found (`python3`, or the one
-//! that `NOTEBOOK_PYTHON` names) and say so where it is not.
+//! All but the last test read the files only. That one runs where a Python with `notebooks/requirements.txt` is found (`python3`, or the one
+//! that `NOTEBOOK_PYTHON` names) and says so where it is not.
 
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
 
@@ -255,12 +255,6 @@ fn python() -> Result<String, String> {
     }
 }
 
-fn run(python: &str, code: &str, argument: &str) -> std::process::Output {
-    let mut command = Command::new(python);
-    command.args(["-c", code, argument]).current_dir(folder()).env("PYTHONDONTWRITEBYTECODE", "1");
-    command.output().unwrap()
-}
-
 #[test]
 fn executed_again_they_say_the_same() {
     let python = match python() {
@@ -272,46 +266,12 @@ fn executed_again_they_say_the_same() {
         nbclient.NotebookClient(n, timeout=300, record_timing=False, resources={'metadata': {'path': '.'}}).execute()\n\
         print(json.dumps([o['data']['text/plain'] for c in n.cells if c.cell_type == 'code' for o in c.outputs]))";
     for n in notebooks() {
-        let out = run(&python, code, &n.name);
+        let mut command = Command::new(&python);
+        command.args(["-c", code, &n.name]).current_dir(folder()).env("PYTHONDONTWRITEBYTECODE", "1");
+        let out = command.output().unwrap();
         assert!(out.status.success(), "{}: {}", n.name, String::from_utf8_lossy(&out.stderr));
         let fresh: Vec<String> = serde_json::from_slice(&out.stdout).unwrap();
         let stored: Vec<String> = n.outputs().map(|o| joined(&o["data"]["text/plain"])).collect();
         assert_eq!(fresh, stored, "{}", n.name);
-    }
-}
-
-#[test]
-fn a_file_column_or_value_that_is_not_there_is_refused_by_name() {
-    let python = match python() {
-        Ok(python) => python,
-        Err(reason) => return println!("skipped, no Python with notebooks/requirements.txt: {reason}"),
-    };
-    let cases = [
-        (
-            "read('lerning.csv', columns=['gain'])",
-            "paper/data/lerning.csv does not exist; nearest: 'learning.csv'",
-        ),
-        (
-            "read('learning.csv', columns=['gian'])",
-            "paper/data/learning.csv has no column 'gian'; nearest: 'gain'",
-        ),
-        (
-            "pick(read('clamp.csv', columns=['p', 'clamp']), clamp='off')",
-            "no row has clamp = 'off' here; nearest: 'none'. There is 'none', '-0.1'",
-        ),
-        (
-            "pick(read('clamp.csv', columns=['p']), clamp='none')",
-            "no column 'clamp'; nearest: 'p'. There is p.",
-        ),
-        (
-            "only(read('clamp.csv', columns=['p', 'clamp']), 'p', clamp='none')",
-            "rows have {'clamp': 'none'}, where one is wanted",
-        ),
-        ("finding(False, 'GRPO wins')", "the committed data no longer show this: GRPO wins"),
-    ];
-    for (call, message) in cases {
-        let out = run(&python, &format!("from data import *\n{call}"), "");
-        let text = String::from_utf8_lossy(&out.stderr);
-        assert!(!out.status.success() && text.contains(message), "{call}: {text}");
     }
 }
