@@ -38,6 +38,19 @@ fn gap(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(x, y)| (x - y).abs()).fold(0.0, f64::max)
 }
 
+#[test]
+fn the_worked_table_of_three_actions() {
+    // Recovered from the published gradients: the only pair that gives both of them.
+    let pi = [0.404_936_202_1, 0.475_715_477_3, 0.119_348_320_6];
+    let reference = [0.254_036_202_1, 0.183_015_477_3, 0.562_948_320_6];
+    let row = |kl| expected(kl, &pi, &pi, &reference);
+    let printed = |kl, want: [f64; 3]| assert!(gap(&row(kl), &want) < 5.1e-5, "{kl:?}: {:?}", row(kl));
+    printed(Kl::K1, [0.0, 0.0, 0.0]);
+    printed(Kl::K2, [0.0033, 0.2365, -0.2398]);
+    printed(Kl::K3, [0.1509, 0.2927, -0.4436]);
+    printed(Kl::RatioK3, [0.0033, 0.2365, -0.2398]);
+}
+
 proptest! {
     #[test]
     fn k1_gives_nothing_k2_and_ratio_k3_the_reverse_and_k3_the_forward_gradient(

@@ -81,20 +81,6 @@ fn a_trace_of_a_fixed_horizon_rescales_the_gradient_depth_by_depth_whatever_the_
 }
 
 #[test]
-fn the_implied_credits_of_the_fork_are_1_29_and_21_7() {
-    let family = Fork::default();
-    let tree = family.tree().expect("valid");
-    let oracle = Oracle::new(&tree, &family.initial(&tree));
-    let credit = oracle.implied_credit(|leaf, reward, w| {
-        let c = Recent { q: 0.99 }.column_sums(tree.leaf_len(leaf));
-        w.iter_mut().zip(c).for_each(|(w, c)| *w = (reward - oracle.j) * c);
-    });
-    assert!((oracle.j - 0.25).abs() < EXACT);
-    assert!((credit[0] - 0.65 * 1.99).abs() < EXACT);
-    assert!((credit[0] - 1.29).abs() < 0.005 && (credit[1] - 21.7).abs() < 0.05, "{:?}", &credit[..2]);
-}
-
-#[test]
 fn the_papers_setting_pushes_the_worse_long_answer_up_and_the_better_short_one_down() {
     let (tree, policy) = fork([2, 50], [0.9, 0.8]);
     let gradient = Oracle::new(&tree, &policy).grad_j();

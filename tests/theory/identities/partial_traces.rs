@@ -4,8 +4,7 @@ use super::{CASES, assert_same_gradient, differ_on, equal, equal_on, method};
 use crate::strategies::{batch, check, graded, on_policy};
 use crate::tolerance::{DENSE, IDENTITY, assert_close, assert_within, dot};
 use grpo_lambda::methods::{Provenance, REGISTRY};
-use grpo_lambda::trace::{Clock, Sparse};
-use grpo_lambda::trace::{Recent, RowNormalised, Sequence, Token, Trace, dense};
+use grpo_lambda::trace::{Clock, Recent, RowNormalised, Sequence, Sparse, Trace, dense};
 use proptest::prelude::*;
 use std::cell::Cell;
 
@@ -191,21 +190,6 @@ fn a_sparse_trace_in_linear_time_is_its_matrix_and_its_adjoint() {
         let (left, right) = (dot(&y, &trace.apply(&x)), dot(&trace.adjoint(&y), &x));
         assert!((left - right).abs() < DENSE * (x.len() * x.len()) as f64);
     });
-}
-
-#[test]
-fn a_sparse_trace_with_every_token_is_recent_and_with_none_is_no_trace() {
-    let x = [0.3, -0.2, 0.5, 0.1];
-    for clock in [Clock::Token, Clock::Selected] {
-        assert_within(
-            &Sparse { q: 0.9, eligible: &[true; 4], clock }.apply(&x),
-            &Recent { q: 0.9 }.apply(&x),
-            IDENTITY,
-            1.0,
-            "all",
-        );
-        assert_eq!(Sparse { q: 0.9, eligible: &[false; 4], clock }.apply(&x), Token.apply(&x));
-    }
 }
 
 #[test]
