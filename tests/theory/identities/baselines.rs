@@ -5,7 +5,6 @@ use crate::strategies::{Batch, batch, check, graded};
 use crate::tolerance::{IDENTITY, assert_close, assert_within};
 use grpo_lambda::advantage::{Baseline, OutcomeAdvantage, Scale, Std};
 use proptest::prelude::*;
-use std::cell::Cell;
 
 #[test]
 fn rloo_is_g_over_g_minus_1_times_the_centred_reward() {
