@@ -1,9 +1,34 @@
-use grpo_lambda_stats::table::significant;
+//! Tables and figures.
+
+use grpo_lambda_stats::table::{Table, significant};
 
 use super::measure::{Agreement, LEVEL, Numbers};
-use super::scores::Score;
-use super::scores::{LEN, REWARDS, SYMBOLS};
+use super::scores::{LEN, REWARDS, SYMBOLS, Score};
+use crate::experiments::common::record::{Record, table};
 use crate::figure::{Axis, Figure, Panel};
+
+pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
+    let record = |task: &str, score: Score, compared_with: &str, a: &Agreement| {
+        Record::default()
+            .with("task", task)
+            .with("score", score.name())
+            .with("compared_with", compared_with)
+            .with("rank_correlation", a.correlation)
+            .bounds("rank_correlation", a.correlation_interval)
+            .with("top_agreement", a.top)
+            .bounds("top_agreement", a.top_interval)
+            .with("policies", n.policies)
+    };
+    let credit = REWARDS.iter().zip(&n.credit).flat_map(|(reward, agreements)| {
+        Score::ALL.into_iter().zip(agreements).map(move |(score, a)| (reward.name, score, "|A|", a))
+    });
+    let exact = Score::EXACT.into_iter().zip(&n.exact).flat_map(|(target, agreements)| {
+        let others = Score::ALL.into_iter().zip(agreements).filter(move |(score, _)| *score != target);
+        others.map(move |(score, a)| ("any", score, target.name(), a))
+    });
+    let rows = credit.chain(exact).map(|(task, score, with, a)| record(task, score, with, a));
+    vec![(String::new(), table(rows))]
+}
 
 /// The scores that are drawn.
 const SHOWN: [Score; 4] = [Score::Masked, Score::Gradient, Score::Gain, Score::Position];
