@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+REPORT = HERE / "README.md"
 SOURCES = [HERE / name for name in ("paper.typ", "numbers.typ", "draw.typ", "references.bib")]
 
 
@@ -25,11 +26,17 @@ def quoted() -> list[Path]:
     verdicts = {f"{name}_verdicts" for name in re.findall(r'(?:numbers|detail|verdict|statement)\("(\w+)"', source)}
     tables = set(re.findall(r'table-of\("(\w+)"', source))
     outside = [HERE.parent / name for name in re.findall(r'read\("/([\w/.]+)"', source)]
-    return SOURCES + [HERE / "data" / f"{name}.csv" for name in sorted(verdicts | tables)] + outside
+    return SOURCES + [REPORT] + [HERE / "data" / f"{name}.csv" for name in sorted(verdicts | tables)] + outside
+
+
+def content(path: Path) -> bytes:
+    """The bytes of a file that the paper reads: of the report only the table of sentences."""
+    data = path.read_bytes()
+    return data.split(b"<!-- generated: sentences -->")[1].split(b"<!-- end -->")[0] if path == REPORT else data
 
 
 def hashes() -> str:
-    lines = (f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(HERE.parent)}" for path in quoted())
+    lines = (f"{hashlib.sha256(content(path)).hexdigest()}  {path.relative_to(HERE.parent)}" for path in quoted())
     return "\n".join(lines) + "\n"
 
 
