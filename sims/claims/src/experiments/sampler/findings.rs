@@ -423,10 +423,20 @@ mod tests {
                 law: Law { above: (law, 10), below: (1, 10) },
             }
         };
+        let tree = |(method, sampling): (&(&'static str, &str), &'static str)| TreeRow {
+            task: "a".into(),
+            method: method.0,
+            sampling,
+            cosine_with_gradient: Some(1.0),
+            noise_over_rloo: Some(ratio),
+            tokens_over_rloo: 1.0,
+        };
+        let trees = TREES.iter().flat_map(|method| SAMPLINGS.map(|sampling| tree((method, sampling))));
         let chain = |kind| ChainRow { kind, tokens: 40, group: 8, ratio: (long, 0.0), bits: 9.0 };
         Numbers {
             rows: GROUPS.into_iter().flat_map(|g| (0..4).map(move |k| (g, k))).map(row).collect(),
             chains: Kind::ALL.map(chain).to_vec(),
+            trees: trees.collect(),
             simulated: 2,
         }
     }
@@ -437,9 +447,9 @@ mod tests {
         let good = numbers(0.7, 0.6, 1.0, 0.05, 10, 0.95);
         let holds = ["Holds"; 4];
         assert_eq!(verdicts(&good)[..4], holds);
-        assert_eq!(verdicts(&good)[4..], ["Fails", "Holds", "Holds", "Holds", "Holds", "Fails"]);
+        assert_eq!(verdicts(&good)[4..], ["Fails", "Holds", "Holds", "Holds", "Holds", "Fails", "Holds"]);
         let bad = numbers(1.1, 1.2, -1.0, 0.5, 5, 0.5);
         assert_eq!(verdicts(&bad)[..4], ["Fails"; 4]);
-        assert_eq!(verdicts(&bad)[4..], ["Holds", "Fails", "Fails", "Fails", "Fails", "Fails"]);
+        assert_eq!(verdicts(&bad)[4..], ["Holds", "Fails", "Fails", "Fails", "Fails", "Fails", "Fails"]);
     }
 }
