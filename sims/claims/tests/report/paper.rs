@@ -282,18 +282,38 @@ fn every_sentence_of_the_paper_has_the_finding_that_tests_it() {
     }
 }
 
+/// Runs `typeset.py` with these arguments; `None` without python3.
+fn typeset(arguments: &[&str]) -> Option<std::process::Output> {
+    let run = std::process::Command::new("python3")
+        .args(["-B", "paper/typeset.py"])
+        .args(arguments)
+        .current_dir(root())
+        .output();
+    run.map_err(|_| println!("skipped: no python3")).ok()
+}
+
 /// The PDF names the hashes of what it was typeset from; nothing is typeset here.
 #[test]
 fn the_paper_is_typeset_from_the_committed_data() {
-    let check = std::process::Command::new("python3")
-        .arg("paper/typeset.py")
-        .arg("--check")
-        .current_dir(root())
-        .output();
-    let Ok(out) = check else {
-        println!("skipped: no python3");
-        return;
-    };
+    let Some(out) = typeset(&["--check"]) else { return };
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     assert!(root().join("paper/paper.pdf").is_file());
+}
+
+#[test]
+fn a_number_typed_into_a_sentence_of_the_paper_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("typed.typ");
+    let paper = std::fs::read_to_string(root().join("paper/paper.typ")).unwrap();
+    let sentence = "= Reproduction\n";
+    assert!(paper.contains(sentence));
+    for (typed, found) in
+        [("", ""), ("It gains 0.37.", "0.37"), ("In 7 cases $x = 9$.", "7"), ("#text(\"0.5\")", "0.5")]
+    {
+        std::fs::write(&path, paper.replace(sentence, &format!("{sentence}{typed}\n"))).unwrap();
+        let Some(out) = typeset(&["--typed", path.to_str().unwrap()]) else { return };
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.success(), typed.is_empty(), "{typed}: {said}");
+        assert!(said.contains(found), "{typed}: {said}");
+    }
 }
