@@ -5,7 +5,9 @@
     torchrun --nproc-per-node 2 check.py accumulation   # the comparisons whose name holds a word
 """
 
+import dataclasses
 import functools
+import inspect
 import json
 import logging
 import os
@@ -24,7 +26,8 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from transformers.trainer_callback import PrinterCallback
 
 import grpo_lambda
-from grpo_lambda.trl import CreditTrainer, answer_reward
+from grpo_lambda import _trl_config
+from grpo_lambda.trl import CreditTrainer, answer_reward, record
 
 RESULTS = Path(__file__).with_name("results.json")
 PROCESSES = int(os.environ.get("WORLD_SIZE", 1))
@@ -63,6 +66,10 @@ def start():
     return folder
 
 
+#: The trainer that `train` made last.
+LAST = []
+
+
 def train(kind, rewards=reward, steps=3, **config):
     """Weights after a few steps, and the logs."""
     own = {key: config.pop(key) for key in ("method", "settings") if key in config}
@@ -90,6 +97,7 @@ def train(kind, rewards=reward, steps=3, **config):
         policy = LlamaForCausalLM.from_pretrained(start(), dtype=torch.float32)
         trainer = kind(model=policy, reward_funcs=rewards, args=args, train_dataset=DATA, processing_class=tokenizer(), **own)
         trainer.remove_callback(PrinterCallback)
+        LAST[:] = [trainer]
         trainer.train()
         weights = {name: p.detach().clone() for name, p in trainer.accelerator.unwrap_model(trainer.model).named_parameters()}
         return weights, trainer.state.log_history
@@ -99,45 +107,79 @@ def apart(a, b):
     return max((a[name] - b[name]).abs().max().item() for name in a)
 
 
+#: Configurations of TRL. Each is trained by TRL's trainer, by ours without a method, and by ours under the method that it is here.
 CASES = {
-    "grpo, accumulation 1": (dict(loss_type="grpo"), dict(method="grpo")),
-    "grpo, accumulation 2": (dict(loss_type="grpo", gradient_accumulation_steps=2), dict(method="grpo", gradient_accumulation_steps=2)),
-    "grpo, beta 0.04": (dict(loss_type="grpo", beta=0.04), dict(method="grpo", beta=0.04)),
-    "grpo, beta 0.04 without correction": (
-        dict(loss_type="grpo", beta=0.04, use_bias_correction_kl=False),
-        dict(method="grpo", beta=0.04, use_bias_correction_kl=False),
-    ),
-    "grpo, two iterations": (dict(loss_type="grpo", num_iterations=2), dict(method="grpo", num_iterations=2)),
-    "grpo, two steps per generation": (dict(loss_type="grpo", steps_per_generation=2), dict(method="grpo", steps_per_generation=2)),
-    "dr_grpo, accumulation 2": (
-        dict(loss_type="dr_grpo", scale_rewards="none", gradient_accumulation_steps=2),
-        dict(method="dr_grpo", gradient_accumulation_steps=2),
-    ),
-    "token mean (TRL's dapo), accumulation 2": (
-        dict(loss_type="dapo", gradient_accumulation_steps=2),
-        dict(method="grpo", settings={"reduction": "token_mean"}, gradient_accumulation_steps=2),
-    ),
-    "gspo": (
-        dict(loss_type="grpo", importance_sampling_level="sequence", epsilon=3e-4, epsilon_high=4e-4, num_iterations=2),
-        dict(method="gspo", num_iterations=2),
-    ),
+    "default (dapo)": {},
+    "dapo, accumulation 2": dict(gradient_accumulation_steps=2),
+    "dapo, two steps per generation": dict(steps_per_generation=2),
+    "grpo": dict(loss_type="grpo"),
+    "grpo, accumulation 2": dict(loss_type="grpo", gradient_accumulation_steps=2),
+    "grpo, two iterations": dict(loss_type="grpo", num_iterations=2),
+    "grpo, two steps per generation": dict(loss_type="grpo", steps_per_generation=2),
+    "grpo, beta 0.04": dict(loss_type="grpo", beta=0.04),
+    "grpo, beta 0.04, two iterations": dict(loss_type="grpo", beta=0.04, num_iterations=2),
+    "grpo, beta 0.04 without correction": dict(loss_type="grpo", beta=0.04, use_bias_correction_kl=False, num_iterations=2),
+    "bnpo, accumulation 2": dict(loss_type="bnpo", gradient_accumulation_steps=2),
+    "dr_grpo, accumulation 2": dict(loss_type="dr_grpo", gradient_accumulation_steps=2),
+    "dr_grpo, scale_rewards none": dict(loss_type="dr_grpo", scale_rewards="none"),
+    "scale_rewards batch": dict(scale_rewards="batch"),
+    "scale_rewards none": dict(scale_rewards="none"),
+    "narrow clip, two iterations": dict(epsilon=1e-3, epsilon_high=2e-3, num_iterations=2),
+    "delta, two iterations": dict(epsilon=1e-3, delta=1.0015, num_iterations=2),
+    "cispo, two iterations": dict(loss_type="cispo", epsilon_high=1.001, num_iterations=2),
+    "sapo, two iterations": dict(loss_type="sapo", sapo_temperature_neg=2.0, num_iterations=2),
+    "vespo, two iterations": dict(loss_type="vespo", vespo_k_pos=1.5, num_iterations=2),
+    "luspo of sequences, two iterations": dict(loss_type="luspo", importance_sampling_level="sequence", epsilon=1e-3, num_iterations=2),
+    "luspo of tokens": dict(loss_type="luspo", scale_rewards="none", gradient_accumulation_steps=2),
+    "grpo of sequences": dict(loss_type="grpo", importance_sampling_level="sequence", epsilon=3e-4, epsilon_high=4e-4, num_iterations=2),
+    "dapo of sequences": dict(importance_sampling_level="sequence", epsilon=3e-4, num_iterations=2),
+    "truncated completions masked": dict(mask_truncated_completions=True, loss_type="grpo"),
+    "truncated completions masked, dapo": dict(mask_truncated_completions=True),
 }
+
+#: Configurations that no method here computes: our trainer without a method is TRL's all the same.
+NOWHERE = {
+    "top_entropy_quantile": dict(top_entropy_quantile=0.5),
+    "off_policy_mask_threshold": dict(off_policy_mask_threshold=1e-4, num_iterations=2),
+    "entropy_coef": dict(entropy_coef=0.01),
+    "normalize_then_sum": dict(multi_objective_aggregation="normalize_then_sum"),
+    "cispo without epsilon_high": dict(loss_type="cispo"),
+}
+
+
+def known(config):
+    """True if this version of TRL has the fields, and their values."""
+    names = {field.name for field in dataclasses.fields(trl.GRPOConfig)}
+    return set(config) <= names and not (config.get("loss_type") == "vespo" and "vespo_k_pos" not in names)
+
+
+def same_scale(config):
+    """False where TRL before 1.14 divides a share of a generation batch by the tokens of all of it."""
+    rescaled = "steps_per_generation" in inspect.getsource(trl.GRPOTrainer._compute_loss)
+    return rescaled or not ("steps_per_generation" in config and config.get("loss_type", "dapo") in ("dapo", "cispo", "vespo"))
 
 
 def equal_to_trl():
     """The largest difference of a weight between TRL's trainer and ours, and the largest move of a weight."""
     found = {}
     first = {name: p.detach() for name, p in model().named_parameters()}
-    for name, (theirs, ours) in CASES.items():
-        if not any(word in name for word in sys.argv[1:] or [""]):
+    for name, config in {**CASES, **NOWHERE}.items():
+        if not any(word in name for word in sys.argv[1:] or [""]) or not known(config):
             continue
-        a, _ = train(trl.GRPOTrainer, **theirs)
-        b, logs = train(CreditTrainer, **ours)
-        found[name] = {"largest difference of a weight": apart(a, b), "largest step of a weight": apart(a, first)}
+        a, _ = train(trl.GRPOTrainer, **config)
+        b, _ = train(CreditTrainer, **config)
+        assert apart(a, b) == 0, (name, "one changed import changed something", apart(a, b))
+        assert apart(a, first) > 1e-4, (name, "the comparison is empty: nothing was learned")
+        if name in NOWHERE or not same_scale(config):
+            found[name] = {"without a method": "the same bits"}
+            continue
+        here = LAST[0].convention
+        b, logs = train(CreditTrainer, method=here.method, settings=here.settings, **config)
+        words = _trl_config.command(LAST[0].method, LAST[0].settings)
+        found[name] = {"here": words, "largest difference of a weight": apart(a, b), "largest step of a weight": apart(a, first)}
         print(PROCESSES, name, found[name], flush=True)
         assert apart(a, b) <= TOLERANCE, (name, found[name])
-        assert apart(a, first) > 1e-3, "the comparison is empty: nothing was learned"
-        assert "credit/ratio_mean" in logs[0]
+        assert "clip_ratio/low_mean" in logs[0] and "credit/ratio_mean" in logs[0]
     a, _ = train(CreditTrainer, method="grpo")
     b, _ = train(CreditTrainer, method="grpo_lambda")
     assert apart(a, b) > 100 * TOLERANCE, "the comparison would not notice another method"
