@@ -180,6 +180,11 @@ fn mask_rows_without_tokens(
         let responses = batch.iter_mut().flat_map(|g| &mut g.responses);
         responses.enumerate().for_each(|(i, response)| response.truncated = layout.is_empty(i));
     }
+    if configured.spec.name == "opo" {
+        // Its baseline weighs rewards by length.
+        let responses = batch.iter_mut().flat_map(|g| &mut g.responses).enumerate();
+        responses.filter(|(i, _)| layout.is_empty(*i)).for_each(|(_, response)| response.reward = None);
+    }
     *configured = methods::configure(configured.spec.name, &words).map_err(refused)?;
     Ok(())
 }

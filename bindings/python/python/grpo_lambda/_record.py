@@ -148,7 +148,7 @@ def _take(step: Step, trainer: Any, inputs: dict[str, Any], logps: torch.Tensor,
     arrays = {name: array(column) for name, column in columns.items()}
     for place, row in enumerate(inputs[_ROW].tolist()):
         step._rows[row] = {name: values[place][mask[place]].tolist() for name, values in arrays.items()}
-    step._loss += float(loss) * share
+    step._loss += loss.item() * share
     step._parts += 1
 
 
@@ -194,11 +194,13 @@ def _finish(step: Step, path: str | Path | None, tolerance: float) -> None:
 def _sentence(step: Step) -> str:
     """The convention of the gradient and the precision of each quantity, or what is nearest."""
     advantages, gradient, loss = step.found
+    told = {(m.command, label) for m in loss.matches for label in m.labels}
     if all(x == 0.0 for line in step.theirs for row in line["gradient"] for x in row):
         return "all rewards of a group agree, and the gradient is 0, which every convention gives: record another step"
     if gradient.matches:
-        best = _preferred(gradient.matches)
-        names = [label for label in best.labels if label.startswith("TRL")] or best.labels or [f"`{best.command}`"]
+        best = _preferred(gradient.matches, told)
+        names = [label for label in best.labels if label.startswith("TRL")] or best.labels or ["no framework's"]
+        names.sort(key=lambda label: (best.command, label) not in told)
         factor = "" if abs(best.factor - 1) < 1e-6 else f", times {best.factor:.6g}"
         whose = f"{names[0]}{factor} (`{best.command}` here)"
         precise = [f"gradient to {best.error:.0e}"]
@@ -206,17 +208,26 @@ def _sentence(step: Step) -> str:
         nearest = gradient.nearest
         whose = f"no convention of {gradient.tried} gives this gradient; the nearest is `{nearest.command}`, {nearest.error:.0e} away" if nearest else ""
         precise = []
-    scaled = advantages.matches[0] if advantages.matches else None
-    precise.insert(0, f"advantages {scaled.labels[0] if scaled.labels else scaled.command} to {scaled.error:.0e}" if scaled else "advantages of no known convention")
+    precise.insert(0, _of_advantages(advantages))
     if loss.matches:
         precise.append(f"loss to {loss.matches[0].error:.0e}")
     return f"{whose}: {', '.join(precise)}"
 
 
-def _preferred(matches: list[Candidate]) -> Candidate:
-    """Of explanations that coincide, one without a factor that TRL has a name for."""
+def _of_advantages(found: Found) -> str:
+    """The convention of the advantages, by the words of TRL that are about them."""
+    if not found.matches:
+        return "advantages of no known convention"
+    best = found.matches[0]
+    names = [label for label in best.labels if label.startswith("TRL scale_rewards")] or best.labels or [f"`{best.command}`"]
+    return f"advantages of {names[0]} to {best.error:.0e}"
+
+
+def _preferred(matches: list[Candidate], told: set[tuple[str, str]]) -> Candidate:
+    """Of explanations of the gradient that coincide, one without a factor, that the loss has too, that TRL has a name for."""
 
     def rank(c: Candidate) -> tuple[bool, bool, bool]:
-        return (abs(c.factor - 1) > 1e-6, not any(label.startswith("TRL") for label in c.labels), "default" not in " ".join(c.labels))
+        shared = any((c.command, label) in told for label in c.labels)
+        return (abs(c.factor - 1) > 1e-6, not shared, not any(label.startswith("TRL") for label in c.labels))
 
     return min(matches, key=rank)

@@ -246,7 +246,9 @@ def _refuse_other_losses(method: str, args: Any) -> None:
     for name, reason in _NOWHERE.items():
         if _written(args, name):
             raise ValueError(f"{name} = {getattr(args, name)}: {reason}; leave it out, or leave method out for TRL's own loss")
-    if _written(args, "loss_type") and args.loss_type not in _CLIPPED and args.loss_type != method:
+    # With ratios of tokens TRL's luspo is a sum over the tokens of a response, and else the usual loss.
+    of_tokens = args.loss_type == "luspo" and getattr(args, "importance_sampling_level", "token") == "token"
+    if _written(args, "loss_type") and args.loss_type not in (*_CLIPPED, method) and not of_tokens:
         raise ValueError(
             f"loss_type = {args.loss_type}: it is another loss than `{method}`; leave loss_type out, or write method='{args.loss_type}'"
         )

@@ -211,20 +211,93 @@ def no_credit_depends_on_the_split():
 
 
 def refusals():
+    """What cannot be is refused before a model is loaded. tests/test_trl_config.py has the refusals of configurations."""
     for config, text in [
         (dict(method="grop"), "did you mean `grpo`"),
         (dict(method="grpo", settings={"lambda": 0.9}), "unknown key `lambda`"),
-        (dict(method="grpo", loss_type="bnpo"), "^loss_type = bnpo: it shapes TRL's own loss, which is not used; choose a method"),
-        (dict(method="grpo", epsilon=0.3), "^epsilon = 0.3: .*write settings="),
-        (dict(method="grpo", beta=0.1, settings={"beta": 0.2}), "^beta = 0.2: must be GRPOConfig's beta, 0.1$"),
+        (dict(settings={"lambda": 0.9}), "settings of no method"),
+        (dict(method="grpo", loss_type="sapo"), "^loss_type = sapo: it is another loss than `grpo`"),
+        (dict(method="grpo", beta=0.1, settings={"beta": 0.2}), "^beta = 0.1 is beta=0.1, and settings have beta=0.2"),
+        (dict(method="grpo", settings={"beta": 0.2}), "^beta = 0.2: must be GRPOConfig's beta, 0.0$"),
         (dict(method="ppo"), "needs values, which comes from a policy with a critic; this policy has none$"),
     ]:
+        own = {key: config.pop(key) for key in ("method", "settings") if key in config}
+        args = trl.GRPOConfig(use_cpu=True, bf16=False, report_to=[], **config)
         try:
-            train(CreditTrainer, **config)
+            CreditTrainer("no such model", reward, args, DATA, **own)
         except ValueError as error:
             assert re.search(text, str(error)), (text, str(error))
         else:
             raise AssertionError(f"accepted: {config}")
+
+
+def metrics_are_those_of_the_loss():
+    """GSPO clips whole responses, which TRL's own loss with ratios of tokens does not."""
+    _, logs = train(CreditTrainer, method="gspo", settings={"epsilon_low": 1e-6, "epsilon_high": 1e-6}, num_iterations=3)
+    last = [log for log in logs if "loss" in log][-1]
+    low, high, region = (last[f"clip_ratio/{name}_mean"] for name in ("low", "high", "region"))
+    assert region > 0.3 and abs(low + high - region) < 1e-6, last
+    assert not any(name.startswith("credit/clip") for name in last), last
+    assert last["clip_ratio/low_min"] <= low and last["clip_ratio/high_max"] in (0.0, 1.0), last
+    _, logs = train(CreditTrainer, method="vespo")
+    assert not any(name.startswith("vespo/") for name in logs[0]), logs[0]
+
+
+def rows_without_a_token():
+    """A completion whose tokens are all masked: the weights are TRL's, and training goes on."""
+    def masked(kind):
+        class Masked(kind):
+            def _generate(self, prompts):
+                found = list(super()._generate(prompts))
+                found[2] = [[0] * len(ids) if row % 3 == 0 else [1] * len(ids) for row, ids in enumerate(found[1])]
+                return tuple(found)
+
+        return Masked
+
+    for loss_type in ("grpo", "dapo", "dr_grpo"):
+        a, _ = train(masked(trl.GRPOTrainer), loss_type=loss_type)
+        b, _ = train(masked(CreditTrainer), loss_type=loss_type, method="dr_grpo" if loss_type == "dr_grpo" else "grpo",
+                     settings={"scale": "group"})
+        assert apart(a, b) <= TOLERANCE, (loss_type, apart(a, b))
+
+
+def a_card_of_the_method():
+    train(CreditTrainer, method="sapo", steps=1)
+    with tempfile.TemporaryDirectory() as folder:
+        LAST[0].args.output_dir = folder
+        LAST[0].create_model_card(model_name="tiny")
+        card = (Path(folder) / "README.md").read_text()
+    assert "trained with SAPO" in card and "- sapo\n" in card and "- grpo\n" not in card and "papers/2511.20347" in card, card
+
+
+def recorded_steps():
+    """The recorder names TRL's convention, changes nothing, and its files are read by the search."""
+    found = {}
+    for words, config in {
+        "loss_type=dapo (the default)": {},
+        "loss_type=grpo": dict(loss_type="grpo", gradient_accumulation_steps=2),
+        "loss_type=dr_grpo, scale_rewards=none": dict(loss_type="dr_grpo", scale_rewards="none", steps_per_generation=2),
+        "loss_type=sapo": dict(loss_type="sapo"),
+    }.items():
+        steps = []
+
+        class Recorded(trl.GRPOTrainer):
+            def train(self, *args, **kwargs):
+                with tempfile.TemporaryDirectory() as folder, record(self, Path(folder) / "step.jsonl") as step:
+                    super().train(*args, **kwargs)
+                steps.append(step)
+
+        a, _ = train(trl.GRPOTrainer, **config)
+        b, _ = train(Recorded, **config)
+        assert apart(a, b) == 0, "recording changed the training"
+        (step,) = steps
+        advantages, gradient, loss = step.found
+        assert gradient.matches and gradient.matches[0].error < 1e-6, step.sentence
+        assert any(f"TRL {words}" in m.labels for m in gradient.matches), (words, step.sentence, gradient.matches)
+        assert not advantages.note and advantages.matches, step.sentence
+        assert words.split(",")[0] in step.sentence and not loss.nearest, step.sentence
+        found[words] = step.sentence.split(": ", 1)[1]
+    return found
 
 
 def rewards_from_the_grader():
@@ -272,7 +345,7 @@ def hooks():
     loss = inspect.getsource(base._compute_loss)
     assert "if advantages.dim() == 1:" in loss, "_compute_loss accepts no advantages of shape (B, T) any more"
     assert loss.count("self._get_per_token_logps_and_entropies(") == 1, "_compute_loss scores the batch another way"
-    assert base.loss_is_scaled_for_ga is True, "the loss of GRPOTrainer is scaled by the Trainer now"
+    assert getattr(base, "loss_is_scaled_for_ga", True) is True, "the loss of GRPOTrainer is scaled by the Trainer now"
     scored = inspect.getsource(base._generate_and_score_completions)
     for text in ('self._logs["advantages"].extend(', 'output["old_per_token_logps"]', "self._calculate_rewards("):
         assert text in scored, f"_generate_and_score_completions has no {text} any more"
@@ -281,13 +354,20 @@ def hooks():
 def main():
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
+    torch.set_num_threads(1)  # the model is tiny: threads would wait for each other
     hooks()
     start()  # before there are several processes, of which only the first would write
     found = {"versions": {m.__name__: m.__version__ for m in (trl, transformers, torch)}, "tolerance": TOLERANCE}
     found["weights after 3 steps"] = equal_to_trl()
+    if sys.argv[1:]:
+        return print(json.dumps(found, indent=1))
     no_credit_depends_on_the_split()
     if PROCESSES == 1:
         refusals()
+        metrics_are_those_of_the_loss()
+        rows_without_a_token()
+        a_card_of_the_method()
+        found["recorded steps"] = recorded_steps()
         rewards_from_the_grader()
         block_of_the_page()
         found["methods that run"], found["methods that are refused"] = every_method()

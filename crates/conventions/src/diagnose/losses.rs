@@ -172,7 +172,9 @@ impl<'a> Search<'a> {
     pub(super) fn loss(&self, theirs: f64) -> Found {
         let found = self.loss_times(theirs, &[1.0]);
         match found.nearest {
-            Some(_) => Some(self.loss_times(theirs, &FACTORS)).filter(|f| f.nearest.is_none()).unwrap_or(found),
+            Some(_) => {
+                Some(self.loss_times(theirs, &FACTORS)).filter(|f| f.nearest.is_none()).unwrap_or(found)
+            }
             None => found,
         }
     }
@@ -189,7 +191,8 @@ impl<'a> Search<'a> {
                 for &factor in factors {
                     let one = |kl, value: f64, beta| {
                         let ours = vec![vec![factor * value]];
-                        let found = candidate(loss, kl, Some(reduction), &ours, &theirs_as_rows, factor, beta);
+                        let found =
+                            candidate(loss, kl, Some(reduction), &ours, &theirs_as_rows, factor, beta);
                         Candidate { place: None, ..found }
                     };
                     tried.push(one(None, policy, 0.0));

@@ -201,7 +201,10 @@ pub fn diagnose(batch: &[Group], logps: &[Vec<f64>], theirs: &Theirs, assumed: &
     };
     let search = losses::Search::new(batch, logps, &credits, assumed);
     Diagnosis {
-        advantages: theirs.advantages.as_ref().map(|given| advantages::explain(batch, &known, given, assumed)),
+        advantages: theirs
+            .advantages
+            .as_ref()
+            .map(|given| advantages::explain(batch, &known, given, assumed)),
         token_losses: theirs.token_losses.as_ref().map(|given| search.token_losses(given)),
         gradient: theirs.gradient.as_ref().map(|given| search.gradient(given)),
         loss: search.batch_loss(theirs),
