@@ -7,11 +7,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ._credit import credit, loss
+from ._methods import MethodName
 
 #: A batch of groups and its log-probabilities, to the loss and its derivative by each of them.
-Function = Callable[[list[dict[str, Any]], list[list[np.ndarray]]], tuple[float, Any]]
+Function = Callable[[list[dict[str, Any]], list[list[NDArray[np.float64]]]], tuple[float, Any]]
 
 
 class Check(NamedTuple):
@@ -36,7 +38,7 @@ class Report(NamedTuple):
         return "\n".join(f"{check.name:<{width}}  {check.verdict:<7}  {check.detail}".rstrip() for check in self.checks)
 
 
-def conformance(method: Function | str, /, *, seed: int = 0, tolerance: float = 1e-6, **settings: Any) -> Report:
+def conformance(method: Function | MethodName, /, *, seed: int = 0, tolerance: float = 1e-6, **settings: Any) -> Report:
     """Checks a method on random batches of three groups with ragged responses, off-policy by ratios of 0.7 to 1.4.
 
     A batch of groups is written as for :func:`grpo_lambda.credit`: each has ``rewards``, ``old_logps``, ``ref_logps`` and ``tokens``.
@@ -79,15 +81,15 @@ def conformance(method: Function | str, /, *, seed: int = 0, tolerance: float = 
     return Report([*checks, _micro_batches(function, groups, logps, tolerance), _finite(function, groups, logps)])
 
 
-def _named(method: str, settings: dict[str, Any]) -> Function:
-    def function(groups: list[dict[str, Any]], logps: list[list[np.ndarray]]) -> tuple[float, Any]:
+def _named(method: MethodName, settings: dict[str, Any]) -> Function:
+    def function(groups: list[dict[str, Any]], logps: list[list[NDArray[np.float64]]]) -> tuple[float, Any]:
         found = loss(credit(method, groups, **settings), logps)
         return found.loss, found.dlogps
 
     return function
 
 
-def _batch(rng: random.Random) -> tuple[list[dict[str, Any]], list[list[np.ndarray]]]:
+def _batch(rng: random.Random) -> tuple[list[dict[str, Any]], list[list[NDArray[np.float64]]]]:
     """Three groups with rewards that differ, and log-probabilities after a step."""
     groups, logps = [], []
     for size in (4, 3, 5):
@@ -102,7 +104,7 @@ def _batch(rng: random.Random) -> tuple[list[dict[str, Any]], list[list[np.ndarr
     return groups, logps
 
 
-def _called(function: Function, groups: Any, logps: Any) -> tuple[float, list[np.ndarray]]:
+def _called(function: Function, groups: Any, logps: Any) -> tuple[float, list[NDArray[np.float64]]]:
     """Value and gradient, the gradient response by response; refused by name if it has another form."""
     found = function([dict(group) for group in groups], [[row.copy() for row in rows] for rows in logps])
     try:
@@ -117,7 +119,7 @@ def _called(function: Function, groups: Any, logps: Any) -> tuple[float, list[np
     return value, flat
 
 
-def _apart(ours: list[np.ndarray], theirs: list[np.ndarray]) -> float:
+def _apart(ours: list[NDArray[np.float64]], theirs: list[NDArray[np.float64]]) -> float:
     """The largest difference relative to the largest number."""
     a, b = np.concatenate(ours), np.concatenate(theirs)
     return float(np.abs(a - b).max() / max(np.abs(a).max(), np.abs(b).max(), 1e-300))

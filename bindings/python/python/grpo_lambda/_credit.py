@@ -26,9 +26,9 @@ class Estimate(NamedTuple):
     """The result of :func:`estimate` for a group: the fields of a line of ``sim estimate``."""
 
     id: str | int | float | None
-    advantages: list
+    advantages: list[Any]
     loss: float
-    dlogps: list
+    dlogps: list[Any]
     metrics: dict[str, float]
 
 
@@ -183,7 +183,7 @@ def estimate(method: MethodName, groups: Sequence[Mapping[str, Any]], /, **setti
     return [_estimate(method, i, group, settings) for i, group in enumerate(groups)]
 
 
-def _estimate(method: MethodName, index: int, group: Mapping[str, Any], settings: dict) -> Estimate:
+def _estimate(method: MethodName, index: int, group: Mapping[str, Any], settings: dict[str, Any]) -> Estimate:
     if isinstance(group, Mapping) and group.get("logps") is None:
         raise ValueError(f"groups[{index}]: logps: missing; every line needs rewards, logps, old_logps")
     try:
@@ -196,21 +196,24 @@ def _estimate(method: MethodName, index: int, group: Mapping[str, Any], settings
     return Estimate(name, fixed.advantages[0], found.loss, found.dlogps[0], found.metrics)
 
 
-def _list(values: Any) -> list:
+def _list(values: Any) -> list[Any]:
     """The entries of an array or a tensor."""
     if not hasattr(values, "tolist"):
         raise ValueError(f"rewards = a value of type {type(values).__name__}; must be a list of numbers, one per row")
-    return values.tolist()
+    listed: list[Any] = values.tolist()
+    return listed
 
 
 def _group_of_row(rows: int, size: int | None, labels: Sequence[Hashable] | None) -> list[int]:
     """The number of each row's group, counted from 0 in order of first rows."""
-    if (size is None) == (labels is None):
+    if (size is None and labels is None) or (size is not None and labels is not None):
         raise ValueError("group_size, group: give one of them, to say which rows answer the same prompt")
     if size is not None:
         if size < 1 or rows % size != 0:
             raise ValueError(f"group_size = {size}; must divide the number of rows, {rows}")
         return [row // size for row in range(rows)]
     number: dict[Hashable, int] = {}
-    labels = labels.tolist() if hasattr(labels, "tolist") else labels
-    return [number.setdefault(label, len(number)) for label in labels]
+    listed: Any = labels
+    if hasattr(listed, "tolist"):
+        listed = listed.tolist()
+    return [number.setdefault(label, len(number)) for label in listed]

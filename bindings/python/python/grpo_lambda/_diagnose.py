@@ -108,5 +108,5 @@ def diagnose(
     ]
 
 
-def _candidate(entry: dict | None) -> Candidate | None:
+def _candidate(entry: dict[str, Any] | None) -> Candidate | None:
     return None if entry is None else Candidate(**entry)

@@ -103,7 +103,7 @@ def methods() -> list[Method]:
     return [_method(entry) for entry in _native.methods()]
 
 
-def _method(entry: dict) -> Method:
+def _method(entry: dict[str, Any]) -> Method:
     settings = tuple(Setting(**{**s, "choices": tuple(s["choices"])}) for s in entry["settings"])
     return Method(**{**entry, "settings": settings, "evidence": tuple(entry["evidence"])})
 

@@ -5,6 +5,7 @@
     torchrun --nproc-per-node 2 check.py accumulation   # the comparisons whose name holds a word
 """
 
+import contextlib
 import dataclasses
 import functools
 import inspect
@@ -12,6 +13,7 @@ import json
 import logging
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import warnings
@@ -186,6 +188,37 @@ def equal_to_trl():
     return found
 
 
+def reward_parts():
+    """GDPO reads two reward functions; ReMax's baseline is the greedy completion, whose metrics are not logged."""
+    other = lambda completion_ids, **_: [len(set(ids)) / 12 for ids in completion_ids]  # noqa: E731
+    a, _ = train(CreditTrainer, rewards=[reward_of_every_completion, other], method="gdpo")
+    b, _ = train(CreditTrainer, rewards=[reward_of_every_completion, other], method="gdpo", reward_weights=[1.0, 0.0])
+    assert apart(a, b) > 100 * TOLERANCE, "the weights of the reward functions have no effect"
+    try:
+        train(CreditTrainer, rewards=[reward, other], method="gdpo", steps=6)
+    except ValueError as error:
+        assert "`gdpo` compares every part of the reward; return a number" in str(error), error
+    else:
+        raise AssertionError("accepted a part of a reward that is None")
+    seen = []
+
+    def constant(completion_ids, **_):
+        """All rewards of a step agree, so that RLOO would have no gradient, but the greedy completion's is another."""
+        seen.append(completion_ids)
+        return [float(len(seen) % 2) for _ in completion_ids]
+
+    _, logs = train(CreditTrainer, rewards=constant, method="remax")
+    assert len(seen) == 6 and logs[0]["grad_norm"] > 0.0, (len(seen), logs[0])
+    greedy = seen[1]
+    assert all(ids == greedy[0] for ids in greedy[:4]), "the completions of a prompt differ: they were sampled"
+    _, plain = train(CreditTrainer, rewards=lambda completion_ids, **_: [1.0 for _ in completion_ids], method="rloo")
+    assert plain[0]["completions/mean_length"] == logs[0]["completions/mean_length"], "the greedy completions are logged"
+
+
+def reward_of_every_completion(completion_ids, **_):
+    return [float(sum(ids) % 5 in (0, 1)) for ids in completion_ids]
+
+
 def every_method():
     """Checks which methods run in TRL and why the others do not."""
     ran, refused = [], {}
@@ -324,8 +357,22 @@ def block_of_the_page():
         shape = dict(per_device_train_batch_size=4, num_generations=4, max_completion_length=8, max_steps=1)
         args = trl.GRPOConfig(output_dir=folder, use_cpu=True, bf16=False, report_to=[], save_strategy="no", **shape)
         names = {"model": folder, "args": args, "dataset": DATA}
-        exec(compile(block, "docs/python.md", "exec"), names)
+        with contextlib.chdir(folder) if hasattr(contextlib, "chdir") else contextlib.nullcontext():
+            exec(compile(block, "docs/python.md", "exec"), names)
         assert names["trainer"].state.global_step == 1
+
+
+def example():
+    """examples/with_trl.py on the tiny model, as its users run it."""
+    with tempfile.TemporaryDirectory() as folder:
+        model().save_pretrained(folder)
+        tokenizer().save_pretrained(folder)
+        script = Path(__file__).parents[2] / "examples/with_trl.py"
+        words = [sys.executable, script, folder]
+        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, env={**os.environ, "ACCELERATE_USE_CPU": "true"})
+        assert done.returncode == 0, done.stderr[-2000:]
+        for text in ("TRL's own loss, unchanged: loss_type=dapo", "TRL loss_type=dapo (the default)", "you asked for `grpo_lambda lambda=0.95`"):
+            assert text in done.stdout, done.stdout
 
 
 def hooks():
@@ -345,7 +392,8 @@ def hooks():
     loss = inspect.getsource(base._compute_loss)
     assert "if advantages.dim() == 1:" in loss, "_compute_loss accepts no advantages of shape (B, T) any more"
     assert loss.count("self._get_per_token_logps_and_entropies(") == 1, "_compute_loss scores the batch another way"
-    assert getattr(base, "loss_is_scaled_for_ga", True) is True, "the loss of GRPOTrainer is scaled by the Trainer now"
+    # Before 1.15 the trainer says so by other attributes, which the comparison of weights covers.
+    assert vars(base).get("loss_is_scaled_for_ga", True) is True, "the loss of GRPOTrainer is scaled by the Trainer now"
     scored = inspect.getsource(base._generate_and_score_completions)
     for text in ('self._logs["advantages"].extend(', 'output["old_per_token_logps"]', "self._calculate_rewards("):
         assert text in scored, f"_generate_and_score_completions has no {text} any more"
@@ -365,6 +413,8 @@ def main():
     if PROCESSES == 1:
         refusals()
         metrics_are_those_of_the_loss()
+        reward_parts()
+        example()
         rows_without_a_token()
         a_card_of_the_method()
         found["recorded steps"] = recorded_steps()
