@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from . import _native
 
@@ -43,7 +43,7 @@ def grade_batch(
     return _verdicts(list(golds), list(answers), extract, rules, one=False)
 
 
-def _verdicts(golds: list[Any], answers: list[Any], extract: str, rules: str | None, *, one: bool) -> list[Verdict]:
+def _verdicts(golds: list, answers: list, extract: str, rules: str | None, *, one: bool) -> list[Verdict]:
     try:
         return [Verdict(*told) for told in _native.grade_all(golds, answers, extract, rules)]
     except ValueError as error:

@@ -328,7 +328,9 @@ def recorded_steps():
         assert gradient.matches and gradient.matches[0].error < 1e-6, step.sentence
         assert any(f"TRL {words}" in m.labels for m in gradient.matches), (words, step.sentence, gradient.matches)
         assert not advantages.note and advantages.matches, step.sentence
-        assert words.split(",")[0] in step.sentence and not loss.nearest, step.sentence
+        # The loss of a response mean on-policy is 0 but for rounding, and tells nothing.
+        assert words.split(",")[0] in step.sentence, step.sentence
+        assert not loss.nearest or abs(step.theirs[0]["loss"]) < 1e-6, step.sentence
         found[words] = step.sentence.split(": ", 1)[1]
     return found
 
