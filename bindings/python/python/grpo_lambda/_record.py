@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from trl import GRPOTrainer
 
 from ._diagnose import Candidate, Found, diagnose
 from .torch import array
@@ -86,12 +88,14 @@ def _listen(trainer: Any, step: Step) -> None:
     rewards_of, generate = trainer._calculate_rewards, trainer._generate_and_score_completions
     loss_of, score = trainer._compute_loss, trainer._get_per_token_logps_and_entropies
     heard: list[torch.Tensor] = []
+    # TRL's first versions count a completion without any reward as one of reward 0.
+    leaves_out = "unscorable_mask" in inspect.getsource(GRPOTrainer._generate_and_score_completions)
     listening = [False]
 
     def calculate_rewards(*args: Any, **kwargs: Any) -> torch.Tensor:
         found = rewards_of(*args, **kwargs)
         if not step._expected:
-            unknown = torch.isnan(found).all(dim=1)
+            unknown = torch.isnan(found).all(dim=1) & leaves_out
             total = (found * trainer.reward_weights.to(found.device).unsqueeze(0)).nansum(dim=1)
             step._rewards = [None if lost else float(r) for r, lost in zip(total, unknown)]
         return found

@@ -3,6 +3,7 @@
     python check.py                                     # one process
     torchrun --nproc-per-node 2 check.py                # two processes, gloo
     torchrun --nproc-per-node 2 check.py accumulation   # the comparisons whose name holds a word
+    PYTHONPATH=FOLDER python check.py                   # with an older TRL, as pip install --no-deps --target FOLDER trl==1.0.0 puts it there
 """
 
 import contextlib
@@ -16,6 +17,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import types
 import warnings
 from pathlib import Path
 
@@ -29,6 +31,7 @@ from transformers.trainer_callback import PrinterCallback
 
 import grpo_lambda
 from grpo_lambda import _trl_config
+from grpo_lambda import trl as credit_trainer
 from grpo_lambda.trl import CreditTrainer, answer_reward, record
 
 RESULTS = Path(__file__).with_name("results.json")
@@ -55,9 +58,13 @@ def model():
 DATA = Dataset.from_list([{"prompt": f"{a} + {b} =", "answer": str(a + b)} for a in range(5) for b in range(5)])
 
 
+#: TRL's first versions count a completion without any reward as one of reward 0, where a method here leaves it out of its group.
+LEAVES_OUT = "unscorable_mask" in inspect.getsource(trl.GRPOTrainer._generate_and_score_completions)
+
+
 def reward(completion_ids, **_):
     """Depends on the tokens, so that most groups differ; None at times, as for an ungradable answer."""
-    return [None if sum(ids) % 11 == 0 else float(sum(ids) % 5 in (0, 1)) for ids in completion_ids]
+    return [None if LEAVES_OUT and sum(ids) % 11 == 0 else float(sum(ids) % 5 in (0, 1)) for ids in completion_ids]
 
 
 @functools.cache
@@ -156,7 +163,7 @@ def known(config):
 
 
 def same_scale(config):
-    """False where TRL before 1.14 divides a share of a generation batch by the tokens of all of it."""
+    """False where TRL before 1.9 divides a share of a generation batch by the tokens of all of it."""
     rescaled = "steps_per_generation" in inspect.getsource(trl.GRPOTrainer._compute_loss)
     return rescaled or not ("steps_per_generation" in config and config.get("loss_type", "dapo") in ("dapo", "cispo", "vespo"))
 
@@ -188,14 +195,50 @@ def equal_to_trl():
     return found
 
 
+def corrections():
+    """The corrections of vLLM, with a sampler that is made up: TRL's loss, and the settings that a configuration with vLLM is here."""
+
+    def sampled(kind):
+        class Sampled(kind):
+            def __init__(self, *args, **kwargs):
+                super().__init__(*args, **kwargs)
+                self.use_vllm = True
+
+            def _generate(self, prompts):
+                self.use_vllm = False
+                found = list(super()._generate(prompts))
+                self.use_vllm = True
+                found[4] = [[-2.8 + 0.2 * ((7 * t + i) % 5 - 2) for t, i in enumerate(ids)] for ids in found[1]]
+                return tuple(found)
+
+        return Sampled
+
+    found = {}
+    credit_trainer._PROVIDED.append("sampler_logps")  # as with vLLM
+    for mode in ("sequence_mask", "sequence_truncate", "token_mask", "token_truncate"):
+        config = dict(vllm_importance_sampling_mode=mode, vllm_importance_sampling_clip_max=1.3, vllm_importance_sampling_clip_min=0.5)
+        with_vllm = types.SimpleNamespace(**{**vars(trl.GRPOConfig(use_cpu=True, bf16=False, **config)), "use_vllm": True})
+        here = _trl_config.translated(with_vllm)
+        a, _ = train(sampled(trl.GRPOTrainer), num_iterations=2, **config)
+        b, _ = train(sampled(CreditTrainer), method=here.method, settings=here.settings, num_iterations=2, **config)
+        plain, _ = train(trl.GRPOTrainer, num_iterations=2)
+        found[mode] = {"here": _trl_config.command(here.method, here.settings), "largest difference of a weight": apart(a, b)}
+        print(mode, found[mode], flush=True)
+        assert apart(a, b) <= TOLERANCE, (mode, found[mode])
+        assert apart(a, plain) > 100 * TOLERANCE, "the correction had no effect"
+    credit_trainer._PROVIDED.remove("sampler_logps")
+    return found
+
+
 def reward_parts():
     """GDPO reads two reward functions; ReMax's baseline is the greedy completion, whose metrics are not logged."""
     other = lambda completion_ids, **_: [len(set(ids)) / 12 for ids in completion_ids]  # noqa: E731
     a, _ = train(CreditTrainer, rewards=[reward_of_every_completion, other], method="gdpo")
     b, _ = train(CreditTrainer, rewards=[reward_of_every_completion, other], method="gdpo", reward_weights=[1.0, 0.0])
     assert apart(a, b) > 100 * TOLERANCE, "the weights of the reward functions have no effect"
+    lost = lambda completion_ids, **_: [None, *other(completion_ids[1:])]  # noqa: E731
     try:
-        train(CreditTrainer, rewards=[reward, other], method="gdpo", steps=6)
+        train(CreditTrainer, rewards=[lost, other], method="gdpo")
     except ValueError as error:
         assert "`gdpo` compares every part of the reward; return a number" in str(error), error
     else:
@@ -412,20 +455,24 @@ def main():
     if sys.argv[1:]:
         return print(json.dumps(found, indent=1))
     no_credit_depends_on_the_split()
+    newest = trl.__version__.startswith("1.16")
     if PROCESSES == 1:
         refusals()
         metrics_are_those_of_the_loss()
         reward_parts()
-        example()
+        if newest:
+            found["corrections of vLLM"] = corrections()
+            example()
         rows_without_a_token()
         a_card_of_the_method()
         found["recorded steps"] = recorded_steps()
-        rewards_from_the_grader()
-        block_of_the_page()
-        found["methods that run"], found["methods that are refused"] = every_method()
+        if newest:
+            rewards_from_the_grader()
+            block_of_the_page()
+            found["methods that run"], found["methods that are refused"] = every_method()
     if int(os.environ.get("RANK", 0)) == 0:
         known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-        known[f"{PROCESSES} process{'es' if PROCESSES > 1 else ''}"] = found
+        known[f"TRL {trl.__version__}, {PROCESSES} process{'es' if PROCESSES > 1 else ''}"] = found
         RESULTS.write_text(json.dumps(known, indent=1) + "\n")
         print(json.dumps(found, indent=1))
 
