@@ -11,7 +11,7 @@ def batch():
     groups = []
     for rewards in ([1, 0, 0, 1], [0, 1, 0, 0], [0.5, 0, 1, 0]):
         old = [-rng.exponential(size=length) for length in rng.integers(1, 6, size=4)]
-        logps = [row + rng.normal(0, 0.2, size=len(row)) for row in old]
+        logps = [np.minimum(row + rng.normal(0, 0.2, size=len(row)), -1e-3) for row in old]
         groups.append({"rewards": rewards, "old_logps": old, "logps": logps})
     return groups
 
