@@ -165,18 +165,13 @@ fn mask_rows_without_tokens(
     batch: &mut [Group],
     layout: &Layout,
 ) -> PyResult<()> {
-    let Some(row) = (0..batch.iter().map(|g| g.responses.len()).sum()).find(|&i| layout.is_empty(i)) else {
+    if !(0..batch.iter().map(|g| g.responses.len()).sum()).any(|i| layout.is_empty(i)) {
         return Ok(());
-    };
+    }
     let mut words: Vec<(String, String)> =
         configured.settings.entries().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
-    let Some((_, masked)) = words.iter_mut().find(|(key, _)| key == "mask_truncated") else {
-        let (place, name) = (layout.row_place("mask", row), configured.spec.name);
-        return Err(refused(format!(
-            "{place} holds no token; {name} cannot mask a response: leave the row out"
-        )));
-    };
-    if std::mem::replace(masked, "true".to_owned()) == "false" {
+    let masks = words.iter_mut().find(|(key, _)| key == "mask_truncated");
+    if masks.is_some_and(|(_, masks)| std::mem::replace(masks, "true".to_owned()) == "false") {
         let responses = batch.iter_mut().flat_map(|g| &mut g.responses);
         responses.enumerate().for_each(|(i, response)| response.truncated = layout.is_empty(i));
     }
