@@ -7,7 +7,7 @@ import grpo_lambda
 from grpo_lambda import Mdp, conformance
 
 ORDER = ["gradient", "permutation", "agreeing group", "shifted rewards", "micro-batches", "finite"]
-#: What a method of the library does on purpose, and a fault would do too.
+#: Methods of the library that do on purpose what a fault would do too.
 BY_DESIGN = {
     # Stopped gradients.
     "gradient": {"cispo", "vespo", "dppo"},

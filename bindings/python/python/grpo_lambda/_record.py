@@ -228,7 +228,7 @@ def _of_advantages(found: Found) -> str:
 
 
 def _preferred(matches: list[Candidate], told: set[tuple[str, str]]) -> Candidate:
-    """Of explanations of the gradient that coincide, one without a factor, that the loss has too, that TRL has a name for."""
+    """One of the explanations of the gradient that coincide: without a factor, that the loss has too, that TRL has a name for."""
 
     def rank(c: Candidate) -> tuple[bool, bool, bool]:
         shared = any((c.command, label) in told for label in c.labels)

@@ -45,7 +45,7 @@ class Translation:
     differs: str = ""
 
     def sentence(self) -> str:
-        """What an unchanged ``GRPOConfig`` trains with."""
+        """The loss that an unchanged ``GRPOConfig`` trains with, in a sentence."""
         if not self.method:
             return f"TRL's own loss, unchanged ({self.words}); no method here is equal: {self.differs}"
         return f"TRL's own loss, unchanged: {self.words} is `{command(self.method, self.settings)}` here"

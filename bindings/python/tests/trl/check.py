@@ -290,7 +290,7 @@ def no_credit_depends_on_the_split():
 
 
 def refusals():
-    """What cannot be is refused before a model is loaded. tests/test_trl_config.py has the refusals of configurations."""
+    """Impossible settings are refused before a model is loaded. tests/test_trl_config.py has the refusals of configurations."""
     for config, text in [
         (dict(method="grop"), "did you mean `grpo`"),
         (dict(method="grpo", settings={"lambda": 0.9}), "unknown key `lambda`"),

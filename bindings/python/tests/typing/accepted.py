@@ -1,4 +1,4 @@
-"""What users write: mypy in strict mode and pyright accept it. They refuse the three lines of refused.py."""
+"""Lines that users write: mypy in strict mode and pyright accept it. They refuse the three lines of refused.py."""
 
 import numpy as np
 
