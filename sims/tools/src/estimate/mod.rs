@@ -81,8 +81,8 @@ and groups of which no response is graded: their advantages are 0.
 With --against, all lines are one batch. THEIRS.jsonl has one object per group, in the same order, with
 what the other trainer computed; any of
   "advantages" [g] or [[T_i]..], "token_losses" [[T_i]..] before the reduction, the KL term in it,
-  "gradient" [[T_i]..] by logps ("dlogps" is the same), "loss" x: on one line that of the batch, on all
-  lines shares that add up
+  "gradient" [[T_i]..] by logps ("dlogps" is the same), "loss" x: of the batch, on one line or the
+  same on all; different numbers are shares that add up
 What is printed: for each quantity every convention that gives these numbers, or the nearest one and the
 term that is left. beta=X and max_length=L may be given where they are known; a loss alone cannot show them.
 
