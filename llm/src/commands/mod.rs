@@ -82,7 +82,8 @@ Examples:
   llm-train compare --methods grpo,grpo_lambda:style=both --seeds 5
   llm-train eval --model runs/tiny
       accuracy on problems it never met, with a report
-  llm-train train --preset finetune model.checkpoint=DIR task.data=FILE --dry-run
+  llm-train train --preset finetune --dry-run \\
+    model.checkpoint=DIR task.data=FILE
       a checkpoint and data of one's own: what the run would be
   llm-train generate --model runs/tiny --prompt 'Tom has 3 apples ...'
   llm-train chat --model DIR

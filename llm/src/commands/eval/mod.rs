@@ -54,7 +54,8 @@ Examples:
   llm-train eval --model runs/tiny
   llm-train eval --model DIR --benchmarks runs/gsm8k:held-out
   llm-train eval --model DIR --protocol paper --data benchmarks
-  llm-train eval --model DIR --benchmarks aime24 --data benchmarks --samples 8 --temperature 0.6 --out runs/eval-8";
+  llm-train eval --model DIR --benchmarks aime24 --data benchmarks \\
+    --samples 8 --temperature 0.6 --out runs/eval-8";
 
 /// Arguments of `eval`.
 #[derive(Clone, Debug, clap::Args)]
