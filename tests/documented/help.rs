@@ -2,7 +2,7 @@
 
 /// The lines of a command's help, and of its subcommands', that a terminal of 80 columns would break in the middle of an indented line or of a
 /// paragraph that was broken by hand.
-pub fn ragged(command: &clap::Command) -> Vec<String> {
+pub(crate) fn ragged(command: &clap::Command) -> Vec<String> {
     const WIDTH: usize = 80;
     let rendered = command.clone().term_width(WIDTH).render_long_help().to_string();
     let too_long = |line: &&str| line.chars().count() > WIDTH;

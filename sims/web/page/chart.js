@@ -14,6 +14,7 @@ export class Figure {
     this.plot = element("div", { class: "plot" });
     this.readout = element("div", { class: "readout hidden", "aria-live": "polite" });
     this.buttons = buttons(() => this.node, name, rows);
+    this.buttons.classList.add("hidden");
     this.node = element("section", { class: "figure" }, this.title, this.note, this.legend, this.plot, this.readout, this.buttons);
   }
 
@@ -74,7 +75,7 @@ export function curves({ series, x, y, width, height = 300, rules = [], label })
     x: { labelOffset: 38, labelAnchor: "center", labelArrow: "none", nice: false, ticks: Math.max(3, Math.floor(width / 90)), ...x },
     y: { labelArrow: "none", nice: true, ticks: 6, ...y },
     marks: [
-      Plot.gridY({ stroke: c.grid, strokeOpacity: 1, ticks: 6 }),
+      Plot.gridY({ stroke: c.grid, strokeOpacity: 1, ticks: y?.ticks ?? 6 }),
       ...rules.map((value) => Plot.ruleY([value], { stroke: c.quiet, strokeWidth: 1 })),
       ...marks,
     ].filter(Boolean),

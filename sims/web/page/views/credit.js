@@ -12,6 +12,13 @@ const DEFAULTS = { method: "grpo_lambda", settings: "", size: 8, right: 2, lengt
 const FAR = 8;
 const LABELS = ["right", "right, GRPO", "wrong", "wrong, GRPO"];
 
+// Powers of four of `unit` with both signs, as far as the values go.
+function steps(unit, values) {
+  const [least, largest] = [Math.min(0, ...values), Math.max(0, ...values)];
+  const sizes = Array.from({ length: 12 }, (_, i) => unit * 4 ** i);
+  return [...sizes.map((x) => -x).reverse(), 0, ...sizes].filter((x) => x >= least && x <= largest);
+}
+
 export function credit(values) {
   const state = { ...DEFAULTS, ...values };
   for (const name of ["size", "right", "length", "drift"]) state[name] = Number(state[name]);
@@ -109,19 +116,19 @@ export function credit(values) {
       { name: `wrong, ${title}`, colour: c.orange, points: points(profile.wrong), dots },
     ];
     const width = curve.width;
+    const values = [...profile.right, ...profile.wrong, ...profile.grpoRight, ...profile.grpoWrong];
     const most = (list) => list.reduce((largest, x) => Math.max(largest, Math.abs(x)), 0);
     const usual = Math.max(most(profile.grpoRight), most(profile.grpoWrong));
     // Beside a much larger pull GRPO's would lie on the axis, and have no colour.
     const far = usual > 0 && Math.max(most(profile.right), most(profile.wrong)) > FAR * usual;
-    const y = far ? { label: "pull, stretched around GRPO’s", type: "symlog", constant: usual, ticks: 5 } : { label: "pull" };
+    const y = far ? { label: "pull, stretched around GRPO’s", type: "symlog", constant: usual, ticks: steps(usual, values), tickFormat: (v) => shown(v, 3) } : { label: "pull" };
     curve.draw([curves({ series, width, height: width < 500 ? 240 : 320, rules: [0], x: { label: "token, from 0" }, y, label: `Pull on every token, ${title} and GRPO` })],
       [series[2], series[3], series[0], series[1]]);
     const lists = [profile.right, profile.grpoRight, profile.wrong, profile.grpoWrong];
-    const values = new Float64Array(4 * state.length);
-    lists.forEach((list, i) => values.set(list, i * state.length));
-    const limit = values.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
+    const pixels = new Float64Array(4 * state.length);
+    lists.forEach((list, i) => pixels.set(list, i * state.length));
     const offsets = [0, 1, 2, 3, 4].map((i) => i * state.length);
-    drawHeat(strip, { values, offsets, labels: LABELS, limit, rowHeight: 30, label: "Pull on every token as colours", unit: far ? "pull, stretched around GRPO’s" : "pull", unitOf: far ? usual : 0 });
+    drawHeat(strip, { values: pixels, offsets, labels: LABELS, limit: most(pixels), rowHeight: 30, label: "Pull on every token as colours", unit: far ? "pull, stretched around GRPO’s" : "pull", unitOf: far ? usual : 0 });
   }
 
   return { node, draw };

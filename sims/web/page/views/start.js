@@ -36,7 +36,7 @@ export function start() {
   const node = element("div", {},
     element("div", { class: "hero" },
       element("h1", {}, "Turn λ and see the credit."),
-      element("p", {}, "GRPO gives every token of a response the same credit. GRPO-λ multiplies it by a sum over the tokens that follow or precede, which λ stretches. Move it; the compiled functions of ",
+      element("p", {}, "GRPO gives every token of a response the same credit. GRPO-λ adds to each token the credit of the tokens that follow it, faded by λ at every step. Move λ: the compiled functions of ",
         element("code", {}, "grpo-lambda"), " compute the picture in your browser.")),
     element("div", { class: "turn" }, slider, said, more),
     figure.node,
