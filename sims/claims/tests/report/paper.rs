@@ -106,7 +106,11 @@ fn committed_numbers_are_those_of_a_fresh_quick_run() {
             }
         }
     }
-    assert!(wrong.is_empty(), "run `cargo run --bin sim` and commit paper/:\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "run `cargo run --bin sim -- --regenerate` and commit paper/:\n{}",
+        wrong.join("\n")
+    );
 }
 
 /// Everything that owns files in `paper/`.
@@ -129,7 +133,7 @@ fn committed_rows_of_the_atlas_are_those_of_a_fresh_computation() {
     known.rows.retain(|row| wanted.contains(&key(row)));
     assert_eq!(fresh.rows.len(), 3 * ENTRANTS.len());
     let wrong = difference(&known, &fresh);
-    assert!(wrong.is_none(), "run `cargo run --bin sim -- atlas` and commit paper/: {wrong:?}");
+    assert!(wrong.is_none(), "run `cargo run --bin sim -- atlas --regenerate` and commit paper/: {wrong:?}");
 }
 
 #[test]
@@ -242,7 +246,7 @@ fn generated_blocks_are_up_to_date() {
         assert_eq!(
             report::fill(&text, blocks).unwrap(),
             text,
-            "{} is stale: run `cargo run --bin sim`",
+            "{} is stale: run `cargo run --bin sim -- --regenerate`",
             file.display()
         );
     }

@@ -32,14 +32,14 @@ mod stages;
 mod state;
 
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use grpo_lambda_decoder::model::weights::Parameters;
 use grpo_lambda_gpu::select::ComputeDevice;
 
 use crate::config::Config;
 pub use crate::problems::Stage;
-use crate::run::progress::Progress;
+use crate::run::progress::SharedProgress;
 use crate::run::{Checkpoint, RunDir, stop};
 
 pub use divergence::unusual_rates;
@@ -95,7 +95,8 @@ pub fn train_on(
     }
     let Position { dir, state, checkpoint } = position;
     let (stored_reference, progress) = (None, None);
-    let mut run = Run { session: &session, dir, state, stored_reference, progress, started };
+    let evaluated = Duration::ZERO;
+    let mut run = Run { session: &session, dir, state, stored_reference, progress, evaluated, started };
     run.announce();
     run.note_device();
     run.stages(parameters, checkpoint)
@@ -109,7 +110,9 @@ struct Run<'a> {
     /// The checkpoint with the frozen weights of the stage under way, once there is one.
     stored_reference: Option<Checkpoint>,
     /// The progress line of the stage under way.
-    progress: Option<Progress>,
+    progress: Option<SharedProgress>,
+    /// The time that the last evaluation took.
+    evaluated: Duration,
     started: Instant,
 }
 
