@@ -130,8 +130,6 @@ def copy(source, to):
 def damage(path, random):
     """Flips a bit of a file or cuts it short; returns a word on it."""
     data = bytearray(path.read_bytes())
-    if not data:
-        return None
     if random.random() < 0.25:
         at = random.randrange(len(data))
         path.write_bytes(data[:at])
