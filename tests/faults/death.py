@@ -112,7 +112,9 @@ def moments(bench, size, random):
         bench.reference(variant)
 
         def trial(where, random, variant=variant):
-            wait, problem = 0.2, None
+            # Long enough for a checkpoint every few attempts, however busy the machine is.
+            checkpoints = lambda: max((path.name for path in where.glob("r/checkpoints/step-*")), default="")
+            wait, before, problem = 0.2, "", None
             for _ in range(60):
                 child = subprocess.Popen([LLM_TRAIN, "train", "--run", "r", *VARIANTS[variant], "--quiet"], cwd=where,
                                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -123,7 +125,8 @@ def moments(bench, size, random):
                 except subprocess.TimeoutExpired:
                     child.send_signal(random.choice([signal.SIGKILL] * 4 + [signal.SIGTERM, signal.SIGINT]))
                     child.communicate()
-                    wait *= 1.15
+                    now = checkpoints()
+                    wait, before = wait if now > before else wait * 1.5, now
             else:
                 problem = "made no progress in 60 attempts"
             return problem or difference(lasting(bench.reference(variant) / "r"), lasting(where / "r"))
