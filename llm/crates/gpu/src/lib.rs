@@ -30,26 +30,26 @@
 mod array;
 mod attention;
 mod batch;
-#[cfg(any(feature = "cuda", test))]
+#[cfg(any(target_os = "linux", test))]
 mod blas;
 mod buffer;
 pub mod check;
 #[cfg(all(feature = "cuda", not(target_os = "linux")))]
 compile_error!("CUDA cards are supported on Linux only; on Windows build in WSL");
-#[cfg(feature = "cuda")]
+#[cfg(target_os = "linux")]
 pub mod cuda;
 mod decode;
 mod decoder;
 mod device;
 pub mod dry;
 mod flat;
-#[cfg(any(feature = "cuda", test))]
+#[cfg(any(target_os = "linux", test))]
 mod free_list;
 mod gemm;
 pub mod generate;
 mod gradients;
 mod heads;
-#[cfg(any(feature = "cuda", test))]
+#[cfg(any(target_os = "linux", test))]
 mod image;
 pub mod kernels;
 mod layer;

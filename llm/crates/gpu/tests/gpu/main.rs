@@ -11,5 +11,7 @@ mod kernels;
 #[path = "../../../../../tests/long/mod.rs"]
 mod long;
 mod lora;
+mod machine;
 mod memory;
+mod on_ptx;
 mod optim;
