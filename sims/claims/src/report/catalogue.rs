@@ -17,11 +17,9 @@ const NO_TRANSFORMER: [EvidenceKind; 6] = [
 /// The methods whose runs on a transformer are recorded in `llm/results`, or in `paper/data`.
 const RECORDED: [&str; 5] = ["grpo", "grpo_lambda", "rloo", "prefix_rloo", "ridge_rloo"];
 /// The methods that sample a group in a way of their own, with where they do.
-const SAMPLERS: [(&str, &[&str]); 3] = [
-    (
-        "Systematic sets, in the laboratory and in `llm-train`",
-        &["systematic_rloo", "systematic_prefix_rloo", "systematic_visit"],
-    ),
+const SAMPLERS: [(&str, &[&str]); 4] = [
+    ("Systematic sets, in the laboratory and in `llm-train`", &["systematic_rloo", "systematic_prefix_rloo"]),
+    ("Systematic sets after an earlier visit of the prompt, in the laboratory only", &["systematic_visit"]),
     (
         "Trees of their own in the laboratory only ([`sampler`](paper/README.md#sampler)), at fixed intervals, which is not TreeRL's search; the atlas and `llm-train` give them the shared prefixes of independent responses",
         &["spo_tree", "tree_rl", "tree_rpo_reconstructed"],

@@ -60,17 +60,17 @@ impl RatioSummary {
 
 /// The tree methods on trees of their own.
 fn trees(n: &Numbers) -> Finding {
-    let of = |method: &str, sampling: &str, value: fn(&TreeRow) -> Option<f64>| -> Vec<f64> {
+    let values = |method: &str, sampling: &str, value: fn(&TreeRow) -> Option<f64>| -> Vec<f64> {
         n.trees.iter().filter(|r| r.method == method && r.sampling == sampling).filter_map(value).collect()
     };
     let per_token = |r: &TreeRow| r.noise_over_rloo.map(|noise| noise * r.tokens_over_rloo);
     let less = |values: &[f64]| values.iter().filter(|x| **x < 1.0).count();
     let own: Vec<f64> =
-        TREES[1..].iter().flat_map(|(method, _)| of(method, SAMPLINGS[1], per_token)).collect();
+        TREES[1..].iter().flat_map(|(method, _)| values(method, SAMPLINGS[1], per_token)).collect();
     let words = TREES[1..].iter().map(|(method, _)| {
         let [apart, tree] = SAMPLINGS.map(|sampling| {
-            let paid = of(method, sampling, per_token);
-            let cosine = quantile(&of(method, sampling, |r| r.cosine_with_gradient), 0.5);
+            let paid = values(method, sampling, per_token);
+            let cosine = quantile(&values(method, sampling, |r| r.cosine_with_gradient), 0.5);
             format!(
                 "cosine with ∇J {cosine:.2}, noise {:.2}, below 1 on {} of {}",
                 quantile(&paid, 0.5),

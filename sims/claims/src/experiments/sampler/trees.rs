@@ -60,7 +60,7 @@ fn on_task(mdp: &Mdp, groups: usize, seed: u64) -> anyhow::Result<Vec<TreeRow>> 
     let situation = Situation::on_policy(&mdp.tree, &mdp.policy, branching.leaves());
     let gradient = oracle.grad_j();
     // The noise of the mean is in its length: |E g|² = |mean|² - tr Var / n. Where it is half of it, nothing is told.
-    let of = |found: &Sampled| {
+    let told = |found: &Sampled| {
         let (mean, variance) = (&found.estimate.update, found.estimate.total_variance());
         let (squared, noise) = (dot(mean, mean), variance / groups as f64);
         let true_length = (squared - noise).sqrt();
@@ -78,7 +78,7 @@ fn on_task(mdp: &Mdp, groups: usize, seed: u64) -> anyhow::Result<Vec<TreeRow>> 
                 (true, false) => branched(method.as_ref(), &situation, &branching, groups, seed),
                 (false, _) => sampled(method.as_ref(), &situation, groups, seed),
             };
-            let told = of(&found);
+            let told = told(&found);
             base = told.filter(|_| name == METHODS[0].0).map_or(base, |(_, noise)| noise);
             rows.push(TreeRow {
                 task: mdp.name.clone(),
