@@ -209,9 +209,9 @@ def _sentence(step: Step) -> str:
         whose = f"{names[0]}{factor} (`{best.command}` here)"
         precise = [f"gradient to {best.error:.0e}"]
     else:
-        nearest = gradient.nearest
-        whose = f"no convention of {gradient.tried} gives this gradient; the nearest is `{nearest.command}`, {nearest.error:.0e} away" if nearest else ""
-        precise = []
+        whose, precise = f"no convention of {gradient.tried} gives this gradient", []
+        if gradient.nearest is not None:
+            whose += f"; the nearest is `{gradient.nearest.command}`, {gradient.nearest.error:.0e} away"
     precise.insert(0, _of_advantages(advantages))
     if loss.matches:
         precise.append(f"loss to {loss.matches[0].error:.0e}")
