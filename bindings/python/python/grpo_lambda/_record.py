@@ -94,7 +94,8 @@ def _listen(trainer: Any, step: Step) -> None:
 
     def calculate_rewards(*args: Any, **kwargs: Any) -> torch.Tensor:
         found = rewards_of(*args, **kwargs)
-        if not step._expected:
+        # The greedy completions of ReMax are graded too.
+        if not step._expected and not getattr(trainer, "_greedy", False):
             unknown = torch.isnan(found).all(dim=1) & leaves_out
             total = (found * trainer.reward_weights.to(found.device).unsqueeze(0)).nansum(dim=1)
             step._rewards = [None if lost else float(r) for r, lost in zip(total, unknown)]
