@@ -169,8 +169,9 @@ RESCALES = "current_gradient_accumulation_steps / self.args.steps_per_generation
 
 
 def same_scale(config):
-    """False where TRL divides a share of a generation batch by the tokens of all of it."""
-    return RESCALES or not ("steps_per_generation" in config and config.get("loss_type", "dapo") in ("dapo", "cispo", "vespo"))
+    """False where TRL divides a share of a generation batch by the tokens of all of it, masked responses among them."""
+    counts = "steps_per_generation" in config or "mask_truncated_completions" in config
+    return RESCALES or not (counts and config.get("loss_type", "dapo") in ("dapo", "cispo", "vespo"))
 
 
 def equal_to_trl():
