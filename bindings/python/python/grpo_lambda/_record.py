@@ -94,7 +94,8 @@ def _listen(trainer: Any, step: Step) -> None:
 
     def calculate_rewards(*args: Any, **kwargs: Any) -> torch.Tensor:
         found = rewards_of(*args, **kwargs)
-        if not step._expected:
+        # The greedy completions of ReMax are graded too.
+        if not step._expected and not getattr(trainer, "_greedy", False):
             unknown = torch.isnan(found).all(dim=1) & leaves_out
             total = (found * trainer.reward_weights.to(found.device).unsqueeze(0)).nansum(dim=1)
             step._rewards = [None if lost else float(r) for r, lost in zip(total, unknown)]
@@ -209,9 +210,9 @@ def _sentence(step: Step) -> str:
         whose = f"{names[0]}{factor} (`{best.command}` here)"
         precise = [f"gradient to {best.error:.0e}"]
     else:
-        nearest = gradient.nearest
-        whose = f"no convention of {gradient.tried} gives this gradient; the nearest is `{nearest.command}`, {nearest.error:.0e} away" if nearest else ""
-        precise = []
+        whose, precise = f"no convention of {gradient.tried} gives this gradient", []
+        if gradient.nearest is not None:
+            whose += f"; the nearest is `{gradient.nearest.command}`, {gradient.nearest.error:.0e} away"
     precise.insert(0, _of_advantages(advantages))
     if loss.matches:
         precise.append(f"loss to {loss.matches[0].error:.0e}")

@@ -156,9 +156,12 @@ NOWHERE = {
 
 
 def known(config):
-    """True if this version of TRL has the fields, and their values."""
+    """True if this version of TRL has the fields, and the loss that the table has under their names."""
     names = {field.name for field in dataclasses.fields(trl.GRPOConfig)}
-    return set(config) <= names and not (config.get("loss_type") == "vespo" and "vespo_k_pos" not in names)
+    # In 1.0 the luspo of tokens multiplies each token by the length, and is a mean over slots.
+    sums = "(per_token_loss * mask).sum(-1).mean()" in inspect.getsource(trl.GRPOTrainer._compute_loss)
+    luspo_of_tokens = config.get("loss_type") == "luspo" and "importance_sampling_level" not in config
+    return set(config) <= names and (sums or not luspo_of_tokens)
 
 
 #: True if a token mean over part of a generation batch is of the tokens of that part, as from TRL 1.9 on.
@@ -166,8 +169,9 @@ RESCALES = "current_gradient_accumulation_steps / self.args.steps_per_generation
 
 
 def same_scale(config):
-    """False where TRL divides a share of a generation batch by the tokens of all of it."""
-    return RESCALES or not ("steps_per_generation" in config and config.get("loss_type", "dapo") in ("dapo", "cispo", "vespo"))
+    """False where TRL divides a share of a generation batch by the tokens of all of it, masked responses among them."""
+    counts = "steps_per_generation" in config or "mask_truncated_completions" in config
+    return RESCALES or not (counts and config.get("loss_type", "dapo") in ("dapo", "cispo", "vespo"))
 
 
 def equal_to_trl():
@@ -418,7 +422,8 @@ def example():
         tokenizer().save_pretrained(folder)
         script = Path(__file__).parents[2] / "examples/with_trl.py"
         words = [sys.executable, script, folder]
-        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, env={**os.environ, "ACCELERATE_USE_CPU": "true"})
+        env = {**os.environ, "ACCELERATE_USE_CPU": "true", "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
+        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, env=env)
         assert done.returncode == 0, done.stderr[-2000:]
         for text in ("TRL's own loss, unchanged: loss_type=dapo", "TRL loss_type=dapo (the default)", "you asked for `grpo_lambda lambda=0.95`"):
             assert text in done.stdout, done.stdout
