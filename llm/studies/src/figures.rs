@@ -260,7 +260,7 @@ pub fn overlay(runs: &[(String, RunRecord)]) -> Figure {
     )
 }
 
-/// Which run ended highest, as far as the intervals tell.
+/// The run that ended highest, as far as the intervals tell.
 fn overlay_finding(runs: &[(String, RunRecord)]) -> String {
     let last = |(name, record): &(String, RunRecord)| Some((name.clone(), record.accuracy.last()?.value));
     let mut ends: Vec<(String, grpo_lambda_stats::Interval)> = runs.iter().filter_map(last).collect();

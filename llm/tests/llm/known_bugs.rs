@@ -249,7 +249,7 @@ fn an_evaluation_is_the_same_every_time_and_has_an_interval() {
             &|_, _| (),
         )
         .unwrap();
-        eval::Evaluation::of(&answers)
+        eval::Evaluation::counted(&answers)
     };
     let evaluate = |seed| in_slots(seed, 128);
     let first = evaluate(4);

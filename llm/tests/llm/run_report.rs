@@ -1,4 +1,4 @@
-//! What a run leaves for a person: its start against its end, its report, and figures of several runs.
+//! A run for a person: its start against its end, its report, and figures of several runs.
 
 use serde_json::Value;
 
