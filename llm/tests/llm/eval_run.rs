@@ -326,7 +326,7 @@ fn an_option_wins_over_the_run_and_both_are_told() {
     let (jinja, system) = (place.text("own.jinja"), format!("task.system={SYSTEM}"));
     place.train("run", &[&format!("task.template={jinja}"), &system]);
     let config = place.text("run/config.toml");
-    let mine = ["--benchmarks", &place.text("mine.jsonl")];
+    let mine = ["--with-trained", "--benchmarks", &place.text("mine.jsonl")];
     let in_training = format!(
         "where training asked with prompt template {jinja} with the system prompt \"{SYSTEM}\" ({config})"
     );

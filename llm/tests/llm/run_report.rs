@@ -1,4 +1,4 @@
-//! What a run leaves for a person: its start against its end, its report, and figures of several runs.
+//! A run for a person: its start against its end, its report, and figures of several runs.
 
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ fn a_run_is_compared_with_its_start_on_the_problems_that_training_measured() {
         "Before and after",
         "After RL step 2 against before RL",
         "<svg",
-        "the grader read",
+        "the grader ",
         "rl.steps",
         "Every problem, in order",
         "every setting",
@@ -71,7 +71,9 @@ fn a_run_is_compared_with_its_start_on_the_problems_that_training_measured() {
 fn more_steps_for_a_finished_run_name_the_option_that_gives_them() {
     let dir = tempfile::tempdir().unwrap();
     train(dir.path(), &[SUMS]).output();
-    train(dir.path(), &[SUMS, &["rl.steps=3"]]).refused(2, &["rl.steps", "--extend"]);
+    let more: Vec<&str> =
+        SUMS.iter().map(|word| if *word == "rl.steps=2" { "rl.steps=3" } else { word }).collect();
+    train(dir.path(), &[&more]).refused(2, &["rl.steps", "--extend"]);
 }
 
 #[test]
@@ -96,7 +98,7 @@ fn a_dry_run_prints_what_differs_and_what_its_problems_can_show() {
 #[test]
 fn a_response_is_text_for_a_person_and_json_for_a_program() {
     let dir = tempfile::tempdir().unwrap();
-    train(dir.path(), &[SUMS, &["rl.steps=0"]]).output();
+    train(dir.path(), &[SUMS]).output();
     let asked =
         ["generate", "--model", dir.path().to_str().unwrap(), "--prompt", "7 + 7\n", "--max-new-tokens", "4"];
     let piped = llm_train(&asked, "").json();

@@ -18,7 +18,7 @@ pub(super) struct Questions {
     pub(super) benchmarks: Vec<Benchmark>,
     /// The run whose prompts they are asked with: that of the model, or else that whose held-out problems they are.
     pub(super) origin: Option<Origin>,
-    /// What a reader of the numbers must know about the problems.
+    /// Remarks on the problems for a reader of the numbers.
     pub(super) remarks: Vec<String>,
 }
 

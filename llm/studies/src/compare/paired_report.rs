@@ -59,7 +59,7 @@ pub fn of_run(pair: &Pair, step: u64) -> String {
     }
 }
 
-/// How many problems each side wins, in words.
+/// The numbers of problems that each side wins, in words.
 pub fn sides(b: &Paired) -> String {
     let [won, same, lost] = b.sides;
     format!("{won} problems were won, {lost} lost, {same} stayed as they were")

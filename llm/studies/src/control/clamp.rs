@@ -215,7 +215,7 @@ pub(super) fn greedy(lab: &Lab, engine: &CpuEngine) -> Result<[f64; 2], LabError
         EvalError::Rollout(e) => LabError::Rollout(e),
         EvalError::Token(e) => LabError::Token(e),
     })?;
-    let (n, found) = (problems.len() as f64, Evaluation::of(&found));
+    let (n, found) = (problems.len() as f64, Evaluation::counted(&found));
     Ok([found.correct as f64 / n, found.ungradable as f64 / n])
 }
 

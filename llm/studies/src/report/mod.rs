@@ -63,7 +63,7 @@ pub fn write(record: &RunRecord, run: &Path) -> Result<PathBuf, DrawError> {
     Ok(path)
 }
 
-/// What was trained, in a line.
+/// The facts of a run, in a line.
 fn facts(record: &RunRecord, run: &Path) -> Vec<[String; 2]> {
     let config = &record.config;
     let model = match &config.model {

@@ -184,7 +184,7 @@ pub fn on_stand_ins(trained: TrainedCell<'_>) -> Result<(String, Vec<CellScore>)
             &watch,
         );
         let found = found.map_err(|e| SweepError::Broke(format!("{cell}: evaluation: {e}")))?;
-        let found = Evaluation::of(&found);
+        let found = Evaluation::counted(&found);
         progress.finish();
         scores.push(CellScore {
             benchmark: benchmark.name.to_owned(),

@@ -74,7 +74,7 @@ pub(crate) fn to_lines(step: u64, problems: &[Problem], answers: &[CompletionRec
 }
 
 impl HeldOutAnswers {
-    /// Those of a run directory; `None` where the run has not come to this moment, or began before runs kept them.
+    /// Reads the answers of a run directory; `None` where the run has not come to this moment, or began before runs kept them.
     ///
     /// # Errors
     /// [`StoreError`] when the file cannot be read, or was changed since it was written.
@@ -88,7 +88,7 @@ impl HeldOutAnswers {
         Ok(Some(HeldOutAnswers { step, problems, completions }))
     }
 
-    /// Those at the start of a run and at its latest evaluation.
+    /// Answers at the start of a run and at its latest evaluation.
     ///
     /// # Errors
     /// [`StoreError::Absent`] when one of them is not there.
@@ -100,7 +100,7 @@ impl HeldOutAnswers {
         Ok([read(Moment::Start)?, read(Moment::Latest)?])
     }
 
-    /// As a benchmark of an evaluation.
+    /// The answers as a benchmark of an evaluation.
     pub fn benchmark(self) -> StoredBenchmark {
         let head = BenchmarkHeader::new(HELD_OUT, &self.problems);
         StoredBenchmark { head, problems: self.problems, completions: self.completions }

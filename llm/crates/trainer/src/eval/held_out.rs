@@ -42,7 +42,7 @@ pub struct Evaluation {
 
 impl Evaluation {
     /// The counts of one response to each problem.
-    pub fn of(answers: &[CompletionRecord]) -> Evaluation {
+    pub fn counted(answers: &[CompletionRecord]) -> Evaluation {
         let count =
             |which: &dyn Fn(&CompletionRecord) -> bool| answers.iter().filter(|a| which(a)).count() as u64;
         let n = count(&|a| a.verdict.score().is_some());
@@ -76,7 +76,7 @@ pub enum EvalError {
 }
 
 /// The response of `model` to each of `problems`, decoded in so many `slots` and ended by `stops` too; `seed` addresses the sampler's random
-/// numbers. [`Evaluation::of`] counts them.
+/// numbers. [`Evaluation::counted`] counts them.
 ///
 /// `on_progress(done, under_way)` gets the number of finished problems and the progress of the others.
 pub fn evaluate(

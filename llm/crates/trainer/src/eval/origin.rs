@@ -182,7 +182,7 @@ pub enum TrainedOnError {
 const CHAIN: usize = 16;
 
 impl TrainedOn {
-    /// Those of the run that `model` is from, and of the runs whose checkpoints it started from; `checkpoint` is that of the model.
+    /// Finds the problems of the run that `model` is from, and of the runs whose checkpoints it started from; `checkpoint` is that of the model.
     ///
     /// # Errors
     /// The reason why the problems of one of them cannot be told.

@@ -20,7 +20,7 @@ pub struct EvalSummary {
     pub limits: Vec<PowerLimits>,
     /// The unweighted mean over several benchmarks.
     pub average: Option<Average>,
-    /// What a reader must know beside what the numbers say.
+    /// Remarks for a reader of the numbers.
     pub remarks: Vec<String>,
 }
 

@@ -104,7 +104,7 @@ fn lines(differences: &[SettingDifference]) -> String {
     differences.iter().map(|d| format!("  {d}")).collect::<Vec<_>>().join("\n")
 }
 
-/// What to do where nothing but the number of steps is larger.
+/// The way to more steps, where nothing but their number is larger.
 fn more_steps(differences: &[SettingDifference]) -> &'static str {
     let number = |value: &Option<String>| value.as_ref().and_then(|text| text.parse::<u64>().ok());
     let larger = |d: &SettingDifference| {

@@ -120,7 +120,7 @@ impl Run<'_> {
         let kept = answers::to_lines(step, &problems, &done);
         let moment = if step == 0 { Moment::Start } else { Moment::Latest };
         self.dir.replace(moment.file(), kept.as_bytes())?;
-        Ok(Evaluation::of(&done))
+        Ok(Evaluation::counted(&done))
     }
 
     /// Evaluates the final policy, and writes the summary.

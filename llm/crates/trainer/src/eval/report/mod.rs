@@ -13,7 +13,7 @@ use super::store::ProblemRecord;
 use super::summary::{EvalSummary, digits, percent};
 
 const PAGE: &str = include_str!("page.html");
-/// What the pages have in common: `style()`, `section(s)` of a [`Section`], `shown(p)` of a [`ShownProblem`].
+/// The common part of the pages: `style()`, `section(s)` of a [`Section`], `shown(p)` of a [`ShownProblem`].
 const SHARED: &str = include_str!("shared.html");
 
 /// Problems shown in full, the worst and the best.
@@ -109,7 +109,7 @@ pub struct ShownProblem {
 
 #[derive(Serialize)]
 struct ShownCompletion {
-    /// Whose it is, where a page shows those of several models.
+    /// The name of its model, where a page shows responses of several.
     label: String,
     class: &'static str,
     words: &'static str,
