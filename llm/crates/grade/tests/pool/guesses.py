@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Counts what Math-Verify pays for the guesses of `guesses.rs`, on every hundredth problem, and prints it by strategy.
+"""Counts what Math-Verify pays for the guesses of `guesses.rs`, on every twentieth problem, and prints it by strategy.
 
     GUESSES=/tmp/guesses.jsonl cargo test -p grpo-lambda-grade --test pool guessing; python guesses.py /tmp/guesses.jsonl
 
@@ -12,7 +12,7 @@ import sys
 from math_verify import parse, verify
 
 logging.disable(logging.CRITICAL)
-EVERY = 100
+EVERY = 20
 
 rows = [json.loads(line) for line in open(sys.argv[1], encoding="utf-8")]
 names = list(dict.fromkeys(row["class"] for row in rows))
