@@ -78,6 +78,8 @@ struct Reader {
     embedded: Option<usize>,
     /// Behind a verb that asks.
     asks: bool,
+    /// The sentence begins with a verb that asks.
+    imperative: bool,
     /// Behind a verb of arithmetic that is still to be done.
     steps: bool,
     /// Behind an equals sign among words.
@@ -110,7 +112,7 @@ impl Reader {
     fn mark(&mut self, mark: char) {
         match mark {
             // `Simplify: 18/24`
-            ':' | '：' if self.asks && self.before == Some(Role::Ask) => {}
+            ':' | '：' if self.asks && self.imperative && self.out.is_empty() => {}
             ':' | '：' => self.restart(),
             '=' | '≈' => {
                 self.equals = true;
@@ -270,7 +272,8 @@ impl Reader {
 
 /// Ranks the values of a sentence; a contrast or a conclusion takes back what stands before it.
 pub(super) fn ranked(items: &[Item], language: &Language) -> Vec<Stated> {
-    let mut reader = Reader::default();
+    let asks = |item: &Item| matches!(item, Item::Word(word, _) if language.is(word, Role::Ask));
+    let mut reader = Reader { imperative: items.first().is_some_and(asks), ..Reader::default() };
     for (i, item) in items.iter().enumerate() {
         match item {
             Item::Mark(mark) => reader.mark(*mark),

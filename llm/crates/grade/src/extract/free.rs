@@ -295,7 +295,8 @@ fn last_statement(text: &str) -> Option<Found> {
     let tongue = language(window);
     let places = sentences(window, &found);
     let mut fallback: Option<(Rank, Found)> = None;
-    let (mut brackets, mut asked) = (0usize, false);
+    // Whether a sentence was read, and whether one of those asks.
+    let (mut brackets, mut spoken, mut asked) = (0usize, false, false);
     for sentence in places.into_iter().rev().take(SENTENCES) {
         let said = outside(&window[sentence.clone()], &shifted(&found, &sentence));
         // A remark in brackets may be several sentences.
@@ -303,7 +304,11 @@ fn last_statement(text: &str) -> Option<Found> {
         let unclosed = said.trim_start().starts_with('(') && (open > close || said.trim_end().ends_with(')'));
         let aside = brackets > 0 || close > open || unclosed;
         brackets = (brackets + close).saturating_sub(open);
+        // A text that ends in a question or a request is none that answers.
         if is_remark(&said, tongue) {
+            if !aside && !spoken && statement::asks(window, sentence, &found, tongue) {
+                return None;
+            }
             continue;
         }
         if let Some(letter) = statement::choice(window, sentence.clone(), tongue) {
@@ -326,8 +331,13 @@ fn last_statement(text: &str) -> Option<Found> {
         }
         let Some(one) = one.filter(|one| !(asked && one.formula.equation)) else {
             asked |= statement::asks(window, sentence, &found, tongue);
+            if asked && !aside && !spoken {
+                return None;
+            }
+            spoken |= !aside;
             continue;
         };
+        spoken = true;
         let identity = one.formula.left.is_some();
         let one = found_in(one, FoundBy::Statement);
         let one = Found { span: one.span.start + from..one.span.end + from, ..one };

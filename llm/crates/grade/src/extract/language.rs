@@ -63,6 +63,8 @@ roles! {
     Check,
     Confirm,
     Copula,
+    /// Asks, in a sentence that ends in a question mark.
+    Question,
     /// Says of a choice that it is the one.
     Right,
     Wrong,

@@ -208,11 +208,21 @@ pub(super) fn is_remark(sentence: &str, language: &Language) -> bool {
     opens(Role::Remark) && (!concludes() || confirms()) || opens(Role::Check) && confirms()
 }
 
-/// True if a sentence asks for something and states nothing: an equation before it is still to be solved.
+/// True if a sentence that states nothing asks for something: a question, an imperative, or a name behind a verb that asks.
 pub(super) fn asks(text: &str, sentence: Range<usize>, found: &[Environment], language: &Language) -> bool {
-    let items = items(text, sentence, found);
-    items.iter().any(|item| matches!(item, Item::Word(word, _) if language.is(word, Role::Ask)))
-        && items.iter().any(|item| matches!(item, Item::Value(value) if value.formula.kind == Kind::Name))
+    let lower = lowered(text[sentence.clone()].trim());
+    let mut words = words_of(&lower).peekable();
+    let imperative = words.peek().is_some_and(|first| language.is(first, Role::Ask));
+    if imperative || lower.ends_with(['?', '？']) {
+        return imperative || words.any(|word| language.is(word, Role::Question));
+    }
+    let names = |item: &Item| matches!(item, Item::Value(value) if value.formula.kind == Kind::Name);
+    let mut before = "";
+    let wished = words.any(|word| {
+        let wish = language.is(std::mem::replace(&mut before, word), Role::Wish);
+        wish && language.is(word, Role::Ask)
+    });
+    wished && items(text, sentence, found).iter().any(names)
 }
 
 /// The value that a sentence states. `first` takes the first new one, as behind words that announce an answer.
