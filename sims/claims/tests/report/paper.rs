@@ -194,8 +194,9 @@ fn every_claim_has_its_test_data_figure_and_row() {
 }
 
 /// Data of pages that are about the code, not about a claim.
-const OF_PAGES: [(&str, &str); 6] = [
+const OF_PAGES: [(&str, &str); 7] = [
     ("conformance", "docs/conformance.md"),
+    ("faults", "docs/faults.md"),
     ("fuzz", "CONTRIBUTING.md"),
     ("museum", "docs/museum.md"),
     ("mutants", "docs/museum.md"),
