@@ -198,12 +198,13 @@ fn every_claim_has_its_test_data_figure_and_row() {
 }
 
 /// Data of pages that are about the code, not about a claim, or that were recorded.
-const OF_PAGES: [(&str, &str); 10] = [
+const OF_PAGES: [(&str, &str); 11] = [
     ("atlas_search", "paper/atlas.md"),
     ("atlas_search_learning", "paper/atlas.md"),
     ("atlas_search_learning_overall", "paper/atlas.md"),
     ("atlas_search_weights", "paper/atlas.md"),
     ("conformance", "docs/conformance.md"),
+    ("faults", "docs/faults.md"),
     ("fuzz", "CONTRIBUTING.md"),
     ("museum", "docs/museum.md"),
     ("mutants", "docs/museum.md"),
