@@ -2,7 +2,7 @@
 //! `GRPO_LAMBDA_KERNELS=DIR` it is that of the files there.
 
 use grpo_lambda_gpu::Dtype;
-use grpo_lambda_gpu::kernels::{SOURCE_DIRECTORY, source, source_in};
+use grpo_lambda_gpu::kernels::current;
 
 fn main() -> anyhow::Result<()> {
     let dtype = match std::env::args().nth(1).as_deref() {
@@ -10,10 +10,6 @@ fn main() -> anyhow::Result<()> {
         Some("bf16") => Dtype::Bf16,
         other => anyhow::bail!("the dtype is {}: give f32 or bf16", other.unwrap_or("missing")),
     };
-    let text = match std::env::var_os(SOURCE_DIRECTORY).filter(|named| !named.is_empty()) {
-        Some(directory) => source_in(directory.as_ref(), dtype)?,
-        None => source(dtype),
-    };
-    print!("{text}");
+    print!("{}", current(dtype)?);
     Ok(())
 }

@@ -57,6 +57,11 @@ pub trait Device: Send + Sync + Debug {
     /// Its name, for people: `NVIDIA H200`.
     fn name(&self) -> String;
 
+    /// The card, its driver and its libraries, on whom depends whether it computes what it should; `None` if there is nothing to prove.
+    fn identity(&self) -> Option<String> {
+        None
+    }
+
     /// Memory for `bytes`, at an address aligned to 256; its content is undefined. `what` names its use in [`super::ledger`].
     fn allocate(&self, what: &'static str, bytes: usize) -> Result<u64, DeviceError>;
 

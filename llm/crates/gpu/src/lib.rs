@@ -49,7 +49,6 @@ mod gemm;
 pub mod generate;
 mod gradients;
 mod heads;
-#[cfg(any(target_os = "linux", test))]
 mod image;
 pub mod kernels;
 mod layer;

@@ -12,8 +12,16 @@ use crate::ptr::{Element, ElementType, Ptr, PtrMut};
 
 type Result<T = ()> = std::result::Result<T, DeviceError>;
 
-/// Bytes after every array that nothing may write.
-const GUARD: [u8; 256] = [0xA5; 256];
+/// Bytes after every array that nothing may write, and that are no number in `f32` or bf16: who reads them shows it.
+const GUARD: [u8; 256] = {
+    let mut guard = [0xA5; 256];
+    let mut i = 1;
+    while i < 256 {
+        guard[i] = 0x7F;
+        i += 2;
+    }
+    guard
+};
 
 /// An array on the device, and the numbers put there.
 pub(super) struct TestArray<T> {

@@ -16,6 +16,7 @@ mod case;
 mod gemm;
 mod model;
 mod optimiser;
+mod proof;
 mod report;
 mod rows;
 mod vocabulary;
@@ -27,6 +28,7 @@ use grpo_lambda_decoder::device::Dtype;
 use super::device::Device;
 use super::kernels;
 
+pub use proof::{prove_card, prove_shape};
 pub use report::{COLUMNS, csv_rows, passed, table};
 
 /// Checks beside the kernels: matrix products, captured graphs, and a model from tokens to gradients.

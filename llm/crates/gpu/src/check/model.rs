@@ -15,7 +15,9 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::case::{Case, Checker};
+use super::{Extent, Finding};
 use crate::decoder::{Budget, Error, GpuDecoder};
+use crate::device::Device;
 use crate::gradients::Gradients as OnDevice;
 use crate::layout::Layout;
 use crate::weights::Weights;
@@ -40,13 +42,25 @@ pub(super) fn check(checker: &mut Checker) {
         ("normed heads", &normed, true),
     ] {
         let sizes = format!("{LAYERS} layers {model}{}", if recompute { " recomputed" } else { "" });
-        checker.case("decoder", sizes, |c| {
-            decoder(c, config, recompute).map_err(|error| match error {
-                Error::Device(error) => error,
-                Error::Rows(error) => DeviceError::Missing(error.to_string()),
-            })
-        });
+        checker.case("decoder", sizes, |c| in_one_error(decoder(c, config, recompute)));
     }
+}
+
+/// 64 tokens of a model of this shape, with two layers at most, against the decoder of the CPU.
+pub(super) fn of_shape(device: &Arc<dyn Device>, dtype: Dtype, shape: &ModelConfig) -> Vec<Finding> {
+    let config = ModelConfig { num_hidden_layers: shape.num_hidden_layers.min(LAYERS), ..shape.clone() };
+    let mut checker = Checker::new(device, dtype, Extent::Odd, None);
+    checker.case("decoder", "64 tokens of the run's model".to_owned(), |c| {
+        in_one_error(decoder(c, &config, true))
+    });
+    checker.findings
+}
+
+fn in_one_error(done: Result<(), Error>) -> Result<(), DeviceError> {
+    done.map_err(|error| match error {
+        Error::Device(error) => error,
+        Error::Rows(error) => DeviceError::Missing(error.to_string()),
+    })
 }
 
 /// Weights of which none is 0 or 1, as the device stores them.
@@ -68,7 +82,7 @@ fn weights(config: &ModelConfig, dtype: Dtype) -> Parameters<f32> {
 fn rows(vocabulary: usize) -> Rows {
     let mut rng = ChaCha8Rng::seed_from_u64(2);
     let mut rows = Rows::new();
-    for (len, scored_from) in [(9, 3), (2, 1), (40, 17), (5, 4)] {
+    for (len, scored_from) in [(9, 3), (2, 1), (40, 17), (5, 4), (8, 2)] {
         let tokens: Vec<u32> = (0..len).map(|_| below(&mut rng, vocabulary as u64) as u32).collect();
         rows.push(&tokens, scored_from);
     }

@@ -57,17 +57,11 @@ pub(super) fn kernels(
 
 /// The kernels' source: built in, or from the directory that the environment names.
 fn source(dtype: Dtype, report: Report) -> Result<String, DeviceError> {
-    let Some(directory) = std::env::var_os(kernels::SOURCE_DIRECTORY).filter(|named| !named.is_empty())
-    else {
-        return Ok(kernels::source(dtype));
-    };
-    let directory = PathBuf::from(directory);
-    report(&format!(
-        "the kernels are those of {}, named by {}",
-        directory.display(),
-        kernels::SOURCE_DIRECTORY
-    ));
-    kernels::source_in(&directory, dtype)
+    if let Some(directory) = std::env::var_os(kernels::SOURCE_DIRECTORY).filter(|named| !named.is_empty()) {
+        let directory = Path::new(&directory).display();
+        report(&format!("the kernels are those of {directory}, named by {}", kernels::SOURCE_DIRECTORY));
+    }
+    kernels::current(dtype)
 }
 
 fn options(target: Target) -> Vec<String> {

@@ -17,16 +17,24 @@ use super::failure;
 /// The oldest major version that is taken.
 const OLDEST: i32 = 12;
 
-/// The versions of the driver and of NVRTC.
+/// The versions of the driver, NVRTC and cuBLAS.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Versions {
     /// The CUDA version of the driver, as 13000 for 13.0.
     driver: i32,
     /// Major and minor version of NVRTC.
     pub(super) compiler: (i32, i32),
+    /// Major and minor version, and patch, of cuBLAS.
+    products: [i32; 3],
 }
 
 impl Versions {
+    /// All of them, as text.
+    pub(super) fn text(self) -> String {
+        let Versions { driver, compiler, products } = self;
+        format!("driver {driver}, NVRTC {compiler:?}, cuBLAS {products:?}")
+    }
+
     /// True if the driver has the call by which the bindings read the time between two events, `cuEventElapsedTime_v2`.
     pub(super) fn has_event_times(self) -> bool {
         self.driver >= 12080
@@ -139,19 +147,23 @@ fn start() -> Result<(), DeviceError> {
 }
 
 fn versions() -> Result<Versions, DeviceError> {
-    let (mut driver, mut major, mut minor, mut blas) = (0, 0, 0, 0);
+    let (mut driver, mut major, mut minor, mut products) = (0, 0, 0, [0; 3]);
     // SAFETY: each writes one int to the address it is given, which is valid for the call.
     let known = unsafe {
-        use cudarc::cublas::sys::libraryPropertyType_t::MAJOR_VERSION;
+        use cudarc::cublas::sys::libraryPropertyType_t::{MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL};
+        let properties = [MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL];
         cudarc::driver::sys::cuDriverGetVersion(&raw mut driver).result().is_ok()
             && nvrtc::sys::nvrtcVersion(&raw mut major, &raw mut minor).result().is_ok()
-            && cublas::sys::cublasGetProperty(MAJOR_VERSION, &raw mut blas).result().is_ok()
+            && properties
+                .into_iter()
+                .zip(&mut products)
+                .all(|(property, number)| cublas::sys::cublasGetProperty(property, number).result().is_ok())
     };
     if !known {
         return Err(missing("the CUDA libraries do not tell their versions"));
     }
-    fitting(driver, (major, minor), blas, loaded_from).map_err(missing)?;
-    Ok(Versions { driver, compiler: (major, minor) })
+    fitting(driver, (major, minor), products[0], loaded_from).map_err(missing)?;
+    Ok(Versions { driver, compiler: (major, minor), products })
 }
 
 /// One line, when these versions do not work together: libraries may be older than the driver, not newer.
@@ -220,7 +232,7 @@ mod tests {
 
     #[test]
     fn event_times_are_read_from_the_driver_that_has_their_call() {
-        let has = |driver| Versions { driver, compiler: (12, 4) }.has_event_times();
+        let has = |driver| Versions { driver, compiler: (12, 4), products: [12, 4, 5] }.has_event_times();
         assert_eq!([12000, 12070, 12080, 13000].map(has), [false, false, true, true]);
     }
 

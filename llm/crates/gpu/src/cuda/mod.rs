@@ -187,6 +187,11 @@ impl Device for Cuda {
         self.card.name.clone()
     }
 
+    fn identity(&self) -> Option<String> {
+        let Card { name, capability, versions, .. } = &*self.card;
+        Some(format!("{name}, {capability}, {}, llm-train {}", versions.text(), env!("CARGO_PKG_VERSION")))
+    }
+
     fn allocate(&self, what: &'static str, bytes: usize) -> Result<u64, DeviceError> {
         self.card.not_capturing("allocate")?;
         let Card { memory, ledger, name, .. } = &*self.card;

@@ -70,6 +70,17 @@ pub fn source(dtype: Dtype) -> String {
     joined(dtype, &SOURCES.map(|(_, text)| text.to_owned()))
 }
 
+/// The source that is compiled: [`source`], or [`source_in`] the directory that the environment names.
+///
+/// # Errors
+/// As [`source_in`].
+pub fn current(dtype: Dtype) -> Result<String, DeviceError> {
+    match std::env::var_os(SOURCE_DIRECTORY).filter(|named| !named.is_empty()) {
+        Some(directory) => source_in(Path::new(&directory), dtype),
+        None => Ok(source(dtype)),
+    }
+}
+
 /// [`source`] of the files in this directory, so that a kernel can be changed without building anything.
 ///
 /// # Errors
