@@ -455,3 +455,82 @@ impl Machine<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::Module;
+
+    /// Every thread reads what its neighbour wrote.
+    const NEIGHBOUR: &str = "
+.visible .entry neighbour(
+	.param .u64 out
+)
+{
+	.shared .align 4 .b8 box[256];
+	ld.param.u64 %rd1, [out];
+	mov.u32 %r1, %tid.x;
+	shl.b32 %r2, %r1, 2;
+	mov.u32 %r3, box;
+	add.s32 %r4, %r3, %r2;
+	setp.lt.u32 %p1, %r1, 40;
+	st.shared.u32 [%r4], %r1;
+	bar.sync 0;
+	xor.b32 %r5, %r1, 33;
+	shl.b32 %r7, %r5, 2;
+	add.s32 %r8, %r3, %r7;
+	ld.shared.u32 %r9, [%r8];
+	cvt.u64.u32 %rd2, %r2;
+	add.s64 %rd3, %rd1, %rd2;
+	st.global.u32 [%rd3], %r9;
+	ret;
+}";
+
+    fn outcome(text: &str, order: Order, lenient: bool) -> Result<Vec<u8>, String> {
+        let module = Module::parse(text)?;
+        let kernel = &module.kernels["neighbour"];
+        let mut memory = Global::new();
+        let out = memory.allocate(256);
+        let launch = Launch {
+            kernel,
+            lines: &module.lines,
+            grid: (1, 1),
+            threads: 64,
+            arguments: &[out],
+            liberties: Liberties { order, rough: false, lenient },
+        };
+        run(launch, &mut memory, &mut vec![false; kernel.code.len()])?;
+        let mut bytes = vec![0; 256];
+        memory.read(out, &mut bytes)?;
+        Ok(bytes.chunks_exact(4).map(|number| number[0]).collect())
+    }
+
+    #[test]
+    fn a_barrier_orders_what_threads_write_and_without_it_there_is_a_race() {
+        let expected: Vec<u8> = (0..64).map(|t| t ^ 33).collect();
+        let open = NEIGHBOUR.replace("bar.sync 0;", "");
+        for order in [Order::Forward, Order::Reversed, Order::Shuffled(3)] {
+            assert_eq!(outcome(NEIGHBOUR, order, false), Ok(expected.clone()), "{order:?}");
+            assert!(outcome(&open, order, false).is_err());
+            assert_ne!(outcome(&open, order, true), Ok(expected.clone()), "{order:?}");
+        }
+        let twice = open.replace("xor.b32", "st.shared.u32 [%r3], %r1;\nxor.b32");
+        let why = outcome(&twice, Order::Forward, false).expect_err("a race");
+        assert!(why.contains("a write after a write") && why.contains("PTX line 15"), "{why}");
+    }
+
+    #[test]
+    fn what_a_card_refuses_is_an_error_with_its_line() {
+        let changed = |from: &str, to: &str| outcome(&NEIGHBOUR.replace(from, to), Order::Forward, true);
+        for (from, to, expected) in [
+            ("st.global.u32 [%rd3]", "st.global.u32 [%rd3+4]", "outside of every allocation"),
+            ("st.global.u32 [%rd3]", "st.global.u32 [%rd3+2]", "misaligned"),
+            ("bar.sync 0;", "@%p1 bar.sync 0;", "a barrier that this one does not reach"),
+            ("bar.sync 0;", "@%p1 bra $on;\nbar.warp.sync -1;\n$on:\nbar.sync 0;", "execute together"),
+            ("xor.b32", "xor.q32", "is not executed"),
+        ] {
+            let why = changed(from, to).expect_err(expected);
+            assert!(why.contains(expected) && why.contains("PTX line"), "{why}");
+        }
+    }
+}
