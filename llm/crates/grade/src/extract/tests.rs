@@ -16,7 +16,7 @@ fn joined_text(text: &str) -> Option<&str> {
     joined(text).map(|place| &text[place])
 }
 
-/// What a step makes of a text, as `cases.tsv` writes it.
+/// The result of a step on a text, as `cases.tsv` writes it.
 fn step(name: &str, text: &str) -> Vec<String> {
     let one = |found: Option<&str>| vec![found.unwrap_or("-").to_owned()];
     let several = |found: Vec<&str>| one(Some(found.join(" | ").as_str()).filter(|said| !said.is_empty()));
