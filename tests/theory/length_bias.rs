@@ -90,6 +90,20 @@ fn the_papers_setting_pushes_the_worse_long_answer_up_and_the_better_short_one_d
 }
 
 #[test]
+fn without_a_trace_a_constant_reduction_never_inverts_and_one_over_length_does() {
+    for i in 0..=10 {
+        for j in (0..=10).filter(|j| *j != i) {
+            let (tree, policy) = fork([2, 50], [f64::from(i) / 10.0, f64::from(j) / 10.0]);
+            let step = update(&tree, &policy, "dr_grpo", "", 4);
+            assert!((step[0] - step[1]) * f64::from(i - j) > 0.0, "{i} {j}");
+        }
+    }
+    let (tree, policy) = fork([2, 50], [0.8, 0.9]);
+    let step = update(&tree, &policy, "grpo", "scale=none", 4);
+    assert!(step[0] > step[1], "the better long answer loses to the worse short one");
+}
+
+#[test]
 fn one_over_length_aggregation_is_the_gradient_of_the_reward_rate_minus_v0_times_that_of_inverse_length() {
     for seed in [0, 1, 2] {
         let family = zoo::Random { seed, eos: 1.0, ..zoo::Random::default() };

@@ -697,7 +697,7 @@ fn the_two_comparisons_are_not_mixed() {
     place.eval("a", SMALL).output();
     let a = place.text("a");
     for (words, expected) in [
-        (&["compare"][..], &["neither --methods nor two directories"][..]),
+        (&["compare"][..], &["neither --methods, nor a run directory, nor two directories"][..]),
         (&["compare", &a], &["but 1 words"]),
         (&["compare", &a, &a, &a], &["but 3 words"]),
         (&["compare", &a, &a, "--seeds", "3"], &["--seeds belongs to --methods"]),
