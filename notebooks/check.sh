@@ -10,5 +10,6 @@ if ! "$python" -c 'import nbconvert, ipykernel, pandas, matplotlib' 2>/dev/null;
   echo "check.sh: $python has not what notebooks/requirements.txt lists; name one that has: PYTHON=.venv/bin/python $0" >&2
   exit 2
 fi
+"$python" -B test_data.py
 "$python" -m nbconvert --to notebook --execute --inplace --ExecutePreprocessor.record_timing=False --log-level=WARN ./*.ipynb
 git diff --stat -- ./*.ipynb

@@ -1,5 +1,6 @@
 //! Controlled experiments on a small transformer: `cargo run --release -p grpo-lambda-llm --example control -- noise|clamp|baseline FILE SEEDS [key=value ..]`,
-//! or `chain FILE MINUTES`, which runs for so long what the protocol lacks, with `RAYON_NUM_THREADS` runs at a time; `chain FILE 0` reports.
+//! `systematic FILE`, or `chain FILE MINUTES`, which runs for so long what the protocol lacks, with `RAYON_NUM_THREADS` runs at a time; `chain FILE 0`
+//! reports.
 //!
 //! The file is written row by row; the same command goes on where it was stopped.
 
@@ -7,26 +8,32 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use grpo_lambda::advantage::ClampPart;
-use grpo_lambda_studies::control::{LabError, baseline, chain, clamp, noise};
+use grpo_lambda_studies::control::{LabError, baseline, chain, clamp, noise, systematic};
 
-const USAGE: &str =
-    "usage: control noise|clamp|baseline FILE SEEDS [key=value ..], or control chain FILE MINUTES";
+const USAGE: &str = "usage: control noise|clamp|baseline FILE SEEDS [key=value ..], control systematic FILE, or control chain FILE MINUTES";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
+    if let [which, file] = words.as_slice()
+        && which == "systematic"
+    {
+        return ended(systematic::run(Path::new(file)));
+    }
     let [which, file, seeds, overrides @ ..] = words.as_slice() else { return refused(USAGE) };
     if let ("chain", Ok(minutes), []) = (which.as_str(), seeds.parse(), overrides) {
-        let done = chain::run(Path::new(file), minutes);
-        return done.map_or_else(|e| refused(&e.to_string()), |()| ExitCode::SUCCESS);
+        return ended(chain::run(Path::new(file), minutes));
     }
     let Some(seeds) = seeds.parse::<u64>().ok().filter(|n| (1..=1000).contains(n)) else {
         return refused(&format!("SEEDS = {seeds}: must be a whole number from 1 to 1000; {USAGE}"));
     };
     match experiment(which, Path::new(file), seeds, overrides) {
         None => refused(&format!("{which}: must be noise, clamp or baseline; {USAGE}")),
-        Some(Ok(())) => ExitCode::SUCCESS,
-        Some(Err(error)) => refused(&error.to_string()),
+        Some(done) => ended(done),
     }
+}
+
+fn ended(done: Result<(), LabError>) -> ExitCode {
+    done.map_or_else(|e| refused(&e.to_string()), |()| ExitCode::SUCCESS)
 }
 
 /// The command that is written into the file: without the file's own name, which may change.

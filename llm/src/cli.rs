@@ -7,7 +7,7 @@ use clap::{CommandFactory, Parser};
 use grpo_lambda::settings::did_you_mean;
 
 use crate::cli_advice;
-use crate::commands::{self, Cli, Command as _, Failure};
+use crate::commands::{Cli, Command as _, Failure};
 use grpo_lambda_trainer::run::progress::{be_quiet, say};
 
 /// Runs `llm-train` with the arguments of the process.
@@ -16,7 +16,9 @@ pub fn main() -> ExitCode {
     let done = match Cli::try_parse() {
         Ok(cli) => dispatch(cli),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
-            commands::print(&error.to_string())
+            // With colours, where it goes to a terminal; a reader that went away is no failure.
+            drop(error.print());
+            Ok(())
         }
         Err(error) => {
             let text = error.to_string();
@@ -28,7 +30,7 @@ pub fn main() -> ExitCode {
                 Some(advice) => format!("{}: {advice}", message.split(" tip: ").next().unwrap_or(&message)),
                 None => message,
             };
-            Err(Failure::refused(format!("{message}; see llm-train --help")))
+            Err(Failure::refused(format!("{message}; see llm-train{} --help", subcommand())))
         }
     };
     match done {
@@ -40,6 +42,13 @@ pub fn main() -> ExitCode {
             ExitCode::from(failure.code)
         }
     }
+}
+
+/// The subcommand that the first word names, with a blank before it; nothing where it names none.
+fn subcommand() -> String {
+    let first = std::env::args().nth(1).unwrap_or_default();
+    let line = Cli::command();
+    line.find_subcommand(&first).map_or(String::new(), |command| format!(" {}", command.get_name()))
 }
 
 /// The setting that an unknown option may have meant, for a command that takes settings.
@@ -88,5 +97,16 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
             cli.train.run()
         }
         Some(command) => command.run(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_fits_a_terminal_of_80_columns() {
+        let ragged = crate::help::ragged(&Cli::command());
+        assert!(ragged.is_empty(), "{}", ragged.join("\n"));
     }
 }

@@ -4,3 +4,6 @@
 pub mod cli;
 mod cli_advice;
 pub mod commands;
+#[cfg(test)]
+#[path = "../../tests/documented/help.rs"]
+mod help;

@@ -14,6 +14,7 @@ use grpo_lambda_tools::failure::{Failure, quoted};
 use grpo_lambda_tools::mdp_command::{self, MdpArgs};
 use grpo_lambda_tools::methods_list::{self, MethodsArgs};
 use grpo_lambda_tools::museum::{self, MuseumArgs};
+use grpo_lambda_tools::new_method::{self, NewMethodArgs};
 use grpo_lambda_tools::terminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -32,8 +33,11 @@ struct Cli {
     #[arg(long)]
     list: bool,
     /// Folder for results: DIR/data/*.csv, DIR/figures/*.svg and *.png
-    #[arg(long, value_name = "DIR", default_value = "paper")]
+    #[arg(long, value_name = "DIR", default_value = "runs/sim")]
     out: PathBuf,
+    /// Write into paper/, the committed results, and bring the tables of its pages and of README.md up to date
+    #[arg(long, conflicts_with = "out")]
+    regenerate: bool,
     /// Seed of every random stream; the same seed gives the same numbers on any number of threads
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED)]
     seed: u64,
@@ -46,18 +50,30 @@ struct Cli {
 
 const AFTER_HELP: &str = "\
 Examples:
-  sim                                       every experiment, quick, into paper/
-  sim --list                                what there is
-  sim theorem_1 lemma_1 --out /tmp/look     two experiments, elsewhere
-  sim learning --full --seed 7              one, long, another seed
-  sim atlas                                 every method on every task against exact ground truth
-  sim atlas --full                          the long version; the same command goes on after a stop
-  sim methods grpo_lambda                   the settings of a method
-  sim mdp task.toml --method grpo_lambda lambda=0.9   bias and credit on your own task
-  sim estimate --method grpo < groups.jsonl check a trainer's advantages, loss and gradient
+  sim
+      every experiment, quick, into runs/sim
+  sim --list
+      what there is
+  sim theorem_1 lemma_1 --out /tmp/look
+      two experiments, elsewhere
+  sim learning --full --seed 7
+      one, long, another seed
+  sim atlas
+      every method on every task against exact ground truth
+  sim atlas --full
+      the long version; the same command goes on after a stop
+  sim --regenerate
+      every experiment into paper/, with the tables of the pages there
+  sim methods grpo_lambda
+      the settings of a method
+  sim new-method my_method
+      the files of a method of your own, with its tests
+  sim mdp task.toml --method grpo_lambda lambda=0.9
+      bias and credit on your own task
+  sim estimate --method grpo < groups.jsonl
+      check a trainer's advantages, loss and gradient
 
-Exit code: 0 when the work was done, whatever the verdicts (a refuted claim is a result); 1 when an
-experiment broke down; 2 when the input was refused, with one line on stderr and nothing written.";
+Exit code: 0 when the work was done, whatever the verdicts (a refuted claim is a result); 1 when an experiment broke down; 2 when the input was refused, with one line on stderr and nothing written.";
 
 /// The tools beside the experiments. One more is a variant here and an arm in [`dispatch`].
 #[derive(Debug, Subcommand)]
@@ -70,6 +86,8 @@ enum Command {
     Methods(MethodsArgs),
     /// List known bugs of trainers as inputs with right and wrong numbers, or name the bug behind your trainer's
     Museum(MuseumArgs),
+    /// Write the files of a method of your own into a clone of the repository, with tests that pass
+    NewMethod(NewMethodArgs),
 }
 
 fn dispatch(command: &Command) -> Result<(), Failure> {
@@ -78,6 +96,7 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Mdp(args) => mdp_command::run(args).map_err(|f| f.within("sim mdp")),
         Command::Methods(args) => methods_list::run(args).map_err(|f| f.within("sim methods")),
         Command::Museum(args) => museum::run(args).map_err(|f| f.within("sim museum")),
+        Command::NewMethod(args) => new_method::run(args).map_err(|f| f.within("sim new-method")),
     }
 }
 
@@ -106,10 +125,11 @@ fn execute(cli: &Cli) -> Result<(), Failure> {
             let all = if cli.ids.is_empty() { [REGISTRY, atlas::REGISTRY].concat() } else { experiments };
             return terminal::print(&list(&all));
         }
-        let options = Options { out: cli.out.clone(), seed: cli.seed, full: cli.full };
+        let out = if cli.regenerate { PathBuf::from("paper") } else { cli.out.clone() };
+        let options = Options { out, seed: cli.seed, full: cli.full };
         let summary = run::run(&experiments, &options)?;
         terminal::print(&summary.text)?;
-        terminal::print(&refresh(&cli.out)?)?;
+        terminal::print(&refresh(&options.out)?)?;
         match summary.failed.len() {
             0 => Ok(()),
             n => {
@@ -140,7 +160,9 @@ fn refresh(out: &Path) -> Result<String, Failure> {
 /// Ends a run that the parser refused: prints help and version, makes one line of everything else.
 fn refuse(error: &clap::Error) -> Result<(), Failure> {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        return terminal::print(&error.render().to_string()).map_err(|f| f.within("sim"));
+        // With colours, where it goes to a terminal; a reader that went away is no failure.
+        drop(error.print());
+        return Ok(());
     }
     let first = std::env::args_os().nth(1).and_then(|word| word.into_string().ok()).unwrap_or_default();
     if commands().contains(&first) {
@@ -252,6 +274,12 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_fits_a_terminal_of_80_columns() {
+        let ragged = crate::help::ragged(&Cli::command());
+        assert!(ragged.is_empty(), "{}", ragged.join("\n"));
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! `sim`: the experiments of grpo-lambda and the tools to check a trainer against it.
 
 mod cli;
+#[cfg(test)]
+#[path = "../../tests/documented/help.rs"]
+mod help;
 
 use std::process::ExitCode;
 

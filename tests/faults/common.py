@@ -1,6 +1,6 @@
 """Programs under test, directories compared byte for byte, and the verdict on how a program ended."""
 
-import hashlib, os, re, resource, shutil, signal, subprocess, time
+import hashlib, os, re, resource, shutil, signal, subprocess, threading, time
 from pathlib import Path
 
 LLM_TRAIN, SIM = (str(Path(os.environ[name]).resolve()) for name in ("LLM_TRAIN", "SIM"))
@@ -53,13 +53,14 @@ def run(argv, cwd, stdin="", patience=PATIENCE, limits=(), strace=None, env=None
         os.setsid()
         for what, number in limits:
             resource.setrlimit(what, (number, number))
-    words = (["strace", "-f", "-qq", "--seccomp-bpf", *strace] if strace else []) + [str(word) for word in argv]
-    out, err = (open(Path(cwd) / name, "w+b") for name in (f".out-{time.monotonic_ns()}", f".err-{time.monotonic_ns()}"))
-    for file in (out, err):
-        os.unlink(file.name)
-    # An empty home: no cache of the Hugging Face hub and no settings of the user.
-    child = subprocess.Popen(words, cwd=cwd, stdin=subprocess.PIPE, stdout=out, stderr=err, preexec_fn=limit,
+    # Without --seccomp-bpf, under which strace 6.1 sends no signal.
+    words = (["strace", "-f", "-qq", *strace] if strace else []) + [str(word) for word in argv]
+    child = subprocess.Popen(words, cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=limit,
                              env={**os.environ, "RUST_BACKTRACE": "0", "HF_HUB_OFFLINE": "1", "COLUMNS": "200", **(env or {})})
+    text = [[], []]
+    readers = [threading.Thread(target=keep, args=pair, daemon=True) for pair in zip((child.stdout, child.stderr), text)]
+    for reader in readers:
+        reader.start()
     try:
         child.stdin.write(stdin.encode() if isinstance(stdin, str) else stdin)
         child.stdin.close()
@@ -77,12 +78,19 @@ def run(argv, cwd, stdin="", patience=PATIENCE, limits=(), strace=None, env=None
         else:
             time.sleep(0.002)
     child.returncode = status
-    text = []
-    for file in (out, err):
-        file.seek(0)
-        text.append(file.read(4 << 20).decode(errors="replace"))
-        file.close()
-    return Done(status, text[0], text[1], usage.ru_maxrss >> 10, late)
+    for reader in readers:
+        reader.join(5)  # what it left running may hold the pipes open
+    out, err = (b"".join(pieces).decode(errors="replace") for pieces in text)
+    return Done(status, out, err, usage.ru_maxrss >> 10, late)
+
+
+def keep(pipe, pieces):
+    """Reads a pipe to its end and keeps the first megabytes."""
+    kept = 0
+    while piece := pipe.read1(1 << 16):
+        if kept < 4 << 20:
+            pieces.append(piece)
+            kept += len(piece)
 
 
 def train(where, settings, run_name="r", **how):
@@ -122,8 +130,6 @@ def copy(source, to):
 def damage(path, random):
     """Flips a bit of a file or cuts it short; returns a word on it."""
     data = bytearray(path.read_bytes())
-    if not data:
-        return None
     if random.random() < 0.25:
         at = random.randrange(len(data))
         path.write_bytes(data[:at])

@@ -80,11 +80,8 @@ def flips(bench, size, random):
     for i in range([60, 3000, 6000][size]):
         kind, reader = pairs[i % len(pairs)]
         directory = source(kind)
-        files = sorted(path for path in (directory / "r").rglob("*") if path.is_file() and "figures" not in path.parts)
-        # Weights and moments are most of the bytes, but each file is as likely as another.
-        path = random.choice(files).relative_to(directory)
 
-        def trial(where, random, kind=kind, reader=reader, directory=directory, path=path):
+        def trial(where, random, kind=kind, reader=reader, directory=directory):
             def prepare(to):
                 shutil.copytree(directory, to, symlinks=True, dirs_exist_ok=True)
                 if reader == "continue":  # as a kill after the fourth problem leaves it
@@ -102,11 +99,10 @@ def flips(bench, size, random):
                 found = outcome(prepare(whole), reader, *tables[kind][reader])[1]
                 expected[kind, reader] = found
             prepare(where)
-            if not (where / path).exists():
-                return None
+            # Weights and moments are most of the bytes, but each file is as likely as another.
+            files = [path for path in (where / "r").rglob("*") if path.is_file() and path.stat().st_size and "figures" not in path.parts]
+            path = random.choice(sorted(files)).relative_to(where)
             word = damage(where / path, random)
-            if word is None:
-                return None
             left = where / path
             spoilt = left.read_bytes()
             done, found = outcome(where, reader, *tables[kind][reader])

@@ -38,14 +38,6 @@ proptest! {
         let z = Recent { q }.apply(&x);
         prop_assert!(inside(z[0]) && z[1..].iter().all(|&z| !inside(z)));
     }
-
-    #[test]
-    fn no_token_of_p_trace_is_clipped_while_all_token_ratios_are_inside(
-        x in in_the_region(), lambda in 0.0..=1.0f64, right in any::<bool>()
-    ) {
-        let metrics = evaluated("p_trace_reconstructed", &format!("lambda={lambda}"), &x, right);
-        prop_assert_eq!((metrics.clipped_low, metrics.clipped_high), (0, 0));
-    }
 }
 
 /// Metrics of a response with log-ratios `x`, beside another one with the opposite reward at ratio 1.

@@ -3,7 +3,7 @@
 use grpo_lambda::methods;
 use grpo_lambda_mdp::expected::{Situation, conditional, enumerated, implied, multisets};
 use grpo_lambda_mdp::zoo::{self, Family};
-use grpo_lambda_mdp::{Oracle, Tabular, Tree};
+use grpo_lambda_mdp::{Tabular, Tree};
 
 use crate::strategies::has;
 use crate::tolerance::{IDENTITY, assert_close};
@@ -39,29 +39,6 @@ fn filler_that_earns_nothing_is_left_alone_until_advantages_are_clamped_and_then
     for words in ["grpo_lambda", "grpo_lambda style=both"] {
         assert!(filler(words)[0] > 1e-3, "{words}: {:?}", filler(words));
     }
-}
-
-#[test]
-fn on_a_format_token_that_matters_at_the_end_a_trace_changes_the_weight_of_positions_and_not_the_direction_at_any_of_them()
- {
-    // One length: T3, the update of depth k is c_k times the gradient's.
-    let family = zoo::DelayedFormat::default();
-    let tree = family.tree().expect("knobs in range");
-    let policy = family.initial(&tree);
-    let grad = Oracle::new(&tree, &policy).grad_j();
-    let step = update(
-        "grpo_lambda style=recent clamp=none scale=none lambda=0.9 reduction=response_sum",
-        &tree,
-        &policy,
-        4,
-    );
-    let (length, q) = (tree.max_len(), 0.9f64);
-    let want = |e: usize| {
-        let k = tree.depth(tree.edge_node(e)) as i32;
-        let column: f64 = (1.0 - q.powi(length as i32 - k)) / (1.0 - q);
-        0.75 * column * grad[e]
-    };
-    assert_close(&step, &tree.edges().map(want).collect::<Vec<_>>(), IDENTITY, "c_k per depth");
 }
 
 #[test]

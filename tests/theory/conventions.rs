@@ -140,7 +140,7 @@ fn the_gradient_and_the_loss_of_every_convention_are_recognised_with_their_reduc
         let theirs = Theirs {
             advantages: Some(advantages),
             gradient: Some(gradient),
-            loss: Some(loss),
+            loss: vec![loss],
             ..Theirs::default()
         };
         let settings = &configured.settings;

@@ -104,12 +104,6 @@ fn the_same_seed_gives_the_same_curve_bit_for_bit() {
 }
 
 #[test]
-fn a_learning_rate_of_zero_changes_nothing() {
-    let js = curve(&zoo::LuckyGuess::default(), method("grpo", "").as_ref(), 0.0, 10, 3);
-    assert!(js.iter().all(|j| *j == js[0]));
-}
-
-#[test]
 fn several_inner_updates_leave_the_policy_that_sampled_and_begin_to_clip() {
     let family = zoo::LuckyGuess::default();
     let tree = family.tree().expect("knobs in range");

@@ -5,7 +5,6 @@ mod atlas_learning;
 mod atlas_lucky_guess;
 mod atlas_oar;
 mod atlas_off_policy;
-mod atlas_search;
 mod atlas_updates;
 mod bound_in_advantage;
 mod clamp;

@@ -2,7 +2,7 @@
 
 use crate::tolerance::dot;
 use grpo_lambda::advantage::{Delta, gae, td_errors};
-use grpo_lambda::trace::{AsPrinted, Both, Recent, RowNormalised, Sequence, Style, Trace, scan};
+use grpo_lambda::trace::{Recent, Trace, scan};
 use grpo_lambda_mdp::{Oracle, Tabular, zoo};
 use num_rational::Ratio;
 use proptest::prelude::*;
@@ -39,55 +39,6 @@ proptest! {
         scan::decayed_prefix(q, &mut traces);
         let sum = |a: &[Ratio<i128>], b: &[Ratio<i128>]| a.iter().zip(b).map(|(a, b)| a * b).sum::<Ratio<i128>>();
         prop_assert_eq!(sum(&advantages, &nabla), sum(&delta, &traces));
-    }
-
-    #[test]
-    fn td_errors_of_any_critic_telescope_to_the_return_minus_v0((_, values, _) in response(), reward in -2.0..2.0) {
-        let rewards = Delta::Terminal.spread(reward, values.len());
-        let sum: f64 = td_errors(&rewards, &values, 1.0).iter().sum();
-        prop_assert!((sum - (reward - values[0])).abs() < 1e-12);
-    }
-
-    #[test]
-    fn the_same_holds_for_operators_that_have_nothing_to_do_with_gae((delta, nabla, _) in response(), q in 0.0..=1.0) {
-        let printed = AsPrinted { q, floor: 0.0, style: Style::Both, max_length: None };
-        let others: [&dyn Trace; 4] = [&Both { q }, &printed, &Sequence, &RowNormalised(Recent { q })];
-        for trace in others {
-            prop_assert!((dot(&delta, &trace.apply(&nabla)) - dot(&trace.adjoint(&delta), &nabla)).abs() < 1e-10);
-        }
-    }
-}
-
-#[test]
-fn it_holds_for_the_policy_gradients_of_every_mdp_of_the_zoo() {
-    for entry in zoo::all() {
-        let tree = (entry.build)();
-        let policy = (entry.initial)(&tree);
-        let oracle = Oracle::new(&tree, &policy);
-        for leaf in tree.leaves().step_by(tree.leaf_count().div_ceil(8)) {
-            let path = tree.path(leaf);
-            let values: Vec<f64> = path.iter().map(|&e| oracle.v[tree.edge_node(e)]).collect();
-            let rewards = Delta::Terminal.spread(tree.reward(leaf), path.len());
-            // Pulls token weights back to logits: Σ_t w_t ∇log π(a_t|s_t).
-            let gradient = |weights: &[f64]| {
-                let mut cotangent = vec![0.0; tree.edge_count()];
-                path.iter().zip(weights).for_each(|(&e, w)| cotangent[e] += w);
-                policy.backward(&tree, &cotangent)
-            };
-            for q in [0.0, 0.9, 0.99, 1.0] {
-                let forward = gradient(&gae(&rewards, &values, 1.0, q));
-                let mut backward = vec![0.0; tree.edge_count()];
-                for (t, delta) in td_errors(&rewards, &values, 1.0).iter().enumerate() {
-                    // ε_t = Σ_k q^(t-k) ∇_k
-                    let weights: Vec<f64> =
-                        (0..path.len()).map(|k| if k > t { 0.0 } else { q.powi((t - k) as i32) }).collect();
-                    backward.iter_mut().zip(gradient(&weights)).for_each(|(b, e)| *b += delta * e);
-                }
-                for (a, b) in forward.iter().zip(&backward) {
-                    assert!((a - b).abs() < 1e-12, "{} {q}: {a} {b}", entry.name);
-                }
-            }
-        }
     }
 }
 

@@ -4,6 +4,7 @@ use grpo_lambda::check;
 use grpo_lambda::group::{Evidence, EvidenceKind, Group, Response};
 use grpo_lambda::methods::{self, Configured, batch_metrics};
 use grpo_lambda::metrics::Metrics;
+use numpy::PyArray2;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::Arc;
@@ -76,9 +77,10 @@ pub(crate) fn credit_padded(
     evidence: Option<&Bound<'_, PyDict>>,
     settings: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Credit> {
-    let configured = configure(method, settings)?;
+    let mut configured = configure(method, settings)?;
     let extras = Extras { ref_logps, tokens, truncated, evidence };
-    let (batch, layout) = padded::read(rewards, old_logps, mask, &group_of_row, &extras)?;
+    let (mut batch, layout) = padded::read(rewards, old_logps, mask, &group_of_row, &extras)?;
+    mask_rows_without_tokens(&mut configured, &mut batch, &layout)?;
     // Trainers meet prompts without a gradable response: these get no credit, and the others keep theirs.
     let graded = |g: &Group| g.responses.iter().any(|r| r.reward.is_some());
     let some = batch.iter().any(graded);
@@ -116,7 +118,7 @@ pub(crate) fn credit_from_rows(
     settings: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Credit> {
     let configured = configure(method, settings)?;
-    let mask = Mask::read_any(mask)?;
+    let mask = Mask::read(mask)?;
     let advantages = mask.rows("advantages", advantages)?;
     let weights = mask.rows("weights", weights)?;
     let old_logps = mask.rows("old_logps", old_logps)?;
@@ -155,6 +157,31 @@ pub(crate) fn credit_from_rows(
         finite(&layout, "sampler_logps", i, response.evidence.sampler_logps.as_deref().unwrap_or(&[]))?;
     }
     Ok(Credit { method: Arc::new(configured), responses, of_groups: Vec::new(), layout, logps: None })
+}
+
+/// Lets rows without a token be masked as responses that were cut off are: their reward counts, they have weight 0 and no tokens.
+fn mask_rows_without_tokens(
+    configured: &mut Configured,
+    batch: &mut [Group],
+    layout: &Layout,
+) -> PyResult<()> {
+    if !(0..batch.iter().map(|g| g.responses.len()).sum()).any(|i| layout.is_empty(i)) {
+        return Ok(());
+    }
+    let mut words: Vec<(String, String)> =
+        configured.settings.entries().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+    let masks = words.iter_mut().find(|(key, _)| key == "mask_truncated");
+    if masks.is_some_and(|(_, masks)| std::mem::replace(masks, "true".to_owned()) == "false") {
+        let responses = batch.iter_mut().flat_map(|g| &mut g.responses);
+        responses.enumerate().for_each(|(i, response)| response.truncated = layout.is_empty(i));
+    }
+    if configured.spec.name == "opo" {
+        // Its baseline weighs rewards by length.
+        let responses = batch.iter_mut().flat_map(|g| &mut g.responses).enumerate();
+        responses.filter(|(i, _)| layout.is_empty(*i)).for_each(|(_, response)| response.reward = None);
+    }
+    *configured = methods::configure(configured.spec.name, &words).map_err(refused)?;
+    Ok(())
 }
 
 /// The response with a reward, so that the check finds its other errors.
@@ -219,10 +246,16 @@ impl Credit {
         logps: Option<Vec<Vec<f64>>>,
     ) -> PyResult<Credit> {
         warn_of_idle(py, &configured)?;
-        let (credits, of_groups) = py.detach(|| {
+        let (mut credits, of_groups) = py.detach(|| {
             let of_group = |g: &Group| (g.responses.len(), batch_metrics(std::slice::from_ref(g)));
             (configured.method.credit(&batch), batch.iter().map(of_group).collect())
         });
+        let mut responses: Vec<Response> = batch.into_iter().flat_map(|g| g.responses).collect();
+        for i in (0..responses.len()).filter(|&i| layout.is_empty(i)) {
+            let eligible = credits[i].eligible.as_ref().map(|_| Vec::new());
+            credits[i] = methods::Credit { eligible, ..methods::Credit::default() };
+            responses[i] = Response { reward: responses[i].reward, ..Response::graded(Vec::new(), 0.0) };
+        }
         let mut found = Vec::new();
         for (i, credit) in credits.iter().enumerate() {
             for (field, values) in [("advantages", &credit.advantages), ("weights", &credit.weights)] {
@@ -232,7 +265,6 @@ impl Credit {
                 }
             }
         }
-        let responses: Vec<Response> = batch.into_iter().flat_map(|g| g.responses).collect();
         for (i, r) in responses.iter().enumerate() {
             positives(&layout, "old_logps", i, &r.old_logps, &mut found);
             positives(&layout, "ref_logps", i, r.ref_logps.as_deref().unwrap_or(&[]), &mut found);
@@ -253,6 +285,10 @@ impl Credit {
         for (size, of_group) in of_groups {
             let (mut value, mut share) = (0.0, of_group.clone());
             for ((response, credit), logps) in rows.by_ref().take(*size) {
+                if logps.is_empty() {
+                    total.dlogps.push(Vec::new());
+                    continue;
+                }
                 let loss = self.method.method.loss(response, credit, logps);
                 value += loss.value;
                 share.merge(&loss.metrics);
@@ -347,6 +383,26 @@ impl Credit {
             metrics.set_item(name, finite_result(*x, || format!("metrics.{name}")).map_err(refused)?)?;
         }
         Ok((value, self.layout.give(py, &evaluated.dlogps, 0.0)?, metrics))
+    }
+
+    /// The share of clipped tokens of each response at the lower and at the upper bound, an array of shape `(B, 2)`; 0 without a token.
+    #[pyo3(name = "_clip_fractions")]
+    fn clip_fractions<'py>(
+        &self,
+        py: Python<'py>,
+        logps: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let (given, mut copies) = (self.layout.logps(logps)?, Vec::new());
+        let of_row = |((response, credit), logps): (&(Response, methods::Credit), &&[f64])| match logps {
+            [] => vec![0.0; 2],
+            logps => {
+                let metrics = self.method.method.loss(response, credit, logps).metrics;
+                vec![metrics.clip_fraction_low(), metrics.clip_fraction_high()]
+            }
+        };
+        let rows: Vec<_> =
+            self.responses.iter().zip(&self.slices(&given, &mut copies)?).map(of_row).collect();
+        Ok(PyArray2::from_vec2(py, &rows)?)
     }
 
     /// The name of the method.

@@ -1,7 +1,7 @@
 //! Search for the framework convention that produced given numbers.
 
 use grpo_lambda::check;
-use grpo_lambda_conventions::{self as conventions, Assumptions, Candidate, Found, Theirs};
+use grpo_lambda_conventions::{self as table, Assumptions, Candidate, Found, Theirs};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -19,7 +19,7 @@ pub(crate) fn diagnose<'py>(
     advantages: Option<&Bound<'py, PyAny>>,
     token_losses: Option<&Bound<'py, PyAny>>,
     gradient: Option<&Bound<'py, PyAny>>,
-    loss: Option<f64>,
+    loss: Vec<f64>,
     tolerance: f64,
     beta: Option<f64>,
     max_length: Option<f64>,
@@ -49,9 +49,28 @@ pub(crate) fn diagnose<'py>(
         return Err(refused("give at least one of advantages, token_losses, gradient and loss"));
     }
     let assumed = Assumptions { tolerance, beta, max_length };
-    let found = py.detach(|| conventions::diagnose(&batch, &logps, &theirs, &assumed));
+    let found = py.detach(|| table::diagnose(&batch, &logps, &theirs, &assumed));
     let told: Vec<_> = found.found().map(|found| told(py, found)).collect::<PyResult<_>>()?;
     PyList::new(py, told)
+}
+
+/// Every convention as the keyword arguments of `grpo_lambda.Convention`.
+#[pyfunction]
+pub(crate) fn conventions(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
+    let list = PyList::empty(py);
+    for c in table::all() {
+        let dict = PyDict::new(py);
+        dict.set_item("framework", c.framework.name)?;
+        dict.set_item("version", c.framework.version)?;
+        dict.set_item("words", c.words)?;
+        dict.set_item("about", c.scope.name())?;
+        dict.set_item("method", c.method)?;
+        let settings = c.settings.split_whitespace().filter_map(|word| word.split_once('='));
+        dict.set_item("settings", settings.collect::<std::collections::BTreeMap<_, _>>())?;
+        dict.set_item("differs", if c.differs == "-" { "" } else { c.differs })?;
+        list.append(dict)?;
+    }
+    Ok(list)
 }
 
 /// Numbers of every token, group by group.
@@ -96,6 +115,7 @@ fn told<'py>(py: Python<'py>, found: &Found) -> PyResult<Bound<'py, PyDict>> {
     let remainder = found.remainder.as_ref().map(|(what, beside)| (what.to_string(), beside.clone()));
     dict.set_item("remainder", remainder)?;
     dict.set_item("tried", found.tried)?;
+    dict.set_item("note", &found.note)?;
     Ok(dict)
 }
 

@@ -147,6 +147,11 @@ impl Layout {
         }
     }
 
+    /// True if response `i`, counted in flat order, has no token.
+    pub(crate) fn is_empty(&self, i: usize) -> bool {
+        matches!(self, Layout::Padded { slots, .. } if slots[i].len() == 0)
+    }
+
     /// The place of token `t` of response `i`, counted in flat order.
     pub(crate) fn place(&self, field: &str, i: usize, t: usize) -> String {
         match self {

@@ -3,6 +3,7 @@
 //! Every function reads Python values, calls the function of the Rust crates that the command line calls, and returns Python values. The
 //! Python half (`python/grpo_lambda`) holds the public names and their documentation.
 
+mod callable;
 mod configured;
 mod credit;
 mod diagnosis;
@@ -18,6 +19,7 @@ use pyo3::prelude::*;
 
 #[pymodule]
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add_function(wrap_pyfunction!(configured::methods, m)?)?;
     m.add_function(wrap_pyfunction!(configured::explain, m)?)?;
     m.add_function(wrap_pyfunction!(configured::settings, m)?)?;
@@ -29,6 +31,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(credit::credit_padded, m)?)?;
     m.add_function(wrap_pyfunction!(credit::credit_from_rows, m)?)?;
     m.add_function(wrap_pyfunction!(diagnosis::diagnose, m)?)?;
+    m.add_function(wrap_pyfunction!(diagnosis::conventions, m)?)?;
     m.add_function(wrap_pyfunction!(grading::grade_all, m)?)?;
     m.add_class::<mdp::Mdp>()?;
     m.add_class::<mdp::Expected>()?;

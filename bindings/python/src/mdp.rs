@@ -1,17 +1,19 @@
 //! A user's token-MDP: exact values, and the expected update of any method on it.
 
 use grpo_lambda::group::EvidenceKind;
+use grpo_lambda::methods::Method;
+use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_mdp::evidence::Exact;
 use grpo_lambda_mdp::expected::{self, Situation, compare, enumerated, implied, sampled};
 use grpo_lambda_mdp::{
     DEFAULT_MAX_LEAVES, Optimal, Oracle, PolicyEntry, PrefixTokens, RewardEntry, RewardKind, TableMdp,
     Tabular, Tree, zoo,
 };
-use grpo_lambda::settings::did_you_mean;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::callable::Callable;
 use crate::configured::{configure, warn_of_idle};
 use crate::values::{quoted, refused, shown, vector};
 
@@ -231,31 +233,79 @@ impl Mdp {
         py.detach(|| self.oracle().advantages()).into_pyarray(py)
     }
 
-    /// The expected update of a method on-policy, for groups of `group_size` responses: exact (`how="exact"`), from `samples` simulated
-    /// groups (`how="sampled"`), or exact if feasible (`how="auto"`).
+    /// The expected update of a method on-policy, with its variance, compared with the policy gradient.
+    ///
+    /// Args:
+    ///     method: the name of a method, or a callable `f(groups, logps) -> (loss, dlogps)` as `grpo_lambda.conformance` describes it.
+    ///     group_size: responses per group, at least 2.
+    ///     how: `exact`, a sum over all groups; `sampled`, from `samples` simulated groups; `auto`, exact if feasible.
+    ///     samples: simulated groups. seed: their random seed.
+    ///     settings: settings of a named method.
+    ///
+    /// Example:
+    ///     >>> import grpo_lambda
+    ///     >>> grpo_lambda.Mdp.zoo("pivot").expected("rloo", group_size=2).cosine > 0.999999
+    ///     True
     #[pyo3(signature = (method, /, *, group_size = 8, how = "auto", samples = 20_000, seed = 0, **settings))]
     #[allow(clippy::too_many_arguments, reason = "the keywords of the Python method")]
     fn expected(
         &self,
         py: Python<'_>,
-        method: &str,
+        method: &Bound<'_, PyAny>,
         group_size: usize,
         how: &str,
         samples: usize,
         seed: u64,
         settings: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Expected> {
-        let configured = configure(method, settings)?;
         for (name, value) in [("group_size", group_size), ("samples", samples)] {
             if value < 2 {
                 return Err(refused(format!("{name} = {value}; must be at least 2")));
             }
         }
+        let run = Run { group_size, how, samples, seed };
+        if method.is_callable() {
+            if let Some(key) = settings.and_then(|s| s.keys().iter().next()) {
+                return Err(refused(format!("{key}: a callable has no settings; bind them in the function")));
+            }
+            let callable = Callable::new(method.clone().unbind());
+            // A call costs some microseconds, so that fewer groups than of a compiled method are enumerated unless that is asked for.
+            let few = (self.tree.leaf_count() as f64).powi(group_size as i32) <= CALLS;
+            let how = if how == "auto" && !few { "sampled" } else { how };
+            let found = self.computed(py, &callable, &Run { how, ..run });
+            return callable.failure().map_or(found, Err);
+        }
+        let name = method.extract::<String>().map_err(|_| {
+            refused(format!("method = {}; must be the name of a method, or a callable", shown(method)))
+        })?;
+        let configured = configure(&name, settings)?;
         // The initial policy is its own reference, as in the first step of a training run.
         let provided = [Exact::kinds_on(&self.tree), vec![EvidenceKind::RefLogps]].concat();
         configured.require(&provided).map_err(refused)?;
         warn_of_idle(py, &configured)?;
-        let method = configured.method.as_ref();
+        self.computed(py, configured.method.as_ref(), &run)
+    }
+
+    fn __repr__(&self) -> String {
+        let (prefixes, edges, responses) = self.size();
+        format!("<Mdp {}: {prefixes} prefixes, {edges} edges, {responses} responses>", self.name)
+    }
+}
+
+/// Calls of a Python function that are made without being asked for.
+const CALLS: f64 = 50_000.0;
+
+/// The size of the groups and the way of computing.
+struct Run<'a> {
+    group_size: usize,
+    how: &'a str,
+    samples: usize,
+    seed: u64,
+}
+
+impl Mdp {
+    fn computed(&self, py: Python<'_>, method: &dyn Method, run: &Run) -> PyResult<Expected> {
+        let Run { group_size, how, samples, seed } = *run;
         let on_policy = Situation::on_policy(&self.tree, &self.policy, group_size);
         let situation = Situation { reference: Some(&self.policy), ..on_policy };
         let exact = || implied(method, &situation).or_else(|_| enumerated(method, &situation));
@@ -276,13 +326,6 @@ impl Mdp {
         .map_err(refused)
     }
 
-    fn __repr__(&self) -> String {
-        let (prefixes, edges, responses) = self.size();
-        format!("<Mdp {}: {prefixes} prefixes, {edges} edges, {responses} responses>", self.name)
-    }
-}
-
-impl Mdp {
     fn oracle(&self) -> Oracle<'_> {
         Oracle::new(&self.tree, &self.policy)
     }

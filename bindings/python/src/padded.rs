@@ -1,6 +1,8 @@
 //! Reading of padded arrays with a mask, the form of trainers, into groups of responses without padding.
 
-use grpo_lambda::group::{Evidence, EvidenceKind, EvidenceSource, Group, PerStep, Response, StatePerToken};
+use grpo_lambda::group::{
+    Evidence, EvidenceKind, EvidenceSource, Group, PerStep, Response, StatePerToken, StepValue,
+};
 use grpo_lambda::settings::did_you_mean;
 use numpy::PyReadonlyArray2;
 use pyo3::prelude::*;
@@ -28,17 +30,6 @@ pub(crate) struct Mask {
 impl Mask {
     /// Reads a mask of zeros and ones with at least one token in each row.
     pub(crate) fn read(value: &Bound<'_, PyAny>) -> PyResult<Mask> {
-        let mask = Mask::read_any(value)?;
-        match mask.slots.iter().position(|slots| slots.len() == 0) {
-            Some(row) => Err(refused(format!(
-                "mask[{row}] holds no token; a response has at least one token (its EOS)"
-            ))),
-            None => Ok(mask),
-        }
-    }
-
-    /// Reads a mask of zeros and ones; rows may hold no token.
-    pub(crate) fn read_any(value: &Bound<'_, PyAny>) -> PyResult<Mask> {
         let array = matrix("mask", value)?;
         let view = array.as_array();
         let (rows, width) = view.dim();
@@ -89,6 +80,8 @@ fn rows_of_groups(of_row: &[usize]) -> Vec<Vec<usize>> {
 }
 
 /// A padded batch as groups, with the layout that brings results back to rows.
+///
+/// A row without a token counts with its reward. It stands as a response of one token that was cut off; [`Layout::is_empty`] tells it.
 pub(crate) fn read(
     reward_of_row: &Bound<'_, PyAny>,
     old_logps: &Bound<'_, PyAny>,
@@ -115,14 +108,17 @@ pub(crate) fn read(
     }
     let mut source = Rows::new(&mask, extras.evidence)?;
     let mut of_row = Vec::with_capacity(n);
+    let stand_in = |row: usize, values: Vec<f64>| if mask.slots[row].len() == 0 { vec![0.0] } else { values };
     for row in 0..n {
         source.row = row;
+        let empty = mask.slots[row].len() == 0;
+        let own_tokens = |tokens: &Vec<Vec<u32>>| if empty { vec![0] } else { tokens[row].clone() };
         of_row.push(Response {
-            tokens: tokens.as_ref().map_or_else(Vec::new, |tokens| tokens[row].clone()),
-            old_logps: std::mem::take(&mut old_logps[row]),
-            ref_logps: ref_logps.as_mut().map(|rows| std::mem::take(&mut rows[row])),
+            tokens: tokens.as_ref().map_or_else(Vec::new, own_tokens),
+            old_logps: stand_in(row, std::mem::take(&mut old_logps[row])),
+            ref_logps: ref_logps.as_mut().map(|rows| stand_in(row, std::mem::take(&mut rows[row]))),
             reward: rewards[row],
-            truncated: truncated.as_ref().is_some_and(|flags| flags[row]),
+            truncated: empty || truncated.as_ref().is_some_and(|flags| flags[row]),
             evidence: Evidence::read(&mut source)?,
         });
     }
@@ -200,6 +196,11 @@ impl<'a, 'py> Rows<'a, 'py> {
         Ok(found.flatten().filter(|value| !value.is_none()))
     }
 
+    /// True if the row has no token.
+    fn empty(&self) -> bool {
+        self.mask.slots[self.row].len() == 0
+    }
+
     /// The place and the entry of this row in a list per row.
     fn item(&self, kind: EvidenceKind) -> PyResult<Option<(String, Bound<'py, PyAny>)>> {
         let Some(value) = self.field(kind)? else { return Ok(None) };
@@ -221,6 +222,9 @@ impl EvidenceSource for Rows<'_, '_> {
     type Error = PyErr;
 
     fn numbers(&mut self, kind: EvidenceKind) -> PyResult<Option<Vec<f64>>> {
+        if self.empty() && kind != EvidenceKind::RewardParts {
+            return Ok(self.field(kind)?.map(|_| vec![0.0]));
+        }
         if let Some(rows) = self.arrays.get_mut(&kind) {
             return Ok(Some(std::mem::take(&mut rows[self.row])));
         }
@@ -231,6 +235,9 @@ impl EvidenceSource for Rows<'_, '_> {
     }
 
     fn steps(&mut self, kind: EvidenceKind) -> PyResult<Option<PerStep>> {
+        if self.empty() {
+            return Ok(self.field(kind)?.map(|_| vec![StepValue { start: 0, value: 0.0 }]));
+        }
         self.item(kind)?.map(|(place, row)| steps(&place, &row)).transpose()
     }
 
@@ -240,6 +247,9 @@ impl EvidenceSource for Rows<'_, '_> {
             return states(&place, &row).map(Some);
         }
         let array = matrix(&place, &row)?;
+        if self.empty() {
+            return Ok(Some(vec![vec![0.0; array.as_array().ncols()]]));
+        }
         let slots = &self.mask.slots[self.row];
         Ok(Some((0..slots.len()).map(|t| array.as_array().row(slots.slot(t)).to_vec()).collect()))
     }

@@ -7,8 +7,8 @@ import pytest
 from conftest import ROOT
 
 PAGES = [ROOT / "docs/python.md", Path(__file__).parents[1] / "README.md"]
-#: Packages missing here; `tests/trl/check.py` and `tests/verl/check.py` run their blocks.
-ELSEWHERE = ("grpo_lambda.trl", "grpo_lambda.verl")
+#: Packages missing here; `tests/trl/check.py` and `tests/verl/check.py` run their blocks, and this file runs that of torch if it is there.
+ELSEWHERE = ("grpo_lambda.trl", "grpo_lambda.verl", "grpo_lambda.torch")
 
 
 def blocks(page):
@@ -29,3 +29,9 @@ def test_the_pages_of_the_adapters_have_their_blocks():
     found = blocks(PAGES[0])
     for module in ELSEWHERE:
         assert sum(module in block for block in found) == 1
+
+
+def test_the_block_of_torch():
+    pytest.importorskip("torch")
+    (block,) = [block for block in blocks(PAGES[0]) if "grpo_lambda.torch" in block]
+    exec(compile(block, str(PAGES[0]), "exec"), {})

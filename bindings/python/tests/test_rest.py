@@ -2,7 +2,9 @@
 
 import doctest
 import importlib
+import inspect
 import re
+import typing
 from importlib import metadata
 from pathlib import Path
 
@@ -117,19 +119,41 @@ def test_the_stub_names_what_the_module_has():
     assert declared == {name for name in dir(_native) if not name.startswith("_")}
     for name in ("Credit", "Mdp", "Expected"):
         body = re.search(rf"^class {name}:\n((?:    .*\n|\n)*)", stub, re.M)[1]
-        members = set(re.findall(r"^    def (\w+)", body, re.M)) - {"__init__", "__len__"}
+        members = set(re.findall(r"^    def (\w+)", body, re.M)) - {"__init__", "__len__", "_clip_fractions"}
         assert members == {m for m in dir(getattr(_native, name)) if not m.startswith("_")}
 
 
-def test_every_public_name_is_documented():
-    for name in grpo_lambda.__all__:
-        assert getattr(grpo_lambda, name).__doc__, name
+def test_every_public_name_is_documented_and_functions_have_an_example_that_runs():
+    finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner()
+    own = [n for n, f in vars(stats).items() if inspect.isfunction(f) and n[0] != "_" and f.__module__ == stats.__name__]
+    for owner, names in ((grpo_lambda, grpo_lambda.__all__), (stats, own)):
+        for name in names:
+            value = getattr(owner, name)
+            assert value.__doc__ or name in ("MethodName", "__version__"), name
+            if inspect.isfunction(value):
+                (example,) = finder.find(value, name)
+                assert example.examples or name == "grade_batch", f"{name} has no example"
+                takes = set(inspect.signature(value).parameters) - {"settings"}
+                # The grader's docstrings name their arguments in sentences.
+                described = "Args:" in value.__doc__ and all(f"{p}:" in value.__doc__ for p in takes)
+                assert described or not takes or name.startswith("grade"), (name, takes)
+                assert runner.run(example).failed == 0, name
 
 
-@pytest.mark.parametrize("module", ["grpo_lambda", "grpo_lambda._grade"])
+@pytest.mark.parametrize("module", ["grpo_lambda", "grpo_lambda._native"])
 def test_examples_in_the_documentation_of_the_code(module):
     done = doctest.testmod(importlib.import_module(module))
-    assert done.attempted > 0 and done.failed == 0
+    assert done.failed == 0
+
+
+def test_the_names_of_methods_are_those_of_the_registry():
+    assert list(typing.get_args(grpo_lambda.MethodName)) == [m.name for m in grpo_lambda.methods()]
+
+
+def test_there_is_one_version():
+    manifest = (Path(__file__).parents[1] / "Cargo.toml").read_text()
+    version = re.search(r'^version = "(.*)"$', manifest, re.M)[1]
+    assert grpo_lambda.__version__ == metadata.version("grpo-lambda") == version
 
 
 def test_the_package_is_typed_and_verl_finds_it():

@@ -126,6 +126,7 @@ pub(super) static ROWS: &[Convention] = &[
         reduction: "1/sum T, the masked tokens counted",
         method: "high_entropy",
         settings: "epsilon_high=0.2",
+        differs: "the mean here is over the kept tokens alone",
         recorded: "-",
         ..LOSS
     },

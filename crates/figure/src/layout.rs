@@ -147,7 +147,7 @@ impl Layout {
 /// The entries of the legend in rows, `y` moved below them.
 fn legend(figure: &Figure, y: &mut f64, text_w: f64) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
-    let marks = figure.panels.iter().filter(|p| p.legend).flat_map(|p| &p.marks);
+    let marks = figure.panels.iter().flat_map(|p| &p.marks);
     for mark in marks.filter(|m| !m.name().is_empty()) {
         let name = mark.name();
         let i = entries.iter().position(|e| e.name == name).unwrap_or_else(|| {

@@ -61,8 +61,6 @@ pub struct Panel {
     pub y: Axis,
     /// The marks, in this order within a kind (bands lie below bars, bars below lines, and so on).
     pub marks: Vec<Mark>,
-    /// True if the names of this panel appear in the figure's legend.
-    pub legend: bool,
 }
 
 /// The map of an axis from values to positions.
@@ -270,9 +268,9 @@ impl Figure {
 }
 
 impl Panel {
-    /// A panel without marks, in the legend.
+    /// A panel without marks.
     pub fn new(title: impl Into<String>) -> Self {
-        Panel { title: title.into(), legend: true, ..Panel::default() }
+        Panel { title: title.into(), ..Panel::default() }
     }
     /// Sets the horizontal axis; a plain text is the label of a linear axis.
     pub fn x(mut self, axis: impl Into<Axis>) -> Self {
@@ -282,11 +280,6 @@ impl Panel {
     /// Sets the vertical axis; a plain text is the label of a linear axis.
     pub fn y(mut self, axis: impl Into<Axis>) -> Self {
         self.y = axis.into();
-        self
-    }
-    /// Keeps the names of this panel out of the legend.
-    pub fn no_legend(mut self) -> Self {
-        self.legend = false;
         self
     }
     /// Adds any mark.
@@ -349,11 +342,6 @@ impl Panel {
     pub fn heat_map(self, label: impl Into<String>, values: Vec<Vec<f64>>) -> Self {
         let label = label.into();
         self.mark(Mark::HeatMap { values, annotate: true, range: None, diverging: false, label })
-    }
-    /// Adds an annotated heat map with white at zero.
-    pub fn diverging_map(self, label: impl Into<String>, values: Vec<Vec<f64>>) -> Self {
-        let label = label.into();
-        self.mark(Mark::HeatMap { values, annotate: true, range: None, diverging: true, label })
     }
     /// Adds a horizontal reference line.
     pub fn hline(self, y: f64, label: impl Into<String>) -> Self {

@@ -30,7 +30,7 @@ fn every_mark() -> Figure {
                 .intervals("uniform", [(0.0, 0.5, 1.0, 1.5)])
                 .text(0.5, 1.5, "here"),
         )
-        .panel(Panel::new("map").x("column").y("row").diverging_map("value", map))
+        .panel(Panel::new("map").x("column").y("row").heat_map("value", map))
 }
 
 /// Every element closed in order, attributes quoted, no stray `<` or `&`: what an XML parser insists on.
@@ -122,7 +122,7 @@ fn nothing_to_draw_is_no_panic() {
         Panel::new("").line("a", [(nan, 1.0), (1.0, f64::INFINITY)]).band("a", [(0.0, nan, nan)]),
         Panel::new("").bars("a", [(0.0, nan)]).intervals("b", [(nan, nan, nan, nan)]),
         Panel::new("").heat_map("", vec![]),
-        Panel::new("").diverging_map("", vec![vec![], vec![nan, 0.0]]),
+        Panel::new("").heat_map("", vec![vec![], vec![nan, 0.0]]),
         Panel::new("").heat_map("", vec![vec![nan]]),
         Panel::new("").x(Axis::new("").log()).y(Axis::new("").log()).points("a", [(0.0, -1.0)]),
         Panel::new("").y(Axis::new("").log()).bars("a", [(0.0, 0.0), (1.0, 5.0)]),

@@ -66,6 +66,13 @@ impl<'t> Sampler<'t> {
         self.walk(node, |sums| choice(sums, unit(rng)), |_| ())
     }
 
+    /// One token after a prefix.
+    pub fn step(&self, node: NodeId, rng: &mut impl Rng) -> EdgeId {
+        let edges = self.tree.edges_of(node);
+        let first = edges.start;
+        if edges.len() == 1 { first } else { first + choice(&self.cumulative[edges], unit(rng)) }
+    }
+
     /// The tree the responses are of.
     pub fn tree(&self) -> &'t Tree {
         self.tree

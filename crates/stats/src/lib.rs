@@ -38,7 +38,7 @@ pub use over_tasks::{OverTasks, chosen_on_the_others};
 pub use power::{fewest_discordant, least_detectable_difference, least_detectable_mean, mcnemar_power};
 pub use rank::{ranks, spearman};
 pub use sign_flip::sign_flip_test;
-pub use visible::{visible, visible_line};
+pub use visible::{hanging, visible, visible_line};
 
 use moments::{check, quantile_of_sorted, sorted};
 

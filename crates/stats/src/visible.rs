@@ -16,6 +16,30 @@ pub fn visible_line(text: &str) -> String {
     spelt(text, |_| false)
 }
 
+/// `head` and the words of `text` behind it, in lines of at most `width` characters that begin below the text; a longer word has a line of its own.
+///
+/// ```
+/// use grpo_lambda_stats::hanging;
+/// assert_eq!(hanging("  lr  ", "the learning rate", 16), "  lr  the\n      learning\n      rate");
+/// ```
+pub fn hanging(head: &str, text: &str, width: usize) -> String {
+    let indent = head.chars().count();
+    let (mut out, mut used) = (head.to_owned(), indent);
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if used > indent && used + 1 + length > width {
+            out += &format!("\n{:indent$}", "");
+            used = indent;
+        } else if used > indent {
+            out.push(' ');
+            used += 1;
+        }
+        out += word;
+        used += length;
+    }
+    out
+}
+
 fn spelt(text: &str, stays: fn(char) -> bool) -> String {
     let is_command =
         |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

@@ -48,7 +48,7 @@ pub struct ChatArgs {
 }
 
 impl Command for ChatArgs {
-    /// Answers each line of standard input until it ends, or `/quit`; `/reset` forgets what was said. Control characters of an answer are spelt
+    /// Answers each line of standard input until it ends, or `/quit`; `/help` lists the commands, `/reset` forgets what was said. Control characters of an answer are spelt
     /// out, wherever it goes.
     fn run(&self) -> Result<(), Failure> {
         if self.temperature != 0.0 {
@@ -61,7 +61,7 @@ impl Command for ChatArgs {
         let tokens = load_tokens(&directory, &model)?;
         let remembers = if asked.template.is_chat() { "" } else { "; every line is asked by itself" };
         say(&format!(
-            "{} is asked with {}{remembers}; /reset forgets what was said, /quit or the end of the input ends",
+            "{} is asked with {}{remembers}; /help lists the commands",
             directory.display(),
             in_words(asked.template.name(), asked.system.as_deref())
         ));
@@ -107,6 +107,9 @@ impl Chat<'_> {
                 "" => {}
                 "/quit" | "/exit" => return Ok(()),
                 "/reset" => self.said.clear(),
+                "/help" => say(
+                    "/reset forgets what was said, /quit or the end of the input ends; any other line is said to the model",
+                ),
                 text => {
                     let answer = self.answer(text)?;
                     print(&format!("{}\n", visible(&answer)))?;

@@ -1,4 +1,4 @@
-//! `llm-train compare`: methods over seeds, or two evaluations.
+//! `llm-train compare`: methods over seeds, the start and the end of a run, or two evaluations.
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,8 @@ direction, a trace's weights divided by their mean, is a method: grpo_lambda:nor
 
 Stopped at any moment, the same command continues; another one on the same directory is refused.
 
-llm-train compare A B compares two evaluations of llm-train eval instead (their directories, or run directories that hold one in eval), problem by \
+llm-train compare RUN compares a run's start with its latest evaluation on the problems that it held out, which training measured anyway: nothing is \
+sampled. llm-train compare A B compares two evaluations of llm-train eval (their directories, or run directories that hold one in eval), problem by \
 problem: B less A with its interval and a paired permutation test, for each benchmark and their average, corrected for the number of benchmarks (Holm).";
 
 /// Arguments of `compare`.
@@ -54,13 +55,12 @@ pub struct CompareArgs {
     /// Form of the printed result; files are written in any case
     #[arg(long, value_enum, default_value_t)]
     pub output: OutputFormat,
-    /// Settings over the preset's, common to all runs, as in rl.steps=50; or two evaluations
-    #[arg(value_name = "key=value | A B")]
+    /// Settings over the preset's, common to all runs, as in rl.steps=50; or a run; or two evaluations
+    #[arg(value_name = "key=value | RUN | A B")]
     pub words: Vec<String>,
 }
 
-const BOTH: &str =
-    "methods over seeds (--methods NAME,NAME) and two evaluations (A B) are different comparisons";
+const BOTH: &str = "methods over seeds (--methods NAME,NAME), the start and end of a run (RUN) and two evaluations (A B) are different comparisons";
 
 impl Command for CompareArgs {
     /// Compares.
@@ -83,17 +83,25 @@ fn of_evaluations(args: &CompareArgs) -> Result<(), Failure> {
     if let Some((name, _)) = given.iter().find(|(_, given)| *given) {
         return Err(Failure::refused(format!("{name} belongs to --methods, which is not given; {BOTH}")));
     }
-    let [a, b] = args.words.as_slice() else {
-        let found = args.words.len();
-        return Err(Failure::refused(format!(
-            "neither --methods nor two directories of evaluations are given, but {found} words; {BOTH}"
-        )));
-    };
-    if let Some(word) = [a, b].into_iter().find(|word| word.contains('=') && !Path::new(word).exists()) {
+    if let Some(word) = args.words.iter().find(|word| word.contains('=') && !Path::new(word).exists()) {
         return Err(Failure::refused(format!("{word}: a setting belongs to --methods; {BOTH}")));
     }
     let read = |path: &String| paired::StoredEvaluation::read(Path::new(path)).map_err(Failure::refused);
-    let pair = paired::pair(&read(a)?, &read(b)?).map_err(Failure::refused)?;
+    let (a, b, moments, step) = match args.words.as_slice() {
+        [a, b] => (read(a)?, read(b)?, [String::new(), String::new()], None),
+        [run] if Path::new(run).join("config.toml").is_file() => {
+            let ([a, b], [_, step]) =
+                paired::StoredEvaluation::ends_of_run(Path::new(run)).map_err(Failure::refused)?;
+            (a, b, [" (before RL)".to_owned(), format!(" (after RL step {step})")], Some(step))
+        }
+        words => {
+            return Err(Failure::refused(format!(
+                "neither --methods, nor a run directory, nor two directories of evaluations are given, but {} words; {BOTH}",
+                words.len()
+            )));
+        }
+    };
+    let pair = paired::pair(&a, &b).map_err(Failure::refused)?;
     let mut written = String::new();
     if let Some(directory) = &args.out {
         let broke = |e: DiskError| Failure::broke(e);
@@ -118,12 +126,16 @@ fn of_evaluations(args: &CompareArgs) -> Result<(), Failure> {
     if args.output == OutputFormat::Json {
         return print(&json_text(&paired_report::json(&pair))?);
     }
+    let finding =
+        step.map_or_else(|| paired_report::finding(&pair), |step| paired_report::of_run(&pair, step));
     let notes: String = paired_report::notes(&pair).iter().map(|note| format!("- {note}\n")).collect();
     print(&format!(
-        "A {}\nB {}\n{}\n{}\nPercentage points with 95 % intervals (bootstrap over problems); p of the paired permutation test.\n{notes}{written}",
+        "A {}{}\nB {}{}\n{}\n{}\nPercentage points with 95 % intervals (bootstrap over problems); p of the paired permutation test.\n{notes}{written}",
         pair.paths[0].display(),
+        moments[0],
         pair.paths[1].display(),
-        paired_report::finding(&pair),
+        moments[1],
+        finding,
         paired_report::table(&pair)
     ))
 }

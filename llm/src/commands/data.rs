@@ -1,11 +1,11 @@
 //! `llm-train data`.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use grpo_lambda::settings::did_you_mean;
-use grpo_lambda_grade::Prediction;
+use grpo_lambda_grade::{Grader, Prediction, Rules};
 
 use super::{Command, Failure, checkpoint, print};
 use grpo_lambda_stats::visible;
@@ -128,6 +128,10 @@ struct DataSummary {
     solutions: usize,
     /// Number of worked solutions whose templated response does not grade as equal to the answer, and the first such row.
     disagree: usize,
+    /// Solutions among them that the lenient rules accept.
+    lenient: usize,
+    /// References that a lenient rule reads otherwise, by rule.
+    leniencies: BTreeMap<&'static str, usize>,
     first: Option<String>,
     prompts: Vec<usize>,
     targets: Vec<usize>,
@@ -144,10 +148,14 @@ impl DataSummary {
         };
         let mut found = DataSummary::default();
         let mut seen = HashSet::new();
+        let lenient = Grader { extraction: template.extraction(), rules: Rules::LENIENT };
         for row in data.rows() {
             let row = row.map_err(Failure::refused)?;
             let prompt = template.prompt(&row.problem).map_err(Failure::refused)?;
             found.prompts.push(length(&prompt).map_err(Failure::refused)?);
+            for rule in row.gold.leniencies().iter() {
+                *found.leniencies.entry(rule.name()).or_default() += 1;
+            }
             if let Some(solution) = &row.solution {
                 found.solutions += 1;
                 let answer = row.answers.first().map_or("", String::as_str);
@@ -155,6 +163,8 @@ impl DataSummary {
                 let verdict = row.gold.grade(&Prediction::extract(&target, template.extraction()));
                 if !verdict.is_equal() {
                     found.disagree += 1;
+                    let gold = lenient.reference(&row.gold);
+                    found.lenient += usize::from(lenient.grade(&gold, &target).is_equal());
                     found
                         .first
                         .get_or_insert_with(|| format!("{}:{}: {verdict}", row.file.display(), row.line));
@@ -188,6 +198,13 @@ impl DataSummary {
                 let _ = writeln!(text, "{first}");
             }
         }
+        let read: Vec<String> = self.leniencies.iter().map(|(rule, n)| format!("{rule} {n}")).collect();
+        let read = if read.is_empty() { "none".to_owned() } else { read.join(", ") };
+        let _ = writeln!(
+            text,
+            "rules     lenient ones read these references otherwise: {read}; they accept {} solutions more",
+            self.lenient
+        );
         let stop = if template.stop().is_empty() {
             String::new()
         } else {

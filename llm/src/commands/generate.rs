@@ -1,19 +1,21 @@
 //! `llm-train generate`.
 
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use grpo_lambda_decoder::generate::{Sampler, SamplingParams, SamplingRequest, StoppingCriteria};
 use grpo_lambda_decoder::model::Decoder;
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::truncation::Truncation;
+use grpo_lambda_stats::visible;
 use serde::Serialize;
 
 use super::asked::{Asked, Choice};
 use super::engine::{EngineArgs, remote};
 use super::lines::lines;
 use super::{
-    Command, Failure, check_temperature, checkpoint, count, input, load_model, load_tokens, print,
-    use_threads, whole,
+    Command, Failure, OutputFormat, check_temperature, checkpoint, count, input, load_model, load_tokens,
+    print, use_threads, whole,
 };
 use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::eval::completion::RecordedFinish;
@@ -73,6 +75,9 @@ pub struct GenerateArgs {
     /// Worker threads; 0: as many as the machine has
     #[arg(long, default_value_t = 0, value_parser = whole::<usize>, allow_negative_numbers = true)]
     pub threads: usize,
+    /// Form of a response: text for a person, or a JSON line with its token ids; when not given, text on a terminal and JSON elsewhere
+    #[arg(long, value_enum)]
+    pub output: Option<OutputFormat>,
     #[command(flatten)]
     pub engine: EngineArgs,
 }
@@ -85,7 +90,7 @@ struct Generated {
 }
 
 impl Command for GenerateArgs {
-    /// Generates a response to each prompt, one JSON line each, in order.
+    /// Generates a response to each prompt, in order.
     fn run(&self) -> Result<(), Failure> {
         check_temperature(self.temperature, "; for the most probable token use --greedy")?;
         if self.max_new_tokens == 0 || self.min_new_tokens > self.max_new_tokens {
@@ -228,7 +233,7 @@ impl Prompts<'_> {
     }
 }
 
-/// A response to each, as JSON lines.
+/// A response to each, as text or as JSON lines.
 fn generate(prompts: &Prompts<'_>, sampler: &dyn Sampler, truncation: Truncation) -> Result<(), Failure> {
     let Prompts { args, tokens, asked, all, .. } = prompts;
     let sampling = SamplingParams {
@@ -250,9 +255,16 @@ fn generate(prompts: &Prompts<'_>, sampler: &dyn Sampler, truncation: Truncation
     };
     let responses = sampler.generate(&request).map_err(Failure::broke)?;
     let mut out = String::new();
-    for response in responses.into_iter().flatten() {
+    let default = if std::io::stdout().is_terminal() { OutputFormat::Text } else { OutputFormat::Json };
+    let output = args.output.unwrap_or(default);
+    for (number, response) in responses.into_iter().flatten().enumerate() {
         let text = stops.text(&response.tokens).map_err(Failure::broke)?;
         let finish = RecordedFinish::new(&response, tokens.eos());
+        if output == OutputFormat::Text {
+            out += if number > 0 { "\n" } else { "" };
+            out += &format!("{}\n", visible(&text));
+            continue;
+        }
         out += &serde_json::to_string(&Generated { ids: response.tokens, text, finish })
             .map_err(Failure::broke)?;
         out.push('\n');

@@ -2,32 +2,63 @@
 
 use std::path::{Path, PathBuf};
 
+use grpo_lambda_decoder::disk::Disk;
 use grpo_lambda_stats::table::significant;
 
 use super::{Command, Failure, print};
 use grpo_lambda_studies::curves::Points;
-use grpo_lambda_studies::figures::{DrawError, draw_record, first_and_last_tenth, zero_variance_share};
+use grpo_lambda_studies::figures::{self, DrawError, draw_record, first_and_last_tenth, zero_variance_share};
 use grpo_lambda_studies::record::RunRecord;
-use grpo_lambda_studies::terminal;
+use grpo_lambda_studies::{report, terminal};
 
 /// Arguments of `plot`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct PlotArgs {
-    /// A run directory, of a run that is finished or under way
-    #[arg(value_name = "RUN")]
-    pub run: PathBuf,
+    /// A run directory, of a run that is finished or under way; with several, one figure has a line for each
+    #[arg(value_name = "RUN", required = true)]
+    pub runs: Vec<PathBuf>,
+    /// The directory of the figure of several runs
+    #[arg(long, value_name = "DIR", default_value = "runs/overlay")]
+    pub out: PathBuf,
 }
 
 impl Command for PlotArgs {
-    /// Draws a run into RUN/figures and prints a short table.
+    /// Draws a run into RUN/figures, writes its report and prints a short table; or draws several into one figure.
     fn run(&self) -> Result<(), Failure> {
-        let record = RunRecord::read(&self.run).map_err(Failure::refused)?;
-        let drawn = draw_record(&record, &self.run).map_err(|e| match e {
-            DrawError::Record(e) => Failure::refused(e),
-            DrawError::Disk(e) if e.is_refusal() => Failure::refused(e),
-            e => Failure::broke(e),
-        })?;
-        print(&format!("{}\n{}\n{}", record.finding(), table(&record), figure_lines(&drawn)))
+        let [run] = self.runs.as_slice() else { return self.overlay() };
+        let record = RunRecord::read(run).map_err(Failure::refused)?;
+        let drawn = draw_record(&record, run).map_err(failure)?;
+        let page = report::write(&record, run).map_err(failure)?;
+        let figures = figure_lines(&drawn);
+        print(&format!(
+            "{}\n{}\n{figures}report       {}\n",
+            record.finding(),
+            table(&record),
+            page.display()
+        ))
+    }
+}
+
+impl PlotArgs {
+    fn overlay(&self) -> Result<(), Failure> {
+        let read = |run: &PathBuf| {
+            let record = RunRecord::read(run).map_err(Failure::refused)?;
+            Ok((run.display().to_string(), record))
+        };
+        let runs = self.runs.iter().map(read).collect::<Result<Vec<_>, Failure>>()?;
+        let disk = Disk::default().inside(&self.out).map_err(Failure::broke)?;
+        let drawn = figures::save(&disk, &figures::overlay(&runs), &self.out, "overlay").map_err(failure)?;
+        let lines: String =
+            runs.iter().map(|(name, record)| format!("{name}: {}\n", record.finding())).collect();
+        print(&format!("{lines}{}", figure_lines(&[drawn])))
+    }
+}
+
+fn failure(error: DrawError) -> Failure {
+    match error {
+        DrawError::Record(e) => Failure::refused(e),
+        DrawError::Disk(e) if e.is_refusal() => Failure::refused(e),
+        e => Failure::broke(e),
     }
 }
 

@@ -203,6 +203,7 @@ fn on_benchmarks(trained: TrainedCell<'_>, data: &Path) -> Result<(String, Vec<C
         protocol: Protocol::Paper,
         out: Some(directory.join("eval")),
         limit: None,
+        with_trained: false,
         skip_bad_rows: false,
         template: Some(cell.model.template.clone()),
         system: None,

@@ -35,12 +35,7 @@ pub fn save(disk: &Disk, figure: &Figure, directory: &Path, name: &str) -> Resul
     Ok(path)
 }
 
-/// Draws the run of a directory into its `figures/`; the paths of the PNGs, each with an SVG beside it.
-pub fn draw(run: &Path) -> Result<Vec<PathBuf>, DrawError> {
-    draw_record(&RunRecord::read(run)?, run)
-}
-
-/// [`draw`] for a run that is already read.
+/// Draws a run into its `figures/`; the paths of the PNGs, each with an SVG beside it.
 pub fn draw_record(record: &RunRecord, run: &Path) -> Result<Vec<PathBuf>, DrawError> {
     let figures = match record.curves.steps("rl") {
         0 => vec![("learning", supervised(record))],
@@ -110,37 +105,49 @@ pub fn learning(record: &RunRecord) -> Figure {
     let half = half_window(reward.len());
     let [held_out, raw, smoothed] = ["held-out accuracy", "reward of a step", "reward, smoothed"];
     let accuracy = || record.accuracy.iter().map(|a| (a.step as f64, a.value));
-    let last = record.config.rl.steps.max(1) as f64;
-    let axis = || Axis::new(STEPS).range(0.0, last);
+    let axis = || Axis::new(STEPS).range(0.0, done(record));
     let decoding = if record.config.eval.temperature == 0.0 {
         "the most probable tokens".to_owned()
     } else {
         format!("sampling at temperature {}", record.config.eval.temperature)
     };
     let caption = format!(
-        "{} Left: {} held-out problems, answered by {decoding}; band: 95 % interval (Wilson). Right: mean reward of the sampled responses; \
+        "{} Left: {} held-out problems, answered by {decoding}; with their 95 % interval (Wilson). Right: mean reward of the sampled responses; \
          smoothed: centred mean of {} steps.",
         setting(record),
         record.n,
         2 * half + 1
     );
+    let panel = Panel::new("Held-out accuracy").x(axis()).y("share of problems solved");
+    let panel = match record.accuracy.len() {
+        1 => panel.intervals(held_out, accuracy().map(|(x, v)| (x, v.low, v.mid, v.high))),
+        _ => panel
+            .band(held_out, accuracy().map(|(x, v)| (x, v.low, v.high)))
+            .line(held_out, accuracy().map(|(x, v)| (x, v.mid)))
+            .points(held_out, accuracy().map(|(x, v)| (x, v.mid))),
+    };
+    let earned = Panel::new("Reward in training").x(axis()).y("mean reward of a batch");
+    // Around one value an axis has no scale of its own.
+    let earned = match constant(&reward) {
+        Some(value) if (0.0..=1.0).contains(&value) => with_y_range(earned, 0.0, 1.0),
+        _ => earned,
+    };
     Figure::new(record.finding())
         .caption(caption)
         .names([held_out, smoothed, raw])
-        .panel(
-            Panel::new("Held-out accuracy")
-                .x(axis())
-                .y("share of problems solved")
-                .band(held_out, accuracy().map(|(x, v)| (x, v.low, v.high)))
-                .line(held_out, accuracy().map(|(x, v)| (x, v.mid)))
-                .points(held_out, accuracy().map(|(x, v)| (x, v.mid))),
-        )
-        .panel(raw_and_smoothed(
-            Panel::new("Reward in training").x(axis()).y("mean reward of a batch"),
-            (raw, smoothed),
-            &reward,
-            half,
-        ))
+        .panel(panel)
+        .panel(raw_and_smoothed(earned, (raw, smoothed), &reward, half))
+}
+
+/// The steps on the axis: those that are done.
+fn done(record: &RunRecord) -> f64 {
+    record.curves.steps("rl").max(1) as f64
+}
+
+/// The one value of a curve that has one.
+fn constant(points: &Points) -> Option<f64> {
+    let first = points.first()?.1;
+    points.iter().all(|p| p.1 == first).then_some(first)
 }
 
 /// Mean over the first and over the last tenth of a curve; `None` for no points.
@@ -157,49 +164,121 @@ pub fn zero_variance_share(record: &RunRecord) -> Points {
     dull.iter().zip(&groups).filter(|(_, g)| g.1 > 0.0).map(|(d, g)| (d.0, d.1 / g.1)).collect()
 }
 
-/// Training diagnostics, one panel for each.
+/// Training diagnostics, a panel for each that varies; the caption names the others.
 pub fn evidence(record: &RunRecord) -> Figure {
     let rl = |column| record.curves.points("rl", column);
-    let axis = || Axis::new(STEPS).range(0.0, record.config.rl.steps.max(1) as f64);
+    let axis = || Axis::new(STEPS).range(0.0, done(record));
     let half = half_window(record.curves.steps("rl"));
     let names = ("a step", "smoothed");
-    let panel = |title: &str, y: &str, points: &Points| {
-        raw_and_smoothed(Panel::new(title).x(axis()).y(y), names, points, half)
-    };
-    let kl = rl("kl");
-    let has_kl = kl.iter().any(|p| p.1 != 0.0);
-    let kl_title = if has_kl { "KL to the reference" } else { "KL: not computed (beta = 0)" };
-    let kl = if has_kl { kl } else { Vec::new() };
     let (low, high) = (rl("clip_fraction_low"), rl("clip_fraction_high"));
-    let clipped = low.iter().chain(&high).any(|p| p.1 > 0.0);
-    let clip_title = if clipped { "Clipped tokens" } else { "Clipped tokens: none" };
-    let dull = zero_variance_share(record);
-    let clip_panel = Panel::new(clip_title)
-        .x(axis())
-        .y("share of tokens")
-        .line("clipped below", smooth(&low, half))
-        .line("clipped above", smooth(&high, half));
-    let clip_panel = if clipped { clip_panel } else { with_y_range(clip_panel, 0.0, 1.0) };
-    let share = |title, y, points: &Points| with_y_range(panel(title, y, points), -0.02, 1.02);
-    let figure = Figure::new(evidence_finding(record))
-        .caption(format!(
-            "{} Smoothed: centred mean of about a twentieth of a stage's steps, 5 at least. Groups that agree (all right or all wrong) teach nothing.",
-            setting(record)
-        ))
-        .columns(3)
-        .panel_size(360, 250)
-        .names(["smoothed", "a step", "clipped below", "clipped above"])
-        .panel(panel("Entropy of the policy", "nats per token", &rl("entropy")))
-        .panel(panel(kl_title, "nats per token", &kl))
-        .panel(panel("Gradient norm before clipping", "norm", &rl("grad_norm")))
-        .panel(clip_panel)
-        .panel(share("Groups that agree", "share of groups", &dull))
-        .panel(panel("Length of a response", "tokens", &rl("length")))
-        .panel(share("Responses cut off", "share of responses", &rl("truncated")))
-        .panel(panel("Largest ratio of a token", "π / π_old, or its inverse", &rl("ratio_max")));
-    match record.curves.steps("sft") {
-        0 => figure, // it started from a checkpoint
-        _ => figure.panel(loss_panel(record, "loss", "Supervised loss", "nats per token")),
+    let quantities = [
+        ("Entropy of the policy", "nats per token", rl("entropy")),
+        ("KL to the reference", "nats per token", rl("kl")),
+        ("Gradient norm before clipping", "norm", rl("grad_norm")),
+        ("Groups that agree", SHARE_OF_GROUPS, zero_variance_share(record)),
+        ("Length of a response", "tokens", rl("length")),
+        ("Responses cut off", SHARE_OF_RESPONSES, rl("truncated")),
+        ("Largest ratio of a token", "π / π_old, or its inverse", rl("ratio_max")),
+    ];
+    let mut figure = Figure::new(evidence_finding(record)).columns(3).panel_size(360, 250).names([
+        "smoothed",
+        "a step",
+        "clipped below",
+        "clipped above",
+    ]);
+    let mut flat = Vec::new();
+    for (title, unit, points) in quantities {
+        match (points.is_empty(), constant(&points)) {
+            (true, _) => flat.push(format!("{title}: not computed")),
+            (false, Some(value)) if points.len() > 1 => {
+                flat.push(format!("{title}: {}", significant(value, 3)))
+            }
+            _ => {
+                let panel = Panel::new(title).x(axis()).y(unit);
+                let is_share = [SHARE_OF_GROUPS, SHARE_OF_RESPONSES].contains(&unit);
+                let panel = if is_share { with_y_range(panel, -0.02, 1.02) } else { panel };
+                figure = figure.panel(raw_and_smoothed(panel, names, &points, half));
+            }
+        }
+    }
+    if low.iter().chain(&high).any(|p| p.1 > 0.0) {
+        let clipped = Panel::new("Clipped tokens").x(axis()).y("share of tokens");
+        let clipped = clipped.line("clipped below", smooth(&low, half));
+        figure = figure.panel(clipped.line("clipped above", smooth(&high, half)));
+    } else {
+        flat.push("Clipped tokens: none".to_owned());
+    }
+    if record.curves.steps("sft") > 0 {
+        figure = figure.panel(loss_panel(record, "loss", "Supervised loss", "nats per token"));
+    }
+    let flat = if flat.is_empty() { String::new() } else { format!(" At every step: {}.", flat.join("; ")) };
+    figure.caption(format!(
+        "{} Smoothed: centred mean of about a twentieth of a stage's steps, 5 at least. Groups that agree (all right or all wrong) teach nothing.{flat}",
+        setting(record)
+    ))
+}
+
+const SHARE_OF_GROUPS: &str = "share of groups";
+const SHARE_OF_RESPONSES: &str = "share of responses";
+
+/// Several runs, a line for each.
+pub fn overlay(runs: &[(String, RunRecord)]) -> Figure {
+    let last = runs.iter().map(|(_, record)| done(record)).fold(1.0, f64::max);
+    let panel = |title: &str, unit: &str| Panel::new(title).x(Axis::new(STEPS).range(0.0, last)).y(unit);
+    let mut accuracy = panel("Held-out accuracy", "share of problems solved");
+    for (name, record) in runs {
+        let points = || record.accuracy.iter().map(|a| (a.step as f64, a.value));
+        accuracy = accuracy
+            .band(name, points().map(|(x, v)| (x, v.low, v.high)))
+            .line(name, points().map(|(x, v)| (x, v.mid)))
+            .points(name, points().map(|(x, v)| (x, v.mid)));
+    }
+    let quantities = [
+        ("Reward in training", "mean reward of a batch", "reward"),
+        ("Entropy of the policy", "nats per token", "entropy"),
+        ("Length of a response", "tokens", "length"),
+        ("Gradient norm before clipping", "norm", "grad_norm"),
+        ("KL to the reference", "nats per token", "kl"),
+    ];
+    let mut figure = Figure::new(overlay_finding(runs)).columns(3).panel_size(360, 250).panel(accuracy);
+    for (title, unit, column) in quantities {
+        let curves: Vec<_> =
+            runs.iter().map(|(name, record)| (name, record.curves.points("rl", column))).collect();
+        if curves.iter().all(|(_, points)| constant(points).is_some() || points.is_empty()) {
+            continue;
+        }
+        let drawn = curves.iter().fold(panel(title, unit), |panel, (name, points)| {
+            let half = half_window(points.len());
+            // Few steps are drawn as they are.
+            let half = if points.len() > 4 * half { half } else { 0 };
+            panel.line(name.as_str(), smooth(points, half))
+        });
+        figure = figure.panel(drawn);
+    }
+    figure.names(runs.iter().map(|(name, _)| name.as_str())).caption(
+        "Bands: 95 % intervals (Wilson) over held-out problems. Other curves: centred mean of about a twentieth of the steps, 5 at least.",
+    )
+}
+
+/// The run that ended highest, as far as the intervals tell.
+fn overlay_finding(runs: &[(String, RunRecord)]) -> String {
+    let last = |(name, record): &(String, RunRecord)| Some((name.clone(), record.accuracy.last()?.value));
+    let mut ends: Vec<(String, grpo_lambda_stats::Interval)> = runs.iter().filter_map(last).collect();
+    ends.sort_by(|a, b| b.1.mid.total_cmp(&a.1.mid));
+    match ends.as_slice() {
+        [best, second, ..] if best.1.low > second.1.high => {
+            format!(
+                "{} ends highest: held-out accuracy {:.3}, the next {:.3}",
+                best.0, best.1.mid, second.1.mid
+            )
+        }
+        [best, .., worst] => format!(
+            "{} runs: none ends above the others\u{2019} intervals (held-out accuracy {:.3} to {:.3})",
+            runs.len(),
+            worst.1.mid,
+            best.1.mid
+        ),
+        _ => format!("{} runs", runs.len()),
     }
 }
 

@@ -12,6 +12,7 @@ pub mod doctor;
 pub mod export;
 pub mod figures;
 pub mod record;
+pub mod report;
 pub mod reproduce;
 pub mod sweep;
 pub mod terminal;

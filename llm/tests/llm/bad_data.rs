@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{Done, checkpoint, llm_train, shape};
+use crate::common::{Done, checkpoint, llm_train, shape, words};
 
 const GOOD: &str = "{\"question\":\"2+3?\",\"answer\":\"5\"}\n";
 
@@ -171,27 +171,23 @@ fn templates() {
     shown("chat").refused(2, &["cannot read ", "tokenizer.json", "No such file"]);
 }
 
-const STEPS: &[&str] = &[
-    "task.kind=dataset",
-    "eval.n=4",
-    "sft.steps=2",
-    "sft.batch=2",
-    "rl.steps=1",
-    "rl.prompts_per_step=2",
-    "rl.group_size=2",
-    "rl.max_new_tokens=4",
-];
+const STEPS: &str = "task.kind=dataset eval.n=4 sft.steps=2 sft.batch=2 rl.steps=1 rl.prompts_per_step=2 rl.group_size=2 \
+                     rl.max_new_tokens=4";
+
+/// Forty rows.
+fn sums() -> String {
+    (0..40).map(|i| format!("{{\"problem\":\"{i}+1=?\",\"answer\":{}}}\n", i + 1)).collect()
+}
 
 fn train(run: &Path, settings: &[&str]) -> Done {
-    crate::common::train(run, &[STEPS, settings])
+    crate::common::train(run, &[&words(STEPS), settings])
 }
 
 #[test]
 fn settings_of_a_run() {
     let dir = tempfile::tempdir().unwrap();
     let (path, run) = (dir.path().join("a.jsonl"), dir.path().join("run"));
-    let rows: String =
-        (0..40).map(|i| format!("{{\"problem\":\"{i}+1=?\",\"answer\":{}}}\n", i + 1)).collect();
+    let rows = sums();
     std::fs::write(&path, &rows).unwrap();
     std::fs::write(dir.path().join("one.jsonl"), "{\"problem\":\"3+4=?\",\"answer\":7}\n").unwrap();
     let long = format!("{{\"problem\":\"{}\",\"answer\":1}}\n", "1+".repeat(20_000));
@@ -257,8 +253,7 @@ fn settings_of_a_run() {
 fn rows_that_change_between_two_starts() {
     let dir = tempfile::tempdir().unwrap();
     let (path, run) = (dir.path().join("a.jsonl"), dir.path().join("run"));
-    let rows: String =
-        (0..40).map(|i| format!("{{\"problem\":\"{i}+1=?\",\"answer\":{}}}\n", i + 1)).collect();
+    let rows = sums();
     std::fs::write(&path, &rows).unwrap();
     let data = format!("task.data={}", path.display());
     train(&run, &[&data]).output();

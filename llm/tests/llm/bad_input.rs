@@ -473,41 +473,11 @@ fn rewards_that_never_differ_are_warned_of_with_likely_causes() {
     assert!(steps.all(|l| l.contains("\"zero_variance_groups\":2")), "{rows}");
 }
 
-const LONG: &[&str] = &["sft.steps=12", "rl.steps=0", "checkpoint.every=4", "sft.batch=4"];
-
+/// The number and the weights of the last checkpoint, of which every file is whole.
 fn last(run: &Path) -> (u64, Vec<u8>) {
     let last = run::latest(run).unwrap().expect("a checkpoint");
-    let weights = last.read("model.safetensors").unwrap();
-    last.files().for_each(|name| drop(last.read(name).unwrap()));
-    (last.step(), weights)
-}
-
-/// After a disk refused a checkpoint: the one before is whole, no other is there, and with room the run ends as if unbroken.
-#[track_caller]
-fn assert_survived(run: &Path, done: &Done, expected: &[&str]) {
-    done.refused(1, expected);
-    let names: Vec<String> = std::fs::read_dir(run.join("checkpoints"))
-        .unwrap()
-        .map(|e| e.unwrap().file_name().into_string().unwrap())
-        .collect();
-    assert_eq!(names, ["step-00000004"], "{}", done.stderr);
-    assert_eq!(last(run).0, 4);
-}
-
-/// A run as one that was killed after its first checkpoint leaves it: logs may be longer than the checkpoint knows.
-fn interrupted(run: &Path) {
-    train(run, &[LONG, &["checkpoint.keep=9"]].concat()).output();
-    for step in ["step-00000008", "step-00000012"] {
-        std::fs::remove_dir_all(run.join("checkpoints").join(step)).unwrap();
-    }
-    std::fs::remove_file(run.join("summary.json")).unwrap();
-    assert_eq!(last(run).0, 4);
-}
-
-fn unbroken() -> (u64, Vec<u8>) {
-    let dir = tempfile::tempdir().unwrap();
-    train(dir.path(), LONG).output();
-    last(dir.path())
+    last.verify().unwrap();
+    (last.step(), last.read("model.safetensors").unwrap())
 }
 
 /// Every write beyond a size is refused, as a full disk would: no privileges needed.
@@ -515,57 +485,23 @@ fn unbroken() -> (u64, Vec<u8>) {
 fn a_limit_on_file_sizes_spares_the_last_good_checkpoint() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("run");
-    interrupted(&run);
+    let settings = &["sft.steps=12", "rl.steps=0", "checkpoint.every=4", "checkpoint.keep=9", "sft.batch=4"];
+    train(&run, settings).output();
+    let unbroken = last(&run);
+    // As one that was killed after its first checkpoint leaves it: logs may be longer than the checkpoint knows.
+    for step in ["step-00000008", "step-00000012"] {
+        std::fs::remove_dir_all(run.join("checkpoints").join(step)).unwrap();
+    }
+    std::fs::remove_file(run.join("summary.json")).unwrap();
     // 64 blocks, of 512 or 1024 bytes: logs fit, weights do not. The signal that goes with the refusal ends no run.
     let script = "ulimit -f 64; exec \"$0\" \"$@\"";
     let mut command = Command::new("sh");
     command.args(["-c", script, env!("CARGO_BIN_EXE_llm-train"), "train", "--run"]).arg(&run);
-    let done = crate::common::run(command.args(TINY_MODEL).args(SUMS).args(LONG), "");
-    assert_survived(
-        &run,
-        &done,
-        &["no checkpoint was written: ", "model.safetensors", "those before it are kept"],
-    );
-    train(&run, LONG).output();
-    assert!(last(&run) == unbroken(), "another end than that of an unbroken run");
-}
-
-/// A file system of two megabytes, unmounted in the end.
-struct SmallDisk(tempfile::TempDir);
-
-impl SmallDisk {
-    fn mount() -> Option<SmallDisk> {
-        let dir = tempfile::tempdir().unwrap();
-        let mount =
-            Command::new("mount").args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"]).arg(dir.path()).output();
-        mount.is_ok_and(|o| o.status.success()).then_some(SmallDisk(dir))
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        drop(Command::new("umount").arg(self.0.path()).status());
-    }
-}
-
-#[test]
-fn a_full_disk_spares_the_last_good_checkpoint() {
-    let Some(disk) = SmallDisk::mount() else {
-        eprintln!("skipped: mounting a small file system is not permitted here");
-        return;
-    };
-    let run = disk.0.path().join("run");
-    interrupted(&run);
-    // All room but a little is taken: enough for logs, not for a checkpoint of half a megabyte.
-    let filler = disk.0.path().join("filler");
-    let mut size = 2 << 20;
-    while std::fs::write(&filler, vec![0u8; size]).is_err() {
-        size -= 4096;
-    }
-    std::fs::write(&filler, vec![0u8; size - (60 << 10)]).unwrap();
-    let done = train(&run, LONG);
-    assert_survived(&run, &done, &["No space left on device", "step-00000008"]);
-    std::fs::remove_file(&filler).unwrap();
-    train(&run, LONG).output();
-    assert!(last(&run) == unbroken(), "another end than that of an unbroken run");
+    let done = crate::common::run(command.args(TINY_MODEL).args(SUMS).args(settings), "");
+    done.refused(1, &["no checkpoint was written: ", "model.safetensors", "those before it are kept"]);
+    let names = std::fs::read_dir(run.join("checkpoints")).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(names.collect::<Vec<_>>(), ["step-00000004"], "{}", done.stderr);
+    assert_eq!(last(&run).0, 4);
+    train(&run, settings).output();
+    assert!(last(&run) == unbroken, "another end than that of an unbroken run");
 }

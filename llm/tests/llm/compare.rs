@@ -1,27 +1,15 @@
 //! `llm-train compare` and `llm-train plot` as a user starts them.
 
+use crate::common::words;
 use crate::long;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 /// A comparison small enough for every test.
-const SMALL: &[&str] = &[
-    "task.kind=addition",
-    "model.hidden=32",
-    "model.layers=2",
-    "model.heads=2",
-    "model.kv_heads=1",
-    "model.intermediate=64",
-    "threads=2",
-    "sft.steps=30",
-    "rl.steps=6",
-    "rl.prompts_per_step=4",
-    "rl.group_size=4",
-    "eval.n=20",
-    "eval.every=2",
-    "checkpoint.every=2",
-];
+const SMALL: &str = "task.kind=addition model.hidden=32 model.layers=2 model.heads=2 model.kv_heads=1 model.intermediate=64 \
+                     threads=2 sft.steps=30 rl.steps=6 rl.prompts_per_step=4 rl.group_size=4 eval.n=20 eval.every=2 \
+                     checkpoint.every=2";
 const METHODS: &str = "grpo,grpo_lambda:style=both,lambda=0.9";
 
 fn llm_train(words: &[&str]) -> Command {
@@ -32,7 +20,7 @@ fn llm_train(words: &[&str]) -> Command {
 
 fn compare(directory: &Path, methods: &str, extra: &[&str]) -> Command {
     let mut command = llm_train(&["compare", "--seeds", "2", "--methods", methods, "--run"]);
-    command.arg(directory).args(SMALL).args(extra);
+    command.arg(directory).args(words(SMALL)).args(extra);
     command
 }
 

@@ -539,7 +539,6 @@ fn stop_strings_end_a_response_and_stand_in_it() {
         &[file.to_str().unwrap().to_owned()],
         None,
         Path::new("."),
-        1,
         Default::default(),
     )
     .unwrap();

@@ -154,7 +154,7 @@ fn the_prompts_of_an_evaluation_are_those_of_training() {
         for (model, out) in [(name.to_owned(), "run"), (format!("{name}/checkpoints/step-00000003"), "step")]
         {
             let out = format!("{name}-{out}");
-            place.eval(&model, &out, &["--benchmarks", &place.text("sums.jsonl")]).output();
+            place.eval(&model, &out, &["--with-trained", "--benchmarks", &place.text("sums.jsonl")]).output();
             let (asked, ids) = (
                 place.lines::<Value>(&format!("{out}/sums/problems.jsonl")),
                 prompt_ids(&place, &format!("{out}/sums")),
@@ -175,7 +175,7 @@ fn the_prompts_of_an_evaluation_are_those_of_training() {
                 .eval(
                     &model,
                     &format!("{out}-no"),
-                    &["--benchmarks", &place.text("sums.jsonl"), "--template", "no"],
+                    &["--with-trained", "--benchmarks", &place.text("sums.jsonl"), "--template", "no"],
                 )
                 .output();
             assert_ne!(prompt_ids(&place, &format!("{out}-no/sums")), ids);
@@ -213,7 +213,7 @@ fn a_run_is_evaluated_on_what_it_held_out_and_as_well_as_training_found() {
 
     let on = |out: &str, more: &[&str]| {
         let all = place.text("sums.jsonl");
-        place.eval("run", out, &[&["--benchmarks", &all], more].concat()).output();
+        place.eval("run", out, &[&["--with-trained", "--benchmarks", &all], more].concat()).output();
         place.json(&format!("{out}/summary.json"))["benchmarks"][0]["accuracy"]["value"].as_f64().unwrap()
     };
     let (trained, other) = (on("trained", &[]), on("other", &["--template", "r1"]));
@@ -223,6 +223,102 @@ fn a_run_is_evaluated_on_what_it_held_out_and_as_well_as_training_found() {
     assert_eq!(place.lines::<Value>("few/run-held-out/problems.jsonl"), asked[..2]);
 }
 
+/// The problems of training are left out of a file and counted, also those of a run that this one started from.
+#[test]
+fn problems_that_were_trained_on_are_left_out_unless_asked_for() {
+    let place = Place::new();
+    place.sums("mine.jsonl", 0..9);
+    place.train("first", &["task.template=line"]);
+    let problems = place.problems(&["task.template=line"]);
+    let trained = problems.training().unwrap();
+    let is_trained = |problem: &Value| trained.iter().any(|t| problem["problem"] == t.as_str());
+    let all = place.text("sums.jsonl");
+    let done = place.eval("first", "out", &["--benchmarks", &all]);
+    let told = format!(
+        "sums: {} of 81 problems were trained on in {} (task.data = {all}) and are left out; --with-trained asks them too",
+        trained.len(),
+        place.text("first")
+    );
+    assert!(done.output().contains(&told) && done.stderr.contains(&told), "{}{}", done.stdout, done.stderr);
+    let asked: Vec<Value> = place.lines("out/sums/problems.jsonl");
+    assert_eq!(asked.len(), 81 - trained.len());
+    assert!(!asked.iter().any(is_trained));
+    assert!(place.read("out/report.html").contains("problems were trained on"));
+    assert!(place.json("out/summary.json")["notes"].to_string().contains("were trained on"));
+    place.eval("first", "both", &["--benchmarks", &all, "--with-trained"]).output();
+    assert_eq!(place.lines::<Value>("both/sums/problems.jsonl").len(), 81);
+    // A file of them alone is refused; those that are right to ask are named.
+    let rows: String = place
+        .read("sums.jsonl")
+        .lines()
+        .filter(|l| trained.iter().any(|t| l.contains(&format!("\"{t}\""))))
+        .map(|l| format!("{l}\n"))
+        .collect();
+    std::fs::write(place.at("seen.jsonl"), rows).unwrap();
+    let seen = place.text("seen.jsonl");
+    place
+        .eval("first", "none", &["--benchmarks", &seen])
+        .refused(2, &["were trained on in", "run:held-out", "--with-trained"]);
+    assert!(!place.at("none").exists());
+    // The second run is on other rows; what the first one learned is no news to it.
+    std::fs::write(place.at("other.jsonl"), "{\"question\":\"9+9=?\",\"answer\":\"18\"}\n").unwrap();
+    let words = [
+        format!("model.checkpoint={}", place.text("first/checkpoints/step-00000003")),
+        format!("task.data={}", place.text("other.jsonl")),
+        format!("task.test={}", place.text("mine.jsonl")),
+    ];
+    let own = [
+        "task.kind=dataset",
+        "task.template=line",
+        "sft.steps=1",
+        "rl.steps=0",
+        "rl.max_new_tokens=12",
+        "threads=1",
+    ];
+    let run = place.text("second");
+    let words: Vec<&str> =
+        ["train", "--run", &run].into_iter().chain(own).chain(words.iter().map(String::as_str)).collect();
+    llm_train(&words, "").output();
+    let done = place.eval("second", "chain", &["--benchmarks", &all]);
+    assert!(
+        done.stderr.contains(&format!("sums: {} of 81 problems were trained on in", trained.len())),
+        "{}",
+        done.stderr
+    );
+    assert!(
+        done.stderr.contains("other.jsonl) and ") && done.stderr.contains(&place.text("first")),
+        "{}",
+        done.stderr
+    );
+}
+
+/// The held-out problems of a run are asked of a model from elsewhere as the run asks them, so that the two are compared in pairs.
+#[test]
+fn what_a_run_held_out_is_asked_of_any_model() {
+    let place = Place::new();
+    place.train("run", &["task.template=line"]);
+    std::fs::create_dir(place.at("copy")).unwrap();
+    for file in ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"] {
+        std::fs::copy(place.at("run/checkpoints/step-00000003").join(file), place.at("copy").join(file))
+            .unwrap();
+    }
+    let held_out = format!("{}:held-out", place.text("run"));
+    place.eval("copy", "base", &["--benchmarks", &held_out]).output();
+    place.eval("run", "own", &[]).output();
+    assert_eq!(place.read("base/run-held-out/problems.jsonl"), place.read("own/run-held-out/problems.jsonl"));
+    assert_eq!(place.json("base/summary.json")["settings"]["template"], "line");
+    let pair = llm_train(&["compare", &place.text("base"), &place.text("own")], "");
+    assert!(pair.output().contains("B against A: tie, +0.0 points"), "{}", pair.stdout);
+    let none = format!("{}:held-out", place.text("nowhere"));
+    place.eval("copy", "none", &["--benchmarks", &none]).refused(2, &["nowhere is no run of llm-train"]);
+    // The problems that an evaluation wrote down are a benchmark themselves.
+    let written = place.text("own/run-held-out/problems.jsonl");
+    place.eval("copy", "again", &["--benchmarks", &written, "--template", "line"]).output();
+    let golds =
+        |name: &str| place.lines::<Value>(name).iter().map(|p| p["golds"].clone()).collect::<Vec<_>>();
+    assert_eq!(golds("again/problems/problems.jsonl"), golds("own/run-held-out/problems.jsonl"));
+}
+
 /// What was asked, who said so, and where training did otherwise: on stderr, in the files and on the page.
 #[test]
 fn an_option_wins_over_the_run_and_both_are_told() {
@@ -230,7 +326,7 @@ fn an_option_wins_over_the_run_and_both_are_told() {
     let (jinja, system) = (place.text("own.jinja"), format!("task.system={SYSTEM}"));
     place.train("run", &[&format!("task.template={jinja}"), &system]);
     let config = place.text("run/config.toml");
-    let mine = ["--benchmarks", &place.text("mine.jsonl")];
+    let mine = ["--with-trained", "--benchmarks", &place.text("mine.jsonl")];
     let in_training = format!(
         "where training asked with prompt template {jinja} with the system prompt \"{SYSTEM}\" ({config})"
     );

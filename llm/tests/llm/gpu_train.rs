@@ -14,36 +14,17 @@ use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::step::engine::{Engine, GpuEngine, GpuModel, TrainingSetup};
 use grpo_lambda_trainer::train::{Local, RunSummary, train_on};
 
-use crate::common::checkpoint;
+use crate::common::{checkpoint, with, words};
 use crate::emulator::{Emulated, Order};
 
 /// Three supervised steps and two of RL, with a KL term, of a model that an emulator can train.
-const RUN: [&str; 18] = [
-    "task.kind=addition",
-    "model.hidden=16",
-    "model.layers=1",
-    "model.heads=2",
-    "model.kv_heads=1",
-    "model.intermediate=24",
-    "sft.steps=3",
-    "sft.batch=2",
-    "sft.warmup=1",
-    "rl.steps=2",
-    "rl.prompts_per_step=2",
-    "rl.group_size=2",
-    "rl.max_new_tokens=3",
-    "rl.lr=1e-3",
-    "eval.n=1",
-    "eval.every=0",
-    "method.beta=0.04",
-    "checkpoint.every=1",
-];
+const RUN: &str = "task.kind=addition model.hidden=16 model.layers=1 model.heads=2 model.kv_heads=1 model.intermediate=24 \
+                   sft.steps=3 sft.batch=2 sft.warmup=1 rl.steps=2 rl.prompts_per_step=2 rl.group_size=2 rl.max_new_tokens=3 \
+                   rl.lr=1e-3 eval.n=1 eval.every=0 method.beta=0.04 checkpoint.every=1";
 
 /// The settings of [`RUN`], but for those that are given.
 fn config(more: &[&str]) -> Config {
-    let key = |word: &str| word.split('=').next().map(str::to_owned);
-    let kept = RUN.iter().filter(|word| more.iter().all(|given| key(given) != key(word)));
-    Config::resolve("tiny", &kept.chain(more).collect::<Vec<_>>()).unwrap()
+    Config::resolve("tiny", &with(RUN, more)).unwrap()
 }
 
 fn run(device: &Arc<dyn Device>, dtype: Dtype, config: &Config, directory: &Path) -> RunSummary {
@@ -117,7 +98,7 @@ fn a_qwen3_checkpoint_trains_on_a_device_as_on_the_cpu() {
     };
     checkpoint(base.path(), &shape, usize::MAX);
     let from = format!("model.checkpoint={}", base.path().display());
-    let settings: Vec<&str> = RUN.into_iter().filter(|s| !s.starts_with("model.")).collect();
+    let settings: Vec<&str> = words(RUN).into_iter().filter(|s| !s.starts_with("model.")).collect();
     for adapter in [&[][..], &ADAPTER] {
         let settings = [&settings[..], adapter, &[from.as_str()]].concat();
         learns_what_the_cpu_learns(&device, &Config::resolve("tiny", &settings).unwrap());

@@ -241,8 +241,15 @@ fn an_evaluation_is_the_same_every_time_and_has_an_interval() {
     let sampling = SamplingParams { max_new_tokens: 8, min_new_tokens: 0, temperature: 1.0 };
     let in_slots = |seed, slots| {
         let problems = Task::Addition.distinct(seed, Split::Test, 30);
-        eval::evaluate(&model, Stops::new(&tokens, &[]), (&problems, seed), (sampling, slots), &|_, _| ())
-            .unwrap()
+        let answers = eval::evaluate(
+            &model,
+            Stops::new(&tokens, &[]),
+            (&problems, seed),
+            (sampling, slots),
+            &|_, _| (),
+        )
+        .unwrap();
+        eval::Evaluation::counted(&answers)
     };
     let evaluate = |seed| in_slots(seed, 128);
     let first = evaluate(4);

@@ -15,42 +15,19 @@ use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, TrainingSetup};
 use grpo_lambda_trainer::step::{LlmPolicy, StepContext, TrainingPrompt};
 
-use crate::common::{Done, llm_train, shape};
+use crate::common::{Done, llm_train, rows, shape, words};
 use crate::long;
 
 /// A run small enough to be repeated. What it earns is for being short: rewards differ although nothing is learned of the task.
-const SMALL: &[&str] = &[
-    "model.hidden=32",
-    "model.layers=2",
-    "model.heads=2",
-    "model.kv_heads=1",
-    "model.intermediate=48",
-    "lora.rank=4",
-    "lora.alpha=8",
-    "lora.targets=q_proj,v_proj,o_proj,down_proj",
-    "task.kind=addition",
-    "sft.batch=8",
-    "sft.lr=0.02",
-    "sft.warmup=0",
-    "rl.prompts_per_step=3",
-    "rl.group_size=4",
-    "rl.lr=0.01",
-    "rl.warmup=0",
-    "rl.max_new_tokens=48",
-    "reward.accuracy=0",
-    "reward.overlong=1",
-    "reward.overlong_cache=47",
-    "eval.n=2",
-    "eval.every=0",
-    "checkpoint.every=1",
-    "checkpoint.keep=1000",
-    "method.name=grpo_lambda",
-    "method.beta=0.04",
-];
+const SMALL: &str = "model.hidden=32 model.layers=2 model.heads=2 model.kv_heads=1 model.intermediate=48 lora.rank=4 \
+                     lora.alpha=8 lora.targets=q_proj,v_proj,o_proj,down_proj task.kind=addition sft.batch=8 sft.lr=0.02 \
+                     sft.warmup=0 rl.prompts_per_step=3 rl.group_size=4 rl.lr=0.01 rl.warmup=0 rl.max_new_tokens=48 \
+                     reward.accuracy=0 reward.overlong=1 reward.overlong_cache=47 eval.n=2 eval.every=0 checkpoint.every=1 \
+                     checkpoint.keep=1000 method.name=grpo_lambda method.beta=0.04";
 const ADAPTED: [&str; 4] = ["q_proj", "v_proj", "o_proj", "down_proj"];
 
 fn train(directory: &Path, settings: &[&str]) -> Done {
-    let all = [&["train", "--run", directory.to_str().unwrap()][..], SMALL, settings].concat();
+    let all = [&["train", "--run", directory.to_str().unwrap()][..], &words(SMALL), settings].concat();
     llm_train(&all, "")
 }
 
@@ -76,12 +53,6 @@ fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
         }
     }
     all
-}
-
-fn rows(directory: &Path, stage: &str) -> Vec<serde_json::Value> {
-    let text = std::fs::read_to_string(directory.join("metrics.jsonl")).unwrap();
-    let all = text.lines().map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap());
-    all.filter(|row| row["stage"] == stage).collect()
 }
 
 fn column(directory: &Path, stage: &str, name: &str) -> Vec<f64> {
@@ -115,7 +86,7 @@ fn is_base_plus_adapter(checkpoint: &Path) -> Parameters<f32> {
 fn a_run_trains_its_adapter_alone_learns_and_begins_rl_at_its_reference() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path();
-    let config = RunConfig::resolve("tiny", SMALL).unwrap();
+    let config = RunConfig::resolve("tiny", &words(SMALL)).unwrap();
     train(at, &["sft.steps=25", "rl.steps=4"]).output();
 
     let (shape, first) = read(&step(at, 1).join("reference"));
@@ -217,7 +188,7 @@ fn without_rl_the_adapter_of_supervised_learning_is_delivered() {
 
 /// An engine with an adapter over random weights, and problems.
 fn engine(settings: &[&str]) -> (CpuEngine, Vec<TrainingPrompt>, RunConfig, Decoder<f32>) {
-    let config = RunConfig::resolve("tiny", &[SMALL, settings].concat()).unwrap();
+    let config = RunConfig::resolve("tiny", &[&words(SMALL), settings].concat()).unwrap();
     let shape = shape();
     let base = Decoder::new(shape.clone(), weights::initialise(&shape, 3, 0.3)).unwrap();
     let copy = Decoder::new(shape, base.parameters().clone()).unwrap();
@@ -443,7 +414,7 @@ fn a_qwen3_checkpoint_is_described_and_takes_an_adapter() {
     }
 
     // The shape is the checkpoint's.
-    let settings: Vec<&str> = SMALL.iter().copied().filter(|s| !s.starts_with("model.")).collect();
+    let settings: Vec<&str> = words(SMALL).into_iter().filter(|s| !s.starts_with("model.")).collect();
     let from = format!("model.checkpoint={}", base.display());
     let start = ["train", "--run", run.to_str().unwrap(), "sft.steps=2", "rl.steps=2", &from];
     llm_train(&[&start[..], &settings].concat(), "").output();

@@ -34,6 +34,7 @@ mod prompt;
 mod reproduce;
 mod reward;
 mod reward_program;
+mod run_report;
 mod serve;
 mod shell;
 mod stop_extend;

@@ -4,38 +4,20 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::common::{Done, llm_train};
+use crate::common::{Done, llm_train, words};
 use crate::long;
 
 /// A grid small enough for every test: two cells of Table 6.
-const SMALL: &[&str] = &[
-    "--table",
-    "6",
-    "--scale",
-    "tiny",
-    "--only",
-    "dataset=gsm8k",
-    "model.hidden=16",
-    "model.layers=1",
-    "model.heads=2",
-    "model.kv_heads=1",
-    "model.intermediate=32",
-    "threads=2",
-    "sft.steps=6",
-    "rl.steps=3",
-    "rl.prompts_per_step=2",
-    "rl.group_size=4",
-    "rl.max_new_tokens=6",
-    "eval.n=10",
-    "checkpoint.every=1",
-];
+const SMALL: &str = "--table 6 --scale tiny --only dataset=gsm8k model.hidden=16 model.layers=1 model.heads=2 model.kv_heads=1 \
+                     model.intermediate=32 threads=2 sft.steps=6 rl.steps=3 rl.prompts_per_step=2 rl.group_size=4 \
+                     rl.max_new_tokens=6 eval.n=10 checkpoint.every=1";
 
 fn reproduce(words: &[&str]) -> Done {
     llm_train(&[&["reproduce"], words].concat(), "")
 }
 
 fn small(directory: &Path, extra: &[&str]) -> Done {
-    reproduce(&[SMALL, extra, &["--run", directory.to_str().unwrap()]].concat())
+    reproduce(&[&words(SMALL), extra, &["--run", directory.to_str().unwrap()]].concat())
 }
 
 /// A table's file without the line that names the command and so the directory.
@@ -107,7 +89,7 @@ fn a_grid_killed_again_and_again_ends_in_the_numbers_of_an_unbroken_one() {
     let mut kills = 0;
     for round in 1u64..200 {
         let mut words = vec!["reproduce"];
-        words.extend(SMALL);
+        words.extend(crate::common::words(SMALL));
         words.extend(["--run", broken.path().to_str().unwrap()]);
         let mut command = Command::new(env!("CARGO_BIN_EXE_llm-train"));
         let mut child = command.args(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();

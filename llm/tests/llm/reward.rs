@@ -6,7 +6,7 @@ use grpo_lambda_grade::{Extraction, Gold};
 use grpo_lambda_trainer::config::{Config, fields};
 use grpo_lambda_trainer::reward::{REGISTRY, RewardInput};
 
-use crate::common::llm_train;
+use crate::common::{json_lines, rows, words};
 
 fn refused(overrides: &[&str]) -> String {
     Config::resolve("tiny", overrides).expect_err("must be refused").to_string()
@@ -96,47 +96,18 @@ fn weights_that_make_no_sense_together_are_refused() {
 }
 
 /// A run of a second, in which some answers are right and the layout never occurs.
-const SMALL: &[&str] = &[
-    "task.kind=addition",
-    "model.hidden=32",
-    "model.layers=2",
-    "model.heads=2",
-    "model.kv_heads=1",
-    "model.intermediate=64",
-    "threads=1",
-    "sft.steps=120",
-    "sft.lr=5e-3",
-    "rl.prompts_per_step=3",
-    "rl.group_size=4",
-    "rl.max_new_tokens=12",
-    "eval.n=10",
-    "eval.every=0",
-    "checkpoint.every=2",
-    "reward.format=0.5",
-    "reward.overlong=1",
-    "reward.overlong_limit=10",
-    "reward.overlong_cache=5",
-    "reward.stuck_steps=3",
-];
+const SMALL: &str = "task.kind=addition sft.steps=120 sft.lr=5e-3 rl.steps=6 rl.prompts_per_step=3 rl.group_size=4 rl.max_new_tokens=12 \
+                     eval.n=10 eval.every=0 checkpoint.every=2 reward.format=0.5 reward.overlong=1 reward.overlong_limit=10 \
+                     reward.overlong_cache=5 reward.stuck_steps=3";
 
-fn train(run: &Path, steps: &str, extra: &[&str]) -> crate::common::Done {
-    let steps = format!("rl.steps={steps}");
-    let mut words = vec!["train", "--run", run.to_str().unwrap(), &steps];
-    words.extend(SMALL);
-    words.extend(extra);
-    llm_train(&words, "")
-}
-
-fn rows(run: &Path) -> Vec<serde_json::Value> {
-    let text = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap();
-    let rows = text.lines().map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap());
-    rows.filter(|row| row["stage"] == "rl").collect()
+fn train(run: &Path, more: &str) -> crate::common::Done {
+    crate::common::train(run, &[&words(SMALL), &words(more)])
 }
 
 #[test]
 fn a_run_reports_its_components_and_warns_once_of_one_that_is_stuck() {
     let dir = tempfile::tempdir().unwrap();
-    let done = train(&dir.path().join("run"), "6", &[]);
+    let done = train(&dir.path().join("run"), "");
     done.output();
     let warnings: Vec<&str> = done.stderr.lines().filter(|l| l.contains("warning: reward.")).collect();
     assert_eq!(warnings.len(), 1, "{}", done.stderr);
@@ -145,7 +116,7 @@ fn a_run_reports_its_components_and_warns_once_of_one_that_is_stuck() {
         "{}",
         warnings[0]
     );
-    let rows = rows(&dir.path().join("run"));
+    let rows = rows(&dir.path().join("run"), "rl");
     let stuck: Vec<f64> = rows.iter().map(|r| r["reward_stuck"].as_f64().unwrap()).collect();
     assert_eq!(stuck, [0.0, 0.0, 1.0, 1.0, 1.0, 1.0]);
     for row in &rows {
@@ -158,8 +129,7 @@ fn a_run_reports_its_components_and_warns_once_of_one_that_is_stuck() {
     }
     let overlong: f64 = rows.iter().map(|r| r["reward_overlong"].as_f64().unwrap()).sum();
     assert!(overlong < 0.0, "responses of up to 12 tokens must meet a limit of 10");
-    let samples = std::fs::read_to_string(dir.path().join("run/samples.jsonl")).unwrap();
-    let first: serde_json::Value = serde_json::from_str(samples.lines().next().unwrap()).unwrap();
+    let first = json_lines(&dir.path().join("run/samples.jsonl")).remove(0);
     let sum = first["rewards"]["accuracy"].as_f64().unwrap() + first["rewards"]["overlong"].as_f64().unwrap();
     assert!((first["reward"].as_f64().unwrap() - sum).abs() < 1e-12, "{first}");
 }
@@ -169,11 +139,11 @@ fn a_run_reports_its_components_and_warns_once_of_one_that_is_stuck() {
 fn the_count_of_stuck_steps_survives_a_kill() {
     let dir = tempfile::tempdir().unwrap();
     let (whole, broken) = (dir.path().join("whole"), dir.path().join("broken"));
-    train(&whole, "6", &[]).output();
+    train(&whole, "").output();
     let mut warnings = 0;
     // A run killed after its n-th step is what its n-th checkpoint and the logs at that time hold.
     for kept in [2u64, 4, 6] {
-        let done = train(&broken, "6", &["checkpoint.keep=200"]);
+        let done = train(&broken, "checkpoint.keep=200");
         warnings += done.stderr.lines().filter(|l| l.contains("warning: reward.")).count();
         done.output();
         if kept < 6 {

@@ -4,25 +4,14 @@ use std::path::Path;
 
 use grpo_lambda_trainer::run;
 
-use crate::common::train;
+use crate::common::{Done, json_lines, rows, words};
 
-const SETTINGS: &[&str] = &[
-    "task.kind=addition",
-    "sft.steps=5",
-    "rl.steps=4",
-    "rl.prompts_per_step=2",
-    "rl.group_size=3",
-    "rl.max_new_tokens=8",
-    "eval.n=5",
-    "eval.every=0",
-    "checkpoint.every=50",
-    "reward.accuracy=0",
-];
+const SETTINGS: &str = "task.kind=addition sft.steps=5 rl.steps=4 rl.prompts_per_step=2 rl.group_size=3 rl.max_new_tokens=8 eval.n=5 \
+                        eval.every=0 checkpoint.every=50 reward.accuracy=0";
 
-fn rows(run: &Path) -> Vec<serde_json::Value> {
-    let text = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap();
-    let rows = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-    rows.filter(|row| row["stage"] == "rl").collect()
+/// A run with these settings, which may have blanks in them.
+fn train(run: &Path, more: &[&str]) -> Done {
+    crate::common::train(run, &[&words(SETTINGS), more])
 }
 
 #[test]
@@ -36,27 +25,26 @@ fn a_program_rewards_what_it_is_told_of() {
     );
     let run = dir.path().join("run");
     let command = format!("reward.command={program}");
-    let done = train(&run, &[SETTINGS, &[&command, "reward.command_weight=0.5"]]);
+    let done = train(&run, &[&command, "reward.command_weight=0.5"]);
     assert!(
         done.stderr.contains("reward.command starts the program \"while read -r line;"),
         "{}",
         done.stderr
     );
     done.output();
-    for row in rows(&run) {
+    for row in rows(&run, "rl") {
         let length = row["length"].as_f64().unwrap();
         assert!((row["reward_command"].as_f64().unwrap() - (length + 0.5)).abs() < 1e-12, "{row}");
         assert!((row["reward"].as_f64().unwrap() - 0.5 * (length + 0.5)).abs() < 1e-12, "{row}");
     }
-    let asked = std::fs::read_to_string(&log).unwrap();
+    let asked = json_lines(&log);
     // One right answer before the run, then every response.
-    assert_eq!(asked.lines().count(), 1 + 4 * 2 * 3);
-    for line in asked.lines() {
-        let question: serde_json::Value = serde_json::from_str(line).unwrap();
+    assert_eq!(asked.len(), 1 + 4 * 2 * 3);
+    for question in asked {
         let ids = question["token_ids"].as_array().unwrap().len() as u64;
         assert_eq!(question["tokens"].as_u64(), Some(ids));
-        assert!(question["prompt"].as_str().unwrap().contains('+'), "{line}");
-        assert!(question["gold"].as_str().unwrap().parse::<u64>().is_ok(), "{line}");
+        assert!(question["prompt"].as_str().unwrap().contains('+'), "{question}");
+        assert!(question["gold"].as_str().unwrap().parse::<u64>().is_ok(), "{question}");
         assert!(question["completion"].is_string());
     }
 }
@@ -66,9 +54,9 @@ fn rewards_that_are_none_leave_empty_columns_and_those_too_large_to_sum_are_refu
     let dir = tempfile::tempdir().unwrap();
     let answering = |answer: &str| format!("reward.command=while read -r line; do echo {answer}; done");
     let none = dir.path().join("none");
-    train(&none, &[SETTINGS, &[&answering("NaN")]]).output();
+    train(&none, &[&answering("NaN")]).output();
     let of_rewards = ["reward", "reward_command"];
-    assert!(rows(&none).iter().all(|row| of_rewards.iter().all(|name| row.get(name).is_none())));
+    assert!(rows(&none, "rl").iter().all(|row| of_rewards.iter().all(|name| row.get(name).is_none())));
     let table = std::fs::read_to_string(none.join("metrics.csv")).unwrap();
     let mut lines = table.lines().filter(|line| !line.starts_with('#')).map(|line| line.split(','));
     let header: Vec<&str> = lines.next().unwrap().collect();
@@ -80,7 +68,7 @@ fn rewards_that_are_none_leave_empty_columns_and_those_too_large_to_sum_are_refu
     for answer in ["1e308", "-1e200"] {
         let run = dir.path().join(answer);
         let expected = ["RL step 0: reward.command = ", answer, "must be from -1e100 to 1e100"];
-        train(&run, &[SETTINGS, &[&answering(answer)]]).refused(1, &expected);
+        train(&run, &[&answering(answer)]).refused(1, &expected);
     }
 }
 
@@ -96,14 +84,14 @@ fn a_program_that_gives_up_costs_no_step_that_was_done() {
         )
     };
     let (mortal, long) = (program(13), program(10_000));
-    let done = train(&run, &[SETTINGS, &[&mortal]]);
+    let done = train(&run, &[&mortal]);
     done.refused(1, &["RL step 2: reward.command = ", "it ended (exit status: 7)", "2 times in a row"]);
     assert!(done.stderr.contains("it is started again and asked once more"), "{}", done.stderr);
     let saved = run::latest(&run).unwrap().unwrap();
     assert_eq!(saved.step(), 5 + 2, "the two steps that were done are kept: {}", done.stderr);
     assert!(done.stderr.contains("saved everything before this step to"), "{}", done.stderr);
     // Another program is another run; the same one, healed, goes on.
-    train(&run, &[SETTINGS, &[&long]]).refused(2, &["holds a run with other settings", "reward.command"]);
+    train(&run, &[&long]).refused(2, &["holds a run with other settings", "reward.command"]);
 }
 
 #[test]
@@ -122,7 +110,7 @@ fn a_program_that_cannot_work_is_refused_before_there_is_a_run() {
         (&["reward.command=while read a; do echo ok; done"], &["answered \"ok\"; must be a number"]),
         (&["reward.regex=(a"], &["reward.regex = (a: unclosed group; must be a regular expression"]),
     ] {
-        train(&run, &[SETTINGS, settings]).refused(2, expected);
+        train(&run, settings).refused(2, expected);
         assert!(!run.exists(), "{settings:?}");
     }
 }
@@ -130,13 +118,11 @@ fn a_program_that_cannot_work_is_refused_before_there_is_a_run() {
 #[test]
 fn an_expression_rewards_the_responses_in_which_it_matches() {
     let dir = tempfile::tempdir().unwrap();
-    train(dir.path(), &[SETTINGS, &["reward.regex=[0-9]", "reward.regex_weight=2"]]).output();
-    let samples = std::fs::read_to_string(dir.path().join("samples.jsonl")).unwrap();
+    train(dir.path(), &["reward.regex=[0-9]", "reward.regex_weight=2"]).output();
     let mut seen = [0, 0];
-    for line in samples.lines() {
-        let sample: serde_json::Value = serde_json::from_str(line).unwrap();
+    for sample in json_lines(&dir.path().join("samples.jsonl")) {
         let matches = sample["response"].as_str().unwrap().contains(|c: char| c.is_ascii_digit());
-        assert_eq!(sample["reward"].as_f64(), Some(if matches { 2.0 } else { 0.0 }), "{line}");
+        assert_eq!(sample["reward"].as_f64(), Some(if matches { 2.0 } else { 0.0 }), "{sample}");
         seen[usize::from(matches)] += 1;
     }
     assert!(seen[1] > 0, "{seen:?}");

@@ -254,6 +254,7 @@ fn weights_that_are_no_numbers_or_lie_elsewhere_are_not_loaded() {
     };
     let before = sample();
     for (name, said) in [
+        ("absent", "No such file"),
         ("nan", "has NaN at element 3; every weight must be a finite number"),
         ("infinite", "has -inf at element 3"),
         ("linked", "must lie under --reload-from"),

@@ -1,6 +1,6 @@
 //! Answers to scripts and shells: numbers as JSON, silence, versions, completions, manual pages; and advice on options that are settings.
 
-use crate::common::{TINY_MODEL, checkpoint, llm_train, shape, train};
+use crate::common::{TINY_MODEL, checkpoint, llm_train, shape, train, words};
 
 #[test]
 fn an_evaluation_and_a_comparison_are_printed_as_json() {
@@ -9,22 +9,10 @@ fn an_evaluation_and_a_comparison_are_printed_as_json() {
     let at = dir.path().to_str().unwrap();
     let evaluate = |out: &str| {
         let out = dir.path().join(out).display().to_string();
-        let words = [
-            "eval",
-            "--model",
-            at,
-            "--benchmarks",
-            "tiny:addition",
-            "--limit",
-            "4",
-            "--max-new-tokens",
-            "4",
-            "--out",
-            &out,
-            "--output",
-            "json",
-        ];
-        let done = llm_train(&words, "");
+        let line = format!(
+            "eval --model {at} --benchmarks tiny:addition --limit 4 --max-new-tokens 4 --out {out} --output json"
+        );
+        let done = llm_train(&words(&line), "");
         let value: serde_json::Value = serde_json::from_str(done.output()).unwrap();
         assert!(value["benchmarks"].is_array() || value["benchmarks"].is_object(), "{value}");
         out
@@ -33,17 +21,11 @@ fn an_evaluation_and_a_comparison_are_printed_as_json() {
     let done = llm_train(&["compare", &a, &b, "--output", "json"], "");
     serde_json::from_str::<serde_json::Value>(done.output()).unwrap();
     let run = dir.path().join("compare").display().to_string();
-    let words =
-        ["compare", "--methods", "grpo,grpo_lambda", "--seeds", "1", "--run", &run, "--output", "json"];
-    let settings = [
-        "task.kind=addition",
-        "sft.steps=2",
-        "rl.steps=1",
-        "rl.prompts_per_step=2",
-        "rl.group_size=2",
-        "eval.n=4",
-    ];
-    let done = llm_train(&[&words[..], TINY_MODEL, &settings].concat(), "");
+    let line = format!(
+        "compare --methods grpo,grpo_lambda --seeds 1 --run {run} --output json task.kind=addition sft.steps=2 rl.steps=1 \
+         rl.prompts_per_step=2 rl.group_size=2 eval.n=4"
+    );
+    let done = llm_train(&[&words(&line), TINY_MODEL].concat(), "");
     let value: serde_json::Value = serde_json::from_str(done.output()).unwrap();
     assert_eq!(value["differing_settings"]["reduction"]["grpo"], "response_mean", "{value}");
     assert_eq!(value["differing_settings"]["reduction"]["grpo_lambda"], "token_mean");
@@ -58,15 +40,9 @@ fn an_evaluation_and_a_comparison_are_printed_as_json() {
 #[test]
 fn quiet_leaves_warnings_and_the_result() {
     let dir = tempfile::tempdir().unwrap();
-    let settings = [
-        "task.kind=addition",
-        "sft.steps=2",
-        "rl.steps=1",
-        "rl.prompts_per_step=2",
-        "eval.n=4",
-        "rl.lr=1000",
-    ];
-    let done = train(dir.path(), &[&["--quiet"], &settings]);
+    let settings =
+        "--quiet task.kind=addition sft.steps=2 rl.steps=1 rl.prompts_per_step=2 eval.n=4 rl.lr=1000";
+    let done = train(dir.path(), &[&words(settings)]);
     assert!(done.output().contains("held-out accuracy"));
     assert!(done.stderr.contains("warning: rl.lr = 1000"), "{}", done.stderr);
     assert!(done.stderr.lines().all(|line| line.starts_with("warning")), "{}", done.stderr);

@@ -5,24 +5,20 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use grpo_lambda_trainer::run;
+use serde_json::Value;
 
-use crate::common::{Done, TINY_MODEL, llm_train, train};
+use crate::common::{Done, TINY_MODEL, json_lines, llm_train, rows, words};
 
-const SETTINGS: &[&str] = &[
-    "task.kind=addition",
-    "sft.steps=20",
-    "rl.steps=14",
-    "rl.prompts_per_step=8",
-    "rl.group_size=8",
-    "eval.n=20",
-    "eval.every=4",
-    "checkpoint.every=50",
-    "checkpoint.keep=9",
-];
+const SETTINGS: &str = "task.kind=addition sft.steps=20 rl.steps=14 rl.prompts_per_step=8 rl.group_size=8 eval.n=20 eval.every=4 \
+                        checkpoint.every=50 checkpoint.keep=9";
+
+fn train(run: &Path, settings: &str) -> Done {
+    crate::common::train(run, &[&words(settings)])
+}
 
 fn spawn(run: &Path) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_llm-train"));
-    command.args(["train", "--run", run.to_str().unwrap()]).args(TINY_MODEL).args(SETTINGS);
+    command.args(["train", "--run", run.to_str().unwrap()]).args(TINY_MODEL).args(words(SETTINGS));
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
@@ -58,7 +54,7 @@ fn result(run: &Path) -> (Vec<u8>, String) {
 fn a_signal_ends_a_run_with_a_checkpoint_a_line_and_its_code_and_the_run_goes_on_to_the_same_bytes() {
     let dir = tempfile::tempdir().unwrap();
     let (whole, broken) = (dir.path().join("whole"), dir.path().join("broken"));
-    train(&whole, &[SETTINGS]).output();
+    train(&whole, SETTINGS).output();
     let cases = [
         ("sft", 3, "-INT", 130, "SIGINT"),
         ("rl", 2, "-TERM", 143, "SIGTERM"),
@@ -82,7 +78,7 @@ fn a_signal_ends_a_run_with_a_checkpoint_a_line_and_its_code_and_the_run_goes_on
         let in_rl = !drawn.output().starts_with("Supervised learning");
         assert_eq!(in_rl, stage == "rl", "a run in RL is not called supervised: {}", drawn.stdout);
     }
-    train(&broken, &[SETTINGS]).output();
+    train(&broken, SETTINGS).output();
     assert!(result(&whole) == result(&broken), "another end than that of an unbroken run");
 }
 
@@ -100,17 +96,15 @@ fn a_second_signal_ends_a_run_at_once() {
 fn a_run_that_is_extended_ends_in_the_weights_of_one_that_was_as_long_from_the_start() {
     let dir = tempfile::tempdir().unwrap();
     let (long, grown) = (dir.path().join("long"), dir.path().join("grown"));
-    train(&long, &[SETTINGS]).output();
-    let short: Vec<&str> =
-        SETTINGS.iter().map(|s| if *s == "rl.steps=14" { "rl.steps=6" } else { *s }).collect();
-    train(&grown, &[&short]).output();
+    train(&long, SETTINGS).output();
+    let other = |change: &str| SETTINGS.replace("rl.steps=14", change);
+    train(&grown, &other("rl.steps=6")).output();
     let first = std::fs::read(grown.join("summary.json")).unwrap();
-    train(&grown, &[SETTINGS])
+    train(&grown, SETTINGS)
         .refused(2, &["holds a run with other settings", "--run DIR", "rl.steps: 6 -> 14"]);
-    let fewer: Vec<&str> = short.iter().map(|s| if *s == "rl.steps=6" { "rl.steps=2" } else { *s }).collect();
-    train(&grown, &[&["--extend"], &fewer])
+    train(&grown, &other("--extend rl.steps=2"))
         .refused(2, &["--extend: ", "rl.steps = 2: the run has 6; it can only become larger"]);
-    train(&grown, &[&["--extend"], SETTINGS]).output();
+    train(&grown, &other("--extend rl.steps=14")).output();
     assert!(
         result(&long).0 == result(&grown).0,
         "other weights than those of a run that was as long from the start"
@@ -121,9 +115,9 @@ fn a_run_that_is_extended_ends_in_the_weights_of_one_that_was_as_long_from_the_s
         "the summary of the shorter run is kept"
     );
     // Other settings are not extended.
-    let other = [&["--extend", "rl.lr=0.5"][..], SETTINGS];
-    train(&grown, &other).refused(2, &["holds a run with other settings", "rl.lr: "]);
-    train(&dir.path().join("none"), &[&["--extend"], SETTINGS])
+    train(&grown, &other("rl.steps=14 rl.lr=0.5 --extend"))
+        .refused(2, &["holds a run with other settings", "rl.lr: "]);
+    train(&dir.path().join("none"), &other("--extend rl.steps=14"))
         .refused(2, &["holds no run; leave --extend out"]);
     assert!(!dir.path().join("none").exists());
 }
@@ -131,79 +125,58 @@ fn a_run_that_is_extended_ends_in_the_weights_of_one_that_was_as_long_from_the_s
 #[test]
 fn a_run_whose_rates_depend_on_its_length_is_not_extended() {
     let dir = tempfile::tempdir().unwrap();
-    let short = [
-        "task.kind=addition",
-        "sft.steps=0",
-        "rl.steps=2",
-        "rl.schedule=cosine",
-        "rl.prompts_per_step=2",
-        "eval.n=2",
-    ];
-    train(dir.path(), &[&short]).output();
+    let with = |steps: &str| {
+        let fixed = "task.kind=addition sft.steps=0 rl.schedule=cosine rl.prompts_per_step=2 eval.n=2";
+        train(dir.path(), &format!("{fixed} {steps}"))
+    };
+    with("rl.steps=2").output();
     let config = std::fs::read(dir.path().join("config.toml")).unwrap();
-    let longer: Vec<&str> =
-        short.iter().map(|s| if *s == "rl.steps=2" { "rl.steps=3" } else { *s }).collect();
-    train(dir.path(), &[&["--extend"], &longer])
-        .refused(2, &["rl.schedule = cosine", "rl.schedule=constant"]);
+    with("rl.steps=3 --extend").refused(2, &["rl.schedule = cosine", "rl.schedule=constant"]);
     assert_eq!(std::fs::read(dir.path().join("config.toml")).unwrap(), config);
     assert!(dir.path().join("summary.json").exists());
 }
 
+fn summary(run: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(run.join("summary.json")).unwrap()).unwrap()
+}
+
 /// Rows of evaluations: before, during and after RL.
 fn evaluations(run: &Path) -> Vec<(u64, f64)> {
-    let text = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap();
-    let rows = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-    let of_eval = rows.filter(|row| row["stage"] == "eval");
-    of_eval.map(|row| (row["step"].as_u64().unwrap(), row["eval_accuracy"].as_f64().unwrap())).collect()
+    let row = |row: Value| (row["step"].as_u64().unwrap(), row["eval_accuracy"].as_f64().unwrap());
+    rows(run, "eval").into_iter().map(row).collect()
 }
 
 #[test]
 fn every_evaluation_has_its_row_and_its_scalars_and_looking_again_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    train(dir.path(), &[SETTINGS]).output();
+    train(dir.path(), SETTINGS).output();
     let found = evaluations(dir.path());
     assert_eq!(found.iter().map(|(step, _)| *step).collect::<Vec<_>>(), [0, 4, 8, 12, 14]);
-    let summary: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(dir.path().join("summary.json")).unwrap()).unwrap();
+    let summary = summary(dir.path());
     assert_eq!(summary["accuracy_before"].as_f64(), Some(found[0].1));
     assert_eq!(summary["accuracy_after"].as_f64(), Some(found[4].1));
     let events = std::fs::read(dir.path().join("events.out.tfevents.1.grpo-lambda")).unwrap();
     let count = events.windows(13).filter(|w| *w == b"eval/accuracy").count();
     assert_eq!(count, 5);
     let before = result(dir.path());
-    train(dir.path(), &[SETTINGS]).output();
+    train(dir.path(), SETTINGS).output();
     assert!(before == result(dir.path()));
-    let samples = std::fs::read_to_string(dir.path().join("samples.jsonl")).unwrap();
-    for line in samples.lines() {
-        let sample: serde_json::Value = serde_json::from_str(line).unwrap();
-        assert!(sample["gold"].as_str().is_some_and(|gold| gold.parse::<i64>().is_ok()), "{line}");
-        assert!(sample.get("answer").is_some() && sample.get("accuracy").is_some(), "{line}");
+    for sample in json_lines(&dir.path().join("samples.jsonl")) {
+        assert!(sample["gold"].as_str().is_some_and(|gold| gold.parse::<i64>().is_ok()), "{sample}");
+        assert!(sample.get("answer").is_some() && sample.get("accuracy").is_some(), "{sample}");
     }
 }
 
 #[test]
 fn patience_ends_a_run_and_the_best_checkpoint_stays() {
     let dir = tempfile::tempdir().unwrap();
-    let settings = [
-        "task.kind=addition",
-        "sft.steps=30",
-        "rl.steps=40",
-        "rl.prompts_per_step=2",
-        "rl.group_size=2",
-        "rl.lr=1e-9",
-        "eval.n=20",
-        "eval.every=2",
-        "eval.patience=3",
-        "checkpoint.best=true",
-        "checkpoint.every=1",
-        "checkpoint.keep=1",
-    ];
-    let done = train(dir.path(), &[&settings]);
+    let settings = "task.kind=addition sft.steps=30 rl.steps=40 rl.prompts_per_step=2 rl.group_size=2 rl.lr=1e-9 eval.n=20 eval.every=2 \
+                    eval.patience=3 checkpoint.best=true checkpoint.every=1 checkpoint.keep=1";
+    let done = train(dir.path(), settings);
     done.output();
     // At such a rate no answer changes: three evaluations without a better one are those after steps 2, 4 and 6.
     assert!(done.stderr.contains("stopped early after RL step 6: 3 evaluations in a row"), "{}", done.stderr);
-    let summary: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(dir.path().join("summary.json")).unwrap()).unwrap();
+    let summary = summary(dir.path());
     assert_eq!((summary["steps"][1].as_u64(), summary["stopped_early"].as_bool()), (Some(6), Some(true)));
     assert_eq!(summary["best"]["step"].as_u64(), Some(30));
     let mut names: Vec<String> = std::fs::read_dir(dir.path().join("checkpoints"))
@@ -213,20 +186,17 @@ fn patience_ends_a_run_and_the_best_checkpoint_stays() {
     names.sort();
     assert_eq!(names, ["step-00000030", "step-00000036"], "the best one and the last");
     let run = dir.path().to_str().unwrap();
-    let eval = |model: &str| {
-        llm_train(
-            &["eval", "--model", model, "--limit", "2", "--max-new-tokens", "4", "--output", "json"],
-            "",
-        )
+    let eval = || {
+        let line = format!("eval --model {run}/best --limit 2 --max-new-tokens 4 --output json");
+        llm_train(&words(&line), "")
     };
-    eval(&format!("{run}/best")).output();
+    eval().output();
     let toml = std::fs::read_to_string(dir.path().join("eval-best/eval.toml")).unwrap();
     assert!(toml.contains("checkpoints/step-00000030"), "{toml}");
     let best = std::fs::read(dir.path().join("best.json")).unwrap();
     std::fs::remove_file(dir.path().join("best.json")).unwrap();
-    eval(&format!("{run}/best"))
-        .refused(2, &["keeps no best checkpoint; train it with checkpoint.best=true"]);
-    let again = train(dir.path(), &[&settings]);
+    eval().refused(2, &["keeps no best checkpoint; train it with checkpoint.best=true"]);
+    let again = train(dir.path(), settings);
     assert!(again.stderr.contains("already finished"), "{}", again.stderr);
     assert_eq!(
         std::fs::read(dir.path().join("best.json")).unwrap(),
@@ -241,6 +211,6 @@ fn patience_ends_a_run_and_the_best_checkpoint_stays() {
     assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 0);
     let log = std::fs::read(dir.path().join("metrics.jsonl")).unwrap();
     std::fs::rename(dir.path().join("checkpoints"), elsewhere.path().join("checkpoints")).unwrap();
-    train(dir.path(), &[&settings]).refused(2, &["summary.json: written by a run that had checkpoints"]);
+    train(dir.path(), settings).refused(2, &["summary.json: written by a run that had checkpoints"]);
     assert_eq!(std::fs::read(dir.path().join("metrics.jsonl")).unwrap(), log);
 }

@@ -19,6 +19,8 @@ use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, TrainingSetup};
 use grpo_lambda_trainer::train::train;
 
+use crate::common::words;
+
 const VOCABULARY: u32 = 23;
 
 fn shape() -> Shape {
@@ -142,35 +144,11 @@ fn a_step_moves_against_the_tree_over_the_shards_gradients_whoever_computes_whic
 }
 
 /// Both stages, rewards that differ within every group, a reference, several passes to a step, an evaluation in between.
-const SMALL: &[&str] = &[
-    "model.hidden=32",
-    "model.layers=2",
-    "model.heads=2",
-    "model.kv_heads=1",
-    "model.intermediate=48",
-    "memory.micro_batch_tokens=64",
-    "task.kind=addition",
-    "sft.steps=2",
-    "sft.batch=7",
-    "sft.lr=0.02",
-    "sft.warmup=0",
-    "rl.steps=2",
-    "rl.prompts_per_step=3",
-    "rl.group_size=4",
-    "rl.inner_updates=2",
-    "rl.lr=0.01",
-    "rl.warmup=0",
-    "rl.max_new_tokens=12",
-    "reward.accuracy=0",
-    "reward.coin=1",
-    "eval.n=3",
-    "eval.every=1",
-    "checkpoint.every=1",
-    "checkpoint.keep=1000",
-    "method.name=grpo_lambda",
-    "method.beta=0.04",
-    "device=cpu",
-];
+const SMALL: &str = "model.hidden=32 model.layers=2 model.heads=2 model.kv_heads=1 model.intermediate=48 \
+                     memory.micro_batch_tokens=64 task.kind=addition sft.steps=2 sft.batch=7 sft.lr=0.02 sft.warmup=0 rl.steps=2 \
+                     rl.prompts_per_step=3 rl.group_size=4 rl.inner_updates=2 rl.lr=0.01 rl.warmup=0 rl.max_new_tokens=12 \
+                     reward.accuracy=0 reward.coin=1 eval.n=3 eval.every=1 checkpoint.every=1 checkpoint.keep=1000 \
+                     method.name=grpo_lambda method.beta=0.04 device=cpu";
 const ADAPTER: &[&str] = &["lora.rank=4", "lora.alpha=8"];
 
 #[test]
@@ -193,7 +171,7 @@ fn a_test_of_completion_ends_the_responses_of_a_team_where_it_ends_those_of_one(
 }
 
 fn config(more: &[&str]) -> Config {
-    Config::resolve("tiny", &[SMALL, &["shards=4"], more].concat()).unwrap()
+    Config::resolve("tiny", &[&words(SMALL)[..], &["shards=4"], more].concat()).unwrap()
 }
 
 /// What a run leaves that is the same on every machine: its log, and the files of its last checkpoint.

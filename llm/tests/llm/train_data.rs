@@ -10,7 +10,7 @@ use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::problems::{Problems, Stage, TaskError};
 use grpo_lambda_trainer::run;
 
-use crate::common::{Done, checkpoint, llm_train, shape};
+use crate::common::{Done, checkpoint, llm_train, shape, with, words};
 
 /// Sums as a data set, with a checkpoint to start from.
 struct Inputs {
@@ -42,28 +42,12 @@ impl Inputs {
     }
 
     fn settings(&self, more: &[&str]) -> Vec<String> {
-        let own = [
-            "task.kind=dataset".to_owned(),
-            format!("task.data={}", self.at("train.jsonl").display()),
-            format!("model.checkpoint={}", self.at("model").display()),
-        ];
-        let small = [
-            "threads=1",
-            "eval.n=5",
-            "eval.every=2",
-            "sft.steps=12",
-            "sft.batch=8",
-            "rl.steps=6",
-            "rl.prompts_per_step=4",
-            "rl.group_size=4",
-            "rl.max_new_tokens=12",
-            "checkpoint.every=3",
-            "checkpoint.keep=99",
-            "method.beta=0.04",
-        ];
-        let key = |word: &str| word.split_once('=').map(|(key, _)| key.to_owned());
-        let kept = small.iter().filter(|word| more.iter().all(|m| key(m) != key(word)));
-        own.into_iter().chain(kept.chain(more).map(|s| (*s).to_owned())).collect()
+        let (data, model) = (self.at("train.jsonl"), self.at("model"));
+        let own =
+            format!("task.kind=dataset task.data={} model.checkpoint={}", data.display(), model.display());
+        let small = "threads=1 eval.n=5 eval.every=2 sft.steps=12 sft.batch=8 rl.steps=6 rl.prompts_per_step=4 rl.group_size=4 \
+                     rl.max_new_tokens=12 checkpoint.every=3 checkpoint.keep=99 method.beta=0.04";
+        words(&own).into_iter().chain(with(small, more)).map(str::to_owned).collect()
     }
 
     fn train(&self, run: &str, more: &[&str]) -> Done {

@@ -44,6 +44,20 @@ logs = SQLiteStorage.get_logs("grpo-lambda", "run")
 assert len(logs) == 24, len(logs)
 found["trackio"] = {"reader": f"trackio {version('trackio')}", "rows": len(logs)}
 
+# The same run followed by its script, as if it were under way.
+follow = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../examples/track.py")
+for tracker in ["trackio", "wandb"]:
+    environment = {**os.environ, "WANDB_MODE": "offline", "WANDB_DIR": work}
+    subprocess.run([sys.executable, follow, f"{work}/run", "--to", tracker, "--project", "live"], check=True, env=environment, stdout=sys.stderr)
+live = {}
+for row in SQLiteStorage.get_logs("live", "run"):
+    live.setdefault(row["step"], {}).update({k: v for k, v in row.items() if "/" in k})
+with open(f"{work}/metrics/metrics.jsonl") as file:
+    exported = {row.pop("step"): row for row in map(json.loads, file)}
+assert live == exported, [(step, live.get(step), row) for step, row in exported.items() if live.get(step) != row][:1]
+assert glob.glob(f"{work}/wandb/offline-run-*/*.wandb"), "wandb wrote no offline run"
+found["live"] = {"reader": f"trackio {version('trackio')}, wandb {version('wandb')}", "steps": len(live)}
+
 files = sorted(glob.glob(f"{work}/trl/completions/completions_*.parquet"))
 frames = [pandas.read_parquet(path) for path in files]
 assert len(frames) == 4 and all(

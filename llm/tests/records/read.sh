@@ -3,7 +3,7 @@
 #
 #   llm/tests/records/read.sh VENV TRANSFORMERS [LLM_TRAIN]
 #
-# VENV holds inspect-ai, trackio, pandas, pyarrow and huggingface_hub; TRANSFORMERS is one with transformers and torch, which may be the same;
+# VENV holds inspect-ai, trackio, wandb, pandas, pyarrow and huggingface_hub; TRANSFORMERS is one with transformers and torch, which may be the same;
 # LLM_TRAIN is the program.
 set -euo pipefail
 venv=$(realpath "$1")

@@ -50,6 +50,18 @@ pub struct Finding {
     pub numbers: String,
 }
 
+impl Finding {
+    /// The verdict for a person: a sentence of the paper that fails is refuted.
+    pub fn said(&self) -> String {
+        let word = match (&self.verdict, self.tests) {
+            (Verdict::Fails(_), Some(_)) => "the paper's claim is refuted",
+            (verdict, _) => verdict.word(),
+        };
+        let detail = self.verdict.detail();
+        if detail.is_empty() { word.to_owned() } else { format!("{word}: {detail}") }
+    }
+}
+
 /// Results of an experiment.
 #[derive(Debug, Default)]
 pub struct Report {

@@ -256,6 +256,35 @@ fn the_convention_behind_another_trainers_numbers_is_named() {
 }
 
 #[test]
+fn a_loss_on_every_line_and_shuffled_rows_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let (input, theirs) = theirs(dir.path(), &["grpo"]);
+    let mut lines: Vec<Value> = std::fs::read_to_string(&theirs)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let loss: f64 = lines.iter().map(|line| line["loss"].as_f64().unwrap()).sum();
+    let against = |lines: &[Value]| {
+        std::fs::write(&theirs, lines.iter().map(|line| line.to_string() + "\n").collect::<String>())
+            .unwrap();
+        output(&["estimate", "--against", &theirs, "--input", &input], "").0
+    };
+    lines.iter_mut().for_each(|line| line["loss"] = json!(loss));
+    let told = against(&lines);
+    assert!(
+        told.contains("loss: the same number stands on all 2 lines: it is read as the batch's loss\n"),
+        "{told}"
+    );
+    assert!(told.contains("grpo reduction=response_mean") && !told.contains("loss: none"), "{told}");
+    assert!(!told.contains("shuffles"), "{told}");
+    // The advantages of two prompts, each among the rows of the other.
+    let (first, second) = (json!([2.0, -1.0, 1.0]), json!([-1.0, -1.0]));
+    let told = against(&[json!({"advantages": first}), json!({"advantages": second})]);
+    assert!(told.contains("are the rows of one prompt together? TRL shuffles"), "{told}");
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_failure() {
     use std::process::{Command, Stdio};
     let file = tempfile::NamedTempFile::new().unwrap();

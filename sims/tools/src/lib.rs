@@ -14,6 +14,7 @@ pub mod mdp_file;
 pub mod method_args;
 pub mod methods_list;
 pub mod museum;
+pub mod new_method;
 pub mod terminal;
 pub mod write;
 

@@ -13,8 +13,8 @@ use std::fmt::Write as _;
 /// The command's arguments.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  sim methods\n  sim methods grpo_lambda        settings, equation, and what TRL, verl and others call it\n  \
-                  sim methods --conventions      what frameworks mean by GRPO, Dr. GRPO, DAPO, ..\n  sim methods --json > methods.json"
+    after_help = "Examples:\n  sim methods\n  sim methods grpo_lambda\n      settings, equation, and what TRL, verl and others call it\n  \
+                  sim methods --conventions\n      what frameworks mean by GRPO, Dr. GRPO, DAPO, ..\n  sim methods --json > methods.json"
 )]
 pub struct MethodsArgs {
     /// Only this method, with its settings

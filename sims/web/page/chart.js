@@ -14,6 +14,7 @@ export class Figure {
     this.plot = element("div", { class: "plot" });
     this.readout = element("div", { class: "readout hidden", "aria-live": "polite" });
     this.buttons = buttons(() => this.node, name, rows);
+    this.buttons.classList.add("hidden");
     this.node = element("section", { class: "figure" }, this.title, this.note, this.legend, this.plot, this.readout, this.buttons);
   }
 
@@ -29,7 +30,7 @@ export class Figure {
   draw(plots, legend = []) {
     this.plot.replaceChildren(...plots);
     this.legend.replaceChildren(...legend.map(swatch));
-    for (const button of this.buttons.children) button.disabled = plots.length === 0;
+    this.buttons.classList.toggle("hidden", plots.length === 0);
   }
 }
 
@@ -67,14 +68,14 @@ export function curves({ series, x, y, width, height = 300, rules = [], label })
     width,
     height,
     marginLeft: 56,
-    marginRight: 18,
+    marginRight: 30,
     marginBottom: 46,
     ariaLabel: label,
     style: { color: c.ink, background: "transparent", fontFamily: "system-ui, sans-serif", fontSize: "12px" },
     x: { labelOffset: 38, labelAnchor: "center", labelArrow: "none", nice: false, ticks: Math.max(3, Math.floor(width / 90)), ...x },
     y: { labelArrow: "none", nice: true, ticks: 6, ...y },
     marks: [
-      Plot.gridY({ stroke: c.grid, strokeOpacity: 1, ticks: 6 }),
+      Plot.gridY({ stroke: c.grid, strokeOpacity: 1, ticks: y?.ticks ?? 6 }),
       ...rules.map((value) => Plot.ruleY([value], { stroke: c.quiet, strokeWidth: 1 })),
       ...marks,
     ].filter(Boolean),
@@ -146,7 +147,9 @@ function paint(canvas, { values, offsets, limit, longest }) {
 
 // A heat map over tokens (columns) and responses (rows) with its key, in `figure`; `marks`: [{ row, token, text }]. `onCell(row, token)`
 // is called for the cell under the pointer, or the one that the arrow keys reach. Axes are drawn anew only where they change.
-export function drawHeat(figure, { values, offsets, labels, limit, marks = [], label, unit, onCell, rowHeight }) {
+// With `unitOf`, a magnitude, colours follow asinh(value / unitOf), so that values of that size show beside much larger ones.
+export function drawHeat(figure, { values, offsets, labels, limit, marks = [], label, unit, onCell, rowHeight, unitOf = 0 }) {
+  const stretch = (x) => (unitOf > 0 ? Math.asinh(x / unitOf) : x);
   const rows = offsets.length - 1;
   let longest = 1;
   for (let i = 0; i < rows; i++) longest = Math.max(longest, offsets[i + 1] - offsets[i]);
@@ -165,8 +168,9 @@ export function drawHeat(figure, { values, offsets, labels, limit, marks = [], l
     Object.assign(figure.canvas, { place: { x: left, y: place.top, width: place.inner, height: rows * tall } });
   }
   if (onCell) pointed(figure.holder.lastChild, place, offsets, onCell);
-  paint(figure.canvas, { values, offsets, limit, longest });
-  figure.draw([figure.holder, key({ limit, label: unit, width: figure.width })]);
+  paint(figure.canvas, { values: unitOf > 0 ? values.map(stretch) : values, offsets, limit: stretch(limit), longest });
+  const ticks = unitOf > 0 ? [-limit, -unitOf, 0, unitOf, limit] : [-limit, 0, limit];
+  figure.draw([figure.holder, key({ limit, ticks, stretch, label: unit, width: figure.width })]);
 }
 
 function axes({ left, right, top, bottom, tall, rows, longest, inner, width }, labels, marks, label) {
@@ -238,10 +242,11 @@ function strip() {
 }
 
 // The key of a heat map.
-function key({ limit, label, width }) {
+function key({ limit, ticks, stretch, label, width }) {
   const c = colours();
-  const end = limit > 0 ? limit : 1;
-  const wide = Math.min(width, 300);
+  const end = limit > 0 ? stretch(limit) : 1;
+  const names = new Map(limit > 0 ? ticks.map((value) => [stretch(value), value]) : [[-1, -1], [0, 0], [1, 1]]);
+  const wide = Math.min(width, 340);
   return Plot.plot({
     width: wide,
     height: 46,
@@ -249,9 +254,9 @@ function key({ limit, label, width }) {
     marginRight: 28,
     marginTop: 20,
     marginBottom: 18,
-    ariaLabel: `Colours: ${label}, from ${shown(-end)} to ${shown(end)}`,
+    ariaLabel: `Colours: ${label}, from ${shown(-limit)} to ${shown(limit)}`,
     style: { color: c.ink, background: "transparent", fontFamily: "system-ui, sans-serif", fontSize: "12px" },
-    x: { domain: [-end, end], ticks: [-end, 0, end], tickFormat: (v) => shown(v, 3), label: null, tickSize: 3 },
+    x: { domain: [-end, end], ticks: [...names.keys()], tickFormat: (v) => shown(names.get(v), 3), label: null, tickSize: 3 },
     y: { axis: null, domain: [0, 1] },
     marks: [
       Plot.image([0], { x: 0, y: 0.5, src: strip(), width: wide - 56, height: 8, preserveAspectRatio: "none" }),

@@ -243,6 +243,18 @@ async function views() {
     }
   }
   await page.setViewport({ width: 1600, height: 1000 });
+  await go("");
+  const before = await page.evaluate(() => document.querySelector(".plot svg").outerHTML);
+  await moved("input[type=range]", "0.5");
+  await new Promise((r) => setTimeout(r, 200));
+  const [turned, after, first] = await page.evaluate(() => {
+    const found = new grpoLambda.Profile("grpo_lambda", "lambda=0.5", 8, 2, 32, 0);
+    return [document.querySelector(".said").textContent, document.querySelector(".plot svg").outerHTML, found.right[0] / found.grpo_right[0]];
+  });
+  check("the first screen turns λ", before !== after && turned.startsWith(`At λ = 0.5 the first token of a right response counts ${Number(first.toPrecision(3))} ×`), turned);
+  await go("#credit?method=grpo_lambda&settings=lambda%3D9");
+  const dimmed = await page.evaluate(() => [document.querySelector(".stale") !== null, document.querySelector(".problem").textContent]);
+  check("old numbers are dimmed under an error", dimmed[0] && dimmed[1].includes("lambda"), String(dimmed));
   await go("#credit?method=grpo_lambda&settings=lambda%3D0.5&length=7");
   const again = await page.evaluate(() => [document.querySelector("select").value, document.querySelector("input[placeholder]").value, location.hash]);
   check("the address holds the view", again[0] === "grpo_lambda" && again[1] === "lambda=0.5" && again[2].includes("length=7"), String(again));

@@ -3,7 +3,7 @@
 use grpo_lambda::ratio::{
     ClippedMean, ClippedTrace, Gamma, GammaWeight, LogProbs, PolicyRatio, StraightThrough,
 };
-use grpo_lambda::trace::{AsPrinted, Recent, RowIndex, Style, Trace};
+use grpo_lambda::trace::{AsPrinted, Recent, Style, Trace};
 
 fn read<'a>(logps: &'a [f64], old: &'a [f64], advantages: &'a [f64]) -> LogProbs<'a> {
     LogProbs { logps, old, frozen: logps, advantages, eligible: None }
@@ -65,24 +65,4 @@ fn a_ratio_is_as_long_as_its_trace() {
     assert_eq!((clipped(None), clipped(Some(7))), (None, Some(7)));
     let straight = |max_length| StraightThrough(trace(max_length)).max_len();
     assert_eq!((straight(None), straight(Some(7))), (None, Some(7)));
-}
-
-/// The adjoint is the transposed matrix, also where the floor holds up both ends of a row.
-#[test]
-fn a_floored_trace_and_its_adjoint_are_the_matrix_of_their_weights() {
-    let x = [1.0, -2.0, 4.0, 8.0, -16.0, 32.0, 64.0];
-    for (q, floor) in [(0.5, 0.3), (0.5, 0.0), (0.9, 0.75), (0.25, 0.25), (0.5, 1.0)] {
-        for style in [Style::Recent, Style::Both] {
-            let trace = RowIndex { q, floor, style };
-            let (rows, columns) = (trace.apply(&x), trace.adjoint(&x));
-            for i in 0..x.len() {
-                let row: f64 = (0..x.len()).map(|k| trace.weight(i, k, x.len()) * x[k]).sum();
-                let column: f64 = (0..x.len()).map(|t| trace.weight(t, i, x.len()) * x[t]).sum();
-                assert!(
-                    (rows[i] - row).abs() < 1e-12 && (columns[i] - column).abs() < 1e-12,
-                    "{trace:?} {i}"
-                );
-            }
-        }
-    }
 }

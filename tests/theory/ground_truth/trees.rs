@@ -1,8 +1,12 @@
 //! Edge advantages on the prefix tree of a group: SPO-tree, TreeRL, TreeRPO.
 
 use super::{EXACT, cosine, gap, grad, tiny, update};
+use grpo_lambda::methods;
 use grpo_lambda_mdp::Oracle;
+use grpo_lambda_mdp::expected::{Branching, Situation, branched};
 use grpo_lambda_mdp::zoo::RandomRewards::{Bits, Probabilities, Real};
+use grpo_lambda_mdp::zoo::{Family, Random};
+use grpo_lambda_mdp::{Rules, Tabular};
 
 #[test]
 fn spo_tree_is_the_policy_gradient_times_the_expected_other_visits_of_each_prefix() {
@@ -64,4 +68,54 @@ fn scores_among_siblings_have_the_sign_of_the_advantage_and_not_its_size() {
     for (e, g) in gradient.iter().enumerate().filter(|(_, g)| g.abs() > 1e-9) {
         assert!(scores[e] * g > 0.0, "edge {e}");
     }
+}
+
+/// The largest difference of a method's update on sampled trees to the gradient times a factor per level, in standard errors.
+fn off(method: &str, children: [usize; 3], factor: impl Fn(usize) -> f64) -> f64 {
+    let branching = Branching { children: children.to_vec(), segment: 2 };
+    let method = methods::parse(method, "reduction=response_sum").expect("valid").method;
+    let mut worst = 0.0_f64;
+    for (seed, rewards) in [(0, Bits), (1, Probabilities), (2, Real)] {
+        let family = Random { seed, symbols: 2, horizon: 6, rewards, ..Random::default() };
+        let tree = family.tree().expect("valid");
+        let policy = family.initial(&tree);
+        let situation = Situation::on_policy(&tree, &policy, branching.leaves());
+        let found = branched(method.as_ref(), &situation, &branching, 20_000, seed);
+        let oracle = Oracle::new(&tree, &policy);
+        // Where a prefix is rare, a standard error is no bound.
+        for e in tree.edges().filter(|&e| oracle.visit[tree.edge_node(e)] > 0.01) {
+            let want = oracle.grad_j()[e] * factor(branching.level(tree.depth(tree.edge_node(e))));
+            let off = (found.estimate.update[e] - want).abs();
+            assert!(found.standard_error[e] > 0.0 || off < EXACT);
+            worst = worst.max(if off < EXACT { 0.0 } else { off / found.standard_error[e] });
+        }
+    }
+    worst
+}
+
+#[test]
+fn on_trees_that_it_samples_itself_spo_tree_is_the_policy_gradient() {
+    // Each level has its (b-1)/b: with as many children everywhere the update is unbiased.
+    assert!(off("spo_tree", [2, 2, 2], |_| 0.5) < 5.0);
+    assert!(off("spo_tree", [3, 2, 1], |level| [2.0 / 3.0, 0.5, 0.0][level]) < 5.0);
+    // The check can fail: on independent responses the factor depends on the prefix.
+    assert!(off("spo_tree", [2, 2, 2], |level| [0.5, 0.5, 0.6][level]) > 10.0);
+}
+
+#[test]
+fn on_trees_of_fixed_intervals_tree_rl_weighs_later_levels_more() {
+    // N/(N-1) ((b-1)/b + 1 - 1/B), B the nodes of the level: the value of a node holds its own part of the mean of all leaves.
+    let factor = |level: usize| 8.0 / 7.0 * (0.5 + 1.0 - [0.5, 0.25, 0.125][level]);
+    assert!(off("tree_rl", [2, 2, 2], factor) < 5.0);
+}
+
+#[test]
+fn a_tree_writes_fewer_tokens_than_as_many_responses() {
+    let tree = Rules::new(["a", "b", "EOS"], 5)
+        .build(|p| if p.len() == 4 { vec![2] } else { vec![0, 1] }, |_, _| 1.0);
+    let tree = tree.expect("valid");
+    let oracle = Oracle::new(&tree, &Tabular::uniform(&tree));
+    // Two segments of two tokens, the last of one: 2 x 2 + 4 x 2 + 8 x 1 tokens, against 8 x 5.
+    assert_eq!(Branching { children: vec![2, 2, 2], segment: 2 }.tokens(&oracle), 20.0);
+    assert_eq!(Branching { children: vec![8], segment: 1 }.tokens(&oracle), 40.0);
 }

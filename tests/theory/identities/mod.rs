@@ -17,7 +17,7 @@ mod token_credit;
 mod weights;
 mod whitening;
 
-use crate::strategies::{Batch, batch, check};
+use crate::strategies::{Batch, batch, check, graded};
 use crate::tolerance::{IDENTITY, assert_close, assert_within, size};
 use grpo_lambda::advantage::OutcomeAdvantage;
 use grpo_lambda::group::Group;
@@ -64,6 +64,16 @@ fn equal_on<S: Strategy<Value = Batch>>(batches: S, left: &str, right: &str) {
 
 fn equal(left: &str, right: &str) {
     equal_on(batch(), left, right);
+}
+
+/// Graded batches in which every response ends with a token of its own.
+fn ending_apart() -> impl Strategy<Value = Batch> {
+    graded().prop_map(|b| {
+        b.with(|i, _, r| {
+            let last = r.len() - 1;
+            r.tokens[last] = 100 + i as u32;
+        })
+    })
 }
 
 /// Number of random batches that tell the two apart.

@@ -1,6 +1,6 @@
 //! TEMPO and the prefix tree of a group.
 
-use super::{CASES, equal_on, method, times};
+use super::{CASES, ending_apart, equal_on, method, times};
 use crate::strategies::{Batch, batch, check, graded};
 use crate::tolerance::{IDENTITY, assert_close, assert_within};
 use grpo_lambda::assignment::PrefixTree;
@@ -120,15 +120,7 @@ fn tempo_at_tokens_that_are_no_branch_has_the_advantage_of_grpo() {
 #[test]
 fn the_differences_of_tempo_telescope_to_one_more_outcome() {
     let (tempo, grpo) = (method("tempo"), method("grpo std_preset=verl"));
-    let different = || {
-        graded().prop_map(|b| {
-            b.with(|i, _, r| {
-                let last = r.len() - 1;
-                r.tokens[last] = 100 + i as u32;
-            })
-        })
-    };
-    check(CASES, different(), |batch| {
+    check(CASES, ending_apart(), |batch| {
         let (a, b) = (batch.evaluate(&tempo).advantages, batch.evaluate(&grpo).advantages);
         for (a, b) in a.iter().zip(&b) {
             let sum: f64 = a.iter().sum();

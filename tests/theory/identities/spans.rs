@@ -77,15 +77,6 @@ fn a_window_as_long_as_the_response_gives_every_token_one_weight_and_no_unit_or_
 }
 
 #[test]
-fn only_mixed_groups_teach_shear() {
-    let same = || batch().prop_map(|b| b.with(|_, g, r| r.reward = r.reward.map(|_| g as f64)));
-    let shear = method("shear_reconstructed");
-    check(CASES, same(), |batch| {
-        assert!(batch.evaluate(&shear).advantages.concat().iter().all(|a| *a == 0.0))
-    });
-}
-
-#[test]
 fn equal_states_leave_shear_nothing_to_weigh() {
     let equal =
         || batch().prop_map(|b| b.with(|_, _, r| r.evidence.hidden = Some(vec![vec![0.3, -0.2]; r.len()])));

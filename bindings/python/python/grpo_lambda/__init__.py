@@ -15,14 +15,17 @@ Wrong input raises :class:`ValueError` with the text of the command line: field,
 """
 
 from . import stats
+from ._conformance import Check, Report, conformance
 from ._credit import Estimate, Loss, credit, credit_from_rows, credit_padded, estimate, loss
-from ._diagnose import Candidate, Found, diagnose
+from ._diagnose import Candidate, Convention, Found, conventions, diagnose
 from ._grade import Verdict, grade, grade_batch
-from ._methods import Method, Setting, evidence, explain, methods
-from ._native import Credit, Expected, Mdp
+from ._methods import Method, MethodName, Setting, evidence, explain, methods
+from ._native import Credit, Expected, Mdp, __version__
 
 __all__ = [
     "Candidate",
+    "Check",
+    "Convention",
     "Credit",
     "Estimate",
     "Expected",
@@ -30,8 +33,13 @@ __all__ = [
     "Loss",
     "Mdp",
     "Method",
+    "MethodName",
+    "Report",
     "Setting",
     "Verdict",
+    "__version__",
+    "conformance",
+    "conventions",
     "credit",
     "credit_from_rows",
     "credit_padded",

@@ -8,6 +8,33 @@ from typing import Any, NamedTuple
 from . import _native
 
 
+class Convention(NamedTuple):
+    """The meaning that a framework or a paper gives to some words, as a method here: a row of docs/conventions.md.
+
+    ``about`` is the part of the objective that the words determine: ``objective`` (advantages and loss), ``advantages``, ``loss``,
+    ``reduction``, ``KL`` or ``correction``. ``method`` is empty where nothing here reproduces it. ``differs`` says where it departs.
+    """
+
+    framework: str
+    version: str
+    words: str
+    about: str
+    method: str
+    settings: dict[str, str]
+    differs: str
+
+
+def conventions() -> list[Convention]:
+    """Every convention, framework by framework.
+
+    Example:
+        >>> import grpo_lambda
+        >>> [c.settings for c in grpo_lambda.conventions() if c.words == "loss_type=dapo (the default)"]
+        [{'reduction': 'token_mean'}]
+    """
+    return [Convention(**entry) for entry in _native.conventions()]
+
+
 class Candidate(NamedTuple):
     """One explanation of a trainer's numbers.
 
@@ -26,7 +53,8 @@ class Candidate(NamedTuple):
 class Found(NamedTuple):
     """The findings for one quantity: every explanation within the tolerance, or else the nearest.
 
-    ``remainder`` is the unexplained part, and the method and settings beside it.
+    ``remainder`` is the unexplained part, and the method and settings beside it. ``note`` says how a loss was read, or that the rows of the
+    groups look shuffled; it is empty otherwise.
     """
 
     quantity: str
@@ -34,6 +62,7 @@ class Found(NamedTuple):
     nearest: Candidate | None
     remainder: tuple[str, str] | None
     tried: int
+    note: str
 
 
 def diagnose(
@@ -42,25 +71,42 @@ def diagnose(
     advantages: Any = None,
     token_losses: Any = None,
     gradient: Any = None,
-    loss: float | None = None,
+    loss: float | Sequence[float] | None = None,
     tolerance: float = 1e-5,
     beta: float | None = None,
     max_length: float | None = None,
 ) -> list[Found]:
-    """Finds the convention behind a trainer's numbers on ``groups``, which carry their ``logps``.
+    """Finds the convention behind a trainer's numbers on a batch.
 
-    ``advantages``, ``token_losses`` (of every token, before the reduction) and ``gradient`` (of the loss by every log-probability) are nested
-    like the groups: a list of groups, each a list of rows. ``beta`` and ``max_length`` are the KL coefficient and the constant length of
-    Dr. GRPO, if known. Returns one result per given quantity.
+    Args:
+        groups: the batch, a dictionary per prompt as in :func:`credit`, each with its ``logps``. The responses to one prompt stand together:
+            TRL shuffles rows before its loss.
+        advantages: of every token, a list of groups, each a list of rows of length ``T_i``.
+        token_losses: of every token before the reduction, the KL term in it, of the same shape.
+        gradient: the derivative of the loss by every log-probability, of the same shape.
+        loss: of the batch; or a number per group, which are shares that add up. The same number for every group is the batch's.
+        tolerance: the largest difference that counts as equal, relative to the largest of their numbers.
+        beta: the KL coefficient, if known; a loss alone cannot show it.
+        max_length: the constant length of Dr. GRPO, if known.
+
+    Returns:
+        One result per given quantity, in this order: advantages, token_losses, gradient, loss.
+
+    Example:
+        >>> import grpo_lambda
+        >>> rows = [[-0.5, -0.2, -0.1], [-1.0, -0.3], [-0.4]]
+        >>> group = {"rewards": [1, 0, 1], "old_logps": rows, "logps": rows}
+        >>> advantages = [[[1 / 3] * 3, [-2 / 3] * 2, [1 / 3]]]
+        >>> "TRL scale_rewards=none" in grpo_lambda.diagnose([group], advantages=advantages)[0].matches[0].labels
+        True
     """
-    told = _native.diagnose(
-        list(groups), advantages, token_losses, gradient, loss, tolerance, beta, max_length
-    )
+    losses = [] if loss is None else list(loss) if isinstance(loss, Sequence) else [loss]
+    told = _native.diagnose(list(groups), advantages, token_losses, gradient, losses, tolerance, beta, max_length)
     return [
         Found(**{**found, "matches": [Candidate(**c) for c in found["matches"]], "nearest": _candidate(found["nearest"])})
         for found in told
     ]
 
 
-def _candidate(entry: dict | None) -> Candidate | None:
+def _candidate(entry: dict[str, Any] | None) -> Candidate | None:
     return None if entry is None else Candidate(**entry)

@@ -3,8 +3,59 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Literal
 
 from . import _native
+
+#: The names of the registered methods; a test holds it to the registry.
+MethodName = Literal[
+    "grpo",
+    "dr_grpo",
+    "rloo",
+    "grpo_lambda",
+    "grpo_batch_std",
+    "dapo",
+    "bnpo",
+    "bnpo_beta",
+    "gspo",
+    "gspo_token",
+    "luspo",
+    "gmpo",
+    "cispo",
+    "sapo",
+    "vespo",
+    "dppo",
+    "dro",
+    "gpg",
+    "opo",
+    "grpo_passk",
+    "remax",
+    "gdpo",
+    "reinforce_pp",
+    "reinforce_pp_baseline",
+    "w_reinforce",
+    "high_entropy",
+    "optimal_token_baseline",
+    "prefix_rloo",
+    "ridge_rloo",
+    "systematic_rloo",
+    "systematic_prefix_rloo",
+    "systematic_visit",
+    "tempo",
+    "p_trace_reconstructed",
+    "s_trace_reconstructed",
+    "oar_p",
+    "oar_g",
+    "ppo",
+    "vine_ppo",
+    "spo_chain",
+    "spo_tree",
+    "tree_rl",
+    "tree_rpo_reconstructed",
+    "rlsd_reconstructed",
+    "shear_reconstructed",
+    "prime",
+]
 
 
 @dataclass(frozen=True)
@@ -32,7 +83,7 @@ class Method:
     other settings.
     """
 
-    name: str
+    name: MethodName
     title: str
     about: str
     source: str
@@ -42,21 +93,51 @@ class Method:
 
 
 def methods() -> list[Method]:
-    """Every method, in the order of the tables of this library."""
+    """Every method, in the order of the tables of this library.
+
+    Example:
+        >>> import grpo_lambda
+        >>> grpo_lambda.methods()[0].title
+        'GRPO'
+    """
     return [_method(entry) for entry in _native.methods()]
 
 
-def _method(entry: dict) -> Method:
+def _method(entry: dict[str, Any]) -> Method:
     settings = tuple(Setting(**{**s, "choices": tuple(s["choices"])}) for s in entry["settings"])
     return Method(**{**entry, "settings": settings, "evidence": tuple(entry["evidence"])})
 
 
-def evidence(method: str, /, **settings) -> list[str]:
-    """The inputs under these settings beside rewards and log-probabilities."""
+def evidence(method: MethodName, /, **settings: Any) -> list[str]:
+    """The inputs under these settings beside rewards and log-probabilities.
+
+    Args:
+        method: the name of a method.
+        settings: its settings; a name that is a keyword of Python takes a trailing underscore, as ``lambda_``.
+
+    Example:
+        >>> import grpo_lambda
+        >>> grpo_lambda.evidence("grpo", beta=0.04)
+        ['ref_logps']
+    """
     return _native.evidence(method, **settings)
 
 
-def explain(method: str, /, *, groups: int = 16, group_size: int = 8, max_len: int = 1024, **settings) -> str:
-    """The objective as equations with their numbers, for a batch of ``groups`` prompts with ``group_size`` responses each of up to
-    ``max_len`` tokens, and every setting."""
+def explain(
+    method: MethodName, /, *, groups: int = 16, group_size: int = 8, max_len: int = 1024, **settings: Any
+) -> str:
+    """The objective as equations with their numbers, and every setting.
+
+    Args:
+        method: the name of a method.
+        groups: prompts of a batch.
+        group_size: responses to each prompt, at least 2.
+        max_len: tokens of the longest response.
+        settings: settings of the method.
+
+    Example:
+        >>> import grpo_lambda
+        >>> grpo_lambda.explain("rloo").splitlines()[0].startswith("RLOO")
+        True
+    """
     return _native.explain(method, groups, group_size, max_len, settings)

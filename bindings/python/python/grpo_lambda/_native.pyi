@@ -1,8 +1,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ._conformance import Function
+from ._methods import MethodName
+
 import numpy as np
 from numpy.typing import NDArray
+
+__version__: str
 
 class Credit:
     """A batch whose credit is fixed. Its length is the number of responses."""
@@ -21,6 +26,7 @@ class Credit:
     def eligible(self) -> Any | None:
         """True for each token that a selective trace may read; ``None`` if the trace reads all."""
     def loss(self, logps: Any = None) -> tuple[float, Any, dict[str, float]]: ...
+    def _clip_fractions(self, logps: Any) -> NDArray[np.float64]: ...
     def __len__(self) -> int: ...
 
 class Mdp:
@@ -71,7 +77,7 @@ class Mdp:
     def advantages(self) -> NDArray[np.float64]: ...
     def expected(
         self,
-        method: str,
+        method: MethodName | Function,
         /,
         *,
         group_size: int = 8,
@@ -140,11 +146,12 @@ def diagnose(
     advantages: Any,
     token_losses: Any,
     gradient: Any,
-    loss: float | None,
+    loss: list[float],
     tolerance: float,
     beta: float | None,
     max_length: float | None,
 ) -> list[dict[str, Any]]: ...
+def conventions() -> list[dict[str, Any]]: ...
 def grade_all(
     golds: list[Any], answers: list[str], extract: str, rules: str | None
 ) -> list[tuple[str, float | None, str, str | None]]: ...

@@ -1,55 +1,72 @@
-"""Any method of this library in TRL's ``GRPOTrainer``.
+"""Any method of this library in TRL's ``GRPOTrainer``, and the recorder of one of its steps.
 
->>> from grpo_lambda.trl import CreditTrainer, answer_reward          # doctest: +SKIP
->>> trainer = CreditTrainer(model, answer_reward("answer"), args, train_dataset=dataset,
-...                         method="grpo_lambda", settings={"lambda": 0.95})                    # doctest: +SKIP
+>>> from grpo_lambda.trl import CreditTrainer as GRPOTrainer          # doctest: +SKIP
+>>> trainer = GRPOTrainer(model, rewards, args, train_dataset=dataset)                          # doctest: +SKIP
+>>> trainer = GRPOTrainer(model, rewards, args, train_dataset=dataset, method="grpo_lambda")    # doctest: +SKIP
 
-It extends three methods of ``GRPOTrainer``, each through ``super()``: it keeps the gathered rewards, fixes credit for the whole generation
-batch of all processes, and replaces TRL's loss. It records the results of a fourth, which computes log-probabilities.
+The first line changes nothing: without ``method`` the loss is TRL's own. With one, the trainer extends three methods of ``GRPOTrainer``,
+each through ``super()``: it keeps the gathered rewards, fixes credit for the whole generation batch of all processes, and replaces TRL's
+loss. It records the results of a fourth, which computes log-probabilities.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import copy
+import re
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+import trl
 from trl import GRPOConfig, GRPOTrainer
 
-from . import _native
+from . import _native, _trl_config
 from ._credit import credit_from_rows, credit_padded
 from ._grade import grade_batch
-from ._torch import array, torch_loss
+from ._methods import MethodName, methods
+from ._record import Step, record
+from .torch import array, loss
 
-#: Fields of ``GRPOConfig`` that shape TRL's own loss, with their replacements.
-_NOT_USED = {
-    "loss_type": "choose a method, as in method='grpo'",
-    "epsilon": "write settings={'epsilon_low': .., 'epsilon_high': ..}",
-    "epsilon_high": "write settings={'epsilon_high': ..}",
-    "delta": "write settings={'clip': 'two_sided', 'clip_max': ..}",
-    "importance_sampling_level": "choose method='gspo' for ratios of sequences",
-    "scale_rewards": "write settings={'scale': ..}",
-    "multi_objective_aggregation": "rewards are weighted and summed",
-    "mask_truncated_completions": "write settings={'mask_truncated': True}",
-    "top_entropy_quantile": "choose method='high_entropy'",
-    "off_policy_mask_threshold": "no method has it",
-    "entropy_coef": "no method has an entropy bonus",
-    "use_adaptive_entropy": "no method has an entropy bonus",
-}
+__all__ = ["CreditTrainer", "Step", "answer_reward", "record"]
+
+#: The first version of TRL that works, and the first minor that was not tested.
+_OLDEST, _UNTESTED = (1, 0), (1, 17)
+
+
+def _check_version(version: str) -> None:
+    """Refuses a version of TRL that is too old, and warns of one that is too new, in one line."""
+    found = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    wanted = f"{_OLDEST[0]}.{_OLDEST[1]} to {_UNTESTED[0]}.{_UNTESTED[1] - 1}"
+    if found < _OLDEST:
+        raise ImportError(f"TRL {version} is too old: grpo_lambda.trl works with {wanted}; pip install 'grpo-lambda[trl]'")
+    if found >= _UNTESTED:
+        warnings.warn(f"TRL {version} is newer than grpo_lambda.trl was tested with, {wanted}", stacklevel=2)
+
+
+_check_version(trl.__version__)
 
 #: Evidence that TRL's trainer can give beside rewards and log-probabilities.
-_PROVIDED = ["tokens", "entropies"]
+_PROVIDED = ["tokens", "entropies", "reward_parts"]
 
 #: The keys under which credit travels with the rows of a batch.
 _WEIGHTS, _ELIGIBLE = "credit_weights", "credit_eligible"
+
+#: TRL's metrics of a loss, which are those of the method where it replaces the loss.
+_OF_THE_LOSS = re.compile("clip_ratio/|vespo/|cispo_clip_ratio$|kl$")
 
 
 def answer_reward(column: str = "answer", *, extract: str = "boxed", weight_of_unreadable: float | None = None) -> Callable:
     r"""A reward function that grades the completion against a column of the data set: 1 for a right answer, 0 for a wrong one or none.
 
-    An answer that the grader cannot read gets ``weight_of_unreadable``; with ``None``, the completion is left out of its group. ``extract`` is
-    that of :func:`grpo_lambda.grade`.
+    Args:
+        column: the column with the right answer, a text, a number, or a list of texts each of which is right.
+        extract: where the answer stands in the completion, as for :func:`grpo_lambda.grade`.
+        weight_of_unreadable: the reward of an answer that the grader cannot read; with ``None``, the completion is left out of its group.
+
+    Example:
+        >>> answer_reward("answer")(completions=[r"so \boxed{3}"], answer=["3"])                 # doctest: +SKIP
+        [1.0]
     """
 
     def reward(completions: Sequence, **columns: Any) -> list[float | None]:
@@ -66,57 +83,110 @@ def answer_reward(column: str = "answer", *, extract: str = "boxed", weight_of_u
 
 
 class CreditTrainer(GRPOTrainer):
-    """``GRPOTrainer`` with a method of this library, by name, under ``settings``.
+    """TRL's ``GRPOTrainer`` with a method of this library in place of its loss.
+
+    Without ``method`` nothing is changed: the loss is TRL's own, under your ``GRPOConfig``. With one, that method's credit and loss are
+    trained on, and everything that the method leaves open is the configuration's: reduction (``loss_type``), clip (``epsilon``,
+    ``epsilon_high``, ``delta``), ``scale_rewards``, KL, the correction of vLLM. One printed sentence says what was changed. A field that
+    contradicts the method is refused before the model is loaded.
 
     The loss of an optimiser step is the method's loss of the whole generation batch of all processes, however it is cut into micro-batches.
-    If a generation batch serves several optimiser steps, each takes its share times their number, as TRL scales. ``GRPOConfig.beta`` is the
-    method's ``beta``, and ``use_bias_correction_kl``, which TRL sets by default, is ``kl="ratio_k3"`` unless the settings name another.
-    Fields of ``GRPOConfig`` that shape TRL's own loss are refused with their replacements.
+    If a generation batch serves several optimiser steps, each takes its share times their number, as TRL scales. A completion without a
+    token counts with its reward and has weight 0. The logged ``clip_ratio/*`` and ``kl`` are those of the method.
+
+    Args:
+        model: a model or its name, as for ``GRPOTrainer``; so are all arguments but the last two.
+        reward_funcs: one reward function or several.
+        args: the ``GRPOConfig``.
+        train_dataset: the data, with a column ``prompt``.
+        eval_dataset: data for evaluation.
+        processing_class: the tokenizer.
+        reward_processing_classes: tokenizers of reward models.
+        callbacks: callbacks of the ``Trainer``.
+        optimizers: optimiser and schedule.
+        method: the name of a method of ``grpo_lambda.methods()``; ``None`` for TRL's own loss.
+        settings: settings of the method, as in ``{"lambda": 0.95}``. They come before the configuration's.
+
+    Attributes:
+        method: the method; ``None`` for TRL's own loss.
+        settings: all its settings that are not defaults, the configuration's among them.
+        convention: TRL's own loss under the configuration, as a method with settings: ``convention.method``, ``convention.settings``.
+
+    Example:
+        >>> trainer = CreditTrainer(model, answer_reward("answer"), args, train_dataset=dataset,   # doctest: +SKIP
+        ...                         method="grpo_lambda", settings={"lambda": 0.95})
     """
 
-    def __init__(self, *args: Any, method: str, settings: dict[str, Any] | None = None, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._method, self._settings = method, self._checked(method, dict(settings or {}))
+    def __init__(
+        self,
+        model: Any,
+        reward_funcs: Any = None,
+        args: GRPOConfig | None = None,
+        train_dataset: Any = None,
+        eval_dataset: Any = None,
+        processing_class: Any = None,
+        reward_processing_classes: Any = None,
+        callbacks: Any = None,
+        optimizers: tuple[Any, Any] = (None, None),
+        *,
+        method: MethodName | None = None,
+        settings: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        config = GRPOConfig if args is None else args
+        self.convention = _trl_config.translated(config)
+        self.method, self.settings, self._per_micro_batch = method, {}, False
+        sentence = self.convention.sentence()
+        if method is None and settings:
+            raise ValueError(f"settings = {settings}: settings of no method; write method=.., or change the GRPOConfig")
+        if method is not None:
+            asked = _trl_config.asked(method, settings or {}, config)
+            self.settings, self._per_micro_batch, sentence = asked.settings, asked.per_micro_batch, asked.sentence
+            self._check(config)
+            self._name_the_card()
         self._rewards_of_all: torch.Tensor | None = None
         self._heard: list[torch.Tensor] | None = None
+        given = (model, reward_funcs, args, train_dataset, eval_dataset, processing_class)
+        super().__init__(*given, reward_processing_classes, callbacks, optimizers, **kwargs)
+        if method is not None:
+            self._check_trainer()
+        self.accelerator.print(f"grpo_lambda: {sentence}")
 
-    def _checked(self, method: str, settings: dict[str, Any]) -> dict[str, Any]:
-        """The settings completed from TRL's configuration."""
-        defaults = {field.name: field.default for field in dataclasses.fields(GRPOConfig)}
-        for field, instead in _NOT_USED.items():
-            value = getattr(self.args, field)
-            if value != defaults[field]:
-                raise ValueError(f"{field} = {value}: it shapes TRL's own loss, which is not used; {instead}")
-        if self.use_vllm and self.vllm_importance_sampling_correction:
-            raise ValueError(
-                "vllm_importance_sampling_correction = True: it shapes TRL's own loss, which is not used; set it to False, "
-                "and write settings={'correction': ..}"
-            )
-        if self.aux_loss_enabled:
+    def _check(self, config: Any) -> None:
+        """Refuses what can be seen before the model is loaded."""
+        if float(self.settings.get("beta", 0.0)) != config.beta:
+            raise ValueError(f"beta = {self.settings['beta']}: must be GRPOConfig's beta, {config.beta}")
+        if getattr(config, "use_liger_kernel", False) and hasattr(GRPOTrainer, "compute_liger_loss"):
+            raise ValueError("use_liger_kernel = True: it computes TRL's own loss; set it to False")
+        provided = _PROVIDED + (["ref_logps"] if config.beta != 0.0 else []) + (["sampler_logps"] if config.use_vllm else [])
+        _native.require(self.method, provided, self.settings)
+        if self.method == "remax" and config.use_vllm:
+            raise ValueError("method = `remax`: its greedy completions are generated by transformers; set use_vllm=False")
+
+    def _check_trainer(self) -> None:
+        """Refuses what only the built trainer knows."""
+        if getattr(self, "aux_loss_enabled", False):
             raise ValueError("output_router_logits = True: a loss of the router beside the method's is not supported; set it to False")
-        keys = dict(_native.settings(method))
-        if self.beta != 0.0 or "beta" in settings:
-            if float(settings.setdefault("beta", self.beta)) != self.beta:
-                raise ValueError(f"beta = {settings['beta']}: must be GRPOConfig's beta, {self.beta}")
-        if self.beta != 0.0 and "kl" in keys:
-            settings.setdefault("kl", "ratio_k3" if self.args.use_bias_correction_kl else "k3")
-        resolved = dict(_native.settings(method, **settings))
-        if "max_length" in keys and "max_length" not in settings and resolved["reduction"] == "constant":
-            settings["max_length"] = self.max_completion_length
-        provided = _PROVIDED + (["ref_logps"] if self.beta != 0.0 else [])
-        provided += ["sampler_logps"] if self.use_vllm else []
-        _native.require(method, provided, settings)
         if self.num_generations_eval < 2 and self.args.eval_strategy != "no":
             raise ValueError(f"num_generations_eval = {self.num_generations_eval}; must be at least 2")
-        return settings
+
+    def _name_the_card(self) -> None:
+        """Lets the model card name the method and its paper."""
+        (entry,) = (m for m in methods() if m.name == self.method)
+        self._name, self._tag_names = entry.title, ["trl", "grpo-lambda", entry.name]
+        found = re.search(r"arXiv (\d{4}\.\d{4,5})", entry.source)
+        self._paper = {"title": f"{entry.title}, arXiv {found[1]}", "id": found[1]} if found else {}
 
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
-        self._rewards_of_all = rewards
+        if not self._greedy:
+            self._rewards_of_all = rewards
         return rewards
 
     def _generate_and_score_completions(self, inputs):
         output = super()._generate_and_score_completions(inputs)
+        if self.method is None:
+            return output
         rows, mask = len(output["completion_ids"]), _mask(output)
         columns = {"mask": mask, "tokens": output["completion_ids"]}
         for ours, theirs in (("ref_logps", "ref_per_token_logps"), ("sampler_logps", "sampling_per_token_logps")):
@@ -125,7 +195,7 @@ class CreditTrainer(GRPOTrainer):
         columns |= self._log_probs_before(output)
         columns = {name: self._of_all(column) for name, column in columns.items()}
         truncated = self._of_all(self._truncated(output))
-        fixed = self._fix(columns, truncated)
+        fixed = self._fix(columns, truncated, self._reward_parts(inputs))
         width = mask.shape[1]
         here = slice(self.accelerator.process_index * rows, (self.accelerator.process_index + 1) * rows)
 
@@ -141,21 +211,21 @@ class CreditTrainer(GRPOTrainer):
 
     def _log_probs_before(self, output: dict) -> dict[str, torch.Tensor]:
         """Log-probabilities of the policy that sampled, and entropies, if credit depends on them."""
-        if not _native.credit_reads_tokens(self._method, self._settings):
+        if not _native.credit_reads_tokens(self.method, self.settings):
             return {}
         if "pixel_values" in output:
-            raise ValueError(f"method = `{self._method}`: its credit reads tokens, which is supported for text only; leave images out")
+            raise ValueError(f"method = `{self.method}`: its credit reads tokens, which is supported for text only; leave images out")
         ids = torch.cat([output["prompt_ids"], output["completion_ids"]], dim=1)
         attention = torch.cat([output["prompt_mask"], output["completion_mask"]], dim=1)
         with torch.no_grad():
-            logps, entropies, _ = super()._get_per_token_logps_and_entropies(
+            logps, entropies = super()._get_per_token_logps_and_entropies(
                 self.model,
                 ids,
                 attention,
                 output["completion_ids"].size(1),
                 batch_size=self.args.per_device_train_batch_size,
                 compute_entropy=True,
-            )
+            )[:2]
         return {"old_logps": output.get("old_per_token_logps", logps), "entropies": entropies}
 
     def _of_all(self, column: torch.Tensor) -> torch.Tensor:
@@ -167,22 +237,70 @@ class CreditTrainer(GRPOTrainer):
     def _truncated(self, output: dict) -> torch.Tensor:
         """True for each completion that was cut off before an end token."""
         last = output["completion_mask"].sum(dim=1).clamp(min=1) - 1
-        ends = torch.tensor(sorted({*self.eos_token_ids, self._tokenizer.pad_token_id}), device=last.device)
+        # TRL 1.0 has one end token, and calls the padding otherwise.
+        ends = set(getattr(self, "eos_token_ids", None) or [self.eos_token_id])
+        ends.add(self._tokenizer.pad_token_id if hasattr(self, "_tokenizer") else self.pad_token_id)
+        ends = torch.tensor(sorted(ends), device=last.device)
         tokens = output["completion_ids"].gather(1, last.unsqueeze(1).long())
         return ~torch.isin(tokens.squeeze(1), ends)
 
-    def _fix(self, columns: dict[str, torch.Tensor], truncated: torch.Tensor) -> dict[str, Any]:
+    def _total(self, rewards: torch.Tensor) -> list[float | None]:
+        """The weighted sum of each row's rewards; ``None`` if no function gave one."""
+        unknown = torch.isnan(rewards).all(dim=1)
+        weighted = (rewards * self.reward_weights.to(rewards.device).unsqueeze(0)).nansum(dim=1)
+        return [None if lost else float(r) for r, lost in zip(weighted, unknown)]
+
+    def _reward_parts(self, inputs: list[dict[str, Any]]) -> list[list[float]] | None:
+        """The parts of each row's reward, over all processes, if the method reads them: of each function, or of the greedy completion."""
+        if "reward_parts" not in _native.evidence(self.method, **self.settings):
+            return None
+        if self.method == "remax":
+            return [[0.0 if reward is None else reward] for reward in self._greedy_rewards(inputs)]
+        parts = self._rewards_of_all
+        lost = torch.isnan(parts) & ~torch.isnan(parts).all(dim=1, keepdim=True)
+        if lost.any():
+            row, k = lost.nonzero()[0].tolist()
+            raise ValueError(
+                f"rewards[{row}] of {self.reward_func_names[k]} = None: `{self.method}` compares every part of the reward; return a number"
+            )
+        return torch.nan_to_num(parts, nan=0.0).tolist()
+
+    def _greedy_rewards(self, inputs: list[dict[str, Any]]) -> list[float | None]:
+        """The reward of the greedy completion to each row's prompt, over all processes."""
+        mode = "train" if self.model.training else "eval"
+        sampling, metrics = self.generation_config, copy.deepcopy(dict(self._metrics[mode]))
+        seen = self.state.num_input_tokens_seen
+        self.generation_config = copy.deepcopy(sampling)
+        self.generation_config.update(do_sample=False, temperature=1.0, top_p=1.0, top_k=50, min_p=None)
+        self._greedy = True
+        try:
+            prompts = [row["prompt"] for row in inputs]
+            _, completion_ids, _, completions, *_ = self._generate(prompts)
+            rewards = self._calculate_rewards(inputs, prompts, completions, completion_ids)
+        finally:
+            # The lengths and counts of these completions are not those of the samples.
+            self.generation_config, self._greedy, self.state.num_input_tokens_seen = sampling, False, seen
+            self._metrics[mode].clear()
+            self._metrics[mode].update(metrics)
+        return self._total(rewards)
+
+    #: True while greedy completions are graded, whose rewards are no samples'.
+    _greedy = False
+
+    def _fix(
+        self, columns: dict[str, torch.Tensor], truncated: torch.Tensor, parts: list[list[float]] | None
+    ) -> dict[str, Any]:
         """Credit of the generation batch of all processes, as arrays."""
-        weighted = self._rewards_of_all * self.reward_weights.to(self._rewards_of_all.device).unsqueeze(0)
-        unknown = torch.isnan(self._rewards_of_all).all(dim=1)
-        rewards = [None if lost else float(r) for r, lost in zip(weighted.nansum(dim=1), unknown)]
+        rewards = self._total(self._rewards_of_all)
         mask = array(columns["mask"])
         if all(reward is None for reward in rewards):
             return {"advantages": mask * 0.0, "weights": mask * 0.0, "eligible": None}
         ref_logps = columns.get("ref_logps")
-        evidence = {kind: array(columns[kind]) for kind in ("entropies", "sampler_logps") if kind in columns}
+        evidence: dict[str, Any] = {kind: array(columns[kind]) for kind in ("entropies", "sampler_logps") if kind in columns}
+        if parts is not None:
+            evidence["reward_parts"] = parts
         fixed = credit_padded(
-            self._method,
+            self.method,
             rewards,
             # These stand in for log-probabilities that the credit does not depend on.
             array(columns["old_logps"]) if "old_logps" in columns else mask * 0.0,
@@ -192,7 +310,7 @@ class CreditTrainer(GRPOTrainer):
             truncated=truncated.tolist(),
             tokens=columns["tokens"].cpu().numpy(),
             evidence=evidence,
-            **self._settings,
+            **self.settings,
         )
         return {"advantages": fixed.advantages, "weights": fixed.weights, "eligible": fixed.eligible}
 
@@ -211,43 +329,73 @@ class CreditTrainer(GRPOTrainer):
         return found
 
     def _compute_loss(self, model, inputs):
-        # TRL computes its loss for the metrics; only the log-probabilities behind it are used here.
+        if self.method is None:
+            return super()._compute_loss(model, inputs)
+        # TRL computes its loss for the metrics that are not the loss's; only the log-probabilities behind it are used here.
+        mode = "train" if self.model.training else "eval"
+        before = {name: len(values) for name, values in self._metrics[mode].items()}
         self._heard = []
         try:
             super()._compute_loss(model, inputs)
             (logps,) = self._heard
         finally:
             self._heard = None
-        old = inputs.get("old_per_token_logps")
+        old, sampler = inputs.get("old_per_token_logps"), inputs.get("sampling_per_token_logps")
+        old = logps.detach() if old is None else old
+        if sampler is not None:
+            # A token that vLLM could not score has no mismatch.
+            sampler = torch.where(torch.isnan(sampler), old, sampler)
         ref_logps, eligible = inputs.get("ref_per_token_logps"), inputs.get(_ELIGIBLE)
-        sampler_logps = inputs.get("sampling_per_token_logps")
+        weights, scale = array(inputs[_WEIGHTS]), self._scale()
+        if self._per_micro_batch:
+            weights, scale = weights / max(weights.sum(), 1e-300), 1.0 / self._accumulated()
         fixed = credit_from_rows(
-            self._method,
+            self.method,
             advantages=array(inputs["advantages"]),
-            weights=array(inputs[_WEIGHTS]),
-            old_logps=array(logps if old is None else old),
+            weights=weights,
+            old_logps=array(old),
             mask=array(_mask(inputs)),
             eligible=None if eligible is None else array(eligible),
             ref_logps=None if ref_logps is None else array(ref_logps),
-            sampler_logps=None if sampler_logps is None else array(sampler_logps),
-            **self._settings,
+            sampler_logps=None if sampler is None else array(sampler),
+            **self.settings,
         )
-        value, metrics = torch_loss(fixed, logps)
-        self._log_metrics(metrics)
-        return value * self._scale()
+        value, metrics = loss(fixed, logps)
+        self._log_metrics(self._metrics[mode], before, metrics, fixed._clip_fractions(array(logps)))
+        return value * scale
+
+    def _accumulated(self) -> int:
+        """The micro-batches of an optimiser step; evaluation accumulates none."""
+        return self.current_gradient_accumulation_steps if self.model.training else 1
 
     def _scale(self) -> float:
         """The factor on a share of the generation batch's loss: gradients are averaged over processes and summed over an accumulation window."""
-        processes = self.accelerator.num_processes
-        if not self.model.training:
-            return float(processes)
-        return processes * self.args.steps_per_generation / self.current_gradient_accumulation_steps
+        parts = self.args.steps_per_generation if self.model.training else 1
+        return self.accelerator.num_processes * parts / self._accumulated()
 
-    def _log_metrics(self, metrics: dict[str, float]) -> None:
-        mode = "train" if self.model.training else "eval"
-        for name in ("ratio_mean", "ratio_max", "clip_fraction_low", "clip_fraction_high", "kl"):
-            value = torch.tensor(metrics[name], device=self.accelerator.device)
-            self._metrics[mode][f"credit/{name}"].append(self.accelerator.gather(value).mean().item())
+    def _log_metrics(self, log: dict[str, list], before: dict[str, int], metrics: dict[str, float], clipped: Any) -> None:
+        """Puts the method's numbers in the place of those of TRL's loss."""
+        for name in [name for name in log if _OF_THE_LOSS.match(name)]:
+            del log[name][before.get(name, 0) :]
+            if not log[name]:
+                del log[name]
+        tokens = metrics["tokens"]
+        means = {
+            "clip_ratio/low_mean": metrics["clip_fraction_low"],
+            "clip_ratio/high_mean": metrics["clip_fraction_high"],
+            "clip_ratio/region_mean": metrics["clip_fraction_low"] + metrics["clip_fraction_high"],
+            "credit/ratio_mean": metrics["ratio_mean"],
+        }
+        if self.beta != 0.0:
+            means["kl"] = metrics["kl"]
+        sums = torch.tensor([tokens, *(x * tokens for x in means.values())], device=self.accelerator.device)
+        count, *sums = self.accelerator.reduce(sums, reduction="sum").tolist()
+        for name, total in zip(means, sums):
+            log[name].append(total / max(count, 1.0))
+        ends = torch.tensor([clipped[:, 0].min(), -clipped[:, 1].max(), -metrics["ratio_max"]], device=self.accelerator.device)
+        low, high, ratio = self.accelerator.gather(ends.float().unsqueeze(0)).amin(dim=0).tolist()
+        for name, value in (("clip_ratio/low_min", low), ("clip_ratio/high_max", -high), ("credit/ratio_max", -ratio)):
+            log[name].append(value)
 
 
 def _mask(rows: dict) -> torch.Tensor:

@@ -19,7 +19,7 @@ import torch
 from verl.trainer.ppo.core_algos import register_adv_est, register_policy_loss
 
 from . import _native
-from ._torch import array, share
+from .torch import array, share
 from ._verl import advantages, aggregation_weights, carried, clip_settings, policy_loss
 
 #: Kinds of evidence by verl's names.

@@ -3,13 +3,18 @@
     python check.py                                     # one process
     torchrun --nproc-per-node 2 check.py                # two processes, gloo
     torchrun --nproc-per-node 2 check.py accumulation   # the comparisons whose name holds a word
+    PYTHONPATH=FOLDER python check.py                   # with an older TRL, as pip install --no-deps --target FOLDER trl==1.0.0 puts it there
 """
 
+import contextlib
+import dataclasses
 import functools
+import inspect
 import json
 import logging
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import warnings
@@ -24,7 +29,9 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from transformers.trainer_callback import PrinterCallback
 
 import grpo_lambda
-from grpo_lambda.trl import CreditTrainer, answer_reward
+from grpo_lambda import _trl_config
+from grpo_lambda import trl as credit_trainer
+from grpo_lambda.trl import CreditTrainer, answer_reward, record
 
 RESULTS = Path(__file__).with_name("results.json")
 PROCESSES = int(os.environ.get("WORLD_SIZE", 1))
@@ -50,9 +57,13 @@ def model():
 DATA = Dataset.from_list([{"prompt": f"{a} + {b} =", "answer": str(a + b)} for a in range(5) for b in range(5)])
 
 
+#: TRL's first versions count a completion without any reward as one of reward 0, where a method here leaves it out of its group.
+LEAVES_OUT = "unscorable_mask" in inspect.getsource(trl.GRPOTrainer._generate_and_score_completions)
+
+
 def reward(completion_ids, **_):
     """Depends on the tokens, so that most groups differ; None at times, as for an ungradable answer."""
-    return [None if sum(ids) % 11 == 0 else float(sum(ids) % 5 in (0, 1)) for ids in completion_ids]
+    return [None if LEAVES_OUT and sum(ids) % 11 == 0 else float(sum(ids) % 5 in (0, 1)) for ids in completion_ids]
 
 
 @functools.cache
@@ -61,6 +72,10 @@ def start():
     folder = tempfile.mkdtemp()
     model().save_pretrained(folder)
     return folder
+
+
+#: The trainer that `train` made last.
+LAST = []
 
 
 def train(kind, rewards=reward, steps=3, **config):
@@ -90,6 +105,7 @@ def train(kind, rewards=reward, steps=3, **config):
         policy = LlamaForCausalLM.from_pretrained(start(), dtype=torch.float32)
         trainer = kind(model=policy, reward_funcs=rewards, args=args, train_dataset=DATA, processing_class=tokenizer(), **own)
         trainer.remove_callback(PrinterCallback)
+        LAST[:] = [trainer]
         trainer.train()
         weights = {name: p.detach().clone() for name, p in trainer.accelerator.unwrap_model(trainer.model).named_parameters()}
         return weights, trainer.state.log_history
@@ -99,49 +115,158 @@ def apart(a, b):
     return max((a[name] - b[name]).abs().max().item() for name in a)
 
 
+#: Configurations of TRL. Each is trained by TRL's trainer, by ours without a method, and by ours under the method that it is here.
 CASES = {
-    "grpo, accumulation 1": (dict(loss_type="grpo"), dict(method="grpo")),
-    "grpo, accumulation 2": (dict(loss_type="grpo", gradient_accumulation_steps=2), dict(method="grpo", gradient_accumulation_steps=2)),
-    "grpo, beta 0.04": (dict(loss_type="grpo", beta=0.04), dict(method="grpo", beta=0.04)),
-    "grpo, beta 0.04 without correction": (
-        dict(loss_type="grpo", beta=0.04, use_bias_correction_kl=False),
-        dict(method="grpo", beta=0.04, use_bias_correction_kl=False),
-    ),
-    "grpo, two iterations": (dict(loss_type="grpo", num_iterations=2), dict(method="grpo", num_iterations=2)),
-    "grpo, two steps per generation": (dict(loss_type="grpo", steps_per_generation=2), dict(method="grpo", steps_per_generation=2)),
-    "dr_grpo, accumulation 2": (
-        dict(loss_type="dr_grpo", scale_rewards="none", gradient_accumulation_steps=2),
-        dict(method="dr_grpo", gradient_accumulation_steps=2),
-    ),
-    "token mean (TRL's dapo), accumulation 2": (
-        dict(loss_type="dapo", gradient_accumulation_steps=2),
-        dict(method="grpo", settings={"reduction": "token_mean"}, gradient_accumulation_steps=2),
-    ),
-    "gspo": (
-        dict(loss_type="grpo", importance_sampling_level="sequence", epsilon=3e-4, epsilon_high=4e-4, num_iterations=2),
-        dict(method="gspo", num_iterations=2),
-    ),
+    "default (dapo)": {},
+    "dapo, accumulation 2": dict(gradient_accumulation_steps=2),
+    "dapo, two steps per generation": dict(steps_per_generation=2),
+    "grpo": dict(loss_type="grpo"),
+    "grpo, accumulation 2": dict(loss_type="grpo", gradient_accumulation_steps=2),
+    "grpo, two iterations": dict(loss_type="grpo", num_iterations=2),
+    "grpo, two steps per generation": dict(loss_type="grpo", steps_per_generation=2),
+    "grpo, beta 0.04": dict(loss_type="grpo", beta=0.04),
+    "grpo, beta 0.04, two iterations": dict(loss_type="grpo", beta=0.04, num_iterations=2),
+    "grpo, beta 0.04 without correction": dict(loss_type="grpo", beta=0.04, use_bias_correction_kl=False, num_iterations=2),
+    "bnpo, accumulation 2": dict(loss_type="bnpo", gradient_accumulation_steps=2),
+    "dr_grpo, accumulation 2": dict(loss_type="dr_grpo", gradient_accumulation_steps=2),
+    "dr_grpo, scale_rewards none": dict(loss_type="dr_grpo", scale_rewards="none"),
+    "scale_rewards batch": dict(scale_rewards="batch"),
+    "scale_rewards none": dict(scale_rewards="none"),
+    "narrow clip, two iterations": dict(epsilon=1e-3, epsilon_high=2e-3, num_iterations=2),
+    "delta, two iterations": dict(epsilon=1e-3, delta=1.0015, num_iterations=2),
+    "cispo, two iterations": dict(loss_type="cispo", epsilon_high=1.001, num_iterations=2),
+    "sapo, two iterations": dict(loss_type="sapo", sapo_temperature_neg=2.0, num_iterations=2),
+    "vespo, two iterations": dict(loss_type="vespo", vespo_k_pos=1.5, num_iterations=2),
+    "luspo of sequences, two iterations": dict(loss_type="luspo", importance_sampling_level="sequence", epsilon=1e-3, num_iterations=2),
+    "luspo of tokens": dict(loss_type="luspo", scale_rewards="none", gradient_accumulation_steps=2),
+    "grpo of sequences": dict(loss_type="grpo", importance_sampling_level="sequence", epsilon=3e-4, epsilon_high=4e-4, num_iterations=2),
+    "dapo of sequences": dict(importance_sampling_level="sequence", epsilon=3e-4, num_iterations=2),
+    "truncated completions masked": dict(mask_truncated_completions=True, loss_type="grpo"),
+    "truncated completions masked, dapo": dict(mask_truncated_completions=True),
 }
+
+#: Configurations that no method here computes: our trainer without a method is TRL's all the same.
+NOWHERE = {
+    "top_entropy_quantile": dict(top_entropy_quantile=0.5),
+    "off_policy_mask_threshold": dict(off_policy_mask_threshold=1e-4, num_iterations=2),
+    "entropy_coef": dict(entropy_coef=0.01),
+    "normalize_then_sum": dict(multi_objective_aggregation="normalize_then_sum"),
+    "cispo without epsilon_high": dict(loss_type="cispo"),
+}
+
+
+def known(config):
+    """True if this version of TRL has the fields, and the loss that the table has under their names."""
+    names = {field.name for field in dataclasses.fields(trl.GRPOConfig)}
+    # In 1.0 the luspo of tokens multiplies each token by the length, and is a mean over slots.
+    sums = "(per_token_loss * mask).sum(-1).mean()" in inspect.getsource(trl.GRPOTrainer._compute_loss)
+    luspo_of_tokens = config.get("loss_type") == "luspo" and "importance_sampling_level" not in config
+    return set(config) <= names and (sums or not luspo_of_tokens)
+
+
+#: True if a token mean over part of a generation batch is of the tokens of that part, as from TRL 1.9 on.
+RESCALES = "current_gradient_accumulation_steps / self.args.steps_per_generation" in inspect.getsource(trl.GRPOTrainer._compute_loss)
+
+
+def same_scale(config):
+    """False where TRL divides a share of a generation batch by the tokens of all of it, masked responses among them."""
+    counts = "steps_per_generation" in config or "mask_truncated_completions" in config
+    return RESCALES or not (counts and config.get("loss_type", "dapo") in ("dapo", "cispo", "vespo"))
 
 
 def equal_to_trl():
     """The largest difference of a weight between TRL's trainer and ours, and the largest move of a weight."""
     found = {}
     first = {name: p.detach() for name, p in model().named_parameters()}
-    for name, (theirs, ours) in CASES.items():
-        if not any(word in name for word in sys.argv[1:] or [""]):
+    for name, config in {**CASES, **NOWHERE}.items():
+        if not any(word in name for word in sys.argv[1:] or [""]) or not known(config):
             continue
-        a, _ = train(trl.GRPOTrainer, **theirs)
-        b, logs = train(CreditTrainer, **ours)
-        found[name] = {"largest difference of a weight": apart(a, b), "largest step of a weight": apart(a, first)}
+        a, _ = train(trl.GRPOTrainer, **config)
+        b, _ = train(CreditTrainer, **config)
+        assert apart(a, b) == 0, (name, "one changed import changed something", apart(a, b))
+        assert apart(a, first) > 1e-4, (name, "the comparison is empty: nothing was learned")
+        if name in NOWHERE or not same_scale(config):
+            found[name] = {"without a method": "the same bits"}
+            continue
+        here = LAST[0].convention
+        b, logs = train(CreditTrainer, method=here.method, settings=here.settings, **config)
+        words = _trl_config.command(LAST[0].method, LAST[0].settings)
+        found[name] = {"here": words, "largest difference of a weight": apart(a, b), "largest step of a weight": apart(a, first)}
         print(PROCESSES, name, found[name], flush=True)
         assert apart(a, b) <= TOLERANCE, (name, found[name])
-        assert apart(a, first) > 1e-3, "the comparison is empty: nothing was learned"
-        assert "credit/ratio_mean" in logs[0]
+        assert "clip_ratio/low_mean" in logs[0] and "credit/ratio_mean" in logs[0]
     a, _ = train(CreditTrainer, method="grpo")
     b, _ = train(CreditTrainer, method="grpo_lambda")
     assert apart(a, b) > 100 * TOLERANCE, "the comparison would not notice another method"
     return found
+
+
+def corrections():
+    """The corrections of vLLM, with a sampler that is made up: TRL's loss, and the settings that a configuration with vLLM is here."""
+
+    def sampled(kind):
+        class Sampled(kind):
+            def __init__(self, *args, **kwargs):
+                super().__init__(*args, **kwargs)
+                self.use_vllm = True
+
+            def _generate(self, prompts):
+                self.use_vllm = False
+                found = list(super()._generate(prompts))
+                self.use_vllm = True
+                found[4] = [[-2.8 + 0.2 * ((7 * t + i) % 5 - 2) for t, i in enumerate(ids)] for ids in found[1]]
+                return tuple(found)
+
+        return Sampled
+
+    found = {}
+    credit_trainer._PROVIDED.append("sampler_logps")  # as with vLLM
+    for mode in ("sequence_mask", "sequence_truncate", "token_mask", "token_truncate"):
+        config = dict(vllm_importance_sampling_mode=mode, vllm_importance_sampling_clip_max=1.3, vllm_importance_sampling_clip_min=0.5)
+        with_vllm = trl.GRPOConfig(use_cpu=True, bf16=False, **config)
+        with_vllm.use_vllm = True
+        here = _trl_config.translated(with_vllm)
+        a, _ = train(sampled(trl.GRPOTrainer), num_iterations=2, **config)
+        b, _ = train(sampled(CreditTrainer), method=here.method, settings=here.settings, num_iterations=2, **config)
+        plain, _ = train(trl.GRPOTrainer, num_iterations=2)
+        found[mode] = {"here": _trl_config.command(here.method, here.settings), "largest difference of a weight": apart(a, b)}
+        print(mode, found[mode], flush=True)
+        assert apart(a, b) <= TOLERANCE, (mode, found[mode])
+        assert apart(a, plain) > 100 * TOLERANCE, "the correction had no effect"
+    credit_trainer._PROVIDED.remove("sampler_logps")
+    return found
+
+
+def reward_parts():
+    """GDPO reads two reward functions; ReMax's baseline is the greedy completion, whose metrics are not logged."""
+    other = lambda completion_ids, **_: [len(set(ids)) / 12 for ids in completion_ids]  # noqa: E731
+    a, _ = train(CreditTrainer, rewards=[reward_of_every_completion, other], method="gdpo")
+    b, _ = train(CreditTrainer, rewards=[reward_of_every_completion, other], method="gdpo", reward_weights=[1.0, 0.0])
+    assert apart(a, b) > 100 * TOLERANCE, "the weights of the reward functions have no effect"
+    lost = lambda completion_ids, **_: [None, *other(completion_ids[1:])]  # noqa: E731
+    try:
+        train(CreditTrainer, rewards=[lost, other], method="gdpo")
+    except ValueError as error:
+        assert "`gdpo` compares every part of the reward; return a number" in str(error), error
+    else:
+        raise AssertionError("accepted a part of a reward that is None")
+    seen = []
+
+    def constant(completion_ids, **_):
+        """All rewards of a step agree, so that RLOO would have no gradient, but the greedy completion's is another."""
+        seen.append(completion_ids)
+        return [float(len(seen) % 2) for _ in completion_ids]
+
+    _, logs = train(CreditTrainer, rewards=constant, method="remax")
+    assert len(seen) == 6 and logs[0]["grad_norm"] > 0.0, (len(seen), logs[0])
+    greedy = seen[1]
+    assert all(ids == greedy[0] for ids in greedy[:4]), "the completions of a prompt differ: they were sampled"
+    _, plain = train(CreditTrainer, rewards=lambda completion_ids, **_: [1.0 for _ in completion_ids], method="rloo")
+    assert plain[0]["completions/mean_length"] == logs[0]["completions/mean_length"], "the greedy completions are logged"
+
+
+def reward_of_every_completion(completion_ids, **_):
+    return [float(sum(ids) % 5 in (0, 1)) for ids in completion_ids]
 
 
 def every_method():
@@ -169,20 +294,96 @@ def no_credit_depends_on_the_split():
 
 
 def refusals():
+    """Impossible settings are refused before a model is loaded. tests/test_trl_config.py has the refusals of configurations."""
     for config, text in [
         (dict(method="grop"), "did you mean `grpo`"),
         (dict(method="grpo", settings={"lambda": 0.9}), "unknown key `lambda`"),
-        (dict(method="grpo", loss_type="bnpo"), "^loss_type = bnpo: it shapes TRL's own loss, which is not used; choose a method"),
-        (dict(method="grpo", epsilon=0.3), "^epsilon = 0.3: .*write settings="),
-        (dict(method="grpo", beta=0.1, settings={"beta": 0.2}), "^beta = 0.2: must be GRPOConfig's beta, 0.1$"),
+        (dict(settings={"lambda": 0.9}), "settings of no method"),
+        (dict(method="grpo", loss_type="sapo"), "^loss_type = sapo: it is another loss than `grpo`"),
+        (dict(method="grpo", beta=0.1, settings={"beta": 0.2}), "^beta = 0.1 is beta=0.1, and settings have beta=0.2"),
+        (dict(method="grpo", settings={"beta": 0.2}), "^beta = 0.2: must be GRPOConfig's beta, 0.0$"),
         (dict(method="ppo"), "needs values, which comes from a policy with a critic; this policy has none$"),
     ]:
+        own = {key: config.pop(key) for key in ("method", "settings") if key in config}
+        args = trl.GRPOConfig(use_cpu=True, bf16=False, report_to=[], **config)
         try:
-            train(CreditTrainer, **config)
+            CreditTrainer("no such model", reward, args, DATA, **own)
         except ValueError as error:
             assert re.search(text, str(error)), (text, str(error))
         else:
             raise AssertionError(f"accepted: {config}")
+
+
+def metrics_are_those_of_the_loss():
+    """GSPO clips whole responses, which TRL's own loss with ratios of tokens does not."""
+    _, logs = train(CreditTrainer, method="gspo", settings={"epsilon_low": 1e-6, "epsilon_high": 1e-6}, num_iterations=3)
+    last = [log for log in logs if "loss" in log][-1]
+    low, high, region = (last[f"clip_ratio/{name}_mean"] for name in ("low", "high", "region"))
+    assert region > 0.3 and abs(low + high - region) < 1e-6, last
+    assert not any(name.startswith("credit/clip") for name in last), last
+    assert last["clip_ratio/low_min"] <= low and last["clip_ratio/high_max"] in (0.0, 1.0), last
+    _, logs = train(CreditTrainer, method="vespo")
+    assert not any(name.startswith("vespo/") for name in logs[0]), logs[0]
+
+
+def rows_without_a_token():
+    """A completion whose tokens are all masked: the weights are TRL's, and training goes on."""
+    def masked(kind):
+        class Masked(kind):
+            def _generate(self, prompts):
+                found = list(super()._generate(prompts))
+                found[2] = [[0] * len(ids) if row % 3 == 0 else [1] * len(ids) for row, ids in enumerate(found[1])]
+                return tuple(found)
+
+        return Masked
+
+    # Before 1.9 the tokens are counted where they are generated, and a mask that comes later is not seen.
+    for loss_type in ("grpo", "dr_grpo", *(["dapo"] if RESCALES else [])):
+        a, _ = train(masked(trl.GRPOTrainer), loss_type=loss_type)
+        b, _ = train(masked(CreditTrainer), loss_type=loss_type, method="dr_grpo" if loss_type == "dr_grpo" else "grpo",
+                     settings={"scale": "group"})
+        assert apart(a, b) <= TOLERANCE, (loss_type, apart(a, b))
+
+
+def a_card_of_the_method():
+    train(CreditTrainer, method="sapo", steps=1)
+    with tempfile.TemporaryDirectory() as folder:
+        LAST[0].args.output_dir = folder
+        LAST[0].create_model_card(model_name="tiny")
+        card = (Path(folder) / "README.md").read_text()
+    assert "trained with SAPO" in card and "- sapo\n" in card and "- grpo\n" not in card and "papers/2511.20347" in card, card
+
+
+def recorded_steps():
+    """The recorder names TRL's convention, changes nothing, and its files are read by the search."""
+    found = {}
+    for words, config in {
+        "loss_type=dapo (the default)": {},
+        "loss_type=grpo": dict(loss_type="grpo", gradient_accumulation_steps=2),
+        "loss_type=dr_grpo, scale_rewards=none": dict(loss_type="dr_grpo", scale_rewards="none", steps_per_generation=2),
+        "loss_type=sapo": dict(loss_type="sapo"),
+    }.items():
+        steps = []
+
+        class Recorded(trl.GRPOTrainer):
+            def train(self, *args, **kwargs):
+                with tempfile.TemporaryDirectory() as folder, record(self, Path(folder) / "step.jsonl") as step:
+                    super().train(*args, **kwargs)
+                steps.append(step)
+
+        a, _ = train(trl.GRPOTrainer, **config)
+        b, _ = train(Recorded, **config)
+        assert apart(a, b) == 0, "recording changed the training"
+        (step,) = steps
+        advantages, gradient, loss = step.found
+        assert gradient.matches and gradient.matches[0].error < 1e-6, step.sentence
+        assert any(f"TRL {words}" in m.labels for m in gradient.matches), (words, step.sentence, gradient.matches)
+        assert not advantages.note and advantages.matches, step.sentence
+        # The loss of a response mean on-policy is 0 but for rounding, and tells nothing.
+        assert words.split(",")[0] in step.sentence, step.sentence
+        assert not loss.nearest or abs(step.theirs[0]["loss"]) < 1e-6, step.sentence
+        found[words] = step.sentence.split(": ", 1)[1]
+    return found
 
 
 def rewards_from_the_grader():
@@ -209,8 +410,23 @@ def block_of_the_page():
         shape = dict(per_device_train_batch_size=4, num_generations=4, max_completion_length=8, max_steps=1)
         args = trl.GRPOConfig(output_dir=folder, use_cpu=True, bf16=False, report_to=[], save_strategy="no", **shape)
         names = {"model": folder, "args": args, "dataset": DATA}
-        exec(compile(block, "docs/python.md", "exec"), names)
+        with contextlib.chdir(folder) if hasattr(contextlib, "chdir") else contextlib.nullcontext():
+            exec(compile(block, "docs/python.md", "exec"), names)
         assert names["trainer"].state.global_step == 1
+
+
+def example():
+    """examples/with_trl.py on the tiny model, as its users run it."""
+    with tempfile.TemporaryDirectory() as folder:
+        model().save_pretrained(folder)
+        tokenizer().save_pretrained(folder)
+        script = Path(__file__).parents[2] / "examples/with_trl.py"
+        words = [sys.executable, script, folder]
+        env = {**os.environ, "ACCELERATE_USE_CPU": "true", "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
+        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, env=env)
+        assert done.returncode == 0, done.stderr[-2000:]
+        for text in ("TRL's own loss, unchanged: loss_type=dapo", "TRL loss_type=dapo (the default)", "you asked for `grpo_lambda lambda=0.95`"):
+            assert text in done.stdout, done.stdout
 
 
 def hooks():
@@ -230,7 +446,8 @@ def hooks():
     loss = inspect.getsource(base._compute_loss)
     assert "if advantages.dim() == 1:" in loss, "_compute_loss accepts no advantages of shape (B, T) any more"
     assert loss.count("self._get_per_token_logps_and_entropies(") == 1, "_compute_loss scores the batch another way"
-    assert base.loss_is_scaled_for_ga is True, "the loss of GRPOTrainer is scaled by the Trainer now"
+    # Before 1.15 the trainer says so by other attributes, which the comparison of weights covers.
+    assert vars(base).get("loss_is_scaled_for_ga", True) is True, "the loss of GRPOTrainer is scaled by the Trainer now"
     scored = inspect.getsource(base._generate_and_score_completions)
     for text in ('self._logs["advantages"].extend(', 'output["old_per_token_logps"]', "self._calculate_rewards("):
         assert text in scored, f"_generate_and_score_completions has no {text} any more"
@@ -239,19 +456,32 @@ def hooks():
 def main():
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
+    torch.set_num_threads(1)  # the model is tiny: threads would wait for each other
     hooks()
     start()  # before there are several processes, of which only the first would write
     found = {"versions": {m.__name__: m.__version__ for m in (trl, transformers, torch)}, "tolerance": TOLERANCE}
     found["weights after 3 steps"] = equal_to_trl()
+    if sys.argv[1:]:
+        return print(json.dumps(found, indent=1))
     no_credit_depends_on_the_split()
+    newest = trl.__version__.startswith("1.16")
     if PROCESSES == 1:
         refusals()
-        rewards_from_the_grader()
-        block_of_the_page()
-        found["methods that run"], found["methods that are refused"] = every_method()
+        metrics_are_those_of_the_loss()
+        reward_parts()
+        if newest:
+            found["corrections of vLLM"] = corrections()
+            example()
+        rows_without_a_token()
+        a_card_of_the_method()
+        found["recorded steps"] = recorded_steps()
+        if newest:
+            rewards_from_the_grader()
+            block_of_the_page()
+            found["methods that run"], found["methods that are refused"] = every_method()
     if int(os.environ.get("RANK", 0)) == 0:
         known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-        known[f"{PROCESSES} process{'es' if PROCESSES > 1 else ''}"] = found
+        known[f"TRL {trl.__version__}, {PROCESSES} process{'es' if PROCESSES > 1 else ''}"] = found
         RESULTS.write_text(json.dumps(known, indent=1) + "\n")
         print(json.dumps(found, indent=1))
 

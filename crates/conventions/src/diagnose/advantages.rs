@@ -69,12 +69,29 @@ fn without_loss(settings: &str) -> String {
 }
 
 /// Finds the given advantages among the known ones.
-pub(super) fn explain(known: &[Credited], given: &Rows, assumed: &Assumptions) -> Found {
+pub(super) fn explain(batch: &[Group], known: &[Credited], given: &Rows, assumed: &Assumptions) -> Found {
     let candidate = |c: &Credited| {
         let (error, place) = fit::difference(&c.rows, given);
         let what = "advantages".to_owned();
         let (command, labels) = (c.command.clone(), c.labels.clone());
         Candidate { what, command, labels, error, place, factor: 1.0, beta: 0.0 }
     };
-    Found::from("advantages", known.iter().map(candidate).collect(), assumed.tolerance)
+    let found = Found::from("advantages", known.iter().map(candidate).collect(), assumed.tolerance);
+    if found.nearest.is_some() && scattered(batch, given) {
+        return Found { note: SCATTERED.to_owned(), ..found };
+    }
+    found
+}
+
+const SCATTERED: &str = "they add up to 0 over the batch and not within the groups: are the rows of one prompt together? TRL shuffles the rows of a \
+     batch before its loss; group them by prompt (grpo_lambda.trl.record does)";
+
+/// True if the advantages of responses are centred over the batch but not in each of several groups, as they are where rows were shuffled after
+/// they were centred in groups.
+fn scattered(batch: &[Group], given: &Rows) -> bool {
+    let mut rows = given.iter().map(|row| row.first().copied().unwrap_or(0.0));
+    let sums: Vec<f64> = batch.iter().map(|g| rows.by_ref().take(g.responses.len()).sum()).collect();
+    let near_zero = |sum: f64| sum.abs() <= 1e-4 * fit::largest(given);
+    let constant = given.iter().all(|row| row.iter().all(|x| Some(x) == row.first()));
+    constant && near_zero(sums.iter().sum()) && !sums.into_iter().all(near_zero)
 }

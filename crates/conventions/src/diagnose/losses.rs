@@ -1,7 +1,7 @@
 //! The loss as a product of choices: the loss of a token, the KL term, the reduction.
 
 use super::advantages::{Credited, has_evidence};
-use super::{Assumptions, Candidate, Found, Remainder, Rows, fit};
+use super::{Assumptions, Candidate, Found, Remainder, Rows, Theirs, fit};
 use crate::{Convention, Scope, all};
 use grpo_lambda::group::Group;
 use grpo_lambda::kl::Kl;
@@ -61,6 +61,9 @@ const ESTIMATORS: [(&str, Kl); 7] = [
     ("k1_k2", Kl::K1K2),
     ("k3_k2", Kl::K3K2),
 ];
+
+/// The factors of a loss that steps of accumulation, workers and micro-batches leave.
+const FACTORS: [f64; 8] = [2.0, 4.0, 8.0, 16.0, 0.5, 0.25, 0.125, 0.0625];
 
 /// Losses of a token that no convention has by default: other usual bounds, and what GRPO-lambda prints.
 const VARIANTS: [(&str, &str); 8] = [
@@ -150,8 +153,33 @@ impl<'a> Search<'a> {
         [plain, both].into_iter().flatten().filter_map(plausible).collect()
     }
 
-    /// Explanations of a loss: one number, so that nothing is fitted.
+    /// Explanations of a loss that is given once or for every group. The same number for every group is the batch's, unless only the sum is
+    /// explained.
+    pub(super) fn batch_loss(&self, theirs: &Theirs) -> Option<Found> {
+        let found = self.loss(theirs.batch_loss()?);
+        if theirs.repeated_loss().is_none() {
+            return Some(found);
+        }
+        let of_sum = || self.loss(theirs.loss.iter().sum());
+        let shares = found.nearest.is_some().then(of_sum).filter(|of_sum| of_sum.nearest.is_none());
+        let n = theirs.loss.len();
+        let note = format!("the same number stands on all {n} lines: it is read as the batch's loss");
+        Some(shares.unwrap_or(Found { note, ..found }))
+    }
+
+    /// Explanations of a loss: one number, so that nothing is fitted. A factor that accumulation and workers leave is tried where nothing else
+    /// fits.
     pub(super) fn loss(&self, theirs: f64) -> Found {
+        let found = self.loss_times(theirs, &[1.0]);
+        match found.nearest {
+            Some(_) => {
+                Some(self.loss_times(theirs, &FACTORS)).filter(|f| f.nearest.is_none()).unwrap_or(found)
+            }
+            None => found,
+        }
+    }
+
+    fn loss_times(&self, theirs: f64, factors: &[f64]) -> Found {
         let beta = self.assumed.beta.unwrap_or(0.0);
         let theirs_as_rows = vec![vec![theirs]];
         let mut tried = Vec::new();
@@ -160,16 +188,18 @@ impl<'a> Search<'a> {
             let terms: Vec<f64> = self.kl.iter().map(|kl| beta * total(&kl.values)).collect();
             for loss in &self.losses {
                 let policy = total(&loss.values);
-                let one = |kl, value: f64, beta| {
-                    let ours = vec![vec![value]];
-                    let mut found = candidate(loss, kl, Some(reduction), &ours, &theirs_as_rows, 1.0, beta);
-                    found.place = None;
-                    found
-                };
-                tried.push(one(None, policy, 0.0));
-                if beta != 0.0 {
-                    let with = self.kl.iter().zip(&terms);
-                    tried.extend(with.map(|(kl, term)| one(Some(kl), policy + term, beta)));
+                for &factor in factors {
+                    let one = |kl, value: f64, beta| {
+                        let ours = vec![vec![factor * value]];
+                        let found =
+                            candidate(loss, kl, Some(reduction), &ours, &theirs_as_rows, factor, beta);
+                        Candidate { place: None, ..found }
+                    };
+                    tried.push(one(None, policy, 0.0));
+                    if beta != 0.0 {
+                        let with = self.kl.iter().zip(&terms);
+                        tried.extend(with.map(|(kl, term)| one(Some(kl), policy + term, beta)));
+                    }
                 }
             }
         }

@@ -40,8 +40,23 @@ pub struct Theirs {
     pub token_losses: Option<Rows>,
     /// The derivative of the loss by every log-probability.
     pub gradient: Option<Rows>,
-    /// The loss.
-    pub loss: Option<f64>,
+    /// The loss: of the batch alone, or one number per group, which are shares that add up or the batch's loss again and again. Empty where
+    /// it is unknown.
+    pub loss: Vec<f64>,
+}
+
+impl Theirs {
+    /// The number of every group, where several groups were given the same one: a trainer has one loss, and it stands on every line.
+    fn repeated_loss(&self) -> Option<f64> {
+        let [first, others @ ..] = &self.loss[..] else { return None };
+        let repeated = !others.is_empty() && *first != 0.0 && others.iter().all(|x| x == first);
+        repeated.then_some(*first)
+    }
+
+    /// The batch's loss, as it is most likely meant; none where it is unknown.
+    pub fn batch_loss(&self) -> Option<f64> {
+        self.repeated_loss().or_else(|| (!self.loss.is_empty()).then(|| self.loss.iter().sum()))
+    }
 }
 
 /// The search's assumptions.
@@ -93,6 +108,8 @@ pub struct Found {
     pub remainder: Option<(Remainder, String)>,
     /// Number of explanations tried.
     pub tried: usize,
+    /// The suspicion that their numbers do not stand where they belong, or the way in which they were read; empty for none.
+    pub note: String,
 }
 
 impl Found {
@@ -108,13 +125,14 @@ impl Found {
                 nearest: tried.into_iter().next(),
                 remainder: None,
                 tried: count,
+                note: String::new(),
             };
         }
         // Numbers known to the last bit tell conventions apart that differ by less than the tolerance.
         let alike = tolerance.min((INDISTINGUISHABLE * best).max(ROUNDING));
         tried.retain(|c| c.error <= alike);
         let tried = simplest(tried);
-        Found { quantity, matches: tried, nearest: None, remainder: None, tried: count }
+        Found { quantity, matches: tried, nearest: None, remainder: None, tried: count, note: String::new() }
     }
 }
 
@@ -183,10 +201,13 @@ pub fn diagnose(batch: &[Group], logps: &[Vec<f64>], theirs: &Theirs, assumed: &
     };
     let search = losses::Search::new(batch, logps, &credits, assumed);
     Diagnosis {
-        advantages: theirs.advantages.as_ref().map(|given| advantages::explain(&known, given, assumed)),
+        advantages: theirs
+            .advantages
+            .as_ref()
+            .map(|given| advantages::explain(batch, &known, given, assumed)),
         token_losses: theirs.token_losses.as_ref().map(|given| search.token_losses(given)),
         gradient: theirs.gradient.as_ref().map(|given| search.gradient(given)),
-        loss: theirs.loss.map(|given| search.loss(given)),
+        loss: search.batch_loss(theirs),
     }
 }
 

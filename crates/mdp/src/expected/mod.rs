@@ -23,8 +23,10 @@
 //! | [`SetMoments`] | every shift of one set | means as baselines; any MDP |
 //! | [`conditional`] | own response; the others sampled | anything, mean only |
 //! | [`sampled`], [`sampled_in_sets`] | seeded groups, with standard errors | anything |
+//! | [`branched`] | seeded trees of samples | methods that branch |
 //! | [`under_ratios`] | every response, off-policy | a trace of ratios without a clip or a group |
 
+mod branched;
 mod compare;
 mod conditional;
 mod enumerated;
@@ -35,6 +37,7 @@ mod sampled;
 mod set_moments;
 mod shifts;
 
+pub use branched::{Branching, branched};
 pub use compare::{Comparison, compare, cosine};
 pub use conditional::{Conditional, conditional};
 pub use enumerated::{enumerated, multisets, systematic};

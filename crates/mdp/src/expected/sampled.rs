@@ -4,7 +4,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::{Evaluated, Expected, Situation};
-use crate::Sampler;
+use crate::{EdgeId, Sampler};
 use grpo_lambda::group::Group;
 use grpo_lambda::method::{Method, evaluate};
 use grpo_lambda::systematic::Sets;
@@ -41,10 +41,8 @@ pub fn sampled_in_sets(
     groups: usize,
     seed: u64,
 ) -> Sampled {
-    assert!(groups >= 2, "a variance needs at least two groups");
     let evaluated = Evaluated::new(situation);
-    let tree = evaluated.tree;
-    let sampler = Sampler::new(tree, situation.behaviour);
+    let sampler = Sampler::new(evaluated.tree, situation.behaviour);
     let draw = |rng: &mut ChaCha8Rng| {
         let (mut responses, mut logps, mut paths) = (Vec::new(), Vec::new(), Vec::new());
         for (leaf, path, reward) in sampler.graded_group(sets, evaluated.group_size, rng) {
@@ -53,17 +51,33 @@ pub fn sampled_in_sets(
             paths.push(path);
         }
         let batch = evaluate(method, &[Group { responses }], &logps);
-        let mut per_edge = vec![0.0; tree.edge_count()];
-        for (path, dlogps) in paths.iter().zip(&batch.dlogps) {
-            for (&edge, d) in path.iter().zip(dlogps) {
+        paths.into_iter().zip(batch.dlogps).collect()
+    };
+    moments(&evaluated, groups, seed, draw)
+}
+
+/// Mean and variance of an update over `groups` draws: of every response its edges and `dL/d log π` of each.
+///
+/// # Panics
+/// If `groups < 2`.
+pub(super) fn moments(
+    evaluated: &Evaluated,
+    groups: usize,
+    seed: u64,
+    draw: impl Fn(&mut ChaCha8Rng) -> Vec<(Vec<EdgeId>, Vec<f64>)>,
+) -> Sampled {
+    assert!(groups >= 2, "a variance needs at least two groups");
+    let edges = evaluated.tree.edge_count();
+    let draw = |rng: &mut ChaCha8Rng| {
+        let mut per_edge = vec![0.0; edges];
+        for (path, dlogps) in draw(rng) {
+            for (edge, d) in path.into_iter().zip(dlogps) {
                 per_edge[edge] -= d;
             }
         }
         per_edge
     };
-
     let n = groups as f64;
-    let edges = tree.edge_count();
     let (mut weights, mut mean, mut squares) = (vec![0.0; edges], vec![0.0; edges], vec![0.0; edges]);
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     for i in 0..groups {

@@ -144,6 +144,11 @@ impl Answer {
         own.len() > 1 && own == names(other)
     }
 
+    /// The rules beyond the strict ones on which further readings rest.
+    pub(super) fn leniencies(&self) -> Rules {
+        self.more.iter().fold(Rules::NONE, |all, reading| all.and(reading.rules)).minus(Rules::STRICT)
+    }
+
     /// True if a short response is this text and nothing else, in any case.
     pub(super) fn is_spelled(&self, response: &str) -> bool {
         let plain = |text: &str| {

@@ -13,6 +13,8 @@ pub(super) fn plain(c: char) -> char {
         '\u{3000}' | '\u{a0}' | '\u{202f}' | '\u{2009}' | '\u{2007}' => ' ',
         '٫' => '.',
         '٬' => ',',
+        // Arrows and pictures that decorate a text.
+        '\u{2794}'..='\u{27be}' | '\u{2b00}'..='\u{2bff}' | '\u{fe0f}' | '\u{1f000}'..='\u{1faff}' => ' ',
         '【' => '[',
         '】' => ']',
         // Mathematical letters: bold, italic and so on, each 26 capitals and 26 small ones.

@@ -91,6 +91,24 @@ impl Gold {
         }
     }
 
+    /// The lenient rules that read this reference otherwise than the strict rules do.
+    ///
+    /// ```
+    /// use grpo_lambda_grade::{Gold, Rule, Rules};
+    /// assert_eq!(Gold::math("3,5")?.leniencies(), Rules::NONE.with(Rule::DecimalComma));
+    /// assert!(Gold::math("3.5")?.leniencies().is_empty());
+    /// # Ok::<(), grpo_lambda_grade::GoldError>(())
+    /// ```
+    pub fn leniencies(&self) -> Rules {
+        match &self.0 {
+            GoldKind::Integer(_) => Rules::NONE,
+            GoldKind::Any(golds, _) => golds
+                .iter()
+                .map(|(text, _)| Answer::read_by(text, Rules::LENIENT).leniencies())
+                .fold(Rules::NONE, Rules::and),
+        }
+    }
+
     /// Compares an answer with this reference.
     ///
     /// ```

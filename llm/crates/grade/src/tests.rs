@@ -14,6 +14,20 @@ pub(super) fn read(text: &str) -> Node {
     parse::parse(text, Spelling::STRICT, &mut budget()).unwrap_or_else(|e| panic!("{text}: {e}")).node
 }
 
+/// The lines of a table: the title of their section, behind `## `, and their fields; `⏎` is a line break.
+pub(super) fn cases(table: &str) -> Vec<(&str, Vec<String>)> {
+    let mut section = "";
+    let mut found = Vec::new();
+    for line in table.lines() {
+        match line.strip_prefix("## ") {
+            Some(title) => section = title,
+            None if line.starts_with("# ") => {}
+            None => found.push((section, line.split('\t').map(|field| field.replace('⏎', "\n")).collect())),
+        }
+    }
+    found
+}
+
 fn verdict(response: &str, gold: &str) -> Verdict {
     let found = Gold::integer(gold).expect("an integer").grade(&Prediction::boxed(response));
     Verdict { extracted: None, ..found }

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use std::sync::{Mutex, PoisonError};
 
 use crate::driver::{Op, enqueue_on, has_context, version};
-use crate::memory::{Global, Outside, outside};
+use crate::product::{HALF, Matrix, Product, SINGLE};
 
 const DONE: c_int = 0;
 const NOT_INITIALIZED: c_int = 1;
@@ -13,94 +13,8 @@ const INVALID: c_int = 7;
 const FAILED: c_int = 13;
 const UNSUPPORTED: c_int = 15;
 
-/// Types of numbers, as the library counts them: `f32` and `bf16`.
-const SINGLE: c_int = 0;
-const HALF: c_int = 14;
 /// Sums in `f32` of exact products.
 const COMPUTE: c_int = 68;
-
-/// A matrix, and its distance to the next of a batch.
-#[derive(Clone, Copy, Debug)]
-struct Matrix {
-    address: u64,
-    ty: c_int,
-    leading: u64,
-    every: i64,
-    transposed: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Product {
-    sizes: [u64; 3],
-    alpha: f32,
-    beta: f32,
-    matrices: [Matrix; 3],
-    batch: i64,
-}
-
-impl Matrix {
-    fn bytes(self) -> u64 {
-        if self.ty == SINGLE { 4 } else { 2 }
-    }
-
-    /// Address of a number, in matrix `which`.
-    fn at(self, which: i64, row: u64, column: u64) -> u64 {
-        let (row, column) = if self.transposed { (column, row) } else { (row, column) };
-        let first = self.address.wrapping_add_signed(which * self.every * self.bytes() as i64);
-        first + (column * self.leading + row) * self.bytes()
-    }
-
-    fn get(self, memory: &mut Global, address: u64) -> Result<f32, String> {
-        let found = if self.ty == SINGLE {
-            memory.get::<4>(address)
-        } else {
-            memory.get::<2>(address).map(|([low, high], all)| ([0, 0, low, high], all))
-        };
-        match found {
-            Ok((bytes, true)) => Ok(f32::from_le_bytes(bytes)),
-            Ok(_) => Err("a product reads what nobody wrote".to_owned()),
-            Err(Outside) => Err(outside(address, self.bytes() as usize)),
-        }
-    }
-
-    fn put(self, memory: &mut Global, address: u64, x: f32) -> Result<(), String> {
-        if self.ty == SINGLE {
-            return memory.write(address, &x.to_le_bytes());
-        }
-        let bits = x.to_bits();
-        let near = (u64::from(bits) + 0x7fff + u64::from(bits >> 16 & 1)) >> 16;
-        memory.write(address, &(if x.is_nan() { 0x7fc0 } else { near as u16 }).to_le_bytes())
-    }
-}
-
-impl Product {
-    pub(crate) fn run(&self, memory: &mut Global) -> Result<(), String> {
-        let ([m, n, k], [a, b, c]) = (self.sizes, self.matrices);
-        for which in 0..self.batch {
-            let (mut left, mut right) = (Vec::new(), Vec::new());
-            for t in 0..k {
-                for i in 0..m {
-                    left.push(a.get(memory, a.at(which, i, t))?);
-                }
-                for j in 0..n {
-                    right.push(b.get(memory, b.at(which, t, j))?);
-                }
-            }
-            let mut sums = vec![0.0_f32; (m * n) as usize];
-            for (left, right) in left.chunks_exact(m as usize).zip(right.chunks_exact(n as usize)) {
-                for (line, y) in sums.chunks_exact_mut(m as usize).zip(right) {
-                    line.iter_mut().zip(left).for_each(|(sum, x)| *sum += x * y);
-                }
-            }
-            for (at, sum) in sums.into_iter().enumerate() {
-                let address = c.at(which, at as u64 % m, at as u64 / m);
-                let before = if self.beta == 0.0 { 0.0 } else { self.beta * c.get(memory, address)? };
-                c.put(memory, address, self.alpha * sum + before)?;
-            }
-        }
-        Ok(())
-    }
-}
 
 #[derive(Default)]
 struct Handle {

@@ -34,11 +34,11 @@ impl Default for Card {
 pub struct Edit {
     /// Name of the entry without the ending of its dtype.
     pub kernel: String,
-    /// What the line holds.
+    /// A text that the line holds.
     pub holds: String,
-    /// Which of the lines that hold it, from 0.
+    /// The place among the lines that hold it, from 0.
     pub which: usize,
-    /// What becomes of it.
+    /// The change of the line.
     pub change: Change,
 }
 

@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::Instant;
 
-use crate::blas::Product;
 use crate::card::Card;
 use crate::machine::{self, Launch};
 use crate::memory::Global;
 use crate::parse::Module;
+use crate::product::Product;
 
 type Code = c_int;
 const INVALID_VALUE: Code = 1;
@@ -99,7 +99,7 @@ struct State {
     threshold: u64,
     queue: Vec<Op>,
     capture: Option<Capture>,
-    /// What broke the context.
+    /// The error that broke the context.
     fault: Option<String>,
     modules: Vec<Loaded>,
     functions: Vec<(usize, String)>,

@@ -12,7 +12,7 @@ fn f(bits: u64) -> f32 {
     f32::from_bits(bits as u32)
 }
 
-fn of(x: f32) -> u64 {
+fn bits_of(x: f32) -> u64 {
     u64::from(x.to_bits())
 }
 
@@ -68,7 +68,7 @@ fn two(
 ) {
     let (mask, bits) = (i.ty.mask(), i.ty.bits);
     match (i.ty.kind, bits) {
-        (Kind::Float, 32) => each(r, on, i, |[a, b]| of(single(f(a), f(b)))),
+        (Kind::Float, 32) => each(r, on, i, |[a, b]| bits_of(single(f(a), f(b)))),
         (Kind::Float, _) => each(r, on, i, |[a, b]| double(d(a), d(b)).to_bits()),
         (Kind::Signed, _) => {
             each(r, on, i, |[a, b]| signs(signed(a, bits), signed(b, bits)) as u64 & mask);
@@ -121,13 +121,15 @@ fn convert(r: &mut [Lanes], on: u32, i: &Instruction, from: Type, saturate: bool
     let number = |x: u64| if from.bits == 32 { f64::from(f(x)) } else { d(x) };
     match (to.kind, from.kind) {
         (Kind::Float, Kind::Float) if saturate => {
-            each(r, on, i, |[x]| of(if f(x).is_nan() { 0.0 } else { f(x).clamp(0.0, 1.0) }));
+            each(r, on, i, |[x]| bits_of(if f(x).is_nan() { 0.0 } else { f(x).clamp(0.0, 1.0) }));
         }
-        (Kind::Float, Kind::Float) if to.bits == 32 => each(r, on, i, |[x]| of(number(x) as f32)),
+        (Kind::Float, Kind::Float) if to.bits == 32 => each(r, on, i, |[x]| bits_of(number(x) as f32)),
         (Kind::Float, Kind::Float) => each(r, on, i, |[x]| number(x).to_bits()),
-        (Kind::Float, Kind::Signed) if to.bits == 32 => each(r, on, i, |[x]| of(signed(x, from.bits) as f32)),
+        (Kind::Float, Kind::Signed) if to.bits == 32 => {
+            each(r, on, i, |[x]| bits_of(signed(x, from.bits) as f32))
+        }
         (Kind::Float, Kind::Signed) => each(r, on, i, |[x]| (signed(x, from.bits) as f64).to_bits()),
-        (Kind::Float, _) if to.bits == 32 => each(r, on, i, |[x]| of((x & from.mask()) as f32)),
+        (Kind::Float, _) if to.bits == 32 => each(r, on, i, |[x]| bits_of((x & from.mask()) as f32)),
         (Kind::Float, _) => each(r, on, i, |[x]| ((x & from.mask()) as f64).to_bits()),
         (_, Kind::Float) => return Err("a conversion to a whole number".to_owned()),
         (_, Kind::Signed) => each(r, on, i, |[x]| signed(x, from.bits) as u64 & mask),
@@ -171,8 +173,8 @@ pub(crate) fn arithmetic(r: &mut [Lanes], on: u32, i: &Instruction, rough: bool)
         Op::MultiplyWide => each(r, on, i, |[a, b]| (a & mask) * (b & mask)),
         Op::MultiplyAdd => each(r, on, i, |[a, b, c]| a.wrapping_mul(b).wrapping_add(c) & mask),
         Op::Fused { .. } if bits == 64 => each(r, on, i, |[a, b, c]| d(a).mul_add(d(b), d(c)).to_bits()),
-        Op::Fused { down: true } => each(r, on, i, |[a, b, c]| of(fused_down(f(a), f(b), f(c)))),
-        Op::Fused { .. } => each(r, on, i, |[a, b, c]| of(f(a).mul_add(f(b), f(c)))),
+        Op::Fused { down: true } => each(r, on, i, |[a, b, c]| bits_of(fused_down(f(a), f(b), f(c)))),
+        Op::Fused { .. } => each(r, on, i, |[a, b, c]| bits_of(f(a).mul_add(f(b), f(c)))),
         Op::Negate if float => each(r, on, i, |[a]| (a ^ 1 << (bits - 1)) & mask),
         Op::Negate => each(r, on, i, |[a]| a.wrapping_neg() & mask),
         Op::Absolute if float => each(r, on, i, |[a]| a & (mask >> 1)),
@@ -217,10 +219,10 @@ fn rare(r: &mut [Lanes], on: u32, i: &Instruction, rough: bool) -> Result<(), St
                 (0..i.to_len).for_each(|n| r[i.to[n]][lane] = whole >> (bits * n) & ((1 << bits) - 1));
             }
         }
-        Op::Exp2 => each(r, on, i, |[a]| of(exp2(f(a), rough))),
-        Op::Reciprocal if i.ty.bits == 32 => each(r, on, i, |[a]| of(1.0 / f(a))),
+        Op::Exp2 => each(r, on, i, |[a]| bits_of(exp2(f(a), rough))),
+        Op::Reciprocal if i.ty.bits == 32 => each(r, on, i, |[a]| bits_of(1.0 / f(a))),
         Op::Reciprocal => each(r, on, i, |[a]| (1.0 / d(a)).to_bits() & !u64::from(u32::MAX)),
-        Op::Root => each(r, on, i, |[a]| of(f(a).sqrt())),
+        Op::Root => each(r, on, i, |[a]| bits_of(f(a).sqrt())),
         Op::InsertBits => each(r, on, i, |[a, b, at, len]| {
             let field = if len & 0xff >= 64 { u64::MAX } else { (1 << (len & 0xff)) - 1 };
             let at = (at as u32).min(63);
@@ -312,7 +314,7 @@ pub(crate) fn product(r: &mut [Lanes], i: &Instruction, rough: bool) {
             } else {
                 a.iter().zip(b).fold(start, |sum, (a, b)| sum + a * b)
             };
-            r[i.to[q]][lane] = of(sum);
+            r[i.to[q]][lane] = bits_of(sum);
         }
     }
 }

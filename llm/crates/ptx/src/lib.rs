@@ -20,6 +20,7 @@ mod memory;
 mod nvrtc;
 mod parse;
 mod plug;
+mod product;
 
 pub use card::{Card, Change, Edit};
 pub use driver::{FIRST, VERSION};

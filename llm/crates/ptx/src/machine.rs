@@ -22,7 +22,7 @@ pub enum Order {
 /// Liberties of the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Liberties {
-    /// Who runs first.
+    /// The order in which warps run.
     pub order: Order,
     /// True if tensor cores truncate and approximations are two places off.
     pub rough: bool,

@@ -31,7 +31,7 @@ pub(crate) fn outside(address: u64, bytes: usize) -> String {
     format!("{bytes} bytes at {address:#x} are outside of every allocation")
 }
 
-/// What nobody wrote is no number, as a float.
+/// The byte of memory that nobody wrote, which is no number as a float.
 const UNWRITTEN: u8 = 0xFF;
 
 impl Global {

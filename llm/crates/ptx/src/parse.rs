@@ -18,7 +18,7 @@ pub(crate) struct Type {
 }
 
 impl Type {
-    fn of(name: &str) -> Option<Type> {
+    fn named(name: &str) -> Option<Type> {
         if name == "pred" {
             return Some(Type { kind: Kind::Predicate, bits: 1 });
         }
@@ -47,7 +47,7 @@ pub(crate) struct Relation {
 }
 
 impl Relation {
-    fn of(name: &str) -> Option<Relation> {
+    fn named(name: &str) -> Option<Relation> {
         let signs = |less, equal, greater, or_nan| Some(Relation { less, equal, greater, or_nan });
         match name {
             "nan" => return signs(false, false, false, true),
@@ -146,7 +146,7 @@ pub(crate) struct Instruction {
     pub(crate) line: usize,
 }
 
-/// What the machine, not the program, writes into a register.
+/// A register that the machine writes, not the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Special {
     Thread,
@@ -311,7 +311,7 @@ impl Parser {
 fn shared_variable(line: &str) -> Read<(String, usize, usize)> {
     let words: Vec<&str> = line.trim_end_matches(';').split_whitespace().collect();
     let [_, _, align, ty, name] = words[..] else { return Err("a shared variable".to_owned()) };
-    let ty = Type::of(ty.trim_start_matches('.')).ok_or("its type")?;
+    let ty = Type::named(ty.trim_start_matches('.')).ok_or("its type")?;
     let (name, count) = name.split_once('[').map_or((name, "1"), |(name, n)| (name, n.trim_end_matches(']')));
     let number = |text: &str| text.parse::<usize>().map_err(|_| format!("{text} is no number"));
     Ok((name.to_owned(), number(align)?, number(count)? * ty.bits as usize / 8))
@@ -325,7 +325,7 @@ impl Entry {
         }
         let words: Vec<&str> = line.trim_end_matches(',').split_whitespace().collect();
         let [_, ty, name] = words[..] else { return Err("a parameter".to_owned()) };
-        let ty = Type::of(ty.trim_start_matches('.')).ok_or("its type")?;
+        let ty = Type::named(ty.trim_start_matches('.')).ok_or("its type")?;
         self.kernel.parameters.push(ty.bits as usize / 8);
         self.parameters.push(name.to_owned());
         Ok(())
@@ -485,7 +485,7 @@ fn operation(words: &[&str], operands: &[&str]) -> Read<(Op, Type)> {
         return Err(unknown());
     }
     let bits = Type { kind: Kind::Bits, bits: 32 };
-    let last = words.last().and_then(|word| Type::of(word));
+    let last = words.last().and_then(|word| Type::named(word));
     let ty = last.unwrap_or(bits);
     let vector = if has("v4") { 4 } else { 1 + usize::from(has("v2")) };
     let whole = |ty: Type| if ty.kind == Kind::Signed { Type { kind: Kind::Bits, ..ty } } else { ty };
@@ -513,9 +513,9 @@ fn operation(words: &[&str], operands: &[&str]) -> Read<(Op, Type)> {
         "vote" if has("ballot") => (Op::Ballot, ty),
         "ldmatrix" if has("x4") => (Op::LoadMatrix { transposed: has("trans") }, bits),
         "mma" if words.join(".") == PRODUCT => (Op::Product, bits),
-        "setp" if words.len() == 3 => (Op::Compare(Relation::of(words[1]).ok_or_else(unknown)?), ty),
+        "setp" if words.len() == 3 => (Op::Compare(Relation::named(words[1]).ok_or_else(unknown)?), ty),
         "cvt" => {
-            let types: Vec<Type> = words.iter().filter_map(|word| Type::of(word)).collect();
+            let types: Vec<Type> = words.iter().filter_map(|word| Type::named(word)).collect();
             let [to, from] = types[..] else { return Err(unknown()) };
             (Op::Convert { from, saturate: has("sat") }, to)
         }

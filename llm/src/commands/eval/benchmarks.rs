@@ -7,33 +7,105 @@ use grpo_lambda_decoder::model;
 use super::{EvalArgs, on_bad_row};
 use crate::commands::Failure;
 use grpo_lambda_trainer::eval::benchmark::{self, Benchmark, HELD_OUT};
-use grpo_lambda_trainer::eval::origin::Origin;
+use grpo_lambda_trainer::eval::origin::{Origin, TrainedOn};
 use grpo_lambda_trainer::eval::settings::Protocol;
 use grpo_lambda_trainer::input::task::{Task, TaskSource};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::run::progress::say;
 
-/// The benchmarks that are asked, in order.
-pub(super) fn benchmarks(
+/// The problems to ask.
+pub(super) struct Questions {
+    pub(super) benchmarks: Vec<Benchmark>,
+    /// The run whose prompts they are asked with: that of the model, or else that whose held-out problems they are.
+    pub(super) origin: Option<Origin>,
+    /// Remarks on the problems for a reader of the numbers.
+    pub(super) remarks: Vec<String>,
+}
+
+/// The problems that are asked, benchmark by benchmark; those that the model was trained on are left out unless asked for.
+pub(super) fn questions(
     args: &EvalArgs,
-    origin: Option<&Origin>,
+    origin: Option<Origin>,
     checkpoint: &Path,
-) -> Result<Vec<Benchmark>, Failure> {
-    let names = names(args, origin);
+) -> Result<Questions, Failure> {
+    let mut names = names(args, origin.as_ref());
     let limit = args.limit.unwrap_or(usize::MAX);
-    let own = match origin {
-        Some(origin) if names.iter().any(|name| name == HELD_OUT) => {
-            Some(held_out(origin, checkpoint, limit)?)
+    let mut of_run = None;
+    for name in names.iter_mut().filter(|name| *name != HELD_OUT) {
+        let Some(run) = name.strip_suffix(OF_A_RUN) else { continue };
+        of_run = Some(run_of(Path::new(run))?);
+        HELD_OUT.clone_into(name);
+    }
+    let own = match of_run.as_ref().or(origin.as_ref()) {
+        Some(of) if names.iter().any(|name| name == HELD_OUT) => {
+            let at = if of_run.is_some() { super::checkpoint(&of.run)? } else { checkpoint.to_owned() };
+            Some(held_out(of, &at, limit)?)
         }
         _ => None,
     };
-    let benchmarks = benchmark::resolve(&names, own.as_ref(), &args.data, limit, on_bad_row(args))
-        .map_err(Failure::refused)?;
+    let mut benchmarks =
+        benchmark::resolve(&names, own.as_ref(), &args.data, on_bad_row(args)).map_err(Failure::refused)?;
     for benchmark in benchmarks.iter().filter(|b| b.bad_rows > 0) {
         let (name, rows) = (&benchmark.name, benchmark.bad_rows);
         say(&format!("warning: {name}: {rows} rows cannot be used and are left out"));
     }
-    Ok(benchmarks)
+    let remarks = trained_on(args, checkpoint, &mut benchmarks)?;
+    remarks.iter().for_each(|remark| say(&format!("warning: {remark}")));
+    benchmarks.iter_mut().for_each(|b| b.items.truncate(limit));
+    Ok(Questions { benchmarks, origin: origin.or(of_run), remarks })
+}
+
+/// The end of the name of the problems that a run held out.
+const OF_A_RUN: &str = ":held-out";
+
+fn run_of(run: &Path) -> Result<Origin, Failure> {
+    let none = || {
+        let run = run.display();
+        Failure::refused(format!(
+            "--benchmarks {run}{OF_A_RUN}: {run} is no run of llm-train; name its directory, which has a config.toml"
+        ))
+    };
+    Origin::find(run).map_err(Failure::refused)?.ok_or_else(none)
+}
+
+/// Leaves out the problems that the model was trained on, and says so.
+fn trained_on(
+    args: &EvalArgs,
+    checkpoint: &Path,
+    benchmarks: &mut [Benchmark],
+) -> Result<Vec<String>, Failure> {
+    if benchmarks.iter().all(|b| b.embedded) {
+        return Ok(Vec::new());
+    }
+    let positions = model::ModelConfig::load(checkpoint).map_err(Failure::refused)?.max_position_embeddings;
+    let trained = match TrainedOn::find(&args.model, checkpoint, positions) {
+        Ok(trained) => trained,
+        Err(e) => return Ok(vec![format!("which problems the model was trained on cannot be told: {e}")]),
+    };
+    let runs: Vec<String> =
+        trained.runs.iter().map(|(run, data)| format!("{} (task.data = {data})", run.display())).collect();
+    let mut remarks = Vec::new();
+    for benchmark in benchmarks.iter_mut().filter(|b| !b.embedded) {
+        let (name, all) = (benchmark.name.clone(), benchmark.items.len());
+        let met = benchmark.items.iter().filter(|item| trained.contains(&item.problem)).count();
+        let said = format!("{name}: {met} of {all} problems were trained on in {}", runs.join(" and "));
+        match met {
+            0 => {}
+            _ if args.with_trained => {
+                remarks.push(format!("{said}, so the accuracy says how well they are remembered"));
+            }
+            _ if met == all => {
+                return Err(Failure::refused(format!(
+                    "{said}; ask those that it held out (--benchmarks {HELD_OUT}), or these all the same with --with-trained"
+                )));
+            }
+            _ => {
+                benchmark.items.retain(|item| !trained.contains(&item.problem));
+                remarks.push(format!("{said} and are left out; --with-trained asks them too"));
+            }
+        }
+    }
+    Ok(remarks)
 }
 
 /// The names given, or those of the protocol, or the problems that the model's run held out.

@@ -5,6 +5,7 @@ mod work;
 
 use std::path::{Path, PathBuf};
 
+use benchmarks::Questions;
 use grpo_lambda_decoder::truncation::Truncation;
 use grpo_lambda_gpu::select::{DTYPES, DevicePreference};
 use grpo_lambda_grade::{Extraction, Rules};
@@ -35,7 +36,9 @@ use grpo_lambda_trainer::run::progress::say;
 const AFTER_HELP: &str = "\
 A model from a run on a data set (RUN or RUN/checkpoints/step-N) is asked run:held-out when --benchmarks is not given: the problems that run held out. \
 Whatever it is asked, it is asked as it was trained, with the template, system prompt and stop strings of RUN/config.toml; --template and --system change \
-that, and a line says so.
+that, and a line says so. RUN:held-out are the problems that RUN held out, for any model; a model that is from no run is then asked as RUN asks.
+
+Problems that the model's run, or a run it started from, was trained on are left out, and a line says how many; --with-trained asks them too.
 
 Benchmarks: a name is a file NAME.jsonl, NAME.json or NAME.parquet in --data, each row a problem with its accepted answers; a path to such a \
 file works too. Embedded, for a model that learned on them: tiny:stories (held-out word problems of the preset tiny) and tiny:addition; they are \
@@ -49,9 +52,10 @@ of the evaluation; stopped at any moment, the same command resumes there. llm-tr
 
 Examples:
   llm-train eval --model runs/tiny
-  llm-train eval --model runs/gsm8k --benchmarks my.jsonl
+  llm-train eval --model DIR --benchmarks runs/gsm8k:held-out
   llm-train eval --model DIR --protocol paper --data benchmarks
-  llm-train eval --model DIR --benchmarks aime24 --data benchmarks --samples 8 --temperature 0.6 --out runs/eval-8";
+  llm-train eval --model DIR --benchmarks aime24 --data benchmarks \\
+    --samples 8 --temperature 0.6 --out runs/eval-8";
 
 /// Arguments of `eval`.
 #[derive(Clone, Debug, clap::Args)]
@@ -60,7 +64,7 @@ pub struct EvalArgs {
     /// Checkpoint directory, or a run directory for its latest; RUN/best for that of its best evaluation (checkpoint.best)
     #[arg(long, value_name = "DIR")]
     pub model: PathBuf,
-    /// Names or files, separated by commas; when not given, run:held-out for a run on a data set, else tiny:stories (tiny:addition for a run on
+    /// Names, files or RUN:held-out, separated by commas; when not given, run:held-out for a run on a data set, else tiny:stories (tiny:addition for a run on
     /// it), and the paper's five with --protocol paper
     #[arg(long, value_name = "NAME|FILE,..", value_delimiter = ',')]
     pub benchmarks: Vec<String>,
@@ -76,6 +80,9 @@ pub struct EvalArgs {
     /// The first so many problems of each benchmark only
     #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     pub limit: Option<usize>,
+    /// Ask the problems too that the model was trained on; they are left out when its run is known
+    #[arg(long)]
+    pub with_trained: bool,
     /// Leave out rows that cannot be used, instead of refusing their file
     #[arg(long)]
     pub skip_bad_rows: bool,
@@ -160,7 +167,7 @@ pub(crate) fn evaluate(args: &EvalArgs) -> Result<(EvalSummary, String), Failure
     let pass_at = pass_at(args)?;
     let directory = checkpoint(&args.model)?;
     let origin = origin(args)?;
-    let benchmarks = benchmarks::benchmarks(args, origin.as_ref(), &directory)?;
+    let Questions { benchmarks, origin, remarks } = benchmarks::questions(args, origin, &directory)?;
     let Asked { template, system, from } = asked(args, &benchmarks, origin.as_ref(), &directory)?;
     let (template, shots) = with_shots(args, template, &benchmarks)?;
     let Loaded { model, shape, tokens, numbers, card } =
@@ -197,7 +204,7 @@ pub(crate) fn evaluate(args: &EvalArgs) -> Result<(EvalSummary, String), Failure
         card: card.map(|(dtype, free)| (&shape, dtype, free)),
         asked: args.batch,
     };
-    generate(&work, &benchmarks, &pass_at, args)
+    generate(&work, (&benchmarks, remarks), &pass_at, args)
 }
 
 /// The template with the solved examples that are asked for.
@@ -234,7 +241,7 @@ fn rules(args: &EvalArgs) -> Result<Rules, Failure> {
 /// Asks every problem that was not asked before, and reports.
 fn generate(
     work: &EvalJob<'_>,
-    benchmarks: &[Benchmark],
+    (benchmarks, remarks): (&[Benchmark], Vec<String>),
     pass_at: &[usize],
     args: &EvalArgs,
 ) -> Result<(EvalSummary, String), Failure> {
@@ -242,8 +249,11 @@ fn generate(
     let slots = work.slots(asked.iter().flat_map(|(_, prompts)| prompts))?;
     let path = args.out.clone().unwrap_or_else(|| default_directory(&args.model));
     announce(work.settings, benchmarks, &path);
-    let heads: Vec<BenchmarkHeader> =
-        benchmarks.iter().zip(&asked).map(|(b, (problems, _))| BenchmarkHeader::new(b, problems)).collect();
+    let heads: Vec<BenchmarkHeader> = benchmarks
+        .iter()
+        .zip(&asked)
+        .map(|(b, (problems, _))| BenchmarkHeader::new(&b.name, problems))
+        .collect();
     let dir = EvalDir::open(&path, work.settings, &heads).map_err(store_failure)?;
     let mut completions = Vec::new();
     for (benchmark, (problems, prompts)) in benchmarks.iter().zip(&asked) {
@@ -255,7 +265,7 @@ fn generate(
         .zip(&completions)
         .map(|((b, (problems, _)), completions)| ReportBenchmark { name: &b.name, problems, completions })
         .collect();
-    finish(work.settings, &parts, pass_at, &dir)
+    finish((work.settings, remarks), &parts, pass_at, &dir)
 }
 
 /// The run that the model is from. One whose configuration cannot be read does not matter where nothing is taken from it.
@@ -409,13 +419,13 @@ fn announce(settings: &Settings, benchmarks: &[Benchmark], path: &Path) {
 
 /// Writes the numbers and the report; with the table as it is printed.
 fn finish(
-    settings: &Settings,
+    (settings, remarks): (&Settings, Vec<String>),
     parts: &[ReportBenchmark<'_>],
     pass_at: &[usize],
     dir: &EvalDir,
 ) -> Result<(EvalSummary, String), Failure> {
     let benchmarks: Vec<_> = parts.iter().map(|p| (p.name, p.completions)).collect();
-    let summary = EvalSummary::new(settings, &benchmarks, pass_at);
+    let summary = EvalSummary { remarks, ..EvalSummary::new(settings, &benchmarks, pass_at) };
     let json = serde_json::to_string_pretty(&summary.json()).map_err(Failure::broke)?;
     dir.write("summary.json", format!("{json}\n").as_bytes()).map_err(Failure::broke)?;
     let command = std::env::args().collect::<Vec<_>>().join(" ");
@@ -424,13 +434,16 @@ fn finish(
     let page = dir.write("report.html", page.as_bytes()).map_err(Failure::broke)?;
     // A figure that cannot be drawn is no reason to fail an evaluation that is done.
     let figure = report::figures::accuracy(&summary);
-    let figures = match figures::save(dir.disk(), &figure, &dir.path().join("figures"), "accuracy") {
-        Ok(path) => figure_lines(&[path]),
-        Err(e) => format!("no figure: {}\n", e.to_string().replace('\n', "; ")),
+    let saved =
+        figure.map(|figure| figures::save(dir.disk(), &figure, &dir.path().join("figures"), "accuracy"));
+    let figures = match saved {
+        None => String::new(),
+        Some(Ok(path)) => figure_lines(&[path]),
+        Some(Err(e)) => format!("no figure: {}\n", e.to_string().replace('\n', "; ")),
     };
     let notes: String = summary.notes().iter().map(|note| format!("- {note}\n")).collect();
     let text = format!(
-        "{}\n{}\n95 % intervals. Not counted: answers the grader cannot read and prompts too long to ask.\n{notes}\n\
+        "{}\n{}\n95 % intervals. Not counted: answers the grader cannot read and prompts too long to ask; among all problems they are wrong.\n{notes}\n\
          report       {}\nresponses    {}/*/completions.jsonl\nall numbers  {}/summary.json\n{figures}",
         summary.finding(),
         summary.table(),

@@ -9,6 +9,7 @@ use crate::commands::Failure;
 use crate::commands::info::gib;
 use grpo_lambda_studies::reproduce::cost::{self, Assumptions};
 use grpo_lambda_trainer::config::{Config, ModelSource};
+use grpo_lambda_trainer::eval::power;
 use grpo_lambda_trainer::input::task::{Split, TaskSource};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::plan::cards::{UTILISATION, cards};
@@ -17,11 +18,15 @@ use grpo_lambda_trainer::problems::{Problems, Stage};
 use grpo_lambda_trainer::run::progress::say;
 use grpo_lambda_trainer::train;
 
+/// The share of discordant problems of two independent models that are right half the time: the largest there is.
+const EVEN: f64 = 0.5;
+
 /// Problems whose lengths are looked at.
 const LOOKED_AT: u64 = 2000;
 
-/// The plan of a run, as text.
-pub(super) fn plan(config: &Config, directory: &Path) -> Result<String, Failure> {
+/// The plan of a run from a preset, as text.
+pub(super) fn plan(config: &Config, preset: &str, directory: &Path) -> Result<String, Failure> {
+    let given = changed(config, preset)?;
     let config = &train::with_located_model(config).map_err(Failure::refused)?;
     let tokens = train::tokens(config).map_err(Failure::refused)?;
     let shape = shape(config, &tokens)?;
@@ -29,13 +34,39 @@ pub(super) fn plan(config: &Config, directory: &Path) -> Result<String, Failure>
     let problems =
         Problems::open(config, &tokens, shape.max_position_embeddings, &mut say).map_err(Failure::refused)?;
     let lengths = Lengths::measure(config, &problems, &tokens)?;
-    let mut text =
-        format!("{}\nNothing was run. The run would be in {}.\n", config.to_toml(), directory.display());
+    let mut text = format!("Nothing was run. The run would be in {}.\n\n{given}", directory.display());
+    text += &device_line(config);
     text += &splits(config, &problems)?;
     text += &lengths.lines(config);
     text += &memory_line(config, &shape, lengths.longest_prompt());
     text += &hours(config, &shape, &lengths)?;
     Ok(text)
+}
+
+/// The settings that differ from the preset's, a line each.
+fn changed(config: &Config, preset: &str) -> Result<String, Failure> {
+    let none: [&str; 0] = [];
+    let shipped = Config::resolve_part(preset, &none).map_err(Failure::refused)?;
+    let lines: String = shipped
+        .differences(config)
+        .into_iter()
+        .map(|d| {
+            let value = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
+            format!("             {} = {} (preset: {})\n", d.key, value(d.new), value(d.old))
+        })
+        .collect();
+    let lines = if lines.is_empty() { "             none\n".to_owned() } else { lines };
+    Ok(format!("settings     those of the preset {preset} (--print-config prints them), but for\n{lines}"))
+}
+
+/// A device that this program or machine does not have, for which the run would be refused here.
+fn device_line(config: &Config) -> String {
+    match train::device(config) {
+        Ok(device) => format!("device       {}\n", device.describe()),
+        Err(e) => format!(
+            "device       {e}; here the run would be refused, and what follows is of the settings alone\n"
+        ),
+    }
 }
 
 /// The shape of the model, without its weights.
@@ -81,8 +112,10 @@ fn splits(config: &Config, problems: &Problems) -> Result<String, Failure> {
     );
     let _ = writeln!(
         text,
-        "evaluation   {measured} held-out problems, before, after and every {} steps",
-        config.eval.every
+        "evaluation   {measured} held-out problems, before, after and every {} steps; {}",
+        config.eval.every,
+        power::of_single(measured as u64, EVEN)
+            .sentence("as of two independent models that are right half the time")
     );
     if let TaskSource::Dataset(task) = &config.task {
         let _ = writeln!(text, "template     {}", task.template);

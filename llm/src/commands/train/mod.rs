@@ -13,7 +13,10 @@ use super::plot::figure_lines;
 use super::{Command, Failure, print, use_threads};
 use grpo_lambda::methods;
 use grpo_lambda_engines::team::{self, Link, Seat, Team};
-use grpo_lambda_studies::{figures, terminal};
+use grpo_lambda_stats::hanging;
+use grpo_lambda_studies::figures::{DrawError, draw_record};
+use grpo_lambda_studies::record::RunRecord;
+use grpo_lambda_studies::{report, terminal};
 use grpo_lambda_trainer::config::{Config, ModelSource, fields, idle_settings};
 use grpo_lambda_trainer::input::task::TaskSource;
 use grpo_lambda_trainer::run::progress::say;
@@ -68,6 +71,10 @@ impl Command for SftArgs {
     }
 }
 
+/// The indentation of a setting's meaning, and the width of a terminal that everyone has.
+const INDENT: &str = "          ";
+const WIDTH: usize = 80;
+
 /// Every setting with its meaning, and the value that it has under the preset on the command line.
 pub(super) fn settings_help() -> String {
     let words: Vec<String> = std::env::args().collect();
@@ -89,11 +96,16 @@ pub(super) fn settings_help() -> String {
     let mut text = format!("Settings, with the values they have under --preset {preset}:\n");
     for field in fields() {
         let value = values.get(field.key).map_or(field.default, String::as_str);
-        text += &format!("  {}={value}\n          {}: {}\n", field.key, field.about, field.kind);
+        text += &format!(
+            "  {}={value}\n{}\n",
+            field.key,
+            hanging(INDENT, &format!("{}: {}", field.about, field.kind), WIDTH)
+        );
     }
     let methods: Vec<&str> = methods::REGISTRY.iter().map(|m| m.name).collect();
     let method = values.get("method.name").map_or("", String::as_str);
-    text += &format!("  method.name={method}\n          the method: {}\n", methods.join(", "));
+    let methods = format!("the method: {}", methods.join(", "));
+    text += &format!("  method.name={method}\n{}\n", hanging(INDENT, &methods, WIDTH));
     text + "  method.KEY=VALUE\n          its settings; llm-train explain shows them with their values"
 }
 
@@ -132,7 +144,7 @@ fn lead(team: &Team, args: &TrainArgs, supervised_only: bool) -> Result<(), Fail
     }
     warn(&config, &args.overrides);
     if args.dry_run {
-        return print(&dry_run::plan(&config, &directory)?);
+        return print(&dry_run::plan(&config, &args.preset, &directory)?);
     }
     use_threads(config.threads)?;
     if args.extend {
@@ -143,11 +155,18 @@ fn lead(team: &Team, args: &TrainArgs, supervised_only: bool) -> Result<(), Fail
     let command = std::env::args().collect::<Vec<_>>().join(" ");
     let summary = train(team, &config, &directory, &command).map_err(|e| failure(&e))?;
     // A figure that cannot be drawn is no reason to fail a run that is done.
-    let figures = match figures::draw(&directory) {
-        Ok(drawn) => figure_lines(&drawn),
+    let figures = match drawn(&directory) {
+        Ok(lines) => lines,
         Err(e) => format!("no figures: {}\n", e.to_string().replace('\n', "; ")),
     };
-    print(&(report(&summary, &directory, args) + &figures))
+    print(&(outcome(&summary, &directory, args) + &figures))
+}
+
+/// Draws the run and writes its report; the lines that name them.
+fn drawn(directory: &Path) -> Result<String, DrawError> {
+    let record = RunRecord::read(directory)?;
+    let figures = figure_lines(&draw_record(&record, directory)?);
+    Ok(format!("{figures}report       {}\n", report::write(&record, directory)?.display()))
 }
 
 /// The end of the program after a run that broke off.
@@ -214,7 +233,7 @@ fn explain_choices(config: &Config, directory: &Path, args: &TrainArgs, team: us
     }
 }
 
-fn report(s: &RunSummary, directory: &Path, args: &TrainArgs) -> String {
+fn outcome(s: &RunSummary, directory: &Path, args: &TrainArgs) -> String {
     let mut table = terminal::table(vec!["held-out accuracy", "value", "95 % interval", "n"]);
     let mut row = |name: &str, value: f64, [low, high]: [f64; 2]| {
         table.add_row([
@@ -230,18 +249,20 @@ fn report(s: &RunSummary, directory: &Path, args: &TrainArgs) -> String {
         row(&format!("after {}", s.method), s.accuracy_after, s.accuracy_after_interval);
     }
     let checkpoint = s.checkpoint.display();
+    let compare = if s.steps[1] > 0 { "             llm-train compare RUN\n" } else { "" };
     let diverged = s.diverged.as_ref().map_or(String::new(), |said| format!("warning: {said}\n"));
     format!(
         "{table}\n{diverged}{:.0} s, {} parameters, seed {}\n\nsummary      {dir}/summary.json\nmetrics      {dir}/metrics.csv\n\
-         checkpoint   {checkpoint}\n{}{}look further llm-train generate --model {checkpoint} --task {shown}\n             \
-         llm-train info --model {checkpoint}\n             tensorboard --logdir {dir}\n",
+         checkpoint   {checkpoint}\n{}{}look further llm-train generate --model {dir} --task {shown}\n             \
+         llm-train eval --model {dir}\n{compare}             llm-train export --model {dir} --out MODEL\n             tensorboard --logdir {dir}\n",
         s.seconds,
         s.parameters,
         s.seed,
         best_line(s),
         rl_line(s, directory, args),
         dir = directory.display(),
-        shown = s.n.clamp(1, 3)
+        shown = s.n.clamp(1, 3),
+        compare = compare.replace("RUN", &directory.display().to_string())
     )
 }
 

@@ -20,6 +20,7 @@ use grpo_lambda_stats::{
 };
 
 use grpo_lambda_trainer::eval::CONFIDENCE_LEVEL;
+use grpo_lambda_trainer::eval::answers::{HeldOutAnswers, Moment};
 use grpo_lambda_trainer::eval::power::{ALPHA, PowerLimits, of_several, of_single};
 use grpo_lambda_trainer::eval::score::Tally;
 use grpo_lambda_trainer::eval::store::{self, EvalManifest, StoreError, StoredBenchmark};
@@ -32,7 +33,8 @@ pub enum PairError {
     #[error("{a} and {b} have no benchmark in common: {} against {}", .names[0], .names[1])]
     Apart { a: PathBuf, b: PathBuf, names: [String; 2] },
     #[error(
-        "{benchmark}: its problems in {a} ({}) are not those in {b} ({}); only answers to the same problems can be compared in pairs",
+        "{benchmark}: its problems in {a} ({}) are not those in {b} ({}); only answers to the same problems can be compared in pairs; \
+         eval leaves out what a run was trained on: ask both models RUN:held-out, or give both --with-trained",
         .problems[0], .problems[1]
     )]
     OtherProblems { benchmark: String, a: PathBuf, b: PathBuf, problems: [usize; 2] },
@@ -54,6 +56,21 @@ impl StoredEvaluation {
         let path = if !own && inside.join(store::FILE).exists() { inside } else { path.to_owned() };
         let (written, recorded) = store::read(&path)?;
         Ok(StoredEvaluation { path, written, recorded })
+    }
+
+    /// A run's answers to its held-out problems before RL, and those at its latest evaluation; with the RL steps done at either.
+    ///
+    /// # Errors
+    /// [`StoreError::NoAnswers`] where one of them is not there.
+    pub fn ends_of_run(run: &Path) -> Result<([StoredEvaluation; 2], [u64; 2]), StoreError> {
+        let [start, latest] = HeldOutAnswers::ends(run)?;
+        let steps = [start.step, latest.step];
+        let stored = |answers: HeldOutAnswers, moment: Moment| StoredEvaluation {
+            path: run.join(moment.file()),
+            written: EvalManifest::default(),
+            recorded: vec![answers.benchmark()],
+        };
+        Ok(([stored(start, Moment::Start), stored(latest, Moment::Latest)], steps))
     }
 
     fn names(&self) -> String {

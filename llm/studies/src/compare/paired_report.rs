@@ -45,6 +45,26 @@ pub fn finding(pair: &Pair) -> String {
     }
 }
 
+/// The change of a run over its RL, in a sentence.
+pub fn of_run(pair: &Pair, step: u64) -> String {
+    let difference = pair.benchmarks.first().and_then(|b| Some((b, b.difference.as_ref()?)));
+    match difference {
+        Some((b, d)) => format!(
+            "After RL step {step} against before RL: {}, {} on the {} held-out problems",
+            d.verdict.word(),
+            spelt(d),
+            b.n
+        ),
+        None => "no held-out problem is gradable both before RL and after it".to_owned(),
+    }
+}
+
+/// The numbers of problems that each side wins, in words.
+pub fn sides(b: &Paired) -> String {
+    let [won, same, lost] = b.sides;
+    format!("{won} problems were won, {lost} lost, {same} stayed as they were")
+}
+
 /// The table for a terminal.
 pub fn table(pair: &Pair) -> String {
     let mut table = terminal::table(vec![

@@ -1,16 +1,17 @@
-//! The variance of the gradient of one group on addition, by baseline.
+//! The variance of the gradient of one group on addition, by baseline and by sampling.
 //!
 //! ```text
 //! variance   1/2 E|g - g'|²        g, g': gradients of two independent groups of the same prompt, averaged over prompts
 //! ```
-//! All baselines are unbiased, so that the variance is all in which their gradients differ. Each sees the same groups, at the start weights and after RL
-//! with RLOO. A group whose rewards agree has the gradient 0 with every baseline.
+//! All are unbiased, so that the variance is all in which their gradients differ. They see the same groups, at the start weights and after RL with RLOO;
+//! methods of systematic sets see groups of their own, of the same prompts. A group whose rewards agree has the gradient 0 with every baseline.
 
 use std::path::Path;
 use std::sync::Mutex;
 
 use grpo_lambda::group::Group;
 use grpo_lambda::methods::{self, Configured};
+use grpo_lambda::systematic::Sets;
 use grpo_lambda_stats::table::Cell;
 use rayon::prelude::*;
 
@@ -19,18 +20,20 @@ use super::force::{APART, pulled};
 use super::lab::{Lab, LabError, Optimiser};
 use super::store::Results;
 use grpo_lambda_trainer::config::Config;
-use grpo_lambda_trainer::step::TrainingPrompt;
 use grpo_lambda_trainer::step::engine::CpuEngine;
 use grpo_lambda_trainer::step::micro_batch::Batch;
+use grpo_lambda_trainer::step::{Rollout, StepContext, TrainingPrompt};
 
 /// RLOO, whose variance is the unit, and the others.
-const METHODS: [(&str, &str); 6] = [
+const METHODS: [(&str, &str); 8] = [
     ("rloo", ""),
     ("ridge_rloo", ""),
     ("ridge_rloo", "shrinkage=1"),
     ("ridge_rloo", "shrinkage=16"),
     ("prefix_rloo", ""),
     ("prefix_rloo", "control=state"),
+    ("systematic_rloo", ""),
+    ("systematic_prefix_rloo", ""),
 ];
 
 /// The weights at which it is measured.
@@ -71,12 +74,13 @@ fn of_seed(seed: u64, overrides: &[String], results: &Mutex<Results>) -> Result<
             true => lab.engine(Optimiser::AdamW)?.0,
             false => lab.train(parsed(&METHODS[0]).method.as_ref(), Optimiser::AdamW, RATE)?.0,
         };
-        let (mixed, variances) = variances(&lab, &mut engine)?;
-        for (method, variance) in METHODS.iter().zip(&variances) {
+        let measured = variances(&lab, &mut engine)?;
+        let of_rloo = measured[0].variance;
+        for (method, Measured { mixed, variance }) in METHODS.iter().zip(measured) {
             if !locked().has(&key(weights, words(method))) {
                 // Where no group is mixed there is no variance to compare.
-                let ratio = (variances[0] > 0.0).then(|| variance / variances[0]);
-                let numbers = [(PAIRS as usize).into(), mixed.into(), (*variance).into(), ratio.into()];
+                let ratio = (of_rloo > 0.0).then(|| variance / of_rloo);
+                let numbers = [(PAIRS as usize).into(), mixed.into(), variance.into(), ratio.into()];
                 locked().add(key(weights, words(method)).into_iter().chain(numbers).collect())?;
             }
         }
@@ -88,29 +92,57 @@ fn words((name, settings): &(&str, &str)) -> String {
     format!("{name} {settings}").trim_end().to_owned()
 }
 
+/// The sets that a method compares; none for independent responses.
+pub(super) fn sets(configured: &Configured) -> Option<Sets> {
+    let (_, sets) = configured.settings.entries().find(|(key, _)| *key == "sets")?;
+    sets.parse().ok().map(Sets::new)
+}
+
 fn parsed((name, settings): &(&str, &str)) -> Configured {
     methods::parse(name, settings).expect("the settings are the methods'")
 }
 
-/// The number of groups whose rewards differ, and the variance with every baseline.
-fn variances(lab: &Lab, engine: &mut CpuEngine) -> Result<(usize, Vec<f64>), LabError> {
+/// A method's variance, and the number of its groups whose rewards differ.
+#[derive(Clone, Copy, Default)]
+struct Measured {
+    mixed: usize,
+    variance: f64,
+}
+
+/// The variance of every method, in their order.
+fn variances(lab: &Lab, engine: &mut CpuEngine) -> Result<Vec<Measured>, LabError> {
     let methods: Vec<Configured> = METHODS.iter().map(parsed).collect();
-    let once = lab.session.prompts(APART..APART + PAIRS)?;
-    let again = |(p, k): (&TrainingPrompt, u64)| TrainingPrompt { number: APART + PAIRS + k, ..p.clone() };
-    let twice: Vec<TrainingPrompt> =
-        once.iter().cloned().chain(once.iter().zip(0..PAIRS).map(again)).collect();
-    let rollout = lab.sample(engine, twice, lab.session.config.rl.group_size, APART)?;
-    let mut sums = vec![0.0; methods.len()];
-    let mut mixed = 0;
-    for (k, prompt) in once.iter().enumerate() {
-        let pair = [&rollout.groups[k], &rollout.groups[k + PAIRS as usize]];
-        mixed += pair.iter().filter(|g| differ(g)).count();
-        for (sum, configured) in sums.iter_mut().zip(&methods) {
-            let mut gradient = |group: &Group| of_group(lab, engine, configured, &prompt.tokens, group);
-            *sum += half_squared_distance(gradient(pair[0])?.as_deref(), gradient(pair[1])?.as_deref());
+    let mut measured = vec![Measured::default(); methods.len()];
+    for sampling in [None, Some(Sets::new(2))] {
+        let (prompts, rollout) = pairs(lab, engine, sampling)?;
+        for (k, prompt) in prompts.iter().enumerate() {
+            let pair = [&rollout.groups[k], &rollout.groups[k + PAIRS as usize]];
+            let these = measured.iter_mut().zip(&methods).filter(|(_, method)| sets(method) == sampling);
+            for (own, configured) in these {
+                let mut gradient = |group: &Group| of_group(lab, engine, configured, &prompt.tokens, group);
+                let apart =
+                    half_squared_distance(gradient(pair[0])?.as_deref(), gradient(pair[1])?.as_deref());
+                own.variance += apart / PAIRS as f64;
+                own.mixed += pair.iter().filter(|g| differ(g)).count();
+            }
         }
     }
-    Ok((mixed, sums.iter().map(|s| s / PAIRS as f64).collect()))
+    Ok(measured)
+}
+
+/// Prompts, and two independent groups of each: the second ones come behind all first ones.
+fn pairs(
+    lab: &Lab,
+    engine: &mut CpuEngine,
+    sets: Option<Sets>,
+) -> Result<(Vec<TrainingPrompt>, Rollout), LabError> {
+    let once = lab.session.prompts(APART..APART + PAIRS)?;
+    let again = |(p, k): (&TrainingPrompt, u64)| TrainingPrompt { number: APART + PAIRS + k, ..p.clone() };
+    let twice = once.iter().cloned().chain(once.iter().zip(0..PAIRS).map(again)).collect();
+    let settings = lab.settings(sets);
+    let context = StepContext { settings: &settings, ..lab.session.context() };
+    let rollout = context.sample(engine, twice, lab.session.config.rl.group_size, APART)?;
+    Ok((once, rollout))
 }
 
 fn differ(group: &Group) -> bool {
@@ -181,7 +213,8 @@ mod tests {
             let (method, ratio) =
                 (row[method.expect("there")].format(12), row[ratio.expect("there")].number());
             let off = (ratio.expect("a number") - 1.0).abs();
-            assert!(off < 1e-6 || method == "prefix_rloo", "{method}: {off}");
+            let has_own_groups = method.starts_with("systematic");
+            assert!(off < 1e-6 || method == "prefix_rloo" || has_own_groups, "{method}: {off}");
         }
     }
 }

@@ -20,7 +20,7 @@ use super::lab::{Lab, LabError, Optimiser};
 use super::noise::CLAMP;
 use super::store::Results;
 use grpo_lambda_trainer::config::Config;
-use grpo_lambda_trainer::eval::{EVAL_BATCH, EvalError, evaluate};
+use grpo_lambda_trainer::eval::{EVAL_BATCH, EvalError, Evaluation, evaluate};
 use grpo_lambda_trainer::input::stops::Stops;
 use grpo_lambda_trainer::input::task::Split;
 use grpo_lambda_trainer::step::engine::CpuEngine;
@@ -201,7 +201,7 @@ impl Exam {
 }
 
 /// Share of right and of ungradable answers of the most probable responses.
-fn greedy(lab: &Lab, engine: &CpuEngine) -> Result<[f64; 2], LabError> {
+pub(super) fn greedy(lab: &Lab, engine: &CpuEngine) -> Result<[f64; 2], LabError> {
     let problems = lab.session.problems.distinct(Split::Test, 100)?;
     let sampling = SamplingParams {
         max_new_tokens: lab.session.config.rl.max_new_tokens,
@@ -215,7 +215,7 @@ fn greedy(lab: &Lab, engine: &CpuEngine) -> Result<[f64; 2], LabError> {
         EvalError::Rollout(e) => LabError::Rollout(e),
         EvalError::Token(e) => LabError::Token(e),
     })?;
-    let n = problems.len() as f64;
+    let (n, found) = (problems.len() as f64, Evaluation::counted(&found));
     Ok([found.correct as f64 / n, found.ungradable as f64 / n])
 }
 

@@ -1,6 +1,7 @@
 //! [`Lab`]: the session and the start that all runs of a seed share, and a run.
 
 use grpo_lambda::method::Method;
+use grpo_lambda::systematic::Sets;
 use grpo_lambda_decoder::generate::RolloutError;
 use grpo_lambda_decoder::model::{self, Decoder};
 use grpo_lambda_decoder::optim::{AdamWSettings, StepOutcome};
@@ -10,7 +11,7 @@ use grpo_lambda_trainer::config::{Config, ConfigError};
 use grpo_lambda_trainer::input::tokens::TokenError;
 use grpo_lambda_trainer::problems::TaskError;
 use grpo_lambda_trainer::step::engine::{CpuEngine, TrainingSetup};
-use grpo_lambda_trainer::step::{PolicyError, Rollout, StepContext, TrainingPrompt};
+use grpo_lambda_trainer::step::{PolicyError, Rollout, StepContext, StepSettings, TrainingPrompt};
 use grpo_lambda_trainer::train::{Local, Session, TrainError};
 
 /// The reason why an experiment stopped.
@@ -90,8 +91,9 @@ pub struct StepRecord {
     pub length: f64,
     /// Norm of the gradient before clipping.
     pub grad_norm: f64,
-    /// Mean reward.
+    /// Mean reward of a response, and of a token, which has that of its response (0 if there is none).
     pub reward: f64,
+    pub token_reward: f64,
 }
 
 impl Lab {
@@ -124,6 +126,11 @@ impl Lab {
         Ok(self.session.context().sample(engine, prompts, group, step)?)
     }
 
+    /// The settings of a step whose groups are sampled in these sets.
+    pub(super) fn settings(&self, sets: Option<Sets>) -> StepSettings {
+        StepSettings { sets, ..self.session.settings.clone() }
+    }
+
     /// Trains from the start with a method at the schedule of the configuration times `rate` over its peak; the engine it ends with, and a
     /// record of every step. Prompts and random numbers are the same for every method.
     pub fn train(
@@ -132,9 +139,20 @@ impl Lab {
         optimiser: Optimiser,
         rate: f64,
     ) -> Result<(CpuEngine, Vec<StepRecord>), LabError> {
+        self.train_with(&self.session.settings, method, optimiser, rate)
+    }
+
+    /// [`Lab::train`] with other settings of a step.
+    pub(super) fn train_with(
+        &self,
+        settings: &StepSettings,
+        method: &dyn Method,
+        optimiser: Optimiser,
+        rate: f64,
+    ) -> Result<(CpuEngine, Vec<StepRecord>), LabError> {
         let (mut engine, factor) = self.engine(optimiser)?;
         let rl = &self.session.config.rl;
-        let context = StepContext { method, ..self.session.context() };
+        let context = StepContext { settings, method, ..self.session.context() };
         let mut records = Vec::new();
         for step in 0..rl.steps {
             let first = step * rl.prompts_per_step as u64;
@@ -151,15 +169,17 @@ impl Lab {
     }
 }
 
-/// Mean length and reward of a rollout; 0 as its gradient's norm.
+/// Mean length and rewards of a rollout; 0 as its gradient's norm.
 fn record(rollout: &Rollout) -> StepRecord {
     let responses = || rollout.groups.iter().flat_map(|g| &g.responses);
     let n = responses().count() as f64;
     let known: Vec<f64> = responses().filter_map(|r| r.reward).collect();
+    let tokens = responses().map(|r| r.len() as f64).sum::<f64>();
     StepRecord {
-        length: responses().map(|r| r.len() as f64).sum::<f64>() / n,
+        length: tokens / n,
         grad_norm: 0.0,
         reward: known.iter().sum::<f64>() / known.len().max(1) as f64,
+        token_reward: responses().map(|r| r.reward.unwrap_or(0.0) * r.len() as f64).sum::<f64>() / tokens,
     }
 }
 

@@ -50,10 +50,14 @@ pub enum Column {
     /// Mean entropy in nats per token.
     Entropy,
     Loss,
+    /// Share of right responses among those that could be graded.
+    Accuracy,
+    /// Upper end of the 95 % interval of the held-out accuracy.
+    HeldOutHigh,
 }
 
 impl Column {
-    pub const ALL: [Column; 14] = [
+    pub const ALL: [Column; 16] = [
         Column::Reward,
         Column::ZeroVariance,
         Column::Kl,
@@ -68,6 +72,8 @@ impl Column {
         Column::Length,
         Column::Entropy,
         Column::Loss,
+        Column::Accuracy,
+        Column::HeldOutHigh,
     ];
 
     /// In words.
@@ -87,6 +93,8 @@ impl Column {
             Column::Length => "length",
             Column::Entropy => "entropy",
             Column::Loss => "loss",
+            Column::Accuracy => "accuracy in training",
+            Column::HeldOutHigh => "upper end of the held-out accuracy",
         }
     }
 
@@ -114,6 +122,8 @@ impl Column {
             }
             Column::Entropy => [&["entropy"], &["entropy"], &["actor/entropy", "actor/entropy_loss"]],
             Column::Loss => [&["loss"], &["loss"], &["actor/pg_loss"]],
+            Column::Accuracy => [&["accuracy"], &[], &[]],
+            Column::HeldOutHigh => [&["eval_high"], &[], &[]],
         };
         match framework {
             Framework::Ours => ours,

@@ -133,6 +133,7 @@ mod tests {
                     Column::Length => 80.0 + 20.0 * x,
                     Column::Entropy => 0.8 - 0.3 * x,
                     Column::Loss => 0.01,
+                    Column::Accuracy | Column::HeldOutHigh => 0.5,
                 }
             })
         })

@@ -134,20 +134,21 @@ fn framework(rows: &[Map<String, Value>]) -> Option<Framework> {
     any(&|row| row.contains_key("reward")).then_some(Framework::Trl)
 }
 
-/// Adds the numbers of a row, where it is one of a step of RL.
+/// Adds the numbers of a row, where it is one of a step of RL, or the held-out accuracy of an evaluation.
 fn add(log: &mut Log, index: usize, row: &Map<String, Value>) {
     let is_step = match log.framework {
         Framework::Ours => row.get("stage").and_then(Value::as_str) == Some("rl"),
         Framework::Trl => row.contains_key("reward"),
         Framework::Verl => row.keys().any(|key| key.starts_with("actor/")),
     };
-    if !is_step {
+    let measures = log.framework == Framework::Ours && row.contains_key("eval_high");
+    if !is_step && !measures {
         return;
     }
     let named = ["step", "training/global_step"].iter().find_map(|name| row.get(*name)?.as_f64());
     let step = named.unwrap_or(index as f64);
-    log.steps += 1;
-    for column in Column::ALL {
+    log.steps += usize::from(is_step);
+    for column in Column::ALL.into_iter().filter(|column| is_step || *column == Column::HeldOutHigh) {
         let names = column.names(log.framework);
         let Some(value) = names.iter().find_map(|name| number(row.get(*name)?)) else { continue };
         let value = match (column, log.framework) {
@@ -212,10 +213,11 @@ mod tests {
         let log = parsed(
             "{\"step\":0,\"stage\":\"sft\",\"loss\":1}\n\
              {\"step\":0,\"stage\":\"rl\",\"reward\":0.5,\"zero_variance_groups\":3,\"groups\":4,\"grad_norm\":null}\n\
-             {\"step\":1,\"stage\":\"eval\",\"reward\":0.9}\n{\"step\":1,\"sta",
+             {\"step\":1,\"stage\":\"eval\",\"reward\":0.9,\"eval_high\":0.7}\n{\"step\":1,\"sta",
         );
         assert_eq!((log.steps, log.framework, log.on_policy), (1, Framework::Ours, true));
         assert_eq!(log.get(Column::Reward), [(0.0, 0.5)]);
+        assert_eq!(log.get(Column::HeldOutHigh), [(1.0, 0.7)]);
         assert_eq!(log.get(Column::ZeroVariance), [(0.0, 0.75)]);
         assert!(log.get(Column::GradNorm)[0].1.is_nan());
         assert!(!log.has(Column::Loss) && !log.has(Column::Kl));

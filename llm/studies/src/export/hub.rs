@@ -66,6 +66,22 @@ fn trainer_state(config: &Config, rows: &[Row]) -> Value {
     })
 }
 
+/// The `owner/name` of a checkpoint: as it is named, of its folder in the Hugging Face cache, or in its `config.json`.
+fn name_on_hub(checkpoint: &Path) -> Option<String> {
+    let is_name = |name: &&str| !name.starts_with(['/', '.', '~']) && name.matches('/').count() == 1;
+    let parts = checkpoint.iter().filter_map(|part| part.to_str());
+    let cached = parts.filter_map(|part| part.strip_prefix("models--")).next_back();
+    if let Some(name) = cached.map(|part| part.replacen("--", "/", 1)) {
+        return Some(name);
+    }
+    let config = std::fs::read(checkpoint.join("config.json")).ok();
+    let config: Option<Value> = config.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    match &config {
+        Some(config) => config.get("_name_or_path")?.as_str().filter(is_name).map(str::to_owned),
+        None => checkpoint.to_str().filter(is_name).map(str::to_owned),
+    }
+}
+
 fn card(record: &RunRecord, found: Option<&RunSummary>) -> String {
     let config = &record.config;
     let base = match &config.model {
@@ -73,9 +89,15 @@ fn card(record: &RunRecord, found: Option<&RunSummary>) -> String {
         ModelSource::Random(_) => None,
     };
     // A base model of the hub is a name of the form owner/name; a folder of this machine would be a dead link there.
-    let hub = base.as_deref().filter(|b| !b.starts_with(['/', '.']) && b.matches('/').count() == 1);
-    let mut front = "library_name: transformers\npipeline_tag: text-generation\ntags:\n- grpo\n- reinforcement-learning\n".to_owned();
-    front += &format!("- {}\n", config.method);
+    let hub = match &config.model {
+        ModelSource::Checkpoint(path) => name_on_hub(path),
+        ModelSource::Random(_) => None,
+    };
+    let method = config.method.split(':').next().unwrap_or_default();
+    let mut front = format!(
+        "library_name: transformers\npipeline_tag: text-generation\ntags:\n- {}\n- reinforcement-learning\n",
+        method.replace('_', "-")
+    );
     if let Some(base) = hub {
         front += &format!("base_model: {}\n", json!(base));
     }

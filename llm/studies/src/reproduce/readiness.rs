@@ -83,7 +83,7 @@ fn weights(model: &PaperModel, path: &Path) -> Result<String, String> {
 }
 
 fn asked(name: &str, benchmarks: &Path) -> Need {
-    let found = benchmark::resolve(&[name.to_owned()], None, benchmarks, usize::MAX, OnBadRow::Refuse);
+    let found = benchmark::resolve(&[name.to_owned()], None, benchmarks, OnBadRow::Refuse);
     let state = match found {
         Ok(all) => Ok(format!("{} problems", all.iter().map(|b| b.items.len()).sum::<usize>())),
         Err(_) if !benchmarks.join(format!("{name}.jsonl")).exists() => Err(format!(

@@ -19,7 +19,7 @@ use super::scale::Scale;
 use super::score::{CellScore, CellScores};
 use crate::sweep::{Identity, Run, Start, Sweep, SweepError, last_checkpoint};
 use grpo_lambda_trainer::config::{Config, ConfigError};
-use grpo_lambda_trainer::eval;
+use grpo_lambda_trainer::eval::{self, Evaluation};
 use grpo_lambda_trainer::input::stops::Stops;
 use grpo_lambda_trainer::input::task::Split;
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
@@ -184,6 +184,7 @@ pub fn on_stand_ins(trained: TrainedCell<'_>) -> Result<(String, Vec<CellScore>)
             &watch,
         );
         let found = found.map_err(|e| SweepError::Broke(format!("{cell}: evaluation: {e}")))?;
+        let found = Evaluation::counted(&found);
         progress.finish();
         scores.push(CellScore {
             benchmark: benchmark.name.to_owned(),

@@ -106,8 +106,32 @@ pub const TINY_MODEL: &[&str] = &[
     "threads=1",
 ];
 
+/// The words of a command line; none of them has a blank in it.
+pub fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+/// The words of `line`, but for settings that are `given` otherwise, and then those.
+pub fn with<'a>(line: &'a str, given: &[&'a str]) -> Vec<&'a str> {
+    let key = |word: &'a str| word.split('=').next();
+    let kept = words(line).into_iter().filter(|word| given.iter().all(|other| key(other) != key(word)));
+    kept.chain(given.iter().copied()).collect()
+}
+
 /// `train` of [`TINY_MODEL`] with these settings.
 pub fn train(run: &Path, settings: &[&[&str]]) -> Done {
     let run = ["train", "--run", run.to_str().unwrap()];
     llm_train(&[&[&run[..], TINY_MODEL], settings].concat().concat(), "")
+}
+
+/// The lines of a file of JSON lines.
+pub fn json_lines(path: &Path) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The rows of a stage in the log of a run.
+pub fn rows(run: &Path, stage: &str) -> Vec<serde_json::Value> {
+    let rows = json_lines(&run.join("metrics.jsonl")).into_iter();
+    rows.filter(|row| row["stage"] == stage).collect()
 }

@@ -11,7 +11,6 @@ mod lucky_guess;
 mod multisets;
 mod oar;
 mod off_policy;
-mod search;
 mod tasks;
 pub mod updates;
 
@@ -25,5 +24,4 @@ pub static REGISTRY: &[&Experiment] = &[
     &off_policy::EXPERIMENT,
     &lucky_guess::EXPERIMENT,
     &oar::EXPERIMENT,
-    &search::EXPERIMENT,
 ];

@@ -2,10 +2,10 @@
 
 use grpo_lambda::trace::{AsPrinted, Both, Recent, Style, Trace};
 use grpo_lambda_stats::table::Table;
-use serde::Serialize;
 
 use crate::experiment::{Context, Experiment, Finding, Parts};
 use crate::experiments::common::findings::{finding, finding_on, holds_or};
+use crate::experiments::common::record::{Record, table};
 use crate::experiments::common::text::short;
 use crate::experiments::common::vectors::{EXACT, indexed, largest};
 use crate::figure::{self, Axis, Figure, Panel};
@@ -143,21 +143,19 @@ fn findings(n: &Numbers) -> Vec<Finding> {
     ]
 }
 
-#[derive(Serialize)]
-struct Entry {
-    q: f64,
-    at_token_t: usize,
-    past_token_k: usize,
-    style: &'static str,
-    weight: f64,
-}
-
 fn tables(n: &Numbers) -> Vec<(String, Table)> {
     let entries = n.rows.iter().flat_map(|&Row { q, t, style, ref weights }| {
         let shown = weights.iter().enumerate().step_by(8).chain([(t, &1.0)]);
-        shown.map(move |(k, &weight)| Entry { q, at_token_t: t, past_token_k: k, style, weight })
+        shown.map(move |(k, &weight)| {
+            Record::default()
+                .with("q", q)
+                .with("at_token_t", t)
+                .with("past_token_k", k)
+                .with("style", style)
+                .with("weight", weight)
+        })
     });
-    vec![(String::new(), Table::from_rows(entries))]
+    vec![(String::new(), table(entries))]
 }
 
 fn figures(n: &Numbers) -> Vec<(String, Figure)> {

@@ -3,12 +3,12 @@
 use grpo_lambda::advantage::gae;
 use grpo_lambda::group::Group;
 use grpo_lambda_stats::table::Table;
-use serde::Serialize;
 
 use crate::experiment::{Context, Experiment, Finding, Parts};
 use crate::experiments::common::findings::{finding, finding_on, holds_or, holds_when};
 use crate::experiments::common::methods::{evaluate, group, on_policy_weights};
 use crate::experiments::common::random::{noise, stream, symmetric};
+use crate::experiments::common::record::{Record, table};
 use crate::experiments::common::text::short;
 use crate::experiments::common::vectors::{EXACT, difference, gap, indexed, norm};
 use crate::figure::{Axis, Figure, Panel};
@@ -255,42 +255,28 @@ fn constant_critic(n: &Numbers) -> Finding {
     )
 }
 
-#[derive(Serialize)]
-struct ReadingRow {
-    reading: &'static str,
-    policy: &'static str,
-    batches: usize,
-    largest_loss_difference: f64,
-    largest_relative_gradient_difference: f64,
-}
-
-#[derive(Serialize)]
-struct LambdaRow {
-    lambda: f64,
-    quantity: &'static str,
-    relative_difference_from_grpo: f64,
-}
-
 fn tables(n: &Numbers) -> Vec<(String, Table)> {
     let readings = n.readings.iter().flat_map(|r| {
-        [("on-policy", r.on_policy), ("off-policy", r.off_policy)].map(|(policy, d)| ReadingRow {
-            reading: r.name,
-            policy,
-            batches: BATCHES,
-            largest_loss_difference: d.loss,
-            largest_relative_gradient_difference: d.gradient,
+        [("on-policy", r.on_policy), ("off-policy", r.off_policy)].map(|(policy, d)| {
+            Record::default()
+                .with("reading", r.name)
+                .with("policy", policy)
+                .with("batches", BATCHES)
+                .with("largest_loss_difference", d.loss)
+                .with("largest_relative_gradient_difference", d.gradient)
         })
     });
     let by_lambda = n.by_lambda.iter().flat_map(|at| {
         [("GAE with the implied critic", at.implied_critic), ("GRPO-lambda, recent", at.recent)].map(
-            |(quantity, relative_difference_from_grpo)| LambdaRow {
-                lambda: at.lambda,
-                quantity,
-                relative_difference_from_grpo,
+            |(quantity, relative_difference_from_grpo)| {
+                Record::default()
+                    .with("lambda", at.lambda)
+                    .with("quantity", quantity)
+                    .with("relative_difference_from_grpo", relative_difference_from_grpo)
             },
         )
     });
-    vec![(String::new(), Table::from_rows(readings)), ("by_lambda".into(), Table::from_rows(by_lambda))]
+    vec![(String::new(), table(readings)), ("by_lambda".into(), table(by_lambda))]
 }
 
 fn figures(n: &Numbers) -> Vec<(String, Figure)> {

@@ -3,6 +3,7 @@
 use crate::experiment::{Context, Experiment, Finding, Parts};
 use crate::experiments::common::findings::{finding, finding_on, holds_or};
 use crate::experiments::common::random::{noise, stream};
+use crate::experiments::common::record::{Record, table};
 use crate::experiments::common::text::short;
 use crate::experiments::common::vectors::{EXACT, dot, gap, indexed, largest, mean};
 use crate::figure::{Axis, Figure, Mark, Panel};
@@ -252,23 +253,13 @@ fn linear_time(n: &Numbers) -> Finding {
 
 fn tables(n: &Numbers) -> Vec<(String, Table)> {
     vec![
-        (String::new(), Table::from_rows(n.columns.iter().flat_map(rows))),
+        (String::new(), table(n.columns.iter().flat_map(rows))),
         ("accuracy".into(), Table::from_rows(&n.accuracy)),
     ]
 }
 
-#[derive(Serialize)]
-struct Row {
-    tokens: usize,
-    q: f64,
-    style: &'static str,
-    matrix: &'static str,
-    quantity: &'static str,
-    value: f64,
-}
-
 /// Column sums at five places, and their mean.
-fn rows(c: &Columns) -> [Row; 6] {
+fn rows(c: &Columns) -> [Record; 6] {
     let (sums, tokens) = (&c.sums, c.len);
     let matrix = if c.matrix.printed { "printed" } else { "equation" };
     [
@@ -279,7 +270,15 @@ fn rows(c: &Columns) -> [Row; 6] {
         ("c_T-1", sums[tokens - 1]),
         ("mean", mean(sums)),
     ]
-    .map(|(quantity, value)| Row { tokens, q: Q, style: c.matrix.style, matrix, quantity, value })
+    .map(|(quantity, value)| {
+        Record::default()
+            .with("tokens", tokens)
+            .with("q", Q)
+            .with("style", c.matrix.style)
+            .with("matrix", matrix)
+            .with("quantity", quantity)
+            .with("value", value)
+    })
 }
 
 fn figures(n: &Numbers) -> Vec<(String, Figure)> {

@@ -1,10 +1,37 @@
-//! The methods by provenance, as the front page lists them.
+//! The methods by provenance and by what of them has run, as the front page lists them.
 
-use grpo_lambda::methods::{MethodSpec, Provenance, REGISTRY};
+use grpo_lambda::group::EvidenceKind;
+use grpo_lambda::methods::{self, MethodSpec, Provenance, REGISTRY};
 
 use super::markdown::wrapped;
 
-/// A line per provenance.
+/// The evidence that no policy of `llm-train` gives; its tests compare the list on the front page with what it refuses.
+const NO_TRANSFORMER: [EvidenceKind; 6] = [
+    EvidenceKind::Values,
+    EvidenceKind::Collisions,
+    EvidenceKind::Steps,
+    EvidenceKind::TeacherLogps,
+    EvidenceKind::RewardParts,
+    EvidenceKind::ProcessRewards,
+];
+/// The methods whose runs on a transformer are recorded in `llm/results`, or in `paper/data`.
+const RECORDED: [&str; 5] = ["grpo", "grpo_lambda", "rloo", "prefix_rloo", "ridge_rloo"];
+/// The methods that sample a group in a way of their own, with where they do.
+const SAMPLERS: [(&str, &[&str]); 4] = [
+    ("Systematic sets, in the laboratory and in `llm-train`", &["systematic_rloo", "systematic_prefix_rloo"]),
+    ("Systematic sets after an earlier visit of the prompt, in the laboratory only", &["systematic_visit"]),
+    (
+        "Trees of their own in the laboratory only ([`sampler`](paper/README.md#sampler)), at fixed intervals, which is not TreeRL's search; the atlas and `llm-train` give them the shared prefixes of independent responses",
+        &["spo_tree", "tree_rl", "tree_rpo_reconstructed"],
+    ),
+    ("Resampled groups, in `llm-train` only (`rl.dynamic_sampling`)", &["dapo"]),
+];
+
+fn names<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// A line per provenance, then what has run.
 pub(super) fn methods() -> String {
     let kinds = [
         (Provenance::Published, "Published, with public code"),
@@ -14,11 +41,33 @@ pub(super) fn methods() -> String {
     ];
     let line = |(provenance, title): (Provenance, &str)| {
         let kept = |spec: &&&MethodSpec| spec.provenance == provenance;
-        let names: Vec<String> =
-            REGISTRY.iter().filter(kept).map(|spec| format!("`{}`", spec.name)).collect();
-        wrapped("- ", "  ", &format!("**{title}** ({}): {}.", names.len(), names.join(", ")))
+        let own: Vec<&str> = REGISTRY.iter().filter(kept).map(|spec| spec.name).collect();
+        wrapped("- ", "  ", &format!("**{title}** ({}): {}.", own.len(), names(own)))
     };
-    kinds.into_iter().map(line).collect()
+    kinds.into_iter().map(line).collect::<String>() + "\n" + &coverage()
+}
+
+/// The marks of what has run with its own sampling, what never on a transformer.
+fn coverage() -> String {
+    let missing = |spec: &&&MethodSpec| {
+        let evidence = methods::parse(spec.name, "").map_or(Vec::new(), |configured| configured.evidence());
+        evidence.iter().any(|kind| NO_TRANSFORMER.contains(kind))
+    };
+    let never: Vec<&str> = REGISTRY.iter().filter(missing).map(|spec| spec.name).collect();
+    let samplers: Vec<String> =
+        SAMPLERS.iter().map(|(how, of)| format!("{how}: {}", names(of.iter().copied()))).collect();
+    [
+        "Every method runs in the laboratory. What that does not say:".to_owned(),
+        format!("- **Their own sampling.** {}.", samplers.join(". ")),
+        format!("- **Never on a transformer** ({}), since `llm-train` has no critic, no completions of prefixes, no teacher, no parts of rewards and no process rewards: {}.", never.len(), names(never.iter().copied())),
+        format!("- **With recorded training runs on a transformer** ({}): {}. The others can be trained by `llm-train` and are tested on it step by step; no run of theirs is recorded.", RECORDED.len(), names(RECORDED)),
+    ]
+    .iter()
+    .map(|text| match text.strip_prefix("- ") {
+        Some(item) => wrapped("- ", "  ", item),
+        None => wrapped("", "", text) + "\n",
+    })
+    .collect()
 }
 
 #[cfg(test)]
@@ -26,10 +75,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_method_is_listed_once() {
+    fn every_method_is_listed_once_and_the_marks_name_methods() {
         let text = methods();
+        let (list, marks) = text.split_once("\n\n").unwrap();
         for spec in REGISTRY {
-            assert_eq!(text.matches(&format!("`{}`", spec.name)).count(), 1, "{}", spec.name);
+            assert_eq!(list.matches(&format!("`{}`", spec.name)).count(), 1, "{}", spec.name);
         }
+        let marked = RECORDED.iter().chain(SAMPLERS.iter().flat_map(|(_, of)| of.iter()));
+        for name in marked {
+            assert!(methods::find(name).is_ok() && marks.contains(&format!("`{name}`")), "{name}");
+        }
+        for never in ["vine_ppo", "ppo", "rlsd_reconstructed", "prime", "spo_chain"] {
+            assert!(marks.contains(&format!("`{never}`")), "{never}");
+        }
+    }
+
+    #[test]
+    fn the_recorded_methods_are_those_of_the_recorded_runs() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+        let mut found = std::collections::BTreeSet::new();
+        for file in ["addition.csv", "baselines.csv"] {
+            let text = std::fs::read_to_string(root.join("llm/results").join(file)).unwrap();
+            let column = text.lines().skip(2).filter_map(|line| line.split([',', ':']).next());
+            found.extend(column.map(str::to_owned));
+        }
+        assert_eq!(found, RECORDED.iter().map(|name| (*name).to_owned()).collect());
     }
 }

@@ -18,6 +18,7 @@ use panics::Panics;
 use std::io::IsTerminal;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use summary::{Outcome, summary};
 
@@ -62,7 +63,7 @@ pub fn run(experiments: &[&'static Experiment], options: &Options) -> Result<Sum
     for (i, experiment) in experiments.iter().enumerate() {
         let start = Instant::now();
         bar.set_message(experiment.id);
-        let outcome = one(experiment, i, options, &output, &bar, &panics);
+        let outcome = one(experiment, (i, experiments.len()), options, &output, &bar, &panics);
         bar.set_position((i as u64 + 1) * STEPS);
         let line = plain_line(i, experiments.len(), &outcome, start.elapsed());
         if outcome.result.is_err() || bar.is_hidden() {
@@ -74,6 +75,9 @@ pub fn run(experiments: &[&'static Experiment], options: &Options) -> Result<Sum
     let failed = outcomes.iter().filter(|o| o.result.is_err()).map(|o| o.id).collect();
     Ok(Summary { text: summary(&outcomes, &options.out), failed })
 }
+
+/// Minimum time between two lines of progress where there is no bar.
+const PLAIN_EVERY: Duration = Duration::from_secs(5);
 
 /// Steps of the progress bar per experiment.
 const STEPS: u64 = 1000;
@@ -99,14 +103,21 @@ fn bar(experiments: usize) -> ProgressBar {
 
 fn one(
     experiment: &'static Experiment,
-    index: usize,
+    (index, total): (usize, usize),
     options: &Options,
     output: &Output,
     bar: &ProgressBar,
     panics: &Panics,
 ) -> Outcome {
+    let said = Mutex::new(Instant::now());
     // Experiments report from several threads, not always in order: the bar never goes back.
     let progress = |done: f64, doing: &str| {
+        let mut last = said.lock().unwrap_or_else(PoisonError::into_inner);
+        if bar.is_hidden() && last.elapsed() >= PLAIN_EVERY {
+            *last = Instant::now();
+            let percent = 100.0 * done.clamp(0.0, 1.0);
+            eprintln!("[{}/{total}] {}: {percent:.0} %, {doing}", index + 1, experiment.id);
+        }
         let within = (done.clamp(0.0, 1.0) * STEPS as f64) as u64;
         bar.set_position(bar.position().max(index as u64 * STEPS + within));
         let space = if doing.is_empty() { "" } else { ": " };
@@ -139,8 +150,18 @@ fn one(
 
 fn plain_line(index: usize, total: usize, outcome: &Outcome, took: Duration) -> String {
     let what = match &outcome.result {
-        Ok((findings, _)) => findings.first().map_or(String::new(), |f| f.verdict.word().to_owned()),
+        Ok((findings, _)) => findings.first().map_or(String::new(), |f| short(&f.said())),
         Err(error) => format!("FAILED: {}", one_line(&format!("{error:#}"))),
     };
     format!("[{}/{total}] {}: {what} ({:.1} s)", index + 1, outcome.id, took.as_secs_f64())
+}
+
+/// Characters of a verdict in a line of progress.
+const LONGEST: usize = 160;
+
+fn short(text: &str) -> String {
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{} ..", text[..end].trim_end()),
+        None => text.to_owned(),
+    }
 }

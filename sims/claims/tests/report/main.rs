@@ -24,7 +24,7 @@ fn root() -> PathBuf {
 /// A committed file of `paper/data`.
 fn committed(file: &str) -> Table {
     let text = std::fs::read_to_string(root().join("paper/data").join(file));
-    let text = text.unwrap_or_else(|e| panic!("{file}: {e}; run `cargo run --bin sim`"));
+    let text = text.unwrap_or_else(|e| panic!("{file}: {e}; run `cargo run --bin sim -- --regenerate`"));
     Table::from_csv(&text).unwrap_or_else(|e| panic!("{file}: {e}"))
 }
 

@@ -1,15 +1,15 @@
 //! The notebooks are what a reader sees on the page: executed in order, on the committed data, without a number typed by hand.
 //!
-//! All but the last two tests read the files only. Those run where a Python with `notebooks/requirements.txt` is found (`python3`, or the one
-//! that `NOTEBOOK_PYTHON` names) and say so where it is not.
+//! All but the last test read the files only. That one runs where a Python with `notebooks/requirements.txt` is found (`python3`, or the one
+//! that `NOTEBOOK_PYTHON` names) and says so where it is not.
 
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::root;
+use crate::{committed, root};
 use grpo_lambda_stats::table::{Cell, Table};
 use serde_json::Value;
 
@@ -37,12 +37,6 @@ impl Notebook {
 
     fn outputs(&self) -> impl Iterator<Item = &Value> {
         self.cells("code").flat_map(|c| c["outputs"].as_array().unwrap())
-    }
-
-    /// Every `read(file, columns)` of its code.
-    fn reads(&self) -> Vec<Read> {
-        let calls = self.cells("code").flat_map(|c| reads(&joined(&c["source"])));
-        calls.map(|r| r.unwrap_or_else(|e| panic!("{}: {e}", self.name))).collect()
     }
 }
 
@@ -73,57 +67,6 @@ fn joined(text: &Value) -> String {
     }
 }
 
-#[derive(Debug, PartialEq)]
-struct Read {
-    file: String,
-    columns: Vec<String>,
-}
-
-/// The calls of `read` in a cell. They are written with literals, so that they can be read here.
-fn reads(source: &str) -> Vec<Result<Read, String>> {
-    let starts = source.match_indices("read(").filter(|(at, _)| {
-        let before = source[..*at].chars().next_back();
-        !before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '.')
-    });
-    starts
-        .map(|(at, call)| {
-            let rest = &source[at + call.len()..];
-            literal_call(rest).ok_or_else(|| {
-                let line = rest.lines().next().unwrap_or_default();
-                format!("read({line}: write it as read(\"file.csv\", columns=[\"a\", \"b\"])")
-            })
-        })
-        .collect()
-}
-
-fn literal_call(rest: &str) -> Option<Read> {
-    let (file, rest) = literal(rest)?;
-    let rest = rest.trim_start().strip_prefix(',')?.trim_start().strip_prefix("columns=[")?;
-    let (list, end) = rest.split_once(']')?;
-    let end = end.trim_start();
-    end.strip_prefix(',').unwrap_or(end).trim_start().strip_prefix(')')?;
-    let (mut columns, mut list) = (Vec::new(), list.trim());
-    while !list.is_empty() {
-        let (column, rest) = literal(list)?;
-        columns.push(column);
-        list = rest.trim_start();
-        list = list.strip_prefix(',').unwrap_or(list).trim_start();
-    }
-    Some(Read { file, columns })
-}
-
-/// A string in double quotes, and what follows it.
-fn literal(text: &str) -> Option<(String, &str)> {
-    let (inside, rest) = text.trim_start().strip_prefix('"')?.split_once('"')?;
-    (!inside.contains('\\')).then(|| (inside.to_owned(), rest))
-}
-
-fn table(file: &str) -> Result<Table, String> {
-    let path = root().join("paper/data").join(file);
-    let text = std::fs::read_to_string(&path).map_err(|e| format!("paper/data/{file}: {e}"))?;
-    Table::from_csv(&text).map_err(|e| format!("paper/data/{file}: {e}"))
-}
-
 #[test]
 fn the_two_notebooks_are_there() {
     let names: Vec<_> = notebooks().into_iter().map(|n| n.name).collect();
@@ -151,26 +94,6 @@ fn they_state_their_kernel_and_were_executed_in_order_without_error() {
             assert!(kind != "error" && output["name"] != "stderr", "{}: {output}", n.name);
         }
     }
-}
-
-#[test]
-fn every_file_and_column_they_read_is_committed() {
-    let mut wrong = Vec::new();
-    for n in notebooks() {
-        let reads = n.reads();
-        assert!(reads.len() >= 5, "{} reads {} files", n.name, reads.len());
-        for read in reads {
-            match table(&read.file) {
-                Err(error) => wrong.push(format!("{}: {error}", n.name)),
-                Ok(table) => {
-                    wrong.extend(read.columns.iter().filter(|c| !table.columns.contains(c)).map(|c| {
-                        format!("{}: {} has no column {c}; it has {:?}", n.name, read.file, table.columns)
-                    }))
-                }
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// `read` hands out the named columns only, so there is no other way to the data than these.
@@ -293,29 +216,18 @@ fn their_stored_outputs_are_those_of_the_committed_data() {
     for n in notebooks() {
         let noted: Vec<_> = n.outputs().filter_map(|o| o["metadata"].get("data_read")).collect();
         assert_eq!(noted.len(), 1, "{}: end it with sources()", n.name);
-        let mut read: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for r in n.reads() {
-            read.entry(r.file).or_default().extend(r.columns);
-        }
         let noted = noted[0].as_object().unwrap();
-        let files: Vec<_> = noted.keys().collect();
-        assert_eq!(files, read.keys().collect::<Vec<_>>(), "{}: what it read and what it would read", n.name);
-        for (file, columns) in &read {
-            let table = table(file).unwrap_or_else(|e| panic!("{}: {e}", n.name));
+        assert!(noted.len() >= 5, "{} read {} files", n.name, noted.len());
+        for (file, seen) in noted {
+            let table = committed(file);
             let stale = |what: &str| {
                 format!("{}: the outputs are older than {file} ({what}): notebooks/check.sh", n.name)
             };
-            assert_eq!(noted[file]["rows"], table.rows.len(), "{}", stale("rows"));
-            let seen = noted[file]["columns"].as_object().unwrap();
-            assert_eq!(
-                seen.keys().collect::<BTreeSet<_>>(),
-                columns.iter().collect(),
-                "{}",
-                stale("columns")
-            );
-            for column in columns {
+            assert_eq!(seen["rows"], table.rows.len(), "{}", stale("rows"));
+            for (column, seen) in seen["columns"].as_object().unwrap() {
+                assert!(table.columns.contains(column), "{}", stale(column));
                 let (kind, now) = summary(&table, column);
-                let then = seen[column].get(kind).unwrap_or_else(|| panic!("{}", stale(column))).as_f64();
+                let then = seen.get(kind).unwrap_or_else(|| panic!("{}", stale(column))).as_f64();
                 let same = match (then, now) {
                     (Some(a), Some(b)) => (a - b).abs() <= ABSOLUTE + RELATIVE * b.abs(),
                     (a, b) => a == b,
@@ -323,21 +235,6 @@ fn their_stored_outputs_are_those_of_the_committed_data() {
                 assert!(same, "{}: {then:?}, now {now:?}", stale(column));
             }
         }
-    }
-}
-
-#[test]
-fn calls_of_read_are_found_and_refused_if_not_literal() {
-    let found =
-        reads("a = read(\n  \"x.csv\",\n  columns=[\"a\",\n  \"b, c\",],\n)\nb = pd.read(1); bread(2)");
-    assert_eq!(found, [Ok(Read { file: "x.csv".into(), columns: vec!["a".into(), "b, c".into()] })]);
-    for wrong in [
-        "read(name, columns=[\"a\"])",
-        "read(\"x.csv\")",
-        "read(\"x.csv\", columns=list)",
-        "read(\"x.csv\", columns=[a])",
-    ] {
-        assert!(reads(wrong)[0].is_err(), "{wrong}");
     }
 }
 
@@ -358,12 +255,6 @@ fn python() -> Result<String, String> {
     }
 }
 
-fn run(python: &str, code: &str, argument: &str) -> std::process::Output {
-    let mut command = Command::new(python);
-    command.args(["-c", code, argument]).current_dir(folder()).env("PYTHONDONTWRITEBYTECODE", "1");
-    command.output().unwrap()
-}
-
 #[test]
 fn executed_again_they_say_the_same() {
     let python = match python() {
@@ -375,46 +266,12 @@ fn executed_again_they_say_the_same() {
         nbclient.NotebookClient(n, timeout=300, record_timing=False, resources={'metadata': {'path': '.'}}).execute()\n\
         print(json.dumps([o['data']['text/plain'] for c in n.cells if c.cell_type == 'code' for o in c.outputs]))";
     for n in notebooks() {
-        let out = run(&python, code, &n.name);
+        let mut command = Command::new(&python);
+        command.args(["-c", code, &n.name]).current_dir(folder()).env("PYTHONDONTWRITEBYTECODE", "1");
+        let out = command.output().unwrap();
         assert!(out.status.success(), "{}: {}", n.name, String::from_utf8_lossy(&out.stderr));
         let fresh: Vec<String> = serde_json::from_slice(&out.stdout).unwrap();
         let stored: Vec<String> = n.outputs().map(|o| joined(&o["data"]["text/plain"])).collect();
         assert_eq!(fresh, stored, "{}", n.name);
-    }
-}
-
-#[test]
-fn a_file_column_or_value_that_is_not_there_is_refused_by_name() {
-    let python = match python() {
-        Ok(python) => python,
-        Err(reason) => return println!("skipped, no Python with notebooks/requirements.txt: {reason}"),
-    };
-    let cases = [
-        (
-            "read('lerning.csv', columns=['gain'])",
-            "paper/data/lerning.csv does not exist; nearest: 'learning.csv'",
-        ),
-        (
-            "read('learning.csv', columns=['gian'])",
-            "paper/data/learning.csv has no column 'gian'; nearest: 'gain'",
-        ),
-        (
-            "pick(read('clamp.csv', columns=['p', 'clamp']), clamp='off')",
-            "no row has clamp = 'off' here; nearest: 'none'. There is 'none', '-0.1'",
-        ),
-        (
-            "pick(read('clamp.csv', columns=['p']), clamp='none')",
-            "no column 'clamp'; nearest: 'p'. There is p.",
-        ),
-        (
-            "only(read('clamp.csv', columns=['p', 'clamp']), 'p', clamp='none')",
-            "rows have {'clamp': 'none'}, where one is wanted",
-        ),
-        ("finding(False, 'GRPO wins')", "the committed data no longer show this: GRPO wins"),
-    ];
-    for (call, message) in cases {
-        let out = run(&python, &format!("from data import *\n{call}"), "");
-        let text = String::from_utf8_lossy(&out.stderr);
-        assert!(!out.status.success() && text.contains(message), "{call}: {text}");
     }
 }

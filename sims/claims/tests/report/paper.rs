@@ -106,7 +106,11 @@ fn committed_numbers_are_those_of_a_fresh_quick_run() {
             }
         }
     }
-    assert!(wrong.is_empty(), "run `cargo run --bin sim` and commit paper/:\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "run `cargo run --bin sim -- --regenerate` and commit paper/:\n{}",
+        wrong.join("\n")
+    );
 }
 
 /// Everything that owns files in `paper/`.
@@ -129,7 +133,7 @@ fn committed_rows_of_the_atlas_are_those_of_a_fresh_computation() {
     known.rows.retain(|row| wanted.contains(&key(row)));
     assert_eq!(fresh.rows.len(), 3 * ENTRANTS.len());
     let wrong = difference(&known, &fresh);
-    assert!(wrong.is_none(), "run `cargo run --bin sim -- atlas` and commit paper/: {wrong:?}");
+    assert!(wrong.is_none(), "run `cargo run --bin sim -- atlas --regenerate` and commit paper/: {wrong:?}");
 }
 
 #[test]
@@ -193,9 +197,14 @@ fn every_claim_has_its_test_data_figure_and_row() {
     }
 }
 
-/// Data of pages that are about the code, not about a claim.
-const OF_PAGES: [(&str, &str); 6] = [
+/// Data of pages that are about the code, not about a claim, or that were recorded.
+const OF_PAGES: [(&str, &str); 11] = [
+    ("atlas_search", "paper/atlas.md"),
+    ("atlas_search_learning", "paper/atlas.md"),
+    ("atlas_search_learning_overall", "paper/atlas.md"),
+    ("atlas_search_weights", "paper/atlas.md"),
     ("conformance", "docs/conformance.md"),
+    ("faults", "docs/faults.md"),
     ("fuzz", "CONTRIBUTING.md"),
     ("museum", "docs/museum.md"),
     ("mutants", "docs/museum.md"),
@@ -204,8 +213,7 @@ const OF_PAGES: [(&str, &str); 6] = [
 ];
 
 /// Statements about this crate, not about the paper: one that does not hold is a defect here, not a result.
-const OF_THIS_CRATE: [(&str, &str); 5] = [
-    ("atlas_updates", "Closed forms of expected updates hold on every task where the sums are feasible"),
+const OF_THIS_CRATE: [(&str, &str); 4] = [
     ("bound_in_advantage", "The expected updates with the bound, by implied credit, equal the enumeration"),
     ("credit_profile", "The on-policy weights of every reading are those of its closed form"),
     ("learning", "Every best learning rate lies inside the grid that was tried"),
@@ -239,7 +247,7 @@ fn generated_blocks_are_up_to_date() {
         assert_eq!(
             report::fill(&text, blocks).unwrap(),
             text,
-            "{} is stale: run `cargo run --bin sim`",
+            "{} is stale: run `cargo run --bin sim -- --regenerate`",
             file.display()
         );
     }
@@ -279,18 +287,38 @@ fn every_sentence_of_the_paper_has_the_finding_that_tests_it() {
     }
 }
 
+/// Runs `typeset.py` with these arguments; `None` without python3.
+fn typeset(arguments: &[&str]) -> Option<std::process::Output> {
+    let run = std::process::Command::new("python3")
+        .args(["-B", "paper/typeset.py"])
+        .args(arguments)
+        .current_dir(root())
+        .output();
+    run.map_err(|_| println!("skipped: no python3")).ok()
+}
+
 /// The PDF names the hashes of what it was typeset from; nothing is typeset here.
 #[test]
 fn the_paper_is_typeset_from_the_committed_data() {
-    let check = std::process::Command::new("python3")
-        .arg("paper/typeset.py")
-        .arg("--check")
-        .current_dir(root())
-        .output();
-    let Ok(out) = check else {
-        println!("skipped: no python3");
-        return;
-    };
+    let Some(out) = typeset(&["--check"]) else { return };
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     assert!(root().join("paper/paper.pdf").is_file());
+}
+
+#[test]
+fn a_number_typed_into_a_sentence_of_the_paper_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("typed.typ");
+    let paper = std::fs::read_to_string(root().join("paper/paper.typ")).unwrap();
+    let sentence = "= Reproduction\n";
+    assert!(paper.contains(sentence));
+    for (typed, found) in
+        [("", ""), ("It gains 0.37.", "0.37"), ("In 7 cases $x = 9$.", "7"), ("#text(\"0.5\")", "0.5")]
+    {
+        std::fs::write(&path, paper.replace(sentence, &format!("{sentence}{typed}\n"))).unwrap();
+        let Some(out) = typeset(&["--typed", path.to_str().unwrap()]) else { return };
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.success(), typed.is_empty(), "{typed}: {said}");
+        assert!(said.contains(found), "{typed}: {said}");
+    }
 }

@@ -2,8 +2,7 @@
 
 use grpo_lambda_claims::experiment::{Context, Verdict};
 use grpo_lambda_claims::experiments::paper_audit::gains::{self, Estimate, Gain};
-use grpo_lambda_claims::experiments::paper_audit::statistics::minimal_detectable;
-use grpo_lambda_claims::experiments::paper_audit::{Audit, EXPERIMENT, text};
+use grpo_lambda_claims::experiments::paper_audit::{Audit, EXPERIMENT};
 use grpo_lambda_claims::store::Store;
 use grpo_lambda_printed::{Benchmark, Column, Dataset, Model, Paper, Score};
 use std::path::Path;
@@ -15,54 +14,6 @@ fn audit() -> Audit {
 /// Equal to the given number of decimals.
 fn same(value: f64, expected: f64, decimals: i32) {
     assert!((value - expected).abs() <= 0.5001 * 10f64.powi(-decimals), "{value} is not {expected}");
-}
-
-#[test]
-fn five_printed_averages_are_off_by_more_than_any_rounding_and_twelve_by_more_than_half_a_digit() {
-    let a = audit();
-    let wrong: Vec<_> = a.averages.iter().filter(|c| c.impossible()).collect();
-    let seen: Vec<_> =
-        wrong.iter().map(|c| (c.run.model.table(), c.run.printed_average.0, c.run.sum())).collect();
-    assert_eq!(seen, [(3, 378, 1858), (3, 276, 1438), (3, 323, 1644), (4, 366, 1839), (5, 277, 1145)]);
-    assert_eq!(wrong.iter().filter(|c| c.run.dataset == Dataset::OrzMath57k).count(), 4);
-    assert_eq!(a.averages.iter().filter(|c| c.not_the_rounded_mean()).count(), 12);
-    assert_eq!(a.averages.iter().filter(|c| c.from_fractions).count(), 86);
-}
-
-#[test]
-fn exactly_five_of_460_scores_are_no_whole_number_of_answers_and_all_are_of_orzmath57k() {
-    let a = audit();
-    assert_eq!(a.cells.len(), 460);
-    let bad: Vec<_> = a.cells.iter().filter(|c| !c.by_rounding).collect();
-    let seen: Vec<_> = bad.iter().map(|c| (c.benchmark, c.score().0, c.nearest)).collect();
-    use Benchmark::{Amc, Minerva};
-    let expected =
-        [(Minerva, 226, 61), (Amc, 350, 29), (Amc, 400, 33), (Minerva, 186, 51), (Minerva, 220, 60)];
-    assert_eq!(seen, expected);
-    assert!(bad.iter().all(|c| c.run.dataset == Dataset::OrzMath57k));
-    assert_eq!(bad.iter().filter(|c| c.by_two_decimals).count(), 3);
-    assert_eq!(a.cells.iter().filter(|c| !c.by_truncation).count(), 193);
-}
-
-#[test]
-fn table_1_is_the_mean_over_data_sets_except_two_cells_of_the_3b_baseline() {
-    let a = audit();
-    for row in &a.table1 {
-        let wrong = if row.model == Model::R1Llama3 && !row.lambda { vec![1, 2] } else { vec![] };
-        assert_eq!(row.mismatches(), wrong, "{} {}", row.model.name(), row.method());
-        let name = match (row.lambda, Model::SMALL.contains(&row.model)) {
-            (false, _) => "mean of four data sets",
-            (true, true) => "recent/ε-trace, mean over λ = 0.98 and 0.99",
-            (true, false) => "recent/ε-trace/0.99",
-        };
-        assert_eq!(row.best.name, name);
-    }
-    let (grpo, lambda) = (&a.table1[4], &a.table1[5]);
-    same(grpo.best.values[1], 0.1175, 6);
-    same(grpo.best.values[2], 0.3465, 6);
-    same(grpo.average_minus_row_mean(), 0.0122, 6);
-    same(lambda.printed[1].value() - grpo.best.values[1], 0.0845, 6);
-    same(lambda.printed[2].value() - grpo.best.values[2], 0.1035, 6);
 }
 
 #[test]
@@ -111,36 +62,6 @@ fn seven_gains_and_three_losses_of_76_survive_holm() {
     assert_eq!(small.len(), 64);
     let corrected = gains::multiplicity(&small);
     assert_eq!((corrected.gains, corrected.losses), (2, 2));
-}
-
-#[test]
-fn choosing_the_best_of_eight_variants_without_effect_gains_over_two_points() {
-    let a = audit();
-    assert_eq!(a.selections.len(), 8);
-    for s in &a.selections {
-        assert_eq!(s.variants, 8);
-        assert!((2.2..2.7).contains(&s.expected), "{}", s.expected);
-        same(s.expected / s.single_se, 1.4236, 4);
-        // The difference to a shared baseline has standard deviation √2 of one average.
-        same(s.expected, 1.00664 * s.single_se * 2f64.sqrt(), 3);
-    }
-    assert_eq!(a.selections.iter().filter(|s| s.p < 0.05).count(), 4);
-}
-
-#[test]
-fn the_7b_average_could_show_eight_points_at_80_percent_power() {
-    let a = audit();
-    for gain in gains::by_dataset(&a.gains, Model::R1Qwen7, Column::COMMON) {
-        assert!((7.8..8.0).contains(&minimal_detectable(gain.se)));
-    }
-}
-
-#[test]
-fn runs_scatter_more_than_test_items_explain() {
-    let paper = Paper::embedded().expect("the committed tables");
-    let spread = gains::spread(&paper, Model::R1Qwen15);
-    assert_eq!(spread.freedom, 24.0);
-    assert!(spread.sd > 1.5 * spread.item_se && spread.p() < 1e-4, "{spread:?}");
 }
 
 #[test]
@@ -253,6 +174,12 @@ fn every_printed_cell_is_the_cell_of_the_text() {
     println!("compared {compared} cells of Tables 1 and 3-6");
 }
 
+/// Half of a text that is something said twice, as the extraction prints a formula.
+fn halved(text: &str) -> Option<&str> {
+    let (a, b) = text.split_at_checked(text.len() / 2)?;
+    (a == b && !a.is_empty()).then_some(a)
+}
+
 #[test]
 fn every_line_of_table_2_is_the_line_of_the_text() {
     let Some(text) = paper_text() else { return };
@@ -301,7 +228,7 @@ fn every_line_of_table_2_is_the_line_of_the_text() {
     ];
     // A formula is extracted twice: "0.040.04", "11" for 1, and "0.1-0.1" for -0.1.
     let clean = |line: &str| {
-        let word = |w: &str| match text::halved(w) {
+        let word = |w: &str| match halved(w) {
             Some(half) => half.to_owned(),
             None => w.split_once('-').filter(|(a, b)| a == b).map_or(w.to_owned(), |(a, _)| format!("-{a}")),
         };
@@ -317,21 +244,13 @@ fn every_line_of_table_2_is_the_line_of_the_text() {
 #[test]
 fn numbers_of_the_prose_are_in_the_text_as_quoted() {
     let Some(paper) = paper_text() else { return };
-    for (before, number) in text::EXTRACTED {
-        assert!(paper.contains(&format!("{before}{number}")), "{before}{number}");
-        assert!(text::halved(number).is_some(), "{number}");
-    }
-    let (a, b) = (text::IMPROVEMENT_ABSTRACT, text::IMPROVEMENT_SECTION);
-    assert!(paper.contains(&format!("demonstrate {}-{}% improved", a.0, a.1)));
-    assert!(paper.contains(&format!("to be around {0}{0}-{1}{1}%", b.0, b.1).replacen(
-        "2020-5050",
-        "2020-5050",
-        1
-    )));
     let quotes = [
+        "demonstrate 30-40% improved",
+        "to be around 2020-5050%",
+        "improves over GRPO by over 33",
+        "points and a 4.54.5",
         "all the variations provide significant gains over GRPO",
         "has over GRPO is quite significant",
-        "improves over GRPO by over ",
         "points improvement on the 7B model",
         "including a 10 point improvement on AIME24",
         "models that have been trained on the ORZMath57K perform far worse",

@@ -187,8 +187,8 @@ fn rows_of(value: &Json, line: &Line, name: &str) -> Result<Rows, String> {
     line.narrowed(name, rows)
 }
 
-/// The loss of the batch: on one line, or the sum of the shares of all lines.
-fn loss(read: &Entries) -> Result<Option<f64>, (usize, String)> {
+/// The loss of the batch, or the numbers of all lines.
+fn loss(read: &Entries) -> Result<Vec<f64>, (usize, String)> {
     let mut given = Vec::new();
     for (number, entries) in read {
         match field(entries, &["loss"]) {
@@ -203,7 +203,7 @@ fn loss(read: &Entries) -> Result<Option<f64>, (usize, String)> {
             format!("loss: on {} of {} lines; give it on one line or on all", given.len(), read.len()),
         ));
     }
-    Ok((!given.is_empty()).then(|| given.iter().sum()))
+    Ok(given)
 }
 
 /// Differences of their numbers from the method's, term by term.
@@ -234,7 +234,7 @@ fn beside(
     line("losses of tokens, at their advantages, no KL", theirs.token_losses.as_ref().map(|t| (&tokens, t)));
     line("gradient, at their advantages", theirs.gradient.as_ref().map(|t| (&given, t)));
     line("gradient", theirs.gradient.as_ref().map(|t| (&gradient, t)));
-    if let Some(theirs) = theirs.loss {
+    if let Some(theirs) = theirs.batch_loss() {
         let _ =
             writeln!(text, "  {:<46} {:.3e} (ours {loss}, theirs {theirs})", "loss", (loss - theirs).abs());
     }
@@ -262,6 +262,9 @@ fn difference(ours: &Rows, theirs: &Rows) -> String {
 fn words(found: &Found, places: &[(usize, usize)]) -> String {
     let mut text = String::new();
     let quantity = found.quantity;
+    if !found.note.is_empty() {
+        let _ = writeln!(text, "{quantity}: {}", found.note);
+    }
     if let Some(nearest) = &found.nearest {
         let _ = writeln!(
             text,

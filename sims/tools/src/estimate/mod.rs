@@ -44,54 +44,63 @@ pub struct EstimateArgs {
 }
 
 const INPUT: &str = r#"Input: one group (the responses to one prompt) per line, as a JSON object; g responses of T_i tokens
-  "rewards"        [g]        one number per response; null where it could not be graded
-  "logps"          [[T_i]..]  log-probability of every sampled token under the current policy
-  "old_logps"      [[T_i]..]  the same under the policy that sampled
-  "ref_logps"      [[T_i]..]  the same under the reference; needed when beta is not 0
+
+  "rewards"    [g]        one number per response; null: could not be graded
+  "logps"      [[T_i]..]  log-probability of every token, current policy
+  "old_logps"  [[T_i]..]  the same under the policy that sampled
+  "ref_logps"  [[T_i]..]  the same under the reference, where beta is not 0
+
 optional
-  "advantages"     [g] or [[T_i]..]   used in place of the method's own; "rewards" may be left out
-  "mask"           [[W_i]..]  1 where a slot holds a trained token, 0 for padding and tool output: every
-                              list per token then has W_i slots, and what stands in the others is not read
-  "truncated"      [g]        true where the response was cut off at the length limit
-  "tokens"         [[T_i]..]  token ids      "id"  a string or a number
+
+  "advantages" [g] or [[T_i]..]
+                          used in place of the method's own
+  "mask"       [[W_i]..]  1 where a slot holds a trained token, 0 for padding
+                          and tool output: every list per token then has W_i
+                          slots; what stands in the others is not read
+  "truncated"  [g]        true: cut off at the length limit
+  "tokens"     [[T_i]..]  token ids
+  "id"                    a string or a number
+
 evidence that some methods need (sim methods NAME says which)
+
 "#;
 
 /// The help after the options: [`INPUT`], a line for each kind of evidence, [`OUTPUT`].
 fn after_help() -> String {
     let kinds = EvidenceKind::ALL.into_iter().filter_map(|kind| Some((kind.name(), kind.json()?)));
-    let line = |(name, (shape, about))| format!("  {:16} {shape:10} {about}\n", format!("{name:?}"));
+    let line = |(name, (shape, about))| {
+        let head = format!("  {:12} {shape:10} ", format!("{name:?}"));
+        grpo_lambda_stats::hanging(&head, about, 80) + "\n"
+    };
     [INPUT.to_owned(), kinds.map(line).collect(), OUTPUT.to_owned()].concat()
 }
 
 const OUTPUT: &str = r#"
 Output: one JSON object per line, in the order of the input
-  {"id": .., "advantages": [[T_i]..], "loss": x, "dlogps": [[T_i]..], "metrics": {..}}
-  dlogps is d loss / d logps; the loss is to be minimised; numbers are the shortest text that
-  reads back to the same 64-bit float. Each line is a batch of its own: a mean over the batch's
-  tokens (token_mean) and statistics of the batch (scale=batch) see that one group. With --batch
-  all lines are one batch, as in a training step; a line's loss is then its share of the batch's.
 
-All or nothing: the whole input is read and computed before the first line is printed. A mistake
-anywhere gives one line on stderr, nothing on stdout, and exit code 2. Blank lines are skipped.
-Log-probabilities above 0 give one warning line and are used as they are: densities may exceed 1.
-So do settings that were changed but have no effect beside the others (soft_clamp with update=trace),
-and groups of which no response is graded: their advantages are 0.
+  {"id": .., "advantages": [[T_i]..], "loss": x, "dlogps": [[T_i]..],
+   "metrics": {..}}
 
-With --against, all lines are one batch. THEIRS.jsonl has one object per group, in the same order, with
-what the other trainer computed; any of
-  "advantages" [g] or [[T_i]..], "token_losses" [[T_i]..] before the reduction, the KL term in it,
-  "gradient" [[T_i]..] by logps ("dlogps" is the same), "loss" x: on one line that of the batch, on all
-  lines shares that add up
-What is printed: for each quantity every convention that gives these numbers, or the nearest one and the
-term that is left. beta=X and max_length=L may be given where they are known; a loss alone cannot show them.
+dlogps is d loss / d logps; the loss is to be minimised; numbers are the shortest text that reads back to the same 64-bit float. Each line is a batch of its own: a mean over the batch's tokens (token_mean) and statistics of the batch (scale=batch) see that one group. With --batch all lines are one batch, as in a training step; a line's loss is then its share of the batch's.
+
+All or nothing: the whole input is read and computed before the first line is printed. A mistake anywhere gives one line on stderr, nothing on stdout, and exit code 2. Blank lines are skipped. Log-probabilities above 0 give one warning line and are used as they are: densities may exceed 1. So do settings that were changed but have no effect beside the others (soft_clamp with update=trace), and groups of which no response is graded: their advantages are 0.
+
+With --against, all lines are one batch. THEIRS.jsonl has one object per group, in the same order, with what the other trainer computed; any of
+
+  "advantages"   [g] or [[T_i]..]
+  "token_losses" [[T_i]..]  before the reduction, the KL term in it
+  "gradient"     [[T_i]..]  by logps ("dlogps" is the same)
+  "loss"         x          of the batch, on one line or the same on all;
+                            different numbers are shares that add up
+
+What is printed: for each quantity every convention that gives these numbers, or the nearest one and the term that is left. beta=X and max_length=L may be given where they are known; a loss alone cannot show them.
 
 Examples:
   sim estimate --method grpo < groups.jsonl
-  sim estimate --method grpo_lambda lambda=0.98 style=both clamp=none --input groups.jsonl
+  sim estimate --method grpo_lambda lambda=0.98 style=both --input groups.jsonl
   sim estimate --against theirs.jsonl --input groups.jsonl
-  sim estimate --against theirs.jsonl --method grpo std_preset=verl --explain --input groups.jsonl
-  sim estimate --method dr_grpo beta=0.04 kl=k3 max_length=1024 < groups.jsonl > ours.jsonl
+  sim estimate --against theirs.jsonl --method grpo --explain < groups.jsonl
+  sim estimate --method dr_grpo beta=0.04 kl=k3 < groups.jsonl > ours.jsonl
   echo '{"rewards":[1,0],"logps":[[-0.5],[-1.5]],"old_logps":[[-0.5],[-1.5]]}' |
     sim estimate --method rloo"#;
 

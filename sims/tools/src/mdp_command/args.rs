@@ -35,26 +35,29 @@ The file:
   eos = \"EOS\"
   horizon = 3              # a response without EOS is cut here
   gamma = 1.0              # optional
-  reward_kind = \"binary\"   # optional; or \"real\". A binary reward is the probability of 1
-  default_reward = 0.0     # optional; of a response that no pattern matches
+  reward_kind = \"binary\"   # optional: the probability of 1; or \"real\"
+  default_reward = 0.0     # optional: where no pattern matches
 
-  [[rewards]]              # the most specific pattern wins; * at the end matches any continuation
+  [[rewards]]              # the most specific pattern wins; * matches any end
   pattern = \"left *\"
   reward = 1.0
 
-  [[illegal]]              # optional: tokens that cannot follow a prefix; \"\" is the prompt
-  prefix = \"\"
+  [[illegal]]              # optional: tokens that cannot follow a prefix
+  prefix = \"\"              # the prompt
   tokens = \"EOS\"
 
-  [[policy]]               # optional: the initial policy, uniform where nothing is said
+  [[policy]]               # optional: the initial policy, else uniform
   prefix = \"\"
   probabilities = { left = 0.25, right = 0.75 }
 
 The initial policy is also the reference of a KL term, so that beta changes nothing here.
 
 What the columns say:
-  cosine          between the expected update and the policy gradient; 1 is unbiased up to scale
-  bias            the part of the update that is no multiple of the gradient, relative
+  cosine          between the expected update and the policy gradient;
+                  1 is unbiased up to scale
+  bias            the part of the update that is no multiple of the gradient
   scale           that multiple: a factor on the learning rate
-  sign agreement  share of visits at which the implied credit has the sign of the true advantage
-  signal/noise    squared length of the expected update over its variance, for one group";
+  sign agreement  share of visits at which the implied credit has the sign of
+                  the true advantage
+  signal/noise    squared length of the expected update over its variance,
+                  for one group";

@@ -22,9 +22,12 @@ pub struct MuseumArgs {
 }
 
 const AFTER_HELP: &str = r#"Output: one case per line, as a JSON object
-  {"case": NAME, "asks": TEXT, "input": {..}, "right": [{"convention": TEXT, "numbers": [..]}..],
+  {"case": NAME, "asks": TEXT, "input": {..},
+   "right": [{"convention": TEXT, "numbers": [..]}..],
    "wrong": [{"bugs": ["B24"..], "what": TEXT, "numbers": [..]}..]}
+
 THEIRS.jsonl has one object per line, for any of the cases; lists in lists are read in their order:
+
   {"case": NAME, "numbers": [..]}
 
 Exit code with --against: 0 when every case given is right, 1 when one is not, 2 when the file was refused.

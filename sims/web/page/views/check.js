@@ -23,7 +23,7 @@ export function check(values) {
     } });
     return [node, element("div", {}, element("h2", {}, element("label", { for: node.id }, label)), node)];
   };
-  const [groups, groupsBox] = area("groups", "The groups, as lines of sim estimate", 8);
+  const [groups, groupsBox] = area("groups", "The groups, a JSON object a line", 8);
   const [theirs, theirsBox] = area("theirs", "What your trainer computed, a line per group", 8);
   const problem = element("p", { class: "problem", role: "alert" });
   const report = element("pre", { "aria-live": "polite" });

@@ -8,7 +8,16 @@ import { colours } from "../theme.js";
 import { write } from "../state.js";
 
 const DEFAULTS = { method: "grpo_lambda", settings: "", size: 8, right: 2, length: 64, drift: 0 };
+// How many times GRPO's pull a scale shows evenly.
+const FAR = 8;
 const LABELS = ["right", "right, GRPO", "wrong", "wrong, GRPO"];
+
+// Powers of four of `unit` with both signs, as far as the values go.
+function steps(unit, values) {
+  const [least, largest] = [Math.min(0, ...values), Math.max(0, ...values)];
+  const sizes = Array.from({ length: 12 }, (_, i) => unit * 4 ** i);
+  return [...sizes.map((x) => -x).reverse(), 0, ...sizes].filter((x) => x >= least && x <= largest);
+}
 
 export function credit(values) {
   const state = { ...DEFAULTS, ...values };
@@ -43,12 +52,13 @@ export function credit(values) {
     right: numberField({ label: "of them right", value: state.right, least: 1, most: state.size - 1, onchange: set("right"), about: "responses with reward 1; the others have 0" }),
     drift: numberField({ label: "log-ratio", value: state.drift, least: -0.5, most: 0.5, step: 0.01, onchange: set("drift"), about: "log π − log π_old of every token; 0 is on-policy" }),
   };
+  const results = element("div", {}, said, tiles, curve.node, strip.node, element("h2", {}, "The objective, with its numbers"), notes, equation);
   const node = element("div", {},
     element("h1", {}, "Credit"),
     element("p", {}, "How much each token counts, in one group of equally long responses."),
     element("div", { class: "columns" },
       element("div", { class: "controls" }, form.node, element("fieldset", {}, element("legend", {}, "Group"), ...Object.values(fields))),
-      element("div", {}, problem, said, tiles, curve.node, strip.node, element("h2", {}, "The objective, with its numbers"), notes, equation)));
+      element("div", {}, problem, results)));
 
   function describe() {
     const { title, idle, assumed, equation: text } = JSON.parse(lab.describe(state.method, state.settings, 1, state.size, state.length));
@@ -74,11 +84,13 @@ export function credit(values) {
       const title = describe();
       profile = profileOf(state);
       problem.textContent = "";
+      results.classList.remove("stale");
       said.textContent = sentence(title);
       facts();
       picture(title);
     } catch (error) {
       problem.textContent = String(error);
+      results.classList.add("stale");
     }
   }
 
@@ -104,14 +116,19 @@ export function credit(values) {
       { name: `wrong, ${title}`, colour: c.orange, points: points(profile.wrong), dots },
     ];
     const width = curve.width;
-    curve.draw([curves({ series, width, height: width < 500 ? 240 : 320, rules: [0], x: { label: "token, from 0" }, y: { label: "pull" }, label: `Pull on every token, ${title} and GRPO` })],
+    const values = [...profile.right, ...profile.wrong, ...profile.grpoRight, ...profile.grpoWrong];
+    const most = (list) => list.reduce((largest, x) => Math.max(largest, Math.abs(x)), 0);
+    const usual = Math.max(most(profile.grpoRight), most(profile.grpoWrong));
+    // Beside a much larger pull GRPO's would lie on the axis, and have no colour.
+    const far = usual > 0 && Math.max(most(profile.right), most(profile.wrong)) > FAR * usual;
+    const y = far ? { label: "pull, stretched around GRPO’s", type: "symlog", constant: usual, ticks: steps(usual, values), tickFormat: (v) => shown(v, 3) } : { label: "pull" };
+    curve.draw([curves({ series, width, height: width < 500 ? 240 : 320, rules: [0], x: { label: "token, from 0" }, y, label: `Pull on every token, ${title} and GRPO` })],
       [series[2], series[3], series[0], series[1]]);
     const lists = [profile.right, profile.grpoRight, profile.wrong, profile.grpoWrong];
-    const values = new Float64Array(4 * state.length);
-    lists.forEach((list, i) => values.set(list, i * state.length));
-    const limit = values.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
+    const pixels = new Float64Array(4 * state.length);
+    lists.forEach((list, i) => pixels.set(list, i * state.length));
     const offsets = [0, 1, 2, 3, 4].map((i) => i * state.length);
-    drawHeat(strip, { values, offsets, labels: LABELS, limit, rowHeight: 30, label: "Pull on every token as colours", unit: "pull" });
+    drawHeat(strip, { values: pixels, offsets, labels: LABELS, limit: most(pixels), rowHeight: 30, label: "Pull on every token as colours", unit: far ? "pull, stretched around GRPO’s" : "pull", unitOf: far ? usual : 0 });
   }
 
   return { node, draw };

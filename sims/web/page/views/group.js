@@ -11,7 +11,7 @@ const DEFAULTS = { method: "grpo_lambda", settings: "", other: "grpo", otherSett
 const QUANTITIES = [
   ["advantages", "Advantage of every token", "advantage"],
   ["losses", "Loss of every token, before the reduction", "loss"],
-  ["gradient", "Gradient: ∂ loss / ∂ log π", "gradient"],
+  ["gradient", "Pull of a step of descent: −∂ loss / ∂ log π", "pull"],
   ["kl", "KL estimate of every token", "KL, nats"],
 ];
 const CLIPPED = "▲ clipped at the upper bound, ▼ at the lower: no gradient flows.";
@@ -31,7 +31,7 @@ export function group(values) {
   const warned = element("p", { class: "note" });
   const size = element("p", { class: "note" });
   const table = element("div", { class: "scroll" });
-  const text = element("textarea", { rows: 7, spellcheck: false, autocomplete: "off", "aria-label": "Lines of sim estimate", placeholder: "These lines are too long to be shown; what you paste replaces them.", oninput: () => {
+  const text = element("textarea", { rows: 7, spellcheck: false, autocomplete: "off", "aria-label": "The groups as JSON lines", placeholder: "These lines are too long to be shown; what you paste replaces them.", oninput: () => {
     state.text = text.value;
     parse();
   } });
@@ -52,6 +52,7 @@ export function group(values) {
   const titles = [element("h2", {}), element("h2", {})];
   const sides = [0, 1].map((which) => element("div", {}, titles[which], tiles[which], figures[which].map((f) => f.node)));
   const clipped = element("div", {});
+  const results = element("div", {}, element("div", { class: "two" }, ...sides), clipped);
   const commandLine = element("p", { class: "note" });
   const sample = element("button", { type: "button", onclick: () => load(EXAMPLE) }, "Example");
   const large = element("button", { type: "button", onclick: () => load(made(64, 4096)) }, "64 responses of up to 4096 tokens");
@@ -63,7 +64,7 @@ export function group(values) {
         box("batch", "all lines are one batch", "as --batch: token means and batch statistics see every group")),
       element("div", {}, problem, warned, size, table,
         element("details", { open: false }, element("summary", {}, "The lines as text: paste your own"), text, element("div", { class: "buttons" }, sample, large), commandLine),
-        element("div", { class: "two" }, ...sides), clipped)));
+        results)));
   const soon = eachFrame(() => draw());
   shows(state.text);
 
@@ -84,6 +85,7 @@ export function group(values) {
   function refuse(error) {
     problem.textContent = String(error);
     warned.textContent = "";
+    results.classList.add("stale");
   }
 
   function load(lines) {
@@ -162,6 +164,7 @@ export function group(values) {
       return refuse(error);
     }
     problem.textContent = "";
+    results.classList.remove("stale");
     const notes = columns.flatMap((c) => c.warnings);
     if (!whole || kept.length > 6000) notes.push("The lines are too long for the address; send them as a file");
     warned.textContent = [...new Set(notes)].map((n) => `Note: ${n}.`).join(" ");
@@ -184,11 +187,11 @@ export function group(values) {
     const labels = offsets.slice(1).map((_, i) => `response ${i}`);
     QUANTITIES.forEach(([name, title, unit], q) => {
       const figure = figures[which][q];
-      const values = column[name];
+      const values = name === "gradient" ? column.gradient.map((x) => 0 - x) : column[name];
       const limit = Math.max(...columns.map((c) => c.limits[name]));
       figure.node.classList.toggle("hidden", name === "kl" && limit === 0);
       if (name === "kl" && limit === 0) return;
-      figure.note.textContent = { losses: CLIPPED, gradient: `Below 0 a step of descent makes the token more likely. ${CLIPPED}` }[name] ?? "";
+      figure.note.textContent = { losses: CLIPPED, gradient: `Blue becomes more likely, orange less. ${CLIPPED}` }[name] ?? "";
       figure.node.dataset.subject = column.title;
       const marks = name === "losses" || name === "gradient" ? column.shownMarks : [];
       const onCell = (row, token) => {

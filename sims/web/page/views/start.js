@@ -1,6 +1,10 @@
-// What this is, two guided stops, four views.
+// λ to turn, and what it does to the credit of every token; then the views and two guided stops.
 
-import { element } from "../dom.js";
+import { lab } from "../engine.js";
+import { element, eachFrame, shown } from "../dom.js";
+import { numberField } from "../method_form.js";
+import { Figure, curves } from "../chart.js";
+import { colours } from "../theme.js";
 
 const STOPS = [
   ["#truth?guide=length", "The length bonus", "Watch GRPO-λ turn against the gradient of reward as responses get longer."],
@@ -8,26 +12,55 @@ const STOPS = [
 ];
 
 const VIEWS = [
-  ["#credit", "Credit", "The weight that a method gives every token, as a picture beside GRPO's."],
+  ["#credit", "Credit", "Any method and setting: the weight of every token, beside GRPO’s."],
   ["#group", "A group", "Rewards, lengths and log-probabilities in; advantages, losses and gradient of every token out."],
   ["#truth", "Exact truth", "A small task on which every expectation is an exact sum: direction, bias and variance of any method."],
   ["#check", "Check your trainer", "Paste what your trainer computed; the page names the convention that gives these numbers."],
 ];
 
+// A group of eight, two of them right, as in the view Credit.
+const [SIZE, RIGHT, LENGTH] = [8, 2, 32];
+
 const card = (kind) => ([href, title, text]) =>
   element("a", { class: `stop ${kind}`, href }, element("strong", {}, title), element("p", {}, text));
 
 export function start() {
-  return {
-    node: element("div", {},
-      element("div", { class: "hero" },
-        element("h1", {}, "Turn λ and see the credit."),
-        element("p", {}, "Methods such as GRPO and GRPO-λ decide how much of a response’s reward each of its tokens receives. This page runs the compiled functions of ",
-          element("code", {}, "grpo-lambda"), " in your browser and shows that credit, beside the exact truth.")),
-      element("h2", {}, "Two guided stops"),
-      element("div", { class: "stops" }, ...STOPS.map(card("guide"))),
-      element("h2", {}, "Four views"),
-      element("div", { class: "stops" }, ...VIEWS.map(card("")))),
-    draw() {},
-  };
+  let lambda = 0.9;
+  let points = [];
+  const figure = new Figure({ title: "Pull of the gradient on every token of a right response", name: "start-lambda",
+    rows: () => points.map(({ token, lambda: own, grpo }) => ({ token, grpo_lambda: own, grpo })) });
+  const said = element("p", { class: "said", "aria-live": "polite" });
+  const soon = eachFrame(() => draw());
+  const slider = numberField({ label: "λ", value: lambda, least: 0, most: 1, step: 0.01, onchange: (x) => ((lambda = x), soon()), about: "how far back a token’s credit reaches" });
+  const more = element("a", { href: "#credit" }, "Open in Credit");
+  const node = element("div", {},
+    element("div", { class: "hero" },
+      element("h1", {}, "Turn λ and see the credit."),
+      element("p", {}, "GRPO gives every token of a response the same credit. GRPO-λ adds to each token the credit of the tokens that follow it, faded by λ at every step. Move λ: the compiled functions of ",
+        element("code", {}, "grpo-lambda"), " compute the picture in your browser.")),
+    element("div", { class: "turn" }, slider, said, more),
+    figure.node,
+    element("h2", {}, "Two guided stops"),
+    element("div", { class: "stops" }, ...STOPS.map(card("guide"))),
+    element("h2", {}, "Four views"),
+    element("div", { class: "stops" }, ...VIEWS.map(card(""))));
+
+  function draw() {
+    const found = new lab.Profile("grpo_lambda", `lambda=${lambda}`, SIZE, RIGHT, LENGTH, 0);
+    const [own, grpo] = [found.right, found.grpo_right];
+    const scale = found.scale;
+    found.free();
+    points = Array.from(own, (y, token) => ({ token, lambda: y, grpo: grpo[token] }));
+    more.href = `#credit?settings=${encodeURIComponent(`lambda=${lambda}`)}&length=${LENGTH}`;
+    said.textContent = `At λ = ${lambda} the first token of a right response counts ${shown(own[0] / grpo[0], 3)} × what GRPO gives it and the last ${shown(own.at(-1) / grpo.at(-1), 3)} ×; over the group the gradient is ${shown(scale, 3)} × as large.`;
+    const c = colours();
+    const series = [
+      { name: "GRPO", colour: c.grey, dash: "7 4", points: points.map((p) => [p.token, p.grpo]) },
+      { name: "GRPO-λ", colour: c.purple, points: points.map((p) => [p.token, p.lambda]), dots: true },
+    ];
+    const width = figure.width;
+    figure.draw([curves({ series, width, height: width < 500 ? 220 : 280, rules: [0], x: { label: "token, from 0" }, y: { label: "pull" }, label: "Pull on every token of a right response, GRPO-λ and GRPO" })], series);
+  }
+
+  return { node, draw };
 }

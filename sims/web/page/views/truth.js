@@ -38,7 +38,7 @@ const GUIDES = {
   length: {
     title: "The length bonus",
     sentence: "With trace and clamp together, every token that is written is paid for, so that the expected update turns from the gradient of reward towards longer responses; with the trace alone or the clamp alone it keeps pointing towards reward.",
-    note: "Exact, λ = 0.99, clamp −0.1, groups of 8. The task rewards the last symbol; how soon a response ends depends on the path, and EOS is a tenth as likely as in the zoo.",
+    note: "Exact, λ = 0.99, clamp −0.1, groups of 8. The task rewards the last symbol; how soon a response ends depends on the path, and the end token is a tenth as likely as in the task’s usual policy.",
   },
   inversion: {
     title: "The preference inversion",
@@ -57,13 +57,14 @@ export function truth(values) {
   let timer = 0;
   const named = () => all.find((t) => t.name === state.task);
   const problem = element("p", { class: "problem", role: "alert" });
+  const said = element("p", { class: "said", "aria-live": "polite" });
   const facts = element("p", { class: "note" });
   const busy = element("span", { class: "note", "aria-live": "polite" });
 
   if (GUIDES[state.guide]) return guided(state, jobs);
 
   const place = () => ({ task: state.task, toml: state.toml || null, knob: state.knob === "" ? null : Number(state.knob), rate: state.rate === "" ? null : Number(state.rate), group: state.group });
-  const options = [...all.map((t) => element("option", { value: t.name, title: t.about }, t.name)), element("option", { value: "" }, "one of my own (TOML)")];
+  const options = [...all.map((t) => element("option", { value: t.name, title: t.about }, t.name.replaceAll("_", " "))), element("option", { value: "" }, "one of my own (TOML)")];
   const task = element("select", { id: "task", onchange: () => choose(task.value) }, ...options);
   const about = element("p", { class: "note" });
   const toml = element("textarea", { rows: 14, spellcheck: false, autocomplete: "off", "aria-label": "A token-MDP as TOML", oninput: () => {
@@ -93,6 +94,7 @@ export function truth(values) {
   const progress = element("progress", { max: 1, value: 0, class: "hidden", "aria-label": "Progress of the sweep" });
   const go = element("button", { type: "button", class: "main", onclick: () => runSweep() }, "Compute");
   const cancel = element("button", { type: "button", disabled: true, onclick: () => jobs.cancel() }, "Cancel");
+  const results = element("div", {}, facts, busy, table, meanings, sweep.node, credit.node);
   const node = element("div", {},
     element("h1", {}, "Exact truth"),
     element("p", {}, "On a small task every expectation is a finite sum, so that the update a method makes on average can be compared with the gradient of the expected reward, ∇J, without any noise."),
@@ -100,7 +102,7 @@ export function truth(values) {
       element("div", { class: "controls" },
         element("fieldset", {}, element("legend", {}, "Task"), element("div", { class: "field wide" }, element("label", { for: "task" }, "task"), task), about, own, knob, tilted, size),
         form.node),
-      element("div", {}, problem, facts, busy, table, meanings, sweep.node, credit.node)));
+      element("div", {}, problem, said, results)));
   sweep.note.replaceWith(element("div", { class: "buttons" }, axis, metric, go, cancel, progress));
 
   function select(name, choices, changed) {
@@ -162,15 +164,29 @@ export function truth(values) {
       });
       if (!finished) return;
       problem.textContent = "";
+      results.classList.remove("stale");
+      said.textContent = sentence();
       if (state.rate !== "" && Math.abs(told.j - Number(state.rate)) > 1e-6) {
         problem.textContent = `success rate = ${state.rate}: rewards of this task are drawn, so that it cannot be chosen freely; the numbers below are at J = ${shown(told.j)}.`;
       }
       describe(told);
     } catch (error) {
       problem.textContent = error.message;
+      said.textContent = "";
+      results.classList.add("stale");
     }
     busy.textContent = "";
     drawSweep();
+  }
+
+  // What the first row of the table means.
+  function sentence() {
+    const [{ label, answer: { cosine, scale } }] = measured;
+    if (!Number.isFinite(cosine)) return "";
+    const direction = cosine < 0 ? "points away from the gradient of the expected reward: a step of it loses reward"
+      : cosine > 0.9999 ? "has the direction of the gradient of the expected reward"
+        : `leans ${shown((180 / Math.PI) * Math.acos(cosine), 3)} degrees away from the gradient of the expected reward`;
+    return `Here the average update of ${label} ${direction} (cosine ${shown(cosine, 3)}, scale ${shown(scale, 3)}).`;
   }
 
   function describe(t) {
@@ -246,8 +262,8 @@ export function truth(values) {
     const axisLabel = { lambda: "λ", success: "success rate J", horizon: state.toml ? "horizon, tokens" : named()?.knob?.label ?? "length" }[state.sweep];
     sweep.title.textContent = `Sweep: ${label} against ${axisLabel}`;
     sweep.readout.classList.remove("hidden");
-    sweep.readout.textContent = swept.length ? `${label}: ${meaning}.` : "Press Compute: points appear as they are summed.";
-    const styles = [{ colour: c.blue }, { colour: c.grey, dash: "7 4" }, { colour: c.orange, dash: "2 4" }];
+    sweep.readout.textContent = swept.length ? `${label}: ${meaning}.` : "Compute takes a few seconds; points appear as they are summed.";
+    const styles = [{ colour: c.purple }, { colour: c.grey, dash: "7 4" }, { colour: c.green, dash: "2 4" }];
     const series = [...new Set(swept.map((p) => p.label))].map((name, i) => ({
       name, ...styles[i % styles.length], dots: true, points: swept.filter((p) => p.label === name).map((p) => [xOf(p), p.answer[state.metric] ?? NaN]),
     }));
@@ -310,14 +326,14 @@ function guided(state, jobs) {
     const width = figure.width;
     const height = Math.max(260, Math.min(460, width * 0.45));
     if (isLength) {
-      const styles = [{ colour: c.grey, dash: "7 4" }, { colour: c.green, dash: "2 4" }, { colour: c.blue }, { colour: c.orange }];
+      const styles = [{ colour: c.grey, dash: "7 4" }, { colour: c.green, dash: "2 4" }, { colour: c.ink, dash: "1 3" }, { colour: c.purple }];
       const series = found[0].answer.map((a, i) => ({ name: a.arm, ...styles[i], dots: true, points: found.map((p) => [p.horizon, p.answer[i].cosine]) }));
       return figure.draw([curves({ series, width, height, rules: [0], x: { label: "horizon, tokens", type: "log", base: 2, domain: [2, 128], tickFormat: (v) => String(v), ticks: [2, 4, 8, 16, 32, 64, 128] }, y: { label: "cosine with ∇J", domain: [-1, 1], nice: false }, label: guide.title })], series);
     }
     const of = (label, name) => found.filter((p) => p.label === label).map((p) => [p.knob, credits(p)[name]]);
     const series = [
-      { name: "GRPO-λ: short answer, right 9 times in 10", colour: c.blue, points: of("GRPO-λ", "short"), dots: true },
-      { name: "GRPO-λ: long answer, right 8 times in 10", colour: c.orange, points: of("GRPO-λ", "long"), dots: true },
+      { name: "GRPO-λ: short answer, right 9 times in 10", colour: c.purple, dash: "7 4", points: of("GRPO-λ", "short"), dots: true },
+      { name: "GRPO-λ: long answer, right 8 times in 10", colour: c.purple, points: of("GRPO-λ", "long"), dots: true },
       { name: "GRPO: short", colour: c.grey, dash: "7 4", points: of("GRPO", "short") },
       { name: "GRPO: long", colour: c.grey, dash: "2 4", points: of("GRPO", "long") },
     ];

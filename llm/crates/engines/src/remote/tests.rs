@@ -350,17 +350,12 @@ fn recorded_with_weights_of(own: Decoder<f32>, name: &str) -> LoopbackServer {
 fn probed_by(own: &Decoder<f32>, asked: &Value) -> Value {
     let prompt: Vec<u32> = serde_json::from_value(asked["prompt"][0].clone()).unwrap();
     let next = 7;
-    let score = |tokens: &[u32], from: usize, temperature: f64| {
-        let mut rows = Rows::new();
-        rows.push(tokens, from);
-        own.score(&rows, ForwardOptions { temperature, ..ForwardOptions::default() }).unwrap().logps.remove(0)
-    };
-    let scored = score(&prompt, 1, 1.0);
+    let scored = logps(own, &prompt, 1, 1.0);
     let listed =
         prompt[1..].iter().zip(scored).map(|(id, logp)| json!({ id.to_string(): {"logprob": logp} }));
     let listed: Vec<Value> = std::iter::once(Value::Null).chain(listed).collect();
     let whole = [&prompt[..], &[next]].concat();
-    let logps = score(&whole, prompt.len(), asked["temperature"].as_f64().unwrap());
+    let logps = logps(own, &whole, prompt.len(), asked["temperature"].as_f64().unwrap());
     json!({"choices": [{"token_ids": [next], "prompt_token_ids": prompt, "finish_reason": "length",
         "logprobs": {"token_logprobs": logps}, "prompt_logprobs": listed}]})
 }

@@ -1,5 +1,8 @@
 //! The fields of a request's JSON, each refused by name and value.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
 use serde_json::{Map, Value};
 
 use super::error::ApiError;
@@ -26,29 +29,25 @@ impl Fields<'_> {
     }
 
     /// A whole number in `range`.
-    pub(super) fn whole(
-        &self,
-        field: &str,
-        range: std::ops::RangeInclusive<u64>,
-    ) -> Result<Option<u64>, ApiError> {
-        let Some(value) = self.get(field) else { return Ok(None) };
-        let number = value.as_u64().filter(|n| range.contains(n));
-        number.map(Some).ok_or_else(|| {
-            wrong(field, value, &format!("a whole number from {} to {}", range.start(), range.end()))
-        })
+    pub(super) fn whole(&self, field: &str, range: RangeInclusive<u64>) -> Result<Option<u64>, ApiError> {
+        self.ranged(field, range, ("a whole number", Value::as_u64))
     }
 
     /// A number in `range`.
-    pub(super) fn number(
+    pub(super) fn number(&self, field: &str, range: RangeInclusive<f64>) -> Result<Option<f64>, ApiError> {
+        self.ranged(field, range, ("a number", Value::as_f64))
+    }
+
+    fn ranged<T: PartialOrd + Display>(
         &self,
         field: &str,
-        range: std::ops::RangeInclusive<f64>,
-    ) -> Result<Option<f64>, ApiError> {
+        range: RangeInclusive<T>,
+        (kind, read): (&str, fn(&Value) -> Option<T>),
+    ) -> Result<Option<T>, ApiError> {
         let Some(value) = self.get(field) else { return Ok(None) };
-        let number = value.as_f64().filter(|x| range.contains(x));
-        number.map(Some).ok_or_else(|| {
-            wrong(field, value, &format!("a number from {} to {}", range.start(), range.end()))
-        })
+        let number = read(value).filter(|number| range.contains(number));
+        let right = || format!("{kind} from {} to {}", range.start(), range.end());
+        number.map(Some).ok_or_else(|| wrong(field, value, &right()))
     }
 
     /// `true` or `false`; false when it is not there.

@@ -122,7 +122,11 @@ pub(super) fn one_name(a: &Node, b: &Node) -> bool {
     let (a, b) = (bare(a), bare(b));
     let stem = |n: &Node| match n {
         Node::Symbol(name) => Some(name.split('_').next().unwrap_or(name).to_lowercase()),
-        Node::Product(factors) if let [(false, Node::Symbol(f)), (false, _)] = &factors[..] => {
+        // `P(A)`, but not `pq`.
+        Node::Product(factors)
+            if let [(false, Node::Symbol(f)), (false, _)] = &factors[..]
+                && "fghFGHPES".contains(f.as_str()) =>
+        {
             Some(f.to_lowercase())
         }
         _ => None,

@@ -93,11 +93,17 @@ pub(super) fn joined(text: &str) -> Option<Range<usize>> {
 pub(super) fn parted(text: &str) -> Option<String> {
     let mut parts = Vec::new();
     closed(text, |place| parts.push(&text[place]));
-    (parts.len() > 1 && super::prose::is_prose(text)).then(|| parts.join(" , "))
+    let adjacent = parts.len() > 1 && text.contains("}\\boxed{");
+    let once = parts.iter().all(|part| *part == parts[0]);
+    (parts.len() > 1 && (adjacent || super::prose::is_prose(text)))
+        .then(|| if once { parts[0].to_owned() } else { parts.join(" , ") })
 }
 
 /// True if the text between two boxes makes them parts of one answer: a comma or a connective, and at most a name with `=`.
 pub(super) fn joins(between: &str) -> bool {
+    if between.is_empty() {
+        return true;
+    }
     if between.len() > APART || between.contains("\n\n") {
         return false;
     }
@@ -113,9 +119,11 @@ pub(super) fn joins(between: &str) -> bool {
             joined = true;
         } else if words::is_among(word, "is|are|equals|and|est|ist|es") {
             said = true;
+        } else if word == "also" {
+            continue;
         } else if word.chars().all(char::is_alphabetic)
             && word.len() > 3
-            && !words::is_among(word, "then|hence|thus|because|since|therefore|also|so")
+            && !words::is_among(word, "then|hence|thus|because|since|therefore|so")
         {
             count += 1;
             long = true;

@@ -44,6 +44,8 @@ enum Mark {
     About,
     /// An inequality or a membership.
     Compares,
+    /// `\\to`: a limit is taken.
+    Tends,
     /// The end of a row.
     Row,
     /// A new statement begins behind it.
@@ -55,7 +57,8 @@ enum Mark {
 const CONGRUENT: &str = "equiv|cong";
 const ABOUT: &str = "approx|simeq|doteq";
 const IMPLIES: &str = "Rightarrow|implies|Longrightarrow|therefore|iff|Leftrightarrow";
-const COMPARES: &str = "le|leq|leqslant|ge|geq|geqslant|lt|gt|ne|neq|in|subset|subseteq|mid|perp|to|not";
+const TENDS: &str = "to|rightarrow";
+const COMPARES: &str = "le|leq|leqslant|ge|geq|geqslant|lt|gt|ne|neq|in|subset|subseteq|mid|perp|not";
 
 /// The signs outside brackets with their places.
 fn marks(text: &str) -> Vec<(Range<usize>, Mark)> {
@@ -83,6 +86,7 @@ fn marks(text: &str) -> Vec<(Range<usize>, Mark)> {
                     _ if words::is_among(command, CONGRUENT) => mark = Some(Mark::Congruent),
                     _ if words::is_among(command, ABOUT) => mark = Some(Mark::About),
                     _ if words::is_among(command, IMPLIES) => mark = Some(Mark::Implies),
+                    _ if words::is_among(command, TENDS) => mark = Some(Mark::Tends),
                     _ if words::is_among(command, COMPARES) => mark = Some(Mark::Compares),
                     _ => {}
                 }
@@ -187,7 +191,8 @@ fn statements(text: &str, range: Range<usize>) -> Vec<Statement> {
         .map(|(place, mark)| (range.start + place.start..range.start + place.end, Some(mark)));
     for (place, mark) in ends.chain(std::iter::once((range.end..range.end, None))) {
         let side = trimmed(text, start..place.start);
-        let continues = matches!(mark, Some(Mark::Equal | Mark::Congruent | Mark::About | Mark::Compares));
+        let continues =
+            matches!(mark, Some(Mark::Equal | Mark::Congruent | Mark::About | Mark::Compares | Mark::Tends));
         if let Some(now) = found.last_mut() {
             if !side.is_empty() {
                 now.sides.push((link.take(), side));
@@ -241,8 +246,11 @@ fn symbols(text: &str) -> BTreeSet<String> {
         let before_number =
             plain[at + word.len()..].trim_start_matches([' ', '$']).starts_with(|c: char| c.is_ascii_digit());
         let product = word.eq_ignore_ascii_case("x") && behind_number && before_number;
-        let unit = behind_number
-            && plain[..at].ends_with([' ', '~'])
+        // `2 h` and `km/h`
+        let per = plain[..at]
+            .strip_suffix('/')
+            .is_some_and(|unit| unit.chars().rev().take_while(|c| c.is_alphabetic()).count() > 1);
+        let unit = (per || behind_number && plain[..at].ends_with([' ', '~']))
             && units::canonical(&word.to_lowercase()).is_some();
         let long = word.chars().count() >= 3 && word.chars().any(char::is_lowercase)
             || words::function(word).is_some();
@@ -323,7 +331,16 @@ pub(super) fn formula(text: &str, range: Range<usize>) -> Option<Formula> {
         assigns: false,
         equation: false,
     };
-    let list = is_list(&marks(&text[range.clone()]));
+    let marks = marks(&text[range.clone()]);
+    let list = is_list(&marks);
+    // `7 x 6 = 42, and 42 + 8 = 50`: of several computations the last one counts.
+    if list
+        && let Some((comma, _)) = marks.iter().rfind(|m| m.1 == Mark::Comma)
+        && let Some(last) = formula(text, range.start + comma.end..range.end)
+        && last.kind == Kind::Result
+    {
+        return Some(last);
+    }
     if list || is_system(text, &rows) {
         let row = |row: &Statement| text[row.sides[0].1.start..row.sides[1].1.end].replace('&', " ");
         let answer = if list {
@@ -337,6 +354,10 @@ pub(super) fn formula(text: &str, range: Range<usize>) -> Option<Formula> {
     let place = last.sides[0].1.start..last.sides[last.sides.len() - 1].1.end;
     let side = |at: usize| &text[last.sides[at].1.clone()];
     let n = last.sides.len();
+    // What a name tends to is a condition, no value.
+    if last.sides.iter().any(|(mark, _)| *mark == Some(Mark::Tends)) {
+        return Some(whole(place, Kind::Name));
+    }
     if last.compares {
         return Some(Formula { equation: true, ..whole(place, Kind::Value) });
     }

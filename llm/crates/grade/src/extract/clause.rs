@@ -78,11 +78,17 @@ struct Reader {
     embedded: Option<usize>,
     /// Behind a verb that asks.
     asks: bool,
+    /// The sentence begins with a verb that asks.
+    imperative: bool,
+    /// Behind a verb of arithmetic that is still to be done.
+    steps: bool,
     /// Behind an equals sign among words.
     equals: bool,
     denied: bool,
     /// The function word just before, across fillers.
     before: Option<Role>,
+    /// Right behind a definite article: `from the original 12`.
+    definite: bool,
     /// Words left in which "of" follows a noun with the indefinite article.
     new_noun: u8,
     last_word: String,
@@ -105,6 +111,8 @@ impl Reader {
 
     fn mark(&mut self, mark: char) {
         match mark {
+            // `Simplify: 18/24`
+            ':' | '：' if self.asks && self.imperative && self.out.is_empty() => {}
             ':' | '：' => self.restart(),
             '=' | '≈' => {
                 self.equals = true;
@@ -113,7 +121,7 @@ impl Reader {
                 }
             }
             _ => {
-                (self.recent, self.asks) = (self.out.len(), false);
+                (self.recent, self.asks, self.steps) = (self.out.len(), false, false);
                 let more = self.clause == In::More || self.clause == In::Reason && self.stated(0);
                 self.clause = if more { self.clause } else { In::Statement };
             }
@@ -130,6 +138,13 @@ impl Reader {
             _ => None,
         };
         let continues = next_word.is_some_and(|(next, _)| is_among(next, CONTINUES));
+        // `as n grows`
+        let name = |value: &Stated| value.formula.kind == Kind::Name;
+        let role = if word == "as" && matches!(next, Some(Item::Value(v)) if name(v)) {
+            Some(Role::Condition)
+        } else {
+            role
+        };
         match role {
             Some(Role::Reason) => self.clause = In::Reason,
             Some(Role::Condition) if self.last_word.is_empty() || !is_among(word, OPENING) => {
@@ -153,6 +168,15 @@ impl Reader {
                 let wished = self.last_word.is_empty() || language.is(&self.last_word, Role::Wish);
                 self.asks |= wished || word == "solve" || language.is(word, Role::Wish);
             }
+            Some(Role::Do) => self.steps |= language.is(&self.last_word, Role::Wish),
+            _ if word == "work" && next_word.is_some_and(|(next, _)| next == "out") => self.asks = true,
+            // `to be solved`, `the task of solving`
+            Some(Role::Solved)
+                if self.before == Some(Role::Preposition)
+                    && matches!(self.last_word.as_str(), "be" | "of" | "to") =>
+            {
+                self.asks = true;
+            }
             Some(Role::Deny) => self.denied = true,
             _ => {}
         }
@@ -175,11 +199,16 @@ impl Reader {
         if word == "of" && self.new_noun > 0 {
             (self.before, self.equals) =
                 (None, self.equals || matches!(self.last_word.as_str(), "total" | "sum"));
-        } else if !(role == Some(Role::Filler) && self.before.is_some()
-            || role == Some(Role::Definite) && self.before == Some(Role::Preposition))
-        {
-            self.before = role;
+        } else {
+            // `of the original 12`, `after giving 6 away`
+            let aside = self.before == Some(Role::Preposition)
+                && (role == Some(Role::Definite)
+                    || role.is_none() && (self.definite || word.len() > 4 && word.ends_with("ing")));
+            if !(aside || role == Some(Role::Filler) && self.before.is_some()) {
+                self.before = role;
+            }
         }
+        self.definite = role == Some(Role::Definite);
         self.denied &= matches!(
             role,
             Some(
@@ -193,16 +222,22 @@ impl Reader {
         );
     }
 
-    fn value(&mut self, value: &Stated) {
+    fn value(&mut self, value: &Stated, behind: &[Item], language: &Language) {
         let formula = &value.formula;
         let formal = formula.assigns || formula.value.is_some() || formula.left.is_some();
         let said = self.before == Some(Role::Copula) && formula.kind != Kind::Name;
         let computed = formula.kind == Kind::Result || self.equals && formula.kind == Kind::Value;
-        let aside = self.before == Some(Role::Preposition);
+        // `by day 5`
+        let numbered = self.before == Some(Role::Label) && !formal && !computed;
+        // `9 more than Beth`
+        let words =
+            behind.iter().map_while(|item| if let Item::Word(word, _) = item { Some(word) } else { None });
+        let measures = words.take(3).any(|word| language.is(word, Role::Compare));
+        let aside = self.before == Some(Role::Preposition) || numbered || measures && !formal && !computed;
         let rank = if self.denied
             || self.before == Some(Role::Compare)
             || self.clause == In::Reason
-            || self.asks && !computed
+            || (self.asks || self.steps && formula.answer.contains(['+', '*', '\\'])) && !computed
         {
             Rank::None
         } else {
@@ -220,6 +255,10 @@ impl Reader {
                 _ => Rank::New,
             }
         };
+        // An equation whose unknown is asked for afterwards is none either.
+        if self.asks && formula.kind == Kind::Name {
+            self.out.iter_mut().filter(|s| s.formula.equation).for_each(|s| s.rank = Rank::None);
+        }
         let rank = self.inherited.map_or(rank, |before| rank.min(before));
         self.embedded = self.embedded.map(|values| values + 1);
         let mut ranked = value.clone();
@@ -233,12 +272,13 @@ impl Reader {
 
 /// Ranks the values of a sentence; a contrast or a conclusion takes back what stands before it.
 pub(super) fn ranked(items: &[Item], language: &Language) -> Vec<Stated> {
-    let mut reader = Reader::default();
+    let asks = |item: &Item| matches!(item, Item::Word(word, _) if language.is(word, Role::Ask));
+    let mut reader = Reader { imperative: items.first().is_some_and(asks), ..Reader::default() };
     for (i, item) in items.iter().enumerate() {
         match item {
             Item::Mark(mark) => reader.mark(*mark),
             Item::Word(word, _) => reader.word(word, items.get(i + 1), language),
-            Item::Value(value) => reader.value(value),
+            Item::Value(value) => reader.value(value, &items[i + 1..], language),
         }
     }
     let Reader { mut out, dropped, .. } = reader;

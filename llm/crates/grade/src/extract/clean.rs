@@ -9,10 +9,10 @@ const COMMANDS: [&str; 20] = [
     "boxed", "frac", "dfrac", "tfrac", "sqrt", "text", "pi", "left", "times", "cdot", "infty", "begin", "le",
     "ge", "pm", "cup", "in", "sin", "cos", "mathrm",
 ];
-/// Openings and closings of what is no part of the text: drawings and the annotations of a calculator.
-const HIDDEN: [(&str, &str); 3] = [("[asy]", "[/asy]"), ("<asy>", "</asy>"), ("<<", ">>")];
-/// Names of tags that mark up text, and of tokens that end it.
-const TAGS: &str = "b|i|s|u|p|em|br|br/|br /|strong|span|code|eos|bos|pad|sup|sub";
+/// Openings and closings of what is no part of the text: drawings, annotations of a calculator, struck words.
+const HIDDEN: [(&str, &str); 4] = [("[asy]", "[/asy]"), ("<asy>", "</asy>"), ("<<", ">>"), ("~~", "~~")];
+/// Short names of tags that mark up text; longer ones are words.
+const TAGS: &str = "b|i|s|u|p|br/|br /";
 /// Longest tag.
 const TAG: usize = 32;
 
@@ -73,13 +73,13 @@ pub(super) fn cleaned(original: &str, from: usize) -> Clean {
 
 /// The length of something here that is no part of the text.
 fn hidden(rest: &str) -> Option<usize> {
-    if !rest.starts_with(['<', '[']) {
+    if !rest.starts_with(['<', '[', '~']) {
         return None;
     }
     for (open, close) in HIDDEN {
         if let Some(inside) = rest.strip_prefix(open) {
             let length = inside.find(close)?;
-            let line = open != "<<" || !inside[..length].contains('\n');
+            let line = !matches!(open, "<<" | "~~") || !inside[..length].contains('\n');
             return line.then_some(open.len() + length + close.len());
         }
     }
@@ -87,7 +87,8 @@ fn hidden(rest: &str) -> Option<usize> {
     let end = inside.bytes().take(TAG).position(|b| b == b'>')?;
     let name = inside[..end].trim_start_matches('/');
     let token = name.len() > 2 && name.starts_with('|') && name.ends_with('|');
-    (token || crate::words::is_among(name, TAGS)).then_some(end + 2)
+    let long = name.len() > 1 && name.bytes().all(|b| b.is_ascii_lowercase()) && name != "answer";
+    (token || long || crate::words::is_among(name, TAGS)).then_some(end + 2)
 }
 
 fn has_doubled_backslashes(text: &str) -> bool {

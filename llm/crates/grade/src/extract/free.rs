@@ -103,11 +103,26 @@ fn announcement<const N: usize>(text: &str, from: usize, groups: [&[Phrase]; N])
         for _ in 0..4 {
             let (noun, start) = announced(&lower[..end], phrases)?;
             if let Some(found) = statement_from(text, from + start..text.len(), FoundBy::Marker) {
-                return Some(found);
+                return Some(corrected(text, found.span.end).unwrap_or(found));
             }
             end = noun;
         }
         None
+    })
+}
+
+/// The statement of a later sentence that takes back what was announced: `However, the correct value is 9.`
+fn corrected(text: &str, from: usize) -> Option<Found> {
+    let rest = &text[from..];
+    let (found, tongue) = (environments(rest), language(rest));
+    sentences(rest, &found).into_iter().find_map(|sentence| {
+        let first = rest[sentence.clone()].split(|c: char| !c.is_alphabetic()).find(|w| !w.is_empty())?;
+        let opens = tongue.is(&first.to_lowercase(), Role::Contrast);
+        let one = stated(rest, sentence.clone(), &found, tongue, false)
+            .filter(|s| opens && s.rank >= Rank::Computed)?;
+        let found = found_in(one, FoundBy::Statement);
+        (!is_remark(&rest[sentence], tongue))
+            .then(|| Found { span: found.span.start + from..found.span.end + from, ..found })
     })
 }
 
@@ -205,10 +220,11 @@ fn statement_from(text: &str, place: Range<usize>, rule: FoundBy) -> Option<Foun
         return Some(reduced(Found::part(text, from..from + said.len(), rule)?));
     }
     let tongue = language(rest);
-    // `yes because 3 divides 9`, but `no solution`
+    // `yes because 3 divides 9` and `A because it fits`, but `no solution`
     let reply = said.split([' ', ',', '.']).next().unwrap_or("");
     let next = said[reply.len()..].trim_start().split(' ').next().unwrap_or("").to_lowercase();
-    if tongue.is(&reply.to_lowercase(), Role::Reply)
+    let letter = reply.len() == 1 && reply.starts_with(|c| ('A'..='J').contains(&c));
+    if (letter || tongue.is(&reply.to_lowercase(), Role::Reply))
         && (said[reply.len()..].starts_with([',', '.']) || tongue.is(&next, Role::Reason))
     {
         return Found::part(text, from..from + reply.len(), rule);
@@ -279,7 +295,8 @@ fn last_statement(text: &str) -> Option<Found> {
     let tongue = language(window);
     let places = sentences(window, &found);
     let mut fallback: Option<(Rank, Found)> = None;
-    let mut brackets = 0usize;
+    // Whether a sentence was read, and whether one of those asks.
+    let (mut brackets, mut spoken, mut asked) = (0usize, false, false);
     for sentence in places.into_iter().rev().take(SENTENCES) {
         let said = outside(&window[sentence.clone()], &shifted(&found, &sentence));
         // A remark in brackets may be several sentences.
@@ -287,7 +304,11 @@ fn last_statement(text: &str) -> Option<Found> {
         let unclosed = said.trim_start().starts_with('(') && (open > close || said.trim_end().ends_with(')'));
         let aside = brackets > 0 || close > open || unclosed;
         brackets = (brackets + close).saturating_sub(open);
+        // A text that ends in a question or a request is none that answers.
         if is_remark(&said, tongue) {
+            if !aside && !spoken && statement::asks(window, sentence, &found, tongue) {
+                return None;
+            }
             continue;
         }
         if let Some(letter) = statement::choice(window, sentence.clone(), tongue) {
@@ -304,13 +325,29 @@ fn last_statement(text: &str) -> Option<Found> {
         let rank = one.as_ref().map_or(Rank::None, |one| one.rank);
         if rank < Rank::Circumstance
             && fallback.is_none()
-            && let Some(word) = statement::word(window, sentence, tongue)
+            && let Some(word) = statement::word(window, sentence.clone(), tongue)
         {
             return Found::part(text, from + word.start..from + word.end, FoundBy::Word);
         }
-        let Some(one) = one else { continue };
+        let Some(one) = one.filter(|one| !(asked && one.formula.equation)) else {
+            asked |= statement::asks(window, sentence, &found, tongue);
+            if asked && !aside && !spoken {
+                return None;
+            }
+            spoken |= !aside;
+            continue;
+        };
+        spoken = true;
+        let identity = one.formula.left.is_some();
         let one = found_in(one, FoundBy::Statement);
         let one = Found { span: one.span.start + from..one.span.end + from, ..one };
+        // A formula and nothing else asks to be solved.
+        if let [only] = &found[..]
+            && only.outer.len() == window.trim().len()
+            && !identity
+        {
+            return Some(Found { value: None, rule: FoundBy::Whole, ..one });
+        }
         if rank >= Rank::Circumstance && !aside {
             return Some(one);
         }

@@ -36,6 +36,8 @@ roles! {
     Preposition,
     /// Compares: a value behind it is the measure.
     Compare,
+    /// Bears a number: `day 5`.
+    Label,
     /// Says that what follows is known.
     Definite,
     /// Says that what follows is new.
@@ -46,6 +48,10 @@ roles! {
     Ask,
     /// Stands before a verb that asks.
     Wish,
+    /// Asks behind such a word.
+    Do,
+    /// Asks behind "to be" and "of".
+    Solved,
     Deny,
     /// Takes back what stands before it.
     Contrast,
@@ -57,6 +63,8 @@ roles! {
     Check,
     Confirm,
     Copula,
+    /// Asks, in a sentence that ends in a question mark.
+    Question,
     /// Says of a choice that it is the one.
     Right,
     Wrong,

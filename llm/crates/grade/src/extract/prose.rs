@@ -81,6 +81,10 @@ fn pieces(text: &str) -> Vec<Piece> {
 
 fn piece(text: &str, place: Range<usize>) -> Piece {
     let word = &text[place.clone()];
+    // `5 : 2`
+    if word == ":" {
+        return Piece { place, kind: Kind::Sign, comma: false, stop: false };
+    }
     let bare = word.trim_end_matches(['.', ',', ';', ':', '?', '"', '”', '\'', '*', '`', '_', '।', '،']);
     // Dots behind a digit go on.
     let bare = if word[bare.len()..].starts_with("...") { &word[..bare.len() + 3] } else { bare };
@@ -225,7 +229,7 @@ fn run(text: &str, pieces: &[Piece], first: usize) -> (usize, Option<Range<usize
     // A sign alone at the beginning is a bullet.
     let starts = belongs(first)
         && !(pieces[first].kind == Kind::Sign
-            && matches!(&text[pieces[first].place.clone()], "-" | "–" | "—" | "*" | "•" | "=" | "/"));
+            && matches!(&text[pieces[first].place.clone()], "-" | "–" | "—" | "*" | "•" | "=" | "/" | ":"));
     if !starts {
         return (first + 1, None);
     }

@@ -139,7 +139,7 @@ fn plain_items(text: &str, place: Range<usize>, out: &mut Vec<Item>) {
         let Some(mut formula) = formula(&plain, from..from + kept.len()) else { continue };
         if formula.kind != Kind::Name
             && let Some((unit, length)) = unit_of_a_letter(&plain[at..])
-            && all.get(i + 1).is_none_or(|next| next.start >= at + length)
+            && all.get(i + 1).is_none_or(|next| next.start >= at + length || next.end <= at + length)
         {
             formula.answer += &format!("\\text{{ {unit}}}");
             at += length;
@@ -163,7 +163,8 @@ fn with_glued_unit(answer: &str) -> Option<String> {
     let unit = answer[number.len()..].trim();
     let plain = |c: char| c.is_ascii_digit() || matches!(c, '$' | '€' | '£' | ',' | '.' | ' ' | '-');
     let marked = unit.starts_with('/') && unit.len() > 2
-        || unit_of_a_letter(unit).is_some_and(|(_, n)| n == unit.len() && unit.len() > 1);
+        || unit_of_a_letter(unit)
+            .is_some_and(|(_, n)| n == unit.len() && (n > 1 || unit == "L" || number.contains('.')));
     (number.chars().all(plain) && number.contains(|c: char| c.is_ascii_digit()) && marked)
         .then(|| format!("{number}\\text{{ {}}}", unit.replace('²', "^2").replace('³', "^3")))
 }
@@ -205,6 +206,23 @@ pub(super) fn is_remark(sentence: &str, language: &Language) -> bool {
     let confirms = || words.iter().any(|w| language.is(w, Role::Confirm)) || words.first() == Some(&"check");
     let concludes = || words.iter().any(|w| language.is(w, Role::So));
     opens(Role::Remark) && (!concludes() || confirms()) || opens(Role::Check) && confirms()
+}
+
+/// True if a sentence that states nothing asks for something: a question, an imperative, or a name behind a verb that asks.
+pub(super) fn asks(text: &str, sentence: Range<usize>, found: &[Environment], language: &Language) -> bool {
+    let lower = lowered(text[sentence.clone()].trim());
+    let mut words = words_of(&lower).peekable();
+    let imperative = words.peek().is_some_and(|first| language.is(first, Role::Ask));
+    if imperative || lower.ends_with(['?', '？']) {
+        return imperative || words.any(|word| language.is(word, Role::Question));
+    }
+    let names = |item: &Item| matches!(item, Item::Value(value) if value.formula.kind == Kind::Name);
+    let mut before = "";
+    let wished = words.any(|word| {
+        let wish = language.is(std::mem::replace(&mut before, word), Role::Wish);
+        wish && language.is(word, Role::Ask)
+    });
+    wished && items(text, sentence, found).iter().any(names)
 }
 
 /// The value that a sentence states. `first` takes the first new one, as behind words that announce an answer.
@@ -257,7 +275,9 @@ pub(super) fn joins(between: &str) -> bool {
     if between.len() > 24 || between.contains("\n\n") {
         return false;
     }
-    let mut words = between.split([' ', ',', ';', '，', '、', '\n']).filter(|w| !w.is_empty());
+    let mut words = between
+        .split([' ', ',', ';', '，', '、', '\n'])
+        .filter(|w| !w.is_empty() && !words::is_among(w, "maybe|perhaps|possibly"));
     !between.chars().all(|c| matches!(c, ' ' | '\n')) && words.all(words::joins_mathematics)
 }
 
@@ -281,7 +301,16 @@ fn with_neighbours(text: &str, values: &[Stated], at: usize, end: usize, languag
         first -= 1;
     }
     let mut out = values[at].clone();
-    if first < last {
+    // `a ratio of 3 to 4`
+    let bare = |i: usize| values[i].formula.answer.ends_with(|c: char| c.is_ascii_digit());
+    let to = |i: usize| i + 1 < values.len() && between(i).trim() == "to" && bare(i) && bare(i + 1);
+    let pair = [at.wrapping_sub(1), at].into_iter().find(|i| *i < values.len() && to(*i));
+    let before = &text[..values[first].outer.start];
+    let ratio = words_of(before).rev().take(4).any(|w| words::is_among(w, "ratio|odds"));
+    if let Some(i) = pair.filter(|i| ratio || values[*i].rank >= Rank::New) {
+        (first, last) = (i, i + 1);
+        out.formula.answer = format!("{} : {}", values[first].formula.answer, values[last].formula.answer);
+    } else if first < last {
         let parts: Vec<&str> = values[first..=last].iter().map(|v| v.formula.answer.as_str()).collect();
         out.formula.answer = parts.join(" , ");
         out.formula.value = None;
@@ -313,6 +342,10 @@ pub(super) fn unit(behind: &str) -> String {
     }
 }
 
+fn words_of(text: &str) -> impl DoubleEndedIterator<Item = &str> {
+    text.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty())
+}
+
 /// The letter of a choice that a sentence says to be right: `so B is the correct answer`.
 pub(super) fn choice(text: &str, sentence: Range<usize>, language: &Language) -> Option<Range<usize>> {
     let part = &text[sentence.clone()];
@@ -334,9 +367,20 @@ pub(super) fn choice(text: &str, sentence: Range<usize>, language: &Language) ->
             best = Some(sentence.start + at..sentence.start + at + 1);
             continue;
         }
+        // `I go with option B`, but not `option B is too large`
+        let named = [" option", " choice", " only"].iter().any(|word| before.ends_with(word));
+        let denied = || words_of(&lower).any(|w| language.is(w, Role::Deny) || language.is(w, Role::Wrong));
         let behind = lower[at + 1..].trim_start_matches([')', '）', ' ', '*']);
-        let mut words = behind.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty());
+        let ended = behind.is_empty() || behind.starts_with([',', '.', ';', '。']);
+        let said = words_of(before)
+            .next_back()
+            .is_some_and(|w| w == "be" || language.is(w, Role::Copula) || language.is(w, Role::So));
+        let mut words = words_of(behind);
         let copula = words.next().is_some_and(|w| language.is(w, Role::Copula));
+        if (named && !copula || said && ended) && !denied() {
+            best = Some(sentence.start + at..sentence.start + at + 1);
+            continue;
+        }
         let mut words = words.take_while(|w| language.role(w) != Some(Role::So)).take(3);
         let said = words.find_map(|w| {
             let wrong = language.is(w, Role::Deny) || language.is(w, Role::Wrong);
@@ -379,11 +423,20 @@ pub(super) fn word(text: &str, sentence: Range<usize>, language: &Language) -> O
         .filter_map(|c| part[..end].rfind(c).map(|at| at + c.len()))
         .max()?;
     let said = &part[at..end];
+    // `a rhombus`
+    let article = said.split_once(' ').filter(|(word, _)| language.is(word, Role::Indefinite));
+    let said = article.map_or(said, |(_, noun)| noun);
+    let at = end - said.len();
     let plain = said.chars().all(|c| c.is_alphabetic() || matches!(c, ' ' | '-' | '\''));
     let judged = said.to_lowercase().split(' ').any(|w| {
         matches!(language.role(w), Some(Role::Right | Role::Wrong | Role::Confirm | Role::Definite))
     });
     let replies = language.is(&said.to_lowercase(), Role::Reply);
-    (plain && (replies || concludes && !judged) && said.split_whitespace().count() <= 2 && !said.is_empty())
-        .then(|| sentence.start + at..sentence.start + end)
+    // `The day is Thursday`
+    let proper = said.starts_with(char::is_uppercase) && said.chars().count() > 2;
+    (plain
+        && (replies || (concludes || proper) && !judged)
+        && said.split_whitespace().count() <= 2
+        && !said.is_empty())
+    .then(|| sentence.start + at..sentence.start + end)
 }

@@ -153,15 +153,20 @@ impl<'a> Lexer<'a> {
 
     /// Adds the groups of three digits that follow behind thousands commas or thin spaces.
     fn thousands(&mut self, digits: &mut String) -> bool {
-        if digits.len() > 3 || self.spelling.comma {
+        if digits.len() > 3 {
             return false;
         }
         let Some(Groups { parts, end, sure }) = self.groups() else { return false };
+        // No member of a list is written `000`.
+        let zeros = parts.iter().any(|group| group.starts_with('0'));
+        if self.spelling.comma && !zeros {
+            return false;
+        }
         if !sure && (self.depth > 0 || digits.starts_with('0') || self.behind_a_comma(digits.len())) {
             return false;
         }
-        self.two_ways |= !sure;
-        if !sure && !self.spelling.thousands {
+        self.two_ways |= !sure && !zeros;
+        if !sure && !zeros && !self.spelling.thousands {
             return false;
         }
         parts.iter().for_each(|group| digits.push_str(group));

@@ -156,9 +156,13 @@ impl Parser<'_> {
         }
     }
 
-    /// `]0, 1[` at the beginning, where no bracket is open that it could close.
+    /// `]0, 1[`, where no bracket is open that it could close.
     fn opens_backwards(&self) -> bool {
-        self.at == 0 && self.peek() == Some(&Token::Close(']'))
+        let before = &self.tokens[..self.at];
+        let open = before.iter().filter(|t| matches!(t, Token::Open(_))).count();
+        self.peek() == Some(&Token::Close(']'))
+            && before.last().is_none_or(Token::separates)
+            && open <= before.iter().filter(|t| matches!(t, Token::Close(_))).count()
     }
 
     /// `a`, `a = b`, `a < b <= c`.

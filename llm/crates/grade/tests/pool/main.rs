@@ -5,6 +5,7 @@
 
 mod agreement;
 mod data;
+mod guesses;
 mod metamorphic;
 mod real;
 

@@ -3,6 +3,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::io::Write;
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -114,18 +115,32 @@ fn signed(bytes: usize) -> isize {
     isize::try_from(bytes).unwrap_or(isize::MAX)
 }
 
-// SAFETY: every call is handed to `System` with its own arguments, and `book` neither allocates nor unwinds.
+/// Passes on what the system gave. Where it refused, the process ends with a line and not with a signal, which is all that the standard library
+/// does. Neither the line nor the end of the process needs memory.
+fn given(pointer: *mut u8, bytes: usize) -> *mut u8 {
+    if pointer.is_null() {
+        let line = "llm-train: error: out of memory: the system refused";
+        drop(writeln!(
+            std::io::stderr(),
+            "{line} {bytes} bytes; raise the limit (ulimit -v) or free some memory"
+        ));
+        std::process::exit(1);
+    }
+    pointer
+}
+
+// SAFETY: every call is handed to `System` with its own arguments, and neither `book` nor `given` allocates or unwinds.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         book(signed(layout.size()));
         // SAFETY: as the caller promised.
-        unsafe { System.alloc(layout) }
+        given(unsafe { System.alloc(layout) }, layout.size())
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         book(signed(layout.size()));
         // SAFETY: as the caller promised.
-        unsafe { System.alloc_zeroed(layout) }
+        given(unsafe { System.alloc_zeroed(layout) }, layout.size())
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
@@ -137,6 +152,6 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         book(signed(size) - signed(layout.size()));
         // SAFETY: as the caller promised.
-        unsafe { System.realloc(pointer, layout, size) }
+        given(unsafe { System.realloc(pointer, layout, size) }, size)
     }
 }

@@ -53,19 +53,6 @@ impl Benchmark {
         Benchmark { name: name.to_owned(), items, embedded: false, bad_rows: 0 }
     }
 
-    /// Checksum of problems and accepted answers, in order.
-    pub fn fingerprint(&self) -> String {
-        let mut sum = 0;
-        for item in &self.items {
-            for text in std::iter::once(&item.problem).chain(&item.golds) {
-                sum = crc32c::crc32c_append(sum, &(text.len() as u64).to_le_bytes());
-                sum = crc32c::crc32c_append(sum, text.as_bytes());
-            }
-            sum = crc32c::crc32c_append(sum, b"\n");
-        }
-        format!("{sum:08x}")
-    }
-
     /// The address of its random numbers, derived from its name.
     pub(super) fn rng_prompt(&self) -> u64 {
         u64::from(crc32c::crc32c(self.name.as_bytes()))
@@ -94,7 +81,8 @@ pub enum BenchmarkError {
     },
     /// The held-out problems of a run, but the model is from no run with a data set.
     #[error(
-        "--benchmarks {HELD_OUT}: the held-out problems of a run on a data set, and --model is from no such run"
+        "--benchmarks {HELD_OUT}: the held-out problems of a run on a data set, and --model is from no such run; those of another run are \
+         --benchmarks RUN:held-out"
     )]
     NoRun,
     #[error("--benchmarks: {0} is given twice")]
@@ -123,21 +111,19 @@ const FORMULA: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
 /// Endings of files of problems.
 const EXTENSIONS: [&str; 4] = ["jsonl", "ndjson", "json", "parquet"];
 
-/// The benchmarks of these names, in order, with the first `limit` problems of each; `held_out` is [`HELD_OUT`], if the model has it.
+/// The benchmarks of these names, in order; `held_out` is [`HELD_OUT`], if the model has it.
 pub fn resolve(
     names: &[String],
     held_out: Option<&Benchmark>,
     data: &Path,
-    limit: usize,
     on_bad_row: OnBadRow,
 ) -> Result<Vec<Benchmark>, BenchmarkError> {
     let mut out: Vec<Benchmark> = Vec::new();
     for name in names {
-        let mut benchmark = match name.as_str() {
+        let benchmark = match name.as_str() {
             HELD_OUT => held_out.cloned().ok_or(BenchmarkError::NoRun)?,
             name => one(name, data, on_bad_row)?,
         };
-        benchmark.items.truncate(limit);
         if benchmark.name.starts_with(FORMULA) {
             return Err(BenchmarkError::Formula(benchmark.name));
         }

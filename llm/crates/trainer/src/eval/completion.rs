@@ -1,8 +1,11 @@
 //! The stored form of a response to a problem.
 
 use grpo_lambda_decoder::generate::SampledResponse;
-use grpo_lambda_grade::Verdict;
+use grpo_lambda_grade::{Extraction, Gold, Prediction, Verdict};
 use serde::{Deserialize, Serialize};
+
+use crate::input::stops::Stops;
+use crate::input::tokens::TokenError;
 
 /// Outcome of grading a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
@@ -107,4 +110,32 @@ pub struct CompletionRecord {
     /// CRC-32C of the line without this field, which the log adds to what it writes; none in a line that was written anew.
     #[serde(default, skip_serializing)]
     pub crc32c: Option<String>,
+}
+
+impl CompletionRecord {
+    /// The record of a response to the problem named `problem`, graded against `gold`.
+    ///
+    /// # Errors
+    /// When its tokens have no text.
+    pub fn graded(
+        (problem, sample): (&str, usize),
+        (gold, extraction): (&Gold, Extraction),
+        response: &SampledResponse,
+        stops: Stops<'_>,
+    ) -> Result<CompletionRecord, TokenError> {
+        let text = stops.text(&response.tokens)?;
+        let verdict = gold.grade_text(&text, extraction);
+        Ok(CompletionRecord {
+            problem: problem.to_owned(),
+            sample,
+            verdict: ResponseOutcome::from(&verdict),
+            reason: verdict.to_string(),
+            lenient: !verdict.lenient_rules().is_empty(),
+            answer: Prediction::extract(&text, extraction).answer().map(str::to_owned),
+            finish: RecordedFinish::new(response, stops.tokens.eos()),
+            tokens: response.tokens.len(),
+            text,
+            crc32c: None,
+        })
+    }
 }

@@ -7,6 +7,7 @@ use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_stats::{Interval, wilson};
 use serde::{Deserialize, Serialize};
 
+use super::completion::{CompletionRecord, RecordedFinish, ResponseOutcome};
 use crate::input::stops::Stops;
 use crate::input::task::Problem;
 use crate::input::tokens::TokenError;
@@ -40,6 +41,20 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
+    /// The counts of one response to each problem.
+    pub fn counted(answers: &[CompletionRecord]) -> Evaluation {
+        let count =
+            |which: &dyn Fn(&CompletionRecord) -> bool| answers.iter().filter(|a| which(a)).count() as u64;
+        let n = count(&|a| a.verdict.score().is_some());
+        Evaluation {
+            correct: count(&|a| a.verdict == ResponseOutcome::Right),
+            n,
+            ungradable: answers.len() as u64 - n,
+            truncated: count(&|a| a.finish == RecordedFinish::Length),
+            mean_length: answers.iter().fold(0.0, |sum, a| sum + a.tokens as f64 / answers.len() as f64),
+        }
+    }
+
     /// `correct / n`; NaN without a graded problem.
     pub fn accuracy(&self) -> f64 {
         self.correct as f64 / self.n as f64
@@ -60,7 +75,8 @@ pub enum EvalError {
     Token(#[from] TokenError),
 }
 
-/// Accuracy of `model` on `problems`, decoded in so many `slots` and ended by `stops` too; `seed` addresses the sampler's random numbers.
+/// The response of `model` to each of `problems`, decoded in so many `slots` and ended by `stops` too; `seed` addresses the sampler's random
+/// numbers. [`Evaluation::counted`] counts them.
 ///
 /// `on_progress(done, under_way)` gets the number of finished problems and the progress of the others.
 pub fn evaluate(
@@ -69,10 +85,10 @@ pub fn evaluate(
     (problems, seed): (&[Problem], u64),
     (sampling, slots): (SamplingParams, usize),
     on_progress: &(dyn Fn(usize, Option<SamplingProgress>) + Sync),
-) -> Result<Evaluation, EvalError> {
-    let mut out = Evaluation { correct: 0, n: 0, ungradable: 0, truncated: 0, mean_length: 0.0 };
+) -> Result<Vec<CompletionRecord>, EvalError> {
+    let mut out = Vec::with_capacity(problems.len());
     let base = Address::new(seed, Purpose::Evaluation);
-    let (n, tokens) = (problems.len(), stops.tokens);
+    let tokens = stops.tokens;
     let together = QUEUE * slots.max(1);
     for (chunk, problems) in problems.chunks(together).enumerate() {
         let start = chunk * together;
@@ -87,17 +103,8 @@ pub fn evaluate(
             ..SamplingRequest::new(&ids, 1, tokens.eos(), sampling, &address)
         })?;
         for (problem, response) in problems.iter().zip(responses.iter().flatten()) {
-            out.truncated += u64::from(response.truncated);
-            out.mean_length += response.tokens.len() as f64 / n as f64;
-            let text = stops.text(&response.tokens)?;
-            let verdict = problem.gold.grade_text(&text, problem.extraction);
-            match verdict.reward() {
-                Some(reward) => {
-                    out.n += 1;
-                    out.correct += u64::from(reward > 0.5);
-                }
-                None => out.ungradable += 1,
-            }
+            let (id, asked) = (out.len().to_string(), (&problem.gold, problem.extraction));
+            out.push(CompletionRecord::graded((&id, 0), asked, response, stops)?);
         }
         on_progress(start + problems.len(), None);
     }

@@ -19,6 +19,7 @@
 //! ```
 //! A process may be killed at any moment: the same command continues at the first incomplete problem and writes the same bytes.
 
+pub mod answers;
 pub mod benchmark;
 pub mod completion;
 mod held_out;

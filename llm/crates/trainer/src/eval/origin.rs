@@ -1,5 +1,6 @@
 //! The run that trained a model, and its prompts: a model is evaluated with the prompts of its training.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -7,7 +8,7 @@ use crate::config::{Config, ConfigError, ModelSource};
 use crate::input::data::Row;
 use crate::input::prompt::{PromptError, Template};
 use crate::input::task::{Split, TaskSource};
-use crate::input::tokens::ModelTokenizer;
+use crate::input::tokens::{ModelTokenizer, TokenError};
 use crate::problems::{Problems, TaskError};
 use crate::run::model_directory::run_of_best;
 
@@ -126,17 +127,93 @@ impl Origin {
         let TaskSource::Dataset(task) = &self.config.task else {
             return Err(HeldOutError::Embedded { run: self.run.clone() });
         };
-        let (run, data) = (self.run.clone(), task.data.clone());
-        let failed =
-            |source| HeldOutError::Task { run: run.clone(), data: data.clone(), source: Box::new(source) };
-        let problems = self.problems(checkpoint, (tokens, positions), say).map_err(failed)?;
-        if let (Some(then), Some(now)) = (rows_of_training(checkpoint), problems.fingerprint())
+        let data = &task.data;
+        let problems = self.rows((checkpoint, checkpoint), (tokens, positions), say)?;
+        problems.rows(Split::Test, limit).map_err(|source| self.unreadable(data, source))
+    }
+
+    /// [`Origin::problems`] of a run on a data set; the rows are those that `state`, a checkpoint of the run, was trained on.
+    fn rows(
+        &self,
+        (checkpoint, state): (&Path, &Path),
+        (tokens, positions): (&ModelTokenizer, usize),
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Problems, HeldOutError> {
+        let TaskSource::Dataset(task) = &self.config.task else {
+            return Err(HeldOutError::Embedded { run: self.run.clone() });
+        };
+        let problems = self
+            .problems(checkpoint, (tokens, positions), say)
+            .map_err(|source| self.unreadable(&task.data, source))?;
+        if let (Some(then), Some(now)) = (rows_of_training(state), problems.fingerprint())
             && then != now
         {
+            let (run, data) = (self.run.clone(), task.data.clone());
             return Err(HeldOutError::OtherRows { run, data, then, now });
         }
-        problems.rows(Split::Test, limit).map_err(failed)
+        Ok(problems)
     }
+
+    fn unreadable(&self, data: &str, source: TaskError) -> HeldOutError {
+        HeldOutError::Task { run: self.run.clone(), data: data.to_owned(), source: Box::new(source) }
+    }
+}
+
+/// The problems that a model was trained on, with the run and the data set of each.
+#[derive(Clone, Debug, Default)]
+pub struct TrainedOn {
+    problems: HashSet<String>,
+    /// The runs with their data sets, the last first.
+    pub runs: Vec<(PathBuf, String)>,
+}
+
+/// The reason why it cannot be told what a model was trained on.
+#[derive(Debug, thiserror::Error)]
+pub enum TrainedOnError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Tokens(#[from] TokenError),
+    #[error(transparent)]
+    Rows(#[from] HeldOutError),
+}
+
+/// Most runs that are followed back, each the start of the next.
+const CHAIN: usize = 16;
+
+impl TrainedOn {
+    /// Finds the problems of the run that `model` is from, and of the runs whose checkpoints it started from; `checkpoint` is that of the model.
+    ///
+    /// # Errors
+    /// The reason why the problems of one of them cannot be told.
+    pub fn find(model: &Path, checkpoint: &Path, positions: usize) -> Result<TrainedOn, TrainedOnError> {
+        let mut trained = TrainedOn::default();
+        let mut start = model.to_owned();
+        for _ in 0..CHAIN {
+            let Some(origin) = Origin::find(&start)? else { break };
+            if let TaskSource::Dataset(task) = &origin.config.task {
+                let tokens = ModelTokenizer::load(checkpoint)?;
+                let state = if start == model { checkpoint } else { start.as_path() };
+                let problems = origin.rows((checkpoint, state), (&tokens, positions), &mut |_| ())?;
+                let learned = problems.training().map_err(|source| origin.unreadable(&task.data, source))?;
+                trained.problems.extend(learned.iter().map(|problem| normal(problem)));
+                trained.runs.push((origin.run.clone(), task.data.clone()));
+            }
+            let ModelSource::Checkpoint(before) = origin.config.model else { break };
+            start = before;
+        }
+        Ok(trained)
+    }
+
+    /// True if the problem is among them, blanks apart.
+    pub fn contains(&self, problem: &str) -> bool {
+        self.problems.contains(&normal(problem))
+    }
+}
+
+/// A problem's words with one blank between them.
+fn normal(problem: &str) -> String {
+    problem.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The checksum of a checkpoint's training rows, if stored.

@@ -81,7 +81,9 @@ impl PowerLimits {
             ),
             // Scores that are all equal do not bound the spread of another model's scores.
             None if self.spread == 0.0 => floor,
-            None => format!("{floor}; none at all is found four times in five ({spread})"),
+            None => format!(
+                "{floor}; with so few problems no difference, however large, has an 80 % chance of being found ({spread})"
+            ),
         }
     }
 }

@@ -1,11 +1,10 @@
 //! Samples and grades a model's responses to a benchmark.
 
 use grpo_lambda_decoder::generate::{
-    RolloutError, SampledResponse, Sampler, SamplingParams, SamplingProgress, SamplingRequest,
-    StoppingCriteria,
+    RolloutError, Sampler, SamplingParams, SamplingProgress, SamplingRequest, StoppingCriteria,
 };
 use grpo_lambda_decoder::rng::{Address, Purpose};
-use grpo_lambda_grade::{Gold, Grader, Prediction};
+use grpo_lambda_grade::Grader;
 
 use super::benchmark::{Benchmark, BenchmarkProblem};
 use super::completion::{CompletionRecord, RecordedFinish, ResponseOutcome};
@@ -91,8 +90,11 @@ impl BenchmarkSampler<'_> {
         for (&at, samples) in fits.iter().zip(sampled) {
             // Read once for all responses to the problem.
             let gold = grader.reference(&items[at].gold);
-            let problem = (&items[at], &gold);
-            let graded = samples.into_iter().enumerate().map(|(k, one)| self.graded(problem, k, &one));
+            let asked = (&gold, s.extract);
+            let graded = samples
+                .iter()
+                .enumerate()
+                .map(|(k, one)| CompletionRecord::graded((&items[at].id, k), asked, one, self.stops()));
             out[at] = graded.collect::<Result<_, _>>()?;
         }
         Ok(out)
@@ -116,30 +118,6 @@ impl BenchmarkSampler<'_> {
             crc32c: None,
         };
         (0..self.settings.samples).map(one).collect()
-    }
-
-    fn graded(
-        &self,
-        (item, gold): (&BenchmarkProblem, &Gold),
-        sample: usize,
-        response: &SampledResponse,
-    ) -> Result<CompletionRecord, SamplerError> {
-        let text = self.stops().text(&response.tokens)?;
-        let finish = RecordedFinish::new(response, self.tokens.eos());
-        let prediction = Prediction::extract(&text, self.settings.extract);
-        let verdict = gold.grade_text(&text, self.settings.extract);
-        Ok(CompletionRecord {
-            problem: item.id.clone(),
-            sample,
-            verdict: ResponseOutcome::from(&verdict),
-            reason: verdict.to_string(),
-            lenient: !verdict.lenient_rules().is_empty(),
-            answer: prediction.answer().map(str::to_owned),
-            finish,
-            tokens: response.tokens.len(),
-            text,
-            crc32c: None,
-        })
     }
 }
 

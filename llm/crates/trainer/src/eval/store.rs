@@ -7,7 +7,7 @@ use grpo_lambda_decoder::disk::{AppendFile, Disk, DiskError};
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
-use super::benchmark::{Benchmark, slug};
+use super::benchmark::slug;
 use super::completion::CompletionRecord;
 use super::settings::Settings;
 use crate::run::{Claim, DirectoryLock, RunError, claim_directory, lock};
@@ -33,6 +33,11 @@ pub enum StoreError {
         /// The differences, stored -> requested.
         differences: String,
     },
+    #[error(
+        "{path}: no such file: {run} was not measured before RL and after it, or began before runs kept their held-out answers; ask both models \
+         (llm-train eval --benchmarks {run}:held-out) and compare the two evaluations"
+    )]
+    NoAnswers { path: PathBuf, run: PathBuf },
     #[error("{place}: {problem}")]
     Damaged { place: String, problem: String },
     #[error(
@@ -69,16 +74,23 @@ pub struct BenchmarkHeader {
 }
 
 impl BenchmarkHeader {
-    pub fn new(benchmark: &Benchmark, problems: &[ProblemRecord]) -> BenchmarkHeader {
-        let crc = |sum, problem: &ProblemRecord| {
-            let sum = crc32c::crc32c_append(sum, &(problem.prompt.len() as u64).to_le_bytes());
-            crc32c::crc32c_append(sum, problem.prompt.as_bytes())
+    pub fn new(name: &str, problems: &[ProblemRecord]) -> BenchmarkHeader {
+        let with = |sum, text: &str| {
+            crc32c::crc32c_append(
+                crc32c::crc32c_append(sum, &(text.len() as u64).to_le_bytes()),
+                text.as_bytes(),
+            )
         };
+        let asked = |sum, problem: &ProblemRecord| {
+            let texts = std::iter::once(&problem.problem).chain(&problem.golds);
+            crc32c::crc32c_append(texts.fold(sum, |sum, text| with(sum, text)), b"\n")
+        };
+        let prompt = |sum, problem: &ProblemRecord| with(sum, &problem.prompt);
         BenchmarkHeader {
-            name: benchmark.name.clone(),
+            name: name.to_owned(),
             problems: problems.len(),
-            fingerprint: benchmark.fingerprint(),
-            prompts: format!("{:08x}", problems.iter().fold(0, crc)),
+            fingerprint: format!("{:08x}", problems.iter().fold(0, asked)),
+            prompts: format!("{:08x}", problems.iter().fold(0, prompt)),
         }
     }
 }
@@ -188,7 +200,7 @@ fn json_line(value: &impl Serialize, path: &Path) -> Result<String, StoreError> 
 }
 
 /// A line with its checksum as the last field.
-fn with_checksum(line: &str) -> String {
+pub(super) fn with_checksum(line: &str) -> String {
     let object = line.trim_end();
     format!("{},{}\n", &object[..object.len() - 1], checksum_field(object.as_bytes()))
 }
@@ -223,7 +235,7 @@ fn to_toml(settings: &Settings, heads: &[BenchmarkHeader]) -> String {
 }
 
 /// The contents of `eval.toml`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct EvalManifest {
     settings: Table,
     pub heads: Vec<BenchmarkHeader>,
@@ -377,6 +389,28 @@ fn lines<T: for<'a> Deserialize<'a>>(bytes: &[u8], path: &Path) -> Result<Vec<(T
     Ok(out)
 }
 
+/// [`lines`] whose checksums, which `take` takes out, are those of the lines.
+pub(super) fn intact_lines<T: for<'a> Deserialize<'a>>(
+    bytes: &[u8],
+    path: &Path,
+    take: impl Fn(&mut T) -> Option<String>,
+) -> Result<Vec<(T, u64)>, StoreError> {
+    let mut lines: Vec<(T, u64)> = lines(bytes, path)?;
+    let mut start = 0;
+    for (number, (line, end)) in lines.iter_mut().enumerate() {
+        let written = &bytes[start..*end as usize];
+        start = *end as usize;
+        if take(line).is_some() && !is_as_written(written) {
+            let fix = "restore the file, or evaluate again into another directory with --out";
+            return Err(StoreError::Damaged {
+                place: format!("{}:{}", path.display(), number + 1),
+                problem: format!("its checksum is not that of the line, which was changed since; {fix}"),
+            });
+        }
+    }
+    Ok(lines)
+}
+
 /// The responses to the first problems, up to the first incomplete one, and the length of their lines.
 fn read_completions(
     disk: &Disk,
@@ -385,7 +419,8 @@ fn read_completions(
     samples: usize,
 ) -> Result<(Vec<Vec<CompletionRecord>>, u64), StoreError> {
     let bytes = disk.read(path)?.unwrap_or_default();
-    let mut lines: Vec<(CompletionRecord, u64)> = lines(&bytes, path)?;
+    let lines: Vec<(CompletionRecord, u64)> =
+        intact_lines(&bytes, path, |line: &mut CompletionRecord| line.crc32c.take())?;
     let wrong = |number: usize, problem: String| StoreError::Damaged {
         place: format!("{}:{}", path.display(), number + 1),
         problem,
@@ -394,17 +429,7 @@ fn read_completions(
         let most = problems.len() * samples;
         return Err(wrong(most, format!("a line beyond the {most} of {} problems", problems.len())));
     }
-    let mut start = 0;
-    for (number, (line, end)) in lines.iter_mut().enumerate() {
-        let written = &bytes[start..*end as usize];
-        start = *end as usize;
-        if line.crc32c.take().is_some() && !is_as_written(written) {
-            let fix = "restore the file, or evaluate again into another directory with --out";
-            return Err(wrong(
-                number,
-                format!("its checksum is not that of the line, which was changed since; {fix}"),
-            ));
-        }
+    for (number, (line, _)) in lines.iter().enumerate() {
         let (problem, sample) = (&problems[number / samples].id, number % samples);
         if line.problem != *problem || line.sample != sample {
             let found = format!("problem {}, sample {}", line.problem, line.sample);

@@ -20,6 +20,8 @@ pub struct EvalSummary {
     pub limits: Vec<PowerLimits>,
     /// The unweighted mean over several benchmarks.
     pub average: Option<Average>,
+    /// Remarks for a reader of the numbers.
+    pub remarks: Vec<String>,
 }
 
 /// The unweighted mean over benchmarks, as papers print it. Its interval combines those of the benchmarks, which are independent samples
@@ -54,7 +56,7 @@ impl EvalSummary {
         };
         let limits = benchmarks.iter().filter_map(|(_, c)| limits(&tallies(c))).collect();
         let average = if all.len() > 1 { average(&all) } else { None };
-        EvalSummary { settings: settings.clone(), scores: all, limits, average }
+        EvalSummary { settings: settings.clone(), scores: all, limits, average, remarks: Vec::new() }
     }
 
     /// True for the paper's five benchmarks.
@@ -89,7 +91,7 @@ impl EvalSummary {
 
     /// Caveats of the numbers: what was left out, what was cut off, and which differences they cannot detect.
     pub fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
+        let mut notes = self.remarks.clone();
         for s in &self.scores {
             let all = s.problems * s.samples;
             let no_room = s.count(ResponseOutcome::NoRoom) / s.samples;
@@ -135,7 +137,7 @@ impl EvalSummary {
         let mut table = comfy_table::Table::new();
         let k = self.settings.samples;
         let mut header = vec!["benchmark".to_owned(), "n".to_owned(), format!("{} %", self.measure())];
-        header.push("not counted\nas wrong %".to_owned());
+        header.push("of all\nproblems %".to_owned());
         let first = self.scores.first();
         header.extend(first.iter().flat_map(|s| &s.pass).map(|p| format!("pass@{} %", p.k)));
         if k > 1 {
@@ -184,7 +186,7 @@ impl EvalSummary {
             out.extend(value.map(|value| SummaryLine { benchmark: benchmark.to_owned(), measure, n, value }));
         };
         let (measure, k) = (self.measure(), self.settings.samples);
-        let as_wrong = format!("{measure}, not counted as wrong");
+        let as_wrong = format!("{measure} of all problems");
         for s in &self.scores {
             add(&s.name, measure.clone(), s.graded_problems, s.accuracy);
             add(&s.name, as_wrong.clone(), s.problems, Some(s.as_wrong));

@@ -132,6 +132,15 @@ impl Problems {
         }
     }
 
+    /// The problems of a data set that training meets; an embedded task has none.
+    ///
+    /// # Errors
+    /// If a row cannot be read.
+    pub fn training(&self) -> Result<Vec<String>, TaskError> {
+        let Source::Dataset(d) = &self.source else { return Ok(Vec::new()) };
+        d.splits[Split::Train as usize].iter().map(|row| Ok(d.data.row(*row as usize)?.problem)).collect()
+    }
+
     /// The longest rows of training: of all rows of a data set, or of many problems of an embedded task.
     ///
     /// # Errors

@@ -85,24 +85,6 @@ fn checksum(content: &impl Serialize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
-
-    #[test]
-    fn no_flipped_bit_of_a_sealed_file_changes_what_is_read() {
-        let content = BTreeMap::from([("metrics.csv".to_owned(), Digest::new(b"step,stage\n"))]);
-        let sealed = seal(&content);
-        assert_eq!(open::<BTreeMap<String, Digest>>(&sealed), Ok(content.clone()));
-        let mut refused = 0;
-        for (i, bit) in (0..sealed.len()).flat_map(|i| (0..8).map(move |bit| (i, bit))) {
-            let mut flipped = sealed.clone();
-            flipped[i] ^= 1 << bit;
-            match open::<BTreeMap<String, Digest>>(&flipped) {
-                Ok(found) => assert_eq!(found, content, "byte {i}, bit {bit}"), // a blank became another
-                Err(_) => refused += 1,
-            }
-        }
-        assert!(refused > sealed.len() * 4, "{refused}");
-    }
 
     #[test]
     fn a_beginning_is_digested_across_pieces() {

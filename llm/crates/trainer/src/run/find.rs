@@ -81,14 +81,23 @@ fn held(path: &Path, find: Find) -> Result<Option<HeldCheckpoint>, RunError> {
 fn best(path: &Path) -> Result<Option<Checkpoint>, RunError> {
     let (disk, mut before) = (Disk::default(), None);
     while let Some(best) = marks::read_best(&disk, path)? {
-        let found = list_of(&disk, path)?.complete.into_iter().find(|found| found.step() == best.step);
+        let listed = list_of(&disk, path)?;
+        let found = listed.complete.into_iter().find(|found| found.step() == best.step);
         // Between the name and the look there may be a better one; a name that stays the same is wrong.
         if found.is_some() {
             return Ok(found);
         }
         if before == Some(best.step) {
-            let problem = format!("names step {}, of which there is no complete checkpoint", best.step);
-            return Err(RunError::Damaged { path: path.join(marks::BEST), problem });
+            let name = checkpoints::name(COMPLETE, best.step);
+            return Err(match listed.damaged.into_iter().find(|found| found.path.ends_with(&name)) {
+                Some(DamagedCheckpoint { path, problem }) => {
+                    RunError::Damaged { path, problem: format!("damaged ({problem}); restore it") }
+                }
+                None => {
+                    let problem = format!("names step {}, of which there is no checkpoint", best.step);
+                    RunError::Damaged { path: path.join(marks::BEST), problem }
+                }
+            });
         }
         before = Some(best.step);
     }

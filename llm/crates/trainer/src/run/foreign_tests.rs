@@ -57,7 +57,7 @@ impl Place {
     }
 }
 
-fn save(run: &mut RunDir, steps: std::ops::RangeInclusive<u64>) {
+pub(super) fn save(run: &mut RunDir, steps: std::ops::RangeInclusive<u64>) {
     for step in steps {
         run.save::<RunError>(step, None, |writer| writer.file("state.bin", &step.to_le_bytes()))
             .unwrap_or_else(|e| panic!("step {step}: {e}"));
@@ -182,14 +182,14 @@ fn an_old_checkpoint_that_cannot_be_removed_is_told_of_once_and_the_run_goes_on(
     let id = claim::read_id(&Disk::default(), &place.run()).expect("readable").expect("written");
     let open =
         || Checkpoints::open_with(&Disk::default(), (&place.run(), &id), 2, busy).expect("no reason not to");
-    let mut checkpoints = open();
-    let mut save = |step: u64| {
+    let save = |checkpoints: &mut Checkpoints, step: u64| {
         let state = |writer: &mut CheckpointWriter| writer.file("state.bin", &step.to_le_bytes());
         let saved = checkpoints.save::<RunError>(step, BTreeMap::new(), state);
         saved.unwrap_or_else(|e| panic!("step {step}: {e}")).verify().expect("as written");
         checkpoints.prune(None);
     };
-    (1..=5).for_each(&mut save);
+    let mut checkpoints = open();
+    (1..=5).for_each(|step| save(&mut checkpoints, step));
     let stuck = [".new-step-00000004", ".old-step-00000001"];
     assert_eq!(place.names(), [&stuck[..], &["step-00000004", "step-00000005"]].concat());
     assert_eq!(checkpoints.told, BTreeSet::from(stuck.map(|name| place.checkpoint(name))));
@@ -200,14 +200,7 @@ fn an_old_checkpoint_that_cannot_be_removed_is_told_of_once_and_the_run_goes_on(
         fs::remove_dir_all(place.checkpoint(step)).expect("writable");
     }
     let mut checkpoints = open();
-    let mut save = |step: u64| {
-        let state = |writer: &mut CheckpointWriter| writer.file("state.bin", &step.to_le_bytes());
-        checkpoints
-            .save::<RunError>(step, BTreeMap::new(), state)
-            .unwrap_or_else(|e| panic!("step {step}: {e}"));
-        checkpoints.prune(None);
-    };
-    (1..=4).for_each(&mut save);
+    (1..=4).for_each(|step| save(&mut checkpoints, step));
     assert_eq!(place.names(), [&stuck[..], &["step-00000003", "step-00000004"]].concat());
     // Once nothing holds it, it goes.
     drop(Checkpoints::open(&Disk::default(), &place.run(), &id, 2).expect("no reason not to"));

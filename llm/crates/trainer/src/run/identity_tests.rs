@@ -5,6 +5,7 @@ use std::fs;
 use grpo_lambda_decoder::disk::Disk;
 
 use super::checkpoint::MANIFEST;
+use super::foreign_tests::save;
 use super::tests::{COLUMNS, config, files, train, unbroken};
 use super::*;
 
@@ -155,18 +156,11 @@ fn a_log_that_was_changed_is_named_and_no_log_is_cut() {
         let middle = bytes.len() / 2;
         bytes[middle] ^= 1;
         fs::write(&log, &bytes).expect("writable");
-        fs::write(
-            path.join("timing.jsonl"),
-            [fs::read(path.join("timing.jsonl")).expect("readable"), b"{}\n".to_vec()].concat(),
-        )
-        .expect("writable");
-        let timing = fs::read(path.join("timing.jsonl")).expect("readable");
+        let timing = || fs::read(path.join("timing.jsonl")).expect("readable");
+        let longer = [timing(), b"{}\n".to_vec()].concat();
+        fs::write(path.join("timing.jsonl"), &longer).expect("writable");
         refused(&path, &[name, "bytes are not those it had when the checkpoint was written"]);
-        assert_eq!(
-            fs::read(path.join("timing.jsonl")).expect("readable"),
-            timing,
-            "cut before {name} was found"
-        );
+        assert_eq!(timing(), longer, "cut before {name} was found");
         bytes[middle] ^= 1;
         fs::write(&log, &bytes).expect("writable");
         train(&path, Disk::crashing_after(i64::MAX), || ()).expect("goes on");
@@ -284,10 +278,7 @@ fn a_checkpoint_that_is_read_stays_until_its_reader_is_done() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("run");
     let mut open = RunDir::open(&path, &config(&["checkpoint.keep=1"]), COLUMNS).expect("fresh").run;
-    let mut save = |step: u64| {
-        open.save::<RunError>(step, None, |writer| writer.file("state.bin", &step.to_le_bytes()))
-            .expect("written");
-    };
+    let mut save = |step: u64| save(&mut open, step..=step);
     let names = || Disk::default().list(&path.join("checkpoints")).expect("readable");
     save(1);
     let held = hold_latest(&path).expect("readable").expect("one");
@@ -352,6 +343,7 @@ fn a_flipped_bit_of_a_named_checkpoint_or_of_its_parts_is_refused_by_name() {
         };
         open.save::<RunError>(step, None, fill).expect("written");
     }
+    open.settle(Some(Best { step: 2, accuracy: 0.5 })).expect("written");
     let step = path.join("checkpoints/step-00000002");
     for (named, file) in [
         (step.clone(), "weights"),
@@ -361,7 +353,8 @@ fn a_flipped_bit_of_a_named_checkpoint_or_of_its_parts_is_refused_by_name() {
         (step.join("reference"), MANIFEST),
     ] {
         assert!(hold_directory(&named).expect("sound").is_some());
-        for found in flipped(&step.join(file), || [hold_directory(&named), hold_latest(&path)]) {
+        let read = || [hold_directory(&named), hold_latest(&path), hold_best(&path)];
+        for found in flipped(&step.join(file), read) {
             let message = found.expect_err("must be refused").to_string();
             assert!(message.contains(file), "{file}: {message}");
         }

@@ -6,6 +6,7 @@
 //! metrics.csv  .jsonl    what was learned, one row per step; the same bytes however often the run was interrupted
 //! timing.csv   .jsonl    seconds, tokens per second, memory: true of this machine on that day
 //! samples.jsonl          sampled responses
+//! held_out_*.jsonl       the answers to the held-out problems before RL and at the latest evaluation
 //! events.out.tfevents.*  both, for TensorBoard
 //! checkpoints/step-*/    complete checkpoints, the latest few
 //! summary.json           written when the run is done
@@ -75,7 +76,7 @@ pub enum RunError {
     )]
     NotARun { path: PathBuf },
     /// The directory holds a run of another configuration.
-    #[error("{path} holds a run with other settings; use its own, or another directory with --run DIR:\n{}", lines(.differences))]
+    #[error("{path} holds a run with other settings; use its own, or another directory with --run DIR:\n{}{}", lines(.differences), more_steps(.differences))]
     ConfigChanged {
         path: PathBuf,
         /// The settings in which the stored configuration (old) and the given one (new) differ.
@@ -101,6 +102,15 @@ pub enum RunError {
 
 fn lines(differences: &[SettingDifference]) -> String {
     differences.iter().map(|d| format!("  {d}")).collect::<Vec<_>>().join("\n")
+}
+
+/// The way to more steps, where nothing but their number is larger.
+fn more_steps(differences: &[SettingDifference]) -> &'static str {
+    let number = |value: &Option<String>| value.as_ref().and_then(|text| text.parse::<u64>().ok());
+    let larger = |d: &SettingDifference| {
+        ["rl.steps", "sft.steps"].contains(&d.key.as_str()) && number(&d.new) > number(&d.old)
+    };
+    if differences.iter().all(larger) { "\nmore steps are given to a run with --extend" } else { "" }
 }
 
 /// The columns of a run's logs.
@@ -341,7 +351,13 @@ impl RunDir {
         self.directory.check()?;
         self.sync_logs()?;
         let text = serde_json::to_string_pretty(summary).expect("a summary has a JSON form");
-        Ok(self.disk.replace(&self.path.join(SUMMARY), format!("{text}\n").as_bytes())?)
+        self.replace(SUMMARY, format!("{text}\n").as_bytes())
+    }
+
+    /// Replaces a file of the run as a whole.
+    pub fn replace(&self, name: &str, contents: &[u8]) -> Result<(), RunError> {
+        self.directory.check()?;
+        Ok(self.disk.replace(&self.path.join(name), contents)?)
     }
 
     /// The summary that [`RunDir::finish`] wrote; `None` if the run is not done.

@@ -16,6 +16,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 const WINDOW: usize = 20;
 /// Minimum time between two plain lines.
 const PLAIN_EVERY: Duration = Duration::from_secs(5);
+/// Minimum time between two plain lines within a step.
+const PHASE_EVERY: Duration = Duration::from_secs(30);
 
 /// Speed over the last steps of this process; steps done before a resume do not count.
 #[derive(Debug)]
@@ -39,9 +41,14 @@ impl Speed {
         }
     }
 
+    /// When the last step ended.
+    fn ended(&self) -> Duration {
+        self.seen.back().map_or(Duration::ZERO, |last| last.0)
+    }
+
     /// Time since the last step.
     fn since_last(&self, at: Duration) -> Duration {
-        at.saturating_sub(self.seen.back().map_or(Duration::ZERO, |last| last.0))
+        at.saturating_sub(self.ended())
     }
 
     /// Seconds, steps and tokens between the ends of the window.
@@ -52,16 +59,20 @@ impl Speed {
         }
     }
 
+    /// The mean time of a step.
+    fn step_time(&self) -> Option<Duration> {
+        let (seconds, steps, _) = self.window();
+        (steps > 0).then(|| Duration::from_secs_f64(seconds / steps as f64))
+    }
+
     fn tokens_per_second(&self) -> Option<f64> {
         let (seconds, _, tokens) = self.window();
         (seconds > 0.0 && tokens > 0).then(|| tokens as f64 / seconds)
     }
 
     fn left(&self) -> Option<Duration> {
-        let (seconds, steps, _) = self.window();
         let step = self.seen.back()?.1;
-        (steps > 0)
-            .then(|| Duration::from_secs_f64(seconds / steps as f64 * self.total.saturating_sub(step) as f64))
+        self.step_time().map(|time| time.mul_f64(self.total.saturating_sub(step) as f64))
     }
 }
 
@@ -142,6 +153,10 @@ pub struct Progress {
     started: Instant,
     speed: Speed,
     display: Display,
+    /// The line of the last step.
+    line: String,
+    /// The time that follows the stage, where it is known, and what follows in words.
+    then: (Duration, String),
 }
 
 impl Progress {
@@ -167,7 +182,35 @@ impl Progress {
     }
 
     fn with(stage: &str, done: u64, total: u64, display: Display) -> Progress {
-        Progress { stage: stage.to_owned(), started: Instant::now(), speed: Speed::new(done, total), display }
+        let (line, then) = (format!("{done}/{total}"), (Duration::ZERO, String::new()));
+        let speed = Speed::new(done, total);
+        Progress { stage: stage.to_owned(), started: Instant::now(), speed, display, line, then }
+    }
+
+    /// With what follows this stage, for the remaining time of the whole run: a time, or words where it is not known.
+    pub fn followed_by(self, time: Duration, words: &str) -> Progress {
+        Progress { then: (time, words.to_owned()), ..self }
+    }
+
+    /// For several threads.
+    pub fn shared(self) -> SharedProgress {
+        SharedProgress(Mutex::new(self))
+    }
+
+    /// The mean time of the last steps.
+    pub fn step_time(&self) -> Option<Duration> {
+        self.speed.step_time()
+    }
+
+    /// Shows what a step is doing, behind the line of the last step.
+    pub fn phase(&mut self, word: &str) {
+        self.phase_at(self.started.elapsed(), word);
+    }
+
+    fn phase_at(&mut self, at: Duration, word: &str) {
+        let since = self.last_plain().unwrap_or_default().max(self.speed.ended());
+        let line = format!("{}  ({word})", self.line);
+        self.show(at, line, at >= since + PHASE_EVERY);
     }
 
     /// Shows that `step` steps are done, with figures such as reward and KL, and the tokens this step processed.
@@ -178,6 +221,7 @@ impl Progress {
     fn step_at(&mut self, at: Duration, step: u64, figures: &[(&str, f64)], tokens: u64) {
         self.speed.step(at, step, tokens);
         let line = self.line(step, figures);
+        self.line.clone_from(&line);
         if let Display::Bar(bar) = &self.display {
             bar.set_position(step);
         }
@@ -247,7 +291,8 @@ impl Progress {
         if step < self.speed.total
             && let Some(left) = self.speed.left()
         {
-            line += &format!("  ETA {}", format_duration(left));
+            line += &format!("  ETA {}", format_duration(left + self.then.0));
+            line += &self.then.1;
         }
         line
     }
@@ -275,7 +320,7 @@ pub struct SharedProgress(Mutex<Progress>);
 impl SharedProgress {
     /// Shares the display that [`Progress::new`] makes.
     pub fn new(name: &str, done: u64, total: u64) -> SharedProgress {
-        SharedProgress(Mutex::new(Progress::new(name, done, total)))
+        Progress::new(name, done, total).shared()
     }
 
     /// The display, for one thread at a time.
@@ -330,6 +375,22 @@ mod tests {
                         rl 9/9  reward 1.11  kl 0  500 tok/s\n\
                         held-out accuracy 0.5\n";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_long_step_says_what_it_does_and_the_time_is_that_of_the_run() {
+        let page = Page::default();
+        let progress = Progress::plain("RL", 0, 3, Box::new(page.clone()));
+        let mut progress = progress.followed_by(Duration::from_secs(20), ", then 2 more");
+        let at = Duration::from_secs;
+        progress.phase_at(at(29), "sampling 1/8");
+        progress.phase_at(at(31), "sampling 5/8");
+        progress.step_at(at(40), 1, &[("reward", 0.5)], 0);
+        progress.phase_at(at(45), "update");
+        progress.phase_at(at(71), "update");
+        let text = String::from_utf8(page.0.lock().expect("one thread").clone()).expect("text");
+        let step = "RL 1/3  reward 0.5  ETA 1m40s, then 2 more";
+        assert_eq!(text, format!("RL 0/3  (sampling 5/8)\n{step}\n{step}  (update)\n"));
     }
 
     /// Two requests of ten problems with two samples each.

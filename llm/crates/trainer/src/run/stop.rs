@@ -1,10 +1,14 @@
 //! Signals that ask a run to end: it finishes its step and writes a checkpoint; a second signal ends it at once.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
+use signal_hook::iterator::Signals;
+
+use super::progress::say;
 
 /// The number of the first signal that came; 0 for none.
 static CAME: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
@@ -22,6 +26,42 @@ pub fn listen() {
         drop(flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&second)));
         drop(flag::register(signal, Arc::clone(&second)));
         drop(flag::register_usize(signal, Arc::clone(came), signal as usize));
+    }
+    if let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP]) {
+        std::thread::spawn(move || {
+            let first = signals.forever().next();
+            let work = UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if let (Some(signal), Some(work)) = (first, work) {
+                say(&work.answer(signal, work.began.elapsed()));
+            }
+        });
+    }
+}
+
+/// The work that ends before the run does.
+#[derive(Clone, Debug)]
+struct Work {
+    /// In words, as in `RL step 19`.
+    what: String,
+    began: Instant,
+    /// The time that work of its kind took.
+    usual: Option<Duration>,
+}
+
+static UNDER_WAY: Mutex<Option<Work>> = Mutex::new(None);
+
+/// Tells what is under way from now on, for the answer to the first signal.
+pub fn begin(what: String, usual: Option<Duration>) {
+    let work = Work { what, began: Instant::now(), usual };
+    *UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
+}
+
+impl Work {
+    fn answer(&self, signal: i32, since: Duration) -> String {
+        let left = self.usual.map(|usual| usual.saturating_sub(since).as_secs_f64().ceil().max(1.0));
+        let about = left.map_or(String::new(), |seconds| format!(", about {seconds} s"));
+        let again = if signal == SIGINT { "Ctrl-C again" } else { "a second signal" };
+        format!("\nfinishing {}{about}, then a checkpoint; {again} stops now", self.what)
     }
 }
 
@@ -44,5 +84,22 @@ pub fn name(signal: u8) -> &'static str {
         SIGTERM => "SIGTERM",
         SIGHUP => "SIGHUP",
         _ => "a signal",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_signal_is_answered_with_what_is_left() {
+        let work = |usual| Work { what: "RL step 19".to_owned(), began: Instant::now(), usual };
+        let seconds = Duration::from_secs;
+        let said = work(Some(seconds(14))).answer(SIGINT, seconds(2));
+        assert_eq!(said, "\nfinishing RL step 19, about 12 s, then a checkpoint; Ctrl-C again stops now");
+        let late = work(Some(seconds(14))).answer(SIGTERM, seconds(20));
+        assert_eq!(late, "\nfinishing RL step 19, about 1 s, then a checkpoint; a second signal stops now");
+        let first = work(None).answer(SIGINT, seconds(2));
+        assert_eq!(first, "\nfinishing RL step 19, then a checkpoint; Ctrl-C again stops now");
     }
 }

@@ -29,7 +29,7 @@ mod update;
 use grpo_lambda::group::{EvidenceKind, Group};
 use grpo_lambda::method::Method;
 use grpo_lambda::systematic::Sets;
-use grpo_lambda_decoder::generate::{RolloutError, SamplingParams};
+use grpo_lambda_decoder::generate::{RolloutError, SamplingParams, SamplingProgress};
 use grpo_lambda_decoder::model::{Decoder, Error as ModelError, ForwardOptions};
 use grpo_lambda_decoder::optim::OptimError;
 use grpo_lambda_decoder::rng::{Address, Purpose};
@@ -56,12 +56,14 @@ pub struct StepContext<'a> {
     pub observer: &'a dyn Observer,
     /// Samples in the engine's place.
     pub follower: Option<&'a dyn WeightFollower>,
+    /// Gets the progress of sampling.
+    pub watch: Option<&'a (dyn Fn(SamplingProgress) + Sync)>,
 }
 
 impl<'a> StepContext<'a> {
     /// A context in which the engine samples and nobody watches.
     pub fn new(settings: &'a StepSettings, method: &'a dyn Method, rewards: &'a dyn RewardFunction) -> Self {
-        StepContext { settings, method, rewards, observer: &(), follower: None }
+        StepContext { settings, method, rewards, observer: &(), follower: None, watch: None }
     }
 }
 

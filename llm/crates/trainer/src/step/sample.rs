@@ -102,6 +102,7 @@ impl StepContext<'_> {
         SampledBy { engine, follower: self.follower }.generate(&SamplingRequest {
             slots: memory.slots,
             stopping: StoppingCriteria { max_lengths: &[], complete },
+            watch: self.watch,
             ..SamplingRequest::new(&ids, group_size, eos, *sampling, &address)
         })
     }

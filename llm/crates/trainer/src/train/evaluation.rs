@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use grpo_lambda_decoder::generate::SamplingParams;
 use grpo_lambda_stats::Interval;
@@ -11,11 +12,13 @@ use super::error::TrainError;
 use super::metrics::StepMetrics;
 use super::{Run, divergence};
 use crate::config::Config;
+use crate::eval::answers::{self, Moment};
 use crate::eval::{self, Evaluation};
 use crate::input::stops::Stops;
 use crate::input::task::Split;
 use crate::run::Best;
 use crate::run::progress::SharedProgress;
+use crate::run::stop;
 use crate::step::engine::Engine;
 
 /// Summary of a finished run.
@@ -91,6 +94,7 @@ impl Run<'_> {
         false
     }
 
+    /// Measures the held-out problems, and keeps the answers to them.
     pub(super) fn evaluate(&mut self, engine: &dyn Engine) -> Result<Evaluation, TrainError> {
         let session = self.session;
         let Config { seed, rl, eval, memory, .. } = &session.config;
@@ -101,6 +105,8 @@ impl Run<'_> {
         };
         // The problems are distinct, so that no answer counts twice.
         let problems = session.problems.distinct(Split::Test, eval.n).map_err(TrainError::Problem)?;
+        stop::begin("the evaluation".to_owned(), Some(self.evaluated).filter(|time| !time.is_zero()));
+        let clock = Instant::now();
         let progress = SharedProgress::new("evaluation", 0, problems.len() as u64);
         let slots = eval::eval_slots(memory.slots);
         let watch = |done: usize, under_way| progress.lock().evaluated(done as u64, 1, under_way);
@@ -109,7 +115,12 @@ impl Run<'_> {
             eval::evaluate(&session.sampler(engine), stops, (&problems, *seed), (sampling, slots), &watch)
                 .map_err(|source| self.explained(TrainError::Eval(source)))?;
         progress.finish();
-        Ok(done)
+        self.evaluated = clock.elapsed();
+        let step = self.state.rl_done;
+        let kept = answers::to_lines(step, &problems, &done);
+        let moment = if step == 0 { Moment::Start } else { Moment::Latest };
+        self.dir.replace(moment.file(), kept.as_bytes())?;
+        Ok(Evaluation::counted(&done))
     }
 
     /// Evaluates the final policy, and writes the summary.

@@ -32,7 +32,7 @@ mod stages;
 mod state;
 
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use grpo_lambda_decoder::model::weights::Parameters;
 use grpo_lambda_gpu::Dtype;
@@ -40,7 +40,7 @@ use grpo_lambda_gpu::select::{ComputeDevice, DevicePreference, NoCard, SelectErr
 
 use crate::config::Config;
 pub use crate::problems::Stage;
-use crate::run::progress::{Progress, say};
+use crate::run::progress::{SharedProgress, say};
 use crate::run::{Checkpoint, RunDir, stop};
 
 pub use divergence::unusual_rates;
@@ -105,7 +105,8 @@ pub fn train_on(
     }
     let Position { dir, state, checkpoint } = position;
     let (stored_reference, progress) = (None, None);
-    let mut run = Run { session: &session, dir, state, stored_reference, progress, started };
+    let evaluated = Duration::ZERO;
+    let mut run = Run { session: &session, dir, state, stored_reference, progress, evaluated, started };
     run.announce();
     run.note_device();
     run.stages(parameters, checkpoint)
@@ -119,7 +120,9 @@ struct Run<'a> {
     /// The checkpoint with the frozen weights of the stage under way, once there is one.
     stored_reference: Option<Checkpoint>,
     /// The progress line of the stage under way.
-    progress: Option<Progress>,
+    progress: Option<SharedProgress>,
+    /// The time that the last evaluation took.
+    evaluated: Duration,
     started: Instant,
 }
 

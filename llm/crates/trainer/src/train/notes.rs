@@ -24,16 +24,28 @@ const SAMPLES_PER_STEP: usize = 2;
 impl Run<'_> {
     /// Prints a line that stays above the progress line.
     pub(super) fn say(&mut self, line: &str) {
-        match &mut self.progress {
-            Some(progress) => progress.note(line),
+        match &self.progress {
+            Some(progress) => progress.lock().note(line),
             None => say(line),
         }
     }
 
     pub(super) fn step_done(&mut self, step: u64, figures: &[(&str, f64)], tokens: usize) {
-        if let Some(progress) = &mut self.progress {
-            progress.step(step, figures, tokens as u64);
+        if let Some(progress) = &self.progress {
+            progress.lock().step(step, figures, tokens as u64);
         }
+    }
+
+    /// Says what a step is doing.
+    pub(super) fn phase(&self, word: &str) {
+        if let Some(progress) = &self.progress {
+            progress.lock().phase(word);
+        }
+    }
+
+    /// Tells what the first signal waits for.
+    pub(super) fn begin_step(&self, what: String) {
+        stop::begin(what, self.progress.as_ref().and_then(|progress| progress.lock().step_time()));
     }
 
     pub(super) fn stage_done(&mut self) {

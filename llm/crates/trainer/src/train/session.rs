@@ -6,6 +6,7 @@ use std::path::Path;
 use grpo_lambda::advantage::all_equal;
 use grpo_lambda::group::{EvidenceKind, Group};
 use grpo_lambda::methods::Configured;
+use grpo_lambda_decoder::generate::SamplingProgress;
 use grpo_lambda_decoder::model::ModelConfig as Shape;
 use grpo_lambda_decoder::model::weights::Parameters;
 use grpo_lambda_decoder::rng::{Address, Purpose};
@@ -213,6 +214,16 @@ impl<'e> Session<'e> {
     /// Samples the responses of RL step `step`. With dynamic sampling, groups whose answers are all right or all wrong are replaced, a few
     /// times at most.
     pub fn rollout(&self, engine: &mut dyn Engine, step: u64) -> Result<Rollout, TrainError> {
+        self.watched_rollout(engine, step, None)
+    }
+
+    /// [`Session::rollout`], of whose sampling `watch` gets the progress.
+    pub(super) fn watched_rollout(
+        &self,
+        engine: &mut dyn Engine,
+        step: u64,
+        watch: Option<&(dyn Fn(SamplingProgress) + Sync)>,
+    ) -> Result<Rollout, TrainError> {
         let rl = &self.config.rl;
         let (wanted, rounds) =
             (rl.prompts_per_step, if rl.dynamic_sampling { MAX_SAMPLING_ROUNDS } else { 1 });
@@ -221,7 +232,8 @@ impl<'e> Session<'e> {
         for round in 0..rounds {
             let first = (step * MAX_SAMPLING_ROUNDS + round) * wanted as u64;
             let prompts = self.prompts(first..first + wanted as u64)?;
-            let fresh = self.context().sample(engine, prompts, rl.group_size, step);
+            let context = StepContext { watch, ..self.context() };
+            let fresh = context.sample(engine, prompts, rl.group_size, step);
             let fresh = fresh.map_err(|source| TrainError::Rl { step, source })?;
             rollout.evidence_cost += fresh.evidence_cost;
             for answered in answered(fresh) {

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use grpo_lambda_decoder::generate::SamplingProgress;
 use grpo_lambda_decoder::model::weights::{self, Parameters};
 
 use super::Run;
@@ -54,7 +55,10 @@ impl<'a> Run<'a> {
             return Ok(SftResult::Weights(parameters));
         }
         let mut engine = self.begin(Stage::Sft, parameters, from)?;
-        self.progress = Some(Progress::new("supervised", self.state.sft_done, config.sft.steps));
+        let progress = Progress::new("supervised", self.state.sft_done, config.sft.steps);
+        let then =
+            if config.rl.steps > 0 { format!(", then {} RL steps", config.rl.steps) } else { String::new() };
+        self.progress = Some(progress.followed_by(Duration::ZERO, &then).shared());
         while self.state.sft_done < config.sft.steps {
             self.sft_step(engine.as_mut())?;
             let last = self.state.sft_done == config.sft.steps;
@@ -74,6 +78,7 @@ impl<'a> Run<'a> {
 
     fn sft_step(&mut self, engine: &mut dyn Engine) -> Result<(), TrainError> {
         let (step, clock) = (self.state.sft_done, Instant::now());
+        self.begin_step(format!("supervised step {step}"));
         let report = self.session.imitate(engine, step)?;
         self.note_update(step, &report.update)?;
         let rate = self.session.config.sft.learning_rates().rate(step);
@@ -102,7 +107,8 @@ impl<'a> Run<'a> {
             Some(checkpoint) => checkpoint,
             None => self.evaluate_before(engine.as_ref())?,
         };
-        self.progress = Some(Progress::new("RL", self.state.rl_done, config.rl.steps));
+        let progress = Progress::new("RL", self.state.rl_done, config.rl.steps);
+        self.progress = Some(progress.followed_by(self.evaluated, "").shared());
         while self.state.rl_done < config.rl.steps && !self.state.stopped_early {
             self.heed_stop(&saved)?;
             let improved = match self.rl_step(engine.as_mut()) {
@@ -156,7 +162,14 @@ impl<'a> Run<'a> {
     /// Takes an RL step. True if it was evaluated and is the best so far.
     fn rl_step(&mut self, engine: &mut dyn Engine) -> Result<bool, TrainError> {
         let (session, step, clock) = (self.session, self.state.rl_done, Instant::now());
-        let rollout = session.rollout(engine, step).map_err(|e| self.explained(e))?;
+        self.begin_step(format!("RL step {step}"));
+        let progress = self.progress.as_ref();
+        let watch = |s: SamplingProgress| {
+            let word = format!("sampling {}/{}", s.ended, s.responses);
+            progress.iter().for_each(|progress| progress.lock().phase(&word));
+        };
+        let rollout = session.watched_rollout(engine, step, Some(&watch)).map_err(|e| self.explained(e))?;
+        self.phase("update");
         let sampled = clock.elapsed();
         let report = session.step(engine, &rollout).map_err(|e| self.explained(e))?;
         let elapsed = clock.elapsed();

@@ -43,7 +43,6 @@ mod tests {
     use crate::training::rates::Grid;
     use grpo_lambda_stats::table::Table;
     use results::Effort;
-    use std::path::Path;
 
     const TINY: Size = Size {
         effort: Effort {
@@ -58,40 +57,19 @@ mod tests {
         all_tasks: false,
     };
 
-    fn run_with(store: &Store, threads: usize) -> (Vec<(String, Table)>, Report) {
+    fn run_with(threads: usize) -> (Vec<(String, Table)>, Report) {
         let parts = Parts { measure: |context| measure(context, &TINY), ..PARTS };
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
-        let ctx = Context { seed: 5, full: false, progress: &|_, _| {}, store };
+        let ctx = Context { seed: 5, full: false, progress: &|_, _| {}, store: &Store::none() };
         let report = pool.install(|| parts.report(&ctx)).expect("it runs");
         (crate::run::tables("atlas_learning", &report), report)
     }
 
     #[test]
     fn the_number_of_threads_changes_nothing() {
-        let ((one, a), (three, b)) = (run_with(&Store::none(), 1), run_with(&Store::none(), 3));
+        let ((one, a), (three, b)) = (run_with(1), run_with(3));
         assert_eq!(one, three);
         assert_eq!(a.figures, b.figures);
         assert!(one.iter().all(|(name, table)| !table.rows.is_empty() || panic!("{name} is empty")));
-    }
-
-    #[test]
-    fn a_run_that_was_stopped_goes_on_to_the_same_result() {
-        let folder = tempfile::tempdir().unwrap();
-        let path: &Path = &folder.path().join("rows.jsonl");
-        let whole = run_with(&Store::open(path, "sim atlas_learning --full").unwrap(), 2).0;
-        // Stopped: only the first third of the pieces had been done, the next was being written.
-        let text = std::fs::read_to_string(path).unwrap();
-        let lines: Vec<&str> = text.split_inclusive('\n').collect();
-        let kept = lines.len() / 3;
-        let cut = format!("{}{}", lines[..kept].concat(), &lines[kept][..lines[kept].len() / 2]);
-        std::fs::write(path, cut).unwrap();
-        let store = Store::open(path, "sim atlas_learning --full").unwrap();
-        assert_eq!(store.len(), kept - 1);
-        assert_eq!(run_with(&store, 1).0, whole);
-        // And all pieces are there again, each once.
-        drop(store);
-        let again = Store::open(path, "sim atlas_learning --full").unwrap();
-        assert_eq!(again.len(), lines.len() - 1);
-        assert_eq!(std::fs::read_to_string(path).unwrap().lines().count(), lines.len());
     }
 }

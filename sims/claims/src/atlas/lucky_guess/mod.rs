@@ -1,16 +1,14 @@
 //! `atlas_lucky_guess`: the motivating example of GRPO-lambda, a lucky guess after a flawed step, in exact numbers.
 
 mod effect;
-mod figures;
 mod findings;
 mod measure;
-mod tables;
+mod shown;
 
 use crate::experiment::{Experiment, Parts};
-use figures::figures;
 use findings::findings;
 use measure::measure;
-use tables::tables;
+use shown::{figures, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "atlas_lucky_guess",

@@ -1,16 +1,14 @@
 //! `atlas_oar`: scores of tokens by perturbation and by gradient, against exact counterfactuals and the true advantage.
 
-mod figures;
 mod findings;
 mod measure;
 mod scores;
-mod tables;
+mod shown;
 
 use crate::experiment::{Experiment, Parts};
-use figures::figures;
 use findings::findings;
 use measure::measure;
-use tables::tables;
+use shown::{figures, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "atlas_oar",

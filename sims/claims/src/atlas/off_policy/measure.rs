@@ -1,4 +1,4 @@
-//! Rows and reuse of every method on every task, then trust regions and products of ratios.
+//! Rows and reuse of every method on every task, then trust regions.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 
 use super::cases::{self, FIRST_STEP, UPDATES};
 use super::pairs::{divergence, rate_of, tasks};
-use super::products::{Products, products};
 use super::row::Row;
 use super::trust_region::{Pair, Synthetic, pairs, synthetic};
 use crate::atlas::entrants::{Entrant, Source};
@@ -27,7 +26,6 @@ pub(super) struct Numbers {
     pub(super) reused: Vec<Reused>,
     pub(super) synthetic: Vec<Synthetic>,
     pub(super) pairs: Vec<Pair>,
-    pub(super) products: Products,
 }
 
 /// Reuse of one method on one task, as it is tabulated.
@@ -72,7 +70,6 @@ pub(super) fn measure(context: &Context) -> anyhow::Result<Numbers> {
         reused: reused.into_iter().flatten().collect(),
         synthetic: synthetic(context.seed, if context.full { 20_000 } else { 2_000 }),
         pairs: pairs(context.seed)?,
-        products: products(context.seed, if context.full { 40 } else { 12 })?,
     })
 }
 

@@ -5,7 +5,6 @@ mod figures;
 mod findings;
 mod measure;
 mod pairs;
-mod products;
 mod regions;
 mod row;
 mod tables;

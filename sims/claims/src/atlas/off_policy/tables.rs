@@ -1,17 +1,14 @@
-use grpo_lambda_mdp::expected::RatioCredit;
 use grpo_lambda_stats::table::Table;
 
 use super::measure::Numbers;
-use super::products::EXACT;
 use super::trust_region::{Q, traces};
-use crate::experiments::common::record::{Record, table, yes};
+use crate::experiments::common::record::{Record, table};
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     vec![
         (String::new(), rows(n)),
         ("trust_region".into(), trust_region(n)),
         ("trust_region_pairs".into(), pairs(n)),
-        ("products".into(), products(n)),
         ("reuse".into(), reuse(n)),
     ]
 }
@@ -62,23 +59,6 @@ fn pairs(n: &Numbers) -> Table {
                 .with("trace_ratios_outside", pair.outside[i])
                 .with("trace_ratios_outside_where_all_tokens_are_inside", pair.outside_though_inside[i])
         })
-    }))
-}
-
-/// One row per credit and product of ratios.
-fn products(n: &Numbers) -> Table {
-    let shown = |x: f64| if x < EXACT { EXACT } else { x };
-    let credit = |credit| match credit {
-        RatioCredit::Outcome => "R/T",
-        RatioCredit::Advantage => "true advantage",
-    };
-    table(n.products.rows.iter().map(|p| {
-        Record::default()
-            .with("ratio", p.name)
-            .with("credit", credit(p.credit))
-            .with("smallest_error", shown(p.smallest))
-            .with("largest_error", shown(p.largest))
-            .with("exact", yes(p.exact()))
     }))
 }
 

@@ -1,4 +1,4 @@
-//! Every entrant on every task at every group size, and the specification's identities.
+//! Every entrant on every task at every group size.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,7 +8,6 @@ use grpo_lambda_mdp::expected::{Situation, cosine, implied_mean};
 use grpo_lambda_mdp::zoo::{EosHazardDependent, Family as _};
 use rayon::prelude::*;
 
-use super::agreement::{Check, checks};
 use super::expectation::Effort;
 use super::piece::{MaskedTask, piece};
 use super::row::Row;
@@ -44,7 +43,6 @@ pub(super) struct Atlas {
     pub(super) rows: Vec<Vec<Vec<Row>>>,
     /// Distance of the start policies from those whose input can be masked, by task.
     pub(super) residuals: Vec<f64>,
-    pub(super) agreement: Vec<Check>,
     /// Cosine with ∇J of GRPO and of GRPO-λ (recent, clamped) on `eos_hazard_dependent` at the zoo's own horizon, which the quick run cuts.
     pub(super) uncut: [f64; 2],
 }
@@ -75,11 +73,9 @@ pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Atlas> {
     };
     let flat = pairs.par_iter().map(work).collect::<anyhow::Result<Vec<_>>>()?;
     let rows = flat.chunks(ENTRANTS.len()).map(<[_]>::to_vec).collect();
-    (context.progress)(0.9, "the specification's identities");
     let residuals = masked_tasks.iter().map(|masked| masked.residual).collect();
     let tasks: Vec<Task> = masked_tasks.into_iter().map(|masked| masked.task).collect();
-    let agreement = checks(&tasks)?;
-    Ok(Atlas { tasks, groups: size.groups.clone(), rows, residuals, agreement, uncut: uncut()? })
+    Ok(Atlas { tasks, groups: size.groups.clone(), rows, residuals, uncut: uncut()? })
 }
 
 /// Cosines that the cut of a horizon hides.

@@ -2,7 +2,6 @@
 //!
 //! One update is one group of `G` responses to one prompt, on-policy, from the task's start policy. A row is an entrant on a task at a group size.
 
-mod agreement;
 mod anatomy;
 mod expectation;
 mod figures;

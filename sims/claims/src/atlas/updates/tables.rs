@@ -1,14 +1,13 @@
 use grpo_lambda_mdp::Oracle;
 use grpo_lambda_stats::table::{Table, significant};
 
-use super::agreement;
 use super::measure::{Atlas, Size, seed_of};
 use super::overall::{MEANS, overall};
 use super::piece::{MaskedTask, piece};
 use super::row::{Column, GROUP, Row};
 use crate::atlas::entrants::{ENTRANTS, Entrant, Extra};
 use crate::atlas::tasks::tasks;
-use crate::experiments::common::record::{Record, table, yes};
+use crate::experiments::common::record::{Record, table};
 use crate::training::task::Task;
 
 pub(super) fn tables(atlas: &Atlas) -> Vec<(String, Table)> {
@@ -19,7 +18,6 @@ pub(super) fn tables(atlas: &Atlas) -> Vec<(String, Table)> {
         ("parts".into(), parts(atlas)),
         ("costs".into(), costs(atlas)),
         ("tasks".into(), task_list(atlas)),
-        ("identities".into(), identities(atlas)),
     ]
 }
 
@@ -142,17 +140,6 @@ fn task_list(atlas: &Atlas) -> Table {
             .with("j", task.start_j)
             .with("j_best", task.best)
             .with("masked_fit_kl", *kl)
-    }))
-}
-
-fn identities(atlas: &Atlas) -> Table {
-    table(atlas.agreement.iter().map(|check| {
-        Record::default()
-            .with("method", check.method)
-            .with("statement", check.statement)
-            .with("tasks", check.tasks)
-            .with("largest_error", check.worst)
-            .with("holds", yes(check.worst < agreement::EXACT))
     }))
 }
 

@@ -12,10 +12,10 @@ mod findings;
 use grpo_lambda_mdp::Oracle;
 use grpo_lambda_mdp::zoo::Random;
 use grpo_lambda_stats::table::Table;
-use serde::Serialize;
 
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::mdp::{Mdp, random_mdps};
+use crate::experiments::common::record::{Record, table};
 use crate::experiments::common::vectors::{extremes, largest, mean};
 use crate::figure::{Axis, Figure, Panel};
 use effect::{Effect, Reading, off_enumeration, readings};
@@ -105,31 +105,20 @@ fn check() -> anyhow::Result<Check> {
     Ok(Check { responses: mdp.tree.leaf_count(), worst: largest(worst), effect: largest(effect) })
 }
 
-#[derive(Serialize)]
-struct Row<'a> {
-    mdp: &'a str,
-    method: &'static str,
-    lambda: Option<f64>,
-    relative_change: f64,
-    cosine_of_change_with_gradient: Option<f64>,
-    variance_ratio: f64,
-}
-
 fn tables(n: &Numbers) -> Vec<(String, Table)> {
     let rows = n.readings.iter().flat_map(|Effects { reading, by_mdp }| {
         n.mdps.iter().zip(by_mdp).map(|(mdp, e)| {
             let real = e.relative > ROUNDING;
-            Row {
-                mdp,
-                method: reading.name,
-                lambda: reading.lambda,
-                relative_change: if real { e.relative } else { 0.0 },
-                cosine_of_change_with_gradient: real.then_some(e.cosine),
-                variance_ratio: e.variance_ratio,
-            }
+            Record::default()
+                .with("mdp", mdp.as_str())
+                .with("method", reading.name)
+                .with("lambda", reading.lambda)
+                .with("relative_change", if real { e.relative } else { 0.0 })
+                .with("cosine_of_change_with_gradient", real.then_some(e.cosine))
+                .with("variance_ratio", e.variance_ratio)
         })
     });
-    vec![(String::new(), Table::from_rows(rows))]
+    vec![(String::new(), table(rows))]
 }
 
 fn figures(n: &Numbers) -> Vec<(String, Figure)> {

@@ -2,10 +2,10 @@
 
 use grpo_lambda::surrogate::Surrogate;
 use grpo_lambda_stats::table::Table;
-use serde::Serialize;
 
 use super::reuse::{AfterStep, DRIFT_MDP, Distance, FORMS};
 use super::{Numbers, PPO, PRINTED, TWO_SIDED, advantages, loss, ratios};
+use crate::experiments::common::record::{Record, table};
 use crate::figure::{Axis, Figure, Mark, Panel, Style};
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
@@ -16,69 +16,44 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     ]
 }
 
-#[derive(Serialize)]
-struct PointRow {
-    ratio: f64,
-    advantage: f64,
-    form: &'static str,
-    loss: f64,
-    slope: f64,
-}
-
 fn points(n: &Numbers) -> Table {
-    Table::from_rows(n.points.iter().flat_map(|p| {
-        [("ppo", p.ppo), ("printed", p.printed), ("two_sided", p.two_sided)].map(|(form, loss)| PointRow {
-            ratio: p.ratio,
-            advantage: p.advantage,
-            form,
-            loss: loss.value,
-            slope: loss.slope,
+    table(n.points.iter().flat_map(|p| {
+        [("ppo", p.ppo), ("printed", p.printed), ("two_sided", p.two_sided)].map(|(form, loss)| {
+            Record::default()
+                .with("ratio", p.ratio)
+                .with("advantage", p.advantage)
+                .with("form", form)
+                .with("loss", loss.value)
+                .with("slope", loss.slope)
         })
     }))
-}
-
-#[derive(Serialize)]
-struct StepRow {
-    mdp: &'static str,
-    step: f64,
-    form: &'static str,
-    cosine_with_grad_j: f64,
-    norm: f64,
 }
 
 fn off_policy(n: &Numbers) -> Table {
-    Table::from_rows(n.off_policy.iter().flat_map(|&AfterStep { mdp, step, cosines, norms }| {
+    table(n.off_policy.iter().flat_map(|&AfterStep { mdp, step, cosines, norms }| {
         let forms = FORMS.into_iter().zip(cosines.into_iter().zip(norms));
-        forms.map(move |((form, _), (cosine_with_grad_j, norm))| StepRow {
-            mdp,
-            step,
-            form,
-            cosine_with_grad_j,
-            norm,
+        forms.map(move |((form, _), (cosine_with_grad_j, norm))| {
+            Record::default()
+                .with("mdp", mdp)
+                .with("step", step)
+                .with("form", form)
+                .with("cosine_with_grad_j", cosine_with_grad_j)
+                .with("norm", norm)
         })
     }))
-}
-
-#[derive(Serialize)]
-struct DriftRow {
-    mdp: &'static str,
-    form: &'static str,
-    updates: usize,
-    kl_from_sampling_policy: f64,
-    smallest_ratio: f64,
-    j: f64,
 }
 
 /// Every tenth update.
 fn trust_region(n: &Numbers) -> Table {
-    Table::from_rows(n.drifts.iter().flat_map(|drift| {
-        drift.steps.iter().enumerate().step_by(10).map(|(updates, at)| DriftRow {
-            mdp: DRIFT_MDP,
-            form: drift.form,
-            updates,
-            kl_from_sampling_policy: at.kl,
-            smallest_ratio: at.ratio,
-            j: at.j,
+    table(n.drifts.iter().flat_map(|drift| {
+        drift.steps.iter().enumerate().step_by(10).map(|(updates, at)| {
+            Record::default()
+                .with("mdp", DRIFT_MDP)
+                .with("form", drift.form)
+                .with("updates", updates)
+                .with("kl_from_sampling_policy", at.kl)
+                .with("smallest_ratio", at.ratio)
+                .with("j", at.j)
         })
     }))
 }

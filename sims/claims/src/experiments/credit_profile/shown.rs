@@ -1,62 +1,38 @@
 //! The tables and the figures.
 
 use grpo_lambda_stats::table::Table;
-use serde::Serialize;
 
 use super::findings::paper_factors;
 use super::{BETA, LEN, Numbers, Weighed};
+use crate::experiments::common::record::{Record, table};
 use crate::experiments::common::text::short;
 use crate::experiments::common::vectors::{extremes, indexed, mean};
 use crate::figure::{Axis, Figure, Panel, Style};
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     vec![
-        ("readings".into(), Table::from_rows(n.readings.iter().map(ReadingRow::new))),
+        ("readings".into(), table(n.readings.iter().map(reading_row))),
         (String::new(), Table::from_rows(&n.sizes)),
     ]
 }
 
-#[derive(Serialize)]
-struct ReadingRow {
-    update: &'static str,
-    soft_clamp: &'static str,
-    soft_gradient: Option<bool>,
-    style: &'static str,
-    matrix: &'static str,
-    normalise: &'static str,
-    delta: &'static str,
-    c_0: f64,
-    #[serde(rename = "c_T/4")]
-    quarter: f64,
-    #[serde(rename = "c_T/2")]
-    half: f64,
-    #[serde(rename = "c_3T/4")]
-    three_quarters: f64,
-    #[serde(rename = "c_T-1")]
-    last: f64,
-    mean: f64,
-    relative_error_of_closed_form: f64,
-}
-
-impl ReadingRow {
-    fn new(Weighed { reading, weights, error }: &Weighed) -> ReadingRow {
-        ReadingRow {
-            update: if reading.weight.is_some() { "weight" } else { "trace" },
-            soft_clamp: reading.weight.map_or("", |(soft, _)| soft),
-            soft_gradient: reading.weight.map(|(_, gradient)| gradient),
-            style: reading.style(),
-            matrix: reading.matrix,
-            normalise: reading.normalise,
-            delta: reading.delta(),
-            c_0: weights[0],
-            quarter: weights[LEN / 4],
-            half: weights[LEN / 2],
-            three_quarters: weights[3 * LEN / 4],
-            last: weights[LEN - 1],
-            mean: mean(weights),
-            relative_error_of_closed_form: *error,
-        }
-    }
+fn reading_row(Weighed { reading, weights, error }: &Weighed) -> Record {
+    let gradient = reading.weight.map_or("", |(_, gradient)| if gradient { "true" } else { "false" });
+    Record::default()
+        .with("update", if reading.weight.is_some() { "weight" } else { "trace" })
+        .with("soft_clamp", reading.weight.map_or("", |(soft, _)| soft))
+        .with("soft_gradient", gradient)
+        .with("style", reading.style())
+        .with("matrix", reading.matrix)
+        .with("normalise", reading.normalise)
+        .with("delta", reading.delta())
+        .with("c_0", weights[0])
+        .with("c_T/4", weights[LEN / 4])
+        .with("c_T/2", weights[LEN / 2])
+        .with("c_3T/4", weights[3 * LEN / 4])
+        .with("c_T-1", weights[LEN - 1])
+        .with("mean", mean(weights))
+        .with("relative_error_of_closed_form", *error)
 }
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {

@@ -1,40 +1,31 @@
 //! The tables and the figure.
 
 use grpo_lambda_stats::table::Table;
-use serde::Serialize;
 
 use super::responses::MDPS;
 use super::states::AtScale;
 use super::{Gradient, Numbers};
+use crate::experiments::common::record::{Record, table};
 use crate::experiments::common::vectors::{EXACT, indexed};
 use crate::figure::{Axis, Figure, Panel, Style};
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     vec![
-        ("hand".into(), Table::from_rows(n.hand.rows.iter().map(HandRow::new))),
+        ("hand".into(), table(n.hand.rows.iter().map(hand_row))),
         ("distance".into(), Table::from_rows(&n.states.at_scales)),
         ("responses".into(), Table::from_rows(&n.responses.rows)),
     ]
 }
 
-#[derive(Serialize)]
-struct HandRow {
-    #[serde(rename = "in the loss")]
-    name: &'static str,
-    action_1: f64,
-    action_2: f64,
-    action_3: f64,
-    variance: Option<f64>,
-    cosine_with_reverse: Option<f64>,
-}
-
-impl HandRow {
-    fn new(row: &Gradient) -> HandRow {
-        let action = |a: usize| if row.gradient[a].abs() < EXACT { 0.0 } else { row.gradient[a] };
-        let [action_1, action_2, action_3] = [0, 1, 2].map(action);
-        let Gradient { name, variance, cosine, .. } = *row;
-        HandRow { name, action_1, action_2, action_3, variance, cosine_with_reverse: cosine }
-    }
+fn hand_row(row: &Gradient) -> Record {
+    let named = Record::default().with("in the loss", row.name);
+    let actions = row.gradient.iter().zip(1..);
+    actions
+        .fold(named, |record, (x, a)| {
+            record.with(format!("action_{a}"), if x.abs() < EXACT { 0.0 } else { *x })
+        })
+        .with("variance", row.variance)
+        .with("cosine_with_reverse", row.cosine)
 }
 
 /// The estimators that have a direction.

@@ -1,66 +1,50 @@
 //! The table and the figure.
 
 use grpo_lambda_stats::table::Table;
-use serde::Serialize;
 
 use super::moments::CRITICS;
 use super::{Curve, Numbers, REPORTED, STEPS, lambda};
+use crate::experiments::common::record::{Record, table};
 use crate::experiments::common::vectors::{mean, quantile};
 use crate::figure::{Axis, Figure, Panel, Style};
 
-#[derive(Serialize)]
-struct Row {
-    mdp: String,
-    critic: &'static str,
-    lambda: f64,
-    bias: f64,
-    relative_bias: f64,
-    variance: f64,
-    variance_p10: Option<f64>,
-    variance_p90: Option<f64>,
+fn row(mdp: &str, critic: &str, i: usize, [bias, relative, variance]: [f64; 3]) -> Record {
+    Record::default()
+        .with("mdp", mdp)
+        .with("critic", critic)
+        .with("lambda", lambda(i))
+        .with("bias", bias)
+        .with("relative_bias", relative)
+        .with("variance", variance)
 }
 
-impl Row {
-    /// The means over the random MDPs.
-    fn random(critic: &'static str, curves: &[Curve], i: usize) -> Row {
-        let values = |f: &dyn Fn(&Curve) -> f64| curves.iter().map(f).collect::<Vec<f64>>();
-        let variance = values(&|c| c.variance[i]);
-        Row {
-            mdp: format!("mean of {} random", curves.len()),
-            critic,
-            lambda: lambda(i),
-            bias: mean(&values(&|c| c.visible_bias(i))),
-            relative_bias: mean(&values(&|c| c.relative_bias(i))),
-            variance: mean(&variance),
-            variance_p10: Some(quantile(&variance, 0.1)),
-            variance_p90: Some(quantile(&variance, 0.9)),
-        }
-    }
+/// The means over the random MDPs.
+fn random(critic: &str, curves: &[Curve], i: usize) -> Record {
+    let values = |f: &dyn Fn(&Curve) -> f64| curves.iter().map(f).collect::<Vec<f64>>();
+    let variance = values(&|c| c.variance[i]);
+    let means =
+        [mean(&values(&|c| c.visible_bias(i))), mean(&values(&|c| c.relative_bias(i))), mean(&variance)];
+    row(&format!("mean of {} random", curves.len()), critic, i, means)
+        .with("variance_p10", quantile(&variance, 0.1))
+        .with("variance_p90", quantile(&variance, 0.9))
+}
 
-    fn named(critic: &'static str, mdp: &str, curve: &Curve, i: usize) -> Row {
-        Row {
-            mdp: mdp.to_owned(),
-            critic,
-            lambda: lambda(i),
-            bias: curve.visible_bias(i),
-            relative_bias: curve.relative_bias(i),
-            variance: curve.variance[i],
-            variance_p10: None,
-            variance_p90: None,
-        }
-    }
+fn named(critic: &str, mdp: &str, curve: &Curve, i: usize) -> Record {
+    row(mdp, critic, i, [curve.visible_bias(i), curve.relative_bias(i), curve.variance[i]])
+        .with("variance_p10", None::<f64>)
+        .with("variance_p90", None::<f64>)
 }
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     let mut rows = Vec::new();
     for (critic, curves) in CRITICS.into_iter().zip(&n.curves) {
         let (random, named) = curves.split_at(n.random);
-        rows.extend((0..=STEPS).map(|i| Row::random(critic, random, i)));
+        rows.extend((0..=STEPS).map(|i| self::random(critic, random, i)));
         for (mdp, curve) in n.named.iter().zip(named) {
-            rows.extend(REPORTED.map(|i| Row::named(critic, mdp, curve, i)));
+            rows.extend(REPORTED.map(|i| self::named(critic, mdp, curve, i)));
         }
     }
-    vec![(String::new(), Table::from_rows(rows))]
+    vec![(String::new(), table(rows))]
 }
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {

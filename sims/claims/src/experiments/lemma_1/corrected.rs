@@ -1,8 +1,10 @@
 //! The printed lemma and the corrected statements, on every MDP, prefix and depth.
 
+use anyhow::Context as _;
+
 use crate::experiments::common::mdp::Mdp;
 use crate::experiments::common::vectors::{EXACT, extremes, largest};
-use grpo_lambda_mdp::zoo::{EosHazard, EosHazardDependent, Family};
+use grpo_lambda_mdp::zoo::{EosHazard, EosHazardDependent, Family, LemmaCounterexample};
 use grpo_lambda_mdp::{Oracle, Rules, Tabular};
 
 /// Violations of the printed bound.
@@ -213,6 +215,43 @@ pub(super) fn prefixes(oracle: &Oracle) -> Vec<Prefix> {
         }
     };
     tree.nodes().skip(1).map(prefix).collect()
+}
+
+/// The counterexample of the zoo, a choice of two prefixes that end at once, and what is smaller.
+pub(super) struct Smallest {
+    pub(super) prefixes: usize,
+    pub(super) responses: usize,
+    /// The prefix that breaks the printed bound most.
+    pub(super) worst: Prefix,
+    /// The largest excess of MDPs with two prefixes.
+    pub(super) excess_of_two_prefixes: f64,
+}
+
+pub(super) fn smallest() -> anyhow::Result<Smallest> {
+    let tree = LemmaCounterexample.tree()?;
+    let policy = Tabular::uniform(&tree);
+    let all = prefixes(&Oracle::new(&tree, &policy)).into_iter();
+    Ok(Smallest {
+        prefixes: tree.node_count(),
+        responses: tree.leaf_count(),
+        worst: all.max_by(|a, b| a.excess().total_cmp(&b.excess())).context("a prefix beside the prompt")?,
+        excess_of_two_prefixes: largest_excess_with_two_prefixes(),
+    })
+}
+
+/// The largest excess of the printed lemma over MDPs with a prompt and one longer prefix, on a grid: EOS at the prompt with
+/// probability `p` and reward `r`, else a prefix of value `v`.
+fn largest_excess_with_two_prefixes() -> f64 {
+    let grid = || (0..=20).map(|i| f64::from(i) / 20.0);
+    let mut worst = f64::NEG_INFINITY;
+    for p in grid() {
+        for r in grid() {
+            for v in grid() {
+                worst = worst.max(p * r + (1.0 - p) * v - v - p);
+            }
+        }
+    }
+    worst
 }
 
 /// One depth of an MDP: the distance that Lemma 1 bounds, the corrected bound, and the printed bound averaged over prefixes alive.

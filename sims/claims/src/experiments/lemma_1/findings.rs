@@ -49,10 +49,9 @@ fn pointwise(n: &Numbers) -> Finding {
         holds_or(
             !all(n).any(Prefix::violates),
             format!(
-                "{}: V(s_0) - V(s_t) = {} but the bound is {}",
-                n.shrunk.tree.describe(),
-                short(n.shrunk.gap()),
-                short(n.shrunk.bound())
+                "one choice between A, which is rewarded, and B: V(s_0) - V(s_t) = {} but the bound is {}",
+                short(n.smallest.worst.gap),
+                short(n.smallest.worst.bound)
             ),
         ),
         format!("violated by {}", families.collect::<Vec<_>>().join("; ")),
@@ -60,31 +59,23 @@ fn pointwise(n: &Numbers) -> Finding {
 }
 
 fn smallest(n: &Numbers) -> Finding {
-    let (m, steps) = (&n.minimal, &n.shrunk.steps);
-    let ok = (m.excess - n.shrunk.excess()).abs() < EXACT
-        && m.longest <= 2
-        && m.prefixes == 3
-        && m.excess_of_two_prefixes < VISIBLE;
+    let s = &n.smallest;
     finding(
-        "Greedy shrinking of a random counterexample ends in two tokens: one choice, then EOS; nothing smaller breaks the lemma",
+        "Two tokens break the lemma: one choice, then EOS; nothing smaller does",
         holds_or(
-            ok,
+            s.worst.violates() && s.prefixes == 3 && s.excess_of_two_prefixes < VISIBLE,
             format!(
-                "ended at {} prefixes, excess {}; with two prefixes the excess reaches {}",
-                m.prefixes, m.excess, m.excess_of_two_prefixes
+                "excess {} with {} prefixes, up to {} with two",
+                short(s.worst.excess()),
+                s.prefixes,
+                short(s.excess_of_two_prefixes)
             ),
         ),
         format!(
-            "from {} prefixes and {} responses (number {} of the MDPs drawn) in {} steps to {} prefixes, {} responses: {}; excess {} (the zoo's lemma_counterexample: {}). With two prefixes the excess is at most 0 on a grid of all their numbers",
-            steps[0].prefixes,
-            steps[0].responses,
-            n.shrunk.examined,
-            steps.len() - 1,
-            m.prefixes,
-            m.responses,
-            n.shrunk.tree.describe(),
-            short(m.excess),
-            short(m.excess_of_zoo),
+            "{} prefixes, {} responses (`lemma_counterexample` of the zoo): excess {}. With two prefixes the excess is at most 0 on a grid of all their numbers",
+            s.prefixes,
+            s.responses,
+            short(s.worst.excess())
         ),
     )
 }
@@ -188,27 +179,18 @@ fn values_differ(n: &Numbers) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::super::OfFamily;
-    use super::super::corrected::{Hazards, Success, Values};
-    use super::super::subtree::{Minimal, Shrunk, Step, Subtree};
+    use super::super::corrected::{Hazards, Smallest, Success, Values};
     use super::*;
     use crate::experiments::common::findings::words;
 
     /// A lemma without a counterexample among random prefixes.
     fn numbers() -> Numbers {
         let prefix = Prefix { t: 1, gap: 0.1, bound: 0.2, condition: true, path_minus_survival: 0.0 };
-        let step = Step { name: "found", prefixes: 3, responses: 2, excess: 0.5 };
+        let worst = Prefix { gap: 0.5, bound: 0.0, ..prefix };
         Numbers {
             mdps: 1,
             families: vec![OfFamily { name: "random", prefixes: vec![prefix] }],
-            shrunk: Shrunk { tree: Subtree::two_tokens(), examined: 1, steps: vec![step] },
-            minimal: Minimal {
-                prefixes: 3,
-                responses: 2,
-                longest: 2,
-                excess: 0.5,
-                excess_of_zoo: 0.5,
-                excess_of_two_prefixes: 0.0,
-            },
+            smallest: Smallest { prefixes: 3, responses: 2, worst, excess_of_two_prefixes: 0.0 },
             corrected: Corrected::default(),
             discounted: Corrected::default(),
             hazards: Hazards::default(),
@@ -235,8 +217,8 @@ mod tests {
             n.families[0].prefixes[0].condition = false;
         };
         assert_eq!(verdicts(unconditional), [f, h, h, h, h, w, h, h]);
-        assert_eq!(verdicts(|n| n.minimal.prefixes = 4)[1], f);
-        assert_eq!(verdicts(|n| n.minimal.excess_of_two_prefixes = 0.1)[1], f);
+        assert_eq!(verdicts(|n| n.smallest.prefixes = 4)[1], f);
+        assert_eq!(verdicts(|n| n.smallest.excess_of_two_prefixes = 0.1)[1], f);
         assert_eq!(verdicts(|n| n.corrected.identity = 0.1)[2], f);
         assert_eq!(verdicts(|n| n.discounted.martingale = 0.1)[3], f);
         assert_eq!(verdicts(|n| n.families[0].prefixes[0].path_minus_survival = -0.3)[4], f);

@@ -11,20 +11,18 @@
 mod corrected;
 mod findings;
 mod shown;
-mod subtree;
 
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::mdp::Mdp;
 use crate::sentences::SentenceId;
 use corrected::{
-    Corrected, Depth, Hazards, OfHazard, Prefix, Success, Values, depths, full_binary, hazards,
-    hazards_of_zoo, prefixes, success, values,
+    Corrected, Depth, Hazards, OfHazard, Prefix, Smallest, Success, Values, depths, full_binary, hazards,
+    hazards_of_zoo, prefixes, smallest, success, values,
 };
 use findings::findings;
 use grpo_lambda_mdp::Oracle;
 use grpo_lambda_mdp::zoo::{Random, RandomRewards};
 use shown::{figures, tables};
-use subtree::{Minimal, Shrunk, minimal, search};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "lemma_1",
@@ -39,8 +37,7 @@ struct Numbers {
     mdps: usize,
     /// The first family is the one that is drawn.
     families: Vec<OfFamily>,
-    shrunk: Shrunk,
-    minimal: Minimal,
+    smallest: Smallest,
     /// At γ = 1.
     corrected: Corrected,
     /// At γ < 1.
@@ -71,9 +68,7 @@ fn measure(context: &Context) -> anyhow::Result<Numbers> {
         OfFamily::new("random trees", &ragged),
         OfFamily::new("noisy rewards, EOS everywhere", &noisy),
     ];
-    (context.progress)(0.5, "shrinking");
-    let shrunk = search(base)?;
-    (context.progress)(0.7, "corrected statements");
+    (context.progress)(0.5, "corrected statements");
     let (mut corrected, mut discounted) = (Corrected::default(), Corrected::default());
     for mdp in binary.iter().chain(&ragged).chain(&noisy) {
         corrected.add(&mdp.oracle());
@@ -85,8 +80,7 @@ fn measure(context: &Context) -> anyhow::Result<Numbers> {
     Ok(Numbers {
         mdps: binary.len(),
         families,
-        minimal: minimal(&shrunk)?,
-        shrunk,
+        smallest: smallest()?,
         corrected,
         discounted,
         hazards: hazards(&binary)?,

@@ -3,91 +3,59 @@
 use super::Numbers;
 use super::corrected::{Depth, HORIZON, Prefix};
 use super::findings::violations;
+use crate::experiments::common::record::{Record, table};
 use crate::experiments::common::vectors::{EXACT, extremes, mean, quantile};
 use crate::figure::{Axis, Figure, Panel, Style};
 use grpo_lambda_stats::table::Table;
-use serde::Serialize;
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
-    vec![
-        ("prefixes".into(), prefix_rows(n)),
-        ("shrinking".into(), shrinking_rows(n)),
-        ("tightness".into(), tightness_rows(n)),
-    ]
+    vec![("prefixes".into(), prefix_rows(n)), ("tightness".into(), tightness_rows(n))]
 }
 
 fn prefix_rows(n: &Numbers) -> Table {
-    #[derive(Serialize)]
-    struct Row {
-        family: &'static str,
-        t: usize,
-        prefixes: usize,
-        violations: usize,
-        worst_excess: f64,
-        mean_gap: f64,
-        mean_bound: f64,
-    }
     let mut rows = Vec::new();
     for family in &n.families {
         let all = &family.prefixes;
         for t in 1..=all.iter().map(|p| p.t).max().unwrap_or(0) {
             let at: Vec<&Prefix> = all.iter().filter(|p| p.t == t).collect();
             let mean_of = |f: fn(&Prefix) -> f64| mean(&at.iter().map(|p| f(p)).collect::<Vec<_>>());
-            rows.push(Row {
-                family: family.name,
-                t,
-                prefixes: at.len(),
-                violations: at.iter().filter(|p| p.violates()).count(),
-                worst_excess: extremes(at.iter().map(|p| p.excess())).1,
-                mean_gap: mean_of(|p| p.gap),
-                mean_bound: mean_of(|p| p.bound),
-            });
+            rows.push(
+                Record::default()
+                    .with("family", family.name)
+                    .with("t", t)
+                    .with("prefixes", at.len())
+                    .with("violations", at.iter().filter(|p| p.violates()).count())
+                    .with("worst_excess", extremes(at.iter().map(|p| p.excess())).1)
+                    .with("mean_gap", mean_of(|p| p.gap))
+                    .with("mean_bound", mean_of(|p| p.bound)),
+            );
         }
     }
-    Table::from_rows(rows)
-}
-
-fn shrinking_rows(n: &Numbers) -> Table {
-    let mut table = Table::new(&["step", "move", "prefixes", "responses", "excess"]);
-    for (i, s) in n.shrunk.steps.iter().enumerate() {
-        table.push(vec![i.into(), s.name.into(), s.prefixes.into(), s.responses.into(), s.excess.into()]);
-    }
-    table
+    table(rows)
 }
 
 fn tightness_rows(n: &Numbers) -> Table {
-    #[derive(Serialize)]
-    struct Row {
-        mdp: String,
-        t: usize,
-        distance: f64,
-        corrected_bound: f64,
-        printed_bound: f64,
-        worst_pointwise_excess: f64,
-    }
+    let row = |mdp: &str, t: usize, [distance, corrected, printed, worst]: [f64; 4]| {
+        Record::default()
+            .with("mdp", mdp)
+            .with("t", t)
+            .with("distance", distance)
+            .with("corrected_bound", corrected)
+            .with("printed_bound", printed)
+            .with("worst_pointwise_excess", worst)
+    };
     let over_mdps = (0..HORIZON).map(|t| {
         let values = |f: fn(&Depth) -> f64| n.by_depth.iter().map(|d| f(&d[t])).collect::<Vec<_>>();
-        Row {
-            mdp: format!("mean of {} random", n.by_depth.len()),
-            t,
-            distance: mean(&values(|d| d.distance)),
-            corrected_bound: mean(&values(|d| d.corrected)),
-            printed_bound: mean(&values(|d| d.printed)),
-            worst_pointwise_excess: extremes(values(|d| d.worst_excess)).1,
-        }
+        let [distance, corrected, printed] = LINES.map(|(_, value)| mean(&values(value)));
+        let worst = extremes(values(|d| d.worst_excess)).1;
+        row(&format!("mean of {} random", n.by_depth.len()), t, [distance, corrected, printed, worst])
     });
     let zeroed = |x: f64| if x.abs() < EXACT { 0.0 } else { x };
     let of_zoo = n.of_zoo.iter().flat_map(|hazard| {
-        hazard.depths.iter().map(move |d| Row {
-            mdp: hazard.name.into(),
-            t: d.t,
-            distance: zeroed(d.distance),
-            corrected_bound: zeroed(d.corrected),
-            printed_bound: zeroed(d.printed),
-            worst_pointwise_excess: zeroed(d.worst_excess),
-        })
+        let numbers = |d: &Depth| [d.distance, d.corrected, d.printed, d.worst_excess].map(zeroed);
+        hazard.depths.iter().map(move |d| row(hazard.name, d.t, numbers(d)))
     });
-    Table::from_rows(over_mdps.chain(of_zoo))
+    table(over_mdps.chain(of_zoo))
 }
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
@@ -101,9 +69,9 @@ fn scatter(n: &Numbers) -> Figure {
         "Lemma 1 as printed fails: {over} of {} prefixes lie above its bound, by up to {worst:.2}; two tokens suffice",
         prefixes.len()
     ))
-    .caption("Exact values, γ = 1. MDPs: two symbols and EOS legal at every prefix, horizon 4, random bits as rewards, standard normal logits. Right: a counterexample made smaller, step by step, while it still violates the bound.")
+    .caption("Exact values, γ = 1. MDPs: two symbols and EOS legal at every prefix, horizon 4, random bits as rewards, standard normal logits.")
+    .columns(1)
     .panel(plane(prefixes, n.mdps))
-    .panel(shrinking(n))
 }
 
 fn plane(prefixes: &[Prefix], mdps: usize) -> Panel {
@@ -115,16 +83,6 @@ fn plane(prefixes: &[Prefix], mdps: usize) -> Panel {
         .points("within the bound", part(false))
         .points("above the bound", part(true))
         .styled_line("V(s₀) - V(s) = bound", Style::Dashed, [(0.0, 0.0), (1.0, 1.0)])
-}
-
-fn shrinking(n: &Numbers) -> Panel {
-    let steps = || n.shrunk.steps.iter().enumerate().map(|(i, s)| (i as f64, s.prefixes as f64));
-    Panel::new("Shrinking a counterexample")
-        .x("accepted simplification")
-        .y(Axis::new("prefixes in the MDP").range(0.0, n.shrunk.steps[0].prefixes as f64 * 1.08))
-        .line("prefixes", steps())
-        .points("prefixes", steps())
-        .hline(3.0, "3: a choice of A or B, then EOS")
 }
 
 /// A name and its value at one depth.

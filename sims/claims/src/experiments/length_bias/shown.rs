@@ -1,10 +1,10 @@
 //! Tables and figures.
 
 use super::{ADVANTAGE_RATIO, AtLambda, Numbers, Region};
+use crate::experiments::common::record::{Record, table, yes};
 use crate::experiments::common::vectors::{at_least_exact, largest};
 use crate::figure::{Axis, Figure, Panel, Style};
 use grpo_lambda_stats::table::Table;
-use serde::Serialize;
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     vec![
@@ -16,111 +16,66 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     ]
 }
 
-fn yes(condition: bool) -> &'static str {
-    if condition { "yes" } else { "no" }
-}
-
 fn methods(n: &Numbers) -> Table {
-    #[derive(Serialize)]
-    struct Row<'a> {
-        method: &'a str,
-        better: &'static str,
-        credit_short: f64,
-        credit_long: f64,
-        credit_ratio: f64,
-        step_short: f64,
-        step_long: f64,
-        inverts: &'static str,
-    }
-    Table::from_rows(n.methods.iter().flat_map(|m| {
-        [("short", m.short_better), ("long", m.long_better)].map(|(better, p)| Row {
-            method: &m.name,
-            better,
-            credit_short: p.credit[0],
-            credit_long: p.credit[1],
-            credit_ratio: p.credit[1] / p.credit[0],
-            step_short: p.step[0],
-            step_long: p.step[1],
-            inverts: yes(p.inverts()),
+    table(n.methods.iter().flat_map(|m| {
+        [("short", m.short_better), ("long", m.long_better)].map(|(better, p)| {
+            Record::default()
+                .with("method", m.name.as_str())
+                .with("better", better)
+                .with("credit_short", p.credit[0])
+                .with("credit_long", p.credit[1])
+                .with("credit_ratio", p.credit[1] / p.credit[0])
+                .with("step_short", p.step[0])
+                .with("step_long", p.step[1])
+                .with("inverts", yes(p.inverts()))
         })
     }))
 }
 
 fn fixed_length(n: &Numbers) -> Table {
-    #[derive(Serialize)]
-    struct Row {
-        mdp: &'static str,
-        length: usize,
-        style: &'static str,
-        lambda: f64,
-        cosine_with_gradient: f64,
-        largest_difference_below: f64,
-    }
-    Table::from_rows(n.fixed_length.iter().map(|f| Row {
-        mdp: f.mdp,
-        length: f.len,
-        style: f.style,
-        lambda: f.lambda,
-        cosine_with_gradient: f.cosine,
-        largest_difference_below: at_least_exact(f.off),
+    table(n.fixed_length.iter().map(|f| {
+        Record::default()
+            .with("mdp", f.mdp)
+            .with("length", f.len)
+            .with("style", f.style)
+            .with("lambda", f.lambda)
+            .with("cosine_with_gradient", f.cosine)
+            .with("largest_difference_below", at_least_exact(f.off))
     }))
 }
 
 fn region_rows(n: &Numbers) -> Table {
-    #[derive(Serialize)]
-    struct Row {
-        method: &'static str,
-        q_short: f64,
-        q_long: f64,
-        advantage_difference: f64,
-        credit_difference: f64,
-        inverts: &'static str,
-    }
-    Table::from_rows(n.regions.iter().map(|r| Row {
-        method: r.method,
-        q_short: r.success[0],
-        q_long: r.success[1],
-        advantage_difference: r.preference.q[0] - r.preference.q[1],
-        credit_difference: r.preference.credit[0] - r.preference.credit[1],
-        inverts: yes(r.preference.inverts()),
+    table(n.regions.iter().map(|r| {
+        Record::default()
+            .with("method", r.method)
+            .with("q_short", r.success[0])
+            .with("q_long", r.success[1])
+            .with("advantage_difference", r.preference.q[0] - r.preference.q[1])
+            .with("credit_difference", r.preference.credit[0] - r.preference.credit[1])
+            .with("inverts", yes(r.preference.inverts()))
     }))
 }
 
 fn ratio_rows(n: &Numbers) -> Table {
-    #[derive(Serialize)]
-    struct Row {
-        normalise: &'static str,
-        long_length: usize,
-        lambda: f64,
-        credit_short: f64,
-        credit_long: f64,
-        credit_ratio: f64,
-        advantage_ratio: f64,
-    }
-    Table::from_rows(n.by_lambda.iter().map(|at| Row {
-        normalise: at.normalise,
-        long_length: at.len,
-        lambda: at.lambda,
-        credit_short: at.credit[0],
-        credit_long: at.credit[1],
-        credit_ratio: at.ratio(),
-        advantage_ratio: ADVANTAGE_RATIO,
+    table(n.by_lambda.iter().map(|at| {
+        Record::default()
+            .with("normalise", at.normalise)
+            .with("long_length", at.len)
+            .with("lambda", at.lambda)
+            .with("credit_short", at.credit[0])
+            .with("credit_long", at.credit[1])
+            .with("credit_ratio", at.ratio())
+            .with("advantage_ratio", ADVANTAGE_RATIO)
     }))
 }
 
 fn per_response(n: &Numbers) -> Table {
-    #[derive(Serialize)]
-    struct Row<'a> {
-        mdp: &'a str,
-        mean_length: f64,
-        cosine_with_gradient: f64,
-        largest_difference_to_formula_below: f64,
-    }
-    Table::from_rows(n.per_response.iter().map(|m| Row {
-        mdp: &m.mdp,
-        mean_length: m.mean_length,
-        cosine_with_gradient: m.cosine,
-        largest_difference_to_formula_below: at_least_exact(m.off),
+    table(n.per_response.iter().map(|m| {
+        Record::default()
+            .with("mdp", m.mdp.as_str())
+            .with("mean_length", m.mean_length)
+            .with("cosine_with_gradient", m.cosine)
+            .with("largest_difference_to_formula_below", at_least_exact(m.off))
     }))
 }
 

@@ -332,6 +332,7 @@ mod tests {
             ]
             .map(slope)
             .to_vec(),
+            credit: Vec::new(),
             law: vec![
                 LawRow::made_up("response_sum", 0.0, 0.5, slopes[0], off),
                 LawRow::made_up("token_mean", 0.0, 0.5, -slopes[1], off),

@@ -22,6 +22,7 @@
 //! above the least z-score of the group, `-(G-1)/√G`; at or below it nothing is clamped. The clamp pays for every token, and the trace hands the
 //! payment to the tokens before it. `law` says the same of every reduction and of other maps from rewards to advantages.
 
+mod credit;
 mod findings;
 mod identities;
 mod law;
@@ -32,6 +33,7 @@ pub(crate) mod spread;
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::methods::method;
 use crate::experiments::common::vectors::{cosine, dot, norm};
+use credit::{CreditRow, credit};
 use findings::findings;
 use grpo_lambda_mdp::expected::{Situation, implied_mean};
 use grpo_lambda_mdp::zoo::{EosHazard, Family};
@@ -60,6 +62,7 @@ struct Numbers {
     law: Vec<LawRow>,
     tasks: Vec<OnTask>,
     sweep: Vec<Point>,
+    credit: Vec<CreditRow>,
     /// `ā` in groups of eight at success rate 1/2, with the paper's clamp.
     mean_advantage: f64,
     /// `ā` against the success rate, by clamp.
@@ -86,10 +89,10 @@ fn measure(context: &Context) -> anyhow::Result<Numbers> {
     (context.progress)(0.7, "horizons");
     let (law, tasks) = (law()?, spread(context.seed)?);
     (context.progress)(0.9, "tasks");
-    let sweep = sweep();
+    let (sweep, credit) = (sweep(), credit()?);
     let mean_advantage = mean_advantage(Some(CLAMP), GROUP, 0.5);
     let pushes = pushes();
-    Ok(Numbers { rationals, noise, with_rewards, slopes, law, tasks, sweep, mean_advantage, pushes })
+    Ok(Numbers { rationals, noise, with_rewards, slopes, law, tasks, sweep, credit, mean_advantage, pushes })
 }
 
 /// The longest response.

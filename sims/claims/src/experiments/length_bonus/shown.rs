@@ -17,6 +17,7 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
         ("horizon".into(), horizon_rows(n)),
         ("tasks".into(), task_rows(n)),
         ("law".into(), Table::from_rows(law)),
+        ("credit".into(), Table::from_rows(n.credit.iter().cloned())),
     ]
 }
 

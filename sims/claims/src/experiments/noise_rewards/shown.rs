@@ -14,7 +14,7 @@ pub(crate) struct ArmRow {
     pub(crate) part: String,
     pub(crate) clamp: f64,
     mean_advantage: f64,
-    seeds: usize,
+    pub(crate) seeds: usize,
     pub(crate) change: f64,
     change_low: f64,
     change_high: f64,

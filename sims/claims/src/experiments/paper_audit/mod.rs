@@ -2,7 +2,7 @@
 //!
 //! The only input is the paper: Tables 1-6 as printed ([`grpo_lambda_printed`]). [`consistency`] asks whether the numbers
 //! agree with each other, [`gains`] and [`statistics`] how large the gains over GRPO are against the noise
-//! of the test items, [`text`] what the prose says about them.
+//! of the test items; `findings` adds what the prose says about them.
 //!
 //! The audit sees one greedy answer per test item and one training run per cell. Its intervals therefore
 //! cover the choice of test items only; what another training seed would change is unknown.
@@ -12,7 +12,6 @@ mod findings;
 pub mod gains;
 pub mod statistics;
 mod tables;
-pub mod text;
 
 use crate::experiment::{Context, Experiment, Report};
 use gains::{Gain, Multiplicity, Selection};

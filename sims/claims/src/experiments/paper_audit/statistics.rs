@@ -96,11 +96,6 @@ pub fn correlation_needed(z: f64) -> f64 {
     (1.0 - (z / Z95).powi(2)).max(0.0)
 }
 
-/// Probability that `hits` items drawn without replacement from `total` all lie among `marked` given ones.
-pub fn all_among(hits: usize, marked: usize, total: usize) -> f64 {
-    (0..hits).map(|i| marked.saturating_sub(i) as f64 / (total - i) as f64).product()
-}
-
 /// `P(max_{i ≤ k} X_i − X_0 ≥ x)` for independent standard normals: the chance that the best of `k`
 /// variants without any effect beats the baseline they share by `x` standard errors *of one average*.
 pub fn best_of_tail(k: i32, x: f64) -> f64 {
@@ -150,12 +145,6 @@ mod tests {
         close(best_of_tail(1, 1.5), Normal::standard().cdf(-1.5 / 2f64.sqrt()), NORMAL);
         close(best_of_tail(8, 0.0), 8.0 / 9.0, NORMAL);
         close(best_of_tail(8, best_of_quantile(8, 0.05)), 0.05, NORMAL);
-    }
-
-    #[test]
-    fn five_of_five_among_a_quarter_is_about_a_thousandth() {
-        close(all_among(5, 115, 460), 0.000_913_913_5, 1e-10);
-        assert_eq!(all_among(2, 1, 10), 0.0);
     }
 
     #[test]

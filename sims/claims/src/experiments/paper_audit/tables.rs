@@ -4,10 +4,10 @@ use super::Audit;
 use super::findings::noise::{best_means, common_gains, pooled_variants, variants_against_spread};
 use super::gains::{self, Estimate, Gain};
 use super::statistics::{correlation_needed, minimal_detectable};
-use grpo_lambda_printed::{Benchmark, Column, Dataset, Model};
+use crate::experiments::common::record::{Record, table, yes};
+use grpo_lambda_printed::{Benchmark, Column, Model, Run};
 use grpo_lambda_stats::holm;
-use grpo_lambda_stats::table::{Cell, Table};
-use serde::Serialize;
+use grpo_lambda_stats::table::Table;
 
 pub(super) fn all(audit: &Audit) -> Vec<(String, Table)> {
     vec![
@@ -22,281 +22,173 @@ pub(super) fn all(audit: &Audit) -> Vec<(String, Table)> {
     ]
 }
 
-fn estimate(e: Estimate) -> [Cell; 6] {
+/// A row of a run.
+fn of_run(run: &Run) -> Record {
+    Record::default()
+        .with("table", run.model.table())
+        .with("model", run.model.name())
+        .with("dataset", run.dataset.name())
+        .with("variant", run.column.name())
+}
+
+/// Adds an estimate's columns.
+fn estimate(row: Record, e: Estimate) -> Record {
     let (low, high) = e.interval();
-    [e.points, e.se, low, high, e.z(), e.p()].map(Cell::from)
+    row.with("gain_points", e.points)
+        .with("se_points", e.se)
+        .with("low95", low)
+        .with("high95", high)
+        .with("z", e.z())
+        .with("p", e.p())
 }
 
-fn row(cells: impl IntoIterator<Item = Cell>, more: impl IntoIterator<Item = Cell>) -> Vec<Cell> {
-    cells.into_iter().chain(more).collect()
-}
-
-fn significance(points: f64, adjusted: f64) -> &'static str {
-    match (adjusted < 0.05, points > 0.0) {
+/// Adds a corrected p-value and what it says.
+fn corrected(row: Record, column: &str, points: f64, adjusted: f64) -> Record {
+    let said = match (adjusted < 0.05, points > 0.0) {
         (true, true) => "gain",
         (true, false) => "loss",
         (false, _) => "not told from 0",
-    }
+    };
+    row.with(column, adjusted).with("after_holm", said)
 }
 
 /// Every variant against GRPO.
 fn comparisons(audit: &Audit) -> Table {
-    let mut t = Table::new(&[
-        "table",
-        "model",
-        "dataset",
-        "variant",
-        "grpo_mean",
-        "variant_mean",
-        "printed_gain_points",
-        "gain_points",
-        "se_points",
-        "low95",
-        "high95",
-        "z",
-        "p",
-        "p_holm_76",
-        "after_holm",
-        "z_smoothed",
-        "detectable_points",
-    ]);
-    for (g, adjusted) in audit.gains.iter().zip(&audit.corrected.adjusted) {
-        let names = [
-            g.run.model.table().into(),
-            g.run.model.name().into(),
-            g.run.dataset.name().into(),
-            g.run.column.name().into(),
-            g.baseline.mean().into(),
-            g.run.mean().into(),
-            g.printed_points().into(),
-        ];
-        let last = [
-            (*adjusted).into(),
-            significance(g.points, *adjusted).into(),
-            g.smoothed().z().into(),
-            minimal_detectable(g.se).into(),
-        ];
-        t.push(row(row(names, estimate(g.estimate())), last));
-    }
-    t
+    table(audit.gains.iter().zip(&audit.corrected.adjusted).map(|(g, adjusted)| {
+        let means = of_run(&g.run)
+            .with("grpo_mean", g.baseline.mean())
+            .with("variant_mean", g.run.mean())
+            .with("printed_gain_points", g.printed_points());
+        corrected(estimate(means, g.estimate()), "p_holm_76", g.points, *adjusted)
+            .with("z_smoothed", g.smoothed().z())
+            .with("detectable_points", minimal_detectable(g.se))
+    }))
 }
 
 /// Every variant of every model, mean over the data sets; for the common one also over the models.
 fn means(audit: &Audit) -> Table {
-    let mut t = Table::new(&[
-        "model",
-        "variant",
-        "gain_points",
-        "se_points",
-        "low95",
-        "high95",
-        "z",
-        "p",
-        "above_grpo",
-        "below_grpo",
-        "correlation_needed",
-        "detectable_points",
-    ]);
-    let mut push = |model: &str, column: Column, e: Estimate, wins: (usize, usize)| {
-        let last =
-            [wins.0.into(), wins.1.into(), correlation_needed(e.z()).into(), minimal_detectable(e.se).into()];
-        t.push(row(row([model.into(), column.name().into()], estimate(e)), last));
+    let row = |model: &str, column: Column, e: Estimate, (above, below): (usize, usize)| {
+        let named = Record::default().with("model", model).with("variant", column.name());
+        estimate(named, e)
+            .with("above_grpo", above)
+            .with("below_grpo", below)
+            .with("correlation_needed", correlation_needed(e.z()))
+            .with("detectable_points", minimal_detectable(e.se))
     };
-    for model in Model::ALL {
-        for column in audit.paper.columns(model).into_iter().skip(1) {
+    let of_model = |model: Model| {
+        audit.paper.columns(model).into_iter().skip(1).map(move |column| {
             let wins = audit.wins(|g| g.run.model == model && g.run.column == column);
-            push(model.name(), column, gains::mean_gain(&audit.gains, model, column), wins);
-        }
-    }
-    let common = common_gains(audit);
+            row(model.name(), column, gains::mean_gain(&audit.gains, model, column), wins)
+        })
+    };
+    let common = Estimate::mean(&common_gains(audit));
     let wins = audit.wins(|g| g.run.column == Column::COMMON);
-    push("all four", Column::COMMON, Estimate::mean(&common), wins);
-    t
+    let over_models = row("all four", Column::COMMON, common, wins);
+    table(Model::ALL.into_iter().flat_map(of_model).chain([over_models]))
 }
 
 /// Every variant over both 1.5B models.
 fn variants(audit: &Audit) -> Table {
-    let mut t = Table::new(&[
-        "variant",
-        "gain_points",
-        "se_points",
-        "low95",
-        "high95",
-        "z",
-        "p",
-        "p_holm_8",
-        "after_holm",
-        "above_grpo",
-        "below_grpo",
-        "se_run_spread",
-        "p_run_spread",
-    ]);
     let pooled = pooled_variants(audit);
     let adjusted = holm(&pooled.iter().map(|v| v.2.p()).collect::<Vec<_>>());
     let spread = variants_against_spread(audit);
-    for (((column, parts, mean), adjusted), (_, by_spread, p)) in pooled.iter().zip(adjusted).zip(spread) {
+    let rows = pooled.iter().zip(adjusted).zip(spread);
+    table(rows.map(|(((column, parts, mean), adjusted), (_, by_spread, p))| {
         let count = |above: bool| parts.iter().filter(|g| (g.points > 0.0) == above).count();
-        let last = [
-            adjusted.into(),
-            significance(mean.points, adjusted).into(),
-            count(true).into(),
-            count(false).into(),
-            by_spread.se.into(),
-            p.into(),
-        ];
-        t.push(row(row([column.name().into()], estimate(*mean)), last));
-    }
-    t
+        let row = estimate(Record::default().with("variant", column.name()), *mean);
+        corrected(row, "p_holm_8", mean.points, adjusted)
+            .with("above_grpo", count(true))
+            .with("below_grpo", count(false))
+            .with("se_run_spread", by_spread.se)
+            .with("p_run_spread", p)
+    }))
 }
 
 /// The best of eight.
 fn selection(audit: &Audit) -> Table {
-    #[derive(Serialize)]
-    struct Row {
-        model: &'static str,
-        dataset: &'static str,
-        best_variant: String,
-        gain_points: f64,
-        chance_mean_points: f64,
-        chance_95_points: f64,
-        p: f64,
-        p_holm_8: Option<f64>,
-    }
+    let row = |model: Model, dataset: &str, best: Column, [gain, mean, most, p]: [f64; 4]| {
+        Record::default()
+            .with("model", model.name())
+            .with("dataset", dataset)
+            .with("best_variant", best.name())
+            .with("gain_points", gain)
+            .with("chance_mean_points", mean)
+            .with("chance_95_points", most)
+            .with("p", p)
+    };
     let adjusted = holm(&audit.selections.iter().map(|s| s.p).collect::<Vec<_>>());
-    let each = audit.selections.iter().zip(adjusted).map(|(s, adjusted)| Row {
-        model: s.best.run.model.name(),
-        dataset: s.best.run.dataset.name(),
-        best_variant: s.best.run.column.name(),
-        gain_points: s.best.points,
-        chance_mean_points: s.expected,
-        chance_95_points: s.quantile95,
-        p: s.p,
-        p_holm_8: Some(adjusted),
+    let each = audit.selections.iter().zip(adjusted).map(|(s, adjusted)| {
+        let run = &s.best.run;
+        let numbers = [s.best.points, s.expected, s.quantile95, s.p];
+        row(run.model, run.dataset.name(), run.column, numbers).with("p_holm_8", adjusted)
     });
-    let means = best_means(audit).into_iter().map(|b| Row {
-        model: b.model.name(),
-        dataset: "mean of four",
-        best_variant: b.column.name(),
-        gain_points: b.mean.points,
-        chance_mean_points: b.expected,
-        chance_95_points: b.quantile95,
-        p: b.p,
-        p_holm_8: None,
+    let means = best_means(audit).into_iter().map(|b| {
+        let numbers = [b.mean.points, b.expected, b.quantile95, b.p];
+        row(b.model, "mean of four", b.column, numbers).with("p_holm_8", None::<f64>)
     });
-    Table::from_rows(each.chain(means))
+    table(each.chain(means))
 }
 
 /// Every AVG.
 fn averages(audit: &Audit) -> Table {
-    #[derive(Serialize)]
-    struct Row {
-        table: usize,
-        model: &'static str,
-        dataset: &'static str,
-        variant: String,
-        printed: f64,
-        mean_of_five: f64,
-        difference: f64,
-        reading: &'static str,
-    }
-    Table::from_rows(audit.averages.iter().map(|c| Row {
-        table: c.run.model.table(),
-        model: c.run.model.name(),
-        dataset: c.run.dataset.name(),
-        variant: c.run.column.name(),
-        printed: c.run.printed_average.value(),
-        mean_of_five: c.run.mean(),
-        difference: c.difference(),
-        reading: match (c.impossible(), c.not_the_rounded_mean(), c.from_fractions) {
+    table(audit.averages.iter().map(|c| {
+        let reading = match (c.impossible(), c.not_the_rounded_mean(), c.from_fractions) {
             (true, ..) => "not a mean of these scores",
             (false, _, true) => "mean of k/N, rounded",
             (false, false, false) => "mean of the printed scores, rounded",
             (false, true, false) => "within the rounding of scores and mean",
-        },
+        };
+        of_run(&c.run)
+            .with("printed", c.run.printed_average.value())
+            .with("mean_of_five", c.run.mean())
+            .with("difference", c.difference())
+            .with("reading", reading)
     }))
 }
 
 /// Scores that are no k/N.
 fn impossible_scores(audit: &Audit) -> Table {
-    let mut t = Table::new(&[
-        "table",
-        "model",
-        "dataset",
-        "variant",
-        "benchmark",
-        "items",
-        "printed",
-        "nearest_k",
-        "nearest",
-        "right_if_cut",
-        "right_to_two_decimals",
-    ]);
-    let yes = |b: bool| Cell::from(if b { "yes" } else { "no" });
-    for c in audit.cells.iter().filter(|c| !c.by_rounding) {
+    table(audit.cells.iter().filter(|c| !c.by_rounding).map(|c| {
         let n = c.benchmark.items() as f64;
-        let r = &c.run;
-        t.push(row(
-            [r.model.table().into(), r.model.name().into(), r.dataset.name().into(), r.column.name().into()],
-            [
-                c.benchmark.name().into(),
-                n.into(),
-                c.score().value().into(),
-                (c.nearest as f64).into(),
-                (c.nearest as f64 / n).into(),
-                yes(c.by_truncation),
-                yes(c.by_two_decimals),
-            ],
-        ));
-    }
-    t
+        of_run(&c.run)
+            .with("benchmark", c.benchmark.name())
+            .with("items", n)
+            .with("printed", c.score().value())
+            .with("nearest_k", c.nearest as f64)
+            .with("nearest", c.nearest as f64 / n)
+            .with("right_if_cut", yes(c.by_truncation))
+            .with("right_to_two_decimals", yes(c.by_two_decimals))
+    }))
 }
 
 /// Every cell of Table 1 against the aggregation that explains its row.
 fn table1(audit: &Audit) -> Table {
-    #[derive(Serialize)]
-    struct Row<'a> {
-        model: &'static str,
-        method: String,
-        column: &'static str,
-        printed: f64,
-        recomputed: f64,
-        difference: f64,
-        agrees: &'static str,
-        aggregation: &'a str,
-    }
     let names = Benchmark::ALL.map(Benchmark::name).into_iter().chain(["Average"]);
-    Table::from_rows(audit.table1.iter().flat_map(|r| {
+    table(audit.table1.iter().flat_map(|r| {
         let wrong = r.mismatches();
         names.clone().enumerate().map(move |(i, column)| {
             let (printed, recomputed) = (r.printed[i].value(), r.best.values[i]);
-            Row {
-                model: r.model.name(),
-                method: r.method().to_string(),
-                column,
-                printed,
-                recomputed,
-                difference: printed - recomputed,
-                agrees: if wrong.contains(&i) { "no" } else { "yes" },
-                aggregation: &r.best.name,
-            }
+            Record::default()
+                .with("model", r.model.name())
+                .with("method", r.method())
+                .with("column", column)
+                .with("printed", printed)
+                .with("recomputed", recomputed)
+                .with("difference", printed - recomputed)
+                .with("agrees", yes(!wrong.contains(&i)))
+                .with("aggregation", r.best.name.as_str())
         })
     }))
 }
 
 /// GRPO and the common variant by training data.
 fn data_sets(audit: &Audit) -> Table {
-    let mut t = Table::new(&["model", "variant", "math12k", "math_rl_16k", "gsm8k", "orzmath57k"]);
-    for model in Model::ALL {
-        for column in [Column::GRPO, Column::COMMON] {
-            let runs = audit.paper.row_of_runs(model, column);
-            t.push(row(
-                [model.name().into(), column.name().into()],
-                runs.iter().map(|r| Cell::from(r.mean())),
-            ));
-        }
-    }
-    debug_assert_eq!(t.columns.len(), 2 + Dataset::ALL.len());
-    t
+    let pairs = Model::ALL.into_iter().flat_map(|m| [Column::GRPO, Column::COMMON].map(|c| (m, c)));
+    table(pairs.map(|(model, column)| {
+        let named = Record::default().with("model", model.name()).with("variant", column.name());
+        let runs = audit.paper.row_of_runs(model, column);
+        runs.iter().fold(named, |row, run| row.with(run.dataset.name().replace('-', "_"), run.mean()))
+    }))
 }
 
 /// Gains of a model's variant by data set, then their mean: for the figures.

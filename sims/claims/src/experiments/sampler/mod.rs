@@ -6,12 +6,14 @@
 //! ```
 //! Unbiased at every group size, with an exact variance (`tests/theory/sampler.rs`); see `grpo_lambda::systematic` and
 //! `grpo_lambda_mdp::expected::{SetMoments, PrefixMoments}`. Beside them stand bounds of independent sampling: a known `J`, the posterior
-//! means of an estimator that knows how the trees are drawn, exact values and the best baseline of prefixes.
+//! means of an estimator that knows how the trees are drawn, exact values and the best baseline of prefixes. `trees` gives the methods that branch
+//! trees of their own.
 
 mod chains;
 mod findings;
 mod shown;
 mod tasks;
+mod trees;
 
 use crate::experiment::{Context, Experiment, Parts};
 use chains::{ChainRow, chains};
@@ -19,6 +21,7 @@ use findings::findings;
 use rayon::prelude::*;
 use shown::{figures, tables};
 use tasks::{Row, tasks};
+use trees::{TreeRow, trees};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "sampler",
@@ -63,6 +66,7 @@ const TOKENS: usize = 10;
 struct Numbers {
     rows: Vec<Row>,
     chains: Vec<ChainRow>,
+    trees: Vec<TreeRow>,
     /// Groups of 8 simulated per task.
     simulated: usize,
 }
@@ -76,13 +80,15 @@ struct Size {
     groups: usize,
     /// Groups per chain.
     chain_groups: usize,
+    /// Trees of samples per task and method.
+    branched: usize,
 }
 
 fn measure(context: &Context) -> anyhow::Result<Numbers> {
     let size = if context.full {
-        Size { simulated_trees: 300, groups: 4000, chain_groups: 50_000 }
+        Size { simulated_trees: 300, groups: 4000, chain_groups: 50_000, branched: 20_000 }
     } else {
-        Size { simulated_trees: 40, groups: 120, chain_groups: 1500 }
+        Size { simulated_trees: 40, groups: 120, chain_groups: 1500, branched: 1200 }
     };
     (context.progress)(0.05, "systematic sets on trees");
     let tasks = tasks(context.seed)?;
@@ -93,5 +99,7 @@ fn measure(context: &Context) -> anyhow::Result<Numbers> {
     });
     let rows = rows.collect::<anyhow::Result<Vec<_>>>()?.concat();
     (context.progress)(0.7, "systematic sets on chains");
-    Ok(Numbers { rows, chains: chains(size.chain_groups, context.seed)?, simulated: size.groups })
+    let chains = chains(size.chain_groups, context.seed)?;
+    (context.progress)(0.85, "trees of samples");
+    Ok(Numbers { rows, chains, trees: trees(size.branched, context.seed)?, simulated: size.groups })
 }

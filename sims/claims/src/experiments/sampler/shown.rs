@@ -19,6 +19,7 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
         ("overall".into(), overall(n)),
         ("chains".into(), chains(n)),
         ("predicted".into(), predicted(n)),
+        ("trees".into(), Table::from_rows(n.trees.iter().cloned())),
     ]
 }
 

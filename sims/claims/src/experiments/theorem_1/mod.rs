@@ -3,13 +3,12 @@
 mod findings;
 
 use crate::experiment::{Context, Experiment, Parts};
-use crate::experiments::common::random::{noise, stream, symmetric};
+use crate::experiments::common::random::{noise, stream};
 use crate::experiments::common::vectors::{dot, gap, largest, norm};
 use findings::{figures, findings, tables};
 use grpo_lambda::advantage::{Delta, gae, td_errors};
-use grpo_lambda::trace::{AsPrinted, Both, Recent, RowNormalised, Sequence, Style, Trace, scan};
+use grpo_lambda::trace::{AsPrinted, Both, Recent, RowNormalised, Sequence, Style, Trace};
 use grpo_lambda_mdp::{EdgeId, Oracle, Tree, zoo};
-use num_rational::Ratio;
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
@@ -25,7 +24,6 @@ struct Numbers {
     /// MDPs with policy gradients.
     mdps: usize,
     on_mdps: Vec<OnMdp>,
-    rationals: Rationals,
     operators: Operators,
     lengths: Vec<Length>,
 }
@@ -52,15 +50,13 @@ struct Length {
 
 fn measure(context: &Context) -> anyhow::Result<Numbers> {
     let on_zoo = on_zoo(context.seed);
-    (context.progress)(0.5, "exact rationals");
-    let rationals = in_rationals(&mut stream(context.seed, 100));
+    (context.progress)(0.5, "other operators");
     let operators = other_operators(&mut stream(context.seed, 101));
     let lengths = [0.9, 0.99, 1.0].into_iter().flat_map(|q| (0..=13).map(move |power| (q, power)));
     let lengths = lengths.map(|(q, power)| at_length(q, 1 << power, &mut stream(context.seed, 200 + power)));
     Ok(Numbers {
         mdps: on_zoo.len(),
         on_mdps: on_zoo.into_iter().flatten().collect(),
-        rationals,
         operators,
         lengths: lengths.collect(),
     })
@@ -259,70 +255,4 @@ fn eligibility(trace: &dyn Trace, gradients: &[Vec<f64>]) -> Vec<Vec<f64>> {
         }
     }
     traces
-}
-
-type Rational = Ratio<i128>;
-
-/// Longest response for which numerators and denominators with `γλ = 99/100` fit into 128 bits.
-const TOKENS: usize = 8;
-/// Responses of the largest MDP taken.
-const SMALL: usize = 64;
-/// The values of `γλ` as fractions.
-const FRACTIONS: [(i128, i128); 6] = [(0, 1), (1, 2), (9, 10), (98, 100), (99, 100), (1, 1)];
-
-/// Components of policy gradients: compared, and different.
-#[derive(Clone, Copy, Default)]
-struct Rationals {
-    compared: usize,
-    different: usize,
-}
-
-/// Every response of the zoo's small MDPs, under a policy with rational probabilities.
-fn in_rationals(rng: &mut ChaCha8Rng) -> Rationals {
-    let mut found = Rationals::default();
-    for entry in zoo::all() {
-        let tree = (entry.build)();
-        if tree.leaf_count() > SMALL {
-            continue;
-        }
-        for leaf in tree.leaves() {
-            let path = tree.path(leaf);
-            if path.len() > TOKENS {
-                continue;
-            }
-            let delta: Vec<Rational> =
-                path.iter().map(|_| Rational::new((symmetric(rng) * 8.0) as i128, 8)).collect();
-            for (numerator, denominator) in FRACTIONS {
-                found.add(&tree, &path, &delta, Rational::new(numerator, denominator));
-            }
-        }
-    }
-    found
-}
-
-impl Rationals {
-    fn add(&mut self, tree: &Tree, path: &[EdgeId], delta: &[Rational], q: Rational) {
-        let mut advantages = delta.to_vec();
-        scan::decayed_suffix(q, &mut advantages);
-        // A response visits a prefix once, so a component of ∇_t is not zero at one t only.
-        for (at, &taken) in path.iter().enumerate() {
-            for edge in tree.edges_of(tree.edge_node(taken)) {
-                let nabla = component(tree, taken, edge);
-                let mut trace = vec![Rational::from_integer(0); path.len()];
-                trace[at] = nabla;
-                scan::decayed_prefix(q, &mut trace);
-                let backward: Rational = delta.iter().zip(&trace).map(|(d, e)| d * e).sum();
-                self.compared += 1;
-                self.different += usize::from(backward != advantages[at] * nabla);
-            }
-        }
-    }
-}
-
-/// The component of `∇log π(taken)` at the logit of `edge`, a sibling of `taken` or `taken` itself. Integer weights of the legal tokens
-/// make every probability rational.
-fn component(tree: &Tree, taken: EdgeId, edge: EdgeId) -> Rational {
-    let weight = |edge: EdgeId| (edge % 3 + 1) as i128;
-    let total: i128 = tree.edges_of(tree.edge_node(taken)).map(weight).sum();
-    Rational::from_integer(i128::from(edge == taken)) - Rational::new(weight(edge), total)
 }

@@ -15,8 +15,12 @@ const PANELS: usize = 6;
 const RIGHT: &str = "right";
 const OTHER: &str = "not right";
 
-/// Accuracy of every benchmark with its interval.
-pub fn accuracy(summary: &EvalSummary) -> Figure {
+/// Accuracy of every benchmark with its interval; a single number needs no figure.
+pub fn accuracy(summary: &EvalSummary) -> Option<Figure> {
+    let uncounted = summary.scores.iter().any(|s| s.uncounted() > 0);
+    if summary.scores.len() == 1 && !uncounted {
+        return None;
+    }
     let names = summary.scores.iter().map(|s| s.name.clone());
     let names: Vec<String> = names.chain(summary.average.as_ref().map(|_| "average".to_owned())).collect();
     let bars = |values: Vec<Option<grpo_lambda_stats::Interval>>| {
@@ -39,11 +43,11 @@ pub fn accuracy(summary: &EvalSummary) -> Figure {
         .x(Axis::new("").categories(names.iter().cloned()))
         .y(Axis::new(format!("{measure} (%)")).range(0.0, top))
         .bars_with_intervals(&measure, bars(counted));
-    if summary.scores.iter().any(|s| s.uncounted() > 0) {
+    if uncounted {
         panel = panel.bars_with_intervals("the same, what cannot be graded as wrong", bars(as_wrong));
     }
     let width = (260 + 110 * names.len() as u32).clamp(480, 960);
-    Figure::new(summary.finding())
+    let figure = Figure::new(summary.finding())
         .caption(format!(
             "{}, {}; bars: {:.0} % intervals {}.",
             summary.settings.template_in_words(),
@@ -53,7 +57,8 @@ pub fn accuracy(summary: &EvalSummary) -> Figure {
         ))
         .columns(1)
         .panel_size(width, 320)
-        .panel(panel)
+        .panel(panel);
+    Some(figure)
 }
 
 fn intervals(summary: &EvalSummary) -> &'static str {

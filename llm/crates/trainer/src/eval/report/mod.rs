@@ -13,6 +13,8 @@ use super::store::ProblemRecord;
 use super::summary::{EvalSummary, digits, percent};
 
 const PAGE: &str = include_str!("page.html");
+/// The common part of the pages: `style()`, `section(s)` of a [`Section`], `shown(p)` of a [`ShownProblem`].
+const SHARED: &str = include_str!("shared.html");
 
 /// Problems shown in full, the worst and the best.
 const WORST: usize = 6;
@@ -53,8 +55,9 @@ struct Shown {
     ends: String,
 }
 
+/// A benchmark on a page.
 #[derive(Serialize)]
-struct Section {
+pub struct Section {
     name: String,
     anchor: String,
     shares: Vec<Share>,
@@ -94,7 +97,7 @@ struct Square {
 
 /// A problem shown in full.
 #[derive(Serialize)]
-struct ShownProblem {
+pub struct ShownProblem {
     id: String,
     score: String,
     problem: String,
@@ -106,6 +109,8 @@ struct ShownProblem {
 
 #[derive(Serialize)]
 struct ShownCompletion {
+    /// The name of its model, where a page shows responses of several.
+    label: String,
     class: &'static str,
     words: &'static str,
     answer: Option<String>,
@@ -118,23 +123,18 @@ struct ShownCompletion {
 
 /// The self-contained page. Every text from a data set or a model is escaped.
 pub fn page(summary: &EvalSummary, parts: &[ReportBenchmark<'_>]) -> Result<String, ReportError> {
-    let failed = |e: &dyn std::fmt::Display| ReportError(e.to_string());
     let benchmarks: Vec<(&str, &[Vec<CompletionRecord>])> =
         parts.iter().map(|p| (p.name, p.completions)).collect();
-    let mut figures = vec![figures::accuracy(summary)];
+    let mut figures: Vec<_> = figures::accuracy(summary).into_iter().collect();
     figures.extend(figures::attempts(summary, &benchmarks));
     figures.push(figures::lengths(&benchmarks));
-    let svg = |(i, figure): (usize, &grpo_lambda_figure::Figure)| figure.to_svg().map(|svg| inline(&svg, i));
-    let svgs = figures.iter().enumerate().map(svg).collect::<Result<Vec<_>, _>>().map_err(|e| failed(&e))?;
+    let svgs =
+        figures.iter().enumerate().map(|(i, figure)| inlined(figure, i)).collect::<Result<Vec<_>, _>>()?;
     let sections: Vec<Section> = parts
         .iter()
         .zip(&summary.limits)
         .map(|(part, limits)| section(part, limits.sentence(super::summary::ASSUMED)))
         .collect();
-    let mut environment = Environment::new();
-    // The extension `.html` turns escaping on.
-    environment.add_template("page.html", PAGE).map_err(|e| failed(&e))?;
-    let page = environment.get_template("page.html").map_err(|e| failed(&e))?;
     let settings: Vec<(String, String)> = summary
         .settings
         .entries()
@@ -145,12 +145,55 @@ pub fn page(summary: &EvalSummary, parts: &[ReportBenchmark<'_>]) -> Result<Stri
         })
         .collect();
     let headers = headers(summary);
-    page.render(context! {
-        finding => summary.finding(), settings, headers, rows => Value::from(Serde(rows(summary))),
-        notes => summary.notes(), svgs, sections => Value::from(Serde(sections)),
-        samples => summary.settings.samples, uncounted => summary.scores.iter().any(|s| s.uncounted() > 0),
+    render(
+        PAGE,
+        context! {
+            finding => summary.finding(), settings, headers, rows => Value::from(Serde(rows(summary))),
+            notes => summary.notes(), svgs, sections => Value::from(Serde(sections)),
+            samples => summary.settings.samples, uncounted => summary.scores.iter().any(|s| s.uncounted() > 0),
+        },
+    )
+}
+
+/// A page from its template, which may import from `shared.html`. Every text is escaped.
+pub fn render(template: &str, context: impl Serialize) -> Result<String, ReportError> {
+    let failed = |e: minijinja::Error| ReportError(format!("{e:#}"));
+    let mut environment = Environment::new();
+    // The extension `.html` turns escaping on.
+    environment.add_template("shared.html", SHARED).map_err(failed)?;
+    environment.add_template("page.html", template).map_err(failed)?;
+    environment
+        .get_template("page.html")
+        .and_then(|page| page.render(Value::from(Serde(context))))
+        .map_err(failed)
+}
+
+/// A figure within a page: its SVG with ids of its own.
+pub fn inlined(figure: &grpo_lambda_figure::Figure, number: usize) -> Result<String, ReportError> {
+    figure.to_svg().map(|svg| inline(&svg, number)).map_err(|e| ReportError(e.to_string()))
+}
+
+/// Up to `most` problems that `after` answers right and `before` does not, and up to as many of the opposite, with both answers.
+pub fn changed(
+    problems: &[ProblemRecord],
+    [before, after]: [&[Vec<CompletionRecord>]; 2],
+    labels: [&str; 2],
+    most: usize,
+) -> [Vec<ShownProblem>; 2] {
+    let right = |samples: &[CompletionRecord]| samples.iter().any(|c| c.verdict == ResponseOutcome::Right);
+    let all = problems.iter().zip(before.iter().zip(after));
+    [false, true].map(|was| {
+        let changed = all.clone().filter(|(_, (a, b))| right(a) == was && right(b) != was);
+        let show = |(problem, (a, b)): (&ProblemRecord, (&Vec<CompletionRecord>, &Vec<CompletionRecord>))| {
+            let mut shown = shown_problem(problem, &[a.as_slice(), b].concat());
+            shown.score = String::new();
+            for (completion, label) in shown.completions.iter_mut().zip(labels) {
+                completion.label = label.to_owned();
+            }
+            shown
+        };
+        changed.take(most).map(show).collect()
     })
-    .map_err(|e| failed(&e))
 }
 
 /// Makes an SVG's ids unique within the page.
@@ -164,7 +207,7 @@ fn inline(svg: &str, number: usize) -> String {
 }
 
 fn headers(summary: &EvalSummary) -> Vec<String> {
-    let mut headers = vec![summary.measure(), "not counted as wrong".to_owned()];
+    let mut headers = vec![summary.measure(), "of all problems".to_owned()];
     headers.extend(summary.scores.iter().take(1).flat_map(|s| &s.pass).map(|p| format!("pass@{}", p.k)));
     if summary.settings.samples > 1 {
         headers.push(format!("maj@{}", summary.settings.samples));
@@ -222,7 +265,8 @@ fn class(outcome: ResponseOutcome) -> &'static str {
     }
 }
 
-fn section(part: &ReportBenchmark<'_>, limits: String) -> Section {
+/// The outcomes of a benchmark, with its worst and best problems.
+pub fn section(part: &ReportBenchmark<'_>, limits: String) -> Section {
     let all: Vec<&CompletionRecord> = part.completions.iter().flatten().collect();
     let share_of = |count: usize| percent(count as f64 / all.len() as f64);
     let share = |outcome: &ResponseOutcome| {
@@ -325,6 +369,7 @@ fn shown_problem(problem: &ProblemRecord, samples: &[CompletionRecord]) -> Shown
     let one = |c: &CompletionRecord| {
         let (text, left_out) = clip(&c.text, LONGEST);
         ShownCompletion {
+            label: String::new(),
             class: class(c.verdict),
             words: c.verdict.words(),
             answer: c.answer.as_deref().map(|a| clip(a, 200).0),

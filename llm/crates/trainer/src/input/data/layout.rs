@@ -111,7 +111,7 @@ const BARE: &str = "conversation";
 
 const PROBLEMS: [&str; 9] =
     ["problem", "question", "prompt", "query", "input", "instruction", "messages", "conversations", BARE];
-const ANSWERS: [&str; 8] = [
+const ANSWERS: [&str; 9] = [
     "answers",
     "answer",
     "final_answer",
@@ -119,6 +119,7 @@ const ANSWERS: [&str; 8] = [
     "expected_answer",
     "reward_model.ground_truth",
     "gold",
+    "golds",
     "target",
 ];
 const SOLUTIONS: [&str; 2] = ["solution", "rationale"];

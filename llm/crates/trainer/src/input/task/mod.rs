@@ -118,6 +118,11 @@ impl Problem {
         }
     }
 
+    /// The problem for people: a data set's row as published, an embedded one as it is asked.
+    pub fn text(&self) -> &str {
+        if self.expression.is_some() { self.prompt.trim_end() } else { &self.canonical }
+    }
+
     /// The answer alone, in its box or tags, without worked steps.
     pub fn answer_only(&self) -> &str {
         &self.answer_only

@@ -350,3 +350,16 @@ fn questions_are_read_from_the_settings_of_the_method_and_refused_by_name() {
         assert!(request(words).expect_err(words).to_string().starts_with(line), "{words}");
     }
 }
+
+/// The front page names exactly the methods that ask for evidence which no model here gives.
+#[test]
+fn the_front_page_names_the_methods_that_lack_evidence() {
+    let page = include_str!("../../../../../../README.md");
+    let (_, item) = page.split_once("**Never on a transformer**").expect("the page has the mark");
+    let item = item.split("\n- ").next().unwrap_or_default();
+    for spec in methods::REGISTRY {
+        let evidence = methods::parse(spec.name, "").expect("its defaults are valid").evidence();
+        let lacks = evidence.iter().any(|kind| !PROVIDED.contains(kind));
+        assert_eq!(item.contains(&format!("`{}`", spec.name)), lacks, "{}", spec.name);
+    }
+}

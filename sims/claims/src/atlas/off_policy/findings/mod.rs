@@ -8,7 +8,6 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![
         trust::token_ratios(n),
         trust::weighted_means(n),
-        trust::exact_products(n),
         direction::stale(n),
         trust::bound(n),
         direction::mismatch(n),

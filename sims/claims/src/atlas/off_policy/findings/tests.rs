@@ -3,12 +3,10 @@ use crate::atlas::entrants::BASELINE;
 use crate::atlas::off_policy::cases::UPDATES;
 use crate::atlas::off_policy::measure::Reused;
 use crate::atlas::off_policy::pairs::Fit;
-use crate::atlas::off_policy::products::{OfProduct, Products};
 use crate::atlas::off_policy::regions::Regions;
 use crate::atlas::off_policy::row::{Mode, Row};
 use crate::atlas::off_policy::trust_region::{BOTH, Q, RECENT, Synthetic};
 use crate::experiments::common::findings::words;
-use grpo_lambda_mdp::expected::RatioCredit;
 
 fn row(mode: Mode, method: &str, x: f64, ignored: bool, cosine: f64) -> Row {
     Row {
@@ -36,8 +34,6 @@ fn faithful() -> Numbers {
         ]
     };
     let synthetic = |trace, convex| Synthetic { lambda: Q, trace, convex, outside: 0.0, outside_late: 0.0 };
-    let product = |name, credit, largest| OfProduct { name, credit, smallest: 0.0, largest };
-    let (whole, prefix) = ("product over the response", "product over the prefix");
     Numbers {
         size: 4,
         batches: 1,
@@ -51,15 +47,6 @@ fn faithful() -> Numbers {
         }],
         synthetic: vec![synthetic(RECENT, false), synthetic(BOTH, false), synthetic("token (GRPO)", true)],
         pairs: Vec::new(),
-        products: Products {
-            rows: vec![
-                product(whole, RatioCredit::Outcome, 0.0),
-                product(prefix, RatioCredit::Outcome, 0.5),
-                product(whole, RatioCredit::Advantage, 0.0),
-                product(prefix, RatioCredit::Advantage, 0.0),
-            ],
-            mdps: 1,
-        },
     }
 }
 
@@ -71,19 +58,17 @@ fn each_verdict_follows_its_own_numbers() {
         words(&findings(&n))
     };
     let [h, w, f] = ["Holds", "Holds when", "Fails"];
-    assert_eq!(verdicts(|_| {}), [h; 7]);
+    assert_eq!(verdicts(|_| {}), [h; 6]);
     assert_eq!(verdicts(|n| n.synthetic[0].outside = 0.4)[..2], [f, h], "a summed trace leaves the region");
     assert_eq!(verdicts(|n| n.synthetic[2].outside = 0.4)[..2], [h, f], "so does a weighted mean");
-    assert_eq!(verdicts(|n| n.products.rows[1].largest = 0.0)[2], f, "the prefix would do for outcomes, too");
-    assert_eq!(verdicts(|n| n.products.rows[3].largest = 0.1)[2], f);
-    assert_eq!(verdicts(|n| n.rows[2].fit.as_mut().unwrap().cosine = 0.5)[3], f);
+    assert_eq!(verdicts(|n| n.rows[2].fit.as_mut().unwrap().cosine = 0.5)[2], f);
     let printed_pulls_back = |n: &mut Numbers| n.rows[5].regions.as_mut().unwrap().lowered_high = 0.2;
-    assert_eq!(verdicts(printed_pulls_back)[4], w);
+    assert_eq!(verdicts(printed_pulls_back)[3], w);
     assert_eq!(
-        verdicts(|n| n.rows[0].regions.as_mut().unwrap().raised_low = 0.2)[4],
+        verdicts(|n| n.rows[0].regions.as_mut().unwrap().raised_low = 0.2)[3],
         f,
         "PPO's clip binds there"
     );
-    assert_eq!(verdicts(|n| n.rows[3].fit.as_mut().unwrap().cosine = 0.5)[5], f, "correcting makes it worse");
-    assert_eq!(verdicts(|n| n.reused[0].more[0] = -0.1)[6], f);
+    assert_eq!(verdicts(|n| n.rows[3].fit.as_mut().unwrap().cosine = 0.5)[4], f, "correcting makes it worse");
+    assert_eq!(verdicts(|n| n.reused[0].more[0] = -0.1)[5], f);
 }

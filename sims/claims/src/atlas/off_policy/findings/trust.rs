@@ -1,18 +1,15 @@
-//! Trust regions: trace ratios against token ratios, weighted means, exact products, the clip's bounds and the reuse of a batch.
-
-use grpo_lambda_mdp::expected::RatioCredit;
+//! Trust regions: trace ratios against token ratios, weighted means, the clip's bounds and the reuse of a batch.
 
 use crate::atlas::entrants::BASELINE;
 use crate::atlas::off_policy::cases::{FIRST_STEP, UPDATES};
 use crate::atlas::off_policy::measure::{Numbers, Reused};
-use crate::atlas::off_policy::products::OfProduct;
 use crate::atlas::off_policy::regions::Regions;
 use crate::atlas::off_policy::row::{Mode, mean_share, methods};
 use crate::atlas::off_policy::trust_region::{BOTH, Pair, Q, RECENT, traces};
 use crate::experiment::Finding;
 use crate::experiments::common::findings::{finding, holds_or, holds_when};
 use crate::experiments::common::text::{list, percent, short};
-use crate::experiments::common::vectors::{extremes, largest};
+use crate::experiments::common::vectors::largest;
 
 pub(super) fn token_ratios(n: &Numbers) -> Finding {
     let [recent, both] = [RECENT, BOTH].map(|name| {
@@ -67,28 +64,6 @@ pub(super) fn weighted_means(n: &Numbers) -> Finding {
             percent(synthetic),
             percent(in_pairs),
             n.pairs.len()
-        ),
-    )
-}
-
-pub(super) fn exact_products(n: &Numbers) -> Finding {
-    let exact = |credit: RatioCredit| -> Vec<&str> {
-        n.products.rows.iter().filter(|p| p.credit == credit && p.exact()).map(|p| p.name).collect()
-    };
-    let (outcome, advantage) = (exact(RatioCredit::Outcome), exact(RatioCredit::Advantage));
-    let inexact = n.products.rows.iter().filter(|p| !OfProduct::exact(p));
-    let (least, _) = extremes(inexact.map(|p| p.largest));
-    finding(
-        "Off-policy without a clip only the product of ratios over the whole response makes an outcome reward the policy gradient; with the true advantage the product over the prefix does, too",
-        holds_or(
-            outcome == ["product over the response"]
-                && advantage == ["product over the response", "product over the prefix"],
-            format!("exact with R/T: {outcome:?}; with A: {advantage:?}"),
-        ),
-        format!(
-            "{} pairs of random policies on random MDPs, seven ratios; each of the others is off by at least {} of |∇J| somewhere",
-            n.products.mdps,
-            percent(least)
         ),
     )
 }

@@ -1,7 +1,6 @@
 //! The error of one update at the best step size.
 
 use crate::atlas::entrants::{BASELINE, ENTRANTS, Family};
-use crate::atlas::updates::agreement;
 use crate::atlas::updates::measure::Atlas;
 use crate::atlas::updates::overall::{BUDGET, Overall, names};
 use crate::atlas::updates::row::{Column, GROUP};
@@ -123,22 +122,4 @@ pub(super) fn credit(atlas: &Atlas) -> Finding {
         ),
     );
     finding(statement, verdict, numbers)
-}
-
-pub(super) fn identities(atlas: &Atlas) -> Finding {
-    let failing: Vec<&str> = atlas
-        .agreement
-        .iter()
-        .filter(|c| c.worst >= agreement::EXACT || c.tasks == 0)
-        .map(|c| c.method)
-        .collect();
-    let worst = atlas.agreement.iter().map(|c| c.worst).fold(0.0, f64::max);
-    let verdict = holds_or(failing.is_empty(), failing.join(", "));
-    let tested: usize = atlas.agreement.iter().map(|c| c.tasks).sum();
-    let bound = if worst < agreement::EXACT { format!("below {:e}", agreement::EXACT) } else { short(worst) };
-    finding(
-        "Closed forms of expected updates hold on every task where the sums are feasible",
-        verdict,
-        format!("{} closed forms, {tested} cases, largest relative error {bound}", atlas.agreement.len()),
-    )
 }

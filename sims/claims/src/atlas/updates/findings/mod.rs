@@ -19,7 +19,6 @@ pub(super) fn findings(atlas: &Atlas) -> Vec<Finding> {
     findings.push(direction::rescaling(atlas));
     findings.push(error::equal_cost(&all));
     findings.push(error::credit(atlas));
-    findings.push(error::identities(atlas));
     findings
 }
 

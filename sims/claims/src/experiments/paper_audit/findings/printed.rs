@@ -3,10 +3,9 @@
 use super::{finding, finding_on, holds_or, list};
 use crate::experiment::Finding;
 use crate::experiments::paper_audit::Audit;
-use crate::experiments::paper_audit::statistics::all_among;
 use crate::sentences::SentenceId;
 use grpo_lambda_printed::consistency::{self, CellCheck};
-use grpo_lambda_printed::{Benchmark, Dataset, Run};
+use grpo_lambda_printed::{Benchmark, Dataset};
 
 pub(super) fn printed_averages(audit: &Audit) -> Finding {
     let checks = &audit.averages;
@@ -84,35 +83,6 @@ pub(super) fn whole_numbers(audit: &Audit) -> Finding {
             bad.len() - neither,
             bad.len()
         ),
-    )
-}
-
-pub(super) fn concentration(audit: &Audit) -> Finding {
-    let bad = impossible(audit);
-    let in_orz = bad.iter().filter(|c| c.run.dataset == Dataset::OrzMath57k).count();
-    let orz_cells = audit.cells.iter().filter(|c| c.run.dataset == Dataset::OrzMath57k).count();
-    let mut runs: Vec<Run> = Vec::new();
-    for c in &bad {
-        if !runs.contains(&c.run) {
-            runs.push(c.run);
-        }
-    }
-    let chance = all_among(bad.len(), orz_cells, audit.cells.len());
-    let of_runs = all_among(runs.len(), orz_cells / 5, audit.paper.runs.len());
-    let numbers = format!(
-        "{in_orz} of {} impossible scores in the {orz_cells} orzmath57k cells of {}. If they fell anywhere: {chance:.2e} for these cells, {:.2e} for all in any one data set, {of_runs:.2e} counted by run ({} different runs). The question was asked after seeing the answer",
-        bad.len(),
-        audit.cells.len(),
-        4.0 * chance,
-        runs.len(),
-    );
-    let scattered = in_orz < bad.len() || 4.0 * chance > 0.05;
-    finding(
-        "the impossible scores are scattered over the data sets as slips of copying would be",
-        holds_or(scattered, || {
-            format!("all {} are in the orzmath57k blocks, probability {:.4}", bad.len(), 4.0 * chance)
-        }),
-        numbers,
     )
 }
 

@@ -1,0 +1,238 @@
+"""One step of a TRL trainer as the lines of ``sim estimate``, and the convention behind its numbers."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from trl import GRPOTrainer
+
+from ._diagnose import Candidate, Found, diagnose
+from .torch import array
+
+#: The place of a row in the generation batch travels with it under this key: TRL shuffles the rows before its loss.
+_ROW = "grpo_lambda_row"
+
+
+class Step:
+    """A recorded step: ``groups`` and ``theirs`` are the written lines, ``found`` the search's results, ``sentence`` their sum.
+
+    They are empty until a generation batch has been trained on once.
+    """
+
+    def __init__(self) -> None:
+        self.groups: list[dict[str, Any]] = []
+        self.theirs: list[dict[str, Any]] = []
+        self.found: list[Found] = []
+        self.sentence = ""
+        self._rewards: list[float | None] = []
+        self._size = 0
+        self._rows: dict[int, dict[str, Any]] = {}
+        self._loss, self._parts, self._expected, self._beta = 0.0, 0, 0, 0.0
+        self._longest: int | None = None
+
+    def __repr__(self) -> str:
+        return f"<Step: {self.sentence or 'nothing recorded yet'}>"
+
+    @property
+    def _complete(self) -> bool:
+        return 0 < self._expected == self._parts
+
+
+@contextmanager
+def record(trainer: Any, path: str | Path | None = None, *, tolerance: float = 1e-5) -> Iterator[Step]:
+    """Records one step of TRL's ``GRPOTrainer``, or of a subclass, and prints whose convention its loss follows, to what precision.
+
+    The first generation batch that is trained on inside the block is recorded over all its micro-batches, with rows back beside those of
+    their prompt. Training is not changed. For one process.
+
+    Args:
+        trainer: the trainer; call its ``train()`` inside the block.
+        path: where to write the batch as lines of ``sim estimate``; the trainer's numbers go beside it, as ``NAME.theirs.jsonl``, for
+            ``sim estimate --against``. ``None`` writes nothing.
+        tolerance: the largest relative difference that counts as equal.
+
+    Yields:
+        The :class:`Step`, filled when the block ends.
+
+    Example:
+        >>> with record(trainer, "step.jsonl") as step:       # doctest: +SKIP
+        ...     trainer.train()
+        step.jsonl: 8 responses in 2 groups: TRL loss_type=dapo (the default): advantages to 3e-08, gradient to 8e-08, loss to 1e-07
+    """
+    if trainer.accelerator.num_processes > 1:
+        raise ValueError(f"num_processes = {trainer.accelerator.num_processes}: a step is recorded in one process; start one")
+    step = Step()
+    wrapped = ("_calculate_rewards", "_generate_and_score_completions", "_compute_loss", "_get_per_token_logps_and_entropies")
+    before = {name: trainer.__dict__.get(name) for name in wrapped}
+    _listen(trainer, step)
+    try:
+        yield step
+    finally:
+        for name, own in before.items():
+            if own is None:
+                trainer.__dict__.pop(name, None)
+            else:
+                trainer.__dict__[name] = own
+    _finish(step, path, tolerance)
+    print(step.sentence)
+
+
+def _listen(trainer: Any, step: Step) -> None:
+    """Wraps the trainer's methods on this object alone."""
+    rewards_of, generate = trainer._calculate_rewards, trainer._generate_and_score_completions
+    loss_of, score = trainer._compute_loss, trainer._get_per_token_logps_and_entropies
+    heard: list[torch.Tensor] = []
+    # TRL's first versions count a completion without any reward as one of reward 0.
+    leaves_out = "unscorable_mask" in inspect.getsource(GRPOTrainer._generate_and_score_completions)
+    listening = [False]
+
+    def calculate_rewards(*args: Any, **kwargs: Any) -> torch.Tensor:
+        found = rewards_of(*args, **kwargs)
+        # The greedy completions of ReMax are graded too.
+        if not step._expected and not getattr(trainer, "_greedy", False):
+            unknown = torch.isnan(found).all(dim=1) & leaves_out
+            total = (found * trainer.reward_weights.to(found.device).unsqueeze(0)).nansum(dim=1)
+            step._rewards = [None if lost else float(r) for r, lost in zip(total, unknown)]
+        return found
+
+    def generate_and_score(inputs: Any) -> dict[str, Any]:
+        first = trainer.model.training and not step._expected
+        output = generate(inputs)
+        if first:
+            rows = len(output["completion_ids"])
+            step._expected, step._size = trainer.args.steps_per_generation, trainer.num_generations
+            step._beta, step._longest = float(trainer.beta), trainer.max_completion_length
+            output[_ROW] = torch.arange(rows, device=output["completion_ids"].device)
+        return output
+
+    def per_token(*args: Any, **kwargs: Any) -> Any:
+        found = score(*args, **kwargs)
+        if listening[0]:
+            heard.append(found[0])
+        return found
+
+    def compute_loss(model: Any, inputs: dict[str, Any]) -> torch.Tensor:
+        if _ROW not in inputs or step._complete:
+            return loss_of(model, inputs)
+        heard.clear()
+        listening[0] = True
+        try:
+            loss = loss_of(model, inputs)
+        finally:
+            listening[0] = False
+        if len(heard) != 1:
+            raise ValueError(f"the trainer scored a micro-batch {len(heard)} times; record knows trainers that do it once")
+        _take(step, trainer, inputs, heard[0], loss)
+        return loss
+
+    trainer._calculate_rewards, trainer._generate_and_score_completions = calculate_rewards, generate_and_score
+    trainer._compute_loss, trainer._get_per_token_logps_and_entropies = compute_loss, per_token
+
+
+def _take(step: Step, trainer: Any, inputs: dict[str, Any], logps: torch.Tensor, loss: torch.Tensor) -> None:
+    """Keeps the rows of a micro-batch with their gradient."""
+    # A window of accumulation is a step of the optimiser; several may share a generation batch, whose loss is then their mean.
+    share = trainer.current_gradient_accumulation_steps / trainer.args.steps_per_generation
+    (gradient,) = torch.autograd.grad(loss, logps, retain_graph=True, allow_unused=True)
+    gradient = torch.zeros_like(logps) if gradient is None else gradient
+    mask = inputs["completion_mask"]
+    mask = (mask if "tool_mask" not in inputs else mask * inputs["tool_mask"]).cpu().numpy() != 0
+    old = inputs.get("old_per_token_logps")
+    columns = {"logps": logps, "old_logps": logps if old is None else old, "gradient": gradient * share}
+    for ours, theirs in (("ref_logps", "ref_per_token_logps"), ("sampler_logps", "sampling_per_token_logps")):
+        if inputs.get(theirs) is not None:
+            columns[ours] = inputs[theirs]
+    advantages = inputs["advantages"]
+    columns["advantages"] = advantages.unsqueeze(1).expand_as(logps) if advantages.dim() == 1 else advantages
+    arrays = {name: array(column) for name, column in columns.items()}
+    for place, row in enumerate(inputs[_ROW].tolist()):
+        step._rows[row] = {name: values[place][mask[place]].tolist() for name, values in arrays.items()}
+    step._loss += loss.item() * share
+    step._parts += 1
+
+
+def _finish(step: Step, path: str | Path | None, tolerance: float) -> None:
+    """Sorts the rows into groups, writes them, searches."""
+    if not step._complete:
+        seen, all_of_them = step._parts, step._expected or "the first"
+        raise ValueError(f"no whole step was trained inside the block ({seen} of {all_of_them} micro-batches); call trainer.train() in it")
+    empty = [row for row in step._rows if not step._rows[row]["logps"]]
+    for first in range(0, len(step._rewards), step._size):
+        rows = [row for row in range(first, first + step._size) if row not in empty]
+        if rows:
+            keys = [key for key in ("logps", "old_logps", "ref_logps", "sampler_logps") if key in step._rows[rows[0]]]
+            group = {key: [step._rows[row][key] for row in rows] for key in keys}
+            step.groups.append({"rewards": [step._rewards[row] for row in rows], **group})
+            step.theirs.append({key: [step._rows[row][key] for row in rows] for key in ("advantages", "gradient")})
+    for line in step.theirs:
+        line["loss"] = step._loss
+    written = ""
+    if path is not None:
+        path = Path(path)
+        beside = path.with_name(f"{path.stem}.theirs{path.suffix}")
+        for file, lines in ((path, step.groups), (beside, step.theirs)):
+            file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        written = f"{path}: "
+    graded = [g for g, group in enumerate(step.groups) if any(r is not None for r in group["rewards"])]
+    if len(graded) < len(step.groups) or empty:
+        left = "a response without a token" if empty else "a prompt without any reward"
+        step.sentence = f"{written}{len(step._rows)} responses; {left} is among them, and no convention was searched: record another step"
+        return
+    step.found = diagnose(
+        step.groups,
+        advantages=[line["advantages"] for line in step.theirs],
+        gradient=[line["gradient"] for line in step.theirs],
+        loss=step._loss,
+        tolerance=tolerance,
+        beta=step._beta or None,
+        max_length=step._longest,
+    )
+    step.sentence = f"{written}{len(step._rows)} responses in {len(step.groups)} groups: {_sentence(step)}"
+
+
+def _sentence(step: Step) -> str:
+    """The convention of the gradient and the precision of each quantity, or what is nearest."""
+    advantages, gradient, loss = step.found
+    told = {(m.command, label) for m in loss.matches for label in m.labels}
+    if all(x == 0.0 for line in step.theirs for row in line["gradient"] for x in row):
+        return "all rewards of a group agree, and the gradient is 0, which every convention gives: record another step"
+    if gradient.matches:
+        best = _preferred(gradient.matches, told)
+        names = [label for label in best.labels if label.startswith("TRL")] or best.labels or ["no framework's"]
+        names.sort(key=lambda label: (best.command, label) not in told)
+        factor = "" if abs(best.factor - 1) < 1e-6 else f", times {best.factor:.6g}"
+        whose = f"{names[0]}{factor} (`{best.command}` here)"
+        precise = [f"gradient to {best.error:.0e}"]
+    else:
+        whose, precise = f"no convention of {gradient.tried} gives this gradient", []
+        if gradient.nearest is not None:
+            whose += f"; the nearest is `{gradient.nearest.command}`, {gradient.nearest.error:.0e} away"
+    precise.insert(0, _of_advantages(advantages))
+    if loss.matches:
+        precise.append(f"loss to {loss.matches[0].error:.0e}")
+    return f"{whose}: {', '.join(precise)}"
+
+
+def _of_advantages(found: Found) -> str:
+    """The convention of the advantages, by the words of TRL that are about them."""
+    if not found.matches:
+        return "advantages of no known convention"
+    best = found.matches[0]
+    names = [label for label in best.labels if label.startswith("TRL scale_rewards")] or best.labels or [f"`{best.command}`"]
+    return f"advantages of {names[0]} to {best.error:.0e}"
+
+
+def _preferred(matches: list[Candidate], told: set[tuple[str, str]]) -> Candidate:
+    """One of the explanations of the gradient that coincide: without a factor, that the loss has too, that TRL has a name for."""
+
+    def rank(c: Candidate) -> tuple[bool, bool, bool]:
+        shared = any((c.command, label) in told for label in c.labels)
+        return (abs(c.factor - 1) > 1e-6, not shared, not any(label.startswith("TRL") for label in c.labels))
+
+    return min(matches, key=rank)

@@ -1,0 +1,69 @@
+"""The search for a convention: rows that were shuffled, and a loss on every line."""
+
+import numpy as np
+import pytest
+
+import grpo_lambda
+
+
+def batch():
+    rng = np.random.default_rng(3)
+    groups = []
+    for rewards in ([1, 0, 0, 1], [0, 1, 0, 0], [0.5, 0, 1, 0]):
+        old = [-rng.exponential(size=length) for length in rng.integers(1, 6, size=4)]
+        logps = [np.minimum(row + rng.normal(0, 0.2, size=len(row)), -1e-3) for row in old]
+        groups.append({"rewards": rewards, "old_logps": old, "logps": logps})
+    return groups
+
+
+def test_shuffled_rows_are_suspected_and_only_they():
+    groups = batch()
+    fixed = grpo_lambda.credit("grpo", groups)
+    told = grpo_lambda.diagnose(groups, advantages=fixed.advantages)[0]
+    assert told.matches and told.note == ""
+    # Rows of the whole batch in another order, every field alike.
+    places = [(g, i) for g in range(3) for i in range(4)]
+    order = np.random.default_rng(0).permutation(len(places))
+    pick = lambda nested: [[nested[g][i] for g, i in (places[k] for k in part)] for part in np.split(order, 3)]  # noqa: E731
+    columns = {key: pick([group[key] for group in groups]) for key in groups[0]}
+    shuffled = [{key: column[g] for key, column in columns.items()} for g in range(3)]
+    told = grpo_lambda.diagnose(shuffled, advantages=pick(fixed.advantages))[0]
+    assert not told.matches and "are the rows of one prompt together? TRL shuffles" in told.note
+    # Numbers that are wrong in another way are no shuffle.
+    twice = [[2 * row for row in rows] for rows in fixed.advantages]
+    told = grpo_lambda.diagnose(groups, advantages=twice)[0]
+    assert not told.matches and told.note == ""
+    raw = [[np.full(len(row), reward) for reward, row in zip(g["rewards"], g["logps"])] for g in groups]
+    assert grpo_lambda.diagnose(groups, advantages=raw)[0].note == ""
+
+
+@pytest.mark.parametrize("reduction", ["token_mean", "response_mean"])
+def test_a_loss_on_every_line_is_the_batch_s_and_shares_add_up(reduction):
+    groups = batch()
+    fixed = grpo_lambda.credit("grpo", groups, reduction=reduction)
+    loss = grpo_lambda.loss(fixed).loss
+    wanted = f"grpo reduction={reduction}"
+    for given in (loss, [loss], [loss] * 3, [0.25 * loss, 0.5 * loss, 0.25 * loss]):
+        found = grpo_lambda.diagnose(groups, advantages=fixed.advantages, loss=given)[1]
+        assert any(m.command == wanted and m.factor == 1.0 for m in found.matches), (given, found)
+        assert ("on all 3 lines" in found.note) == (given == [loss] * 3)
+    # Equal shares, whose sum alone is explained.
+    found = grpo_lambda.diagnose(groups, advantages=fixed.advantages, loss=[loss / 3] * 3)[1]
+    assert any(m.command == wanted for m in found.matches) and found.note == ""
+
+
+def test_a_factor_of_accumulation_is_found_for_a_loss_too():
+    groups = batch()
+    fixed = grpo_lambda.credit("grpo", groups)
+    found = grpo_lambda.diagnose(groups, advantages=fixed.advantages, loss=4 * grpo_lambda.loss(fixed).loss)[1]
+    assert any(m.command == "grpo reduction=response_mean" and m.factor == 4.0 for m in found.matches), found
+    found = grpo_lambda.diagnose(groups, advantages=fixed.advantages, loss=0.917 * grpo_lambda.loss(fixed).loss)[1]
+    assert not found.matches
+
+
+def test_the_conventions_are_those_of_the_page():
+    found = grpo_lambda.conventions()
+    assert len(found) > 70 and {c.framework for c in found} >= {"TRL", "verl", "OpenRLHF", "NeMo-RL"}
+    for c in found:
+        if c.method:
+            grpo_lambda.evidence(c.method, **c.settings)

@@ -1,0 +1,124 @@
+//! Responses that guess: written from the problem alone, they must earn no more than the one answer that they could have guessed.
+//!
+//! `GUESSES=FILE cargo test -p grpo-lambda-grade --test pool guessing` writes the cases for `peer.py`.
+
+use std::path::Path;
+
+use grpo_lambda_grade::Grader;
+use rayon::prelude::*;
+use serde_json::{Value, json};
+
+use crate::data::{benchmarks, here, lines, text, written};
+
+/// Problems with their references: 1,000 of GSM8K, 500 of MATH-500 and 500 of OlympiadBench.
+fn problems(folder: &Path) -> Vec<(String, String)> {
+    let of = |name: &str, count: usize, problem: &str, answer: fn(&Value) -> String| -> Vec<_> {
+        let rows: Vec<Value> = lines(&folder.join(name));
+        let part = |row: &Value| (row[problem].as_str().unwrap().to_owned(), answer(row).trim().to_owned());
+        rows.iter().take(count).map(part).collect()
+    };
+    let listed = |row: &Value| written(&row["answers"][0]);
+    let marked = |row: &Value| row["answer"].as_str().unwrap().rsplit_once("####").unwrap().1.to_owned();
+    let parts = [
+        of("../train/gsm8k_test.jsonl", 1000, "question", marked),
+        of("math500.jsonl", 500, "problem", listed),
+        of("olympiad.jsonl", 500, "problem", listed),
+    ];
+    parts.concat()
+}
+
+/// The runs of digits of a problem.
+fn numbers(problem: &str) -> Vec<&str> {
+    problem.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty()).collect()
+}
+
+fn boxed<T: AsRef<str>>(values: impl IntoIterator<Item = T>, between: &str) -> String {
+    let boxes: Vec<String> = values.into_iter().map(|v| format!("\\boxed{{{}}}", v.as_ref())).collect();
+    boxes.join(between)
+}
+
+/// The strategies by name. The first seven give one answer; what they earn is how often it is right.
+fn strategies(problem: &str) -> Vec<(&'static str, String)> {
+    let found = numbers(problem);
+    let to = |last: u32| (0..=last).map(|n| n.to_string()).collect::<Vec<_>>();
+    let said = |values: &[&str], joined: &str| format!("The answer is {}.", values.join(joined));
+    vec![
+        ("one: the last number of the problem", boxed(found.last(), "")),
+        ("one: the first number of the problem", boxed(found.first(), "")),
+        ("one: 0", boxed(["0"], "")),
+        ("one: 1", boxed(["1"], "")),
+        ("one: 2", boxed(["2"], "")),
+        ("one: 20", boxed(["20"], "")),
+        ("one: 100", boxed(["100"], "")),
+        ("nothing", String::new()),
+        ("x", boxed(["x"], "")),
+        ("x = x", boxed(["x = x"], "")),
+        ("an answer", boxed(["\\text{the answer}"], "")),
+        ("0/0", boxed(["\\frac{0}{0}"], "")),
+        ("all real numbers", boxed(["(-\\infty, \\infty)"], "")),
+        ("an interval", boxed(["0 \\le x \\le 10^9"], "")),
+        ("any of two", boxed(["x = 1 \\text{ or } x \\ne 1"], "")),
+        ("the problem", problem.to_owned()),
+        ("the problem, boxed", boxed([problem], "")),
+        ("the numbers of the problem in a box", boxed([found.join(", ")], "")),
+        ("the numbers of the problem, each in a box side by side", boxed(&found, "")),
+        ("the numbers of the problem, or", said(&found, " or ")),
+        ("0 to 100 in a box", boxed([to(100).join(", ")], "")),
+        ("0 to 100 as a set", boxed([format!("\\{{{}\\}}", to(100).join(", "))], "")),
+        ("0 to 20, each in a box, or", boxed(to(20), " or ")),
+        ("0 to 100 in a line", to(100).join(" ")),
+        ("1 to 20, or", said(&to(20).iter().skip(1).map(String::as_str).collect::<Vec<_>>(), " or ")),
+        ("plus or minus", boxed(["\\pm 1, \\pm 2, \\pm 3, \\pm 4, \\pm 5"], "")),
+        ("all choices", boxed(["A", "B", "C", "D", "E"], ", ")),
+    ]
+}
+
+/// The rewards of each strategy in the strict and the free mode, as `guesses.tsv` has them beside those of Math-Verify.
+#[test]
+fn guessing_earns_no_more_than_one_answer_could() {
+    let Some(folder) = benchmarks() else { return };
+    let problems = problems(&folder);
+    assert_eq!(problems.len(), 2000);
+    if let Some(path) = std::env::var_os("GUESSES") {
+        let row = |reference: &String, (name, response): (&str, String)| {
+            json!({"class": name, "gold": reference, "answer": response}).to_string() + "\n"
+        };
+        let rows: String =
+            problems.iter().flat_map(|(p, r)| strategies(p).into_iter().map(|s| row(r, s))).collect();
+        std::fs::write(path, rows).unwrap();
+    }
+    let names: Vec<&str> = strategies("").into_iter().map(|(name, _)| name).collect();
+    let earned = |(problem, reference): &(String, String)| -> Vec<[usize; 2]> {
+        let graders =
+            [Grader::default(), Grader::free()].map(|grader| (grader.gold([reference.as_str()]), grader));
+        let paid = |response: &str| {
+            graders
+                .each_ref()
+                .map(|(gold, grader)| usize::from(grader.grade(gold.as_ref().unwrap(), response).is_equal()))
+        };
+        strategies(problem).iter().map(|(_, response)| paid(response)).collect()
+    };
+    let rewards: Vec<Vec<[usize; 2]>> = problems.par_iter().map(earned).collect();
+    let total = |i: usize, mode: usize| rewards.iter().map(|r| r[i][mode]).sum::<usize>();
+    let rows: Vec<String> =
+        (0..names.len()).map(|i| format!("{}\t{}\t{}", names[i], total(i, 0), total(i, 1))).collect();
+    println!("{}", rows.join("\n"));
+    let recorded: Vec<String> = text(&here("guesses.tsv"))
+        .lines()
+        .skip(1)
+        .map(|line| line.rsplit_once('\t').unwrap().0.to_owned())
+        .collect();
+    assert_eq!(rows, recorded);
+    // The strict mode reads the last of several boxes, which is one guess; whatever else says several things earns nothing but by chance.
+    let of = |name: &str, mode: usize| names.iter().position(|n| *n == name).map_or(0, |i| total(i, mode));
+    for (i, name) in names.iter().enumerate().filter(|(_, name)| !name.starts_with("one: ")) {
+        let last = match *name {
+            "the numbers of the problem, each in a box side by side" => {
+                of("one: the last number of the problem", 0)
+            }
+            "0 to 20, each in a box, or" => of("one: 20", 0),
+            _ => 4,
+        };
+        assert!(total(i, 0) <= last && total(i, 1) <= 4, "{name}: {} {}", total(i, 0), total(i, 1));
+    }
+}

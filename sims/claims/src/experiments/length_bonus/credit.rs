@@ -1,0 +1,103 @@
+//! The credit of every token of two concrete responses: a right sum and one that forgot a carry, in one group of eight.
+
+use crate::experiments::common::mdp::Mdp;
+use crate::experiments::common::methods::{evaluate, group};
+use anyhow::Context as _;
+use grpo_lambda_mdp::Target;
+use grpo_lambda_tools::length_direction::{CLAMP, GROUP};
+use serde::Serialize;
+
+/// The task: 47 + 85, the least significant digit first.
+const TASK: &str = "carry_add";
+/// The responses that are drawn: the sum, and the digits of someone who forgot the carry into the tens.
+const RESPONSES: [(&str, &[u32]); 2] = [("right", &[2, 3, 1, 10]), ("forgot the carry", &[2, 2, 1, 10])];
+/// Right responses among the eight.
+const RIGHT: usize = 2;
+/// The arms: GRPO, either part, both.
+const ARMS: [(&str, &str, bool); 4] = [
+    ("GRPO", "grpo", false),
+    ("clamp only", "grpo", true),
+    ("trace only", "grpo_lambda", false),
+    ("GRPO-λ", "grpo_lambda", true),
+];
+
+/// A token's credit; a row of `length_bonus_credit.csv`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct CreditRow {
+    response: &'static str,
+    place: usize,
+    token: String,
+    /// The arm, or the oracle, whose credit is `Q(s,a) - V(s)`.
+    of: &'static str,
+    credit: f64,
+}
+
+/// The rows, by response, arm and token; the oracle last.
+pub(super) fn credit() -> anyhow::Result<Vec<CreditRow>> {
+    let mdp = Mdp::named(TASK)?;
+    let oracle = mdp.oracle();
+    let mut rows = Vec::new();
+    for (response, tokens) in RESPONSES {
+        let Some(Target::Leaf(leaf)) = mdp.tree.find(tokens) else {
+            anyhow::bail!("{TASK} has no response {tokens:?}");
+        };
+        let path = mdp.tree.path(leaf);
+        let reward = mdp.tree.reward(leaf);
+        // The response first, then the others of its group.
+        let mut rewards = vec![reward];
+        rewards.extend((1..GROUP).map(|i| f64::from(i <= RIGHT - reward as usize)));
+        let logps = vec![path.iter().map(|&edge| oracle.log_probs[edge]).collect::<Vec<f64>>(); GROUP];
+        let members = group(&rewards, &logps);
+        let mut push = |of, credit: Vec<f64>| {
+            rows.extend(path.iter().zip(credit).enumerate().map(|(place, (&edge, credit))| CreditRow {
+                response,
+                place,
+                token: mdp.tree.token_name(edge).to_owned(),
+                of,
+                credit,
+            }));
+        };
+        for (of, name, clamped) in ARMS {
+            let clamp = if clamped { CLAMP.to_string() } else { "none".into() };
+            let loss = evaluate(name, &format!("reduction=response_sum clamp={clamp}"), &members, &logps)?;
+            let own = loss.dlogps.first().context("a group has a response")?;
+            push(of, own.iter().map(|d| -(GROUP as f64) * d).collect());
+        }
+        push("oracle", path.iter().map(|&edge| oracle.advantage(edge)).collect());
+    }
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credits_are_those_of_the_formulas() {
+        let rows = credit().unwrap();
+        let credits = |response: &str, arm: &str| -> Vec<f64> {
+            rows.iter().filter(|r| r.response == response && r.of == arm).map(|r| r.credit).collect()
+        };
+        // Two of eight are right: mean 1/4, sample variance (2 (3/4)² + 6 (1/4)²) / 7 = 3/14; the deviation is increased by 1e-4.
+        let (deviation, j) = ((3.0_f64 / 14.0).sqrt() + 1e-4, 0.6_f64.powi(3) * 0.9_f64.powi(2));
+        for (response, score, reward) in
+            [("right", 0.75 / deviation, 1.0), ("forgot the carry", -0.25 / deviation, 0.0)]
+        {
+            let column: Vec<f64> = (0..4).map(|k| (0..4 - k).map(|l| 0.99_f64.powi(l)).sum()).collect();
+            for (arm, advantage, weights) in [
+                ("GRPO", score, &[1.0; 4][..]),
+                ("clamp only", score.max(-0.1), &[1.0; 4]),
+                ("trace only", score, &column),
+                ("GRPO-λ", score.max(-0.1), &column),
+            ] {
+                for (credit, weight) in credits(response, arm).iter().zip(weights) {
+                    assert!((credit - advantage * weight).abs() < 1e-12, "{response}, {arm}: {credit}");
+                }
+            }
+            // The advantages along a response add up to its reward less J.
+            let sum: f64 = credits(response, "oracle").iter().sum();
+            assert!((sum - (reward - j)).abs() < 1e-12, "{response}: {sum}");
+        }
+        assert_eq!(credits("forgot the carry", "oracle")[2..], [0.0, 0.0]);
+    }
+}

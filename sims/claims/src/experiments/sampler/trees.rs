@@ -1,0 +1,94 @@
+//! Tree methods on trees that the policy samples itself, beside independent responses.
+
+use grpo_lambda_mdp::expected::{Branching, Sampled, Situation, branched, sampled};
+use grpo_lambda_mdp::zoo;
+use rayon::prelude::*;
+use serde::Serialize;
+
+use crate::experiments::common::mdp::Mdp;
+use crate::experiments::common::methods::method;
+use crate::experiments::common::vectors::{dot, norm};
+
+/// Responses of the largest task.
+const LARGEST: usize = 300;
+/// Children of a node by level; segments are a third of the longest response.
+const CHILDREN: [usize; 3] = [2, 2, 2];
+
+/// The methods that branch, and the one that they are compared with.
+pub(super) const METHODS: [(&str, &str); 4] = [
+    ("RLOO", "rloo"),
+    ("SPO-tree", "spo_tree"),
+    ("TreeRL", "tree_rl"),
+    ("TreeRPO (recon.)", "tree_rpo_reconstructed"),
+];
+pub(super) const SAMPLINGS: [&str; 2] = ["independent", "own tree"];
+
+/// A method on a task; a row of `sampler_trees.csv`.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct TreeRow {
+    pub(super) task: String,
+    pub(super) method: &'static str,
+    pub(super) sampling: &'static str,
+    /// Cosine of the mean update with `∇J`, its length corrected for the noise of the mean, which may leave it above 1; none where noise hides
+    /// the mean.
+    pub(super) cosine_with_gradient: Option<f64>,
+    /// `tr Var g / |E g|²`, over RLOO's; none likewise.
+    pub(super) noise_over_rloo: Option<f64>,
+    /// Tokens written, over those of as many independent responses.
+    pub(super) tokens_over_rloo: f64,
+}
+
+/// The rows: the zoo's tasks up to [`LARGEST`] responses, by method and sampling.
+pub(super) fn trees(groups: usize, seed: u64) -> anyhow::Result<Vec<TreeRow>> {
+    let tasks: Vec<Mdp> =
+        zoo::all().into_iter().map(|entry| Mdp::named(entry.name)).collect::<anyhow::Result<_>>()?;
+    let small = |mdp: &&Mdp| {
+        mdp.tree.leaf_count() <= LARGEST && mdp.tree.max_len() > 2 && norm(&mdp.oracle().grad_j()) > 1e-3
+    };
+    let rows = tasks
+        .par_iter()
+        .filter(small)
+        .map(|mdp| on_task(mdp, groups, seed))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    Ok(rows.concat())
+}
+
+fn on_task(mdp: &Mdp, groups: usize, seed: u64) -> anyhow::Result<Vec<TreeRow>> {
+    let oracle = mdp.oracle();
+    let branching =
+        Branching { children: CHILDREN.to_vec(), segment: mdp.tree.max_len().div_ceil(CHILDREN.len()) };
+    let situation = Situation::on_policy(&mdp.tree, &mdp.policy, branching.leaves());
+    let gradient = oracle.grad_j();
+    // The noise of the mean is in its length: |E g|² = |mean|² - tr Var / n. Where it is half of it, nothing is told.
+    let told = |found: &Sampled| {
+        let (mean, variance) = (&found.estimate.update, found.estimate.total_variance());
+        let (squared, noise) = (dot(mean, mean), variance / groups as f64);
+        let true_length = (squared - noise).sqrt();
+        (squared > 2.0 * noise)
+            .then(|| (dot(mean, &gradient) / (true_length * norm(&gradient)), variance / (squared - noise)))
+    };
+    let tokens = branching.tokens(&oracle) / (branching.leaves() as f64 * oracle.mean_length());
+    let (mut rows, mut base) = (Vec::new(), f64::NAN);
+    for (name, registered) in METHODS {
+        let method = method(registered, "reduction=response_sum")?;
+        for sampling in SAMPLINGS {
+            let own = sampling == SAMPLINGS[1];
+            let found = match (own, name == METHODS[0].0) {
+                (true, true) => continue,
+                (true, false) => branched(method.as_ref(), &situation, &branching, groups, seed),
+                (false, _) => sampled(method.as_ref(), &situation, groups, seed),
+            };
+            let told = told(&found);
+            base = told.filter(|_| name == METHODS[0].0).map_or(base, |(_, noise)| noise);
+            rows.push(TreeRow {
+                task: mdp.name.clone(),
+                method: name,
+                sampling,
+                cosine_with_gradient: told.map(|(cosine, _)| cosine),
+                noise_over_rloo: told.map(|(_, noise)| noise / base),
+                tokens_over_rloo: if own { tokens } else { 1.0 },
+            });
+        }
+    }
+    Ok(rows)
+}

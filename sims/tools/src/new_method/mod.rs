@@ -1,0 +1,171 @@
+//! `sim new-method`: the files of a method of one's own, with its tests, in a clone of the repository.
+
+use crate::failure::{Failure, quoted};
+use crate::terminal;
+use crate::write::atomically;
+use grpo_lambda::methods;
+use std::path::{Path, PathBuf};
+
+/// The command's arguments.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct NewMethodArgs {
+    /// The method's name: lower-case letters, digits and _, as in median_baseline
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// The clone of the repository
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    root: PathBuf,
+}
+
+const AFTER_HELP: &str = "\
+It writes src/methods/NAME.rs, a method that compiles and passes its tests, and tests/theory/ground_truth/NAME.rs, and declares both. \
+Replace formula, equation and expected update by your own.
+
+Example:
+  sim new-method median_baseline";
+
+const METHOD: &str = include_str!("method.rs.txt");
+const TEST: &str = include_str!("test.rs.txt");
+const METHODS: &str = "src/methods/mod.rs";
+const TESTS: &str = "tests/theory/ground_truth/mod.rs";
+
+/// Writes the files, all or none, and says what is next.
+///
+/// # Errors
+/// [`Failure::Refused`] for a name that is none or taken, and for a folder that is no clone.
+pub fn run(args: &NewMethodArgs) -> Result<(), Failure> {
+    let (name, root) = (args.name.as_str(), args.root.as_path());
+    check(name)?;
+    let files = files(name, root)?;
+    for (path, content) in &files {
+        atomically(&root.join(path), content.as_bytes()).map_err(|e| Failure::Failed(format!("{e:#}")))?;
+    }
+    let written: String =
+        files.iter().map(|(path, _)| format!("  {}\n", root.join(path).display())).collect();
+    terminal::print(&format!(
+        "Written:\n{written}\nNext:\n  cargo test -p grpo-lambda --test theory {name}\n      its advantages and expected update, which hold as written\n  \
+         UPDATE_DOCS=1 cargo test -p grpo-lambda --test theory equation\n      its equations\n  cargo test -p grpo-lambda --test theory\n      \
+         what every method must fulfil\nThen step 3 of \"To add a method\" in CONTRIBUTING.md.\n"
+    ))
+}
+
+fn check(name: &str) -> Result<(), Failure> {
+    let refused = |why: &str| Err(Failure::Refused(format!("{}: {why}", quoted(name))));
+    let letters = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+    if !letters || !name.starts_with(|c: char| c.is_ascii_lowercase()) || name == "mod" || name == "shared" {
+        return refused(
+            "must be lower-case letters, digits and _, beginning with a letter, as in median_baseline",
+        );
+    }
+    match methods::find(name) {
+        Ok(_) => refused("a method of this name exists; choose another"),
+        Err(_) => Ok(()),
+    }
+}
+
+/// The files with their contents, by their paths in the clone.
+fn files(name: &str, root: &Path) -> Result<Vec<(String, String)>, Failure> {
+    let read = |path: &str| {
+        let file = root.join(path);
+        std::fs::read_to_string(&file).map_err(|e| {
+            Failure::Refused(format!("{}: {e}; --root must be a clone of grpo-lambda", file.display()))
+        })
+    };
+    let (method, test) = (format!("src/methods/{name}.rs"), format!("tests/theory/ground_truth/{name}.rs"));
+    if let Some(path) = [&method, &test].into_iter().find(|path| root.join(path).exists()) {
+        return Err(Failure::Refused(format!(
+            "{}: it exists; choose another name",
+            root.join(path).display()
+        )));
+    }
+    let odd = |path: &str| {
+        Failure::Refused(format!("{path}: not the file that this program knows; declare {name} by hand"))
+    };
+    let methods = declared(&read(METHODS)?, name).and_then(|text| registered(&text, name));
+    let tests = declared(&read(TESTS)?, name);
+    let title: String = name.split('_').map(capital).collect::<Vec<_>>().join(" ");
+    let filled = |text: &str| text.replace("NAME", name).replace("TITLE", &title);
+    Ok(vec![
+        (method, filled(METHOD)),
+        (test, filled(TEST)),
+        (METHODS.to_owned(), methods.ok_or_else(|| odd(METHODS))?),
+        (TESTS.to_owned(), tests.ok_or_else(|| odd(TESTS))?),
+    ])
+}
+
+fn capital(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map_or(String::new(), |first| first.to_ascii_uppercase().to_string() + letters.as_str())
+}
+
+/// `text` with `mod NAME;` in its place among its private modules, which are in alphabetical order.
+fn declared(text: &str, name: &str) -> Option<String> {
+    let line = format!("mod {name};");
+    let modules = || text.lines().enumerate().filter(|(_, l)| l.starts_with("mod ") && l.ends_with(';'));
+    let before = modules().find(|(_, l)| *l > line.as_str()).map(|(i, _)| i);
+    let at = before.or_else(|| modules().last().map(|(i, _)| i + 1))?;
+    Some(inserted(text, at, &line))
+}
+
+/// `text` with the method at the end of the registry.
+fn registered(text: &str, name: &str) -> Option<String> {
+    let start = text.lines().position(|l| l.starts_with("pub static REGISTRY"))?;
+    let end = text.lines().skip(start).position(|l| l == "];")? + start;
+    Some(inserted(text, end, &format!("    &{name}::SPEC,")))
+}
+
+fn inserted(text: &str, at: usize, line: &str) -> String {
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.insert(at, line);
+    lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clone() -> tempfile::TempDir {
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let root = tempfile::tempdir().unwrap();
+        for path in [METHODS, TESTS] {
+            let to = root.path().join(path);
+            std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+            std::fs::copy(repository.join(path), to).unwrap();
+        }
+        root
+    }
+
+    #[test]
+    fn a_method_is_written_and_declared_once() {
+        let root = clone();
+        let args = NewMethodArgs { name: "median_baseline".to_owned(), root: root.path().to_owned() };
+        run(&args).unwrap();
+        let read = |path: &str| std::fs::read_to_string(root.path().join(path)).unwrap();
+        let methods = read(METHODS);
+        assert!(methods.contains("mod luspo;\nmod median_baseline;\nmod oar_g;"), "{methods}");
+        assert!(methods.contains("    &median_baseline::SPEC,\n];"), "{methods}");
+        assert!(read(TESTS).contains("mod critics;\nmod median_baseline;\nmod oar;"));
+        let method = read("src/methods/median_baseline.rs");
+        assert!(method.starts_with("//! Median Baseline: ") && method.contains("name: \"median_baseline\""));
+        assert!(!method.contains("NAME") && !method.contains("TITLE"), "{method}");
+        assert!(run(&args).unwrap_err().line().contains("it exists; choose another name"));
+    }
+
+    #[test]
+    fn a_name_that_is_none_and_a_folder_that_is_no_clone_are_refused() {
+        let root = tempfile::tempdir().unwrap();
+        for (name, expected) in [
+            ("Median", "must be lower-case letters"),
+            ("2x", "must be lower-case letters"),
+            ("mod", "must be lower-case letters"),
+            ("../up", "must be lower-case letters"),
+            ("grpo", "a method of this name exists"),
+            ("mine", "--root must be a clone of grpo-lambda"),
+        ] {
+            let args = NewMethodArgs { name: name.to_owned(), root: root.path().to_owned() };
+            let said = run(&args).unwrap_err().line();
+            assert!(said.contains(expected), "{name}: {said}");
+        }
+    }
+}
