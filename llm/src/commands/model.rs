@@ -90,7 +90,7 @@ pub(super) fn load(
         return Ok(Loaded { model, shape, tokens, numbers, card: None });
     }
     let wanted = DevicePreference::parse(device).unwrap_or(DevicePreference::Auto);
-    let chosen = choose_device(wanted, select::parse_dtype(dtype)).map_err(Failure::refused)?;
+    let chosen = choose_device(wanted, select::parse_dtype(dtype), false).map_err(Failure::refused)?;
     match chosen {
         ComputeDevice::Cpu => {
             let model = Box::new(load_model(directory)?);

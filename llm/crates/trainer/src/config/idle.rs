@@ -27,7 +27,9 @@ fn reason(config: &Config, key: &str) -> Option<String> {
         }
         "rl" if name != "max_new_tokens" => steps("rl", config.rl.steps),
         "rollout" if name != "engine" && config.rollout.is_none() => Some("rollout.engine=local".to_owned()),
-        "memory" if name == "optimiser" && config.device == DevicePreference::Cpu => {
+        "memory" | "gpu"
+            if matches!(name, "optimiser" | "trust") && config.device == DevicePreference::Cpu =>
+        {
             Some("device=cpu".to_owned())
         }
         "lora" if name != "rank" && config.lora.is_none() => Some("lora.rank=0".to_owned()),

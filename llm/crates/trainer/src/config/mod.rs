@@ -30,8 +30,8 @@ pub use idle::idle_settings;
 pub use presets::{PRESETS, Preset};
 pub use rollout::{RolloutConfig, rollout_url};
 pub use sections::{
-    AdamConfig, CheckpointConfig, ENGINES, EvalConfig, MemoryConfig, ModelShape, ModelSource, RlConfig,
-    SftConfig, fields,
+    AdamConfig, CheckpointConfig, ENGINES, EvalConfig, GpuConfig, MemoryConfig, ModelShape, ModelSource,
+    RlConfig, SftConfig, fields,
 };
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,6 +72,7 @@ pub struct Config {
     /// Parts of a batch whose gradients are added in a fixed order.
     pub shards: usize,
     pub memory: MemoryConfig,
+    pub gpu: GpuConfig,
     pub model: ModelSource,
     /// The adapter to train; `None` if every weight is trained.
     pub lora: Option<LoraSettings>,

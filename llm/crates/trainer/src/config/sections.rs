@@ -75,6 +75,7 @@ pub fn fields() -> impl Iterator<Item = &'static Field> {
     let sections = [
         RunFields::FIELDS,
         MemoryConfig::FIELDS,
+        GpuConfig::FIELDS,
         ModelFields::FIELDS,
         LoraFields::FIELDS,
         TaskFields::FIELDS,
@@ -112,6 +113,15 @@ section! {
         [resumable] slots: Option<usize> = integer(0, 1 << 20), "0", "responses decoded at a time, in steps and evaluations; when one ends, the next takes its slot in the cache of keys and values; 0: all of a step, 128 of an evaluation; changes no result on the CPU, and on a card its rounding";
         [resumable] recompute_layers: bool = choice(&["auto", "true", "false"]), "auto", "compute activations again in the backward pass instead of keeping them; auto: only where a step that keeps them is counted to exceed the memory; changes no result";
         [resumable] optimiser: StatePlace = choice(&StatePlace::NAMES), "device", "where the optimiser's 16 bytes a weight are on a card: in its memory, or in that of the machine (host), whose processors then move the weights: slower, for models that the card has no room for; changes no result";
+    }
+}
+
+#[rustfmt::skip]
+section! {
+    /// The card.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct GpuConfig in "gpu." {
+        [resumable] trust: bool = FLAG, "false", "train on a card that has not proved itself: before its first run, and after a change of the driver, the libraries or the kernels, its kernels and 64 tokens of a model of the run's shape are compared with the CPU, and a card that fails does not train";
     }
 }
 

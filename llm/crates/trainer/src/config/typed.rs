@@ -9,8 +9,8 @@ use super::sections::{
     AdamConfig, ColumnFields, LoraFields, ModelFields, RewardFields, RolloutFields, RunFields, TaskFields,
 };
 use super::{
-    CheckpointConfig, Config, ConfigError, EvalConfig, METHOD_NAME, MemoryConfig, ModelShape, ModelSource,
-    RlConfig, SftConfig, rewards, rollout, task,
+    CheckpointConfig, Config, ConfigError, EvalConfig, GpuConfig, METHOD_NAME, MemoryConfig, ModelShape,
+    ModelSource, RlConfig, SftConfig, rewards, rollout, task,
 };
 
 /// Reads every section.
@@ -27,6 +27,7 @@ pub(super) fn read(values: BTreeMap<String, String>) -> Result<Config, ConfigErr
         dtype: run.dtype,
         shards: run.shards,
         memory: MemoryConfig::read(&values),
+        gpu: GpuConfig::read(&values),
         model: model(ModelFields::read(&values))?,
         lora: lora(LoraFields::read(&values)),
         task: task::read(TaskFields::read(&values), ColumnFields::read(&values))?,

@@ -35,11 +35,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use grpo_lambda_decoder::model::weights::Parameters;
-use grpo_lambda_gpu::select::ComputeDevice;
+use grpo_lambda_gpu::Dtype;
+use grpo_lambda_gpu::select::{ComputeDevice, DevicePreference, NoCard, SelectError};
 
 use crate::config::Config;
 pub use crate::problems::Stage;
-use crate::run::progress::SharedProgress;
+use crate::run::progress::{SharedProgress, say};
 use crate::run::{Checkpoint, RunDir, stop};
 
 pub use divergence::unusual_rates;
@@ -64,7 +65,16 @@ pub fn train(
     directory: &Path,
     command: &str,
 ) -> Result<RunSummary, TrainError> {
-    train_on(device(config)?, engines, config, directory, command)
+    match train_on(device(config)?, engines, config, directory, command) {
+        // The card was found wrong on the run's own model.
+        Err(TrainError::Device(SelectError::NoCard(NoCard::Unusable(error))))
+            if config.device == DevicePreference::Auto && config.dtype != Some(Dtype::Bf16) =>
+        {
+            say(&format!("device = auto: the CPU is used: {error}"));
+            train_on(ComputeDevice::Cpu, engines, config, directory, command)
+        }
+        done => done,
+    }
 }
 
 /// [`train`] on this device, whatever the configuration says about devices.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use grpo_lambda::group::Group;
 use grpo_lambda::methods;
 use grpo_lambda_decoder::optim::StepOutcome;
+use grpo_lambda_gpu::select::ComputeDevice;
 use grpo_lambda_grade::Prediction;
 
 use super::Run;
@@ -67,7 +68,10 @@ impl Run<'_> {
 
     /// Warns when a resumed run continues on another device: results then agree only up to rounding.
     pub(super) fn note_device(&mut self) {
-        let here = self.session.device.describe();
+        let mut here = self.session.device.describe();
+        if self.session.config.gpu.trust && matches!(self.session.device, ComputeDevice::Cuda(..)) {
+            here += ", which gpu.trust=true lets train unproved";
+        }
         if let Some(there) = self.state.device.replace(here.clone()).filter(|there| *there != here) {
             self.say(&format!(
                 "this run was {there} so far and continues {here}, where rounding differs: its numbers will not be bit-identical to those of an uninterrupted run"

@@ -4,8 +4,8 @@ use std::sync::Once;
 
 use grpo_lambda_decoder::generate::RolloutError;
 use grpo_lambda_decoder::model;
-use grpo_lambda_gpu::select::{self, ComputeDevice, DevicePreference};
-use grpo_lambda_gpu::{Device, Dtype};
+use grpo_lambda_gpu::select::{self, ComputeDevice, DevicePreference, NoCard, SelectError};
+use grpo_lambda_gpu::{Device, Dtype, check};
 
 use super::error::TrainError;
 use crate::config::{Config, ConfigError, ModelSource};
@@ -21,13 +21,25 @@ use crate::run::progress::say;
 use crate::run::stop;
 use crate::step::evidence;
 
-/// Selects the device of the settings `device` and `dtype`. The user is told, once, when `device = auto` finds no usable card.
+/// Selects the device of the settings `device` and `dtype`. The user is told, once, when `device = auto` finds no usable card. A card has to
+/// prove itself, unless it is trusted.
 ///
 /// # Errors
 /// When a card is required and cannot be used, or the dtype needs a card and there is none.
-pub fn choose_device(device: DevicePreference, dtype: Option<Dtype>) -> Result<ComputeDevice, TrainError> {
+pub fn choose_device(
+    device: DevicePreference,
+    dtype: Option<Dtype>,
+    trust: bool,
+) -> Result<ComputeDevice, TrainError> {
     static NOTICE: Once = Once::new();
-    let (chosen, unusable) = select::choose(device, dtype, |dtype| select::find_card(dtype, say))?;
+    let find = |dtype| {
+        let card = select::find_card(dtype, say)?;
+        if !trust {
+            check::prove_card(&card, dtype, say)?;
+        }
+        Ok(card)
+    };
+    let (chosen, unusable) = select::choose(device, dtype, find)?;
     if let Some(error) = unusable {
         NOTICE.call_once(|| say(&format!("device = auto: the CPU is used: {error}")));
     }
@@ -39,7 +51,7 @@ pub fn choose_device(device: DevicePreference, dtype: Option<Dtype>) -> Result<C
 /// # Errors
 /// If a card is required and cannot be used, or the dtype needs a card and there is none.
 pub fn device(config: &Config) -> Result<ComputeDevice, TrainError> {
-    let chosen = choose_device(config.device, config.dtype)?;
+    let chosen = choose_device(config.device, config.dtype, config.gpu.trust)?;
     let asked =
         config.configured().evidence().into_iter().find(|kind| evidence::describe_cost(*kind).is_some());
     match (chosen, asked) {
@@ -90,7 +102,12 @@ pub(super) fn decided(
         ComputeDevice::Cuda(card, dtype) => {
             let training = problems.longest(tokens, config.sft.steps > 0).map_err(TrainError::Task)?;
             let longest = MaxLengths { prompt: longest.max(training.prompt), ..training };
-            decided_for_card(card.as_ref(), *dtype, config, shape, longest)
+            let decided = decided_for_card(card.as_ref(), *dtype, config, shape, longest)?;
+            if !config.gpu.trust {
+                let unusable = |e| TrainError::Device(SelectError::NoCard(NoCard::Unusable(e)));
+                check::prove_shape(card, *dtype, shape).map_err(unusable)?;
+            }
+            Ok(decided)
         }
     }
 }
