@@ -222,8 +222,8 @@ fn settings() {
         (&["model.checkpoint=/no/such"], &["model.checkpoint = /no/such: no such directory"]),
         (&["--run", &a_file], &["cannot create ", "file"]),
         (&["--run", held], &["is not a run directory: it has no config.toml, but it is not empty either"]),
-        (&["--stepz", "3"], &["unexpected argument '--stepz'", "see llm-train --help"]),
-        (&["--preset"], &["a value is required for '--preset <NAME|FILE>'", "see llm-train --help"]),
+        (&["--stepz", "3"], &["unexpected argument '--stepz'", "see llm-train train --help"]),
+        (&["--preset"], &["a value is required for '--preset <NAME|FILE>'", "see llm-train train --help"]),
     ] {
         let mut command = vec!["train"];
         if !args.contains(&"--run") {

@@ -70,8 +70,8 @@ fn a_plan_says_what_the_run_would_be_and_does_nothing() {
         "solutions ",
         "memory ",
         "time ",
-        "[rl]",
-        "max_new_tokens = 6",
+        "rl.steps = 2 (preset: 200)",
+        "rl.max_new_tokens = 6",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
