@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// Names the file of a real NVRTC.
 const REAL: &str = "PTX_NVRTC";
-/// If set, the PTX of the real NVRTC becomes the committed one.
+/// Makes the PTX of the real NVRTC the committed one, if set.
 const UPDATE: &str = "UPDATE_PTX";
 
 const COMMITTED: [(&str, &[u8]); 2] =
