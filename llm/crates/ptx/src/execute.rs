@@ -242,7 +242,7 @@ fn rare(r: &mut [Lanes], on: u32, i: &Instruction, rough: bool) -> Result<(), St
 fn exp2(x: f32, rough: bool) -> f32 {
     let y = x.exp2();
     let y = match rough && y.is_normal() && x.fract() != 0.0 {
-        true if y.to_bits() % 2 == 0 => y.next_up().next_up(),
+        true if y.to_bits().is_multiple_of(2) => y.next_up().next_up(),
         true => y.next_down().next_down(),
         false => y,
     };

@@ -164,7 +164,7 @@ impl Machine<'_> {
                 let warp = match self.launch.liberties.order {
                     Order::Forward => number,
                     Order::Reversed => warps - 1 - number,
-                    Order::Shuffled(_) if turn % 2 == 0 => (number + turn) % warps,
+                    Order::Shuffled(_) if turn.is_multiple_of(2) => (number + turn) % warps,
                     Order::Shuffled(_) => (warps + turn % warps - number) % warps,
                 };
                 self.run_warp(warp)?;
