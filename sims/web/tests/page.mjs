@@ -247,11 +247,11 @@ async function views() {
   const before = await page.evaluate(() => document.querySelector(".plot svg").outerHTML);
   await moved("input[type=range]", "0.5");
   await new Promise((r) => setTimeout(r, 200));
-  const [turned, after, first] = await page.evaluate(() => {
+  const [turned, after, weight] = await page.evaluate(() => {
     const found = new grpoLambda.Profile("grpo_lambda", "lambda=0.5", 8, 2, 32, 0);
     return [document.querySelector(".said").textContent, document.querySelector(".plot svg").outerHTML, found.right[0] / found.grpo_right[0]];
   });
-  check("the first screen turns λ", before !== after && turned.startsWith(`At λ = 0.5 the first token of a right response counts ${Number(first.toPrecision(3))} ×`), turned);
+  check("the first screen turns λ", before !== after && turned.startsWith(`At λ = 0.5 the first token of a right response counts ${Number(weight.toPrecision(3))} ×`), turned);
   await go("#credit?method=grpo_lambda&settings=lambda%3D9");
   const dimmed = await page.evaluate(() => [document.querySelector(".stale") !== null, document.querySelector(".problem").textContent]);
   check("old numbers are dimmed under an error", dimmed[0] && dimmed[1].includes("lambda"), String(dimmed));
