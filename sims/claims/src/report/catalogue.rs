@@ -15,7 +15,8 @@ const NO_TRANSFORMER: [EvidenceKind; 6] = [
     EvidenceKind::ProcessRewards,
 ];
 /// The methods whose runs on a transformer are recorded in `llm/results`, or in `paper/data`.
-const RECORDED: [&str; 5] = ["grpo", "grpo_lambda", "rloo", "prefix_rloo", "ridge_rloo"];
+const RECORDED: [&str; 7] =
+    ["grpo", "grpo_lambda", "rloo", "prefix_rloo", "ridge_rloo", "systematic_rloo", "systematic_prefix_rloo"];
 /// The methods that sample a group in a way of their own, with where they do.
 const SAMPLERS: [(&str, &[&str]); 4] = [
     ("Systematic sets, in the laboratory and in `llm-train`", &["systematic_rloo", "systematic_prefix_rloo"]),
@@ -94,7 +95,7 @@ mod tests {
     fn the_recorded_methods_are_those_of_the_recorded_runs() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
         let mut found = std::collections::BTreeSet::new();
-        for file in ["addition.csv", "baselines.csv"] {
+        for file in ["addition.csv", "baselines.csv", "systematic.csv"] {
             let text = std::fs::read_to_string(root.join("llm/results").join(file)).unwrap();
             let column = text.lines().skip(2).filter_map(|line| line.split([',', ':']).next());
             found.extend(column.map(str::to_owned));

@@ -1,30 +1,76 @@
-//! The recorded variances of baselines on addition: complete, and the page quotes them.
+//! The recorded runs on addition: complete, and the page quotes them.
 
 use crate::root;
-use grpo_lambda_stats::t_interval;
 use grpo_lambda_stats::table::Table;
+use grpo_lambda_stats::{OverTasks, mean, t_interval};
+
+const RIDGES: [&str; 3] = ["ridge_rloo", "ridge_rloo shrinkage=1", "ridge_rloo shrinkage=16"];
+
+fn read(name: &str) -> String {
+    std::fs::read_to_string(root().join("llm/results").join(name)).unwrap()
+}
+
+/// The numbers of a column in the rows whose first columns are these words.
+fn numbers(runs: &Table, keys: &[(&str, &str)], column: &str) -> Vec<f64> {
+    let is_own = |row: &Vec<_>| {
+        keys.iter().all(|(name, value)| {
+            let cell: &grpo_lambda_stats::table::Cell = &row[runs.column(name).unwrap()];
+            cell.format(12) == *value
+        })
+    };
+    let rows = runs.rows.iter().filter(|row| is_own(row));
+    rows.map(|row| row[runs.column(column).unwrap()].number().unwrap()).collect()
+}
 
 #[test]
 fn the_page_quotes_the_mean_over_seeds_of_every_baseline() {
-    let folder = root().join("llm/results");
-    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
-    let (runs, page) = (Table::from_csv(&read("baseline_variance.csv")).unwrap(), read("README.md"));
-    let text = |row: usize, column: &str| runs.rows[row][runs.column(column).unwrap()].format(12);
-    let ratios = |method: &str, weights: &str| -> Vec<f64> {
-        let own = |row: &usize| text(*row, "method") == method && text(*row, "weights") == weights;
-        let rows = (0..runs.rows.len()).filter(own);
-        rows.map(|row| runs.rows[row][runs.column("over_rloo").unwrap()].number().unwrap()).collect()
-    };
-    assert_eq!(ratios("rloo", "start"), [1.0; 48]);
-    let ridges = ["ridge_rloo", "ridge_rloo shrinkage=1", "ridge_rloo shrinkage=16"];
-    for method in ["prefix_rloo", "prefix_rloo control=state"].into_iter().chain(ridges) {
-        let cell = |weights: &str| {
-            let all = ratios(method, weights);
-            assert_eq!(all.len(), 48, "{method}, {weights}");
-            let i = t_interval(&all, 0.995).unwrap();
-            format!("{:.3} ({:.3} to {:.3})", i.mid, i.low, i.high)
+    let page = read("README.md");
+    let systematic = ["systematic_rloo", "systematic_prefix_rloo"];
+    for (file, further) in [("baseline_variance.csv", &[][..]), ("systematic_variance.csv", &systematic[..])]
+    {
+        let runs = Table::from_csv(&read(file)).unwrap();
+        let ratios = |method: &str, weights: &str| {
+            numbers(&runs, &[("method", method), ("weights", weights)], "over_rloo")
         };
-        let row = format!("| `{method}` | {} | {} |", cell("start"), cell("after RL"));
+        assert_eq!(ratios("rloo", "start"), [1.0; 48]);
+        let prefix = ["prefix_rloo", "prefix_rloo control=state"];
+        for method in prefix.into_iter().chain(RIDGES).chain(further.iter().copied()) {
+            let cell = |weights: &str| {
+                let all = ratios(method, weights);
+                assert_eq!(all.len(), 48, "{method}, {weights}");
+                let i = t_interval(&all, 0.995).unwrap();
+                format!("{:.3} ({:.3} to {:.3})", i.mid, i.low, i.high)
+            };
+            let row = format!("| `{method}` | {} | {} |", cell("start"), cell("after RL"));
+            assert!(page.contains(&row), "llm/results/README.md lacks\n{row}");
+        }
+    }
+}
+
+#[test]
+fn the_page_quotes_what_systematic_groups_learn() {
+    let page = read("README.md");
+    let runs = Table::from_csv(&read("systematic.csv")).unwrap();
+    let learning = |method: &str| -> Vec<f64> {
+        let of_seed = |seed: i32| {
+            let own = numbers(&runs, &[("method", method), ("seed", &seed.to_string())], "learning");
+            assert_eq!(own.len(), 1, "{method}, seed {seed}: one rate was chosen");
+            own[0]
+        };
+        (200..212).map(of_seed).collect()
+    };
+    let first = learning("rloo");
+    let row = format!("| `rloo` | {:.3} | |", mean(&first).unwrap());
+    assert!(page.contains(&row), "llm/results/README.md lacks\n{row}");
+    for method in ["systematic_rloo", "systematic_prefix_rloo"] {
+        let own = learning(method);
+        let differences: Vec<f64> = own.iter().zip(&first).map(|(a, b)| a - b).collect();
+        let (i, p) = (t_interval(&differences, 0.975).unwrap(), OverTasks::new(&differences).unwrap().p);
+        let own = mean(&own).unwrap();
+        let row = format!(
+            "| `{method}` | {own:.3} | {:+.3} ({:+.3} to {:+.3}), p = {p:.4} |",
+            i.mid, i.low, i.high
+        );
         assert!(page.contains(&row), "llm/results/README.md lacks\n{row}");
     }
 }
