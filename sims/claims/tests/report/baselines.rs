@@ -1,25 +1,21 @@
 //! The recorded runs on addition: complete, and the page quotes them.
 
 use crate::root;
-use grpo_lambda_stats::table::Table;
+use grpo_lambda_stats::table::{Cell, Table};
 use grpo_lambda_stats::{OverTasks, mean, t_interval};
 
 const RIDGES: [&str; 3] = ["ridge_rloo", "ridge_rloo shrinkage=1", "ridge_rloo shrinkage=16"];
 
 fn read(name: &str) -> String {
-    std::fs::read_to_string(root().join("llm/results").join(name)).unwrap()
+    std::fs::read_to_string(root().join("llm/results").join(name)).expect("a recorded file")
 }
 
 /// The numbers of a column in the rows whose first columns are these words.
 fn numbers(runs: &Table, keys: &[(&str, &str)], column: &str) -> Vec<f64> {
-    let is_own = |row: &Vec<_>| {
-        keys.iter().all(|(name, value)| {
-            let cell: &grpo_lambda_stats::table::Cell = &row[runs.column(name).unwrap()];
-            cell.format(12) == *value
-        })
-    };
-    let rows = runs.rows.iter().filter(|row| is_own(row));
-    rows.map(|row| row[runs.column(column).unwrap()].number().unwrap()).collect()
+    let place = |name: &str| runs.column(name).expect("a column");
+    let is_own = |row: &&Vec<Cell>| keys.iter().all(|(name, value)| row[place(name)].format(12) == *value);
+    let rows = runs.rows.iter().filter(is_own);
+    rows.map(|row| row[place(column)].number().expect("a number")).collect()
 }
 
 #[test]
