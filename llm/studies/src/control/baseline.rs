@@ -15,11 +15,9 @@ use grpo_lambda::systematic::Sets;
 use grpo_lambda_stats::table::Cell;
 use rayon::prelude::*;
 
-use super::clamp::SETTINGS;
 use super::force::{APART, pulled};
-use super::lab::{Lab, LabError, Optimiser};
+use super::lab::{ADDITION, Lab, LabError, Optimiser};
 use super::store::Results;
-use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::step::engine::CpuEngine;
 use grpo_lambda_trainer::step::micro_batch::Batch;
 use grpo_lambda_trainer::step::{Rollout, StepContext, TrainingPrompt};
@@ -63,12 +61,7 @@ fn of_seed(seed: u64, overrides: &[String], results: &Mutex<Results>) -> Result<
         return Ok(());
     }
     // The method of the configuration says which evidence is kept; those that need none do not read it.
-    let own = SETTINGS
-        .iter()
-        .map(ToString::to_string)
-        .chain([format!("seed={seed}"), "method.name=ridge_rloo".to_owned()]);
-    let own = Config::resolve("tiny", &own.collect::<Vec<String>>())?;
-    let lab = Lab::new(&own.with(overrides)?)?;
+    let lab = Lab::of_seed(seed, &[&ADDITION[..], &["method.name=ridge_rloo"]].concat(), overrides)?;
     for weights in left {
         let mut engine = match weights == WEIGHTS[0] {
             true => lab.engine(Optimiser::AdamW)?.0,

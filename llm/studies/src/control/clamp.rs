@@ -16,10 +16,9 @@ use rayon::prelude::*;
 
 use super::arm::Advantages;
 use super::force::APART;
-use super::lab::{Lab, LabError, Optimiser};
+use super::lab::{ADDITION, Lab, LabError, Optimiser};
 use super::noise::CLAMP;
 use super::store::Results;
-use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::eval::{EVAL_BATCH, EvalError, Evaluation, evaluate};
 use grpo_lambda_trainer::input::stops::Stops;
 use grpo_lambda_trainer::input::task::Split;
@@ -37,26 +36,6 @@ pub fn reference_rate(optimiser: Optimiser) -> f64 {
         Optimiser::AdamW => 0.002,
     }
 }
-
-pub(super) const SETTINGS: [&str; 17] = [
-    "task.kind=addition",
-    "model.hidden=64",
-    "model.layers=2",
-    "model.heads=2",
-    "model.kv_heads=1",
-    "model.intermediate=128",
-    "adam.weight_decay=0.01",
-    "sft.steps=120",
-    "sft.worked_share=1",
-    "sft.lr=0.002",
-    "rl.steps=100",
-    "rl.prompts_per_step=16",
-    "rl.group_size=8",
-    "rl.warmup=5",
-    "rl.schedule=cosine",
-    "rl.max_new_tokens=6",
-    "rl.lr=1",
-];
 
 /// Columns of the results; the first four say whose a row is.
 const COLUMNS: [&str; 17] = [
@@ -131,9 +110,7 @@ fn of_seed(seed: u64, grid: &Grid, results: &Mutex<Results>) -> Result<(), LabEr
     if left.is_empty() {
         return Ok(());
     }
-    let own = SETTINGS.iter().map(ToString::to_string).chain([format!("seed={seed}")]);
-    let own = Config::resolve("tiny", &own.collect::<Vec<String>>())?;
-    let lab = Lab::new(&own.with(&grid.overrides)?)?;
+    let lab = Lab::of_seed(seed, &ADDITION, &grid.overrides)?;
     let exam = Exam::new(&lab)?;
     for arm in left {
         let row = exam.of_arm(&lab, arm)?;

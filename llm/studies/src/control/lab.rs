@@ -77,6 +77,27 @@ impl Optimiser {
     }
 }
 
+/// The settings of the experiments on single-digit addition.
+pub(super) const ADDITION: [&str; 17] = [
+    "task.kind=addition",
+    "model.hidden=64",
+    "model.layers=2",
+    "model.heads=2",
+    "model.kv_heads=1",
+    "model.intermediate=128",
+    "adam.weight_decay=0.01",
+    "sft.steps=120",
+    "sft.worked_share=1",
+    "sft.lr=0.002",
+    "rl.steps=100",
+    "rl.prompts_per_step=16",
+    "rl.group_size=8",
+    "rl.warmup=5",
+    "rl.schedule=cosine",
+    "rl.max_new_tokens=6",
+    "rl.lr=1",
+];
+
 /// The session and the start weights of a seed.
 pub struct Lab {
     pub session: Session<'static>,
@@ -97,6 +118,13 @@ pub struct StepRecord {
 }
 
 impl Lab {
+    /// The laboratory of a seed with the settings of an experiment, and overrides of them.
+    pub(super) fn of_seed(seed: u64, settings: &[&str], overrides: &[String]) -> Result<Lab, LabError> {
+        let own = settings.iter().map(ToString::to_string).chain([format!("seed={seed}")]);
+        let own = Config::resolve("tiny", &own.collect::<Vec<String>>())?;
+        Lab::new(&own.with(overrides)?)
+    }
+
     /// Trains the start weights of a configuration by imitation.
     pub fn new(config: &Config) -> Result<Lab, LabError> {
         let (session, parameters) = Session::open_on(ComputeDevice::Cpu, &Local, config)?;

@@ -16,7 +16,6 @@ use super::arm::Advantages;
 use super::force::{APART, Force, force};
 use super::lab::{Lab, LabError, Optimiser};
 use super::store::Results;
-use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::step::engine::CpuEngine;
 
 /// Decays of the trace; 0 is GRPO with a token mean.
@@ -128,9 +127,7 @@ fn of_seed(seed: u64, overrides: &[String], results: &Mutex<Results>) -> Result<
     if left.is_empty() {
         return Ok(());
     }
-    let own = SETTINGS.iter().map(ToString::to_string).chain([format!("seed={seed}")]);
-    let own = Config::resolve("tiny", &own.collect::<Vec<String>>())?;
-    let lab = Lab::new(&own.with(overrides)?)?;
+    let lab = Lab::of_seed(seed, &SETTINGS, overrides)?;
     let forces = force(&lab, &LAMBDAS)?;
     let before = length(&lab, &mut lab.engine(Optimiser::Sgd)?.0)?;
     for arm in left {

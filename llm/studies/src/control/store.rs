@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use grpo_lambda_decoder::disk::{Disk, DiskError};
 use grpo_lambda_stats::table::{Cell, Table, TableError};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Why a file of results cannot be used.
@@ -66,6 +67,22 @@ impl Results {
     /// The rows, by the names of their columns.
     pub fn rows<R: DeserializeOwned>(&self) -> Result<Vec<R>, StoreFileError> {
         self.table.to_rows().map_err(|source| StoreFileError::Table { path: self.path.clone(), source })
+    }
+
+    /// [`Results::open`] for rows with the fields of `R`.
+    pub fn open_typed<R: Serialize + Default>(
+        path: &Path,
+        command: &str,
+        keys: usize,
+    ) -> Result<Results, StoreFileError> {
+        let columns = Table::from_rows([R::default()]).columns;
+        let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+        Results::open(path, command, &columns, keys)
+    }
+
+    /// [`Results::add`] of a typed row.
+    pub fn add_typed<R: Serialize>(&mut self, row: &R) -> Result<(), StoreFileError> {
+        self.add(Table::from_rows([row]).rows.remove(0))
     }
 
     /// Adds a row and writes the file, rows in the order of their keys.

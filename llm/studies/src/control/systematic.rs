@@ -4,16 +4,14 @@ use std::path::Path;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use grpo_lambda::methods::{self, Configured};
-use grpo_lambda_stats::table::Table;
 use grpo_lambda_stats::{mean, paired_permutation, t_interval};
-use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::run::progress::say;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::baseline::sets;
-use super::clamp::{SETTINGS, greedy};
-use super::lab::{Lab, LabError, Optimiser, StepRecord};
+use super::clamp::greedy;
+use super::lab::{ADDITION, Lab, LabError, Optimiser, StepRecord};
 use super::store::Results;
 
 /// The protocol: everything that decides what is run and what it says.
@@ -78,9 +76,7 @@ pub fn run(path: &Path) -> Result<(), LabError> {
 fn go_on(protocol: &Protocol, path: &Path) -> Result<Vec<Row>, LabError> {
     let own = "cargo run --release -p grpo-lambda-llm --example control -- systematic FILE";
     let command = format!("{own} (protocol {})", protocol.version);
-    let columns = Table::from_rows([Row::default()]).columns;
-    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-    let results = Mutex::new(Results::open(path, &command, &columns, KEYS)?);
+    let results = Mutex::new(Results::open_typed::<Row>(path, &command, KEYS)?);
     let all = |_: &Arm| Some(protocol.rates.clone());
     protocol.selection.par_iter().try_for_each(|seed| runs_of_seed(protocol, *seed, all, &results))?;
     let rows: Vec<Row> = results.lock().unwrap_or_else(PoisonError::into_inner).rows()?;
@@ -106,16 +102,14 @@ fn runs_of_seed(
     if left.is_empty() {
         return Ok(());
     }
-    let own = SETTINGS.iter().map(ToString::to_string).chain([format!("seed={seed}")]);
-    let own = Config::resolve("tiny", &own.collect::<Vec<String>>())?;
-    let lab = Lab::new(&own.with(&protocol.settings)?)?;
+    let lab = Lab::of_seed(seed, &ADDITION, &protocol.settings)?;
     for (arm, rate) in left {
         let row = Row { method: arm.method.clone(), rate, seed, ..execute(&lab, &parsed(arm), rate)? };
         say(&format!(
             "{} rate {rate} seed {seed}: learning {:.3}, {:.2} solved",
             row.method, row.learning, row.accuracy
         ));
-        locked().add(Table::from_rows([&row]).rows.remove(0))?;
+        locked().add_typed(&row)?;
     }
     Ok(())
 }

@@ -30,7 +30,7 @@ pub fn prove_card(device: &Arc<dyn Device>, dtype: Dtype, report: fn(&str)) -> R
 /// weights.
 ///
 /// # Errors
-/// As [`prove_card`].
+/// [`DeviceError::Missing`], a line that names the first comparison that failed.
 pub fn prove_shape(device: &Arc<dyn Device>, dtype: Dtype, shape: &ModelConfig) -> Result<(), DeviceError> {
     once(device, dtype, &format!("{shape:?}"), || model::of_shape(device, dtype, shape))
 }

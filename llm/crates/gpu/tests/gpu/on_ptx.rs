@@ -48,7 +48,7 @@ fn a_card_with_and_without_pools_keeps_the_contract_even_if_all_work_waits() {
     }
 }
 
-/// What [`an_old_driver_is_timed_by_the_host`] runs in a process of its own.
+/// The part of [`an_old_driver_is_timed_by_the_host`] that runs in a process of its own.
 #[test]
 #[ignore = "for a process whose libraries say that they are old"]
 fn in_a_process_with_old_libraries() {

@@ -27,7 +27,7 @@ fn table(name: &str) -> Vec<Statement> {
     text(&here(name)).lines().map(read).collect()
 }
 
-/// What the free mode decides otherwise than the labels: the references that it accepts wrongly, and those that it refuses.
+/// Disagreements of the free mode with the labels: the references that it accepts wrongly, and those that it refuses.
 fn disagreements(all: &[Statement]) -> [Vec<String>; 2] {
     let mut found = [Vec::new(), Vec::new()];
     for Statement { class, text, right, wrong } in all {

@@ -16,7 +16,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use grpo_lambda_stats::mean;
-use grpo_lambda_stats::table::Table;
 use grpo_lambda_trainer::run::progress::{format_duration, say};
 
 use super::lab::LabError;
@@ -151,9 +150,7 @@ fn command(protocol: &Protocol) -> String {
 
 /// The file of results, with its rows.
 fn open(protocol: &Protocol, path: &Path) -> Result<(Results, Vec<Row>), LabError> {
-    let columns = Table::from_rows([Row::default()]).columns;
-    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-    let results = Results::open(path, &command(protocol), &columns, KEYS)?;
+    let results = Results::open_typed::<Row>(path, &command(protocol), KEYS)?;
     let rows = results.rows()?;
     Ok((results, rows))
 }
@@ -205,7 +202,7 @@ impl Campaign {
             let mut progress = self.locked();
             progress.busy.retain(|p| *p != place);
             let added = done.and_then(|row| {
-                progress.results.add(Table::from_rows([&row]).rows.remove(0))?;
+                progress.results.add_typed(&row)?;
                 progress.rows.push(row);
                 Ok(())
             });
