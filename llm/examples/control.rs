@@ -1,5 +1,5 @@
 //! Controlled experiments on a small transformer: `cargo run --release -p grpo-lambda-llm --example control -- noise|clamp|baseline FILE SEEDS [key=value ..]`,
-//! `systematic FILE`, or `chain FILE MINUTES`, which runs for so long what the protocol lacks, with `RAYON_NUM_THREADS` runs at a time; `chain FILE 0`
+//! `rates PROTOCOL FILE`, or `chain FILE MINUTES`, which runs for so long what the protocol lacks, with `RAYON_NUM_THREADS` runs at a time; `chain FILE 0`
 //! reports.
 //!
 //! The file is written row by row; the same command goes on where it was stopped.
@@ -8,18 +8,16 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use grpo_lambda::advantage::ClampPart;
-use grpo_lambda_studies::control::{LabError, baseline, chain, clamp, noise, systematic};
+use grpo_lambda_studies::control::{LabError, baseline, chain, clamp, noise, rates};
 
-const USAGE: &str = "usage: control noise|clamp|baseline FILE SEEDS [key=value ..], control systematic FILE, or control chain FILE MINUTES";
+const USAGE: &str = "usage: control noise|clamp|baseline FILE SEEDS [key=value ..], control rates PROTOCOL FILE, or control chain FILE MINUTES";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    if let [which, file] = words.as_slice()
-        && which == "systematic"
-    {
-        return ended(systematic::run(Path::new(file)));
-    }
     let [which, file, seeds, overrides @ ..] = words.as_slice() else { return refused(USAGE) };
+    if let ("rates", []) = (which.as_str(), overrides) {
+        return ended(rates::run(Path::new(file), Path::new(seeds)));
+    }
     if let ("chain", Ok(minutes), []) = (which.as_str(), seeds.parse(), overrides) {
         return ended(chain::run(Path::new(file), minutes));
     }

@@ -120,14 +120,14 @@ fn of_seed(seed: u64, grid: &Grid, results: &Mutex<Results>) -> Result<(), LabEr
 }
 
 /// All problems, with what the start weights make of them.
-struct Exam {
+pub(super) struct Exam {
     prompts: Vec<TrainingPrompt>,
     accuracy: f64,
     solved: Vec<f64>,
 }
 
 impl Exam {
-    fn new(lab: &Lab) -> Result<Exam, LabError> {
+    pub(super) fn new(lab: &Lab) -> Result<Exam, LabError> {
         let problems = lab.session.problems.distinct(Split::Test, 100)?;
         let prompt = |(number, problem): (u64, &grpo_lambda_trainer::input::task::Problem)| {
             let tokens = problem.encode(&lab.session.tokens)?.ids().to_vec();
@@ -148,37 +148,63 @@ impl Exam {
     fn of_arm(&self, lab: &Lab, arm: Arm) -> Result<Vec<Cell>, LabError> {
         let configured = methods::parse("grpo", "").expect("a method without settings");
         let method = Advantages { method: configured.method, clamp: CLAMP, part: arm.part };
-        let (mut engine, records) = lab.train(&method, arm.optimiser, arm.rate())?;
-        let [accuracy, ungradable] = greedy(lab, &engine)?;
-        let rollout = self.sample(lab, &mut engine)?;
-        let now = solved(&rollout);
+        let (engine, records) = lab.train(&method, arm.optimiser, arm.rate())?;
+        let end = self.at(lab, engine)?;
         let among = |rates: &[f64], of: &dyn Fn(f64) -> bool| {
             let these = rates.iter().zip(&self.solved).filter(|(_, start)| of(**start)).map(|(r, _)| *r);
             mean(these)
         };
         let (seldom, often) = (|p: f64| p < SELDOM, |p: f64| p > OFTEN);
-        let responses = || rollout.groups.iter().flat_map(|g| &g.responses);
-        let entropies = responses().filter_map(|r| r.evidence.entropies.as_ref()).flatten().copied();
         Ok(vec![
             arm.ratio.into(),
             self.accuracy.into(),
-            accuracy.into(),
-            ungradable.into(),
+            end.accuracy.into(),
+            end.ungradable.into(),
             mean(self.solved.iter().copied()).into(),
-            mean(now.iter().copied()).into(),
+            mean(end.solved.iter().copied()).into(),
             among(&self.solved, &seldom).into(),
-            among(&now, &seldom).into(),
+            among(&end.solved, &seldom).into(),
             among(&self.solved, &often).into(),
-            among(&now, &often).into(),
-            mean(entropies).into(),
-            kl(lab, &rollout)?.into(),
+            among(&end.solved, &often).into(),
+            end.entropy.into(),
+            end.kl.into(),
             mean(records.iter().map(|r| r.grad_norm)).into(),
         ])
     }
+
+    /// The exam of the weights with which a run ended.
+    pub(super) fn at(&self, lab: &Lab, mut engine: CpuEngine) -> Result<Marks, LabError> {
+        let [accuracy, ungradable] = greedy(lab, &engine)?;
+        let rollout = self.sample(lab, &mut engine)?;
+        let responses = || rollout.groups.iter().flat_map(|g| &g.responses);
+        let entropies = responses().filter_map(|r| r.evidence.entropies.as_ref()).flatten().copied();
+        Ok(Marks {
+            accuracy,
+            ungradable,
+            solved: solved(&rollout),
+            entropy: mean(entropies),
+            kl: kl(lab, &rollout)?,
+            length: mean(responses().map(|r| r.len() as f64)),
+        })
+    }
+}
+
+/// The result of an [`Exam`].
+pub(super) struct Marks {
+    /// Shares of all problems that the most probable response solves, and to which it cannot be graded.
+    pub(super) accuracy: f64,
+    ungradable: f64,
+    /// Share of right responses to each problem.
+    solved: Vec<f64>,
+    entropy: f64,
+    /// Mean over tokens of the log-ratio to the start.
+    pub(super) kl: f64,
+    /// Mean length of a response, in tokens.
+    pub(super) length: f64,
 }
 
 /// Share of right and of ungradable answers of the most probable responses.
-pub(super) fn greedy(lab: &Lab, engine: &CpuEngine) -> Result<[f64; 2], LabError> {
+fn greedy(lab: &Lab, engine: &CpuEngine) -> Result<[f64; 2], LabError> {
     let problems = lab.session.problems.distinct(Split::Test, 100)?;
     let sampling = SamplingParams {
         max_new_tokens: lab.session.config.rl.max_new_tokens,

@@ -3,6 +3,7 @@
 use grpo_lambda::method::Method;
 use grpo_lambda::systematic::Sets;
 use grpo_lambda_decoder::generate::RolloutError;
+use grpo_lambda_decoder::model::weights::Parameters;
 use grpo_lambda_decoder::model::{self, Decoder};
 use grpo_lambda_decoder::optim::{AdamWSettings, StepOutcome};
 use grpo_lambda_gpu::select::ComputeDevice;
@@ -33,6 +34,8 @@ pub enum LabError {
     Policy(#[from] PolicyError),
     #[error(transparent)]
     Store(#[from] super::StoreFileError),
+    #[error(transparent)]
+    Protocol(#[from] super::rates::ProtocolError),
     #[error("step {step}: the gradient is not finite")]
     NotFinite { step: u64 },
 }
@@ -138,9 +141,18 @@ impl Lab {
 
     /// An engine at the start weights, and the factor of its learning rate.
     pub fn engine(&self, optimiser: Optimiser) -> Result<(CpuEngine, f64), LabError> {
+        self.engine_with(optimiser, None)
+    }
+
+    fn engine_with(
+        &self,
+        optimiser: Optimiser,
+        reference: Option<Parameters<f32>>,
+    ) -> Result<(CpuEngine, f64), LabError> {
         let (adam, factor) = optimiser.settings(&self.session.config.rl_optimiser());
         let model = Decoder::new(self.start.config().clone(), self.start.parameters().clone())?;
-        Ok((CpuEngine::new(model, TrainingSetup::new(adam))?, factor))
+        let setup = TrainingSetup { reference, ..TrainingSetup::new(adam) };
+        Ok((CpuEngine::new(model, setup)?, factor))
     }
 
     /// Samples and grades a group for every prompt; `step` addresses the random numbers.
@@ -178,7 +190,8 @@ impl Lab {
         optimiser: Optimiser,
         rate: f64,
     ) -> Result<(CpuEngine, Vec<StepRecord>), LabError> {
-        let (mut engine, factor) = self.engine(optimiser)?;
+        let reference = settings.reference.then(|| self.start.parameters().clone());
+        let (mut engine, factor) = self.engine_with(optimiser, reference)?;
         let rl = &self.session.config.rl;
         let context = StepContext { settings, method, ..self.session.context() };
         let mut records = Vec::new();

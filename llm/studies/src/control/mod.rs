@@ -5,7 +5,7 @@
 //! | [`noise`] | what does a trace with clamped advantages do where the reward says nothing? |
 //! | [`clamp`] | which part of the clamp gains on addition, at which learning rate, with which optimiser? |
 //! | [`baseline`] | how much variance do values of prefixes take from RLOO's gradient on addition? |
-//! | [`systematic`] | do systematic groups teach addition faster? |
+//! | [`rates`] | do systematic groups, the trace, the clamp teach addition faster, each at its own rate? how far from the start? |
 //! | [`chain`] | which methods assign credit where it is known to matter? |
 //!
 //! A run's numbers are a row of a CSV file, written as soon as the run is done; the same command goes on where it was stopped. Nothing else is kept of
@@ -18,8 +18,8 @@ pub mod clamp;
 mod force;
 mod lab;
 pub mod noise;
+pub mod rates;
 mod store;
-pub mod systematic;
 
 pub use arm::Advantages;
 pub use force::{Force, force};

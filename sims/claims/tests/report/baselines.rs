@@ -49,7 +49,7 @@ fn the_page_quotes_what_systematic_groups_learn() {
     let runs = Table::from_csv(&read("systematic.csv")).unwrap();
     let learning = |method: &str| -> Vec<f64> {
         let of_seed = |seed: i32| {
-            let own = numbers(&runs, &[("method", method), ("seed", &seed.to_string())], "learning");
+            let own = numbers(&runs, &[("arm", method), ("seed", &seed.to_string())], "learning");
             assert_eq!(own.len(), 1, "{method}, seed {seed}: one rate was chosen");
             own[0]
         };

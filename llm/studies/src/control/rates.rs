@@ -1,0 +1,337 @@
+//! Methods on addition, each at the learning rate that other seeds choose, as a protocol of `paper/protocols` says that was written before its runs.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use grpo_lambda::group::EvidenceKind;
+use grpo_lambda::methods::{self, Configured};
+use grpo_lambda_stats::{mean, paired_permutation, t_interval};
+use grpo_lambda_trainer::run::progress::say;
+use grpo_lambda_trainer::step::StepSettings;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::baseline::sets;
+use super::clamp::Exam;
+use super::lab::{ADDITION, Lab, LabError, Optimiser, StepRecord};
+use super::store::Results;
+
+/// The protocol: everything that decides what is run and what it says.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Protocol {
+    version: u32,
+    #[serde(rename = "status")]
+    _status: String,
+    /// After those of the experiments on addition.
+    settings: Vec<String>,
+    rates: Vec<f64>,
+    selection: Vec<u64>,
+    evaluation: Vec<u64>,
+    measure: Measure,
+    /// The difference within which two arms count as equal.
+    margin: f64,
+    /// The confidence level of a comparison with the first arm.
+    level: f64,
+    arms: Vec<Arm>,
+    #[serde(rename = "endpoint")]
+    _endpoint: toml::Table,
+}
+
+/// A method; its name and settings in one line are the name of the arm.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Arm {
+    method: String,
+    #[serde(default)]
+    settings: String,
+}
+
+impl Arm {
+    fn name(&self) -> String {
+        format!("{} {}", self.method, self.settings).trim().to_owned()
+    }
+
+    fn parsed(&self) -> Configured {
+        methods::parse(&self.method, &self.settings).expect("a test parses the protocols")
+    }
+}
+
+/// The number of a run that decides.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Measure {
+    /// Mean reward of a token that is sampled in training.
+    Learning,
+    /// Share of all problems that the final weights solve greedily.
+    Accuracy,
+    /// Logarithm of the divergence from the start at the end, so that differences are ratios.
+    LogKl,
+}
+
+/// Why a protocol cannot be followed.
+#[derive(Debug, thiserror::Error)]
+pub enum ProtocolError {
+    #[error("{path}: {source}; name a file of paper/protocols whose arms are methods")]
+    Unreadable { path: PathBuf, source: std::io::Error },
+    #[error("{path}: {source}; it must have the fields of paper/protocols/systematic.toml")]
+    Fields { path: PathBuf, source: toml::de::Error },
+}
+
+fn read(path: &Path) -> Result<Protocol, ProtocolError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| ProtocolError::Unreadable { path: path.to_owned(), source })?;
+    toml::from_str(&text).map_err(|source| ProtocolError::Fields { path: path.to_owned(), source })
+}
+
+/// A run in the file of results; the first three fields say whose it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    arm: String,
+    rate: f64,
+    seed: u64,
+    /// Tokens sampled for training.
+    tokens: f64,
+    /// Mean reward of a sampled token.
+    learning: f64,
+    /// Mean reward of a response in the last ten steps.
+    reward_at_end: f64,
+    /// Share of all problems that the final weights solve greedily.
+    accuracy: f64,
+    /// Mean over tokens sampled at the end of the log-ratio to the start; none in rows of before it was measured.
+    kl: Option<f64>,
+    length: Option<f64>,
+}
+
+impl Row {
+    fn measure(&self, measure: Measure) -> f64 {
+        match measure {
+            Measure::Learning => self.learning,
+            Measure::Accuracy => self.accuracy,
+            Measure::LogKl => self.kl.map_or(f64::NAN, f64::ln),
+        }
+    }
+}
+
+const KEYS: usize = 3;
+
+/// Runs what is missing of a protocol, and reports.
+///
+/// # Errors
+/// [`LabError`] for a protocol that cannot be read, a file of other results, or a run that fails.
+pub fn run(protocol: &Path, path: &Path) -> Result<(), LabError> {
+    let name = protocol.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let protocol = read(protocol)?;
+    let rows = go_on(&protocol, &name, path)?;
+    report(&protocol, &rows).iter().for_each(|line| say(line));
+    Ok(())
+}
+
+fn go_on(protocol: &Protocol, name: &str, path: &Path) -> Result<Vec<Row>, LabError> {
+    let own = "cargo run --release -p grpo-lambda-llm --example control -- rates";
+    let command = format!("{own} paper/protocols/{name} FILE (version {})", protocol.version);
+    let results = Mutex::new(Results::open_typed::<Row>(path, &command, KEYS)?);
+    let all = |_: &Arm| Some(protocol.rates.clone());
+    protocol.selection.par_iter().try_for_each(|seed| runs_of_seed(protocol, *seed, all, &results))?;
+    let rows: Vec<Row> = results.lock().unwrap_or_else(PoisonError::into_inner).rows()?;
+    let best = |arm: &Arm| chosen(protocol, &rows, &arm.name()).map(|rate| vec![rate]);
+    protocol.evaluation.par_iter().try_for_each(|seed| runs_of_seed(protocol, *seed, best, &results))?;
+    Ok(results.into_inner().unwrap_or_else(PoisonError::into_inner).rows()?)
+}
+
+/// The missing runs of a seed, which share its start.
+fn runs_of_seed(
+    protocol: &Protocol,
+    seed: u64,
+    rates: impl Fn(&Arm) -> Option<Vec<f64>>,
+    results: &Mutex<Results>,
+) -> Result<(), LabError> {
+    let locked = || results.lock().unwrap_or_else(PoisonError::into_inner);
+    let key = |arm: &Arm, rate: f64| vec![arm.name().into(), rate.into(), (seed as usize).into()];
+    let planned = protocol.arms.iter().flat_map(|arm| {
+        let rates = rates(arm).unwrap_or_default();
+        rates.into_iter().map(move |rate| (arm, rate))
+    });
+    let left: Vec<(&Arm, f64)> = planned.filter(|(arm, rate)| !locked().has(&key(arm, *rate))).collect();
+    if left.is_empty() {
+        return Ok(());
+    }
+    let lab = Lab::of_seed(seed, &ADDITION, &protocol.settings)?;
+    let exam = Exam::new(&lab)?;
+    for (arm, rate) in left {
+        let row = Row { arm: arm.name(), rate, seed, ..execute(&lab, &exam, &arm.parsed(), rate)? };
+        say(&format!(
+            "{} rate {rate} seed {seed}: learning {:.3}, {:.2} solved",
+            row.arm, row.learning, row.accuracy
+        ));
+        locked().add_typed(&row)?;
+    }
+    Ok(())
+}
+
+fn execute(lab: &Lab, exam: &Exam, configured: &Configured, rate: f64) -> Result<Row, LabError> {
+    let reference = configured.evidence().contains(&EvidenceKind::RefLogps);
+    let settings = StepSettings { reference, ..lab.settings(sets(configured)) };
+    let (engine, records) = lab.train_with(&settings, configured.method.as_ref(), Optimiser::AdamW, rate)?;
+    let rl = &lab.session.config.rl;
+    let tokens: f64 = records.iter().map(|r| r.length).sum();
+    let last: Vec<f64> = records.iter().rev().take(10).map(|r| r.reward).collect();
+    let end = exam.at(lab, engine)?;
+    Ok(Row {
+        tokens: tokens * (rl.prompts_per_step * rl.group_size) as f64,
+        learning: records.iter().map(|r: &StepRecord| r.token_reward * r.length).sum::<f64>() / tokens,
+        reward_at_end: mean(&last).unwrap_or(f64::NAN),
+        accuracy: end.accuracy,
+        kl: Some(end.kl),
+        length: Some(end.length),
+        ..Row::default()
+    })
+}
+
+fn runs<'a>(rows: &'a [Row], arm: &'a str, seeds: &'a [u64]) -> impl Iterator<Item = &'a Row> {
+    rows.iter().filter(move |row| row.arm == arm && seeds.contains(&row.seed))
+}
+
+/// The only rate, or that with the highest mean over the selection seeds, once all their runs are there.
+fn chosen(protocol: &Protocol, rows: &[Row], arm: &str) -> Option<f64> {
+    if let [only] = protocol.rates[..] {
+        return Some(only);
+    }
+    let score = |rate: &f64| {
+        let own = runs(rows, arm, &protocol.selection).filter(|row| (row.rate / rate - 1.0).abs() < 1e-9);
+        let values: Vec<f64> = own.map(|row| row.measure(protocol.measure)).collect();
+        Some((mean(&values).filter(|_| values.len() == protocol.selection.len())?, *rate))
+    };
+    let scores: Vec<(f64, f64)> = protocol.rates.iter().map(score).collect::<Option<_>>()?;
+    scores.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, rate)| rate)
+}
+
+/// The measure of an arm by evaluation seed, in their order; `None` before all runs are there.
+fn measured(protocol: &Protocol, rows: &[Row], arm: &str) -> Option<Vec<f64>> {
+    let of_seed =
+        |seed: &u64| Some(runs(rows, arm, std::slice::from_ref(seed)).next()?.measure(protocol.measure));
+    protocol.evaluation.iter().map(of_seed).collect()
+}
+
+fn report(protocol: &Protocol, rows: &[Row]) -> Vec<String> {
+    let arm = |arm: &Arm| {
+        let name = arm.name();
+        let (Some(rate), Some(own)) = (chosen(protocol, rows, &name), measured(protocol, rows, &name)) else {
+            return format!("{name}: not yet");
+        };
+        let least = protocol.rates.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = protocol.rates.iter().copied().fold(0.0, f64::max);
+        let edge = if least < most && (rate == least || rate == most) { " (an end of the grid)" } else { "" };
+        let average = mean(&own).unwrap_or(f64::NAN);
+        format!(
+            "{name}: rate {rate}{edge}, {:?} {average:.3}{}",
+            protocol.measure,
+            against_first(protocol, rows, &name, &own)
+        )
+    };
+    protocol.arms.iter().map(arm).collect()
+}
+
+/// The comparison with the first arm, in words; nothing for the first arm itself.
+fn against_first(protocol: &Protocol, rows: &[Row], name: &str, own: &[f64]) -> String {
+    let first = protocol.arms[0].name();
+    let Some(other) = measured(protocol, rows, &first).filter(|_| first != name) else {
+        return String::new();
+    };
+    let differences: Vec<f64> = own.iter().zip(&other).map(|(a, b)| a - b).collect();
+    let (Some(i), Some(test)) =
+        (t_interval(&differences, protocol.level), paired_permutation(own, &other, 0, 0))
+    else {
+        return String::new();
+    };
+    let verdict = match (test.p <= 1.0 - protocol.level, i.low.abs().max(i.high.abs()) <= protocol.margin) {
+        (_, true) => "equal",
+        (true, _) if i.low > 0.0 => "more",
+        (true, _) if i.high < 0.0 => "less",
+        _ => "not told",
+    };
+    format!(
+        "; less {first}'s {:+.3} [{:+.3}, {:+.3}] over {} seeds, p = {:.4}: {verdict}",
+        i.mid,
+        i.low,
+        i.high,
+        differences.len(),
+        test.p
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn committed(name: &str) -> Protocol {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../paper/protocols");
+        read(&folder.join(name)).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    #[test]
+    fn the_committed_protocols_can_be_run() {
+        for name in ["systematic.toml", "long_budget.toml", "kl.toml"] {
+            let protocol = committed(name);
+            assert!(protocol.selection.iter().all(|seed| !protocol.evaluation.contains(seed)), "{name}");
+            let evidence = |arm: &Arm| arm.parsed().evidence().contains(&EvidenceKind::RefLogps);
+            let with_reference = protocol.arms.iter().filter(|arm| evidence(arm)).count();
+            assert_eq!(with_reference, if name == "kl.toml" { protocol.arms.len() / 2 } else { 0 }, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_protocol_runs_to_the_same_rows_wherever_it_stopped() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("rows.csv");
+        let small =
+            ["rl.group_size=4", "rl.steps=2", "rl.prompts_per_step=2", "sft.steps=1", "model.hidden=16"];
+        let protocol = Protocol {
+            settings: small.iter().chain(&["model.intermediate=16"]).map(ToString::to_string).collect(),
+            rates: vec![0.001, 0.01],
+            selection: vec![1],
+            evaluation: vec![2, 3],
+            ..committed("systematic.toml")
+        };
+        let rows = go_on(&protocol, "x.toml", &path).expect("it runs");
+        // Three arms at two rates on one seed, and at one rate on two.
+        assert_eq!(rows.len(), 12);
+        let text = std::fs::read_to_string(&path).expect("written");
+        std::fs::write(&path, text.lines().take(8).collect::<Vec<_>>().join("\n") + "\n").expect("written");
+        assert_eq!(go_on(&protocol, "x.toml", &path).expect("it runs"), rows);
+        assert_eq!(std::fs::read_to_string(&path).expect("there"), text);
+    }
+
+    #[test]
+    fn rates_and_verdicts_follow_made_up_rows() {
+        let protocol = &committed("systematic.toml");
+        let row = |arm: &str, rate, seed, learning| Row {
+            arm: arm.to_owned(),
+            rate,
+            seed,
+            learning,
+            ..Row::default()
+        };
+        let mut rows = Vec::new();
+        for (arm, gain) in protocol.arms.iter().zip([0.0, 0.1, 0.001]) {
+            for (rate, score) in protocol.rates.iter().zip([0.1, 0.2, 0.5, 0.3, 0.2, 0.1]) {
+                rows.extend(protocol.selection.iter().map(|seed| row(&arm.name(), *rate, *seed, score)));
+            }
+            let noise = |seed: &u64| 0.002 * (seed % 3) as f64 * gain;
+            rows.extend(
+                protocol
+                    .evaluation
+                    .iter()
+                    .map(|seed| row(&arm.name(), 0.0005, *seed, 0.5 + gain + noise(seed))),
+            );
+        }
+        assert_eq!(chosen(protocol, &rows, "rloo"), Some(0.0005));
+        let lines = report(protocol, &rows);
+        assert_eq!(lines[0], "rloo: rate 0.0005, Learning 0.500");
+        assert!(lines[1].ends_with("over 12 seeds, p = 0.0005: more"), "{}", lines[1]);
+        assert!(lines[2].ends_with("equal"), "{}", lines[2]);
+        rows.retain(|row| row.seed != 205);
+        assert_eq!(report(protocol, &rows)[0], "rloo: not yet");
+    }
+}
