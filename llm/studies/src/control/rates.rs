@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda::methods::{self, Configured};
-use grpo_lambda_stats::{mean, paired_permutation, t_interval};
+use grpo_lambda_stats::mean;
 use grpo_lambda_trainer::run::progress::say;
 use grpo_lambda_trainer::step::StepSettings;
 use rayon::prelude::*;
@@ -29,10 +29,11 @@ struct Protocol {
     selection: Vec<u64>,
     evaluation: Vec<u64>,
     measure: Measure,
-    /// The difference within which two arms count as equal.
-    margin: f64,
-    /// The confidence level of a comparison with the first arm.
-    level: f64,
+    /// The difference within which two arms count as equal, and the confidence level of a comparison with the first: read by the claim.
+    #[serde(rename = "margin")]
+    _margin: f64,
+    #[serde(rename = "level")]
+    _level: f64,
     arms: Vec<Arm>,
     #[serde(rename = "endpoint")]
     _endpoint: toml::Table,
@@ -116,16 +117,14 @@ impl Row {
 
 const KEYS: usize = 3;
 
-/// Runs what is missing of a protocol, and reports.
+/// Runs what is missing of a protocol; `sim addition` reads the rows.
 ///
 /// # Errors
 /// [`LabError`] for a protocol that cannot be read, a file of other results, or a run that fails.
 pub fn run(protocol: &Path, path: &Path) -> Result<(), LabError> {
     let name = protocol.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let protocol = read(protocol)?;
-    let rows = go_on(&protocol, &name, path)?;
-    report(&protocol, &rows).iter().for_each(|line| say(line));
-    Ok(())
+    go_on(&protocol, &name, path).map(drop)
 }
 
 fn go_on(protocol: &Protocol, name: &str, path: &Path) -> Result<Vec<Row>, LabError> {
@@ -207,60 +206,6 @@ fn chosen(protocol: &Protocol, rows: &[Row], arm: &str) -> Option<f64> {
     scores.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, rate)| rate)
 }
 
-/// The measure of an arm by evaluation seed, in their order; `None` before all runs are there.
-fn measured(protocol: &Protocol, rows: &[Row], arm: &str) -> Option<Vec<f64>> {
-    let of_seed =
-        |seed: &u64| Some(runs(rows, arm, std::slice::from_ref(seed)).next()?.measure(protocol.measure));
-    protocol.evaluation.iter().map(of_seed).collect()
-}
-
-fn report(protocol: &Protocol, rows: &[Row]) -> Vec<String> {
-    let arm = |arm: &Arm| {
-        let name = arm.name();
-        let (Some(rate), Some(own)) = (chosen(protocol, rows, &name), measured(protocol, rows, &name)) else {
-            return format!("{name}: not yet");
-        };
-        let least = protocol.rates.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = protocol.rates.iter().copied().fold(0.0, f64::max);
-        let edge = if least < most && (rate == least || rate == most) { " (an end of the grid)" } else { "" };
-        let average = mean(&own).unwrap_or(f64::NAN);
-        format!(
-            "{name}: rate {rate}{edge}, {:?} {average:.3}{}",
-            protocol.measure,
-            against_first(protocol, rows, &name, &own)
-        )
-    };
-    protocol.arms.iter().map(arm).collect()
-}
-
-/// The comparison with the first arm, in words; nothing for the first arm itself.
-fn against_first(protocol: &Protocol, rows: &[Row], name: &str, own: &[f64]) -> String {
-    let first = protocol.arms[0].name();
-    let Some(other) = measured(protocol, rows, &first).filter(|_| first != name) else {
-        return String::new();
-    };
-    let differences: Vec<f64> = own.iter().zip(&other).map(|(a, b)| a - b).collect();
-    let (Some(i), Some(test)) =
-        (t_interval(&differences, protocol.level), paired_permutation(own, &other, 0, 0))
-    else {
-        return String::new();
-    };
-    let verdict = match (test.p <= 1.0 - protocol.level, i.low.abs().max(i.high.abs()) <= protocol.margin) {
-        (_, true) => "equal",
-        (true, _) if i.low > 0.0 => "more",
-        (true, _) if i.high < 0.0 => "less",
-        _ => "not told",
-    };
-    format!(
-        "; less {first}'s {:+.3} [{:+.3}, {:+.3}] over {} seeds, p = {:.4}: {verdict}",
-        i.mid,
-        i.low,
-        i.high,
-        differences.len(),
-        test.p
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -304,34 +249,24 @@ mod tests {
     }
 
     #[test]
-    fn rates_and_verdicts_follow_made_up_rows() {
+    fn the_chosen_rate_is_the_best_on_selection_seeds_once_all_are_there() {
         let protocol = &committed("systematic.toml");
-        let row = |arm: &str, rate, seed, learning| Row {
-            arm: arm.to_owned(),
-            rate,
-            seed,
-            learning,
-            ..Row::default()
-        };
-        let mut rows = Vec::new();
-        for (arm, gain) in protocol.arms.iter().zip([0.0, 0.1, 0.001]) {
-            for (rate, score) in protocol.rates.iter().zip([0.1, 0.2, 0.5, 0.3, 0.2, 0.1]) {
-                rows.extend(protocol.selection.iter().map(|seed| row(&arm.name(), *rate, *seed, score)));
-            }
-            let noise = |seed: &u64| 0.002 * (seed % 3) as f64 * gain;
-            rows.extend(
-                protocol
-                    .evaluation
-                    .iter()
-                    .map(|seed| row(&arm.name(), 0.0005, *seed, 0.5 + gain + noise(seed))),
-            );
-        }
+        let scores = [0.1, 0.2, 0.5, 0.3, 0.2, 0.1];
+        let each = protocol.rates.iter().zip(scores);
+        let mut rows: Vec<Row> = each
+            .flat_map(|(&rate, learning)| {
+                protocol.selection.iter().map(move |&seed| Row {
+                    arm: "rloo".to_owned(),
+                    rate,
+                    seed,
+                    learning,
+                    ..Row::default()
+                })
+            })
+            .collect();
         assert_eq!(chosen(protocol, &rows, "rloo"), Some(0.0005));
-        let lines = report(protocol, &rows);
-        assert_eq!(lines[0], "rloo: rate 0.0005, Learning 0.500");
-        assert!(lines[1].ends_with("over 12 seeds, p = 0.0005: more"), "{}", lines[1]);
-        assert!(lines[2].ends_with("equal"), "{}", lines[2]);
-        rows.retain(|row| row.seed != 205);
-        assert_eq!(report(protocol, &rows)[0], "rloo: not yet");
+        rows.pop();
+        assert_eq!(chosen(protocol, &rows, "rloo"), None);
+        assert_eq!(chosen(&committed("kl.toml"), &[], "grpo"), Some(0.0005), "the only one");
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::experiment::Experiment;
 
+mod addition;
 mod bound_in_advantage;
 mod clamp;
 pub(crate) mod clamp_gain;
@@ -47,5 +48,6 @@ pub static REGISTRY: &[&Experiment] = &[
     &learning::EXPERIMENT,
     &prefix_values::EXPERIMENT,
     &sampler::EXPERIMENT,
+    &addition::EXPERIMENT,
     &paper_audit::EXPERIMENT,
 ];
