@@ -1,29 +1,4 @@
-//! Critic-free credit assignment for reinforcement learning of language models: losses, gradients and exact ground truth.
-//!
-//! Every objective of this field touches the parameters only through the numbers `log pi(a_t|s_t)` of the sampled tokens, so
-//! a method is a pure function from log-probabilities, rewards and evidence to a loss and its gradient. The same
-//! compiled function runs in the exact simulator and in training.
-//!
-//! # A running example
-//!
-//! Four responses to one prompt, two of them right, under GRPO-lambda with `lambda = 0.9`:
-//!
-//! ```
-//! use grpo_lambda::{group::{Group, Response}, methods};
-//!
-//! let responses = [(3, 1.0), (2, 0.0), (4, 1.0), (3, 0.0)]          // (tokens, reward)
-//!     .map(|(len, reward)| Response::graded(vec![-0.7; len], reward));
-//! let group = Group { responses: responses.to_vec() };
-//! let logps: Vec<Vec<f64>> = group.responses.iter().map(|r| r.old_logps.clone()).collect(); // on-policy
-//!
-//! let method = methods::parse("grpo_lambda", "lambda=0.9 clamp=none").unwrap().method;
-//! let batch = methods::evaluate(method.as_ref(), &[group], &logps);
-//!
-//! // token k of the first response carries the column sum c_k = 1 + 0.9 + ..: earlier tokens weigh more
-//! let a = batch.advantages[0][0];
-//! let token = |k: usize| -batch.dlogps[0][k] * 12.0 / a;             // 12 tokens in the batch
-//! assert!((token(0) - 2.71).abs() < 1e-12 && (token(2) - 1.0).abs() < 1e-12);
-//! ```
+#![doc = include_str!("README.md")]
 //!
 //! # Modules, from the ground up
 //!

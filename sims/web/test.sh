@@ -16,7 +16,7 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 cargo test --quiet -p grpo-lambda-web --lib
 if [ -z "${SIM:-}" ]; then
-  cargo build --quiet -p grpo-lambda-sims --bin sim
+  cargo build --quiet -p grpo-lambda-sim
   SIM="$root/target/debug/sim"
 fi
 # NATIVE_PROFILE=release compares times; the values are the same.

@@ -11,7 +11,7 @@ use crate::advantage::Baseline;
 /// A local batch is whatever one device holds at once, so the result depends on how a batch was split. Two splits do not depend on
 /// the order of responses and are offered: one group each (`reduction=group_token_mean`, the default) and the whole
 /// batch (`reduction=token_mean`, which is DAPO's).
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "bnpo",
     title: "BNPO (local token mean)",
     about: "z-scored group rewards, PPO clip, token mean over each local batch (a group), averaged",

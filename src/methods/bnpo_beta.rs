@@ -8,7 +8,7 @@ use crate::settings::Param;
 ///
 /// Not the aggregation that TRL calls `bnpo`. Expected update on-policy: the policy gradient times a positive factor per prompt, which
 /// depends on the group's own success rate; for binary rewards that rescales and does not turn it.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "bnpo_beta",
     title: "BNPO (Beta normalisation)",
     about: "centred group rewards over a Beta density of the group's success rate, PPO clip, token mean",

@@ -18,7 +18,7 @@ choice! {
 /// clip_form=interval   clip(rho, 1-0.2, 1+0.28)          verl
 /// ```
 /// No token loses its gradient. On-policy it is GRPO's gradient under the same aggregation (its value is another number).
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "cispo",
     title: "CISPO",
     about: "z-scored group rewards, clipped ratio as a held weight of log pi, mean over all tokens",

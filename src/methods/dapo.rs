@@ -14,7 +14,7 @@ use crate::settings::Param;
 /// Dynamic sampling, the refilling of groups whose rewards agree, is the trainer's: such a group teaches nothing here.
 /// Overlong filtering is `mask_truncated`. The penalty is off until a length limit is given; the paper's is
 /// `overlong_limit=20480 overlong_cache=4096`.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "dapo",
     title: "DAPO",
     about: "z-scored group rewards with a penalty of overlong responses, PPO clip with a higher upper bound, mean over all tokens",

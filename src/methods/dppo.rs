@@ -14,7 +14,7 @@ choice!(Divergence { "tv" => TotalVariation, "kl" => Kl });
 /// ```
 /// The clip of ratios stops a rare token after a small change of its probability and a likely one after none; the divergence measures the change itself.
 /// On-policy it is GRPO's gradient.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "dppo",
     title: "DPPO",
     about: "z-scored group rewards, the cut ratio as a held weight of log pi inside a region of total variation or KL, token mean",

@@ -10,7 +10,7 @@ use crate::advantage::Baseline;
 /// L   = 1/(B L_max) sum_i sum_t [ -min(rho A, clip(rho) A) + beta k3 ]
 /// ```
 /// Expected update on-policy: `(G-1)/G` times the policy gradient, over `L_max`. Unbiased in direction.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "dr_grpo",
     title: "Dr. GRPO",
     about: "centred group rewards, PPO clip, sum over tokens divided by a constant length",

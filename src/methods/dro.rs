@@ -11,7 +11,7 @@ use crate::surrogate::Surrogate;
 /// L = 1/(sum_i T_i) sum_i sum_t [ -A_i log pi(a_t|s_t) + (beta/2) x_t^2 ]
 /// ```
 /// On-policy the pull has no gradient and the update is REINFORCE's.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "dro",
     title: "DRO",
     about: "z-scored group rewards, REINFORCE with a quadratic penalty of the log-ratio in place of the clip, token mean",

@@ -12,7 +12,7 @@ use crate::settings::Param;
 /// A_i,t = whiten( sum_k w_k (r_i^k - mean r^k) / (std r^k + 1e-6) )          over all tokens of the batch
 /// ```
 /// With one part of weight 1 it is GRPO, whitened.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "gdpo",
     title: "GDPO",
     about: "z-scores of each part of the reward in its group, added up, whitened over all tokens of the batch, PPO clip, token mean",

@@ -12,7 +12,7 @@ use crate::surrogate::Surrogate;
 /// L = (1/B) sum_i -A_i exp( (1/T_i) sum_t y_t ),      y_t = x_t clipped to [-0.4, 0.4] on the side of the advantage
 /// ```
 /// Every token is clipped by itself, before the mean: a response keeps the gradient of the tokens inside. On-policy it is GRPO's gradient.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "gmpo",
     title: "GMPO",
     about: "z-scored group rewards, geometric mean of token ratios that are clipped one by one, mean over responses",

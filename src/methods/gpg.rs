@@ -13,7 +13,7 @@ choice!(Stretch { "rewarded" => Rewarded, "mixed" => Mixed, "one" => One });
 /// L = 1/(sum_i T_i) sum_i sum_t -A_i log pi(a_t|s_t),      A_i = alpha (r_i - mean r) / f
 /// ```
 /// The old policy does not enter: on a batch that is used twice it is not the gradient of expected reward.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "gpg",
     title: "GPG",
     about: "centred group rewards stretched by a factor of the batch, REINFORCE without a ratio, token mean",

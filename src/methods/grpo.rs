@@ -11,7 +11,7 @@ use crate::advantage::Baseline;
 /// ```
 /// Expected update on-policy for binary rewards, uniform weights: `w_G(p) grad p`, a positive rescaling of the policy gradient
 /// per prompt; dividing by `T_i` makes it no gradient of anything when lengths vary.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "grpo",
     title: "GRPO",
     about: "z-scored group rewards, PPO clip, mean over responses of their token mean",

@@ -10,7 +10,7 @@ use crate::advantage::Baseline;
 /// ```
 /// One factor for all prompts: no prompt is re-weighted against another, as it is by the group's own standard deviation. In a batch
 /// of one group the two are the same.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "grpo_batch_std",
     title: "GRPO, batch std",
     about: "centred group rewards over the standard deviation of all rewards of the batch, PPO clip, token mean",

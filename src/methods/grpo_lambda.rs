@@ -20,7 +20,7 @@ use crate::trace::{AsPrinted, Both, Recent, RowIndex, RowNormalised, Style, Trac
 /// average at `T = 256, q = 0.99`, and falling with `k`. Since `c_k` depends on the response's final length, the update is not
 /// a gradient of expected reward when lengths vary. The defaults are the main text's formulas with the paper's lambda and
 /// clamp; what the paper leaves open (gamma, epsilon, aggregation) is a setting.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "grpo_lambda",
     title: "GRPO-lambda",
     about: "GRPO with an eligibility trace over log-ratios (or in front of the loss), clamped z-scores, mean over tokens",

@@ -11,7 +11,7 @@ use crate::assignment::BestOfGroup;
 /// ```
 /// Without the division its expected update is the gradient of the expected best reward of a group of `g`: the second best is what the group
 /// would earn without the best.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "grpo_passk",
     title: "GRPO, pass@k",
     about: "the best response's lead over the second best as its advantage, 0 for the others, PPO clip, token mean",

@@ -13,7 +13,7 @@ use crate::trace::Sequence;
 /// ```
 /// On-policy its gradient is GRPO's; off-policy every token of a response shares one ratio. That ratio is no importance weight of
 /// the response (it is the `T`-th root of one), so the off-policy update is biased. With `reduction=response_sum` it is LUSPO, which stands in the registry under that name.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "gspo",
     title: "GSPO",
     about: "z-scored group rewards, one ratio per response (geometric mean), tight PPO clip, mean over responses",

@@ -12,7 +12,7 @@ use crate::trace::Sequence;
 /// ```
 /// The value is GSPO's. The gradient is too while all tokens of a response have the same advantage; it differs from
 /// GSPO's under token-level advantages, for which it was made.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "gspo_token",
     title: "GSPO-token",
     about: "GSPO's ratio and clip with a straight-through gradient per token",

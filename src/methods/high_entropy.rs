@@ -12,7 +12,7 @@ use crate::group::EvidenceKind;
 /// ```
 /// The denominator keeps all tokens, as in TRL. With `entropy_threshold` the mask depends on the prefix alone and the
 /// expected update is the policy gradient of the prefixes kept; with a share it also depends on the rest of the batch.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "high_entropy",
     title: "80/20 high-entropy mask",
     about: "z-scored group rewards at the tokens of highest entropy and nothing at the others, PPO clip with a higher upper bound, token mean",

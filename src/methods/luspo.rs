@@ -13,7 +13,7 @@ use crate::trace::Sequence;
 /// ```
 /// GSPO with the sum over a response's tokens in place of their mean: on-policy its gradient is that of GRPO with a sum over tokens, which does not
 /// depend on the length of the response.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "luspo",
     title: "LUSPO",
     about: "z-scored group rewards, one ratio per response (geometric mean), tight PPO clip, sum over tokens, mean over responses",

@@ -1,57 +1,60 @@
-//! The registry of methods: one file per method, and the functions that find and configure one.
+//! The registry of methods: one module per method, whose page has its equation, and the functions that find and configure one.
 //!
 //! ```
 //! let rloo = grpo_lambda::methods::parse("rloo", "beta=0.04").unwrap();
 //! assert_eq!(rloo.spec.title, "RLOO");
 //! ```
+//!
+#![doc = include_str!("README.md")]
 
-mod bnpo;
-mod bnpo_beta;
-mod cispo;
-mod dapo;
-mod dppo;
-mod dr_grpo;
-mod dro;
-mod gdpo;
-mod gmpo;
-mod gpg;
-mod grpo;
-mod grpo_batch_std;
-mod grpo_lambda;
-mod grpo_passk;
-mod gspo;
-mod gspo_token;
-mod high_entropy;
-mod luspo;
-mod oar_g;
-mod oar_p;
-mod opo;
-mod optimal_token_baseline;
-mod p_trace;
-mod ppo;
-mod prefix_rloo;
-mod prime;
-mod reinforce_pp;
-mod reinforce_pp_baseline;
-mod remax;
-mod ridge_rloo;
-mod rloo;
-mod rlsd;
-mod s_trace;
-mod sapo;
+pub mod bnpo;
+pub mod bnpo_beta;
+pub mod cispo;
+pub mod dapo;
+pub mod dppo;
+pub mod dr_grpo;
+pub mod dro;
+pub mod gdpo;
+pub mod gmpo;
+pub mod gpg;
+pub mod grpo;
+pub mod grpo_batch_std;
+pub mod grpo_lambda;
+pub mod grpo_passk;
+pub mod gspo;
+pub mod gspo_token;
+pub mod high_entropy;
+pub mod luspo;
+pub mod oar_g;
+pub mod oar_p;
+pub mod opo;
+pub mod optimal_token_baseline;
+pub mod p_trace;
+pub mod ppo;
+pub mod prefix_rloo;
+pub mod prime;
+pub mod reinforce_pp;
+pub mod reinforce_pp_baseline;
+pub mod remax;
+pub mod ridge_rloo;
+pub mod rloo;
+pub mod rlsd;
+pub mod s_trace;
+pub mod sapo;
+pub mod shear;
+pub mod spo_chain;
+pub mod spo_tree;
+pub mod systematic_prefix_rloo;
+pub mod systematic_rloo;
+pub mod systematic_visit;
+pub mod tempo;
+pub mod tree_rl;
+pub mod tree_rpo;
+pub mod vespo;
+pub mod vine_ppo;
+pub mod w_reinforce;
+
 mod shared;
-mod shear;
-mod spo_chain;
-mod spo_tree;
-mod systematic_prefix_rloo;
-mod systematic_rloo;
-mod systematic_visit;
-mod tempo;
-mod tree_rl;
-mod tree_rpo;
-mod vespo;
-mod vine_ppo;
-mod w_reinforce;
 
 pub use crate::method::{
     BatchLoss, Configured, Coupling, Credit, Loss, Method, MethodSpec, MissingEvidence, Provenance,
@@ -60,7 +63,7 @@ pub use crate::method::{
 
 use shared::{Aggregate, Clip, Divisor, Preset};
 
-use crate::settings::{SettingError, Settings, closest, did_you_mean};
+use crate::settings::{SettingError, Settings, Value, closest, did_you_mean};
 
 /// Every method, in the order of tables. Adding one is its file and its line here.
 pub static REGISTRY: &[&MethodSpec] = &[
@@ -151,6 +154,36 @@ fn with_hint_of_other_methods(error: SettingError) -> SettingError {
         format!(" (`{found}` is a setting of {})", owners.join(", "))
     });
     SettingError::UnknownKey { method, key, hint, known }
+}
+
+/// A method whose settings are being chosen: [`MethodSpec::with`] begins one.
+#[must_use = "`build` makes the method"]
+pub struct Builder {
+    spec: &'static MethodSpec,
+    overrides: Vec<(String, String)>,
+}
+
+impl MethodSpec {
+    /// The method with one setting chosen by a value of its type: a number, a flag, an enum of the setting's words, `None` for `none`.
+    pub fn with(&'static self, key: &str, value: impl Value) -> Builder {
+        Builder { spec: self, overrides: Vec::new() }.with(key, value)
+    }
+}
+
+impl Builder {
+    /// Chooses one more setting.
+    pub fn with(mut self, key: &str, value: impl Value) -> Builder {
+        self.overrides.push((key.to_owned(), value.spelt()));
+        self
+    }
+
+    /// The method under these settings.
+    ///
+    /// # Errors
+    /// The errors of [`configure`].
+    pub fn build(self) -> Result<Configured, SettingError> {
+        configure(self.spec.name, &self.overrides)
+    }
 }
 
 /// [`configure`] with the overrides in one string, `"lambda=0.9 style=both"`.

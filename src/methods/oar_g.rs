@@ -13,7 +13,7 @@ use crate::settings::Param;
 /// At the clean embeddings the gradient of the divergence is exactly 0, so `S_t` is linear in the noise draw: a random projection of the
 /// local Fisher matrix. One draw has a coefficient of variation of about 0.75, so `n_noise` of them are averaged. With the authors' noise
 /// of 1e-3 scores are so small that `log1p` does nothing. (Their README calls the saliency `|d KL / d e|`, without the input.)
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "oar_g",
     title: "OAR-G",
     about: "z-scored group rewards times bi-level weights of input-gradient saliency, PPO clip, mean over responses of their token mean",

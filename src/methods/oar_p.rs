@@ -16,7 +16,7 @@ choice!(Threshold { "quantile" => Quantile, "raw" => Raw });
 /// ```
 /// The shifts are evidence; `pfinal` and `mask_token` say how a policy takes them. One extra scored sequence per reasoning token.
 /// With `answer_joint` a shift may be negative and counts as 0. See [`BiLevel`] for what code and README disagree about.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "oar_p",
     title: "OAR-P",
     about: "z-scored group rewards times bi-level weights of counterfactual shifts, PPO clip, mean over responses of their token mean",

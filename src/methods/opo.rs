@@ -11,7 +11,7 @@ use crate::assignment::LengthBaseline;
 /// ```
 /// The paper trains on-policy, where the clip has no effect. The weighted mean minimises the variance of the update if the squared length of a
 /// response's score grows as its number of tokens. The response's own reward is part of its baseline.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "opo",
     title: "OPO",
     about: "rewards minus the group's mean reward weighted by length, PPO clip, token mean",

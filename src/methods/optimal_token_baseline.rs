@@ -13,7 +13,7 @@ choice! {
 /// Rewards minus an energy-weighted baseline per token position, see [`TokenBaseline`] for the formulas.
 ///
 /// Sequence mask and importance weights of the published code are left out: this is its on-policy form.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "optimal_token_baseline",
     title: "Optimal token baseline",
     about: "rewards minus a baseline per token position, weighted by the realised energy of each response, PPO clip, token mean",

@@ -30,7 +30,7 @@ choice! {
 /// Why B: at `lambda = 1` its last row is GSPO's ratio, and the abstract calls GSPO the special case of uniform credit; if every
 /// token ratio lies in the clip interval so does every trace ratio ("partial trust region preservation"); its weights sum to
 /// `T`, so it hides no learning rate. `lambda` has no source either.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "p_trace_reconstructed",
     title: "P-trace (reconstructed)",
     about: "z-scored group rewards, ratio of a decayed mean of log-ratios up to each token, PPO clip, token mean; reconstructed from an abstract",

@@ -13,7 +13,7 @@ use crate::settings::Param;
 /// ```
 /// Training the critic is the trainer's. Whitening subtracts the batch mean of advantages, which with an exact critic is noise, and
 /// couples responses; without it the exact critic makes the expected update the policy gradient at every `lambda`.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "ppo",
     title: "PPO with GAE",
     about: "generalised advantage estimation over a critic's values, whitened over the batch, PPO clip, token mean",

@@ -14,7 +14,7 @@ choice! {
 /// RLOO whose baseline knows the prefix; see [`PrefixControl`] for the formulas and why it is unbiased.
 ///
 /// With a very large `shrinkage` it is RLOO.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "prefix_rloo",
     title: "Prefix RLOO",
     about: "rewards minus leave-one-out values of prefix and token from the group's prefix tree, handed back where they depend on the token: unbiased; no clip, sum over tokens",

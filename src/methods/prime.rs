@@ -19,7 +19,7 @@ choice! {
 /// Any process rewards will do. Expected update without whitening at `gamma = 1`, for process rewards that are the policy's own progress
 /// `V(s_{t+1}) - V(s_t)`, a sum over tokens, and responses of one length: `w_q + w_r` times the policy gradient with `baseline=paper`. Where lengths
 /// vary it is biased by the baseline, which counts once for every token left.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "prime",
     title: "PRIME",
     about: "rewards of a process reward model from each token on and the outcome, each minus the other responses', whitened over the batch, PPO clip, token mean",

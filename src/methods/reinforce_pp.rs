@@ -13,7 +13,7 @@ use crate::settings::Param;
 /// ```
 /// The mean over tokens is a baseline that depends on the lengths of responses, and every prompt shares it. A prompt whose
 /// responses all agree still teaches when another prompt of the batch differs.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "reinforce_pp",
     title: "REINFORCE++",
     about: "discounted rewards from each token on, whitened over all tokens of the batch, PPO clip, token mean",

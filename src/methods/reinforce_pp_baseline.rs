@@ -11,7 +11,7 @@ use crate::assignment::{Assignment, OutcomeCredit};
 /// ```
 /// One standard deviation for all prompts, as in `grpo_batch_std`, but over tokens: long responses have more say, and the second
 /// centring subtracts what is left of the mean when right and wrong responses differ in length.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "reinforce_pp_baseline",
     title: "REINFORCE++-baseline",
     about: "centred group rewards, whitened over all tokens of the batch, PPO clip, token mean",

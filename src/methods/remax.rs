@@ -11,7 +11,7 @@ use crate::group::EvidenceKind;
 /// L   = (1/B) sum_i sum_t -rho A
 /// ```
 /// One more response per prompt, without sampling. Expected update on-policy: the policy gradient exactly.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "remax",
     title: "ReMax",
     about: "rewards minus the reward of the greedy response, no clip, sum over tokens, mean over responses",

@@ -8,7 +8,7 @@ use crate::settings::Param;
 /// RLOO whose baseline reads the policy's hidden state; see [`StateRidge`] for the formulas and why it is unbiased.
 ///
 /// With a very large `shrinkage` it is RLOO, and with groups of two it always is.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "ridge_rloo",
     title: "Ridge RLOO",
     about: "rewards minus leave-one-out values of prefixes, a ridge regression of the other responses' rewards on hidden states: unbiased; no clip, sum over tokens",

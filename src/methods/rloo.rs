@@ -11,7 +11,7 @@ use crate::settings::Param;
 /// L   = (1/B) sum_i sum_t -rho A
 /// ```
 /// Expected update on-policy: the policy gradient exactly.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "rloo",
     title: "RLOO",
     about: "rewards minus the mean of the other responses, no clip, sum over tokens, mean over responses",

@@ -14,7 +14,7 @@ use crate::settings::Param;
 /// ```
 /// The weight is positive, so every response keeps the sign of its advantage. The share falls from 0.5 to 0 in the course of training,
 /// which is the trainer's to do.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "rlsd_reconstructed",
     title: "RLSD (reconstructed)",
     about: "z-scored group rewards re-weighted by the likelihood ratio of a teacher that knows the answer, PPO clip, token mean; reconstructed from a note",

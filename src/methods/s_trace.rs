@@ -19,7 +19,7 @@ choice!(Clock { "token" => Token, "selected" => Selected });
 /// ```
 /// `mask_loss` also silences the loss of the tokens left out, as the 80/20 rule does. The share of 0.2 is that rule's, not this
 /// paper's. (One summary on the web says that high-entropy tokens are masked; the abstract, followed here, says low.)
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "s_trace_reconstructed",
     title: "S-trace (reconstructed)",
     about: "P-trace over high-entropy tokens only: decayed mean of their log-ratios and the current token's, PPO clip, token mean; reconstructed from an abstract",

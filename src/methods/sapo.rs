@@ -12,7 +12,7 @@ use crate::surrogate::Surrogate;
 /// ```
 /// On-policy its gradient is GRPO's (its value is another number). Off-policy the gradient of a token falls smoothly with the distance of its ratio from 1, on both
 /// sides and for both signs of the advantage; no token loses it altogether.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "sapo",
     title: "SAPO",
     about: "z-scored group rewards, a sigmoid gate of the ratio in place of the clip, mean over responses of their token mean",

@@ -15,7 +15,7 @@ use crate::settings::Param;
 /// The note gives windows of 100 tokens every 25 on last-layer states. Ours: the weight of the entropy and the iterations, the cut-off last
 /// window, the mean norm over the group, the base (z-scored rewards, PPO clip, token mean). Costs no model pass beyond keeping states; the
 /// distances take `(T/stride)^2 window^2` operations per pair of opposite responses and iteration.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "shear_reconstructed",
     title: "SHEAR (reconstructed)",
     about: "z-scored group rewards weighted by the transport distance of spans of hidden states from opposite responses, PPO clip, token mean; reconstructed from a note",

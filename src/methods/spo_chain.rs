@@ -14,7 +14,7 @@ use crate::settings::Param;
 /// `use_prob_mask` takes sure tokens out of the loss mask, and with it out of the denominator: `drop_sure=true`. By default the denominator
 /// keeps them, so that what a token weighs does not depend on how sure the policy was elsewhere; with a token mean the two differ by one
 /// factor per batch and in the KL term.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "spo_chain",
     title: "SPO-chain",
     about: "differences of Monte-Carlo values between segments at the tokens the policy was unsure of, PPO clip, token mean",

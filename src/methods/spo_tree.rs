@@ -21,7 +21,7 @@ choice! {
 /// sampled independently it is the mean of the leaves, and the update vanishes where responses do not share a prefix.
 /// Expected update of `rloo`: the policy gradient with the factor `G d - 1 + (1-d)^G` over `d` per prefix. (Their 1e-8 is 1e-4
 /// here: values that differ in the last digit are no comparison.)
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "spo_tree",
     title: "SPO-tree",
     about: "differences of prefix-tree values along each response, PPO clip, token mean",

@@ -6,7 +6,7 @@ use crate::group::EvidenceKind;
 /// Prefix RLOO whose values come from the other sets of the group; see [`PrefixControl`](crate::assignment::PrefixControl) for the formulas.
 ///
 /// Expected update on-policy: the policy gradient exactly, as that of [`systematic_rloo`](super::systematic_rloo).
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "systematic_prefix_rloo",
     title: "Systematic Prefix RLOO",
     about: "rewards minus values of prefix and token from the group's other systematic sets, handed back where they depend on the token: unbiased; no clip, sum over tokens",

@@ -11,7 +11,7 @@ use crate::advantage::Baseline;
 /// ```
 /// Expected update on-policy: the policy gradient exactly, under the sampler's sets and under independent responses alike. With sets of one
 /// response it is RLOO.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "systematic_rloo",
     title: "Systematic RLOO",
     about: "rewards minus the mean of the group's other systematic sets, which share no shift of the sampler: unbiased; no clip, sum over tokens",

@@ -9,7 +9,7 @@ use crate::systematic::Guard;
 /// Rewards minus the success rate of the prompt's earlier visit, inside a guard; see [`EarlierVisit`] and [`Guard`].
 ///
 /// Expected update on-policy: the policy gradient exactly, given the earlier visit.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "systematic_visit",
     title: "Systematic set, earlier visit",
     about: "rewards minus the mean reward of the prompt's earlier visit, for a group that is one systematic set; outside a guard minus the mean of the other sets: unbiased; no clip, sum over tokens",

@@ -14,7 +14,7 @@ use crate::group::EvidenceKind;
 /// responses that differ from their first token on give that token GRPO's advantage twice. Expected update without `std`:
 /// the policy gradient with a factor per prefix, from `G-1` where responses never meet to `2(G-1)` at the prompt (see the test of
 /// its closed form); with `std` a factor per prompt on top.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "tempo",
     title: "TEMPO",
     about: "z-scored group rewards plus differences of prefix-tree values where responses part, PPO clip with a higher upper bound, token mean",

@@ -19,7 +19,7 @@ use crate::settings::Param;
 /// The entropy-guided tree is the policy's to sample. Two options of the authors' code, off here: `leaf_weight` divides by
 /// `sqrt(leaves below s_{t+1})`, and `fill_zeros` gives a token of credit 0 that of the token before it. The code fills along the nodes of
 /// its tree; a prefix tree has a node per token, which makes the filling a reading of ours.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "tree_rl",
     title: "TreeRL",
     about: "difference of prefix-tree values plus the value itself, of leave-one-out rewards, PPO clip, token mean",

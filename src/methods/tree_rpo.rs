@@ -15,7 +15,7 @@ use crate::group::EvidenceKind;
 /// ```text
 /// A_t = (V(s_{t+1}) - mean of the siblings) / (std of the siblings + 1e-4)          where responses part, else 0
 /// ```
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "tree_rpo_reconstructed",
     title: "TreeRPO (reconstructed)",
     about: "z-scores of prefix-tree values among siblings, PPO clip, token mean; reconstructed from summaries",

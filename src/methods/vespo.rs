@@ -13,7 +13,7 @@ use crate::surrogate::Surrogate;
 /// phi(w) = e^lambda w^k e^(-lambda w), held constant;      k, lambda = 2, 3 where A >= 0, else 3, 2
 /// ```
 /// On-policy `phi = 1` and the gradient is that of REINFORCE under the same aggregation.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "vespo",
     title: "VESPO",
     about: "z-scored group rewards, the ratio of the response in a gamma density as a held weight of log pi, token mean",

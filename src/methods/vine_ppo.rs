@@ -11,7 +11,7 @@ use crate::group::EvidenceKind;
 /// ```
 /// The completions are evidence and cost `K` rollouts per step; the variance of a binary value is `p (1-p) / K`. The MATH configuration
 /// has `K = 9` and a KL term of 1e-4 (`beta=0.0001`).
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "vine_ppo",
     title: "VinePPO",
     about: "differences of Monte-Carlo values between steps, PPO clip, token mean",

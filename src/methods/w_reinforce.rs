@@ -13,7 +13,7 @@ use crate::settings::Param;
 /// ```
 /// Expected update on-policy for binary rewards and a sum over tokens: `positive_weight + negative_weight` times the policy gradient, for groups of
 /// any size: the weights change the variance, and what is learnt off-policy, but not the direction.
-pub(super) static SPEC: MethodSpec = MethodSpec {
+pub static SPEC: MethodSpec = MethodSpec {
     name: "w_reinforce",
     title: "W-REINFORCE",
     about: "a small weight for right responses, 1 against wrong ones, no baseline, PPO clip, token mean",

@@ -15,9 +15,10 @@ use crate::equation::{BatchSize, Equation, number};
 use crate::group::{Group, Response};
 use crate::kl::Kl;
 use crate::method::{Coupling, Credit, Loss, Method, TokenTerm};
-use crate::ratio::PolicyRatio;
+use crate::ratio::{PolicyRatio, TraceRatio};
 use crate::reduction::Reduction;
 use crate::surrogate::Surrogate;
+use crate::trace::Token;
 
 /// A clipped surrogate with a trace, a KL penalty and a reduction.
 #[derive(Debug)]
@@ -41,6 +42,24 @@ pub struct Objective {
 }
 
 impl Objective {
+    /// The ratio of each token, without a trace, a KL term, a mask or a correction.
+    pub fn new(
+        assignment: impl Assignment + 'static,
+        surrogate: Surrogate,
+        reduction: Reduction,
+    ) -> Objective {
+        Objective {
+            assignment: Box::new(assignment),
+            ratio: Box::new(TraceRatio(Box::new(Token))),
+            unit_mean: false,
+            surrogate,
+            kl: None,
+            reduction,
+            mask_truncated: false,
+            correction: None,
+        }
+    }
+
     /// The credit of a batch with the advantages that `advantages` gives for the responses that carry weight.
     fn credit_with(&self, batch: &[Group], advantages: impl FnOnce(&[bool]) -> Vec<Vec<f64>>) -> Vec<Credit> {
         let responses: Vec<&Response> = batch.iter().flat_map(|g| &g.responses).collect();

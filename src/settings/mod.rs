@@ -7,7 +7,7 @@ mod param;
 pub use choice::Choice;
 pub(crate) use choice::choice;
 pub use error::{SettingError, closest, did_you_mean};
-pub use param::{Kind, Param};
+pub use param::{Kind, Param, Value};
 
 use std::collections::BTreeMap;
 

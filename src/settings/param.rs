@@ -66,6 +66,35 @@ impl fmt::Display for Kind {
     }
 }
 
+/// A value that a setting may take. Every [`Choice`] is one; a word of an enum that is not public is given as text.
+pub trait Value {
+    /// The value as a user would write it.
+    fn spelt(self) -> String;
+}
+
+impl<T: Choice> Value for T {
+    fn spelt(self) -> String {
+        self.word().to_owned()
+    }
+}
+
+macro_rules! spelt_by_display {
+    ($($type:ty)*) => {
+        $(impl Value for $type {
+            fn spelt(self) -> String {
+                self.to_string()
+            }
+        })*
+    };
+}
+spelt_by_display!(f64 usize bool &str);
+
+impl Value for Option<f64> {
+    fn spelt(self) -> String {
+        self.map_or("none".to_owned(), Value::spelt)
+    }
+}
+
 /// A setting: its key, what it takes, its default and its meaning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Param {

@@ -44,6 +44,62 @@ fn the_equations_are_the_recorded_ones() {
     assert_eq!(blocks.concat(), record, "{path}: run once with UPDATE_DOCS=1");
 }
 
+/// A row of a table of settings.
+fn row(p: &Param) -> String {
+    format!("| `{}` | {} | {} | {} |\n", p.key, p.default, p.kind, p.about.replace('|', "\\|"))
+}
+
+/// The page of all methods: the settings that many methods share once, then each method with its own.
+fn page() -> String {
+    const HEAD: &str = "| setting | default | values | meaning |\n| --- | --- | --- | --- |\n";
+    let mut groups: Vec<(Param, usize)> = Vec::new();
+    for p in REGISTRY.iter().flat_map(|spec| (spec.params)()) {
+        match groups.iter_mut().find(|(q, _)| q.key == p.key && q.about == p.about && q.kind == p.kind) {
+            Some((_, count)) => *count += 1,
+            None => groups.push((p, 1)),
+        }
+    }
+    groups.retain(|(_, count)| *count >= 8);
+    let is_shared =
+        |p: &Param| groups.iter().any(|(q, _)| q.key == p.key && q.about == p.about && q.kind == p.kind);
+    let rows: String = groups.iter().map(|(p, _)| row(p)).collect();
+    let mut page = format!(
+        "# Settings that many methods share\n\nWith the default of the first that has it.\n\n{HEAD}{rows}"
+    );
+    page += "\n# The methods\n\nThe module of a method has its equation and, where a closed form is known, its expected update.\n";
+    for spec in REGISTRY {
+        let module = spec.name.trim_end_matches("_reconstructed");
+        let MethodSpec { title, about, source, .. } = spec;
+        let configured = parse(spec.name, "").expect("the defaults");
+        let needs: Vec<&str> = configured.evidence().iter().map(|kind| kind.name()).collect();
+        let needs = if needs.is_empty() { "none".to_owned() } else { needs.join(", ") };
+        let (shared, own): (Vec<Param>, Vec<Param>) = (spec.params)().into_iter().partition(is_shared);
+        let defaults: Vec<String> = shared.iter().map(|p| format!("`{}={}`", p.key, p.default)).collect();
+        let own: String = own.iter().map(row).collect();
+        let table = if own.is_empty() { own } else { format!("\n{HEAD}{own}") };
+        page += &format!(
+            "\n## [`{module}`]: {title}\n\n`{}`: {about}. Source: {source} ({}). Evidence at the defaults: {needs}.\n\nShared settings: {}.\n{table}",
+            spec.name,
+            spec.provenance.name(),
+            defaults.join(", "),
+        );
+    }
+    page
+}
+
+/// `UPDATE_DOCS=1` rewrites the page.
+#[test]
+fn the_page_of_methods_is_theirs() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/methods/README.md");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        return std::fs::write(path, page()).expect("written");
+    }
+    assert!(
+        std::fs::read_to_string(path).is_ok_and(|text| text == page()),
+        "{path}: run once with UPDATE_DOCS=1"
+    );
+}
+
 /// Values of a setting other than its default.
 fn others(p: &Param) -> Vec<String> {
     let inside = |min: f64, max: f64| match (min.is_finite(), max.is_finite()) {

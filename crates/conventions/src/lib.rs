@@ -1,13 +1,4 @@
-//! Conventions of frameworks and papers for the same words: the advantage, the reduction, the clip and the KL term of each, and the setting here
-//! that reproduces it.
-//!
-//! GRPO of TRL, of verl and of the paper are three different losses. [`all`] lists them as data; [`diagnose`] finds the one that produced
-//! given numbers.
-//!
-//! ```
-//! let trl = grpo_lambda_conventions::all().find(|c| c.words == "loss_type=dapo (the default)").unwrap();
-//! assert_eq!((trl.framework.name, trl.method, trl.settings), ("TRL", "grpo", "reduction=token_mean"));
-//! ```
+#![doc = include_str!("../README.md")]
 
 mod diagnose;
 mod nemo_rl;

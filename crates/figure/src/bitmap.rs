@@ -25,20 +25,27 @@ pub(super) fn shrink(pixels: &[u8], width: usize) -> Vec<[u8; 3]> {
     out
 }
 
+/// The farthest that a colour may be moved, as a distance in red, green and blue: nobody sees it in a smoothed edge.
+const NEAR: u32 = 24;
+
+/// A colour that fills so many neighbours in a row is that of an area, or of a scale of colours, and not of an edge.
+const AREA: usize = 20;
+
 /// At most 256 colours, and the place among them of every pixel's colour or the nearest one: first the
-/// colours that cover most pixels, then those that would be missed most. Areas keep their exact colour;
-/// what is approximated is a few shades of smoothed edges.
+/// colours of areas, then those that would be missed most, until none is moved farther than [`NEAR`]. Areas keep their exact colour;
+/// what is approximated is shades of smoothed edges, which are most of a picture's bytes.
 fn reduce(pixels: &[[u8; 3]]) -> (Vec<[u8; 3]>, Vec<u8>) {
     // Neighbours are mostly alike, so whole runs of them are looked up.
     let runs = || pixels.chunk_by(|a, b| a == b).map(|run| (run[0], run.len()));
     let mut counts = BTreeMap::new();
     for (colour, length) in runs() {
-        *counts.entry(colour).or_insert(0) += length;
+        let (count, longest) = counts.entry(colour).or_insert((0, 0));
+        (*count, *longest) = (*count + length, length.max(*longest));
     }
-    let counted: Vec<(usize, [u8; 3])> = counts.into_iter().map(|(colour, count)| (count, colour)).collect();
-    let mut palette = counted.clone();
-    palette.sort_by_key(|&(count, colour)| (std::cmp::Reverse(count), colour));
-    let mut palette: Vec<[u8; 3]> = palette.into_iter().take(192).map(|(_, colour)| colour).collect();
+    let mut areas: Vec<_> = counts.iter().filter(|(_, (_, longest))| *longest >= AREA).collect();
+    areas.sort_by_key(|&(colour, (count, _))| (std::cmp::Reverse(count), colour));
+    let mut palette: Vec<[u8; 3]> = areas.into_iter().take(192).map(|(colour, _)| *colour).collect();
+    let counted: Vec<(usize, [u8; 3])> = counts.into_iter().map(|(colour, (count, _))| (count, colour)).collect();
     let distance = |a: [u8; 3], b: [u8; 3]| -> u32 {
         a.iter().zip(b).map(|(&a, b)| u32::from(a.abs_diff(b)).pow(2)).sum()
     };
@@ -46,7 +53,8 @@ fn reduce(pixels: &[[u8; 3]]) -> (Vec<[u8; 3]>, Vec<u8>) {
         counted.iter().map(|c| palette.iter().map(|&p| distance(p, c.1)).min().unwrap_or(u32::MAX)).collect();
     while palette.len() < 256.min(counted.len()) {
         let error = |i: &usize| (counted[*i].0 as u64 * u64::from(missed[*i]), *i);
-        let Some(worst) = (0..counted.len()).max_by_key(error) else { break };
+        let seen = (0..counted.len()).filter(|i| missed[*i] > NEAR.pow(2));
+        let Some(worst) = seen.max_by_key(error) else { break };
         let colour = counted[worst].1;
         palette.push(colour);
         for (m, c) in missed.iter_mut().zip(&counted) {
@@ -86,13 +94,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn areas_keep_their_exact_colour_and_rare_colours_the_nearest() {
-        let mut pixels: Vec<[u8; 3]> = (0..=255).flat_map(|i| [[i, 0, 100]; 3]).collect();
-        pixels.push([7, 1, 101]);
+    fn areas_keep_their_exact_colour_and_rare_colours_one_nearby() {
+        let mut pixels: Vec<[u8; 3]> = (0..=180).flat_map(|i| [[i, 0, 100]; 30]).collect();
+        let areas = pixels.len();
+        pixels.extend([[7, 1, 101], [200, 255, 0]]);
         let (palette, indices) = reduce(&pixels);
-        assert_eq!(palette.len(), 256);
         let shown: Vec<[u8; 3]> = indices.iter().map(|&i| palette[usize::from(i)]).collect();
-        assert_eq!(shown[..768], pixels[..768]);
-        assert_eq!(shown[768], [7, 0, 100]);
+        assert_eq!(shown[..areas], pixels[..areas]);
+        assert_eq!(shown[areas..], [[7, 0, 100], [200, 255, 0]]);
+        assert_eq!(palette.len(), 182);
     }
 }

@@ -1,4 +1,6 @@
-//! The token-MDP: what a response tree is, a tabular policy on it, and the exact oracle.
+#![doc = include_str!("../README.md")]
+//!
+//! # The MDP
 //!
 //! A *state* is a prefix of a response, an *action* is its next token, transitions are
 //! deterministic (append the token), and an episode is one response: a token sequence that ends
@@ -28,16 +30,6 @@
 //! | [`PromptPolicy`] | one-token answers to many prompts, with parameters that prompts share: what an update for one does to another |
 //! | [`TabularLearner`] | a tabular policy under the training step of [`grpo_lambda::learner`] |
 //! | [`zoo`] | named MDPs, each of which shows one thing |
-//!
-//! ```
-//! use grpo_lambda_mdp::{Optimal, Oracle, zoo, zoo::Family};
-//! let pivot = zoo::Pivot::default();
-//! let tree = pivot.tree()?;
-//! let oracle = Oracle::new(&tree, &pivot.initial(&tree));
-//! assert!((oracle.j - 0.5).abs() < 1e-12);
-//! assert_eq!(Optimal::new(&tree).j, 1.0);
-//! # Ok::<(), grpo_lambda_mdp::TreeError>(())
-//! ```
 
 mod answers;
 mod build;

@@ -1,7 +1,8 @@
-//! Statistics of experiments: moments, intervals, bootstrap, and tests of differences.
+#![doc = include_str!("../README.md")]
 //!
-//! All values are `f64`. Two rules hold throughout. A sample that is too small for the question gives
-//! `None`, never a made-up number. A value that is not finite, a level outside 0..1 or lengths that do
+//! # Rules
+//!
+//! All values are `f64`. A sample that is too small for the question gives `None`. A value that is not finite, a level outside 0..1 or lengths that do
 //! not match are mistakes of the caller, and panic. Whatever is random takes a seed and gives the same
 //! number for the same seed on every machine.
 //!

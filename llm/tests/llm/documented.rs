@@ -65,7 +65,7 @@ fn every_printed_command_runs_in_its_order() {
 
 #[test]
 fn the_page_of_commands_is_what_the_program_says() {
-    page::hold("commands.md", "llm-train", &help(env!("CARGO_BIN_EXE_llm-train")));
+    page::hold("commands.md", "llm-train", &help("llm-train", env!("CARGO_BIN_EXE_llm-train")));
 }
 
 #[test]

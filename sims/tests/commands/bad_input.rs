@@ -9,7 +9,7 @@ use grpo_lambda_claims::experiments::REGISTRY;
 type Case<'a> = (&'a [&'a str], &'a [u8], &'a [&'a str]);
 
 fn sim(args: &[&str], stdin: &[u8]) -> std::process::Output {
-    Command::cargo_bin("sim").unwrap().args(args).write_stdin(stdin).output().unwrap()
+    Command::cargo_bin("grpo-sim").unwrap().args(args).write_stdin(stdin).output().unwrap()
 }
 
 #[track_caller]

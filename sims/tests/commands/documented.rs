@@ -15,12 +15,12 @@ fn plan(command: &str) -> Plan {
 
 #[test]
 fn every_printed_command_runs_in_its_order() {
-    run_all("sim", env!("CARGO_BIN_EXE_sim"), plan, |_| String::new());
+    run_all("sim", env!("CARGO_BIN_EXE_grpo-sim"), plan, |_| String::new());
 }
 
 #[test]
 fn the_page_of_commands_is_what_the_program_says() {
-    page::hold("commands.md", "sim", &help(env!("CARGO_BIN_EXE_sim")));
+    page::hold("commands.md", "sim", &help("sim", env!("CARGO_BIN_EXE_grpo-sim")));
 }
 
 #[test]

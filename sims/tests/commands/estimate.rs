@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 #[track_caller]
 fn output(args: &[&str], stdin: &str) -> (String, String) {
-    let output = Command::cargo_bin("sim").unwrap().args(args).write_stdin(stdin).output().unwrap();
+    let output = Command::cargo_bin("grpo-sim").unwrap().args(args).write_stdin(stdin).output().unwrap();
     let (stdout, stderr) =
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     assert!(output.status.success(), "sim {}: {stderr}", args.join(" "));
@@ -112,7 +112,7 @@ fn many() -> String {
 fn order_is_kept_and_threads_change_nothing() {
     let input = many();
     let with_threads = |n: &str| {
-        let mut command = Command::cargo_bin("sim").unwrap();
+        let mut command = Command::cargo_bin("grpo-sim").unwrap();
         command.env("RAYON_NUM_THREADS", n).args(["estimate", "--method", "grpo_lambda", "style=both"]);
         command.write_stdin(input.as_str()).output().unwrap().stdout
     };
@@ -289,7 +289,7 @@ fn a_reader_that_goes_away_is_no_failure() {
     use std::process::{Command, Stdio};
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), many()).unwrap();
-    let mut child = Command::new(assert_cmd::cargo::cargo_bin("sim"))
+    let mut child = Command::new(assert_cmd::cargo::cargo_bin("grpo-sim"))
         .args(["estimate", "--method", "grpo", "--input", file.path().to_str().unwrap()])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -26,7 +26,7 @@ probabilities = { left = 0.25, right = 0.75 }
 "#;
 
 fn sim(dir: &std::path::Path, args: &[&str]) -> std::process::Output {
-    Command::cargo_bin("sim").unwrap().current_dir(dir).args(args).output().unwrap()
+    Command::cargo_bin("grpo-sim").unwrap().current_dir(dir).args(args).output().unwrap()
 }
 
 #[test]

@@ -3,21 +3,6 @@
 //! [`diagnose`] is a pure search. Advantages are compared with those of every entry of [`super::all`]. A loss is the product of three choices, the
 //! loss of a token, the KL term and the reduction; all combinations are tried, the KL coefficient and a common factor (gradient accumulation,
 //! data-parallel workers) are fitted where the numbers determine them.
-//!
-//! ```
-//! use grpo_lambda_conventions::{Theirs, diagnose};
-//! use grpo_lambda::{group::{Group, Response}, methods};
-//!
-//! let response = |reward, len| Response::graded(vec![-0.7; len], reward);
-//! let batch = [Group { responses: vec![response(1.0, 3), response(0.0, 1), response(0.0, 2)] }];
-//! let logps: Vec<Vec<f64>> = batch[0].responses.iter().map(|r| r.old_logps.clone()).collect();
-//! let verl = methods::parse("grpo", "std_preset=verl").unwrap().method;
-//! let advantages = verl.credit(&batch).into_iter().map(|c| c.advantages).collect();
-//! let found = diagnose(&batch, &logps, &Theirs { advantages: Some(advantages), ..Theirs::default() }, &Default::default());
-//! let advantages = found.advantages.unwrap();
-//! assert!(advantages.matches.iter().any(|m| m.labels.contains(&"verl adv_estimator=grpo".to_owned())));
-//! assert!(!advantages.matches.iter().any(|m| m.labels.iter().any(|l| l.starts_with("TRL"))));
-//! ```
 
 mod advantages;
 mod fit;

@@ -55,8 +55,11 @@ pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
 fn infinity(node: &Node) -> Option<bool> {
     match node {
         Node::Infinity => Some(true),
-        Node::Sum(terms) if let [(Sign::Plus, Node::Infinity)] = &terms[..] => Some(true),
-        Node::Sum(terms) if let [(Sign::Minus, Node::Infinity)] = &terms[..] => Some(false),
+        Node::Sum(terms) => match &terms[..] {
+            [(Sign::Plus, Node::Infinity)] => Some(true),
+            [(Sign::Minus, Node::Infinity)] => Some(false),
+            _ => None,
+        },
         _ => None,
     }
 }
@@ -153,19 +156,29 @@ fn decimal_of(node: &Node) -> Option<Decimal> {
         Node::Number(Number { places: Some(places), significant, dots, .. }) => {
             Some(Decimal { unit: ten(-places), significant: *significant, dots: *dots })
         }
-        Node::Sum(terms) if let [(Sign::Plus | Sign::Minus, term)] = &terms[..] => decimal_of(term),
+        Node::Sum(terms) => match &terms[..] {
+            [(Sign::Plus | Sign::Minus, term)] => decimal_of(term),
+            _ => None,
+        },
         Node::Unit(inner, _) => decimal_of(inner),
-        Node::Product(factors)
-            if let [(false, first), (false, Node::Power(base, exponent))] = &factors[..]
-                && **base == Node::integer(10) =>
-        {
-            let exponent = match &**exponent {
-                Node::Sum(terms) if let [(Sign::Minus, n)] = &terms[..] => -n.as_integer()?,
-                other => other.as_integer()?.clone(),
-            };
-            let Decimal { unit, significant, dots } = decimal_of(first)?;
-            Some(Decimal { unit: unit * ten(exponent.to_i64()?), significant, dots })
-        }
+        Node::Product(factors) => match &factors[..] {
+            [(false, first), (false, Node::Power(base, exponent))] if **base == Node::integer(10) => {
+                let negative = match &**exponent {
+                    Node::Sum(terms) => match &terms[..] {
+                        [(Sign::Minus, n)] => Some(-n.as_integer()?),
+                        _ => None,
+                    },
+                    _ => None,
+                };
+                let exponent = match negative {
+                    Some(negative) => negative,
+                    None => exponent.as_integer()?.clone(),
+                };
+                let Decimal { unit, significant, dots } = decimal_of(first)?;
+                Some(Decimal { unit: unit * ten(exponent.to_i64()?), significant, dots })
+            }
+            _ => None,
+        },
         _ => None,
     }
 }

@@ -82,8 +82,8 @@ fn files(name: &str, root: &Path) -> Result<Vec<(String, String)>, Failure> {
     let odd = |path: &str| {
         Failure::Refused(format!("{path}: not the file that this program knows; declare {name} by hand"))
     };
-    let methods = declared(&read(METHODS)?, name).and_then(|text| registered(&text, name));
-    let tests = declared(&read(TESTS)?, name);
+    let methods = declared(&read(METHODS)?, "pub mod", name).and_then(|text| registered(&text, name));
+    let tests = declared(&read(TESTS)?, "mod", name);
     let title: String = name.split('_').map(capital).collect::<Vec<_>>().join(" ");
     let filled = |text: &str| text.replace("NAME", name).replace("TITLE", &title);
     Ok(vec![
@@ -99,10 +99,10 @@ fn capital(word: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_ascii_uppercase().to_string() + letters.as_str())
 }
 
-/// `text` with `mod NAME;` in its place among its private modules, which are in alphabetical order.
-fn declared(text: &str, name: &str) -> Option<String> {
-    let line = format!("mod {name};");
-    let modules = || text.lines().enumerate().filter(|(_, l)| l.starts_with("mod ") && l.ends_with(';'));
+/// `text` with the module declared by `keyword` in its place among those declared so, which are in alphabetical order.
+fn declared(text: &str, keyword: &str, name: &str) -> Option<String> {
+    let line = format!("{keyword} {name};");
+    let modules = || text.lines().enumerate().filter(|(_, l)| l.starts_with(keyword) && l.ends_with(';'));
     let before = modules().find(|(_, l)| *l > line.as_str()).map(|(i, _)| i);
     let at = before.or_else(|| modules().last().map(|(i, _)| i + 1))?;
     Some(inserted(text, at, &line))
@@ -143,7 +143,7 @@ mod tests {
         run(&args).unwrap();
         let read = |path: &str| std::fs::read_to_string(root.path().join(path)).unwrap();
         let methods = read(METHODS);
-        assert!(methods.contains("mod luspo;\nmod median_baseline;\nmod oar_g;"), "{methods}");
+        assert!(methods.contains("pub mod luspo;\npub mod median_baseline;\npub mod oar_g;"), "{methods}");
         assert!(methods.contains("    &median_baseline::SPEC,\n];"), "{methods}");
         assert!(read(TESTS).contains("mod critics;\nmod median_baseline;\nmod oar;"));
         let method = read("src/methods/median_baseline.rs");

@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::Decoder;
 use crate::model::ops::parallel;
 use crate::tensor_file::bytes_of;
 
@@ -212,6 +213,25 @@ impl AdamW {
         });
         let slots = slots.collect();
         AdamW { settings, steps: 0, slots }
+    }
+
+    /// An optimiser of all parameters of a model.
+    pub fn of(model: &Decoder<f32>, settings: AdamWSettings) -> AdamW {
+        AdamW::new(settings, model.parameters().iter().map(|(name, t)| (name.clone(), t.data.clone())))
+    }
+
+    /// Copies its weights into a model; parameters that it does not have stay.
+    ///
+    /// # Panics
+    /// If a parameter has another size there.
+    pub fn write_to(&self, model: &mut Decoder<f32>) {
+        model.update(|parameters| {
+            for (name, weights) in self.parameters() {
+                if let Some(tensor) = parameters.get_mut(name) {
+                    tensor.data.copy_from_slice(weights);
+                }
+            }
+        });
     }
 
     /// Steps applied so far; skipped ones do not count.

@@ -100,17 +100,17 @@ fn structures(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
             Some((_, inner)) if budget.uses(Rule::PointName) => same(inner, point, budget),
             _ => Ok(false),
         },
-        _ if let (Some((m, x)), Some((n, y))) = (names::point(a), names::point(b)) => {
-            Ok(m == n && same(x, y, budget)?)
-        }
-        _ if a.is_expression() && b.is_expression() => {
-            let (x, y) = (names::combinations(a), names::combinations(b));
-            scalar::same(x.as_ref().unwrap_or(a), y.as_ref().unwrap_or(b), budget)
-        }
-        (Node::Dots, _) | (_, Node::Dots) => {
-            Err(Reason::Undecided("dots that stand for what is not written".into()))
-        }
-        _ => Ok(false),
+        _ => match (names::point(a), names::point(b)) {
+            (Some((m, x)), Some((n, y))) => Ok(m == n && same(x, y, budget)?),
+            _ if a.is_expression() && b.is_expression() => {
+                let (x, y) = (names::combinations(a), names::combinations(b));
+                scalar::same(x.as_ref().unwrap_or(a), y.as_ref().unwrap_or(b), budget)
+            }
+            _ if matches!((a, b), (Node::Dots, _) | (_, Node::Dots)) => {
+                Err(Reason::Undecided("dots that stand for what is not written".into()))
+            }
+            _ => Ok(false),
+        },
     }
 }
 
@@ -153,11 +153,11 @@ fn units(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
         {
             Ok(false)
         }
-        (Node::Unit(_, Some(_)), letters) if let Some(unit) = names::unit_in_letters(letters) => {
-            units(a, &unit, budget)
+        (Node::Unit(_, Some(_)), letters) if names::unit_in_letters(letters).is_some() => {
+            names::unit_in_letters(letters).map_or(Ok(false), |unit| units(a, &unit, budget))
         }
-        (letters, Node::Unit(_, Some(_))) if let Some(unit) = names::unit_in_letters(letters) => {
-            units(&unit, b, budget)
+        (letters, Node::Unit(_, Some(_))) if names::unit_in_letters(letters).is_some() => {
+            names::unit_in_letters(letters).map_or(Ok(false), |unit| units(&unit, b, budget))
         }
         (Node::Unit(..), Node::Chain(..)) | (Node::Chain(..), Node::Unit(..)) => {
             relations::same(a, b, budget)
@@ -235,7 +235,10 @@ fn sets(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason>
         {
             Some(Node::Union(items.clone()))
         }
-        (Node::Chain(_, rest, _), _) if let [(Relation::In, set)] = &rest[..] => Some(set.clone()),
+        (Node::Chain(_, rest, _), _) => match &rest[..] {
+            [(Relation::In, set)] => Some(set.clone()),
+            _ => None,
+        },
         _ => None,
     };
     let (set_a, set_b) = (set(a, b), set(b, a));

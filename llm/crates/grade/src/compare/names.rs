@@ -123,12 +123,12 @@ pub(super) fn one_name(a: &Node, b: &Node) -> bool {
     let stem = |n: &Node| match n {
         Node::Symbol(name) => Some(name.split('_').next().unwrap_or(name).to_lowercase()),
         // `P(A)`, but not `pq`.
-        Node::Product(factors)
-            if let [(false, Node::Symbol(f)), (false, _)] = &factors[..]
-                && "fghFGHPES".contains(f.as_str()) =>
-        {
-            Some(f.to_lowercase())
-        }
+        Node::Product(factors) => match &factors[..] {
+            [(false, Node::Symbol(f)), (false, _)] if "fghFGHPES".contains(f.as_str()) => {
+                Some(f.to_lowercase())
+            }
+            _ => None,
+        },
         _ => None,
     };
     // Two that are numbered are two.

@@ -91,12 +91,14 @@ fn values(node: &Node, symbols: &[String]) -> Option<Vec<Node>> {
             let all: Option<Vec<Vec<Node>>> = items.iter().map(|n| values(n, symbols)).collect();
             all.map(|all| all.concat())
         }
-        Node::Chain(left, rest, true)
-            if let (Node::Symbol(name), [(Relation::Equal, value)]) = (&**left, &rest[..])
-                && symbols.first().is_some_and(|s| same_unknown(name, s)) =>
-        {
-            values(value, &[])
-        }
+        Node::Chain(left, rest, true) => match (&**left, &rest[..]) {
+            (Node::Symbol(name), [(Relation::Equal, value)])
+                if symbols.first().is_some_and(|s| same_unknown(name, s)) =>
+            {
+                values(value, &[])
+            }
+            _ => None,
+        },
         Node::Unit(inner, None) => values(inner, symbols),
         value if value.is_expression() && !value.has_symbols() => Some(value.of_both_signs()),
         _ => None,

@@ -43,18 +43,18 @@ impl<'a> Lexer<'a> {
         if let Some(name) = self.leading_currency(word) {
             return self.push(Token::Currency(name));
         }
+        if self.spelling.wide
+            && behind_value
+            && let Some(power) = words::power_of_thousand(word)
+        {
+            self.push(Token::Times);
+            return self.push(super::plain_number(&format!("1{}", "000".repeat(power))));
+        }
         let token = match word {
             "pi" | "Pi" => Token::Pi,
             "inf" | "infinity" | "Infinity" | "infty" | "oo" => Token::Infinity,
             "sqrt" => Token::Root,
             "mod" => Token::Modulus,
-            _ if self.spelling.wide
-                && behind_value
-                && let Some(power) = words::power_of_thousand(word) =>
-            {
-                self.push(Token::Times);
-                super::plain_number(&format!("1{}", "000".repeat(power)))
-            }
             "negative" | "minus" | "Negative" | "Minus" if self.spelling.wide => Token::Minus,
             "x" | "X" if self.spelling.wide && self.between_numbers() => Token::Times,
             "U" if self.between_intervals() => Token::Union,
@@ -166,18 +166,16 @@ impl<'a> Lexer<'a> {
             // A condition of a function in pieces.
             "if" | "for" | "when" if self.tokens.last() == Some(&Token::Cell) => return Ok(()),
             _ if self.behind_value() && units::is_percent(inside) => Token::Percent,
-            _ if let Some(function) = words::function(inside)
-                && !matches!(inside, "min" | "sec") =>
-            {
-                Token::Function(function)
-            }
             // `\text{-5}` is mathematics in the wrong font.
             _ if is_list_of_numbers(inside) => return self.mathematics(inside),
             _ if self.spelling.wide && self.behind_value() && words::is_ordinal_ending(inside) => {
                 self.uses(Rule::UnitDropped);
                 return Ok(());
             }
-            _ => Token::Text(inside.trim_end_matches([' ', ':']).to_owned()),
+            _ => match words::function(inside) {
+                Some(function) if !matches!(inside, "min" | "sec") => Token::Function(function),
+                _ => Token::Text(inside.trim_end_matches([' ', ':']).to_owned()),
+            },
         };
         self.push(token);
         if inside.ends_with(':') && self.tokens.len() == 1 {

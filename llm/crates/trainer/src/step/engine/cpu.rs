@@ -112,7 +112,7 @@ impl CpuEngine {
         let optimiser = &self.optimiser;
         match &self.lora {
             Some(lora) => lora.merge(&mut self.model, &|name| optimiser.weights(name)),
-            None => take_weights(&mut self.model, optimiser),
+            None => optimiser.write_to(&mut self.model),
         }
     }
 }
@@ -123,17 +123,6 @@ pub fn owned(
     owns: impl Fn(&str) -> bool,
 ) -> impl Iterator<Item = (String, Vec<f32>)> {
     parameters.iter().filter(move |(name, _)| owns(name)).map(|(name, t)| (name.clone(), t.data.clone()))
-}
-
-/// Copies an optimiser's weights into a model.
-fn take_weights(model: &mut Decoder<f32>, optimiser: &AdamW) {
-    model.update(|parameters| {
-        for (name, weights) in optimiser.parameters() {
-            if let Some(tensor) = parameters.get_mut(name) {
-                tensor.data.copy_from_slice(weights);
-            }
-        }
-    });
 }
 
 impl Sampler for CpuEngine {
