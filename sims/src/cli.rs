@@ -68,8 +68,8 @@ Examples:
       the settings of a method
   sim new-method my_method
       the files of a method of your own, with its tests
-  sim mdp task.toml --method grpo_lambda lambda=0.9
-      bias and credit on your own task
+  sim mdp pivot --method grpo_lambda lambda=0.9
+      bias and credit on a small task; a TOML file describes one of your own
   sim estimate --method grpo < groups.jsonl
       check a trainer's advantages, loss and gradient
 
@@ -80,7 +80,7 @@ Exit code: 0 when the work was done, whatever the verdicts (a refuted claim is a
 enum Command {
     /// Compute advantages, loss and gradient of your own groups (JSON lines), to compare a trainer with
     Estimate(EstimateArgs),
-    /// Analyse a method on your own token-MDP (TOML): its exact bias, angle to the policy gradient and implied credit
+    /// Analyse a method on a token-MDP, yours (TOML) or a named one: its exact bias, angle to the policy gradient and implied credit
     Mdp(MdpArgs),
     /// List the methods with their settings
     Methods(MethodsArgs),
