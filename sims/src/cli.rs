@@ -143,8 +143,9 @@ fn execute(cli: &Cli) -> Result<(), Failure> {
 
 /// Brings the generated blocks of the pages in and beside `out` up to date, once every experiment of a page has its verdicts there.
 fn refresh(out: &Path) -> Result<String, Failure> {
-    let beside = out.parent().map(|folder| folder.join("README.md"));
-    let claims: Vec<PathBuf> = [Some(out.join("README.md")), beside].into_iter().flatten().collect();
+    let beside = |page: &str| out.parent().map(|folder| folder.join(page));
+    let claims = [Some(out.join("README.md")), beside("README.md"), beside("docs/methods.md")];
+    let claims: Vec<PathBuf> = claims.into_iter().flatten().collect();
     let mut said = String::new();
     for (registry, pages) in [(REGISTRY, claims), (atlas::REGISTRY, vec![out.join(atlas::PAGE)])] {
         let missing = |e: &&Experiment| !out.join(format!("data/{}_verdicts.csv", e.id)).exists();
