@@ -68,8 +68,8 @@ Examples:
       the settings of a method
   sim new-method my_method
       the files of a method of your own, with its tests
-  sim mdp task.toml --method grpo_lambda lambda=0.9
-      bias and credit on your own task
+  sim mdp pivot --method grpo_lambda lambda=0.9
+      bias and credit on a small task; a TOML file describes one of your own
   sim estimate --method grpo < groups.jsonl
       check a trainer's advantages, loss and gradient
 
@@ -80,7 +80,7 @@ Exit code: 0 when the work was done, whatever the verdicts (a refuted claim is a
 enum Command {
     /// Compute advantages, loss and gradient of your own groups (JSON lines), to compare a trainer with
     Estimate(EstimateArgs),
-    /// Analyse a method on your own token-MDP (TOML): its exact bias, angle to the policy gradient and implied credit
+    /// Analyse a method on a token-MDP, yours (TOML) or a named one: its exact bias, angle to the policy gradient and implied credit
     Mdp(MdpArgs),
     /// List the methods with their settings
     Methods(MethodsArgs),
@@ -143,8 +143,9 @@ fn execute(cli: &Cli) -> Result<(), Failure> {
 
 /// Brings the generated blocks of the pages in and beside `out` up to date, once every experiment of a page has its verdicts there.
 fn refresh(out: &Path) -> Result<String, Failure> {
-    let beside = out.parent().map(|folder| folder.join("README.md"));
-    let claims: Vec<PathBuf> = [Some(out.join("README.md")), beside].into_iter().flatten().collect();
+    let beside = |page: &str| out.parent().map(|folder| folder.join(page));
+    let claims = [Some(out.join("README.md")), beside("README.md"), beside("docs/methods.md")];
+    let claims: Vec<PathBuf> = claims.into_iter().flatten().collect();
     let mut said = String::new();
     for (registry, pages) in [(REGISTRY, claims), (atlas::REGISTRY, vec![out.join(atlas::PAGE)])] {
         let missing = |e: &&Experiment| !out.join(format!("data/{}_verdicts.csv", e.id)).exists();

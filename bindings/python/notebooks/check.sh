@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the notebook from top to bottom, in place. PYTHON names an interpreter with this package and notebooks/requirements.txt of the repository.
+# Runs the notebook from top to bottom, in place, and the course. PYTHON names an interpreter with this package and notebooks/requirements.txt of the repository.
 set -euo pipefail
 cd "$(dirname "$0")"
 python=${PYTHON:-python3}
@@ -9,3 +9,5 @@ if ! "$python" -c 'import nbconvert, ipykernel, grpo_lambda' 2>/dev/null; then
 fi
 "$python" -m nbconvert --to notebook --execute --inplace --ExecutePreprocessor.record_timing=False --log-level=WARN check_your_trainer.ipynb
 git diff --stat -- check_your_trainer.ipynb
+# The course, which is made of its pages: it runs, and its stored output is theirs.
+"$python" -m nbconvert --to notebook --execute --stdout --log-level=WARN ../../../docs/learn/course.ipynb >/dev/null

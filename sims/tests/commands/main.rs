@@ -8,7 +8,10 @@ mod estimate;
 mod fuzz;
 #[path = "../../../tests/fuzzer/mod.rs"]
 mod fuzzer;
+#[path = "../../../tests/long/mod.rs"]
+mod long;
 mod mdp;
 mod museum;
 mod museum_cases;
+mod new_method;
 mod run;

@@ -118,3 +118,22 @@ fn a_wrong_file_is_refused_on_one_line_with_its_place_and_writes_nothing() {
     let missing = sim(dir.path(), &["mdp", "none.toml", "--method", "grpo"]);
     assert_eq!(missing.status.code(), Some(2));
 }
+
+#[test]
+fn a_task_of_the_library_goes_by_its_name_and_a_file_by_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = |task: &str| {
+        let done = sim(dir.path(), &["mdp", task, "--method", "grpo", "--group", "2"]);
+        let said = String::from_utf8([done.stdout, done.stderr].concat()).unwrap();
+        (done.status.code(), said.lines().next().unwrap_or_default().to_owned())
+    };
+    let named = first("fork");
+    assert!(named.0 == Some(0) && named.1.starts_with("fork: "), "{named:?}");
+    let misspelt = first("pivt");
+    let expected = "sim mdp: `pivt`: no task of this name (did you mean `pivot`?), and no file; give a TOML file or one of pivot, ";
+    assert!(misspelt.0 == Some(2) && misspelt.1.starts_with(expected), "{misspelt:?}");
+    fs::write(dir.path().join("own"), ROADS.replace("name = ", "# ")).unwrap();
+    fs::write(dir.path().join("fork"), ROADS).unwrap();
+    assert!(first("own").1.starts_with("own: "), "{:?}", first("own"));
+    assert!(first("./fork").1.starts_with("Two roads: "), "{:?}", first("./fork"));
+}

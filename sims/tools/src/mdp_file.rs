@@ -1,7 +1,7 @@
 //! A token-MDP from a TOML file.
 //!
 //! ```toml
-//! name = "two roads"
+//! name = "two roads"       # optional: the file's
 //! tokens = ["left", "right", "EOS"]
 //! eos = "EOS"
 //! horizon = 3              # a response without EOS is cut here
@@ -26,13 +26,15 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
+use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_mdp::{
     DEFAULT_MAX_LEAVES, PolicyEntry, PrefixTokens, RewardEntry, RewardKind, SpecError, TableMdp, Tabular,
-    Tree, TreeError,
+    Tree, TreeError, zoo,
 };
 use serde::Deserialize;
 use toml::de::{DeTable, DeValue};
 
+use crate::failure::quoted;
 use crate::input::{self, MOST_MEMORY};
 
 const GIB: f64 = (1u64 << 30) as f64;
@@ -102,7 +104,7 @@ struct Policy {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    name: String,
+    name: Option<String>,
     tokens: Words,
     eos: String,
     horizon: usize,
@@ -134,12 +136,27 @@ fn most_leaves() -> usize {
     DEFAULT_MAX_LEAVES
 }
 
-/// Reads and builds the MDP of a file.
+/// Builds the named task of the zoo, or reads that of a file. A word without a dot and a slash that no file has for its name is a task's.
 ///
 /// # Errors
-/// When the file cannot be read, is not TOML, has an unknown or missing field, or describes no MDP.
+/// When there is no task of this name. When the file cannot be read, is not TOML, has an unknown or missing field, or describes no MDP.
 pub fn read(path: &Path) -> Result<MdpFile, MdpFileError> {
     let shown = path.display();
+    let word = path.to_str().filter(|word| !word.contains(['/', '\\', '.']));
+    if let Some(task) = word.and_then(zoo::find) {
+        let tree = (task.build)();
+        let policy = (task.initial)(&tree);
+        return Ok(MdpFile { name: task.name.to_owned(), tree, policy });
+    }
+    if let Some(word) = word.filter(|_| !path.exists()) {
+        let names: Vec<&str> = zoo::all().iter().map(|task| task.name).collect();
+        let hint = did_you_mean(word, names.iter().copied());
+        return Err(MdpFileError(format!(
+            "{}: no task of this name{hint}, and no file; give a TOML file or one of {}",
+            quoted(word),
+            names.join(", ")
+        )));
+    }
     let bytes = input::file(path, input::MOST_MDP);
     let bytes = bytes.map_err(|e| MdpFileError(format!("{shown}: cannot be read: {e}")))?;
     let text = String::from_utf8(bytes).map_err(|e| {
@@ -154,18 +171,19 @@ pub fn read(path: &Path) -> Result<MdpFile, MdpFileError> {
 /// # Errors
 /// When the text is not TOML, has an unknown or missing field, or describes no MDP.
 pub fn read_text(source: &str, text: &str, horizon: Option<usize>) -> Result<MdpFile, MdpFileError> {
-    parse(text, horizon).map_err(|(line, what)| MdpFileError(format!("{source}:{line}: {what}")))
+    let name = Path::new(source).file_stem().unwrap_or_default().to_string_lossy();
+    parse(&name, text, horizon).map_err(|(line, what)| MdpFileError(format!("{source}:{line}: {what}")))
 }
 
-/// An error comes with its line.
-fn parse(text: &str, horizon: Option<usize>) -> Result<MdpFile, (usize, String)> {
+/// Reads the text, which need not say its name. An error comes with its line.
+fn parse(name: &str, text: &str, horizon: Option<usize>) -> Result<MdpFile, (usize, String)> {
     let line_at = |offset: usize| 1 + text[..offset.min(text.len())].matches('\n').count();
     let file: File = toml::from_str(text).map_err(|e| {
         let line = e.span().map_or(1, |span| line_at(span.start));
         (line, bare_word(text, line).unwrap_or_else(|| said(&e)))
     })?;
     let mdp = TableMdp {
-        name: file.name.clone(),
+        name: file.name.unwrap_or_else(|| name.to_owned()),
         tokens: file.tokens.into(),
         eos: file.eos,
         horizon: horizon.unwrap_or(file.horizon),
@@ -196,7 +214,7 @@ fn parse(text: &str, horizon: Option<usize>) -> Result<MdpFile, (usize, String)>
         max_leaves: file.max_leaves,
     };
     match fits(&mdp).and_then(|()| mdp.build()) {
-        Ok((tree, policy)) => Ok(MdpFile { name: file.name, tree, policy }),
+        Ok((tree, policy)) => Ok(MdpFile { name: mdp.name, tree, policy }),
         Err(error) => {
             let field = match &error {
                 SpecError::Field { field, .. } => field.as_str(),
@@ -298,8 +316,10 @@ probabilities = { left = 0.25, right = 0.75 }
 
     #[test]
     fn the_example_of_the_documentation_is_read() {
-        let file = parse(ROADS, None).unwrap();
+        let file = parse("roads", ROADS, None).unwrap();
         assert_eq!(Oracle::new(&file.tree, &file.policy).j, 0.25);
+        let nameless = read_text("some/roads.toml", &ROADS.replace("name = ", "# "), None).unwrap();
+        assert_eq!((file.name.as_str(), nameless.name.as_str()), ("two roads", "roads"));
     }
 
     #[test]
@@ -318,7 +338,7 @@ probabilities = { left = 0.25, right = 0.75 }
             ("left = 0.25", "left = 0.5", 17, "must sum to 1"),
             ("tokens = \"EOS\"", "tokens = \"EOS\" x", 13, ""),
             ("horizon = 3", "horizon = 3\ngamma = 1.5", 6, "gamma"),
-            ("name = \"two roads\"", "", 1, "missing field `name`"),
+            ("eos = \"EOS\"", "", 1, "missing field `eos`"),
             ("\"two roads\"", "two", 2, "name = two: a text needs quotes, as in name = \"two\""),
             ("\"two roads\"", "two roads # a", 2, "name = two roads: a text needs quotes"),
             ("\"EOS\"\nhorizon", "false_start\nhorizon", 4, "eos = false_start: a text needs quotes"),
@@ -326,7 +346,7 @@ probabilities = { left = 0.25, right = 0.75 }
         ];
         for (right, wrong, line, what) in cases {
             let text = ROADS.replacen(right, wrong, 1);
-            let Err((at, message)) = parse(&text, None) else { panic!("accepted: {wrong}") };
+            let Err((at, message)) = parse("roads", &text, None) else { panic!("accepted: {wrong}") };
             assert!(message.contains(what) && !message.contains('\n'), "{wrong}: {message}");
             assert_eq!(at, line, "{wrong}: {message}");
         }

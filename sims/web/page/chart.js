@@ -98,7 +98,7 @@ export function pairs({ rows, first, second, xLabel, width, label }) {
     marginBottom: 46,
     ariaLabel: label,
     style: { color: c.ink, background: "transparent", fontFamily: "system-ui, sans-serif", fontSize: "12px" },
-    x: { label: xLabel, labelAnchor: "center", labelArrow: "none", labelOffset: 38, nice: true, ticks: Math.max(3, Math.floor((width - left) / 90)) },
+    x: { label: xLabel, labelAnchor: "center", labelArrow: "none", labelOffset: 38, nice: true, inset: 8, ticks: Math.max(3, Math.floor((width - left) / 90)) },
     y: { type: "band", domain: named.map((r) => r.i), label: null, tickSize: 0, tickFormat: (i) => cut(rows[i].name) },
     marks: [
       Plot.gridX({ stroke: c.grid, strokeOpacity: 1, ticks: Math.max(3, Math.floor((width - left) / 90)) }),

@@ -1,7 +1,7 @@
 // `node page.mjs PAGE.html SIM NATIVE [PART..]`: the page in a browser against the command line and the native functions.
 
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { opened } from "./browser.mjs";
@@ -66,6 +66,11 @@ function run(...words) {
     return { error: error.stderr.trim().split("\n").at(-1).replace(/^(error: )?sim( \w+)?: /, "") };
   }
 }
+
+// The views that the pages of the course open.
+const course = new URL("../../../docs/learn/", import.meta.url);
+const pages = readdirSync(course).filter((name) => name.endsWith(".md")).map((name) => readFileSync(new URL(name, course), "utf8"));
+const linked = pages.flatMap((text) => [...text.matchAll(/explorer\.html(#[^)]*)/g)].map((found) => found[1]));
 
 const { browser, page, trouble, go } = await opened(file);
 await go();
@@ -234,7 +239,7 @@ async function views() {
   console.log(`first picture: ${first.clock} ms`);
   for (const width of [400, 1600]) {
     await page.setViewport({ width, height: 900 });
-    for (const hash of ["", "#credit", "#group", "#truth", "#truth?guide=length", "#truth?guide=inversion", "#check"]) {
+    for (const hash of ["", "#credit", "#group", "#truth", "#truth?guide=length", "#truth?guide=inversion", "#check", ...linked]) {
       await go(hash);
       await new Promise((r) => setTimeout(r, 700));
       const wide = await page.evaluate(() => document.documentElement.scrollWidth);

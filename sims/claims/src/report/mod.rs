@@ -1,4 +1,5 @@
-//! The report: blocks of Markdown generated from the CSVs, kept between markers in `paper/README.md`, `paper/atlas.md` and `README.md`.
+//! The report: blocks of Markdown generated from the CSVs, kept between markers in `paper/README.md`, `paper/atlas.md`, `README.md` and
+//! `docs/methods.md`.
 //!
 //! A block is everything between `<!-- generated: NAME -->` and `<!-- end -->`; the rest of a file is never touched.
 
@@ -75,9 +76,8 @@ pub fn blocks(experiments: &[&Experiment], out: &Path) -> anyhow::Result<Vec<(&'
         ("methods", catalogue::methods()),
     ];
     if answer::EXPERIMENTS.iter().all(|id| ids.contains(id)) {
-        let answer = answer::answer(&out.join("data"))?;
-        blocks.push(("front answer", answer.replace("](figures/", "](paper/figures/")));
-        blocks.push(("answer", answer));
+        blocks.push(("front answer", answer::front(&out.join("data"))?));
+        blocks.push(("answer", answer::answer(&out.join("data"))?));
     }
     // A table short enough for a page.
     if let Ok(text) = std::fs::read_to_string(out.join("data/atlas_updates_summary.csv")) {

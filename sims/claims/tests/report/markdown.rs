@@ -95,7 +95,9 @@ fn broken(from: &str, link: &str) -> Option<String> {
         return Some(format!("{from}: {link} leads nowhere"));
     }
     let page = || std::fs::read_to_string(&target).unwrap();
-    (!anchor.is_empty() && !anchors(&page()).contains(anchor))
+    // What follows the name of the explorer is a view of it; the tests of the page open these.
+    let heading = !anchor.is_empty() && !file.ends_with(".html");
+    (heading && !anchors(&page()).contains(anchor))
         .then(|| format!("{from}: {link} has no such heading"))
 }
 

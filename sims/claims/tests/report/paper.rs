@@ -240,6 +240,7 @@ fn generated_blocks_are_up_to_date() {
     let pages = [
         (paper.join("README.md"), &claims),
         (root().join("README.md"), &claims),
+        (root().join("docs/methods.md"), &claims),
         (paper.join(atlas::PAGE), &maps),
     ];
     for (file, blocks) in pages {

@@ -12,8 +12,8 @@ pub(super) const DEFAULT_GROUP: u8 = 8;
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub struct MdpArgs {
-    /// The MDP, a TOML file
-    #[arg(value_name = "FILE.toml")]
+    /// The MDP: a TOML file, or the name of a task of the library
+    #[arg(value_name = "FILE.toml|TASK")]
     pub file: PathBuf,
     #[command(flatten)]
     pub(super) method: MethodArgs,
@@ -29,8 +29,14 @@ pub struct MdpArgs {
 }
 
 const HELP: &str = "\
+The tasks:
+  pivot, lucky_guess, eos_hazard, eos_hazard_dependent, fork, needle,
+  deceptive, chain, chain_partial, noisy, lemma_counterexample, parity,
+  random, full, carry_add, copy, delayed_format, distractor_length,
+  forking_chain
+
 The file:
-  name = \"two roads\"
+  name = \"two roads\"       # optional: the file's name
   tokens = [\"left\", \"right\", \"EOS\"]
   eos = \"EOS\"
   horizon = 3              # a response without EOS is cut here
@@ -61,3 +67,15 @@ What the columns say:
                   the true advantage
   signal/noise    squared length of the expected update over its variance,
                   for one group";
+
+#[cfg(test)]
+mod tests {
+    use super::HELP;
+
+    #[test]
+    fn the_help_names_every_task() {
+        let words: Vec<&str> = HELP.split("The file:").next().unwrap().split([',', ' ', '\n']).collect();
+        let missing = grpo_lambda_mdp::zoo::all().into_iter().find(|task| !words.contains(&task.name));
+        assert!(missing.is_none(), "{:?}", missing.map(|task| task.name));
+    }
+}

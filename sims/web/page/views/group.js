@@ -212,7 +212,7 @@ export function group(values) {
 
   function listClipped() {
     const lines = columns.flatMap((column) => column.marks.slice(0, MOST_LISTED).map((m) => element("tr", {},
-      element("td", {}, column.title), element("td", { class: "number" }, m.row), element("td", { class: "number" }, m.token), element("td", {}, column.reasons.get(offsets[m.row] + m.token)))));
+      element("td", {}, column.title), element("td", { class: "number" }, m.row), element("td", { class: "number" }, m.token), element("td", { class: "long" }, column.reasons.get(offsets[m.row] + m.token)))));
     const more = columns.reduce((sum, c) => sum + Math.max(0, c.clipped - MOST_LISTED), 0);
     clipped.replaceChildren(element("h2", {}, "Clipped tokens"),
       lines.length === 0 ? element("p", { class: "quiet" }, "None: the gradient flows at every token.")

@@ -37,7 +37,7 @@ export function start() {
     element("div", { class: "hero" },
       element("h1", {}, "Turn λ and see the credit."),
       element("p", {}, "GRPO gives every token of a response the same credit. GRPO-λ adds to each token the credit of the tokens that follow it, faded by λ at every step. Move λ: the compiled functions of ",
-        element("code", {}, "grpo-lambda"), " compute the picture in your browser.")),
+        element("code", {}, "grpo-lambda"), " compute the picture in your browser. New to this? ", element("a", { href: "learn/README.md" }, "A course in six pages"), " begins at REINFORCE.")),
     element("div", { class: "turn" }, slider, said, more),
     figure.node,
     element("h2", {}, "Two guided stops"),

@@ -268,8 +268,12 @@ export function truth(values) {
       name, ...styles[i % styles.length], dots: true, points: swept.filter((p) => p.label === name).map((p) => [xOf(p), p.answer[state.metric] ?? NaN]),
     }));
     if (!swept.length) return sweep.draw([]);
-    const y = { label, ...(state.metric === "cosine" ? { domain: [-1, 1], nice: false } : {}) };
-    sweep.draw([curves({ series, width: sweep.width, rules: [0], x: { label: axisLabel }, y, label: sweep.title.textContent })], series);
+    // Cosines near 1 are told apart only on an axis of their own; one that comes near 0 is seen on the whole.
+    const least = Math.min(1, ...series.flatMap((s) => s.points.map(([, cosine]) => cosine).filter(Number.isFinite)));
+    const near = state.metric === "cosine" && least > 0.5;
+    const domain = near ? [least - 0.1 * (1.01 - least), 1 + 0.1 * (1.01 - least)] : [-1, 1];
+    const y = { label, ...(state.metric === "cosine" ? { domain, nice: false } : {}) };
+    sweep.draw([curves({ series, width: sweep.width, rules: [near ? 1 : 0], x: { label: axisLabel }, y, label: sweep.title.textContent })], series);
   }
 
   controls();

@@ -54,7 +54,7 @@ impl Row<'_> {
 }
 
 /// A row of `clamp_parts_overall.csv`: every seed at the rate that the other seeds choose.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct GainRow {
     pub(crate) optimiser: String,
     pub(crate) gain_of: String,

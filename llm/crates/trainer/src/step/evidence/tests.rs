@@ -351,10 +351,10 @@ fn questions_are_read_from_the_settings_of_the_method_and_refused_by_name() {
     }
 }
 
-/// The front page names exactly the methods that ask for evidence which no model here gives.
+/// The page of methods names exactly the methods that ask for evidence which no model here gives.
 #[test]
-fn the_front_page_names_the_methods_that_lack_evidence() {
-    let page = include_str!("../../../../../../README.md");
+fn the_page_of_methods_names_those_that_lack_evidence() {
+    let page = include_str!("../../../../../../docs/methods.md");
     let (_, item) = page.split_once("**Never on a transformer**").expect("the page has the mark");
     let item = item.split("\n- ").next().unwrap_or_default();
     for spec in methods::REGISTRY {
