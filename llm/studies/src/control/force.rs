@@ -5,6 +5,7 @@
 //! update under noise rewards and a token mean    ā g_λ / E[T]
 //! change of E[T] per step of gradient descent    lr ā <g_λ, ∇E[T]> / E[T]
 //! ```
+//! Under 1/T per response `Σ_k c_k(T) ∇log π_k / T` stands in the place of the sum, and `E[T]` in that of nothing.
 //! Each expectation is estimated from batches that are independent of each other, the inner product from pairs of different batches: it has no
 //! bias from the square of an estimate's noise. The baseline of a token's weight is the mean over the other responses of its group that are as
 //! long, which has no bias either, since a response's score sums to 0 given its prefix.
@@ -17,11 +18,33 @@ use grpo_lambda_trainer::step::Rollout;
 use grpo_lambda_trainer::step::engine::{CpuEngine, Engine};
 use grpo_lambda_trainer::step::micro_batch::Batch;
 
-/// The prediction for one decay.
+/// The weight of the tokens of a response of `T`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weighing {
+    /// All tokens alike, over the batch's number of tokens.
+    TokenMean,
+    /// `1/T` each.
+    PerResponse,
+}
+
+impl Weighing {
+    pub const ALL: [Weighing; 2] = [Weighing::TokenMean, Weighing::PerResponse];
+
+    /// The name in results, and the value of `reduction`.
+    pub fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Weighing::TokenMean => ("token mean", "token_mean"),
+            Weighing::PerResponse => ("1/T per response", "response_mean"),
+        }
+    }
+}
+
+/// The prediction for one decay and reduction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Force {
     pub lambda: f64,
-    /// `<g_λ, ∇E[T]> / E[T]`: the change of the mean length per step over `lr ā`.
+    pub weighing: Weighing,
+    /// `<g_λ, ∇E[T]> / E[T]`, without the quotient under 1/T per response: the change of the mean length per step over `lr ā`.
     pub slope: f64,
     /// Standard error of the same, over batches left out in turn.
     pub error: f64,
@@ -37,9 +60,11 @@ const GROUP: usize = 16;
 /// Prompts and steps that no run trains on.
 pub(super) const APART: u64 = 1 << 30;
 
-/// Estimates [`Force`] at the start weights for every decay.
+/// Estimates [`Force`] at the start weights for every decay and reduction.
 pub fn force(lab: &Lab, lambdas: &[f64]) -> Result<Vec<Force>, LabError> {
     let (mut engine, _) = lab.engine(Optimiser::Sgd)?;
+    let of_weighing = |weighing| lambdas.iter().map(move |&lambda| (lambda, weighing));
+    let kinds: Vec<(f64, Weighing)> = Weighing::ALL.into_iter().flat_map(of_weighing).collect();
     let mut gradients: Vec<Vec<Vec<f32>>> = Vec::new();
     let mut lengths = Vec::new();
     for batch in 0..BATCHES {
@@ -48,20 +73,21 @@ pub fn force(lab: &Lab, lambdas: &[f64]) -> Result<Vec<Force>, LabError> {
             lab.sample(&mut engine, lab.session.prompts(first..first + PROMPTS)?, GROUP, APART + batch)?;
         let all = rollout.groups.iter().flat_map(|g| &g.responses).map(|r| r.len() as f64);
         lengths.push(all.sum::<f64>() / (PROMPTS as usize * GROUP) as f64);
-        let with_length = lambdas.iter().chain(&[1.0]);
+        let with_length = kinds.iter().chain(&[(1.0, Weighing::TokenMean)]);
         gradients
-            .push(with_length.map(|q| gradient(lab, &mut engine, &rollout, *q)).collect::<Result<_, _>>()?);
+            .push(with_length.map(|k| gradient(lab, &mut engine, &rollout, *k)).collect::<Result<_, _>>()?);
     }
     let length = lengths.iter().sum::<f64>() / lengths.len() as f64;
-    let force = |(i, &lambda): (usize, &f64)| {
+    let force = |(i, &(lambda, weighing)): (usize, &(f64, Weighing))| {
+        let over = if weighing == Weighing::TokenMean { length } else { 1.0 };
         let products: Vec<Vec<f64>> = gradients
             .iter()
-            .map(|a| gradients.iter().map(|b| dot(&a[i], &b[lambdas.len()]) / length).collect())
+            .map(|a| gradients.iter().map(|b| dot(&a[i], &b[kinds.len()]) / over).collect())
             .collect();
         let (slope, error) = of_pairs(&products);
-        Force { lambda, slope, error, length }
+        Force { lambda, weighing, slope, error, length }
     };
-    Ok(lambdas.iter().enumerate().map(force).collect())
+    Ok(kinds.iter().enumerate().map(force).collect())
 }
 
 /// The mean of `products[a][b]` over `a != b`, with its jackknife standard error.
@@ -84,11 +110,16 @@ fn dot(a: &[f32], b: &[f32]) -> f64 {
 }
 
 /// `Σ_i Σ_k (c_k(T_i) - b_ik) ∇log π_ik / n` of a rollout.
-fn gradient(lab: &Lab, engine: &mut CpuEngine, rollout: &Rollout, lambda: f64) -> Result<Vec<f32>, LabError> {
+fn gradient(
+    lab: &Lab,
+    engine: &mut CpuEngine,
+    rollout: &Rollout,
+    (lambda, weighing): (f64, Weighing),
+) -> Result<Vec<f32>, LabError> {
     let prompts: Vec<&[u32]> = rollout.prompts.iter().map(|p| p.tokens.as_slice()).collect();
     let lengths = |g: &grpo_lambda::group::Group| g.responses.iter().map(|r| r.len()).collect::<Vec<_>>();
     let weights: Vec<Vec<f64>> =
-        rollout.groups.iter().flat_map(|g| weights(&Recent { q: lambda }, &lengths(g))).collect();
+        rollout.groups.iter().flat_map(|g| weights(&Recent { q: lambda }, weighing, &lengths(g))).collect();
     let n = weights.len() as f64;
     let pull: Vec<Vec<f64>> = weights.iter().map(|row| row.iter().map(|w| w / n).collect()).collect();
     pulled(lab, engine, Batch::new(&prompts, &rollout.groups), &pull)
@@ -111,9 +142,11 @@ pub(super) fn pulled(
     Ok(engine.gradients().by_name().into_iter().flat_map(|(_, g)| g.iter().copied()).collect())
 }
 
-/// `c_k(T_i) - b_ik` of every response of a group, by token.
-fn weights(trace: &Recent, lengths: &[usize]) -> Vec<Vec<f64>> {
-    let sums: Vec<Vec<f64>> = lengths.iter().map(|&len| trace.column_sums(len)).collect();
+/// `c_k(T_i) - b_ik` of every response of a group, by token, or `c_k(T_i) / T_i - b_ik`.
+fn weights(trace: &Recent, weighing: Weighing, lengths: &[usize]) -> Vec<Vec<f64>> {
+    let share = |len: usize| if weighing == Weighing::TokenMean { 1.0 } else { 1.0 / len as f64 };
+    let weighed = |&len: &usize| trace.column_sums(len).iter().map(|c| c * share(len)).collect();
+    let sums: Vec<Vec<f64>> = lengths.iter().map(weighed).collect();
     let weight = |i: usize, k: usize| {
         let others: Vec<f64> =
             (0..sums.len()).filter(|j| *j != i).filter_map(|j| sums[j].get(k).copied()).collect();
@@ -131,9 +164,13 @@ mod tests {
     #[test]
     fn weights_by_hand() {
         // At λ = 1 the sums are T - k: 3 2 1 and 1. The baseline of the first token of one is that of the other; then 1.
-        assert_eq!(weights(&Recent { q: 1.0 }, &[3, 1]), [vec![2.0, 1.0, 0.0], vec![-2.0]]);
+        let weights = |q, lengths: &[usize]| weights(&Recent { q }, Weighing::TokenMean, lengths);
+        assert_eq!(weights(1.0, &[3, 1]), [vec![2.0, 1.0, 0.0], vec![-2.0]]);
         // Without a trace every weight is 1, and nothing is left of any.
-        assert!(weights(&Recent { q: 0.0 }, &[3, 1, 2]).iter().flatten().all(|w| *w == 0.0));
+        assert!(weights(0.0, &[3, 1, 2]).iter().flatten().all(|w| *w == 0.0));
+        // 1/T: a half and a quarter, and the token that the shorter one lacks is left its own 1/4 less 1.
+        let each = super::weights(&Recent { q: 0.0 }, Weighing::PerResponse, &[4, 2]);
+        assert_eq!(each, [vec![-0.25, -0.25, -0.75, -0.75], vec![0.25, 0.25]]);
     }
 
     #[test]

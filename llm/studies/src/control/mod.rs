@@ -22,6 +22,6 @@ pub mod rates;
 mod store;
 
 pub use arm::Advantages;
-pub use force::{Force, force};
+pub use force::{Force, Weighing, force};
 pub use lab::{Lab, LabError, Optimiser, StepRecord};
 pub use store::{Results, StoreFileError};

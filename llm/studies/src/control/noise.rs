@@ -13,7 +13,7 @@ use grpo_lambda_stats::table::Cell;
 use rayon::prelude::*;
 
 use super::arm::Advantages;
-use super::force::{APART, Force, force};
+use super::force::{APART, Force, Weighing, force};
 use super::lab::{Lab, LabError, Optimiser};
 use super::store::Results;
 use grpo_lambda_trainer::step::engine::CpuEngine;
@@ -22,9 +22,10 @@ use grpo_lambda_trainer::step::engine::CpuEngine;
 pub const LAMBDAS: [f64; 3] = [0.0, 0.9, 0.99];
 /// The parts of a clamp at -0.1 that are on: none, both, and both put back to a mean of 0.
 pub const PARTS: [ClampPart; 3] = [ClampPart::None, ClampPart::Both, ClampPart::Reweighting];
-/// The paper's clamp, and weaker ones for the dose.
+/// The paper's clamp, weaker ones for the dose, and the one that leaves positive advantages alone.
 pub const CLAMP: f64 = -0.1;
 pub const WEAKER: [f64; 2] = [-0.5, -0.8];
+pub const POSITIVE: f64 = 0.0;
 /// The learning rate of AdamW.
 const ADAMW_RATE: f64 = 2e-4;
 /// The model, the length of the runs and the learning rate of plain gradient descent.
@@ -52,12 +53,13 @@ const SETTINGS: [&str; 21] = [
     "reward.coin=1",
 ];
 
-/// Columns of the results; the first five say whose a row is.
-const COLUMNS: [&str; 14] = [
+/// Columns of the results; the first six say whose a row is.
+const COLUMNS: [&str; 15] = [
     "optimiser",
     "lambda",
     "part",
     "clamp",
+    "reduction",
     "seed",
     "steps",
     "learning_rate",
@@ -69,7 +71,7 @@ const COLUMNS: [&str; 14] = [
     "predicted_error",
     "grad_norm",
 ];
-const KEYS: usize = 5;
+const KEYS: usize = 6;
 
 /// One of the compared settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -78,17 +80,27 @@ pub struct Arm {
     pub lambda: f64,
     pub part: ClampPart,
     pub clamp: f64,
+    pub weighing: Weighing,
 }
 
 impl Arm {
-    /// All arms: every decay with every part of the paper's clamp, the longest trace with weaker clamps, and under AdamW GRPO and the longest trace.
+    /// All arms: every decay with every part of the paper's clamp, the longest trace with weaker clamps, and under AdamW GRPO and the longest trace, all
+    /// with a token mean; with 1/T per response no trace and the longest one, with the paper's clamp, none, and positive advantages alone.
     pub fn all() -> Vec<Arm> {
-        let arms = |optimiser| move |lambda| PARTS.map(|part| Arm { optimiser, lambda, part, clamp: CLAMP });
+        let weighing = Weighing::TokenMean;
+        let arms = |optimiser| {
+            move |lambda| PARTS.map(|part| Arm { optimiser, lambda, part, clamp: CLAMP, weighing })
+        };
         let full = LAMBDAS.into_iter().flat_map(arms(Optimiser::Sgd));
         let (optimiser, lambda, part) = (Optimiser::Sgd, LAMBDAS[2], ClampPart::Both);
-        let weaker = WEAKER.map(|clamp| Arm { optimiser, lambda, part, clamp });
+        let weaker = WEAKER.map(|clamp| Arm { optimiser, lambda, part, clamp, weighing });
         let adam = [LAMBDAS[0], LAMBDAS[2]].into_iter().flat_map(arms(Optimiser::AdamW));
-        full.chain(weaker).chain(adam).collect()
+        let per_response = [LAMBDAS[0], LAMBDAS[2]].into_iter().flat_map(|lambda| {
+            let kinds = [(ClampPart::None, CLAMP), (ClampPart::Both, CLAMP), (ClampPart::Both, POSITIVE)];
+            let weighing = Weighing::PerResponse;
+            kinds.map(|(part, clamp)| Arm { optimiser, lambda, part, clamp, weighing })
+        });
+        full.chain(weaker).chain(adam).chain(per_response).collect()
     }
 
     fn rate(self, lab: &Lab) -> f64 {
@@ -99,7 +111,7 @@ impl Arm {
     }
 
     fn method(self) -> Advantages {
-        let settings = format!("lambda={} clamp=none", self.lambda);
+        let settings = format!("lambda={} clamp=none reduction={}", self.lambda, self.weighing.names().1);
         let configured = methods::parse("grpo_lambda", &settings).expect("the settings are the method's");
         Advantages { method: configured.method, clamp: self.clamp, part: self.part }
     }
@@ -110,6 +122,7 @@ impl Arm {
             self.lambda.into(),
             self.part.name().into(),
             self.clamp.into(),
+            self.weighing.names().0.into(),
             (seed as usize).into(),
         ]
     }
@@ -142,7 +155,9 @@ fn of_arm(lab: &Lab, arm: Arm, forces: &[Force], before: f64) -> Result<Vec<Cell
     let (mut engine, records) = lab.train(&method, arm.optimiser, rate)?;
     let after = length(lab, &mut engine)?;
     let mean_advantage = method.mean_of_coins(rl.group_size);
-    let of_lambda = forces.iter().find(|f| f.lambda == arm.lambda && arm.optimiser == Optimiser::Sgd);
+    let of_lambda = forces
+        .iter()
+        .find(|f| (f.lambda, f.weighing) == (arm.lambda, arm.weighing) && arm.optimiser == Optimiser::Sgd);
     let scale = rl.steps as f64 * rate * mean_advantage;
     let norms = records.iter().map(|r| r.grad_norm).sum::<f64>() / records.len() as f64;
     Ok(vec![
