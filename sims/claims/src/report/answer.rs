@@ -111,7 +111,8 @@ pub(super) fn front(folder: &Path) -> anyhow::Result<String> {
         of_clamp("SGD")?.gain,
         of_clamp("AdamW")?.gain,
     );
-    let figure = "Cosine of the expected update with the gradient of reward, against the horizon, on the worst task";
+    let figure =
+        "Cosine of the expected update with the gradient of reward, against the horizon, on the worst task";
     Ok(format!("{}\n![{figure}](paper/figures/length_bonus.png)\n", wrapped("", "", &text)))
 }
 
@@ -130,7 +131,14 @@ fn reversed(rows: &[(f64, Option<f64>)]) -> String {
 /// The change of length under rewards that are coins, with the number of seeds.
 fn coins(folder: &Path, part: ClampPart) -> anyhow::Result<(f64, usize)> {
     let noise = Data::<ArmRow>::read(folder, "noise_rewards.csv")?;
-    let found = rows!(noise, optimiser = "SGD", lambda = 0.99, clamp = -0.1, part = part.name())?;
+    let found = rows!(
+        noise,
+        optimiser = "SGD",
+        reduction = "token mean",
+        lambda = 0.99,
+        clamp = -0.1,
+        part = part.name()
+    )?;
     Ok((found[0].change, found[0].seeds))
 }
 

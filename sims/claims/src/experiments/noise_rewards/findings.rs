@@ -9,7 +9,7 @@ use grpo_lambda_stats::Interval;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     let theorem = [only_together(n), dose(n), predicted(n)];
-    theorem.into_iter().chain(adamw(n)).collect()
+    theorem.into_iter().chain(adamw(n)).chain(per_response(n)).collect()
 }
 
 fn said(i: Interval) -> String {
@@ -55,7 +55,7 @@ fn together(n: &Numbers, arms: &[&Arm]) -> Verdict {
 
 /// The settings of an optimiser with the paper's clamp or none.
 fn of_paper(n: &Numbers, plain: bool) -> Vec<&Arm> {
-    n.arms.iter().filter(|a| a.clamp == CLAMP && a.plain() == plain).collect()
+    n.arms.iter().filter(|a| a.by_token() && a.clamp == CLAMP && a.plain() == plain).collect()
 }
 
 /// `None` if no run uses AdamW.
@@ -74,6 +74,26 @@ fn adamw(n: &Numbers) -> Option<Finding> {
     (!arms.is_empty()).then_some(said)
 }
 
+/// `None` if no run weighs responses alike.
+fn per_response(n: &Numbers) -> Option<Finding> {
+    let arms: Vec<&Arm> = n.arms.iter().filter(|a| !a.by_token()).collect();
+    let offset: Vec<&Arm> = arms.iter().copied().filter(|a| a.lambda == 0.0 && a.pays()).collect();
+    let longer: Vec<&Arm> = offset.iter().copied().filter(|a| a.lengthens()).collect();
+    let unclear: Vec<&Arm> = offset.iter().copied().filter(|a| !a.shortens()).collect();
+    let verdict = match (longer.is_empty(), unclear.is_empty()) {
+        (true, true) => Verdict::Holds,
+        (true, false) => Verdict::NotTold(format!("not clearly shorter: {}", names(&unclear))),
+        (false, _) => Verdict::Fails(format!("longer: {}", names(&longer))),
+    };
+    (!offset.is_empty()).then(|| {
+        finding(
+            "With 1/T per response and no trace an offset of the advantages shortens responses, as the length law says",
+            verdict,
+            format!("{} seeds, joint intervals over these {} settings. {}", n.seeds, arms.len(), each(&arms, |a| a.change)),
+        )
+    })
+}
+
 fn only_together(n: &Numbers) -> Finding {
     let paper = of_paper(n, true);
     finding(
@@ -86,7 +106,7 @@ fn only_together(n: &Numbers) -> Finding {
             n.start[1],
             n.start[0],
             n.start[2],
-            n.arms.len(),
+            n.arms.iter().filter(|a| a.by_token()).count(),
             percent(n.margin),
             each(&paper, |a| a.change)
         ),
@@ -96,7 +116,8 @@ fn only_together(n: &Numbers) -> Finding {
 /// The settings of the longest trace with the clamp left in, by ā.
 pub(super) fn doses(n: &Numbers) -> Vec<&Arm> {
     let longest = n.arms.iter().map(|a| a.lambda).fold(0.0, f64::max);
-    let paying_or_none = |a: &&Arm| a.plain() && a.lambda == longest && (a.pays() || a.part == "none");
+    let paying_or_none =
+        |a: &&Arm| a.by_token() && a.plain() && a.lambda == longest && (a.pays() || a.part == "none");
     let mut arms: Vec<&Arm> = n.arms.iter().filter(paying_or_none).collect();
     arms.sort_by(|a, b| a.mean_advantage.total_cmp(&b.mean_advantage));
     arms
@@ -115,7 +136,7 @@ fn dose(n: &Numbers) -> Finding {
 }
 
 fn predicted(n: &Numbers) -> Finding {
-    let paying = n.arms.iter().filter(|a| a.lambda > 0.0 && a.pays());
+    let paying = n.arms.iter().filter(|a| a.by_token() && a.lambda > 0.0 && a.pays());
     let predicted: Vec<(&Arm, [Interval; 2])> = paying.filter_map(|a| Some((a, a.predicted?))).collect();
     let within = |beyond: Interval| (beyond.low..=beyond.high).contains(&0.0);
     let off: Vec<&Arm> =
@@ -156,6 +177,7 @@ mod tests {
             lambda,
             part,
             clamp,
+            reduction: super::super::TOKEN_MEAN.to_owned(),
             mean_advantage: a,
             change: at(change),
             predicted,

@@ -33,6 +33,8 @@ const RUNS: &str = include_str!("../../../../../paper/data/noise_rewards_runs.cs
 
 /// The clamp of the paper.
 const CLAMP: f64 = -0.1;
+/// The reduction of the paper, as the runs name it.
+const TOKEN_MEAN: &str = "token mean";
 
 /// All seeds of one setting.
 #[derive(Clone, Debug)]
@@ -42,6 +44,8 @@ struct Arm {
     /// The parts of the clamp that are on; a name of [`ClampPart`].
     part: String,
     clamp: f64,
+    /// The weight of a response's tokens, in words.
+    reduction: String,
     /// `ā`: the mean advantage.
     mean_advantage: f64,
     /// Change of the mean length over the run, in tokens: mean over seeds, Student's t interval at 95 %.
@@ -61,6 +65,11 @@ impl Arm {
         self.part == ClampPart::Both.name()
     }
 
+    /// True if all tokens weigh alike, as in the paper's setting.
+    fn by_token(&self) -> bool {
+        self.reduction == TOKEN_MEAN
+    }
+
     /// True for plain gradient descent, the optimiser of the theorem.
     fn plain(&self) -> bool {
         self.optimiser == "SGD"
@@ -78,10 +87,12 @@ impl Arm {
     fn name(&self) -> String {
         let clamp = match self.part.as_str() {
             "none" => "no clamp".to_owned(),
+            "both (the clamp)" if self.clamp == 0.0 => "positive advantages only".to_owned(),
             "both (the clamp)" => format!("clamp {}", self.clamp),
             _ => format!("clamp {} put back to mean 0", self.clamp),
         };
-        format!("{}, λ = {}, {clamp}", self.optimiser, self.lambda)
+        let reduction = if self.by_token() { String::new() } else { format!(", {}", self.reduction) };
+        format!("{}, λ = {}, {clamp}{reduction}", self.optimiser, self.lambda)
     }
 }
 
@@ -103,6 +114,7 @@ struct Setting {
     lambda: f64,
     part: String,
     clamp: f64,
+    reduction: String,
     mean_advantage: f64,
     runs: Vec<Run>,
 }
@@ -126,7 +138,7 @@ fn from(text: &str) -> anyhow::Result<Numbers> {
     let (mut steps, mut rates) = (0.0, [f64::NAN; 2]);
     for row in recorded.rows() {
         let (optimiser, lambda) = (row.text("optimiser")?, row.number("lambda")?);
-        let (part, clamp) = (row.text("part")?, row.number("clamp")?);
+        let (part, clamp, reduction) = (row.text("part")?, row.number("clamp")?, row.text("reduction")?);
         steps = row.number("steps")?;
         rates[usize::from(optimiser == "AdamW")] = row.number("learning_rate")?;
         let run = Run {
@@ -137,22 +149,30 @@ fn from(text: &str) -> anyhow::Result<Numbers> {
             grad_norm: row.number("grad_norm")?,
         };
         let same = |s: &&mut Setting| {
-            s.optimiser == optimiser && s.lambda == lambda && s.part == part && s.clamp == clamp
+            let of_trace = s.optimiser == optimiser && s.lambda == lambda && s.reduction == reduction;
+            of_trace && s.part == part && s.clamp == clamp
         };
         match settings.iter_mut().find(same) {
             Some(known) => known.runs.push(run),
             None => {
                 let mean_advantage = row.number("mean_advantage")?;
-                settings.push(Setting { optimiser, lambda, part, clamp, mean_advantage, runs: vec![run] });
+                let runs = vec![run];
+                settings.push(Setting { optimiser, lambda, part, clamp, reduction, mean_advantage, runs });
             }
         }
     }
     let seeds = settings.iter().map(|s| s.runs.len()).min().unwrap_or(0);
     anyhow::ensure!(seeds > 1, "the recorded runs hold {seeds} seeds; two are needed");
     let starts: Vec<f64> = settings[0].runs.iter().map(|r| r.before).collect();
-    let all = settings.len();
     settings.iter_mut().for_each(|s| s.runs.sort_by(|a, b| a.seed.total_cmp(&b.seed)));
-    let arms: Vec<Arm> = settings.iter().map(|s| arm(s, without_clamp(&settings, s), all)).collect();
+    let arms: Vec<Arm> = settings
+        .iter()
+        .map(|s| {
+            // The settings of a reduction are one family.
+            let family = settings.iter().filter(|t| t.reduction == s.reduction).count();
+            arm(s, without_clamp(&settings, s), family)
+        })
+        .collect();
     let (low, high) = extremes(starts.iter().copied());
     let margin = endpoints::margin("noise_rewards")?;
     Ok(Numbers { arms, seeds, steps, rates, start: [low, mean(&starts), high], margin })
@@ -161,7 +181,8 @@ fn from(text: &str) -> anyhow::Result<Numbers> {
 /// The changes with the same coins, optimiser and trace but no clamp, by seed.
 fn without_clamp(settings: &[Setting], of: &Setting) -> Option<Vec<f64>> {
     let same = |s: &&Setting| {
-        s.optimiser == of.optimiser && s.lambda == of.lambda && s.part == ClampPart::None.name()
+        let of_trace = s.optimiser == of.optimiser && s.lambda == of.lambda && s.reduction == of.reduction;
+        of_trace && s.part == ClampPart::None.name()
     };
     let control = settings.iter().find(same)?;
     let seeds = |s: &Setting| s.runs.iter().map(|r| r.seed).collect::<Vec<_>>();
@@ -186,6 +207,7 @@ fn arm(setting: &Setting, control: Option<Vec<f64>>, all: usize) -> Arm {
         lambda: setting.lambda,
         part: setting.part.clone(),
         clamp: setting.clamp,
+        reduction: setting.reduction.clone(),
         mean_advantage: setting.mean_advantage,
         change: interval(&change),
         predicted: predicted.zip(control).map(|(p, k)| [interval(&p), interval(&beyond(&p, &k))]),
@@ -200,10 +222,10 @@ mod tests {
 
     #[test]
     fn a_setting_is_the_rows_of_its_seeds() {
-        let head = "optimiser,lambda,part,clamp,seed,steps,learning_rate,mean_advantage,length_before,change,predicted_change,grad_norm";
-        let rows = "SGD,0.9,none,-0.1,0,40,0.1,0,12,0.5,0,1\nSGD,0.9,none,-0.1,1,40,0.1,0,14,-0.5,0,3\n\
-                    SGD,0.9,both (the clamp),-0.1,0,40,0.1,0.38,12,2,1.5,1\nSGD,0.9,both (the clamp),-0.1,1,40,0.1,0.38,14,4,2.5,1\n\
-                    AdamW,0.9,none,-0.1,0,40,0.2,0,12,1,,1\nAdamW,0.9,none,-0.1,1,40,0.2,0,14,1,,1\n";
+        let head = "optimiser,lambda,part,clamp,reduction,seed,steps,learning_rate,mean_advantage,length_before,change,predicted_change,grad_norm";
+        let rows = "SGD,0.9,none,-0.1,token mean,0,40,0.1,0,12,0.5,0,1\nSGD,0.9,none,-0.1,token mean,1,40,0.1,0,14,-0.5,0,3\n\
+                    SGD,0.9,both (the clamp),-0.1,token mean,0,40,0.1,0.38,12,2,1.5,1\nSGD,0.9,both (the clamp),-0.1,token mean,1,40,0.1,0.38,14,4,2.5,1\n\
+                    AdamW,0.9,none,-0.1,token mean,0,40,0.2,0,12,1,,1\nAdamW,0.9,none,-0.1,token mean,1,40,0.2,0,14,1,,1\n";
         let n = from(&format!("# x\n{head}\n{rows}")).unwrap();
         assert_eq!((n.arms.len(), n.seeds, n.start, n.rates), (3, 2, [12.0, 13.0, 14.0], [0.1, 0.2]));
         let clamped = &n.arms[1];

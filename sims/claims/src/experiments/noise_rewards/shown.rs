@@ -13,6 +13,7 @@ pub(crate) struct ArmRow {
     pub(crate) lambda: f64,
     pub(crate) part: String,
     pub(crate) clamp: f64,
+    pub(crate) reduction: String,
     mean_advantage: f64,
     pub(crate) seeds: usize,
     pub(crate) change: f64,
@@ -33,6 +34,7 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
         lambda: a.lambda,
         part: a.part.clone(),
         clamp: a.clamp,
+        reduction: a.reduction.clone(),
         mean_advantage: a.mean_advantage,
         seeds: n.seeds,
         change: a.change.mid,
@@ -78,7 +80,8 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
 /// The pattern that the theorem predicts if it is there, else the number of settings that move.
 fn title(arms: &[Arm]) -> String {
     let expected = |a: &Arm| !a.shortens() && a.lengthens() == (a.pays() && a.lambda > 0.0);
-    if arms.iter().all(expected) {
+    let arms: Vec<&Arm> = arms.iter().filter(|a| a.by_token()).collect();
+    if arms.iter().all(|a| expected(a)) {
         return "With coins for rewards a trace with a clamp lengthens a transformer's responses, and nothing else does".to_owned();
     }
     let (up, down) =
@@ -96,12 +99,15 @@ fn by_lambda(n: &Numbers, plain: bool, lambdas: &[f64]) -> Panel {
         .y(Axis::new("change of the mean length, tokens"));
     let place = |a: &Arm| lambdas.iter().position(|l| *l == a.lambda).unwrap_or(0) as f64;
     for (k, (part, name)) in PARTS.into_iter().enumerate() {
-        let own = n.arms.iter().filter(|a| a.plain() == plain && a.part == part && a.clamp == CLAMP);
+        let own = n
+            .arms
+            .iter()
+            .filter(|a| a.by_token() && a.plain() == plain && a.part == part && a.clamp == CLAMP);
         let aside = 0.22 * (k as f64 - 1.0);
         panel =
             panel.intervals(name, own.map(|a| (place(a) + aside, a.change.low, a.change.mid, a.change.high)));
     }
-    let paying = n.arms.iter().filter(|a| a.plain() == plain && a.pays() && a.clamp == CLAMP);
+    let paying = n.arms.iter().filter(|a| a.by_token() && a.plain() == plain && a.pays() && a.clamp == CLAMP);
     let predicted: Vec<(f64, f64)> = paying.filter_map(|a| Some((place(a), a.predicted?[0].mid))).collect();
     if predicted.is_empty() {
         panel.hline(0.0, "")
