@@ -45,7 +45,8 @@ fn reduce(pixels: &[[u8; 3]]) -> (Vec<[u8; 3]>, Vec<u8>) {
     let mut areas: Vec<_> = counts.iter().filter(|(_, (_, longest))| *longest >= AREA).collect();
     areas.sort_by_key(|&(colour, (count, _))| (std::cmp::Reverse(count), colour));
     let mut palette: Vec<[u8; 3]> = areas.into_iter().take(192).map(|(colour, _)| *colour).collect();
-    let counted: Vec<(usize, [u8; 3])> = counts.into_iter().map(|(colour, (count, _))| (count, colour)).collect();
+    let counted: Vec<(usize, [u8; 3])> =
+        counts.into_iter().map(|(colour, (count, _))| (count, colour)).collect();
     let distance = |a: [u8; 3], b: [u8; 3]| -> u32 {
         a.iter().zip(b).map(|(&a, b)| u32::from(a.abs_diff(b)).pow(2)).sum()
     };
