@@ -3,7 +3,7 @@
 use grpo_lambda::assignment::Assignment;
 use grpo_lambda::equation::{BatchSize, Part};
 use grpo_lambda::group::{Group, Response};
-use grpo_lambda::method::{Method, evaluate};
+use grpo_lambda::methods::{Method, evaluate};
 use grpo_lambda::objective::Objective;
 use grpo_lambda::reduction::Reduction;
 use grpo_lambda::surrogate::Surrogate;

@@ -5,6 +5,7 @@ use crate::group::{EvidenceKind, Group, Response, Series, StepValue};
 /// A fault in a group, with its place (indices from 0). Every message starts with the field and ends with what would be right.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message shows what each field holds")]
+#[non_exhaustive]
 pub enum BatchError {
     /// A group without responses.
     #[error("rewards: the group has no responses; a group-relative baseline needs at least 2")]

@@ -9,10 +9,9 @@
 //! | [`group`], [`metrics`], [`settings`], [`equation`], [`padded`] | data and vocabulary |
 //! | [`systematic`] | sampling of a group from evenly spaced codes |
 //! | [`trace`], [`advantage`], [`surrogate`], [`kl`], [`reduction`], [`soft_clamp`], [`check`] | single formulas, and the check of a batch |
-//! | [`method`] | what a method is, and its evaluation on a batch |
-//! | [`assignment`], [`ratio`] | the parts in which methods differ |
+//! //! | [`assignment`], [`ratio`] | the parts in which methods differ |
 //! | [`objective`] | the clipped loss put together from those parts |
-//! | [`methods`] | the registry: one file per method |
+//! | [`methods`] | what a method is, its evaluation on a batch, and the registry: one module per method |
 //! | [`token_weights`] | the weight of each token in a method's gradient, on-policy |
 //! | [`learner`] | the training step over any policy |
 //!
@@ -54,7 +53,7 @@ pub mod equation;
 pub mod group;
 pub mod kl;
 pub mod learner;
-pub mod method;
+mod method;
 pub mod methods;
 pub mod metrics;
 pub mod objective;

@@ -1,12 +1,4 @@
-//! Methods: from a sampled and graded batch to the loss of each response and its gradient.
-//!
-//! A method is a pure function in two steps. [`Method::credit`] looks at rewards, lengths and evidence of a whole
-//! batch once and fixes, for every response, its per-token advantages and its weight in the loss. [`Method::loss`] then
-//! maps one response's current log-probabilities to its share of the loss and the gradient. The shares add up, so
-//! splitting a batch into micro-batches cannot change the result.
-//!
-//! [`evaluate`] runs both steps on a whole batch. A [`MethodSpec`] describes a method with its settings, a [`Configured`] is one with
-//! its settings chosen; the registry of all methods is [`crate::methods`].
+//! The trait of methods, their evaluation on a batch, and their descriptions; [`crate::methods`] exports them.
 
 mod batch;
 mod spec;

@@ -3,6 +3,7 @@
 /// A setting that was refused. `hint` is ` (did you mean ..?)` or empty.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message shows what each field holds")]
+#[non_exhaustive]
 pub enum SettingError {
     /// The registry has no method of this name.
     #[error("unknown method `{name}`{hint}; known methods: {known}")]

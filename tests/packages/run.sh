@@ -22,7 +22,8 @@ for library in "${libraries[@]}"; do
   patch+=$'\n'"$library = { path = \"$work/$library-$version\" }"
   fresh=$work/fresh/$library
   mkdir -p "$fresh/src"
-  readme=$(ls "$work/$library-$version/README.md" "$work/$library-$version/src/README.md" 2>/dev/null | head -n 1)
+  readme=$work/$library-$version/README.md
+  [ -e "$readme" ] || readme=$work/$library-$version/src/README.md
   printf '#![doc = include_str!("%s")]\n' "$readme" >"$fresh/src/lib.rs"
   printf '[package]\nname = "fresh-%s"\nversion = "0.0.0"\nedition = "2024"\n[dependencies]\ngrpo-lambda = "%s"\n' "$library" "$version" >"$fresh/Cargo.toml"
   [ "$library" = grpo-lambda ] || printf '%s = "%s"\n' "$library" "$version" >>"$fresh/Cargo.toml"

@@ -49,6 +49,19 @@ fn row(p: &Param) -> String {
     format!("| `{}` | {} | {} | {} |\n", p.key, p.default, p.kind, p.about.replace('|', "\\|"))
 }
 
+/// A paragraph in lines of at most 120 characters.
+fn wrapped(text: &str) -> String {
+    let (mut lines, mut length) = (String::new(), 0);
+    for word in text.split(' ') {
+        let word_length = word.chars().count();
+        let breaks = length > 0 && length + 1 + word_length > 120;
+        lines += if breaks { "\n" } else { ["", " "][usize::from(length > 0)] };
+        length = if breaks { word_length } else { length + word_length + 1 };
+        lines += word;
+    }
+    lines + "\n"
+}
+
 /// The page of all methods: the settings that many methods share once, then each method with its own.
 fn page() -> String {
     const HEAD: &str = "| setting | default | values | meaning |\n| --- | --- | --- | --- |\n";
@@ -77,12 +90,13 @@ fn page() -> String {
         let defaults: Vec<String> = shared.iter().map(|p| format!("`{}={}`", p.key, p.default)).collect();
         let own: String = own.iter().map(row).collect();
         let table = if own.is_empty() { own } else { format!("\n{HEAD}{own}") };
-        page += &format!(
-            "\n## [`{module}`]: {title}\n\n`{}`: {about}. Source: {source} ({}). Evidence at the defaults: {needs}.\n\nShared settings: {}.\n{table}",
+        let about = format!(
+            "`{}`: {about}. Source: {source} ({}). Evidence at the defaults: {needs}.",
             spec.name,
-            spec.provenance.name(),
-            defaults.join(", "),
+            spec.provenance.name()
         );
+        let shared = format!("Shared settings: {}.", defaults.join(", "));
+        page += &format!("\n## [`{module}`]: {title}\n\n{}\n{}\n{table}", wrapped(&about), wrapped(&shared));
     }
     page
 }

@@ -17,6 +17,7 @@ use grpo_lambda::settings::SettingError;
 
 /// A framework or a body of papers, with the version that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Framework {
     /// Its name.
     pub name: &'static str,
@@ -57,6 +58,7 @@ impl Scope {
 
 /// A framework's meaning of some words, with their settings here. A text that says nothing is `-`.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Convention {
     /// The framework whose convention it is.
     pub framework: Framework,

@@ -2,8 +2,8 @@
 
 use grpo_lambda::group::{Evidence, Group, Response};
 use grpo_lambda::learner::Policy;
-use grpo_lambda::method::{Coupling, Credit, Loss, Method};
 use grpo_lambda::methods;
+use grpo_lambda::methods::{Coupling, Credit, Loss, Method};
 use grpo_lambda::surrogate::Region;
 use grpo_lambda::token_weights::LOG_PROB;
 use grpo_lambda_mdp::zoo::{Chain, Family};

@@ -1,7 +1,7 @@
 //! Settings that decide how a method is built: each word leads to its own numbers.
 
 use grpo_lambda::group::{EvidenceKind, Group, Response, StepValue};
-use grpo_lambda::method::Coupling;
+use grpo_lambda::methods::Coupling;
 use grpo_lambda::methods::{self, BatchLoss, REGISTRY, batch_metrics};
 
 fn batch() -> (Vec<Group>, Vec<Vec<f64>>) {

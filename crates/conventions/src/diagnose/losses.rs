@@ -5,7 +5,7 @@ use super::{Assumptions, Candidate, Found, Remainder, Rows, Theirs, fit};
 use crate::{Convention, Scope, all};
 use grpo_lambda::group::Group;
 use grpo_lambda::kl::Kl;
-use grpo_lambda::method::Credit;
+use grpo_lambda::methods::Credit;
 use grpo_lambda::methods::{self, Configured};
 use grpo_lambda::reduction::Reduction;
 

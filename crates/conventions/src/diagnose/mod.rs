@@ -63,6 +63,7 @@ impl Default for Assumptions {
 
 /// One explanation of their numbers.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Candidate {
     /// The explanation in words: an advantage, or loss of a token, KL term and reduction.
     pub what: String,
@@ -82,6 +83,7 @@ pub struct Candidate {
 
 /// The search's result for one quantity.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Found {
     /// The name of the quantity, as a field of [`Theirs`].
     pub quantity: &'static str,
@@ -149,6 +151,7 @@ const ROUNDING: f64 = 1e-12;
 
 /// The search's result for each given quantity.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Diagnosis {
     /// Result for the advantages.
     pub advantages: Option<Found>,

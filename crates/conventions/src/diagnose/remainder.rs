@@ -6,6 +6,7 @@ use super::{Rows, fit};
 
 /// The term of the loss in which the nearest explanation and the given numbers differ, as far as the difference shows it.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Remainder {
     /// Only tokens whose ratio lies outside `[0.8, 1.2]` differ.
     Clip {

@@ -6,7 +6,7 @@ use super::sampled::moments;
 use super::{Evaluated, Sampled, Situation};
 use crate::{EdgeId, LeafId, NodeId, Oracle, Sampler, Target, sample_reward};
 use grpo_lambda::group::{Group, Response};
-use grpo_lambda::method::{Method, evaluate};
+use grpo_lambda::methods::{Method, evaluate};
 
 /// A tree of samples: every node of level `l` is continued `children[l]` times, each time by a segment of tokens; the last level writes to the end.
 ///

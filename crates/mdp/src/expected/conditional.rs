@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use super::{Evaluated, Situation};
 use crate::{Sampler, sample_reward};
 use grpo_lambda::group::Group;
-use grpo_lambda::method::Method;
+use grpo_lambda::methods::Method;
 
 /// An expected update whose other responses were simulated.
 #[derive(Clone, Debug, PartialEq)]

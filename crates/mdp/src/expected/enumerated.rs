@@ -3,7 +3,7 @@
 use super::shifts::shifts;
 use super::{Atom, Evaluated, Expected, ExpectedError, Situation};
 use grpo_lambda::group::Group;
-use grpo_lambda::method::{Method, evaluate};
+use grpo_lambda::methods::{Method, evaluate};
 
 /// Limit on the number of tuples.
 const LIMIT: f64 = 4e6;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Evaluated, Expected, ExpectedError, Situation};
 use crate::LeafId;
 use grpo_lambda::group::{Group, Response};
-use grpo_lambda::method::{Coupling, Credit, Method};
+use grpo_lambda::methods::{Coupling, Credit, Method};
 
 /// Limit on (token weights computed): a few seconds.
 const LIMIT: f64 = 2e8;

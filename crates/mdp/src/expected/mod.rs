@@ -14,7 +14,7 @@
 //!
 //! | function | what it sums over | when |
 //! | --- | --- | --- |
-//! | [`implied`] | own response × what the others can do to it ([`Coupling`](grpo_lambda::method::Coupling)) | rewards (and lengths) of others are all that matters |
+//! | [`implied`] | own response × what the others can do to it ([`Coupling`](grpo_lambda::methods::Coupling)) | rewards (and lengths) of others are all that matters |
 //! | [`implied_mean`] | the same, without the variance | larger trees |
 //! | [`enumerated`] | every tuple of `G` responses | tiny MDPs; any method |
 //! | [`multisets`] | the same without regard to order | small MDPs |
@@ -96,6 +96,7 @@ impl Expected {
 
 /// Why an expectation was not computed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ExpectedError {
     /// The method looks at more of a group than this way of computing allows.
     #[error(

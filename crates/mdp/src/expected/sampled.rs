@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use super::{Evaluated, Expected, Situation};
 use crate::{EdgeId, Sampler};
 use grpo_lambda::group::Group;
-use grpo_lambda::method::{Method, evaluate};
+use grpo_lambda::methods::{Method, evaluate};
 use grpo_lambda::systematic::Sets;
 
 /// An expected update estimated from simulated groups.

@@ -32,6 +32,7 @@ pub const OUT_OF_MEMORY: &str = "out of device memory";
 
 /// A device that cannot continue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum DeviceError {
     /// Too little memory.
     #[error(

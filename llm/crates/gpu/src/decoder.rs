@@ -12,7 +12,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use grpo_lambda_decoder::device::DeviceError;
-use grpo_lambda_decoder::model::decoder::inverse;
+use grpo_lambda_decoder::model::inverse;
 use grpo_lambda_decoder::model::{ForwardOptions, ModelConfig, Rows, TokenScores};
 
 use super::array::Array;

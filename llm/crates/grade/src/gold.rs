@@ -25,6 +25,7 @@ enum GoldKind {
 
 /// A reference answer this grader cannot use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum GoldError {
     /// The text is not an integer.
     #[error("the reference answer `{0}` is not an integer; must be decimal digits with an optional sign")]

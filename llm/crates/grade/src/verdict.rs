@@ -6,6 +6,7 @@ use super::rules::Rules;
 
 /// The reason why a response could not be compared with the reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reason {
     /// The response has no complete, non-empty answer at the place looked at.
     NoAnswer,

@@ -2,7 +2,7 @@
 
 use grpo_lambda::advantage::{Baseline, ClampPart, OutcomeAdvantage, Scale, Std};
 use grpo_lambda::group::{Group, Response};
-use grpo_lambda::method::{Coupling, Credit, Loss, Method};
+use grpo_lambda::methods::{Coupling, Credit, Loss, Method};
 
 /// A method with z-scores of which parts of a clamp are on, in place of its own advantages.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! [`Lab`]: the session and the start that all runs of a seed share, and a run.
 
-use grpo_lambda::method::Method;
+use grpo_lambda::methods::Method;
 use grpo_lambda::systematic::Sets;
 use grpo_lambda_decoder::generate::RolloutError;
 use grpo_lambda_decoder::model::weights::Parameters;

@@ -20,7 +20,7 @@ fn tracked(ending: &str) -> Vec<String> {
         }
     };
     let names = names.split('\0').filter(|name| name.ends_with(ending)).map(str::to_owned);
-    names.filter(|name| root().join(name).is_file()).collect()
+    names.filter(|name| root().join(name).symlink_metadata().is_ok_and(|m| m.is_file())).collect()
 }
 
 /// The lines of a page that are not inside a code fence, with their numbers.

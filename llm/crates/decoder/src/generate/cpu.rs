@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::{DecodeBackend, RolloutError, SampledResponse, Sampler, SamplingRequest};
+use crate::model::check_tokens;
 use crate::model::ops::parallel;
-use crate::model::rows::check_tokens;
 use crate::model::{Decoder, Decoding, NextTokens, RowId};
 
 impl Sampler for Decoder<f32> {

@@ -67,6 +67,7 @@ impl SampledResponse {
 
 /// A failure of sampling.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RolloutError {
     /// The model refused its input.
     #[error(transparent)]

@@ -8,6 +8,7 @@ use crate::disk::DiskError;
 
 /// A checkpoint, configuration or input that cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The operating system refused a file operation.
     #[error("{}: {source}", path.display())]

@@ -68,21 +68,22 @@
 //! # Ok::<(), grpo_lambda_decoder::model::Error>(())
 //! ```
 
-pub mod cache;
+mod cache;
 pub mod config;
-pub mod decoder;
-pub mod error;
-pub mod gradients;
+mod decoder;
+mod error;
+mod gradients;
 #[cfg(feature = "candle")]
 pub mod graph;
 mod input;
+#[doc(hidden)]
 pub mod ops;
-pub mod rows;
+mod rows;
 pub mod weights;
 
 pub use cache::{Decoding, NextTokens, RowId};
 pub use config::{Architecture, ModelConfig, ModelShape};
-pub use decoder::{Decoder, ForwardOptions, Tape, TokenScores};
+pub use decoder::{Decoder, ForwardOptions, Tape, TokenScores, inverse};
 pub use error::{Error, Result};
 pub use gradients::Gradients;
-pub use rows::Rows;
+pub use rows::{Rows, check_tokens};

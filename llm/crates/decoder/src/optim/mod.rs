@@ -124,6 +124,7 @@ impl GradientSquares {
 
 /// A refused optimiser step or state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum OptimError {
     /// A parameter has no gradient: the backward pass did not reach it.
     #[error("parameter `{0}` received no gradient")]

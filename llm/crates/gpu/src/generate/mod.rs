@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use grpo_lambda_decoder::generate::SamplingRequest;
 use grpo_lambda_decoder::generate::{RolloutError, SampledResponse};
-use grpo_lambda_decoder::model::rows::check_tokens;
+use grpo_lambda_decoder::model::check_tokens;
 
 use super::decode::Decoding;
 use super::decoder::GpuDecoder;

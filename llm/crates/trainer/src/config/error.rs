@@ -48,6 +48,6 @@ pub enum ConfigError {
 fn of_method(error: &SettingError) -> String {
     match error {
         SettingError::Invalid { .. } | SettingError::Twice { .. } => format!("{METHOD}{error}"),
-        SettingError::UnknownMethod { .. } | SettingError::UnknownKey { .. } => error.to_string(),
+        _ => error.to_string(),
     }
 }

@@ -27,7 +27,7 @@ mod tests;
 mod update;
 
 use grpo_lambda::group::{EvidenceKind, Group};
-use grpo_lambda::method::Method;
+use grpo_lambda::methods::Method;
 use grpo_lambda::systematic::Sets;
 use grpo_lambda_decoder::generate::{RolloutError, SamplingParams, SamplingProgress};
 use grpo_lambda_decoder::model::{Decoder, Error as ModelError, ForwardOptions};

@@ -153,7 +153,7 @@ impl Start {
         numbers.map(prompt).collect()
     }
 
-    fn context<'a>(&'a self, method: &'a dyn grpo_lambda::method::Method) -> StepContext<'a> {
+    fn context<'a>(&'a self, method: &'a dyn grpo_lambda::methods::Method) -> StepContext<'a> {
         StepContext::new(&self.settings, method, &self.verifier)
     }
 
