@@ -111,7 +111,8 @@ pub(super) fn front(folder: &Path) -> anyhow::Result<String> {
         of_clamp("SGD")?.gain,
         of_clamp("AdamW")?.gain,
     );
-    let figure = "Cosine of the expected update with the gradient of reward, against the horizon, on the worst task";
+    let figure =
+        "Cosine of the expected update with the gradient of reward, against the horizon, on the worst task";
     Ok(format!("{}\n![{figure}](paper/figures/length_bonus.png)\n", wrapped("", "", &text)))
 }
 

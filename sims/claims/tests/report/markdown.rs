@@ -97,8 +97,7 @@ fn broken(from: &str, link: &str) -> Option<String> {
     let page = || std::fs::read_to_string(&target).unwrap();
     // What follows the name of the explorer is a view of it; the tests of the page open these.
     let heading = !anchor.is_empty() && !file.ends_with(".html");
-    (heading && !anchors(&page()).contains(anchor))
-        .then(|| format!("{from}: {link} has no such heading"))
+    (heading && !anchors(&page()).contains(anchor)).then(|| format!("{from}: {link} has no such heading"))
 }
 
 #[test]

@@ -42,7 +42,8 @@ pub fn run(args: &MdpArgs) -> Result<(), Failure> {
     let figure = write().map_err(|e| Failure::Failed(format!("{e:#}")))?;
     warn_of_idle_settings(&method, "sim mdp");
     let mut text = analysis.facts.join("\n") + "\n\n";
-    text += &format!("Expected update of {}, then of the other methods at their defaults\n", method.spec.title);
+    text +=
+        &format!("Expected update of {}, then of the other methods at their defaults\n", method.spec.title);
     text += &format!("{}\n\n", shown(&analysis.methods, usize::MAX));
     text += "Credit, most visited prefixes first: `credit` is the implied credit over `scale`, to be compared with the advantage\n";
     text += &format!("{}\n", shown(&analysis.credit, SHOWN));
