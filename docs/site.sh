@@ -18,6 +18,6 @@ NO_MKDOCS_2_WARNING=1 "$python" -m mkdocs build --quiet --strict --config-file d
 cargo doc --quiet --no-deps -p grpo-lambda -p grpo-lambda-mdp -p grpo-lambda-stats -p grpo-lambda-conventions -p grpo-lambda-grade -p grpo-lambda-decoder
 mkdir -p "$site/html/api"
 cp -r target/doc "$site/html/api/rust"
-"$python" -m pdoc --output-directory "$site/html/api/python" grpo_lambda grpo_lambda.stats grpo_lambda.rewards
+"$python" -m pdoc --output-directory "$site/html/api/python" grpo_lambda
 "$python" docs/site/check_links.py "$site/html"
 echo "python3 -m http.server --directory $site/html"

@@ -128,7 +128,8 @@ fn of_evaluations(args: &CompareArgs) -> Result<(), Failure> {
     }
     let finding =
         step.map_or_else(|| paired_report::finding(&pair), |step| paired_report::of_run(&pair, step));
-    let notes: String = paired_report::notes(&pair).iter().map(|note| format!("- {note}\n")).collect();
+    let notes: String =
+        paired_report::notes(&pair, paired_report::SIDES).iter().map(|note| format!("- {note}\n")).collect();
     print(&format!(
         "A {}{}\nB {}{}\n{}\n{}\nPercentage points with 95 % intervals (bootstrap over problems); p of the paired permutation test.\n{notes}{written}",
         pair.paths[0].display(),

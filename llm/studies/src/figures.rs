@@ -81,7 +81,7 @@ pub fn supervised(record: &RunRecord) -> Figure {
             record.config.seed,
             2 * half_window(record.curves.steps("sft")) + 1
         ))
-        .names(["smoothed", "a step"])
+        .names(["held-out accuracy", "smoothed", "a step"])
         .panel(loss_panel(record, "loss", "Supervised loss", "nats per token"))
         .panel(loss_panel(record, "grad_norm", "Gradient norm before clipping", "norm"))
 }
@@ -181,6 +181,7 @@ pub fn evidence(record: &RunRecord) -> Figure {
         ("Largest ratio of a token", "π / π_old, or its inverse", rl("ratio_max")),
     ];
     let mut figure = Figure::new(evidence_finding(record)).columns(3).panel_size(360, 250).names([
+        "held-out accuracy",
         "smoothed",
         "a step",
         "clipped below",

@@ -9,6 +9,8 @@ use super::paired::{Pair, Paired, PairedDifference};
 use crate::terminal;
 use grpo_lambda_trainer::eval::summary::percent;
 
+/// The names of the sides of a comparison of two evaluations.
+pub const SIDES: [&str; 2] = ["A", "B"];
 /// Problems named on each side of a benchmark in the notes.
 const NAMED: usize = 5;
 
@@ -118,8 +120,8 @@ pub fn table(pair: &Pair) -> String {
     table.to_string()
 }
 
-/// Caveats of the comparison.
-pub fn notes(pair: &Pair) -> Vec<String> {
+/// Caveats of the comparison; the two sides are called by these names.
+pub fn notes(pair: &Pair, [first, second]: [&str; 2]) -> Vec<String> {
     let mut notes = Vec::new();
     for b in &pair.benchmarks {
         if b.left_out > 0 {
@@ -151,19 +153,19 @@ pub fn notes(pair: &Pair) -> Vec<String> {
             .take(NAMED)
             .collect::<Vec<_>>();
         if !won.is_empty() {
-            notes.push(format!("{}: B is better on problems {}", b.name, ids(won, b.sides[0])));
+            notes.push(format!("{}: {second} is better on problems {}", b.name, ids(won, b.sides[0])));
         }
         if !lost.is_empty() {
-            notes.push(format!("{}: B is worse on problems {}", b.name, ids(lost, b.sides[2])));
+            notes.push(format!("{}: {second} is worse on problems {}", b.name, ids(lost, b.sides[2])));
         }
     }
-    for (names, side) in pair.alone.iter().zip(["A", "B"]) {
+    for (names, side) in pair.alone.iter().zip([first, second]) {
         if !names.is_empty() {
             notes.push(format!("only {side} was asked {}", names.join(", ")));
         }
     }
     for (key, a, b) in &pair.settings {
-        notes.push(format!("the settings differ: {key} is {a} in A and {b} in B"));
+        notes.push(format!("the settings differ: {key} is {a} in {first} and {b} in {second}"));
     }
     notes
 }
@@ -250,7 +252,7 @@ pub fn json(pair: &Pair) -> Value {
         "b": pair.paths[1].display().to_string(),
         "benchmarks": pair.benchmarks.iter().map(benchmark).collect::<Vec<_>>(),
         "average": pair.average.as_ref().map(|(means, d)| json!({"a": means[0], "b": means[1], "difference": difference(d)})),
-        "notes": notes(pair),
+        "notes": notes(pair, SIDES),
     })
 }
 

@@ -142,7 +142,7 @@ fn add_answers(page: &mut Value, run: &Path, [start, latest]: &[HeldOutAnswers; 
         "n": start.problems.len(),
         "rows": [right(&start.completions, "before RL"), right(&latest.completions, &after)],
         "sides": pair.benchmarks.iter().map(paired_report::sides).collect::<Vec<_>>().join("; "),
-        "notes": paired_report::notes(&pair),
+        "notes": paired_report::notes(&pair, ["before", "after"]),
     });
     let answers = [start.completions.as_slice(), &latest.completions];
     let [won, lost] = changed(&start.problems, answers, ["before RL:", &format!("{after}:")], CHANGED);
