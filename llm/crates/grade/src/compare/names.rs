@@ -93,13 +93,20 @@ pub(super) fn names_a_value(left: &Node) -> bool {
     }
 }
 
+/// True for an expression in two coordinates.
+pub(super) fn has_coordinates(node: &Node) -> bool {
+    node.symbols().iter().filter(|name| COORDINATES.contains(&name.as_str())).count() > 1
+}
+
+const COORDINATES: [&str; 3] = ["x", "y", "z"];
+
 /// True if a left side names a value and is no curve: a sum counts only if every unknown plays the same part in it, as in `x + y` and
 /// `a^2 + b^2`, and if it is straight in the coordinates.
 pub(super) fn is_quantity(left: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     let Node::Sum(terms) = left else { return Ok(names_a_value(left)) };
     let symbols = left.symbols();
     let straight = terms.iter().all(|(_, n)| matches!(n, Node::Symbol(_)));
-    let curve = !straight && symbols.iter().any(|name| matches!(name.as_str(), "x" | "y" | "z"));
+    let curve = !straight && symbols.iter().any(|name| COORDINATES.contains(&name.as_str()));
     if symbols.len() < 2 || curve {
         return Ok(false);
     }

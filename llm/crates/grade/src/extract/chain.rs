@@ -60,6 +60,9 @@ const IMPLIES: &str = "Rightarrow|implies|Longrightarrow|therefore|iff|Leftright
 const TENDS: &str = "to|rightarrow";
 const COMPARES: &str = "le|leq|leqslant|ge|geq|geqslant|lt|gt|ne|neq|in|subset|subseteq|mid|perp|not";
 
+/// Signs that end a proof.
+const END_OF_PROOF: &str = "\\blacksquare|\\square|\\Box|\\qed|\\qedsymbol|\\blacksquare.|\\square.";
+
 /// The signs outside brackets with their places.
 fn marks(text: &str) -> Vec<(Range<usize>, Mark)> {
     let mut found = Vec::new();
@@ -218,7 +221,7 @@ fn statements(text: &str, range: Range<usize>) -> Vec<Statement> {
 }
 
 /// The symbols of an expression: letters that belong to no command, text, function, unit or word.
-fn symbols(text: &str) -> BTreeSet<String> {
+pub(super) fn symbols(text: &str) -> BTreeSet<String> {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('\\') {
@@ -319,6 +322,9 @@ fn is_system(text: &str, rows: &[Statement]) -> bool {
 
 /// The answer that the formula in a range of a text states. `None` for an empty one.
 pub(super) fn formula(text: &str, range: Range<usize>) -> Option<Formula> {
+    if words::is_among(text[range.clone()].trim(), END_OF_PROOF) {
+        return None;
+    }
     let inside = inside_of_rows(text, range.clone());
     let cells = if inside == range { "&" } else { " " };
     let rows = statements(text, inside);
@@ -333,11 +339,13 @@ pub(super) fn formula(text: &str, range: Range<usize>) -> Option<Formula> {
     };
     let marks = marks(&text[range.clone()]);
     let list = is_list(&marks);
-    // `7 x 6 = 42, and 42 + 8 = 50`: of several computations the last one counts.
+    // `7 x 6 = 42, and 42 + 8 = 50`: of several computations the last one counts; `x + 2 = 7, x = 5`: the solution.
     if list
         && let Some((comma, _)) = marks.iter().rfind(|m| m.1 == Mark::Comma)
         && let Some(last) = formula(text, range.start + comma.end..range.end)
-        && last.kind == Kind::Result
+        && (last.kind == Kind::Result
+            || last.assigns
+                && formula(text, range.start..range.start + comma.start).is_some_and(|first| first.equation))
     {
         return Some(last);
     }
