@@ -119,7 +119,7 @@ pub(super) fn says_infinity(text: &str) -> bool {
 /// True if a text says that there is no solution. The text is in canonical spelling.
 pub(super) fn says_none(text: &str) -> bool {
     const PHRASES: &str = "no solution|no solutions|no real solution|no real solutions|none|empty set|the empty set|\
-        there is no solution|there are no solutions|does not exist|no such|нет решений|无解|keine lösung|\
+        there is no solution|there are no solutions|does not exist|no such|нет решений|无解|没有解|没有实数解|无实数解|keine lösung|\
         pas de solution|sin solución";
     is_among(text, PHRASES)
 }

@@ -48,6 +48,8 @@ pub(super) struct Stated {
 const CONTINUES: &str =
     "means|gives|is|are|equals|makes|leaves|implies|simplifies|rounds|evaluates|has|have|reduces|solves|\
     results|yields|produces|leads";
+/// Verbs that make of "which" a conclusion.
+const CONCLUDES: &str = "means|gives|makes|leaves|yields";
 /// Words that open a condition only at the beginning of a clause.
 const OPENING: &str = "given|let|consider|take|suppose|assume|assuming|provided";
 
@@ -163,6 +165,8 @@ impl Reader {
             _ if word == "as" && matches!(next, Some(Item::Value(v)) if name(v)) => Some(Role::Condition),
             // `after giving 6 away` concludes nothing.
             Some(Role::So) if self.before == Some(Role::Preposition) => None,
+            // `which makes 15`
+            Some(Role::Relative) if next_word.is_some_and(|(next, _)| is_among(next, CONCLUDES)) => Some(Role::So),
             // `there are 5` counts and says of nothing that it is 5.
             Some(Role::Copula) if self.last_word == "there" => None,
             role => role,

@@ -278,6 +278,8 @@ pub(super) fn choice(text: &str) -> Option<&str> {
         Some(')') => {
             Some(&text[..if is_prose(&after[1..]) { length + usize::from(open) } else { text.len() }])
         }
+        // `C, A, B`
+        Some(',') if after[1..].trim_start().chars().take(2).all(|c| !c.is_lowercase() && c.is_alphabetic() || c == ',') && after.len() > 2 => None,
         Some('.' | ':' | ',' | ';' | '。' | '，' | '、' | '*' | '\n') => Some(&text[..length]),
         Some(c) if c.is_alphabetic() && !c.is_ascii() => Some(&text[..length]),
         Some(' ')
