@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::environments::inside_of_rows;
+use crate::lex::{function, spelled_symbol};
 use crate::units;
 use crate::words;
 
@@ -233,8 +234,7 @@ pub(super) fn symbols(text: &str) -> BTreeSet<String> {
         plain.push(' ');
         if matches!(name, "text" | "mathrm" | "mbox" | "textrm" | "operatorname" | "begin" | "end") {
             rest = rest.split_once('}').map_or("", |(_, behind)| behind);
-        } else if words::spelled_symbol(name) || matches!(name, "Delta" | "mathbf" | "vec" | "sum" | "mathbb")
-        {
+        } else if spelled_symbol(name) || matches!(name, "Delta" | "mathbf" | "vec" | "sum" | "mathbb") {
             plain += "α";
         }
     }
@@ -255,8 +255,8 @@ pub(super) fn symbols(text: &str) -> BTreeSet<String> {
             .is_some_and(|unit| unit.chars().rev().take_while(|c| c.is_alphabetic()).count() > 1);
         let unit = (per || behind_number && plain[..at].ends_with([' ', '~']))
             && units::canonical(&word.to_lowercase()).is_some();
-        let long = word.chars().count() >= 3 && word.chars().any(char::is_lowercase)
-            || words::function(word).is_some();
+        let long =
+            word.chars().count() >= 3 && word.chars().any(char::is_lowercase) || function(word).is_some();
         let known = matches!(word, "" | "pi" | "e" | "i" | "π" | "am" | "pm")
             || units::canonical(word).is_some() && word.len() > 1;
         if !(product || unit || long || known) {
@@ -291,8 +291,7 @@ fn is_name(side: &str) -> bool {
     let end = stem.find(|c: char| !c.is_alphabetic()).unwrap_or(stem.len());
     let (name, more) = stem.split_at(end);
     let capitals = name.chars().all(char::is_uppercase);
-    let greek =
-        rest.starts_with('\\') && (words::spelled_symbol(name) || name.starts_with(char::is_uppercase));
+    let greek = rest.starts_with('\\') && (spelled_symbol(name) || name.starts_with(char::is_uppercase));
     if name.is_empty() || !(name.chars().count() == 1 || capitals || greek) {
         return false;
     }

@@ -45,8 +45,7 @@ pub(super) struct Stated {
 }
 
 /// Verbs behind "which" and "that" that go on with the statement.
-const CONTINUES: &str =
-    "means|gives|is|are|equals|makes|leaves|implies|simplifies|rounds|evaluates|has|have|reduces|solves|\
+const CONTINUES: &str = "means|gives|is|are|equals|makes|leaves|implies|simplifies|rounds|evaluates|has|have|reduces|solves|\
     results|yields|produces|leads";
 /// Verbs that make of "which" a conclusion.
 const CONCLUDES: &str = "means|gives|makes|leaves|yields";
@@ -166,7 +165,9 @@ impl Reader {
             // `after giving 6 away` concludes nothing.
             Some(Role::So) if self.before == Some(Role::Preposition) => None,
             // `which makes 15`
-            Some(Role::Relative) if next_word.is_some_and(|(next, _)| is_among(next, CONCLUDES)) => Some(Role::So),
+            Some(Role::Relative) if next_word.is_some_and(|(next, _)| is_among(next, CONCLUDES)) => {
+                Some(Role::So)
+            }
             // `there are 5` counts and says of nothing that it is 5.
             Some(Role::Copula) if self.last_word == "there" => None,
             role => role,

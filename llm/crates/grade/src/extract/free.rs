@@ -105,7 +105,8 @@ fn announcement<const N: usize>(text: &str, from: usize, groups: [&[Phrase]; N])
             // `One might think that the answer is 5.`
             let before = lower[..noun].rsplit(['.', '\n', '!', '?']).next().unwrap_or("");
             let conceded = before.split(' ').any(|word| tongue.is(word, Role::Concede));
-            if !conceded && let Some(found) = statement_from(text, from + start..text.len(), FoundBy::Marker) {
+            if !conceded && let Some(found) = statement_from(text, from + start..text.len(), FoundBy::Marker)
+            {
                 return Some(corrected(text, found.span.end).unwrap_or(found));
             }
             end = noun;
@@ -279,7 +280,16 @@ pub(super) fn choice(text: &str) -> Option<&str> {
             Some(&text[..if is_prose(&after[1..]) { length + usize::from(open) } else { text.len() }])
         }
         // `C, A, B`
-        Some(',') if after[1..].trim_start().chars().take(2).all(|c| !c.is_lowercase() && c.is_alphabetic() || c == ',') && after.len() > 2 => None,
+        Some(',')
+            if after[1..]
+                .trim_start()
+                .chars()
+                .take(2)
+                .all(|c| !c.is_lowercase() && c.is_alphabetic() || c == ',')
+                && after.len() > 2 =>
+        {
+            None
+        }
         Some('.' | ':' | ',' | ';' | '。' | '，' | '、' | '*' | '\n') => Some(&text[..length]),
         Some(c) if c.is_alphabetic() && !c.is_ascii() => Some(&text[..length]),
         Some(' ')

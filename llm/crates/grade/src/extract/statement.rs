@@ -311,7 +311,8 @@ fn with_neighbours(text: &str, values: &[Stated], at: usize, end: usize, languag
     let mut out = values[at].clone();
     // `a ratio of 3 to 4`
     let bare = |i: usize| values[i].formula.answer.ends_with(|c: char| c.is_ascii_digit());
-    let parted = |i: usize, by: &str| i + 1 < values.len() && between(i).trim() == by && bare(i) && bare(i + 1);
+    let parted =
+        |i: usize, by: &str| i + 1 < values.len() && between(i).trim() == by && bare(i) && bare(i + 1);
     let pair = |by| [at.wrapping_sub(1), at].into_iter().find(|i| *i < values.len() && parted(*i, by));
     let before = &text[..values[first].outer.start];
     let ratio = words_of(before).rev().take(4).any(|w| words::is_among(w, "ratio|odds"));
@@ -319,12 +320,13 @@ fn with_neighbours(text: &str, values: &[Stated], at: usize, end: usize, languag
     let stated = |i: usize| ratio || values[i].rank >= Rank::New;
     // `3 to 4`, `4 by 6`, a chance of `1 in 6`
     let pairs = [("to", ":"), ("by", ","), ("in", "/")];
-    let joined = pairs.into_iter().find_map(|(by, sign)| {
-        Some((pair(by).filter(|i| stated(*i) && (by != "in" || chance))?, sign))
-    });
+    let joined = pairs
+        .into_iter()
+        .find_map(|(by, sign)| Some((pair(by).filter(|i| stated(*i) && (by != "in" || chance))?, sign)));
     if let Some((i, sign)) = joined {
         (first, last) = (i, i + 1);
-        out.formula.answer = format!("{} {sign} {}", values[first].formula.answer, values[last].formula.answer);
+        out.formula.answer =
+            format!("{} {sign} {}", values[first].formula.answer, values[last].formula.answer);
     } else if first < last {
         let parts: Vec<&str> = values[first..=last].iter().map(|v| v.formula.answer.as_str()).collect();
         out.formula.answer = parts.join(" , ");
@@ -380,7 +382,9 @@ pub(super) fn choice(text: &str, sentence: Range<usize>, language: &Language) ->
         let denied = || words_of(clause).any(|w| language.is(w, Role::Deny) || language.is(w, Role::Wrong));
         // `选（D）`, `I think it's D`
         let before = lower[..at].trim_end_matches(['(', '（', ' ', '*']);
-        let chooses = |before: &str| ["选", "it's", " choose", " pick", " select", " say"].iter().any(|word| before.ends_with(word));
+        let chooses = |before: &str| {
+            ["选", "it's", " choose", " pick", " select", " say"].iter().any(|word| before.ends_with(word))
+        };
         // `choose plan B`
         let noun = before.rsplit_once(' ').filter(|(_, noun)| noun.chars().all(char::is_alphabetic));
         if chooses(before) || noun.is_some_and(|(verb, _)| chooses(verb)) && !denied() {
@@ -391,7 +395,8 @@ pub(super) fn choice(text: &str, sentence: Range<usize>, language: &Language) ->
         let named = [" option", " choice", " only"].iter().any(|word| before.ends_with(word));
         let behind = lower[at + 1..].trim_start_matches([')', '）', ' ', '*']);
         // A letter that another follows is the first of a list: `C, A, B`.
-        let listed = behind.strip_prefix(',').is_some_and(|next| words_of(next).next().is_some_and(|w| w.len() == 1));
+        let listed =
+            behind.strip_prefix(',').is_some_and(|next| words_of(next).next().is_some_and(|w| w.len() == 1));
         let ended = behind.is_empty() || !listed && behind.starts_with([',', '.', ';', '。']);
         let said = words_of(before)
             .next_back()

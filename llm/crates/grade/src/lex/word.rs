@@ -1,5 +1,6 @@
 //! Words of plain text and the content of text commands.
 
+use super::signs::{function, sign, spelled_symbol};
 use super::{Lexer, Token, shown, unreadable};
 use crate::node::Relation;
 use crate::rules::Rule;
@@ -44,10 +45,11 @@ impl<'a> Lexer<'a> {
             return self.push(Token::Currency(name));
         }
         let token = match word {
-            "pi" | "Pi" => Token::Pi,
-            "inf" | "infinity" | "Infinity" | "infty" | "oo" => Token::Infinity,
-            "sqrt" => Token::Root,
-            "mod" => Token::Modulus,
+            _ if let Some(token @ (Token::Pi | Token::Infinity | Token::Root | Token::Modulus)) =
+                sign(word) =>
+            {
+                token
+            }
             _ if self.spelling.wide
                 && behind_value
                 && let Some(power) = words::power_of_thousand(word) =>
@@ -62,9 +64,9 @@ impl<'a> Lexer<'a> {
             _ if behind_value && units::is_percent(word) => Token::Percent,
             _ if behind_value && units::is_plain_unit(word) => Token::Text(word.to_owned()),
             _ if behind_value && self.spelling.wide && self.ordinal(word) => return,
-            _ => match words::function(word) {
+            _ => match function(word) {
                 Some(function) => Token::Function(function),
-                None if words::spelled_symbol(word) => Token::Symbol(word.to_owned()),
+                None if spelled_symbol(word) => Token::Symbol(word.to_owned()),
                 None => return self.letters(word, behind_value),
             },
         };
@@ -92,7 +94,7 @@ impl<'a> Lexer<'a> {
         if !self.tokens.is_empty() || !rest.starts_with(|c: char| c.is_ascii_digit()) {
             return None;
         }
-        let name = units::currency_word(word)?;
+        let Token::Currency(name) = sign(word)? else { return None };
         self.at = self.text.len() - rest.len();
         Some(name)
     }
@@ -166,7 +168,7 @@ impl<'a> Lexer<'a> {
             // A condition of a function in pieces.
             "if" | "for" | "when" if self.tokens.last() == Some(&Token::Cell) => return Ok(()),
             _ if self.behind_value() && units::is_percent(inside) => Token::Percent,
-            _ if let Some(function) = words::function(inside)
+            _ if let Some(function) = function(inside)
                 && !matches!(inside, "min" | "sec") =>
             {
                 Token::Function(function)

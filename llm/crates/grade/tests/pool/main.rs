@@ -91,25 +91,7 @@ fn a_benchmark_reference_equals_itself_and_only_other_spellings_of_its_value() {
 }
 
 #[test]
-fn every_way_of_answering_is_found_and_only_where_it_was_asked_for() {
-    let read = |response: &str, how| Prediction::extract(response, how).answer().map(str::to_owned);
-    let found = |text: &str| Some(text.to_owned());
-    use Extraction::{Any, Auto, Boxed, LenientTag, Tag};
-    let strict = "<think> so </think> <answer> it is \\boxed{4} </answer>";
-    assert_eq!(read(strict, Tag), found("4"));
-    assert_eq!(read("</think><answer>4</answer>", Tag), None);
-    assert_eq!(read("</think> <answer>4", Tag), None);
-    assert_eq!(read("</think><answer>4", LenientTag), found("4"));
-    assert_eq!(read("<answer>3</answer> no <answer>4</answer> end", Any), found("4"));
-    assert_eq!(read("4", Boxed), None);
-    assert_eq!(read("4", Auto), found("4"));
-    assert_eq!(read("2*2=4\n#### 4\n", Any), found("4"));
-    assert_eq!(read("The answer is 3. No, the answer is **4**.", Any), found("4"));
-    assert_eq!(read("Final Answer: The final answer is $4$. I hope it is correct.", Any), found("$4$"));
-    assert_eq!(read("we get -1,234.5 in all", Any), found("-1,234.5"));
-    assert_eq!(read("5-3 left", Any), found("3"));
-    assert_eq!(read("nothing", Any), None);
-    assert_eq!(read(r"\boxed{1}\\boxed{2}", Any), found("2"));
+fn a_box_is_found_before_many_that_are_never_closed() {
     let many = format!(r"\boxed{{7}} {}", r"\boxed{ é".repeat(50_000));
     let start = ThreadTime::now();
     assert_eq!(Prediction::boxed(&many).answer(), Some("7"));
