@@ -146,33 +146,20 @@ struct Statement {
 
 /// The part of a side that is neither blank nor layout.
 fn trimmed(text: &str, side: Range<usize>) -> Range<usize> {
-    const LAYOUT: [&str; 12] = [
-        "&",
-        "\\qquad",
-        "\\quad",
-        "\\,",
-        "\\;",
-        "\\ ",
-        "~",
-        "\\displaystyle",
-        "\\!",
-        "\\left.",
-        "\\nonumber",
-        "\\notag",
-    ];
+    const LAYOUT: &str = r"&|\qquad|\quad|\,|\;|\ |~|\displaystyle|\!|\left.|\nonumber|\notag";
     let (mut start, mut end) = (side.start, side.end);
     loop {
         let now = &text[start..end];
         let from = now.trim_start();
         let row_space =
             from.strip_prefix('[').and_then(|r| r.find("pt]")).filter(|at| *at < 6).map(|at| at + 4);
-        let layout = LAYOUT.iter().find(|l| from.starts_with(**l)).map(|l| l.len());
+        let layout = LAYOUT.split('|').find(|l| from.starts_with(l)).map(str::len);
         let ahead = row_space.or(layout).unwrap_or(0);
         start = end - from.len() + ahead;
         let now = &text[start..end];
         let to = now.trim_end().trim_end_matches(['.', ',', ';', ':', '。', '，']);
         let dots = if now[to.len()..].starts_with("...") { 3 } else { 0 };
-        let behind = LAYOUT.iter().find(|l| dots == 0 && to.ends_with(**l)).map_or(0, |l| l.len());
+        let behind = LAYOUT.split('|').find(|l| dots == 0 && to.ends_with(l)).map_or(0, str::len);
         let next = start + to.len() + dots - behind;
         if ahead == 0 && next == end {
             return start..end;
