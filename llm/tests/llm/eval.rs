@@ -334,13 +334,16 @@ fn rules_decide_what_counts_as_right_and_the_report_says_how_much_rests_on_lenie
     let place = Place::new();
     // The model's own words under any rules: greedy responses do not depend on them.
     let judged = |out: &str, rules: &str| {
-        place.eval(out, &["--benchmarks", "tiny:addition", "--limit", "10", "--rules", rules]).output();
+        let given = if out == "default" { &[][..] } else { &["--rules", rules] };
+        place.eval(out, &[&["--benchmarks", "tiny:addition", "--limit", "10"], given].concat()).output();
         let toml = place.read(&format!("{out}/eval.toml"));
         let canonical = Rules::parse(rules).unwrap().spelled();
         assert!(toml.contains(&format!("rules = \"{canonical}\"")), "{toml}");
         place.completions(out, "tiny-addition").into_iter().map(|c| c.text).collect::<Vec<_>>()
     };
-    assert_eq!(judged("strict", "strict"), judged("lenient", "lenient,-solutions"));
+    let strict = judged("strict", "strict");
+    assert_eq!(strict, judged("lenient", "lenient,-solutions"));
+    assert_eq!(strict, judged("default", "lenient"));
     let word = ["--benchmarks", "tiny:addition", "--limit", "10", "--rules"];
     place.eval("strict", &[&word[..], &["lenient"]].concat()).refused(2, &["rules"]);
     place.eval("other", &[&word[..], &["lenient,-no_such"]].concat()).refused(2, &["-no_such"]);

@@ -37,34 +37,3 @@ pub(super) fn folded(text: &str) -> Cow<'_, str> {
     }
     Cow::Owned(text.chars().map(plain).collect())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn characters_stand_for_their_plain_ones() {
-        for (text, expected) in [
-            ("３．１４", "3.14"),
-            ("（ａ，Ｂ）～！", "(a,B)~!"),
-            ("1\u{3000}2\u{a0}3\u{202f}4\u{2009}5\u{2007}6", "1 2 3 4 5 6"),
-            ("٣٫١٤", "3.14"),
-            ("١٬٠٠٠", "1,000"),
-            ("【0】", "[0]"),
-            ("०९", "09"),
-            ("๐๙", "09"),
-            // Bold, italic, sans and monospace, the first and the last of capitals and small letters.
-            ("𝐀𝐙𝐚𝐳", "AZaz"),
-            ("𝐴𝑍𝑎𝑧", "AZaz"),
-            ("𝖠𝖹𝖺𝗓", "AZaz"),
-            ("𝙰𝚉𝚊𝚣", "AZaz"),
-            ("𝟎𝟗𝟘𝟡𝟬𝟵𝟶𝟿", "09090909"),
-            // The characters behind ten digits are none.
-            ("\u{66a}\u{970}", "\u{66a}\u{970}"),
-            ("π√2", "π√2"),
-        ] {
-            assert_eq!(folded(text), expected, "{text}");
-        }
-        assert!(matches!(folded("π"), Cow::Borrowed(_)) && matches!(folded("a1"), Cow::Borrowed(_)));
-    }
-}

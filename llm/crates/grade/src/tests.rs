@@ -28,6 +28,49 @@ pub(super) fn cases(table: &str) -> Vec<(&str, Vec<String>)> {
     found
 }
 
+/// The result of a step, as `cases.tsv` writes it.
+fn step(name: &str, texts: &[String]) -> String {
+    let text = texts[0].as_str();
+    let said = |found: Result<Option<String>, Reason>| match found {
+        Ok(found) => found.unwrap_or("-".to_owned()),
+        Err(reason) => reason.to_string(),
+    };
+    let reals = |text: &str| interval::Reals::read(&read(text), &mut budget());
+    let other = texts.last().map_or("", String::as_str);
+    match name {
+        "folded" => fold::folded(text).into_owned(),
+        "number word" => said(Ok(words::number_word(text).map(|n| n.to_string()))),
+        "has value" => words::has_value(text).to_string(),
+        "hedge" => words::is_hedge(text).to_string(),
+        "percent" => units::is_percent(text).to_string(),
+        "counted" => units::may_be_counted(text).to_string(),
+        "rational" => {
+            said(exact::rational(&read(text), &mut budget()).map(|found| found.map(|v| v.to_string())))
+        }
+        "scalar" => {
+            let same = |a: &str, b: &str| scalar::same(&read(a), &read(b), &mut budget());
+            assert_eq!(same(text, other), same(other, text), "{text} {other}");
+            said(same(text, other).map(|same| Some(same.to_string())))
+        }
+        _ => said(reals(text).and_then(|own| {
+            let same = |own: interval::Reals| own.same(&reals(other)?.expect(other), &mut budget());
+            own.map(|own| same(own).map(|same| same.to_string())).transpose()
+        })),
+    }
+}
+
+#[test]
+fn each_step_makes_of_a_text_what_the_table_says() {
+    let all = cases(include_str!("cases.tsv"));
+    assert_eq!(all.len(), 152);
+    for (section, fields) in all {
+        let (name, [texts @ .., said]) = (section.split(':').next().unwrap_or(""), &fields[..]) else {
+            continue;
+        };
+        assert_eq!(step(name, texts), *said, "{section}: {fields:?}");
+    }
+}
+
 fn verdict(response: &str, gold: &str) -> Verdict {
     let found = Gold::integer(gold).expect("an integer").grade(&Prediction::boxed(response));
     Verdict { extracted: None, ..found }

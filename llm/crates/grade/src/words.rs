@@ -1,45 +1,8 @@
 //! Words with a meaning: function names, connectives, numbers, and the canonical spelling of a text.
 
-use super::node::Function;
-
 /// True if `text` is one of the words or phrases of `list`, which are parted by `|`.
 pub(super) fn is_among(text: &str, list: &str) -> bool {
     list.split('|').any(|one| one == text)
-}
-
-/// A function by its name, in LaTeX or in plain text.
-pub(super) fn function(name: &str) -> Option<Function> {
-    Some(match name {
-        "sin" => Function::Sin,
-        "cos" => Function::Cos,
-        "tan" | "tg" => Function::Tan,
-        "cot" | "ctg" => Function::Cot,
-        "sec" => Function::Sec,
-        "csc" | "cosec" => Function::Csc,
-        "arcsin" | "asin" => Function::Arcsin,
-        "arccos" | "acos" => Function::Arccos,
-        "arctan" | "atan" | "arctg" => Function::Arctan,
-        "arccot" | "arcctg" | "acot" => Function::Arccot,
-        "sinh" => Function::Sinh,
-        "cosh" => Function::Cosh,
-        "tanh" => Function::Tanh,
-        "ln" => Function::Ln,
-        "log" | "lg" => Function::Log,
-        "exp" => Function::Exp,
-        "abs" => Function::Abs,
-        "floor" => Function::Floor,
-        "ceil" | "ceiling" => Function::Ceil,
-        "gcd" | "GCD" | "hcf" => Function::Gcd,
-        "lcm" | "LCM" => Function::Lcm,
-        "max" => Function::Max,
-        "min" => Function::Min,
-        _ => return None,
-    })
-}
-
-/// Greek letters and other symbols that plain text spells out.
-pub(super) fn spelled_symbol(name: &str) -> bool {
-    is_among(name, "alpha|beta|gamma|delta|theta|lambda|omega|phi|rho|sigma|tau|epsilon|mu|psi")
 }
 
 /// A word that joins the parts of an answer.
@@ -119,7 +82,7 @@ pub(super) fn says_infinity(text: &str) -> bool {
 /// True if a text says that there is no solution. The text is in canonical spelling.
 pub(super) fn says_none(text: &str) -> bool {
     const PHRASES: &str = "no solution|no solutions|no real solution|no real solutions|none|empty set|the empty set|\
-        there is no solution|there are no solutions|does not exist|no such|нет решений|无解|keine lösung|\
+        there is no solution|there are no solutions|does not exist|no such|нет решений|无解|没有解|没有实数解|无实数解|keine lösung|\
         pas de solution|sin solución";
     is_among(text, PHRASES)
 }
@@ -134,56 +97,4 @@ pub(super) fn canonical(text: &str) -> String {
         out.extend(word.chars().flat_map(char::to_lowercase));
     }
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn functions_have_several_names() {
-        for (name, function) in [
-            ("acot", Function::Arccot),
-            ("arccot", Function::Arccot),
-            ("floor", Function::Floor),
-            ("ceil", Function::Ceil),
-            ("ceiling", Function::Ceil),
-            ("gcd", Function::Gcd),
-            ("hcf", Function::Gcd),
-            ("lcm", Function::Lcm),
-            ("lg", Function::Log),
-            ("tg", Function::Tan),
-        ] {
-            assert_eq!(super::function(name), Some(function), "{name}");
-        }
-        assert_eq!(function("six"), None);
-    }
-
-    #[test]
-    fn numbers_in_words() {
-        for (text, number) in [
-            ("zero", Some(0)),
-            ("nineteen", Some(19)),
-            ("twenty", Some(20)),
-            ("twenty one", Some(21)),
-            ("ninety nine", Some(99)),
-            ("hundred", Some(100)),
-            ("one hundred", Some(100)),
-            ("three thousand", Some(3000)),
-            ("one million", Some(1_000_000)),
-            ("twenty ten", None),
-            ("one five", None),
-            ("two hundred", None),
-            ("one billion", None),
-            ("units", None),
-        ] {
-            assert_eq!(number_word(text), number, "{text}");
-        }
-        assert!(has_value("five") && has_value("infinity") && has_value("none") && !has_value("units"));
-    }
-
-    #[test]
-    fn words_before_a_value_say_nothing() {
-        assert!(is_hedge("approx.") && is_hedge("Thus, ") && !is_hedge("not"));
-    }
 }

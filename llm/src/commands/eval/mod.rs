@@ -102,7 +102,8 @@ pub struct EvalArgs {
     /// Place of the answer in a response; by default the template's
     #[arg(long, value_parser = super::grade::extraction())]
     pub extract: Option<Extraction>,
-    /// The rules by which spellings count as the same, as of `llm-train grade`; strict when not given
+    /// The rules by which spellings count as the same, as of `llm-train grade`; lenient when not given, strict for the
+    /// protocol paper
     #[arg(long, value_name = "RULES", value_parser = |text: &str| Rules::parse(text))]
     pub rules: Option<Rules>,
     /// Responses to each problem
@@ -234,7 +235,7 @@ fn rules(args: &EvalArgs) -> Result<Rules, Failure> {
         Some(rules) if args.protocol == Protocol::Paper && rules != Rules::STRICT => Err(Failure::refused(
             format!("--rules {}: the protocol paper compares answers by the strict rules", rules.spelled()),
         )),
-        rules => Ok(rules.unwrap_or(Rules::STRICT)),
+        rules => Ok(rules.unwrap_or(args.protocol.rules())),
     }
 }
 

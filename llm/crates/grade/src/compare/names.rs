@@ -93,13 +93,20 @@ pub(super) fn names_a_value(left: &Node) -> bool {
     }
 }
 
+/// True for an expression in two coordinates.
+pub(super) fn has_coordinates(node: &Node) -> bool {
+    node.symbols().iter().filter(|name| COORDINATES.contains(&name.as_str())).count() > 1
+}
+
+const COORDINATES: [&str; 3] = ["x", "y", "z"];
+
 /// True if a left side names a value and is no curve: a sum counts only if every unknown plays the same part in it, as in `x + y` and
 /// `a^2 + b^2`, and if it is straight in the coordinates.
 pub(super) fn is_quantity(left: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     let Node::Sum(terms) = left else { return Ok(names_a_value(left)) };
     let symbols = left.symbols();
     let straight = terms.iter().all(|(_, n)| matches!(n, Node::Symbol(_)));
-    let curve = !straight && symbols.iter().any(|name| matches!(name.as_str(), "x" | "y" | "z"));
+    let curve = !straight && symbols.iter().any(|name| COORDINATES.contains(&name.as_str()));
     if symbols.len() < 2 || curve {
         return Ok(false);
     }
@@ -225,84 +232,4 @@ pub(super) fn parameter(node: &Node) -> Option<(String, Node)> {
     let mut values: Vec<Node> = before.to_vec();
     let all = if values.len() == 1 { values.remove(0) } else { Node::List(values) };
     Some((name.clone(), Node::Group('p', vec![all, Node::Symbol(set.clone())], 'p')))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tests::read;
-
-    #[test]
-    fn points_have_capital_names_and_combinations_two_numbers() {
-        assert!(["A", "A_1", "A'", "B12"].into_iter().all(is_point_name));
-        assert!(!["a", "Ab", ""].into_iter().any(is_point_name));
-        assert!(point(&read("A(1,2)")).is_some() && point(&read("A_1(1,2)")).is_some());
-        assert!(point(&read("a(1,2)")).is_none() && point(&read("A[1,2]")).is_none());
-        assert!(combinations(&read("C(10,3)")).is_some());
-        for other in ["D(10,3)", "C(10,3,2)", "C(x,3)", "C(10)"] {
-            assert!(combinations(&read(other)).is_none(), "{other}");
-        }
-    }
-
-    #[test]
-    fn a_left_side_names_a_value_or_is_an_equation_to_be_solved() {
-        for asked in ["f(2)", "AB", "x", "x+y", "\\sin x", "(\\sin x)^2", "(x,y)", "2xy", "a:b", "x^y"] {
-            assert!(names_a_value(&read(asked)), "{asked}");
-        }
-        for equation in ["x^2", "x+1", "(x,1)", "2x", "x(x+1)", "1:2", "\\sqrt{x}", "5"] {
-            assert!(!names_a_value(&read(equation)), "{equation}");
-        }
-    }
-
-    #[test]
-    fn spellings_of_one_name_and_two_that_are_numbered() {
-        for (a, b, expected) in [
-            ("S", "S_{ABC}", true),
-            ("|AB|", "AB", true),
-            ("P", "P(A)", true),
-            ("x_1", "x_2", false),
-            ("x_1", "x", false),
-            ("x", "x_1", false),
-            ("x_1", "x_1", true),
-            ("S", "T", false),
-            ("2", "3", false),
-        ] {
-            assert_eq!(one_name(&read(a), &read(b)), expected, "{a} {b}");
-        }
-    }
-
-    #[test]
-    fn assignments_are_lists_or_one_of_all_names() {
-        let names = |text: &str| {
-            let found = assignments(&read(text))?;
-            Some(found.into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(" "))
-        };
-        assert_eq!(names("x=1, y=2").as_deref(), Some("x y"));
-        assert_eq!(names("(x,y)=(1,2)").as_deref(), Some("x y"));
-        for other in ["(x,y)=(1,2,3)", "x=1, x=2", "x=1", "(x,2)=(1,2)", "1, 2"] {
-            assert_eq!(names(other), None, "{other}");
-        }
-        let rows = |text: &str| match tuples(&read(text)) {
-            Some(Node::List(rows)) => rows.len(),
-            _ => 0,
-        };
-        assert_eq!((rows("x=1, y=2, x=3, y=4"), rows("x=1, y=2, z=3, x=4, y=5, z=6")), (2, 2));
-        assert_eq!((rows("x=1, x=2"), rows("x=1, y=2, x=3"), rows("x=1, y=2")), (0, 0, 0));
-        assert_eq!(tuples(&read("x=1, y=2, y=4, x=3")), None);
-    }
-
-    #[test]
-    fn the_numbers_of_an_unknown_and_its_parameter_can_be_left_out() {
-        assert!(without_numbers(&read("x_1=2, x_2=3")).is_some());
-        for other in ["x_a=2, x_b=3", "x_1=2, y_2=3", "x=2, x=3", "x_1=2, 3"] {
-            assert!(without_numbers(&read(other)).is_none(), "{other}");
-        }
-        let values = |text: &str| match parameter(&read(text))? {
-            (name, Node::Group(_, mut parts, _)) if name == "k" && parts.len() == 2 => Some(parts.remove(0)),
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(values("\\pi k, k \\in \\mathbb{Z}"), Some(read("\\pi k")));
-        assert_eq!(values("\\pi k, 2 \\pi k, k \\in \\mathbb{Z}"), Some(read("\\pi k, 2 \\pi k")));
-        assert_eq!(values("\\pi k, k \\in A"), None);
-    }
 }

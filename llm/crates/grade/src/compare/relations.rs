@@ -78,9 +78,9 @@ pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
     {
         return assigned(&values, &others, budget);
     }
-    // A reference with a compound left side is an equation; in an answer that side may be what was asked for.
-    if let Node::Chain(left, _, false) = a
-        && left.has_symbols()
+    // A reference with a compound left side is an equation; in an answer that side may be what was asked for, unless it is a curve.
+    if let Node::Chain(left, _, false) = chain
+        && (matches!(a, Node::Chain(..)) && left.has_symbols() || names::has_coordinates(left))
         && !names::is_quantity(left, budget)?
     {
         return Ok(false);

@@ -32,3 +32,36 @@ fn an_equation_has_no_more_solutions_or_is_undecided() {
     assert_eq!(decided("x^2=4", "(1,2),3"), Ok(false));
     assert_eq!(decided(r"x^2=\{1,2\}", "1"), Ok(false));
 }
+
+/// What a step says of a text, as `names.tsv` writes it.
+fn step(name: &str, text: &Node, other: Option<&Node>) -> String {
+    let or_none = |found: Option<String>| found.unwrap_or("-".to_owned());
+    match (name, other) {
+        ("point name", _) => or_none(names::point(text).map(|(name, _)| name.to_owned())),
+        ("combinations", _) => names::combinations(text).is_some().to_string(),
+        ("names a value", _) => names::names_a_value(text).to_string(),
+        ("quantity", _) => names::is_quantity(text, &mut budget()).unwrap_or(false).to_string(),
+        ("coordinates", _) => names::has_coordinates(text).to_string(),
+        ("one name", Some(other)) => names::one_name(text, other).to_string(),
+        ("without numbers", _) => names::without_numbers(text).is_some().to_string(),
+        ("parameter", _) => or_none(names::parameter(text).map(|(name, _)| name)),
+        ("tuples", _) => or_none(names::tuples(text).map(|rows| rows.children().len().to_string())),
+        _ => or_none(
+            names::assignments(text)
+                .map(|all| all.into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(" ")),
+        ),
+    }
+}
+
+#[test]
+fn names_and_what_carries_them_are_told_as_the_table_says() {
+    let all = cases(include_str!("names.tsv"));
+    assert_eq!(all.len(), 71);
+    for (section, fields) in all {
+        let (name, [texts @ .., said]) = (section.split(':').next().unwrap_or(""), &fields[..]) else {
+            continue;
+        };
+        let nodes: Vec<Node> = texts.iter().map(|text| read(text)).collect();
+        assert_eq!(step(name, &nodes[0], nodes.get(1)), *said, "{section}: {fields:?}");
+    }
+}

@@ -59,7 +59,7 @@ fn closed(text: &str, mut found: impl FnMut(Range<usize>)) {
 
 /// The last box, with those before it that are joined to it by commas and connectives, and the brackets around them all.
 pub(super) fn joined(text: &str) -> Option<Range<usize>> {
-    let last = answer_place(text)?;
+    let mut last = answer_place(text)?;
     let mut boxes: Vec<Range<usize>> = Vec::new();
     closed(text, |place| {
         // Of nested boxes the inner one counts.
@@ -69,6 +69,11 @@ pub(super) fn joined(text: &str) -> Option<Range<usize>> {
     });
     let outer = |place: &Range<usize>| place.start - BOXED.len()..place.end + 1;
     let mut first = boxes.iter().position(|b| *b == last)?;
+    // `\boxed{B}, not \boxed{C}`
+    if first > 0 && text[..outer(&last).start].trim_end_matches([' ', '$']).ends_with(" not") {
+        first -= 1;
+        last = boxes[first].clone();
+    }
     // Of two boxes, none in the other, the first ends before the second.
     while first > 0 && joins(&text[outer(&boxes[first - 1]).end..outer(&boxes[first]).start]) {
         first -= 1;
@@ -121,6 +126,8 @@ pub(super) fn joins(between: &str) -> bool {
             said = true;
         } else if word == "also" {
             continue;
+        } else if words::is_among(word, "not|wrong|impossible|excluded|answer") {
+            return false;
         } else if word.chars().all(char::is_alphabetic)
             && word.len() > 3
             && !words::is_among(word, "then|hence|thus|because|since|therefore|so")

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::environments::inside_of_rows;
+use crate::lex::{function, spelled_symbol};
 use crate::units;
 use crate::words;
 
@@ -59,6 +60,9 @@ const ABOUT: &str = "approx|simeq|doteq";
 const IMPLIES: &str = "Rightarrow|implies|Longrightarrow|therefore|iff|Leftrightarrow";
 const TENDS: &str = "to|rightarrow";
 const COMPARES: &str = "le|leq|leqslant|ge|geq|geqslant|lt|gt|ne|neq|in|subset|subseteq|mid|perp|not";
+
+/// Signs that end a proof.
+const END_OF_PROOF: &str = "\\blacksquare|\\square|\\Box|\\qed|\\qedsymbol|\\blacksquare.|\\square.";
 
 /// The signs outside brackets with their places.
 fn marks(text: &str) -> Vec<(Range<usize>, Mark)> {
@@ -142,33 +146,20 @@ struct Statement {
 
 /// The part of a side that is neither blank nor layout.
 fn trimmed(text: &str, side: Range<usize>) -> Range<usize> {
-    const LAYOUT: [&str; 12] = [
-        "&",
-        "\\qquad",
-        "\\quad",
-        "\\,",
-        "\\;",
-        "\\ ",
-        "~",
-        "\\displaystyle",
-        "\\!",
-        "\\left.",
-        "\\nonumber",
-        "\\notag",
-    ];
+    const LAYOUT: &str = r"&|\qquad|\quad|\,|\;|\ |~|\displaystyle|\!|\left.|\nonumber|\notag";
     let (mut start, mut end) = (side.start, side.end);
     loop {
         let now = &text[start..end];
         let from = now.trim_start();
         let row_space =
             from.strip_prefix('[').and_then(|r| r.find("pt]")).filter(|at| *at < 6).map(|at| at + 4);
-        let layout = LAYOUT.iter().find(|l| from.starts_with(**l)).map(|l| l.len());
+        let layout = LAYOUT.split('|').find(|l| from.starts_with(l)).map(str::len);
         let ahead = row_space.or(layout).unwrap_or(0);
         start = end - from.len() + ahead;
         let now = &text[start..end];
         let to = now.trim_end().trim_end_matches(['.', ',', ';', ':', '。', '，']);
         let dots = if now[to.len()..].starts_with("...") { 3 } else { 0 };
-        let behind = LAYOUT.iter().find(|l| dots == 0 && to.ends_with(**l)).map_or(0, |l| l.len());
+        let behind = LAYOUT.split('|').find(|l| dots == 0 && to.ends_with(l)).map_or(0, str::len);
         let next = start + to.len() + dots - behind;
         if ahead == 0 && next == end {
             return start..end;
@@ -218,7 +209,7 @@ fn statements(text: &str, range: Range<usize>) -> Vec<Statement> {
 }
 
 /// The symbols of an expression: letters that belong to no command, text, function, unit or word.
-fn symbols(text: &str) -> BTreeSet<String> {
+pub(super) fn symbols(text: &str) -> BTreeSet<String> {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('\\') {
@@ -230,8 +221,7 @@ fn symbols(text: &str) -> BTreeSet<String> {
         plain.push(' ');
         if matches!(name, "text" | "mathrm" | "mbox" | "textrm" | "operatorname" | "begin" | "end") {
             rest = rest.split_once('}').map_or("", |(_, behind)| behind);
-        } else if words::spelled_symbol(name) || matches!(name, "Delta" | "mathbf" | "vec" | "sum" | "mathbb")
-        {
+        } else if spelled_symbol(name) || matches!(name, "Delta" | "mathbf" | "vec" | "sum" | "mathbb") {
             plain += "α";
         }
     }
@@ -252,8 +242,8 @@ fn symbols(text: &str) -> BTreeSet<String> {
             .is_some_and(|unit| unit.chars().rev().take_while(|c| c.is_alphabetic()).count() > 1);
         let unit = (per || behind_number && plain[..at].ends_with([' ', '~']))
             && units::canonical(&word.to_lowercase()).is_some();
-        let long = word.chars().count() >= 3 && word.chars().any(char::is_lowercase)
-            || words::function(word).is_some();
+        let long =
+            word.chars().count() >= 3 && word.chars().any(char::is_lowercase) || function(word).is_some();
         let known = matches!(word, "" | "pi" | "e" | "i" | "π" | "am" | "pm")
             || units::canonical(word).is_some() && word.len() > 1;
         if !(product || unit || long || known) {
@@ -288,8 +278,7 @@ fn is_name(side: &str) -> bool {
     let end = stem.find(|c: char| !c.is_alphabetic()).unwrap_or(stem.len());
     let (name, more) = stem.split_at(end);
     let capitals = name.chars().all(char::is_uppercase);
-    let greek =
-        rest.starts_with('\\') && (words::spelled_symbol(name) || name.starts_with(char::is_uppercase));
+    let greek = rest.starts_with('\\') && (spelled_symbol(name) || name.starts_with(char::is_uppercase));
     if name.is_empty() || !(name.chars().count() == 1 || capitals || greek) {
         return false;
     }
@@ -319,6 +308,9 @@ fn is_system(text: &str, rows: &[Statement]) -> bool {
 
 /// The answer that the formula in a range of a text states. `None` for an empty one.
 pub(super) fn formula(text: &str, range: Range<usize>) -> Option<Formula> {
+    if words::is_among(text[range.clone()].trim(), END_OF_PROOF) {
+        return None;
+    }
     let inside = inside_of_rows(text, range.clone());
     let cells = if inside == range { "&" } else { " " };
     let rows = statements(text, inside);
@@ -333,11 +325,13 @@ pub(super) fn formula(text: &str, range: Range<usize>) -> Option<Formula> {
     };
     let marks = marks(&text[range.clone()]);
     let list = is_list(&marks);
-    // `7 x 6 = 42, and 42 + 8 = 50`: of several computations the last one counts.
+    // `7 x 6 = 42, and 42 + 8 = 50`: of several computations the last one counts; `x + 2 = 7, x = 5`: the solution.
     if list
         && let Some((comma, _)) = marks.iter().rfind(|m| m.1 == Mark::Comma)
         && let Some(last) = formula(text, range.start + comma.end..range.end)
-        && last.kind == Kind::Result
+        && (last.kind == Kind::Result
+            || last.assigns
+                && formula(text, range.start..range.start + comma.start).is_some_and(|first| first.equation))
     {
         return Some(last);
     }

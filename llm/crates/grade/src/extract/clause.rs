@@ -45,10 +45,12 @@ pub(super) struct Stated {
 }
 
 /// Verbs behind "which" and "that" that go on with the statement.
-const CONTINUES: &str =
-    "means|gives|is|are|equals|makes|leaves|implies|simplifies|rounds|evaluates|has|have|reduces|solves";
+const CONTINUES: &str = "means|gives|is|are|equals|makes|leaves|implies|simplifies|rounds|evaluates|has|have|reduces|solves|\
+    results|yields|produces|leads";
+/// Verbs that make of "which" a conclusion.
+const CONCLUDES: &str = "means|gives|makes|leaves|yields";
 /// Words that open a condition only at the beginning of a clause.
-const OPENING: &str = "given|let|consider|suppose|assume|assuming|provided";
+const OPENING: &str = "given|let|consider|take|suppose|assume|assuming|provided";
 
 /// The clause that is being read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,6 +82,14 @@ struct Reader {
     asks: bool,
     /// The sentence begins with a verb that asks.
     imperative: bool,
+    /// The sentence begins with a word that bears a number.
+    heading: bool,
+    /// In a participle that begins the sentence: `Subtracting 3 from both sides, we`.
+    participle: bool,
+    /// Right behind a colon.
+    colon: bool,
+    /// Behind the first end of a range: `from 7 to 5`.
+    ranges: bool,
     /// Behind a verb of arithmetic that is still to be done.
     steps: bool,
     /// Behind an equals sign among words.
@@ -113,7 +123,13 @@ impl Reader {
         match mark {
             // `Simplify: 18/24`
             ':' | '：' if self.asks && self.imperative && self.out.is_empty() => {}
-            ':' | '：' => self.restart(),
+            ':' | '：' => {
+                // `Step 3 of 4:`
+                if self.heading {
+                    self.out.iter_mut().for_each(|value| value.rank = Rank::None);
+                }
+                self.restart();
+            }
             '=' | '≈' => {
                 self.equals = true;
                 if self.clause == In::Condition {
@@ -127,6 +143,7 @@ impl Reader {
             }
         }
         (self.before, self.denied, self.distance) = (None, false, 0);
+        self.colon = matches!(mark, ':' | '：');
         self.last_word.clear();
     }
 
@@ -138,12 +155,22 @@ impl Reader {
             _ => None,
         };
         let continues = next_word.is_some_and(|(next, _)| is_among(next, CONTINUES));
+        if self.participle && (is_among(word, CONTINUES) || role == Some(Role::Subject)) {
+            (self.participle, self.clause) = (false, In::Statement);
+        }
         // `as n grows`
         let name = |value: &Stated| value.formula.kind == Kind::Name;
-        let role = if word == "as" && matches!(next, Some(Item::Value(v)) if name(v)) {
-            Some(Role::Condition)
-        } else {
-            role
+        let role = match role {
+            _ if word == "as" && matches!(next, Some(Item::Value(v)) if name(v)) => Some(Role::Condition),
+            // `after giving 6 away` concludes nothing.
+            Some(Role::So) if self.before == Some(Role::Preposition) => None,
+            // `which makes 15`
+            Some(Role::Relative) if next_word.is_some_and(|(next, _)| is_among(next, CONCLUDES)) => {
+                Some(Role::So)
+            }
+            // `there are 5` counts and says of nothing that it is 5.
+            Some(Role::Copula) if self.last_word == "there" => None,
+            role => role,
         };
         match role {
             Some(Role::Reason) => self.clause = In::Reason,
@@ -152,7 +179,9 @@ impl Reader {
                 self.embedded = (!self.last_word.is_empty()).then_some(0);
             }
             Some(Role::Relative)
-                if near && !continues && self.stated(if word == "that" { self.recent } else { 0 }) =>
+                if (near || matches!(word, "who" | "whose"))
+                    && !continues
+                    && self.stated(if word == "that" { self.recent } else { 0 }) =>
             {
                 self.clause = In::More;
             }
@@ -168,7 +197,9 @@ impl Reader {
                 let wished = self.last_word.is_empty() || language.is(&self.last_word, Role::Wish);
                 self.asks |= wished || word == "solve" || language.is(word, Role::Wish);
             }
-            Some(Role::Do) => self.steps |= language.is(&self.last_word, Role::Wish),
+            Some(Role::Do) => {
+                self.steps |= self.last_word.is_empty() || language.is(&self.last_word, Role::Wish);
+            }
             _ if word == "work" && next_word.is_some_and(|(next, _)| next == "out") => self.asks = true,
             // `to be solved`, `the task of solving`
             Some(Role::Solved)
@@ -186,7 +217,10 @@ impl Reader {
         if word == "to" && verb && self.clause == In::Statement && self.stated(self.recent) {
             self.clause = In::Purpose;
         }
+        // `to multiply 3 by 4 gives`
+        self.steps &= !is_among(word, CONTINUES) && word != "get";
         self.place(word, role);
+        self.colon = false;
         self.last_word = word.to_owned();
         self.distance += 1;
     }
@@ -233,11 +267,16 @@ impl Reader {
         let words =
             behind.iter().map_while(|item| if let Item::Word(word, _) = item { Some(word) } else { None });
         let measures = words.take(3).any(|word| language.is(word, Role::Compare));
-        let aside = self.before == Some(Role::Preposition) || numbered || measures && !formal && !computed;
+        // `6 of whom are children`
+        let part = matches!(behind, [Item::Word(of, _), Item::Word(whom, _), ..] if of == "of" && is_among(whom, "whom|which"));
+        let aside =
+            self.before == Some(Role::Preposition) || numbered || part || measures && !formal && !computed;
+        let ends_range = std::mem::take(&mut self.ranges) && self.last_word == "to";
+        self.ranges = self.last_word == "from";
         let rank = if self.denied
             || self.before == Some(Role::Compare)
             || self.clause == In::Reason
-            || (self.asks || self.steps && formula.answer.contains(['+', '*', '\\'])) && !computed
+            || (self.asks || self.steps) && !computed
         {
             Rank::None
         } else {
@@ -249,6 +288,9 @@ impl Reader {
                 _ if formula.kind == Kind::Name || self.before == Some(Role::Definite) && !computed => {
                     Rank::Known
                 }
+                _ if (ends_range || self.ranges) && !computed => Rank::Known,
+                // `That makes 3 a day: 21 a week.`
+                _ if self.colon && !self.out.is_empty() => Rank::Computed,
                 _ if (computed || formal || said) && !aside => Rank::Computed,
                 _ if computed => Rank::ComputedAside,
                 _ if aside => Rank::Circumstance,
@@ -267,13 +309,24 @@ impl Reader {
         self.inherited = Some(rank).filter(|rank| *rank == Rank::Circumstance);
         (self.before, self.denied, self.equals, self.distance) = (None, false, false, 0);
         self.last_word.clear();
+        self.colon = false;
     }
 }
 
 /// Ranks the values of a sentence; a contrast or a conclusion takes back what stands before it.
 pub(super) fn ranked(items: &[Item], language: &Language) -> Vec<Stated> {
-    let asks = |item: &Item| matches!(item, Item::Word(word, _) if language.is(word, Role::Ask));
-    let mut reader = Reader { imperative: items.first().is_some_and(asks), ..Reader::default() };
+    let first = match items.first() {
+        Some(Item::Word(word, _)) => word.as_str(),
+        _ => "",
+    };
+    let participle = first.len() > 4 && first.ends_with("ing") && language.role(first).is_none();
+    let mut reader = Reader {
+        imperative: language.is(first, Role::Ask),
+        heading: language.is(first, Role::Label),
+        clause: if participle { In::Condition } else { In::Statement },
+        participle,
+        ..Reader::default()
+    };
     for (i, item) in items.iter().enumerate() {
         match item {
             Item::Mark(mark) => reader.mark(*mark),

@@ -97,12 +97,16 @@ fn hashes(text: &str, from: usize) -> Option<Found> {
 
 /// The statement behind the last words that announce an answer, past those whose statement is denied.
 fn announcement<const N: usize>(text: &str, from: usize, groups: [&[Phrase]; N]) -> Option<Found> {
-    let lower = lowered(&text[from..]);
+    let (lower, tongue) = (lowered(&text[from..]), language(&text[from..]));
     groups.into_iter().find_map(|phrases| {
         let mut end = lower.len();
         for _ in 0..4 {
             let (noun, start) = announced(&lower[..end], phrases)?;
-            if let Some(found) = statement_from(text, from + start..text.len(), FoundBy::Marker) {
+            // `One might think that the answer is 5.`
+            let before = lower[..noun].rsplit(['.', '\n', '!', '?']).next().unwrap_or("");
+            let conceded = before.split(' ').any(|word| tongue.is(word, Role::Concede));
+            if !conceded && let Some(found) = statement_from(text, from + start..text.len(), FoundBy::Marker)
+            {
                 return Some(corrected(text, found.span.end).unwrap_or(found));
             }
             end = noun;
@@ -117,7 +121,8 @@ fn corrected(text: &str, from: usize) -> Option<Found> {
     let (found, tongue) = (environments(rest), language(rest));
     sentences(rest, &found).into_iter().find_map(|sentence| {
         let first = rest[sentence.clone()].split(|c: char| !c.is_alphabetic()).find(|w| !w.is_empty())?;
-        let opens = tongue.is(&first.to_lowercase(), Role::Contrast);
+        let opens = tongue.is(&first.to_lowercase(), Role::Contrast)
+            || rest[sentence.clone()].trim_start().starts_with("In fact");
         let one = stated(rest, sentence.clone(), &found, tongue, false)
             .filter(|s| opens && s.rank >= Rank::Computed)?;
         let found = found_in(one, FoundBy::Statement);
@@ -274,6 +279,17 @@ pub(super) fn choice(text: &str) -> Option<&str> {
         Some(')') => {
             Some(&text[..if is_prose(&after[1..]) { length + usize::from(open) } else { text.len() }])
         }
+        // `C, A, B`
+        Some(',')
+            if after[1..]
+                .trim_start()
+                .chars()
+                .take(2)
+                .all(|c| !c.is_lowercase() && c.is_alphabetic() || c == ',')
+                && after.len() > 2 =>
+        {
+            None
+        }
         Some('.' | ':' | ',' | ';' | '。' | '，' | '、' | '*' | '\n') => Some(&text[..length]),
         Some(c) if c.is_alphabetic() && !c.is_ascii() => Some(&text[..length]),
         Some(' ')
@@ -320,6 +336,9 @@ fn last_statement(text: &str) -> Option<Found> {
                 statement_from(text, from + sentence.start + start..from + sentence.end, FoundBy::Marker)
         {
             return Some(found);
+        }
+        if let Some(word) = statement::concluded_word(window, sentence.clone(), &found, tongue) {
+            return Found::part(text, from + word.start..from + word.end, FoundBy::Word);
         }
         let one = stated(window, sentence.clone(), &found, tongue, false);
         let rank = one.as_ref().map_or(Rank::None, |one| one.rank);

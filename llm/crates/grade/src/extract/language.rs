@@ -70,6 +70,10 @@ roles! {
     Wrong,
     /// Answers a question whether.
     Reply,
+    /// Names what an equation in several unknowns describes.
+    Curve,
+    /// Says that what is announced is not meant.
+    Concede,
 }
 
 /// A language: the words that it is known by stand in its roles.

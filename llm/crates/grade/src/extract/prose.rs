@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::lex::function;
 use crate::units;
 use crate::words::{self, is_among};
 
@@ -117,7 +118,7 @@ fn kind(word: &str) -> Kind {
     if letters == 0 {
         return Kind::Sign;
     }
-    if words::function(inner).is_some()
+    if function(inner).is_some()
         || matches!(
             inner.trim_matches(['-', '+']),
             "sqrt" | "pi" | "infinity" | "inf" | "mod" | "minus" | "negative"
@@ -159,7 +160,7 @@ fn kind(word: &str) -> Kind {
 /// True if three or more letters follow each other that are neither a function nor a unit.
 fn longest_word(text: &str) -> bool {
     text.split(|c: char| !c.is_alphabetic()).any(|word| {
-        let known = words::function(word).is_some()
+        let known = function(word).is_some()
             || units::canonical(&word.to_lowercase()).is_some()
             || matches!(word, "sqrt" | "pi" | "and" | "or" | "inf");
         word.chars().count() >= 3 && !known

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::chain::{Kind, formula};
+use super::chain::{Kind, formula, symbols};
 use super::clause::{Item, Rank, Stated, ranked};
 use super::clean::lowered;
 use super::environments::Environment;
@@ -205,7 +205,10 @@ pub(super) fn is_remark(sentence: &str, language: &Language) -> bool {
     let opens = |role| words.iter().take(4).any(|w| language.is(w, role));
     let confirms = || words.iter().any(|w| language.is(w, Role::Confirm)) || words.first() == Some(&"check");
     let concludes = || words.iter().any(|w| language.is(w, Role::So));
-    opens(Role::Remark) && (!concludes() || confirms()) || opens(Role::Check) && confirms()
+    let conceded = || !words.iter().any(|w| language.is(w, Role::Contrast));
+    opens(Role::Remark) && (!concludes() || confirms())
+        || opens(Role::Check) && confirms()
+        || opens(Role::Concede) && conceded()
 }
 
 /// True if a sentence that states nothing asks for something: a question, an imperative, or a name behind a verb that asks.
@@ -245,9 +248,14 @@ pub(super) fn stated(
         }
     };
     let mut one = with_neighbours(text, &values, at, sentence.end, language);
+    // The equation of a curve states no value of its left side.
+    let named = words_of(&text[sentence]).any(|word| language.is(&word.to_lowercase(), Role::Curve));
+    let unknowns = symbols(one.formula.answer.split('=').next().unwrap_or(""));
+    let coordinates = unknowns.iter().filter(|name| matches!(name.as_str(), "x" | "y" | "z")).count();
+    let curve = first && coordinates > 1 || named && unknowns.len() > 1;
     one.formula.value = one.formula.value.take().filter(|value| {
         let left = one.formula.left.as_deref();
-        left.is_none_or(|left| Answer::read(left).compare(&Answer::read(value)).is_equal())
+        !curve && left.is_none_or(|left| Answer::read(left).compare(&Answer::read(value)).is_equal())
     });
     Some(one)
 }
@@ -303,13 +311,22 @@ fn with_neighbours(text: &str, values: &[Stated], at: usize, end: usize, languag
     let mut out = values[at].clone();
     // `a ratio of 3 to 4`
     let bare = |i: usize| values[i].formula.answer.ends_with(|c: char| c.is_ascii_digit());
-    let to = |i: usize| i + 1 < values.len() && between(i).trim() == "to" && bare(i) && bare(i + 1);
-    let pair = [at.wrapping_sub(1), at].into_iter().find(|i| *i < values.len() && to(*i));
+    let parted =
+        |i: usize, by: &str| i + 1 < values.len() && between(i).trim() == by && bare(i) && bare(i + 1);
+    let pair = |by| [at.wrapping_sub(1), at].into_iter().find(|i| *i < values.len() && parted(*i, by));
     let before = &text[..values[first].outer.start];
     let ratio = words_of(before).rev().take(4).any(|w| words::is_among(w, "ratio|odds"));
-    if let Some(i) = pair.filter(|i| ratio || values[*i].rank >= Rank::New) {
+    let chance = words_of(before).any(|w| words::is_among(w, "chance|probability|odds"));
+    let stated = |i: usize| ratio || values[i].rank >= Rank::New;
+    // `3 to 4`, `4 by 6`, a chance of `1 in 6`
+    let pairs = [("to", ":"), ("by", ","), ("in", "/")];
+    let joined = pairs
+        .into_iter()
+        .find_map(|(by, sign)| Some((pair(by).filter(|i| stated(*i) && (by != "in" || chance))?, sign)));
+    if let Some((i, sign)) = joined {
         (first, last) = (i, i + 1);
-        out.formula.answer = format!("{} : {}", values[first].formula.answer, values[last].formula.answer);
+        out.formula.answer =
+            format!("{} {sign} {}", values[first].formula.answer, values[last].formula.answer);
     } else if first < last {
         let parts: Vec<&str> = values[first..=last].iter().map(|v| v.formula.answer.as_str()).collect();
         out.formula.answer = parts.join(" , ");
@@ -360,18 +377,27 @@ pub(super) fn choice(text: &str, sentence: Range<usize>, language: &Language) ->
         if !alone(part[..at].chars().next_back()) || !alone(part[at + c.len_utf8()..].chars().next()) {
             continue;
         }
+        // In this clause: `A is wrong, so it must be D`.
+        let clause = &lower[lower[..at].rfind([',', ';', '，']).unwrap_or(0)..];
+        let denied = || words_of(clause).any(|w| language.is(w, Role::Deny) || language.is(w, Role::Wrong));
         // `选（D）`, `I think it's D`
         let before = lower[..at].trim_end_matches(['(', '（', ' ', '*']);
-        let chosen = ["选", "it's", " choose", " pick", " select"].iter().any(|word| before.ends_with(word));
-        if chosen {
+        let chooses = |before: &str| {
+            ["选", "it's", " choose", " pick", " select", " say"].iter().any(|word| before.ends_with(word))
+        };
+        // `choose plan B`
+        let noun = before.rsplit_once(' ').filter(|(_, noun)| noun.chars().all(char::is_alphabetic));
+        if chooses(before) || noun.is_some_and(|(verb, _)| chooses(verb)) && !denied() {
             best = Some(sentence.start + at..sentence.start + at + 1);
             continue;
         }
         // `I go with option B`, but not `option B is too large`
         let named = [" option", " choice", " only"].iter().any(|word| before.ends_with(word));
-        let denied = || words_of(&lower).any(|w| language.is(w, Role::Deny) || language.is(w, Role::Wrong));
         let behind = lower[at + 1..].trim_start_matches([')', '）', ' ', '*']);
-        let ended = behind.is_empty() || behind.starts_with([',', '.', ';', '。']);
+        // A letter that another follows is the first of a list: `C, A, B`.
+        let listed =
+            behind.strip_prefix(',').is_some_and(|next| words_of(next).next().is_some_and(|w| w.len() == 1));
+        let ended = behind.is_empty() || !listed && behind.starts_with([',', '.', ';', '。']);
         let said = words_of(before)
             .next_back()
             .is_some_and(|w| w == "be" || language.is(w, Role::Copula) || language.is(w, Role::So));
@@ -391,6 +417,21 @@ pub(super) fn choice(text: &str, sentence: Range<usize>, language: &Language) ->
         }
     }
     best
+}
+
+/// The word that the conclusion of a sentence gives where it has no value: `5 days later, so the meeting is on Monday`.
+pub(super) fn concluded_word(
+    text: &str,
+    sentence: Range<usize>,
+    found: &[Environment],
+    language: &Language,
+) -> Option<Range<usize>> {
+    let part = &text[sentence.clone()];
+    let so = part.split(|c: char| !c.is_alphabetic()).rfind(|w| language.is(w, Role::So))?;
+    let start = so.as_ptr() as usize - text.as_ptr() as usize;
+    let conclusion = start + so.len()..sentence.end;
+    let values = items(text, conclusion, found).iter().any(|item| matches!(item, Item::Value(_)));
+    (!values && start > sentence.start).then(|| word(text, start..sentence.end, language))?
 }
 
 /// The word that a sentence gives: its reply to a question whether, or a name behind the copula.
@@ -417,14 +458,15 @@ pub(super) fn word(text: &str, sentence: Range<usize>, language: &Language) -> O
         return Some(at..at + name.len());
     }
     // A conclusion that ends in one or two words behind its copula, or a statement in a reply.
-    let end = part.trim_end().trim_end_matches(['.', '!']).len();
+    let end = part.find(": ").unwrap_or(part.trim_end().trim_end_matches(['.', '!']).len());
     let at = [" is ", " are ", " was ", " est ", " ist ", " es "]
         .iter()
         .filter_map(|c| part[..end].rfind(c).map(|at| at + c.len()))
         .max()?;
     let said = &part[at..end];
-    // `a rhombus`
-    let article = said.split_once(' ').filter(|(word, _)| language.is(word, Role::Indefinite));
+    // `a rhombus`, `on Monday`
+    let leads = |word| language.is(word, Role::Indefinite) || language.is(word, Role::Preposition);
+    let article = said.split_once(' ').filter(|(word, _)| leads(word));
     let said = article.map_or(said, |(_, noun)| noun);
     let at = end - said.len();
     let plain = said.chars().all(|c| c.is_alphabetic() || matches!(c, ' ' | '-' | '\''));

@@ -12,10 +12,6 @@ fn found(text: &str) -> Option<String> {
     free::answer(text).map(|found| found.answer)
 }
 
-fn joined_text(text: &str) -> Option<&str> {
-    joined(text).map(|place| &text[place])
-}
-
 /// The result of a step on a text, as `cases.tsv` writes it.
 fn step(name: &str, text: &str) -> Vec<String> {
     let one = |found: Option<&str>| vec![found.unwrap_or("-").to_owned()];
@@ -27,23 +23,26 @@ fn step(name: &str, text: &str) -> Vec<String> {
         "choice" => one(free::choice(text)),
         "cleaned" => vec![super::clean::cleaned(text, 0).text],
         "environments" => several(environments(text).into_iter().map(|e| &text[e.inner]).collect()),
-        "any" => one(Prediction::extract(text, Extraction::Any).answer()),
+        "reference" => vec![free::reference(text)],
+        "joined" => one(joined(text).map(|place| &text[place])),
+        "announced" => one(announced(text, &PHRASES.answer).map(|(_, at)| &text[at..])),
         "sentences" => {
             let places = statement::sentences(text, &environments(text));
             several(places.into_iter().map(|place| &text[place]).collect())
         }
-        _ => {
+        "formula" => {
             let said = formula(text, 0..text.len()).unwrap();
             let parts = [Some(said.answer), said.value, said.left];
             parts.into_iter().map(|part| part.unwrap_or("-".to_owned())).collect()
         }
+        way => one(Prediction::extract(text, Extraction::find(way).unwrap()).answer()),
     }
 }
 
 #[test]
 fn each_step_makes_of_a_text_what_the_table_says() {
     let all = cases(include_str!("cases.tsv"));
-    assert_eq!(all.len(), 99);
+    assert_eq!(all.len(), 138);
     for (section, fields) in all {
         let name = section.split(':').next().unwrap_or("");
         assert_eq!(step(name, &fields[0]), fields[1..], "{section}: {fields:?}");
@@ -60,21 +59,9 @@ fn words_outside_braces_are_prose() {
 fn a_marked_answer_is_found_at_its_mark() {
     let words = "so it goes on and on ".repeat(100);
     let sum = "1 + ".repeat(60) + "1";
-    for (response, wanted) in [
-        (format!("The answer is 5.\n{words}"), "5"),
-        ("#### \nThe answer is 3.".to_owned(), "3"),
-        (format!("The answer is 3.\n#### {sum}"), "3"),
-        ("The answer is $5$ cm.".to_owned(), "5\\text{ cm}"),
-        ("The answer is $5$ m.".to_owned(), "5"),
-        ("The answer is $25$%.".to_owned(), "25\\%"),
-        ("The answer is $25$ percent.".to_owned(), "25\\%"),
-        ("The answer is f(2) = $5$".to_owned(), "5"),
-        ("<answer>\n\nIt is 7 because $3+4=7$.</answer>".to_owned(), "7"),
-        ("Answer: Paris\nwhich is nice.".to_owned(), "Paris"),
-        ("Answer: **B2**".to_owned(), "B2"),
-        ("The answer is 12\\! 345.".to_owned(), "12\\! 345"),
-        ("答案是 红色。是的。".to_owned(), "红色"),
-    ] {
+    for (response, wanted) in
+        [(format!("The answer is 5.\n{words}"), "5"), (format!("The answer is 3.\n#### {sum}"), "3")]
+    {
         assert_eq!(found(&response).as_deref(), Some(wanted), "{response}");
     }
 }
@@ -88,9 +75,6 @@ fn a_mark_is_looked_for_near_the_end_and_a_box_everywhere() {
 
 #[test]
 fn a_reference_is_its_mathematics_where_no_words_stand_beside_it() {
-    assert_eq!(free::reference("$5$"), "5");
-    assert_eq!(free::reference("$5$ meters"), "5\\text{ meters}");
-    assert_eq!(free::reference("the value $5$ is prime"), "the value $5$ is prime");
     assert_eq!(Extraction::Free.reference("$5$"), "5");
     assert_eq!(Extraction::Auto.reference("$5$"), "$5$");
 }
@@ -120,23 +104,12 @@ fn mathematics_belongs_together_across_a_comma_on_one_page() {
 
 #[test]
 fn boxes_of_one_answer_are_one() {
-    let pair = r"\boxed{1}, \boxed{2}";
-    assert_eq!(joined_text(pair), Some(pair));
-    assert_eq!(joined_text(r"so (\boxed{1}, \boxed{2})$"), Some(r"(\boxed{1}, \boxed{2})"));
-    assert_eq!(joined_text(r"\boxed{1} so \boxed{2}"), Some("2"));
-    assert_eq!(joined_text(r"\boxed{1}\boxed{2}"), Some(r"\boxed{1}\boxed{2}"));
     assert_eq!(answer_place(r"\boxed{a\}b}").map(|place| place.len()), Some(4));
     assert_eq!(answer_place(r"\boxed{\}"), None);
 }
 
 #[test]
 fn a_phrase_and_its_verb_stand_close_and_in_one_clause() {
-    let behind = |text: &'static str| announced(text, &PHRASES.answer).map(|(_, at)| &text[at..]);
-    assert_eq!(behind("the answer is 5"), Some("5"));
-    assert_eq!(behind("the answer of it all is now 5"), Some("5"));
-    assert_eq!(behind("the answer is nowhere"), Some("nowhere"));
-    assert_eq!(behind("the answer is -7"), Some("-7"));
-    assert_eq!(behind("the answer, then, is 5"), None);
     let far = |words: usize| announced(&format!("the answer{} is 5", " very".repeat(words)), &PHRASES.answer);
     assert!(far(14).is_some() && far(15).is_none());
 }

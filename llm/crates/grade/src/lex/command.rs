@@ -1,88 +1,13 @@
 //! LaTeX commands.
 
+use super::signs::{function, sign};
 use super::{Lexer, Token, shown, unreadable};
 use crate::node::Relation;
 use crate::verdict::Reason;
-use crate::words;
-
-/// Commands that are one token.
-fn single(name: &str) -> Option<Token> {
-    Some(match name {
-        "frac" | "dfrac" | "tfrac" | "cfrac" => Token::Frac,
-        "sqrt" => Token::Root,
-        "binom" | "dbinom" | "tbinom" => Token::Binom,
-        "choose" => Token::Choose,
-        "dot" => Token::Accent("dot "),
-        "ddot" => Token::Accent("ddot "),
-        "hat" | "widehat" => Token::Accent("hat "),
-        "bar" | "overline" => Token::Accent("bar "),
-        "tilde" | "widetilde" => Token::Accent("tilde "),
-        "pm" => Token::PlusMinus,
-        "mp" => Token::MinusPlus,
-        "times" | "cdot" | "ast" | "cdotp" | "bullet" => Token::Times,
-        "div" => Token::Divide,
-        "over" => Token::Over,
-        "Rightarrow" | "implies" | "Longrightarrow" | "therefore" => Token::Implies,
-        "circ" => Token::Circ,
-        "degree" | "textdegree" => Token::Degree,
-        "prime" => Token::Prime,
-        "percent" => Token::Percent,
-        "pi" => Token::Pi,
-        "infty" | "infin" => Token::Infinity,
-        "imath" => Token::Imaginary,
-        "cup" | "bigcup" => Token::Union,
-        "cap" | "bigcap" => Token::Intersection,
-        "setminus" | "backslash" | "smallsetminus" => Token::Without,
-        "lvert" | "rvert" | "vert" | "mid" | "lVert" | "rVert" | "Vert" => Token::Bar,
-        "lor" | "vee" => Token::Or,
-        "land" | "wedge" => Token::And,
-        "ldots" | "dots" | "cdots" | "dotsc" | "dotsb" | "vdots" | "ddots" => Token::Dots,
-        "colon" | "ratio" => Token::Colon,
-        "mod" | "bmod" | "pmod" => Token::Modulus,
-        "euro" => Token::Currency("euro"),
-        "pounds" | "textsterling" => Token::Currency("gbp"),
-        "yen" => Token::Currency("yen"),
-        "epsilon" | "varepsilon" => Token::Symbol("epsilon".into()),
-        "phi" | "varphi" => Token::Symbol("phi".into()),
-        "theta" | "vartheta" => Token::Symbol("theta".into()),
-        _ => return bracket(name).or_else(|| relation(name).map(Token::Relation)),
-    })
-}
-
-fn bracket(name: &str) -> Option<Token> {
-    Some(match name {
-        "lbrace" => Token::Open('{'),
-        "rbrace" => Token::Close('}'),
-        "lparen" => Token::Open('('),
-        "rparen" => Token::Close(')'),
-        "lbrack" => Token::Open('['),
-        "rbrack" => Token::Close(']'),
-        "langle" => Token::Open('<'),
-        "rangle" => Token::Close('>'),
-        "lfloor" => Token::Open('f'),
-        "rfloor" => Token::Close('f'),
-        "lceil" => Token::Open('c'),
-        "rceil" => Token::Close('c'),
-        _ => return None,
-    })
-}
-
-fn relation(name: &str) -> Option<Relation> {
-    Some(match name {
-        "le" | "leq" | "leqslant" | "leqq" => Relation::LessOrEqual,
-        "ge" | "geq" | "geqslant" | "geqq" => Relation::GreaterOrEqual,
-        "lt" => Relation::Less,
-        "gt" => Relation::Greater,
-        "ne" | "neq" => Relation::Unequal,
-        "equiv" | "to" | "rightarrow" | "longrightarrow" | "coloneqq" => Relation::Equal,
-        "approx" | "simeq" | "thickapprox" | "doteq" | "approxeq" | "cong" => Relation::About,
-        "in" => Relation::In,
-        _ => return None,
-    })
-}
 
 impl Lexer<'_> {
     pub(super) fn command(&mut self) -> Result<(), Reason> {
+        let start = self.at;
         self.at += 1;
         let name = self.take_while(|c| c.is_ascii_alphabetic());
         if name.is_empty() {
@@ -112,7 +37,7 @@ impl Lexer<'_> {
                 return self.text_in(inside);
             }
             "Omega" if self.spelling.wide && self.behind_value() => self.push(Token::Text("ohm".into())),
-            _ => match single(name) {
+            _ => match sign(&self.text[start..self.at]) {
                 Some(token) => self.push(token),
                 None => return self.other(name),
             },
@@ -151,7 +76,7 @@ impl Lexer<'_> {
             }
             "begin" | "end" => return self.environment(name == "begin"),
             _ => {
-                let token = words::function(name).map(Token::Function);
+                let token = function(name).map(Token::Function);
                 self.push(token.unwrap_or_else(|| Token::Symbol(name.to_owned())));
             }
         }

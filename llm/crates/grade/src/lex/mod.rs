@@ -3,6 +3,7 @@
 mod command;
 mod number;
 mod sign;
+mod signs;
 #[cfg(test)]
 mod tests;
 mod word;
@@ -12,6 +13,7 @@ use super::rules::{Rule, Rules};
 use super::verdict::{Reason, unreadable};
 
 pub(super) use number::plain_number;
+pub(super) use signs::{function, spelled_symbol};
 
 /// A word or sign for the parser.
 #[derive(Clone, Debug, PartialEq)]

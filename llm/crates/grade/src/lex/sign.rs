@@ -1,82 +1,10 @@
 //! Single characters that are neither letters nor digits of plain ASCII.
 
+use super::signs::sign;
 use super::{Lexer, Token, plain_number, unreadable};
-use crate::node::Relation;
 use crate::rules::Rule;
 use crate::verdict::Reason;
 use crate::words;
-
-/// The meaning of one character by itself.
-fn meaning(c: char) -> Option<Token> {
-    Some(match c {
-        '(' | '[' => Token::Open(c),
-        ')' | ']' => Token::Close(c),
-        '{' => Token::BraceOpen,
-        '}' => Token::BraceClose,
-        '⟨' | '〈' => Token::Open('<'),
-        '⟩' | '〉' => Token::Close('>'),
-        '⌊' => Token::Open('f'),
-        '⌋' => Token::Close('f'),
-        '⌈' => Token::Open('c'),
-        '⌉' => Token::Close('c'),
-        '|' | '∣' | '‖' => Token::Bar,
-        ',' | ';' | '，' | '；' | '、' | '،' | '؛' => Token::Separator,
-        ':' | '：' | '∶' => Token::Colon,
-        '…' | '⋯' => Token::Dots,
-        '+' => Token::Plus,
-        '-' | '−' | '–' | '—' | '‐' | '‑' | '﹣' => Token::Minus,
-        '±' => Token::PlusMinus,
-        '∓' => Token::MinusPlus,
-        '*' | '×' | '·' | '⋅' | '∙' | '✕' | '∗' => Token::Times,
-        '/' | '÷' | '∕' | '⁄' => Token::Divide,
-        '^' => Token::Caret,
-        '_' => Token::Underscore,
-        '!' => Token::Bang,
-        '°' | 'º' | '˚' => Token::Degree,
-        '%' | '٪' => Token::Percent,
-        '\'' | '′' | '’' => Token::Prime,
-        '∪' => Token::Union,
-        '∩' => Token::Intersection,
-        '∖' => Token::Without,
-        '∞' => Token::Infinity,
-        '⟹' | '⇒' | '∴' => Token::Implies,
-        'π' | '𝜋' => Token::Pi,
-        '√' => Token::Root,
-        'ℝ' => Token::Reals,
-        '&' => Token::Cell,
-        '∧' => Token::And,
-        '∨' => Token::Or,
-        'α'..='ω' | 'Α'..='Ω' | 'ϕ' | 'ϑ' => Token::Symbol(greek(c)),
-        '∠' | '△' | '▵' => Token::Symbol(c.to_string()),
-        _ => {
-            let currency = || crate::units::currency_sign(c).map(Token::Currency);
-            return relation(c).map(Token::Relation).or_else(currency);
-        }
-    })
-}
-
-/// The name of a Greek letter in LaTeX.
-fn greek(c: char) -> String {
-    const LETTERS: &str = "αβγδεζηθικλμνξρστυφϕχψωϑΓΔΘΛΠΣΦΩ";
-    const NAMES: &str = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau \
-                         upsilon phi phi chi psi omega theta Gamma Delta Theta Lambda Pi Sigma Phi Omega";
-    let name = LETTERS.chars().position(|letter| letter == c).and_then(|at| NAMES.split(' ').nth(at));
-    name.map_or_else(|| c.to_string(), str::to_owned)
-}
-
-fn relation(c: char) -> Option<Relation> {
-    Some(match c {
-        '=' | '≡' | '→' | '＝' => Relation::Equal,
-        '≈' | '≃' | '≅' | '≐' => Relation::About,
-        '<' | '＜' => Relation::Less,
-        '>' | '＞' => Relation::Greater,
-        '≤' | '⩽' | '≦' => Relation::LessOrEqual,
-        '≥' | '⩾' | '≧' => Relation::GreaterOrEqual,
-        '≠' => Relation::Unequal,
-        '∈' => Relation::In,
-        _ => return None,
-    })
-}
 
 /// Numerator and denominator of `½` and its like.
 fn vulgar_fraction(c: char) -> Option<(&'static str, &'static str)> {
@@ -123,7 +51,8 @@ impl Lexer<'_> {
             self.empty_set();
             return Ok(());
         }
-        match meaning(c) {
+        let letter = || matches!(c, 'α'..='ω' | 'Α'..='Ω').then(|| Token::Symbol(c.to_string()));
+        match sign(c.encode_utf8(&mut [0; 4])).or_else(letter) {
             Some(token) => self.push(token),
             // The end of a sentence.
             None if matches!(c, '.' | '。' | '।')
@@ -148,18 +77,12 @@ impl Lexer<'_> {
             self.push(Token::Bang);
             return true;
         }
-        let signs = [
-            ("**", Token::Caret),
-            ("==", Token::Relation(Relation::Equal)),
-            ("<=", Token::Relation(Relation::LessOrEqual)),
-            (">=", Token::Relation(Relation::GreaterOrEqual)),
-            ("=>", Token::Implies),
-            ("!=", Token::Relation(Relation::Unequal)),
-            ("+/-", Token::PlusMinus),
-            ("->", Token::Relation(Relation::Equal)),
-            ("...", Token::Dots),
-        ];
-        let Some((_, token)) = signs.into_iter().find(|(sign, _)| self.take(sign)) else { return false };
+        let signs =
+            [3, 2].into_iter().filter_map(|length| self.rest().get(..length).filter(|s| s.is_ascii()));
+        let Some((length, token)) = signs.filter_map(|s| Some((s.len(), sign(s)?))).next() else {
+            return false;
+        };
+        self.at += length;
         self.push(token);
         true
     }

@@ -1,5 +1,6 @@
 //! Words of plain text and the content of text commands.
 
+use super::signs::{function, sign, spelled_symbol};
 use super::{Lexer, Token, shown, unreadable};
 use crate::node::Relation;
 use crate::rules::Rule;
@@ -43,6 +44,9 @@ impl<'a> Lexer<'a> {
         if let Some(name) = self.leading_currency(word) {
             return self.push(Token::Currency(name));
         }
+        if let Some(token @ (Token::Pi | Token::Infinity | Token::Root | Token::Modulus)) = sign(word) {
+            return self.push(token);
+        }
         if self.spelling.wide
             && behind_value
             && let Some(power) = words::power_of_thousand(word)
@@ -51,10 +55,6 @@ impl<'a> Lexer<'a> {
             return self.push(super::plain_number(&format!("1{}", "000".repeat(power))));
         }
         let token = match word {
-            "pi" | "Pi" => Token::Pi,
-            "inf" | "infinity" | "Infinity" | "infty" | "oo" => Token::Infinity,
-            "sqrt" => Token::Root,
-            "mod" => Token::Modulus,
             "negative" | "minus" | "Negative" | "Minus" if self.spelling.wide => Token::Minus,
             "x" | "X" if self.spelling.wide && self.between_numbers() => Token::Times,
             "U" if self.between_intervals() => Token::Union,
@@ -62,9 +62,9 @@ impl<'a> Lexer<'a> {
             _ if behind_value && units::is_percent(word) => Token::Percent,
             _ if behind_value && units::is_plain_unit(word) => Token::Text(word.to_owned()),
             _ if behind_value && self.spelling.wide && self.ordinal(word) => return,
-            _ => match words::function(word) {
+            _ => match function(word) {
                 Some(function) => Token::Function(function),
-                None if words::spelled_symbol(word) => Token::Symbol(word.to_owned()),
+                None if spelled_symbol(word) => Token::Symbol(word.to_owned()),
                 None => return self.letters(word, behind_value),
             },
         };
@@ -92,7 +92,7 @@ impl<'a> Lexer<'a> {
         if !self.tokens.is_empty() || !rest.starts_with(|c: char| c.is_ascii_digit()) {
             return None;
         }
-        let name = units::currency_word(word)?;
+        let Token::Currency(name) = sign(word)? else { return None };
         self.at = self.text.len() - rest.len();
         Some(name)
     }
@@ -172,7 +172,7 @@ impl<'a> Lexer<'a> {
                 self.uses(Rule::UnitDropped);
                 return Ok(());
             }
-            _ => match words::function(inside) {
+            _ => match function(inside) {
                 Some(function) if !matches!(inside, "min" | "sec") => Token::Function(function),
                 _ => Token::Text(inside.trim_end_matches([' ', ':']).to_owned()),
             },

@@ -28,8 +28,8 @@ impl Parser<'_> {
             Token::Dots => Ok(Node::Dots),
             Token::Reals => Ok(self.reals()),
             Token::Accent(kind) => match self.argument()? {
-                Node::Symbol(name) => self.subscripted(format!("{kind}{name}")),
-                other if kind == "bar " => Ok(other),
+                Node::Symbol(name) => self.subscripted(format!("{kind} {name}")),
+                other if kind == "bar" => Ok(other),
                 _ => unreadable("an accent over something that is not a symbol"),
             },
             Token::Text(text) => Ok(words_node(&text)),

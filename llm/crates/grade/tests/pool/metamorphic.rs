@@ -6,6 +6,8 @@ use cpu_time::ThreadTime;
 use grpo_lambda_grade::{Extraction, Grader, Prediction, Rule, Rules};
 use proptest::prelude::*;
 
+use crate::data::{here, text};
+
 /// A value in LaTeX, and a copy with one number changed.
 fn value() -> impl Strategy<Value = (String, String)> {
     (2i64..90, 2i64..90, 2i64..30, 0usize..8).prop_map(|(a, b, c, form)| {
@@ -100,43 +102,11 @@ proptest! {
 
 #[test]
 fn a_rule_that_is_off_is_not_used() {
-    let cases = [
-        (Rule::Thousands, "12345", "12 345"),
-        (Rule::DecimalComma, "3.5", "3,5"),
-        (Rule::UnitConverted, "1 \\text{ m}", "100 \\text{ cm}"),
-        (Rule::Solutions, "\\pm 2", "x^2=4"),
-        (Rule::NamedValue, "9", "x+y=9"),
-        (Rule::Approximation, "1.414", "\\sqrt2 \\approx 1.414"),
-        (Rule::TupleList, "(1,2)", "x=1, y=2"),
-        (Rule::Ratio, "3:4", "0.75"),
-        (Rule::Ellipsis, "1/3", "0.333..."),
-        (Rule::NumberWords, "5", "five"),
-        (Rule::BaseDropped, "52_8", "52"),
-        (Rule::NumberedUnknown, "x=2,x=3", "x_1=2, x_2=3"),
-        (Rule::NoSolution, "\\emptyset", "\\text{no solution}"),
-        (Rule::ChoiceText, "\\frac12", "\\text{(B) }\\frac12"),
-        (Rule::PointName, "(1,2)", "A(1,2)"),
-        (Rule::ParameterName, "k\\pi,k\\in\\mathbb{Z}", "n\\pi,n\\in\\mathbb{Z}"),
-        (Rule::EquivalentEquation, "xy=1", "y=\\frac1x"),
-        (Rule::PercentValue, "0.08", "8\\%"),
-        (Rule::PercentNumber, "8", "8\\%"),
-        (Rule::SixDigits, "\\pi", "3.14159265"),
-        (Rule::Degrees, "90", "90^\\circ"),
-        (Rule::UnitDropped, "5", "5\\text{ cm}"),
-        (Rule::Assignment, "5", "x=5"),
-        (Rule::Scaled, "x+y=1", "2x+2y=2"),
-        (Rule::Interval, "(2,\\infty)", "x>2"),
-        (Rule::Unordered, "1,2", "2,1"),
-        (Rule::SetBraces, "1,2", "\\{1,2\\}"),
-        (Rule::Vector, "(1,2)", "\\begin{pmatrix}1\\\\2\\end{pmatrix}"),
-        (Rule::PlusMinus, "1\\pm\\sqrt2", "1+\\sqrt2,1-\\sqrt2"),
-        (Rule::RenamedArgument, "f(x)=x", "f(n)=n"),
-        (Rule::Words, "\\text{East}", "east"),
-        (Rule::Choice, "B", "(B) 7"),
-        (Rule::WrittenPrecision, "1/3", "0.33"),
-    ];
-    assert_eq!(cases.len(), Rule::ALL.len());
-    for (rule, gold, answer) in cases {
+    let table = text(&here("rules.tsv"));
+    assert_eq!(table.lines().count(), Rule::ALL.len());
+    for line in table.lines() {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let (rule, gold, answer) = (Rule::find(fields[0]).unwrap(), fields[1], fields[2]);
         let on = Grader { rules: Rules::LENIENT.with(rule), ..Grader::default() }.grade_text(gold, answer);
         assert!(on.is_equal() && on.rules.has(rule), "{}: {gold} and {answer}: {on}", rule.name());
         let off =
@@ -148,31 +118,9 @@ fn a_rule_that_is_off_is_not_used() {
 
 #[test]
 fn long_and_hostile_responses_take_bounded_time() {
-    let many = |piece: &str| piece.repeat(200_000 / piece.len());
-    let hostile = [
-        many("$"),
-        many("\\boxed{"),
-        many("\\boxed{1} and "),
-        many("The answer is "),
-        many("answer: "),
-        many("\\begin{align}"),
-        many("**"),
-        many("\\\\frac"),
-        many("1 000 "),
-        many("答案"),
-        many("<answer>"),
-        many("(1,"),
-        many("a b "),
-        many("|x"),
-        many("\\text{$"),
-        many("$x=2x$ "),
-        many("\n"),
-        many(" (a"),
-        many("1 = "),
-        many("so A is 5, "),
-        many("<<1"),
-    ];
-    for text in &hostile {
+    let hostile = text(&here("hostile.txt")).replace('⏎', "\n");
+    for piece in hostile.split_terminator("·\n") {
+        let text = &piece.repeat(200_000 / piece.len());
         let start = ThreadTime::now();
         let verdict = Grader::free().grade_text("42", text);
         let spent = start.elapsed();

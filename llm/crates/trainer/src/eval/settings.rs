@@ -27,6 +27,14 @@ impl Protocol {
         }
     }
 
+    /// The rules for comparing answers where none are given: people read evaluations, so that spellings count as the same.
+    pub fn rules(self) -> Rules {
+        match self {
+            Protocol::Plain => Rules::LENIENT,
+            Protocol::Paper => Rules::STRICT,
+        }
+    }
+
     /// The most new tokens and the context.
     pub fn lengths(self) -> (usize, usize) {
         (3000, 4096)
