@@ -24,7 +24,7 @@
 # COMMIT=...    the commit, where there is no git
 # PYTHON=...    the python3 that has torch
 #
-# --rehearse    every stage on a machine without a card: kernels on the emulator of the tests, benchmarks of true size counted by a dry
+# --rehearse    every stage on a machine without a card: kernels on the PTX machine of the tests, benchmarks of true size counted by a dry
 #               run, training in miniature on the CPU, tools of CUDA left out of their commands. Its numbers mean nothing; its files say so.
 #               At the end every file is shown.
 set -euo pipefail
@@ -82,26 +82,28 @@ keep() {
   mv "$file.part" "$file"
 }
 
-# The emulator's run of every kernel, as CSV. emulated FILE HEAD
-emulated() {
-  local csv=$out/work/emulated
+# llm-train gpu-check --quick on the PTX machine, as CSV: stand-ins take the places of the driver, NVRTC and cuBLAS. rehearsed FILE HEAD
+rehearsed() {
+  local cuda=$out/work/cuda
   in_time
-  GPU_CHECK_CSV=$csv timeout "$(left)" cargo test --quiet --package grpo-lambda-gpu --test gpu the_emulator_passes >&2 || { failed "the emulator failed"; return; }
-  { echo "# $2"; sed 1d "$csv.f32"; sed 1,2d "$csv.bf16"; } >"$1"
+  { cargo build --quiet --features cuda --package grpo-lambda-llm && cargo run --quiet --package grpo-lambda-ptx --example libraries "$cuda"; } >&2 ||
+    { failed "the machine cannot be built"; return; }
+  LD_LIBRARY_PATH=$cuda GRPO_LAMBDA_CACHE=$out/work/cache timeout "$(left)" target/debug/llm-train gpu-check --quick --csv "$1" --head "$2" >&2 ||
+    failed "the PTX machine failed"
 }
 
 # Kernels at small sizes, with a command before llm-train, or none. small_check FILE HEAD [COMMAND...]
 small_check() {
   local file=$1 head=$2
   shift 2
-  if [ -n "$rehearse" ]; then emulated "$file" "$head"; else
+  if [ -n "$rehearse" ]; then rehearsed "$file" "$head"; else
     timeout "$(left)" "$@" $llm gpu-check --quick --csv "$file" --head "$head" >&2
   fi
 }
 
 check() {
   local file=$out/gpu_check.csv
-  if [ -n "$rehearse" ]; then emulated "$file" "$(head_of "cargo test --test gpu the_emulator_passes")"; else
+  if [ -n "$rehearse" ]; then rehearsed "$file" "$(head_of "llm-train gpu-check --quick")"; else
     timeout "$budget" $llm gpu-check --csv "$file" --head "$(head_of "llm-train gpu-check")"
   fi
 }
@@ -118,7 +120,7 @@ collect_bench() { $python "$here/collect.py" "$out/gpu_bench.csv" --head "$(head
 # The tests that need a card, where build.sh packed them with TESTS=1.
 card_tests() {
   if [ -n "$rehearse" ]; then
-    timeout "$(left)" cargo test --quiet --package grpo-lambda-gpu --test gpu the_emulator_keeps_the_contract >&2 || failed "the contract of devices failed"
+    timeout "$(left)" cargo test --quiet --package grpo-lambda-gpu --test gpu keeps_the_contract >&2 || failed "the contract of devices failed"
   elif [ -e "$carry/gpu-tests.xz" ]; then
     timeout "$(left)" bash "$carry/run.sh" gpu-tests card --ignored >&2 || failed "the tests that need a card failed"
   else
@@ -181,7 +183,7 @@ profile() {
   for kernel in decode_attention decode_qkv attention rms_norm_weight gemm; do
     in_time
     if [ -n "$rehearse" ]; then
-      # What --only would choose of the emulator's cases.
+      # What --only would choose of the machine's cases.
       grep "^$kernel," "$out/gpu_check.csv" | tail -n 2 >>"$file" || failed "gpu-check has no $kernel"
       continue
     fi

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use grpo_lambda_decoder::disk::Disk;
-use grpo_lambda_gpu::Dtype;
-use grpo_lambda_gpu::check::{self, Extent, OTHERS};
+use grpo_lambda_gpu::check::{self, Extent, Finding, OTHERS};
 use grpo_lambda_gpu::kernels;
 use grpo_lambda_gpu::select::{NoCard, find_card};
+use grpo_lambda_gpu::{Device, Dtype};
+use serde_json::{Value, json};
 
-use super::{Command, Failure, print};
+use super::{Command, Failure, VERSION, print};
 use grpo_lambda_trainer::run::progress::say;
 
 /// Arguments of `gpu-check`.
@@ -20,7 +21,10 @@ pub struct GpuCheckArgs {
     /// Also write the table there
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
-    /// The first comment line of that file
+    /// Also write one file to send back, as JSON: versions, cases, times
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// The first comment line of the table's file
     #[arg(long, value_name = "TEXT", default_value = "llm-train gpu-check")]
     pub head: String,
     /// One kernel alone, or gemm, replay, decoder
@@ -44,10 +48,15 @@ impl Command for GpuCheckArgs {
         // A card that has bf16 has f32; it is opened once, since memory and errors are those of the process.
         let device = match find_card(Dtype::Bf16, say) {
             Ok(device) => device,
-            Err(NoCard::Unusable(error)) => return Err(Failure::refused(format!("--device cuda: {error}"))),
-            Err(NoCard::NotBuilt) => {
-                let right = "this llm-train was built without CUDA: build it with --features cuda";
-                return Err(Failure::refused(format!("--device cuda: {right}")));
+            Err(missing) => {
+                let why = match missing {
+                    NoCard::Unusable(error) => error.to_string(),
+                    NoCard::NotBuilt => {
+                        "this llm-train was built without CUDA: build it with --features cuda".to_owned()
+                    }
+                };
+                self.write_report(&report(Err(&why), &[]))?;
+                return Err(Failure::refused(format!("--device cuda: {why}")));
             }
         };
         print(&format!("{}\n", device.name()))?;
@@ -64,6 +73,7 @@ impl Command for GpuCheckArgs {
             let text = format!("# {}\n{}\n{}", self.head, check::COLUMNS, check::csv_rows(&findings));
             Disk::default().replace(path, text.as_bytes()).map_err(Failure::broke)?;
         }
+        self.write_report(&report(Ok(&*device), &findings))?;
         match check::passed(&findings) {
             true => Ok(()),
             false => {
@@ -71,5 +81,65 @@ impl Command for GpuCheckArgs {
                 Err(Failure::broke(format!("gpu-check: {failed} of {} cases failed", findings.len())))
             }
         }
+    }
+}
+
+impl GpuCheckArgs {
+    fn write_report(&self, report: &Value) -> Result<(), Failure> {
+        let Some(path) = &self.report else { return Ok(()) };
+        Disk::default().replace(path, format!("{report:#}\n").as_bytes()).map_err(Failure::broke)
+    }
+}
+
+/// The report of a check on a device, or of why there was none. An error that is no number is `null`.
+fn report(device: Result<&dyn Device, &str>, findings: &[Finding]) -> Value {
+    let case = |f: &Finding| {
+        json!({
+            "kernel": f.kernel, "dtype": f.dtype.name(), "case": f.case, "passed": f.passed(), "problem": f.problem,
+            "error": f.error, "bound": f.bound, "seconds": f.seconds, "bytes": f.bytes, "operations": f.operations,
+        })
+    };
+    let directory = std::env::var_os(kernels::SOURCE_DIRECTORY).filter(|named| !named.is_empty());
+    json!({
+        "llm_train": VERSION,
+        "system": [std::env::consts::OS, std::env::consts::ARCH],
+        "device": device.ok().map(Device::name),
+        "versions": device.ok().and_then(Device::identity),
+        "free_and_total_bytes": device.ok().and_then(|device| device.memory().ok()),
+        "kernels": directory.map_or("built in".into(), |named| named.display().to_string()),
+        "problem": device.err(),
+        "failed": findings.iter().filter(|f| !f.passed()).count(),
+        "cases": findings.iter().map(case).collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use grpo_lambda_gpu::dry::Dry;
+
+    #[test]
+    fn a_report_holds_what_tells_a_card_from_another_and_every_case() {
+        let sound = Finding {
+            kernel: "round",
+            dtype: Dtype::F32,
+            case: "3 numbers".to_owned(),
+            error: 0.0,
+            bound: 0.5,
+            seconds: Some(2e-6),
+            bytes: 24.0,
+            operations: 0.0,
+            problem: None,
+        };
+        let wrong = Finding { error: f64::INFINITY, ..sound.clone() };
+        let found = report(Ok(&Dry::default()), &[sound, wrong]);
+        assert_eq!((&found["device"], &found["failed"]), (&json!("dry run"), &json!(1)), "{found}");
+        assert_eq!((&found["cases"][0]["seconds"], &found["cases"][0]["bound"]), (&json!(2e-6), &json!(0.5)));
+        assert_eq!(
+            (&found["cases"][1]["passed"], &found["cases"][1]["error"]),
+            (&json!(false), &Value::Null)
+        );
+        let none = report(Err("no driver"), &[]);
+        assert_eq!((&none["problem"], &none["device"]), (&json!("no driver"), &Value::Null));
     }
 }

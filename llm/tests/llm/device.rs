@@ -44,6 +44,20 @@ fn a_card_that_is_not_there_is_refused_and_leaves_nothing_behind() {
     assert!(!directory.exists());
 }
 
+/// A check without a card tells in its report what is missing.
+#[test]
+fn a_check_without_a_card_writes_why_into_its_report() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("report.json");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_llm-train"));
+    command.args(["gpu-check", "--quick", "--report", file.to_str().unwrap()]);
+    run(command.env("CUDA_VISIBLE_DEVICES", "-1"), "").refused(2, &["--device cuda: "]);
+    let report: serde_json::Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let told = if cfg!(feature = "cuda") { "no " } else { "without CUDA" };
+    assert!(report["problem"].as_str().unwrap().contains(told), "{report}");
+    assert_eq!((&report["device"], report["cases"].as_array().unwrap().len()), (&serde_json::Value::Null, 0));
+}
+
 #[test]
 fn bf16_on_the_cpu_is_refused() {
     let place = tempfile::tempdir().unwrap();

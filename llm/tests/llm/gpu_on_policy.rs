@@ -11,8 +11,7 @@ use grpo_lambda_trainer::plan::synthetic::AlternatingRewards;
 use grpo_lambda_trainer::step::engine::{Engine, GpuEngine, TrainingSetup};
 use grpo_lambda_trainer::step::{StepContext, StepReport, StepSettings, TrainingPrompt};
 
-use crate::emulator::Emulated;
-use crate::long;
+use crate::{long, machine};
 
 /// Some steps on random weights, with rewards that differ within every group: what they report, and where the weights end.
 fn trained(device: &Arc<dyn Device>, method: &[&str]) -> (Vec<StepReport>, Vec<u32>) {
@@ -50,8 +49,7 @@ const LAMBDA: [&str; 2] = ["method.name=grpo_lambda", "method.clamp=none"];
 
 #[test]
 fn no_ratio_leaves_1_and_nothing_is_clipped_although_the_sampler_rounds_differently() {
-    let Some(device) = Emulated::start() else { return };
-    let device: Arc<dyn Device> = device;
+    let device = machine::start();
     for method in [&["method.name=grpo"][..], &LAMBDA, &["method.name=grpo_lambda", "method.style=both"]] {
         for report in trained(&device, method).0 {
             let m = &report.metrics;
@@ -65,8 +63,7 @@ fn no_ratio_leaves_1_and_nothing_is_clipped_although_the_sampler_rounds_differen
 
 #[test]
 fn without_a_trace_grpo_lambda_is_grpo_to_the_bit() {
-    let Some(device) = Emulated::start() else { return };
-    let device: Arc<dyn Device> = device;
+    let device = machine::start();
     let (_, grpo) = trained(&device, &["method.name=grpo"]);
     assert!(trained(&device, &[&LAMBDA[..], &["method.lambda=0"]].concat()).1 == grpo);
     assert!(trained(&device, &[&LAMBDA[..], &["method.lambda=0.9"]].concat()).1 != grpo);
@@ -75,8 +72,7 @@ fn without_a_trace_grpo_lambda_is_grpo_to_the_bit() {
 /// Later updates on the same rollout are off-policy by what the first moved, and say so.
 #[test]
 fn later_updates_are_measured_from_the_first() {
-    let Some(device) = Emulated::start() else { return };
-    let device: Arc<dyn Device> = device;
+    let device = machine::start();
     let (once, _) = trained(&device, &LAMBDA);
     let (twice, _) = trained(&device, &[&LAMBDA[..], &["rl.inner_updates=2"]].concat());
     assert_eq!(twice[0].drift, once[0].drift);

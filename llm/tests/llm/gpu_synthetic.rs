@@ -1,19 +1,17 @@
 //! A whole step on the device, and what a dry run counted of it before.
 
-use std::sync::Arc;
-
 use grpo_lambda_decoder::model::{
     self,
     Architecture::{Olmo2, Qwen2, Qwen3},
     ModelShape,
 };
-use grpo_lambda_gpu::{Device, Dtype};
+use grpo_lambda_gpu::Dtype;
 use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::plan::synthetic::{predict, step, synthetic_engine};
 use grpo_lambda_trainer::problems::MaxLengths;
 use grpo_lambda_trainer::step::engine::SyntheticWeights;
 
-use crate::emulator::Emulated;
+use crate::machine;
 
 const SHAPE: ModelShape = ModelShape { vocab: 61, hidden: 32, layers: 2, heads: 4, kv_heads: 2 };
 
@@ -40,14 +38,14 @@ fn a_step_takes_the_memory_that_was_predicted() {
         (&normed, Dtype::Bf16, &["lora.rank=3", "memory.recompute_layers=true"]),
     ] {
         let config = Config::resolve("tiny", &[&base[..], more].concat()).unwrap();
-        let Some(device) = Emulated::start() else { return };
+        let device = machine::start();
         let mut engine = synthetic_engine(&device, shape, &config, dtype, SyntheticWeights::Random).unwrap();
         let phases = step(&mut engine, &config, Some(&device), 6, 0).unwrap();
         assert!(phases.reference > 0.0 && phases.optimiser > 0.0);
         let prediction = predict(shape, &config, dtype, MaxLengths { prompt: 6, example: 0 }).unwrap();
-        assert_eq!(device.ledger().peak(), *prediction.peak(), "{more:?}");
+        assert_eq!(machine::peak(&*device), *prediction.peak(), "{more:?}");
         drop(engine);
-        assert_eq!(device.ledger().total(), 0);
+        assert_eq!(machine::held(&*device), 0);
     }
 }
 
@@ -56,8 +54,7 @@ fn a_step_takes_the_memory_that_was_predicted() {
 fn made_up_weights_are_those_of_the_reference_and_rounded_master_weights() {
     let shape = Qwen2.config(SHAPE);
     let config = Config::resolve("tiny", &["method.beta=0.04"]).unwrap();
-    let Some(device) = Emulated::start() else { return };
-    let device: Arc<dyn Device> = device;
+    let device = machine::start();
     let engine = synthetic_engine(&device, &shape, &config, Dtype::Bf16, SyntheticWeights::Random).unwrap();
     use grpo_lambda_trainer::step::engine::Engine;
     let (master, reference) = (engine.parameters().unwrap(), engine.frozen_weights().unwrap().unwrap());

@@ -1,5 +1,5 @@
 //! The language-model side: whole runs, commands through the binary, and what users do wrong.
-#![allow(unsafe_code)] // the emulated device's memory is addressed by number
+#![allow(unsafe_code)] // the folder of compiled kernels is named by the environment
 #![allow(clippy::unwrap_used)] // a test that cannot read its fixture should stop there
 
 mod bad_data;
@@ -44,6 +44,6 @@ mod train;
 mod train_data;
 mod trl_step;
 
-/// The device whose kernels run on the CPU, as the tests of the GPU crate have it.
-#[path = "../../crates/gpu/tests/gpu/emulator/mod.rs"]
-mod emulator;
+/// The card whose kernels run on the CPU, as the tests of the GPU crate have it.
+#[path = "../../crates/gpu/tests/gpu/machine.rs"]
+mod machine;

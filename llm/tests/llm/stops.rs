@@ -1,11 +1,8 @@
 //! Rollouts of RL end at the stop strings of a template: on the CPU and on a card, in what is trained on and in what is graded.
-
-use std::sync::Arc;
-
 use grpo_lambda::group::Response;
 use grpo_lambda_decoder::model::{Architecture::Qwen2, Decoder, ModelConfig as Shape, ModelShape, weights};
 use grpo_lambda_decoder::optim::StepOutcome;
-use grpo_lambda_gpu::{Device, Dtype};
+use grpo_lambda_gpu::Dtype;
 use grpo_lambda_grade::{Extraction, Gold};
 use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::input::stops::Stops;
@@ -13,7 +10,7 @@ use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, GpuEngine, TrainingSetup};
 use grpo_lambda_trainer::step::{StepContext, StepSettings, StopStrings, TextReward, TrainingPrompt};
 
-use crate::emulator::Emulated;
+use crate::machine;
 
 const LIMIT: usize = 12;
 
@@ -78,8 +75,7 @@ fn rollouts_end_with_the_token_that_completes_a_stop_string() {
     }
     assert!(moved && early > 2 && early < ended.len(), "{early} of {} ended early", ended.len());
 
-    let Some(device) = Emulated::start() else { return };
-    let device: Arc<dyn Device> = device;
+    let device = machine::start();
     let setup = TrainingSetup::new(config().rl_optimiser());
     let parameters = weights::initialise(&shape(), 3, 0.3);
     let mut card = GpuEngine::new(&device, Dtype::F32, &shape(), &parameters, setup).unwrap();

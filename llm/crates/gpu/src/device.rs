@@ -49,7 +49,7 @@ pub(crate) fn timed_by_host<D: Device + ?Sized>(
     Ok(clock.elapsed().as_secs_f64())
 }
 
-/// Memory and work of one device: CUDA, an emulator on the CPU, or a dry run that counts.
+/// Memory and work of one device: CUDA, or a dry run that counts.
 ///
 /// It works on bare addresses; [`super::ptr`] and [`super::kernels`] give them types. Everything is done in the order of the calls, as on
 /// one stream; only [`Device::upload`], [`Device::download`] and [`Device::synchronize`] wait.

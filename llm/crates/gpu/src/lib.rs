@@ -23,9 +23,9 @@
 //! | [`dry`] | the dry run: memory and work of a step, counted before it is run |
 //! | [`check`] | every kernel against its contract, on any device |
 //!
-//! Three devices stand behind the seam. CUDA (feature `cuda`) compiles the kernels when it starts. The CPU emulator of the
-//! tests compiles *the same source* with a C++ compiler and runs it thread by thread, so the kernels are proved on any
-//! machine. The dry run executes nothing; since it follows the very code of a step, it counts what a step allocates.
+//! Two devices stand behind the seam. CUDA (feature `cuda`) compiles the kernels when it starts; in the tests its libraries
+//! are stand-ins, behind which a machine executes the compiled kernels on the CPU. The dry run executes nothing; since it
+//! follows the very code of a step, it counts what a step allocates.
 
 mod array;
 mod attention;

@@ -1,4 +1,5 @@
 //! Arithmetic of the instructions, on the 32 lanes of a warp at once.
+#![allow(unsafe_code)] // a function for processors that have more instructions
 
 use crate::parse::{Instruction, Kind, Op, Relation, Shuffle, Type};
 
@@ -43,10 +44,16 @@ fn signed(x: u64, bits: u32) -> i64 {
 #[inline(always)]
 fn each<const N: usize>(r: &mut [Lanes], on: u32, i: &Instruction, g: impl Fn([u64; N]) -> u64) {
     if on == ALL {
-        let from: [Lanes; N] = std::array::from_fn(|n| r[i.from[n]]);
-        let to = &mut r[i.to[0]];
-        for lane in 0..32 {
-            to[lane] = g(std::array::from_fn(|n| from[n][lane]));
+        // As many at a time as a register of the processor may hold.
+        for first in (0..32).step_by(8) {
+            let from: [[u64; 8]; N] = std::array::from_fn(|n| {
+                let lanes = &r[i.from[n]];
+                std::array::from_fn(|lane| lanes[first + lane])
+            });
+            let to = &mut r[i.to[0]];
+            for lane in 0..8 {
+                to[first + lane] = g(std::array::from_fn(|n| from[n][lane]));
+            }
         }
     } else {
         for lane in lanes(on) {
@@ -97,6 +104,7 @@ fn fused_down(a: f32, b: f32, c: f32) -> f32 {
     if above && sum.is_finite() { near.next_down() } else { near }
 }
 
+#[inline(always)]
 fn compare(r: &mut [Lanes], on: u32, i: &Instruction, relation: Relation) {
     let Relation { less, equal, greater, or_nan } = relation;
     let holds = |order: Option<std::cmp::Ordering>| {
@@ -116,6 +124,7 @@ fn compare(r: &mut [Lanes], on: u32, i: &Instruction, relation: Relation) {
     }
 }
 
+#[inline(always)]
 fn convert(r: &mut [Lanes], on: u32, i: &Instruction, from: Type, saturate: bool) -> Result<(), String> {
     let (to, mask) = (i.ty, i.ty.mask());
     let number = |x: u64| if from.bits == 32 { f64::from(f(x)) } else { d(x) };
@@ -141,6 +150,22 @@ fn convert(r: &mut [Lanes], on: u32, i: &Instruction, from: Type, saturate: bool
 /// Executes an instruction that has neither memory nor control in it. `rough`: approximations are two places off.
 #[inline]
 pub(crate) fn arithmetic(r: &mut [Lanes], on: u32, i: &Instruction, rough: bool) -> Result<(), String> {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+        // SAFETY: the processor has both.
+        return unsafe { wide_arithmetic(r, on, i, rough) };
+    }
+    any_arithmetic(r, on, i, rough)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+fn wide_arithmetic(r: &mut [Lanes], on: u32, i: &Instruction, rough: bool) -> Result<(), String> {
+    any_arithmetic(r, on, i, rough)
+}
+
+#[inline(always)]
+fn any_arithmetic(r: &mut [Lanes], on: u32, i: &Instruction, rough: bool) -> Result<(), String> {
     let (mask, bits, float) = (i.ty.mask(), i.ty.bits, i.ty.kind == Kind::Float);
     match i.op {
         Op::Move => each(r, on, i, |[a]| a & mask),

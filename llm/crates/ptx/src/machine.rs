@@ -3,6 +3,8 @@
 //! The lanes of a warp that stand at its lowest place go on together. A warp runs until all its lanes wait at a barrier of the block or have
 //! returned; then the next one runs. An [`Order`] says which warp and which lanes are first, so that a missing barrier changes numbers.
 
+use std::cell::RefCell;
+
 use crate::execute::{self, ALL, Lanes, lanes};
 use crate::memory::{Global, Moment, Outside, Shared, Suspect, outside};
 use crate::parse::{Instruction, Kernel, Op, Special};
@@ -65,26 +67,32 @@ struct Machine<'a> {
     shared: Shared,
     places: Vec<usize>,
     states: Vec<State>,
-    /// Intervals between barriers, of the block and of its warps.
-    interval: u32,
+    /// Intervals between the barriers of each warp.
     warp_intervals: Vec<u32>,
     block: (u32, u32),
     random: u64,
 }
 
+thread_local! {
+    /// Memory of the launch before, which is used again.
+    static SCRATCH: RefCell<(Vec<Lanes>, Shared)> = RefCell::default();
+}
+
 /// Executes a launch.
 pub(crate) fn run(launch: Launch<'_>, memory: &mut Global, hits: &mut [bool]) -> Result<(), String> {
+    let (mut registers, shared) = SCRATCH.take();
+    registers.clear();
+    registers.resize(launch.threads.div_ceil(32) as usize * launch.kernel.registers, [0; 32]);
     let warps = launch.threads.div_ceil(32) as usize;
     let (columns, rows) = launch.grid;
     let seed = if let Order::Shuffled(seed) = launch.liberties.order { seed } else { 0 };
     let blocks = u64::from(columns) * u64::from(rows);
     let backwards = matches!(launch.liberties.order, Order::Reversed);
     let mut machine = Machine {
-        registers: vec![[0; 32]; warps * launch.kernel.registers],
-        shared: Shared::new(launch.kernel.shared),
+        registers,
+        shared,
         places: vec![0; warps * 32],
         states: vec![State::Over; warps * 32],
-        interval: 0,
         warp_intervals: vec![0; warps],
         block: (0, 0),
         random: (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
@@ -93,12 +101,13 @@ pub(crate) fn run(launch: Launch<'_>, memory: &mut Global, hits: &mut [bool]) ->
         hits,
     };
     machine.fill(|special| !matches!(special, Special::BlockX | Special::BlockY));
-    for number in 0..blocks {
+    let done = (0..blocks).try_for_each(|number| {
         let at = if backwards { blocks - 1 - number } else { number };
         machine.block = ((at % u64::from(columns)) as u32, (at / u64::from(columns)) as u32);
-        machine.run_block()?;
-    }
-    Ok(())
+        machine.run_block()
+    });
+    SCRATCH.set((machine.registers, machine.shared));
+    done
 }
 
 /// The number in the first bytes. (Eight bytes of which some are written apart would be read again slowly.)
@@ -111,6 +120,32 @@ fn widened<const EACH: usize>(bytes: &[u8]) -> u64 {
         (_, [a, b, c, d, e, f, g, h, ..]) => u64::from_le_bytes([*a, *b, *c, *d, *e, *f, *g, *h]),
         _ => 0,
     }
+}
+
+/// The bytes that a lane stores.
+#[inline(always)]
+fn taken<const EACH: usize, const N: usize>(registers: &[Lanes], i: &Instruction, lane: usize) -> [u8; N] {
+    let mut bytes = [0; N];
+    for n in 0..N / EACH {
+        let held = registers[i.from[1 + n]][lane].to_le_bytes();
+        bytes[n * EACH..(n + 1) * EACH].copy_from_slice(&held[..EACH]);
+    }
+    bytes
+}
+
+/// The first byte that the lanes of `on` access, and how many there are to the last; `None` if one is misaligned, or none is on.
+#[inline(always)]
+fn extent<const N: usize>(addresses: &Lanes, on: u32) -> Option<(u64, usize)> {
+    let (mut low, mut high, mut all) = (u64::MAX, 0, 0);
+    for (lane, address) in addresses.iter().enumerate() {
+        // Branches would cost more.
+        let off = (u64::from(on >> lane) & 1).wrapping_sub(1);
+        low = low.min(address | off);
+        high = high.max(address & !off);
+        all |= address & !off;
+    }
+    (low <= high && all.is_multiple_of(N as u64))
+        .then(|| (low, (high - low).saturating_add(N as u64) as usize))
 }
 
 impl Machine<'_> {
@@ -153,7 +188,7 @@ impl Machine<'_> {
 
     fn run_block(&mut self) -> Result<(), String> {
         self.fill(|special| matches!(special, Special::BlockX | Special::BlockY));
-        self.shared.clear();
+        self.shared.begin(self.launch.kernel.shared);
         let threads = self.launch.threads as usize;
         self.places[..threads].fill(0);
         self.states[..threads].fill(State::Runs);
@@ -184,7 +219,7 @@ impl Machine<'_> {
             }
             self.states[..threads].fill(State::Runs);
             self.places[..threads].fill(place + 1);
-            self.interval += 1;
+            self.shared.interval += 1;
         }
     }
 
@@ -308,21 +343,29 @@ impl Machine<'_> {
         Err(self.fault(suspect.text(), 32 * at.0 + at.1, i.line))
     }
 
+    fn now(&self, (warp, lane): (usize, usize)) -> Moment {
+        Moment::new((32 * warp + lane) as u32, self.shared.interval, self.warp_intervals[warp])
+    }
+
+    /// The address that each lane accesses.
+    #[inline(always)]
+    fn addresses(&self, warp: usize, i: &Instruction) -> Lanes {
+        let base = &self.registers[warp * self.launch.kernel.registers + i.from[0]];
+        std::array::from_fn(|lane| base[lane].wrapping_add_signed(i.offset))
+    }
+
     #[inline(always)]
     fn fetch<const N: usize>(
         &mut self,
         at: (usize, usize),
         i: &Instruction,
         shared: bool,
+        address: u64,
     ) -> Result<[u8; N], String> {
-        let (warp, lane) = at;
-        let base = self.registers[warp * self.launch.kernel.registers + i.from[0]][lane];
-        let address = base.wrapping_add_signed(i.offset);
         let found = if !address.is_multiple_of(N as u64) {
             Err(Outside)
         } else if shared {
-            let now = Moment::new((32 * warp + lane) as u32, self.interval, self.warp_intervals[warp]);
-            self.shared.get(address, now)
+            self.shared.get(address, self.now(at))
         } else {
             self.memory.get(address).map(|(bytes, all)| (bytes, (!all).then_some(Suspect::Unwritten)))
         };
@@ -339,16 +382,12 @@ impl Machine<'_> {
         at: (usize, usize),
         i: &Instruction,
         shared: bool,
-        bytes: [u8; N],
+        (address, bytes): (u64, [u8; N]),
     ) -> Result<(), String> {
-        let (warp, lane) = at;
-        let base = self.registers[warp * self.launch.kernel.registers + i.from[0]][lane];
-        let address = base.wrapping_add_signed(i.offset);
         let found = if !address.is_multiple_of(N as u64) {
             Err(Outside)
         } else if shared {
-            let now = Moment::new((32 * warp + lane) as u32, self.interval, self.warp_intervals[warp]);
-            self.shared.put(address, bytes, now)
+            self.shared.put(address, bytes, self.now(at))
         } else {
             self.memory.put(address, bytes).map(|()| None)
         };
@@ -388,8 +427,25 @@ impl Machine<'_> {
         shared: bool,
     ) -> Result<(), String> {
         let first = warp * self.launch.kernel.registers;
-        for lane in lanes(on) {
-            let bytes = self.fetch::<N>((warp, lane), i, shared)?;
+        let addresses = self.addresses(warp, i);
+        let mut left = on;
+        // All in one allocation, and written.
+        if let Some((low, bytes)) = extent::<N>(&addresses, on).filter(|_| !shared)
+            && let Ok((data, written)) = self.memory.span(low, bytes)
+        {
+            for lane in lanes(on) {
+                let at = (addresses[lane] - low) as usize;
+                if written[at..at + N] != [true; N] {
+                    break;
+                }
+                for n in 0..N / EACH {
+                    self.registers[first + i.to[n]][lane] = widened::<EACH>(&data[at + n * EACH..at + N]);
+                }
+                left &= left - 1;
+            }
+        }
+        for lane in lanes(left) {
+            let bytes = self.fetch::<N>((warp, lane), i, shared, addresses[lane])?;
             for n in 0..N / EACH {
                 self.registers[first + i.to[n]][lane] = widened::<EACH>(&bytes[n * EACH..]);
             }
@@ -405,13 +461,20 @@ impl Machine<'_> {
         shared: bool,
     ) -> Result<(), String> {
         let first = warp * self.launch.kernel.registers;
-        for lane in lanes(on) {
-            let mut bytes = [0; N];
-            for n in 0..N / EACH {
-                let held = self.registers[first + i.from[1 + n]][lane].to_le_bytes();
-                bytes[n * EACH..(n + 1) * EACH].copy_from_slice(&held[..EACH]);
+        let addresses = self.addresses(warp, i);
+        if let Some((low, all)) = extent::<N>(&addresses, on).filter(|_| !shared)
+            && let Ok((data, written)) = self.memory.span(low, all)
+        {
+            for lane in lanes(on) {
+                let at = (addresses[lane] - low) as usize;
+                data[at..at + N].copy_from_slice(&taken::<EACH, N>(&self.registers[first..], i, lane));
+                written[at..at + N].copy_from_slice(&[true; N]);
             }
-            self.keep((warp, lane), i, shared, bytes)?;
+            return Ok(());
+        }
+        for lane in lanes(on) {
+            let bytes = taken::<EACH, N>(&self.registers[first..], i, lane);
+            self.keep((warp, lane), i, shared, (addresses[lane], bytes))?;
         }
         Ok(())
     }
@@ -441,8 +504,9 @@ impl Machine<'_> {
             Op::Ballot => execute::ballot(registers, mask, i),
             Op::LoadMatrix { transposed } => {
                 let mut rows = [[0_u16; 8]; 32];
+                let addresses = self.addresses(warp, i);
                 for lane in lanes(mask) {
-                    let bytes = self.fetch::<16>((warp, lane), i, true)?;
+                    let bytes = self.fetch::<16>((warp, lane), i, true, addresses[lane])?;
                     for (number, two) in rows[lane].iter_mut().zip(bytes.chunks_exact(2)) {
                         *number = u16::from_le_bytes([two[0], two[1]]);
                     }

@@ -86,6 +86,13 @@ impl Global {
         Ok((bytes, false))
     }
 
+    /// The bytes from an address on, and whether somebody wrote each.
+    #[inline(always)]
+    pub(crate) fn span(&mut self, address: u64, bytes: usize) -> Result<(&mut [u8], &mut [bool]), Outside> {
+        let (found, at) = self.find(address, bytes)?;
+        Ok((&mut found.data[at..at + bytes], &mut found.written[at..at + bytes]))
+    }
+
     #[inline(always)]
     pub(crate) fn put<const N: usize>(&mut self, address: u64, bytes: [u8; N]) -> Result<(), Outside> {
         let (found, at) = self.find(address, N)?;
@@ -124,24 +131,28 @@ impl Global {
     }
 }
 
-/// A thread at a moment, packed: its number, and the intervals between barriers of the block and of its warp. 0 is never.
+/// A thread at a moment, packed: its number, and the intervals between barriers of the blocks and of its warp. 0 is never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Moment(u64);
 
 impl Moment {
     pub(crate) fn new(thread: u32, block: u32, warp: u32) -> Self {
-        Moment(u64::from(block + 1) << 40 | u64::from(warp & 0xff_ffff) << 16 | u64::from(thread))
+        Moment(u64::from(block) << 32 | u64::from(warp & 0x3f_ffff) << 10 | u64::from(thread))
+    }
+
+    fn block(self) -> u32 {
+        (self.0 >> 32) as u32
     }
 
     fn warp(self) -> u64 {
-        (self.0 & 0xffff) / 32
+        self.0 >> 5 & 0x1f
     }
 
     /// True if nothing orders two accesses of these threads.
     #[inline(always)]
     fn unordered(self, other: Moment) -> bool {
         let differ = self.0 ^ other.0;
-        differ >> 40 == 0 && differ & 0xffff != 0 && (self.warp() != other.warp() || differ >> 16 == 0)
+        differ >> 32 == 0 && differ & 0x3ff != 0 && (self.warp() != other.warp() || differ >> 10 == 0)
     }
 }
 
@@ -153,11 +164,14 @@ struct Cell {
     other_reader: Moment,
 }
 
-/// Shared memory of a block.
-#[derive(Debug)]
+/// Shared memory of a block. The cells are those of all blocks before: an older moment is never.
+#[derive(Debug, Default)]
 pub(crate) struct Shared {
     data: Vec<u8>,
     cells: Vec<Cell>,
+    /// The first interval of the block, and the one now.
+    begun: u32,
+    pub(crate) interval: u32,
 }
 
 /// Findings about accesses that give numbers all the same.
@@ -181,13 +195,16 @@ impl Suspect {
 }
 
 impl Shared {
-    pub(crate) fn new(bytes: usize) -> Self {
-        Shared { data: vec![UNWRITTEN; bytes], cells: vec![Cell::default(); bytes.div_ceil(2)] }
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.data.fill(UNWRITTEN);
-        self.cells.fill(Cell::default());
+    /// Begins a block that has so many bytes.
+    pub(crate) fn begin(&mut self, bytes: usize) {
+        self.data.clear();
+        self.data.resize(bytes, UNWRITTEN);
+        if self.interval > u32::MAX / 2 {
+            (self.interval, self.cells) = (0, Vec::new());
+        }
+        self.cells.resize(self.cells.len().max(bytes.div_ceil(2)), Cell::default());
+        self.interval += 1;
+        self.begun = self.interval;
     }
 
     #[inline(always)]
@@ -206,10 +223,13 @@ impl Shared {
         let mut bytes = [0; N];
         bytes.copy_from_slice(&self.data[at..at + N]);
         let mut suspect = None;
-        for cell in &mut self.cells[at / 2..(at + N).div_ceil(2)] {
-            if cell.writer == Moment::default() {
+        let (begun, before) = (self.begun, self.interval - self.begun);
+        for cell in &mut self.cells[at / 2..at / 2 + N.div_ceil(2)] {
+            // Nearly all were written in this block, before its last barrier.
+            let since = cell.writer.block().wrapping_sub(begun);
+            if since > before {
                 suspect = Some(Suspect::Unwritten);
-            } else if cell.writer.unordered(now) {
+            } else if since == before && cell.writer.unordered(now) {
                 suspect = Some(Suspect::ReadAfterWrite);
             }
             if cell.reader.warp() != now.warp() {
@@ -230,7 +250,7 @@ impl Shared {
         let at = self.place(address, N)?;
         self.data[at..at + N].copy_from_slice(&bytes);
         let mut suspect = None;
-        for cell in &mut self.cells[at / 2..(at + N).div_ceil(2)] {
+        for cell in &mut self.cells[at / 2..at / 2 + N.div_ceil(2)] {
             if cell.writer.unordered(now) {
                 suspect = Some(Suspect::WriteAfterWrite);
             }

@@ -32,6 +32,11 @@ impl Matrix {
         if self.ty == SINGLE { 4 } else { 2 }
     }
 
+    /// The same numbers, rows for columns.
+    fn turned(self) -> Matrix {
+        Matrix { transposed: !self.transposed, ..self }
+    }
+
     /// Address of a number, in matrix `which`.
     fn at(self, which: i64, row: u64, column: u64) -> u64 {
         let (row, column) = if self.transposed { (column, row) } else { (row, column) };
@@ -39,17 +44,27 @@ impl Matrix {
         first + (column * self.leading + row) * self.bytes()
     }
 
-    fn get(self, memory: &mut Global, address: u64) -> Result<f32, String> {
-        let found = if self.ty == SINGLE {
-            memory.get::<4>(address)
-        } else {
-            memory.get::<2>(address).map(|([low, high], all)| ([0, 0, low, high], all))
+    /// Matrix `which`, column by column.
+    fn dense(self, memory: &mut Global, which: i64, rows: u64, columns: u64) -> Result<Vec<f32>, String> {
+        let bytes = self.bytes() as usize;
+        let (first, last) = (self.at(which, 0, 0), self.at(which, rows - 1, columns - 1));
+        let all = (last - first) as usize + bytes;
+        let (data, written) = memory.span(first, all).map_err(|Outside| outside(first, all))?;
+        let number = |(column, row)| {
+            let at = (self.at(which, row, column) - first) as usize;
+            let bits = match data[at..at + bytes] {
+                [low, high] => [0, 0, low, high],
+                [a, b, c, d] => [a, b, c, d],
+                _ => [0; 4],
+            };
+            let told = "a product reads what nobody wrote";
+            if written[at..at + bytes].contains(&false) {
+                Err(told.to_owned())
+            } else {
+                Ok(f32::from_le_bytes(bits))
+            }
         };
-        match found {
-            Ok((bytes, true)) => Ok(f32::from_le_bytes(bytes)),
-            Ok(_) => Err("a product reads what nobody wrote".to_owned()),
-            Err(Outside) => Err(outside(address, self.bytes() as usize)),
-        }
+        (0..columns).flat_map(|column| (0..rows).map(move |row| (column, row))).map(number).collect()
     }
 
     fn put(self, memory: &mut Global, address: u64, x: f32) -> Result<(), String> {
@@ -66,25 +81,21 @@ impl Product {
     pub(crate) fn run(&self, memory: &mut Global) -> Result<(), String> {
         let ([m, n, k], [a, b, c]) = (self.sizes, self.matrices);
         for which in 0..self.batch {
-            let (mut left, mut right) = (Vec::new(), Vec::new());
-            for t in 0..k {
-                for i in 0..m {
-                    left.push(a.get(memory, a.at(which, i, t))?);
-                }
-                for j in 0..n {
-                    right.push(b.get(memory, b.at(which, t, j))?);
-                }
-            }
+            // Of every term the column of the left factor, and the row of the right one.
+            let (left, right) = match k {
+                0 => (Vec::new(), Vec::new()),
+                _ => (a.dense(memory, which, m, k)?, b.turned().dense(memory, which, n, k)?),
+            };
             let mut sums = vec![0.0_f32; (m * n) as usize];
             for (left, right) in left.chunks_exact(m as usize).zip(right.chunks_exact(n as usize)) {
                 for (line, y) in sums.chunks_exact_mut(m as usize).zip(right) {
                     line.iter_mut().zip(left).for_each(|(sum, x)| *sum += x * y);
                 }
             }
-            for (at, sum) in sums.into_iter().enumerate() {
+            let before = if self.beta == 0.0 { vec![0.0; sums.len()] } else { c.dense(memory, which, m, n)? };
+            for (at, (sum, before)) in sums.into_iter().zip(before).enumerate() {
                 let address = c.at(which, at as u64 % m, at as u64 / m);
-                let before = if self.beta == 0.0 { 0.0 } else { self.beta * c.get(memory, address)? };
-                c.put(memory, address, self.alpha * sum + before)?;
+                c.put(memory, address, self.alpha * sum + self.beta * before)?;
             }
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! One case: numbers on a device, a launch, and the numbers expected afterwards.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
@@ -35,6 +36,8 @@ pub(super) struct Checker {
     rng: ChaCha8Rng,
     pub(super) extent: Extent,
     only: Option<String>,
+    /// True if each array is also the only one that is not aligned.
+    pub(super) one_by_one: bool,
     pub(super) findings: Vec<Finding>,
     /// True if the device has failed for good.
     pub(super) lost: bool,
@@ -47,13 +50,14 @@ impl Checker {
             rng: ChaCha8Rng::seed_from_u64(0),
             extent,
             only: only.map(str::to_owned),
+            one_by_one: false,
             findings: Vec::new(),
             lost: false,
         }
     }
 
     /// One case; `body` fills a [`Case`], launches and compares. If nothing is timed, a kernel gets the same numbers a second time, one
-    /// element from aligned addresses.
+    /// element from aligned addresses, and where it is asked for again with each array alone there.
     pub(super) fn case(
         &mut self,
         kernel: &'static str,
@@ -65,13 +69,17 @@ impl Checker {
         }
         let mut finding = broken(kernel, self.kernels.dtype, &sizes, "nothing was compared");
         finding.error = 0.0;
-        let mut case = Case { kernels: &self.kernels, rng: self.rng.clone(), shift: 0, finding };
+        let rng = self.rng.clone();
+        let mut case = Case { kernels: &self.kernels, rng, arrays: Cell::new(0), shifted: None, finding };
         let mut done = body(&mut case);
-        let start = std::mem::replace(&mut self.rng, case.rng);
-        case.rng = start;
-        if done.is_ok() && case.finding.seconds.is_none() && !OTHERS.contains(&kernel) {
-            case.shift = 1;
-            done = body(&mut case);
+        let start = std::mem::replace(&mut self.rng, case.rng.clone());
+        let each = if self.one_by_one { case.arrays.get() } else { 0 };
+        for shifted in std::iter::once(Shifted::All).chain((0..each).map(Shifted::One)) {
+            if done.is_ok() && case.finding.seconds.is_none() && !OTHERS.contains(&kernel) {
+                case.arrays.set(0);
+                (case.rng, case.shifted) = (start.clone(), Some(shifted));
+                done = body(&mut case);
+            }
         }
         let failed = done.inspect_err(|error| case.finding.problem = Some(error.to_string()));
         self.findings.push(case.finding);
@@ -100,12 +108,21 @@ pub(super) fn broken(kernel: &'static str, dtype: Dtype, case: &str, problem: &s
     }
 }
 
+/// Arrays whose first element lies one element from an aligned address.
+#[derive(Clone, Copy, Debug)]
+enum Shifted {
+    All,
+    /// The array of this number, in the order in which a case makes them.
+    One(usize),
+}
+
 /// The device of one case, its random numbers and its finding.
 pub(super) struct Case<'a> {
     pub(super) kernels: &'a Kernels,
     rng: ChaCha8Rng,
-    /// Elements between an aligned address and the first of every array.
-    shift: usize,
+    /// Arrays made so far.
+    arrays: Cell<usize>,
+    shifted: Option<Shifted>,
     finding: Finding,
 }
 
@@ -121,7 +138,13 @@ impl Case<'_> {
 
     /// These numbers, rounded as they are stored.
     pub(super) fn array<T: Element>(&self, numbers: Vec<f64>) -> Result<TestArray<T>> {
-        TestArray::new(self.device(), self.kernels.dtype, self.shift, numbers)
+        let number = self.arrays.replace(self.arrays.get() + 1);
+        let shifted = match self.shifted {
+            None => false,
+            Some(Shifted::All) => true,
+            Some(Shifted::One(one)) => one == number,
+        };
+        TestArray::new(self.device(), self.kernels.dtype, usize::from(shifted), numbers)
     }
 
     /// Normal numbers of this deviation.

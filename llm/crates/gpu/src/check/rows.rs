@@ -9,8 +9,12 @@ use crate::kernels::{
 };
 use crate::ptr::Real;
 
-/// Rows and width: odd sizes, more rows than a block adds up at a time, then the width of a 1.5B model in a few rows.
-const SMALL: [(usize, usize); 6] = [(1, 1), (3, 7), (5, 36), (2, 1027), (70, 33), (3, 1536)];
+/// Rows and width: odd sizes, rows that end where a block's last round does, more rows than a block adds up at a time, then the width of a 1.5B
+/// model in a few rows.
+const SMALL: [(usize, usize); 8] =
+    [(1, 1), (3, 7), VECTORS, (5, 36), (2, 1024), (2, 1027), (140, 33), (3, 1536)];
+/// Rows of whole vectors, if all arrays are aligned.
+const VECTORS: (usize, usize) = (2, 8);
 /// The sizes of a step.
 const STEP: (usize, usize) = (2048, 1536);
 
@@ -25,6 +29,7 @@ fn sizes(checker: &Checker, step: (usize, usize)) -> Vec<((usize, usize), bool)>
 
 pub(super) fn check(checker: &mut Checker) {
     for (size, timed) in sizes(checker, STEP) {
+        checker.one_by_one = size == VECTORS;
         embed(checker, size, timed);
         embed_backward(checker, size, timed);
         gather(checker, size, timed);
@@ -37,16 +42,19 @@ pub(super) fn check(checker: &mut Checker) {
         }
     }
     for (size, timed) in sizes(checker, (2048, 2048)) {
+        checker.one_by_one = size == VECTORS;
         add_bias(checker, size, timed);
         column_sum(checker, size, timed);
     }
     for (size, timed) in sizes(checker, (1024, 8960)) {
+        checker.one_by_one = size == VECTORS;
         for biased in [false, true] {
             swiglu(checker, size, biased, timed && !biased);
             swiglu_backward(checker, size, biased, false, timed && !biased);
             swiglu_backward(checker, size, biased, true, false);
         }
     }
+    checker.one_by_one = false;
 }
 
 fn label((rows, width): (usize, usize)) -> String {
@@ -74,7 +82,7 @@ fn embed(checker: &mut Checker, (n, width): (usize, usize), timed: bool) {
 fn embed_backward(checker: &mut Checker, (n, width): (usize, usize), timed: bool) {
     checker.case("embed_backward", label((n, width)), |c| {
         // Token i is the (i mod distinct)-th of the ids, so that ids come again.
-        let (vocabulary, distinct) = (n + 2, n.div_ceil(3));
+        let (vocabulary, distinct) = (n + 2, n.div_ceil(7));
         let dx = c.reals(n * width)?;
         let dtable = c.random(vocabulary * width, 1.0)?;
         let ids = c.distinct(distinct, vocabulary);

@@ -32,8 +32,12 @@ pub(super) fn check(checker: &mut Checker) {
         states(checker, greedy);
     }
     ends(checker);
-    for vocabulary in [5, 1500] {
+    for vocabulary in [5, 5000] {
         CUTS.into_iter().for_each(|cut| cut_off(checker, vocabulary, cut));
+    }
+    if checker.extent != Extent::Odd {
+        // So many that a lane has several of a part of a part.
+        cut_off(checker, SMALL[3].1, EARLY);
     }
 }
 
@@ -347,12 +351,13 @@ fn ends(checker: &mut Checker) {
 /// A cut: the likeliest tokens, the share of probability, true if it is too early to end, true to take the likeliest.
 type Cut = (Option<usize>, Option<f64>, bool, bool);
 
+const EARLY: Cut = (None, None, true, false);
 const CUTS: [Cut; 6] = [
     (Some(1), None, false, false),
     (Some(3), None, false, false),
     (Some(40), Some(0.8), false, false),
     (None, Some(0.35), true, false),
-    (None, None, true, false),
+    EARLY,
     (Some(2), None, true, true),
 ];
 
@@ -360,7 +365,7 @@ const CUTS: [Cut; 6] = [
 fn cut_off(checker: &mut Checker, vocabulary: usize, (top_k, top_p, early, greedy): Cut) {
     let name = format!("{vocabulary} cut to {top_k:?} {top_p:?}{}", if early { " early" } else { "" });
     checker.case("sample", name, |c| {
-        let ends = [1, 4];
+        let ends: &[usize] = if vocabulary == 5 { &[1, 4] } else { &[1, 4, 40, 41, 42, 300, 301] };
         let mut lines = Vec::new();
         for spread in [0.3, 3.0, 2.0] {
             lines.push(c.random::<f32>(vocabulary, spread)?.initial);
@@ -386,7 +391,7 @@ fn cut_off(checker: &mut Checker, vocabulary: usize, (top_k, top_p, early, greed
         }
         let uniforms: Vec<f64> = drawn.iter().map(|drawn| drawn.map_or(0.5, |drawn| drawn.1)).collect();
         let logits = c.array(lines.concat())?;
-        let state = Rows::new(c, &[(0, Status::Active, MOST); 4], &uniforms, &ends)?;
+        let state = Rows::new(c, &[(0, Status::Active, MOST); 4], &uniforms, ends)?;
         let p = c.array(vec![top_p.unwrap_or(1.0)])?;
         c.launch(Sample {
             greedy,

@@ -64,8 +64,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// Names the directory whose `.cu` files are compiled instead of those that were built in.
 pub const SOURCE_DIRECTORY: &str = "GRPO_LAMBDA_KERNELS";
 
-/// The whole source for one dtype: one translation unit without headers, for NVRTC (or, with the emulator's header before it, for
-/// a C++ compiler).
+/// The whole source for one dtype: one translation unit without headers, for NVRTC.
 pub fn source(dtype: Dtype) -> String {
     joined(dtype, &SOURCES.map(|(_, text)| text.to_owned()))
 }

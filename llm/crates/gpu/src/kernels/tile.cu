@@ -25,8 +25,6 @@ __device__ inline float row_max(float x) {
 }
 
 #if BF16
-// The emulator of the tests has functions of its own for these three.
-#ifndef EMULATED
 // Four matrices of 8 x 8 numbers; lane l gives line l % 8 of matrix l / 8, and gets two numbers of line l / 4 of each.
 __device__ inline void ldmatrix(u32 (&x)[4], const REAL* line) {
   const u32 at = (u32)__cvta_generic_to_shared(line);
@@ -46,7 +44,6 @@ __device__ inline void mma(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-#endif
 #endif
 
 // c += a b. `a` is 16 x K, its rows `a_stride` apart; `b` is K x N: its columns lie `b_stride` apart where COLUMNS, else its rows do.

@@ -1,4 +1,4 @@
-//! The contract of [`Device`], tested on the emulator everywhere and on a CUDA card if there is one.
+//! The contract of [`Device`], tested on the PTX machine everywhere and on a CUDA card if there is one.
 //!
 //! On a card: `cargo test -p grpo-lambda-gpu --features cuda --test gpu card -- --ignored`.
 
@@ -8,8 +8,6 @@ use grpo_lambda_gpu::kernels::{Embed, RmsNorm, Round};
 use grpo_lambda_gpu::ptr::Access;
 use grpo_lambda_gpu::{Array, Buffer, Device, DeviceError, Dtype, Gemm, Kernels, Matrix, Ptr, PtrMut, Real};
 use half::bf16;
-
-use crate::emulator::{Emulated, Order};
 
 type Check = fn(&Arc<dyn Device>);
 
@@ -31,12 +29,6 @@ pub(crate) fn all(device: &Arc<dyn Device>) {
         device.synchronize().expect(statement);
         assert!(device.begin_capture().is_ok() && device.end_capture().is_ok(), "{statement}");
     }
-}
-
-#[test]
-fn the_emulator_keeps_the_contract() {
-    let Some(device) = Emulated::new(Order::Forward, 1 << 30) else { return };
-    all(&(Arc::new(device) as Arc<dyn Device>));
 }
 
 #[test]

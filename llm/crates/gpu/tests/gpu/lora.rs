@@ -12,8 +12,10 @@ use grpo_lambda_gpu::{
     Adapter, Device, Dtype, GpuAdamW, GpuDecoder, Gradients, Kernels, Layout, Network, Weights,
 };
 
+use grpo_lambda_ptx::Order;
+
 use crate::decoder::{OPTIONS, apart, configs, largest, parameters, relative, rows, slopes};
-use crate::emulator::{Emulated, Order};
+use crate::machine;
 
 fn settings(targets: &[&str]) -> LoraSettings {
     LoraSettings { rank: 3, alpha: 4.5, targets: targets.iter().map(|t| (*t).to_owned()).collect() }
@@ -100,7 +102,7 @@ fn on_the_cpu(
 fn in_f32_scores_and_gradients_of_an_adapter_are_those_of_the_merged_weights() {
     for (i, (name, config)) in configs().into_iter().enumerate() {
         for settings in choices().into_iter().take(if i == 0 { 3 } else { 1 }) {
-            let Some(device) = Emulated::start() else { return };
+            let device = machine::start();
             let (adapter, rows) = (grown(&settings, &config), rows());
             let (expected, gradients) = on_the_cpu(&config, &settings, &adapter, &rows, &slopes(&rows));
             let adapted = Adapted::new(device, Dtype::F32, &config, &settings, &adapter);
@@ -116,7 +118,7 @@ fn in_f32_scores_and_gradients_of_an_adapter_are_those_of_the_merged_weights() {
 #[test]
 fn in_bf16_an_adapter_is_that_of_the_cpu_up_to_rounding() {
     for (name, config) in configs() {
-        let Some(device) = Emulated::start() else { return };
+        let device = machine::start();
         let (settings, rows) = (every(), rows());
         let adapter = grown(&settings, &config);
         let (expected, gradients) = on_the_cpu(&config, &settings, &adapter, &rows, &slopes(&rows));
@@ -133,7 +135,7 @@ fn in_bf16_an_adapter_is_that_of_the_cpu_up_to_rounding() {
 fn a_fresh_adapter_and_none_at_all_score_as_the_frozen_weights_do() {
     let (_, config) = configs().remove(0);
     for dtype in [Dtype::F32, Dtype::Bf16] {
-        let Some(device) = Emulated::start() else { return };
+        let device = machine::start();
         let settings = every();
         let score = |adapter: &Parameters<f32>| {
             let adapted = Adapted::new(device.clone(), dtype, &config, &settings, adapter);
@@ -153,23 +155,25 @@ fn recomputation_and_the_order_of_threads_change_no_bit_of_an_adapter_s_step() {
     for shape in [3, 5] {
         let (_, config) = configs().remove(shape);
         let run = |order: Order, recompute: bool| {
-            let device = Arc::new(Emulated::new(order, u64::MAX)?);
-            let adapted = Adapted::new(device, Dtype::Bf16, &config, &every(), &grown(&every(), &config));
-            Some((
-                adapted.run(&rows(), &slopes(&rows()), ForwardOptions { recompute, ..OPTIONS }),
-                adapted.read(),
-            ))
+            let adapted = Adapted::new(
+                machine::ordered(order),
+                Dtype::Bf16,
+                &config,
+                &every(),
+                &grown(&every(), &config),
+            );
+            (adapted.run(&rows(), &slopes(&rows()), ForwardOptions { recompute, ..OPTIONS }), adapted.read())
         };
-        let Some(first) = run(Order::Forward, false) else { return };
-        assert!(run(Order::Forward, true).unwrap() == first);
-        assert!(run(Order::Shuffled(3), false).unwrap() == first);
+        let first = run(Order::Forward, false);
+        assert!(run(Order::Forward, true) == first);
+        assert!(run(Order::Shuffled(3), false) == first);
     }
 }
 
 #[test]
 fn an_adapter_trains_and_its_base_stays_to_the_bit() {
     let (_, config) = configs().remove(0);
-    let Some(device) = Emulated::start() else { return };
+    let device = machine::start();
     let settings = every();
     let mut adapter = settings.initialise(&config, 5).unwrap();
     let adapted = Adapted::new(device.clone(), Dtype::F32, &config, &settings, &adapter);

@@ -1,11 +1,10 @@
-//! Computations on a device against the CPU, with the kernels run by an emulator.
-#![allow(unsafe_code)] // the emulated device's memory is addressed by number
+//! Computations on a device against the CPU, with the kernels' code run by the PTX machine.
+#![allow(unsafe_code)] // the folder of compiled kernels is named by the environment
 #![allow(clippy::unwrap_used)] // a test that cannot read its fixture should stop there
 
 mod check;
 mod contract;
 mod decoder;
-mod emulator;
 mod generate;
 mod kernels;
 #[path = "../../../../../tests/long/mod.rs"]

@@ -7,7 +7,7 @@ use grpo_lambda_decoder::model::ModelConfig;
 use grpo_lambda_gpu::check::{self, Extent, Finding};
 use grpo_lambda_gpu::kernels::names;
 use grpo_lambda_gpu::{DeviceError, Dtype};
-use grpo_lambda_ptx::{Card, Edit, Liberties, Order, VERSION};
+use grpo_lambda_ptx::{Card, Edit, FIRST, Liberties, Order, VERSION};
 
 use crate::{contract, long, machine};
 
@@ -15,20 +15,6 @@ const DTYPES: [Dtype; 2] = [Dtype::F32, Dtype::Bf16];
 
 fn findings(card: &Card, dtype: Dtype, only: Option<&str>) -> Vec<Finding> {
     check::run(&machine::card(card, dtype).0, dtype, Extent::Odd, only)
-}
-
-/// Kernels whose cases take the machine a moment.
-const QUICK: [&str; 4] = ["embed", "round", "rms_norm", "replay"];
-
-#[test]
-fn the_machine_passes_the_cases_of_the_kernels() {
-    let deferred = Card { deferred: true, ..Card::default() };
-    for dtype in DTYPES {
-        for only in long::of(QUICK.map(Some).to_vec(), vec![None]) {
-            let found = findings(&deferred, dtype, only);
-            assert!(check::passed(&found), "{}", check::table(&found));
-        }
-    }
 }
 
 /// Tensor cores that truncate and approximations two places off stay within the bounds.
@@ -48,22 +34,26 @@ fn a_card_with_and_without_pools_keeps_the_contract_even_if_all_work_waits() {
     }
 }
 
-/// The part of [`an_old_driver_is_timed_by_the_host`] that runs in a process of its own.
+/// The part of [`an_old_driver_without_pools_is_timed_by_the_host_and_passes_the_suites`] that runs in a process of its own.
 #[test]
 #[ignore = "for a process whose libraries say that they are old"]
 fn in_a_process_with_old_libraries() {
-    let (device, _) = machine::card(&Card::default(), Dtype::F32);
+    let device = machine::start();
     assert!(device.timed(&mut || Ok(())).unwrap() >= 0.0);
     let found = check::run(&device, Dtype::F32, Extent::Odd, Some("round"));
     assert!(check::passed(&found), "{}", check::table(&found));
 }
 
 #[test]
-fn an_old_driver_is_timed_by_the_host() {
-    let name = "on_ptx::in_a_process_with_old_libraries";
+fn an_old_driver_without_pools_is_timed_by_the_host_and_passes_the_suites() {
+    let suites = ["decoder::", "lora::", "optim::", "generate::"];
     let mut child = Command::new(std::env::current_exe().unwrap());
-    let done = child.args([name, "--exact", "--ignored"]).env(VERSION, "12040").output().unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
+    child.arg("on_ptx::in_a_process_with_old_libraries").args(long::of(&[][..], &suites));
+    let card = Card { pools: false, ..Card::default() };
+    child.arg("--include-ignored").env(VERSION, "12040").env(FIRST, card.text()).env("LONG_TESTS", "");
+    let done = child.output().unwrap();
+    let told = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success() && !told.contains("running 0 tests"), "{told}");
 }
 
 fn edited(edit: &str) -> Card {
@@ -106,7 +96,8 @@ fn the_check_executes_the_instructions_of_the_kernels() {
     let (mut hit, mut all) = (0, 0);
     for dtype in DTYPES {
         let (device, number) = machine::card(&Card::default(), dtype);
-        check::run(&device, dtype, Extent::Small, None);
+        let found = check::run(&device, dtype, Extent::Small, None);
+        assert!(check::passed(&found), "{}", check::table(&found));
         let kernels: BTreeMap<_, _> =
             grpo_lambda_ptx::coverage(number).unwrap().into_iter().map(|(n, a, b)| (n, (a, b))).collect();
         for (name, (executed, of)) in kernels {
@@ -115,14 +106,14 @@ fn the_check_executes_the_instructions_of_the_kernels() {
         }
     }
     println!("{hit} of {all}");
-    assert!(hit * 100 >= 80 * all, "{hit} of {all} instructions");
+    assert!(hit * 100 >= 95 * all, "{hit} of {all} instructions");
 }
 
 /// Faults in the kernels' code. Nothing but their numbers, and accesses that a card refuses, tells the check of them.
-///
-/// Three others are not found by the check as it stands, since none of its cases makes them matter: `embed` and `add_bias` with the first `setp.lt` as `le`,
-/// which would pass a row's end, and `rms_norm` without its test of alignment.
-const MUTANTS: [(Dtype, &str, &str); 23] = [
+const MUTANTS: [(Dtype, &str, &str); 26] = [
+    (Dtype::F32, "a row's end passed", "embed|setp.lt|0|replace~.lt.~.le."),
+    (Dtype::F32, "a row's end passed", "add_bias|setp.lt|0|replace~.lt.~.le."),
+    (Dtype::F32, "an array's alignment not asked for", "rms_norm|setp.ne.s64|0|replace~.ne.s64~.lt.u64"),
     (Dtype::Bf16, "halves of the left operand exchanged", "attention|mma.sync|0|swap 5 6"),
     (Dtype::Bf16, "halves of the right operand exchanged", "attention|mma.sync|1|swap 8 9"),
     (Dtype::Bf16, "a tile not turned", "attention|.trans|0|replace~.trans~"),
@@ -152,7 +143,7 @@ const MUTANTS: [(Dtype, &str, &str); 23] = [
 #[test]
 fn the_check_finds_faults_of_the_code() {
     let mut alive = Vec::new();
-    for (dtype, what, edit) in MUTANTS.into_iter().skip(long::of(17, 0)) {
+    for (dtype, what, edit) in MUTANTS.into_iter().skip(long::of(20, 0)) {
         let kernel = edit.split('|').next().unwrap();
         let orders = [Order::Forward, Order::Reversed, Order::Shuffled(1), Order::Shuffled(2)];
         let killed = orders.into_iter().find(|order| {

@@ -9,7 +9,7 @@ use grpo_lambda_gpu::{Device, Dtype, GpuAdamW, Gradients, Kernels, Layout, State
 use half::bf16;
 
 use crate::decoder::{Ready, configs, parameters, rows};
-use crate::emulator::Emulated;
+use crate::machine;
 
 /// Both optimisers at the same weights.
 struct Pair {
@@ -77,7 +77,7 @@ fn steps_and_states_have_the_cpu_s_bits() {
     for (dtype, shape) in [(Dtype::F32, 3), (Dtype::Bf16, 3), (Dtype::F32, 5)] {
         let (_, config) = configs().remove(shape);
         for (decay, compensated) in [(Decay::Matrices, true), (Decay::All, false)] {
-            let Some(device) = Emulated::start() else { return };
+            let device = machine::start();
             let settings = AdamWSettings {
                 weight_decay: 0.1,
                 decay,
@@ -106,7 +106,7 @@ fn a_state_on_the_host_moves_the_weights_to_the_bits_of_one_on_the_device() {
             compensated,
             ..AdamWSettings::default()
         };
-        let Some(device) = Emulated::start() else { return };
+        let device = machine::start();
         let [mut here, mut there, mut swapped] = [StatePlace::Device, StatePlace::Host, StatePlace::Host]
             .map(|place| Pair::placed(place, &device, dtype, &config, &settings));
         let elements: usize = there.cpu.parameters().map(|(_, w)| w.len()).sum();
@@ -146,7 +146,7 @@ fn a_state_on_the_host_moves_the_weights_to_the_bits_of_one_on_the_device() {
 #[test]
 fn clipping_is_the_cpu_s_up_to_the_last_place_of_the_norm() {
     let (_, config) = configs().remove(0);
-    let Some(device) = Emulated::start() else { return };
+    let device = machine::start();
     let settings = AdamWSettings { max_grad_norm: Some(0.1), ..AdamWSettings::default() };
     let mut pair = Pair::new(&device, Dtype::F32, &config, &settings);
     for step in 0..3 {
@@ -169,7 +169,7 @@ fn clipping_is_the_cpu_s_up_to_the_last_place_of_the_norm() {
 #[test]
 fn a_checkpoint_of_either_continues_on_the_other_to_the_bit() {
     let (_, config) = configs().remove(0);
-    let Some(device) = Emulated::start() else { return };
+    let device = machine::start();
     let settings = AdamWSettings { max_grad_norm: None, ..AdamWSettings::default() };
     let fresh = || Pair::new(&device, Dtype::Bf16, &config, &settings);
     let mut unbroken = fresh();
@@ -191,7 +191,7 @@ fn a_checkpoint_of_either_continues_on_the_other_to_the_bit() {
 #[test]
 fn a_gradient_that_is_not_finite_skips_the_step_and_is_named_as_on_the_cpu() {
     let (_, config) = configs().remove(0);
-    let Some(device) = Emulated::start() else { return };
+    let device = machine::start();
     let mut pair = Pair::new(&device, Dtype::Bf16, &config, &AdamWSettings::default());
     pair.step(1e-3, &gradient(&config, 0));
     for bad in [f32::NAN, f32::NEG_INFINITY] {
@@ -213,7 +213,7 @@ fn a_gradient_that_is_not_finite_skips_the_step_and_is_named_as_on_the_cpu() {
 #[test]
 fn states_that_do_not_fit_are_refused_in_the_cpu_s_words_and_change_nothing() {
     let (_, config) = configs().remove(0);
-    let Some(device) = Emulated::start() else { return };
+    let device = machine::start();
     let settings = AdamWSettings::default();
     let mut pair = Pair::new(&device, Dtype::F32, &config, &settings);
     pair.step(1e-3, &gradient(&config, 0));
@@ -291,7 +291,7 @@ fn ten_steps_of_fine_tuning_follow_the_cpu_s_loss() {
     let cpu = curve_on_the_cpu(&config, &rows, rate);
     assert!(cpu[9] < 0.7 * cpu[0], "nothing was learnt: {cpu:?}");
     for (dtype, most) in [(Dtype::F32, 1e-5), (Dtype::Bf16, 3e-2)] {
-        let Some(device) = Emulated::start() else { return };
+        let device = machine::start();
         let gpu = curve_on_a_device(device, dtype, &config, &rows, rate);
         let apart = cpu.iter().zip(&gpu).map(|(a, b)| (a / b - 1.0).abs()).fold(0.0, f64::max);
         println!("{dtype:?}: {apart:.1e} apart, from {:.4} to {:.4} (CPU {:.4})", gpu[0], gpu[9], cpu[9]);

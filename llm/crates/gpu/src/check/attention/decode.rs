@@ -21,7 +21,8 @@ pub(super) fn check(checker: &mut Checker, s: HeadShape, timed: bool) {
     let written = if timed { lengths } else { &with_full };
     for biased in [false, true] {
         decode_heads(checker, s, (written, capacity), biased, timed && biased);
-        decode_qkv(checker, s, (written, capacity), biased, timed && biased);
+        let (width, timed) = if timed { (1536, biased) } else { (70, false) };
+        decode_qkv(checker, s, (written, capacity), (width, biased), timed);
     }
     for splits in [1, 3] {
         decode_attention(checker, s, (lengths, capacity), splits, 1.0, timed && splits == 1);
@@ -46,7 +47,10 @@ pub(super) fn attend(checker: &mut Checker, s: HeadShape, steepness: f32) {
 /// More rows than a block of the fused projection works on.
 pub(super) fn many_rows(checker: &mut Checker, s: HeadShape) {
     let lengths: Vec<usize> = (0..70).map(|row| row * 13 % 140).collect();
-    decode_qkv(checker, s, (&lengths, 140), true, false);
+    // Of an odd size, and of as many numbers as are read at once, both longer than a stretch of the sum.
+    for width in [70, 518, 520] {
+        decode_qkv(checker, s, (&lengths, 140), (width, width != 520), false);
+    }
 }
 
 /// Positions at the end of a long row, each of which has an angle of its own.
@@ -208,13 +212,17 @@ fn projected(x: &[f64], norm: &[f64], weight: &[f64], width: usize) -> Vec<Term>
     numbers
 }
 
-fn decode_qkv(checker: &mut Checker, s: HeadShape, lengths: (&[usize], usize), biased: bool, timed: bool) {
-    let what = format!("{}of {} rows", if biased { "biased " } else { "" }, lengths.0.len());
+fn decode_qkv(
+    checker: &mut Checker,
+    s: HeadShape,
+    lengths: (&[usize], usize),
+    (width, biased): (usize, bool),
+    timed: bool,
+) {
+    let what = format!("{}of {} rows of {width}", if biased { "biased " } else { "" }, lengths.0.len());
     checker.case("decode_qkv", label(s, &what), |c| {
         let (query, key, dim) = parts(s);
         let (rows, line) = (lengths.0.len(), (query + 2 * key) * dim);
-        // Lines of an odd size if nothing is timed.
-        let width = if timed { 1536 } else { 70 };
         let (x, norm, bias) = (c.reals(rows * width)?, c.reals(width)?, c.reals(line)?);
         let weight = c.random(line * width, 1.0 / (width as f64).sqrt())?;
         let to = Token::new(c, s, lengths)?;
@@ -383,11 +391,12 @@ impl Split {
 fn decode_combine(checker: &mut Checker, s: HeadShape, timed: bool) {
     checker.case("decode_combine", label(s, ""), |c| {
         let (query, _, dim) = parts(s);
-        let (lines, splits, width) = (query * 3, 4, dim + 2);
+        // More than are added up at a time.
+        let (lines, splits, width) = (query * 3, 7, dim + 2);
         let mut numbers = c.random::<f32>(lines * splits * width, 1.0)?.initial;
         for (i, part) in numbers.chunks_exact_mut(width).enumerate() {
             part[1] = part[1].abs() + 0.5;
-            if i % splits == 2 {
+            if i % 5 == 2 {
                 // A split without positions.
                 part.fill(0.0);
                 part[0] = f64::NEG_INFINITY;
