@@ -1,16 +1,16 @@
 //! Qwen2, Qwen3, Llama and OLMo 2 decoders: differentiable, and exact to the bit in any batch.
 //!
-//! | module | holds |
+//! | module or type | holds |
 //! | --- | --- |
 //! | [`config`] | the configuration of a decoder; `config.json` of transformers 4 and 5, read and written; families |
 //! | [`config::layer`] | a layer as a program of operations with names and sizes, which everything below reads |
 //! | [`weights`] | parameters by name: safetensors, initialisation from a seed |
-//! | [`rows`] | a batch: rows of different lengths end to end, no padding and no masks |
-//! | [`decoder`] | the forward pass and, beside it, the backward pass |
+//! | [`Rows`] | a batch: rows of different lengths end to end, no padding and no masks |
+//! | [`Decoder`] | the forward pass and, beside it, the backward pass |
 //! | `input` | the decoder as a function of its input embeddings |
-//! | [`gradients`] | gradients by parameter |
-//! | [`cache`] | decoding: keys and values in pages that a group's responses share |
-//! | [`ops`] | the operations: matrix product, RMSNorm, rotary embedding, ragged attention, SwiGLU, log-probability |
+//! | [`Gradients`] | gradients by parameter |
+//! | [`Decoding`] | decoding: keys and values in pages that a group's responses share |
+//! | `ops` | the operations: matrix product, RMSNorm, rotary embedding, ragged attention, SwiGLU, log-probability |
 //! | `graph` (feature `candle`) | the same decoder as a candle graph: the reference |
 //!
 //! # Why the backward pass is written by hand
@@ -32,7 +32,7 @@
 //!
 //! On the CPU in `f32` a token's log-probability has the same bits alone or in any batch, with any number of threads, in any
 //! micro-batch, with or without a tape or recomputed layers, and decoded token by token or scored at once. Gradients accumulated
-//! over micro-batches, in their order, have the bits of the whole batch. See [`ops::matmul`] for why.
+//! over micro-batches, in their order, have the bits of the whole batch. `ops/matmul` says why.
 //!
 //! # An example
 //!
