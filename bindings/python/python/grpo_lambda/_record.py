@@ -32,24 +32,38 @@ class Step:
         self.sentence = ""
         self._rewards: list[float | None] = []
         self._size = 0
-        self._rows: dict[int, dict[str, Any]] = {}
-        self._loss, self._parts, self._expected, self._beta = 0.0, 0, 0, 0.0
         self._longest: int | None = None
+        self._start(0, 0.0)
 
     def __repr__(self) -> str:
         return f"<Step: {self.sentence or 'nothing recorded yet'}>"
 
+    def _start(self, micro_batches: int, beta: float) -> None:
+        """Forgets what was recorded; the batch to come has so many micro-batches."""
+        self._rows: dict[int, dict[str, Any]] = {}
+        self._loss, self._parts, self._expected, self._beta = 0.0, 0, micro_batches, beta
+
     @property
     def _complete(self) -> bool:
         return 0 < self._expected == self._parts
+
+    @property
+    def _open(self) -> bool:
+        """Nothing is recorded yet, or a batch without a gradient, which every convention gives."""
+        return not self._expected or (self._complete and not self._has_gradient)
+
+    @property
+    def _has_gradient(self) -> bool:
+        return any(x != 0.0 for row in self._rows.values() for x in row["gradient"])
 
 
 @contextmanager
 def record(trainer: Any, path: str | Path | None = None, *, tolerance: float = 1e-5) -> Iterator[Step]:
     """Records one step of TRL's ``GRPOTrainer``, or of a subclass, and prints whose convention its loss follows, to what precision.
 
-    The first generation batch that is trained on inside the block is recorded over all its micro-batches, with rows back beside those of
-    their prompt. Training is not changed. For one process.
+    The first generation batch that is trained on inside the block and has a gradient is recorded over all its micro-batches, with rows back
+    beside those of their prompt; where the rewards of every group agree there is none, and the next batch is taken. Training is not
+    changed. For one process.
 
     Args:
         trainer: the trainer; call its ``train()`` inside the block.
@@ -95,19 +109,19 @@ def _listen(trainer: Any, step: Step) -> None:
     def calculate_rewards(*args: Any, **kwargs: Any) -> torch.Tensor:
         found = rewards_of(*args, **kwargs)
         # The greedy completions of ReMax are graded too.
-        if not step._expected and not getattr(trainer, "_greedy", False):
+        if step._open and not getattr(trainer, "_greedy", False):
             unknown = torch.isnan(found).all(dim=1) & leaves_out
             total = (found * trainer.reward_weights.to(found.device).unsqueeze(0)).nansum(dim=1)
             step._rewards = [None if lost else float(r) for r, lost in zip(total, unknown)]
         return found
 
     def generate_and_score(inputs: Any) -> dict[str, Any]:
-        first = trainer.model.training and not step._expected
+        taken = trainer.model.training and step._open
         output = generate(inputs)
-        if first:
+        if taken:
             rows = len(output["completion_ids"])
-            step._expected, step._size = trainer.args.steps_per_generation, trainer.num_generations
-            step._beta, step._longest = float(trainer.beta), trainer.max_completion_length
+            step._start(trainer.args.steps_per_generation, float(trainer.beta))
+            step._size, step._longest = trainer.num_generations, trainer.max_completion_length
             output[_ROW] = torch.arange(rows, device=output["completion_ids"].device)
         return output
 
@@ -182,7 +196,7 @@ def _finish(step: Step, path: str | Path | None, tolerance: float) -> None:
     graded = [g for g, group in enumerate(step.groups) if any(r is not None for r in group["rewards"])]
     if len(graded) < len(step.groups) or empty:
         left = "a response without a token" if empty else "a prompt without any reward"
-        step.sentence = f"{written}{len(step._rows)} responses; {left} is among them, and no convention was searched: record another step"
+        step.sentence = f"{written}{len(step._rows)} responses; {left} is among them, and no convention was searched: record a later step"
         return
     step.found = diagnose(
         step.groups,
@@ -200,8 +214,8 @@ def _sentence(step: Step) -> str:
     """The convention of the gradient and the precision of each quantity, or what is nearest."""
     advantages, gradient, loss = step.found
     told = {(m.command, label) for m in loss.matches for label in m.labels}
-    if all(x == 0.0 for line in step.theirs for row in line["gradient"] for x in row):
-        return "all rewards of a group agree, and the gradient is 0, which every convention gives: record another step"
+    if not step._has_gradient:
+        return "in every step the rewards of each group agree, and the gradient is 0, which every convention gives: record more steps"
     if gradient.matches:
         best = _preferred(gradient.matches, told)
         names = [label for label in best.labels if label.startswith("TRL")] or best.labels or ["no framework's"]

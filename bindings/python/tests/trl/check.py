@@ -386,6 +386,30 @@ def recorded_steps():
     return found
 
 
+def a_step_without_a_gradient_is_passed_over():
+    calls = []
+
+    def late(completion_ids, **_):
+        calls.append(None)
+        return [1.0 if len(calls) < 3 else float(sum(ids) % 2) for ids in completion_ids]
+
+    steps = []
+
+    class Recorded(trl.GRPOTrainer):
+        def train(self, *args, **kwargs):
+            with record(self) as step:
+                super().train(*args, **kwargs)
+            steps.append(step)
+
+    a, _ = train(trl.GRPOTrainer, rewards=late, steps=4, gradient_accumulation_steps=2)
+    calls.clear()
+    b, _ = train(Recorded, rewards=late, steps=4, gradient_accumulation_steps=2)
+    assert apart(a, b) == 0, "recording changed the training"
+    assert "loss_type=dapo" in steps[0].sentence and {0.0, 1.0} == {r for g in steps[0].groups for r in g["rewards"]}, steps[0].sentence
+    train(Recorded, rewards=lambda completion_ids, **_: [1.0] * len(completion_ids))
+    assert steps[1].sentence.endswith("record more steps"), steps[1].sentence
+
+
 def rewards_from_the_grader():
     reward = answer_reward("answer", extract="any")
     assert reward(completions=["so 3", "so 4"], answer=["3", 3], prompts=["", ""]) == [1.0, 0.0]
@@ -475,6 +499,7 @@ def main():
         rows_without_a_token()
         a_card_of_the_method()
         found["recorded steps"] = recorded_steps()
+        a_step_without_a_gradient_is_passed_over()
         if newest:
             rewards_from_the_grader()
             block_of_the_page()
