@@ -96,7 +96,7 @@ fn page() -> String {
             spec.provenance.name()
         );
         let shared = format!("Shared settings: {}.", defaults.join(", "));
-        page += &format!("\n## [`{module}`]: {title}\n\n{}\n{}\n{table}", wrapped(&about), wrapped(&shared));
+        page += &format!("\n## [`{module}`]: {title}\n\n{}\n{}{table}", wrapped(&about), wrapped(&shared));
     }
     page
 }

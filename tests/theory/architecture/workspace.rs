@@ -29,10 +29,10 @@ fn expand(member: &str) -> Vec<String> {
     inside.map(|path| format!("{folder}/{}", name(&path))).collect()
 }
 
-/// Every Rust file under the `src` of a crate; the package of the benchmarks has none.
+/// Every Rust file under the `src` of a crate; the package of the benchmarks has none, that of `sim` has the files of `sims`.
 pub(super) fn files(member: &str) -> Vec<File> {
     let (mut files, folder) = (Vec::new(), root().join(member).join("src"));
-    if member != "benches" {
+    if !["benches", "sims/sim"].contains(&member) {
         collect(&folder, "", &mut files);
     }
     files
