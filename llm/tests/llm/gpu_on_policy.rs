@@ -37,7 +37,7 @@ fn trained(device: &Arc<dyn Device>, method: &[&str]) -> (Vec<StepReport>, Vec<u
         let rollout = context.sample(&mut engine, (0..2).map(prompt).collect(), 4, step).unwrap();
         context.step(&mut engine, &rollout, 1e-2).unwrap()
     };
-    let reports = (0..long::of(2, 3)).map(step).collect();
+    let reports = (0..long::of(1, 3)).map(step).collect();
     let parameters = engine.parameters().unwrap();
     let mut names: Vec<&String> = parameters.keys().collect();
     names.sort();

@@ -18,8 +18,11 @@ mod eval_run;
 mod fuzz;
 #[path = "../../../tests/fuzzer/mod.rs"]
 mod fuzzer;
+#[cfg(target_os = "linux")]
 mod gpu_on_policy;
+#[cfg(target_os = "linux")]
 mod gpu_synthetic;
+#[cfg(target_os = "linux")]
 mod gpu_train;
 mod grade;
 mod hostile;
@@ -44,6 +47,7 @@ mod train;
 mod train_data;
 mod trl_step;
 
-/// The card whose kernels run on the CPU, as the tests of the GPU crate have it.
+/// The card whose kernels run on the CPU, as the tests of the GPU crate have it. CUDA is for Linux.
+#[cfg(target_os = "linux")]
 #[path = "../../crates/gpu/tests/gpu/machine.rs"]
 mod machine;

@@ -10,6 +10,7 @@ use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, GpuEngine, TrainingSetup};
 use grpo_lambda_trainer::step::{StepContext, StepSettings, StopStrings, TextReward, TrainingPrompt};
 
+#[cfg(target_os = "linux")]
 use crate::machine;
 
 const LIMIT: usize = 12;
@@ -75,16 +76,19 @@ fn rollouts_end_with_the_token_that_completes_a_stop_string() {
     }
     assert!(moved && early > 2 && early < ended.len(), "{early} of {} ended early", ended.len());
 
-    let device = machine::start();
-    let setup = TrainingSetup::new(config().rl_optimiser());
-    let parameters = weights::initialise(&shape(), 3, 0.3);
-    let mut card = GpuEngine::new(&device, Dtype::F32, &shape(), &parameters, setup).unwrap();
-    let (there, moved) = stepped(&mut card, &stop);
-    let seen = |all: &[Response]| -> Vec<(Vec<u32>, bool, Option<f64>)> {
-        all.iter().map(|r| (r.tokens.clone(), r.truncated, r.reward)).collect()
-    };
-    assert_eq!(seen(&there), seen(&ended));
-    assert!(moved && there.iter().all(|r| r.tokens.len() <= LIMIT));
+    #[cfg(target_os = "linux")]
+    {
+        let device = machine::start();
+        let setup = TrainingSetup::new(config().rl_optimiser());
+        let parameters = weights::initialise(&shape(), 3, 0.3);
+        let mut card = GpuEngine::new(&device, Dtype::F32, &shape(), &parameters, setup).unwrap();
+        let (there, moved) = stepped(&mut card, &stop);
+        let seen = |all: &[Response]| -> Vec<(Vec<u32>, bool, Option<f64>)> {
+            all.iter().map(|r| (r.tokens.clone(), r.truncated, r.reward)).collect()
+        };
+        assert_eq!(seen(&there), seen(&ended));
+        assert!(moved && there.iter().all(|r| r.tokens.len() <= LIMIT));
+    }
 }
 
 /// `\boxed` is one token of this tokenizer.

@@ -32,7 +32,7 @@ impl Matrix {
         if self.ty == SINGLE { 4 } else { 2 }
     }
 
-    /// The same numbers, rows for columns.
+    /// Exchanges rows and columns.
     fn turned(self) -> Matrix {
         Matrix { transposed: !self.transposed, ..self }
     }
