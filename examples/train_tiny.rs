@@ -14,7 +14,7 @@ const WANTED: u32 = 7;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let config = Qwen2.config(ModelShape { vocab: 16, hidden: 32, layers: 2, heads: 4, kv_heads: 2 });
     let mut model = Decoder::new(config.clone(), weights::initialise(&config, 1, 0.02))?;
-    let mut optimiser = AdamW::of(&model, AdamWSettings::default());
+    let mut optimiser = AdamW::for_model(&model, AdamWSettings::default());
     let method = methods::parse("grpo", "")?.method;
     let sampling = SamplingParams { max_new_tokens: 6, min_new_tokens: 0, temperature: 1.0 };
     let (prompt, end, mut mean) = ([3, 5], [0], 0.0);

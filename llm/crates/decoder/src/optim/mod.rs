@@ -217,7 +217,7 @@ impl AdamW {
     }
 
     /// An optimiser of all parameters of a model.
-    pub fn of(model: &Decoder<f32>, settings: AdamWSettings) -> AdamW {
+    pub fn for_model(model: &Decoder<f32>, settings: AdamWSettings) -> AdamW {
         AdamW::new(settings, model.parameters().iter().map(|(name, t)| (name.clone(), t.data.clone())))
     }
 
