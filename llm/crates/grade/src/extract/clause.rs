@@ -147,6 +147,23 @@ impl Reader {
         self.last_word.clear();
     }
 
+    /// The part that a word has here.
+    fn role(&self, word: &str, next: Option<&Item>, language: &Language) -> Option<Role> {
+        match (language.role(word), next) {
+            // `as n grows`
+            (_, Some(Item::Value(v))) if word == "as" && v.formula.kind == Kind::Name => {
+                Some(Role::Condition)
+            }
+            // `after giving 6 away` concludes nothing.
+            (Some(Role::So), _) if self.before == Some(Role::Preposition) => None,
+            // `which makes 15`
+            (Some(Role::Relative), Some(Item::Word(next, _))) if is_among(next, CONCLUDES) => Some(Role::So),
+            // `there are 5` counts and says of nothing that it is 5.
+            (Some(Role::Copula), _) if self.last_word == "there" => None,
+            (role, _) => role,
+        }
+    }
+
     fn word(&mut self, word: &str, next: Option<&Item>, language: &Language) {
         let role = language.role(word);
         let near = self.distance < 2;
@@ -158,20 +175,7 @@ impl Reader {
         if self.participle && (is_among(word, CONTINUES) || role == Some(Role::Subject)) {
             (self.participle, self.clause) = (false, In::Statement);
         }
-        // `as n grows`
-        let name = |value: &Stated| value.formula.kind == Kind::Name;
-        let role = match role {
-            _ if word == "as" && matches!(next, Some(Item::Value(v)) if name(v)) => Some(Role::Condition),
-            // `after giving 6 away` concludes nothing.
-            Some(Role::So) if self.before == Some(Role::Preposition) => None,
-            // `which makes 15`
-            Some(Role::Relative) if next_word.is_some_and(|(next, _)| is_among(next, CONCLUDES)) => {
-                Some(Role::So)
-            }
-            // `there are 5` counts and says of nothing that it is 5.
-            Some(Role::Copula) if self.last_word == "there" => None,
-            role => role,
-        };
+        let role = self.role(word, next, language);
         match role {
             Some(Role::Reason) => self.clause = In::Reason,
             Some(Role::Condition) if self.last_word.is_empty() || !is_among(word, OPENING) => {

@@ -337,14 +337,12 @@ fn last_statement(text: &str) -> Option<Found> {
         {
             return Some(found);
         }
-        if let Some(word) = statement::concluded_word(window, sentence.clone(), &found, tongue) {
-            return Found::part(text, from + word.start..from + word.end, FoundBy::Word);
-        }
         let one = stated(window, sentence.clone(), &found, tongue, false);
         let rank = one.as_ref().map_or(Rank::None, |one| one.rank);
-        if rank < Rank::Circumstance
-            && fallback.is_none()
-            && let Some(word) = statement::word(window, sentence.clone(), tongue)
+        let word = || statement::word(window, sentence.clone(), tongue);
+        let concluded = statement::concluded_word(window, sentence.clone(), &found, tongue);
+        if let Some(word) =
+            concluded.or_else(|| word().filter(|_| rank < Rank::Circumstance && fallback.is_none()))
         {
             return Found::part(text, from + word.start..from + word.end, FoundBy::Word);
         }
