@@ -1,5 +1,7 @@
 //! [`Lab`]: the session and the start that all runs of a seed share, and a run.
 
+use std::path::PathBuf;
+
 use grpo_lambda::methods::Method;
 use grpo_lambda::systematic::Sets;
 use grpo_lambda_decoder::generate::RolloutError;
@@ -35,9 +37,18 @@ pub enum LabError {
     #[error(transparent)]
     Store(#[from] super::StoreFileError),
     #[error(transparent)]
-    Protocol(#[from] super::rates::ProtocolError),
+    Protocol(#[from] ProtocolError),
     #[error("step {step}: the gradient is not finite")]
     NotFinite { step: u64 },
+}
+
+/// Why a protocol cannot be followed.
+#[derive(Debug, thiserror::Error)]
+pub enum ProtocolError {
+    #[error("{path}: {source}; name a file of paper/protocols whose arms are methods")]
+    Unreadable { path: PathBuf, source: std::io::Error },
+    #[error("{path}: {source}; it must have the fields of paper/protocols/systematic.toml")]
+    Fields { path: PathBuf, source: toml::de::Error },
 }
 
 impl From<TrainError> for LabError {

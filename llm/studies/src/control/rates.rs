@@ -1,6 +1,6 @@
 //! Methods on addition, each at the learning rate that other seeds choose, as a protocol of `paper/protocols` says that was written before its runs.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use grpo_lambda::group::EvidenceKind;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::baseline::sets;
 use super::clamp::Exam;
-use super::lab::{ADDITION, Lab, LabError, Optimiser, StepRecord};
+use super::lab::{ADDITION, Lab, LabError, Optimiser, ProtocolError, StepRecord};
 use super::store::Results;
 
 /// The protocol: everything that decides what is run and what it says.
@@ -68,15 +68,6 @@ enum Measure {
     Accuracy,
     /// Logarithm of the divergence from the start at the end, so that differences are ratios.
     LogKl,
-}
-
-/// Why a protocol cannot be followed.
-#[derive(Debug, thiserror::Error)]
-pub enum ProtocolError {
-    #[error("{path}: {source}; name a file of paper/protocols whose arms are methods")]
-    Unreadable { path: PathBuf, source: std::io::Error },
-    #[error("{path}: {source}; it must have the fields of paper/protocols/systematic.toml")]
-    Fields { path: PathBuf, source: toml::de::Error },
 }
 
 fn read(path: &Path) -> Result<Protocol, ProtocolError> {

@@ -2,7 +2,7 @@
 
 use crate::experiment::Experiment;
 
-mod addition;
+pub(crate) mod addition;
 mod bound_in_advantage;
 mod clamp;
 pub(crate) mod clamp_gain;

@@ -9,6 +9,7 @@ use grpo_lambda_tools::length_direction::{ARMS, POLICIES};
 use serde::de::DeserializeOwned;
 
 use super::markdown::wrapped;
+use crate::experiments::addition::shown::{ArmRow as AdditionRow, ShareRow};
 use crate::experiments::clamp_gain::shown::WeightRow;
 use crate::experiments::clamp_gain::weights::{ARMS as CLAMP_ARMS, CLAMPED, REWEIGHTING};
 use crate::experiments::clamp_parts::shown::GainRow;
@@ -23,8 +24,8 @@ use crate::experiments::prefix_values::shown::VarianceRow;
 use crate::experiments::prefix_values::{METHODS, OPTIMAL, PREFIX};
 
 /// The experiments whose data the answer quotes.
-pub(super) const EXPERIMENTS: [&str; 6] =
-    ["length_bonus", "learning", "prefix_values", "clamp_gain", "noise_rewards", "clamp_parts"];
+pub(super) const EXPERIMENTS: [&str; 7] =
+    ["length_bonus", "learning", "prefix_values", "clamp_gain", "noise_rewards", "clamp_parts", "addition"];
 
 /// The place of GRPO with the clamp among the arms of the tasks.
 const CLAMP_ON_TASKS: usize = 1;
@@ -252,13 +253,26 @@ fn prefix_values(folder: &Path) -> anyhow::Result<String> {
         anyhow::Ok(found.iter().filter_map(|row| row.variance_over_rloo).collect::<Vec<f64>>())
     };
     let saved = |method: usize, group: usize| anyhow::Ok(percent(1.0 - mean(&ratios(method, group)?)));
+    let sets = "systematic_rloo";
+    let shares = Data::<ShareRow>::read(folder, "addition_variance.csv")?;
+    let share = rows!(shares, method = sets)?[0];
+    let trials = Data::<AdditionRow>::read(folder, "addition.csv")?;
+    let learnt = rows!(trials, protocol = "systematic groups", arm = sets)?[0];
+    let learnt =
+        [learnt.difference, learnt.difference_low, learnt.difference_high].map(|x| x.unwrap_or(f64::NAN));
     Ok(format!(
         "**Values of prefixes from the other responses lower the variance without a bias.** They take {} of RLOO's variance away in groups of 8 and {} in groups of 32; the best baseline of prefixes there is would take {} and {}. That this \
-         makes learning faster is not shown anywhere. Scope: the same {} exact tasks at every size.",
+         makes learning faster is not shown anywhere. Two systematic sets of eight keep {:.2} of RLOO's variance on addition at the start and {:.2} after RL, at no further token, and change the mean reward of a token in training by {:+.3} \
+         [{:+.3}, {:+.3}]. Scope: the same {} exact tasks at every size; one small transformer, each method at the rate that other seeds choose.",
         saved(PREFIX, 8)?,
         saved(PREFIX, 32)?,
         saved(OPTIMAL, 8)?,
         saved(OPTIMAL, 32)?,
+        share.start,
+        share.after_rl,
+        learnt[0],
+        learnt[1],
+        learnt[2],
         ratios(PREFIX, 8)?.len(),
     ))
 }

@@ -33,7 +33,7 @@ fn an_equation_has_no_more_solutions_or_is_undecided() {
     assert_eq!(decided(r"x^2=\{1,2\}", "1"), Ok(false));
 }
 
-/// What a step says of a text, as `names.tsv` writes it.
+/// The words of a step on a text, as `names.tsv` writes them.
 fn step(name: &str, text: &Node, other: Option<&Node>) -> String {
     let or_none = |found: Option<String>| found.unwrap_or("-".to_owned());
     match (name, other) {

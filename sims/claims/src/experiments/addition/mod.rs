@@ -4,7 +4,7 @@
 //! Each file of `paper/protocols` was written before its runs and says what is measured, at which rates, on which seeds, and when an effect counts as shown.
 
 mod findings;
-mod shown;
+pub(crate) mod shown;
 
 use anyhow::Context as _;
 use grpo_lambda_stats::{Interval, paired_permutation, t_interval};

@@ -1,32 +1,34 @@
 //! The table and the figure.
 
 use grpo_lambda_stats::table::Table;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::findings::SETS;
 use super::{Numbers, Reading, SYSTEMATIC, Trial};
 use crate::figure::{Axis, Figure, Panel};
 
-#[derive(Serialize)]
-struct ArmRow<'a> {
-    protocol: &'a str,
-    arm: &'a str,
+/// A row of `addition.csv`.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct ArmRow {
+    pub(crate) protocol: String,
+    pub(crate) arm: String,
     rate: f64,
-    seeds: usize,
+    pub(crate) seeds: usize,
     mean: f64,
-    difference: Option<f64>,
-    difference_low: Option<f64>,
-    difference_high: Option<f64>,
+    pub(crate) difference: Option<f64>,
+    pub(crate) difference_low: Option<f64>,
+    pub(crate) difference_high: Option<f64>,
     p: Option<f64>,
 }
 
-#[derive(Serialize)]
-struct ShareRow<'a> {
-    method: &'a str,
-    start: f64,
+/// A row of `addition_variance.csv`.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct ShareRow {
+    pub(crate) method: String,
+    pub(crate) start: f64,
     start_low: f64,
     start_high: f64,
-    after_rl: f64,
+    pub(crate) after_rl: f64,
     after_rl_low: f64,
     after_rl_high: f64,
 }
@@ -34,8 +36,8 @@ struct ShareRow<'a> {
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     let arms = n.trials.iter().flat_map(|trial| {
         trial.arms.iter().map(|arm| ArmRow {
-            protocol: trial.name,
-            arm: &arm.name,
+            protocol: trial.name.to_owned(),
+            arm: arm.name.clone(),
             rate: arm.rate,
             seeds: arm.values.len(),
             mean: arm.mean,
@@ -46,7 +48,7 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
         })
     });
     let shares = n.shares.iter().map(|share| ShareRow {
-        method: &share.method,
+        method: share.method.clone(),
         start: share.at_start.mid,
         start_low: share.at_start.low,
         start_high: share.at_start.high,
