@@ -95,9 +95,12 @@ mod tests {
     fn the_recorded_methods_are_those_of_the_recorded_runs() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
         let mut found = std::collections::BTreeSet::new();
-        for file in ["addition.csv", "baselines.csv", "systematic.csv"] {
-            let text = std::fs::read_to_string(root.join("llm/results").join(file)).unwrap();
-            let column = text.lines().skip(2).filter_map(|line| line.split([',', ':']).next());
+        let recorded = ["results/addition", "results/baselines"].map(|name| format!("llm/{name}.csv"));
+        let protocols =
+            ["systematic", "long_budget", "kl"].map(|name| format!("paper/data/addition_{name}_runs.csv"));
+        for file in recorded.iter().chain(&protocols) {
+            let text = std::fs::read_to_string(root.join(file)).unwrap();
+            let column = text.lines().skip(2).filter_map(|line| line.split([',', ':', ' ']).next());
             found.extend(column.map(str::to_owned));
         }
         assert_eq!(found, RECORDED.iter().map(|name| (*name).to_owned()).collect());

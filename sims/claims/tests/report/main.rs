@@ -2,6 +2,7 @@
 //!
 //! One binary: each of them links the whole library, and together they fill both cores.
 
+mod addition;
 mod baselines;
 mod clamp_parts;
 #[path = "../../../../tests/long/mod.rs"]

@@ -36,17 +36,17 @@ const SOURCES: [Source; 3] = [
     Source {
         name: "systematic groups",
         protocol: include_str!("../../../../../paper/protocols/systematic.toml"),
-        runs: include_str!("../../../../../paper/data/systematic_runs.csv"),
+        runs: include_str!("../../../../../paper/data/addition_systematic_runs.csv"),
     },
     Source {
         name: "long budget",
         protocol: include_str!("../../../../../paper/protocols/long_budget.toml"),
-        runs: include_str!("../../../../../paper/data/long_budget_runs.csv"),
+        runs: include_str!("../../../../../paper/data/addition_long_budget_runs.csv"),
     },
     Source {
         name: "divergence",
         protocol: include_str!("../../../../../paper/protocols/kl.toml"),
-        runs: include_str!("../../../../../paper/data/kl_runs.csv"),
+        runs: include_str!("../../../../../paper/data/addition_kl_runs.csv"),
     },
 ];
 const SYSTEMATIC: usize = 0;
@@ -54,7 +54,7 @@ const LONG: usize = 1;
 const KL: usize = 2;
 
 /// The variance of one group's gradient over RLOO's, by seed, weights and method.
-const VARIANCE: &str = include_str!("../../../../../paper/data/systematic_variance.csv");
+const VARIANCE: &str = include_str!("../../../../../paper/data/addition_systematic_variance.csv");
 /// The confidence at which ten readings of the variance hold together with 95 %.
 const VARIANCE_LEVEL: f64 = 0.995;
 
