@@ -70,7 +70,7 @@ fn finished_protocols_have_all_evaluation_seeds_of_every_arm_at_one_rate() {
                 seeds.iter().copied().filter(|s| protocol.evaluation.contains(s)).collect::<Vec<_>>()
             });
             let evaluated: Vec<Vec<u64>> = seeds.filter(|s| !s.is_empty()).collect();
-            assert_eq!(evaluated, [protocol.evaluation.clone()], "{name}, {own}");
+            assert_eq!(evaluated, std::slice::from_ref(&protocol.evaluation), "{name}, {own}");
         }
     }
 }
