@@ -1,4 +1,4 @@
-//! What `sim new-method` writes, compiled.
+//! The files that `sim new-method` writes compile.
 
 use assert_cmd::Command;
 use std::path::Path;

@@ -5,7 +5,7 @@
 //! update under noise rewards and a token mean    ā g_λ / E[T]
 //! change of E[T] per step of gradient descent    lr ā <g_λ, ∇E[T]> / E[T]
 //! ```
-//! Under 1/T per response `Σ_k c_k(T) ∇log π_k / T` stands in the place of the sum, and `E[T]` in that of nothing.
+//! Under 1/T per response `Σ_k c_k(T) ∇log π_k / T` stands in the place of the sum, and no `E[T]` divides it.
 //! Each expectation is estimated from batches that are independent of each other, the inner product from pairs of different batches: it has no
 //! bias from the square of an estimate's noise. The baseline of a token's weight is the mean over the other responses of its group that are as
 //! long, which has no bias either, since a response's score sums to 0 given its prefix.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use grpo_lambda::methods::Method;
+use grpo_lambda::settings::SettingError;
 use grpo_lambda::systematic::Sets;
 use grpo_lambda_decoder::generate::RolloutError;
 use grpo_lambda_decoder::model::weights::Parameters;
@@ -49,6 +50,8 @@ pub enum ProtocolError {
     Unreadable { path: PathBuf, source: std::io::Error },
     #[error("{path}: {source}; it must have the fields of paper/protocols/systematic.toml")]
     Fields { path: PathBuf, source: toml::de::Error },
+    #[error("{path}: arm {arm}: {source}")]
+    Arm { path: PathBuf, arm: String, source: Box<SettingError> },
 }
 
 impl From<TrainError> for LabError {

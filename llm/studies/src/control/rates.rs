@@ -54,7 +54,7 @@ impl Arm {
     }
 
     fn parsed(&self) -> Configured {
-        methods::parse(&self.method, &self.settings).expect("a test parses the protocols")
+        methods::parse(&self.method, &self.settings).expect("checked when it was read")
     }
 }
 
@@ -73,7 +73,16 @@ enum Measure {
 fn read(path: &Path) -> Result<Protocol, ProtocolError> {
     let text = std::fs::read_to_string(path)
         .map_err(|source| ProtocolError::Unreadable { path: path.to_owned(), source })?;
-    toml::from_str(&text).map_err(|source| ProtocolError::Fields { path: path.to_owned(), source })
+    let protocol: Protocol =
+        toml::from_str(&text).map_err(|source| ProtocolError::Fields { path: path.to_owned(), source })?;
+    for arm in &protocol.arms {
+        methods::parse(&arm.method, &arm.settings).map_err(|source| ProtocolError::Arm {
+            path: path.to_owned(),
+            arm: arm.name(),
+            source: Box::new(source),
+        })?;
+    }
+    Ok(protocol)
 }
 
 /// A run in the file of results; the first three fields say whose it is.
@@ -215,6 +224,16 @@ mod tests {
             let with_reference = protocol.arms.iter().filter(|arm| evidence(arm)).count();
             assert_eq!(with_reference, if name == "kl.toml" { protocol.arms.len() / 2 } else { 0 }, "{name}");
         }
+    }
+
+    #[test]
+    fn a_protocol_with_an_unknown_method_is_refused_by_its_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("own.toml");
+        let text = include_str!("../../../../paper/protocols/kl.toml");
+        std::fs::write(&path, text.replacen("method = \"grpo\"", "method = \"gpro\"", 1)).expect("written");
+        let refused = read(&path).expect_err("no such method").to_string();
+        assert!(refused.contains("own.toml: arm gpro: "), "{refused}");
     }
 
     #[test]
