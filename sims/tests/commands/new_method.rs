@@ -17,7 +17,7 @@ fn a_new_method_and_its_test_compile() {
     let tree = copy.path().to_str().unwrap();
     let tracked = "git ls-files -z | tar -c --null -T - | tar -x -C";
     Command::new("sh").args(["-c", &format!("{tracked} '{tree}'")]).current_dir(root).assert().success();
-    Command::cargo_bin("sim").unwrap().args(["new-method", "tried", "--root", tree]).assert().success();
+    Command::cargo_bin("grpo-sim").unwrap().args(["new-method", "tried", "--root", tree]).assert().success();
     Command::new("cargo")
         .args(["check", "--offline", "--quiet", "-p", "grpo-lambda", "--test", "theory"])
         .current_dir(tree)
