@@ -9,8 +9,9 @@ use grpo_lambda::methods::{Coupling, Credit, Loss, Method};
 pub struct Advantages {
     /// The trace, the surrogate and the reduction.
     pub method: Box<dyn Method>,
-    /// Lower bound of the advantages.
+    /// Bound of the advantages, from below unless `above`.
     pub clamp: f64,
+    pub above: bool,
     pub part: ClampPart,
 }
 
@@ -23,7 +24,12 @@ impl Advantages {
             let all = outcome.of_batch(&[rewards.to_vec()]).remove(0);
             all.into_iter().zip(rewards).filter_map(|(a, r)| r.map(|_| a)).collect::<Vec<f64>>()
         };
-        let mut known = self.part.of_group(&z(None), &z(Some(self.clamp))).into_iter();
+        let plain = z(None);
+        let bounded = match self.above {
+            true => plain.iter().map(|a| a.min(self.clamp)).collect(),
+            false => z(Some(self.clamp)),
+        };
+        let mut known = self.part.of_group(&plain, &bounded).into_iter();
         rewards.iter().map(|r| r.and_then(|_| known.next()).unwrap_or(0.0)).collect()
     }
 
@@ -65,7 +71,7 @@ mod tests {
 
     fn arm(part: ClampPart, name: &str, settings: &str) -> Advantages {
         let method = methods::parse(name, settings).expect("a method").method;
-        Advantages { method, clamp: -0.1, part }
+        Advantages { method, clamp: -0.1, above: false, part }
     }
 
     fn batch() -> Vec<Group> {
@@ -101,6 +107,9 @@ mod tests {
         let mean = |part| arm(part, "grpo", "").mean_of_coins(8);
         assert!((mean(ClampPart::Both) - 0.384).abs() < 5e-4, "{}", mean(ClampPart::Both));
         assert!((mean(ClampPart::Offset) - mean(ClampPart::Both)).abs() < 1e-12);
+        // Negative advantages alone cost what positive ones alone pay.
+        let alone = |above| Advantages { clamp: 0.0, above, ..arm(ClampPart::Both, "grpo", "") }.mean_of_coins(8);
+        assert!(alone(false) > 0.3 && (alone(true) + alone(false)).abs() < 1e-12, "{}", alone(true));
         assert!(mean(ClampPart::None).abs() < 1e-12 && mean(ClampPart::Reweighting).abs() < 1e-12);
     }
 }

@@ -147,7 +147,7 @@ impl Exam {
 
     fn of_arm(&self, lab: &Lab, arm: Arm) -> Result<Vec<Cell>, LabError> {
         let configured = methods::parse("grpo", "").expect("a method without settings");
-        let method = Advantages { method: configured.method, clamp: CLAMP, part: arm.part };
+        let method = Advantages { method: configured.method, clamp: CLAMP, above: false, part: arm.part };
         let (engine, records) = lab.train(&method, arm.optimiser, arm.rate())?;
         let end = self.at(lab, engine)?;
         let among = |rates: &[f64], of: &dyn Fn(f64) -> bool| {

@@ -5,7 +5,7 @@
 //! update under noise rewards and a token mean    ā g_λ / E[T]
 //! change of E[T] per step of gradient descent    lr ā <g_λ, ∇E[T]> / E[T]
 //! ```
-//! Under 1/T per response `Σ_k c_k(T) ∇log π_k / T` stands in the place of the sum, and no `E[T]` divides it.
+//! Under 1/T per response `Σ_k c_k(T) ∇log π_k / T` stands in the place of the sum; under it and under a constant no `E[T]` divides.
 //! Each expectation is estimated from batches that are independent of each other, the inner product from pairs of different batches: it has no
 //! bias from the square of an estimate's noise. The baseline of a token's weight is the mean over the other responses of its group that are as
 //! long, which has no bias either, since a response's score sums to 0 given its prefix.
@@ -25,16 +25,19 @@ pub enum Weighing {
     TokenMean,
     /// `1/T` each.
     PerResponse,
+    /// All tokens alike, over a constant, which the learning rate holds.
+    Constant,
 }
 
 impl Weighing {
-    pub const ALL: [Weighing; 2] = [Weighing::TokenMean, Weighing::PerResponse];
+    pub const ALL: [Weighing; 3] = [Weighing::TokenMean, Weighing::PerResponse, Weighing::Constant];
 
     /// The name in results, and the value of `reduction`.
     pub fn names(self) -> (&'static str, &'static str) {
         match self {
             Weighing::TokenMean => ("token mean", "token_mean"),
             Weighing::PerResponse => ("1/T per response", "response_mean"),
+            Weighing::Constant => ("constant", "response_sum"),
         }
     }
 }
@@ -44,7 +47,7 @@ impl Weighing {
 pub struct Force {
     pub lambda: f64,
     pub weighing: Weighing,
-    /// `<g_λ, ∇E[T]> / E[T]`, without the quotient under 1/T per response: the change of the mean length per step over `lr ā`.
+    /// `<g_λ, ∇E[T]> / E[T]`, whose quotient a token mean alone has: the change of the mean length per step over `lr ā`.
     pub slope: f64,
     /// Standard error of the same, over batches left out in turn.
     pub error: f64,
@@ -60,11 +63,9 @@ const GROUP: usize = 16;
 /// Prompts and steps that no run trains on.
 pub(super) const APART: u64 = 1 << 30;
 
-/// Estimates [`Force`] at the start weights for every decay and reduction.
-pub fn force(lab: &Lab, lambdas: &[f64]) -> Result<Vec<Force>, LabError> {
+/// Estimates [`Force`] at the start weights for these decays and reductions.
+pub fn force(lab: &Lab, kinds: &[(f64, Weighing)]) -> Result<Vec<Force>, LabError> {
     let (mut engine, _) = lab.engine(Optimiser::Sgd)?;
-    let of_weighing = |weighing| lambdas.iter().map(move |&lambda| (lambda, weighing));
-    let kinds: Vec<(f64, Weighing)> = Weighing::ALL.into_iter().flat_map(of_weighing).collect();
     let mut gradients: Vec<Vec<Vec<f32>>> = Vec::new();
     let mut lengths = Vec::new();
     for batch in 0..BATCHES {
@@ -144,7 +145,7 @@ pub(super) fn pulled(
 
 /// `c_k(T_i) - b_ik` of every response of a group, by token, or `c_k(T_i) / T_i - b_ik`.
 fn weights(trace: &Recent, weighing: Weighing, lengths: &[usize]) -> Vec<Vec<f64>> {
-    let share = |len: usize| if weighing == Weighing::TokenMean { 1.0 } else { 1.0 / len as f64 };
+    let share = |len: usize| if weighing == Weighing::PerResponse { 1.0 / len as f64 } else { 1.0 };
     let weighed = |&len: &usize| trace.column_sums(len).iter().map(|c| c * share(len)).collect();
     let sums: Vec<Vec<f64>> = lengths.iter().map(weighed).collect();
     let weight = |i: usize, k: usize| {

@@ -22,12 +22,16 @@ use grpo_lambda_trainer::step::engine::CpuEngine;
 pub const LAMBDAS: [f64; 3] = [0.0, 0.9, 0.99];
 /// The parts of a clamp at -0.1 that are on: none, both, and both put back to a mean of 0.
 pub const PARTS: [ClampPart; 3] = [ClampPart::None, ClampPart::Both, ClampPart::Reweighting];
-/// The paper's clamp, weaker ones for the dose, and the one that leaves positive advantages alone.
+/// The paper's clamp, weaker ones for the dose, and the one that leaves positive advantages alone, or from above negative ones.
 pub const CLAMP: f64 = -0.1;
 pub const WEAKER: [f64; 2] = [-0.5, -0.8];
-pub const POSITIVE: f64 = 0.0;
+pub const ZERO: f64 = 0.0;
+/// The name in results of a clamp from above.
+const ABOVE: &str = "upper clamp";
 /// The learning rate of AdamW.
 const ADAMW_RATE: f64 = 2e-4;
+/// The constant of the reduction that has one, about the mean length at the start.
+const CONSTANT: f64 = 12.0;
 /// The model, the length of the runs and the learning rate of plain gradient descent.
 const SETTINGS: [&str; 21] = [
     "task.kind=stories",
@@ -80,47 +84,65 @@ pub struct Arm {
     pub lambda: f64,
     pub part: ClampPart,
     pub clamp: f64,
+    /// True for a clamp from above.
+    pub above: bool,
     pub weighing: Weighing,
 }
 
 impl Arm {
     /// All arms: every decay with every part of the paper's clamp, the longest trace with weaker clamps, and under AdamW GRPO and the longest trace, all
-    /// with a token mean; with 1/T per response no trace and the longest one, with the paper's clamp, none, and positive advantages alone.
+    /// with a token mean; and for the length law, with no trace and the longest one, under each reduction no clamp, the paper's, its offset alone, and
+    /// positive and negative advantages alone.
     pub fn all() -> Vec<Arm> {
-        let weighing = Weighing::TokenMean;
+        let (above, weighing) = (false, Weighing::TokenMean);
         let arms = |optimiser| {
-            move |lambda| PARTS.map(|part| Arm { optimiser, lambda, part, clamp: CLAMP, weighing })
+            move |lambda| PARTS.map(|part| Arm { optimiser, lambda, part, clamp: CLAMP, above, weighing })
         };
         let full = LAMBDAS.into_iter().flat_map(arms(Optimiser::Sgd));
-        let (optimiser, lambda, part) = (Optimiser::Sgd, LAMBDAS[2], ClampPart::Both);
-        let weaker = WEAKER.map(|clamp| Arm { optimiser, lambda, part, clamp, weighing });
-        let adam = [LAMBDAS[0], LAMBDAS[2]].into_iter().flat_map(arms(Optimiser::AdamW));
-        let per_response = [LAMBDAS[0], LAMBDAS[2]].into_iter().flat_map(|lambda| {
-            let kinds = [(ClampPart::None, CLAMP), (ClampPart::Both, CLAMP), (ClampPart::Both, POSITIVE)];
-            let weighing = Weighing::PerResponse;
-            kinds.map(|(part, clamp)| Arm { optimiser, lambda, part, clamp, weighing })
+        let (optimiser, longest, part) = (Optimiser::Sgd, LAMBDAS[2], ClampPart::Both);
+        let weaker = WEAKER.map(|clamp| Arm { optimiser, lambda: longest, part, clamp, above, weighing });
+        let ends = [LAMBDAS[0], longest];
+        let adam = ends.into_iter().flat_map(arms(Optimiser::AdamW));
+        let maps = [
+            (ClampPart::None, CLAMP, false),
+            (ClampPart::Both, CLAMP, false),
+            (ClampPart::Offset, CLAMP, false),
+            (ClampPart::Both, ZERO, false),
+            (ClampPart::Both, ZERO, true),
+        ];
+        let law = Weighing::ALL.into_iter().flat_map(|weighing| {
+            ends.into_iter().flat_map(move |lambda| {
+                maps.map(|(part, clamp, above)| Arm { optimiser, lambda, part, clamp, above, weighing })
+            })
         });
-        full.chain(weaker).chain(adam).chain(per_response).collect()
+        let mut all: Vec<Arm> = full.chain(weaker).chain(adam).collect();
+        for arm in law {
+            if !all.contains(&arm) {
+                all.push(arm);
+            }
+        }
+        all
     }
 
     fn rate(self, lab: &Lab) -> f64 {
-        match self.optimiser {
-            Optimiser::Sgd => lab.session.config.rl.lr,
-            Optimiser::AdamW => ADAMW_RATE,
+        match (self.optimiser, self.weighing) {
+            (Optimiser::Sgd, Weighing::Constant) => lab.session.config.rl.lr / CONSTANT,
+            (Optimiser::Sgd, _) => lab.session.config.rl.lr,
+            (Optimiser::AdamW, _) => ADAMW_RATE,
         }
     }
 
     fn method(self) -> Advantages {
         let settings = format!("lambda={} clamp=none reduction={}", self.lambda, self.weighing.names().1);
         let configured = methods::parse("grpo_lambda", &settings).expect("the settings are the method's");
-        Advantages { method: configured.method, clamp: self.clamp, part: self.part }
+        Advantages { method: configured.method, clamp: self.clamp, above: self.above, part: self.part }
     }
 
     fn key(self, seed: u64) -> Vec<Cell> {
         vec![
             self.optimiser.name().into(),
             self.lambda.into(),
-            self.part.name().into(),
+            if self.above { ABOVE } else { self.part.name() }.into(),
             self.clamp.into(),
             self.weighing.names().0.into(),
             (seed as usize).into(),
@@ -141,7 +163,13 @@ fn of_seed(seed: u64, overrides: &[String], results: &Mutex<Results>) -> Result<
         return Ok(());
     }
     let lab = Lab::of_seed(seed, &SETTINGS, overrides)?;
-    let forces = force(&lab, &LAMBDAS)?;
+    let mut kinds: Vec<(f64, Weighing)> = Vec::new();
+    for arm in left.iter().filter(|arm| arm.optimiser == Optimiser::Sgd) {
+        if !kinds.contains(&(arm.lambda, arm.weighing)) {
+            kinds.push((arm.lambda, arm.weighing));
+        }
+    }
+    let forces = force(&lab, &kinds)?;
     let before = length(&lab, &mut lab.engine(Optimiser::Sgd)?.0)?;
     for arm in left {
         let row = of_arm(&lab, arm, &forces, before)?;
