@@ -108,7 +108,8 @@ mod tests {
         assert!((mean(ClampPart::Both) - 0.384).abs() < 5e-4, "{}", mean(ClampPart::Both));
         assert!((mean(ClampPart::Offset) - mean(ClampPart::Both)).abs() < 1e-12);
         // Negative advantages alone cost what positive ones alone pay.
-        let alone = |above| Advantages { clamp: 0.0, above, ..arm(ClampPart::Both, "grpo", "") }.mean_of_coins(8);
+        let alone =
+            |above| Advantages { clamp: 0.0, above, ..arm(ClampPart::Both, "grpo", "") }.mean_of_coins(8);
         assert!(alone(false) > 0.3 && (alone(true) + alone(false)).abs() < 1e-12, "{}", alone(true));
         assert!(mean(ClampPart::None).abs() < 1e-12 && mean(ClampPart::Reweighting).abs() < 1e-12);
     }

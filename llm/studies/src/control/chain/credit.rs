@@ -1,5 +1,7 @@
 //! The evidence of arms that know more than rewards: exact values, the same credit at the wrong places, paid completions, a learned value head.
 
+use std::cmp::Ordering;
+
 use grpo_lambda::group::{Group, Response, StepValue};
 use grpo_lambda_decoder::generate::{Sampler, SamplingRequest};
 use grpo_lambda_decoder::model::{Decoder, Rows};
@@ -8,7 +10,7 @@ use grpo_lambda_trainer::step::engine::CpuEngine;
 use grpo_lambda_trainer::step::{Rollout, StepSettings};
 use serde::Deserialize;
 
-use super::task::{Chain, Verifier};
+use super::task::{Chain, MODULUS, Verifier};
 use crate::control::LabError;
 
 /// Completions of every prefix.
@@ -20,9 +22,9 @@ const COMPLETIONS: usize = 2;
 pub(super) enum Source {
     #[default]
     None,
-    /// Exact values: see [`exact`].
+    /// The verifier: see [`exact`].
     Verifier,
-    /// The credit of exact values in a random order over a response's steps.
+    /// The same credit in a random order over a response's steps.
     Shuffled,
     /// Monte-Carlo values of the prefixes that end a step.
     Completions,
@@ -79,12 +81,12 @@ impl<'a> Evidence<'a> {
                     .filter(|t| *t < response.len())
                     .collect();
                 let wrong = form.first_wrong(chain, &response.tokens).unwrap_or(usize::MAX);
-                let mut values = exact(&places, wrong, response.len(), p);
+                let mut credit = exact(&places, wrong, response.len(), p);
                 if self.source == Source::Shuffled {
                     let draws = Address::new(self.settings.seed, Purpose::Perturbation).step(rollout.step);
-                    let draws = draws.prompt(rollout.prompts[g].number).response(i as u64);
-                    values = shuffled(&values, response.reward.unwrap_or(0.0), &places, draws);
+                    shuffle(&mut credit, &places, draws.prompt(rollout.prompts[g].number).response(i as u64));
                 }
+                let values = values_of(&credit, response.reward.unwrap_or(0.0));
                 response.evidence.values = Some(values);
             }
         }
@@ -132,31 +134,56 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// Values of the prefixes of a response whose first wrong token is `wrong`, where each of the decisions at `places` is right with probability `p`:
+/// The credit of a response's tokens whose first wrong one is `wrong`, where each of the decisions at `places` is right with probability `p` and every wrong
+/// value equally likely: the exact value of the token less the baseline of its prefix that leaves the least variance.
 ///
 /// ```text
-/// V(s_t) = p^(decisions at t or later)  for t <= wrong,      0 after it
+/// Q(s, right) = p^(decisions after t)      Q(s, wrong) = 0      credit = 0 after the first wrong token and at tokens that decide nothing
+/// b*(s) = E[|s_a|² Q] / E[|s_a|²] = share Q(s, right),      |s_a|² = 1 - 2 π(a) + Σ π²
 /// ```
+/// With `V(s) = p Q(s, right)` in the place of `b*` the rare wrong values, whose scores are long, would have most of the credit.
 pub(super) fn exact(places: &[usize], wrong: usize, len: usize, p: f64) -> Vec<f64> {
-    let left = |t: usize| places.iter().filter(|place| **place >= t).count() as i32;
-    (0..len).map(|t| if t <= wrong { p.powi(left(t)) } else { 0.0 }).collect()
+    let others = f64::from(MODULUS - 1);
+    let squares = p * p + (1.0 - p).powi(2) / others;
+    let right = p * (1.0 - 2.0 * p + squares);
+    let errors = (1.0 - p) * (1.0 - 2.0 * (1.0 - p) / others + squares);
+    // A policy that is sure has no score, and any baseline does.
+    let share = if right + errors > 0.0 { right / (right + errors) } else { 1.0 };
+    let later = |t: usize| places.iter().filter(|place| **place > t).count() as i32;
+    let credit = |t: usize| {
+        let (value, baseline) = match places.contains(&t) {
+            true => (p.powi(later(t)), share * p.powi(later(t))),
+            false => (p.powi(later(t)), p.powi(later(t))),
+        };
+        match t.cmp(&wrong) {
+            Ordering::Less => value - baseline,
+            Ordering::Equal => -baseline,
+            Ordering::Greater => 0.0,
+        }
+    };
+    (0..len).map(credit).collect()
 }
 
-/// Values whose differences are those of `values` with the ones at `places` in another order, drawn from `draws`.
-fn shuffled(values: &[f64], reward: f64, places: &[usize], draws: Address) -> Vec<f64> {
-    let after = |values: &[f64], t: usize| values.get(t + 1).copied().unwrap_or(reward);
-    let mut credit: Vec<f64> = (0..values.len()).map(|t| after(values, t) - values[t]).collect();
+/// The credit at `places` in another order, drawn from `draws`.
+fn shuffle(credit: &mut [f64], places: &[usize], draws: Address) {
     let mut rng = draws.generator(0);
     for k in (1..places.len()).rev() {
         credit.swap(places[k], places[below(&mut rng, k as u64 + 1) as usize]);
     }
-    let mut moved = vec![0.0; values.len()];
-    let mut next = reward;
-    for (value, credit) in moved.iter_mut().zip(credit).rev() {
-        *value = next - credit;
-        next = *value;
-    }
-    moved
+}
+
+/// The values whose one-step differences, up to the reward, are `credit`.
+fn values_of(credit: &[f64], reward: f64) -> Vec<f64> {
+    let mut values: Vec<f64> = credit
+        .iter()
+        .rev()
+        .scan(reward, |next, c| {
+            *next -= c;
+            Some(*next)
+        })
+        .collect();
+    values.reverse();
+    values
 }
 
 /// A linear value of the policy's last hidden states, fitted to the rewards of past rollouts by ridge regression. It moves no weight of the policy.
@@ -238,32 +265,60 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exact_values_by_hand() {
-        // Decisions at 1 and 3 of six tokens, right with probability 1/2.
+    fn exact_credit_by_hand() {
+        // Decisions at 1 and 3 of six tokens, right with probability 1/2: Q(right) is 1/2 and then 1.
         let right = exact(&[1, 3], usize::MAX, 6, 0.5);
-        assert_eq!(right, [0.25, 0.25, 0.5, 0.5, 1.0, 1.0]);
-        assert_eq!(exact(&[1, 3], 1, 6, 0.5), [0.25, 0.25, 0.0, 0.0, 0.0, 0.0]);
+        let share = 1.0 - right[3];
+        assert!(
+            right[0] == 0.0
+                && right[2] == 0.0
+                && right[5] == 0.0
+                && (right[1] - right[3] / 2.0).abs() < 1e-12
+        );
+        assert_eq!(exact(&[1, 3], 1, 6, 0.5), [0.0, -share / 2.0, 0.0, 0.0, 0.0, 0.0]);
+        // A wrong token that decides nothing loses the whole value.
+        assert_eq!(exact(&[1, 3], 2, 6, 0.5)[2..], [-0.5, 0.0, 0.0, 0.0]);
+    }
+
+    /// By enumeration of the 23 values of one decision: no other baseline has less variance, and that of the value has more.
+    #[test]
+    fn the_baseline_leaves_the_least_variance() {
+        for p in [0.3, 0.75, 0.93] {
+            let [right, wrong] = [usize::MAX, 0].map(|wrong| exact(&[0], wrong, 1, p)[0]);
+            let probs: Vec<f64> = (0..MODULUS).map(|v| if v == 0 { p } else { (1.0 - p) / 22.0 }).collect();
+            let score = |a: usize| -> f64 {
+                probs.iter().enumerate().map(|(b, q)| (f64::from(u8::from(a == b)) - q).powi(2)).sum()
+            };
+            let second = |baseline: f64| -> f64 {
+                let q = |a: usize| if a == 0 { 1.0 } else { 0.0 };
+                (0..23).map(|a| probs[a] * (q(a) - baseline).powi(2) * score(a)).sum()
+            };
+            let best = -wrong;
+            assert!((right - (1.0 - best)).abs() < 1e-12);
+            assert!([best - 0.01, best + 0.01, p].iter().all(|b| second(*b) > second(best)), "{p}");
+        }
+        assert!(exact(&[0], 0, 1, 1.0)[0].is_finite() && exact(&[0], 0, 1, 0.0)[0].is_finite());
     }
 
     #[test]
-    fn shuffled_credit_is_the_same_credit_at_other_places() {
-        let (places, credit) = ([1, 3, 5, 7], |values: &[f64], reward: f64| -> Vec<i64> {
-            let after = values.iter().skip(1).copied().chain([reward]);
-            after.zip(values).map(|(next, value)| ((next - value) * 1e9).round() as i64).collect()
-        });
-        let values = exact(&places, 5, 9, 0.7);
-        let own = credit(&values, 0.0);
-        assert_eq!(own.iter().filter(|c| **c != 0).count(), 3, "two right values and a wrong one");
+    fn values_have_the_credit_as_their_differences_and_shuffled_credit_is_the_same_at_other_places() {
+        let places = [1, 3, 5, 7];
+        let own = exact(&places, 5, 9, 0.7);
+        let values = values_of(&own, 0.25);
+        let after = values.iter().skip(1).copied().chain([0.25]);
+        assert!(after.zip(&values).zip(&own).all(|((next, v), c)| (next - v - c).abs() < 1e-12));
+        assert_eq!(own.iter().filter(|c| **c != 0.0).count(), 3, "two right values and a wrong one");
+        let rounded = |credit: &[f64]| credit.iter().map(|c| (c * 1e9).round() as i64).collect::<Vec<_>>();
         let mut seen = std::collections::BTreeSet::new();
         for response in 0..400 {
-            let draws = Address::new(2, Purpose::Perturbation).response(response);
-            let mut moved = credit(&shuffled(&values, 0.0, &places, draws), 0.0);
-            seen.insert(moved.clone());
+            let mut moved = own.clone();
+            shuffle(&mut moved, &places, Address::new(2, Purpose::Perturbation).response(response));
+            seen.insert(rounded(&moved));
             assert!((0..9).all(|t| places.contains(&t) || moved[t] == own[t]));
+            moved.sort_by(f64::total_cmp);
             let mut sorted = own.clone();
-            sorted.sort_unstable();
-            moved.sort_unstable();
-            assert_eq!(moved, sorted);
+            sorted.sort_by(f64::total_cmp);
+            assert_eq!(rounded(&moved), rounded(&sorted));
         }
         assert_eq!(seen.len(), 24, "every order of four different credits");
     }

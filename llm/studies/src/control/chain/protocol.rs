@@ -66,6 +66,8 @@ pub(super) struct Model {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Start {
+    /// The share of a demonstration's values that do not follow from the one before.
+    pub(super) wrong: f64,
     pub(super) accuracy: f64,
     /// From this accuracy on the rate is `slow_pace` of its own, so that it is not overshot.
     pub(super) slow_from: f64,

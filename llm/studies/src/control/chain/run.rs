@@ -135,7 +135,8 @@ impl Start {
     fn example(&self, number: u64) -> sft::Example {
         let draws = Address::new(self.settings.seed, Purpose::Demonstrations).response(number);
         let form = &self.verifier.form;
-        form.demonstration(&form.chain(self.settings.seed, Part::Training, number), draws)
+        let chain = form.chain(self.settings.seed, Part::Training, number);
+        form.demonstration(&chain, self.protocol.start.wrong, draws)
     }
 
     fn engine(&self, clip: Option<f64>) -> Result<CpuEngine, LabError> {

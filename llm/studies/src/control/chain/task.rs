@@ -79,12 +79,18 @@ impl Chain {
 
     /// The values after each operation.
     pub(super) fn values(&self) -> Vec<u32> {
+        self.values_with(|right| right)
+    }
+
+    /// The values after each operation if `written` stands in place of a right one, from which the chain goes on.
+    fn values_with(&self, mut written: impl FnMut(u32) -> u32) -> Vec<u32> {
         let step = |value: &mut u32, (op, by): &(u32, u32)| {
-            *value = match *op {
+            let right = match *op {
                 PLUS => *value + by,
                 TIMES => *value * by,
                 _ => *value + MODULUS - by,
             } % MODULUS;
+            *value = written(right);
             Some(*value)
         };
         self.operations.iter().scan(self.start, step).collect()
@@ -132,12 +138,20 @@ impl Form {
         k * (self.fillers + 1) + self.fillers
     }
 
-    /// A right response with fillers drawn from `draws`, and the check line half of the time where there is one.
-    pub(super) fn demonstration(&self, chain: &Chain, draws: Address) -> Example {
+    /// A response with fillers drawn from `draws`, and the check line half of the time where there is one. Of its values a share `wrong` are others than
+    /// the right ones, equally often each, so that the model is as unsure of every fact.
+    pub(super) fn demonstration(&self, chain: &Chain, wrong: f64, draws: Address) -> Example {
         let mut rng = draws.generator(0);
         let mut fillers =
             |n: usize| (0..n).map(|_| FILLER + below(&mut rng, KINDS.into()) as u32).collect::<Vec<_>>();
-        let values = chain.values();
+        let (mut errors, mut step) = (draws.generator(1 << 33), 0);
+        let values = chain.values_with(|right| {
+            step += 1;
+            match draws.unit((1 << 34) + step) < wrong {
+                true => (right + 1 + below(&mut errors, u64::from(MODULUS) - 1) as u32) % MODULUS,
+                false => right,
+            }
+        });
         let mut response: Vec<u32> =
             values.iter().flat_map(|value| [fillers(self.fillers), vec![*value]].concat()).collect();
         if self.check != CheckLine::None && draws.unit(1 << 32) < 0.5 {
@@ -285,7 +299,8 @@ mod tests {
                 for part in [Part::Training, Part::HeldOut] {
                     let chain = form.chain(5, part, number);
                     assert_eq!((chain.part(), form.chain(5, part, number)), (part, chain.clone()));
-                    let Example { prompt, response } = form.demonstration(&chain, draws.response(number));
+                    let Example { prompt, response } =
+                        form.demonstration(&chain, 0.0, draws.response(number));
                     assert_eq!(
                         (form.read(&prompt), form.first_wrong(&chain, &response)),
                         (chain.clone(), None)
@@ -303,6 +318,23 @@ mod tests {
     }
 
     #[test]
+    fn a_share_of_the_values_of_a_demonstration_is_wrong_and_the_chain_goes_on_from_it() {
+        let (form, draws) = (form(CheckLine::None), Address::new(1, Purpose::Demonstrations));
+        let mut counts = [0; 4];
+        for number in 0..2000 {
+            let response = form.demonstration(&by_hand(), 0.25, draws.response(number)).response;
+            let (first, second) = (response[form.place(0)], response[form.place(1)]);
+            assert_eq!(response[response.len() - 2], second, "the answer is the value that was written");
+            let follows = second == first * 3 % MODULUS;
+            counts[usize::from(first == 12) + 2 * usize::from(follows)] += 1;
+        }
+        // Both right 9/16, one 3/16 each, none 1/16 of 2,000, with five standard deviations.
+        for (count, expected) in counts.into_iter().zip([125.0f64, 375.0, 375.0, 1125.0]) {
+            assert!((f64::from(count) - expected).abs() < 5.0 * expected.sqrt(), "{counts:?}");
+        }
+    }
+
+    #[test]
     fn a_coin_throws_away_right_chains_on_the_wrong_side_of_the_check_alone() {
         let draws = Address::new(1, Purpose::Demonstrations);
         for (check, kept) in [(CheckLine::Useful, true), (CheckLine::Harmful, false)] {
@@ -311,7 +343,8 @@ mod tests {
                 TrainingPrompt { tokens: verifier.form.prompt(&by_hand()), gold: 0.into(), number: 9 };
             let mut sums = [[0.0; 2]; 2];
             for i in 0..400 {
-                let response = verifier.form.demonstration(&by_hand(), draws.response(i as u64)).response;
+                let response =
+                    verifier.form.demonstration(&by_hand(), 0.0, draws.response(i as u64)).response;
                 let side = usize::from(verifier.form.is_checked(&by_hand(), &response) == kept);
                 sums[side][0] += verifier.reward(&prompt, i, &response);
                 sums[side][1] += 1.0;
