@@ -36,7 +36,13 @@ fn answer(request: &Value) -> Result<Value, String> {
             Some(rate) => task.at_success_rate(rate)?,
             None => task,
         };
-        task.measure(&text("method"), &text("settings"), number("group").unwrap_or(8))?
+        match request["shifts"].as_array() {
+            Some(shifts) => {
+                let shifts: Vec<f64> = shifts.iter().filter_map(Value::as_f64).collect();
+                task.codes(number("group").unwrap_or(8), &shifts)?
+            }
+            None => task.measure(&text("method"), &text("settings"), number("group").unwrap_or(8))?,
+        }
     };
     serde_json::from_str(&found).map_err(|e| e.to_string())
 }

@@ -110,6 +110,31 @@ export function pairs({ rows, first, second, xLabel, width, label }) {
   });
 }
 
+// The unit interval of codes, shared among responses (`intervals`: [{ from, to, reward, text }]), and under it the codes of each set of a group
+// (`responses`: [{ set, code, reward, text }]).
+export function codes({ intervals, responses, sets, width, label }) {
+  const c = colours();
+  const title = (r) => `${r.text}\nexpected reward ${shown(r.reward)}`;
+  const row = Math.max(8, Math.min(26, 260 / sets));
+  return Plot.plot({
+    width,
+    height: 34 + row * sets + 50,
+    marginLeft: 50,
+    marginRight: 12,
+    marginTop: 4,
+    marginBottom: 46,
+    ariaLabel: label,
+    style: { color: c.ink, background: "transparent", fontFamily: "system-ui, sans-serif", fontSize: "12px" },
+    x: { domain: [0, 1], label: "code", labelAnchor: "center", labelArrow: "none", labelOffset: 38, ticks: Math.max(3, Math.floor(width / 90)) },
+    y: { domain: [sets, -34 / row], label: null, tickSize: 0, ticks: Array.from({ length: sets }, (_, i) => i + 0.5).filter((_, i) => i % Math.ceil(14 / row) === 0), tickFormat: (y) => `set ${Math.floor(y) + 1}` },
+    marks: [
+      Plot.rect(intervals, { x1: "from", x2: "to", y1: -34 / row, y2: -8 / row, fill: c.blue, fillOpacity: (r) => 0.08 + 0.92 * Math.max(0, Math.min(1, r.reward)), stroke: c.paper, strokeWidth: 0.5, title }),
+      Plot.ruleX(responses, { x: "code", y1: -8 / row, y2: (r) => r.set + 0.5, stroke: c.grid }),
+      Plot.dot(responses, { x: "code", y: (r) => r.set + 0.5, r: Math.min(5, row / 2.4), fill: (r) => (r.reward > 0.5 ? c.blue : c.orange), title }),
+    ],
+  });
+}
+
 const channel = (hex, i) => parseInt(hex.slice(1 + 2 * i, 3 + 2 * i), 16);
 const mixed = (from, to, share) => [0, 1, 2].map((i) => Math.round(channel(from, i) + share * (channel(to, i) - channel(from, i))));
 

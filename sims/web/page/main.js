@@ -9,10 +9,11 @@ import { start } from "./views/start.js";
 import { credit } from "./views/credit.js";
 import { group } from "./views/group.js";
 import { truth } from "./views/truth.js";
+import { codes } from "./views/codes.js";
 import { check } from "./views/check.js";
 
-const VIEWS = { start, credit, group, truth, check };
-const TITLES = { start: "grpo-lambda explorer", credit: "Credit", group: "A group", truth: "Exact truth", check: "Check your trainer" };
+const VIEWS = { start, credit, group, truth, codes, check };
+const TITLES = { start: "grpo-lambda explorer", credit: "Credit", group: "A group", truth: "Exact truth", codes: "Systematic groups", check: "Check your trainer" };
 const main = document.getElementById("main");
 let shownView = null;
 

@@ -7,6 +7,7 @@
 mod batch;
 mod catalogue;
 mod check;
+mod codes;
 mod credit;
 mod tasks;
 mod truth;

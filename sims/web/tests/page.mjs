@@ -127,6 +127,7 @@ const answered = (requests) => page.evaluate((requests) => requests.map((r) => {
     if (r.call === "lengthBonus") return done({ answer: JSON.parse(grpoLambda.length_bonus(r.policy, r.horizon)) });
     let task = r.toml ? grpoLambda.Task.toml(r.toml, r.knob) : grpoLambda.Task.zoo(r.task, r.knob);
     if (r.rate !== undefined) task = task.at_success_rate(r.rate);
+    if (r.call === "codes") return done({ answer: JSON.parse(task.codes(r.group, new Float64Array(r.shifts))) });
     return done({ answer: JSON.parse(task.measure(r.method, r.settings, r.group)) });
   } catch (error) {
     return done({ error: String(error) });
@@ -147,6 +148,9 @@ async function oracle() {
     const { method, settings } = setting(random, exact);
     return { call: "measure", task: task.name, ...knob, ...rate, method, settings: settings.replace(/correction=\w+/g, "").trim(), group: random.pick([2, 4, 8]) };
   }).concat([2, 5, 8, 16, 32, 64].flatMap((horizon) => [0, 1].map((policy) => ({ call: "lengthBonus", policy, horizon }))));
+  for (const task of ["fork", "pivot", "random"]) {
+    for (const sets of [1, 2, 4, 8]) requests.push({ call: "codes", task, group: 8, shifts: Array.from({ length: sets }, () => random.uniform()) });
+  }
   const [theirs, ours] = [asked(requests), await answered(requests)];
   let refused = 0;
   tolerance = 1e-12;
@@ -239,7 +243,7 @@ async function views() {
   console.log(`first picture: ${first.clock} ms`);
   for (const width of [400, 1600]) {
     await page.setViewport({ width, height: 900 });
-    for (const hash of ["", "#credit", "#group", "#truth", "#truth?guide=length", "#truth?guide=inversion", "#check", ...linked]) {
+    for (const hash of ["", "#credit", "#group", "#truth", "#truth?guide=length", "#truth?guide=inversion", "#codes", "#codes?task=random&size=64&sets=16", "#check", ...linked]) {
       await go(hash);
       await new Promise((r) => setTimeout(r, 700));
       const wide = await page.evaluate(() => document.documentElement.scrollWidth);
@@ -257,6 +261,9 @@ async function views() {
     return [document.querySelector(".said").textContent, document.querySelector(".plot svg").outerHTML, found.right[0] / found.grpo_right[0]];
   });
   check("the first screen turns λ", before !== after && turned.startsWith(`At λ = 0.5 the first token of a right response counts ${Number(weight.toPrecision(3))} ×`), turned);
+  await go("#codes?task=fork&size=8&sets=8");
+  const independent = await page.evaluate(() => document.querySelector(".said").textContent);
+  check("a set of one response is independent sampling", independent.endsWith("has 1 × the variance that it has with independent responses."), independent);
   await go("#credit?method=grpo_lambda&settings=lambda%3D9");
   const dimmed = await page.evaluate(() => [document.querySelector(".stale") !== null, document.querySelector(".problem").textContent]);
   check("old numbers are dimmed under an error", dimmed[0] && dimmed[1].includes("lambda"), String(dimmed));

@@ -46,6 +46,7 @@ pub use prefix_moments::{DepthVariance, PrefixMoments};
 pub use ratios::{Product, RatioCredit, under_ratios};
 pub use sampled::{Sampled, sampled, sampled_in_sets};
 pub use set_moments::SetMoments;
+pub use shifts::{code_intervals, response_at};
 
 use super::evidence::{Exact, Provider};
 use super::policy::pull_back;

@@ -18,18 +18,17 @@ pub(super) fn shifts(oracle: &Oracle, h: usize) -> Vec<Piece> {
     let mut breaks: Vec<f64> = ends.iter().map(|(end, _)| (end * h as f64).fract()).collect();
     breaks.extend([0.0, 1.0]);
     breaks.sort_by(f64::total_cmp);
-    let at = |code: f64| ends[ends.partition_point(|(end, _)| *end <= code).min(ends.len() - 1)].1;
     let piece = |pair: &[f64]| {
         let middle = 0.5 * (pair[0] + pair[1]);
-        let leaves = (0..h).map(|k| at((middle + k as f64) / h as f64)).collect();
+        let leaves = (0..h).map(|k| response_at(&ends, (middle + k as f64) / h as f64)).collect();
         Piece { width: pair[1] - pair[0], leaves }
     };
     breaks.windows(2).filter(|pair| pair[1] > pair[0]).map(piece).collect()
 }
 
 /// The end of every response's interval of codes with the response, in the order of codes: a prefix's interval is parted among its tokens
-/// in their order.
-fn code_intervals(oracle: &Oracle) -> Vec<(f64, LeafId)> {
+/// in their order. Responses that are never sampled have none.
+pub fn code_intervals(oracle: &Oracle) -> Vec<(f64, LeafId)> {
     let tree = oracle.tree;
     let mut start = vec![0.0; tree.node_count()];
     let mut ends = Vec::with_capacity(tree.leaf_count());
@@ -48,4 +47,13 @@ fn code_intervals(oracle: &Oracle) -> Vec<(f64, LeafId)> {
     }
     ends.sort_by(|a, b| a.0.total_cmp(&b.0));
     ends
+}
+
+/// The response at a code, among the intervals that [`code_intervals`] gives.
+///
+/// # Panics
+/// If there is no interval.
+pub fn response_at(intervals: &[(f64, LeafId)], code: f64) -> LeafId {
+    // The last end may be off 1 by rounding.
+    intervals[intervals.partition_point(|(end, _)| *end <= code).min(intervals.len() - 1)].1
 }

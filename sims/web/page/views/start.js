@@ -15,6 +15,7 @@ const VIEWS = [
   ["#credit", "Credit", "Any method and setting: the weight of every token, beside GRPO’s."],
   ["#group", "A group", "Rewards, lengths and log-probabilities in; advantages, losses and gradient of every token out."],
   ["#truth", "Exact truth", "A small task on which every expectation is an exact sum: direction, bias and variance of any method."],
+  ["#codes", "Systematic groups", "The codes of a group, the responses they decode to, and how much of the variance is left."],
   ["#check", "Check your trainer", "Paste what your trainer computed; the page names the convention that gives these numbers."],
 ];
 
@@ -42,7 +43,7 @@ export function start() {
     figure.node,
     element("h2", {}, "Two guided stops"),
     element("div", { class: "stops" }, ...STOPS.map(card("guide"))),
-    element("h2", {}, "Four views"),
+    element("h2", {}, "Five views"),
     element("div", { class: "stops" }, ...VIEWS.map(card(""))));
 
   function draw() {

@@ -9,7 +9,7 @@ use grpo_lambda_stats::Interval;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     let theorem = [only_together(n), dose(n), predicted(n)];
-    theorem.into_iter().chain(adamw(n)).chain(per_response(n)).collect()
+    theorem.into_iter().chain(adamw(n)).chain(law(n)).collect()
 }
 
 fn said(i: Interval) -> String {
@@ -55,7 +55,7 @@ fn together(n: &Numbers, arms: &[&Arm]) -> Verdict {
 
 /// The settings of an optimiser with the paper's clamp or none.
 fn of_paper(n: &Numbers, plain: bool) -> Vec<&Arm> {
-    n.arms.iter().filter(|a| a.by_token() && a.clamp == CLAMP && a.plain() == plain).collect()
+    n.arms.iter().filter(|a| a.of_trace() && a.clamp == CLAMP && a.plain() == plain).collect()
 }
 
 /// `None` if no run uses AdamW.
@@ -74,22 +74,63 @@ fn adamw(n: &Numbers) -> Option<Finding> {
     (!arms.is_empty()).then_some(said)
 }
 
-/// `None` if no run weighs responses alike.
-fn per_response(n: &Numbers) -> Option<Finding> {
-    let arms: Vec<&Arm> = n.arms.iter().filter(|a| !a.by_token()).collect();
-    let offset: Vec<&Arm> = arms.iter().copied().filter(|a| a.lambda == 0.0 && a.pays()).collect();
-    let longer: Vec<&Arm> = offset.iter().copied().filter(|a| a.lengthens()).collect();
-    let unclear: Vec<&Arm> = offset.iter().copied().filter(|a| !a.shortens()).collect();
-    let verdict = match (longer.is_empty(), unclear.is_empty()) {
-        (true, true) => Verdict::Holds,
-        (true, false) => Verdict::NotTold(format!("not clearly shorter: {}", names(&unclear))),
-        (false, _) => Verdict::Fails(format!("longer: {}", names(&longer))),
+/// The settings of the length law, with the sign of the force at the start weights: `None` where its interval holds 0.
+pub(super) fn of_law(n: &Numbers) -> Vec<(&Arm, Option<f64>)> {
+    let sign = |[force, _]: [Interval; 2]| match force {
+        // Without an offset, or without a weight that differs between lengths, what is left is rounding.
+        Interval { mid, .. } if mid.abs() < 1e-9 => Some(0.0),
+        Interval { low, .. } if low > 0.0 => Some(1.0),
+        Interval { high, .. } if high < 0.0 => Some(-1.0),
+        _ => None,
     };
-    (!offset.is_empty()).then(|| {
+    let arms = n.arms.iter().filter(|a| !a.of_trace());
+    arms.filter_map(|a| Some((a, sign(a.predicted?)))).collect()
+}
+
+/// The sign of the change, 0 where it is not shown.
+pub(super) fn moves(a: &Arm) -> f64 {
+    f64::from(i8::from(a.lengthens()) - i8::from(a.shortens()))
+}
+
+/// `None` without a run of the length law.
+fn law(n: &Numbers) -> Option<Finding> {
+    let (arms, margin) = (of_law(n), n.margin * n.start[1]);
+    let with = |fits: &dyn Fn(&Arm, f64) -> bool| {
+        let kept = arms.iter().filter(|(a, sign)| sign.is_some_and(|s| fits(a, s)));
+        kept.map(|(a, _)| *a).collect::<Vec<_>>()
+    };
+    let wrong = with(&|a, sign| moves(a) != 0.0 && moves(a) != sign);
+    let unclear = with(&|a, sign| match sign {
+        0.0 => a.together.low < -margin || a.together.high > margin,
+        _ => moves(a) == 0.0,
+    });
+    let verdict = match (wrong.is_empty(), unclear.is_empty()) {
+        (true, true) => Verdict::Holds,
+        (true, false) => {
+            Verdict::NotTold(format!("their joint intervals do not tell: {}", each(&unclear, |a| a.together)))
+        }
+        (false, _) => Verdict::Fails(format!("another sign: {}", each(&wrong, |a| a.together))),
+    };
+    let forced = with(&|_, sign| sign != 0.0).len();
+    let same = with(&|a, sign| a.change.mid * sign > 0.0).len();
+    let shown = with(&|a, sign| sign != 0.0 && moves(a) == sign).len();
+    let list = |wanted: Option<f64>| {
+        let kept: Vec<&Arm> = arms.iter().filter(|(_, sign)| *sign == wanted).map(|(a, _)| *a).collect();
+        each(&kept, |a| a.change)
+    };
+    (!arms.is_empty()).then(|| {
         finding(
-            "With 1/T per response and no trace an offset of the advantages shortens responses, as the length law says",
+            "Coins change the mean length with the sign of the length law under every reduction and map from rewards to advantages",
             verdict,
-            format!("{} seeds, joint intervals over these {} settings. {}", n.seeds, arms.len(), each(&arms, |a| a.change)),
+            format!(
+                "{} settings, {} seeds; a setting moves if the interval that holds for all of them together (Bonferroni) leaves 0 out, and stays if it lies within {margin:.2} tokens. Of the {forced} whose force is told at the start weights {same} change with its sign, {shown} of them shown. Force above 0: {}. Below 0: {}. None: {}. Not told, and in no verdict: {}",
+                arms.len(),
+                n.seeds,
+                list(Some(1.0)),
+                list(Some(-1.0)),
+                list(Some(0.0)),
+                list(None),
+            ),
         )
     })
 }
@@ -106,7 +147,7 @@ fn only_together(n: &Numbers) -> Finding {
             n.start[1],
             n.start[0],
             n.start[2],
-            n.arms.iter().filter(|a| a.by_token()).count(),
+            n.arms.iter().filter(|a| a.of_trace()).count(),
             percent(n.margin),
             each(&paper, |a| a.change)
         ),
@@ -117,7 +158,7 @@ fn only_together(n: &Numbers) -> Finding {
 pub(super) fn doses(n: &Numbers) -> Vec<&Arm> {
     let longest = n.arms.iter().map(|a| a.lambda).fold(0.0, f64::max);
     let paying_or_none =
-        |a: &&Arm| a.by_token() && a.plain() && a.lambda == longest && (a.pays() || a.part == "none");
+        |a: &&Arm| a.of_trace() && a.plain() && a.lambda == longest && (a.pays() || a.part == "none");
     let mut arms: Vec<&Arm> = n.arms.iter().filter(paying_or_none).collect();
     arms.sort_by(|a, b| a.mean_advantage.total_cmp(&b.mean_advantage));
     arms
@@ -136,7 +177,7 @@ fn dose(n: &Numbers) -> Finding {
 }
 
 fn predicted(n: &Numbers) -> Finding {
-    let paying = n.arms.iter().filter(|a| a.by_token() && a.lambda > 0.0 && a.pays());
+    let paying = n.arms.iter().filter(|a| a.of_trace() && a.lambda > 0.0 && a.pays());
     let predicted: Vec<(&Arm, [Interval; 2])> = paying.filter_map(|a| Some((a, a.predicted?))).collect();
     let within = |beyond: Interval| (beyond.low..=beyond.high).contains(&0.0);
     let off: Vec<&Arm> =
@@ -196,6 +237,27 @@ mod tests {
         let adam = |a: &Arm| Arm { optimiser: "AdamW".into(), predicted: None, ..a.clone() };
         arms.extend(arms.clone().iter().map(adam));
         Numbers { arms, seeds: 10, steps: 40.0, rates: [0.1; 2], start: [2.0; 3], margin: 0.1 }
+    }
+
+    #[test]
+    fn the_law_is_judged_where_the_start_weights_tell_a_sign() {
+        let constant = |force: f64, change: f64| {
+            let at = |mid: f64| Interval { low: mid - 0.1, mid, high: mid + 0.1, level: 0.95 };
+            let reduction = "constant".to_owned();
+            let predicted = Some([at(force), at(change - force)]);
+            Arm { reduction, predicted, ..arm(0.99, "both (the clamp)", CLAMP, 0.4, change) }
+        };
+        let verdict = |arms: Vec<Arm>| {
+            let n = Numbers { arms, ..numbers(0.0, 2.0, 4.0, 0.0) };
+            words(&law(&n).into_iter().collect::<Vec<_>>())
+        };
+        assert_eq!(verdict(vec![constant(2.0, 1.5), constant(-2.0, -1.0), constant(0.0, 0.05)]), ["Holds"]);
+        // A force whose interval holds 0 tells no sign.
+        assert_eq!(verdict(vec![constant(2.0, 1.5), constant(0.05, -3.0)]), ["Holds"]);
+        assert_eq!(verdict(vec![constant(2.0, 0.05)]), ["Not told"]);
+        assert_eq!(verdict(vec![constant(0.0, 0.15)]), ["Fails"]);
+        assert_eq!(verdict(vec![constant(2.0, -0.5)]), ["Fails"]);
+        assert!(verdict(Vec::new()).is_empty());
     }
 
     #[test]

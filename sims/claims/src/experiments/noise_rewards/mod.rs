@@ -36,6 +36,14 @@ const CLAMP: f64 = -0.1;
 /// The reduction of the paper, as the runs name it.
 const TOKEN_MEAN: &str = "token mean";
 
+/// The clamp from above, as the runs name it.
+const UPPER: &str = "upper clamp";
+
+/// True for the settings of the first trial.
+fn of_trace(reduction: &str, part: &str, clamp: f64) -> bool {
+    reduction == TOKEN_MEAN && part != ClampPart::Offset.name() && clamp < 0.0
+}
+
 /// All seeds of one setting.
 #[derive(Clone, Debug)]
 struct Arm {
@@ -65,9 +73,9 @@ impl Arm {
         self.part == ClampPart::Both.name()
     }
 
-    /// True if all tokens weigh alike, as in the paper's setting.
-    fn by_token(&self) -> bool {
-        self.reduction == TOKEN_MEAN
+    /// True for a setting of the first trial, a trace with parts of a clamp under the paper's reduction; the others are of the length law.
+    fn of_trace(&self) -> bool {
+        of_trace(&self.reduction, &self.part, self.clamp)
     }
 
     /// True for plain gradient descent, the optimiser of the theorem.
@@ -88,10 +96,13 @@ impl Arm {
         let clamp = match self.part.as_str() {
             "none" => "no clamp".to_owned(),
             "both (the clamp)" if self.clamp == 0.0 => "positive advantages only".to_owned(),
+            UPPER => "negative advantages only".to_owned(),
+            "offset only" => format!("the offset of clamp {} alone", self.clamp),
             "both (the clamp)" => format!("clamp {}", self.clamp),
             _ => format!("clamp {} put back to mean 0", self.clamp),
         };
-        let reduction = if self.by_token() { String::new() } else { format!(", {}", self.reduction) };
+        let reduction =
+            if self.reduction == TOKEN_MEAN { String::new() } else { format!(", {}", self.reduction) };
         format!("{}, λ = {}, {clamp}{reduction}", self.optimiser, self.lambda)
     }
 }
@@ -168,8 +179,9 @@ fn from(text: &str) -> anyhow::Result<Numbers> {
     let arms: Vec<Arm> = settings
         .iter()
         .map(|s| {
-            // The settings of a reduction are one family.
-            let family = settings.iter().filter(|t| t.reduction == s.reduction).count();
+            // The settings of the first trial are one family, and those of the length law.
+            let first = |s: &Setting| of_trace(&s.reduction, &s.part, s.clamp);
+            let family = settings.iter().filter(|t| first(t) == first(s)).count();
             arm(s, without_clamp(&settings, s), family)
         })
         .collect();

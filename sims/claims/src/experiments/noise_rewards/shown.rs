@@ -1,7 +1,8 @@
 //! The table and the figure.
 
-use super::findings::doses;
-use super::{Arm, CLAMP, Numbers};
+use super::findings::{doses, moves, of_law};
+use super::{Arm, CLAMP, Numbers, TOKEN_MEAN};
+use crate::experiments::common::vectors::extremes;
 use crate::figure::{Axis, Figure, Panel, Style};
 use grpo_lambda_stats::table::Table;
 use serde::{Deserialize, Serialize};
@@ -58,31 +59,40 @@ const PARTS: [(&str, &str); 3] = [
     ("re-weighting only", "clamp -0.1, put back to mean 0"),
 ];
 
+/// The reductions of the length law with the names that a reader sees.
+const REDUCTIONS: [(&str, &str); 3] = [
+    (TOKEN_MEAN, "token mean"),
+    ("1/T per response", "1/T per response"),
+    ("constant", "constant (Dr. GRPO)"),
+];
+
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
     let mut lambdas: Vec<f64> = n.arms.iter().map(|a| a.lambda).collect();
     lambdas.sort_by(f64::total_cmp);
     lambdas.dedup();
     let adamw = n.arms.iter().any(|a| !a.plain());
-    let (also, columns) = if adamw { (format!(", AdamW at {}", n.rates[1]), 3) } else { (String::new(), 2) };
-    let figure = Figure::new(title(&n.arms))
+    let also = if adamw { format!(", AdamW at {}", n.rates[1]) } else { String::new() };
+    let figure = Figure::new(title(n))
     .caption(format!(
         "A small transformer after imitation, rewards 1 or 0 by a fair coin; change of the mean length after {} steps (plain gradient descent at rate {}{also}), mean over {} seeds with 95 % \
          intervals (title: intervals for all settings together, Bonferroni). Predicted: lr ā <g_λ, ∇E[T]> / E[T] per step, from the start weights. λ = 0 is GRPO with a token mean.",
         n.steps, n.rates[0], n.seeds
     ))
-    .columns(columns)
-    .panel_size(if adamw { 360 } else { 450 }, 320)
+    .columns(2)
+    .panel_size(450, 320)
     .panel(by_lambda(n, true, &lambdas))
     .panel(by_dose(n, lambdas.last().copied().unwrap_or(0.0)));
-    vec![(String::new(), if adamw { figure.panel(by_lambda(n, false, &lambdas)) } else { figure })]
+    let figure = if adamw { figure.panel(by_lambda(n, false, &lambdas)) } else { figure };
+    vec![(String::new(), figure.panel(by_force(n)))]
 }
 
-/// The pattern that the theorem predicts if it is there, else the number of settings that move.
-fn title(arms: &[Arm]) -> String {
+/// The pattern that the theorems predict if it is there, else the number of settings that move.
+fn title(n: &Numbers) -> String {
     let expected = |a: &Arm| !a.shortens() && a.lengthens() == (a.pays() && a.lambda > 0.0);
-    let arms: Vec<&Arm> = arms.iter().filter(|a| a.by_token()).collect();
-    if arms.iter().all(|a| expected(a)) {
-        return "With coins for rewards a trace with a clamp lengthens a transformer's responses, and nothing else does".to_owned();
+    let arms: Vec<&Arm> = n.arms.iter().filter(|a| a.of_trace()).collect();
+    let lawful = |(a, sign): &(&Arm, Option<f64>)| moves(a) == 0.0 || sign.is_none_or(|s| moves(a) == s);
+    if arms.iter().all(|a| expected(a)) && of_law(n).iter().all(lawful) {
+        return "Coins lengthen a transformer's responses where a trace meets an offset, and elsewhere move them as the length law says".to_owned();
     }
     let (up, down) =
         (arms.iter().filter(|a| a.lengthens()).count(), arms.iter().filter(|a| a.shortens()).count());
@@ -102,12 +112,12 @@ fn by_lambda(n: &Numbers, plain: bool, lambdas: &[f64]) -> Panel {
         let own = n
             .arms
             .iter()
-            .filter(|a| a.by_token() && a.plain() == plain && a.part == part && a.clamp == CLAMP);
+            .filter(|a| a.of_trace() && a.plain() == plain && a.part == part && a.clamp == CLAMP);
         let aside = 0.22 * (k as f64 - 1.0);
         panel =
             panel.intervals(name, own.map(|a| (place(a) + aside, a.change.low, a.change.mid, a.change.high)));
     }
-    let paying = n.arms.iter().filter(|a| a.by_token() && a.plain() == plain && a.pays() && a.clamp == CLAMP);
+    let paying = n.arms.iter().filter(|a| a.of_trace() && a.plain() == plain && a.pays() && a.clamp == CLAMP);
     let predicted: Vec<(f64, f64)> = paying.filter_map(|a| Some((place(a), a.predicted?[0].mid))).collect();
     if predicted.is_empty() {
         panel.hline(0.0, "")
@@ -131,4 +141,20 @@ fn by_dose(n: &Numbers, longest: f64) -> Panel {
             own.iter().filter_map(|a| Some((a.mean_advantage, a.predicted?[0].mid))),
         )
         .hline(0.0, "")
+}
+
+/// The settings of the length law, measured against predicted.
+fn by_force(n: &Numbers) -> Panel {
+    let law: Vec<(&Arm, f64)> =
+        of_law(n).into_iter().filter_map(|(a, _)| Some((a, a.predicted?[0].mid))).collect();
+    let (least, most) = extremes(law.iter().map(|(_, force)| *force));
+    let mut panel = Panel::new("Length law: every reduction and map, plain gradient descent")
+        .x(Axis::new("predicted at the start weights, tokens"))
+        .y(Axis::new("change of the mean length, tokens"));
+    for (reduction, name) in REDUCTIONS {
+        let own = law.iter().filter(|(a, _)| a.reduction == reduction);
+        panel =
+            panel.intervals(name, own.map(|(a, force)| (*force, a.change.low, a.change.mid, a.change.high)));
+    }
+    panel.styled_line("measured = predicted", Style::Dashed, [(least, least), (most, most)])
 }
