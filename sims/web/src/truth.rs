@@ -39,8 +39,8 @@ pub fn tasks() -> Result<String, String> {
 #[wasm_bindgen]
 pub struct Task {
     name: String,
-    tree: Tree,
-    policy: Tabular,
+    pub(crate) tree: Tree,
+    pub(crate) policy: Tabular,
 }
 
 #[wasm_bindgen]
