@@ -38,7 +38,7 @@ export function codes(values) {
   const select = (label, choices, name) => element("div", { class: "field wide" }, element("label", {}, `${label} `,
     element("select", { onchange: (event) => choose(name, event.target.value) }, ...choices.map(([value, text]) => element("option", { value, selected: String(state[name]) === String(value) }, text)))));
   const sets = element("div", {});
-  const seed = numberField({ label: "shifts", value: state.seed, least: 1, most: 100, onchange: (x) => choose("seed", x), about: "which random shifts; the expectation does not depend on it" });
+  const seed = numberField({ label: "random draw", value: state.seed, least: 1, most: 100, onchange: (x) => choose("seed", x), about: "which random shifts the sets have; no expectation depends on it" });
   const node = element("div", {},
     element("h1", {}, "Systematic groups"),
     element("p", {}, "A response is decoded from one number between 0 and 1, its code. Codes that are spread evenly draw responses that differ, each still with the probability that the policy gives it, so that the group's mean varies less."),
