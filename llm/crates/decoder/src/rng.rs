@@ -109,7 +109,7 @@ impl Address {
     }
 
     /// A generator that starts at `position`, for things that need many numbers in a row.
-    pub fn generator(self, position: u64) -> ChaCha8Rng {
+    pub fn generator(self, position: u64) -> impl Rng + use<> {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&self.seed.to_le_bytes());
         key[8..16].copy_from_slice(&self.purpose.tag());

@@ -10,18 +10,18 @@ use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
 
 /// Writes the numbers of a tensor; they are made or fetched when it is called.
-pub type TensorWriter<'a, E> = Box<dyn Fn(&mut dyn Write) -> Result<(), E> + 'a>;
+pub(crate) type TensorWriter<'a, E> = Box<dyn Fn(&mut dyn Write) -> Result<(), E> + 'a>;
 
 /// A tensor on its way into a file.
-pub struct TensorEntry<'a, E> {
+pub(crate) struct TensorEntry<'a, E> {
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// Number type in the file.
-    pub dtype: Dtype,
+    pub(crate) dtype: Dtype,
     /// Its shape.
-    pub shape: Vec<usize>,
+    pub(crate) shape: Vec<usize>,
     /// Its numbers, little-endian and by rows.
-    pub write: TensorWriter<'a, E>,
+    pub(crate) write: TensorWriter<'a, E>,
 }
 
 impl<E> TensorEntry<'_, E> {
@@ -45,7 +45,7 @@ pub fn bytes_of(data: &[f32]) -> Cow<'_, [u8]> {
 ///
 /// # Panics
 /// When two tensors have one name, or one writes another number of bytes than its shape says.
-pub fn write<E: From<io::Error>>(
+pub(crate) fn write<E: From<io::Error>>(
     mut tensors: Vec<TensorEntry<'_, E>>,
     about: Option<HashMap<String, String>>,
     to: &mut dyn Write,
