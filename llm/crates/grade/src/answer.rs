@@ -314,7 +314,12 @@ fn choice(text: &str, readings: &[Reading]) -> Option<Choice> {
         return Some(Choice { letter: upper, alone: true });
     }
     let after = &rest[1..];
-    let closed = if bracket { after.starts_with(')') } else { after.starts_with([')', '.', ':']) };
+    // `(A), (B) and (D)` is a list.
+    let closed = if bracket {
+        after.starts_with(')') && !after.starts_with("),")
+    } else {
+        after.starts_with([')', '.', ':'])
+    };
     closed.then_some(Choice { letter: upper, alone: false })
 }
 

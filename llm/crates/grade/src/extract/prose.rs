@@ -32,11 +32,11 @@ struct Piece {
 }
 
 /// Words of two letters that are no product of two symbols.
-const SHORT_WORDS: [&str; 59] = [
-    "is", "of", "to", "we", "so", "by", "at", "in", "on", "as", "an", "be", "or", "if", "it", "no", "up",
-    "us", "he", "me", "my", "do", "go", "la", "le", "es", "el", "il", "un", "et", "de", "du", "en", "se",
-    "si", "ja", "am", "zu", "um", "da", "wo", "os", "lo", "al", "ou", "je", "ce", "ne", "te", "tu", "su",
-    "ok", "au", "ai", "ma", "sa", "ta", "va", "ni",
+const SHORT_WORDS: [&str; 60] = [
+    "er", "is", "of", "to", "we", "so", "by", "at", "in", "on", "as", "an", "be", "or", "if", "it", "no",
+    "up", "us", "he", "me", "my", "do", "go", "la", "le", "es", "el", "il", "un", "et", "de", "du", "en",
+    "se", "si", "ja", "am", "zu", "um", "da", "wo", "os", "lo", "al", "ou", "je", "ce", "ne", "te", "tu",
+    "su", "ok", "au", "ai", "ma", "sa", "ta", "va", "ni",
 ];
 
 /// Letters of scripts whose words are no symbols of mathematics.
