@@ -10,9 +10,10 @@ import { credit } from "./views/credit.js";
 import { group } from "./views/group.js";
 import { truth } from "./views/truth.js";
 import { check } from "./views/check.js";
+import { grade } from "./views/grade.js";
 
-const VIEWS = { start, credit, group, truth, check };
-const TITLES = { start: "grpo-lambda explorer", credit: "Credit", group: "A group", truth: "Exact truth", check: "Check your trainer" };
+const VIEWS = { start, credit, group, truth, check, grade };
+const TITLES = { start: "grpo-lambda explorer", credit: "Credit", group: "A group", truth: "Exact truth", check: "Check your trainer", grade: "Grade an answer" };
 const main = document.getElementById("main");
 let shownView = null;
 

@@ -16,6 +16,7 @@ const VIEWS = [
   ["#group", "A group", "Rewards, lengths and log-probabilities in; advantages, losses and gradient of every token out."],
   ["#truth", "Exact truth", "A small task on which every expectation is an exact sum: direction, bias and variance of any method."],
   ["#check", "Check your trainer", "Paste what your trainer computed; the page names the convention that gives these numbers."],
+  ["#grade", "Grade an answer", "Paste a reference and a response; the page marks the answer that the grader finds and names its rules."],
 ];
 
 // A group of eight, two of them right, as in the view Credit.
@@ -42,7 +43,7 @@ export function start() {
     figure.node,
     element("h2", {}, "Two guided stops"),
     element("div", { class: "stops" }, ...STOPS.map(card("guide"))),
-    element("h2", {}, "Four views"),
+    element("h2", {}, "Five views"),
     element("div", { class: "stops" }, ...VIEWS.map(card(""))));
 
   function draw() {

@@ -74,8 +74,8 @@ pub(super) fn joined(text: &str) -> Option<Range<usize>> {
     let remark = between
         .rsplit_once('(')
         .is_some_and(|(_, inside)| !inside.contains(')') && super::prose::is_prose(inside));
-    if remark || between.trim_end_matches([' ', '$']).ends_with(" not") {
-        first -= 1;
+    if remark || text[..outer(&last).start].trim_end_matches([' ', '$']).ends_with(" not") {
+        first = first.checked_sub(1)?;
         last = boxes[first].clone();
     }
     // Of two boxes, none in the other, the first ends before the second.
@@ -128,7 +128,7 @@ pub(super) fn joins(between: &str) -> bool {
             joined = true;
         } else if words::is_among(word, "is|are|equals|and|est|ist|es") {
             said = true;
-        } else if words::is_among(word, "also|for|part|(a)|(b)|(c)") {
+        } else if words::is_among(word, "also|for|part|maybe|perhaps|possibly|(a)|(b)|(c)") {
             continue;
         } else if words::is_among(word, "not|wrong|impossible|excluded|answer") {
             return false;

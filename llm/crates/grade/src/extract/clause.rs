@@ -49,10 +49,11 @@ const CONTINUES: &str = "means|gives|is|are|equals|makes|leaves|implies|simplifi
     results|yields|produces|leads";
 /// Verbs that make of "which" a conclusion.
 const CONCLUDES: &str = "means|gives|makes|leaves|yields|simplifies|reduces|becomes|leads|results";
-/// Nouns whose "of" names the measure of a property: `a multiple of 6`.
-const PROPERTY: &str = "multiple|multiples|divisor|divisors|divisible";
+/// Words whose "of" names what is not stated: `a multiple of 6`, `instead of 6`.
+const PROPERTY: &str =
+    "multiple|multiples|divisor|divisors|divisible|instead|lieu|lugar|moins|plus|más|menos";
 /// Words that open a case of several.
-const CASE: &str = "if|when|si|wenn|falls|如果|若|假设";
+const CASE: &str = "if|otherwise|when|si|wenn|falls|如果|若|假设";
 /// Words between a condition and its statement.
 const THEN: &str = "then|alors|dann|entonces|那么";
 /// Words that open a condition only at the beginning of a clause.
@@ -106,7 +107,7 @@ struct Reader {
     /// Values before a modal verb whose own verb ends the clause.
     modal: Option<usize>,
     /// Conditions that begin a clause since the last conclusion: several leave no single value.
-    cases: u8,
+    cases: usize,
     /// The last of them is one of time.
     when: bool,
     /// The function word just before, across fillers.
@@ -132,6 +133,12 @@ impl Reader {
         self.out.is_empty() && self.last_word.is_empty()
     }
 
+    /// True where a verb that follows would ask.
+    fn wishes(&self, language: &Language) -> bool {
+        let before = self.last_word.as_str();
+        before.is_empty() || language.is(before, Role::Wish) || language.is(before, Role::So)
+    }
+
     /// Takes back the values from one on.
     fn deny(&mut self, from: usize) {
         self.out[from..].iter_mut().for_each(|value| value.rank = Rank::None);
@@ -139,7 +146,6 @@ impl Reader {
 
     /// Reads a word behind the last value that may deny it: `x = 6 is not a solution`, `45, which is impossible`.
     fn judge(&mut self, word: &str, role: Option<Role>, language: &Language) {
-        let auxiliary = language.is(word, Role::Auxiliary);
         let refuted = language.is(word, Role::Wrong);
         let denies = role == Some(Role::Deny) || word == "no";
         let behind = match self.distance {
@@ -150,7 +156,8 @@ impl Reader {
         if self.about && behind {
             self.deny(self.out.len().saturating_sub(1));
         }
-        self.about &= auxiliary || matches!(role, Some(Role::Relative | Role::Indefinite | Role::Filler));
+        let between = matches!(role, Some(Role::Relative | Role::Indefinite | Role::Filler));
+        self.about &= between || language.is(word, Role::Auxiliary);
     }
 
     fn restart(&mut self) {
@@ -203,6 +210,11 @@ impl Reader {
                 Some(Role::Compare)
             }
             (Some(Role::Preposition), _) if is_among(&self.last_word, PROPERTY) => Some(Role::Compare),
+            (Some(Role::Contrast), Some(Item::Word(next, _))) if next == "of" => None,
+            // `It may be 14`
+            (_, Some(Item::Word(next, _))) if next == "be" && is_among(word, "may|might|could") => {
+                Some(Role::Deny)
+            }
             // `as n grows`
             (_, Some(Item::Value(v))) if word == "as" && v.formula.kind == Kind::Name => {
                 Some(Role::Condition)
@@ -236,7 +248,7 @@ impl Reader {
             // `It is not true that the sum is 18`
             Some(Role::Relative) if self.denied && word == "that" => self.clause = In::Reason,
             Some(Role::Condition) if self.last_word.is_empty() || !is_among(word, OPENING) => {
-                self.cases += u8::from(self.last_word.is_empty() && is_among(word, CASE));
+                self.cases += usize::from(self.last_word.is_empty() && is_among(word, CASE));
                 self.when = word == "when";
                 // `If k = 2, it is 8; if k = 3, it is 27`
                 if self.cases > 1 {
@@ -255,7 +267,7 @@ impl Reader {
             Some(Role::Relative) if self.asks && word == "that" => self.asks = false,
             Some(Role::Contrast | Role::So) => {
                 self.dropped = self.out.len();
-                self.cases *= u8::from(is_among(word, THEN));
+                self.cases *= usize::from(is_among(word, THEN));
                 self.restart();
             }
             Some(Role::Subject) if self.clause == In::Condition && self.recent < self.out.len() => {
@@ -265,11 +277,10 @@ impl Reader {
             Some(Role::Modal) => self.modal = Some(self.out.len()),
             Some(Role::Ask | Role::Do) if self.modal.is_some() => self.deny(self.modal.unwrap_or(0)),
             Some(Role::Ask) => {
-                let wished = self.last_word.is_empty() || language.is(&self.last_word, Role::Wish);
-                self.asks |= wished || word == "solve" || language.is(word, Role::Wish);
+                self.asks |= self.wishes(language) || word == "solve" || language.is(word, Role::Wish);
             }
             Some(Role::Do) => {
-                self.steps |= self.last_word.is_empty() || language.is(&self.last_word, Role::Wish);
+                self.steps |= self.wishes(language);
             }
             _ if word == "work" && next_word.is_some_and(|(next, _)| next == "out") => self.asks = true,
             // `to be solved`, `the task of solving`
@@ -293,8 +304,8 @@ impl Reader {
         self.judge(word, role, language);
         self.place(word, role);
         self.colon = false;
-        // `Il faut maintenant résoudre`
-        if role != Some(Role::Filler) || !language.is(&self.last_word, Role::Wish) {
+        // `Il faut maintenant résoudre`, `So now compute`
+        if role != Some(Role::Filler) || !self.wishes(language) {
             self.last_word = word.to_owned();
         }
         self.distance += 1;
@@ -328,6 +339,7 @@ impl Reader {
                     | Role::Indefinite
                     | Role::Copula
                     | Role::Reply
+                    | Role::Auxiliary
             )
         );
     }
@@ -344,9 +356,13 @@ impl Reader {
             behind.iter().map_while(|item| if let Item::Word(word, _) = item { Some(word) } else { None });
         let measures = words.take(3).any(|word| language.is(word, Role::Compare));
         // `6 of whom are children`
+        let share = matches!(behind, [Item::Word(of, _), Item::Value(_), ..] if of == "of" && formula.answer.contains(['/', '%']));
         let part = matches!(behind, [Item::Word(of, _), Item::Word(whom, _), ..] if of == "of" && is_among(whom, "whom|which"));
-        let aside =
-            self.before == Some(Role::Preposition) || numbered || part || measures && !formal && !computed;
+        let aside = self.before == Some(Role::Preposition)
+            || numbered
+            || part
+            || share
+            || measures && !formal && !computed;
         let ends_range = std::mem::take(&mut self.ranges) && self.last_word == "to";
         self.ranges = self.last_word == "from";
         let rank = if self.denied
@@ -376,7 +392,7 @@ impl Reader {
         };
         // `If x = 2, then x^2 = 4` states nothing of a text that does not know x; `when x = 2` does.
         let supposed = self.clause == In::Condition && self.cases == 1 && !self.when;
-        self.cases += u8::from(supposed && formula.assigns);
+        self.cases += usize::from(supposed && formula.assigns);
         // An equation whose unknown is asked for afterwards is none either.
         if self.asks && formula.kind == Kind::Name {
             self.out.iter_mut().filter(|s| s.formula.equation).for_each(|s| s.rank = Rank::None);

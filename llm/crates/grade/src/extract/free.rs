@@ -402,7 +402,7 @@ fn replied(
         && stated(text, last.clone(), found, language, false).is_none_or(|one| one.rank < Rank::Computed);
     let opens = language.is(&text[reply.clone()].to_lowercase(), Role::Reply)
         && text[..reply.start].trim().is_empty();
-    (opens && places.len() < 3 && (alone || reasons())).then_some(reply)
+    (opens && places.len() < 3 && (alone || text[reply.end..].starts_with(':') || reasons())).then_some(reply)
 }
 
 /// The environments of a sentence, by their places in it.
