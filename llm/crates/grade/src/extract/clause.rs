@@ -189,10 +189,9 @@ impl Reader {
                 self.clause = if more { self.clause } else { In::Statement };
             }
         }
-        (self.before, self.denied, self.distance) = (None, false, 0);
+        (self.before, self.denied, self.distance, self.modal) = (None, false, 0, None);
         self.colon = matches!(mark, ':' | '：');
         self.about &= !self.colon && !matches!(mark, '=' | '≈');
-        self.modal = None;
         self.last_word.clear();
     }
 

@@ -171,8 +171,9 @@ fn option(text: &str) -> Option<Found> {
 /// A text that is nothing but mathematics.
 fn whole(text: &str) -> Option<Found> {
     let plain = environments(text).is_empty() && !is_prose(text);
-    // Of lines of equations the last one.
-    if text.trim().lines().count() > 1 && text.trim().lines().all(|line| line.contains('=')) {
+    // Of lines of a computation the last one; `x = 1` above `y = 2` is a system.
+    let computed = |line: &str| line.split_once('=').is_some_and(|(left, _)| left.trim().len() > 3);
+    if text.trim().lines().count() > 1 && text.lines().any(computed) {
         return None;
     }
     // The marks of a quotation and of a heading.
@@ -392,16 +393,16 @@ fn replied(
     text: &str,
     places: &[Range<usize>],
     found: &[Environment],
-    language: &Language,
+    tongue: &Language,
 ) -> Option<Range<usize>> {
     let (first, last) = (places.first()?, places.last()?);
-    let reply = statement::word(text, first.clone(), language)?;
-    let reasons = || text.split(|c: char| !c.is_alphabetic()).any(|w| language.is(w, Role::Reason));
+    let reply = statement::word(text, first.clone(), tongue)?;
+    let reasons = || text.split(|c: char| !c.is_alphabetic()).any(|w| tongue.is(w, Role::Reason));
     let alone = places.len() == 2
         && unmarked(&text[first.clone()]).len() == reply.len()
-        && stated(text, last.clone(), found, language, false).is_none_or(|one| one.rank < Rank::Computed);
-    let opens = language.is(&text[reply.clone()].to_lowercase(), Role::Reply)
-        && text[..reply.start].trim().is_empty();
+        && stated(text, last.clone(), found, tongue, false).is_none_or(|one| one.rank < Rank::Computed);
+    let yes_or_no = tongue.is(&text[reply.clone()].to_lowercase(), Role::Reply);
+    let opens = yes_or_no && text[..reply.start].trim().is_empty();
     (opens && places.len() < 3 && (alone || text[reply.end..].starts_with(':') || reasons())).then_some(reply)
 }
 
