@@ -285,9 +285,8 @@ fn coordinated(a: &Stated, b: &Stated, between: &str, language: &Language) -> bo
     let is_and = |word| words::connective(word) == Some(Connective::And);
     let last = words_of(between).next_back().unwrap_or("");
     // `and its mode is 2` goes on from the first to what is asked.
-    let said =
-        || language.is(last, Role::Copula) && words_of(between).any(is_and) && !words_of(between).any(is_its);
-    let and = is_and(last) || said();
+    let said = words_of(between).any(is_and) && !words_of(between).any(is_its);
+    let and = is_and(last) || said && language.is(last, Role::Copula);
     plain(a) && plain(b) && and && between.len() < 48 && !between.contains([',', ';', ':'])
 }
 
@@ -391,9 +390,10 @@ pub(super) fn choice(text: &str, sentence: Range<usize>, language: &Language) ->
         if !alone(part[..at].chars().next_back()) || !alone(part[at + c.len_utf8()..].chars().next()) {
             continue;
         }
-        // In this clause: `A is wrong, so it must be D`.
+        // In this clause: `A is wrong, so it must be D`, `D, because A is wrong`.
         let clause = &lower[lower[..at].rfind([',', ';', '，']).unwrap_or(0)..];
-        let denied = || words_of(clause).any(|w| language.is(w, Role::Deny) || language.is(w, Role::Wrong));
+        let mut said = words_of(clause).take_while(|w| language.role(w) != Some(Role::Reason));
+        let denied = said.any(|w| language.is(w, Role::Deny) || language.is(w, Role::Wrong));
         // `Let's consider option C first.`
         let open = || words_of(clause).any(|w| language.is(w, Role::Condition) && w != "take");
         // `选（D）`, `I think it's D`
@@ -403,7 +403,7 @@ pub(super) fn choice(text: &str, sentence: Range<usize>, language: &Language) ->
         };
         // `choose plan B`
         let noun = before.rsplit_once(' ').filter(|(_, noun)| noun.chars().all(char::is_alphabetic));
-        if chooses(before) || noun.is_some_and(|(verb, _)| chooses(verb)) && !denied() {
+        if chooses(before) || noun.is_some_and(|(verb, _)| chooses(verb)) && !denied {
             best = Some(sentence.start + at..sentence.start + at + 1);
             continue;
         }
@@ -420,15 +420,15 @@ pub(super) fn choice(text: &str, sentence: Range<usize>, language: &Language) ->
         let verb = words_of(behind).next().unwrap_or("");
         let copula = verb == "must" || language.is(verb, Role::Copula);
         let mut words = words_of(behind).take_while(|w| language.role(w) != Some(Role::So)).take(4);
-        let judged = words.find_map(|w| {
+        let verdict = |w| {
             let wrong = language.is(w, Role::Deny) || language.is(w, Role::Wrong);
             (wrong || language.is(w, Role::Right) || language.is(w, Role::Confirm)).then_some(!wrong)
-        });
-        let right = judged == Some(true);
+        };
+        let right = words.find_map(verdict) == Some(true);
         // `Choice A describes one case`: the subject of its clause is not chosen by that.
         let subject = words_of(clause).next().is_some_and(|w| words::is_among(w, "option|choice"));
         let chosen = named && !copula && !open() && (!subject || ended || right);
-        if (chosen || said && ended) && !denied() || copula && right {
+        if (chosen || said && ended) && !denied || copula && right {
             best = Some(sentence.start + at..sentence.start + at + 1);
         }
     }
