@@ -30,8 +30,8 @@ export function grade(values) {
   const mode = element("select", { id: "grade-mode", onchange: () => {
     state.mode = mode.value;
     draw();
-  } }, element("option", { value: "free" }, "free: reads prose, lenient rules (evaluation)"),
-  element("option", { value: "strict" }, "strict: the last box or the text itself, strict rules (training)"));
+  } }, element("option", { value: "free" }, "free (evaluation): reads prose"),
+  element("option", { value: "strict" }, "strict (training): the last box"));
   const example = ([label, gold, text, way]) => element("button", { type: "button", onclick: () => {
     [state.reference, state.response, state.mode] = [gold, text, way];
     [reference.value, response.value] = [gold, text];
