@@ -1,4 +1,4 @@
-//! What the grader finds in a response, and by which rules it compares that with a reference: `llm-train grade --explain`.
+//! The answer that the grader finds in a response, and the rules that compare it with a reference: `llm-train grade --explain`.
 
 use grpo_lambda_grade::{Grader, Prediction};
 use serde::Serialize;

@@ -1,4 +1,4 @@
-// What the grader finds in a response and why: `llm-train grade --explain`.
+// The answer found in a response, and why: `llm-train grade --explain`.
 
 import { lab } from "../engine.js";
 import { element } from "../dom.js";
