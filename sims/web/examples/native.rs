@@ -2,7 +2,7 @@
 //!
 //! Requests come one JSON object per line, answers leave in their order, each with the milliseconds it took.
 
-use grpo_lambda_web::{Task, length_bonus};
+use grpo_lambda_web::{Task, graded, length_bonus};
 use serde_json::{Value, json};
 use std::io::{BufRead, Write};
 
@@ -25,7 +25,9 @@ fn main() -> std::io::Result<()> {
 fn answer(request: &Value) -> Result<Value, String> {
     let text = |key: &str| request[key].as_str().unwrap_or_default().to_owned();
     let number = |key: &str| request[key].as_u64().map(|x| x as usize);
-    let found = if request["call"] == "lengthBonus" {
+    let found = if request["call"] == "graded" {
+        graded(&text("reference"), &text("response"), request["free"] == true)?
+    } else if request["call"] == "lengthBonus" {
         length_bonus(number("policy").unwrap_or(0), number("horizon").unwrap_or(0))?
     } else {
         let task = match request["toml"].as_str() {

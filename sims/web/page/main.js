@@ -11,9 +11,10 @@ import { group } from "./views/group.js";
 import { truth } from "./views/truth.js";
 import { codes } from "./views/codes.js";
 import { check } from "./views/check.js";
+import { grade } from "./views/grade.js";
 
-const VIEWS = { start, credit, group, truth, codes, check };
-const TITLES = { start: "grpo-lambda explorer", credit: "Credit", group: "A group", truth: "Exact truth", codes: "Systematic groups", check: "Check your trainer" };
+const VIEWS = { start, credit, group, truth, codes, check, grade };
+const TITLES = { start: "grpo-lambda explorer", credit: "Credit", group: "A group", truth: "Exact truth", codes: "Systematic groups", check: "Check your trainer", grade: "Grade an answer" };
 const main = document.getElementById("main");
 let shownView = null;
 

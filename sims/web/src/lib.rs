@@ -9,12 +9,14 @@ mod catalogue;
 mod check;
 mod codes;
 mod credit;
+mod grade;
 mod tasks;
 mod truth;
 
 pub use batch::{Batch, Evaluation};
 pub use check::against;
 pub use credit::Profile;
+pub use grade::graded;
 pub use truth::{Task, length_bonus, tasks};
 
 use grpo_lambda::methods::Configured;

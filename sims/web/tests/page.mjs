@@ -124,6 +124,7 @@ const answered = (requests) => page.evaluate((requests) => requests.map((r) => {
   const began = performance.now();
   const done = (answer) => ({ ...answer, took: performance.now() - began });
   try {
+    if (r.call === "graded") return done({ answer: JSON.parse(grpoLambda.graded(r.reference, r.response, r.free)) });
     if (r.call === "lengthBonus") return done({ answer: JSON.parse(grpoLambda.length_bonus(r.policy, r.horizon)) });
     let task = r.toml ? grpoLambda.Task.toml(r.toml, r.knob) : grpoLambda.Task.zoo(r.task, r.knob);
     if (r.rate !== undefined) task = task.at_success_rate(r.rate);
@@ -234,6 +235,23 @@ const moved = (selector, value) => page.evaluate((selector, value) => new Promis
   requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - began), 0));
 }), selector, value);
 
+// The grader in the page against the native one, on lines of its labelled texts, and the mark of its view.
+async function grading() {
+  const table = readFileSync(new URL("../../../llm/crates/grade/tests/pool/blind.tsv", import.meta.url), "utf8").trim().split("\n");
+  const requests = table.filter((_, i) => i % 5 === 0).flatMap((line) => {
+    const [, response, ...references] = line.replaceAll("⏎", "\n").split("\t");
+    return references.filter((r) => r !== "-").map((reference, i) => ({ call: "graded", reference, response, free: i % 3 !== 2 }));
+  });
+  const [theirs, ours] = [asked(requests), await answered(requests)];
+  const sorted = (_, v) => (v && v.constructor === Object ? Object.fromEntries(Object.entries(v).sort()) : v);
+  const plain = ({ answer }) => JSON.stringify(answer ?? null, sorted);
+  requests.forEach((request, i) => check(`graded, ${JSON.stringify(request)}`, plain(ours[i]) === plain(theirs[i]), `${plain(ours[i])} / ${plain(theirs[i])}`));
+  console.log(`grade: ${requests.length} verdicts, equal in the page and natively`);
+  await go("#grade?reference=9&response=It+is+not+7+but+9.");
+  const shown = await page.evaluate(() => [document.querySelector("mark").textContent, document.querySelector(".said").textContent]);
+  check("the answer is marked", shown[0] === "9" && shown[1].startsWith("Right"), String(shown));
+}
+
 async function views() {
   const first = { clock: Infinity };
   for (let i = 0; i < 4; i++) {
@@ -243,7 +261,7 @@ async function views() {
   console.log(`first picture: ${first.clock} ms`);
   for (const width of [400, 1600]) {
     await page.setViewport({ width, height: 900 });
-    for (const hash of ["", "#credit", "#group", "#truth", "#truth?guide=length", "#truth?guide=inversion", "#codes", "#codes?task=random&size=64&sets=16", "#check", ...linked]) {
+    for (const hash of ["", "#credit", "#group", "#truth", "#truth?guide=length", "#truth?guide=inversion", "#codes", "#codes?task=random&size=64&sets=16", "#check", "#grade", ...linked]) {
       await go(hash);
       await new Promise((r) => setTimeout(r, 700));
       const wide = await page.evaluate(() => document.documentElement.scrollWidth);
@@ -282,7 +300,7 @@ async function views() {
 }
 
 try {
-  for (const part of [estimates, oracle, refusals, views]) {
+  for (const part of [estimates, oracle, refusals, grading, views]) {
     if (only.length === 0 || only.includes(part.name)) await part();
   }
   check("no error, no request", trouble.length === 0, trouble.slice(0, 5).join("; "));

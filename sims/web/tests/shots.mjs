@@ -16,6 +16,7 @@ const VIEWS = {
   }],
   length: ["#truth?guide=length", 9000],
   inversion: ["#truth?guide=inversion", 9000],
+  grade: ["#grade", 300],
   check: ["#check", 300, async (page) => {
     await page.evaluate(() => [...document.querySelectorAll("button")].find((b) => b.textContent.startsWith("verl")).click());
     await new Promise((r) => setTimeout(r, 600));

@@ -10,7 +10,7 @@ pub(super) struct Integer {
 }
 
 impl Integer {
-    /// Reads `12`, `-7`, `+3`, `007`, `$12$`, with blanks around; thousands commas only at their places (`1,234`).
+    /// Reads `12`, `-7`, `+3`, `007`, `$12$`, with blanks around; thousands commas only at their places (`1,234`, not `0,125`).
     pub(super) fn parse(text: &str) -> Option<Integer> {
         let text = text.trim();
         let text = text.strip_prefix('$').and_then(|t| t.strip_suffix('$')).unwrap_or(text).trim();
@@ -23,7 +23,7 @@ impl Integer {
         let first = groups.next().filter(|g| digits_only(g))?;
         let mut digits = first.to_owned();
         for group in groups {
-            if first.len() > 3 || group.len() != 3 || !digits_only(group) {
+            if first.len() > 3 || first.starts_with('0') || group.len() != 3 || !digits_only(group) {
                 return None;
             }
             digits += group;

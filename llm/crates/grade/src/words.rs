@@ -14,16 +14,14 @@ pub(super) enum Connective {
 
 /// The connective that a word is.
 pub(super) fn connective(word: &str) -> Option<Connective> {
-    const AND: [&str; 14] =
-        ["and", "y", "und", "et", "e", "и", "и также", "和", "与", "及", "と", "और", "و", "en"];
-    const OR: [&str; 12] =
-        ["or", "oder", "ou", "o", "или", "或", "或者", "または", "या", "أو", "или же", "either"];
+    const AND: &str = "and|y|und|et|e|и|и также|和|与|及|と|और|و|en";
+    const OR: &str = "or|oder|ou|o|или|或|或者|または|या|أو|или же|either";
     // One letter of plain Latin text is a variable.
     let letter = word.len() == 1;
-    if !letter && (AND.contains(&word) || word.eq_ignore_ascii_case("and")) {
+    if !letter && (is_among(word, AND) || word.eq_ignore_ascii_case("and")) {
         return Some(Connective::And);
     }
-    (!letter && (OR.contains(&word) || word.eq_ignore_ascii_case("or"))).then_some(Connective::Or)
+    (!letter && (is_among(word, OR) || word.eq_ignore_ascii_case("or"))).then_some(Connective::Or)
 }
 
 /// True for a word that joins two pieces of mathematics, between which one letter is no variable.

@@ -17,6 +17,7 @@ const VIEWS = [
   ["#truth", "Exact truth", "A small task on which every expectation is an exact sum: direction, bias and variance of any method."],
   ["#codes", "Systematic groups", "The codes of a group, the responses they decode to, and how much of the variance is left."],
   ["#check", "Check your trainer", "Paste what your trainer computed; the page names the convention that gives these numbers."],
+  ["#grade", "Grade an answer", "Paste a reference and a response; the page marks the answer that the grader finds and names its rules."],
 ];
 
 // A group of eight, two of them right, as in the view Credit.
@@ -43,7 +44,7 @@ export function start() {
     figure.node,
     element("h2", {}, "Two guided stops"),
     element("div", { class: "stops" }, ...STOPS.map(card("guide"))),
-    element("h2", {}, "Five views"),
+    element("h2", {}, "Six views"),
     element("div", { class: "stops" }, ...VIEWS.map(card(""))));
 
   function draw() {

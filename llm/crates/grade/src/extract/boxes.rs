@@ -69,9 +69,13 @@ pub(super) fn joined(text: &str) -> Option<Range<usize>> {
     });
     let outer = |place: &Range<usize>| place.start - BOXED.len()..place.end + 1;
     let mut first = boxes.iter().position(|b| *b == last)?;
-    // `\boxed{B}, not \boxed{C}`
-    if first > 0 && text[..outer(&last).start].trim_end_matches([' ', '$']).ends_with(" not") {
-        first -= 1;
+    // `\boxed{B}, not \boxed{C}`, `\boxed{6}. (Without order it would be \boxed{3}.)`
+    let between = if first > 0 { &text[outer(&boxes[first - 1]).end..outer(&last).start] } else { "" };
+    let remark = between
+        .rsplit_once('(')
+        .is_some_and(|(_, inside)| !inside.contains(')') && super::prose::is_prose(inside));
+    if remark || text[..outer(&last).start].trim_end_matches([' ', '$']).ends_with(" not") {
+        first = first.checked_sub(1)?;
         last = boxes[first].clone();
     }
     // Of two boxes, none in the other, the first ends before the second.
@@ -124,7 +128,7 @@ pub(super) fn joins(between: &str) -> bool {
             joined = true;
         } else if words::is_among(word, "is|are|equals|and|est|ist|es") {
             said = true;
-        } else if word == "also" {
+        } else if words::is_among(word, "also|for|part|maybe|perhaps|possibly|(a)|(b)|(c)") {
             continue;
         } else if words::is_among(word, "not|wrong|impossible|excluded|answer") {
             return false;

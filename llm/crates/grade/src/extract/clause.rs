@@ -48,7 +48,14 @@ pub(super) struct Stated {
 const CONTINUES: &str = "means|gives|is|are|equals|makes|leaves|implies|simplifies|rounds|evaluates|has|have|reduces|solves|\
     results|yields|produces|leads";
 /// Verbs that make of "which" a conclusion.
-const CONCLUDES: &str = "means|gives|makes|leaves|yields";
+const CONCLUDES: &str = "means|gives|makes|leaves|yields|simplifies|reduces|becomes|leads|results";
+/// Words whose "of" names what is not stated: `a multiple of 6`, `instead of 6`.
+const PROPERTY: &str =
+    "multiple|multiples|divisor|divisors|divisible|instead|lieu|lugar|moins|plus|más|menos";
+/// Words that open a case of several.
+const CASE: &str = "if|otherwise|when|si|wenn|falls|如果|若|假设";
+/// Words between a condition and its statement.
+const THEN: &str = "then|alors|dann|entonces|那么";
 /// Words that open a condition only at the beginning of a clause.
 const OPENING: &str = "given|let|consider|take|suppose|assume|assuming|provided";
 
@@ -95,6 +102,14 @@ struct Reader {
     /// Behind an equals sign among words.
     equals: bool,
     denied: bool,
+    /// Only auxiliaries and relative pronouns stand behind the last value: `45, which is`.
+    about: bool,
+    /// Values before a modal verb whose own verb ends the clause.
+    modal: Option<usize>,
+    /// Conditions that begin a clause since the last conclusion: several leave no single value.
+    cases: usize,
+    /// The last of them is one of time.
+    when: bool,
     /// The function word just before, across fillers.
     before: Option<Role>,
     /// Right behind a definite article: `from the original 12`.
@@ -113,6 +128,38 @@ impl Reader {
         self.out[from.max(self.dropped)..].iter().any(|s| s.rank >= Rank::New)
     }
 
+    /// True at the beginning of the sentence.
+    fn opens(&self) -> bool {
+        self.out.is_empty() && self.last_word.is_empty()
+    }
+
+    /// True where a verb that follows would ask.
+    fn wishes(&self, language: &Language) -> bool {
+        let before = self.last_word.as_str();
+        before.is_empty() || language.is(before, Role::Wish) || language.is(before, Role::So)
+    }
+
+    /// Takes back the values from one on.
+    fn deny(&mut self, from: usize) {
+        self.out[from..].iter_mut().for_each(|value| value.rank = Rank::None);
+    }
+
+    /// Reads a word behind the last value that may deny it: `x = 6 is not a solution`, `45, which is impossible`.
+    fn judge(&mut self, word: &str, role: Option<Role>, language: &Language) {
+        let refuted = language.is(word, Role::Wrong);
+        let denies = role == Some(Role::Deny) || word == "no";
+        let behind = match self.distance {
+            0 => denies && (word.contains("n't") || word == "cannot"),
+            1 => refuted || denies && language.is(&self.last_word, Role::Auxiliary),
+            _ => refuted,
+        };
+        if self.about && behind {
+            self.deny(self.out.len().saturating_sub(1));
+        }
+        let between = matches!(role, Some(Role::Relative | Role::Indefinite | Role::Filler));
+        self.about &= between || language.is(word, Role::Auxiliary);
+    }
+
     fn restart(&mut self) {
         (self.clause, self.asks, self.equals, self.denied, self.before) =
             (In::Statement, false, false, false, None);
@@ -126,7 +173,7 @@ impl Reader {
             ':' | '：' => {
                 // `Step 3 of 4:`
                 if self.heading {
-                    self.out.iter_mut().for_each(|value| value.rank = Rank::None);
+                    self.deny(0);
                 }
                 self.restart();
             }
@@ -142,14 +189,31 @@ impl Reader {
                 self.clause = if more { self.clause } else { In::Statement };
             }
         }
-        (self.before, self.denied, self.distance) = (None, false, 0);
+        (self.before, self.denied, self.distance, self.modal) = (None, false, 0, None);
         self.colon = matches!(mark, ':' | '：');
+        self.about &= !self.colon && !matches!(mark, '=' | '≈');
         self.last_word.clear();
     }
 
     /// The part that a word has here.
     fn role(&self, word: &str, next: Option<&Item>, language: &Language) -> Option<Role> {
         match (language.role(word), next) {
+            // `is at least 12` bounds a value, `needs at least 12` states it.
+            (_, Some(Item::Word(next, _))) if word == "at" && is_among(next, "least|most") => {
+                (self.last_word.is_empty() || language.is(&self.last_word, Role::Copula))
+                    .then_some(Role::Deny)
+            }
+            _ if self.last_word == "at" && is_among(word, "least|most") => Some(Role::Filler),
+            // `For n = 1 the claim holds`
+            (Some(Role::Preposition), Some(Item::Value(v))) if v.formula.assigns && self.opens() => {
+                Some(Role::Compare)
+            }
+            (Some(Role::Preposition), _) if is_among(&self.last_word, PROPERTY) => Some(Role::Compare),
+            (Some(Role::Contrast), Some(Item::Word(next, _))) if next == "of" => None,
+            // `It may be 14`
+            (_, Some(Item::Word(next, _))) if next == "be" && is_among(word, "may|might|could") => {
+                Some(Role::Deny)
+            }
             // `as n grows`
             (_, Some(Item::Value(v))) if word == "as" && v.formula.kind == Kind::Name => {
                 Some(Role::Condition)
@@ -177,8 +241,18 @@ impl Reader {
         }
         let role = self.role(word, next, language);
         match role {
+            // `and since n is even, it is 8`
+            Some(Role::Reason) if self.last_word == "and" => self.clause = In::Condition,
             Some(Role::Reason) => self.clause = In::Reason,
+            // `It is not true that the sum is 18`
+            Some(Role::Relative) if self.denied && word == "that" => self.clause = In::Reason,
             Some(Role::Condition) if self.last_word.is_empty() || !is_among(word, OPENING) => {
+                self.cases += usize::from(self.last_word.is_empty() && is_among(word, CASE));
+                self.when = word == "when";
+                // `If k = 2, it is 8; if k = 3, it is 27`
+                if self.cases > 1 {
+                    self.deny(self.dropped);
+                }
                 self.clause = if self.stated(0) { In::More } else { In::Condition };
                 self.embedded = (!self.last_word.is_empty()).then_some(0);
             }
@@ -192,17 +266,20 @@ impl Reader {
             Some(Role::Relative) if self.asks && word == "that" => self.asks = false,
             Some(Role::Contrast | Role::So) => {
                 self.dropped = self.out.len();
+                self.cases *= usize::from(is_among(word, THEN));
                 self.restart();
             }
             Some(Role::Subject) if self.clause == In::Condition && self.recent < self.out.len() => {
                 self.clause = In::Statement
             }
+            // `Wir müssen 45 durch 9 teilen`
+            Some(Role::Modal) => self.modal = Some(self.out.len()),
+            Some(Role::Ask | Role::Do) if self.modal.is_some() => self.deny(self.modal.unwrap_or(0)),
             Some(Role::Ask) => {
-                let wished = self.last_word.is_empty() || language.is(&self.last_word, Role::Wish);
-                self.asks |= wished || word == "solve" || language.is(word, Role::Wish);
+                self.asks |= self.wishes(language) || word == "solve" || language.is(word, Role::Wish);
             }
             Some(Role::Do) => {
-                self.steps |= self.last_word.is_empty() || language.is(&self.last_word, Role::Wish);
+                self.steps |= self.wishes(language);
             }
             _ if word == "work" && next_word.is_some_and(|(next, _)| next == "out") => self.asks = true,
             // `to be solved`, `the task of solving`
@@ -223,9 +300,13 @@ impl Reader {
         }
         // `to multiply 3 by 4 gives`
         self.steps &= !is_among(word, CONTINUES) && word != "get";
+        self.judge(word, role, language);
         self.place(word, role);
         self.colon = false;
-        self.last_word = word.to_owned();
+        // `Il faut maintenant résoudre`, `So now compute`
+        if role != Some(Role::Filler) || !self.wishes(language) {
+            self.last_word = word.to_owned();
+        }
         self.distance += 1;
     }
 
@@ -234,7 +315,7 @@ impl Reader {
         self.new_noun = if role == Some(Role::Indefinite) { 4 } else { self.new_noun.saturating_sub(1) };
         let connective = words::connective(word).is_some() && self.distance == 0;
         self.inherited = self.inherited.filter(|_| connective);
-        if word == "of" && self.new_noun > 0 {
+        if word == "of" && self.new_noun > 0 && role != Some(Role::Compare) {
             (self.before, self.equals) =
                 (None, self.equals || matches!(self.last_word.as_str(), "total" | "sum"));
         } else {
@@ -256,6 +337,8 @@ impl Reader {
                     | Role::Definite
                     | Role::Indefinite
                     | Role::Copula
+                    | Role::Reply
+                    | Role::Auxiliary
             )
         );
     }
@@ -272,12 +355,17 @@ impl Reader {
             behind.iter().map_while(|item| if let Item::Word(word, _) = item { Some(word) } else { None });
         let measures = words.take(3).any(|word| language.is(word, Role::Compare));
         // `6 of whom are children`
+        let share = matches!(behind, [Item::Word(of, _), Item::Value(_), ..] if of == "of" && formula.answer.contains(['/', '%']));
         let part = matches!(behind, [Item::Word(of, _), Item::Word(whom, _), ..] if of == "of" && is_among(whom, "whom|which"));
-        let aside =
-            self.before == Some(Role::Preposition) || numbered || part || measures && !formal && !computed;
+        let aside = self.before == Some(Role::Preposition)
+            || numbered
+            || part
+            || share
+            || measures && !formal && !computed;
         let ends_range = std::mem::take(&mut self.ranges) && self.last_word == "to";
         self.ranges = self.last_word == "from";
         let rank = if self.denied
+            || self.cases > 1
             || self.before == Some(Role::Compare)
             || self.clause == In::Reason
             || (self.asks || self.steps) && !computed
@@ -301,6 +389,9 @@ impl Reader {
                 _ => Rank::New,
             }
         };
+        // `If x = 2, then x^2 = 4` states nothing of a text that does not know x; `when x = 2` does.
+        let supposed = self.clause == In::Condition && self.cases == 1 && !self.when;
+        self.cases += usize::from(supposed && formula.assigns);
         // An equation whose unknown is asked for afterwards is none either.
         if self.asks && formula.kind == Kind::Name {
             self.out.iter_mut().filter(|s| s.formula.equation).for_each(|s| s.rank = Rank::None);
@@ -313,7 +404,7 @@ impl Reader {
         self.inherited = Some(rank).filter(|rank| *rank == Rank::Circumstance);
         (self.before, self.denied, self.equals, self.distance) = (None, false, false, 0);
         self.last_word.clear();
-        self.colon = false;
+        (self.colon, self.about) = (false, true);
     }
 }
 

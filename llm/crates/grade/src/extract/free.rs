@@ -8,7 +8,7 @@ use super::clause::{Rank, Stated};
 use super::clean::{Clean, cleaned, lowered};
 use super::environments::{Environment, environments};
 use super::found::{Found, FoundBy};
-use super::language::{Role, language};
+use super::language::{Language, Role, language};
 use super::phrases::{PHRASES, Phrase, announced};
 use super::prose::{balanced, is_prose};
 use super::statement::{self, is_remark, sentences, stated};
@@ -150,8 +150,12 @@ fn code(text: &str) -> Option<Found> {
     let start = inside.rfind("```")? + 3;
     let first = inside[start..].find('\n')?;
     let place = start + first..inside.len();
-    let line = inside[place.clone()].trim();
-    (!line.contains('\n') && !is_prose(line)).then(|| Found::part(text, place, FoundBy::Code))?
+    let block = inside[place.clone()].trim();
+    // The output behind a prompt: `>>> 17 % 5`.
+    let line = if block.starts_with(">>>") { block.lines().next_back()? } else { block };
+    let start = line.as_ptr() as usize - text.as_ptr() as usize;
+    (!line.contains('\n') && !is_prose(line))
+        .then(|| Found::part(text, start..start + line.len(), FoundBy::Code))?
 }
 
 /// `Option B`.
@@ -167,6 +171,11 @@ fn option(text: &str) -> Option<Found> {
 /// A text that is nothing but mathematics.
 fn whole(text: &str) -> Option<Found> {
     let plain = environments(text).is_empty() && !is_prose(text);
+    // Of lines of a computation the last one; `x = 1` above `y = 2` is a system.
+    let computed = |line: &str| line.split_once('=').is_some_and(|(left, _)| left.trim().len() > 3);
+    if text.trim().lines().count() > 1 && text.lines().any(computed) {
+        return None;
+    }
     // The marks of a quotation and of a heading.
     let start = text.len() - text.trim_start_matches(['>', '#', ' ', '\n']).len();
     plain.then(|| Found::part(text, start..text.len(), FoundBy::Whole))?.map(reduced)
@@ -210,7 +219,7 @@ fn statement_from(text: &str, place: Range<usize>, rule: FoundBy) -> Option<Foun
     let found = environments(rest);
     let sentence = sentences(rest, &found).into_iter().next()?;
     let said = rest[sentence.clone()].trim();
-    if let Some(letter) = choice(said) {
+    if let Some(letter) = choice(said.trim_start_matches(['"', '“', '*', ' '])) {
         let at = letter.as_ptr() as usize - text.as_ptr() as usize;
         return Found::part(text, at..at + letter.len(), rule);
     }
@@ -271,7 +280,7 @@ pub(super) fn choice(text: &str) -> Option<&str> {
     let open = text.starts_with('(');
     let rest = text.trim_start_matches('(');
     let letter = rest.chars().next().filter(|c| ('A'..='J').contains(c))?;
-    let after = &rest[1..];
+    let after = rest[1..].trim_start_matches(['"', '”']);
     let length = text.len() - rest.len() + 1;
     match after.chars().next() {
         None => Some(text),
@@ -310,6 +319,9 @@ fn last_statement(text: &str) -> Option<Found> {
     let found = environments(window);
     let tongue = language(window);
     let places = sentences(window, &found);
+    if let Some(reply) = replied(window, &places, &found, tongue) {
+        return Found::part(text, from + reply.start..from + reply.end, FoundBy::Word);
+    }
     let mut fallback: Option<(Rank, Found)> = None;
     // Whether a sentence was read, and whether one of those asks.
     let (mut brackets, mut spoken, mut asked) = (0usize, false, false);
@@ -321,8 +333,9 @@ fn last_statement(text: &str) -> Option<Found> {
         let aside = brackets > 0 || close > open || unclosed;
         brackets = (brackets + close).saturating_sub(open);
         // A text that ends in a question or a request is none that answers.
-        if is_remark(&said, tongue) {
-            if !aside && !spoken && statement::asks(window, sentence, &found, tongue) {
+        let unknown = || PHRASES.unknown.split('|').any(|phrase| lowered(&said).contains(phrase));
+        if is_remark(&said, tongue) || unknown() {
+            if !aside && !spoken && (unknown() || statement::asks(window, sentence, &found, tongue)) {
                 return None;
             }
             continue;
@@ -373,6 +386,24 @@ fn last_statement(text: &str) -> Option<Found> {
         }
     }
     fallback.map(|(_, found)| found)
+}
+
+/// The yes or no that at most two sentences open with and then give a reason for, or leave without a computed value.
+fn replied(
+    text: &str,
+    places: &[Range<usize>],
+    found: &[Environment],
+    tongue: &Language,
+) -> Option<Range<usize>> {
+    let (first, last) = (places.first()?, places.last()?);
+    let reply = statement::word(text, first.clone(), tongue)?;
+    let reasons = || text.split(|c: char| !c.is_alphabetic()).any(|w| tongue.is(w, Role::Reason));
+    let alone = places.len() == 2
+        && unmarked(&text[first.clone()]).len() == reply.len()
+        && stated(text, last.clone(), found, tongue, false).is_none_or(|one| one.rank < Rank::Computed);
+    let yes_or_no = tongue.is(&text[reply.clone()].to_lowercase(), Role::Reply);
+    let opens = yes_or_no && text[..reply.start].trim().is_empty();
+    (opens && places.len() < 3 && (alone || text[reply.end..].starts_with(':') || reasons())).then_some(reply)
 }
 
 /// The environments of a sentence, by their places in it.

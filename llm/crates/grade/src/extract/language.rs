@@ -50,6 +50,10 @@ roles! {
     Wish,
     /// Asks behind such a word.
     Do,
+    /// Stands before a verb at the end of its clause that asks.
+    Modal,
+    /// Stands between a subject and what denies it: `5 does not`, `5 is impossible`.
+    Auxiliary,
     /// Asks behind "to be" and "of".
     Solved,
     Deny,

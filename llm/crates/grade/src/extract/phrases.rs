@@ -14,6 +14,8 @@ pub(super) struct Phrases {
     pub(super) answer: Vec<Phrase>,
     /// Phrases for a result; without the colon, which would be a heading.
     pub(super) result: Vec<Phrase>,
+    /// Phrases of a response that gives none.
+    pub(super) unknown: String,
     fillers: String,
 }
 
@@ -28,6 +30,7 @@ pub(super) static PHRASES: LazyLock<Phrases> = LazyLock::new(|| {
             "final" => found.last.push((nouns, copulas)),
             "answer" => found.answer.push((nouns, copulas)),
             "result" => found.result.push((nouns, copulas)),
+            "unknown" => found.unknown = nouns,
             _ => found.fillers = nouns,
         }
     }

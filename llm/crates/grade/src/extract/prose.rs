@@ -32,12 +32,8 @@ struct Piece {
 }
 
 /// Words of two letters that are no product of two symbols.
-const SHORT_WORDS: [&str; 59] = [
-    "is", "of", "to", "we", "so", "by", "at", "in", "on", "as", "an", "be", "or", "if", "it", "no", "up",
-    "us", "he", "me", "my", "do", "go", "la", "le", "es", "el", "il", "un", "et", "de", "du", "en", "se",
-    "si", "ja", "am", "zu", "um", "da", "wo", "os", "lo", "al", "ou", "je", "ce", "ne", "te", "tu", "su",
-    "ok", "au", "ai", "ma", "sa", "ta", "va", "ni",
-];
+const SHORT_WORDS: &str = "er|is|of|to|we|so|by|at|in|on|as|an|be|or|if|it|no|up|us|he|me|my|do|go|la|le|es|el|il|un|\
+    et|de|du|en|se|si|ja|am|zu|um|da|wo|os|lo|al|ou|je|ce|ne|te|tu|su|ok|au|ai|ma|sa|ta|va|ni";
 
 /// Letters of scripts whose words are no symbols of mathematics.
 fn is_foreign(c: char) -> bool {
@@ -137,7 +133,7 @@ fn kind(word: &str) -> Kind {
     if letters > 1 && inner.is_ascii() && inner.split('-').all(|part| part.len() == 1) {
         return Kind::Value;
     }
-    if letters == 2 && inner.len() == 2 && inner.is_ascii() && !SHORT_WORDS.contains(&lower.as_str()) {
+    if letters == 2 && inner.len() == 2 && inner.is_ascii() && !is_among(&lower, SHORT_WORDS) {
         return Kind::Letter;
     }
     // `x²`

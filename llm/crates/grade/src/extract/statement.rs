@@ -15,7 +15,7 @@ use super::language::{Language, Role};
 use super::prose::{balanced, is_prose, runs, unit_of_a_letter};
 use crate::answer::Answer;
 use crate::units;
-use crate::words;
+use crate::words::{self, Connective};
 
 /// The places of sentences, in order. A full stop inside mathematics ends none, but one at its end does.
 pub(super) fn sentences(text: &str, found: &[Environment]) -> Vec<Range<usize>> {
@@ -278,6 +278,18 @@ fn alike(a: &Stated, b: &Stated, between: &str) -> bool {
         && !(comma && between.contains("or"))
 }
 
+/// True if a sentence says two things side by side: `23 red cars and 19 blue ones`, `its mean is 4 and its mode is 2`.
+fn coordinated(a: &Stated, b: &Stated, between: &str, language: &Language) -> bool {
+    let plain = |s: &Stated| s.rank >= Rank::New && s.formula.kind == Kind::Value && !s.formula.assigns;
+    let is_its = |word| words::is_among(word, "its|his|her|their|so");
+    let is_and = |word| words::connective(word) == Some(Connective::And);
+    let last = words_of(between).next_back().unwrap_or("");
+    // `and its mode is 2` goes on from the first to what is asked.
+    let said = words_of(between).any(is_and) && !words_of(between).any(is_its);
+    let and = is_and(last) || said && language.is(last, Role::Copula);
+    plain(a) && plain(b) && and && between.len() < 48 && !between.contains([',', ';', ':'])
+}
+
 /// True if the text between two values makes them parts of one answer.
 pub(super) fn joins(between: &str) -> bool {
     if between.len() > 24 || between.contains("\n\n") {
@@ -295,8 +307,9 @@ fn with_neighbours(text: &str, values: &[Stated], at: usize, end: usize, languag
         |i: usize| &text[values[i].outer.end.min(values[i + 1].outer.start)..values[i + 1].outer.start];
     // `en` is "and" in one language and "in" in others.
     let alike = |a: &Stated, b: &Stated, between: &str| {
-        alike(a, b, between)
-            && !between.split_whitespace().any(|w| language.role(w) == Some(Role::Preposition))
+        coordinated(a, b, between, language)
+            || alike(a, b, between)
+                && !between.split_whitespace().any(|w| language.role(w) == Some(Role::Preposition))
     };
     let (mut first, mut last) = (at, at);
     while last + 1 < values.len() && alike(&values[last], &values[last + 1], between(last)) {
@@ -377,9 +390,12 @@ pub(super) fn choice(text: &str, sentence: Range<usize>, language: &Language) ->
         if !alone(part[..at].chars().next_back()) || !alone(part[at + c.len_utf8()..].chars().next()) {
             continue;
         }
-        // In this clause: `A is wrong, so it must be D`.
+        // In this clause: `A is wrong, so it must be D`, `D, because A is wrong`.
         let clause = &lower[lower[..at].rfind([',', ';', '，']).unwrap_or(0)..];
-        let denied = || words_of(clause).any(|w| language.is(w, Role::Deny) || language.is(w, Role::Wrong));
+        let mut said = words_of(clause).take_while(|w| language.role(w) != Some(Role::Reason));
+        let denied = said.any(|w| language.is(w, Role::Deny) || language.is(w, Role::Wrong));
+        // `Let's consider option C first.`
+        let open = || words_of(clause).any(|w| language.is(w, Role::Condition) && w != "take");
         // `选（D）`, `I think it's D`
         let before = lower[..at].trim_end_matches(['(', '（', ' ', '*']);
         let chooses = |before: &str| {
@@ -387,7 +403,7 @@ pub(super) fn choice(text: &str, sentence: Range<usize>, language: &Language) ->
         };
         // `choose plan B`
         let noun = before.rsplit_once(' ').filter(|(_, noun)| noun.chars().all(char::is_alphabetic));
-        if chooses(before) || noun.is_some_and(|(verb, _)| chooses(verb)) && !denied() {
+        if chooses(before) || noun.is_some_and(|(verb, _)| chooses(verb)) && !denied {
             best = Some(sentence.start + at..sentence.start + at + 1);
             continue;
         }
@@ -401,18 +417,18 @@ pub(super) fn choice(text: &str, sentence: Range<usize>, language: &Language) ->
         let said = words_of(before)
             .next_back()
             .is_some_and(|w| w == "be" || language.is(w, Role::Copula) || language.is(w, Role::So));
-        let mut words = words_of(behind);
-        let copula = words.next().is_some_and(|w| language.is(w, Role::Copula));
-        if (named && !copula || said && ended) && !denied() {
-            best = Some(sentence.start + at..sentence.start + at + 1);
-            continue;
-        }
-        let mut words = words.take_while(|w| language.role(w) != Some(Role::So)).take(3);
-        let said = words.find_map(|w| {
+        let verb = words_of(behind).next().unwrap_or("");
+        let copula = verb == "must" || language.is(verb, Role::Copula);
+        let mut words = words_of(behind).take_while(|w| language.role(w) != Some(Role::So)).take(4);
+        let verdict = |w| {
             let wrong = language.is(w, Role::Deny) || language.is(w, Role::Wrong);
-            (wrong || language.is(w, Role::Right)).then_some(!wrong)
-        });
-        if copula && said == Some(true) {
+            (wrong || language.is(w, Role::Right) || language.is(w, Role::Confirm)).then_some(!wrong)
+        };
+        let right = words.find_map(verdict) == Some(true);
+        // `Choice A describes one case`: the subject of its clause is not chosen by that.
+        let subject = words_of(clause).next().is_some_and(|w| words::is_among(w, "option|choice"));
+        let chosen = named && !copula && !open() && (!subject || ended || right);
+        if (chosen || said && ended) && !denied || copula && right {
             best = Some(sentence.start + at..sentence.start + at + 1);
         }
     }
@@ -444,6 +460,12 @@ pub(super) fn word(text: &str, sentence: Range<usize>, language: &Language) -> O
         && behind.is_none_or(|c| matches!(c, ',' | '.' | ';' | ':' | '!'))
     {
         return Some(sentence.start + lead..sentence.start + lead + first.len());
+    }
+    // `The equation has no real solutions`
+    if let Some(at) = part.rfind(" no ").map(|at| at + 1)
+        && words::says_none(&words::canonical(&part[at..]))
+    {
+        return Some(sentence.start + at..sentence.start + part.trim_end().trim_end_matches('.').len());
     }
     let concludes = language.is(&first.to_lowercase(), Role::So);
     // `Hence, Bob is the oldest`

@@ -90,14 +90,16 @@ impl<'a> Lexer<'a> {
         repeating
     }
 
-    /// The length of a comma that is the decimal sign here: `3{,}5` always, `3,5` and `0,5` by spelling.
+    /// The length of a comma that is the decimal sign here: `3{,}5`, `3,5` and `0,5` by spelling.
     fn decimal_comma(&self, digits: &str) -> Option<usize> {
         if !self.spelling.wide || digits.is_empty() {
             return None;
         }
+        let thousands = |length| length == 3 && digits.len() <= 3 && !digits.starts_with('0');
         let rest = self.rest();
         if let Some(after) = rest.strip_prefix("{,}") {
-            return (leading_digits(after) > 0).then_some(3);
+            let length = leading_digits(after);
+            return (length > 0 && !thousands(length)).then_some(3);
         }
         let after = rest.strip_prefix(',')?;
         let length = leading_digits(after);
@@ -105,8 +107,7 @@ impl<'a> Lexer<'a> {
         let single = !after[length..].starts_with(',')
             && !self.behind_a_comma(digits.len())
             && (self.depth == 0 || self.text.contains(';'));
-        let thousands = length == 3 && digits.len() <= 3 && !digits.starts_with('0');
-        (length > 0 && single && !thousands && self.spelling.comma).then_some(1)
+        (length > 0 && single && !thousands(length) && self.spelling.comma).then_some(1)
     }
 
     /// Takes the `\overline{3}` behind a decimal.

@@ -227,14 +227,16 @@ fn disputes(suite: &Suite) -> String {
     out + "\n"
 }
 
-/// Compares a page with the one found, or writes it.
-fn page(path: &Path, heading: &str, found: &str) {
-    let text = format!("{heading}\n{}\n", found.trim_end());
+/// Compares the sections of a page, behind its heading, with those found, or writes them.
+fn page(path: &Path, found: &str) {
+    let known = text(path);
+    let heading = known.split("\n## ").next().unwrap();
+    let fresh = format!("{}\n\n{}\n", heading.trim_end(), found.trim_end());
     if std::env::var_os("GRADE_WRITE").is_some() {
-        std::fs::write(path, &text).unwrap();
+        std::fs::write(path, &fresh).unwrap();
+    } else {
+        assert!(known == fresh, "{} is not that of a fresh run: GRADE_WRITE=1 writes it", path.display());
     }
-    let known = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(known == text, "{} is not that of a fresh run: GRADE_WRITE=1 writes it", path.display());
 }
 
 /// Labels of another convention: the order of lists, which the suite of MATH compares as texts; a number in words, which the strict
@@ -243,23 +245,6 @@ fn other_convention(case: &Case) -> bool {
     case.class == "list order"
         || (case.gold.as_str(), case.answer.as_str()) == ("5", "five") && case.equal == Some(false)
 }
-
-const AGREEMENT: &str = "\
-# How often this grader and Math-Verify 0.9.0 agree with the labels
-
-Written by `agreement.rs`; a test compares it with a fresh run. `pool` and `cases` are ours, each label with its reason; `hendrycks` is the test
-of `is_equiv` in the repository of MATH (hendrycks/math, MIT licence), whose labels on the order of lists are those of a comparison of texts;
-`references` are all references of five benchmarks in ten forms in which models write them, and with a digit changed. Ours is `--extract free` with
-the lenient rules. Math-Verify has no third verdict: a `null` of ours counts as its `false` does.
-";
-
-const DISPUTES: &str = "\
-# Where this grader and Math-Verify 0.9.0 disagree
-
-Written by `llm/crates/grade/tests/pool/agreement.rs` from labelled cases and from verdicts that `llm/crates/grade/tests/pool/peer.py` recorded. Both
-graders were given the same texts; ours looked for answers with `--extract free` and compared by the lenient rules. The label is that of the suite,
-the last column its reason. Long texts are cut.
-";
 
 #[test]
 fn the_labels_hold_and_the_tables_are_those_of_a_fresh_run() {
@@ -279,11 +264,11 @@ fn the_labels_hold_and_the_tables_are_those_of_a_fresh_run() {
     if suites.len() < 4 {
         return;
     }
-    let section = |text: String| format!("\n{}\n", text.trim_end());
-    page(&here("agreement.md"), AGREEMENT, &suites.iter().map(|s| section(table(s))).collect::<String>());
+    let section = |text: String| format!("{}\n\n", text.trim_end());
+    page(&here("agreement.md"), &suites.iter().map(|s| section(table(s))).collect::<String>());
     let three = suites.iter().filter(|s| s.name != "references");
     let paper = here("../../../../../paper/grader_disputes.md");
-    page(&paper, DISPUTES, &three.map(|s| section(disputes(s))).collect::<String>());
+    page(&paper, &three.map(|s| section(disputes(s))).collect::<String>());
 }
 
 #[test]

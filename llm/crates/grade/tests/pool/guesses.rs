@@ -32,45 +32,33 @@ fn numbers(problem: &str) -> Vec<&str> {
     problem.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty()).collect()
 }
 
-fn boxed<T: AsRef<str>>(values: impl IntoIterator<Item = T>, between: &str) -> String {
-    let boxes: Vec<String> = values.into_iter().map(|v| format!("\\boxed{{{}}}", v.as_ref())).collect();
-    boxes.join(between)
-}
-
-/// The strategies by name. The first seven give one answer; what they earn is how often it is right.
+/// The strategies of `guesses.txt` by name, each with what it writes: `@` is the problem, `~LIST|A|B|C` is A, the numbers of the list
+/// parted by B, and C. A list is of the numbers of the problem (`n`), its first or last one, or goes up to a number (`1-20`).
 fn strategies(problem: &str) -> Vec<(&'static str, String)> {
     let found = numbers(problem);
-    let to = |last: u32| (0..=last).map(|n| n.to_string()).collect::<Vec<_>>();
-    let said = |values: &[&str], joined: &str| format!("The answer is {}.", values.join(joined));
-    vec![
-        ("one: the last number of the problem", boxed(found.last(), "")),
-        ("one: the first number of the problem", boxed(found.first(), "")),
-        ("one: 0", boxed(["0"], "")),
-        ("one: 1", boxed(["1"], "")),
-        ("one: 2", boxed(["2"], "")),
-        ("one: 20", boxed(["20"], "")),
-        ("one: 100", boxed(["100"], "")),
-        ("nothing", String::new()),
-        ("x", boxed(["x"], "")),
-        ("x = x", boxed(["x = x"], "")),
-        ("an answer", boxed(["\\text{the answer}"], "")),
-        ("0/0", boxed(["\\frac{0}{0}"], "")),
-        ("all real numbers", boxed(["(-\\infty, \\infty)"], "")),
-        ("an interval", boxed(["0 \\le x \\le 10^9"], "")),
-        ("any of two", boxed(["x = 1 \\text{ or } x \\ne 1"], "")),
-        ("the problem", problem.to_owned()),
-        ("the problem, boxed", boxed([problem], "")),
-        ("the numbers of the problem in a box", boxed([found.join(", ")], "")),
-        ("the numbers of the problem, each in a box side by side", boxed(&found, "")),
-        ("the numbers of the problem, or", said(&found, " or ")),
-        ("0 to 100 in a box", boxed([to(100).join(", ")], "")),
-        ("0 to 100 as a set", boxed([format!("\\{{{}\\}}", to(100).join(", "))], "")),
-        ("0 to 20, each in a box, or", boxed(to(20), " or ")),
-        ("0 to 100 in a line", to(100).join(" ")),
-        ("1 to 20, or", said(&to(20).iter().skip(1).map(String::as_str).collect::<Vec<_>>(), " or ")),
-        ("plus or minus", boxed(["\\pm 1, \\pm 2, \\pm 3, \\pm 4, \\pm 5"], "")),
-        ("all choices", boxed(["A", "B", "C", "D", "E"], ", ")),
-    ]
+    let list = |name: &str| -> Vec<String> {
+        let own = |numbers: &[&str]| numbers.iter().map(|n| (*n).to_owned()).collect();
+        match name {
+            "n" => own(&found),
+            "first" => own(&found[..found.len().min(1)]),
+            "last" => own(&found[found.len().saturating_sub(1)..]),
+            range => {
+                let (from, to) = range.split_once('-').unwrap();
+                (from.parse::<u32>().unwrap()..=to.parse().unwrap()).map(|n| n.to_string()).collect()
+            }
+        }
+    };
+    let write = |template: &str| match template.strip_prefix('~') {
+        Some(listed) => {
+            let [name, before, between, behind] = listed.split('|').collect::<Vec<_>>()[..] else {
+                panic!("{listed}")
+            };
+            [before, &list(name).join(between), behind].concat()
+        }
+        None => template.replace('@', problem),
+    };
+    let row = |line: &'static str| line.split_once('\t').map(|(name, template)| (name, write(template)));
+    include_str!("guesses.txt").lines().filter_map(row).collect()
 }
 
 /// The rewards of each strategy in the strict and the free mode, as `guesses.tsv` has them beside those of Math-Verify.

@@ -50,9 +50,8 @@ fn a_statement_answers_its_reference_and_no_other() {
         let count = all.iter().filter(|s| s.class == class).count();
         assert!(count >= 15, "class {class} has {count} cases");
     }
-    assert!(
-        all.iter().all(|s| !s.wrong.is_empty()) && all.iter().filter(|s| s.right.is_some()).count() > 300
-    );
+    let answered = all.iter().filter(|s| s.right.is_some()).count();
+    assert!(answered > 300 && all.iter().all(|s| !s.wrong.is_empty()));
     let errors = disagreements(&all);
     assert!(errors.iter().all(Vec::is_empty), "{errors:#?}");
 }
@@ -64,7 +63,7 @@ fn statements_labelled_blind_are_judged_as_recorded() {
     let cases: usize = all.iter().map(|s| usize::from(s.right.is_some()) + s.wrong.len()).sum();
     let [accepted, refused] = disagreements(&all);
     println!("{cases} cases, {} accepted and {} refused wrongly", accepted.len(), refused.len());
-    assert_eq!((cases, accepted.len(), refused.len()), (2684, 9, 18), "{accepted:#?} {refused:#?}");
+    assert_eq!((cases, accepted.len(), refused.len()), (4075, 34, 31), "{accepted:#?} {refused:#?}");
 }
 
 /// The text of a solution without the annotations of a calculator, and its answer, both as they stand before and behind the mark.
