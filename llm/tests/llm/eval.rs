@@ -665,7 +665,7 @@ fn two_evaluations_are_compared_in_pairs() {
     assert_eq!(sums["difference"]["p_holm"], 4.0 / 256.0);
     assert_eq!(sums["problems_better_equal_worse"], serde_json::json!([8, 16, 0]));
     assert_eq!(sums["difference"]["verdict"], "better");
-    assert_eq!(json["benchmarks"][1]["difference"]["verdict"], "tie");
+    assert_eq!(json["benchmarks"][1]["difference"]["verdict"], "no difference shown");
     assert!((json["average"]["difference"]["value"].as_f64().unwrap() - 1.0 / 6.0).abs() < 1e-12);
     assert!(
         place.path("paired/figures/paired.png").exists()
@@ -673,7 +673,7 @@ fn two_evaluations_are_compared_in_pairs() {
     );
     // The other way round, and against itself.
     assert!(compare("eight", "none", &[]).output().contains("B against A: worse"));
-    assert!(compare("a", "a", &[]).output().contains("B against A: tie, +0.0 points"));
+    assert!(compare("a", "a", &[]).output().contains("B against A: no difference shown: +0.0 points"));
 
     place
         .eval("longer", &["--benchmarks", "tiny:addition", "--limit", "30", "--max-new-tokens", "8"])
