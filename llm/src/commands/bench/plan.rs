@@ -51,7 +51,7 @@ impl Bench {
             directory if directory.is_dir() => {
                 Shape::load(&checkpoint(directory)?).map_err(Failure::refused)?
             }
-            _ => shapes::named(&name).map_err(Failure::refused)?,
+            _ => shapes::named(&name).map_err(|e| Failure::refused(format!("{e}; or give a directory")))?,
         };
         let mut config = Config::resolve_part(&args.preset, &args.overrides).map_err(Failure::refused)?;
         let mut more = Vec::new();

@@ -12,6 +12,8 @@
 //! The test of a benchmark counts all sign flips (with one response each it is McNemar's exact test). That of the average, whose terms have
 //! as many sizes as there are benchmarks, counts them where at most 16 problems differ, and draws otherwise.
 
+pub mod report;
+
 use std::path::{Path, PathBuf};
 
 use grpo_lambda_stats::{
