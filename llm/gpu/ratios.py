@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """ratios.py OURS THEIRS... [--csv FILE] [--head TEXT]: how long their step takes for each second of ours, by phase.
 
-Each file holds JSON lines of `llm-train bench-shape` or torch_step.py; the last JSON line of a file counts. A ratio above 1 says that ours is
+Each file holds JSON lines of `llm-train bench` or torch_step.py; the last JSON line of a file counts. A ratio above 1 says that ours is
 faster. A step of another shape, batch, dtype or device is not the same step: the table says what differs.
 """
 
@@ -17,7 +17,7 @@ SAME = ["model", "device", "dtype", "prompts", "group", "prompt_tokens", "comple
 def last(path):
     lines = [line for line in open(path, encoding="utf-8") if line.lstrip().startswith("{")]
     if not lines:
-        sys.exit(f"ratios.py: {path}: no JSON line; must hold the output of llm-train bench-shape or torch_step.py")
+        sys.exit(f"ratios.py: {path}: no JSON line; must hold the output of llm-train bench or torch_step.py")
     try:
         found = json.loads(lines[-1])
     except json.JSONDecodeError as error:

@@ -112,10 +112,10 @@ check() {
 shape() {
   local name=$1 model=$2
   shift 2
-  keep "$out/work/bench/$name.json" $llm bench-shape "$model" --device $device --prompt-tokens 256 "$@"
+  keep "$out/work/bench/$name.json" $llm bench "$model" --device $device --prompt-tokens 256 "$@"
 }
 
-collect_bench() { $python "$here/collect.py" "$out/gpu_bench.csv" --head "$(head_of "llm-train bench-shape")" "$out"/work/bench/*.json; }
+collect_bench() { $python "$here/collect.py" "$out/gpu_bench.csv" --head "$(head_of "llm-train bench")" "$out"/work/bench/*.json; }
 
 # The tests that need a card, where build.sh packed them with TESTS=1.
 card_tests() {
@@ -148,7 +148,7 @@ watched() {
   fi
   "$@"
   [ -z "$watcher" ] || kill "$watcher"
-  { echo "# $(head_of "nvidia-smi while llm-train bench-shape ran")"; echo "figure,MiB"; echo "most in use,$(sort -n "$used" | tail -n 1)"; } >"$out/gpu_memory.csv"
+  { echo "# $(head_of "nvidia-smi while llm-train bench ran")"; echo "figure,MiB"; echo "most in use,$(sort -n "$used" | tail -n 1)"; } >"$out/gpu_memory.csv"
 }
 
 # compute-sanitizer, or in a rehearsal what it is asked to run.
@@ -252,7 +252,7 @@ torch() {
     ours=$out/work/tiny.json
     local run=$out/work/bench-model
     [ -d "$run" ] || $llm train --preset tiny --run "$run" model.hidden=32 model.layers=2 model.intermediate=64 model.heads=2 sft.steps=2 rl.steps=0 eval.n=4 >&2
-    keep "$ours" $llm bench --model "$run" --steps 1 --warmup 0 --prompts 2 --group 8 --completion 8 --prompt-tokens 8
+    keep "$ours" $llm bench "$run" --device cpu --steps 1 --warmup 0 --prompts 2 --group 8 --completion 8 --prompt-tokens 8
     if ! $python -c 'import torch' 2>/dev/null; then
       say "no torch here: the peer is not rehearsed; PYTHON names a python3 that has it"
       return

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One GRPO step in PyTorch on random weights of a published shape: what `llm-train bench-shape` times, for the ratio.
+"""One GRPO step in PyTorch on random weights of a published shape: what `llm-train bench` times, for the ratio.
 
 The step: sample `prompts` x `group` responses of full length, log-probabilities under the policy and a frozen copy, GRPO's loss with the
 k3 estimate of the KL, backward, clipping at 1, AdamW. Every prompt and every response has the same length, so nothing is padded.

@@ -6,8 +6,9 @@ use grpo_lambda_decoder::disk::{Disk, DiskError};
 
 use super::plot::figure_lines;
 use super::{Command, Failure, OutputFormat, json_text, print, use_threads};
-use grpo_lambda_studies::compare::{self, ComparisonResult, Plan, paired, paired_report};
+use grpo_lambda_studies::compare::{self, ComparisonResult, Plan};
 use grpo_lambda_studies::figures;
+use grpo_lambda_studies::paired::{self, report as paired_report};
 use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::run::progress::say;
 
@@ -60,7 +61,7 @@ pub struct CompareArgs {
     pub words: Vec<String>,
 }
 
-const BOTH: &str = "methods over seeds (--methods NAME,NAME), the start and end of a run (RUN) and two evaluations (A B) are different comparisons";
+const BOTH: &str = "methods over seeds (--methods NAME,NAME), the start and end of a run (RUN) and two evaluations (A B) are different comparisons: give the words of one";
 
 impl Command for CompareArgs {
     /// Compares.
@@ -94,11 +95,13 @@ fn of_evaluations(args: &CompareArgs) -> Result<(), Failure> {
                 paired::StoredEvaluation::ends_of_run(Path::new(run)).map_err(Failure::refused)?;
             (a, b, [" (before RL)".to_owned(), format!(" (after RL step {step})")], Some(step))
         }
-        words => {
+        [one] => {
             return Err(Failure::refused(format!(
-                "neither --methods, nor a run directory, nor two directories of evaluations are given, but {} words; {BOTH}",
-                words.len()
+                "{one}: no run directory, which has a config.toml; {BOTH}"
             )));
+        }
+        words => {
+            return Err(Failure::refused(format!("{} directories: must be one or two; {BOTH}", words.len())));
         }
     };
     let pair = paired::pair(&a, &b).map_err(Failure::refused)?;

@@ -2,7 +2,6 @@
 
 mod asked;
 mod bench;
-mod bench_shape;
 mod chat;
 mod compare;
 mod data;
@@ -155,11 +154,8 @@ commands! {
     Info(info::InfoArgs),
     /// The objective a preset optimises, as an equation with its numbers
     Explain(explain::ExplainArgs),
-    /// Time the phases of a training step
+    /// Time the phases of a training step on a model's shape, or count its work without a device
     Bench(bench::BenchArgs),
-    /// Time or count a training step on random weights of a published shape, for the scripts of llm/gpu
-    #[command(hide = true)]
-    BenchShape(bench_shape::BenchShapeArgs),
     /// A model behind the completion endpoint of vLLM: token ids and log-probabilities over HTTP
     Serve(serve::ServeArgs),
     /// Talk to a model in the terminal

@@ -112,7 +112,7 @@ pub fn learning(record: &RunRecord) -> Figure {
         format!("sampling at temperature {}", record.config.eval.temperature)
     };
     let caption = format!(
-        "{} Left: {} held-out problems, answered by {decoding}; with their 95 % interval (Wilson). Right: mean reward of the sampled responses; \
+        "{} Accuracy: {} held-out problems, answered by {decoding}; with their 95 % interval (Wilson). Reward: mean of the sampled responses; \
          smoothed: centred mean of {} steps.",
         setting(record),
         record.n,

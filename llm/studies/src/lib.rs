@@ -11,6 +11,7 @@ pub mod curves;
 pub mod doctor;
 pub mod export;
 pub mod figures;
+pub mod paired;
 pub mod record;
 pub mod report;
 pub mod reproduce;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use grpo_lambda_stats::{Interval, two_proportions};
 
 use crate::curves::{Curves, CurvesError};
+use crate::paired::{self, PairedVerdict, StoredEvaluation};
 use grpo_lambda_trainer::config::{Config, ConfigError};
 use grpo_lambda_trainer::eval::{CONFIDENCE_LEVEL, Evaluation};
 use grpo_lambda_trainer::run::{self, RunError};
@@ -47,6 +48,8 @@ pub struct RunRecord {
     /// Held-out accuracy, by step.
     pub accuracy: Vec<Accuracy>,
     pub n: u64,
+    /// The change from the first accuracy to the last.
+    pub change: Change,
     pub finished: bool,
 }
 
@@ -109,7 +112,12 @@ impl RunRecord {
             add(config.rl.steps, s.accuracy_after, s.accuracy_after_interval);
         }
         let title = config.configured().spec.title;
-        Ok(RunRecord { title, curves, accuracy, n, finished: summary.is_some(), config })
+        let change = match accuracy.as_slice() {
+            [first, .., last] => paired_change(run, [first.step, last.step])
+                .unwrap_or_else(|| change(first.value.mid, last.value.mid, n)),
+            _ => Change::Unclear,
+        };
+        Ok(RunRecord { title, curves, accuracy, n, change, finished: summary.is_some(), config })
     }
 
     /// First and last held-out accuracy; `None` with fewer than two.
@@ -145,14 +153,13 @@ impl RunRecord {
                 ),
             };
         };
-        let change = change(before.mid, after.mid, self.n);
         let (title, n) = (self.title, self.n);
         let [a, b] = [before.mid, after.mid].map(|x| format!("{x:.3}"));
-        match change {
+        match self.change {
             Change::Rise => format!("{title}: held-out accuracy {a} → {b} (n = {n}){under_way}"),
             Change::Fall => format!("{title}: held-out accuracy falls, {a} → {b} (n = {n}){under_way}"),
             Change::Unclear => format!(
-                "{title}: held-out accuracy {a} → {b}, no change that {n} problems can tell{under_way}"
+                "{title}: held-out accuracy {a} → {b}, no difference shown on {n} problems{under_way}"
             ),
         }
     }
@@ -161,17 +168,29 @@ impl RunRecord {
 /// The change of an accuracy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The 95 % interval of the difference lies above 0.
+    /// The accuracy is higher, by a test at 5 %.
     Rise,
-    /// It lies below 0.
+    /// It is lower.
     Fall,
-    /// It covers 0.
+    /// The test shows no difference.
     Unclear,
+}
+
+/// The change from the answers before RL to the latest ones, in pairs by problem; `None` where they are not kept, or not those after these
+/// numbers of RL steps.
+fn paired_change(run: &Path, steps: [u64; 2]) -> Option<Change> {
+    let (ends, kept) = StoredEvaluation::ends_of_run(run).ok()?;
+    let pair = paired::pair(&ends[0], &ends[1]).ok().filter(|_| kept == steps)?;
+    match pair.benchmarks.first()?.difference?.verdict {
+        PairedVerdict::NotShown => Some(Change::Unclear),
+        PairedVerdict::Clear { better: true } | PairedVerdict::Leans { better: true } => Some(Change::Rise),
+        PairedVerdict::Clear { better: false } | PairedVerdict::Leans { better: false } => Some(Change::Fall),
+    }
 }
 
 /// Compares two accuracies over `n` problems each, by the normal interval of the difference of two proportions. The two are treated
 /// as independent. On the same problems they are not, which makes the interval conservative.
-pub fn change(before: f64, after: f64, n: u64) -> Change {
+fn change(before: f64, after: f64, n: u64) -> Change {
     let count = |p: f64| (p * n as f64).round() as u64;
     match two_proportions(count(after), n, count(before), n).map(|d| d.interval(CONFIDENCE_LEVEL)) {
         Some(i) if i.low > 0.0 => Change::Rise,

@@ -303,12 +303,6 @@ fn numbers_on_the_command_line() {
     let at = dir.path().to_str().unwrap();
     let one = "must be a whole number from 1 to";
     for (command, option, value, expected) in [
-        ("bench", "--steps", "0", one),
-        ("bench", "--prompts", "0", one),
-        ("bench", "--group", "-1", one),
-        ("bench", "--completion", "0", one),
-        ("bench", "--prompt-tokens", "10,0", one),
-        ("bench", "--threads", "100000", "--threads 100000: must be a whole number from 0"),
         ("info", "--prompt-tokens", "18446744073709551615", one),
         ("info", "--prompt-tokens", "0", one),
         ("score", "--temperature", "-1", "--temperature -1.0: must be a number from 1e-6 to 1000000"),
@@ -319,6 +313,16 @@ fn numbers_on_the_command_line() {
         ("generate", "--task", "10000000000000000", "different problems"),
     ] {
         llm_train(&[command, "--model", at, option, value], "{\"ids\": [1, 2]}").refused(2, &[expected]);
+    }
+    for (option, value, expected) in [
+        ("--steps", "0", one),
+        ("--prompts", "0", one),
+        ("--group", "-1", one),
+        ("--completion", "0", one),
+        ("--prompt-tokens", "0", one),
+        ("--threads", "100000", "--threads 100000: must be a whole number from 0"),
+    ] {
+        llm_train(&["bench", at, option, value], "").refused(2, &[expected]);
     }
 }
 

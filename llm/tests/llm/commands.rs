@@ -265,14 +265,14 @@ fn the_memory_of_a_step_on_a_card_is_told_from_the_shape_alone() {
     assert!(
         text.contains("parameters      1543714304\n") && text.contains("shape           qwen2.5-math-1.5b\n")
     );
-    for args in [&["info"][..], &["info", "--model-shape", "qwen"], &["bench-shape", "qwen2.5-4b"]] {
+    for args in [&["info"][..], &["info", "--model-shape", "qwen"], &["bench", "qwen2.5-4b"]] {
         assert_eq!(llm_train(args, "").code, Some(2), "{args:?}");
     }
 }
 
 #[test]
 fn a_bench_without_a_device_counts() {
-    let base = ["bench-shape", "qwen2.5-math-1.5b", "--device", "dry"];
+    let base = ["bench", "qwen2.5-math-1.5b", "--device", "dry"];
     let bench = |more: &[&str]| {
         let text = llm_train(&[&base[..], more].concat(), "").output().to_owned();
         serde_json::from_str::<serde_json::Value>(text.lines().last().unwrap()).unwrap()
@@ -314,13 +314,17 @@ fn the_estimated_memory_is_near_the_measured_peak() {
     });
     checkpoint(dir.path(), &shape, usize::MAX);
     let at = dir.path().to_str().unwrap();
-    let bench = ["bench", "--model", at, "--threads", "2", "--steps", "1", "--warmup", "1"];
-    let measured = llm_train(&bench, "").json()[0]["peak_rss_mib"].as_f64();
+    let bench = ["bench", at, "--device", "cpu", "--threads", "2", "--steps", "1", "--warmup", "1"];
+    let sizes = ["--prompts", "4", "--group", "8", "--completion", "64", "--prompt-tokens", "16"];
+    let settings = ["method.beta=0", "memory.micro_batch_tokens=1000000", "memory.recompute_layers=false"];
+    let text = llm_train(&[&bench[..], &sizes, &settings].concat(), "").output().to_owned();
+    let line: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    let measured = line["peak_rss_mib"].as_f64();
     let Some(measured) = measured else {
         eprintln!("skipped: this system does not tell the peak of a process's memory");
         return;
     };
-    // What bench does by default: 4 prompts of 16 tokens, 8 responses of 64 to each, in one forward pass.
+    // 4 prompts of 16 tokens, 8 responses of 64 to each, in one forward pass.
     let step = grpo_lambda_trainer::plan::memory::StepShape {
         prompts: 4,
         group: 8,

@@ -665,7 +665,7 @@ fn two_evaluations_are_compared_in_pairs() {
     assert_eq!(sums["difference"]["p_holm"], 4.0 / 256.0);
     assert_eq!(sums["problems_better_equal_worse"], serde_json::json!([8, 16, 0]));
     assert_eq!(sums["difference"]["verdict"], "better");
-    assert_eq!(json["benchmarks"][1]["difference"]["verdict"], "tie");
+    assert_eq!(json["benchmarks"][1]["difference"]["verdict"], "no difference shown");
     assert!((json["average"]["difference"]["value"].as_f64().unwrap() - 1.0 / 6.0).abs() < 1e-12);
     assert!(
         place.path("paired/figures/paired.png").exists()
@@ -673,7 +673,11 @@ fn two_evaluations_are_compared_in_pairs() {
     );
     // The other way round, and against itself.
     assert!(compare("eight", "none", &[]).output().contains("B against A: worse"));
-    assert!(compare("a", "a", &[]).output().contains("B against A: tie, +0.0 points"));
+    assert!(
+        compare("a", "a", &[])
+            .output()
+            .contains("B against A: no difference shown (+0.0 points, 95 % interval")
+    );
 
     place
         .eval("longer", &["--benchmarks", "tiny:addition", "--limit", "30", "--max-new-tokens", "8"])
@@ -700,9 +704,10 @@ fn the_two_comparisons_are_not_mixed() {
     place.eval("a", SMALL).output();
     let a = place.text("a");
     for (words, expected) in [
-        (&["compare"][..], &["neither --methods, nor a run directory, nor two directories"][..]),
-        (&["compare", &a], &["but 1 words"]),
-        (&["compare", &a, &a, &a], &["but 3 words"]),
+        (&["compare"][..], &["0 directories: must be one or two; methods over seeds"][..]),
+        (&["compare", "absent"], &["absent: no run directory"]),
+        (&["compare", &a], &["no run directory"]),
+        (&["compare", &a, &a, &a], &["3 directories: must be one or two"]),
         (&["compare", &a, &a, "--seeds", "3"], &["--seeds belongs to --methods"]),
         (&["compare", &a, "rl.lr=1"], &["rl.lr=1: a setting belongs to --methods"]),
         (

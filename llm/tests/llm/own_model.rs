@@ -75,6 +75,7 @@ fn a_plan_says_what_the_run_would_be_and_does_nothing() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
+    assert!(!text.contains("= none"), "the checkpoint takes the place of the preset's shape: {text}");
     assert!(
         text.contains("exceed rl.max_new_tokens = 6") || text.contains("all within rl.max_new_tokens = 6"),
         "{text}"

@@ -148,12 +148,14 @@ pub fn read(path: &Path) -> Result<MdpFile, MdpFileError> {
         let policy = (task.initial)(&tree);
         return Ok(MdpFile { name: task.name.to_owned(), tree, policy });
     }
-    if let Some(word) = word.filter(|_| !path.exists()) {
+    if !path.exists() {
         let names: Vec<&str> = zoo::all().iter().map(|task| task.name).collect();
-        let hint = did_you_mean(word, names.iter().copied());
+        let no_task = word
+            .map(|word| format!("no task of this name{}, and ", did_you_mean(word, names.iter().copied())));
         return Err(MdpFileError(format!(
-            "{}: no task of this name{hint}, and no file; give a TOML file or one of {}",
-            quoted(word),
+            "{}: {}no such file; give a TOML file or one of {}",
+            quoted(&shown.to_string()),
+            no_task.unwrap_or_default(),
             names.join(", ")
         )));
     }

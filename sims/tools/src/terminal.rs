@@ -2,7 +2,9 @@
 
 use crate::failure::Failure;
 use comfy_table::{ContentArrangement, Table, presets};
-use std::io::{ErrorKind, Write};
+use std::cell::Cell;
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::time::{Duration, Instant};
 
 /// Writes all of `text` to stdout. A reader that has seen enough and closed the pipe (`sim estimate .. | head`) is no failure.
 pub fn print(text: &str) -> Result<(), Failure> {
@@ -10,6 +12,33 @@ pub fn print(text: &str) -> Result<(), Failure> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(Failure::Failed(format!("stdout: {e}"))),
         _ => Ok(()),
+    }
+}
+
+/// A line on stderr that says how far long work is: rewritten in place on a terminal, elsewhere a new one every five seconds.
+pub(crate) struct Progress(Cell<Instant>);
+
+impl Progress {
+    pub(crate) fn start() -> Self {
+        Progress(Cell::new(Instant::now()))
+    }
+
+    /// Says that `what` is begun, part `part` of `parts`.
+    pub(crate) fn begin(&self, part: usize, parts: usize, what: &str) {
+        if std::io::stderr().is_terminal() {
+            eprint!("\r\x1b[K[{part}/{parts}] {what}");
+        } else if self.0.get().elapsed() >= Duration::from_secs(5) {
+            self.0.set(Instant::now());
+            eprintln!("[{part}/{parts}] {what}");
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if std::io::stderr().is_terminal() {
+            eprint!("\r\x1b[K");
+        }
     }
 }
 

@@ -79,6 +79,10 @@ def record(trainer: Any, path: str | Path | None = None, *, tolerance: float = 1
         ...     trainer.train()
         step.jsonl: 8 responses in 2 groups: TRL loss_type=dapo (the default): advantages to 3e-08, gradient to 8e-08, loss to 1e-07
     """
+    if not isinstance(trainer, GRPOTrainer):
+        raise TypeError(f"trainer = {trainer!r}: must be a GRPOTrainer of TRL, or a subclass")
+    if path is not None and not Path(path).parent.is_dir():
+        raise FileNotFoundError(f"path = {str(path)!r}: there is no folder {Path(path).parent}; make it first")
     if trainer.accelerator.num_processes > 1:
         raise ValueError(f"num_processes = {trainer.accelerator.num_processes}: a step is recorded in one process; start one")
     step = Step()

@@ -38,6 +38,16 @@ PROCESSES = int(os.environ.get("WORLD_SIZE", 1))
 TOLERANCE = 1e-6
 
 
+def refused(kind, text, call):
+    """Checks that `call` raises this kind of error with a text that the pattern finds."""
+    try:
+        call()
+    except kind as error:
+        assert re.search(text, str(error)), (text, str(error))
+    else:
+        raise AssertionError(f"accepted where an error was expected: {text}")
+
+
 def tokenizer():
     words = ["<pad>", "<eos>", "<unk>", *"0123456789+=", r"\boxed{", "}"]
     made = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
@@ -244,12 +254,8 @@ def reward_parts():
     b, _ = train(CreditTrainer, rewards=[reward_of_every_completion, other], method="gdpo", reward_weights=[1.0, 0.0])
     assert apart(a, b) > 100 * TOLERANCE, "the weights of the reward functions have no effect"
     lost = lambda completion_ids, **_: [None, *other(completion_ids[1:])]  # noqa: E731
-    try:
-        train(CreditTrainer, rewards=[lost, other], method="gdpo")
-    except ValueError as error:
-        assert "`gdpo` compares every part of the reward; return a number" in str(error), error
-    else:
-        raise AssertionError("accepted a part of a reward that is None")
+    number = "`gdpo` compares every part of the reward; return a number"
+    refused(ValueError, number, lambda: train(CreditTrainer, rewards=[lost, other], method="gdpo"))
     seen = []
 
     def constant(completion_ids, **_):
@@ -306,12 +312,7 @@ def refusals():
     ]:
         own = {key: config.pop(key) for key in ("method", "settings") if key in config}
         args = trl.GRPOConfig(use_cpu=True, bf16=False, report_to=[], **config)
-        try:
-            CreditTrainer("no such model", reward, args, DATA, **own)
-        except ValueError as error:
-            assert re.search(text, str(error)), (text, str(error))
-        else:
-            raise AssertionError(f"accepted: {config}")
+        refused(ValueError, text, lambda: CreditTrainer("no such model", reward, args, DATA, **own))
 
 
 def metrics_are_those_of_the_loss():
@@ -367,6 +368,8 @@ def recorded_steps():
 
         class Recorded(trl.GRPOTrainer):
             def train(self, *args, **kwargs):
+                refused(FileNotFoundError, "there is no folder nowhere", record(self, "nowhere/step.jsonl").__enter__)
+                refused(TypeError, "must be a GRPOTrainer of TRL", record("model").__enter__)
                 with tempfile.TemporaryDirectory() as folder, record(self, Path(folder) / "step.jsonl") as step:
                     super().train(*args, **kwargs)
                 steps.append(step)
@@ -415,12 +418,8 @@ def rewards_from_the_grader():
     assert reward(completions=["so 3", "so 4"], answer=["3", 3], prompts=["", ""]) == [1.0, 0.0]
     boxed = answer_reward("answer")
     assert boxed(completions=[[{"role": "assistant", "content": r"\boxed{1/2}"}], r"\boxed{((}"], answer=["0.5", "1"]) == [1.0, None]
-    try:
-        answer_reward("gold")(completions=["1"], answer=["1"])
-    except ValueError as error:
-        assert "column = `gold`: the data set has no such column; it has answer" in str(error), error
-    else:
-        raise AssertionError("accepted a column that is not there")
+    column = "column = `gold`: the data set has no such column; it has answer"
+    refused(ValueError, column, lambda: answer_reward("gold")(completions=["1"], answer=["1"]))
     train(CreditTrainer, rewards=answer_reward("answer", extract="any"), steps=1, method="grpo_lambda")
 
 

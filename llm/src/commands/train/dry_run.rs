@@ -50,6 +50,8 @@ fn changed(config: &Config, preset: &str) -> Result<String, Failure> {
     let lines: String = shipped
         .differences(config)
         .into_iter()
+        // A checkpoint takes the place of all of them.
+        .filter(|d| d.new.is_some() || !d.key.starts_with("model."))
         .map(|d| {
             let value = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
             format!("             {} = {} (preset: {})\n", d.key, value(d.new), value(d.old))

@@ -10,13 +10,11 @@
 //! A seed decides the initial weights, the problems of both stages and the held-out problems, and all methods share them, so that
 //! methods are compared in pairs by seed.
 //!
-//! [`paired`] is another comparison: of two evaluations (`llm-train eval`), in pairs by problem.
+//! [`crate::paired`] is another comparison: of two evaluations (`llm-train eval`), in pairs by problem.
 
 mod differing;
 mod entrant;
 mod figure;
-pub mod paired;
-pub mod paired_report;
 mod plan;
 mod report;
 mod run;

@@ -47,7 +47,7 @@ pub fn finding(outcome: &ComparisonResult) -> String {
         let names: Vec<&str> = named.map(|(s, _)| s.entrant.label.as_str()).collect();
         (!names.is_empty()).then(|| format!("{word}: {}", names.join(", ")))
     };
-    let kinds = ["better", "leans better", "tie", "leans worse", "worse", "one seed"];
+    let kinds = ["better", "leans better", "no difference shown", "leans worse", "worse", "one seed"];
     let parts: Vec<String> = kinds.iter().filter_map(|word| named(word)).collect();
     format!("Against {first} over {}: {}", plural(seeds), parts.join("; "))
 }

@@ -23,7 +23,7 @@ pub enum SeedsVerdict {
     /// One seed: nothing.
     OneSeed,
     /// The interval covers 0.
-    Tie,
+    NotShown,
     /// The interval does not cover 0, but the sign-flip test does not reject at 5 %.
     Leans {
         /// In which direction.
@@ -47,7 +47,7 @@ impl SeedsVerdict {
     pub fn word(self) -> &'static str {
         match self {
             SeedsVerdict::OneSeed => "one seed",
-            SeedsVerdict::Tie => "tie",
+            SeedsVerdict::NotShown => "no difference shown",
             SeedsVerdict::Leans { better: true, .. } => "leans better",
             SeedsVerdict::Leans { better: false, .. } => "leans worse",
             SeedsVerdict::Clear { better: true, .. } => "better",
@@ -60,7 +60,9 @@ impl SeedsVerdict {
         let side = |better| if better { "above" } else { "below" };
         match self {
             SeedsVerdict::OneSeed => "one seed: no interval, no verdict".to_owned(),
-            SeedsVerdict::Tie => "tie: the interval of the difference covers 0".to_owned(),
+            SeedsVerdict::NotShown => {
+                "no difference shown: the interval of the difference covers 0".to_owned()
+            }
             SeedsVerdict::Leans { better, p, least } => format!(
                 "{}: the interval of the difference lies {} 0, but p = {p:.2} by sign flips (so few seeds give {least:.2} at least)",
                 self.word(),
@@ -153,7 +155,7 @@ fn verdict(paired: IqmEstimate, p: f64, seeds: usize) -> SeedsVerdict {
     let better = match (low > 0.0, high < 0.0) {
         (true, _) => true,
         (_, true) => false,
-        _ => return SeedsVerdict::Tie,
+        _ => return SeedsVerdict::NotShown,
     };
     if p <= 0.05 {
         return SeedsVerdict::Clear { better, p };
@@ -220,8 +222,8 @@ mod tests {
 
     #[test]
     fn an_interval_over_zero_is_a_tie_and_one_seed_is_nothing() {
-        assert_eq!(against(&[0.4, 0.5, 0.6, 0.5], &[0.5, 0.4, 0.6, 0.5]).verdict, SeedsVerdict::Tie);
-        assert_eq!(against(&[0.4; 4], &[0.4; 4]).verdict, SeedsVerdict::Tie);
+        assert_eq!(against(&[0.4, 0.5, 0.6, 0.5], &[0.5, 0.4, 0.6, 0.5]).verdict, SeedsVerdict::NotShown);
+        assert_eq!(against(&[0.4; 4], &[0.4; 4]).verdict, SeedsVerdict::NotShown);
         let one = against(&[0.1], &[0.9]);
         assert_eq!((one.verdict, one.paired.ends), (SeedsVerdict::OneSeed, None));
         assert!((one.paired.mid - 0.8).abs() < 1e-12);

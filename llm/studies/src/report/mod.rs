@@ -6,9 +6,9 @@ use grpo_lambda_decoder::disk::Disk;
 use grpo_lambda_stats::wilson;
 use serde_json::{Value, json};
 
-use crate::compare::{paired, paired_report};
 use crate::doctor::{self, diagnose};
 use crate::figures::{DrawError, evidence, learning, supervised};
+use crate::paired::{self, report as paired_report};
 use crate::record::RunRecord;
 use grpo_lambda_trainer::config::ModelSource;
 use grpo_lambda_trainer::eval::CONFIDENCE_LEVEL;

@@ -15,6 +15,7 @@ use super::args::MdpArgs;
 use super::credit;
 use crate::mdp_file::{self, MdpFile};
 use crate::method_args::{DEFAULTS, settings_that_differ};
+use crate::terminal::Progress;
 use grpo_lambda_figure::Figure;
 
 /// Groups simulated where no exact way is feasible.
@@ -78,12 +79,15 @@ pub fn analyse(request: &MdpArgs, method: &Configured) -> anyhow::Result<Analysi
     let situation =
         Situation { reference: Some(&policy), ..Situation::on_policy(&tree, &policy, group_size) };
 
+    let progress = Progress::start();
+    progress.begin(1, REGISTRY.len(), method.spec.title);
     let (expected, how) = expectation(method.method.as_ref(), &situation, request.seed);
     let comparison = compare(&expected, &oracle);
     let mut methods = Table::new(&COLUMNS);
     push(&mut methods, method.spec.title, &settings_that_differ(method), &comparison, &how);
-    let left_out = push_defaults(&mut methods, method, &provided, |default| {
-        let (expected, how) = expectation(default, &situation, request.seed);
+    let left_out = push_defaults(&mut methods, method, &provided, |number, default| {
+        progress.begin(number, REGISTRY.len(), default.spec.title);
+        let (expected, how) = expectation(default.method.as_ref(), &situation, request.seed);
         (compare(&expected, &oracle), how)
     })?;
 
@@ -125,11 +129,11 @@ fn push_defaults(
     rows: &mut Table,
     method: &Configured,
     provided: &[EvidenceKind],
-    compared: impl Fn(&dyn Method) -> (Comparison, String),
+    compared: impl Fn(usize, &Configured) -> (Comparison, String),
 ) -> anyhow::Result<Vec<String>> {
     let shown_already = settings_that_differ(method) == DEFAULTS;
     let mut left_out = Vec::new();
-    for &spec in REGISTRY {
+    for (number, &spec) in (1..).zip(REGISTRY) {
         let default = methods::configure(spec.name, &[])?;
         if let Err(lacking) = default.require(provided) {
             left_out.push(format!("{} (needs {})", spec.title, lacking.needs));
@@ -138,7 +142,7 @@ fn push_defaults(
         if spec.name == method.spec.name && shown_already {
             continue;
         }
-        let (comparison, how) = compared(default.method.as_ref());
+        let (comparison, how) = compared(number, &default);
         push(rows, spec.title, DEFAULTS, &comparison, &how);
     }
     Ok(left_out)

@@ -56,7 +56,7 @@ pub fn cards() -> [Card; 4] {
             dtype: Dtype::F32,
             memory: None,
             ceilings: Ceilings { gap: 0.0, ..sheet(462e9, 50e9) },
-            source: "llm-train bench (operations); the bandwidth is a guess",
+            source: "operations measured in a product within the caches; the bandwidth is a guess",
         },
     ]
 }

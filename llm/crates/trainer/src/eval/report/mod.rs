@@ -2,6 +2,7 @@
 
 pub mod figures;
 
+use grpo_lambda_figure::Figure;
 use grpo_lambda_stats::Interval;
 use minijinja::value::Serde;
 use minijinja::{Environment, Value, context};
@@ -168,9 +169,15 @@ pub fn render(template: &str, context: impl Serialize) -> Result<String, ReportE
         .map_err(failed)
 }
 
-/// A figure within a page: its SVG with ids of its own.
-pub fn inlined(figure: &grpo_lambda_figure::Figure, number: usize) -> Result<String, ReportError> {
-    figure.to_svg().map(|svg| inline(&svg, number)).map_err(|e| ReportError(e.to_string()))
+/// Width of a panel on a narrow screen: with its edges the figure is as wide as a phone.
+const NARROW: u32 = 330;
+
+/// A figure within a page: its SVG, and a second one with its panels below each other, which a narrow screen shows in its place.
+pub fn inlined(figure: &Figure, number: usize) -> Result<String, ReportError> {
+    let narrow = figure.clone().columns(1).panel_size(NARROW, figure.panel_size.1);
+    let both = [(figure, 2 * number), (&narrow, 2 * number + 1)];
+    let drawn = both.map(|(figure, id)| figure.to_svg().map(|svg| inline(&svg, id)));
+    drawn.into_iter().collect::<Result<String, _>>().map_err(|e| ReportError(e.to_string()))
 }
 
 /// Up to `most` problems that `after` answers right and `before` does not, and up to as many of the opposite, with both answers.

@@ -19,7 +19,7 @@ use crate::step::sft::SftError;
 pub use evaluation::{EvaluationPrediction, EvaluationShape};
 pub use memory_check::{ALLOWANCE, decided, host_check, memory_check};
 pub use predict::{StepPrediction, StepWork, predict, predict_at};
-pub use step::{AlternatingRewards, RATE, StepTimings, step, synthetic_engine};
+pub use step::{AlternatingRewards, StepTimings, step, synthetic_engine};
 
 /// The reason why a synthetic step failed.
 #[derive(Debug, thiserror::Error)]

@@ -21,7 +21,7 @@ use crate::step::{
 };
 
 /// The learning rate: too small to matter.
-pub const RATE: f64 = 1e-6;
+pub(super) const RATE: f64 = 1e-6;
 
 /// The evidence that the language model has on any device.
 const GIVEN: [EvidenceKind; 3] = [EvidenceKind::RefLogps, EvidenceKind::Entropies, EvidenceKind::Tokens];

@@ -7,9 +7,10 @@ use grpo_lambda_gpu::probe::Reached;
 use serde_json::{Map, Value, json};
 
 use super::super::info::gib;
-use super::BenchShapeArgs;
+use super::BenchArgs;
 use super::plan::{Bench, Counts};
 use super::predict::memory;
+use grpo_lambda_trainer::plan::memory::peak_rss_mib;
 use grpo_lambda_trainer::plan::synthetic::{StepPrediction, StepTimings};
 
 pub(super) struct CardMemory {
@@ -26,7 +27,7 @@ pub(super) struct CardMemory {
 
 pub(super) struct BenchReport<'a> {
     pub(super) bench: &'a Bench,
-    pub(super) args: &'a BenchShapeArgs,
+    pub(super) args: &'a BenchArgs,
     pub(super) dtype: Dtype,
     pub(super) device: String,
     pub(super) phases: StepTimings,
@@ -150,6 +151,7 @@ impl BenchReport<'_> {
             "peaks": self.shares(rates),
             "logp_error": p.drift.mean(),
             "logp_error_max": p.drift.max(),
+            "peak_rss_mib": peak_rss_mib(),
             "peak_device_mib": held.map(|h| h.found as f64 / f64::from(1 << 20)),
             "memory": held.map(|h| json!({
                 "peak_bytes": h.found, "counted_bytes": h.counted, "outside_bytes": h.outside, "predicted": memory(&h.predicted),

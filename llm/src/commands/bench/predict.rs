@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::Failure;
 use super::super::info::gib;
-use super::BenchShapeArgs;
+use super::BenchArgs;
 use super::plan::{Bench, failed};
 use grpo_lambda_trainer::eval::EVAL_BATCH;
 use grpo_lambda_trainer::plan::cards::UTILISATION;
@@ -18,12 +18,7 @@ use grpo_lambda_trainer::plan::synthetic::{EvaluationShape, StepPrediction};
 const EVALUATED: usize = 32_768;
 
 /// The prediction of a step, and of an evaluation on a card with `free` bytes.
-pub(super) fn dry(
-    bench: &Bench,
-    args: &BenchShapeArgs,
-    p: &StepPrediction,
-    free: u64,
-) -> Result<String, Failure> {
+pub(super) fn dry(bench: &Bench, args: &BenchArgs, p: &StepPrediction, free: u64) -> Result<String, Failure> {
     let counts = bench.counts(bench.dtype);
     let per_step = counts.decode_bytes / (bench.config.rl.max_new_tokens as f64 - 1.0).max(1.0);
     let mut text = bench.describe("no device", bench.dtype);

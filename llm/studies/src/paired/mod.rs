@@ -12,6 +12,8 @@
 //! The test of a benchmark counts all sign flips (with one response each it is McNemar's exact test). That of the average, whose terms have
 //! as many sizes as there are benchmarks, counts them where at most 16 problems differ, and draws otherwise.
 
+pub mod report;
+
 use std::path::{Path, PathBuf};
 
 use grpo_lambda_stats::{
@@ -82,7 +84,7 @@ impl StoredEvaluation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PairedVerdict {
     /// The test does not reject at 5 %.
-    Tie,
+    NotShown,
     /// It does on its own, but not corrected for the number of benchmarks.
     Leans {
         /// In which direction.
@@ -101,14 +103,14 @@ impl PairedVerdict {
         match (adjusted <= ALPHA, p <= ALPHA) {
             (true, _) => PairedVerdict::Clear { better },
             (false, true) => PairedVerdict::Leans { better },
-            (false, false) => PairedVerdict::Tie,
+            (false, false) => PairedVerdict::NotShown,
         }
     }
 
     /// A word for tables and files.
     pub fn word(self) -> &'static str {
         match self {
-            PairedVerdict::Tie => "tie",
+            PairedVerdict::NotShown => "no difference shown",
             PairedVerdict::Leans { better: true } => "leans better",
             PairedVerdict::Leans { better: false } => "leans worse",
             PairedVerdict::Clear { better: true } => "better",
@@ -401,7 +403,7 @@ mod tests {
         assert!((t.p - 18.0 / 256.0).abs() < 1e-12 && t.exact);
         let d = t.difference(t.p);
         assert!((d.value.mid - 6.0 / 40.0).abs() < 1e-12 && d.value.low > -0.01 && d.value.high < 0.31);
-        assert_eq!(d.verdict, PairedVerdict::Tie);
+        assert_eq!(d.verdict, PairedVerdict::NotShown);
         assert_eq!(PairedVerdict::new(0.1, 0.01, 0.03), PairedVerdict::Clear { better: true });
         assert_eq!(PairedVerdict::new(-0.1, 0.04, 0.2).word(), "leans worse");
     }
@@ -424,7 +426,7 @@ mod tests {
     fn equal_answers_are_a_tie_with_an_interval_that_has_width() {
         let t = test(&[1, 0, 1, 1], &[1, 0, 1, 1], 1);
         let d = t.difference(1.0);
-        assert_eq!((t.p, d.verdict), (1.0, PairedVerdict::Tie));
+        assert_eq!((t.p, d.verdict), (1.0, PairedVerdict::NotShown));
         assert!(d.value.mid == 0.0 && d.value.low < -0.3 && d.value.high > 0.3, "{:?}", d.value);
         let d = test(&[0; 50], &[1; 50], 1).difference(0.0);
         assert!(d.value.mid == 1.0 && d.value.low > 0.9 && d.value.high == 1.0, "{:?}", d.value);

@@ -12,28 +12,28 @@ use super::*;
 #[derive(clap::Parser)]
 struct Line {
     #[command(flatten)]
-    args: BenchShapeArgs,
+    args: BenchArgs,
 }
 
-fn args(more: &[&str]) -> BenchShapeArgs {
+fn args(more: &[&str]) -> BenchArgs {
     sized("5", more)
 }
 
-fn sized(completion: &str, more: &[&str]) -> BenchShapeArgs {
-    let base = ["bench-shape", "qwen2.5-0.5b", "--steps", "1", "--warmup", "1"];
+fn sized(completion: &str, more: &[&str]) -> BenchArgs {
+    let base = ["bench", "qwen2.5-0.5b", "--steps", "1", "--warmup", "1"];
     let sizes = ["--prompts", "2", "--group", "2", "--completion", completion];
     let line = [&base[..], &sizes, more].concat();
     Line::try_parse_from(line).unwrap_or_else(|e| panic!("{e}")).args
 }
 
-fn small(args: &BenchShapeArgs) -> Bench {
+fn small(args: &BenchArgs) -> Bench {
     let bench = Bench::new(args).unwrap_or_else(|e| panic!("{e:?}"));
     let shape = Qwen2.config(ModelShape { vocab: 61, hidden: 32, layers: 2, heads: 4, kv_heads: 2 });
     Bench { shape, ..bench }
 }
 
 /// It, measured on a device whose memory keeps no layer.
-fn on_card(args: &BenchShapeArgs, device: &Arc<dyn Device>) -> String {
+fn on_card(args: &BenchArgs, device: &Arc<dyn Device>) -> String {
     let (bench, prediction) = small(args).decided(0).expect("counted");
     card(&bench, prediction, args, device).expect("measured")
 }

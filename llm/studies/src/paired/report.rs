@@ -5,7 +5,7 @@ use grpo_lambda_stats::Interval;
 use grpo_lambda_stats::table::{Cell, Table};
 use serde_json::{Value, json};
 
-use super::paired::{Pair, Paired, PairedDifference};
+use super::{Pair, Paired, PairedDifference};
 use crate::terminal;
 use grpo_lambda_trainer::eval::summary::percent;
 
@@ -28,18 +28,18 @@ fn spelt(d: &PairedDifference) -> String {
     let Interval { low, mid, high, .. } = d.value;
     let p = p_value(d.adjusted);
     let p = if p.starts_with('<') { format!("p {p}") } else { format!("p = {p}") };
-    format!("{} points ({} to {}), {p}", points(mid), points(low), points(high))
+    format!("({} points, 95 % interval {} to {}, {p})", points(mid), points(low), points(high))
 }
 
 /// The result in a sentence.
 pub fn finding(pair: &Pair) -> String {
     match (&pair.average, pair.benchmarks.as_slice()) {
         (Some((_, d)), all) => {
-            format!("B against A: {}, {} in the mean of {} benchmarks", d.verdict.word(), spelt(d), all.len())
+            format!("B against A: {} {} in the mean of {} benchmarks", d.verdict.word(), spelt(d), all.len())
         }
         (None, all) => {
             let sentence = |b: &Paired| match &b.difference {
-                Some(d) => format!("{}, {} on {}", d.verdict.word(), spelt(d), b.name),
+                Some(d) => format!("{} {} on {}", d.verdict.word(), spelt(d), b.name),
                 None => format!("no problem of {} is gradable on both sides", b.name),
             };
             format!("B against A: {}", all.iter().map(sentence).collect::<Vec<_>>().join("; "))
@@ -52,7 +52,7 @@ pub fn of_run(pair: &Pair, step: u64) -> String {
     let difference = pair.benchmarks.first().and_then(|b| Some((b, b.difference.as_ref()?)));
     match difference {
         Some((b, d)) => format!(
-            "After RL step {step} against before RL: {}, {} on the {} held-out problems",
+            "After RL step {step} against before RL: {} {} on the {} held-out problems",
             d.verdict.word(),
             spelt(d),
             b.n
@@ -126,7 +126,7 @@ pub fn notes(pair: &Pair, [first, second]: [&str; 2]) -> Vec<String> {
     for b in &pair.benchmarks {
         if b.left_out > 0 {
             notes.push(format!(
-                "{}: {} of {} problems are left out, because a side has no gradable response; scored 0 instead: {}, {}",
+                "{}: {} of {} problems are left out, because a side has no gradable response; scored 0 instead: {} {}",
                 b.name,
                 b.left_out,
                 b.n + b.left_out,
@@ -275,7 +275,7 @@ pub fn figure(pair: &Pair) -> Figure {
         };
         spans.map(span).collect::<Vec<_>>()
     };
-    let [significant, others] = ["p ≤ 0.05, corrected", "tie, or not after correction"];
+    let [significant, others] = ["p ≤ 0.05, corrected", "no difference shown, or not after correction"];
     let mut panel = Panel::new("")
         .x(Axis::new("B less A (percentage points)").range(-reach, reach))
         .y(Axis::new("").categories(rows.iter().map(|(name, _)| name.clone())))

@@ -1,5 +1,5 @@
-//! `llm-train bench-shape`: a training step on random weights of a published model shape: the time of its phases, its share of the device's
-//! peak, and the time of a run.
+//! `llm-train bench`: a training step on random weights of a model's shape: the time of its phases, its share of the device's peak, and the
+//! time of a run.
 
 mod measure;
 mod plan;
@@ -28,11 +28,11 @@ pub enum BenchDevice {
     Dry,
 }
 
-/// Arguments of `bench-shape`.
+/// Arguments of `bench`.
 #[derive(Clone, Debug, clap::Args)]
-pub struct BenchShapeArgs {
-    /// The shape of a published model, as in qwen2.5-math-1.5b
-    #[arg(value_name = "NAME")]
+pub struct BenchArgs {
+    /// A published model, as in qwen2.5-math-1.5b, or a checkpoint or run directory: its shape, with random weights
+    #[arg(value_name = "NAME|DIR")]
     pub shape: String,
     /// Device; the default is a CUDA card if there is one, else dry
     #[arg(long, value_name = "DEVICE")]
@@ -81,7 +81,7 @@ pub struct BenchShapeArgs {
     pub overrides: Vec<String>,
 }
 
-impl Command for BenchShapeArgs {
+impl Command for BenchArgs {
     fn run(&self) -> Result<(), Failure> {
         if let Some(price) = self.price_per_hour.filter(|p| !p.is_finite() || *p < 0.0) {
             return Err(Failure::refused(format!(
@@ -100,7 +100,7 @@ impl Command for BenchShapeArgs {
     }
 }
 
-impl BenchShapeArgs {
+impl BenchArgs {
     /// The report; counted for a card with `free` bytes where nothing computes.
     fn measured(&self, bench: Bench, free: u64) -> Result<String, Failure> {
         let counted = |bench: Bench| {

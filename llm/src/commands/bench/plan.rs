@@ -1,12 +1,14 @@
 //! A step to be measured, and the counts that follow from its shape.
 
+use std::path::Path;
+
 use grpo_lambda::group::{EvidenceKind, Group, Response};
 use grpo_lambda_decoder::model::{ModelConfig as Shape, Rows};
 use grpo_lambda_gpu::{Dtype, StatePlace};
 use serde_json::{Value, json};
 
-use super::super::Failure;
-use super::BenchShapeArgs;
+use super::super::{Failure, checkpoint};
+use super::BenchArgs;
 use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::plan::synthetic::{self, StepPrediction, SyntheticStepError};
 use grpo_lambda_trainer::plan::{roofline, shapes};
@@ -43,9 +45,14 @@ pub(super) struct Counts {
 }
 
 impl Bench {
-    pub(super) fn new(args: &BenchShapeArgs) -> Result<Self, Failure> {
+    pub(super) fn new(args: &BenchArgs) -> Result<Self, Failure> {
         let (name, prompt_tokens) = (args.shape.clone(), args.prompt_tokens);
-        let shape = shapes::named(&name).map_err(Failure::refused)?;
+        let shape = match Path::new(&name) {
+            directory if directory.is_dir() => {
+                Shape::load(&checkpoint(directory)?).map_err(Failure::refused)?
+            }
+            _ => shapes::named(&name).map_err(|e| Failure::refused(format!("{e}; or give a directory")))?,
+        };
         let mut config = Config::resolve_part(&args.preset, &args.overrides).map_err(Failure::refused)?;
         let mut more = Vec::new();
         for (key, value) in [

@@ -10,18 +10,24 @@ use grpo_lambda_gpu::probe::{self, Reached};
 use grpo_lambda_gpu::{Device, Dtype};
 
 use super::super::Failure;
-use super::super::bench::median;
-use super::BenchShapeArgs;
+use super::BenchArgs;
 use super::plan::{Bench, failed};
 use super::report::{BenchReport, CardMemory};
 use grpo_lambda_trainer::plan::synthetic::{self, StepPrediction, StepTimings, synthetic_engine};
 use grpo_lambda_trainer::plan::{cards, memory};
 use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, SyntheticWeights, TrainingSetup};
 
+/// The median; NaN for no values.
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
 /// Medians of the measured steps.
 fn measure(
     bench: &Bench,
-    args: &BenchShapeArgs,
+    args: &BenchArgs,
     engine: &mut dyn Engine,
     device: Option<&Arc<dyn Device>>,
 ) -> Result<StepTimings, Failure> {
@@ -46,8 +52,8 @@ fn measure(
     })
 }
 
-/// On this processor; its peaks are those of the bench with a checkpoint.
-pub(super) fn cpu(bench: &Bench, args: &BenchShapeArgs) -> Result<String, Failure> {
+/// On this processor, whose peak rates are not known.
+pub(super) fn cpu(bench: &Bench, args: &BenchArgs) -> Result<String, Failure> {
     let parameters = weights::initialise(&bench.shape, 0, 0.02);
     let reference = bench.config.configured().evidence().contains(&EvidenceKind::RefLogps);
     let setup = TrainingSetup {
@@ -73,7 +79,7 @@ pub(super) fn cpu(bench: &Bench, args: &BenchShapeArgs) -> Result<String, Failur
 pub(super) fn card(
     bench: &Bench,
     prediction: StepPrediction,
-    args: &BenchShapeArgs,
+    args: &BenchArgs,
     device: &Arc<dyn Device>,
 ) -> Result<String, Failure> {
     let (free, _) = device.memory().map_err(Failure::broke)?;
