@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Counts what Math-Verify pays for the guesses of `guesses.rs`, on every twentieth problem, and prints it by strategy.
+"""Counts what Math-Verify pays for the guesses of `guesses.rs`, on three of every twenty problems, and prints it by strategy.
 
     GUESSES=/tmp/guesses.jsonl cargo test -p grpo-lambda-grade --test pool guessing; python guesses.py /tmp/guesses.jsonl
 
@@ -12,12 +12,14 @@ import sys
 from math_verify import parse, verify
 
 logging.disable(logging.CRITICAL)
-EVERY = 20
+EVERY, OF_THEM = 20, (0, 5, 10)
 
 rows = [json.loads(line) for line in open(sys.argv[1], encoding="utf-8")]
 names = list(dict.fromkeys(row["class"] for row in rows))
 paid = dict.fromkeys(names, 0)
-for i in range(0, len(rows), len(names) * EVERY):
+for i in range(0, len(rows), len(names)):
+    if i // len(names) % EVERY not in OF_THEM:
+        continue
     gold = rows[i]["gold"]
     reference = parse(gold if "$" in gold else f"${gold}$")
     for row in rows[i : i + len(names)]:
