@@ -392,7 +392,7 @@ pub(super) fn choice(text: &str, sentence: Range<usize>, language: &Language) ->
         }
         // In this clause: `A is wrong, so it must be D`, `D, because A is wrong`.
         let clause = &lower[lower[..at].rfind([',', ';', '，']).unwrap_or(0)..];
-        let mut said = words_of(clause).take_while(|w| language.role(w) != Some(Role::Reason));
+        let mut said = words_of(clause).take(40).take_while(|w| language.role(w) != Some(Role::Reason));
         let denied = said.any(|w| language.is(w, Role::Deny) || language.is(w, Role::Wrong));
         // `Let's consider option C first.`
         let open = || words_of(clause).any(|w| language.is(w, Role::Condition) && w != "take");
