@@ -24,7 +24,7 @@ pub(super) enum Source {
     None,
     /// The verifier: see [`exact`].
     Verifier,
-    /// The same credit in a random order over a response's steps.
+    /// Exact credit in a random order over a response's steps.
     Shuffled,
     /// Monte-Carlo values of the prefixes that end a step.
     Completions,
