@@ -40,7 +40,8 @@ fn with_ids(first: &str) -> String {
 #[test]
 fn an_answer_with_an_id_answers_its_question() {
     assert_eq!(ask(&with_ids(""), 3).0, Ok(vec![Some(1.0); 3]));
-    let error = ask(&with_ids("echo '{\"reward\": 1, \"id\": 0}';"), 3).0.expect_err("one too many");
+    let twice = "read -r line; for i in 1 2; do echo '{\"reward\": 1, \"id\": 0}'; done; ";
+    let error = ask(&with_ids(twice), 3).0.expect_err("one too many");
     assert!(error.contains("to id 0, where the answer to id 1 is due"), "{error}");
     assert_eq!(ask("read a; echo '{\"reward\": NaN, \"id\": 0}'; cat", 1).0, Ok(vec![None]));
 }
