@@ -151,10 +151,8 @@ pub(super) fn exact(places: &[usize], wrong: usize, len: usize, p: f64) -> Vec<f
     let share = if right + errors > 0.0 { right / (right + errors) } else { 1.0 };
     let later = |t: usize| places.iter().filter(|place| **place > t).count() as i32;
     let credit = |t: usize| {
-        let (value, baseline) = match places.contains(&t) {
-            true => (p.powi(later(t)), share * p.powi(later(t))),
-            false => (p.powi(later(t)), p.powi(later(t))),
-        };
+        let value = p.powi(later(t));
+        let baseline = if places.contains(&t) { share * value } else { value };
         match t.cmp(&wrong) {
             Ordering::Less => value - baseline,
             Ordering::Equal => -baseline,
