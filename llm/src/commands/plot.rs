@@ -57,6 +57,8 @@ impl PlotArgs {
 fn failure(error: DrawError) -> Failure {
     match error {
         DrawError::Record(e) => Failure::refused(e),
+        DrawError::Answers(e) => Failure::refused(e),
+        DrawError::Log(e) => Failure::refused(e),
         DrawError::Disk(e) if e.is_refusal() => Failure::refused(e),
         e => Failure::broke(e),
     }

@@ -6,6 +6,8 @@ use grpo_lambda_decoder::disk::{Disk, DiskError};
 use grpo_lambda_figure::{Axis, Figure, Panel};
 use grpo_lambda_stats::mean;
 use grpo_lambda_stats::table::significant;
+use grpo_lambda_trainer::eval::store::StoreError;
+use grpo_lambda_trainer::run::RunError;
 
 use crate::curves::{Points, half_window, smooth};
 use crate::record::{RecordError, RunRecord};
@@ -15,6 +17,12 @@ use crate::record::{RecordError, RunRecord};
 pub enum DrawError {
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// A run's record of its held-out answers.
+    #[error(transparent)]
+    Answers(#[from] StoreError),
+    /// A log.
+    #[error(transparent)]
+    Log(#[from] RunError),
     #[error(transparent)]
     Disk(#[from] DiskError),
     #[error("figure {name}: {problem}")]

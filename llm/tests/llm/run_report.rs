@@ -74,8 +74,17 @@ fn a_run_is_compared_with_its_start_on_the_problems_that_training_measured() {
     let file = at("a/held_out_latest.jsonl");
     let lines = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, lines.replacen("\"tokens\":", "\"tokens\": ", 1)).unwrap();
-    llm_train(&["compare", &text("a")], "")
-        .refused(2, &["held_out_latest.jsonl:1: its checksum is not that of the line"]);
+    let refused = |problem: &str| {
+        train(&at("a"), &[SUMS]).refused(2, &[problem]);
+        for command in ["compare", "plot"] {
+            llm_train(&[command, &text("a")], "").refused(2, &[problem]);
+        }
+    };
+    refused("held_out_latest.jsonl:1: its checksum is not that of the line");
+    for kept in [0, lines.find('\n').unwrap() + 1, lines.len() - 1] {
+        std::fs::write(&file, &lines[..kept]).unwrap();
+        refused("held_out_latest.jsonl: cut short after ");
+    }
     std::fs::remove_file(&file).unwrap();
     llm_train(&["compare", &text("a")], "").refused(2, &["held_out_latest.jsonl: no such file", ":held-out"]);
     llm_train(&["plot", &text("a")], "").output();

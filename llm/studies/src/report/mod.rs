@@ -17,7 +17,9 @@ use grpo_lambda_trainer::eval::completion::CompletionRecord;
 use grpo_lambda_trainer::eval::power;
 use grpo_lambda_trainer::eval::report::{ReportBenchmark, changed, inlined, render, section};
 use grpo_lambda_trainer::eval::score::Tally;
+use grpo_lambda_trainer::eval::store::StoreError;
 use grpo_lambda_trainer::eval::summary::{ASSUMED, percent};
+use grpo_lambda_trainer::run::{RunError, read_log};
 
 const PAGE: &str = include_str!("page.html");
 
@@ -34,7 +36,7 @@ const LONGEST: usize = 4000;
 /// Writes the report of a run into its directory.
 ///
 /// # Errors
-/// [`DrawError`] when the page cannot be made or written. A part whose file is missing or damaged is left out of the page, with the reason.
+/// [`DrawError`] when a file is damaged, or the page cannot be made or written. A part whose file is missing is left out.
 pub fn write(record: &RunRecord, run: &Path) -> Result<PathBuf, DrawError> {
     let failed =
         |e: &dyn std::fmt::Display| DrawError::Figure { name: FILE.to_owned(), problem: e.to_string() };
@@ -48,14 +50,16 @@ pub fn write(record: &RunRecord, run: &Path) -> Result<PathBuf, DrawError> {
         "facts": facts(record, run),
         "svgs": svgs.map_err(|e| failed(&e))?,
         "doctor": findings(run),
-        "samples": samples(run),
+        "samples": samples(run)?,
         "command": command(run),
         "config": record.config.to_toml(),
         "version": env!("CARGO_PKG_VERSION"),
         "directory": run.display().to_string(),
     });
-    if let Ok(answers) = HeldOutAnswers::ends(run) {
-        add_answers(&mut page, run, &answers).map_err(|e| failed(&e))?;
+    match HeldOutAnswers::ends(run) {
+        Ok(answers) => add_answers(&mut page, run, &answers).map_err(|e| failed(&e))?,
+        Err(StoreError::NoAnswers { .. }) => {}
+        Err(damaged) => return Err(damaged.into()),
     }
     let page = render(PAGE, page).map_err(|e| failed(&e))?;
     let path = run.join(FILE);
@@ -101,8 +105,9 @@ fn findings(run: &Path) -> Value {
 }
 
 /// The first samples of RL and the last.
-fn samples(run: &Path) -> Vec<Value> {
-    let text = std::fs::read_to_string(run.join("samples.jsonl")).unwrap_or_default();
+fn samples(run: &Path) -> Result<Vec<Value>, RunError> {
+    let name = "samples.jsonl";
+    let text = if run.join(name).exists() { read_log(run, name)? } else { String::new() };
     let mut all: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     if all.len() > 2 * SAMPLES {
         all.drain(SAMPLES..all.len() - SAMPLES);
@@ -114,7 +119,7 @@ fn samples(run: &Path) -> Vec<Value> {
             }
         }
     }
-    all
+    Ok(all)
 }
 
 /// The command that wrote the log, from its first line.

@@ -39,6 +39,9 @@ impl Moment {
 struct Line {
     /// RL steps done when the problem was asked.
     step: u64,
+    /// Lines of the whole file; an older file does not say it.
+    #[serde(default)]
+    of: Option<usize>,
     problem: ProblemRecord,
     completion: CompletionRecord,
     /// CRC-32C of the line without this field.
@@ -67,7 +70,8 @@ pub(crate) fn to_lines(step: u64, problems: &[Problem], answers: &[CompletionRec
             golds: vec![problem.gold.to_string()],
             prompt: problem.prompt.clone(),
         };
-        let line = Line { step, problem: record, completion: completion.clone(), crc32c: None };
+        let of = Some(answers.len());
+        let line = Line { step, of, problem: record, completion: completion.clone(), crc32c: None };
         with_checksum(&serde_json::to_string(&line).expect("an answer has a JSON form"))
     };
     problems.iter().zip(answers).map(line).collect()
@@ -81,8 +85,21 @@ impl HeldOutAnswers {
     pub fn read(run: &Path, moment: Moment) -> Result<Option<HeldOutAnswers>, StoreError> {
         let path = run.join(moment.file());
         let Some(bytes) = Disk::default().read(&path)? else { return Ok(None) };
-        let lines: Vec<(Line, u64)> = intact_lines(&bytes, &path, |line: &mut Line| line.crc32c.take())?;
-        let Some(step) = lines.first().map(|(line, _)| line.step) else { return Ok(None) };
+        let lines: Vec<(Line, u64)> = intact_lines(
+            &bytes,
+            &path,
+            |line: &mut Line| line.crc32c.take(),
+            "restore the file, or remove it",
+        )?;
+        let cut = || {
+            let problem = format!("cut short after {} answers; restore the file, or remove it", lines.len());
+            StoreError::Damaged { place: path.display().to_string(), problem }
+        };
+        let (first, _) = lines.first().ok_or_else(cut)?;
+        let step = first.step;
+        if !bytes.ends_with(b"\n") || first.of.is_some_and(|of| of != lines.len()) {
+            return Err(cut());
+        }
         let (problems, completions) =
             lines.into_iter().map(|(line, _)| (line.problem, vec![line.completion])).unzip();
         Ok(Some(HeldOutAnswers { step, problems, completions }))

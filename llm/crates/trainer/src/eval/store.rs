@@ -389,11 +389,12 @@ fn lines<T: for<'a> Deserialize<'a>>(bytes: &[u8], path: &Path) -> Result<Vec<(T
     Ok(out)
 }
 
-/// [`lines`] whose checksums, which `take` takes out, are those of the lines.
+/// [`lines`] whose checksums, which `take` takes out, are those of the lines; `fix` is what to do where one is not.
 pub(super) fn intact_lines<T: for<'a> Deserialize<'a>>(
     bytes: &[u8],
     path: &Path,
     take: impl Fn(&mut T) -> Option<String>,
+    fix: &str,
 ) -> Result<Vec<(T, u64)>, StoreError> {
     let mut lines: Vec<(T, u64)> = lines(bytes, path)?;
     let mut start = 0;
@@ -401,7 +402,6 @@ pub(super) fn intact_lines<T: for<'a> Deserialize<'a>>(
         let written = &bytes[start..*end as usize];
         start = *end as usize;
         if take(line).is_some() && !is_as_written(written) {
-            let fix = "restore the file, or evaluate again into another directory with --out";
             return Err(StoreError::Damaged {
                 place: format!("{}:{}", path.display(), number + 1),
                 problem: format!("its checksum is not that of the line, which was changed since; {fix}"),
@@ -419,8 +419,9 @@ fn read_completions(
     samples: usize,
 ) -> Result<(Vec<Vec<CompletionRecord>>, u64), StoreError> {
     let bytes = disk.read(path)?.unwrap_or_default();
+    let fix = "restore the file, or evaluate again into another directory with --out";
     let lines: Vec<(CompletionRecord, u64)> =
-        intact_lines(&bytes, path, |line: &mut CompletionRecord| line.crc32c.take())?;
+        intact_lines(&bytes, path, |line: &mut CompletionRecord| line.crc32c.take(), fix)?;
     let wrong = |number: usize, problem: String| StoreError::Damaged {
         place: format!("{}:{}", path.display(), number + 1),
         problem,

@@ -11,6 +11,7 @@ use grpo_lambda_gpu::select::{NoCard, SelectError};
 
 use crate::config::ConfigError;
 use crate::eval::EvalError;
+use crate::eval::store::StoreError;
 use crate::input::tokens::TokenError;
 use crate::problems::TaskError;
 use crate::run::{RunError, stop};
@@ -27,6 +28,9 @@ pub enum TrainError {
     Open(RunError),
     #[error(transparent)]
     Run(#[from] RunError),
+    /// The run's record of its held-out answers.
+    #[error(transparent)]
+    Answers(#[from] StoreError),
     #[error(transparent)]
     Model(#[from] model::Error),
     #[error("no checkpoint was written: {0}; those before it are kept")]
@@ -105,6 +109,7 @@ impl TrainError {
             TrainError::Run(RunError::Damaged { .. })
             | TrainError::Config(_)
             | TrainError::Open(_)
+            | TrainError::Answers(_)
             | TrainError::Model(_)
             | TrainError::Token(_)
             | TrainError::Task(_)

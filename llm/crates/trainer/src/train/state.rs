@@ -11,6 +11,7 @@ use super::evaluation::RunSummary;
 use super::metrics::{StepMetrics, Timing, reward_columns};
 use crate::config::Config;
 use crate::eval::Evaluation;
+use crate::eval::answers::{HeldOutAnswers, Moment};
 use crate::problems::Problems;
 use crate::reward::StuckDetector;
 use crate::run::progress::say;
@@ -109,6 +110,9 @@ impl Position {
         let columns = LogColumns { command, metrics: &metrics, timing: Timing::COLUMNS };
         let OpenedRun { run: mut dir, checkpoint, damaged } =
             RunDir::open(directory, config, columns).map_err(TrainError::Open)?;
+        // Nothing of the run depends on them, but who goes on with a run is told that its record was changed.
+        HeldOutAnswers::read(directory, Moment::Start)?;
+        HeldOutAnswers::read(directory, Moment::Latest)?;
         for DamagedCheckpoint { path, problem } in damaged {
             say(&format!("{} is incomplete and was skipped: {problem}", path.display()));
         }
