@@ -56,79 +56,60 @@ pub enum Column {
     HeldOutHigh,
 }
 
-impl Column {
-    pub const ALL: [Column; 16] = [
-        Column::Reward,
+/// Every quantity in the order of [`Column`]: in words, and its names in llm-train, TRL and verl, the preferred one first; the share without
+/// variance of llm-train is a quotient of two columns, and TRL logs the drift as a difference of log-probabilities.
+static TABLE: [(Column, &str, [&[&str]; 3]); 16] = [
+    (Column::Reward, "reward", [&["reward"], &["reward"], &["critic/score/mean", "critic/rewards/mean"]]),
+    (
         Column::ZeroVariance,
-        Column::Kl,
-        Column::RatioMean,
-        Column::RatioMax,
-        Column::Drift,
+        "share of groups without variance",
+        [&["zero_variance_groups"], &["frac_reward_zero_std"], &[]],
+    ),
+    (Column::Kl, "KL per token", [&["kl"], &["kl"], &["actor/kl_loss"]]),
+    (Column::RatioMean, "mean ratio", [&["ratio_mean"], &[], &[]]),
+    (Column::RatioMax, "largest ratio", [&["ratio_max"], &[], &[]]),
+    (Column::Drift, "drift", [&["logp_error"], &["sampling/sampling_logp_difference/mean"], &[]]),
+    (
         Column::Truncated,
+        "share cut off",
+        [&["truncated"], &["completions/clipped_ratio"], &["response_length/clip_ratio"]],
+    ),
+    (
         Column::ClipLow,
+        "share clipped below",
+        [&["clip_fraction_low"], &["clip_ratio/low_mean"], &["actor/pg_clipfrac_lower"]],
+    ),
+    (
         Column::ClipHigh,
-        Column::GradNorm,
-        Column::Skipped,
+        "share clipped above",
+        [&["clip_fraction_high"], &["clip_ratio/high_mean"], &["actor/pg_clipfrac"]],
+    ),
+    (Column::GradNorm, "gradient norm", [&["grad_norm"], &["grad_norm"], &["actor/grad_norm"]]),
+    (Column::Skipped, "skipped updates", [&["skipped"], &[], &[]]),
+    (
         Column::Length,
-        Column::Entropy,
-        Column::Loss,
-        Column::Accuracy,
-        Column::HeldOutHigh,
-    ];
+        "length",
+        [&["length"], &["completions/mean_length", "completion_length"], &["response_length/mean"]],
+    ),
+    (Column::Entropy, "entropy", [&["entropy"], &["entropy"], &["actor/entropy", "actor/entropy_loss"]]),
+    (Column::Loss, "loss", [&["loss"], &["loss"], &["actor/pg_loss"]]),
+    (Column::Accuracy, "accuracy in training", [&["accuracy"], &[], &[]]),
+    (Column::HeldOutHigh, "upper end of the held-out accuracy", [&["eval_high"], &[], &[]]),
+];
+
+impl Column {
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Column> {
+        TABLE.iter().map(|row| row.0)
+    }
 
     /// In words.
     pub fn name(self) -> &'static str {
-        match self {
-            Column::Reward => "reward",
-            Column::ZeroVariance => "share of groups without variance",
-            Column::Kl => "KL per token",
-            Column::RatioMean => "mean ratio",
-            Column::RatioMax => "largest ratio",
-            Column::Drift => "drift",
-            Column::Truncated => "share cut off",
-            Column::ClipLow => "share clipped below",
-            Column::ClipHigh => "share clipped above",
-            Column::GradNorm => "gradient norm",
-            Column::Skipped => "skipped updates",
-            Column::Length => "length",
-            Column::Entropy => "entropy",
-            Column::Loss => "loss",
-            Column::Accuracy => "accuracy in training",
-            Column::HeldOutHigh => "upper end of the held-out accuracy",
-        }
+        TABLE[self as usize].1
     }
 
-    /// Its names in a framework, the preferred one first; the share without variance of llm-train is a quotient of two columns, and
-    /// TRL logs the drift as a difference of log-probabilities.
+    /// Its names in a framework, the preferred one first.
     pub fn names(self, framework: Framework) -> &'static [&'static str] {
-        let [ours, trl, verl]: [&[&str]; 3] = match self {
-            Column::Reward => [&["reward"], &["reward"], &["critic/score/mean", "critic/rewards/mean"]],
-            Column::ZeroVariance => [&["zero_variance_groups"], &["frac_reward_zero_std"], &[]],
-            Column::Kl => [&["kl"], &["kl"], &["actor/kl_loss"]],
-            Column::RatioMean => [&["ratio_mean"], &[], &[]],
-            Column::RatioMax => [&["ratio_max"], &[], &[]],
-            Column::Drift => [&["logp_error"], &["sampling/sampling_logp_difference/mean"], &[]],
-            Column::Truncated => {
-                [&["truncated"], &["completions/clipped_ratio"], &["response_length/clip_ratio"]]
-            }
-            Column::ClipLow => {
-                [&["clip_fraction_low"], &["clip_ratio/low_mean"], &["actor/pg_clipfrac_lower"]]
-            }
-            Column::ClipHigh => [&["clip_fraction_high"], &["clip_ratio/high_mean"], &["actor/pg_clipfrac"]],
-            Column::GradNorm => [&["grad_norm"], &["grad_norm"], &["actor/grad_norm"]],
-            Column::Skipped => [&["skipped"], &[], &[]],
-            Column::Length => {
-                [&["length"], &["completions/mean_length", "completion_length"], &["response_length/mean"]]
-            }
-            Column::Entropy => [&["entropy"], &["entropy"], &["actor/entropy", "actor/entropy_loss"]],
-            Column::Loss => [&["loss"], &["loss"], &["actor/pg_loss"]],
-            Column::Accuracy => [&["accuracy"], &[], &[]],
-            Column::HeldOutHigh => [&["eval_high"], &[], &[]],
-        };
-        match framework {
-            Framework::Ours => ours,
-            Framework::Trl => trl,
-            Framework::Verl => verl,
-        }
+        TABLE[self as usize].2[framework as usize]
     }
 }

@@ -4,7 +4,7 @@
 //! column.rs    the quantities that are looked at, and what each framework calls them
 //! log.rs       a log as columns over steps, and the windows at its ends
 //! read.rs      a run directory of llm-train, TRL's trainer_state.json, verl's JSON lines -> a log
-//! findings/    one file per finding: when it holds, with the numbers that show it
+//! findings.rs  the checks: when each finding holds, with the numbers that show it
 //! ```
 
 mod column;
@@ -100,7 +100,7 @@ pub struct Diagnosis {
 /// Looks for everything of [`REGISTRY`].
 pub fn diagnose(log: &Log) -> Diagnosis {
     let mut diagnosis = Diagnosis { findings: Vec::new(), unseen: Vec::new() };
-    for check in REGISTRY.iter().copied() {
+    for check in &REGISTRY {
         let missing: Vec<&str> =
             check.needs.iter().filter(|column| !log.has(**column)).map(|c| c.name()).collect();
         if missing.is_empty() {
@@ -119,8 +119,8 @@ mod tests {
 
     /// A log of a run that learns: every column there is, and nothing wrong.
     fn healthy(n: usize) -> Log {
-        Column::ALL.iter().fold(Log::new(Framework::Ours, true), |log, column| {
-            log.with(*column, n, |i| {
+        Column::all().fold(Log::new(Framework::Ours, true), |log, column| {
+            log.with(column, n, |i| {
                 let x = i as f64 / n as f64;
                 match column {
                     Column::Reward => 0.3 + 0.4 * x + 0.02 * (i % 3) as f64,
@@ -161,7 +161,8 @@ mod tests {
     fn every_check_has_a_name_of_its_own_and_its_words() {
         let ids: std::collections::BTreeSet<_> = REGISTRY.iter().map(|c| c.id).collect();
         assert_eq!(ids.len(), REGISTRY.len());
-        for check in REGISTRY {
+        assert!(Column::all().enumerate().all(|(i, column)| column as usize == i), "the order of the table");
+        for check in &REGISTRY {
             assert!(check.id.bytes().all(|b| b.is_ascii_lowercase() || b == b'-'), "{}", check.id);
             assert!(!check.needs.is_empty(), "{}", check.id);
             for framework in [Framework::Ours, Framework::Trl, Framework::Verl] {
@@ -188,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_page_explains_every_finding() {
-        let section = |check: &&Check| {
+        let section = |check: &Check| {
             let list = |framework| format!("- {framework}: ", framework = Framework::name(framework));
             let advice: String = [Framework::Ours, Framework::Trl, Framework::Verl]
                 .map(|framework| {
@@ -200,8 +201,7 @@ mod tests {
             let text = wrapped(&format!("{when} {}", check.meaning), "");
             format!("### {}\n\n{}.\n\n{text}\n\nWhat to change:\n\n{advice}\n", check.id, check.title)
         };
-        let columns: String = Column::ALL
-            .iter()
+        let columns: String = Column::all()
             .map(|column| {
                 let names = |framework| match column.names(framework) {
                     [] => "none".to_owned(),

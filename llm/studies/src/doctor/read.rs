@@ -148,7 +148,7 @@ fn add(log: &mut Log, index: usize, row: &Map<String, Value>) {
     let named = ["step", "training/global_step"].iter().find_map(|name| row.get(*name)?.as_f64());
     let step = named.unwrap_or(index as f64);
     log.steps += usize::from(is_step);
-    for column in Column::ALL.into_iter().filter(|column| is_step || *column == Column::HeldOutHigh) {
+    for column in Column::all().filter(|column| is_step || *column == Column::HeldOutHigh) {
         let names = column.names(log.framework);
         let Some(value) = names.iter().find_map(|name| number(row.get(*name)?)) else { continue };
         let value = match (column, log.framework) {
