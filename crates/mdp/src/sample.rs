@@ -66,6 +66,11 @@ impl<'t> Sampler<'t> {
         self.walk(node, |sums| choice(sums, unit(rng)), |_| ())
     }
 
+    /// One completion of a prefix, its edges appended to `path`.
+    pub fn complete_into(&self, node: NodeId, rng: &mut impl Rng, path: &mut Vec<EdgeId>) -> LeafId {
+        self.walk(node, |sums| choice(sums, unit(rng)), |edge| path.push(edge))
+    }
+
     /// One token after a prefix.
     pub fn step(&self, node: NodeId, rng: &mut impl Rng) -> EdgeId {
         let edges = self.tree.edges_of(node);
@@ -81,7 +86,7 @@ impl<'t> Sampler<'t> {
     /// One response, its edges written into `path`, which is cleared first.
     pub fn sample_into(&self, rng: &mut impl Rng, path: &mut Vec<EdgeId>) -> LeafId {
         path.clear();
-        self.walk(0, |sums| choice(sums, unit(rng)), |edge| path.push(edge))
+        self.complete_into(0, rng, path)
     }
 
     /// The response at a code, its edges written into `path`, which is cleared first. Once the code is used up every choice takes a

@@ -3,7 +3,7 @@
 use super::{EXACT, cosine, gap, grad, tiny, update};
 use grpo_lambda::methods;
 use grpo_lambda_mdp::Oracle;
-use grpo_lambda_mdp::expected::{Branching, Situation, branched};
+use grpo_lambda_mdp::expected::{Branching, EntropySearch, Situation, TreeSampling, branched, sampled};
 use grpo_lambda_mdp::zoo::RandomRewards::{Bits, Probabilities, Real};
 use grpo_lambda_mdp::zoo::{Family, Random};
 use grpo_lambda_mdp::{Rules, Tabular};
@@ -118,4 +118,60 @@ fn a_tree_writes_fewer_tokens_than_as_many_responses() {
     // Two segments of two tokens, the last of one: 2 x 2 + 4 x 2 + 8 x 1 tokens, against 8 x 5.
     assert_eq!(Branching { children: vec![2, 2, 2], segment: 2 }.tokens(&oracle), 20.0);
     assert_eq!(Branching { children: vec![8], segment: 1 }.tokens(&oracle), 40.0);
+}
+
+#[test]
+fn the_entropy_search_without_forks_is_independent_sampling_to_the_bit() {
+    let (tree, policy) = tiny(1, Probabilities);
+    let rloo = methods::parse("rloo", "reduction=response_sum").expect("valid").method;
+    let situation = Situation::on_policy(&tree, &policy, 5);
+    let search = EntropySearch { chains: 5, forks: 0, branches: 2 };
+    let found = branched(rloo.as_ref(), &situation, &search, 50, 3);
+    assert_eq!(found, sampled(rloo.as_ref(), &situation, 50, 3));
+}
+
+#[test]
+fn on_the_entropy_search_tree_rl_has_the_update_that_enumeration_gives() {
+    // One chain y, one branch y' at its more surprising token t. Of two leaves R = ±(r - r'), and V of what they share is 0: what comes before t
+    // gets 0, what follows (V - 0) + V = 2 R.
+    let method = methods::parse("tree_rl", "reduction=response_sum").expect("valid").method;
+    let search = EntropySearch { chains: 1, forks: 1, branches: 1 };
+    let mut least = 1.0_f64;
+    for seed in 0..3 {
+        let family = Random { seed, symbols: 3, horizon: 3, rewards: Real, ..Random::default() };
+        let tree = family.tree().expect("valid");
+        let policy = family.initial(&tree);
+        let oracle = Oracle::new(&tree, &policy);
+        let mut per_edge = vec![0.0; tree.edge_count()];
+        let mut tokens = 0.0;
+        for y in tree.leaves() {
+            let path = tree.path(y);
+            let unlikely = |t: &usize| (oracle.probs[path[*t]] * 1e9) as u64;
+            let t = (0..path.len()).min_by_key(unlikely).expect("tokens");
+            let node = tree.edge_node(path[t]);
+            for other in tree.leaves() {
+                let again = tree.path(other);
+                if again.get(t).is_none_or(|&e| tree.edge_node(e) != node) {
+                    continue;
+                }
+                let p = oracle.leaf_prob(y) * oracle.leaf_prob(other) / oracle.visit[node];
+                let gain = tree.reward(y) - tree.reward(other);
+                path[t..].iter().for_each(|&e| per_edge[e] += p * gain);
+                again[t..].iter().for_each(|&e| per_edge[e] -= p * gain);
+                tokens += p * (path.len() + again.len() - t) as f64;
+            }
+        }
+        assert!((search.tokens(&oracle) - tokens).abs() < EXACT);
+        let want = policy.backward(&tree, &per_edge);
+        let situation = Situation::on_policy(&tree, &policy, search.leaves());
+        let found = branched(method.as_ref(), &situation, &search, 40_000, seed);
+        for (e, want) in want.iter().enumerate().filter(|(_, want)| want.abs() > 1e-3) {
+            let off = (found.estimate.update[e] - want).abs() / found.standard_error[e];
+            assert!(off < 5.0, "{seed}: edge {e}: {off} standard errors from {want}");
+        }
+        least = cosine(&want, &grad(&tree, &policy)).min(least);
+    }
+    // The token where the search forks was picked because it is unlikely, so that the update need not be along the gradient.
+    assert!(least < 0.98, "{least}");
+    assert_eq!(EntropySearch::PUBLISHED.leaves(), 30);
 }

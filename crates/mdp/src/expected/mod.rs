@@ -29,6 +29,7 @@
 mod branched;
 mod compare;
 mod conditional;
+mod entropy_search;
 mod enumerated;
 mod implied;
 mod prefix_moments;
@@ -37,9 +38,10 @@ mod sampled;
 mod set_moments;
 mod shifts;
 
-pub use branched::{Branching, branched};
+pub use branched::{Branching, TreeLeaf, TreeSampling, branched};
 pub use compare::{Comparison, compare, cosine};
 pub use conditional::{Conditional, conditional};
+pub use entropy_search::EntropySearch;
 pub use enumerated::{enumerated, multisets, systematic};
 pub use implied::{implied, implied_mean};
 pub use prefix_moments::{DepthVariance, PrefixMoments};
