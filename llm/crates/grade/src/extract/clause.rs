@@ -229,14 +229,12 @@ impl Reader {
     }
 
     fn word(&mut self, word: &str, next: Option<&Item>, language: &Language) {
-        let role = language.role(word);
-        let near = self.distance < 2;
         let next_word = match next {
             Some(Item::Word(next, capital)) => Some((next.as_str(), *capital)),
             _ => None,
         };
         let continues = next_word.is_some_and(|(next, _)| is_among(next, CONTINUES));
-        if self.participle && (is_among(word, CONTINUES) || role == Some(Role::Subject)) {
+        if self.participle && (is_among(word, CONTINUES) || language.role(word) == Some(Role::Subject)) {
             (self.participle, self.clause) = (false, In::Statement);
         }
         let role = self.role(word, next, language);
@@ -247,17 +245,10 @@ impl Reader {
             // `It is not true that the sum is 18`
             Some(Role::Relative) if self.denied && word == "that" => self.clause = In::Reason,
             Some(Role::Condition) if self.last_word.is_empty() || !is_among(word, OPENING) => {
-                self.cases += usize::from(self.last_word.is_empty() && is_among(word, CASE));
-                self.when = word == "when";
-                // `If k = 2, it is 8; if k = 3, it is 27`
-                if self.cases > 1 {
-                    self.deny(self.dropped);
-                }
-                self.clause = if self.stated(0) { In::More } else { In::Condition };
-                self.embedded = (!self.last_word.is_empty()).then_some(0);
+                self.suppose(word)
             }
             Some(Role::Relative)
-                if (near || matches!(word, "who" | "whose"))
+                if (self.distance < 2 || matches!(word, "who" | "whose"))
                     && !continues
                     && self.stated(if word == "that" { self.recent } else { 0 }) =>
             {
@@ -278,9 +269,7 @@ impl Reader {
             Some(Role::Ask) => {
                 self.asks |= self.wishes(language) || word == "solve" || language.is(word, Role::Wish);
             }
-            Some(Role::Do) => {
-                self.steps |= self.wishes(language);
-            }
+            Some(Role::Do) => self.steps |= self.wishes(language),
             _ if word == "work" && next_word.is_some_and(|(next, _)| next == "out") => self.asks = true,
             // `to be solved`, `the task of solving`
             Some(Role::Solved)
@@ -308,6 +297,18 @@ impl Reader {
             self.last_word = word.to_owned();
         }
         self.distance += 1;
+    }
+
+    /// Begins a condition with the word.
+    fn suppose(&mut self, word: &str) {
+        self.cases += usize::from(self.last_word.is_empty() && is_among(word, CASE));
+        self.when = word == "when";
+        // `If k = 2, it is 8; if k = 3, it is 27`
+        if self.cases > 1 {
+            self.deny(self.dropped);
+        }
+        self.clause = if self.stated(0) { In::More } else { In::Condition };
+        self.embedded = (!self.last_word.is_empty()).then_some(0);
     }
 
     /// Notes the word as what stands before the next value.

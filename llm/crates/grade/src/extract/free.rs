@@ -327,15 +327,12 @@ fn last_statement(text: &str) -> Option<Found> {
     let (mut brackets, mut spoken, mut asked) = (0usize, false, false);
     for sentence in places.into_iter().rev().take(SENTENCES) {
         let said = outside(&window[sentence.clone()], &shifted(&found, &sentence));
-        // A remark in brackets may be several sentences.
-        let (open, close) = (said.matches('(').count(), said.matches(')').count());
-        let unclosed = said.trim_start().starts_with('(') && (open > close || said.trim_end().ends_with(')'));
-        let aside = brackets > 0 || close > open || unclosed;
-        brackets = (brackets + close).saturating_sub(open);
+        let aside = is_aside(&said, &mut brackets);
         // A text that ends in a question or a request is none that answers.
-        let unknown = || PHRASES.unknown.split('|').any(|phrase| lowered(&said).contains(phrase));
-        if is_remark(&said, tongue) || unknown() {
-            if !aside && !spoken && (unknown() || statement::asks(window, sentence, &found, tongue)) {
+        let plain = lowered(&said);
+        let unknown = PHRASES.unknown.split('|').any(|phrase| plain.contains(phrase));
+        if is_remark(&said, tongue) || unknown {
+            if !aside && !spoken && (unknown || statement::asks(window, sentence, &found, tongue)) {
                 return None;
             }
             continue;
@@ -386,6 +383,15 @@ fn last_statement(text: &str) -> Option<Found> {
         }
     }
     fallback.map(|(_, found)| found)
+}
+
+/// True if a sentence, read from the last to the first, belongs to a remark in brackets, which may be several sentences.
+fn is_aside(said: &str, brackets: &mut usize) -> bool {
+    let (open, close) = (said.matches('(').count(), said.matches(')').count());
+    let unclosed = said.trim_start().starts_with('(') && (open > close || said.trim_end().ends_with(')'));
+    let aside = *brackets > 0 || close > open || unclosed;
+    *brackets = (*brackets + close).saturating_sub(open);
+    aside
 }
 
 /// The yes or no that at most two sentences open with and then give a reason for, or leave without a computed value.

@@ -108,17 +108,14 @@ pub(super) fn language(text: &str) -> &'static Language {
     let mut counts = vec![0usize; LANGUAGES.len()];
     for word in text.rsplit(|c: char| !c.is_alphabetic()).filter(|w| !w.is_empty()).take(WORDS) {
         let lower = word.to_lowercase();
+        let han = lower.starts_with(|c| ('\u{4e00}'..='\u{9fff}').contains(&c));
         for (count, language) in counts.iter_mut().zip(LANGUAGES.iter()) {
             *count += usize::from(language.role(&lower).is_some());
-            *count += usize::from(language.joined && lower.starts_with(is_han));
+            *count += usize::from(language.joined && han);
         }
     }
     let most = (0..LANGUAGES.len()).rev().max_by_key(|i| counts[*i]).unwrap_or(0);
     &LANGUAGES[most]
-}
-
-fn is_han(c: char) -> bool {
-    ('\u{4e00}'..='\u{9fff}').contains(&c)
 }
 
 impl Language {

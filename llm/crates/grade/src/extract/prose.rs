@@ -35,15 +35,10 @@ struct Piece {
 const SHORT_WORDS: &str = "er|is|of|to|we|so|by|at|in|on|as|an|be|or|if|it|no|up|us|he|me|my|do|go|la|le|es|el|il|un|\
     et|de|du|en|se|si|ja|am|zu|um|da|wo|os|lo|al|ou|je|ce|ne|te|tu|su|ok|au|ai|ma|sa|ta|va|ni";
 
-/// Letters of scripts whose words are no symbols of mathematics.
+/// Letters of scripts whose words are no symbols of mathematics; a letter with an accent does not end a word.
 fn is_foreign(c: char) -> bool {
-    c.is_alphabetic() && !c.is_ascii() && !('Α'..='ω').contains(&c) && !is_latin(c) && !matches!(c, 'ⁿ' | 'ₙ')
-        || matches!(c, '\u{900}'..='\u{903}' | '\u{93a}'..='\u{94f}')
-}
-
-/// A letter with an accent, which does not end a word.
-fn is_latin(c: char) -> bool {
-    matches!(c, 'À'..='ɏ' | 'Ḁ'..='ỿ')
+    let known = matches!(c, 'Α'..='ω' | 'À'..='ɏ' | 'Ḁ'..='ỿ' | 'ⁿ' | 'ₙ');
+    c.is_alphabetic() && !c.is_ascii() && !known || matches!(c, '\u{900}'..='\u{903}' | '\u{93a}'..='\u{94f}')
 }
 
 fn pieces(text: &str) -> Vec<Piece> {
