@@ -1,7 +1,7 @@
 //! The cases of the museum: their numbers by hand, how far apart they are, and how someone's numbers are judged.
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
 
-use grpo_lambda_tools::museum::against::{TOLERANCE, Verdict, report, verdict};
+use grpo_lambda_tools::museum::{TOLERANCE, Verdict, report, verdict};
 use grpo_lambda_tools::museum::{cases, file};
 use std::collections::BTreeSet;
 

@@ -1,8 +1,7 @@
 //! The tasks of the atlas.
 
+use crate::training::Task;
 use grpo_lambda_mdp::zoo::{self, RandomRewards};
-
-use crate::training::task::Task;
 
 /// The tasks. Trees of the zoo that are large at their defaults take part with a shorter horizon, so that exact sums stay feasible; the long version
 /// adds those defaults and more random trees. Not among them: `lemma_counterexample`, which is one choice between two tokens.

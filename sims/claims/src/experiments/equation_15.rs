@@ -1,20 +1,17 @@
 //! `equation_15`: the recursion of the eligibility trace is its sum.
 
-use std::ops::RangeInclusive;
-
+use crate::experiment::{Context, Experiment, Finding, Parts};
+use crate::experiments::common::{
+    EXACT, dot, finding_on, gap, holds_or, indexed, largest, noise, rounding_error, short, stream, symmetric,
+};
+use crate::figure::{Axis, Figure, Panel, Style};
+use crate::sentences::SentenceId;
 use grpo_lambda::trace::{Recent, Trace, dense, scan};
 use grpo_lambda_stats::table::Table;
 use num_rational::Ratio;
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
-
-use crate::experiment::{Context, Experiment, Finding, Parts};
-use crate::experiments::common::findings::{finding_on, holds_or};
-use crate::experiments::common::random::{noise, stream, symmetric};
-use crate::experiments::common::text::{rounding_error, short};
-use crate::experiments::common::vectors::{EXACT, dot, gap, indexed, largest};
-use crate::figure::{Axis, Figure, Panel, Style};
-use crate::sentences::SentenceId;
+use std::ops::RangeInclusive;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "equation_15",
@@ -176,7 +173,7 @@ fn figures(numbers: &Numbers) -> Vec<(String, Figure)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiments::common::findings::words;
+    use crate::experiments::common::words;
 
     #[test]
     fn one_difference_refutes_the_recursion() {

@@ -1,15 +1,12 @@
 //! `figure_2`: the paper's Figure 2 drawn from the operators.
 
-use grpo_lambda::trace::{AsPrinted, Both, Recent, Style, Trace};
-use grpo_lambda_stats::table::Table;
-
 use crate::experiment::{Context, Experiment, Finding, Parts};
-use crate::experiments::common::findings::{finding, finding_on, holds_or};
 use crate::experiments::common::record::{Record, table};
-use crate::experiments::common::text::short;
-use crate::experiments::common::vectors::{EXACT, indexed, largest};
+use crate::experiments::common::{EXACT, finding, finding_on, holds_or, indexed, largest, short};
 use crate::figure::{self, Axis, Figure, Panel};
 use crate::sentences::SentenceId;
+use grpo_lambda::trace::{AsPrinted, Both, Recent, Style, Trace};
+use grpo_lambda_stats::table::Table;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "figure_2",
@@ -179,7 +176,7 @@ fn figures(n: &Numbers) -> Vec<(String, Figure)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiments::common::findings::words;
+    use crate::experiments::common::words;
 
     #[test]
     fn each_verdict_follows_its_own_numbers() {

@@ -1,18 +1,17 @@
 //! `lambda_zero`: the readings of GRPO-lambda that are GRPO at λ = 0, and the λ at which GAE becomes GRPO.
 
+use crate::experiment::{Context, Experiment, Finding, Parts};
+use crate::experiments::common::mdp::{evaluate, group, on_policy_weights};
+use crate::experiments::common::record::{Record, table};
+use crate::experiments::common::{
+    EXACT, difference, finding, finding_on, gap, holds_or, holds_when, indexed, noise, norm, short, stream,
+    symmetric,
+};
+use crate::figure::{Axis, Figure, Panel};
+use crate::sentences::SentenceId;
 use grpo_lambda::advantage::gae;
 use grpo_lambda::group::Group;
 use grpo_lambda_stats::table::Table;
-
-use crate::experiment::{Context, Experiment, Finding, Parts};
-use crate::experiments::common::findings::{finding, finding_on, holds_or, holds_when};
-use crate::experiments::common::methods::{evaluate, group, on_policy_weights};
-use crate::experiments::common::random::{noise, stream, symmetric};
-use crate::experiments::common::record::{Record, table};
-use crate::experiments::common::text::short;
-use crate::experiments::common::vectors::{EXACT, difference, gap, indexed, norm};
-use crate::figure::{Axis, Figure, Panel};
-use crate::sentences::SentenceId;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "lambda_zero",
@@ -305,7 +304,7 @@ fn figures(n: &Numbers) -> Vec<(String, Figure)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiments::common::findings::words;
+    use crate::experiments::common::words;
 
     fn numbers(different: &[&str], at_one: f64) -> Numbers {
         let reading = |name| {

@@ -1,11 +1,10 @@
 //! `traces`: the matrices of Eq. 17/18 against those of Eq. 1/2, and linear time against dense.
 
 use crate::experiment::{Context, Experiment, Finding, Parts};
-use crate::experiments::common::findings::{finding, finding_on, holds_or};
-use crate::experiments::common::random::{noise, stream};
 use crate::experiments::common::record::{Record, table};
-use crate::experiments::common::text::short;
-use crate::experiments::common::vectors::{EXACT, dot, gap, indexed, largest, mean};
+use crate::experiments::common::{
+    EXACT, dot, finding, finding_on, gap, holds_or, indexed, largest, mean, noise, short, stream,
+};
 use crate::figure::{Axis, Figure, Mark, Panel};
 use crate::sentences::SentenceId;
 use grpo_lambda::trace::{
@@ -327,7 +326,7 @@ fn column_sums(n: &Numbers) -> Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiments::common::findings::words;
+    use crate::experiments::common::words;
 
     fn numbers(rows: usize, row_index: f64, floored: f64, adjoint: f64) -> Numbers {
         let against = || AgainstEquation { equal_rows: (0..rows).collect(), as_printed: 0.5, row_index };

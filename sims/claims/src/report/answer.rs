@@ -1,19 +1,11 @@
 //! The answer in five points with their figure, and in three sentences for the front page, from the data.
 
-use std::path::{Path, PathBuf};
-
-use anyhow::Context as _;
-use grpo_lambda::advantage::ClampPart;
-use grpo_lambda_stats::table::{Table, significant};
-use grpo_lambda_tools::length_direction::{ARMS, POLICIES};
-use serde::de::DeserializeOwned;
-
 use super::markdown::wrapped;
 use crate::experiments::addition::shown::{ArmRow as AdditionRow, ShareRow};
 use crate::experiments::clamp_gain::shown::WeightRow;
 use crate::experiments::clamp_gain::weights::{ARMS as CLAMP_ARMS, CLAMPED, REWEIGHTING};
 use crate::experiments::clamp_parts::shown::GainRow;
-use crate::experiments::common::vectors::mean;
+use crate::experiments::common::mean;
 use crate::experiments::learning::reading::PAPER;
 use crate::experiments::learning::scores::Regime;
 use crate::experiments::learning::tables::OverallRow;
@@ -22,6 +14,12 @@ use crate::experiments::length_bonus::spread::{ARMS as OF_TASKS, PAPER as PAPER_
 use crate::experiments::noise_rewards::shown::ArmRow;
 use crate::experiments::prefix_values::shown::VarianceRow;
 use crate::experiments::prefix_values::{METHODS, OPTIMAL, PREFIX};
+use anyhow::Context as _;
+use grpo_lambda::advantage::ClampPart;
+use grpo_lambda_stats::table::{Table, significant};
+use grpo_lambda_tools::length_direction::{ARMS, POLICIES};
+use serde::de::DeserializeOwned;
+use std::path::{Path, PathBuf};
 
 /// The experiments whose data the answer quotes.
 pub(super) const EXPERIMENTS: [&str; 7] =

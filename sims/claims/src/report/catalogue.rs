@@ -1,9 +1,8 @@
 //! The methods by provenance and by what of them has run, as `docs/methods.md` lists them.
 
+use super::markdown::wrapped;
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda::methods::{self, MethodSpec, Provenance, REGISTRY};
-
-use super::markdown::wrapped;
 
 /// The evidence that no policy of `llm-train` gives; its tests compare the list of `docs/methods.md` with what it refuses.
 const NO_TRANSFORMER: [EvidenceKind; 6] = [
@@ -22,7 +21,7 @@ const SAMPLERS: [(&str, &[&str]); 4] = [
     ("Systematic sets, in the laboratory and in `llm-train`", &["systematic_rloo", "systematic_prefix_rloo"]),
     ("Systematic sets after an earlier visit of the prompt, in the laboratory only", &["systematic_visit"]),
     (
-        "Trees of their own in the laboratory only ([`sampler`](../paper/README.md#sampler)), at fixed intervals, which is not TreeRL's search; the atlas and `llm-train` give them the shared prefixes of independent responses",
+        "Trees of their own in the laboratory only ([`sampler`](../paper/README.md#sampler)), at fixed intervals, TreeRL with its entropy search as well; the atlas and `llm-train` give them the shared prefixes of independent responses",
         &["spo_tree", "tree_rl", "tree_rpo_reconstructed"],
     ),
     ("Resampled groups, in `llm-train` only (`rl.dynamic_sampling`)", &["dapo"]),

@@ -1,22 +1,19 @@
 //! A method and all others against the policy gradient of a user's MDP.
 
-use std::ops::RangeInclusive;
-
+use super::{MdpArgs, credit};
+use crate::mdp_file::{self, MdpFile};
+use crate::method_args::{DEFAULTS, settings_that_differ};
+use crate::terminal::Progress;
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda::methods::{self, Configured, Method, REGISTRY};
+use grpo_lambda_figure::Figure;
 use grpo_lambda_mdp::evidence::Exact;
 use grpo_lambda_mdp::expected::{
     Comparison, Expected, ExpectedError, Situation, compare, enumerated, implied, sampled,
 };
 use grpo_lambda_mdp::{Optimal, Oracle};
 use grpo_lambda_stats::table::{Table, significant};
-
-use super::args::MdpArgs;
-use super::credit;
-use crate::mdp_file::{self, MdpFile};
-use crate::method_args::{DEFAULTS, settings_that_differ};
-use crate::terminal::Progress;
-use grpo_lambda_figure::Figure;
+use std::ops::RangeInclusive;
 
 /// Groups simulated where no exact way is feasible.
 const SAMPLED_GROUPS: usize = 20_000;

@@ -1,6 +1,6 @@
 //! From rewards to advantages.
 
-use super::case::Case;
+use super::Case;
 use grpo_lambda::advantage::{Baseline, OutcomeAdvantage, Scale, Std};
 use serde_json::json;
 

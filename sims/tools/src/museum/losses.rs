@@ -1,6 +1,6 @@
 //! Reductions and KL terms: gradients of a loss.
 
-use super::case::Case;
+use super::Case;
 use grpo_lambda::kl::Kl;
 use grpo_lambda::reduction::Reduction;
 use serde_json::json;

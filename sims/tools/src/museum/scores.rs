@@ -1,6 +1,6 @@
 //! Log-probabilities, positions and masks: what happens between the model and the loss.
 
-use super::case::Case;
+use super::Case;
 use serde_json::json;
 
 /// The cases of this file.

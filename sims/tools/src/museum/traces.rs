@@ -1,6 +1,6 @@
 //! Quantities along the tokens of a response: advantages with a critic, and the trace.
 
-use super::case::Case;
+use super::Case;
 use grpo_lambda::advantage::gae;
 use grpo_lambda::padded;
 use grpo_lambda::trace::{Both, Recent, Trace};

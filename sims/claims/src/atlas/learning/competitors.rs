@@ -1,11 +1,10 @@
 //! Competitors, their knowledge of values, and the entrants left out.
 
+use crate::atlas::entrants::{ENTRANTS, Entrant, Family, Source};
+use crate::training::Task;
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda::methods::{self, Method};
 use grpo_lambda_mdp::evidence::Exact;
-
-use crate::atlas::entrants::{ENTRANTS, Entrant, Family, Source};
-use crate::training::task::Task;
 
 /// Completions per valued prefix where values are estimated.
 pub(super) const COMPLETIONS: usize = 8;
@@ -165,11 +164,10 @@ pub(super) fn all(task: &Task) -> anyhow::Result<(Vec<Competitor>, Vec<Excluded>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::training::task;
 
     #[test]
     fn every_entrant_learns_or_says_why_not() {
-        let task = &task::tasks(false).unwrap()[0];
+        let task = &crate::training::tasks(false).unwrap()[0];
         let (all, excluded) = all(task).unwrap();
         let mut names: Vec<String> = all.iter().map(Competitor::name).collect();
         assert_eq!(names[0], crate::atlas::entrants::BASELINE);
@@ -191,7 +189,7 @@ mod tests {
 
     #[test]
     fn exact_values_are_free_and_say_so_and_each_has_a_paid_twin() {
-        let task = &task::tasks(false).unwrap()[0];
+        let task = &crate::training::tasks(false).unwrap()[0];
         let all = all(task).unwrap().0;
         let free = |c: &&Competitor| c.knowledge == Knowledge::Oracle;
         assert!(all.iter().filter(free).count() >= 6);

@@ -1,11 +1,9 @@
 //! Exact quantities of an expected update, and the policy half-way through learning.
 
+use crate::training::{GROUP, Task};
 use grpo_lambda::methods::Method;
 use grpo_lambda_mdp::expected::{Comparison, Situation, compare, implied, sampled};
 use grpo_lambda_mdp::{Oracle, Tabular};
-
-use crate::training::GROUP;
-use crate::training::task::Task;
 
 /// Groups where the exact sum would take too long.
 const SAMPLED_GROUPS: usize = 4000;
@@ -91,7 +89,6 @@ pub(super) fn with_length(oracle: &Oracle, credit: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::training::task;
     use grpo_lambda::methods;
     use grpo_lambda_mdp::zoo::{self, Family};
 
@@ -123,7 +120,7 @@ mod tests {
 
     #[test]
     fn the_half_learned_policy_is_half_way() {
-        for task in task::tasks(false).unwrap() {
+        for task in crate::training::tasks(false).unwrap() {
             let j = Oracle::new(&task.tree, &half_learned(&task)).j;
             let share = (j - task.start_j) / (task.best - task.start_j);
             assert!((0.5..0.6).contains(&share), "{}: {share}", task.name);

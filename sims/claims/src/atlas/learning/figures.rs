@@ -1,10 +1,10 @@
 use super::measure::{Ranking, curve, drawn};
 use super::ranking::order;
-use super::run::CostAxis;
+use super::results::CostAxis;
 use super::why::{Case, QUANTITIES, READINGS, Regime};
 use super::words::{curves_title, ranking_title, why_title};
 use crate::atlas::entrants::{BASELINE, Family};
-use crate::experiments::common::vectors::quantile;
+use crate::experiments::common::quantile;
 use crate::figure::{Axis, Figure, Panel};
 use crate::training::GROUP;
 use grpo_lambda_stats::OverTasks;

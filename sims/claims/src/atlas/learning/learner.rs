@@ -1,20 +1,17 @@
 //! A tabular learner that is charged for what it samples.
 
-use std::collections::HashMap;
-use std::convert::Infallible;
-use std::ops::Range;
-
+use super::competitors::{COMPLETIONS, Competitor, Knowledge, Valued};
+use crate::atlas::entrants::Source;
+use crate::training::{Task, splitmix64};
 use grpo_lambda::group::{Group, Response, StepValue};
 use grpo_lambda::learner::{Policy, Samples, Scored};
 use grpo_lambda_mdp::evidence::critic;
 use grpo_lambda_mdp::{NodeId, Oracle, Sampler, TabularLearner, Target, Tree, sample_reward};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-
-use super::competitors::{COMPLETIONS, Competitor, Knowledge, Valued};
-use crate::atlas::entrants::Source;
-use crate::training::stream::splitmix64;
-use crate::training::task::Task;
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::ops::Range;
 
 /// Responses and tokens spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,20 +1,15 @@
 //! The runs and their statistics.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use grpo_lambda_stats::{Bootstrap, Interval};
-
 use super::competitors::{self, Competitor, Excluded};
 use super::ranking::{Standing, order, standings};
-use super::results::{Cell, Effort, Trainer, TrainingResults};
-use super::run::{Budget, CostAxis};
+use super::results::{Budget, Cell, CostAxis, Effort, Trainer, TrainingResults};
 use super::tasks;
 use super::why::{CLAMP, READINGS, Why, explain};
 use crate::atlas::entrants::BASELINE;
 use crate::experiment::Context;
-use crate::training::mean_of_means;
-use crate::training::rates::Grid;
-use crate::training::task::Task;
+use crate::training::{Grid, Task, mean_of_means};
+use grpo_lambda_stats::{Bootstrap, Interval};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {

@@ -12,7 +12,6 @@ mod learner;
 mod measure;
 mod ranking;
 mod results;
-mod run;
 mod tables;
 mod tasks;
 mod why;
@@ -40,7 +39,7 @@ mod tests {
     use super::*;
     use crate::experiment::{Context, Report};
     use crate::store::Store;
-    use crate::training::rates::Grid;
+    use crate::training::Grid;
     use grpo_lambda_stats::table::Table;
     use results::Effort;
 

@@ -1,11 +1,10 @@
-use grpo_lambda_stats::table::{Cell, Table};
-use grpo_lambda_stats::{Interval, mean};
-
 use super::measure::{Ranking, curve, drawn};
 use super::ranking::{Standing, level, order};
-use super::run::{CostAxis, Run};
+use super::results::{CostAxis, Run};
 use super::why::{QUANTITIES, READINGS, Regime};
 use crate::experiments::common::record::{Record, table};
+use grpo_lambda_stats::table::{Cell, Table};
+use grpo_lambda_stats::{Interval, mean};
 
 pub(super) fn tables(r: &Ranking) -> Vec<(String, Table)> {
     vec![

@@ -1,10 +1,9 @@
 //! On what is learned: named tasks for the ranking, random ones beside them for what explains a gain.
 
+use crate::atlas::tasks;
+use crate::training::Task;
 use grpo_lambda_mdp::zoo::{self, Family, RandomRewards};
 use grpo_lambda_mdp::{Oracle, RewardKind};
-
-use crate::atlas::tasks;
-use crate::training::task::Task;
 
 /// The ranked tasks: those whose rewards are 0 or 1, so that a teacher who knows the answer is defined and every competitor can learn on
 /// every task.

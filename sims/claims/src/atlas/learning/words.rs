@@ -1,15 +1,12 @@
 //! Numbers and names as they stand in findings and titles.
 
-use grpo_lambda_stats::Interval;
-use grpo_lambda_stats::table::significant;
-
 use super::competitors::Knowledge;
 use super::measure::{Ranking, drawn};
 use super::ranking::Standing;
-use super::run::CostAxis;
-use crate::experiments::common::text;
-
+use super::results::CostAxis;
 use super::why::{Correlation, MEASURED, QUANTITIES, READINGS, Regime};
+use grpo_lambda_stats::Interval;
+use grpo_lambda_stats::table::significant;
 
 pub(super) fn interval(i: Interval) -> String {
     format!("{:+.3} [{:+.3}, {:+.3}]", i.mid, i.low, i.high)
@@ -22,7 +19,7 @@ pub(super) fn p(p: f64) -> String {
 /// The gain with the tasks as the sample, and without the task that moves it most.
 pub(super) fn over_tasks(r: &Ranking, s: &Standing) -> String {
     let name = |task: usize| r.results.tasks.get(task).map_or("?", |t| t.name.as_str());
-    s.over_tasks.as_ref().map_or("unknown".into(), |over| text::over_tasks(over, name))
+    s.over_tasks.as_ref().map_or("unknown".into(), |over| crate::experiments::common::over_tasks(over, name))
 }
 
 /// Place, gain, and chance of a better run.

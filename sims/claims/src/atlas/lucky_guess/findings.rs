@@ -1,10 +1,8 @@
-use super::effect::{Effect, GROUP};
-use super::effect::{SOUND_LENGTH, SOUND_VALUE};
+use super::effect::{Effect, GROUP, SOUND_LENGTH, SOUND_VALUE};
 use super::measure::{Numbers, Row, SHOWN};
 use crate::atlas::entrants::{BASELINE, ENTRANTS};
 use crate::experiment::Finding;
-use crate::experiments::common::findings::{finding, holds_or, holds_when};
-use crate::experiments::common::text::{list, percent, short};
+use crate::experiments::common::{finding, holds_or, holds_when, list, percent, short};
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![headline(n), expectation(n), within(n), one_group(n), ragged(n)]
@@ -189,7 +187,7 @@ fn ragged(n: &Numbers) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiments::common::findings::words;
+    use crate::experiments::common::words;
 
     /// Every method treats the flawed step alike: its weight, and the probability that a group raises it.
     fn numbers(lucky: f64, raises: f64) -> Numbers {

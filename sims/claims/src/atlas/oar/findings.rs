@@ -1,10 +1,7 @@
 use super::measure::{Agreement, LEVEL, Numbers};
-use super::scores::{LEN, REWARDS};
-use super::scores::{Score, ZERO};
+use super::scores::{LEN, REWARDS, Score, ZERO};
 use crate::experiment::Finding;
-use crate::experiments::common::findings::{finding, holds_or, holds_when};
-use crate::experiments::common::text::short;
-use crate::experiments::common::vectors::extremes;
+use crate::experiments::common::{extremes, finding, holds_or, holds_when, short};
 
 /// A rank correlation above this is called the same order.
 const SAME: f64 = 0.9;
@@ -134,7 +131,7 @@ fn pinsker(n: &Numbers) -> Finding {
 mod tests {
     use super::super::measure::Pinsker;
     use super::*;
-    use crate::experiments::common::findings::words;
+    use crate::experiments::common::words;
     use grpo_lambda_stats::Interval;
 
     fn agreement(mid: f64) -> Agreement {

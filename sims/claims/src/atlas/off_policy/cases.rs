@@ -1,16 +1,14 @@
 //! Every method on every task off-policy, exact over groups.
 
+use super::pairs::{Fit, ascent, divergence, noisy, rate_of, tempered};
+use super::row::{Mode, Regions, Row};
+use crate::atlas::entrants::{ENTRANTS, Entrant, Family, entrant};
+use crate::atlas::multisets::{Groups, Ratios, given};
+use crate::experiments::common::norm;
+use crate::training::Task;
 use grpo_lambda::methods::{Configured, Method};
 use grpo_lambda_mdp::evidence::Exact;
 use grpo_lambda_mdp::{Oracle, Tabular};
-
-use super::pairs::{Fit, ascent, divergence, noisy, rate_of, tempered};
-use super::regions::Regions;
-use super::row::{Mode, Row};
-use crate::atlas::entrants::{ENTRANTS, Entrant, Family, entrant};
-use crate::atlas::multisets::{Groups, Ratios, given};
-use crate::experiments::common::vectors::norm;
-use crate::training::task::Task;
 
 /// Nats per response of the first step, of every method.
 pub(super) const FIRST_STEP: f64 = 0.01;

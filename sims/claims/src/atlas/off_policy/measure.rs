@@ -1,14 +1,5 @@
 //! Rows and reuse of every method on every task, then trust regions.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use grpo_lambda::learner::{Samples, update};
-use grpo_lambda::methods::{Configured, Method};
-use grpo_lambda_mdp::TabularLearner;
-use grpo_lambda_stats::{Interval, t_interval};
-use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
-
 use super::cases::{self, FIRST_STEP, UPDATES};
 use super::pairs::{divergence, rate_of, tasks};
 use super::row::Row;
@@ -16,8 +7,14 @@ use super::trust_region::{Pair, Synthetic, pairs, synthetic};
 use crate::atlas::entrants::{Entrant, Source};
 use crate::atlas::multisets::{Groups, Ratios};
 use crate::experiment::Context;
-use crate::training::GROUP;
-use crate::training::task::Task;
+use crate::training::{GROUP, Task};
+use grpo_lambda::learner::{Samples, update};
+use grpo_lambda::methods::{Configured, Method};
+use grpo_lambda_mdp::TabularLearner;
+use grpo_lambda_stats::{Interval, t_interval};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(super) struct Numbers {
     pub(super) size: usize,

@@ -1,20 +1,17 @@
 //! `atlas_off_policy`: what is left of every method when the policy that sampled is not the one that is updated.
 
 mod cases;
-mod figures;
 mod findings;
 mod measure;
 mod pairs;
-mod regions;
 mod row;
-mod tables;
+mod shown;
 mod trust_region;
 
 use crate::experiment::{Experiment, Parts};
-use figures::figures;
 use findings::findings;
 use measure::measure;
-use tables::tables;
+use shown::{figures, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "atlas_off_policy",

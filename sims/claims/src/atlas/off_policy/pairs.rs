@@ -1,12 +1,11 @@
 //! The policies that sample and the policies that are updated.
 
+use crate::experiments::common::{dot, norm};
+use crate::training::Task;
 use grpo_lambda_mdp::expected::cosine;
 use grpo_lambda_mdp::zoo::{Chain, Family, Fork, LuckyGuess, Random};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree};
 use serde::{Deserialize, Serialize};
-
-use crate::experiments::common::vectors::{dot, norm};
-use crate::training::task::Task;
 
 /// The MDPs: at most seven responses and rewards each. Only the lucky guess has responses of one length.
 pub(super) fn tasks() -> anyhow::Result<Vec<Task>> {

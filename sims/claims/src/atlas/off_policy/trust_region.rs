@@ -6,13 +6,12 @@
 //! row sums above 1:                  it may leave it: at x_k = log(1+eps) for all k it does
 //! ```
 
+use super::pairs::{divergence, noisy, rate_of};
+use crate::experiments::common::stream;
 use grpo_lambda::trace::{Both, Recent, RowNormalised, Sequence, Token, Trace};
 use grpo_lambda_mdp::zoo::{Chain, Family};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree};
 use rand::RngExt;
-
-use super::pairs::{divergence, noisy, rate_of};
-use crate::experiments::common::random::stream;
 
 const EPSILON: f64 = 0.2;
 /// Decay of the traces where nothing else is said: the paper's best.

@@ -1,20 +1,18 @@
 //! Every entrant on every task at every group size.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use grpo_lambda::methods;
-use grpo_lambda_mdp::Oracle;
-use grpo_lambda_mdp::expected::{Situation, cosine, implied_mean};
-use grpo_lambda_mdp::zoo::{EosHazardDependent, Family as _};
-use rayon::prelude::*;
-
-use super::expectation::Effort;
-use super::piece::{MaskedTask, piece};
-use super::row::Row;
-use crate::atlas::entrants::ENTRANTS;
+use super::anatomy::Anatomy;
+use super::row::{Column, GROUP, Row};
+use crate::atlas::entrants::{ENTRANTS, Entrant, Source};
 use crate::atlas::tasks::tasks;
 use crate::experiment::Context;
-use crate::training::task::Task;
+use crate::training::Task;
+use grpo_lambda::methods::{self, Method};
+use grpo_lambda_mdp::evidence::{Exact, Provider, critic, rollouts::Completions};
+use grpo_lambda_mdp::expected::{Situation, conditional, cosine, implied, implied_mean, multisets, sampled};
+use grpo_lambda_mdp::zoo::{EosHazardDependent, Family as _};
+use grpo_lambda_mdp::{Maskable, MaskableEvidence, Oracle, Tabular};
+use rayon::prelude::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(super) struct Size {
     pub(super) groups: Vec<usize>,
@@ -96,5 +94,172 @@ impl Atlas {
     pub(super) fn rows_of(&self, entrant: usize, g: usize) -> impl Iterator<Item = &Row> {
         let k = self.groups.iter().position(|&x| x == g);
         self.rows.iter().filter_map(move |task| task[entrant].get(k?))
+    }
+}
+
+/// Hidden units and steps of the fit of the policy with maskable input.
+const MASKED: (usize, usize) = (8, 400);
+
+/// The most responses of a task on which an entrant that compares responses in pairs at length takes part.
+const PAIRWISE: usize = 64;
+
+/// A task with the maskable policy nearest to its start policy.
+pub(super) struct MaskedTask {
+    pub(super) task: Task,
+    maskable: Maskable,
+    /// That policy as a table.
+    table: Tabular,
+    /// `KL` of the start policy from it, in nats per response.
+    pub(super) residual: f64,
+}
+
+impl MaskedTask {
+    pub(super) fn new(task: Task, seed: u64) -> MaskedTask {
+        let (maskable, residual) = Maskable::fitted(&task.tree, &task.start, MASKED.0, seed, MASKED.1);
+        let table = maskable.tabular(&task.tree);
+        MaskedTask { task, maskable, table, residual }
+    }
+
+    /// The policy that an entrant samples from and updates.
+    fn policy(&self, entrant: &Entrant) -> &Tabular {
+        if entrant.source == Source::Masked { &self.table } else { &self.task.start }
+    }
+}
+
+/// The evidence of an entrant, and whether asking twice gives it twice.
+fn provider<'t>(
+    entrant: &Entrant,
+    masked: &'t MaskedTask,
+    oracle: &Oracle<'t>,
+    seed: u64,
+) -> (Box<dyn Provider + 't>, bool) {
+    let exact = Exact::new(oracle);
+    match entrant.source {
+        Source::Table => (Box::new(exact), true),
+        Source::NoisyCritic(scale) => (Box::new(exact.with_critic(critic::noisy(oracle, scale, seed))), true),
+        Source::ConstantCritic => (Box::new(exact.with_critic(critic::constant(oracle, oracle.j))), true),
+        Source::Completions(k) => (Box::new(Completions::new(oracle, &masked.task.start, k, seed)), false),
+        Source::Masked => (Box::new(MaskableEvidence::new(&masked.task.tree, masked.maskable.clone())), true),
+    }
+}
+
+/// The rows of an entrant at these group sizes.
+pub(super) fn piece(
+    masked: &MaskedTask,
+    entrant: &Entrant,
+    groups: &[usize],
+    effort: Effort,
+    seed: u64,
+) -> anyhow::Result<Vec<Row>> {
+    groups.iter().map(|&g| row(masked, entrant, g, effort, seed)).collect()
+}
+
+fn row(masked: &MaskedTask, entrant: &Entrant, g: usize, effort: Effort, seed: u64) -> anyhow::Result<Row> {
+    let tree = &masked.task.tree;
+    let policy = masked.policy(entrant);
+    let oracle = Oracle::new(tree, policy);
+    let method = entrant.build(tree)?;
+    let (evidence, repeats) = provider(entrant, masked, &oracle, seed);
+    let mut row = Row::new(&masked.task, entrant, g);
+    row.set(Column::J, oracle.j);
+    row.set(Column::Passes, entrant.cost.responses(&oracle));
+    if entrant.source == Source::Masked {
+        row.set(Column::FitKl, masked.residual);
+    }
+    if let Err(missing) = method.require(&evidence.kinds()) {
+        row.impossible(&missing.to_string());
+        return Ok(row);
+    }
+    if entrant.pairwise && tree.leaf_count() > PAIRWISE {
+        row.impossible(&format!(
+            "a transport problem per pair of responses: simulated on tasks of at most {PAIRWISE} responses only"
+        ));
+        return Ok(row);
+    }
+    let situation = Situation { evidence: Some(evidence.as_ref()), ..Situation::on_policy(tree, policy, g) };
+    // The error at other group sizes is mostly spread, to which the mean adds little.
+    let effort = if g == GROUP { effort } else { effort.over(4.0) };
+    let effort = if entrant.pairwise { effort.over(8.0) } else { effort };
+    let found = expectation(method.method.as_ref(), &situation, effort, repeats, seed);
+    row.fill(&Anatomy::new(&found, &oracle), &found);
+    Ok(row)
+}
+
+/// The most work of a row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Effort {
+    /// The most groups to sum exactly.
+    pub(super) multisets: f64,
+    /// Responses evaluated for the mean, where no exact way is feasible: every one there is, among each set of others that was simulated.
+    pub(super) evaluations: f64,
+    /// Whole groups simulated for the spread.
+    pub(super) samples: usize,
+}
+
+impl Effort {
+    /// The mean at a fraction of the work.
+    pub(super) fn over(self, fraction: f64) -> Effort {
+        Effort { evaluations: self.evaluations / fraction, ..self }
+    }
+
+    /// Sets of others to simulate.
+    fn draws(self, situation: &Situation) -> usize {
+        let responses: usize =
+            situation.tree.leaves().map(|leaf| situation.tree.outcomes(leaf).count()).sum();
+        ((self.evaluations / responses as f64) as usize).clamp(16, 1000)
+    }
+}
+
+/// An expected update, its spread, and how they were obtained.
+pub(super) struct Expectation {
+    /// `E[g]` per edge, or its estimate.
+    pub(super) update: Vec<f64>,
+    /// `ω(s,a)` per edge.
+    pub(super) credit: Vec<f64>,
+    /// Independent estimates whose mean the update is; empty where it is exact.
+    pub(super) draws: Vec<Vec<f64>>,
+    /// The trace of the covariance of `g`.
+    pub(super) variance: f64,
+    /// Its standard error; 0 where it is exact.
+    pub(super) variance_se: f64,
+    /// `exact` or `sampled`, with the way.
+    pub(super) how: String,
+}
+
+/// The expectation of a method. `repeats`: whether its evidence is the same when asked for twice; random evidence cannot be summed over.
+pub(super) fn expectation(
+    method: &dyn Method,
+    situation: &Situation,
+    effort: Effort,
+    repeats: bool,
+    seed: u64,
+) -> Expectation {
+    let exact = repeats.then(|| {
+        let by_coupling = implied(method, situation).map(|e| (e, "exact: implied credit"));
+        by_coupling
+            .or_else(|_| multisets(method, situation, effort.multisets).map(|e| (e, "exact: all groups")))
+    });
+    if let Some(Ok((expected, how))) = exact {
+        let variance = expected.total_variance();
+        let (update, credit) = (expected.update, expected.credit);
+        return Expectation {
+            update,
+            credit,
+            draws: Vec::new(),
+            variance,
+            variance_se: 0.0,
+            how: how.into(),
+        };
+    }
+    let draws = effort.draws(situation);
+    let mean = conditional(method, situation, draws, seed);
+    let spread = sampled(method, situation, effort.samples, seed ^ 1);
+    Expectation {
+        update: mean.update,
+        credit: mean.credit,
+        draws: mean.draws,
+        variance: spread.estimate.total_variance(),
+        variance_se: spread.total_variance_se,
+        how: format!("sampled: {} sets of others, {} groups for the spread", draws, effort.samples),
     }
 }

@@ -3,22 +3,17 @@
 //! One update is one group of `G` responses to one prompt, on-policy, from the task's start policy. A row is an entrant on a task at a group size.
 
 mod anatomy;
-mod expectation;
-mod figures;
 mod findings;
 mod measure;
 mod overall;
-mod piece;
 mod row;
-mod tables;
+mod shown;
 
 use crate::experiment::{Experiment, Parts};
-use figures::figures;
 use findings::findings;
 use measure::{Atlas, Size, measure};
-use tables::tables;
-
-pub use tables::excerpt;
+pub use shown::excerpt;
+use shown::{figures, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "atlas_updates",

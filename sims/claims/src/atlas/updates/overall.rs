@@ -1,11 +1,10 @@
 //! Every entrant over all tasks.
 
-use grpo_lambda_stats::OverTasks;
-
 use super::measure::Atlas;
 use super::row::{Column, GROUP, Row};
 use crate::atlas::entrants::{ENTRANTS, Entrant};
-use crate::experiments::common::text::list;
+use crate::experiments::common::list;
+use grpo_lambda_stats::OverTasks;
 
 /// Responses written or scored for one update, at which costs are compared.
 pub(super) const BUDGET: f64 = 16.0;

@@ -1,11 +1,10 @@
 //! A row of the atlas: an entrant on a task at a group size.
 
-use serde::{Deserialize, Serialize};
-
 use super::anatomy::Anatomy;
-use super::expectation::Expectation;
+use super::measure::Expectation;
 use crate::atlas::entrants::Entrant;
-use crate::training::task::Task;
+use crate::training::Task;
+use serde::{Deserialize, Serialize};
 
 /// The group size of everything but the error of an update.
 pub(super) const GROUP: usize = 8;

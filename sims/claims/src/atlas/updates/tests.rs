@@ -1,6 +1,5 @@
 use super::anatomy::Anatomy;
-use super::expectation::{Effort, Expectation, expectation};
-use super::piece::{MaskedTask, piece};
+use super::measure::{Effort, Expectation, MaskedTask, expectation, piece};
 use super::row::{Column, GROUP};
 use super::*;
 use crate::atlas::entrants::ENTRANTS;

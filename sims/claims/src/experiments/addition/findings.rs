@@ -1,11 +1,10 @@
 //! Findings.
 
-use grpo_lambda_stats::Interval;
-
 use super::{Arm, KL, LONG, Numbers, Reading, SYSTEMATIC, Trial};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::findings::{finding, finding_on, holds_or};
+use crate::experiments::common::{finding, finding_on, holds_or};
 use crate::sentences::SentenceId;
+use grpo_lambda_stats::Interval;
 
 /// The shares of RLOO's variance that were predicted for systematic groups before the runs.
 const PREDICTED: [f64; 2] = [0.65, 0.8];

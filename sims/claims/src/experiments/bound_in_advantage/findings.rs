@@ -1,11 +1,8 @@
 //! The findings.
 
-use super::effect::Effect;
-use super::{Effects, Numbers};
+use super::{Effect, Effects, Numbers};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::findings::{finding, holds_or};
-use crate::experiments::common::text::{rounding_error, short};
-use crate::experiments::common::vectors::{extremes, largest, mean};
+use crate::experiments::common::{extremes, finding, holds_or, largest, mean, rounding_error, short};
 
 /// The paper's words.
 const STATEMENT: &str =
@@ -130,10 +127,9 @@ fn variance(n: &Numbers) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Check;
-    use super::super::effect::{Reading, readings};
+    use super::super::{Check, Reading, readings};
     use super::*;
-    use crate::experiments::common::findings::words;
+    use crate::experiments::common::words;
 
     /// A bound that is a baseline for every reading without a trace.
     fn baseline() -> Numbers {

@@ -1,11 +1,8 @@
 //! The findings.
 
-use super::prompt::{GROUP, LARGE, PROBABILITIES, PromptWeight};
-use super::{ClampEffect, Numbers};
+use super::{ClampEffect, GROUP, LARGE, Numbers, PROBABILITIES, PromptWeight};
 use crate::experiment::Finding;
-use crate::experiments::common::findings::{finding, holds_or, holds_when};
-use crate::experiments::common::text::short;
-use crate::experiments::common::vectors::{EXACT, largest};
+use crate::experiments::common::{EXACT, finding, holds_or, holds_when, largest, short};
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![turns(n), raises_j(n), sums_to_zero(n), relative_weights(n), formula(n), limit(n)]
@@ -160,10 +157,9 @@ fn limit(n: &Numbers) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Sum;
-    use super::super::prompt::CLAMPS;
+    use super::super::{CLAMPS, Sum};
     use super::*;
-    use crate::experiments::common::findings::words;
+    use crate::experiments::common::words;
 
     /// A clamp that scales nothing, turns nothing and pushes nothing.
     fn harmless() -> Numbers {

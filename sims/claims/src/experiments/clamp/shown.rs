@@ -1,10 +1,8 @@
 //! The tables and the figures.
 
-use grpo_lambda_stats::table::Table;
-
-use super::prompt::{GROUP, PromptWeight};
-use super::{ClampEffect, Numbers, TOKEN_WEIGHTS};
+use super::{ClampEffect, GROUP, Numbers, PromptWeight, TOKEN_WEIGHTS};
 use crate::figure::{Axis, Figure, Panel, Style};
+use grpo_lambda_stats::table::Table;
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     vec![

@@ -3,12 +3,9 @@
 use super::run::{Kind, LEARNED};
 use super::weights::{ARMS, CLAMPED, OFFSET, REWEIGHTING, WEIGHTS};
 use super::{Nested, Numbers, Outcome, RATIOS, RUNS};
-use grpo_lambda_stats::Interval;
-
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::findings::{finding, holds_or, holds_when};
-use crate::experiments::common::text::{percent, short};
-use crate::experiments::common::vectors::largest;
+use crate::experiments::common::{finding, holds_or, holds_when, largest, percent, short};
+use grpo_lambda_stats::Interval;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![helps(n), nested(n), parts(n), weights(n), shared(n), offset(n), solved(n)]
@@ -239,7 +236,7 @@ fn solved(n: &Numbers) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiments::common::findings::words;
+    use crate::experiments::common::words;
 
     fn numbers(gains: [f64; ARMS.len()], table: f64, p: f64, weights: [f64; 2]) -> Numbers {
         let at = |mid: f64| Interval { low: mid - 0.01, mid, high: mid + 0.01, level: 0.95 };

@@ -33,12 +33,11 @@ mod run;
 pub(crate) mod shown;
 pub(crate) mod weights;
 
+use crate::experiment::{Context, Experiment, Parts};
+use crate::experiments::common::{difference, quantile};
+use findings::findings;
 use grpo_lambda_stats::{Interval, chosen_on_the_others, holm, mean, paired_permutation, t_interval};
 use rayon::prelude::*;
-
-use crate::experiment::{Context, Experiment, Parts};
-use crate::experiments::common::vectors::{difference, quantile};
-use findings::findings;
 use run::{Course, Kind, Setting, Sums, train};
 use shown::{figures, tables};
 use weights::{ARMS, CLAMPED};

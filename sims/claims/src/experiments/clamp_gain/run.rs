@@ -1,14 +1,12 @@
 //! The twin of addition: a hundred sums of two digits, answered modulo ten, from one small network or from a table with the same start.
 
+use super::weights::Arm;
+use crate::experiments::common::{norm, stream};
+use crate::training::GROUP;
 use grpo_lambda_mdp::PromptPolicy;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
-
-use super::weights::Arm;
-use crate::experiments::common::random::stream;
-use crate::experiments::common::vectors::norm;
-use crate::training::GROUP;
 
 /// Digits of a summand, and answers.
 const DIGITS: usize = 10;

@@ -1,11 +1,9 @@
 //! The findings.
 
-use grpo_lambda_stats::Interval;
-
 use super::{BEYOND, ByArm, CLAMP, Gain, Nested, Numbers, Outcome};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::findings::{finding, holds_or, holds_when};
-use crate::experiments::common::text::short;
+use crate::experiments::common::{finding, holds_or, holds_when, short};
+use grpo_lambda_stats::Interval;
 
 /// The places of the arms.
 const REWEIGHTING: usize = 1;
@@ -218,7 +216,7 @@ fn divergence(n: &Numbers) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiments::common::findings::words;
+    use crate::experiments::common::words;
 
     fn numbers(gains: [f64; 4], p_holm: f64, kl: f64, twin: f64) -> Numbers {
         let at = |mid: f64| Interval { low: mid - 0.01, mid, high: mid + 0.01, level: 0.95 };

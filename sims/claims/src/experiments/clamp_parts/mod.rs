@@ -6,14 +6,13 @@
 mod findings;
 pub(crate) mod shown;
 
+use crate::experiment::{Context, Experiment, Parts};
+use crate::experiments::common::record::Recorded;
+use crate::experiments::common::{difference, mean};
 use anyhow::Context as _;
+use findings::findings;
 use grpo_lambda::advantage::ClampPart;
 use grpo_lambda_stats::{Interval, chosen_on_the_others, holm, paired_permutation, t_interval};
-
-use crate::experiment::{Context, Experiment, Parts};
-use crate::experiments::common::recorded::Recorded;
-use crate::experiments::common::vectors::{difference, mean};
-use findings::findings;
 use shown::{figures, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {

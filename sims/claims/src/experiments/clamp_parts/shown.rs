@@ -1,12 +1,11 @@
 //! The tables and the figure.
 
+use super::{ByArm, CLAMP, Gain, Nested, Numbers, Outcome, PARTS};
+use crate::experiments::common::short;
+use crate::figure::{Axis, Figure, Panel, Style};
 use grpo_lambda_stats::Interval;
 use grpo_lambda_stats::table::Table;
 use serde::{Deserialize, Serialize};
-
-use super::{ByArm, CLAMP, Gain, Nested, Numbers, Outcome, PARTS};
-use crate::experiments::common::text::short;
-use crate::figure::{Axis, Figure, Panel, Style};
 
 #[derive(Serialize)]
 struct Row<'a> {

@@ -1,11 +1,8 @@
 //! The findings.
 
-use super::reuse::{AfterStep, Distance, GROUP, UPDATES};
-use super::{Numbers, Point};
+use super::{AfterStep, Distance, GROUP, Numbers, Point, UPDATES};
 use crate::experiment::Finding;
-use crate::experiments::common::findings::{finding, finding_on, holds_or, holds_when};
-use crate::experiments::common::text::short;
-use crate::experiments::common::vectors::largest;
+use crate::experiments::common::{finding, finding_on, holds_or, holds_when, largest, short};
 use crate::sentences::SentenceId;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
@@ -110,9 +107,9 @@ fn off_policy(n: &Numbers) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::reuse::{Drift, OnPolicy};
+    use super::super::{Drift, OnPolicy};
     use super::*;
-    use crate::experiments::common::findings::words;
+    use crate::experiments::common::words;
     use grpo_lambda::surrogate::ValueAndSlope;
 
     /// The two forms as they are, on a batch whose reuse they treat alike.

@@ -1,12 +1,12 @@
 //! The tables and the figures.
 
-use grpo_lambda::surrogate::Surrogate;
-use grpo_lambda_stats::table::Table;
-
-use super::reuse::{AfterStep, DRIFT_MDP, Distance, FORMS};
-use super::{Numbers, PPO, PRINTED, TWO_SIDED, advantages, loss, ratios};
+use super::{
+    AfterStep, DRIFT_MDP, Distance, FORMS, Numbers, PPO, PRINTED, TWO_SIDED, advantages, loss, ratios,
+};
 use crate::experiments::common::record::{Record, table};
 use crate::figure::{Axis, Figure, Mark, Panel, Style};
+use grpo_lambda::surrogate::Surrogate;
+use grpo_lambda_stats::table::Table;
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     vec![

@@ -1,9 +1,10 @@
-//! MDPs by name and by seed.
+//! MDPs by name and by seed; registered methods on small groups.
 
+use super::norm;
+use grpo_lambda::group::{Group, Response};
+use grpo_lambda::methods::{self, BatchLoss, Method};
 use grpo_lambda_mdp::zoo::{self, Family, Random};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree};
-
-use super::vectors::norm;
 
 /// An MDP with the policy to examine it at.
 pub(crate) struct Mdp {
@@ -44,4 +45,35 @@ pub(crate) fn random_mdps(n: usize, seed: u64, knobs: Random) -> anyhow::Result<
         seed += 1;
     }
     Ok(found)
+}
+
+/// A registered method by name and settings.
+pub(crate) fn method(name: &str, settings: &str) -> anyhow::Result<Box<dyn Method>> {
+    Ok(methods::parse(name, settings)?.method)
+}
+
+/// A group whose responses have these rewards and sampling log-probabilities.
+pub(crate) fn group(rewards: &[f64], old_logps: &[Vec<f64>]) -> Group {
+    let response = |(&r, logps): (&f64, &Vec<f64>)| Response::graded(logps.clone(), r);
+    Group { responses: rewards.iter().zip(old_logps).map(response).collect() }
+}
+
+/// Loss and gradient of a method on one group at current log-probabilities.
+pub(crate) fn evaluate(
+    name: &str,
+    settings: &str,
+    group: &Group,
+    logps: &[Vec<f64>],
+) -> anyhow::Result<BatchLoss> {
+    Ok(methods::evaluate(method(name, settings)?.as_ref(), std::slice::from_ref(group), logps))
+}
+
+/// The on-policy weight of every token of a response under a reading of GRPO-lambda: its `dlogps` over that of GRPO
+/// (token mean) on the same group of two responses, one right and one wrong, sampled with log-probabilities `logps`.
+pub(crate) fn on_policy_weights(settings: &str, logps: &[f64]) -> anyhow::Result<Vec<f64>> {
+    let both = vec![logps.to_vec(); 2];
+    let pair = group(&[1.0, 0.0], &both);
+    let ours = evaluate("grpo_lambda", &format!("clamp=none {settings}"), &pair, &both)?;
+    let grpo = evaluate("grpo", "reduction=token_mean", &pair, &both)?;
+    Ok(ours.dlogps[0].iter().zip(&grpo.dlogps[0]).map(|(a, b)| a / b).collect())
 }

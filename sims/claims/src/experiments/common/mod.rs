@@ -1,10 +1,160 @@
 //! Code shared by several experiments.
 
-pub(crate) mod findings;
 pub(crate) mod mdp;
-pub(crate) mod methods;
-pub(crate) mod random;
 pub(crate) mod record;
-pub(crate) mod recorded;
-pub(crate) mod text;
-pub(crate) mod vectors;
+
+use crate::experiment::{Finding, Verdict};
+use crate::sentences::SentenceId;
+use grpo_lambda_stats::OverTasks;
+use grpo_lambda_stats::table::significant;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// A finding on a question of ours.
+pub(crate) fn finding(statement: impl Into<String>, verdict: Verdict, numbers: impl Into<String>) -> Finding {
+    Finding { tests: None, statement: statement.into(), verdict, numbers: numbers.into() }
+}
+
+/// The finding that tests a sentence of the paper.
+pub(crate) fn finding_on(id: SentenceId, verdict: Verdict, numbers: impl Into<String>) -> Finding {
+    Finding { tests: Some(id), ..finding(id.sentence().statement, verdict, numbers) }
+}
+
+/// `Holds` if `ok`, else `Fails` with the counterexample.
+pub(crate) fn holds_or(ok: bool, counterexample: impl Into<String>) -> Verdict {
+    if ok { Verdict::Holds } else { Verdict::Fails(counterexample.into()) }
+}
+
+/// `Holds` if it does everywhere, `HoldsWhen` if it does exactly under the condition, else `Fails`.
+pub(crate) fn holds_when(
+    everywhere: bool,
+    under_condition: bool,
+    condition: impl Into<String>,
+    counterexample: impl Into<String>,
+) -> Verdict {
+    match (everywhere, under_condition) {
+        (true, _) => Verdict::Holds,
+        (false, true) => Verdict::HoldsWhen(condition.into()),
+        (false, false) => Verdict::Fails(counterexample.into()),
+    }
+}
+
+/// The words of the verdicts: for tests that feed findings with made-up numbers.
+#[cfg(test)]
+pub(crate) fn words(findings: &[Finding]) -> Vec<&'static str> {
+    findings.iter().map(|f| f.verdict.word()).collect()
+}
+
+pub(crate) fn short(x: f64) -> String {
+    significant(x, 3)
+}
+
+/// A rounding error, in coarse steps, so that machines whose `exp` differs in the last bit agree.
+pub(crate) fn rounding_error(x: f64) -> String {
+    match [1e-14, 1e-12, 1e-9].into_iter().find(|limit| x.abs() < *limit) {
+        Some(limit) => format!("below {limit:e}"),
+        None => short(x),
+    }
+}
+
+pub(crate) fn percent(share: f64) -> String {
+    format!("{} %", short(100.0 * share))
+}
+
+/// A mean with the tasks as the sample: Student's t interval, median, p of sign flips, and the mean without the task that moves it most.
+pub(crate) fn over_tasks<'a>(o: &OverTasks, name: impl Fn(usize) -> &'a str) -> String {
+    let (task, without) = o.carried_by();
+    let i = o.interval;
+    format!(
+        "{:+.3} [{:+.3}, {:+.3}], median {:+.4}, sign flips p = {}, without {} {without:+.4}",
+        i.mid,
+        i.low,
+        i.high,
+        o.median,
+        significant(o.p, 2),
+        name(task)
+    )
+}
+
+/// Names with commas between them; `none` where there is none.
+pub(crate) fn list<S: AsRef<str>>(names: &[S]) -> String {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    if names.is_empty() { "none".into() } else { names.join(", ") }
+}
+
+/// Tolerance of identities between sums of a few hundred numbers of order 1.
+pub(crate) const EXACT: f64 = 1e-12;
+
+/// `difference`, at least [`EXACT`]: a bound in place of rounding, so that committed numbers do not depend on the machine.
+pub(crate) fn at_least_exact(difference: f64) -> f64 {
+    if difference < EXACT { EXACT } else { difference }
+}
+
+/// The inner product.
+pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(x, y)| x * y).sum()
+}
+
+pub(crate) fn norm(a: &[f64]) -> f64 {
+    dot(a, a).sqrt()
+}
+
+/// Cosine of two vectors; NaN when either is 0.
+pub(crate) fn cosine(a: &[f64], b: &[f64]) -> f64 {
+    dot(a, b) / (norm(a) * norm(b))
+}
+
+pub(crate) fn difference(a: &[f64], b: &[f64]) -> Vec<f64> {
+    a.iter().zip(b).map(|(x, y)| x - y).collect()
+}
+
+pub(crate) fn gap(a: &[f64], b: &[f64]) -> f64 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).map(|(x, y)| (x - y).abs()).fold(0.0, f64::max)
+}
+
+/// The largest of some numbers, 0 if there is none above it.
+pub(crate) fn largest(values: impl IntoIterator<Item = f64>) -> f64 {
+    values.into_iter().fold(0.0, f64::max)
+}
+
+/// The least and the greatest of some numbers.
+pub(crate) fn extremes(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
+    let none = (f64::INFINITY, f64::NEG_INFINITY);
+    values.into_iter().fold(none, |(low, high), x| (low.min(x), high.max(x)))
+}
+
+pub(crate) fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// The `p` quantile by linear interpolation of the sorted values.
+pub(crate) fn quantile(values: &[f64], p: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = p * (sorted.len() - 1) as f64;
+    let (low, high) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
+    low + (high - low) * at.fract()
+}
+
+/// The values with their positions: a line over tokens.
+pub(crate) fn indexed(values: &[f64]) -> impl Iterator<Item = (f64, f64)> + '_ {
+    values.iter().enumerate().map(|(k, &v)| (k as f64, v))
+}
+
+/// The generator of a run's stream `stream`.
+pub(crate) fn stream(seed: u64, stream: u64) -> ChaCha8Rng {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    rng.set_stream(stream);
+    rng
+}
+
+/// A number in `(-1, 1)` on a grid of 2^-31.
+pub(crate) fn symmetric(rng: &mut ChaCha8Rng) -> f64 {
+    f64::from(rng.next_u32()) / f64::from(1u32 << 31) - 1.0
+}
+
+/// `n` such numbers.
+pub(crate) fn noise(rng: &mut ChaCha8Rng, n: usize) -> Vec<f64> {
+    (0..n).map(|_| symmetric(rng)).collect()
+}

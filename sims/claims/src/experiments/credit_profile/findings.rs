@@ -1,11 +1,8 @@
 //! The findings.
 
-use super::reading::Q;
-use super::{BETA, GradientSize, LEN, Numbers};
+use super::{BETA, GradientSize, LEN, Numbers, Q};
 use crate::experiment::Finding;
-use crate::experiments::common::findings::{finding, finding_on, holds_or};
-use crate::experiments::common::text::short;
-use crate::experiments::common::vectors::{EXACT, extremes, gap, largest, mean};
+use crate::experiments::common::{EXACT, extremes, finding, finding_on, gap, holds_or, largest, mean, short};
 use crate::sentences::SentenceId;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
@@ -170,10 +167,9 @@ fn closed_form(n: &Numbers) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Weighed;
-    use super::super::reading::Reading;
+    use super::super::{Reading, Weighed};
     use super::*;
-    use crate::experiments::common::findings::words;
+    use crate::experiments::common::words;
 
     /// GRPO-lambda as the text has it: every weight 1, and larger gradients with a KL term that grows along.
     fn as_claimed() -> Numbers {

@@ -1,13 +1,11 @@
 //! The tables and the figures.
 
-use grpo_lambda_stats::table::Table;
-
 use super::findings::paper_factors;
 use super::{BETA, LEN, Numbers, Weighed};
 use crate::experiments::common::record::{Record, table};
-use crate::experiments::common::text::short;
-use crate::experiments::common::vectors::{extremes, indexed, mean};
+use crate::experiments::common::{extremes, indexed, mean, short};
 use crate::figure::{Axis, Figure, Panel, Style};
+use grpo_lambda_stats::table::Table;
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     vec![

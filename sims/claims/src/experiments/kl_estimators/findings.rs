@@ -1,11 +1,9 @@
 //! The findings.
 
 use super::Numbers;
-use super::responses::{MDPS, Row};
+use super::measure::{MDPS, Row};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::findings::{finding, holds_or};
-use crate::experiments::common::text::{rounding_error, short};
-use crate::experiments::common::vectors::{EXACT, largest, quantile};
+use crate::experiments::common::{EXACT, finding, holds_or, largest, quantile, rounding_error, short};
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![
@@ -141,11 +139,10 @@ fn whole_responses(n: &Numbers) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::responses::Responses;
-    use super::super::states::{OffPolicy, States};
+    use super::super::measure::{OffPolicy, Responses, States};
     use super::super::{ESTIMATORS, Hand};
     use super::*;
-    use crate::experiments::common::findings::words;
+    use crate::experiments::common::words;
 
     /// Estimators that all give the gradient they are taken for.
     fn as_claimed() -> Numbers {

@@ -8,18 +8,15 @@
 //! distributions of responses.
 
 mod findings;
-mod responses;
+mod measure;
 mod shown;
-mod states;
-
-use grpo_lambda::kl::Kl;
 
 use crate::experiment::{Context, Experiment, Parts};
-use crate::experiments::common::vectors::{EXACT, cosine, difference, gap, norm};
+use crate::experiments::common::{EXACT, cosine, difference, gap, norm};
 use findings::findings;
-use responses::{Responses, responses};
+use grpo_lambda::kl::Kl;
+use measure::{OffPolicy, Responses, States, off_policy, responses, states};
 use shown::{figures, tables};
-use states::{OffPolicy, States, off_policy, states};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "kl_estimators",

@@ -1,13 +1,11 @@
 //! The tables and the figure.
 
-use grpo_lambda_stats::table::Table;
-
-use super::responses::MDPS;
-use super::states::AtScale;
+use super::measure::{AtScale, MDPS};
 use super::{Gradient, Numbers};
 use crate::experiments::common::record::{Record, table};
-use crate::experiments::common::vectors::{EXACT, indexed};
+use crate::experiments::common::{EXACT, indexed};
 use crate::figure::{Axis, Figure, Panel, Style};
+use grpo_lambda_stats::table::Table;
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     vec![

@@ -2,9 +2,7 @@
 
 use super::{Curve, Numbers, REPORTED, STEPS, VISIBLE};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::findings::{finding, finding_on, holds_or};
-use crate::experiments::common::text::rounding_error;
-use crate::experiments::common::vectors::{EXACT, largest, mean};
+use crate::experiments::common::{EXACT, finding, finding_on, holds_or, largest, mean, rounding_error};
 use crate::sentences::SentenceId;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
@@ -132,7 +130,7 @@ fn constant_critic(n: &Numbers) -> Finding {
 mod tests {
     use super::super::{ConstantCritic, ExactCritic};
     use super::*;
-    use crate::experiments::common::findings::words;
+    use crate::experiments::common::words;
 
     fn line(from: f64, to: f64) -> Vec<f64> {
         (0..=STEPS).map(|i| from + (to - from) * i as f64 / STEPS as f64).collect()

@@ -1,12 +1,10 @@
 //! The table and the figure.
 
-use grpo_lambda_stats::table::Table;
-
-use super::moments::CRITICS;
-use super::{Curve, Numbers, REPORTED, STEPS, lambda};
+use super::{CRITICS, Curve, Numbers, REPORTED, STEPS, lambda};
 use crate::experiments::common::record::{Record, table};
-use crate::experiments::common::vectors::{mean, quantile};
+use crate::experiments::common::{mean, quantile};
 use crate::figure::{Axis, Figure, Panel, Style};
+use grpo_lambda_stats::table::Table;
 
 fn row(mdp: &str, critic: &str, i: usize, [bias, relative, variance]: [f64; 3]) -> Record {
     Record::default()

@@ -1,22 +1,17 @@
 //! Runs, choices and their statistics.
 
-use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use grpo_lambda::trace::{Both, Recent};
-use grpo_lambda_mdp::expected;
+use super::reading::{BASELINE, CURVES, PAPER, Reading, readings};
+use super::scores::{Overall, Plan, Regime, Scores, train};
+use crate::experiment::Context;
+use crate::experiments::common::mean;
+use crate::training::{self, Choice, GROUP, Grid, Phase, Sweep, Task, stream, tasks};
+use grpo_lambda::trace::{Both, Recent, Trace};
+use grpo_lambda_mdp::Oracle;
+use grpo_lambda_mdp::expected::{self, Situation, compare, implied};
 use grpo_lambda_stats::{Bootstrap, standard_error};
 use rayon::prelude::*;
-
-use super::exact::{credit, first_update, mean_weight};
-use super::reading::{BASELINE, CURVES, PAPER, Reading, readings};
-use super::run::{Plan, train};
-use super::scores::{Overall, Regime, Scores};
-use crate::experiment::Context;
-use crate::experiments::common::vectors::mean;
-use crate::training::rates::{self, Choice, Grid, Sweep};
-use crate::training::stream::{Phase, stream};
-use crate::training::task::{Task, tasks};
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Ends the name of a sweep with weights normalised to mean 1.
 pub(super) const UNIT: &str = ", unit mean";
@@ -158,7 +153,7 @@ impl Selection<'_> {
         let all = readings().len() * self.tasks.len();
         let of_task = |task: &Task| {
             let method = reading.build(task, false)?;
-            let choice = rates::choose(self.grid, self.context.seed, &task.name, |rate, stream| {
+            let choice = training::choose(self.grid, self.context.seed, &task.name, |rate, stream| {
                 train(task, method.as_ref(), rate, self.plan, stream).area
             });
             tick(self.context, &self.done, 0.0..0.5, all, "learning rates");
@@ -262,4 +257,36 @@ impl Comparison {
     pub(super) fn against(&self, regime: Regime, name: &str) -> &Overall {
         self.overall(regime, self.index(name)).expect("the reading has a place in the regime")
     }
+}
+
+/// The expected first update of a reading against the policy gradient; `None` if the exact sum would take too long.
+///
+/// # Errors
+/// If the settings are refused.
+fn first_update(
+    task: &Task,
+    reading: &Reading,
+    unit_mean: bool,
+) -> anyhow::Result<Option<expected::Comparison>> {
+    let method = reading.build(task, unit_mean)?;
+    let situation = Situation::on_policy(&task.tree, &task.start, GROUP);
+    let oracle = Oracle::new(&task.tree, &task.start);
+    Ok(implied(method.as_ref(), &situation).ok().map(|update| compare(&update, &oracle)))
+}
+
+/// The implied credit `ω(s,a)` per edge of the expected first update.
+///
+/// # Errors
+/// If the settings are refused or the exact sum would take too long.
+pub(super) fn credit(task: &Task, reading: &Reading) -> anyhow::Result<Vec<f64>> {
+    let method = reading.build(task, false)?;
+    Ok(implied(method.as_ref(), &Situation::on_policy(&task.tree, &task.start, GROUP))?.credit)
+}
+
+/// The mean on-policy weight of a token under a trace, `E[Σ_k c_k] / E[T]`, for the initial policy.
+fn mean_weight(task: &Task, trace: &dyn Trace) -> f64 {
+    let oracle = Oracle::new(&task.tree, &task.start);
+    let length = |leaf| task.tree.leaf_len(leaf);
+    let mass = oracle.expect(|leaf| trace.column_sums(length(leaf)).iter().sum());
+    mass / oracle.expect(|leaf| length(leaf) as f64)
 }

@@ -4,12 +4,10 @@
 //! policy. A trace multiplies the gradient as well as reshaping it, so a comparison at one learning rate mixes two things;
 //! `Regime` separates them. Learning rates are chosen on selection runs whose streams are never reported.
 
-mod exact;
 mod figures;
 mod findings;
 mod measure;
 pub(crate) mod reading;
-mod run;
 pub(crate) mod scores;
 pub(crate) mod tables;
 
@@ -35,8 +33,8 @@ mod tests {
     use super::*;
     use crate::experiment::{Context, Report};
     use crate::store::Store;
-    use crate::training::rates::Grid;
-    use run::Plan;
+    use crate::training::Grid;
+    use scores::Plan;
 
     /// A comparison of seconds.
     const TINY: Size = Size {

@@ -1,8 +1,7 @@
 //! The compared methods: baselines, and GRPO-lambda in its readings.
 
+use crate::training::Task;
 use grpo_lambda::methods::{self, Method};
-
-use crate::training::task::Task;
 
 /// The name of the method that all others are compared with.
 pub(super) const BASELINE: &str = "GRPO";
@@ -101,7 +100,7 @@ mod tests {
 
     #[test]
     fn every_reading_builds_under_a_name_of_its_own() {
-        let task = &crate::training::task::tasks(false).expect("knobs in range")[0];
+        let task = &crate::training::tasks(false).expect("knobs in range")[0];
         let all = readings();
         let mut names: Vec<&str> = all.iter().map(|r| r.name.as_str()).collect();
         assert!(names[0] == BASELINE && PAPER.iter().all(|p| names.contains(p)));

@@ -1,13 +1,12 @@
 //! All runs of the comparison, and their statistics.
 
+use super::reading::Reading;
+use crate::training::{self, GROUP, LEARNED, Phase, Task, mean_of_means, paired, stream};
+use grpo_lambda::methods::Method;
+use grpo_lambda_mdp::TabularLearner;
 use grpo_lambda_stats::{Bootstrap, Interval, OverTasks, probability_of_improvement};
 use rayon::prelude::*;
-
-use super::reading::Reading;
-use super::run::{Plan, Run, train};
-use crate::training::stream::{Phase, stream};
-use crate::training::task::Task;
-use crate::training::{mean_of_means, paired};
+use std::ops::ControlFlow;
 
 /// The learning rate at which methods meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +56,7 @@ pub(super) struct Scores {
 }
 
 /// One score of a run.
-pub(super) type Score = fn(&Run) -> f64;
+type Score = fn(&Run) -> f64;
 
 impl Scores {
     /// No runs at all.
@@ -262,4 +261,49 @@ impl Cell {
     pub(super) fn share_learned(&self) -> f64 {
         self.runs.iter().filter(|run| run.learned.is_some()).count() as f64 / self.runs.len() as f64
     }
+}
+
+/// The scores of a run; every value is a share of `J*`.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Run {
+    /// `J/J*` at every [`Plan::every`]-th update, from the initial policy to the last.
+    pub(super) curve: Vec<f64>,
+    /// Mean of `J/J*` over responses sampled, by trapezoids between updates: the area under the learning curve.
+    pub(super) area: f64,
+    /// `J/J*` after the last update.
+    pub(super) last: f64,
+    /// Responses sampled until `J >= 0.9 J*` for the first time.
+    pub(super) learned: Option<f64>,
+}
+
+/// The length of a run and the density of its curve.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    /// Updates per run.
+    pub(super) updates: usize,
+    /// Updates between two points of the kept curve; divides `updates`.
+    pub(super) every: usize,
+}
+
+/// Trains from the task's initial policy: one group of [`GROUP`] responses and one gradient step per update.
+pub(super) fn train(task: &Task, method: &dyn Method, rate: f64, plan: Plan, stream: u64) -> Run {
+    let mut learner = TabularLearner::new(&task.tree, task.start.clone(), rate, stream);
+    let mut j = learner.j() / task.best;
+    let mut run = Run { curve: vec![j], area: 0.0, last: j, learned: None };
+    let mut update = 0;
+    training::train(&mut learner, method, plan.updates, |learner| {
+        update += 1;
+        let next = learner.j() / task.best;
+        run.area += (j + next) / (2.0 * plan.updates as f64);
+        j = next;
+        if update % plan.every == 0 {
+            run.curve.push(j);
+        }
+        if run.learned.is_none() && j >= LEARNED {
+            run.learned = Some((update * GROUP) as f64);
+        }
+        ControlFlow::Continue(())
+    });
+    run.last = j;
+    run
 }

@@ -1,9 +1,8 @@
 //! The printed lemma and the corrected statements, on every MDP, prefix and depth.
 
-use anyhow::Context as _;
-
 use crate::experiments::common::mdp::Mdp;
-use crate::experiments::common::vectors::{EXACT, extremes, largest};
+use crate::experiments::common::{EXACT, extremes, largest};
+use anyhow::Context as _;
 use grpo_lambda_mdp::zoo::{EosHazard, EosHazardDependent, Family, LemmaCounterexample};
 use grpo_lambda_mdp::{Oracle, Rules, Tabular};
 

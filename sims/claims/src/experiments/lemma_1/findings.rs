@@ -3,9 +3,7 @@
 use super::Numbers;
 use super::corrected::{Corrected, Prefix, VISIBLE};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::findings::{finding, finding_on, holds_or};
-use crate::experiments::common::text::{rounding_error, short};
-use crate::experiments::common::vectors::{EXACT, largest};
+use crate::experiments::common::{EXACT, finding, finding_on, holds_or, largest, rounding_error, short};
 use crate::sentences::SentenceId;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
@@ -181,7 +179,7 @@ mod tests {
     use super::super::OfFamily;
     use super::super::corrected::{Hazards, Smallest, Success, Values};
     use super::*;
-    use crate::experiments::common::findings::words;
+    use crate::experiments::common::words;
 
     /// A lemma without a counterexample among random prefixes.
     fn numbers() -> Numbers {

@@ -4,7 +4,7 @@ use super::Numbers;
 use super::corrected::{Depth, HORIZON, Prefix};
 use super::findings::violations;
 use crate::experiments::common::record::{Record, table};
-use crate::experiments::common::vectors::{EXACT, extremes, mean, quantile};
+use crate::experiments::common::{EXACT, extremes, mean, quantile};
 use crate::figure::{Axis, Figure, Panel, Style};
 use grpo_lambda_stats::table::Table;
 

@@ -2,9 +2,7 @@
 
 use super::{BothWays, GROUP, Numbers};
 use crate::experiment::Finding;
-use crate::experiments::common::findings::{finding, holds_or};
-use crate::experiments::common::text::{rounding_error, short};
-use crate::experiments::common::vectors::{EXACT, largest};
+use crate::experiments::common::{EXACT, finding, holds_or, largest, rounding_error, short};
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![credit(n), fixed_length(n), preferences(n), per_response(n)]
@@ -95,7 +93,7 @@ fn per_response(n: &Numbers) -> Finding {
 mod tests {
     use super::super::{FixedLength, OracleCredit, PerResponse, Preference};
     use super::*;
-    use crate::experiments::common::findings::words;
+    use crate::experiments::common::words;
 
     fn numbers(credit: [f64; 2], off: f64, step: [f64; 2], cosine: f64) -> Numbers {
         let preference = |step, q| Preference { credit, step, q };

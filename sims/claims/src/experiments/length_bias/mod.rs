@@ -10,9 +10,8 @@ mod findings;
 mod shown;
 
 use crate::experiment::{Context, Experiment, Parts};
-use crate::experiments::common::mdp::{Mdp, random_mdps};
-use crate::experiments::common::methods::method;
-use crate::experiments::common::vectors::{cosine, gap};
+use crate::experiments::common::mdp::{Mdp, method, random_mdps};
+use crate::experiments::common::{cosine, gap};
 use findings::findings;
 use grpo_lambda::methods::Method;
 use grpo_lambda::trace::{Both, Recent, Trace};

@@ -2,7 +2,7 @@
 
 use super::{ADVANTAGE_RATIO, AtLambda, Numbers, Region};
 use crate::experiments::common::record::{Record, table, yes};
-use crate::experiments::common::vectors::{at_least_exact, largest};
+use crate::experiments::common::{at_least_exact, largest};
 use crate::figure::{Axis, Figure, Panel, Style};
 use grpo_lambda_stats::table::Table;
 

@@ -1,7 +1,6 @@
 //! The credit of every token of two concrete responses: a right sum and one that forgot a carry, in one group of eight.
 
-use crate::experiments::common::mdp::Mdp;
-use crate::experiments::common::methods::{evaluate, group};
+use crate::experiments::common::mdp::{Mdp, evaluate, group};
 use anyhow::Context as _;
 use grpo_lambda_mdp::Target;
 use grpo_lambda_tools::length_direction::{CLAMP, GROUP};

@@ -4,9 +4,9 @@ use super::law::LawRow;
 use super::spread::{self, ARMS as OF_TASKS, OnTask, PAPER};
 use super::{Numbers, Slope};
 use crate::experiment::Finding;
-use crate::experiments::common::findings::{finding, holds_or, holds_when};
-use crate::experiments::common::text::{percent, rounding_error, short};
-use crate::experiments::common::vectors::{EXACT, largest, mean};
+use crate::experiments::common::{
+    EXACT, finding, holds_or, holds_when, largest, mean, percent, rounding_error, short,
+};
 use grpo_lambda_tools::length_direction::{ARMS, POLICIES, Point};
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
@@ -287,7 +287,7 @@ mod tests {
     use super::super::identities::{AtLambda, WithRewards};
     use super::super::rationals::Rationals;
     use super::*;
-    use crate::experiments::common::findings::words;
+    use crate::experiments::common::words;
 
     fn numbers(off: f64, least: f64, slopes: [f64; 3], cosine: f64) -> Numbers {
         let slope = |(clamp, reduction, slope)| Slope {

@@ -1,8 +1,7 @@
 //! The statements of the theorem on random trees, to the last digits.
 
-use crate::experiments::common::mdp::{Mdp, random_mdps};
-use crate::experiments::common::methods::method;
-use crate::experiments::common::vectors::{cosine, gap, largest, norm};
+use crate::experiments::common::mdp::{Mdp, method, random_mdps};
+use crate::experiments::common::{cosine, gap, largest, norm};
 use grpo_lambda::advantage::{Baseline, OutcomeAdvantage, Scale, Std};
 use grpo_lambda_mdp::Oracle;
 use grpo_lambda_mdp::expected::{Situation, implied_mean};

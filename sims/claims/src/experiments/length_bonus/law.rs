@@ -10,8 +10,8 @@
 
 use super::identities::mean_advantage;
 use super::{HORIZON, chain};
-use crate::experiments::common::methods::method;
-use crate::experiments::common::vectors::{dot, gap, norm};
+use crate::experiments::common::mdp::method;
+use crate::experiments::common::{dot, gap, norm};
 use grpo_lambda::trace::{Recent, Trace};
 use grpo_lambda_mdp::Oracle;
 use grpo_lambda_mdp::expected::{Situation, implied_mean};

@@ -31,8 +31,8 @@ pub(crate) mod shown;
 pub(crate) mod spread;
 
 use crate::experiment::{Context, Experiment, Parts};
-use crate::experiments::common::methods::method;
-use crate::experiments::common::vectors::{cosine, dot, norm};
+use crate::experiments::common::mdp::method;
+use crate::experiments::common::{cosine, dot, norm};
 use credit::{CreditRow, credit};
 use findings::findings;
 use grpo_lambda_mdp::expected::{Situation, implied_mean};

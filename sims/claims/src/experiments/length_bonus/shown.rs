@@ -1,9 +1,9 @@
 //! Tables and figures.
 
 use super::law::LawRow;
-use super::spread::{ARMS as OF_TASKS, OnTask, PAPER};
-use super::{CLAMPS, LAMBDAS, Numbers, REDUCTIONS, Slope, UPDATES, findings, spread};
-use crate::experiments::common::vectors::at_least_exact;
+use super::spread::{self, ARMS as OF_TASKS, OnTask, PAPER};
+use super::{CLAMPS, LAMBDAS, Numbers, REDUCTIONS, Slope, UPDATES, findings};
+use crate::experiments::common::at_least_exact;
 use crate::figure::{Axis, Figure, Panel, Style};
 use grpo_lambda_stats::table::Table;
 use grpo_lambda_tools::length_direction::{ARMS, POLICIES, Point};

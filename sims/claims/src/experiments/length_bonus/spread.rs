@@ -1,8 +1,7 @@
 //! The direction of the expected update over many tasks: the zoo and random trees, two reductions.
 
-use crate::experiments::common::mdp::{Mdp, random_mdps};
-use crate::experiments::common::methods::method;
-use crate::experiments::common::vectors::{cosine, norm};
+use crate::experiments::common::mdp::{Mdp, method, random_mdps};
+use crate::experiments::common::{cosine, norm};
 use grpo_lambda_mdp::expected::{Situation, implied_mean};
 use grpo_lambda_mdp::zoo::{self, Random};
 use grpo_lambda_tools::length_direction::{CLAMP, GROUP};

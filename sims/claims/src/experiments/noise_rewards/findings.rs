@@ -2,9 +2,7 @@
 
 use super::{Arm, CLAMP, Numbers};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::findings::{finding, holds_or, holds_when};
-use crate::experiments::common::text::percent;
-use crate::experiments::common::vectors::extremes;
+use crate::experiments::common::{extremes, finding, holds_or, holds_when, percent};
 use grpo_lambda_stats::Interval;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
@@ -206,7 +204,7 @@ fn predicted(n: &Numbers) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiments::common::findings::words;
+    use crate::experiments::common::words;
 
     fn arm(lambda: f64, part: &str, clamp: f64, a: f64, change: f64) -> Arm {
         let at = |mid: f64| Interval { low: mid - 0.1, mid, high: mid + 0.1, level: 0.95 };

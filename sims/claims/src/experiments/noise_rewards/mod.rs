@@ -13,8 +13,8 @@ pub(crate) mod shown;
 
 use crate::endpoints;
 use crate::experiment::{Context, Experiment, Parts};
-use crate::experiments::common::recorded::Recorded;
-use crate::experiments::common::vectors::{extremes, mean};
+use crate::experiments::common::record::Recorded;
+use crate::experiments::common::{extremes, mean};
 use findings::findings;
 use grpo_lambda::advantage::ClampPart;
 use grpo_lambda_stats::{Interval, t_interval};

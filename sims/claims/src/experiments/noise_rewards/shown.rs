@@ -2,7 +2,7 @@
 
 use super::findings::{doses, moves, of_law};
 use super::{Arm, CLAMP, Numbers, TOKEN_MEAN};
-use crate::experiments::common::vectors::extremes;
+use crate::experiments::common::extremes;
 use crate::figure::{Axis, Figure, Panel, Style};
 use grpo_lambda_stats::table::Table;
 use serde::{Deserialize, Serialize};

@@ -4,7 +4,7 @@ use super::statistics::{
     Z95, best_of_quantile, best_of_tail, binomial_variance, chi_squared_tail, difference_se, single_se,
     smoothed_difference_se, two_sided, two_sided_t,
 };
-use crate::experiments::common::vectors::mean;
+use crate::experiments::common::mean;
 use grpo_lambda_printed::{Column, Dataset, Model, Paper, Run};
 use grpo_lambda_stats::{expected_max_normal, holm};
 

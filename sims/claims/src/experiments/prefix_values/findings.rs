@@ -5,9 +5,7 @@ use super::{
     Row, STATE, TEMPO,
 };
 use crate::experiment::Finding;
-use crate::experiments::common::findings::{finding, holds_or, holds_when};
-use crate::experiments::common::text::percent;
-use crate::experiments::common::vectors::{mean, quantile};
+use crate::experiments::common::{finding, holds_or, holds_when, mean, percent, quantile};
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![goal(n), less_than_rloo(n), ridge(n), error(n), lambda(n), lambda_exact(n)]
@@ -234,7 +232,7 @@ fn lambda_exact(n: &Numbers) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiments::common::findings::words;
+    use crate::experiments::common::words;
 
     fn numbers(ratio: f64, error: f64, estimated: Vec<f64>) -> Numbers {
         let row = |group| Row {

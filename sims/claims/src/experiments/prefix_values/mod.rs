@@ -21,10 +21,8 @@ mod findings;
 pub(crate) mod shown;
 
 use crate::experiment::{Context, Experiment, Parts};
-use crate::experiments::common::mdp::{Mdp, random_mdps};
-use crate::experiments::common::methods::method;
-use crate::experiments::common::random::stream;
-use crate::experiments::common::vectors::dot;
+use crate::experiments::common::mdp::{Mdp, method, random_mdps};
+use crate::experiments::common::{dot, stream};
 use findings::findings;
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda::methods::{self, Method};

@@ -2,7 +2,7 @@
 
 use super::{EXACT_VALUES, GOAL, GROUPS, LAMBDAS, METHODS, Numbers, OPTIMAL, PREFIX, RIDGE, STATE, TEMPO};
 use crate::experiments::common::record::yes;
-use crate::experiments::common::vectors::{mean, quantile};
+use crate::experiments::common::{mean, quantile};
 use crate::figure::{Axis, Figure, Panel, Style};
 use grpo_lambda_stats::table::Table;
 use serde::{Deserialize, Serialize};

@@ -1,15 +1,13 @@
 //! Chains of 5 to 40 tokens, every step of which must be right; half of the responses succeed.
 
+use super::GROUPS;
+use crate::experiments::common::{dot, mean, stream};
 use grpo_lambda::systematic::Sets;
 use grpo_lambda_mdp::Oracle;
 use grpo_lambda_mdp::expected::SetMoments;
 use grpo_lambda_mdp::zoo::{Chain, Family};
 use rand::Rng;
 use rayon::prelude::*;
-
-use super::GROUPS;
-use crate::experiments::common::random::stream;
-use crate::experiments::common::vectors::{dot, mean};
 
 /// Tokens of a response.
 const LENGTHS: [usize; 4] = [5, 10, 20, 40];

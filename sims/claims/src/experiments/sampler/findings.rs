@@ -10,9 +10,9 @@ use super::{
     TOKENS, VALUES, VISIT,
 };
 use crate::experiment::Finding;
-use crate::experiments::common::findings::{finding, holds_or, holds_when};
-use crate::experiments::common::text::percent;
-use crate::experiments::common::vectors::{cosine, extremes, largest, mean, quantile};
+use crate::experiments::common::{finding, holds_or, holds_when};
+use crate::experiments::common::percent;
+use crate::experiments::common::{cosine, extremes, largest, mean, quantile};
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![
@@ -401,7 +401,7 @@ fn predicted(n: &Numbers) -> Finding {
 mod tests {
     use super::super::chains::ChainRow;
     use super::*;
-    use crate::experiments::common::findings::words;
+    use crate::experiments::common::words;
 
     /// Tasks with these shares for every method; `explained` falls and the ratio rises with `slope > 0`.
     fn numbers(ratio: f64, q: f64, slope: f64, bias: f64, law: usize, long: f64) -> Numbers {

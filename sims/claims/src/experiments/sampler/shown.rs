@@ -1,14 +1,13 @@
 //! Tables and the figure.
 
-use grpo_lambda_stats::paired_permutation;
-use grpo_lambda_stats::table::Table;
-
 use super::chains::Kind;
 use super::findings::{Family, PREDICTED, RatioSummary, ratios};
 use super::{BEST, GOAL, GROUPS, HALVES, HALVES_Q, METHODS, Numbers, PREFIX, VALUES, VISIT};
 use crate::experiments::common::record::{Record, table};
-use crate::experiments::common::vectors::{mean, quantile};
+use crate::experiments::common::{mean, quantile};
 use crate::figure::{Axis, Figure, Panel};
+use grpo_lambda_stats::paired_permutation;
+use grpo_lambda_stats::table::Table;
 
 /// Sign flips that are drawn where there are too many tasks for all.
 const FLIPS: usize = 999;

@@ -1,5 +1,10 @@
 //! Variances on trees: exact where a formula has them, else simulated beside an estimator whose variance is known.
 
+use super::{
+    BEST, GROUPS, HALVES, HALVES_Q, KNOWN, METHODS, POSTERIOR, PREFIX, QUARTERS, STATE, TOKENS, VALUES, VISIT,
+};
+use crate::experiments::common::mdp::{Mdp, method, random_mdps};
+use crate::experiments::common::{dot, mean, norm, stream};
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda::methods::{self, Method};
 use grpo_lambda::systematic::{Guard, Sets};
@@ -7,14 +12,6 @@ use grpo_lambda_mdp::expected::{PrefixMoments, SetMoments};
 use grpo_lambda_mdp::zoo::{self, Random};
 use grpo_lambda_mdp::{EdgeId, LeafId, Oracle, RewardKind, Sampler, Target, Tree};
 use serde::{Deserialize, Serialize};
-
-use super::{
-    BEST, GROUPS, HALVES, HALVES_Q, KNOWN, METHODS, POSTERIOR, PREFIX, QUARTERS, STATE, TOKENS, VALUES, VISIT,
-};
-use crate::experiments::common::mdp::{Mdp, random_mdps};
-use crate::experiments::common::methods::method;
-use crate::experiments::common::random::stream;
-use crate::experiments::common::vectors::{dot, mean, norm};
 
 /// Random trees.
 const TREES: usize = 300;

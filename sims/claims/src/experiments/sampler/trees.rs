@@ -6,8 +6,8 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::experiments::common::mdp::Mdp;
-use crate::experiments::common::methods::method;
-use crate::experiments::common::vectors::{dot, norm};
+use crate::experiments::common::mdp::method;
+use crate::experiments::common::{dot, norm};
 
 /// Responses of the largest task.
 const LARGEST: usize = 300;

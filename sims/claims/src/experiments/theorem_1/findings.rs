@@ -2,10 +2,8 @@
 
 use super::{Length, Numbers, OnMdp};
 use crate::experiment::Finding;
-use crate::experiments::common::findings::{finding, finding_on, holds_or};
 use crate::experiments::common::record::{Record, table};
-use crate::experiments::common::text::{rounding_error, short};
-use crate::experiments::common::vectors::{EXACT, largest};
+use crate::experiments::common::{EXACT, finding, finding_on, holds_or, largest, rounding_error, short};
 use crate::figure::{Axis, Figure, Panel};
 use crate::sentences::SentenceId;
 use grpo_lambda_stats::table::Table;
@@ -120,7 +118,7 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
 mod tests {
     use super::super::{Deltas, Operators};
     use super::*;
-    use crate::experiments::common::findings::words;
+    use crate::experiments::common::words;
 
     fn numbers(worst: f64, truncated: f64, counted: f64, operators: f64) -> Numbers {
         let on_mdp = OnMdp {

@@ -3,8 +3,7 @@
 mod findings;
 
 use crate::experiment::{Context, Experiment, Parts};
-use crate::experiments::common::random::{noise, stream};
-use crate::experiments::common::vectors::{dot, gap, largest, norm};
+use crate::experiments::common::{dot, gap, largest, noise, norm, stream};
 use findings::{figures, findings, tables};
 use grpo_lambda::advantage::{Delta, gae, td_errors};
 use grpo_lambda::trace::{AsPrinted, Both, Recent, RowNormalised, Sequence, Style, Trace};

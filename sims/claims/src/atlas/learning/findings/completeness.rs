@@ -1,12 +1,11 @@
 //! Entrants left out, and rates at an end of the grid.
 
-use grpo_lambda_stats::table::significant;
-
 use crate::atlas::entrants::ENTRANTS;
 use crate::atlas::learning::measure::Ranking;
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::findings::{finding, holds_or};
+use crate::experiments::common::{finding, holds_or};
 use crate::training::GROUP;
+use grpo_lambda_stats::table::significant;
 
 pub(super) fn grid(r: &Ranking) -> Finding {
     let all: Vec<_> = r.results.choices.iter().flatten().collect();

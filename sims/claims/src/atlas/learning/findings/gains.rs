@@ -1,15 +1,13 @@
 //! Gains and losses of GRPO-lambda by cause: the length of the step, the clamp, the trace.
 
-use grpo_lambda_stats::OverTasks;
-
 use crate::atlas::learning::measure::Ranking;
 use crate::atlas::learning::why::{
     CLAMP, CLAMP_GAIN, Case, Correlation, LOG2_STEP, MEASURED, QUANTITIES, READINGS, Regime,
 };
 use crate::atlas::learning::words::{correlations, said};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::findings::{finding, holds_or};
-use crate::experiments::common::text::{list, over_tasks};
+use crate::experiments::common::{finding, holds_or, list, over_tasks};
+use grpo_lambda_stats::OverTasks;
 
 fn cases(r: &Ranking, reading: usize) -> Vec<&Case> {
     r.why.cases.iter().filter(|case| case.reading == reading).collect()

@@ -1,17 +1,14 @@
 //! Places in the ranking.
 
-use grpo_lambda_stats::OverTasks;
-
 use crate::atlas::entrants::Source;
 use crate::atlas::learning::competitors::{COMPLETIONS, Competitor, Knowledge};
-use crate::atlas::learning::measure::Ranking;
-use crate::atlas::learning::measure::drawn;
+use crate::atlas::learning::measure::{Ranking, drawn};
 use crate::atlas::learning::ranking::{identical, level, order};
-use crate::atlas::learning::run::CostAxis;
+use crate::atlas::learning::results::CostAxis;
 use crate::atlas::learning::words::{interval, over_tasks, p, readings, standing, word};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::findings::{finding, holds_or};
-use crate::experiments::common::text::list;
+use crate::experiments::common::{finding, holds_or, list};
+use grpo_lambda_stats::OverTasks;
 
 pub(super) fn headline(r: &Ranking) -> Finding {
     let places = |axis: CostAxis| {

@@ -2,14 +2,13 @@ use super::*;
 use crate::atlas::learning::competitors::{self, Excluded};
 use crate::atlas::learning::measure::Size;
 use crate::atlas::learning::ranking::Standing;
-use crate::atlas::learning::results::{Cell, TrainingResults};
-use crate::atlas::learning::run::{Budget, Run};
+use crate::atlas::learning::results::{Budget, Cell, Run, TrainingResults};
 use crate::atlas::learning::tasks;
 use crate::atlas::learning::why::{
     CLAMP_GAIN, Case, Correlation, LOG2_STEP, QUANTITIES, READINGS, Regime, Why,
 };
-use crate::experiments::common::findings::words;
-use crate::training::rates::Choice;
+use crate::experiments::common::words;
+use crate::training::Choice;
 use grpo_lambda_stats::{Bootstrap, Interval, OverTasks};
 
 fn at(mid: f64) -> Interval {

@@ -1,13 +1,12 @@
 //! One reading of GRPO-lambda against GRPO on one task, under every regime.
 
-use grpo_lambda_mdp::{Oracle, Tabular};
-use grpo_lambda_stats::{Bootstrap, Interval, mean, paired_permutation};
-
-use super::quantities::{CLAMP, QUANTITIES, READINGS, Regime};
+use super::{CLAMP, QUANTITIES, READINGS, Regime};
 use crate::atlas::learning::competitors::Competitor;
 use crate::atlas::learning::exact::{Update, half_learned, with_length};
 use crate::atlas::learning::results::{Cell, Trainer, TrainingResults};
 use crate::training::paired;
+use grpo_lambda_mdp::{Oracle, Tabular};
+use grpo_lambda_stats::{Bootstrap, Interval, mean, paired_permutation};
 
 /// One reading on one task.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,12 +1,11 @@
 //! Correlations of the quantities with the gains, over tasks.
 
+use super::cases::Case;
+use super::{QUANTITIES, Regime};
 use grpo_lambda_stats::{Bootstrap, Interval, holm, spearman};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
-
-use super::cases::Case;
-use super::quantities::{QUANTITIES, Regime};
 
 /// Shuffles drawn per test.
 const DRAWS: usize = 4999;

@@ -7,7 +7,7 @@ mod prose;
 use super::Audit;
 use super::gains::{Estimate, Gain};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::findings::{finding, finding_on};
+use crate::experiments::common::{finding, finding_on};
 
 /// All findings, the paper's headline first.
 pub(super) fn all(audit: &Audit) -> Vec<Finding> {

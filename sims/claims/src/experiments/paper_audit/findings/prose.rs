@@ -3,7 +3,7 @@
 use super::noise::common_gains;
 use super::{finding, finding_on, holds_or, list};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::vectors::mean;
+use crate::experiments::common::mean;
 use crate::experiments::paper_audit::Audit;
 use crate::experiments::paper_audit::gains::{self, Estimate};
 use crate::sentences::SentenceId;

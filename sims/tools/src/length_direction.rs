@@ -1,11 +1,6 @@
-//! The task `eos_hazard_dependent` at any horizon, exactly: what happens after a prefix depends on its length and its last symbol only, so
-//! that the sums over exponentially many prefixes are sums over three classes a depth.
-//!
-//! ```text
-//! <u, v> = Σ_k Σ_l D2(k,l) Σ_a π(a|l)² (ω_u - mean ω_u)(ω_v - mean ω_v),        D2(k,l) = Σ_(s in class) d(s)²
-//! ```
+//! The direction of the expected update against the horizon: towards the reward, and towards longer responses.
 
-use grpo_lambda::advantage::OutcomeAdvantage;
+use grpo_lambda::advantage::{Baseline, OutcomeAdvantage, Scale, Std};
 use grpo_lambda_mdp::zoo::EosHazardDependent;
 
 /// Classes of prefixes of one length: the prompt, after `s0`, after `s1`.
@@ -17,7 +12,7 @@ const TOKENS: usize = 3;
 type Outcomes = [Vec<f64>; 2];
 
 /// The task with its policy.
-pub(super) struct Lumped {
+struct Lumped {
     horizon: usize,
     /// `[class][token]`.
     probability: [[f64; TOKENS]; CLASSES],
@@ -30,11 +25,11 @@ pub(super) struct Lumped {
 }
 
 /// `[depth][class][token]`: implied credit.
-pub(super) type Credit = Vec<[[f64; TOKENS]; CLASSES]>;
+type Credit = Vec<[[f64; TOKENS]; CLASSES]>;
 
 impl Lumped {
     /// The family's default policy with every chance of EOS multiplied by `scale`, for two symbols.
-    pub(super) fn new(horizon: usize, scale: f64) -> Lumped {
+    fn new(horizon: usize, scale: f64) -> Lumped {
         let family = EosHazardDependent::default();
         let hazards = [family.start, family.after_first, family.after_other].map(|h| h * scale);
         let probability = hazards.map(|h| [(1.0 - h) / 2.0, (1.0 - h) / 2.0, h]);
@@ -49,12 +44,12 @@ impl Lumped {
     }
 
     /// `E[T]`.
-    pub(super) fn mean_length(&self) -> f64 {
+    fn mean_length(&self) -> f64 {
         self.start.iter().flat_map(|by_len| by_len.iter().enumerate()).map(|(t, p)| t as f64 * p).sum()
     }
 
     /// The credit `ω(s,a) = E[weight(reward, T, k) | s, a]`.
-    pub(super) fn credit(&self, weight: impl Fn(usize, usize, usize) -> f64) -> Credit {
+    fn credit(&self, weight: impl Fn(usize, usize, usize) -> f64) -> Credit {
         let expectation = |k: usize, outcomes: &Outcomes| {
             let with = |r: usize| outcomes[r].iter().enumerate().filter(|(_, p)| **p > 0.0);
             (0..2)
@@ -69,7 +64,7 @@ impl Lumped {
     }
 
     /// The inner product of the expected updates of two credits.
-    pub(super) fn inner(&self, u: &Credit, v: &Credit) -> f64 {
+    fn inner(&self, u: &Credit, v: &Credit) -> f64 {
         let mut sum = 0.0;
         for k in 0..self.horizon {
             for l in 0..CLASSES {
@@ -84,13 +79,13 @@ impl Lumped {
     }
 
     /// The cosine of the expected updates of two credits.
-    pub(super) fn cosine(&self, u: &Credit, v: &Credit) -> f64 {
+    fn cosine(&self, u: &Credit, v: &Credit) -> f64 {
         self.inner(u, v) / (self.inner(u, u) * self.inner(v, v)).sqrt()
     }
 
     /// `[reward][T]`: the mean of advantage over the group's number of tokens (the token mean), of a response with this reward and length
     /// among `others`. Advantages are those of `outcome`.
-    pub(super) fn token_mean_weights(&self, outcome: &OutcomeAdvantage, others: &Others) -> [Vec<f64>; 2] {
+    fn token_mean_weights(&self, outcome: &OutcomeAdvantage, others: &Others) -> [Vec<f64>; 2] {
         let group = others.len();
         let advantage = |r: usize, right: usize| {
             let own = std::iter::once(r == 1).chain((1..group).map(|i| i <= right));
@@ -110,7 +105,7 @@ impl Lumped {
     }
 
     /// The probability that `n` responses have so many right ones and so many tokens.
-    pub(super) fn others(&self, n: usize) -> Others {
+    fn others(&self, n: usize) -> Others {
         let none = vec![vec![0.0; n * self.horizon + 1]; n + 1];
         let mut all = none.clone();
         all[0][0] = 1.0;
@@ -132,7 +127,7 @@ impl Lumped {
 }
 
 /// `[right ones][tokens]`: how likely.
-pub(super) type Others = Vec<Vec<f64>>;
+type Others = Vec<Vec<f64>>;
 
 /// Moments after every token of every class, and the prompt, from the last token to the first.
 fn outcomes(
@@ -171,4 +166,148 @@ fn outcomes(
     after.reverse();
     let [start, ..] = values;
     (after, start)
+}
+
+/// Group size of the paper's Table 2.
+pub const GROUP: usize = 8;
+/// λ of the paper's best variant.
+const LAMBDA: f64 = 0.99;
+/// The paper's clamp.
+pub const CLAMP: f64 = -0.1;
+/// The horizons of the sweep.
+pub const HORIZONS: [usize; 17] = [2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128];
+
+/// GRPO with or without the trace and the clamp.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Arm {
+    pub name: &'static str,
+    pub trace: bool,
+    pub clamp: bool,
+}
+
+/// The four arms; the last one is the paper's algorithm.
+pub const ARMS: [Arm; 4] = [
+    Arm { name: "GRPO", trace: false, clamp: false },
+    Arm { name: "clamp only", trace: false, clamp: true },
+    Arm { name: "trace only", trace: true, clamp: false },
+    Arm { name: "GRPO-λ (trace and clamp)", trace: true, clamp: true },
+];
+
+impl Arm {
+    /// Method and settings as registered: what the tests compare with.
+    #[cfg(test)]
+    fn registered(self) -> (&'static str, String) {
+        let clamp = if self.clamp { CLAMP.to_string() } else { "none".into() };
+        match self.trace {
+            false => ("grpo", format!("reduction=token_mean clamp={clamp}")),
+            true => ("grpo_lambda", format!("lambda={LAMBDA} clamp={clamp}")),
+        }
+    }
+}
+
+/// An arm at a horizon.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// The chances of EOS: those of the zoo, or smaller ones.
+    pub policy: &'static str,
+    pub horizon: usize,
+    pub mean_length: f64,
+    pub arm: &'static str,
+    /// With ∇J.
+    pub cosine: f64,
+    /// With `∇E[T]`.
+    pub cosine_length: f64,
+}
+
+/// Names of the policies.
+pub const POLICIES: [&str; 2] = ["as in the zoo", "EOS a tenth as likely"];
+/// The factors of their chances of EOS.
+const EOS_SCALES: [f64; 2] = [1.0, 0.1];
+
+/// Every arm at every horizon, exactly.
+pub fn sweep() -> Vec<Point> {
+    let of_policy = |(policy, scale): (&'static str, f64)| {
+        HORIZONS.into_iter().flat_map(move |horizon| at(policy, &Lumped::new(horizon, scale), horizon))
+    };
+    POLICIES.into_iter().zip(EOS_SCALES).flat_map(of_policy).collect()
+}
+
+/// Every arm at one horizon of at least 2 under one of [`POLICIES`], exactly.
+///
+/// # Panics
+/// If there is no such policy.
+pub fn at_horizon(policy: usize, horizon: usize) -> Vec<Point> {
+    at(POLICIES[policy], &Lumped::new(horizon, EOS_SCALES[policy]), horizon)
+}
+
+fn at(policy: &'static str, task: &Lumped, horizon: usize) -> Vec<Point> {
+    let reward = task.credit(|r, _, _| r as f64);
+    let length = task.credit(|_, t, _| t as f64);
+    let others = task.others(GROUP - 1);
+    let point = |arm: Arm| {
+        let scale = Scale::Group(Std::TRL);
+        let clamp = arm.clamp.then_some(CLAMP);
+        let outcome = OutcomeAdvantage { baseline: Baseline::GroupMean, scale, clamp };
+        let weights = task.token_mean_weights(&outcome, &others);
+        let credit = task.credit(|r, t, k| weights[r][t] * if arm.trace { column_sum(t - k) } else { 1.0 });
+        Point {
+            policy,
+            horizon,
+            mean_length: task.mean_length(),
+            arm: arm.name,
+            cosine: task.cosine(&credit, &reward),
+            cosine_length: task.cosine(&credit, &length),
+        }
+    };
+    ARMS.into_iter().map(point).collect()
+}
+
+/// `c_k(T)`, by the tokens left: a geometric sum.
+fn column_sum(left: usize) -> f64 {
+    (1.0 - LAMBDA.powi(left as i32)) / (1.0 - LAMBDA)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use grpo_lambda::methods;
+    use grpo_lambda_mdp::Oracle;
+    use grpo_lambda_mdp::expected::{Situation, implied_mean};
+    use grpo_lambda_mdp::zoo::Family;
+
+    fn cosine(a: &[f64], b: &[f64]) -> f64 {
+        let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
+        dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
+    }
+
+    #[test]
+    fn lumped_cosines_are_those_of_the_whole_tree() {
+        for (policy, scale) in [("zoo", 1.0), ("scaled", 0.1)] {
+            for horizon in [2, 3, 5, 7] {
+                let named = EosHazardDependent::default();
+                let family = EosHazardDependent {
+                    horizon,
+                    start: named.start * scale,
+                    after_first: named.after_first * scale,
+                    after_other: named.after_other * scale,
+                    ..named
+                };
+                let tree = family.tree().unwrap();
+                let start = family.initial(&tree);
+                let oracle = Oracle::new(&tree, &start);
+                let length = oracle.update_of_credit(&oracle.expect_given_edge(|y| tree.leaf_len(y) as f64));
+                let task = Lumped::new(horizon, scale);
+                assert!((task.mean_length() - oracle.expect(|y| tree.leaf_len(y) as f64)).abs() < 1e-12);
+                for (arm, point) in ARMS.into_iter().zip(at(policy, &task, horizon)) {
+                    let (name, settings) = arm.registered();
+                    let method = methods::parse(name, &settings).unwrap().method;
+                    let situation = Situation::on_policy(&tree, &start, GROUP);
+                    let update = implied_mean(method.as_ref(), &situation).unwrap();
+                    let want = [cosine(&update, &oracle.grad_j()), cosine(&update, &length)];
+                    let gaps = [point.cosine - want[0], point.cosine_length - want[1]];
+                    assert!(gaps.iter().all(|g| g.abs() < 1e-10), "{horizon} {}: {gaps:?}", arm.name);
+                }
+            }
+        }
+    }
 }

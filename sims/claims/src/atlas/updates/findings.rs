@@ -1,0 +1,366 @@
+//! Findings: the direction of the expected updates, and the error of one at the best step size.
+
+use super::measure::Atlas;
+use super::overall::{BUDGET, Overall, SHARP, names, overall, unbiased};
+use super::row::{Column, GROUP};
+use crate::atlas::entrants::{BASELINE, ENTRANTS, Family};
+use crate::experiment::{Finding, Verdict};
+use crate::experiments::common::{finding, holds_or, list, short};
+
+pub(super) fn findings(atlas: &Atlas) -> Vec<Finding> {
+    let all = overall(atlas);
+    let named = |name: &str| all.iter().find(|o| o.entrant.name == name);
+    let mut findings =
+        vec![headline(atlas, &all), equal_lengths(atlas), reversal(&all, atlas.uncut), tracing(atlas, &all)];
+    findings.extend(named("GRPO-λ recent").zip(named(BASELINE)).map(|(l, g)| lambda(l, g)));
+    findings.push(rescaling(atlas));
+    findings.push(equal_cost(&all));
+    findings.push(credit(atlas));
+    findings
+}
+
+fn headline(atlas: &Atlas, all: &[Overall]) -> Finding {
+    let good: Vec<&Overall> = all.iter().filter(|o| o.unbiased == o.tasks).collect();
+    let partly = all.iter().filter(|o| o.unbiased < o.tasks);
+    let sampled: usize = all.iter().map(|o| o.sampled).sum();
+    let rows: usize = all.iter().map(|o| o.tasks).sum();
+    let mut worst: Vec<&Overall> = partly.collect();
+    worst.sort_by(|a, b| a.worst.0.total_cmp(&b.worst.0));
+    let worst: Vec<String> = worst
+        .iter()
+        .take(5)
+        .map(|o| format!("{} {} ({})", o.entrant.name, short(o.worst.0), o.worst.1))
+        .collect();
+    let statement =
+        "Finer credit than one number per response moves the policy along the gradient of expected reward";
+    let verdict = if good.len() == all.len() {
+        Verdict::Holds
+    } else {
+        let names_in = |families: &[Family]| {
+            names(good.iter().copied().filter(|o| families.contains(&o.entrant.family)))
+        };
+        Verdict::HoldsWhen(format!(
+            "the finer credit is the difference of sound values. Unbiased up to scale on all {} tasks are {} of {} readings: with one number per response {}; with a trace {}; \
+             with scores {}; with values {}",
+            atlas.tasks.len(),
+            good.len(),
+            all.len(),
+            names_in(&[Family::Group]),
+            names_in(&[Family::Trace]),
+            names_in(&[Family::Score]),
+            names_in(&[Family::Value])
+        ))
+    };
+    finding(
+        statement,
+        verdict,
+        format!(
+            "lowest cosines of expected update and ∇J: {}; {} of {rows} cells exact, {sampled} simulated (unbiased there: within three standard errors of at most {SHARP})",
+            worst.join(", "),
+            rows - sampled
+        ),
+    )
+}
+
+/// Tasks whose responses have one length.
+pub(super) fn equal_lengths(atlas: &Atlas) -> Finding {
+    let equal: Vec<&str> =
+        atlas.tasks.iter().filter(|t| t.equal_lengths()).map(|t| t.name.as_str()).collect();
+    let (mut good, mut bad) = (Vec::new(), Vec::new());
+    for (e, entrant) in ENTRANTS.iter().enumerate() {
+        if entrant.family != Family::Group {
+            continue;
+        }
+        let rows: Vec<_> = atlas.rows_of(e, GROUP).filter(|r| r.how != "impossible").collect();
+        let everywhere = rows.iter().all(|r| unbiased(r));
+        let when_equal = rows.iter().filter(|r| equal.contains(&r.task.as_str())).all(|r| unbiased(r));
+        let lowest = rows.iter().filter_map(|r| r.get(Column::Cosine)).fold(1.0, f64::min);
+        match (everywhere, when_equal) {
+            (true, _) => {}
+            (false, true) => good.push(format!("{} {}", entrant.name, short(lowest))),
+            (false, false) => bad.push(format!("{} {}", entrant.name, short(lowest))),
+        }
+    }
+    let numbers = format!(
+        "unbiased where lengths are equal ({}), with their lowest cosine elsewhere: {}",
+        equal.join(", "),
+        list(&good)
+    );
+    let verdict = if bad.is_empty() {
+        Verdict::HoldsWhen("all responses have one length; an average over tokens or responses turns the update away where lengths vary".into())
+    } else {
+        Verdict::Fails(format!("turned even at equal lengths: {}", bad.join(", ")))
+    };
+    finding(
+        "One number per response keeps the direction of the gradient, whatever the normalisation",
+        verdict,
+        numbers,
+    )
+}
+
+pub(super) fn reversal(all: &[Overall], [grpo, traced]: [f64; 2]) -> Finding {
+    let mut reversing: Vec<&Overall> = all.iter().filter(|o| o.reversed.0 > 0.0).collect();
+    reversing.sort_by(|a, b| b.reversed.0.total_cmp(&a.reversed.0));
+    let list = |o: &&Overall| {
+        format!("{} ({} % of visits on {})", o.entrant.name, short(100.0 * o.reversed.0), o.reversed.1)
+    };
+    let some: Vec<String> = reversing.iter().take(8).map(list).collect();
+    let turned = names(all.iter().filter(|o| o.worst.0 < 0.0));
+    let verdict = if reversing.is_empty() {
+        Verdict::Holds
+    } else {
+        Verdict::Fails(format!(
+            "{} of {} readings reverse a prefix somewhere: {}",
+            reversing.len(),
+            all.len(),
+            some.join(", ")
+        ))
+    };
+    finding(
+        "No method turns the update of a prefix against the gradient (κ(s) ≥ 0 wherever the gradient is)",
+        verdict,
+        format!(
+            "reversed as a whole (cosine below 0) on a task of this list: {turned}. The list cuts eos_hazard_dependent to a horizon of 5; at its own horizon of 8 the cosine \
+             of GRPO-λ recent is {traced:.3} and that of GRPO {grpo:.3}; `length_bonus` sweeps the horizon"
+        ),
+    )
+}
+
+fn lambda(traced: &Overall, plain: &Overall) -> Finding {
+    let ok = traced.mean_cosine >= plain.mean_cosine - 1e-6;
+    let numbers = format!(
+        "mean cosine {} against {}; lowest {} ({}) against {} ({})",
+        short(traced.mean_cosine),
+        short(plain.mean_cosine),
+        short(traced.worst.0),
+        traced.worst.1,
+        short(plain.worst.0),
+        plain.worst.1
+    );
+    let statement = "GRPO-λ (recent) turns away from the gradient no more than GRPO";
+    let counterexample = format!("{} by cosine {}", traced.worst.1, short(traced.worst.0));
+    finding(statement, holds_or(ok, counterexample), numbers)
+}
+
+/// Prefix-tree methods and the direction within prefixes.
+pub(super) fn rescaling(atlas: &Atlas) -> Finding {
+    let mut numbers = Vec::new();
+    let mut ok = true;
+    for name in ["TEMPO, no std", "TEMPO", "TreeRL", "SPO-tree", "TreeRPO (recon.)"] {
+        let Some(e) = ENTRANTS.iter().position(|e| e.name == name) else { continue };
+        let rows: Vec<_> = atlas.rows_of(e, GROUP).filter(|r| r.exact()).collect();
+        let worst = |column| rows.iter().filter_map(|r| r.get(column)).fold(0.0, f64::max);
+        let (direction, rescaling) = (worst(Column::BiasDirection), worst(Column::BiasRescaling));
+        let cv = worst(Column::KappaCv);
+        ok &= name != "TEMPO, no std" || direction < 1e-6;
+        numbers.push(format!(
+            "{name}: direction {}, rescaling {}, variation of κ(s) {} ({} exact tasks)",
+            short(direction),
+            short(rescaling),
+            short(cv),
+            rows.len()
+        ));
+    }
+    let verdict = if ok {
+        Verdict::HoldsWhen("rewards are not divided by the group's std and losses not by token counts (TEMPO, no std: direction error below 1e-6)".into())
+    } else {
+        Verdict::Fails("TEMPO without std turns the update within a prefix".into())
+    };
+    finding(
+        "Prefix-tree credit only re-weights prefixes against each other; within a prefix the direction is the gradient's",
+        verdict,
+        format!("largest on any exact task: {}", numbers.join("; ")),
+    )
+}
+
+/// A reading with a trace against the reading of GRPO that differs from it only by the trace.
+fn tracing(atlas: &Atlas, all: &[Overall]) -> Finding {
+    let place = |name: &str| ENTRANTS.iter().position(|e| e.name == name);
+    let mut numbers = Vec::new();
+    let (mut lower, mut higher) = (0, 0);
+    for (traced, plain) in [
+        ("GRPO-λ recent, no clamp", BASELINE),
+        ("GRPO-λ both, no clamp", BASELINE),
+        ("GRPO-λ recent", "GRPO, clamp -0.1"),
+        ("GRPO-λ both", "GRPO, clamp -0.1"),
+        ("P-trace (recon.)", BASELINE),
+    ] {
+        let (Some(t), Some(p)) = (place(traced), place(plain)) else { continue };
+        let pairs: Vec<(f64, f64)> = atlas
+            .rows_of(t, GROUP)
+            .zip(atlas.rows_of(p, GROUP))
+            .filter_map(|(a, b)| Some((a.get(Column::Mse)?, b.get(Column::Mse)?)))
+            .collect();
+        // Differences that rounding could make are none.
+        let (down, up) = (
+            pairs.iter().filter(|(a, b)| *a < b - 1e-6).count(),
+            pairs.iter().filter(|(a, b)| *a > b + 1e-6).count(),
+        );
+        lower += down;
+        higher += up;
+        numbers.push(format!(
+            "{traced} {} against {} ({plain}); lower on {down} and higher on {up} of {} tasks",
+            short(all[t].mse),
+            short(all[p].mse),
+            pairs.len()
+        ));
+    }
+    let statement = format!("A trace lowers the error of one update at the best step size (G = {GROUP})");
+    let numbers = format!("mean error relative to |∇J|²: {}", numbers.join("; "));
+    let verdict = match (lower, higher) {
+        (_, 0) => Verdict::Holds,
+        (0, _) => Verdict::Fails(format!("higher in all {higher} cases that differ")),
+        _ if higher > lower => {
+            Verdict::Fails(format!("higher in {higher} of {} cases that differ", lower + higher))
+        }
+        _ => Verdict::HoldsWhen(format!("lower in {lower} of {} cases that differ", lower + higher)),
+    };
+    finding(statement, verdict, numbers)
+}
+
+fn equal_cost(all: &[Overall]) -> Finding {
+    let mut paid: Vec<(&Overall, f64)> = all.iter().filter_map(|o| Some((o, o.mse_at_budget?))).collect();
+    paid.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let top: Vec<String> = paid
+        .iter()
+        .filter(|(o, _)| o.entrant.name != BASELINE)
+        .take(6)
+        .map(|(o, m)| format!("{} {}", o.entrant.name, short(*m)))
+        .collect();
+    let base = paid.iter().find(|(o, _)| o.entrant.name == BASELINE).map_or(f64::NAN, |p| p.1);
+    let beyond = names(all.iter().filter(|o| o.mse_at_budget.is_none()));
+    let best_traced = paid.iter().find(|(o, _)| o.entrant.family == Family::Trace);
+    let first = paid.first().map_or("", |(o, _)| o.entrant.name);
+    let free: Vec<&(&Overall, f64)> =
+        paid.iter().filter(|(o, _)| o.entrant.family == Family::Group).collect();
+    let plain = free.first().map_or((f64::NAN, ""), |(o, m)| (*m, o.entrant.name));
+    let ok = paid.first().is_some_and(|(o, _)| o.entrant.family != Family::Group);
+    let traced =
+        best_traced.map_or(String::new(), |(o, m)| format!("; best trace: {} {}", o.entrant.name, short(*m)));
+    let numbers = format!(
+        "mean error of one update that costs {BUDGET} responses written or scored: {}; {BASELINE} {}{traced}. Beyond the budget even in groups of two on some task: {beyond}",
+        top.join(", "),
+        short(base)
+    );
+    let statement = "At equal cost a method with finer credit has the lowest error of one update";
+    let verdict = if ok {
+        Verdict::HoldsWhen(format!(
+            "it is {first} ({}; best with one number per response: {} {})",
+            short(paid.first().map_or(f64::NAN, |p| p.1)),
+            plain.1,
+            short(plain.0)
+        ))
+    } else {
+        Verdict::Fails(format!("the lowest is {} with {}", plain.1, short(plain.0)))
+    };
+    finding(statement, verdict, numbers)
+}
+
+pub(super) fn credit(atlas: &Atlas) -> Finding {
+    let mut ranked: Vec<(&str, f64, f64)> = Vec::new();
+    for (e, entrant) in ENTRANTS.iter().enumerate() {
+        let rows: Vec<_> = atlas.rows_of(e, GROUP).collect();
+        let mean = |column| {
+            let values: Vec<f64> = rows.iter().filter_map(|r| r.get(column)).collect();
+            values.iter().sum::<f64>() / values.len().max(1) as f64
+        };
+        ranked.push((entrant.name, mean(Column::CreditRankCorrelation), mean(Column::CreditR2)));
+    }
+    ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let show = |(name, rank, r2): &(&str, f64, f64)| format!("{name} {} ({})", short(*rank), short(*r2));
+    let lowest: Vec<String> = ranked.iter().take(6).map(show).collect();
+    let base = ranked.iter().find(|r| r.0 == BASELINE);
+    let (below, all) = (base.map_or(0, |b| ranked.iter().filter(|r| r.1 < b.1 - 1e-9).count()), ranked.len());
+    let numbers = format!(
+        "rank correlation (and R²) of implied credit with A, mean over tasks: {} {}; lowest {}",
+        BASELINE,
+        base.map_or(String::new(), |b| format!("{} ({})", short(b.1), short(b.2))),
+        lowest.join(", ")
+    );
+    let statement =
+        "Methods that assign credit per token rank a prefix's tokens better, in expectation, than GRPO";
+    let verdict = holds_or(
+        below == 0,
+        format!(
+            "{below} of {all} readings rank them worse than {BASELINE}, {} the worst",
+            ranked.first().map_or("", |r| r.0)
+        ),
+    );
+    finding(statement, verdict, numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::atlas::tasks::tasks;
+    use crate::atlas::updates::row::Row;
+    use crate::experiments::common::words;
+
+    /// Two tasks, of equal and of varying lengths, on which every entrant's expected update is a multiple of the gradient.
+    fn unbiased() -> Atlas {
+        let tasks: Vec<_> = tasks(false)
+            .unwrap()
+            .into_iter()
+            .filter(|t| ["pivot", "fork"].contains(&t.name.as_str()))
+            .collect();
+        let rows = tasks.iter().map(|task| ENTRANTS.iter().map(|e| vec![row(task, e)]).collect()).collect();
+        Atlas { residuals: vec![0.0; tasks.len()], tasks, groups: vec![GROUP], rows, uncut: [1.0; 2] }
+    }
+
+    fn row(task: &crate::training::Task, entrant: &crate::atlas::entrants::Entrant) -> Row {
+        let mut row = Row::new(task, entrant, GROUP);
+        row.how = "exact".into();
+        for column in [
+            Column::Bias,
+            Column::BiasDirection,
+            Column::BiasRescaling,
+            Column::CosineSe,
+            Column::KappaCv,
+            Column::ReversedVisits,
+        ] {
+            row.set(column, 0.0);
+        }
+        for column in [Column::Cosine, Column::Passes, Column::CreditRankCorrelation, Column::CreditR2] {
+            row.set(column, 1.0);
+        }
+        row.set(Column::Mse, if entrant.name == "TEMPO" { 0.4 } else { 0.5 });
+        row
+    }
+
+    /// Sets a column of one entrant on one task.
+    fn set(atlas: &mut Atlas, task: &str, entrant: &str, column: Column, value: f64) {
+        let t = atlas.tasks.iter().position(|t| t.name == task).unwrap();
+        let e = ENTRANTS.iter().position(|e| e.name == entrant).unwrap();
+        atlas.rows[t][e][0].set(column, value);
+    }
+
+    const H: &str = "Holds";
+    const W: &str = "Holds when";
+    const F: &str = "Fails";
+
+    /// The verdicts after changes to [`unbiased`]: task, entrant, column, value.
+    fn after(changes: &[(&str, &str, Column, f64)]) -> Vec<&'static str> {
+        let mut atlas = unbiased();
+        for &(task, entrant, column, value) in changes {
+            set(&mut atlas, task, entrant, column, value);
+        }
+        words(&findings(&atlas))
+    }
+
+    #[test]
+    fn each_verdict_follows_its_own_numbers() {
+        assert_eq!(after(&[]), [H, W, H, H, H, W, W, H]);
+        assert_eq!(after(&[("fork", BASELINE, Column::Bias, 0.1)])[..2], [W, W], "turned where lengths vary");
+        assert_eq!(after(&[("pivot", BASELINE, Column::Bias, 0.1)])[..2], [W, F], "turned at equal lengths");
+        assert_eq!(after(&[("fork", "TreeRL", Column::ReversedVisits, 0.2)])[2], F);
+        let recent = "GRPO-λ recent, no clamp";
+        assert_eq!(after(&[("fork", recent, Column::Mse, 0.9)])[3], F, "the trace only adds error");
+        assert_eq!(after(&[("fork", recent, Column::Mse, 0.1)])[3], H, "it only takes error away");
+        let both = [("fork", recent, Column::Mse, 0.1), ("pivot", recent, Column::Mse, 0.9)];
+        assert_eq!(after(&both)[3], W);
+        assert_eq!(after(&[("fork", "GRPO-λ recent", Column::Cosine, 0.2)])[4], F);
+        assert_eq!(after(&[("fork", "TEMPO, no std", Column::BiasDirection, 0.2)])[5], F);
+        assert_eq!(after(&[("fork", "RLOO", Column::Mse, 0.01)])[6], F, "one number per response errs least");
+        assert_eq!(after(&[("fork", "OAR-P", Column::CreditRankCorrelation, 0.1)])[7], F);
+    }
+}

@@ -1,0 +1,281 @@
+//! Tables and figures.
+
+use super::measure::{Atlas, MaskedTask, Size, piece, seed_of};
+use super::overall::{MEANS, Overall, overall};
+use super::row::{Column, GROUP, Row};
+use crate::atlas::entrants::{BASELINE, ENTRANTS, Entrant, Extra, Family};
+use crate::atlas::tasks::tasks;
+use crate::experiments::common::record::{Record, table};
+use crate::figure::{Axis, Figure, Mark, Panel};
+use crate::training::Task;
+use grpo_lambda_mdp::Oracle;
+use grpo_lambda_stats::OverTasks;
+use grpo_lambda_stats::table::{Table, significant};
+
+pub(super) fn tables(atlas: &Atlas) -> Vec<(String, Table)> {
+    vec![
+        (String::new(), long(atlas)),
+        ("error".into(), error(atlas)),
+        ("summary".into(), summary(atlas)),
+        ("parts".into(), parts(atlas)),
+        ("costs".into(), costs(atlas)),
+        ("tasks".into(), task_list(atlas)),
+    ]
+}
+
+/// A row of the long form.
+fn long_row(row: &Row, entrant: &Entrant, task: &Task) -> Record {
+    let names = Record::default()
+        .with("task", task.name.as_str())
+        .with("method", entrant.name)
+        .with("family", entrant.family.name())
+        .with("provenance", entrant.provenance().name())
+        .with("group", row.group)
+        .with("how", row.how.as_str());
+    numbers(names, row, &Column::ALL).with("reason", row.reason.as_str())
+}
+
+/// Adds some numbers of a row.
+fn numbers(record: Record, row: &Row, columns: &[Column]) -> Record {
+    columns.iter().fold(record, |record, &column| record.with(column.name(), row.get(column)))
+}
+
+/// One row per task and entrant, in groups of [`GROUP`].
+fn long(atlas: &Atlas) -> Table {
+    table(atlas.tasks.iter().zip(&atlas.rows).flat_map(|(task, by_entrant)| {
+        ENTRANTS.iter().zip(by_entrant).flat_map(move |(entrant, rows)| {
+            rows.iter().filter(|row| row.group == GROUP).map(move |row| long_row(row, entrant, task))
+        })
+    }))
+}
+
+/// One row per task, entrant and group size: the error of one update.
+fn error(atlas: &Atlas) -> Table {
+    use Column::{Cosine, Mse, MseBias, MseSe, MseVariance, TraceCovariance};
+    let possible = atlas.rows.iter().flatten().flatten().filter(|row| row.how != "impossible");
+    table(possible.map(|row| {
+        let names = Record::default()
+            .with("task", row.task.as_str())
+            .with("method", row.method.as_str())
+            .with("group", row.group)
+            .with("sampled", if row.exact() { "" } else { "sampled" });
+        numbers(names, row, &[Cosine, TraceCovariance, Mse, MseBias, MseVariance, MseSe])
+    }))
+}
+
+/// One row per entrant: what a reader asks first.
+fn summary(atlas: &Atlas) -> Table {
+    table(overall(atlas).into_iter().map(|o| {
+        let (sign_agreement, rank_correlation) =
+            (o.mean(Column::SignAgreement), o.mean(Column::CreditRankCorrelation));
+        let (reversed, at) = o.reversed;
+        let reversed =
+            if reversed > 0.0 { format!("{} ({at})", significant(reversed, 2)) } else { "0".into() };
+        let (worst, on_task) = o.worst;
+        Record::default()
+            .with("method", o.entrant.name)
+            .with("provenance", o.entrant.provenance().name())
+            .with("unbiased on", format!("{} of {}", o.unbiased, o.tasks))
+            .with("mean cosine", o.mean_cosine)
+            .with("lowest cosine", worst)
+            .with("on task", if worst > 1.0 - 1e-9 { "-".into() } else { on_task })
+            .with("sign agreement", sign_agreement)
+            .with("reversed visits, most", reversed)
+            .with("credit rank correlation", rank_correlation)
+            .with("error, G = 8", o.mse)
+            .with("error, equal cost", o.mse_at_budget)
+            .with("cost", o.passes)
+    }))
+}
+
+/// One row per entrant: its bias and its error taken apart.
+fn parts(atlas: &Atlas) -> Table {
+    table(overall(atlas).into_iter().map(|o| {
+        let names = Record::default().with("method", o.entrant.name).with("family", o.entrant.family.name());
+        let means = MEANS.into_iter().zip(o.means);
+        means
+            .fold(names, |record, (column, mean)| record.with(column.name(), mean))
+            .with("mse_bias", o.mse_bias)
+            .with("mse_variance", o.mse_variance)
+            .with("tasks", o.tasks)
+            .with("of_them_sampled", o.sampled)
+    }))
+}
+
+/// One row per entrant: what it costs, needs and rests on, and its command.
+fn costs(atlas: &Atlas) -> Table {
+    table(overall(atlas).into_iter().map(|o| {
+        let e = o.entrant;
+        Record::default()
+            .with("method", e.name)
+            .with("family", e.family.name())
+            .with("provenance", e.provenance().name())
+            .with("extra_forwards", words(e.cost.forwards))
+            .with("extra_rollouts", words(e.cost.rollouts))
+            .with("needs", e.cost.needs)
+            .with("responses_in_all", o.passes)
+            .with("command", e.command())
+    }))
+}
+
+/// An extra in words, per response.
+fn words(extra: Extra) -> String {
+    match extra {
+        Extra::None => "0".into(),
+        Extra::PerResponse(n) => n.to_string(),
+        Extra::PerToken => "1 a token".into(),
+        Extra::Completions(k) => format!("{k} a token"),
+        Extra::Limit => "∞ a step".into(),
+    }
+}
+
+fn task_list(atlas: &Atlas) -> Table {
+    table(atlas.tasks.iter().zip(&atlas.residuals).map(|(task, kl)| {
+        Record::default()
+            .with("task", task.name.as_str())
+            .with("shows", task.about.as_str())
+            .with("responses", task.tree.leaf_count())
+            .with("logits", task.tree.edge_count())
+            .with("shortest", task.shortest)
+            .with("longest", task.longest)
+            .with("mean_length", Oracle::new(&task.tree, &task.start).mean_length())
+            .with("j", task.start_j)
+            .with("j_best", task.best)
+            .with("masked_fit_kl", *kl)
+    }))
+}
+
+/// `entrants` by name on the first `tasks_taken` tasks, as the quick version has them at the group size of its main table.
+///
+/// # Errors
+/// If a task or an entrant cannot be built.
+pub fn excerpt(seed: u64, tasks_taken: usize, entrants: &[&str]) -> anyhow::Result<Table> {
+    let effort = Size::new(false).effort;
+    let mut records = Vec::new();
+    for (t, task) in tasks(false)?.into_iter().take(tasks_taken).enumerate() {
+        let masked = MaskedTask::new(task, seed);
+        for (e, entrant) in ENTRANTS.iter().enumerate().filter(|(_, e)| entrants.contains(&e.name)) {
+            for row in piece(&masked, entrant, &[GROUP], effort, seed_of(seed, t, e))? {
+                records.push(long_row(&row, entrant, &masked.task));
+            }
+        }
+    }
+    Ok(table(records))
+}
+
+pub(super) fn figures(atlas: &Atlas) -> Vec<(String, Figure)> {
+    vec![(String::new(), map(atlas)), ("error".into(), errors(atlas))]
+}
+
+const FAMILIES: [(Family, &str); 4] = [
+    (Family::Group, "one number per response"),
+    (Family::Trace, "trace"),
+    (Family::Score, "score"),
+    (Family::Value, "values"),
+];
+
+/// Degrees by which two standard errors may turn an angle that is shown.
+const BLURRED: f64 = 10.0;
+
+/// The angle between expected update and gradient, entrants by tasks.
+fn map(atlas: &Atlas) -> Figure {
+    let all = overall(atlas);
+    let best = all.iter().filter(|o| o.unbiased == o.tasks).count();
+    let degrees = |cosine: f64| cosine.clamp(-1.0, 1.0).acos().to_degrees();
+    let angle = |row: &Row| {
+        let (Some(cosine), Some(error)) = (row.get(Column::Cosine), row.get(Column::CosineSe)) else {
+            return f64::NAN;
+        };
+        // What two standard errors more would turn it by.
+        if degrees(cosine - 2.0 * error) - degrees(cosine) > BLURRED {
+            f64::NAN
+        } else {
+            degrees(cosine).round()
+        }
+    };
+    let values = (0..ENTRANTS.len()).map(|e| atlas.rows_of(e, GROUP).map(angle).collect()).collect();
+    let sampled: usize = all.iter().map(|o| o.sampled).sum();
+    let rows: usize = all.iter().map(|o| o.tasks).sum();
+    let worst = all.iter().min_by(|a, b| a.worst.0.total_cmp(&b.worst.0));
+    let worst = worst.map_or(String::new(), |o| {
+        format!("; {} on {} by {:.0}°", o.entrant.name, o.worst.1, o.worst.0.acos().to_degrees())
+    });
+    let title = format!(
+        "{best} of {} methods point along the policy gradient on every task; the others turn away from it{worst}",
+        ENTRANTS.len()
+    );
+    let caption = format!(
+        "Angle in degrees between the expected update of one group of {GROUP} responses and ∇J, at the start policy: rounded; 0 (white) is unbiased up to scale, 90 and more (darkest) \
+         no longer climbs. {} of {rows} cells are exact, {sampled} simulated (see the table); grey: impossible, for a reason in the table, or simulated and not known to {BLURRED}° (two standard errors). In the {equal} tasks at the left all responses are equally long.",
+        rows - sampled,
+        equal = atlas.tasks.iter().take_while(|t| t.equal_lengths()).count()
+    );
+    let groups =
+        FAMILIES.map(|(family, name)| (name, ENTRANTS.iter().filter(|e| e.family == family).count()));
+    let panel = Panel::new("")
+        .x(Axis::new("task").categories(atlas.tasks.iter().map(|t| t.name.as_str())))
+        .y(Axis::new("").categories(ENTRANTS.iter().map(|e| e.name)).groups(groups))
+        .mark(Mark::HeatMap {
+            values,
+            annotate: true,
+            range: Some((0.0, 90.0)),
+            diverging: true,
+            label: "angle to the policy gradient (degrees)".into(),
+        });
+    Figure::new(title).caption(caption).columns(1).panel_size(1060, 1010).panel(panel)
+}
+
+/// Differences of the error of one update from the baseline's, by entrant.
+fn errors(atlas: &Atlas) -> Figure {
+    let all = overall(atlas);
+    let mut order: Vec<&Overall> = all.iter().filter(|o| o.beyond_baseline.is_some()).collect();
+    order.sort_by(|a, b| middle(a).total_cmp(&middle(b)));
+    let lower = |o: &&&Overall| o.beyond_baseline.as_ref().is_some_and(OverTasks::negative);
+    let free: Vec<&str> =
+        order.iter().filter(lower).filter(|o| o.passes <= 1.0 + 1e-12).map(|o| o.entrant.name).collect();
+    let traces = order.iter().filter(|o| o.entrant.family == Family::Trace);
+    let (better, of) = (traces.clone().filter(lower).count(), traces.count());
+    let of_traces = match better {
+        0 => "no trace does".to_owned(),
+        n => format!("of the {of} traces {n} do"),
+    };
+    let title = match free.as_slice() {
+        [] => format!("At no extra cost no method errs less in one update than {BASELINE}, over tasks"),
+        [one] => format!(
+            "At no extra cost only {one} errs less in one update than {BASELINE}, over tasks; {of_traces}"
+        ),
+        [first @ .., last] => format!(
+            "At no extra cost {} and {last} err less in one update than {BASELINE}, over tasks; {of_traces}",
+            first.join(", ")
+        ),
+    };
+    let caption = format!(
+        "Error of one update: E|c g - ∇J|² / |∇J|² from {GROUP} responses at the best step size c of each method; 1 is no step at all. Dots: mean over {} tasks (fewer where a task is \
+         impossible) of the difference to {BASELINE} on the same task; bars: Student's t over tasks, 95 %, not corrected for the number of methods. In brackets the share of the expected step that is not along the policy \
+         gradient, 1 - cos². Every method has groups of {GROUP} whatever it costs: values of a critic or of completions are not free.",
+        atlas.tasks.len()
+    );
+    let label = |o: &&Overall| format!("{}  [{:.3}]", o.entrant.name, o.lost);
+    let mut panel = Panel::new("")
+        .x(format!("error of one update minus that of {BASELINE}"))
+        .y(Axis::new("").categories(order.iter().map(label)))
+        .vline(0.0, BASELINE);
+    for (family, name) in FAMILIES {
+        let span = |(i, o): (usize, &&Overall)| {
+            let over = o.beyond_baseline.as_ref().filter(|_| o.entrant.family == family)?;
+            Some((i as f64, over.interval.low, over.interval.mid, over.interval.high))
+        };
+        panel = panel.spans(name, order.iter().enumerate().filter_map(span));
+    }
+    Figure::new(title)
+        .caption(caption)
+        .columns(1)
+        .panel_size(620, 720)
+        .names(FAMILIES.map(|f| f.1))
+        .panel(panel)
+}
+
+/// The mean difference to the baseline.
+fn middle(o: &Overall) -> f64 {
+    o.beyond_baseline.as_ref().map_or(f64::NAN, |over| over.interval.mid)
+}
