@@ -1,18 +1,17 @@
 //! Findings.
 
-use grpo_lambda_stats::{Interval, spearman, t_interval};
-
 use super::chains::Kind;
 use super::tasks::{Law, Row};
-use super::trees::{METHODS as TREES, SAMPLINGS, TreeRow};
+use super::trees::{METHODS as TREES, SAMPLINGS, SEARCH, TreeRow};
 use super::{
     BEST, GOAL, GROUPS, HALVES, HALVES_Q, KNOWN, METHODS, Numbers, POSTERIOR, PREFIX, QUARTERS, STATE,
     TOKENS, VALUES, VISIT,
 };
 use crate::experiment::Finding;
-use crate::experiments::common::{finding, holds_or, holds_when};
-use crate::experiments::common::percent;
-use crate::experiments::common::{cosine, extremes, largest, mean, quantile};
+use crate::experiments::common::{
+    cosine, extremes, finding, holds_or, holds_when, largest, mean, percent, quantile,
+};
+use grpo_lambda_stats::{Interval, spearman, t_interval};
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![
@@ -65,27 +64,41 @@ fn trees(n: &Numbers) -> Finding {
     };
     let per_token = |r: &TreeRow| r.noise_over_rloo.map(|noise| noise * r.tokens_over_rloo);
     let less = |values: &[f64]| values.iter().filter(|x| **x < 1.0).count();
-    let own: Vec<f64> =
-        TREES[1..].iter().flat_map(|(method, _)| values(method, SAMPLINGS[1], per_token)).collect();
+    let [own, searched] = [SAMPLINGS[1], SEARCH].map(|sampling| {
+        n.trees.iter().filter(|r| r.sampling == sampling).filter_map(per_token).collect::<Vec<f64>>()
+    });
+    let told = |method: &str, sampling| {
+        let paid = values(method, sampling, per_token);
+        let cosines = values(method, sampling, |r| r.cosine_with_gradient);
+        format!(
+            "cosine with ∇J {:.2}, at least {:.2}, noise {:.2}, below 1 on {} of {}",
+            quantile(&cosines, 0.5),
+            quantile(&cosines, 0.0),
+            quantile(&paid, 0.5),
+            less(&paid),
+            paid.len()
+        )
+    };
     let words = TREES[1..].iter().map(|(method, _)| {
-        let [apart, tree] = SAMPLINGS.map(|sampling| {
-            let paid = values(method, sampling, per_token);
-            let cosine = quantile(&values(method, sampling, |r| r.cosine_with_gradient), 0.5);
-            format!(
-                "cosine with ∇J {cosine:.2}, noise {:.2}, below 1 on {} of {}",
-                quantile(&paid, 0.5),
-                less(&paid),
-                paid.len()
-            )
-        });
+        let [apart, tree] = SAMPLINGS.map(|sampling| told(method, sampling));
         format!("{method}, own trees: {tree}; independent responses: {apart}")
     });
-    let words: Vec<String> = words.collect();
+    let search = format!("TreeRL, 30 leaves of its entropy search: {}", told("TreeRL", SEARCH));
+    let words: Vec<String> = words.chain([search]).collect();
     finding(
         "On trees that a method samples itself its update has less noise per token written than RLOO's (SPO-tree, TreeRL, TreeRPO)",
-        holds_or(less(&own) == own.len(), format!("it does in {} of {} cases", less(&own), own.len())),
+        holds_or(
+            less(&own) + less(&searched) == own.len() + searched.len(),
+            format!(
+                "it does in {} of {} cases at fixed intervals, and in {} of {} with TreeRL's search",
+                less(&own),
+                own.len(),
+                less(&searched),
+                searched.len()
+            ),
+        ),
         format!(
-            "medians over the zoo, simulated; eight leaves, two children at three levels, segments a third of the longest response; noise: tr Var g / |E g|² times the tokens written, over RLOO's. {}",
+            "medians over the zoo, simulated; eight leaves, two children at three levels, segments a third of the longest response; noise: tr Var g / |E g|² times the tokens written, over that of RLOO with as many responses. {}",
             words.join(". ")
         ),
     )
@@ -431,7 +444,8 @@ mod tests {
             noise_over_rloo: Some(ratio),
             tokens_over_rloo: 1.0,
         };
-        let trees = TREES.iter().flat_map(|method| SAMPLINGS.map(|sampling| tree((method, sampling))));
+        let both = TREES.iter().flat_map(|method| SAMPLINGS.map(|sampling| tree((method, sampling))));
+        let trees = both.chain([tree((&TREES[2], SEARCH))]);
         let chain = |kind| ChainRow { kind, tokens: 40, group: 8, ratio: (long, 0.0), bits: 9.0 };
         Numbers {
             rows: GROUPS.into_iter().flat_map(|g| (0..4).map(move |k| (g, k))).map(row).collect(),

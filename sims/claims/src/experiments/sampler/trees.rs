@@ -1,13 +1,13 @@
 //! Tree methods on trees that the policy samples itself, beside independent responses.
 
-use grpo_lambda_mdp::expected::{Branching, Sampled, Situation, branched, sampled};
+use crate::experiments::common::mdp::{Mdp, method};
+use crate::experiments::common::{dot, norm};
+use grpo_lambda_mdp::expected::{
+    Branching, EntropySearch, Sampled, Situation, TreeSampling, branched, sampled,
+};
 use grpo_lambda_mdp::zoo;
 use rayon::prelude::*;
 use serde::Serialize;
-
-use crate::experiments::common::mdp::Mdp;
-use crate::experiments::common::mdp::method;
-use crate::experiments::common::{dot, norm};
 
 /// Responses of the largest task.
 const LARGEST: usize = 300;
@@ -22,6 +22,8 @@ pub(super) const METHODS: [(&str, &str); 4] = [
     ("TreeRPO (recon.)", "tree_rpo_reconstructed"),
 ];
 pub(super) const SAMPLINGS: [&str; 2] = ["independent", "own tree"];
+/// The search that TreeRL publishes, with 30 leaves; RLOO beside it has 30 independent responses.
+pub(super) const SEARCH: &str = "entropy search";
 
 /// A method on a task; a row of `sampler_trees.csv`.
 #[derive(Clone, Debug, Serialize)]
@@ -57,7 +59,6 @@ fn on_task(mdp: &Mdp, groups: usize, seed: u64) -> anyhow::Result<Vec<TreeRow>> 
     let oracle = mdp.oracle();
     let branching =
         Branching { children: CHILDREN.to_vec(), segment: mdp.tree.max_len().div_ceil(CHILDREN.len()) };
-    let situation = Situation::on_policy(&mdp.tree, &mdp.policy, branching.leaves());
     let gradient = oracle.grad_j();
     // The noise of the mean is in its length: |E g|² = |mean|² - tr Var / n. Where it is half of it, nothing is told.
     let told = |found: &Sampled| {
@@ -67,28 +68,43 @@ fn on_task(mdp: &Mdp, groups: usize, seed: u64) -> anyhow::Result<Vec<TreeRow>> 
         (squared > 2.0 * noise)
             .then(|| (dot(mean, &gradient) / (true_length * norm(&gradient)), variance / (squared - noise)))
     };
-    let tokens = branching.tokens(&oracle) / (branching.leaves() as f64 * oracle.mean_length());
-    let (mut rows, mut base) = (Vec::new(), f64::NAN);
-    for (name, registered) in METHODS {
+    let row = |name, sampling, own: Option<&dyn TreeSampling>, leaves| {
+        let (_, registered) = METHODS.iter().find(|(method, _)| *method == name).expect("listed");
         let method = method(registered, "reduction=response_sum")?;
-        for sampling in SAMPLINGS {
-            let own = sampling == SAMPLINGS[1];
-            let found = match (own, name == METHODS[0].0) {
-                (true, true) => continue,
-                (true, false) => branched(method.as_ref(), &situation, &branching, groups, seed),
-                (false, _) => sampled(method.as_ref(), &situation, groups, seed),
-            };
-            let told = told(&found);
-            base = told.filter(|_| name == METHODS[0].0).map_or(base, |(_, noise)| noise);
-            rows.push(TreeRow {
-                task: mdp.name.clone(),
-                method: name,
-                sampling,
-                cosine_with_gradient: told.map(|(cosine, _)| cosine),
-                noise_over_rloo: told.map(|(_, noise)| noise / base),
-                tokens_over_rloo: if own { tokens } else { 1.0 },
-            });
-        }
+        let situation = Situation::on_policy(&mdp.tree, &mdp.policy, leaves);
+        let found = match own {
+            Some(tree) => branched(method.as_ref(), &situation, tree, groups, seed),
+            None => sampled(method.as_ref(), &situation, groups, seed),
+        };
+        let (cosine, noise) = told(&found).unzip();
+        let tokens = |tree: &dyn TreeSampling| tree.tokens(&oracle) / (leaves as f64 * oracle.mean_length());
+        anyhow::Ok(TreeRow {
+            task: mdp.name.clone(),
+            method: name,
+            sampling,
+            cosine_with_gradient: cosine,
+            noise_over_rloo: noise,
+            tokens_over_rloo: own.map_or(1.0, tokens),
+        })
+    };
+    let (leaves, search) = (branching.leaves(), EntropySearch::PUBLISHED);
+    let rloo = |leaves| row(METHODS[0].0, SAMPLINGS[0], None, leaves);
+    let mut rows = vec![rloo(leaves)?];
+    for (name, _) in &METHODS[1..] {
+        rows.push(row(name, SAMPLINGS[0], None, leaves)?);
+        rows.push(row(name, SAMPLINGS[1], Some(&branching), leaves)?);
     }
+    over_first(&mut rows);
+    let mut searched = vec![rloo(search.leaves())?, row("TreeRL", SEARCH, Some(&search), search.leaves())?];
+    over_first(&mut searched);
+    rows.extend(searched.pop());
     Ok(rows)
+}
+
+/// Divides the noise of all rows by that of the first.
+fn over_first(rows: &mut [TreeRow]) {
+    let base = rows[0].noise_over_rloo;
+    for row in rows {
+        row.noise_over_rloo = row.noise_over_rloo.zip(base).map(|(noise, base)| noise / base);
+    }
 }
