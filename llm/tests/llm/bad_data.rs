@@ -4,12 +4,12 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{Done, checkpoint, llm_train, shape, words};
+use crate::common::{Done, Place, words};
 
 const GOOD: &str = "{\"question\":\"2+3?\",\"answer\":\"5\"}\n";
 
 /// A file's name and bytes, further arguments of `data`, and what is said.
-type Case<'a> = (&'a str, &'a [u8], &'a [&'a str], &'a [&'a str]);
+type Case<'a> = (&'a str, &'a [u8], &'a str, &'a str);
 
 fn fixture(name: &str) -> Vec<u8> {
     std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/data").join(name)).unwrap()
@@ -27,64 +27,61 @@ fn files_and_rows() {
     flipped[60] ^= 0xff;
     let array = |inner: &str| format!("[{}, {inner}", GOOD.trim()).into_bytes();
     let cases: &[Case<'_>] = &[
-        ("a.jsonl", b"", &[], &["a.jsonl: there is no row"]),
-        ("a.jsonl", b"\n \n", &[], &["a.jsonl: there is no row"]),
-        ("a.json", b"[]", &[], &["a.json: there is no row"]),
-        ("a.json", b"", &[], &["a.json: there is no row"]),
-        ("a.json", GOOD.as_bytes(), &[], &["a.json: not a JSON array of rows", "name the file .jsonl"]),
-        ("a.json", &array("{"), &[], &["a.json: cut short: the row that begins at line 1 has no end"]),
-        ("a.json", &array("{\"question\": 1}"), &[], &["a.json: cut short: the array of rows is not closed by line 1"]),
-        ("a.json", &array("{}] x"), &[], &["a.json: line 1: text after the end of the array"]),
-        ("a.parquet", truncated, &[], &["a.parquet: damaged or not a Parquet file (", "bytes): "]),
-        ("a.parquet", no_end, &[], &["a.parquet: damaged or not a Parquet file (4 bytes): "]),
-        ("a.parquet", b"this is no Parquet at all", &[], &["a.parquet: damaged or not a Parquet file (25 bytes): "]),
-        ("a.parquet", &flipped, &[], &["a.parquet: row ", "damaged: "]),
-        ("a.csv", b"question,answer\n", &[], &["a.csv: its name must end in .jsonl, .ndjson, .json or .parquet"]),
-        ("a.jsonl", &good(b"{\"question\":\"\xff\"}\n"), &[], &["a.jsonl:2: not UTF-8: byte 14 of the row is no text; leave such rows out with --skip-bad-rows"]),
-        ("a.jsonl", &good(b"{\"question\":\"x\",\n"), &[], &["a.jsonl:2: not JSON: ", "at column"]),
-        ("a.jsonl", &good(b"3\n"), &[], &["a.jsonl:2: found 3; a row is an object with columns, or a list of turns"]),
-        ("a.jsonl", &good(b"{\"question\":\"x\"}\n{}\n"), &[], &["a.jsonl:2: no column `answer`; the columns are question (and 1 more bad rows of 4)"]),
-        ("a.jsonl", &good(b"{\"question\":\"x\",\"answer\":null}\n"), &[], &["a.jsonl:2: answer = null: must be a text, a number, or a list of these"]),
-        ("a.jsonl", &good(b"{\"question\":\"x\",\"answer\":[]}\n"), &[], &["a.jsonl:2: answer = []: must have at least one answer"]),
-        ("a.jsonl", &good(b"{\"question\":\"x\",\"answer\":\" \"}\n"), &[], &["a.jsonl:2: answer: empty; must be the answer"]),
-        ("a.jsonl", &good(b"{\"question\":7.5,\"answer\":1}\n{\"question\":true,\"answer\":1}\n"), &[], &["a.jsonl:3: question = true: must be a text"]),
+        ("a.jsonl", b"", "", "a.jsonl: there is no row"),
+        ("a.jsonl", b"\n \n", "", "a.jsonl: there is no row"),
+        ("a.json", b"[]", "", "a.json: there is no row"),
+        ("a.json", b"", "", "a.json: there is no row"),
+        ("a.json", GOOD.as_bytes(), "", "a.json: not a JSON array of rows … name the file .jsonl"),
+        ("a.json", &array("{"), "", "a.json: cut short: the row that begins at line 1 has no end"),
+        ("a.json", &array("{\"question\": 1}"), "", "a.json: cut short: the array of rows is not closed by line 1"),
+        ("a.json", &array("{}] x"), "", "a.json: line 1: text after the end of the array"),
+        ("a.parquet", truncated, "", "a.parquet: damaged or not a Parquet file ( … bytes): "),
+        ("a.parquet", no_end, "", "a.parquet: damaged or not a Parquet file (4 bytes): "),
+        ("a.parquet", b"this is no Parquet at all", "", "a.parquet: damaged or not a Parquet file (25 bytes): "),
+        ("a.parquet", &flipped, "", "a.parquet: row … damaged: "),
+        ("a.csv", b"question,answer\n", "", "a.csv: its name must end in .jsonl, .ndjson, .json or .parquet"),
+        ("a.jsonl", &good(b"{\"question\":\"\xff\"}\n"), "", "a.jsonl:2: not UTF-8: byte 14 of the row is no text; leave such rows out with --skip-bad-rows"),
+        ("a.jsonl", &good(b"{\"question\":\"x\",\n"), "", "a.jsonl:2: not JSON: … at column"),
+        ("a.jsonl", &good(b"3\n"), "", "a.jsonl:2: found 3; a row is an object with columns, or a list of turns"),
+        ("a.jsonl", &good(b"{\"question\":\"x\"}\n{}\n"), "", "a.jsonl:2: no column `answer`; the columns are question (and 1 more bad rows of 4)"),
+        ("a.jsonl", &good(b"{\"question\":\"x\",\"answer\":null}\n"), "", "a.jsonl:2: answer = null: must be a text, a number, or a list of these"),
+        ("a.jsonl", &good(b"{\"question\":\"x\",\"answer\":[]}\n"), "", "a.jsonl:2: answer = []: must have at least one answer"),
+        ("a.jsonl", &good(b"{\"question\":\"x\",\"answer\":\" \"}\n"), "", "a.jsonl:2: answer: empty; must be the answer"),
+        ("a.jsonl", &good(b"{\"question\":7.5,\"answer\":1}\n{\"question\":true,\"answer\":1}\n"), "", "a.jsonl:3: question = true: must be a text"),
         (
             "a.jsonl",
             b"{\"question\":\"x\",\"answer\":\"so\\n#### 5\"}\n{\"question\":\"x\",\"answer\":\"so 6\"}\n",
-            &[],
-            &["a.jsonl:2: answer: no `####` before the answer in \"so 6\""],
+            "",
+            "a.jsonl:2: answer: no `####` before the answer in \"so 6\"",
         ),
         (
             "a.jsonl",
             b"{\"problem\":\"x\",\"solution\":\"so \\\\boxed{5}\"}\n{\"problem\":\"x\",\"solution\":\"so \\\\boxed{6\"}\n",
-            &[],
-            &["a.jsonl:2: solution: no complete \\boxed{} in \"so \\\\boxed{6\""],
+            "",
+            "a.jsonl:2: solution: no complete \\boxed{} in \"so \\\\boxed{6\"",
         ),
-        ("a.jsonl", GOOD.as_bytes(), &["--column", "problem=qestion"], &["a.jsonl:1: no column `qestion` for the problem (did you mean `question`?); the columns are answer, question"]),
-        ("a.jsonl", GOOD.as_bytes(), &["--column", "problm=question"], &["--column problm=question: must be problem=NAME", "(did you mean `problem`?)"]),
-        ("a.jsonl", GOOD.as_bytes(), &["--column", "problem"], &["--column problem: must be problem=NAME"]),
-        ("a.jsonl", b"{\"text\":\"x\",\"label\":1}", &[], &["a.jsonl:1: no column that looks like the problem (problem, question, ", "the columns are label, text; name it with --column problem=NAME"]),
-        ("a.jsonl", b"{\"problem\":\"x\",\"label\":1}", &[], &["a.jsonl:1: no column that looks like the answer (answers, answer, ", "name it with --column answer=NAME"]),
-        ("a.jsonl", b"nonsense\n", &["--skip-bad-rows"], &["a.jsonl: there is no row that can be used; the first: ", "a.jsonl:1: not JSON"]),
-        ("a.jsonl", GOOD.as_bytes(), &["--template", "open_r2"], &["template `open_r2`: neither a shipped template nor a file or directory (did you mean `open_r1`?); shipped: no, line"]),
-        ("a.jsonl", GOOD.as_bytes(), &["--template", "chat"], &["template `chat`: takes the chat template of a checkpoint, and there is none"]),
-        ("a.jsonl", GOOD.as_bytes(), &["--template", "r1", "--system", "x"], &["template `r1`: has no place for a system prompt"]),
-        ("a.jsonl", GOOD.as_bytes(), &["--model", "/no/such"], &["--model /no/such: no such directory"]),
+        ("a.jsonl", GOOD.as_bytes(), "--column problem=qestion", "a.jsonl:1: no column `qestion` for the problem (did you mean `question`?); the columns are answer, question"),
+        ("a.jsonl", GOOD.as_bytes(), "--column problm=question", "--column problm=question: must be problem=NAME … (did you mean `problem`?)"),
+        ("a.jsonl", GOOD.as_bytes(), "--column problem", "--column problem: must be problem=NAME"),
+        ("a.jsonl", b"{\"text\":\"x\",\"label\":1}", "", "a.jsonl:1: no column that looks like the problem (problem, question, … the columns are label, text; name it with --column problem=NAME"),
+        ("a.jsonl", b"{\"problem\":\"x\",\"label\":1}", "", "a.jsonl:1: no column that looks like the answer (answers, answer, … name it with --column answer=NAME"),
+        ("a.jsonl", b"nonsense\n", "--skip-bad-rows", "a.jsonl: there is no row that can be used; the first: … a.jsonl:1: not JSON"),
+        ("a.jsonl", GOOD.as_bytes(), "--template open_r2", "template `open_r2`: neither a shipped template nor a file or directory (did you mean `open_r1`?); shipped: no, line"),
+        ("a.jsonl", GOOD.as_bytes(), "--template chat", "template `chat`: takes the chat template of a checkpoint, and there is none"),
+        ("a.jsonl", GOOD.as_bytes(), "--template r1 --system x", "template `r1`: has no place for a system prompt"),
+        ("a.jsonl", GOOD.as_bytes(), "--model /no/such", "--model /no/such: no such directory"),
     ];
-    let dir = tempfile::tempdir().unwrap();
+    let place = Place::new();
     for (name, bytes, more, expected) in cases {
-        let path = dir.path().join(name);
-        std::fs::write(&path, bytes).unwrap();
-        llm_train(&[&["data", path.to_str().unwrap()], *more].concat(), "").refused(2, expected);
+        place.write(name, bytes);
+        place.run(&format!("data {name} {more}")).refused(2, expected);
     }
-    llm_train(&["data", "/no/such.jsonl"], "").refused(2, &["/no/such.jsonl: no such file or directory"]);
-    llm_train(&["data", "no-such"], "").refused(
-        2,
-        &["no-such: no such file or directory; a data set of the Hugging Face hub is named owner/name"],
-    );
-    std::fs::remove_file(dir.path().join("a.jsonl")).unwrap();
-    llm_train(&["data", dir.path().join("a.jsonl").to_str().unwrap()], "")
-        .refused(2, &["a.jsonl: no such file or directory"]);
+    std::fs::remove_file(place.at("a.jsonl")).unwrap();
+    for name in ["/no/such.jsonl", "a.jsonl", "no-such"] {
+        place.run(&format!("data {name}")).refused(2, &format!("{name}: no such file or directory"));
+    }
+    let hub = "no such file or directory; a data set of the Hugging Face hub is named owner/name";
+    place.run("data no-such").refused(2, hub);
 }
 
 #[test]
@@ -97,10 +94,7 @@ fn names_of_the_hub() {
     };
     data("openai/gsm8k").refused(
         2,
-        &[
-            "openai/gsm8k: neither a path nor in the Hugging Face cache ",
-            "download it with `hf download --repo-type dataset openai/gsm8k`",
-        ],
+        "openai/gsm8k: neither a path nor in the Hugging Face cache … download it with `hf download --repo-type dataset openai/gsm8k`",
     );
     let repository = dir.path().join("hub/datasets--openai--gsm8k");
     let snapshot = repository.join("snapshots/0123abc");
@@ -118,44 +112,39 @@ fn names_of_the_hub() {
     }
     data("openai/gsm8k").refused(
         2,
-        &["openai/gsm8k: several subsets: main, socratic; choose one, as in openai/gsm8k:main/train"],
+        "openai/gsm8k: several subsets: main, socratic; choose one, as in openai/gsm8k:main/train",
     );
     data("openai/gsm8k:main/tset")
-        .refused(2, &["openai/gsm8k: no split `tset` (did you mean `test`?); splits: test, train"]);
+        .refused(2, "openai/gsm8k: no split `tset` (did you mean `test`?); splits: test, train");
     let done = data("openai/gsm8k:main/test");
     for expected in ["layout    GSM8K: ", "subset    main\nsplit     test\nrows      55 (checksum "] {
-        assert!(done.output().contains(expected), "{}", done.stdout);
+        done.says(expected);
     }
 }
 
 /// Templates of checkpoints.
 #[test]
 fn templates() {
-    let dir = tempfile::tempdir().unwrap();
-    let (data, model) = (dir.path().join("a.jsonl"), dir.path().join("model"));
-    std::fs::write(&data, GOOD).unwrap();
-    checkpoint(&model, &shape(), usize::MAX);
-    let (at, from) = (data.to_str().unwrap(), model.to_str().unwrap());
-    let shown = |template: &str| llm_train(&["data", at, "--model", from, "--template", template], "");
-    let set = |text: &str| std::fs::write(model.join("tokenizer_config.json"), text).unwrap();
+    let place = Place::with_model();
+    place.write("a.jsonl", GOOD);
+    let shown = |template: &str| place.run(&format!("data a.jsonl --model model --template {template}"));
+    let set = |text: &str| place.write("model/tokenizer_config.json", text);
     for (config, expected) in [
         (
             r#"{"eos_token": "<eos>"}"#,
-            &["tokenizer_config.json: no `chat_template`; this checkpoint has none, so choose a template"][..],
+            "tokenizer_config.json: no `chat_template`; this checkpoint has none, so choose a template",
         ),
         (
             r#"{"eos_token": "<eos>", "chat_template": 3}"#,
-            &["tokenizer_config.json: chat_template: must be a text or a list of named ones"],
+            "tokenizer_config.json: chat_template: must be a text or a list of named ones",
         ),
         (
             r#"{"eos_token": "<eos>", "chat_template": "{% for %}"}"#,
-            &["tokenizer_config.json: line 1 of the template: "],
+            "tokenizer_config.json: line 1 of the template: ",
         ),
         (
             r#"{"eos_token": "<eos>", "chat_template": "{{ raise_exception('no users here') }}"}"#,
-            &[
-                "tokenizer_config.json: line 1 of the template: the template refuses the conversation: no users here",
-            ],
+            "tokenizer_config.json: line 1 of the template: the template refuses the conversation: no users here",
         ),
     ] {
         set(config);
@@ -167,8 +156,8 @@ fn templates() {
             .output()
             .contains("prompt\nQ 2+3? A\n--- response to imitate\n\\boxed{5}\n--- answer: 5\n")
     );
-    std::fs::remove_file(model.join("tokenizer.json")).unwrap();
-    shown("chat").refused(2, &["cannot read ", "tokenizer.json", "No such file"]);
+    std::fs::remove_file(place.at("model/tokenizer.json")).unwrap();
+    shown("chat").refused(2, "cannot read … tokenizer.json … No such file");
 }
 
 const STEPS: &str = "task.kind=dataset eval.n=4 sft.steps=2 sft.batch=2 rl.steps=1 rl.prompts_per_step=2 rl.group_size=2 \
@@ -179,68 +168,57 @@ fn sums() -> String {
     (0..40).map(|i| format!("{{\"problem\":\"{i}+1=?\",\"answer\":{}}}\n", i + 1)).collect()
 }
 
-fn train(run: &Path, settings: &[&str]) -> Done {
-    crate::common::train(run, &[&words(STEPS), settings])
+fn train(place: &Place, settings: &str) -> Done {
+    crate::common::train(&place.at("run"), &[&words(STEPS), &words(settings)])
 }
 
 #[test]
 fn settings_of_a_run() {
-    let dir = tempfile::tempdir().unwrap();
-    let (path, run) = (dir.path().join("a.jsonl"), dir.path().join("run"));
+    let place = Place::new();
     let rows = sums();
-    std::fs::write(&path, &rows).unwrap();
-    std::fs::write(dir.path().join("one.jsonl"), "{\"problem\":\"3+4=?\",\"answer\":7}\n").unwrap();
     let long = format!("{{\"problem\":\"{}\",\"answer\":1}}\n", "1+".repeat(20_000));
-    std::fs::write(dir.path().join("long.jsonl"), rows.clone() + &long).unwrap();
-    let at = |name: &str| format!("task.data={}", dir.path().join(name).display());
-    let (data, one, long) = (at("a.jsonl"), at("one.jsonl"), at("long.jsonl"));
+    let at = |name: &str, text: &str| format!("task.data={}", place.write(name, text));
+    let data = at("a.jsonl", &rows);
+    let one = at("one.jsonl", "{\"problem\":\"3+4=?\",\"answer\":7}\n");
+    let long = at("long.jsonl", &(rows.clone() + &long));
     for (settings, expected) in [
+        ("", "task.kind = dataset: task.data is missing; must be a file, a directory, or owner/name"),
+        ("task.data=/no/such.jsonl", "/no/such.jsonl: no such file or directory"),
         (
-            &[][..],
-            &["task.kind = dataset: task.data is missing; must be a file, a directory, or owner/name"][..],
-        ),
-        (&["task.data=/no/such.jsonl"], &["/no/such.jsonl: no such file or directory"]),
-        (
-            &[&data, "task.columns.answer=anser"],
-            &["a.jsonl:1: no column `anser` for the answer (did you mean `answer`?)"],
+            &format!("{data} task.columns.answer=anser"),
+            "a.jsonl:1: no column `anser` for the answer (did you mean `answer`?)",
         ),
         (
-            &[&data, "task.columns.answr=x"],
-            &["unknown key `task.columns.answr` (did you mean `task.columns.answer`?)"],
+            &format!("{data} task.columns.answr=x"),
+            "unknown key `task.columns.answr` (did you mean `task.columns.answer`?)",
         ),
-        (&[&data, "task.template=chat"], &["template `chat`: takes the chat template of a checkpoint"]),
-        (&[&data, "task.on_bad_row=drop"], &["task.on_bad_row = drop: must be one of refuse, skip"]),
-        (&[&data, "task.test=/no/such"], &["/no/such: no such file or directory"]),
+        (&format!("{data} task.template=chat"), "template `chat`: takes the chat template of a checkpoint"),
+        (&format!("{data} task.on_bad_row=drop"), "task.on_bad_row = drop: must be one of refuse, skip"),
+        (&format!("{data} task.test=/no/such"), "/no/such: no such file or directory"),
         (
-            &[&one],
-            &[
-                "one.jsonl: no row is left for the ",
-                " split of 1; give more rows, or held-out ones as task.test",
-            ],
+            &one,
+            "one.jsonl: no row is left for the …  split of 1; give more rows, or held-out ones as task.test",
         ),
         (
-            &[&long],
-            &[
-                "long.jsonl:41: the prompt has ",
-                "exceeds the model's limit of 32768; leave such rows out with task.on_bad_row=skip",
-            ],
+            &long,
+            "long.jsonl:41: the prompt has … exceeds the model's limit of 32768; leave such rows out with task.on_bad_row=skip",
         ),
     ] {
-        train(&run, settings).refused(2, expected);
-        assert!(!run.exists(), "{settings:?} left a directory");
+        train(&place, settings).refused(2, expected);
+        assert!(!place.at("run").exists(), "{settings:?} left a directory");
     }
-    let embedded = llm_train(&["train", "--run", run.to_str().unwrap(), &data], "");
-    embedded.refused(2, &["task.data = ", "a.jsonl: task.kind is stories; with data it must be dataset"]);
+    place
+        .run(&format!("train --run run {data}"))
+        .refused(2, "task.data = … a.jsonl: task.kind is stories; with data it must be dataset");
     // Without its tokenizer a checkpoint is refused before anything starts.
-    let model = dir.path().join("model");
-    checkpoint(&model, &shape(), usize::MAX);
-    std::fs::remove_file(model.join("tokenizer.json")).unwrap();
-    let from = format!("model.checkpoint={}", model.display());
-    let bare = ["train", "--run", run.to_str().unwrap(), "task.kind=dataset", &data, &from];
-    llm_train(&bare, "").refused(2, &["cannot read ", "model/tokenizer.json", "No such file"]);
-    assert!(!run.exists());
+    place.model("model");
+    std::fs::remove_file(place.at("model/tokenizer.json")).unwrap();
+    place
+        .run(&format!("train --run run task.kind=dataset {data} model.checkpoint=model"))
+        .refused(2, "cannot read … model/tokenizer.json … No such file");
+    assert!(!place.at("run").exists());
 
-    let done = train(&run, &[&long, "task.on_bad_row=skip"]);
+    let done = train(&place, &format!("{long} task.on_bad_row=skip"));
     assert!(
         done.stderr.contains("1 rows left out for their length, the first: ") && done.code == Some(0),
         "{}",
@@ -251,15 +229,13 @@ fn settings_of_a_run() {
 /// A run is continued on the rows it began with, or not at all.
 #[test]
 fn rows_that_change_between_two_starts() {
-    let dir = tempfile::tempdir().unwrap();
-    let (path, run) = (dir.path().join("a.jsonl"), dir.path().join("run"));
+    let place = Place::new();
     let rows = sums();
-    std::fs::write(&path, &rows).unwrap();
-    let data = format!("task.data={}", path.display());
-    train(&run, &[&data]).output();
-    std::fs::write(&path, rows.replace("39+1", "38+2")).unwrap();
-    train(&run, &[&data])
-        .refused(2, &["state.json: the rows of task.data have changed since this run began (checksum "]);
-    std::fs::write(&path, &rows).unwrap();
-    assert!(train(&run, &[&data]).stderr.contains("the run is already finished"));
+    let data = format!("task.data={}", place.write("a.jsonl", &rows));
+    train(&place, &data).output();
+    place.write("a.jsonl", rows.replace("39+1", "38+2"));
+    train(&place, &data)
+        .refused(2, "state.json: the rows of task.data have changed since this run began (checksum ");
+    place.write("a.jsonl", &rows);
+    assert!(train(&place, &data).stderr.contains("the run is already finished"));
 }

@@ -11,7 +11,7 @@ use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::run;
 use safetensors::tensor::{Dtype, TensorView};
 
-use crate::common::{Done, TINY_MODEL, checkpoint, llm_train, shape};
+use crate::common::{Done, Place, TINY_MODEL, checkpoint, llm_train, shape};
 
 /// Something done to a good checkpoint directory.
 type Spoil = fn(&Path);
@@ -40,25 +40,25 @@ fn one_tensor(directory: &Path, dtype: Dtype, bytes: usize, shape: Vec<usize>) {
 }
 
 /// The spoilt checkpoint, what every command says of it, and whether `info` and `score`, which need no tokenizer, say so too.
-const CHECKPOINTS: &[(Spoil, &[&str], bool)] = &[
+const CHECKPOINTS: &[(Spoil, &str, bool)] = &[
     (
         |d| std::fs::remove_file(d.join("model.safetensors")).unwrap(),
-        &["model.safetensors: ", "No such file"],
+        "model.safetensors: … No such file",
         true,
     ),
     (
         |d| std::fs::write(d.join("model.safetensors"), b"this is no tensor file").unwrap(),
-        &["model.safetensors: damaged or not a safetensors file (22 bytes)"],
+        "model.safetensors: damaged or not a safetensors file (22 bytes)",
         true,
     ),
-    (|d| resize(d, 100), &["model.safetensors: damaged or not a safetensors file", "bytes)"], true),
+    (|d| resize(d, 100), "model.safetensors: damaged or not a safetensors file … bytes)", true),
     (
         |d| {
             std::fs::remove_file(d.join("model.safetensors")).unwrap();
             checkpoint(d, &shape(), 40_000);
             std::fs::remove_file(d.join("model-00002-of-00003.safetensors")).unwrap();
         },
-        &["model-00002-of-00003.safetensors: ", "No such file"],
+        "model-00002-of-00003.safetensors: … No such file",
         true,
     ),
     (
@@ -67,31 +67,27 @@ const CHECKPOINTS: &[(Spoil, &[&str], bool)] = &[
             checkpoint(d, &shape(), 40_000);
             edit(d.join("model.safetensors.index.json"), "model-00001-of-00003", "../elsewhere");
         },
-        &["model.safetensors.index.json: ", "is not mapped to a file of this directory"],
+        "model.safetensors.index.json: … is not mapped to a file of this directory",
         true,
     ),
     (
         |d| config(d, "\"intermediate_size\": 64", "\"intermediate_size\": 72"),
-        &["model.safetensors: tensor `model.layers.", "expected shape [", "72", "found [", "64"],
+        "model.safetensors: tensor `model.layers. … expected shape [ … 72 … found [ … 64",
         true,
     ),
     (
         |d| config(d, "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3"),
-        &["tensor `model.layers.2.", "missing; expected shape ["],
+        "tensor `model.layers.2. … missing; expected shape [",
         true,
     ),
     (
         |d| one_tensor(d, Dtype::I64, 8, vec![ModelTokenizer::tiny().len(), 32]),
-        &[
-            "model.safetensors: tensor `model.embed_tokens.weight`: expected dtype F32, BF16 or F16, found I64",
-        ],
+        "model.safetensors: tensor `model.embed_tokens.weight`: expected dtype F32, BF16 or F16, found I64",
         true,
     ),
     (
         |d| config(d, "Qwen2ForCausalLM", "MambaForCausalLM"),
-        &[
-            "config.json: field `architectures` is [\"MambaForCausalLM\"]: these are implemented: Qwen2ForCausalLM, LlamaForCausalLM, Qwen3ForCausalLM, Olmo2ForCausalLM",
-        ],
+        "config.json: field `architectures` is [\"MambaForCausalLM\"]: these are implemented: Qwen2ForCausalLM, LlamaForCausalLM, Qwen3ForCausalLM, Olmo2ForCausalLM",
         true,
     ),
     (
@@ -99,42 +95,38 @@ const CHECKPOINTS: &[(Spoil, &[&str], bool)] = &[
             let used = "\"use_sliding_window\": true, \"sliding_window\": 64, \"max_window_layers\": 0";
             config(d, "\"use_sliding_window\": false", used);
         },
-        &["config.json: field `sliding_window` is 64: sliding-window attention is not implemented"],
+        "config.json: field `sliding_window` is 64: sliding-window attention is not implemented",
         true,
     ),
     (
         |d| std::fs::write(d.join("config.json"), "{\"hidden_size\": 32,").unwrap(),
-        &["config.json: not a JSON configuration", "line 1 column"],
+        "config.json: not a JSON configuration … line 1 column",
         true,
     ),
     (
         |d| config(d, "\"hidden_size\": 32", "\"hidden_size\": \"wide\""),
-        &["config.json: field `hidden_size` is \"wide\": a positive integer is needed"],
+        "config.json: field `hidden_size` is \"wide\": a positive integer is needed",
         true,
     ),
     (
         |d| config(d, "\"num_attention_heads\": 2", "\"num_attention_heads\": 3"),
-        &["config.json: field `num_attention_heads` is 3: it must divide hidden_size = 32"],
+        "config.json: field `num_attention_heads` is 3: it must divide hidden_size = 32",
         true,
     ),
-    (|d| std::fs::remove_file(d.join("config.json")).unwrap(), &["config.json: ", "No such file"], true),
-    (|d| std::fs::remove_file(d.join("tokenizer.json")).unwrap(), &["tokenizer.json", "No such file"], false),
-    (
-        |d| std::fs::write(d.join("tokenizer.json"), "{}").unwrap(),
-        &["tokenizer.json: not a tokenizer"],
-        false,
-    ),
+    (|d| std::fs::remove_file(d.join("config.json")).unwrap(), "config.json: … No such file", true),
+    (|d| std::fs::remove_file(d.join("tokenizer.json")).unwrap(), "tokenizer.json … No such file", false),
+    (|d| std::fs::write(d.join("tokenizer.json"), "{}").unwrap(), "tokenizer.json: not a tokenizer", false),
     (
         |d| {
             let small = ModelConfig { vocab_size: ModelTokenizer::tiny().len() - 1, ..shape() };
             checkpoint(d, &small, usize::MAX);
         },
-        &["tokenizer and model do not fit: token `", "has id 199, but the model's vocabulary ends at 198"],
+        "tokenizer and model do not fit: token ` … has id 199, but the model's vocabulary ends at 198",
         false,
     ),
     (
         |d| config(d, "\"eos_token_id\": null", "\"eos_token_id\": 90000"),
-        &["end-of-sequence id 90000 is not in a vocabulary of 200"],
+        "end-of-sequence id 90000 is not in a vocabulary of 200",
         false,
     ),
 ];
@@ -142,23 +134,19 @@ const CHECKPOINTS: &[(Spoil, &[&str], bool)] = &[
 #[test]
 fn checkpoints() {
     for (i, &(spoil, expected, by_all)) in CHECKPOINTS.iter().enumerate() {
-        let dir = tempfile::tempdir().unwrap();
-        checkpoint(dir.path(), &shape(), usize::MAX);
-        spoil(dir.path());
-        let at = dir.path().to_str().unwrap();
-        let run = dir.path().join("run");
-        let (run, from) = (run.to_str().unwrap(), format!("model.checkpoint={at}"));
+        let place = Place::with_model();
+        spoil(&place.at("model"));
         let mut commands =
-            vec![vec!["generate", "--model", at, "--prompt", "3"], vec!["train", "--run", run, &from]];
+            vec!["generate --model model --prompt 3", "train --run run model.checkpoint=model"];
         if by_all {
-            commands.extend([vec!["info", "--model", at], vec!["score", "--model", at]]);
+            commands.extend(["info --model model", "score --model model"]);
         }
         for command in commands {
-            let done = llm_train(&command, "");
-            let shown = format!("case {i}, {}: {}", command[0], done.stderr);
+            let done = place.run(command);
+            let shown = format!("case {i}, {command}: {}", done.stderr);
             assert_eq!(done.code, Some(2), "{shown}");
             done.refused(2, expected);
-            assert!(!Path::new(run).exists(), "a refused run left a directory: {shown}");
+            assert!(!place.at("run").exists(), "a refused run left a directory: {shown}");
         }
     }
 }
@@ -171,158 +159,134 @@ fn train(run: &Path, settings: &[&str]) -> Done {
 
 #[test]
 fn settings() {
-    let dir = tempfile::tempdir().unwrap();
-    let write = |name: &str, text: &str| {
-        let path = dir.path().join(name);
-        std::fs::write(&path, text).unwrap();
-        path.to_str().unwrap().to_owned()
-    };
-    let (syntax, key, section) = (
-        write("a.toml", "seed = 1\nrl = = 2\n"),
-        write("b.toml", "[rl]\nstep = 2\n"),
-        write("c.toml", "[rl]\nsteps = -2\n"),
-    );
-    let a_file = write("file", "x");
-    let run = dir.path().join("run");
-    let run = run.to_str().unwrap();
-    let held = dir.path().to_str().unwrap(); // not empty, and no run
+    let place = Place::new();
+    place.write("a.toml", "seed = 1\nrl = = 2\n");
+    place.write("b.toml", "[rl]\nstep = 2\n");
+    place.write("c.toml", "[rl]\nsteps = -2\n");
+    place.write("file", "x");
+    std::fs::create_dir(place.at("held")).unwrap();
+    place.write("held/notes.txt", "x");
     for (args, expected) in [
+        ("--preset tinny", "`tinny` is neither a preset nor a file (did you mean `tiny`?); presets: tiny"),
+        ("--preset a.toml", "a.toml: line 2, column 6: "),
+        ("--preset b.toml", "b.toml, line 2: unknown key `rl.step` (did you mean `rl.steps`?)"),
+        ("--preset c.toml", "c.toml, line 2: rl.steps = -2: must be a whole number of at least 0"),
+        ("--preset ./held", "cannot read … held"),
+        ("rl.stepz=3", "command line: unknown key `rl.stepz` (did you mean `rl.steps`?)"),
+        ("rl.steps=many", "command line: rl.steps = many: must be a whole number of at least 0"),
+        ("rl.steps", "`rl.steps` is not of the form key=value"),
         (
-            &["--preset", "tinny"][..],
-            &["`tinny` is neither a preset nor a file (did you mean `tiny`?); presets: tiny"][..],
+            "sft.steps=18446744073709551615",
+            "sft.steps = 18446744073709551615: must be a whole number of at least 0 (and at most 10000",
         ),
-        (&["--preset", &syntax], &["a.toml: line 2, column 6: "]),
-        (&["--preset", &key], &["b.toml, line 2: unknown key `rl.step` (did you mean `rl.steps`?)"]),
-        (&["--preset", &section], &["c.toml, line 2: rl.steps = -2: must be a whole number of at least 0"]),
-        (&["--preset", held], &["cannot read ", held]),
-        (&["rl.stepz=3"], &["command line: unknown key `rl.stepz` (did you mean `rl.steps`?)"]),
-        (&["rl.steps=many"], &["command line: rl.steps = many: must be a whole number of at least 0"]),
-        (&["rl.steps"], &["`rl.steps` is not of the form key=value"]),
+        ("eval.n=1000000000000", "eval.n = 1000000000000: must be a whole number from 1 to 1000000"),
+        ("adam.epsilon=1e-60", "adam.epsilon = 1e-60: must be a number from 1e-30 to 1"),
+        ("rl.temperature=1e-60", "rl.temperature = 1e-60: must be a number from 1e-6 to 1000000"),
+        ("eval.temperature=1e-60", "eval.temperature = 1e-60: must be 0, for the most probable token, or"),
         (
-            &["sft.steps=18446744073709551615"],
-            &["sft.steps = 18446744073709551615: must be a whole number of at least 0 (and at most 10000"],
-        ),
-        (&["eval.n=1000000000000"], &["eval.n = 1000000000000: must be a whole number from 1 to 1000000"]),
-        (&["adam.epsilon=1e-60"], &["adam.epsilon = 1e-60: must be a number from 1e-30 to 1"]),
-        (&["rl.temperature=1e-60"], &["rl.temperature = 1e-60: must be a number from 1e-6 to 1000000"]),
-        (
-            &["eval.temperature=1e-60"],
-            &["eval.temperature = 1e-60: must be 0, for the most probable token, or"],
-        ),
-        (
-            &["model.hidden=65536", "model.layers=512", "model.intermediate=1048576"],
-            &["model.hidden = 65536", "parameters takes more than", "so choose a smaller model"],
+            "model.hidden=65536 model.layers=512 model.intermediate=1048576",
+            "model.hidden = 65536 … parameters takes more than … so choose a smaller model",
         ),
         // Said before the supervised stage, not after it.
-        (&["rl.max_new_tokens=40000"], &["with 40000 new ones it exceeds the model's limit of 32768"]),
-        (&["method.name=gpro"], &["unknown method `gpro` (did you mean `grpo`?)"]),
-        (&["method.lambda=1.5"], &["method.lambda=1.5: must be a number from 0 to 1"]),
-        (&["rl.top_p=0.9"], &["command line: rl.top_p: training samples from the whole distribution"]),
-        (&["rl.top_k=50"], &["command line: rl.top_k: training samples from the whole distribution"]),
-        (&["model.checkpoint=/no/such"], &["model.checkpoint = /no/such: no such directory"]),
-        (&["--run", &a_file], &["cannot create ", "file"]),
-        (&["--run", held], &["is not a run directory: it has no config.toml, but it is not empty either"]),
-        (&["--stepz", "3"], &["unexpected argument '--stepz'", "see llm-train train --help"]),
-        (&["--preset"], &["a value is required for '--preset <NAME|FILE>'", "see llm-train train --help"]),
+        ("rl.max_new_tokens=40000", "with 40000 new ones it exceeds the model's limit of 32768"),
+        ("method.name=gpro", "unknown method `gpro` (did you mean `grpo`?)"),
+        ("method.lambda=1.5", "method.lambda=1.5: must be a number from 0 to 1"),
+        ("rl.top_p=0.9", "command line: rl.top_p: training samples from the whole distribution"),
+        ("rl.top_k=50", "command line: rl.top_k: training samples from the whole distribution"),
+        ("model.checkpoint=/no/such", "model.checkpoint = /no/such: no such directory"),
+        ("--run file", "cannot create … file"),
+        ("--run held", "is not a run directory: it has no config.toml, but it is not empty either"),
+        ("--stepz 3", "unexpected argument '--stepz' … see llm-train train --help"),
+        ("--preset", "a value is required for '--preset <NAME|FILE>' … see llm-train train --help"),
     ] {
-        let mut command = vec!["train"];
-        if !args.contains(&"--run") {
-            command.extend(["--run", run]);
-        }
-        command.extend(args);
-        llm_train(&command, "").refused(2, expected);
-        assert!(!Path::new(run).exists(), "{args:?} left a directory");
+        let run = if args.contains("--run ") { "" } else { "--run run" };
+        place.run(&format!("train {run} {args}")).refused(2, expected);
+        assert!(!place.at("run").exists(), "{args:?} left a directory");
     }
-    llm_train(&["sft", "--run", run, "rl.steps=5"], "")
-        .refused(2, &["rl.steps=5: llm-train sft has no RL steps"]);
-    llm_train(&["generate", "--model", &a_file, "--prompt", "3"], "")
-        .refused(2, &["file: not a directory; a model is a checkpoint directory"]);
-    llm_train(&["plot", &a_file], "").refused(2, &["file: not a directory; a run directory is needed"]);
-    llm_train(&["trian"], "").refused(2, &["unrecognized subcommand 'trian'", "see llm-train --help"]);
-    llm_train(&["generate", "--model", "/no/such", "--prompt", "3"], "")
-        .refused(2, &["--model /no/such: no such directory; a model is a checkpoint directory"]);
+    for (line, expected) in [
+        ("sft --run run rl.steps=5", "rl.steps=5: llm-train sft has no RL steps"),
+        ("generate --model file --prompt 3", "file: not a directory; a model is a checkpoint directory"),
+        ("plot file", "file: not a directory; a run directory is needed"),
+        ("trian", "unrecognized subcommand 'trian' … see llm-train --help"),
+        (
+            "generate --model /no/such --prompt 3",
+            "--model /no/such: no such directory; a model is a checkpoint directory",
+        ),
+    ] {
+        place.run(line).refused(2, expected);
+    }
 }
 
 #[test]
 fn prompt_files() {
-    let dir = tempfile::tempdir().unwrap();
-    checkpoint(dir.path(), &shape(), usize::MAX);
-    let (at, file) = (dir.path().to_str().unwrap(), dir.path().join("prompts.jsonl"));
+    let place = Place::with_model();
     let good = b"{\"text\": \"3 + 4\"}\n";
     for (bad, expected) in [
-        (&b"{\"text\": \"3\n"[..], &["prompts.jsonl:2: not JSON: ", "at column"][..]),
-        (b"{\"text\": 34}\n", &["prompts.jsonl:2: text = 34: must be a text in quotes"]),
-        (b"{\"ids\": [0, 4294967296]}\n", &["prompts.jsonl:2: ids[1] = 4294967296: must be a token id"]),
-        (b"\"3 + 4\"\n", &["prompts.jsonl:2: found \"3 + 4\"; a line is an object with text or ids"]),
-        (b"\xff\xfe\n", &["prompts.jsonl: cannot be read as UTF-8 text"]),
+        (&b"{\"text\": \"3\n"[..], "prompts.jsonl:2: not JSON: … at column"),
+        (b"{\"text\": 34}\n", "prompts.jsonl:2: text = 34: must be a text in quotes"),
+        (b"{\"ids\": [0, 4294967296]}\n", "prompts.jsonl:2: ids[1] = 4294967296: must be a token id"),
+        (b"\"3 + 4\"\n", "prompts.jsonl:2: found \"3 + 4\"; a line is an object with text or ids"),
+        (b"\xff\xfe\n", "prompts.jsonl: cannot be read as UTF-8 text"),
     ] {
-        std::fs::write(&file, [good, bad, good].concat()).unwrap();
-        let args = ["generate", "--model", at, "--prompts", file.to_str().unwrap()];
-        llm_train(&args, "").refused(2, expected);
+        place.write("prompts.jsonl", [good, bad, good].concat());
+        place.run("generate --model model --prompts prompts.jsonl").refused(2, expected);
     }
 }
 
 #[test]
 fn a_context_too_short_for_prompt_and_response() {
-    let dir = tempfile::tempdir().unwrap();
+    let place = Place::new();
     // A sum has 6 tokens, and its worked solution 5 more.
-    checkpoint(dir.path(), &ModelConfig { max_position_embeddings: 10, ..shape() }, usize::MAX);
-    let from = format!("model.checkpoint={}", dir.path().display());
-    let run = dir.path().join("run");
-    let done = |settings: &[&str]| {
-        let args = [&["train", "--run", run.to_str().unwrap(), &from], settings].concat();
-        llm_train(&args, "")
-    };
+    checkpoint(&place.at("model"), &ModelConfig { max_position_embeddings: 10, ..shape() }, usize::MAX);
+    let done = |settings: &str| place.run(&format!("train --run run model.checkpoint=model {settings}"));
     for steps in ["sft.steps=0", "sft.steps=1"] {
-        done(&[steps, "rl.steps=1"])
-            .refused(2, &["prompt 0 has ", "with 64 new ones it exceeds the model's limit of 10"]);
-        assert!(!run.exists(), "a refused run left a directory");
+        done(&format!("{steps} rl.steps=1"))
+            .refused(2, "prompt 0 has … with 64 new ones it exceeds the model's limit of 10");
+        assert!(!place.at("run").exists(), "a refused run left a directory");
     }
-    done(&["task.kind=addition", "rl.max_new_tokens=1", "sft.steps=1", "rl.steps=0"])
-        .refused(2, &["supervised step 0: row ", "max_position_embeddings = 10"]);
+    done("task.kind=addition rl.max_new_tokens=1 sft.steps=1 rl.steps=0")
+        .refused(2, "supervised step 0: row … max_position_embeddings = 10");
 }
 
 #[test]
 fn weights_that_are_not_numbers() {
-    let dir = tempfile::tempdir().unwrap();
-    let model = checkpoint(dir.path(), &shape(), usize::MAX);
+    let place = Place::new();
+    let model = checkpoint(&place.at("model"), &shape(), usize::MAX);
     let mut parameters = model.parameters().clone();
     parameters.get_mut("model.norm.weight").unwrap().data[3] = f32::NAN;
-    weights::save(dir.path(), &shape(), &parameters, weights::SaveDtype::F32, usize::MAX).unwrap();
-    let at = dir.path().to_str().unwrap();
-    llm_train(&["generate", "--model", at, "--prompt", "3"], "")
-        .refused(1, &["prompt 0, response 0, token 0: ", "the weights hold NaN or infinity"]);
-    llm_train(&["score", "--model", at], "\n{\"ids\": [1, 2, 3]}\n")
-        .refused(1, &["stdin:2: a score is NaN; the weights hold NaN or infinity"]);
+    weights::save(&place.at("model"), &shape(), &parameters, weights::SaveDtype::F32, usize::MAX).unwrap();
+    place
+        .run("generate --model model --prompt 3")
+        .refused(1, "prompt 0, response 0, token 0: … the weights hold NaN or infinity");
+    place
+        .run_with("score --model model", &[], "\n{\"ids\": [1, 2, 3]}\n")
+        .refused(1, "stdin:2: a score is NaN; the weights hold NaN or infinity");
 }
 
 #[test]
 fn numbers_on_the_command_line() {
-    let dir = tempfile::tempdir().unwrap();
-    checkpoint(dir.path(), &shape(), usize::MAX);
-    let at = dir.path().to_str().unwrap();
+    let place = Place::with_model();
     let one = "must be a whole number from 1 to";
-    for (command, option, value, expected) in [
-        ("info", "--prompt-tokens", "18446744073709551615", one),
-        ("info", "--prompt-tokens", "0", one),
-        ("score", "--temperature", "-1", "--temperature -1.0: must be a number from 1e-6 to 1000000"),
-        ("score", "--temperature", "1e-60", "--temperature 1e-60: must be a number from 1e-6 to 1000000"),
-        ("generate", "--temperature", "NaN", "--temperature NaN: must be a number from 1e-6"),
-        ("generate", "--task", "-1", "must be a whole number of at least 0"),
-        ("generate", "--seed", "x", "must be a whole number of at least 0"),
-        ("generate", "--task", "10000000000000000", "different problems"),
+    for (line, expected) in [
+        ("info --model model --prompt-tokens 18446744073709551615", one),
+        ("info --model model --prompt-tokens 0", one),
+        ("score --model model --temperature -1", "--temperature -1.0: must be a number from 1e-6 to 1000000"),
+        (
+            "score --model model --temperature 1e-60",
+            "--temperature 1e-60: must be a number from 1e-6 to 1000000",
+        ),
+        ("generate --model model --temperature NaN", "--temperature NaN: must be a number from 1e-6"),
+        ("generate --model model --task -1", "must be a whole number of at least 0"),
+        ("generate --model model --seed x", "must be a whole number of at least 0"),
+        ("generate --model model --task 10000000000000000", "different problems"),
+        ("bench model --steps 0", one),
+        ("bench model --prompts 0", one),
+        ("bench model --group -1", one),
+        ("bench model --completion 0", one),
+        ("bench model --prompt-tokens 0", one),
+        ("bench model --threads 100000", "--threads 100000: must be a whole number from 0"),
     ] {
-        llm_train(&[command, "--model", at, option, value], "{\"ids\": [1, 2]}").refused(2, &[expected]);
-    }
-    for (option, value, expected) in [
-        ("--steps", "0", one),
-        ("--prompts", "0", one),
-        ("--group", "-1", one),
-        ("--completion", "0", one),
-        ("--prompt-tokens", "0", one),
-        ("--threads", "100000", "--threads 100000: must be a whole number from 0"),
-    ] {
-        llm_train(&["bench", at, option, value], "").refused(2, &[expected]);
+        place.run_with(line, &[], "{\"ids\": [1, 2]}").refused(2, expected);
     }
 }
 
@@ -336,14 +300,14 @@ fn checkpoints_of_runs() {
     let from = format!("model.checkpoint={}", run.display());
     let other = dir.path().join("other");
     llm_train(&["train", "--run", other.to_str().unwrap(), &from], "")
-        .refused(2, &["a run directory; name one of its checkpoints: its latest is ", "step-00000004"]);
+        .refused(2, "a run directory; name one of its checkpoints: its latest is … step-00000004");
     let file = run.join("checkpoints/step-00000004/model.safetensors");
     let mut bytes = std::fs::read(&file).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     std::fs::write(&file, bytes).unwrap();
-    let expected = ["model.safetensors: its size or checksum is not what was written"];
-    train(&run, &settings).refused(2, &expected);
-    llm_train(&["score", "--model", run.to_str().unwrap()], "{\"ids\": [1, 2]}").refused(2, &expected);
+    let expected = "model.safetensors: its size or checksum is not what was written";
+    train(&run, &settings).refused(2, expected);
+    llm_train(&["score", "--model", run.to_str().unwrap()], "{\"ids\": [1, 2]}").refused(2, expected);
 }
 
 /// `llm-train ... | head -1` and `2>&1 | head -1`: a reader that went away is no reason to panic, and none to stop a run.
@@ -393,11 +357,7 @@ fn gradients_that_are_not_numbers_are_skipped_and_counted_and_stop_the_run() {
     let done = train(dir.path(), &settings);
     done.refused(
         1,
-        &[
-            "4 steps in a row had a gradient with NaN or infinity (first in `",
-            "lower the learning rate",
-            "at step 4",
-        ],
+        "4 steps in a row had a gradient with NaN or infinity (first in ` … lower the learning rate … at step 4",
     );
     for count in 1..=4 {
         let said = format!("step {count}: ");
@@ -415,21 +375,13 @@ fn divergence_is_called_divergence() {
     let dir = tempfile::tempdir().unwrap();
     let settings = ["sft.steps=150", "sft.lr=0.01", "rl.steps=6", "rl.prompts_per_step=4", "rl.group_size=4"];
     let done = train(&dir.path().join("a"), &[&settings[..], &["rl.lr=1000"]].concat());
-    assert!(
-        done.output().contains("warning: RL diverged: the mean entropy of a token went from"),
-        "{}",
-        done.stdout
-    );
-    assert!(
-        done.stderr.contains("warning: rl.lr = 1000.0: AdamW moves a weight by about that much"),
-        "{}",
-        done.stderr
-    );
+    done.says("warning: RL diverged: the mean entropy of a token went from");
+    done.tells("warning: rl.lr = 1000.0: AdamW moves a weight by about that much");
     let summary = std::fs::read_to_string(dir.path().join("a/summary.json")).unwrap();
     assert!(summary.contains("\"diverged\": \"RL diverged"), "{summary}");
     train(&dir.path().join("b"), &[&settings[..], &["rl.lr=1e30"]].concat()).refused(
         1,
-        &["the score of token 0 is NaN", "training has diverged; lower the learning rate (rl.lr = 1e30)"],
+        "the score of token 0 is NaN … training has diverged; lower the learning rate (rl.lr = 1e30)",
     );
     let calm = train(&dir.path().join("c"), &[&settings[..], &["rl.lr=1e-4"]].concat());
     assert!(!calm.output().contains("diverged") && !calm.stderr.contains("AdamW moves"), "{}", calm.stderr);
@@ -502,7 +454,7 @@ fn a_limit_on_file_sizes_spares_the_last_good_checkpoint() {
     let mut command = Command::new("sh");
     command.args(["-c", script, env!("CARGO_BIN_EXE_llm-train"), "train", "--run"]).arg(&run);
     let done = crate::common::run(command.args(TINY_MODEL).args(SUMS).args(settings), "");
-    done.refused(1, &["no checkpoint was written: ", "model.safetensors", "those before it are kept"]);
+    done.refused(1, "no checkpoint was written: … model.safetensors … those before it are kept");
     let names = std::fs::read_dir(run.join("checkpoints")).unwrap().map(|entry| entry.unwrap().file_name());
     assert_eq!(names.collect::<Vec<_>>(), ["step-00000004"], "{}", done.stderr);
     assert_eq!(last(&run).0, 4);

@@ -8,7 +8,7 @@ use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::step::evidence::{PROVIDED, why_unavailable};
 use serde_json::Value;
 
-use crate::common::{checkpoint, llm_train, shape};
+use crate::common::{Place, checkpoint, llm_train, shape, words};
 use crate::long;
 
 /// Logits of the token after `row`, from the whole row at once.
@@ -41,16 +41,14 @@ fn numbers(line: &Value, field: &str) -> Vec<f64> {
 
 #[test]
 fn text_and_its_ids_are_the_same_prompt_and_greedy_takes_the_largest_logit() {
-    let dir = tempfile::tempdir().unwrap();
-    let (model, tokens) = (checkpoint(dir.path(), &shape(), usize::MAX), ModelTokenizer::tiny());
+    let place = Place::new();
+    let (model, tokens) = (place.model("model"), ModelTokenizer::tiny());
     let text = "Tom has 3 apples.";
     let prompt = tokens.prompt(text).unwrap().ids().to_vec();
-    let file = dir.path().join("prompts.jsonl");
     let both = format!("{}\n\n{}\n", serde_json::json!({"text": text}), serde_json::json!({"ids": prompt}));
-    std::fs::write(&file, both).unwrap();
-    let at = dir.path().to_str().unwrap();
-    let args = ["generate", "--model", at, "--greedy", "--max-new-tokens", "12", "--prompts"];
-    let lines = llm_train(&[&args[..], &[file.to_str().unwrap()]].concat(), "").json();
+    place.write("prompts.jsonl", both);
+    let lines =
+        place.run("generate --model model --greedy --max-new-tokens 12 --prompts prompts.jsonl").json();
     assert_eq!(lines.len(), 2);
     assert_eq!(lines[0], lines[1]);
     let found = ids(&lines[0]);
@@ -67,23 +65,18 @@ fn text_and_its_ids_are_the_same_prompt_and_greedy_takes_the_largest_logit() {
     }
     assert_eq!(found, expected);
     // From stdin, and as the one token of top-k 1, whatever the temperature.
-    let args = ["generate", "--model", at, "--max-new-tokens", "12", "--prompts", "-"];
     let stdin = serde_json::json!({"text": text}).to_string();
-    for more in [&["--greedy"][..], &["--top-k", "1", "--temperature", "3"], &["--top-p", "1e-9"]] {
-        assert_eq!(ids(&llm_train(&[&args[..], more].concat(), &stdin).json()[0]), expected, "{more:?}");
+    for more in ["--greedy", "--top-k 1 --temperature 3", "--top-p 1e-9"] {
+        let line = format!("generate --model model --max-new-tokens 12 --prompts - {more}");
+        assert_eq!(ids(&place.run_with(&line, &[], &stdin).json()[0]), expected, "{more:?}");
     }
 }
 
 #[test]
 fn responses_end_with_the_end_token_or_at_the_limit_and_not_too_early() {
-    let dir = tempfile::tempdir().unwrap();
-    checkpoint(dir.path(), &shape(), usize::MAX);
-    let (at, eos) = (dir.path().to_str().unwrap(), ModelTokenizer::tiny().eos()[0]);
-    let generate = |more: &[&str]| {
-        let args = ["generate", "--model", at, "--task", "40", "--max-new-tokens", "90"];
-        llm_train(&[&args[..], more].concat(), "").json()
-    };
-    for (more, least) in [(&[][..], 0), (&["--min-new-tokens", "30"], 30)] {
+    let (place, eos) = (Place::with_model(), ModelTokenizer::tiny().eos()[0]);
+    let generate = |more: &str| place.run(&format!("generate --model model --task 40 {more}")).json();
+    for (more, least) in [("--max-new-tokens 90", 0), ("--max-new-tokens 90 --min-new-tokens 30", 30)] {
         let lines = generate(more);
         let mut ends = [0; 2];
         for line in &lines {
@@ -98,22 +91,22 @@ fn responses_end_with_the_end_token_or_at_the_limit_and_not_too_early() {
         }
         assert!(lines.len() == 40 && ends[0] > 0 && ends[1] > 0, "{ends:?} with {more:?}");
         assert_eq!(lines, generate(more), "the same seed");
-        assert_ne!(lines, generate(&[more, &["--seed", "1"]].concat()));
+        assert_ne!(lines, generate(&format!("{more} --seed 1")));
     }
-    assert!(generate(&[]).iter().any(|line| ids(line).len() < 30), "the minimum had nothing to do");
+    assert!(
+        generate("--max-new-tokens 90").iter().any(|line| ids(line).len() < 30),
+        "the minimum had nothing to do"
+    );
     // No end token where there is room for none.
-    let full =
-        ["generate", "--model", at, "--task", "40", "--max-new-tokens", "20", "--min-new-tokens", "20"];
-    for line in llm_train(&full, "").json() {
+    for line in generate("--max-new-tokens 20 --min-new-tokens 20") {
         assert!(line["finish"] == "length" && ids(&line).len() == 20 && !ids(&line).contains(&eos));
     }
 }
 
 #[test]
 fn scores_are_those_of_a_softmax_written_out_and_of_the_sampler_to_the_bit() {
-    let dir = tempfile::tempdir().unwrap();
-    let (model, tokens) = (checkpoint(dir.path(), &shape(), usize::MAX), ModelTokenizer::tiny());
-    let at = dir.path().to_str().unwrap();
+    let place = Place::new();
+    let (model, tokens) = (place.model("model"), ModelTokenizer::tiny());
     let prompt = tokens.prompt("3 + 4").unwrap().ids().to_vec();
     let sampling = SamplingParams { max_new_tokens: 9, min_new_tokens: 0, temperature: 0.7 };
     let address = |_, _| Address::new(5, Purpose::Rollout);
@@ -124,7 +117,7 @@ fn scores_are_those_of_a_softmax_written_out_and_of_the_sampler_to_the_bit() {
     for temperature in [0.7, 1.0] {
         let given = temperature.to_string();
         let more: &[&str] = if temperature == 1.0 { &[] } else { &["--temperature", &given] };
-        let lines = llm_train(&[&["score", "--model", at][..], more].concat(), &stdin).json();
+        let lines = place.run_with("score --model model", more, &stdin).json();
         assert_eq!(lines[1].to_string(), r#"{"logps":[],"entropies":[]}"#);
         let (logps, entropies) = (numbers(&lines[0], "logps"), numbers(&lines[0], "entropies"));
         let (expected, spread) = reference(&model, &row, temperature);
@@ -142,78 +135,74 @@ fn scores_are_those_of_a_softmax_written_out_and_of_the_sampler_to_the_bit() {
 
 #[test]
 fn lines_that_are_wrong_are_refused_by_line_and_field() {
-    let dir = tempfile::tempdir().unwrap();
+    let place = Place::new();
     let short = grpo_lambda_decoder::model::ModelConfig { max_position_embeddings: 12, ..shape() };
-    checkpoint(dir.path(), &short, usize::MAX);
-    let at = dir.path().to_str().unwrap();
-    let score = ["score", "--model", at];
-    let generate = ["generate", "--model", at, "--max-new-tokens", "8", "--prompts", "-"];
+    checkpoint(&place.at("model"), &short, usize::MAX);
+    let score = "score --model model";
+    let generate = "generate --model model --max-new-tokens 8 --prompts -";
     let good = "{\"ids\": [1, 2]}\n\n";
     for (command, line, expected) in [
-        (&score[..], "{\"ids\": [1, 2}", &["stdin:3: not JSON", "at column"][..]),
-        (&score, "[1, 2]", &["stdin:3: found [1,2]; a line is an object with ids"]),
-        (&score, "{}", &["stdin:3: ids: missing"]),
-        (&score, "{\"ids\": null}", &["stdin:3: ids: missing"]),
-        (&score, "{\"id\": [1]}", &["stdin:3: id: unknown field (did you mean `ids`?); the fields are ids"]),
-        (&score, "{\"ids\": 5}", &["stdin:3: ids = 5: must be a list of token ids"]),
-        (&score, "{\"ids\": []}", &["stdin:3: ids: 0 token ids; must be 1 to 12"]),
-        (&score, "{\"ids\": [1,2,3,4,5,6,7,8,9,1,2,3,4]}", &["stdin:3: ids: 13 token ids; must be 1 to 12"]),
+        (score, "{\"ids\": [1, 2}", "stdin:3: not JSON … at column"),
+        (score, "[1, 2]", "stdin:3: found [1,2]; a line is an object with ids"),
+        (score, "{}", "stdin:3: ids: missing"),
+        (score, "{\"ids\": null}", "stdin:3: ids: missing"),
+        (score, "{\"id\": [1]}", "stdin:3: id: unknown field (did you mean `ids`?); the fields are ids"),
+        (score, "{\"ids\": 5}", "stdin:3: ids = 5: must be a list of token ids"),
+        (score, "{\"ids\": []}", "stdin:3: ids: 0 token ids; must be 1 to 12"),
+        (score, "{\"ids\": [1,2,3,4,5,6,7,8,9,1,2,3,4]}", "stdin:3: ids: 13 token ids; must be 1 to 12"),
         (
-            &score,
+            score,
             "{\"ids\": [1, -2]}",
-            &["stdin:3: ids[1] = -2: must be a token id, a whole number from 0 to 199"],
+            "stdin:3: ids[1] = -2: must be a token id, a whole number from 0 to 199",
         ),
-        (&score, "{\"ids\": [1, 2.5]}", &["ids[1] = 2.5: must be"]),
-        (&score, "{\"ids\": [\"a\"]}", &["ids[0] = \"a\": must be"]),
-        (&score, "{\"ids\": [200]}", &["ids[0] = 200: must be a token id, a whole number from 0 to 199"]),
-        (&generate, "{\"text\": 5}", &["stdin:3: text = 5: must be a text in quotes"]),
-        (&generate, "{\"text\": \"3\", \"ids\": [1]}", &["stdin:3: text and ids: give one of them"]),
-        (&generate, "{}", &["stdin:3: text, ids: both are missing"]),
-        (&generate, "{\"prompt\": \"3\"}", &["stdin:3: prompt: unknown field", "the fields are text, ids"]),
-        (&generate, "{\"text\": \"\"}", &["stdin:3: the prompt has no token"]),
+        (score, "{\"ids\": [1, 2.5]}", "ids[1] = 2.5: must be"),
+        (score, "{\"ids\": [\"a\"]}", "ids[0] = \"a\": must be"),
+        (score, "{\"ids\": [200]}", "ids[0] = 200: must be a token id, a whole number from 0 to 199"),
+        (generate, "{\"text\": 5}", "stdin:3: text = 5: must be a text in quotes"),
+        (generate, "{\"text\": \"3\", \"ids\": [1]}", "stdin:3: text and ids: give one of them"),
+        (generate, "{}", "stdin:3: text, ids: both are missing"),
+        (generate, "{\"prompt\": \"3\"}", "stdin:3: prompt: unknown field … the fields are text, ids"),
+        (generate, "{\"text\": \"\"}", "stdin:3: the prompt has no token"),
         (
-            &generate,
+            generate,
             "{\"ids\": [1, 2, 3, 4, 5]}",
-            &["stdin:3: the prompt has 5 tokens; with --max-new-tokens 8 it exceeds the model's limit of 12"],
+            "stdin:3: the prompt has 5 tokens; with --max-new-tokens 8 it exceeds the model's limit of 12",
         ),
     ] {
-        llm_train(command, &format!("{good}{line}\n{good}")).refused(2, expected);
+        place.run_with(command, &[], &format!("{good}{line}\n{good}")).refused(2, expected);
     }
-    let task = ["generate", "--model", at, "--max-new-tokens", "1"];
     for (more, expected) in [
-        (&[][..], "no prompt: give --prompt TEXT, --prompts FILE or --task N"),
+        ("", "no prompt: give --prompt TEXT, --prompts FILE or --task N"),
         (
-            &["--task", "1", "--temperature", "0"],
+            "--task 1 --temperature 0",
             "--temperature 0.0: must be a number from 1e-6 to 1000000; for the most probable",
         ),
-        (&["--task", "1", "--temperature", "nan"], "--temperature NaN"),
-        (&["--task", "1", "--min-new-tokens", "2"], "--max-new-tokens 1 with --min-new-tokens 2: must be"),
-        (&["--task", "1", "--top-k", "0"], "--top-k 0: must be a whole number of at least 1"),
-        (&["--task", "1", "--top-p", "0"], "--top-p 0: must be a number above 0 and at most 1"),
-        (&["--task", "1", "--top-p", "1.01"], "--top-p 1.01: must be"),
-        (&["--task", "1", "--greedy", "--top-p", "0.9"], "leave out --top-k and --top-p"),
-        (&["--task", "1"], "--task: the prompt has"),
-        (&["--prompts", "/no/such.jsonl"], "/no/such.jsonl: cannot be read"),
+        ("--task 1 --temperature nan", "--temperature NaN"),
+        ("--task 1 --min-new-tokens 2", "--max-new-tokens 1 with --min-new-tokens 2: must be"),
+        ("--task 1 --top-k 0", "--top-k 0: must be a whole number of at least 1"),
+        ("--task 1 --top-p 0", "--top-p 0: must be a number above 0 and at most 1"),
+        ("--task 1 --top-p 1.01", "--top-p 1.01: must be"),
+        ("--task 1 --greedy --top-p 0.9", "leave out --top-k and --top-p"),
+        ("--task 1", "--task: the prompt has"),
+        ("--prompts /no/such.jsonl", "/no/such.jsonl: cannot be read"),
     ] {
-        llm_train(&[&task[..], more].concat(), "").refused(2, &[expected]);
+        place.run(&format!("generate --model model --max-new-tokens 1 {more}")).refused(2, expected);
     }
 }
 
 #[test]
 fn info_reads_headers_only() {
-    let dir = tempfile::tempdir().unwrap();
-    let model = checkpoint(dir.path(), &shape(), 40_000);
-    let at = dir.path().to_str().unwrap();
+    let place = Place::new();
+    let model = checkpoint(&place.at("model"), &shape(), 40_000);
     let parameters: usize = model.parameters().values().map(|t| t.data.len()).sum();
-    let text = llm_train(&["info", "--model", at], "").output().to_owned();
+    let text = place.run("info --model model").output().to_owned();
     assert!(text.contains(&format!("parameters      {parameters}\n")), "{text}");
     assert!(
         text.contains(&format!("4 bytes x {parameters} parameters")) && text.contains("bytes of F32"),
         "{text}"
     );
     assert!(!text.contains("reference model"), "{text}");
-    let with = llm_train(&["info", "--model", at, "method.beta=0.04", "rl.group_size=3"], "");
-    assert!(with.output().contains("reference model") && with.output().contains("x 3 responses"));
+    place.run("info --model model method.beta=0.04 rl.group_size=3").says("reference model … x 3 responses");
 
     // A model of 1.5 billion parameters: its file has a header and a hole. Little memory is allowed, and suffices.
     let large = grpo_lambda_decoder::model::ModelConfig {
@@ -238,7 +227,7 @@ fn info_reads_headers_only() {
     let script = "ulimit -v 400000; exec \"$0\" info --model \"$1\" method.beta=0.04";
     command.args(["-c", script, env!("CARGO_BIN_EXE_llm-train")]).arg(dir.path());
     let done = crate::common::run(&mut command, "");
-    assert!(done.output().contains("parameters      1543714304\n"), "{}", done.stdout);
+    done.says("parameters      1543714304\n");
     assert!(done.output().contains("bytes of BF16"));
 }
 
@@ -304,7 +293,7 @@ fn a_bench_without_a_device_counts() {
 /// top: 277 MiB were measured where 238 are estimated.
 #[test]
 fn the_estimated_memory_is_near_the_measured_peak() {
-    let dir = tempfile::tempdir().unwrap();
+    let place = Place::new();
     let shape = Qwen2.config(ModelShape {
         vocab: ModelTokenizer::tiny().len(),
         hidden: 256,
@@ -312,12 +301,10 @@ fn the_estimated_memory_is_near_the_measured_peak() {
         heads: 4,
         kv_heads: 2,
     });
-    checkpoint(dir.path(), &shape, usize::MAX);
-    let at = dir.path().to_str().unwrap();
-    let bench = ["bench", at, "--device", "cpu", "--threads", "2", "--steps", "1", "--warmup", "1"];
-    let sizes = ["--prompts", "4", "--group", "8", "--completion", "64", "--prompt-tokens", "16"];
-    let settings = ["method.beta=0", "memory.micro_batch_tokens=1000000", "memory.recompute_layers=false"];
-    let text = llm_train(&[&bench[..], &sizes, &settings].concat(), "").output().to_owned();
+    checkpoint(&place.at("model"), &shape, usize::MAX);
+    let line = "bench model --device cpu --threads 2 --steps 1 --warmup 1 --prompts 4 --group 8 --completion 64 \
+                --prompt-tokens 16 method.beta=0 memory.micro_batch_tokens=1000000 memory.recompute_layers=false";
+    let text = place.run(line).output().to_owned();
     let line: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
     let measured = line["peak_rss_mib"].as_f64();
     let Some(measured) = measured else {
@@ -343,46 +330,35 @@ fn the_estimated_memory_is_near_the_measured_peak() {
 
 #[test]
 fn a_run_directory_stands_for_its_latest_checkpoint() {
-    let dir = tempfile::tempdir().unwrap();
-    let run = dir.path().join("run");
-    let at = run.to_str().unwrap();
-    let small =
-        ["model.hidden=32", "model.layers=1", "model.heads=2", "model.kv_heads=1", "eval.n=1", "threads=1"];
-    let steps = ["sft.steps=4", "rl.steps=0", "rl.max_new_tokens=2", "checkpoint.every=1"];
-    llm_train(&[&["train", "--run", at][..], &small, &steps].concat(), "").output();
-    let latest = run.join("checkpoints/step-00000004");
-    let score = |model: &str, line: &str| llm_train(&["score", "--model", model], line).output().to_owned();
+    let place = Place::new();
+    let small = "model.hidden=32 model.layers=1 model.heads=2 model.kv_heads=1 eval.n=1 threads=1";
+    let steps = "sft.steps=4 rl.steps=0 rl.max_new_tokens=2 checkpoint.every=1";
+    place.run(&format!("train --run run {small} {steps}")).output();
+    let checkpoint = |step: u64| format!("run/checkpoints/step-{step:08}");
     let line = "{\"ids\": [5, 6, 7]}";
-    assert_eq!(score(at, line), score(latest.to_str().unwrap(), line));
-    let before = run.join("checkpoints/step-00000003");
-    assert_ne!(score(at, line), score(before.to_str().unwrap(), line));
-    for command in ["info", "generate"] {
-        let more: &[&str] = if command == "generate" { &["--task", "1"] } else { &[] };
-        llm_train(&[&[command, "--model", at][..], more].concat(), "").output();
-    }
-    std::fs::remove_dir_all(&latest).unwrap();
-    std::fs::remove_dir_all(&before).unwrap();
-    let error = ["--model ", "run: a run without a complete checkpoint"];
-    llm_train(&["score", "--model", at], line).refused(2, &error);
+    let score = |model: &str| place.run_with(&format!("score --model {model}"), &[], line);
+    assert_eq!(score("run").output(), score(&checkpoint(4)).output());
+    assert_ne!(score("run").output(), score(&checkpoint(3)).output());
+    place.run("info --model run").output();
+    place.run("generate --model run --task 1").output();
+    [3, 4].iter().for_each(|step| std::fs::remove_dir_all(place.at(&checkpoint(*step))).unwrap());
+    score("run").refused(2, "--model … run: a run without a complete checkpoint");
 }
 
 /// Every method takes a step, or is refused in one line that says what it lacks, and nothing is left behind.
 #[test]
 fn train_takes_every_method_the_language_model_has_the_evidence_for() {
-    let dir = tempfile::tempdir().unwrap();
+    let place = Place::new();
     let provided = PROVIDED;
     let names = provided.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ");
-    let small =
-        ["model.hidden=32", "model.layers=1", "model.heads=2", "model.kv_heads=1", "eval.n=1", "threads=1"];
-    let steps =
-        ["sft.steps=0", "rl.steps=1", "rl.prompts_per_step=2", "rl.group_size=3", "rl.max_new_tokens=4"];
+    let small = "model.hidden=32 model.layers=1 model.heads=2 model.kv_heads=1 eval.n=1 threads=1 sft.steps=0 rl.steps=1 \
+                 rl.prompts_per_step=2 rl.group_size=3 rl.max_new_tokens=4";
     for (i, spec) in methods::REGISTRY.iter().enumerate() {
         // With a penalty and without; or by turns.
         for beta in ["0.1", "0"].into_iter().skip(long::of(i % 2, 0)).take(long::of(1, 2)) {
-            let run = dir.path().join(format!("{}-{beta}", spec.name));
-            let (name, kl) = (format!("method.name={}", spec.name), format!("method.beta={beta}"));
-            let all = [&["train", "--run", run.to_str().unwrap(), &name, &kl][..], &small, &steps].concat();
-            let done = llm_train(&all, "");
+            let run = format!("{}-{beta}", spec.name);
+            let method = format!("method.name={} method.beta={beta}", spec.name);
+            let done = place.run(&format!("train --run {run} {method} {small}"));
             let needs = methods::parse(spec.name, "").unwrap().evidence();
             let Some(missing) = needs.iter().find(|kind| !provided.contains(kind)) else {
                 assert!(done.output().contains(spec.title), "{}", spec.name);
@@ -396,82 +372,64 @@ fn train_takes_every_method_the_language_model_has_the_evidence_for() {
                 why_unavailable(*missing)
             );
             assert!(!why_unavailable(*missing).is_empty(), "{}", missing.name());
-            done.refused(2, &[&line]);
-            assert!(!run.exists(), "{}", spec.name);
+            done.refused(2, &line);
+            assert!(!place.at(&run).exists(), "{}", spec.name);
         }
     }
-    let trained =
-        |name: &str| ["0", "0.1"].iter().any(|beta| dir.path().join(format!("{name}-{beta}")).exists());
+    let trained = |name: &str| ["0", "0.1"].iter().any(|beta| place.at(&format!("{name}-{beta}")).exists());
     assert!(trained("tempo") && trained("oar_p") && trained("oar_g") && !trained("ppo"));
 }
 
 #[test]
 fn explain_shows_the_equation_and_the_weights_of_every_method() {
-    for spec in methods::REGISTRY {
-        let name = format!("method.name={}", spec.name);
-        let text = llm_train(&["explain", "tiny", &name, "rl.group_size=4"], "").output().to_owned();
-        for part in [
-            spec.title,
-            "minimise",
-            "L = sum_i w_i sum_t",
-            "16 prompts x 4 responses",
-            "Effective KL weight: 0",
-        ] {
-            assert!(text.contains(part), "{}: no {part:?} in\n{text}", spec.name);
-        }
+    let explain = |settings: &str| llm_train(&words(&format!("explain tiny {settings}")), "");
+    let row = |text: &str| -> Vec<f64> {
         let row = text.lines().find(|l| l.trim_start().starts_with("64 ")).unwrap();
-        assert!(row.split_whitespace().skip(1).all(|x| x.parse::<f64>().is_ok_and(f64::is_finite)), "{row}");
+        row.split_whitespace().map(|x| x.parse::<f64>().unwrap()).collect()
+    };
+    for spec in methods::REGISTRY {
+        let done = explain(&format!("method.name={} rl.group_size=4", spec.name));
+        done.says(spec.title);
+        done.says("minimise … L = sum_i w_i sum_t … 16 prompts x 4 responses … Effective KL weight: 0");
+        assert!(row(&done.stdout).iter().all(|x| x.is_finite()), "{}", done.stdout);
     }
     let assumed = "Assumed of the evidence: the two responses part at their first token.\n";
-    assert!(llm_train(&["explain", "tiny", "method.name=tempo"], "").output().contains(assumed));
-    assert!(!llm_train(&["explain", "tiny", "method.name=grpo"], "").output().contains("Assumed"));
-    let oar =
-        llm_train(&["explain", "tiny", "method.name=oar_p", "method.pfinal=last"], "").output().to_owned();
-    for part in
-        ["P the distribution of the answer's first token", "Cost of the evidence `shifts`: one forward pass"]
-    {
-        assert!(oar.contains(part), "{part} is not in\n{oar}");
-    }
+    explain("method.name=tempo").says(assumed);
+    assert!(!explain("method.name=grpo").output().contains("Assumed"));
+    let cost =
+        "P the distribution of the answer's first token … Cost of the evidence `shifts`: one forward pass";
+    explain("method.name=oar_p method.pfinal=last").says(cost);
     let refused = "`llm-train train` refuses it: llm-train trains no critic beside the policy.";
-    assert!(llm_train(&["explain", "tiny", "method.name=ppo"], "").output().contains(refused));
-    let silent = ["explain", "tiny", "method.name=spo_chain", "method.sure=0.3", "method.beta=0.1"];
-    assert!(llm_train(&silent, "").output().contains("at this log pi the KL term stands alone"));
-    let explain = |settings: &[&str]| {
-        let text = llm_train(&[&["explain", "tiny"][..], settings].concat(), "").output().to_owned();
-        let row = text.lines().find(|l| l.trim_start().starts_with("64 ")).unwrap();
-        (text.clone(), row.split_whitespace().map(|x| x.parse::<f64>().unwrap()).collect::<Vec<_>>())
-    };
-    assert_eq!(explain(&["method.name=grpo"]).1, [64.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
+    explain("method.name=ppo").says(refused);
+    let silent = "at this log pi the KL term stands alone";
+    explain("method.name=spo_chain method.sure=0.3 method.beta=0.1").says(silent);
+    assert_eq!(row(explain("method.name=grpo").output()), [64.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
     // The trace's column sums, c_k = (1 - q^(T-k)) / (1 - q).
-    let (text, row) = explain(&["method.lambda=0.9", "method.beta=0.04"]);
+    let trace = explain("method.lambda=0.9 method.beta=0.04");
+    let row = row(trace.output());
     let c: Vec<f64> = (1..=64).rev().map(|n| (1.0 - 0.9f64.powi(n)) / 0.1).collect();
     let mean = c.iter().sum::<f64>() / 64.0;
     for (found, expected) in row[1..].iter().zip([c[0], c[16], c[32], c[48], c[63], mean, 0.04 / mean]) {
         assert!((found / expected - 1.0).abs() < 1e-3, "{found} {expected} in {row:?}");
     }
-    assert!(text.contains("E[t,k] = 0.9^(t-k) for k <= t") && text.contains("( l_t + 0.04 kl_t )"), "{text}");
-    llm_train(&["explain", "tiny", "method.lamda=1"], "").refused(2, &["lamda", "did you mean `lambda`?"]);
+    trace.says("E[t,k] = 0.9^(t-k) for k <= t … ( l_t + 0.04 kl_t )");
+    explain("method.lamda=1").refused(2, "lamda … did you mean `lambda`?");
     llm_train(&["explain", "tinny"], "")
-        .refused(2, &["`tinny` is neither a preset nor a file (did you mean `tiny`?)"]);
+        .refused(2, "`tinny` is neither a preset nor a file (did you mean `tiny`?)");
 }
 
 /// The problems are those of the run's own task, on which its accuracy was taken, from a run and from its checkpoint alike.
 #[test]
 fn held_out_problems_are_those_of_the_run() {
-    let dir = tempfile::tempdir().unwrap();
-    let run = dir.path().join("run");
-    let run = run.to_str().unwrap();
-    let sizes =
-        ["model.hidden=32", "model.layers=1", "model.heads=2", "model.kv_heads=1", "model.intermediate=32"];
-    let settings =
-        ["seed=3", "task.levels=1", "task.max_operand=50", "sft.steps=2", "eval.n=2", "rl.max_new_tokens=4"];
-    llm_train(&[&["sft", "--run", run], &sizes[..], &settings[..]].concat(), "").output();
+    let place = Place::new();
+    let settings = "model.hidden=32 model.layers=1 model.heads=2 model.kv_heads=1 model.intermediate=32 seed=3 \
+                    task.levels=1 task.max_operand=50 sft.steps=2 eval.n=2 rl.max_new_tokens=4";
+    place.run(&format!("sft --run run {settings}")).output();
     let level = grpo_lambda_trainer::input::task::Level { steps: 1, max_operand: 50 };
     let task = grpo_lambda_trainer::input::task::Task::Stories(vec![level]);
     let problems = task.distinct(3, grpo_lambda_trainer::input::task::Split::Test, 2);
-    for model in [run.to_owned(), format!("{run}/checkpoints/step-00000002")] {
-        let args = ["generate", "--model", &model, "--task", "2", "--seed", "9", "--max-new-tokens", "4"];
-        let done = llm_train(&args, "");
+    for model in ["run", "run/checkpoints/step-00000002"] {
+        let done = place.run(&format!("generate --model {model} --task 2 --seed 9 --max-new-tokens 4"));
         assert_eq!(done.json().len(), 2);
         for problem in &problems {
             let said = format!("{}answer: {}", problem.prompt, problem.answer_only());

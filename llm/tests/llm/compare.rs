@@ -1,6 +1,6 @@
 //! `llm-train compare` and `llm-train plot` as a user starts them.
 
-use crate::common::words;
+use crate::common::{assert_has, words};
 use crate::long;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -47,9 +47,7 @@ fn a_comparison_killed_again_and_again_ends_in_the_bytes_of_an_unbroken_one() {
     let done = compare(whole.path(), METHODS, &extra).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let text = String::from_utf8(done.stdout).unwrap();
-    for expected in ["grpo_lambda:lambda=0.9,style=both against grpo: ", "is the twin of", "compare.csv"] {
-        assert!(text.contains(expected), "{text}");
-    }
+    assert_has(&text, "grpo_lambda:lambda=0.9,style=both against grpo: … is the twin of … compare.csv");
 
     let broken = tempfile::tempdir().unwrap();
     let mut kills = 0;

@@ -24,7 +24,7 @@ fn a_device_or_dtype_of_another_name_is_refused() {
         ("dtype=f16", "command line: dtype = f16: must be one of auto, f32, bf16"),
         ("dtyp=f32", "command line: unknown key `dtyp` (did you mean `dtype`?)"),
     ] {
-        train(&directory, &[setting]).refused(2, &[expected]);
+        train(&directory, &[setting]).refused(2, expected);
     }
     assert!(!directory.exists());
 }
@@ -39,7 +39,7 @@ fn a_card_that_is_not_there_is_refused_and_leaves_nothing_behind() {
         "device = cuda: this llm-train was built without CUDA: build it with --features cuda"
     };
     for dtype in ["auto", "f32", "bf16"] {
-        train(&directory, &["device=cuda", &format!("dtype={dtype}")]).refused(2, &[expected]);
+        train(&directory, &["device=cuda", &format!("dtype={dtype}")]).refused(2, expected);
     }
     assert!(!directory.exists());
 }
@@ -51,7 +51,7 @@ fn a_check_without_a_card_writes_why_into_its_report() {
     let file = place.path().join("report.json");
     let mut command = Command::new(env!("CARGO_BIN_EXE_llm-train"));
     command.args(["gpu-check", "--quick", "--report", file.to_str().unwrap()]);
-    run(command.env("CUDA_VISIBLE_DEVICES", "-1"), "").refused(2, &["--device cuda: "]);
+    run(command.env("CUDA_VISIBLE_DEVICES", "-1"), "").refused(2, "--device cuda: ");
     let report: serde_json::Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
     let told = if cfg!(feature = "cuda") { "no " } else { "without CUDA" };
     assert!(report["problem"].as_str().unwrap().contains(told), "{report}");
@@ -63,8 +63,9 @@ fn bf16_on_the_cpu_is_refused() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("run");
     let line = "dtype = bf16: the run would be on the CPU (";
-    train(&directory, &["device=cpu", "dtype=bf16"]).refused(2, &[line, "device = cpu", "leave dtype out"]);
-    train(&directory, &["dtype=bf16"]).refused(2, &[line, "leave dtype out"]);
+    train(&directory, &["device=cpu", "dtype=bf16"])
+        .refused(2, &format!("{line} … device = cpu … leave dtype out"));
+    train(&directory, &["dtype=bf16"]).refused(2, &format!("{line} … leave dtype out"));
     assert!(!directory.exists());
 }
 
@@ -74,7 +75,7 @@ fn without_a_card_the_cpu_is_used_and_only_a_build_for_cards_tells_why() {
     for (i, settings) in [&[][..], &["device=cpu", "dtype=f32"]].into_iter().enumerate() {
         let done = train(&place.path().join(i.to_string()), settings);
         done.output();
-        assert!(done.stderr.contains(") on the CPU; "), "{}", done.stderr);
+        done.tells(") on the CPU; ");
         let told = done
             .stderr
             .lines()

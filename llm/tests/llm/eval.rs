@@ -14,46 +14,30 @@ use grpo_lambda_trainer::input::task::{Split, Task, TaskSource};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use serde_json::Value;
 
-use crate::common::{Done, checkpoint, llm_train, shape};
+use crate::common::{Done, assert_has, checkpoint, shape, words};
 use crate::long;
 
 /// A checkpoint with random weights, and where evaluations of it go.
-struct Place {
-    root: tempfile::TempDir,
+struct Place(crate::common::Place);
+
+impl std::ops::Deref for Place {
+    type Target = crate::common::Place;
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
 }
 
 impl Place {
     fn new() -> Place {
-        let place = Place { root: tempfile::tempdir().unwrap() };
-        std::fs::create_dir(place.path("model")).unwrap();
-        checkpoint(&place.path("model"), &shape(), usize::MAX);
-        place
+        Place(crate::common::Place::with_model())
     }
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.root.path().join(name)
-    }
-
-    fn text(&self, name: &str) -> String {
-        self.path(name).to_str().unwrap().to_owned()
-    }
-
-    fn eval(&self, out: &str, more: &[&str]) -> Done {
-        let (model, out) = (self.text("model"), self.text(out));
-        llm_train(&[&["eval", "--model", &model, "--out", &out, "--threads", "1"][..], more].concat(), "")
-    }
-
-    fn read(&self, name: &str) -> String {
-        std::fs::read_to_string(self.path(name)).unwrap()
+    fn eval(&self, out: &str, more: &str) -> Done {
+        self.run(&format!("eval --model model --out {out} --threads 1 {more}"))
     }
 
     fn completions(&self, out: &str, benchmark: &str) -> Vec<CompletionRecord> {
-        let text = self.read(&format!("{out}/{benchmark}/completions.jsonl"));
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-    }
-
-    fn json(&self, name: &str) -> Value {
-        serde_json::from_str(&self.read(name)).unwrap()
+        self.lines(&format!("{out}/{benchmark}/completions.jsonl"))
     }
 }
 
@@ -74,17 +58,17 @@ fn contents(directory: &Path) -> Vec<(String, String)> {
     found
 }
 
-const SMALL: &[&str] = &["--benchmarks", "tiny:stories", "--limit", "40", "--max-new-tokens", "12"];
+const SMALL: &str = "--benchmarks tiny:stories --limit 40 --max-new-tokens 12";
 
 #[test]
 fn greedy_answers_are_those_of_the_decoder_and_graded_alike() {
     let place = Place::new();
     let done = place.eval("out", SMALL);
-    assert!(done.output().contains("tiny:stories"), "{}", done.stdout);
+    done.says("tiny:stories");
     let found = place.completions("out", "tiny-stories");
     // The same by another route: the task itself and single rollouts.
     let model = {
-        let path = place.path("model");
+        let path = place.at("model");
         let config = ModelConfig::load(&path).unwrap();
         let parameters = weights::load(&path, &config).unwrap();
         grpo_lambda_decoder::model::Decoder::new(config, parameters).unwrap()
@@ -118,23 +102,14 @@ fn greedy_answers_are_those_of_the_decoder_and_graded_alike() {
 #[test]
 fn an_evaluation_killed_again_and_again_ends_in_the_bytes_of_an_unbroken_one() {
     let place = Place::new();
-    let more = [
-        "--benchmarks",
-        "tiny:stories,tiny:addition",
-        "--samples",
-        "3",
-        "--max-new-tokens",
-        "24",
-        "--batch",
-        "6",
-    ];
-    place.eval("whole", &more).output();
-    let (model, out) = (place.text("model"), place.text("broken"));
+    let more = "--benchmarks tiny:stories,tiny:addition --samples 3 --max-new-tokens 24 --batch 6";
+    place.eval("whole", more).output();
     let mut kills = 0;
     for round in 1u64.. {
         let mut child = Command::new(env!("CARGO_BIN_EXE_llm-train"))
-            .args(["eval", "--model", &model, "--out", &out, "--threads", "2"])
-            .args(more)
+            .current_dir(place.0.0.path())
+            .args(words("eval --model model --out broken --threads 2"))
+            .args(words(more))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -152,7 +127,7 @@ fn an_evaluation_killed_again_and_again_ends_in_the_bytes_of_an_unbroken_one() {
             }
         }
         // A kill may also strike in the middle of a line.
-        let log = place.path("broken/tiny-stories/completions.jsonl");
+        let log = place.at("broken/tiny-stories/completions.jsonl");
         if round % 2 == 1
             && let Ok(text) = std::fs::read(&log)
             && text.len() > 100
@@ -162,13 +137,13 @@ fn an_evaluation_killed_again_and_again_ends_in_the_bytes_of_an_unbroken_one() {
         assert!(round < 300, "the evaluation makes no progress");
     }
     assert!(kills >= 2, "only {kills} kills: the evaluation is too short to be interrupted");
-    let (whole, broken) = (contents(&place.path("whole")), contents(&place.path("broken")));
+    let (whole, broken) = (contents(&place.at("whole")), contents(&place.at("broken")));
     assert_eq!(whole.len(), broken.len());
     for ((name, a), (_, b)) in whole.iter().zip(&broken) {
         assert!(a == b, "{name} differs after {kills} kills");
     }
     // What is done is not done again.
-    let again = place.eval("broken", &more);
+    let again = place.eval("broken", more);
     assert!(!again.stderr.contains("ETA") && again.code == Some(0), "{}", again.stderr);
 }
 
@@ -176,25 +151,16 @@ fn an_evaluation_killed_again_and_again_ends_in_the_bytes_of_an_unbroken_one() {
 fn threads_and_batches_change_no_byte() {
     let place = Place::new();
     let sampled =
-        ["--benchmarks", "tiny:addition", "--limit", "30", "--samples", "4", "--max-new-tokens", "10"];
-    place.eval("one", &sampled).output();
-    for (out, more) in
-        [("batch", ["--batch", "9", "--threads", "1"]), ("threads", ["--batch", "500", "--threads", "4"])]
-    {
-        let model = place.text("model");
-        let path = place.text(out);
-        llm_train(&[&["eval", "--model", &model, "--out", &path][..], &sampled, &more].concat(), "").output();
-        assert_eq!(contents(&place.path("one")), contents(&place.path(out)), "{out}");
+        |limit: usize| format!("--benchmarks tiny:addition --limit {limit} --samples 4 --max-new-tokens 10");
+    place.eval("one", &sampled(30)).output();
+    for (out, more) in [("batch", "--batch 9 --threads 1"), ("threads", "--batch 500 --threads 4")] {
+        place.run(&format!("eval --model model --out {out} {} {more}", sampled(30))).output();
+        assert_eq!(contents(&place.at("one")), contents(&place.at(out)), "{out}");
     }
     let found = place.completions("one", "tiny-addition");
     assert!(found.chunks(4).any(|c| c.iter().any(|x| x.text != c[0].text)), "samples of a problem differ");
     // The first problems of a longer evaluation are those of a shorter one.
-    place
-        .eval(
-            "ten",
-            &["--benchmarks", "tiny:addition", "--limit", "10", "--samples", "4", "--max-new-tokens", "10"],
-        )
-        .output();
+    place.eval("ten", &sampled(10)).output();
     assert_eq!(place.completions("ten", "tiny-addition"), found[..40]);
 }
 
@@ -203,32 +169,28 @@ fn other_settings_on_the_same_directory_are_refused_by_name() {
     let place = Place::new();
     place.eval("out", SMALL).output();
     for (more, expected) in [
-        (&["--max-new-tokens", "13"][..], "max_new_tokens: 12 -> 13"),
-        (&["--samples", "2"], "samples: 1 -> 2"),
-        (&["--seed", "7"], "seed: 0 -> 7"),
-        (&["--context", "100"], "context: 4096 -> 100"),
-        (&["--limit", "20"], "problems of tiny:stories: 40 -> 20"),
-        (&["--benchmarks", "tiny:addition"], "benchmarks: tiny:stories -> tiny:addition"),
-        (&["--extract", "any"], "extract: \"boxed\" -> \"any\""),
+        ("--max-new-tokens 13", "max_new_tokens: 12 -> 13"),
+        ("--samples 2", "samples: 1 -> 2"),
+        ("--seed 7", "seed: 0 -> 7"),
+        ("--context 100", "context: 4096 -> 100"),
+        ("--limit 20", "problems of tiny:stories: 40 -> 20"),
+        ("--benchmarks tiny:addition", "benchmarks: tiny:stories -> tiny:addition"),
+        ("--extract any", "extract: \"boxed\" -> \"any\""),
     ] {
         // The later of two options would be refused as given twice, so the small ones are replaced.
-        let mut args: Vec<&str> = SMALL.to_vec();
-        for pair in more.chunks(2) {
-            match args.iter().position(|a| *a == pair[0]) {
-                Some(at) => args[at + 1] = pair[1],
-                None => args.extend(pair),
-            }
-        }
-        place.eval("out", &args).refused(2, &["other settings", expected, "--out"]);
+        let small = words(SMALL);
+        let kept = small.chunks(2).filter(|pair| !more.starts_with(pair[0])).map(|pair| pair.join(" "));
+        let args = kept.chain([more.to_owned()]).collect::<Vec<_>>().join(" ");
+        place.eval("out", &args).refused(2, &format!("other settings … {expected} … --out"));
     }
     // Another model.
     let mut other = shape();
     other.intermediate_size = 32;
-    checkpoint(&place.path("model"), &other, usize::MAX);
-    place.eval("out", SMALL).refused(2, &["weights: "]);
-    std::fs::create_dir(place.path("thesis")).unwrap();
-    std::fs::write(place.path("thesis/thesis.tex"), "x").unwrap();
-    place.eval("thesis", SMALL).refused(2, &["thesis is not an evaluation"]);
+    checkpoint(&place.at("model"), &other, usize::MAX);
+    place.eval("out", SMALL).refused(2, "weights: ");
+    std::fs::create_dir(place.at("thesis")).unwrap();
+    std::fs::write(place.at("thesis/thesis.tex"), "x").unwrap();
+    place.eval("thesis", SMALL).refused(2, "thesis is not an evaluation");
 }
 
 #[test]
@@ -241,90 +203,78 @@ fn a_damaged_line_is_named_with_file_and_line() {
     let with = |number: usize, line: &str| {
         let mut lines = lines.clone();
         lines[number - 1] = line;
-        std::fs::write(place.path(path), lines.join("\n") + "\n").unwrap();
+        std::fs::write(place.at(path), lines.join("\n") + "\n").unwrap();
     };
     with(7, "{\"problem\": \"6\", \"sam");
-    place.eval("out", SMALL).refused(2, &["completions.jsonl:7: not a line of llm-train eval"]);
+    place.eval("out", SMALL).refused(2, "completions.jsonl:7: not a line of llm-train eval");
     with(3, &lines[2].replace("\"sample\":0", "\"sample\":0,\"mood\":\"good\""));
-    place.eval("out", SMALL).refused(2, &["completions.jsonl:3: ", "unknown field `mood`"]);
+    place.eval("out", SMALL).refused(2, "completions.jsonl:3: … unknown field `mood`");
     with(5, &lines[4].replace("\"tokens\":", "\"tokens\":1"));
-    place.eval("out", SMALL).refused(2, &["completions.jsonl:5: its checksum is not that of the line"]);
+    place.eval("out", SMALL).refused(2, "completions.jsonl:5: its checksum is not that of the line");
     with(9, lines[9]);
-    place
-        .eval("out", SMALL)
-        .refused(2, &["completions.jsonl:9: problem 9, sample 0; here should be problem 8"]);
-    std::fs::write(place.path(path), format!("{sound}{}\n", lines[0])).unwrap();
-    place.eval("out", SMALL).refused(2, &["completions.jsonl:41: a line beyond the 40"]);
+    place.eval("out", SMALL).refused(2, "completions.jsonl:9: problem 9, sample 0; here should be problem 8");
+    std::fs::write(place.at(path), format!("{sound}{}\n", lines[0])).unwrap();
+    place.eval("out", SMALL).refused(2, "completions.jsonl:41: a line beyond the 40");
     // A last line without its end is an interruption, not damage.
-    std::fs::write(place.path(path), &sound[..sound.len() - 20]).unwrap();
+    std::fs::write(place.at(path), &sound[..sound.len() - 20]).unwrap();
     place.eval("out", SMALL).output();
     assert_eq!(place.read(path), sound);
-    std::fs::write(place.path("out/eval.toml"), "not = [toml").unwrap();
-    place.eval("out", SMALL).refused(2, &["eval.toml: "]);
+    std::fs::write(place.at("out/eval.toml"), "not = [toml").unwrap();
+    place.eval("out", SMALL).refused(2, "eval.toml: ");
 }
 
 #[test]
 fn wrong_input_is_refused_in_a_line_and_leaves_nothing_behind() {
     let place = Place::new();
-    let data = place.path("data");
-    std::fs::create_dir(&data).unwrap();
-    let write = |name: &str, text: &str| std::fs::write(data.join(name), text).unwrap();
-    write("aime24.jsonl", "{\"problem\": \"1+1\", \"answers\": [\"2\"]}\n");
-    write("empty.jsonl", "");
-    write("broken.jsonl", "{\"problem\": \"1+1\", \"answers\": [\"2\"]}\n{\"problem\": \"\n");
-    let at = data.to_str().unwrap();
-    let empty = data.join("empty.jsonl").to_str().unwrap().to_owned();
+    std::fs::create_dir(place.at("data")).unwrap();
+    place.write("data/aime24.jsonl", "{\"problem\": \"1+1\", \"answers\": [\"2\"]}\n");
+    place.write("data/empty.jsonl", "");
+    place.write("data/broken.jsonl", "{\"problem\": \"1+1\", \"answers\": [\"2\"]}\n{\"problem\": \"\n");
     for (more, expected) in [
         (
-            &["--benchmarks", "aime42", "--data", at][..],
-            &["unknown benchmark `aime42` (did you mean `aime24`?)", "tiny:stories", at, "aime24"][..],
+            "--benchmarks aime42 --data data",
+            "unknown benchmark `aime42` (did you mean `aime24`?) … tiny:stories … data … aime24",
         ),
-        (&["--benchmarks", "aime24"], &["looked for in benchmarks (--data), which is no directory"]),
-        (&["--benchmarks", "empty", "--data", at], &["empty.jsonl", "no row"]),
-        (&["--benchmarks", &empty], &["empty.jsonl", "no row"]),
-        (&["--benchmarks", "broken", "--data", at], &["broken.jsonl:2"]),
+        ("--benchmarks aime24", "looked for in benchmarks (--data), which is no directory"),
+        ("--benchmarks empty --data data", "empty.jsonl … no row"),
+        ("--benchmarks data/empty.jsonl", "empty.jsonl … no row"),
+        ("--benchmarks broken --data data", "broken.jsonl:2"),
         (
-            &["--benchmarks", "run:held-out"],
-            &["--benchmarks run:held-out: the held-out problems of a run", "no such run"],
+            "--benchmarks run:held-out",
+            "--benchmarks run:held-out: the held-out problems of a run … no such run",
         ),
-        (&["--benchmarks", "held-out"], &["unknown benchmark `held-out` (did you mean `run:held-out`?)"]),
-        (&["--template", "line", "--system", "x"], &["--system \"x\": template `line`: has no place"]),
-        (&["--benchmarks", "tiny:stories,tiny:stories"], &["tiny:stories is given twice"]),
-        (&["--samples", "0"], &["--samples", "whole number from 1"]),
-        (&["--samples", "-1"], &["--samples", "whole number from 1"]),
-        (&["--samples", "4", "--pass-at", "8"], &["--pass-at 8 with --samples 4", "at most 4"]),
-        (&["--pass-at", "0"], &["--pass-at", "whole number from 1"]),
-        (&["--samples", "2", "--temperature", "0"], &["the same every time"]),
-        (&["--temperature", "nan"], &["--temperature"]),
-        (&["--temperature", "-1"], &["--temperature -1"]),
-        (&["--top-k", "5"], &["at temperature 0 leave them out"]),
-        (&["--samples", "2", "--top-p", "1.5"], &["--top-p 1.5"]),
-        (&["--context", "100000"], &["--context 100000", "max_position_embeddings"]),
-        (&["--max-new-tokens", "0"], &["--max-new-tokens"]),
-        (&["--template", "qwen_meth"], &["qwen_meth", "qwen_math"]),
+        ("--benchmarks held-out", "unknown benchmark `held-out` (did you mean `run:held-out`?)"),
+        ("--template line --system x", "--system \"x\": template `line`: has no place"),
+        ("--benchmarks tiny:stories,tiny:stories", "tiny:stories is given twice"),
+        ("--samples 0", "--samples … whole number from 1"),
+        ("--samples -1", "--samples … whole number from 1"),
+        ("--samples 4 --pass-at 8", "--pass-at 8 with --samples 4 … at most 4"),
+        ("--pass-at 0", "--pass-at … whole number from 1"),
+        ("--samples 2 --temperature 0", "the same every time"),
+        ("--temperature nan", "--temperature"),
+        ("--temperature -1", "--temperature -1"),
+        ("--top-k 5", "at temperature 0 leave them out"),
+        ("--samples 2 --top-p 1.5", "--top-p 1.5"),
+        ("--context 100000", "--context 100000 … max_position_embeddings"),
+        ("--max-new-tokens 0", "--max-new-tokens"),
+        ("--template qwen_meth", "qwen_meth … qwen_math"),
     ] {
         let done = place.eval("out", more);
         done.refused(2, expected);
-        assert!(!place.path("out").exists(), "{more:?}");
+        assert!(!place.at("out").exists(), "{more:?}");
     }
-    std::fs::remove_file(place.path("model/tokenizer.json")).unwrap();
-    place.eval("out", SMALL).refused(2, &["tokenizer.json"]);
-    let absent = llm_train(&["eval", "--model", "no/such/model"], "");
-    absent.refused(2, &["--model no/such/model: no such directory"]);
+    std::fs::remove_file(place.at("model/tokenizer.json")).unwrap();
+    place.eval("out", SMALL).refused(2, "tokenizer.json");
+    place.run("eval --model no/such/model").refused(2, "--model no/such/model: no such directory");
 }
 
 #[test]
 fn problems_that_the_tokenizer_cannot_spell_are_warned_of() {
     let place = Place::new();
-    let file = place.path("greek.jsonl");
-    std::fs::write(&file, "{\"problem\": \"Find $\\u03b1$ for \\u03c9 = 7.\", \"answer\": \"2\"}\n").unwrap();
-    let done = place.eval("out", &["--benchmarks", file.to_str().unwrap(), "--max-new-tokens", "5"]);
+    place.write("greek.jsonl", "{\"problem\": \"Find $\\u03b1$ for \\u03c9 = 7.\", \"answer\": \"2\"}\n");
+    let done = place.eval("out", "--benchmarks greek.jsonl --max-new-tokens 5");
     done.output();
-    assert!(
-        done.stderr.contains("warning: greek: 1 of 1 problems do not read back from their tokens"),
-        "{}",
-        done.stderr
-    );
+    done.tells("warning: greek: 1 of 1 problems do not read back from their tokens");
     assert!(!place.eval("tiny", SMALL).stderr.contains("warning"));
 }
 
@@ -334,8 +284,8 @@ fn rules_decide_what_counts_as_right_and_the_report_says_how_much_rests_on_lenie
     let place = Place::new();
     // The model's own words under any rules: greedy responses do not depend on them.
     let judged = |out: &str, rules: &str| {
-        let given = if out == "default" { &[][..] } else { &["--rules", rules] };
-        place.eval(out, &[&["--benchmarks", "tiny:addition", "--limit", "10"], given].concat()).output();
+        let given = if out == "default" { String::new() } else { format!("--rules {rules}") };
+        place.eval(out, &format!("--benchmarks tiny:addition --limit 10 {given}")).output();
         let toml = place.read(&format!("{out}/eval.toml"));
         let canonical = Rules::parse(rules).unwrap().spelled();
         assert!(toml.contains(&format!("rules = \"{canonical}\"")), "{toml}");
@@ -344,60 +294,55 @@ fn rules_decide_what_counts_as_right_and_the_report_says_how_much_rests_on_lenie
     let strict = judged("strict", "strict");
     assert_eq!(strict, judged("lenient", "lenient,-solutions"));
     assert_eq!(strict, judged("default", "lenient"));
-    let word = ["--benchmarks", "tiny:addition", "--limit", "10", "--rules"];
-    place.eval("strict", &[&word[..], &["lenient"]].concat()).refused(2, &["rules"]);
-    place.eval("other", &[&word[..], &["lenient,-no_such"]].concat()).refused(2, &["-no_such"]);
+    let word = "--benchmarks tiny:addition --limit 10 --rules";
+    place.eval("strict", &format!("{word} lenient")).refused(2, "rules");
+    place.eval("other", &format!("{word} lenient,-no_such")).refused(2, "-no_such");
     place
-        .eval("other", &["--protocol", "paper", "--benchmarks", "tiny:addition", "--rules", "lenient"])
-        .refused(2, &["the protocol paper compares answers by the strict rules"]);
+        .eval("other", "--protocol paper --benchmarks tiny:addition --rules lenient")
+        .refused(2, "the protocol paper compares answers by the strict rules");
 }
 
 #[test]
 fn solved_examples_stand_before_every_problem_and_never_the_problem_itself() {
     let place = Place::new();
-    bytes_checkpoint(&place.path("model"));
+    bytes_checkpoint(&place.at("model"));
     let row = |problem: &str, solution: &str| {
         format!("{}\n", serde_json::json!({"problem": problem, "solution": solution, "answer": "4"}))
     };
     let shown = row("2+2?", "asked itself, \\boxed{4}")
         + &row("1+3?", "1+3\n\n\n\nis \\boxed{4}")
         + &row("5-1?", "5-1=4");
-    std::fs::write(place.path("shown.jsonl"), shown).unwrap();
-    std::fs::write(place.path("asked.jsonl"), row("2+2?", "4")).unwrap();
-    let (asked, shown) = (place.text("asked.jsonl"), place.text("shown.jsonl"));
-    let eval = |out: &str, template: &str, k: &str| {
-        let words = ["--benchmarks", &asked, "--template", template, "--max-new-tokens", "4"];
-        place.eval(out, &[&words[..], &["--shots-from", &shown, "--shots", k]].concat())
+    place.write("shown.jsonl", shown);
+    place.write("asked.jsonl", row("2+2?", "4"));
+    let eval = |out: &str, template: &str, k: usize| {
+        let shots = format!("--shots-from shown.jsonl --shots {k}");
+        place.eval(out, &format!("--benchmarks asked.jsonl --template {template} --max-new-tokens 4 {shots}"))
     };
-    let prompt = |out: &str| -> String {
-        let problems = place.read(&format!("{out}/asked/problems.jsonl"));
-        serde_json::from_str::<Value>(problems.lines().next().unwrap()).unwrap()["prompt"]
-            .as_str()
-            .unwrap()
-            .to_owned()
+    let prompt = |out: &str| {
+        let problems: Vec<Value> = place.lines(&format!("{out}/asked/problems.jsonl"));
+        problems[0]["prompt"].as_str().unwrap().to_owned()
     };
-    eval("line", "line", "2").output();
+    eval("line", "line", 2).output();
     assert_eq!(prompt("line"), "1+3?\n1+3\n\nis \\boxed{4}\n\n\n5-1?\n5-1=4\n\\boxed{4}\n\n\n2+2?\n");
-    eval("no", "no", "1").output();
+    eval("no", "no", 1).output();
     assert_eq!(prompt("no"), "1+3?\n1+3\n\nis \\boxed{4}\n\n\n2+2?");
-    eval("r1", "r1", "1").output();
+    eval("r1", "r1", 1).output();
     let r1 = prompt("r1");
     assert!(r1.ends_with("User: 1+3?\nAssistant: <think> 1+3\n\n\n\nis \\boxed{4} </think> <answer> 4 </answer>\nUser: 2+2?\nAssistant: <think>"), "{r1}");
     assert_eq!(r1.matches("What follows").count(), 1);
     // Other examples are another evaluation.
-    eval("line", "line", "1").refused(2, &["shots"]);
-    eval("few", "line", "3").refused(2, &["--shots 3", "has 2 solved rows that are not asked"]);
+    eval("line", "line", 1).refused(2, "shots");
+    eval("few", "line", 3).refused(2, "--shots 3 … has 2 solved rows that are not asked");
     place
-        .eval("out", &["--benchmarks", "tiny:addition", "--shots", "1", "--shots-from", &shown])
-        .refused(2, &["tiny:addition is asked as it was trained"]);
+        .eval("out", "--benchmarks tiny:addition --shots 1 --shots-from shown.jsonl")
+        .refused(2, "tiny:addition is asked as it was trained");
 }
 
 #[test]
 fn a_prompt_that_does_not_fit_is_counted_and_not_wrong() {
     let place = Place::new();
     // Sums take five tokens or so, stories more than twenty.
-    let out = place
-        .eval("out", &["--benchmarks", "tiny:stories,tiny:addition", "--limit", "20", "--context", "16"]);
+    let out = place.eval("out", "--benchmarks tiny:stories,tiny:addition --limit 20 --context 16");
     let text = out.output();
     assert!(text.contains("20 of 20 prompts leave no room in a context of 16 tokens"), "{text}");
     let found = place.completions("out", "tiny-stories");
@@ -469,12 +414,10 @@ fn a_model_that_knows_nothing_scores_nothing_on_the_papers_benchmarks_and_says_h
         return;
     };
     let place = Place::new();
-    bytes_checkpoint(&place.path("bytes"));
-    let (model, out) = (place.text("bytes"), place.text("out"));
+    bytes_checkpoint(&place.at("bytes"));
     let args =
-        ["eval", "--model", &model, "--out", &out, "--protocol", "paper", "--data", data.to_str().unwrap()];
-    let done =
-        llm_train(&[&args[..], &["--limit", "6", "--max-new-tokens", "16", "--context", "700"]].concat(), "");
+        "eval --model bytes --out out --protocol paper --limit 6 --max-new-tokens 16 --context 700 --data";
+    let done = place.run_with(args, &[data.to_str().unwrap()], "");
     let text = done.output();
     assert!(text.contains("mean of 5 benchmarks: 0.0 % (0.0 to "), "{text}");
     assert!(text.contains("no difference can be significant") || text.contains("6 of 6 problems"), "{text}");
@@ -494,37 +437,19 @@ fn a_model_that_knows_nothing_scores_nothing_on_the_papers_benchmarks_and_says_h
 #[test]
 fn stop_strings_end_a_response_and_stand_in_it() {
     let place = Place::new();
-    bytes_checkpoint(&place.path("bytes"));
-    let file = place.path("two.jsonl");
-    std::fs::write(
-        &file,
-        "{\"problem\": \"What is $1+1$?\", \"answers\": [\"2\"]}\n{\"problem\": \"2?\", \"answers\": [\"2\"]}\n",
-    )
-    .unwrap();
+    bytes_checkpoint(&place.at("bytes"));
+    let rows = [
+        "{\"problem\": \"What is $1+1$?\", \"answers\": [\"2\"]}",
+        "{\"problem\": \"2?\", \"answers\": [\"2\"]}\n",
+    ];
+    let file = place.write("two.jsonl", rows.join("\n"));
     let run = |out: &str, template: &str| {
-        let (model, out) = (place.text("bytes"), place.text(out));
-        llm_train(
-            &[
-                "eval",
-                "--model",
-                &model,
-                "--out",
-                &out,
-                "--benchmarks",
-                file.to_str().unwrap(),
-                "--template",
-                template,
-                "--max-new-tokens",
-                "60",
-            ],
-            "",
-        )
-        .output();
+        let benchmark = format!("--benchmarks two.jsonl --template {template} --max-new-tokens 60");
+        place.run(&format!("eval --model bytes --out {out} {benchmark}")).output();
     };
     run("plain", "no");
     run("r1", "r1");
-    let prompt: Value =
-        serde_json::from_str(place.read("r1/two/problems.jsonl").lines().next().unwrap()).unwrap();
+    let prompt: Value = place.lines("r1/two/problems.jsonl").remove(0);
     assert!(prompt["prompt"].as_str().unwrap().ends_with("User: What is $1+1$?\nAssistant: <think>"));
     assert_eq!(prompt["golds"], serde_json::json!(["2"]));
     let toml = place.read("r1/eval.toml");
@@ -532,19 +457,15 @@ fn stop_strings_end_a_response_and_stand_in_it() {
     // The library by itself, with a text that this model does write as the stop string.
     let plain = &place.completions("plain", "two")[0];
     let stop: String = plain.text.chars().skip(20).take(3).collect();
-    let path = place.path("bytes");
+    let path = place.at("bytes");
     let config = ModelConfig::load(&path).unwrap();
     let model =
         grpo_lambda_decoder::model::Decoder::new(config.clone(), weights::load(&path, &config).unwrap())
             .unwrap();
     let tokens = ModelTokenizer::load(&path).unwrap();
-    let problems = grpo_lambda_trainer::eval::benchmark::resolve(
-        &[file.to_str().unwrap().to_owned()],
-        None,
-        Path::new("."),
-        Default::default(),
-    )
-    .unwrap();
+    let problems =
+        grpo_lambda_trainer::eval::benchmark::resolve(&[file], None, Path::new("."), Default::default())
+            .unwrap();
     let settings = grpo_lambda_trainer::eval::settings::Settings {
         model: String::new(),
         weights: String::new(),
@@ -580,30 +501,12 @@ fn stop_strings_end_a_response_and_stand_in_it() {
 #[test]
 fn texts_of_data_and_models_are_escaped_in_the_report() {
     let place = Place::new();
-    bytes_checkpoint(&place.path("bytes"));
-    let file = place.path("x\"<b>.jsonl");
+    bytes_checkpoint(&place.at("bytes"));
     let nasty = "</pre><script>alert(1)</script> {{ finding }} &amp;";
-    std::fs::write(
-        &file,
-        serde_json::json!({"problem": nasty, "answer": "<img src=x onerror=1>"}).to_string() + "\n",
-    )
-    .unwrap();
-    let (model, out) = (place.text("bytes"), place.text("out"));
-    llm_train(
-        &[
-            "eval",
-            "--model",
-            &model,
-            "--out",
-            &out,
-            "--benchmarks",
-            file.to_str().unwrap(),
-            "--max-new-tokens",
-            "20",
-        ],
-        "",
-    )
-    .output();
+    let row = serde_json::json!({"problem": nasty, "answer": "<img src=x onerror=1>"});
+    place.write("x\"<b>.jsonl", format!("{row}\n"));
+    let words = "eval --model bytes --out out --benchmarks x\"<b>.jsonl --max-new-tokens 20";
+    place.run(words).output();
     let page = place.read("out/report.html");
     assert!(!page.contains("<script") && !page.contains("<img") && !page.contains("<b>.jsonl"), "{page}");
     assert!(
@@ -623,19 +526,18 @@ fn texts_of_data_and_models_are_escaped_in_the_report() {
 #[test]
 fn two_evaluations_are_compared_in_pairs() {
     let place = Place::new();
-    let more = ["--benchmarks", "tiny:addition,tiny:stories", "--limit", "24", "--max-new-tokens", "8"];
-    place.eval("a", &more).output();
+    place.eval("a", "--benchmarks tiny:addition,tiny:stories --limit 24 --max-new-tokens 8").output();
     // B: the same responses, with the verdicts written anew: right on eight problems, all others wrong.
     let copy = |name: &str, right: std::ops::Range<usize>| {
-        let to = place.path(name);
+        let to = place.at(name);
         for benchmark in ["tiny-addition", "tiny-stories"] {
             std::fs::create_dir_all(to.join(benchmark)).unwrap();
             for file in ["problems.jsonl", "completions.jsonl"] {
-                std::fs::copy(place.path("a").join(benchmark).join(file), to.join(benchmark).join(file))
+                std::fs::copy(place.at("a").join(benchmark).join(file), to.join(benchmark).join(file))
                     .unwrap();
             }
         }
-        std::fs::copy(place.path("a/eval.toml"), to.join("eval.toml")).unwrap();
+        std::fs::copy(place.at("a/eval.toml"), to.join("eval.toml")).unwrap();
         for benchmark in ["tiny-addition", "tiny-stories"] {
             let verdict = |i: usize| {
                 if benchmark == "tiny-addition" && right.contains(&i) {
@@ -652,11 +554,8 @@ fn two_evaluations_are_compared_in_pairs() {
     };
     copy("none", 0..0);
     copy("eight", 0..8);
-    let compare = |a: &str, b: &str, more: &[&str]| {
-        llm_train(&[&["compare", &place.text(a), &place.text(b)][..], more].concat(), "")
-    };
-    let out = place.text("paired");
-    let text = compare("none", "eight", &["--out", &out]).output().to_owned();
+    let compare = |a: &str, b: &str| place.run(&format!("compare {a} {b}"));
+    let text = compare("none", "eight --out paired").output().to_owned();
     assert!(text.contains("B against A: better"), "{text}");
     let json = place.json("paired/paired.json");
     let sums = &json["benchmarks"][0];
@@ -668,55 +567,42 @@ fn two_evaluations_are_compared_in_pairs() {
     assert_eq!(json["benchmarks"][1]["difference"]["verdict"], "no difference shown");
     assert!((json["average"]["difference"]["value"].as_f64().unwrap() - 1.0 / 6.0).abs() < 1e-12);
     assert!(
-        place.path("paired/figures/paired.png").exists()
+        place.at("paired/figures/paired.png").exists()
             && place.read("paired/paired.csv").contains("tiny:addition,24,0,0,0.333333333333")
     );
     // The other way round, and against itself.
-    assert!(compare("eight", "none", &[]).output().contains("B against A: worse"));
+    assert!(compare("eight", "none").output().contains("B against A: worse"));
     assert!(
-        compare("a", "a", &[])
-            .output()
-            .contains("B against A: no difference shown (+0.0 points, 95 % interval")
+        compare("a", "a").output().contains("B against A: no difference shown (+0.0 points, 95 % interval")
     );
 
-    place
-        .eval("longer", &["--benchmarks", "tiny:addition", "--limit", "30", "--max-new-tokens", "8"])
-        .output();
-    place.eval("other", &["--benchmarks", "tiny:stories", "--limit", "24", "--max-new-tokens", "9"]).output();
-    compare("a", "longer", &[]).refused(2, &["tiny:addition: its problems in", "(24)", "(30)"]);
-    compare("longer", "other", &[])
-        .refused(2, &["no benchmark in common", "tiny:addition against tiny:stories"]);
-    let text = compare("a", "other", &[]).output().to_owned();
-    assert!(
-        text.contains("only A was asked tiny:addition")
-            && text.contains("max_new_tokens is 8 in A and 9 in B"),
-        "{text}"
-    );
-    let unfinished = place.path("other/tiny-stories/completions.jsonl");
+    place.eval("longer", "--benchmarks tiny:addition --limit 30 --max-new-tokens 8").output();
+    place.eval("other", "--benchmarks tiny:stories --limit 24 --max-new-tokens 9").output();
+    compare("a", "longer").refused(2, "tiny:addition: its problems in … (24) … (30)");
+    compare("longer", "other").refused(2, "no benchmark in common … tiny:addition against tiny:stories");
+    let text = compare("a", "other").output().to_owned();
+    assert_has(&text, "only A was asked tiny:addition … max_new_tokens is 8 in A and 9 in B");
+    let unfinished = place.at("other/tiny-stories/completions.jsonl");
     let sound = std::fs::read_to_string(&unfinished).unwrap();
     std::fs::write(&unfinished, &sound[..sound.len() / 2]).unwrap();
-    compare("a", "other", &[]).refused(2, &["under way", "of 24 problems of tiny:stories"]);
+    compare("a", "other").refused(2, "under way … of 24 problems of tiny:stories");
 }
 
 #[test]
 fn the_two_comparisons_are_not_mixed() {
     let place = Place::new();
     place.eval("a", SMALL).output();
-    let a = place.text("a");
     for (words, expected) in [
-        (&["compare"][..], &["0 directories: must be one or two; methods over seeds"][..]),
-        (&["compare", "absent"], &["absent: no run directory"]),
-        (&["compare", &a], &["no run directory"]),
-        (&["compare", &a, &a, &a], &["3 directories: must be one or two"]),
-        (&["compare", &a, &a, "--seeds", "3"], &["--seeds belongs to --methods"]),
-        (&["compare", &a, "rl.lr=1"], &["rl.lr=1: a setting belongs to --methods"]),
-        (
-            &["compare", &a, &a, "--methods", "grpo,rloo"],
-            &["is a directory and --methods is given", "different comparisons"],
-        ),
-        (&["compare", "--methods", "grpo,rloo", "--out", "x"], &["--out is for two evaluations"]),
-        (&["compare", &a, "no/such/place"], &["no/such/place: no such directory", "llm-train eval"]),
+        ("compare", "0 directories: must be one or two; methods over seeds"),
+        ("compare absent", "absent: no run directory"),
+        ("compare a", "no run directory"),
+        ("compare a a a", "3 directories: must be one or two"),
+        ("compare a a --seeds 3", "--seeds belongs to --methods"),
+        ("compare a rl.lr=1", "rl.lr=1: a setting belongs to --methods"),
+        ("compare a a --methods grpo,rloo", "is a directory and --methods is given … different comparisons"),
+        ("compare --methods grpo,rloo --out x", "--out is for two evaluations"),
+        ("compare a no/such/place", "no/such/place: no such directory … llm-train eval"),
     ] {
-        llm_train(words, "").refused(2, expected);
+        place.run(words).refused(2, expected);
     }
 }

@@ -1,6 +1,6 @@
 //! A model from a run is asked as the run asked it: `eval` and `generate` on runs and their checkpoints, through the binary.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use grpo_lambda_decoder::generate::{Sampler, SamplingParams, SamplingRequest};
 use grpo_lambda_decoder::model::{self, Decoder, weights};
@@ -13,7 +13,7 @@ use grpo_lambda_trainer::problems::{Problems, Stage};
 use grpo_lambda_trainer::run;
 use serde_json::Value;
 
-use crate::common::{Done, TINY_MODEL, llm_train};
+use crate::common::{Done, TINY_MODEL};
 use crate::long;
 
 /// A system prompt in words that the preset's tokenizer has.
@@ -23,25 +23,22 @@ const SYSTEM: &str = "Tom has 3 apples.";
 const JINJA: &str = "{% for m in messages %}{{ m.role[0] }}{{ eos_token }} {{ m.content }}\n{% endfor %}";
 
 /// Runs on sums, and files beside them.
-struct Place {
-    dir: tempfile::TempDir,
+struct Place(crate::common::Place);
+
+impl std::ops::Deref for Place {
+    type Target = crate::common::Place;
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
 }
 
 impl Place {
     fn new() -> Place {
-        let place = Place { dir: tempfile::tempdir().unwrap() };
+        let place = Place(crate::common::Place::new());
         place.sums("sums.jsonl", 0..81);
         place.sums("mine.jsonl", (0..81).step_by(9));
-        std::fs::write(place.at("own.jinja"), JINJA).unwrap();
+        place.write("own.jinja", JINJA);
         place
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    fn text(&self, name: &str) -> String {
-        self.at(name).to_str().unwrap().to_owned()
     }
 
     fn sums(&self, name: &str, sums: impl Iterator<Item = u32>) {
@@ -53,7 +50,7 @@ impl Place {
                 s = i / 9 + i % 9
             )
         };
-        std::fs::write(self.at(name), sums.map(row).collect::<String>()).unwrap();
+        self.write(name, sums.map(row).collect::<String>());
     }
 
     fn settings(&self, more: &[&str]) -> Vec<String> {
@@ -72,31 +69,15 @@ impl Place {
     }
 
     fn train(&self, run: &str, more: &[&str]) {
-        let (run, settings) = (self.text(run), self.settings(more));
-        let mut args = vec!["train", "--run", &run];
-        args.extend(settings.iter().map(String::as_str));
-        llm_train(&args, "").output();
+        let settings = self.settings(more);
+        let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+        self.run_with(&format!("train --run {}", self.text(run)), &settings, "").output();
     }
 
     fn eval(&self, model: &str, out: &str, more: &[&str]) -> Done {
         let (model, out) = (self.text(model), self.text(out));
-        llm_train(
-            &[&["eval", "--model", &model, "--out", &out, "--max-new-tokens", "12", "--threads", "1"], more]
-                .concat(),
-            "",
-        )
-    }
-
-    fn read(&self, name: &str) -> String {
-        std::fs::read_to_string(self.at(name)).unwrap()
-    }
-
-    fn json(&self, name: &str) -> Value {
-        serde_json::from_str(&self.read(name)).unwrap()
-    }
-
-    fn lines<T: serde::de::DeserializeOwned>(&self, name: &str) -> Vec<T> {
-        self.read(name).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        let line = format!("eval --model {model} --out {out} --max-new-tokens 12 --threads 1");
+        self.run_with(&line, more, "")
     }
 
     /// The problems of training, as training opens them.
@@ -197,8 +178,8 @@ fn a_run_is_evaluated_on_what_it_held_out_and_as_well_as_training_found() {
         "run:held-out: {n} problems of the held-out split of {}, of which training",
         place.text("run")
     );
-    assert!(done.stderr.contains(&told), "{}", done.stderr);
-    assert!(done.output().contains("run:held-out"), "{}", done.stdout);
+    done.tells(&told);
+    done.says("run:held-out");
     let asked: Vec<Value> = place.lines("out/run-held-out/problems.jsonl");
     let problems: Vec<&str> = asked.iter().map(|problem| problem["problem"].as_str().unwrap()).collect();
     assert_eq!(problems, held_out.iter().map(|p| p.canonical.as_str()).collect::<Vec<_>>());
@@ -254,37 +235,25 @@ fn problems_that_were_trained_on_are_left_out_unless_asked_for() {
         .filter(|l| trained.iter().any(|t| l.contains(&format!("\"{t}\""))))
         .map(|l| format!("{l}\n"))
         .collect();
-    std::fs::write(place.at("seen.jsonl"), rows).unwrap();
+    place.write("seen.jsonl", rows);
     let seen = place.text("seen.jsonl");
     place
         .eval("first", "none", &["--benchmarks", &seen])
-        .refused(2, &["were trained on in", "run:held-out", "--with-trained"]);
+        .refused(2, "were trained on in … run:held-out … --with-trained");
     assert!(!place.at("none").exists());
     // The second run is on other rows; what the first one learned is no news to it.
-    std::fs::write(place.at("other.jsonl"), "{\"question\":\"9+9=?\",\"answer\":\"18\"}\n").unwrap();
-    let words = [
-        format!("model.checkpoint={}", place.text("first/checkpoints/step-00000003")),
-        format!("task.data={}", place.text("other.jsonl")),
-        format!("task.test={}", place.text("mine.jsonl")),
-    ];
-    let own = [
-        "task.kind=dataset",
-        "task.template=line",
-        "sft.steps=1",
-        "rl.steps=0",
-        "rl.max_new_tokens=12",
-        "threads=1",
-    ];
-    let run = place.text("second");
-    let words: Vec<&str> =
-        ["train", "--run", &run].into_iter().chain(own).chain(words.iter().map(String::as_str)).collect();
-    llm_train(&words, "").output();
-    let done = place.eval("second", "chain", &["--benchmarks", &all]);
-    assert!(
-        done.stderr.contains(&format!("sums: {} of 81 problems were trained on in", trained.len())),
-        "{}",
-        done.stderr
+    place.write("other.jsonl", "{\"question\":\"9+9=?\",\"answer\":\"18\"}\n");
+    let second = format!(
+        "train --run {} model.checkpoint={} task.data={} task.test={} task.kind=dataset task.template=line sft.steps=1 rl.steps=0 \
+         rl.max_new_tokens=12 threads=1",
+        place.text("second"),
+        place.text("first/checkpoints/step-00000003"),
+        place.text("other.jsonl"),
+        place.text("mine.jsonl")
     );
+    place.run(&second).output();
+    let done = place.eval("second", "chain", &["--benchmarks", &all]);
+    done.tells(&format!("sums: {} of 81 problems were trained on in", trained.len()));
     assert!(
         done.stderr.contains("other.jsonl) and ") && done.stderr.contains(&place.text("first")),
         "{}",
@@ -307,14 +276,10 @@ fn what_a_run_held_out_is_asked_of_any_model() {
     place.eval("run", "own", &[]).output();
     assert_eq!(place.read("base/run-held-out/problems.jsonl"), place.read("own/run-held-out/problems.jsonl"));
     assert_eq!(place.json("base/summary.json")["settings"]["template"], "line");
-    let pair = llm_train(&["compare", &place.text("base"), &place.text("own")], "");
-    assert!(
-        pair.output().contains("B against A: no difference shown (+0.0 points, 95 % interval"),
-        "{}",
-        pair.stdout
-    );
+    let pair = place.run("compare base own");
+    pair.says("B against A: no difference shown (+0.0 points, 95 % interval");
     let none = format!("{}:held-out", place.text("nowhere"));
-    place.eval("copy", "none", &["--benchmarks", &none]).refused(2, &["nowhere is no run of llm-train"]);
+    place.eval("copy", "none", &["--benchmarks", &none]).refused(2, "nowhere is no run of llm-train");
     // The problems that an evaluation wrote down are a benchmark themselves.
     let written = place.text("own/run-held-out/problems.jsonl");
     place.eval("copy", "again", &["--benchmarks", &written, "--template", "line"]).output();
@@ -397,7 +362,7 @@ fn an_evaluation_goes_on_under_the_same_template_whoever_chose_it() {
     place.eval("run", "inherited", &[&mine[..], &["--template", &jinja]].concat()).output();
     place
         .eval("run", "inherited", &[&mine[..], &["--system", "x"]].concat())
-        .refused(2, &["system: ", SYSTEM, "-> \"x\""]);
+        .refused(2, &format!("system: … {SYSTEM} … -> \"x\""));
     // One that was written before there were such settings.
     place.eval("run", "other", &[&mine[..], &["--template", "line"]].concat()).output();
     let kept: Vec<String> = place
@@ -406,9 +371,9 @@ fn an_evaluation_goes_on_under_the_same_template_whoever_chose_it() {
         .filter(|l| !l.starts_with("system") && !l.starts_with("template_from"))
         .map(str::to_owned)
         .collect();
-    std::fs::write(place.at("other/eval.toml"), kept.join("\n")).unwrap();
+    place.write("other/eval.toml", kept.join("\n"));
     place.eval("run", "other", &[&mine[..], &["--template", "line"]].concat()).output();
-    llm_train(&["compare", &place.text("other"), &place.text("inherited")], "").output();
+    place.run("compare other inherited").output();
 }
 
 /// A run on an embedded task learned on problems that end with a line break.
@@ -434,7 +399,7 @@ fn what_cannot_be_inherited_is_refused_with_the_way_out() {
     let place = Place::new();
     place.train("run", &[&format!("task.template={}", place.text("own.jinja"))]);
     let (mine, config) = (place.text("mine.jsonl"), place.text("run/config.toml"));
-    let refused = |model: &str, more: &[&str], expected: &[&str]| {
+    let refused = |model: &str, more: &[&str], expected: &str| {
         place.eval(model, "out", more).refused(2, expected);
         assert!(!place.at("out").exists(), "{more:?}");
     };
@@ -447,31 +412,27 @@ fn what_cannot_be_inherited_is_refused_with_the_way_out() {
     refused(
         "copy",
         &["--benchmarks", "run:held-out"],
-        &["--benchmarks run:held-out", "--model is from no such run"],
+        "--benchmarks run:held-out … --model is from no such run",
     );
     refused(
         "run",
         &["--template", "line", "--system", "x"],
-        &["--system \"x\": template `line`: has no place for a system prompt"],
+        "--system \"x\": template `line`: has no place for a system prompt",
     );
     // Rows that changed, and rows that went.
     let rows = place.read("sums.jsonl");
     place.sums("sums.jsonl", 1..81);
-    refused("run", &[], &["sums.jsonl", "are not those that", "checksum", "--benchmarks"]);
+    refused("run", &[], "sums.jsonl … are not those that … checksum … --benchmarks");
     std::fs::remove_file(place.at("sums.jsonl")).unwrap();
-    refused(
-        "run",
-        &[],
-        &["held-out problems of", "sums.jsonl: no such file", "relative path", "--benchmarks"],
-    );
+    refused("run", &[], "held-out problems of … sums.jsonl: no such file … relative path … --benchmarks");
     place.eval("run", "named", &["--benchmarks", &mine]).output();
-    std::fs::write(place.at("sums.jsonl"), rows).unwrap();
+    place.write("sums.jsonl", rows);
     // A template that went.
     std::fs::remove_file(place.at("own.jinja")).unwrap();
     refused(
         "run",
         &["--benchmarks", &mine],
-        &[&config, "task.template: template `", "own.jinja", "--template"],
+        &format!("{config} … task.template: template ` … own.jinja … --template"),
     );
     let done = place.eval("run", "instead", &["--benchmarks", &mine, "--template", "line"]);
     assert!(
@@ -486,11 +447,11 @@ fn a_run_whose_configuration_cannot_be_read_is_evaluated_where_nothing_is_taken_
     let place = Place::new();
     place.train("run", &[]);
     let mine = place.text("mine.jsonl");
-    let refused = |more: &[&str], expected: &[&str]| place.eval("run", "out", more).refused(2, expected);
-    std::fs::write(place.at("run/config.toml"), "[task]\nkind = \"poems\"\n").unwrap();
+    let refused = |more: &[&str], expected: &str| place.eval("run", "out", more).refused(2, expected);
+    place.write("run/config.toml", "[task]\nkind = \"poems\"\n");
     let hint = "--template and --benchmarks together do without it";
-    refused(&["--benchmarks", &mine], &["config.toml", "poems", hint]);
-    refused(&["--template", "line"], &["config.toml", "poems", hint]);
+    refused(&["--benchmarks", &mine], &format!("config.toml … poems … {hint}"));
+    refused(&["--template", "line"], &format!("config.toml … poems … {hint}"));
     let done = place.eval("run", "without", &["--benchmarks", &mine, "--template", "line"]);
     assert!(
         done.output().contains("mine") && done.stderr.contains("warning: how the model was trained"),
@@ -504,15 +465,12 @@ fn generate_asks_a_run_as_it_was_trained() {
     let place = Place::new();
     let settings = ["task.template=r1", "sft.steps=60", "sft.lr=0.01", "checkpoint.every=1000"];
     place.train("run", &settings);
-    let run = place.text("run");
-    let generate = |more: &[&str]| {
-        let args = ["generate", "--model", &run, "--greedy", "--max-new-tokens", "60"];
-        llm_train(&[&args[..], more].concat(), "")
-    };
+    let generate =
+        |more: &[&str]| place.run_with("generate --model run --greedy --max-new-tokens 60", more, "");
     let problems = place.problems(&settings);
     let problem = problems.distinct(Split::Test, 1).unwrap().remove(0);
     let ids: Vec<u32> = problem.encode(&ModelTokenizer::tiny()).unwrap().ids().to_vec();
-    std::fs::write(place.at("ids.jsonl"), serde_json::json!({ "ids": ids }).to_string()).unwrap();
+    place.write("ids.jsonl", serde_json::json!({ "ids": ids }).to_string());
     let asked = generate(&["--prompt", &problem.canonical]);
     let expected = generate(&["--prompts", &place.text("ids.jsonl")]);
     assert_eq!(asked.json(), expected.json());
@@ -534,6 +492,6 @@ fn generate_asks_a_run_as_it_was_trained() {
     );
     // The problems of the run under another template.
     let other = generate(&["--task", "1", "--template", "line"]);
-    assert!(other.stderr.contains(&format!("{}\nanswer: ", problem.canonical)), "{}", other.stderr);
-    generate(&["--prompt", "3", "--template", "lne"]).refused(2, &["--template: template `lne`", "`line`"]);
+    other.tells(&format!("{}\nanswer: ", problem.canonical));
+    generate(&["--prompt", "3", "--template", "lne"]).refused(2, "--template: template `lne` … `line`");
 }

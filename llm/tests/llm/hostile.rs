@@ -1,52 +1,29 @@
 //! Files that a stranger wrote: each is refused with one line and exit code 2, in bounded memory and time, or read as what it is.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::common::{Done, TINY_MODEL, checkpoint, llm_train, run, shape, train, words};
+use crate::common::{Done, Place, TINY_MODEL, assert_has, run, train, words};
 use crate::long;
 
 /// Runs `llm-train` where more than 5 GiB of address space beside a stack is refused, as on a small machine.
 #[track_caller]
-fn limited(args: &[&str]) -> Done {
-    within(6_000_000, args)
+fn limited(place: &Place, line: &str) -> Done {
+    within(place, 6_000_000, line)
 }
 
 /// Runs `llm-train` with so many KiB of address space.
 #[track_caller]
-fn within(kib: usize, args: &[&str]) -> Done {
+fn within(place: &Place, kib: usize, line: &str) -> Done {
     let started = Instant::now();
     let mut command = Command::new("sh");
     let script = format!("ulimit -v {kib}; exec \"$0\" \"$@\"");
-    command.args(["-c", &script, env!("CARGO_BIN_EXE_llm-train")]).args(args);
-    let done = run(&mut command, "");
+    command.args(["-c", &script, env!("CARGO_BIN_EXE_llm-train")]).args(words(line));
+    let done = run(command.current_dir(place.0.path()), "");
     assert!(started.elapsed() < Duration::from_secs(60), "{:?}: {}", started.elapsed(), done.stderr);
     done
-}
-
-struct Place(tempfile::TempDir);
-
-impl Place {
-    fn new() -> Place {
-        Place(tempfile::tempdir().unwrap())
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn write(&self, name: &str, content: impl AsRef<[u8]>) -> String {
-        fs::write(self.at(name), content).unwrap();
-        self.at(name).display().to_string()
-    }
-
-    /// A small model under this name.
-    fn model(&self, name: &str) -> String {
-        checkpoint(&self.at(name), &shape(), usize::MAX);
-        self.at(name).display().to_string()
-    }
 }
 
 const ROW: &str = "{\"problem\": \"1+1?\", \"answer\": \"2\"}\n";
@@ -61,7 +38,7 @@ fn doubling(start: &str, what: &str, end: &str) -> String {
 #[test]
 fn chat_templates_without_bounds_are_refused() {
     let place = Place::new();
-    let data = place.write("data.jsonl", ROW);
+    place.write("data.jsonl", ROW);
     let long = |n: usize| format!("{{{{ 1{} }}}}", "+1".repeat(n));
     let mut tried = 0;
     for (template, expected) in [
@@ -105,12 +82,12 @@ fn chat_templates_without_bounds_are_refused() {
     .into_iter()
     .step_by(long::of(2, 1))
     {
-        let file = place.write("template.jinja", &template);
-        let done = limited(&["data", &data, "--template", &file, "--show", "0"]);
+        place.write("template.jinja", &template);
+        let done = limited(&place, "data data.jsonl --template template.jinja --show 0");
         let shown: String = template.chars().take(120).collect();
         assert!(done.code == Some(2) || done.code == Some(0), "{shown}: {:?} {}", done.code, done.stderr);
         if done.code == Some(2) || !expected.is_empty() {
-            done.refused(2, &["template.jinja: ", expected]);
+            done.refused(2, &format!("template.jinja: … {expected}"));
         }
         tried += 1;
     }
@@ -120,7 +97,7 @@ fn chat_templates_without_bounds_are_refused() {
 #[test]
 fn templates_whose_values_contain_themselves_are_refused_wherever_that_shows() {
     let place = Place::new();
-    let data = place.write("data.jsonl", ROW);
+    place.write("data.jsonl", ROW);
     let start = "{% set ns = namespace() %}{% set ns.a = ns %}{% set ms = namespace() %}{% set ms.a = [ms] %}\
                  {% set ks = namespace() %}{% set ks.a = ks %}";
     for end in [
@@ -141,50 +118,49 @@ fn templates_whose_values_contain_themselves_are_refused_wherever_that_shows() {
         // Never shown, but kilobytes of each prompt stay.
         "{% set ns.x = messages[0].content * 1000 %}{{ 1 }}",
     ] {
-        let file = place.write("template.jinja", start.to_owned() + end);
-        let done = limited(&["data", &data, "--template", &file, "--show", "0"]);
+        place.write("template.jinja", start.to_owned() + end);
+        let done = limited(&place, "data data.jsonl --template template.jinja --show 0");
         assert_eq!(done.code, Some(2), "{end}: {}", done.stderr);
-        done.refused(2, &["template.jinja: ", "contains itself"]);
+        done.refused(2, "template.jinja: … contains itself");
     }
 }
 
 #[test]
 fn a_prompt_that_no_context_holds_is_refused_before_it_is_tokenised() {
-    let place = Place::new();
-    let (model, data) = (place.model("model"), place.write("data.jsonl", ROW));
+    let place = Place::with_model();
+    place.write("data.jsonl", ROW);
     let swollen = "{% set ns = namespace(x='a ') %}{% for i in range(25) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ ns.x }}";
-    let template = place.write("template.jinja", swollen);
-    let done = limited(&["data", &data, "--template", &template, "--model", &model]);
-    done.refused(2, &["a text of 67108864 bytes", "bytes are tokenised for this model's context"]);
+    place.write("template.jinja", swollen);
+    let done = limited(&place, "data data.jsonl --template template.jinja --model model");
+    done.refused(2, "a text of 67108864 bytes … bytes are tokenised for this model's context");
 }
 
 #[test]
 fn little_address_space_is_enough_or_refused_on_one_line() {
     let place = Place::new();
-    let run = place.at("run").display().to_string();
-    let line = format!("train --run {run} task.kind=addition sft.steps=2 rl.steps=1 eval.n=2");
-    let line = [&words(&line), TINY_MODEL].concat();
+    let tiny = TINY_MODEL.join(" ");
+    let line = format!("train --run run task.kind=addition sft.steps=2 rl.steps=1 eval.n=2 {tiny}");
     let mut out_of_memory = 0;
     for kib in [80_000, 90_000, 100_000] {
-        let done = within(kib, &line);
+        let done = within(&place, kib, &line);
         if done.code != Some(0) {
             out_of_memory += usize::from(done.error().starts_with("out of memory: the system refused "));
         }
     }
     assert!(out_of_memory > 0);
-    within(400_000, &line).output();
-    let (model, data) = (place.model("model"), place.write("data.jsonl", ROW));
-    within(400_000, &["data", &data, "--model", &model, "--show", "0"]).output();
-    let template = place.write("template.jinja", "{{ messages[0].content }}");
-    within(400_000, &["data", &data, "--template", &template, "--show", "0"])
-        .refused(2, &["template.jinja: no thread for it could be started"]);
+    within(&place, 400_000, &line).output();
+    let place = Place::with_model();
+    place.write("data.jsonl", ROW);
+    within(&place, 400_000, "data data.jsonl --model model --show 0").output();
+    place.write("template.jinja", "{{ messages[0].content }}");
+    within(&place, 400_000, "data data.jsonl --template template.jinja --show 0")
+        .refused(2, "template.jinja: no thread for it could be started");
 }
 
 #[test]
 fn tokenizers_that_panic_or_swell_are_refused() {
-    let place = Place::new();
-    let model = place.model("model");
-    let data = place.write("data.jsonl", "{\"problem\": \"1 + 1 = ?\", \"answer\": \"2\"}\n");
+    let place = Place::with_model();
+    place.write("data.jsonl", "{\"problem\": \"1 + 1 = ?\", \"answer\": \"2\"}\n");
     let file = place.at("model/tokenizer.json");
     let whole: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     let replace = |content: &str| serde_json::json!({"type": "Replace", "pattern": {"String": "1"}, "content": content});
@@ -204,8 +180,8 @@ fn tokenizers_that_panic_or_swell_are_refused() {
         let mut spoilt = whole.clone();
         spoilt[field] = value;
         fs::write(&file, spoilt.to_string()).unwrap();
-        let done = limited(&["data", &data, "--model", &model, "--show", "0"]);
-        done.refused(2, &[]);
+        let done = limited(&place, "data data.jsonl --model model --show 0");
+        done.refused(2, "");
     }
     // Bytes cut anywhere, and bytes flipped anywhere.
     let text = whole.to_string().into_bytes();
@@ -214,7 +190,7 @@ fn tokenizers_that_panic_or_swell_are_refused() {
         flipped[i] ^= 0x15;
         for spoilt in [&text[..i], &flipped] {
             fs::write(&file, spoilt).unwrap();
-            let done = limited(&["data", &data, "--model", &model, "--show", "0"]);
+            let done = limited(&place, "data data.jsonl --model model --show 0");
             assert!(matches!(done.code, Some(0 | 2)), "byte {i}: {:?} {}", done.code, done.stderr);
         }
     }
@@ -222,8 +198,7 @@ fn tokenizers_that_panic_or_swell_are_refused() {
 
 #[test]
 fn absurd_shapes_are_refused_before_memory_is_taken() {
-    let place = Place::new();
-    let model = place.model("model");
+    let place = Place::with_model();
     let file = place.at("model/config.json");
     let whole: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     for (field, value, expected) in [
@@ -253,9 +228,9 @@ fn absurd_shapes_are_refused_before_memory_is_taken() {
         let mut spoilt = whole.clone();
         spoilt[field] = value;
         fs::write(&file, spoilt.to_string()).unwrap();
-        for command in [&["info", "--model"][..], &["score", "--model"]] {
-            let done = limited(&[command, &[&model]].concat());
-            done.refused(2, &["config.json", expected]);
+        for command in ["info", "score"] {
+            limited(&place, &format!("{command} --model model"))
+                .refused(2, &format!("config.json … {expected}"));
         }
     }
 }
@@ -263,10 +238,10 @@ fn absurd_shapes_are_refused_before_memory_is_taken() {
 #[test]
 fn a_name_that_a_spreadsheet_takes_for_a_formula_is_refused() {
     let place = Place::new();
-    let (model, out) = (place.model("model"), place.at("out").display().to_string());
-    let data = place.write("=cmd.jsonl", ROW);
-    limited(&["eval", "--model", &model, "--benchmarks", &data, "--out", &out])
-        .refused(2, &["--benchmarks: `=cmd`: a spreadsheet takes", "rename the file"]);
+    place.model("model");
+    place.write("=cmd.jsonl", ROW);
+    limited(&place, "eval --model model --benchmarks =cmd.jsonl --out out")
+        .refused(2, "--benchmarks: `=cmd`: a spreadsheet takes … rename the file");
 }
 
 /// A Parquet file of `rows` rows whose problems are one text of `length` bytes, which a dictionary holds once.
@@ -303,42 +278,38 @@ fn parquet_that_unpacks_to_a_multiple_of_itself_is_refused_and_repetition_is_not
     bomb(&bombs, 3000, 1 << 16);
     let size = fs::metadata(&bombs).unwrap().len();
     assert!(size < 20_000, "{size} bytes that unpack to 200 MB");
-    let done = limited(&["data", &bombs.display().to_string(), "--show", "0"]);
-    done.refused(2, &["bomb.parquet: row ", "unpacks to more than", "1000 times"]);
+    let done = limited(&place, "data bomb.parquet --show 0");
+    done.refused(2, "bomb.parquet: row … unpacks to more than … 1000 times");
     // One page of more memory than there is.
     let page = place.at("page.parquet");
     bomb(&page, 1, 150 << 20);
     assert!(fs::metadata(&page).unwrap().len() < 100_000);
-    limited(&["data", &page.display().to_string(), "--show", "0"])
-        .refused(2, &["page.parquet: ", "MiB of memory"]);
+    limited(&place, "data page.parquet --show 0").refused(2, "page.parquet: … MiB of memory");
     bomb(&fair, 300, 1000);
-    assert!(
-        limited(&["data", &fair.display().to_string(), "--show", "0"]).output().contains("rows      300")
-    );
+    limited(&place, "data fair.parquet --show 0").says("rows      300");
 }
 
 #[test]
 #[cfg(unix)]
 fn pipes_and_devices_are_no_files() {
-    let place = Place::new();
-    let model = place.model("model");
+    let place = Place::with_model();
     let fifo = place.at("fifo.jsonl").display().to_string();
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     std::os::unix::fs::symlink("/dev/zero", place.at("zero.jsonl")).unwrap();
     std::os::unix::fs::symlink("/dev/zero", place.at("zero.parquet")).unwrap();
-    let zero = |name: &str| place.at(name).display().to_string();
-    for args in [
-        vec!["data", &fifo],
-        vec!["data", &zero("zero.jsonl")],
-        vec!["data", &zero("zero.parquet")],
-        vec!["data", "README.md", "--template", &fifo],
-        vec!["grade", "--input", "/dev/zero"],
-        vec!["explain", &fifo],
-        vec!["explain", "/dev/zero"],
-        vec!["doctor", &fifo],
-        vec!["doctor", "/dev/zero"],
+    place.write("data.jsonl", ROW);
+    for line in [
+        "data fifo.jsonl",
+        "data zero.jsonl",
+        "data zero.parquet",
+        "data data.jsonl --template fifo.jsonl",
+        "grade --input /dev/zero",
+        "explain fifo.jsonl",
+        "explain /dev/zero",
+        "doctor fifo.jsonl",
+        "doctor /dev/zero",
     ] {
-        limited(&args).refused(2, &[]);
+        limited(&place, line).refused(2, "");
     }
     for name in ["config.json", "tokenizer.json", "model.safetensors"] {
         let file = place.at("model").join(name);
@@ -346,8 +317,8 @@ fn pipes_and_devices_are_no_files() {
         for what in ["/dev/zero", &fifo] {
             fs::remove_file(&file).unwrap();
             std::os::unix::fs::symlink(what, &file).unwrap();
-            limited(&["generate", "--model", &model, "--prompt", "1"])
-                .refused(2, &[name, "must be a regular file"]);
+            limited(&place, "generate --model model --prompt 1")
+                .refused(2, &format!("{name} … must be a regular file"));
         }
         fs::remove_file(&file).unwrap();
         fs::write(&file, whole).unwrap();
@@ -358,24 +329,25 @@ fn pipes_and_devices_are_no_files() {
 fn a_data_set_commands_no_terminal() {
     let place = Place::new();
     let evil = "{\"problem\": \"\\u001b]0;owned\\u0007\\u001b[2J 1+1\\u202e?\", \"answer\": \"2\"}\n";
-    let data = place.write("data.jsonl", evil);
-    let done = limited(&["data", &data]);
+    place.write("data.jsonl", evil);
+    let done = limited(&place, "data data.jsonl");
     let shown = done.output();
     assert!(!shown.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{shown:?}");
     assert!(shown.contains("\\u{1b}[2J 1+1\\u{202e}?"), "{shown}");
-    let spoilt = place.write("spoilt.jsonl", "{\"prob\\u001b[2Jlem\": \"x\", \"answer\": \"2\"}\n");
-    let done = limited(&["data", &spoilt]);
+    place.write("spoilt.jsonl", "{\"prob\\u001b[2Jlem\": \"x\", \"answer\": \"2\"}\n");
+    let done = limited(&place, "data spoilt.jsonl");
     assert!(!done.stderr.contains('\u{1b}'), "{:?}", done.stderr);
-    done.refused(2, &["prob\\u{1b}[2Jlem"]);
+    done.refused(2, "prob\\u{1b}[2Jlem");
 }
 
 #[test]
 fn the_column_that_a_refusal_asks_for_is_taken() {
     let place = Place::new();
-    let data = place.write("data.jsonl", "{\"question\": \"1+1\", \"rationale\": \"2\"}\n");
-    limited(&["data", &data]).refused(2, &["rationale: no \\boxed{}", "name it with --column answer=NAME"]);
-    let done = limited(&["data", &data, "--column", "answer=rationale", "--show", "0"]);
-    assert!(done.output().contains("answer `rationale`, no solution"), "{}", done.stdout);
+    place.write("data.jsonl", "{\"question\": \"1+1\", \"rationale\": \"2\"}\n");
+    limited(&place, "data data.jsonl")
+        .refused(2, "rationale: no \\boxed{} … name it with --column answer=NAME");
+    let done = limited(&place, "data data.jsonl --column answer=rationale --show 0");
+    done.says("answer `rationale`, no solution");
 }
 
 #[test]
@@ -383,35 +355,29 @@ fn an_adapter_that_makes_numbers_of_no_size_is_refused() {
     let place = Place::new();
     let settings = "task.kind=addition sft.steps=0 rl.steps=1 rl.prompts_per_step=1 rl.group_size=2 rl.max_new_tokens=2 eval.n=1 lora.rank=2";
     train(&place.at("run"), &[&words(settings)]).output();
-    let step = place.at("run/checkpoints/step-00000001");
     // Without the manifest of the run, as a stranger's adapter.
-    let adapter = place.at("adapter");
-    fs::create_dir(&adapter).unwrap();
-    for name in ["adapter_config.json", "adapter_model.safetensors"] {
-        fs::copy(step.join("adapter").join(name), adapter.join(name)).unwrap();
+    fs::create_dir(place.at("adapter")).unwrap();
+    for name in ["adapter/adapter_config.json", "adapter/adapter_model.safetensors"] {
+        fs::copy(place.at("run/checkpoints/step-00000001").join(name), place.at(name)).unwrap();
     }
-    let file = adapter.join("adapter_config.json");
-    let mut config: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
-    let merge = |expected: &[&str]| {
-        let out = place.at("merged");
-        let (model, adapter, to) = (step.join("reference"), adapter.display(), out.display());
-        let line = format!("merge --model {} --adapter {adapter} --out {to}", model.display());
-        let done = llm_train(&words(&line), "");
-        done.refused(2, expected);
-        assert!(!out.exists(), "nothing is left behind");
+    let mut config = place.json("adapter/adapter_config.json");
+    let merge = |expected: &str| {
+        let base = "run/checkpoints/step-00000001/reference";
+        place.run(&format!("merge --model {base} --adapter adapter --out merged")).refused(2, expected);
+        assert!(!place.at("merged").exists(), "nothing is left behind");
     };
     config["lora_alpha"] = serde_json::json!(1e308);
-    fs::write(&file, config.to_string()).unwrap();
-    merge(&["adapter_config.json: field `lora_alpha` is 1e+308: expected a number from -1e6 to 1e6"]);
+    place.write("adapter/adapter_config.json", config.to_string());
+    merge("adapter_config.json: field `lora_alpha` is 1e+308: expected a number from -1e6 to 1e6");
     config["lora_alpha"] = serde_json::json!(1e6);
-    fs::write(&file, config.to_string()).unwrap();
-    let tensors = adapter.join("adapter_model.safetensors");
+    place.write("adapter/adapter_config.json", config.to_string());
+    let tensors = place.at("adapter/adapter_model.safetensors");
     let mut bytes = fs::read(&tensors).unwrap();
     // The second half of the file: the largest f32 there is, in both matrices' places.
     let half = bytes.len() / 8 * 4;
     bytes[half..].chunks_exact_mut(4).for_each(|number| number.copy_from_slice(&f32::MAX.to_le_bytes()));
     fs::write(&tensors, bytes).unwrap();
-    merge(&["the merged `", "is damaged"]);
+    merge("the merged ` … is damaged");
 }
 
 #[test]
@@ -424,11 +390,9 @@ fn a_checkpoint_of_another_run_is_refused_by_every_command() {
     let step = "checkpoints/step-00000002";
     fs::remove_dir_all(place.at("ours").join(step)).unwrap();
     fs::rename(place.at("theirs").join(step), place.at("ours").join(step)).unwrap();
-    let ours = place.at("ours").display().to_string();
-    train("ours").refused(2, &["step-00000002: a checkpoint of another run"]);
-    for command in [&["generate", "--prompt", "1", "--model"][..], &["info", "--model"], &["eval", "--model"]]
-    {
-        llm_train(&[command, &[&ours]].concat(), "").refused(2, &["a checkpoint of another run"]);
+    train("ours").refused(2, "step-00000002: a checkpoint of another run");
+    for command in ["generate --prompt 1", "info", "eval"] {
+        place.run(&format!("{command} --model ours")).refused(2, "a checkpoint of another run");
     }
 }
 
@@ -451,42 +415,34 @@ fn the_doctor_says_what_is_wrong_and_exits_with_one() {
                 .replace("\"frac_reward_zero_std\": 1.0", "\"frac_reward_zero_std\": 0.2")
         }
     };
-    let sick = place.write("trainer_state.json", state(|_| 0.0, true));
-    let done = llm_train(&["doctor", &sick], "");
+    place.write("trainer_state.json", state(|_| 0.0, true));
+    let done = place.run("doctor trainer_state.json");
     assert_eq!((done.code, done.stderr.as_str()), (Some(1), ""));
-    for part in [
-        "12 steps of RL by TRL: 3 findings",
-        "The reward is constant (steps 10 to 120)",
-        "100 % of the groups",
-        "loss_is",
-        "docs/doctor.md#divergence",
-    ] {
-        let part = part.replace("loss_is", "in 12 of 12 steps the loss is not finite");
-        assert!(done.stdout.contains(&part), "{part}: {}", done.stdout);
-    }
+    let findings = "12 steps of RL by TRL: 3 findings … The reward is constant (steps 10 to 120) … 100 % of the groups … \
+                    in 12 of 12 steps the loss is not finite … docs/doctor.md#divergence";
+    assert_has(&done.stdout, findings);
     // A directory with it, as JSON.
-    let done = llm_train(&["doctor", place.0.path().to_str().unwrap(), "--json"], "");
+    let done = place.run("doctor . --json");
     assert_eq!(done.code, Some(1));
     let found: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
     let ids: Vec<&str> =
         found["findings"].as_array().unwrap().iter().map(|f| f["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["constant-reward", "no-variance", "divergence"]);
     assert_eq!((&found["framework"], &found["steps"]), (&"TRL".into(), &12.into()));
-    let well = place.write("well.json", state(|i| i as f64 / 20.0, false));
-    assert!(llm_train(&["doctor", &well], "").output().contains("nothing is wrong that this log can show"));
+    place.write("well.json", state(|i| i as f64 / 20.0, false));
+    place.run("doctor well.json").says("nothing is wrong that this log can show");
+    place.write("other.toml", "x = 1");
     for (path, expected) in
-        [("absent", "cannot be read"), ("Cargo.toml", "must be a run directory of llm-train")]
+        [("absent", "cannot be read"), ("other.toml", "must be a run directory of llm-train")]
     {
-        llm_train(&["doctor", path], "").refused(2, &[path, expected]);
+        place.run(&format!("doctor {path}")).refused(2, &format!("{path} … {expected}"));
     }
     // A run of ours, with rewards that are all 0: one token is no answer.
-    let run = place.at("run");
     let settings =
         "task.kind=addition sft.steps=0 rl.steps=12 rl.prompts_per_step=2 rl.max_new_tokens=1 eval.n=2";
-    train(&run, &[&words(settings)]).output();
-    let done = llm_train(&["doctor", run.to_str().unwrap()], "");
+    train(&place.at("run"), &[&words(settings)]).output();
+    let done = place.run("doctor run");
     assert_eq!(done.code, Some(1), "{}", done.stdout);
-    for part in ["12 steps of RL by llm-train", "The reward is constant", "% of the responses are cut off"] {
-        assert!(done.stdout.contains(part), "{part}: {}", done.stdout);
-    }
+    let findings = "12 steps of RL by llm-train … The reward is constant … % of the responses are cut off";
+    assert_has(&done.stdout, findings);
 }

@@ -15,7 +15,7 @@ use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, TrainingSetup};
 use grpo_lambda_trainer::step::{LlmPolicy, StepContext, TrainingPrompt};
 
-use crate::common::{Done, llm_train, rows, shape, words};
+use crate::common::{Done, Place, llm_train, rows, shape, words};
 use crate::long;
 
 /// A run small enough to be repeated. What it earns is for being short: rewards differ although nothing is learned of the task.
@@ -142,7 +142,7 @@ fn a_run_resumed_at_any_checkpoint_of_either_stage_ends_in_the_same_bytes() {
         }
         let done = train(broken.path(), &settings);
         done.output();
-        assert!(done.stderr.contains(&format!("continuing from step {last}")), "{}", done.stderr);
+        done.tells(&format!("continuing from step {last}"));
         for (name, bytes) in &files(&step(broken.path(), 7)) {
             assert!(expected[name] == *bytes, "{name} differs after a resumption at {last}");
         }
@@ -255,32 +255,30 @@ fn there_is_no_dropout_so_scoring_again_gives_the_same_bits_and_those_of_the_sam
     let (_, adapter) = engine.adapter().unwrap().unwrap();
     assert!(!b_is_zero(&adapter), "the adapter stood still, so this tests nothing");
     let dir = tempfile::tempdir().unwrap();
-    train(&dir.path().join("run"), &["lora.dropout=0.1"]).refused(2, &["unknown key `lora.dropout`"]);
+    train(&dir.path().join("run"), &["lora.dropout=0.1"]).refused(2, "unknown key `lora.dropout`");
 }
 
 #[test]
 fn wrong_settings_are_refused_in_a_line_before_there_is_a_run() {
-    let dir = tempfile::tempdir().unwrap();
-    let run = dir.path().join("run");
-    let start =
-        ["train", "--run", run.to_str().unwrap(), "model.hidden=32", "model.heads=2", "model.kv_heads=1"];
+    let place = Place::new();
+    let start = "train --run run model.hidden=32 model.heads=2 model.kv_heads=1";
     for (settings, expected) in [
         (
-            &["lora.rank=17"][..],
-            &["lora.rank=17 is not in 1..=16, what model.layers.0.self_attn.v_proj of 16 x 32 allows"][..],
+            "lora.rank=17",
+            "lora.rank=17 is not in 1..=16, what model.layers.0.self_attn.v_proj of 16 x 32 allows",
         ),
-        (&["lora.rank=-1"], &["lora.rank = -1: must be a whole number"]),
-        (&["lora.rank=4", "lora.alpha=0"], &["lora.alpha = 0: must be a number greater than 0"]),
-        (&["lora.rank=4", "lora.alpha=inf"], &["lora.alpha = inf: must be a number greater than 0"]),
+        ("lora.rank=-1", "lora.rank = -1: must be a whole number"),
+        ("lora.rank=4 lora.alpha=0", "lora.alpha = 0: must be a number greater than 0"),
+        ("lora.rank=4 lora.alpha=inf", "lora.alpha = inf: must be a number greater than 0"),
         (
-            &["lora.rank=4", "lora.targets=q_proj,gate_prj"],
-            &["lora.targets = q_proj,gate_prj: must be a list of q_proj", "(did you mean `gate_proj`?)"],
+            "lora.rank=4 lora.targets=q_proj,gate_prj",
+            "lora.targets = q_proj,gate_prj: must be a list of q_proj … (did you mean `gate_proj`?)",
         ),
-        (&["lora.rank=4", "lora.targets="], &["lora.targets = : must be a list of q_proj"]),
-        (&["lora.r=4"], &["unknown key `lora.r`"]),
+        ("lora.rank=4 lora.targets=", "lora.targets = : must be a list of q_proj"),
+        ("lora.r=4", "unknown key `lora.r`"),
     ] {
-        llm_train(&[&start[..], settings].concat(), "").refused(2, expected);
-        assert!(!run.exists(), "{settings:?}");
+        place.run(&format!("{start} {settings}")).refused(2, expected);
+        assert!(!place.at("run").exists(), "{settings:?}");
     }
 }
 
@@ -297,7 +295,7 @@ fn merging_a_runs_adapter_into_its_base_gives_its_weights_byte_for_byte() {
     };
     let out = dir.path().join("merged");
     let done = merge(&base, &adapter, &out, &[]);
-    assert!(done.output().contains("rank 4, alpha 8, down_proj, o_proj, q_proj, v_proj"), "{}", done.stdout);
+    done.says("rank 4, alpha 8, down_proj, o_proj, q_proj, v_proj");
     for name in ["model.safetensors", "config.json", "tokenizer.json"] {
         assert!(std::fs::read(out.join(name)).unwrap() == std::fs::read(last.join(name)).unwrap(), "{name}");
     }
@@ -321,7 +319,7 @@ fn merging_a_runs_adapter_into_its_base_gives_its_weights_byte_for_byte() {
     crate::common::checkpoint(&other, &ModelConfig::load(&last).unwrap(), usize::MAX);
     merge(&other, &adapter, &new, &[]).refused(
         2,
-        &["other: not the weights that", "was trained on (checksum ", "CHECKPOINT/reference", "--any-base"],
+        "other: not the weights that … was trained on (checksum … CHECKPOINT/reference … --any-base",
     );
     assert!(!new.exists());
     merge(&other, &adapter, &dir.path().join("forced"), &["--any-base"]).output();
@@ -332,18 +330,18 @@ fn merging_a_runs_adapter_into_its_base_gives_its_weights_byte_for_byte() {
     }
     let unchecked = merge(&other, &bare, &dir.path().join("unchecked"), &[]);
     unchecked.output();
-    assert!(unchecked.stderr.contains("no base.json, so whether it was trained on"), "{}", unchecked.stderr);
+    unchecked.tells("no base.json, so whether it was trained on");
     let elsewhere = dir.path().join("elsewhere");
     crate::common::checkpoint(&elsewhere, &ModelConfig { num_hidden_layers: 1, ..shape() }, usize::MAX);
     let holds = format!("--out {}: holds ", out.display());
     for (base, adapter, out, expected) in [
-        (&last, &adapter, &new, &["already merged into the weights of", "its base is", "reference"][..]),
-        (&base, &base, &new, &["adapter_config.json"]),
-        (&base, &adapter, &out, &[&holds, "must be empty or new"]),
-        (&base, &adapter, &last.join("config.json"), &["a file; must be a directory"]),
-        (&elsewhere, &adapter, &new, &["adapter_model.safetensors", "model.layers.0."]),
-        (&dir.path().join("none"), &adapter, &new, &["none: no such directory"]),
-        (&adapter, &adapter, &new, &["config.json"]),
+        (&last, &adapter, &new, "already merged into the weights of … its base is … reference"),
+        (&base, &base, &new, "adapter_config.json"),
+        (&base, &adapter, &out, &format!("{holds} … must be empty or new")),
+        (&base, &adapter, &last.join("config.json"), "a file; must be a directory"),
+        (&elsewhere, &adapter, &new, "adapter_model.safetensors … model.layers.0."),
+        (&dir.path().join("none"), &adapter, &new, "none: no such directory"),
+        (&adapter, &adapter, &new, "config.json"),
     ] {
         merge(base, adapter, out, &[]).refused(2, expected);
         assert!(!new.exists());
@@ -352,25 +350,18 @@ fn merging_a_runs_adapter_into_its_base_gives_its_weights_byte_for_byte() {
 
 #[test]
 fn explain_and_info_say_what_is_trained() {
-    let dir = tempfile::tempdir().unwrap();
-    crate::common::checkpoint(dir.path(), &shape(), usize::MAX);
-    let settings = ["lora.rank=4", "lora.alpha=8", "method.beta=0.04"];
-    let text = llm_train(&[&["explain", "tiny"][..], &settings].concat(), "").output().to_owned();
-    assert!(
-        text.contains("Trained: an adapter, W + (8 / 4) B A with A and B of rank 4, of q_proj, v_proj;"),
-        "{text}"
-    );
-    assert!(!llm_train(&["explain", "tiny"], "").output().contains("adapter"));
-    let info = ["info", "--model", dir.path().to_str().unwrap()];
-    let text = llm_train(&[&info[..], &settings].concat(), "").output().to_owned();
+    let place = Place::with_model();
+    let settings = "lora.rank=4 lora.alpha=8 method.beta=0.04";
+    place
+        .run(&format!("explain tiny {settings}"))
+        .says("Trained: an adapter, W + (8 / 4) B A with A and B of rank 4, of q_proj, v_proj;");
+    assert!(!place.run("explain tiny").output().contains("adapter"));
+    let info = place.run(&format!("info --model model {settings}"));
     // Width 32, two heads, one of keys, two layers: q is 32 x 32, v is 16 x 32; four numbers each.
     let numbers = 2 * 4 * ((32 + 32) + (16 + 32));
-    assert!(
-        text.contains(&format!("4 x 4 x {numbers} (the adapter, two moments, rounding residuals)")),
-        "{text}"
-    );
-    assert!(text.contains("4 x 3072 (what is under the adapter)"), "{text}");
-    llm_train(&[&info[..], &["lora.rank=17"]].concat(), "").refused(2, &["lora.rank=17 is not in 1..=16"]);
+    info.says(&format!("4 x 4 x {numbers} (the adapter, two moments, rounding residuals)"));
+    info.says("4 x 3072 (what is under the adapter)");
+    place.run("info --model model lora.rank=17").refused(2, "lora.rank=17 is not in 1..=16");
 }
 
 #[test]

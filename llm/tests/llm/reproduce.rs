@@ -12,12 +12,12 @@ const SMALL: &str = "--table 6 --scale tiny --only dataset=gsm8k model.hidden=16
                      model.intermediate=32 threads=2 sft.steps=6 rl.steps=3 rl.prompts_per_step=2 rl.group_size=4 \
                      rl.max_new_tokens=6 eval.n=10 checkpoint.every=1";
 
-fn reproduce(words: &[&str]) -> Done {
-    llm_train(&[&["reproduce"], words].concat(), "")
+fn reproduce(line: &str) -> Done {
+    llm_train(&[&["reproduce"], &words(line)[..]].concat(), "")
 }
 
-fn small(directory: &Path, extra: &[&str]) -> Done {
-    reproduce(&[&words(SMALL), extra, &["--run", directory.to_str().unwrap()]].concat())
+fn small(directory: &Path, extra: &str) -> Done {
+    reproduce(&format!("{SMALL} {extra} --run {}", directory.display()))
 }
 
 /// A table's file without the line that names the command and so the directory.
@@ -30,7 +30,7 @@ fn rows(directory: &Path, name: &str) -> String {
 fn the_whole_grid_is_planned_without_weights() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("grid");
-    let done = reproduce(&["--table", "all", "--dry-run", "--run", run.to_str().unwrap()]);
+    let done = reproduce(&format!("--table all --dry-run --run {}", run.display()));
     let text = done.output();
     // 92 cells and four supervised stages, all missing.
     let count = |word: &str| text.lines().filter(|l| l.contains(word)).count();
@@ -42,14 +42,14 @@ fn the_whole_grid_is_planned_without_weights() {
         assert!(text.contains(expected), "{expected}: {text}");
     }
     assert!(!run.exists(), "a plan writes nothing");
-    let shared = reproduce(&["--table", "1", "--dry-run", "--gpu", "cpu", "--utilisation", "0.5"]);
-    assert!(shared.output().contains("Table 1, 40 cells"), "{}", shared.stdout);
+    let shared = reproduce("--table 1 --dry-run --gpu cpu --utilisation 0.5");
+    shared.says("Table 1, 40 cells");
 }
 
 #[test]
 fn a_grid_fills_the_papers_table_and_does_nothing_twice() {
     let dir = tempfile::tempdir().unwrap();
-    let done = small(dir.path(), &[]);
+    let done = small(dir.path(), "");
     let text = done.output();
     for expected in
         ["OURS ARE STAND-INS", "Table 6 of the paper: R1-Distill-Qwen-7B", "12 of 48 fields filled", "(.416)"]
@@ -65,34 +65,32 @@ fn a_grid_fills_the_papers_table_and_does_nothing_twice() {
         assert!(low <= ours && ours <= high && (0.0..=1.0).contains(&ours), "{line}");
     }
     assert!(dir.path().join("tables/table6.png").exists() && dir.path().join("tables/table6.md").exists());
-    let again = small(dir.path(), &[]);
+    let again = small(dir.path(), "");
     again.output();
     assert!(!again.stderr.contains("parameters"), "nothing is trained again: {}", again.stderr);
     assert_eq!(rows(dir.path(), "table6.csv"), csv);
 
     // What is done shows in a plan, and other settings are refused with what differs.
-    let plan = small(dir.path(), &["--dry-run"]);
+    let plan = small(dir.path(), "--dry-run");
     assert_eq!(plan.output().lines().filter(|l| l.contains(" done ")).count(), 3, "{}", plan.stdout);
-    let run = dir.path().to_str().unwrap();
-    let other = reproduce(&["--table", "6", "--scale", "tiny", "--run", run, "rl.steps=4"]);
-    other.refused(2, &["holds another grid", "rl.steps=4"]);
-    reproduce(&["--table", "6", "--run", run]).refused(2, &["scale: \"tiny\" -> \"full\""]);
+    let run = dir.path().display();
+    reproduce(&format!("--table 6 --scale tiny --run {run} rl.steps=4"))
+        .refused(2, "holds another grid … rl.steps=4");
+    reproduce(&format!("--table 6 --run {run}")).refused(2, "scale: \"tiny\" -> \"full\"");
     std::fs::write(dir.path().join("r1-distill-qwen-7b/gsm8k/grpo/scores.json"), "{").unwrap();
-    small(dir.path(), &[]).refused(2, &["scores.json", "not the scores of a cell", "remove it"]);
+    small(dir.path(), "").refused(2, "scores.json … not the scores of a cell … remove it");
 }
 
 #[test]
 fn a_grid_killed_again_and_again_ends_in_the_numbers_of_an_unbroken_one() {
     let whole = tempfile::tempdir().unwrap();
-    small(whole.path(), &[]).output();
+    small(whole.path(), "").output();
     let broken = tempfile::tempdir().unwrap();
     let mut kills = 0;
     for round in 1u64..200 {
-        let mut words = vec!["reproduce"];
-        words.extend(crate::common::words(SMALL));
-        words.extend(["--run", broken.path().to_str().unwrap()]);
         let mut command = Command::new(env!("CARGO_BIN_EXE_llm-train"));
-        let mut child = command.args(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        command.arg("reproduce").args(words(SMALL)).arg("--run").arg(broken.path());
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(long::of(150, 50) * round));
         if let Some(status) = child.try_wait().unwrap() {
             assert!(status.success());
@@ -116,45 +114,36 @@ fn a_grid_killed_again_and_again_ends_in_the_numbers_of_an_unbroken_one() {
 fn what_cannot_be_meant_is_refused_in_a_line() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("grid");
-    let run = run.to_str().unwrap();
-    for (words, expected) in [
-        (&["--table", "7"][..], &["--table 7: must be 1, 3, 4, 5, 6 or all"][..]),
-        (&["--table", "2"], &["settings, not results"]),
-        (&["--table", "3", "--only", "gsm8k"], &["--only gsm8k: must be of the form key=value"]),
-        (&["--table", "3", "--only", "datset=gsm8k"], &["no such key (did you mean `dataset`?)"]),
-        (&["--table", "3", "--only", "dataset=gsm8"], &["no such dataset (did you mean `gsm8k`?)"]),
+    for (line, expected) in [
+        ("--table 7", "--table 7: must be 1, 3, 4, 5, 6 or all"),
+        ("--table 2", "settings, not results"),
+        ("--table 3 --only gsm8k", "--only gsm8k: must be of the form key=value"),
+        ("--table 3 --only datset=gsm8k", "no such key (did you mean `dataset`?)"),
+        ("--table 3 --only dataset=gsm8", "no such dataset (did you mean `gsm8k`?)"),
+        ("--table 5 --only update=weight", "the table has no such update … it has grpo, trace"),
+        ("--table 3 --only style=grpo,lambda=0.98", "Table 3 has no cell with all of that"),
+        ("--table 3 --gpu h10", "--gpu h10: not known (did you mean `h100`?)"),
+        ("--table 3 --utilisation 0", "--utilisation 0: must be a number above 0 and up to 1"),
+        ("--table 3 method.lambda=0.5", "method.lambda=0.5: every cell of the grid has its own"),
+        ("--table 3 --scale tiny rl.step=3", "unknown key `rl.step`"),
+        ("--table 3 --scale small", "small"),
         (
-            &["--table", "5", "--only", "update=weight"],
-            &["the table has no such update", "it has grpo, trace"],
-        ),
-        (&["--table", "3", "--only", "style=grpo,lambda=0.98"], &["Table 3 has no cell with all of that"]),
-        (&["--table", "3", "--gpu", "h10"], &["--gpu h10: not known (did you mean `h100`?)"]),
-        (&["--table", "3", "--utilisation", "0"], &["--utilisation 0: must be a number above 0 and up to 1"]),
-        (&["--table", "3", "method.lambda=0.5"], &["method.lambda=0.5: every cell of the grid has its own"]),
-        (&["--table", "3", "--scale", "tiny", "rl.step=3"], &["unknown key `rl.step`"]),
-        (&["--table", "3", "--scale", "small"], &["small"]),
-        (
-            &["--table", "3"],
-            &[
-                "weights Qwen/Qwen2.5-Math-1.5B-Instruct: not in models/Qwen/Qwen2.5-Math-1.5B-Instruct",
-                "hf download Qwen/Qwen2.5-Math-1.5B-Instruct",
-            ],
+            "--table 3",
+            "weights Qwen/Qwen2.5-Math-1.5B-Instruct: not in models/Qwen/Qwen2.5-Math-1.5B-Instruct … \
+             hf download Qwen/Qwen2.5-Math-1.5B-Instruct",
         ),
         (
-            &["--table", "6"],
-            &[
-                "weights deepseek-ai/DeepSeek-R1-Distill-Qwen-7B: not in models/deepseek-ai/DeepSeek-R1-Distill-Qwen-7B",
-                "hf download deepseek-ai/DeepSeek-R1-Distill-Qwen-7B",
-            ],
+            "--table 6",
+            "weights deepseek-ai/DeepSeek-R1-Distill-Qwen-7B: not in models/deepseek-ai/DeepSeek-R1-Distill-Qwen-7B … \
+             hf download deepseek-ai/DeepSeek-R1-Distill-Qwen-7B",
         ),
-        (&["--table", "6", "lora.rank=0.5"], &["lora.rank = 0.5: must be a whole number"]),
+        ("--table 6 lora.rank=0.5", "lora.rank = 0.5: must be a whole number"),
     ] {
-        reproduce(&[words, &["--run", run]].concat()).refused(2, expected);
-        assert!(!Path::new(run).exists(), "{words:?}: what is refused leaves nothing behind");
+        reproduce(&format!("{line} --run {}", run.display())).refused(2, expected);
+        assert!(!run.exists(), "{line}: what is refused leaves nothing behind");
     }
     // A directory of something else.
     std::fs::write(dir.path().join("thesis.tex"), "x").unwrap();
-    let taken = dir.path().to_str().unwrap();
-    reproduce(&["--table", "6", "--scale", "tiny", "--run", taken])
-        .refused(2, &["is not a grid", "thesis.tex"]);
+    let taken = dir.path().display();
+    reproduce(&format!("--table 6 --scale tiny --run {taken}")).refused(2, "is not a grid … thesis.tex");
 }

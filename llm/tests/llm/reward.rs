@@ -8,8 +8,8 @@ use grpo_lambda_trainer::reward::{REGISTRY, RewardInput};
 
 use crate::common::{json_lines, rows, words};
 
-fn refused(overrides: &[&str]) -> String {
-    Config::resolve("tiny", overrides).expect_err("must be refused").to_string()
+fn refused(overrides: &str) -> String {
+    Config::resolve("tiny", &words(overrides)).expect_err("must be refused").to_string()
 }
 
 #[test]
@@ -69,21 +69,21 @@ fn the_overlong_penalty_is_dapos() {
 #[test]
 fn weights_that_make_no_sense_together_are_refused() {
     for (overrides, expected) in [
-        (&["reward.accuracy=0"][..], "are all 0, so no response would earn anything; give one a weight"),
-        (&["reward.accuracy=-1"], "reward.accuracy = -1: must be a number from 0 to 1000"),
-        (&["reward.acuracy=1"], "(did you mean `reward.accuracy`?)"),
-        (&["reward.overlong=nan"], "reward.overlong = nan: must be"),
+        ("reward.accuracy=0", "are all 0, so no response would earn anything; give one a weight"),
+        ("reward.accuracy=-1", "reward.accuracy = -1: must be a number from 0 to 1000"),
+        ("reward.acuracy=1", "(did you mean `reward.accuracy`?)"),
+        ("reward.overlong=nan", "reward.overlong = nan: must be"),
         (
-            &["reward.accuracy=0", "reward.format=1", "rl.dynamic_sampling=true"],
+            "reward.accuracy=0 reward.format=1 rl.dynamic_sampling=true",
             "rl.dynamic_sampling = true: keeps groups with right and wrong responses",
         ),
         (
-            &["reward.overlong=1", "method.name=dapo", "method.overlong_limit=64"],
+            "reward.overlong=1 method.name=dapo method.overlong_limit=64",
             "are the same penalty, which would count twice",
         ),
-        (&["reward.overlong=1", "reward.overlong_cache=65"], "must be at most reward.overlong_limit = 64"),
+        ("reward.overlong=1 reward.overlong_cache=65", "must be at most reward.overlong_limit = 64"),
         (
-            &["reward.overlong=1", "reward.overlong_limit=100"],
+            "reward.overlong=1 reward.overlong_limit=100",
             "must be below rl.max_new_tokens = 64, or no response is ever penalised",
         ),
     ] {

@@ -1,31 +1,22 @@
 //! Answers to scripts and shells: numbers as JSON, silence, versions, completions, manual pages; and advice on options that are settings.
 
-use crate::common::{TINY_MODEL, checkpoint, llm_train, shape, train, words};
+use crate::common::{Place, TINY_MODEL, llm_train, train, words};
 
 #[test]
 fn an_evaluation_and_a_comparison_are_printed_as_json() {
-    let dir = tempfile::tempdir().unwrap();
-    checkpoint(dir.path(), &shape(), usize::MAX);
-    let at = dir.path().to_str().unwrap();
-    let evaluate = |out: &str| {
-        let out = dir.path().join(out).display().to_string();
-        let line = format!(
-            "eval --model {at} --benchmarks tiny:addition --limit 4 --max-new-tokens 4 --out {out} --output json"
-        );
-        let done = llm_train(&words(&line), "");
+    let place = Place::with_model();
+    for out in ["a", "b"] {
+        let line =
+            format!("eval --model model --benchmarks tiny:addition --limit 4 --max-new-tokens 4 --out {out}");
+        let done = place.run(&format!("{line} --output json"));
         let value: serde_json::Value = serde_json::from_str(done.output()).unwrap();
         assert!(value["benchmarks"].is_array() || value["benchmarks"].is_object(), "{value}");
-        out
-    };
-    let (a, b) = (evaluate("a"), evaluate("b"));
-    let done = llm_train(&["compare", &a, &b, "--output", "json"], "");
+    }
+    let done = place.run("compare a b --output json");
     serde_json::from_str::<serde_json::Value>(done.output()).unwrap();
-    let run = dir.path().join("compare").display().to_string();
-    let line = format!(
-        "compare --methods grpo,grpo_lambda --seeds 1 --run {run} --output json task.kind=addition sft.steps=2 rl.steps=1 \
-         rl.prompts_per_step=2 rl.group_size=2 eval.n=4"
-    );
-    let done = llm_train(&[&words(&line), TINY_MODEL].concat(), "");
+    let line = "compare --methods grpo,grpo_lambda --seeds 1 --run compare --output json task.kind=addition sft.steps=2 \
+                rl.steps=1 rl.prompts_per_step=2 rl.group_size=2 eval.n=4";
+    let done = place.run_with(line, TINY_MODEL, "");
     let value: serde_json::Value = serde_json::from_str(done.output()).unwrap();
     assert_eq!(value["differing_settings"]["reduction"]["grpo"], "response_mean", "{value}");
     assert_eq!(value["differing_settings"]["reduction"]["grpo_lambda"], "token_mean");
@@ -44,7 +35,7 @@ fn quiet_leaves_warnings_and_the_result() {
         "--quiet task.kind=addition sft.steps=2 rl.steps=1 rl.prompts_per_step=2 eval.n=4 rl.lr=1000";
     let done = train(dir.path(), &[&words(settings)]);
     assert!(done.output().contains("held-out accuracy"));
-    assert!(done.stderr.contains("warning: rl.lr = 1000"), "{}", done.stderr);
+    done.tells("warning: rl.lr = 1000");
     assert!(done.stderr.lines().all(|line| line.starts_with("warning")), "{}", done.stderr);
 }
 
@@ -56,7 +47,7 @@ fn the_version_names_commit_and_features() {
         "{}",
         done.stdout
     );
-    assert!(done.output().contains("features: "), "{}", done.stdout);
+    done.says("features: ");
 }
 
 #[test]
@@ -65,60 +56,51 @@ fn shells_and_man_know_every_command() {
         let done = llm_train(&["completions", shell], "");
         assert!(done.output().contains("finetune") || done.output().contains("gpu-check"), "{shell}");
     }
-    let dir = tempfile::tempdir().unwrap();
-    llm_train(&["man", "--out", dir.path().to_str().unwrap()], "").output();
+    let place = Place::new();
+    place.run("man --out pages").output();
     for page in ["llm-train.1", "llm-train-train.1", "llm-train-export.1"] {
-        let text = std::fs::read_to_string(dir.path().join(page)).unwrap();
-        assert!(text.contains(".TH"), "{page}");
+        assert!(place.read(&format!("pages/{page}")).contains(".TH"), "{page}");
     }
 }
 
 #[test]
 fn an_option_that_is_a_setting_is_answered_with_the_setting() {
-    for (words, expected) in [
-        (&["train", "--steps", "3"][..], "a setting is key=value, here rl.steps=3 or sft.steps=3"),
-        (&["train", "--method", "GRPO"], "here method.name=grpo"),
-        (&["train", "--learning_rate", "1e-6"], "here it is `rl.lr`"),
+    for (line, expected) in [
+        ("train --steps 3", "a setting is key=value, here rl.steps=3 or sft.steps=3"),
+        ("train --method GRPO", "here method.name=grpo"),
+        ("train --learning_rate 1e-6", "here it is `rl.lr`"),
         (
-            &["train", "num_generations=8"],
+            "train num_generations=8",
             "unknown key `num_generations` (a name of TRL or verl; here it is `rl.group_size`)",
         ),
-        (&["train", "loss_type=dr_grpo"], "dr_grpo is method.name=dr_grpo"),
-        (&["train", "lora.dropout=0.1"], "with dropout, sampler and trainer would be two policies"),
-        (&["train", "method.name=GRPO"], "unknown method `GRPO` (did you mean `grpo`?)"),
-        (&["train", "lamda=0.9"], "(did you mean `method.lambda`?)"),
-        (&["compare", "--methods", "GRPO,rloo"], "unknown method `GRPO` (did you mean `grpo`?)"),
-        (&["train", "rl.group_size=65536", "rl.prompts_per_step=1048576"], "sampling takes "),
+        ("train loss_type=dr_grpo", "dr_grpo is method.name=dr_grpo"),
+        ("train lora.dropout=0.1", "with dropout, sampler and trainer would be two policies"),
+        ("train method.name=GRPO", "unknown method `GRPO` (did you mean `grpo`?)"),
+        ("train lamda=0.9", "(did you mean `method.lambda`?)"),
+        ("compare --methods GRPO,rloo", "unknown method `GRPO` (did you mean `grpo`?)"),
+        ("train rl.group_size=65536 rl.prompts_per_step=1048576", "sampling takes "),
     ] {
-        let done = llm_train(words, "");
-        done.refused(2, &[expected]);
+        let done = llm_train(&words(line), "");
+        done.refused(2, expected);
         assert!(!done.stderr.contains("-- --"), "clap's advice leads astray: {}", done.stderr);
     }
-    let dir = tempfile::tempdir().unwrap();
-    let empty = dir.path().join("empty.toml");
-    std::fs::write(&empty, "# nothing\n").unwrap();
-    llm_train(&["train", "--preset", empty.to_str().unwrap()], "").refused(2, &["empty.toml: says nothing"]);
+    let place = Place::new();
+    place.write("empty.toml", "# nothing\n");
+    place.run("train --preset empty.toml").refused(2, "empty.toml: says nothing");
 }
 
 #[test]
 fn what_the_papers_grid_needs_is_listed() {
-    let dir = tempfile::tempdir().unwrap();
+    let place = Place::new();
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_llm-train"));
-    command.current_dir(dir.path()).env("HF_HOME", dir.path());
+    command.current_dir(place.at("")).env("HF_HOME", place.at(""));
     let done = crate::common::run(command.args(["reproduce", "--table", "3", "--dry-run"]), "");
-    for part in [
-        "Of 11 things that are needed 11 are missing",
-        "weights Qwen/Qwen2.5-Math-1.5B-Instruct: not in models/Qwen/Qwen2.5-Math-1.5B-Instruct; hf download Qwen/Qwen2.5-Math-1.5B-Instruct",
-        "data set openai/gsm8k:main/train: openai/gsm8k: neither a path nor in the Hugging Face cache",
-        "benchmark aime24: no aime24.jsonl in benchmarks",
-        "GRPO is grpo:",
-    ] {
-        assert!(done.output().contains(part), "{part}: {}", done.stdout);
-    }
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_llm-train"));
-    command.current_dir(dir.path());
-    let tiny =
-        crate::common::run(command.args(["reproduce", "--table", "5", "--scale", "tiny", "--dry-run"]), "");
+    let needed = "Of 11 things that are needed 11 are missing … weights Qwen/Qwen2.5-Math-1.5B-Instruct: not in \
+                  models/Qwen/Qwen2.5-Math-1.5B-Instruct; hf download Qwen/Qwen2.5-Math-1.5B-Instruct … \
+                  data set openai/gsm8k:main/train: openai/gsm8k: neither a path nor in the Hugging Face cache … \
+                  benchmark aime24: no aime24.jsonl in benchmarks … GRPO is grpo:";
+    done.says(needed);
+    let tiny = place.run("reproduce --table 5 --scale tiny --dry-run");
     assert!(tiny.output().contains("two cores") && !tiny.output().contains("H100"), "{}", tiny.stdout);
     assert!(!tiny.output().contains("are missing"));
 }

@@ -86,7 +86,7 @@ fn a_run_on_a_data_set_continues_to_the_bytes_of_an_unbroken_one() {
     let inputs = Inputs::new();
     let done = inputs.train("whole", &[]);
     assert!(done.output().contains("after GRPO-lambda"), "{}", done.stderr);
-    assert!(done.stderr.contains("60 rows; layout GSM8K: problem `question`"), "{}", done.stderr);
+    done.tells("60 rows; layout GSM8K: problem `question`");
     let whole = lasting(&inputs.at("whole"));
     for last in [6u64, 15] {
         let run = format!("broken-{last}");
@@ -102,7 +102,7 @@ fn a_run_on_a_data_set_continues_to_the_bytes_of_an_unbroken_one() {
         }
         std::fs::remove_file(inputs.at(&run).join("summary.json")).unwrap();
         let again = inputs.train(&run, &[]);
-        assert!(again.stderr.contains(&format!("continuing from step {last}")), "{}", again.stderr);
+        again.tells(&format!("continuing from step {last}"));
         assert!(lasting(&inputs.at(&run)) == whole, "another end after step {last}");
     }
 }

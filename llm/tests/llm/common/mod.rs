@@ -4,7 +4,7 @@
 pub mod http;
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use grpo_lambda_decoder::model::weights::{self, SaveDtype};
@@ -31,15 +31,13 @@ impl Done {
         errors[0].strip_prefix("llm-train: error: ").unwrap_or_else(|| panic!("no prefix: {stderr}"))
     }
 
-    /// [`Done::error`] with this exit code and these parts in it; nothing on stdout.
+    /// [`Done::error`] with this exit code and in it the parts between the marks ` … `; nothing on stdout.
     #[track_caller]
-    pub fn refused(&self, code: i32, expected: &[&str]) {
+    pub fn refused(&self, code: i32, expected: &str) {
         let error = self.error();
         assert_eq!(self.code, Some(code), "{error}");
         assert!(self.stdout.is_empty(), "{error}\n{}", self.stdout);
-        for part in expected {
-            assert!(error.contains(part), "expected {part:?}: {error}");
-        }
+        assert_has(error, expected);
     }
 
     /// Its standard output, after checking that it succeeded.
@@ -49,10 +47,30 @@ impl Done {
         &self.stdout
     }
 
+    /// [`assert_has`] of its standard output, after checking that it succeeded.
+    #[track_caller]
+    pub fn says(&self, expected: &str) {
+        assert_has(self.output(), expected);
+    }
+
+    /// [`assert_has`] of its standard error, whatever its exit code.
+    #[track_caller]
+    pub fn tells(&self, expected: &str) {
+        assert_has(&self.stderr, expected);
+    }
+
     /// Its standard output as JSON lines.
     #[track_caller]
     pub fn json(&self) -> Vec<serde_json::Value> {
         self.output().lines().map(|l| serde_json::from_str(l).unwrap()).collect()
+    }
+}
+
+/// A text has all the parts between the marks ` … `.
+#[track_caller]
+pub fn assert_has(text: &str, expected: &str) {
+    for part in expected.split(" … ") {
+        assert!(text.contains(part), "expected {part:?}: {text}");
     }
 }
 
@@ -94,6 +112,65 @@ pub fn checkpoint(directory: &Path, shape: &ModelConfig, shard_bytes: usize) -> 
         std::fs::write(directory.join(name), bytes).unwrap();
     }
     Decoder::new(shape.clone(), parameters).unwrap()
+}
+
+/// A folder that lives as long as the test. Commands run in it, so that their words name its files.
+pub struct Place(pub tempfile::TempDir);
+
+impl Place {
+    pub fn new() -> Place {
+        Place(tempfile::tempdir().unwrap())
+    }
+
+    /// One with the checkpoint `model` in it.
+    pub fn with_model() -> Place {
+        let place = Place::new();
+        drop(place.model("model"));
+        place
+    }
+
+    /// Writes [`checkpoint`] with the shape of the tests.
+    pub fn model(&self, name: &str) -> Decoder<f32> {
+        checkpoint(&self.at(name), &shape(), usize::MAX)
+    }
+
+    pub fn at(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub fn text(&self, name: &str) -> String {
+        self.at(name).to_str().unwrap().to_owned()
+    }
+
+    /// Writes a file, and returns where.
+    pub fn write(&self, name: &str, contents: impl AsRef<[u8]>) -> String {
+        std::fs::write(self.at(name), contents).unwrap();
+        self.text(name)
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.at(name)).unwrap()
+    }
+
+    pub fn json(&self, name: &str) -> serde_json::Value {
+        serde_json::from_str(&self.read(name)).unwrap()
+    }
+
+    /// The lines of a file of JSON lines.
+    pub fn lines<T: serde::de::DeserializeOwned>(&self, name: &str) -> Vec<T> {
+        self.read(name).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// Runs `llm-train` with these words.
+    pub fn run(&self, line: &str) -> Done {
+        self.run_with(line, &[], "")
+    }
+
+    /// [`Place::run`] with further words, which may have blanks in them, and a standard input.
+    pub fn run_with(&self, line: &str, more: &[&str], stdin: &str) -> Done {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_llm-train"));
+        run(command.current_dir(self.0.path()).args(words(line)).args(more), stdin)
+    }
 }
 
 /// A model that trains in no time, and no evaluation to speak of.
