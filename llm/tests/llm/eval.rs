@@ -1,7 +1,7 @@
 //! `llm-train eval` and `llm-train compare A B` as a user starts them.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use grpo_lambda_decoder::generate::{Sampler, SamplingParams, SamplingRequest};
@@ -14,7 +14,7 @@ use grpo_lambda_trainer::input::task::{Split, Task, TaskSource};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use serde_json::Value;
 
-use crate::common::{Done, assert_has, checkpoint, shape, words};
+use crate::common::{Done, assert_has, checkpoint, killed_until_done, shape, words};
 use crate::long;
 
 /// A checkpoint with random weights, and where evaluations of it go.
@@ -104,28 +104,13 @@ fn an_evaluation_killed_again_and_again_ends_in_the_bytes_of_an_unbroken_one() {
     let place = Place::new();
     let more = "--benchmarks tiny:stories,tiny:addition --samples 3 --max-new-tokens 24 --batch 6";
     place.eval("whole", more).output();
-    let mut kills = 0;
-    for round in 1u64.. {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_llm-train"))
-            .current_dir(place.0.0.path())
-            .args(words("eval --model model --out broken --threads 2"))
-            .args(words(more))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        std::thread::sleep(Duration::from_millis(long::of(120, 40) * round));
-        match child.try_wait().unwrap() {
-            Some(status) => {
-                assert!(status.success());
-                break;
-            }
-            None => {
-                child.kill().unwrap();
-                child.wait().unwrap();
-                kills += 1;
-            }
-        }
+    let start = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_llm-train"));
+        command.current_dir(place.at("")).args(words("eval --model model --out broken --threads 2"));
+        command.args(words(more));
+        command
+    };
+    let kills = killed_until_done(start, Duration::from_millis(long::of(120, 40)), |round| {
         // A kill may also strike in the middle of a line.
         let log = place.at("broken/tiny-stories/completions.jsonl");
         if round % 2 == 1
@@ -134,8 +119,7 @@ fn an_evaluation_killed_again_and_again_ends_in_the_bytes_of_an_unbroken_one() {
         {
             std::fs::write(&log, &text[..text.len() - 37]).unwrap();
         }
-        assert!(round < 300, "the evaluation makes no progress");
-    }
+    });
     assert!(kills >= 2, "only {kills} kills: the evaluation is too short to be interrupted");
     let (whole, broken) = (contents(&place.at("whole")), contents(&place.at("broken")));
     assert_eq!(whole.len(), broken.len());

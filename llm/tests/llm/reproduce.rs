@@ -1,10 +1,10 @@
 //! `llm-train reproduce` as a user starts it.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
-use crate::common::{Done, llm_train, words};
+use crate::common::{Done, killed_until_done, llm_train, words};
 use crate::long;
 
 /// A grid small enough for every test: two cells of Table 6.
@@ -86,20 +86,12 @@ fn a_grid_killed_again_and_again_ends_in_the_numbers_of_an_unbroken_one() {
     let whole = tempfile::tempdir().unwrap();
     small(whole.path(), "").output();
     let broken = tempfile::tempdir().unwrap();
-    let mut kills = 0;
-    for round in 1u64..200 {
+    let start = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_llm-train"));
         command.arg("reproduce").args(words(SMALL)).arg("--run").arg(broken.path());
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(long::of(150, 50) * round));
-        if let Some(status) = child.try_wait().unwrap() {
-            assert!(status.success());
-            break;
-        }
-        child.kill().unwrap();
-        child.wait().unwrap();
-        kills += 1;
-    }
+        command
+    };
+    let kills = killed_until_done(start, Duration::from_millis(long::of(150, 50)), |_| ());
     assert!(kills >= 2, "only {kills} kills: the grid is too short to be interrupted");
     assert_eq!(rows(whole.path(), "table6.csv"), rows(broken.path(), "table6.csv"), "{kills} kills");
     for cell in ["grpo", "recent-trace-0.99"] {

@@ -1,6 +1,6 @@
 //! A training run as a user starts it: an interrupted one continues to the same bytes.
 
-use crate::common::{with, words};
+use crate::common::{killed_until_done, with, words};
 use crate::long;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -78,20 +78,9 @@ fn killed_again_and_again(settings: &str) -> usize {
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 
     let broken = tempfile::tempdir().unwrap();
-    let mut kills = 0;
-    // Ever later, at moments that fall anywhere: in a step, in an evaluation, in the writing of a checkpoint.
-    for round in 1u64.. {
-        let mut child = llm_train(broken.path(), settings).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(long::of(70, 23) * round));
-        if let Some(status) = child.try_wait().unwrap() {
-            assert!(status.success());
-            break;
-        }
-        child.kill().unwrap();
-        child.wait().unwrap();
-        kills += 1;
-        assert!(round < 400, "the run makes no progress");
-    }
+    // At moments that fall anywhere: in a step, in an evaluation, in the writing of a checkpoint.
+    let later = Duration::from_millis(long::of(70, 23));
+    let kills = killed_until_done(|| llm_train(broken.path(), settings), later, |_| ());
     // The command line, in the first comment of the CSV, names the directory.
     let strip = |directory: &Path| {
         let named = directory.display().to_string();

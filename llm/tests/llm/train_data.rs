@@ -1,7 +1,7 @@
 //! Training on a data set, as a user starts it.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use grpo_lambda_grade::Prediction;
 use grpo_lambda_trainer::config::Config;
@@ -10,27 +10,26 @@ use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::problems::{Problems, Stage, TaskError};
 use grpo_lambda_trainer::run;
 
-use crate::common::{Done, checkpoint, llm_train, shape, with, words};
+use crate::common::{Done, Place, with, words};
 
 /// Sums as a data set, with a checkpoint to start from.
-struct Inputs {
-    dir: tempfile::TempDir,
+struct Inputs(Place);
+
+impl std::ops::Deref for Inputs {
+    type Target = Place;
+    fn deref(&self) -> &Place {
+        &self.0
+    }
 }
 
 impl Inputs {
     fn new() -> Inputs {
-        let dir = tempfile::tempdir().unwrap();
-        let inputs = Inputs { dir };
-        inputs.write("train.jsonl", 0..60);
-        checkpoint(&inputs.at("model"), &shape(), usize::MAX);
+        let inputs = Inputs(Place::with_model());
+        inputs.sums("train.jsonl", 0..60);
         inputs
     }
 
-    fn at(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    fn write(&self, name: &str, sums: impl Iterator<Item = u32>) {
+    fn sums(&self, name: &str, sums: impl Iterator<Item = u32>) {
         let row = |i: u32| {
             let (a, b) = (i / 9, i % 9);
             format!(
@@ -38,7 +37,7 @@ impl Inputs {
                 s = a + b
             )
         };
-        std::fs::write(self.at(name), sums.map(row).collect::<String>()).unwrap();
+        self.write(name, sums.map(row).collect::<String>());
     }
 
     fn settings(&self, more: &[&str]) -> Vec<String> {
@@ -51,10 +50,9 @@ impl Inputs {
     }
 
     fn train(&self, run: &str, more: &[&str]) -> Done {
-        let (run, settings) = (self.at(run), self.settings(more));
-        let mut args = vec!["train", "--run", run.to_str().unwrap()];
-        args.extend(settings.iter().map(String::as_str));
-        llm_train(&args, "")
+        let settings = self.settings(more);
+        let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+        self.run_with(&format!("train --run {run}"), &settings, "")
     }
 
     fn config(&self, more: &[&str]) -> Config {
@@ -138,19 +136,17 @@ fn responses_are_graded_against_the_answers_of_the_rows() {
     let inputs = Inputs::new();
     let settings = ["sft.steps=150", "sft.lr=0.005", "sft.batch=16", "checkpoint.every=1000", "eval.every=0"];
     inputs.train("run", &settings).output();
-    let samples = std::fs::read_to_string(inputs.at("run/samples.jsonl")).unwrap();
     let mut rewards = BTreeSet::new();
-    for line in samples.lines() {
-        let sample: serde_json::Value = serde_json::from_str(line).unwrap();
+    for sample in inputs.lines::<serde_json::Value>("run/samples.jsonl") {
         let (prompt, response) = (sample["prompt"].as_str().unwrap(), sample["response"].as_str().unwrap());
         let (a, b) = prompt.strip_suffix("=?\n").and_then(|sum| sum.split_once('+')).unwrap();
         let sum = a.parse::<u32>().unwrap() + b.parse::<u32>().unwrap();
         let boxed = response.rsplit_once("\\boxed{").and_then(|(_, after)| after.split_once('}'));
         let right = boxed.is_some_and(|(inside, _)| inside == sum.to_string());
-        assert_eq!(sample["reward"].as_f64(), Some(f64::from(u8::from(right))), "{line}");
+        assert_eq!(sample["reward"].as_f64(), Some(f64::from(u8::from(right))), "{sample}");
         rewards.insert(right);
     }
-    assert_eq!(rewards.len(), 2, "both right and wrong responses, or this test shows nothing:\n{samples}");
+    assert_eq!(rewards.len(), 2, "both right and wrong responses, or this test shows nothing");
 }
 
 #[test]
@@ -181,7 +177,7 @@ fn every_epoch_has_every_row_once_and_stages_have_their_own_order() {
 #[test]
 fn held_out_rows_of_a_file_are_not_trained_on() {
     let inputs = Inputs::new();
-    inputs.write("test.jsonl", 55..70);
+    inputs.sums("test.jsonl", 55..70);
     let test = format!("task.test={}", inputs.at("test.jsonl").display());
     let (problems, said) = inputs.problems(&[&test]).unwrap();
     assert!(

@@ -6,6 +6,7 @@ pub mod http;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use grpo_lambda_decoder::model::weights::{self, SaveDtype};
 use grpo_lambda_decoder::model::{Architecture::Qwen2, Decoder, ModelConfig, ModelShape};
@@ -83,6 +84,22 @@ pub fn run(command: &mut Command, stdin: &str) -> Done {
     let output = child.wait_with_output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     Done { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+/// Starts a command again and again and kills it ever later, until it ends by itself; the number of kills. After each `killed` has its say.
+pub fn killed_until_done(start: impl Fn() -> Command, later: Duration, killed: impl Fn(usize)) -> usize {
+    for round in 1..400 {
+        let mut child = start().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(later * round as u32);
+        if let Some(status) = child.try_wait().unwrap() {
+            assert!(status.success());
+            return round - 1;
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        killed(round);
+    }
+    panic!("it makes no progress");
 }
 
 /// Runs `llm-train`.
