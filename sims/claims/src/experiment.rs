@@ -4,6 +4,8 @@ use crate::figure::Figure;
 use crate::sentences::SentenceId;
 use crate::store::Store;
 use grpo_lambda_stats::table::Table;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A verdict on a claim, computed from numbers by the experiment, never typed in.
 #[derive(Clone, Debug, PartialEq)]
@@ -120,6 +122,21 @@ impl<Numbers> Parts<Numbers> {
     }
 }
 
+#[cfg(test)]
+impl<Numbers: Send> Parts<Numbers> {
+    /// The report of a quick run on some threads, with what another `measure` computes.
+    pub(crate) fn tiny(
+        &self,
+        measure: fn(&Context) -> anyhow::Result<Numbers>,
+        threads: usize,
+        store: &Store,
+    ) -> Report {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+        let context = Context { seed: 5, full: false, progress: &|_, _| {}, store };
+        pool.install(|| Parts { measure, ..*self }.report(&context)).expect("it runs")
+    }
+}
+
 /// Settings of an experiment's run.
 pub struct Context<'a> {
     /// Seed of every random stream of the run.
@@ -130,6 +147,17 @@ pub struct Context<'a> {
     pub progress: &'a (dyn Fn(f64, &str) + Sync),
     /// Kept pieces of a long version; see [`Store::piece`].
     pub store: &'a Store,
+}
+
+impl Context<'_> {
+    /// Counts a piece of work as done whenever it is called, of `all` pieces that take the progress through `range`.
+    pub(crate) fn pieces(&self, range: Range<f64>, all: usize) -> impl Fn(&str) + Sync {
+        let done = AtomicUsize::new(0);
+        move |what| {
+            let share = (done.fetch_add(1, Ordering::Relaxed) + 1) as f64 / all as f64;
+            (self.progress)(range.start + (range.end - range.start) * share.min(1.0), what);
+        }
+    }
 }
 
 /// A claim of a paper together with the code that tests it.

@@ -1,10 +1,9 @@
 //! Entrants: every registered method, at its defaults and in the readings that change what it does.
 
-use std::sync::LazyLock;
-
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda::methods::{self, Configured, MethodSpec, Provenance};
 use grpo_lambda_mdp::{Oracle, Target, Tree};
+use std::sync::LazyLock;
 
 /// The basis of a method's credit: groups of tables and figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -324,6 +323,7 @@ static LISTED: &[Entrant] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiments::common::distinct;
     use grpo_lambda_mdp::zoo;
 
     #[test]
@@ -336,10 +336,8 @@ mod tests {
         for (name, why) in LEFT_OUT {
             assert!(methods::find(name).is_ok() && !why.is_empty(), "{name} is no method");
         }
-        let mut names: Vec<_> = ENTRANTS.iter().map(|e| e.name).collect();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), ENTRANTS.len());
+        let names: Vec<_> = ENTRANTS.iter().map(|e| e.name).collect();
+        assert_eq!(distinct(&names).len(), names.len());
         assert_eq!(ENTRANTS[0].name, BASELINE);
         assert!(ENTRANTS.is_sorted_by_key(|e| e.family));
     }

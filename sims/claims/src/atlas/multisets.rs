@@ -9,13 +9,12 @@
 //! Seven atoms in groups of eight are 3003 multisets, where tuples would be 5.8 million: small MDPs are exact for *every* method, with the
 //! whole distribution of the update, not only its mean.
 
+use super::entrants::Source;
 use anyhow::{bail, ensure};
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda::methods::{Credit, Method};
 use grpo_lambda_mdp::evidence::{Exact, Provider, critic};
 use grpo_lambda_mdp::{EdgeId, Oracle, Tabular, Tree};
-
-use super::entrants::Source;
 
 /// Limit on the number of multisets: a few seconds of one method.
 const LIMIT: f64 = 300_000.0;
@@ -60,12 +59,10 @@ pub(super) struct Groups<'t> {
 
 /// One group, with what a method makes of it.
 pub(super) struct Outcome<'a> {
-    /// Its probability.
     pub(super) probability: f64,
     /// The atoms of its responses, in order.
     pub(super) members: &'a [usize],
     pub(super) group: &'a Group,
-    /// Credit of each response.
     pub(super) credits: &'a [Credit],
     /// `-∂L/∂log π` summed per edge.
     pub(super) weights: &'a [f64],

@@ -57,16 +57,15 @@ pub(super) fn tasks(full: bool) -> anyhow::Result<Vec<Task>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiments::common::distinct;
     use grpo_lambda_mdp::Oracle;
 
     #[test]
     fn the_tasks_have_something_to_learn_and_names_of_their_own() {
         for full in [false, true] {
             let tasks = tasks(full).unwrap();
-            let mut names: Vec<_> = tasks.iter().map(|t| t.name.as_str()).collect();
-            names.sort_unstable();
-            names.dedup();
-            assert_eq!(names.len(), tasks.len());
+            let names: Vec<_> = tasks.iter().map(|t| t.name.as_str()).collect();
+            assert_eq!(distinct(&names).len(), names.len());
             for t in &tasks {
                 assert!(t.start_j < t.best - 0.05, "{}: J = {}, J* = {}", t.name, t.start_j, t.best);
                 let gradient = Oracle::new(&t.tree, &t.start).grad_j();

@@ -3,9 +3,9 @@
 use crate::experiment::{Context, Experiment, Finding, Parts};
 use crate::experiments::common::record::{Record, table};
 use crate::experiments::common::{
-    EXACT, dot, finding, finding_on, gap, holds_or, indexed, largest, mean, noise, short, stream,
+    EXACT, dot, finding, finding_on, gap, heat, holds_or, indexed, largest, mean, noise, short, stream,
 };
-use crate::figure::{Axis, Figure, Mark, Panel};
+use crate::figure::{Axis, Figure, Panel};
 use crate::sentences::SentenceId;
 use grpo_lambda::trace::{
     AsPrinted, Both, Recent, RowIndex, RowNormalised, Sequence, Style, Token, Trace, dense,
@@ -299,13 +299,7 @@ fn heat_map(title: &str, entries: &[Vec<f64>]) -> Panel {
     Panel::new(title)
         .x(Axis::new("token k whose log-ratio enters").categories(tokens()))
         .y(Axis::new("trace at token t").categories(tokens()))
-        .mark(Mark::HeatMap {
-            values: entries.iter().enumerate().map(causal).collect(),
-            annotate: true,
-            range: Some((0.0, 1.0)),
-            diverging: false,
-            label: "weight E[t,k]".into(),
-        })
+        .mark(heat(entries.iter().enumerate().map(causal).collect(), (0.0, 1.0), false, "weight E[t,k]"))
 }
 
 fn column_sums(n: &Numbers) -> Figure {

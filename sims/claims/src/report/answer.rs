@@ -2,8 +2,8 @@
 
 use super::markdown::wrapped;
 use crate::experiments::addition::shown::{ArmRow as AdditionRow, ShareRow};
+use crate::experiments::clamp_gain::measure::{ARMS as CLAMP_ARMS, CLAMPED, REWEIGHTING};
 use crate::experiments::clamp_gain::shown::WeightRow;
-use crate::experiments::clamp_gain::weights::{ARMS as CLAMP_ARMS, CLAMPED, REWEIGHTING};
 use crate::experiments::clamp_parts::shown::GainRow;
 use crate::experiments::common::mean;
 use crate::experiments::learning::reading::PAPER;

@@ -10,7 +10,6 @@
 
 mod evidence;
 mod fields;
-mod values;
 
 use fields::Fields;
 use grpo_lambda::check::{self, BatchError};

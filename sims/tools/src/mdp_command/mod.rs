@@ -1,14 +1,13 @@
 //! `sim mdp`: what a method's update is on a user's MDP, exactly.
 
 mod analysis;
-mod credit;
 
 use super::{DEFAULT_SEED, PNG_SCALE, terminal};
 use crate::failure::Failure;
 use crate::method_args::{DEFAULTS, MethodArgs, settings_that_differ, warn_of_idle_settings};
 use crate::write::Output;
+use analysis::SHOWN;
 pub use analysis::{Analysis, analyse, expectation, resolved};
-use credit::SHOWN;
 use grpo_lambda::methods::Configured;
 use grpo_lambda_stats::table::Table;
 use grpo_lambda_stats::visible;

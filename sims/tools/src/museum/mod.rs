@@ -1,13 +1,11 @@
 //! `sim museum`: the bugs that trainers have shipped, as inputs with right and wrong numbers, and the bug behind someone's numbers.
 
-mod advantages;
-mod losses;
-mod scores;
-mod traces;
+mod cases;
 
 use crate::failure::Failure;
 use crate::json::{self, Json};
 use crate::terminal;
+pub use cases::cases;
 use grpo_lambda::settings::did_you_mean;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -36,11 +34,6 @@ Exit code with --against: 0 when every case given is right, 1 when one is not, 2
 Examples:
   sim museum > museum.jsonl
   sim museum --against theirs.jsonl"#;
-
-/// Every case, in the order of the file.
-pub fn cases() -> Vec<Case> {
-    [scores::cases(), advantages::cases(), losses::cases(), traces::cases()].concat()
-}
 
 /// The file of cases, as `examples/museum.jsonl` holds it.
 pub fn file() -> String {

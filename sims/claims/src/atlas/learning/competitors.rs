@@ -1,10 +1,12 @@
-//! Competitors, their knowledge of values, and the entrants left out.
+//! On what is learned (named tasks for the ranking, random ones beside them for what explains a gain), the competitors, their knowledge of values, and the entrants left out.
 
 use crate::atlas::entrants::{ENTRANTS, Entrant, Family, Source};
 use crate::training::Task;
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda::methods::{self, Method};
 use grpo_lambda_mdp::evidence::Exact;
+use grpo_lambda_mdp::zoo::{self, Family as _, RandomRewards};
+use grpo_lambda_mdp::{Oracle, RewardKind};
 
 /// Completions per valued prefix where values are estimated.
 pub(super) const COMPLETIONS: usize = 8;
@@ -105,7 +107,6 @@ impl Competitor {
         self.entrant.family
     }
 
-    /// The method on a task.
     pub(super) fn build(&self, task: &Task) -> anyhow::Result<Box<dyn Method>> {
         if !self.unit_mean {
             return Ok(self.entrant.build(&task.tree)?.method);
@@ -114,7 +115,6 @@ impl Competitor {
         Ok(methods::parse(self.entrant.method, &settings)?.method)
     }
 
-    /// The competitor with weights of mean 1.
     pub(super) fn with_unit_mean(self) -> Competitor {
         Competitor { unit_mean: true, ..self }
     }
@@ -161,19 +161,52 @@ pub(super) fn all(task: &Task) -> anyhow::Result<(Vec<Competitor>, Vec<Excluded>
     Ok((competitors, excluded))
 }
 
+/// The ranked tasks: those whose rewards are 0 or 1, so that a teacher who knows the answer is defined and every competitor can learn on
+/// every task.
+pub(super) fn named(full: bool) -> anyhow::Result<Vec<Task>> {
+    let atlas = crate::atlas::tasks::tasks(full)?;
+    Ok(atlas.into_iter().filter(|task| task.tree.reward_kind() == RewardKind::Binary).collect())
+}
+
+/// The first `n` random trees with something to learn (`J < 0.9 J*`) and lengths that differ, rewards 0 or 1 or noisy by turns.
+pub(super) fn random(n: usize) -> anyhow::Result<Vec<Task>> {
+    let mut found = Vec::new();
+    let mut seed = 1000;
+    while found.len() < n {
+        let rewards = if seed % 2 == 0 { RandomRewards::Bits } else { RandomRewards::Probabilities };
+        // Up to eight tokens, EOS seldom: lengths matter.
+        let family = zoo::Random { seed, symbols: 2, horizon: 8, eos: 0.5, rewards, scale: 1.0 };
+        let (tree, policy) = (family.tree()?, family.initial(&family.tree()?));
+        let name = format!("random {seed}");
+        seed += 1;
+        if tree.edge_count() > 200 || tree.leaf_count() < 4 {
+            continue;
+        }
+        let spread = {
+            let oracle = Oracle::new(&tree, &policy);
+            let mean = oracle.mean_length();
+            oracle.expect(|leaf| (tree.leaf_len(leaf) as f64 - mean).powi(2)).sqrt()
+        };
+        let task = Task::with_start(name, "a random tree", tree, policy);
+        if spread > 0.5 && task.start_j < 0.9 * task.best {
+            found.push(task);
+        }
+    }
+    Ok(found)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiments::common::distinct;
 
     #[test]
     fn every_entrant_learns_or_says_why_not() {
         let task = &crate::training::tasks(false).unwrap()[0];
         let (all, excluded) = all(task).unwrap();
-        let mut names: Vec<String> = all.iter().map(Competitor::name).collect();
+        let names: Vec<String> = all.iter().map(Competitor::name).collect();
         assert_eq!(names[0], crate::atlas::entrants::BASELINE);
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), all.len());
+        assert_eq!(distinct(&names).len(), names.len());
         for entrant in ENTRANTS.iter() {
             let learns = all.iter().any(|c| c.entrant.name == entrant.name);
             assert_ne!(learns, excluded.iter().any(|e| e.entrant.name == entrant.name), "{}", entrant.name);
@@ -206,5 +239,14 @@ mod tests {
         for c in all.iter().filter(|c| c.entrant.method == "grpo_lambda") {
             assert!(c.with_unit_mean().build(task).is_ok(), "{}", c.name());
         }
+    }
+
+    #[test]
+    fn tasks_have_names_of_their_own_and_something_to_learn() {
+        let mut tasks = named(true).unwrap();
+        tasks.extend(random(5).unwrap());
+        let names: Vec<&str> = tasks.iter().map(|t| t.name.as_str()).collect();
+        assert_eq!(distinct(&names).len(), names.len());
+        assert!(tasks.iter().all(|t| t.start_j < 0.9 * t.best && t.tree.reward_kind() == RewardKind::Binary));
     }
 }

@@ -4,7 +4,7 @@ use super::results::CostAxis;
 use super::why::{Case, QUANTITIES, READINGS, Regime};
 use super::words::{curves_title, ranking_title, why_title};
 use crate::atlas::entrants::{BASELINE, Family};
-use crate::experiments::common::quantile;
+use crate::experiments::common::{mean, quantile};
 use crate::figure::{Axis, Figure, Panel};
 use crate::training::GROUP;
 use grpo_lambda_stats::OverTasks;
@@ -34,33 +34,27 @@ fn ranking(r: &Ranking) -> Figure {
         r.effort.runs
     );
     let families = [Family::Group, Family::Trace, Family::Score, Family::Value];
-    let mut figure = Figure::new(ranking_title(r))
-        .caption(caption)
-        .columns(1)
-        .panel_size(620, 700)
-        .names(families.map(family));
-    for axis in [CostAxis::Responses] {
-        let standings = &r.standings[axis as usize];
-        let order = order(standings);
-        let label = |&c: &usize| {
-            let rank = standings[c].rank;
-            format!("{}  [{}; {} to {}]", r.name(c), rank.mid, rank.low.round(), rank.high.round())
+    let axis = CostAxis::Responses;
+    let standings = &r.standings[axis as usize];
+    let order = order(standings);
+    let label = |&c: &usize| {
+        let rank = standings[c].rank;
+        format!("{}  [{}; {} to {}]", r.name(c), rank.mid, rank.low.round(), rank.high.round())
+    };
+    let mut panel = Panel::new(format!("against {}", axis.name()))
+        .x(format!("area under J / J* against {} spent", axis.name()))
+        .y(Axis::new("").categories(order.iter().map(label)))
+        .vline(standings[0].level.mid, BASELINE);
+    for kind in families {
+        let span = |(i, &c): (usize, &usize)| {
+            let level = standings[c].level;
+            let own = r.results.competitors[c].family() == kind;
+            own.then_some((i as f64, level.low, level.mid, level.high))
         };
-        let mut panel = Panel::new(format!("against {}", axis.name()))
-            .x(format!("area under J / J* against {} spent", axis.name()))
-            .y(Axis::new("").categories(order.iter().map(label)))
-            .vline(standings[0].level.mid, BASELINE);
-        for kind in families {
-            let span = |(i, &c): (usize, &usize)| {
-                let level = standings[c].level;
-                let own = r.results.competitors[c].family() == kind;
-                own.then_some((i as f64, level.low, level.mid, level.high))
-            };
-            panel = panel.spans(family(kind), order.iter().enumerate().filter_map(span));
-        }
-        figure = figure.panel(panel);
+        panel = panel.spans(family(kind), order.iter().enumerate().filter_map(span));
     }
-    figure
+    let figure = Figure::new(ranking_title(r)).caption(caption).columns(1).panel_size(620, 700);
+    figure.names(families.map(family)).panel(panel)
 }
 
 /// Learning curves, mean over all tasks: against responses and against tokens.
@@ -86,7 +80,7 @@ fn curves(r: &Ranking) -> Figure {
             let name = r.name(c);
             let own = by_piece(r, c, axis);
             let share = |i: usize| (i + 1) as f64 / own.len() as f64;
-            let mid: Vec<f64> = own.iter().map(|tasks| average(tasks)).collect();
+            let mid: Vec<f64> = own.iter().map(|tasks| mean(tasks)).collect();
             let band =
                 own.iter().zip(&baseline).zip(&mid).enumerate().filter_map(|(i, ((own, base), mid))| {
                     let apart: Vec<f64> = own.iter().zip(base).map(|(a, b)| a - b).collect();
@@ -101,10 +95,6 @@ fn curves(r: &Ranking) -> Figure {
         figure = figure.panel(panel);
     }
     figure
-}
-
-fn average(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
 }
 
 /// `J/J*` after each piece of the budget but none, by task.
@@ -129,31 +119,37 @@ fn why(r: &Ranking) -> Figure {
     let mut figure = Figure::new(why_title(r)).caption(caption).columns(3).panel_size(400, 300);
     figure = figure.names(["ranked task", "random tree"]);
     for (q, quantity) in QUANTITIES.iter().enumerate() {
-        if SHOWN.contains(&quantity.name) {
-            figure = figure.panel(against_quantity(r, &cases, q));
+        if let Some((_, short, label)) = SHOWN.iter().find(|(name, ..)| *name == quantity.name) {
+            figure = figure.panel(against_quantity(r, &cases, q, (short, label)));
         }
     }
     figure
 }
 
-/// The quantities that are drawn.
-const SHOWN: [&str; 6] = ["cosine", "log2_step", "log2_snr_half", "length_bias", "clamp_gain", "final_gain"];
+/// The quantities that are drawn, in short and on their axes.
+const SHOWN: [(&str, &str, &str); 6] = [
+    ("cosine", "direction", "cosine with ∇J less GRPO's"),
+    ("log2_step", "step size", "log2 of |E[g]| over GRPO's"),
+    ("log2_snr_half", "signal to noise", "log2 of SNR over GRPO's, half-learned"),
+    ("length_bias", "length bias", "correlation of credit and length less GRPO's"),
+    ("clamp_gain", "the clamp alone", "gain of GRPO, clamp -0.1"),
+    ("final_gain", "the end", "J / J* after the last update less GRPO's"),
+];
 
 /// Gains against one quantity, with its correlation.
-fn against_quantity(r: &Ranking, cases: &[&Case], q: usize) -> Panel {
+fn against_quantity(r: &Ranking, cases: &[&Case], q: usize, (short, label): (&str, &str)) -> Panel {
     let found =
         r.why.correlations.iter().find(|c| c.reading == 0 && c.regime == Regime::Tuned && c.quantity == q);
     let rho = found
         .map_or(String::new(), |c| format!("rho {:+.2} [{:+.2}, {:+.2}]", c.rho.mid, c.rho.low, c.rho.high));
-    let name = QUANTITIES[q].name;
     // Two tasks far out would press all others together.
     let xs: Vec<f64> = cases.iter().map(|case| case.quantities[q]).filter(|x| x.is_finite()).collect();
     let (low, high) = (quantile(&xs, 0.03), quantile(&xs, 0.97));
     let (low, high) = (low - 0.08 * (high - low), high + 0.08 * (high - low));
     let beyond = xs.iter().filter(|x| **x < low || **x > high).count();
     let note = if beyond > 0 { format!("; {beyond} beyond the axis") } else { String::new() };
-    let mut panel = Panel::new(format!("{}: {rho}{note}", short(name)))
-        .x(Axis::new(label(name)).range(low, high))
+    let mut panel = Panel::new(format!("{short}: {rho}{note}"))
+        .x(Axis::new(label).range(low, high))
         .y("gain in area")
         .hline(0.0, "");
     for (kind, named) in [("random tree", false), ("ranked task", true)] {
@@ -178,26 +174,4 @@ fn against_quantity(r: &Ranking, cases: &[&Case], q: usize) -> Panel {
         panel = panel.text(case.quantities[q], under, case.task.as_str());
     }
     panel
-}
-
-fn short(name: &str) -> &'static str {
-    match name {
-        "cosine" => "direction",
-        "log2_step" => "step size",
-        "log2_snr_half" => "signal to noise",
-        "length_bias" => "length bias",
-        "clamp_gain" => "the clamp alone",
-        _ => "the end",
-    }
-}
-
-fn label(name: &str) -> &'static str {
-    match name {
-        "cosine" => "cosine with ∇J less GRPO's",
-        "log2_step" => "log2 of |E[g]| over GRPO's",
-        "log2_snr_half" => "log2 of SNR over GRPO's, half-learned",
-        "length_bias" => "correlation of credit and length less GRPO's",
-        "clamp_gain" => "gain of GRPO, clamp -0.1",
-        _ => "J / J* after the last update less GRPO's",
-    }
 }

@@ -3,13 +3,11 @@
 use super::competitors::{self, Competitor, Excluded};
 use super::ranking::{Standing, order, standings};
 use super::results::{Budget, Cell, CostAxis, Effort, Trainer, TrainingResults};
-use super::tasks;
 use super::why::{CLAMP, READINGS, Why, explain};
 use crate::atlas::entrants::BASELINE;
 use crate::experiment::Context;
 use crate::training::{Grid, Task, mean_of_means};
 use grpo_lambda_stats::{Bootstrap, Interval};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
@@ -56,9 +54,9 @@ pub(super) struct Ranking {
 }
 
 pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Ranking> {
-    let mut named = tasks::named(size.all_tasks)?;
+    let mut named = competitors::named(size.all_tasks)?;
     named.truncate(size.ranked);
-    let random = tasks::random(size.random)?;
+    let random = competitors::random(size.random)?;
     let (competitors, excluded) = competitors::all(&named[0])?;
     let compared =
         |c: &Competitor| [BASELINE, CLAMP].contains(&c.entrant.name) || READINGS.contains(&c.entrant.name);
@@ -67,11 +65,8 @@ pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Ranking>
     let pieces = competitors.len() * named.len()
         + few.len() * random.len()
         + READINGS.len() * (named.len() + random.len());
-    let done = AtomicUsize::new(0);
-    let tick = || {
-        let share = (done.fetch_add(1, Ordering::Relaxed) + 1) as f64 / pieces as f64;
-        (context.progress)(0.9 * share, "training");
-    };
+    let done = context.pieces(0.0..0.9, pieces);
+    let tick = || done("training");
     let results = TrainingResults::run(&trainer, named, competitors, &tick)?;
     let random = TrainingResults::run(&trainer, random, few, &tick)?;
     let bootstrap = Bootstrap { resamples: size.resamples, seed: context.seed, ..Bootstrap::default() };

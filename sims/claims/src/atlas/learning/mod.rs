@@ -5,7 +5,6 @@
 //! says so in its name) and once more from fresh completions that are charged in full.
 
 mod competitors;
-mod exact;
 mod figures;
 mod findings;
 mod learner;
@@ -13,7 +12,6 @@ mod measure;
 mod ranking;
 mod results;
 mod tables;
-mod tasks;
 mod why;
 mod words;
 
@@ -37,10 +35,8 @@ const PARTS: Parts<Ranking> =
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::{Context, Report};
     use crate::store::Store;
     use crate::training::Grid;
-    use grpo_lambda_stats::table::Table;
     use results::Effort;
 
     const TINY: Size = Size {
@@ -56,17 +52,10 @@ mod tests {
         all_tasks: false,
     };
 
-    fn run_with(threads: usize) -> (Vec<(String, Table)>, Report) {
-        let parts = Parts { measure: |context| measure(context, &TINY), ..PARTS };
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
-        let ctx = Context { seed: 5, full: false, progress: &|_, _| {}, store: &Store::none() };
-        let report = pool.install(|| parts.report(&ctx)).expect("it runs");
-        (crate::run::tables("atlas_learning", &report), report)
-    }
-
     #[test]
     fn the_number_of_threads_changes_nothing() {
-        let ((one, a), (three, b)) = (run_with(1), run_with(3));
+        let [a, b] = [1, 3].map(|n| PARTS.tiny(|context| measure(context, &TINY), n, &Store::none()));
+        let [one, three] = [&a, &b].map(|report| crate::run::tables("atlas_learning", report));
         assert_eq!(one, three);
         assert_eq!(a.figures, b.figures);
         assert!(one.iter().all(|(name, table)| !table.rows.is_empty() || panic!("{name} is empty")));

@@ -1,9 +1,9 @@
 //! The ranking with its uncertainty, from scores `[competitor][task][run]` whose runs are paired by their stream.
 
+use crate::experiments::common::mean;
+use crate::training::mean_of_means;
 use grpo_lambda_stats::{Bootstrap, Interval, OverTasks, holm, mean as average, paired_permutation, ranks};
 use rayon::prelude::*;
-
-use crate::training::mean_of_means;
 
 /// Scores that differ by less are the same: what rounding makes of two formulas for one update.
 pub(super) const SAME: f64 = 1e-9;
@@ -67,10 +67,6 @@ fn drawn_means(scores: &[Vec<Vec<f64>>], drawn: &[Vec<f64>]) -> Vec<Vec<f64>> {
 /// Places, 1 the greatest; what is the same shares its place.
 fn places(levels: &[f64]) -> Vec<f64> {
     ranks(&levels.iter().map(|x| -(x / SAME).round()).collect::<Vec<_>>())
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
 }
 
 /// Share of pairs won, ties half.

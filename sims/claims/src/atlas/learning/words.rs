@@ -5,12 +5,8 @@ use super::measure::{Ranking, drawn};
 use super::ranking::Standing;
 use super::results::CostAxis;
 use super::why::{Correlation, MEASURED, QUANTITIES, READINGS, Regime};
-use grpo_lambda_stats::Interval;
+use crate::experiments::common::{interval, over_tasks as over_all_tasks};
 use grpo_lambda_stats::table::significant;
-
-pub(super) fn interval(i: Interval) -> String {
-    format!("{:+.3} [{:+.3}, {:+.3}]", i.mid, i.low, i.high)
-}
 
 pub(super) fn p(p: f64) -> String {
     significant(p, 2)
@@ -19,7 +15,7 @@ pub(super) fn p(p: f64) -> String {
 /// The gain with the tasks as the sample, and without the task that moves it most.
 pub(super) fn over_tasks(r: &Ranking, s: &Standing) -> String {
     let name = |task: usize| r.results.tasks.get(task).map_or("?", |t| t.name.as_str());
-    s.over_tasks.as_ref().map_or("unknown".into(), |over| crate::experiments::common::over_tasks(over, name))
+    s.over_tasks.as_ref().map_or("unknown".into(), |over| over_all_tasks(over, name))
 }
 
 /// Place, gain, and chance of a better run.
@@ -62,7 +58,6 @@ pub(super) fn correlations(r: &Ranking, regime: Regime) -> impl Iterator<Item = 
     r.why.correlations.iter().filter(move |c| c.reading == 0 && c.regime == regime)
 }
 
-/// A correlation in full.
 pub(super) fn said(c: &Correlation) -> String {
     let signed = QUANTITIES[c.quantity].signed;
     let signs = match (signed, c.against.is_empty()) {

@@ -1,8 +1,7 @@
-use super::effect::{Effect, GROUP, SOUND_LENGTH, SOUND_VALUE};
-use super::measure::{Numbers, Row, SHOWN};
+use super::measure::{Effect, GROUP, Numbers, Row, SHOWN, SOUND_LENGTH, SOUND_VALUE};
 use crate::atlas::entrants::{BASELINE, ENTRANTS};
 use crate::experiment::Finding;
-use crate::experiments::common::{finding, holds_or, holds_when, list, percent, short};
+use crate::experiments::common::{distinct, finding, holds_or, holds_when, list, percent, short};
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![headline(n), expectation(n), within(n), one_group(n), ragged(n)]
@@ -59,13 +58,7 @@ fn headline(n: &Numbers) -> Finding {
 
 /// Methods with a property at any of some rows.
 fn any<'a>(rows: impl Iterator<Item = &'a Row>, of: impl Fn(&Row) -> bool) -> Vec<&'static str> {
-    let mut names: Vec<&'static str> = Vec::new();
-    for row in rows {
-        if of(row) && !names.contains(&row.method) {
-            names.push(row.method);
-        }
-    }
-    names
+    distinct(rows.filter(|row| of(row)).map(|row| row.method))
 }
 
 /// A number of some methods at the case that is shown.
@@ -212,7 +205,6 @@ mod tests {
         words(&findings(n))
     }
 
-    /// Changes the rows of one method.
     fn with(mut n: Numbers, method: &str, change: fn(&mut Row)) -> Numbers {
         n.rows.iter_mut().filter(|r| r.method == method).for_each(change);
         n

@@ -1,6 +1,5 @@
 //! `atlas_lucky_guess`: the motivating example of GRPO-lambda, a lucky guess after a flawed step, in exact numbers.
 
-mod effect;
 mod findings;
 mod measure;
 mod shown;

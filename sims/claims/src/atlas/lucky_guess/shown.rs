@@ -1,12 +1,12 @@
 //! Tables and figures.
 
-use grpo_lambda_stats::table::Table;
-
-use super::effect::{Effect, GROUP, SOUND_LENGTH, SOUND_VALUE};
-use super::measure::{LENGTHS, LUCK, Numbers, RAGGED_LUCK, SHOWN, SOUND};
+use super::measure::{
+    Effect, GROUP, LENGTHS, LUCK, Numbers, RAGGED_LUCK, SHOWN, SOUND, SOUND_LENGTH, SOUND_VALUE,
+};
 use crate::atlas::entrants::{BASELINE, ENTRANTS};
 use crate::experiments::common::record::{Record, table};
 use crate::figure::{Axis, Figure, Panel, Style};
+use grpo_lambda_stats::table::Table;
 
 /// Tokens of every response where all have the same length.
 const EQUAL_LENGTH: usize = 4;

@@ -1,5 +1,4 @@
-use super::measure::{Agreement, LEVEL, Numbers};
-use super::scores::{LEN, REWARDS, Score, ZERO};
+use super::measure::{Agreement, LEN, LEVEL, Numbers, REWARDS, Score, ZERO};
 use crate::experiment::Finding;
 use crate::experiments::common::{extremes, finding, holds_or, holds_when, short};
 

@@ -2,7 +2,6 @@
 
 mod findings;
 mod measure;
-mod scores;
 mod shown;
 
 use crate::experiment::{Experiment, Parts};

@@ -1,11 +1,9 @@
 //! Tables and figures.
 
-use grpo_lambda_stats::table::{Table, significant};
-
-use super::measure::{Agreement, LEVEL, Numbers};
-use super::scores::{LEN, REWARDS, SYMBOLS, Score};
+use super::measure::{Agreement, LEN, LEVEL, Numbers, REWARDS, SYMBOLS, Score};
 use crate::experiments::common::record::{Record, table};
 use crate::figure::{Axis, Figure, Panel};
+use grpo_lambda_stats::table::{Table, significant};
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     let record = |task: &str, score: Score, compared_with: &str, a: &Agreement| {
@@ -30,7 +28,6 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     vec![(String::new(), table(rows))]
 }
 
-/// The scores that are drawn.
 const SHOWN: [Score; 4] = [Score::Masked, Score::Gradient, Score::Gain, Score::Position];
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {

@@ -1,12 +1,13 @@
 //! Findings: trust regions, the clip's bounds and the reuse of a batch; the direction of expected updates off-policy.
 
-use super::cases::{FIRST_STEP, UPDATES};
-use super::measure::{Numbers, Reused};
+use super::measure::{FIRST_STEP, Numbers, Reused, UPDATES};
+use super::pairs::{BOTH, Pair, Q, RECENT, traces};
 use super::row::{Mode, Regions, Row, mean_cosine, mean_share, methods, select};
-use super::trust_region::{BOTH, Pair, Q, RECENT, traces};
 use crate::atlas::entrants::BASELINE;
 use crate::experiment::Finding;
-use crate::experiments::common::{extremes, finding, holds_or, holds_when, largest, list, percent, short};
+use crate::experiments::common::{
+    distinct, extremes, finding, holds_or, holds_when, largest, list, percent, short,
+};
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![token_ratios(n), weighted_means(n), stale(n), bound(n), mismatch(n), reuse(n)]
@@ -112,12 +113,7 @@ pub(super) fn bound(n: &Numbers) -> Finding {
 }
 
 pub(super) fn reuse(n: &Numbers) -> Finding {
-    let mut names: Vec<&str> = Vec::new();
-    for r in &n.reused {
-        if !names.contains(&r.method.as_str()) {
-            names.push(&r.method);
-        }
-    }
+    let names = distinct(n.reused.iter().map(|r| r.method.as_str()));
     let reused_by = |name: &str| n.reused.iter().filter(|r| r.method == name).collect::<Vec<&Reused>>();
     let everywhere = names.iter().filter(|name| reused_by(name).iter().all(|r| r.more[0] > 0.0)).count();
     let lost = |name: &&str| {
@@ -264,8 +260,7 @@ pub(super) fn mismatch(n: &Numbers) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::atlas::off_policy::pairs::Fit;
-    use crate::atlas::off_policy::trust_region::Synthetic;
+    use crate::atlas::off_policy::pairs::{Fit, Synthetic};
     use crate::experiments::common::words;
 
     fn row(mode: Mode, method: &str, x: f64, ignored: bool, cosine: f64) -> Row {

@@ -1,20 +1,21 @@
-//! Rows and reuse of every method on every task, then trust regions.
+//! Rows (exact over groups) and reuse of every method on every task, then trust regions.
 
-use super::cases::{self, FIRST_STEP, UPDATES};
-use super::pairs::{divergence, rate_of, tasks};
-use super::row::Row;
-use super::trust_region::{Pair, Synthetic, pairs, synthetic};
-use crate::atlas::entrants::{Entrant, Source};
-use crate::atlas::multisets::{Groups, Ratios};
+use super::pairs::{
+    Fit, Pair, Synthetic, ascent, divergence, noisy, pairs, rate_of, synthetic, tasks, tempered,
+};
+use super::row::{Mode, Regions, Row};
+use crate::atlas::entrants::{ENTRANTS, Entrant, Family, Source, entrant};
+use crate::atlas::multisets::{Groups, Ratios, given};
 use crate::experiment::Context;
+use crate::experiments::common::norm;
 use crate::training::{GROUP, Task};
 use grpo_lambda::learner::{Samples, update};
 use grpo_lambda::methods::{Configured, Method};
-use grpo_lambda_mdp::TabularLearner;
+use grpo_lambda_mdp::evidence::Exact;
+use grpo_lambda_mdp::{Oracle, Tabular, TabularLearner};
 use grpo_lambda_stats::{Interval, t_interval};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(super) struct Numbers {
     pub(super) size: usize,
@@ -43,21 +44,17 @@ pub(super) fn measure(context: &Context) -> anyhow::Result<Numbers> {
     let tasks = tasks()?;
     let mut work = Vec::new();
     for task in &tasks {
-        for (entrant, configured) in cases::entrants(task)? {
+        for (entrant, configured) in entrants(task)? {
             work.push(Piece { context, task, entrant, configured, size, batches });
         }
     }
-    let done = AtomicUsize::new(0);
-    let results: Vec<(Vec<Row>, Option<Reused>)> = work
-        .par_iter()
-        .map(|piece| {
-            let result = (piece.rows()?, piece.reused()?);
-            let n = done.fetch_add(1, Ordering::Relaxed) + 1;
-            let what = format!("{}, {}", piece.task.name, piece.entrant.name);
-            (context.progress)(0.9 * n as f64 / work.len() as f64, &what);
-            Ok(result)
-        })
-        .collect::<anyhow::Result<_>>()?;
+    let done = context.pieces(0.0..0.9, work.len());
+    let result = |piece: &Piece| {
+        let result = (piece.rows()?, piece.reused()?);
+        done(&format!("{}, {}", piece.task.name, piece.entrant.name));
+        Ok(result)
+    };
+    let results = work.par_iter().map(result).collect::<anyhow::Result<Vec<_>>>()?;
     let (rows, reused): (Vec<Vec<Row>>, Vec<Option<Reused>>) = results.into_iter().unzip();
     (context.progress)(0.92, "trust region");
     Ok(Numbers {
@@ -87,9 +84,7 @@ impl Piece<'_> {
 
     fn rows(&self) -> anyhow::Result<Vec<Row>> {
         let Context { store, seed, .. } = *self.context;
-        store.piece(&self.key("rows"), || {
-            cases::rows(self.task, self.entrant, &self.configured, self.size, seed)
-        })
+        store.piece(&self.key("rows"), || rows(self.task, self.entrant, &self.configured, self.size, seed))
     }
 
     /// `None` if the method does not move the policy, or its evidence is not the table's, which a learner has.
@@ -117,17 +112,17 @@ impl Piece<'_> {
 }
 
 /// Gains of one method on one task; index `k-1` is after `k` updates.
-pub(super) struct Reuse {
+struct Reuse {
     /// Mean of `J - J_0` with its 95 % t-interval.
-    pub(super) gain: Vec<Interval>,
+    gain: Vec<Interval>,
     /// Mean `KL(sampler || updated)` in nats per response.
-    pub(super) kl: Vec<f64>,
+    kl: Vec<f64>,
     /// Mean of `J` after all updates minus `J` after the first.
-    pub(super) more: Interval,
+    more: Interval,
 }
 
 /// Updates `batches` batches of their own, each [`UPDATES`] times, at learning rate `rate`.
-pub(super) fn reuse(task: &Task, method: &dyn Method, rate: f64, batches: usize, seed: u64) -> Option<Reuse> {
+fn reuse(task: &Task, method: &dyn Method, rate: f64, batches: usize, seed: u64) -> Option<Reuse> {
     let mut gains = vec![Vec::new(); UPDATES];
     let mut kl = vec![0.0; UPDATES];
     for i in 0..batches {
@@ -147,4 +142,166 @@ pub(super) fn reuse(task: &Task, method: &dyn Method, rate: f64, batches: usize,
         kl,
         more: t_interval(&more, 0.95)?,
     })
+}
+
+/// Nats per response of the first step, of every method.
+pub(super) const FIRST_STEP: f64 = 0.01;
+/// Updates on one batch, and updates a sampler may be old.
+pub(super) const UPDATES: usize = 8;
+/// Steps at which rows of stale samplers are taken.
+pub(super) const STALE: [usize; 5] = [0, 1, 2, 4, 8];
+/// Temperatures of samplers; the policy that is updated has 1.
+pub(super) const TEMPERATURES: [f64; 4] = [0.7, 0.9, 1.1, 1.4];
+/// Noise on the sampler's logits: about what half precision, an 8-bit cache and a poor quantisation give.
+const NOISE: [f64; 3] = [0.01, 0.1, 0.3];
+
+/// Readings beside those of the whole atlas that matter off-policy only.
+static MORE: &[Entrant] = &[
+    entrant(Family::Group, "GRPO, printed clip", "grpo", "reduction=token_mean clip=printed"),
+    entrant(Family::Group, "GRPO, no clip", "grpo", "reduction=token_mean clip=none"),
+    entrant(
+        Family::Trace,
+        "GRPO-λ recent, no clip, no clamp",
+        "grpo_lambda",
+        "style=recent clip=none clamp=none",
+    ),
+    entrant(Family::Trace, "P-trace, history (recon.)", "p_trace_reconstructed", "form=history"),
+];
+
+/// Everyone whose evidence a table gives, with the method on this task.
+pub(super) fn entrants(task: &Task) -> anyhow::Result<Vec<(&'static Entrant, Configured)>> {
+    let kinds = Exact::kinds_on(&task.tree);
+    let mut all = Vec::new();
+    for entrant in ENTRANTS.iter().chain(MORE) {
+        let configured = entrant.build(&task.tree)?;
+        if given(entrant.source) && configured.require(&kinds).is_ok() {
+            all.push((entrant, configured));
+        }
+    }
+    Ok(all)
+}
+
+/// All rows of one method on one task, in groups of `size`.
+pub(super) fn rows(
+    task: &Task,
+    entrant: &Entrant,
+    configured: &Configured,
+    size: usize,
+    seed: u64,
+) -> anyhow::Result<Vec<Row>> {
+    let method = configured.method.as_ref();
+    let floor = {
+        let groups =
+            Groups::new(&task.tree, &task.start, &task.start, Ratios::Sampler, size, entrant.source)?;
+        1e-9 * norm(&groups.expected(method))
+    };
+    let mut builder = RowBuilder { task, entrant, method, size, floor, rows: Vec::new() };
+    builder.add_inner()?;
+    builder.add_stale()?;
+    builder.add_mismatched(seed)?;
+    Ok(builder.rows)
+}
+
+/// The rows of one method on one task.
+struct RowBuilder<'a> {
+    task: &'a Task,
+    entrant: &'a Entrant,
+    method: &'a dyn Method,
+    size: usize,
+    /// An update below this norm is silent.
+    floor: f64,
+    rows: Vec<Row>,
+}
+
+impl RowBuilder<'_> {
+    /// Adds the update of `current` from groups that `behaviour` samples, and returns it.
+    fn add(
+        &mut self,
+        mode: Mode,
+        x: f64,
+        ratios: Ratios,
+        behaviour: &Tabular,
+        current: &Tabular,
+    ) -> anyhow::Result<Vec<f64>> {
+        let tree = &self.task.tree;
+        let groups = Groups::new(tree, behaviour, current, ratios, self.size, self.entrant.source)?;
+        let update = groups.expected(self.method);
+        let by_region = matches!(mode, Mode::Inner | Mode::Stale);
+        self.rows.push(Row {
+            mode,
+            mdp: self.task.name.to_owned(),
+            method: self.entrant.name.to_owned(),
+            x,
+            ignored: ratios == Ratios::Ignored,
+            kl: divergence(tree, behaviour, current),
+            fit: Fit::new(&update, &Oracle::new(tree, current).grad_j(), self.floor),
+            regions: by_region.then(|| Regions::new(&groups, self.method)),
+        });
+        Ok(update)
+    }
+
+    /// The method's own path on one batch, in expectation over batches.
+    fn add_inner(&mut self) -> anyhow::Result<()> {
+        let task = self.task;
+        let mut current = task.start.clone();
+        let mut rate = None;
+        for k in 0..=UPDATES {
+            let update = self.add(Mode::Inner, k as f64, Ratios::Sampler, &task.start, &current)?;
+            let rate = *rate.get_or_insert_with(|| rate_of(&task.tree, &task.start, &update, FIRST_STEP));
+            match rate {
+                Some(rate) => current.step(&update, rate),
+                None => break, // silent on-policy: it goes nowhere
+            }
+        }
+        Ok(())
+    }
+
+    /// Pairs of policies that are the same for all methods.
+    fn add_stale(&mut self) -> anyhow::Result<()> {
+        if let Some(path) = ascent(self.task, UPDATES, FIRST_STEP) {
+            for k in STALE {
+                self.add(Mode::Stale, k as f64, Ratios::Sampler, &path[0], &path[k])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Samplers with other probabilities, corrected for and ignored.
+    fn add_mismatched(&mut self, seed: u64) -> anyhow::Result<()> {
+        let task = self.task;
+        for ratios in [Ratios::Sampler, Ratios::Ignored] {
+            for tau in TEMPERATURES {
+                self.add(Mode::Temperature, tau, ratios, &tempered(&task.start, tau), &task.start)?;
+            }
+            for (i, sigma) in NOISE.into_iter().enumerate() {
+                let sampler = noisy(&task.tree, &task.start, sigma, seed.wrapping_add(i as u64));
+                self.add(Mode::Noise, sigma, ratios, &sampler, &task.start)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn on_policy_both_ways_of_sampling_agree() {
+        let task = &tasks().unwrap()[2];
+        let (entrant, configured) = &entrants(task).unwrap()[0];
+        let rows = rows(task, entrant, configured, 2, 1).unwrap();
+        assert_eq!(rows.len(), 9 + 5 + 2 * 7);
+        assert_eq!(rows[0].fit, rows[9].fit);
+        assert_eq!(rows[0].kl, 0.0);
+    }
+
+    #[test]
+    fn everyone_takes_part_but_those_whose_evidence_needs_a_network_or_is_drawn() {
+        let task = &tasks().unwrap()[0];
+        let present: Vec<_> = entrants(task).unwrap().iter().map(|(e, _)| e.name).collect();
+        let missing: Vec<_> =
+            ENTRANTS.iter().map(|e| e.name).filter(|name| !present.contains(name)).collect();
+        assert_eq!(missing, ["OAR-P", "OAR-G", "SHEAR (recon.)", "GRPO, 1/T, beside OAR", "VinePPO, K = 8"]);
+    }
 }

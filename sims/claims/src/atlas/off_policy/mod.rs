@@ -1,12 +1,10 @@
 //! `atlas_off_policy`: what is left of every method when the policy that sampled is not the one that is updated.
 
-mod cases;
 mod findings;
 mod measure;
 mod pairs;
 mod row;
 mod shown;
-mod trust_region;
 
 use crate::experiment::{Experiment, Parts};
 use findings::findings;

@@ -2,6 +2,7 @@
 
 use super::pairs::Fit;
 use crate::atlas::multisets::Groups;
+use crate::experiments::common::distinct;
 use grpo_lambda::methods::{Credit, Method};
 use grpo_lambda_stats::mean;
 use serde::{Deserialize, Serialize};
@@ -68,13 +69,7 @@ pub(super) fn select<'a>(
 
 /// Names of the methods in the order of the rows.
 pub(super) fn methods(rows: &[Row]) -> Vec<&str> {
-    let mut names: Vec<&str> = Vec::new();
-    for row in rows {
-        if !names.contains(&row.method.as_str()) {
-            names.push(&row.method);
-        }
-    }
-    names
+    distinct(rows.iter().map(|row| row.method.as_str()))
 }
 
 /// Mean cosine over the tasks; a silent update counts 0.

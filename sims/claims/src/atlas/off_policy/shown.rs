@@ -1,13 +1,12 @@
 //! Tables and figures.
 
-use super::cases::{FIRST_STEP, STALE, TEMPERATURES, UPDATES};
-use super::measure::Numbers;
+use super::measure::{FIRST_STEP, Numbers, STALE, TEMPERATURES, UPDATES};
+use super::pairs::{Q, traces};
 use super::row::{Mode, Regions, Row, mean_cosine, mean_share, methods};
-use super::trust_region::{Q, traces};
 use crate::atlas::entrants::BASELINE;
-use crate::experiments::common::mean;
 use crate::experiments::common::record::{Record, table};
-use crate::figure::{Axis, Figure, Mark, Panel};
+use crate::experiments::common::{distinct, heat, mean};
+use crate::figure::{Axis, Figure, Panel};
 use grpo_lambda_stats::table::Table;
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
@@ -127,13 +126,7 @@ fn overview(n: &Numbers) -> Figure {
         Panel::new(title)
             .x(Axis::new(x).categories(ages.map(|k| format!("{k}"))))
             .y(Axis::new("").categories(names.clone()))
-            .mark(Mark::HeatMap {
-                values,
-                annotate: true,
-                range: Some(range),
-                diverging,
-                label: label.into(),
-            })
+            .mark(heat(values, range, diverging, label))
     };
     let at = |name| mean_cosine(&n.rows, Mode::Stale, name, 8.0);
     Figure::new(format!(
@@ -249,12 +242,7 @@ fn mismatch(n: &Numbers) -> Figure {
 
 /// The worth of a batch after several updates.
 fn worth(n: &Numbers) -> Figure {
-    let mut mdps: Vec<&str> = Vec::new();
-    for r in &n.reused {
-        if !mdps.contains(&r.mdp.as_str()) {
-            mdps.push(&r.mdp);
-        }
-    }
+    let mdps = distinct(n.reused.iter().map(|r| r.mdp.as_str()));
     let mut figure = Figure::new("A batch is worth several updates: a narrow clip (GSPO) or a summed trace (GRPO-λ) stops early, no clip (RLOO) goes on")
         .caption(format!(
             "Exact J after k updates on one batch of 8 responses, mean of {} batches with 95 % t-intervals; each method's expected first update moves {FIRST_STEP} nats.",

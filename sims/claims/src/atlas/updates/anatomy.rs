@@ -22,6 +22,7 @@
 //! `q(m) - Σ_j q(m_j - m) / (n(n-1))`, and the cosine has a jackknife standard error.
 
 use super::measure::Expectation;
+use crate::experiments::common::dot;
 use grpo_lambda_mdp::Oracle;
 use grpo_lambda_mdp::expected::{Expected, compare};
 
@@ -110,10 +111,6 @@ impl Prefixes {
         forms[0] = forms[0].max(forms[1]);
         forms
     }
-}
-
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(x, y)| x * y).sum()
 }
 
 impl Anatomy {

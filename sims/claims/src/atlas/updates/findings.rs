@@ -327,7 +327,6 @@ mod tests {
         row
     }
 
-    /// Sets a column of one entrant on one task.
     fn set(atlas: &mut Atlas, task: &str, entrant: &str, column: Column, value: f64) {
         let t = atlas.tasks.iter().position(|t| t.name == task).unwrap();
         let e = ENTRANTS.iter().position(|e| e.name == entrant).unwrap();

@@ -12,7 +12,6 @@ use grpo_lambda_mdp::expected::{Situation, conditional, cosine, implied, implied
 use grpo_lambda_mdp::zoo::{EosHazardDependent, Family as _};
 use grpo_lambda_mdp::{Maskable, MaskableEvidence, Oracle, Tabular};
 use rayon::prelude::*;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(super) struct Size {
     pub(super) groups: Vec<usize>,
@@ -58,15 +57,14 @@ pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Atlas> {
         tasks.into_par_iter().map(|task| MaskedTask::new(task, context.seed)).collect();
     let pairs: Vec<(usize, usize)> =
         (0..masked_tasks.len()).flat_map(|t| (0..ENTRANTS.len()).map(move |e| (t, e))).collect();
-    let done = AtomicUsize::new(0);
+    let done = context.pieces(0.05..0.9, pairs.len());
     let work = |&(t, e): &(usize, usize)| -> anyhow::Result<Vec<Row>> {
         let (masked, entrant) = (&masked_tasks[t], &ENTRANTS[e]);
         let key = format!("{} | {}", masked.task.name, entrant.name);
         let rows = context
             .store
             .piece(&key, || piece(masked, entrant, &size.groups, size.effort, seed_of(context.seed, t, e)))?;
-        let share = (done.fetch_add(1, Ordering::Relaxed) + 1) as f64 / pairs.len() as f64;
-        (context.progress)(0.05 + 0.85 * share, &masked.task.name);
+        done(&masked.task.name);
         Ok(rows)
     };
     let flat = pairs.par_iter().map(work).collect::<anyhow::Result<Vec<_>>>()?;

@@ -54,7 +54,6 @@ columns! {
     FitKl = "fit_kl",
 }
 
-/// One row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Row {
     pub(super) task: String,

@@ -5,8 +5,9 @@ use super::overall::{MEANS, Overall, overall};
 use super::row::{Column, GROUP, Row};
 use crate::atlas::entrants::{BASELINE, ENTRANTS, Entrant, Extra, Family};
 use crate::atlas::tasks::tasks;
+use crate::experiments::common::heat;
 use crate::experiments::common::record::{Record, table};
-use crate::figure::{Axis, Figure, Mark, Panel};
+use crate::figure::{Axis, Figure, Panel};
 use crate::training::Task;
 use grpo_lambda_mdp::Oracle;
 use grpo_lambda_stats::OverTasks;
@@ -23,7 +24,6 @@ pub(super) fn tables(atlas: &Atlas) -> Vec<(String, Table)> {
     ]
 }
 
-/// A row of the long form.
 fn long_row(row: &Row, entrant: &Entrant, task: &Task) -> Record {
     let names = Record::default()
         .with("task", task.name.as_str())
@@ -215,13 +215,7 @@ fn map(atlas: &Atlas) -> Figure {
     let panel = Panel::new("")
         .x(Axis::new("task").categories(atlas.tasks.iter().map(|t| t.name.as_str())))
         .y(Axis::new("").categories(ENTRANTS.iter().map(|e| e.name)).groups(groups))
-        .mark(Mark::HeatMap {
-            values,
-            annotate: true,
-            range: Some((0.0, 90.0)),
-            diverging: true,
-            label: "angle to the policy gradient (degrees)".into(),
-        });
+        .mark(heat(values, (0.0, 90.0), true, "angle to the policy gradient (degrees)"));
     Figure::new(title).caption(caption).columns(1).panel_size(1060, 1010).panel(panel)
 }
 

@@ -102,16 +102,12 @@ fn the_error_of_an_update_is_that_of_simulated_updates_at_the_best_step() {
     }
 }
 
-fn tiny_size() -> Size {
-    let effort = Effort { multisets: 500.0, evaluations: 64.0, samples: 20 };
-    Size { groups: vec![2, GROUP], effort, full: false, tasks: Some(4) }
-}
-
 fn tiny(threads: usize, store: &Store) -> Report {
-    let parts = Parts { measure: |context| measure(context, &tiny_size()), ..PARTS };
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-    let ctx = Context { seed: 5, full: false, progress: &|_, _| {}, store };
-    pool.install(|| parts.report(&ctx)).unwrap()
+    let measure = |context: &Context| {
+        let effort = Effort { multisets: 500.0, evaluations: 64.0, samples: 20 };
+        measure(context, &Size { groups: vec![2, GROUP], effort, full: false, tasks: Some(4) })
+    };
+    PARTS.tiny(measure, threads, store)
 }
 
 fn tables_of(report: &Report) -> Vec<Table> {

@@ -7,8 +7,8 @@ mod findings;
 pub(crate) mod shown;
 
 use crate::experiment::{Context, Experiment, Parts};
-use crate::experiments::common::record::Recorded;
-use crate::experiments::common::{difference, mean};
+use crate::experiments::common::record::recorded;
+use crate::experiments::common::{difference, distinct, mean};
 use anyhow::Context as _;
 use findings::findings;
 use grpo_lambda_stats::{Interval, paired_permutation, t_interval};
@@ -165,7 +165,7 @@ fn measure(_: &Context) -> anyhow::Result<Numbers> {
 
 fn trial(source: &Source) -> anyhow::Result<Trial> {
     let protocol: Protocol = toml::from_str(source.protocol)?;
-    let runs = Recorded::new(source.runs)?;
+    let runs: Vec<Run> = recorded(source.runs)?;
     let mut arms: Vec<Arm> = Vec::new();
     for named in &protocol.arms {
         let name = format!("{} {}", named.method, named.settings).trim().to_owned();
@@ -190,46 +190,51 @@ fn trial(source: &Source) -> anyhow::Result<Trial> {
     Ok(Trial { name: source.name, protocol, arms })
 }
 
+/// A run of a protocol; it has the number that the protocol measures.
+#[derive(Deserialize)]
+struct Run {
+    arm: String,
+    rate: f64,
+    seed: u64,
+    learning: Option<f64>,
+    accuracy: Option<f64>,
+    kl: Option<f64>,
+}
+
 /// The rate of an arm's evaluation runs and its measure on their seeds; none before all are there.
-fn evaluated(protocol: &Protocol, runs: &Recorded, arm: &str) -> anyhow::Result<Option<(f64, Vec<f64>)>> {
+fn evaluated(protocol: &Protocol, runs: &[Run], arm: &str) -> anyhow::Result<Option<(f64, Vec<f64>)>> {
     let (mut rate, mut values) = (f64::NAN, Vec::new());
     for seed in &protocol.evaluation {
-        for row in runs.rows() {
-            if row.text("arm")? == arm && row.number("seed")? == *seed as f64 {
-                rate = row.number("rate")?;
-                values.push(match protocol.measure {
-                    Measure::Learning => row.number("learning")?,
-                    Measure::Accuracy => row.number("accuracy")?,
-                    Measure::LogKl => row.number("kl")?.ln(),
-                });
-            }
+        for run in runs.iter().filter(|run| run.arm == arm && run.seed == *seed) {
+            rate = run.rate;
+            let value = match protocol.measure {
+                Measure::Learning => run.learning,
+                Measure::Accuracy => run.accuracy,
+                Measure::LogKl => run.kl.map(f64::ln),
+            };
+            values.push(value.with_context(|| format!("{arm}, seed {seed}: no number of the measure"))?);
         }
     }
     Ok((values.len() == protocol.evaluation.len()).then_some((rate, values)))
 }
 
 fn shares(text: &str) -> anyhow::Result<Vec<Share>> {
-    let runs = Recorded::new(text)?;
-    let mut methods: Vec<String> = Vec::new();
-    for row in runs.rows() {
-        let method = row.text("method")?;
-        if method != "rloo" && !methods.contains(&method) {
-            methods.push(method);
-        }
+    #[derive(Deserialize)]
+    struct Row {
+        method: String,
+        weights: String,
+        over_rloo: f64,
     }
+    let rows: Vec<Row> = recorded(text)?;
+    let methods = distinct(rows.iter().map(|row| row.method.as_str()).filter(|method| *method != "rloo"));
     let over = |method: &str, weights: &str| {
-        let mut values = Vec::new();
-        for row in runs.rows() {
-            if row.text("method")? == method && row.text("weights")? == weights {
-                values.push(row.number("over_rloo")?);
-            }
-        }
-        t_interval(&values, VARIANCE_LEVEL)
+        let own = rows.iter().filter(|row| row.method == method && row.weights == weights);
+        t_interval(&own.map(|row| row.over_rloo).collect::<Vec<_>>(), VARIANCE_LEVEL)
             .with_context(|| format!("{method}, {weights}: fewer than two rows"))
     };
-    let share = |method: String| {
-        let (at_start, after_rl) = (over(&method, "start")?, over(&method, "after RL")?);
-        Ok(Share { method, at_start, after_rl })
+    let share = |method: &str| {
+        let (at_start, after_rl) = (over(method, "start")?, over(method, "after RL")?);
+        Ok(Share { method: method.to_owned(), at_start, after_rl })
     };
     methods.into_iter().map(share).collect()
 }

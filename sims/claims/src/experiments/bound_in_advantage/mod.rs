@@ -43,13 +43,11 @@ struct Numbers {
 /// The effects of the bound on a reading.
 struct Effects {
     reading: Reading,
-    /// Per MDP.
     by_mdp: Vec<Effect>,
 }
 
 /// The wrapper against brute force, on one random MDP.
 struct Check {
-    /// Responses of the MDP.
     responses: usize,
     /// The largest difference over the readings.
     worst: f64,
@@ -162,7 +160,6 @@ fn panel(n: &Numbers, panel: Panel, value: fn(&Effect) -> f64) -> Panel {
 
 const GROUP: usize = 4;
 
-/// A reading of the method.
 pub(super) struct Reading {
     pub(super) name: &'static str,
     method: &'static str,

@@ -1,11 +1,9 @@
 //! The findings.
 
-use super::run::{Kind, LEARNED};
-use super::weights::{ARMS, CLAMPED, OFFSET, REWEIGHTING, WEIGHTS};
+use super::measure::{ARMS, CLAMPED, Kind, LEARNED, OFFSET, REWEIGHTING, WEIGHTS};
 use super::{Nested, Numbers, Outcome, RATIOS, RUNS};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{finding, holds_or, holds_when, largest, percent, short};
-use grpo_lambda_stats::Interval;
+use crate::experiments::common::{finding, holds_or, holds_when, interval, largest, percent, short};
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![helps(n), nested(n), parts(n), weights(n), shared(n), offset(n), solved(n)]
@@ -13,10 +11,6 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
 
 pub(super) fn cells(n: &Numbers, shared: bool, kind: Kind) -> Vec<&Outcome> {
     n.cells.iter().filter(|c| c.shared == shared && c.kind == kind).collect()
-}
-
-fn interval(g: Interval) -> String {
-    format!("{:+.3} [{:+.3}, {:+.3}]", g.mid, g.low, g.high)
 }
 
 fn said(cell: &Outcome, arm: usize) -> String {
@@ -237,6 +231,7 @@ fn solved(n: &Numbers) -> Finding {
 mod tests {
     use super::*;
     use crate::experiments::common::words;
+    use grpo_lambda_stats::Interval;
 
     fn numbers(gains: [f64; ARMS.len()], table: f64, p: f64, weights: [f64; 2]) -> Numbers {
         let at = |mid: f64| Interval { low: mid - 0.01, mid, high: mid + 0.01, level: 0.95 };

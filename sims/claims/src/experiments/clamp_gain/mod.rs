@@ -29,18 +29,16 @@
 //! rate.
 
 mod findings;
-mod run;
+pub(crate) mod measure;
 pub(crate) mod shown;
-pub(crate) mod weights;
 
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::{difference, quantile};
 use findings::findings;
 use grpo_lambda_stats::{Interval, chosen_on_the_others, holm, mean, paired_permutation, t_interval};
+use measure::{ARMS, CLAMPED, Course, Kind, Setting, Sums, train};
 use rayon::prelude::*;
-use run::{Course, Kind, Setting, Sums, train};
 use shown::{figures, tables};
-use weights::{ARMS, CLAMPED};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "clamp_gain",
@@ -67,7 +65,6 @@ struct Outcome {
     shared: bool,
     kind: Kind,
     ratio: f64,
-    /// The learning rate.
     rate: f64,
     /// The areas of every run by arm.
     areas: [Vec<f64>; ARMS.len()],

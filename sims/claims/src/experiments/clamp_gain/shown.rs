@@ -1,16 +1,15 @@
 //! The tables and the figure.
 
+use super::findings::cells;
+use super::measure::{ARMS, CLAMPED, Kind};
+use super::{Numbers, Outcome, RUNS};
+use crate::experiments::common::record::{Record, table};
+use crate::figure::{Axis, Figure, Panel, Style};
 use grpo_lambda_stats::table::Table;
 use serde::{Deserialize, Serialize};
 
-use super::findings::cells;
-use super::run::Kind;
-use super::weights::{ARMS, CLAMPED};
-use super::{Numbers, Outcome, RUNS};
-use crate::figure::{Axis, Figure, Panel, Style};
-
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
-    let rows = n.cells.iter().flat_map(|c| (0..ARMS.len()).map(|arm| Row::new(c, arm)));
+    let rows = n.cells.iter().flat_map(|c| (0..ARMS.len()).map(|arm| row(c, arm)));
     let weights = n.weights.iter().flat_map(|&(success_rate, weights)| {
         ARMS.iter().zip(weights).map(move |(arm, multiple_of_gradient)| WeightRow {
             success_rate,
@@ -18,44 +17,22 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
             multiple_of_gradient,
         })
     });
-    vec![(String::new(), Table::from_rows(rows)), ("weights".into(), Table::from_rows(weights))]
+    vec![(String::new(), table(rows)), ("weights".into(), Table::from_rows(weights))]
 }
 
-#[derive(Serialize)]
-struct Row {
-    policy: &'static str,
-    optimiser: &'static str,
-    rate_over_best_of_grpo: f64,
-    rate: f64,
-    arm: &'static str,
-    final_j: f64,
-    updates_to_80: f64,
-    gain: f64,
-    gain_low: f64,
-    gain_high: f64,
-    p_of_clamp: Option<f64>,
-    p_holm_of_clamp: Option<f64>,
-}
-
-impl Row {
-    fn new(c: &Outcome, arm: usize) -> Row {
-        let gain = c.gain[arm];
-        let clamp = arm == CLAMPED;
-        Row {
-            policy: if c.shared { "shared" } else { "table" },
-            optimiser: c.kind.name(),
-            rate_over_best_of_grpo: c.ratio,
-            rate: c.rate,
-            arm: ARMS[arm].name,
-            final_j: c.last[arm],
-            updates_to_80: c.learned[arm],
-            gain: gain.mid,
-            gain_low: gain.low,
-            gain_high: gain.high,
-            p_of_clamp: clamp.then_some(c.p),
-            p_holm_of_clamp: clamp.then_some(c.p_holm),
-        }
-    }
+fn row(c: &Outcome, arm: usize) -> Record {
+    let clamp = arm == CLAMPED;
+    Record::default()
+        .with("policy", if c.shared { "shared" } else { "table" })
+        .with("optimiser", c.kind.name())
+        .with("rate_over_best_of_grpo", c.ratio)
+        .with("rate", c.rate)
+        .with("arm", ARMS[arm].name)
+        .with("final_j", c.last[arm])
+        .with("updates_to_80", c.learned[arm])
+        .interval("gain", c.gain[arm])
+        .with("p_of_clamp", clamp.then_some(c.p))
+        .with("p_holm_of_clamp", clamp.then_some(c.p_holm))
 }
 
 /// A row of `clamp_gain_weights.csv`.

@@ -2,8 +2,7 @@
 
 use super::{BEYOND, ByArm, CLAMP, Gain, Nested, Numbers, Outcome};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{finding, holds_or, holds_when, short};
-use grpo_lambda_stats::Interval;
+use crate::experiments::common::{finding, holds_or, holds_when, interval, short};
 
 /// The places of the arms.
 const REWEIGHTING: usize = 1;
@@ -22,7 +21,6 @@ fn by_rate(n: &Numbers, text: impl Fn(&Outcome) -> String) -> String {
     n.cells.chunk_by(|a, b| a.optimiser == b.optimiser).map(row).collect::<Vec<_>>().join(". ")
 }
 
-/// A text of every optimiser.
 fn by_optimiser(n: &Numbers, separator: &str, text: impl Fn(&Nested) -> String) -> String {
     let row = |o: &Nested| format!("{}: {}", o.optimiser, text(o));
     n.nested.iter().map(row).collect::<Vec<_>>().join(separator)
@@ -44,7 +42,7 @@ fn places(cells: &[&Outcome]) -> String {
 
 /// The gain of an arm at every rate of every optimiser.
 fn gains(n: &Numbers, arm: usize) -> String {
-    by_rate(n, |c| text(c.gain[arm]))
+    by_rate(n, |c| interval(c.gain[arm]))
 }
 
 /// A level of GRPO and of the clamp at every rate of every optimiser.
@@ -91,12 +89,8 @@ fn helps(n: &Numbers) -> Finding {
     )
 }
 
-fn text(Interval { low, mid, high, .. }: Interval) -> String {
-    format!("{mid:+.3} [{low:+.3}, {high:+.3}]")
-}
-
 fn with_p(gain: &Gain) -> String {
-    format!("{}, p = {}", text(gain.interval), short(gain.p_holm))
+    format!("{}, p = {}", interval(gain.interval), short(gain.p_holm))
 }
 
 /// True if a gain is above 0 after Holm's correction.
@@ -217,6 +211,7 @@ fn divergence(n: &Numbers) -> Finding {
 mod tests {
     use super::*;
     use crate::experiments::common::words;
+    use grpo_lambda_stats::Interval;
 
     fn numbers(gains: [f64; 4], p_holm: f64, kl: f64, twin: f64) -> Numbers {
         let at = |mid: f64| Interval { low: mid - 0.01, mid, high: mid + 0.01, level: 0.95 };

@@ -7,12 +7,13 @@ mod findings;
 pub(crate) mod shown;
 
 use crate::experiment::{Context, Experiment, Parts};
-use crate::experiments::common::record::Recorded;
-use crate::experiments::common::{difference, mean};
+use crate::experiments::common::record::recorded;
+use crate::experiments::common::{difference, distinct, mean};
 use anyhow::Context as _;
 use findings::findings;
 use grpo_lambda::advantage::ClampPart;
 use grpo_lambda_stats::{Interval, chosen_on_the_others, holm, paired_permutation, t_interval};
+use serde::Deserialize;
 use shown::{figures, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
@@ -89,17 +90,21 @@ struct Numbers {
     twin: Vec<(String, f64, Interval)>,
 }
 
-/// The columns that are averaged, in the order of [`Outcome`].
-const COLUMNS: [&str; 6] = ["accuracy", "sampled", "ungradable", "entropy", "kl", "grad_norm"];
-const AT_START: [&str; 2] = ["accuracy_before", "sampled_before"];
-
-/// A run; its values are those of [`COLUMNS`].
+/// A run, as it was recorded.
+#[derive(Deserialize)]
 struct Run {
     optimiser: String,
     rate: f64,
     part: String,
     seed: f64,
-    values: [Option<f64>; COLUMNS.len()],
+    accuracy_before: f64,
+    sampled_before: f64,
+    accuracy: f64,
+    sampled: f64,
+    ungradable: f64,
+    entropy: f64,
+    kl: f64,
+    grad_norm: f64,
 }
 
 fn measure(_: &Context) -> anyhow::Result<Numbers> {
@@ -107,43 +112,21 @@ fn measure(_: &Context) -> anyhow::Result<Numbers> {
 }
 
 fn from(text: &str, twin: &str) -> anyhow::Result<Numbers> {
-    let recorded = Recorded::new(text)?;
-    let mut runs = Vec::new();
-    let mut starts: [Vec<f64>; AT_START.len()] = Default::default();
-    for row in recorded.rows() {
-        let mut values = [None; COLUMNS.len()];
-        for (value, column) in values.iter_mut().zip(COLUMNS) {
-            *value = row.optional(column)?;
-        }
-        for (start, column) in starts.iter_mut().zip(AT_START) {
-            start.extend(row.optional(column)?);
-        }
-        runs.push(Run {
-            optimiser: row.text("optimiser")?,
-            rate: row.number("rate")?,
-            part: row.text("part")?,
-            seed: row.number("seed")?,
-            values,
-        });
-    }
+    let runs: Vec<Run> = recorded(text)?;
     let cells = cells(&runs)?;
     let seeds = runs.len() / (cells.len() * PARTS.len()).max(1);
     Ok(Numbers {
         nested: nested(&cells)?,
         cells,
         seeds,
-        start: starts.map(|s| mean(&s)),
+        start: [|run: &Run| run.accuracy_before, |run: &Run| run.sampled_before]
+            .map(|level| mean(&runs.iter().map(level).collect::<Vec<_>>())),
         twin: twin_gains(twin)?,
     })
 }
 
 fn cells(runs: &[Run]) -> anyhow::Result<Vec<Outcome>> {
-    let mut keys: Vec<(&str, f64)> = Vec::new();
-    for run in runs {
-        if !keys.contains(&(run.optimiser.as_str(), run.rate)) {
-            keys.push((&run.optimiser, run.rate));
-        }
-    }
+    let mut keys = distinct(runs.iter().map(|run| (run.optimiser.as_str(), run.rate)));
     keys.sort_by(|a, b| b.0.cmp(a.0).then(a.1.total_cmp(&b.1)));
     let outcome = |&(optimiser, rate): &(&str, f64)| {
         cell(&runs.iter().filter(|r| r.optimiser == optimiser && r.rate == rate).collect::<Vec<_>>())
@@ -227,10 +210,9 @@ fn cell(runs: &[&Run]) -> anyhow::Result<Outcome> {
         (1..PARTS.len()).all(|k| seeds(k) == seeds(0)),
         "an arm of the recorded runs lacks a seed"
     );
-    let values =
-        |k: usize, column: usize| arms[k].iter().filter_map(|r| r.values[column]).collect::<Vec<f64>>();
-    let level = |column| std::array::from_fn(|k| mean(&values(k, column)));
-    let solved: [Vec<f64>; PARTS.len()] = std::array::from_fn(|k| values(k, 0));
+    let values = |k: usize, of: fn(&Run) -> f64| arms[k].iter().map(|r| of(r)).collect::<Vec<f64>>();
+    let level = |of: fn(&Run) -> f64| std::array::from_fn(|k| mean(&values(k, of)));
+    let solved: [Vec<f64>; PARTS.len()] = std::array::from_fn(|k| values(k, |run| run.accuracy));
     let p = std::array::from_fn(|k| match k {
         0 => 1.0,
         _ => by_sign_flips(&solved[k], &solved[0]),
@@ -239,30 +221,37 @@ fn cell(runs: &[&Run]) -> anyhow::Result<Outcome> {
         optimiser: runs[0].optimiser.clone(),
         rate: runs[0].rate,
         ratio: 1.0,
-        accuracy: level(0),
+        accuracy: level(|run| run.accuracy),
         gain: std::array::from_fn(|k| interval(&difference(&solved[k], &solved[0]))),
         solved,
         p,
         p_holm: p,
-        sampled: level(1),
-        ungradable: level(2),
-        entropy: level(3),
-        kl: level(4),
-        grad_norm: level(5),
+        sampled: level(|run| run.sampled),
+        ungradable: level(|run| run.ungradable),
+        entropy: level(|run| run.entropy),
+        kl: level(|run| run.kl),
+        grad_norm: level(|run| run.grad_norm),
     })
 }
 
 fn twin_gains(text: &str) -> anyhow::Result<Vec<(String, f64, Interval)>> {
-    let recorded = Recorded::new(text)?;
-    let mut all = Vec::new();
-    for row in recorded.rows() {
-        if row.text("policy")? == "shared" && row.text("arm")? == PARTS[CLAMP].name() {
-            let [mid, low, high] = [row.number("gain")?, row.number("gain_low")?, row.number("gain_high")?];
-            let ratio = row.number("rate_over_best_of_grpo")?;
-            all.push((row.text("optimiser")?, ratio, Interval { low, mid, high, level: 0.95 }));
-        }
+    #[derive(Deserialize)]
+    struct Row {
+        policy: String,
+        optimiser: String,
+        rate_over_best_of_grpo: f64,
+        arm: String,
+        gain: f64,
+        gain_low: f64,
+        gain_high: f64,
     }
-    Ok(all)
+    let mut rows: Vec<Row> = recorded(text)?;
+    rows.retain(|row| row.policy == "shared" && row.arm == PARTS[CLAMP].name());
+    let gain = |row: Row| {
+        let interval = Interval { low: row.gain_low, mid: row.gain, high: row.gain_high, level: 0.95 };
+        (row.optimiser, row.rate_over_best_of_grpo, interval)
+    };
+    Ok(rows.into_iter().map(gain).collect())
 }
 
 #[cfg(test)]

@@ -1,55 +1,30 @@
 //! The tables and the figure.
 
 use super::{ByArm, CLAMP, Gain, Nested, Numbers, Outcome, PARTS};
+use crate::experiments::common::record::{Record, table};
 use crate::experiments::common::short;
 use crate::figure::{Axis, Figure, Panel, Style};
 use grpo_lambda_stats::Interval;
 use grpo_lambda_stats::table::Table;
 use serde::{Deserialize, Serialize};
 
-#[derive(Serialize)]
-struct Row<'a> {
-    optimiser: &'a str,
-    rate: f64,
-    rate_over_best_of_grpo: f64,
-    part: &'static str,
-    seeds: usize,
-    accuracy: Option<f64>,
-    gain: f64,
-    gain_low: f64,
-    gain_high: f64,
-    p: f64,
-    p_holm: f64,
-    sampled: Option<f64>,
-    ungradable: Option<f64>,
-    entropy: Option<f64>,
-    kl: Option<f64>,
-    grad_norm: Option<f64>,
-}
-
-impl Row<'_> {
-    fn new(c: &Outcome, arm: usize, seeds: usize) -> Row<'_> {
-        let gain = c.gain[arm];
-        let level = |level: ByArm| Some(level[arm]).filter(|x| x.is_finite());
-        Row {
-            optimiser: &c.optimiser,
-            rate: c.rate,
-            rate_over_best_of_grpo: c.ratio,
-            part: PARTS[arm].name(),
-            seeds,
-            accuracy: level(c.accuracy),
-            gain: gain.mid,
-            gain_low: gain.low,
-            gain_high: gain.high,
-            p: c.p[arm],
-            p_holm: c.p_holm[arm],
-            sampled: level(c.sampled),
-            ungradable: level(c.ungradable),
-            entropy: level(c.entropy),
-            kl: level(c.kl),
-            grad_norm: level(c.grad_norm),
-        }
-    }
+fn row(c: &Outcome, arm: usize, seeds: usize) -> Record {
+    let level = |level: ByArm| Some(level[arm]).filter(|x| x.is_finite());
+    Record::default()
+        .with("optimiser", c.optimiser.as_str())
+        .with("rate", c.rate)
+        .with("rate_over_best_of_grpo", c.ratio)
+        .with("part", PARTS[arm].name())
+        .with("seeds", seeds)
+        .with("accuracy", level(c.accuracy))
+        .interval("gain", c.gain[arm])
+        .with("p", c.p[arm])
+        .with("p_holm", c.p_holm[arm])
+        .with("sampled", level(c.sampled))
+        .with("ungradable", level(c.ungradable))
+        .with("entropy", level(c.entropy))
+        .with("kl", level(c.kl))
+        .with("grad_norm", level(c.grad_norm))
 }
 
 /// A row of `clamp_parts_overall.csv`: every seed at the rate that the other seeds choose.
@@ -65,7 +40,7 @@ pub(crate) struct GainRow {
 }
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
-    let rows = n.cells.iter().flat_map(|c| (0..PARTS.len()).map(|arm| Row::new(c, arm, n.seeds)));
+    let rows = n.cells.iter().flat_map(|c| (0..PARTS.len()).map(|arm| row(c, arm, n.seeds)));
     let overall = n.nested.iter().flat_map(|o| {
         let names = PARTS[1..].iter().map(|part| part.name()).chain(["both beyond the sum of the parts"]);
         names.zip(&o.gains).map(|(gain_of, gain)| {
@@ -75,7 +50,7 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
             GainRow { optimiser, gain_of, gain: mid, gain_low: low, gain_high: high, p, p_holm }
         })
     });
-    vec![(String::new(), Table::from_rows(rows)), ("overall".into(), Table::from_rows(overall))]
+    vec![(String::new(), table(rows)), ("overall".into(), Table::from_rows(overall))]
 }
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {

@@ -4,9 +4,10 @@ pub(crate) mod mdp;
 pub(crate) mod record;
 
 use crate::experiment::{Finding, Verdict};
+use crate::figure::Mark;
 use crate::sentences::SentenceId;
-use grpo_lambda_stats::OverTasks;
 use grpo_lambda_stats::table::significant;
+use grpo_lambda_stats::{Interval, OverTasks};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -61,19 +62,37 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{} %", short(100.0 * share))
 }
 
+/// A number with its interval.
+pub(crate) fn interval(i: Interval) -> String {
+    format!("{:+.3} [{:+.3}, {:+.3}]", i.mid, i.low, i.high)
+}
+
 /// A mean with the tasks as the sample: Student's t interval, median, p of sign flips, and the mean without the task that moves it most.
 pub(crate) fn over_tasks<'a>(o: &OverTasks, name: impl Fn(usize) -> &'a str) -> String {
     let (task, without) = o.carried_by();
-    let i = o.interval;
     format!(
-        "{:+.3} [{:+.3}, {:+.3}], median {:+.4}, sign flips p = {}, without {} {without:+.4}",
-        i.mid,
-        i.low,
-        i.high,
+        "{}, median {:+.4}, sign flips p = {}, without {} {without:+.4}",
+        interval(o.interval),
         o.median,
         significant(o.p, 2),
         name(task)
     )
+}
+
+/// A heat map whose cells are written out.
+pub(crate) fn heat(values: Vec<Vec<f64>>, range: (f64, f64), diverging: bool, label: &str) -> Mark {
+    Mark::HeatMap { values, annotate: true, range: Some(range), diverging, label: label.into() }
+}
+
+/// Every value once, in the order of the first ones.
+pub(crate) fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for value in all {
+        if !found.contains(&value) {
+            found.push(value);
+        }
+    }
+    found
 }
 
 /// Names with commas between them; `none` where there is none.

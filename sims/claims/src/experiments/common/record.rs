@@ -3,6 +3,7 @@
 use anyhow::Context as _;
 use grpo_lambda_stats::Interval;
 use grpo_lambda_stats::table::{Cell, Table};
+use serde::de::DeserializeOwned;
 
 /// A row under construction.
 #[derive(Default)]
@@ -12,7 +13,6 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Adds a column.
     pub(crate) fn with(mut self, column: impl Into<String>, value: impl Into<Cell>) -> Self {
         self.columns.push(column.into());
         self.cells.push(value.into());
@@ -55,45 +55,9 @@ pub(crate) fn yes(condition: bool) -> &'static str {
     if condition { "yes" } else { "no" }
 }
 
-/// A recorded table, by column.
-pub(crate) struct Recorded(Table);
-
-impl Recorded {
-    /// Reads the text of a file.
-    pub(crate) fn new(text: &str) -> anyhow::Result<Recorded> {
-        Ok(Recorded(Table::from_csv(text).context("the recorded runs")?))
-    }
-
-    pub(crate) fn rows(&self) -> impl Iterator<Item = RecordedRow<'_>> {
-        self.0.rows.iter().map(|cells| RecordedRow { table: &self.0, cells })
-    }
-}
-
-pub(crate) struct RecordedRow<'a> {
-    table: &'a Table,
-    cells: &'a [Cell],
-}
-
-impl RecordedRow<'_> {
-    fn cell(&self, column: &str) -> anyhow::Result<&Cell> {
-        let at = self.table.column(column).with_context(|| format!("no column {column}"))?;
-        Ok(&self.cells[at])
-    }
-
-    /// The number in a column.
-    pub(crate) fn number(&self, column: &str) -> anyhow::Result<f64> {
-        self.cell(column)?.number().with_context(|| format!("column {column} holds no number"))
-    }
-
-    /// The number in a column, where there is one.
-    pub(crate) fn optional(&self, column: &str) -> anyhow::Result<Option<f64>> {
-        Ok(self.cell(column)?.number().filter(|x| x.is_finite()))
-    }
-
-    /// The text in a column.
-    pub(crate) fn text(&self, column: &str) -> anyhow::Result<String> {
-        Ok(self.cell(column)?.format(12))
-    }
+/// The rows of a file that was recorded, by the columns that `R` names.
+pub(crate) fn recorded<R: DeserializeOwned>(text: &str) -> anyhow::Result<Vec<R>> {
+    Table::from_csv(text).and_then(|table| table.to_rows()).context("the recorded runs")
 }
 
 #[cfg(test)]
@@ -102,11 +66,20 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        let recorded = Recorded::new("# x\na,b\n1,two\n").unwrap();
-        let row = recorded.rows().next().unwrap();
-        assert_eq!((row.number("a").unwrap(), row.text("b").unwrap()), (1.0, "two".to_owned()));
-        assert_eq!(row.number("b").unwrap_err().to_string(), "column b holds no number");
-        assert_eq!(row.text("c").unwrap_err().to_string(), "no column c");
-        assert_eq!(row.optional("b").unwrap(), None);
+        #[derive(Debug, PartialEq, serde::Deserialize)]
+        struct Row {
+            a: f64,
+            b: String,
+            c: Option<f64>,
+        }
+        let rows = || recorded::<Row>("# x\na,b,c\n1,two,\n");
+        assert_eq!(rows().unwrap(), [Row { a: 1.0, b: "two".into(), c: None }]);
+        let said = |text: &str| format!("{:#}", recorded::<Row>(text).unwrap_err());
+        assert!(
+            said("# x\na,b,c\none,two,3\n").contains("invalid float"),
+            "{}",
+            said("# x\na,b,c\none,two,3\n")
+        );
+        assert!(said("# x\na,c\n1,2\n").contains("missing field `b`"));
     }
 }

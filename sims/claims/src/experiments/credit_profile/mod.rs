@@ -221,7 +221,6 @@ fn by_update(logps: &[f64]) -> anyhow::Result<Vec<Profile<&'static str>>> {
 /// `γλ` of every reading.
 pub(super) const Q: f64 = 0.99;
 
-/// One reading of the method.
 #[derive(Clone)]
 pub(super) struct Reading {
     both: bool,

@@ -30,7 +30,6 @@ impl Pair {
 
 /// The identities on all pairs, and the gap of the two gradients by distance.
 pub(super) struct States {
-    /// Pairs examined.
     pub(super) pairs: usize,
     pub(super) at_scales: Vec<AtScale>,
     /// The largest difference of each estimator's expected gradient from the one claimed, in the order of [`ESTIMATORS`].
@@ -53,7 +52,6 @@ pub(super) struct AtScale {
     pub(super) cosine: Option<f64>,
     pub(super) cosine_p10: Option<f64>,
     pub(super) cosine_p90: Option<f64>,
-    /// The ratio of their norms.
     pub(super) norm_ratio: f64,
     pub(super) norm_ratio_p10: f64,
     pub(super) norm_ratio_p90: f64,
@@ -145,9 +143,7 @@ impl AtScale {
 
 /// Actions drawn from another policy than the one being updated: relative errors of the expected gradients.
 pub(super) struct OffPolicy {
-    /// Triples examined.
     pub(super) triples: usize,
-    /// The largest of ratio_k3.
     pub(super) ratio_k3: f64,
     /// The medians of k1, k2 and k3.
     pub(super) medians: [f64; 3],

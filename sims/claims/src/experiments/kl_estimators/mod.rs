@@ -103,7 +103,6 @@ struct Hand {
     published_cosine: f64,
 }
 
-/// A gradient of the case.
 struct Gradient {
     name: &'static str,
     gradient: Vec<f64>,

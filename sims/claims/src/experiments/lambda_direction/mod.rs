@@ -36,7 +36,6 @@ const REPORTED: [usize; 5] = [0, 5, 10, 15, 20];
 const VISIBLE: f64 = 1e-9;
 
 struct Numbers {
-    /// Random MDPs.
     random: usize,
     /// MDPs of the zoo, which come after the random ones.
     named: Vec<String>,
@@ -101,7 +100,6 @@ struct ExactCritic {
     fall: f64,
 }
 
-/// The constant critic.
 struct ConstantCritic {
     /// The largest gap between `A_t` at λ = 1 and `r - V0`.
     advantage: f64,
@@ -201,7 +199,6 @@ pub(super) fn critic(name: &str, oracle: &Oracle, seed: u64) -> Vec<f64> {
 }
 
 struct Moments {
-    /// The mean.
     mean: Vec<f64>,
     /// The trace of the covariance.
     variance: f64,

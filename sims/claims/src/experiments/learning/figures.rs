@@ -1,13 +1,13 @@
 //! The figures.
 
-use grpo_lambda_stats::OverTasks;
-
 use super::findings::of_paper;
 use super::measure::{Comparison, UNIT};
 use super::reading::{BASELINE, PAPER};
 use super::scores::Regime;
-use crate::figure::{Axis, Figure, Mark, Panel, Style};
+use crate::experiments::common::heat;
+use crate::figure::{Axis, Figure, Panel, Style};
 use crate::training::GROUP;
+use grpo_lambda_stats::OverTasks;
 
 pub(super) fn figures(c: &Comparison) -> Vec<(String, Figure)> {
     vec![
@@ -68,7 +68,7 @@ fn curves(c: &Comparison, regime: Regime, rates: &str) -> Figure {
             .y("J / J*");
         let mut low = 1.0f64;
         for name in DRAWN {
-            let Some(curve) = c.scores.curve(regime, c.index(name), t) else { continue };
+            let Some(curve) = c.scores.curve((regime, c.index(name)), t) else { continue };
             low = curve.iter().skip(usize::from(log)).map(|p| p.low).fold(low, f64::min);
             let (name, x) = (shown(name), |i: usize| (i * c.plan.every * GROUP) as f64);
             let points = || curve.iter().enumerate().skip(usize::from(log));
@@ -142,13 +142,7 @@ fn map(c: &Comparison) -> Figure {
         let panel = Panel::new(title)
             .x(Axis::new("MDP").categories(c.tasks.iter().map(|t| t.name.as_str())))
             .y(Axis::new("").categories(c.readings[1..].iter().map(|r| r.name.as_str())))
-            .mark(Mark::HeatMap {
-                values: rows,
-                annotate: true,
-                range: Some((-40.0, 40.0)),
-                diverging: true,
-                label: "loss against GRPO (hundredths of J*)".into(),
-            });
+            .mark(heat(rows, (-40.0, 40.0), true, "loss against GRPO (hundredths of J*)"));
         figure = figure.panel(panel);
     }
     figure
@@ -194,7 +188,6 @@ fn sweep(c: &Comparison) -> Figure {
         .panel(unit)
 }
 
-/// The title of learning curves.
 fn curves_title(c: &Comparison, regime: Regime) -> String {
     let gain = |name| c.against(regime, name).gain.mid;
     let rates = match regime {

@@ -4,9 +4,8 @@ use super::measure::Comparison;
 use super::reading::PAPER;
 use super::scores::{Overall, Regime};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{self, finding, holds_or, holds_when, list};
+use crate::experiments::common::{self, finding, holds_or, holds_when, interval, list};
 use grpo_lambda_mdp::expected;
-use grpo_lambda_stats::Interval;
 use grpo_lambda_stats::table::significant;
 
 /// All findings; the first is the headline.
@@ -63,11 +62,6 @@ pub(super) fn of_paper(c: &Comparison, regime: Regime) -> Sign {
     order.into_iter().find(|s| signs.contains(s)).unwrap_or(Sign::Tie)
 }
 
-fn interval(i: Interval) -> String {
-    format!("{:+.3} [{:+.3}, {:+.3}]", i.mid, i.low, i.high)
-}
-
-/// Names of tasks.
 fn names(c: &Comparison, tasks: &[usize]) -> String {
     list(&tasks.iter().map(|&t| c.tasks[t].name.as_str()).collect::<Vec<_>>())
 }
@@ -357,7 +351,7 @@ mod tests {
     use crate::experiments::learning::reading::readings;
     use crate::experiments::learning::scores::Scores;
     use crate::training::{Choice, tasks};
-    use grpo_lambda_stats::OverTasks;
+    use grpo_lambda_stats::{Interval, OverTasks};
 
     /// A comparison on one task in which every reading gains `gain` on GRPO under every regime.
     fn made_up(gain: f64) -> Comparison {

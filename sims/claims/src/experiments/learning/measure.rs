@@ -1,17 +1,15 @@
 //! Runs, choices and their statistics.
 
 use super::reading::{BASELINE, CURVES, PAPER, Reading, readings};
-use super::scores::{Overall, Plan, Regime, Scores, train};
+use super::scores::{Key, Overall, Plan, Regime, Scores, train, train_all};
 use crate::experiment::Context;
 use crate::experiments::common::mean;
-use crate::training::{self, Choice, GROUP, Grid, Phase, Sweep, Task, stream, tasks};
+use crate::training::{self, Choice, GROUP, Grid, Sweep, Task, tasks};
 use grpo_lambda::trace::{Both, Recent, Trace};
 use grpo_lambda_mdp::Oracle;
 use grpo_lambda_mdp::expected::{self, Situation, compare, implied};
 use grpo_lambda_stats::{Bootstrap, standard_error};
 use rayon::prelude::*;
-use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Ends the name of a sweep with weights normalised to mean 1.
 pub(super) const UNIT: &str = ", unit mean";
@@ -95,27 +93,38 @@ const CREDITED: [&str; 6] =
 pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Comparison> {
     let (tasks, readings) = (tasks(size.full)?, readings());
     let Size { runs, plan, grid, .. } = *size;
-    let selection = Selection { context, tasks: &tasks, plan, grid, done: AtomicUsize::new(0) };
-    let choices = readings.par_iter().map(|r| selection.choose(r)).collect::<anyhow::Result<Vec<_>>>()?;
+    let done = context.pieces(0.0..0.5, readings.len() * tasks.len());
+    let choose = |(reading, task): (&Reading, &Task)| -> anyhow::Result<Choice> {
+        let method = reading.build(task, false)?;
+        let choice = training::choose(grid, context.seed, &task.name, |rate, stream| {
+            train(task, method.as_ref(), rate, plan, stream).area
+        });
+        done("learning rates");
+        Ok(choice)
+    };
+    let choose = |reading| tasks.par_iter().map(|task| choose((reading, task))).collect();
+    let choices = readings.par_iter().map(choose).collect::<anyhow::Result<Vec<Vec<Choice>>>>()?;
     (context.progress)(0.5, "exact first updates");
     let exact = Exact::new(&tasks, &readings)?;
 
-    let fresh = Fresh { seed: context.seed, tasks: &tasks, plan, runs: size.sweep_runs, best: &choices[0] };
-    let sweeps = fresh.sweeps(&readings)?;
     let best: Vec<Vec<f64>> = choices.iter().map(|c| c.iter().map(|c| c.rate).collect()).collect();
     let bootstrap = Bootstrap { resamples: size.resamples, seed: context.seed, ..Bootstrap::default() };
     let cells = Regime::ALL.len() * readings.len() * tasks.len();
-    let done = AtomicUsize::new(0);
-    let tick = || tick(context, &done, 0.55..0.9, cells, "training");
+    let done = context.pieces(0.5..0.85, cells);
+    let tick = || done("training");
     let scores = Scores::train(&tasks, &readings, &best, (runs, plan, context.seed), bootstrap, &tick)?;
+    (context.progress)(0.85, "sweeps");
+    let sweep_runs = size.sweep_runs;
+    let fresh =
+        Fresh { tasks: &tasks, scores: &scores, runs: (sweep_runs, plan, context.seed), best: &choices[0] };
+    let sweeps = fresh.sweeps(&readings)?;
     (context.progress)(0.9, "intervals");
     let overall_at =
-        |&regime: &Regime| (0..readings.len()).into_par_iter().map(|r| scores.overall(regime, r)).collect();
+        |&regime: &Regime| (0..readings.len()).into_par_iter().map(|r| scores.overall((regime, r))).collect();
     let overall = Regime::ALL.par_iter().map(overall_at).collect();
-    let last = |r: usize, t: usize| scores.point(Regime::OwnBest, r, t..t + 1, |run| run.last);
+    let last = |r: usize, t: usize| scores.point((Regime::OwnBest, r), t..t + 1, |run| run.last);
     let last = |r: usize| (0..tasks.len()).map(|t| last(r, t).unwrap_or(f64::NAN)).collect();
     let last = (0..readings.len()).map(last).collect();
-    let sweep_runs = size.sweep_runs;
     Ok(Comparison {
         tasks,
         readings,
@@ -132,46 +141,16 @@ pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Comparis
     })
 }
 
-/// Counts a piece of work as done, of `all` that take the progress through `range`.
-fn tick(context: &Context, done: &AtomicUsize, range: Range<f64>, all: usize, what: &str) {
-    let share = (done.fetch_add(1, Ordering::Relaxed) + 1) as f64 / all as f64;
-    (context.progress)(range.start + (range.end - range.start) * share.min(1.0), what);
-}
-
-/// The choice of learning rates.
-struct Selection<'a> {
-    context: &'a Context<'a>,
-    tasks: &'a [Task],
-    plan: Plan,
-    grid: Grid,
-    done: AtomicUsize,
-}
-
-impl Selection<'_> {
-    /// The best rate of a reading on each task.
-    fn choose(&self, reading: &Reading) -> anyhow::Result<Vec<Choice>> {
-        let all = readings().len() * self.tasks.len();
-        let of_task = |task: &Task| {
-            let method = reading.build(task, false)?;
-            let choice = training::choose(self.grid, self.context.seed, &task.name, |rate, stream| {
-                train(task, method.as_ref(), rate, self.plan, stream).area
-            });
-            tick(self.context, &self.done, 0.0..0.5, all, "learning rates");
-            Ok(choice)
-        };
-        self.tasks.par_iter().map(of_task).collect()
-    }
-}
-
 /// Learning rates of the sweeps, as powers of two over GRPO's best.
 const OCTAVES: std::ops::RangeInclusive<i32> = -6..=3;
 
 /// Runs at rates around GRPO's best that have had no part in choosing it.
 struct Fresh<'a> {
-    seed: u64,
     tasks: &'a [Task],
-    plan: Plan,
-    runs: usize,
+    /// What was run already.
+    scores: &'a Scores,
+    /// Runs per rate and task, their plan and seed.
+    runs: (usize, Plan, u64),
     /// GRPO's choice on each task.
     best: &'a [Choice],
 }
@@ -182,30 +161,38 @@ impl Fresh<'_> {
         let raw = CURVES.iter().map(|name| ((*name).to_owned(), *name, false));
         let unit = PAPER.iter().map(|name| (format!("{name}{UNIT}"), *name, true));
         let sweep = |(title, name, unit): (String, &str, bool)| {
-            Ok((title, self.sweep(&readings[find(readings, name)], unit)?))
+            let place = find(readings, name);
+            let at = |octave| self.at(&readings[place], place, unit, octave);
+            Ok((title, OCTAVES.map(at).collect::<anyhow::Result<_>>()?))
         };
         raw.chain(unit).map(sweep).collect()
     }
 
-    fn sweep(&self, reading: &Reading, unit_mean: bool) -> anyhow::Result<Sweep> {
-        let at = |octave: i32| -> anyhow::Result<(f64, f64, f64)> {
-            let ratio = 2f64.powi(octave);
-            let of_task = |(t, task): (usize, &Task)| -> anyhow::Result<(f64, f64)> {
-                let method = reading.build(task, unit_mean)?;
-                let run = |i| {
-                    let stream = stream(self.seed, Phase::Report, &task.name, i);
-                    train(task, method.as_ref(), self.best[t].rate * ratio, self.plan, stream).area
+    /// The ratio to GRPO's best rate, the mean area and its standard error.
+    fn at(
+        &self,
+        reading: &Reading,
+        place: usize,
+        unit: bool,
+        octave: i32,
+    ) -> anyhow::Result<(f64, f64, f64)> {
+        let ratio = 2f64.powi(octave);
+        let of_task = |(t, task): (usize, &Task)| -> anyhow::Result<(f64, f64)> {
+            let rate = self.best[t].rate * ratio;
+            let areas: Vec<f64> =
+                match self.scores.known(unit, place, t, rate).and_then(|known| known.get(..self.runs.0)) {
+                    Some(known) => known.iter().map(|run| run.area).collect(),
+                    None => {
+                        train_all(task, reading, unit, rate, self.runs)?.iter().map(|run| run.area).collect()
+                    }
                 };
-                let areas: Vec<f64> = (0..self.runs).map(run).collect();
-                Ok((mean(&areas), standard_error(&areas).unwrap_or(f64::NAN)))
-            };
-            let of_tasks: Vec<(f64, f64)> =
-                self.tasks.par_iter().enumerate().map(of_task).collect::<anyhow::Result<_>>()?;
-            let n = of_tasks.len() as f64;
-            let error = of_tasks.iter().map(|a| a.1 * a.1).sum::<f64>().sqrt() / n;
-            Ok((ratio, of_tasks.iter().map(|a| a.0).sum::<f64>() / n, error))
+            Ok((mean(&areas), standard_error(&areas).unwrap_or(f64::NAN)))
         };
-        OCTAVES.map(at).collect()
+        let of_tasks: Vec<(f64, f64)> =
+            self.tasks.par_iter().enumerate().map(of_task).collect::<anyhow::Result<_>>()?;
+        let n = of_tasks.len() as f64;
+        let error = of_tasks.iter().map(|a| a.1 * a.1).sum::<f64>().sqrt() / n;
+        Ok((ratio, of_tasks.iter().map(|a| a.0).sum::<f64>() / n, error))
     }
 }
 
@@ -231,19 +218,17 @@ impl Exact {
     }
 }
 
-/// The index of a reading.
 fn find(readings: &[Reading], name: &str) -> usize {
     readings.iter().position(|r| r.name == name).expect("a name of the list of readings")
 }
 
 impl Comparison {
-    /// The index of a reading.
     pub(super) fn index(&self, name: &str) -> usize {
         find(&self.readings, name)
     }
 
     /// Every regime with every reading.
-    pub(super) fn keys(&self) -> Vec<(Regime, usize)> {
+    pub(super) fn keys(&self) -> Vec<Key> {
         let readings = 0..self.readings.len();
         Regime::ALL.into_iter().flat_map(|regime| readings.clone().map(move |r| (regime, r))).collect()
     }

@@ -31,7 +31,6 @@ const PARTS: Parts<Comparison> =
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::{Context, Report};
     use crate::store::Store;
     use crate::training::Grid;
     use scores::Plan;
@@ -46,16 +45,9 @@ mod tests {
         full: false,
     };
 
-    fn tiny(threads: usize) -> Report {
-        let parts = Parts { measure: |context| measure(context, &TINY), ..PARTS };
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
-        let ctx = Context { seed: 5, full: false, progress: &|_, _| {}, store: &Store::none() };
-        pool.install(|| parts.report(&ctx)).expect("it runs")
-    }
-
     #[test]
     fn the_number_of_threads_changes_nothing() {
-        let (one, three) = (tiny(1), tiny(3));
+        let [one, three] = [1, 3].map(|n| PARTS.tiny(|context| measure(context, &TINY), n, &Store::none()));
         for ((name, a), (_, b)) in one.tables.iter().zip(&three.tables) {
             assert!(!a.rows.is_empty(), "{name}");
             assert_eq!(a, b, "{name}");

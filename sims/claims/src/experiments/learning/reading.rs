@@ -97,16 +97,15 @@ pub(super) fn readings() -> Vec<Reading> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiments::common::distinct;
 
     #[test]
     fn every_reading_builds_under_a_name_of_its_own() {
         let task = &crate::training::tasks(false).expect("knobs in range")[0];
         let all = readings();
-        let mut names: Vec<&str> = all.iter().map(|r| r.name.as_str()).collect();
+        let names: Vec<&str> = all.iter().map(|r| r.name.as_str()).collect();
         assert!(names[0] == BASELINE && PAPER.iter().all(|p| names.contains(p)));
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), all.len());
+        assert_eq!(distinct(&names).len(), names.len());
         assert_eq!(all.iter().filter(|r| r.of_paper).count(), 16);
         for reading in &all {
             reading.build(task, false).expect("valid settings");

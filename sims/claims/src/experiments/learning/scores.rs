@@ -6,7 +6,7 @@ use grpo_lambda::methods::Method;
 use grpo_lambda_mdp::TabularLearner;
 use grpo_lambda_stats::{Bootstrap, Interval, OverTasks, probability_of_improvement};
 use rayon::prelude::*;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 /// The learning rate at which methods meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,6 @@ impl Regime {
 
 /// The runs of one method on one MDP under one regime.
 pub(super) struct Cell {
-    /// The learning rate.
     pub(super) rate: f64,
     /// The runs, in the order of their streams.
     pub(super) runs: Vec<Run>,
@@ -55,8 +54,11 @@ pub(super) struct Scores {
     bootstrap: Bootstrap,
 }
 
-/// One score of a run.
-type Score = fn(&Run) -> f64;
+pub(super) type Score = fn(&Run) -> f64;
+/// A reading under a regime.
+pub(super) type Key = (Regime, usize);
+
+const AREA: Score = |run| run.area;
 
 impl Scores {
     /// No runs at all.
@@ -74,130 +76,86 @@ impl Scores {
         bootstrap: Bootstrap,
         tick: &(dyn Fn() + Sync),
     ) -> anyhow::Result<Scores> {
-        let rate = |regime, reading: usize, task: usize| match regime {
-            Regime::OwnBest => best[reading][task],
-            Regime::Equal | Regime::UnitMean => best[0][task],
-            Regime::Cautious => best[0][task] / 16.0,
-        };
-        let wanted = |regime, reading: &Reading| regime != Regime::UnitMean || reading.has_unit_mean;
-        let cell = |(regime, reading, task): (Regime, usize, usize)| -> anyhow::Result<Option<Cell>> {
-            if !wanted(regime, &readings[reading]) {
-                return Ok(None);
-            }
-            let method = readings[reading].build(&tasks[task], regime == Regime::UnitMean)?;
-            let rate = rate(regime, reading, task);
-            let run = |i| {
-                train(
-                    &tasks[task],
-                    method.as_ref(),
-                    rate,
-                    plan,
-                    stream(seed, Phase::Report, &tasks[task].name, i),
-                )
-            };
-            let runs = (0..runs).map(run).collect();
-            tick();
-            Ok(Some(Cell { rate, runs }))
-        };
-        let cells = Regime::ALL
-            .into_iter()
-            .map(|regime| {
-                let of_reading = |reading: usize| {
-                    (0..tasks.len()).into_par_iter().map(|task| cell((regime, reading, task))).collect()
+        let mut scores = Scores { cells: Vec::new(), bootstrap };
+        for regime in Regime::ALL {
+            let unit = regime == Regime::UnitMean;
+            let cell = |reading: usize, t: usize| -> anyhow::Result<Option<Cell>> {
+                if unit && !readings[reading].has_unit_mean {
+                    return Ok(None);
+                }
+                let rate = match regime {
+                    Regime::OwnBest => best[reading][t],
+                    Regime::Equal | Regime::UnitMean => best[0][t],
+                    Regime::Cautious => best[0][t] / 16.0,
                 };
-                (0..readings.len()).into_par_iter().map(of_reading).collect()
-            })
-            .collect::<anyhow::Result<_>>()?;
-        Ok(Scores { cells, bootstrap })
+                let runs = match scores.known(unit, reading, t, rate) {
+                    Some(known) => known.to_vec(),
+                    None => train_all(&tasks[t], &readings[reading], unit, rate, (runs, plan, seed))?,
+                };
+                tick();
+                Ok(Some(Cell { rate, runs }))
+            };
+            let of_reading = |r: usize| (0..tasks.len()).into_par_iter().map(|t| cell(r, t)).collect();
+            let of_regime =
+                (0..readings.len()).into_par_iter().map(of_reading).collect::<anyhow::Result<_>>()?;
+            scores.cells.push(of_regime);
+        }
+        Ok(scores)
+    }
+
+    /// The runs of a reading at a rate, with weights of mean 1 or its own, where a regime has them.
+    pub(super) fn known(&self, unit: bool, reading: usize, task: usize, rate: f64) -> Option<&[Run]> {
+        let regimes = Regime::ALL.iter().zip(&self.cells).filter(|(r, _)| (**r == Regime::UnitMean) == unit);
+        let mut cells = regimes.filter_map(|(_, cells)| cells[reading][task].as_ref());
+        cells.find(|cell| cell.rate == rate).map(|cell| cell.runs.as_slice())
     }
 
     /// The cell, if the reading has a place in the regime.
-    pub(super) fn cell(&self, regime: Regime, reading: usize, task: usize) -> Option<&Cell> {
+    pub(super) fn cell(&self, (regime, reading): Key, task: usize) -> Option<&Cell> {
         self.cells[regime as usize][reading][task].as_ref()
     }
 
     /// A score of every run on the given tasks, one stratum per task.
-    fn strata(
-        &self,
-        regime: Regime,
-        reading: usize,
-        tasks: std::ops::Range<usize>,
-        score: Score,
-    ) -> Option<Vec<Vec<f64>>> {
-        let runs = |task| Some(self.cell(regime, reading, task)?.runs.iter().map(score).collect());
-        tasks.map(runs).collect()
+    fn strata(&self, of: Key, tasks: Range<usize>, score: Score) -> Option<Vec<Vec<f64>>> {
+        tasks.map(|task| Some(self.cell(of, task)?.runs.iter().map(score).collect())).collect()
+    }
+
+    /// A score of the reading's runs and of those of GRPO in the same regime.
+    fn both(&self, of: Key, tasks: Range<usize>, score: Score) -> Option<[Vec<Vec<f64>>; 2]> {
+        let x = self.strata(of, tasks.clone(), score)?;
+        Some([x, self.strata((of.0.of_baseline(), 0), tasks, score)?])
     }
 
     /// The mean of a score over the runs of each task, averaged over tasks.
-    pub(super) fn level(
-        &self,
-        regime: Regime,
-        reading: usize,
-        tasks: std::ops::Range<usize>,
-        score: Score,
-    ) -> Option<Interval> {
-        let x = self.strata(regime, reading, tasks, score)?;
-        self.bootstrap.interval(&x, mean_of_means)
+    pub(super) fn level(&self, of: Key, tasks: Range<usize>, score: Score) -> Option<Interval> {
+        self.bootstrap.interval(&self.strata(of, tasks, score)?, mean_of_means)
     }
 
-    /// A contrast of two levels, the reading's and that of GRPO in the same regime, with runs drawn in pairs that share
-    /// their stream.
-    pub(super) fn contrast(
+    /// A contrast of the reading's area and that of GRPO in the same regime, with runs drawn in pairs that share their stream.
+    fn contrast(
         &self,
-        regime: Regime,
-        reading: usize,
-        tasks: std::ops::Range<usize>,
-        score: Score,
-        of: impl Fn(f64, f64) -> f64 + Sync,
+        of: Key,
+        tasks: Range<usize>,
+        by: impl Fn(f64, f64) -> f64 + Sync,
     ) -> Option<Interval> {
-        let x = self.strata(regime, reading, tasks.clone(), score)?;
-        let y = self.strata(regime.of_baseline(), 0, tasks, score)?;
-        paired(self.bootstrap, &x, &y, of)
-    }
-
-    /// The difference of the area to GRPO's in the same regime.
-    pub(super) fn gain(
-        &self,
-        regime: Regime,
-        reading: usize,
-        tasks: std::ops::Range<usize>,
-    ) -> Option<Interval> {
-        self.contrast(regime, reading, tasks, |run| run.area, |x, y| x - y)
+        let [x, y] = self.both(of, tasks, AREA)?;
+        paired(self.bootstrap, &x, &y, by)
     }
 
     /// [`level`](Scores::level) without its interval.
-    pub(super) fn point(
-        &self,
-        regime: Regime,
-        reading: usize,
-        tasks: std::ops::Range<usize>,
-        score: Score,
-    ) -> Option<f64> {
-        self.strata(regime, reading, tasks, score).map(|x| mean_of_means(&x))
+    pub(super) fn point(&self, of: Key, tasks: Range<usize>, score: Score) -> Option<f64> {
+        self.strata(of, tasks, score).map(|x| mean_of_means(&x))
     }
 
-    /// The probability that a run of the reading has a greater area than one of GRPO in the same regime.
-    pub(super) fn improvement(
-        &self,
-        regime: Regime,
-        reading: usize,
-        tasks: std::ops::Range<usize>,
-    ) -> Option<Interval> {
-        let x = self.strata(regime, reading, tasks.clone(), |run| run.area)?;
-        let y = self.strata(regime.of_baseline(), 0, tasks, |run| run.area)?;
-        self.bootstrap.probability_of_improvement(&x, &y)
-    }
-
-    /// [`improvement`](Scores::improvement) on one task, without its interval.
-    pub(super) fn improvement_point(&self, regime: Regime, reading: usize, task: usize) -> Option<f64> {
-        let x = self.strata(regime, reading, task..task + 1, |run| run.area)?;
-        let y = self.strata(regime.of_baseline(), 0, task..task + 1, |run| run.area)?;
+    /// The probability on one task that a run of the reading has a greater area than one of GRPO in the same regime.
+    pub(super) fn improvement(&self, of: Key, task: usize) -> Option<f64> {
+        let [x, y] = self.both(of, task..task + 1, AREA)?;
         probability_of_improvement(&x, &y)
     }
 
     /// The kept learning curve: mean over runs at each point.
-    pub(super) fn curve(&self, regime: Regime, reading: usize, task: usize) -> Option<Vec<Interval>> {
-        let runs = &self.cell(regime, reading, task)?.runs;
+    pub(super) fn curve(&self, of: Key, task: usize) -> Option<Vec<Interval>> {
+        let runs = &self.cell(of, task)?.runs;
         // The band of a curve needs fewer resamples than a number that is reported.
         let bootstrap = Bootstrap { resamples: self.bootstrap.resamples / 4, ..self.bootstrap };
         let at =
@@ -206,18 +164,18 @@ impl Scores {
     }
 
     /// The comparison with GRPO over all tasks.
-    pub(super) fn overall(&self, regime: Regime, reading: usize) -> Option<Overall> {
+    pub(super) fn overall(&self, of: Key) -> Option<Overall> {
         let tasks = self.cells[0][0].len();
-        let (all, area): (_, Score) = (0..tasks, |run| run.area);
-        let gains: Vec<Interval> =
-            (0..tasks).map(|t| self.gain(regime, reading, t..t + 1)).collect::<Option<_>>()?;
-        let percent = |x: f64, y: f64| 100.0 * (x / y - 1.0);
+        let all = 0..tasks;
+        let gain = |tasks| self.contrast(of, tasks, |x, y| x - y);
+        let gains: Vec<Interval> = all.clone().map(|t| gain(t..t + 1)).collect::<Option<_>>()?;
+        let [x, y] = self.both(of, all.clone(), AREA)?;
         Some(Overall {
-            area: self.level(regime, reading, all.clone(), area)?,
-            gain: self.gain(regime, reading, all.clone())?,
-            percent: self.contrast(regime, reading, all.clone(), area, percent)?,
-            improvement: self.improvement(regime, reading, all.clone())?,
-            last: self.point(regime, reading, all, |run| run.last)?,
+            area: self.level(of, all.clone(), AREA)?,
+            gain: gain(all.clone())?,
+            percent: self.contrast(of, all.clone(), |x, y| 100.0 * (x / y - 1.0))?,
+            improvement: self.bootstrap.probability_of_improvement(&x, &y)?,
+            last: self.point(of, all, |run| run.last)?,
             better: (0..tasks).filter(|&t| gains[t].low > 0.0).collect(),
             worse: (0..tasks).filter(|&t| gains[t].high < 0.0).collect(),
             over_tasks: OverTasks::new(&gains.iter().map(|g| g.mid).collect::<Vec<_>>())?,
@@ -283,6 +241,19 @@ pub(super) struct Plan {
     pub(super) updates: usize,
     /// Updates between two points of the kept curve; divides `updates`.
     pub(super) every: usize,
+}
+
+/// The first `runs` reported runs of a reading on a task at a rate, with weights of mean 1 or its own.
+pub(super) fn train_all(
+    task: &Task,
+    reading: &Reading,
+    unit: bool,
+    rate: f64,
+    (runs, plan, seed): (usize, Plan, u64),
+) -> anyhow::Result<Vec<Run>> {
+    let method = reading.build(task, unit)?;
+    let run = |i| train(task, method.as_ref(), rate, plan, stream(seed, Phase::Report, &task.name, i));
+    Ok((0..runs).map(run).collect())
 }
 
 /// Trains from the task's initial policy: one group of [`GROUP`] responses and one gradient step per update.

@@ -1,14 +1,13 @@
 //! Tables.
 
-use grpo_lambda_stats::Interval;
-use grpo_lambda_stats::table::{Cell, Table};
-use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
-
 use super::measure::Comparison;
 use super::reading::CURVES;
-use super::scores::Regime;
+use super::scores::{Key, Regime};
+use crate::experiments::common::record::{Record, table};
 use crate::training::GROUP;
+use grpo_lambda_stats::table::Table;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 pub(super) fn tables(c: &Comparison) -> Vec<(String, Table)> {
     vec![
@@ -18,11 +17,6 @@ pub(super) fn tables(c: &Comparison) -> Vec<(String, Table)> {
         ("curves".into(), curves(c)),
         ("sweep".into(), sweep(c)),
     ]
-}
-
-/// The three cells of an interval.
-fn cells(interval: Option<Interval>) -> [Cell; 3] {
-    [interval.map(|i| i.mid).into(), interval.map(|i| i.low).into(), interval.map(|i| i.high).into()]
 }
 
 /// A row of `learning.csv`: a method in a regime, over all MDPs.
@@ -53,7 +47,7 @@ pub(crate) struct OverallRow {
 }
 
 fn overall(c: &Comparison) -> Table {
-    let row = |(regime, reading): (Regime, usize)| {
+    let row = |(regime, reading): Key| {
         let o = c.overall(regime, reading)?;
         let (task, without) = o.over_tasks.carried_by();
         Some(OverallRow {
@@ -86,116 +80,81 @@ fn overall(c: &Comparison) -> Table {
 
 /// One row per MDP, method and regime.
 fn by_mdp(c: &Comparison) -> Table {
-    let mut table = Table::new(&[
-        "mdp",
-        "regime",
-        "method",
-        "rate",
-        "area",
-        "area_low",
-        "area_high",
-        "gain",
-        "gain_low",
-        "gain_high",
-        "improvement",
-        "final",
-        "responses_to_90",
-        "share_reaching_90",
-    ]);
-    let row = |(task, (regime, reading)): (usize, (Regime, usize))| -> Option<Vec<Cell>> {
-        let cell = c.scores.cell(regime, reading, task)?;
-        let one = task..task + 1;
-        let mut row: Vec<Cell> = vec![
-            c.tasks[task].name.as_str().into(),
-            regime.name().into(),
-            c.readings[reading].name.as_str().into(),
-        ];
-        row.push(cell.rate.into());
-        row.extend(cells(c.scores.level(regime, reading, one.clone(), |run| run.area)));
-        row.extend(cells(c.overall(regime, reading).map(|o| o.gains[task])));
-        row.push(c.scores.improvement_point(regime, reading, task).into());
-        row.push(c.scores.point(regime, reading, one, |run| run.last).into());
-        row.extend([cell.median_learned().into(), cell.share_learned().into()]);
+    let row = |(t, (regime, reading)): (usize, Key)| {
+        let (of, one, task) = ((regime, reading), t..t + 1, &c.tasks[t]);
+        let cell = c.scores.cell(of, t)?;
+        let row = Record::default()
+            .with("mdp", task.name.as_str())
+            .with("regime", regime.name())
+            .with("method", c.readings[reading].name.as_str())
+            .with("rate", cell.rate)
+            .interval("area", c.scores.level(of, one.clone(), |run| run.area))
+            .interval("gain", c.overall(regime, reading).map(|o| o.gains[t]))
+            .with("improvement", c.scores.improvement(of, t))
+            .with("final", c.scores.point(of, one, |run| run.last))
+            .with("responses_to_90", cell.median_learned())
+            .with("share_reaching_90", cell.share_learned());
         Some(row)
     };
     let keys = c.keys();
     let pairs: Vec<_> = (0..c.tasks.len()).flat_map(|task| keys.iter().map(move |&k| (task, k))).collect();
-    let rows: Vec<_> = pairs.into_par_iter().filter_map(row).collect();
-    rows.into_iter().for_each(|row| table.push(row));
-    table
+    table(pairs.into_par_iter().filter_map(row).collect::<Vec<_>>())
 }
 
 /// One row per MDP and method: the chosen rate, and the exact first update.
 fn rates(c: &Comparison) -> Table {
-    let mut table = Table::new(&[
-        "mdp",
-        "j_start",
-        "j_best",
-        "shortest",
-        "longest",
-        "method",
-        "best_rate",
-        "rates_added",
-        "at_edge",
-        "cosine",
-        "scale",
-        "scale_over_grpo",
-        "bias",
-        "sign_agreement",
-    ]);
-    for (t, task) in c.tasks.iter().enumerate() {
-        for (r, reading) in c.readings.iter().enumerate() {
-            let choice = &c.choices[r][t];
-            let (exact, grpo) = (c.exact.updates[r][t], c.exact.updates[0][t]);
-            table.push(vec![
-                task.name.as_str().into(),
-                task.start_j.into(),
-                task.best.into(),
-                task.shortest.into(),
-                task.longest.into(),
-                reading.name.as_str().into(),
-                choice.rate.into(),
-                choice.widened.into(),
-                usize::from(choice.at_edge).into(),
-                exact.map(|e| e.cosine).into(),
-                exact.map(|e| e.scale).into(),
-                exact.zip(grpo).map(|(e, g)| e.scale / g.scale).into(),
-                exact.map(|e| e.bias).into(),
-                exact.map(|e| e.sign_agreement).into(),
-            ]);
-        }
-    }
-    table
+    let pairs = c.tasks.iter().enumerate().flat_map(|pair| (0..c.readings.len()).map(move |r| (pair, r)));
+    table(pairs.map(|((t, task), r)| {
+        let choice = &c.choices[r][t];
+        let (exact, grpo) = (c.exact.updates[r][t], c.exact.updates[0][t]);
+        Record::default()
+            .with("mdp", task.name.as_str())
+            .with("j_start", task.start_j)
+            .with("j_best", task.best)
+            .with("shortest", task.shortest)
+            .with("longest", task.longest)
+            .with("method", c.readings[r].name.as_str())
+            .with("best_rate", choice.rate)
+            .with("rates_added", choice.widened)
+            .with("at_edge", usize::from(choice.at_edge))
+            .with("cosine", exact.map(|e| e.cosine))
+            .with("scale", exact.map(|e| e.scale))
+            .with("scale_over_grpo", exact.zip(grpo).map(|(e, g)| e.scale / g.scale))
+            .with("bias", exact.map(|e| e.bias))
+            .with("sign_agreement", exact.map(|e| e.sign_agreement))
+    }))
 }
 
 /// The learning curves of the figures.
 fn curves(c: &Comparison) -> Table {
-    let mut table = Table::new(&["mdp", "regime", "method", "responses", "j", "j_low", "j_high"]);
+    let mut rows = Vec::new();
     for (t, task) in c.tasks.iter().enumerate() {
         for regime in [Regime::Cautious, Regime::OwnBest] {
             for name in CURVES {
-                let Some(curve) = c.scores.curve(regime, c.index(name), t) else { continue };
+                let curve = c.scores.curve((regime, c.index(name)), t).unwrap_or_default();
                 // Every fourth point: the table stays readable, the figure shows them all.
-                for (i, point) in curve.into_iter().enumerate().step_by(4) {
-                    let responses = i * c.plan.every * GROUP;
-                    let mut row =
-                        vec![task.name.as_str().into(), regime.name().into(), name.into(), responses.into()];
-                    row.extend(cells(Some(point)));
-                    table.push(row);
-                }
+                rows.extend(curve.into_iter().enumerate().step_by(4).map(|(i, point)| {
+                    Record::default()
+                        .with("mdp", task.name.as_str())
+                        .with("regime", regime.name())
+                        .with("method", name)
+                        .with("responses", i * c.plan.every * GROUP)
+                        .interval("j", point)
+                }));
             }
         }
     }
-    table
+    table(rows)
 }
 
 /// The selection runs: mean area against the learning rate.
 fn sweep(c: &Comparison) -> Table {
-    let mut table = Table::new(&["method", "rate_over_best_of_grpo", "area"]);
-    for (name, points) in &c.sweeps {
-        for &(ratio, area, _) in points {
-            table.push(vec![name.as_str().into(), ratio.into(), area.into()]);
-        }
-    }
-    table
+    table(c.sweeps.iter().flat_map(|(name, points)| {
+        points.iter().map(|&(ratio, area, _)| {
+            Record::default()
+                .with("method", name.as_str())
+                .with("rate_over_best_of_grpo", ratio)
+                .with("area", area)
+        })
+    }))
 }

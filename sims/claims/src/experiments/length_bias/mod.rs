@@ -128,9 +128,7 @@ fn fork(lengths: [usize; 2], success: [f64; 2]) -> Fork {
 /// A method's expected update at the prompt of a [`fork`]; short answer first.
 #[derive(Clone, Copy)]
 struct Preference {
-    /// Implied credits.
     credit: [f64; 2],
-    /// Steps of the logits.
     step: [f64; 2],
     q: [f64; 2],
 }

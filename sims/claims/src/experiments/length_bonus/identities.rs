@@ -11,7 +11,6 @@ use rayon::prelude::*;
 
 /// Random trees.
 const TREES: usize = 100;
-/// The values of λ.
 pub(super) const LAMBDAS: [f64; 5] = [0.5, 0.9, 0.98, 0.99, 1.0];
 /// Success rates of the noise.
 const RATES: [f64; 3] = [0.1, 0.5, 0.9];

@@ -22,7 +22,6 @@
 //! above the least z-score of the group, `-(G-1)/√G`; at or below it nothing is clamped. The clamp pays for every token, and the trace hands the
 //! payment to the tokens before it. `law` says the same of every reduction and of other maps from rewards to advantages.
 
-mod credit;
 mod findings;
 mod identities;
 mod law;
@@ -33,7 +32,6 @@ pub(crate) mod spread;
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::mdp::method;
 use crate::experiments::common::{cosine, dot, norm};
-use credit::{CreditRow, credit};
 use findings::findings;
 use grpo_lambda_mdp::expected::{Situation, implied_mean};
 use grpo_lambda_mdp::zoo::{EosHazard, Family};
@@ -44,7 +42,7 @@ use law::{LawRow, law};
 use rationals::{Rationals, in_rationals};
 use rayon::prelude::*;
 use shown::{figures, tables};
-use spread::{OnTask, spread};
+use spread::{CreditRow, OnTask, credit, spread};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "length_bonus",

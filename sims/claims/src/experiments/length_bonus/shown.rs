@@ -4,8 +4,9 @@ use super::law::LawRow;
 use super::spread::{self, ARMS as OF_TASKS, OnTask, PAPER};
 use super::{CLAMPS, LAMBDAS, Numbers, REDUCTIONS, Slope, UPDATES, findings};
 use crate::experiments::common::at_least_exact;
+use crate::experiments::common::record::{Record, table};
 use crate::figure::{Axis, Figure, Panel, Style};
-use grpo_lambda_stats::table::Table;
+use grpo_lambda_stats::table::{Cell, Table};
 use grpo_lambda_tools::length_direction::{ARMS, POLICIES, Point};
 use serde::{Deserialize, Serialize};
 
@@ -22,50 +23,30 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
 }
 
 fn by_lambda(n: &Numbers) -> Table {
-    #[derive(Serialize)]
-    struct Row {
-        lambda: f64,
-        updates: usize,
-        largest_difference_to_formula_below: f64,
-        largest_relative_difference_to_bonus_below: f64,
-        cosine_with_length_gradient_least: f64,
-        cosine_with_length_gradient_mean: f64,
-        norm_over_bonus_mean: f64,
-    }
-    Table::from_rows(n.noise.iter().map(|at| Row {
-        lambda: at.lambda,
-        updates: at.cases,
-        largest_difference_to_formula_below: at_least_exact(at.off_noise),
-        largest_relative_difference_to_bonus_below: at_least_exact(at.off_bonus),
-        cosine_with_length_gradient_least: at.cosine[0],
-        cosine_with_length_gradient_mean: at.cosine[1],
-        norm_over_bonus_mean: at.norm,
+    table(n.noise.iter().map(|at| {
+        Record::default()
+            .with("lambda", at.lambda)
+            .with("updates", at.cases)
+            .with("largest_difference_to_formula_below", at_least_exact(at.off_noise))
+            .with("largest_relative_difference_to_bonus_below", at_least_exact(at.off_bonus))
+            .with("cosine_with_length_gradient_least", at.cosine[0])
+            .with("cosine_with_length_gradient_mean", at.cosine[1])
+            .with("norm_over_bonus_mean", at.norm)
     }))
 }
 
 fn slope_rows(n: &Numbers) -> Table {
-    #[derive(Serialize)]
-    struct Row {
-        update: &'static str,
-        style: &'static str,
-        reduction: &'static str,
-        clamp: &'static str,
-        lambda: f64,
-        success_rate: f64,
-        slope_of_length: f64,
-        multiple_of_length_gradient: f64,
-        cosine_with_length_gradient: String,
-    }
-    Table::from_rows(n.slopes.iter().map(|s| Row {
-        update: s.update,
-        style: s.style,
-        reduction: s.reduction,
-        clamp: s.clamp,
-        lambda: s.lambda,
-        success_rate: s.rate,
-        slope_of_length: s.slope,
-        multiple_of_length_gradient: s.multiple,
-        cosine_with_length_gradient: s.cosine.map_or("none".into(), |c| c.to_string()),
+    table(n.slopes.iter().map(|s| {
+        Record::default()
+            .with("update", s.update)
+            .with("style", s.style)
+            .with("reduction", s.reduction)
+            .with("clamp", s.clamp)
+            .with("lambda", s.lambda)
+            .with("success_rate", s.rate)
+            .with("slope_of_length", s.slope)
+            .with("multiple_of_length_gradient", s.multiple)
+            .with("cosine_with_length_gradient", s.cosine.map_or("none".into(), Cell::from))
     }))
 }
 

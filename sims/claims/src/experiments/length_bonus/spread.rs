@@ -1,11 +1,14 @@
-//! The direction of the expected update over many tasks: the zoo and random trees, two reductions.
+//! The direction of the expected update over many tasks (the zoo and random trees, two reductions), and the credit of every token of two concrete responses: a right sum and one that forgot a carry, in one group of eight.
 
-use crate::experiments::common::mdp::{Mdp, method, random_mdps};
+use crate::experiments::common::mdp::{Mdp, evaluate, group, method, random_mdps};
 use crate::experiments::common::{cosine, norm};
+use anyhow::Context as _;
+use grpo_lambda_mdp::Target;
 use grpo_lambda_mdp::expected::{Situation, implied_mean};
 use grpo_lambda_mdp::zoo::{self, Random};
 use grpo_lambda_tools::length_direction::{CLAMP, GROUP};
 use rayon::prelude::*;
+use serde::Serialize;
 
 /// Responses of the largest task of the zoo.
 const LARGEST: usize = 300;
@@ -20,6 +23,11 @@ pub(crate) const ARMS: [(&str, &str, bool); 4] = [
     ("trace only", "grpo_lambda", false),
     ("GRPO-λ (trace and clamp)", "grpo_lambda", true),
 ];
+/// Method and settings of an arm under a reduction.
+fn registered((_, name, clamped): &(&str, &'static str, bool), reduction: &str) -> (&'static str, String) {
+    let clamp = if *clamped { CLAMP.to_string() } else { "none".into() };
+    (name, format!("reduction={reduction} clamp={clamp}"))
+}
 /// The place of the paper's algorithm.
 pub(crate) const PAPER: usize = 3;
 
@@ -59,14 +67,14 @@ fn on_task(family: &'static str, mdp: &Mdp) -> anyhow::Result<Vec<OnTask>> {
     let gradient = oracle.grad_j();
     let length = oracle.update_of_credit(&oracle.expect_given_edge(|y| tree.leaf_len(y) as f64));
     let under = |(setting, reduction): (&str, &'static str)| {
-        let of_arm = |(_, name, clamped): (&str, &str, bool)| {
-            let clamp = if clamped { CLAMP.to_string() } else { "none".into() };
-            let method = method(name, &format!("reduction={setting} clamp={clamp}"))?;
+        let of_arm = |arm| {
+            let (name, settings) = registered(arm, setting);
+            let method = method(name, &settings)?;
             let update = implied_mean(method.as_ref(), &Situation::on_policy(tree, &mdp.policy, GROUP))?;
             anyhow::Ok(cosine(&update, &gradient))
         };
         let mut found = [f64::NAN; ARMS.len()];
-        for (cosine, arm) in found.iter_mut().zip(ARMS) {
+        for (cosine, arm) in found.iter_mut().zip(&ARMS) {
             *cosine = of_arm(arm)?;
         }
         Ok(OnTask {
@@ -78,4 +86,95 @@ fn on_task(family: &'static str, mdp: &Mdp) -> anyhow::Result<Vec<OnTask>> {
         })
     };
     REDUCTIONS.into_iter().map(under).collect()
+}
+
+/// The task: 47 + 85, the least significant digit first.
+const TASK: &str = "carry_add";
+/// The responses that are drawn: the sum, and the digits of someone who forgot the carry into the tens.
+const RESPONSES: [(&str, &[u32]); 2] = [("right", &[2, 3, 1, 10]), ("forgot the carry", &[2, 2, 1, 10])];
+/// Right responses among the eight.
+const RIGHT: usize = 2;
+
+/// A token's credit; a row of `length_bonus_credit.csv`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct CreditRow {
+    response: &'static str,
+    place: usize,
+    token: String,
+    /// The arm, or the oracle, whose credit is `Q(s,a) - V(s)`.
+    of: &'static str,
+    credit: f64,
+}
+
+/// The rows, by response, arm and token; the oracle last.
+pub(super) fn credit() -> anyhow::Result<Vec<CreditRow>> {
+    let mdp = Mdp::named(TASK)?;
+    let oracle = mdp.oracle();
+    let mut rows = Vec::new();
+    for (response, tokens) in RESPONSES {
+        let Some(Target::Leaf(leaf)) = mdp.tree.find(tokens) else {
+            anyhow::bail!("{TASK} has no response {tokens:?}");
+        };
+        let path = mdp.tree.path(leaf);
+        let reward = mdp.tree.reward(leaf);
+        // The response first, then the others of its group.
+        let mut rewards = vec![reward];
+        rewards.extend((1..GROUP).map(|i| f64::from(i <= RIGHT - reward as usize)));
+        let logps = vec![path.iter().map(|&edge| oracle.log_probs[edge]).collect::<Vec<f64>>(); GROUP];
+        let members = group(&rewards, &logps);
+        let mut push = |of, credit: Vec<f64>| {
+            rows.extend(path.iter().zip(credit).enumerate().map(|(place, (&edge, credit))| CreditRow {
+                response,
+                place,
+                token: mdp.tree.token_name(edge).to_owned(),
+                of,
+                credit,
+            }));
+        };
+        for arm in &ARMS {
+            let (name, settings) = registered(arm, "response_sum");
+            let loss = evaluate(name, &settings, &members, &logps)?;
+            let own = loss.dlogps.first().context("a group has a response")?;
+            push(
+                arm.0.trim_end_matches(" (trace and clamp)"),
+                own.iter().map(|d| -(GROUP as f64) * d).collect(),
+            );
+        }
+        push("oracle", path.iter().map(|&edge| oracle.advantage(edge)).collect());
+    }
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credits_are_those_of_the_formulas() {
+        let rows = credit().unwrap();
+        let credits = |response: &str, arm: &str| -> Vec<f64> {
+            rows.iter().filter(|r| r.response == response && r.of == arm).map(|r| r.credit).collect()
+        };
+        // Two of eight are right: mean 1/4, sample variance (2 (3/4)² + 6 (1/4)²) / 7 = 3/14; the deviation is increased by 1e-4.
+        let (deviation, j) = ((3.0_f64 / 14.0).sqrt() + 1e-4, 0.6_f64.powi(3) * 0.9_f64.powi(2));
+        for (response, score, reward) in
+            [("right", 0.75 / deviation, 1.0), ("forgot the carry", -0.25 / deviation, 0.0)]
+        {
+            let column: Vec<f64> = (0..4).map(|k| (0..4 - k).map(|l| 0.99_f64.powi(l)).sum()).collect();
+            for (arm, advantage, weights) in [
+                ("GRPO", score, &[1.0; 4][..]),
+                ("clamp only", score.max(-0.1), &[1.0; 4]),
+                ("trace only", score, &column),
+                ("GRPO-λ", score.max(-0.1), &column),
+            ] {
+                for (credit, weight) in credits(response, arm).iter().zip(weights) {
+                    assert!((credit - advantage * weight).abs() < 1e-12, "{response}, {arm}: {credit}");
+                }
+            }
+            // The advantages along a response add up to its reward less J.
+            let sum: f64 = credits(response, "oracle").iter().sum();
+            assert!((sum - (reward - j)).abs() < 1e-12, "{response}: {sum}");
+        }
+        assert_eq!(credits("forgot the carry", "oracle")[2..], [0.0, 0.0]);
+    }
 }

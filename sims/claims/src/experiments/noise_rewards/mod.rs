@@ -13,11 +13,12 @@ pub(crate) mod shown;
 
 use crate::endpoints;
 use crate::experiment::{Context, Experiment, Parts};
-use crate::experiments::common::record::Recorded;
+use crate::experiments::common::record::recorded;
 use crate::experiments::common::{extremes, mean};
 use findings::findings;
 use grpo_lambda::advantage::ClampPart;
 use grpo_lambda_stats::{Interval, t_interval};
+use serde::Deserialize;
 use shown::{figures, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
@@ -28,7 +29,6 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 
-/// The recorded runs.
 const RUNS: &str = include_str!("../../../../../paper/data/noise_rewards_runs.csv");
 
 /// The clamp of the paper.
@@ -91,7 +91,6 @@ impl Arm {
         self.together.high < 0.0
     }
 
-    /// The name for a reader.
     fn name(&self) -> String {
         let clamp = match self.part.as_str() {
             "none" => "no clamp".to_owned(),
@@ -119,24 +118,34 @@ struct Numbers {
     margin: f64,
 }
 
-/// The runs of a setting.
-struct Setting {
+/// A run, as it was recorded.
+#[derive(Deserialize)]
+struct Run {
     optimiser: String,
     lambda: f64,
     part: String,
     clamp: f64,
     reduction: String,
+    seed: f64,
+    steps: f64,
+    learning_rate: f64,
     mean_advantage: f64,
-    runs: Vec<Run>,
+    length_before: f64,
+    change: f64,
+    predicted_change: Option<f64>,
+    grad_norm: f64,
 }
 
-/// A run.
-struct Run {
-    seed: f64,
-    change: f64,
-    predicted: Option<f64>,
-    before: f64,
-    grad_norm: f64,
+impl Run {
+    /// True for runs that differ in the clamp at most.
+    fn same_trace(&self, other: &Run) -> bool {
+        let trace = |r: &Run| (r.optimiser.clone(), r.lambda, r.reduction.clone());
+        trace(self) == trace(other)
+    }
+
+    fn of_trace(&self) -> bool {
+        of_trace(&self.reduction, &self.part, self.clamp)
+    }
 }
 
 fn measure(_: &Context) -> anyhow::Result<Numbers> {
@@ -144,67 +153,46 @@ fn measure(_: &Context) -> anyhow::Result<Numbers> {
 }
 
 fn from(text: &str) -> anyhow::Result<Numbers> {
-    let recorded = Recorded::new(text)?;
-    let mut settings: Vec<Setting> = Vec::new();
+    let mut settings: Vec<Vec<Run>> = Vec::new();
     let (mut steps, mut rates) = (0.0, [f64::NAN; 2]);
-    for row in recorded.rows() {
-        let (optimiser, lambda) = (row.text("optimiser")?, row.number("lambda")?);
-        let (part, clamp, reduction) = (row.text("part")?, row.number("clamp")?, row.text("reduction")?);
-        steps = row.number("steps")?;
-        rates[usize::from(optimiser == "AdamW")] = row.number("learning_rate")?;
-        let run = Run {
-            seed: row.number("seed")?,
-            change: row.number("change")?,
-            predicted: row.optional("predicted_change")?,
-            before: row.number("length_before")?,
-            grad_norm: row.number("grad_norm")?,
-        };
-        let same = |s: &&mut Setting| {
-            let of_trace = s.optimiser == optimiser && s.lambda == lambda && s.reduction == reduction;
-            of_trace && s.part == part && s.clamp == clamp
+    for run in recorded::<Run>(text)? {
+        steps = run.steps;
+        rates[usize::from(run.optimiser == "AdamW")] = run.learning_rate;
+        let same = |s: &&mut Vec<Run>| {
+            s[0].same_trace(&run) && (s[0].part.as_str(), s[0].clamp) == (run.part.as_str(), run.clamp)
         };
         match settings.iter_mut().find(same) {
-            Some(known) => known.runs.push(run),
-            None => {
-                let mean_advantage = row.number("mean_advantage")?;
-                let runs = vec![run];
-                settings.push(Setting { optimiser, lambda, part, clamp, reduction, mean_advantage, runs });
-            }
+            Some(known) => known.push(run),
+            None => settings.push(vec![run]),
         }
     }
-    let seeds = settings.iter().map(|s| s.runs.len()).min().unwrap_or(0);
+    let seeds = settings.iter().map(Vec::len).min().unwrap_or(0);
     anyhow::ensure!(seeds > 1, "the recorded runs hold {seeds} seeds; two are needed");
-    let starts: Vec<f64> = settings[0].runs.iter().map(|r| r.before).collect();
-    settings.iter_mut().for_each(|s| s.runs.sort_by(|a, b| a.seed.total_cmp(&b.seed)));
-    let arms: Vec<Arm> = settings
-        .iter()
-        .map(|s| {
-            // The settings of the first trial are one family, and those of the length law.
-            let first = |s: &Setting| of_trace(&s.reduction, &s.part, s.clamp);
-            let family = settings.iter().filter(|t| first(t) == first(s)).count();
-            arm(s, without_clamp(&settings, s), family)
-        })
-        .collect();
+    let starts: Vec<f64> = settings[0].iter().map(|r| r.length_before).collect();
+    settings.iter_mut().for_each(|s| s.sort_by(|a, b| a.seed.total_cmp(&b.seed)));
+    let of_setting = |s: &Vec<Run>| {
+        // The settings of the first trial are one family, and those of the length law.
+        let family = settings.iter().filter(|t| t[0].of_trace() == s[0].of_trace()).count();
+        arm(s, without_clamp(&settings, s), family)
+    };
+    let arms: Vec<Arm> = settings.iter().map(of_setting).collect();
     let (low, high) = extremes(starts.iter().copied());
     let margin = endpoints::margin("noise_rewards")?;
     Ok(Numbers { arms, seeds, steps, rates, start: [low, mean(&starts), high], margin })
 }
 
 /// The changes with the same coins, optimiser and trace but no clamp, by seed.
-fn without_clamp(settings: &[Setting], of: &Setting) -> Option<Vec<f64>> {
-    let same = |s: &&Setting| {
-        let of_trace = s.optimiser == of.optimiser && s.lambda == of.lambda && s.reduction == of.reduction;
-        of_trace && s.part == ClampPart::None.name()
-    };
+fn without_clamp(settings: &[Vec<Run>], of: &[Run]) -> Option<Vec<f64>> {
+    let same = |s: &&Vec<Run>| s[0].same_trace(&of[0]) && s[0].part == ClampPart::None.name();
     let control = settings.iter().find(same)?;
-    let seeds = |s: &Setting| s.runs.iter().map(|r| r.seed).collect::<Vec<_>>();
-    (seeds(control) == seeds(of)).then(|| control.runs.iter().map(|r| r.change).collect())
+    let seeds = |runs: &[Run]| runs.iter().map(|r| r.seed).collect::<Vec<_>>();
+    (seeds(control) == seeds(of)).then(|| control.iter().map(|r| r.change).collect())
 }
 
-/// The numbers of one of `all` settings, with the changes of its control.
-fn arm(setting: &Setting, control: Option<Vec<f64>>, all: usize) -> Arm {
-    let change: Vec<f64> = setting.runs.iter().map(|r| r.change).collect();
-    let predicted: Option<Vec<f64>> = setting.runs.iter().map(|r| r.predicted).collect();
+/// The numbers of the runs of one of `all` settings, with the changes of its control.
+fn arm(runs: &[Run], control: Option<Vec<f64>>, all: usize) -> Arm {
+    let change: Vec<f64> = runs.iter().map(|r| r.change).collect();
+    let predicted: Option<Vec<f64>> = runs.iter().map(|r| r.predicted_change).collect();
     let at = |values: &[f64], level: f64| {
         let none = Interval { low: f64::NEG_INFINITY, mid: mean(values), high: f64::INFINITY, level };
         t_interval(values, level).unwrap_or(none)
@@ -215,16 +203,16 @@ fn arm(setting: &Setting, control: Option<Vec<f64>>, all: usize) -> Arm {
         excess.zip(predicted).map(|(e, p)| e - p).collect::<Vec<f64>>()
     };
     Arm {
-        optimiser: setting.optimiser.clone(),
-        lambda: setting.lambda,
-        part: setting.part.clone(),
-        clamp: setting.clamp,
-        reduction: setting.reduction.clone(),
-        mean_advantage: setting.mean_advantage,
+        optimiser: runs[0].optimiser.clone(),
+        lambda: runs[0].lambda,
+        part: runs[0].part.clone(),
+        clamp: runs[0].clamp,
+        reduction: runs[0].reduction.clone(),
+        mean_advantage: runs[0].mean_advantage,
         change: interval(&change),
         predicted: predicted.zip(control).map(|(p, k)| [interval(&p), interval(&beyond(&p, &k))]),
         together: at(&change, 1.0 - 0.05 / all as f64),
-        grad_norm: mean(&setting.runs.iter().map(|r| r.grad_norm).collect::<Vec<_>>()),
+        grad_norm: mean(&runs.iter().map(|r| r.grad_norm).collect::<Vec<_>>()),
     }
 }
 

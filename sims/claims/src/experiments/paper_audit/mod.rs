@@ -7,16 +7,17 @@
 //! The audit sees one greedy answer per test item and one training run per cell. Its intervals therefore
 //! cover the choice of test items only; what another training seed would change is unknown.
 
-mod figures;
 mod findings;
 pub mod gains;
+mod shown;
 pub mod statistics;
-mod tables;
 
-use crate::experiment::{Context, Experiment, Report};
+use crate::experiment::{Context, Experiment, Parts};
+use findings::findings;
 use gains::{Gain, Multiplicity, Selection};
 use grpo_lambda_printed::consistency::{self, AverageCheck, CellCheck, Table1Check};
 use grpo_lambda_printed::{Dataset, Model, Paper};
+use shown::{figures, tables};
 
 /// The claim `paper_audit`.
 pub static EXPERIMENT: Experiment = Experiment {
@@ -24,7 +25,7 @@ pub static EXPERIMENT: Experiment = Experiment {
     title: "Do the paper's Tables 1-6 say what the text says of them?",
     claim: "\"We introduce a few variations for the weighting of the λ-return, and their applications to the eligibility-trace, where all the variations provide significant gains over GRPO.\"",
     source: "GRPO-λ (arXiv 2510.00194v1), abstract; Section 4.3; Tables 1-6",
-    run,
+    run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 
 /// Everything computed from the tables.
@@ -68,9 +69,6 @@ impl Audit {
     }
 }
 
-fn run(ctx: &Context) -> anyhow::Result<Report> {
-    (ctx.progress)(0.0, "reading the paper's tables");
-    let audit = Audit::new(Paper::embedded()?);
-    (ctx.progress)(0.5, "comparing");
-    Ok(Report { findings: findings::all(&audit), tables: tables::all(&audit), figures: figures::all(&audit) })
+fn measure(_: &Context) -> anyhow::Result<Audit> {
+    Ok(Audit::new(Paper::embedded()?))
 }

@@ -31,7 +31,6 @@ use grpo_lambda_mdp::zoo::{self, Random};
 use grpo_lambda_mdp::{Oracle, Sampler, Tabular, Tree, sample_reward};
 use rayon::prelude::*;
 use shown::{figures, tables};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "prefix_values",
@@ -67,7 +66,6 @@ pub(crate) const OPTIMAL: usize = 8;
 
 /// Group sizes; the first is the paper's.
 const GROUPS: [usize; 3] = [8, 16, 32];
-/// The values of λ.
 const LAMBDAS: [f64; 8] = [0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1.0];
 /// Responses of the largest task.
 const LARGEST: usize = 300;
@@ -95,7 +93,6 @@ struct ByLambda {
     of_zoo: bool,
     /// Values of prefixes from the other responses.
     estimated: Vec<f64>,
-    /// Exact values.
     exact: Vec<f64>,
 }
 
@@ -118,7 +115,6 @@ struct Numbers {
 
 /// The amount of work.
 struct Size {
-    /// Random trees.
     trees: usize,
     /// Trees measured at larger groups and by λ, too.
     fewer: usize,
@@ -135,12 +131,8 @@ fn measure(context: &Context) -> anyhow::Result<Numbers> {
     let tasks = tasks(context.seed, size.trees)?;
     let methods: Vec<Box<dyn Method>> =
         METHODS.iter().map(|(_, name, settings)| method(name, settings)).collect::<anyhow::Result<_>>()?;
-    let done = AtomicUsize::new(0);
-    let all = tasks.len() * (GROUPS.len() + 1);
-    let tick = || {
-        let share = (done.fetch_add(1, Ordering::Relaxed) + 1) as f64 / all as f64;
-        (context.progress)(0.95 * share, "simulated groups");
-    };
+    let done = context.pieces(0.0..0.95, tasks.len() * (GROUPS.len() + 1));
+    let tick = || done("simulated groups");
     let zoo = tasks.iter().filter(|t| t.of_zoo).count();
     let fewer = &tasks[..zoo + size.fewer];
     let mut rows = Vec::new();
@@ -230,7 +222,6 @@ struct Draw {
     along: f64,
 }
 
-/// The draws of one method.
 #[derive(Clone, Debug)]
 struct Draws {
     draws: Vec<Draw>,

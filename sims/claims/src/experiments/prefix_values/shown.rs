@@ -1,7 +1,7 @@
 //! Tables and the figure.
 
 use super::{EXACT_VALUES, GOAL, GROUPS, LAMBDAS, METHODS, Numbers, OPTIMAL, PREFIX, RIDGE, STATE, TEMPO};
-use crate::experiments::common::record::yes;
+use crate::experiments::common::record::{Record, table, yes};
 use crate::experiments::common::{mean, quantile};
 use crate::figure::{Axis, Figure, Panel, Style};
 use grpo_lambda_stats::table::Table;
@@ -50,29 +50,20 @@ fn rows(n: &Numbers) -> Table {
 }
 
 fn lambdas(n: &Numbers) -> Table {
-    #[derive(Serialize)]
-    struct Row<'a> {
-        task: &'a str,
-        family: &'static str,
-        values: &'static str,
-        lambda: f64,
-        error_at_best_step: f64,
-    }
     let mut rows = Vec::new();
     for b in &n.by_lambda {
-        let (task, family) = (b.task.as_str(), family(b.of_zoo));
         for (values, errors) in [("from the group", &b.estimated), ("exact", &b.exact)] {
-            let errors = LAMBDAS.into_iter().zip(errors.iter().copied());
-            rows.extend(errors.map(|(lambda, error_at_best_step)| Row {
-                task,
-                family,
-                values,
-                lambda,
-                error_at_best_step,
+            rows.extend(LAMBDAS.iter().zip(errors).map(|(lambda, error)| {
+                Record::default()
+                    .with("task", b.task.as_str())
+                    .with("family", family(b.of_zoo))
+                    .with("values", values)
+                    .with("lambda", *lambda)
+                    .with("error_at_best_step", *error)
             }));
         }
     }
-    Table::from_rows(rows)
+    table(rows)
 }
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {

@@ -5,9 +5,9 @@ use crate::atlas::learning::competitors::{COMPLETIONS, Competitor, Knowledge};
 use crate::atlas::learning::measure::{Ranking, drawn};
 use crate::atlas::learning::ranking::{identical, level, order};
 use crate::atlas::learning::results::CostAxis;
-use crate::atlas::learning::words::{interval, over_tasks, p, readings, standing, word};
+use crate::atlas::learning::words::{over_tasks, p, readings, standing, word};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{finding, holds_or, list};
+use crate::experiments::common::{finding, holds_or, interval, list};
 use grpo_lambda_stats::OverTasks;
 
 pub(super) fn headline(r: &Ranking) -> Finding {
