@@ -63,7 +63,7 @@ pub struct ProblemRecord {
 }
 
 /// A benchmark's entry in `eval.toml`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct BenchmarkHeader {
     pub name: String,
     pub problems: usize,
@@ -258,16 +258,8 @@ impl EvalManifest {
         let Some(toml::Value::Array(list)) = table.remove("benchmark") else {
             return Err(damaged("no list [[benchmark]]".to_owned()));
         };
-        let head = |value: &toml::Value| {
-            Some(BenchmarkHeader {
-                name: value.get("name")?.as_str()?.to_owned(),
-                problems: usize::try_from(value.get("problems")?.as_integer()?).ok()?,
-                fingerprint: value.get("fingerprint")?.as_str()?.to_owned(),
-                prompts: value.get("prompts")?.as_str()?.to_owned(),
-            })
-        };
-        let heads = list.iter().map(head).collect::<Option<Vec<BenchmarkHeader>>>();
-        let heads = heads.ok_or_else(|| {
+        let heads = list.into_iter().map(toml::Value::try_into).collect::<Result<_, _>>();
+        let heads = heads.map_err(|_| {
             damaged("a [[benchmark]] without name, problems, fingerprint or prompts".to_owned())
         })?;
         Ok(EvalManifest { settings, heads })

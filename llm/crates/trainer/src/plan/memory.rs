@@ -13,16 +13,17 @@ use crate::config::Config as RunConfig;
 
 /// The largest resident size so far, in MiB, where the system tells (Linux).
 pub fn peak_rss_mib() -> Option<f64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
-    let kib: f64 = line.trim().trim_end_matches(" kB").trim().parse().ok()?;
-    Some(kib / 1024.0)
+    told_mib("/proc/self/status", "VmHWM:")
 }
 
 /// All memory of this machine, in MiB, where the system tells (Linux).
 pub fn total_mib() -> Option<f64> {
-    let status = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = status.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
+    told_mib("/proc/meminfo", "MemTotal:")
+}
+
+fn told_mib(file: &str, name: &str) -> Option<f64> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let line = text.lines().find_map(|l| l.strip_prefix(name))?;
     let kib: f64 = line.trim().trim_end_matches(" kB").trim().parse().ok()?;
     Some(kib / 1024.0)
 }
@@ -312,6 +313,17 @@ mod tests {
 
     const SHAPE: ModelShape = ModelShape { vocab: 67, hidden: 48, layers: 3, heads: 6, kv_heads: 2 };
 
+    const STEP: StepShape = StepShape {
+        prompts: 2,
+        group: 2,
+        prompt_tokens: 5,
+        new_tokens: 5,
+        slots: None,
+        micro_batch_tokens: 1,
+        reference: true,
+        compensated: true,
+    };
+
     fn model(tied: bool) -> Decoder<f32> {
         let config = ModelConfig { tie_word_embeddings: tied, ..Qwen2.config(SHAPE) };
         of_shape(config)
@@ -366,16 +378,7 @@ mod tests {
     fn the_cache_is_counted_to_the_byte() {
         let model = model(false);
         for (prompt_tokens, new_tokens) in [(7, 20), (32, 32), (33, 40), (70, 1)] {
-            let step = StepShape {
-                prompts: 3,
-                group: 4,
-                prompt_tokens,
-                new_tokens,
-                slots: None,
-                micro_batch_tokens: 1,
-                reference: false,
-                compensated: true,
-            };
+            let step = StepShape { prompts: 3, group: 4, prompt_tokens, new_tokens, ..STEP };
             let mut decoding = Decoding::new(&model);
             let prompt = vec![1; prompt_tokens];
             let (first, _) = decoding.prefill(&[prompt.as_slice(); 3]).expect("fits");
@@ -396,17 +399,7 @@ mod tests {
     fn gradients_and_optimiser_are_as_large_as_said() {
         for tied in [true, false] {
             let model = model(tied);
-            let step = StepShape {
-                prompts: 2,
-                group: 2,
-                prompt_tokens: 5,
-                new_tokens: 5,
-                slots: None,
-                micro_batch_tokens: 1,
-                reference: true,
-                compensated: true,
-            };
-            let estimate = estimate(model.config(), &step, None);
+            let estimate = estimate(model.config(), &STEP, None);
             let bytes = |name: &str| estimate.state.iter().find(|i| i.name == name).expect(name).bytes;
             let numbers: usize = model.parameters().values().map(|t| t.data.len()).sum();
             assert_eq!(bytes("weights"), 4 * numbers);
@@ -432,17 +425,7 @@ mod tests {
         let model = model(true);
         let (shape, targets) = (model.config().clone(), vec!["q_proj".to_owned(), "down_proj".to_owned()]);
         let lora = LoraSettings { rank: 4, alpha: 8.0, targets };
-        let step = StepShape {
-            prompts: 2,
-            group: 2,
-            prompt_tokens: 5,
-            new_tokens: 5,
-            slots: None,
-            micro_batch_tokens: 1,
-            reference: true,
-            compensated: true,
-        };
-        let estimate = estimate(&shape, &step, Some(&lora));
+        let estimate = estimate(&shape, &STEP, Some(&lora));
         let bytes = |name: &str| estimate.state.iter().find(|i| i.name == name).expect(name).bytes;
         let numbers: usize = model.parameters().values().map(|t| t.data.len()).sum();
         assert_eq!(bytes("weights"), 4 * numbers);
