@@ -231,7 +231,7 @@ fn what_cannot_be_a_server_is_refused_before_anything_is_written() {
         ("rollout.engine=other", "one of local, vllm"),
         (&misnamed, "rollout.model = x: the server has model"),
     ] {
-        train(folder.path(), "run", settings).refused(2, &format!("{said}"));
+        train(folder.path(), "run", settings).refused(2, said);
         assert!(!folder.path().join("run").exists());
     }
     train(folder.path(), "run", &through(&fixed.url)).refused(1, "--reload-from");

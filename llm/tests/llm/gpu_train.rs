@@ -15,7 +15,7 @@ use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::step::engine::{Engine, GpuEngine, GpuModel, TrainingSetup};
 use grpo_lambda_trainer::train::{Local, RunSummary, train_on};
 
-use crate::common::{checkpoint, with, words};
+use crate::common::{checkpoint, column, copy, with, words};
 use crate::machine;
 
 /// Three supervised steps and two of RL, with a KL term, of a model that the PTX machine can train.
@@ -30,17 +30,6 @@ fn config(more: &[&str]) -> Config {
 
 fn run(device: &Arc<dyn Device>, dtype: Dtype, config: &Config, directory: &Path) -> RunSummary {
     train_on(ComputeDevice::Cuda(device.clone(), dtype), &Local, config, directory, "test").unwrap()
-}
-
-/// A column of `metrics.csv`, of one stage.
-fn column(directory: &Path, stage: &str, name: &str) -> Vec<f64> {
-    let text = fs::read_to_string(directory.join("metrics.csv")).unwrap();
-    let mut lines = text.lines().filter(|l| !l.starts_with('#'));
-    let header: Vec<&str> = lines.next().unwrap().split(',').collect();
-    let at =
-        |name: &str| header.iter().position(|h| *h == name).unwrap_or_else(|| panic!("{name} in {header:?}"));
-    let rows = lines.map(|l| l.split(',').collect::<Vec<_>>());
-    rows.filter(|r| r[at("stage")] == stage).map(|r| r[at(name)].parse().unwrap_or(f64::NAN)).collect()
 }
 
 fn state(summary: &RunSummary) -> Vec<Vec<u8>> {
@@ -140,19 +129,6 @@ fn a_run_that_was_stopped_on_a_device_goes_on_to_the_bit_and_on_the_cpu_too() {
         let stopped = stopped_after(step, whole.path());
         let elsewhere = train_on(ComputeDevice::Cpu, &Local, &config, stopped.path(), "test").unwrap();
         assert_eq!(elsewhere.steps, unbroken.steps);
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        let target = to.join(path.file_name().unwrap());
-        if path.is_dir() {
-            copy(&path, &target);
-        } else {
-            fs::copy(&path, &target).unwrap();
-        }
     }
 }
 

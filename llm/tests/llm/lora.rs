@@ -15,7 +15,7 @@ use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, TrainingSetup};
 use grpo_lambda_trainer::step::{LlmPolicy, StepContext, TrainingPrompt};
 
-use crate::common::{Done, Place, llm_train, rows, shape, words};
+use crate::common::{Done, Place, column, copy, llm_train, shape, words};
 use crate::long;
 
 /// A run small enough to be repeated. What it earns is for being short: rewards differ although nothing is learned of the task.
@@ -53,10 +53,6 @@ fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
         }
     }
     all
-}
-
-fn column(directory: &Path, stage: &str, name: &str) -> Vec<f64> {
-    rows(directory, stage).iter().map(|row| row[name].as_f64().unwrap()).collect()
 }
 
 fn adapted(name: &str) -> bool {
@@ -155,17 +151,6 @@ fn a_run_resumed_at_any_checkpoint_of_either_stage_ends_in_the_same_bytes() {
     train(other.path(), &[&settings[..], &ways].concat()).output();
     for (name, bytes) in &files(&step(other.path(), 7)) {
         assert!(expected[name] == *bytes, "{name} differs with other micro-batches and threads");
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
-        let target = to.join(entry.file_name());
-        match entry.path().is_dir() {
-            true => copy(&entry.path(), &target),
-            false => drop(std::fs::copy(entry.path(), target).unwrap()),
-        }
     }
 }
 

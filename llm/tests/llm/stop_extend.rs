@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use grpo_lambda_trainer::run;
 use serde_json::Value;
 
-use crate::common::{Done, TINY_MODEL, json_lines, llm_train, rows, words};
+use crate::common::{Done, TINY_MODEL, finished, json_lines, llm_train, rows, words};
 
 const SETTINGS: &str = "task.kind=addition sft.steps=20 rl.steps=14 rl.prompts_per_step=8 rl.group_size=8 eval.n=20 eval.every=4 \
                         checkpoint.every=50 checkpoint.keep=9";
@@ -37,12 +37,6 @@ fn signal_after(child: &Child, run: &Path, stage: &str, rows: usize, signal: &st
     assert!(sent.success());
 }
 
-fn finish(child: Child) -> Done {
-    let output = child.wait_with_output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Done { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
-}
-
 /// The weights and the log of a finished run.
 fn result(run: &Path) -> (Vec<u8>, String) {
     let last = run::latest(run).unwrap().expect("a checkpoint");
@@ -63,7 +57,7 @@ fn a_signal_ends_a_run_with_a_checkpoint_a_line_and_its_code_and_the_run_goes_on
     for (stage, rows, signal, code, name) in cases {
         let child = spawn(&broken);
         signal_after(&child, &broken, stage, rows, signal);
-        let done = finish(child);
+        let done = finished(child);
         assert_eq!(done.code, Some(code), "{}", done.stderr);
         let line = done.stderr.lines().last().unwrap();
         assert!(line.starts_with(&format!("llm-train: stopped by {name} after step ")), "{}", done.stderr);
@@ -89,7 +83,7 @@ fn a_second_signal_ends_a_run_at_once() {
     signal_after(&child, dir.path(), "rl", 1, "-INT");
     // Whether the second finds the run still at work is chance; either way it ends with the signal's code.
     drop(Command::new("kill").args(["-INT", &child.id().to_string()]).status());
-    assert_eq!(finish(child).code, Some(130));
+    assert_eq!(finished(child).code, Some(130));
 }
 
 #[test]

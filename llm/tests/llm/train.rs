@@ -1,6 +1,6 @@
 //! A training run as a user starts it: an interrupted one continues to the same bytes.
 
-use crate::common::{killed_until_done, with, words};
+use crate::common::{killed_until_done, lasting, with, words};
 use crate::long;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -17,18 +17,6 @@ fn llm_train(directory: &Path, settings: &str) -> Command {
     command.arg("train").arg("--run").arg(directory).args(with(SMALL, &words(settings)));
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
-}
-
-/// The files that must not depend on the clock.
-fn lasting(directory: &Path) -> Vec<(String, Vec<u8>)> {
-    let mut files: Vec<(String, Vec<u8>)> = ["config.toml", "metrics.jsonl", "metrics.csv", "samples.jsonl"]
-        .map(|name| (name.to_owned(), std::fs::read(directory.join(name)).unwrap()))
-        .to_vec();
-    let last = run::latest(directory).unwrap().expect("a finished run has a checkpoint");
-    for name in last.files() {
-        files.push((name.to_owned(), last.read(name).unwrap()));
-    }
-    files
 }
 
 #[test]
@@ -88,7 +76,8 @@ fn killed_again_and_again(settings: &str) -> usize {
             "metrics.csv" => (name, String::from_utf8(bytes).unwrap().replace(&named, "RUN").into_bytes()),
             _ => (name, bytes),
         };
-        lasting(directory).into_iter().map(clean).collect::<Vec<_>>()
+        let names = ["config.toml", "metrics.jsonl", "metrics.csv", "samples.jsonl"];
+        lasting(directory, &names).into_iter().map(clean).collect::<Vec<_>>()
     };
     let (a, b) = (strip(whole.path()), strip(broken.path()));
     assert_eq!(a.len(), b.len());

@@ -1,16 +1,14 @@
 //! Training on a data set, as a user starts it.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use grpo_lambda_grade::Prediction;
 use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::input::task::Split;
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::problems::{Problems, Stage, TaskError};
-use grpo_lambda_trainer::run;
 
-use crate::common::{Done, Place, with, words};
+use crate::common::{Done, Place, lasting, with, words};
 
 /// Sums as a data set, with a checkpoint to start from.
 struct Inputs(Place);
@@ -68,15 +66,7 @@ impl Inputs {
     }
 }
 
-/// What must not depend on whether a run was interrupted.
-fn lasting(run: &Path) -> Vec<(String, Vec<u8>)> {
-    let mut files: Vec<(String, Vec<u8>)> = ["metrics.jsonl", "samples.jsonl"]
-        .map(|name| (name.to_owned(), std::fs::read(run.join(name)).unwrap()))
-        .to_vec();
-    let last = run::latest(run).unwrap().expect("a finished run has a checkpoint");
-    files.extend(last.files().map(|name| (name.to_owned(), last.read(name).unwrap())));
-    files
-}
+const LOGS: &[&str] = &["metrics.jsonl", "samples.jsonl"];
 
 /// Two epochs of supervised learning and RL from its own order, taken up again at every checkpoint: the same bytes.
 #[test]
@@ -85,7 +75,7 @@ fn a_run_on_a_data_set_continues_to_the_bytes_of_an_unbroken_one() {
     let done = inputs.train("whole", &[]);
     assert!(done.output().contains("after GRPO-lambda"), "{}", done.stderr);
     done.tells("60 rows; layout GSM8K: problem `question`");
-    let whole = lasting(&inputs.at("whole"));
+    let whole = lasting(&inputs.at("whole"), LOGS);
     for last in [6u64, 15] {
         let run = format!("broken-{last}");
         inputs.train(&run, &[]).output();
@@ -101,7 +91,7 @@ fn a_run_on_a_data_set_continues_to_the_bytes_of_an_unbroken_one() {
         std::fs::remove_file(inputs.at(&run).join("summary.json")).unwrap();
         let again = inputs.train(&run, &[]);
         again.tells(&format!("continuing from step {last}"));
-        assert!(lasting(&inputs.at(&run)) == whole, "another end after step {last}");
+        assert!(lasting(&inputs.at(&run), LOGS) == whole, "another end after step {last}");
     }
 }
 

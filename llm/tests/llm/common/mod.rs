@@ -5,7 +5,7 @@ pub mod http;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use grpo_lambda_decoder::model::weights::{self, SaveDtype};
@@ -81,6 +81,11 @@ pub fn run(command: &mut Command, stdin: &str) -> Done {
     let mut child = command.spawn().unwrap();
     // A command that refuses its arguments does not read; that is its right.
     drop(child.stdin.take().unwrap().write_all(stdin.as_bytes()));
+    finished(child)
+}
+
+/// Waits for the end of a command.
+pub fn finished(child: Child) -> Done {
     let output = child.wait_with_output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     Done { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
@@ -228,4 +233,28 @@ pub fn json_lines(path: &Path) -> Vec<serde_json::Value> {
 pub fn rows(run: &Path, stage: &str) -> Vec<serde_json::Value> {
     let rows = json_lines(&run.join("metrics.jsonl")).into_iter();
     rows.filter(|row| row["stage"] == stage).collect()
+}
+
+/// A number of every row of a stage; NaN where it has none.
+pub fn column(run: &Path, stage: &str, name: &str) -> Vec<f64> {
+    rows(run, stage).iter().map(|row| row[name].as_f64().unwrap_or(f64::NAN)).collect()
+}
+
+/// Files of a run by their names, and all those of its last checkpoint.
+pub fn lasting(run: &Path, names: &[&str]) -> Vec<(String, Vec<u8>)> {
+    let last = grpo_lambda_trainer::run::latest(run).unwrap().expect("a finished run has a checkpoint");
+    let files = names.iter().map(|name| ((*name).to_owned(), std::fs::read(run.join(name)).unwrap()));
+    files.chain(last.files().map(|name| (name.to_owned(), last.read(name).unwrap()))).collect()
+}
+
+/// Copies a folder with all that is in it.
+pub fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let target = to.join(entry.file_name());
+        match entry.path().is_dir() {
+            true => copy(&entry.path(), &target),
+            false => drop(std::fs::copy(entry.path(), target).unwrap()),
+        }
+    }
 }
