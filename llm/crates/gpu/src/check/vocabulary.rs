@@ -1,5 +1,6 @@
 //! Kernels over the vocabulary: log-probabilities and their gradient, and drawing tokens.
 
+use grpo_lambda::systematic::Code;
 use grpo_lambda_decoder::truncation::Truncation;
 
 use super::Extent;
@@ -32,6 +33,7 @@ pub(super) fn check(checker: &mut Checker) {
         states(checker, greedy);
     }
     ends(checker);
+    [5, 70, 2000].into_iter().for_each(|vocabulary| coded(checker, vocabulary));
     for vocabulary in [5, 5000] {
         CUTS.into_iter().for_each(|cut| cut_off(checker, vocabulary, cut));
     }
@@ -163,6 +165,7 @@ struct Rows {
     limits: TestArray<u32>,
     next: TestArray<u32>,
     uniforms: TestArray<f64>,
+    codes: TestArray<f64>,
     tokens: TestArray<u32>,
     logps: TestArray<f32>,
     entropies: TestArray<f32>,
@@ -176,7 +179,7 @@ impl Rows {
     /// Rows with these starts; `uniforms` are of the position that each is at.
     fn new(c: &Case<'_>, rows: &[Start], uniforms: &[f64], eos: &[usize]) -> Result<Self> {
         let n = rows.len();
-        let mut all = vec![0.5; n * MOST];
+        let mut all = vec![0.9; n * MOST];
         for (row, ((produced, ..), u)) in rows.iter().zip(uniforms).enumerate() {
             all[row * MOST + (*produced).min(MOST - 1)] = *u;
         }
@@ -188,6 +191,7 @@ impl Rows {
             limits: c.integers(rows.iter().map(|row| row.2))?,
             next: c.blank(n)?,
             uniforms: c.array(all)?,
+            codes: c.array(vec![0.0; n])?,
             tokens: c.blank(n * MOST)?,
             logps: c.blank(n * MOST)?,
             entropies: c.blank(n * MOST)?,
@@ -203,7 +207,8 @@ impl Rows {
             status: self.status.ptr_mut(),
             limits: self.limits.ptr(),
             next: self.next.ptr_mut(),
-            uniforms: self.uniforms.ptr(),
+            uniforms: self.uniforms.ptr_mut(),
+            codes: self.codes.ptr_mut(),
             tokens: self.tokens.ptr_mut(),
             logps: self.logps.ptr_mut(),
             entropies: self.entropies.ptr_mut(),
@@ -291,6 +296,30 @@ fn sample(checker: &mut Checker, n: usize, vocabulary: usize, greedy: bool, time
             Some((line.entropy(), 1.0 + 2.0 * line.log_sum + line.max.abs()))
         })?;
         c.time(timed, logits.bytes(), kernel)
+    });
+}
+
+/// Draws of rows that are decoded from a code: what is left of it is the number of the next token, unless the token uses it up.
+fn coded(checker: &mut Checker, vocabulary: usize) {
+    checker.case("sample", format!("{vocabulary} from codes"), |c| {
+        let n = 6;
+        let logits = c.random::<f32>(n * vocabulary, 2.0)?;
+        let lines = lines(&logits, vocabulary);
+        let drawn: Vec<(usize, f64)> = lines.iter().map(|line| draw(c, &line.probabilities())).collect();
+        let uniforms: Vec<f64> = drawn.iter().map(|drawn| drawn.1).collect();
+        let codes: Vec<f64> = (0..n).map(|row| [1.0, 1.5 * Code::LEAST, 0.0][row % 3]).collect();
+        let rows = Rows::new(c, &vec![(2, Status::Active, MOST); n], &uniforms, &[])?;
+        let state = Rows { codes: c.array(codes.clone())?, ..rows };
+        c.launch(plain(&logits, &state))?;
+        c.exact(&state.next, |row| Some(drawn[row].0 as f64))?;
+        let share = |row: usize| lines[row].log_p(drawn[row].0).exp();
+        let left = |row: usize| codes[row] * share(row);
+        c.compare(&state.codes, |row| Some((left(row), 1e-6 * left(row))))?;
+        // Draws are in the middle of their token's share.
+        let goes_on = |i: usize| i % MOST == 3 && left(i / MOST) >= Code::LEAST;
+        c.compare(&state.uniforms, |i| {
+            Some(if goes_on(i) { (0.5, 1e-6 / share(i / MOST)) } else { (state.uniforms.initial[i], 0.0) })
+        })
     });
 }
 

@@ -9,7 +9,9 @@
 //! beyond its end.
 //!
 //! Responses are the CPU's for the same weights and addresses, up to rounding: the device sums in another order, so a random
-//! number within rounding of a boundary between two tokens can fall on the other side.
+//! number within rounding of a boundary between two tokens can fall on the other side. A response that is decoded from a code
+//! ([`grpo_lambda::systematic::Code`]) carries that rounding on, divided by the probability of what it has written: it is the policy's
+//! whatever is rounded, but beyond some ten bits not the CPU's, nor that of a batch whose products are rounded otherwise.
 
 mod on_device;
 

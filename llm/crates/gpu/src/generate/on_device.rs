@@ -35,6 +35,7 @@ struct DeviceSampler<'d> {
     entropies: Array<f32>,
     limits: Array<u32>,
     uniforms: Array<f64>,
+    codes: Array<f64>,
     eos: Array<u32>,
     eos_len: usize,
     inverse_temperature: f32,
@@ -65,6 +66,7 @@ impl<'d> DeviceSampler<'d> {
             entropies: Array::zeros(device, SAMPLER, cells)?,
             limits: each()?,
             uniforms: Array::zeros(device, SAMPLER, if greedy { max_new_tokens } else { cells })?,
+            codes: Array::zeros(device, SAMPLER, rows)?,
             eos: Array::from_slice(device, SAMPLER, request.eos)?,
             eos_len: request.eos.len(),
             inverse_temperature: inverse(request.temperature()),
@@ -84,7 +86,8 @@ impl<'d> DeviceSampler<'d> {
             status: self.status.ptr_mut(),
             limits: self.limits.ptr(),
             next: self.decoding.next().ptr_mut(),
-            uniforms: self.uniforms.ptr(),
+            uniforms: self.uniforms.ptr_mut(),
+            codes: self.codes.ptr_mut(),
             tokens: self.tokens.ptr_mut(),
             logps: self.logps.ptr_mut(),
             entropies: self.entropies.ptr_mut(),
@@ -127,8 +130,9 @@ impl<'d> DeviceSampler<'d> {
             limits[slot] = request.limit(prompt) as u32;
             read[slot] = request.prompts[prompt].len() as u32;
             if !self.greedy {
-                let numbers = uniforms(request, response, self.max_new_tokens);
+                let (numbers, code) = numbers(request, response, self.max_new_tokens);
                 self.uniforms.write_from(slot * self.max_new_tokens, &numbers)?;
+                self.codes.write_from(slot, &[f64::from(u8::from(code))])?;
             }
         }
         arrays.iter().zip([produced, status, limits]).try_for_each(|(array, now)| array.write(&now))?;
@@ -310,10 +314,16 @@ fn whole(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-/// The random numbers of a response, which do not depend on its slot.
-fn uniforms(request: &SamplingRequest<'_>, response: usize, max_new_tokens: usize) -> Vec<f64> {
-    let mut rng = (request.address)(response / request.group, response % request.group).generator(0);
-    (0..max_new_tokens).map(|_| unit(rng.next_u64())).collect()
+/// The random numbers of a response, which do not depend on its slot; and true if the first is a code from which it is decoded.
+fn numbers(request: &SamplingRequest<'_>, response: usize, max_new_tokens: usize) -> (Vec<f64>, bool) {
+    let address = (request.address)(response / request.group, response % request.group);
+    let mut rng = address.generator(0);
+    let mut numbers: Vec<f64> = (0..max_new_tokens).map(|_| unit(rng.next_u64())).collect();
+    let code = address.code();
+    if let Some(code) = &code {
+        numbers[0] = code.number(|| unreachable!("a code at the prompt is whole"));
+    }
+    (numbers, code.is_some())
 }
 
 /// The responses, by prompt, and the time they took.

@@ -9,6 +9,10 @@
 // The line of a row that draws nothing; as in sample.rs.
 #define NO_LINE 0xffffffffu
 
+// The probability of a prefix below which its code is used up, 2^-24, and the largest number below 1; as in systematic.rs.
+#define LEAST 5.9604644775390625e-8
+#define BELOW_ONE 0.99999999999999988898
+
 // A place in the order of scores: larger for a larger score, and never 0.
 __device__ inline u32 place_of(float score) {
   const u32 bits = __float_as_uint(score);
@@ -131,8 +135,8 @@ struct Span {
 };
 
 // `span` is cut in 32: the first piece whose end lies above `target` remains, or the last with any mass where rounding leaves none.
-// `fraction`, unless negative, sets `target` to that share of the whole span's mass.
-__device__ inline Span piece(const Masses& masses, const Span& span, double fraction, double& target) {
+// `fraction`, unless negative, sets `target` to that share of the whole span's mass, `total`.
+__device__ inline Span piece(const Masses& masses, const Span& span, double fraction, double& target, double& total) {
   __shared__ double parts[32];
   const u32 warp = threadIdx.x / 32, size = (span.to - span.from + 31) / 32;
   const u32 from = min(span.from + warp * size, span.to), to = min(from + size, span.to);
@@ -141,7 +145,7 @@ __device__ inline Span piece(const Masses& masses, const Span& span, double frac
   if (threadIdx.x % 32 == 0) parts[warp] = sum;
   __syncthreads();
   if (fraction >= 0.0) {
-    double total = 0.0;
+    total = 0.0;
 #pragma unroll 4
     for (u32 w = 0; w < 32; w++) total += parts[w];
     target = fraction * total;
@@ -159,11 +163,11 @@ __device__ inline Span piece(const Masses& masses, const Span& span, double frac
   return found;
 }
 
-// The token of `span` at `target`; by one warp, the same in every lane.
-__device__ inline u32 token_at(const Masses& masses, const Span& span, double target) {
+// The token of `span` at `target`, as a span of its own; by one warp, the same in every lane.
+__device__ inline Span token_at(const Masses& masses, const Span& span, double target) {
   const u32 lane = threadIdx.x % 32;
   double below = span.below;
-  u32 last = span.from;
+  Span last = {span.from, span.from + 1, below};
   for (u32 start = span.from; start < span.to; start += 32) {
     const double mine = start + lane < span.to ? masses.at(start + lane) : 0.0;
     double up_to = mine;
@@ -174,8 +178,12 @@ __device__ inline u32 token_at(const Masses& masses, const Span& span, double ta
     }
     const u32 possible = __ballot_sync(FULL, mine > 0.0);
     const u32 beyond = __ballot_sync(FULL, mine > 0.0 && target < below + up_to);
-    if (beyond) return start + __ffs((int)beyond) - 1;
-    if (possible) last = start + 31 - __clz((int)possible);
+    if (possible) {
+      const u32 found = beyond ? __ffs((int)beyond) - 1 : 31 - __clz((int)possible);
+      const double before = __shfl_sync(FULL, up_to, (found + 31) % 32);
+      last = Span{start + found, start + found + 1, found > 0 ? below + before : below};
+    }
+    if (beyond) break;
     below += __shfl_sync(FULL, up_to, 31);
   }
   return last;
@@ -183,8 +191,8 @@ __device__ inline u32 token_at(const Masses& masses, const Span& span, double ta
 
 KERNEL(1024, sample)(const float* logits, const u32* source, u32 vocabulary, float inverse_temperature, u32 greedy, u32 advance,
                      u32 min_new_tokens, u32 top_k, const double* top_p, u32 max_new_tokens, u32* lengths, u32* produced, u32* status,
-                     const u32* limits, u32* next, const double* uniforms, u32* tokens, float* logps, float* entropies, const u32* eos,
-                     u32 eos_len) {
+                     const u32* limits, u32* next, double* uniforms, double* codes, u32* tokens, float* logps, float* entropies,
+                     const u32* eos, u32 eos_len) {
   __shared__ u32 state[2];
   const u32 row = blockIdx.x, from = source ? source[row] : row;
   if (from == NO_LINE) return;
@@ -224,9 +232,19 @@ KERNEL(1024, sample)(const float* logits, const u32* source, u32 vocabulary, flo
   if (greedy) {
     token = first_largest(masses, vocabulary);
   } else {
-    double target = 0.0;
-    const Span part = piece(masses, Span{0, vocabulary, 0.0}, uniforms[(size_t)row * max_new_tokens + position], target);
-    token = token_at(masses, piece(masses, part, -1.0, target), target);
+    double* const number = uniforms + (size_t)row * max_new_tokens + position;
+    const double here = *number;
+    double target = 0.0, total = 0.0;
+    const Span part = piece(masses, Span{0, vocabulary, 0.0}, here, target, total);
+    const Span drawn = token_at(masses, piece(masses, part, -1.0, target, total), target);
+    token = drawn.from;
+    // What is left of the row's code is the number of its next token, until the code is used up.
+    if (threadIdx.x == 0 && codes[row] >= LEAST) {
+      const double share = masses.at(token) / total;
+      codes[row] *= share;
+      if (codes[row] >= LEAST && position + 1 < max_new_tokens)
+        number[1] = fmin(fmax((here - drawn.below / total) / share, 0.0), BELOW_ONE);
+    }
   }
   if (threadIdx.x == 0) {
     const size_t at = (size_t)row * max_new_tokens + position;

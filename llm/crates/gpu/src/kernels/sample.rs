@@ -36,7 +36,10 @@ pub struct SampleState {
     /// The token to read next.
     pub next: PtrMut<u32>,
     /// `[rows, max_new_tokens]`: uniform numbers in [0, 1), one per position.
-    pub uniforms: Ptr<f64>,
+    pub uniforms: PtrMut<f64>,
+    /// The probability of the tokens so far of a row that is decoded from a code, the number of its first token: until it is used up, what is
+    /// left of the code is written over the number of the next ([`grpo_lambda::systematic::Code`]). 0 for a row that is not.
+    pub codes: PtrMut<f64>,
     /// `[rows, max_new_tokens]`: tokens.
     pub tokens: PtrMut<u32>,
     /// `[rows, max_new_tokens]`: their log-probabilities.
@@ -61,6 +64,7 @@ impl Pass for SampleState {
             Arg::from(self.limits).to_elements(each),
             Arg::from(self.next).to_elements(each),
             self.uniforms.into(), // a greedy draw reads none
+            Arg::from(self.codes).to_elements(each),
             Arg::from(self.tokens).to_elements(cells),
             Arg::from(self.logps).to_elements(cells),
             Arg::from(self.entropies).to_elements(cells),

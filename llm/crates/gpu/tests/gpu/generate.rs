@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::Mutex;
 
+use grpo_lambda::systematic;
 use grpo_lambda_decoder::drift::Drift;
 use grpo_lambda_decoder::generate::{RolloutError, SampledResponse, SamplingParams, StoppingCriteria};
 use grpo_lambda_decoder::generate::{Sampler, SamplingProgress, SamplingRequest};
@@ -167,6 +168,35 @@ fn responses_are_the_cpus_token_by_token() {
             "{ended} ended and {cut} cut off, of {tokens} tokens: no test of both"
         );
     }
+}
+
+/// What is left of a code is divided by the probability of each token, and so is its rounding: tokens are compared while their prefix is not rare.
+#[test]
+fn responses_decoded_from_codes_begin_as_the_cpus_in_any_slots() {
+    let (model, cpu, group) = (model(Dtype::F32), cpu(&shape()), 6);
+    let coded = |prompt: usize, response| {
+        let shift = 0.37 + 0.1 * prompt as f64;
+        address(prompt, response).decoded_from(systematic::code(response, group, shift))
+    };
+    let ask = SamplingRequest::new(&PROMPTS, group, &EOS, sampling(0.6), &coded);
+    let expected = cpu.generate(&ask).unwrap();
+    let found = model.generate(&ask);
+    let (mut compared, mut beyond_the_first) = (0, 0);
+    for (found, expected) in found.iter().flatten().zip(expected.iter().flatten()) {
+        let mut prefix = 0.0;
+        for (t, (token, logp)) in expected.tokens.iter().zip(&expected.logps).enumerate() {
+            if prefix < f64::ln(1e-3) {
+                break;
+            }
+            assert_eq!(found.tokens[t], *token, "token {t}");
+            (compared, beyond_the_first) = (compared + 1, beyond_the_first + usize::from(t > 0));
+            prefix += logp;
+        }
+    }
+    assert!(beyond_the_first > 40, "{beyond_the_first} of {compared}");
+    let independent = model.generate(&self::ask(&PROMPTS, group, 0.6));
+    assert_ne!(found, independent);
+    assert_eq!(model.generate(&SamplingRequest { slots: Some(5), ..ask }), found);
 }
 
 #[test]

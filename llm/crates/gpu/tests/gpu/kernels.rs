@@ -26,6 +26,7 @@ fn draws(k: &Kernels, logits: &[f32], vocabulary: usize, uniforms: &[f64], most:
     let zeros = || array(k, &vec![0u32; rows]);
     let [lengths, produced, status, next] = [(); 4].map(|()| zeros());
     let (limits, uniforms) = (array(k, &vec![most as u32; rows]), array(k, uniforms));
+    let codes = array(k, &vec![0f64; rows]);
     let tokens = array(k, &vec![0u32; rows * most]);
     let [logps, entropies] = [(); 2].map(|()| array(k, &vec![0f32; rows * most]));
     let (logits, eos) = (array(k, logits), array::<u32>(k, &[]));
@@ -37,7 +38,8 @@ fn draws(k: &Kernels, logits: &[f32], vocabulary: usize, uniforms: &[f64], most:
         status: status.ptr_mut(),
         limits: limits.ptr(),
         next: next.ptr_mut(),
-        uniforms: uniforms.ptr(),
+        uniforms: uniforms.ptr_mut(),
+        codes: codes.ptr_mut(),
         tokens: tokens.ptr_mut(),
         logps: logps.ptr_mut(),
         entropies: entropies.ptr_mut(),

@@ -217,7 +217,7 @@ section! {
         steps: u64 = integer(0, ANY), "100", "RL steps; 0: none";
         prompts_per_step: usize = integer(1, 1 << 20), "16", "problems per step";
         group_size: usize = integer(2, 1 << 16), "8", "responses per problem; one alone has no baseline";
-        sampling: String = choice(&SAMPLING), "independent", "systematic: the responses of a group are decoded from evenly spaced codes, in rl.sets sets with a random shift each; each response alone has the policy's distribution, and their mean varies less; for methods that compare sets, as systematic_rloo; on the CPU alone";
+        sampling: String = choice(&SAMPLING), "independent", "systematic: the responses of a group are decoded from evenly spaced codes, in rl.sets sets with a random shift each; each response alone has the policy's distribution, and their mean varies less; for methods that compare sets, as systematic_rloo";
         sets: usize = integer(1, 1 << 16), "2", "sets of a systematic group: method.sets must be the same";
         inner_updates: usize = integer(1, 1000), "1", "gradient steps per sampled batch (mu)";
         lr: f64 = ValueKind::Positive, "0.0002", "peak learning rate";

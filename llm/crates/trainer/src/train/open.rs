@@ -190,11 +190,6 @@ fn decided_for_card(
     longest: MaxLengths,
 ) -> Result<Config, TrainError> {
     let refused = |line: String| TrainError::Config(ConfigError::Conflict(line));
-    if config.rl.systematic_sets().is_some() {
-        let line =
-            "rl.sampling = systematic: a card draws a number of its own for every token; use device=cpu";
-        return Err(refused(line.to_owned()));
-    }
     let (free, _) = card.memory().map_err(model::Error::Device)?;
     let (decided, predicted) =
         synthetic::decided(shape, config, dtype, longest, free).map_err(|e| refused(e.to_string()))?;
