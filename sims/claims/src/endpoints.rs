@@ -1,10 +1,9 @@
 //! The primary endpoint of every experiment, from `paper/endpoints.toml`.
 
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
-
 use anyhow::Context as _;
 use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 const TEXT: &str = include_str!("../../../paper/endpoints.toml");
 

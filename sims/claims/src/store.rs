@@ -4,17 +4,16 @@
 //! A line is flushed to the disk before the next piece counts as done; a last line cut off by a crash is dropped. The first line names
 //! the command and the program: pieces of another seed, length or build are never taken for this run's.
 
+use anyhow::Context as _;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::hash::Hasher;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-
-use anyhow::Context as _;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::json;
 
 /// Pieces of work done, in memory only or also on disk.
 #[derive(Debug, Default)]

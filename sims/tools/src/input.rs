@@ -1,10 +1,9 @@
 //! Input of a user: a file or a pipe with an end, of a size that fits into memory.
 
+use grpo_lambda_mdp::{DEFAULT_MAX_LEAVES, MAX_HORIZON, MAX_REWARD};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
-
-use grpo_lambda_mdp::{DEFAULT_MAX_LEAVES, MAX_HORIZON, MAX_REWARD};
 
 /// Groups, or the numbers of another trainer.
 pub(crate) const MOST_GROUPS: u64 = 1 << 30;

@@ -22,20 +22,18 @@
 //! probabilities = { left = 0.25, right = 0.75 }
 //! ```
 
-use std::collections::BTreeMap;
-use std::ops::Range;
-use std::path::Path;
-
+use crate::failure::quoted;
+use crate::input::{self, MOST_MEMORY};
 use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_mdp::{
     DEFAULT_MAX_LEAVES, PolicyEntry, PrefixTokens, RewardEntry, RewardKind, SpecError, TableMdp, Tabular,
     Tree, TreeError, zoo,
 };
 use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
 use toml::de::{DeTable, DeValue};
-
-use crate::failure::quoted;
-use crate::input::{self, MOST_MEMORY};
 
 const GIB: f64 = (1u64 << 30) as f64;
 /// Memory of an analysis for each (prefix, token) pair, beside the text of its prefix, which is there as a table and as CSV.

@@ -1,16 +1,13 @@
 //! An experiment on a page: its rows in the tables, its section among the findings.
 
-use std::path::Path;
-
-use anyhow::Context as _;
-use grpo_lambda_stats::table::Table;
-
 use super::markdown::{cell, short_cell, wrapped};
-
 use crate::endpoints::{self, Endpoint};
 use crate::experiment::Experiment;
 use crate::run::VerdictRow;
 use crate::sentences;
+use anyhow::Context as _;
+use grpo_lambda_stats::table::Table;
+use std::path::Path;
 
 /// An experiment with its results in the output folder.
 pub(super) struct Entry<'a> {

@@ -8,14 +8,12 @@ mod catalogue;
 mod entry;
 pub mod markdown;
 
-use std::path::{Path, PathBuf};
-
-use anyhow::{Context as _, bail};
-use grpo_lambda_stats::table::Table;
-
 use crate::experiment::Experiment;
 use crate::sentences::{NOT_TESTED, NotTested};
+use anyhow::{Context as _, bail};
 use entry::Entry;
+use grpo_lambda_stats::table::Table;
+use std::path::{Path, PathBuf};
 
 /// Replaces the content of every known block of `text`.
 ///

@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
 
-use std::collections::BTreeMap;
-
+use crate::{committed, root};
 use grpo_lambda_stats::table::{Cell, Table};
 use serde::Deserialize;
-
-use crate::{committed, root};
+use std::collections::BTreeMap;
 
 #[derive(Deserialize)]
 struct Protocol {

@@ -1,10 +1,8 @@
 //! The recorded runs of addition: complete, and paired.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use grpo_lambda::advantage::ClampPart;
-
 use crate::committed;
+use grpo_lambda::advantage::ClampPart;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[test]
 fn every_cell_has_every_arm_with_the_same_seeds_from_the_same_start() {

@@ -13,9 +13,8 @@ mod notebooks;
 mod paper;
 mod paper_audit;
 
-use std::path::{Path, PathBuf};
-
 use grpo_lambda_stats::table::Table;
+use std::path::{Path, PathBuf};
 
 /// The root of the repository.
 fn root() -> PathBuf {

@@ -2,12 +2,11 @@
 
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
 
+use crate::root;
+use grpo_lambda_claims::report::markdown::{CELL, LINE};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
-
-use crate::root;
-use grpo_lambda_claims::report::markdown::{CELL, LINE};
 
 /// The files that git knows and that end in `ending`; none, with a word about it, where there is no git.
 fn tracked(ending: &str) -> Vec<String> {

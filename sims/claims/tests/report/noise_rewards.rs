@@ -2,10 +2,9 @@
 
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
 
+use crate::committed;
 use grpo_lambda::advantage::{Baseline, ClampPart, OutcomeAdvantage, Scale, Std};
 use grpo_lambda_stats::table::Table;
-
-use crate::committed;
 
 /// Responses to a prompt in the recorded runs.
 const GROUP: usize = 8;

@@ -5,13 +5,12 @@
 
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
-use std::process::Command;
-
 use crate::{committed, root};
 use grpo_lambda_stats::table::{Cell, Table};
 use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::Command;
 
 /// Larger ones are slow to open where they are rendered.
 const LARGEST_FILE: usize = 1_000_000;

@@ -1,8 +1,7 @@
 //! The report is complete and true: every claim has its test, data, figure and row, and the committed numbers are those of a
 //! fresh run.
 
-use std::collections::BTreeSet;
-
+use crate::{committed, long, root};
 use grpo_lambda_claims::atlas::{self, updates};
 use grpo_lambda_claims::experiment::{Context, Experiment, Report};
 use grpo_lambda_claims::experiments::REGISTRY;
@@ -11,8 +10,7 @@ use grpo_lambda_claims::store::Store;
 use grpo_lambda_claims::{report, run};
 use grpo_lambda_stats::table::{Cell, Table};
 use grpo_lambda_tools::DEFAULT_SEED;
-
-use crate::{committed, long, root};
+use std::collections::BTreeSet;
 
 /// Two machines may differ in the last bit of `exp`; nothing else.
 const RELATIVE: f64 = 1e-6;

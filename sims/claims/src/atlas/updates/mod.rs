@@ -5,7 +5,6 @@
 mod anatomy;
 mod findings;
 mod measure;
-mod overall;
 mod row;
 mod shown;
 

@@ -1,8 +1,7 @@
 //! Tables and figures.
 
 use super::measure::{Atlas, MaskedTask, Size, piece, seed_of};
-use super::overall::{MEANS, Overall, overall};
-use super::row::{Column, GROUP, Row};
+use super::row::{Column, GROUP, MEANS, Overall, Row, overall};
 use crate::atlas::entrants::{BASELINE, ENTRANTS, Entrant, Extra, Family};
 use crate::atlas::tasks::tasks;
 use crate::experiments::common::heat;

@@ -1,11 +1,10 @@
 //! The table and the figure.
 
-use grpo_lambda_stats::table::Table;
-use serde::{Deserialize, Serialize};
-
 use super::findings::SETS;
 use super::{Numbers, Reading, SYSTEMATIC, Trial};
 use crate::figure::{Axis, Figure, Panel};
+use grpo_lambda_stats::table::Table;
+use serde::{Deserialize, Serialize};
 
 /// A row of `addition.csv`.
 #[derive(Serialize, Deserialize)]

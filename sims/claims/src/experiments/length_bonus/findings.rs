@@ -285,7 +285,7 @@ fn horizons(n: &Numbers) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::super::identities::{AtLambda, WithRewards};
-    use super::super::rationals::Rationals;
+    use super::super::law::Rationals;
     use super::*;
     use crate::experiments::common::words;
 

@@ -25,7 +25,6 @@
 mod findings;
 mod identities;
 mod law;
-mod rationals;
 pub(crate) mod shown;
 pub(crate) mod spread;
 
@@ -38,8 +37,7 @@ use grpo_lambda_mdp::zoo::{EosHazard, Family};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree};
 use grpo_lambda_tools::length_direction::{CLAMP, GROUP, Point, sweep};
 use identities::{AtLambda, WithRewards, mean_advantage, noise, with_rewards};
-use law::{LawRow, law};
-use rationals::{Rationals, in_rationals};
+use law::{LawRow, Rationals, in_rationals, law};
 use rayon::prelude::*;
 use shown::{figures, tables};
 use spread::{CreditRow, OnTask, credit, spread};

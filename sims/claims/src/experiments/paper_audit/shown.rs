@@ -2,8 +2,7 @@
 
 use super::Audit;
 use super::findings::noise::{best_means, common_gains, pooled_variants, variants_against_spread};
-use super::gains::{self, Estimate, Gain};
-use super::statistics::{correlation_needed, minimal_detectable};
+use super::gains::{self, Estimate, Gain, correlation_needed, minimal_detectable};
 use crate::experiments::common::heat;
 use crate::experiments::common::record::{Record, table, yes};
 use crate::figure::{Axis, Figure, Panel};

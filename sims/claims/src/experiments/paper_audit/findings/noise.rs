@@ -3,9 +3,9 @@
 use super::{estimates, finding, finding_on, holds_or, list, p_value};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::paper_audit::Audit;
-use crate::experiments::paper_audit::gains::{self, Estimate, Gain, Selection};
-use crate::experiments::paper_audit::statistics::{
-    best_of_quantile, best_of_tail, correlation_needed, minimal_detectable, variance_share,
+use crate::experiments::paper_audit::gains::{
+    self, Estimate, Gain, Selection, best_of_quantile, best_of_tail, correlation_needed, minimal_detectable,
+    variance_share,
 };
 use crate::sentences::SentenceId;
 use grpo_lambda_printed::{Benchmark, Column, Dataset, Model};
