@@ -70,8 +70,8 @@ pub(crate) fn to_lines(step: u64, problems: &[Problem], answers: &[CompletionRec
             golds: vec![problem.gold.to_string()],
             prompt: problem.prompt.clone(),
         };
-        let of = Some(answers.len());
-        let line = Line { step, of, problem: record, completion: completion.clone(), crc32c: None };
+        let lines = Some(answers.len());
+        let line = Line { step, of: lines, problem: record, completion: completion.clone(), crc32c: None };
         with_checksum(&serde_json::to_string(&line).expect("an answer has a JSON form"))
     };
     problems.iter().zip(answers).map(line).collect()
