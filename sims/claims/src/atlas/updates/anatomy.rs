@@ -21,7 +21,7 @@
 //! Where `m` is the mean of independent draws `m_j`, every quadratic form `q` of it is taken without the noise it adds,
 //! `q(m) - Σ_j q(m_j - m) / (n(n-1))`, and the cosine has a jackknife standard error.
 
-use super::measure::Expectation;
+use super::expectation::Expectation;
 use crate::experiments::common::dot;
 use grpo_lambda_mdp::Oracle;
 use grpo_lambda_mdp::expected::{Expected, compare};

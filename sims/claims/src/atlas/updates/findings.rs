@@ -1,7 +1,8 @@
 //! Findings: the direction of the expected updates, and the error of one at the best step size.
 
 use super::measure::Atlas;
-use super::row::{BUDGET, Column, GROUP, Overall, SHARP, names, overall, unbiased};
+use super::overall::{BUDGET, Overall, SHARP, names, overall, unbiased};
+use super::row::{Column, GROUP};
 use crate::atlas::entrants::{BASELINE, ENTRANTS, Family};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::{finding, holds_or, list, short};

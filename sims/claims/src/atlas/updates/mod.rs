@@ -3,8 +3,10 @@
 //! One update is one group of `G` responses to one prompt, on-policy, from the task's start policy. A row is an entrant on a task at a group size.
 
 mod anatomy;
+mod expectation;
 mod findings;
 mod measure;
+mod overall;
 mod row;
 mod shown;
 

@@ -1,7 +1,8 @@
 //! Tables and figures.
 
 use super::measure::{Atlas, MaskedTask, Size, piece, seed_of};
-use super::row::{Column, GROUP, MEANS, Overall, Row, overall};
+use super::overall::{MEANS, Overall, overall};
+use super::row::{Column, GROUP, Row};
 use crate::atlas::entrants::{BASELINE, ENTRANTS, Entrant, Extra, Family};
 use crate::atlas::tasks::tasks;
 use crate::experiments::common::heat;

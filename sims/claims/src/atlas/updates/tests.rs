@@ -1,5 +1,6 @@
 use super::anatomy::Anatomy;
-use super::measure::{Effort, Expectation, MaskedTask, expectation, piece};
+use super::expectation::{Effort, Expectation, expectation};
+use super::measure::{MaskedTask, piece};
 use super::row::{Column, GROUP};
 use super::*;
 use crate::atlas::entrants::ENTRANTS;

@@ -147,7 +147,7 @@ const OCTAVES: std::ops::RangeInclusive<i32> = -6..=3;
 /// Runs at rates around GRPO's best that have had no part in choosing it.
 struct Fresh<'a> {
     tasks: &'a [Task],
-    /// What was run already.
+    /// Runs that were made before.
     scores: &'a Scores,
     /// Runs per rate and task, their plan and seed.
     runs: (usize, Plan, u64),
