@@ -1,6 +1,6 @@
 //! Evidence of a line beside rewards and log-probabilities, read by the declared kinds.
 
-use super::fields::{LIST, LISTS, items, number, numbers, wrong};
+use super::values::{LIST, LISTS, items, number, numbers, wrong};
 use crate::json::Json;
 use grpo_lambda::group::{Evidence, EvidenceKind, EvidenceSource, PerStep, StatePerToken, StepValue};
 use std::collections::HashMap;

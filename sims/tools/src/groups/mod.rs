@@ -10,6 +10,7 @@
 
 mod evidence;
 mod fields;
+mod values;
 
 use fields::Fields;
 use grpo_lambda::check::{self, BatchError};
