@@ -216,6 +216,12 @@ impl Rows {
             eos_len: self.eos.initial.len() as u32,
         }
     }
+
+    /// Expects that no row was decoded from a code.
+    fn undecoded(&self, c: &mut Case<'_>) -> Result {
+        c.untouched(&self.uniforms)?;
+        c.untouched(&self.codes)
+    }
 }
 
 /// The first of the largest numbers.
@@ -281,6 +287,7 @@ fn sample(checker: &mut Checker, n: usize, vocabulary: usize, greedy: bool, time
         c.exact(&state.produced, |row| Some(if row < n { 3.0 } else { 2.0 }))?;
         c.exact(&state.lengths, |row| Some(state.lengths.initial[row] + f64::from(u8::from(row < n))))?;
         c.exact(&state.status, |_| Some(0.0))?;
+        state.undecoded(c)?;
         let serial = vocabulary.div_ceil(1024);
         c.expect(&state.logps, serial, |i| {
             let (row, line) = here(i).map(|row| (row, &lines[source[row]]))?;
@@ -372,6 +379,7 @@ fn ends(checker: &mut Checker) {
             let uniforms = [0.0, 1.0 - f64::EPSILON / 2.0];
             let state = Rows::new(c, &[(0, Status::Active, MOST); 2], &uniforms, &[])?;
             c.launch(plain(&logits, &state))?;
+            state.undecoded(c)?;
             c.exact(&state.next, |row| Some([2.0, vocabulary as f64 - 3.0][row]))
         });
     }
@@ -440,6 +448,7 @@ fn cut_off(checker: &mut Checker, vocabulary: usize, (top_k, top_p, early, greed
         c.exact(&state.next, token)?;
         c.exact(&state.produced, |row| Some(f64::from(u8::from(drawn[row].is_some()))))?;
         c.exact(&state.status, |row| Some(f64::from(status(row) as u32)))?;
+        state.undecoded(c)?;
         let close = |value: f64| (value, 1e-6 * (1.0 + value.abs()));
         c.compare(&state.logps, |i| Some(here(i).map_or((f64::NAN, 0.0), |drawn| close(drawn.2))))?;
         c.compare(&state.entropies, |i| Some(here(i).map_or((f64::NAN, 0.0), |drawn| close(drawn.3))))?;
@@ -478,6 +487,7 @@ fn states(checker: &mut Checker, greedy: bool) {
         let after =
             [Ended, Truncated, Truncated, Active, Ended, Truncated, NotNumbers, NotNumbers, NotNumbers];
         c.exact(&state.status, |row| Some(f64::from(after[row] as u32)))?;
+        state.undecoded(c)?;
         c.exact(&state.produced, |row| Some([1.0, 2.0, 5.0, 1.0, 4.0, 5.0, 1.0, 1.0, 1.0][row]))?;
         let drew = |row: usize| [3, 4, 5].contains(&row);
         let token = |row: usize| if row == 4 { end as f64 } else { 9.0 };
