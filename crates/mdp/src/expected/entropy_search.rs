@@ -1,7 +1,5 @@
 //! [`EntropySearch`]: the trees that TreeRL samples.
 
-use std::collections::BTreeMap;
-
 use rand_chacha::ChaCha8Rng;
 
 use super::{TreeLeaf, TreeSampling};
@@ -42,9 +40,6 @@ impl EntropySearch {
     }
 }
 
-/// A path, the name of each of its tokens, its leaf and its reward.
-type Drawn = (Vec<EdgeId>, Vec<u32>, LeafId, f64);
-
 impl TreeSampling for EntropySearch {
     fn leaves(&self) -> usize {
         self.chains * (1 + self.forks * self.branches)
@@ -67,46 +62,46 @@ impl TreeSampling for EntropySearch {
     }
 
     fn grow(&self, sampler: &Sampler, behaviour: &Oracle, rng: &mut ChaCha8Rng) -> Vec<TreeLeaf> {
-        let tree = sampler.tree();
-        let (mut drawn, mut named): (Vec<Drawn>, u32) = (Vec::new(), 0);
-        let mut draw = |path: &[EdgeId], names: &[u32], node: NodeId| {
-            let (mut path, mut names) = (path.to_vec(), names.to_vec());
+        let (tree, mut named) = (sampler.tree(), 0);
+        // Every token has a name of its own at first.
+        let mut draw = |path: &[EdgeId], segments: &[u32], node: NodeId| {
+            let (mut path, mut segments) = (path.to_vec(), segments.to_vec());
             let leaf = sampler.complete_into(node, rng, &mut path);
-            while names.len() < path.len() {
-                names.push(named);
+            while segments.len() < path.len() {
+                segments.push(named);
                 named += 1;
             }
-            let reward = sample_reward(tree, leaf, rng);
-            drawn.push((path.clone(), names.clone(), leaf, reward));
-            (path, names)
+            TreeLeaf { leaf, path, segments, reward: sample_reward(tree, leaf, rng) }
         };
+        let mut leaves = Vec::with_capacity(self.leaves());
         for _ in 0..self.chains {
-            let (path, names) = draw(&[], &[], 0);
-            for t in self.positions(&path, behaviour) {
+            let chain = leaves.len();
+            leaves.push(draw(&[], &[], 0));
+            for t in self.positions(&leaves[chain].path, behaviour) {
                 for _ in 0..self.branches {
-                    draw(&path[..t], &names[..t], tree.edge_node(path[t]));
+                    let TreeLeaf { path, segments, .. } = &leaves[chain];
+                    let again = draw(&path[..t], &segments[..t], tree.edge_node(path[t]));
+                    leaves.push(again);
                 }
             }
         }
-        in_segments(drawn)
+        join_segments(&mut leaves, named);
+        leaves
     }
 }
 
-/// Leaves whose tokens are named by their segment: the run of tokens that the same leaves share.
-fn in_segments(drawn: Vec<Drawn>) -> Vec<TreeLeaf> {
-    let mut leaves: BTreeMap<u32, usize> = BTreeMap::new();
-    for name in drawn.iter().flat_map(|(_, names, ..)| names) {
-        *leaves.entry(*name).or_default() += 1;
-    }
-    let segmented = |(path, names, leaf, reward): Drawn| {
+/// Gives the tokens that the same leaves share, one after the other, the name of the first; so far each of the `named` has its own.
+fn join_segments(leaves: &mut [TreeLeaf], named: u32) {
+    let mut shared = vec![0usize; named as usize];
+    leaves.iter().flat_map(|leaf| &leaf.segments).for_each(|&name| shared[name as usize] += 1);
+    for TreeLeaf { segments, .. } in leaves {
         let mut first = 0;
-        let segment = |t: usize| {
-            if t > 0 && leaves[&names[t]] != leaves[&names[t - 1]] {
+        let own = segments.clone();
+        for t in 1..own.len() {
+            if shared[own[t] as usize] != shared[own[t - 1] as usize] {
                 first = t;
             }
-            names[first]
-        };
-        TreeLeaf { leaf, segments: (0..path.len()).map(segment).collect(), path, reward }
-    };
-    drawn.into_iter().map(segmented).collect()
+            segments[t] = own[first];
+        }
+    }
 }

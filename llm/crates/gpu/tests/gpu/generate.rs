@@ -170,7 +170,7 @@ fn responses_are_the_cpus_token_by_token() {
     }
 }
 
-/// What is left of a code is divided by the probability of each token, and so is its rounding: tokens are compared while their prefix is not rare.
+/// Tokens are compared while their prefix is not rare: the rest of a code carries rounding on, divided by the probability of each token.
 #[test]
 fn responses_decoded_from_codes_begin_as_the_cpus_in_any_slots() {
     let (model, cpu, group) = (model(Dtype::F32), cpu(&shape()), 6);

@@ -2,7 +2,7 @@
 
 use super::chains::Kind;
 use super::tasks::{Law, Row};
-use super::trees::{METHODS as TREES, SAMPLINGS, SEARCH, TreeRow};
+use super::trees::{METHODS as TREES, SAMPLINGS, SEARCH, TREE_RL, TreeRow};
 use super::{
     BEST, GOAL, GROUPS, HALVES, HALVES_Q, KNOWN, METHODS, Numbers, POSTERIOR, PREFIX, QUARTERS, STATE,
     TOKENS, VALUES, VISIT,
@@ -11,6 +11,7 @@ use crate::experiment::Finding;
 use crate::experiments::common::{
     cosine, extremes, finding, holds_or, holds_when, largest, mean, percent, quantile,
 };
+use grpo_lambda_mdp::expected::{EntropySearch, TreeSampling};
 use grpo_lambda_stats::{Interval, spearman, t_interval};
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
@@ -83,7 +84,12 @@ fn trees(n: &Numbers) -> Finding {
         let [apart, tree] = SAMPLINGS.map(|sampling| told(method, sampling));
         format!("{method}, own trees: {tree}; independent responses: {apart}")
     });
-    let search = format!("TreeRL, 30 leaves of its entropy search: {}", told("TreeRL", SEARCH));
+    let search = format!(
+        "{}, {} leaves of its entropy search: {}",
+        TREE_RL.0,
+        EntropySearch::PUBLISHED.leaves(),
+        told(TREE_RL.0, SEARCH)
+    );
     let words: Vec<String> = words.chain([search]).collect();
     finding(
         "On trees that a method samples itself its update has less noise per token written than RLOO's (SPO-tree, TreeRL, TreeRPO)",
@@ -445,7 +451,7 @@ mod tests {
             tokens_over_rloo: 1.0,
         };
         let both = TREES.iter().flat_map(|method| SAMPLINGS.map(|sampling| tree((method, sampling))));
-        let trees = both.chain([tree((&TREES[2], SEARCH))]);
+        let trees = both.chain([tree((&TREE_RL, SEARCH))]);
         let chain = |kind| ChainRow { kind, tokens: 40, group: 8, ratio: (long, 0.0), bits: 9.0 };
         Numbers {
             rows: GROUPS.into_iter().flat_map(|g| (0..4).map(move |k| (g, k))).map(row).collect(),

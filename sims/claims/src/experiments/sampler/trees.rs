@@ -15,12 +15,9 @@ const LARGEST: usize = 300;
 const CHILDREN: [usize; 3] = [2, 2, 2];
 
 /// The methods that branch, and the one that they are compared with.
-pub(super) const METHODS: [(&str, &str); 4] = [
-    ("RLOO", "rloo"),
-    ("SPO-tree", "spo_tree"),
-    ("TreeRL", "tree_rl"),
-    ("TreeRPO (recon.)", "tree_rpo_reconstructed"),
-];
+pub(super) const METHODS: [(&str, &str); 4] =
+    [("RLOO", "rloo"), ("SPO-tree", "spo_tree"), TREE_RL, ("TreeRPO (recon.)", "tree_rpo_reconstructed")];
+pub(super) const TREE_RL: (&str, &str) = ("TreeRL", "tree_rl");
 pub(super) const SAMPLINGS: [&str; 2] = ["independent", "own tree"];
 /// The search that TreeRL publishes, with 30 leaves; RLOO beside it has 30 independent responses.
 pub(super) const SEARCH: &str = "entropy search";
@@ -68,8 +65,7 @@ fn on_task(mdp: &Mdp, groups: usize, seed: u64) -> anyhow::Result<Vec<TreeRow>> 
         (squared > 2.0 * noise)
             .then(|| (dot(mean, &gradient) / (true_length * norm(&gradient)), variance / (squared - noise)))
     };
-    let row = |name, sampling, own: Option<&dyn TreeSampling>, leaves| {
-        let (_, registered) = METHODS.iter().find(|(method, _)| *method == name).expect("listed");
+    let row = |(name, registered), sampling, own: Option<&dyn TreeSampling>, leaves| {
         let method = method(registered, "reduction=response_sum")?;
         let situation = Situation::on_policy(&mdp.tree, &mdp.policy, leaves);
         let found = match own {
@@ -88,14 +84,14 @@ fn on_task(mdp: &Mdp, groups: usize, seed: u64) -> anyhow::Result<Vec<TreeRow>> 
         })
     };
     let (leaves, search) = (branching.leaves(), EntropySearch::PUBLISHED);
-    let rloo = |leaves| row(METHODS[0].0, SAMPLINGS[0], None, leaves);
+    let rloo = |leaves| row(METHODS[0], SAMPLINGS[0], None, leaves);
     let mut rows = vec![rloo(leaves)?];
-    for (name, _) in &METHODS[1..] {
-        rows.push(row(name, SAMPLINGS[0], None, leaves)?);
-        rows.push(row(name, SAMPLINGS[1], Some(&branching), leaves)?);
+    for entrant in METHODS.into_iter().skip(1) {
+        rows.push(row(entrant, SAMPLINGS[0], None, leaves)?);
+        rows.push(row(entrant, SAMPLINGS[1], Some(&branching), leaves)?);
     }
     over_first(&mut rows);
-    let mut searched = vec![rloo(search.leaves())?, row("TreeRL", SEARCH, Some(&search), search.leaves())?];
+    let mut searched = vec![rloo(search.leaves())?, row(TREE_RL, SEARCH, Some(&search), search.leaves())?];
     over_first(&mut searched);
     rows.extend(searched.pop());
     Ok(rows)
