@@ -349,11 +349,10 @@ fn last_statement(text: &str) -> Option<Found> {
         }
         let one = stated(window, sentence.clone(), &found, tongue, false);
         let rank = one.as_ref().map_or(Rank::None, |one| one.rank);
-        let word = || statement::word(window, sentence.clone(), tongue);
+        let bare = rank < Rank::Circumstance && fallback.is_none();
+        let word = || statement::word(window, sentence.clone(), tongue).filter(|_| bare);
         let concluded = statement::concluded_word(window, sentence.clone(), &found, tongue);
-        if let Some(word) =
-            concluded.or_else(|| word().filter(|_| rank < Rank::Circumstance && fallback.is_none()))
-        {
+        if let Some(word) = concluded.or_else(word) {
             return Found::part(text, from + word.start..from + word.end, FoundBy::Word);
         }
         let Some(one) = one.filter(|one| !(asked && one.formula.equation)) else {
