@@ -55,13 +55,16 @@ impl Command for MergeArgs {
         }
         let out = self.out.display();
         empty_directory(&self.out)?;
-        let shape = ModelConfig::load(&base).map_err(Failure::refused)?;
-        let (settings, adapter) = lora::load(&self.adapter, &shape).map_err(Failure::refused)?;
-        let tokens = ModelTokenizer::load(&with_tokenizer(&base)).map_err(Failure::refused)?;
-        tokens.check(shape.vocab_size).map_err(Failure::refused)?;
-        let mut parameters = weights::load(&base, &shape).map_err(Failure::refused)?;
+        let shape = ModelConfig::load(&base).map_err(|e| Failure::refused(e.to_string()))?;
+        let (settings, adapter) =
+            lora::load(&self.adapter, &shape).map_err(|e| Failure::refused(e.to_string()))?;
+        let tokens =
+            ModelTokenizer::load(&with_tokenizer(&base)).map_err(|e| Failure::refused(e.to_string()))?;
+        tokens.check(shape.vocab_size).map_err(|e| Failure::refused(e.to_string()))?;
+        let mut parameters = weights::load(&base, &shape).map_err(|e| Failure::refused(e.to_string()))?;
         check_base(self, &base, &parameters)?;
-        lora::merge(&settings, &adapter, &shape, &mut parameters).map_err(Failure::refused)?;
+        lora::merge(&settings, &adapter, &shape, &mut parameters)
+            .map_err(|e| Failure::refused(e.to_string()))?;
         let dtype = match self.dtype {
             MergeDtype::F32 => SaveDtype::F32,
             MergeDtype::Bf16 => SaveDtype::Bf16,
@@ -100,7 +103,7 @@ pub(super) fn empty_directory(out: &Path) -> Result<(), Failure> {
     if out.exists() && !out.is_dir() {
         return Err(Failure::refused(format!("--out {shown}: a file; must be a directory, empty or new")));
     }
-    match Disk::default().obstacle(out).map_err(Failure::refused)? {
+    match Disk::default().obstacle(out).map_err(|e| Failure::refused(e.to_string()))? {
         Some(name) => Err(Failure::refused(format!("--out {shown}: holds {name}; must be empty or new"))),
         None => Ok(()),
     }
@@ -109,7 +112,8 @@ pub(super) fn empty_directory(out: &Path) -> Result<(), Failure> {
 /// Refuses weights that the adapter was not trained on. One from elsewhere does not say what it was trained on; a line says so.
 fn check_base(args: &MergeArgs, base: &Path, parameters: &Parameters<f32>) -> Result<(), Failure> {
     let (adapter, base) = (args.adapter.display(), base.display());
-    let Some(trained_on) = AdapterBase::read(&args.adapter).map_err(Failure::refused)? else {
+    let Some(trained_on) = AdapterBase::read(&args.adapter).map_err(|e| Failure::refused(e.to_string()))?
+    else {
         say(&format!(
             "warning: {adapter}: no {}, so whether it was trained on the weights of {base} cannot be checked; an adapter of llm-train train has one",
             adapter_base::FILE

@@ -10,6 +10,7 @@ use grpo_lambda_studies::curves::Points;
 use grpo_lambda_studies::figures::{self, DrawError, draw_record, first_and_last_tenth, zero_variance_share};
 use grpo_lambda_studies::record::RunRecord;
 use grpo_lambda_studies::{report, terminal};
+use grpo_lambda_trainer::run::RunError;
 
 /// Arguments of `plot`.
 #[derive(Clone, Debug, clap::Args)]
@@ -54,13 +55,12 @@ impl PlotArgs {
     }
 }
 
+/// Broken off if the disk or a figure failed; refused if what is read is not a run's.
 fn failure(error: DrawError) -> Failure {
-    match error {
-        DrawError::Record(e) => Failure::refused(e),
-        DrawError::Answers(e) => Failure::refused(e),
-        DrawError::Log(e) => Failure::refused(e),
-        DrawError::Disk(e) if e.is_refusal() => Failure::refused(e),
-        e => Failure::broke(e),
+    match &error {
+        DrawError::Disk(e) | DrawError::Log(RunError::Io(e)) if !e.is_refusal() => Failure::broke(error),
+        DrawError::Figure { .. } => Failure::broke(error),
+        _ => Failure::refused(error),
     }
 }
 

@@ -20,7 +20,7 @@ fn a_family_without_kernels_is_refused_by_the_part_it_needs() {
     let config = Config::resolve("tiny", &[] as &[&str]).unwrap();
     let refused = predict(&Olmo2.config(SHAPE), &config, Dtype::Bf16, MaxLengths { prompt: 6, example: 0 });
     let line = refused.expect_err("no kernels").to_string();
-    let expected = "Olmo2 is only supported on the CPU: the GPU has no norms after attention and the MLP; set device=cpu";
+    let expected = "Olmo2 is only supported on the CPU: the GPU has no norms after attention and the MLP; run it on the CPU";
     assert_eq!(line, expected);
 }
 

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
-use grpo_lambda_decoder::lora::{LoraSettings, a_name, b_name};
+use grpo_lambda_decoder::lora::{LoraError, LoraSettings, a_name, b_name};
 use grpo_lambda_decoder::model::ModelConfig;
 use grpo_lambda_decoder::model::config::parameter;
 use grpo_lambda_decoder::model::weights::Parameters;
@@ -53,7 +53,7 @@ impl AdapterLayout {
     ///
     /// # Errors
     /// The errors of [`LoraSettings::shapes`].
-    pub fn new(settings: &LoraSettings, config: &ModelConfig) -> Result<AdapterLayout, String> {
+    pub fn new(settings: &LoraSettings, config: &ModelConfig) -> Result<AdapterLayout, LoraError> {
         let shapes = settings.shapes(config)?;
         let mut builder = Builder::default();
         let mut packed_adapter = |l: usize, packed: Packed| {

@@ -90,8 +90,8 @@ pub enum RolloutError {
         source: ScoreError,
     },
     /// A sampler outside this process failed.
-    #[error("{0}")]
-    External(String),
+    #[error(transparent)]
+    External(Box<dyn std::error::Error + Send + Sync>),
     /// The prompt with its response exceeds the context.
     #[error(
         "prompt {prompt} has {tokens} tokens; with {new} new ones it exceeds the model's limit of {limit}"

@@ -27,6 +27,53 @@ use crate::model::config::parameter;
 use crate::model::weights::{self, Parameters, Tensor};
 use crate::model::{Decoder, Gradients, ModelConfig};
 
+/// Settings that a model's matrices do not allow, or an adapter that damages them.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoraError {
+    /// A scale that is not a finite number.
+    #[error("alpha={alpha} is not a finite number")]
+    Alpha {
+        /// The scale.
+        alpha: f64,
+    },
+    /// A target that is no projection.
+    #[error("targets: {name:?} is no projection{}; there are {}", did_you_mean(.name, TARGETS.into_iter().map(|t| t.0)), TARGETS.map(|t| t.0).join(", "))]
+    Target {
+        /// The name given.
+        name: String,
+    },
+    /// No target.
+    #[error("targets names no projection: nothing would be trained")]
+    NoTarget,
+    /// A rank of 0, or above the smaller side of a matrix.
+    #[error("rank={rank} is not in 1..={}, what {module} of {} x {} allows", .size[0].min(.size[1]), .size[0], .size[1])]
+    Rank {
+        /// The rank.
+        rank: usize,
+        /// The matrix.
+        module: String,
+        /// Its `[out, in]`.
+        size: [usize; 2],
+    },
+    /// A merged matrix with a number that is not finite.
+    #[error(
+        "the merged `{name}` holds {merged} at {place}, which is {base} in the base: the base, the adapter or its alpha {alpha} is damaged"
+    )]
+    NotFinite {
+        /// The parameter.
+        name: String,
+        /// The number's place in it.
+        place: usize,
+        /// The number.
+        merged: f32,
+        /// The number in the base.
+        base: f32,
+        /// The scale.
+        alpha: f64,
+    },
+}
+
 /// ` (did you mean `x`?)` for the closest known name, or nothing when none is close.
 fn did_you_mean<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String {
     known
@@ -95,28 +142,21 @@ impl LoraSettings {
     /// Names and shapes of the adapter's tensors, sorted.
     ///
     /// # Errors
-    /// One line: an unknown target, a rank of 0 or larger than a matrix allows, a scale that is not a finite number.
-    pub fn shapes(&self, config: &ModelConfig) -> Result<BTreeMap<String, [usize; 2]>, String> {
+    /// An unknown target, a rank of 0 or larger than a matrix allows, a scale that is not a finite number.
+    pub fn shapes(&self, config: &ModelConfig) -> Result<BTreeMap<String, [usize; 2]>, LoraError> {
         if !self.alpha.is_finite() {
-            return Err(format!("alpha={} is not a finite number", self.alpha));
+            return Err(LoraError::Alpha { alpha: self.alpha });
         }
-        let known = || TARGETS.map(|(name, _)| name).into_iter();
-        if let Some(other) = self.targets.iter().find(|t| !known().any(|name| name == t.as_str())) {
-            let hint = did_you_mean(other, known());
-            let names = known().collect::<Vec<_>>().join(", ");
-            return Err(format!("targets: {other:?} is no projection{hint}; there are {names}"));
+        if let Some(other) = self.targets.iter().find(|t| TARGETS.iter().all(|(name, _)| name != t)) {
+            return Err(LoraError::Target { name: other.clone() });
         }
         if self.targets.is_empty() {
-            return Err("targets names no projection: nothing would be trained".into());
+            return Err(LoraError::NoTarget);
         }
         let mut shapes = BTreeMap::new();
         for (module, [out, inner]) in self.modules(config).into_iter().zip(self.sizes(config)) {
             if !(1..=out.min(inner)).contains(&self.rank) {
-                let most = out.min(inner);
-                return Err(format!(
-                    "rank={} is not in 1..={most}, what {module} of {out} x {inner} allows",
-                    self.rank
-                ));
+                return Err(LoraError::Rank { rank: self.rank, module, size: [out, inner] });
             }
             shapes.insert(a_name(&module), [self.rank, inner]);
             shapes.insert(b_name(&module), [out, self.rank]);
@@ -128,7 +168,7 @@ impl LoraSettings {
     ///
     /// # Errors
     /// The errors of [`LoraSettings::shapes`].
-    pub fn initialise(&self, config: &ModelConfig, seed: u64) -> Result<Parameters<f32>, String> {
+    pub fn initialise(&self, config: &ModelConfig, seed: u64) -> Result<Parameters<f32>, LoraError> {
         let fill = |(name, shape): (String, [usize; 2])| {
             let mut tensor = Tensor::<f32>::zeros(&shape);
             if name.ends_with(A) {
@@ -170,7 +210,7 @@ pub fn merge(
     adapter: &Parameters<f32>,
     config: &ModelConfig,
     parameters: &mut Parameters<f32>,
-) -> Result<(), String> {
+) -> Result<(), LoraError> {
     settings.shapes(config)?;
     let look = |name: &str| adapter.get(name).map(|t| t.data.as_slice());
     for module in settings.modules(config) {
@@ -178,11 +218,9 @@ pub fn merge(
         let name = format!("{module}.weight");
         let base = parameters.get_mut(&name).unwrap_or_else(|| panic!("the weights have no `{name}`"));
         let data = merged(base, a, b, settings.rank, settings.scale() as f32);
-        if let Some(i) = data.iter().position(|x| !x.is_finite()) {
-            return Err(format!(
-                "the merged `{name}` holds {} at {i}, which is {} in the base: the base, the adapter or its alpha {} is damaged",
-                data[i], base.data[i], settings.alpha
-            ));
+        if let Some(place) = data.iter().position(|x| !x.is_finite()) {
+            let (merged, base, alpha) = (data[place], base.data[place], settings.alpha);
+            return Err(LoraError::NotFinite { name, place, merged, base, alpha });
         }
         base.data = data;
     }
@@ -205,7 +243,7 @@ impl Lora {
     ///
     /// # Errors
     /// The errors of [`LoraSettings::shapes`].
-    pub fn new(settings: LoraSettings, model: &Decoder<f32>) -> Result<Lora, String> {
+    pub fn new(settings: LoraSettings, model: &Decoder<f32>) -> Result<Lora, LoraError> {
         settings.shapes(model.config())?;
         let keep = |module: String| {
             let weight = model.parameters()[&format!("{module}.weight")].clone();

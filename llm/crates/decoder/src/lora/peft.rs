@@ -73,7 +73,7 @@ pub fn load(directory: &Path, config: &ModelConfig) -> Result<(LoraSettings, Par
     let settings = settings(&directory.join(CONFIG_FILE))?;
     let path = directory.join(WEIGHTS_FILE);
     let mut expected =
-        settings.shapes(config).map_err(|reason| Error::file(&directory.join(CONFIG_FILE), reason))?;
+        settings.shapes(config).map_err(|e| Error::file(&directory.join(CONFIG_FILE), e.to_string()))?;
     let bytes = read_regular(&path, u64::MAX).map_err(|e| Error::io(&path, e))?;
     let tensors = SafeTensors::deserialize(&bytes)
         .map_err(|e| Error::file(&path, format!("damaged ({} bytes): {e}", bytes.len())))?;

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use crate::device::DeviceError;
 use crate::disk::DiskError;
+use crate::lora::LoraError;
+use crate::model::config::Architecture;
 
 /// A checkpoint, configuration or input that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -49,11 +51,18 @@ pub enum Error {
         reason: String,
     },
     /// An adapter that the model cannot take.
-    #[error("{0}")]
-    Adapter(String),
+    #[error(transparent)]
+    Adapter(#[from] LoraError),
     /// A model that the chosen device does not compute.
-    #[error("{0}")]
-    Unsupported(String),
+    #[error("{architecture:?} is only supported on the CPU: the {device} has no {part}; run it on the CPU")]
+    Unsupported {
+        /// The model's family.
+        architecture: Architecture,
+        /// The kind of device.
+        device: &'static str,
+        /// The part of a layer that it does not compute.
+        part: &'static str,
+    },
     /// The device that computes.
     #[error(transparent)]
     Device(#[from] DeviceError),

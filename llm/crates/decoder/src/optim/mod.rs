@@ -21,7 +21,7 @@ mod update;
 
 use update::{Piece, SERIAL, StepConstants, run, sum_of_squares};
 
-pub use state::{STATE_PARTS, SavedState, StateWriter, WriteStateError, has_part, write_state};
+pub use state::{STATE_PARTS, SavedState, StateError, StateWriter, WriteStateError, has_part, write_state};
 
 /// The parameters that decay.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
@@ -147,7 +147,7 @@ pub enum OptimError {
     Device(#[from] crate::device::DeviceError),
     /// A saved state that does not fit.
     #[error("optimiser state: {0}")]
-    State(String),
+    State(#[from] StateError),
 }
 
 /// A step that was applied, or skipped because a gradient was not finite.
@@ -422,11 +422,11 @@ impl AdamW {
     ///
     /// # Errors
     /// When `array` fails or gives another size; a part of the state has changed then.
-    pub fn take_state(
+    pub fn take_state<E: From<OptimError>>(
         &mut self,
         steps: u64,
-        mut array: impl FnMut(&str, &str, usize) -> Result<Vec<f32>, OptimError>,
-    ) -> Result<(), OptimError> {
+        mut array: impl FnMut(&str, &str, usize) -> Result<Vec<f32>, E>,
+    ) -> Result<(), E> {
         for (name, ParameterState { weights, residual, first, second }) in &mut self.slots {
             for (part, values) in STATE_PARTS.into_iter().zip([weights, residual, first, second]) {
                 if !has_part(part, self.settings.compensated, values.len()) {
@@ -434,10 +434,8 @@ impl AdamW {
                 }
                 let (fresh, expected) = (array(part, name, values.len())?, values.len());
                 if fresh.len() != expected {
-                    let found = fresh.len();
-                    return Err(OptimError::State(format!(
-                        "`{part}/{name}` has {found} numbers, not {expected}"
-                    )));
+                    let (array, found) = (format!("{part}/{name}"), format!("F32 [{}]", fresh.len()));
+                    return Err(OptimError::from(StateError::Array { array, found, expected }).into());
                 }
                 *values = fresh;
             }

@@ -4,7 +4,6 @@ use std::io::{self, Write};
 
 use safetensors::{Dtype, SafeTensors};
 
-use super::OptimError;
 use crate::tensor_file::{self, TensorEntry};
 
 /// Writes an array of a state: part, name of the parameter, where to.
@@ -44,6 +43,42 @@ pub fn write_state<'n, E: From<io::Error>>(
     tensor_file::write(tensors, None, to)
 }
 
+/// Bytes that are not the state of an optimiser of these parameters.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StateError {
+    /// Not a safetensors file, or one without an array that a state has.
+    #[error("{reason}")]
+    Unreadable {
+        /// The fault.
+        reason: String,
+    },
+    /// An array of another type or size than its parameter.
+    #[error("`{array}` is {found}, not F32 [{expected}]")]
+    Array {
+        /// The part of the state and the parameter.
+        array: String,
+        /// The type and size found.
+        found: String,
+        /// The parameter's size.
+        expected: usize,
+    },
+    /// A state of more or fewer arrays than the parameters have.
+    #[error("{found} tensors where this model has {expected}")]
+    Count {
+        /// The number found.
+        found: usize,
+        /// The number that these parameters have.
+        expected: usize,
+    },
+}
+
+impl StateError {
+    fn unreadable(reason: impl ToString) -> StateError {
+        StateError::Unreadable { reason: reason.to_string() }
+    }
+}
+
 /// A state that could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteStateError {
@@ -74,30 +109,33 @@ impl<'a> SavedState<'a> {
     /// Reads a state of parameters with these names and sizes.
     ///
     /// # Errors
-    /// [`OptimError::State`] when it is none, or one of other parameters.
+    /// When it is none, or one of other parameters.
     pub fn open<'n>(
         bytes: &'a [u8],
         parameters: impl Iterator<Item = (&'n str, usize)>,
         compensated: bool,
-    ) -> Result<Self, OptimError> {
-        let bad = |problem: String| OptimError::State(problem);
-        let file = SafeTensors::deserialize(bytes).map_err(|e| bad(e.to_string()))?;
-        let steps = file.tensor("steps").map_err(|e| bad(e.to_string()))?;
-        let steps: [u8; 8] =
-            steps.data().try_into().map_err(|_| bad("`steps` is not one 64-bit number".to_owned()))?;
+    ) -> Result<Self, StateError> {
+        let bad = StateError::unreadable;
+        let file = SafeTensors::deserialize(bytes).map_err(bad)?;
+        let steps = file.tensor("steps").map_err(bad)?;
+        let steps: [u8; 8] = steps
+            .data()
+            .try_into()
+            .map_err(|_| StateError::unreadable("`steps` is not one 64-bit number"))?;
         let mut expected = 1;
         for (name, len) in parameters {
             for part in STATE_PARTS.into_iter().filter(|part| has_part(part, compensated, len)) {
                 expected += 1;
-                let tensor = file.tensor(&format!("{part}/{name}")).map_err(|e| bad(e.to_string()))?;
+                let array = format!("{part}/{name}");
+                let tensor = file.tensor(&array).map_err(bad)?;
                 if tensor.dtype() != Dtype::F32 || tensor.shape() != [len] {
-                    let (dtype, shape) = (tensor.dtype(), tensor.shape());
-                    return Err(bad(format!("`{part}/{name}` is {dtype:?} {shape:?}, not F32 [{len}]")));
+                    let found = format!("{:?} {:?}", tensor.dtype(), tensor.shape());
+                    return Err(StateError::Array { array, found, expected: len });
                 }
             }
         }
         if file.len() != expected {
-            return Err(bad(format!("{} tensors where this model has {expected}", file.len())));
+            return Err(StateError::Count { found: file.len(), expected });
         }
         Ok(SavedState { steps: u64::from_le_bytes(steps), file })
     }

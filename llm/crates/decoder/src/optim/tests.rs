@@ -217,9 +217,10 @@ fn pieces_move_as_the_whole_on_any_number_of_threads() {
 
 #[test]
 fn a_state_of_other_sizes_is_not_taken() {
-    let short = two().take_state(1, |_, name, _| Ok(vec![0.0; if name == "a" { 2 } else { 1 }]));
+    let short =
+        two().take_state::<OptimError>(1, |_, name, _| Ok(vec![0.0; if name == "a" { 2 } else { 1 }]));
     let told = short.expect_err("must be refused").to_string();
-    assert_eq!(told, "optimiser state: `weights/b.bias` has 1 numbers, not 3");
+    assert_eq!(told, "optimiser state: `weights/b.bias` is F32 [1], not F32 [3]");
     assert_eq!((two().array("residual", "c"), two().array("moment", "a")), (None, None));
 }
 

@@ -33,7 +33,7 @@ impl Server {
         if request.responses() == 0 {
             return Ok(vec![Vec::new(); request.prompts.len()]);
         }
-        let external = |e: EngineError| RolloutError::External(e.to_string());
+        let external = |e: EngineError| RolloutError::External(e.into());
         let asks = questions(request);
         let mut answers: Answers = vec![None; asks.len()];
         let retries = self.settings().retries;

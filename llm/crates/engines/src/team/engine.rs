@@ -150,7 +150,7 @@ impl Sampler for TeamEngine<'_> {
             return self.inner.generate(request);
         }
         request.check(self.shape().max_position_embeddings)?;
-        let external = |e: TeamError| RolloutError::External(e.to_string());
+        let external = |e: TeamError| RolloutError::External(e.into());
         let shares = sampling_shares(request.prompts.len(), request.group, self.team.size());
         let order = |rank: usize| SampleOrder::new(request, &shares[rank]);
         self.team.tell_each(|rank| Order::Sample(order(rank))).map_err(external)?;

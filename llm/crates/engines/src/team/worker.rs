@@ -118,17 +118,12 @@ impl Replica {
     fn apply(&mut self, link: &mut dyn Link, rate: f64, scale: Option<f64>) -> Result<(), LinkError> {
         let sums = std::mem::take(&mut self.sums);
         let Some(scale) = scale else { return Ok(()) };
-        self.optimiser.apply(rate, &by_name(&sums), scale).map_err(|e| unread(e.to_string()))?;
+        self.optimiser.apply(rate, &by_name(&sums), scale)?;
         self.spread(link)
     }
 
     fn restore(&mut self, link: &mut dyn Link, steps: u64) -> Result<(), LinkError> {
-        let mut lost = None;
-        let array = |_: &str, _: &str, len: usize| {
-            receive_tensor(link, LEADER, len).map_err(|e| OptimError::State(lost.insert(e).to_string()))
-        };
-        let taken = self.optimiser.take_state(steps, array);
-        taken.map_err(|e| lost.unwrap_or_else(|| unread(e.to_string())))?;
+        self.optimiser.take_state(steps, |_, _, len| receive_tensor(link, LEADER, len))?;
         self.spread(link)
     }
 
@@ -147,6 +142,12 @@ fn by_name(sums: &BTreeMap<String, Vec<f32>>) -> Vec<(&str, &[f32])> {
 /// The error of a message that a worker cannot follow.
 fn unread(reason: String) -> LinkError {
     LinkError { rank: LEADER, reason }
+}
+
+impl From<OptimError> for LinkError {
+    fn from(error: OptimError) -> LinkError {
+        unread(error.to_string())
+    }
 }
 
 /// Every tensor of a model, sorted by name.

@@ -67,17 +67,6 @@ pub struct GpuAdamW {
     parts: Array<f64>,
 }
 
-/// Why a state could not be taken over.
-#[derive(Debug, thiserror::Error)]
-pub enum RestoreError {
-    /// It does not fit.
-    #[error(transparent)]
-    State(#[from] OptimError),
-    /// The device failed.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-}
-
 impl GpuAdamW {
     /// An optimiser of tensors laid out as `weights`, at these values; those not in `parameters` are at zero. Its state is on the device.
     ///
@@ -250,9 +239,9 @@ impl GpuAdamW {
     /// Takes over a state that this or [`grpo_lambda_decoder::optim::AdamW`] wrote, to the bit, and rounds its weights into `weights`.
     ///
     /// # Errors
-    /// [`RestoreError::State`] if the bytes are not such a file, or are of other parameters: nothing has changed then.
-    /// [`RestoreError::Device`] if the device fails.
-    pub fn restore(&mut self, bytes: &[u8], weights: &Tensors) -> Result<(), RestoreError> {
+    /// [`OptimError::State`] if the bytes are not such a file, or are of other parameters: nothing has changed then.
+    /// [`OptimError::Device`] if the device fails.
+    pub fn restore(&mut self, bytes: &[u8], weights: &Tensors) -> Result<(), OptimError> {
         let state = SavedState::open(bytes, self.sizes(), self.settings.compensated)?;
         match &mut self.state {
             State::Device(mine) => Ok(mine.restore(&state, weights)?),

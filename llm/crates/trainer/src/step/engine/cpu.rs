@@ -42,12 +42,12 @@ impl CpuEngine {
         let shape = model.config().clone();
         let reference = setup.reference.map(|p| Decoder::new(shape.clone(), p)).transpose()?;
         let lora = match setup.lora {
-            Some(settings) => Some(Lora::new(settings, &model).map_err(Error::Adapter)?),
+            Some(settings) => Some(Lora::new(settings, &model)?),
             None => None,
         };
         let optimiser = match &lora {
             Some(lora) => {
-                let adapter = lora.settings().initialise(&shape, setup.seed).map_err(Error::Adapter)?;
+                let adapter = lora.settings().initialise(&shape, setup.seed)?;
                 AdamW::new(setup.adam, adapter.into_iter().map(|(name, t)| (name, t.data)))
             }
             None => AdamW::new(setup.adam, owned(model.parameters(), &owns)),
@@ -102,7 +102,7 @@ impl CpuEngine {
 
     /// Continues from the part of a state that this engine owns.
     pub fn take_state(&mut self, state: &SavedState<'_>) -> Result<(), OptimError> {
-        self.optimiser.take_state(state.steps, |part, name, _| Ok(state.values(part, name)))?;
+        self.optimiser.take_state::<OptimError>(state.steps, |part, name, _| Ok(state.values(part, name)))?;
         self.take_weights();
         Ok(())
     }
@@ -183,7 +183,7 @@ impl Engine for CpuEngine {
 
     fn adapter(&self) -> Result<Option<(LoraSettings, Parameters<f32>)>, Error> {
         let Some(lora) = &self.lora else { return Ok(None) };
-        let shapes = lora.settings().shapes(self.model.config()).map_err(Error::Adapter)?;
+        let shapes = lora.settings().shapes(self.model.config())?;
         let tensor = |(name, weights): (&str, &[f32])| {
             (name.to_owned(), Tensor { shape: shapes[name].to_vec(), data: weights.to_vec() })
         };

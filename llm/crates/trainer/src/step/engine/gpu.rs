@@ -13,7 +13,6 @@ use grpo_lambda_decoder::model::{Decoder, Error, ForwardOptions, ModelConfig, Ro
 use grpo_lambda_decoder::optim::{OptimError, StepOutcome, WriteStateError};
 use grpo_lambda_gpu::generate::{self, GenerateOptions};
 use grpo_lambda_gpu::lora::AdapterLayout;
-use grpo_lambda_gpu::optim::RestoreError;
 use grpo_lambda_gpu::weights::Tensors;
 use grpo_lambda_gpu::{
     Adapter, Budget, Device, DeviceError, Dtype, GpuAdamW, GpuDecoder, Gradients, Kernels, Layout, Network,
@@ -32,10 +31,7 @@ pub(super) fn layout(shape: &ModelConfig) -> Result<Arc<Layout>, Error> {
         (NormPlacement::Post, _) => "norms after attention and the MLP",
         (NormPlacement::Pre, QkNorm::Whole) => "norms over the queries and keys of all heads",
     };
-    let family = shape.architecture;
-    Err(Error::Unsupported(format!(
-        "{family:?} is only supported on the CPU: the GPU has no {part}; set device=cpu"
-    )))
+    Err(Error::Unsupported { architecture: shape.architecture, device: "GPU", part })
 }
 
 /// A model on a device, for sampling.
@@ -69,7 +65,7 @@ impl GpuModel {
         dtype: Dtype,
     ) -> Result<Self, Error> {
         let device = &self.decoder.kernels().device;
-        let layout = Arc::new(AdapterLayout::new(settings, self.decoder.config()).map_err(Error::Adapter)?);
+        let layout = Arc::new(AdapterLayout::new(settings, self.decoder.config())?);
         let adapter = Adapter::upload(device, "weights", &layout, adapter, dtype)?;
         Ok(GpuModel { adapter: Some(adapter), ..self })
     }
@@ -147,8 +143,8 @@ impl GpuEngine {
         let kernels = model.decoder.kernels().clone();
         let optimiser = match &setup.lora {
             Some(settings) => {
-                let layout = Arc::new(AdapterLayout::new(settings, shape).map_err(Error::Adapter)?);
-                let first = settings.initialise(shape, setup.seed).map_err(Error::Adapter)?;
+                let layout = Arc::new(AdapterLayout::new(settings, shape)?);
+                let first = settings.initialise(shape, setup.seed)?;
                 let adapter = Adapter::upload(device, "weights", &layout, &first, dtype)?;
                 let optimiser =
                     GpuAdamW::placed(setup.place, kernels, setup.adam, adapter.tensors(), &first)?;
@@ -228,7 +224,7 @@ impl Engine for GpuEngine {
             return Ok(Cow::Owned(self.optimiser.parameters()?));
         };
         let mut parameters = self.model.weights.tensors().read()?;
-        lora::merge(&settings, &adapter, self.shape(), &mut parameters).map_err(Error::Adapter)?;
+        lora::merge(&settings, &adapter, self.shape(), &mut parameters)?;
         Ok(Cow::Owned(parameters))
     }
 
@@ -251,10 +247,7 @@ impl Engine for GpuEngine {
     }
 
     fn restore_optimiser(&mut self, state: &[u8]) -> Result<(), OptimError> {
-        self.optimiser.restore(state, self.model.trained()).map_err(|e| match e {
-            RestoreError::State(e) => e,
-            RestoreError::Device(e) => OptimError::Device(e),
-        })
+        self.optimiser.restore(state, self.model.trained())
     }
 
     fn evidence_model(&self) -> Option<&Decoder<f32>> {

@@ -81,7 +81,7 @@ impl GpuEngine {
         let kernels = Kernels { device: device.clone(), dtype };
         let (adapter, optimiser) = match &setup.lora {
             Some(settings) => {
-                let layout = Arc::new(AdapterLayout::new(settings, shape).map_err(Error::Adapter)?);
+                let layout = Arc::new(AdapterLayout::new(settings, shape)?);
                 let adapter = Adapter::zeros(device, "weights", &layout, dtype)?;
                 fill_with.fill(adapter.tensors(), seed)?;
                 let optimiser = fill_with.optimiser(&kernels, &setup, adapter.tensors())?;
