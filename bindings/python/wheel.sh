@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# wheel.sh [TARGET..] - builds wheels for publication: CPython 3.10 and later, Linux with glibc 2.17 or later, which zig links against.
+# wheel.sh [TARGET..] - builds wheels for publication, each for CPython 3.10 and later, from Linux. Without targets: that of this machine.
 #
-# Without targets: that of this machine. For the other of the two usual ones: rustup target add aarch64-unknown-linux-gnu, then
-# wheel.sh aarch64-unknown-linux-gnu.
+# A target's standard library comes first: rustup target add TARGET.
+#   {x86_64,aarch64}-unknown-linux-gnu    glibc 2.17 or later        zig links
+#   {x86_64,aarch64}-unknown-linux-musl   musl 1.2 or later          zig links
+#   {x86_64,aarch64}-apple-darwin         macOS 10.12 or 11 on arm   zig links, without Apple's SDK
+#   x86_64-pc-windows-gnu                 Windows                    mingw-w64 links (Debian: gcc-mingw-w64-x86-64)
 set -euo pipefail
 cd "$(dirname "$0")"
 [ $# -gt 0 ] || set -- "$(rustc -vV | sed -n 's/^host: //p')"
@@ -16,6 +19,28 @@ venv=$(mktemp -d)
 trap 'rm -rf "$venv"' EXIT
 "${PYTHON:-python3}" -m venv "$venv"
 "$venv/bin/pip" install --quiet 'maturin>=1.16,<2' ziglang
+
+# maturin 1.16 lists the module under its dotted name, which no symbol has: the linker gets the list with its last part alone.
+mingw() {
+  local gcc=x86_64-w64-mingw32-gcc
+  if ! command -v "$gcc" >/dev/null; then
+    echo "wheel.sh: $target: $gcc is missing; install mingw-w64" >&2
+    exit 2
+  fi
+  mkdir -p "$venv/mingw"
+  printf '#!/bin/sh\nfor a; do case $a in *.def) sed -i "s/PyInit_.*\\\\./PyInit_/" "$a";; esac; done\nexec %s "$@"\n' \
+    "$(command -v "$gcc")" >"$venv/mingw/$gcc"
+  chmod +x "$venv/mingw/$gcc"
+  export CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER=$venv/mingw/$gcc
+}
+
 for target in "$@"; do
-  PATH="$venv/bin:$PATH" maturin build --release --zig --target "$target" --compatibility manylinux2014 --out dist
+  case $target in
+    *-linux-gnu) options=(--zig --compatibility manylinux2014) ;;
+    *-linux-musl) options=(--zig --compatibility musllinux_1_2) ;;
+    *-apple-darwin) options=(--zig) ;;
+    *-windows-gnu) options=(); mingw ;;
+    *) echo "wheel.sh: $target: not one of the targets that this script builds; see its head" >&2; exit 2 ;;
+  esac
+  PATH="$venv/bin:$PATH" maturin build --release --target "$target" ${options[@]+"${options[@]}"} --out dist
 done
