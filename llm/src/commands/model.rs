@@ -92,7 +92,8 @@ pub(super) fn load(
     let wanted = DevicePreference::parse(device).unwrap_or(DevicePreference::Auto);
     let chosen = choose_device(wanted, select::parse_dtype(dtype), false).map_err(Failure::refused)?;
     match chosen {
-        ComputeDevice::Cpu => {
+        // None of candle's is ever chosen here.
+        ComputeDevice::Cpu | ComputeDevice::Candle(..) => {
             let model = Box::new(load_model(directory)?);
             Ok(Loaded { model, shape, tokens, numbers: "f32".to_owned(), card: None })
         }

@@ -19,8 +19,10 @@ fn a_device_or_dtype_of_another_name_is_refused() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("run");
     for (setting, expected) in [
-        ("device=gpu", "command line: device = gpu: must be one of auto, cpu, cuda"),
-        ("device=cuda:1", "command line: device = cuda:1: must be one of auto, cpu, cuda"),
+        ("device=gpu", "command line: device = gpu: must be one of auto, cpu, cuda, metal"),
+        ("device=cuda:1", "command line: device = cuda:1: must be one of auto, cpu, cuda, metal"),
+        ("device=metal", "device = metal: Metal is used by candle alone; set engine=candle, or device=cpu"),
+        ("engine=torch", "command line: engine = torch: must be one of own, candle"),
         ("dtype=f16", "command line: dtype = f16: must be one of auto, f32, bf16"),
         ("dtyp=f32", "command line: unknown key `dtyp` (did you mean `dtype`?)"),
     ] {
@@ -40,6 +42,26 @@ fn a_card_that_is_not_there_is_refused_and_leaves_nothing_behind() {
     };
     for dtype in ["auto", "f32", "bf16"] {
         train(&directory, &["device=cuda", &format!("dtype={dtype}")]).refused(2, expected);
+    }
+    assert!(!directory.exists());
+}
+
+#[test]
+fn candle_that_is_not_built_in_is_refused_and_leaves_nothing_behind() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("run");
+    let (of_candle, of_metal) = if cfg!(feature = "candle") {
+        ("", "engine = candle, device = metal: this program was built without it; build it with --features candle-metal, or set device=cpu")
+    } else {
+        let line = "engine = candle: this program was built without it; build it with --features candle";
+        (line, line)
+    };
+    if !of_candle.is_empty() {
+        train(&directory, &["engine=candle"]).refused(2, of_candle);
+        train(&directory, &["engine=candle", "--dry-run"]).says("here the run would be refused");
+    }
+    if !cfg!(feature = "candle-metal") {
+        train(&directory, &["engine=candle", "device=metal"]).refused(2, of_metal);
     }
     assert!(!directory.exists());
 }

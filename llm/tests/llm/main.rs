@@ -4,6 +4,8 @@
 
 mod bad_data;
 mod bad_input;
+#[cfg(feature = "candle")]
+mod candle;
 mod commands;
 mod common;
 mod compare;

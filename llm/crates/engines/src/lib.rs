@@ -16,7 +16,7 @@ use grpo_lambda_decoder::model::{self, Decoder};
 use grpo_lambda_gpu::select::ComputeDevice;
 use grpo_lambda_trainer::config::{Config, ConfigError};
 use grpo_lambda_trainer::step::engine::{Engine, WeightFollower};
-use grpo_lambda_trainer::train::{EngineStart, Engines, Local};
+use grpo_lambda_trainer::train::{EngineStart, Engines, Local, refuse_candle};
 
 use remote::{Server, ServerFollower};
 use team::{Shards, Team, TeamEngine, TeamError};
@@ -27,6 +27,7 @@ fn refused(e: impl ToString) -> ConfigError {
 
 impl Engines for Team {
     fn check(&self, config: &Config, device: &ComputeDevice) -> Result<(), ConfigError> {
+        refuse_candle(config)?;
         Shards::new(config.shards, self.size()).map_err(refused)?;
         match device {
             ComputeDevice::Cuda(card, _) if config.shards > 1 => Err(refused(TeamError::OnCard(card.name()))),

@@ -15,16 +15,20 @@ pub enum DevicePreference {
     Cpu,
     /// A CUDA card.
     Cuda,
+    /// The graphics processor of a Mac, which candle alone uses.
+    Metal,
 }
 
 impl DevicePreference {
-    /// Their names.
+    /// Names of those that our own decoders use.
     pub const NAMES: [&str; 3] = ["auto", "cpu", "cuda"];
+    /// Names of all.
+    pub const ALL: [&str; 4] = ["auto", "cpu", "cuda", "metal"];
 
-    /// One of [`DevicePreference::NAMES`].
+    /// One of [`DevicePreference::ALL`].
     pub fn parse(name: &str) -> Option<Self> {
-        let place = Self::NAMES.iter().position(|n| *n == name)?;
-        Some([DevicePreference::Auto, DevicePreference::Cpu, DevicePreference::Cuda][place])
+        use DevicePreference::{Auto, Cpu, Cuda, Metal};
+        Some([Auto, Cpu, Cuda, Metal][Self::ALL.iter().position(|n| *n == name)?])
     }
 }
 
@@ -68,14 +72,51 @@ pub enum ComputeDevice {
     Cpu,
     /// A card, with weights and activations of this type.
     Cuda(Arc<dyn Device>, Dtype),
+    /// A device by way of candle, with weights and activations of this type.
+    Candle(CandleDevice, Dtype),
+}
+
+/// A device that candle uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CandleDevice {
+    /// The CPU.
+    Cpu,
+    /// The first CUDA card.
+    Cuda,
+    /// The graphics processor of a Mac.
+    Metal,
+}
+
+impl CandleDevice {
+    /// The one that is preferred, in `f32` on the CPU and in `bf16` elsewhere unless another type is asked for.
+    pub fn choose(preference: DevicePreference, dtype: Option<Dtype>) -> ComputeDevice {
+        let (device, usual) = match preference {
+            DevicePreference::Auto | DevicePreference::Cpu => (CandleDevice::Cpu, Dtype::F32),
+            DevicePreference::Cuda => (CandleDevice::Cuda, Dtype::Bf16),
+            DevicePreference::Metal => (CandleDevice::Metal, Dtype::Bf16),
+        };
+        ComputeDevice::Candle(device, dtype.unwrap_or(usual))
+    }
+
+    /// For people: `the CPU`.
+    pub fn name(self) -> &'static str {
+        match self {
+            CandleDevice::Cpu => "the CPU",
+            CandleDevice::Cuda => "the CUDA card",
+            CandleDevice::Metal => "Metal",
+        }
+    }
 }
 
 impl ComputeDevice {
-    /// For people: `on the CPU`, `on NVIDIA H200 in bf16`.
+    /// For people: `on the CPU`, `on NVIDIA H200 in bf16`, `on Metal in bf16 by candle`.
     pub fn describe(&self) -> String {
         match self {
             ComputeDevice::Cpu => "on the CPU".to_owned(),
             ComputeDevice::Cuda(card, dtype) => format!("on {} in {}", card.name(), dtype.name()),
+            ComputeDevice::Candle(device, dtype) => {
+                format!("on {} in {} by candle", device.name(), dtype.name())
+            }
         }
     }
 }
@@ -86,6 +127,9 @@ pub enum SelectError {
     /// A card was asked for.
     #[error(transparent)]
     NoCard(NoCard),
+    /// Metal was asked for, which our own decoders do not use.
+    #[error("Metal is used by candle alone")]
+    OnlyCandle,
     /// bf16 on the CPU: it was asked for, or there is no card.
     #[error("the CPU computes in f32, not in bf16")]
     NotOnTheCpu(Option<NoCard>),
@@ -104,6 +148,7 @@ pub fn choose(
 ) -> Result<(ComputeDevice, Option<DeviceError>), SelectError> {
     let on_a_card = dtype.unwrap_or(Dtype::Bf16);
     let missing = match preference {
+        DevicePreference::Metal => return Err(SelectError::OnlyCandle),
         DevicePreference::Cpu => None,
         _ => match find_card(on_a_card) {
             Ok(card) => return Ok((ComputeDevice::Cuda(card, on_a_card), None)),
@@ -194,11 +239,20 @@ mod tests {
     }
 
     #[test]
+    fn candle_takes_the_cpu_unless_it_is_told_and_metal_is_its_own() {
+        let chosen = |preference, dtype| CandleDevice::choose(preference, dtype).describe();
+        assert_eq!(chosen(DevicePreference::Auto, None), "on the CPU in f32 by candle");
+        assert_eq!(chosen(DevicePreference::Cpu, Some(Dtype::Bf16)), "on the CPU in bf16 by candle");
+        assert_eq!(chosen(DevicePreference::Cuda, None), "on the CUDA card in bf16 by candle");
+        assert_eq!(chosen(DevicePreference::Metal, Some(Dtype::F32)), "on Metal in f32 by candle");
+        assert_eq!(outcome(DevicePreference::Metal, None, card()), Err(SelectError::OnlyCandle));
+    }
+
+    #[test]
     fn every_name_is_read() {
-        assert_eq!(
-            DevicePreference::NAMES.map(DevicePreference::parse),
-            [DevicePreference::Auto, DevicePreference::Cpu, DevicePreference::Cuda].map(Some)
-        );
+        use DevicePreference::{Auto, Cpu, Cuda, Metal};
+        assert_eq!(DevicePreference::ALL.map(DevicePreference::parse), [Auto, Cpu, Cuda, Metal].map(Some));
+        assert_eq!(DevicePreference::NAMES, DevicePreference::ALL[..3]);
         assert_eq!(DevicePreference::parse("gpu"), None);
         assert_eq!(DTYPES.map(parse_dtype), [None, Some(Dtype::F32), Some(Dtype::Bf16)]);
     }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use grpo_lambda_decoder::model::{Architecture::Qwen2, ModelConfig as Shape, ModelShape};
+use grpo_lambda_gpu::select::ComputeDevice;
 
 use crate::commands::Failure;
 use crate::commands::info::gib;
@@ -16,7 +17,7 @@ use grpo_lambda_trainer::plan::cards::{UTILISATION, cards};
 use grpo_lambda_trainer::plan::memory::{self, StepShape};
 use grpo_lambda_trainer::problems::{Problems, Stage};
 use grpo_lambda_trainer::run::progress::say;
-use grpo_lambda_trainer::train;
+use grpo_lambda_trainer::train::{self, Engines, TrainError};
 
 /// The share of discordant problems of two independent models that are right half the time: the largest there is.
 const EVEN: f64 = 0.5;
@@ -25,7 +26,12 @@ const EVEN: f64 = 0.5;
 const LOOKED_AT: u64 = 2000;
 
 /// The plan of a run from a preset, as text.
-pub(super) fn plan(config: &Config, preset: &str, directory: &Path) -> Result<String, Failure> {
+pub(super) fn plan(
+    engines: &dyn Engines,
+    config: &Config,
+    preset: &str,
+    directory: &Path,
+) -> Result<String, Failure> {
     let given = changed(config, preset)?;
     let config = &train::with_located_model(config).map_err(Failure::refused)?;
     let tokens = train::tokens(config).map_err(Failure::refused)?;
@@ -35,7 +41,7 @@ pub(super) fn plan(config: &Config, preset: &str, directory: &Path) -> Result<St
         Problems::open(config, &tokens, shape.max_position_embeddings, &mut say).map_err(Failure::refused)?;
     let lengths = Lengths::measure(config, &problems, &tokens)?;
     let mut text = format!("Nothing was run. The run would be in {}.\n\n{given}", directory.display());
-    text += &device_line(config);
+    text += &device_line(engines, config);
     text += &splits(config, &problems)?;
     text += &lengths.lines(config);
     text += &memory_line(config, &shape, lengths.longest_prompt());
@@ -62,8 +68,10 @@ fn changed(config: &Config, preset: &str) -> Result<String, Failure> {
 }
 
 /// A device that this program or machine does not have, for which the run would be refused here.
-fn device_line(config: &Config) -> String {
-    match train::device(config) {
+fn device_line(engines: &dyn Engines, config: &Config) -> String {
+    let usable =
+        |device: ComputeDevice| engines.check(config, &device).map(|()| device).map_err(TrainError::Config);
+    match train::device(config).and_then(usable) {
         Ok(device) => format!("device       {}\n", device.describe()),
         Err(e) => format!(
             "device       {e}; here the run would be refused, and what follows is of the settings alone\n"

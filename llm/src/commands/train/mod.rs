@@ -21,7 +21,7 @@ use grpo_lambda_trainer::config::{Config, ModelSource, fields, idle_settings};
 use grpo_lambda_trainer::input::task::TaskSource;
 use grpo_lambda_trainer::run::progress::say;
 use grpo_lambda_trainer::run::{extend, stop};
-use grpo_lambda_trainer::train::{RunSummary, TrainError, train, unusual_rates};
+use grpo_lambda_trainer::train::{Engines, RunSummary, TrainError, train, unusual_rates};
 
 /// Longer than a step of a small model takes, by far.
 const PATIENCE: u64 = 600;
@@ -143,8 +143,12 @@ fn lead(team: &Team, args: &TrainArgs, supervised_only: bool) -> Result<(), Fail
         return print(&config.to_toml());
     }
     warn(&config, &args.overrides);
+    #[cfg(feature = "candle")]
+    let engines: &dyn Engines = &grpo_lambda_candle::WithCandle(team);
+    #[cfg(not(feature = "candle"))]
+    let engines: &dyn Engines = team;
     if args.dry_run {
-        return print(&dry_run::plan(&config, &args.preset, &directory)?);
+        return print(&dry_run::plan(engines, &config, &args.preset, &directory)?);
     }
     use_threads(config.threads)?;
     if args.extend {
@@ -153,7 +157,7 @@ fn lead(team: &Team, args: &TrainArgs, supervised_only: bool) -> Result<(), Fail
     }
     explain_choices(&config, &directory, args, team.size());
     let command = std::env::args().collect::<Vec<_>>().join(" ");
-    let summary = train(team, &config, &directory, &command).map_err(|e| failure(&e))?;
+    let summary = train(engines, &config, &directory, &command).map_err(|e| failure(&e))?;
     // A figure that cannot be drawn is no reason to fail a run that is done.
     let figures = match drawn(&directory) {
         Ok(lines) => lines,

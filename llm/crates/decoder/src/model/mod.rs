@@ -11,7 +11,6 @@
 //! | [`Gradients`] | gradients by parameter |
 //! | [`Decoding`] | decoding: keys and values in pages that a group's responses share |
 //! | `ops` | the operations: matrix product, RMSNorm, rotary embedding, ragged attention, SwiGLU, log-probability |
-//! | `graph` (feature `candle`) | the same decoder as a candle graph: the reference |
 //!
 //! # Why the backward pass is written by hand
 //!
@@ -73,8 +72,6 @@ pub mod config;
 mod decoder;
 mod error;
 mod gradients;
-#[cfg(feature = "candle")]
-pub mod graph;
 mod input;
 #[doc(hidden)]
 pub mod ops;

@@ -2,7 +2,7 @@
 
 use grpo_lambda_gpu::select::DevicePreference;
 
-use super::{Config, ModelSource};
+use super::{Config, EngineKind, ModelSource};
 use crate::input::task::{Task, TaskSource};
 
 /// A line for each `key=value` word without effect in `config`, as `task.levels` beside a data set.
@@ -27,10 +27,11 @@ fn reason(config: &Config, key: &str) -> Option<String> {
         }
         "rl" if name != "max_new_tokens" => steps("rl", config.rl.steps),
         "rollout" if name != "engine" && config.rollout.is_none() => Some("rollout.engine=local".to_owned()),
-        "memory" | "gpu"
-            if matches!(name, "optimiser" | "trust") && config.device == DevicePreference::Cpu =>
-        {
-            Some("device=cpu".to_owned())
+        "memory" | "gpu" if matches!(name, "optimiser" | "trust" | "recompute_layers") => {
+            let candle = (config.engine == EngineKind::Candle).then_some("engine=candle");
+            let cpu = (config.device == DevicePreference::Cpu && name != "recompute_layers")
+                .then_some("device=cpu");
+            candle.or(cpu).map(str::to_owned)
         }
         "lora" if name != "rank" && config.lora.is_none() => Some("lora.rank=0".to_owned()),
         "reward" => match config.rl.steps {
@@ -83,6 +84,11 @@ mod tests {
             ["memory.optimiser=host has no effect with device=cpu"]
         );
         assert_eq!(idle(&["memory.optimiser=host"]), [""; 0]);
+        assert_eq!(idle(&["device=cpu", "memory.recompute_layers=true"]), [""; 0]);
+        assert_eq!(
+            idle(&["engine=candle", "memory.recompute_layers=true"]),
+            ["memory.recompute_layers=true has no effect with engine=candle"]
+        );
         assert_eq!(idle(&["rl.sets=4"]), ["rl.sets=4 has no effect with rl.sampling=independent"]);
         assert_eq!(idle(&["lora.alpha=8"]), ["lora.alpha=8 has no effect with lora.rank=0"]);
         assert_eq!(

@@ -6,6 +6,7 @@
 
 mod build;
 pub mod divisor;
+mod engine;
 mod error;
 mod fields;
 mod foreign;
@@ -24,6 +25,7 @@ mod task;
 mod tests;
 mod typed;
 
+pub use engine::EngineKind;
 pub use error::ConfigError;
 pub use fields::{Field, ValueKind};
 pub use idle::idle_settings;
@@ -66,6 +68,7 @@ pub struct Config {
     pub seed: u64,
     /// Worker threads, 0 for all.
     pub threads: usize,
+    pub engine: EngineKind,
     pub device: DevicePreference,
     /// Number format of weights and activations on a card, if given.
     pub dtype: Option<Dtype>,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use grpo_lambda_gpu::select::{self, DevicePreference};
 use grpo_lambda_gpu::{Dtype, StatePlace};
 
+use super::engine::EngineKind;
 use super::schedule::ScheduleShape;
 use crate::input::data::OnBadRow;
 
@@ -49,6 +50,7 @@ value! {
     Vec<usize>: |text| text.split(',').map(usize::read).collect();
     Option<Dtype>: |text| Some(select::parse_dtype(text));
     DevicePreference: DevicePreference::parse;
+    EngineKind: EngineKind::parse;
     StatePlace: StatePlace::parse;
     ScheduleShape: ScheduleShape::parse;
     OnBadRow: OnBadRow::parse;

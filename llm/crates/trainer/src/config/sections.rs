@@ -11,6 +11,7 @@ use grpo_lambda_decoder::optim::AdamWSettings;
 use grpo_lambda_gpu::select::{DTYPES, DevicePreference};
 use grpo_lambda_gpu::{Dtype, StatePlace};
 
+use super::engine::EngineKind;
 use super::fields::{ANY, Field, ValueKind};
 use super::sampling::SAMPLING;
 use super::schedule::{Schedule, ScheduleShape};
@@ -98,8 +99,9 @@ section! {
     pub(super) struct RunFields in "" {
         seed: u64 = integer(0, i64::MAX as u64), "0", "what all random numbers derive from";
         [resumable] threads: usize = integer(0, 1024), "0", "worker threads; 0: as many as the machine has; changes no result";
-        [resumable] device: DevicePreference = choice(&DevicePreference::NAMES), "auto", "where a run computes: auto is a CUDA card where this program was built for one and finds it, else the CPU; the two sum in another order, so results agree to rounding only";
-        dtype: Option<Dtype> = choice(&DTYPES), "auto", "numbers of weights and activations on a card: auto is bf16; on the CPU everything is f32";
+        [resumable] engine: EngineKind = choice(&EngineKind::NAMES), "own", "what computes: own are this program's decoders; candle, in a program built with it, is slower and runs on a Mac as well; results agree to rounding, and a run may go on with either";
+        [resumable] device: DevicePreference = choice(&DevicePreference::ALL), "auto", "where a run computes: auto is a CUDA card where this program was built for one and finds it, else the CPU, and with engine=candle always the CPU; metal, a Mac's graphics processor, takes engine=candle; devices sum in another order, so results agree to rounding only";
+        dtype: Option<Dtype> = choice(&DTYPES), "auto", "numbers of weights and activations on a card: auto is bf16; on the CPU everything is f32, unless candle is asked for bf16";
         shards: usize = choice(&SHARDS), "1", "parts of a batch whose gradients are added in a fixed order, a power of two: at least as many as the processes of mpirun; belongs to the result, as the number of processes does not";
     }
 }

@@ -23,6 +23,7 @@ pub(super) fn read(values: BTreeMap<String, String>) -> Result<Config, ConfigErr
     Ok(Config {
         seed: run.seed,
         threads: run.threads,
+        engine: run.engine,
         device: run.device,
         dtype: run.dtype,
         shards: run.shards,

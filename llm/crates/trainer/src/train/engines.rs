@@ -6,7 +6,7 @@ use grpo_lambda_decoder::model::weights::Parameters;
 use grpo_lambda_decoder::model::{self, Decoder, ModelConfig as Shape};
 use grpo_lambda_gpu::select::ComputeDevice;
 
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, EngineKind};
 use crate::step::engine::{CpuEngine, Engine, GpuEngine, TrainingSetup, WeightFollower};
 
 /// The start of an engine: a model's shape, its weights, and the setup of a stage.
@@ -47,12 +47,27 @@ pub trait Engines {
     ) -> Result<Option<Box<dyn WeightFollower>>, ConfigError>;
 }
 
+/// Refuses a configuration that asks for candle, of engines that have only our own decoders.
+///
+/// # Errors
+/// One line.
+pub fn refuse_candle(config: &Config) -> Result<(), ConfigError> {
+    match config.engine {
+        EngineKind::Own => Ok(()),
+        EngineKind::Candle => Err(ConfigError::Conflict(
+            "engine = candle: this program was built without it; build it with --features candle (candle-cuda, candle-metal), or set engine=own"
+                .into(),
+        )),
+    }
+}
+
 /// The engines of this process alone.
 #[derive(Clone, Copy, Debug)]
 pub struct Local;
 
 impl Engines for Local {
     fn check(&self, config: &Config, _: &ComputeDevice) -> Result<(), ConfigError> {
+        refuse_candle(config)?;
         let conflict = |problem: String| Err(ConfigError::Conflict(problem));
         if config.rollout.is_some() {
             return conflict(
@@ -78,6 +93,9 @@ impl Engines for Local {
             ComputeDevice::Cpu => Box::new(CpuEngine::new(Decoder::new(shape.clone(), parameters)?, setup)?),
             ComputeDevice::Cuda(card, dtype) => {
                 Box::new(GpuEngine::new(card, *dtype, shape, &parameters, setup)?)
+            }
+            ComputeDevice::Candle(..) => {
+                return Err(model::Error::Unsupported(format!("no engine computes {}", device.describe())));
             }
         })
     }

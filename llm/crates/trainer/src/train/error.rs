@@ -72,6 +72,10 @@ pub enum TrainError {
     Device(#[from] SelectError),
     #[error("method.name={method}: {evidence} is only supported on the CPU, not on {card}; set device=cpu")]
     OnTheCpuOnly { method: String, evidence: &'static str, card: String },
+    #[error(
+        "method.name={method}: {evidence} is only supported by our own decoder on the CPU; set engine=own device=cpu"
+    )]
+    NotByCandle { method: String, evidence: &'static str },
     /// Settings of the method's evidence that this model cannot take.
     #[error(transparent)]
     EvidenceSetting(#[from] EvidenceSettingError),
@@ -118,6 +122,7 @@ impl TrainError {
             | TrainError::Evidence(_)
             | TrainError::Device(_)
             | TrainError::OnTheCpuOnly { .. }
+            | TrainError::NotByCandle { .. }
             | TrainError::EvidenceSetting(_) => true,
             TrainError::Rl { source: PolicyError::Rollout(e), .. }
             | TrainError::Eval(EvalError::Rollout(e)) => too_long(e),
@@ -143,6 +148,9 @@ fn no_device(error: &SelectError) -> String {
             return format!("device = cuda: {not_built}: build it with --features cuda, or set device = cpu");
         }
         SelectError::NoCard(NoCard::Unusable(error)) => return format!("device = cuda: {error}"),
+        SelectError::OnlyCandle => {
+            return format!("device = metal: {error}; set engine=candle, or device=cpu");
+        }
         SelectError::NotOnTheCpu(None) => "device = cpu".to_owned(),
         SelectError::NotOnTheCpu(Some(NoCard::NotBuilt)) => not_built.to_owned(),
         SelectError::NotOnTheCpu(Some(NoCard::Unusable(error))) => error.to_string(),

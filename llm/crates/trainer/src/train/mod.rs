@@ -44,7 +44,7 @@ use crate::run::progress::{SharedProgress, say};
 use crate::run::{Checkpoint, RunDir, stop};
 
 pub use divergence::unusual_rates;
-pub use engines::{EngineStart, Engines, Local};
+pub use engines::{EngineStart, Engines, Local, refuse_candle};
 pub use error::TrainError;
 pub use evaluation::RunSummary;
 pub use model::{initial_model, tokens, with_located_model};

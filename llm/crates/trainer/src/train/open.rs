@@ -4,11 +4,11 @@ use std::sync::Once;
 
 use grpo_lambda_decoder::generate::RolloutError;
 use grpo_lambda_decoder::model;
-use grpo_lambda_gpu::select::{self, ComputeDevice, DevicePreference, NoCard, SelectError};
+use grpo_lambda_gpu::select::{self, CandleDevice, ComputeDevice, DevicePreference, NoCard, SelectError};
 use grpo_lambda_gpu::{Device, Dtype, check};
 
 use super::error::TrainError;
-use crate::config::{Config, ConfigError, ModelSource};
+use crate::config::{Config, ConfigError, EngineKind, ModelSource};
 use crate::eval::EvalError;
 use crate::input::task::Split;
 use crate::input::tokens::ModelTokenizer;
@@ -51,17 +51,20 @@ pub fn choose_device(
 /// # Errors
 /// If a card is required and cannot be used, or the dtype needs a card and there is none.
 pub fn device(config: &Config) -> Result<ComputeDevice, TrainError> {
-    let chosen = choose_device(config.device, config.dtype, config.gpu.trust)?;
+    let chosen = match config.engine {
+        EngineKind::Own => choose_device(config.device, config.dtype, config.gpu.trust)?,
+        EngineKind::Candle => CandleDevice::choose(config.device, config.dtype),
+    };
     let asked =
         config.configured().evidence().into_iter().find(|kind| evidence::describe_cost(*kind).is_some());
-    match (chosen, asked) {
-        (ComputeDevice::Cuda(card, _), Some(kind)) => Err(TrainError::OnTheCpuOnly {
-            method: config.method.clone(),
-            evidence: kind.name(),
-            card: card.name(),
-        }),
-        (chosen, _) => Ok(chosen),
-    }
+    let (method, evidence) = match (&chosen, asked) {
+        (ComputeDevice::Cpu, _) | (_, None) => return Ok(chosen),
+        (_, Some(kind)) => (config.method.clone(), kind.name()),
+    };
+    Err(match chosen {
+        ComputeDevice::Cuda(card, _) => TrainError::OnTheCpuOnly { method, evidence, card: card.name() },
+        _ => TrainError::NotByCandle { method, evidence },
+    })
 }
 
 /// Refuses a run directory where a checkpoint is expected: a run has several checkpoints and may get more, so the same command could later
@@ -98,6 +101,7 @@ pub(super) fn decided(
             check_machine_memory(config, shape, longest)?;
             Ok(memory::decided(config, shape, longest))
         }
+        ComputeDevice::Candle(..) => Ok(config.clone()),
         ComputeDevice::Cuda(..) if !will_step => Ok(config.clone()),
         ComputeDevice::Cuda(card, dtype) => {
             let training = problems.longest(tokens, config.sft.steps > 0).map_err(TrainError::Task)?;

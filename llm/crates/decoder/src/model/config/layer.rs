@@ -4,7 +4,7 @@
 //! Llama   norm  linear  rotate  attend  linear  add   norm  linear  gate  linear  add
 //! OLMo 2  linear  norm  rotate  attend  linear  norm  add   linear  gate  linear  norm  add
 //! ```
-//! [`ModelConfig`] decides which operations a layer has. The forward and backward passes and the candle reference interpret them; names,
+//! [`ModelConfig`] decides which operations a layer has. The forward and backward passes interpret them, and so may other engines; names,
 //! shapes and initial values of the parameters, the memory of the tape and the targets of adapters are read from them.
 
 use super::ModelConfig;

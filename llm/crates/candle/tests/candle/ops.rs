@@ -1,8 +1,9 @@
-//! Every operation of a layer, forward and backward, in double precision: against the plain candle operation of the reference, which
-//! candle differentiates, and against central differences.
+//! Every operation of a layer, forward and backward, in double precision: against the operation on candle's tensors, which candle
+//! differentiates, and against central differences.
 
-use candle_core::{Device, Result, Tensor, Var};
-use grpo_lambda_decoder::model::graph::plain;
+use candle_core::{DType, Device, Result, Tensor, Var};
+use grpo_lambda_candle::attention::{Attention as Batches, Sequence};
+use grpo_lambda_candle::ops::{self as plain, Rotations};
 use grpo_lambda_decoder::model::ops::attention::{self, Context, Heads};
 use grpo_lambda_decoder::model::ops::buffer::Pool;
 use grpo_lambda_decoder::model::ops::matmul::{Panels, pack_transposed, packed_len};
@@ -144,7 +145,9 @@ fn rope_agrees_with_plain_candle_and_finite_differences() {
         arguments: vec![(vec![5, HEADS.stride()], numbers(5 * HEADS.stride(), 3))],
         forward: &|a| rotate(&a[0], false),
         backward: &|_, dy| vec![rotate(dy, true)],
-        plain: &|v| plain::rope(&v[0], HEADS, &positions, &frequencies),
+        plain: &|v| {
+            plain::rotate(&v[0], HEADS, &Rotations::new(&positions, &frequencies, DType::F64, &Device::Cpu)?)
+        },
     }
     .check();
 }
@@ -157,30 +160,35 @@ fn ragged_attention_agrees_with_plain_candle_and_finite_differences() {
         attention::forward(&pool, HEADS, &a[0], &OFFSETS, &[&[][..]; 3], &mut out, &mut log_sum);
         (out, log_sum)
     };
-    Case {
-        arguments: vec![(vec![43, HEADS.stride()], numbers(43 * HEADS.stride(), 4))],
-        forward: &|a| forward(a).0,
-        backward: &|a, dy| {
-            let (out, log_sum) = forward(a);
-            let mut dqkv = vec![0.0; a[0].len()];
-            let alone = [Context { before: &[], sum: 0, own: &[] }; 3];
-            attention::backward(
-                &pool,
-                HEADS,
-                &a[0],
-                &OFFSETS,
-                &out,
-                &log_sum,
-                dy,
-                &mut dqkv,
-                &alone,
-                &mut [],
-            );
-            vec![dqkv]
-        },
-        plain: &|v| plain::attention(&v[0], HEADS, &OFFSETS),
+    let sequence = |pair: &[usize]| Sequence { tokens: pair[0]..pair[1], prefix: 0..0 };
+    let sequences: Vec<Sequence> = OFFSETS.windows(2).map(sequence).collect();
+    // All scores of a sequence at a time, and those of two queries.
+    for most in [1 << 20, 300] {
+        Case {
+            arguments: vec![(vec![43, HEADS.stride()], numbers(43 * HEADS.stride(), 4))],
+            forward: &|a| forward(a).0,
+            backward: &|a, dy| {
+                let (out, log_sum) = forward(a);
+                let mut dqkv = vec![0.0; a[0].len()];
+                let alone = [Context { before: &[], sum: 0, own: &[] }; 3];
+                attention::backward(
+                    &pool,
+                    HEADS,
+                    &a[0],
+                    &OFFSETS,
+                    &out,
+                    &log_sum,
+                    dy,
+                    &mut dqkv,
+                    &alone,
+                    &mut [],
+                );
+                vec![dqkv]
+            },
+            plain: &|v| Batches::new(HEADS, &sequences, most, DType::F64, &Device::Cpu)?.run(&v[0]),
+        }
+        .check();
     }
-    .check();
 }
 
 #[test]
@@ -228,7 +236,10 @@ fn log_prob_agrees_with_plain_candle_and_finite_differences() {
             log_prob::backward(&pool, &a[0], 12, panels, &a[1], &targets, it, &saved, dy, out, &mut dh);
             vec![dh, dw]
         },
-        plain: &|v| plain::log_prob(&v[0], &v[1], &targets, TEMPERATURE),
+        plain: &|v| {
+            let targets = Tensor::new(&targets, &Device::Cpu)?.unsqueeze(1)?;
+            plain::log_probs(&v[0], &v[1], TEMPERATURE)?.gather(&targets, 1)?.squeeze(1)
+        },
     }
     .check();
 }

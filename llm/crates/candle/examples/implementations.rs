@@ -1,11 +1,17 @@
 //! Time and memory of one forward and backward pass, by implementation: what hand-written passes and recomputation are worth.
 //!
-//! `cargo run --release -p grpo-lambda-decoder --features candle --example implementations -- candle|own|recompute`
+//! `cargo run --release -p grpo-lambda-candle --example implementations -- graph|layers|own|recompute`
 //!
 //! 8 layers of width 256, 16 rows of 256 tokens, vocabulary 512, every token scored, one thread. One implementation a process, because the
-//! peak of memory is the process's: `candle` is the candle graph, `own` the decoder, `recompute` the decoder without kept activations.
+//! peak of memory is the process's: `own` is the CPU's decoder, `recompute` the decoder without kept activations, `layers` the engine on candle's
+//! tensors, which differentiates a layer at a time, and `graph` one candle graph of the same operations.
 
+use candle_core::{DType, Device, Tensor};
 use cpu_time::ProcessTime;
+use grpo_lambda_candle::model::Model;
+use grpo_lambda_candle::ops;
+use grpo_lambda_candle::pass::{self, Batch, Slopes};
+use grpo_lambda_decoder::model::config::EMBEDDING;
 use grpo_lambda_decoder::model::{
     Architecture::Qwen2, Decoder, ForwardOptions, Gradients, ModelShape, Rows, weights,
 };
@@ -35,17 +41,24 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 Ok(norm(gradients.parameters().values().flat_map(|t| &t.data)))
             })
         }
-        #[cfg(feature = "candle")]
-        "candle" => {
-            let graph = grpo_lambda_decoder::model::graph::Graph::new(config, &parameters)?;
+        "graph" | "layers" => {
+            let model = Model::new(&config, &parameters, DType::F32, &Device::Cpu)?;
             drop(parameters);
             Box::new(move || {
-                let gradients = graph.gradients::<f32>(&rows, 1.0, &[slope; 16 * 255])?;
-                Ok(norm(gradients.values().flat_map(|t| &t.data)))
+                let mut slopes = Slopes::new();
+                if name == "layers" {
+                    let (_, tape) = pass::forward(&model, &rows, ForwardOptions::default())?;
+                    pass::backward(&model, tape, &vec![vec![slope; 255]; 16], &|_| true, &mut slopes)?;
+                } else {
+                    slopes = graph(&model, &rows, slope)?;
+                }
+                let numbers = slopes.values().map(|t| t.flatten_all()?.to_vec1::<f32>());
+                let numbers = numbers.collect::<candle_core::Result<Vec<_>>>()?;
+                Ok(norm(numbers.iter().flatten()))
             })
         }
         other => {
-            return Err(format!("`{other}`: candle (with --features candle), own or recompute").into());
+            return Err(format!("`{other}`: graph, layers, own or recompute").into());
         }
     };
     let first = pass()?;
@@ -57,6 +70,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let peak = peak_rss_mib().unwrap_or(f64::NAN);
     println!("{name:9}  {seconds:.2} CPU s  peak {peak:.0} MiB  gradient norm {first:.8}");
     Ok(())
+}
+
+/// The gradient by one graph of everything.
+fn graph(model: &Model, rows: &Rows, slope: f64) -> candle_core::Result<Slopes> {
+    let (whole, variables) = model.tracking(|_| true)?;
+    let batch = Batch::new(&whole, rows)?;
+    let Some(hidden) = batch.hidden(&whole, &batch.stream(&whole)?)? else { return Ok(Slopes::new()) };
+    let targets = Tensor::new(batch.targets(), &Device::Cpu)?.unsqueeze(1)?;
+    let logps = ops::log_probs(&hidden, whole.get(EMBEDDING)?, 1.0)?.gather(&targets, 1)?;
+    let mut store = (logps * slope)?.sum_all()?.backward()?;
+    Ok(variables.into_iter().filter_map(|(name, v)| Some((name, store.remove(&v)?.detach()))).collect())
 }
 
 fn norm<'a>(gradient: impl Iterator<Item = &'a f32>) -> f64 {
