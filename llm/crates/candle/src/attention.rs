@@ -73,9 +73,6 @@ pub struct Attention {
 
 impl Attention {
     /// Of these sequences, at most `most` scores at a time, which are of type `dtype`.
-    ///
-    /// # Errors
-    /// When candle fails.
     pub fn new(
         heads: Heads,
         sequences: &[Sequence],
@@ -114,9 +111,6 @@ impl Attention {
     }
 
     /// The outputs of the heads, from queries, keys and values of every token.
-    ///
-    /// # Errors
-    /// When candle fails.
     pub fn run(&self, qkv: &Tensor) -> Result<Tensor> {
         let (h, tokens) = (self.heads, qkv.dim(0)?);
         let x = qkv.reshape((tokens, h.rotated() + h.key, h.dim))?;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use candle_core::{Result, Tensor};
+
 use grpo_lambda_decoder::generate::{DecodeBackend, RolloutError, SampledResponse, Sampler, SamplingRequest};
 use grpo_lambda_decoder::model::{Rows, check_tokens};
 use grpo_lambda_decoder::pack::pack;
@@ -18,16 +19,15 @@ use crate::model::Model;
 use crate::ops;
 use crate::pass::Batch;
 
+type Sampled<T> = std::result::Result<T, RolloutError>;
+
 /// Places by which a cache grows.
 const GROWTH: usize = 64;
 /// Tokens of prompts that are read together.
 const PREFILL: usize = 8192;
 
 impl Sampler for Model {
-    fn generate(
-        &self,
-        request: &SamplingRequest<'_>,
-    ) -> std::result::Result<Vec<Vec<SampledResponse>>, RolloutError> {
+    fn generate(&self, request: &SamplingRequest<'_>) -> Sampled<Vec<Vec<SampledResponse>>> {
         request.check(self.config.max_position_embeddings)?;
         for (prompt, ids) in request.prompts.iter().enumerate() {
             check_tokens(prompt, ids, &self.config)?;
@@ -177,7 +177,7 @@ impl<'r, 'm> Decoding<'r, 'm> {
 }
 
 impl DecodeBackend for Decoding<'_, '_> {
-    fn start(&mut self, responses: &[usize]) -> std::result::Result<(), RolloutError> {
+    fn start(&mut self, responses: &[usize]) -> Sampled<()> {
         self.join(responses).map_err(|e| failed(&self.model.device, e).into())
     }
 
@@ -189,7 +189,7 @@ impl DecodeBackend for Decoding<'_, '_> {
         self.scores.remove(&response);
     }
 
-    fn read(&mut self, responses: &[usize], tokens: &[u32]) -> std::result::Result<(), RolloutError> {
+    fn read(&mut self, responses: &[usize], tokens: &[u32]) -> Sampled<()> {
         let tokens = responses.iter().copied().zip(tokens.iter().copied()).collect();
         self.step(&tokens).map_err(|e| failed(&self.model.device, e).into())
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use candle_core::{DType, Device, Result};
+use candle_core::{DType, Device};
 use grpo_lambda_decoder::device::DeviceError;
 use grpo_lambda_decoder::generate::{RolloutError, SampledResponse, Sampler, SamplingRequest};
 use grpo_lambda_decoder::lora::{self, LoraSettings};
@@ -39,7 +39,7 @@ impl CandleEngine {
         shape: &ModelConfig,
         parameters: &Parameters<f32>,
         setup: TrainingSetup,
-    ) -> std::result::Result<Self, Error> {
+    ) -> Result<Self, Error> {
         let model = |parameters| {
             weights::check(shape, parameters)?;
             Ok::<_, Error>(Model::new(shape, parameters, dtype, device).map_err(|e| failed(device, e))?)
@@ -69,14 +69,14 @@ impl CandleEngine {
     }
 
     /// Rounds the optimiser's weights to the model's.
-    fn take_weights(&mut self) -> Result<()> {
+    fn take_weights(&mut self) -> candle_core::Result<()> {
         self.optimiser
             .parameters()
             .try_for_each(|(name, data)| self.model.set(name, data, &self.trained[name]))
     }
 
     /// The accumulated gradient, taken off the device tensor by tensor; zeros if nothing was added up.
-    fn take_slopes(&mut self) -> Result<BTreeMap<String, Vec<f32>>> {
+    fn take_slopes(&mut self) -> candle_core::Result<BTreeMap<String, Vec<f32>>> {
         let untouched = self.slopes.is_empty();
         let mut taken = BTreeMap::new();
         for (name, shape) in &self.trained {
@@ -99,10 +99,7 @@ impl CandleEngine {
 }
 
 impl Sampler for CandleEngine {
-    fn generate(
-        &self,
-        request: &SamplingRequest<'_>,
-    ) -> std::result::Result<Vec<Vec<SampledResponse>>, RolloutError> {
+    fn generate(&self, request: &SamplingRequest<'_>) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
         self.model.generate(request)
     }
 }
@@ -120,21 +117,13 @@ impl Engine for CandleEngine {
         self.optimiser.steps()
     }
 
-    fn forward(
-        &self,
-        rows: &Rows,
-        options: ForwardOptions,
-    ) -> std::result::Result<(TokenScores, Tape), Error> {
+    fn forward(&self, rows: &Rows, options: ForwardOptions) -> Result<(TokenScores, Tape), Error> {
         rows.check(self.shape())?;
         let (scores, tape) = pass::forward(&self.model, rows, options).map_err(|e| self.failed(e))?;
         Ok((scores, Tape::new(tape)))
     }
 
-    fn score_reference(
-        &mut self,
-        rows: &[Rows],
-        options: ForwardOptions,
-    ) -> std::result::Result<Vec<TokenScores>, Error> {
+    fn score_reference(&mut self, rows: &[Rows], options: ForwardOptions) -> Result<Vec<TokenScores>, Error> {
         let reference = match (&self.reference, &self.lora) {
             (Some(reference), _) => reference.clone(),
             (None, Some(_)) => self.model.without_adapter(),
@@ -147,14 +136,14 @@ impl Engine for CandleEngine {
         rows.iter().map(score).collect()
     }
 
-    fn backward(&mut self, tape: Tape, dlogps: &[Vec<f64>]) -> std::result::Result<(), Error> {
+    fn backward(&mut self, tape: Tape, dlogps: &[Vec<f64>]) -> Result<(), Error> {
         let trained = &self.trained;
         let trains = |name: &str| trained.contains_key(name);
         let done = pass::backward(&self.model, tape.into_inner(), dlogps, &trains, &mut self.slopes);
         Ok(done.map_err(|e| failed(&self.model.device, e))?)
     }
 
-    fn step(&mut self, rate: f64) -> std::result::Result<StepOutcome, OptimError> {
+    fn step(&mut self, rate: f64) -> Result<StepOutcome, OptimError> {
         let slopes = self.take_slopes().map_err(|e| self.failed(e))?;
         let by_name: Vec<(&str, &[f32])> =
             slopes.iter().map(|(name, slope)| (name.as_str(), slope.as_slice())).collect();
@@ -165,14 +154,14 @@ impl Engine for CandleEngine {
         Ok(outcome)
     }
 
-    fn parameters(&self) -> std::result::Result<Cow<'_, Parameters<f32>>, Error> {
+    fn parameters(&self) -> Result<Cow<'_, Parameters<f32>>, Error> {
         let Some(settings) = &self.lora else { return Ok(Cow::Owned(self.masters())) };
         let mut parameters = self.model.without_adapter().read().map_err(|e| self.failed(e))?;
         lora::merge(settings, &self.masters(), self.shape(), &mut parameters).map_err(Error::Adapter)?;
         Ok(Cow::Owned(parameters))
     }
 
-    fn frozen_weights(&self) -> std::result::Result<Option<Cow<'_, Parameters<f32>>>, Error> {
+    fn frozen_weights(&self) -> Result<Option<Cow<'_, Parameters<f32>>>, Error> {
         let frozen = match (&self.reference, &self.lora) {
             (Some(reference), _) => reference.read(),
             (None, Some(_)) => self.model.without_adapter().read(),
@@ -181,15 +170,15 @@ impl Engine for CandleEngine {
         Ok(Some(Cow::Owned(frozen.map_err(|e| self.failed(e))?)))
     }
 
-    fn adapter(&self) -> std::result::Result<Option<(LoraSettings, Parameters<f32>)>, Error> {
+    fn adapter(&self) -> Result<Option<(LoraSettings, Parameters<f32>)>, Error> {
         Ok(self.lora.clone().map(|settings| (settings, self.masters())))
     }
 
-    fn write_optimiser(&self, to: &mut dyn Write) -> std::result::Result<(), WriteStateError> {
+    fn write_optimiser(&self, to: &mut dyn Write) -> Result<(), WriteStateError> {
         Ok(self.optimiser.write(to)?)
     }
 
-    fn restore_optimiser(&mut self, state: &[u8]) -> std::result::Result<(), OptimError> {
+    fn restore_optimiser(&mut self, state: &[u8]) -> Result<(), OptimError> {
         self.optimiser.restore(state)?;
         Ok(self.take_weights().map_err(|e| self.failed(e))?)
     }

@@ -1,5 +1,14 @@
-//! An engine on candle's tensors.
-#![allow(missing_docs)]
+//! [`CandleEngine`]: training and sampling on candle's tensors, on a Mac, on a CUDA card or on the CPU; [`WithCandle`] builds it for a run.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`model`] | a decoder's tensors by name, and the interpreter of the program of its layers |
+//! | [`ops`], [`product`] | the operations, differentiable by candle; the product, under the rules of candle's strictest device |
+//! | [`attention`] | causal attention over rows of different lengths that share prefixes, and over a cache |
+//! | [`pass`] | scores and gradients, a layer at a time |
+//! | `decode` | sampling with a cache padded on the left |
+//! | `engine`, `engines` | the engine, with the CPU's optimiser; how a run comes to it |
+#![allow(missing_docs)] // internal to the workspace: names and comments say what is not obvious
 
 pub mod attention;
 mod decode;

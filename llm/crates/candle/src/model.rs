@@ -29,9 +29,6 @@ pub struct Model {
 
 impl Model {
     /// A model of this shape with copies of these parameters, rounded to `dtype`.
-    ///
-    /// # Errors
-    /// When candle fails.
     pub fn new<T: candle_core::WithDType>(
         config: &ModelConfig,
         parameters: &Parameters<T>,
@@ -48,9 +45,6 @@ impl Model {
     }
 
     /// The same model with this adapter beside its weights, unmerged: in bf16 the sum of the two would lose the adapter's smallest changes.
-    ///
-    /// # Errors
-    /// When candle fails.
     pub(crate) fn with_adapter(mut self, settings: &LoraSettings, adapter: &Parameters<f32>) -> Result<Self> {
         self.scale = settings.scale();
         for (name, tensor) in adapter {
@@ -101,9 +95,6 @@ impl Model {
     }
 
     /// The same model in which copies of these tensors are variables, which candle differentiates by; and the variables, by name.
-    ///
-    /// # Errors
-    /// When candle fails.
     pub fn tracking(&self, names: impl Fn(&str) -> bool) -> Result<(Self, BTreeMap<String, Var>)> {
         let (mut model, mut variables) = (self.clone(), BTreeMap::new());
         for (name, tensor) in self.tensors.iter().filter(|(name, _)| names(name)) {
@@ -115,33 +106,21 @@ impl Model {
     }
 
     /// The rotations of tokens at these positions.
-    ///
-    /// # Errors
-    /// When candle fails.
     pub(crate) fn rotations(&self, positions: &[u32]) -> Result<Rotations> {
         Rotations::new(positions, &self.config.frequencies(), self.dtype, &self.device)
     }
 
     /// The embeddings of tokens.
-    ///
-    /// # Errors
-    /// When candle fails.
     pub fn embed(&self, tokens: &Tensor) -> Result<Tensor> {
         self.get(EMBEDDING)?.index_select(tokens, 0)
     }
 
     /// The hidden states that the output matrix reads, from the stream after the last layer.
-    ///
-    /// # Errors
-    /// When candle fails.
     pub fn final_norm(&self, x: &Tensor) -> Result<Tensor> {
         ops::norm(x, &[(1, self.get(FINAL_NORM)?)], self.config.rms_norm_eps)
     }
 
     /// The stream after layer `l`.
-    ///
-    /// # Errors
-    /// When candle fails.
     pub fn layer(
         &self,
         l: usize,

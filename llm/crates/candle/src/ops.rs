@@ -16,9 +16,6 @@ pub(crate) fn widened(x: &Tensor) -> Result<Tensor> {
 
 /// `x / sqrt(mean(x^2) + eps) * weight` in groups side by side: so many with a weight, as long as it, then those of the next. Numbers after
 /// the last group stay.
-///
-/// # Errors
-/// When candle fails.
 pub fn norm(x: &Tensor, parts: &[(usize, &Tensor)], eps: f64) -> Result<Tensor> {
     let (tokens, width) = x.dims2()?;
     let (mut normed, mut from) = (Vec::new(), 0);
@@ -37,9 +34,6 @@ pub fn norm(x: &Tensor, parts: &[(usize, &Tensor)], eps: f64) -> Result<Tensor> 
 }
 
 /// `x W^T + b`, or without `b`.
-///
-/// # Errors
-/// When candle fails.
 pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     let y = product(x, &weight.t()?)?;
     bias.map_or(Ok(y.clone()), |bias| y.broadcast_add(bias))
@@ -53,9 +47,6 @@ pub struct Rotations {
 
 impl Rotations {
     /// Computed in `f64`; kept in `f32`, or in `f64` for a stream of that type.
-    ///
-    /// # Errors
-    /// When candle fails.
     pub fn new(positions: &[u32], frequencies: &[f64], dtype: DType, device: &Device) -> Result<Self> {
         let shape = (positions.len(), 1, frequencies.len());
         let table = |f: fn(f64) -> f64| {
@@ -70,9 +61,6 @@ impl Rotations {
 }
 
 /// Rotates the query and key heads by their position; the values stay.
-///
-/// # Errors
-/// When candle fails.
 pub fn rotate(qkv: &Tensor, heads: Heads, rotations: &Rotations) -> Result<Tensor> {
     let (tokens, half) = (qkv.dim(0)?, heads.dim / 2);
     let Rotations { cos, sin } = rotations;
@@ -88,9 +76,6 @@ pub fn rotate(qkv: &Tensor, heads: Heads, rotations: &Rotations) -> Result<Tenso
 
 /// `softmax(q k^T / sqrt(d) + mask) v`: queries `[rows, heads, T, d]`, keys and values `[rows, key heads, L, d]`, a mask `[rows, 1, T, L]`. Key
 /// heads are not copied: the queries of those that share one lie in one matrix.
-///
-/// # Errors
-/// When candle fails.
 pub fn attend(query: &Tensor, key: &Tensor, value: &Tensor, mask: &Tensor) -> Result<Tensor> {
     let (rows, heads, t, dim) = query.dims4()?;
     let (shared, l) = (key.dim(1)?, key.dim(2)?);
@@ -103,18 +88,12 @@ pub fn attend(query: &Tensor, key: &Tensor, value: &Tensor, mask: &Tensor) -> Re
 }
 
 /// `silu(gate) * up` of the two halves.
-///
-/// # Errors
-/// When candle fails.
 pub fn swiglu(gate_up: &Tensor) -> Result<Tensor> {
     let halves = gate_up.chunk(2, 1)?;
     halves[0].silu()? * &halves[1]
 }
 
 /// Log-probabilities from the hidden states of tokens, `[tokens, vocabulary]`.
-///
-/// # Errors
-/// When candle fails.
 pub fn log_probs(hidden: &Tensor, head: &Tensor, temperature: f64) -> Result<Tensor> {
     let logits = (widened(&linear(hidden, head, None)?)? * (1.0 / temperature))?;
     let logits = logits.broadcast_sub(&logits.detach().max_keepdim(1)?)?;

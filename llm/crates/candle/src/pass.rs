@@ -38,9 +38,6 @@ pub struct Batch {
 
 impl Batch {
     /// Of these rows.
-    ///
-    /// # Errors
-    /// When candle fails.
     pub fn new(model: &Model, rows: &Rows) -> Result<Self> {
         let (mut tokens, mut positions, mut sequences) = (Vec::new(), Vec::new(), Vec::new());
         for prefix in rows.prefixes() {
@@ -80,9 +77,6 @@ impl Batch {
     }
 
     /// The stream after the last layer, as one graph of the model's variables.
-    ///
-    /// # Errors
-    /// When candle fails.
     pub fn stream(&self, model: &Model) -> Result<Tensor> {
         self.stream_watched(model, &mut |_| Ok(()))
     }
@@ -103,9 +97,6 @@ impl Batch {
     }
 
     /// The hidden states that predict the scored tokens, from the stream after the last layer.
-    ///
-    /// # Errors
-    /// When candle fails.
     pub fn hidden(&self, model: &Model, last: &Tensor) -> Result<Option<Tensor>> {
         let hidden = |places| model.final_norm(&last.index_select(places, 0)?);
         self.places.as_ref().map(hidden).transpose()
@@ -125,9 +116,6 @@ pub struct Tape {
 }
 
 /// The scores of the rows.
-///
-/// # Errors
-/// When candle fails.
 pub fn score(model: &Model, rows: &Rows, options: ForwardOptions) -> Result<TokenScores> {
     let batch = Batch::new(model, rows)?;
     let last = batch.stream(model)?;
@@ -135,9 +123,6 @@ pub fn score(model: &Model, rows: &Rows, options: ForwardOptions) -> Result<Toke
 }
 
 /// The scores of the rows, with the tape for [`backward`].
-///
-/// # Errors
-/// When candle fails.
 pub fn forward(model: &Model, rows: &Rows, options: ForwardOptions) -> Result<(TokenScores, Tape)> {
     let batch = Batch::new(model, rows)?;
     let mut inputs = vec![model.embed(&batch.tokens)?];

@@ -47,9 +47,7 @@ fn missing(line: impl Into<String>) -> DeviceError {
 
 /// Opens the libraries and starts the driver.
 pub(super) fn open() -> Result<Versions, DeviceError> {
-    // SAFETY: opening a library runs its initialisers; those of the driver and of cuBLAS and NVRTC have no requirements.
-    let driver_there = unsafe { cudarc::driver::sys::is_culib_present() };
-    if !driver_there {
+    if !found()[0] {
         return Err(missing("no NVIDIA driver: libcuda.so.1 is not found (Windows needs WSL)"));
     }
     let mut absent = absent_libraries();
@@ -71,9 +69,23 @@ pub(super) fn open() -> Result<Versions, DeviceError> {
 
 /// The libraries beside the driver that the loader does not find.
 fn absent_libraries() -> Vec<&'static str> {
-    // SAFETY: as in `open`.
-    let found = unsafe { [nvrtc::sys::is_culib_present(), cublas::sys::is_culib_present()] };
-    ["nvrtc", "cublas"].into_iter().zip(found).filter_map(|(name, found)| (!found).then_some(name)).collect()
+    ["nvrtc", "cublas"].into_iter().zip(&found()[1..]).filter_map(|(name, found)| (!found).then_some(name)).collect()
+}
+
+/// True for the driver, NVRTC and cuBLAS if the loader finds it. Linked, they were found before the program began.
+#[cfg(feature = "linked")]
+fn found() -> [bool; 3] {
+    [true; 3]
+}
+
+/// True for the driver, NVRTC and cuBLAS if the loader finds it.
+#[cfg(not(feature = "linked"))]
+fn found() -> [bool; 3] {
+    // SAFETY: opening a library runs its initialisers; those of the driver and of cuBLAS and NVRTC have no requirements.
+    unsafe {
+        let driver = cudarc::driver::sys::is_culib_present();
+        [driver, nvrtc::sys::is_culib_present(), cublas::sys::is_culib_present()]
+    }
 }
 
 /// The paths in a folder, sorted; none if it cannot be read.
@@ -107,7 +119,7 @@ fn load_from_environments(absent: &[&str]) {
             .flat_map(|folder| entries(folder))
             .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&file)));
         paths.into_iter().any(|path| {
-            // SAFETY: as in `open`. The library stays loaded to the end of the process.
+            // SAFETY: opening a library of these runs initialisers without requirements. The library stays loaded to the end of the process.
             let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) };
             library.map(std::mem::forget).is_ok()
         })
