@@ -44,9 +44,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "graph" | "layers" => {
             let model = Model::new(&config, &parameters, DType::F32, &Device::Cpu)?;
             drop(parameters);
+            let by_layer = name == "layers";
             Box::new(move || {
                 let mut slopes = Slopes::new();
-                if name == "layers" {
+                if by_layer {
                     let (_, tape) = pass::forward(&model, &rows, ForwardOptions::default())?;
                     pass::backward(&model, tape, &vec![vec![slope; 255]; 16], &|_| true, &mut slopes)?;
                 } else {
