@@ -21,14 +21,20 @@ fn run(config: &Config, directory: &Path) -> RunSummary {
 
 /// The configuration of [`RUN`] with these settings, for either engine.
 fn configs(more: &[&str]) -> [Config; 2] {
-    ["engine=own", "engine=candle"].map(|e| Config::resolve("tiny", &with(RUN, &[more, &[e]].concat())).unwrap())
+    ["engine=own", "engine=candle"]
+        .map(|e| Config::resolve("tiny", &with(RUN, &[more, &[e]].concat())).unwrap())
 }
 
 #[track_caller]
 fn the_same_to_rounding(a: &Path, b: &Path) {
-    for (stage, name) in
-        [("sft", "loss"), ("sft", "grad_norm"), ("rl", "loss"), ("rl", "kl"), ("rl", "entropy"), ("rl", "tokens")]
-    {
+    for (stage, name) in [
+        ("sft", "loss"),
+        ("sft", "grad_norm"),
+        ("rl", "loss"),
+        ("rl", "kl"),
+        ("rl", "entropy"),
+        ("rl", "tokens"),
+    ] {
         let (a, b) = (column(a, stage, name), column(b, stage, name));
         assert_eq!((a.len(), b.len()), (3, 3));
         for (step, (a, b)) in a.iter().zip(&b).enumerate() {
@@ -40,7 +46,9 @@ fn the_same_to_rounding(a: &Path, b: &Path) {
 #[test]
 fn a_run_learns_what_the_cpu_learns_and_goes_on_from_either_engine_in_the_other() {
     let systematic = "rl.sampling=systematic";
-    for more in [&[][..], &["lora.rank=2", "lora.targets=q_proj,down_proj"], &[systematic, "rl.inner_updates=2"]] {
+    for more in
+        [&[][..], &["lora.rank=2", "lora.targets=q_proj,down_proj"], &[systematic, "rl.inner_updates=2"]]
+    {
         let configs = configs(more);
         let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let runs = [0, 1].map(|i| run(&configs[i], places[i].path()));
@@ -89,8 +97,15 @@ fn settings_that_candle_has_not_are_refused_before_anything_is_written() {
 fn a_run_by_candle_is_as_accurate_as_that_of_the_cpu() {
     let steps = long::of("sft.steps=150", "sft.steps=600");
     let more = [
-        steps, "model.hidden=64", "model.intermediate=128", "sft.batch=16", "sft.worked_share=1", "sft.lr=3e-3", "eval.n=100",
-        "rl.steps=3", "checkpoint.every=1000",
+        steps,
+        "model.hidden=64",
+        "model.intermediate=128",
+        "sft.batch=16",
+        "sft.worked_share=1",
+        "sft.lr=3e-3",
+        "eval.n=100",
+        "rl.steps=3",
+        "checkpoint.every=1000",
     ];
     let accuracy = configs(&more).map(|config| {
         let place = tempfile::tempdir().unwrap();

@@ -51,7 +51,10 @@ fn candle_that_is_not_built_in_is_refused_and_leaves_nothing_behind() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("run");
     let (of_candle, of_metal) = if cfg!(feature = "candle") {
-        ("", "engine = candle, device = metal: this program was built without it; build it with --features candle-metal, or set device=cpu")
+        (
+            "",
+            "engine = candle, device = metal: this program was built without it; build it with --features candle-metal, or set device=cpu",
+        )
     } else {
         let line = "engine = candle: this program was built without it; build it with --features candle";
         (line, line)

@@ -47,7 +47,7 @@ impl CandleEngine {
         let mut policy = model(parameters)?;
         let reference = setup.reference.as_ref().map(model).transpose()?;
         let adapter = match &setup.lora {
-            Some(lora) => Some(lora.initialise(shape, setup.seed).map_err(Error::Adapter)?),
+            Some(lora) => Some(lora.initialise(shape, setup.seed)?),
             None => None,
         };
         if let (Some(lora), Some(adapter)) = (&setup.lora, &adapter) {
@@ -157,7 +157,7 @@ impl Engine for CandleEngine {
     fn parameters(&self) -> Result<Cow<'_, Parameters<f32>>, Error> {
         let Some(settings) = &self.lora else { return Ok(Cow::Owned(self.masters())) };
         let mut parameters = self.model.without_adapter().read().map_err(|e| self.failed(e))?;
-        lora::merge(settings, &self.masters(), self.shape(), &mut parameters).map_err(Error::Adapter)?;
+        lora::merge(settings, &self.masters(), self.shape(), &mut parameters)?;
         Ok(Cow::Owned(parameters))
     }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use candle_core::{DType, Device};
-use grpo_lambda_decoder::device::Dtype;
+use grpo_lambda_decoder::device::{DeviceError, Dtype};
 use grpo_lambda_decoder::model;
 use grpo_lambda_gpu::select::{CandleDevice, ComputeDevice};
 use grpo_lambda_trainer::config::{Config, ConfigError, EngineKind};
@@ -54,7 +54,7 @@ impl Engines for WithCandle<'_> {
         let ComputeDevice::Candle(device, dtype) = device else {
             return self.0.engine(config, device, start);
         };
-        let device = open(*device).map_err(model::Error::Unsupported)?;
+        let device = open(*device).map_err(DeviceError::Missing)?;
         let dtype = if *dtype == Dtype::F32 { DType::F32 } else { DType::BF16 };
         let EngineStart { shape, parameters, setup } = start;
         Ok(Box::new(CandleEngine::new(&device, dtype, shape, &parameters, setup)?))

@@ -127,7 +127,9 @@ fn a_run_goes_on_from_either_engine_in_the_other() {
     };
     for setup in [setup, adapted] {
         let (mut ours, mut theirs) = (candle(config, setup()), cpu(config, setup()));
-        (0..3).for_each(|_| drop(step([&mut ours, &mut theirs])));
+        for _ in 0..3 {
+            step([&mut ours, &mut theirs]);
+        }
         let (saved_ours, saved_theirs) = (state(&ours), state(&theirs));
         let (mut from_theirs, mut from_ours) = (candle(config, setup()), cpu(config, setup()));
         from_theirs.restore_optimiser(&saved_theirs).unwrap();

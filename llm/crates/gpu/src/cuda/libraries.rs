@@ -69,7 +69,11 @@ pub(super) fn open() -> Result<Versions, DeviceError> {
 
 /// The libraries beside the driver that the loader does not find.
 fn absent_libraries() -> Vec<&'static str> {
-    ["nvrtc", "cublas"].into_iter().zip(&found()[1..]).filter_map(|(name, found)| (!found).then_some(name)).collect()
+    ["nvrtc", "cublas"]
+        .into_iter()
+        .zip(&found()[1..])
+        .filter_map(|(name, found)| (!found).then_some(name))
+        .collect()
 }
 
 /// True for the driver, NVRTC and cuBLAS if the loader finds it. Linked, they were found before the program began.

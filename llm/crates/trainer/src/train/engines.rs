@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use grpo_lambda_decoder::device::DeviceError;
 use grpo_lambda_decoder::model::weights::Parameters;
 use grpo_lambda_decoder::model::{self, Decoder, ModelConfig as Shape};
 use grpo_lambda_gpu::select::ComputeDevice;
@@ -95,7 +96,7 @@ impl Engines for Local {
                 Box::new(GpuEngine::new(card, *dtype, shape, &parameters, setup)?)
             }
             ComputeDevice::Candle(..) => {
-                return Err(model::Error::Unsupported(format!("no engine computes {}", device.describe())));
+                return Err(DeviceError::Missing(format!("no engine computes {}", device.describe())).into());
             }
         })
     }

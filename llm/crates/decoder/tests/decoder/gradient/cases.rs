@@ -7,7 +7,7 @@ use grpo_lambda_decoder::model::config::{
 use grpo_lambda_decoder::model::{ForwardOptions, ModelConfig, ModelShape, Rows, weights};
 
 /// Very small decoders that between them have every kind of parameter.
-pub fn configs() -> Vec<ModelConfig> {
+pub(crate) fn configs() -> Vec<ModelConfig> {
     let shape = ModelShape { vocab: 11, hidden: 8, layers: 2, heads: 4, kv_heads: 2 };
     let small = |family: Architecture| ModelConfig { intermediate_size: 10, ..family.config(shape) };
     let qwen = small(Qwen2);
@@ -39,7 +39,7 @@ pub fn configs() -> Vec<ModelConfig> {
 }
 
 /// Parameters at which nothing is flat: norms off 1, biases off 0.
-pub fn parameters(config: &ModelConfig) -> weights::Parameters<f64> {
+pub(crate) fn parameters(config: &ModelConfig) -> weights::Parameters<f64> {
     let mut parameters = weights::cast(&weights::initialise(config, 5, 0.4));
     for (name, tensor) in &mut parameters {
         if name.ends_with("bias") || name.contains("norm") {
@@ -51,7 +51,7 @@ pub fn parameters(config: &ModelConfig) -> weights::Parameters<f64> {
 }
 
 /// Rows of several lengths, one that scores nothing.
-pub fn rows() -> Rows {
+pub(crate) fn rows() -> Rows {
     let mut rows = Rows::new();
     rows.push(&[3, 1, 4, 1, 5, 9, 2], 3);
     rows.push(&[6, 5], 1);
@@ -61,10 +61,11 @@ pub fn rows() -> Rows {
 }
 
 /// The options of every pass.
-pub const TEMPERATURE: ForwardOptions = ForwardOptions { temperature: 0.8, entropy: false, recompute: false };
+pub(crate) const TEMPERATURE: ForwardOptions =
+    ForwardOptions { temperature: 0.8, entropy: false, recompute: false };
 
 /// Slopes of log-probabilities, positive and negative.
-pub fn slopes(logps: &[Vec<f64>]) -> Vec<Vec<f64>> {
+pub(crate) fn slopes(logps: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let slope = |i: usize, t: usize| ((i * 3 + t * 2) % 7) as f64 / 3.0 - 0.8;
     logps.iter().enumerate().map(|(i, l)| (0..l.len()).map(|t| slope(i, t)).collect()).collect()
 }
