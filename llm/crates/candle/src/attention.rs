@@ -19,7 +19,7 @@ pub(crate) const SCORES: usize = 1 << 28;
 pub struct Sequence {
     /// Its tokens.
     pub tokens: Range<usize>,
-    /// Those of the prefix; none, if it has none.
+    /// Tokens of the prefix; empty without one.
     pub prefix: Range<usize>,
 }
 
@@ -63,7 +63,7 @@ struct Group {
     mask: Tensor,
 }
 
-/// Which tokens see which, as one batch after another.
+/// Groups of queries with the keys that they see, one batch after another.
 pub struct Attention {
     heads: Heads,
     groups: Vec<Group>,
@@ -72,7 +72,7 @@ pub struct Attention {
 }
 
 impl Attention {
-    /// Of these sequences, at most `most` scores at a time, which are of type `dtype`.
+    /// Groups of these sequences with at most `most` scores each, which are of type `dtype`.
     pub fn new(
         heads: Heads,
         sequences: &[Sequence],

@@ -47,7 +47,7 @@ struct Decoding<'r, 'm> {
     /// The place of the next token, and places in all.
     end: usize,
     places: usize,
-    /// Of the next token of every response that runs.
+    /// Scores of the next token, by response that runs.
     scores: BTreeMap<usize, Rc<Vec<f32>>>,
 }
 

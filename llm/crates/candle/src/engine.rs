@@ -89,7 +89,7 @@ impl CandleEngine {
         Ok(taken)
     }
 
-    /// What is trained, in full precision.
+    /// The trained parameters in full precision.
     fn masters(&self) -> Parameters<f32> {
         let tensor = |(name, data): (&str, &[f32])| {
             (name.to_owned(), Tensor { shape: self.trained[name].clone(), data: data.to_vec() })

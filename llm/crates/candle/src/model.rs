@@ -44,7 +44,7 @@ impl Model {
         Ok(model)
     }
 
-    /// The same model with this adapter beside its weights, unmerged: in bf16 the sum of the two would lose the adapter's smallest changes.
+    /// A copy with this adapter beside its weights, unmerged: in bf16 the sum of the two would lose the adapter's smallest changes.
     pub(crate) fn with_adapter(mut self, settings: &LoraSettings, adapter: &Parameters<f32>) -> Result<Self> {
         self.scale = settings.scale();
         for (name, tensor) in adapter {
@@ -53,7 +53,7 @@ impl Model {
         Ok(self)
     }
 
-    /// The same weights without an adapter.
+    /// A copy without an adapter.
     pub(crate) fn without_adapter(&self) -> Self {
         let mut model = self.clone();
         model.tensors.retain(|name, _| !name.contains(".lora_"));
@@ -94,7 +94,7 @@ impl Model {
         self.get(weights::head_name(&self.config))
     }
 
-    /// The same model in which copies of these tensors are variables, which candle differentiates by; and the variables, by name.
+    /// A copy in which copies of these tensors are variables, which candle differentiates by; and the variables, by name.
     pub fn tracking(&self, names: impl Fn(&str) -> bool) -> Result<(Self, BTreeMap<String, Var>)> {
         let (mut model, mut variables) = (self.clone(), BTreeMap::new());
         for (name, tensor) in self.tensors.iter().filter(|(name, _)| names(name)) {

@@ -37,7 +37,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Of these rows.
+    /// The batch of these rows.
     pub fn new(model: &Model, rows: &Rows) -> Result<Self> {
         let (mut tokens, mut positions, mut sequences) = (Vec::new(), Vec::new(), Vec::new());
         for prefix in rows.prefixes() {

@@ -5,6 +5,7 @@ pub mod disk;
 pub mod drift;
 pub mod generate;
 pub mod lora;
+mod lora_error;
 pub mod model;
 pub mod optim;
 pub mod pack;

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::device::DeviceError;
 use crate::disk::DiskError;
-use crate::lora::LoraError;
-use crate::model::config::Architecture;
+use crate::lora_error::LoraError;
 
 /// A checkpoint, configuration or input that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -54,10 +53,10 @@ pub enum Error {
     #[error(transparent)]
     Adapter(#[from] LoraError),
     /// A model that the chosen device does not compute.
-    #[error("{architecture:?} is only supported on the CPU: the {device} has no {part}; run it on the CPU")]
+    #[error("{family} is only supported on the CPU: the {device} has no {part}; run it on the CPU")]
     Unsupported {
         /// The model's family.
-        architecture: Architecture,
+        family: String,
         /// The kind of device.
         device: &'static str,
         /// The part of a layer that it does not compute.

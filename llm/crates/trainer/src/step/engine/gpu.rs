@@ -31,7 +31,7 @@ pub(super) fn layout(shape: &ModelConfig) -> Result<Arc<Layout>, Error> {
         (NormPlacement::Post, _) => "norms after attention and the MLP",
         (NormPlacement::Pre, QkNorm::Whole) => "norms over the queries and keys of all heads",
     };
-    Err(Error::Unsupported { architecture: shape.architecture, device: "GPU", part })
+    Err(Error::Unsupported { family: format!("{:?}", shape.architecture), device: "GPU", part })
 }
 
 /// A model on a device, for sampling.
