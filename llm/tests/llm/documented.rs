@@ -24,6 +24,9 @@ fn plan(command: &str) -> Plan {
     if command.contains("gpu-check") || command.contains("device=cuda") || command.contains("--device cuda") {
         return Plan::Not("needs a card");
     }
+    if command.contains("device=metal") {
+        return Plan::Not("needs a Mac; llm/tests/llm/candle.rs has the same on the CPU");
+    }
     if command.contains("rollout.url=") || command.contains("--url") || command.starts_with("llm-train serve")
     {
         return Plan::Not("needs a server beside it, as llm/tests/llm/engines.rs has one");
