@@ -13,9 +13,11 @@ use super::super::Failure;
 use super::BenchArgs;
 use super::plan::{Bench, failed};
 use super::report::{BenchReport, CardMemory};
-use grpo_lambda_trainer::plan::synthetic::{self, StepPrediction, StepTimings, synthetic_engine};
+use grpo_lambda_trainer::plan::synthetic::{
+    self, StepPrediction, StepTimings, SyntheticStepError, synthetic_engine,
+};
 use grpo_lambda_trainer::plan::{cards, memory};
-use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, SyntheticWeights, TrainingSetup};
+use grpo_lambda_trainer::step::engine::{CpuEngine, SyntheticWeights, TrainingSetup};
 
 /// The median; NaN for no values.
 fn median(values: impl Iterator<Item = f64>) -> f64 {
@@ -24,17 +26,14 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Medians of the measured steps.
+/// Medians of the measured steps; `step` takes the step of a number.
 fn measure(
-    bench: &Bench,
     args: &BenchArgs,
-    engine: &mut dyn Engine,
-    device: Option<&Arc<dyn Device>>,
+    mut step: impl FnMut(u64) -> Result<StepTimings, SyntheticStepError>,
 ) -> Result<StepTimings, Failure> {
     let mut all = Vec::new();
     for number in 0..args.warmup + args.steps {
-        let phases = synthetic::step(engine, &bench.config, device, bench.prompt_tokens, number as u64)
-            .map_err(failed)?;
+        let phases = step(number as u64).map_err(failed)?;
         if number >= args.warmup {
             all.push(phases);
         }
@@ -46,7 +45,9 @@ fn measure(
         reference: median(|p| p.reference),
         forward: median(|p| p.forward),
         backward: median(|p| p.backward),
+        prompts: median(|p| p.prompts),
         optimiser: median(|p| p.optimiser),
+        packing: median(|p| p.packing),
         step: median(|p| p.step),
         drift: all.last().map_or_else(Default::default, |p| p.drift),
     })
@@ -63,7 +64,14 @@ pub(super) fn cpu(bench: &Bench, args: &BenchArgs) -> Result<String, Failure> {
     };
     let model = Decoder::new(bench.shape.clone(), parameters).map_err(Failure::refused)?;
     let mut engine = CpuEngine::new(model, setup).map_err(Failure::refused)?;
-    let phases = measure(bench, args, &mut engine, None)?;
+    let phases = measure(args, |number| {
+        let timed = synthetic::step(&mut engine, &bench.config, None, bench.prompt_tokens, number)?;
+        // The weights are packed once more, to know how long that takes.
+        let clock = Instant::now();
+        engine.model.update(|_| ());
+        let packing = clock.elapsed().as_secs_f64();
+        Ok(StepTimings { packing, optimiser: (timed.optimiser - packing).max(0.0), ..timed })
+    })?;
     let report = BenchReport {
         bench,
         args,
@@ -94,7 +102,9 @@ pub(super) fn card(
             .map_err(Failure::broke)?;
     device.synchronize().map_err(Failure::broke)?;
     let made = clock.elapsed().as_secs_f64();
-    let phases = measure(bench, args, &mut engine, Some(device))?;
+    let phases = measure(args, |number| {
+        synthetic::step(&mut engine, &bench.config, Some(device), bench.prompt_tokens, number)
+    })?;
     let mut peaks = vec![("measured here", reached)];
     if let Some(card) = cards::of_driver(&device.name()).filter(|card| card.dtype == bench.dtype) {
         let Ceilings { bandwidth, operations, .. } = card.ceilings;

@@ -77,9 +77,9 @@ impl BenchReport<'_> {
         let hours = p.step * self.args.projected_steps as f64 / 3600.0;
         Rates {
             rollout: counts.sampled / (p.prefill + p.decode),
-            update: counts.updated / (p.forward + p.backward + p.optimiser),
+            update: counts.updated / (p.forward + p.backward + p.prompts + p.optimiser + p.packing),
             bandwidth: counts.decode_bytes / p.decode,
-            operations: counts.update_operations / (p.forward + p.backward),
+            operations: counts.update_operations / (p.forward + p.backward + p.prompts),
             hours,
             cost: self.args.price_per_hour.map(|price| price * hours),
         }
@@ -93,7 +93,9 @@ impl BenchReport<'_> {
             ("reference", p.reference),
             ("forward", p.forward),
             ("backward", p.backward),
+            ("prompts", p.prompts),
             ("optimiser", p.optimiser),
+            ("packing", p.packing),
             ("step", p.step),
         ] {
             let _ = writeln!(text, "  {name:12}{:>10.4} s {:>6.1} %", seconds, 100.0 * seconds / p.step);
@@ -140,7 +142,8 @@ impl BenchReport<'_> {
             "steps": self.args.steps,
             "wall_s": {
                 "prefill": p.prefill, "decode": p.decode, "generate": p.prefill + p.decode, "reference": p.reference, "fwd_loss": p.forward,
-                "backward": p.backward, "logprob_loss": p.forward + p.backward, "optimizer": p.optimiser, "step": p.step,
+                "backward": p.backward, "logprob_loss": p.forward + p.backward, "prompts": p.prompts, "optimizer": p.optimiser,
+                "packing": p.packing, "step": p.step,
                 "making_weights": held.map(|h| h.made),
             },
             "rollout_tok_per_s": rates.rollout,

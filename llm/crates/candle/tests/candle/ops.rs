@@ -216,7 +216,7 @@ fn log_prob_agrees_with_plain_candle_and_finite_differences() {
     let (pool, targets) = (Pool::default(), [0, 49, 3, 3, 20, 31, 32, 33, 7]);
     let pack = |head: &[f64]| {
         let mut packed = vec![0.0; packed_len(12, 50)];
-        pack_transposed(head, 12, 12, 50, &mut packed);
+        pack_transposed(|i| &head[i * 12..], 12, 50, &mut packed);
         packed
     };
     let forward = |a: &Arrays| {

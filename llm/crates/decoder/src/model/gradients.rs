@@ -14,6 +14,8 @@ pub struct Gradients<T> {
     tensors: Parameters<T>,
     tied_head: Option<Tensor<T>>,
     pending: Vec<Pending<T>>,
+    /// Most tokens of the rows of a pass that left something pending.
+    largest_pass: usize,
 }
 
 /// A prefix that rows continue, with the gradient of its keys and values from the rows so far.
@@ -30,7 +32,7 @@ impl<T: Real> Gradients<T> {
         let shapes = config.parameter_shapes().into_iter().filter(|(name, _)| trained(name));
         let tensors: Parameters<T> = shapes.map(|(name, shape)| (name, Tensor::zeros(&shape))).collect();
         let tied_head = config.tie_word_embeddings.then(|| tensors.get(EMBEDDING).cloned()).flatten();
-        Self { tensors, tied_head, pending: Vec::new() }
+        Self { tensors, tied_head, pending: Vec::new(), largest_pass: 0 }
     }
 
     /// True if this parameter is trained.
@@ -59,11 +61,12 @@ impl<T: Real> Gradients<T> {
     /// Back to zero, for the next step.
     pub fn clear(&mut self) {
         self.tensors.values_mut().chain(&mut self.tied_head).for_each(|t| t.data.fill(T::ZERO));
-        self.pending.clear();
+        self.take_pending();
     }
 
-    /// The index of a prefix among the pending ones; equal tokens share one.
-    pub(crate) fn pending(&mut self, tokens: &[u32], layers: usize, numbers: usize) -> usize {
+    /// The index of a prefix of rows with `pass` tokens among the pending ones; equal tokens share one.
+    pub(crate) fn pending(&mut self, pass: usize, tokens: &[u32], layers: usize, numbers: usize) -> usize {
+        self.largest_pass = self.largest_pass.max(pass);
         let known = self.pending.iter().position(|p| p.tokens == tokens);
         known.unwrap_or_else(|| {
             let layers = vec![vec![T::ZERO; tokens.len() * numbers]; layers];
@@ -72,9 +75,10 @@ impl<T: Real> Gradients<T> {
         })
     }
 
-    /// All prefixes that are pending, in the order in which rows first continued them; none is left.
-    pub(crate) fn take_pending(&mut self) -> Vec<Pending<T>> {
-        std::mem::take(&mut self.pending)
+    /// All prefixes that are pending, in the order in which rows first continued them, and the most tokens of the rows of a pass that left
+    /// some; none is left.
+    pub(crate) fn take_pending(&mut self) -> (Vec<Pending<T>>, usize) {
+        (std::mem::take(&mut self.pending), std::mem::take(&mut self.largest_pass))
     }
 
     /// The sums of layer `l`, by prefix, until [`Gradients::put_sums`].

@@ -210,6 +210,8 @@ pub enum Phase {
     Forward,
     /// They are differentiated.
     Backward,
+    /// The gradient reaches what waited for the last row: see [`Engine::complete`](engine::Engine::complete).
+    Prompts,
     /// The weights move, and the gradient is cleared.
     Optimiser,
 }

@@ -141,6 +141,8 @@ impl Policy for LlmPolicy<'_> {
         if drift.mean() > limit {
             return Err(rounding);
         }
+        let complete = || Ok::<_, PolicyError>(self.engine.complete());
+        observed(self.context.observer, Phase::Prompts, complete)?;
         let step = || Ok::<_, PolicyError>(self.engine.step(self.rate)?);
         let update = observed(self.context.observer, Phase::Optimiser, step)?;
         if let StepOutcome::Applied { .. } = update {

@@ -134,7 +134,8 @@ impl<T: Real> Decoder<T> {
         assert_eq!(dlogits.len(), logits.len(), "one slope per logit");
         drop(logits);
         let mut packed = self.pool.take(packed_len(v, h));
-        pack_rows(self.weight(weights::head_name(&self.config)), h, v, h, &mut packed);
+        let weight = self.weight(weights::head_name(&self.config));
+        pack_rows(|i| &weight[i * h..], v, h, &mut packed);
         let mut dnormed = self.pool.take(input.len());
         let head = Panels::new(&packed, v, h);
         matmul(&self.pool, Left::rows(&dlogits, v), places.len(), head, &mut dnormed, h, false);

@@ -1,7 +1,5 @@
 //! A layer's linear maps: packed for `y = x W^T + b`, and back.
 
-use std::borrow::Cow;
-
 use super::Decoder;
 use crate::model::config::layer::{Linear, Projection};
 use crate::model::config::parameter;
@@ -20,11 +18,11 @@ pub(super) struct PackedMatrix<T> {
 }
 
 impl<T: Real> PackedMatrix<T> {
-    /// Packs `weight`, `[outputs, inputs]` by rows.
-    pub(super) fn pack(&mut self, weight: &[T], inputs: usize, outputs: usize) {
-        (self.inputs, self.outputs) = (inputs, outputs);
-        self.data.resize(packed_len(inputs, outputs), T::ZERO);
-        pack_transposed(weight, inputs, inputs, outputs, &mut self.data);
+    /// Packs the matrix with these rows, of `inputs` numbers each.
+    pub(super) fn pack(&mut self, rows: &[&[T]], inputs: usize) {
+        (self.inputs, self.outputs) = (inputs, rows.len());
+        self.data.resize(packed_len(inputs, rows.len()), T::ZERO);
+        pack_transposed(|i| rows[i], inputs, rows.len(), &mut self.data);
     }
 
     pub(super) fn panels(&self) -> Panels<'_, T> {
@@ -48,9 +46,9 @@ pub(super) struct PackedLinear<T> {
 
 impl<T: Real> PackedLinear<T> {
     pub(super) fn pack(&mut self, linear: &Linear, l: usize, parameters: &Parameters<T>) {
-        let weight = joined(linear, l, parameters, Projection::weight);
-        self.weight.pack(&weight, linear.inputs(), linear.outputs());
-        self.bias = joined(linear, l, parameters, Projection::bias).into_owned();
+        self.weight.pack(&weight_rows(linear, l, parameters), linear.inputs());
+        let biases = linear.projections.iter().filter_map(|p| parameters.get(&parameter(l, &p.bias())));
+        self.bias = biases.flat_map(|bias| &bias.data).copied().collect();
     }
 
     /// `x W^T + b`.
@@ -64,23 +62,10 @@ impl<T: Real> PackedLinear<T> {
     }
 }
 
-/// The weights, or the biases, of these projections in layer `l`, one after the other; empty where they have none.
-fn joined<'p, T: Real>(
-    linear: &Linear,
-    l: usize,
-    parameters: &'p Parameters<T>,
-    name: impl Fn(&Projection) -> String,
-) -> Cow<'p, [T]> {
-    let mut found = linear.projections.iter().filter_map(|p| parameters.get(&parameter(l, &name(p))));
-    match (found.next(), linear.projections.len()) {
-        (None, _) => Cow::Borrowed(&[]),
-        (Some(one), 1) => Cow::Borrowed(&one.data),
-        (Some(first), _) => {
-            let mut all = first.data.clone();
-            found.for_each(|t| all.extend_from_slice(&t.data));
-            Cow::Owned(all)
-        }
-    }
+/// The rows of the weights of these projections in layer `l`, one projection after the other.
+fn weight_rows<'p, T>(linear: &Linear, l: usize, parameters: &'p Parameters<T>) -> Vec<&'p [T]> {
+    let weight = |p: &Projection| parameters[&parameter(l, &p.weight())].data.chunks_exact(linear.inputs());
+    linear.projections.iter().flat_map(weight).collect()
 }
 
 impl<T: Real> Decoder<T> {
@@ -89,8 +74,8 @@ impl<T: Real> Decoder<T> {
         let (inputs, outputs) = (linear.inputs(), linear.outputs());
         let tokens = dy.len() / outputs;
         let mut packed = self.pool.take(packed_len(outputs, inputs));
-        let weight = joined(linear, l, &self.parameters, Projection::weight);
-        pack_rows(&weight, inputs, outputs, inputs, &mut packed);
+        let rows = weight_rows(linear, l, &self.parameters);
+        pack_rows(|i| rows[i], outputs, inputs, &mut packed);
         let mut dx = self.pool.take(tokens * inputs);
         let weight = Panels::new(&packed, outputs, inputs);
         matmul(&self.pool, Left::rows(dy, outputs), tokens, weight, &mut dx, inputs, false);
@@ -112,7 +97,7 @@ impl<T: Real> Decoder<T> {
         let trained = linear.projections.iter().any(|p| gradients.contains(&weight(p)));
         let packed = trained.then(|| {
             let mut packed = self.pool.take(packed_len(tokens, inputs));
-            pack_rows(x, inputs, tokens, inputs, &mut packed);
+            pack_rows(|t| &x[t * inputs..], tokens, inputs, &mut packed);
             packed
         });
         let mut from = 0;

@@ -30,7 +30,7 @@ use tape::Step;
 use super::config::layer::Op;
 use super::config::{EMBEDDING, Layer, ModelConfig};
 use super::error::Result;
-use super::gradients::Gradients;
+use super::gradients::{Gradients, Pending};
 use super::ops::buffer::{Buffer, Pool};
 use super::ops::parallel::{self, in_pool};
 use super::ops::{Real, attention as attention_op, norm as norm_op, rope};
@@ -83,8 +83,8 @@ pub(super) struct Pass<'a, T> {
     prefixes: Option<Prefixes<T>>,
     /// The pending sum of the gradient of every prefix, by index.
     sums: Vec<usize>,
-    /// By layer, gradients of the keys and values of the only row of this pass, from rows that continue it.
-    continued: Option<&'a [Vec<T>]>,
+    /// For every row, the gradients of its keys and values from rows that continue it; empty where none does.
+    continued: &'a [Pending<T>],
 }
 
 impl<T: Real> Decoder<T> {
@@ -145,8 +145,8 @@ impl<T: Real> Decoder<T> {
 
     fn pack(&mut self) {
         let (layer, parameters) = (&self.layer, &self.parameters);
-        let head = &parameters[weights::head_name(&self.config)].data;
-        self.head.pack(head, self.config.hidden_size, self.config.vocab_size);
+        let (head, h) = (&parameters[weights::head_name(&self.config)].data, self.config.hidden_size);
+        self.head.pack(&head.chunks_exact(h).collect::<Vec<_>>(), h);
         parallel::each(self.layers.iter_mut().enumerate().collect(), |(l, packed)| {
             packed.resize_with(layer.program.len(), PackedLinear::default);
             for (packed, op) in packed.iter_mut().zip(&layer.program) {
@@ -194,7 +194,7 @@ impl<T: Real> Decoder<T> {
     /// A pass over these rows without their prefixes.
     fn pass_of<'a>(&self, rows: &'a Rows) -> Pass<'a, T> {
         let positions = self.positions(rows.positions());
-        Pass { rows, positions, prefixes: None, sums: Vec::new(), continued: None }
+        Pass { rows, positions, prefixes: None, sums: Vec::new(), continued: &[] }
     }
 
     /// From embeddings to the stream after the last layer.
@@ -275,7 +275,8 @@ impl<T: Real> Decoder<T> {
         let slopes: Vec<T> = dlogps.iter().flatten().map(|&d| T::from_f64(d)).collect();
         let dx = self.log_probs_backward(&rows, head, &slopes, gradients);
         let numbers = self.layer.heads.cached();
-        let sum = |prefix: &Vec<u32>| gradients.pending(prefix, self.config.num_hidden_layers, numbers);
+        let (tokens, depth) = (rows.tokens().len(), self.config.num_hidden_layers);
+        let sum = |prefix: &Vec<u32>| gradients.pending(tokens, prefix, depth, numbers);
         let sums = rows.prefixes().iter().map(sum).collect();
         let pass = Pass { prefixes, sums, ..self.pass_of(&rows) };
         self.stream_backward(layers, &pass, dx, gradients);

@@ -11,6 +11,7 @@ use crate::model::ops::attention::Context;
 use crate::model::ops::buffer::Buffer;
 use crate::model::ops::parallel::in_pool;
 use crate::model::rows::Rows;
+use crate::pack::pack;
 
 /// The prefixes of some rows.
 pub(super) struct Prefixes<T> {
@@ -46,9 +47,10 @@ impl<T: Real> Pass<'_, T> {
 
     /// The context of every row in the backward pass of layer `l`.
     pub(super) fn contexts(&self, l: usize) -> Vec<Context<'_, T>> {
-        let own = self.continued.map_or(&[][..], |layers| &layers[l]);
+        let own = |i| self.continued.get(i).map_or(&[][..], |row: &Pending<T>| &row.layers[l]);
         let sum = |i| self.rows.prefix(i).map_or(0, |p| self.sums[p]);
-        (0..self.rows.len()).map(|i| Context { before: self.before(l, i), sum: sum(i), own }).collect()
+        let context = |i| Context { before: self.before(l, i), sum: sum(i), own: own(i) };
+        (0..self.rows.len()).map(context).collect()
     }
 }
 
@@ -73,21 +75,23 @@ impl<T: Real> Decoder<T> {
     }
 
     /// Propagates the gradients that [`Decoder::backward`] left for shared prefixes through them. Call it after the last row of a gradient, with
-    /// the same weights. `recompute` is as in [`ForwardOptions`](super::ForwardOptions).
+    /// the same weights. `recompute` is as in [`ForwardOptions`](super::ForwardOptions). Prefixes are taken together as long as they have no more
+    /// tokens than the rows of the largest pass had.
     pub fn complete(&self, gradients: &mut Gradients<T>, recompute: bool) {
-        let pending = gradients.take_pending();
+        let (pending, most) = gradients.take_pending();
         if !pending.is_empty() {
-            in_pool(|| self.complete_here(pending, gradients, recompute));
+            in_pool(|| self.complete_here(&pending, most, gradients, recompute));
         }
     }
 
-    fn complete_here(&self, pending: Vec<Pending<T>>, gradients: &mut Gradients<T>, recompute: bool) {
-        for Pending { tokens, layers: sums } in pending {
+    fn complete_here(&self, pending: &[Pending<T>], most: usize, gradients: &mut Gradients<T>, recompute: bool) {
+        for part in pack(pending.iter().map(|prefix| prefix.tokens.len()), most) {
+            let part = &pending[part];
             let mut rows = Rows::new();
-            rows.push(&tokens, tokens.len());
-            let pass = Pass { continued: Some(&sums), ..self.pass_of(&rows) };
+            part.iter().for_each(|prefix| rows.push(&prefix.tokens, prefix.tokens.len()));
+            let pass = Pass { continued: part, ..self.pass_of(&rows) };
             let (_, layers) = self.taped_stream(&pass, self.embed(rows.tokens()), recompute);
-            let dx = self.pool.zeros(tokens.len() * self.config.hidden_size);
+            let dx = self.pool.zeros(rows.tokens().len() * self.config.hidden_size);
             self.stream_backward(layers, &pass, dx, gradients);
         }
     }

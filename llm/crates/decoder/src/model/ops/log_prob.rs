@@ -161,7 +161,7 @@ pub fn backward<T: Real>(
     let size = chunk(vocabulary).min(targets.len().max(1));
     let mut logits = pool.take(size * vocabulary);
     let mut packed_weight = pool.take(packed_len(vocabulary, width));
-    pack_rows(weight, width, vocabulary, width, &mut packed_weight);
+    pack_rows(|i| &weight[i * width..], vocabulary, width, &mut packed_weight);
     let packed_weight = Panels::new(&packed_weight, vocabulary, width);
     let mut packed_hidden = pool.take(packed_len(size, width));
     for (c, targets) in targets.chunks(size).enumerate() {
@@ -179,7 +179,7 @@ pub fn backward<T: Real>(
         matmul(pool, Left::rows(logits, vocabulary), n, packed_weight, dhidden, width, false);
         if let Some(dhead) = dhead.as_deref_mut() {
             let packed = &mut packed_hidden[..packed_len(n, width)];
-            pack_rows(hidden, width, n, width, packed);
+            pack_rows(|i| &hidden[i * width..], n, width, packed);
             let right = Panels::new(packed, n, width);
             matmul(pool, Left::transposed(logits, vocabulary), vocabulary, right, dhead, width, true);
         }

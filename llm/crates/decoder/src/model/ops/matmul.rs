@@ -24,6 +24,8 @@ const MR: usize = 12;
 const SERIAL: usize = 1 << 21;
 /// Numbers below which packing is not worth a second thread.
 const SERIAL_PACKING: usize = 1 << 17;
+/// Steps of a panel that are packed before the next: what is written stays in the first-level cache until its lines are whole.
+const PACKED: usize = 64;
 
 /// The right side of a product, `k x n`, packed: panel `p` holds columns `32 p ..`, `k` rows of 32 (zeros past column `n`).
 #[derive(Clone, Copy)]
@@ -54,28 +56,29 @@ fn each_panel<T: Real>(k: usize, n: usize, out: &mut [T], pack: impl Fn(usize, u
     }
 }
 
-/// Packs a `k x n` matrix stored by rows that are `stride` apart.
-pub fn pack_rows<T: Real>(src: &[T], stride: usize, k: usize, n: usize, out: &mut [T]) {
+/// Packs a `k x n` matrix whose row `i` is the beginning of `row(i)`.
+pub fn pack_rows<'s, T: Real>(row: impl Fn(usize) -> &'s [T] + Sync, k: usize, n: usize, out: &mut [T]) {
     each_panel(k, n, out, |from, width, panel| {
-        for (row, out) in panel.chunks_exact_mut(NR).enumerate() {
-            let start = row * stride + from;
-            out[..width].copy_from_slice(&src[start..start + width]);
+        for (i, out) in panel.chunks_exact_mut(NR).enumerate() {
+            out[..width].copy_from_slice(&row(i)[from..from + width]);
             out[width..].fill(T::ZERO);
         }
     });
 }
 
-/// Packs the transpose of an `n x k` matrix stored by rows that are `stride` apart (a Hugging Face weight, used as `x W^T`).
-pub fn pack_transposed<T: Real>(src: &[T], stride: usize, k: usize, n: usize, out: &mut [T]) {
+/// Packs the transpose of an `n x k` matrix whose row `i` is the beginning of `row(i)` (a Hugging Face weight, used as `x W^T`).
+pub fn pack_transposed<'s, T: Real>(row: impl Fn(usize) -> &'s [T] + Sync, k: usize, n: usize, out: &mut [T]) {
     each_panel(k, n, out, |from, width, panel| {
-        for j in 0..width {
-            let start = (from + j) * stride;
-            for (out, &x) in panel[j..].iter_mut().step_by(NR).zip(&src[start..start + k]) {
-                *out = x;
+        for (block, panel) in panel.chunks_mut(PACKED * NR).enumerate() {
+            let steps = block * PACKED..block * PACKED + panel.len() / NR;
+            for j in 0..width {
+                for (out, &x) in panel[j..].iter_mut().step_by(NR).zip(&row(from + j)[steps.clone()]) {
+                    *out = x;
+                }
             }
-        }
-        for j in width..NR {
-            panel[j..].iter_mut().step_by(NR).for_each(|out| *out = T::ZERO);
+            for j in width..NR {
+                panel[j..].iter_mut().step_by(NR).for_each(|out| *out = T::ZERO);
+            }
         }
     });
 }
@@ -192,10 +195,12 @@ fn in_blocks<T: Real>(
         }
         return;
     }
+    // Blocks of one size, so that none is hardly worth the reading and writing of its sums.
+    let steps = k.div_ceil(k.div_ceil(blocks.steps));
     for i0 in (0..m).step_by(blocks.rows) {
         let rows = blocks.rows.min(m - i0);
-        for k0 in (0..k).step_by(blocks.steps) {
-            let kc = blocks.steps.min(k - k0);
+        for k0 in (0..k).step_by(steps) {
+            let kc = steps.min(k - k0);
             let add = accumulate || k0 > 0;
             for (p, panel) in right.data.chunks_exact(NR * right.height).enumerate() {
                 let panel = &panel[k0 * NR..(k0 + kc) * NR];
@@ -294,9 +299,9 @@ mod tests {
             let at: Vec<f32> = (0..k * m).map(|i| a[(i % m) * k + i / m]).collect();
             let bt: Vec<f32> = (0..n * k).map(|i| b[(i % k) * n + i / k]).collect();
             let mut packed = vec![f32::NAN; packed_len(k, n)];
-            pack_rows(&b, n, k, n, &mut packed);
+            pack_rows(|i| &b[i * n..], k, n, &mut packed);
             let mut packed_t = vec![f32::NAN; packed_len(k, n)];
-            pack_transposed(&bt, k, k, n, &mut packed_t);
+            pack_transposed(|i| &bt[i * k..], k, n, &mut packed_t);
             assert_eq!(packed, packed_t);
             for accumulate in [false, true] {
                 let start: Vec<f32> =

@@ -109,8 +109,8 @@ impl Observer for Count<'_> {
                 self.dry.ledger().forget_peak();
                 return Ok(());
             }
-            // A method that asks for some is refused.
-            Phase::Evidence => return Ok(()),
+            // A method that asks for some is refused; a device has the gradients of prompts with those of their rows.
+            Phase::Evidence | Phase::Prompts => return Ok(()),
             Phase::Reference => &mut work.reference,
             Phase::Forward => &mut work.forward,
             Phase::Backward => &mut work.backward,

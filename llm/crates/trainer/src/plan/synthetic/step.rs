@@ -39,8 +39,12 @@ pub struct StepTimings {
     pub forward: f64,
     /// Their gradients.
     pub backward: f64,
+    /// The gradients of shared prompts, where they wait for all rows.
+    pub prompts: f64,
     /// The optimiser, and clearing the gradients.
     pub optimiser: f64,
+    /// Laying out the new weights for products, where that takes a pass of its own.
+    pub packing: f64,
     /// All of it, with credit and loss.
     pub step: f64,
     /// The distance between the trainer's log-probabilities and the sampler's.
@@ -85,6 +89,7 @@ impl Observer for PhaseClock<'_> {
             Phase::Reference => phases.reference += seconds,
             Phase::Forward => phases.forward += seconds,
             Phase::Backward => phases.backward += seconds,
+            Phase::Prompts => phases.prompts += seconds,
             Phase::Optimiser => phases.optimiser += seconds,
             // A method that asks for some is refused.
             Phase::Evidence => {}

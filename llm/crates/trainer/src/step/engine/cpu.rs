@@ -61,7 +61,7 @@ impl CpuEngine {
 
     /// The accumulated gradient, that of shared prompts included.
     pub fn gradients(&mut self) -> &mut Gradients<f32> {
-        self.model.complete(&mut self.gradients, self.recomputes);
+        self.complete();
         &mut self.gradients
     }
 
@@ -82,7 +82,7 @@ impl CpuEngine {
         rate: f64,
         decide: impl FnOnce(&AdamWSettings, Vec<GradientSquares>) -> Result<StepOutcome, OptimError>,
     ) -> Result<StepOutcome, OptimError> {
-        self.model.complete(&mut self.gradients, self.recomputes);
+        self.complete();
         let outcome = match &self.lora {
             Some(lora) => {
                 let optimiser = &self.optimiser;
@@ -163,6 +163,10 @@ impl Engine for CpuEngine {
         self.recomputes = tape.recomputes();
         self.model.backward(tape, dlogps, &mut self.gradients);
         Ok(())
+    }
+
+    fn complete(&mut self) {
+        self.model.complete(&mut self.gradients, self.recomputes);
     }
 
     fn step(&mut self, rate: f64) -> Result<StepOutcome, OptimError> {

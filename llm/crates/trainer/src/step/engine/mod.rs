@@ -97,6 +97,9 @@ pub trait Engine: Sampler {
     /// Adds `sum_i,t dlogps[i][t] d log pi(i, t) / d theta` to the gradient.
     fn backward(&mut self, tape: Tape, dlogps: &[Vec<f64>]) -> Result<(), Error>;
 
+    /// Propagates what waits for the last row of a gradient: on the CPU the gradient of shared prompts. [`Engine::step`] does it otherwise.
+    fn complete(&mut self) {}
+
     /// Takes an optimiser step with the accumulated gradient, then clears the gradient.
     fn step(&mut self, rate: f64) -> Result<StepOutcome, OptimError>;
 

@@ -154,10 +154,10 @@ impl<T: Real> Packed<T> {
         let len = row.tokens.len() / stride;
         let (keys_at, values_at) = (&row.tokens[heads.key_at(g)..], &row.tokens[heads.value_at(g)..]);
         let mut keys = pool.take(packed_len(len, d));
-        pack_rows(keys_at, stride, len, d, &mut keys);
+        pack_rows(|t| &keys_at[t * stride..], len, d, &mut keys);
         let transposed = |from: &[T]| {
             let mut packed = pool.take(packed_len(d, len));
-            pack_transposed(from, stride, d, len, &mut packed);
+            pack_transposed(|t| &from[t * stride..], d, len, &mut packed);
             packed
         };
         Self { keys, keys_transposed: transposed(keys_at), values_transposed: transposed(values_at) }
@@ -234,9 +234,9 @@ impl<T: Real> Row<'_, T> {
                 dqkv[t * stride + head * d..][..d].copy_from_slice(dquery);
             }
             let right = &mut right[..rows * wide];
-            pack_rows(&block.query, d, rows, d, right);
+            pack_rows(|i| &block.query[i * d..], rows, d, right);
             serial(Left::transposed(&slopes, n), n, Panels::new(right, rows, d), &mut dkeys, d, true);
-            pack_rows(&block.dout, d, rows, d, right);
+            pack_rows(|i| &block.dout[i * d..], rows, d, right);
             serial(Left::transposed(&scores, n), n, Panels::new(right, rows, d), &mut dvalues, d, true);
         }
         self.put_keys(g, &dkeys, &dvalues, sum, dqkv);
