@@ -30,8 +30,7 @@ impl Blocks {
 
     /// Blocks for caches of so many bytes: a panel takes two thirds of the first level, rows take half of the second.
     fn new(first: usize, second: usize) -> Self {
-        let z: usize = std::env::var("ZZ").ok().and_then(|z| z.parse().ok()).unwrap_or(66);
-        let steps = (first * z / 100 / (NR * NUMBER)).clamp(64, 512);
+        let steps = (first * 2 / 3 / (NR * NUMBER) / 32 * 32).clamp(64, 512);
         let rows = (second / 2 / (steps * NUMBER) / 12 * 12).clamp(96, 1536);
         Blocks { rows, steps }
     }

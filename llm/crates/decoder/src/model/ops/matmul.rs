@@ -195,12 +195,10 @@ fn in_blocks<T: Real>(
         }
         return;
     }
-    // Blocks of one size, so that none is hardly worth the reading and writing of its sums.
-    let steps = k.div_ceil(k.div_ceil(blocks.steps));
     for i0 in (0..m).step_by(blocks.rows) {
         let rows = blocks.rows.min(m - i0);
-        for k0 in (0..k).step_by(steps) {
-            let kc = steps.min(k - k0);
+        for k0 in (0..k).step_by(blocks.steps) {
+            let kc = blocks.steps.min(k - k0);
             let add = accumulate || k0 > 0;
             for (p, panel) in right.data.chunks_exact(NR * right.height).enumerate() {
                 let panel = &panel[k0 * NR..(k0 + kc) * NR];

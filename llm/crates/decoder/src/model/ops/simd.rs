@@ -159,10 +159,6 @@ mod x86 {
                 for i in 0..M {
                     sum[i][0] = _mm512_loadu_ps(c.add(i * stride));
                     sum[i][1] = _mm512_loadu_ps(c.add(i * stride + 16));
-                    // Those of the tile below, which would wait for them.
-                    let below = c.wrapping_add((M + i) * stride);
-                    _mm_prefetch::<_MM_HINT_T0>(below.cast());
-                    _mm_prefetch::<_MM_HINT_T0>(below.wrapping_add(16).cast());
                 }
             }
             // Rows are addressed from every third, which leaves their pointers in registers.
