@@ -141,7 +141,10 @@ impl Policy for LlmPolicy<'_> {
         if drift.mean() > limit {
             return Err(rounding);
         }
-        let complete = || Ok::<_, PolicyError>(self.engine.complete());
+        let complete = || {
+            self.engine.complete();
+            Ok::<_, PolicyError>(())
+        };
         observed(self.context.observer, Phase::Prompts, complete)?;
         let step = || Ok::<_, PolicyError>(self.engine.step(self.rate)?);
         let update = observed(self.context.observer, Phase::Optimiser, step)?;

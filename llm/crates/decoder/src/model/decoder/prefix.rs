@@ -84,7 +84,13 @@ impl<T: Real> Decoder<T> {
         }
     }
 
-    fn complete_here(&self, pending: &[Pending<T>], most: usize, gradients: &mut Gradients<T>, recompute: bool) {
+    fn complete_here(
+        &self,
+        pending: &[Pending<T>],
+        most: usize,
+        gradients: &mut Gradients<T>,
+        recompute: bool,
+    ) {
         for part in pack(pending.iter().map(|prefix| prefix.tokens.len()), most) {
             let part = &pending[part];
             let mut rows = Rows::new();

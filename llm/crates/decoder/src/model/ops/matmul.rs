@@ -67,7 +67,12 @@ pub fn pack_rows<'s, T: Real>(row: impl Fn(usize) -> &'s [T] + Sync, k: usize, n
 }
 
 /// Packs the transpose of an `n x k` matrix whose row `i` is the beginning of `row(i)` (a Hugging Face weight, used as `x W^T`).
-pub fn pack_transposed<'s, T: Real>(row: impl Fn(usize) -> &'s [T] + Sync, k: usize, n: usize, out: &mut [T]) {
+pub fn pack_transposed<'s, T: Real>(
+    row: impl Fn(usize) -> &'s [T] + Sync,
+    k: usize,
+    n: usize,
+    out: &mut [T],
+) {
     each_panel(k, n, out, |from, width, panel| {
         for (block, panel) in panel.chunks_mut(PACKED * NR).enumerate() {
             let steps = block * PACKED..block * PACKED + panel.len() / NR;
