@@ -102,8 +102,8 @@ pub trait Device: Send + Sync + Debug {
         args: &[Arg],
     ) -> Result<(), DeviceError>;
 
-    /// Tells a device that counts of the kernel launched next: its operations in matrix products, and the bytes it moves.
-    fn count(&self, _operations: f64, _bytes: f64) {}
+    /// Tells a device that counts of the kernel launched next: its name, its operations in matrix products, and the bytes it moves.
+    fn count(&self, _name: &'static str, _operations: f64, _bytes: f64) {}
 
     /// Does work of the host that the device waits for. A device that only counts does not do it.
     fn on_host(

@@ -3,6 +3,7 @@
 //! A step on it goes through the same code as on a GPU: the same buffers at the same times, the same launches. So its ledger is the memory
 //! of the step, and its counters are the work. Its numbers are zeros.
 
+use std::collections::BTreeMap;
 use std::ops::{Add, Sub};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -21,6 +22,7 @@ pub struct Dry {
     next: AtomicU64,
     ceilings: Ceilings,
     work: Mutex<Work>,
+    kernels: Mutex<BTreeMap<&'static str, f64>>,
 }
 
 /// The rates that no launch exceeds and the gap between launches, from which the seconds of [`Work`] are computed.
@@ -128,12 +130,19 @@ impl Dry {
         *self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(&self, operations: f64, bytes: f64, change: impl FnOnce(&mut Work)) {
+    /// The seconds of [`Work`] so far by kernel, with those of products, copies and clears.
+    pub fn kernels(&self) -> BTreeMap<&'static str, f64> {
+        self.kernels.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn add(&self, name: &'static str, operations: f64, bytes: f64, change: impl FnOnce(&mut Work)) {
         let Ceilings { bandwidth, operations: rate, gap, .. } = self.ceilings;
+        let seconds = (bytes / bandwidth).max(operations / rate) + gap;
+        *self.kernels.lock().unwrap_or_else(PoisonError::into_inner).entry(name).or_default() += seconds;
         let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         work.operations += operations;
         work.bytes += bytes;
-        work.seconds += (bytes / bandwidth).max(operations / rate) + gap;
+        work.seconds += seconds;
         change(&mut work);
     }
 }
@@ -180,18 +189,18 @@ impl Device for Dry {
         Ok(())
     }
     fn copy(&self, _: u64, _: u64, bytes: usize) -> Result<(), DeviceError> {
-        self.add(0.0, 2.0 * bytes as f64, |_| {});
+        self.add("copies", 0.0, 2.0 * bytes as f64, |_| {});
         Ok(())
     }
     fn clear(&self, _: u64, bytes: usize) -> Result<(), DeviceError> {
-        self.add(0.0, bytes as f64, |_| {});
+        self.add("clears", 0.0, bytes as f64, |_| {});
         Ok(())
     }
     fn launch(&self, _: &'static str, _: Dtype, _: (u32, u32), _: u32, _: &[Arg]) -> Result<(), DeviceError> {
         Ok(())
     }
-    fn count(&self, operations: f64, bytes: f64) {
-        self.add(operations, bytes, |work| work.launches += 1);
+    fn count(&self, name: &'static str, operations: f64, bytes: f64) {
+        self.add(name, operations, bytes, |work| work.launches += 1);
     }
     fn on_host(
         &self,
@@ -205,7 +214,7 @@ impl Device for Dry {
         Ok(())
     }
     fn gemm(&self, gemm: &Gemm) -> Result<(), DeviceError> {
-        self.add(gemm.operations(), gemm.bytes(), |work| work.products += 1);
+        self.add("products", gemm.operations(), gemm.bytes(), |work| work.products += 1);
         Ok(())
     }
     fn begin_capture(&self) -> Result<(), DeviceError> {

@@ -84,6 +84,9 @@ pub(super) fn dry(bench: &Bench, args: &BenchArgs, p: &StepPrediction, free: u64
     Ok(format!("{text}{line}\n"))
 }
 
+/// Kernels that are listed.
+const LONGEST: usize = 8;
+
 /// The work of each phase, and the time that it takes at least.
 fn write_work(text: &mut String, p: &StepPrediction) {
     let c = p.ceilings;
@@ -105,6 +108,12 @@ fn write_work(text: &mut String, p: &StepPrediction) {
             "  {name:10}{:>10}{:>10}{bytes:>11.1}{operations:>10.1}{:>10.4}",
             work.launches, work.products, work.seconds
         );
+    }
+    let mut longest: Vec<_> = p.kernels.iter().collect();
+    longest.sort_by(|a, b| b.1.total_cmp(a.1));
+    let _ = writeln!(text, "  the longest, at these rates:");
+    for ((phase, kernel), seconds) in longest.into_iter().take(LONGEST) {
+        let _ = writeln!(text, "  {phase:10}{kernel:>31}{seconds:>20.4}");
     }
     let link = p.work.total().link;
     if link > 0.0 {
@@ -128,8 +137,12 @@ fn work(p: &StepPrediction) -> Value {
     };
     let phases: Map<String, Value> =
         p.work.phases().into_iter().map(|(name, work)| (name.to_owned(), phase(work))).collect();
+    let mut kernels = Map::new();
+    for ((phase, kernel), seconds) in &p.kernels {
+        kernels.insert(format!("{phase} {kernel}"), json!(seconds));
+    }
     let c = p.ceilings;
-    json!({"bytes_per_s": c.bandwidth, "flop_per_s": c.operations, "gap_s": c.gap, "link_bytes_per_s": c.link, "host_bytes_per_s": c.host, "phases": phases})
+    json!({"bytes_per_s": c.bandwidth, "flop_per_s": c.operations, "gap_s": c.gap, "link_bytes_per_s": c.link, "host_bytes_per_s": c.host, "phases": phases, "kernels": kernels})
 }
 
 /// The memory of a prediction, for the JSON line.

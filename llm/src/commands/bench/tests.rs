@@ -5,6 +5,7 @@ use grpo_lambda_decoder::model::{Architecture::Qwen2, ModelShape};
 use grpo_lambda_gpu::dry::Dry;
 use grpo_lambda_gpu::ledger::Ledger;
 use grpo_lambda_gpu::{Arg, Device, DeviceError, DriverMemory, Dtype, Gemm, Graph};
+use grpo_lambda_trainer::plan::synthetic::StepPrediction;
 use serde_json::Value;
 
 use super::*;
@@ -210,4 +211,39 @@ fn a_dry_bench_counts_the_phases_of_a_step() {
     assert!(total > 0.0 && (total - seconds).abs() < 1e-12 * total, "{found}");
     let counted = phases["decode"]["bytes"].as_f64().expect("a number");
     assert!(counted > read && counted < 1.05 * read, "{counted} of {read} bytes");
+}
+
+/// The step of a published shape, counted for a card with 78 GiB free.
+fn counted(line: &[&str]) -> StepPrediction {
+    let args = Line::try_parse_from([&["bench"], line].concat()).unwrap_or_else(|e| panic!("{e}")).args;
+    Bench::new(&args).and_then(|bench| bench.decided(78 << 30)).unwrap_or_else(|e| panic!("{e:?}")).1
+}
+
+#[test]
+fn the_page_on_cards_has_the_seconds_that_are_counted() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/gpu.md")).unwrap();
+    let sizes = ["--prompts", "8", "--group", "8", "--completion", "256", "--prompt-tokens", "256"];
+    let step = counted(&[&["qwen2.5-math-1.5b"], &sizes[..]].concat());
+    let sum = |chosen: &dyn Fn(&str, &str) -> bool| {
+        let found = step.kernels.iter().filter(|((phase, kernel), _)| chosen(phase, kernel));
+        format!("| {:.3} s |", found.map(|(_, seconds)| seconds).sum::<f64>())
+    };
+    for (row, bound) in [
+        ("products of prefill", sum(&|phase, kernel| phase != "decode" && kernel == "products")),
+        ("products of decoding", sum(&|phase, kernel| phase == "decode" && kernel == "products")),
+        ("| `attention`", sum(&|_, kernel| kernel.starts_with("attention"))),
+        ("| `decode_attention`", sum(&|_, kernel| kernel == "decode_attention")),
+        ("| `swiglu`", sum(&|_, kernel| kernel.starts_with("swiglu"))),
+    ] {
+        let line = page.lines().find(|line| line.contains(row)).unwrap_or_default();
+        assert!(line.contains(&bound), "{row}: {bound}");
+    }
+    let long = ["--prompts", "2", "--group", "2", "--completion", "16", "--prompt-tokens", "16384"];
+    let long = counted(&[&["r1-distill-qwen-1.5b"], &long[..]].concat());
+    let [products, attention] = ["products", "attention"].map(|kernel| long.kernels[&("prefill", kernel)]);
+    let (tflop, seconds) = (long.work.prefill.operations / 1e12, long.work.prefill.seconds);
+    let told = format!(
+        "{tflop:.0} Tflop, bounded by {seconds:.3} s: products {products:.3}, attention {attention:.3}."
+    );
+    assert!(page.contains(&told), "{told}");
 }

@@ -190,7 +190,7 @@ impl Kernels {
         if grid.0 == 0 || grid.1 == 0 {
             return Ok(());
         }
-        self.device.count(kernel.operations(), kernel.bytes());
+        self.device.count(K::NAME, kernel.operations(), kernel.bytes());
         self.device.launch(K::NAME, self.dtype, grid, K::BLOCK, &kernel.args())
     }
 

@@ -1,6 +1,7 @@
 //! Memory and work of a step, counted on a device that computes nothing.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use grpo_lambda_decoder::model::ModelConfig as Shape;
@@ -37,6 +38,8 @@ pub struct StepPrediction {
     pub decode: Work,
     /// Work of a step of training.
     pub work: StepWork,
+    /// Its seconds by phase and kernel; cuBLAS's products are one, and so are copies and clears.
+    pub kernels: BTreeMap<(&'static str, &'static str), f64>,
     /// The rates that its seconds are computed with.
     pub ceilings: Ceilings,
 }
@@ -88,22 +91,41 @@ impl StepPrediction {
     }
 }
 
+/// Seconds by kernel.
+type ByKernel = BTreeMap<&'static str, f64>;
+
+/// Seconds by phase and kernel.
+type KernelSeconds = BTreeMap<(&'static str, &'static str), f64>;
+
+/// Seconds beyond those of `before`.
+fn since(before: &ByKernel, now: ByKernel) -> ByKernel {
+    now.into_iter().map(|(name, seconds)| (name, seconds - before.get(name).unwrap_or(&0.0))).collect()
+}
+
+/// Adds the seconds of a phase, so many times.
+fn add(to: &mut KernelSeconds, phase: &'static str, seconds: ByKernel, times: u64) {
+    for (name, seconds) in seconds {
+        *to.entry((phase, name)).or_default() += times as f64 * seconds;
+    }
+}
+
 /// Takes down the work of every phase, and the most that was held until responses were there; the ledger's peak begins again then.
 struct Count<'a> {
     dry: &'a Dry,
-    began: Cell<Work>,
+    began: RefCell<(Work, ByKernel)>,
     work: Cell<StepWork>,
+    kernels: RefCell<KernelSeconds>,
     peak: RefCell<(u64, Uses)>,
 }
 
 impl Observer for Count<'_> {
     fn begin(&self, _: Phase) {
-        self.began.set(self.dry.work());
+        self.began.replace((self.dry.work(), self.dry.kernels()));
     }
 
     fn end(&self, phase: Phase) -> Result<(), DeviceError> {
         let mut work = self.work.get();
-        let sum = match phase {
+        let (name, sum) = match phase {
             Phase::Sample => {
                 self.peak.replace(self.dry.ledger().peak());
                 self.dry.ledger().forget_peak();
@@ -111,12 +133,14 @@ impl Observer for Count<'_> {
             }
             // A method that asks for some is refused; a device has the gradients of prompts with those of their rows.
             Phase::Evidence | Phase::Prompts => return Ok(()),
-            Phase::Reference => &mut work.reference,
-            Phase::Forward => &mut work.forward,
-            Phase::Backward => &mut work.backward,
-            Phase::Optimiser => &mut work.optimiser,
+            Phase::Reference => ("reference", &mut work.reference),
+            Phase::Forward => ("forward", &mut work.forward),
+            Phase::Backward => ("backward", &mut work.backward),
+            Phase::Optimiser => ("optimiser", &mut work.optimiser),
         };
-        *sum = *sum + (self.dry.work() - self.began.get());
+        let (began, before) = &*self.began.borrow();
+        *sum = *sum + (self.dry.work() - *began);
+        add(&mut self.kernels.borrow_mut(), name, since(before, self.dry.kernels()), 1);
         self.work.set(work);
         Ok(())
     }
@@ -153,7 +177,7 @@ pub fn predict_at(
     let device: Arc<dyn Device> = dry.clone();
     let mut engine = synthetic_engine(&device, shape, config, dtype, SyntheticWeights::Uninitialised)?;
     let (_, state) = device.ledger().peak();
-    let (prefill, decode) = sampling_work(&engine, &dry, config, prompt_tokens)?;
+    let [(prefill, of_prefill), (decode, of_decode)] = sampling_work(&engine, &dry, config, prompt_tokens)?;
     dry.ledger().forget_peak();
     let rl = &config.rl;
     if config.eval.n > 0 {
@@ -163,15 +187,35 @@ pub fn predict_at(
         let evaluated = prompts(config.eval.n.min(QUEUE * together), prompt_tokens, shape.vocab_size, 0);
         generate(&engine, &evaluation, &evaluated, (1, rl.max_new_tokens), 0)?;
     }
-    let count = Count { dry: &dry, began: Cell::default(), work: Cell::default(), peak: RefCell::default() };
+    let count = Count {
+        dry: &dry,
+        began: RefCell::default(),
+        work: Cell::default(),
+        kernels: RefCell::default(),
+        peak: RefCell::default(),
+    };
     run(&mut engine, config, Some(&device), (prompt_tokens, 0), &count)?;
     let (sampling, update) = (count.peak.take(), device.ledger().peak());
     // Where they do not all run together, every slot has several responses after each other.
     let turns = (rl.prompts_per_step * rl.group_size).div_ceil(at_a_time(config).max(1));
     let steps = (turns * rl.max_new_tokens.saturating_sub(1)) as u64;
     let work = StepWork { prefill, decode: decode.times(steps), ..count.work.get() };
+    let mut kernels = count.kernels.take();
+    add(&mut kernels, "prefill", of_prefill, 1);
+    add(&mut kernels, "decode", of_decode, steps);
     let (host, supervised_work) = (engine.host_bytes(), supervised_work.unwrap_or_default());
-    Ok(StepPrediction { state, sampling, update, supervised, supervised_work, host, decode, work, ceilings })
+    Ok(StepPrediction {
+        state,
+        sampling,
+        update,
+        supervised,
+        supervised_work,
+        host,
+        decode,
+        work,
+        kernels,
+        ceilings,
+    })
 }
 
 /// Work of reading the prompts, and of one step of decoding at the mean length of its rows.
@@ -180,19 +224,20 @@ fn sampling_work(
     dry: &Dry,
     config: &Config,
     prompt_tokens: usize,
-) -> Result<(Work, Work), SyntheticStepError> {
+) -> Result<[(Work, ByKernel); 2], SyntheticStepError> {
     let rl = &config.rl;
     let work_of = |(n, prompt_tokens): (usize, usize), (group, new): (usize, usize)| {
         let prompts = prompts(n, prompt_tokens, engine.shape().vocab_size, 0);
-        let before = dry.work();
+        let (before, kernels) = (dry.work(), dry.kernels());
         generate(engine, config, &prompts, (group, new), 0)?;
-        Ok::<_, SyntheticStepError>(dry.work() - before)
+        Ok::<_, SyntheticStepError>((dry.work() - before, since(&kernels, dry.kernels())))
     };
     let prefill = work_of((rl.prompts_per_step, prompt_tokens), (rl.group_size, 1))?;
     // A cache is counted as full. Two new tokens take one step more than one: none is recorded yet.
     let mean = (prompt_tokens + rl.max_new_tokens / 2).saturating_sub(2).max(1);
     let rows = (at_a_time(config), mean);
-    Ok((prefill, work_of(rows, (1, 2))? - work_of(rows, (1, 1))?))
+    let ((one, of_one), (two, of_two)) = (work_of(rows, (1, 1))?, work_of(rows, (1, 2))?);
+    Ok([prefill, (two - one, since(&of_one, of_two))])
 }
 
 /// Responses of a step that are decoded at a time.

@@ -162,6 +162,9 @@ fn the_work_of_a_step_is_that_of_its_shape_and_its_seconds_that_of_its_work() {
     let with_reference = predicted(&["eval.n=1", "method.beta=0.04"]).work.reference;
     assert_eq!(with_reference.operations, by_shape);
     for (name, work) in p.work.phases() {
+        let of_phase = p.kernels.iter().filter(|((phase, _), _)| *phase == name);
+        let by_kernel: f64 = of_phase.map(|(_, seconds)| seconds).sum();
+        assert!((by_kernel - work.seconds).abs() < 1e-9 * work.seconds.max(1.0), "{name}: {by_kernel}");
         let (moved, done) = (work.bytes / p.ceilings.bandwidth, work.operations / p.ceilings.operations);
         let gaps = (work.launches + work.products) as f64 * p.ceilings.gap;
         if name == "reference" {
