@@ -160,15 +160,19 @@ sanitized() {
 }
 
 memory() {
-  local file=$out/gpu_sanitizer.csv tool status
+  local file=$out/gpu_sanitizer.csv tool tools=(memcheck racecheck synccheck)
   if [ -z "$rehearse" ] && ! command -v compute-sanitizer >/dev/null; then say "no compute-sanitizer here: nothing is checked"; return; fi
+  in_time
+  # Nothing is timed, so the three run beside each other.
+  for tool in "${tools[@]}"; do
+    { sanitized "$tool" small_check "$out/work/$tool.csv" "$(head_of "$tool")" 2>"$out/work/$tool.log" &&
+      echo 0 || echo $?; } >"$out/work/$tool.exit" &
+  done
+  wait
   { echo "# $(head_of "compute-sanitizer, llm-train gpu-check --quick")"; echo "tool,exit,verdict"; } >"$file"
-  for tool in memcheck racecheck synccheck; do
-    in_time
-    status=0
-    sanitized "$tool" small_check "$out/work/$tool.csv" "$(head_of "$tool")" 2>"$out/work/$tool.log" || status=$?
+  for tool in "${tools[@]}"; do
     # The tool sums up in its last line.
-    echo "$tool,$status,\"$(grep '========= .*SUMMARY' "$out/work/$tool.log" | tail -n 1 | sed 's/^=* *//; s/"//g')\"" >>"$file"
+    echo "$tool,$(tail -n 1 "$out/work/$tool.exit"),\"$(grep '========= .*SUMMARY' "$out/work/$tool.log" | tail -n 1 | sed 's/^=* *//; s/"//g')\"" >>"$file"
   done
   cat "$file" >&2
 }
@@ -188,7 +192,7 @@ profile() {
       continue
     fi
     # The last launches are those of the large sizes. Where counters need rights that are not given, ncu says so and the stage goes on.
-    timeout "$(left)" ncu --target-processes all --csv --metrics "$metrics" $llm gpu-check --only "$kernel" 2>"$out/work/ncu-$kernel.err" |
+    timeout "$(left)" ncu --target-processes all --csv --clock-control none --metrics "$metrics" $llm gpu-check --only "$kernel" 2>"$out/work/ncu-$kernel.err" |
       grep '^"' | tail -n 40 >>"$file" || { tail -n 2 "$out/work/ncu-$kernel.err" >&2; failed "ncu of $kernel failed"; }
   done
 }

@@ -1,6 +1,7 @@
 //! `llm-train gpu-check`: every kernel on the card against what it should compute.
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use grpo_lambda_decoder::disk::Disk;
 use grpo_lambda_gpu::check::{self, Extent, Finding, OTHERS};
@@ -12,13 +13,21 @@ use serde_json::{Value, json};
 use super::{Command, Failure, VERSION, print};
 use grpo_lambda_trainer::run::progress::say;
 
+/// Candle, where this program was built with it.
+#[cfg(feature = "candle")]
+const SECOND_OPINION: Option<&check::Reference<'static>> =
+    Some(&grpo_lambda_candle::pass::in_double_precision);
+/// Candle, where this program was built with it.
+#[cfg(not(feature = "candle"))]
+const SECOND_OPINION: Option<&check::Reference<'static>> = None;
+
 /// Arguments of `gpu-check`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct GpuCheckArgs {
     /// The device; the CPU runs no kernels
     #[arg(long, value_name = "NAME", default_value = "cuda", value_parser = ["cuda"])]
     pub device: String,
-    /// Also write the table there
+    /// Also write the table there, after every kernel
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
     /// Also write one file to send back, as JSON: versions, cases, times
@@ -33,6 +42,9 @@ pub struct GpuCheckArgs {
     /// Small sizes alone, nothing timed
     #[arg(long)]
     pub quick: bool,
+    /// Also small models against another implementation, in double precision
+    #[arg(long, value_name = "ENGINE", value_parser = ["candle"])]
+    pub against: Option<String>,
 }
 
 impl Command for GpuCheckArgs {
@@ -43,6 +55,11 @@ impl Command for GpuCheckArgs {
         if let Some(name) = only.filter(|name| known().all(|k| k != *name)) {
             let names: Vec<&str> = known().collect();
             return Err(Failure::refused(format!("--only {name}: must be one of {}", names.join(", "))));
+        }
+        if self.against.is_some() && SECOND_OPINION.is_none() {
+            return Err(Failure::refused(
+                "--against candle: this llm-train was built without it; build it with --features cuda,candle",
+            ));
         }
         let extent = if self.quick { Extent::Small } else { Extent::Full };
         // A card that has bf16 has f32; it is opened once, since memory and errors are those of the process.
@@ -61,18 +78,30 @@ impl Command for GpuCheckArgs {
         };
         print(&format!("{}\n", device.name()))?;
         let mut findings = Vec::new();
-        for dtype in [Dtype::F32, Dtype::Bf16] {
-            findings.extend(check::run(&device, dtype, extent, only));
-            // What one kernel broke stays broken for this process.
-            if device.synchronize().is_err() {
-                break;
+        let parts: Vec<&str> = known().filter(|name| only.is_none_or(|o| o == *name)).collect();
+        'card: for dtype in [Dtype::F32, Dtype::Bf16] {
+            for part in &parts {
+                let started = Instant::now();
+                let found = check::run(&device, dtype, extent, Some(part));
+                say(&format!(
+                    "{part} in {}: {} cases in {:.1} s",
+                    dtype.name(),
+                    found.len(),
+                    started.elapsed().as_secs_f64()
+                ));
+                findings.extend(found);
+                self.write_csv(&findings)?;
+                // What one kernel broke stays broken for this process.
+                if device.synchronize().is_err() {
+                    break 'card;
+                }
+            }
+            if let (Some(name), Some(reference)) = (&self.against, SECOND_OPINION) {
+                findings.extend(check::against(&device, dtype, name, reference));
+                self.write_csv(&findings)?;
             }
         }
         print(&check::table(&findings))?;
-        if let Some(path) = &self.csv {
-            let text = format!("# {}\n{}\n{}", self.head, check::COLUMNS, check::csv_rows(&findings));
-            Disk::default().replace(path, text.as_bytes()).map_err(Failure::broke)?;
-        }
         self.write_report(&report(Ok(&*device), &findings))?;
         match check::passed(&findings) {
             true => Ok(()),
@@ -85,6 +114,12 @@ impl Command for GpuCheckArgs {
 }
 
 impl GpuCheckArgs {
+    fn write_csv(&self, findings: &[Finding]) -> Result<(), Failure> {
+        let Some(path) = &self.csv else { return Ok(()) };
+        let text = format!("# {}\n{}\n{}", self.head, check::COLUMNS, check::csv_rows(findings));
+        Disk::default().replace(path, text.as_bytes()).map_err(Failure::broke)
+    }
+
     fn write_report(&self, report: &Value) -> Result<(), Failure> {
         let Some(path) = &self.report else { return Ok(()) };
         Disk::default().replace(path, format!("{report:#}\n").as_bytes()).map_err(Failure::broke)

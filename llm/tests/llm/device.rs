@@ -69,6 +69,16 @@ fn candle_that_is_not_built_in_is_refused_and_leaves_nothing_behind() {
     assert!(!directory.exists());
 }
 
+#[cfg(not(feature = "candle"))]
+#[test]
+fn a_second_opinion_that_is_not_built_in_is_refused() {
+    let done = llm_train(&["gpu-check", "--against", "candle"]);
+    done.refused(
+        2,
+        "--against candle: this llm-train was built without it; build it with --features cuda,candle",
+    );
+}
+
 /// A check without a card tells in its report what is missing.
 #[test]
 fn a_check_without_a_card_writes_why_into_its_report() {

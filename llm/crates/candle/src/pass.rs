@@ -10,11 +10,13 @@
 
 use std::collections::BTreeMap;
 
-use candle_core::{DType, Result, Tensor, Var, bail};
+use candle_core::{DType, Device, Result, Tensor, Var, bail};
 use grpo_lambda_decoder::model::config::{EMBEDDING, FINAL_NORM, parameter};
-use grpo_lambda_decoder::model::{ForwardOptions, Rows, TokenScores, weights};
+use grpo_lambda_decoder::model::weights::{self, Parameters};
+use grpo_lambda_decoder::model::{self, ForwardOptions, ModelConfig, Rows, TokenScores};
 
 use crate::attention::{Attention, SCORES, Sequence};
+use crate::failed;
 use crate::model::Model;
 use crate::ops::{self, Rotations, widened};
 
@@ -120,6 +122,38 @@ pub fn score(model: &Model, rows: &Rows, options: ForwardOptions) -> Result<Toke
     let batch = Batch::new(model, rows)?;
     let last = batch.stream(model)?;
     head(model, &batch, &last, options)
+}
+
+/// Scores of rows, and the gradient of their log-probabilities times `slopes`, by name: in double precision, on a CUDA card if this was built for
+/// one and on the CPU otherwise. Another opinion on the numbers of a device.
+///
+/// # Errors
+/// When the parameters are not those of `config`, or candle fails.
+pub fn in_double_precision(
+    config: &ModelConfig,
+    parameters: &Parameters<f32>,
+    rows: &Rows,
+    options: ForwardOptions,
+    slopes: &[Vec<f64>],
+) -> model::Result<(TokenScores, Parameters<f32>)> {
+    let device = Device::cuda_if_available(0).map_err(|e| failed(&Device::Cpu, e))?;
+    let done = || {
+        let wide = |(name, t): (&String, &weights::Tensor<f32>)| {
+            let data = t.data.iter().copied().map(f64::from).collect();
+            (name.clone(), weights::Tensor { shape: t.shape.clone(), data })
+        };
+        let parameters: Parameters<f64> = parameters.iter().map(wide).collect();
+        let model = Model::new(config, &parameters, DType::F64, &device)?;
+        let (scores, tape) = forward(&model, rows, options)?;
+        let mut sums = Slopes::new();
+        backward(&model, tape, slopes, &|_| true, &mut sums)?;
+        let narrow = |(name, sum): (String, Tensor)| {
+            let data = sum.flatten_all()?.to_dtype(DType::F32)?.to_vec1()?;
+            Ok((name, weights::Tensor { shape: sum.dims().to_vec(), data }))
+        };
+        Ok((scores, sums.into_iter().map(narrow).collect::<Result<_>>()?))
+    };
+    Ok(done().map_err(|e| failed(&device, e))?)
 }
 
 /// The scores of the rows, with the tape for [`backward`].

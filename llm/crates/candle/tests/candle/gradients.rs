@@ -132,3 +132,35 @@ fn no_product_goes_past_the_check() {
     ];
     assert!(sources.iter().all(|text| !text.contains("matmul")));
 }
+
+#[test]
+fn a_second_opinion_is_the_cpu_s_decoder_in_double_precision() {
+    let narrow = |t: &weights::Tensor<f64>| weights::Tensor {
+        shape: t.shape.clone(),
+        data: t.data.iter().map(|x| *x as f32).collect::<Vec<f32>>(),
+    };
+    for config in configs() {
+        let narrow: Parameters<f32> =
+            parameters(&config).iter().map(|(name, t)| (name.clone(), narrow(t))).collect();
+        let decoder = Decoder::new(config.clone(), narrow.clone()).unwrap();
+        let (scores, tape) = decoder.forward(&rows(), TEMPERATURE).unwrap();
+        let slopes = slopes(&scores.logps);
+        let mut gradients = Gradients::new(&config, |_| true);
+        decoder.backward(tape, &slopes, &mut gradients);
+        let (found, sums) =
+            pass::in_double_precision(&config, &narrow, &rows(), TEMPERATURE, &slopes).unwrap();
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-4 * b.abs().max(1.0);
+        let pairs = found.logps.iter().flatten().zip(scores.logps.iter().flatten());
+        assert!(pairs.clone().count() > 0 && pairs.clone().all(|(a, b)| near(*a, *b)));
+        assert_eq!(sums.len(), gradients.parameters().len());
+        for (name, sum) in &sums {
+            let expected = &gradients.parameters()[name];
+            assert_eq!(sum.shape, expected.shape);
+            let pairs = sum.data.iter().zip(&expected.data);
+            assert!(pairs.clone().all(|(a, b)| near(f64::from(*a), f64::from(*b))), "{name}");
+        }
+    }
+    let other = weights::initialise(&configs()[0], 1, 0.1);
+    let refused = pass::in_double_precision(&configs()[1], &other, &rows(), TEMPERATURE, &[]);
+    assert!(refused.is_err());
+}

@@ -28,6 +28,7 @@ use grpo_lambda_decoder::device::Dtype;
 use super::device::Device;
 use super::kernels;
 
+pub use model::Reference;
 pub use proof::{prove_card, prove_shape};
 pub use report::{COLUMNS, csv_rows, passed, table};
 
@@ -81,6 +82,18 @@ impl Finding {
     pub fn passed(&self) -> bool {
         self.problem.is_none() && self.error <= self.bound
     }
+}
+
+/// Checks small models on a device, from tokens to gradients, against the implementation that is called `name`.
+pub fn against(
+    device: &Arc<dyn Device>,
+    dtype: Dtype,
+    name: &str,
+    reference: &Reference<'_>,
+) -> Vec<Finding> {
+    let mut checker = case::Checker::new(device, dtype, Extent::Small, None);
+    model::check_by(&mut checker, &format!(", against {name}"), reference);
+    checker.findings
 }
 
 /// Checks what a device computes in `dtype`; with `only`, one kernel or one of [`OTHERS`]. A kernel without a case is a finding

@@ -1,4 +1,4 @@
-//! A small random model from tokens to gradients, against the decoder of the CPU.
+//! A small random model from tokens to gradients, against the decoder of the CPU or another implementation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,8 +6,9 @@ use std::sync::Arc;
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
 use grpo_lambda_decoder::model::weights::{Parameters, initialise};
 use grpo_lambda_decoder::model::{
+    self,
     Architecture::{Qwen2, Qwen3},
-    Decoder, ForwardOptions, Gradients, ModelConfig, ModelShape, Rows,
+    Decoder, ForwardOptions, Gradients, ModelConfig, ModelShape, Rows, TokenScores,
 };
 use grpo_lambda_decoder::rng::{below, normal};
 use half::bf16;
@@ -26,7 +27,37 @@ use crate::weights::Weights;
 const ROUNDINGS: f64 = 12.0;
 const LAYERS: usize = 2;
 
+/// An implementation of a decoder: the scores of rows, and the gradient of the scored tokens' log-probabilities times these slopes, by name.
+pub type Reference<'a> = dyn Fn(
+        &ModelConfig,
+        &Parameters<f32>,
+        &Rows,
+        ForwardOptions,
+        &[Vec<f64>],
+    ) -> model::Result<(TokenScores, Parameters<f32>)>
+    + 'a;
+
+/// The decoder of the CPU.
+fn by_cpu(
+    config: &ModelConfig,
+    weights: &Parameters<f32>,
+    rows: &Rows,
+    options: ForwardOptions,
+    slopes: &[Vec<f64>],
+) -> model::Result<(TokenScores, Parameters<f32>)> {
+    let (decoder, mut gradients) =
+        (Decoder::new(config.clone(), weights.clone())?, Gradients::new(config, |_| true));
+    let (scores, tape) = decoder.forward(rows, options)?;
+    decoder.backward(tape, slopes, &mut gradients);
+    Ok((scores, std::mem::take(gradients.parameters())))
+}
+
 pub(super) fn check(checker: &mut Checker) {
+    check_by(checker, "", &by_cpu);
+}
+
+/// [`check`] against another implementation, named after `by`.
+pub(super) fn check_by(checker: &mut Checker, by: &str, reference: &Reference<'_>) {
     let tied = Qwen2.config(ModelShape { vocab: 97, hidden: 48, layers: LAYERS, heads: 6, kv_heads: 2 });
     let own_head = ModelConfig { tie_word_embeddings: false, ..tied.clone() };
     let normed = ModelConfig {
@@ -41,8 +72,8 @@ pub(super) fn check(checker: &mut Checker) {
         ("normed heads", &normed, false),
         ("normed heads", &normed, true),
     ] {
-        let sizes = format!("{LAYERS} layers {model}{}", if recompute { " recomputed" } else { "" });
-        checker.case("decoder", sizes, |c| in_one_error(decoder(c, config, recompute)));
+        let sizes = format!("{LAYERS} layers {model}{}{by}", if recompute { " recomputed" } else { "" });
+        checker.case("decoder", sizes, |c| in_one_error(decoder(c, config, recompute, reference)));
     }
 }
 
@@ -51,7 +82,7 @@ pub(super) fn of_shape(device: &Arc<dyn Device>, dtype: Dtype, shape: &ModelConf
     let config = ModelConfig { num_hidden_layers: shape.num_hidden_layers.min(LAYERS), ..shape.clone() };
     let mut checker = Checker::new(device, dtype, Extent::Odd, None);
     checker.case("decoder", "64 tokens of the run's model".to_owned(), |c| {
-        in_one_error(decoder(c, &config, true))
+        in_one_error(decoder(c, &config, true, &by_cpu))
     });
     checker.findings
 }
@@ -89,7 +120,12 @@ fn rows(vocabulary: usize) -> Rows {
     rows
 }
 
-fn decoder(c: &mut Case<'_>, config: &ModelConfig, recompute: bool) -> Result<(), Error> {
+fn decoder(
+    c: &mut Case<'_>,
+    config: &ModelConfig,
+    recompute: bool,
+    reference: &Reference<'_>,
+) -> Result<(), Error> {
     let weights = weights(config, c.kernels.dtype);
     let rows = rows(config.vocab_size);
     let options = ForwardOptions { temperature: 0.8, entropy: true, recompute };
@@ -97,10 +133,7 @@ fn decoder(c: &mut Case<'_>, config: &ModelConfig, recompute: bool) -> Result<()
         .map(|row| (0..rows.scored(row)).map(|t| (row as f64 - 1.5) * 0.3 + t as f64 * 0.1).collect())
         .collect();
 
-    let twin = Decoder::new(config.clone(), weights.clone())?;
-    let mut expected = Gradients::new(config, |_| true);
-    let (scores, tape) = twin.forward(&rows, options)?;
-    twin.backward(tape, &slopes, &mut expected);
+    let (scores, expected) = reference(config, &weights, &rows, options, &slopes)?;
 
     let device = c.device().clone();
     let layout = Arc::new(Layout::new(config));
@@ -124,7 +157,7 @@ fn decoder(c: &mut Case<'_>, config: &ModelConfig, recompute: bool) -> Result<()
     // Of a projection's gradient, how far all of it is off relative to its norm; the bias with its matrix, since what a bias of keys
     // gets is next to nothing: the same for all keys, it moves no softmax but for the rotations.
     let mut squares: BTreeMap<&str, [f64; 2]> = BTreeMap::new();
-    for (name, tensor) in expected.parameters().iter() {
+    for (name, tensor) in &expected {
         let found = gradients.tensors().read_tensor(name)?;
         let projection = name.trim_end_matches(".weight").trim_end_matches(".bias");
         let [distance, size] = squares.entry(projection).or_default();

@@ -5,6 +5,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use grpo_lambda_decoder::model::config::FINAL_NORM;
+use grpo_lambda_decoder::model::weights::Parameters;
+use grpo_lambda_decoder::model::{Decoder, ForwardOptions, Gradients, ModelConfig, Rows};
 use grpo_lambda_gpu::check::{self, Extent, Finding, OTHERS};
 use grpo_lambda_gpu::kernels::{names, source};
 use grpo_lambda_gpu::ledger::Ledger;
@@ -346,6 +349,33 @@ fn a_fault_of_one_kernel_is_laid_at_its_door() {
     let names: Vec<&str> = asked.into_iter().filter(fails).collect();
     // A model is made of kernels.
     assert_eq!(names, ["swiglu", "decoder"]);
+}
+
+/// Another implementation that agrees passes; one that is off by a thousandth in a single log-probability, or in one gradient, does not.
+#[test]
+fn a_second_opinion_that_differs_is_told() {
+    let device: Arc<dyn Device> = Arc::new(Faulty::new(machine::start(), Fault::None));
+    let told = |logp: f64, slope: f32| {
+        let reference = move |config: &ModelConfig,
+                              weights: &Parameters<f32>,
+                              rows: &Rows,
+                              options: ForwardOptions,
+                              slopes: &[Vec<f64>]| {
+            let (decoder, mut sums) =
+                (Decoder::new(config.clone(), weights.clone())?, Gradients::new(config, |_| true));
+            let (mut scores, tape) = decoder.forward(rows, options)?;
+            decoder.backward(tape, slopes, &mut sums);
+            scores.logps[0][0] += logp;
+            let mut sums = std::mem::take(sums.parameters());
+            sums.get_mut(FINAL_NORM).unwrap().data.iter_mut().for_each(|g| *g *= 1.0 + slope);
+            Ok((scores, sums))
+        };
+        check::against(&device, Dtype::F32, "a twin", &reference)
+    };
+    let agreed = told(0.0, 0.0);
+    assert!(check::passed(&agreed) && agreed.len() == 5, "{}", check::table(&agreed));
+    assert!(agreed.iter().all(|f| f.kernel == "decoder" && f.case.ends_with(", against a twin")));
+    assert!(told(1e-3, 0.0).iter().chain(&told(0.0, 1e-3)).all(|finding| !finding.passed()));
 }
 
 /// A failure like an illegal memory access: later kernels are not blamed for it.
