@@ -8,6 +8,7 @@
 # On a machine that builds and trains, `cargo build --release --features cuda --bin llm-train` is all there is to it.
 #
 # TARGET=DIR           where cargo builds; its own folder, so that builds with and without CUDA do not undo each other
+# FEATURES=cuda,candle and with candle, for gpu-check --against candle
 # TESTS=1              also the tests of the GPU code, as FOLDER/gpu-tests: run.sh gpu-tests card --ignored
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -26,7 +27,7 @@ pack() { # FILE NAME
 pack "$target/release/llm-train" llm-train
 
 if [ -n "${TESTS:-}" ]; then
-  built=$(cargo test --release --package grpo-lambda-gpu --features "$features" --test gpu --target-dir "$target" --no-run 2>&1 | tee /dev/stderr)
+  built=$(cargo test --release --package grpo-lambda-gpu --features cuda --test gpu --target-dir "$target" --no-run 2>&1 | tee /dev/stderr)
   pack "$(sed -n 's/^ *Executable .*(\(.*\))$/\1/p' <<<"$built" | tail -n 1)" gpu-tests
 fi
 cp llm/gpu/run.sh "$folder/"

@@ -213,6 +213,7 @@ fn any_arithmetic(r: &mut [Lanes], on: u32, i: &Instruction, rough: bool) -> Res
             each(r, on, i, |[a, n]| (signed(a, bits) >> (n as u32).min(bits - 1)) as u64 & mask);
         }
         Op::ShiftRight => each(r, on, i, |[a, n]| shifted(n, bits, |n| (a & mask) >> n)),
+        Op::Permute => each(r, on, i, |[a, b, chosen]| permuted(a & mask | b << 32, chosen)),
         Op::Select => each(r, on, i, |[a, b, p]| if p & 1 == 1 { a & mask } else { b & mask }),
         Op::Compare(relation) => compare(r, on, i, relation),
         Op::Convert { from, saturate } => return convert(r, on, i, from, saturate),
@@ -224,6 +225,16 @@ fn any_arithmetic(r: &mut [Lanes], on: u32, i: &Instruction, rough: bool) -> Res
 fn shifted(by: u64, bits: u32, shift: impl Fn(u32) -> u64) -> u64 {
     let by = by as u32;
     if by >= bits { 0 } else { shift(by) }
+}
+
+/// A byte of `bytes` for each of four numbers of four bits in `chosen`: the lower three name it, the fourth spreads its sign.
+fn permuted(bytes: u64, chosen: u64) -> u64 {
+    let byte = |n: u64| {
+        let of = chosen >> (4 * n);
+        let byte = bytes >> (8 * (of & 7)) & 0xff;
+        if of & 8 == 0 { byte } else { 0xff * (byte >> 7) }
+    };
+    (0..4).map(|n| byte(n) << (8 * n)).sum()
 }
 
 fn rare(r: &mut [Lanes], on: u32, i: &Instruction, rough: bool) -> Result<(), String> {
@@ -374,6 +385,14 @@ mod tests {
             let found = fused_down(a as f32, b as f32, c32);
             assert!(found as i64 <= exact && found.next_up() as i64 > exact, "{a} {b} {c}");
         }
+    }
+
+    #[test]
+    fn bytes_are_chosen_by_their_numbers() {
+        let bytes = 0x80_66_55_44_33_22_11_00;
+        assert_eq!(permuted(bytes, 0x3210), 0x33_22_11_00);
+        assert_eq!(permuted(bytes, 4180), 0x11_00_55_44);
+        assert_eq!(permuted(bytes, 0xf08f), 0xff_00_00_ff);
     }
 
     #[test]

@@ -102,6 +102,8 @@ pub(crate) enum Op {
     Xor,
     ShiftLeft,
     ShiftRight,
+    /// Four bytes of the first two operands, chosen by the third.
+    Permute,
     Compare(Relation),
     Select,
     Convert { from: Type, saturate: bool },
@@ -547,6 +549,7 @@ fn arithmetic(name: &str, has: &dyn Fn(&str) -> bool) -> Option<Op> {
         "ex2" => Op::Exp2,
         "rcp" => Op::Reciprocal,
         "sqrt" => Op::Root,
+        "prmt" => Op::Permute,
         "bfi" => Op::InsertBits,
         "clz" => Op::LeadingZeros,
         "brev" => Op::ReverseBits,

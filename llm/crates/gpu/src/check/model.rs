@@ -95,13 +95,17 @@ fn in_one_error(done: Result<(), Error>) -> Result<(), DeviceError> {
 }
 
 /// Weights of which none is 0 or 1, as the device stores them.
+///
+/// Sums over a hidden state have variance 1 at every width, so that no softmax is saturated: a score of 30 turns the rounding of its terms
+/// into an error of its exponential that no bound for a model holds.
 fn weights(config: &ModelConfig, dtype: Dtype) -> Parameters<f32> {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
-    let mut weights = initialise(config, 0, 0.1);
+    let deviation = (0.5 / config.hidden_size as f64).sqrt();
+    let mut weights = initialise(config, 0, deviation);
     // A hash map has no order; names have.
     let sorted: BTreeMap<_, _> = weights.iter_mut().collect();
     for x in sorted.into_values().flat_map(|tensor| &mut tensor.data) {
-        *x += 0.1 * normal(&mut rng) as f32;
+        *x += (deviation * normal(&mut rng)) as f32;
         if dtype == Dtype::Bf16 {
             *x = bf16::from_f32(*x).to_f32();
         }

@@ -5,6 +5,7 @@
 // wider than a tile are read in parts: a block writes one part of the result and computes the scores from all.
 
 #define ROWS 64u
+#define THREADS 128u
 
 // Bytes of shared memory that a block has for its tiles: one piece for every width a kernel is built for.
 #define ROOM 48896
@@ -110,23 +111,30 @@ __device__ inline void attend_forward(unsigned char* room, const REAL* qkv, cons
   const Lines values = {keys.first + s.key * s.dim, s.stride()};
   const bool wide = wide_lines(s.dim, qkv, qkv);
   float o[W / 8][4] = {}, top[2] = {-INFINITE, -INFINITE}, total[2] = {0.0f, 0.0f};
+  // The tile that is wanted next is on its way while the one before is worked on.
+  Carried<N, W, THREADS> next;
+  const auto load = [&](const Lines& lines, u32 from, u32 at) {
+    next.load(s.dim - at, wide, [&](u32 i) { return lines.at(r.token(from + i), from + i < end, at); });
+  };
+  load(keys, 0, 0);
   for (u32 from = 0; from < end; from += N) {
     float x[N / 8][4] = {};
     for (u32 c = 0; c < parts; c++) {
-      const u32 at = c * W;
       __syncthreads();
       if (parts > 1 || from == 0)
-        fetch<ROWS, W>(q, s.dim - at, wide, [&](u32 i) { return queries.at(r.start + first + i, i < rows, at); });
-      fetch<N, W>(kv, s.dim - at, wide, [&](u32 i) { return keys.at(r.token(from + i), from + i < end, at); });
+        fetch<ROWS, W, THREADS>(q, s.dim - c * W, wide, [&](u32 i) { return queries.at(r.start + first + i, i < rows, c * W); });
+      next.put(kv);
       __syncthreads();
+      if (c + 1 < parts) load(keys, from, (c + 1) * W);
+      else load(values, from, part * W);
       product<W, N, true>(x, q[mine], W + PER, kv[0], W + PER);
     }
     const u32 position = r.shared + first + mine;
     online_softmax<N, W>(x, scale, top, total, o, p + mine, [&](u32 i, u32 key) { return from + key <= position + i; });
-    const u32 at = part * W;
     __syncthreads();
-    fetch<N, W>(kv, s.dim - at, wide, [&](u32 i) { return values.at(r.token(from + i), from + i < end, at); });
+    next.put(kv);
     __syncthreads();
+    if (from + N < end) load(keys, from + N, 0);
     product<N, W, false>(o, p[mine], N + PER, kv[0], W + PER);
   }
   float inverse[2];
@@ -200,22 +208,31 @@ __device__ inline void attend_queries(unsigned char* room, const REAL* qkv, cons
     mean[half] = inners[i];
     if (part == 0 && threadIdx.x % 4 == 0 && i < rows) inner[at] = mean[half];
   }
+  Carried<N, W, THREADS> next;
+  const auto load = [&](const Lines& lines, u32 from, u32 at) {
+    next.load(s.dim - at, wide, [&](u32 i) { return lines.at(r.token(from + i), from + i < end, at); });
+  };
+  // The part that is written comes last, so that its keys stay.
+  const auto column = [&](u32 c) { return (part + c) % parts * W; };
+  load(values, 0, column(1));
   for (u32 from = 0; from < end; from += N) {
     float x[N / 8][4] = {}, y[N / 8][4] = {};
-    // The part that is written comes last, so that its keys stay.
     for (u32 c = 1; c <= parts; c++) {
-      const u32 at = (part + c) % parts * W;
+      const u32 at = column(c);
       __syncthreads();
-      if (parts > 1 || from == 0)
-        fetch<ROWS, W>(d, s.dim - at, wide, [&](u32 i) { return douts.at(begin + i, i < rows, at); });
-      fetch<N, W>(kv, s.dim - at, wide, [&](u32 i) { return values.at(r.token(from + i), from + i < end, at); });
+      if (parts > 1 || from == 0) {
+        fetch<ROWS, W, THREADS>(d, s.dim - at, wide, [&](u32 i) { return douts.at(begin + i, i < rows, at); });
+        fetch<ROWS, W, THREADS>(q, s.dim - at, wide, [&](u32 i) { return queries.at(begin + i, i < rows, at); });
+      }
+      next.put(kv);
       __syncthreads();
+      load(keys, from, at);
       product<W, N, true>(y, d[mine], W + PER, kv[0], W + PER);
       __syncthreads();
-      if (parts > 1 || from == 0)
-        fetch<ROWS, W>(q, s.dim - at, wide, [&](u32 i) { return queries.at(begin + i, i < rows, at); });
-      fetch<N, W>(kv, s.dim - at, wide, [&](u32 i) { return keys.at(r.token(from + i), from + i < end, at); });
+      next.put(kv);
       __syncthreads();
+      if (c < parts) load(values, from, column(c + 1));
+      else if (from + N < end) load(values, from + N, column(1));
       product<W, N, true>(x, q[mine], W + PER, kv[0], W + PER);
     }
 #pragma unroll
@@ -239,58 +256,81 @@ __device__ inline void attend_keys(unsigned char* room, const REAL* qkv, const R
                                    const u32* prefix, const u32* readers, const u32* tiles, REAL* dqkv, const Shape s, float scale) {
   REAL(*k)[W + PER] = (REAL(*)[W + PER])room, (*v)[W + PER] = k + ROWS, (*q)[W + PER] = v + ROWS, (*d)[W + PER] = q + N;
   REAL(*p)[N + PER] = (REAL(*)[N + PER])(d + N);
-  static_assert(sizeof(*k) * 2 * (ROWS + N) + sizeof(*p) * ROWS <= ROOM, "tiles");
+  float(*of_queries)[N] = (float(*)[N])(p + ROWS);
+  static_assert(sizeof(*k) * 2 * (ROWS + N) + sizeof(*p) * ROWS + sizeof(*of_queries) * 2 <= ROOM, "tiles");
   const u32 row = tiles[2 * blockIdx.x], first = tiles[2 * blockIdx.x + 1];
   const u32 parts = s.parts(W), part = blockIdx.y % parts, g = blockIdx.y / parts, mine = threadIdx.x / 32 * 16;
   const u32 begin = offsets[row] + first, rows = min(ROWS, offsets[row + 1] - begin);
   const Lines keys = {qkv + (s.query + g) * s.dim, s.stride()}, values = {keys.first + s.key * s.dim, s.stride()};
   const bool wide = wide_lines(s.dim, qkv, dout);
   float dk[W / 8][4] = {}, dv[W / 8][4] = {};
-  bool fetched = false;
-  // The row itself, then those that continue it.
-  for (u32 n = 0; n <= readers[2 * row + 1] - readers[2 * row]; n++) {
-    const u32 reader = n == 0 ? row : readers[2 * row] + n - 1, start = offsets[reader], len = offsets[reader + 1] - start;
-    for (u32 head = g * s.group(); head < (g + 1) * s.group(); head++) {
-      const Lines queries = {qkv + head * s.dim, s.stride()}, douts = {dout + head * s.dim, s.query * s.dim};
-      for (u32 from = n == 0 ? first : 0; from < len; from += N) {
-        float x[N / 8][4] = {}, y[N / 8][4] = {};
-        for (u32 c = 1; c <= parts; c++) {
-          const u32 at = (part + c) % parts * W;
-          __syncthreads();
-          if (parts > 1 || !fetched) {
-            fetch<ROWS, W>(k, s.dim - at, wide, [&](u32 i) { return keys.at(begin + i, i < rows, at); });
-            fetch<ROWS, W>(v, s.dim - at, wide, [&](u32 i) { return values.at(begin + i, i < rows, at); });
-            fetched = true;
-          }
-          fetch<N, W>(q, s.dim - at, wide, [&](u32 i) { return queries.at(start + from + i, from + i < len, at); });
-          fetch<N, W>(d, s.dim - at, wide, [&](u32 i) { return douts.at(start + from + i, from + i < len, at); });
-          __syncthreads();
-          product<W, N, true>(x, k[mine], W + PER, q[0], W + PER);
-          product<W, N, true>(y, v[mine], W + PER, d[0], W + PER);
-        }
-#pragma unroll
-        for (u32 m = 0; m < N / 8; m++)
-#pragma unroll
-          for (u32 j = 0; j < 2; j++) {
-            const u32 i = from + tile_column(m) + j;
-            const size_t at = (size_t)(start + i) * s.query + head;
-            const float sum = i < len ? log_sum[at] : 0.0f, mean = i < len ? inner[at] : 0.0f;
-#pragma unroll
-            for (u32 half = 0; half < 2; half++) {
-              const bool visible = i < len && (n > 0 || first + mine + tile_row(half) <= i);
-              scores_backward(x[m][2 * half + j], y[m][2 * half + j], visible, scale, sum, mean);
-            }
-          }
-        store_tile<N>(x, p + mine);
-        __syncwarp();
-        product<N, W, false>(dv, p[mine], N + PER, d[0], W + PER);
-        __syncwarp();
-        store_tile<N>(y, p + mine);
-        __syncwarp();
-        product<N, W, false>(dk, p[mine], N + PER, q[0], W + PER);
-        __syncwarp();
+  const auto column = [&](u32 c) { return (part + c) % parts * W; };
+  // The place in the work: the row itself, then those that continue it; of each the query heads of this key head; of each N queries.
+  const u32 group = s.group(), more = readers[2 * row], count = readers[2 * row + 1] - more;
+  u32 n = 0, h = 0, from = first, start = offsets[row], len = offsets[row + 1] - start;
+  const auto advance = [&] {
+    from += N;
+    while (from >= len) {
+      if (++h == group) {
+        if (++n > count) return false;
+        h = 0;
+        start = offsets[more + n - 1];
+        len = offsets[more + n] - start;
       }
+      from = n == 0 ? first : 0;
     }
+    return true;
+  };
+  // What the next place needs is on its way while the one before is worked on.
+  Carried<N, W, THREADS> next_q, next_d;
+  float next_of_query = 0.0f;
+  const auto load = [&](u32 at) {
+    const u32 head = g * group + h;
+    const Lines queries = {qkv + head * s.dim, s.stride()}, douts = {dout + head * s.dim, s.query * s.dim};
+    next_q.load(s.dim - at, wide, [&](u32 i) { return queries.at(start + from + i, from + i < len, at); });
+    next_d.load(s.dim - at, wide, [&](u32 i) { return douts.at(start + from + i, from + i < len, at); });
+    // A thread has the sum, or the inner product, of one query.
+    const u32 i = from + threadIdx.x % N;
+    if (threadIdx.x < 2 * N)
+      next_of_query = i < len ? (threadIdx.x < N ? log_sum : inner)[(size_t)(start + i) * s.query + head] : 0.0f;
+  };
+  load(column(1));
+  for (bool begins = true, there = true; there; begins = false) {
+    float x[N / 8][4] = {}, y[N / 8][4] = {};
+    const bool itself = n == 0;
+    const u32 at_query = from, end = len;
+    for (u32 c = 1; c <= parts; c++) {
+      const u32 at = column(c);
+      __syncthreads();
+      if (parts > 1 || begins) {
+        fetch<ROWS, W, THREADS>(k, s.dim - at, wide, [&](u32 i) { return keys.at(begin + i, i < rows, at); });
+        fetch<ROWS, W, THREADS>(v, s.dim - at, wide, [&](u32 i) { return values.at(begin + i, i < rows, at); });
+      }
+      next_q.put(q);
+      next_d.put(d);
+      if (threadIdx.x < 2 * N) of_queries[threadIdx.x / N][threadIdx.x % N] = next_of_query;
+      __syncthreads();
+      if (c == parts) there = advance();
+      if (there) load(column(c == parts ? 1 : c + 1));
+      product<W, N, true>(x, k[mine], W + PER, q[0], W + PER);
+      product<W, N, true>(y, v[mine], W + PER, d[0], W + PER);
+    }
+#pragma unroll
+    for (u32 m = 0; m < N / 8; m++)
+#pragma unroll
+      for (u32 j = 0; j < 4; j++) {
+        const u32 query = tile_column(m) + j % 2, i = at_query + query;
+        const bool visible = i < end && (!itself || first + mine + tile_row(j / 2) <= i);
+        scores_backward(x[m][j], y[m][j], visible, scale, of_queries[0][query], of_queries[1][query]);
+      }
+    store_tile<N>(x, p + mine);
+    __syncwarp();
+    product<N, W, false>(dv, p[mine], N + PER, d[0], W + PER);
+    __syncwarp();
+    store_tile<N>(y, p + mine);
+    __syncwarp();
+    product<N, W, false>(dk, p[mine], N + PER, q[0], W + PER);
+    __syncwarp();
   }
   const float one[2] = {1.0f, 1.0f};
   const u32 at = part * W;

@@ -153,21 +153,30 @@ __device__ inline void attend_cached(unsigned char* room, const REAL* q, const R
   };
   const bool wide = wide_lines(s.dim, q, keys) && wide_lines(s.dim, values, values);
   float o[W / 8][4] = {}, top[2] = {-INFINITE, -INFINITE}, total[2] = {0.0f, 0.0f};
+  // The tile that is wanted next is on its way while the one before is worked on.
+  Carried<SPAN, W, 256> next;
+  const auto load = [&](const REAL* cache, u32 from, u32 at) {
+    next.load(s.dim - at, wide, [&](u32 i) { return line(cache, from + i, at); });
+  };
+  load(keys, split * span, 0);
   for (u32 from = split * span; from < stop; from += SPAN) {
     float x[2][4] = {};
     for (u32 c = 0; c < pieces; c++) {
       const u32 at = c * W;
       __syncthreads();
       if (pieces > 1 || from == split * span)
-        fetch<HEADS, W>(queries, s.dim - at, wide, [&](u32 i) { return lines.at(i, i < heads, at); });
-      fetch<SPAN, W>(kv, s.dim - at, wide, [&](u32 i) { return line(keys, from + i, at); });
+        fetch<HEADS, W, 256>(queries, s.dim - at, wide, [&](u32 i) { return lines.at(i, i < heads, at); });
+      next.put(kv);
       __syncthreads();
+      if (c + 1 < pieces) load(keys, from, at + W);
+      else load(values, from, piece * W);
       product<W, 16, true>(x, queries[0], W + PER, kv[mine], W + PER);
     }
     online_softmax<16, W>(x, scale, top, total, o, p + mine, [&](u32, u32 key) { return from + mine + key < stop; });
     __syncthreads();
-    fetch<SPAN, W>(kv, s.dim - piece * W, wide, [&](u32 i) { return line(values, from + i, piece * W); });
+    next.put(kv);
     __syncthreads();
+    load(keys, from + SPAN, 0);
     product<16, W, false>(o, p[mine], 16 + GAP, kv[mine], W + PER);
   }
   combine_warps<W>(room, o, top, total, heads, head, piece * W, split, splits, s.dim, out, parts);

@@ -20,18 +20,25 @@ __device__ inline float as_stored(float x) {
   return load(&y);
 }
 
-// 1 / sqrt(mean x^2 + eps) of the block's rows, each by a warp.
+// 1 / sqrt(mean x^2 + eps) of the block's rows, four by a warp at a time.
 __device__ inline void row_scales(const REAL* x, float* scales, u32 rows, u32 width, bool wide, float eps) {
-  for (u32 row = threadIdx.x / 32; row < ROWS; row += blockDim.x / 32) {
-    float sum = 0.0f;
+  for (u32 first = threadIdx.x / 32 * 4; first < ROWS; first += blockDim.x / 8) {
+    float sums[4] = {};
 #pragma unroll 4
     for (u32 i = threadIdx.x % 32 * 4; i < width; i += 128) {
-      const Four v = get_there(row < rows ? x + (size_t)row * width : nullptr, i, width, wide);
+      Four v[4];
 #pragma unroll
-      for (u32 j = 0; j < 4; j++) sum += v.at[j] * v.at[j];
+      for (u32 r = 0; r < 4; r++) v[r] = get_there(first + r < rows ? x + (size_t)(first + r) * width : nullptr, i, width, wide);
+#pragma unroll
+      for (u32 r = 0; r < 4; r++)
+#pragma unroll
+        for (u32 j = 0; j < 4; j++) sums[r] += v[r].at[j] * v[r].at[j];
     }
-    sum = warp_sum(sum);
-    if (threadIdx.x % 32 == 0) scales[row] = 1.0f / sqrtf(sum / (float)width + eps);
+#pragma unroll
+    for (u32 r = 0; r < 4; r++) {
+      const float sum = warp_sum(sums[r]);
+      if (threadIdx.x % 32 == 0) scales[first + r] = 1.0f / sqrtf(sum / (float)width + eps);
+    }
   }
 }
 
@@ -50,24 +57,38 @@ KERNEL(512, decode_qkv)(const REAL* x, const REAL* norm, const REAL* weight, con
   rows -= from;
   row_scales(x, scales, rows, width, wide, eps);
   __syncthreads();
-  float c[2][4] = {};
-  for (u32 k = 0; k < width; k += DEPTH) {
-#pragma unroll 4
-    for (u32 n = threadIdx.x; n < ROWS * FOURS; n += 512) {
-      const u32 row = n / FOURS, i = n % FOURS * 4;
-      Four v = get_there(row < rows ? x + (size_t)row * width : nullptr, k + i, width, wide);
-      const Four w = get_there(norm, k + i, width, wide);
+  // A thread reads four numbers of each of its rows, always of the same columns, and of its lines of the weight.
+  constexpr u32 EACH = ROWS * FOURS / 512, LINES = 2 * PAIRS * FOURS / 512;
+  const u32 own = threadIdx.x / FOURS, column = threadIdx.x % FOURS * 4;
+  Four hidden[EACH], factors, weights[LINES];
+  const auto read = [&](u32 k) {
 #pragma unroll
-      for (u32 j = 0; j < 4; j++) v.at[j] = v.at[j] * scales[row] * w.at[j];
-      store4(&a[row][i], v);
+    for (u32 e = 0; e < EACH; e++) {
+      const u32 row = own + e * (512 / FOURS);
+      hidden[e] = get_there(row < rows ? x + (size_t)row * width : nullptr, k + column, width, wide);
     }
-#pragma unroll 2
-    for (u32 n = threadIdx.x; n < 2 * PAIRS * FOURS; n += 512) {
-      const u32 line = n / FOURS, i = n % FOURS * 4, at = first + line % PAIRS;
-      const REAL* row = at < half ? weight + (size_t)(h * dim + at + line / PAIRS * half) * width : nullptr;
-      store4(&b[line][i], get_there(row, k + i, width, wide));
+    factors = get_there(norm, k + column, width, wide);
+#pragma unroll
+    for (u32 e = 0; e < LINES; e++) {
+      const u32 line = own + e * (512 / FOURS), at = first + line % PAIRS;
+      weights[e] = get_there(at < half ? weight + (size_t)(h * dim + at + line / PAIRS * half) * width : nullptr, k + column, width, wide);
     }
+  };
+  float c[2][4] = {};
+  read(0);
+  for (u32 k = 0; k < width; k += DEPTH) {
+#pragma unroll
+    for (u32 e = 0; e < EACH; e++) {
+      const u32 row = own + e * (512 / FOURS);
+      Four v = hidden[e];
+#pragma unroll
+      for (u32 j = 0; j < 4; j++) v.at[j] = v.at[j] * scales[row] * factors.at[j];
+      store4(&a[row][column], v);
+    }
+#pragma unroll
+    for (u32 e = 0; e < LINES; e++) store4(&b[own + e * (512 / FOURS)][column], weights[e]);
     __syncthreads();
+    read(k + DEPTH);
     product<DEPTH / SUMS, 2 * PAIRS, true>(c, &a[mine][part], LINE, &b[0][part], LINE);
     __syncthreads();
   }

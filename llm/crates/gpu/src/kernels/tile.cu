@@ -81,19 +81,53 @@ __device__ inline void product(float (&c)[N / 8][4], const REAL* a, u32 a_stride
 #endif
 }
 
-// Reads LINES lines of W numbers into a tile: `at(row)` is the first number of a line, of which there are `columns`, or null. What is not
+// The numbers of 16 bytes one place up, and `x` before them.
+__device__ inline void push_front(uint4& numbers, REAL x) {
+#if BF16
+  numbers.w = numbers.w << 16 | numbers.z >> 16;
+  numbers.z = numbers.z << 16 | numbers.y >> 16;
+  numbers.y = numbers.y << 16 | numbers.x >> 16;
+  numbers.x = numbers.x << 16 | x;
+#else
+  numbers = make_uint4(__float_as_uint(x), numbers.x, numbers.y, numbers.z);
+#endif
+}
+
+// A tile of LINES lines of W numbers on its way to shared memory, in registers of THREADS threads: all its reads are under way at once, and
+// beside what is computed between `load` and `put`. `at(row)` is the first number of a line, of which there are `columns`, or null. What is not
 // there is 0. `wide`: lines begin at multiples of 16 bytes and `columns` is a multiple of PER.
-template <u32 LINES, u32 W, class At>
-__device__ inline void fetch(REAL (*tile)[W + PER], u32 columns, bool wide, At at) {
-  constexpr u32 PIECES = W / PER;
-  for (u32 n = threadIdx.x; n < LINES * PIECES; n += blockDim.x) {
-    const u32 row = n / PIECES, i = n % PIECES * PER;
-    const REAL* line = at(row);
-    REAL* to = &tile[row][i];
-    if (wide) {
-      *(uint4*)to = line && i < columns ? *(const uint4*)(line + i) : make_uint4(0, 0, 0, 0);
-    } else {
-      for (u32 j = 0; j < PER; j++) to[j] = line && i + j < columns ? line[i + j] : (REAL)0;
+template <u32 LINES, u32 W, u32 THREADS> struct Carried {
+  static constexpr u32 PIECES = W / PER, EACH = (LINES * PIECES + THREADS - 1) / THREADS;
+  uint4 pieces[EACH];
+
+  template <class At> __device__ inline void load(u32 columns, bool wide, At at) {
+#pragma unroll
+    for (u32 e = 0; e < EACH; e++) {
+      const u32 n = threadIdx.x + e * THREADS, i = n % PIECES * PER;
+      const REAL* line = n < LINES * PIECES ? at(n / PIECES) : nullptr;
+      pieces[e] = make_uint4(0, 0, 0, 0);
+      if (wide) {
+        if (line && i < columns) pieces[e] = *(const uint4*)(line + i);
+      } else {
+#pragma unroll 1
+        for (u32 j = PER; j-- > 0;) push_front(pieces[e], line && i + j < columns ? line[i + j] : (REAL)0);
+      }
     }
   }
+
+  __device__ inline void put(REAL (*tile)[W + PER]) const {
+#pragma unroll
+    for (u32 e = 0; e < EACH; e++) {
+      const u32 n = threadIdx.x + e * THREADS;
+      if (n < LINES * PIECES) *(uint4*)&tile[n / PIECES][n % PIECES * PER] = pieces[e];
+    }
+  }
+};
+
+// Reads a tile into shared memory.
+template <u32 LINES, u32 W, u32 THREADS, class At>
+__device__ inline void fetch(REAL (*tile)[W + PER], u32 columns, bool wide, At at) {
+  Carried<LINES, W, THREADS> carried;
+  carried.load(columns, wide, at);
+  carried.put(tile);
 }

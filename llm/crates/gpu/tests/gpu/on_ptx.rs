@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use grpo_lambda_decoder::model::ModelConfig;
+use grpo_lambda_decoder::model::Architecture::Qwen2;
+use grpo_lambda_decoder::model::{ModelConfig, ModelShape};
 use grpo_lambda_gpu::check::{self, Extent, Finding};
 use grpo_lambda_gpu::kernels::names;
 use grpo_lambda_gpu::{DeviceError, Dtype};
@@ -85,6 +86,15 @@ fn a_card_that_is_wrong_on_the_run_s_model_is_named_with_the_case() {
     let line = check::prove_shape(&wrong, Dtype::F32, &other).unwrap_err().to_string();
     assert!(line.contains("decoder_f32 at 64 tokens of the run's model: off by"), "{line}");
     assert!(line.contains("gpu.trust=true") && !line.contains('\n'), "{line}");
+}
+
+/// The proof's bound holds at the width of a real model in bf16, where weights of one deviation at every width once saturated the softmax and
+/// sound cards were refused.
+#[test]
+fn a_sound_card_is_not_refused_at_real_widths() {
+    let (device, _) = machine::card(&Card::default(), Dtype::Bf16);
+    let wide = ModelShape { vocab: 300, hidden: long::of(512, 1536), layers: 2, heads: long::of(8, 12), kv_heads: 2 };
+    assert_eq!(check::prove_shape(&device, Dtype::Bf16, &Qwen2.config(wide)), Ok(()));
 }
 
 /// The share of the instructions of every kernel that the check executes, in both dtypes. In `decode_qkv` a third cannot be: the rests of unrolled loops
