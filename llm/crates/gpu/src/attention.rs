@@ -3,7 +3,7 @@
 use grpo_lambda_decoder::device::DeviceError;
 
 use super::array::Array;
-use super::kernels::{self, AttentionKeys, AttentionQueries, HeadShape, Kernels, Segments};
+use super::kernels::{self, AttentionKeys, AttentionKeysSum, AttentionQueries, HeadShape, Kernels, Segments};
 use super::ledger::ACTIVATIONS;
 use super::ptr::{Ptr, PtrMut, Real};
 
@@ -62,7 +62,13 @@ impl Attention<'_> {
         let (out, to) = (attended.out.ptr(), inner.ptr_mut());
         let queries = AttentionQueries { qkv, out, dout, log_sum, segments, inner: to, dqkv, heads, scale };
         self.kernels.launch(queries)?;
-        let inner = inner.ptr();
-        self.kernels.launch(AttentionKeys { qkv, dout, log_sum, inner, segments, dqkv, heads, scale })
+        let (inner, parts) = (inner.ptr(), segments.sums(heads));
+        let sums: Option<Array<f32>> =
+            (parts > 0).then(|| self.kernels.array(ACTIVATIONS, parts)).transpose()?;
+        let to = sums.as_ref().map(Array::ptr_mut);
+        let keys = AttentionKeys { qkv, dout, log_sum, inner, segments, dqkv, sums: to, heads, scale };
+        self.kernels.launch(keys)?;
+        let Some(sums) = &sums else { return Ok(()) };
+        self.kernels.launch(AttentionKeysSum { sums: sums.ptr(), segments, dqkv, heads })
     }
 }

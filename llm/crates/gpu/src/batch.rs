@@ -9,7 +9,7 @@ use grpo_lambda_decoder::model::Rows;
 
 use super::array::Array;
 use super::device::Device;
-use super::kernels::{Segments, TILE};
+use super::kernels::{Segments, TILE, WHOLE};
 use super::ptr::Ptr;
 
 /// Lists of indices end to end in one array, sent as one.
@@ -45,7 +45,10 @@ pub(super) struct Batch {
     tokens: Vec<u32>,
     lists: IndexLists,
     longest: usize,
-    tiles: usize,
+    /// Tiles of queries, of keys by their readers, and of keys that several segments see.
+    tiles: [u32; 3],
+    /// Parts of the gradients of these.
+    places: usize,
     scored: usize,
 }
 
@@ -55,9 +58,9 @@ enum List {
     Positions,
     Offsets,
     Prefix,
-    Readers,
     QueryTiles,
     KeyTiles,
+    SharedTiles,
     Predicting,
     Targets,
 }
@@ -70,8 +73,6 @@ struct Segment {
     before: usize,
     /// The segments that continue it.
     readers: Range<usize>,
-    /// Their tokens.
-    read_by: usize,
 }
 
 /// The segments of these rows in their order.
@@ -81,28 +82,58 @@ fn segments(rows: &Rows) -> Vec<Segment> {
     let shared = rows.prefixes().iter().enumerate().map(|(p, tokens)| {
         let readers = || (0..rows.len()).filter(move |i| rows.prefix(*i) == Some(p));
         let first = readers().next().map_or(0, |i| prefixes + i);
-        let (count, read_by) = (readers().count(), readers().map(own).sum());
-        Segment { len: tokens.len(), prefix: None, before: 0, readers: first..first + count, read_by }
+        Segment { len: tokens.len(), prefix: None, before: 0, readers: first..first + readers().count() }
     });
     let each = (0..rows.len()).map(|i| Segment {
         len: own(i),
         prefix: rows.prefix(i),
         before: rows.before(i),
         readers: 0..0,
-        read_by: 0,
     });
     shared.chain(each).collect()
 }
 
-/// The tiles of all segments, those with most work first, so that none of the long ones is alone at the end.
-fn tiles(segments: &[Segment], work: impl Fn(&Segment, usize) -> usize) -> Vec<u32> {
-    let tiles = |(s, segment): (usize, &Segment)| {
-        let first = (0..segment.len).step_by(TILE as usize);
-        first.map(|first| (work(segment, first), s as u32, first as u32)).collect::<Vec<_>>()
+/// The first tokens of a segment's tiles.
+fn tiles(segment: &Segment) -> impl Iterator<Item = usize> + use<> {
+    (0..segment.len).step_by(TILE as usize)
+}
+
+/// Lists with their work, those with most work first, so that none of the long ones is alone at the end.
+fn longest_first<const N: usize>(mut all: Vec<(usize, [u32; N])>) -> Vec<u32> {
+    all.sort_by_key(|(work, tile)| (Reverse(*work), *tile));
+    all.into_iter().flat_map(|(_, tile)| tile).collect()
+}
+
+/// The tiles of queries of all segments: a segment, and a first token.
+fn query_tiles(segments: &[Segment]) -> Vec<u32> {
+    let of = |(s, segment): (usize, &Segment)| {
+        let before = segment.before;
+        tiles(segment).map(move |first| (before + first, [s as u32, first as u32])).collect::<Vec<_>>()
     };
-    let mut all: Vec<(usize, u32, u32)> = segments.iter().enumerate().flat_map(tiles).collect();
-    all.sort_by_key(|tile| (Reverse(tile.0), tile.1, tile.2));
-    all.into_iter().flat_map(|(_, segment, first)| [segment, first]).collect()
+    longest_first(segments.iter().enumerate().flat_map(of).collect())
+}
+
+/// The tiles of keys with each segment that sees them, and its place where there are several; and those tiles with their places.
+fn key_tiles(segments: &[Segment]) -> (Vec<u32>, Vec<u32>) {
+    let (mut each, mut shared, mut places) = (Vec::new(), Vec::new(), 0);
+    for (s, segment) in segments.iter().enumerate() {
+        for first in tiles(segment) {
+            let tile = [s as u32, first as u32];
+            let own = segment.len - first;
+            if segment.readers.is_empty() {
+                each.push((own, [tile[0], tile[1], tile[0], WHOLE]));
+                continue;
+            }
+            let count = 1 + segment.readers.len() as u32;
+            shared.extend([tile[0], tile[1], places, count]);
+            let readers = segment.readers.clone().map(|reader| (segments[reader].len, reader as u32));
+            for (work, reader) in std::iter::once((own, tile[0])).chain(readers) {
+                each.push((work, [tile[0], tile[1], reader, places]));
+                places += 1;
+            }
+        }
+    }
+    (longest_first(each), shared)
 }
 
 impl Batch {
@@ -122,24 +153,25 @@ impl Batch {
             offsets.push(offsets[offsets.len() - 1] + segment.len as u32);
         }
         let prefix = segments.iter().enumerate().map(|(s, x)| x.prefix.unwrap_or(s) as u32).collect();
-        let readers = segments.iter().flat_map(|s| [s.readers.start as u32, s.readers.end as u32]).collect();
-        let query_tiles = tiles(&segments, |s, first| s.before + first);
-        let key_tiles = tiles(&segments, |s, first| s.read_by + s.len - first);
-        let (longest, count) = (segments.iter().map(|s| s.before + s.len).max(), key_tiles.len() / 2);
+        let query_tiles = query_tiles(&segments);
+        let (key_tiles, shared_tiles) = key_tiles(&segments);
+        let tiles = [query_tiles.len() / 2, key_tiles.len() / 4, shared_tiles.len() / 4].map(|n| n as u32);
+        let places = shared_tiles.chunks_exact(4).map(|tile| tile[3] as usize).sum();
+        let longest = segments.iter().map(|s| s.before + s.len).max();
         let lists = [
             tokens.clone(),
             positions,
             offsets,
             prefix,
-            readers,
             query_tiles,
             key_tiles,
+            shared_tiles,
             predicting,
             targets,
         ];
         let lists = IndexLists::new(device, &lists)?;
         let longest = longest.unwrap_or(0);
-        Ok(Batch { rows: rows.clone(), tokens, lists, longest, tiles: count, scored })
+        Ok(Batch { rows: rows.clone(), tokens, lists, longest, tiles, places, scored })
     }
 
     /// The rows as they were given.
@@ -191,10 +223,13 @@ impl Batch {
         Segments {
             offsets: self.offsets(),
             prefix: self.list(List::Prefix),
-            readers: self.list(List::Readers),
             query_tiles: self.list(List::QueryTiles),
+            count: self.tiles[0],
             key_tiles: self.list(List::KeyTiles),
-            count: self.tiles as u32,
+            key_count: self.tiles[1],
+            shared_tiles: self.list(List::SharedTiles),
+            shared_count: self.tiles[2],
+            places: self.places,
             tokens: self.tokens(),
             pairs: self.rows.pairs(),
         }
@@ -272,11 +307,23 @@ mod tests {
         rows.share(&[7; 65]);
         rows.push(&[2; 64], 1);
         let segments = segments(&rows);
-        assert_eq!(tiles(&segments, |s, first| s.before + first), [1, 128, 2, 0, 0, 64, 1, 64, 0, 0, 1, 0]);
-        assert_eq!(
-            tiles(&segments, |s, first| s.read_by + s.len - first),
-            [1, 0, 0, 0, 1, 64, 0, 64, 2, 0, 1, 128]
-        );
+        assert_eq!(query_tiles(&segments), [1, 128, 2, 0, 0, 64, 1, 64, 0, 0, 1, 0]);
+        let (each, shared) = key_tiles(&segments);
+        let tiles: Vec<&[u32]> = each.chunks_exact(4).collect();
+        let whole = |first| [1, first, 1, WHOLE];
+        // Segment 0 is the prefix, which segment 2 continues.
+        let expected = [
+            whole(0),
+            whole(64),
+            [0, 0, 0, 0],
+            [0, 0, 2, 1],
+            [0, 64, 2, 3],
+            [2, 0, 2, WHOLE],
+            whole(128),
+            [0, 64, 0, 2],
+        ];
+        assert_eq!(tiles, expected);
+        assert_eq!(shared, [0, 0, 0, 2, 0, 64, 2, 2]);
     }
 
     #[test]

@@ -7,6 +7,9 @@
 #define ROWS 64u
 #define THREADS 128u
 
+// The place of a gradient that one block has all of.
+#define WHOLE FULL
+
 // Bytes of shared memory that a block has for its tiles: one piece for every width a kernel is built for.
 #define ROOM 48896
 
@@ -88,7 +91,7 @@ __device__ inline void put_tile(const float (&c)[W / 8][4], const float (&factor
   for (u32 half = 0; half < 2; half++) {
     const u32 row = threadIdx.x / 32 * 16 + tile_row(half);
     if (row >= rows) continue;
-    REAL* to = line(row);
+    auto* to = line(row);
 #pragma unroll
     for (u32 n = 0; n < W / 8; n++)
 #pragma unroll
@@ -253,39 +256,33 @@ __device__ inline void attend_queries(unsigned char* room, const REAL* qkv, cons
 
 template <u32 W, u32 N>
 __device__ inline void attend_keys(unsigned char* room, const REAL* qkv, const REAL* dout, const float* log_sum, const float* inner, const u32* offsets,
-                                   const u32* prefix, const u32* readers, const u32* tiles, REAL* dqkv, const Shape s, float scale) {
+                                   const u32* tiles, REAL* dqkv, float* sums, const Shape s, float scale) {
   REAL(*k)[W + PER] = (REAL(*)[W + PER])room, (*v)[W + PER] = k + ROWS, (*q)[W + PER] = v + ROWS, (*d)[W + PER] = q + N;
   REAL(*p)[N + PER] = (REAL(*)[N + PER])(d + N);
   float(*of_queries)[N] = (float(*)[N])(p + ROWS);
   static_assert(sizeof(*k) * 2 * (ROWS + N) + sizeof(*p) * ROWS + sizeof(*of_queries) * 2 <= ROOM, "tiles");
-  const u32 row = tiles[2 * blockIdx.x], first = tiles[2 * blockIdx.x + 1];
+  const u32 row = tiles[4 * blockIdx.x], first = tiles[4 * blockIdx.x + 1], reader = tiles[4 * blockIdx.x + 2];
   const u32 parts = s.parts(W), part = blockIdx.y % parts, g = blockIdx.y / parts, mine = threadIdx.x / 32 * 16;
   const u32 begin = offsets[row] + first, rows = min(ROWS, offsets[row + 1] - begin);
   const Lines keys = {qkv + (s.query + g) * s.dim, s.stride()}, values = {keys.first + s.key * s.dim, s.stride()};
   const bool wide = wide_lines(s.dim, qkv, dout);
   float dk[W / 8][4] = {}, dv[W / 8][4] = {};
   const auto column = [&](u32 c) { return (part + c) % parts * W; };
-  // The place in the work: the row itself, then those that continue it; of each the query heads of this key head; of each N queries.
-  const u32 group = s.group(), more = readers[2 * row], count = readers[2 * row + 1] - more;
-  u32 n = 0, h = 0, from = first, start = offsets[row], len = offsets[row + 1] - start;
+  // The next queries: N at a time, of one query head of this key head after the other.
+  const bool itself = reader == row;
+  const u32 start = offsets[reader], len = offsets[reader + 1] - start, from_first = itself ? first : 0;
+  u32 h = 0, from = from_first;
   const auto advance = [&] {
     from += N;
-    while (from >= len) {
-      if (++h == group) {
-        if (++n > count) return false;
-        h = 0;
-        start = offsets[more + n - 1];
-        len = offsets[more + n] - start;
-      }
-      from = n == 0 ? first : 0;
-    }
-    return true;
+    if (from < len) return true;
+    from = from_first;
+    return ++h < s.group();
   };
-  // What the next place needs is on its way while the one before is worked on.
+  // They are on their way while those before are worked on.
   Carried<N, W, THREADS> next_q, next_d;
   float next_of_query = 0.0f;
   const auto load = [&](u32 at) {
-    const u32 head = g * group + h;
+    const u32 head = g * s.group() + h;
     const Lines queries = {qkv + head * s.dim, s.stride()}, douts = {dout + head * s.dim, s.query * s.dim};
     next_q.load(s.dim - at, wide, [&](u32 i) { return queries.at(start + from + i, from + i < len, at); });
     next_d.load(s.dim - at, wide, [&](u32 i) { return douts.at(start + from + i, from + i < len, at); });
@@ -294,18 +291,19 @@ __device__ inline void attend_keys(unsigned char* room, const REAL* qkv, const R
     if (threadIdx.x < 2 * N)
       next_of_query = i < len ? (threadIdx.x < N ? log_sum : inner)[(size_t)(start + i) * s.query + head] : 0.0f;
   };
+  const auto fetch_keys = [&](u32 at) {
+    fetch<ROWS, W, THREADS>(k, s.dim - at, wide, [&](u32 i) { return keys.at(begin + i, i < rows, at); });
+    fetch<ROWS, W, THREADS>(v, s.dim - at, wide, [&](u32 i) { return values.at(begin + i, i < rows, at); });
+  };
   load(column(1));
-  for (bool begins = true, there = true; there; begins = false) {
+  if (parts == 1) fetch_keys(0);
+  for (bool there = from < len; there;) {
     float x[N / 8][4] = {}, y[N / 8][4] = {};
-    const bool itself = n == 0;
-    const u32 at_query = from, end = len;
+    const u32 at_query = from;
     for (u32 c = 1; c <= parts; c++) {
       const u32 at = column(c);
       __syncthreads();
-      if (parts > 1 || begins) {
-        fetch<ROWS, W, THREADS>(k, s.dim - at, wide, [&](u32 i) { return keys.at(begin + i, i < rows, at); });
-        fetch<ROWS, W, THREADS>(v, s.dim - at, wide, [&](u32 i) { return values.at(begin + i, i < rows, at); });
-      }
+      if (parts > 1) fetch_keys(at);
       next_q.put(q);
       next_d.put(d);
       if (threadIdx.x < 2 * N) of_queries[threadIdx.x / N][threadIdx.x % N] = next_of_query;
@@ -320,7 +318,7 @@ __device__ inline void attend_keys(unsigned char* room, const REAL* qkv, const R
 #pragma unroll
       for (u32 j = 0; j < 4; j++) {
         const u32 query = tile_column(m) + j % 2, i = at_query + query;
-        const bool visible = i < end && (!itself || first + mine + tile_row(j / 2) <= i);
+        const bool visible = i < len && (!itself || first + mine + tile_row(j / 2) <= i);
         scores_backward(x[m][j], y[m][j], visible, scale, of_queries[0][query], of_queries[1][query]);
       }
     store_tile<N>(x, p + mine);
@@ -333,10 +331,18 @@ __device__ inline void attend_keys(unsigned char* room, const REAL* qkv, const R
     __syncwarp();
   }
   const float one[2] = {1.0f, 1.0f};
-  const u32 at = part * W;
-  put_tile<W>(dk, one, rows, s.dim - at, [&](u32 i) { return dqkv + (size_t)(begin + i) * s.stride() + (s.query + g) * s.dim + at; });
-  put_tile<W>(dv, one, rows, s.dim - at,
-              [&](u32 i) { return dqkv + (size_t)(begin + i) * s.stride() + (s.query + s.key + g) * s.dim + at; });
+  const u32 at = part * W, place = tiles[4 * blockIdx.x + 3];
+  if (place == WHOLE) {
+    REAL* to = dqkv + (size_t)begin * s.stride() + (s.query + g) * s.dim + at;
+    put_tile<W>(dk, one, rows, s.dim - at, [&](u32 i) { return to + (size_t)i * s.stride(); });
+    to += s.key * s.dim;
+    put_tile<W>(dv, one, rows, s.dim - at, [&](u32 i) { return to + (size_t)i * s.stride(); });
+  } else {
+    float* to = sums + ((size_t)place * s.key + g) * ROWS * 2 * s.dim + at;
+    put_tile<W>(dk, one, rows, s.dim - at, [&](u32 i) { return to + 2 * i * s.dim; });
+    to += s.dim;
+    put_tile<W>(dv, one, rows, s.dim - at, [&](u32 i) { return to + 2 * i * s.dim; });
+  }
 }
 
 // The width of a tile, as the launches know it, and how many lines of it are read at a time.
@@ -360,8 +366,26 @@ KERNEL(128, attention_queries)(const REAL* qkv, const REAL* out, const REAL* dou
 }
 
 KERNEL(128, attention_keys)(const REAL* qkv, const REAL* dout, const float* log_sum, const float* inner, const u32* offsets,
-                            const u32* prefix, const u32* readers, const u32* tiles, REAL* dqkv, u32 query, u32 key, u32 dim,
-                            float scale) {
+                            const u32* tiles, REAL* dqkv, float* sums, u32 query, u32 key, u32 dim, float scale) {
   alignas(16) __shared__ unsigned char room[ROOM];
-  BY_WIDTH(attend_keys, 32, 16, qkv, dout, log_sum, inner, offsets, prefix, readers, tiles, dqkv, Shape{query, key, dim}, scale);
+  BY_WIDTH(attend_keys, 32, 16, qkv, dout, log_sum, inner, offsets, tiles, dqkv, sums, Shape{query, key, dim}, scale);
+}
+
+// Rows of a tile that a block sums.
+#define SUMMED 4u
+
+// The sums of a tile over those who read it, in their order.
+KERNEL(256, attention_keys_sum)(const float* sums, const u32* offsets, const u32* tiles, REAL* dqkv, u32 query, u32 key, u32 dim) {
+  const u32 row = tiles[4 * blockIdx.x], place = tiles[4 * blockIdx.x + 2], count = tiles[4 * blockIdx.x + 3];
+  const u32 g = blockIdx.y / (ROWS / SUMMED), above = blockIdx.y % (ROWS / SUMMED) * SUMMED, begin = offsets[row] + tiles[4 * blockIdx.x + 1];
+  const u32 rows = min(ROWS, offsets[row + 1] - begin), line = 2 * dim;
+  for (u32 n = threadIdx.x; n < SUMMED * line; n += blockDim.x) {
+    const u32 i = above + n / line, column = n % line, which = column / dim;
+    if (i >= rows) break;
+    const float* from = sums + (((size_t)place * key + g) * ROWS + i) * line + column;
+    float sum = 0.0f;
+#pragma unroll 4
+    for (u32 p = 0; p < count; p++) sum += from[(size_t)p * key * ROWS * line];
+    store(dqkv + (size_t)(begin + i) * (query + 2 * key) * dim + (query + which * key + g) * dim + column - which * dim, sum);
+  }
 }

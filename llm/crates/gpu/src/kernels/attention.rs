@@ -13,11 +13,17 @@
 use grpo_lambda_decoder::device::Dtype;
 
 use super::heads::HeadShape;
-use super::launch::kernel;
+use super::launch::{ROW, kernel};
 use crate::ptr::{Arg, Ptr, Real};
 
 /// Queries or keys of a segment that a block works on.
 pub const TILE: u32 = 64;
+
+/// The place of a gradient that has no parts.
+pub const WHOLE: u32 = u32::MAX;
+
+/// Rows of a tile that a block of [`AttentionKeysSum`] adds up.
+const SUMMED: u32 = 4;
 
 /// Threads of a block.
 const THREADS: u32 = 128;
@@ -29,14 +35,21 @@ pub struct Segments {
     pub offsets: Ptr<u32>,
     /// `[segments]`: the prefix that a segment continues, or the segment itself if it continues none.
     pub prefix: Ptr<u32>,
-    /// `[segments, 2]`: the first segment that continues this one, and the segment after the last.
-    pub readers: Ptr<u32>,
     /// `[count, 2]`: a segment and the first of at most [`TILE`] tokens of it, each token of each segment once.
     pub query_tiles: Ptr<u32>,
-    /// These tiles in another order.
-    pub key_tiles: Ptr<u32>,
-    /// The number of tiles.
+    /// The number of these tiles.
     pub count: u32,
+    /// `[key_count, 4]`: such a tile with the segment itself or one that continues it, for all of these, and the place of their part of the
+    /// gradient, or [`WHOLE`] where nothing continues the segment.
+    pub key_tiles: Ptr<u32>,
+    /// The number of tiles with a segment.
+    pub key_count: u32,
+    /// `[shared_count, 4]`: a tile that several segments see, the first of its places, and their number.
+    pub shared_tiles: Ptr<u32>,
+    /// The number of these tiles.
+    pub shared_count: u32,
+    /// The number of places.
+    pub places: usize,
     /// The number of tokens.
     pub tokens: usize,
     /// Pairs of a query and a key that it sees, in a head; the work is proportional to them.
@@ -62,9 +75,18 @@ impl Segments {
     }
 
     /// Arguments of a kernel whose blocks own keys.
-    fn by_keys(self) -> [Arg; 4] {
-        let tiles = Arg::from(self.key_tiles).to_elements(2 * self.count as usize);
-        [self.offsets.into(), self.prefix.into(), self.readers.into(), tiles]
+    fn by_keys(self) -> [Arg; 2] {
+        [self.offsets.into(), Arg::from(self.key_tiles).to_elements(4 * self.key_count as usize)]
+    }
+
+    /// Arguments of the kernel that adds parts up.
+    fn by_shared(self) -> [Arg; 2] {
+        [self.offsets.into(), Arg::from(self.shared_tiles).to_elements(4 * self.shared_count as usize)]
+    }
+
+    /// Numbers of the parts of the gradient of keys and values.
+    pub fn sums(&self, heads: HeadShape) -> usize {
+        self.places * (2 * heads.key * TILE * heads.dim) as usize
     }
 }
 
@@ -110,7 +132,8 @@ kernel! {
 }
 
 kernel! {
-    /// `dK` and `dV`, from the `D` of [`AttentionQueries`]; those of a prefix are the sums over all rows that continue it, in their order.
+    /// `dK` and `dV`, from the `D` of [`AttentionQueries`]. Those of a prefix come in parts, one for itself and each row that continues it, so that
+    /// the rows of a group keep a card busy; [`AttentionKeysSum`] adds them up.
     AttentionKeys "attention_keys" {
         /// Queries and keys rotated.
         read qkv: Real[segments.tokens, heads.line()],
@@ -122,12 +145,28 @@ kernel! {
         pass segments: Segments = segments.by_keys(),
         /// Only keys and values are written.
         write dqkv: Real[segments.tokens, heads.line()],
+        /// `[places, key, TILE, 2, dim]`: `dK` and `dV` of a tile by one of its readers.
+        write sums: f32[segments.sums(heads)] or null,
         pass heads: HeadShape,
         /// Factor of the scores.
         pass scale: f32,
     }
-    threads THREADS; grid (segments.count, blocks(heads.key, heads.dim, qkv.dtype()));
+    threads THREADS; grid (segments.key_count, blocks(heads.key, heads.dim, qkv.dtype()));
     bytes qkv[segments.tokens, heads.line()], dout[segments.tokens, heads.queries()], inner[2, segments.tokens, heads.query],
-        dqkv[2, segments.tokens, heads.keys()];
+        dqkv[2, segments.tokens, heads.keys()], sums[segments.sums(heads)];
     operations operations(4.0, &segments, heads);
+}
+
+kernel! {
+    /// `dK` and `dV` of prefixes from the parts of [`AttentionKeys`], in the order of the rows that continue them.
+    AttentionKeysSum "attention_keys_sum" {
+        /// As [`AttentionKeys`] writes them.
+        read sums: f32[segments.sums(heads)],
+        pass segments: Segments = segments.by_shared(),
+        /// Only keys and values of prefixes are written.
+        write dqkv: Real[segments.tokens, heads.line()],
+        pass heads: HeadShape,
+    }
+    threads ROW; grid (segments.shared_count, heads.key * TILE / SUMMED);
+    bytes sums[segments.sums(heads)], dqkv[2, segments.shared_count, TILE, heads.keys()];
 }

@@ -124,10 +124,14 @@ template <u32 LINES, u32 W, u32 THREADS> struct Carried {
   }
 };
 
-// Reads a tile into shared memory.
+// Reads a tile into shared memory, at most 32 lines at a time.
 template <u32 LINES, u32 W, u32 THREADS, class At>
 __device__ inline void fetch(REAL (*tile)[W + PER], u32 columns, bool wide, At at) {
-  Carried<LINES, W, THREADS> carried;
-  carried.load(columns, wide, at);
-  carried.put(tile);
+  constexpr u32 STEP = LINES < 32 ? LINES : 32;
+#pragma unroll
+  for (u32 first = 0; first < LINES; first += STEP) {
+    Carried<STEP, W, THREADS> carried;
+    carried.load(columns, wide, [&](u32 i) { return at(first + i); });
+    carried.put(tile + first);
+  }
 }

@@ -93,7 +93,13 @@ fn a_card_that_is_wrong_on_the_run_s_model_is_named_with_the_case() {
 #[test]
 fn a_sound_card_is_not_refused_at_real_widths() {
     let (device, _) = machine::card(&Card::default(), Dtype::Bf16);
-    let wide = ModelShape { vocab: 300, hidden: long::of(512, 1536), layers: 2, heads: long::of(8, 12), kv_heads: 2 };
+    let wide = ModelShape {
+        vocab: 300,
+        hidden: long::of(512, 1536),
+        layers: 2,
+        heads: long::of(8, 12),
+        kv_heads: 2,
+    };
     assert_eq!(check::prove_shape(&device, Dtype::Bf16, &Qwen2.config(wide)), Ok(()));
 }
 

@@ -1,9 +1,11 @@
 //! Attention and its gradients, against the equations of [`crate::kernels::Attention`] in `f64`.
 
 use super::super::array::{TestArray, rounded};
-use super::super::case::{BF16, Case, Checker, F32, Result};
+use super::super::case::{BF16, Case, Checker, F32, Result, Term};
 use super::{label, parts};
-use crate::kernels::{Attention, AttentionKeys, AttentionQueries, HeadShape, Kernel, Segments, TILE};
+use crate::kernels::{
+    Attention, AttentionKeys, AttentionKeysSum, AttentionQueries, HeadShape, Kernel, Segments, TILE, WHOLE,
+};
 use crate::ptr::{ElementType, Real};
 
 /// Tokens of every segment, and the prefix it continues.
@@ -14,23 +16,33 @@ const ODD: Layout = &[(5, None), (3, Some(0)), (1, Some(0)), (70, None), (64, No
 const LONG: Layout = &[(67, None), (66, Some(0)), (9, Some(0))];
 /// A layout for scores whose exponentials overflow unless the largest is subtracted.
 const SHORT: Layout = &[(9, None), (5, Some(0))];
+/// A prompt and its group.
+const GROUP: Layout = &[(128, None), (128, Some(0)), (128, Some(0)), (128, Some(0)), (128, Some(0))];
 
 pub(super) fn check(checker: &mut Checker, s: HeadShape, timed: bool) {
-    let layouts: &[(Layout, f32)] =
-        if timed { &[(&[(512, None)], 1.0)] } else { &[(ODD, 1.0), (LONG, 1.0), (SHORT, 64.0)] };
+    let layouts: &[(Layout, f32)] = if timed {
+        &[(&[(512, None)], 1.0), (GROUP, 1.0)]
+    } else {
+        &[(ODD, 1.0), (LONG, 1.0), (SHORT, 64.0)]
+    };
     for (layout, steepness) in layouts {
         let tokens: usize = layout.iter().map(|s| s.0).sum();
         let label = label(s, &format!("over {tokens} tokens"));
         let problem = |c: &mut Case<'_>| Problem::new(c, s, layout, *steepness);
         checker.case("attention", label.clone(), |c| forward(problem(c)?, c, timed));
         checker.case("attention_queries", label.clone(), |c| queries(problem(c)?, c, timed));
-        checker.case("attention_keys", label, |c| keys(problem(c)?, c, timed));
+        checker.case("attention_keys", label.clone(), |c| keys(problem(c)?, c, timed));
+        if layout.iter().any(|x| x.1.is_some()) {
+            checker.case("attention_keys_sum", label, |c| sum(problem(c)?, c, timed));
+        }
     }
 }
 
 /// The segments, on the device and here.
 struct Batch {
-    lists: [TestArray<u32>; 4],
+    lists: [TestArray<u32>; 5],
+    /// Parts of the gradients of prefixes.
+    places: usize,
     /// The tokens that each token sees, itself last.
     seen: Vec<Vec<usize>>,
 }
@@ -39,14 +51,26 @@ impl Batch {
     fn new(c: &Case<'_>, layout: Layout) -> Result<Self> {
         let starts: Vec<usize> = (0..=layout.len()).map(|s| layout[..s].iter().map(|x| x.0).sum()).collect();
         let prefix = layout.iter().enumerate().map(|(s, x)| x.1.unwrap_or(s));
-        let readers = (0..layout.len()).flat_map(|p| {
-            let all = || (0..layout.len()).filter(move |s| layout[*s].1 == Some(p));
-            [all().next().unwrap_or(0), all().next_back().map_or(0, |last| last + 1)]
-        });
         let tiles = layout
             .iter()
             .enumerate()
             .flat_map(|(s, x)| (0..x.0).step_by(TILE as usize).flat_map(move |first| [s, first]));
+        let (mut by_reader, mut shared, mut places) = (Vec::new(), Vec::new(), 0);
+        for (s, x) in layout.iter().enumerate() {
+            let readers: Vec<usize> =
+                (0..layout.len()).filter(|r| *r == s || layout[*r].1 == Some(s)).collect();
+            for first in (0..x.0).step_by(TILE as usize) {
+                if let [only] = readers[..] {
+                    by_reader.extend([s, first, only, WHOLE as usize]);
+                    continue;
+                }
+                shared.extend([s, first, places, readers.len()]);
+                for reader in &readers {
+                    by_reader.extend([s, first, *reader, places]);
+                    places += 1;
+                }
+            }
+        }
         let seen = layout.iter().enumerate().flat_map(|(s, (len, prefix))| {
             let before = prefix.map_or(0..0, |p| starts[p]..starts[p + 1]);
             let own = starts[s];
@@ -56,21 +80,25 @@ impl Batch {
         let lists = [
             c.integers(starts.iter().copied())?,
             c.integers(prefix)?,
-            c.integers(readers)?,
             c.integers(tiles)?,
+            c.integers(by_reader)?,
+            c.integers(shared)?,
         ];
-        Ok(Batch { lists, seen })
+        Ok(Batch { lists, places, seen })
     }
 
     fn segments(&self) -> Segments {
-        let [offsets, prefix, readers, tiles] = &self.lists;
+        let [offsets, prefix, tiles, by_reader, shared] = &self.lists;
         Segments {
             offsets: offsets.ptr(),
             prefix: prefix.ptr(),
-            readers: readers.ptr(),
             query_tiles: tiles.ptr(),
-            key_tiles: tiles.ptr(),
             count: (tiles.initial.len() / 2) as u32,
+            key_tiles: by_reader.ptr(),
+            key_count: (by_reader.initial.len() / 4) as u32,
+            shared_tiles: shared.ptr(),
+            shared_count: (shared.initial.len() / 4) as u32,
+            places: self.places,
             tokens: self.seen.len(),
             pairs: self.seen.iter().map(|seen| seen.len() as f64).sum(),
         }
@@ -302,17 +330,26 @@ fn keys(p: Problem, c: &mut Case<'_>, timed: bool) -> Result {
     let (s, (query, _, dim)) = (p.heads, parts(p.heads));
     let inner = c.array(given.inner.iter().map(|x| x.0).collect())?;
     let dqkv = c.reals(p.qkv.initial.len())?;
+    let segments = p.batch.segments();
+    let sums = match segments.sums(s) {
+        0 => None,
+        parts => Some(c.blank::<f32>(parts)?),
+    };
     let kernel = AttentionKeys {
         qkv: p.qkv.ptr(),
         dout: given.dout.ptr(),
         log_sum: given.log_sum.ptr(),
         inner: inner.ptr(),
-        segments: p.batch.segments(),
+        segments,
         dqkv: dqkv.ptr_mut(),
+        sums: sums.as_ref().map(TestArray::ptr_mut),
         heads: s,
         scale: p.scale,
     };
     c.launch(kernel)?;
+    if let Some(sums) = &sums {
+        c.launch(AttentionKeysSum { sums: sums.ptr(), segments, dqkv: dqkv.ptr_mut(), heads: s })?;
+    }
     let mut expected = Terms::zeros(dqkv.initial.len());
     given.each(&p, |token, h, key, probability, slope| {
         let (k, v) = p.keys_of(h);
@@ -323,4 +360,33 @@ fn keys(p: Problem, c: &mut Case<'_>, timed: bool) -> Result {
     compare(c, &p, &dqkv, &expected, |head| head >= query)?;
     c.operations(kernel.operations());
     c.time(timed, 2.0 * p.qkv.bytes() + given.out.bytes(), kernel)
+}
+
+fn sum(p: Problem, c: &mut Case<'_>, timed: bool) -> Result {
+    let (s, (query, key, dim)) = (p.heads, parts(p.heads));
+    let segments = p.batch.segments();
+    let sums = c.random::<f32>(segments.sums(s), 1.0)?;
+    let dqkv = c.reals(p.qkv.initial.len())?;
+    let kernel = AttentionKeysSum { sums: sums.ptr(), segments, dqkv: dqkv.ptr_mut(), heads: s };
+    c.launch(kernel)?;
+    let [offsets, _, _, _, shared] = &p.batch.lists;
+    let mut expected: Vec<Option<Term>> = vec![None; dqkv.initial.len()];
+    let mut most = 0;
+    for tile in shared.initial.chunks_exact(4) {
+        let [segment, first, place, count] = [0, 1, 2, 3].map(|i| tile[i] as usize);
+        let begin = offsets.initial[segment] as usize + first;
+        let rows = (offsets.initial[segment + 1] as usize - begin).min(TILE as usize);
+        most = most.max(count);
+        for (i, g, which, column) in (0..rows * key * 2 * dim)
+            .map(|n| (n / (key * 2 * dim), n / (2 * dim) % key, n / dim % 2, n % dim))
+        {
+            let part = |n: usize| {
+                sums.initial[((((place + n) * key + g) * TILE as usize + i) * 2 + which) * dim + column]
+            };
+            let term = (0..count).fold((0.0, 0.0), |(x, size), n| (x + part(n), size + part(n).abs()));
+            expected[p.at(begin + i, query + which * key + g) + column] = Some(term);
+        }
+    }
+    c.expect(&dqkv, most, |i| Some(expected[i].unwrap_or((rounded(dqkv.initial[i], dqkv.stored), 0.0))))?;
+    c.time(timed, kernel.bytes(), kernel)
 }
