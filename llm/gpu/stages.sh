@@ -248,7 +248,7 @@ learn() {
 
 torch() {
   # Layers are computed again on both sides, as the preset has it.
-  local work=$out/work/torch args=(--shape qwen2.5-math-1.5b --recompute) ours=$out/work/bench/qwen2.5-math-1.5b.json
+  local work=$out/work/torch args=(--shape qwen2.5-math-1.5b --prompts 8 --recompute) ours=$out/work/bench/qwen2.5-math-1.5b.json
   mkdir -p "$work"
   if [ -n "$rehearse" ]; then
     export OMP_NUM_THREADS=1
