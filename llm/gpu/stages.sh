@@ -184,7 +184,7 @@ profile() {
   echo "# $(head_of "ncu, llm-train gpu-check --only")" >"$file"
   [ -z "$rehearse" ] || [ -s "$out/gpu_check.csv" ] || check
   # Softmax is a part of attention.
-  for kernel in decode_attention decode_qkv attention rms_norm_weight gemm; do
+  for kernel in decode_attention attention rms_norm_weight gemm; do
     in_time
     if [ -n "$rehearse" ]; then
       # What --only would choose of the machine's cases.

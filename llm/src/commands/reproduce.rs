@@ -27,7 +27,7 @@ use grpo_lambda_studies::sweep::SweepError;
 use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::eval::completion::ResponseOutcome;
 use grpo_lambda_trainer::eval::settings::Protocol;
-use grpo_lambda_trainer::plan::cards::{Card, UTILISATION, cards};
+use grpo_lambda_trainer::plan::cards::{Card, cards};
 use grpo_lambda_trainer::plan::memory;
 use grpo_lambda_trainer::plan::synthetic::SyntheticStepError;
 use grpo_lambda_trainer::run::progress::say;
@@ -84,9 +84,9 @@ pub struct ReproduceArgs {
     /// The accelerator whose hours are estimated: h100, h200, a100, or cpu; h100 when not given, and cpu at the tiny scale
     #[arg(long, value_name = "NAME")]
     pub gpu: Option<String>,
-    /// The share of the accelerator's best that is assumed to be reached, above 0 and up to 1
-    #[arg(long, value_name = "X", default_value_t = UTILISATION, allow_negative_numbers = true)]
-    pub utilisation: f64,
+    /// The share of the accelerator's best that is assumed to be reached, above 0 and up to 1; 0.5 when not given, and 0.3 on cpu
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    pub utilisation: Option<f64>,
     /// Settings over the presets, common to all cells, as in rl.steps=100
     #[arg(value_name = "key=value")]
     pub overrides: Vec<String>,
@@ -130,10 +130,10 @@ impl Request {
         // A model that two cores train in seconds says nothing on a card.
         let usual = if scale == Scale::Full { "h100" } else { "cpu" };
         let card = card(args.gpu.as_deref().unwrap_or(usual))?;
-        if !(args.utilisation > 0.0 && args.utilisation <= 1.0) {
+        let utilisation = args.utilisation.unwrap_or(card.utilisation);
+        if !(utilisation > 0.0 && utilisation <= 1.0) {
             return Err(Failure::refused(format!(
-                "--utilisation {}: must be a number above 0 and up to 1",
-                args.utilisation
+                "--utilisation {utilisation}: must be a number above 0 and up to 1"
             )));
         }
         refuse_fixed(&args.overrides)?;
@@ -148,7 +148,7 @@ impl Request {
         let directory =
             args.run.clone().unwrap_or_else(|| PathBuf::from(format!("runs/reproduce-{}", scale.name())));
         let grid = Grid { scale, directory, overrides: args.overrides.clone() };
-        let assumptions = Assumptions::new(card, args.utilisation);
+        let assumptions = Assumptions::new(card, utilisation);
         Ok(Request { selection, grid, all, kept, assumptions })
     }
 }

@@ -72,8 +72,8 @@ fn candle_that_is_not_built_in_is_refused_and_leaves_nothing_behind() {
 #[cfg(not(feature = "candle"))]
 #[test]
 fn a_second_opinion_that_is_not_built_in_is_refused() {
-    let done = llm_train(&["gpu-check", "--against", "candle"]);
-    done.refused(
+    let mut command = Command::new(env!("CARGO_BIN_EXE_llm-train"));
+    run(command.args(["gpu-check", "--against", "candle"]), "").refused(
         2,
         "--against candle: this llm-train was built without it; build it with --features cuda,candle",
     );

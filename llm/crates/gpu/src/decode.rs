@@ -23,8 +23,8 @@ use super::decoder::GpuDecoder;
 use super::gemm::{Gemm, Matrix};
 use super::heads::{self, RotaryTable, head_shape};
 use super::kernels::{
-    AddBias, DecodeAttention, DecodeCombine, DecodeHeads, DecodeQkv, Embed, FillCache, GatherRows, Kernels,
-    PAGE, RmsNorm, Swiglu,
+    AddBias, DecodeAttention, DecodeCombine, DecodeHeads, Embed, FillCache, GatherRows, Kernels, PAGE,
+    RmsNorm, Swiglu,
 };
 use super::layer::Pass;
 use super::layout::Packed;
@@ -297,42 +297,19 @@ impl<'a> Decoding<'a> {
         self.add_bias(l, Packed::Output)
     }
 
-    /// Queries of layer `l`, and keys and values in their place in the cache: in one launch where the heads are not normed and the projection
-    /// has no adapter.
+    /// Queries of layer `l`, and keys and values in their place in the cache.
     fn read_heads(&self, l: usize, keys: PtrMut<Real>, values: PtrMut<Real>) -> Result {
-        let (k, c, weights) = (self.kernels(), self.config(), self.network.weights);
+        let (k, weights) = (self.kernels(), self.network.weights);
         let (table, lengths, q) = (self.table.ptr(), self.lengths.ptr(), self.query.ptr_mut());
-        let (rows, heads) = (self.rows as u32, head_shape(c));
-        let (pages, table_width) = (self.cache.table.ptr(), self.cache.width);
+        let (rows, heads) = (self.rows as u32, head_shape(self.config()));
         let (layer, at) = (weights.layer(l), (self.qkv.ptr(), self.qkv.ptr_mut()));
         let head_norm = heads::head_norm(weights, l, at, rows);
-        let bias = self.bias(l, Packed::Qkv);
-        if head_norm.is_none() && !self.network.adapts(l, Packed::Qkv) {
-            return k.launch(DecodeQkv {
-                x: self.hidden.ptr(),
-                norm: weights.at(layer.attention_norm),
-                weight: weights.at(layer.matrix(Packed::Qkv)),
-                bias,
-                table,
-                lengths,
-                q,
-                keys,
-                values,
-                pages,
-                rows,
-                width: c.hidden_size as u32,
-                heads,
-                table_width,
-                eps: c.rms_norm_eps as f32,
-            });
-        }
         self.norm(layer.attention_norm, self.rows)?;
         self.project(l, Packed::Qkv, self.normed.ptr(), self.qkv.ptr_mut())?;
         // The norms come after the bias and add it.
-        let bias = if head_norm.is_some() { None } else { bias };
+        let bias = if head_norm.is_some() { None } else { self.bias(l, Packed::Qkv) };
         head_norm.map_or(Ok(()), |norm| k.launch(norm))?;
-        let qkv = self.qkv.ptr();
-        let width = table_width;
+        let (qkv, pages, width) = (self.qkv.ptr(), self.cache.table.ptr(), self.cache.width);
         k.launch(DecodeHeads { qkv, bias, table, lengths, q, keys, values, pages, rows, heads, width })
     }
 

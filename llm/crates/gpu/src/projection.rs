@@ -38,11 +38,6 @@ impl<'a> Network<'a> {
         self.weights.config()
     }
 
-    /// True if an adapter stands beside this packed matrix of layer `l`.
-    pub(super) fn adapts(&self, l: usize, packed: Packed) -> bool {
-        self.adapter.is_some_and(|adapter| adapter.layout().packed(l, packed).is_some())
-    }
-
     fn low_rank(&self, l: usize, packed: Packed, tokens: usize) -> Option<LowRank<'a>> {
         let adapter = self.adapter?;
         let packed_adapter = adapter.layout().packed(l, packed)?;

@@ -13,7 +13,7 @@ use grpo_lambda_trainer::config::{Config, ModelSource};
 use grpo_lambda_trainer::eval::power;
 use grpo_lambda_trainer::input::task::{Split, TaskSource};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
-use grpo_lambda_trainer::plan::cards::{UTILISATION, cards};
+use grpo_lambda_trainer::plan::cards::cards;
 use grpo_lambda_trainer::plan::memory::{self, StepShape};
 use grpo_lambda_trainer::problems::{Problems, Stage};
 use grpo_lambda_trainer::run::progress::say;
@@ -209,17 +209,21 @@ fn hours(config: &Config, shape: &Shape, lengths: &Lengths) -> Result<String, Fa
         let assumed = Assumptions {
             prompt_tokens: mean(&lengths.prompts).max(1),
             demonstration_tokens: (mean(&lengths.prompts) + mean(&lengths.solutions)).max(1),
-            ..Assumptions::new(card, UTILISATION)
+            ..Assumptions::new(card, card.utilisation)
         };
         let run = cost::run(shape, config, &assumed).map_err(Failure::refused)?;
         let hours = (run.supervised + run.reinforced).hours(&assumed);
-        found.push(format!("{} on {}", in_words(hours), card.about));
+        found.push(format!(
+            "{} on {} at {:.0} % of its best",
+            in_words(hours),
+            card.about,
+            100.0 * card.utilisation
+        ));
         evidence = if run.whole { "" } else { " or the method's own evidence" };
     }
     Ok(format!(
-        "time         at most {} (a step counted, every response at its limit, {:.0} % of the best assumed, without evaluations{evidence})\n",
-        found.join("; or "),
-        100.0 * UTILISATION
+        "time         at most {} (a step counted, every response at its limit, the shares assumed, without evaluations{evidence})\n",
+        found.join("; or ")
     ))
 }
 

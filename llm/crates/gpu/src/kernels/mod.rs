@@ -9,7 +9,6 @@
 mod adamw;
 mod attention;
 mod decode;
-mod decode_qkv;
 mod embed;
 mod head_norm;
 mod heads;
@@ -22,7 +21,6 @@ mod swiglu;
 pub use adamw::*;
 pub use attention::*;
 pub use decode::*;
-pub use decode_qkv::*;
 pub use embed::*;
 pub use head_norm::*;
 pub use heads::*;
@@ -37,8 +35,8 @@ use std::path::Path;
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
 
 /// The source, without headers; the prelude first, `softmax.cu` before those that use its online form, `heads.cu` before `decode.cu`,
-/// `norm.cu` before `head_norm.cu`, `tile.cu` before `attention.cu`, and that before `decode.cu` and `decode_qkv.cu`.
-const SOURCES: [(&str, &str); 14] = [
+/// `norm.cu` before `head_norm.cu`, `tile.cu` before `attention.cu` and that before `decode.cu`.
+const SOURCES: [(&str, &str); 13] = [
     ("prelude.cu", include_str!("prelude.cu")),
     ("embed.cu", include_str!("embed.cu")),
     ("norm.cu", include_str!("norm.cu")),
@@ -51,7 +49,6 @@ const SOURCES: [(&str, &str); 14] = [
     ("log_prob.cu", include_str!("log_prob.cu")),
     ("adamw.cu", include_str!("adamw.cu")),
     ("decode.cu", include_str!("decode.cu")),
-    ("decode_qkv.cu", include_str!("decode_qkv.cu")),
     ("sample.cu", include_str!("sample.cu")),
 ];
 

@@ -77,7 +77,7 @@ struct Seen {
 /// The byte of a number, and the bits of it, that a fault flips.
 fn flipped(name: &str, stored: ElementType) -> (usize, u8) {
     // The exponent, if the rounding of what is stored on the way may cost more than a quarter.
-    let exponent = name.starts_with("attention") || name == "decode_qkv";
+    let exponent = name.starts_with("attention");
     match stored {
         ElementType::F32 => (if exponent { 3 } else { 2 }, 0x40),
         ElementType::Bf16 => (usize::from(exponent), 0x40),

@@ -103,8 +103,7 @@ fn a_sound_card_is_not_refused_at_real_widths() {
     assert_eq!(check::prove_shape(&device, Dtype::Bf16, &Qwen2.config(wide)), Ok(()));
 }
 
-/// The share of the instructions of every kernel that the check executes, in both dtypes. In `decode_qkv` a third cannot be: the rests of unrolled loops
-/// that come out even with its 512 threads.
+/// The share of the instructions of every kernel that the check executes, in both dtypes.
 #[test]
 fn the_check_executes_the_instructions_of_the_kernels() {
     if !long::of(false, true) {

@@ -3,8 +3,11 @@
 use grpo_lambda_gpu::Dtype;
 use grpo_lambda_gpu::dry::Ceilings;
 
-/// The share of the best rates that a run is assumed to reach: a guess, since no run on a card has been timed.
-pub const UTILISATION: f64 = 0.3;
+/// The share of its best rates that a run on a GPU is assumed to reach. A step of 1.5B with 64 responses of 256 tokens reached 0.6 of those of an
+/// H200 (`paper/data/gpu_bench.csv`); what has not been timed is assumed to reach less.
+pub const UTILISATION: f64 = 0.5;
+/// The share on the processor: a guess.
+const ON_PROCESSOR: f64 = 0.3;
 
 /// A device and its best rates.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,6 +21,8 @@ pub struct Card {
     /// Bytes of memory for a run; `None` for the processor, which has the machine's.
     pub memory: Option<u64>,
     pub ceilings: Ceilings,
+    /// The share of the rates that a run is assumed to reach.
+    pub utilisation: f64,
     /// Origin of the rates.
     pub source: &'static str,
 }
@@ -35,12 +40,13 @@ pub fn cards() -> [Card; 4] {
         dtype: Dtype::Bf16,
         memory: Some(memory),
         ceilings,
+        utilisation: UTILISATION,
         source,
     };
     let of_copies = "measured in a large copy and a large product";
     [
         card("h100", "NVIDIA H100 SXM, bf16", "NVIDIA H100 80GB HBM3", 78 * GIB, measured, of_copies),
-        card("h200", "NVIDIA H200 SXM, bf16", "NVIDIA H200", 130 * GIB, sheet(989e12, 4.8e12), "data sheet"),
+        card("h200", "NVIDIA H200 SXM, bf16", "NVIDIA H200", 130 * GIB, sheet(803e12, 4.2e12), of_copies),
         card(
             "a100",
             "NVIDIA A100 80 GB SXM, bf16",
@@ -56,6 +62,7 @@ pub fn cards() -> [Card; 4] {
             dtype: Dtype::F32,
             memory: None,
             ceilings: Ceilings { gap: 0.0, ..sheet(462e9, 50e9) },
+            utilisation: ON_PROCESSOR,
             source: "operations measured in a product within the caches; the bandwidth is a guess",
         },
     ]

@@ -5,13 +5,8 @@ use grpo_lambda_decoder::device::Dtype;
 use super::super::array::{TestArray, rounded};
 use super::super::case::{BF16, Case, Checker, F32, Result, Term};
 use super::{angles, biased_number, label, parts, rotated};
-use crate::kernels::{
-    DecodeAttention, DecodeCombine, DecodeHeads, DecodeQkv, FillCache, HeadShape, Kernel, PAGE,
-};
+use crate::kernels::{DecodeAttention, DecodeCombine, DecodeHeads, FillCache, HeadShape, Kernel, PAGE};
 use crate::ptr::Real;
-
-/// Added to a mean square.
-const EPS: f64 = 1e-6;
 
 pub(super) fn check(checker: &mut Checker, s: HeadShape, timed: bool) {
     let (lengths, capacity): (&[usize], usize) =
@@ -21,8 +16,6 @@ pub(super) fn check(checker: &mut Checker, s: HeadShape, timed: bool) {
     let written = if timed { lengths } else { &with_full };
     for biased in [false, true] {
         decode_heads(checker, s, (written, capacity), biased, timed && biased);
-        let (width, timed) = if timed { (1536, biased) } else { (70, false) };
-        decode_qkv(checker, s, (written, capacity), (width, biased), timed);
     }
     for splits in [1, 3] {
         decode_attention(checker, s, (lengths, capacity), splits, 1.0, timed && splits == 1);
@@ -41,15 +34,6 @@ pub(super) fn attend(checker: &mut Checker, s: HeadShape, steepness: f32) {
     for splits in [1, 7] {
         let lengths = (&[0, 1, 30, 31, 32, 127, 128, 299][..], 320);
         decode_attention(checker, s, lengths, splits, steepness, false);
-    }
-}
-
-/// More rows than a block of the fused projection works on.
-pub(super) fn many_rows(checker: &mut Checker, s: HeadShape) {
-    let lengths: Vec<usize> = (0..70).map(|row| row * 13 % 140).collect();
-    // Of an odd size, and of as many numbers as are read at once, both longer than a stretch of the sum.
-    for width in [70, 518, 520] {
-        decode_qkv(checker, s, (&lengths, 140), (width, width != 520), false);
     }
 }
 
@@ -138,13 +122,8 @@ impl Token {
         })
     }
 
-    /// Compares everything with the projection's `number(row, i)`, whose terms were stored so many times on the way. Full rows stay.
-    fn expect(
-        &self,
-        c: &mut Case<'_>,
-        (serial, stored): (usize, f64),
-        number: impl Fn(usize, usize) -> Term,
-    ) -> Result {
+    /// Compares everything with the projection's `number(row, i)`. Full rows stay.
+    fn expect(&self, c: &mut Case<'_>, number: impl Fn(usize, usize) -> Term) -> Result {
         let (query, key, dim) = parts(self.heads);
         let head = |row: usize, h: usize, i: usize| {
             let x = |i: usize| number(row, h * dim + i);
@@ -158,14 +137,14 @@ impl Token {
             let row = i / (query * dim);
             (!full(row)).then(|| head(row, i / dim % query, i % dim))
         };
-        c.expect_after(&self.q, serial, stored, query_of)?;
+        c.expect(&self.q, 1, query_of)?;
         c.exact(&self.q, |i| full(i / (query * dim)).then_some(f64::NAN))?;
         for (cache, from) in [(&self.keys, query), (&self.values, query + key)] {
             let place = |i: usize| {
                 let (row, g, p) = self.table.place(i)?;
                 (p == self.positions[row]).then_some((row, from + g))
             };
-            c.expect_after(cache, serial, stored, |i| place(i).map(|(row, h)| head(row, h, i % dim)))?;
+            c.expect(cache, 1, |i| place(i).map(|(row, h)| head(row, h, i % dim)))?;
             c.exact(cache, |i| place(i).is_none().then_some(cache.initial[i]))?;
         }
         Ok(())
@@ -193,66 +172,8 @@ fn decode_heads(checker: &mut Checker, s: HeadShape, lengths: (&[usize], usize),
         };
         c.launch(kernel)?;
         let bias = biased.then_some(&bias);
-        to.expect(c, (1, 0.0), |row, i| biased_number(&qkv, bias, width, row, i))?;
+        to.expect(c, |row, i| biased_number(&qkv, bias, width, row, i))?;
         c.time(timed, 2.0 * qkv.bytes(), kernel)
-    });
-}
-
-/// Every number of the fused projection of the normed rows of `x`, with the sum of its absolute terms; `width` numbers a row.
-fn projected(x: &[f64], norm: &[f64], weight: &[f64], width: usize) -> Vec<Term> {
-    let mut numbers = Vec::new();
-    for row in x.chunks_exact(width) {
-        let r = 1.0 / (row.iter().map(|x| x * x).sum::<f64>() / width as f64 + EPS).sqrt();
-        let normed: Vec<f64> = row.iter().zip(norm).map(|(x, w)| x * r * w).collect();
-        for line in weight.chunks_exact(width) {
-            let terms = normed.iter().zip(line).map(|(x, w)| x * w);
-            numbers.push(terms.fold((0.0, 0.0), |(sum, size): Term, x| (sum + x, size + x.abs())));
-        }
-    }
-    numbers
-}
-
-fn decode_qkv(
-    checker: &mut Checker,
-    s: HeadShape,
-    lengths: (&[usize], usize),
-    (width, biased): (usize, bool),
-    timed: bool,
-) {
-    let what = format!("{}of {} rows of {width}", if biased { "biased " } else { "" }, lengths.0.len());
-    checker.case("decode_qkv", label(s, &what), |c| {
-        let (query, key, dim) = parts(s);
-        let (rows, line) = (lengths.0.len(), (query + 2 * key) * dim);
-        let (x, norm, bias) = (c.reals(rows * width)?, c.reals(width)?, c.reals(line)?);
-        let weight = c.random(line * width, 1.0 / (width as f64).sqrt())?;
-        let to = Token::new(c, s, lengths)?;
-        let kernel = DecodeQkv {
-            x: x.ptr(),
-            norm: norm.ptr(),
-            weight: weight.ptr(),
-            bias: biased.then(|| bias.ptr()),
-            table: to.angles.ptr(),
-            lengths: to.lengths.ptr(),
-            q: to.q.ptr_mut(),
-            keys: to.keys.ptr_mut(),
-            values: to.values.ptr_mut(),
-            pages: to.table.on_device.ptr(),
-            rows: rows as u32,
-            width: width as u32,
-            heads: s,
-            table_width: to.table.width as u32,
-            eps: EPS as f32,
-        };
-        c.launch(kernel)?;
-        let numbers = projected(&x.initial, &norm.initial, &weight.initial, width);
-        // Rounded when normed and when multiplied.
-        to.expect(c, (width.div_ceil(4), 2.0), |row, i| {
-            let (x, size) = numbers[row * line + i];
-            let b = if biased { bias.initial[i] } else { 0.0 };
-            (x + b, size + b.abs())
-        })?;
-        c.operations(kernel.operations());
-        c.time(timed, kernel.bytes(), kernel)
     });
 }
 

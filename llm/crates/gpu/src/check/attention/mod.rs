@@ -50,7 +50,6 @@ pub(super) fn check(checker: &mut Checker) {
     // More heads than the blocks take at once.
     head_norm::check(checker, HeadShape { query: 2, key: 1, dim: 2 }, 2500, false);
     decode::attend(checker, GROUPED, 64.0);
-    decode::many_rows(checker, SMALL[1]);
     for shape in [WIDE, WIDER] {
         fused::check(checker, shape, false);
     }

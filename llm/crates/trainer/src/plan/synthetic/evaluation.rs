@@ -145,7 +145,7 @@ mod tests {
         // What a slot takes beside its pages: logits, numbers of the sampler and the row of a step.
         let each = one_more.peak - found.peak;
         assert!((row..row + row / 500).contains(&each), "{each} bytes a slot, {row} of keys and values");
-        assert_eq!((found.slots, found.peak), (78, 78_122_606_848));
+        assert_eq!((found.slots, found.peak), (78, 78_122_607_616));
         // What is asked for and does not fit is refused with what does; what is not asked for is chosen.
         assert_eq!(long.slots(None, 128, card).expect("counted"), Ok(found.slots));
         assert_eq!(long.slots(Some(9), 128, card).expect("counted"), Ok(9));
