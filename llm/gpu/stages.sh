@@ -10,7 +10,7 @@
 #   steps   20 steps of RL in bf16: nothing is clipped on-policy      OUT/gpu_steps.csv
 #   torch   the same step in PyTorch, and the ratios                  OUT/gpu_torch.csv, OUT/gpu_ratios.csv
 #   learn   GRPO against readings of GRPO-lambda, several seeds       OUT/gpu_learn_seed-N.csv a seed, OUT/gpu_learn.csv of all
-#   thirty  5 minutes of quick and memory, 8 of check and bench, 4 of profile, 6 of steps, torch and one seed of learn
+#   thirty  4 minutes of quick and memory, 9 of check and bench, 4 of profile, 6 of steps, torch and one seed of learn
 #   all     one after the other, for machines without a limit
 #
 # A stage that is called again does what is left: a benchmark, a seed, that is done is not done again while OUT holds its file; a seed
@@ -299,7 +299,7 @@ case $stage in
   quick | memory | check | bench | profile | steps | torch | learn) "$stage" ;;
   thirty)
     export SEEDS=${SEEDS:-0}
-    each quick:180 memory:120 check:150 bench:330 profile:240 steps:80 torch:100 learn:180
+    each quick:60 memory:150 check:240 bench:330 profile:240 steps:60 torch:100 learn:180
     [ -z "$rehearse" ] || show
     ;;
   all)

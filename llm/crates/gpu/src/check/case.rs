@@ -7,6 +7,7 @@ use grpo_lambda_decoder::device::{DeviceError, Dtype};
 use grpo_lambda_decoder::rng::{below, normal, unit};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
 
 use super::array::TestArray;
 use super::{Extent, Finding, OTHERS};
@@ -22,6 +23,8 @@ pub(super) const BF16: f64 = 1.0 / 256.0;
 /// Launches before timing, and timed; the median is reported.
 const WARMUP: usize = 3;
 const REPEATS: usize = 21;
+/// Numbers whose expected values are computed at a time, by all processors.
+const TOGETHER: usize = 1 << 18;
 /// Bytes written before a timed launch: several times the cache of any card.
 pub(super) const EVICTED: usize = 256 << 20;
 
@@ -214,7 +217,7 @@ impl Case<'_> {
         &mut self,
         array: &TestArray<T>,
         serial: usize,
-        expected: impl Fn(usize) -> Option<Term>,
+        expected: impl Fn(usize) -> Option<Term> + Sync,
     ) -> Result {
         self.expect_after(array, serial, 0.0, expected)
     }
@@ -225,7 +228,7 @@ impl Case<'_> {
         array: &TestArray<T>,
         serial: usize,
         stored: f64,
-        expected: impl Fn(usize) -> Option<Term>,
+        expected: impl Fn(usize) -> Option<Term> + Sync,
     ) -> Result {
         let rounding = if array.stored == ElementType::Bf16 { BF16 } else { 0.0 };
         let unit = F32 * (8.0 + (serial as f64).sqrt()) + stored * rounding;
@@ -239,7 +242,7 @@ impl Case<'_> {
     pub(super) fn exact<T: Element>(
         &mut self,
         array: &TestArray<T>,
-        expected: impl Fn(usize) -> Option<f64>,
+        expected: impl Fn(usize) -> Option<f64> + Sync,
     ) -> Result {
         self.compare(array, |i| expected(i).map(|value| (value, 0.0)))
     }
@@ -253,11 +256,16 @@ impl Case<'_> {
     pub(super) fn compare<T: Element>(
         &mut self,
         array: &TestArray<T>,
-        expected: impl Fn(usize) -> Option<Term>,
+        expected: impl Fn(usize) -> Option<Term> + Sync,
     ) -> Result {
-        for (i, found) in array.read()?.into_iter().enumerate() {
-            if let Some((value, bound)) = expected(i) {
-                self.number(found, value, bound);
+        let found = array.read()?;
+        for (chunk, numbers) in found.chunks(TOGETHER).enumerate() {
+            let terms: Vec<_> =
+                (0..numbers.len()).into_par_iter().map(|i| expected(chunk * TOGETHER + i)).collect();
+            for (found, term) in numbers.iter().zip(terms) {
+                if let Some((value, bound)) = term {
+                    self.number(*found, value, bound);
+                }
             }
         }
         if !array.guarded()? {

@@ -123,7 +123,7 @@ impl Token {
     }
 
     /// Compares everything with the projection's `number(row, i)`. Full rows stay.
-    fn expect(&self, c: &mut Case<'_>, number: impl Fn(usize, usize) -> Term) -> Result {
+    fn expect(&self, c: &mut Case<'_>, number: impl Fn(usize, usize) -> Term + Sync) -> Result {
         let (query, key, dim) = parts(self.heads);
         let head = |row: usize, h: usize, i: usize| {
             let x = |i: usize| number(row, h * dim + i);

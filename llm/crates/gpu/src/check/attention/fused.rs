@@ -283,7 +283,7 @@ fn compare(
     p: &Problem,
     dqkv: &TestArray<Real>,
     expected: &Terms,
-    written: impl Fn(usize) -> bool,
+    written: impl Fn(usize) -> bool + Sync,
 ) -> Result {
     let (query, key, dim) = parts(p.heads);
     let most = largest(p);
