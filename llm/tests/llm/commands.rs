@@ -267,9 +267,9 @@ fn a_bench_without_a_device_counts() {
         serde_json::from_str::<serde_json::Value>(text.lines().last().unwrap()).unwrap()
     };
     let full = bench(&[]);
-    // Per layer: from the hidden state to the heads, attention, a norm, SwiGLU and three products; embedding, last norm, head and sampler.
-    assert_eq!(full["decode_step"]["launches"], 28 * 4 + 3);
-    assert_eq!(full["decode_step"]["products"], 28 * 3 + 1);
+    // Per layer: two norms, the heads, attention, SwiGLU and four products; embedding, last norm, head and sampler.
+    assert_eq!(full["decode_step"]["launches"], 28 * 5 + 3);
+    assert_eq!(full["decode_step"]["products"], 28 * 4 + 1);
     // 64 rows of 1 + 256, and prefixes of 255: of eight groups, two of which micro-batches of 8192 cut in two.
     let sizes = ["--prompts", "8", "--group", "8", "--prompt-tokens", "256", "--completion", "256"];
     let preset = bench(&sizes);

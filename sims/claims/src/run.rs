@@ -9,6 +9,7 @@ use grpo_lambda_tools::failure::{Failure, one_line};
 use grpo_lambda_tools::write::Output;
 use grpo_lambda_tools::{PNG_SCALE, terminal};
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::fmt::Write as _;
@@ -186,12 +187,14 @@ fn render(id: &str, report: &Report, command: &str) -> anyhow::Result<Vec<(Strin
         .iter()
         .map(|(file, table)| (format!("data/{file}"), table.to_csv(command).into_bytes()))
         .collect();
-    for (name, figure) in &report.figures {
+    let drawn = report.figures.par_iter().map(|(name, figure)| {
         let stem = stem(id, name);
         let context = || format!("figure {stem}");
-        files.push((format!("figures/{stem}.svg"), figure.to_svg().with_context(context)?.into_bytes()));
-        files.push((format!("figures/{stem}.png"), figure.to_png(PNG_SCALE).with_context(context)?));
-    }
+        let svg = figure.to_svg().with_context(context)?.into_bytes();
+        let png = figure.to_png(PNG_SCALE).with_context(context)?;
+        Ok([(format!("figures/{stem}.svg"), svg), (format!("figures/{stem}.png"), png)])
+    });
+    files.extend(drawn.collect::<anyhow::Result<Vec<_>>>()?.into_iter().flatten());
     let mut names: Vec<_> = files.iter().map(|(name, _)| name).collect();
     names.sort();
     if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {

@@ -106,11 +106,11 @@ fn longest_first<const N: usize>(mut all: Vec<(usize, [u32; N])>) -> Vec<u32> {
 
 /// The tiles of queries of all segments: a segment, and a first token.
 fn query_tiles(segments: &[Segment]) -> Vec<u32> {
-    let of = |(s, segment): (usize, &Segment)| {
+    let of_segment = |(s, segment): (usize, &Segment)| {
         let before = segment.before;
         tiles(segment).map(move |first| (before + first, [s as u32, first as u32])).collect::<Vec<_>>()
     };
-    longest_first(segments.iter().enumerate().flat_map(of).collect())
+    longest_first(segments.iter().enumerate().flat_map(of_segment).collect())
 }
 
 /// The tiles of keys with each segment that sees them, and its place where there are several; and those tiles with their places.

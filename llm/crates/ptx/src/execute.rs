@@ -230,9 +230,9 @@ fn shifted(by: u64, bits: u32, shift: impl Fn(u32) -> u64) -> u64 {
 /// A byte of `bytes` for each of four numbers of four bits in `chosen`: the lower three name it, the fourth spreads its sign.
 fn permuted(bytes: u64, chosen: u64) -> u64 {
     let byte = |n: u64| {
-        let of = chosen >> (4 * n);
-        let byte = bytes >> (8 * (of & 7)) & 0xff;
-        if of & 8 == 0 { byte } else { 0xff * (byte >> 7) }
+        let digit = chosen >> (4 * n);
+        let byte = bytes >> (8 * (digit & 7)) & 0xff;
+        if digit & 8 == 0 { byte } else { 0xff * (byte >> 7) }
     };
     (0..4).map(|n| byte(n) << (8 * n)).sum()
 }

@@ -196,7 +196,7 @@ fn every_claim_has_its_test_data_figure_and_row() {
 }
 
 /// Data of pages that are about the code, not about a claim, or that were recorded.
-const OF_PAGES: [(&str, &str); 11] = [
+const OF_PAGES: [(&str, &str); 20] = [
     ("atlas_search", "paper/atlas.md"),
     ("atlas_search_learning", "paper/atlas.md"),
     ("atlas_search_learning_overall", "paper/atlas.md"),
@@ -204,6 +204,15 @@ const OF_PAGES: [(&str, &str); 11] = [
     ("conformance", "docs/conformance.md"),
     ("faults", "docs/faults.md"),
     ("fuzz", "CONTRIBUTING.md"),
+    ("gpu_bench", "docs/gpu.md"),
+    ("gpu_bench_first_kernels", "docs/gpu.md"),
+    ("gpu_check", "docs/gpu.md"),
+    ("gpu_engines", "docs/gpu.md"),
+    ("gpu_quick", "docs/gpu.md"),
+    ("gpu_ratios", "docs/gpu.md"),
+    ("gpu_sanitizer", "docs/gpu.md"),
+    ("gpu_steps", "docs/gpu.md"),
+    ("gpu_torch", "docs/gpu.md"),
     ("museum", "docs/museum.md"),
     ("mutants", "docs/museum.md"),
     ("mutants_decoder", "docs/museum.md"),

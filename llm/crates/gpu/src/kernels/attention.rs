@@ -160,7 +160,7 @@ kernel! {
 kernel! {
     /// `dK` and `dV` of prefixes from the parts of [`AttentionKeys`], in the order of the rows that continue them.
     AttentionKeysSum "attention_keys_sum" {
-        /// As [`AttentionKeys`] writes them.
+        /// The parts from [`AttentionKeys`].
         read sums: f32[segments.sums(heads)],
         pass segments: Segments = segments.by_shared(),
         /// Only keys and values of prefixes are written.
