@@ -112,21 +112,29 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// The log ratios of tokens to RLOO's, by seed, of the seeds that have both.
-    pub(super) fn log_ratios(self, stage: Stage, cell: &'a Cell, arm: &'a str) -> Vec<f64> {
-        let seeds = match stage {
-            Stage::Selection => &self.protocol.seeds.selection,
-            Stage::Evaluation => &self.protocol.seeds.evaluation,
-        };
-        let tokens = |arm: &'a str, seed: u64| self.at_best(stage, cell, arm, seed).map(tokens);
-        let ratio = |seed: &u64| Some((tokens(arm, *seed)? / tokens(REFERENCE, *seed)?).ln());
-        seeds.iter().filter_map(ratio).collect()
+    /// The runs of an arm and of RLOO, by seed, of the seeds that have both.
+    fn pairs(self, stage: Stage, cell: &'a Cell, arm: &'a str) -> Vec<[&'a Row; 2]> {
+        let run = |arm: &'a str, seed: u64| self.at_best(stage, cell, arm, seed);
+        let pair = |seed: &u64| Some([run(arm, *seed)?, run(REFERENCE, *seed)?]);
+        self.seeds(stage).iter().filter_map(pair).collect()
     }
 
-    fn seeds(self, stage: Stage) -> usize {
+    /// The log ratios of tokens to RLOO's, by seed, of the pairs of which one at least reached the target.
+    pub(super) fn log_ratios(self, stage: Stage, cell: &'a Cell, arm: &'a str) -> Vec<f64> {
+        let pairs = self.pairs(stage, cell, arm).into_iter();
+        let told = pairs.filter(|pair| pair.iter().any(|run| run.reached.is_some()));
+        told.map(|[run, reference]| (tokens(run) / tokens(reference)).ln()).collect()
+    }
+
+    /// True if every seed has a run of the arm and one of RLOO.
+    fn is_whole(self, stage: Stage, cell: &'a Cell, arm: &'a str) -> bool {
+        self.pairs(stage, cell, arm).len() == self.seeds(stage).len()
+    }
+
+    fn seeds(self, stage: Stage) -> &'a [u64] {
         match stage {
-            Stage::Selection => self.protocol.seeds.selection.len(),
-            Stage::Evaluation => self.protocol.seeds.evaluation.len(),
+            Stage::Selection => &self.protocol.seeds.selection,
+            Stage::Evaluation => &self.protocol.seeds.evaluation,
         }
     }
 
@@ -134,8 +142,8 @@ impl<'a> Reading<'a> {
     pub(super) fn gate(self, stage: Stage) -> Option<Gate> {
         let cell = self.protocol.cells.first()?;
         let ratio = |arm| {
-            let all = self.log_ratios(stage, cell, arm);
-            if all.len() == self.seeds(stage) { mean(&all) } else { None }
+            let whole = self.is_whole(stage, cell, arm);
+            whole.then(|| mean(&self.log_ratios(stage, cell, arm))).flatten()
         };
         Some(Gate { oracle: ratio(ORACLE)?, anti_oracle: ratio(ANTI)? })
     }
@@ -158,7 +166,7 @@ impl<'a> Reading<'a> {
             let rows = self.runs(Stage::Evaluation, cell, arm);
             rows.filter(|r| r.reached.is_none()).count()
         };
-        let whole = ratios.len() == self.seeds(Stage::Evaluation);
+        let whole = self.is_whole(Stage::Evaluation, cell, &arm.name);
         let test = whole.then(|| paired_permutation(&ratios, &vec![0.0; ratios.len()], 0, 0)).flatten();
         Comparison {
             arm: arm.name.clone(),
@@ -328,6 +336,30 @@ mod tests {
             assert_eq!(gate.expect("all rows").is_passed(), passed, "{oracle} {anti}");
         }
         assert_eq!(report(&[("rloo", 1.0), ("oracle", 0.4)]).0, None);
+    }
+
+    #[test]
+    fn a_pair_of_which_neither_reaches_the_target_says_nothing() {
+        let mut rows: Vec<Row> =
+            ["rloo", "oracle"].iter().zip([1.0, 0.4]).flat_map(|(a, f)| rows(a, f)).collect();
+        let protocol = Protocol::committed();
+        let ratios = |rows: &[Row]| {
+            let reading = Reading { protocol, rows };
+            let cell = &protocol.cells[0];
+            (
+                reading.log_ratios(Stage::Evaluation, cell, "oracle").len(),
+                reading.is_whole(Stage::Evaluation, cell, "oracle"),
+            )
+        };
+        assert_eq!(ratios(&rows), (12, true));
+        let seed = protocol.seeds.evaluation[0];
+        let of_seed = |r: &&mut Row| r.stage == Stage::Evaluation && r.seed == seed;
+        rows.iter_mut().filter(of_seed).take(1).for_each(|r| r.reached = None);
+        assert_eq!(ratios(&rows), (12, true));
+        rows.iter_mut().filter(of_seed).for_each(|r| r.reached = None);
+        assert_eq!(ratios(&rows), (11, true));
+        rows.retain(|r| r.stage == Stage::Selection || r.seed != seed);
+        assert_eq!(ratios(&rows), (11, false));
     }
 
     #[test]
