@@ -138,11 +138,7 @@ pub fn in_double_precision(
 ) -> model::Result<(TokenScores, Parameters<f32>)> {
     let device = Device::cuda_if_available(0).map_err(|e| failed(&Device::Cpu, e))?;
     let done = || {
-        let wide = |(name, t): (&String, &weights::Tensor<f32>)| {
-            let data = t.data.iter().copied().map(f64::from).collect();
-            (name.clone(), weights::Tensor { shape: t.shape.clone(), data })
-        };
-        let parameters: Parameters<f64> = parameters.iter().map(wide).collect();
+        let parameters: Parameters<f64> = weights::cast(parameters);
         let model = Model::new(config, &parameters, DType::F64, &device)?;
         let (scores, tape) = forward(&model, rows, options)?;
         let mut sums = Slopes::new();

@@ -135,13 +135,8 @@ fn no_product_goes_past_the_check() {
 
 #[test]
 fn a_second_opinion_is_the_cpu_s_decoder_in_double_precision() {
-    let narrow = |t: &weights::Tensor<f64>| weights::Tensor {
-        shape: t.shape.clone(),
-        data: t.data.iter().map(|x| *x as f32).collect::<Vec<f32>>(),
-    };
     for config in configs() {
-        let narrow: Parameters<f32> =
-            parameters(&config).iter().map(|(name, t)| (name.clone(), narrow(t))).collect();
+        let narrow: Parameters<f32> = weights::cast(&parameters(&config));
         let decoder = Decoder::new(config.clone(), narrow.clone()).unwrap();
         let (scores, tape) = decoder.forward(&rows(), TEMPERATURE).unwrap();
         let slopes = slopes(&scores.logps);

@@ -32,7 +32,7 @@ const GIB: u64 = 1 << 30;
 /// Every known device, the default first.
 pub fn cards() -> [Card; 4] {
     let measured = Ceilings::default();
-    let sheet = |operations, bandwidth| Ceilings { operations, bandwidth, ..measured };
+    let rates = |operations, bandwidth| Ceilings { operations, bandwidth, ..measured };
     let card = |name, about, driver, memory, ceilings, source| Card {
         name,
         about,
@@ -46,13 +46,13 @@ pub fn cards() -> [Card; 4] {
     let of_copies = "measured in a large copy and a large product";
     [
         card("h100", "NVIDIA H100 SXM, bf16", "NVIDIA H100 80GB HBM3", 78 * GIB, measured, of_copies),
-        card("h200", "NVIDIA H200 SXM, bf16", "NVIDIA H200", 130 * GIB, sheet(803e12, 4.2e12), of_copies),
+        card("h200", "NVIDIA H200 SXM, bf16", "NVIDIA H200", 130 * GIB, rates(803e12, 4.2e12), of_copies),
         card(
             "a100",
             "NVIDIA A100 80 GB SXM, bf16",
             "NVIDIA A100-SXM4-80GB",
             78 * GIB,
-            sheet(312e12, 2.039e12),
+            rates(312e12, 2.039e12),
             "data sheet",
         ),
         Card {
@@ -61,7 +61,7 @@ pub fn cards() -> [Card; 4] {
             driver: None,
             dtype: Dtype::F32,
             memory: None,
-            ceilings: Ceilings { gap: 0.0, ..sheet(462e9, 50e9) },
+            ceilings: Ceilings { gap: 0.0, ..rates(462e9, 50e9) },
             utilisation: ON_PROCESSOR,
             source: "operations measured in a product within the caches; the bandwidth is a guess",
         },
