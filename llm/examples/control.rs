@@ -1,6 +1,6 @@
 //! Controlled experiments on a small transformer: `cargo run --release -p grpo-lambda-llm --example control -- noise|clamp|baseline FILE SEEDS [key=value ..]`,
 //! `rates PROTOCOL FILE`, or `chain FILE MINUTES`, which runs for so long what the protocol lacks, with `RAYON_NUM_THREADS` runs at a time; `chain FILE 0`
-//! reports.
+//! reports; or `quality FILE CHAIN_FILE SEEDS`, which measures the arms' updates on so many of its seeds.
 //!
 //! The file is written row by row; the same command goes on where it was stopped.
 
@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use grpo_lambda::advantage::ClampPart;
 use grpo_lambda_studies::control::{LabError, baseline, chain, clamp, noise, rates};
 
-const USAGE: &str = "usage: control noise|clamp|baseline FILE SEEDS [key=value ..], control rates PROTOCOL FILE, or control chain FILE MINUTES";
+const USAGE: &str = "usage: control noise|clamp|baseline FILE SEEDS [key=value ..], control rates PROTOCOL FILE, control chain FILE MINUTES, or control quality FILE CHAIN_FILE SEEDS";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -20,6 +20,11 @@ fn main() -> ExitCode {
     }
     if let ("chain", Ok(minutes), []) = (which.as_str(), seeds.parse(), overrides) {
         return ended(chain::run(Path::new(file), minutes));
+    }
+    if let ("quality", [seeds]) = (which.as_str(), overrides)
+        && let Ok(count) = seeds.parse()
+    {
+        return ended(chain::quality(Path::new(file), Path::new(&words[2]), count));
     }
     let Some(seeds) = seeds.parse::<u64>().ok().filter(|n| (1..=1000).contains(n)) else {
         return refused(&format!("SEEDS = {seeds}: must be a whole number from 1 to 1000; {USAGE}"));

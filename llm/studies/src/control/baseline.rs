@@ -15,7 +15,7 @@ use grpo_lambda::systematic::Sets;
 use grpo_lambda_stats::table::Cell;
 use rayon::prelude::*;
 
-use super::force::{APART, pulled};
+use super::force::{APART, pulled_in};
 use super::lab::{ADDITION, Lab, LabError, Optimiser};
 use super::store::Results;
 use grpo_lambda_trainer::step::engine::CpuEngine;
@@ -157,7 +157,7 @@ fn of_group(
     let groups = std::slice::from_ref(group);
     let logps: Vec<Vec<f64>> = group.responses.iter().map(|r| r.old_logps.clone()).collect();
     let loss = methods::evaluate(configured.method.as_ref(), groups, &logps);
-    Ok(Some(pulled(lab, engine, Batch::new(&[prompt], groups), &loss.dlogps)?))
+    Ok(Some(pulled_in(lab, engine, Batch::new(&[prompt], groups), &loss.dlogps)?))
 }
 
 /// `|a - b|²/2`, where none stands for 0.

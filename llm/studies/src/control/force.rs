@@ -106,7 +106,7 @@ fn of_pairs(products: &[Vec<f64>]) -> (f64, f64) {
     (mean_without(None), ((n - 1) as f64 / n as f64 * spread).sqrt())
 }
 
-fn dot(a: &[f32], b: &[f32]) -> f64 {
+pub(super) fn dot(a: &[f32], b: &[f32]) -> f64 {
     a.iter().zip(b).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum()
 }
 
@@ -123,20 +123,31 @@ fn gradient(
         rollout.groups.iter().flat_map(|g| weights(&Recent { q: lambda }, weighing, &lengths(g))).collect();
     let n = weights.len() as f64;
     let pull: Vec<Vec<f64>> = weights.iter().map(|row| row.iter().map(|w| w / n).collect()).collect();
-    pulled(lab, engine, Batch::new(&prompts, &rollout.groups), &pull)
+    pulled_in(lab, engine, Batch::new(&prompts, &rollout.groups), &pull)
 }
 
-/// `Σ_i Σ_k pull_ik ∇log π_ik` of a batch, with respect to all parameters in their order.
-pub(super) fn pulled(
+/// [`pulled`] under the settings of a laboratory.
+pub(super) fn pulled_in(
     lab: &Lab,
     engine: &mut CpuEngine,
     batch: Batch,
     pull: &[Vec<f64>],
 ) -> Result<Vec<f32>, LabError> {
-    let options =
-        ForwardOptions { temperature: lab.session.config.rl.temperature, ..ForwardOptions::default() };
+    let config = &lab.session.config;
+    let options = ForwardOptions { temperature: config.rl.temperature, ..ForwardOptions::default() };
+    pulled(engine, batch, pull, options, config.memory.micro_batch_tokens)
+}
+
+/// `Σ_i Σ_k pull_ik ∇log π_ik` of a batch, with respect to all parameters in their order.
+pub(super) fn pulled(
+    engine: &mut CpuEngine,
+    batch: Batch,
+    pull: &[Vec<f64>],
+    options: ForwardOptions,
+    micro_batch_tokens: usize,
+) -> Result<Vec<f32>, LabError> {
     engine.gradients().clear();
-    for part in batch.parts(lab.session.config.memory.micro_batch_tokens) {
+    for part in batch.parts(micro_batch_tokens) {
         let (_, tape) = engine.forward(&batch.rows(part.clone()), options)?;
         engine.backward(tape, &pull[part])?;
     }

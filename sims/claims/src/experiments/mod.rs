@@ -4,6 +4,7 @@ use crate::experiment::Experiment;
 
 pub(crate) mod addition;
 mod bound_in_advantage;
+mod chain;
 mod clamp;
 pub(crate) mod clamp_gain;
 pub(crate) mod clamp_parts;
@@ -49,5 +50,6 @@ pub static REGISTRY: &[&Experiment] = &[
     &prefix_values::EXPERIMENT,
     &sampler::EXPERIMENT,
     &addition::EXPERIMENT,
+    &chain::EXPERIMENT,
     &paper_audit::EXPERIMENT,
 ];

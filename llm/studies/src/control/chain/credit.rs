@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use grpo_lambda::group::{Group, Response, StepValue};
+use grpo_lambda::group::{Response, StepValue};
 use grpo_lambda_decoder::generate::{Sampler, SamplingRequest};
 use grpo_lambda_decoder::model::{Decoder, Rows};
 use grpo_lambda_decoder::rng::{Address, Purpose, below};
@@ -10,7 +10,7 @@ use grpo_lambda_trainer::step::engine::CpuEngine;
 use grpo_lambda_trainer::step::{Rollout, StepSettings};
 use serde::Deserialize;
 
-use super::task::{Chain, MODULUS, Verifier};
+use super::task::{Chain, Form, MODULUS, Verifier};
 use crate::control::LabError;
 
 /// Completions of every prefix.
@@ -62,26 +62,11 @@ impl<'a> Evidence<'a> {
     }
 
     fn add_exact(&self, rollout: &mut Rollout) {
-        let form = &self.verifier.form;
+        let p = self.verifier.step_accuracy(rollout);
         let chains = self.chains(rollout);
-        let counts = |(chain, group): (&Chain, &Group)| {
-            let each = group.responses.iter().map(|r| form.steps_right(chain, &r.tokens));
-            each.fold([0, 0], |sum, [right, tried]| [sum[0] + right, sum[1] + tried])
-        };
-        let [right, tried] = chains
-            .iter()
-            .zip(&rollout.groups)
-            .map(counts)
-            .fold([0, 0], |sum, one| [sum[0] + one[0], sum[1] + one[1]]);
-        let p = right as f64 / tried.max(1) as f64;
         for (g, (chain, group)) in chains.iter().zip(&mut rollout.groups).enumerate() {
             for (i, response) in group.responses.iter_mut().enumerate() {
-                let places: Vec<usize> = (0..chain.values().len())
-                    .map(|k| form.place(k))
-                    .filter(|t| *t < response.len())
-                    .collect();
-                let wrong = form.first_wrong(chain, &response.tokens).unwrap_or(usize::MAX);
-                let mut credit = exact(&places, wrong, response.len(), p);
+                let Exact { places, mut credit, .. } = Exact::of(&self.verifier.form, chain, response, p);
                 if self.source == Source::Shuffled {
                     let draws = Address::new(self.settings.seed, Purpose::Perturbation).step(rollout.step);
                     shuffle(&mut credit, &places, draws.prompt(rollout.prompts[g].number).response(i as u64));
@@ -134,6 +119,26 @@ impl<'a> Evidence<'a> {
     }
 }
 
+/// The exact credit of a response's tokens.
+pub(super) struct Exact {
+    /// The places of the values that it holds.
+    pub(super) places: Vec<usize>,
+    /// The first wrong token; none in a right response.
+    pub(super) wrong: Option<usize>,
+    pub(super) credit: Vec<f64>,
+}
+
+impl Exact {
+    /// The credit of a response to a problem if each value is right with probability `p`.
+    pub(super) fn of(form: &Form, chain: &Chain, response: &Response, p: f64) -> Exact {
+        let values = 0..chain.values().len();
+        let places: Vec<usize> = values.map(|k| form.place(k)).filter(|t| *t < response.len()).collect();
+        let wrong = form.first_wrong(chain, &response.tokens);
+        let credit = exact(&places, wrong.unwrap_or(usize::MAX), response.len(), p);
+        Exact { places, wrong, credit }
+    }
+}
+
 /// The credit of a response's tokens whose first wrong one is `wrong`, where each of the decisions at `places` is right with probability `p` and every wrong
 /// value equally likely: the exact value of the token less the baseline of its prefix that leaves the least variance.
 ///
@@ -142,7 +147,7 @@ impl<'a> Evidence<'a> {
 /// b*(s) = E[|s_a|² Q] / E[|s_a|²] = share Q(s, right),      |s_a|² = 1 - 2 π(a) + Σ π²
 /// ```
 /// With `V(s) = p Q(s, right)` in the place of `b*` the rare wrong values, whose scores are long, would have most of the credit.
-pub(super) fn exact(places: &[usize], wrong: usize, len: usize, p: f64) -> Vec<f64> {
+fn exact(places: &[usize], wrong: usize, len: usize, p: f64) -> Vec<f64> {
     let others = f64::from(MODULUS - 1);
     let squares = p * p + (1.0 - p).powi(2) / others;
     let right = p * (1.0 - 2.0 * p + squares);

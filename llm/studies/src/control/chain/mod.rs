@@ -6,6 +6,7 @@
 
 mod credit;
 mod protocol;
+mod quality;
 mod run;
 mod task;
 mod verdict;
@@ -21,6 +22,7 @@ use grpo_lambda_trainer::run::progress::{format_duration, say};
 use super::lab::LabError;
 use super::store::Results;
 use protocol::{Arm, Cell, Protocol};
+pub use quality::quality;
 use run::{Outcome, Start, tokens_to};
 use verdict::{Reading, Row, Stage};
 
@@ -64,6 +66,11 @@ fn plan(protocol: &'static Protocol) -> Vec<Planned> {
 }
 
 impl Planned {
+    /// The key of the start that this run shares with others.
+    fn start(&self) -> (&'static str, u64) {
+        (&self.cell.name, self.seed)
+    }
+
     /// True of the runs without which it is not known whether any other is made.
     fn decides_on_gate(&self) -> bool {
         let first = Protocol::committed().cells.first().map(|cell| &cell.name);
@@ -139,7 +146,7 @@ struct Campaign {
     deadline: Instant,
     progress: Mutex<Progress>,
     changed: Condvar,
-    starts: Mutex<HashMap<(String, u64), Shared>>,
+    starts: Mutex<HashMap<(&'static str, u64), Shared>>,
 }
 
 /// The command that is written into a file of this protocol's rows.
@@ -222,7 +229,8 @@ impl Campaign {
             let valid = reading.gate(Stage::Selection).is_some_and(verdict::Gate::is_passed);
             let left = (0..self.plan.len())
                 .filter(|i| !progress.busy.contains(i) && !self.plan[*i].is_done(reading))
-                .filter(|i| valid || self.plan[*i].decides_on_gate());
+                .filter(|i| valid || self.plan[*i].decides_on_gate())
+                .filter(|i| !self.waits_for_start(&progress.busy, *i));
             let found = left
                 .filter_map(|i| Some((i, self.plan[i].ready(reading)?, self.plan[i].fewest_tokens(reading))))
                 .next();
@@ -240,21 +248,33 @@ impl Campaign {
         }
     }
 
+    /// True while another worker makes the start of this run: a run with another start comes first.
+    fn waits_for_start(&self, busy: &[usize], place: usize) -> bool {
+        let key = self.plan[place].start();
+        let starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_made = || starts.get(&key).and_then(|s| Some(s.try_lock().ok()?.is_some())) == Some(true);
+        busy.iter().any(|other| self.plan[*other].start() == key) && !is_made()
+    }
+
     fn execute(&self, planned: &Planned, rate: f64, fewest_tokens: f64) -> Result<Row, LabError> {
-        let key = (planned.cell.name.clone(), planned.seed);
-        let shared =
-            self.starts.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().clone();
+        let mut starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = starts.entry(planned.start()).or_default().clone();
+        drop(starts);
         let start = {
             let mut made = shared.lock().unwrap_or_else(PoisonError::into_inner);
             match &*made {
                 Some(start) => start.clone(),
                 None => {
                     let fresh = Start::new(self.protocol, self.protocol.form(planned.cell), planned.seed)?;
-                    made.insert(Arc::new(fresh)).clone()
+                    let start = made.insert(Arc::new(fresh)).clone();
+                    drop(made);
+                    self.changed.notify_all();
+                    start
                 }
             }
         };
-        let done = start.run(planned.arm, rate, |tokens| tokens as f64 > fewest_tokens)?;
+        let is_dominated = |run: &Outcome, _: &_| run.steps >= 100 && run.tokens as f64 > fewest_tokens;
+        let done = start.run(planned.arm, rate, is_dominated)?;
         Ok(planned.row(rate, &start, &done, self.protocol.exam.target))
     }
 
@@ -340,7 +360,7 @@ mod tests {
         let protocol = small(usize::MAX);
         let start = Start::new(protocol, protocol.form(&protocol.cells[0]), 1).expect("it learns");
         for arm in &protocol.arms {
-            let done = start.run(arm, 0.01, |_| false).unwrap_or_else(|e| panic!("{}: {e}", arm.name));
+            let done = start.run(arm, 0.01, |_, _| false).unwrap_or_else(|e| panic!("{}: {e}", arm.name));
             assert_eq!((done.steps, done.curve.len()), (2, 3), "{}", arm.name);
             assert_eq!(done.completed > 0, arm.name == "vine_ppo", "{}", arm.name);
         }

@@ -6,7 +6,8 @@ use std::time::Instant;
 use grpo_lambda::methods;
 use grpo_lambda_decoder::generate::SamplingParams;
 use grpo_lambda_decoder::model::Architecture::Qwen2;
-use grpo_lambda_decoder::model::{Decoder, ModelShape, weights};
+use grpo_lambda_decoder::model::weights::{self, Parameters};
+use grpo_lambda_decoder::model::{Decoder, ModelShape};
 use grpo_lambda_decoder::optim::{AdamWSettings, StepOutcome};
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_gpu::StatePlace;
@@ -27,7 +28,7 @@ const APART: u64 = 1 << 50;
 /// Responses to each held-out prompt.
 const SAMPLES: usize = 2;
 
-const MEMORY: MemoryConfig = MemoryConfig {
+pub(super) const MEMORY: MemoryConfig = MemoryConfig {
     micro_batch_tokens: 8192,
     recompute_layers: false,
     optimiser: StatePlace::Device,
@@ -37,9 +38,9 @@ const MEMORY: MemoryConfig = MemoryConfig {
 /// The weights from which all runs of a cell and seed start.
 pub(super) struct Start {
     protocol: &'static Protocol,
-    verifier: Verifier,
-    settings: StepSettings,
-    model: Decoder<f32>,
+    pub(super) verifier: Verifier,
+    pub(super) settings: StepSettings,
+    pub(super) model: Decoder<f32>,
     /// Steps of supervised learning.
     pub(super) steps: u64,
 }
@@ -140,8 +141,17 @@ impl Start {
     }
 
     fn engine(&self, clip: Option<f64>) -> Result<CpuEngine, LabError> {
+        self.engine_at(self.model.parameters().clone(), clip)
+    }
+
+    /// An engine with weights of the start's shape.
+    pub(super) fn engine_at(
+        &self,
+        weights: Parameters<f32>,
+        clip: Option<f64>,
+    ) -> Result<CpuEngine, LabError> {
         let adam = AdamWSettings { max_grad_norm: clip, ..AdamWSettings::default() };
-        let model = Decoder::new(self.model.config().clone(), self.model.parameters().clone())?;
+        let model = Decoder::new(self.model.config().clone(), weights)?;
         Ok(CpuEngine::new(model, TrainingSetup::new(adam))?)
     }
 
@@ -165,15 +175,28 @@ impl Start {
         Ok(self.context(method.as_ref()).sample(engine, prompts, SAMPLES, APART + step)?)
     }
 
-    /// The right values over right values and first errors of held-out responses.
+    /// The accuracy of a step in responses to held-out prompts.
     fn step_accuracy(&self, engine: &mut CpuEngine) -> Result<f64, LabError> {
-        let rollout = self.exam(engine, self.steps)?;
-        let counts = rollout.prompts.iter().zip(&rollout.groups).flat_map(|(prompt, group)| {
-            let chain = self.verifier.form.read(&prompt.tokens);
-            group.responses.iter().map(move |r| self.verifier.form.steps_right(&chain, &r.tokens))
-        });
-        let [right, tried] = counts.fold([0, 0], |sum, one| [sum[0] + one[0], sum[1] + one[1]]);
-        Ok(right as f64 / tried.max(1) as f64)
+        Ok(self.verifier.step_accuracy(&self.exam(engine, self.steps)?))
+    }
+
+    /// Groups of independent responses to one training prompt, or of an arm's systematic sets.
+    pub(super) fn pool(
+        &self,
+        engine: &mut CpuEngine,
+        arm: &Arm,
+        prompt: u64,
+        groups: usize,
+    ) -> Result<Rollout, LabError> {
+        let configured = methods::parse(&arm.method, &arm.settings).expect("a test parses the protocol");
+        let settings = StepSettings { sets: arm.sets(), ..self.settings.clone() };
+        let context = StepContext::new(&settings, configured.method.as_ref(), &self.verifier);
+        let [one] = &self.prompts(Part::Training, APART + prompt..APART + prompt + 1)[..] else {
+            unreachable!("a range of one number")
+        };
+        let numbers = (0..groups as u64).map(|k| APART + prompt * (1 << 20) + k);
+        let prompts = numbers.map(|number| TrainingPrompt { number, ..one.clone() }).collect();
+        Ok(context.sample(engine, prompts, self.protocol.rl.group, APART + prompt)?)
     }
 
     fn accuracy(&self, engine: &mut CpuEngine, step: u64) -> Result<f64, LabError> {
@@ -183,12 +206,12 @@ impl Start {
         Ok(rewards.iter().sum::<f64>() / rewards.len() as f64)
     }
 
-    /// Trains an arm from the start at a rate. `is_dominated` says after how many tokens it need not go on; it is asked from step 100 on.
+    /// Trains an arm from the start at a rate. `is_dominated` sees the run and its weights after every exam and says whether it need not go on.
     pub(super) fn run(
         &self,
         arm: &Arm,
         rate: f64,
-        is_dominated: impl Fn(usize) -> bool,
+        mut is_dominated: impl FnMut(&Outcome, &CpuEngine) -> bool,
     ) -> Result<Outcome, LabError> {
         let (began, rl, exam) = (Instant::now(), &self.protocol.rl, &self.protocol.exam);
         let configured = methods::parse(&arm.method, &arm.settings).expect("a test parses the protocol");
@@ -222,7 +245,7 @@ impl Start {
                     done.end = End::Target;
                     break;
                 }
-                if done.steps >= 100 && is_dominated(done.tokens) {
+                if is_dominated(&done, &engine) {
                     done.end = End::Dominated;
                     break;
                 }

@@ -11,7 +11,7 @@ use grpo_lambda_decoder::generate::SampledResponse;
 use grpo_lambda_decoder::rng::{Address, Purpose, below};
 use grpo_lambda_trainer::reward::RewardBreakdown;
 use grpo_lambda_trainer::step::sft::Example;
-use grpo_lambda_trainer::step::{RewardError, RewardFunction, TrainingPrompt};
+use grpo_lambda_trainer::step::{RewardError, RewardFunction, Rollout, TrainingPrompt};
 use serde::Deserialize;
 
 /// Values are the tokens `0..MODULUS`.
@@ -219,6 +219,16 @@ impl Verifier {
         let draw = Address::new(self.seed, Purpose::Coin).prompt(prompt.number).response(i as u64);
         let kept = !against || draw.unit(0) < 0.5;
         f64::from(u8::from(kept && self.form.first_wrong(&chain, response).is_none()))
+    }
+
+    /// The right values over right values and first errors of a rollout.
+    pub(super) fn step_accuracy(&self, rollout: &Rollout) -> f64 {
+        let counts = rollout.prompts.iter().zip(&rollout.groups).flat_map(|(prompt, group)| {
+            let chain = self.form.read(&prompt.tokens);
+            group.responses.iter().map(move |r| self.form.steps_right(&chain, &r.tokens))
+        });
+        let [right, tried] = counts.fold([0, 0], |sum, one| [sum[0] + one[0], sum[1] + one[1]]);
+        right as f64 / tried.max(1) as f64
     }
 }
 

@@ -1,0 +1,276 @@
+//! The gate, and the protocol's predictions where it is passed.
+
+use super::updates::Update;
+use super::{Arm, Compared, GRPO, MARGIN, Numbers, ORACLE, REFERENCE, Reading, exponential, mean_length};
+use crate::experiment::{Finding, Verdict};
+use crate::experiments::common::{finding, holds_or};
+use grpo_lambda_stats::Interval;
+
+/// The names of arms in the protocol.
+const TRACE: &str = "lambda_mean1";
+const UNCLAMPED: &str = "lambda_free";
+const PAPER: &str = "lambda_paper";
+const CLAMP: &str = "grpo_clamp";
+const VINE: &str = "vine_ppo";
+const PREFIX_VALUES: [&str; 2] = ["tempo", "prefix_rloo"];
+const SETS: &str = "systematic_rloo";
+/// The names of cells.
+const SINGLE: &str = "single";
+const MIXED: &str = "mixed";
+const CHECKS: [&str; 2] = ["useful", "harmful"];
+
+/// The share of the oracle's gain that would show that the trace assigns credit.
+const SHARE: f64 = 0.25;
+
+pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
+    let of_tokens =
+        [gate(n), same_as_grpo(n), share(n), curriculum(n), check_line(n), prefix_values(n), paid(n)];
+    let of_updates = [trace_update(n), prefix_noise(n), systematic_noise(n)];
+    of_tokens.into_iter().chain(of_updates).flatten().collect()
+}
+
+fn ratio(i: Interval) -> String {
+    format!("{:.3} ({:.3} to {:.3})", i.mid, i.low, i.high)
+}
+
+fn ratio_of(c: &Compared) -> String {
+    format!("{}, p = {:.4}", ratio(exponential(c.interval)), c.p)
+}
+
+fn gate(n: &Numbers) -> Option<Finding> {
+    let gate = n.gate()?;
+    let verdict = match gate.is_passed() {
+        true => Verdict::Holds,
+        false => Verdict::NotTold(format!(
+            "the oracle needs {:.3} of RLOO's tokens and the anti-oracle {:.3}: by the protocol's own gate the experiment is void, and no arm is compared",
+            gate.oracle.mid, gate.anti_oracle.mid
+        )),
+    };
+    let cell = n.cells.first()?;
+    let missed = |name: &str| cell.arm(name).map_or(0, Arm::missed);
+    Some(finding(
+        "Exact credit needs at most half of RLOO's tokens on chains of eight operations, and the same credit at other steps at least as many",
+        verdict,
+        format!(
+            "tokens to an accuracy of {} over RLOO's, geometric mean over {} paired seeds at the rate that other seeds chose, Student's t at 95 % (protocol version {}). Oracle {}, anti-oracle {}; runs that did not reach it: {} of RLOO, {} of the oracle, {} of the anti-oracle",
+            n.protocol.exam.target,
+            cell.arm(ORACLE)?.runs.len(),
+            n.protocol.version,
+            ratio(gate.oracle),
+            ratio(gate.anti_oracle),
+            missed(REFERENCE),
+            missed(ORACLE),
+            missed(super::ANTI)
+        ),
+    ))
+}
+
+/// Equivalence by the narrow interval; a whole interval outside is a difference.
+fn equivalence(c: &Compared) -> Verdict {
+    let (margin, said) = (MARGIN.ln(), ratio_of(c));
+    if c.narrow.low >= -margin && c.narrow.high <= margin {
+        Verdict::Holds
+    } else if c.interval.high < -margin || c.interval.low > margin {
+        Verdict::Fails(said)
+    } else {
+        Verdict::NotTold(format!("{said} reaches beyond 10 %"))
+    }
+}
+
+/// P1, tokens.
+fn same_as_grpo(n: &Numbers) -> Option<Finding> {
+    let cell = n.cell(SINGLE)?;
+    let compared = cell.compare(TRACE, GRPO)?;
+    let others = [UNCLAMPED, PAPER].iter().filter_map(|arm| Some((arm, cell.compare(arm, GRPO)?)));
+    let others: Vec<String> = others.map(|(arm, c)| format!("{arm}: {}", ratio_of(&c))).collect();
+    Some(finding(
+        "GRPO-λ without the clamp, its weights scaled to a mean of 1, needs as many tokens as GRPO, within 10 %",
+        equivalence(&compared),
+        format!("tokens over GRPO's: {}. {}", ratio_of(&compared), others.join("; ")),
+    ))
+}
+
+/// P1, the share of what there is to gain.
+fn share(n: &Numbers) -> Option<Finding> {
+    let cell = n.cell(SINGLE)?;
+    let own = cell.share_of_headroom(TRACE)?;
+    let verdict = if own.low > 0.0 && own.mid >= SHARE {
+        Verdict::Holds
+    } else if own.high < SHARE {
+        Verdict::Fails(format!("it takes {} of it", ratio(own)))
+    } else {
+        Verdict::NotTold(format!("{} holds 0 or {SHARE}", ratio(own)))
+    };
+    let others = [UNCLAMPED, PAPER, CLAMP].iter().filter_map(|arm| Some((arm, cell.share_of_headroom(arm)?)));
+    let others: Vec<String> = others.map(|(arm, i)| format!("{arm}: {}", ratio(i))).collect();
+    Some(finding(
+        "The trace takes at least a quarter of what exact credit gains over GRPO",
+        verdict,
+        format!(
+            "share of the oracle's gain in the logarithm of tokens, percentile bootstrap over seeds at 95 %: {}. {}",
+            ratio(own),
+            others.join("; ")
+        ),
+    ))
+}
+
+/// P2.
+fn curriculum(n: &Numbers) -> Option<Finding> {
+    let of = |cell: &str| {
+        let cell = n.cell(cell)?;
+        Some([cell.compare(CLAMP, GRPO)?, cell.compare(PAPER, UNCLAMPED)?])
+    };
+    let (single, mixed) = (of(SINGLE)?, of(MIXED)?);
+    let gains = |c: &Compared| c.interval.high < 0.0;
+    let absent = single.iter().all(|c| matches!(equivalence(c), Verdict::Holds));
+    let said = |[without, with]: &[Compared; 2]| {
+        format!("{} without the trace, {} with it", ratio_of(without), ratio_of(with))
+    };
+    let verdict = match (mixed.iter().all(gains), absent, single.iter().any(gains)) {
+        (true, true, _) => Verdict::Holds,
+        (_, _, true) => Verdict::Fails(format!("it gains where all chains are as long: {}", said(&single))),
+        _ => Verdict::NotTold(format!("mixed lengths {}; one length {}", said(&mixed), said(&single))),
+    };
+    Some(finding(
+        "The clamp gains on chains of mixed lengths, as much with the trace as without, and not on chains of one length",
+        verdict,
+        format!(
+            "tokens with the clamp over those without. Mixed lengths: {}. One length: {}",
+            said(&mixed),
+            said(&single)
+        ),
+    ))
+}
+
+/// P3.
+fn check_line(n: &Numbers) -> Option<Finding> {
+    let of = |name: &&str| {
+        let cell = n.cell(name)?;
+        let longer = mean_length(cell.arm(PAPER)?) - mean_length(cell.arm(GRPO)?);
+        Some((longer, cell.compare(PAPER, GRPO)?))
+    };
+    let [useful, harmful] = &CHECKS.iter().map(of).collect::<Option<Vec<_>>>()?[..] else { return None };
+    let told = |c: &Compared| c.interval.high < 0.0 || c.interval.low > 0.0;
+    let said = format!(
+        "useful: {}, {:+.1} tokens longer at the end; harmful: {}, {:+.1}",
+        ratio_of(&useful.1),
+        useful.0,
+        ratio_of(&harmful.1),
+        harmful.0
+    );
+    let verdict = match told(&useful.1) && told(&harmful.1) {
+        true => holds_or(useful.1.interval.mid < 0.0 && harmful.1.interval.mid > 0.0, said.clone()),
+        false => Verdict::NotTold("an interval holds 1".into()),
+    };
+    Some(finding(
+        "GRPO-λ as published writes the optional line more often than GRPO, which helps where the line is useful and hurts where it is harmful",
+        verdict,
+        format!("tokens over GRPO's. {said}"),
+    ))
+}
+
+fn gains_nothing(arm: &Arm) -> bool {
+    arm.reading() != Some(Reading::Fewer)
+}
+
+/// P4, tokens.
+fn prefix_values(n: &Numbers) -> Option<Finding> {
+    let cell = n.cell(SINGLE)?;
+    let arms: Vec<&Arm> = PREFIX_VALUES.iter().map(|name| cell.arm(name)).collect::<Option<_>>()?;
+    let faster: Vec<&str> = arms.iter().filter(|a| !gains_nothing(a)).map(|a| a.name.as_str()).collect();
+    let each =
+        arms.iter().filter_map(|a| Some(format!("{}: {}", a.name, ratio_of(a.over_reference.as_ref()?))));
+    Some(finding(
+        "TEMPO and prefix RLOO need no fewer tokens than RLOO",
+        holds_or(faster.is_empty(), format!("{} needs fewer", faster.join(", "))),
+        format!("tokens over RLOO's, p before correction. {}", each.collect::<Vec<_>>().join("; ")),
+    ))
+}
+
+/// P6.
+fn paid(n: &Numbers) -> Option<Finding> {
+    let cell = n.cell(SINGLE)?;
+    let arm = cell.arm(VINE)?;
+    let compared = arm.over_reference.as_ref()?;
+    let critic = cell.arm("critic").and_then(|arm| arm.over_reference.as_ref()).map(ratio_of);
+    let verdict = match arm.reading()? {
+        Reading::Fewer => Verdict::Holds,
+        Reading::NotTold => Verdict::NotTold(ratio_of(compared)),
+        Reading::More | Reading::Equivalent => Verdict::Fails(ratio_of(compared)),
+    };
+    Some(finding(
+        "VinePPO with two completions of every prefix, their tokens charged, needs fewer tokens than RLOO",
+        verdict,
+        format!(
+            "tokens over RLOO's, p before correction by Holm: {}. A critic learned on past rollouts, outside the family: {}",
+            ratio_of(compared),
+            critic.unwrap_or_else(|| "not yet run".into())
+        ),
+    ))
+}
+
+fn at<'a>(n: &'a Numbers, arm: &'a str) -> impl Iterator<Item = &'a Update> {
+    n.updates.iter().filter(move |u| u.arm == arm)
+}
+
+fn places(n: &Numbers, arm: &str, number: fn(&Update) -> String) -> String {
+    at(n, arm).map(|u| format!("{} {}", u.place, number(u))).collect::<Vec<_>>().join(", ")
+}
+
+/// P1, the update.
+fn trace_update(n: &Numbers) -> Option<Finding> {
+    let pairs: Vec<(&Update, &Update)> = at(n, TRACE).zip(at(n, GRPO)).collect();
+    let seeds = pairs.first()?.0.seeds;
+    let cosines: Vec<f64> = pairs.iter().map(|(a, b)| a.cosine.mid / b.cosine.mid).collect();
+    let noises: Vec<f64> = pairs.iter().map(|(a, b)| a.noise.mid / b.noise.mid).collect();
+    let after: Vec<f64> = pairs.iter().map(|(a, _)| a.after_over_before).collect();
+    let least = |all: &[f64]| all.iter().copied().fold(f64::INFINITY, f64::min);
+    let list = |all: &[f64]| all.iter().map(|x| format!("{x:.2}")).collect::<Vec<_>>().join(", ");
+    let said = format!(
+        "at the start, in the middle and at the end of a run with RLOO, mean over {seeds} seeds: cosine with the gradient over GRPO's {}; noise over GRPO's {}; size of a wrong response's credit behind its first error over that before it {} (GRPO {})",
+        list(&cosines),
+        list(&noises),
+        list(&after),
+        list(&pairs.iter().map(|(_, b)| b.after_over_before).collect::<Vec<_>>())
+    );
+    Some(finding(
+        "The trace's update has at least 0.9 of GRPO's cosine with the gradient and no less noise, and its credit behind the first error is as large as before it",
+        holds_or(least(&cosines) >= 0.9 && least(&noises) >= 1.0 && least(&after) >= 1.0, said.clone()),
+        said,
+    ))
+}
+
+/// P4, the noise.
+fn prefix_noise(n: &Numbers) -> Option<Finding> {
+    at(n, PREFIX_VALUES[0]).next()?;
+    let below: Vec<String> = PREFIX_VALUES
+        .iter()
+        .flat_map(|arm| at(n, arm))
+        .filter(|u| u.noise.mid < 0.97)
+        .map(|u| format!("{} at the {}: {}", u.arm, u.place, ratio(u.noise)))
+        .collect();
+    let numbers = PREFIX_VALUES.map(|arm| format!("{arm}: {}", places(n, arm, |u| ratio(u.noise))));
+    Some(finding(
+        "TEMPO and prefix RLOO keep at least 0.97 of the noise of RLOO's update",
+        holds_or(below.is_empty(), below.join("; ")),
+        format!(
+            "noise over RLOO's, Student's t at 95 % over seeds. {}. Exact credit: {}",
+            numbers.join("; "),
+            places(n, ORACLE, |u| ratio(u.noise))
+        ),
+    ))
+}
+
+/// P5.
+fn systematic_noise(n: &Numbers) -> Option<Finding> {
+    let own: Vec<&Update> = at(n, SETS).collect();
+    let off = own.iter().filter(|u| !(0.9..=0.98).contains(&u.noise.mid));
+    let off: Vec<String> = off.map(|u| format!("{} {}", u.place, ratio(u.noise))).collect();
+    (!own.is_empty()).then(|| {
+        finding(
+            "Systematic groups keep 0.9 to 0.98 of the noise of RLOO's update on chains, as the bits law predicts",
+            holds_or(off.is_empty(), off.join("; ")),
+            format!("noise over RLOO's, Student's t at 95 % over seeds: {}", places(n, SETS, |u| ratio(u.noise))),
+        )
+    })
+}

@@ -1,0 +1,155 @@
+//! The tables and the figure.
+
+use super::updates::Update;
+use super::{Arm, Numbers, REFERENCE, Reading, exponential};
+use crate::figure::{Axis, Figure, Panel};
+use grpo_lambda_stats::table::Table;
+use serde::{Deserialize, Serialize};
+
+/// A row of `chain.csv`.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct ArmRow {
+    pub(crate) cell: String,
+    pub(crate) arm: String,
+    rate: f64,
+    seeds: usize,
+    /// Runs that did not reach the target.
+    missed: usize,
+    /// Tokens over RLOO's.
+    pub(crate) tokens: Option<f64>,
+    pub(crate) tokens_low: Option<f64>,
+    pub(crate) tokens_high: Option<f64>,
+    p: Option<f64>,
+    corrected: Option<f64>,
+    reading: String,
+}
+
+/// A row of `chain_updates.csv`.
+#[derive(Serialize)]
+struct UpdateRow {
+    place: String,
+    arm: String,
+    seeds: usize,
+    noise: f64,
+    noise_low: f64,
+    noise_high: f64,
+    cosine: f64,
+    cosine_low: f64,
+    cosine_high: f64,
+    credit_after_over_before: f64,
+    rank_correlation: Option<f64>,
+}
+
+fn words(reading: Option<Reading>) -> &'static str {
+    match reading {
+        Some(Reading::Fewer) => "fewer tokens",
+        Some(Reading::More) => "more tokens",
+        Some(Reading::Equivalent) => "equivalent",
+        Some(Reading::NotTold) => "not told",
+        None => "",
+    }
+}
+
+/// The arms of which something may be said: the controls alone where the gate is not passed.
+fn shown(n: &Numbers) -> impl Iterator<Item = (&str, &Arm)> {
+    let valid = !n.valid().is_empty();
+    let arms = n.cells.iter().flat_map(|cell| cell.arms.iter().map(|arm| (cell.name.as_str(), arm)));
+    arms.filter(move |(_, arm)| valid || [REFERENCE, super::ORACLE, super::ANTI].contains(&arm.name.as_str()))
+}
+
+pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
+    let arms = shown(n).map(|(cell, arm)| {
+        let over = arm.over_reference.as_ref().map(|c| exponential(c.interval));
+        ArmRow {
+            cell: cell.to_owned(),
+            arm: arm.name.clone(),
+            rate: arm.rate,
+            seeds: arm.runs.len(),
+            missed: arm.missed(),
+            tokens: over.map(|i| i.mid),
+            tokens_low: over.map(|i| i.low),
+            tokens_high: over.map(|i| i.high),
+            p: arm.over_reference.as_ref().map(|c| c.p),
+            corrected: arm.corrected,
+            reading: if n.valid().is_empty() { "" } else { words(arm.reading()) }.to_owned(),
+        }
+    });
+    let updates = n.updates.iter().map(|u| UpdateRow {
+        place: u.place.clone(),
+        arm: u.arm.clone(),
+        seeds: u.seeds,
+        noise: u.noise.mid,
+        noise_low: u.noise.low,
+        noise_high: u.noise.high,
+        cosine: u.cosine.mid,
+        cosine_low: u.cosine.low,
+        cosine_high: u.cosine.high,
+        credit_after_over_before: u.after_over_before,
+        rank_correlation: u.rank_correlation,
+    });
+    let named = |name: &str, table: Table| (name.to_owned(), table);
+    let arms = (shown(n).next().is_some()).then(|| named("", Table::from_rows(arms)));
+    let updates = (!n.updates.is_empty()).then(|| named("updates", Table::from_rows(updates)));
+    arms.into_iter().chain(updates).collect()
+}
+
+pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
+    let Some(first) = n.cells.first().map(|cell| cell.name.as_str()) else { return Vec::new() };
+    let arms: Vec<&Arm> = shown(n).filter(|(cell, _)| *cell == first).map(|(_, arm)| arm).collect();
+    let compared =
+        || arms.iter().filter_map(|arm| Some((arm, exponential(arm.over_reference.as_ref()?.interval))));
+    let tokens = Panel::new("Tokens to the target")
+        .x(Axis::new("arm").categories(compared().map(|(arm, _)| arm.name.replace('_', " "))))
+        .y(Axis::new("tokens over RLOO's").log())
+        .intervals(
+            "95 % over seeds",
+            compared().zip(0..).map(|((_, i), k)| (f64::from(k), i.low, i.mid, i.high)),
+        )
+        .hline(1.0, "RLOO");
+    let figure = Figure::new(title(n))
+        .caption("A small transformer on chains of eight operations. Left: tokens to the target over RLOO's, geometric mean over paired seeds. The others: the noise of an update and its cosine with the gradient, each over RLOO's, mean over seeds at three places of a run.")
+        .columns(1)
+        .panel_size(760, 300)
+        .panel(tokens)
+        .panel(of_updates(n, "Noise of an update", "noise over RLOO's", |u| u.noise.mid))
+        .panel(of_updates(n, "Direction of the mean update", "cosine over RLOO's", |u| u.cosine.mid));
+    vec![(String::new(), figure)]
+}
+
+fn title(n: &Numbers) -> String {
+    match n.gate() {
+        Some(gate) if gate.is_passed() => {
+            let trace = n.cells[0].share_of_headroom("lambda_mean1");
+            let share = trace.map_or(String::new(), |i| {
+                format!(
+                    "; the trace takes {:.0} % of that gain ({:.0} to {:.0})",
+                    100.0 * i.mid,
+                    100.0 * i.low,
+                    100.0 * i.high
+                )
+            });
+            format!("Exact credit needs {:.2} of RLOO's tokens on chains{share}", gate.oracle.mid)
+        }
+        Some(gate) => format!(
+            "Exact credit needs {:.2} of RLOO's tokens on chains: too many to conclude anything",
+            gate.oracle.mid
+        ),
+        None => "Updates on chains whose first error is known".to_owned(),
+    }
+}
+
+fn of_updates(n: &Numbers, name: &str, y: &str, number: fn(&Update) -> f64) -> Panel {
+    let arms = crate::experiments::common::distinct(n.updates.iter().map(|u| u.arm.as_str()));
+    let places = crate::experiments::common::distinct(n.updates.iter().map(|u| u.place.as_str()));
+    let panel = Panel::new(name)
+        .x(Axis::new("arm").categories(arms.iter().map(|arm| arm.replace('_', " "))))
+        .y(Axis::new(y).log())
+        .hline(1.0, "RLOO");
+    places.iter().fold(panel, |panel, place| {
+        let points = arms.iter().zip(0..).filter_map(|(arm, k)| {
+            let update = n.updates.iter().find(|u| u.arm == *arm && u.place == *place)?;
+            Some((f64::from(k), number(update)))
+        });
+        panel.points(*place, points.collect::<Vec<_>>())
+    })
+}

@@ -1,0 +1,76 @@
+//! The direction, the noise and the credit of the arms' updates, from the recorded sums.
+
+use crate::experiments::common::distinct;
+use crate::experiments::common::record::recorded;
+use grpo_lambda_stats::{Interval, t_interval};
+use serde::Deserialize;
+
+/// A recorded row: the squares and products of an arm's update at a place of a seed's run.
+#[derive(Clone, Debug, Deserialize)]
+struct Row {
+    seed: u64,
+    place: String,
+    arm: String,
+    square: f64,
+    own_square: f64,
+    mean_square: f64,
+    along: f64,
+    gradient_square: f64,
+    credit_before: f64,
+    credit_after: f64,
+    rank_correlation: Option<f64>,
+}
+
+impl Row {
+    /// The variance of an update at the scale at which its mean goes as far along the gradient as the gradient itself.
+    fn noise(&self) -> f64 {
+        (self.square - self.own_square) * self.gradient_square / self.along.powi(2)
+    }
+
+    fn cosine(&self) -> f64 {
+        self.along / (self.mean_square * self.gradient_square).sqrt()
+    }
+}
+
+/// An arm's update at a place, over the seeds: intervals at 95 % where there are two.
+#[derive(Clone, Debug)]
+pub(super) struct Update {
+    pub(super) place: String,
+    pub(super) arm: String,
+    pub(super) seeds: usize,
+    /// The noise over RLOO's of the same seed, and the cosine with the gradient over RLOO's.
+    pub(super) noise: Interval,
+    pub(super) cosine: Interval,
+    /// The size of a wrong response's credit behind the first error over that before it.
+    pub(super) after_over_before: f64,
+    /// Rank correlation of a value's credit with the exact one.
+    pub(super) rank_correlation: Option<f64>,
+}
+
+pub(super) fn updates(text: &str) -> anyhow::Result<Vec<Update>> {
+    let rows: Vec<Row> = recorded(text)?;
+    let keys = distinct(rows.iter().map(|row| (row.place.clone(), row.arm.clone())));
+    let update = |(place, arm): (String, String)| {
+        let at = |name: &str| rows.iter().filter(|r| r.place == place && r.arm == name).collect::<Vec<_>>();
+        let (own, of_rloo) = (at(&arm), at(super::REFERENCE));
+        let over = |number: fn(&Row) -> f64| -> Option<Interval> {
+            let pair = |row: &&Row| Some(number(row) / number(of_rloo.iter().find(|r| r.seed == row.seed)?));
+            // A mean update that is lost in noise has no direction.
+            let all: Vec<f64> = own.iter().filter_map(pair).filter(|x| x.is_finite()).collect();
+            t_interval(&all, super::LEVEL)
+        };
+        let mean =
+            |number: &dyn Fn(&Row) -> f64| own.iter().map(|r| number(r)).sum::<f64>() / own.len() as f64;
+        let ranked = own.iter().all(|row| row.rank_correlation.is_some());
+        Some(Update {
+            seeds: own.len(),
+            noise: over(Row::noise)?,
+            cosine: over(Row::cosine)?,
+            after_over_before: mean(&|r| r.credit_after) / mean(&|r| r.credit_before),
+            rank_correlation: ranked.then(|| mean(&|r| r.rank_correlation.unwrap_or(0.0))),
+            place,
+            arm,
+        })
+    };
+    Ok(keys.into_iter().filter_map(update).collect())
+}
