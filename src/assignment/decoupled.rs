@@ -1,7 +1,7 @@
 use super::{Assignment, evidence};
 use crate::advantage::OutcomeAdvantage;
 use crate::equation::{Part, number};
-use crate::group::{Group, Response};
+use crate::group::{Group, Response, by_group};
 
 /// The sum of the outcome advantages of every part of the reward (GDPO): each part is compared and scaled in its group by itself.
 ///
@@ -39,13 +39,8 @@ impl Assignment for Decoupled {
         let parts = counted.map(|(r, _)| evidence(&r.evidence.reward_parts, "reward_parts").len()).max();
         let mut sums = vec![0.0; responses.len()];
         for k in 0..parts.unwrap_or(0) {
-            let mut rest = active;
-            let of_group = |group: &Group| {
-                let (own, after) = rest.split_at(group.responses.len());
-                rest = after;
-                Self::part(group, own, k)
-            };
-            let values: Vec<Vec<Option<f64>>> = batch.iter().map(of_group).collect();
+            let of_group = |(group, own)| Self::part(group, own, k);
+            let values: Vec<Vec<Option<f64>>> = by_group(batch, active).map(of_group).collect();
             let weight = self.weights.get(k).copied().unwrap_or(1.0);
             for (sum, a) in sums.iter_mut().zip(self.outcome.of_batch(&values).into_iter().flatten()) {
                 *sum += weight * a;

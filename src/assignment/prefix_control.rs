@@ -1,7 +1,7 @@
 use super::Assignment;
 use crate::advantage::all_equal;
 use crate::equation::{Part, number};
-use crate::group::{Group, Response};
+use crate::group::{Group, Response, by_group};
 use crate::systematic::Sets;
 
 /// Rewards minus values of prefixes, estimated from the *other* responses of the group: unbiased at every group size.
@@ -147,13 +147,7 @@ impl PrefixControl {
 
 impl Assignment for PrefixControl {
     fn advantages(&self, batch: &[Group], active: &[bool]) -> Vec<Vec<f64>> {
-        let mut rest = active;
-        let rows = |group: &Group| {
-            let (own, after) = rest.split_at(group.responses.len());
-            rest = after;
-            self.of_group(group, own)
-        };
-        batch.iter().flat_map(rows).collect()
+        by_group(batch, active).flat_map(|(group, own)| self.of_group(group, own)).collect()
     }
 
     fn equation(&self, token: &str) -> Vec<Part> {

@@ -1,7 +1,7 @@
 use super::{Assignment, counted, evidence};
 use crate::advantage::{Baseline, OutcomeAdvantage, Scale};
 use crate::equation::{Part, number};
-use crate::group::{Group, Response};
+use crate::group::{Group, Response, by_group};
 use crate::trace::scan;
 
 /// Two leave-one-out advantages, one of the outcome and one of the rewards that a process reward model gives from each token on (PRIME).
@@ -60,13 +60,7 @@ impl Assignment for ProcessCredit {
         let rewards: Vec<_> = batch.iter().map(Group::rewards).collect();
         let outcomes = OUTCOME.of_batch(&rewards).into_iter().flatten();
         let flat: Vec<(&Response, bool)> = counted(batch, active).collect();
-        let mut rest = flat.as_slice();
-        let mut terms = Vec::with_capacity(flat.len());
-        for group in batch {
-            let (own, after) = rest.split_at(group.responses.len());
-            rest = after;
-            terms.extend(self.process_terms(own));
-        }
+        let mut terms: Vec<_> = by_group(batch, &flat).flat_map(|(_, own)| self.process_terms(own)).collect();
         for ((row, outcome), (_, counts)) in terms.iter_mut().zip(outcomes).zip(&flat) {
             let outcome = if *counts { self.outcome * outcome } else { 0.0 };
             row.iter_mut().for_each(|a| *a += outcome);

@@ -3,7 +3,7 @@
 use super::{Assignment, evidence};
 use crate::advantage::all_equal;
 use crate::equation::{Part, number};
-use crate::group::{Group, Response};
+use crate::group::{Group, Response, by_group};
 
 /// Rewards minus values of prefixes, regressed on hidden states of the *other* responses of the group: unbiased at every group size.
 ///
@@ -129,13 +129,7 @@ impl StateRidge {
 
 impl Assignment for StateRidge {
     fn advantages(&self, batch: &[Group], active: &[bool]) -> Vec<Vec<f64>> {
-        let mut rest = active;
-        let rows = |group: &Group| {
-            let (own, after) = rest.split_at(group.responses.len());
-            rest = after;
-            self.of_group(group, own)
-        };
-        batch.iter().flat_map(rows).collect()
+        by_group(batch, active).flat_map(|(group, own)| self.of_group(group, own)).collect()
     }
 
     fn equation(&self, token: &str) -> Vec<Part> {

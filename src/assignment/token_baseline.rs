@@ -1,7 +1,7 @@
 use super::{Assignment, evidence};
 use crate::advantage::all_equal;
 use crate::equation::Part;
-use crate::group::{Group, Response};
+use crate::group::{Group, Response, by_group};
 
 /// Rewards minus a baseline per token position that weighs the responses of the group by their realised energy.
 ///
@@ -74,13 +74,7 @@ fn of_group(group: &Group, active: &[bool], bare_tail: bool) -> Vec<Vec<f64>> {
 
 impl Assignment for TokenBaseline {
     fn advantages(&self, batch: &[Group], active: &[bool]) -> Vec<Vec<f64>> {
-        let mut rest = active;
-        let rows = |group: &Group| {
-            let (own, after) = rest.split_at(group.responses.len());
-            rest = after;
-            of_group(group, own, self.bare_tail)
-        };
-        batch.iter().flat_map(rows).collect()
+        by_group(batch, active).flat_map(|(group, own)| of_group(group, own, self.bare_tail)).collect()
     }
 
     fn equation(&self, token: &str) -> Vec<Part> {

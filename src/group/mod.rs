@@ -73,3 +73,16 @@ impl EvidenceKind {
         }
     }
 }
+
+/// Every group with its part of a list over the responses in flat order.
+pub(crate) fn by_group<'a, T>(
+    batch: &'a [Group],
+    flat: &'a [T],
+) -> impl Iterator<Item = (&'a Group, &'a [T])> {
+    let mut rest = flat;
+    batch.iter().map(move |group| {
+        let (own, after) = rest.split_at(group.responses.len());
+        rest = after;
+        (group, own)
+    })
+}

@@ -2,7 +2,7 @@
 
 use super::{Credit, Method};
 use crate::advantage::all_equal;
-use crate::group::Group;
+use crate::group::{Group, by_group};
 use crate::metrics::Metrics;
 
 /// The loss of a batch with its gradient, response by response in flat order.
@@ -23,42 +23,18 @@ pub struct BatchLoss {
 /// # Panics
 /// On shapes [`crate::check::group`] would refuse.
 pub fn evaluate(method: &dyn Method, batch: &[Group], logps: &[Vec<f64>]) -> BatchLoss {
-    evaluate_around(method, batch, logps, logps)
-}
-
-/// [`evaluate`] where stopped gradients hold the numbers they have at log-probabilities `frozen`.
-///
-/// # Panics
-/// As [`evaluate`].
-pub fn evaluate_around(
-    method: &dyn Method,
-    batch: &[Group],
-    logps: &[Vec<f64>],
-    frozen: &[Vec<f64>],
-) -> BatchLoss {
-    let (logps, frozen) = (rows_by_group(batch, logps), rows_by_group(batch, frozen));
+    let responses: usize = batch.iter().map(|g| g.responses.len()).sum();
+    assert_eq!(logps.len(), responses, "one row of log-probabilities per response");
+    let rows: Vec<&[Vec<f64>]> = by_group(batch, logps).map(|(_, own)| own).collect();
     let mut total =
         BatchLoss { value: 0.0, advantages: Vec::new(), dlogps: Vec::new(), metrics: Metrics::default() };
-    for share in shares(method, batch, &logps, &frozen) {
+    for share in evaluate_groups(method, batch, &rows) {
         total.value += share.value;
         total.metrics.merge(&share.metrics);
         total.dlogps.extend(share.dlogps);
         total.advantages.extend(share.advantages);
     }
     total
-}
-
-/// Rows in flat order, group by group.
-fn rows_by_group<'a>(batch: &[Group], rows: &'a [Vec<f64>]) -> Vec<&'a [Vec<f64>]> {
-    let responses: usize = batch.iter().map(|g| g.responses.len()).sum();
-    assert_eq!(rows.len(), responses, "one row of log-probabilities per response");
-    let mut rest = rows;
-    let by_group = |g: &Group| {
-        let (own, after) = rest.split_at(g.responses.len());
-        rest = after;
-        own
-    };
-    batch.iter().map(by_group).collect()
 }
 
 /// The share of every group in the loss of a batch, with its gradient: they add up to [`evaluate`] of the whole.
@@ -68,16 +44,7 @@ fn rows_by_group<'a>(batch: &[Group], rows: &'a [Vec<f64>]) -> Vec<&'a [Vec<f64>
 /// # Panics
 /// On shapes [`crate::check::group`] would refuse.
 pub fn evaluate_groups(method: &dyn Method, batch: &[Group], logps: &[&[Vec<f64>]]) -> Vec<BatchLoss> {
-    shares(method, batch, logps, logps)
-}
-
-fn shares(
-    method: &dyn Method,
-    batch: &[Group],
-    logps: &[&[Vec<f64>]],
-    frozen: &[&[Vec<f64>]],
-) -> Vec<BatchLoss> {
-    shares_of(method, batch, method.credit(batch), logps, frozen)
+    shares(method, batch, method.credit(batch), logps)
 }
 
 /// [`evaluate_groups`] with advantages from elsewhere in place of the method's own, one list per response in flat order.
@@ -90,26 +57,23 @@ pub fn evaluate_groups_given(
     logps: &[&[Vec<f64>]],
     advantages: Vec<Vec<f64>>,
 ) -> Vec<BatchLoss> {
-    shares_of(method, batch, method.credit_given(batch, advantages), logps, logps)
+    shares(method, batch, method.credit_given(batch, advantages), logps)
 }
 
-fn shares_of(
+fn shares(
     method: &dyn Method,
     batch: &[Group],
     credits: Vec<Credit>,
     logps: &[&[Vec<f64>]],
-    frozen: &[&[Vec<f64>]],
 ) -> Vec<BatchLoss> {
     assert_eq!(logps.len(), batch.len(), "the log-probabilities of every group");
     let mut credits = credits.into_iter();
-    let share = |g: usize| {
-        let (group, logps, frozen) = (&batch[g], logps[g], frozen[g]);
+    let share = |(group, logps): (&Group, &&[Vec<f64>])| {
         assert_eq!(logps.len(), group.responses.len(), "one row of log-probabilities per response");
         let metrics = batch_metrics(std::slice::from_ref(group));
         let mut share = BatchLoss { value: 0.0, advantages: Vec::new(), dlogps: Vec::new(), metrics };
-        let rows = logps.iter().zip(frozen);
-        for ((response, credit), (logps, frozen)) in group.responses.iter().zip(credits.by_ref()).zip(rows) {
-            let loss = method.loss_around(response, &credit, logps, frozen);
+        for ((response, credit), logps) in group.responses.iter().zip(credits.by_ref()).zip(*logps) {
+            let loss = method.loss(response, &credit, logps);
             share.value += loss.value;
             share.metrics.merge(&loss.metrics);
             share.dlogps.push(loss.dlogps);
@@ -117,7 +81,7 @@ fn shares_of(
         }
         share
     };
-    (0..batch.len()).map(share).collect()
+    batch.iter().zip(logps).map(share).collect()
 }
 
 /// The metrics that belong to groups rather than responses.

@@ -1,14 +1,7 @@
 //! The lower clamp of the advantage.
 
-use super::{CASES, differ_on, equal};
-use crate::strategies::graded;
 use crate::tolerance::IDENTITY;
 use grpo_lambda::advantage::{Baseline, OutcomeAdvantage, Scale, Std};
-
-#[test]
-fn no_clamp_is_a_clamp_at_minus_a_billion() {
-    equal("grpo_lambda clamp=none", "grpo_lambda clamp=-1e9");
-}
 
 #[test]
 fn the_clamp_keeps_every_sign_of_a_binary_group_and_breaks_its_zero_sum() {
@@ -29,11 +22,4 @@ fn the_clamp_keeps_every_sign_of_a_binary_group_and_breaks_its_zero_sum() {
             assert_eq!(pushed, free[size - 1] < -0.1, "{right} of {size}");
         }
     }
-}
-
-#[test]
-fn the_clamp_changes_the_direction_of_a_sampled_gradient() {
-    // For binary rewards it keeps the direction of the *expected* gradient per prompt (statement G2), not of a sample.
-    let apart = differ_on(graded(), "grpo clamp=-0.1", "grpo");
-    assert!(apart > CASES / 2, "{apart}");
 }

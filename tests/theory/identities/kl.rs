@@ -1,6 +1,6 @@
 //! KL estimators and their term.
 
-use super::{CASES, equal, method, times};
+use super::{CASES, method, times};
 use crate::strategies::{Batch, batch, check};
 use crate::tolerance::{IDENTITY, assert_within, size};
 use grpo_lambda::kl::Kl;
@@ -88,9 +88,6 @@ fn the_kl_gradient_is_untouched_by_the_trace() {
 
 #[test]
 fn without_a_coefficient_the_kl_estimator_and_the_reference_do_not_matter() {
-    for kl in ["k1", "k2", "ratio_k3"] {
-        equal(&format!("grpo kl={kl} beta=0"), "grpo");
-    }
     let m = method("grpo");
     check(CASES, batch(), |batch| {
         let bare = batch.clone().with(|_, _, r| r.ref_logps = None);

@@ -7,7 +7,6 @@ mod clips;
 mod delta;
 mod ends;
 mod kl;
-mod matrices;
 mod partial_traces;
 mod prefix_tree;
 mod reductions;
@@ -17,10 +16,10 @@ mod token_credit;
 mod weights;
 mod whitening;
 
-use crate::strategies::{Batch, batch, check, graded};
+use crate::strategies::{Batch, batch, check, graded, on_policy};
 use crate::tolerance::{IDENTITY, assert_close, assert_within, size};
 use grpo_lambda::advantage::OutcomeAdvantage;
-use grpo_lambda::group::Group;
+use grpo_lambda::group::{Group, Response};
 use grpo_lambda::methods::{BatchLoss, Configured, parse};
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -62,8 +61,58 @@ fn equal_on<S: Strategy<Value = Batch>>(batches: S, left: &str, right: &str) {
     assert!(taught.get() * 2 > CASES, "{left} = {right}: only {} of {CASES} batches teach", taught.get());
 }
 
-fn equal(left: &str, right: &str) {
-    equal_on(batch(), left, right);
+/// The first group alone, of one right response.
+fn one_group(mut batch: Batch) -> Batch {
+    batch.groups.truncate(1);
+    batch.logps.truncate(batch.groups[0].responses.len());
+    batch.with(|i, _, r| r.reward = Some(f64::from(i == 0)))
+}
+
+/// Responses cut to so many tokens.
+fn cut(mut batch: Batch, len: usize) -> Batch {
+    batch.logps.iter_mut().for_each(|l| l.truncate(len));
+    batch.with(|_, _, r| {
+        r.tokens.truncate(len);
+        r.old_logps.truncate(len);
+        r.ref_logps.as_mut().expect("generated").truncate(len);
+    })
+}
+
+/// Responses cut to the length of the shortest.
+fn even(batch: Batch) -> Batch {
+    let len = batch.responses().map(Response::len).min().expect("a response");
+    cut(batch, len)
+}
+
+/// The random batches that a line of the table names.
+fn named(batches: &str) -> BoxedStrategy<Batch> {
+    match batches {
+        "" => batch().boxed(),
+        "graded" => graded().boxed(),
+        "on-policy" => on_policy().boxed(),
+        "one group" => batch().prop_map(one_group).boxed(),
+        "one token" => batch().prop_map(|b| cut(b, 1)).boxed(),
+        "equal lengths" => batch().prop_map(even).boxed(),
+        "one group of equal lengths" => batch().prop_map(|b| even(one_group(b))).boxed(),
+        "finished" => batch().prop_map(|b| b.with(|_, _, r| r.truncated = false)).boxed(),
+        other => panic!("no batches are called {other}"),
+    }
+}
+
+/// Each line of `equal.txt`: `==` for the same loss and gradient, `!=` for another gradient on most batches.
+#[test]
+fn what_the_table_calls_equal_is_equal_and_what_it_tells_apart_is_not() {
+    for line in include_str!("equal.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let (batches, pair) = line.split_once(": ").unwrap_or(("", line));
+        match (pair.split_once(" == "), pair.split_once(" != ")) {
+            (Some((left, right)), _) => equal_on(named(batches), left, right),
+            (_, Some((left, right))) => {
+                let apart = differ_on(named(batches), left, right);
+                assert!(apart > CASES / 2, "{line}: on {apart} of {CASES}");
+            }
+            _ => panic!("{line}: no pair"),
+        }
+    }
 }
 
 /// Graded batches in which every response ends with a token of its own.

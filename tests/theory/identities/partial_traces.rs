@@ -1,6 +1,6 @@
 //! P-trace and S-trace, both reconstructed: what their readings reduce to.
 
-use super::{CASES, assert_same_gradient, differ_on, equal, equal_on, method};
+use super::{CASES, assert_same_gradient, method};
 use crate::strategies::{batch, check, graded, on_policy};
 use crate::tolerance::{DENSE, IDENTITY, assert_close, assert_within, dot};
 use grpo_lambda::methods::{Provenance, REGISTRY};
@@ -18,24 +18,6 @@ fn what_is_reconstructed_says_so_in_every_name() {
         found += usize::from(is);
     }
     assert!(found >= 2);
-}
-
-#[test]
-fn p_trace_at_lambda_0_is_grpo_in_the_readings_that_do_not_clip_first() {
-    for form in ["normalised", "history", "history_gradient", "accumulated"] {
-        equal(&format!("p_trace_reconstructed lambda=0 form={form}"), "grpo reduction=token_mean");
-    }
-    // Clipped first, a ratio outside has no gradient whatever the sign of its advantage.
-    assert!(
-        differ_on(batch(), "p_trace_reconstructed lambda=0 form=clipped", "grpo reduction=token_mean")
-            > CASES / 4
-    );
-}
-
-#[test]
-fn p_trace_accumulated_is_grpo_lambda_without_its_clamp_and_normalised_is_its_row_normalised_form() {
-    equal("p_trace_reconstructed lambda=0.9 form=accumulated", "grpo_lambda lambda=0.9 clamp=none");
-    equal("p_trace_reconstructed lambda=0.9", "grpo_lambda lambda=0.9 clamp=none normalise=rows");
 }
 
 #[test]
@@ -136,30 +118,6 @@ fn inside_the_trust_region_token_by_token_the_normalised_trace_is_never_clipped_
         clipped.set(clipped.get() + metrics.clipped_low + metrics.clipped_high);
     });
     assert!(clipped.get() > 1_000, "{}", clipped.get());
-}
-
-#[test]
-fn s_trace_over_all_tokens_is_p_trace_and_over_none_is_grpo() {
-    for clock in ["token", "selected"] {
-        equal(
-            &format!("s_trace_reconstructed top_fraction=1 lambda=0.9 clock={clock}"),
-            "p_trace_reconstructed lambda=0.9",
-        );
-        equal(
-            &format!("s_trace_reconstructed entropy_threshold=1000 lambda=0.9 clock={clock}"),
-            "grpo reduction=token_mean",
-        );
-        equal(
-            &format!("s_trace_reconstructed top_fraction=1 lambda=0.9 normalise_rows=false clock={clock}"),
-            "p_trace_reconstructed lambda=0.9 form=accumulated",
-        );
-    }
-}
-
-#[test]
-fn on_policy_s_trace_with_its_loss_masked_and_lambda_0_is_the_80_20_mask() {
-    let words = "epsilon_high=0.28 lambda=0 mask_loss=true";
-    equal_on(on_policy(), &format!("s_trace_reconstructed {words}"), "high_entropy");
 }
 
 #[test]

@@ -1,10 +1,9 @@
 //! The sequence-level ratio.
 
-use super::{CASES, assert_same, equal_on, method};
-use crate::strategies::{batch, check, on_policy};
+use super::{CASES, method};
+use crate::strategies::{batch, check};
 use crate::tolerance::{IDENTITY, assert_within};
 use grpo_lambda::methods::Configured;
-use proptest::prelude::*;
 use std::cell::Cell;
 
 /// GSPO with a clip wide enough that random batches are on both sides of it.
@@ -38,39 +37,4 @@ fn the_sequence_trace_gives_every_token_the_geometric_mean_ratio_of_gspo() {
         assert_within(&[loss.metrics.ratio_sum], &[ratios], IDENTITY, ratios, "ratios");
     });
     assert!(clipped.get() > 5 && free.get() > 100, "{} {}", clipped.get(), free.get());
-}
-
-#[test]
-fn on_policy_the_sequence_trace_has_the_gradient_of_grpo() {
-    // [C12]: its column sums are all 1.
-    let grpo = method("grpo");
-    check(CASES, on_policy(), |batch| {
-        let loss = batch.evaluate(&sequence());
-        assert_same(&loss, &batch.evaluate(&grpo), "on-policy");
-    });
-}
-
-#[test]
-fn a_response_of_one_token_has_the_same_loss_under_every_normalised_trace() {
-    let single = || {
-        batch().prop_map(|b| {
-            let mut b = b.with(|_, _, r| {
-                r.tokens.truncate(1);
-                r.old_logps.truncate(1);
-                r.ref_logps.as_mut().expect("generated").truncate(1);
-            });
-            b.logps.iter_mut().for_each(|l| l.truncate(1));
-            b
-        })
-    };
-    for words in [
-        "",
-        "style=both",
-        "matrix=as_printed",
-        "matrix=row_index floor=0.5",
-        "normalise=rows",
-        "normalise=mean",
-    ] {
-        equal_on(single(), &format!("grpo_lambda clamp=none {words}"), "grpo");
-    }
 }

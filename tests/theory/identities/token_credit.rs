@@ -1,6 +1,6 @@
 //! Methods whose advantages come from evidence: OAR, PPO, VinePPO, SPO, TreeRL, TreeRPO, RLSD.
 
-use super::{CASES, assert_same_gradient, differ_on, ending_apart, equal, equal_on, method};
+use super::{CASES, assert_same_gradient, ending_apart, equal_on, method};
 use crate::strategies::{Batch, batch, check, graded};
 use crate::tolerance::{IDENTITY, assert_close, assert_within};
 use grpo_lambda::group::{Evidence, Group, Response, StepValue};
@@ -190,7 +190,6 @@ fn the_steps_of_vine_ppo_by_hand() {
 
 #[test]
 fn spo_chain_is_vine_ppo_at_the_tokens_the_policy_was_unsure_of() {
-    equal("spo_chain sure=1", "vine_ppo");
     let (spo, vine) = (method("spo_chain sure=0.5"), method("vine_ppo"));
     let silent = Cell::new(0);
     check(CASES, batch(), |batch| {
@@ -230,11 +229,6 @@ fn the_edges_of_spo_tree_telescope_to_the_centred_reward() {
 }
 
 #[test]
-fn spo_tree_with_scores_among_siblings_is_tree_rpo() {
-    equal("spo_tree edge=grpo", "tree_rpo_reconstructed");
-}
-
-#[test]
 fn tree_methods_by_hand() {
     // a b / a c / d e with rewards 1, 0, 0: V = 1/3; a 1/2, d 0; leaves 1, 0, 0.
     let response = |tokens: &[u32], reward| Response {
@@ -259,12 +253,9 @@ fn tree_methods_by_hand() {
 
 #[test]
 fn rlsd_without_a_share_or_with_an_agreeing_teacher_is_grpo_with_a_token_mean() {
-    equal("rlsd_reconstructed share=0", "grpo reduction=token_mean");
     let agree =
         || batch().prop_map(|b| b.with(|_, _, r| r.evidence.teacher_logps = Some(r.old_logps.clone())));
     equal_on(agree(), "rlsd_reconstructed", "grpo reduction=token_mean");
-    equal("rlsd_reconstructed weight_epsilon=0", "grpo reduction=token_mean");
-    assert!(differ_on(batch(), "rlsd_reconstructed", "grpo reduction=token_mean") > CASES / 2);
 }
 
 #[test]
@@ -308,7 +299,6 @@ fn spo_chain_that_drops_sure_tokens_is_spo_chain_with_a_denominator_of_the_unsur
             }
         });
     }
-    equal("spo_chain sure=1 drop_sure=true", "vine_ppo");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! On-policy weights of tokens.
 
-use super::{CASES, differ_on, equal, method, times};
+use super::{CASES, method, times};
 use crate::strategies::{Batch, batch, check, on_policy};
 use crate::tolerance::{IDENTITY, assert_close};
 use grpo_lambda::group::{Group, Response};
@@ -109,9 +109,6 @@ fn the_soft_gradient_changes_the_gradient_but_not_the_loss() {
     let (on, off) =
         (method("grpo_lambda update=weight"), method("grpo_lambda update=weight soft_gradient=false"));
     check(CASES, batch(), |batch| assert_eq!(batch.evaluate(&on).value, batch.evaluate(&off).value));
-    let apart =
-        differ_on(batch(), "grpo_lambda update=weight", "grpo_lambda update=weight soft_gradient=false");
-    assert!(apart > CASES / 2);
 }
 
 #[test]
@@ -140,20 +137,6 @@ fn the_sigmoid_soft_clamp_lies_in_1_to_1_2689_with_a_slope_of_at_most_0_1966() {
 }
 
 #[test]
-fn normalise_mean_makes_on_policy_weights_average_one() {
-    for (which, _) in traces().iter().filter(|(which, _)| !which.contains("normalise")) {
-        let m = method(&format!("grpo_lambda clamp=none normalise=mean {which}"));
-        check(CASES / 2, on_policy(), |batch| {
-            let loss = batch.evaluate(&m);
-            for (g, a) in loss.dlogps.iter().zip(&loss.advantages).filter(|(_, a)| a[0] != 0.0) {
-                let total: f64 = g.iter().map(|g| -g * batch.tokens() as f64 / a[0]).sum();
-                assert!((total / g.len() as f64 - 1.0).abs() < IDENTITY, "{which}: {total}");
-            }
-        });
-    }
-}
-
-#[test]
 fn normalise_mean_divides_each_response_by_its_mean_column_sum_on_and_off_policy() {
     let (plain, mean) = (method("grpo_lambda lambda=0.9"), method("grpo_lambda lambda=0.9 normalise=mean"));
     check(CASES, batch(), |batch| {
@@ -163,14 +146,4 @@ fn normalise_mean_divides_each_response_by_its_mean_column_sum_on_and_off_policy
             assert_close(a, &times(mass, b), IDENTITY, "gradient");
         }
     });
-}
-
-#[test]
-fn normalise_mean_at_lambda_0_changes_nothing() {
-    equal("grpo_lambda lambda=0 normalise=mean", "grpo_lambda lambda=0");
-}
-
-#[test]
-fn normalise_rows_at_lambda_0_style_recent_changes_nothing() {
-    equal("grpo_lambda lambda=0 normalise=rows", "grpo_lambda lambda=0");
 }

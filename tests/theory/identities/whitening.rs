@@ -1,6 +1,6 @@
 //! Advantages per token: REINFORCE++, the 80/20 mask, the optimal token baseline.
 
-use super::{CASES, assert_same, assert_same_gradient, equal, equal_on, method};
+use super::{CASES, assert_same, assert_same_gradient, equal_on, method};
 use crate::strategies::{Batch, batch, check, graded};
 use crate::tolerance::{IDENTITY, assert_close, assert_within};
 use grpo_lambda::group::{Evidence, Group, Response};
@@ -58,33 +58,6 @@ fn reinforce_pp_does_not_see_a_shift_of_the_rewards() {
         let (a, b) = (batch.evaluate(&m).dlogps.concat(), moved.evaluate(&m).dlogps.concat());
         assert_close(&a, &b, 1e-9, "a shift costs digits of the variance");
     });
-}
-
-#[test]
-fn reinforce_pp_baseline_without_whitening_is_grpo_without_scale_under_a_token_mean() {
-    equal("reinforce_pp_baseline whiten=false", "grpo scale=none reduction=token_mean");
-}
-
-#[test]
-fn in_one_group_of_equal_lengths_the_two_variants_of_reinforce_pp_agree() {
-    let even = graded().prop_map(|mut b| {
-        b.groups.truncate(1);
-        b.logps.truncate(b.groups[0].responses.len());
-        let len = b.responses().map(Response::len).min().expect("a response");
-        b.logps.iter_mut().for_each(|l| l.truncate(len));
-        b.with(|i, _, r| {
-            r.reward = Some(f64::from(i == 0));
-            r.old_logps.truncate(len);
-        })
-    });
-    equal_on(even, "reinforce_pp", "reinforce_pp_baseline");
-}
-
-#[test]
-fn the_top_fraction_of_one_is_no_mask() {
-    equal("high_entropy top_fraction=1", "dapo");
-    equal("high_entropy entropy_threshold=0", "dapo");
-    equal("high_entropy top_fraction=1 entropy_scope=response", "dapo");
 }
 
 #[test]

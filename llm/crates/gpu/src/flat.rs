@@ -3,6 +3,7 @@
 //! Offsets and lengths count elements, not bytes, so that one layout serves arrays of any dtype: weights, gradients, moments.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Segments begin at multiples of so many elements: 128 bytes of bf16, what a GPU fetches at once.
 pub(crate) const ALIGNMENT: u64 = 64;
@@ -51,6 +52,12 @@ impl FlatLayout {
     pub(crate) fn tensors(&self) -> impl Iterator<Item = (&str, &TensorInfo)> {
         self.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor))
     }
+}
+
+/// A layout whose parameters lie in one flat array.
+pub trait Flat {
+    /// Their places by name.
+    fn flat(&self) -> &Arc<FlatLayout>;
 }
 
 /// Puts segments one after the other.

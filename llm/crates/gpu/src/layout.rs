@@ -26,7 +26,7 @@ use std::sync::Arc;
 use grpo_lambda_decoder::model::ModelConfig;
 use grpo_lambda_decoder::model::config::{EMBEDDING, FINAL_NORM, HEAD, QkNorm, parameter};
 
-use super::flat::{Builder, FlatLayout};
+use super::flat::{Builder, Flat, FlatLayout};
 
 /// A matrix of a layer: those projections that read the same input, one below the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,11 +160,6 @@ impl Layout {
         &self.config
     }
 
-    /// Parameters by name.
-    pub(crate) fn flat(&self) -> &Arc<FlatLayout> {
-        &self.flat
-    }
-
     /// Offset of the embedding.
     pub(crate) fn embedding(&self) -> u64 {
         self.embedding
@@ -183,6 +178,12 @@ impl Layout {
     /// Offsets of layer `l`.
     pub(crate) fn layer(&self, l: usize) -> &Layer {
         &self.layers[l]
+    }
+}
+
+impl Flat for Layout {
+    fn flat(&self) -> &Arc<FlatLayout> {
+        &self.flat
     }
 }
 

@@ -8,17 +8,14 @@
 
 use std::sync::Arc;
 
-use grpo_lambda_decoder::device::{DeviceError, Dtype};
 use grpo_lambda_decoder::lora::{LoraError, LoraSettings, a_name, b_name};
 use grpo_lambda_decoder::model::ModelConfig;
 use grpo_lambda_decoder::model::config::parameter;
-use grpo_lambda_decoder::model::weights::Parameters;
 
-use super::device::Device;
-use super::flat::{Builder, FlatLayout};
+use super::flat::{Builder, Flat, FlatLayout};
 use super::layout::Packed;
-use super::ptr::{Float, Real};
-use super::weights::Tensors;
+use super::ptr::Real;
+use super::weights::Laid;
 
 /// The offsets of an adapter's tensors in one flat array.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,11 +84,6 @@ impl AdapterLayout {
         &self.settings
     }
 
-    /// Tensors by name.
-    pub(crate) fn flat(&self) -> &Arc<FlatLayout> {
-        &self.flat
-    }
-
     pub(super) fn packed(&self, l: usize, packed: Packed) -> Option<&PackedAdapter> {
         self.layers[l][packed as usize].as_ref()
     }
@@ -103,76 +95,11 @@ impl AdapterLayout {
     }
 }
 
+impl Flat for AdapterLayout {
+    fn flat(&self) -> &Arc<FlatLayout> {
+        &self.flat
+    }
+}
+
 /// An adapter on a device, or an element for each of its own, such as gradients.
-#[derive(Debug)]
-pub struct Adapter<T = Real> {
-    layout: Arc<AdapterLayout>,
-    tensors: Tensors<T>,
-}
-
-impl<T: Float> Adapter<T> {
-    fn new(
-        device: &Arc<dyn Device>,
-        what: &'static str,
-        layout: &Arc<AdapterLayout>,
-        dtype: Dtype,
-    ) -> Result<Self, DeviceError> {
-        let tensors = Tensors::zeros(device, what, layout.flat(), dtype)?;
-        Ok(Adapter { layout: layout.clone(), tensors })
-    }
-
-    /// The layout.
-    pub fn layout(&self) -> &Arc<AdapterLayout> {
-        &self.layout
-    }
-
-    /// The tensors, by name.
-    pub fn tensors(&self) -> &Tensors<T> {
-        &self.tensors
-    }
-}
-
-impl Adapter<f32> {
-    /// Gradients, at zero.
-    pub(super) fn gradients(
-        device: &Arc<dyn Device>,
-        layout: &Arc<AdapterLayout>,
-    ) -> Result<Self, DeviceError> {
-        Self::new(device, "gradients", layout, Dtype::F32)
-    }
-}
-
-impl Adapter {
-    /// Zeros. `what` names their use in the ledger: `weights`, `gradients`.
-    ///
-    /// # Errors
-    /// Errors if there is too little memory or the device fails.
-    pub fn zeros(
-        device: &Arc<dyn Device>,
-        what: &'static str,
-        layout: &Arc<AdapterLayout>,
-        dtype: Dtype,
-    ) -> Result<Self, DeviceError> {
-        Self::new(device, what, layout, dtype)
-    }
-
-    /// These tensors, rounded to `dtype`.
-    ///
-    /// # Errors
-    /// Errors if there is too little memory or the device fails.
-    ///
-    /// # Panics
-    /// Panics if they are not those of the layout.
-    pub fn upload(
-        device: &Arc<dyn Device>,
-        what: &'static str,
-        layout: &Arc<AdapterLayout>,
-        parameters: &Parameters<f32>,
-        dtype: Dtype,
-    ) -> Result<Self, DeviceError> {
-        let adapter = Self::new(device, what, layout, dtype)?;
-        assert_eq!(parameters.len(), layout.flat().tensors().count(), "tensors of the adapter");
-        adapter.tensors.write(parameters)?;
-        Ok(adapter)
-    }
-}
+pub type Adapter<T = Real> = Laid<AdapterLayout, T>;

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use super::array::Array;
 use super::device::Device;
-use super::flat::{FlatLayout, TensorInfo};
+use super::flat::{Flat, FlatLayout, TensorInfo};
 use super::layout::{Layer, Layout};
 use super::ptr::{Float, Ptr, PtrMut, Real};
 
@@ -142,39 +142,42 @@ impl<T: Float> Tensors<T> {
     }
 }
 
-/// A decoder's parameters on a device, or an element for each of theirs, such as gradients.
-///
-/// The [`Layout`] has their offsets. Matrices are `[out, in]` by rows.
+/// Parameters on a device in the places of their layout, or an element for each of theirs, such as gradients.
 #[derive(Debug)]
-pub struct Weights<T = Real> {
-    layout: Arc<Layout>,
+pub struct Laid<L, T = Real> {
+    layout: Arc<L>,
     tensors: Tensors<T>,
 }
 
-impl<T: Float> Weights<T> {
+/// A decoder's parameters on a device, or an element for each of theirs. The [`Layout`] has their offsets. Matrices are `[out, in]` by rows.
+pub type Weights<T = Real> = Laid<Layout, T>;
+
+impl<L: Flat, T: Float> Laid<L, T> {
     fn new(
         device: &Arc<dyn Device>,
         what: &'static str,
-        layout: &Arc<Layout>,
+        layout: &Arc<L>,
         dtype: Dtype,
     ) -> Result<Self, DeviceError> {
         let tensors = Tensors::zeros(device, what, layout.flat(), dtype)?;
-        Ok(Weights { layout: layout.clone(), tensors })
+        Ok(Laid { layout: layout.clone(), tensors })
     }
 
     /// The layout.
-    pub fn layout(&self) -> &Arc<Layout> {
+    pub fn layout(&self) -> &Arc<L> {
         &self.layout
-    }
-
-    /// The shape of the decoder.
-    pub(crate) fn config(&self) -> &ModelConfig {
-        self.layout.config()
     }
 
     /// The tensors, by name.
     pub fn tensors(&self) -> &Tensors<T> {
         &self.tensors
+    }
+}
+
+impl<T: Float> Weights<T> {
+    /// The shape of the decoder.
+    pub(crate) fn config(&self) -> &ModelConfig {
+        self.layout.config()
     }
 
     /// The offsets of layer `l`.
@@ -193,14 +196,14 @@ impl<T: Float> Weights<T> {
     }
 }
 
-impl Weights<f32> {
+impl<L: Flat> Laid<L, f32> {
     /// Gradients, at zero.
-    pub(super) fn gradients(device: &Arc<dyn Device>, layout: &Arc<Layout>) -> Result<Self, DeviceError> {
+    pub(super) fn gradients(device: &Arc<dyn Device>, layout: &Arc<L>) -> Result<Self, DeviceError> {
         Self::new(device, "gradients", layout, Dtype::F32)
     }
 }
 
-impl Weights {
+impl<L: Flat> Laid<L> {
     /// Zeros. `what` names their use in the ledger: `weights`, `reference`.
     ///
     /// # Errors
@@ -208,7 +211,7 @@ impl Weights {
     pub fn zeros(
         device: &Arc<dyn Device>,
         what: &'static str,
-        layout: &Arc<Layout>,
+        layout: &Arc<L>,
         dtype: Dtype,
     ) -> Result<Self, DeviceError> {
         Self::new(device, what, layout, dtype)
@@ -224,13 +227,13 @@ impl Weights {
     pub fn upload(
         device: &Arc<dyn Device>,
         what: &'static str,
-        layout: &Arc<Layout>,
+        layout: &Arc<L>,
         parameters: &Parameters<f32>,
         dtype: Dtype,
     ) -> Result<Self, DeviceError> {
-        let weights = Self::new(device, what, layout, dtype)?;
-        assert_eq!(parameters.len(), layout.flat().tensors().count(), "parameters of the model");
-        weights.tensors.write(parameters)?;
-        Ok(weights)
+        let laid = Self::new(device, what, layout, dtype)?;
+        assert_eq!(parameters.len(), layout.flat().tensors().count(), "parameters of the layout");
+        laid.tensors.write(parameters)?;
+        Ok(laid)
     }
 }

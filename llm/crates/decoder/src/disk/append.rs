@@ -101,11 +101,7 @@ impl AppendFile {
         if let Some(aside) = &aside {
             self.disk.rename(&self.path, aside)?;
         }
-        self.disk.replace_with(
-            &self.path,
-            |e| e,
-            |to| to.write_all(&ours).map_err(failed("write", &self.path)),
-        )?;
+        self.disk.replace(&self.path, &ours)?;
         Ok(aside)
     }
 }
