@@ -277,4 +277,55 @@ mod tests {
         }
         assert!(find("nothing").is_none());
     }
+
+    #[test]
+    fn knobs_out_of_range_are_refused_by_name() {
+        let refused = [
+            (
+                CarryAdd { a: 900, b: 100, ..Default::default() }.tree(),
+                "carry_add: b = 100 must be below 1000 - a",
+            ),
+            (
+                CarryAdd { slip: 0.5, ..Default::default() }.tree(),
+                "carry_add: slip = 0.5 must be below 1 - skill",
+            ),
+            (
+                CopyString { target: vec![0, 2], ..Default::default() }.tree(),
+                "copy: target = 2 must be below symbols",
+            ),
+            (
+                CopyString { target: vec![], ..Default::default() }.tree(),
+                "copy: target = 0 must be at least one symbol long",
+            ),
+            (
+                DelayedFormat { tagged: 1.0, ..Default::default() }.tree(),
+                "delayed_format: tagged = 1 must be in (0, 1), both ends excluded",
+            ),
+            (
+                DelayedFormat { answers: 1, ..Default::default() }.tree(),
+                "delayed_format: answers = 1 must be at least 2",
+            ),
+            (
+                DistractorLength { filler: 0, ..Default::default() }.tree(),
+                "distractor_length: filler = 0 must be at least 1",
+            ),
+            (
+                ForkingChain { forks: 0, ..Default::default() }.tree(),
+                "forking_chain: forks = 0 must be at least 1",
+            ),
+            (
+                ForkingChain { branches: vec![Branch::new("x", 1, 0.5, 1.0)], ..Default::default() }.tree(),
+                "forking_chain: length = 1 must be at least 2",
+            ),
+            (
+                Pivot { position: 5, ..Default::default() }.tree(),
+                "pivot: position = 5 must be below length - 1",
+            ),
+            (Pivot { fillers: 0, ..Default::default() }.tree(), "pivot: fillers = 0 must be at least 1"),
+            (Pivot { length: 1, ..Default::default() }.tree(), "pivot: length = 1 must be at least 2"),
+        ];
+        for (built, said) in refused {
+            assert_eq!(built.unwrap_err().to_string(), said);
+        }
+    }
 }
