@@ -29,10 +29,9 @@ impl Task {
         }
         let oracle = Oracle::new(&self.tree, &self.policy);
         let intervals = code_intervals(&oracle);
-        let tokens =
-            |leaf: LeafId| self.tree.path(leaf).iter().map(|&e| self.tree.token(e)).collect::<Vec<u32>>();
+        let tree = &self.tree;
         let said =
-            |leaf: LeafId| json!({ "text": self.tree.text(&tokens(leaf)), "reward": self.tree.reward(leaf) });
+            |leaf: LeafId| json!({ "text": tree.text(&tree.response(leaf)), "reward": tree.reward(leaf) });
         let partition = Sets::new(sets);
         let response = |place: usize| {
             let set = partition.set_of(place, size);
