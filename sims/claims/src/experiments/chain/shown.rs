@@ -15,6 +15,8 @@ pub(crate) struct ArmRow {
     seeds: usize,
     /// Runs that did not reach the target.
     missed: usize,
+    /// Seeds on which the arm or RLOO reached it.
+    pairs: Option<usize>,
     /// Tokens over RLOO's.
     pub(crate) tokens: Option<f64>,
     pub(crate) tokens_low: Option<f64>,
@@ -66,6 +68,7 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
             rate: arm.rate,
             seeds: arm.runs.len(),
             missed: arm.missed(),
+            pairs: arm.over_reference.as_ref().map(|c| c.pairs),
             tokens: over.map(|i| i.mid),
             tokens_low: over.map(|i| i.low),
             tokens_high: over.map(|i| i.high),
