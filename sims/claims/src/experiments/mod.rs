@@ -4,7 +4,7 @@ use crate::experiment::Experiment;
 
 pub(crate) mod addition;
 mod bound_in_advantage;
-mod chain;
+pub(crate) mod chain;
 mod clamp;
 pub(crate) mod clamp_gain;
 pub(crate) mod clamp_parts;

@@ -2,6 +2,9 @@
 
 use super::markdown::wrapped;
 use crate::experiments::addition::shown::{ArmRow as AdditionRow, ShareRow};
+use crate::experiments::chain::findings::TRACE;
+use crate::experiments::chain::shown::{ArmRow as ChainRow, UpdateRow};
+use crate::experiments::chain::{GRPO, ORACLE};
 use crate::experiments::clamp_gain::measure::{ARMS as CLAMP_ARMS, CLAMPED, REWEIGHTING};
 use crate::experiments::clamp_gain::shown::WeightRow;
 use crate::experiments::clamp_parts::shown::GainRow;
@@ -22,8 +25,16 @@ use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 
 /// The experiments whose data the answer quotes.
-pub(super) const EXPERIMENTS: [&str; 7] =
-    ["length_bonus", "learning", "prefix_values", "clamp_gain", "noise_rewards", "clamp_parts", "addition"];
+pub(super) const EXPERIMENTS: [&str; 8] = [
+    "length_bonus",
+    "learning",
+    "prefix_values",
+    "clamp_gain",
+    "noise_rewards",
+    "clamp_parts",
+    "addition",
+    "chain",
+];
 
 /// The place of GRPO with the clamp among the arms of the tasks.
 const CLAMP_ON_TASKS: usize = 1;
@@ -61,7 +72,10 @@ macro_rules! rows {
 /// The answer as Markdown.
 pub(super) fn answer(folder: &Path) -> anyhow::Result<String> {
     let items = [
-        "**The trace knows position and length, nothing else.** On-policy it is a weight per token that falls from the first token to the last and grows with the length of the response. Scope: a theorem, for every task, policy and reduction.".to_owned(),
+        format!(
+            "**The trace knows position and length, nothing else.** On-policy it is a weight per token that falls from the first token to the last and grows with the length of the response. Scope: a theorem, for every task, policy and reduction. On chains whose first error is known, {}; scope: a transformer of two layers.",
+            chain(folder)?
+        ),
         direction(folder)?,
         gains(folder)?,
         curriculum(folder)?,
@@ -77,6 +91,26 @@ pub(super) fn answer(folder: &Path) -> anyhow::Result<String> {
     }
     text += "\n![Direction of the expected update over tasks](figures/length_bonus_tasks.png)\n";
     Ok(text)
+}
+
+/// Credit on chains: what there is to assign, and the trace's update beside GRPO's.
+fn chain(folder: &Path) -> anyhow::Result<String> {
+    let tokens = Data::<ChainRow>::read(folder, "chain.csv")?;
+    let oracle = rows!(tokens, arm = ORACLE)?[0];
+    let updates = Data::<UpdateRow>::read(folder, "chain_updates.csv")?;
+    let at_start = |arm: &str| Ok::<_, anyhow::Error>(rows!(updates, place = "start", arm = arm)?[0]);
+    let (exact, trace, grpo) = (at_start(ORACLE)?, at_start(TRACE)?, at_start(GRPO)?);
+    let [own, of_grpo] = [trace, grpo].map(|row| row.rank_correlation.unwrap_or(0.0));
+    anyhow::ensure!(
+        trace.noise > grpo.noise && own < of_grpo,
+        "chain_updates.csv: the trace's update is no noisier than GRPO's, or its credit nearer to the exact one, against the front page"
+    );
+    Ok(format!(
+        "exact credit needs {:.2} of RLOO's tokens and has {:.0} % of the noise of its update, while the trace's update has {:.1} times that noise and its credit is further from the exact one than GRPO's (rank correlation {own:.2} against {of_grpo:.2})",
+        oracle.tokens.context("chain.csv: the oracle has no tokens")?,
+        100.0 * exact.noise,
+        trace.noise
+    ))
 }
 
 /// A share in percent: one decimal below 10, in words at 0.
@@ -96,9 +130,10 @@ pub(super) fn front(folder: &Path) -> anyhow::Result<String> {
     let best = rows!(learning, regime = Regime::OwnBest.name(), method = PAPER[0])?[0];
     let of_clamp = |optimiser: &str| addition(folder, ClampPart::Both, optimiser);
     let text = format!(
-        "Not for its trace. With the paper's clamp it makes responses longer whatever the reward says: its average step lowers the expected reward on {} of {} exact tasks, GRPO's with that clamp on {}, and a small transformer whose rewards \
+        "Not for its trace: on chains whose first error is known, {}. With the paper's clamp it makes responses longer whatever the reward says: its average step lowers the expected reward on {} of {} exact tasks, GRPO's with that clamp on {}, and a small transformer whose rewards \
          are coins changes the length of its responses by {:+.1} tokens. Where each method has its own best learning rate, {} between it and GRPO on nine exact tasks ({:+.3} of the area under the learning curve, 95 % {:+.3} to {:+.3}). \
          A small transformer that gains from it gains from GRPO with the clamp alone as well ({:+.3} of the training problems of single-digit addition under SGD, {:+.3} under AdamW). [Five points with their scope](paper/README.md#the-answer), [the paper](paper/paper.pdf).",
+        chain(folder)?,
         reversed(&paper),
         paper.len(),
         reversed(&token_mean(CLAMP_ON_TASKS)?),

@@ -66,7 +66,7 @@ impl<'a> Evidence<'a> {
         let chains = self.chains(rollout);
         for (g, (chain, group)) in chains.iter().zip(&mut rollout.groups).enumerate() {
             for (i, response) in group.responses.iter_mut().enumerate() {
-                let Exact { places, mut credit, .. } = Exact::of(&self.verifier.form, chain, response, p);
+                let Exact { places, mut credit, .. } = Exact::new(&self.verifier.form, chain, response, p);
                 if self.source == Source::Shuffled {
                     let draws = Address::new(self.settings.seed, Purpose::Perturbation).step(rollout.step);
                     shuffle(&mut credit, &places, draws.prompt(rollout.prompts[g].number).response(i as u64));
@@ -130,7 +130,7 @@ pub(super) struct Exact {
 
 impl Exact {
     /// The credit of a response to a problem if each value is right with probability `p`.
-    pub(super) fn of(form: &Form, chain: &Chain, response: &Response, p: f64) -> Exact {
+    pub(super) fn new(form: &Form, chain: &Chain, response: &Response, p: f64) -> Exact {
         let values = 0..chain.values().len();
         let places: Vec<usize> = values.map(|k| form.place(k)).filter(|t| *t < response.len()).collect();
         let wrong = form.first_wrong(chain, &response.tokens);

@@ -148,6 +148,7 @@ pub(super) struct Arm {
     pub(super) control: bool,
     /// True of an arm outside the family of comparisons that is corrected for.
     #[serde(default)]
+    #[allow(dead_code, reason = "`sim chain` compares the arms")]
     pub(super) foil: bool,
 }
 

@@ -235,7 +235,7 @@ impl Sums {
         let form = &start.verifier.form;
         let chain = form.read(&rollout.prompts[0].tokens);
         for (response, pull) in group.responses.iter().zip(pull) {
-            let Exact { places, wrong, credit } = Exact::of(form, &chain, response, p);
+            let Exact { places, wrong, credit } = Exact::new(form, &chain, response, p);
             for (t, w) in
                 wrong.iter().flat_map(|wrong| pull.iter().enumerate().map(move |(t, w)| (t > *wrong, w)))
             {

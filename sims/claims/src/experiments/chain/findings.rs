@@ -7,7 +7,7 @@ use crate::experiments::common::{finding, holds_or};
 use grpo_lambda_stats::Interval;
 
 /// The names of arms in the protocol.
-const TRACE: &str = "lambda_mean1";
+pub(crate) const TRACE: &str = "lambda_mean1";
 const UNCLAMPED: &str = "lambda_free";
 const PAPER: &str = "lambda_paper";
 const CLAMP: &str = "grpo_clamp";
@@ -52,12 +52,14 @@ fn gate(n: &Numbers) -> Option<Finding> {
         "Exact credit needs at most half of RLOO's tokens on chains of eight operations, and the same credit at other steps at least as many",
         verdict,
         format!(
-            "tokens to an accuracy of {} over RLOO's, geometric mean over {} paired seeds at the rate that other seeds chose, Student's t at 95 % (protocol version {}). Oracle {}, anti-oracle {}; runs that did not reach it: {} of RLOO, {} of the oracle, {} of the anti-oracle",
+            "tokens to an accuracy of {} over RLOO's, geometric mean over those of {} paired seeds on which one of the two reached it, at the rate that other seeds chose, Student's t at 95 % (protocol version {}). Oracle {} over {} seeds, anti-oracle {} over {}; runs that did not reach it: {} of RLOO, {} of the oracle, {} of the anti-oracle",
             n.protocol.exam.target,
             cell.arm(ORACLE)?.runs.len(),
             n.protocol.version,
             ratio(gate.oracle),
+            gate.pairs[0],
             ratio(gate.anti_oracle),
+            gate.pairs[1],
             missed(REFERENCE),
             missed(ORACLE),
             missed(super::ANTI)
@@ -116,11 +118,11 @@ fn share(n: &Numbers) -> Option<Finding> {
 
 /// P2.
 fn curriculum(n: &Numbers) -> Option<Finding> {
-    let of = |cell: &str| {
+    let gains_in = |cell: &str| {
         let cell = n.cell(cell)?;
         Some([cell.compare(CLAMP, GRPO)?, cell.compare(PAPER, UNCLAMPED)?])
     };
-    let (single, mixed) = (of(SINGLE)?, of(MIXED)?);
+    let (single, mixed) = (gains_in(SINGLE)?, gains_in(MIXED)?);
     let gains = |c: &Compared| c.interval.high < 0.0;
     let absent = single.iter().all(|c| matches!(equivalence(c), Verdict::Holds));
     let said = |[without, with]: &[Compared; 2]| {
@@ -144,12 +146,14 @@ fn curriculum(n: &Numbers) -> Option<Finding> {
 
 /// P3.
 fn check_line(n: &Numbers) -> Option<Finding> {
-    let of = |name: &&str| {
+    let effect_in = |name: &&str| {
         let cell = n.cell(name)?;
         let longer = mean_length(cell.arm(PAPER)?) - mean_length(cell.arm(GRPO)?);
         Some((longer, cell.compare(PAPER, GRPO)?))
     };
-    let [useful, harmful] = &CHECKS.iter().map(of).collect::<Option<Vec<_>>>()?[..] else { return None };
+    let [useful, harmful] = &CHECKS.iter().map(effect_in).collect::<Option<Vec<_>>>()?[..] else {
+        return None;
+    };
     let told = |c: &Compared| c.interval.high < 0.0 || c.interval.low > 0.0;
     let said = format!(
         "useful: {}, {:+.1} tokens longer at the end; harmful: {}, {:+.1}",

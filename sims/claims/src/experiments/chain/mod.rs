@@ -3,8 +3,8 @@
 //! The runs are recorded: `cargo run --release -p grpo-lambda-llm --example control -- chain FILE MINUTES` trains them, `quality` measures the arms'
 //! updates, and this claim reads their files. `paper/protocols/chain.toml` was written before the runs and says when nothing is concluded.
 
-mod findings;
-mod shown;
+pub(crate) mod findings;
+pub(crate) mod shown;
 mod updates;
 
 use crate::experiment::{Context, Experiment, Parts};
@@ -29,9 +29,9 @@ const UPDATES: &str = include_str!("../../../../../paper/data/chain_updates_runs
 
 /// The arm that the others are compared with, and the two that tell whether the experiment can tell anything.
 const REFERENCE: &str = "rloo";
-const ORACLE: &str = "oracle";
+pub(crate) const ORACLE: &str = "oracle";
 const ANTI: &str = "anti_oracle";
-const GRPO: &str = "grpo";
+pub(crate) const GRPO: &str = "grpo";
 /// The margin of equivalence, as a factor.
 const MARGIN: f64 = 1.1;
 const LEVEL: f64 = 0.95;
@@ -184,6 +184,8 @@ impl Cell {
 struct Gate {
     oracle: Interval,
     anti_oracle: Interval,
+    /// Pairs of which one at least reached the target.
+    pairs: [usize; 2],
 }
 
 impl Gate {
@@ -203,8 +205,10 @@ struct Numbers {
 impl Numbers {
     /// The gate of the first cell; none before all its runs are there.
     fn gate(&self) -> Option<Gate> {
-        let ratio = |arm| Some(exponential(self.cells.first()?.compare(arm, REFERENCE)?.interval));
-        Some(Gate { oracle: ratio(ORACLE)?, anti_oracle: ratio(ANTI)? })
+        let cell = self.cells.first()?;
+        let [oracle, anti] = [cell.compare(ORACLE, REFERENCE)?, cell.compare(ANTI, REFERENCE)?];
+        let pairs = [oracle.pairs, anti.pairs];
+        Some(Gate { oracle: exponential(oracle.interval), anti_oracle: exponential(anti.interval), pairs })
     }
 
     /// The cells that may be compared: none where the gate is not passed.

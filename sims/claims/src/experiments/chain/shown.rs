@@ -1,7 +1,9 @@
 //! The tables and the figure.
 
+use super::findings::TRACE;
 use super::updates::Update;
 use super::{Arm, Numbers, REFERENCE, Reading, exponential};
+use crate::experiments::common::distinct;
 use crate::figure::{Axis, Figure, Panel};
 use grpo_lambda_stats::table::Table;
 use serde::{Deserialize, Serialize};
@@ -27,19 +29,19 @@ pub(crate) struct ArmRow {
 }
 
 /// A row of `chain_updates.csv`.
-#[derive(Serialize)]
-struct UpdateRow {
-    place: String,
-    arm: String,
+#[derive(Serialize, Deserialize)]
+pub(crate) struct UpdateRow {
+    pub(crate) place: String,
+    pub(crate) arm: String,
     seeds: usize,
-    noise: f64,
+    pub(crate) noise: f64,
     noise_low: f64,
     noise_high: f64,
     cosine: f64,
     cosine_low: f64,
     cosine_high: f64,
     credit_after_over_before: f64,
-    rank_correlation: Option<f64>,
+    pub(crate) rank_correlation: Option<f64>,
 }
 
 fn words(reading: Option<Reading>) -> &'static str {
@@ -110,20 +112,28 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
         )
         .hline(1.0, "RLOO");
     let figure = Figure::new(title(n))
-        .caption("A small transformer on chains of eight operations. Left: tokens to the target over RLOO's, geometric mean over paired seeds. The others: the noise of an update and its cosine with the gradient, each over RLOO's, mean over seeds at three places of a run.")
+        .caption("A small transformer on chains of eight operations. Tokens: to the target over RLOO's, geometric mean over paired seeds. Noise: the variance of an update at the scale at which its mean goes as far along the gradient as the gradient itself. Noise and cosine are means over seeds; the controls are oracle and anti oracle.")
         .columns(1)
-        .panel_size(760, 300)
-        .panel(tokens)
-        .panel(of_updates(n, "Noise of an update", "noise over RLOO's", |u| u.noise.mid))
-        .panel(of_updates(n, "Direction of the mean update", "cosine over RLOO's", |u| u.cosine.mid));
+        .panel_size(760, 280)
+        .panel(tokens);
+    let figure = match n.updates.is_empty() {
+        true => figure,
+        false => figure
+            .panel(of_updates(n, "Noise of an update", Axis::new("noise over RLOO's").log(), |u| u.noise.mid))
+            .panel(of_updates(n, "Direction of the mean update", Axis::new("cosine over RLOO's"), |u| {
+                u.cosine.mid
+            })),
+    };
     vec![(String::new(), figure)]
 }
 
 fn title(n: &Numbers) -> String {
+    let trace = n.updates.iter().find(|u| u.arm == TRACE);
+    let noise = trace
+        .map_or(String::new(), |u| format!("; the trace's update has {:.1} times RLOO's noise", u.noise.mid));
     match n.gate() {
         Some(gate) if gate.is_passed() => {
-            let trace = n.cells[0].share_of_headroom("lambda_mean1");
-            let share = trace.map_or(String::new(), |i| {
+            let share = n.cells[0].share_of_headroom(TRACE).map_or(noise, |i| {
                 format!(
                     "; the trace takes {:.0} % of that gain ({:.0} to {:.0})",
                     100.0 * i.mid,
@@ -141,12 +151,12 @@ fn title(n: &Numbers) -> String {
     }
 }
 
-fn of_updates(n: &Numbers, name: &str, y: &str, number: fn(&Update) -> f64) -> Panel {
-    let arms = crate::experiments::common::distinct(n.updates.iter().map(|u| u.arm.as_str()));
-    let places = crate::experiments::common::distinct(n.updates.iter().map(|u| u.place.as_str()));
+fn of_updates(n: &Numbers, name: &str, y: Axis, number: fn(&Update) -> f64) -> Panel {
+    let arms = distinct(n.updates.iter().map(|u| u.arm.as_str()).filter(|arm| *arm != REFERENCE));
+    let places = distinct(n.updates.iter().map(|u| u.place.as_str()));
     let panel = Panel::new(name)
         .x(Axis::new("arm").categories(arms.iter().map(|arm| arm.replace('_', " "))))
-        .y(Axis::new(y).log())
+        .y(y)
         .hline(1.0, "RLOO");
     places.iter().fold(panel, |panel, place| {
         let points = arms.iter().zip(0..).filter_map(|(arm, k)| {
