@@ -1,7 +1,7 @@
 //! The tables and the figure.
 
 use super::findings::TRACE;
-use super::updates::Update;
+use super::updates::{PLACES, Update};
 use super::{Arm, Numbers, REFERENCE, Reading, exponential};
 use crate::experiments::common::distinct;
 use crate::figure::{Axis, Figure, Panel};
@@ -33,10 +33,10 @@ pub(crate) struct ArmRow {
 pub(crate) struct UpdateRow {
     pub(crate) place: String,
     pub(crate) arm: String,
-    seeds: usize,
+    pub(crate) seeds: usize,
     pub(crate) noise: f64,
-    noise_low: f64,
-    noise_high: f64,
+    pub(crate) noise_low: f64,
+    pub(crate) noise_high: f64,
     cosine: f64,
     cosine_low: f64,
     cosine_high: f64,
@@ -130,7 +130,7 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
 fn title(n: &Numbers) -> String {
     let trace = n.updates.iter().find(|u| u.arm == TRACE);
     let noise = trace
-        .map_or(String::new(), |u| format!("; the trace's update has {:.1} times RLOO's noise", u.noise.mid));
+        .map_or(String::new(), |u| format!("; the trace takes no noise away ({:.1} of RLOO's)", u.noise.mid));
     match n.gate() {
         Some(gate) if gate.is_passed() => {
             let share = n.cells[0].share_of_headroom(TRACE).map_or(noise, |i| {
@@ -153,12 +153,11 @@ fn title(n: &Numbers) -> String {
 
 fn of_updates(n: &Numbers, name: &str, y: Axis, number: fn(&Update) -> f64) -> Panel {
     let arms = distinct(n.updates.iter().map(|u| u.arm.as_str()).filter(|arm| *arm != REFERENCE));
-    let places = distinct(n.updates.iter().map(|u| u.place.as_str()));
     let panel = Panel::new(name)
         .x(Axis::new("arm").categories(arms.iter().map(|arm| arm.replace('_', " "))))
         .y(y)
         .hline(1.0, "RLOO");
-    places.iter().fold(panel, |panel, place| {
+    PLACES.iter().fold(panel, |panel, place| {
         let points = arms.iter().zip(0..).filter_map(|(arm, k)| {
             let update = n.updates.iter().find(|u| u.arm == *arm && u.place == *place)?;
             Some((f64::from(k), number(update)))

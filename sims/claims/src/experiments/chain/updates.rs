@@ -5,6 +5,9 @@ use crate::experiments::common::record::recorded;
 use grpo_lambda_stats::{Interval, t_interval};
 use serde::Deserialize;
 
+/// The places of a run, in its order.
+pub(super) const PLACES: [&str; 3] = ["start", "middle", "end"];
+
 /// A recorded row: the squares and products of an arm's update at a place of a seed's run.
 #[derive(Clone, Debug, Deserialize)]
 struct Row {
@@ -49,7 +52,8 @@ pub(super) struct Update {
 
 pub(super) fn updates(text: &str) -> anyhow::Result<Vec<Update>> {
     let rows: Vec<Row> = recorded(text)?;
-    let keys = distinct(rows.iter().map(|row| (row.place.clone(), row.arm.clone())));
+    let arms = distinct(rows.iter().map(|row| row.arm.clone()));
+    let keys = PLACES.iter().flat_map(|place| arms.iter().map(|arm| ((*place).to_owned(), arm.clone())));
     let update = |(place, arm): (String, String)| {
         let at = |name: &str| rows.iter().filter(|r| r.place == place && r.arm == name).collect::<Vec<_>>();
         let (own, of_rloo) = (at(&arm), at(super::REFERENCE));
@@ -72,5 +76,5 @@ pub(super) fn updates(text: &str) -> anyhow::Result<Vec<Update>> {
             arm,
         })
     };
-    Ok(keys.into_iter().filter_map(update).collect())
+    Ok(keys.filter_map(update).collect())
 }
