@@ -4,6 +4,7 @@
 
 mod addition;
 mod baselines;
+mod chain;
 mod clamp_parts;
 #[path = "../../../../tests/long/mod.rs"]
 mod long;

@@ -5,6 +5,7 @@ use super::updates::{PLACES, Update};
 use super::{Arm, Numbers, REFERENCE, Reading, exponential};
 use crate::experiments::common::distinct;
 use crate::figure::{Axis, Figure, Panel};
+use grpo_lambda_stats::Interval;
 use grpo_lambda_stats::table::Table;
 use serde::{Deserialize, Serialize};
 
@@ -112,17 +113,15 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
         )
         .hline(1.0, "RLOO");
     let figure = Figure::new(title(n))
-        .caption("A small transformer on chains of eight operations. Tokens: to the target over RLOO's, geometric mean over paired seeds. Noise: the variance of an update at the scale at which its mean goes as far along the gradient as the gradient itself. Noise and cosine are means over seeds; the controls are oracle and anti oracle.")
+        .caption("A small transformer on chains of eight operations. Tokens: to the target over RLOO's, geometric mean over paired seeds. Noise: the variance of an update at the scale at which its mean goes as far along the gradient as the gradient itself. Noise and cosine are means over seeds with Student's t at 95 %; the controls are oracle and anti oracle.")
         .columns(1)
         .panel_size(760, 280)
         .panel(tokens);
     let figure = match n.updates.is_empty() {
         true => figure,
         false => figure
-            .panel(of_updates(n, "Noise of an update", Axis::new("noise over RLOO's").log(), |u| u.noise.mid))
-            .panel(of_updates(n, "Direction of the mean update", Axis::new("cosine over RLOO's"), |u| {
-                u.cosine.mid
-            })),
+            .panel(of_updates(n, "Noise of an update", "noise over RLOO's", |u| u.noise))
+            .panel(of_updates(n, "Direction of the mean update", "cosine over RLOO's", |u| u.cosine)),
     };
     vec![(String::new(), figure)]
 }
@@ -151,17 +150,17 @@ fn title(n: &Numbers) -> String {
     }
 }
 
-fn of_updates(n: &Numbers, name: &str, y: Axis, number: fn(&Update) -> f64) -> Panel {
+fn of_updates(n: &Numbers, name: &str, y: &str, number: fn(&Update) -> Interval) -> Panel {
     let arms = distinct(n.updates.iter().map(|u| u.arm.as_str()).filter(|arm| *arm != REFERENCE));
     let panel = Panel::new(name)
         .x(Axis::new("arm").categories(arms.iter().map(|arm| arm.replace('_', " "))))
         .y(y)
         .hline(1.0, "RLOO");
-    PLACES.iter().fold(panel, |panel, place| {
-        let points = arms.iter().zip(0..).filter_map(|(arm, k)| {
-            let update = n.updates.iter().find(|u| u.arm == *arm && u.place == *place)?;
-            Some((f64::from(k), number(update)))
+    PLACES.iter().zip([-0.2, 0.0, 0.2]).fold(panel, |panel, (place, aside)| {
+        let intervals = arms.iter().zip(0..).filter_map(|(arm, k)| {
+            let i = number(n.updates.iter().find(|u| u.arm == *arm && u.place == *place)?);
+            Some((f64::from(k) + aside, i.low, i.mid, i.high))
         });
-        panel.points(*place, points.collect::<Vec<_>>())
+        panel.intervals(*place, intervals.collect::<Vec<_>>())
     })
 }
