@@ -313,4 +313,15 @@ mod tests {
         }
         assert_eq!(outcome(BatchMean, Scale::None).divisors(&[vec![Some(2.0)], vec![Some(2.0)]]), [None; 2]);
     }
+
+    #[test]
+    fn batch_statistics_span_groups() {
+        let batch = OutcomeAdvantage {
+            baseline: Baseline::BatchMean,
+            scale: Scale::Batch(Std { ddof: 0, epsilon: 0.0 }),
+            clamp: None,
+        };
+        let a = batch.of_batch(&[vec![Some(1.0), Some(1.0)], vec![Some(0.0), Some(0.0)]]);
+        assert_eq!(a, [[1.0, 1.0], [-1.0, -1.0]]);
+    }
 }

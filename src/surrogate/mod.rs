@@ -296,6 +296,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn regions_by_hand() {
+        let ppo = Surrogate::Clip { low: 0.2, high: 0.28 };
+        let printed = Surrogate::Printed { high: 0.28 };
+        let two = Surrogate::TwoSided { low: 0.2, high: 0.28, delta: 2.0 };
+        // (ratio, advantage, PPO, printed, two-sided)
+        for (rho, a, p, l, t) in [
+            (0.5, 1.0, Region::Free, Region::Free, Region::Free),
+            (1.5, 1.0, Region::High, Region::High, Region::High),
+            (0.5, -1.0, Region::Low, Region::Free, Region::Low),
+            (1.5, -1.0, Region::Free, Region::High, Region::Free),
+            (2.5, -1.0, Region::Free, Region::High, Region::High),
+        ] {
+            assert_eq!(
+                (ppo.region(rho, a), printed.region(rho, a), two.region(rho, a)),
+                (p, l, t),
+                "{rho} {a}"
+            );
+        }
+    }
+
+    #[test]
     fn values_are_the_min_of_the_two_branches() {
         for (low, high, delta) in [(0.2, 0.2, 3.0), (0.0, 0.5, 1.6)] {
             for i in -40..=40 {

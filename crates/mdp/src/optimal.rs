@@ -46,8 +46,8 @@ impl Optimal {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Oracle;
     use super::super::testing::{EXACT, any_mdp, brute_j};
+    use super::super::{Oracle, Rules, Tabular};
     use super::*;
     use proptest::prelude::*;
 
@@ -70,5 +70,18 @@ mod tests {
             prop_assert!(tree.nodes().all(|n| oracle.v[n] <= best.v[n] + EXACT));
             prop_assert!(tree.edges().all(|e| oracle.q[e] <= best.q[e] + EXACT));
         }
+    }
+
+    #[test]
+    fn gradient_ascent_approaches_j_star() {
+        let tree = Rules::new(["a", "b", "E"], 3)
+            .build(|_| vec![0, 1, 2], |response, _| if response == [1, 0, 2] { 0.9 } else { 0.1 })
+            .unwrap();
+        let mut policy = Tabular::uniform(&tree);
+        for _ in 0..2000 {
+            let gradient = Oracle::new(&tree, &policy).grad_j();
+            policy.step(&gradient, 5.0);
+        }
+        assert!((Oracle::new(&tree, &policy).j - Optimal::new(&tree).j).abs() < 1e-3);
     }
 }

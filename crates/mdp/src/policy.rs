@@ -135,7 +135,7 @@ pub(super) fn pull_back(tree: &Tree, probs: &[f64], cotangent: &[f64]) -> Vec<f6
 
 #[cfg(test)]
 mod tests {
-    use super::super::{zoo, zoo::Family};
+    use super::super::{Oracle, zoo, zoo::Family};
     use super::*;
 
     #[test]
@@ -189,5 +189,25 @@ mod tests {
             let numeric = (at(1e-5) - at(-1e-5)) / 2e-5;
             assert!((numeric - gradient[edge]).abs() < 1e-8, "{numeric} {}", gradient[edge]);
         }
+    }
+
+    #[test]
+    fn the_policy_gradient_theorem_is_backward_of_visit_times_q() {
+        let tree = zoo::full_tree(3, 4).unwrap();
+        let policy = Tabular::random(&tree, 7, 1.0);
+        let oracle = Oracle::new(&tree, &policy);
+        let cotangent: Vec<f64> = tree.edges().map(|e| oracle.edge_visit(e) * oracle.q[e]).collect();
+        for (a, b) in policy.backward(&tree, &cotangent).iter().zip(oracle.grad_j()) {
+            assert!((a - b).abs() < 1e-14);
+        }
+    }
+
+    #[test]
+    fn a_step_along_the_gradient_raises_j() {
+        let tree = zoo::full_tree(3, 4).unwrap();
+        let mut policy = Tabular::uniform(&tree);
+        let before = Oracle::new(&tree, &policy);
+        policy.step(&before.grad_j(), 0.1);
+        assert!(Oracle::new(&tree, &policy).j > before.j);
     }
 }

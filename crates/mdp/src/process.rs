@@ -97,6 +97,11 @@ impl Oracle<'_> {
         self.expect(|leaf| self.tree.leaf_len(leaf) as f64)
     }
 
+    /// `π(EOS|s)` per node; 0 where EOS is not legal.
+    pub fn eos_probs(&self) -> Vec<f64> {
+        self.tree.nodes().map(|node| self.tree.eos_edge(node).map_or(0.0, |e| self.probs[e])).collect()
+    }
+
     /// `1 - π(EOS|s)` per node, summed over the other legal tokens so that it does not cancel.
     fn continue_probs(&self) -> Vec<f64> {
         let tree = self.tree;
@@ -149,7 +154,7 @@ fn forward(tree: &Tree, factor: impl Fn(usize, usize) -> f64) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{EXACT, any_mdp};
+    use super::super::testing::{EXACT, any_mdp, binary_mdp};
     use super::*;
     use proptest::prelude::*;
 
@@ -204,16 +209,30 @@ mod tests {
         }
 
         #[test]
+        fn the_corrected_lemma_1_holds_for_binary_rewards((tree, policy) in binary_mdp(0.0..=1.0)) {
+            let oracle = Oracle::new(&tree, &policy);
+            for (t, step) in oracle.process().iter().enumerate() {
+                let gap = oracle.j - tree.gamma().powi(t as i32) * step.alive_value;
+                prop_assert!(gap >= -EXACT && gap <= 1.0 - step.survival + EXACT);
+            }
+            // Without discount the spread ends at the variance of a coin.
+            let tree = tree.with_gamma(1.0);
+            let oracle = Oracle::new(&tree, &policy);
+            let last = oracle.process()[tree.max_len()];
+            prop_assert!((last.spread - oracle.j * (1.0 - oracle.j)).abs() < EXACT);
+        }
+
+        #[test]
         fn survival_is_the_mean_path_product_without_eos((tree, policy) in any_mdp()) {
             let oracle = Oracle::new(&tree, &policy);
             let (products, visits) = (oracle.path_products(), oracle.visits_without_eos());
-            let eos = |node| tree.eos_edge(node).map_or(0.0, |e| oracle.probs[e]);
+            let eos = oracle.eos_probs();
             for node in tree.nodes() {
                 let mut product = 1.0;
                 let mut at = node;
                 while let Some(edge) = tree.parent_edge(at) {
                     at = tree.edge_node(edge);
-                    product *= 1.0 - eos(at);
+                    product *= 1.0 - eos[at];
                 }
                 prop_assert!((products[node] - product).abs() < EXACT);
             }

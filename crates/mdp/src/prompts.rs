@@ -192,6 +192,29 @@ mod tests {
     }
 
     #[test]
+    fn the_network_is_that_of_the_equation_with_parameters_in_order() {
+        let mut policy = PromptPolicy::shared(vec![vec![0, 2], vec![1]], 3, 2, 0.0, 0);
+        assert_eq!(policy.prompt_count(), 2);
+        // 3 embeddings of 2, hidden biases, 3 rows of output weights, output biases.
+        assert_eq!(policy.parameters_mut().len(), 6 + 2 + 6 + 3);
+        let values: Vec<f64> = (0..17).map(|i| 0.1 * f64::from(i) - 0.8).collect();
+        policy.parameters_mut().copy_from_slice(&values);
+        for (x, features) in [(0, vec![0, 2]), (1, vec![1])] {
+            let unit =
+                |h: usize| (values[6 + h] + features.iter().map(|f| values[2 * f + h]).sum::<f64>()).tanh();
+            let logit = |v: usize| values[14 + v] + values[8 + 2 * v] * unit(0) + values[9 + 2 * v] * unit(1);
+            let total = (0..3).map(|v| logit(v).exp()).sum::<f64>();
+            for (v, found) in policy.log_probs(x).into_iter().enumerate() {
+                let expected = (logit(v).exp() / total).ln();
+                assert!((found - expected).abs() < 1e-14, "{x}, {v}: {found}, not {expected}");
+            }
+        }
+        assert_eq!(policy.grad_j(&[0, 1]).len(), 17);
+        let start = |scale: f64| PromptPolicy::shared(vec![vec![0]], 2, 2, scale, 4).parameters;
+        assert!(start(1.0).iter().zip(start(3.0)).all(|(a, b)| (3.0 * a - b).abs() < 1e-14 && *a != 0.0));
+    }
+
+    #[test]
     fn only_shared_parameters_move_another_prompt() {
         let shared = PromptPolicy::shared(vec![vec![0, 2], vec![1, 2]], 2, 3, 0.7, 1);
         for (policy, moves) in [(shared.as_table(), false), (shared, true)] {

@@ -269,9 +269,14 @@ impl Tree {
 
     /// [`path`](Tree::path) into a buffer, which is cleared first.
     pub fn path_into(&self, leaf: LeafId, path: &mut Vec<EdgeId>) {
+        self.edge_path_into(self.leaf_edge(leaf), path);
+    }
+
+    /// The edges from the prompt up to and including `edge`, into a buffer, which is cleared first.
+    pub fn edge_path_into(&self, edge: EdgeId, path: &mut Vec<EdgeId>) {
         path.clear();
-        path.push(self.leaf_edge(leaf));
-        let mut node = self.edge_node(path[0]);
+        path.push(edge);
+        let mut node = self.edge_node(edge);
         while let Some(edge) = self.parent_edge(node) {
             path.push(edge);
             node = self.edge_node(edge);

@@ -89,13 +89,13 @@ pub fn cells(paper: &Paper) -> Vec<CellCheck> {
 }
 
 /// True if some whole k has `|k/n − v/scale| ≤ half/scale`.
-fn rounds_to(v: i64, n: i64, scale: i64) -> bool {
+pub fn rounds_to(v: i64, n: i64, scale: i64) -> bool {
     let below = v * n / scale;
     [below, below + 1].iter().any(|k| 2 * (scale * k - v * n).abs() <= n && (0..=n).contains(k))
 }
 
 /// True if some whole k has `v ≤ scale·k/n < v + 1`.
-fn truncates_to(v: i64, n: i64, scale: i64) -> bool {
+pub fn truncates_to(v: i64, n: i64, scale: i64) -> bool {
     let k = (v * n + scale - 1) / scale;
     k <= n && scale * k < (v + 1) * n
 }
@@ -213,4 +213,29 @@ fn variants(paper: &Paper, model: Model) -> Vec<Aggregation> {
     }
     out.push(Aggregation::new("mean of all variants".into(), &everything));
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_score_is_possible_exactly_when_a_count_rounds_to_it() {
+        for benchmark in Benchmark::ALL {
+            let n = benchmark.items();
+            let mut possible = vec![false; 1001];
+            let mut cut = vec![false; 1001];
+            for k in 0..=n {
+                possible[((2000 * k + n) / (2 * n)) as usize] = true;
+                cut[(1000 * k / n) as usize] = true;
+                if (2000 * k) % n == 0 && (2000 * k / n) % 2 == 1 {
+                    possible[(1000 * k / n) as usize] = true;
+                }
+            }
+            for v in 0..=1000 {
+                assert_eq!(rounds_to(v, n, 1000), possible[v as usize], "{v}/1000 of {n}");
+                assert_eq!(truncates_to(v, n, 1000), cut[v as usize], "{v}/1000 of {n}");
+            }
+        }
+    }
 }

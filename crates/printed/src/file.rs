@@ -204,6 +204,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_embedded_tables_hold_92_runs_of_5_benchmarks() {
+        let paper = Paper::embedded().expect("the committed file");
+        assert_eq!(paper.runs.len(), 92);
+        let run = paper.run(Model::R1Qwen7, Dataset::MathRl16k, Column::COMMON).expect("Table 6");
+        assert_eq!(run.printed_average, Score(476));
+        assert_eq!(run.scores, [267, 578, 792, 346, 397].map(Score));
+        assert_eq!(paper.columns(Model::R1Llama3).len(), 3);
+        assert!(paper.run(Model::R1Qwen7, Dataset::Gsm8k, paper.columns(Model::Qwen15)[1]).is_none());
+    }
+
+    #[test]
     fn data_sets_keep_the_order_in_which_each_table_prints_them() {
         use Dataset::{Gsm8k, Math12k, MathRl16k, OrzMath57k};
         let paper = Paper::embedded().expect("the committed file");

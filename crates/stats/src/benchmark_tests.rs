@@ -2,6 +2,8 @@
 
 use super::*;
 use proptest::prelude::*;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use statrs::distribution::{Binomial, Discrete};
 
 fn close(a: f64, b: f64, tolerance: f64) {
@@ -29,6 +31,19 @@ fn pass_at_k_is_the_share_of_subsets_with_a_success() {
     // C(196, 100)/C(200, 100) = 100·99·98·97/(200·199·198·197), by hand 0.060627...
     let by_hand = (100.0 * 99.0 * 98.0 * 97.0) / (200.0 * 199.0 * 198.0 * 197.0);
     close(pass_at_k(200, 4, 100).expect("k ≤ n"), 1.0 - by_hand, 1e-13);
+}
+
+#[test]
+fn pass_at_k_is_unbiased_and_the_plug_in_is_not() {
+    // The expectation over c ~ Binomial(n, p), summed exactly, is 1 − (1 − p)ᵏ.
+    for (n, k, p) in [(8, 1, 0.3), (8, 4, 0.3), (16, 8, 0.05), (5, 5, 0.9)] {
+        let count = Binomial::new(p, n).expect("a probability");
+        let expected = |f: &dyn Fn(u64) -> f64| (0..=n).map(|c| count.pmf(c) * f(c)).sum::<f64>();
+        let truth = 1.0 - (1.0 - p).powi(k);
+        close(expected(&|c| pass_at_k(n, c, k as u64).expect("k ≤ n")), truth, 1e-12);
+        let plug_in = expected(&|c| 1.0 - (1.0 - c as f64 / n as f64).powi(k));
+        assert_eq!(k == 1, (plug_in - truth).abs() < 1e-12, "{plug_in} and {truth}");
+    }
 }
 
 proptest! {
@@ -81,6 +96,24 @@ fn the_power_of_mcnemars_test_is_that_of_all_outcomes() {
         }
         close(mcnemar_power(u64::from(n), discordance, difference, 0.05), power, 1e-10);
     }
+}
+
+#[test]
+fn the_power_of_mcnemars_test_is_how_often_it_finds_the_difference() {
+    let (n, discordance, difference) = (80, 0.3, 0.18);
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    let trials = 2000;
+    let found = (0..trials).filter(|_| {
+        let draw = |u: f64| {
+            i64::from(u < (discordance + difference) / 2.0)
+                - i64::from(u > 1.0 - (discordance - difference) / 2.0)
+        };
+        let d: Vec<i64> = (0..n).map(|_| draw(rng.random())).collect();
+        sign_flip_test(&d).expect("little work") <= 0.05
+    });
+    let power = mcnemar_power(n, discordance, difference, 0.05);
+    close(found.count() as f64 / f64::from(trials), power, 4.0 * (power * (1.0 - power) / 2000.0).sqrt());
+    assert!(mcnemar_power(n, discordance, 0.0, 0.05) <= 0.05, "the size of an exact test");
 }
 
 #[test]

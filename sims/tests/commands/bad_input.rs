@@ -194,7 +194,6 @@ fn groups() {
             "stdin:1: rewards[0] = -inf; must be a finite number, or null when",
         ),
         (spoilt("[1,0]", "[true,1]"), "stdin:1: rewards[0] = true; must be a number, or null when"),
-        (spoilt("[1,0]", "[\"1\",0]"), "stdin:1: rewards[0] = the text `1`; must be"),
         (spoilt("[1,0]", "[1.7e308,1.6e308]"), "stdin:1: advantages[0][0] would be "),
         (
             spoilt("\"old_logps\":[[-0.5,-0.25],[-1]]", "\"old_logps\":[[-1e308,-0.25],[-1]],\"id\":\"x\"")
@@ -248,11 +247,6 @@ fn groups() {
             spoilt("{", "{\"tokens\":[[3,-4],[5]],"),
             "stdin:1: tokens[0][1] = -4; must be a whole number from 0 to 4294967295",
         ),
-        (
-            spoilt("{", "{\"tokens\":[[1,2.5],[3]],"),
-            "stdin:1: tokens[0][1] = 2.5; must be a whole number from 0",
-        ),
-        (spoilt("{", "{\"tokens\":[[1,2],[]],"), "stdin:1: tokens[1] is empty"),
         (spoilt("{", "{\"truncated\":[0,1],"), "stdin:1: truncated[0] = 0; must be true or false"),
         // fields
         (
@@ -267,17 +261,7 @@ fn groups() {
             spoilt("\"rewards\":[1,0]", "\"rewards\":[1,0],\"rewards\":[0,1]"),
             "stdin:1: rewards: given twice; each field may appear once",
         ),
-        (
-            spoilt("\"logps\":[[-0.5,-0.25],[-1]]", "\"logps\":null"),
-            "stdin:1: logps: missing; every line needs rewards, logps, old_logps",
-        ),
         (spoilt("{", "{\"id\":true,"), "stdin:1: id = true; must be a string or a number"),
-        (spoilt("{", "{\"id\":[1],"), "stdin:1: id = a list of 1; must be a string or a number"),
-        (spoilt("{", "{\"id\":NaN,"), "stdin:1: id = NaN; must be a string or a number"),
-        (
-            spoilt("{", "{\"id\":123456789012345678901234567890,"),
-            "stdin:1: id = 1.2345678901234568e+29; must be",
-        ),
         // JSON
         ("{\"rewards\":[1,0],".into(), "stdin:1: not JSON, column 17: EOF while parsing"),
         (

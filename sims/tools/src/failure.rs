@@ -10,6 +10,7 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// The exit code.
     pub fn code(&self) -> u8 {
         match self {
             Failure::Refused(_) => 2,

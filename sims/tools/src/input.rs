@@ -7,6 +7,7 @@ use std::path::Path;
 
 /// Groups, or the numbers of another trainer.
 pub(crate) const MOST_GROUPS: u64 = 1 << 30;
+/// The file of an MDP.
 pub(crate) const MOST_MDP: u64 = 1 << 26;
 
 /// Memory that the analysis of an MDP may take.
@@ -43,6 +44,9 @@ pub(crate) fn file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 }
 
 /// All that a reader has.
+///
+/// # Errors
+/// The errors of the system, and more than `most` bytes.
 pub(crate) fn all(reader: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     reader.take(most + 1).read_to_end(&mut bytes)?;

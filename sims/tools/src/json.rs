@@ -16,7 +16,9 @@ pub(crate) enum Json {
     Number(Number),
     /// `NaN`, `Infinity` or `-Infinity`: not JSON, but what Python's `json.dumps` writes.
     Bare(f64),
+    /// A string.
     Text(String),
+    /// An array.
     List(Vec<Json>),
     /// An object in its own order, repeated keys included.
     Object(Vec<(String, Json)>),

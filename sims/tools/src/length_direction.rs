@@ -174,6 +174,7 @@ pub const GROUP: usize = 8;
 const LAMBDA: f64 = 0.99;
 /// The paper's clamp.
 pub const CLAMP: f64 = -0.1;
+/// The horizons of the sweep.
 pub const HORIZONS: [usize; 17] = [2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128];
 
 /// GRPO with or without the trace and the clamp.
@@ -218,6 +219,7 @@ pub struct Point {
     pub cosine_length: f64,
 }
 
+/// Names of the policies.
 pub const POLICIES: [&str; 2] = ["as in the zoo", "EOS a tenth as likely"];
 /// The factors of their chances of EOS.
 const EOS_SCALES: [f64; 2] = [1.0, 0.1];

@@ -46,8 +46,11 @@ pub struct MdpFileError(String);
 
 /// A user's MDP.
 pub struct MdpFile {
+    /// Its name.
     pub name: String,
+    /// The tree.
     pub tree: Tree,
+    /// The initial policy.
     pub policy: Tabular,
 }
 

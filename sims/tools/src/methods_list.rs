@@ -32,6 +32,9 @@ pub struct MethodsArgs {
 }
 
 /// Prints the list.
+///
+/// # Errors
+/// For an unknown name.
 pub fn run(args: &MethodsArgs) -> Result<(), Failure> {
     let specs = match &args.name {
         Some(name) => vec![methods::find(name).map_err(|e| Failure::Refused(e.to_string()))?],
@@ -50,6 +53,7 @@ pub fn run(args: &MethodsArgs) -> Result<(), Failure> {
     })
 }
 
+/// The conventions of all methods or of one.
 fn shown_conventions(args: &MethodsArgs) -> String {
     let rows: Vec<&Convention> = match &args.name {
         Some(name) => conventions::of_method(name).collect(),

@@ -15,6 +15,9 @@ const FOLDERS: [&str; 2] = ["data", "figures"];
 
 impl Output {
     /// Creates what is missing of the folders and checks that files can be created in them.
+    ///
+    /// # Errors
+    /// When they cannot be.
     pub fn open(root: &Path) -> anyhow::Result<Self> {
         for folder in FOLDERS.map(|f| root.join(f)) {
             let probe = || {
@@ -35,6 +38,9 @@ impl Output {
     }
 
     /// Writes `file` as [`atomically`] does and returns its path.
+    ///
+    /// # Errors
+    /// When it cannot be written.
     pub fn write(&self, file: &str, content: &[u8]) -> anyhow::Result<PathBuf> {
         let path = self.path(file);
         atomically(&path, content).map(|()| path)
@@ -51,6 +57,9 @@ pub fn atomically(path: &Path, content: &[u8]) -> anyhow::Result<()> {
 }
 
 /// The file that [`atomically`] wrote, open to write on at its end.
+///
+/// # Errors
+/// The errors of [`atomically`].
 pub fn replaced(path: &Path, content: &[u8]) -> anyhow::Result<File> {
     let write = || -> std::io::Result<File> {
         // A bare file name has the empty path as its parent, which is the current folder but cannot be opened as one.

@@ -21,6 +21,9 @@ pub struct Batch {
 #[wasm_bindgen]
 impl Batch {
     /// Reads lines as `sim estimate --method METHOD SETTINGS` does.
+    ///
+    /// # Errors
+    /// The text of the command line.
     #[wasm_bindgen(constructor)]
     pub fn new(text: &str, method: &str, settings: &str) -> Result<Batch, String> {
         let configured = configure(method, settings)?;
@@ -29,6 +32,9 @@ impl Batch {
     }
 
     /// Advantages, losses and gradient of every token, each line a batch of its own or all of them one.
+    ///
+    /// # Errors
+    /// The text of the command line.
     pub fn evaluate(
         &mut self,
         method: &str,
@@ -79,6 +85,9 @@ impl Batch {
     }
 
     /// Gives a response another reward, none where it is NaN.
+    ///
+    /// # Errors
+    /// When there is no such response.
     pub fn set_reward(&mut self, response: usize, reward: f64) -> Result<(), String> {
         let (line, i) = self.place(response)?;
         line.group.responses[i].reward = (!reward.is_nan()).then_some(reward);
@@ -86,6 +95,9 @@ impl Batch {
     }
 
     /// Moves the policy's log-probabilities of a response by `by`, not above 0.
+    ///
+    /// # Errors
+    /// When there is no such response.
     pub fn shift(&mut self, response: usize, by: f64) -> Result<(), String> {
         let (line, i) = self.place(response)?;
         line.logps[i].iter_mut().for_each(|x| *x = (*x + by).min(0.0));
@@ -124,6 +136,9 @@ impl Batch {
     }
 
     /// The lines as `sim estimate` reads them.
+    ///
+    /// # Errors
+    /// None that a reader could mend.
     pub fn text(&self) -> Result<String, String> {
         let lines: Result<Vec<String>, String> =
             self.lines.iter().map(|(_, line)| crate::json(&object(line))).collect();
@@ -194,6 +209,9 @@ impl Evaluation {
     }
 
     /// The text that `sim estimate` prints.
+    ///
+    /// # Errors
+    /// None that a reader could mend.
     pub fn printed(&self) -> Result<String, String> {
         let lines: Result<Vec<String>, String> = self.estimates.iter().map(crate::json).collect();
         lines.map(|lines| lines.join("\n") + "\n")
@@ -247,6 +265,9 @@ impl Evaluation {
     }
 
     /// The metrics of every line, as JSON.
+    ///
+    /// # Errors
+    /// None that a reader could mend.
     pub fn metrics(&self) -> Result<String, String> {
         crate::json(&self.estimates.iter().map(|e| &e.metrics).collect::<Vec<_>>())
     }

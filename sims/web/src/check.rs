@@ -7,6 +7,9 @@ use crate::{GROUPS, THEIRS, configure};
 
 /// The report of `sim estimate --against`. With a `method` (which may be empty) and `explain`, it opens with the differences from that
 /// method's numbers.
+///
+/// # Errors
+/// The text of the command line.
 #[wasm_bindgen]
 pub fn against(
     groups: &str,

@@ -29,9 +29,10 @@ impl Task {
         }
         let oracle = Oracle::new(&self.tree, &self.policy);
         let intervals = code_intervals(&oracle);
-        let tree = &self.tree;
+        let tokens =
+            |leaf: LeafId| self.tree.path(leaf).iter().map(|&e| self.tree.token(e)).collect::<Vec<u32>>();
         let said =
-            |leaf: LeafId| json!({ "text": tree.text(&tree.response(leaf)), "reward": tree.reward(leaf) });
+            |leaf: LeafId| json!({ "text": self.tree.text(&tokens(leaf)), "reward": self.tree.reward(leaf) });
         let partition = Sets::new(sets);
         let response = |place: usize| {
             let set = partition.set_of(place, size);

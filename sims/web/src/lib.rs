@@ -41,6 +41,9 @@ pub fn start() {
 }
 
 /// Every method as `sim methods --json` lists it.
+///
+/// # Errors
+/// None that a reader could mend.
 #[wasm_bindgen]
 pub fn methods() -> Result<String, String> {
     catalogue::methods()

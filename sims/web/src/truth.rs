@@ -20,6 +20,9 @@ const PREFIXES: usize = 12;
 const SEED: u64 = 0;
 
 /// The tasks of the zoo: name, what it shows, the knob for its length (or null), and whether its success rate can be chosen.
+///
+/// # Errors
+/// None that a reader could mend.
 #[wasm_bindgen]
 pub fn tasks() -> Result<String, String> {
     let task = |named: &zoo::Named| {
@@ -68,6 +71,9 @@ impl Task {
     }
 
     /// The task of a file of `sim mdp`, with another horizon where one is given.
+    ///
+    /// # Errors
+    /// The text of the command line.
     pub fn toml(text: &str, horizon: Option<usize>) -> Result<Task, String> {
         let file = mdp_file::read_text(MDP, text, horizon).map_err(|e| e.to_string())?;
         Ok(Task { name: file.name, tree: file.tree, policy: file.policy })
@@ -86,6 +92,9 @@ impl Task {
     }
 
     /// Size, what can be earned, horizon, and whether a success rate can be chosen, as JSON.
+    ///
+    /// # Errors
+    /// None that a reader could mend.
     pub fn facts(&self) -> Result<String, String> {
         let oracle = Oracle::new(&self.tree, &self.policy);
         crate::json(&json!({

@@ -1,14 +1,17 @@
 //! Sampled and compared updates against formulas in plain arithmetic.
 
-use crate::laboratory::{laid_out, method};
 use crate::tolerance::dot;
+use grpo_lambda::methods;
 use grpo_lambda_mdp::expected::{
     Expected, ExpectedError, Situation, compare, implied, implied_mean, multisets, sampled,
 };
-use grpo_lambda_mdp::{Oracle, RewardKind, Rules, Tabular, Tree, zoo};
+use grpo_lambda_mdp::{Oracle, RewardKind, Rules, Tabular, Tree, zoo, zoo::Family};
 
 fn task() -> (Tree, Tabular) {
-    laid_out(&zoo::Chain::default())
+    let family = zoo::Chain::default();
+    let tree = family.tree().expect("defaults");
+    let policy = family.initial(&tree);
+    (tree, policy)
 }
 
 /// The first `n` draws of a stream, out of the means of 2, 3, .. draws and the variance of the first two.
@@ -16,7 +19,7 @@ fn task() -> (Tree, Tabular) {
 fn the_mean_variance_and_errors_of_sampled_groups_are_those_of_the_draws() {
     let (tree, policy) = task();
     let situation = Situation::on_policy(&tree, &policy, 4);
-    let method = method("grpo", "");
+    let method = methods::parse("grpo", "").expect("a method").method;
     for seed in 0..8 {
         let simulated = |groups| sampled(method.as_ref(), &situation, groups, seed);
         let two = simulated(2);
@@ -60,7 +63,8 @@ fn a_comparison_by_hand() {
     let oracle = Oracle::new(&tree, &policy);
     let grad = oracle.grad_j();
     let situation = Situation::on_policy(&tree, &policy, 3);
-    let exact = implied(method("rloo", "").as_ref(), &situation).expect("small");
+    let exact =
+        implied(methods::parse("rloo", "").expect("a method").method.as_ref(), &situation).expect("small");
     let found = compare(&exact, &oracle);
     assert!(
         (found.cosine - 1.0).abs() < 1e-12 && found.bias < 1e-9 && found.sign_agreement == 1.0,
@@ -89,7 +93,7 @@ fn a_comparison_by_hand() {
 #[test]
 fn too_many_terms_are_refused_before_they_are_summed_and_named() {
     let (tree, policy) = task();
-    let method = method("grpo", "");
+    let method = methods::parse("grpo", "").expect("a method").method;
     let terms = |group_size: usize| {
         let situation = Situation::on_policy(&tree, &policy, group_size);
         // Ordered tuples of pairs of response and reward that may descend nowhere: C(n + g - 1, g).
@@ -118,7 +122,7 @@ fn too_many_ways_in_which_the_others_can_look_are_refused_by_their_number() {
             .build(|_| vec![0, 1], |response, _| (response.len() % 3) as f64)
             .expect("a tree")
     };
-    let method = method("grpo", "reduction=response_mean");
+    let method = methods::parse("grpo", "reduction=response_mean").expect("settings").method;
     let limit = 2e8f64;
     let refused = |tree: &Tree, group_size: usize, mean: bool| {
         let policy = Tabular::uniform(tree);

@@ -1,6 +1,6 @@
 //! Evidence, policies and sums of the laboratory against their definitions.
 
-use crate::laboratory::method;
+use grpo_lambda::methods;
 use grpo_lambda::trace::Trace;
 use grpo_lambda_mdp::evidence::rollouts::Completions;
 use grpo_lambda_mdp::evidence::{Provider, critic, features};
@@ -15,9 +15,10 @@ fn chain() -> Tree {
 }
 
 #[test]
-fn a_noisy_critic_is_off_by_errors_in_proportion_to_their_scale() {
+fn a_critic_is_exact_or_off_by_errors_in_proportion_to_their_scale() {
     let (tree, policy) = (chain(), Chain::default().initial(&chain()));
     let oracle = Oracle::new(&tree, &policy);
+    assert_eq!(critic::exact(&oracle), oracle.v);
     let errors = |scale: f64| -> Vec<f64> {
         critic::noisy(&oracle, scale, 5).iter().zip(&oracle.v).map(|(noisy, v)| noisy - v).collect()
     };
@@ -75,7 +76,7 @@ fn sampled_credit_is_near_the_exact_one() {
     let tree = chain();
     let policy = Chain::default().initial(&tree);
     let situation = Situation::on_policy(&tree, &policy, 4);
-    let method = method("rloo", "");
+    let method = methods::parse("rloo", "").expect("a method").method;
     let exact = implied(method.as_ref(), &situation).expect("small").credit;
     let found = sampled(method.as_ref(), &situation, 60_000, 1).estimate.credit;
     let oracle = Oracle::new(&tree, &policy);
@@ -176,7 +177,7 @@ fn what_is_never_sampled_has_credit_0() {
     let visited: Vec<f64> = tree.edges().map(|e| f64::from(oracle.edge_visit(e) > 0.0)).collect();
     assert_eq!(credit, visited);
     let situation = Situation::on_policy(&tree, &policy, 3);
-    let rloo = method("rloo", "");
+    let rloo = methods::parse("rloo", "").expect("a method").method;
     let found = implied(rloo.as_ref(), &situation).expect("small");
     assert!(found.credit.iter().chain(&found.update).all(|x| *x == 0.0), "{found:?}");
     // A policy that always ends at once has no mass without its end.

@@ -1,6 +1,5 @@
 //! Settings that decide how a method is built: each word leads to its own numbers.
 
-use crate::laboratory::method;
 use grpo_lambda::group::{EvidenceKind, Group, Response, StepValue};
 use grpo_lambda::methods::Coupling;
 use grpo_lambda::methods::{self, BatchLoss, REGISTRY, batch_metrics};
@@ -15,9 +14,9 @@ fn batch() -> (Vec<Group>, Vec<Vec<f64>>) {
     (vec![Group { responses }], vec![vec![-0.25, -1.5], vec![-1.0, -0.25], vec![-1.5, -1.0]])
 }
 
-fn evaluate(name: &str, settings: &str) -> BatchLoss {
+fn evaluate(method: &str, settings: &str) -> BatchLoss {
     let (groups, logps) = batch();
-    methods::evaluate(method(name, settings).as_ref(), &groups, &logps)
+    methods::evaluate(methods::parse(method, settings).expect("settings").method.as_ref(), &groups, &logps)
 }
 
 #[test]
@@ -86,8 +85,20 @@ fn a_cap_inside_the_clip_is_refused() {
 }
 
 #[test]
+fn every_reading_of_the_soft_clamp_differs() {
+    let loss =
+        |word: &str| evaluate("grpo_lambda", &format!("update=weight lambda=0.9 soft_clamp={word}")).value;
+    let [inner, matrix, elementwise] = ["inner", "matrix", "elementwise"].map(loss);
+    assert!(
+        inner != matrix && matrix != elementwise && inner != elementwise,
+        "{inner} {matrix} {elementwise}"
+    );
+}
+
+#[test]
 fn a_matrix_of_fixed_size_bounds_the_length_whatever_reads_it() {
-    let longest = |settings: &str| method("grpo_lambda", settings).max_len();
+    let longest =
+        |settings: &str| methods::parse("grpo_lambda", settings).expect("settings").method.max_len();
     for settings in ["", "normalise=rows", "update=weight", "update=trace"] {
         for own in ["matrix=equation", "matrix=row_index", "matrix=as_printed"] {
             assert_eq!(longest(&format!("{own} {settings}")), None, "{own} {settings}");
@@ -132,10 +143,43 @@ fn a_method_says_whether_it_reads_tokens() {
 /// By their settings; `conformance` holds every method to what it says.
 #[test]
 fn a_method_says_whether_it_compares_rewards() {
-    let compares = |name: &str, settings: &str| method(name, settings).compares_rewards();
+    let compares = |name: &str, settings: &str| {
+        methods::parse(name, settings).expect("settings").method.compares_rewards()
+    };
     assert!(
         !compares("reinforce_pp", "gamma=0.9 whiten=false") && !compares("reinforce_pp", "reward_beta=0.1")
     );
+}
+
+/// Every response has as many further rewards, at least one; steps start at 0 and one after the other.
+#[test]
+fn evidence_of_the_wrong_form_is_refused_by_name() {
+    use grpo_lambda::check::{self, BatchError};
+    let checked = |edit: &dyn Fn(&mut Group)| {
+        let (mut groups, logps) = batch();
+        edit(&mut groups[0]);
+        check::group(&groups[0], &logps, &[])
+    };
+    let parts = |counts: [usize; 3]| {
+        checked(&|g| {
+            for (r, n) in g.responses.iter_mut().zip(counts) {
+                r.evidence.reward_parts = Some(vec![0.5; n]);
+            }
+        })
+    };
+    let wrong = |response, found, expected| {
+        Err(BatchError::Parts { field: "reward_parts", response, found, expected })
+    };
+    assert_eq!(parts([2, 2, 2]), Ok(()));
+    assert_eq!(parts([2, 3, 2]), wrong(1, 3, 2));
+    assert_eq!(parts([2, 2, 0]), wrong(2, 0, 2));
+    assert_eq!(parts([0, 0, 0]), wrong(0, 0, 0));
+    let steps = |starts: &[usize]| {
+        let values = starts.iter().map(|&start| StepValue { start, value: 0.5 }).collect::<Vec<_>>();
+        checked(&|g| g.responses[1].evidence.steps = Some(values.clone())).is_ok()
+    };
+    assert!(steps(&[0]) && steps(&[0, 1]));
+    assert!(!steps(&[0, 0]) && !steps(&[1]) && !steps(&[0, 2]) && !steps(&[]));
 }
 
 /// Rewards in another range are moved to 0..1 first: the advantages are those of the moved rewards.
@@ -160,7 +204,7 @@ fn a_range_of_rewards_is_moved_to_the_unit_interval() {
 /// A method that gives cut-off responses no weight depends on which of the others were cut off.
 #[test]
 fn a_method_that_masks_what_was_cut_off_reads_it() {
-    let grpo = |settings: &str| method("grpo", settings);
+    let grpo = |settings: &str| methods::parse("grpo", settings).expect("settings").method;
     assert!(!grpo("").credit_reads_tokens() && grpo("mask_truncated=true").credit_reads_tokens());
     assert!(grpo("correction=token_truncate").credit_reads_tokens());
     let [plain, masked] =
@@ -171,7 +215,7 @@ fn a_method_that_masks_what_was_cut_off_reads_it() {
 /// A response of which no token is left counts among the responses of a mean, and nobody takes its share.
 #[test]
 fn a_response_without_a_token_left_has_no_weight() {
-    let spo = method("spo_chain", "reduction=response_mean drop_sure=true");
+    let spo = methods::parse("spo_chain", "reduction=response_mean drop_sure=true").expect("settings").method;
     let response = |logp: f64, reward: f64| {
         let mut response = Response::graded(vec![logp; 2], reward);
         response.evidence.steps = Some(vec![StepValue { start: 0, value: 0.5 }]);
@@ -188,7 +232,7 @@ fn a_response_without_a_token_left_has_no_weight() {
 fn weighted_losses_of_tokens_add_up_to_the_loss() {
     let (groups, logps) = batch();
     for settings in ["normalise=mean", "normalise=mean update=weight", "normalise=none"] {
-        let method = method("grpo_lambda", settings);
+        let method = methods::parse("grpo_lambda", settings).expect("settings").method;
         for ((response, credit), logps) in groups[0].responses.iter().zip(method.credit(&groups)).zip(&logps)
         {
             let tokens = method.token_losses(response, &credit, logps);

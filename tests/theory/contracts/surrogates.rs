@@ -48,7 +48,6 @@ fn a_ratio_on_its_bound_is_free_and_so_is_any_without_an_advantage() {
     let (low, high) = (0.5, 0.5);
     let clip = Surrogate::Clip { low, high };
     let two_sided = Surrogate::TwoSided { low, high, delta: 4.0 };
-    let printed = Surrogate::Printed { high };
     let weight = Surrogate::Detached { low: 0.5, high: 1.5 };
     let region =
         Surrogate::TrustRegion { divergence: Divergence::TotalVariation, low: 0.1, high: 0.1, cap: 1.5 };
@@ -58,7 +57,7 @@ fn a_ratio_on_its_bound_is_free_and_so_is_any_without_an_advantage() {
         (two_sided, 1.5, 1.0),
         (two_sided, 0.5, -1.0),
         (two_sided, 4.0, -1.0),
-        (printed, 1.5, 1.0),
+        (Surrogate::Printed { high }, 1.5, 1.0),
         (weight, 0.5, 1.0),
         (weight, 1.5, 1.0),
         (region, 1.5, 1.0),
@@ -70,15 +69,6 @@ fn a_ratio_on_its_bound_is_free_and_so_is_any_without_an_advantage() {
         assert_eq!(surrogate.region(rho, a), Region::Free, "{surrogate:?} at {rho}, {a}");
     }
     for (surrogate, rho, a, expected) in [
-        (clip, 0.25, -1.0, Region::Low),
-        (clip, 2.0, 1.0, Region::High),
-        // [C4], erratum E3: below the trust region the printed form still pushes a wrong token down, above it does not pull it back.
-        (printed, 0.25, -1.0, Region::Free),
-        (printed, 2.0, -1.0, Region::High),
-        (printed, 0.25, 1.0, Region::Free),
-        (printed, 2.0, 1.0, Region::High),
-        (two_sided, 0.25, 1.0, Region::Free),
-        (two_sided, 2.0, -1.0, Region::Free),
         (two_sided, 4.25, -1.0, Region::High),
         (two_sided, 0.25, -1.0, Region::Low),
         (two_sided, 2.0, 1.0, Region::High),

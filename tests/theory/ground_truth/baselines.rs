@@ -40,25 +40,34 @@ fn beta_normalisation_re_weights_a_prompt_and_does_not_turn_its_gradient() {
     }
 }
 
-/// On-policy no clip, gate or region acts, and one group is the batch: what is left is the reduction.
 #[test]
-fn on_policy_methods_of_one_reduction_have_one_expected_update() {
+fn on_policy_dapo_bnpo_and_cispo_have_the_expected_update_of_grpo_with_a_token_mean() {
     for seed in [0, 1, 4] {
         let (tree, policy) = tiny(seed, if seed == 1 { Probabilities } else { Bits });
-        for (one, others) in [
-            (
-                "grpo reduction=token_mean",
-                &["dapo", "bnpo", "cispo", "grpo_batch_std", "vespo", "dppo", "dppo divergence=kl", "dro"][..],
-            ),
-            ("grpo reduction=response_mean", &["gspo", "gspo_token", "sapo", "gmpo"]),
-            ("grpo reduction=response_sum", &["luspo"]),
-            ("dr_grpo max_length=1", &["gpg alpha=one reduction=response_sum"]),
+        let grpo = update("grpo reduction=token_mean", &tree, &policy, 3);
+        for words in ["dapo", "bnpo", "cispo", "grpo_batch_std"] {
+            assert!(gap(&update(words, &tree, &policy, 3), &grpo) < EXACT, "{words} {seed}");
+        }
+    }
+}
+
+#[test]
+fn on_policy_every_gate_and_region_has_the_expected_update_of_the_clip() {
+    for seed in [0, 1, 4] {
+        let (tree, policy) = tiny(seed, if seed == 1 { Probabilities } else { Bits });
+        for (reduction, same) in [
+            ("token_mean", &["vespo", "dppo", "dppo divergence=kl", "dro"][..]),
+            ("response_mean", &["sapo", "gmpo"]),
+            ("response_sum", &["luspo"]),
         ] {
-            let want = update(one, &tree, &policy, 3);
-            for words in others {
-                assert!(gap(&update(words, &tree, &policy, 3), &want) < EXACT, "{words} {seed}");
+            let grpo = update(&format!("grpo reduction={reduction}"), &tree, &policy, 3);
+            for words in same {
+                assert!(gap(&update(words, &tree, &policy, 3), &grpo) < EXACT, "{words} {seed}");
             }
         }
+        let centred = update("dr_grpo max_length=1", &tree, &policy, 3);
+        let gpg = update("gpg alpha=one reduction=response_sum", &tree, &policy, 3);
+        assert!(gap(&gpg, &centred) < EXACT, "{seed}");
     }
 }
 
@@ -88,6 +97,17 @@ fn pass_at_k_without_a_divisor_is_the_gradient_of_the_best_reward_of_a_group() {
         let found = update("grpo_passk scale=none reduction=response_sum", &tree, &policy, 3);
         let want: Vec<f64> = grad(&tree, &policy).iter().map(|x| x * (1.0 - j).powi(2)).collect();
         assert!(gap(&found, &want) < EXACT, "{seed}");
+    }
+}
+
+#[test]
+fn on_policy_gspo_has_the_expected_update_of_grpo() {
+    for seed in [0, 1, 4] {
+        let (tree, policy) = tiny(seed, Bits);
+        let grpo = update("grpo", &tree, &policy, 3);
+        for words in ["gspo", "gspo_token"] {
+            assert!(gap(&update(words, &tree, &policy, 3), &grpo) < EXACT, "{words} {seed}");
+        }
     }
 }
 

@@ -1,10 +1,35 @@
 //! Methods that differ from GRPO in ratio, clip or aggregation: GSPO, GSPO-token, DAPO, BNPO, CISPO.
 
 use super::{CASES, assert_same, assert_same_gradient, method, times};
-use crate::strategies::{batch, check};
+use crate::strategies::{batch, check, graded, on_policy};
 use crate::tolerance::{IDENTITY, assert_close, assert_within};
 use proptest::prelude::*;
 use std::cell::Cell;
+
+#[test]
+fn gspo_clips_whole_responses() {
+    let gspo = method("gspo epsilon_low=0.05 epsilon_high=0.05");
+    let clipped = Cell::new(0);
+    check(CASES, graded(), |batch| {
+        for g in &batch.evaluate(&gspo).dlogps {
+            let silent = g.iter().filter(|g| **g == 0.0).count();
+            assert!(silent == 0 || silent == g.len());
+            clipped.set(clipped.get() + usize::from(silent > 0));
+        }
+    });
+    assert!(clipped.get() > 50);
+}
+
+#[test]
+fn luspo_is_gspo_with_each_response_weighted_by_its_length() {
+    let (gspo, luspo) = (method("gspo"), method("gspo reduction=response_sum"));
+    check(CASES, batch(), |batch| {
+        let (a, b) = (batch.evaluate(&gspo), batch.evaluate(&luspo));
+        for (a, b) in a.dlogps.iter().zip(&b.dlogps) {
+            assert_close(&times(a.len() as f64, a), b, IDENTITY, "gradient");
+        }
+    });
+}
 
 #[test]
 fn the_overlong_penalty_of_dapo_is_a_change_of_the_rewards() {
@@ -47,6 +72,16 @@ fn bnpo_is_the_mean_over_groups_of_dapo_aggregation_within_each() {
 }
 
 #[test]
+fn on_policy_cispo_has_the_gradient_of_grpo_under_the_same_aggregation() {
+    for words in ["", "clip_form=interval"] {
+        let (cispo, grpo) = (method(&format!("cispo {words}")), method("grpo reduction=token_mean"));
+        check(CASES, on_policy(), |batch| {
+            assert_same_gradient(&batch.evaluate(&cispo), &batch.evaluate(&grpo), words);
+        });
+    }
+}
+
+#[test]
 fn the_gradient_of_cispo_is_the_clipped_ratio_times_the_advantage_and_never_silent() {
     for (words, low, high) in [("cispo cap=1.5", 0.0, 1.5), ("cispo clip_form=interval", 0.8, 1.28)] {
         let cispo = method(words);
@@ -67,6 +102,14 @@ fn the_gradient_of_cispo_is_the_clipped_ratio_times_the_advantage_and_never_sile
         });
         assert!(beyond.get() > 500, "{words}: {}", beyond.get());
     }
+}
+
+#[test]
+fn cispo_without_a_bound_has_the_gradient_of_grpo_without_a_clip() {
+    let (cispo, grpo) = (method("cispo cap=1000000000"), method("grpo reduction=token_mean clip=none"));
+    check(CASES, batch(), |batch| {
+        assert_same_gradient(&batch.evaluate(&cispo), &batch.evaluate(&grpo), "no bound");
+    });
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use super::{CASES, differ_on, equal_on};
 use crate::strategies::{batch, on_policy};
+use crate::tolerance::{IDENTITY, assert_within};
+use grpo_lambda::surrogate::{Region, Surrogate};
 
 /// Clips that differ where they bind, and the number of random batches that tell them apart at least.
 #[test]
@@ -16,6 +18,26 @@ fn clips_differ_on_batches_in_which_they_bind() {
         let apart = differ_on(batch(), left, right);
         assert!(apart > least, "{left} and {right}: {apart}");
     }
+}
+
+const PPO: Surrogate = Surrogate::Clip { low: 0.2, high: 0.2 };
+const PRINTED: Surrogate = Surrogate::Printed { high: 0.2 };
+
+#[test]
+fn the_printed_clip_keeps_pushing_down_below_the_trust_region_where_ppo_stops() {
+    // [C4], erratum E3, A = -1 at ratio 0.5: lowering the ratio still lowers the printed loss.
+    let (ppo, printed) = (PPO.at(0.5f64.ln(), -1.0), PRINTED.at(0.5f64.ln(), -1.0));
+    assert_eq!((ppo.loss.slope, ppo.region), (0.0, Region::Low));
+    assert_within(&[printed.loss.slope, printed.loss.value], &[0.5, 0.5], IDENTITY, 1.0, "printed");
+    assert_eq!(printed.region, Region::Free);
+}
+
+#[test]
+fn the_printed_clip_does_not_correct_above_the_trust_region_where_ppo_does() {
+    // [C4], A = -1 at ratio 1.5: a wrong token has become likelier; PPO pulls it back, the printed form is flat.
+    let (ppo, printed) = (PPO.at(1.5f64.ln(), -1.0), PRINTED.at(1.5f64.ln(), -1.0));
+    assert_within(&[ppo.loss.slope, ppo.loss.value], &[1.5, 1.5], IDENTITY, 1.0, "ppo");
+    assert_eq!((printed.loss.slope, printed.loss.value, printed.region), (0.0, 1.2, Region::High));
 }
 
 #[test]

@@ -137,6 +137,20 @@ fn the_sigmoid_soft_clamp_lies_in_1_to_1_2689_with_a_slope_of_at_most_0_1966() {
 }
 
 #[test]
+fn normalise_mean_makes_on_policy_weights_average_one() {
+    for (which, _) in traces().iter().filter(|(which, _)| !which.contains("normalise")) {
+        let m = method(&format!("grpo_lambda clamp=none normalise=mean {which}"));
+        check(CASES / 2, on_policy(), |batch| {
+            let loss = batch.evaluate(&m);
+            for (g, a) in loss.dlogps.iter().zip(&loss.advantages).filter(|(_, a)| a[0] != 0.0) {
+                let total: f64 = g.iter().map(|g| -g * batch.tokens() as f64 / a[0]).sum();
+                assert!((total / g.len() as f64 - 1.0).abs() < IDENTITY, "{which}: {total}");
+            }
+        });
+    }
+}
+
+#[test]
 fn normalise_mean_divides_each_response_by_its_mean_column_sum_on_and_off_policy() {
     let (plain, mean) = (method("grpo_lambda lambda=0.9"), method("grpo_lambda lambda=0.9 normalise=mean"));
     check(CASES, batch(), |batch| {

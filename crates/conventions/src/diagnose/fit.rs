@@ -74,6 +74,11 @@ mod tests {
         assert_eq!(difference(&ours, &zero), (f64::INFINITY, Some((1, 0))));
         assert_eq!(one(&zero, &theirs), None);
         assert_eq!(one(&rows(&[1.0, 2.0], &[2.0]), &theirs), Some(15.0 / 9.0));
+        // y = 3 x - 2 z
+        let (x, z) = (rows(&[1.0, 2.0], &[0.5]), rows(&[0.25, -1.0], &[3.0]));
+        let y = sum(&rows(&[0.0, 0.0], &[0.0]), 1.0, &rows(&[2.5, 8.0], &[-4.5]));
+        let (a, b) = two(&x, &z, &y).expect("not parallel");
+        assert!((a - 3.0).abs() < 1e-14 && (b + 2.0).abs() < 1e-14, "{a} {b}");
     }
 
     #[test]

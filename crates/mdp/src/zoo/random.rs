@@ -102,4 +102,11 @@ mod tests {
         assert_eq!((tree.node_count(), tree.leaf_count()), (20, 31));
         assert!((oracle.j + 0.4199649322586542).abs() < 1e-12, "{}", oracle.j);
     }
+
+    #[test]
+    fn seeds_differ() {
+        let tree = |seed| Random { seed, ..Random::default() }.tree().unwrap();
+        let rewards = |tree: &Tree| tree.leaves().map(|l| tree.reward(l)).collect::<Vec<_>>();
+        assert_ne!(rewards(&tree(1)), rewards(&tree(2)));
+    }
 }

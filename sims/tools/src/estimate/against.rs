@@ -16,6 +16,9 @@ use std::path::Path;
 const SHOWN: usize = 12;
 
 /// Reads both files, searches, prints.
+///
+/// # Errors
+/// [`Failure::Refused`] for input that cannot be used.
 pub(super) fn run(args: &EstimateArgs, path: &Path) -> Result<(), Failure> {
     let configured = configured(args)?;
     let assumed = assumptions(args.tolerance, &args.settings, configured.is_some())?;

@@ -143,6 +143,9 @@ pub fn run(args: &EstimateArgs) -> Result<(), Failure> {
 }
 
 /// The command's output for the bytes of an input that messages call `source`: no file is read.
+///
+/// # Errors
+/// [`Failure::Refused`] for input that cannot be used.
 pub fn printed(
     configured: &Configured,
     source: &str,
@@ -292,6 +295,9 @@ fn parse(configured: Option<&Configured>, line: &[u8]) -> Result<Option<Line>, S
 }
 
 /// Checks again, for another method, a line that was read.
+///
+/// # Errors
+/// The fault and its fix.
 pub fn check(configured: &Configured, line: &mut Line) -> Result<(), String> {
     line.check(&configured.evidence())?;
     not_too_long(configured, line)
@@ -360,4 +366,16 @@ fn ungraded(source: &str, lines: &Lines) -> Option<String> {
         n => format!(" (and of {n} more groups)"),
     };
     Some(format!("{source}:{first}: no response is graded{more}; the advantages are 0"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn negative_zero_is_zero_and_infinities_are_refused() {
+        assert!(finite("loss", -0.0).is_ok_and(f64::is_sign_positive));
+        let error = all_finite("dlogps", vec![vec![1.0], vec![0.0, f64::INFINITY]]).unwrap_err();
+        assert!(error.starts_with("dlogps[1][1] would be inf;"), "{error}");
+    }
 }

@@ -40,6 +40,7 @@ pub struct Line {
 pub struct Positive {
     /// The place of the first one, as in `logps[0][2]`.
     pub place: String,
+    /// Its value.
     pub value: f64,
     /// Their number.
     pub count: usize,
@@ -60,6 +61,9 @@ impl Line {
     }
 
     /// Checks the line against what a method needs, and notes whether it is ungraded.
+    ///
+    /// # Errors
+    /// The errors of [`Line::parse`].
     pub fn check(&mut self, needs: &[EvidenceKind]) -> Result<(), String> {
         self.ungraded = false;
         if self.advantages.is_some() {
@@ -203,6 +207,37 @@ mod tests {
     fn null_is_the_same_as_absent_for_optional_fields() {
         let nulls = r#"{"id":null,"ref_logps":null,"tokens":null,"truncated":null,"#;
         assert_eq!(Line::parse(&PLAIN.replacen('{', nulls, 1), &[]), Line::parse(PLAIN, &[]));
+    }
+
+    #[test]
+    fn a_wrong_type_is_named_with_its_place() {
+        for (from, to, expected) in [
+            ("[1,0]", "1", "rewards = 1; must be a list of numbers"),
+            ("[1,0]", "[true,0]", "rewards[0] = true; must be a number, or null"),
+            ("[1,0]", "[\"1\",0]", "rewards[0] = the text `1`; must be"),
+            (
+                "\"logps\":[[-0.5,-0.25],[-1]]",
+                "\"logps\":[-0.5,-0.25]",
+                "logps[0] = -0.5; must be a list of numbers, one per token",
+            ),
+            ("\"logps\":[[-0.5,-0.25]", "\"logps\":[[-0.5,null]", "logps[0][1] = null; must be a number"),
+            (
+                "\"logps\":[[-0.5,-0.25],[-1]]",
+                "\"logps\":null",
+                "logps: missing; every line needs rewards, logps, old_logps",
+            ),
+            ("{", "{\"tokens\":[[1,-2],[3]],", "tokens[0][1] = -2; must be a whole number from 0"),
+            ("{", "{\"tokens\":[[1,2.5],[3]],", "tokens[0][1] = 2.5; must be a whole number from 0"),
+            ("{", "{\"tokens\":[[1,2],[]],", "tokens[1] is empty"),
+            ("{", "{\"truncated\":[0,1],", "truncated[0] = 0; must be true or false"),
+            ("{", "{\"truncated\":[true],", "truncated: 1 entries for 2 rewards"),
+            ("{", "{\"id\":[1],", "id = a list of 1; must be a string or a number"),
+            ("{", "{\"id\":NaN,", "id = NaN; must be a string or a number"),
+            ("{", "{\"id\":123456789012345678901234567890,", "id = 1.2345678901234568e+29; must be"),
+        ] {
+            let line = PLAIN.replacen(from, to, 1);
+            assert!(error(&line).starts_with(expected), "{line}\n{}", error(&line));
+        }
     }
 
     #[test]

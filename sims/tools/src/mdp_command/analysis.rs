@@ -178,7 +178,7 @@ fn views(
     let grad = oracle.grad_j();
     let mut map = HeatMaps::default();
     for &node in &nodes {
-        let label = tree.text(&tree.prefix(node));
+        let label = label(tree, node);
         let edges = tree.edges_of(node);
         let mean: f64 = edges.clone().map(|e| oracle.probs[e] * expected.credit[e]).sum();
         let (mut advantages, mut credits) =
@@ -205,6 +205,11 @@ fn views(
         }
     }
     (table, map.figure(name, method, comparison, tree))
+}
+
+fn label(tree: &Tree, node: usize) -> String {
+    let text = tree.text(&tree.prefix(node));
+    if text.is_empty() { "(prompt)".to_owned() } else { text }
 }
 
 /// Rows of the two heat-maps: the most visited prefixes, with a value for each next token.

@@ -14,6 +14,9 @@ use grpo_lambda_stats::visible;
 use std::path::PathBuf;
 
 /// Runs the command: analyses, writes CSV and figure, prints.
+///
+/// # Errors
+/// When the input is refused or the results cannot be written.
 pub fn run(args: &MdpArgs) -> Result<(), Failure> {
     let refused = |e: anyhow::Error| Failure::Refused(format!("{e:#}"));
     let method = args.method.configure()?;

@@ -1,11 +1,14 @@
-//! The tokenizer of the embedded task.
+//! The vocabulary of the embedded task, and `tokenizer.json` made from it.
 //!
 //! A digit, a sign or a line break is a token; so is every word of the task, together with the blank before it. Any other
 //! printable ASCII text falls apart into single characters, so nothing but text beyond ASCII is unknown, and decoding
 //! gives back exactly what was encoded.
 
-use serde_json::json;
+use std::collections::BTreeSet;
 
+use serde_json::{Map, Value, json};
+
+use crate::input::task::{Level, Split, Task};
 use crate::input::tokens::{EOS, ModelTokenizer, PAD, UNKNOWN};
 
 /// `tokenizer.json` of the `tiny` preset.
@@ -19,8 +22,76 @@ impl ModelTokenizer {
     }
 }
 
+/// The pieces into which text is cut: words with the blank before them, commands like `\boxed`, single characters.
+const PIECES: &str = r" ?[A-Za-z]+|\\[a-z]+|[\s\S]";
+
+/// The pieces of a text, as [`PIECES`] cuts it.
+fn pieces(text: &str) -> Vec<&str> {
+    let mut out = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let letters = |from: usize| rest[from..].bytes().take_while(u8::is_ascii_alphabetic).count();
+        let lower = |from: usize| rest[from..].bytes().take_while(u8::is_ascii_lowercase).count();
+        let length = match rest.as_bytes()[0] {
+            b' ' if letters(1) > 0 => 1 + letters(1),
+            b'\\' if lower(1) > 0 => 1 + lower(1),
+            c if c.is_ascii_alphabetic() => letters(0),
+            _ => rest.chars().next().map_or(1, char::len_utf8),
+        };
+        let (piece, tail) = rest.split_at(length);
+        out.push(piece);
+        rest = tail;
+    }
+    out
+}
+
+/// Every token in id order: the special ones, the characters, the words of the task.
+pub fn tokens() -> Vec<String> {
+    let mut words = BTreeSet::new();
+    let mut learn = |text: &str| {
+        words.extend(pieces(text).into_iter().filter(|p| p.len() > 1).map(str::to_owned));
+    };
+    for steps in 1..=Level::MAX_STEPS {
+        let task = Task::Stories(vec![Level { steps, max_operand: 99 }]);
+        for index in 0..3_000 {
+            let problem = task.problem(0, Split::Train, index);
+            learn(&problem.prompt);
+            learn(&problem.solution);
+        }
+    }
+    let special = [PAD, EOS, UNKNOWN].map(str::to_owned);
+    let characters = std::iter::once('\n').chain(' '..='~').map(String::from);
+    special.into_iter().chain(characters).chain(words).collect()
+}
+
+/// `tokenizer.json` in the format of the tokenizers library.
+pub fn tokenizer_json() -> String {
+    let vocab: Map<String, Value> = tokens().into_iter().enumerate().map(|(id, t)| (t, json!(id))).collect();
+    let special = |id: usize, content: &str| {
+        json!({"id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false,
+               "normalized": false, "special": true})
+    };
+    let file = json!({
+        "version": "1.0",
+        "truncation": null,
+        "padding": null,
+        "added_tokens": [special(0, PAD), special(1, EOS), special(2, UNKNOWN)],
+        "normalizer": null,
+        "pre_tokenizer": {"type": "Split", "pattern": {"Regex": PIECES}, "behavior": "Isolated", "invert": false},
+        "post_processor": null,
+        "decoder": {"type": "Fuse"},
+        // Byte-pair encoding without merges: a piece is one token if it is in the vocabulary, its characters otherwise.
+        "model": {"type": "BPE", "dropout": null, "unk_token": UNKNOWN, "continuing_subword_prefix": null,
+                  "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "ignore_merges": true,
+                  "vocab": vocab, "merges": []},
+    });
+    let mut text = serde_json::to_string_pretty(&file).expect("a JSON value can always be written");
+    text.push('\n');
+    text
+}
+
 /// `tokenizer_config.json`, so that other tools load the tokenizer with its special tokens.
-fn tokenizer_config_json() -> String {
+pub fn tokenizer_config_json() -> String {
     let file = json!({
         "tokenizer_class": "PreTrainedTokenizerFast",
         "pad_token": PAD,
@@ -37,8 +108,24 @@ fn tokenizer_config_json() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::input::task::{Level, Split, Task};
     use proptest::prelude::*;
+
+    /// `UPDATE=1 cargo test -p grpo-lambda-llm the_shipped_tokenizer` rewrites the files.
+    #[test]
+    fn the_shipped_tokenizer_is_what_the_generator_makes() {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../presets/tiny");
+        for (name, text) in
+            [("tokenizer.json", tokenizer_json()), ("tokenizer_config.json", tokenizer_config_json())]
+        {
+            let path = format!("{directory}/{name}");
+            if std::env::var_os("UPDATE").is_some() {
+                std::fs::write(&path, &text).expect("writing the preset");
+            }
+            let shipped = std::fs::read_to_string(&path).expect("the preset's tokenizer");
+            assert!(shipped == text, "{path} is stale: run this test with UPDATE=1");
+        }
+        assert!(tokens().len() <= 512, "{}", tokens().len());
+    }
 
     #[test]
     fn every_problem_is_whole_words_round_trips_and_is_short() {
@@ -56,12 +143,12 @@ mod tests {
                         let prompt = tokenizer.prompt(&problem.prompt).expect("encodes");
                         let target = tokenizer.target(&problem.solution).expect("encodes");
                         assert_eq!(tokenizer.text(prompt.ids()).expect("decodes"), problem.prompt);
-                        assert_eq!(tokenizer.text(&target).expect("decodes"), problem.solution);
-                        for &id in prompt.ids().iter().chain(&target) {
+                        assert_eq!(tokenizer.text(target.ids()).expect("decodes"), problem.solution);
+                        for &id in prompt.ids().iter().chain(target.ids()) {
                             assert!(id != unknown && !letter(id), "token {id} in {problem:?}");
                         }
                         longest_prompt = longest_prompt.max(prompt.ids().len());
-                        longest_solution = longest_solution.max(target.len());
+                        longest_solution = longest_solution.max(target.ids().len());
                     }
                 }
             }
@@ -77,11 +164,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ascii_text_round_trips(text in "[ -~\n]{0,60}") {
+        fn ascii_text_round_trips_and_the_library_cuts_as_the_generator_does(text in "[ -~\n]{0,60}") {
             prop_assume!(![PAD, EOS, UNKNOWN].iter().any(|s| text.contains(s)));
             let tokenizer = ModelTokenizer::tiny();
             let prompt = tokenizer.prompt(&text).expect("encodes");
             prop_assert_eq!(tokenizer.text(prompt.ids()).expect("decodes"), text.clone());
+            let by_hand: Vec<u32> = pieces(&text)
+                .into_iter()
+                .flat_map(|piece| match tokenizer.id(piece) {
+                    Some(id) => vec![id],
+                    None => piece.chars().map(|c| tokenizer.id(&c.to_string()).expect("ASCII")).collect(),
+                })
+                .collect();
+            prop_assert_eq!(prompt.ids(), by_hand);
         }
     }
 }

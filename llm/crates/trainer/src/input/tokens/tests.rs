@@ -63,6 +63,24 @@ fn a_model_with_too_few_embeddings_is_refused_by_token() {
     assert!(error.contains(&format!("has id {}", tokens.len() - 1)), "{error}");
 }
 
+#[test]
+fn completions_keep_their_ids_and_say_how_they_ended() {
+    let tokens = ModelTokenizer::tiny();
+    let target = tokens.target("3*4=12\n\\boxed{12}").expect("plain text");
+    assert_eq!(*target.ids().last().expect("tokens"), tokens.eos()[0]);
+    assert_eq!(tokens.completion_text(&target).expect("decodes"), "3*4=12\n\\boxed{12}");
+    assert_eq!(tokens.sampled(target.ids().to_vec()), target);
+    let cut = tokens.sampled(target.ids()[..3].to_vec());
+    assert_eq!((cut.finish(), cut.truncated()), (FinishReason::Length, true));
+}
+
+#[test]
+#[should_panic(expected = "tokens after the end token")]
+fn nothing_follows_the_end_token() {
+    let tokens = ModelTokenizer::tiny();
+    tokens.sampled(vec![5, tokens.eos()[0], 5]);
+}
+
 /// The shipped tokenizer as a stranger's, with one part replaced and a model of this context, under small limits.
 fn stranger((part, value): (&str, Value), context: usize) -> ModelTokenizer {
     let mut json: Value = serde_json::from_str(TINY).expect("JSON");

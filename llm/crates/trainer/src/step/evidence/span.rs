@@ -31,7 +31,7 @@ impl ResponseSpan {
     /// ```
     /// use grpo_lambda_trainer::{input::tokens::ModelTokenizer, step::evidence::ResponseSpan};
     /// let tokens = ModelTokenizer::tiny();
-    /// let ids = tokens.target("3*4=12\n\\boxed{12}").unwrap(); // 7 tokens, `\boxed`, `{`, 1, 2, `}`, end
+    /// let ids = tokens.target("3*4=12\n\\boxed{12}").unwrap().ids().to_vec(); // 7 tokens, `\boxed`, `{`, 1, 2, `}`, end
     /// assert_eq!(ResponseSpan::find(&tokens, &ids).unwrap(), Some(ResponseSpan { reasoning: 7, answer: 9..11 }));
     /// assert_eq!(ResponseSpan::find(&tokens, &ids[..9]).unwrap(), None); // the box is open
     /// ```
@@ -61,7 +61,7 @@ mod tests {
 
     fn parts(text: &str) -> Option<[String; 4]> {
         let tokens = ModelTokenizer::tiny();
-        let ids = tokens.target(text).expect("encodes");
+        let ids = tokens.target(text).expect("encodes").ids().to_vec();
         let span = ResponseSpan::find(&tokens, &ids).expect("decodes")?;
         let text = |range: Range<usize>| tokens.text(&ids[range]).expect("decodes");
         let ResponseSpan { reasoning, answer } = span;
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn a_cut_off_response_without_its_closing_brace_has_no_answer() {
         let tokens = ModelTokenizer::tiny();
-        let ids = tokens.target("1+2=3\n\\boxed{3}").expect("encodes");
+        let ids = tokens.target("1+2=3\n\\boxed{3}").expect("encodes").ids().to_vec();
         let found: Vec<bool> = (0..=ids.len())
             .map(|n| ResponseSpan::find(&tokens, &ids[..n]).expect("decodes").is_some())
             .collect();
