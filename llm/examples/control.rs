@@ -15,23 +15,22 @@ const USAGE: &str = "usage: control noise|clamp|baseline FILE SEEDS [key=value .
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [which, file, seeds, overrides @ ..] = words.as_slice() else { return refused(USAGE) };
-    if let ("rates", []) = (which.as_str(), overrides) {
-        return ended(rates::run(Path::new(file), Path::new(seeds)));
-    }
-    if let ("chain", Ok(minutes), []) = (which.as_str(), seeds.parse(), overrides) {
-        return ended(chain::run(Path::new(file), minutes));
-    }
-    if let ("quality", [seeds]) = (which.as_str(), overrides)
-        && let Ok(count) = seeds.parse()
-    {
-        return ended(chain::quality(Path::new(file), Path::new(&words[2]), count));
-    }
-    let Some(seeds) = seeds.parse::<u64>().ok().filter(|n| (1..=1000).contains(n)) else {
-        return refused(&format!("SEEDS = {seeds}: must be a whole number from 1 to 1000; {USAGE}"));
-    };
-    match experiment(which, Path::new(file), seeds, overrides) {
-        None => refused(&format!("{which}: must be noise, clamp or baseline; {USAGE}")),
-        Some(done) => ended(done),
+    let file = Path::new(file);
+    match (which.as_str(), overrides) {
+        ("rates", []) => ended(rates::run(file, Path::new(seeds))),
+        ("chain", []) => match seeds.parse() {
+            Ok(minutes) => ended(chain::run(file, minutes)),
+            Err(_) => refused(&format!("MINUTES = {seeds}: must be a whole number; {USAGE}")),
+        },
+        ("quality", [count]) => match count.parse() {
+            Ok(count) => ended(chain::quality(file, Path::new(seeds), count)),
+            Err(_) => refused(&format!("SEEDS = {count}: must be a whole number; {USAGE}")),
+        },
+        ("noise" | "baseline" | "clamp", _) => match seeds.parse() {
+            Ok(seeds @ 1..=1000) => ended(experiment(which, file, seeds, overrides)),
+            _ => refused(&format!("SEEDS = {seeds}: must be a whole number from 1 to 1000; {USAGE}")),
+        },
+        _ => refused(USAGE),
     }
 }
 
@@ -46,17 +45,16 @@ fn command(which: &str, seeds: u64, overrides: &[String]) -> String {
     words.into_iter().chain(overrides.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
 }
 
-fn experiment(which: &str, file: &Path, seeds: u64, overrides: &[String]) -> Option<Result<(), LabError>> {
+fn experiment(which: &str, file: &Path, seeds: u64, overrides: &[String]) -> Result<(), LabError> {
     let command = command(which, seeds, overrides);
     match which {
-        "noise" => Some(noise::run(file, &command, seeds, overrides)),
-        "baseline" => Some(baseline::run(file, &command, seeds, overrides)),
-        "clamp" => {
+        "noise" => noise::run(file, &command, seeds, overrides),
+        "baseline" => baseline::run(file, &command, seeds, overrides),
+        _ => {
             let (ratios, parts) = (clamp::RATIOS.to_vec(), ClampPart::ALL.to_vec());
             let grid = clamp::Grid { seeds: 0..seeds, ratios, parts, overrides: overrides.to_vec() };
-            Some(clamp::run(file, &command, &grid))
+            clamp::run(file, &command, &grid)
         }
-        _ => None,
     }
 }
 

@@ -41,6 +41,8 @@ pub enum LabError {
     Protocol(#[from] ProtocolError),
     #[error("step {step}: the gradient is not finite")]
     NotFinite { step: u64 },
+    #[error("{file}: chooses no rate for {arm}: its selection runs are not all there; run them first")]
+    NoRate { file: String, arm: String },
 }
 
 /// Why a protocol cannot be followed.

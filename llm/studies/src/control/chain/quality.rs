@@ -23,10 +23,10 @@ use grpo_lambda_trainer::step::micro_batch::Batch;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::credit::{Evidence, Exact, Source};
+use super::credit::{self, Evidence, Exact, Source};
 use super::protocol::{Arm, Protocol, Sampling};
 use super::run::{MEMORY, Start};
-use super::verdict::{Reading, Row as Run};
+use super::verdict::Reading;
 use crate::control::LabError;
 use crate::control::force::{dot, pulled};
 use crate::control::store::Results;
@@ -88,8 +88,12 @@ pub fn quality(path: &Path, runs: &Path, seeds: u64) -> Result<(), LabError> {
     let command = format!("{own} (protocol {})", protocol.version);
     let results = Mutex::new(Results::open_typed::<Row>(path, &command, 3)?);
     let (_, rows) = super::open(protocol, runs)?;
+    let (cell, rloo) = (&protocol.cells[0], &protocol.arms[0]);
+    let rate = Reading { protocol, rows: &rows }
+        .chosen(cell, &rloo.name)
+        .ok_or_else(|| LabError::NoRate { file: runs.display().to_string(), arm: rloo.name.clone() })?;
     let seeds: Vec<u64> = protocol.seeds.evaluation.iter().copied().take(seeds as usize).collect();
-    seeds.into_par_iter().try_for_each(|seed| of_seed(protocol, &rows, seed, &results))
+    seeds.into_par_iter().try_for_each(|seed| of_seed(protocol, rate, seed, &results))
 }
 
 fn arms(protocol: &'static Protocol) -> Vec<&'static Arm> {
@@ -99,16 +103,19 @@ fn arms(protocol: &'static Protocol) -> Vec<&'static Arm> {
 
 fn of_seed(
     protocol: &'static Protocol,
-    runs: &[Run],
+    rate: f64,
     seed: u64,
     results: &Mutex<Results>,
 ) -> Result<(), LabError> {
     let locked = || results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let arms = arms(protocol);
-    let done = locked().rows::<Row>()?.iter().filter(|row| row.seed == seed).count();
     let (cell, rloo) = (&protocol.cells[0], &protocol.arms[0]);
-    let Some(rate) = (Reading { protocol, rows: runs }).chosen(cell, &rloo.name) else { return Ok(()) };
-    if done == PLACES.len() * arms.len() {
+    let is_missing = |place: &str| {
+        let has =
+            |arm: &&Arm| locked().has(&[(seed as usize).into(), place.into(), arm.name.as_str().into()]);
+        !arms.iter().all(has)
+    };
+    if !PLACES.into_iter().any(is_missing) {
         return Ok(());
     }
     let start = Start::new(protocol, protocol.form(cell), seed)?;
@@ -118,7 +125,7 @@ fn of_seed(
         false
     })?;
     let last = weights.len() - 1;
-    for (place, at) in PLACES.into_iter().zip([0, last / 2, last]) {
+    for (place, at) in PLACES.into_iter().zip([0, last / 2, last]).filter(|(place, _)| is_missing(place)) {
         let (steps, weights) = &weights[at];
         let mut engine = start.engine_at(weights.clone(), None)?;
         for row in measured(&start, &mut engine, &arms, SIZES)? {
@@ -222,7 +229,7 @@ impl Sums {
                 add(&mut halves[k % 2], &gradient, 2.0 / count as f64);
             }
         }
-        self.own_square += product(&halves[0], &halves[1]) / (prompts * prompts) as f64;
+        self.own_square += credit::dot(&halves[0], &halves[1]) / (prompts * prompts) as f64;
         for (sum, half) in self.halves.iter_mut().zip(&halves) {
             sum.resize(half.len(), 0.0);
             sum.iter_mut().zip(half).for_each(|(s, x)| *s += x / prompts as f64);
@@ -236,11 +243,11 @@ impl Sums {
         let chain = form.read(&rollout.prompts[0].tokens);
         for (response, pull) in group.responses.iter().zip(pull) {
             let Exact { places, wrong, credit } = Exact::new(form, &chain, response, p);
-            for (t, w) in
-                wrong.iter().flat_map(|wrong| pull.iter().enumerate().map(move |(t, w)| (t > *wrong, w)))
-            {
-                let part = if t { &mut self.after } else { &mut self.before };
-                *part = [part[0] + w.abs(), part[1] + 1.0];
+            if let Some(wrong) = wrong {
+                for (t, w) in pull.iter().enumerate() {
+                    let [size, tokens] = if t > wrong { &mut self.after } else { &mut self.before };
+                    (*size, *tokens) = (*size + w.abs(), *tokens + 1.0);
+                }
             }
             self.credit.extend(places.iter().map(|t| -pull[*t]));
             self.exact.extend(places.iter().map(|t| credit[*t]));
@@ -256,19 +263,15 @@ impl Sums {
             groups: sizes.groups,
             square: self.square,
             own_square: self.own_square,
-            mean_square: product(a, b),
-            along: (product(a, &gradient[1]) + product(b, &gradient[0])) / 2.0,
-            gradient_square: product(&gradient[0], &gradient[1]),
+            mean_square: credit::dot(a, b),
+            along: (credit::dot(a, &gradient[1]) + credit::dot(b, &gradient[0])) / 2.0,
+            gradient_square: credit::dot(&gradient[0], &gradient[1]),
             credit_before: mean(self.before),
             credit_after: mean(self.after),
             rank_correlation: spearman(&self.credit, &self.exact),
             ..Row::default()
         }
     }
-}
-
-fn product(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(x, y)| x * y).sum()
 }
 
 #[cfg(test)]

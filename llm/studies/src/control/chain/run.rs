@@ -191,9 +191,7 @@ impl Start {
         let configured = methods::parse(&arm.method, &arm.settings).expect("a test parses the protocol");
         let settings = StepSettings { sets: arm.sets(), ..self.settings.clone() };
         let context = StepContext::new(&settings, configured.method.as_ref(), &self.verifier);
-        let [one] = &self.prompts(Part::Training, APART + prompt..APART + prompt + 1)[..] else {
-            unreachable!("a range of one number")
-        };
+        let one = &self.prompts(Part::Training, APART + prompt..APART + prompt + 1)[0];
         let numbers = (0..groups as u64).map(|k| APART + prompt * (1 << 20) + k);
         let prompts = numbers.map(|number| TrainingPrompt { number, ..one.clone() }).collect();
         Ok(context.sample(engine, prompts, self.protocol.rl.group, APART + prompt)?)

@@ -173,15 +173,12 @@ fn check_line(n: &Numbers) -> Option<Finding> {
     ))
 }
 
-fn gains_nothing(arm: &Arm) -> bool {
-    arm.reading() != Some(Reading::Fewer)
-}
-
 /// P4, tokens.
 fn prefix_values(n: &Numbers) -> Option<Finding> {
     let cell = n.cell(SINGLE)?;
     let arms: Vec<&Arm> = PREFIX_VALUES.iter().map(|name| cell.arm(name)).collect::<Option<_>>()?;
-    let faster: Vec<&str> = arms.iter().filter(|a| !gains_nothing(a)).map(|a| a.name.as_str()).collect();
+    let faster: Vec<&str> =
+        arms.iter().filter(|a| a.reading() == Some(Reading::Fewer)).map(|a| a.name.as_str()).collect();
     let each =
         arms.iter().filter_map(|a| Some(format!("{}: {}", a.name, ratio_of(a.over_reference.as_ref()?))));
     Some(finding(
