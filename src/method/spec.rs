@@ -3,6 +3,7 @@
 use super::Method;
 use crate::group::EvidenceKind;
 use crate::settings::{Param, Settings};
+use crate::systematic::Sets;
 
 /// The origin of a method's formulas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +100,18 @@ impl Configured {
                 provided_by: kind.provided_by(),
             }),
         }
+    }
+
+    /// The sets of a group that the method compares, by the order of its responses; none where that order means nothing to it.
+    ///
+    /// ```
+    /// use grpo_lambda::methods::parse;
+    /// assert_eq!(parse("rloo", "").unwrap().sets(), None);
+    /// assert_eq!(parse("systematic_rloo", "sets=4").unwrap().sets().map(|sets| sets.count(8)), Some(4));
+    /// ```
+    pub fn sets(&self) -> Option<Sets> {
+        let is_set = self.settings.entries().any(|(key, _)| key == "sets");
+        is_set.then(|| Sets::new(self.settings.number("sets").round() as usize))
     }
 
     /// The settings that were changed and have no effect beside the others; see [`Settings::idle`].

@@ -1,11 +1,11 @@
 //! Claim `atlas_updates`: what the MDPs of the atlas show, by the exact expected update.
 
 use grpo_lambda::methods;
+use grpo_lambda::systematic::Sets;
 use grpo_lambda_mdp::expected::{Situation, conditional, enumerated, implied, multisets};
 use grpo_lambda_mdp::zoo::{self, Family};
 use grpo_lambda_mdp::{Tabular, Tree};
 
-use crate::strategies::has;
 use crate::tolerance::{IDENTITY, assert_close};
 
 fn update(words: &str, tree: &Tree, policy: &Tabular, g: usize) -> Vec<f64> {
@@ -46,12 +46,12 @@ fn groups_summed_without_regard_to_order_and_with_it_agree_for_every_registered_
     let family = zoo::Random { seed: 4, symbols: 2, horizon: 3, eos: 0.7, ..zoo::Random::default() };
     let tree = family.tree().expect("knobs in range");
     let policy = Tabular::random(&tree, 104, 0.8);
-    let situation = Situation::on_policy(&tree, &policy, 3);
     let mut left_out = Vec::new();
     for spec in methods::REGISTRY {
-        // Sets of one response: a response's place in a larger set has a meaning.
-        let sets = has(spec, "sets").then(|| ("sets".to_owned(), "100".to_owned()));
-        let configured = methods::configure(spec.name, sets.as_slice()).expect("valid");
+        let configured = methods::configure(spec.name, &[]).expect("valid");
+        // A response's set has a meaning: two equal sets where a method has sets.
+        let size = if configured.sets().is_some() { 4 } else { 3 };
+        let situation = Situation::on_policy(&tree, &policy, size);
         let kinds = grpo_lambda_mdp::evidence::Exact::kinds_on(&tree);
         if configured.require(&kinds).is_err() {
             left_out.push(spec.name);
@@ -59,7 +59,8 @@ fn groups_summed_without_regard_to_order_and_with_it_agree_for_every_registered_
         }
         let method = configured.method.as_ref();
         let tuples = enumerated(method, &situation).expect("feasible");
-        let sets = multisets(method, &situation, 1e5).expect("feasible");
+        let sets =
+            multisets(method, &situation, configured.sets().unwrap_or(Sets::SINGLE), 1e5).expect("feasible");
         assert_close(&tuples.update, &sets.update, IDENTITY, spec.name);
         assert_close(&tuples.variance, &sets.variance, IDENTITY, spec.name);
         // The mean over all draws of the others would be the same; over a few it is near.

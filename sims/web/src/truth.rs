@@ -127,7 +127,7 @@ impl Task {
         configured.require(&provided).map_err(|e| e.to_string())?;
         let on_policy = Situation::on_policy(&self.tree, &self.policy, group);
         let situation = Situation { reference: Some(&self.policy), ..on_policy };
-        let (expected, how) = expectation(configured.method.as_ref(), &situation, SEED);
+        let (expected, how) = expectation(&configured, &situation, SEED);
         let comparison = compare(&expected, &oracle);
         crate::json(&measured(&oracle, &expected, &comparison, &how))
     }

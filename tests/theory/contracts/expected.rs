@@ -2,6 +2,7 @@
 
 use crate::tolerance::dot;
 use grpo_lambda::methods;
+use grpo_lambda::systematic::Sets;
 use grpo_lambda_mdp::expected::{
     Expected, ExpectedError, Situation, compare, implied, implied_mean, multisets, sampled,
 };
@@ -104,8 +105,9 @@ fn too_many_terms_are_refused_before_they_are_summed_and_named() {
     };
     for group_size in [2, 3] {
         let (situation, exact) = terms(group_size);
-        assert!(multisets(method.as_ref(), &situation, exact).is_ok());
-        let refused = multisets(method.as_ref(), &situation, exact - 1.0).expect_err("one too many");
+        assert!(multisets(method.as_ref(), &situation, Sets::SINGLE, exact).is_ok());
+        let refused =
+            multisets(method.as_ref(), &situation, Sets::SINGLE, exact - 1.0).expect_err("one too many");
         let expected = ExpectedError::TooMany { terms: exact, limit: exact - 1.0 };
         assert_eq!(refused, expected);
     }

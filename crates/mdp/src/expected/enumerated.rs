@@ -4,6 +4,7 @@ use super::shifts::shifts;
 use super::{Atom, Evaluated, Expected, ExpectedError, Situation};
 use grpo_lambda::group::Group;
 use grpo_lambda::methods::{Method, evaluate};
+use grpo_lambda::systematic::Sets;
 
 /// Limit on the number of tuples.
 const LIMIT: f64 = 4e6;
@@ -94,34 +95,67 @@ fn drawn(evaluated: &Evaluated, atoms: &[Atom], h: usize) -> Vec<Unit> {
     units
 }
 
-/// [`enumerated`] with tuples that differ in their order only summed as one, for methods to which the order of a group means nothing.
+/// [`enumerated`] with tuples that differ in the order of responses within a set, or of sets, only summed as one: for methods to which nothing else of
+/// the order of a group means anything.
 ///
-/// A conformance test holds every registered method to that, with sets of one response where it has sets. `C(n+G-1, G)` terms for `n` (response, reward) pairs.
+/// A conformance test holds every registered method to that; its own sets are [`Configured::sets`](grpo_lambda::methods::Configured::sets), and
+/// [`Sets::SINGLE`] where it has none. For `n` (response, reward) pairs there are `u = C(n+h-1, h)` sets of `h` responses, and the sum over the
+/// groups of `M` sets has `C(u+M-1, M)` terms.
 ///
 /// # Errors
 /// [`ExpectedError::TooMany`] above `limit` terms.
-pub fn multisets(method: &dyn Method, situation: &Situation, limit: f64) -> Result<Expected, ExpectedError> {
+///
+/// # Panics
+/// If the sets do not share the group's responses equally.
+pub fn multisets(
+    method: &dyn Method,
+    situation: &Situation,
+    sets: Sets,
+    limit: f64,
+) -> Result<Expected, ExpectedError> {
     let evaluated = Evaluated::new(situation);
     let atoms = evaluated.atoms();
-    let (n, g) = (atoms.len(), evaluated.group_size);
-    refuse_above(limit, (0..g).map(|i| (n + i) as f64 / (i + 1) as f64).product())?;
-    // The next tuple that does not descend.
-    let next = |tuple: &mut [usize]| {
-        let turn = tuple.iter().rposition(|&i| i + 1 < n)?;
-        let value = tuple[turn] + 1;
-        tuple[turn..].fill(value);
-        Some(turn)
-    };
-    // G! over the factorials of how often each occurs.
-    let orders = |tuple: &[usize]| {
-        let (mut orders, mut run) = (1.0, 0.0);
-        for (i, k) in tuple.iter().enumerate() {
-            run = if i > 0 && tuple[i - 1] == *k { run + 1.0 } else { 1.0 };
-            orders *= (i + 1) as f64 / run;
+    let (g, count) = (evaluated.group_size, sets.count(evaluated.group_size));
+    assert!(g % count == 0, "{g} responses do not make {count} equal sets");
+    let units = combinations(atoms.len() as f64, g / count);
+    refuse_above(limit, combinations(units, count))?;
+    let units = unordered(&atoms, g / count);
+    Ok(sum(method, &evaluated, &atoms, &units, |tuple| ascend(tuple, units.len()), orders))
+}
+
+/// The number of multisets of `k` out of `n`.
+fn combinations(n: f64, k: usize) -> f64 {
+    (0..k).map(|i| (n + i as f64) / (i + 1) as f64).product()
+}
+
+/// Every multiset of `h` independent responses.
+fn unordered(atoms: &[Atom], h: usize) -> Vec<Unit> {
+    let (mut units, mut members) = (Vec::new(), vec![0; h]);
+    loop {
+        let probability = orders(&members) * members.iter().map(|&i| atoms[i].probability).product::<f64>();
+        units.push(Unit { probability, members: members.clone() });
+        if ascend(&mut members, atoms.len()).is_none() {
+            return units;
         }
-        orders
-    };
-    Ok(sum(method, &evaluated, &atoms, &single(&atoms), next, orders))
+    }
+}
+
+/// Goes on to the next tuple of numbers below `n` that does not descend, and returns the first place that changed.
+fn ascend(tuple: &mut [usize], n: usize) -> Option<usize> {
+    let turn = tuple.iter().rposition(|&i| i + 1 < n)?;
+    let value = tuple[turn] + 1;
+    tuple[turn..].fill(value);
+    Some(turn)
+}
+
+/// The number of orders of a tuple that does not descend: `G!` over the factorials of how often each number occurs.
+fn orders(tuple: &[usize]) -> f64 {
+    let (mut orders, mut run) = (1.0, 0.0);
+    for (i, k) in tuple.iter().enumerate() {
+        run = if i > 0 && tuple[i - 1] == *k { run + 1.0 } else { 1.0 };
+        orders *= (i + 1) as f64 / run;
+    }
+    orders
 }
 
 fn refuse_above(limit: f64, terms: f64) -> Result<(), ExpectedError> {

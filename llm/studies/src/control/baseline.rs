@@ -85,12 +85,6 @@ fn words((name, settings): &(&str, &str)) -> String {
     format!("{name} {settings}").trim_end().to_owned()
 }
 
-/// The sets that a method compares; none for independent responses.
-pub(super) fn sets(configured: &Configured) -> Option<Sets> {
-    let (_, sets) = configured.settings.entries().find(|(key, _)| *key == "sets")?;
-    sets.parse().ok().map(Sets::new)
-}
-
 fn parsed((name, settings): &(&str, &str)) -> Configured {
     methods::parse(name, settings).expect("the settings are the methods'")
 }
@@ -110,7 +104,7 @@ fn variances(lab: &Lab, engine: &mut CpuEngine) -> Result<Vec<Measured>, LabErro
         let (prompts, rollout) = pairs(lab, engine, sampling)?;
         for (k, prompt) in prompts.iter().enumerate() {
             let pair = [&rollout.groups[k], &rollout.groups[k + PAIRS as usize]];
-            let these = measured.iter_mut().zip(&methods).filter(|(_, method)| sets(method) == sampling);
+            let these = measured.iter_mut().zip(&methods).filter(|(_, method)| method.sets() == sampling);
             for (own, configured) in these {
                 let mut gradient = |group: &Group| of_group(lab, engine, configured, &prompt.tokens, group);
                 let apart =

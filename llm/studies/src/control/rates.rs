@@ -11,7 +11,6 @@ use grpo_lambda_trainer::step::StepSettings;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::baseline::sets;
 use super::clamp::Exam;
 use super::lab::{ADDITION, Lab, LabError, Optimiser, ProtocolError, StepRecord};
 use super::store::Results;
@@ -171,7 +170,7 @@ fn runs_of_seed(
 
 fn execute(lab: &Lab, exam: &Exam, configured: &Configured, rate: f64) -> Result<Row, LabError> {
     let reference = configured.evidence().contains(&EvidenceKind::RefLogps);
-    let settings = StepSettings { reference, ..lab.settings(sets(configured)) };
+    let settings = StepSettings { reference, ..lab.settings(configured.sets()) };
     let (engine, records) = lab.train_with(&settings, configured.method.as_ref(), Optimiser::AdamW, rate)?;
     let rl = &lab.session.config.rl;
     let tokens: f64 = records.iter().map(|r| r.length).sum();

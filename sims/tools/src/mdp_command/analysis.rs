@@ -5,11 +5,12 @@ use crate::mdp_file::{self, MdpFile};
 use crate::method_args::{DEFAULTS, settings_that_differ};
 use crate::terminal::Progress;
 use grpo_lambda::group::EvidenceKind;
-use grpo_lambda::methods::{self, Configured, Method, REGISTRY};
+use grpo_lambda::methods::{self, Configured, REGISTRY};
+use grpo_lambda::systematic::Sets;
 use grpo_lambda_figure::{Axis, Figure, Mark, Panel};
 use grpo_lambda_mdp::evidence::Exact;
 use grpo_lambda_mdp::expected::{
-    Comparison, Expected, ExpectedError, Situation, compare, enumerated, implied, sampled,
+    Comparison, Expected, Situation, compare, enumerated, implied, multisets, sampled,
 };
 use grpo_lambda_mdp::{Optimal, Oracle, Tree};
 use grpo_lambda_stats::table::{Table, significant};
@@ -17,6 +18,9 @@ use std::ops::RangeInclusive;
 
 /// Groups simulated where no exact way is feasible.
 const SAMPLED_GROUPS: usize = 20_000;
+
+/// Limit on the number of groups, whatever their order, over which a method is summed: under a second of one processor.
+const MULTISETS: f64 = 2e5;
 
 /// Squared lengths of a policy gradient with which no comparison overflows or is lost in rounding.
 const RESOLVED: RangeInclusive<f64> = 1e-200..=1e200;
@@ -36,8 +40,13 @@ pub struct Analysis {
 }
 
 /// Expected update and how it was obtained: exactly, or from groups simulated with this seed where nothing exact is feasible.
-pub fn expectation(method: &dyn Method, situation: &Situation, seed: u64) -> (Expected, String) {
-    match implied(method, situation).or_else(|_: ExpectedError| enumerated(method, situation)) {
+pub fn expectation(configured: &Configured, situation: &Situation, seed: u64) -> (Expected, String) {
+    let method = configured.method.as_ref();
+    let sets = configured.sets().unwrap_or(Sets::SINGLE);
+    let are_equal = situation.group_size.is_multiple_of(sets.count(situation.group_size));
+    let exact = implied(method, situation)
+        .or_else(|error| if are_equal { multisets(method, situation, sets, MULTISETS) } else { Err(error) });
+    match exact.or_else(|_| enumerated(method, situation)) {
         Ok(expected) => (expected, "exact".to_owned()),
         Err(_) => {
             let run = sampled(method, situation, SAMPLED_GROUPS, seed);
@@ -78,13 +87,13 @@ pub fn analyse(request: &MdpArgs, method: &Configured) -> anyhow::Result<Analysi
 
     let progress = Progress::start();
     progress.begin(1, REGISTRY.len(), method.spec.title);
-    let (expected, how) = expectation(method.method.as_ref(), &situation, request.seed);
+    let (expected, how) = expectation(method, &situation, request.seed);
     let comparison = compare(&expected, &oracle);
     let mut methods = Table::new(&COLUMNS);
     push(&mut methods, method.spec.title, &settings_that_differ(method), &comparison, &how);
     let left_out = push_defaults(&mut methods, method, &provided, |number, default| {
         progress.begin(number, REGISTRY.len(), default.spec.title);
-        let (expected, how) = expectation(default.method.as_ref(), &situation, request.seed);
+        let (expected, how) = expectation(default, &situation, request.seed);
         (compare(&expected, &oracle), how)
     })?;
 

@@ -1,6 +1,7 @@
 //! Expected updates: exact if a sum is feasible, else simulated, and marked so.
 
 use grpo_lambda::methods::Method;
+use grpo_lambda::systematic::Sets;
 use grpo_lambda_mdp::expected::{Situation, conditional, implied, multisets, sampled};
 
 /// The most work of a row.
@@ -54,8 +55,9 @@ pub(super) fn expectation(
 ) -> Expectation {
     let exact = repeats.then(|| {
         let by_coupling = implied(method, situation).map(|e| (e, "exact: implied credit"));
-        by_coupling
-            .or_else(|_| multisets(method, situation, effort.multisets).map(|e| (e, "exact: all groups")))
+        by_coupling.or_else(|_| {
+            multisets(method, situation, Sets::SINGLE, effort.multisets).map(|e| (e, "exact: all groups"))
+        })
     });
     if let Some(Ok((expected, how))) = exact {
         let variance = expected.total_variance();

@@ -8,6 +8,7 @@ use crate::atlas::tasks::tasks;
 use crate::experiment::{Context, Report};
 use crate::store::Store;
 use grpo_lambda::methods;
+use grpo_lambda::systematic::Sets;
 use grpo_lambda_mdp::expected::{Situation, conditional, multisets, sampled};
 use grpo_lambda_mdp::zoo::{self, Family};
 use grpo_lambda_mdp::{Oracle, Tabular};
@@ -37,7 +38,7 @@ fn simulated_others_give_the_exact_update_within_their_standard_error() {
     let (tree, policy) = small();
     for words in ["grpo reduction=token_mean", "tempo", "reinforce_pp"] {
         let situation = Situation::on_policy(&tree, &policy, 4);
-        let truth = multisets(method(words).as_ref(), &situation, 1e6).unwrap();
+        let truth = multisets(method(words).as_ref(), &situation, Sets::SINGLE, 1e6).unwrap();
         let found = conditional(method(words).as_ref(), &situation, 400, 3);
         let n = found.draws.len() as f64;
         for e in tree.edges() {
