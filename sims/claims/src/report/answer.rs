@@ -2,7 +2,7 @@
 
 use super::markdown::wrapped;
 use crate::experiments::addition::shown::{ArmRow as AdditionRow, ShareRow};
-use crate::experiments::chain::findings::TRACE;
+use crate::experiments::chain::findings::{CLAMP, TRACE};
 use crate::experiments::chain::shown::{ArmRow as ChainRow, UpdateRow};
 use crate::experiments::chain::{GRPO, ORACLE};
 use crate::experiments::clamp_gain::measure::{ARMS as CLAMP_ARMS, CLAMPED, REWEIGHTING};
@@ -93,7 +93,7 @@ pub(super) fn answer(folder: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Credit on chains: what there is to assign, and the trace's update beside GRPO's.
+/// Credit on chains: what there is to assign, what the trace and the clamp take of it, and the trace's update beside GRPO's.
 fn chain(folder: &Path) -> anyhow::Result<String> {
     let tokens = Data::<ChainRow>::read(folder, "chain.csv")?;
     let oracle = rows!(tokens, arm = ORACLE)?[0];
@@ -105,14 +105,24 @@ fn chain(folder: &Path) -> anyhow::Result<String> {
         trace.noise_high >= 1.0 && own < of_grpo,
         "chain_updates.csv: the trace's update has less noise than RLOO's, or its credit is nearer to the exact one than GRPO's, against the front page"
     );
+    let share = |arm: &str| {
+        let row = rows!(tokens, arm = arm, cell = "single")?[0];
+        let [mid, low, high] =
+            [row.share, row.share_low, row.share_high].map(|x| 100.0 * x.unwrap_or(f64::NAN));
+        anyhow::ensure!(
+            arm != TRACE || low <= 0.0,
+            "chain.csv: the trace takes a share of exact credit's gain, against the front page"
+        );
+        Ok(format!("{mid:.0} % ({low:.0} to {high:.0})"))
+    };
     Ok(format!(
-        "exact credit needs {:.2} of RLOO's tokens and {:.0} % of its update's noise; the trace takes no noise away ({:.1} of RLOO's, {:.1} to {:.1} over {} seeds), and its credit is further from the exact one than GRPO's (rank correlation {own:.2} against {of_grpo:.2})",
+        "exact credit needs {:.2} of RLOO's tokens; the trace takes {} of its gain over GRPO, the clamp alone {} (95 % over {} seeds). Exact credit leaves {:.0} % of the noise of RLOO's update, the trace takes none away ({:.1} of RLOO's), and its credit is further from the exact one than GRPO's (rank correlation {own:.2} against {of_grpo:.2})",
         oracle.tokens.context("chain.csv: the oracle has no tokens")?,
+        share(TRACE)?,
+        share(CLAMP)?,
+        oracle.seeds,
         100.0 * exact.noise,
         trace.noise,
-        trace.noise_low,
-        trace.noise_high,
-        trace.seeds
     ))
 }
 

@@ -10,7 +10,7 @@ use grpo_lambda_stats::Interval;
 pub(crate) const TRACE: &str = "lambda_mean1";
 const UNCLAMPED: &str = "lambda_free";
 const PAPER: &str = "lambda_paper";
-const CLAMP: &str = "grpo_clamp";
+pub(crate) const CLAMP: &str = "grpo_clamp";
 const VINE: &str = "vine_ppo";
 const PREFIX_VALUES: [&str; 2] = ["tempo", "prefix_rloo"];
 const SETS: &str = "systematic_rloo";

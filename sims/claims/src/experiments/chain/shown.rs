@@ -15,7 +15,7 @@ pub(crate) struct ArmRow {
     pub(crate) cell: String,
     pub(crate) arm: String,
     rate: f64,
-    seeds: usize,
+    pub(crate) seeds: usize,
     /// Runs that did not reach the target.
     missed: usize,
     /// Seeds on which the arm or RLOO reached it.
@@ -27,6 +27,10 @@ pub(crate) struct ArmRow {
     p: Option<f64>,
     corrected: Option<f64>,
     reading: String,
+    /// The share of the oracle's gain over GRPO, on the scale of logarithms of tokens.
+    pub(crate) share: Option<f64>,
+    pub(crate) share_low: Option<f64>,
+    pub(crate) share_high: Option<f64>,
 }
 
 /// A row of `chain_updates.csv`.
@@ -63,8 +67,13 @@ fn shown(n: &Numbers) -> impl Iterator<Item = (&str, &Arm)> {
 }
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
+    let share = |cell: &str, arm: &Arm| {
+        let is_end = [super::GRPO, super::ORACLE].contains(&arm.name.as_str()) || n.valid().is_empty();
+        n.cell(cell).filter(|_| !is_end)?.share_of_headroom(&arm.name)
+    };
     let arms = shown(n).map(|(cell, arm)| {
         let over = arm.over_reference.as_ref().map(|c| exponential(c.interval));
+        let share = share(cell, arm);
         ArmRow {
             cell: cell.to_owned(),
             arm: arm.name.clone(),
@@ -78,6 +87,9 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
             p: arm.over_reference.as_ref().map(|c| c.p),
             corrected: arm.corrected,
             reading: if n.valid().is_empty() { "" } else { words(arm.reading()) }.to_owned(),
+            share: share.map(|i| i.mid),
+            share_low: share.map(|i| i.low),
+            share_high: share.map(|i| i.high),
         }
     });
     let updates = n.updates.iter().map(|u| UpdateRow {
@@ -134,7 +146,7 @@ fn title(n: &Numbers) -> String {
         Some(gate) if gate.is_passed() => {
             let share = n.cells[0].share_of_headroom(TRACE).map_or(noise, |i| {
                 format!(
-                    "; the trace takes {:.0} % of that gain ({:.0} to {:.0})",
+                    "; the trace takes {:.0} % of its gain over GRPO ({:.0} to {:.0})",
                     100.0 * i.mid,
                     100.0 * i.low,
                     100.0 * i.high
