@@ -1,18 +1,16 @@
 //! Claim `atlas_learning`: what exact values buy.
 
-use grpo_lambda::methods;
+use crate::laboratory::{method, of_zoo};
+use grpo_lambda_mdp::Oracle;
 use grpo_lambda_mdp::expected::{Situation, compare, implied};
-use grpo_lambda_mdp::{Oracle, zoo};
 
 #[test]
 fn exact_values_raise_the_signal_to_noise_of_an_unbiased_update() {
     for name in ["pivot", "lucky_guess", "noisy"] {
-        let entry = zoo::find(name).expect("of the zoo");
-        let tree = (entry.build)();
-        let policy = (entry.initial)(&tree);
+        let (tree, policy) = of_zoo(name);
         let oracle = Oracle::new(&tree, &policy);
-        let comparison = |method: &str, settings: &str| {
-            let method = methods::parse(method, settings).expect("valid").method;
+        let comparison = |name: &str, settings: &str| {
+            let method = method(name, settings);
             let update = implied(method.as_ref(), &Situation::on_policy(&tree, &policy, 8));
             compare(&update.expect("feasible"), &oracle)
         };

@@ -1,10 +1,10 @@
 //! A lucky guess after a flawed step: what a trace can and cannot do about it.
 
+use crate::laboratory::{laid_out, method};
 use grpo_lambda::group::{Evidence, Group, Response, StepValue};
-use grpo_lambda::methods;
 use grpo_lambda_mdp::Oracle;
 use grpo_lambda_mdp::expected::{Situation, implied};
-use grpo_lambda_mdp::zoo::{Family, Fork, LuckyGuess};
+use grpo_lambda_mdp::zoo::{Fork, LuckyGuess};
 
 /// First edges of the prompt in [`LuckyGuess`] and in a fork whose second branch is flawed.
 const SOUND: usize = 0;
@@ -13,11 +13,9 @@ const FLAWED: usize = 1;
 #[test]
 fn at_equal_lengths_a_trace_gives_the_flawed_step_what_grpo_gives_it_times_one_number() {
     for luck in [0.0, 0.25, 0.6] {
-        let family = LuckyGuess { luck, ..LuckyGuess::default() };
-        let tree = family.tree().expect("valid");
-        let policy = family.initial(&tree);
+        let (tree, policy) = laid_out(&LuckyGuess { luck, ..LuckyGuess::default() });
         let update = |name: &str, settings: &str| {
-            let method = methods::parse(name, settings).expect("valid").method;
+            let method = method(name, settings);
             implied(method.as_ref(), &Situation::on_policy(&tree, &policy, 8)).expect("feasible").update
         };
         let grpo = update("grpo", "reduction=token_mean");
@@ -33,21 +31,17 @@ fn at_equal_lengths_a_trace_gives_the_flawed_step_what_grpo_gives_it_times_one_n
 #[test]
 fn with_the_clamp_a_longer_flawed_response_is_raised_in_expectation_though_its_value_is_lower() {
     let step = |length: usize, settings: &str| {
-        let family = Fork::two([6, length], [0.76, 0.6], 0.5);
-        let tree = family.tree().expect("valid");
-        let policy = family.initial(&tree);
+        let (tree, policy) = laid_out(&Fork::two([6, length], [0.76, 0.6], 0.5));
         assert!(Oracle::new(&tree, &policy).advantage(FLAWED) < 0.0);
-        let method = methods::parse("grpo_lambda", settings).expect("valid").method;
+        let method = method("grpo_lambda", settings);
         implied(method.as_ref(), &Situation::on_policy(&tree, &policy, 8)).expect("feasible").update[FLAWED]
     };
     assert!(step(6, "") < 0.0 && step(48, "") > 0.0);
     // Of two branches the worse one has the negative mean credit; only the clamp makes it positive.
     assert!(step(6, "clamp=none") < 0.0 && step(48, "clamp=none") < 0.0);
     // The clamp alone does it no more than the trace alone.
-    let family = Fork::two([6, 48], [0.76, 0.6], 0.5);
-    let tree = family.tree().expect("valid");
-    let policy = family.initial(&tree);
-    let clamped = methods::parse("grpo", "reduction=token_mean clamp=-0.1").expect("valid").method;
+    let (tree, policy) = laid_out(&Fork::two([6, 48], [0.76, 0.6], 0.5));
+    let clamped = method("grpo", "reduction=token_mean clamp=-0.1");
     let update =
         implied(clamped.as_ref(), &Situation::on_policy(&tree, &policy, 8)).expect("feasible").update;
     assert!(update[FLAWED] < 0.0);
@@ -64,7 +58,7 @@ fn in_the_lucky_response_itself_outcomes_praise_the_flaw_and_values_blame_it() {
     };
     let group = Group { responses: vec![response(1.0, 0.25), response(0.0, 0.75)] };
     let advantage = |name: &str, settings: &str| {
-        let method = methods::parse(name, settings).expect("valid").method;
+        let method = method(name, settings);
         method.credit(std::slice::from_ref(&group))[0].advantages[0]
     };
     assert!(advantage("grpo", "") > 0.0);

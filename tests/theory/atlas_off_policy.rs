@@ -1,5 +1,6 @@
 //! Off-policy: the trust region of a trace, and what is left of the policy gradient.
 
+use crate::laboratory::method;
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda::methods;
 use grpo_lambda::metrics::Metrics;
@@ -42,7 +43,7 @@ proptest! {
 
 /// Metrics of a response with log-ratios `x`, beside another one with the opposite reward at ratio 1.
 fn evaluated(name: &str, settings: &str, x: &[f64], right: bool) -> Metrics {
-    let method = methods::parse(name, settings).expect("valid").method;
+    let method = method(name, settings);
     let old = vec![-1.0; x.len()];
     let reward = f64::from(right);
     let group = Group {
@@ -83,7 +84,7 @@ fn beyond_the_clip_only_the_tokens_that_speak_against_the_step_are_left() {
         current.probs(&tree).iter().zip(behaviour.probs(&tree)).map(|(new, old)| new / old).collect();
     assert!(ratios[0] > 1.0 + EPSILON && ratios[1] < 1.0 - EPSILON, "{ratios:?}");
     let better = |current: &Tabular, name: &str, settings: &str| {
-        let method = methods::parse(name, settings).expect("valid").method;
+        let method = method(name, settings);
         let situation = Situation { current, ..Situation::on_policy(&tree, &behaviour, 4) };
         implied(method.as_ref(), &situation).expect("feasible").update[0]
     };

@@ -1,26 +1,19 @@
 //! Claim `atlas_updates`: what the MDPs of the atlas show, by the exact expected update.
 
+use crate::laboratory::{laid_out, update};
 use grpo_lambda::methods;
 use grpo_lambda::systematic::Sets;
-use grpo_lambda_mdp::expected::{Situation, conditional, enumerated, implied, multisets};
+use grpo_lambda_mdp::Tabular;
+use grpo_lambda_mdp::expected::{Situation, conditional, enumerated, multisets};
 use grpo_lambda_mdp::zoo::{self, Family};
-use grpo_lambda_mdp::{Tabular, Tree};
 
 use crate::tolerance::{IDENTITY, assert_close};
-
-fn update(words: &str, tree: &Tree, policy: &Tabular, g: usize) -> Vec<f64> {
-    let (name, settings) = words.split_once(' ').unwrap_or((words, ""));
-    let method = methods::parse(name, settings).expect("valid").method;
-    implied(method.as_ref(), &Situation::on_policy(tree, policy, g)).expect("feasible").update
-}
 
 #[test]
 fn filler_that_earns_nothing_is_left_alone_until_advantages_are_clamped_and_then_paid_for_with_a_trace() {
     // Reward and length are independent here, so that any weight by length or position meets advantages of mean 0 and adds nothing to filler. A clamp leaves
     // them a positive mean, and what grows with the length is then paid for.
-    let family = zoo::DistractorLength::default();
-    let tree = family.tree().expect("knobs in range");
-    let policy = family.initial(&tree);
+    let (tree, policy) = laid_out(&zoo::DistractorLength::default());
     let filler = |words: &str| -> Vec<f64> {
         let step = update(words, &tree, &policy, 8);
         let own = |e: &usize| tree.token_name(*e) == "um";

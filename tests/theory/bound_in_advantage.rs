@@ -1,10 +1,11 @@
 //! The bound of Lemma 1, added to the advantage.
 
+use crate::laboratory::{gap, laid_out, method, of_zoo};
 use grpo_lambda::group::{Group, Response};
-use grpo_lambda::methods::{self, Coupling, Credit, Loss, Method};
+use grpo_lambda::methods::{Coupling, Credit, Loss, Method};
 use grpo_lambda::trace::{Recent, Trace};
 use grpo_lambda_mdp::expected::{Expected, Situation, implied};
-use grpo_lambda_mdp::zoo::{self, Family};
+use grpo_lambda_mdp::zoo;
 use grpo_lambda_mdp::{Oracle, Tabular, Target, Tree};
 
 /// A method with `1 - Π_{k<t} (1 - π(EOS|s_k))` added to the advantage of token `t`.
@@ -37,32 +38,17 @@ impl Method for WithBound {
 }
 
 fn mdps() -> Vec<(Tree, Tabular)> {
-    let random = |seed| {
-        let family = zoo::Random { seed, eos: 1.0, horizon: 4, ..zoo::Random::default() };
-        let tree = family.tree().expect("valid");
-        let policy = family.initial(&tree);
-        (tree, policy)
-    };
-    let named = |name: &str| {
-        let entry = zoo::find(name).expect("listed");
-        let tree = (entry.build)();
-        let policy = (entry.initial)(&tree);
-        (tree, policy)
-    };
-    (0..10).map(random).chain([named("eos_hazard"), named("eos_hazard_dependent")]).collect()
+    let random = |seed| laid_out(&zoo::Random { seed, eos: 1.0, horizon: 4, ..zoo::Random::default() });
+    (0..10).map(random).chain([of_zoo("eos_hazard"), of_zoo("eos_hazard_dependent")]).collect()
 }
 
 fn pair(tree: &Tree, policy: &Tabular, name: &str, settings: &str) -> (Expected, Expected) {
-    let method = || methods::parse(name, settings).expect("valid").method;
+    let method = || method(name, settings);
     let situation = Situation::on_policy(tree, policy, 3);
     let bound = Oracle::new(tree, policy).path_products().iter().map(|p| 1.0 - p).collect();
     let wrapped = WithBound { inner: method(), tree: tree.clone(), bound };
     let exact = |m: &dyn Method| implied(m, &situation).expect("feasible");
     (exact(method().as_ref()), exact(&wrapped))
-}
-
-fn gap(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(x, y)| (x - y).abs()).fold(0.0, f64::max)
 }
 
 #[test]

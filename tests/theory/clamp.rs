@@ -1,6 +1,6 @@
 //! The clamp of advantages at -0.1.
 
-use grpo_lambda::methods;
+use crate::laboratory::method;
 use grpo_lambda_mdp::expected::{Situation, compare, implied};
 use grpo_lambda_mdp::{Oracle, Rules, Tabular};
 
@@ -11,7 +11,7 @@ fn weight(p: f64, clamp: &str, group: usize) -> f64 {
         .expect("valid");
     let policy = Tabular::from_weights(&tree, |_, edge| if edge == 0 { p } else { 1.0 - p });
     let settings = format!("reduction=response_sum clamp={clamp}");
-    let method = methods::parse("grpo", &settings).expect("valid").method;
+    let method = method("grpo", &settings);
     let update = implied(method.as_ref(), &Situation::on_policy(&tree, &policy, group)).expect("feasible");
     let found = compare(&update, &Oracle::new(&tree, &policy));
     assert!((found.cosine - 1.0).abs() < 1e-12);

@@ -1,5 +1,6 @@
 //! Claim `conventions`: the table of conventions is right where it can be checked, and the search names the one behind given numbers.
 
+use crate::laboratory::method;
 use grpo_lambda::group::{Evidence, Group, Response};
 use grpo_lambda::methods;
 use grpo_lambda_conventions::{
@@ -215,7 +216,7 @@ fn a_common_factor_alone_is_found_where_it_is_positive() {
 #[test]
 fn losses_of_tokens_are_recognised_before_any_reduction() {
     let (batch, logps) = batch();
-    let method = methods::parse("cispo", "cap=5").expect("valid").method;
+    let method = method("cispo", "cap=5");
     let credits = method.credit(&batch);
     let responses = batch.iter().flat_map(|g| &g.responses);
     let losses: Rows =
@@ -231,7 +232,7 @@ fn losses_of_tokens_are_recognised_before_any_reduction() {
 fn a_coefficient_is_fitted_and_positive() {
     let (batch, logps) = batch();
     let credits = |beta: &str| {
-        let method = methods::parse("grpo", beta).expect("valid").method;
+        let method = method("grpo", beta);
         let credits = method.credit(&batch);
         let responses = batch.iter().flat_map(|g| &g.responses).zip(&credits).zip(&logps);
         let losses: Rows = responses.map(|((r, c), l)| method.token_losses(r, c, l)).collect();
@@ -281,7 +282,7 @@ fn where_a_factor_and_a_coefficient_cannot_be_told_apart_the_coefficient_is_fitt
     };
     let batch = [Group { responses: vec![response(1.0, -1.25), response(0.0, -0.75)] }];
     let logps = vec![vec![-1.0]; 2];
-    let method = methods::parse("grpo", "beta=0.5 kl=k2 std_preset=deepseekmath").expect("valid").method;
+    let method = method("grpo", "beta=0.5 kl=k2 std_preset=deepseekmath");
     let loss = methods::evaluate(method.as_ref(), &batch, &logps);
     let theirs =
         Theirs { advantages: Some(loss.advantages), gradient: Some(loss.dlogps), ..Theirs::default() };
@@ -296,7 +297,7 @@ fn where_a_factor_and_a_coefficient_cannot_be_told_apart_the_coefficient_is_fitt
 #[test]
 fn what_needs_evidence_is_not_tried_without_it() {
     let (mut batch, logps) = batch();
-    let method = methods::parse("grpo", "reduction=token_mean").expect("valid").method;
+    let method = method("grpo", "reduction=token_mean");
     let loss = methods::evaluate(method.as_ref(), &batch, &logps);
     let tried = |batch: &[Group]| {
         let theirs = Theirs { gradient: Some(loss.dlogps.clone()), ..Theirs::default() };
@@ -332,7 +333,7 @@ fn what_no_convention_explains_gets_the_nearest_and_the_term_that_is_left() {
     assert!(matches!(found.remainder, Some((conventions::Remainder::Clip { tokens: 1.. }, _))), "{found:?}");
     // No other explanation leaves fewer tokens: with the usual bounds of 0.2 those between the two bounds are left.
     let (batch, logps) = batch();
-    let grpo = |settings: &str| methods::parse("grpo", settings).expect("valid").method;
+    let grpo = |settings: &str| method("grpo", settings);
     let usual = methods::evaluate(grpo("reduction=token_mean").as_ref(), &batch, &logps).dlogps;
     let differ = usual.iter().flatten().zip(gradient.iter().flatten()).filter(|(a, b)| a != b).count();
     let left = found.remainder.as_ref().map(|(left, _)| *left);

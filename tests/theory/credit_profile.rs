@@ -1,5 +1,6 @@
 //! The on-policy weight of each token, from the registered method's gradient.
 
+use crate::laboratory::method;
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda::methods;
 use proptest::prelude::*;
@@ -8,7 +9,7 @@ use proptest::prelude::*;
 fn weights(settings: &str, logps: &[f64]) -> Vec<f64> {
     let group = Group { responses: [1.0, 0.0].map(|r| Response::graded(logps.to_vec(), r)).to_vec() };
     let gradient = |name, settings: &str| {
-        let method = methods::parse(name, settings).expect("valid").method;
+        let method = method(name, settings);
         methods::evaluate(method.as_ref(), std::slice::from_ref(&group), &[logps.to_vec(), logps.to_vec()])
             .dlogps
             .swap_remove(0)

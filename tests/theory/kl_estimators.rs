@@ -1,7 +1,7 @@
 //! The KL gradient that each estimator is in expectation.
 
+use crate::laboratory::{gap, method};
 use grpo_lambda::kl::Kl;
-use grpo_lambda::methods;
 use grpo_lambda_mdp::expected::{Situation, implied};
 use grpo_lambda_mdp::{Oracle, Tabular, zoo};
 use proptest::prelude::*;
@@ -32,10 +32,6 @@ fn reverse(pi: &[f64], reference: &[f64]) -> Vec<f64> {
 /// `∂KL(ref||π)/∂θ`.
 fn forward(pi: &[f64], reference: &[f64]) -> Vec<f64> {
     pi.iter().zip(reference).map(|(p, r)| p - r).collect()
-}
-
-fn gap(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(x, y)| (x - y).abs()).fold(0.0, f64::max)
 }
 
 #[test]
@@ -80,7 +76,7 @@ fn registered_kl_terms_sum_the_gradients_per_state_over_the_visits_of_the_policy
             ("ratio_k3", Some(reverse)),
         ] {
             let update = |beta: f64| {
-                let method = methods::parse("rloo", &format!("beta={beta} kl={kl}")).expect("valid").method;
+                let method = method("rloo", &format!("beta={beta} kl={kl}"));
                 let situation =
                     Situation { reference: Some(&frozen), ..Situation::on_policy(&tree, &policy, 2) };
                 implied(method.as_ref(), &situation).expect("feasible").update

@@ -1,5 +1,6 @@
 //! λ trades bias for variance: with which critic, and in which direction.
 
+use crate::laboratory::method;
 use grpo_lambda::advantage::gae;
 use grpo_lambda::methods;
 use grpo_lambda_mdp::expected::{Situation, implied};
@@ -87,7 +88,7 @@ fn a_constant_critic_at_lambda_1_is_the_centred_advantage_of_grpo_and_at_lambda_
     let (v0, r) = (0.3, 1.0);
     assert_eq!(gae(&[0.0, 0.0, r], &[v0; 3], 1.0, 1.0), [0.7; 3]);
     assert_eq!(gae(&[0.0, 0.0, r], &[v0; 3], 1.0, 0.0), [0.0, 0.0, 0.7]);
-    let method = |name, settings| methods::parse(name, settings).expect("valid").method;
+    let method = |name, settings| method(name, settings);
     let terminal =
         method("grpo_lambda", "delta=terminal lambda=1 scale=none clamp=none reduction=response_sum");
     let centred = method("grpo", "scale=none reduction=response_sum");

@@ -1,11 +1,12 @@
 //! λ = 0 and GRPO.
 
+use crate::laboratory::method;
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda::methods::{self, BatchLoss};
 use proptest::prelude::*;
 
 fn evaluate(name: &str, settings: &str, group: &Group, logps: &[Vec<f64>]) -> BatchLoss {
-    let method = methods::parse(name, settings).expect("valid").method;
+    let method = method(name, settings);
     methods::evaluate(method.as_ref(), std::slice::from_ref(group), logps)
 }
 

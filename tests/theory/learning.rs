@@ -1,6 +1,7 @@
 //! Learning on a tabular policy: the training step moves the parameters by the expected update on average, the policy
 //! gradient raises `J`, and a seed is a curve.
 
+use crate::laboratory::method;
 use std::convert::Infallible;
 use std::ops::Range;
 
@@ -12,10 +13,6 @@ use grpo_lambda_mdp::expected::{Situation, implied};
 use grpo_lambda_mdp::{Oracle, TabularLearner, zoo, zoo::Family};
 
 const GROUP: usize = 8;
-
-fn method(name: &str, settings: &str) -> Box<dyn Method> {
-    methods::parse(name, settings).expect("valid settings").method
-}
 
 fn step(learner: &mut TabularLearner, method: &dyn Method, inner_updates: usize) -> Metrics {
     let result: Result<Metrics, Infallible> = iterate(learner, method, &[()], GROUP, inner_updates);

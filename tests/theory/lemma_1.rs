@@ -1,5 +1,6 @@
 //! Lemma 1 of GRPO-lambda: false prefix by prefix, true on average.
 
+use crate::laboratory::laid_out;
 use grpo_lambda_mdp::zoo::{self, Family, RandomRewards};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree};
 
@@ -9,11 +10,12 @@ const EXACT: f64 = 1e-12;
 fn mdps() -> impl Iterator<Item = (Tree, Tabular)> {
     (0..200).map(|seed| {
         let rewards = if seed % 2 == 0 { RandomRewards::Bits } else { RandomRewards::Probabilities };
-        let family =
-            zoo::Random { seed, eos: if seed % 3 == 0 { 1.0 } else { 0.6 }, rewards, ..Default::default() };
-        let tree = family.tree().expect("valid");
-        let policy = family.initial(&tree);
-        (tree, policy)
+        laid_out(&zoo::Random {
+            seed,
+            eos: if seed % 3 == 0 { 1.0 } else { 0.6 },
+            rewards,
+            ..Default::default()
+        })
     })
 }
 

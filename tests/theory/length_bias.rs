@@ -1,17 +1,12 @@
 //! Weights that depend on the length of a response, and what they do to preferences.
 
-use grpo_lambda::methods;
+use crate::laboratory::{laid_out, update};
 use grpo_lambda::trace::{Both, Recent, Trace};
-use grpo_lambda_mdp::expected::{Situation, cosine, implied};
-use grpo_lambda_mdp::zoo::{self, Branch, Family, Fork};
+use grpo_lambda_mdp::expected::cosine;
+use grpo_lambda_mdp::zoo::{self, Branch, Fork};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree};
 
 const EXACT: f64 = 1e-12;
-
-fn update(tree: &Tree, policy: &Tabular, name: &str, settings: &str, group: usize) -> Vec<f64> {
-    let method = methods::parse(name, settings).expect("valid").method;
-    implied(method.as_ref(), &Situation::on_policy(tree, policy, group)).expect("feasible").update
-}
 
 /// Two answers chosen equally often, `V(s_0) = 0.25` for successes 0.9 and 0.8.
 fn fork(lengths: [usize; 2], success: [f64; 2]) -> (Tree, Tabular) {
@@ -21,10 +16,7 @@ fn fork(lengths: [usize; 2], success: [f64; 2]) -> (Tree, Tabular) {
         Branch::new("long", lengths[1], success[1], p),
         Branch::new("astray", 10, 0.0, 1.0 - 2.0 * p),
     ];
-    let family = Fork { branches };
-    let tree = family.tree().expect("valid");
-    let policy = family.initial(&tree);
-    (tree, policy)
+    laid_out(&Fork { branches })
 }
 
 #[test]
@@ -42,7 +34,7 @@ fn at_fixed_length_the_trace_rescales_each_depth_of_the_gradient_by_its_column_s
         ] {
             let settings =
                 format!("style={style} lambda={q} scale=none clamp=none reduction=constant max_length=1");
-            for (e, u) in update(&tree, &policy, "grpo_lambda", &settings, 4).iter().enumerate() {
+            for (e, u) in update(&format!("grpo_lambda {settings}"), &tree, &policy, 4).iter().enumerate() {
                 let want = 0.75 * c[tree.depth(tree.edge_node(e))] * gradient[e];
                 assert!((u - want).abs() < EXACT, "{name} {style} {q}: {u} {want}");
             }
@@ -54,9 +46,8 @@ fn at_fixed_length_the_trace_rescales_each_depth_of_the_gradient_by_its_column_s
 fn a_trace_of_a_fixed_horizon_rescales_the_gradient_depth_by_depth_whatever_the_lengths() {
     let mut ragged = 0;
     for seed in 0..12 {
-        let family = zoo::Random { seed, symbols: 2, horizon: 4, ..zoo::Random::default() };
-        let tree = family.tree().expect("valid");
-        let policy = family.initial(&tree);
+        let (tree, policy) =
+            laid_out(&zoo::Random { seed, symbols: 2, horizon: 4, ..zoo::Random::default() });
         let oracle = Oracle::new(&tree, &policy);
         let sums = Recent { q: 0.9 }.column_sums(tree.max_len());
         let update = |of: &dyn Fn(usize) -> Vec<f64>| {
@@ -85,7 +76,7 @@ fn the_papers_setting_pushes_the_worse_long_answer_up_and_the_better_short_one_d
     let (tree, policy) = fork([2, 50], [0.9, 0.8]);
     let gradient = Oracle::new(&tree, &policy).grad_j();
     assert!(gradient[0] > gradient[1] && gradient[1] > 0.0);
-    let step = update(&tree, &policy, "grpo_lambda", "lambda=0.99", 8);
+    let step = update("grpo_lambda lambda=0.99", &tree, &policy, 8);
     assert!(step[0] < 0.0 && step[1] > 0.0, "{:?}", &step[..2]);
 }
 
@@ -94,28 +85,26 @@ fn without_a_trace_a_constant_reduction_never_inverts_and_one_over_length_does()
     for i in 0..=10 {
         for j in (0..=10).filter(|j| *j != i) {
             let (tree, policy) = fork([2, 50], [f64::from(i) / 10.0, f64::from(j) / 10.0]);
-            let step = update(&tree, &policy, "dr_grpo", "", 4);
+            let step = update("dr_grpo", &tree, &policy, 4);
             assert!((step[0] - step[1]) * f64::from(i - j) > 0.0, "{i} {j}");
         }
     }
     let (tree, policy) = fork([2, 50], [0.8, 0.9]);
-    let step = update(&tree, &policy, "grpo", "scale=none", 4);
+    let step = update("grpo scale=none", &tree, &policy, 4);
     assert!(step[0] > step[1], "the better long answer loses to the worse short one");
 }
 
 #[test]
 fn one_over_length_aggregation_is_the_gradient_of_the_reward_rate_minus_v0_times_that_of_inverse_length() {
     for seed in [0, 1, 2] {
-        let family = zoo::Random { seed, eos: 1.0, ..zoo::Random::default() };
-        let tree = family.tree().expect("valid");
-        let policy = family.initial(&tree);
+        let (tree, policy) = laid_out(&zoo::Random { seed, eos: 1.0, ..zoo::Random::default() });
         let oracle = Oracle::new(&tree, &policy);
         let gradient_of = |f: &dyn Fn(usize) -> f64| {
             oracle.update_of_credit(&oracle.implied_credit(|leaf, _, w| w.fill(f(leaf))))
         };
         let rate = gradient_of(&|l| tree.reward(l) / tree.leaf_len(l) as f64);
         let inverse = gradient_of(&|l| 1.0 / tree.leaf_len(l) as f64);
-        let step = update(&tree, &policy, "grpo", "scale=none", 3);
+        let step = update("grpo scale=none", &tree, &policy, 3);
         for (e, u) in step.iter().enumerate() {
             assert!((u - 2.0 / 3.0 * (rate[e] - oracle.j * inverse[e])).abs() < EXACT);
         }

@@ -1,6 +1,6 @@
 //! The hidden length bonus: what the trace does to the length of responses when rewards say nothing.
 
-use grpo_lambda::methods;
+use crate::laboratory::{laid_out, method};
 use grpo_lambda_mdp::expected::{Situation, cosine, implied_mean};
 use grpo_lambda_mdp::zoo::{EosHazardDependent, Family, Random};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree};
@@ -8,7 +8,7 @@ use grpo_lambda_mdp::{Oracle, Tabular, Tree};
 const EXACT: f64 = 1e-12;
 
 fn update(tree: &Tree, policy: &Tabular, name: &str, settings: &str, group: usize) -> Vec<f64> {
-    let method = methods::parse(name, settings).expect("valid").method;
+    let method = method(name, settings);
     implied_mean(method.as_ref(), &Situation::on_policy(tree, policy, group)).expect("feasible")
 }
 
@@ -65,9 +65,7 @@ fn at_lambda_0_the_clamp_alone_moves_nothing_under_a_constant_reduction() {
 #[test]
 fn the_papers_settings_turn_against_the_reward_at_horizon_8_and_grpo_does_not() {
     let at = |horizon, name, settings| {
-        let family = EosHazardDependent { horizon, ..EosHazardDependent::default() };
-        let tree = family.tree().expect("valid");
-        let policy = family.initial(&tree);
+        let (tree, policy) = laid_out(&EosHazardDependent { horizon, ..EosHazardDependent::default() });
         let step = update(&tree, &policy, name, settings, 8);
         cosine(&step, &Oracle::new(&tree, &policy).grad_j())
     };
@@ -84,9 +82,8 @@ fn the_papers_settings_turn_against_the_reward_at_horizon_8_and_grpo_does_not() 
 fn with_rewards_the_gradient_holds_the_other_responses() {
     let mut lost = 0;
     for seed in 0..10 {
-        let family = Random { seed, symbols: 2, horizon: 4, eos: 1.0, ..Random::default() };
-        let tree = family.tree().expect("valid");
-        let policy = family.initial(&tree);
+        let (tree, policy) =
+            laid_out(&Random { seed, symbols: 2, horizon: 4, eos: 1.0, ..Random::default() });
         let oracle = Oracle::new(&tree, &policy);
         // Groups of two without a standard deviation: A(y) = E[A_i | y_i = y] = (R(y) - J) / 2.
         let settings = "lambda=1 clamp=none scale=none reduction=response_sum";

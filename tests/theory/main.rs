@@ -21,6 +21,7 @@ mod gae_parity;
 mod ground_truth;
 mod identities;
 mod kl_estimators;
+mod laboratory;
 mod lambda_direction;
 mod lambda_zero;
 mod learning;

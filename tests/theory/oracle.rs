@@ -1,17 +1,13 @@
 //! The exact expected update: three ways of computing it agree, and it is what theory says it is.
 
+use crate::laboratory::{gap, method};
 use grpo_lambda::group::{Evidence, EvidenceKind, EvidenceSource, PerStep, StatePerToken};
-use grpo_lambda::methods::{self, Coupling, REGISTRY};
+use grpo_lambda::methods::{Coupling, REGISTRY};
 use grpo_lambda_mdp::evidence::{Exact, Provider};
 use grpo_lambda_mdp::expected::{ExpectedError, Situation, enumerated, implied, implied_mean};
 use grpo_lambda_mdp::zoo::RandomRewards::{Bits, Probabilities, Real};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree, zoo, zoo::Family};
 use std::convert::Infallible;
-
-/// Largest absolute difference.
-fn gap(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(x, y)| (x - y).abs()).fold(0.0, f64::max)
-}
 
 /// MDPs small enough to enumerate all groups of 3, with binary, noisy and real rewards, and ragged lengths.
 fn tiny() -> Vec<(&'static str, Tree, Tabular)> {
@@ -92,7 +88,7 @@ fn implied_credit_equals_the_enumeration_of_all_groups_on_and_off_policy() {
         let moved = Tabular::random(&tree, 8, 0.8);
         let evidence = Complete(Exact::new(&Oracle::new(&tree, &policy)));
         for (name, settings) in cases() {
-            let method = methods::parse(name, settings).expect("valid").method;
+            let method = method(name, settings);
             for (current, g) in [(&policy, 2), (&moved, 2), (&moved, 3)] {
                 let on_policy = Situation::on_policy(&tree, &policy, g);
                 let situation =
@@ -128,7 +124,7 @@ fn rloo_is_the_policy_gradient_and_dr_grpo_a_multiple_of_it() {
         for g in [2, 3, 8] {
             let situation = Situation::on_policy(&tree, &policy, g);
             let update = |name, settings| {
-                let method = methods::parse(name, settings).expect("valid").method;
+                let method = method(name, settings);
                 implied(method.as_ref(), &situation).expect("feasible").update
             };
             assert!(gap(&update("rloo", ""), &grad) < 1e-12, "{mdp} {g}");

@@ -1,19 +1,14 @@
 //! Prefix RLOO: unbiased at every group size, and with less variance than RLOO.
 
-use grpo_lambda::methods;
+use crate::laboratory::{laid_out, method};
 use grpo_lambda_mdp::expected::{Situation, enumerated, implied};
-use grpo_lambda_mdp::zoo::{Family, Random};
+use grpo_lambda_mdp::zoo::Random;
 use grpo_lambda_mdp::{Oracle, Tabular, Tree};
 
 const EXACT: f64 = 1e-12;
 
 fn small_trees() -> Vec<(Tree, Tabular)> {
-    let instance = |seed| {
-        let family = Random { seed, symbols: 2, horizon: 3, ..Random::default() };
-        let tree = family.tree().expect("valid");
-        let policy = family.initial(&tree);
-        (tree, policy)
-    };
+    let instance = |seed| laid_out(&Random { seed, symbols: 2, horizon: 3, ..Random::default() });
     (0..40).map(instance).filter(|(tree, _)| (3..=8).contains(&tree.leaf_count())).collect()
 }
 
@@ -26,7 +21,7 @@ fn its_expected_update_is_the_policy_gradient_at_every_group_size_and_shrinkage(
         for control in ["action", "state"] {
             for shrinkage in ["0", "1", "4", "1e9"] {
                 let settings = format!("control={control} shrinkage={shrinkage}");
-                let method = methods::parse("prefix_rloo", &settings).expect("valid").method;
+                let method = method("prefix_rloo", &settings);
                 for g in [2, 3, 4] {
                     let e = enumerated(method.as_ref(), &Situation::on_policy(tree, policy, g))
                         .expect("feasible");
@@ -43,9 +38,9 @@ fn its_expected_update_is_the_policy_gradient_at_every_group_size_and_shrinkage(
 fn with_an_infinite_shrinkage_it_is_rloo() {
     for (tree, policy) in small_trees().iter().take(5) {
         let situation = Situation::on_policy(tree, policy, 3);
-        let rloo = methods::parse("rloo", "").expect("valid").method;
+        let rloo = method("rloo", "");
         let want = implied(rloo.as_ref(), &situation).expect("feasible").total_variance();
-        let ours = methods::parse("prefix_rloo", "shrinkage=1e12").expect("valid").method;
+        let ours = method("prefix_rloo", "shrinkage=1e12");
         let got = enumerated(ours.as_ref(), &situation).expect("feasible").total_variance();
         assert!((got - want).abs() < 1e-9 * want.max(1.0), "{got} {want}");
     }
@@ -62,9 +57,7 @@ fn a_hand_made_group_has_the_advantages_of_the_formula() {
     let batch =
         [Group { responses: vec![response(&[1, 2], 1.0), response(&[1, 3], 0.0), response(&[4], 1.0)] }];
     let advantages = |settings: &str| {
-        methods::parse("prefix_rloo", settings)
-            .expect("valid")
-            .method
+        method("prefix_rloo", settings)
             .credit(&batch)
             .iter()
             .map(|c| c.advantages.clone())

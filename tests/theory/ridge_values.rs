@@ -1,11 +1,12 @@
 //! Ridge RLOO: unbiased at every group size whatever the states are, and its limits.
 
+use crate::laboratory::{laid_out, method};
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda::methods::{self, Method};
 use grpo_lambda::systematic::Sets;
 use grpo_lambda_mdp::evidence::{Exact, features};
 use grpo_lambda_mdp::expected::{Situation, enumerated, implied, multisets};
-use grpo_lambda_mdp::zoo::{self, Family, Random};
+use grpo_lambda_mdp::zoo::{self, Random};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree};
 
 const EXACT: f64 = 1e-12;
@@ -25,9 +26,7 @@ fn of_zoo(responses: usize) -> impl Iterator<Item = Task> {
 /// Small trees, of which groups of four can be enumerated.
 fn small_tasks() -> Vec<Task> {
     let random = |seed| {
-        let family = Random { seed, symbols: 2, horizon: 3, ..Random::default() };
-        let tree = family.tree().expect("valid");
-        let policy = family.initial(&tree);
+        let (tree, policy) = laid_out(&Random { seed, symbols: 2, horizon: 3, ..Random::default() });
         (format!("random {seed}"), tree, policy)
     };
     let random = (0..30).map(random).filter(|(_, tree, _)| (3..=8).contains(&tree.leaf_count()));
@@ -35,7 +34,7 @@ fn small_tasks() -> Vec<Task> {
 }
 
 fn ridge(settings: &str) -> Box<dyn Method> {
-    methods::parse("ridge_rloo", settings).expect("valid").method
+    method("ridge_rloo", settings)
 }
 
 /// States that say nothing of the prefix in order: they differ from edge to edge in a way no reward knows of.
@@ -90,7 +89,7 @@ fn its_bias_is_zero_on_every_task_of_the_zoo_that_can_be_enumerated() {
 fn a_baseline_that_counted_the_response_itself_would_be_caught() {
     // TEMPO's prefix values hold the response itself: the same check must find its bias.
     let (_, tree, policy) = small_tasks().swap_remove(0);
-    let tempo = methods::parse("tempo", "scale=none clip=none reduction=response_sum").expect("valid").method;
+    let tempo = method("tempo", "scale=none clip=none reduction=response_sum");
     let e = enumerated(tempo.as_ref(), &Situation::on_policy(&tree, &policy, 3)).expect("feasible");
     let gradient = Oracle::new(&tree, &policy).grad_j();
     assert!(e.update.iter().zip(&gradient).any(|(u, d)| (u - d).abs() > 1e-6));
@@ -102,7 +101,7 @@ fn with_a_large_ridge_or_in_groups_of_two_it_is_rloo() {
         let evidence = Exact::new(&Oracle::new(tree, policy)).with_states(arbitrary(tree));
         for (settings, g) in [("shrinkage=1e12", 3), ("shrinkage=0.1", 2)] {
             let on_policy = Situation::on_policy(tree, policy, g);
-            let rloo = methods::parse("rloo", "").expect("valid").method;
+            let rloo = method("rloo", "");
             let want = implied(rloo.as_ref(), &on_policy).expect("feasible").total_variance();
             let situation = Situation { evidence: Some(&evidence), ..on_policy };
             let got = enumerated(ridge(settings).as_ref(), &situation).expect("feasible").total_variance();

@@ -1,8 +1,8 @@
 //! Systematic groups: unbiased at every size with baselines from other sets, their exact variance, and the bias of the group's own mean.
 
+use crate::laboratory::{laid_out, method};
 use crate::strategies::{check, graded};
 use grpo_lambda::group::{Evidence, EvidenceKind, Group, Response};
-use grpo_lambda::methods::{self, Method};
 use grpo_lambda::systematic::{Code, Guard, Sets};
 use grpo_lambda_mdp::evidence::{Exact, Provider};
 use grpo_lambda_mdp::expected::{
@@ -15,18 +15,9 @@ use rand_chacha::ChaCha8Rng;
 
 const EXACT: f64 = 1e-12;
 
-fn method(name: &str, settings: &str) -> Box<dyn Method> {
-    methods::parse(name, settings).expect("valid").method
-}
-
 /// Trees of 3 to 8 responses.
 fn small_trees(rewards: RandomRewards, n: usize) -> Vec<(Tree, Tabular)> {
-    let instance = |seed| {
-        let family = Random { seed, symbols: 2, horizon: 3, rewards, ..Random::default() };
-        let tree = family.tree().expect("valid");
-        let policy = family.initial(&tree);
-        (tree, policy)
-    };
+    let instance = |seed| laid_out(&Random { seed, symbols: 2, horizon: 3, rewards, ..Random::default() });
     let found: Vec<_> =
         (0..60).map(instance).filter(|(tree, _)| (3..=8).contains(&tree.leaf_count())).take(n).collect();
     assert_eq!(found.len(), n);
@@ -206,9 +197,7 @@ fn bits_of_a_code_explain_no_less_than_fewer_bits_and_all_of_them_everything() {
 #[test]
 fn simulated_groups_have_the_exact_variance_on_larger_trees() {
     for (seed, horizon, g) in [(3, 5, 8), (5, 6, 16)] {
-        let family = Random { seed, horizon, ..Random::default() };
-        let tree = family.tree().expect("valid");
-        let policy = family.initial(&tree);
+        let (tree, policy) = laid_out(&Random { seed, horizon, ..Random::default() });
         let method = method("systematic_rloo", "");
         let situation = Situation::on_policy(&tree, &policy, g);
         let run = sampled_in_sets(method.as_ref(), &situation, Sets::new(2), 3000, 7);

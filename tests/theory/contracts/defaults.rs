@@ -1,5 +1,6 @@
 //! Defaults of the trait for a method of one's own.
 
+use crate::laboratory::method;
 use grpo_lambda::group::{Evidence, Group, Response};
 use grpo_lambda::learner::Policy;
 use grpo_lambda::methods;
@@ -33,7 +34,7 @@ fn batch() -> Vec<Group> {
 #[test]
 fn the_terms_of_tokens_are_those_of_the_method_that_writes_them_itself() {
     for (name, settings) in [("grpo_lambda", "lambda=0.5"), ("gspo", ""), ("cispo", "")] {
-        let method = methods::parse(name, settings).expect("a method").method;
+        let method = method(name, settings);
         let logps = [vec![-0.3, -1.5, -0.25], vec![-1.25, -0.5, -1.0]];
         let batch = batch();
         let credits = method.credit(&batch);
@@ -112,7 +113,7 @@ fn terms_of_tokens_are_those_of_losses_with_one_weight() {
 
 #[test]
 fn a_bare_method_claims_nothing_that_the_oracle_could_shorten() {
-    let method = methods::parse("grpo", "").expect("a method").method;
+    let method = method("grpo", "");
     let bare = Plain(method.as_ref());
     assert!(bare.compares_rewards() && bare.credit_reads_tokens());
     assert_eq!(bare.max_len(), None);
@@ -137,7 +138,7 @@ fn shares_of_groups_add_up_to_the_batch() {
         .flat_map(|g| &g.responses)
         .map(|r| r.old_logps.iter().map(|l| l - 0.1).collect())
         .collect();
-    let method = methods::parse("grpo_lambda", "lambda=0.5").expect("a method").method;
+    let method = method("grpo_lambda", "lambda=0.5");
     let whole = methods::evaluate(method.as_ref(), &groups, &logps);
     let parts: Vec<&[Vec<f64>]> = logps.chunks(2).collect();
     let shares = methods::evaluate_groups(method.as_ref(), &groups, &parts);

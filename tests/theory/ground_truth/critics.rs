@@ -1,6 +1,7 @@
 //! Methods with values: PPO with GAE, VinePPO, SPO, and the teacher of RLSD.
 
 use super::{EXACT, gap, parallel, tiny};
+use crate::laboratory::{laid_out, method};
 use grpo_lambda::group::StepValue;
 use grpo_lambda::{learner::iterate, methods};
 use grpo_lambda_mdp::evidence::{Exact, Provider, critic, rollouts};
@@ -12,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 
 fn update(words: &str, tree: &Tree, policy: &Tabular, evidence: &Exact) -> Vec<f64> {
     let (name, settings) = words.split_once(' ').unwrap_or((words, ""));
-    let method = methods::parse(name, settings).expect("valid").method;
+    let method = method(name, settings);
     let situation = Situation { evidence: Some(evidence), ..Situation::on_policy(tree, policy, 2) };
     implied(method.as_ref(), &situation).expect("no response sees another").update
 }
@@ -77,7 +78,7 @@ fn vine_ppo_with_exact_values_is_the_policy_gradient() {
         let u = update("vine_ppo reduction=response_sum", &tree, &policy, &evidence);
         assert!(gap(&u, &oracle.grad_j()) < EXACT, "{seed}");
         // Implied credit: A itself, times the two responses of weight 1/2.
-        let method = methods::parse("vine_ppo", "reduction=response_sum").expect("valid").method;
+        let method = method("vine_ppo", "reduction=response_sum");
         let credit =
             implied(method.as_ref(), &Situation::on_policy(&tree, &policy, 2)).expect("feasible").credit;
         let reached = |e: usize| oracle.edge_visit(e) > 0.0;
@@ -89,9 +90,7 @@ fn vine_ppo_with_exact_values_is_the_policy_gradient() {
 
 #[test]
 fn a_mean_of_k_completions_has_mean_v_and_variance_p_1_minus_p_over_k() {
-    let family = zoo::LuckyGuess::default();
-    let tree = family.tree().expect("knobs in range");
-    let policy = family.initial(&tree);
+    let (tree, policy) = laid_out(&zoo::LuckyGuess::default());
     let values = rollouts::expected(&Oracle::new(&tree, &policy));
     let sampler = Sampler::new(&tree, &policy);
     let mut rng = ChaCha8Rng::seed_from_u64(5);

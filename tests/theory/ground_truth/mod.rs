@@ -9,6 +9,7 @@ mod tempo;
 mod trees;
 mod w_reinforce;
 
+use crate::laboratory::gap;
 use grpo_lambda::methods;
 use grpo_lambda_mdp::expected::{Situation, cosine, enumerated, implied};
 use grpo_lambda_mdp::zoo::RandomRewards;
@@ -50,11 +51,6 @@ fn update(words: &str, tree: &Tree, policy: &Tabular, g: usize) -> Vec<f64> {
 
 fn grad(tree: &Tree, policy: &Tabular) -> Vec<f64> {
     Oracle::new(tree, policy).grad_j()
-}
-
-/// Largest absolute difference.
-fn gap(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(x, y)| (x - y).abs()).fold(0.0, f64::max)
 }
 
 fn times(factor: f64, v: &[f64]) -> Vec<f64> {

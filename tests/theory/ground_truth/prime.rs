@@ -1,8 +1,8 @@
 //! PRIME: its advantages by hand, and its expected update with process rewards that are the policy's own progress.
 
 use super::{EXACT, fixed_length, gap, grad, times, tiny};
+use crate::laboratory::method;
 use grpo_lambda::group::{Evidence, Group, Response};
-use grpo_lambda::methods;
 use grpo_lambda_mdp::evidence::Exact;
 use grpo_lambda_mdp::expected::{Situation, enumerated};
 use grpo_lambda_mdp::zoo::RandomRewards::Bits;
@@ -15,7 +15,7 @@ fn advantages(settings: &str, responses: &[(f64, &[f64])]) -> Vec<Vec<f64>> {
         ..Response::graded(vec![-0.7; process.len()], reward)
     };
     let group = Group { responses: responses.iter().map(response).collect() };
-    let method = methods::parse("prime", &format!("whiten=false {settings}")).expect("valid").method;
+    let method = method("prime", &format!("whiten=false {settings}"));
     method.credit(&[group]).into_iter().map(|credit| credit.advantages).collect()
 }
 
@@ -69,7 +69,7 @@ fn the_codes_baseline_adds_a_responses_own_centred_rewards() {
 /// By enumeration, with the exact progress of the policy for process rewards.
 fn update(words: &str, tree: &Tree, policy: &Tabular, g: usize) -> Vec<f64> {
     let settings = format!("whiten=false reduction=response_sum {words}");
-    let method = methods::parse("prime", &settings).expect("valid").method;
+    let method = method("prime", &settings);
     let evidence = Exact::new(&Oracle::new(tree, policy));
     let situation = Situation { evidence: Some(&evidence), ..Situation::on_policy(tree, policy, g) };
     enumerated(method.as_ref(), &situation).expect("feasible").update

@@ -1,11 +1,11 @@
 //! Edge advantages on the prefix tree of a group: SPO-tree, TreeRL, TreeRPO.
 
 use super::{EXACT, cosine, gap, grad, tiny, update};
-use grpo_lambda::methods;
+use crate::laboratory::{laid_out, method};
 use grpo_lambda_mdp::Oracle;
 use grpo_lambda_mdp::expected::{Branching, EntropySearch, Situation, TreeSampling, branched, sampled};
+use grpo_lambda_mdp::zoo::Random;
 use grpo_lambda_mdp::zoo::RandomRewards::{Bits, Probabilities, Real};
-use grpo_lambda_mdp::zoo::{Family, Random};
 use grpo_lambda_mdp::{Rules, Tabular};
 
 #[test]
@@ -71,14 +71,12 @@ fn scores_among_siblings_have_the_sign_of_the_advantage_and_not_its_size() {
 }
 
 /// The largest difference of a method's update on sampled trees to the gradient times a factor per level, in standard errors.
-fn off(method: &str, children: [usize; 3], factor: impl Fn(usize) -> f64) -> f64 {
+fn off(name: &str, children: [usize; 3], factor: impl Fn(usize) -> f64) -> f64 {
     let branching = Branching { children: children.to_vec(), segment: 2 };
-    let method = methods::parse(method, "reduction=response_sum").expect("valid").method;
+    let method = method(name, "reduction=response_sum");
     let mut worst = 0.0_f64;
     for (seed, rewards) in [(0, Bits), (1, Probabilities), (2, Real)] {
-        let family = Random { seed, symbols: 2, horizon: 6, rewards, ..Random::default() };
-        let tree = family.tree().expect("valid");
-        let policy = family.initial(&tree);
+        let (tree, policy) = laid_out(&Random { seed, symbols: 2, horizon: 6, rewards, ..Random::default() });
         let situation = Situation::on_policy(&tree, &policy, branching.leaves());
         let found = branched(method.as_ref(), &situation, &branching, 20_000, seed);
         let oracle = Oracle::new(&tree, &policy);
@@ -123,7 +121,7 @@ fn a_tree_writes_fewer_tokens_than_as_many_responses() {
 #[test]
 fn the_entropy_search_without_forks_is_independent_sampling_to_the_bit() {
     let (tree, policy) = tiny(1, Probabilities);
-    let rloo = methods::parse("rloo", "reduction=response_sum").expect("valid").method;
+    let rloo = method("rloo", "reduction=response_sum");
     let situation = Situation::on_policy(&tree, &policy, 5);
     let search = EntropySearch { chains: 5, forks: 0, branches: 2 };
     let found = branched(rloo.as_ref(), &situation, &search, 50, 3);
@@ -134,13 +132,12 @@ fn the_entropy_search_without_forks_is_independent_sampling_to_the_bit() {
 fn on_the_entropy_search_tree_rl_has_the_update_that_enumeration_gives() {
     // One chain y, one branch y' at its more surprising token t. Of two leaves R = ±(r - r'), and V of what they share is 0: what comes before t
     // gets 0, what follows (V - 0) + V = 2 R.
-    let method = methods::parse("tree_rl", "reduction=response_sum").expect("valid").method;
+    let method = method("tree_rl", "reduction=response_sum");
     let search = EntropySearch { chains: 1, forks: 1, branches: 1 };
     let mut least = 1.0_f64;
     for seed in 0..3 {
-        let family = Random { seed, symbols: 3, horizon: 3, rewards: Real, ..Random::default() };
-        let tree = family.tree().expect("valid");
-        let policy = family.initial(&tree);
+        let (tree, policy) =
+            laid_out(&Random { seed, symbols: 3, horizon: 3, rewards: Real, ..Random::default() });
         let oracle = Oracle::new(&tree, &policy);
         let mut per_edge = vec![0.0; tree.edge_count()];
         let mut tokens = 0.0;

@@ -1,6 +1,7 @@
 //! W-REINFORCE: its advantages by hand, and its expected update.
 
 use super::{EXACT, gap, grad, times, tiny, update};
+use crate::laboratory::method;
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda::methods;
 use grpo_lambda_mdp::Tabular;
@@ -13,7 +14,7 @@ fn a_tenth_for_right_responses_and_1_against_wrong_ones() {
         responses: rewards.map(|reward| Response::graded(vec![-0.7; 2], reward)).to_vec(),
     };
     let credit = |settings: &str, rewards| {
-        let method = methods::parse("w_reinforce", settings).expect("valid").method;
+        let method = method("w_reinforce", settings);
         method.credit(&[group(rewards)]).into_iter().map(|credit| credit.advantages[0]).collect::<Vec<_>>()
     };
     assert_eq!(credit("", [1.0, 0.0, 1.0]), [0.1, -1.0, 0.1]);

@@ -2,8 +2,8 @@
 
 use super::recorded::{AdvantageBatch, AdvantageCase, Recorded, Table, grouped, masks, responses, tokens};
 use super::{Outcome, largest_difference};
+use crate::laboratory::method;
 use grpo_lambda::group::{Evidence, Response};
-use grpo_lambda::methods;
 use serde_json::Value;
 
 const KIND: &str = "advantages";
@@ -75,8 +75,8 @@ fn rows(case: &AdvantageCase, batch: &AdvantageBatch) -> Vec<Response> {
 
 /// Our advantages by row, compressed.
 fn ours(case: &AdvantageCase, batch: &AdvantageBatch) -> Vec<Option<Vec<f64>>> {
-    let (method, settings, _) = setting(case);
-    let method = methods::parse(method, &format!("{settings} mask_truncated=true")).expect("valid").method;
+    let (name, settings, _) = setting(case);
+    let method = method(name, &format!("{settings} mask_truncated=true"));
     let mut responses = rows(case, batch);
     let mut index = batch.index.clone();
     let mut names: Vec<usize> = (0..responses.len()).collect();
