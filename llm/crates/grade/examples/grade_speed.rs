@@ -43,16 +43,11 @@ fn measure(name: &str, grader: Grader, cases: &[Case]) {
     let _ = cases.iter().take(1000).filter_map(one).count();
     let mut times: Vec<Duration> = cases.iter().filter_map(one).collect();
     times.sort();
-    let total: Duration = times.iter().sum();
     let at = |q: f64| times[((times.len() - 1) as f64 * q) as usize].as_secs_f64() * 1e6;
-    println!(
-        "{name}: {} comparisons, {:.0} a second; microseconds: median {:.1}, p99 {:.1}, slowest {:.1}",
-        times.len(),
-        times.len() as f64 / total.as_secs_f64(),
-        at(0.5),
-        at(0.99),
-        at(1.0)
-    );
+    let [median, p99, slowest] = [0.5, 0.99, 1.0].map(at);
+    let (n, rate) = (times.len(), times.len() as f64 / times.iter().sum::<Duration>().as_secs_f64());
+    print!("{name}: {n} comparisons, {rate:.0} a second; ");
+    println!("microseconds: median {median:.1}, p99 {p99:.1}, slowest {slowest:.1}");
 }
 
 fn main() {

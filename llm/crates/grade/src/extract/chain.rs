@@ -244,7 +244,7 @@ pub(super) fn symbols(text: &str) -> BTreeSet<String> {
             && units::canonical(&word.to_lowercase()).is_some();
         let long =
             word.chars().count() >= 3 && word.chars().any(char::is_lowercase) || function(word).is_some();
-        let known = matches!(word, "" | "pi" | "e" | "i" | "π" | "am" | "pm")
+        let known = words::is_among(word, "|pi|e|i|π|am|pm|sq|nd|rd|th")
             || units::canonical(word).is_some() && word.len() > 1;
         if !(product || unit || long || known) {
             found.extend(word.chars().map(String::from));
@@ -395,7 +395,10 @@ fn chained(text: &str, last: &Statement, whole: Formula) -> Formula {
         return Formula { kind: Kind::Value, answer: end.to_owned(), place, ..whole };
     }
     if named {
+        // `g = 40 + 30 = 70`, but not `x = 1 and y = 2`
+        let computed = n > 2 && (1..n).all(|at| symbols(side(at)).is_empty());
         return Formula {
+            kind: if computed { Kind::Result } else { Kind::Value },
             answer: format!("{} = {end}", side(0)),
             assigns: n == 2 && !computes(end),
             ..whole

@@ -148,9 +148,12 @@ impl Reader {
     fn judge(&mut self, word: &str, role: Option<Role>, language: &Language) {
         let refuted = language.is(word, Role::Wrong);
         let denies = role == Some(Role::Deny) || word == "no";
+        // `26 did not come`, but not `x = 26 did not work`
+        let number = self.out.last().is_none_or(|value| !value.formula.assigns);
+        let counts = number && is_among(&self.last_word, "did|have|had|were");
         let behind = match self.distance {
             0 => denies && (word.contains("n't") || word == "cannot"),
-            1 => refuted || denies && language.is(&self.last_word, Role::Auxiliary),
+            1 => refuted || denies && !counts && language.is(&self.last_word, Role::Auxiliary),
             _ => refuted,
         };
         if self.about && behind {
@@ -219,7 +222,7 @@ impl Reader {
                 Some(Role::Condition)
             }
             // `after giving 6 away` concludes nothing.
-            (Some(Role::So), _) if self.before == Some(Role::Preposition) => None,
+            (Some(Role::So), _) if self.before == Some(Role::Preposition) && word.ends_with("ing") => None,
             // `which makes 15`
             (Some(Role::Relative), Some(Item::Word(next, _))) if is_among(next, CONCLUDES) => Some(Role::So),
             // `there are 5` counts and says of nothing that it is 5.
@@ -240,7 +243,7 @@ impl Reader {
         let role = self.role(word, next, language);
         match role {
             // `and since n is even, it is 8`
-            Some(Role::Reason) if self.last_word == "and" => self.clause = In::Condition,
+            Some(Role::Reason) if is_among(&self.last_word, "and|but") => self.clause = In::Condition,
             Some(Role::Reason) => self.clause = In::Reason,
             // `It is not true that the sum is 18`
             Some(Role::Relative) if self.denied && word == "that" => self.clause = In::Reason,
@@ -249,7 +252,7 @@ impl Reader {
             }
             Some(Role::Relative)
                 if (self.distance < 2 || matches!(word, "who" | "whose"))
-                    && !continues
+                    && (!continues || word == "that")
                     && self.stated(if word == "that" { self.recent } else { 0 }) =>
             {
                 self.clause = In::More;
@@ -290,7 +293,7 @@ impl Reader {
         // `to multiply 3 by 4 gives`
         self.steps &= !is_among(word, CONTINUES) && word != "get";
         self.judge(word, role, language);
-        self.place(word, role);
+        self.place(word, role, matches!(next, Some(Item::Value(_))), language);
         self.colon = false;
         // `Il faut maintenant résoudre`, `So now compute`
         if role != Some(Role::Filler) || !self.wishes(language) {
@@ -312,7 +315,7 @@ impl Reader {
     }
 
     /// Notes the word as what stands before the next value.
-    fn place(&mut self, word: &str, role: Option<Role>) {
+    fn place(&mut self, word: &str, role: Option<Role>, object: bool, language: &Language) {
         self.new_noun = if role == Some(Role::Indefinite) { 4 } else { self.new_noun.saturating_sub(1) };
         let connective = words::connective(word).is_some() && self.distance == 0;
         self.inherited = self.inherited.filter(|_| connective);
@@ -329,19 +332,8 @@ impl Reader {
             }
         }
         self.definite = role == Some(Role::Definite);
-        self.denied &= matches!(
-            role,
-            Some(
-                Role::Deny
-                    | Role::Filler
-                    | Role::Preposition
-                    | Role::Definite
-                    | Role::Indefinite
-                    | Role::Copula
-                    | Role::Reply
-                    | Role::Auxiliary
-            )
-        );
+        // `not 2`, `not at the 2`, `not get 2`, but not `not hard: 2`
+        self.denied &= role.is_some() || object && language.is(&self.last_word, Role::Deny);
     }
 
     fn value(&mut self, value: &Stated, behind: &[Item], language: &Language) {
@@ -411,10 +403,7 @@ impl Reader {
 
 /// Ranks the values of a sentence; a contrast or a conclusion takes back what stands before it.
 pub(super) fn ranked(items: &[Item], language: &Language) -> Vec<Stated> {
-    let first = match items.first() {
-        Some(Item::Word(word, _)) => word.as_str(),
-        _ => "",
-    };
+    let first = if let Some(Item::Word(word, _)) = items.first() { word.as_str() } else { "" };
     let participle = first.len() > 4 && first.ends_with("ing") && language.role(first).is_none();
     let mut reader = Reader {
         imperative: language.is(first, Role::Ask),

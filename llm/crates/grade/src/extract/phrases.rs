@@ -55,8 +55,8 @@ fn behind(lower: &str, noun: &str, copulas: &str) -> Option<(usize, usize)> {
     for _ in 0..OCCURRENCES {
         let at = lower[..end].rfind(noun)?;
         let after = at + noun.len();
-        // `answers`, but not `resulting`.
-        let inside = noun.is_ascii() && lower[..at].ends_with(|c: char| c.is_ascii_alphabetic());
+        // `answers`, but not `resulting` or `long-answer questions`.
+        let inside = noun.is_ascii() && lower[..at].ends_with(|c: char| c.is_ascii_alphabetic() || c == '-');
         let whole =
             !inside && !lower[after..].trim_start_matches('s').starts_with(|c: char| c.is_ascii_alphabetic());
         if let Some(start) = copula(&lower[after..], copulas).filter(|_| whole) {

@@ -164,7 +164,7 @@ fn with_glued_unit(answer: &str) -> Option<String> {
     let plain = |c: char| c.is_ascii_digit() || matches!(c, '$' | '€' | '£' | ',' | '.' | ' ' | '-');
     let marked = unit.starts_with('/') && unit.len() > 2
         || unit_of_a_letter(unit)
-            .is_some_and(|(_, n)| n == unit.len() && (n > 1 || unit == "L" || number.contains('.')));
+            .is_some_and(|(_, n)| n == unit.len() && (n > 1 || unit == "L" || number.len() > 2));
     (number.chars().all(plain) && number.contains(|c: char| c.is_ascii_digit()) && marked)
         .then(|| format!("{number}\\text{{ {}}}", unit.replace('²', "^2").replace('³', "^3")))
 }
@@ -257,6 +257,7 @@ pub(super) fn stated(
         let left = one.formula.left.as_deref();
         !curve && left.is_none_or(|left| Answer::read(left).compare(&Answer::read(value)).is_equal())
     });
+    one.formula.value = one.formula.value.map(|value| with_glued_unit(&value).unwrap_or(value));
     Some(one)
 }
 
