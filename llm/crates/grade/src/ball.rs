@@ -112,7 +112,7 @@ impl Ball {
     }
 
     /// Its real part. `None` if its imaginary part is not within the error of zero.
-    fn real(&self) -> Option<&BigFloat> {
+    pub(super) fn real(&self) -> Option<&BigFloat> {
         match &self.im {
             Some(im) if magnitude(im) > self.error + 2 => None,
             _ => Some(&self.re),

@@ -98,6 +98,8 @@ impl EvaluationPoint {
                 };
                 return whole_power(&base, n, p);
             }
+            // The angle of a complex number beside its logarithm and the exponential.
+            budget.spend(if base.real().is_none() { 16 } else { 3 } * p as u64)?;
             if exponent.denom() == &BigInt::from(2)
                 && let Some(n) = exponent.numer().to_i64()
             {
@@ -130,6 +132,7 @@ impl EvaluationPoint {
             values.push(self.value(argument, budget)?);
         }
         let x = &values[0];
+        budget.spend(if x.real().is_none() { 16 } else { 3 } * p as u64)?;
         match function {
             Function::Sin | Function::Cos | Function::Tan | Function::Cot | Function::Sec | Function::Csc => {
                 trigonometric(function, x, p)
@@ -147,10 +150,7 @@ impl EvaluationPoint {
             Function::Exp => x.exp(p),
             Function::Abs => x.abs(p),
             Function::Floor => whole(x.floor(p)?.0, p),
-            Function::Ceil => {
-                let (below, exact) = x.floor(p)?;
-                whole(if exact { below } else { below + 1 }, p)
-            }
+            Function::Ceil => x.floor(p).and_then(|(below, exact)| whole(below + i64::from(!exact), p)),
             Function::Root => match values[1].floor(p)? {
                 (order @ 1..=64, true) => x.root(order as u32, p),
                 _ => x.ln(p)?.times(&values[1].inverse(p)?, p)?.exp(p),
