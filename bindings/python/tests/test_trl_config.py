@@ -107,9 +107,11 @@ ASKED = [
     # What makes it that method stays, unless the configuration says otherwise on purpose.
     ("dapo", {}, {}, "dapo"),
     ("dapo", {}, dict(epsilon_high=0.3), "dapo epsilon_high=0.3"),
+    ("dapo", {}, dict(epsilon=0.1), "dapo epsilon_high=0.1 epsilon_low=0.1"),
+    ("gspo", {}, dict(epsilon=0.1), "gspo epsilon_high=0.1 epsilon_low=0.1 reduction=token_mean"),
     ("dr_grpo", {}, {}, "dr_grpo max_length=512"),
     ("gspo", {}, {}, "gspo reduction=token_mean"),
-    ("gspo", {}, dict(epsilon=0.1, **SEQUENCE), "gspo epsilon_low=0.1 reduction=token_mean"),
+    ("gspo", {}, dict(epsilon=0.1, **SEQUENCE), "gspo epsilon_high=0.1 epsilon_low=0.1 reduction=token_mean"),
     ("rloo", {}, {}, "rloo"),
     ("cispo", {}, dict(loss_type="cispo"), "cispo"),
     ("high_entropy", {}, dict(top_entropy_quantile=0.3), "high_entropy top_fraction=0.3"),

@@ -100,6 +100,7 @@ def diagnose(
         >>> "TRL scale_rewards=none" in grpo_lambda.diagnose([group], advantages=advantages)[0].matches[0].labels
         True
     """
+    loss = loss.tolist() if hasattr(loss, "tolist") else loss
     losses = [] if loss is None else list(loss) if isinstance(loss, Sequence) else [loss]
     told = _native.diagnose(list(groups), advantages, token_losses, gradient, losses, tolerance, beta, max_length)
     return [

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from trl import GRPOTrainer
 
+from ._configured import Configured, configured
 from ._diagnose import Candidate, Found, diagnose
 from .torch import array
 
@@ -19,10 +20,27 @@ from .torch import array
 _ROW = "grpo_lambda_row"
 
 
-class Step:
-    """A recorded step: ``groups`` and ``theirs`` are the written lines, ``found`` the search's results, ``sentence`` their sum.
+class _Pass:
+    """One pass over a generation batch: its rows by their places, and the loss."""
 
-    They are empty until a generation batch has been trained on once.
+    def __init__(self, micro_batches: int) -> None:
+        self.rows: dict[int, dict[str, Any]] = {}
+        self.loss, self.parts, self.expected = 0.0, 0, micro_batches
+
+    @property
+    def complete(self) -> bool:
+        return 0 < self.expected == self.parts
+
+    @property
+    def has_gradient(self) -> bool:
+        return any(x != 0.0 for row in self.rows.values() for x in row["gradient"])
+
+
+class Step:
+    """A recorded step.
+
+    ``groups`` and ``theirs`` are the written lines, ``configured`` compares them with the loss that the trainer is configured with,
+    ``found`` holds the search's results, and ``sentence`` sums up. They are empty until a generation batch has been trained on once.
     """
 
     def __init__(self) -> None:
@@ -30,6 +48,7 @@ class Step:
         self.theirs: list[dict[str, Any]] = []
         self.found: list[Found] = []
         self.sentence = ""
+        self.configured = Configured("")
         self._rewards: list[float | None] = []
         self._size = 0
         self._longest: int | None = None
@@ -40,30 +59,22 @@ class Step:
 
     def _start(self, micro_batches: int, beta: float) -> None:
         """Forgets what was recorded; the batch to come has so many micro-batches."""
-        self._rows: dict[int, dict[str, Any]] = {}
-        self._loss, self._parts, self._expected, self._beta = 0.0, 0, micro_batches, beta
-
-    @property
-    def _complete(self) -> bool:
-        return 0 < self._expected == self._parts
+        self._pass, self._done, self._beta = _Pass(micro_batches), _Pass(micro_batches), beta
 
     @property
     def _open(self) -> bool:
         """Nothing is recorded yet, or a batch without a gradient, which every convention gives."""
-        return not self._expected or (self._complete and not self._has_gradient)
-
-    @property
-    def _has_gradient(self) -> bool:
-        return any(x != 0.0 for row in self._rows.values() for x in row["gradient"])
+        return not self._pass.expected or (self._done.complete and not self._done.has_gradient)
 
 
 @contextmanager
 def record(trainer: Any, path: str | Path | None = None, *, tolerance: float = 1e-5) -> Iterator[Step]:
     """Records one step of TRL's ``GRPOTrainer``, or of a subclass, and prints whose convention its loss follows, to what precision.
 
-    The first generation batch that is trained on inside the block and has a gradient is recorded over all its micro-batches, with rows back
-    beside those of their prompt; where the rewards of every group agree there is none, and the next batch is taken. Training is not
-    changed. For one process.
+    The loss of your configuration comes first: the sentence says whether the trainer computes it. Where it does not, or where no method here
+    is that loss, the conventions are searched. The first generation batch that is trained on inside the block and has a gradient is recorded
+    over all its micro-batches, in the last pass over it (``num_iterations``), with rows back beside those of their prompt; where the rewards
+    of every group agree there is none, and the next batch is taken. Training is not changed. For one process.
 
     Args:
         trainer: the trainer; call its ``train()`` inside the block.
@@ -77,7 +88,7 @@ def record(trainer: Any, path: str | Path | None = None, *, tolerance: float = 1
     Example:
         >>> with record(trainer, "step.jsonl") as step:       # doctest: +SKIP
         ...     trainer.train()
-        step.jsonl: 8 responses in 2 groups: TRL loss_type=dapo (the default): advantages to 3e-08, gradient to 8e-08, loss to 1e-07
+        step.jsonl: 8 responses in 2 groups: TRL loss_type=dapo, as configured (`grpo reduction=token_mean` here): gradient to 8e-08, ..
     """
     if not isinstance(trainer, GRPOTrainer):
         raise TypeError(f"trainer = {trainer!r}: must be a GRPOTrainer of TRL, or a subclass")
@@ -97,7 +108,7 @@ def record(trainer: Any, path: str | Path | None = None, *, tolerance: float = 1
                 trainer.__dict__.pop(name, None)
             else:
                 trainer.__dict__[name] = own
-    _finish(step, path, tolerance)
+    _finish(step, trainer, path, tolerance)
     print(step.sentence)
 
 
@@ -136,7 +147,7 @@ def _listen(trainer: Any, step: Step) -> None:
         return found
 
     def compute_loss(model: Any, inputs: dict[str, Any]) -> torch.Tensor:
-        if _ROW not in inputs or step._complete:
+        if _ROW not in inputs:
             return loss_of(model, inputs)
         heard.clear()
         listening[0] = True
@@ -168,64 +179,97 @@ def _take(step: Step, trainer: Any, inputs: dict[str, Any], logps: torch.Tensor,
             columns[ours] = inputs[theirs]
     advantages = inputs["advantages"]
     columns["advantages"] = advantages.unsqueeze(1).expand_as(logps) if advantages.dim() == 1 else advantages
+    columns["tokens"] = inputs["completion_ids"]
     arrays = {name: array(column) for name, column in columns.items()}
+    taken = step._pass
     for place, row in enumerate(inputs[_ROW].tolist()):
-        step._rows[row] = {name: values[place][mask[place]].tolist() for name, values in arrays.items()}
-    step._loss += loss.item() * share
-    step._parts += 1
+        taken.rows[row] = {name: values[place][mask[place]].tolist() for name, values in arrays.items()} | {"part": taken.parts}
+    taken.loss += loss.item() * share
+    taken.parts += 1
+    if taken.complete:
+        step._done, step._pass = taken, _Pass(taken.expected)
 
 
-def _finish(step: Step, path: str | Path | None, tolerance: float) -> None:
-    """Sorts the rows into groups, writes them, searches."""
-    if not step._complete:
-        seen, all_of_them = step._parts, step._expected or "the first"
-        raise ValueError(f"no whole step was trained inside the block ({seen} of {all_of_them} micro-batches); call trainer.train() in it")
-    empty = [row for row in step._rows if not step._rows[row]["logps"]]
+def _finish(step: Step, trainer: Any, path: str | Path | None, tolerance: float) -> None:
+    """Sorts the rows into groups, writes them, compares and searches."""
+    done = step._done
+    if not done.complete:
+        seen, all_of_them = step._pass.parts, step._pass.expected
+        raise ValueError(
+            f"no generation batch was trained on inside the block ({seen} micro-batches of {all_of_them or 'one'}); call trainer.train() in it"
+        )
+    responses = f"{len(done.rows)} responses"
+    if not done.has_gradient:
+        step.sentence = f"{responses}: in every step the rewards of each group agree, and the gradient is 0, which every convention gives: record more steps"
+    step.configured = configured(trainer, done.rows, step._rewards, step._size, done.loss)
+    empty = sum(not row["logps"] for row in done.rows.values())
+    ungraded = 0
     for first in range(0, len(step._rewards), step._size):
-        rows = [row for row in range(first, first + step._size) if row not in empty]
-        if rows:
-            keys = [key for key in ("logps", "old_logps", "ref_logps", "sampler_logps") if key in step._rows[rows[0]]]
-            group = {key: [step._rows[row][key] for row in rows] for key in keys}
-            step.groups.append({"rewards": [step._rewards[row] for row in rows], **group})
-            step.theirs.append({key: [step._rows[row][key] for row in rows] for key in ("advantages", "gradient")})
-    for line in step.theirs:
-        line["loss"] = step._loss
+        rows = [done.rows[row] for row in range(first, first + step._size)]
+        rewards = step._rewards[first : first + step._size]
+        ungraded += all(reward is None for reward in rewards)
+        keys = [key for key in ("logps", "old_logps", "ref_logps", "sampler_logps") if key in rows[0]]
+        step.groups.append({"rewards": rewards, **{key: [row[key] for row in rows] for key in keys}})
+        step.theirs.append({**{key: [row[key] for row in rows] for key in ("advantages", "gradient")}, "loss": done.loss})
     written = ""
-    if path is not None:
+    if path is not None and not empty:
         path = Path(path)
         beside = path.with_name(f"{path.stem}.theirs{path.suffix}")
         for file, lines in ((path, step.groups), (beside, step.theirs)):
             file.write_text("".join(json.dumps(line) + "\n" for line in lines))
         written = f"{path}: "
-    graded = [g for g, group in enumerate(step.groups) if any(r is not None for r in group["rewards"])]
-    if len(graded) < len(step.groups) or empty:
-        left = "a response without a token" if empty else "a prompt without any reward"
-        step.sentence = f"{written}{len(step._rows)} responses; {left} is among them, and no convention was searched: record a later step"
-        return
-    step.found = diagnose(
-        step.groups,
-        advantages=[line["advantages"] for line in step.theirs],
-        gradient=[line["gradient"] for line in step.theirs],
-        loss=step._loss,
-        tolerance=tolerance,
-        beta=step._beta or None,
-        max_length=step._longest,
-    )
-    step.sentence = f"{written}{len(step._rows)} responses in {len(step.groups)} groups: {_sentence(step)}"
+    if not empty and not ungraded and done.has_gradient:
+        step.found = diagnose(
+            step.groups,
+            advantages=[line["advantages"] for line in step.theirs],
+            gradient=[line["gradient"] for line in step.theirs],
+            loss=done.loss,
+            tolerance=tolerance,
+            beta=step._beta or None,
+            max_length=step._longest,
+        )
+    left = f"; {empty} without a token: no file was written, no other convention searched" if empty else ""
+    left = left or (f"; {ungraded} of the prompts without any reward: no other convention was searched" if ungraded else "")
+    step.sentence = step.sentence or f"{written}{responses} in {len(step.groups)} groups{left}: {_sentence(step, tolerance)}"
 
 
-def _sentence(step: Step) -> str:
+def _sentence(step: Step, tolerance: float) -> str:
+    """Whether the trainer computes the loss of its configuration, else whose; and what this batch cannot show."""
+    told = step.configured
+    if told.agrees(tolerance):
+        precise = [f"gradient to {told.gradient:.0e}", f"loss to {told.loss:.0e}"]
+        precise = [_of_advantages(step.found[0]), *precise] if step.found else precise
+        return f"{told.words}, as configured (`{told.command}` here): {', '.join(precise)}{_unseen(step)}"
+    if told.command:
+        before = f"NOT {told.words}, as configured (`{told.command}` here): gradient {told.gradient:.0e} and loss {told.loss:.0e} away"
+    else:
+        before = told.reason
+    return f"{before}{'; ' + _searched(step) if step.found else ''}{_unseen(step)}"
+
+
+def _unseen(step: Step) -> str:
+    """The parts of a loss that make no difference on this batch."""
+    out = ""
+    if step.found:
+        others = {match.command for match in step.found[1].matches if abs(match.factor - 1) < 1e-6} - {step.configured.command}
+        they = "one other convention gives" if len(others) == 1 else f"{len(others)} other conventions give"
+        out = f"; {they} this gradient on this batch" if others else ""
+    ratios_are_1 = all(row["logps"] == row["old_logps"] for row in step._done.rows.values())
+    if ratios_are_1:
+        return f"{out}; every ratio is 1, where clip and level of the ratios make no difference: record with num_iterations=2"
+    return f"{out}; no ratio reaches the clip, which is not seen" if step.configured.command and step.configured.clipped == 0 else out
+
+
+def _searched(step: Step) -> str:
     """The convention of the gradient and the precision of each quantity, or what is nearest."""
     advantages, gradient, loss = step.found
     told = {(m.command, label) for m in loss.matches for label in m.labels}
-    if not step._has_gradient:
-        return "in every step the rewards of each group agree, and the gradient is 0, which every convention gives: record more steps"
     if gradient.matches:
         best = _preferred(gradient.matches, told)
         names = [label for label in best.labels if label.startswith("TRL")] or best.labels or ["no framework's"]
         names.sort(key=lambda label: (best.command, label) not in told)
         factor = "" if abs(best.factor - 1) < 1e-6 else f", times {best.factor:.6g}"
-        whose = f"{names[0]}{factor} (`{best.command}` here)"
+        whose = f"the gradient is that of {names[0]}{factor} (`{best.command}` here)"
         precise = [f"gradient to {best.error:.0e}"]
     else:
         whose, precise = f"no convention of {gradient.tried} gives this gradient", []

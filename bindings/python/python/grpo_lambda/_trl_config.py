@@ -113,7 +113,8 @@ def _carried(args: Any) -> list[_Carried]:
     found = [
         same("loss_type", "reduction", _reduction(args.loss_type)),
         same("epsilon", "epsilon_low", args.epsilon),
-        _Carried("epsilon_high", "epsilon_high", args.epsilon if high is None else high, high is not None),
+        # Without epsilon_high TRL's epsilon is both bounds.
+        same("epsilon", "epsilon_high", args.epsilon) if high is None else _Carried("epsilon_high", "epsilon_high", high, True),
         same("scale_rewards", "scale", args.scale_rewards),
         same("beta", "beta", args.beta),
     ]

@@ -17,6 +17,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 import warnings
 from pathlib import Path
 
@@ -327,17 +328,20 @@ def metrics_are_those_of_the_loss():
     assert not any(name.startswith("vespo/") for name in logs[0]), logs[0]
 
 
+def masked(kind):
+    """The trainer with every third row of completions masked whole."""
+
+    class Masked(kind):
+        def _generate(self, prompts):
+            found = list(super()._generate(prompts))
+            found[2] = [[0] * len(ids) if row % 3 == 0 else [1] * len(ids) for row, ids in enumerate(found[1])]
+            return tuple(found)
+
+    return Masked
+
+
 def rows_without_a_token():
     """A completion whose tokens are all masked: the weights are TRL's, and training goes on."""
-    def masked(kind):
-        class Masked(kind):
-            def _generate(self, prompts):
-                found = list(super()._generate(prompts))
-                found[2] = [[0] * len(ids) if row % 3 == 0 else [1] * len(ids) for row, ids in enumerate(found[1])]
-                return tuple(found)
-
-        return Masked
-
     # Before 1.9 the tokens are counted where they are generated, and a mask that comes later is not seen.
     for loss_type in ("grpo", "dr_grpo", *(["dapo"] if RESCALES else [])):
         a, _ = train(masked(trl.GRPOTrainer), loss_type=loss_type)
@@ -383,10 +387,52 @@ def recorded_steps():
         assert any(f"TRL {words}" in m.labels for m in gradient.matches), (words, step.sentence, gradient.matches)
         assert not advantages.note and advantages.matches, step.sentence
         # The loss of a response mean on-policy is 0 but for rounding, and tells nothing.
-        assert words.split(",")[0] in step.sentence, step.sentence
+        assert words.split(" (")[0] in step.sentence and "as configured" in step.sentence, step.sentence
+        assert step.configured.agrees(1e-6), step.configured
         assert not loss.nearest or abs(step.theirs[0]["loss"]) < 1e-6, step.sentence
         found[words] = step.sentence.split(": ", 1)[1]
     return found
+
+
+def a_trainer_that_is_not_as_configured_is_told():
+    """PPO's clip the wrong way round is seen where ratios leave it, and said to be unseen where they are 1."""
+    code = inspect.getsource(trl.GRPOTrainer._compute_loss)
+    assert code.count("torch.min(") == 1
+    module = vars(sys.modules[trl.GRPOTrainer.__module__])
+    wrong = dict(module)
+    exec(textwrap.dedent(code).replace("torch.min(", "torch.max("), wrong)
+    found = {}
+    for name, config in {"on-policy": {}, "second pass": dict(num_iterations=2, epsilon=1e-6)}.items():
+        for loss_of in (None, wrong["_compute_loss"]):
+            steps = []
+
+            class Recorded(trl.GRPOTrainer):
+                if loss_of is not None:
+                    _compute_loss = loss_of
+
+                def train(self, *args, **kwargs):
+                    with record(self) as step:
+                        super().train(*args, **kwargs)
+                    steps.append(step)
+
+            train(Recorded, **config)
+            found[name, loss_of is None] = steps[0].sentence
+    for right in (True, False):
+        assert "as configured" in found["on-policy", right] and "every ratio is 1" in found["on-policy", right], found
+        assert ("NOT TRL loss_type=dapo" in found["second pass", right]) is not right, found
+
+
+def responses_without_a_token_are_compared():
+    steps = []
+
+    class Recorded(trl.GRPOTrainer):
+        def train(self, *args, **kwargs):
+            with record(self) as step:
+                super().train(*args, **kwargs)
+            steps.append(step)
+
+    train(masked(Recorded))
+    assert "without a token" in steps[0].sentence and steps[0].configured.agrees(1e-6), steps[0].sentence
 
 
 def a_step_without_a_gradient_is_passed_over():
@@ -448,7 +494,7 @@ def example():
         env = {**os.environ, "ACCELERATE_USE_CPU": "true", "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
         done = subprocess.run(words, cwd=folder, capture_output=True, text=True, env=env)
         assert done.returncode == 0, done.stderr[-2000:]
-        for text in ("TRL's own loss, unchanged: loss_type=dapo", "TRL loss_type=dapo (the default)", "you asked for `grpo_lambda lambda=0.95`"):
+        for text in ("TRL's own loss, unchanged: loss_type=dapo", "TRL loss_type=dapo, as configured", "you asked for `grpo_lambda lambda=0.95`"):
             assert text in done.stdout, done.stdout
 
 
@@ -499,6 +545,8 @@ def main():
         a_card_of_the_method()
         found["recorded steps"] = recorded_steps()
         a_step_without_a_gradient_is_passed_over()
+        a_trainer_that_is_not_as_configured_is_told()
+        responses_without_a_token_are_compared()
         if newest:
             rewards_from_the_grader()
             block_of_the_page()
