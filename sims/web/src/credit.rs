@@ -9,7 +9,8 @@ use crate::configure;
 
 /// The baseline, which weighs every token alike.
 const GRPO: &str = "reduction=token_mean";
-const MOST_NUMBERS: usize = 1 << 22;
+const LARGEST: usize = 64;
+const LONGEST: usize = 4096;
 
 /// The pull on every token of a group of `size` responses of `length` tokens each, of which `right` are right.
 ///
@@ -50,14 +51,17 @@ impl Profile {
         drift: f64,
     ) -> Result<Profile, String> {
         let configured = configure(method, settings)?;
+        if !(2..=LARGEST).contains(&size) {
+            return Err(format!("group size = {size}; must be from 2 to {LARGEST}"));
+        }
         if right == 0 || right >= size {
             return Err(format!(
                 "right = {right}; must be from 1 to {}, so that some are right and some are wrong",
-                size.max(2) - 1
+                size - 1
             ));
         }
-        if length == 0 || size.saturating_mul(length) > MOST_NUMBERS {
-            return Err(format!("length = {length}; must be from 1 to {}", MOST_NUMBERS / size));
+        if !(1..=LONGEST).contains(&length) {
+            return Err(format!("length = {length}; must be from 1 to {LONGEST}"));
         }
         if !(-1.0..=1.0).contains(&drift) {
             return Err(format!("log-ratio = {drift}; must be from -1 to 1"));

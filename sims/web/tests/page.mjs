@@ -279,6 +279,19 @@ async function views() {
     return [document.querySelector(".said").textContent, document.querySelector(".plot svg").outerHTML, found.right[0] / found.grpo_right[0]];
   });
   check("the first screen turns λ", before !== after && turned.startsWith(`At λ = 0.5 the first token of a right response counts ${Number(weight.toPrecision(3))} ×`), turned);
+  await moved("input[type=number]", "2");
+  const outside = await page.evaluate(() => [document.querySelector(".problem").textContent, document.querySelectorAll(".stale").length]);
+  check("the first screen refuses λ = 2", outside[0].includes("lambda") && outside[1] === 2, String(outside));
+  for (const [hash, words] of [
+    ["#credit?method=dapo&length=8&drift=0.2", "GRPO’s gradient is 0 on right responses here"],
+    ["#credit?length=2.5", "length = 2.5; must be a whole number"],
+    ["#credit?length=99999", "length = 99999; must be from 1 to 4096"],
+    ["#credit?size=1&right=1", "group size = 1; must be from 2 to 64"],
+  ]) {
+    await go(hash);
+    const told = await page.evaluate(() => document.querySelector(".problem").textContent + document.querySelector(".said").textContent);
+    check(hash, told.includes(words), told);
+  }
   await go("#codes?task=fork&size=8&sets=8");
   const independent = await page.evaluate(() => document.querySelector(".said").textContent);
   check("a set of one response is independent sampling", independent.endsWith("has 1 × the variance that it has with independent responses."), independent);

@@ -71,10 +71,10 @@ macro_rules! rows {
 
 /// The answer as Markdown.
 pub(super) fn answer(folder: &Path) -> anyhow::Result<String> {
+    let [tokens, noise] = chain(folder)?;
     let items = [
         format!(
-            "**The trace knows position and length, nothing else.** On-policy it is a weight per token that falls from the first token to the last and grows with the length of the response. Scope: a theorem, for every task, policy and reduction. On chains whose first error is known, {}; scope: a transformer of two layers.",
-            chain(folder)?
+            "**The trace knows position and length, nothing else.** On-policy it is a weight per token that falls from the first token to the last and grows with the length of the response. Scope: a theorem, for every task, policy and reduction. On chains of operations whose first wrong step is known, credit for exactly that step {tokens}. {noise}; scope: a transformer of two layers."
         ),
         direction(folder)?,
         gains(folder)?,
@@ -94,7 +94,7 @@ pub(super) fn answer(folder: &Path) -> anyhow::Result<String> {
 }
 
 /// Credit on chains: what there is to assign, what the trace and the clamp take of it, and the trace's update beside GRPO's.
-fn chain(folder: &Path) -> anyhow::Result<String> {
+fn chain(folder: &Path) -> anyhow::Result<[String; 2]> {
     let tokens = Data::<ChainRow>::read(folder, "chain.csv")?;
     let oracle = rows!(tokens, arm = ORACLE)?[0];
     let updates = Data::<UpdateRow>::read(folder, "chain_updates.csv")?;
@@ -115,15 +115,19 @@ fn chain(folder: &Path) -> anyhow::Result<String> {
         );
         Ok(format!("{mid:.0} % ({low:.0} to {high:.0})"))
     };
-    Ok(format!(
-        "exact credit needs {:.2} of RLOO's tokens; the trace takes {} of its gain over GRPO, the clamp alone {} (95 % over {} seeds). Exact credit leaves {:.0} % of the noise of RLOO's update, the trace takes none away ({:.1} of RLOO's), and its credit is further from the exact one than GRPO's (rank correlation {own:.2} against {of_grpo:.2})",
+    let tokens = format!(
+        "needs {:.2} of RLOO's tokens; of its gain over GRPO the trace takes {}, the clamp alone {} (95 % over {} seeds)",
         oracle.tokens.context("chain.csv: the oracle has no tokens")?,
         share(TRACE)?,
         share(CLAMP)?,
         oracle.seeds,
+    );
+    let noise = format!(
+        "Exact credit leaves {:.0} % of the noise of RLOO's update, the trace takes none away ({:.1} of RLOO's), and its credit is further from the exact one than GRPO's (rank correlation {own:.2} against {of_grpo:.2})",
         100.0 * exact.noise,
         trace.noise,
-    ))
+    );
+    Ok([tokens, noise])
 }
 
 /// A share in percent: one decimal below 10, in words at 0.
@@ -135,22 +139,23 @@ fn percent(share: f64) -> String {
     }
 }
 
-/// The answer of the front page: three sentences, with the figure of the first.
+/// The answer of the front page: four measurements, with the figure of the third.
 pub(super) fn front(folder: &Path) -> anyhow::Result<String> {
     let token_mean = |arm: usize| cosines(folder, arm, REDUCTIONS[0].1);
     let paper = token_mean(PAPER_ON_TASKS)?;
     let learning = Data::<OverallRow>::read(folder, "learning.csv")?;
     let best = rows!(learning, regime = Regime::OwnBest.name(), method = PAPER[0])?[0];
     let of_clamp = |optimiser: &str| addition(folder, ClampPart::Both, optimiser);
-    let text = format!(
-        "Not for its trace: on chains whose first error is known, {}. With the paper's clamp it makes responses longer whatever the reward says: its average step lowers the expected reward on {} of {} exact tasks, GRPO's with that clamp on {}, and a small transformer whose rewards \
-         are coins changes the length of its responses by {:+.1} tokens. Where each method has its own best learning rate, {} between it and GRPO on nine exact tasks ({:+.3} of the area under the learning curve, 95 % {:+.3} to {:+.3}). \
-         A small transformer that gains from it gains from GRPO with the clamp alone as well ({:+.3} of the training problems of single-digit addition under SGD, {:+.3} under AdamW). [Five points with their scope](paper/README.md#the-answer), [the paper](paper/paper.pdf).",
-        chain(folder)?,
+    let [tokens, noise] = chain(folder)?;
+    let length = format!(
+        "**Length.** With the paper's clamp it makes responses longer whatever the reward says: its average step lowers the expected reward on {} of {} exact tasks, GRPO's with that clamp on {}, and a small transformer whose rewards are coins changes the length of its responses by {:+.1} tokens.",
         reversed(&paper),
         paper.len(),
         reversed(&token_mean(CLAMP_ON_TASKS)?),
         coins(folder, ClampPart::Both)?.0,
+    );
+    let gain = format!(
+        "**Gain.** Where each method has its own best learning rate, {} between it and GRPO on nine exact tasks ({:+.3} of the area under the learning curve, 95 % {:+.3} to {:+.3}). A small transformer that gains from it gains from GRPO with the clamp alone as well ({:+.3} of the training problems of single-digit addition under SGD, {:+.3} under AdamW).",
         shown(best),
         best.gain,
         best.gain_low_over_tasks,
@@ -158,9 +163,21 @@ pub(super) fn front(folder: &Path) -> anyhow::Result<String> {
         of_clamp("SGD")?.gain,
         of_clamp("AdamW")?.gain,
     );
+    let mut text = wrapped(
+        "",
+        "",
+        "Not for its trace. GRPO-λ multiplies the score of a response by a weight per token, the trace, which knows position and length and not which token was wrong, and raises low scores to a floor, the clamp. What they do:",
+    ) + "\n";
+    let credit = format!(
+        "**Credit.** On chains of operations whose first wrong step is known, credit for exactly that step {tokens}."
+    );
+    for item in [credit, format!("**Noise.** {noise}."), length, gain] {
+        text += &wrapped("- ", "  ", &item);
+    }
+    text += "\n[Five points with their scope](paper/README.md#the-answer), [the paper](paper/paper.pdf).\n";
     let figure =
         "Cosine of the expected update with the gradient of reward, against the horizon, on the worst task";
-    Ok(format!("{}\n![{figure}](paper/figures/length_bonus.png)\n", wrapped("", "", &text)))
+    Ok(format!("{text}\n![{figure}](paper/figures/length_bonus.png)\n"))
 }
 
 /// Cosines of an arm's expected update with the gradient over the tasks, each with the cosine of ∇E[T] with it.

@@ -31,7 +31,7 @@ export function codes(values) {
   const said = element("p", { class: "said", "aria-live": "polite" });
   const strip = new Figure({ title: "Codes and responses", name: "codes",
     rows: () => found.responses.map(({ set, code, of }) => ({ set: set + 1, code, response: of.text, expected_reward: of.reward })),
-    note: "The bar above is the unit interval: every response has a share as wide as its probability, darker where its expected reward is higher. Each dot is a response of the group, at its code; the codes of a set are evenly spaced from one random shift. Blue: expected reward above 0.5; orange: the others." });
+    note: "The bar is the unit interval: every response has a share as wide as its probability, stronger in colour where its expected reward is higher. Each dot is a response of the group, at its code; the codes of a set are evenly spaced from one random shift. Blue: expected reward above 0.5; orange: the others." });
   const left = new Figure({ title: "Variance left, against the number of sets", name: "codes-variance",
     rows: () => found.left, note: "Of RLOO's update, the baseline of a set from the other sets, over that of independent responses (the last point). Exact, by the integral over the shifts." });
   const tasks = JSON.parse(lab.tasks());

@@ -72,7 +72,10 @@ export function credit(values) {
   function sentence(title) {
     const [right] = profile.advantages;
     const [first, last] = [profile.right[0] / profile.grpoRight[0], profile.right.at(-1) / profile.grpoRight.at(-1)];
-    if (!Number.isFinite(first)) return `GRPO’s gradient is 0 here: the clip stops it, or every advantage is 0. ${title} has the pull shown below.`;
+    if (!Number.isFinite(first)) {
+      const wrong = profile.grpoWrong.some((pull) => pull !== 0);
+      return `GRPO’s gradient is 0 ${wrong ? "on right responses here: the clip stops it; its wrong ones still pull" : "here: the clip stops it, or every advantage is 0"}. ${title} has the pull shown below.`;
+    }
     const ends = state.length === 1 ? `The one token of a right response weighs ${shown(first, 3)} × what GRPO gives it`
       : `In a right response ${title} gives the first token ${shown(first, 3)} × GRPO’s weight and the last ${shown(last, 3)} ×`;
     return `${ends}; over the group the gradient is ${shown(profile.scale, 3)} × as large. The advantage of a right response is ${shown(right, 3)}.`;
@@ -81,6 +84,9 @@ export function credit(values) {
   function draw() {
     write("credit", state, DEFAULTS);
     try {
+      for (const name of ["length", "size", "right"]) {
+        if (!Number.isInteger(state[name])) throw `${{ length: "length", size: "group size", right: "of them right" }[name]} = ${state[name]}; must be a whole number`;
+      }
       const title = describe();
       profile = profileOf(state);
       problem.textContent = "";

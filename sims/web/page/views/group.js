@@ -14,7 +14,7 @@ const QUANTITIES = [
   ["gradient", "Pull of a step of descent: −∂ loss / ∂ log π", "pull"],
   ["kl", "KL estimate of every token", "KL, nats"],
 ];
-const CLIPPED = "▲ clipped at the upper bound, ▼ at the lower: no gradient flows.";
+const CLIPPED = "▲ clipped at the upper bound, ▼ at the lower: no gradient flows from the token’s own term. Under a trace, later terms may still reach it.";
 const MOST_ROWS = 16;
 const MOST_MARKS = 400;
 const MOST_REASONS = 40;
@@ -146,7 +146,7 @@ export function group(values) {
   // Moves all log-probabilities of a response; the slider stands at their mean log-ratio.
   function shiftCell(drift, i) {
     let last = drift;
-    return pair(Number(drift.toPrecision(4)), [-1, 1, 0.01], `mean log-ratio of response ${i}`, (x) => {
+    return pair(Math.abs(drift) < 1e-12 ? 0 : Number(drift.toPrecision(4)), [-1, 1, 0.01], `mean log-ratio of response ${i}`, (x) => {
       batch.shift(i, x - last);
       last = batch.drifts[i];
     }, "any");

@@ -31,6 +31,7 @@ export function start() {
   let points = [];
   const figure = new Figure({ title: "Pull of the gradient on every token of a right response", name: "start-lambda",
     rows: () => points.map(({ token, lambda: own, grpo }) => ({ token, grpo_lambda: own, grpo })) });
+  const problem = element("p", { class: "problem", role: "alert" });
   const said = element("p", { class: "said", "aria-live": "polite" });
   const soon = eachFrame(() => draw());
   const slider = numberField({ label: "λ", value: lambda, least: 0, most: 1, step: 0.01, onchange: (x) => ((lambda = x), soon()), about: "how far back a token’s credit reaches" });
@@ -40,7 +41,7 @@ export function start() {
       element("h1", {}, "Turn λ and see the credit."),
       element("p", {}, "GRPO gives every token of a response the same credit. GRPO-λ adds to each token the credit of the tokens that follow it, faded by λ at every step. Move λ: the compiled functions of ",
         element("code", {}, "grpo-lambda"), " compute the picture in your browser. New to this? ", element("a", { href: "learn/README.md" }, "A course in six pages"), " begins at REINFORCE.")),
-    element("div", { class: "turn" }, slider, said, more),
+    element("div", { class: "turn" }, slider, problem, said, more),
     figure.node,
     element("h2", {}, "Two guided stops"),
     element("div", { class: "stops" }, ...STOPS.map(card("guide"))),
@@ -48,13 +49,22 @@ export function start() {
     element("div", { class: "stops" }, ...VIEWS.map(card(""))));
 
   function draw() {
-    const found = new lab.Profile("grpo_lambda", `lambda=${lambda}`, SIZE, RIGHT, LENGTH, 0);
+    let found;
+    try {
+      found = new lab.Profile("grpo_lambda", `lambda=${lambda}`, SIZE, RIGHT, LENGTH, 0);
+    } catch (error) {
+      problem.textContent = String(error);
+      for (const stale of [said, figure.node]) stale.classList.add("stale");
+      return;
+    }
+    problem.textContent = "";
+    for (const fresh of [said, figure.node]) fresh.classList.remove("stale");
     const [own, grpo] = [found.right, found.grpo_right];
     const scale = found.scale;
     found.free();
     points = Array.from(own, (y, token) => ({ token, lambda: y, grpo: grpo[token] }));
     more.href = `#credit?settings=${encodeURIComponent(`lambda=${lambda}`)}&length=${LENGTH}`;
-    said.textContent = `At λ = ${lambda} the first token of a right response counts ${shown(own[0] / grpo[0], 3)} × what GRPO gives it and the last ${shown(own.at(-1) / grpo.at(-1), 3)} ×; over the group the gradient is ${shown(scale, 3)} × as large.`;
+    said.textContent = `At λ = ${lambda} the first token of a right response counts ${shown(own[0] / grpo[0], 3)} × what GRPO gives it and the last ${shown(own.at(-1) / grpo.at(-1), 3)} ×. With the paper’s clamp, which shrinks the pull of wrong responses, all pulls of the group together are ${shown(scale, 3)} × as large as GRPO’s in absolute value.`;
     const c = colours();
     const series = [
       { name: "GRPO", colour: c.grey, dash: "7 4", points: points.map((p) => [p.token, p.grpo]) },
