@@ -46,8 +46,7 @@ fn measure(name: &str, grader: Grader, cases: &[Case]) {
     let at = |q: f64| times[((times.len() - 1) as f64 * q) as usize].as_secs_f64() * 1e6;
     let [median, p99, slowest] = [0.5, 0.99, 1.0].map(at);
     let (n, rate) = (times.len(), times.len() as f64 / times.iter().sum::<Duration>().as_secs_f64());
-    print!("{name}: {n} comparisons, {rate:.0} a second; ");
-    println!("microseconds: median {median:.1}, p99 {p99:.1}, slowest {slowest:.1}");
+    println!("{name}: {n} at {rate:.0} a second; us: median {median:.1}, p99 {p99:.1}, slowest {slowest:.1}");
 }
 
 fn main() {

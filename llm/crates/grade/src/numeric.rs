@@ -111,6 +111,7 @@ impl EvaluationPoint {
             return base.ln(p)?.times(&Ball::rational(&exponent, p)?, p)?.exp(p);
         }
         let power = self.value(exponent, budget)?;
+        budget.spend(if power.real().is_none() { 16 } else { 3 } * p as u64)?;
         if *base == Node::Euler {
             return power.exp(p);
         }
