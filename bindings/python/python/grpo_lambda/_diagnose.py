@@ -100,8 +100,9 @@ def diagnose(
         >>> "TRL scale_rewards=none" in grpo_lambda.diagnose([group], advantages=advantages)[0].matches[0].labels
         True
     """
-    loss = loss.tolist() if hasattr(loss, "tolist") else loss
-    losses = [] if loss is None else list(loss) if isinstance(loss, Sequence) else [loss]
+    # An array or a tensor.
+    given: Any = loss.tolist() if loss is not None and hasattr(loss, "tolist") else loss
+    losses = [] if given is None else list(given) if isinstance(given, Sequence) else [given]
     told = _native.diagnose(list(groups), advantages, token_losses, gradient, losses, tolerance, beta, max_length)
     return [
         Found(**{**found, "matches": [Candidate(**c) for c in found["matches"]], "nearest": _candidate(found["nearest"])})

@@ -43,7 +43,7 @@ def grade_batch(
     return _verdicts(list(golds), list(answers), extract, rules, one=False)
 
 
-def _verdicts(golds: list, answers: list, extract: str, rules: str | None, *, one: bool) -> list[Verdict]:
+def _verdicts(golds: list[str | Sequence[str]], answers: list[str], extract: str, rules: str | None, *, one: bool) -> list[Verdict]:
     try:
         return [Verdict(*told) for told in _native.grade_all(golds, answers, extract, rules)]
     except ValueError as error:
