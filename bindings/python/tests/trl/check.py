@@ -359,6 +359,18 @@ def a_card_of_the_method():
     assert "trained with SAPO" in card and "- sapo\n" in card and "- grpo\n" not in card and "papers/2511.20347" in card, card
 
 
+def recorder(kind, steps):
+    """The trainer with its training recorded into ``steps``."""
+
+    class Recorded(kind):
+        def train(self, *args, **kwargs):
+            with record(self) as step:
+                super().train(*args, **kwargs)
+            steps.append(step)
+
+    return Recorded
+
+
 def recorded_steps():
     """The recorder names TRL's convention, changes nothing, and its files are read by the search."""
     found = {}
@@ -405,17 +417,10 @@ def a_trainer_that_is_not_as_configured_is_told():
     for name, config in {"on-policy": {}, "second pass": dict(num_iterations=2, epsilon=1e-6)}.items():
         for loss_of in (None, wrong["_compute_loss"]):
             steps = []
-
-            class Recorded(trl.GRPOTrainer):
-                if loss_of is not None:
-                    _compute_loss = loss_of
-
-                def train(self, *args, **kwargs):
-                    with record(self) as step:
-                        super().train(*args, **kwargs)
-                    steps.append(step)
-
-            train(Recorded, **config)
+            kind = recorder(trl.GRPOTrainer, steps)
+            if loss_of is not None:
+                kind._compute_loss = loss_of
+            train(kind, **config)
             found[name, loss_of is None] = steps[0].sentence
     for right in (True, False):
         assert "as configured" in found["on-policy", right] and "every ratio is 1" in found["on-policy", right], found
@@ -424,14 +429,7 @@ def a_trainer_that_is_not_as_configured_is_told():
 
 def responses_without_a_token_are_compared():
     steps = []
-
-    class Recorded(trl.GRPOTrainer):
-        def train(self, *args, **kwargs):
-            with record(self) as step:
-                super().train(*args, **kwargs)
-            steps.append(step)
-
-    train(masked(Recorded), loss_type="grpo")  # before 1.9 a token mean counts masked tokens
+    train(masked(recorder(trl.GRPOTrainer, steps)), loss_type="grpo")  # before 1.9 a token mean counts masked tokens
     assert "without a token" in steps[0].sentence and steps[0].configured.agrees(1e-6), steps[0].sentence
 
 
@@ -443,19 +441,12 @@ def a_step_without_a_gradient_is_passed_over():
         return [1.0 if len(calls) < 3 else float(sum(ids) % 2) for ids in completion_ids]
 
     steps = []
-
-    class Recorded(trl.GRPOTrainer):
-        def train(self, *args, **kwargs):
-            with record(self) as step:
-                super().train(*args, **kwargs)
-            steps.append(step)
-
     a, _ = train(trl.GRPOTrainer, rewards=late, steps=4, gradient_accumulation_steps=2)
     calls.clear()
-    b, _ = train(Recorded, rewards=late, steps=4, gradient_accumulation_steps=2)
+    b, _ = train(recorder(trl.GRPOTrainer, steps), rewards=late, steps=4, gradient_accumulation_steps=2)
     assert apart(a, b) == 0, "recording changed the training"
     assert "loss_type=dapo" in steps[0].sentence and {0.0, 1.0} == {r for g in steps[0].groups for r in g["rewards"]}, steps[0].sentence
-    train(Recorded, rewards=lambda completion_ids, **_: [1.0] * len(completion_ids))
+    train(recorder(trl.GRPOTrainer, steps), rewards=lambda completion_ids, **_: [1.0] * len(completion_ids))
     assert steps[1].sentence.endswith("record more steps"), steps[1].sentence
 
 
