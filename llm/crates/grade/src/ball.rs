@@ -54,7 +54,7 @@ fn from_integer(n: &BigInt, p: usize) -> BigFloat {
         return BigFloat::new(p);
     }
     // A word has 32 bits where a pointer has.
-    let word = |part: &[u8]| part.iter().rev().fold(0, |word: Word, byte| word << 8 | Word::from(*byte));
+    let word = |part: &[u8]| part.iter().rev().fold(0, |word: Word, byte| (word << 8) + Word::from(*byte));
     let words: Vec<Word> = bytes.chunks(WORD_BIT_SIZE / 8).map(word).collect();
     let sign = if sign == BigSign::Minus { Sign::Neg } else { Sign::Pos };
     let exponent = i32::try_from(words.len() * WORD_BIT_SIZE).unwrap_or(i32::MAX);
@@ -337,7 +337,7 @@ fn to_i64(x: &BigFloat) -> Option<i64> {
     }
     let (words, _, sign, exponent, _) = x.as_raw_parts()?;
     let highest = words.iter().rev().chain(std::iter::repeat(&0)).take(64 / WORD_BIT_SIZE);
-    let top = highest.fold(0u128, |top, word| top << WORD_BIT_SIZE | u128::from(*word));
+    let top = highest.fold(0u128, |top, word| (top << WORD_BIT_SIZE) + u128::from(*word));
     let n = (1..=62).contains(&exponent).then(|| (top >> (64 - exponent)) as i64)?;
     Some(if sign == Sign::Neg { -n } else { n })
 }

@@ -32,7 +32,7 @@ pub(super) fn plain(c: char) -> char {
 
 /// The text with such characters in plain spelling.
 pub(super) fn folded(text: &str) -> Cow<'_, str> {
-    if text.is_ascii() || text.chars().all(|c| plain(c) == c) {
+    if text.chars().all(|c| plain(c) == c) {
         return Cow::Borrowed(text);
     }
     Cow::Owned(text.chars().map(plain).collect())

@@ -98,8 +98,7 @@ impl EvaluationPoint {
                 };
                 return whole_power(&base, n, p);
             }
-            // The angle of a complex number beside its logarithm and the exponential.
-            budget.spend(if base.real().is_none() { 16 } else { 3 } * p as u64)?;
+            budget.spend(steps(&base, p))?;
             if exponent.denom() == &BigInt::from(2)
                 && let Some(n) = exponent.numer().to_i64()
             {
@@ -111,7 +110,7 @@ impl EvaluationPoint {
             return base.ln(p)?.times(&Ball::rational(&exponent, p)?, p)?.exp(p);
         }
         let power = self.value(exponent, budget)?;
-        budget.spend(if power.real().is_none() { 16 } else { 3 } * p as u64)?;
+        budget.spend(steps(&power, p))?;
         if *base == Node::Euler {
             return power.exp(p);
         }
@@ -133,7 +132,7 @@ impl EvaluationPoint {
             values.push(self.value(argument, budget)?);
         }
         let x = &values[0];
-        budget.spend(if x.real().is_none() { 16 } else { 3 } * p as u64)?;
+        budget.spend(steps(x, p))?;
         match function {
             Function::Sin | Function::Cos | Function::Tan | Function::Cot | Function::Sec | Function::Csc => {
                 trigonometric(function, x, p)
@@ -171,6 +170,12 @@ fn whole_power(base: &Ball, n: i64, p: usize) -> Result<Ball, Reason> {
 
 fn whole(n: i64, p: usize) -> Result<Ball, Reason> {
     Ball::rational(&BigRational::from_integer(n.into()), p)
+}
+
+/// The steps of a root, a power or a function; a complex number has an angle beside its logarithm and exponential.
+fn steps(x: &Ball, p: usize) -> u64 {
+    let each = if x.real().is_none() { 16 } else { 3 };
+    each * p as u64
 }
 
 /// `pi/2 - x`.

@@ -102,9 +102,9 @@ pub(super) fn joined(text: &str) -> Option<Range<usize>> {
 pub(super) fn parted(text: &str) -> Option<String> {
     let mut parts = Vec::new();
     closed(text, |place| parts.push(&text[place]));
-    let adjacent = parts.len() > 1 && text.contains("}\\boxed{");
+    let adjacent = text.contains("}\\boxed{");
     let once = parts.iter().all(|part| *part == parts[0]);
-    (parts.len() > 1 && (adjacent || super::prose::is_prose(text)))
+    (!parts.is_empty() && (adjacent || super::prose::is_prose(text)))
         .then(|| if once { parts[0].to_owned() } else { parts.join(" , ") })
 }
 

@@ -151,8 +151,7 @@ fn trimmed(text: &str, side: Range<usize>) -> Range<usize> {
     loop {
         let now = &text[start..end];
         let from = now.trim_start();
-        let row_space =
-            from.strip_prefix('[').and_then(|r| r.find("pt]")).filter(|at| *at < 6).map(|at| at + 4);
+        let row_space = from.strip_prefix('[').and_then(|r| r.find("pt]")).map(|at| at + 4);
         let layout = LAYOUT.split('|').find(|l| from.starts_with(l)).map(str::len);
         let ahead = row_space.or(layout).unwrap_or(0);
         start = end - from.len() + ahead;
@@ -165,9 +164,6 @@ fn trimmed(text: &str, side: Range<usize>) -> Range<usize> {
             return start..end;
         }
         end = next;
-        if dots > 0 {
-            return start..end;
-        }
     }
 }
 
@@ -392,7 +388,7 @@ fn chained(text: &str, last: &Statement, whole: Formula) -> Formula {
     }
     let known = symbols(side(0));
     if named && symbols(end).is_empty() && side(0).contains('(') && !side(0).starts_with('(') {
-        return Formula { kind: Kind::Value, answer: end.to_owned(), place, ..whole };
+        return Formula { answer: end.to_owned(), place, ..whole };
     }
     if named {
         // `g = 40 + 30 = 70`, but not `x = 1 and y = 2`
@@ -413,7 +409,7 @@ fn chained(text: &str, last: &Statement, whole: Formula) -> Formula {
         return Formula { equation: true, ..whole };
     }
     if n > 2 {
-        return Formula { kind: Kind::Value, answer: end.to_owned(), place, ..whole };
+        return Formula { answer: end.to_owned(), place, ..whole };
     }
     // Of an equation whose sides share symbols only an identity states the right one.
     let left = (!symbols(end).is_disjoint(&known)).then(|| side(0).to_owned());

@@ -326,7 +326,7 @@ impl Reader {
             // `of the original 12`, `after giving 6 away`
             let aside = self.before == Some(Role::Preposition)
                 && (role == Some(Role::Definite)
-                    || role.is_none() && (self.definite || word.len() > 4 && word.ends_with("ing")));
+                    || role.is_none() && (self.definite || word.ends_with("ing")));
             if !(aside || role == Some(Role::Filler) && self.before.is_some()) {
                 self.before = role;
             }
@@ -404,7 +404,7 @@ impl Reader {
 /// Ranks the values of a sentence; a contrast or a conclusion takes back what stands before it.
 pub(super) fn ranked(items: &[Item], language: &Language) -> Vec<Stated> {
     let first = if let Some(Item::Word(word, _)) = items.first() { word.as_str() } else { "" };
-    let participle = first.len() > 4 && first.ends_with("ing") && language.role(first).is_none();
+    let participle = first.ends_with("ing") && language.role(first).is_none();
     let mut reader = Reader {
         imperative: language.is(first, Role::Ask),
         heading: language.is(first, Role::Label),

@@ -349,7 +349,7 @@ fn last_statement(text: &str) -> Option<Found> {
         }
         let one = stated(window, sentence.clone(), &found, tongue, false);
         let rank = one.as_ref().map_or(Rank::None, |one| one.rank);
-        let bare = rank < Rank::Circumstance && fallback.is_none();
+        let bare = rank <= Rank::Circumstance && fallback.is_none();
         let word = || statement::word(window, sentence.clone(), tongue).filter(|_| bare);
         let concluded = statement::concluded_word(window, sentence.clone(), &found, tongue);
         if let Some(word) = concluded.or_else(word) {
@@ -386,7 +386,7 @@ fn last_statement(text: &str) -> Option<Found> {
 
 /// True if a sentence, read from the last to the first, belongs to a remark in brackets, which may be several sentences.
 fn is_aside(said: &str, brackets: &mut usize) -> bool {
-    let (open, close) = (said.matches('(').count(), said.matches(')').count());
+    let (open, close) = (said.matches(['(', '[']).count(), said.matches([')', ']']).count());
     let unclosed = said.trim_start().starts_with('(') && (open > close || said.trim_end().ends_with(')'));
     let aside = *brackets > 0 || close > open || unclosed;
     *brackets = (*brackets + close).saturating_sub(open);

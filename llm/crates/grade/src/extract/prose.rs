@@ -234,7 +234,7 @@ fn run(text: &str, pieces: &[Piece], first: usize) -> (usize, Option<Range<usize
                 && pieces.get(i + 1).is_some_and(|p| p.kind == Kind::Value)
         };
         // `10 30-minute episodes`, `5 8 point bucks`: the number of a noun behind what is counted.
-        let noun = i > first && depth == 0 && names_a_noun(text, pieces, i);
+        let noun = depth == 0 && names_a_noun(text, pieces, i);
         if !member || noun || depth == 0 && per(i) {
             i += usize::from(noun);
             break;
@@ -263,7 +263,7 @@ fn names_a_noun(text: &str, pieces: &[Piece], i: usize) -> bool {
     let counted = text[..pieces[i].place.start].trim_end().ends_with(|c: char| c.is_ascii_digit());
     let word = &text[pieces[i].place.clone()];
     let (number, noun) = word.split_once('-').unwrap_or((word, ""));
-    let hyphen = noun.len() > 2 && noun.chars().all(char::is_alphabetic) && function(noun).is_none();
+    let hyphen = !noun.is_empty() && noun.chars().all(char::is_alphabetic) && function(noun).is_none();
     let behind =
         noun.is_empty() && pieces.get(i + 1).is_some_and(|p| matches!(p.kind, Kind::Word | Kind::Unit));
     counted && number.parse::<u32>().is_ok() && number.len() < 3 && (hyphen || behind && !pieces[i].comma)

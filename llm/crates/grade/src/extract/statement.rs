@@ -39,8 +39,9 @@ pub(super) fn sentences(text: &str, found: &[Environment]) -> Vec<Range<usize>> 
             at += c.len_utf8();
             let after = text[at..].chars().next();
             let environment = || {
-                let blank = text[at..].len() - text[at..].trim_start().len();
-                let ahead = found.get(next).is_some_and(|e| e.outer.start == at + blank && blank < 3);
+                let blank =
+                    |e: &Environment| e.outer.start < at + 3 && text[at..e.outer.start].trim().is_empty();
+                let ahead = found.get(next).is_some_and(blank);
                 ahead && before.trim_end().ends_with(|c: char| c.is_alphanumeric() || c == ',')
             };
             let ends = match c {
@@ -80,11 +81,11 @@ fn without_remarks(text: &str) -> String {
     while let Some(open) = out[from..].find(" (").map(|at| from + at + 1) {
         let Some(close) = out[open..].find(')').map(|at| open + at) else { break };
         let inside = &out[open + 1..close];
-        let remark = is_prose(inside) && !inside.contains(['$', '\\', '(']) && open > 0;
+        let remark = is_prose(inside) && !inside.contains(['$', '\\', '(']);
         if remark {
             out.replace_range(open..=close, &" ".repeat(close + 1 - open));
         }
-        from = close + 1;
+        from = close;
     }
     out
 }
@@ -327,7 +328,7 @@ fn with_neighbours(text: &str, values: &[Stated], at: usize, end: usize, languag
     let bare = |i: usize| values[i].formula.answer.ends_with(|c: char| c.is_ascii_digit());
     let parted =
         |i: usize, by: &str| i + 1 < values.len() && between(i).trim() == by && bare(i) && bare(i + 1);
-    let pair = |by| [at.wrapping_sub(1), at].into_iter().find(|i| *i < values.len() && parted(*i, by));
+    let pair = |by| (at.saturating_sub(1)..=at).find(|i| parted(*i, by));
     let before = &text[..values[first].outer.start];
     let ratio = words_of(before).rev().take(4).any(|w| words::is_among(w, "ratio|odds"));
     let chance = words_of(before).any(|w| words::is_among(w, "chance|probability|odds"));
@@ -357,7 +358,7 @@ fn listed<'a>(values: &[Stated], i: usize, at: usize, between: &impl Fn(usize) -
         && i > 0
         && joins(between(i))
         && alike(&values[i - 1], &values[i], between(i - 1))
-        && alike(&Stated { comma: false, ..values[i].clone() }, &values[i + 1], ",")
+        && alike(&values[i], &values[i + 1], ",")
 }
 
 /// The sign of percent or the unit that stands behind a value.
@@ -448,7 +449,7 @@ pub(super) fn concluded_word(
     let start = so.as_ptr() as usize - text.as_ptr() as usize;
     let conclusion = start + so.len()..sentence.end;
     let values = items(text, conclusion, found).iter().any(|item| matches!(item, Item::Value(_)));
-    (!values && start > sentence.start).then(|| word(text, start..sentence.end, language))?
+    (!values).then(|| word(text, start..sentence.end, language))?
 }
 
 /// The word that a sentence gives: its reply to a question whether, or a name behind the copula.

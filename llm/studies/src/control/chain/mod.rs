@@ -12,7 +12,7 @@ mod task;
 mod verdict;
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -147,6 +147,8 @@ struct Campaign {
     progress: Mutex<Progress>,
     changed: Condvar,
     starts: Mutex<HashMap<(&'static str, u64), Shared>>,
+    /// The folder beside the rows that keeps the starts for the next time.
+    kept: PathBuf,
 }
 
 /// The command that is written into a file of this protocol's rows.
@@ -163,7 +165,7 @@ fn open(protocol: &Protocol, path: &Path) -> Result<(Results, Vec<Row>), LabErro
 }
 
 /// Runs what is missing for so many minutes, one run per worker thread, and reports on the rows that are there. A run that would not end in time is not
-/// begun.
+/// begun. The weights from which runs start lie in `FILE.starts.VERSION` beside the rows: each is made once.
 pub fn run(path: &Path, minutes: u64) -> Result<(), LabError> {
     let protocol = Protocol::committed();
     go_on(protocol, path, minutes)?;
@@ -181,6 +183,7 @@ fn go_on(protocol: &'static Protocol, path: &Path, minutes: u64) -> Result<(), L
         progress: Mutex::new(Progress { results, rows, busy: Vec::new(), stopped: false }),
         changed: Condvar::new(),
         starts: Mutex::default(),
+        kept: path.with_extension(format!("starts.{}", protocol.version)),
     };
     let workers = rayon::current_num_threads();
     std::thread::scope(|scope| {
@@ -265,7 +268,9 @@ impl Campaign {
             match &*made {
                 Some(start) => start.clone(),
                 None => {
-                    let fresh = Start::new(self.protocol, self.protocol.form(planned.cell), planned.seed)?;
+                    let folder = self.kept.join(format!("{}-{}", planned.cell.name, planned.seed));
+                    let form = self.protocol.form(planned.cell);
+                    let fresh = Start::kept(self.protocol, form, planned.seed, &folder)?;
                     let start = made.insert(Arc::new(fresh)).clone();
                     drop(made);
                     self.changed.notify_all();

@@ -1,13 +1,15 @@
 //! The start of a seed, and a run from it up to the target.
 
 use std::ops::Range;
+use std::path::Path;
 use std::time::Instant;
 
 use grpo_lambda::methods;
+use grpo_lambda_decoder::disk::Disk;
 use grpo_lambda_decoder::generate::SamplingParams;
 use grpo_lambda_decoder::model::Architecture::Qwen2;
-use grpo_lambda_decoder::model::weights::{self, Parameters};
-use grpo_lambda_decoder::model::{Decoder, ModelShape};
+use grpo_lambda_decoder::model::weights::{self, Parameters, SaveDtype};
+use grpo_lambda_decoder::model::{self, Decoder, ModelShape};
 use grpo_lambda_decoder::optim::{AdamWSettings, StepOutcome};
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_gpu::StatePlace;
@@ -88,9 +90,38 @@ pub(super) struct Outcome {
 }
 
 impl Start {
-    /// Trains a seed's weights on demonstrations up to the accuracy of the protocol.
+    /// A seed's weights, trained on demonstrations.
     pub(super) fn new(protocol: &'static Protocol, form: Form, seed: u64) -> Result<Start, LabError> {
-        let (shape, lesson) = (&protocol.model, &protocol.start);
+        Start::untrained(protocol, form, seed)?.learn()
+    }
+
+    /// The same weights out of `folder`, which keeps them once they are made.
+    pub(super) fn kept(
+        protocol: &'static Protocol,
+        form: Form,
+        seed: u64,
+        folder: &Path,
+    ) -> Result<Start, LabError> {
+        let start = Start::untrained(protocol, form, seed)?;
+        // Written last: the weights beside it are whole.
+        let mark = folder.join("steps");
+        let steps = std::fs::read_to_string(&mark).ok().and_then(|text| text.trim().parse().ok());
+        if let Some(steps) = steps {
+            let config = start.model.config().clone();
+            let weights = weights::load(folder, &config)?;
+            return Ok(Start { model: Decoder::new(config, weights)?, steps, ..start });
+        }
+        let start = start.learn()?;
+        let (config, parameters) = (start.model.config(), start.model.parameters());
+        weights::save(folder, config, parameters, SaveDtype::F32, usize::MAX)?;
+        Disk::default()
+            .replace(&mark, format!("{}\n", start.steps).as_bytes())
+            .map_err(model::Error::from)?;
+        Ok(start)
+    }
+
+    fn untrained(protocol: &'static Protocol, form: Form, seed: u64) -> Result<Start, LabError> {
+        let shape = &protocol.model;
         let (vocab, hidden, layers) = (VOCABULARY, shape.hidden, shape.layers);
         let (heads, kv_heads) = (shape.heads, shape.kv_heads);
         let mut config = Qwen2.config(ModelShape { vocab, hidden, layers, heads, kv_heads });
@@ -110,27 +141,31 @@ impl Start {
             evidence: None,
             max_logp_error: f64::INFINITY,
         };
-        let verifier = Verifier { form, seed };
-        let mut start = Start { protocol, verifier, settings, model, steps: 0 };
-        let mut engine = start.engine(Some(1.0))?;
+        Ok(Start { protocol, verifier: Verifier { form, seed }, settings, model, steps: 0 })
+    }
+
+    /// Trains the weights on demonstrations up to the accuracy of the protocol.
+    fn learn(mut self) -> Result<Start, LabError> {
+        let lesson = &self.protocol.start;
+        let mut engine = self.engine(Some(1.0))?;
         let mut pace = 1.0;
-        while start.steps < lesson.most_steps {
-            let numbers = start.steps * lesson.batch..(start.steps + 1) * lesson.batch;
-            let examples: Vec<sft::Example> = numbers.map(|n| start.example(n)).collect();
-            let rate = lesson.lr * pace * warm(start.steps, lesson.warmup);
+        while self.steps < lesson.most_steps {
+            let numbers = self.steps * lesson.batch..(self.steps + 1) * lesson.batch;
+            let examples: Vec<sft::Example> = numbers.map(|n| self.example(n)).collect();
+            let rate = lesson.lr * pace * warm(self.steps, lesson.warmup);
             sft::step(&mut engine, &examples, rate, MEMORY)
-                .map_err(|source| TrainError::Sft { step: start.steps, source })?;
-            start.steps += 1;
-            if start.steps.is_multiple_of(lesson.check_every) {
-                match start.step_accuracy(&mut engine)? {
+                .map_err(|source| TrainError::Sft { step: self.steps, source })?;
+            self.steps += 1;
+            if self.steps.is_multiple_of(lesson.check_every) {
+                match self.step_accuracy(&mut engine)? {
                     accuracy if accuracy >= lesson.accuracy => break,
                     accuracy if accuracy >= lesson.slow_from => pace = lesson.slow_pace,
                     _ => {}
                 }
             }
         }
-        start.model = engine.model;
-        Ok(start)
+        self.model = engine.model;
+        Ok(self)
     }
 
     fn example(&self, number: u64) -> sft::Example {
