@@ -282,6 +282,9 @@ fn a_loss_on_every_line_and_shuffled_rows_are_told() {
     let (first, second) = (json!([2.0, -1.0, 1.0]), json!([-1.0, -1.0]));
     let told = against(&[json!({"advantages": first}), json!({"advantages": second})]);
     assert!(told.contains("are the rows of one prompt together? TRL shuffles"), "{told}");
+    // Without advantages nothing shows an order.
+    let told = against(&[json!({"loss": 0.123}), json!({"loss": 0.456})]);
+    assert!(told.contains("loss: the rows were read in the order of the batch"), "{told}");
 }
 
 #[test]

@@ -188,16 +188,24 @@ pub fn diagnose(batch: &[Group], logps: &[Vec<f64>], theirs: &Theirs, assumed: &
         None => known.clone(),
     };
     let search = losses::Search::new(batch, logps, &credits, assumed);
+    let unsure =
+        |found: &Found| theirs.advantages.is_none() && found.nearest.is_some() && found.note.is_empty();
+    let told = |found: Found| match unsure(&found) {
+        true => Found { note: IN_ORDER.to_owned(), ..found },
+        false => found,
+    };
     Diagnosis {
         advantages: theirs
             .advantages
             .as_ref()
             .map(|given| advantages::explain(batch, &known, given, assumed)),
-        token_losses: theirs.token_losses.as_ref().map(|given| search.token_losses(given)),
-        gradient: theirs.gradient.as_ref().map(|given| search.gradient(given)),
-        loss: search.batch_loss(theirs),
+        token_losses: theirs.token_losses.as_ref().map(|given| told(search.token_losses(given))),
+        gradient: theirs.gradient.as_ref().map(|given| told(search.gradient(given))),
+        loss: search.batch_loss(theirs).map(told),
     }
 }
+
+const IN_ORDER: &str = "the rows were read in the order of the batch, as only advantages would show if they stand in another; give these, too      (grpo_lambda.trl.record does)";
 
 #[cfg(test)]
 mod tests {
