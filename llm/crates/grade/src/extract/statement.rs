@@ -464,7 +464,7 @@ pub(super) fn word(text: &str, sentence: Range<usize>, language: &Language) -> O
         return Some(sentence.start + lead..sentence.start + lead + first.len());
     }
     // `The equation has no real solutions`
-    if let Some(at) = part.rfind(" no ").map(|at| at + 1)
+    if let Some(at) = part.rfind(" no ")
         && words::says_none(&words::canonical(&part[at..]))
     {
         return Some(sentence.start + at..sentence.start + part.trim_end().trim_end_matches('.').len());
