@@ -95,7 +95,7 @@ impl Start {
         Start::untrained(protocol, form, seed)?.learn()
     }
 
-    /// The same weights out of `folder`, which keeps them once they are made.
+    /// A seed's weights as `folder` keeps them; the first call makes them.
     pub(super) fn kept(
         protocol: &'static Protocol,
         form: Form,
