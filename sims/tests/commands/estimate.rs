@@ -284,7 +284,7 @@ fn a_loss_on_every_line_and_shuffled_rows_are_told() {
     assert!(told.contains("are the rows of one prompt together? TRL shuffles"), "{told}");
     // Without advantages nothing shows an order.
     let told = against(&[json!({"loss": 0.123}), json!({"loss": 0.456})]);
-    assert!(told.contains("loss: the rows were read in the order of the batch"), "{told}");
+    assert!(told.contains("stand in another; give these, too (grpo_lambda.trl.record does)"), "{told}");
 }
 
 #[test]

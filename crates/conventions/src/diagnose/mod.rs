@@ -205,7 +205,8 @@ pub fn diagnose(batch: &[Group], logps: &[Vec<f64>], theirs: &Theirs, assumed: &
     }
 }
 
-const IN_ORDER: &str = "the rows were read in the order of the batch, as only advantages would show if they stand in another; give these, too      (grpo_lambda.trl.record does)";
+const IN_ORDER: &str = "the rows were read in the order of the batch, as only advantages would show if they stand in another; give these, \
+     too (grpo_lambda.trl.record does)";
 
 #[cfg(test)]
 mod tests {
