@@ -203,6 +203,8 @@ mod x86 {
                 let rows = (M - row).min(3);
                 // Rows past the last repeat it, so that three rows are always computed and the true ones stored.
                 let index = [row, row + usize::from(rows > 1), row + rows - 1];
+                // No closure stands here: a library function that calls it has no AVX2, and the call would be made in every step.
+                let from = [index[0] * a.row, index[1] * a.row, index[2] * a.row];
                 let mut sum = [[_mm256_setzero_ps(); 4]; 3];
                 if accumulate {
                     for i in 0..3 {
@@ -213,7 +215,11 @@ mod x86 {
                 }
                 for k in 0..b.len() / NR {
                     let (at, b) = (a.data.as_ptr().add(k * a.step), b.as_ptr().add(k * NR));
-                    let x = index.map(|i| _mm256_set1_ps(*at.add(i * a.row)));
+                    let x = [
+                        _mm256_set1_ps(*at.add(from[0])),
+                        _mm256_set1_ps(*at.add(from[1])),
+                        _mm256_set1_ps(*at.add(from[2])),
+                    ];
                     if row == 0 {
                         fetch(next, k);
                     }

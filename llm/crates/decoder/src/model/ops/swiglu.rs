@@ -13,8 +13,8 @@ kernel! {
     fn gate<T: Real>(gate_up: &[T], y: &mut [T], f: usize) {
         for (gu, y) in gate_up.chunks_exact(2 * f).zip(y.chunks_exact_mut(f)) {
             let (g, u) = gu.split_at(f);
-            for i in 0..f {
-                y[i] = g[i] * sigmoid(g[i]) * u[i];
+            for ((y, &g), &u) in y.iter_mut().zip(g).zip(u) {
+                *y = g * sigmoid(g) * u;
             }
         }
     }
@@ -31,12 +31,12 @@ kernel! {
     fn gate_gradient<T: Real>(gate_up: &mut [T], dy: &[T], f: usize) {
         for (gu, dy) in gate_up.chunks_exact_mut(2 * f).zip(dy.chunks_exact(f)) {
             let (g, u) = gu.split_at_mut(f);
-            for i in 0..f {
-                let s = sigmoid(g[i]);
-                let silu = g[i] * s;
-                let slope = s * (T::ONE + g[i] * (T::ONE - s));
-                g[i] = dy[i] * u[i] * slope;
-                u[i] = dy[i] * silu;
+            for ((g, u), &dy) in g.iter_mut().zip(u).zip(dy) {
+                let s = sigmoid(*g);
+                let silu = *g * s;
+                let slope = s * (T::ONE + *g * (T::ONE - s));
+                *g = dy * *u * slope;
+                *u = dy * silu;
             }
         }
     }
