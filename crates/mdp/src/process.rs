@@ -97,11 +97,6 @@ impl Oracle<'_> {
         self.expect(|leaf| self.tree.leaf_len(leaf) as f64)
     }
 
-    /// `π(EOS|s)` per node; 0 where EOS is not legal.
-    pub fn eos_probs(&self) -> Vec<f64> {
-        self.tree.nodes().map(|node| self.tree.eos_edge(node).map_or(0.0, |e| self.probs[e])).collect()
-    }
-
     /// `1 - π(EOS|s)` per node, summed over the other legal tokens so that it does not cancel.
     fn continue_probs(&self) -> Vec<f64> {
         let tree = self.tree;
@@ -226,13 +221,13 @@ mod tests {
         fn survival_is_the_mean_path_product_without_eos((tree, policy) in any_mdp()) {
             let oracle = Oracle::new(&tree, &policy);
             let (products, visits) = (oracle.path_products(), oracle.visits_without_eos());
-            let eos = oracle.eos_probs();
+            let end = |node| tree.eos_edge(node).map_or(0.0, |e| oracle.probs[e]);
             for node in tree.nodes() {
                 let mut product = 1.0;
                 let mut at = node;
                 while let Some(edge) = tree.parent_edge(at) {
                     at = tree.edge_node(edge);
-                    product *= 1.0 - eos[at];
+                    product *= 1.0 - end(at);
                 }
                 prop_assert!((products[node] - product).abs() < EXACT);
             }

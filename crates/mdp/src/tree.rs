@@ -269,11 +269,7 @@ impl Tree {
 
     /// [`path`](Tree::path) into a buffer, which is cleared first.
     pub fn path_into(&self, leaf: LeafId, path: &mut Vec<EdgeId>) {
-        self.edge_path_into(self.leaf_edge(leaf), path);
-    }
-
-    /// The edges from the prompt up to and including `edge`, into a buffer, which is cleared first.
-    pub fn edge_path_into(&self, edge: EdgeId, path: &mut Vec<EdgeId>) {
+        let edge = self.leaf_edge(leaf);
         path.clear();
         path.push(edge);
         let mut node = self.edge_node(edge);

@@ -16,7 +16,6 @@ mod attempts;
 mod bootstrap;
 mod compare;
 mod interval;
-mod line;
 mod maximum;
 mod moments;
 mod over_tasks;
@@ -32,7 +31,6 @@ pub use compare::{Permutation, holm, paired_permutation, two_proportions};
 pub use interval::{
     Estimate, Interval, clopper_pearson, mean_of_independent, normal_interval, t_interval, wilson,
 };
-pub use line::{LinearFit, linear_fit};
 pub use maximum::expected_max_normal;
 pub use moments::{iqm, mean, quantile, standard_error, variance};
 pub use over_tasks::{OverTasks, chosen_on_the_others};

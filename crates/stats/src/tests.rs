@@ -206,15 +206,7 @@ fn expected_maximum_in_closed_form_and_from_tables() {
 }
 
 #[test]
-fn line_by_hand() {
-    // x̄ = 2, ȳ = 3: Sxx = 2, Sxy = 1, Syy = 2, residual sum 3/2.
-    let fit = linear_fit(&[1.0, 2.0, 3.0], &[3.0, 2.0, 4.0]).expect("a line");
-    close(fit.slope, 0.5, 1e-15);
-    close(fit.intercept, 2.0, 1e-15);
-    close(fit.r_squared, 0.25, 1e-15);
-    close(fit.slope_se.unwrap_or(0.0), 0.75f64.sqrt(), 1e-15);
-    assert_eq!(linear_fit(&[1.0, 1.0], &[0.0, 2.0]), None);
-    assert_eq!(linear_fit(&[0.0, 1.0], &[0.0, 2.0]).and_then(|f| f.slope_se), None);
+fn no_trials_have_no_proportion() {
     assert_eq!(two_proportions(0, 0, 1, 2), None);
 }
 
@@ -226,7 +218,6 @@ fn mistakes_of_the_caller_panic() {
     panics(|| _ = quantile(&[1.0], 1.5));
     panics(|| _ = wilson(2, 1, 0.95));
     panics(|| _ = wilson(1, 2, 95.0));
-    panics(|| _ = linear_fit(&[1.0], &[]));
     panics(|| _ = holm(&[1.5]));
     panics(|| _ = normal_interval(0.0, -1.0, 0.9));
     panics(|| _ = expected_max_normal(0));

@@ -15,10 +15,9 @@ fn chain() -> Tree {
 }
 
 #[test]
-fn a_critic_is_exact_or_off_by_errors_in_proportion_to_their_scale() {
+fn a_noisy_critic_is_off_by_errors_in_proportion_to_their_scale() {
     let (tree, policy) = (chain(), Chain::default().initial(&chain()));
     let oracle = Oracle::new(&tree, &policy);
-    assert_eq!(critic::exact(&oracle), oracle.v);
     let errors = |scale: f64| -> Vec<f64> {
         critic::noisy(&oracle, scale, 5).iter().zip(&oracle.v).map(|(noisy, v)| noisy - v).collect()
     };

@@ -6,11 +6,6 @@ use rand_chacha::ChaCha8Rng;
 use crate::Oracle;
 use crate::draw::normal;
 
-/// `V(s)`, discounted as the tree says.
-pub fn exact(oracle: &Oracle) -> Vec<f64> {
-    oracle.v.clone()
-}
-
 /// `V(s)` plus independent normal errors of standard deviation `scale`, fixed by `seed`: an error of the critic, not noise that
 /// averages out.
 pub fn noisy(oracle: &Oracle, scale: f64, seed: u64) -> Vec<f64> {

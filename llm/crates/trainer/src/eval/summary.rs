@@ -5,7 +5,6 @@ use grpo_lambda_stats::table::{Cell, Table, significant};
 use grpo_lambda_stats::{Interval, mean_of_independent};
 use serde_json::{Map, Value, json};
 
-use super::benchmark::PAPER;
 use super::completion::{CompletionRecord, ResponseOutcome};
 use super::power::{PowerLimits, limits};
 use super::score::{BenchmarkScores, Tally, scores};
@@ -57,12 +56,6 @@ impl EvalSummary {
         let limits = benchmarks.iter().filter_map(|(_, c)| limits(&tallies(c))).collect();
         let average = if all.len() > 1 { average(&all) } else { None };
         EvalSummary { settings: settings.clone(), scores: all, limits, average, remarks: Vec::new() }
-    }
-
-    /// True for the paper's five benchmarks.
-    pub fn is_the_papers(&self) -> bool {
-        self.scores.len() == PAPER.len()
-            && PAPER.iter().all(|name| self.scores.iter().any(|s| s.name == *name))
     }
 
     /// The name of the accuracy: `accuracy`, or `avg@8`.

@@ -300,14 +300,6 @@ impl ModelTokenizer {
         Completion { finish: if end.is_some() { FinishReason::Eos } else { FinishReason::Length }, ids }
     }
 
-    /// The text of a response, without special tokens.
-    ///
-    /// # Errors
-    /// The errors of [`ModelTokenizer::text`].
-    pub fn completion_text(&self, completion: &Completion) -> Result<String, TokenError> {
-        self.text(&completion.ids)
-    }
-
     /// The text of ids, without special tokens: for graders, logs and people.
     ///
     /// # Errors

@@ -68,7 +68,7 @@ fn completions_keep_their_ids_and_say_how_they_ended() {
     let tokens = ModelTokenizer::tiny();
     let target = tokens.target("3*4=12\n\\boxed{12}").expect("plain text");
     assert_eq!(*target.ids().last().expect("tokens"), tokens.eos()[0]);
-    assert_eq!(tokens.completion_text(&target).expect("decodes"), "3*4=12\n\\boxed{12}");
+    assert_eq!(tokens.text(target.ids()).expect("decodes"), "3*4=12\n\\boxed{12}");
     assert_eq!(tokens.sampled(target.ids().to_vec()), target);
     let cut = tokens.sampled(target.ids()[..3].to_vec());
     assert_eq!((cut.finish(), cut.truncated()), (FinishReason::Length, true));
