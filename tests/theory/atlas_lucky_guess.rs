@@ -1,9 +1,8 @@
 //! A lucky guess after a flawed step: what a trace can and cannot do about it.
 
-use crate::laboratory::{laid_out, method};
+use crate::laboratory::{self, laid_out, update};
 use grpo_lambda::group::{Evidence, Group, Response, StepValue};
 use grpo_lambda_mdp::Oracle;
-use grpo_lambda_mdp::expected::{Situation, implied};
 use grpo_lambda_mdp::zoo::{Fork, LuckyGuess};
 
 /// First edges of the prompt in [`LuckyGuess`] and in a fork whose second branch is flawed.
@@ -14,13 +13,9 @@ const FLAWED: usize = 1;
 fn at_equal_lengths_a_trace_gives_the_flawed_step_what_grpo_gives_it_times_one_number() {
     for luck in [0.0, 0.25, 0.6] {
         let (tree, policy) = laid_out(&LuckyGuess { luck, ..LuckyGuess::default() });
-        let update = |name: &str, settings: &str| {
-            let method = method(name, settings);
-            implied(method.as_ref(), &Situation::on_policy(&tree, &policy, 8)).expect("feasible").update
-        };
-        let grpo = update("grpo", "reduction=token_mean");
+        let grpo = update("grpo reduction=token_mean", &tree, &policy, 8);
         for style in ["recent", "both"] {
-            let ours = update("grpo_lambda", &format!("style={style} clamp=none"));
+            let ours = update(&format!("grpo_lambda style={style} clamp=none"), &tree, &policy, 8);
             let factor = ours[SOUND] / grpo[SOUND];
             assert!(factor > 1.0 && (ours[FLAWED] - factor * grpo[FLAWED]).abs() < 1e-12, "{style} {luck}");
             assert!(ours[FLAWED] < 0.0, "the flaw is lowered in expectation by both");
@@ -30,21 +25,16 @@ fn at_equal_lengths_a_trace_gives_the_flawed_step_what_grpo_gives_it_times_one_n
 
 #[test]
 fn with_the_clamp_a_longer_flawed_response_is_raised_in_expectation_though_its_value_is_lower() {
-    let step = |length: usize, settings: &str| {
+    let step = |length: usize, words: &str| {
         let (tree, policy) = laid_out(&Fork::two([6, length], [0.76, 0.6], 0.5));
         assert!(Oracle::new(&tree, &policy).advantage(FLAWED) < 0.0);
-        let method = method("grpo_lambda", settings);
-        implied(method.as_ref(), &Situation::on_policy(&tree, &policy, 8)).expect("feasible").update[FLAWED]
+        update(words, &tree, &policy, 8)[FLAWED]
     };
-    assert!(step(6, "") < 0.0 && step(48, "") > 0.0);
+    assert!(step(6, "grpo_lambda") < 0.0 && step(48, "grpo_lambda") > 0.0);
     // Of two branches the worse one has the negative mean credit; only the clamp makes it positive.
-    assert!(step(6, "clamp=none") < 0.0 && step(48, "clamp=none") < 0.0);
+    assert!(step(6, "grpo_lambda clamp=none") < 0.0 && step(48, "grpo_lambda clamp=none") < 0.0);
     // The clamp alone does it no more than the trace alone.
-    let (tree, policy) = laid_out(&Fork::two([6, 48], [0.76, 0.6], 0.5));
-    let clamped = method("grpo", "reduction=token_mean clamp=-0.1");
-    let update =
-        implied(clamped.as_ref(), &Situation::on_policy(&tree, &policy, 8)).expect("feasible").update;
-    assert!(update[FLAWED] < 0.0);
+    assert!(step(48, "grpo reduction=token_mean clamp=-0.1") < 0.0);
 }
 
 #[test]
@@ -56,12 +46,9 @@ fn in_the_lucky_response_itself_outcomes_praise_the_flaw_and_values_blame_it() {
         let evidence = Evidence { steps: Some(steps), ..Evidence::default() };
         Response { evidence, ..Response::graded(vec![-0.7, -0.7], reward) }
     };
-    let group = Group { responses: vec![response(1.0, 0.25), response(0.0, 0.75)] };
-    let advantage = |name: &str, settings: &str| {
-        let method = method(name, settings);
-        method.credit(std::slice::from_ref(&group))[0].advantages[0]
-    };
-    assert!(advantage("grpo", "") > 0.0);
-    assert!(advantage("grpo_lambda", "") > 0.0);
-    assert!((advantage("vine_ppo", "") + 0.25).abs() < 1e-15);
+    let batch = [Group { responses: vec![response(1.0, 0.25), response(0.0, 0.75)] }];
+    let advantage = |name: &str| laboratory::advantages(name, "", &batch)[0][0];
+    assert!(advantage("grpo") > 0.0);
+    assert!(advantage("grpo_lambda") > 0.0);
+    assert!((advantage("vine_ppo") + 0.25).abs() < 1e-15);
 }

@@ -1,15 +1,12 @@
 //! The clamp of advantages at -0.1.
 
-use crate::laboratory::method;
+use crate::laboratory::{coin, method};
+use grpo_lambda_mdp::Oracle;
 use grpo_lambda_mdp::expected::{Situation, compare, implied};
-use grpo_lambda_mdp::{Oracle, Rules, Tabular};
 
 /// The multiple of `∇p` by which a prompt moves the policy, found by the oracle.
 fn weight(p: f64, clamp: &str, group: usize) -> f64 {
-    let tree = Rules::new(["right", "wrong", "EOS"], 1)
-        .build(|_| vec![0, 1], |response, _| f64::from(response == [0]))
-        .expect("valid");
-    let policy = Tabular::from_weights(&tree, |_, edge| if edge == 0 { p } else { 1.0 - p });
+    let (tree, policy) = coin(p);
     let settings = format!("reduction=response_sum clamp={clamp}");
     let method = method("grpo", &settings);
     let update = implied(method.as_ref(), &Situation::on_policy(&tree, &policy, group)).expect("feasible");

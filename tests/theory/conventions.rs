@@ -90,6 +90,22 @@ fn names(found: &Found, label: &str) -> bool {
     found.matches.iter().any(|m| m.labels.iter().any(|l| l == label))
 }
 
+/// The explanations of a gradient, whose advantages may be known.
+fn explained(advantages: Option<Rows>, gradient: Rows) -> Found {
+    let theirs = Theirs { advantages, gradient: Some(gradient), ..Theirs::default() };
+    found_of(&theirs, &Assumptions::default()).gradient.expect("asked for")
+}
+
+/// The explanations of losses of tokens with their advantages.
+fn explained_tokens(advantages: Rows, losses: Rows) -> Found {
+    let theirs = Theirs { advantages: Some(advantages), token_losses: Some(losses), ..Theirs::default() };
+    found_of(&theirs, &Assumptions::default()).token_losses.expect("asked for")
+}
+
+fn scaled(rows: &[Vec<f64>], factor: f64) -> Rows {
+    rows.iter().map(|row| row.iter().map(|x| factor * x).collect()).collect()
+}
+
 /// The convention of a label.
 fn convention(label: &str) -> &'static conventions::Convention {
     conventions::all().find(|c| c.label() == label).expect("a label is a convention's")
@@ -105,6 +121,17 @@ fn evaluated(method: &str, settings: &str) -> (Rows, Rows, f64) {
     let configured = methods::parse(method, settings).expect("valid");
     let loss = methods::evaluate(configured.method.as_ref(), &batch, &logps);
     (loss.advantages, loss.dlogps, loss.value)
+}
+
+/// Advantages, losses and KL terms, token by token.
+fn token_by_token(name: &str, settings: &str) -> (Rows, Rows, Rows) {
+    let (batch, logps) = batch();
+    let method = method(name, settings);
+    let credits = method.credit(&batch);
+    let tokens = || batch.iter().flat_map(|g| &g.responses).zip(&credits).zip(&logps);
+    let losses = tokens().map(|((r, c), l)| method.token_losses(r, c, l)).collect();
+    let kl = tokens().map(|((r, c), l)| method.token_terms(r, c, l).iter().map(|term| term.kl).collect());
+    (credits.iter().map(|c| c.advantages.clone()).collect(), losses, kl.collect())
 }
 
 #[test]
@@ -154,16 +181,10 @@ fn the_gradient_and_the_loss_of_every_convention_are_recognised_with_their_reduc
             assert!(labels(&found).all(|c| c.scope != Scope::Advantages), "{found:?}");
             // A convention that fixes the reduction stands beside no other one.
             for m in &found.matches {
-                for c in
-                    m.labels.iter().map(|label| convention(label)).filter(|c| c.scope == Scope::Objective)
-                {
-                    let own = c
-                        .configure()
-                        .expect("settings")
-                        .expect("a method")
-                        .settings
-                        .word("reduction")
-                        .to_owned();
+                let conventions = m.labels.iter().map(|label| convention(label));
+                for c in conventions.filter(|c| c.scope == Scope::Objective) {
+                    let configured = c.configure().expect("settings").expect("a method");
+                    let own = configured.settings.word("reduction");
                     assert!(m.command.contains(&format!("reduction={own}")), "{}: {m:?}", c.label());
                 }
             }
@@ -179,9 +200,7 @@ fn the_gradient_and_the_loss_of_every_convention_are_recognised_with_their_reduc
 #[test]
 fn a_gradient_alone_gives_advantages_kl_and_its_coefficient_and_a_common_factor() {
     let (_, gradient, _) = evaluated("grpo", "beta=0.04 kl=k2 reduction=token_mean std_preset=verl");
-    let halved: Rows = gradient.iter().map(|row| row.iter().map(|g| g / 2.0).collect()).collect();
-    let found = found_of(&Theirs { gradient: Some(halved), ..Theirs::default() }, &Assumptions::default());
-    let found = found.gradient.expect("asked for");
+    let found = explained(None, scaled(&gradient, 0.5));
     let best = &found.matches[0];
     assert!((best.beta - 0.04).abs() < 1e-9, "{best:?}");
     let alike = |m: &conventions::Candidate| {
@@ -198,8 +217,7 @@ fn a_gradient_alone_gives_advantages_kl_and_its_coefficient_and_a_common_factor(
 fn a_common_factor_alone_is_found_where_it_is_positive() {
     let (_, gradient, _) = evaluated("grpo", "beta=0 reduction=token_mean");
     let times = |factor: f64| -> Found {
-        let scaled: Rows = gradient.iter().map(|row| row.iter().map(|g| factor * g).collect()).collect();
-        let theirs = Theirs { gradient: Some(scaled), ..Theirs::default() };
+        let theirs = Theirs { gradient: Some(scaled(&gradient, factor)), ..Theirs::default() };
         let all = found_of(&theirs, &Assumptions::default());
         assert_eq!(all.found().count(), 1);
         all.gradient.expect("asked for")
@@ -215,60 +233,31 @@ fn a_common_factor_alone_is_found_where_it_is_positive() {
 
 #[test]
 fn losses_of_tokens_are_recognised_before_any_reduction() {
-    let (batch, logps) = batch();
-    let method = method("cispo", "cap=5");
-    let credits = method.credit(&batch);
-    let responses = batch.iter().flat_map(|g| &g.responses);
-    let losses: Rows =
-        responses.zip(&credits).zip(&logps).map(|((r, c), l)| method.token_losses(r, c, l)).collect();
-    let advantages = credits.into_iter().map(|c| c.advantages).collect();
-    let theirs = Theirs { advantages: Some(advantages), token_losses: Some(losses), ..Theirs::default() };
-    let found = found_of(&theirs, &Assumptions::default()).token_losses.expect("asked for");
+    let (advantages, losses, _) = token_by_token("cispo", "cap=5");
+    let found = explained_tokens(advantages, losses);
     assert!(names(&found, "TRL loss_type=cispo, epsilon_high=5"), "{found:?}");
 }
 
 /// The KL coefficient is fitted where it is not known, and is one that someone could have set.
 #[test]
 fn a_coefficient_is_fitted_and_positive() {
-    let (batch, logps) = batch();
-    let credits = |beta: &str| {
-        let method = method("grpo", beta);
-        let credits = method.credit(&batch);
-        let responses = batch.iter().flat_map(|g| &g.responses).zip(&credits).zip(&logps);
-        let losses: Rows = responses.map(|((r, c), l)| method.token_losses(r, c, l)).collect();
-        let kl: Rows = batch
-            .iter()
-            .flat_map(|g| &g.responses)
-            .zip(&credits)
-            .zip(&logps)
-            .map(|((r, c), l)| method.token_terms(r, c, l).into_iter().map(|term| term.kl).collect())
-            .collect();
-        (credits.into_iter().map(|c| c.advantages).collect::<Rows>(), losses, kl)
-    };
-    let (advantages, losses, kl) = credits("beta=1 kl=k3");
+    let (advantages, losses, kl) = token_by_token("grpo", "beta=1 kl=k3");
     let with = |beta: f64| -> Found {
         let sum =
             |(loss, kl): (&Vec<f64>, &Vec<f64>)| loss.iter().zip(kl).map(|(l, k)| l + beta * k).collect();
-        let losses: Rows = losses.iter().zip(&kl).map(sum).collect();
-        let theirs =
-            Theirs { advantages: Some(advantages.clone()), token_losses: Some(losses), ..Theirs::default() };
-        found_of(&theirs, &Assumptions::default()).token_losses.expect("asked for")
+        explained_tokens(advantages.clone(), losses.iter().zip(&kl).map(sum).collect())
     };
     let best = &with(0.04).matches[0];
     assert!((best.beta - 0.04).abs() < 1e-9 && best.what.contains("KL: k3"), "{best:?}");
     let turned = with(-0.04);
     assert!(turned.matches.is_empty(), "{turned:?}");
     // The same of a gradient.
-    let turned = {
-        let (advantages, plain, _) = evaluated("grpo", "beta=0 reduction=token_mean");
-        let (_, pulled, _) = evaluated("grpo", "beta=0.04 kl=k3 reduction=token_mean");
-        let minus = |(plain, pulled): (&Vec<f64>, &Vec<f64>)| {
-            plain.iter().zip(pulled).map(|(a, b)| 2.0 * a - b).collect()
-        };
-        let gradient = plain.iter().zip(&pulled).map(minus).collect();
-        let theirs = Theirs { advantages: Some(advantages), gradient: Some(gradient), ..Theirs::default() };
-        found_of(&theirs, &Assumptions::default()).gradient.expect("asked for")
+    let (advantages, plain, _) = evaluated("grpo", "beta=0 reduction=token_mean");
+    let (_, pulled, _) = evaluated("grpo", "beta=0.04 kl=k3 reduction=token_mean");
+    let minus = |(plain, pulled): (&Vec<f64>, &Vec<f64>)| {
+        plain.iter().zip(pulled).map(|(a, b)| 2.0 * a - b).collect()
     };
+    let turned = explained(Some(advantages), plain.iter().zip(&pulled).map(minus).collect());
     assert!(turned.matches.is_empty(), "{turned:?}");
 }
 
@@ -316,9 +305,7 @@ fn what_needs_evidence_is_not_tried_without_it() {
 #[test]
 fn nothing_is_no_factor_of_something() {
     let (_, gradient, _) = evaluated("grpo", "");
-    let zero: Rows = gradient.iter().map(|row| vec![0.0; row.len()]).collect();
-    let found = found_of(&Theirs { gradient: Some(zero), ..Theirs::default() }, &Assumptions::default());
-    let found = found.gradient.expect("asked for");
+    let found = explained(None, gradient.iter().map(|row| vec![0.0; row.len()]).collect());
     assert!(found.matches.iter().all(|m| m.factor > 0.0), "{found:?}");
 }
 
@@ -326,15 +313,12 @@ fn nothing_is_no_factor_of_something() {
 fn what_no_convention_explains_gets_the_nearest_and_the_term_that_is_left() {
     let (advantages, gradient, _) =
         evaluated("grpo", "epsilon_low=0.35 epsilon_high=0.35 reduction=token_mean");
-    let theirs =
-        Theirs { advantages: Some(advantages), gradient: Some(gradient.clone()), ..Theirs::default() };
-    let found = found_of(&theirs, &Assumptions::default()).gradient.expect("asked for");
+    let found = explained(Some(advantages), gradient.clone());
     assert!(found.matches.is_empty() && found.nearest.is_some(), "{found:?}");
     assert!(matches!(found.remainder, Some((conventions::Remainder::Clip { tokens: 1.. }, _))), "{found:?}");
     // No other explanation leaves fewer tokens: with the usual bounds of 0.2 those between the two bounds are left.
     let (batch, logps) = batch();
-    let grpo = |settings: &str| method("grpo", settings);
-    let usual = methods::evaluate(grpo("reduction=token_mean").as_ref(), &batch, &logps).dlogps;
+    let (_, usual, _) = evaluated("grpo", "reduction=token_mean");
     let differ = usual.iter().flatten().zip(gradient.iter().flatten()).filter(|(a, b)| a != b).count();
     let left = found.remainder.as_ref().map(|(left, _)| *left);
     assert!(
@@ -345,8 +329,7 @@ fn what_no_convention_explains_gets_the_nearest_and_the_term_that_is_left() {
     let (advantages, gradient, _) = evaluated("grpo", "reduction=response_mean");
     let strange: Rows =
         gradient.iter().map(|row| row.iter().map(|g| g / row.len() as f64).collect()).collect();
-    let theirs = Theirs { advantages: Some(advantages), gradient: Some(strange), ..Theirs::default() };
-    let found = found_of(&theirs, &Assumptions::default()).gradient.expect("asked for");
+    let found = explained(Some(advantages), strange);
     assert!(matches!(found.remainder, Some((conventions::Remainder::PerResponse, _))), "{found:?}");
     let beside = |found: &Found| found.remainder.as_ref().map(|(_, beside)| beside.clone());
     assert_eq!(beside(&found).as_deref(), Some("grpo reduction=response_mean"));
@@ -360,8 +343,7 @@ fn what_no_convention_explains_gets_the_nearest_and_the_term_that_is_left() {
     for (i, t) in inside.take(2) {
         odd[i][t] += 0.003;
     }
-    let theirs = Theirs { advantages: Some(advantages), gradient: Some(odd), ..Theirs::default() };
-    let found = found_of(&theirs, &Assumptions::default()).gradient.expect("asked for");
+    let found = explained(Some(advantages), odd);
     assert!(
         matches!(found.remainder, Some((conventions::Remainder::Scattered { tokens: 2 }, _))),
         "{found:?}"
@@ -385,19 +367,7 @@ fn advantages_of(groups: &[Group], given: &[f64]) -> Found {
 
 #[test]
 fn the_advantages_that_trl_recorded_are_named() {
-    #[derive(serde::Deserialize)]
-    struct Recorded {
-        advantages: Vec<Case>,
-    }
-    #[derive(serde::Deserialize)]
-    struct Case {
-        scale_rewards: String,
-        set: String,
-        rewards: Vec<Option<f64>>,
-        num_generations: usize,
-        advantages: Vec<f64>,
-    }
-    let trl: Recorded = serde_json::from_str(include_str!("../fixtures/trl.json")).expect("the fixture");
+    let trl = crate::trl_parity::recorded();
     let mut named = 0;
     // Where rewards differ in their fifth digit, 32 bits hold too little of the difference.
     for case in trl.advantages.iter().filter(|c| c.set != "tiny_spread") {
@@ -415,33 +385,22 @@ fn the_advantages_that_trl_recorded_are_named() {
 
 #[test]
 fn the_advantages_that_verl_recorded_are_named() {
-    let verl: serde_json::Value =
-        serde_json::from_str(include_str!("../fixtures/verl.json")).expect("the fixture");
-    let numbers = |v: &serde_json::Value| -> Vec<f64> {
-        v.as_array().expect("a list").iter().map(|x| x.as_f64().expect("a number")).collect()
-    };
-    let batch = &verl["advantages"]["batches"]["0"];
+    let verl = crate::verl_parity::recorded().advantages;
     // Batch 0: full masks, two groups of four in order, the reward at the last token.
-    let rewards: Vec<Option<f64>> = batch["token_level_rewards"]
-        .as_array()
-        .expect("rows")
-        .iter()
-        .map(|row| Some(numbers(row).iter().sum()))
-        .collect();
+    let rewards: Vec<_> =
+        verl.batches[&0].token_level_rewards.iter().map(|row| Some(row.iter().sum())).collect();
     let groups = recorded_groups(&rewards.chunks(4).map(<[_]>::to_vec).collect::<Vec<_>>(), 6);
     let mut named = 0;
-    for case in verl["advantages"]["cases"].as_array().expect("cases").iter().filter(|c| c["batch"] == 0) {
-        let label = match (case["estimator"].as_str(), &case["kwargs"]["norm_adv_by_std_in_grpo"]) {
-            (Some("grpo"), serde_json::Value::Bool(false)) => {
-                "verl adv_estimator=grpo, norm_adv_by_std_in_grpo=False"
-            }
-            (Some("grpo" | "grpo_vectorized"), serde_json::Value::Bool(true)) => "verl adv_estimator=grpo",
-            (Some("rloo" | "rloo_vectorized"), _) => "verl adv_estimator=rloo, rloo_vectorized",
-            (Some("reinforce_plus_plus_baseline"), _) => "verl adv_estimator=reinforce_plus_plus_baseline",
+    for case in verl.cases.iter().filter(|c| c.batch == 0) {
+        let scaled = case.kwargs.get("norm_adv_by_std_in_grpo").and_then(|value| value.as_bool());
+        let label = match (case.estimator.as_str(), scaled) {
+            ("grpo", Some(false)) => "verl adv_estimator=grpo, norm_adv_by_std_in_grpo=False",
+            ("grpo" | "grpo_vectorized", Some(true)) => "verl adv_estimator=grpo",
+            ("rloo" | "rloo_vectorized", _) => "verl adv_estimator=rloo, rloo_vectorized",
+            ("reinforce_plus_plus_baseline", _) => "verl adv_estimator=reinforce_plus_plus_baseline",
             _ => continue,
         };
-        let first: Vec<f64> =
-            case["advantages"].as_array().expect("rows").iter().map(|row| numbers(row)[0]).collect();
+        let first: Vec<f64> = case.advantages.iter().flatten().map(|row| row[0]).collect();
         let found = advantages_of(&groups, &first);
         assert!(names(&found, label), "{label}: {found:?}");
         named += 1;

@@ -1,13 +1,28 @@
 //! Methods by their words, trees with their first policy, and expected updates on them, once for all claims.
 
+use grpo_lambda::group::Group;
 use grpo_lambda::methods::{Method, parse};
 use grpo_lambda_mdp::expected::{Situation, implied};
 use grpo_lambda_mdp::zoo::{self, Family};
-use grpo_lambda_mdp::{Tabular, Tree};
+use grpo_lambda_mdp::{Rules, Tabular, Tree};
 
 /// A method under these settings.
 pub(crate) fn method(name: &str, settings: &str) -> Box<dyn Method> {
     parse(name, settings).unwrap_or_else(|error| panic!("{name} {settings}: {error}")).method
+}
+
+/// The advantages of a batch under a method.
+pub(crate) fn advantages(name: &str, settings: &str, batch: &[Group]) -> Vec<Vec<f64>> {
+    method(name, settings).credit(batch).into_iter().map(|credit| credit.advantages).collect()
+}
+
+/// One token, rewarded iff it is the first: success rate `p`.
+pub(crate) fn coin(p: f64) -> (Tree, Tabular) {
+    let tree = Rules::new(["right", "wrong", "EOS"], 1)
+        .build(|_| vec![0, 1], |response, _| f64::from(response == [0]))
+        .expect("a valid tree");
+    let policy = Tabular::from_weights(&tree, |_, edge| if edge == 0 { p } else { 1.0 - p });
+    (tree, policy)
 }
 
 /// The tree of a family and its initial policy.
@@ -33,7 +48,8 @@ pub(crate) fn update(words: &str, tree: &Tree, policy: &Tabular, group: usize) -
         .update
 }
 
-/// The largest absolute difference.
+/// The largest absolute difference of two rows of one length; not a number where a difference is none.
 pub(crate) fn gap(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(x, y)| (x - y).abs()).fold(0.0, f64::max)
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).map(|(x, y)| (x - y).abs()).max_by(f64::total_cmp).unwrap_or(0.0)
 }

@@ -1,30 +1,20 @@
 //! λ trades bias for variance: with which critic, and in which direction.
 
-use crate::laboratory::method;
+use crate::laboratory::{laid_out, of_zoo, update};
 use grpo_lambda::advantage::gae;
-use grpo_lambda::methods;
-use grpo_lambda_mdp::expected::{Situation, implied};
-use grpo_lambda_mdp::zoo::{self, Family};
-use grpo_lambda_mdp::{Oracle, Tabular, Tree};
+use grpo_lambda_mdp::{Oracle, Tabular, Tree, zoo};
 
 const LAMBDAS: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
 const EXACT: f64 = 1e-12;
 
 fn mdps() -> Vec<(Tree, Tabular)> {
-    let random = |seed| zoo::Random { seed, horizon: 4, ..zoo::Random::default() };
-    let mut all: Vec<_> = (0..40)
-        .map(|seed| {
-            let tree = random(seed).tree().expect("valid");
-            let policy = random(seed).initial(&tree);
-            (tree, policy)
-        })
-        .collect();
-    for name in ["lucky_guess", "noisy", "chain", "pivot"] {
-        let tree = (zoo::find(name).expect("listed").build)();
+    let random = |seed| laid_out(&zoo::Random { seed, horizon: 4, ..zoo::Random::default() });
+    let named = |name| {
+        let (tree, _) = of_zoo(name);
         let policy = Tabular::random(&tree, 1, 0.5);
-        all.push((tree, policy));
-    }
-    all
+        (tree, policy)
+    };
+    (0..40).map(random).chain(["lucky_guess", "noisy", "chain", "pivot"].map(named)).collect()
 }
 
 /// `E[A_t|s,a]` per edge, by enumeration.
@@ -88,13 +78,9 @@ fn a_constant_critic_at_lambda_1_is_the_centred_advantage_of_grpo_and_at_lambda_
     let (v0, r) = (0.3, 1.0);
     assert_eq!(gae(&[0.0, 0.0, r], &[v0; 3], 1.0, 1.0), [0.7; 3]);
     assert_eq!(gae(&[0.0, 0.0, r], &[v0; 3], 1.0, 0.0), [0.0, 0.0, 0.7]);
-    let method = |name, settings| method(name, settings);
-    let terminal =
-        method("grpo_lambda", "delta=terminal lambda=1 scale=none clamp=none reduction=response_sum");
-    let centred = method("grpo", "scale=none reduction=response_sum");
     for (tree, policy) in mdps() {
-        let situation = Situation::on_policy(&tree, &policy, 3);
-        let update = |m: &dyn methods::Method| implied(m, &situation).expect("feasible").update;
-        assert!(distance(&update(terminal.as_ref()), &update(centred.as_ref())) < EXACT);
+        let [terminal, centred] = ["grpo_lambda delta=terminal lambda=1 clamp=none", "grpo"]
+            .map(|words| update(&format!("{words} scale=none reduction=response_sum"), &tree, &policy, 3));
+        assert!(distance(&terminal, &centred) < EXACT);
     }
 }

@@ -1,11 +1,12 @@
 //! Learning on a tabular policy: the training step moves the parameters by the expected update on average, the policy
 //! gradient raises `J`, and a seed is a curve.
 
-use crate::laboratory::method;
+use crate::laboratory::{laid_out, method};
+use crate::strategies::Batch;
 use std::convert::Infallible;
 use std::ops::Range;
 
-use grpo_lambda::group::Group;
+use grpo_lambda::group::{Group, Response};
 use grpo_lambda::learner::{Policy, Samples, Scored, iterate};
 use grpo_lambda::methods::{self, Method};
 use grpo_lambda::metrics::Metrics;
@@ -15,11 +16,8 @@ use grpo_lambda_mdp::{Oracle, TabularLearner, zoo, zoo::Family};
 const GROUP: usize = 8;
 
 fn step(learner: &mut TabularLearner, method: &dyn Method, inner_updates: usize) -> Metrics {
-    let result: Result<Metrics, Infallible> = iterate(learner, method, &[()], GROUP, inner_updates);
-    match result {
-        Ok(metrics) => metrics,
-        Err(never) => match never {},
-    }
+    let Ok(metrics) = iterate(learner, method, &[()], GROUP, inner_updates);
+    metrics
 }
 
 /// `J` before training and after each of `updates` updates.
@@ -36,9 +34,7 @@ fn curve(family: &impl Family, method: &dyn Method, rate: f64, updates: usize, s
 
 #[test]
 fn the_training_step_is_the_expected_update_on_average() {
-    let family = zoo::EosHazard { horizon: 4, ..zoo::EosHazard::default() };
-    let tree = family.tree().expect("knobs in range");
-    let start = family.initial(&tree);
+    let (tree, start) = laid_out(&zoo::EosHazard { horizon: 4, ..zoo::EosHazard::default() });
     for (name, settings) in [("grpo", "reduction=token_mean"), ("rloo", ""), ("grpo_lambda", "style=both")] {
         let method = method(name, settings);
         let exact = implied(method.as_ref(), &Situation::on_policy(&tree, &start, GROUP)).expect("feasible");
@@ -102,11 +98,10 @@ fn the_same_seed_gives_the_same_curve_bit_for_bit() {
 
 #[test]
 fn several_inner_updates_leave_the_policy_that_sampled_and_begin_to_clip() {
-    let family = zoo::LuckyGuess::default();
-    let tree = family.tree().expect("knobs in range");
+    let (tree, start) = laid_out(&zoo::LuckyGuess::default());
     let clipped = |inner| {
         let lambda = method("grpo_lambda", "lambda=0.9");
-        let mut learner = TabularLearner::new(&tree, family.initial(&tree), 4.0, 11);
+        let mut learner = TabularLearner::new(&tree, start.clone(), 4.0, 11);
         (0..20)
             .map(|_| step(&mut learner, lambda.as_ref(), inner))
             .map(|m| m.clipped_low + m.clipped_high)
@@ -119,11 +114,7 @@ fn several_inner_updates_leave_the_policy_that_sampled_and_begin_to_clip() {
 #[test]
 fn mean_weight_one_means_so_for_every_update_and_delta() {
     // Weights λ^(T-1-k) of delta=terminal, divided by their mean.
-    use grpo_lambda::group::{Group, Response};
-    let right = Response::graded(vec![-0.5; 4], 1.0);
-    let wrong = Response::graded(vec![-0.5; 4], 0.0);
-    let group = Group { responses: vec![right, wrong] };
-    let logps = vec![vec![-0.5; 4]; 2];
+    let batch = Batch::alone([1.0, 0.0].map(|r| Response::graded(vec![-0.5; 4], r)).to_vec());
     for settings in [
         "",
         "style=both",
@@ -133,11 +124,11 @@ fn mean_weight_one_means_so_for_every_update_and_delta() {
         "update=weight soft_clamp=inner style=both",
         "update=weight soft_clamp=elementwise soft_gradient=false delta=terminal",
     ] {
-        let lambda = method("grpo_lambda", &format!("{settings} normalise=mean clamp=none"));
-        let ours = methods::evaluate(lambda.as_ref(), std::slice::from_ref(&group), &logps);
-        let grpo = methods::evaluate(method("grpo", "").as_ref(), std::slice::from_ref(&group), &logps);
-        let sum = |x: &[f64]| x.iter().sum::<f64>();
-        let gap = sum(&ours.dlogps[0]) - sum(&grpo.dlogps[0]);
+        let sum = |method: Box<dyn Method>| -> f64 {
+            methods::evaluate(method.as_ref(), &batch.groups, &batch.logps).dlogps[0].iter().sum()
+        };
+        let ours = method("grpo_lambda", &format!("{settings} normalise=mean clamp=none"));
+        let gap = sum(ours) - sum(method("grpo", ""));
         assert!(gap.abs() < 1e-14, "{settings}: {gap}");
     }
 }
@@ -192,12 +183,11 @@ impl Samples for MicroBatches<'_> {
 
 #[test]
 fn micro_batches_of_any_size_move_the_parameters_to_the_same_bits() {
-    let family = zoo::Fork::default();
-    let tree = family.tree().expect("knobs in range");
+    let (tree, start) = laid_out(&zoo::Fork::default());
     for (name, settings) in [("grpo", "reduction=token_mean"), ("grpo_lambda", "update=weight scale=batch")] {
         let method = method(name, settings);
         let after = |size: usize| {
-            let learner = TabularLearner::new(&tree, family.initial(&tree), 0.5, 4);
+            let learner = TabularLearner::new(&tree, start.clone(), 0.5, 4);
             let mut policy = MicroBatches { learner, size };
             for _ in 0..5 {
                 let Ok(_) = iterate(&mut policy, method.as_ref(), &[(), (), ()], GROUP, 2);
@@ -205,7 +195,7 @@ fn micro_batches_of_any_size_move_the_parameters_to_the_same_bits() {
             policy.learner.policy().logits.clone()
         };
         let whole = after(usize::MAX / 2);
-        assert_ne!(whole, family.initial(&tree).logits);
+        assert_ne!(whole, start.logits);
         for size in [1, 5, 7, 24] {
             assert_eq!(after(size), whole, "{name}, {size} responses at a time");
         }

@@ -1,6 +1,6 @@
 //! Weights that depend on the length of a response, and what they do to preferences.
 
-use crate::laboratory::{laid_out, update};
+use crate::laboratory::{gap, laid_out, update};
 use grpo_lambda::trace::{Both, Recent, Trace};
 use grpo_lambda_mdp::expected::cosine;
 use grpo_lambda_mdp::zoo::{self, Branch, Fork};
@@ -63,10 +63,8 @@ fn a_trace_of_a_fixed_horizon_rescales_the_gradient_depth_by_depth_whatever_the_
             .enumerate()
             .map(|(e, g)| sums[tree.depth(tree.edge_node(e))] * g)
             .collect();
-        let off =
-            |update: Vec<f64>| update.iter().zip(&rescaled).map(|(u, r)| (u - r).abs()).fold(0.0, f64::max);
-        assert!(off(update(&|len| sums[..len].to_vec())) < 1e-12, "{seed}");
-        ragged += usize::from(off(update(&|len| Recent { q: 0.9 }.column_sums(len))) > 1e-3);
+        assert!(gap(&update(&|len| sums[..len].to_vec()), &rescaled) < 1e-12, "{seed}");
+        ragged += usize::from(gap(&update(&|len| Recent { q: 0.9 }.column_sums(len)), &rescaled) > 1e-3);
     }
     assert!(ragged > 5, "GRPO-lambda's own weights do not: {ragged}");
 }

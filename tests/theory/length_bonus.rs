@@ -1,16 +1,11 @@
 //! The hidden length bonus: what the trace does to the length of responses when rewards say nothing.
 
-use crate::laboratory::{laid_out, method};
-use grpo_lambda_mdp::expected::{Situation, cosine, implied_mean};
+use crate::laboratory::{laid_out, update};
+use grpo_lambda_mdp::expected::cosine;
 use grpo_lambda_mdp::zoo::{EosHazardDependent, Family, Random};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree};
 
 const EXACT: f64 = 1e-12;
-
-fn update(tree: &Tree, policy: &Tabular, name: &str, settings: &str, group: usize) -> Vec<f64> {
-    let method = method(name, settings);
-    implied_mean(method.as_ref(), &Situation::on_policy(tree, policy, group)).expect("feasible")
-}
 
 /// `∇E[T]` by central differences of the expected length.
 fn length_gradient(tree: &Tree, policy: &Tabular) -> Vec<f64> {
@@ -36,7 +31,7 @@ fn noise_tree(seed: u64, rate: f64) -> (Tree, Tabular) {
 fn noise_rewards_with_the_clamp_and_lambda_1_follow_the_gradient_of_the_length() {
     for seed in 0..20 {
         let (tree, policy) = noise_tree(seed, 0.5);
-        let step = update(&tree, &policy, "grpo_lambda", "lambda=1 reduction=response_sum", 8);
+        let step = update("grpo_lambda lambda=1 reduction=response_sum", &tree, &policy, 8);
         for (u, g) in step.iter().zip(length_gradient(&tree, &policy)) {
             assert!((u - 0.384_255_625_592_464_4 * g).abs() < 1e-9, "{seed}: {u} {g}");
         }
@@ -47,7 +42,7 @@ fn noise_rewards_with_the_clamp_and_lambda_1_follow_the_gradient_of_the_length()
 fn without_the_clamp_noise_moves_nothing() {
     for settings in ["lambda=1 clamp=none", "lambda=0.9 clamp=none style=both reduction=response_mean"] {
         let (tree, policy) = noise_tree(3, 0.3);
-        let step = update(&tree, &policy, "grpo_lambda", settings, 8);
+        let step = update(&format!("grpo_lambda {settings}"), &tree, &policy, 8);
         assert!(step.iter().all(|u| u.abs() < EXACT), "{settings}");
     }
 }
@@ -55,25 +50,24 @@ fn without_the_clamp_noise_moves_nothing() {
 #[test]
 fn at_lambda_0_the_clamp_alone_moves_nothing_under_a_constant_reduction() {
     let (tree, policy) = noise_tree(5, 0.5);
-    let step = update(&tree, &policy, "grpo_lambda", "lambda=0 reduction=response_sum", 8);
+    let step = update("grpo_lambda lambda=0 reduction=response_sum", &tree, &policy, 8);
     assert!(step.iter().all(|u| u.abs() < EXACT));
     // The token mean divides by the response's own length, too, and does move it.
-    let step = update(&tree, &policy, "grpo_lambda", "lambda=0 reduction=token_mean", 8);
+    let step = update("grpo_lambda lambda=0 reduction=token_mean", &tree, &policy, 8);
     assert!(step.iter().any(|u| u.abs() > 1e-4));
 }
 
 #[test]
 fn the_papers_settings_turn_against_the_reward_at_horizon_8_and_grpo_does_not() {
-    let at = |horizon, name, settings| {
+    let at = |horizon, words| {
         let (tree, policy) = laid_out(&EosHazardDependent { horizon, ..EosHazardDependent::default() });
-        let step = update(&tree, &policy, name, settings, 8);
-        cosine(&step, &Oracle::new(&tree, &policy).grad_j())
+        cosine(&update(words, &tree, &policy, 8), &Oracle::new(&tree, &policy).grad_j())
     };
-    assert!((at(5, "grpo_lambda", "lambda=0.99") - 0.7357).abs() < 1e-3);
-    assert!(at(8, "grpo_lambda", "lambda=0.99") < -0.1);
-    assert!(at(8, "grpo_lambda", "lambda=0.99 clamp=none") > 0.9);
-    assert!(at(8, "grpo", "reduction=token_mean clamp=-0.1") > 0.99);
-    assert!(at(8, "grpo", "reduction=token_mean") > 0.99);
+    assert!((at(5, "grpo_lambda lambda=0.99") - 0.7357).abs() < 1e-3);
+    assert!(at(8, "grpo_lambda lambda=0.99") < -0.1);
+    assert!(at(8, "grpo_lambda lambda=0.99 clamp=none") > 0.9);
+    assert!(at(8, "grpo reduction=token_mean clamp=-0.1") > 0.99);
+    assert!(at(8, "grpo reduction=token_mean") > 0.99);
 }
 
 /// R at λ = 1: the gradient acts on this response's law with the others held. With the ordinary gradient E[A] = 0 for every policy, and the second
@@ -86,8 +80,8 @@ fn with_rewards_the_gradient_holds_the_other_responses() {
             laid_out(&Random { seed, symbols: 2, horizon: 4, eos: 1.0, ..Random::default() });
         let oracle = Oracle::new(&tree, &policy);
         // Groups of two without a standard deviation: A(y) = E[A_i | y_i = y] = (R(y) - J) / 2.
-        let settings = "lambda=1 clamp=none scale=none reduction=response_sum";
-        let step = update(&tree, &policy, "grpo_lambda", settings, 2);
+        let step =
+            update("grpo_lambda lambda=1 clamp=none scale=none reduction=response_sum", &tree, &policy, 2);
         let of_weight = |weight: &dyn Fn(f64) -> f64| {
             let credit = oracle.implied_credit(|y, r, w| {
                 w.fill((r - oracle.j) / 2.0 * weight(tree.leaf_len(y) as f64));

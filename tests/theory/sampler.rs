@@ -1,6 +1,6 @@
 //! Systematic groups: unbiased at every size with baselines from other sets, their exact variance, and the bias of the group's own mean.
 
-use crate::laboratory::{laid_out, method};
+use crate::laboratory::{self, laid_out, method};
 use crate::strategies::{check, graded};
 use grpo_lambda::group::{Evidence, EvidenceKind, Group, Response};
 use grpo_lambda::systematic::{Code, Guard, Sets};
@@ -120,10 +120,7 @@ fn the_variance_with_means_of_other_sets_is_that_of_the_formula() {
 fn sets_of_one_response_are_independent_sampling_and_the_method_is_rloo_to_the_bit() {
     check(100, graded(), |batch| {
         for (ours, theirs) in [("systematic_rloo", "rloo"), ("systematic_prefix_rloo", "prefix_rloo")] {
-            let advantages = |name, settings| {
-                let credit = method(name, settings).credit(&batch.groups);
-                credit.into_iter().map(|c| c.advantages).collect::<Vec<_>>()
-            };
+            let advantages = |name, settings| laboratory::advantages(name, settings, &batch.groups);
             assert_eq!(advantages(ours, "sets=5"), advantages(theirs, ""));
         }
     });
@@ -251,8 +248,7 @@ fn advantages_of_a_hand_made_group_in_two_sets() {
             r.evidence.reward_parts = Some(vec![earlier]);
             r.tokens = vec![i as u32];
         }
-        let credit = method(name, settings).credit(&[Group { responses }]);
-        credit.into_iter().map(|c| c.advantages[0]).collect::<Vec<_>>()
+        laboratory::advantages(name, settings, &[Group { responses }]).concat()
     };
     let rewards = [Some(1.0), Some(0.0), Some(1.0), Some(1.0)];
     // The first set's mean is 1/2, the second's 1.

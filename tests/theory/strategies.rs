@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{RngSeed, TestRunner};
 use std::convert::Infallible;
+use std::ops::Range;
 
 /// Longest response of the usual generators.
 pub(crate) const MAX_LEN: usize = 40;
@@ -49,6 +50,21 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
+    /// One group of these responses at the policy that sampled them.
+    pub(crate) fn alone(responses: Vec<Response>) -> Batch {
+        Batch { groups: vec![Group { responses }], logps: Vec::new() }.on_policy()
+    }
+
+    /// The places of each group's responses in flat order.
+    pub(crate) fn members(&self) -> impl Iterator<Item = Range<usize>> {
+        let mut end = 0;
+        self.groups.iter().map(move |group| {
+            let start = end;
+            end += group.responses.len();
+            start..end
+        })
+    }
+
     /// All responses in flat order.
     pub(crate) fn responses(&self) -> impl Iterator<Item = &Response> {
         self.groups.iter().flat_map(|g| &g.responses)
@@ -81,6 +97,11 @@ impl Batch {
         }
         self
     }
+}
+
+/// A response of these tokens, of probability one half each.
+pub(crate) fn worded(tokens: &[u32], reward: f64) -> Response {
+    Response { tokens: tokens.to_vec(), ..Response::graded(vec![0.5f64.ln(); tokens.len()], reward) }
 }
 
 /// The numbers drawn for one token: id, `old`, a step for the policy and one for the reference, entropy, value.
@@ -283,7 +304,12 @@ pub(crate) fn build(spec: &MethodSpec, mut overrides: Overrides, forced: &[(&str
 }
 
 /// Runs `test` on every registered method under `cases` random settings and batches each, with some settings forced.
-pub(crate) fn for_every_method(
+pub(crate) fn for_every_method(cases: u32, forced: &[(&str, &str)], test: impl Fn(&Configured, &Batch)) {
+    for_every_method_on(cases, forced, || batch().boxed(), test);
+}
+
+/// [`for_every_method`] on batches of one's own.
+pub(crate) fn for_every_method_on(
     cases: u32,
     forced: &[(&str, &str)],
     batches: impl Fn() -> BoxedStrategy<Batch>,

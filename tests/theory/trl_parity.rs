@@ -2,6 +2,7 @@
 //!
 //! `tests/fixtures/trl.json` holds inputs and outputs with their versions; `tests/fixtures/trl_to_json.py` made it.
 
+use crate::laboratory::advantages;
 use crate::tolerance::{RECORDED_F32, RECORDED_F32_TINY_SPREAD, assert_within};
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda::methods::{self, Credit, Method};
@@ -12,14 +13,14 @@ use std::collections::BTreeMap;
 type Table = Vec<Vec<f64>>;
 
 #[derive(Deserialize)]
-struct Recorded {
+pub(crate) struct Recorded {
     versions: BTreeMap<String, String>,
     max_completion_length: f64,
     inputs: Inputs,
     masks: BTreeMap<String, Table>,
     losses: Vec<LossCase>,
     skipped: Vec<Skipped>,
-    advantages: Vec<AdvantageCase>,
+    pub(crate) advantages: Vec<AdvantageCase>,
 }
 
 #[derive(Deserialize)]
@@ -62,15 +63,15 @@ struct Skipped {
 }
 
 #[derive(Deserialize)]
-struct AdvantageCase {
-    scale_rewards: String,
-    set: String,
-    rewards: Vec<Option<f64>>,
-    num_generations: usize,
-    advantages: Vec<f64>,
+pub(crate) struct AdvantageCase {
+    pub(crate) scale_rewards: String,
+    pub(crate) set: String,
+    pub(crate) rewards: Vec<Option<f64>>,
+    pub(crate) num_generations: usize,
+    pub(crate) advantages: Vec<f64>,
 }
 
-fn recorded() -> Recorded {
+pub(crate) fn recorded() -> Recorded {
     serde_json::from_str(include_str!("../fixtures/trl.json")).expect("the committed fixture")
 }
 
@@ -222,9 +223,7 @@ fn the_recorded_cases_of_trl_reach_every_branch() {
 fn advantages_equal_those_of_trl() {
     let trl = recorded();
     for case in &trl.advantages {
-        let method = methods::parse("grpo", &format!("scale={} std_preset=trl", case.scale_rewards))
-            .expect("TRL's scales are ours")
-            .method;
+        let settings = format!("scale={} std_preset=trl", case.scale_rewards);
         // TRL holds rewards in f32; the differences of the tiny-spread set are of that rounding's size.
         let response = |r: &Option<f64>| Response {
             reward: r.map(|r| f64::from(r as f32)),
@@ -235,7 +234,7 @@ fn advantages_equal_those_of_trl() {
             .chunks(case.num_generations)
             .map(|rewards| Group { responses: rewards.iter().map(response).collect() })
             .collect();
-        let ours: Vec<f64> = method.credit(&groups).iter().map(|c| c.advantages[0]).collect();
+        let ours = advantages("grpo", &settings, &groups).concat();
         let tolerance = if case.set == "tiny_spread" { RECORDED_F32_TINY_SPREAD } else { RECORDED_F32 };
         let what = format!("{} {}", case.scale_rewards, case.set);
         assert_within(&ours, &case.advantages, tolerance, 1.0, &what);

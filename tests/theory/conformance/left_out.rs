@@ -33,132 +33,110 @@ fn weight_of(credit: &Credit) -> f64 {
 #[test]
 fn a_response_without_a_reward_changes_nothing_but_the_count_of_tokens() {
     let compared = counter();
-    for_every_method(
-        100,
-        &[("mask_truncated", "false"), SINGLE_SETS],
-        || batch().boxed(),
-        |configured, batch| {
-            let keep: Vec<bool> = batch.responses().map(|r| r.reward.is_some()).collect();
-            let mut without = batch.clone();
-            for group in &mut without.groups {
-                group.responses.retain(|r| r.reward.is_some());
-            }
-            let kept = |i: &usize| keep[*i];
-            without.logps = (0..keep.len()).filter(kept).map(|i| batch.logps[i].clone()).collect();
-            if without.groups.iter().any(|g| g.responses.is_empty())
-                || without.logps.len() == batch.logps.len()
-            {
-                return;
-            }
-            let (with_credit, alone_credit) =
-                (configured.method.credit(&batch.groups), configured.method.credit(&without.groups));
-            let (with, alone) = (batch.evaluate(configured), without.evaluate(configured));
-            for (j, i) in (0..keep.len()).filter(kept).enumerate() {
-                assert_eq!(with_credit[i].advantages, alone_credit[j].advantages, "{}", describe(configured));
-                // The reduction may count the extra response; per unit of weight the gradient is the same.
-                let unit = |g: &[f64], w: f64| g.iter().map(|g| g / w).collect::<Vec<_>>();
-                let (a, b) = (weight_of(&with_credit[i]), weight_of(&alone_credit[j]));
-                assert_close(
-                    &unit(&with.dlogps[i], a),
-                    &unit(&alone.dlogps[j], b),
-                    IDENTITY,
-                    &describe(configured),
-                );
-                bump(&compared, 1);
-            }
-        },
-    );
+    for_every_method(100, &[("mask_truncated", "false"), SINGLE_SETS], |configured, batch| {
+        let keep: Vec<bool> = batch.responses().map(|r| r.reward.is_some()).collect();
+        let mut without = batch.clone();
+        for group in &mut without.groups {
+            group.responses.retain(|r| r.reward.is_some());
+        }
+        let kept = |i: &usize| keep[*i];
+        without.logps = (0..keep.len()).filter(kept).map(|i| batch.logps[i].clone()).collect();
+        if without.groups.iter().any(|g| g.responses.is_empty()) || without.logps.len() == batch.logps.len() {
+            return;
+        }
+        let (with_credit, alone_credit) =
+            (configured.method.credit(&batch.groups), configured.method.credit(&without.groups));
+        let (with, alone) = (batch.evaluate(configured), without.evaluate(configured));
+        for (j, i) in (0..keep.len()).filter(kept).enumerate() {
+            assert_eq!(with_credit[i].advantages, alone_credit[j].advantages, "{}", describe(configured));
+            // The reduction may count the extra response; per unit of weight the gradient is the same.
+            let unit = |g: &[f64], w: f64| g.iter().map(|g| g / w).collect::<Vec<_>>();
+            let (a, b) = (weight_of(&with_credit[i]), weight_of(&alone_credit[j]));
+            assert_close(
+                &unit(&with.dlogps[i], a),
+                &unit(&alone.dlogps[j], b),
+                IDENTITY,
+                &describe(configured),
+            );
+            bump(&compared, 1);
+        }
+    });
     assert!(compared.get() > 500, "{}", compared.get());
 }
 
 #[test]
 fn a_response_without_a_reward_gets_no_policy_gradient() {
     let seen = counter();
-    for_every_method(
-        80,
-        &OUTCOME_ONLY,
-        || batch().boxed(),
-        |configured, batch| {
-            let loss = batch.evaluate(configured);
-            for (i, _) in batch.responses().enumerate().filter(|(_, r)| r.reward.is_none()) {
-                assert!(loss.dlogps[i].iter().all(|&g| g == 0.0), "{}", describe(configured));
-                bump(&seen, 1);
-            }
-            assert_eq!(loss.metrics.ungraded, batch.responses().filter(|r| r.reward.is_none()).count());
-        },
-    );
+    for_every_method(80, &OUTCOME_ONLY, |configured, batch| {
+        let loss = batch.evaluate(configured);
+        for (i, _) in batch.responses().enumerate().filter(|(_, r)| r.reward.is_none()) {
+            assert!(loss.dlogps[i].iter().all(|&g| g == 0.0), "{}", describe(configured));
+            bump(&seen, 1);
+        }
+        assert_eq!(loss.metrics.ungraded, batch.responses().filter(|r| r.reward.is_none()).count());
+    });
     assert!(seen.get() > 100, "{}", seen.get());
 }
 
 #[test]
 fn masked_truncated_responses_get_no_gradient_and_the_others_keep_theirs() {
     let (masked, kept) = (counter(), counter());
-    for_every_method(
-        80,
-        &MASKED,
-        || batch().boxed(),
-        |configured, batch| {
-            if !has(configured.spec, "mask_truncated") {
-                return;
+    for_every_method(80, &MASKED, |configured, batch| {
+        if !has(configured.spec, "mask_truncated") {
+            return;
+        }
+        let loss = batch.evaluate(configured);
+        let open = build(configured.spec, overrides_of(configured), &[("mask_truncated", "false")]);
+        let unmasked = batch.evaluate(&open);
+        let credit = configured.method.credit(&batch.groups);
+        let open_credit = open.method.credit(&batch.groups);
+        let mut tokens = 0;
+        for (i, r) in batch.responses().enumerate() {
+            assert_eq!(loss.dlogps[i].len(), r.len());
+            if r.truncated {
+                assert!(loss.dlogps[i].iter().all(|&g| g == 0.0), "{}", describe(configured));
+                bump(&masked, 1);
+            } else if BASELINE_OF_TOKENS.contains(&configured.spec.name) {
+                tokens += r.len();
+            } else {
+                // Its reward still counts in the group's statistics, as in TRL; only the number of tokens may change.
+                let share = weight_of(&credit[i]) / weight_of(&open_credit[i]);
+                let scaled: Vec<f64> = unmasked.dlogps[i].iter().map(|g| g * share).collect();
+                assert_close(&loss.dlogps[i], &scaled, IDENTITY, &describe(configured));
+                tokens += r.len();
+                bump(&kept, 1);
             }
-            let loss = batch.evaluate(configured);
-            let open = build(configured.spec, overrides_of(configured), &[("mask_truncated", "false")]);
-            let unmasked = batch.evaluate(&open);
-            let credit = configured.method.credit(&batch.groups);
-            let open_credit = open.method.credit(&batch.groups);
-            let mut tokens = 0;
-            for (i, r) in batch.responses().enumerate() {
-                assert_eq!(loss.dlogps[i].len(), r.len());
-                if r.truncated {
-                    assert!(loss.dlogps[i].iter().all(|&g| g == 0.0), "{}", describe(configured));
-                    bump(&masked, 1);
-                } else if BASELINE_OF_TOKENS.contains(&configured.spec.name) {
-                    tokens += r.len();
-                } else {
-                    // Its reward still counts in the group's statistics, as in TRL; only the number of tokens may change.
-                    let share = weight_of(&credit[i]) / weight_of(&open_credit[i]);
-                    let scaled: Vec<f64> = unmasked.dlogps[i].iter().map(|g| g * share).collect();
-                    assert_close(&loss.dlogps[i], &scaled, IDENTITY, &describe(configured));
-                    tokens += r.len();
-                    bump(&kept, 1);
-                }
-            }
-            assert_eq!(loss.metrics.tokens, tokens);
-        },
-    );
+        }
+        assert_eq!(loss.metrics.tokens, tokens);
+    });
     assert!(masked.get() > 100 && kept.get() > 500, "{} {}", masked.get(), kept.get());
 }
 
 #[test]
 fn masked_responses_may_hold_anything_be_it_no_number() {
     let spoilt = counter();
-    for_every_method(
-        80,
-        &[("mask_truncated", "true")],
-        || batch().boxed(),
-        |configured, batch| {
-            if !has(configured.spec, "mask_truncated") {
-                return;
+    for_every_method(80, &[("mask_truncated", "true")], |configured, batch| {
+        if !has(configured.spec, "mask_truncated") {
+            return;
+        }
+        let mut garbage = batch.clone().with(|_, _, r| {
+            if r.truncated {
+                let len = r.len();
+                r.old_logps = vec![f64::NAN; len];
+                r.ref_logps = Some(vec![f64::NAN; len]);
+                r.evidence = r.evidence.filled(len, f64::NAN);
             }
-            let mut garbage = batch.clone().with(|_, _, r| {
-                if r.truncated {
-                    let len = r.len();
-                    r.old_logps = vec![f64::NAN; len];
-                    r.ref_logps = Some(vec![f64::NAN; len]);
-                    r.evidence = r.evidence.filled(len, f64::NAN);
-                }
-            });
-            for (r, logps) in batch.responses().zip(&mut garbage.logps) {
-                if r.truncated {
-                    logps.fill(f64::NAN);
-                    bump(&spoilt, 1);
-                }
+        });
+        for (r, logps) in batch.responses().zip(&mut garbage.logps) {
+            if r.truncated {
+                logps.fill(f64::NAN);
+                bump(&spoilt, 1);
             }
-            assert_eq!(batch.evaluate(configured).dlogps, garbage.evaluate(configured).dlogps);
-            assert_eq!(batch.evaluate(configured).value, garbage.evaluate(configured).value);
-            assert_eq!(batch.evaluate(configured).metrics, garbage.evaluate(configured).metrics);
-        },
-    );
+        }
+        assert_eq!(batch.evaluate(configured).dlogps, garbage.evaluate(configured).dlogps);
+        assert_eq!(batch.evaluate(configured).value, garbage.evaluate(configured).value);
+        assert_eq!(batch.evaluate(configured).metrics, garbage.evaluate(configured).metrics);
+    });
     assert!(spoilt.get() > 500, "{}", spoilt.get());
 }
 

@@ -7,7 +7,7 @@ mod gradient;
 mod left_out;
 mod symmetries;
 
-use crate::strategies::{Overrides, batch, check, for_every_method};
+use crate::strategies::{Overrides, batch, check, for_every_method_on};
 use grpo_lambda::methods::{BatchLoss, Configured, REGISTRY, parse};
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
@@ -62,7 +62,7 @@ fn a_group_whose_rewards_agree_teaches_nothing() {
             .boxed()
     };
     let teaching = RefCell::new(BTreeSet::new());
-    for_every_method(100, &OUTCOME_ONLY, one_group, |configured, batch| {
+    for_every_method_on(100, &OUTCOME_ONLY, one_group, |configured, batch| {
         // A critic and a discount teach on their own; where rewards and evidence are 0 they do not either.
         let batch = match configured.method.compares_rewards() {
             true => batch.clone(),

@@ -1,26 +1,19 @@
 //! Sampled and compared updates against formulas in plain arithmetic.
 
+use crate::laboratory::{laid_out, method};
 use crate::tolerance::dot;
-use grpo_lambda::methods;
 use grpo_lambda::systematic::Sets;
 use grpo_lambda_mdp::expected::{
     Expected, ExpectedError, Situation, compare, implied, implied_mean, multisets, sampled,
 };
-use grpo_lambda_mdp::{Oracle, RewardKind, Rules, Tabular, Tree, zoo, zoo::Family};
-
-fn task() -> (Tree, Tabular) {
-    let family = zoo::Chain::default();
-    let tree = family.tree().expect("defaults");
-    let policy = family.initial(&tree);
-    (tree, policy)
-}
+use grpo_lambda_mdp::{Oracle, RewardKind, Rules, Tabular, Tree, zoo};
 
 /// The first `n` draws of a stream, out of the means of 2, 3, .. draws and the variance of the first two.
 #[test]
 fn the_mean_variance_and_errors_of_sampled_groups_are_those_of_the_draws() {
-    let (tree, policy) = task();
+    let (tree, policy) = laid_out(&zoo::Chain::default());
     let situation = Situation::on_policy(&tree, &policy, 4);
-    let method = methods::parse("grpo", "").expect("a method").method;
+    let method = method("grpo", "");
     for seed in 0..8 {
         let simulated = |groups| sampled(method.as_ref(), &situation, groups, seed);
         let two = simulated(2);
@@ -60,12 +53,11 @@ fn the_mean_variance_and_errors_of_sampled_groups_are_those_of_the_draws() {
 
 #[test]
 fn a_comparison_by_hand() {
-    let (tree, policy) = task();
+    let (tree, policy) = laid_out(&zoo::Chain::default());
     let oracle = Oracle::new(&tree, &policy);
     let grad = oracle.grad_j();
     let situation = Situation::on_policy(&tree, &policy, 3);
-    let exact =
-        implied(methods::parse("rloo", "").expect("a method").method.as_ref(), &situation).expect("small");
+    let exact = implied(method("rloo", "").as_ref(), &situation).expect("small");
     let found = compare(&exact, &oracle);
     assert!(
         (found.cosine - 1.0).abs() < 1e-12 && found.bias < 1e-9 && found.sign_agreement == 1.0,
@@ -93,8 +85,8 @@ fn a_comparison_by_hand() {
 
 #[test]
 fn too_many_terms_are_refused_before_they_are_summed_and_named() {
-    let (tree, policy) = task();
-    let method = methods::parse("grpo", "").expect("a method").method;
+    let (tree, policy) = laid_out(&zoo::Chain::default());
+    let method = method("grpo", "");
     let terms = |group_size: usize| {
         let situation = Situation::on_policy(&tree, &policy, group_size);
         // Ordered tuples of pairs of response and reward that may descend nowhere: C(n + g - 1, g).
@@ -124,7 +116,7 @@ fn too_many_ways_in_which_the_others_can_look_are_refused_by_their_number() {
             .build(|_| vec![0, 1], |response, _| (response.len() % 3) as f64)
             .expect("a tree")
     };
-    let method = methods::parse("grpo", "reduction=response_mean").expect("settings").method;
+    let method = method("grpo", "reduction=response_mean");
     let limit = 2e8f64;
     let refused = |tree: &Tree, group_size: usize, mean: bool| {
         let policy = Tabular::uniform(tree);

@@ -1,6 +1,6 @@
 //! Evidence, policies and sums of the laboratory against their definitions.
 
-use grpo_lambda::methods;
+use crate::laboratory::{laid_out, method};
 use grpo_lambda::trace::Trace;
 use grpo_lambda_mdp::evidence::rollouts::Completions;
 use grpo_lambda_mdp::evidence::{Provider, critic, features};
@@ -16,7 +16,7 @@ fn chain() -> Tree {
 
 #[test]
 fn a_noisy_critic_is_off_by_errors_in_proportion_to_their_scale() {
-    let (tree, policy) = (chain(), Chain::default().initial(&chain()));
+    let (tree, policy) = laid_out(&Chain::default());
     let oracle = Oracle::new(&tree, &policy);
     let errors = |scale: f64| -> Vec<f64> {
         critic::noisy(&oracle, scale, 5).iter().zip(&oracle.v).map(|(noisy, v)| noisy - v).collect()
@@ -29,8 +29,7 @@ fn a_noisy_critic_is_off_by_errors_in_proportion_to_their_scale() {
 
 #[test]
 fn completions_value_every_prefix_and_leave_the_rest_exact() {
-    let tree = chain();
-    let policy = Chain::default().initial(&tree);
+    let (tree, policy) = laid_out(&Chain::default());
     let oracle = Oracle::new(&tree, &policy);
     let exact = grpo_lambda_mdp::evidence::Exact::new(&oracle);
     let k = 4000;
@@ -72,10 +71,9 @@ fn tokens_by_position_mark_each_token_once() {
 
 #[test]
 fn sampled_credit_is_near_the_exact_one() {
-    let tree = chain();
-    let policy = Chain::default().initial(&tree);
+    let (tree, policy) = laid_out(&Chain::default());
     let situation = Situation::on_policy(&tree, &policy, 4);
-    let method = methods::parse("rloo", "").expect("a method").method;
+    let method = method("rloo", "");
     let exact = implied(method.as_ref(), &situation).expect("small").credit;
     let found = sampled(method.as_ref(), &situation, 60_000, 1).estimate.credit;
     let oracle = Oracle::new(&tree, &policy);
@@ -100,8 +98,7 @@ fn the_product_of_ratios_is_a_matrix_of_ones() {
 
 #[test]
 fn the_oracle_lists_the_advantages_of_all_edges() {
-    let tree = chain();
-    let policy = Chain::default().initial(&tree);
+    let (tree, policy) = laid_out(&Chain::default());
     let oracle = Oracle::new(&tree, &policy);
     let expected: Vec<f64> = tree.edges().map(|e| oracle.q[e] - oracle.v[tree.edge_node(e)]).collect();
     assert_eq!(oracle.advantages().len(), tree.edge_count());
@@ -176,7 +173,7 @@ fn what_is_never_sampled_has_credit_0() {
     let visited: Vec<f64> = tree.edges().map(|e| f64::from(oracle.edge_visit(e) > 0.0)).collect();
     assert_eq!(credit, visited);
     let situation = Situation::on_policy(&tree, &policy, 3);
-    let rloo = methods::parse("rloo", "").expect("a method").method;
+    let rloo = method("rloo", "");
     let found = implied(rloo.as_ref(), &situation).expect("small");
     assert!(found.credit.iter().chain(&found.update).all(|x| *x == 0.0), "{found:?}");
     // A policy that always ends at once has no mass without its end.

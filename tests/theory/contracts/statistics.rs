@@ -1,8 +1,8 @@
 use grpo_lambda_stats::table::{Cell, Table};
 use grpo_lambda_stats::{
-    Bootstrap, OverTasks, chosen_on_the_others, clopper_pearson, fewest_discordant,
-    mcnemar_power, paired_permutation, pass_at_k, probability_of_improvement, sign_flip_test, spearman,
-    t_interval, two_proportions,
+    Bootstrap, OverTasks, chosen_on_the_others, clopper_pearson, fewest_discordant, mcnemar_power,
+    paired_permutation, pass_at_k, probability_of_improvement, sign_flip_test, spearman, t_interval,
+    two_proportions,
 };
 
 #[test]

@@ -1,18 +1,10 @@
 //! GRPO and the methods that differ from it in statistics, masks and aggregation.
 
 use super::{EXACT, fixed_length, gap, grad, parallel, times, tiny, update};
+use crate::laboratory::coin;
 use grpo_lambda_mdp::expected::cosine;
 use grpo_lambda_mdp::zoo::RandomRewards::{Bits, Probabilities};
-use grpo_lambda_mdp::{Oracle, Rules, Tabular, Tree, zoo, zoo::Family};
-
-/// One token, rewarded iff it is the first: success rate `p`.
-fn coin(p: f64) -> (Tree, Tabular) {
-    let tree = Rules::new(["right", "wrong", "EOS"], 1)
-        .build(|_| vec![0, 1], |y, _| f64::from(y == [0]))
-        .expect("a valid tree");
-    let policy = Tabular::from_weights(&tree, |_, e| if e == 0 { p } else { 1.0 - p });
-    (tree, policy)
-}
+use grpo_lambda_mdp::{Oracle, Rules, Tabular, zoo, zoo::Family};
 
 #[test]
 fn grpo_re_weights_a_prompt_by_its_success_rate_2_313_1_895_1_736() {
@@ -41,23 +33,14 @@ fn beta_normalisation_re_weights_a_prompt_and_does_not_turn_its_gradient() {
 }
 
 #[test]
-fn on_policy_dapo_bnpo_and_cispo_have_the_expected_update_of_grpo_with_a_token_mean() {
-    for seed in [0, 1, 4] {
-        let (tree, policy) = tiny(seed, if seed == 1 { Probabilities } else { Bits });
-        let grpo = update("grpo reduction=token_mean", &tree, &policy, 3);
-        for words in ["dapo", "bnpo", "cispo", "grpo_batch_std"] {
-            assert!(gap(&update(words, &tree, &policy, 3), &grpo) < EXACT, "{words} {seed}");
-        }
-    }
-}
-
-#[test]
-fn on_policy_every_gate_and_region_has_the_expected_update_of_the_clip() {
+fn on_policy_every_clip_gate_region_and_ratio_has_the_expected_update_of_grpo() {
+    let token_mean =
+        ["dapo", "bnpo", "cispo", "grpo_batch_std", "vespo", "dppo", "dppo divergence=kl", "dro"];
     for seed in [0, 1, 4] {
         let (tree, policy) = tiny(seed, if seed == 1 { Probabilities } else { Bits });
         for (reduction, same) in [
-            ("token_mean", &["vespo", "dppo", "dppo divergence=kl", "dro"][..]),
-            ("response_mean", &["sapo", "gmpo"]),
+            ("token_mean", &token_mean[..]),
+            ("response_mean", &["gspo", "gspo_token", "sapo", "gmpo"]),
             ("response_sum", &["luspo"]),
         ] {
             let grpo = update(&format!("grpo reduction={reduction}"), &tree, &policy, 3);
@@ -97,17 +80,6 @@ fn pass_at_k_without_a_divisor_is_the_gradient_of_the_best_reward_of_a_group() {
         let found = update("grpo_passk scale=none reduction=response_sum", &tree, &policy, 3);
         let want: Vec<f64> = grad(&tree, &policy).iter().map(|x| x * (1.0 - j).powi(2)).collect();
         assert!(gap(&found, &want) < EXACT, "{seed}");
-    }
-}
-
-#[test]
-fn on_policy_gspo_has_the_expected_update_of_grpo() {
-    for seed in [0, 1, 4] {
-        let (tree, policy) = tiny(seed, Bits);
-        let grpo = update("grpo", &tree, &policy, 3);
-        for words in ["gspo", "gspo_token"] {
-            assert!(gap(&update(words, &tree, &policy, 3), &grpo) < EXACT, "{words} {seed}");
-        }
     }
 }
 

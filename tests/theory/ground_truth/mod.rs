@@ -53,6 +53,12 @@ fn grad(tree: &Tree, policy: &Tabular) -> Vec<f64> {
     Oracle::new(tree, policy).grad_j()
 }
 
+/// The policy gradient, at each prefix times a factor of the probability of getting there.
+fn re_weighted(oracle: &Oracle, factor: impl Fn(f64) -> f64) -> Vec<f64> {
+    let entry = |(e, grad): (usize, &f64)| grad * factor(oracle.visit[oracle.tree.edge_node(e)]);
+    oracle.grad_j().iter().enumerate().map(entry).collect()
+}
+
 fn times(factor: f64, v: &[f64]) -> Vec<f64> {
     v.iter().map(|x| factor * x).collect()
 }

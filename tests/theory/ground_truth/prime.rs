@@ -1,7 +1,7 @@
 //! PRIME: its advantages by hand, and its expected update with process rewards that are the policy's own progress.
 
 use super::{EXACT, fixed_length, gap, grad, times, tiny};
-use crate::laboratory::method;
+use crate::laboratory::{self, method};
 use grpo_lambda::group::{Evidence, Group, Response};
 use grpo_lambda_mdp::evidence::Exact;
 use grpo_lambda_mdp::expected::{Situation, enumerated};
@@ -15,8 +15,7 @@ fn advantages(settings: &str, responses: &[(f64, &[f64])]) -> Vec<Vec<f64>> {
         ..Response::graded(vec![-0.7; process.len()], reward)
     };
     let group = Group { responses: responses.iter().map(response).collect() };
-    let method = method("prime", &format!("whiten=false {settings}"));
-    method.credit(&[group]).into_iter().map(|credit| credit.advantages).collect()
+    laboratory::advantages("prime", &format!("whiten=false {settings}"), &[group])
 }
 
 fn assert_rows(found: &[Vec<f64>], want: &[&[f64]], context: &str) {

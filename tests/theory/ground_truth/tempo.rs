@@ -1,13 +1,14 @@
 //! TEMPO's expected update in closed form.
 
-use super::{EXACT, cosine, gap, grad, times, tiny, update};
+use super::{EXACT, cosine, gap, re_weighted, tiny, update};
 use grpo_lambda_mdp::Oracle;
 use grpo_lambda_mdp::zoo::RandomRewards::{Bits, Probabilities, Real};
 
 #[test]
 fn tempo_without_std_is_the_policy_gradient_times_2g_d_minus_d_minus_1_plus_1_minus_d_to_the_g_over_d_per_prefix()
  {
-    // [C10]: E[sum_i sum_t A grad log pi] = sum_s g_s [ (G-1) d + G d - 1 + (1-d)^G ], grad J = sum_s d g_s.
+    // [C10]: E[sum_i sum_t A grad log pi] = sum_s g_s [ (G-1) d + G d - 1 + (1-d)^G ], grad J = sum_s d g_s: the centred outcome with
+    // its factor of G-1, and the tree part, E (n-1)^+.
     let mut factors: Vec<f64> = Vec::new();
     for (seed, rewards) in [(0, Bits), (1, Probabilities), (2, Real), (4, Bits), (6, Real)] {
         let (tree, policy) = tiny(seed, rewards);
@@ -16,8 +17,7 @@ fn tempo_without_std_is_the_policy_gradient_times_2g_d_minus_d_minus_1_plus_1_mi
             let n = g as f64;
             let factor = |d: f64| ((n - 1.0) * d + n * d - 1.0 + (1.0 - d).powi(g as i32)) / d;
             // The reduction divides by G.
-            let want = |(e, grad): (usize, &f64)| grad * factor(oracle.visit[tree.edge_node(e)]) / n;
-            let want: Vec<f64> = oracle.grad_j().iter().enumerate().map(want).collect();
+            let want = re_weighted(&oracle, |d| factor(d) / n);
             let got = update("tempo scale=none reduction=response_sum", &tree, &policy, g);
             assert!(gap(&got, &want) < EXACT, "{seed} {g}");
             factors.extend(oracle.visit.iter().map(|&d| factor(d) / (n - 1.0)));
@@ -26,25 +26,6 @@ fn tempo_without_std_is_the_policy_gradient_times_2g_d_minus_d_minus_1_plus_1_mi
     // Relative to GRPO's G-1: 2 at the prompt, towards 1 at prefixes that are never shared.
     assert!(factors.iter().all(|f| (1.0 - EXACT..=2.0 + EXACT).contains(f)));
     assert!(factors.contains(&2.0) && factors.iter().any(|f| *f < 1.1));
-}
-
-#[test]
-fn edge_differences_alone_are_the_policy_gradient_times_the_expected_other_visits() {
-    // The tree part: E (n-1)^+ = G d - 1 + (1-d)^G. It is TEMPO less the centred outcome, whose factor is G-1.
-    let (tree, policy) = tiny(4, Bits);
-    let oracle = Oracle::new(&tree, &policy);
-    for g in [2usize, 3] {
-        let n = g as f64;
-        let tempo = update("tempo scale=none reduction=response_sum", &tree, &policy, g);
-        let rest: Vec<f64> =
-            tempo.iter().zip(times((n - 1.0) / n, &grad(&tree, &policy))).map(|(t, c)| t - c).collect();
-        let want = |(e, grad): (usize, &f64)| {
-            let d = oracle.visit[tree.edge_node(e)];
-            grad * (n * d - 1.0 + (1.0 - d).powi(g as i32)) / (n * d)
-        };
-        let want: Vec<f64> = oracle.grad_j().iter().enumerate().map(want).collect();
-        assert!(gap(&rest, &want) < EXACT, "{g}");
-    }
 }
 
 #[test]

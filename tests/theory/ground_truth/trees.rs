@@ -1,6 +1,6 @@
 //! Edge advantages on the prefix tree of a group: SPO-tree, TreeRL, TreeRPO.
 
-use super::{EXACT, cosine, gap, grad, tiny, update};
+use super::{EXACT, cosine, gap, grad, re_weighted, tiny, update};
 use crate::laboratory::{laid_out, method};
 use grpo_lambda_mdp::Oracle;
 use grpo_lambda_mdp::expected::{Branching, EntropySearch, Situation, TreeSampling, branched, sampled};
@@ -16,11 +16,7 @@ fn spo_tree_is_the_policy_gradient_times_the_expected_other_visits_of_each_prefi
         let oracle = Oracle::new(&tree, &policy);
         for g in [2usize, 3] {
             let n = g as f64;
-            let want = |(e, grad): (usize, &f64)| {
-                let d = oracle.visit[tree.edge_node(e)];
-                grad * (n * d - 1.0 + (1.0 - d).powi(g as i32)) / (n * d)
-            };
-            let want: Vec<f64> = oracle.grad_j().iter().enumerate().map(want).collect();
+            let want = re_weighted(&oracle, |d| (n * d - 1.0 + (1.0 - d).powi(g as i32)) / (n * d));
             let got = update("spo_tree reduction=response_sum", &tree, &policy, g);
             assert!(gap(&got, &want) < EXACT, "{seed} {g}");
         }
@@ -36,23 +32,14 @@ fn tree_rl_is_twice_the_edges_plus_a_baseline_and_hence_a_multiple_of_the_gradie
         let oracle = Oracle::new(&tree, &policy);
         for g in [2usize, 3] {
             let n = g as f64;
-            let (edge, all) = (n / (n - 1.0), n);
-            let want = |(e, grad): (usize, &f64)| {
-                let d = oracle.visit[tree.edge_node(e)];
-                let others = all * d - 1.0 + (1.0 - d).powi(g as i32); // E (n_s - 1)^+
+            let want = re_weighted(&oracle, |d| {
+                let others = n * d - 1.0 + (1.0 - d).powi(g as i32); // E (n_s - 1)^+
                 let met = 1.0 - (1.0 - d).powi(g as i32); // P(n_s > 0)
-                // Per visited prefix: 2 (n_s - 1) from the differences, 1 from V; all in units of g_s.
-                grad * edge * (2.0 * others + met) / (n * d)
-            };
+                // Per visited prefix: 2 (n_s - 1) from the differences, 1 from V; all in units of g_s. Leave-one-out rewards are the centred ones
+                // times G/(G-1); the group mean they subtract is leave-in once more.
+                n / (n - 1.0) * (2.0 * others + met - d) / (n * d)
+            });
             let centred = update("tree_rl reduction=response_sum", &tree, &policy, g);
-            let want: Vec<f64> = oracle.grad_j().iter().enumerate().map(want).collect();
-            // Leave-one-out rewards are the centred ones times G/(G-1); the group mean they subtract is leave-in once more.
-            let mean = |(e, grad): (usize, &f64)| {
-                let d = oracle.visit[tree.edge_node(e)];
-                grad * edge * d / (n * d)
-            };
-            let mean: Vec<f64> = oracle.grad_j().iter().enumerate().map(mean).collect();
-            let want: Vec<f64> = want.iter().zip(&mean).map(|(w, m)| w - m).collect();
             assert!(gap(&centred, &want) < EXACT, "{seed} {g}: {}", gap(&centred, &want));
         }
     }

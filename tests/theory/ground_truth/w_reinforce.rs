@@ -1,9 +1,8 @@
 //! W-REINFORCE: its advantages by hand, and its expected update.
 
 use super::{EXACT, gap, grad, times, tiny, update};
-use crate::laboratory::method;
+use crate::laboratory::{advantages, method};
 use grpo_lambda::group::{Group, Response};
-use grpo_lambda::methods;
 use grpo_lambda_mdp::Tabular;
 use grpo_lambda_mdp::expected::{Situation, cosine, implied};
 use grpo_lambda_mdp::zoo::RandomRewards::Bits;
@@ -14,8 +13,7 @@ fn a_tenth_for_right_responses_and_1_against_wrong_ones() {
         responses: rewards.map(|reward| Response::graded(vec![-0.7; 2], reward)).to_vec(),
     };
     let credit = |settings: &str, rewards| {
-        let method = method("w_reinforce", settings);
-        method.credit(&[group(rewards)]).into_iter().map(|credit| credit.advantages[0]).collect::<Vec<_>>()
+        advantages("w_reinforce", settings, &[group(rewards)]).into_iter().map(|a| a[0]).collect::<Vec<_>>()
     };
     assert_eq!(credit("", [1.0, 0.0, 1.0]), [0.1, -1.0, 0.1]);
     // The paper's rewards of 1 and -1 are the same thing, and a group of one kind teaches.
@@ -46,10 +44,9 @@ fn off_policy_the_weights_turn_the_update() {
     let (tree, policy) = tiny(4, Bits);
     let current = Tabular::random(&tree, 9, 0.8);
     let off_policy = |settings: &str| {
-        let method =
-            methods::parse("w_reinforce", &format!("reduction=response_sum {settings}")).expect("valid");
+        let method = method("w_reinforce", &format!("reduction=response_sum {settings}"));
         let situation = Situation { current: &current, ..Situation::on_policy(&tree, &policy, 2) };
-        implied(method.method.as_ref(), &situation).expect("no response sees another").update
+        implied(method.as_ref(), &situation).expect("no response sees another").update
     };
     let turned = cosine(&off_policy("positive_weight=1 negative_weight=0"), &off_policy("positive_weight=0"));
     assert!(turned < 1.0 - 1e-3, "{turned}");

@@ -3,14 +3,13 @@
 use super::{CASES, equal_on, method};
 use crate::strategies::{Batch, batch, check};
 use crate::tolerance::{IDENTITY, assert_within};
-use grpo_lambda::group::{Group, Response};
+use grpo_lambda::group::Response;
 
 #[test]
 fn grpo_lambda_at_lambda_0_style_both_is_not_grpo_its_first_of_six_tokens_weighs_six() {
     // [C1], erratum E5: max(0^l, 0^(t-l)) keeps the first token in every trace.
     let responses = [1.0, 0.0].map(|r| Response::graded(vec![-0.7; 6], r));
-    let batch =
-        Batch { groups: vec![Group { responses: responses.to_vec() }], logps: vec![vec![-0.7; 6]; 2] };
+    let batch = Batch::alone(responses.to_vec());
     let grpo = batch.evaluate(&method("grpo reduction=token_mean"));
     let both = batch.evaluate(&method("grpo_lambda lambda=0 style=both clamp=none"));
     let weights: Vec<f64> = both.dlogps[0].iter().zip(&grpo.dlogps[0]).map(|(b, g)| b / g).collect();

@@ -51,11 +51,21 @@ fn assert_same(left: &BatchLoss, right: &BatchLoss, what: &str) {
 
 /// Two methods have the same loss and gradient on these batches, most of which teach something.
 fn equal_on<S: Strategy<Value = Batch>>(batches: S, left: &str, right: &str) {
+    agree_on(batches, left, right, assert_same);
+}
+
+/// Two methods agree as `assert_agree` says on these batches, most of which teach something.
+fn agree_on<S: Strategy<Value = Batch>>(
+    batches: S,
+    left: &str,
+    right: &str,
+    assert_agree: fn(&BatchLoss, &BatchLoss, &str),
+) {
     let taught = Cell::new(0);
     let (l, r) = (method(left), method(right));
     check(CASES, batches, |batch| {
         let (a, b) = (batch.evaluate(&l), batch.evaluate(&r));
-        assert_same(&a, &b, &format!("{left} = {right}"));
+        assert_agree(&a, &b, &format!("{left} = {right}"));
         taught.set(taught.get() + u32::from(size(&a.dlogps.concat()) > 1e-9));
     });
     assert!(taught.get() * 2 > CASES, "{left} = {right}: only {} of {CASES} batches teach", taught.get());
@@ -99,14 +109,16 @@ fn named(batches: &str) -> BoxedStrategy<Batch> {
     }
 }
 
-/// Each line of `equal.txt`: `==` for the same loss and gradient, `!=` for another gradient on most batches.
+/// Each line of `equal.txt`: `==` for the same loss and gradient, `~=` for the same gradient, `!=` for another gradient on most batches.
 #[test]
 fn what_the_table_calls_equal_is_equal_and_what_it_tells_apart_is_not() {
     for line in include_str!("equal.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let (batches, pair) = line.split_once(": ").unwrap_or(("", line));
-        match (pair.split_once(" == "), pair.split_once(" != ")) {
-            (Some((left, right)), _) => equal_on(named(batches), left, right),
-            (_, Some((left, right))) => {
+        let signs = [" == ", " ~= ", " != "].map(|sign| pair.split_once(sign));
+        match signs {
+            [Some((left, right)), ..] => equal_on(named(batches), left, right),
+            [_, Some((left, right)), _] => agree_on(named(batches), left, right, assert_same_gradient),
+            [.., Some((left, right))] => {
                 let apart = differ_on(named(batches), left, right);
                 assert!(apart > CASES / 2, "{line}: on {apart} of {CASES}");
             }

@@ -1,10 +1,9 @@
 //! TEMPO and the prefix tree of a group.
 
 use super::{CASES, ending_apart, equal_on, method, times};
-use crate::strategies::{Batch, batch, check, graded};
+use crate::strategies::{Batch, batch, check, graded, worded};
 use crate::tolerance::{IDENTITY, assert_close, assert_within};
 use grpo_lambda::assignment::PrefixTree;
-use grpo_lambda::group::{Group, Response};
 use proptest::prelude::*;
 use std::cell::Cell;
 
@@ -49,15 +48,12 @@ fn prefix_values_are_means_over_the_responses_that_share_the_prefix() {
 /// The batch with every group's responses made copies of its first, up to rewards.
 fn without_branches() -> impl Strategy<Value = Batch> {
     graded().prop_map(|mut b| {
-        let mut start = 0;
-        for group in &mut b.groups {
+        let places: Vec<_> = b.members().collect();
+        for (group, members) in b.groups.iter_mut().zip(places) {
+            let logps = b.logps[members.start].clone();
+            b.logps[members].fill(logps);
             let first = group.responses[0].clone();
-            let logps = b.logps[start].clone();
-            for r in &mut group.responses {
-                *r = Response { reward: r.reward, ..first.clone() };
-            }
-            b.logps[start..start + group.responses.len()].fill(logps);
-            start += group.responses.len();
+            group.responses.fill(first);
         }
         b.with(|i, _, r| r.reward = Some(f64::from(i % 3 == 0) + 0.1 * i as f64))
     })
@@ -93,24 +89,19 @@ fn tempo_at_tokens_that_are_no_branch_has_the_advantage_of_grpo() {
     let (branches, others) = (Cell::new(0), Cell::new(0));
     check(CASES, batch(), |batch| {
         let (a, b) = (batch.evaluate(&tempo).advantages, batch.evaluate(&grpo).advantages);
-        let mut flat = 0;
-        for group in &batch.groups {
-            for r in &group.responses {
-                if r.reward.is_some() {
-                    for t in 0..r.len() {
-                        let sharing = |n: usize| {
-                            let graded = group.responses.iter().filter(|o| o.reward.is_some());
-                            graded.filter(|o| o.tokens.starts_with(&r.tokens[..n])).count()
-                        };
-                        if sharing(t) == sharing(t + 1) {
-                            assert_eq!(a[flat][t], b[flat][t]);
-                            others.set(others.get() + 1);
-                        } else {
-                            branches.set(branches.get() + 1);
-                        }
+        for (group, members) in batch.groups.iter().zip(batch.members()) {
+            let graded = || group.responses.iter().zip(members.clone()).filter(|(r, _)| r.reward.is_some());
+            for (r, flat) in graded() {
+                let sharing =
+                    |n: usize| graded().filter(|(o, _)| o.tokens.starts_with(&r.tokens[..n])).count();
+                for t in 0..r.len() {
+                    if sharing(t) == sharing(t + 1) {
+                        assert_eq!(a[flat][t], b[flat][t]);
+                        others.set(others.get() + 1);
+                    } else {
+                        branches.set(branches.get() + 1);
                     }
                 }
-                flat += 1;
             }
         }
     });
@@ -133,13 +124,7 @@ fn the_differences_of_tempo_telescope_to_one_more_outcome() {
 #[test]
 fn tempo_by_hand() {
     // Tokens a b / a c / d: rewards 1, 0, 0. V(root) = 1/3, V(a) = 1/2.
-    let response = |tokens: &[u32], reward| Response {
-        tokens: tokens.to_vec(),
-        ..Response::graded(vec![-0.5; tokens.len()], reward)
-    };
-    let responses = vec![response(&[0, 1], 1.0), response(&[0, 2], 0.0), response(&[3], 0.0)];
-    let batch =
-        Batch { groups: vec![Group { responses }], logps: vec![vec![-0.5; 2], vec![-0.5; 2], vec![-0.5]] };
+    let batch = Batch::alone(vec![worded(&[0, 1], 1.0), worded(&[0, 2], 0.0), worded(&[3], 0.0)]);
     let a = batch.evaluate(&method("tempo scale=none")).advantages.concat();
     let sixths = [4.0 + 1.0, 4.0 + 3.0, -2.0 + 1.0, -2.0 - 3.0, -2.0 - 2.0];
     assert_within(&a, &times(1.0 / 6.0, &sixths), IDENTITY, 1.0, "advantages");

@@ -1,10 +1,10 @@
 //! SHEAR: weights from the distance of hidden states, never below 0 and only where outcomes differ.
 
-use super::{CASES, equal_on, method};
+use super::{CASES, equal_on, method, times};
 use crate::strategies::{Batch, batch, check};
 use crate::tolerance::{IDENTITY, assert_within};
 use grpo_lambda::assignment::Sinkhorn;
-use grpo_lambda::group::{Group, Response};
+use grpo_lambda::group::Response;
 use proptest::prelude::*;
 use std::cell::Cell;
 
@@ -40,17 +40,14 @@ fn shear_with_constant_states_at_equal_distances_is_grpo_times_that_distance_ove
     let grpo = method("grpo reduction=token_mean clip=none");
     check(CASES, apart(), |batch| {
         let (a, b) = (batch.evaluate(&shear).dlogps.concat(), batch.evaluate(&grpo).dlogps.concat());
-        let scaled: Vec<f64> = b.iter().map(|g| g * 2f64.sqrt()).collect();
-        assert_within(&a, &scaled, IDENTITY, 10.0, "sqrt 2");
+        assert_within(&a, &times(2f64.sqrt(), &b), IDENTITY, 10.0, "sqrt 2");
     });
 }
 
 #[test]
 fn a_window_as_long_as_the_response_gives_every_token_one_weight_and_no_unit_or_shift_of_time_enters() {
-    let unit = || {
-        batch().prop_map(|b| {
-            b.with(|_, _, r| r.evidence.hidden.iter_mut().flatten().flatten().for_each(|x| *x *= 3.0))
-        })
+    let in_unit = |b: Batch, unit: f64| {
+        b.with(|_, _, r| r.evidence.hidden.iter_mut().flatten().flatten().for_each(|x| *x *= unit))
     };
     let (whole, other) =
         (method("shear_reconstructed window=40"), method("shear_reconstructed window=90 stride=7"));
@@ -61,18 +58,10 @@ fn a_window_as_long_as_the_response_gives_every_token_one_weight_and_no_unit_or_
             assert_eq!(a, b, "a stride past the end changes nothing");
         }
     });
-    check(CASES, unit(), |scaled| {
-        let plain = scaled
-            .clone()
-            .with(|_, _, r| r.evidence.hidden.iter_mut().flatten().flatten().for_each(|x| *x /= 3.0));
+    check(CASES, batch(), |plain| {
         let advantages = |b: &Batch| b.evaluate(&whole).advantages.concat();
-        assert_within(
-            &advantages(&scaled),
-            &advantages(&plain),
-            1e-6,
-            10.0,
-            "the mean norm divides the unit out",
-        );
+        let (a, b) = (advantages(&plain), advantages(&in_unit(plain.clone(), 3.0)));
+        assert_within(&a, &b, 1e-6, 10.0, "the mean norm divides the unit out");
     });
 }
 
@@ -86,6 +75,13 @@ fn equal_states_leave_shear_nothing_to_weigh() {
     });
 }
 
+/// A response of as many tokens as states.
+fn in_states(states: Vec<Vec<f64>>, reward: f64) -> Response {
+    let mut response = Response::graded(vec![-0.7; states.len()], reward);
+    response.evidence.hidden = Some(states);
+    response
+}
+
 /// A right and a wrong response that have the same states up to `at`, and lie 4 apart from there on.
 fn planted(at: usize, len: usize) -> Batch {
     let states = |sign: f64| -> Vec<Vec<f64>> {
@@ -94,13 +90,7 @@ fn planted(at: usize, len: usize) -> Batch {
             .map(|t| if t < at { common(t) } else { common(t).into_iter().map(|x| x + 2.0 * sign).collect() })
             .collect()
     };
-    let response = |reward: f64, sign: f64| {
-        let mut r = Response::graded(vec![-0.7; len], reward);
-        r.evidence.hidden = Some(states(sign));
-        r
-    };
-    let responses = vec![response(1.0, 1.0), response(0.0, -1.0)];
-    Batch { groups: vec![Group { responses }], logps: vec![vec![-0.7; len]; 2] }
+    Batch::alone(vec![in_states(states(1.0), 1.0), in_states(states(-1.0), 0.0)])
 }
 
 #[test]
@@ -122,14 +112,9 @@ fn shear_finds_a_planted_point_of_divergence() {
 #[test]
 fn the_spans_of_shear_by_hand() {
     // One number a state, windows of one token: d is the distance to the nearest state of the other side.
+    let points = |x: &[f64]| x.iter().map(|x| vec![*x]).collect::<Vec<_>>();
     let batch = |right: &[f64], wrong: &[f64]| {
-        let response = |states: &[f64], reward: f64| {
-            let mut r = Response::graded(vec![-0.7; states.len()], reward);
-            r.evidence.hidden = Some(states.iter().map(|x| vec![*x]).collect());
-            r
-        };
-        let logps = vec![vec![-0.7; right.len()], vec![-0.7; wrong.len()]];
-        Batch { groups: vec![Group { responses: vec![response(right, 1.0), response(wrong, 0.0)] }], logps }
+        Batch::alone(vec![in_states(points(right), 1.0), in_states(points(wrong), 0.0)])
     };
     let single = batch(&[1.0, 2.0, 6.0], &[1.0, 4.0]);
     let mean = (1.0 + 2.0 + 6.0 + 1.0 + 4.0) / 5.0;
@@ -139,10 +124,7 @@ fn the_spans_of_shear_by_hand() {
     // Windows of two tokens every two: the last one is cut off at the end; a stride of three skips every third token.
     let sharp = "scale=none regularisation=0.02 sinkhorn_steps=200";
     let a = single.evaluate(&method(&format!("shear_reconstructed window=2 stride=2 {sharp}"))).advantages;
-    let w = |a: &[f64], b: &[f64]| {
-        let points = |x: &[f64]| x.iter().map(|x| vec![*x]).collect::<Vec<_>>();
-        Sinkhorn { regularisation: 0.02, steps: 200 }.cost(&points(a), &points(b))
-    };
+    let w = |a: &[f64], b: &[f64]| Sinkhorn { regularisation: 0.02, steps: 200 }.cost(&points(a), &points(b));
     let (first, last) = (w(&[1.0, 2.0], &[1.0, 4.0]), w(&[6.0], &[1.0, 4.0]));
     assert!((first - 1.0).abs() < 1e-2 && (last - 3.5).abs() < 1e-9);
     assert_within(&a[0], &[first, first, last].map(|d| 0.5 * d / mean), IDENTITY, 1.0, "pairs");
@@ -179,7 +161,6 @@ fn shear_with_opposite_states_of_unit_norm_is_grpo_times_two_whatever_the_window
         (method("shear_reconstructed scale=none"), method("grpo scale=none reduction=token_mean"));
     check(CASES, opposite(), |batch| {
         let (a, b) = (batch.evaluate(&shear).advantages.concat(), batch.evaluate(&grpo).advantages.concat());
-        let twice: Vec<f64> = b.iter().map(|b| 2.0 * b).collect();
-        assert_within(&a, &twice, IDENTITY, 10.0, "twice");
+        assert_within(&a, &times(2.0, &b), IDENTITY, 10.0, "twice");
     });
 }

@@ -1,9 +1,9 @@
 //! Methods whose advantages come from evidence: OAR, PPO, VinePPO, SPO, TreeRL, TreeRPO, RLSD.
 
-use super::{CASES, assert_same_gradient, ending_apart, equal_on, method};
-use crate::strategies::{Batch, batch, check, graded};
+use super::{CASES, agree_on, assert_same_gradient, ending_apart, equal_on, method};
+use crate::strategies::{Batch, batch, check, graded, worded};
 use crate::tolerance::{IDENTITY, assert_close, assert_within};
-use grpo_lambda::group::{Evidence, Group, Response, StepValue};
+use grpo_lambda::group::{Evidence, Response, StepValue};
 use proptest::prelude::*;
 use std::cell::Cell;
 
@@ -83,9 +83,9 @@ fn a_higher_score_never_weighs_less() {
 }
 
 fn pair(evidence: Evidence, len: usize) -> Batch {
-    let right = Response { evidence: evidence.clone(), ..Response::graded(vec![-0.5; len], 1.0) };
+    let right = Response { evidence, ..Response::graded(vec![-0.5; len], 1.0) };
     let wrong = Response { reward: Some(0.0), ..right.clone() };
-    Batch { groups: vec![Group { responses: vec![right, wrong] }], logps: vec![vec![-0.5; len]; 2] }
+    Batch::alone(vec![right, wrong])
 }
 
 #[test]
@@ -131,13 +131,9 @@ fn ppo_with_the_group_mean_as_its_critic_is_grpo_at_lambda_1_and_its_terminal_de
         })
     };
     equal_on(constant(), "ppo whiten=false lambda=1", "grpo scale=none reduction=token_mean");
-    let (ppo, terminal) = (
-        method("ppo whiten=false lambda=0.8"),
-        method("grpo_lambda delta=terminal lambda=0.8 clamp=none scale=none"),
-    );
-    check(CASES, constant().prop_map(Batch::on_policy), |batch| {
-        assert_same_gradient(&batch.evaluate(&ppo), &batch.evaluate(&terminal), "terminal");
-    });
+    let terminal = "grpo_lambda delta=terminal lambda=0.8 clamp=none scale=none";
+    let on_policy = constant().prop_map(Batch::on_policy);
+    agree_on(on_policy, "ppo whiten=false lambda=0.8", terminal, assert_same_gradient);
 }
 
 #[test]
@@ -207,11 +203,9 @@ fn spo_chain_is_vine_ppo_at_the_tokens_the_policy_was_unsure_of() {
 
 #[test]
 fn tempo_without_std_is_the_centred_outcome_plus_spo_tree() {
-    let configured = |words: &str| method(words);
-    let (tempo, edge) = (configured("tempo scale=none"), configured("spo_tree"));
-    let centred = configured("grpo scale=none");
+    let methods = ["tempo scale=none", "spo_tree", "grpo scale=none"].map(method);
     check(CASES, batch(), |batch| {
-        let [t, e, c] = [&tempo, &edge, &centred].map(|m| batch.evaluate(m).advantages.concat());
+        let [t, e, c] = methods.each_ref().map(|m| batch.evaluate(m).advantages.concat());
         let sum: Vec<f64> = e.iter().zip(&c).map(|(e, c)| e + c).collect();
         assert_close(&t, &sum, IDENTITY, "advantages");
     });
@@ -231,12 +225,7 @@ fn the_edges_of_spo_tree_telescope_to_the_centred_reward() {
 #[test]
 fn tree_methods_by_hand() {
     // a b / a c / d e with rewards 1, 0, 0: V = 1/3; a 1/2, d 0; leaves 1, 0, 0.
-    let response = |tokens: &[u32], reward| Response {
-        tokens: tokens.to_vec(),
-        ..Response::graded(vec![-0.5; tokens.len()], reward)
-    };
-    let responses = vec![response(&[0, 1], 1.0), response(&[0, 2], 0.0), response(&[3, 4], 0.0)];
-    let batch = Batch { groups: vec![Group { responses }], logps: vec![vec![-0.5; 2]; 3] };
+    let batch = Batch::alone(vec![worded(&[0, 1], 1.0), worded(&[0, 2], 0.0), worded(&[3, 4], 0.0)]);
     let advantages = |words: &str| batch.evaluate(&method(words)).advantages.concat();
     let sixth = |x: f64| x / 6.0;
     let edges = [1.0, 3.0, 1.0, -3.0, -2.0, 0.0].map(sixth);
@@ -280,11 +269,10 @@ fn spo_chain_that_drops_sure_tokens_is_spo_chain_with_a_denominator_of_the_unsur
             let unsure = |r: &Response| r.old_logps.iter().filter(|l| l.exp() <= 0.5).count() as f64;
             let tokens: f64 = batch.responses().map(unsure).sum();
             let (a, b) = (batch.evaluate(&kept).dlogps, batch.evaluate(&dropped).dlogps);
-            let mut flat = 0;
-            for group in &batch.groups {
+            for (group, members) in batch.groups.iter().zip(batch.members()) {
                 let own: f64 = group.responses.iter().map(unsure).sum();
                 let all: f64 = group.responses.iter().map(|r| r.len() as f64).sum();
-                for r in &group.responses {
+                for (r, flat) in group.responses.iter().zip(members) {
                     let factor = match reduction {
                         "token_mean" => batch.tokens() as f64 / tokens,
                         "group_token_mean" => all / own,
@@ -294,7 +282,6 @@ fn spo_chain_that_drops_sure_tokens_is_spo_chain_with_a_denominator_of_the_unsur
                     let want: Vec<f64> =
                         a[flat].iter().map(|g| if *g == 0.0 { 0.0 } else { g * factor }).collect();
                     assert_close(&b[flat], &want, IDENTITY, reduction);
-                    flat += 1;
                 }
             }
         });
@@ -324,9 +311,8 @@ fn tree_rl_with_leaf_weights_divides_by_the_square_root_of_the_leaves_below() {
     let shared = Cell::new(0);
     check(CASES, graded(), |batch| {
         let (a, b) = (batch.evaluate(&plain).advantages, batch.evaluate(&weighted).advantages);
-        let mut flat = 0;
-        for group in &batch.groups {
-            for r in &group.responses {
+        for (group, members) in batch.groups.iter().zip(batch.members()) {
+            for (r, flat) in group.responses.iter().zip(members) {
                 let below = |t: usize| {
                     let begins = |o: &&Response| o.tokens.starts_with(&r.tokens[..=t]);
                     group.responses.iter().filter(begins).count()
@@ -334,7 +320,6 @@ fn tree_rl_with_leaf_weights_divides_by_the_square_root_of_the_leaves_below() {
                 let want: Vec<f64> = (0..r.len()).map(|t| a[flat][t] / (below(t) as f64).sqrt()).collect();
                 assert_within(&b[flat], &want, IDENTITY, 10.0, "advantages");
                 shared.set(shared.get() + (0..r.len()).filter(|&t| below(t) > 1).count());
-                flat += 1;
             }
         }
     });
@@ -345,23 +330,14 @@ fn tree_rl_with_leaf_weights_divides_by_the_square_root_of_the_leaves_below() {
 fn tree_rl_fills_zeros_from_the_token_before() {
     let (plain, filled) = (method("tree_rl"), method("tree_rl fill_zeros=true"));
     // Two responses share two tokens and part: V is 0 in the common part, since leave-one-out rewards of two cancel.
-    let response = |tokens: [u32; 4], reward: f64| Response {
-        tokens: tokens.to_vec(),
-        ..Response::graded(vec![-0.7; 4], reward)
-    };
-    let responses = vec![response([1, 1, 2, 2], 1.0), response([1, 1, 3, 3], 0.0)];
-    let batch = Batch { groups: vec![Group { responses }], logps: vec![vec![-0.7; 4]; 2] };
-    assert_eq!(batch.evaluate(&plain).advantages, [[0.0, 0.0, 2.0, 1.0], [0.0, 0.0, -2.0, -1.0]]);
-    assert_eq!(
-        batch.evaluate(&filled).advantages,
-        batch.evaluate(&plain).advantages,
-        "nothing stands before the first"
-    );
+    let mut responses = vec![worded(&[1, 1, 2, 2], 1.0), worded(&[1, 1, 3, 3], 0.0)];
+    let batch = Batch::alone(responses.clone());
+    let [a, b] = [&plain, &filled].map(|m| batch.evaluate(m).advantages);
+    assert_eq!(a, [[0.0, 0.0, 2.0, 1.0], [0.0, 0.0, -2.0, -1.0]]);
+    assert_eq!(a, b, "nothing stands before the first");
     // A third response that leaves at once: V of the pair is 0 after a step down from it.
-    let responses =
-        vec![response([1, 1, 2, 2], 1.0), response([1, 1, 3, 3], 0.0), response([4, 4, 4, 4], 0.5)];
-    let batch = Batch { groups: vec![Group { responses }], logps: vec![vec![-0.7; 4]; 3] };
-    assert_eq!(batch.evaluate(&plain).advantages[2], [0.0; 4]);
+    responses.push(worded(&[4; 4], 0.5));
+    assert_eq!(Batch::alone(responses).evaluate(&plain).advantages[2], [0.0; 4]);
     let different = Cell::new(0);
     check(CASES, graded(), |batch| {
         let (a, b) = (batch.evaluate(&plain).advantages, batch.evaluate(&filled).advantages);

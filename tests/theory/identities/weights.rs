@@ -3,7 +3,7 @@
 use super::{CASES, method, times};
 use crate::strategies::{Batch, batch, check, on_policy};
 use crate::tolerance::{IDENTITY, assert_close};
-use grpo_lambda::group::{Group, Response};
+use grpo_lambda::group::Response;
 use grpo_lambda::trace::{Both, Recent, RowNormalised, Style, Trace, dense};
 use std::cell::Cell;
 
@@ -126,10 +126,7 @@ fn the_sigmoid_soft_clamp_lies_in_1_to_1_2689_with_a_slope_of_at_most_0_1966() {
     for logp in [-30.0, -5.0, -1.0, -0.1, 0.0] {
         let (v, slope) = (soft(logp), soft_slope(logp));
         assert!((1.0..=1.26895).contains(&v) && (0.0..=0.19662).contains(&slope));
-        let batch = Batch {
-            groups: vec![Group { responses: [1.0, 0.0].map(|r| Response::graded(vec![logp], r)).to_vec() }],
-            logps: vec![vec![logp]; 2],
-        };
+        let batch = Batch::alone([1.0, 0.0].map(|r| Response::graded(vec![logp], r)).to_vec());
         let loss = batch.evaluate(&method("grpo_lambda update=weight clamp=none"));
         let weight = -loss.dlogps[0][0] * 2.0 / loss.advantages[0][0];
         assert!((weight - v - slope).abs() < IDENTITY);

@@ -1,8 +1,8 @@
 //! The estimators of advantages.
 
+use super::Outcome;
 use super::recorded::{AdvantageBatch, AdvantageCase, Recorded, Table, grouped, masks, responses, tokens};
-use super::{Outcome, largest_difference};
-use crate::laboratory::method;
+use crate::laboratory::{gap, method};
 use grpo_lambda::group::{Evidence, Response};
 use serde_json::Value;
 
@@ -77,19 +77,11 @@ fn rows(case: &AdvantageCase, batch: &AdvantageBatch) -> Vec<Response> {
 fn ours(case: &AdvantageCase, batch: &AdvantageBatch) -> Vec<Option<Vec<f64>>> {
     let (name, settings, _) = setting(case);
     let method = method(name, &format!("{settings} mask_truncated=true"));
-    let mut responses = rows(case, batch);
-    let mut index = batch.index.clone();
-    let mut names: Vec<usize> = (0..responses.len()).collect();
-    if case.estimator == "opo" {
-        // A response without tokens weighs nothing in a mean weighted by length: it is left out.
-        let keep: Vec<bool> = responses.iter().map(|r| !r.truncated).collect();
-        let mut kept = keep.iter();
-        responses.retain(|_| *kept.next().expect("one each"));
-        let mut kept = keep.iter();
-        index.retain(|_| *kept.next().expect("one each"));
-        let mut kept = keep.iter();
-        names.retain(|_| *kept.next().expect("one each"));
-    }
+    let mut rows: Vec<(usize, Response)> = rows(case, batch).into_iter().enumerate().collect();
+    // A response without tokens weighs nothing in a mean weighted by length: it is left out.
+    rows.retain(|(_, response)| case.estimator != "opo" || !response.truncated);
+    let (names, responses): (Vec<usize>, Vec<Response>) = rows.into_iter().unzip();
+    let index: Vec<String> = names.iter().map(|&i| batch.index[i].clone()).collect();
     let (groups, order) = grouped(responses, &index);
     let mut found = vec![None; batch.index.len()];
     for (credit, row) in method.credit(&groups).into_iter().zip(order) {
@@ -123,7 +115,7 @@ fn difference(
     let masks = masks(&batch.response_mask);
     let compare = |(i, ours): (usize, Option<Vec<f64>>)| {
         let ours = ours.filter(|_| chosen(i) && masks[i].contains(&true))?;
-        Some(largest_difference(&ours, &grpo_lambda::padded::compress(&theirs[i], &masks[i])))
+        Some(gap(&ours, &grpo_lambda::padded::compress(&theirs[i], &masks[i])))
     };
     ours(case, batch).into_iter().enumerate().filter_map(compare).fold(0.0, f64::max)
 }

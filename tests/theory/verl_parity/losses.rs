@@ -1,7 +1,8 @@
 //! The policy losses with their gradients.
 
+use super::Outcome;
 use super::recorded::{LossBatch, LossCase, Recorded, masks, responses, tokens};
-use super::{Outcome, largest_difference};
+use crate::laboratory::gap;
 use grpo_lambda::group::Group;
 use grpo_lambda::methods;
 use grpo_lambda::padded;
@@ -119,7 +120,7 @@ fn difference(case: &LossCase, batch: &LossBatch, method: &str, settings: &str, 
         if masks[row].contains(&true) {
             let scaled: Vec<f64> = share.dlogps.iter().map(|g| factor * g).collect();
             let theirs = &case.gradient[row];
-            worst = worst.max(largest_difference(&padded::scatter(&scaled, &masks[row], 0.0), theirs));
+            worst = worst.max(gap(&padded::scatter(&scaled, &masks[row], 0.0), theirs));
         }
     }
     worst.max((loss - case.loss).abs())

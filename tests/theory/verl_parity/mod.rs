@@ -9,7 +9,7 @@ mod recorded;
 mod table;
 mod terms;
 
-use recorded::recorded;
+pub(crate) use recorded::recorded;
 
 /// Largest difference that counts as met. Most cases are far closer; verl adds 1e-8 to some divisors and rounds some statistics to 32 bits.
 const MET: f64 = 1e-6;
@@ -39,11 +39,6 @@ impl Outcome {
             (None, None) => panic!("neither met nor explained: {self:?}"),
         }
     }
-}
-
-fn largest_difference(a: &[f64], b: &[f64]) -> f64 {
-    assert_eq!(a.len(), b.len());
-    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
 }
 
 fn all() -> Vec<Outcome> {

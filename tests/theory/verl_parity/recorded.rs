@@ -6,25 +6,25 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-pub(super) type Table = Vec<Vec<f64>>;
+pub(crate) type Table = Vec<Vec<f64>>;
 
 #[derive(Deserialize)]
-pub(super) struct Recorded {
-    pub(super) advantages: Section<AdvantageBatch, AdvantageCase>,
+pub(crate) struct Recorded {
+    pub(crate) advantages: Section<AdvantageBatch, AdvantageCase>,
     pub(super) losses: Section<LossBatch, LossCase>,
     pub(super) kl: Section<KlBatch, KlCase>,
     pub(super) reductions: Section<ReductionBatch, ReductionCase>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Section<B, C> {
-    pub(super) batches: BTreeMap<usize, B>,
-    pub(super) cases: Vec<C>,
+pub(crate) struct Section<B, C> {
+    pub(crate) batches: BTreeMap<usize, B>,
+    pub(crate) cases: Vec<C>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct AdvantageBatch {
-    pub(super) token_level_rewards: Table,
+pub(crate) struct AdvantageBatch {
+    pub(crate) token_level_rewards: Table,
     pub(super) response_mask: Table,
     pub(super) index: Vec<String>,
     pub(super) values: Table,
@@ -36,13 +36,13 @@ pub(super) struct AdvantageBatch {
 }
 
 #[derive(Deserialize)]
-pub(super) struct AdvantageCase {
-    pub(super) estimator: String,
-    pub(super) batch: usize,
-    pub(super) kwargs: BTreeMap<String, Value>,
+pub(crate) struct AdvantageCase {
+    pub(crate) estimator: String,
+    pub(crate) batch: usize,
+    pub(crate) kwargs: BTreeMap<String, Value>,
     pub(super) config: Option<BTreeMap<String, Value>>,
     pub(super) weighted: bool,
-    pub(super) advantages: Option<Table>,
+    pub(crate) advantages: Option<Table>,
 }
 
 #[derive(Deserialize)]
@@ -95,7 +95,7 @@ pub(super) struct ReductionCase {
     pub(super) gradient: Table,
 }
 
-pub(super) fn recorded() -> Recorded {
+pub(crate) fn recorded() -> Recorded {
     serde_json::from_str(include_str!("../../fixtures/verl.json")).expect("the committed fixture")
 }
 

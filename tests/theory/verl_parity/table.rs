@@ -16,35 +16,19 @@ is a difference of definition, and a test fails when it does not show. Recorded 
 which are errors there, and 30 of the value loss, since no method here trains a critic.
 ";
 
-/// A line of the table: all outcomes that share it.
-struct Line {
-    kind: &'static str,
-    words: String,
-    setting: String,
-    reason: Option<&'static str>,
-    cases: usize,
-    worst: Option<f64>,
-}
-
-fn lines(outcomes: &[Outcome]) -> Vec<Line> {
-    let mut lines: Vec<Line> = Vec::new();
+/// The lines of the table: all outcomes that share one, with their number and their largest difference.
+fn lines(outcomes: &[Outcome]) -> Vec<(usize, Outcome)> {
+    let mut lines: Vec<(usize, Outcome)> = Vec::new();
     for o in outcomes {
-        let same = |l: &&mut Line| {
+        let same = |(_, l): &&mut (usize, Outcome)| {
             (l.kind, &l.words, &l.setting, l.reason) == (o.kind, &o.words, &o.setting, o.reason)
         };
         match lines.iter_mut().find(same) {
-            Some(line) => {
-                line.cases += 1;
-                line.worst = line.worst.zip(o.difference).map(|(a, b)| a.max(b));
+            Some((cases, line)) => {
+                *cases += 1;
+                line.difference = line.difference.zip(o.difference).map(|(a, b)| a.max(b));
             }
-            None => lines.push(Line {
-                kind: o.kind,
-                words: o.words.clone(),
-                setting: o.setting.clone(),
-                reason: o.reason,
-                cases: 1,
-                worst: o.difference,
-            }),
+            None => lines.push((1, o.clone())),
         }
     }
     lines
@@ -66,12 +50,12 @@ pub(super) fn page(outcomes: &[Outcome]) -> String {
             text,
             "\n## {kind}\n\n| verl | here | cases | difference | reason |\n| --- | --- | --- | --- | --- |\n"
         );
-        for line in all.iter().filter(|l| l.kind == kind) {
+        for (cases, line) in all.iter().filter(|(_, line)| line.kind == kind) {
             let setting =
                 if line.setting.is_empty() { "none".to_owned() } else { format!("`{}`", line.setting) };
-            let worst = line.worst.map_or("-".to_owned(), power);
+            let worst = line.difference.map_or("-".to_owned(), power);
             let reason = line.reason.unwrap_or("-").replace('|', "\\|");
-            let _ = writeln!(text, "| `{}` | {setting} | {} | {worst} | {reason} |", line.words, line.cases);
+            let _ = writeln!(text, "| `{}` | {setting} | {cases} | {worst} | {reason} |", line.words);
         }
     }
     text

@@ -1,7 +1,8 @@
 //! The estimators of the KL, and the reductions.
 
+use super::Outcome;
 use super::recorded::{KlBatch, KlCase, Recorded, ReductionBatch, ReductionCase, masks};
-use super::{Outcome, largest_difference};
+use crate::laboratory::gap;
 use grpo_lambda::kl::Kl;
 use grpo_lambda::reduction::Reduction;
 
@@ -38,7 +39,7 @@ fn of_estimator(case: &KlCase, batch: &KlBatch) -> Vec<Outcome> {
         for (t, &logp) in row.iter().enumerate() {
             let ours = kl.at(logp, logp, batch.ref_logprob[i][t]);
             let theirs = [case.values[i][t], case.slopes[i][t]];
-            let found = largest_difference(&[ours.value, ours.slope], &theirs);
+            let found = gap(&[ours.value, ours.slope], &theirs);
             if matches!(kl, Kl::K3 | Kl::K3K2) && ours.value > 10.0 {
                 cut = Some(found.max(cut.unwrap_or(0.0)));
             } else {

@@ -4,7 +4,7 @@ use super::results::CostAxis;
 use super::why::{Case, QUANTITIES, READINGS, Regime};
 use super::words::{curves_title, ranking_title, why_title};
 use crate::atlas::entrants::{BASELINE, Family};
-use crate::experiments::common::{mean, quantile};
+use crate::experiments::common::{coarse_interval, mean, quantile};
 use crate::figure::{Axis, Figure, Panel};
 use crate::training::GROUP;
 use grpo_lambda_stats::OverTasks;
@@ -140,8 +140,7 @@ const SHOWN: [(&str, &str, &str); 6] = [
 fn against_quantity(r: &Ranking, cases: &[&Case], q: usize, (short, label): (&str, &str)) -> Panel {
     let found =
         r.why.correlations.iter().find(|c| c.reading == 0 && c.regime == Regime::Tuned && c.quantity == q);
-    let rho = found
-        .map_or(String::new(), |c| format!("rho {:+.2} [{:+.2}, {:+.2}]", c.rho.mid, c.rho.low, c.rho.high));
+    let rho = found.map_or(String::new(), |c| format!("rho {}", coarse_interval(c.rho)));
     // Two tasks far out would press all others together.
     let xs: Vec<f64> = cases.iter().map(|case| case.quantities[q]).filter(|x| x.is_finite()).collect();
     let (low, high) = (quantile(&xs, 0.03), quantile(&xs, 0.97));

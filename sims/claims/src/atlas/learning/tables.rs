@@ -2,6 +2,7 @@ use super::measure::{Ranking, curve, drawn};
 use super::ranking::{Standing, level, order};
 use super::results::{CostAxis, Run};
 use super::why::{QUANTITIES, READINGS, Regime};
+use crate::experiments::common::median;
 use crate::experiments::common::record::{Record, table};
 use grpo_lambda_stats::table::{Cell, Table};
 use grpo_lambda_stats::{Interval, mean};
@@ -90,13 +91,6 @@ fn standing(row: Record, outcome: Option<Outcome>) -> Record {
 /// The mean of a number over runs.
 fn mean_of(runs: &[Run], score: impl Fn(&Run) -> f64) -> Option<f64> {
     mean(&runs.iter().map(score).collect::<Vec<_>>())
-}
-
-/// The median, `None` where it is not finite.
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let median = (values[(values.len() - 1) / 2] + values[values.len() / 2]) / 2.0;
-    median.is_finite().then_some(median)
 }
 
 /// Every task with every competitor, best first.

@@ -5,7 +5,7 @@ use super::measure::{Ranking, drawn};
 use super::ranking::Standing;
 use super::results::CostAxis;
 use super::why::{Correlation, MEASURED, QUANTITIES, READINGS, Regime};
-use crate::experiments::common::{interval, over_tasks as over_all_tasks};
+use crate::experiments::common::{coarse_interval, interval, over_tasks as over_all_tasks};
 use grpo_lambda_stats::table::significant;
 
 pub(super) fn p(p: f64) -> String {
@@ -71,14 +71,8 @@ pub(super) fn said(c: &Correlation) -> String {
             format!(", sign right on {} of {}, wrong on {}{more}", c.agree.0, c.agree.1, against.join(", "))
         }
     };
-    format!(
-        "{} rho {:+.2} [{:+.2}, {:+.2}], Holm p {}{signs}",
-        QUANTITIES[c.quantity].name,
-        c.rho.mid,
-        c.rho.low,
-        c.rho.high,
-        p(c.p_holm)
-    )
+    let (name, rho) = (QUANTITIES[c.quantity].name, coarse_interval(c.rho));
+    format!("{name} rho {rho}, Holm p {}{signs}", p(c.p_holm))
 }
 
 pub(super) fn ranking_title(r: &Ranking) -> String {

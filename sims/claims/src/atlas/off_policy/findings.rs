@@ -261,7 +261,7 @@ pub(super) fn mismatch(n: &Numbers) -> Finding {
 mod tests {
     use super::*;
     use crate::atlas::off_policy::pairs::{Fit, Synthetic};
-    use crate::experiments::common::words;
+    use crate::experiments::common::words_after;
 
     fn row(mode: Mode, method: &str, x: f64, ignored: bool, cosine: f64) -> Row {
         Row {
@@ -312,11 +312,7 @@ mod tests {
 
     #[test]
     fn each_verdict_follows_its_own_numbers() {
-        let verdicts = |change: fn(&mut Numbers)| {
-            let mut n = faithful();
-            change(&mut n);
-            words(&findings(&n))
-        };
+        let verdicts = |change| words_after(faithful(), findings, change);
         let [h, w, f] = ["Holds", "Holds when", "Fails"];
         assert_eq!(verdicts(|_| {}), [h; 6]);
         assert_eq!(

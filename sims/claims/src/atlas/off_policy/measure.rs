@@ -7,13 +7,13 @@ use super::row::{Mode, Regions, Row};
 use crate::atlas::entrants::{ENTRANTS, Entrant, Family, Source, entrant};
 use crate::atlas::multisets::{Groups, Ratios, given};
 use crate::experiment::Context;
-use crate::experiments::common::norm;
+use crate::experiments::common::{difference, norm};
 use crate::training::{GROUP, Task};
 use grpo_lambda::learner::{Samples, update};
 use grpo_lambda::methods::{Configured, Method};
 use grpo_lambda_mdp::evidence::Exact;
 use grpo_lambda_mdp::{Oracle, Tabular, TabularLearner};
-use grpo_lambda_stats::{Interval, t_interval};
+use grpo_lambda_stats::t_interval;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -26,15 +26,16 @@ pub(super) struct Numbers {
     pub(super) pairs: Vec<Pair>,
 }
 
-/// Reuse of one method on one task, as it is tabulated.
+/// Reuse of one method on one task, as it is tabulated; index `k-1` is after `k` updates. Means over batches, with 95 % t-intervals as low, mid, high.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Reused {
     pub(super) mdp: String,
     pub(super) method: String,
-    /// Gain after each update: low, mid, high.
+    /// `J - J_0`.
     pub(super) gain: Vec<[f64; 3]>,
+    /// `KL(sampler || updated)` in nats per response.
     pub(super) kl: Vec<f64>,
-    /// Gain of all updates over that of the first: low, mid, high.
+    /// `J` after all updates minus `J` after the first.
     pub(super) more: [f64; 3],
 }
 
@@ -99,49 +100,34 @@ impl Piece<'_> {
         let method = self.configured.method.as_ref();
         let groups = Groups::new(tree, start, start, Ratios::Sampler, self.size, self.entrant.source)?;
         let rate = rate_of(tree, start, &groups.expected(method), FIRST_STEP);
-        let reuse_at = |rate| reuse(self.task, method, rate, self.batches, self.context.seed);
-        let ends = |i: &Interval| [i.low, i.mid, i.high];
-        Ok(rate.and_then(reuse_at).map(|reuse| Reused {
+        Ok(rate.and_then(|rate| self.reuse_at(rate)))
+    }
+
+    /// Updates batches of their own, each [`UPDATES`] times.
+    fn reuse_at(&self, rate: f64) -> Option<Reused> {
+        let (tree, start) = (&self.task.tree, &self.task.start);
+        let mut gains = vec![Vec::new(); UPDATES];
+        let mut kl = vec![0.0; UPDATES];
+        for i in 0..self.batches {
+            let stream = self.context.seed.wrapping_mul(1_000_003).wrapping_add(i as u64);
+            let mut learner = TabularLearner::new(tree, start.clone(), rate, stream).with_evidence();
+            let before = learner.j();
+            let Ok(batch) = learner.sample(&[()], GROUP);
+            for k in 0..UPDATES {
+                let Ok(_) = update(&mut learner, self.configured.method.as_ref(), &[()], &batch, 1);
+                gains[k].push(learner.j() - before);
+                kl[k] += divergence(tree, start, learner.policy()) / self.batches as f64;
+            }
+        }
+        let ends = |values: &[f64]| t_interval(values, 0.95).map(|i| [i.low, i.mid, i.high]);
+        Some(Reused {
             mdp: self.task.name.to_owned(),
             method: self.entrant.name.to_owned(),
-            more: ends(&reuse.more),
-            gain: reuse.gain.iter().map(ends).collect(),
-            kl: reuse.kl,
-        }))
+            gain: gains.iter().map(|gain| ends(gain)).collect::<Option<_>>()?,
+            kl,
+            more: ends(&difference(&gains[UPDATES - 1], &gains[0]))?,
+        })
     }
-}
-
-/// Gains of one method on one task; index `k-1` is after `k` updates.
-struct Reuse {
-    /// Mean of `J - J_0` with its 95 % t-interval.
-    gain: Vec<Interval>,
-    /// Mean `KL(sampler || updated)` in nats per response.
-    kl: Vec<f64>,
-    /// Mean of `J` after all updates minus `J` after the first.
-    more: Interval,
-}
-
-/// Updates `batches` batches of their own, each [`UPDATES`] times, at learning rate `rate`.
-fn reuse(task: &Task, method: &dyn Method, rate: f64, batches: usize, seed: u64) -> Option<Reuse> {
-    let mut gains = vec![Vec::new(); UPDATES];
-    let mut kl = vec![0.0; UPDATES];
-    for i in 0..batches {
-        let stream = seed.wrapping_mul(1_000_003).wrapping_add(i as u64);
-        let mut learner = TabularLearner::new(&task.tree, task.start.clone(), rate, stream).with_evidence();
-        let before = learner.j();
-        let Ok(batch) = learner.sample(&[()], GROUP);
-        for k in 0..UPDATES {
-            let Ok(_) = update(&mut learner, method, &[()], &batch, 1);
-            gains[k].push(learner.j() - before);
-            kl[k] += divergence(&task.tree, &task.start, learner.policy()) / batches as f64;
-        }
-    }
-    let more: Vec<f64> = gains[UPDATES - 1].iter().zip(&gains[0]).map(|(last, first)| last - first).collect();
-    Some(Reuse {
-        gain: gains.iter().map(|g| t_interval(g, 0.95)).collect::<Option<_>>()?,
-        kl,
-        more: t_interval(&more, 0.95)?,
-    })
 }
 
 /// Nats per response of the first step, of every method.

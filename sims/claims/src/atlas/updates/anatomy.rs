@@ -22,36 +22,10 @@
 //! `q(m) - Σ_j q(m_j - m) / (n(n-1))`, and the cosine has a jackknife standard error.
 
 use super::expectation::Expectation;
+use super::row::Column;
 use crate::experiments::common::dot;
 use grpo_lambda_mdp::Oracle;
 use grpo_lambda_mdp::expected::{Expected, compare};
-
-/// The numbers of a row.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Anatomy {
-    /// True if the expected update is 0, and nothing below but the spread means anything.
-    pub(super) zero: bool,
-    pub(super) cosine: f64,
-    pub(super) cosine_se: f64,
-    pub(super) scale: f64,
-    pub(super) bias: f64,
-    pub(super) direction: f64,
-    pub(super) rescaling: f64,
-    pub(super) sign_agreement: f64,
-    pub(super) kappa_min: f64,
-    pub(super) kappa_max: f64,
-    pub(super) kappa_cv: f64,
-    pub(super) reversed: f64,
-    pub(super) variance: f64,
-    pub(super) variance_se: f64,
-    pub(super) signal_to_noise: f64,
-    pub(super) mse: f64,
-    pub(super) mse_bias: f64,
-    pub(super) mse_variance: f64,
-    pub(super) mse_se: f64,
-    pub(super) rank_correlation: f64,
-    pub(super) r_squared: f64,
-}
 
 /// A prefix counts among the extremes of `κ(s)` and as reversed when its part of the gradient is at least this share of the whole.
 const COUNTS: f64 = 1e-3;
@@ -113,71 +87,69 @@ impl Prefixes {
     }
 }
 
-impl Anatomy {
-    /// Takes an expected update apart.
-    pub(super) fn new(found: &Expectation, oracle: &Oracle) -> Anatomy {
-        let prefixes = Prefixes::new(oracle);
-        let scale = dot(&found.update, &prefixes.gradient) / prefixes.square;
-        let [total, along_prefixes, along] = prefixes.forms_of(&found.update, &found.draws);
-        let expected = Expected {
-            update: found.update.clone(),
-            credit: found.credit.clone(),
-            variance: vec![found.variance],
-        };
-        let (rank_correlation, r_squared) = credit_agreement(&found.credit, oracle);
-        let second_moment = total + found.variance;
-        let shrink = if scale > 0.0 { along / second_moment } else { 0.0 };
-        let mut anatomy = Anatomy {
-            zero: total <= 1e-24 * second_moment.max(prefixes.square),
-            cosine: (along / total).sqrt() * scale.signum(),
-            cosine_se: jackknife(found, &prefixes),
-            scale,
-            bias: ((total - along) / along).sqrt(),
-            direction: ((total - along_prefixes) / along).sqrt(),
-            rescaling: ((along_prefixes - along) / along).sqrt(),
-            sign_agreement: compare(&expected, oracle).sign_agreement,
-            kappa_min: 0.0,
-            kappa_max: 0.0,
-            kappa_cv: 0.0,
-            reversed: 0.0,
-            variance: found.variance,
-            variance_se: found.variance_se,
-            signal_to_noise: total / found.variance,
-            mse: 1.0 - shrink,
-            // c = sqrt(along)/second_moment in units of 1/|∇J|; |c m - ∇J|² = c²|m|² - 2 c <m, ∇J> + |∇J|².
-            mse_bias: 1.0 - 2.0 * shrink + shrink * total / second_moment,
-            mse_variance: shrink * found.variance / second_moment,
-            mse_se: shrink / second_moment * found.variance_se,
-            rank_correlation,
-            r_squared,
-        };
-        anatomy.prefix_multipliers(found, &prefixes);
-        anatomy
+/// Takes an expected update apart: its numbers by column; `None` if it is 0, and nothing but its spread means anything.
+pub(super) fn anatomy(found: &Expectation, oracle: &Oracle) -> Option<Vec<(Column, f64)>> {
+    let prefixes = Prefixes::new(oracle);
+    let scale = dot(&found.update, &prefixes.gradient) / prefixes.square;
+    let [total, along_prefixes, along] = prefixes.forms_of(&found.update, &found.draws);
+    let second_moment = total + found.variance;
+    if total <= 1e-24 * second_moment.max(prefixes.square) {
+        return None;
     }
+    let expected = Expected {
+        update: found.update.clone(),
+        credit: found.credit.clone(),
+        variance: vec![found.variance],
+    };
+    let (rank_correlation, r_squared) = credit_agreement(&found.credit, oracle);
+    let [kappa_min, kappa_max, kappa_cv, reversed] = prefix_multipliers(found, &prefixes, scale.abs());
+    let shrink = if scale > 0.0 { along / second_moment } else { 0.0 };
+    Some(vec![
+        (Column::Cosine, (along / total).sqrt() * scale.signum()),
+        (Column::CosineSe, jackknife(found, &prefixes)),
+        (Column::Bias, ((total - along) / along).sqrt()),
+        (Column::BiasDirection, ((total - along_prefixes) / along).sqrt()),
+        (Column::BiasRescaling, ((along_prefixes - along) / along).sqrt()),
+        (Column::Scale, scale),
+        (Column::SignAgreement, compare(&expected, oracle).sign_agreement),
+        (Column::KappaMin, kappa_min),
+        (Column::KappaMax, kappa_max),
+        (Column::KappaCv, kappa_cv),
+        (Column::ReversedVisits, reversed),
+        (Column::SignalToNoise, total / found.variance),
+        (Column::Mse, 1.0 - shrink),
+        // c = sqrt(along)/second_moment in units of 1/|∇J|; |c m - ∇J|² = c²|m|² - 2 c <m, ∇J> + |∇J|².
+        (Column::MseBias, 1.0 - 2.0 * shrink + shrink * total / second_moment),
+        (Column::MseVariance, shrink * found.variance / second_moment),
+        (Column::MseSe, shrink / second_moment * found.variance_se),
+        (Column::CreditRankCorrelation, rank_correlation),
+        (Column::CreditR2, r_squared),
+    ])
+}
 
-    /// `κ(s)`: extremes relative to the scale, coefficient of variation over prefixes weighted by visits, share of visits at reversed ones.
-    fn prefix_multipliers(&mut self, found: &Expectation, prefixes: &Prefixes) {
-        let kappas = prefixes.kappas(&found.update);
-        let errors = standard_errors(found, prefixes, kappas.len());
-        let weight: f64 = prefixes.parts.iter().map(|p| p.2).sum();
-        let mean = |f: &dyn Fn(f64) -> f64| {
-            kappas.iter().zip(&prefixes.parts).map(|(k, p)| p.2 * f(*k)).sum::<f64>() / weight
-        };
-        let centre = mean(&|k| k);
-        self.kappa_cv = mean(&|k| (k - centre).powi(2)).sqrt() / centre.abs();
-        (self.kappa_min, self.kappa_max) = (f64::INFINITY, f64::NEG_INFINITY);
-        for ((kappa, error), (_, own, visit)) in kappas.iter().zip(errors).zip(&prefixes.parts) {
-            if *own < (COUNTS * COUNTS) * prefixes.square {
-                continue;
-            }
-            self.kappa_min = self.kappa_min.min(kappa / self.scale.abs());
-            self.kappa_max = self.kappa_max.max(kappa / self.scale.abs());
-            // Rounding is no reversal, nor is what three standard errors allow.
-            if *kappa < -3.0 * error - 1e-9 * self.scale.abs() {
-                self.reversed += visit / weight;
-            }
+/// `κ(s)`: least and greatest relative to the scale, coefficient of variation over prefixes weighted by visits, share of visits at reversed ones.
+fn prefix_multipliers(found: &Expectation, prefixes: &Prefixes, scale: f64) -> [f64; 4] {
+    let kappas = prefixes.kappas(&found.update);
+    let errors = standard_errors(found, prefixes, kappas.len());
+    let weight: f64 = prefixes.parts.iter().map(|p| p.2).sum();
+    let mean = |f: &dyn Fn(f64) -> f64| {
+        kappas.iter().zip(&prefixes.parts).map(|(k, p)| p.2 * f(*k)).sum::<f64>() / weight
+    };
+    let centre = mean(&|k| k);
+    let variation = mean(&|k| (k - centre).powi(2)).sqrt() / centre.abs();
+    let (mut least, mut greatest, mut reversed) = (f64::INFINITY, f64::NEG_INFINITY, 0.0);
+    for ((kappa, error), (_, own, visit)) in kappas.iter().zip(errors).zip(&prefixes.parts) {
+        if *own < (COUNTS * COUNTS) * prefixes.square {
+            continue;
+        }
+        least = least.min(kappa / scale);
+        greatest = greatest.max(kappa / scale);
+        // Rounding is no reversal, nor is what three standard errors allow.
+        if *kappa < -3.0 * error - 1e-9 * scale {
+            reversed += visit / weight;
         }
     }
+    [least, greatest, variation, reversed]
 }
 
 /// Standard errors of `κ(s)`; 0 where the update is exact.

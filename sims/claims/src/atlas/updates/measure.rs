@@ -1,6 +1,6 @@
 //! Every entrant on every task at every group size.
 
-use super::anatomy::Anatomy;
+use super::anatomy::anatomy;
 use super::expectation::{Effort, expectation};
 use super::row::{Column, GROUP, Row};
 use crate::atlas::entrants::{ENTRANTS, Entrant, Source};
@@ -180,6 +180,6 @@ fn row(masked: &MaskedTask, entrant: &Entrant, g: usize, effort: Effort, seed: u
     let effort = if g == GROUP { effort } else { effort.over(4.0) };
     let effort = if entrant.pairwise { effort.over(8.0) } else { effort };
     let found = expectation(method.method.as_ref(), &situation, effort, repeats, seed);
-    row.fill(&Anatomy::new(&found, &oracle), &found);
+    row.fill(&found, anatomy(&found, &oracle));
     Ok(row)
 }

@@ -1,6 +1,5 @@
 //! A row of the atlas: an entrant on a task at a group size.
 
-use super::anatomy::Anatomy;
 use super::expectation::Expectation;
 use crate::atlas::entrants::Entrant;
 use crate::training::Task;
@@ -97,35 +96,15 @@ impl Row {
         (self.how, self.reason) = ("impossible".into(), reason.into());
     }
 
-    pub(super) fn fill(&mut self, a: &Anatomy, found: &Expectation) {
+    /// Sets what is known of an expectation, and its numbers; there are none where the expected update is 0.
+    pub(super) fn fill(&mut self, found: &Expectation, numbers: Option<Vec<(Column, f64)>>) {
         self.how = found.how.clone();
-        self.set(Column::TraceCovariance, a.variance);
-        self.set(Column::TraceCovarianceSe, a.variance_se);
-        if a.zero {
+        self.set(Column::TraceCovariance, found.variance);
+        self.set(Column::TraceCovarianceSe, found.variance_se);
+        if numbers.is_none() {
             self.reason = "the expected update is 0".into();
-            self.set(Column::Mse, 1.0);
-            return;
         }
-        for (column, value) in [
-            (Column::Cosine, a.cosine),
-            (Column::CosineSe, a.cosine_se),
-            (Column::Bias, a.bias),
-            (Column::BiasDirection, a.direction),
-            (Column::BiasRescaling, a.rescaling),
-            (Column::Scale, a.scale),
-            (Column::SignAgreement, a.sign_agreement),
-            (Column::KappaMin, a.kappa_min),
-            (Column::KappaMax, a.kappa_max),
-            (Column::KappaCv, a.kappa_cv),
-            (Column::ReversedVisits, a.reversed),
-            (Column::SignalToNoise, a.signal_to_noise),
-            (Column::Mse, a.mse),
-            (Column::MseBias, a.mse_bias),
-            (Column::MseVariance, a.mse_variance),
-            (Column::MseSe, a.mse_se),
-            (Column::CreditRankCorrelation, a.rank_correlation),
-            (Column::CreditR2, a.r_squared),
-        ] {
+        for (column, value) in numbers.unwrap_or_else(|| vec![(Column::Mse, 1.0)]) {
             self.set(column, value);
         }
     }

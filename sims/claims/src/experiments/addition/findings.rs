@@ -2,7 +2,7 @@
 
 use super::{Arm, KL, LONG, Numbers, Reading, SYSTEMATIC, Trial};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{finding, finding_on, holds_or};
+use crate::experiments::common::{finding, finding_on, holds_or, interval, ratio};
 use crate::sentences::SentenceId;
 use grpo_lambda_stats::Interval;
 
@@ -20,17 +20,13 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     [variance(n)].into_iter().chain(later.into_iter().flatten()).collect()
 }
 
-fn said(i: Interval) -> String {
-    format!("{:.3} ({:.3} to {:.3})", i.mid, i.low, i.high)
-}
-
 fn variance(n: &Numbers) -> Finding {
     let own = n.shares.iter().find(|share| share.method == SETS);
     let readings: Vec<Interval> = own.iter().flat_map(|s| [s.at_start, s.after_rl]).collect();
     let within = |i: &Interval| PREDICTED[0] <= i.low && i.high <= PREDICTED[1];
-    let all = n.shares.iter().map(|s| format!("{}: {}, {}", s.method, said(s.at_start), said(s.after_rl)));
+    let all = n.shares.iter().map(|s| format!("{}: {}, {}", s.method, ratio(s.at_start), ratio(s.after_rl)));
     let off = readings.iter().zip(["at the start", "after RL"]).filter(|(i, _)| !within(i));
-    let off: Vec<String> = off.map(|(i, place)| format!("{place} {}", said(*i))).collect();
+    let off: Vec<String> = off.map(|(i, place)| format!("{place} {}", ratio(*i))).collect();
     finding(
         "Two systematic sets of eight have 0.65 to 0.8 of RLOO's variance on addition, as predicted",
         holds_or(!readings.is_empty() && off.is_empty(), off.join(", ")),
@@ -54,9 +50,8 @@ fn more(trial: &Trial, arm: &Arm) -> Verdict {
 fn numbers(trial: &Trial) -> String {
     let each = trial.arms.iter().map(|arm| {
         let end = if arm.is_at_end { ", an end of the grid" } else { "" };
-        let compared = arm.over_first.map_or(String::new(), |(i, p)| {
-            format!(", {:+.3} [{:+.3}, {:+.3}], p = {p:.4}", i.mid, i.low, i.high)
-        });
+        let compared =
+            arm.over_first.map_or(String::new(), |(i, p)| format!(", {}, p = {p:.4}", interval(i)));
         format!("{} (rate {}{end}): {:.3}{compared}", arm.name, arm.rate, arm.mean)
     });
     format!(

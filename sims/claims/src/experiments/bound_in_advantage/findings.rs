@@ -129,7 +129,7 @@ fn variance(n: &Numbers) -> Finding {
 mod tests {
     use super::super::{Check, Reading, readings};
     use super::*;
-    use crate::experiments::common::words;
+    use crate::experiments::common::words_after;
 
     /// A bound that is a baseline for every reading without a trace.
     fn baseline() -> Numbers {
@@ -149,11 +149,7 @@ mod tests {
 
     #[test]
     fn each_verdict_follows_its_own_numbers() {
-        let verdicts = |change: fn(&mut Numbers)| {
-            let mut numbers = baseline();
-            change(&mut numbers);
-            words(&findings(&numbers))
-        };
+        let verdicts = |change| words_after(baseline(), findings, change);
         let [h, w, f] = ["Holds", "Holds when", "Fails"];
         assert_eq!(verdicts(|_| {}), [f, h, h, h, h]);
         assert_eq!(

@@ -3,8 +3,7 @@
 use super::updates::Update;
 use super::{Arm, Compared, GRPO, MARGIN, Numbers, ORACLE, REFERENCE, Reading, exponential, mean_length};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{finding, holds_or};
-use grpo_lambda_stats::Interval;
+use crate::experiments::common::{finding, holds_or, ratio};
 
 /// The names of arms in the protocol.
 pub(crate) const TRACE: &str = "lambda_mean1";
@@ -27,10 +26,6 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
         [gate(n), same_as_grpo(n), share(n), curriculum(n), check_line(n), prefix_values(n), paid(n)];
     let of_updates = [trace_update(n), prefix_noise(n), systematic_noise(n)];
     of_tokens.into_iter().chain(of_updates).flatten().collect()
-}
-
-fn ratio(i: Interval) -> String {
-    format!("{:.3} ({:.3} to {:.3})", i.mid, i.low, i.high)
 }
 
 fn ratio_of(c: &Compared) -> String {

@@ -159,7 +159,7 @@ fn limit(n: &Numbers) -> Finding {
 mod tests {
     use super::super::{CLAMPS, Sum};
     use super::*;
-    use crate::experiments::common::words;
+    use crate::experiments::common::{words, words_after};
 
     /// A clamp that scales nothing, turns nothing and pushes nothing.
     fn harmless() -> Numbers {
@@ -195,11 +195,7 @@ mod tests {
 
     #[test]
     fn each_verdict_follows_its_own_numbers() {
-        let verdicts = |change: fn(&mut Numbers)| {
-            let mut numbers = harmless();
-            change(&mut numbers);
-            words(&findings(&numbers))
-        };
+        let verdicts = |change| words_after(harmless(), findings, change);
         assert_eq!(verdicts(|n| n.effects[0].cosine = 0.5)[0], "Holds", "turned under uniform weights too");
         let lengths_vary = |n: &mut Numbers| (n.effects[1].cosine, n.effects[2].cosine) = (0.5, 0.5);
         assert_eq!(verdicts(lengths_vary)[0], "Holds when");

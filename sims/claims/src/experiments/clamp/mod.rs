@@ -3,12 +3,12 @@
 mod findings;
 mod shown;
 
-use super::common::mdp::method;
+use super::common::mdp::{Mdp, method, zoo_mdps};
 use crate::experiment::{Context, Experiment, Parts};
 use findings::findings;
 use grpo_lambda::advantage::{Baseline, OutcomeAdvantage as Outcome, Scale, Std};
 use grpo_lambda_mdp::expected::{Expected, ExpectedError, Situation, compare, cosine, implied};
-use grpo_lambda_mdp::zoo::{self, Family, Random, RandomRewards};
+use grpo_lambda_mdp::zoo::{Random, RandomRewards};
 use grpo_lambda_mdp::{Oracle, RewardKind, Rules, Tabular, Tree};
 use serde::{Serialize, Serializer};
 use shown::{figures, tables};
@@ -90,7 +90,7 @@ impl ClampEffect {
 
 fn directions() -> anyhow::Result<Vec<ClampEffect>> {
     let mut all = Vec::new();
-    for (mdp, tree, policy) in mdps()? {
+    for Mdp { name: mdp, tree, policy } in mdps()? {
         let oracle = Oracle::new(&tree, &policy);
         for (weights, name, settings) in TOKEN_WEIGHTS {
             let [free, clamped] = CLAMPS.map(|clamp| expected(name, settings, clamp, &tree, &policy));
@@ -109,20 +109,11 @@ fn directions() -> anyhow::Result<Vec<ClampEffect>> {
 }
 
 /// The MDPs of the zoo that are small enough, and one with real rewards, undiscounted.
-fn mdps() -> anyhow::Result<Vec<(String, Tree, Tabular)>> {
-    let mut mdps = Vec::new();
-    for entry in zoo::all() {
-        let tree = (entry.build)();
-        if tree.leaf_count() <= 600 {
-            let policy = (entry.initial)(&tree);
-            mdps.push((entry.name.to_owned(), tree.with_gamma(1.0), policy));
-        }
-    }
+fn mdps() -> anyhow::Result<Vec<Mdp>> {
+    let mut mdps = zoo_mdps(600)?;
     let real = Random { seed: 1, symbols: 2, horizon: 2, rewards: RandomRewards::Real, ..Random::default() };
-    let tree = real.tree()?;
-    let policy = real.initial(&tree);
-    mdps.push(("random, real rewards".to_owned(), tree.with_gamma(1.0), policy));
-    Ok(mdps)
+    mdps.push(Mdp { name: "random, real rewards".into(), ..Mdp::random(real)? });
+    Ok(mdps.into_iter().map(|mdp| Mdp { tree: mdp.tree.with_gamma(1.0), ..mdp }).collect())
 }
 
 /// The expected update; `None` if the exact sum would take too long.

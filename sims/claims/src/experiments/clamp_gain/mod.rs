@@ -111,7 +111,8 @@ fn measure(context: &Context) -> anyhow::Result<Numbers> {
         [true, false].into_iter().flat_map(|shared| Kind::ALL.map(|kind| (shared, kind))).collect();
     let mut cells = Vec::new();
     for &(shared, kind) in &settings {
-        let best = kept_best_rate(context, selection, shared, kind, updates)?;
+        let work = || Ok(best_rate(selection, shared, kind, updates, context.seed));
+        let best = context.store.piece(&format!("best/{shared}/{}", kind.name()), work)?;
         for ratio in RATIOS {
             let setting = Setting { shared, kind, rate: best * ratio, updates };
             cells.push(cell(context, reported, setting, ratio)?);
@@ -129,18 +130,6 @@ fn measure(context: &Context) -> anyhow::Result<Numbers> {
     let weights = (0..POINTS).map(weight).collect();
     let nested = cells.chunks_exact(RATIOS.len()).map(nested).collect();
     Ok(Numbers { cells, nested, updates, start: [0.25, 0.5, 0.75].map(|q| quantile(&starts, q)), weights })
-}
-
-/// [`best_rate`], computed or kept.
-fn kept_best_rate(
-    context: &Context,
-    sums: &[Sums],
-    shared: bool,
-    kind: Kind,
-    updates: usize,
-) -> anyhow::Result<f64> {
-    let work = || Ok(best_rate(sums, shared, kind, updates, context.seed));
-    context.store.piece(&format!("best/{shared}/{}", kind.name()), work)
 }
 
 /// GRPO's best rate on a grid of powers of two.

@@ -44,10 +44,6 @@ pub(crate) struct WeightRow {
 }
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
-    vec![(String::new(), figure(n))]
-}
-
-fn figure(n: &Numbers) -> Figure {
     let clamp = CLAMPED;
     let clear = |up: bool| {
         n.cells.iter().filter(|c| c.shared && c.p_holm <= 0.05 && (c.gain[clamp].mid > 0.0) == up).count()
@@ -74,7 +70,11 @@ fn figure(n: &Numbers) -> Figure {
     for (arm, which) in ARMS.iter().enumerate() {
         weights = weights.styled_line(which.name, Style::Solid, n.weights.iter().map(|(p, w)| (*p, w[arm])));
     }
-    Kind::ALL.into_iter().fold(figure.panel(weights), |figure, kind| figure.panel(gains(n, false, kind)))
+    figure = figure.panel(weights);
+    for kind in Kind::ALL {
+        figure = figure.panel(gains(n, false, kind));
+    }
+    vec![(String::new(), figure)]
 }
 
 fn gains(n: &Numbers, shared: bool, kind: Kind) -> Panel {

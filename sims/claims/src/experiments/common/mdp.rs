@@ -33,6 +33,14 @@ impl Mdp {
     }
 }
 
+/// The families of the zoo with at most so many responses, at their defaults.
+pub(crate) fn zoo_mdps(most_responses: usize) -> anyhow::Result<Vec<Mdp>> {
+    let mut mdps =
+        zoo::all().into_iter().map(|entry| Mdp::named(entry.name)).collect::<anyhow::Result<Vec<_>>>()?;
+    mdps.retain(|mdp| mdp.tree.leaf_count() <= most_responses);
+    Ok(mdps)
+}
+
 /// The first `n` random MDPs from `seed` on that hold something to learn: `|∇J| > 0.001`.
 pub(crate) fn random_mdps(n: usize, seed: u64, knobs: Random) -> anyhow::Result<Vec<Mdp>> {
     let mut found = Vec::with_capacity(n);

@@ -46,6 +46,17 @@ pub(crate) fn words(findings: &[Finding]) -> Vec<&'static str> {
     findings.iter().map(|f| f.verdict.word()).collect()
 }
 
+/// The words of the verdicts on made-up numbers after a change.
+#[cfg(test)]
+pub(crate) fn words_after<Numbers>(
+    mut numbers: Numbers,
+    findings: fn(&Numbers) -> Vec<Finding>,
+    change: fn(&mut Numbers),
+) -> Vec<&'static str> {
+    change(&mut numbers);
+    words(&findings(&numbers))
+}
+
 pub(crate) fn short(x: f64) -> String {
     significant(x, 3)
 }
@@ -65,6 +76,16 @@ pub(crate) fn percent(share: f64) -> String {
 /// A number with its interval.
 pub(crate) fn interval(i: Interval) -> String {
     format!("{:+.3} [{:+.3}, {:+.3}]", i.mid, i.low, i.high)
+}
+
+/// A number with its interval, to two decimals.
+pub(crate) fn coarse_interval(i: Interval) -> String {
+    format!("{:+.2} [{:+.2}, {:+.2}]", i.mid, i.low, i.high)
+}
+
+/// A ratio or a share with its interval.
+pub(crate) fn ratio(i: Interval) -> String {
+    format!("{:.3} ({:.3} to {:.3})", i.mid, i.low, i.high)
 }
 
 /// A mean with the tasks as the sample: Student's t interval, median, p of sign flips, and the mean without the task that moves it most.
@@ -154,6 +175,13 @@ pub(crate) fn quantile(values: &[f64], p: f64) -> f64 {
     let at = p * (sorted.len() - 1) as f64;
     let (low, high) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
     low + (high - low) * at.fract()
+}
+
+/// The median, `None` where it is not finite.
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let median = (values[(values.len() - 1) / 2] + values[values.len() / 2]) / 2.0;
+    median.is_finite().then_some(median)
 }
 
 /// The values with their positions: a line over tokens.

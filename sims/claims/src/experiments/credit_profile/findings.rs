@@ -169,7 +169,7 @@ fn closed_form(n: &Numbers) -> Finding {
 mod tests {
     use super::super::{Reading, Weighed};
     use super::*;
-    use crate::experiments::common::words;
+    use crate::experiments::common::{words, words_after};
 
     /// GRPO-lambda as the text has it: every weight 1, and larger gradients with a KL term that grows along.
     fn as_claimed() -> Numbers {
@@ -203,10 +203,8 @@ mod tests {
 
     #[test]
     fn each_verdict_follows_its_own_numbers() {
-        let failing = |change: fn(&mut Numbers)| {
-            let mut numbers = as_claimed();
-            change(&mut numbers);
-            let words = words(&findings(&numbers));
+        let failing = |change| {
+            let words = words_after(as_claimed(), findings, change);
             (0..words.len()).filter(|&i| words[i] == "Fails").collect::<Vec<_>>()
         };
         assert_eq!(failing(|n| n.weight[3] = 2.0), [0]);

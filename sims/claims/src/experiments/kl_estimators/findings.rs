@@ -142,7 +142,7 @@ mod tests {
     use super::super::measure::{OffPolicy, Responses, States};
     use super::super::{ESTIMATORS, Hand};
     use super::*;
-    use crate::experiments::common::words;
+    use crate::experiments::common::words_after;
 
     /// Estimators that all give the gradient they are taken for.
     fn as_claimed() -> Numbers {
@@ -171,11 +171,7 @@ mod tests {
 
     #[test]
     fn each_verdict_follows_its_own_numbers() {
-        let verdicts = |change: fn(&mut Numbers)| {
-            let mut numbers = as_claimed();
-            change(&mut numbers);
-            words(&findings(&numbers))
-        };
+        let verdicts = |change| words_after(as_claimed(), findings, change);
         let [h, w, f] = ["Holds", "Holds when", "Fails"];
         assert_eq!(verdicts(|_| {}), [h, h, h, h, w, h, h]);
         assert_eq!(verdicts(|n| n.states.lowest = (0.3, 1.0))[0], f);

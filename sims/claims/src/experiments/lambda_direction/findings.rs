@@ -130,7 +130,7 @@ fn constant_critic(n: &Numbers) -> Finding {
 mod tests {
     use super::super::{ConstantCritic, ExactCritic};
     use super::*;
-    use crate::experiments::common::words;
+    use crate::experiments::common::{words, words_after};
 
     fn line(from: f64, to: f64) -> Vec<f64> {
         (0..=STEPS).map(|i| from + (to - from) * i as f64 / STEPS as f64).collect()
@@ -166,11 +166,8 @@ mod tests {
 
     #[test]
     fn each_verdict_follows_its_own_numbers() {
-        let verdicts = |change: fn(&mut Numbers)| {
-            let mut n = numbers(valley(line(0.0, 0.0)), &valley(line(0.1, 0.0)));
-            change(&mut n);
-            words(&findings(&n))
-        };
+        let ours = || numbers(valley(line(0.0, 0.0)), &valley(line(0.1, 0.0)));
+        let verdicts = |change| words_after(ours(), findings, change);
         assert_eq!(verdicts(|n| n.exact.fall = 0.1)[1], "Fails");
         assert_eq!(verdicts(|n| n.curves[2][0].bias[STEPS] = 0.1)[2], "Fails");
         assert_eq!(verdicts(|n| n.curves[1][0].variance = line(0.0, 1.0))[3], "Holds when");

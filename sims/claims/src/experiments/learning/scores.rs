@@ -1,6 +1,7 @@
 //! All runs of the comparison, and their statistics.
 
 use super::reading::Reading;
+use crate::experiments::common::median;
 use crate::training::{self, GROUP, LEARNED, Phase, Task, mean_of_means, paired, stream};
 use grpo_lambda::methods::Method;
 use grpo_lambda_mdp::TabularLearner;
@@ -209,10 +210,7 @@ pub(super) struct Overall {
 impl Cell {
     /// The median over runs of the responses until `J >= 0.9 J*`; `None` if most runs never get there.
     pub(super) fn median_learned(&self) -> Option<f64> {
-        let mut at: Vec<f64> = self.runs.iter().map(|run| run.learned.unwrap_or(f64::INFINITY)).collect();
-        at.sort_by(f64::total_cmp);
-        let median = (at[(at.len() - 1) / 2] + at[at.len() / 2]) / 2.0;
-        median.is_finite().then_some(median)
+        median(self.runs.iter().map(|run| run.learned.unwrap_or(f64::INFINITY)).collect())
     }
 
     /// The share of runs that get there.

@@ -179,7 +179,7 @@ mod tests {
     use super::super::OfFamily;
     use super::super::corrected::{Hazards, Smallest, Success, Values};
     use super::*;
-    use crate::experiments::common::words;
+    use crate::experiments::common::words_after;
 
     /// A lemma without a counterexample among random prefixes.
     fn numbers() -> Numbers {
@@ -201,11 +201,7 @@ mod tests {
 
     #[test]
     fn each_verdict_follows_its_own_numbers() {
-        let verdicts = |change: fn(&mut Numbers)| {
-            let mut numbers = numbers();
-            change(&mut numbers);
-            words(&findings(&numbers))
-        };
+        let verdicts = |change| words_after(numbers(), findings, change);
         let [h, w, f] = ["Holds", "Holds when", "Fails"];
         assert_eq!(verdicts(|_| {}), [h, h, h, h, h, w, h, h]);
         // A prefix above its bound refutes the lemma, and the condition if it meets that.

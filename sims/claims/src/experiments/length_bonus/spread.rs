@@ -1,11 +1,11 @@
 //! The direction of the expected update over many tasks (the zoo and random trees, two reductions), and the credit of every token of two concrete responses: a right sum and one that forgot a carry, in one group of eight.
 
-use crate::experiments::common::mdp::{Mdp, evaluate, group, method, random_mdps};
+use crate::experiments::common::mdp::{Mdp, evaluate, group, method, random_mdps, zoo_mdps};
 use crate::experiments::common::{cosine, norm};
 use anyhow::Context as _;
 use grpo_lambda_mdp::Target;
 use grpo_lambda_mdp::expected::{Situation, implied_mean};
-use grpo_lambda_mdp::zoo::{self, Random};
+use grpo_lambda_mdp::zoo::Random;
 use grpo_lambda_tools::length_direction::{CLAMP, GROUP};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -45,13 +45,8 @@ pub(super) struct OnTask {
 
 /// Every task under every reduction.
 pub(super) fn spread(seed: u64) -> anyhow::Result<Vec<OnTask>> {
-    let mut tasks: Vec<(&'static str, Mdp)> = Vec::new();
-    for entry in zoo::all() {
-        let mdp = Mdp::named(entry.name)?;
-        if mdp.tree.leaf_count() <= LARGEST && norm(&mdp.oracle().grad_j()) > 1e-3 {
-            tasks.push(("zoo", mdp));
-        }
-    }
+    let zoo = zoo_mdps(LARGEST)?.into_iter().filter(|mdp| norm(&mdp.oracle().grad_j()) > 1e-3);
+    let mut tasks: Vec<(&'static str, Mdp)> = zoo.map(|mdp| ("zoo", mdp)).collect();
     for (horizon, trees) in TREES {
         let family = if horizon == TREES[0].0 { "random, horizon 4" } else { "random, horizon 6" };
         let knobs = Random { symbols: 2, horizon, ..Random::default() };

@@ -2,16 +2,12 @@
 
 use super::{Arm, CLAMP, Numbers};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{extremes, finding, holds_or, holds_when, percent};
+use crate::experiments::common::{coarse_interval as said, extremes, finding, holds_or, holds_when, percent};
 use grpo_lambda_stats::Interval;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     let theorem = [only_together(n), dose(n), predicted(n)];
     theorem.into_iter().chain(adamw(n)).chain(law(n)).collect()
-}
-
-fn said(i: Interval) -> String {
-    format!("{:+.2} [{:+.2}, {:+.2}]", i.mid, i.low, i.high)
 }
 
 fn each(arms: &[&Arm], of: fn(&Arm) -> Interval) -> String {

@@ -21,13 +21,13 @@ mod findings;
 pub(crate) mod shown;
 
 use crate::experiment::{Context, Experiment, Parts};
-use crate::experiments::common::mdp::{Mdp, method, random_mdps};
+use crate::experiments::common::mdp::{Mdp, method, random_mdps, zoo_mdps};
 use crate::experiments::common::{dot, stream};
 use findings::findings;
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda::methods::{self, Method};
 use grpo_lambda_mdp::evidence::{Exact, Provider, features};
-use grpo_lambda_mdp::zoo::{self, Random};
+use grpo_lambda_mdp::zoo::Random;
 use grpo_lambda_mdp::{Oracle, Sampler, Tabular, Tree, sample_reward};
 use rayon::prelude::*;
 use shown::{figures, tables};
@@ -195,16 +195,9 @@ struct Task {
 
 /// The zoo but its largest trees, and random trees.
 fn tasks(seed: u64, random: usize) -> anyhow::Result<Vec<Task>> {
-    let mut tasks = Vec::new();
-    for entry in zoo::all() {
-        let mdp = Mdp::named(entry.name)?;
-        if mdp.tree.leaf_count() <= LARGEST {
-            tasks.push(Task { mdp, of_zoo: true });
-        }
-    }
+    let zoo = zoo_mdps(LARGEST)?.into_iter().map(|mdp| Task { mdp, of_zoo: true });
     let random = random_mdps(random, seed, Random::default())?;
-    tasks.extend(random.into_iter().map(|mdp| Task { mdp, of_zoo: false }));
-    Ok(tasks)
+    Ok(zoo.chain(random.into_iter().map(|mdp| Task { mdp, of_zoo: false })).collect())
 }
 
 fn seed(context: &Context, task: usize) -> u64 {

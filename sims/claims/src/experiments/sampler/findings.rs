@@ -9,7 +9,7 @@ use super::{
 };
 use crate::experiment::Finding;
 use crate::experiments::common::{
-    cosine, extremes, finding, holds_or, holds_when, largest, mean, percent, quantile,
+    cosine, extremes, finding, holds_or, holds_when, largest, mean, percent, quantile, ratio,
 };
 use grpo_lambda_mdp::expected::{EntropySearch, TreeSampling};
 use grpo_lambda_stats::{Interval, spearman, t_interval};
@@ -48,9 +48,9 @@ impl RatioSummary {
     }
 
     fn words(&self) -> String {
-        let Interval { low, mid, high, .. } = self.interval;
         format!(
-            "mean {mid:.3} ({low:.3} to {high:.3}), median {:.3}, at or below 0.85 on {} of {}",
+            "mean {}, median {:.3}, at or below 0.85 on {} of {}",
+            ratio(self.interval),
             self.median,
             percent(self.reached),
             self.tasks
@@ -188,10 +188,7 @@ fn values(n: &Numbers) -> Finding {
     let lower: Vec<usize> =
         GROUPS.into_iter().filter(|&g| paired(n, g).is_some_and(|i| i.high < 0.0)).collect();
     let sizes: Vec<String> = lower.iter().map(usize::to_string).collect();
-    let difference = |g: usize| {
-        paired(n, g)
-            .map_or("none".into(), |i| format!("G = {g}: {:.3} ({:.3} to {:.3})", i.mid, i.low, i.high))
-    };
+    let difference = |g: usize| paired(n, g).map_or("none".into(), |i| format!("G = {g}: {}", ratio(i)));
     finding(
         "Values of prefixes and tokens from the other set lower the variance further",
         holds_when(

@@ -104,10 +104,6 @@ fn predicted(n: &Numbers) -> Table {
 }
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
-    vec![(String::new(), figure(n))]
-}
-
-fn figure(n: &Numbers) -> Figure {
     let mut variance = Panel::new("Means over tasks, middle 90 %")
         .x(Axis::new("responses per group").categories(GROUPS.map(|g| g.to_string())))
         .y(Axis::new("share of RLOO's variance").range(0.0, 1.3));
@@ -137,7 +133,7 @@ fn figure(n: &Numbers) -> Figure {
         long = long.line(kind.name(), own.map(|c| (c.tokens as f64, c.ratio.0)));
     }
     let halves = |g: usize| mean(&ratios(n, Family::All, g, HALVES));
-    Figure::new(format!(
+    let figure = Figure::new(format!(
         "Systematic sampling takes {:.0} % of RLOO's variance away at G = {}, {:.0} % at G = {}, without a bias; little on long free responses",
         100.0 * (1.0 - halves(GROUPS[0])),
         GROUPS[0],
@@ -152,5 +148,6 @@ fn figure(n: &Numbers) -> Figure {
     .panel_size(400, 320)
     .panel(variance.hline(1.0, "RLOO").hline(GOAL, "goal"))
     .panel(bits.hline(1.0, "RLOO"))
-    .panel(long.hline(1.0, "RLOO"))
+    .panel(long.hline(1.0, "RLOO"));
+    vec![(String::new(), figure)]
 }

@@ -3,13 +3,13 @@
 use super::{
     BEST, GROUPS, HALVES, HALVES_Q, KNOWN, METHODS, POSTERIOR, PREFIX, QUARTERS, STATE, TOKENS, VALUES, VISIT,
 };
-use crate::experiments::common::mdp::{Mdp, method, random_mdps};
+use crate::experiments::common::mdp::{Mdp, method, random_mdps, zoo_mdps};
 use crate::experiments::common::{dot, mean, norm, stream};
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda::methods::{self, Method};
 use grpo_lambda::systematic::{Guard, Sets};
 use grpo_lambda_mdp::expected::{PrefixMoments, SetMoments};
-use grpo_lambda_mdp::zoo::{self, Random};
+use grpo_lambda_mdp::zoo::Random;
 use grpo_lambda_mdp::{EdgeId, LeafId, Oracle, RewardKind, Sampler, Target, Tree};
 use serde::{Deserialize, Serialize};
 
@@ -62,12 +62,9 @@ pub(super) struct Task {
 
 /// The zoo and random trees.
 pub(super) fn tasks(seed: u64) -> anyhow::Result<Vec<Task>> {
-    let zoo =
-        zoo::all().into_iter().map(|entry| Ok(Task { mdp: Mdp::named(entry.name)?, of_zoo: true, place: 0 }));
-    let mut tasks = zoo.collect::<anyhow::Result<Vec<_>>>()?;
+    let zoo = zoo_mdps(usize::MAX)?.into_iter().map(|mdp| Task { mdp, of_zoo: true, place: 0 });
     let random = random_mdps(TREES, seed, Random::default())?.into_iter().enumerate();
-    tasks.extend(random.map(|(place, mdp)| Task { mdp, of_zoo: false, place }));
-    Ok(tasks)
+    Ok(zoo.chain(random.map(|(place, mdp)| Task { mdp, of_zoo: false, place })).collect())
 }
 
 impl Task {

@@ -1,11 +1,10 @@
 //! Tree methods on trees that the policy samples itself, beside independent responses.
 
-use crate::experiments::common::mdp::{Mdp, method};
+use crate::experiments::common::mdp::{Mdp, method, zoo_mdps};
 use crate::experiments::common::{dot, norm};
 use grpo_lambda_mdp::expected::{
     Branching, EntropySearch, Sampled, Situation, TreeSampling, branched, sampled,
 };
-use grpo_lambda_mdp::zoo;
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -39,17 +38,10 @@ pub(super) struct TreeRow {
 
 /// The rows: the zoo's tasks up to [`LARGEST`] responses, by method and sampling.
 pub(super) fn trees(groups: usize, seed: u64) -> anyhow::Result<Vec<TreeRow>> {
-    let tasks: Vec<Mdp> =
-        zoo::all().into_iter().map(|entry| Mdp::named(entry.name)).collect::<anyhow::Result<_>>()?;
-    let small = |mdp: &&Mdp| {
-        mdp.tree.leaf_count() <= LARGEST && mdp.tree.max_len() > 2 && norm(&mdp.oracle().grad_j()) > 1e-3
-    };
-    let rows = tasks
-        .par_iter()
-        .filter(small)
-        .map(|mdp| on_task(mdp, groups, seed))
-        .collect::<anyhow::Result<Vec<_>>>()?;
-    Ok(rows.concat())
+    let tasks = zoo_mdps(LARGEST)?;
+    let learnable = |mdp: &&Mdp| mdp.tree.max_len() > 2 && norm(&mdp.oracle().grad_j()) > 1e-3;
+    let rows = tasks.par_iter().filter(learnable).map(|mdp| on_task(mdp, groups, seed));
+    Ok(rows.collect::<anyhow::Result<Vec<_>>>()?.concat())
 }
 
 fn on_task(mdp: &Mdp, groups: usize, seed: u64) -> anyhow::Result<Vec<TreeRow>> {

@@ -84,7 +84,7 @@ mod tests {
     use crate::atlas::learning::why::{
         CLAMP_GAIN, Case, Correlation, LOG2_STEP, QUANTITIES, READINGS, Regime, Why,
     };
-    use crate::experiments::common::words;
+    use crate::experiments::common::{words, words_after};
     use crate::training::Choice;
     use grpo_lambda_stats::{Bootstrap, Interval, OverTasks};
 
@@ -211,11 +211,7 @@ mod tests {
 
     #[test]
     fn the_rest_follows_its_own_numbers() {
-        let changed = |change: fn(&mut Ranking)| {
-            let mut r = made_up(0.2);
-            change(&mut r);
-            verdicts(&r)
-        };
+        let changed = |change| words_after(made_up(0.2), findings, change);
         assert_eq!(changed(|r| r.results.cells[2] = r.results.cells[1].clone())[2], F, "two methods are one");
         assert_eq!(changed(|r| r.why.cases[1].gains[0] = at(-0.3))[6], F, "a task is lost");
         assert_eq!(changed(|r| r.why.cases.iter_mut().for_each(|c| c.gains[0] = at(0.3)))[7..9], [F, F]);
