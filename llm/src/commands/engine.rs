@@ -78,17 +78,3 @@ fn in_options(message: &str) -> String {
 pub(super) fn remote<D: Borrow<Decoder<f32>>>(server: Server, own: D) -> RemoteSampler<D> {
     RemoteSampler::new(server, own, ROUNDING)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn messages_speak_of_options() {
-        let said = in_options(
-            "rollout.engine = vllm: rollout.url is missing; give the address, as in rollout.url=http://h:1",
-        );
-        assert_eq!(said, "--engine vllm: --url is missing; give the address, as in --url http://h:1");
-        assert_eq!(in_options("rollout.model = x: the server has y"), "--served-model x: the server has y");
-    }
-}

@@ -1,19 +1,12 @@
 //! What can be wrong with data, templates and their checkpoints, in one table as in `bad_input.rs`: exit code 2, one error line that names file, line
 //! and field and what would be right, no panic, and no run directory left behind.
 
-use std::path::Path;
-use std::process::Command;
-
-use crate::common::{Done, Place, words};
+use crate::common::{Done, Place, fixture, run, words};
 
 const GOOD: &str = "{\"question\":\"2+3?\",\"answer\":\"5\"}\n";
 
 /// A file's name and bytes, further arguments of `data`, and what is said.
 type Case<'a> = (&'a str, &'a [u8], &'a str, &'a str);
-
-fn fixture(name: &str) -> Vec<u8> {
-    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/data").join(name)).unwrap()
-}
 
 fn good(more: &[u8]) -> Vec<u8> {
     [GOOD.as_bytes(), more, GOOD.as_bytes()].concat()
@@ -21,7 +14,7 @@ fn good(more: &[u8]) -> Vec<u8> {
 
 #[test]
 fn files_and_rows() {
-    let parquet = fixture("gsm8k.parquet");
+    let parquet = std::fs::read(fixture("data/gsm8k.parquet")).unwrap();
     let (truncated, no_end) = (&parquet[..parquet.len() - 20], &parquet[..4]);
     let mut flipped = parquet.clone();
     flipped[60] ^= 0xff;
@@ -86,28 +79,24 @@ fn files_and_rows() {
 
 #[test]
 fn names_of_the_hub() {
-    let dir = tempfile::tempdir().unwrap();
+    let place = Place::new();
     let data = |at: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_llm-train"));
-        command.env_remove("HF_HUB_CACHE").env("HF_HOME", dir.path());
-        crate::common::run(command.args(["data", at]), "")
+        let mut command = place.command(&format!("data {at}"));
+        run(command.env_remove("HF_HUB_CACHE").env("HF_HOME", place.at("")), "")
     };
     data("openai/gsm8k").refused(
         2,
         "openai/gsm8k: neither a path nor in the Hugging Face cache … download it with `hf download --repo-type dataset openai/gsm8k`",
     );
-    let repository = dir.path().join("hub/datasets--openai--gsm8k");
+    let repository = place.at("hub/datasets--openai--gsm8k");
     let snapshot = repository.join("snapshots/0123abc");
     std::fs::create_dir_all(repository.join("refs")).unwrap();
     std::fs::write(repository.join("refs/main"), "0123abc").unwrap();
     for split in ["train", "test"] {
         for subset in ["main", "socratic"] {
             std::fs::create_dir_all(snapshot.join(subset)).unwrap();
-            std::fs::write(
-                snapshot.join(format!("{subset}/{split}-00000-of-00001.parquet")),
-                fixture("gsm8k.parquet"),
-            )
-            .unwrap();
+            let file = format!("{subset}/{split}-00000-of-00001.parquet");
+            std::fs::copy(fixture("data/gsm8k.parquet"), snapshot.join(file)).unwrap();
         }
     }
     data("openai/gsm8k").refused(

@@ -1,13 +1,12 @@
 //! Whole runs with `engine=candle` on the CPU beside those of the CPU's own engine.
 
-use std::fs;
 use std::path::Path;
 
 use grpo_lambda_candle::WithCandle;
 use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::train::{Local, RunSummary, train};
 
-use crate::common::{column, with};
+use crate::common::{assert_the_same_to_rounding, column, stopped_after, with};
 use crate::long;
 
 /// Supervised learning and RL with a KL term, of a very small model.
@@ -25,51 +24,24 @@ fn configs(more: &[&str]) -> [Config; 2] {
         .map(|e| Config::resolve("tiny", &with(RUN, &[more, &[e]].concat())).unwrap())
 }
 
-#[track_caller]
-fn the_same_to_rounding(a: &Path, b: &Path) {
-    for (stage, name) in [
-        ("sft", "loss"),
-        ("sft", "grad_norm"),
-        ("rl", "loss"),
-        ("rl", "kl"),
-        ("rl", "entropy"),
-        ("rl", "tokens"),
-    ] {
-        let (a, b) = (column(a, stage, name), column(b, stage, name));
-        assert_eq!((a.len(), b.len()), (3, 3));
-        for (step, (a, b)) in a.iter().zip(&b).enumerate() {
-            assert!((a - b).abs() < 1e-4 * b.abs().max(1.0), "{stage} {name}, step {step}: {a} for {b}");
-        }
-    }
-}
-
 #[test]
 fn a_run_learns_what_the_cpu_learns_and_goes_on_from_either_engine_in_the_other() {
     for more in [&[][..], &["lora.rank=2", "lora.targets=q_proj,down_proj"]] {
         let configs = configs(more);
         let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let runs = [0, 1].map(|i| run(&configs[i], places[i].path()));
-        the_same_to_rounding(places[1].path(), places[0].path());
+        assert_the_same_to_rounding(places[1].path(), places[0].path(), [3, 3]);
         let error = column(places[1].path(), "rl", "logp_error_max");
         assert!(error.iter().all(|e| (1.0..1.0 + 1e-4).contains(e)), "{error:?}");
         assert_eq!(runs[0].accuracy_after, runs[1].accuracy_after);
         // Stopped in the middle of either stage, and continued by the other engine.
         for (i, step) in [(0, 2), (1, 2), (0, 4), (1, 4)] {
             let there = places[i].path();
-            let left = tempfile::tempdir().unwrap();
-            crate::common::copy(there, left.path());
-            fs::remove_file(left.path().join("summary.json")).unwrap();
-            for entry in fs::read_dir(left.path().join("checkpoints")).unwrap() {
-                let path = entry.unwrap().path();
-                let of = path.file_name().unwrap().to_str().unwrap().rsplit('-').next().unwrap();
-                if of.parse::<u64>().unwrap() > step {
-                    fs::remove_dir_all(&path).unwrap();
-                }
-            }
+            let left = stopped_after(step, there);
             let finished = run(&configs[1 - i], left.path());
             assert_eq!(finished.steps, runs[i].steps);
-            the_same_to_rounding(left.path(), there);
-            let events = fs::read_to_string(left.path().join("log.txt")).unwrap_or_default();
+            assert_the_same_to_rounding(left.path(), there, [3, 3]);
+            let events = std::fs::read_to_string(left.path().join("log.txt")).unwrap_or_default();
             assert!(events.is_empty() || events.contains("by candle"), "{events}");
         }
     }

@@ -3,7 +3,6 @@
 use crate::common::{Done, Place, killed_until_done, llm_train, words};
 use crate::long;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 /// A comparison small enough for every test.
@@ -29,63 +28,51 @@ fn result(directory: &Path, name: &str) -> String {
 
 #[test]
 fn a_comparison_killed_again_and_again_ends_in_the_bytes_of_an_unbroken_one() {
-    let whole = tempfile::tempdir().unwrap();
+    let place = Place::new();
+    let (whole, broken) = (place.at("whole"), place.at("broken"));
     let extra = "--ablate-rate";
-    compare(whole.path(), METHODS, extra)
+    compare(&whole, METHODS, extra)
         .says("grpo_lambda:lambda=0.9,style=both against grpo: … is the twin of … compare.csv");
 
-    let broken = tempfile::tempdir().unwrap();
-    let start = || {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_llm-train"));
-        command.args(words(&line(broken.path(), METHODS, extra)));
-        command
-    };
+    let start = || place.command(&line(&broken, METHODS, extra));
     let kills = killed_until_done(start, Duration::from_millis(long::of(200, 60)), |_| ());
     assert!(kills >= 3, "only {kills} kills: the comparison is too short to be interrupted");
     for name in ["compare.csv", "compare.json"] {
-        assert!(
-            result(whole.path(), name) == result(broken.path(), name),
-            "{name} differs after {kills} kills"
-        );
+        assert!(result(&whole, name) == result(&broken, name), "{name} differs after {kills} kills");
     }
     for name in ["figures/compare.png", "figures/compare.svg"] {
-        assert!(std::fs::metadata(broken.path().join(name)).unwrap().len() > 1000, "{name}");
+        assert!(std::fs::metadata(broken.join(name)).unwrap().len() > 1000, "{name}");
     }
 
     // What is done is not done again: no run is started, and the result stays.
-    let before = result(broken.path(), "compare.csv");
-    let again = compare(broken.path(), METHODS, extra);
+    let before = result(&broken, "compare.csv");
+    let again = compare(&broken, METHODS, extra);
     again.output();
     assert!(!again.stderr.contains("so far") && !again.stderr.contains("parameters"), "{}", again.stderr);
-    assert_eq!(result(broken.path(), "compare.csv"), before);
+    assert_eq!(result(&broken, "compare.csv"), before);
 
     // Another command on the same directory is refused, with what differs.
-    compare(broken.path(), METHODS, "").refused(2, "ablate_rate: true -> false");
-    compare(broken.path(), "grpo,rloo", extra).refused(2, "methods: [");
-    compare(broken.path(), METHODS, "--ablate-rate rl.lr=0.5").refused(2, "rl.lr: ");
+    compare(&broken, METHODS, "").refused(2, "ablate_rate: true -> false");
+    compare(&broken, "grpo,rloo", extra).refused(2, "methods: [");
+    compare(&broken, METHODS, "--ablate-rate rl.lr=0.5").refused(2, "rl.lr: ");
 }
 
 #[test]
 fn all_methods_of_a_seed_start_from_one_supervised_checkpoint() {
-    let directory = tempfile::tempdir().unwrap();
-    compare(directory.path(), "grpo,rloo", "").output();
-    let json: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(directory.path().join("compare.json")).unwrap()).unwrap();
+    let place = Place::new();
+    compare(&place.at(""), "grpo,rloo", "").output();
+    let json = place.json("compare.json");
     let before = |method: usize| json["methods"][method]["accuracy_before_by_seed"].clone();
     assert_eq!(before(0), before(1));
     for seed in [0, 1] {
-        let supervised = directory.path().join(format!("supervised/seed-{seed}"));
-        let summary: serde_json::Value =
-            serde_json::from_slice(&std::fs::read(supervised.join("summary.json")).unwrap()).unwrap();
+        let supervised = place.json(&format!("supervised/seed-{seed}/summary.json"));
         assert_eq!(
-            summary["accuracy_after"],
+            supervised["accuracy_after"],
             before(0)[seed],
             "the start is the end of the supervised stage"
         );
         for method in ["grpo", "rloo"] {
-            let metrics =
-                std::fs::read_to_string(directory.path().join(format!("{method}/seed-{seed}/metrics.csv")))
-                    .unwrap();
+            let metrics = place.read(&format!("{method}/seed-{seed}/metrics.csv"));
             let stages = metrics.lines().skip(2).map(|l| l.split(',').nth(1).unwrap());
             let steps: Vec<&str> = stages.filter(|stage| *stage != "eval").collect();
             assert_eq!(steps, ["rl"; 6], "no supervised step of its own");
@@ -93,21 +80,19 @@ fn all_methods_of_a_seed_start_from_one_supervised_checkpoint() {
     }
     // Both a whole member and a supervised stage can be drawn.
     for (run, evidence) in [("grpo/seed-0", true), ("supervised/seed-1", false)] {
-        let run = directory.path().join(run);
-        llm_train(&["plot", run.to_str().unwrap()], "").output();
+        place.run(&format!("plot {run}")).output();
         for (name, there) in [
             ("learning.png", true),
             ("learning.svg", true),
             ("evidence.png", evidence),
             ("evidence.svg", evidence),
         ] {
-            assert_eq!(run.join("figures").join(name).is_file(), there, "{name}");
+            assert_eq!(place.at(run).join("figures").join(name).is_file(), there, "{name}");
         }
     }
     // A member that someone changed is not taken for a result.
-    let summary = directory.path().join("rloo/seed-1/summary.json");
-    std::fs::write(&summary, "{}").unwrap();
-    compare(directory.path(), "grpo,rloo", "").refused(2, "not the summary of a run");
+    place.write("rloo/seed-1/summary.json", "{}");
+    compare(&place.at(""), "grpo,rloo", "").refused(2, "not the summary of a run");
 }
 
 #[test]

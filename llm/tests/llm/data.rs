@@ -1,15 +1,13 @@
 //! Data sets: layouts, formats, order, and the published files where they are there.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use grpo_lambda_grade::{Extraction, Gold, Prediction};
 use grpo_lambda_trainer::input::data::{AnswerForm, Columns, DataSet, OnBadRow, Shuffled, open, permutation};
 use grpo_lambda_trainer::input::prompt::Template;
 use proptest::prelude::*;
 
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/data").join(name)
-}
+use crate::common::fixture;
 
 fn opened(path: &Path) -> DataSet {
     open(path.to_str().unwrap(), &Columns::default(), OnBadRow::Refuse).unwrap()
@@ -47,8 +45,10 @@ fn parquet_as_pyarrow_writes_it_is_its_json_lines() {
         ),
         ("math", 28, "MATH: problem `problem`, answer the last \\boxed{} of `solution`, solution `solution`"),
     ] {
-        let (json, parquet) =
-            (opened(&fixture(&format!("{name}.jsonl"))), opened(&fixture(&format!("{name}.parquet"))));
+        let (json, parquet) = (
+            opened(&fixture(&format!("data/{name}.jsonl"))),
+            opened(&fixture(&format!("data/{name}.parquet"))),
+        );
         assert_eq!((json.len(), parquet.len(), json.layout().to_string().as_str()), (rows, rows, layout));
         assert_eq!(contents(&json), contents(&parquet), "{name}");
         assert_eq!((json.layout(), json.fingerprint()), (parquet.layout(), parquet.fingerprint()), "{name}");
@@ -63,18 +63,19 @@ fn parquet_as_pyarrow_writes_it_is_its_json_lines() {
 /// What the files say, by hand.
 #[test]
 fn rows_hold_what_their_files_say() {
-    let data = opened(&fixture("benchmark.parquet"));
+    let data = opened(&fixture("data/benchmark.parquet"));
     let row = data.row(0).unwrap();
     assert_eq!(row.answers, [r"\frac{5}{6}", "5/6"]);
     assert!(row.gold.grade(&Prediction::boxed(r"\boxed{\frac{10}{12}}")).is_equal());
     // The problem as published: its blank lines are part of what a model is evaluated on.
     assert_eq!(data.row(2).unwrap().problem, "\nSolve $x^2 = 4$.\n");
-    let texts =
-        |name: &str| contents(&opened(&fixture(name))).into_iter().flat_map(|c| c.1).collect::<Vec<_>>();
+    let texts = |name: &str| {
+        contents(&opened(&fixture(&format!("data/{name}")))).into_iter().flat_map(|c| c.1).collect::<Vec<_>>()
+    };
     assert_eq!(texts("orz.jsonl"), ["1024", "2", r"\frac{1}{3}"]);
     assert_eq!(texts("numbers.jsonl")[..3], ["142.0", "0.1", "-3.5"]);
     assert_eq!(texts("math.jsonl")[..2], ["4", "9"]);
-    let gsm8k = opened(&fixture("gsm8k.jsonl"));
+    let gsm8k = opened(&fixture("data/gsm8k.jsonl"));
     assert_eq!((gsm8k.layout().form(), gsm8k.layout().has_solutions()), (AnswerForm::Hashes, true));
     let row = gsm8k.row(0).unwrap();
     assert_eq!((row.answers, row.line), (vec!["2".to_owned()], 1));
@@ -270,7 +271,7 @@ proptest! {
     fn no_file_is_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), kind in 0usize..3, cut in 0usize..3000, flip in 0usize..3000) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(["x.jsonl", "x.json", "x.parquet"][kind]);
-        let mut spoilt = std::fs::read(fixture("gsm8k.parquet")).unwrap();
+        let mut spoilt = std::fs::read(fixture("data/gsm8k.parquet")).unwrap();
         if kind == 2 {
             let at = flip % spoilt.len();
             spoilt[at] ^= bytes.first().copied().unwrap_or(1).max(1);
@@ -283,15 +284,8 @@ proptest! {
     }
 }
 
-/// The published files, where they are.
 fn published(name: &str) -> Option<DataSet> {
-    let near = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().skip(1).map(|d| d.join("shared/data"));
-    let root = std::env::var_os("GRPO_LAMBDA_DATA").map(PathBuf::from);
-    let found = root.into_iter().chain(near).map(|d| d.join(name)).find(|p| p.exists());
-    if found.is_none() {
-        eprintln!("skipped: {name} is not there (GRPO_LAMBDA_DATA names the directory of published data)");
-    }
-    found.map(|path| opened(&path))
+    crate::common::published(name).map(|path| opened(&path))
 }
 
 #[test]

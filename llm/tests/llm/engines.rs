@@ -1,7 +1,7 @@
 //! Training that samples from a server: `llm-train serve`, as it is and behind what goes wrong on a network.
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,7 +9,7 @@ use grpo_lambda_decoder::model::weights;
 use serde_json::{Value, json};
 
 use crate::common::http::{Asked, LoopbackServer, Reply, pass_on};
-use crate::common::{Done, checkpoint, llm_train, shape, with, words};
+use crate::common::{Done, checkpoint, column, lasting, llm_train, shape, with, words};
 
 /// `llm-train serve` on a free port, ended with the test.
 pub(crate) struct Serve {
@@ -68,31 +68,12 @@ fn through(url: &str) -> String {
     format!("rollout.engine=vllm rollout.url={url}")
 }
 
-/// What a run learned and wrote, without what depends on the command line or the clock.
-fn bytes(run: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let metrics = std::fs::read_to_string(run.join("metrics.csv")).unwrap();
-    let rows: String = metrics.lines().filter(|l| !l.starts_with('#')).map(|l| format!("{l}\n")).collect();
-    let mut files = vec![(PathBuf::from("metrics.csv"), rows.into_bytes())];
-    for name in [
-        "samples.jsonl",
-        "checkpoints/step-00000003/model.safetensors",
-        "checkpoints/step-00000003/optimiser.state",
-    ] {
-        files.push((PathBuf::from(name), std::fs::read(run.join(name)).unwrap()));
-    }
-    files
-}
-
 #[track_caller]
 fn assert_same_run(folder: &Path, a: &str, b: &str) {
-    for ((name, a), (_, b)) in bytes(&folder.join(a)).into_iter().zip(bytes(&folder.join(b))) {
-        assert!(
-            a == b,
-            "{} differs:\n{}\n{}",
-            name.display(),
-            String::from_utf8_lossy(&a),
-            String::from_utf8_lossy(&b)
-        );
+    let [a, b] = [a, b].map(|run| lasting(&folder.join(run), &["metrics.jsonl", "samples.jsonl"]));
+    assert_eq!(a.len(), b.len());
+    for ((name, a), (_, b)) in a.iter().zip(&b) {
+        assert!(a == b, "{name} differs:\n{}\n{}", String::from_utf8_lossy(a), String::from_utf8_lossy(b));
     }
 }
 
@@ -116,14 +97,10 @@ fn training_through_our_own_server_is_training_in_process_byte_for_byte() {
     assert_eq!(std::fs::read_dir(&shared).unwrap().count(), 2);
     assert!(theirs.iter().all(|file| std::fs::read_to_string(file).is_ok_and(|text| text == "precious")));
     // In a group that differs in reward, so that something was learned at all.
-    let metrics = std::fs::read_to_string(folder.path().join("local/metrics.csv")).unwrap();
-    let column = |name: &str| -> Vec<f64> {
-        let mut lines = metrics.lines().filter(|l| !l.starts_with('#'));
-        let at = lines.next().unwrap().split(',').position(|c| c == name).unwrap();
-        lines.filter(|l| l.contains("rl")).filter_map(|l| l.split(',').nth(at)?.parse().ok()).collect()
-    };
-    assert!(column("grad_norm").iter().any(|x| *x > 0.0), "{metrics}");
-    assert!(column("logp_error").iter().all(|x| *x == 1.0), "{metrics}");
+    let [norms, errors] =
+        ["grad_norm", "logp_error"].map(|name| column(&folder.path().join("local"), "rl", name));
+    assert!(norms.iter().any(|x| *x > 0.0), "{norms:?}");
+    assert_eq!(errors, [1.0; 3]);
 }
 
 /// A proxy before a server: `fault` says what becomes of the `k`-th request for a path, from 0.
@@ -275,7 +252,9 @@ fn a_server_of_another_model_and_options_that_name_none_are_refused() {
     };
     ask(&["--engine", "vllm", "--url", &serve.url])
         .refused(1, "other weights than the model of --model … start the server with that checkpoint");
-    ask(&["--engine", "vllm"]).refused(2, "--engine vllm: --url is missing");
+    let missing =
+        "--engine vllm: --url is missing; give the server's address, as in --url http://127.0.0.1:8000";
+    ask(&["--engine", "vllm"]).refused(2, missing);
     ask(&["--url", "http://127.0.0.1:9"]).refused(2, "--url http://127.0.0.1:9 … --engine vllm");
     ask(&["--engine", "vllm", "--url", "http://127.0.0.1:9"]).refused(2, "--url http://127.0.0.1:9");
     ask(&["--engine", "vllm", "--url", &serve.url, "--served-model", "x"])

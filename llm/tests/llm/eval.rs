@@ -1,37 +1,23 @@
 //! `llm-train eval` and `llm-train compare A B` as a user starts them.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::Duration;
 
 use grpo_lambda_decoder::generate::{Sampler, SamplingParams, SamplingRequest};
 use grpo_lambda_decoder::model::weights::{self, SaveDtype};
-use grpo_lambda_decoder::model::{Architecture::Qwen2, ModelConfig, ModelShape};
+use grpo_lambda_decoder::model::{Architecture::Qwen2, Decoder, ModelConfig, ModelShape};
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_grade::Prediction;
-use grpo_lambda_trainer::eval::completion::{CompletionRecord, ResponseOutcome};
+use grpo_lambda_trainer::eval::completion::{CompletionRecord, RecordedFinish, ResponseOutcome};
 use grpo_lambda_trainer::input::task::{Split, Task, TaskSource};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use serde_json::Value;
 
-use crate::common::{Done, assert_has, checkpoint, killed_until_done, shape, words};
+use crate::common::{Done, Place, assert_has, checkpoint, killed_until_done, published, shape, words};
 use crate::long;
 
-/// A checkpoint with random weights, and where evaluations of it go.
-struct Place(crate::common::Place);
-
-impl std::ops::Deref for Place {
-    type Target = crate::common::Place;
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
+/// Evaluations of the checkpoint `model`.
 impl Place {
-    fn new() -> Place {
-        Place(crate::common::Place::with_model())
-    }
-
     fn eval(&self, out: &str, more: &str) -> Done {
         self.run(&format!("eval --model model --out {out} --threads 1 {more}"))
     }
@@ -63,16 +49,10 @@ const SMALL: &str = "--benchmarks tiny:stories --limit 40 --max-new-tokens 12";
 #[test]
 fn greedy_answers_are_those_of_the_decoder_and_graded_alike() {
     let place = Place::new();
-    let done = place.eval("out", SMALL);
-    done.says("tiny:stories");
+    let model = place.model("model");
+    place.eval("out", SMALL).says("tiny:stories");
     let found = place.completions("out", "tiny-stories");
     // The same by another route: the task itself and single rollouts.
-    let model = {
-        let path = place.at("model");
-        let config = ModelConfig::load(&path).unwrap();
-        let parameters = weights::load(&path, &config).unwrap();
-        grpo_lambda_decoder::model::Decoder::new(config, parameters).unwrap()
-    };
     let tokens = ModelTokenizer::tiny();
     let config = grpo_lambda_trainer::config::Config::resolve("tiny", &[""; 0]).unwrap();
     let TaskSource::Embedded(task) = config.task else { panic!("the preset tiny is embedded") };
@@ -101,15 +81,10 @@ fn greedy_answers_are_those_of_the_decoder_and_graded_alike() {
 
 #[test]
 fn an_evaluation_killed_again_and_again_ends_in_the_bytes_of_an_unbroken_one() {
-    let place = Place::new();
+    let place = Place::with_model();
     let more = "--benchmarks tiny:stories,tiny:addition --samples 3 --max-new-tokens 24 --batch 6";
     place.eval("whole", more).output();
-    let start = || {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_llm-train"));
-        command.current_dir(place.at("")).args(words("eval --model model --out broken --threads 2"));
-        command.args(words(more));
-        command
-    };
+    let start = || place.command(&format!("eval --model model --out broken --threads 2 {more}"));
     let kills = killed_until_done(start, Duration::from_millis(long::of(120, 40)), |round| {
         // A kill may also strike in the middle of a line.
         let log = place.at("broken/tiny-stories/completions.jsonl");
@@ -133,7 +108,7 @@ fn an_evaluation_killed_again_and_again_ends_in_the_bytes_of_an_unbroken_one() {
 
 #[test]
 fn threads_and_batches_change_no_byte() {
-    let place = Place::new();
+    let place = Place::with_model();
     let sampled =
         |limit: usize| format!("--benchmarks tiny:addition --limit {limit} --samples 4 --max-new-tokens 10");
     place.eval("one", &sampled(30)).output();
@@ -150,7 +125,7 @@ fn threads_and_batches_change_no_byte() {
 
 #[test]
 fn other_settings_on_the_same_directory_are_refused_by_name() {
-    let place = Place::new();
+    let place = Place::with_model();
     place.eval("out", SMALL).output();
     for (more, expected) in [
         ("--max-new-tokens 13", "max_new_tokens: 12 -> 13"),
@@ -179,7 +154,7 @@ fn other_settings_on_the_same_directory_are_refused_by_name() {
 
 #[test]
 fn a_damaged_line_is_named_with_file_and_line() {
-    let place = Place::new();
+    let place = Place::with_model();
     place.eval("out", SMALL).output();
     let path = "out/tiny-stories/completions.jsonl";
     let sound = place.read(path);
@@ -209,7 +184,7 @@ fn a_damaged_line_is_named_with_file_and_line() {
 
 #[test]
 fn wrong_input_is_refused_in_a_line_and_leaves_nothing_behind() {
-    let place = Place::new();
+    let place = Place::with_model();
     std::fs::create_dir(place.at("data")).unwrap();
     place.write("data/aime24.jsonl", "{\"problem\": \"1+1\", \"answers\": [\"2\"]}\n");
     place.write("data/empty.jsonl", "");
@@ -254,7 +229,7 @@ fn wrong_input_is_refused_in_a_line_and_leaves_nothing_behind() {
 
 #[test]
 fn problems_that_the_tokenizer_cannot_spell_are_warned_of() {
-    let place = Place::new();
+    let place = Place::with_model();
     place.write("greek.jsonl", "{\"problem\": \"Find $\\u03b1$ for \\u03c9 = 7.\", \"answer\": \"2\"}\n");
     let done = place.eval("out", "--benchmarks greek.jsonl --max-new-tokens 5");
     done.output();
@@ -265,7 +240,7 @@ fn problems_that_the_tokenizer_cannot_spell_are_warned_of() {
 #[test]
 fn rules_decide_what_counts_as_right_and_the_report_says_how_much_rests_on_lenient_ones() {
     use grpo_lambda_grade::Rules;
-    let place = Place::new();
+    let place = Place::with_model();
     // The model's own words under any rules: greedy responses do not depend on them.
     let judged = |out: &str, rules: &str| {
         let given = if out == "default" { String::new() } else { format!("--rules {rules}") };
@@ -288,7 +263,7 @@ fn rules_decide_what_counts_as_right_and_the_report_says_how_much_rests_on_lenie
 
 #[test]
 fn solved_examples_stand_before_every_problem_and_never_the_problem_itself() {
-    let place = Place::new();
+    let place = Place::with_model();
     bytes_checkpoint(&place.at("model"));
     let row = |problem: &str, solution: &str| {
         format!("{}\n", serde_json::json!({"problem": problem, "solution": solution, "answer": "4"}))
@@ -324,7 +299,7 @@ fn solved_examples_stand_before_every_problem_and_never_the_problem_itself() {
 
 #[test]
 fn a_prompt_that_does_not_fit_is_counted_and_not_wrong() {
-    let place = Place::new();
+    let place = Place::with_model();
     // Sums take five tokens or so, stories more than twenty.
     let out = place.eval("out", "--benchmarks tiny:stories,tiny:addition --limit 20 --context 16");
     let text = out.output();
@@ -339,29 +314,20 @@ fn a_prompt_that_does_not_fit_is_counted_and_not_wrong() {
         place.completions("out", "tiny-addition").iter().zip(Task::Addition.distinct(0, Split::Test, 20))
     {
         let prompt = ModelTokenizer::tiny().prompt(&problem.prompt).unwrap().ids().len();
-        assert!(
-            found.tokens + prompt <= 16
-                && (found.tokens + prompt == 16)
-                    == (found.finish == grpo_lambda_trainer::eval::completion::RecordedFinish::Length)
-        );
+        let whole = found.tokens + prompt;
+        assert!(whole <= 16 && (whole == 16) == (found.finish == RecordedFinish::Length));
     }
 }
 
 /// A checkpoint that can read any text: a token for each byte.
-fn bytes_checkpoint(directory: &Path) {
+fn bytes_checkpoint(directory: &Path) -> Decoder<f32> {
     std::fs::create_dir_all(directory).unwrap();
     let mut vocabulary = serde_json::Map::new();
     // The 256 characters that stand for bytes in byte-level tokenizers.
     let printable = |b: u32| (33..=126).contains(&b) || (161..=172).contains(&b) || (174..=255).contains(&b);
-    let mut next = 256;
+    let mut others = 256..;
     for byte in 0..256u32 {
-        let letter = if printable(byte) {
-            byte
-        } else {
-            let n = next;
-            next += 1;
-            n
-        };
+        let letter = if printable(byte) { byte } else { others.next().unwrap() };
         vocabulary.insert(char::from_u32(letter).unwrap().to_string(), byte.into());
     }
     vocabulary.insert("<|end|>".into(), 256.into());
@@ -381,23 +347,13 @@ fn bytes_checkpoint(directory: &Path) {
     };
     let parameters = weights::initialise(&shape, 3, 0.3);
     weights::save(directory, &shape, &parameters, SaveDtype::F32, usize::MAX).unwrap();
-}
-
-/// The real benchmarks: `../shared/data` beside the repository, or where `GRPO_LAMBDA_DATA` says.
-fn real_benchmarks() -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let named = std::env::var_os("GRPO_LAMBDA_DATA").map(PathBuf::from);
-    let beside = [root.join("../../shared/data"), root.join("../../../shared/data")];
-    named.into_iter().chain(beside).map(|data| data.join("benchmarks")).find(|path| path.is_dir())
+    Decoder::new(shape, parameters).unwrap()
 }
 
 #[test]
 fn a_model_that_knows_nothing_scores_nothing_on_the_papers_benchmarks_and_says_how_little_that_shows() {
-    let Some(data) = real_benchmarks() else {
-        println!("skipped: no ../shared/data beside the repository, and GRPO_LAMBDA_DATA names none");
-        return;
-    };
-    let place = Place::new();
+    let Some(data) = published("benchmarks") else { return };
+    let place = Place::with_model();
     bytes_checkpoint(&place.at("bytes"));
     let args =
         "eval --model bytes --out out --protocol paper --limit 6 --max-new-tokens 16 --context 700 --data";
@@ -410,18 +366,15 @@ fn a_model_that_knows_nothing_scores_nothing_on_the_papers_benchmarks_and_says_h
     assert_eq!(summary["settings"]["temperature"], 0.0);
     assert!(summary["average"]["accuracy_not_counted_as_wrong"]["interval"][1].as_f64().unwrap() > 0.1);
     // A token a byte: some problems are longer than 700, and those are not asked.
-    let no_room = summary["benchmarks"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|b| b["responses"]["prompt too long"].as_u64().unwrap());
+    let benchmarks = summary["benchmarks"].as_array().unwrap().iter();
+    let no_room = benchmarks.map(|b| b["responses"]["prompt too long"].as_u64().unwrap());
     assert!(no_room.sum::<u64>() > 0, "{text}");
 }
 
 #[test]
 fn stop_strings_end_a_response_and_stand_in_it() {
-    let place = Place::new();
-    bytes_checkpoint(&place.at("bytes"));
+    let place = Place::with_model();
+    let model = bytes_checkpoint(&place.at("bytes"));
     let rows = [
         "{\"problem\": \"What is $1+1$?\", \"answers\": [\"2\"]}",
         "{\"problem\": \"2?\", \"answers\": [\"2\"]}\n",
@@ -441,12 +394,7 @@ fn stop_strings_end_a_response_and_stand_in_it() {
     // The library by itself, with a text that this model does write as the stop string.
     let plain = &place.completions("plain", "two")[0];
     let stop: String = plain.text.chars().skip(20).take(3).collect();
-    let path = place.at("bytes");
-    let config = ModelConfig::load(&path).unwrap();
-    let model =
-        grpo_lambda_decoder::model::Decoder::new(config.clone(), weights::load(&path, &config).unwrap())
-            .unwrap();
-    let tokens = ModelTokenizer::load(&path).unwrap();
+    let tokens = ModelTokenizer::load(&place.at("bytes")).unwrap();
     let problems =
         grpo_lambda_trainer::eval::benchmark::resolve(&[file], None, Path::new("."), Default::default())
             .unwrap();
@@ -476,7 +424,7 @@ fn stop_strings_end_a_response_and_stand_in_it() {
     };
     let prompts = [tokens.prompt("What is $1+1$?").unwrap()];
     let found = sampler.generate(&problems[0], 0, &prompts, None).unwrap().remove(0).remove(0);
-    assert_eq!(found.finish, grpo_lambda_trainer::eval::completion::RecordedFinish::Stop);
+    assert_eq!(found.finish, RecordedFinish::Stop);
     let end = plain.text.find(&stop).unwrap() + stop.len();
     assert_eq!(found.text, plain.text[..end], "up to the stop string and with it");
     assert!(found.tokens < plain.tokens);
@@ -484,7 +432,7 @@ fn stop_strings_end_a_response_and_stand_in_it() {
 
 #[test]
 fn texts_of_data_and_models_are_escaped_in_the_report() {
-    let place = Place::new();
+    let place = Place::with_model();
     bytes_checkpoint(&place.at("bytes"));
     let nasty = "</pre><script>alert(1)</script> {{ finding }} &amp;";
     let row = serde_json::json!({"problem": nasty, "answer": "<img src=x onerror=1>"});
@@ -509,31 +457,19 @@ fn texts_of_data_and_models_are_escaped_in_the_report() {
 
 #[test]
 fn two_evaluations_are_compared_in_pairs() {
-    let place = Place::new();
+    let place = Place::with_model();
     place.eval("a", "--benchmarks tiny:addition,tiny:stories --limit 24 --max-new-tokens 8").output();
     // B: the same responses, with the verdicts written anew: right on eight problems, all others wrong.
     let copy = |name: &str, right: std::ops::Range<usize>| {
-        let to = place.at(name);
+        crate::common::copy(&place.at("a"), &place.at(name));
         for benchmark in ["tiny-addition", "tiny-stories"] {
-            std::fs::create_dir_all(to.join(benchmark)).unwrap();
-            for file in ["problems.jsonl", "completions.jsonl"] {
-                std::fs::copy(place.at("a").join(benchmark).join(file), to.join(benchmark).join(file))
-                    .unwrap();
-            }
-        }
-        std::fs::copy(place.at("a/eval.toml"), to.join("eval.toml")).unwrap();
-        for benchmark in ["tiny-addition", "tiny-stories"] {
-            let verdict = |i: usize| {
-                if benchmark == "tiny-addition" && right.contains(&i) {
-                    ResponseOutcome::Right
-                } else {
-                    ResponseOutcome::Wrong
-                }
-            };
             let mut all = place.completions("a", benchmark);
-            all.iter_mut().enumerate().for_each(|(i, c)| c.verdict = verdict(i));
+            all.iter_mut().for_each(|c| c.verdict = ResponseOutcome::Wrong);
+            if benchmark == "tiny-addition" {
+                all[right.clone()].iter_mut().for_each(|c| c.verdict = ResponseOutcome::Right);
+            }
             let lines: String = all.iter().map(|c| serde_json::to_string(c).unwrap() + "\n").collect();
-            std::fs::write(to.join(benchmark).join("completions.jsonl"), lines).unwrap();
+            place.write(&format!("{name}/{benchmark}/completions.jsonl"), lines);
         }
     };
     copy("none", 0..0);
@@ -574,7 +510,7 @@ fn two_evaluations_are_compared_in_pairs() {
 
 #[test]
 fn the_two_comparisons_are_not_mixed() {
-    let place = Place::new();
+    let place = Place::with_model();
     place.eval("a", SMALL).output();
     for (words, expected) in [
         ("compare", "0 directories: must be one or two; methods over seeds"),

@@ -13,7 +13,7 @@ use grpo_lambda_trainer::problems::{Problems, Stage};
 use grpo_lambda_trainer::run;
 use serde_json::Value;
 
-use crate::common::{Done, TINY_MODEL};
+use crate::common::{Done, TINY_MODEL, copy, with};
 use crate::long;
 
 /// A system prompt in words that the preset's tokenizer has.
@@ -43,29 +43,17 @@ impl Place {
 
     fn sums(&self, name: &str, sums: impl Iterator<Item = u32>) {
         let row = |i: u32| {
-            format!(
-                "{{\"question\":\"{a}+{b}=?\",\"answer\":\"{s}\"}}\n",
-                a = i / 9,
-                b = i % 9,
-                s = i / 9 + i % 9
-            )
+            let (a, b) = (i / 9, i % 9);
+            format!("{{\"question\":\"{a}+{b}=?\",\"answer\":\"{}\"}}\n", a + b)
         };
         self.write(name, sums.map(row).collect::<String>());
     }
 
     fn settings(&self, more: &[&str]) -> Vec<String> {
         let data = format!("task.data={}", self.text("sums.jsonl"));
-        let small = [
-            "sft.steps=3",
-            "sft.batch=4",
-            "rl.steps=0",
-            "rl.max_new_tokens=12",
-            "eval.n=99",
-            "checkpoint.every=2",
-        ];
-        let key = |word: &str| word.split('=').next().unwrap().to_owned();
-        let own = TINY_MODEL.iter().chain(&small).filter(|word| more.iter().all(|m| key(m) != key(word)));
-        ["task.kind=dataset", &data].iter().chain(own).chain(more).map(|word| (*word).to_owned()).collect()
+        let small = "sft.steps=3 sft.batch=4 rl.steps=0 rl.max_new_tokens=12 eval.n=99 checkpoint.every=2";
+        let own = ["task.kind=dataset", &data].into_iter().chain(TINY_MODEL.iter().copied());
+        own.chain(with(small, more)).map(str::to_owned).collect()
     }
 
     fn train(&self, run: &str, more: &[&str]) {
@@ -127,6 +115,7 @@ fn the_prompts_of_an_evaluation_are_those_of_training() {
         ("r1", &["task.template=r1"]),
         ("jinja", &[&jinja]),
     ];
+    let all = ["--with-trained", "--benchmarks", &place.text("sums.jsonl")];
     for (name, settings) in ways.into_iter().take(long::of(2, 4)) {
         let settings = [settings, &["sft.lr=0.05"]].concat();
         place.train(name, &settings);
@@ -135,11 +124,9 @@ fn the_prompts_of_an_evaluation_are_those_of_training() {
         for (model, out) in [(name.to_owned(), "run"), (format!("{name}/checkpoints/step-00000003"), "step")]
         {
             let out = format!("{name}-{out}");
-            place.eval(&model, &out, &["--with-trained", "--benchmarks", &place.text("sums.jsonl")]).output();
-            let (asked, ids) = (
-                place.lines::<Value>(&format!("{out}/sums/problems.jsonl")),
-                prompt_ids(&place, &format!("{out}/sums")),
-            );
+            place.eval(&model, &out, &all).output();
+            let asked: Vec<Value> = place.lines(&format!("{out}/sums/problems.jsonl"));
+            let ids = prompt_ids(&place, &format!("{out}/sums"));
             let said: Vec<CompletionRecord> = place.lines(&format!("{out}/sums/completions.jsonl"));
             let expected = responses(&place.at(name), &trained);
             for (problem, response) in trained.iter().zip(expected) {
@@ -152,14 +139,9 @@ fn the_prompts_of_an_evaluation_are_those_of_training() {
                 );
                 assert!(response.starts_with(&said[at].text), "{out}: {response} and {}", said[at].text);
             }
-            place
-                .eval(
-                    &model,
-                    &format!("{out}-no"),
-                    &["--with-trained", "--benchmarks", &place.text("sums.jsonl"), "--template", "no"],
-                )
-                .output();
-            assert_ne!(prompt_ids(&place, &format!("{out}-no/sums")), ids);
+            let plain = format!("{out}-no");
+            place.eval(&model, &plain, &[&all[..], &["--template", "no"]].concat()).output();
+            assert_ne!(prompt_ids(&place, &format!("{plain}/sums")), ids);
         }
     }
 }
@@ -266,11 +248,7 @@ fn problems_that_were_trained_on_are_left_out_unless_asked_for() {
 fn what_a_run_held_out_is_asked_of_any_model() {
     let place = Place::new();
     place.train("run", &["task.template=line"]);
-    std::fs::create_dir(place.at("copy")).unwrap();
-    for file in ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"] {
-        std::fs::copy(place.at("run/checkpoints/step-00000003").join(file), place.at("copy").join(file))
-            .unwrap();
-    }
+    copy(&place.at("run/checkpoints/step-00000003"), &place.at("copy"));
     let held_out = format!("{}:held-out", place.text("run"));
     place.eval("copy", "base", &["--benchmarks", &held_out]).output();
     place.eval("run", "own", &[]).output();
@@ -404,11 +382,7 @@ fn what_cannot_be_inherited_is_refused_with_the_way_out() {
         assert!(!place.at("out").exists(), "{more:?}");
     };
     // A copy of a checkpoint knows no run.
-    std::fs::create_dir(place.at("copy")).unwrap();
-    for file in ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"] {
-        std::fs::copy(place.at("run/checkpoints/step-00000003").join(file), place.at("copy").join(file))
-            .unwrap();
-    }
+    copy(&place.at("run/checkpoints/step-00000003"), &place.at("copy"));
     refused(
         "copy",
         &["--benchmarks", "run:held-out"],

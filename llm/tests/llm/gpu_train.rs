@@ -15,7 +15,7 @@ use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::step::engine::{Engine, GpuEngine, GpuModel, TrainingSetup};
 use grpo_lambda_trainer::train::{Local, RunSummary, train_on};
 
-use crate::common::{checkpoint, column, copy, with, words};
+use crate::common::{assert_the_same_to_rounding, checkpoint, column, stopped_after, with, words};
 use crate::machine;
 
 /// Three supervised steps and two of RL, with a KL term, of a model that the PTX machine can train.
@@ -44,15 +44,7 @@ fn learns_what_the_cpu_learns(device: &Arc<dyn Device>, config: &Config) {
     let (there, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let on_device = run(device, Dtype::F32, config, there.path());
     let on_cpu = train_on(ComputeDevice::Cpu, &Local, config, here.path(), "test").unwrap();
-    for (stage, name) in
-        [("sft", "loss"), ("sft", "grad_norm"), ("rl", "loss"), ("rl", "kl"), ("rl", "entropy")]
-    {
-        let (a, b) = (column(there.path(), stage, name), column(here.path(), stage, name));
-        assert_eq!(a.len(), if stage == "sft" { 3 } else { 2 });
-        for (step, (a, b)) in a.iter().zip(&b).enumerate() {
-            assert!((a - b).abs() < 1e-4 * b.abs().max(1.0), "{stage} {name}, step {step}: {a} for {b}");
-        }
-    }
+    assert_the_same_to_rounding(there.path(), here.path(), [3, 2]);
     assert_eq!(column(there.path(), "rl", "tokens"), column(here.path(), "rl", "tokens"));
     let error = column(there.path(), "rl", "logp_error_max");
     assert!(error.iter().all(|e| (1.0..1.0 + 1e-4).contains(e)), "{error:?}");
@@ -93,22 +85,6 @@ fn a_qwen3_checkpoint_trains_on_a_device_as_on_the_cpu() {
         let settings = [&settings[..], adapter, &[from.as_str()]].concat();
         learns_what_the_cpu_learns(&device, &Config::resolve("tiny", &settings).unwrap());
     }
-}
-
-/// As a kill right after the checkpoint of this step would leave it.
-fn stopped_after(step: u64, run: &Path) -> tempfile::TempDir {
-    let left = tempfile::tempdir().unwrap();
-    copy(run, left.path());
-    fs::remove_file(left.path().join("summary.json")).unwrap();
-    for entry in fs::read_dir(left.path().join("checkpoints")).unwrap() {
-        let path = entry.unwrap().path();
-        let of: u64 =
-            path.file_name().unwrap().to_str().unwrap().rsplit('-').next().unwrap().parse().unwrap();
-        if of > step {
-            fs::remove_dir_all(path).unwrap();
-        }
-    }
-    left
 }
 
 #[test]

@@ -19,7 +19,7 @@ use grpo_lambda_trainer::step::{
     LlmPolicy, PolicyError, Rollout, StepContext, StepSettings, TextReward, TrainingPrompt,
 };
 
-use crate::common::shape;
+use crate::common::{rows, shape, train, words};
 
 pub(super) fn decoder(shape: &model::ModelConfig) -> Decoder<f32> {
     Decoder::new(shape.clone(), weights::initialise(shape, 3, 0.3)).unwrap()
@@ -43,12 +43,6 @@ pub(super) fn with_context<T>(
     let settings = StepSettings::new(config, tokens.eos());
     let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed);
     work(StepContext::new(&settings, method, &rewards))
-}
-
-fn seeded(config: &RunConfig, seed: u64) -> RunConfig {
-    let mut config = config.clone();
-    config.seed = seed;
-    config
 }
 
 /// What the test's model samples with this configuration at this step.
@@ -133,7 +127,7 @@ fn sampler_and_trainer_give_a_token_the_same_bits_at_every_temperature() {
 #[test]
 fn a_trainer_with_other_weights_or_prompts_than_the_sampler_is_stopped() {
     let prompts = training_prompts();
-    let config = seeded(&run(&[]), 1);
+    let config = run(&["seed=1"]);
     let mut engine = engine(decoder(&shape()), &config);
     let rollout = sampled(&mut engine, &config, &prompts);
     let mut swapped = rollout.clone();
@@ -220,7 +214,7 @@ fn a_response_depends_on_seed_step_prompt_and_place_in_its_group_alone() {
     let tokens = |batch: &[Group]| -> Vec<Vec<Vec<u32>>> {
         batch.iter().map(|g| g.responses.iter().map(|r| r.tokens.clone()).collect()).collect()
     };
-    let (first, other) = (seeded(&run(&[]), 1), seeded(&run(&[]), 2));
+    let (first, other) = (run(&["seed=1"]), run(&["seed=2"]));
     let whole = tokens(&drawn(&first, &prompts, 4, 0).groups);
     for (i, prompt) in prompts.iter().enumerate() {
         let alone = tokens(&drawn(&first, std::slice::from_ref(prompt), 4, 0).groups);
@@ -267,14 +261,10 @@ fn an_evaluation_is_the_same_every_time_and_has_an_interval() {
 #[test]
 fn a_run_logs_what_tells_learning_from_standing_still() {
     let dir = tempfile::tempdir().unwrap();
-    let run = dir.path().to_str().unwrap();
-    let small =
-        ["task.kind=addition", "model.hidden=32", "model.layers=2", "model.heads=2", "model.kv_heads=1"];
-    let steps = ["sft.steps=40", "rl.steps=3", "rl.prompts_per_step=4", "eval.n=2", "rl.inner_updates=1"];
-    crate::common::llm_train(&[&["train", "--run", run][..], &small, &steps].concat(), "").output();
-    let rows = std::fs::read_to_string(dir.path().join("metrics.jsonl")).unwrap();
-    let rows: Vec<serde_json::Value> = rows.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
-    let rl: Vec<_> = rows.iter().filter(|r| r["stage"] == "rl").collect();
+    let settings =
+        "task.kind=addition sft.steps=40 rl.steps=3 rl.prompts_per_step=4 eval.n=2 rl.inner_updates=1";
+    train(dir.path(), &[&words(settings)]).output();
+    let rl = rows(dir.path(), "rl");
     assert_eq!(rl.len(), 3);
     for row in rl {
         // On-policy the ratio is 1 and nothing is clipped; that says nothing about learning, the gradient's norm does.

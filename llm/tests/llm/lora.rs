@@ -15,7 +15,7 @@ use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, TrainingSetup};
 use grpo_lambda_trainer::step::{LlmPolicy, StepContext, TrainingPrompt};
 
-use crate::common::{Done, Place, column, copy, llm_train, shape, words};
+use crate::common::{Done, Place, column, copy, lasting, llm_train, shape, words};
 use crate::long;
 
 /// A run small enough to be repeated. What it earns is for being short: rewards differ although nothing is learned of the task.
@@ -39,20 +39,6 @@ fn read(directory: &Path) -> (ModelConfig, Parameters<f32>) {
     let config = ModelConfig::load(directory).unwrap();
     let parameters = weights::load(directory, &config).unwrap();
     (config, parameters)
-}
-
-/// Every file of a checkpoint by its path, but the manifest: it counts the bytes of `timing.csv`.
-fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut all = BTreeMap::new();
-    for below in ["", "adapter", "reference"] {
-        for entry in std::fs::read_dir(directory.join(below)).unwrap().map(Result::unwrap) {
-            if entry.path().is_file() && entry.file_name() != "manifest.json" {
-                let name = format!("{below}/{}", entry.file_name().to_string_lossy());
-                all.insert(name, std::fs::read(entry.path()).unwrap());
-            }
-        }
-    }
-    all
 }
 
 fn adapted(name: &str) -> bool {
@@ -123,12 +109,11 @@ fn a_run_resumed_at_any_checkpoint_of_either_stage_ends_in_the_same_bytes() {
     let settings = ["sft.steps=4", "rl.steps=3", "rl.inner_updates=2"];
     let whole = tempfile::tempdir().unwrap();
     train(whole.path(), &settings).output();
-    let expected = files(&step(whole.path(), 7));
-    for name in ["/model.safetensors", "/optimiser.state", "adapter/adapter_model.safetensors"] {
+    let expected: BTreeMap<String, Vec<u8>> = lasting(whole.path(), &["metrics.jsonl"]).into_iter().collect();
+    for name in ["model.safetensors", "optimiser.state", "adapter/adapter_model.safetensors"] {
         assert!(expected.contains_key(name), "{:?}", expected.keys());
     }
     assert!(column(whole.path(), "rl", "grad_norm").iter().all(|x| *x > 0.0), "nothing was learned in RL");
-    let metrics = |at: &Path| std::fs::read_to_string(at.join("metrics.jsonl")).unwrap();
     // The first of supervised learning, its last, and one of RL; or all.
     for &last in long::of(&[1, 4, 6][..], &[1, 2, 3, 4, 5, 6]) {
         let broken = tempfile::tempdir().unwrap();
@@ -139,18 +124,17 @@ fn a_run_resumed_at_any_checkpoint_of_either_stage_ends_in_the_same_bytes() {
         let done = train(broken.path(), &settings);
         done.output();
         done.tells(&format!("continuing from step {last}"));
-        for (name, bytes) in &files(&step(broken.path(), 7)) {
-            assert!(expected[name] == *bytes, "{name} differs after a resumption at {last}");
+        for (name, bytes) in lasting(broken.path(), &["metrics.jsonl"]) {
+            assert!(expected[&name] == bytes, "{name} differs after a resumption at {last}");
         }
         is_base_plus_adapter(&step(broken.path(), 7));
-        assert_eq!(metrics(broken.path()), metrics(whole.path()), "resumed at {last}");
     }
     // Neither how the work is cut nor who does it changes a bit.
     let other = tempfile::tempdir().unwrap();
     let ways = ["memory.micro_batch_tokens=50", "memory.recompute_layers=true", "threads=1"];
     train(other.path(), &[&settings[..], &ways].concat()).output();
-    for (name, bytes) in &files(&step(other.path(), 7)) {
-        assert!(expected[name] == *bytes, "{name} differs with other micro-batches and threads");
+    for (name, bytes) in lasting(other.path(), &[]) {
+        assert!(expected[&name] == bytes, "{name} differs with other micro-batches and threads");
     }
 }
 
@@ -164,11 +148,11 @@ fn without_rl_the_adapter_of_supervised_learning_is_delivered() {
         "the adapter that was trained is not in the checkpoint"
     );
     assert!(read(&last.join("reference")).1 == read(&step(dir.path(), 1).join("reference")).1);
-    let before = files(&last);
+    let before = lasting(dir.path(), &[]);
     // Killed after its last checkpoint and before its summary.
     std::fs::remove_file(dir.path().join("summary.json")).unwrap();
     train(dir.path(), &["sft.steps=3", "rl.steps=0"]).output();
-    assert!(files(&last) == before);
+    assert!(lasting(dir.path(), &[]) == before);
 }
 
 /// An engine with an adapter over random weights, and problems.
@@ -257,7 +241,7 @@ fn wrong_settings_are_refused_in_a_line_before_there_is_a_run() {
         ("lora.rank=4 lora.alpha=inf", "lora.alpha = inf: must be a number greater than 0"),
         (
             "lora.rank=4 lora.targets=q_proj,gate_prj",
-            "lora.targets = q_proj,gate_prj: must be a list of q_proj … (did you mean `gate_proj`?)",
+            "lora.targets = q_proj,gate_prj: must be a list of q_proj, k_proj … (did you mean `gate_proj`?)",
         ),
         ("lora.rank=4 lora.targets=", "lora.targets = : must be a list of q_proj"),
         ("lora.r=4", "unknown key `lora.r`"),
@@ -269,67 +253,60 @@ fn wrong_settings_are_refused_in_a_line_before_there_is_a_run() {
 
 #[test]
 fn merging_a_runs_adapter_into_its_base_gives_its_weights_byte_for_byte() {
-    let dir = tempfile::tempdir().unwrap();
-    let run = dir.path().join("run");
-    train(&run, &["sft.steps=2", "rl.steps=2"]).output();
-    let last = step(&run, 4);
-    let (base, adapter) = (last.join("reference"), last.join("adapter"));
-    let merge = |base: &Path, adapter: &Path, out: &Path, more: &[&str]| {
-        let [base, adapter, out] = [base, adapter, out].map(|p| p.to_str().unwrap());
-        llm_train(&[&["merge", "--model", base, "--adapter", adapter, "--out", out][..], more].concat(), "")
+    let place = Place::new();
+    train(&place.at("run"), &["sft.steps=2", "rl.steps=2"]).output();
+    let last = "run/checkpoints/step-00000004";
+    let (base, adapter) = (&format!("{last}/reference")[..], &format!("{last}/adapter")[..]);
+    let merge = |base: &str, adapter: &str, out: &str| {
+        place.run(&format!("merge --model {base} --adapter {adapter} --out {out}"))
     };
-    let out = dir.path().join("merged");
-    let done = merge(&base, &adapter, &out, &[]);
-    done.says("rank 4, alpha 8, down_proj, o_proj, q_proj, v_proj");
+    merge(base, adapter, "merged").says("rank 4, alpha 8, down_proj, o_proj, q_proj, v_proj");
     for name in ["model.safetensors", "config.json", "tokenizer.json"] {
-        assert!(std::fs::read(out.join(name)).unwrap() == std::fs::read(last.join(name)).unwrap(), "{name}");
+        let [merged, last] = ["merged", last].map(|at| std::fs::read(place.at(at).join(name)).unwrap());
+        assert!(merged == last, "{name}");
     }
-    let score = |at: &Path| {
-        llm_train(&["score", "--model", at.to_str().unwrap()], "{\"ids\": [5, 6, 7]}").output().to_owned()
+    let score = |at: &str| {
+        place.run_with(&format!("score --model {at}"), &[], "{\"ids\": [5, 6, 7]}").output().to_owned()
     };
-    assert_eq!(score(&out), score(&last));
-    assert_ne!(score(&out), score(&base));
-    let half = dir.path().join("half");
-    merge(&base, &adapter, &half, &["--dtype", "bf16"]).output();
-    assert_eq!(ModelConfig::load(&half).unwrap().dtype, "bfloat16");
-    for (name, tensor) in read(&half).1 {
-        let exact = &read(&out).1[&name].data;
+    assert_eq!(score("merged"), score(last));
+    assert_ne!(score("merged"), score(base));
+    merge(base, adapter, "half --dtype bf16").output();
+    assert_eq!(ModelConfig::load(&place.at("half")).unwrap().dtype, "bfloat16");
+    for (name, tensor) in read(&place.at("half")).1 {
+        let exact = &read(&place.at("merged")).1[&name].data;
         let near = tensor.data.iter().zip(exact).all(|(a, b)| (a - b).abs() <= b.abs() / 256.0);
         assert!(near, "{name}");
     }
 
-    let new = dir.path().join("new");
     // Another base of the same shapes is refused by its checksum; an adapter that says none is merged with a line.
-    let other = dir.path().join("other");
-    crate::common::checkpoint(&other, &ModelConfig::load(&last).unwrap(), usize::MAX);
-    merge(&other, &adapter, &new, &[]).refused(
+    let shape_of_last = ModelConfig::load(&place.at(last)).unwrap();
+    crate::common::checkpoint(&place.at("other"), &shape_of_last, usize::MAX);
+    merge("other", adapter, "new").refused(
         2,
         "other: not the weights that … was trained on (checksum … CHECKPOINT/reference … --any-base",
     );
-    assert!(!new.exists());
-    merge(&other, &adapter, &dir.path().join("forced"), &["--any-base"]).output();
-    let bare = dir.path().join("bare");
-    std::fs::create_dir(&bare).unwrap();
+    assert!(!place.at("new").exists());
+    merge("other", adapter, "forced --any-base").output();
+    std::fs::create_dir(place.at("bare")).unwrap();
     for file in [lora::CONFIG_FILE, lora::WEIGHTS_FILE] {
-        std::fs::copy(adapter.join(file), bare.join(file)).unwrap();
+        std::fs::copy(place.at(adapter).join(file), place.at("bare").join(file)).unwrap();
     }
-    let unchecked = merge(&other, &bare, &dir.path().join("unchecked"), &[]);
+    let unchecked = merge("other", "bare", "unchecked");
     unchecked.output();
     unchecked.tells("no base.json, so whether it was trained on");
-    let elsewhere = dir.path().join("elsewhere");
-    crate::common::checkpoint(&elsewhere, &ModelConfig { num_hidden_layers: 1, ..shape() }, usize::MAX);
-    let holds = format!("--out {}: holds ", out.display());
+    let shallow = ModelConfig { num_hidden_layers: 1, ..shape() };
+    crate::common::checkpoint(&place.at("elsewhere"), &shallow, usize::MAX);
     for (base, adapter, out, expected) in [
-        (&last, &adapter, &new, "already merged into the weights of … its base is … reference"),
-        (&base, &base, &new, "adapter_config.json"),
-        (&base, &adapter, &out, &format!("{holds} … must be empty or new")),
-        (&base, &adapter, &last.join("config.json"), "a file; must be a directory"),
-        (&elsewhere, &adapter, &new, "adapter_model.safetensors … model.layers.0."),
-        (&dir.path().join("none"), &adapter, &new, "none: no such directory"),
-        (&adapter, &adapter, &new, "config.json"),
+        (last, adapter, "new", "already merged into the weights of … its base is … reference"),
+        (base, base, "new", "adapter_config.json"),
+        (base, adapter, "merged", "--out merged: holds  … must be empty or new"),
+        (base, adapter, &format!("{last}/config.json"), "a file; must be a directory"),
+        ("elsewhere", adapter, "new", "adapter_model.safetensors … model.layers.0."),
+        ("none", adapter, "new", "none: no such directory"),
+        (adapter, adapter, "new", "config.json"),
     ] {
-        merge(base, adapter, out, &[]).refused(2, expected);
-        assert!(!new.exists());
+        merge(base, adapter, out).refused(2, expected);
+        assert!(!place.at("new").exists());
     }
 }
 

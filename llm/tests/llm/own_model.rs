@@ -1,12 +1,11 @@
 //! A checkpoint and data of one's own: presets, plans, what comes out again; and how a model is found, or why not.
 
 use std::path::Path;
-use std::process::Command;
 
 use grpo_lambda_decoder::lora;
 use grpo_lambda_decoder::model::{ModelConfig, weights};
 
-use crate::common::{Place, assert_has, checkpoint, llm_train, run, shape, train, words};
+use crate::common::{Place, assert_has, checkpoint, llm_train, run, shape, train};
 
 /// A folder with the checkpoint `base`, and rows that its tokenizer can read.
 fn place() -> Place {
@@ -129,10 +128,7 @@ fn a_model_that_is_not_there_is_refused_by_what_is_there_instead() {
     std::fs::rename(place.at("torch/model.safetensors"), place.at("torch/pytorch_model.bin")).unwrap();
     std::fs::remove_file(place.at("mute/tokenizer.json")).unwrap();
     train(&place.at("run"), &[&["task.kind=addition", "sft.steps=2", "rl.steps=0", "eval.n=2"]]).output();
-    let asked = |line: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_llm-train"));
-        run(command.env("HF_HOME", place.at("")).current_dir(place.at("")).args(words(line)), "")
-    };
+    let asked = |line: &str| run(place.command(line).env("HF_HOME", place.at("")), "");
     for (model, expected) in [
         ("/nope", "/nope: no such directory; a model is a checkpoint directory"),
         ("runs/nope", "runs/nope: no such directory"),

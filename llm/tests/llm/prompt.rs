@@ -2,15 +2,13 @@
 //! templates against their format.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use grpo_lambda_trainer::input::prompt::{ChatTemplate, Clock, Message, NAMED_TEMPLATES, Template};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use serde::Deserialize;
 
-fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/chat")
-}
+use crate::common::fixture;
 
 #[derive(Deserialize)]
 struct Recorded {
@@ -35,18 +33,18 @@ fn checkpoint(tokenizer_config: &str) -> tempfile::TempDir {
 }
 
 fn deepseek() -> tempfile::TempDir {
-    checkpoint(&std::fs::read_to_string(fixtures().join("deepseek_r1_distill.json")).unwrap())
+    checkpoint(&std::fs::read_to_string(fixture("chat/deepseek_r1_distill.json")).unwrap())
 }
 
 /// Byte for byte, for the template of a published checkpoint, for one in the format of Qwen2.5-Math, and for one that calls the Python methods
 /// that published templates call.
 #[test]
 fn templates_render_as_in_transformers() {
-    let text = std::fs::read_to_string(fixtures().join("recorded.json")).unwrap();
+    let text = std::fs::read_to_string(fixture("chat/recorded.json")).unwrap();
     let recorded: Recorded = serde_json::from_str(&text).unwrap();
     let mut count = BTreeMap::new();
     for case in recorded.cases {
-        let path = fixtures().join(&case.template);
+        let path = fixture("chat").join(&case.template);
         let template = match case.template.ends_with(".json") {
             true => ChatTemplate::load(deepseek().path()).unwrap(),
             false => ChatTemplate::file(&path, None).unwrap(),
@@ -67,7 +65,7 @@ fn templates_render_as_in_transformers() {
 
 #[test]
 fn the_shipped_qwen_math_is_the_chat_template_of_qwen_math() {
-    let chat = ChatTemplate::file(&fixtures().join("chatml_math.jinja"), None).unwrap();
+    let chat = ChatTemplate::file(&fixture("chat/chatml_math.jinja"), None).unwrap();
     let named = Template::load("qwen_math", None).unwrap();
     for problem in ["What is $1+1$?", "\n{problem} {{ x }} ½ {system}\n", ""] {
         let user = Message::new("user", problem);

@@ -1,10 +1,9 @@
 //! `llm-train reproduce` as a user starts it.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
-use crate::common::{Done, killed_until_done, llm_train, words};
+use crate::common::{Done, Place, killed_until_done, llm_train, words};
 use crate::long;
 
 /// A grid small enough for every test: two cells of Table 6.
@@ -83,22 +82,18 @@ fn a_grid_fills_the_papers_table_and_does_nothing_twice() {
 
 #[test]
 fn a_grid_killed_again_and_again_ends_in_the_numbers_of_an_unbroken_one() {
-    let whole = tempfile::tempdir().unwrap();
-    small(whole.path(), "").output();
-    let broken = tempfile::tempdir().unwrap();
-    let start = || {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_llm-train"));
-        command.arg("reproduce").args(words(SMALL)).arg("--run").arg(broken.path());
-        command
-    };
+    let place = Place::new();
+    let (whole, broken) = (place.at("whole"), place.at("broken"));
+    small(&whole, "").output();
+    let start = || place.command(&format!("reproduce {SMALL} --run broken"));
     let kills = killed_until_done(start, Duration::from_millis(long::of(150, 50)), |_| ());
     assert!(kills >= 2, "only {kills} kills: the grid is too short to be interrupted");
-    assert_eq!(rows(whole.path(), "table6.csv"), rows(broken.path(), "table6.csv"), "{kills} kills");
+    assert_eq!(rows(&whole, "table6.csv"), rows(&broken, "table6.csv"), "{kills} kills");
     for cell in ["grpo", "recent-trace-0.99"] {
         let read = |d: &Path| {
             std::fs::read(d.join("r1-distill-qwen-7b/gsm8k").join(cell).join("scores.json")).unwrap()
         };
-        assert_eq!(read(whole.path()), read(broken.path()), "{cell}");
+        assert_eq!(read(&whole), read(&broken), "{cell}");
     }
 }
 
@@ -108,11 +103,13 @@ fn what_cannot_be_meant_is_refused_in_a_line() {
     let run = dir.path().join("grid");
     for (line, expected) in [
         ("--table 7", "--table 7: must be 1, 3, 4, 5, 6 or all"),
-        ("--table 2", "settings, not results"),
+        ("--table 2", "settings, not results … presets"),
         ("--table 3 --only gsm8k", "--only gsm8k: must be of the form key=value"),
         ("--table 3 --only datset=gsm8k", "no such key (did you mean `dataset`?)"),
         ("--table 3 --only dataset=gsm8", "no such dataset (did you mean `gsm8k`?)"),
         ("--table 5 --only update=weight", "the table has no such update … it has grpo, trace"),
+        ("--table 3 --only lambda=0.97", "the table has no such lambda"),
+        ("--table 3 --only model=r1-distill-qwen-7b", "the table has no such model"),
         ("--table 3 --only style=grpo,lambda=0.98", "Table 3 has no cell with all of that"),
         ("--table 3 --gpu h10", "--gpu h10: not known (did you mean `h100`?)"),
         ("--table 3 --utilisation 0", "--utilisation 0: must be a number above 0 and up to 1"),

@@ -1,6 +1,6 @@
 //! Answers to scripts and shells: numbers as JSON, silence, versions, completions, manual pages; and advice on options that are settings.
 
-use crate::common::{Place, TINY_MODEL, llm_train, train, words};
+use crate::common::{Place, TINY_MODEL, llm_train, run, train, words};
 
 #[test]
 fn an_evaluation_and_a_comparison_are_printed_as_json() {
@@ -92,9 +92,8 @@ fn an_option_that_is_a_setting_is_answered_with_the_setting() {
 #[test]
 fn what_the_papers_grid_needs_is_listed() {
     let place = Place::new();
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_llm-train"));
-    command.current_dir(place.at("")).env("HF_HOME", place.at(""));
-    let done = crate::common::run(command.args(["reproduce", "--table", "3", "--dry-run"]), "");
+    let mut command = place.command("reproduce --table 3 --dry-run");
+    let done = run(command.env("HF_HOME", place.at("")), "");
     let needed = "Of 11 things that are needed 11 are missing … weights Qwen/Qwen2.5-Math-1.5B-Instruct: not in \
                   models/Qwen/Qwen2.5-Math-1.5B-Instruct; hf download Qwen/Qwen2.5-Math-1.5B-Instruct … \
                   data set openai/gsm8k:main/train: openai/gsm8k: neither a path nor in the Hugging Face cache … \

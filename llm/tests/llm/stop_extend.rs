@@ -4,10 +4,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use grpo_lambda_decoder::disk::Disk;
 use grpo_lambda_trainer::run;
 use serde_json::Value;
 
-use crate::common::{Done, TINY_MODEL, finished, json_lines, llm_train, rows, words};
+use crate::common::{Done, Place, TINY_MODEL, finished, llm_train, rows, words};
 
 const SETTINGS: &str = "task.kind=addition sft.steps=20 rl.steps=14 rl.prompts_per_step=8 rl.group_size=8 eval.n=20 eval.every=4 \
                         checkpoint.every=50 checkpoint.keep=9";
@@ -88,12 +89,12 @@ fn a_second_signal_ends_a_run_at_once() {
 
 #[test]
 fn a_run_that_is_extended_ends_in_the_weights_of_one_that_was_as_long_from_the_start() {
-    let dir = tempfile::tempdir().unwrap();
-    let (long, grown) = (dir.path().join("long"), dir.path().join("grown"));
+    let place = Place::new();
+    let (long, grown) = (place.at("long"), place.at("grown"));
     train(&long, SETTINGS).output();
     let other = |change: &str| SETTINGS.replace("rl.steps=14", change);
     train(&grown, &other("rl.steps=6")).output();
-    let first = std::fs::read(grown.join("summary.json")).unwrap();
+    let first = place.read("grown/summary.json");
     train(&grown, SETTINGS).refused(2, "holds a run with other settings … --run DIR … rl.steps: 6 -> 14");
     train(&grown, &other("--extend rl.steps=2"))
         .refused(2, "--extend: … rl.steps = 2: the run has 6; it can only become larger");
@@ -102,17 +103,13 @@ fn a_run_that_is_extended_ends_in_the_weights_of_one_that_was_as_long_from_the_s
         result(&long).0 == result(&grown).0,
         "other weights than those of a run that was as long from the start"
     );
-    assert_eq!(
-        std::fs::read(grown.join("summary-26.json")).unwrap(),
-        first,
-        "the summary of the shorter run is kept"
-    );
+    assert_eq!(place.read("grown/summary-26.json"), first, "the summary of the shorter run is kept");
     // Other settings are not extended.
     train(&grown, &other("rl.steps=14 rl.lr=0.5 --extend"))
         .refused(2, "holds a run with other settings … rl.lr: ");
-    train(&dir.path().join("none"), &other("--extend rl.steps=14"))
-        .refused(2, "holds no run; leave --extend out");
-    assert!(!dir.path().join("none").exists());
+    let none = place.at("none");
+    train(&none, &other("--extend rl.steps=14")).refused(2, "holds no run; leave --extend out");
+    assert!(!none.exists());
 }
 
 #[test]
@@ -129,10 +126,6 @@ fn a_run_whose_rates_depend_on_its_length_is_not_extended() {
     assert!(dir.path().join("summary.json").exists());
 }
 
-fn summary(run: &Path) -> Value {
-    serde_json::from_slice(&std::fs::read(run.join("summary.json")).unwrap()).unwrap()
-}
-
 /// Rows of evaluations: before, during and after RL.
 fn evaluations(run: &Path) -> Vec<(u64, f64)> {
     let row = |row: Value| (row["step"].as_u64().unwrap(), row["eval_accuracy"].as_f64().unwrap());
@@ -141,20 +134,21 @@ fn evaluations(run: &Path) -> Vec<(u64, f64)> {
 
 #[test]
 fn every_evaluation_has_its_row_and_its_scalars_and_looking_again_changes_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    train(dir.path(), SETTINGS).output();
-    let found = evaluations(dir.path());
+    let place = Place::new();
+    let run = place.at("run");
+    train(&run, SETTINGS).output();
+    let found = evaluations(&run);
     assert_eq!(found.iter().map(|(step, _)| *step).collect::<Vec<_>>(), [0, 4, 8, 12, 14]);
-    let summary = summary(dir.path());
+    let summary = place.json("run/summary.json");
     assert_eq!(summary["accuracy_before"].as_f64(), Some(found[0].1));
     assert_eq!(summary["accuracy_after"].as_f64(), Some(found[4].1));
-    let events = std::fs::read(dir.path().join("events.out.tfevents.1.grpo-lambda")).unwrap();
+    let events = std::fs::read(run.join("events.out.tfevents.1.grpo-lambda")).unwrap();
     let count = events.windows(13).filter(|w| *w == b"eval/accuracy").count();
     assert_eq!(count, 5);
-    let before = result(dir.path());
-    train(dir.path(), SETTINGS).output();
-    assert!(before == result(dir.path()));
-    for sample in json_lines(&dir.path().join("samples.jsonl")) {
+    let before = result(&run);
+    train(&run, SETTINGS).output();
+    assert!(before == result(&run));
+    for sample in place.lines::<Value>("run/samples.jsonl") {
         assert!(sample["gold"].as_str().is_some_and(|gold| gold.parse::<i64>().is_ok()), "{sample}");
         assert!(sample.get("answer").is_some() && sample.get("accuracy").is_some(), "{sample}");
     }
@@ -162,48 +156,37 @@ fn every_evaluation_has_its_row_and_its_scalars_and_looking_again_changes_nothin
 
 #[test]
 fn patience_ends_a_run_and_the_best_checkpoint_stays() {
-    let dir = tempfile::tempdir().unwrap();
+    let place = Place::new();
+    let run = place.at("run");
     let settings = "task.kind=addition sft.steps=30 rl.steps=40 rl.prompts_per_step=2 rl.group_size=2 rl.lr=1e-9 eval.n=20 eval.every=2 \
                     eval.patience=3 checkpoint.best=true checkpoint.every=1 checkpoint.keep=1";
-    let done = train(dir.path(), settings);
+    let done = train(&run, settings);
     done.output();
     // At such a rate no answer changes: three evaluations without a better one are those after steps 2, 4 and 6.
     done.tells("stopped early after RL step 6: 3 evaluations in a row");
-    let summary = summary(dir.path());
+    let summary = place.json("run/summary.json");
     assert_eq!((summary["steps"][1].as_u64(), summary["stopped_early"].as_bool()), (Some(6), Some(true)));
     assert_eq!(summary["best"]["step"].as_u64(), Some(30));
-    let mut names: Vec<String> = std::fs::read_dir(dir.path().join("checkpoints"))
-        .unwrap()
-        .map(|e| e.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
+    let names = Disk::default().list(&run.join("checkpoints")).unwrap();
     assert_eq!(names, ["step-00000030", "step-00000036"], "the best one and the last");
-    let run = dir.path().to_str().unwrap();
-    let eval = || {
-        let line = format!("eval --model {run}/best --limit 2 --max-new-tokens 4 --output json");
-        llm_train(&words(&line), "")
-    };
+    let eval = || place.run("eval --model run/best --limit 2 --max-new-tokens 4 --output json");
     eval().output();
-    let toml = std::fs::read_to_string(dir.path().join("eval-best/eval.toml")).unwrap();
+    let toml = place.read("run/eval-best/eval.toml");
     assert!(toml.contains("checkpoints/step-00000030"), "{toml}");
-    let best = std::fs::read(dir.path().join("best.json")).unwrap();
-    std::fs::remove_file(dir.path().join("best.json")).unwrap();
+    let best = place.read("run/best.json");
+    std::fs::remove_file(run.join("best.json")).unwrap();
     eval().refused(2, "keeps no best checkpoint; train it with checkpoint.best=true");
-    let again = train(dir.path(), settings);
+    let again = train(&run, settings);
     again.tells("already finished");
-    assert_eq!(
-        std::fs::read(dir.path().join("best.json")).unwrap(),
-        best,
-        "as the state of the checkpoint has it"
-    );
+    assert_eq!(place.read("run/best.json"), best, "as the state of the checkpoint has it");
     // Nothing is drawn through a link, and a run without its checkpoints is not begun anew over its logs.
     let elsewhere = tempfile::tempdir().unwrap();
-    std::fs::remove_dir_all(dir.path().join("figures")).unwrap();
-    std::os::unix::fs::symlink(elsewhere.path(), dir.path().join("figures")).unwrap();
-    llm_train(&["plot", run], "").refused(2, "figures is a symbolic link");
+    std::fs::remove_dir_all(run.join("figures")).unwrap();
+    std::os::unix::fs::symlink(elsewhere.path(), run.join("figures")).unwrap();
+    place.run("plot run").refused(2, "figures is a symbolic link");
     assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 0);
-    let log = std::fs::read(dir.path().join("metrics.jsonl")).unwrap();
-    std::fs::rename(dir.path().join("checkpoints"), elsewhere.path().join("checkpoints")).unwrap();
-    train(dir.path(), settings).refused(2, "summary.json: written by a run that had checkpoints");
-    assert_eq!(std::fs::read(dir.path().join("metrics.jsonl")).unwrap(), log);
+    let log = place.read("run/metrics.jsonl");
+    std::fs::rename(run.join("checkpoints"), elsewhere.path().join("checkpoints")).unwrap();
+    train(&run, settings).refused(2, "summary.json: written by a run that had checkpoints");
+    assert_eq!(place.read("run/metrics.jsonl"), log);
 }

@@ -1,7 +1,5 @@
 //! Several processes are one: bit for bit whatever their number, and none waits for one that is gone.
 
-use std::collections::BTreeMap;
-use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -19,7 +17,7 @@ use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, TrainingSetup};
 use grpo_lambda_trainer::train::train;
 
-use crate::common::words;
+use crate::common::{lasting, words};
 
 const VOCABULARY: u32 = 23;
 
@@ -174,25 +172,11 @@ fn config(more: &[&str]) -> Config {
     Config::resolve("tiny", &[&words(SMALL)[..], &["shards=4"], more].concat()).unwrap()
 }
 
-/// What a run leaves that is the same on every machine: its log, and the files of its last checkpoint.
-fn result(run: &Path) -> BTreeMap<String, Vec<u8>> {
-    let last = run.join("checkpoints/step-00000004");
-    let read = |path: &Path| {
-        (path.display().to_string().replace(&run.display().to_string(), ""), std::fs::read(path).unwrap())
-    };
-    let metrics = std::fs::read(run.join("metrics.jsonl")).unwrap();
-    let mut all = BTreeMap::from([("metrics.jsonl".to_owned(), metrics)]);
-    for below in ["", "adapter", "reference"] {
-        let files = std::fs::read_dir(last.join(below)).into_iter().flatten().map(|e| e.unwrap().path());
-        all.extend(files.filter(|p| p.is_file() && !p.ends_with("manifest.json")).map(|p| read(&p)));
-    }
-    all
-}
-
-fn trained(team: &Team, config: &Config) -> BTreeMap<String, Vec<u8>> {
+/// The log of a run and the files of its last checkpoint, which are the same on every machine.
+fn trained(team: &Team, config: &Config) -> Vec<(String, Vec<u8>)> {
     let at = tempfile::tempdir().unwrap();
     train(team, config, at.path(), "test").unwrap();
-    result(at.path())
+    lasting(at.path(), &["metrics.jsonl"])
 }
 
 #[test]
@@ -202,7 +186,7 @@ fn a_run_of_any_number_of_processes_ends_in_the_bytes_of_one() {
         assert!(threads::run(processes, |team| trained(team, &config(&[]))) == alone, "{processes}");
     }
     let adapted = trained(&Team::default(), &config(ADAPTER));
-    assert!(adapted.keys().any(|name| name.contains("adapter")));
+    assert!(adapted.iter().any(|(name, _)| name.contains("adapter")));
     assert!(threads::run(3, |team| trained(team, &config(ADAPTER))) == adapted);
     // Other passes, the same result.
     let larger = config(&[]).with(&["memory.micro_batch_tokens=500"]).unwrap();
@@ -349,7 +333,7 @@ fn a_process_that_dies_ends_the_run_by_name_and_another_number_goes_on_to_the_sa
         let error = with_a_death(messages, run).0.unwrap_err().to_string();
         assert!(error.contains("process 2 has ended"), "{messages}: {error}");
         threads::run(again, |team| train(team, &config(&[]), at.path(), "test")).unwrap();
-        assert!(result(at.path()) == alone, "{messages} {again}");
+        assert!(lasting(at.path(), &["metrics.jsonl"]) == alone, "{messages} {again}");
     }
 }
 

@@ -8,25 +8,16 @@ use grpo_lambda_trainer::input::task::Split;
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::problems::{Problems, Stage, TaskError};
 
-use crate::common::{Done, Place, lasting, with, words};
+use crate::common::{Done, Place, lasting, stop_after, with, words};
 
 /// Sums as a data set, with a checkpoint to start from.
-struct Inputs(Place);
-
-impl std::ops::Deref for Inputs {
-    type Target = Place;
-    fn deref(&self) -> &Place {
-        &self.0
-    }
+fn inputs() -> Place {
+    let inputs = Place::with_model();
+    inputs.sums("train.jsonl", 0..60);
+    inputs
 }
 
-impl Inputs {
-    fn new() -> Inputs {
-        let inputs = Inputs(Place::with_model());
-        inputs.sums("train.jsonl", 0..60);
-        inputs
-    }
-
+impl Place {
     fn sums(&self, name: &str, sums: impl Iterator<Item = u32>) {
         let row = |i: u32| {
             let (a, b) = (i / 9, i % 9);
@@ -71,24 +62,15 @@ const LOGS: &[&str] = &["metrics.jsonl", "samples.jsonl"];
 /// Two epochs of supervised learning and RL from its own order, taken up again at every checkpoint: the same bytes.
 #[test]
 fn a_run_on_a_data_set_continues_to_the_bytes_of_an_unbroken_one() {
-    let inputs = Inputs::new();
+    let inputs = inputs();
     let done = inputs.train("whole", &[]);
     assert!(done.output().contains("after GRPO-lambda"), "{}", done.stderr);
     done.tells("60 rows; layout GSM8K: problem `question`");
     let whole = lasting(&inputs.at("whole"), LOGS);
-    for last in [6u64, 15] {
+    for last in [6, 15] {
         let run = format!("broken-{last}");
         inputs.train(&run, &[]).output();
-        // As a process that was killed after this checkpoint leaves it.
-        for entry in std::fs::read_dir(inputs.at(&run).join("checkpoints")).unwrap() {
-            let path = entry.unwrap().path();
-            let step: u64 =
-                path.file_name().unwrap().to_str().unwrap().trim_start_matches("step-").parse().unwrap();
-            if step > last {
-                std::fs::remove_dir_all(path).unwrap();
-            }
-        }
-        std::fs::remove_file(inputs.at(&run).join("summary.json")).unwrap();
+        stop_after(&inputs.at(&run), last);
         let again = inputs.train(&run, &[]);
         again.tells(&format!("continuing from step {last}"));
         assert!(lasting(&inputs.at(&run), LOGS) == whole, "another end after step {last}");
@@ -97,7 +79,7 @@ fn a_run_on_a_data_set_continues_to_the_bytes_of_an_unbroken_one() {
 
 #[test]
 fn answers_are_read_and_compared_as_the_task_says() {
-    let inputs = Inputs::new();
+    let inputs = inputs();
     let verdict = |more: &[&str], response: &dyn Fn(&str) -> String| {
         let (problems, _) = inputs.problems(more).unwrap();
         let problem = problems.distinct(Split::Test, 1).unwrap().remove(0);
@@ -123,7 +105,7 @@ fn answers_are_read_and_compared_as_the_task_says() {
 /// Every sampled reward is what the sum says, worked out here.
 #[test]
 fn responses_are_graded_against_the_answers_of_the_rows() {
-    let inputs = Inputs::new();
+    let inputs = inputs();
     let settings = ["sft.steps=150", "sft.lr=0.005", "sft.batch=16", "checkpoint.every=1000", "eval.every=0"];
     inputs.train("run", &settings).output();
     let mut rewards = BTreeSet::new();
@@ -141,7 +123,7 @@ fn responses_are_graded_against_the_answers_of_the_rows() {
 
 #[test]
 fn every_epoch_has_every_row_once_and_stages_have_their_own_order() {
-    let inputs = Inputs::new();
+    let inputs = inputs();
     let (problems, _) = inputs.problems(&[]).unwrap();
     let held_out = problems.distinct(Split::Test, 100).unwrap();
     let validation = problems.distinct(Split::Validation, 100).unwrap();
@@ -166,7 +148,7 @@ fn every_epoch_has_every_row_once_and_stages_have_their_own_order() {
 
 #[test]
 fn held_out_rows_of_a_file_are_not_trained_on() {
-    let inputs = Inputs::new();
+    let inputs = inputs();
     inputs.sums("test.jsonl", 55..70);
     let test = format!("task.test={}", inputs.at("test.jsonl").display());
     let (problems, said) = inputs.problems(&[&test]).unwrap();
@@ -184,7 +166,7 @@ fn held_out_rows_of_a_file_are_not_trained_on() {
 
 #[test]
 fn what_is_imitated_is_graded_right_under_every_template() {
-    let inputs = Inputs::new();
+    let inputs = inputs();
     for template in ["no", "line", "qwen_math", "r1", "open_reasoner"] {
         let (problems, _) = inputs.problems(&[&format!("task.template={template}")]).unwrap();
         let problem = problems.problem(Stage::Sft, 3).unwrap();

@@ -1,19 +1,20 @@
 //! Whole GRPO steps of TRL, from rewards to weights, repeated by the policy that trains: `fixtures/record_trl.py` recorded them.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda::methods::{self, Configured};
 use grpo_lambda_decoder::model::{Decoder, ForwardOptions, Gradients, ModelConfig, Rows, weights};
 use grpo_lambda_decoder::optim::StepOutcome;
-use grpo_lambda_grade::{Extraction, Gold};
+use grpo_lambda_grade::Gold;
 use grpo_lambda_trainer::config::Config as RunConfig;
-use grpo_lambda_trainer::input::tokens::ModelTokenizer;
-use grpo_lambda_trainer::step::engine::{CpuEngine, TrainingSetup};
-use grpo_lambda_trainer::step::{Rollout, StepContext, StepSettings, TextReward, TrainingPrompt};
+use grpo_lambda_trainer::step::{Rollout, StepContext, TrainingPrompt};
 use safetensors::SafeTensors;
 use serde::Deserialize;
+
+use crate::common::fixture;
+use crate::known_bugs::{engine, with_context};
 
 #[derive(Deserialize)]
 struct Recorded {
@@ -43,13 +44,9 @@ struct Case {
     weight_decay: [f64; 2],
 }
 
-fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
-}
-
 fn recorded() -> (Recorded, BTreeMap<String, Vec<f32>>) {
-    let json = std::fs::read(fixtures().join("trl_step.json")).unwrap();
-    let bytes = std::fs::read(fixtures().join("trl_step.safetensors")).unwrap();
+    let json = std::fs::read(fixture("trl_step.json")).unwrap();
+    let bytes = std::fs::read(fixture("trl_step.safetensors")).unwrap();
     let numbers = |data: &[u8]| data.chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
     let tensors = SafeTensors::deserialize(&bytes).unwrap().tensors();
     let tensors = tensors.into_iter().map(|(name, view)| (name, numbers(view.data()))).collect();
@@ -168,20 +165,16 @@ fn one_step_of_the_policy_moves_the_weights_as_trl_does() {
         // TRL decays matrices only: its second group, biases and norms, has none.
         assert_eq!(case.weight_decay[1], 0.0);
         let run = RunConfig::resolve("tiny", &settings).unwrap();
-        let mut engine = CpuEngine::new(model, TrainingSetup::new(run.rl_optimiser())).unwrap();
+        let mut engine = engine(model, &run);
         let prompts: Vec<TrainingPrompt> = (0..)
             .zip(&recorded.prompts)
             .map(|(number, prompt)| TrainingPrompt { tokens: prompt.clone(), gold: Gold::from(0), number })
             .collect();
         let configured = case.method(name, recorded.max_completion_length);
-        let tokens = ModelTokenizer::tiny();
-        let settings = StepSettings::new(&run, tokens.eos());
-        let rewards = TextReward::new(&tokens, &run.reward, Extraction::Boxed, 0);
-        let method = configured.method.as_ref();
-        let context = StepContext::new(&settings, method, &rewards);
         // TRL's numbers, and so off-policy: they are not this sampler's to the bit.
         let rollout = Rollout { prompts, groups: case.batch(&recorded), ..Rollout::default() };
-        let report = context.step(&mut engine, &rollout, case.lr).unwrap();
+        let step = |context: StepContext<'_>| context.step(&mut engine, &rollout, case.lr).unwrap();
+        let report = with_context(&run, configured.method.as_ref(), step);
         let [StepOutcome::Applied { grad_norm, .. }] = &report.updates[..] else {
             panic!("{name}: {:?}", report.updates);
         };

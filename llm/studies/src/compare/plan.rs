@@ -100,6 +100,8 @@ mod tests {
     fn a_directory_keeps_its_comparison_and_names_what_another_changes() {
         let root = tempfile::tempdir().expect("a directory");
         let path = root.path().join("a/b");
+        let refused =
+            |plan: &Plan, path: &Path| plan.identity().claim(path).expect_err("refused").to_string();
         let own = plan("grpo,rloo", 5, &["model.hidden=32"]).expect("valid");
         own.identity().claim(&path).expect("new");
         own.identity().claim(&path).expect("the same again");
@@ -116,30 +118,16 @@ mod tests {
             ),
             (plan("grpo,rloo", 5, &["model.hidden=32", "rl.lr=0.5"]), "-> 0.5"),
         ] {
-            let error = other.expect("valid").identity().claim(&path).expect_err("refused").to_string();
+            let error = refused(&other.expect("valid"), &path);
             assert!(error.contains(expected) && !error.contains('\n'), "{error}");
         }
-        let mut twins = own.clone();
-        twins.ablate_rate = true;
-        assert!(
-            twins
-                .identity()
-                .claim(&path)
-                .expect_err("refused")
-                .to_string()
-                .contains("ablate_rate: false -> true")
-        );
+        let twins = Plan { ablate_rate: true, ..own.clone() };
+        assert!(refused(&twins, &path).contains("ablate_rate: false -> true"));
         std::fs::write(path.join("compare.toml"), "not = [toml").expect("written");
-        assert!(own.identity().claim(&path).expect_err("refused").to_string().contains("compare.toml"));
+        assert!(refused(&own, &path).contains("compare.toml"));
         let full = tempfile::tempdir().expect("a directory");
         std::fs::write(full.path().join("thesis.tex"), "x").expect("written");
-        assert!(
-            own.identity()
-                .claim(full.path())
-                .expect_err("refused")
-                .to_string()
-                .contains("is not a comparison")
-        );
+        assert!(refused(&own, full.path()).contains("is not a comparison"));
     }
 
     #[test]

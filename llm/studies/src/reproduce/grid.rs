@@ -189,35 +189,16 @@ mod tests {
     }
 
     #[test]
-    fn only_keeps_what_is_named_and_knows_what_there_is() {
+    fn only_keeps_what_is_named() {
         let table = cells("3");
         let kept = |text: &str| {
-            let only = CellFilter::parse(text, &table)?;
-            Ok::<_, String>(table.iter().filter(|c| only.keeps(c)).count())
+            let only = CellFilter::parse(text, &table).expect("of the table");
+            table.iter().filter(|c| only.keeps(c)).count()
         };
-        assert_eq!(kept("dataset=gsm8k"), Ok(9));
-        assert_eq!(kept("dataset=gsm8k,style=both"), Ok(4));
-        assert_eq!(kept("dataset=gsm8k,style=both,style=grpo"), Ok(5));
-        assert_eq!(kept("update=ε-trace,lambda=0.98"), Ok(8));
-        assert_eq!(kept("model=Qwen-1.5B"), Ok(36));
-        for (text, expected) in [
-            ("gsm8k", "--only gsm8k: must be of the form key=value"),
-            ("datset=gsm8k", "no such key (did you mean `dataset`?); keys: model, dataset"),
-            ("dataset=gsm8", "the table has no such dataset (did you mean `gsm8k`?); it has math12k"),
-            ("lambda=0.97", "the table has no such lambda (did you mean `0.98` or `0.99`?)"),
-            ("model=r1-distill-qwen-7b", "the table has no such model"),
-        ] {
-            let error = kept(text).expect_err(text);
-            let head = expected.split(" (did").next().unwrap_or_default();
-            assert!(error.contains(head), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_table_that_is_not_there_is_refused() {
-        assert!(TableSelection::parse("2").expect_err("settings").contains("presets"));
-        assert!(
-            TableSelection::parse("7").expect_err("none").contains("--table 7: must be 1, 3, 4, 5, 6 or all")
-        );
+        assert_eq!(kept("dataset=gsm8k"), 9);
+        assert_eq!(kept("dataset=gsm8k,style=both"), 4);
+        assert_eq!(kept("dataset=gsm8k,style=both,style=grpo"), 5);
+        assert_eq!(kept("update=ε-trace,lambda=0.98"), 8);
+        assert_eq!(kept("model=Qwen-1.5B"), 36);
     }
 }

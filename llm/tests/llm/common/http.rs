@@ -10,7 +10,6 @@ use serde_json::Value;
 /// A request as it came.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    pub method: String,
     pub path: String,
     pub body: Value,
     /// All bytes, to pass it on.
@@ -95,10 +94,9 @@ fn read(stream: &mut TcpStream) -> Option<Asked> {
             _ => return None,
         }
     }
-    let mut first = head.split_whitespace();
-    let (method, path) = (first.next()?.to_owned(), first.next()?.to_owned());
+    let path = head.split_whitespace().nth(1)?.to_owned();
     let body = serde_json::from_slice(&raw[end..]).unwrap_or(Value::Null);
-    Some(Asked { method, path, body, raw })
+    Some(Asked { path, body, raw })
 }
 
 /// Passes a request on and gives back what comes.

@@ -183,6 +183,13 @@ impl Place {
         self.read(name).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
+    /// `llm-train` with these words, not yet started.
+    pub fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_llm-train"));
+        command.current_dir(self.0.path()).args(words(line));
+        command
+    }
+
     /// Runs `llm-train` with these words.
     pub fn run(&self, line: &str) -> Done {
         self.run_with(line, &[], "")
@@ -190,8 +197,7 @@ impl Place {
 
     /// [`Place::run`] with further words, which may have blanks in them, and a standard input.
     pub fn run_with(&self, line: &str, more: &[&str], stdin: &str) -> Done {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_llm-train"));
-        run(command.current_dir(self.0.path()).args(words(line)).args(more), stdin)
+        run(self.command(line).args(more), stdin)
     }
 }
 
@@ -245,6 +251,57 @@ pub fn lasting(run: &Path, names: &[&str]) -> Vec<(String, Vec<u8>)> {
     let last = grpo_lambda_trainer::run::latest(run).unwrap().expect("a finished run has a checkpoint");
     let files = names.iter().map(|name| ((*name).to_owned(), std::fs::read(run.join(name)).unwrap()));
     files.chain(last.files().map(|name| (name.to_owned(), last.read(name).unwrap()))).collect()
+}
+
+/// Leaves of a finished run what a kill right after the checkpoint of this step would have left.
+pub fn stop_after(run: &Path, step: u64) {
+    std::fs::remove_file(run.join("summary.json")).unwrap();
+    for entry in std::fs::read_dir(run.join("checkpoints")).unwrap().map(Result::unwrap) {
+        let of: u64 = entry.file_name().to_str().unwrap().strip_prefix("step-").unwrap().parse().unwrap();
+        if of > step {
+            std::fs::remove_dir_all(entry.path()).unwrap();
+        }
+    }
+}
+
+/// A copy of a finished run, and of it what [`stop_after`] leaves.
+pub fn stopped_after(step: u64, run: &Path) -> tempfile::TempDir {
+    let left = tempfile::tempdir().unwrap();
+    copy(run, left.path());
+    stop_after(left.path(), step);
+    left
+}
+
+/// Two runs logged the same but for rounding in f32, in so many rows of supervised learning and of RL.
+#[track_caller]
+pub fn assert_the_same_to_rounding(a: &Path, b: &Path, [sft, rl]: [usize; 2]) {
+    for (stage, rows, names) in
+        [("sft", sft, &["loss", "grad_norm"][..]), ("rl", rl, &["loss", "kl", "entropy", "tokens"])]
+    {
+        for name in names {
+            let (a, b) = (column(a, stage, name), column(b, stage, name));
+            assert_eq!((a.len(), b.len()), (rows, rows), "{stage} {name}");
+            for (step, (a, b)) in a.iter().zip(&b).enumerate() {
+                assert!((a - b).abs() < 1e-4 * b.abs().max(1.0), "{stage} {name}, step {step}: {a} for {b}");
+            }
+        }
+    }
+}
+
+/// A file that the tests read.
+pub fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+}
+
+/// Published data of this name, if it is where `GRPO_LAMBDA_DATA` says, or in `shared/data` beside the repository.
+pub fn published(name: &str) -> Option<PathBuf> {
+    let near = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().skip(1).map(|d| d.join("shared/data"));
+    let root = std::env::var_os("GRPO_LAMBDA_DATA").map(PathBuf::from);
+    let found = root.into_iter().chain(near).map(|d| d.join(name)).find(|p| p.exists());
+    if found.is_none() {
+        eprintln!("skipped: {name} is not there (GRPO_LAMBDA_DATA names the directory of published data)");
+    }
+    found
 }
 
 /// Copies a folder with all that is in it.

@@ -6,7 +6,7 @@ use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::truncation::Truncation;
 use serde_json::{Value, json};
 
-use super::answer::{Answered, Ask};
+use super::answer::Ask;
 use super::error::EngineError;
 use super::http::value_of;
 use super::vllm;
@@ -47,23 +47,6 @@ fn can_be_learned_from(response: &SampledResponse) {
     assert_eq!(response.truncated, !EOS.contains(&response.tokens[length - 1]));
 }
 
-fn responses(
-    name: &str,
-    seeds: &[Value],
-    read: impl Fn(Value, &Ask<'_>) -> Result<Vec<Answered>, EngineError>,
-) {
-    let seeds: Vec<Vec<u8>> = seeds.iter().map(|seed| seed.to_string().into_bytes()).collect();
-    fuzz(name, 400, &seeds, |bytes| {
-        let answered = value(bytes).and_then(|value| read(value, &ask())).map_err(|e| e.to_string())?;
-        assert_eq!(answered.len(), 2);
-        for answer in answered {
-            let response = answer.checked(&ask(), VOCABULARY, None).map_err(|e| e.to_string())?;
-            can_be_learned_from(&response);
-        }
-        Ok(())
-    });
-}
-
 #[test]
 fn answers_of_vllm() {
     let recorded = include_str!("../../../../tests/fixtures/vllm/a_single_prompt_flat_ids.json");
@@ -74,6 +57,16 @@ fn answers_of_vllm() {
     };
     let short =
         [choice(vec![3, 511], vec![-1.0, -0.5], "stop"), choice(vec![4, 509], vec![-2.0, 0.0], "stop")];
-    let seeds = [recorded["response"]["body"].clone(), json!({"choices": short})];
-    responses("answer of vLLM", &seeds, vllm::responses);
+    let seeds = [recorded["response"]["body"].clone(), json!({"choices": short})]
+        .map(|seed| seed.to_string().into_bytes());
+    fuzz("answer of vLLM", 400, &seeds, |bytes| {
+        let answered = value(bytes).and_then(|value| vllm::responses(value, &ask()));
+        let answered = answered.map_err(|e| e.to_string())?;
+        assert_eq!(answered.len(), 2);
+        for answer in answered {
+            let response = answer.checked(&ask(), VOCABULARY, None).map_err(|e| e.to_string())?;
+            can_be_learned_from(&response);
+        }
+        Ok(())
+    });
 }

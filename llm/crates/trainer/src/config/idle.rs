@@ -68,36 +68,25 @@ mod tests {
     #[test]
     fn a_setting_without_an_effect_is_told_with_the_one_that_takes_it() {
         let idle = |words: &[&str]| idle_settings(&Config::resolve("tiny", words).expect("valid"), words);
-        let data = ["task.kind=dataset", "task.data=x.jsonl"];
-        assert_eq!(
-            idle(&[data[0], data[1], "task.levels=1"]),
-            ["task.levels=1 has no effect with task.kind=dataset"]
-        );
-        assert_eq!(idle(&["task.template=r1"]), ["task.template=r1 has no effect with task.kind=stories"]);
-        assert_eq!(
-            idle(&["task.kind=addition", "task.levels=1"]),
-            ["task.levels=1 has no effect with task.kind=addition"]
-        );
-        assert_eq!(idle(&["sft.steps=0", "sft.lr=1"]), ["sft.lr=1 has no effect with sft.steps=0"]);
-        assert_eq!(
-            idle(&["device=cpu", "memory.optimiser=host"]),
-            ["memory.optimiser=host has no effect with device=cpu"]
-        );
+        for (words, other) in [
+            (&["task.kind=dataset", "task.data=x.jsonl", "task.levels=1"][..], "task.kind=dataset"),
+            (&["task.template=r1"], "task.kind=stories"),
+            (&["task.kind=addition", "task.levels=1"], "task.kind=addition"),
+            (&["sft.steps=0", "sft.lr=1"], "sft.steps=0"),
+            (&["device=cpu", "memory.optimiser=host"], "device=cpu"),
+            (&["engine=candle", "memory.recompute_layers=true"], "engine=candle"),
+            (&["rl.sets=4"], "rl.sampling=independent"),
+            (&["lora.alpha=8"], "lora.rank=0"),
+            (&["reward.overlong_limit=30"], "reward.overlong=0"),
+        ] {
+            let last = words.last().expect("a word");
+            assert_eq!(idle(words), [format!("{last} has no effect with {other}")]);
+        }
         assert_eq!(idle(&["memory.optimiser=host"]), [""; 0]);
         assert_eq!(idle(&["device=cpu", "memory.recompute_layers=true"]), [""; 0]);
-        assert_eq!(
-            idle(&["engine=candle", "memory.recompute_layers=true"]),
-            ["memory.recompute_layers=true has no effect with engine=candle"]
-        );
-        assert_eq!(idle(&["rl.sets=4"]), ["rl.sets=4 has no effect with rl.sampling=independent"]);
-        assert_eq!(idle(&["lora.alpha=8"]), ["lora.alpha=8 has no effect with lora.rank=0"]);
-        assert_eq!(
-            idle(&["reward.overlong_limit=30"]),
-            ["reward.overlong_limit=30 has no effect with reward.overlong=0"]
-        );
         let all = [
-            data[0],
-            data[1],
+            "task.kind=dataset",
+            "task.data=x.jsonl",
             "task.template=r1",
             "sft.lr=1",
             "rl.lr=1e-4",

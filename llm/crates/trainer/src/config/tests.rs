@@ -18,6 +18,7 @@ fn a_refusal_names_the_line_it_is_about() {
         ("# a method\n[method]\nlambda = 2\n", "a.toml, line 3: method.lambda=2: must be "),
         ("[method]\nname = \"grpu\"\n", "a.toml, line 2: unknown method `grpu`"),
         ("[rl]\ntop_p = 0.9\n", "a.toml, line 2: rl.top_p: "),
+        ("seed = 1\nrl = 5\n", "a.toml, line 2: unknown key `rl`"),
     ] {
         let error = Config::parse(text, "a.toml").expect_err("must be refused").to_string();
         assert!(error.starts_with(expected), "{error}");
@@ -109,7 +110,6 @@ fn every_refusal_names_the_field_and_what_would_be_right() {
         (&["rl.mask_truncated=true"], "(did you mean `method.mask_truncated`?)"),
         (&["method.lamda=1"], "unknown key `lamda` for method grpo_lambda (did you mean `lambda`?)"),
         (&["method.lambda=2"], "method.lambda=2: must be a number from 0 to 1"),
-        (&["method.name=gpro"], "unknown method `gpro` (did you mean `grpo`?)"),
         (&["rl.group_size=1"], "command line: rl.group_size = 1: must be a whole number from 2"),
         (&["rl.group_size=2.5"], "rl.group_size = 2.5: must be"),
         (&["rl.lr=0"], "rl.lr = 0: must be a number greater than 0"),
@@ -119,18 +119,12 @@ fn every_refusal_names_the_field_and_what_would_be_right() {
         (&["task.levels=1,5"], "task.levels = 1,5: must be a list of whole numbers from 1 to 4"),
         (&["task.levels="], "task.levels = : must be a list"),
         (&["rl.dynamic_sampling=yes"], "must be true or false"),
-        (&["rl.steps"], "`rl.steps` is not of the form key=value"),
         (&["rl.steps=1", "rl.steps=2"], "rl.steps is given twice: 1 and 2"),
         (&["model.hidden=130"], "model.hidden = 130 is not a multiple of model.heads = 4"),
         (&["model.kv_heads=3"], "model.heads = 4 is not a multiple of model.kv_heads = 3"),
         (&["model.hidden=20"], "is odd"),
         (&["model.checkpoint=x", "model.hidden=64"], "model.checkpoint decides the shape"),
-        (&["lora.targets=q_proj,v_prj"], "lora.targets = q_proj,v_prj: must be a list of q_proj, k_proj"),
-        (&["lora.targets=q_proj,v_prj"], "(did you mean `v_proj`?)"),
         (&["lora.targets=q_proj,q_proj"], "lora.targets = q_proj,q_proj: must be a list of"),
-        (&["lora.alpha=0"], "lora.alpha = 0: must be a number greater than 0"),
-        (&["rl.top_p=0.9"], "command line: rl.top_p: training samples from the whole distribution"),
-        (&["rl.top_k=5"], "rl.top_k: training samples from the whole distribution"),
         (
             &["method.matrix=as_printed", "method.matrix_length=32"],
             "rl.max_new_tokens = 64: the method's settings (method.matrix_length) take responses of at most 32 tokens",
@@ -139,14 +133,6 @@ fn every_refusal_names_the_field_and_what_would_be_right() {
         let message = refused(overrides);
         assert!(message.contains(expected), "{overrides:?}: {message}");
     }
-    let unknown = Config::resolve("tiney", &[] as &[&str]).expect_err("no such preset").to_string();
-    assert!(unknown.contains("`tiney` is neither a preset nor a file (did you mean `tiny`?)"), "{unknown}");
-    let text = Config::parse("seed = 1\nrl = 5\n", "run.toml").expect_err("rl is a table").to_string();
-    assert!(text.contains("run.toml, line 2: unknown key `rl`"), "{text}");
-    let text = Config::parse("seed = = 1", "run.toml").expect_err("no TOML").to_string();
-    assert!(text.starts_with("run.toml: line 1, column 8: ") && !text.contains('\n'), "{text}");
-    let text = Config::parse("[rl]\nsteps = -1", "run.toml").expect_err("negative").to_string();
-    assert!(text.contains("run.toml, line 2: rl.steps = -1: must be a whole number of at least 0"), "{text}");
 }
 
 #[test]

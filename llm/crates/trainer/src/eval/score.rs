@@ -168,45 +168,38 @@ pub fn over_problems(values: &[f64]) -> Option<Interval> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
+    /// A sample of the problem `p` with ten tokens, if there was room for it.
+    pub(in crate::eval) fn record(
+        sample: usize,
+        verdict: ResponseOutcome,
+        answer: Option<&str>,
+        finish: RecordedFinish,
+    ) -> CompletionRecord {
+        CompletionRecord {
+            problem: "p".into(),
+            sample,
+            verdict,
+            reason: String::new(),
+            lenient: false,
+            answer: answer.map(str::to_owned),
+            finish,
+            tokens: if finish == RecordedFinish::NoRoom { 0 } else { 10 },
+            text: String::new(),
+            crc32c: None,
+        }
+    }
+
     /// Samples of a problem by letter: right, wrong, no answer, unreadable, no room.
-    pub(crate) fn problem(letters: &str) -> Vec<CompletionRecord> {
-        let one = |(sample, letter): (usize, char)| {
-            let verdict = match letter {
-                'r' => ResponseOutcome::Right,
-                'w' => ResponseOutcome::Wrong,
-                'n' => ResponseOutcome::NoAnswer,
-                'u' => ResponseOutcome::Unreadable,
-                _ => ResponseOutcome::NoRoom,
-            };
-            let answer = match verdict {
-                ResponseOutcome::Right => Some("1"),
-                ResponseOutcome::Wrong => Some("2"),
-                ResponseOutcome::Unreadable => Some(r"\frac{"),
-                _ => None,
-            };
-            let finish = match verdict {
-                ResponseOutcome::NoRoom => RecordedFinish::NoRoom,
-                ResponseOutcome::NoAnswer => RecordedFinish::Length,
-                _ => RecordedFinish::Eos,
-            };
-            let tokens = if finish == RecordedFinish::NoRoom { 0 } else { 10 };
-            let (reason, text) = (String::new(), String::new());
-            let answer = answer.map(str::to_owned);
-            CompletionRecord {
-                problem: "p".into(),
-                sample,
-                verdict,
-                reason,
-                lenient: false,
-                answer,
-                finish,
-                tokens,
-                text,
-                crc32c: None,
-            }
+    fn problem(letters: &str) -> Vec<CompletionRecord> {
+        let one = |(sample, letter): (usize, char)| match letter {
+            'r' => record(sample, ResponseOutcome::Right, Some("1"), RecordedFinish::Eos),
+            'w' => record(sample, ResponseOutcome::Wrong, Some("2"), RecordedFinish::Eos),
+            'n' => record(sample, ResponseOutcome::NoAnswer, None, RecordedFinish::Length),
+            'u' => record(sample, ResponseOutcome::Unreadable, Some(r"\frac{"), RecordedFinish::Eos),
+            _ => record(sample, ResponseOutcome::NoRoom, None, RecordedFinish::NoRoom),
         };
         letters.chars().enumerate().map(one).collect()
     }

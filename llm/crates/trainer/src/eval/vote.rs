@@ -58,20 +58,12 @@ pub fn majority(samples: &[CompletionRecord]) -> Vote {
 #[cfg(test)]
 mod tests {
     use super::super::completion::RecordedFinish;
+    use super::super::score::tests::record;
     use super::*;
 
     fn samples(answers: &[(&str, ResponseOutcome)]) -> Vec<CompletionRecord> {
-        let one = |(sample, (answer, verdict)): (usize, &(&str, ResponseOutcome))| CompletionRecord {
-            problem: "p".into(),
-            sample,
-            verdict: *verdict,
-            reason: String::new(),
-            lenient: false,
-            answer: Some((*answer).to_owned()).filter(|a| !a.is_empty()),
-            finish: RecordedFinish::Eos,
-            tokens: 1,
-            text: String::new(),
-            crc32c: None,
+        let one = |(sample, &(answer, verdict)): (usize, &(&str, ResponseOutcome))| {
+            record(sample, verdict, Some(answer).filter(|a| !a.is_empty()), RecordedFinish::Eos)
         };
         answers.iter().enumerate().map(one).collect()
     }

@@ -177,16 +177,4 @@ mod tests {
             );
         }
     }
-
-    #[test]
-    fn a_problem_that_looks_like_a_place_stays_as_it_is() {
-        let problem = r"{system} {problem} \boxed{} {{ x }} é";
-        let qwen = NAMED_TEMPLATES.iter().find(|n| n.name == "qwen_math").expect("shipped");
-        assert_eq!(
-            qwen.render(Some("{problem}"), &[], problem),
-            format!(
-                "<|im_start|>system\n{{problem}}<|im_end|>\n<|im_start|>user\n{problem}<|im_end|>\n<|im_start|>assistant\n"
-            )
-        );
-    }
 }
