@@ -128,6 +128,8 @@ mod x86 {
     use super::{Left, NR};
     use std::arch::x86_64::*;
 
+    // No tile hands a closure to a library function: that function lacks the tile's instructions, so that each call of the closure is made.
+
     /// Numbers of a cache line.
     const LINE: usize = 16;
 
@@ -163,7 +165,8 @@ mod x86 {
             }
             // Rows are addressed from every third, which leaves their pointers in registers.
             let row = a.row;
-            let from: [*const f32; 4] = std::array::from_fn(|g| a.data.as_ptr().wrapping_add(3 * g * row));
+            let at = a.data.as_ptr();
+            let from = [at, at.wrapping_add(3 * row), at.wrapping_add(6 * row), at.wrapping_add(9 * row)];
             for k in 0..b.len() / NR {
                 let b = b.as_ptr().add(k * NR);
                 fetch(next, k);
@@ -203,7 +206,6 @@ mod x86 {
                 let rows = (M - row).min(3);
                 // Rows past the last repeat it, so that three rows are always computed and the true ones stored.
                 let index = [row, row + usize::from(rows > 1), row + rows - 1];
-                // No closure stands here: a library function that calls it has no AVX2, and the call would be made in every step.
                 let from = [index[0] * a.row, index[1] * a.row, index[2] * a.row];
                 let mut sum = [[_mm256_setzero_ps(); 4]; 3];
                 if accumulate {
