@@ -4,9 +4,10 @@ use std::process::Command;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    let features: Vec<&str> = ["cuda", "mpi"]
+    let variable = |name: &str| format!("CARGO_FEATURE_{}", name.to_uppercase().replace('-', "_"));
+    let features: Vec<&str> = ["candle", "candle-cuda", "candle-metal", "cuda", "mpi"]
         .into_iter()
-        .filter(|name| std::env::var_os(format!("CARGO_FEATURE_{}", name.to_uppercase())).is_some())
+        .filter(|name| std::env::var_os(variable(name)).is_some())
         .collect();
     let features = if features.is_empty() { "none".to_owned() } else { features.join(", ") };
     println!("cargo:rustc-env=LLM_TRAIN_FEATURES={features}");

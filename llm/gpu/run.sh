@@ -14,13 +14,15 @@ fi
 binary=$here/$program
 if [ ! -x "$binary" ] || [ "$binary.xz" -nt "$binary" ]; then
   [ -w "$here" ] || binary=$(mktemp -d)/$program
+  # A name of its own, because several may unpack at a time.
+  part=$(mktemp "$binary.XXXXXX")
   if command -v xz >/dev/null; then
-    xz --decompress --stdout "$here/$program.xz" >"$binary.part"
+    xz --decompress --stdout "$here/$program.xz" >"$part"
   else
-    python3 -c 'import lzma, shutil, sys; shutil.copyfileobj(lzma.open(sys.argv[1]), sys.stdout.buffer)' "$here/$program.xz" >"$binary.part"
+    python3 -c 'import lzma, shutil, sys; shutil.copyfileobj(lzma.open(sys.argv[1]), sys.stdout.buffer)' "$here/$program.xz" >"$part"
   fi
-  chmod +x "$binary.part"
-  mv "$binary.part" "$binary"
+  chmod 755 "$part"
+  mv "$part" "$binary"
 fi
 
 path=${LD_LIBRARY_PATH:-}

@@ -88,7 +88,7 @@ rehearsed() {
   in_time
   { cargo build --quiet --features cuda --package grpo-lambda-llm && cargo run --quiet --package grpo-lambda-ptx --example libraries "$cuda"; } >&2 ||
     { failed "the machine cannot be built"; return; }
-  LD_LIBRARY_PATH=$cuda GRPO_LAMBDA_CACHE=$out/work/cache timeout "$(left)" target/debug/llm-train gpu-check --quick --csv "$1" --head "$2" >&2 ||
+  LD_LIBRARY_PATH=$cuda GRPO_LAMBDA_CACHE=$out/work/cache timeout "$(left)" target/debug/llm-train gpu-check --quick ${only:+--only "$only"} --csv "$1" --head "$2" >&2 ||
     failed "the PTX machine failed"
 }
 
@@ -97,7 +97,7 @@ small_check() {
   local file=$1 head=$2
   shift 2
   if [ -n "$rehearse" ]; then rehearsed "$file" "$head"; else
-    timeout "$(left)" "$@" $llm gpu-check --quick --csv "$file" --head "$head" >&2
+    timeout "$(left)" "$@" $llm gpu-check --quick ${only:+--only "$only"} --csv "$file" --head "$head" >&2
   fi
 }
 
@@ -159,21 +159,30 @@ sanitized() {
   "$@" compute-sanitizer --tool "$tool" --target-processes all --error-exitcode 9
 }
 
+# What a tool of compute-sanitizer says of the small sizes, of one kernel or of all. checked TOOL [KERNEL]
+checked() {
+  local name=$1${2:+-$2} only=${2:-} status=0
+  sanitized "$1" small_check "$out/work/$name.csv" "$(head_of "$name")" 2>"$out/work/$name.log" || status=$?
+  # The tool sums up in its last line.
+  echo "$1,${2:-all},$status,\"$(grep '========= .*SUMMARY' "$out/work/$name.log" | tail -n 1 | sed 's/^=* *//; s/"//g')\"" >"$out/work/$name.row"
+}
+
 memory() {
-  local file=$out/gpu_sanitizer.csv tool tools=(memcheck racecheck synccheck)
+  local file=$out/gpu_sanitizer.csv kernel kernels
   if [ -z "$rehearse" ] && ! command -v compute-sanitizer >/dev/null; then say "no compute-sanitizer here: nothing is checked"; return; fi
   in_time
-  # Nothing is timed, so the three run beside each other.
-  for tool in "${tools[@]}"; do
-    { sanitized "$tool" small_check "$out/work/$tool.csv" "$(head_of "$tool")" 2>"$out/work/$tool.log" &&
-      echo 0 || echo $?; } >"$out/work/$tool.exit" &
+  kernels=$(sed -n 's/^KERNEL([0-9]*, \([a-z_]*\)).*/\1/p' llm/crates/gpu/src/kernels/*.cu)
+  [ -z "$rehearse" ] || kernels=rms_norm
+  rm -f "$out"/work/*.row
+  # Nothing is timed, so several run beside each other. racecheck of all kernels in one process takes many minutes.
+  checked memcheck &
+  checked synccheck &
+  for kernel in $kernels; do
+    [ "$(jobs -rp | wc -l)" -lt 8 ] || wait -n || true
+    checked racecheck "$kernel" &
   done
   wait
-  { echo "# $(head_of "compute-sanitizer, llm-train gpu-check --quick")"; echo "tool,exit,verdict"; } >"$file"
-  for tool in "${tools[@]}"; do
-    # The tool sums up in its last line.
-    echo "$tool,$(tail -n 1 "$out/work/$tool.exit"),\"$(grep '========= .*SUMMARY' "$out/work/$tool.log" | tail -n 1 | sed 's/^=* *//; s/"//g')\"" >>"$file"
-  done
+  { echo "# $(head_of "compute-sanitizer, llm-train gpu-check --quick")"; echo "tool,kernel,exit,verdict"; sort "$out"/work/*.row; } >"$file"
   cat "$file" >&2
 }
 
@@ -299,7 +308,7 @@ case $stage in
   quick | memory | check | bench | profile | steps | torch | learn) "$stage" ;;
   thirty)
     export SEEDS=${SEEDS:-0}
-    each quick:60 memory:150 check:240 bench:330 profile:240 steps:60 torch:100 learn:180
+    each quick:90 memory:150 check:240 bench:300 profile:240 steps:60 torch:100 learn:180
     [ -z "$rehearse" ] || show
     ;;
   all)

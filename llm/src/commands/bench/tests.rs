@@ -224,8 +224,8 @@ fn the_page_on_cards_has_the_seconds_that_were_measured() {
     let read =
         |path: &str| std::fs::read_to_string(format!("{}/../{path}", env!("CARGO_MANIFEST_DIR"))).unwrap();
     let page = read("docs/gpu.md");
-    let (ours, theirs) = (read("paper/data/gpu_bench.csv"), read("paper/data/gpu_torch.csv"));
-    let seconds = |text: &str, run: &str, figure: &str| {
+    let seconds = |file: &str, run: &str, figure: &str| {
+        let text = read(&format!("paper/data/gpu_{file}.csv"));
         let line = text.lines().find_map(|line| line.strip_prefix(&format!("{run},wall_s.{figure},")));
         line.unwrap().parse::<f64>().unwrap()
     };
@@ -237,10 +237,29 @@ fn the_page_on_cards_has_the_seconds_that_were_measured() {
         ("optimiser", "optimizer"),
         ("the step", "step"),
     ] {
-        let (ours, theirs) = (seconds(&ours, "qwen2.5-math-1.5b", figure), seconds(&theirs, "plain", figure));
-        let told = format!("| {ours:.3} | {theirs:.3} | {:.1}", theirs / ours);
         let line = page.lines().find(|line| line.starts_with(&format!("| {row} | 0."))).unwrap_or_default();
-        assert!(line.contains(&told), "{row}: {told}");
+        for card in ["h100", "h200"] {
+            let ours = seconds(&format!("{card}_bench"), "qwen2.5-math-1.5b", figure);
+            let theirs = seconds(&format!("{card}_torch"), "plain", figure);
+            let told = format!("| {ours:.3} | {theirs:.3} | {:.1}", theirs / ours);
+            assert!(line.contains(&told), "{row}: {told}");
+        }
+    }
+    for (row, run, line) in [
+        ("1.5B, responses of 256", "", "--completion 256 memory.recompute_layers=true"),
+        ("the same", "-kept", "--completion 256 memory.recompute_layers=false"),
+        ("1.5B, 16 prompts", "-128", "--completion 256 --prompts 16"),
+        ("1.5B, responses of 1,024", "-1024", "--completion 1024"),
+    ] {
+        let line: Vec<&str> =
+            ["qwen2.5-math-1.5b", "--prompt-tokens", "256"].into_iter().chain(line.split(' ')).collect();
+        let bound: f64 = counted(&line).kernels.values().sum();
+        let measured = seconds("h100_bench", &format!("qwen2.5-math-1.5b{run}"), "step");
+        let told = format!("| {bound:.3} | {measured:.3} | {:.0} % |", 100.0 * bound / measured);
+        assert!(
+            page.lines().any(|line| line.starts_with(&format!("| {row}")) && line.ends_with(&told)),
+            "{told}"
+        );
     }
 }
 

@@ -3,8 +3,8 @@
 use grpo_lambda_gpu::Dtype;
 use grpo_lambda_gpu::dry::Ceilings;
 
-/// The share of its best rates that a run on a GPU is assumed to reach. A step of 1.5B with 64 responses of 256 tokens reached 0.6 of those of an
-/// H200 (`paper/data/gpu_bench.csv`); what has not been timed is assumed to reach less.
+/// The share of its best rates that a run on a GPU is assumed to reach. Steps of 1.5B to 7B reached 0.59 to 0.73 of those of an H100, one with
+/// prompts of 16,384 tokens 0.34 (`paper/data/gpu_h100_bench.csv`); what has not been timed is assumed to reach less than most.
 pub const UTILISATION: f64 = 0.5;
 /// The share on the processor: a guess.
 const ON_PROCESSOR: f64 = 0.3;
