@@ -138,7 +138,7 @@ impl Batch {
     /// The lines as `sim estimate` reads them.
     ///
     /// # Errors
-    /// None that a reader could mend.
+    /// When it cannot be written as JSON.
     pub fn text(&self) -> Result<String, String> {
         let lines: Result<Vec<String>, String> =
             self.lines.iter().map(|(_, line)| crate::json(&object(line))).collect();
@@ -211,7 +211,7 @@ impl Evaluation {
     /// The text that `sim estimate` prints.
     ///
     /// # Errors
-    /// None that a reader could mend.
+    /// When it cannot be written as JSON.
     pub fn printed(&self) -> Result<String, String> {
         let lines: Result<Vec<String>, String> = self.estimates.iter().map(crate::json).collect();
         lines.map(|lines| lines.join("\n") + "\n")
@@ -267,7 +267,7 @@ impl Evaluation {
     /// The metrics of every line, as JSON.
     ///
     /// # Errors
-    /// None that a reader could mend.
+    /// When it cannot be written as JSON.
     pub fn metrics(&self) -> Result<String, String> {
         crate::json(&self.estimates.iter().map(|e| &e.metrics).collect::<Vec<_>>())
     }

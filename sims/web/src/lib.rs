@@ -43,7 +43,7 @@ pub fn start() {
 /// Every method as `sim methods --json` lists it.
 ///
 /// # Errors
-/// None that a reader could mend.
+/// When it cannot be written as JSON.
 #[wasm_bindgen]
 pub fn methods() -> Result<String, String> {
     catalogue::methods()

@@ -22,7 +22,7 @@ const SEED: u64 = 0;
 /// The tasks of the zoo: name, what it shows, the knob for its length (or null), and whether its success rate can be chosen.
 ///
 /// # Errors
-/// None that a reader could mend.
+/// When it cannot be written as JSON.
 #[wasm_bindgen]
 pub fn tasks() -> Result<String, String> {
     let task = |named: &zoo::Named| {
@@ -94,7 +94,7 @@ impl Task {
     /// Size, what can be earned, horizon, and whether a success rate can be chosen, as JSON.
     ///
     /// # Errors
-    /// None that a reader could mend.
+    /// When it cannot be written as JSON.
     pub fn facts(&self) -> Result<String, String> {
         let oracle = Oracle::new(&self.tree, &self.policy);
         crate::json(&json!({

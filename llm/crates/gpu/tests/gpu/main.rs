@@ -8,7 +8,6 @@ mod contract;
 mod decoder;
 mod generate;
 mod kernels;
-#[path = "../../../../../tests/long/mod.rs"]
 mod long;
 mod lora;
 mod machine;
