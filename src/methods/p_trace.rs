@@ -51,7 +51,10 @@ pub static SPEC: MethodSpec = MethodSpec {
                 "reading: decayed mean of log-ratios, held or live decayed ratio of the history in front of the loss, decayed sum, decayed sum of clipped log-ratios",
             ),
         ];
-        [own, shared::z_score(), shared::loss(Clip::Ppo, Aggregate::TokenMean)].concat()
+        let mut loss = shared::loss(Clip::Ppo, Aggregate::TokenMean);
+        // form=clipped reads the bounds whatever the clip.
+        loss.iter_mut().filter(|p| p.key.starts_with("epsilon_")).for_each(|p| p.idle_under = None);
+        [own, shared::z_score(), loss].concat()
     },
     evidence: shared::kl_evidence,
     build: |settings| {

@@ -186,20 +186,27 @@ pub(super) fn surrogate(settings: &Settings) -> Surrogate {
     }
 }
 
-/// Refuses what the range of a single setting cannot: a cap of the two-sided clip inside the clip itself.
+/// Refuses what the range of a single setting cannot: a cap of the two-sided clip inside the clip itself, and a penalty of overlong responses that
+/// begins below no token.
 pub(super) fn check_together(settings: &Settings) -> Result<(), SettingError> {
-    if !settings.has("clip_max") || settings.choice::<Clip>("clip") != Clip::TwoSided {
-        return Ok(());
+    let refused = |key: &str, expected: String| {
+        let (key, value) = (key.to_owned(), settings.word(key).to_owned());
+        Err(SettingError::Invalid { key, value, expected })
+    };
+    if settings.has("clip_max") && settings.choice::<Clip>("clip") == Clip::TwoSided {
+        let bound = 1.0 + settings.number("epsilon_high");
+        if settings.number("clip_max") < bound {
+            return refused("clip_max", format!("at least 1 + epsilon_high = {bound}"));
+        }
     }
-    let bound = 1.0 + settings.number("epsilon_high");
-    if settings.number("clip_max") >= bound {
-        return Ok(());
+    if settings.has("overlong_limit")
+        && let Some(limit) = settings.optional("overlong_limit")
+        && settings.number("overlong_cache") > limit
+    {
+        let expected = format!("at most overlong_limit = {limit}, or every response is penalised");
+        return refused("overlong_cache", expected);
     }
-    Err(SettingError::Invalid {
-        key: "clip_max".to_owned(),
-        value: settings.word("clip_max").to_owned(),
-        expected: format!("at least 1 + epsilon_high = {bound}"),
-    })
+    Ok(())
 }
 
 /// `beta`, `kl`.
@@ -299,12 +306,14 @@ pub(super) fn selection() -> Vec<Param> {
             0.0,
             1.0,
             "share of the tokens, those of highest entropy, to keep",
-        ),
+        )
+        .idle_unless("entropy_threshold", "none"),
         Param::choice(
             "entropy_scope",
             Scope::Batch,
             "what the share is taken of: all tokens of the batch, or those of each response",
-        ),
+        )
+        .idle_unless("entropy_threshold", "none"),
         Param::optional(
             "entropy_threshold",
             None,

@@ -7,7 +7,7 @@ mod param;
 pub use choice::Choice;
 pub(crate) use choice::choice;
 pub use error::{SettingError, closest, did_you_mean};
-pub use param::{Kind, Param, Value};
+pub use param::{Kind, Param, Silence, Value};
 
 use std::collections::BTreeMap;
 
@@ -103,10 +103,9 @@ impl Settings {
     /// `soft_clamp=inner has no effect with update=trace`.
     pub fn idle(&self, params: &[Param]) -> Vec<String> {
         let message = |p: &Param| {
-            let (key, values) = p.idle_under?;
-            let (value, other) = (self.word(p.key), self.word(key));
-            let idle = value != p.default && values.contains(&other);
-            idle.then(|| format!("{}={value} has no effect with {key}={other}", p.key))
+            let (value, key) = (self.word(p.key), p.silenced_by(self)?);
+            let is_default = Some(&p.default) == p.kind.canonical(value).as_ref();
+            (!is_default).then(|| format!("{}={value} has no effect with {key}={}", p.key, self.word(key)))
         };
         params.iter().filter_map(message).collect()
     }
@@ -119,7 +118,26 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
+    use super::Silence;
     use crate::methods::{REGISTRY, parse};
+
+    #[test]
+    fn silence_is_told_from_the_setting_that_is_read() {
+        let by_threshold = ["top_fraction=0.05", "entropy_scope=response"].map(|own| {
+            let key = own.split('=').next().unwrap_or_default();
+            assert!(idle("high_entropy", own).is_empty(), "{key}");
+            format!("{own} has no effect with entropy_threshold=0.5")
+        });
+        assert_eq!(
+            idle("high_entropy", "top_fraction=0.05 entropy_scope=response entropy_threshold=0.5"),
+            by_threshold
+        );
+        // A number is one number however it is spelt.
+        assert_eq!(idle("grpo", "kl=k1 beta=0.0"), ["kl=k1 has no effect with beta=0.0"]);
+        assert!(idle("grpo", "epsilon_low=0.20 clip=none").is_empty(), "the default");
+        // The clipped trace reads the bounds whatever the clip.
+        assert!(idle("p_trace_reconstructed", "form=clipped clip=none epsilon_low=0.1").is_empty());
+    }
 
     fn idle(method: &str, settings: &str) -> Vec<String> {
         parse(method, settings).expect("valid").idle()
@@ -151,14 +169,15 @@ mod tests {
         for &spec in REGISTRY {
             let params = (spec.params)();
             for p in &params {
-                let Some((key, values)) = p.idle_under else { continue };
+                let Some((key, silence)) = p.idle_under else { continue };
                 let other =
                     params.iter().find(|o| o.key == key).unwrap_or_else(|| panic!("{}: {key}", p.key));
-                assert!(
-                    values.iter().all(|v| other.kind.canonical(v).is_some()),
-                    "{}: {key} never takes {values:?}",
-                    p.key
-                );
+                let taken = |value: &&str| other.kind.canonical(value).is_some();
+                let fits = match silence {
+                    Silence::Of(values) => values.iter().all(taken),
+                    Silence::AllBut(value) => taken(&value),
+                };
+                assert!(fits, "{}: {key} never takes {silence:?}", p.key);
             }
         }
     }

@@ -95,6 +95,27 @@ impl Value for Option<f64> {
     }
 }
 
+/// The values of another setting under which a setting has no effect.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Silence {
+    /// The listed values.
+    Of(&'static [&'static str]),
+    /// Every value but this one.
+    AllBut(&'static str),
+}
+
+impl Silence {
+    /// True if the other setting's `value` is one of them; numbers are compared as numbers.
+    pub fn covers(self, value: &str) -> bool {
+        let number = |text: &str| text.parse::<f64>().ok();
+        let equal = |own: &str| own == value || number(own).is_some_and(|x| number(value) == Some(x));
+        match self {
+            Silence::Of(values) => values.iter().any(|own| equal(own)),
+            Silence::AllBut(own) => !equal(own),
+        }
+    }
+}
+
 /// A setting: its key, what it takes, its default and its meaning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Param {
@@ -107,7 +128,7 @@ pub struct Param {
     /// Its meaning, in one line.
     pub about: &'static str,
     /// Another setting, and the values of it under which this one has no effect.
-    pub idle_under: Option<(&'static str, &'static [&'static str])>,
+    pub idle_under: Option<(&'static str, Silence)>,
 }
 
 impl Param {
@@ -137,8 +158,18 @@ impl Param {
     }
 
     /// Has no effect where the setting `key` has one of these values.
-    pub fn idle_under(mut self, key: &'static str, values: &'static [&'static str]) -> Self {
-        self.idle_under = Some((key, values));
-        self
+    pub fn idle_under(self, key: &'static str, values: &'static [&'static str]) -> Self {
+        Param { idle_under: Some((key, Silence::Of(values))), ..self }
+    }
+
+    /// Has no effect where the setting `key` has another value than this.
+    pub fn idle_unless(self, key: &'static str, value: &'static str) -> Self {
+        Param { idle_under: Some((key, Silence::AllBut(value))), ..self }
+    }
+
+    /// The setting that leaves this one without effect, if one does.
+    pub fn silenced_by(&self, settings: &super::Settings) -> Option<&'static str> {
+        let (key, silence) = self.idle_under?;
+        silence.covers(settings.word(key)).then_some(key)
     }
 }

@@ -141,10 +141,10 @@ fn every_setting_with_an_effect_shows() {
         let params = (spec.params)();
         for p in &params {
             let mut given = String::new();
-            if let Some((key, idle)) = p.idle_under {
+            if let Some((key, silence)) = p.idle_under {
                 let other = params.iter().find(|o| o.key == key).expect("declared");
-                if idle.contains(&other.default.as_str()) {
-                    let awake = others(other).into_iter().find(|v| !idle.contains(&v.as_str()));
+                if silence.covers(&other.default) {
+                    let awake = others(other).into_iter().find(|v| !silence.covers(v));
                     given = format!("{key}={} ", awake.expect("a value under which it has an effect"));
                 }
             }

@@ -278,18 +278,26 @@ pub(crate) fn has(spec: &MethodSpec, key: &str) -> bool {
     (spec.params)().iter().any(|p| p.key == key)
 }
 
-/// Raises `clip_max` to the clip's upper bound where random settings put it below, which is refused.
-fn raise_cap(spec: &MethodSpec, overrides: &mut Overrides) {
+/// Moves the settings that are refused together: raises `clip_max` to the clip's upper bound, and lowers `overlong_cache` to the limit.
+fn fit_together(spec: &MethodSpec, overrides: &mut Overrides) {
     let params = (spec.params)();
-    let number = |key: &str| {
+    let number = |overrides: &Overrides, key: &str| {
         let given = overrides.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str());
         let default = || params.iter().find(|p| p.key == key).map(|p| p.default.as_str());
         given.or_else(default).and_then(|v| v.parse::<f64>().ok())
     };
-    let (Some(cap), Some(high)) = (number("clip_max"), number("epsilon_high")) else { return };
-    if cap < 1.0 + high {
-        overrides.retain(|(k, _)| k != "clip_max");
-        overrides.push(("clip_max".to_owned(), (1.0 + high).to_string()));
+    let high = number(overrides, "epsilon_high");
+    let limit = number(overrides, "overlong_limit");
+    let bounds = [
+        ("clip_max", high.map(|high| 1.0 + high..=f64::INFINITY)),
+        ("overlong_cache", limit.map(|limit| 1.0..=limit)),
+    ];
+    for (key, bounds) in bounds {
+        let (Some(value), Some(bounds)) = (number(overrides, key), bounds) else { continue };
+        if !bounds.contains(&value) {
+            overrides.retain(|(k, _)| k != key);
+            overrides.push((key.to_owned(), value.clamp(*bounds.start(), *bounds.end()).to_string()));
+        }
     }
 }
 
@@ -299,7 +307,7 @@ pub(crate) fn build(spec: &MethodSpec, mut overrides: Overrides, forced: &[(&str
         overrides.retain(|(k, _)| k != key);
         overrides.push((key.to_owned(), value.to_owned()));
     }
-    raise_cap(spec, &mut overrides);
+    fit_together(spec, &mut overrides);
     configure(spec.name, &overrides).unwrap_or_else(|error| panic!("{}: {error}", spec.name))
 }
 

@@ -36,7 +36,7 @@ pub(super) fn colours(panel: &Panel, height: f64) -> anyhow::Result<Option<Colou
     let finite = || values.iter().flatten().copied().filter(|v| usable(*v));
     let (mut low, mut high) = match *range {
         Some((low, high)) => {
-            ensure!(usable(low) && usable(high) && low < high, "colours cannot run from {low} to {high}");
+            ensure!(usable(low) && usable(high) && low <= high, "colours cannot run from {low} to {high}");
             (low, high)
         }
         None if diverging => {

@@ -199,4 +199,7 @@ fn white_is_zero_on_a_diverging_map_of_any_range() {
     assert_eq!([0.0, 45.0, 90.0].map(|v| one_sided.place(v)), [0.5, 0.75, 1.0]);
     let even = layout(&map((-2.0, 2.0), [0.0, 1.0, 2.0]));
     assert_eq!([-2.0, 0.0, 1.0].map(|v| even.place(v)), [0.0, 0.5, 0.75]);
+    // Where nothing is learnt, every value is 0.
+    let nothing = layout(&map((-0.0, 0.0), [0.0; 3]));
+    assert_eq!([-1.0, 0.0, 1.0].map(|v| nothing.place(v)), [0.0, 0.5, 1.0]);
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::Failure;
+use grpo_lambda_grade::Extraction;
 use grpo_lambda_trainer::eval::origin::Origin;
 use grpo_lambda_trainer::eval::settings::in_words;
 use grpo_lambda_trainer::input::prompt::Template;
@@ -25,6 +26,8 @@ pub(super) struct Asked {
     pub(super) system: Option<String>,
     /// The template's origin.
     pub(super) from: String,
+    /// The place of the answer in a response: the run's under its template, else that of the template.
+    pub(super) extraction: Extraction,
 }
 
 impl Asked {
@@ -60,7 +63,9 @@ impl Asked {
             (None, Some((origin, _))) => format!("training: {}", origin.config_file().display()),
             (None, None) => "the default for a model that is from no run".to_owned(),
         };
-        let asked = Asked { template, system, from };
+        let of_run = origin.filter(|_| choice.template.is_none());
+        let extraction = of_run.map_or(template.extraction(), |run| run.extraction(&template));
+        let asked = Asked { template, system, from, extraction };
         if let Some((origin, trained)) = trained {
             asked.tell(origin, trained);
         }

@@ -169,7 +169,7 @@ impl Prompts<'_> {
                 }
             }
         }
-        let Asked { template, system, from } = self.asked;
+        let Asked { template, system, from, .. } = self.asked;
         if has_text && template.name() != "no" {
             let words = in_words(template.name(), system.as_deref());
             say(&format!(

@@ -228,3 +228,20 @@ fn rows_that_change_between_two_starts() {
     place.write("a.jsonl", &rows);
     assert!(train(&place, &data).stderr.contains("the run is already finished"));
 }
+
+/// A run is continued on the prompts it began with, or not at all.
+#[test]
+fn a_template_that_changes_between_two_starts() {
+    let place = Place::new();
+    let own = format!("task.data={} task.template=", place.write("a.jsonl", &sums()));
+    let template = "{{ messages[-1].content }}\n";
+    let data = own + &place.write("own.jinja", template).to_string();
+    train(&place, &data).output();
+    place.write("own.jinja", "So: {{ messages[-1].content }}\n");
+    train(&place, &data).refused(
+        2,
+        "state.json: the prompts made of task.data (template, tokenizer, order of the rows) have changed since this run began (checksum ",
+    );
+    place.write("own.jinja", template);
+    assert!(train(&place, &data).stderr.contains("the run is already finished"));
+}

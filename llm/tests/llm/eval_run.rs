@@ -186,6 +186,24 @@ fn a_run_is_evaluated_on_what_it_held_out_and_as_well_as_training_found() {
     assert_eq!(place.lines::<Value>("few/run-held-out/problems.jsonl"), asked[..2]);
 }
 
+/// Answers are read where the run read them, unless another template or place is asked for.
+#[test]
+fn answers_are_read_where_training_read_them() {
+    let place = Place::new();
+    place.train("run", &["task.template=line", "task.extract=free"]);
+    for (more, expected) in [
+        (&[][..], "free"),
+        (&["--template", "line"], "boxed"),
+        (&["--template", "line", "--extract", "any"], "any"),
+    ] {
+        let out = format!("out-{}", more.len());
+        place.eval("run", &out, &[&["--limit", "1"], more].concat()).output();
+        let settings = place.read(&format!("{out}/eval.toml"));
+        assert!(settings.contains(&format!("extract = \"{expected}\"")), "{more:?}: {settings}");
+        std::fs::remove_dir_all(place.at(&out)).unwrap();
+    }
+}
+
 /// The problems of training are left out of a file and counted, also those of a run that this one started from.
 #[test]
 fn problems_that_were_trained_on_are_left_out_unless_asked_for() {

@@ -78,7 +78,7 @@ fn weights_that_make_no_sense_together_are_refused() {
             "rl.dynamic_sampling = true: keeps groups with right and wrong responses",
         ),
         (
-            "reward.overlong=1 method.name=dapo method.overlong_limit=64",
+            "reward.overlong=1 method.name=dapo method.overlong_limit=64 method.overlong_cache=16",
             "are the same penalty, which would count twice",
         ),
         ("reward.overlong=1 reward.overlong_cache=65", "must be at most reward.overlong_limit = 64"),
@@ -90,9 +90,12 @@ fn weights_that_make_no_sense_together_are_refused() {
         let message = refused(overrides);
         assert!(message.contains(expected), "{overrides:?}: {message}");
     }
-    // A limit that is not used may be anything, and so may DAPO's own.
+    // A limit that is not used may be anything; DAPO's own must leave room for its cache as well.
     Config::resolve("tiny", &["reward.overlong_limit=100"]).unwrap();
-    Config::resolve("tiny", &["method.name=dapo", "method.overlong_limit=64"]).unwrap();
+    let own = ["method.name=dapo", "method.overlong_limit=64"];
+    let message = Config::resolve("tiny", &own).unwrap_err().to_string();
+    assert!(message.contains("at most overlong_limit = 64, or every response is penalised"), "{message}");
+    Config::resolve("tiny", &[own[0], own[1], "method.overlong_cache=16"]).unwrap();
 }
 
 /// A run of a second, in which some answers are right and the layout never occurs.

@@ -154,6 +154,18 @@ fn every_evaluation_has_its_row_and_its_scalars_and_looking_again_changes_nothin
     }
 }
 
+/// At such a rate no answer changes, so that every evaluation is one without a better one: those after steps 2, 4 and 6.
+#[test]
+fn patience_counts_the_evaluation_at_the_end_that_an_extended_run_had() {
+    let place = Place::new();
+    let settings = "task.kind=addition sft.steps=2 rl.prompts_per_step=2 rl.group_size=2 rl.lr=1e-9 eval.n=20 eval.every=2 eval.patience=3";
+    let run = place.at("run");
+    train(&run, &format!("{settings} rl.steps=4")).output();
+    let grown = train(&run, &format!("{settings} rl.steps=40 --extend"));
+    grown.tells("stopped early after RL step 6: 3 evaluations in a row");
+    assert_eq!(evaluations(&run).iter().map(|(step, _)| *step).collect::<Vec<_>>(), [0, 2, 4, 6]);
+}
+
 #[test]
 fn patience_ends_a_run_and_the_best_checkpoint_stays() {
     let place = Place::new();

@@ -7,6 +7,7 @@ use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::input::task::Split;
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::problems::{Problems, Stage, TaskError};
+use grpo_lambda_trainer::train::{Session, Stage as TrainingStage};
 
 use crate::common::{Done, Place, lasting, stop_after, with, words};
 
@@ -67,14 +68,24 @@ fn a_run_on_a_data_set_continues_to_the_bytes_of_an_unbroken_one() {
     assert!(done.output().contains("after GRPO-lambda"), "{}", done.stderr);
     done.tells("60 rows; layout GSM8K: problem `question`");
     let whole = lasting(&inputs.at("whole"), LOGS);
-    for last in [6, 15] {
-        let run = format!("broken-{last}");
-        inputs.train(&run, &[]).output();
+    let continued = |last: u64, more: &[&str], whole: &_| {
+        let run = format!("broken-{last}-{}", more.len());
+        inputs.train(&run, more).output();
         stop_after(&inputs.at(&run), last);
-        let again = inputs.train(&run, &[]);
+        let again = inputs.train(&run, more);
         again.tells(&format!("continuing from step {last}"));
-        assert!(lasting(&inputs.at(&run), LOGS) == whole, "another end after step {last}");
-    }
+        assert!(lasting(&inputs.at(&run), LOGS) == *whole, "another end after step {last}");
+    };
+    continued(6, &[], &whole);
+    continued(15, &[], &whole);
+    // With dynamic sampling, whose further prompts depend on the step alone, of a model that is right at times.
+    let learnt = ["sft.steps=60", "sft.lr=0.005", "sft.batch=16"];
+    let more = [&learnt[..], &["rl.dynamic_sampling=true"]].concat();
+    inputs.train("learnt", &learnt).output();
+    inputs.train("resampled", &more).output();
+    let resampled = lasting(&inputs.at("resampled"), LOGS);
+    assert!(resampled != lasting(&inputs.at("learnt"), LOGS), "no group was replaced");
+    continued(63, &more, &resampled);
 }
 
 #[test]
@@ -115,7 +126,11 @@ fn responses_are_graded_against_the_answers_of_the_rows() {
         let sum = a.parse::<u32>().unwrap() + b.parse::<u32>().unwrap();
         let boxed = response.rsplit_once("\\boxed{").and_then(|(_, after)| after.split_once('}'));
         let right = boxed.is_some_and(|(inside, _)| inside == sum.to_string());
-        assert_eq!(sample["reward"].as_f64(), Some(f64::from(u8::from(right))), "{sample}");
+        // An answer that is no number cannot be compared and has no reward.
+        match sample["reward"].as_f64() {
+            Some(reward) => assert_eq!(reward, f64::from(u8::from(right)), "{sample}"),
+            None => assert!(!right, "{sample}"),
+        }
         rewards.insert(right);
     }
     assert_eq!(rewards.len(), 2, "both right and wrong responses, or this test shows nothing");
@@ -144,6 +159,25 @@ fn every_epoch_has_every_row_once_and_stages_have_their_own_order() {
     assert_eq!(other.distinct(Split::Test, 100).unwrap(), held_out);
     // Fewer of them are the first of them.
     assert_eq!(problems.distinct(Split::Test, 2).unwrap(), held_out[..2]);
+}
+
+/// The prompts that the steps of RL ask for, with and without dynamic sampling, whose further rounds have rows of other epochs: no group of such a
+/// model has a right response, so that the first round is taken.
+#[test]
+fn the_steps_of_rl_read_every_row_once_an_epoch() {
+    let inputs = inputs();
+    let (problems, _) = inputs.problems(&[]).unwrap();
+    let n = problems.sizes().unwrap()[0];
+    for dynamic in ["rl.dynamic_sampling=false", "rl.dynamic_sampling=true"] {
+        let more = ["rl.prompts_per_step=1", "rl.group_size=2", "rl.max_new_tokens=1", dynamic];
+        let session = Session::open(&inputs.config(&more)).unwrap();
+        let mut engine = session.engine(TrainingStage::Rl).unwrap();
+        let mut asked =
+            |step: usize| session.rollout(engine.as_mut(), step as u64).unwrap().prompts.remove(0).tokens;
+        let read: Vec<Vec<u32>> = (0..2 * n).map(&mut asked).collect();
+        let set = |tokens: &[Vec<u32>]| tokens.iter().cloned().collect::<BTreeSet<_>>();
+        assert_eq!((set(&read[..n]).len(), set(&read[..n])), (n, set(&read[n..])), "{dynamic}");
+    }
 }
 
 #[test]

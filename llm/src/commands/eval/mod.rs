@@ -99,7 +99,7 @@ pub struct EvalArgs {
     /// The data set whose first rows with a worked solution are shown; rows that are asked themselves are passed over
     #[arg(long, value_name = "FILE", requires = "shots")]
     pub shots_from: Option<String>,
-    /// Place of the answer in a response; by default the template's
+    /// Place of the answer in a response; when not given, that of the model's run under its template, else the template's
     #[arg(long, value_parser = super::grade::extraction())]
     pub extract: Option<Extraction>,
     /// The rules by which spellings count as the same, as of `llm-train grade`; lenient when not given, strict for the
@@ -169,7 +169,7 @@ pub(crate) fn evaluate(args: &EvalArgs) -> Result<(EvalSummary, String), Failure
     let directory = checkpoint(&args.model)?;
     let origin = origin(args)?;
     let Questions { benchmarks, origin, remarks } = benchmarks::questions(args, origin, &directory)?;
-    let Asked { template, system, from } = asked(args, &benchmarks, origin.as_ref(), &directory)?;
+    let Asked { template, system, from, extraction } = asked(args, &benchmarks, origin.as_ref(), &directory)?;
     let (template, shots) = with_shots(args, template, &benchmarks)?;
     let Loaded { model, shape, tokens, numbers, card } =
         load(&directory, (args.device.as_str(), args.dtype.as_str()), &args.engine)?;
@@ -187,7 +187,7 @@ pub(crate) fn evaluate(args: &EvalArgs) -> Result<(EvalSummary, String), Failure
         system,
         shots,
         template_from: from,
-        extract: args.extract.unwrap_or(template.extraction()),
+        extract: args.extract.unwrap_or(extraction),
         rules: rules(args)?,
         samples: args.samples,
         temperature,

@@ -140,7 +140,7 @@ pub fn csv(outcome: &ComparisonResult, command: &str) -> String {
     let mut columns = vec!["method", "twin_of", "learning_rate", "mean_token_weight", "seeds", "n_least"];
     columns.extend(["before", "before_low", "before_high", "after", "after_low", "after_high"]);
     columns.extend(["gain", "gain_low", "gain_high", "difference", "difference_low", "difference_high"]);
-    columns.extend(["improvement", "improvement_low", "improvement_high", "sign_flip_p"]);
+    columns.extend(["improvement", "improvement_low", "improvement_high", "sign_flip_p", "sign_flip_p_holm"]);
     columns.extend(["seeds_better", "seeds_equal", "seeds_worse", "verdict"]);
     columns.extend(["to_twin", "to_twin_low", "to_twin_high", "to_twin_p", "to_twin_verdict"]);
     let mut table = Table::new(&columns);
@@ -167,7 +167,7 @@ pub fn csv(outcome: &ComparisonResult, command: &str) -> String {
         ] {
             row.extend(cells(spread));
         }
-        row.push(d.map(|d| d.p).into());
+        row.extend([d.map(|d| d.p).into(), d.map(|d| d.adjusted).into()]);
         row.extend((0..3).map(|i| Cell::from(d.map(|d| d.seeds[i] as f64))));
         row.push(d.map_or(Cell::Empty, |d| d.verdict.word().into()));
         let to_twin = against_twin(outcome, score).map(|(_, d)| d);
@@ -190,6 +190,7 @@ pub fn json(outcome: &ComparisonResult) -> Value {
                     "paired": spread(d.paired),
                     "probability_of_improvement": spread(d.improvement),
                     "sign_flip_p": d.p,
+                    "sign_flip_p_holm": d.adjusted,
                     "seeds_better_equal_worse": d.seeds,
                     "verdict": d.verdict.word(),
                     "sentence": d.verdict.sentence(),

@@ -3,10 +3,11 @@
 //! One number a seed: the held-out accuracy of the final weights. Location is the interquartile mean over seeds; intervals are
 //! 95 % percentile bootstraps over seeds (one task, so a single stratum), somewhat too narrow with few seeds. Differences are
 //! taken within a seed, whose runs share start and problems. Beside the interval stands the sign-flip test of the paired
-//! differences, which cannot be below 2/2ⁿ with n seeds: from 5 seeds no p below 0.05 can come, whatever the differences.
+//! differences, which cannot be below 2/2ⁿ with n seeds: from 5 seeds no p below 0.05 can come, whatever the differences. Where several methods are
+//! compared with the first, verdicts are by p-values that Holm's method corrects for their number, and the smallest possible one is larger.
 
 use crate::curves::Points;
-use grpo_lambda_stats::{Bootstrap, Interval, iqm, paired_permutation, probability_of_improvement};
+use grpo_lambda_stats::{Bootstrap, Interval, holm, iqm, paired_permutation, probability_of_improvement};
 
 /// An interquartile mean over seeds with its interval, which a single seed does not have.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,17 +29,21 @@ pub enum SeedsVerdict {
     Leans {
         /// In which direction.
         better: bool,
-        /// The p-value.
+        /// The p-value, corrected for all comparisons with the first method.
         p: f64,
         /// The smallest that so many seeds can give.
         least: f64,
+        /// Comparisons that p is corrected for.
+        of: usize,
     },
     /// The interval does not cover 0, and the sign-flip test rejects at 5 %.
     Clear {
         /// In which direction.
         better: bool,
-        /// The p-value.
+        /// The p-value, corrected for all comparisons with the first method.
         p: f64,
+        /// Comparisons that p is corrected for.
+        of: usize,
     },
 }
 
@@ -58,23 +63,27 @@ impl SeedsVerdict {
     /// A sentence for a reader.
     pub fn sentence(self) -> String {
         let side = |better| if better { "above" } else { "below" };
+        let by = |of: usize| match of {
+            1 => "by sign flips".to_owned(),
+            of => format!("by sign flips, corrected for {of} comparisons"),
+        };
         match self {
             SeedsVerdict::OneSeed => "one seed: no interval, no verdict".to_owned(),
             SeedsVerdict::NotShown => {
                 "no difference shown: the interval of the difference covers 0".to_owned()
             }
-            SeedsVerdict::Leans { better, p, least } => format!(
-                "{}: the interval of the difference lies {} 0, but p = {p:.2} by sign flips (so few seeds give {least:.2} at least)",
+            SeedsVerdict::Leans { better, p, least, of } => format!(
+                "{}: the interval of the difference lies {} 0, but p = {p:.2} {} (so few seeds give {least:.2} at least)",
                 self.word(),
-                side(better)
+                side(better),
+                by(of)
             ),
-            SeedsVerdict::Clear { better, p } => {
-                format!(
-                    "{}: the interval of the difference lies {} 0, p = {p:.3} by sign flips",
-                    self.word(),
-                    side(better)
-                )
-            }
+            SeedsVerdict::Clear { better, p, of } => format!(
+                "{}: the interval of the difference lies {} 0, p = {p:.3} {}",
+                self.word(),
+                side(better),
+                by(of)
+            ),
         }
     }
 }
@@ -88,6 +97,8 @@ pub struct MethodDifference {
     pub improvement: IqmEstimate,
     /// Two-sided p-value of the sign-flip test of the paired differences.
     pub p: f64,
+    /// That p-value, corrected by Holm's method for all comparisons with the first method.
+    pub adjusted: f64,
     /// Seeds in which the method is better, equal, worse.
     pub seeds: [usize; 3],
     pub verdict: SeedsVerdict,
@@ -122,7 +133,15 @@ pub fn standings(scores: &[(&[f64], &[f64])]) -> Vec<MethodStanding> {
         gain: spread(&minus(after, before)),
         difference: (i > 0).then(|| difference(after, first)),
     };
-    scores.iter().enumerate().map(standing).collect()
+    let mut all: Vec<MethodStanding> = scores.iter().enumerate().map(standing).collect();
+    let mut compared: Vec<&mut MethodDifference> =
+        all.iter_mut().filter_map(|s| s.difference.as_mut()).collect();
+    let corrected = holm(&compared.iter().map(|d| d.p).collect::<Vec<_>>());
+    for (d, p) in compared.iter_mut().zip(&corrected) {
+        d.adjusted = *p;
+        d.verdict = verdict(d.paired, *p, first.len(), corrected.len());
+    }
+    all
 }
 
 /// Interquartile mean and bootstrap interval of one value a seed.
@@ -147,10 +166,11 @@ pub(super) fn difference(x: &[f64], first: &[f64]) -> MethodDifference {
     };
     let count = |f: fn(&f64) -> bool| by_seed.iter().filter(|d| f(d)).count();
     let seeds = [count(|d| *d > 0.0), count(|d| *d == 0.0), count(|d| *d < 0.0)];
-    MethodDifference { paired, improvement, p, seeds, verdict: verdict(paired, p, x.len()) }
+    MethodDifference { paired, improvement, p, adjusted: p, seeds, verdict: verdict(paired, p, x.len(), 1) }
 }
 
-fn verdict(paired: IqmEstimate, p: f64, seeds: usize) -> SeedsVerdict {
+/// The conclusion from a p-value that is corrected for `of` comparisons.
+fn verdict(paired: IqmEstimate, p: f64, seeds: usize, of: usize) -> SeedsVerdict {
     let Some([low, high]) = paired.ends else { return SeedsVerdict::OneSeed };
     let better = match (low > 0.0, high < 0.0) {
         (true, _) => true,
@@ -158,9 +178,10 @@ fn verdict(paired: IqmEstimate, p: f64, seeds: usize) -> SeedsVerdict {
         _ => return SeedsVerdict::NotShown,
     };
     if p <= 0.05 {
-        return SeedsVerdict::Clear { better, p };
+        return SeedsVerdict::Clear { better, p, of };
     }
-    SeedsVerdict::Leans { better, p, least: 2.0 / 2.0f64.powi(i32::try_from(seeds).unwrap_or(i32::MAX)) }
+    let least = of as f64 * 2.0 / 2.0f64.powi(i32::try_from(seeds).unwrap_or(i32::MAX));
+    SeedsVerdict::Leans { better, p, least: least.min(1.0), of }
 }
 
 /// Interquartile mean and interval over seeds at every step that all curves have.
@@ -214,10 +235,23 @@ mod tests {
     #[test]
     fn five_seeds_lean_and_six_can_tell() {
         let five = against(&[0.4; 5], &[0.5, 0.51, 0.52, 0.53, 0.54]);
-        assert_eq!(five.verdict, SeedsVerdict::Leans { better: true, p: 0.0625, least: 0.0625 });
+        assert_eq!(five.verdict, SeedsVerdict::Leans { better: true, p: 0.0625, least: 0.0625, of: 1 });
         let six = against(&[0.4; 6], &[0.3, 0.31, 0.32, 0.33, 0.34, 0.35]);
-        assert_eq!(six.verdict, SeedsVerdict::Clear { better: false, p: 0.03125 });
+        assert_eq!(six.verdict, SeedsVerdict::Clear { better: false, p: 0.03125, of: 1 });
         assert!(six.verdict.sentence().starts_with("worse: the interval of the difference lies below 0"));
+    }
+
+    #[test]
+    fn several_methods_are_corrected_for_their_number() {
+        let (start, first, other) = ([0.25; 6], [0.4; 6], [0.5, 0.51, 0.52, 0.53, 0.54, 0.55]);
+        let equal: Vec<f64> = (0..6).map(|i| 0.4 + 0.01 * f64::from(i % 2 * 2 - 1)).collect();
+        let all = standings(&[(&start, &first), (&start, &other), (&start, &equal), (&start, &other)]);
+        let d = all[1].difference.expect("not the first");
+        // Of three comparisons the smallest of p is multiplied by three.
+        assert_eq!((d.p, d.adjusted), (0.03125, 0.09375));
+        assert_eq!(d.verdict, SeedsVerdict::Leans { better: true, p: 0.09375, least: 0.09375, of: 3 });
+        assert!(d.verdict.sentence().contains("p = 0.09 by sign flips, corrected for 3 comparisons"));
+        assert_eq!(all[2].difference.expect("not the first").verdict, SeedsVerdict::NotShown);
     }
 
     #[test]

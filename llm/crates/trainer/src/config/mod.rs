@@ -216,10 +216,8 @@ impl Config {
     pub fn effective_method_settings(&self) -> Vec<(String, String)> {
         let configured = self.configured();
         let params = (configured.spec.params)();
-        let idle = |key: &str| {
-            let under = params.iter().find(|p| p.key == key).and_then(|p| p.idle_under);
-            under.is_some_and(|(other, values)| values.contains(&configured.settings.word(other)))
-        };
+        let idle =
+            |key: &str| params.iter().any(|p| p.key == key && p.silenced_by(&configured.settings).is_some());
         let entries = configured.settings.entries().filter(|(key, _)| !idle(key));
         entries.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
     }

@@ -228,7 +228,7 @@ section! {
         max_new_tokens: usize = integer(1, 1 << 20), "64", "a response is cut off here";
         temperature: f64 = number(MIN_TEMPERATURE, MAX_TEMPERATURE), "1", "sampling temperature; log-probabilities use it too";
         grad_clip: Option<f64> = ValueKind::OptionalPositive, "1", "largest gradient norm; none: no clipping";
-        dynamic_sampling: bool = FLAG, "false", "sample further prompts, four times as many at most, until enough groups have both right and wrong responses; reward and accuracy are then those of the groups kept";
+        dynamic_sampling: bool = FLAG, "false", "sample further prompts, four times as many at most, until enough groups have both right and wrong responses; rows of a data set for this come from epochs of their own; reward and accuracy are then those of the groups kept";
         max_nan_steps: u64 = integer(1, ANY), "3", "consecutive steps skipped for a NaN gradient before the run stops";
         max_logp_error: f64 = number(1.0, f64::INFINITY), "1.05", "where sampler and trainer round differently (on a card, or with another rollout.engine): the factor between their probabilities of a token, on average, above which the run stops";
     }

@@ -4,6 +4,8 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use grpo_lambda_grade::Extraction;
+
 use crate::config::{Config, ConfigError, ModelSource};
 use crate::input::data::Row;
 use crate::input::prompt::{PromptError, Template};
@@ -86,6 +88,14 @@ impl Origin {
         match &self.config.task {
             TaskSource::Embedded(_) => (EMBEDDED, None),
             TaskSource::Dataset(task) => (&task.template, task.system.as_deref()),
+        }
+    }
+
+    /// The place where the run looks for the answer in a response, under its template.
+    pub fn extraction(&self, template: &Template) -> Extraction {
+        match &self.config.task {
+            TaskSource::Embedded(_) => template.extraction(),
+            TaskSource::Dataset(task) => task.reading.grader(template.extraction()).extraction,
         }
     }
 

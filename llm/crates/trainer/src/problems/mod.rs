@@ -41,11 +41,19 @@ pub enum Stage {
 /// orders.
 const RL_OFFSET: u64 = 1 << 40;
 
+/// First round of a data set that only dynamic sampling asks for: its rows come from epochs far behind those that the steps read in order.
+const FURTHER_ROUNDS: u64 = 1 << 30;
+
+/// Training prompts that a run is recognised by.
+const RECOGNISED_BY: u64 = 8;
+
 /// The problems of a run, open.
 #[derive(Debug)]
 pub struct Problems {
     seed: u64,
     source: Source,
+    /// Checksum of the tokens of a data set's first training prompts.
+    prompts: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -89,7 +97,19 @@ impl Problems {
                 Source::Dataset(Box::new(dataset(task, config.seed, checkpoint, (tokens, room), say)?))
             }
         };
-        Ok(Problems { seed: config.seed, source })
+        let mut problems = Problems { seed: config.seed, source, prompts: None };
+        if matches!(problems.source, Source::Dataset(_)) {
+            problems.prompts = Some(problems.checksum_of_prompts(tokens)?);
+        }
+        Ok(problems)
+    }
+
+    fn checksum_of_prompts(&self, tokens: &ModelTokenizer) -> Result<u32, TaskError> {
+        (0..RECOGNISED_BY).try_fold(0, |crc, index| {
+            let prompt = self.problem(Stage::Rl, index)?.encode(tokens)?;
+            let next = |crc, id: &u32| crc32c::crc32c_append(crc, &id.to_le_bytes());
+            Ok(prompt.ids().iter().fold(crc, next))
+        })
     }
 
     /// Problem `index` of a stage: a pure function of the run's seed, the stage and the index.
@@ -107,6 +127,17 @@ impl Problems {
                 let row = d.splits[0][order.at(index)];
                 d.problem(&d.data.row(row as usize)?)
             }
+        }
+    }
+
+    /// The number of a round of sampling among all rounds of as many problems: of the steps in order for the first round of each, so that every
+    /// row of a data set comes once an epoch; of other epochs for the up to `most` - 1 further rounds of dynamic sampling. The problems of an
+    /// embedded task never end, and every step has numbers for `most` rounds.
+    pub(crate) fn round_number(&self, step: u64, round: u64, most: u64) -> u64 {
+        match (&self.source, round) {
+            (Source::Embedded(_), _) => step * most + round,
+            (Source::Dataset(_), 0) => step,
+            (Source::Dataset(_), _) => FURTHER_ROUNDS + step * (most - 1) + round - 1,
         }
     }
 
@@ -186,6 +217,11 @@ impl Problems {
             Source::Embedded(_) => &[],
             Source::Dataset(d) => d.template.stop(),
         }
+    }
+
+    /// The checksum of the first training prompts of a data set, as tokens: another template, tokenizer or order of rows changes it.
+    pub fn prompts(&self) -> Option<String> {
+        self.prompts.map(|crc| format!("{crc:08x}"))
     }
 
     /// The checksum of a data set's rows: a run is not continued on others.

@@ -99,7 +99,8 @@ impl<'e> Session<'e> {
         let limit = shape.max_position_embeddings;
         let problems = Problems::open(config, &tokens, limit, &mut say).map_err(TrainError::Task)?;
         let config = decided(config, &device, (&problems, &tokens, &shape), will_step)?;
-        let request = EvidenceRequest::from_method(&configured, &tokens, shape.vocab_size)?;
+        let request =
+            EvidenceRequest::from_method(&configured, problems.extraction(), &tokens, shape.vocab_size)?;
         let stops = problems.stop();
         let settings = StepSettings {
             evidence: request.map(|request| RequestedEvidence { request, tokens: tokens.clone() }),
@@ -230,7 +231,7 @@ impl<'e> Session<'e> {
         let mut rollout = Rollout { step, on_policy: true, ..Rollout::default() };
         let (mut kept, mut agreeing) = (Vec::new(), Vec::new());
         for round in 0..rounds {
-            let first = (step * MAX_SAMPLING_ROUNDS + round) * wanted as u64;
+            let first = self.problems.round_number(step, round, MAX_SAMPLING_ROUNDS) * wanted as u64;
             let prompts = self.prompts(first..first + wanted as u64)?;
             let context = StepContext { watch, ..self.context() };
             let fresh = context.sample(engine, prompts, rl.group_size, step);

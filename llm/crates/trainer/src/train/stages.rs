@@ -107,6 +107,7 @@ impl<'a> Run<'a> {
             Some(checkpoint) => checkpoint,
             None => self.evaluate_before(engine.as_ref())?,
         };
+        self.note_former_end(engine.as_ref())?;
         let progress = Progress::new("RL", self.state.rl_done, config.rl.steps);
         self.progress = Some(progress.followed_by(self.evaluated, "").shared());
         while self.state.rl_done < config.rl.steps && !self.state.stopped_early {
@@ -124,6 +125,16 @@ impl<'a> Run<'a> {
         }
         self.stage_done();
         Ok((engine, saved))
+    }
+
+    /// Counts the evaluation at the end of a run that was given more steps, if the longer run has one there: it came after the last checkpoint,
+    /// whose state does not know it.
+    fn note_former_end(&mut self, engine: &dyn Engine) -> Result<(), TrainError> {
+        let is_former_end = self.dir.has_ended() && self.state.rl_done > 0 && !self.state.stopped_early;
+        if is_former_end && let Some(evaluation) = self.evaluate_when_due(engine)? {
+            self.note_best(&evaluation);
+        }
+        Ok(())
     }
 
     /// Writes a checkpoint of the steps done so far if the step under way failed outside: nothing of it has changed the weights.

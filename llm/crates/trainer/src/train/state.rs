@@ -49,6 +49,9 @@ pub(super) struct RunState {
     /// Checksum of the rows of the dataset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     data: Option<String>,
+    /// Checksum of the dataset's first training prompts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    prompts: Option<String>,
 }
 
 fn is_zero(n: &u64) -> bool {
@@ -72,21 +75,33 @@ impl RunState {
         (FILE, serde_json::to_vec_pretty(self).expect("a state has a JSON form"))
     }
 
-    /// Reads the state of a checkpoint, which must have met the same rows.
+    /// The state of a run that begins on these problems.
+    fn fresh(problems: &Problems) -> RunState {
+        RunState { data: problems.fingerprint(), prompts: problems.prompts(), ..RunState::default() }
+    }
+
+    /// Reads the state of a checkpoint, which must have met the same rows, asked in the same way.
     fn read(checkpoint: &Checkpoint, problems: &Problems) -> Result<RunState, TrainError> {
         let refused = |problem: String| TrainError::State { path: checkpoint.path().join(FILE), problem };
         let state: RunState =
             serde_json::from_slice(&checkpoint.read(FILE)?).map_err(|e| refused(e.to_string()))?;
-        let now = problems.fingerprint();
-        if state.data == now {
-            return Ok(state);
+        let now = RunState::fresh(problems);
+        let shown = |checksum: &Option<String>| checksum.clone().unwrap_or_else(|| "none".to_owned());
+        let changed = |what: &str, now: &Option<String>, then: &Option<String>| {
+            Err(refused(format!(
+                "{what} since this run began (checksum {}, not {}); restore them, or start another run",
+                shown(now),
+                shown(then)
+            )))
+        };
+        if state.data != now.data {
+            return changed("the rows of task.data have changed", &now.data, &state.data);
         }
-        let shown = |data: &Option<String>| data.clone().unwrap_or_else(|| "none".to_owned());
-        Err(refused(format!(
-            "the rows of task.data have changed since this run began (checksum {}, not {}); restore them, or start another run",
-            shown(&now),
-            shown(&state.data)
-        )))
+        if state.prompts != now.prompts {
+            let what = "the prompts made of task.data (template, tokenizer, order of the rows) have changed";
+            return changed(what, &now.prompts, &state.prompts);
+        }
+        Ok(state)
     }
 }
 
@@ -118,7 +133,7 @@ impl Position {
         }
         let mut state = match &checkpoint {
             Some(c) => RunState::read(c, problems)?,
-            None => RunState { data: problems.fingerprint(), ..RunState::default() },
+            None => RunState::fresh(problems),
         };
         let latest = checkpoint.as_ref().map_or(0, Checkpoint::step);
         state.best = dir.resume(latest, state.best, config.checkpoint.best).map_err(TrainError::Open)?;

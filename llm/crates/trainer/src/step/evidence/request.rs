@@ -3,6 +3,7 @@
 use grpo_lambda::assignment::Answer;
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda::methods::Configured;
+use grpo_lambda_grade::Extraction;
 
 use crate::input::tokens::ModelTokenizer;
 
@@ -80,16 +81,25 @@ pub struct EvidenceSettingError {
 }
 
 impl EvidenceRequest {
-    /// The evidence that a method needs from a model with `vocabulary` tokens, if any.
+    /// The evidence that a method needs from a model with `vocabulary` tokens whose answers stand at `extraction`, if any.
     ///
     /// # Errors
-    /// [`EvidenceSettingError`], for a number that is not whole or a token the model does not have.
+    /// [`EvidenceSettingError`], for a number that is not whole, a token the model does not have, or answers that are not in boxes.
     pub fn from_method(
         configured: &Configured,
+        extraction: Extraction,
         tokens: &ModelTokenizer,
         vocabulary: usize,
     ) -> Result<Option<EvidenceRequest>, EvidenceSettingError> {
         let (evidence, settings) = (configured.evidence(), &configured.settings);
+        let of_answers = [EvidenceKind::Shifts, EvidenceKind::Saliencies];
+        if extraction != Extraction::Boxed && of_answers.iter().any(|kind| evidence.contains(kind)) {
+            return Err(EvidenceSettingError {
+                key: "name",
+                value: configured.spec.name.to_owned(),
+                expected: "a method that does not score answers, or task.extract=boxed with a template that asks for \\boxed{}, where it finds them".to_owned(),
+            });
+        }
         let answer = || settings.choice("pfinal");
         let whole = |key: &'static str, end: f64, expected: &dyn Fn() -> String| {
             let value = settings.optional(key);

@@ -3,6 +3,7 @@ use grpo_lambda::group::{Evidence, Group, Response};
 use grpo_lambda::methods;
 use grpo_lambda_decoder::model::{Architecture::Qwen2, Decoder, ModelConfig, ModelShape, weights};
 use grpo_lambda_decoder::rng::{Purpose, normal};
+use grpo_lambda_grade::Extraction;
 
 use super::*;
 use crate::input::tokens::ModelTokenizer;
@@ -324,10 +325,17 @@ fn scores_of_a_group_that_agrees_would_change_nothing() {
 #[test]
 fn questions_are_read_from_the_settings_of_the_method_and_refused_by_name() {
     let tokens = ModelTokenizer::tiny();
-    let request = |words: &str| {
+    let found_in = |place, words: &str| {
         let (name, settings) = words.split_once(' ').unwrap_or((words, ""));
-        EvidenceRequest::from_method(&methods::parse(name, settings).expect("valid"), &tokens, 100)
+        EvidenceRequest::from_method(&methods::parse(name, settings).expect("valid"), place, &tokens, 100)
     };
+    let request = |words| found_in(Extraction::Boxed, words);
+    // Scores are of answers in boxes alone.
+    for words in ["oar_p", "oar_g"] {
+        let line = found_in(Extraction::Tag, words).expect_err(words).to_string();
+        assert!(line.starts_with(&format!("method.name = {words}: must be a method that")), "{line}");
+    }
+    assert_eq!(found_in(Extraction::Tag, "grpo"), Ok(None));
     assert_eq!(request("grpo_lambda"), Ok(None));
     let pad = tokens.pad().expect("tiny has one");
     assert_eq!(request("oar_p"), Ok(Some(EvidenceRequest::Shifts { answer: Answer::Mean, mask: pad })));
@@ -355,8 +363,8 @@ fn questions_are_read_from_the_settings_of_the_method_and_refused_by_name() {
 #[test]
 fn the_page_of_methods_names_those_that_lack_evidence() {
     let page = include_str!("../../../../../../docs/methods.md");
-    let (_, item) = page.split_once("**Never on a transformer**").expect("the page has the mark");
-    let item = item.split("\n- ").next().unwrap_or_default();
+    let (_, item) = page.split_once("**Not trained by `llm-train`**").expect("the page has the mark");
+    let item = item.split("The experiment").next().unwrap_or_default();
     for spec in methods::REGISTRY {
         let evidence = methods::parse(spec.name, "").expect("its defaults are valid").evidence();
         let lacks = evidence.iter().any(|kind| !PROVIDED.contains(kind));
