@@ -151,6 +151,16 @@ def test_settings_that_verl_decides_are_refused():
         _verl.advantages("grpo", rows, rows, None, {}, {})
 
 
+def test_a_dual_clip_that_is_not_applied_is_told(recwarn):
+    with pytest.warns(UserWarning, match=r"actor.clip_ratio_c = 3.0: .*set clip=two_sided clip_max=3.0"):
+        _verl.warn_of_dual_clip("grpo", {}, 3.0)
+    recwarn.clear()
+    _verl.warn_of_dual_clip("grpo", {"clip": "ppo"}, 3.0)
+    _verl.warn_of_dual_clip("grpo", {}, None)
+    _verl.warn_of_dual_clip("cispo", {}, 3.0)
+    assert not recwarn.list
+
+
 def test_what_verl_can_carry_needs_no_evidence():
     carried = _verl.carried()
     assert {"grpo", "rloo", "grpo_lambda", "reinforce_pp", "gspo", "cispo"} <= set(carried)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -160,6 +161,17 @@ def clip_settings(method: str, settings: dict[str, Any], low: float, high: float
     if own.get("clip") == "printed":
         clip.pop("epsilon_low")
     return {**{key: value for key, value in clip.items() if key in own}, **settings}
+
+
+def warn_of_dual_clip(method: str, settings: dict[str, Any], cap: float | None) -> None:
+    """Warns that verl's dual clip at ``actor.clip_ratio_c`` is not applied, unless the settings name the form of the clip."""
+    if cap is None or "clip" in settings or dict(_native.settings(method, **settings)).get("clip") != "ppo":
+        return
+    warnings.warn(
+        f"actor.clip_ratio_c = {cap}: verl's dual clip is not applied to `{method}`; set clip=two_sided clip_max={cap} to apply it, "
+        "or clip=ppo to do without",
+        stacklevel=3,
+    )
 
 
 def policy_loss(

@@ -20,7 +20,7 @@ from verl.trainer.ppo.core_algos import register_adv_est, register_policy_loss
 
 from . import _native
 from .torch import array, share
-from ._verl import advantages, aggregation_weights, carried, clip_settings, policy_loss
+from ._verl import advantages, aggregation_weights, carried, clip_settings, policy_loss, warn_of_dual_clip
 
 #: Kinds of evidence by verl's names.
 _EVIDENCE = {"values": "values", "old_log_probs": "old_logps", "sum_pi_squared": "collisions", "entropys": "entropies"}
@@ -60,7 +60,8 @@ def loss(method: str, settings: dict[str, Any] | None = None):
     """A policy loss with verl's signature. ``settings`` of ``None`` are those of the environment.
 
     ``clip_ratio_low`` and ``clip_ratio_high`` of the actor are the method's ``epsilon_low`` and ``epsilon_high``, and ``loss_agg_mode`` is the
-    reduction. verl's dual clip is the setting ``clip=two_sided clip_max=3``.
+    reduction. verl's dual clip (``clip_ratio_c``) is the setting ``clip=two_sided clip_max=3``; without a setting ``clip`` a warning says that it is not
+    applied.
     """
 
     def compute(
@@ -72,6 +73,7 @@ def loss(method: str, settings: dict[str, Any] | None = None):
             both = config.clip_ratio
             low = both if config.clip_ratio_low is None else config.clip_ratio_low
             high = both if config.clip_ratio_high is None else config.clip_ratio_high
+            warn_of_dual_clip(method, chosen, getattr(config, "clip_ratio_c", None))
             chosen, batch = clip_settings(method, chosen, low, high), dict(config.global_batch_info)
         mask = array(response_mask)
         weights = aggregation_weights(mask, loss_agg_mode, **batch)
