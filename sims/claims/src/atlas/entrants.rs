@@ -219,7 +219,7 @@ fn by_default(spec: &'static MethodSpec) -> Entrant {
 }
 
 /// Registered methods that take no part, and why: what the atlas would find of them stands there already, or a table cannot feed them.
-static LEFT_OUT: &[(&str, &str)] = &[
+pub(crate) static LEFT_OUT: &[(&str, &str)] = &[
     ("luspo", "on-policy GRPO with a sum over tokens"),
     ("gmpo", "on-policy GRPO, 1/T"),
     ("sapo", "on-policy GRPO, 1/T"),

@@ -5,7 +5,7 @@
 
 use crate::experiment::Experiment;
 
-mod entrants;
+pub(crate) mod entrants;
 mod learning;
 mod lucky_guess;
 mod multisets;

@@ -20,7 +20,7 @@ use crate::experiments::prefix_values::{METHODS, OPTIMAL, PREFIX};
 use anyhow::Context as _;
 use grpo_lambda::advantage::ClampPart;
 use grpo_lambda_stats::table::{Table, significant};
-use grpo_lambda_tools::length_direction::{ARMS, POLICIES};
+use grpo_lambda_tools::length_direction::{ARMS, CLAMP as CLAMP_AT, POLICIES};
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 
@@ -71,10 +71,10 @@ macro_rules! rows {
 
 /// The answer as Markdown.
 pub(super) fn answer(folder: &Path) -> anyhow::Result<String> {
-    let [tokens, noise] = chain(folder)?;
+    let [credit, noise] = chain(folder)?;
     let items = [
         format!(
-            "**The trace knows position and length, nothing else.** On-policy it is a weight per token that falls from the first token to the last and grows with the length of the response. Scope: a theorem, for every task, policy and reduction. On chains of operations whose first wrong step is known, credit for exactly that step {tokens}. {noise}; scope: a transformer of two layers."
+            "**The trace knows position and length, nothing else.** On-policy it is a weight per token that falls from the first token to the last and grows with the length of the response. Scope: a theorem, for every task, policy and reduction. {credit}. {noise}; scope: a transformer of two layers."
         ),
         direction(folder)?,
         gains(folder)?,
@@ -115,19 +115,25 @@ fn chain(folder: &Path) -> anyhow::Result<[String; 2]> {
         );
         Ok(format!("{mid:.0} % ({low:.0} to {high:.0})"))
     };
-    let tokens = format!(
-        "needs {:.2} of RLOO's tokens; of its gain over GRPO the trace takes {}, the clamp alone {} (95 % over {} seeds)",
-        oracle.tokens.context("chain.csv: the oracle has no tokens")?,
+    let exact_tokens = [oracle.tokens, oracle.tokens_low, oracle.tokens_high].map(|x| x.unwrap_or(f64::NAN));
+    let credit = format!(
+        "On chains of operations exact credit (the effect of every token on the expected reward, from a verifier of the steps) needs {:.2} of RLOO's tokens ({:.2} to {:.2}, over the {} of {} seeds on which one of the two reached the target). Of its gain over GRPO the trace, without the clamp and at a mean weight of 1, takes {}, the clamp alone {} (95 % over {} seeds)",
+        exact_tokens[0],
+        exact_tokens[1],
+        exact_tokens[2],
+        oracle.pairs.unwrap_or(0),
+        oracle.seeds,
         share(TRACE)?,
         share(CLAMP)?,
         oracle.seeds,
     );
     let noise = format!(
-        "Exact credit leaves {:.0} % of the noise of RLOO's update, the trace takes none away ({:.1} of RLOO's), and its credit is further from the exact one than GRPO's (rank correlation {own:.2} against {of_grpo:.2})",
+        "At the start of RL on these chains the update with exact credit has {:.0} % of the variance of RLOO's at equal progress along the gradient; with the trace it has {:.1} times RLOO's, and credit that is further from the exact one than GRPO's (rank correlation {own:.2} against {of_grpo:.2}; {} seeds)",
         100.0 * exact.noise,
         trace.noise,
+        trace.seeds,
     );
-    Ok([tokens, noise])
+    Ok([credit, noise])
 }
 
 /// A share in percent: one decimal below 10, in words at 0.
@@ -145,8 +151,8 @@ pub(super) fn front(folder: &Path) -> anyhow::Result<String> {
     let paper = token_mean(PAPER_ON_TASKS)?;
     let learning = Data::<OverallRow>::read(folder, "learning.csv")?;
     let best = rows!(learning, regime = Regime::OwnBest.name(), method = PAPER[0])?[0];
-    let of_clamp = |optimiser: &str| addition(folder, ClampPart::Both, optimiser);
-    let [tokens, noise] = chain(folder)?;
+    let [credit, noise] = chain(folder)?;
+    let [grpo, clamp, trace, both] = long_budget(folder)?.map(|row| row.mean);
     let length = format!(
         "**Length.** With the paper's clamp it makes responses longer whatever the reward says: its average step lowers the expected reward on {} of {} exact tasks, GRPO's with that clamp on {}, and a small transformer whose rewards are coins changes the length of its responses by {:+.1} tokens.",
         reversed(&paper),
@@ -155,23 +161,20 @@ pub(super) fn front(folder: &Path) -> anyhow::Result<String> {
         coins(folder, ClampPart::Both)?.0,
     );
     let gain = format!(
-        "**Gain.** Where each method has its own best learning rate, {} between it and GRPO on nine exact tasks ({:+.3} of the area under the learning curve, 95 % {:+.3} to {:+.3}). A small transformer that gains from it gains from GRPO with the clamp alone as well ({:+.3} of the training problems of single-digit addition under SGD, {:+.3} under AdamW).",
+        "**Gain.** Where each method has its own best learning rate, {} between it and GRPO on nine exact tasks ({:+.3} of the area under the learning curve, 95 % {:+.3} to {:+.3}). On single-digit addition its gain is the clamp's: a small transformer ends at {both:.3} of the problems with it, at {clamp:.3} with GRPO and the clamp, at {trace:.3} with its trace alone and at {grpo:.3} with GRPO.",
         shown(best),
         best.gain,
         best.gain_low_over_tasks,
         best.gain_high_over_tasks,
-        of_clamp("SGD")?.gain,
-        of_clamp("AdamW")?.gain,
     );
     let mut text = wrapped(
         "",
         "",
-        "Not for its trace. GRPO-λ multiplies the score of a response by a weight per token, the trace, which knows position and length and not which token was wrong, and raises low scores to a floor, the clamp. What they do:",
+        &format!(
+            "Not for its trace. GRPO-λ multiplies the advantage of a response by a weight per token, the trace, which depends on the token's position and the length of the response and not on which token was wrong, and raises advantages below {CLAMP_AT} to {CLAMP_AT}, the clamp. What they do:"
+        ),
     ) + "\n";
-    let credit = format!(
-        "**Credit.** On chains of operations whose first wrong step is known, credit for exactly that step {tokens}."
-    );
-    for item in [credit, format!("**Noise.** {noise}."), length, gain] {
+    for item in [format!("**Credit.** {credit}."), format!("**Noise.** {noise}."), length, gain] {
         text += &wrapped("- ", "  ", &item);
     }
     text += "\n[Five points with their scope](paper/README.md#the-answer), [the paper](paper/paper.pdf).\n";
@@ -222,7 +225,7 @@ fn direction(folder: &Path) -> anyhow::Result<String> {
     let (trace, paper) = (2, 3);
     let (both, seeds) = coins(folder, ClampPart::Both)?;
     Ok(format!(
-        "**Trace and clamp together push responses to be longer, whether or not longer is better.** Their expected update lowers J on {} of {} exact tasks (the zoo and random trees, G = 8) under a token mean \
+        "**Trace and clamp together push responses to be longer, whether or not longer is better.** Their expected update lowers J on {} of {} exact tasks (named small ones and random trees, G = 8) under a token mean \
          and on {} under 1/T per response, which the paper leaves open; under the token mean on {} of those where shorter responses are better and on {} of those where longer ones are. The clamp alone lowers it on {}, the trace \
          alone on {}. The worst case, a task made for it, has cosine {:.2} with ∇J. A small transformer whose rewards are coins changes the length of its responses by {both:+.1} tokens with both, by {:+.1} with the trace alone. Scope: start \
          policies; one transformer, {seeds} seeds, plain gradient descent.",
@@ -260,12 +263,22 @@ fn gains(folder: &Path) -> anyhow::Result<String> {
             significant(row.p_over_tasks, 2)
         )
     };
+    let [grpo, clamp, trace, both] = long_budget(folder)?;
     Ok(format!(
-        "**No gain in learning is shown.** Where each method has its own best rate {}; at a sixteenth of GRPO's best rate {}; with weights of mean 1, so that only their shape is left, {}. Scope: area under J/J*, nine small exact tasks as the \
-         sample, plain SGD.",
+        "**No gain from the trace is shown.** Where each method has its own best rate {}; at a sixteenth of GRPO's best rate {}; with weights of mean 1, so that only their shape is left, {}. Scope: area under J/J*, nine small exact tasks as the \
+         sample, plain SGD. On single-digit addition with a long budget GRPO-λ ends at {:.3} of the problems and GRPO at {:.3}; the clamp alone has that gain ({:.3}), the trace alone is not shown to have any ({:.3}, {:+.3} [{:+.3}, {:+.3}]). \
+         Scope: one small transformer, {} paired seeds, each method at its own rate.",
         said(row(Regime::OwnBest)?),
         said(row(Regime::Cautious)?),
         said(row(Regime::UnitMean)?),
+        both.mean,
+        grpo.mean,
+        clamp.mean,
+        trace.mean,
+        trace.difference.unwrap_or(f64::NAN),
+        trace.difference_low.unwrap_or(f64::NAN),
+        trace.difference_high.unwrap_or(f64::NAN),
+        grpo.seeds,
     ))
 }
 
@@ -292,15 +305,32 @@ fn curriculum(folder: &Path) -> anyhow::Result<String> {
         };
         anyhow::Ok(format!("{} and {}", gain("SGD")?, gain("AdamW")?))
     };
+    let chains = Data::<ChainRow>::read(folder, "chain.csv")?;
+    let of_chains = rows!(chains, arm = CLAMP, cell = "single")?[0].share.unwrap_or(f64::NAN);
     Ok(format!(
         "**The clamp is partly a re-weighting towards prompts that are rarely solved.** In expectation a prompt solved nine times in ten keeps {} of its weight. On single-digit addition the clamp changes the share of solved training problems \
-         by {}. Its contrast within a group alone, which keeps {}, does by {}; its offset alone by {}. Scope: one small transformer, twelve paired seeds, each rate chosen on the other seeds, corrected p, a comparison fixed after the runs.",
+         by {}. Its contrast within a group alone, which keeps {}, does by {}; its offset alone by {}. Scope: one small transformer, twelve paired seeds, each rate chosen on the other seeds, corrected p, a comparison fixed after the runs. On the chains of point 1, all of one length, success rates hardly differ between prompts, and the clamp gains all the same ({:.0} % of what exact credit gains): there it is the offset.",
         share(CLAMPED)?,
         addition(ClampPart::Both)?,
         share(REWEIGHTING)?,
         addition(ClampPart::Reweighting)?,
         addition(ClampPart::Offset)?,
+        100.0 * of_chains,
     ))
+}
+
+/// GRPO, with the clamp, with the trace, and with both, at the end of a long budget on addition.
+fn long_budget(folder: &Path) -> anyhow::Result<[AdditionRow; 4]> {
+    let trials = Data::<AdditionRow>::read(folder, "addition.csv")?;
+    let row =
+        |arm: &str| Ok::<_, anyhow::Error>(rows!(trials, protocol = "long budget", arm = arm)?[0].clone());
+    let [grpo, clamp, trace, both] =
+        [row("grpo")?, row("grpo clamp=-0.1")?, row("grpo_lambda clamp=none")?, row("grpo_lambda")?];
+    anyhow::ensure!(
+        trace.difference_low.is_some_and(|low| low <= 0.0),
+        "addition.csv: the trace alone gains on addition, against the front page"
+    );
+    Ok([grpo, clamp, trace, both])
 }
 
 /// The gain of a part of the clamp on single-digit addition.

@@ -1,6 +1,7 @@
 //! The methods by provenance and by what of them has run, as `docs/methods.md` lists them.
 
 use super::markdown::wrapped;
+use crate::atlas::entrants::LEFT_OUT;
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda::methods::{self, MethodSpec, Provenance, REGISTRY};
 
@@ -14,8 +15,19 @@ const NO_TRANSFORMER: [EvidenceKind; 6] = [
     EvidenceKind::ProcessRewards,
 ];
 /// The methods whose runs on a transformer are recorded in `llm/results`, or in `paper/data`.
-const RECORDED: [&str; 7] =
-    ["grpo", "grpo_lambda", "rloo", "prefix_rloo", "ridge_rloo", "systematic_rloo", "systematic_prefix_rloo"];
+const RECORDED: [&str; 11] = [
+    "grpo",
+    "grpo_lambda",
+    "rloo",
+    "prefix_rloo",
+    "ridge_rloo",
+    "systematic_rloo",
+    "systematic_prefix_rloo",
+    "tempo",
+    "p_trace_reconstructed",
+    "ppo",
+    "vine_ppo",
+];
 /// The methods that sample a group in a way of their own, with where they do.
 const SAMPLERS: [(&str, &[&str]); 4] = [
     ("Systematic sets, in the laboratory and in `llm-train`", &["systematic_rloo", "systematic_prefix_rloo"]),
@@ -47,6 +59,12 @@ pub(super) fn methods() -> String {
     kinds.into_iter().map(line).collect::<String>() + "\n" + &coverage()
 }
 
+/// The registered methods that have no row in the atlas, each with the reason.
+pub(super) fn left_out_of_the_atlas() -> String {
+    let each: Vec<String> = LEFT_OUT.iter().map(|(name, why)| format!("`{name}` ({why})")).collect();
+    wrapped("", "", &format!("**Left out.** {} methods have no row: {}.", each.len(), each.join("; ")))
+}
+
 /// The marks of what has run with its own sampling, what never on a transformer.
 fn coverage() -> String {
     let missing = |spec: &&&MethodSpec| {
@@ -54,13 +72,14 @@ fn coverage() -> String {
         evidence.iter().any(|kind| NO_TRANSFORMER.contains(kind))
     };
     let never: Vec<&str> = REGISTRY.iter().filter(missing).map(|spec| spec.name).collect();
+    let elsewhere = never.iter().copied().filter(|name| RECORDED.contains(name));
     let samplers: Vec<String> =
         SAMPLERS.iter().map(|(how, of)| format!("{how}: {}", names(of.iter().copied()))).collect();
     [
         "Every method runs in the laboratory. What that does not say:".to_owned(),
         format!("- **Their own sampling.** {}.", samplers.join(". ")),
-        format!("- **Never on a transformer** ({}), since `llm-train` has no critic, no completions of prefixes, no teacher, no parts of rewards and no process rewards: {}.", never.len(), names(never.iter().copied())),
-        format!("- **With recorded training runs on a transformer** ({}): {}. The others can be trained by `llm-train` and are tested on it step by step; no run of theirs is recorded.", RECORDED.len(), names(RECORDED)),
+        format!("- **Not trained by `llm-train`** ({}), since it has no critic, no completions of prefixes, no teacher, no parts of rewards and no process rewards: {}. The experiment [`chain`](../paper/README.md#chain) has a critic and completions, and trains a transformer by {}.", never.len(), names(never.iter().copied()), names(elsewhere)),
+        format!("- **With recorded training runs on a transformer** ({}): {}. `llm-train` can train by the others, and its tests take steps with each; no run of theirs is recorded.", RECORDED.len(), names(RECORDED)),
     ]
     .iter()
     .map(|text| match text.strip_prefix("- ") {
@@ -102,6 +121,13 @@ mod tests {
             let column = text.lines().skip(2).filter_map(|line| line.split([',', ':', ' ']).next());
             found.extend(column.map(str::to_owned));
         }
+        let chain = |name: &str| std::fs::read_to_string(root.join("paper").join(name)).unwrap();
+        let protocol: toml::Table = toml::from_str(&chain("protocols/chain.toml")).unwrap();
+        let runs = chain("data/chain_runs.csv");
+        let word = |arm: &toml::Value, key: &str| arm[key].as_str().unwrap().to_owned();
+        let arms = protocol["arms"].as_array().unwrap().iter();
+        let ran = arms.filter(|arm| runs.contains(&format!(",evaluation,{},", word(arm, "name"))));
+        found.extend(ran.map(|arm| word(arm, "method")));
         assert_eq!(found, RECORDED.iter().map(|name| (*name).to_owned()).collect());
     }
 }

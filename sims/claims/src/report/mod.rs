@@ -72,6 +72,7 @@ pub fn blocks(experiments: &[&Experiment], out: &Path) -> anyhow::Result<Vec<(&'
         ("claims", claims.to_owned() + &all(&entries, Entry::row)),
         ("findings", all(&entries, Entry::section)),
         ("methods", catalogue::methods()),
+        ("left out", catalogue::left_out_of_the_atlas()),
     ];
     if answer::EXPERIMENTS.iter().all(|id| ids.contains(id)) {
         blocks.push(("front answer", answer::front(&out.join("data"))?));

@@ -7,13 +7,13 @@ use grpo_lambda_stats::table::Table;
 use serde::{Deserialize, Serialize};
 
 /// A row of `addition.csv`.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct ArmRow {
     pub(crate) protocol: String,
     pub(crate) arm: String,
     rate: f64,
     pub(crate) seeds: usize,
-    mean: f64,
+    pub(crate) mean: f64,
     pub(crate) difference: Option<f64>,
     pub(crate) difference_low: Option<f64>,
     pub(crate) difference_high: Option<f64>,

@@ -29,7 +29,7 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
 }
 
 fn ratio_of(c: &Compared) -> String {
-    format!("{}, p = {:.4}", ratio(exponential(c.interval)), c.p)
+    format!("{} over {} pairs, p = {:.4}", ratio(exponential(c.interval)), c.pairs, c.p)
 }
 
 fn gate(n: &Numbers) -> Option<Finding> {

@@ -19,7 +19,7 @@ pub(crate) struct ArmRow {
     /// Runs that did not reach the target.
     missed: usize,
     /// Seeds on which the arm or RLOO reached it.
-    pairs: Option<usize>,
+    pub(crate) pairs: Option<usize>,
     /// Tokens over RLOO's.
     pub(crate) tokens: Option<f64>,
     pub(crate) tokens_low: Option<f64>,

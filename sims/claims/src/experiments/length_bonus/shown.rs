@@ -105,7 +105,7 @@ fn over_tasks(n: &Numbers) -> Figure {
         findings::reversed(n)
     ))
     .caption(format!(
-        "Exact cosine of GRPO-λ's expected update with ∇J (recent, λ = 0.99, clamp -0.1, G = 8, z-scores) at the start policy, one dot a task: the zoo's up to 300 responses and random trees of horizon 4 and 6. Left of 0 shorter responses are better, right of it longer ones. The paper does not print the reduction; both are shown. {}",
+        "Exact cosine of GRPO-λ's expected update with ∇J (recent, λ = 0.99, clamp -0.1, G = 8, z-scores) at the start policy, one dot a task: the named ones and random trees of horizon 4 and 6. Left of 0 shorter responses are better, right of it longer ones. The paper does not print the reduction; both are shown. {}",
         "Tasks whose responses are all equally long are not drawn."
     ))
     .panel_size(440, 330);
