@@ -233,9 +233,9 @@ fn rows_that_change_between_two_starts() {
 #[test]
 fn a_template_that_changes_between_two_starts() {
     let place = Place::new();
-    let own = format!("task.data={} task.template=", place.write("a.jsonl", &sums()));
+    let own = format!("task.data={} task.template=", place.write("a.jsonl", sums()));
     let template = "{{ messages[-1].content }}\n";
-    let data = own + &place.write("own.jinja", template).to_string();
+    let data = own + &place.write("own.jinja", template);
     train(&place, &data).output();
     place.write("own.jinja", "So: {{ messages[-1].content }}\n");
     train(&place, &data).refused(
