@@ -38,7 +38,7 @@ pub struct CompareArgs {
     /// Methods, as in grpo,grpo_lambda:style=both,lambda=0.9; the others are compared with the first
     #[arg(long, value_name = "NAME:key=value,..,NAME")]
     pub methods: Option<String>,
-    /// Seeds, from the preset's on; six or more can tell a difference at 5 % by sign flips [default: 5]
+    /// Seeds, from the preset's on; by sign flips six can tell one difference at 5 %, seven two or three [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub seeds: Option<u64>,
     /// Also the first method at the learning rates that equalise rate times mean token weight

@@ -164,6 +164,27 @@ fn patience_counts_the_evaluation_at_the_end_that_an_extended_run_had() {
     let grown = train(&run, &format!("{settings} rl.steps=40 --extend"));
     grown.tells("stopped early after RL step 6: 3 evaluations in a row");
     assert_eq!(evaluations(&run).iter().map(|(step, _)| *step).collect::<Vec<_>>(), [0, 2, 4, 6]);
+    // With less patience the former end is the end, and stays it.
+    let short = place.at("short");
+    let hasty = settings.replace("eval.patience=3", "eval.patience=2");
+    train(&short, &format!("{hasty} rl.steps=4")).output();
+    train(&short, &format!("{hasty} rl.steps=40 --extend")).tells("stopped early after RL step 4");
+    train(&short, &format!("{hasty} rl.steps=40")).tells("already finished");
+}
+
+/// The former end is the best evaluation, after which patience begins anew.
+#[test]
+fn an_extended_run_that_was_best_at_its_former_end_stops_where_the_longer_run_does() {
+    let place = Place::new();
+    let settings = "task.kind=addition sft.steps=120 sft.lr=5e-3 rl.prompts_per_step=8 rl.group_size=8 rl.max_new_tokens=12 rl.lr=1e-3 \
+                    eval.n=40 eval.every=2 eval.patience=1 checkpoint.best=true";
+    let (long, grown) = (place.at("long"), place.at("grown"));
+    train(&long, &format!("{settings} rl.steps=12")).output();
+    train(&grown, &format!("{settings} rl.steps=2")).output();
+    assert_eq!(place.json("grown/summary.json")["best"]["step"].as_u64(), Some(122));
+    train(&grown, &format!("{settings} rl.steps=12 --extend")).output();
+    assert_eq!(evaluations(&grown), evaluations(&long));
+    assert!(evaluations(&long).len() == 3 && result(&grown).0 == result(&long).0);
 }
 
 #[test]

@@ -128,9 +128,13 @@ fn chain(folder: &Path) -> anyhow::Result<[String; 2]> {
         oracle.seeds,
     );
     let noise = format!(
-        "At the start of RL on these chains the update with exact credit has {:.0} % of the variance of RLOO's at equal progress along the gradient; with the trace it has {:.1} times RLOO's, and credit that is further from the exact one than GRPO's (rank correlation {own:.2} against {of_grpo:.2}; {} seeds)",
+        "At the start of RL on these chains the update with exact credit has {:.0} % ({:.0} to {:.0}) of the variance of RLOO's at equal progress along the gradient; with the trace it has {:.1} times ({:.1} to {:.1}) RLOO's, and credit that is further from the exact one than GRPO's (rank correlation {own:.2} against {of_grpo:.2}; {} seeds)",
         100.0 * exact.noise,
+        100.0 * exact.noise_low,
+        100.0 * exact.noise_high,
         trace.noise,
+        trace.noise_low,
+        trace.noise_high,
         trace.seeds,
     );
     Ok([credit, noise])
@@ -309,7 +313,7 @@ fn curriculum(folder: &Path) -> anyhow::Result<String> {
     let of_chains = rows!(chains, arm = CLAMP, cell = "single")?[0].share.unwrap_or(f64::NAN);
     Ok(format!(
         "**The clamp is partly a re-weighting towards prompts that are rarely solved.** In expectation a prompt solved nine times in ten keeps {} of its weight. On single-digit addition the clamp changes the share of solved training problems \
-         by {}. Its contrast within a group alone, which keeps {}, does by {}; its offset alone by {}. Scope: one small transformer, twelve paired seeds, each rate chosen on the other seeds, corrected p, a comparison fixed after the runs. On the chains of point 1, all of one length, success rates hardly differ between prompts, and the clamp gains all the same ({:.0} % of what exact credit gains): there it is the offset.",
+         by {}. Its contrast within a group alone, which keeps {}, does by {}; its offset alone by {}. Scope: one small transformer, twelve paired seeds, each rate chosen on the other seeds, corrected p, a comparison fixed after the runs. On the chains of point 1, all of one length, the clamp has {:.0} % of what exact credit gains, so that its gain there is no curriculum over prompts of different length; from which of its parts it comes was not measured.",
         share(CLAMPED)?,
         addition(ClampPart::Both)?,
         share(REWEIGHTING)?,

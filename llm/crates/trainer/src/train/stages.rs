@@ -107,7 +107,9 @@ impl<'a> Run<'a> {
             Some(checkpoint) => checkpoint,
             None => self.evaluate_before(engine.as_ref())?,
         };
-        self.note_former_end(engine.as_ref())?;
+        if self.ends_at_former_end(engine.as_ref())? {
+            saved = self.save(engine.as_ref())?;
+        }
         let progress = Progress::new("RL", self.state.rl_done, config.rl.steps);
         self.progress = Some(progress.followed_by(self.evaluated, "").shared());
         while self.state.rl_done < config.rl.steps && !self.state.stopped_early {
@@ -127,14 +129,20 @@ impl<'a> Run<'a> {
         Ok((engine, saved))
     }
 
-    /// Counts the evaluation at the end of a run that was given more steps, if the longer run has one there: it came after the last checkpoint,
-    /// whose state does not know it.
-    fn note_former_end(&mut self, engine: &dyn Engine) -> Result<(), TrainError> {
+    /// Counts the evaluation at the former end of a run that was given more steps, if the longer run has one there: it came after the last
+    /// checkpoint, whose state does not know it. True if it ends the run.
+    fn ends_at_former_end(&mut self, engine: &dyn Engine) -> Result<bool, TrainError> {
         let is_former_end = self.dir.has_ended() && self.state.rl_done > 0 && !self.state.stopped_early;
-        if is_former_end && let Some(evaluation) = self.evaluate_when_due(engine)? {
-            self.note_best(&evaluation);
+        if !is_former_end || self.session.config.eval.patience == 0 || !self.is_evaluation_due() {
+            return Ok(false);
         }
-        Ok(())
+        if self.state.best.is_some_and(|best| best.step == self.state.done()) {
+            self.state.evaluations_since_best = 0;
+            return Ok(false);
+        }
+        let evaluation = self.evaluate(engine)?;
+        self.note_best(&evaluation);
+        Ok(self.state.stopped_early)
     }
 
     /// Writes a checkpoint of the steps done so far if the step under way failed outside: nothing of it has changed the weights.
@@ -193,7 +201,7 @@ impl<'a> Run<'a> {
         let rewards = self.note_rewards(&rollout);
         self.state.rl_done += 1;
         self.note_zero_variance(&rollout.groups);
-        let evaluation = self.evaluate_when_due(engine)?;
+        let evaluation = self.is_evaluation_due().then(|| self.evaluate(engine)).transpose()?;
         if let Some(evaluation) = &evaluation {
             metrics = metrics.with_evaluation(evaluation);
         }
@@ -210,10 +218,9 @@ impl<'a> Run<'a> {
         Ok(self.note_best(&evaluation))
     }
 
-    /// Evaluates after this step if it is due; the evaluation after the last step belongs to the summary.
-    fn evaluate_when_due(&mut self, engine: &dyn Engine) -> Result<Option<Evaluation>, TrainError> {
-        let (every, done) = (self.session.config.eval.every, self.state.rl_done);
-        let due = every > 0 && done.is_multiple_of(every) && done < self.session.config.rl.steps;
-        due.then(|| self.evaluate(engine)).transpose()
+    /// True if an evaluation follows the step that was done; that after the last one belongs to the summary.
+    fn is_evaluation_due(&self) -> bool {
+        let (config, done) = (&self.session.config, self.state.rl_done);
+        config.eval.every > 0 && done.is_multiple_of(config.eval.every) && done < config.rl.steps
     }
 }

@@ -80,8 +80,8 @@ impl RunState {
         RunState { data: problems.fingerprint(), prompts: problems.prompts(), ..RunState::default() }
     }
 
-    /// Reads the state of a checkpoint, which must have met the same rows, asked in the same way.
-    fn read(checkpoint: &Checkpoint, problems: &Problems) -> Result<RunState, TrainError> {
+    /// Reads the state of a checkpoint of a run of `rl_steps` steps of RL, which must have met the same rows, asked in the same way.
+    fn read(checkpoint: &Checkpoint, problems: &Problems, rl_steps: u64) -> Result<RunState, TrainError> {
         let refused = |problem: String| TrainError::State { path: checkpoint.path().join(FILE), problem };
         let state: RunState =
             serde_json::from_slice(&checkpoint.read(FILE)?).map_err(|e| refused(e.to_string()))?;
@@ -96,6 +96,15 @@ impl RunState {
         };
         if state.data != now.data {
             return changed("the rows of task.data have changed", &now.data, &state.data);
+        }
+        if state.prompts.is_none() && now.prompts.is_some() {
+            let has_steps_before_and_after = (1..rl_steps).contains(&state.rl_done) && !state.stopped_early;
+            return match has_steps_before_and_after {
+                true => Err(refused(
+                    "begun by an earlier version, whose RL read the rows of task.data in another order; start another run".to_owned(),
+                )),
+                false => Ok(RunState { prompts: now.prompts, ..state }),
+            };
         }
         if state.prompts != now.prompts {
             let what = "the prompts made of task.data (template, tokenizer, order of the rows) have changed";
@@ -132,7 +141,7 @@ impl Position {
             say(&format!("{} is incomplete and was skipped: {problem}", path.display()));
         }
         let mut state = match &checkpoint {
-            Some(c) => RunState::read(c, problems)?,
+            Some(c) => RunState::read(c, problems, config.rl.steps)?,
             None => RunState::fresh(problems),
         };
         let latest = checkpoint.as_ref().map_or(0, Checkpoint::step);
