@@ -107,21 +107,21 @@ fn chain(folder: &Path) -> anyhow::Result<[String; 2]> {
     );
     let share = |arm: &str| {
         let row = rows!(tokens, arm = arm, cell = "single")?[0];
-        let [mid, low, high] =
-            [row.share, row.share_low, row.share_high].map(|x| 100.0 * x.unwrap_or(f64::NAN));
+        let share = quoted("chain.csv", [row.share, row.share_low, row.share_high])?;
+        let [mid, low, high] = share.map(|x| 100.0 * x);
         anyhow::ensure!(
             arm != TRACE || low <= 0.0,
             "chain.csv: the trace takes a share of exact credit's gain, against the front page"
         );
         Ok(format!("{mid:.0} % ({low:.0} to {high:.0})"))
     };
-    let exact_tokens = [oracle.tokens, oracle.tokens_low, oracle.tokens_high].map(|x| x.unwrap_or(f64::NAN));
+    let exact_tokens = quoted("chain.csv", [oracle.tokens, oracle.tokens_low, oracle.tokens_high])?;
     let credit = format!(
         "On chains of operations exact credit (the effect of every token on the expected reward, from a verifier of the steps) needs {:.2} of RLOO's tokens ({:.2} to {:.2}, over the {} of {} seeds on which one of the two reached the target). Of its gain over GRPO the trace, without the clamp and at a mean weight of 1, takes {}, the clamp alone {} (95 % over {} seeds)",
         exact_tokens[0],
         exact_tokens[1],
         exact_tokens[2],
-        oracle.pairs.unwrap_or(0),
+        oracle.pairs.context("chain.csv: the oracle has no pairs")?,
         oracle.seeds,
         share(TRACE)?,
         share(CLAMP)?,
@@ -268,6 +268,7 @@ fn gains(folder: &Path) -> anyhow::Result<String> {
         )
     };
     let [grpo, clamp, trace, both] = long_budget(folder)?;
+    let of_trace = trace.interval()?;
     Ok(format!(
         "**No gain from the trace is shown.** Where each method has its own best rate {}; at a sixteenth of GRPO's best rate {}; with weights of mean 1, so that only their shape is left, {}. Scope: area under J/J*, nine small exact tasks as the \
          sample, plain SGD. On single-digit addition with a long budget GRPO-λ ends at {:.3} of the problems and GRPO at {:.3}; the clamp alone has that gain ({:.3}), the trace alone is not shown to have any ({:.3}, {:+.3} [{:+.3}, {:+.3}]). \
@@ -279,9 +280,9 @@ fn gains(folder: &Path) -> anyhow::Result<String> {
         grpo.mean,
         clamp.mean,
         trace.mean,
-        trace.difference.unwrap_or(f64::NAN),
-        trace.difference_low.unwrap_or(f64::NAN),
-        trace.difference_high.unwrap_or(f64::NAN),
+        of_trace[0],
+        of_trace[1],
+        of_trace[2],
         grpo.seeds,
     ))
 }
@@ -310,7 +311,8 @@ fn curriculum(folder: &Path) -> anyhow::Result<String> {
         anyhow::Ok(format!("{} and {}", gain("SGD")?, gain("AdamW")?))
     };
     let chains = Data::<ChainRow>::read(folder, "chain.csv")?;
-    let of_chains = rows!(chains, arm = CLAMP, cell = "single")?[0].share.unwrap_or(f64::NAN);
+    let of_chains = rows!(chains, arm = CLAMP, cell = "single")?[0].share;
+    let of_chains = of_chains.context("chain.csv: the clamp has no share of the gain")?;
     Ok(format!(
         "**The clamp is partly a re-weighting towards prompts that are rarely solved.** In expectation a prompt solved nine times in ten keeps {} of its weight. On single-digit addition the clamp changes the share of solved training problems \
          by {}. Its contrast within a group alone, which keeps {}, does by {}; its offset alone by {}. Scope: one small transformer, twelve paired seeds, each rate chosen on the other seeds, corrected p, a comparison fixed after the runs. On the chains of point 1, all of one length, the clamp has {:.0} % of what exact credit gains, so that its gain there is no curriculum over prompts of different length; from which of its parts it comes was not measured.",
@@ -325,16 +327,35 @@ fn curriculum(folder: &Path) -> anyhow::Result<String> {
 
 /// GRPO, with the clamp, with the trace, and with both, at the end of a long budget on addition.
 fn long_budget(folder: &Path) -> anyhow::Result<[AdditionRow; 4]> {
-    let trials = Data::<AdditionRow>::read(folder, "addition.csv")?;
-    let row =
-        |arm: &str| Ok::<_, anyhow::Error>(rows!(trials, protocol = "long budget", arm = arm)?[0].clone());
+    let of = |arm: &str| trial(folder, "long budget", arm);
     let [grpo, clamp, trace, both] =
-        [row("grpo")?, row("grpo clamp=-0.1")?, row("grpo_lambda clamp=none")?, row("grpo_lambda")?];
+        [of("grpo")?, of("grpo clamp=-0.1")?, of("grpo_lambda clamp=none")?, of("grpo_lambda")?];
     anyhow::ensure!(
-        trace.difference_low.is_some_and(|low| low <= 0.0),
+        trace.interval()?[1] <= 0.0,
         "addition.csv: the trace alone gains on addition, against the front page"
     );
     Ok([grpo, clamp, trace, both])
+}
+
+/// An arm of a protocol on addition.
+fn trial(folder: &Path, protocol: &str, arm: &str) -> anyhow::Result<AdditionRow> {
+    let trials = Data::<AdditionRow>::read(folder, "addition.csv")?;
+    Ok(rows!(trials, protocol = protocol, arm = arm)?[0].clone())
+}
+
+impl AdditionRow {
+    /// The difference from the first arm of its protocol, with its interval.
+    fn interval(&self) -> anyhow::Result<[f64; 3]> {
+        quoted("addition.csv", [self.difference, self.difference_low, self.difference_high])
+    }
+}
+
+/// A number with the ends of its interval, all of which are in the file.
+fn quoted(file: &str, numbers: [Option<f64>; 3]) -> anyhow::Result<[f64; 3]> {
+    let [Some(mid), Some(low), Some(high)] = numbers else {
+        anyhow::bail!("{file}: a number that the front page quotes, or an end of its interval, is missing");
+    };
+    Ok([mid, low, high])
 }
 
 /// The gain of a part of the clamp on single-digit addition.
@@ -353,10 +374,7 @@ fn prefix_values(folder: &Path) -> anyhow::Result<String> {
     let sets = "systematic_rloo";
     let shares = Data::<ShareRow>::read(folder, "addition_variance.csv")?;
     let share = rows!(shares, method = sets)?[0];
-    let trials = Data::<AdditionRow>::read(folder, "addition.csv")?;
-    let learnt = rows!(trials, protocol = "systematic groups", arm = sets)?[0];
-    let learnt =
-        [learnt.difference, learnt.difference_low, learnt.difference_high].map(|x| x.unwrap_or(f64::NAN));
+    let learnt = trial(folder, "systematic groups", sets)?.interval()?;
     Ok(format!(
         "**Values of prefixes from the other responses lower the variance without a bias.** They take {} of RLOO's variance away in groups of 8 and {} in groups of 32; the best baseline of prefixes there is would take {} and {}. That this \
          makes learning faster is not shown anywhere. Two systematic sets of eight keep {:.2} of RLOO's variance on addition at the start and {:.2} after RL, at no further token, and change the mean reward of a token in training by {:+.3} \

@@ -79,7 +79,7 @@ fn coverage() -> String {
         "Every method runs in the laboratory. What that does not say:".to_owned(),
         format!("- **Their own sampling.** {}.", samplers.join(". ")),
         format!("- **Not trained by `llm-train`** ({}), since it has no critic, no completions of prefixes, no teacher, no parts of rewards and no process rewards: {}. The experiment [`chain`](../paper/README.md#chain) has a critic and completions, and trains a transformer by {}.", never.len(), names(never.iter().copied()), names(elsewhere)),
-        format!("- **With recorded training runs on a transformer** ({}): {}. `llm-train` can train by every other method but those that it does not train, and its tests take steps with each; no run of theirs is recorded.", RECORDED.len(), names(RECORDED)),
+        format!("- **With recorded training runs on a transformer** ({}): {}. No run of the others is recorded; `llm-train` can train by all of them that the line above does not list, and its tests take steps with each.", RECORDED.len(), names(RECORDED)),
     ]
     .iter()
     .map(|text| match text.strip_prefix("- ") {

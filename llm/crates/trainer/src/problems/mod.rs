@@ -52,8 +52,6 @@ const RECOGNISED_BY: u64 = 8;
 pub struct Problems {
     seed: u64,
     source: Source,
-    /// Checksum of the tokens of a data set's first training prompts.
-    prompts: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -97,19 +95,7 @@ impl Problems {
                 Source::Dataset(Box::new(dataset(task, config.seed, checkpoint, (tokens, room), say)?))
             }
         };
-        let mut problems = Problems { seed: config.seed, source, prompts: None };
-        if matches!(problems.source, Source::Dataset(_)) {
-            problems.prompts = Some(problems.checksum_of_prompts(tokens)?);
-        }
-        Ok(problems)
-    }
-
-    fn checksum_of_prompts(&self, tokens: &ModelTokenizer) -> Result<u32, TaskError> {
-        (0..RECOGNISED_BY).try_fold(0, |crc, index| {
-            let prompt = self.problem(Stage::Rl, index)?.encode(tokens)?;
-            let next = |crc, id: &u32| crc32c::crc32c_append(crc, &id.to_le_bytes());
-            Ok(prompt.ids().iter().fold(crc, next))
-        })
+        Ok(Problems { seed: config.seed, source })
     }
 
     /// Problem `index` of a stage: a pure function of the run's seed, the stage and the index.
@@ -220,8 +206,17 @@ impl Problems {
     }
 
     /// The checksum of the first training prompts of a data set, as tokens: another template, tokenizer or order of rows changes it.
-    pub fn prompts(&self) -> Option<String> {
-        self.prompts.map(|crc| format!("{crc:08x}"))
+    ///
+    /// # Errors
+    /// If a row cannot be read.
+    pub fn prompts(&self, tokens: &ModelTokenizer) -> Result<Option<String>, TaskError> {
+        let Source::Dataset(_) = &self.source else { return Ok(None) };
+        let crc = (0..RECOGNISED_BY).try_fold(0, |crc, index| {
+            let prompt = self.problem(Stage::Rl, index)?.encode(tokens)?;
+            let next = |crc, id: &u32| crc32c::crc32c_append(crc, &id.to_le_bytes());
+            Ok::<u32, TaskError>(prompt.ids().iter().fold(crc, next))
+        })?;
+        Ok(Some(format!("{crc:08x}")))
     }
 
     /// The checksum of a data set's rows: a run is not continued on others.

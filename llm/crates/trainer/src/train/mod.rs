@@ -95,7 +95,8 @@ pub fn train_on(
         try_reward_program(&session.config, &session.problems, &session.tokens)?;
         session.connect(directory)?;
     }
-    let position = Position::open(&config, directory, command, &session.problems)?;
+    let asked = (&session.problems, &session.tokens);
+    let position = Position::open(&config, directory, command, asked)?;
     let parameters = position.weights(parameters, &session.shape)?;
     if let Some(summary) = position.finished(&config) {
         return Ok(summary);

@@ -10,7 +10,6 @@ use super::checkpoint::OPTIMISER;
 use super::error::TrainError;
 use super::evaluation::describe_accuracy;
 use super::metrics::{StepMetrics, Timing};
-use crate::eval::Evaluation;
 use crate::problems::Stage;
 use crate::run::progress::Progress;
 use crate::run::{Checkpoint, stop};

@@ -12,6 +12,7 @@ use super::metrics::{StepMetrics, Timing, reward_columns};
 use crate::config::Config;
 use crate::eval::Evaluation;
 use crate::eval::answers::{HeldOutAnswers, Moment};
+use crate::input::tokens::ModelTokenizer;
 use crate::problems::Problems;
 use crate::reward::StuckDetector;
 use crate::run::progress::say;
@@ -76,16 +77,16 @@ impl RunState {
     }
 
     /// The state of a run that begins on these problems.
-    fn fresh(problems: &Problems) -> RunState {
-        RunState { data: problems.fingerprint(), prompts: problems.prompts(), ..RunState::default() }
+    fn fresh(problems: &Problems, tokens: &ModelTokenizer) -> Result<RunState, TrainError> {
+        let prompts = problems.prompts(tokens).map_err(TrainError::Problem)?;
+        Ok(RunState { data: problems.fingerprint(), prompts, ..RunState::default() })
     }
 
-    /// Reads the state of a checkpoint of a run of `rl_steps` steps of RL, which must have met the same rows, asked in the same way.
-    fn read(checkpoint: &Checkpoint, problems: &Problems, rl_steps: u64) -> Result<RunState, TrainError> {
+    /// Reads the state of a checkpoint of a run of `rl_steps` steps of RL, which must have met the rows of the state `now`, asked in the same way.
+    fn read(checkpoint: &Checkpoint, now: RunState, rl_steps: u64) -> Result<RunState, TrainError> {
         let refused = |problem: String| TrainError::State { path: checkpoint.path().join(FILE), problem };
         let state: RunState =
             serde_json::from_slice(&checkpoint.read(FILE)?).map_err(|e| refused(e.to_string()))?;
-        let now = RunState::fresh(problems);
         let shown = |checksum: &Option<String>| checksum.clone().unwrap_or_else(|| "none".to_owned());
         let changed = |what: &str, now: &Option<String>, then: &Option<String>| {
             Err(refused(format!(
@@ -98,13 +99,12 @@ impl RunState {
             return changed("the rows of task.data have changed", &now.data, &state.data);
         }
         if state.prompts.is_none() && now.prompts.is_some() {
-            let has_steps_before_and_after = (1..rl_steps).contains(&state.rl_done) && !state.stopped_early;
-            return match has_steps_before_and_after {
-                true => Err(refused(
+            if (1..rl_steps).contains(&state.rl_done) && !state.stopped_early {
+                return Err(refused(
                     "begun by an earlier version, whose RL read the rows of task.data in another order; start another run".to_owned(),
-                )),
-                false => Ok(RunState { prompts: now.prompts, ..state }),
-            };
+                ));
+            }
+            return Ok(RunState { prompts: now.prompts, ..state });
         }
         if state.prompts != now.prompts {
             let what = "the prompts made of task.data (template, tokenizer, order of the rows) have changed";
@@ -128,7 +128,7 @@ impl Position {
         config: &Config,
         directory: &Path,
         command: &str,
-        problems: &Problems,
+        (problems, tokens): (&Problems, &ModelTokenizer),
     ) -> Result<Position, TrainError> {
         let metrics = [StepMetrics::COLUMNS, &reward_columns(config)].concat();
         let columns = LogColumns { command, metrics: &metrics, timing: Timing::COLUMNS };
@@ -140,9 +140,10 @@ impl Position {
         for DamagedCheckpoint { path, problem } in damaged {
             say(&format!("{} is incomplete and was skipped: {problem}", path.display()));
         }
+        let fresh = RunState::fresh(problems, tokens)?;
         let mut state = match &checkpoint {
-            Some(c) => RunState::read(c, problems, config.rl.steps)?,
-            None => RunState::fresh(problems),
+            Some(c) => RunState::read(c, fresh, config.rl.steps)?,
+            None => fresh,
         };
         let latest = checkpoint.as_ref().map_or(0, Checkpoint::step);
         state.best = dir.resume(latest, state.best, config.checkpoint.best).map_err(TrainError::Open)?;
