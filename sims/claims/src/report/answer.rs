@@ -327,9 +327,13 @@ fn curriculum(folder: &Path) -> anyhow::Result<String> {
 
 /// GRPO, with the clamp, with the trace, and with both, at the end of a long budget on addition.
 fn long_budget(folder: &Path) -> anyhow::Result<[AdditionRow; 4]> {
-    let of = |arm: &str| trial(folder, "long budget", arm);
-    let [grpo, clamp, trace, both] =
-        [of("grpo")?, of("grpo clamp=-0.1")?, of("grpo_lambda clamp=none")?, of("grpo_lambda")?];
+    let at_end = |arm: &str| trial(folder, "long budget", arm);
+    let [grpo, clamp, trace, both] = [
+        at_end("grpo")?,
+        at_end("grpo clamp=-0.1")?,
+        at_end("grpo_lambda clamp=none")?,
+        at_end("grpo_lambda")?,
+    ];
     anyhow::ensure!(
         trace.interval()?[1] <= 0.0,
         "addition.csv: the trace alone gains on addition, against the front page"
