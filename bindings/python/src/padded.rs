@@ -201,6 +201,13 @@ impl<'a, 'py> Rows<'a, 'py> {
         self.mask.slots[self.row].len() == 0
     }
 
+    /// The width of the first state in a list per row; 1 if no row has one, or if it is no list (its own row says so).
+    fn width(&self, kind: EvidenceKind) -> PyResult<usize> {
+        let Some(value) = self.field(kind)? else { return Ok(1) };
+        let first = value.try_iter()?.flatten().find(|row| row.len().is_ok_and(|n| n > 0));
+        Ok(first.and_then(|row| row.get_item(0).and_then(|state| state.len()).ok()).unwrap_or(1))
+    }
+
     /// The place and the entry of this row in a list per row.
     fn item(&self, kind: EvidenceKind) -> PyResult<Option<(String, Bound<'py, PyAny>)>> {
         let Some(value) = self.field(kind)? else { return Ok(None) };
@@ -243,6 +250,9 @@ impl EvidenceSource for Rows<'_, '_> {
 
     fn states(&mut self, kind: EvidenceKind) -> PyResult<Option<StatePerToken>> {
         let Some((place, row)) = self.item(kind)? else { return Ok(None) };
+        if self.empty() && row.len().is_ok_and(|n| n == 0) {
+            return Ok(Some(vec![vec![0.0; self.width(kind)?]]));
+        }
         if axes(&row)? != Some(2) || row.len()? != self.mask.width {
             return states(&place, &row).map(Some);
         }

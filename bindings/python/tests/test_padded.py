@@ -167,6 +167,12 @@ def test_a_row_without_a_token_counts_with_its_reward_and_has_no_weight(method):
     assert (found.advantages[own] == 0).all() and (found.weights[own] == 0).all()
     lost = grpo_lambda.loss(found, garbage)
     assert (lost.dlogps[own] == 0).all() and np.isfinite(lost.loss)
+    # Hidden states as a list per row, in which the row is empty too.
+    hidden = [states[slots] for states, slots in zip(gone["evidence"]["hidden"], gone["mask"] == 1)]
+    listed = grpo_lambda.credit_padded(method, **{**gone, "evidence": {**gone["evidence"], "hidden": hidden}})
+    plain = [states.tolist() for states in hidden]
+    plainly = grpo_lambda.credit_padded(method, **{**gone, "evidence": {**gone["evidence"], "hidden": plain}})
+    assert (listed.advantages == found.advantages).all() and (plainly.advantages == found.advantages).all()
     # The same batch with the row cut off in place of empty: equal, but for methods whose credit reads the tokens of the others.
     cut = {**kwargs, "truncated": [row == own for row in range(len(order))]}
     masked = grpo_lambda.credit_padded(method, **cut, mask_truncated=True)

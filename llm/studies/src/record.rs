@@ -108,13 +108,17 @@ impl RunRecord {
         for ((mid, low), high) in mid.iter().zip(&low).zip(&high) {
             add(mid.0 as u64, mid.1, [low.1, high.1]);
         }
-        if let Some(s) = summary.as_ref().filter(|_| config.rl.steps > 0) {
-            add(config.rl.steps, s.accuracy_after, s.accuracy_after_interval);
+        // A run that stopped early has done fewer steps than it was asked for.
+        if let Some(s) = summary.as_ref().filter(|s| s.steps[1] > 0) {
+            add(s.steps[1], s.accuracy_after, s.accuracy_after_interval);
         }
+        // The row of the last step is that evaluation too.
+        accuracy.dedup_by_key(|a| a.step);
+        let n_before = summary.as_ref().and_then(|s| s.n_before).unwrap_or(n);
         let title = config.configured().spec.title;
         let change = match accuracy.as_slice() {
             [first, .., last] => paired_change(run, [first.step, last.step])
-                .unwrap_or_else(|| change(first.value.mid, last.value.mid, n)),
+                .unwrap_or_else(|| change((first.value.mid, n_before), (last.value.mid, n))),
             _ => Change::Unclear,
         };
         Ok(RunRecord { title, curves, accuracy, n, change, finished: summary.is_some(), config })
@@ -188,11 +192,12 @@ fn paired_change(run: &Path, steps: [u64; 2]) -> Option<Change> {
     }
 }
 
-/// Compares two accuracies over `n` problems each, by the normal interval of the difference of two proportions. The two are treated
+/// Compares two accuracies, each over its number of problems, by the normal interval of the difference of two proportions. The two are treated
 /// as independent. On the same problems they are not, which makes the interval conservative.
-fn change(before: f64, after: f64, n: u64) -> Change {
-    let count = |p: f64| (p * n as f64).round() as u64;
-    match two_proportions(count(after), n, count(before), n).map(|d| d.interval(CONFIDENCE_LEVEL)) {
+fn change(before: (f64, u64), after: (f64, u64)) -> Change {
+    let count = |(p, n): (f64, u64)| (p * n as f64).round() as u64;
+    let difference = two_proportions(count(after), after.1, count(before), before.1);
+    match difference.map(|d| d.interval(CONFIDENCE_LEVEL)) {
         Some(i) if i.low > 0.0 => Change::Rise,
         Some(i) if i.high < 0.0 => Change::Fall,
         _ => Change::Unclear,
@@ -206,11 +211,11 @@ mod tests {
     #[test]
     fn a_change_is_claimed_only_where_the_problems_can_tell() {
         // 0.44 and 0.50 of n: z = 0.06 / sqrt((0.44·0.56 + 0.25)/n), which passes 1.96 between n = 500 and n = 600.
-        assert_eq!(change(0.44, 0.50, 500), Change::Unclear);
-        assert_eq!(change(0.44, 0.50, 600), Change::Rise);
-        assert_eq!(change(0.50, 0.44, 600), Change::Fall);
-        assert_eq!(change(0.0, 0.0, 10), Change::Unclear);
-        assert_eq!(change(0.0, 1.0, 10), Change::Rise);
-        assert_eq!(change(0.5, 0.5, 0), Change::Unclear);
+        assert_eq!(change((0.44, 500), (0.50, 500)), Change::Unclear);
+        assert_eq!(change((0.44, 600), (0.50, 600)), Change::Rise);
+        assert_eq!(change((0.50, 600), (0.44, 600)), Change::Fall);
+        assert_eq!(change((0.0, 10), (0.0, 10)), Change::Unclear);
+        assert_eq!(change((0.0, 10), (1.0, 10)), Change::Rise);
+        assert_eq!(change((0.5, 0), (0.5, 0)), Change::Unclear);
     }
 }

@@ -212,6 +212,9 @@ fn patience_ends_a_run_and_the_best_checkpoint_stays() {
     let again = train(&run, settings);
     again.tells("already finished");
     assert_eq!(place.read("run/best.json"), best, "as the state of the checkpoint has it");
+    // The last evaluation is that of the last step that was made, and is compared with the first in pairs.
+    place.run("plot run").says("held-out accuracy, step 6 (95 %)");
+    assert!(place.read("run/report.html").contains("no difference shown on 20 problems"));
     // Nothing is drawn through a link, and a run without its checkpoints is not begun anew over its logs.
     let elsewhere = tempfile::tempdir().unwrap();
     std::fs::remove_dir_all(run.join("figures")).unwrap();

@@ -301,14 +301,19 @@ class CreditTrainer(GRPOTrainer):
         if all(reward is None for reward in rewards):
             return {"advantages": mask * 0.0, "weights": mask * 0.0, "eligible": None}
         ref_logps = columns.get("ref_logps")
-        evidence: dict[str, Any] = {kind: array(columns[kind]) for kind in ("entropies", "sampler_logps") if kind in columns}
+        # These stand in for log-probabilities that the credit does not depend on.
+        old_logps = columns.get("old_logps", columns["mask"] * 0.0)
+        evidence: dict[str, Any] = {}
+        if "entropies" in columns:
+            evidence["entropies"] = array(columns["entropies"])
+        if "sampler_logps" in columns:
+            evidence["sampler_logps"] = array(_scored(columns["sampler_logps"], old_logps))
         if parts is not None:
             evidence["reward_parts"] = parts
         fixed = credit_padded(
             self.method,
             rewards,
-            # These stand in for log-probabilities that the credit does not depend on.
-            array(columns["old_logps"]) if "old_logps" in columns else mask * 0.0,
+            array(old_logps),
             mask,
             group_size=self.num_generations if self.model.training else self.num_generations_eval,
             ref_logps=None if ref_logps is None else array(ref_logps),
@@ -347,9 +352,7 @@ class CreditTrainer(GRPOTrainer):
             self._heard = None
         old, sampler = inputs.get("old_per_token_logps"), inputs.get("sampling_per_token_logps")
         old = logps.detach() if old is None else old
-        if sampler is not None:
-            # A token that vLLM could not score has no mismatch.
-            sampler = torch.where(torch.isnan(sampler), old, sampler)
+        sampler = None if sampler is None else _scored(sampler, old)
         ref_logps, eligible = inputs.get("ref_per_token_logps"), inputs.get(_ELIGIBLE)
         weights, scale = array(inputs[_WEIGHTS]), self._scale()
         if self._per_micro_batch:
@@ -413,3 +416,8 @@ def _mask(rows: dict) -> torch.Tensor:
     """The slots of the completions that are tokens of the policy."""
     mask = rows["completion_mask"]
     return mask if "tool_mask" not in rows else mask * rows["tool_mask"]
+
+
+def _scored(sampler_logps: torch.Tensor, old_logps: torch.Tensor) -> torch.Tensor:
+    """Log-probabilities of the sampler; a token that vLLM could not score (NaN) has no mismatch."""
+    return torch.where(torch.isnan(sampler_logps), old_logps.to(sampler_logps.dtype), sampler_logps)

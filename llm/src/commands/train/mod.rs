@@ -239,18 +239,18 @@ fn explain_choices(config: &Config, directory: &Path, args: &TrainArgs, team: us
 
 fn outcome(s: &RunSummary, directory: &Path, args: &TrainArgs) -> String {
     let mut table = terminal::table(vec!["held-out accuracy", "value", "95 % interval", "n"]);
-    let mut row = |name: &str, value: f64, [low, high]: [f64; 2]| {
+    let mut row = |name: &str, value: f64, [low, high]: [f64; 2], n: u64| {
         table.add_row([
             name.to_owned(),
             format!("{value:.3}"),
             format!("{low:.3} to {high:.3}"),
-            s.n.to_string(),
+            n.to_string(),
         ]);
     };
     let start = if s.steps[0] > 0 { "after supervised learning" } else { "before RL" };
-    row(start, s.accuracy_before, s.accuracy_before_interval);
+    row(start, s.accuracy_before, s.accuracy_before_interval, s.n_before.unwrap_or(s.n));
     if s.steps[1] > 0 {
-        row(&format!("after {}", s.method), s.accuracy_after, s.accuracy_after_interval);
+        row(&format!("after {}", s.method), s.accuracy_after, s.accuracy_after_interval, s.n);
     }
     let checkpoint = s.checkpoint.display();
     let compare = if s.steps[1] > 0 { "             llm-train compare RUN\n" } else { "" };

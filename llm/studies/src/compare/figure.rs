@@ -35,7 +35,11 @@ pub fn figure(outcome: &ComparisonResult) -> Figure {
     }
     let seeds = outcome.plan.seeds;
     let generated = matches!(outcome.plan.base.task, TaskSource::Embedded(_));
-    let few = if too_few_seeds(outcome) { " So few seeds cannot give p < 0.05 by sign flips." } else { "" };
+    let few = match (too_few_seeds(outcome), outcome.scores.len() > 2) {
+        (false, _) => "",
+        (true, false) => " So few seeds cannot give p < 0.05 by sign flips.",
+        (true, true) => " So few seeds cannot give p < 0.05 by sign flips and Holm's correction.",
+    };
     let spread = match seeds {
         1 => "One seed, so no intervals".to_owned(),
         _ => format!(

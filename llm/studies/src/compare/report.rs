@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::differing::{DIFFERING, differing, in_words};
 use super::run::{ComparisonResult, MethodScores};
 use super::statistics::{
-    IqmEstimate, MethodDifference, MethodStanding, SeedsVerdict, bands, difference, standings,
+    ALPHA, IqmEstimate, MethodDifference, MethodStanding, SeedsVerdict, bands, difference, standings,
 };
 use crate::terminal;
 
@@ -119,10 +119,8 @@ fn conditions(outcome: &ComparisonResult) -> String {
             .map(|s| format!("{} is the twin of {}", s.entrant.label, s.twin_of.join(" and ")))
             .collect();
         text += &match twins.is_empty() {
-            true => {
-                " No method's rate times mean token weight differs from the first's, so there is no twin."
-                    .to_owned()
-            }
+            true => " No other method's rate times mean token weight differs from the first's, so there is no twin."
+                .to_owned(),
             false => format!(
                 " {}: {} at the learning rate that equalises rate times mean on-policy token weight in a response of {} tokens, the mean before RL. \
                  AdamW divides a constant factor of the gradient out again, so the steps of a twin are longer than either's.",
@@ -248,7 +246,7 @@ fn differing_json(outcome: &ComparisonResult) -> Value {
 /// True if more seeds could have made a verdict clearer.
 pub(super) fn too_few_seeds(outcome: &ComparisonResult) -> bool {
     let few = |v: SeedsVerdict| {
-        matches!(v, SeedsVerdict::Leans { least, .. } if least > 0.05) || v == SeedsVerdict::OneSeed
+        matches!(v, SeedsVerdict::Leans { least, .. } if least > ALPHA) || v == SeedsVerdict::OneSeed
     };
     places(outcome).iter().any(|(_, p)| p.difference.is_some_and(|d| few(d.verdict)))
 }

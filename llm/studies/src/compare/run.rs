@@ -55,10 +55,10 @@ pub fn run(plan: &Plan, directory: &Path, command: &str) -> Result<ComparisonRes
     let length = mean(&lengths).unwrap_or(1.0).round().max(1.0) as u64;
     let parameters = starts.last().map_or(0, |start| start.summary.parameters);
 
-    let twins = if plan.ablate_rate { twins(plan, length)? } else { Vec::new() };
-    sweep.expect(0, twins.len() * seeds);
-    let all = plan.entrants.iter().map(|e| (e.clone(), Vec::new())).chain(twins);
+    let all = with_twins(plan, length)?;
+    sweep.expect(0, (all.len() - plan.entrants.len()) * seeds);
     let mut scores = all
+        .into_iter()
         .map(|(entrant, twin_of)| MethodScores::none(plan, entrant, twin_of, length))
         .collect::<Result<Vec<_>, _>>()?;
     // Seed by seed, so that an interrupted comparison has complete seeds to compare.
@@ -145,11 +145,12 @@ fn weight(plan: &Plan, entrant: &Entrant, length: u64) -> Result<f64, ConfigErro
     Ok(mean_token_weight(&configured, configured.method.max_len().map_or(length, |max| max.min(length))))
 }
 
-/// The first method at the rates that equalise rate times mean token weight with each other method, where they differ; with
-/// the labels of those other methods. Rates are rounded to three digits.
-fn twins(plan: &Plan, length: u64) -> Result<Vec<(Entrant, Vec<String>)>, ConfigError> {
-    let mut twins: Vec<(Entrant, Vec<String>)> = Vec::new();
-    let Some(first) = plan.entrants.first() else { return Ok(twins) };
+/// Every method, then, if the plan asks for them, the first method at the rates that equalise rate times mean token weight with each other method,
+/// where they differ; each with the labels of those other methods. Rates are rounded to three digits. A method that has such a rate already is the twin.
+fn with_twins(plan: &Plan, length: u64) -> Result<Vec<(Entrant, Vec<String>)>, ConfigError> {
+    let mut all: Vec<(Entrant, Vec<String>)> =
+        plan.entrants.iter().map(|e| (e.clone(), Vec::new())).collect();
+    let Some(first) = plan.entrants.first().filter(|_| plan.ablate_rate) else { return Ok(all) };
     for other in &plan.entrants[1..] {
         let equal = rate(plan, other) * weight(plan, other, length)? / weight(plan, first, length)?;
         let Ok(equal) = significant(equal, 3).parse::<f64>() else { continue };
@@ -157,15 +158,15 @@ fn twins(plan: &Plan, length: u64) -> Result<Vec<(Entrant, Vec<String>)>, Config
             continue;
         }
         let twin = first.at_rate(equal);
-        if plan.entrants.iter().any(|e| e.slug() == twin.slug()) {
-            continue; // it takes part already
+        if twin.slug() == other.slug() {
+            continue; // it is the first method at another rate itself
         }
-        match twins.iter_mut().find(|(t, _)| *t == twin) {
+        match all.iter_mut().find(|(e, _)| e.slug() == twin.slug()) {
             Some((_, of)) => of.push(other.label.clone()),
-            None => twins.push((twin, vec![other.label.clone()])),
+            None => all.push((twin, vec![other.label.clone()])),
         }
     }
-    Ok(twins)
+    Ok(all)
 }
 
 #[cfg(test)]
@@ -179,7 +180,9 @@ mod tests {
         let base = Config::resolve("tiny", &["rl.lr=1e-4"]).expect("valid");
         let methods = "grpo,rloo,grpo_lambda:lambda=0.9,grpo_lambda:lambda=0.9,rl.lr=2e-4,grpo_lambda:lambda=0.9,beta=0.1";
         let plan = Plan::new(parse_methods(methods).expect("valid"), 2, true, base).expect("valid");
-        let twins = twins(&plan, 20).expect("valid");
+        let all = with_twins(&plan, 20).expect("valid");
+        let (entrants, twins) = all.split_at(plan.entrants.len());
+        assert!(entrants.iter().all(|(_, of)| of.is_empty()));
         // Mean weight of the recent trace: (1 - λ (1 - λ^T) / ((1 - λ) T)) / (1 - λ) = 6.0470 for λ = 0.9, T = 20.
         let found: Vec<(&str, String)> =
             twins.iter().map(|(t, of)| (t.label.as_str(), of.join(" "))).collect();
@@ -191,6 +194,20 @@ mod tests {
                 ("grpo:rl.lr=0.00121", "grpo_lambda:lambda=0.9,rl.lr=0.0002".to_owned()),
             ]
         );
+    }
+
+    #[test]
+    fn a_method_that_has_the_equal_rate_already_is_the_twin() {
+        let base = Config::resolve("tiny", &["rl.lr=1e-4"]).expect("valid");
+        let found = |methods: &str| -> Vec<String> {
+            let plan =
+                Plan::new(parse_methods(methods).expect("valid"), 2, true, base.clone()).expect("valid");
+            let all = with_twins(&plan, 20).expect("valid");
+            all.iter().map(|(e, of)| format!("{} {}", e.label, of.join(" "))).collect()
+        };
+        assert_eq!(found("grpo,rloo,grpo:rl.lr=0.002"), ["grpo ", "rloo ", "grpo:rl.lr=0.002 rloo"]);
+        // Not of itself, although its rate differs from the first's.
+        assert_eq!(found("grpo,grpo:rl.lr=2e-4"), ["grpo ", "grpo:rl.lr=0.0002 "]);
     }
 
     /// Why a rate multiplied by the mean weight overcorrects here: the optimiser takes a common factor out by itself.

@@ -9,6 +9,9 @@
 use crate::curves::Points;
 use grpo_lambda_stats::{Bootstrap, Interval, holm, iqm, paired_permutation, probability_of_improvement};
 
+/// The level of the sign-flip test.
+pub(super) const ALPHA: f64 = 0.05;
+
 /// An interquartile mean over seeds with its interval, which a single seed does not have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct IqmEstimate {
@@ -72,12 +75,19 @@ impl SeedsVerdict {
             SeedsVerdict::NotShown => {
                 "no difference shown: the interval of the difference covers 0".to_owned()
             }
-            SeedsVerdict::Leans { better, p, least, of } => format!(
-                "{}: the interval of the difference lies {} 0, but p = {p:.2} {} (so few seeds give {least:.2} at least)",
-                self.word(),
-                side(better),
-                by(of)
-            ),
+            SeedsVerdict::Leans { better, p, least, of } => {
+                let few = if least > ALPHA {
+                    format!(" (so few seeds give {least:.2} at least)")
+                } else {
+                    String::new()
+                };
+                let by = by(of);
+                format!(
+                    "{}: the interval of the difference lies {} 0, but p = {p:.2} {by}{few}",
+                    self.word(),
+                    side(better)
+                )
+            }
             SeedsVerdict::Clear { better, p, of } => format!(
                 "{}: the interval of the difference lies {} 0, p = {p:.3} {}",
                 self.word(),
@@ -177,7 +187,7 @@ fn verdict(paired: IqmEstimate, p: f64, seeds: usize, of: usize) -> SeedsVerdict
         (_, true) => false,
         _ => return SeedsVerdict::NotShown,
     };
-    if p <= 0.05 {
+    if p <= ALPHA {
         return SeedsVerdict::Clear { better, p, of };
     }
     let least = of as f64 * 2.0 / 2.0f64.powi(i32::try_from(seeds).unwrap_or(i32::MAX));

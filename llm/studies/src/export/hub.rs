@@ -107,15 +107,16 @@ fn card(record: &RunRecord, found: Option<&RunSummary>) -> String {
     };
     let result = match found {
         Some(s) => format!(
-            "| held-out accuracy | value | 95 % interval (Wilson) | problems |\n| --- | --- | --- | --- |\n| before RL | {:.3} | {:.3} to {:.3} | {n} \
-             |\n| after RL | {:.3} | {:.3} to {:.3} | {n} |\n",
+            "| held-out accuracy | value | 95 % interval (Wilson) | problems |\n| --- | --- | --- | --- |\n| before RL | {:.3} | {:.3} to {:.3} | {} \
+             |\n| after RL | {:.3} | {:.3} to {:.3} | {} |\n",
             s.accuracy_before,
             s.accuracy_before_interval[0],
             s.accuracy_before_interval[1],
+            s.n_before.unwrap_or(s.n),
             s.accuracy_after,
             s.accuracy_after_interval[0],
             s.accuracy_after_interval[1],
-            n = s.n,
+            s.n,
         ),
         None => "The run is not finished.\n".to_owned(),
     };
@@ -126,6 +127,6 @@ fn card(record: &RunRecord, found: Option<&RunSummary>) -> String {
          settings.\n\n```toml\n{settings}```\n",
         title = record.title,
         sft = config.sft.steps,
-        rl = config.rl.steps,
+        rl = found.map_or(record.curves.steps("rl"), |s| s.steps[1]),
     )
 }

@@ -149,6 +149,14 @@ fn settings(path: &Path) -> Result<LoraSettings, Error> {
             return Err(fail(field, "not supported; it must be off"));
         }
     }
+    // The others (PiSSA, OLoRA, CorDA, LoftQ) take their start out of the model's own weights, also when an adapter is loaded.
+    const STARTS: [&str; 3] = ["gaussian", "eva", "orthogonal"];
+    if value.get("init_lora_weights").and_then(Value::as_str).is_some_and(|start| !STARTS.contains(&start)) {
+        return Err(fail(
+            "init_lora_weights",
+            "not supported, as it changes the model's own weights; convert the adapter with PEFT's path_initial_model_for_weight_conversion",
+        ));
+    }
     if !matches!(value.get("bias").and_then(Value::as_str), None | Some("none")) {
         return Err(fail("bias", "only \"none\" is supported"));
     }

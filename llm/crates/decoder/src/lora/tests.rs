@@ -149,6 +149,8 @@ fn what_is_not_plain_lora_or_does_not_fit_is_refused_by_name() {
         std::fs::write(at.join(CONFIG_FILE), text.replace(from, to)).unwrap();
         load(at, model.config()).unwrap_err().to_string()
     };
+    let start = refused("\"init_lora_weights\": true", "\"init_lora_weights\": \"pissa_niter_4\"");
+    assert!(start.contains("field `init_lora_weights` is \"pissa_niter_4\""), "{start}");
     assert!(refused("\"use_dora\": false", "\"use_dora\": true").contains("field `use_dora` is true"));
     assert!(refused("\"bias\": \"none\"", "\"bias\": \"all\"").contains("field `bias` is \"all\""));
     let later = refused("\"bias\": \"none\"", "\"bias\": \"none\", \"alora_invocation_tokens\": [3]");

@@ -25,6 +25,8 @@ fn reason(config: &Config, key: &str) -> Option<String> {
         "rl" if name == "sets" && config.rl.systematic_sets().is_none() => {
             Some("rl.sampling=independent".to_owned())
         }
+        // Supervised steps are skipped by the same rule.
+        "rl" if name == "max_nan_steps" && config.sft.steps > 0 => None,
         "rl" if name != "max_new_tokens" => steps("rl", config.rl.steps),
         "rollout" if name != "engine" && config.rollout.is_none() => Some("rollout.engine=local".to_owned()),
         "memory" | "gpu" if matches!(name, "optimiser" | "trust" | "recompute_layers") => {
@@ -73,6 +75,7 @@ mod tests {
             (&["task.template=r1"], "task.kind=stories"),
             (&["task.kind=addition", "task.levels=1"], "task.kind=addition"),
             (&["sft.steps=0", "sft.lr=1"], "sft.steps=0"),
+            (&["sft.steps=0", "rl.steps=0", "rl.max_nan_steps=1"], "rl.steps=0"),
             (&["device=cpu", "memory.optimiser=host"], "device=cpu"),
             (&["engine=candle", "memory.recompute_layers=true"], "engine=candle"),
             (&["rl.sets=4"], "rl.sampling=independent"),
@@ -83,6 +86,7 @@ mod tests {
             assert_eq!(idle(words), [format!("{last} has no effect with {other}")]);
         }
         assert_eq!(idle(&["memory.optimiser=host"]), [""; 0]);
+        assert_eq!(idle(&["rl.steps=0", "rl.max_nan_steps=1"]), [""; 0]);
         assert_eq!(idle(&["device=cpu", "memory.recompute_layers=true"]), [""; 0]);
         let all = [
             "task.kind=dataset",

@@ -82,7 +82,7 @@ impl PowerLimits {
             // Scores that are all equal do not bound the spread of another model's scores.
             None if self.spread == 0.0 => floor,
             None => format!(
-                "{floor}; with so few problems no difference, however large, has an 80 % chance of being found ({spread})"
+                "{floor}; with {spread}, none has an 80 % chance of being found; a larger difference makes more of them discordant"
             ),
         }
     }
@@ -117,6 +117,15 @@ mod tests {
                 .contains("no difference can be significant (6 are needed)")
         );
         assert_eq!(limits(&[]), None);
+    }
+
+    #[test]
+    fn few_discordant_problems_bound_no_larger_difference() {
+        // All 4 of 4 discordant problems won by one side: 0.8 points, found 21 times in 100. A larger difference has more of them.
+        let text = of_single(500, 0.008).sentence("as in these pairs");
+        let end = "with 1 % of problems discordant, as in these pairs, none has an 80 % chance of being found; a larger difference makes more of them \
+                   discordant";
+        assert!(text.ends_with(end), "{text}");
     }
 
     #[test]

@@ -147,8 +147,9 @@ impl BenchmarkScores {
 /// The mean over problems of numbers in 0..=1 with its 95 % interval: Wilson's if every number is 0 or 1, else a percentile bootstrap over
 /// problems. `None` without a problem.
 ///
-/// All 0 or all 1 with several samples takes Wilson's too, since a bootstrap would have no width. Its interval is that of one sample per
-/// problem, and so rather wide.
+/// All 0 or all 1 with several samples takes Wilson's too, since a bootstrap would have no width; any other number that all problems share has
+/// Wilson's upper end of the share of problems that might differ, with none seen, on both sides. These intervals are those of one sample per problem,
+/// and so rather wide.
 ///
 /// # Panics
 /// When a number is not in 0..=1.
@@ -158,13 +159,14 @@ pub fn over_problems(values: &[f64]) -> Option<Interval> {
         let right = values.iter().filter(|v| **v == 1.0).count();
         return wilson(right as u64, values.len() as u64, CONFIDENCE_LEVEL);
     }
+    if values.iter().all(|v| *v == values[0]) {
+        let (mid, unseen) = (values[0], wilson(0, values.len() as u64, CONFIDENCE_LEVEL)?.high);
+        let (low, high) = ((mid - unseen).max(0.0), (mid + unseen).min(1.0));
+        return Some(Interval { low, mid, high, level: CONFIDENCE_LEVEL });
+    }
     let bootstrap = Bootstrap { level: CONFIDENCE_LEVEL, ..Bootstrap::default() };
     let statistic = |strata: &[Vec<f64>]| mean(&strata[0]).unwrap_or(f64::NAN);
-    // One problem has no spread to resample.
-    let alone = || Some(Interval { low: 0.0, mid: values[0], high: 1.0, level: CONFIDENCE_LEVEL });
-    bootstrap
-        .interval(&[values.to_vec()], statistic)
-        .or_else(|| if values.len() == 1 { alone() } else { None })
+    bootstrap.interval(&[values.to_vec()], statistic)
 }
 
 #[cfg(test)]
@@ -249,5 +251,9 @@ pub(super) mod tests {
         assert!(zero.mid == 0.0 && zero.high > 0.1);
         let one = graded(&["rw"], &[]).accuracy.expect("graded");
         assert_eq!((one.low, one.mid, one.high), (0.0, 0.5, 1.0));
+        // Scores that all are one half say little about the next problem.
+        let half = graded(&["rw"; 10], &[]).accuracy.expect("graded");
+        let unseen = wilson(0, 10, 0.95).expect("problems").high;
+        assert_eq!((half.low, half.mid, half.high), (0.5 - unseen, 0.5, 0.5 + unseen));
     }
 }

@@ -91,6 +91,11 @@ fn numbers(c: &Comparison, name: &str, o: &Overall) -> String {
     )
 }
 
+/// The readings among the paper's two whose gain is shown under a regime, with the tasks as the sample.
+fn gaining(c: &Comparison, regime: Regime) -> Vec<&'static str> {
+    PAPER.into_iter().filter(|name| c.against(regime, name).over_tasks.positive()).collect()
+}
+
 /// The paper's two readings under a regime.
 fn paper_under(c: &Comparison, regime: Regime) -> Finding {
     let both = PAPER.map(|name| (name, c.against(regime, name)));
@@ -100,10 +105,19 @@ fn paper_under(c: &Comparison, regime: Regime) -> Finding {
     let verdict = match sign {
         Sign::Better if both.iter().all(|(_, o)| o.worse.is_empty()) => Verdict::Holds,
         Sign::Better => Verdict::HoldsWhen(format!("averaged over MDPs; worse on {worse}")),
-        Sign::TheseTasks => Verdict::NotTold(format!(
-            "no difference is shown with the tasks as the sample: {gains}; of these tasks it is better on {better}, worse on {worse}"
-        )),
-        Sign::Tie => Verdict::NotTold(format!("no difference is shown: {gains}")),
+        Sign::TheseTasks | Sign::Tie => {
+            let over = if sign == Sign::Tie { "" } else { " with the tasks as the sample" };
+            let not = match gaining(c, regime).as_slice() {
+                [] => format!("no difference is shown{over}"),
+                some => format!("a gain is shown{over} for {} alone", list(some)),
+            };
+            let on = if sign == Sign::Tie {
+                String::new()
+            } else {
+                format!("; of these tasks it is better on {better}, worse on {worse}")
+            };
+            Verdict::NotTold(format!("{not}: {gains}{on}"))
+        }
         Sign::Worse => Verdict::Fails(format!("worse: {gains}")),
     };
     finding(
@@ -119,16 +133,26 @@ fn headline(c: &Comparison) -> Finding {
         let named = Regime::ALL.iter().zip(signs).filter(|(_, s)| *s == sign).map(|(r, _)| at(*r));
         named.collect::<Vec<_>>().join(", ")
     };
-    let rest = [
-        (Sign::TheseTasks, "no difference is shown over tasks"),
-        (Sign::Tie, "no difference is shown"),
-        (Sign::Worse, "worse"),
-    ]
-    .into_iter()
-    .filter(|(s, _)| signs.contains(s))
-    .map(|(s, word)| format!("{word} {}", list(s)))
-    .collect::<Vec<_>>()
-    .join("; ");
+    // What is said of a regime without a gain: one of the two readings may gain all the same.
+    let word = |regime: Regime, sign: Sign| match sign {
+        Sign::Better => None,
+        Sign::Worse => Some("worse"),
+        Sign::TheseTasks | Sign::Tie if !gaining(c, regime).is_empty() => {
+            Some("a gain of one of the two readings alone is shown")
+        }
+        Sign::TheseTasks => Some("no difference is shown over tasks"),
+        Sign::Tie => Some("no difference is shown"),
+    };
+    let mut said: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (regime, sign) in Regime::ALL.into_iter().zip(signs) {
+        let Some(word) = word(regime, sign) else { continue };
+        match said.iter_mut().find(|(w, _)| *w == word) {
+            Some((_, places)) => places.push(at(regime)),
+            None => said.push((word, vec![at(regime)])),
+        }
+    }
+    let rest = said.iter().map(|(word, places)| format!("{word} {}", places.join(", ")));
+    let rest = rest.collect::<Vec<_>>().join("; ");
     let verdict = if Regime::ALL.iter().all(|&r| paper_under(c, r).verdict == Verdict::Holds) {
         Verdict::Holds
     } else if signs.contains(&Sign::Better) {

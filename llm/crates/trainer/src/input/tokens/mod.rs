@@ -13,6 +13,8 @@ use crate::bounded::limits::{self, LARGEST_FILE, TextLimits};
 use crate::bounded::{self, Stopped};
 use crate::input::prompt::RenderedPrompt;
 
+mod files;
+
 /// The reason why a tokenizer, or a text for it, was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
@@ -147,7 +149,10 @@ impl ModelTokenizer {
     /// The tokenizer of a Hugging Face checkpoint directory.
     ///
     /// The end tokens are the first of: `eos_token_id` (a number or a list) of `generation_config.json`, of `config.json`, and `eos_token` of
-    /// `tokenizer_config.json`.
+    /// `tokenizer_config.json`. Of a list the one to train with is that `eos_token`, if it is in it, else the first.
+    ///
+    /// The special tokens around a text are those of `tokenizer.json`, unless `add_bos_token` or `add_eos_token` of `tokenizer_config.json` says otherwise, as
+    /// in transformers.
     ///
     /// # Errors
     /// [`TokenError`] for a missing or unreadable file and when no end token is named.
@@ -161,8 +166,10 @@ impl ModelTokenizer {
             path: path.clone(),
             problem: format!("not a tokenizer: {problem}"),
         };
-        let tokenizer = Arc::new(parsed.map_err(|e| invalid(e.to_string()))?.map_err(invalid)?);
-        let (eos, limits) = (eos_ids(directory, &tokenizer)?, TextLimits::for_context(context(directory)?));
+        let mut tokenizer = parsed.map_err(|e| invalid(e.to_string()))?.map_err(invalid)?;
+        files::set_special_tokens(directory, &mut tokenizer)?;
+        let eos = files::eos_ids(directory, &tokenizer)?;
+        let (tokenizer, limits) = (Arc::new(tokenizer), TextLimits::for_context(files::context(directory)?));
         let mut files = vec![("tokenizer.json".to_owned(), Arc::unwrap_or_clone(bytes))];
         for name in FILES {
             let path = directory.join(name);
@@ -328,57 +335,6 @@ fn parse(bytes: &[u8]) -> Result<Tokenizer, String> {
     tokenizer.with_padding(None);
     tokenizer.with_truncation(None).map_err(|e| e.to_string())?;
     Ok(tokenizer)
-}
-
-/// The context in tokens that `config.json` names, if it does.
-fn context(directory: &Path) -> Result<Option<usize>, TokenError> {
-    let json = read_json(&directory.join("config.json"))?;
-    let named = |json: serde_json::Value| json["max_position_embeddings"].as_u64();
-    Ok(json.and_then(named).map(|n| usize::try_from(n).unwrap_or(usize::MAX)))
-}
-
-fn read_json(path: &Path) -> Result<Option<serde_json::Value>, TokenError> {
-    match read_regular(path, LARGEST_FILE) {
-        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|e| TokenError::Invalid {
-            path: path.to_owned(),
-            problem: format!("not a JSON configuration: {e}"),
-        }),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(TokenError::Read { path: path.to_owned(), source }),
-    }
-}
-
-fn eos_ids(directory: &Path, tokenizer: &Tokenizer) -> Result<Vec<u32>, TokenError> {
-    let invalid = |path: PathBuf, problem: String| TokenError::Invalid { path, problem };
-    for name in ["generation_config.json", "config.json"] {
-        let path = directory.join(name);
-        let Some(json) = read_json(&path)? else { continue };
-        let ids = match &json["eos_token_id"] {
-            serde_json::Value::Null => continue,
-            serde_json::Value::Array(list) => list.clone(),
-            one => vec![one.clone()],
-        };
-        let number = |id: &serde_json::Value| id.as_u64().and_then(|id| u32::try_from(id).ok());
-        let ids: Option<Vec<u32>> = ids.iter().map(number).collect();
-        return match ids {
-            Some(ids) if !ids.is_empty() => Ok(ids),
-            _ => Err(invalid(
-                path,
-                format!("eos_token_id is {}, not an id or a list of ids", json["eos_token_id"]),
-            )),
-        };
-    }
-    let path = directory.join("tokenizer_config.json");
-    if let Some(json) = read_json(&path)? {
-        let token = json["eos_token"].as_str().or_else(|| json["eos_token"]["content"].as_str());
-        if let Some(token) = token {
-            let id = tokenizer.token_to_id(token).ok_or_else(|| {
-                invalid(path, format!("eos_token `{token}` is not a token of tokenizer.json"))
-            })?;
-            return Ok(vec![id]);
-        }
-    }
-    Err(TokenError::NoEos { path: directory.to_owned() })
 }
 
 #[cfg(test)]

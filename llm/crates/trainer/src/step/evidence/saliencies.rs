@@ -132,10 +132,13 @@ fn borders(item: &EvidenceInput, answer: Answer) -> (usize, usize) {
     }
 }
 
-/// The row of an item, and from where its tokens are scored.
+/// The row of an item, and from where its tokens are scored. A response that was cut off with the answer in its last token has none that closes the
+/// box: any token stands for it, since only the logits before it are read.
 fn row_of(item: &EvidenceInput, answer: Answer) -> (Vec<u32>, usize) {
     let (end, from) = borders(item, answer);
-    (item.row(end), item.prompt.len() + from)
+    let mut row = item.row(end.min(item.response.len()));
+    row.resize(item.prompt.len() + end, 0);
+    (row, item.prompt.len() + from)
 }
 
 /// Normal numbers on the embeddings of the reasoning tokens, 0 elsewhere.

@@ -181,6 +181,27 @@ fn saliencies_are_gradient_times_input_by_finite_differences_in_double_precision
     }
 }
 
+/// A token like `}}` ends the answer and closes its box; with it the limit of tokens may be reached.
+#[test]
+fn a_response_that_ends_with_its_answer_has_the_saliencies_of_one_that_goes_on() {
+    let (model, responses) = (model(), responses());
+    let whole = items(&responses);
+    let cut: Vec<EvidenceInput> = whole
+        .iter()
+        .map(|item| EvidenceInput {
+            response: &item.response[..item.span.answer.end],
+            span: item.span.clone(),
+            ..*item
+        })
+        .collect();
+    for answer in ANSWERS {
+        let scores = |items: &[EvidenceInput]| {
+            saliencies::saliencies(&model, items, answer, (1e-3, 2), PASS).expect("fits")
+        };
+        assert_eq!(scores(&cut), scores(&whole), "{answer:?}");
+    }
+}
+
 #[test]
 fn a_saliency_at_the_usual_noise_is_right_to_a_percent_in_single_precision() {
     let (model, exact, responses) = (model(), exact(), responses());
