@@ -196,7 +196,7 @@ fn any_same(own: &[&Reading], others: &[&Reading], rules: Rules, decimal: bool) 
     // A reference with a comma is a list unless its own spelling says that it is a decimal.
     let listed = !decimal && own.first().is_some_and(|first| matches!(first.node, Node::List(_)));
     for x in own.iter().filter(|x| !(listed && x.rules.has(Rule::DecimalComma))) {
-        for y in others {
+        for y in others.iter().filter(|y| !are_ends(&x.node, y)) {
             budget.forget(x.rules.and(y.rules));
             match compare::same(&x.node, &y.node, &mut budget) {
                 Ok(true) => return Verdict::decided(true, budget.used()),
@@ -208,12 +208,25 @@ fn any_same(own: &[&Reading], others: &[&Reading], rules: Rules, decimal: bool) 
     open.map_or(Verdict::decided(false, Rules::NONE), Verdict::open)
 }
 
-/// True if the comma of a text may be a decimal sign: the only one, between digits, with two, four or more digits behind it.
+/// True if `listed` joins two values by a word, or one of them is infinite, and `reference` is a pair in round brackets: these are the ends of an open
+/// interval, or what else they are, but no pair.
+fn are_ends(reference: &Node, listed: &Reading) -> bool {
+    let (Node::Group('(', pair, ')'), Node::List(values)) = (reference, &listed.node) else { return false };
+    let infinite = |end: &Node| match end {
+        Node::Infinity => true,
+        Node::Sum(terms) => matches!(terms.as_slice(), [(_, Node::Infinity)]),
+        _ => false,
+    };
+    let named = compare::names::assignments(&listed.node).is_some();
+    pair.len() == 2 && !named && (listed.joined || values.iter().any(infinite))
+}
+
+/// True if the comma of a text is a decimal sign rather than one of a list: the only one, between one digit and two, four or more.
 fn is_decimal(text: &str) -> bool {
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-    text.trim_start_matches('-')
-        .split_once(',')
-        .is_some_and(|(whole, behind)| digits(whole) && digits(behind) && !matches!(behind.len(), 1 | 3))
+    text.trim_start_matches('-').split_once(',').is_some_and(|(whole, behind)| {
+        digits(whole) && digits(behind) && whole.len() == 1 && !matches!(behind.len(), 1 | 3)
+    })
 }
 
 /// Removes dollar signs, the full stop of a sentence and double blanks.
@@ -320,7 +333,25 @@ pub(super) fn choice(text: &str, readings: &[Reading]) -> Option<Choice> {
     } else {
         after.starts_with([')', '.', ':'])
     };
-    closed.then_some(Choice { letter: upper, alone: false })
+    (closed && !names_another(&after[1..])).then_some(Choice { letter: upper, alone: false })
+}
+
+/// True if the text behind a choice names one more: `or (B)`, `(B)(C)`, `B. C.`, `/(B)`.
+fn names_another(text: &str) -> bool {
+    let text = text.trim_start_matches(['}', ' ', '~']);
+    let mark = |c: char| ('A'..='J').contains(&c);
+    let first = without_text_commands(text).trim_start();
+    let word = first.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
+    let begins = first.starts_with(['/', '&']) || words::connective(word).is_some();
+    let mut letters = first.chars();
+    let listed = letters.next().is_some_and(mark) && letters.next().is_some_and(|c| ".):".contains(c));
+    let bracketed = text.match_indices('(').any(|(at, _)| {
+        let mut inside = text[at + 1..].chars();
+        // `P(A)` is a probability.
+        let is_argument = text[..at].ends_with(|c: char| c.is_alphanumeric());
+        !is_argument && inside.next().is_some_and(mark) && inside.next() == Some(')')
+    });
+    begins || listed || bracketed
 }
 
 /// The text behind the letter of a choice, as an answer of its own.

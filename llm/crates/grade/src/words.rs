@@ -67,6 +67,16 @@ pub(super) fn has_value(text: &str) -> bool {
     number_word(text).is_some() || says_infinity(text) || says_none(text)
 }
 
+/// True if words behind a number change it, as in `3 and a half`, `3 or less`, `3 tenths` and `2 dozen eggs`.
+pub(super) fn change_a_number(text: &str) -> bool {
+    const PARTS: &str = "half|halves|thirds|fourths|fifths|sixths|sevenths|eighths|ninths|tenth|tenths|hundredth|hundredths|\
+        thousandth|thousandths|hundred|hundreds|dozen|dozens";
+    let mut words = text.split_whitespace();
+    words.next().is_some_and(|first| {
+        is_among(&first.to_ascii_lowercase(), PARTS) || connective(first).is_some() && words.next().is_some()
+    })
+}
+
 /// The power of a thousand that a word behind a number is.
 pub(super) fn power_of_thousand(word: &str) -> Option<usize> {
     ["thousand", "million", "billion", "trillion"].iter().position(|name| *name == word).map(|at| at + 1)

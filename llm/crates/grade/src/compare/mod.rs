@@ -1,7 +1,7 @@
 //! Comparison of two answers: structures part by part, expressions by value.
 
 mod collections;
-mod names;
+pub(super) mod names;
 mod relations;
 mod solutions;
 #[cfg(test)]

@@ -144,7 +144,7 @@ pub(super) fn one_name(a: &Node, b: &Node) -> bool {
 }
 
 /// The names and values of assignments: `x = 1, y = 2`, `(x, y) = (1, 2)`; each name once.
-pub(super) fn assignments(node: &Node) -> Option<Vec<(String, Node)>> {
+pub(crate) fn assignments(node: &Node) -> Option<Vec<(String, Node)>> {
     let mut found: Vec<(String, Node)> = Vec::new();
     match node {
         Node::List(items) => {

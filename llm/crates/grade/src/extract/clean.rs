@@ -61,6 +61,8 @@ pub(super) fn cleaned(original: &str, from: usize) -> Clean {
             1
         } else if let Some(length) = boxed(rest, at, &mut out) {
             length
+        } else if let Some(length) = scale(rest, at, &mut out) {
+            length
         } else if rest.starts_with("**") && !between_factors(&out.text, &rest[2..]) {
             2
         } else {
@@ -125,6 +127,18 @@ fn boxed(rest: &str, at: usize, out: &mut Clean) -> Option<usize> {
     }
     out.push('}', at + "\\boxed ".len() + value.len());
     Some("\\boxed ".len() + value.len())
+}
+
+/// Takes the word of `$3.5$ million` into the mathematics and gives the length of both.
+fn scale(rest: &str, at: usize, out: &mut Clean) -> Option<usize> {
+    let behind = rest.strip_prefix("$ ").filter(|_| out.text.ends_with(|c: char| c.is_ascii_digit()))?;
+    let word = &behind[..behind.find(|c: char| !c.is_alphanumeric()).unwrap_or(behind.len())];
+    crate::words::power_of_thousand(word)?;
+    // The dollar sign stands where the word ends.
+    let last = at + 1 + word.len();
+    (at + 1..=last).zip(rest[1..].chars()).for_each(|(place, c)| out.push(c, place));
+    out.push('$', last);
+    Some(2 + word.len())
 }
 
 /// True where asterisks are a power, as in `2**3`, and no emphasis.

@@ -3,6 +3,7 @@
 use super::signs::{function, sign};
 use super::{Lexer, Token, shown, unreadable};
 use crate::node::Relation;
+use crate::units;
 use crate::verdict::Reason;
 
 impl Lexer<'_> {
@@ -34,6 +35,9 @@ impl Lexer<'_> {
             "text" | "mbox" | "textbf" | "textit" | "textrm" | "mathrm" | "operatorname" | "hbox"
             | "textnormal" | "mathsf" | "texttt" | "textsf" | "emph" => {
                 let inside = self.needed(name)?;
+                if self.is_upright_symbol(inside) {
+                    return self.mathematics(inside);
+                }
                 return self.text_in(inside);
             }
             "Omega" if self.spelling.wide && self.behind_value() => self.push(Token::Text("ohm".into())),
@@ -43,6 +47,20 @@ impl Lexer<'_> {
             },
         }
         Ok(())
+    }
+
+    /// `\mathrm{\pi}`, and a letter behind a value that is no unit: mathematics in upright letters.
+    fn is_upright_symbol(&self, inside: &str) -> bool {
+        let mut letters = inside.chars();
+        match (letters.next(), letters.next()) {
+            (Some('π'), None) => true,
+            (Some('\\'), Some(_)) => sign(inside).is_some(),
+            (Some(letter), None) => {
+                let unit = units::canonical(&letter.to_ascii_lowercase().to_string()).is_some();
+                letter.is_ascii_alphabetic() && !unit && self.behind_value()
+            }
+            _ => inside == "pi",
+        }
     }
 
     /// `\{` before an array of equations, which `\right.` ends.

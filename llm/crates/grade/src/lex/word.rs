@@ -51,8 +51,7 @@ impl<'a> Lexer<'a> {
             && behind_value
             && let Some(power) = words::power_of_thousand(word)
         {
-            self.push(Token::Times);
-            return self.push(super::plain_number(&format!("1{}", "000".repeat(power))));
+            return self.scale(power);
         }
         let token = match word {
             "negative" | "minus" | "Negative" | "Minus" if self.spelling.wide => Token::Minus,
@@ -84,6 +83,12 @@ impl<'a> Lexer<'a> {
                 other => Token::Symbol(other.to_string()),
             });
         }
+    }
+
+    /// Multiplies by a power of a thousand.
+    fn scale(&mut self, power: usize) {
+        self.push(Token::Times);
+        self.push(super::plain_number(&format!("1{}", "000".repeat(power))));
     }
 
     /// `USD 5`, `Rs. 5`.
@@ -149,6 +154,16 @@ impl<'a> Lexer<'a> {
         if let Some(joins) = words::connective(inside.trim_matches([',', ' '])) {
             self.push(joined_by(joins));
             return Ok(());
+        }
+        if self.behind_value() {
+            let (first, rest) = inside.split_once(BLANK).unwrap_or((inside, ""));
+            if let Some(power) = words::power_of_thousand(first) {
+                self.scale(power);
+                return self.text_in(rest);
+            }
+            if words::change_a_number(inside) {
+                return unreadable(format!("`{}` behind a number", shown(inside)));
+            }
         }
         let token = match inside {
             "" => return Ok(()),

@@ -27,12 +27,14 @@ pub(super) struct Reading {
     pub(super) rules: Rules,
     /// True if a comma could also have been read the other way.
     pub(super) two_ways: bool,
+    /// True if "and" or "or" joins values.
+    pub(super) joined: bool,
 }
 
 impl Reading {
     /// A reading that rests on no rule.
     pub(super) fn plain(node: Node) -> Reading {
-        Reading { node, rules: Rules::NONE, two_ways: false }
+        Reading { node, rules: Rules::NONE, two_ways: false, joined: false }
     }
 }
 
@@ -41,8 +43,9 @@ pub(super) fn parse(text: &str, spelling: Spelling, budget: &mut Budget) -> Resu
     budget.spend(tokens.len() as u64)?;
     let mut parser = Parser { tokens, at: 0, depth: 0, bars: 0, wide: spelling.wide, budget };
     let node = parser.list()?;
+    let joined = parser.tokens.iter().any(|token| matches!(token, Token::And | Token::Or));
     match parser.peek() {
-        None => Ok(Reading { node, rules: used, two_ways }),
+        None => Ok(Reading { node, rules: used, two_ways, joined }),
         Some(token) => unreadable(format!("{} is not expected there", spelled(token))),
     }
 }
