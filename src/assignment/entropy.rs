@@ -1,4 +1,4 @@
-use super::{Assignment, EntropySelection};
+use super::{Assignment, EntropySelection, counted, masked};
 use crate::equation::{Part, inner};
 use crate::group::Group;
 use crate::method::Coupling;
@@ -19,15 +19,12 @@ pub struct HighEntropy {
 
 impl Assignment for HighEntropy {
     fn advantages(&self, batch: &[Group], active: &[bool]) -> Vec<Vec<f64>> {
-        let mut advantages = self.inner.advantages(batch, active);
-        for (row, chosen) in advantages.iter_mut().zip(self.selection.of_batch(batch, active)) {
-            for (a, chosen) in row.iter_mut().zip(chosen) {
-                if !chosen {
-                    *a = 0.0;
-                }
-            }
-        }
-        advantages
+        let counts: Vec<bool> = counted(batch, active).map(|(_, counts)| counts).collect();
+        masked(self.inner.advantages(batch, active), self.mask(batch, &counts))
+    }
+
+    fn mask(&self, batch: &[Group], counts: &[bool]) -> Option<Vec<Vec<bool>>> {
+        Some(self.selection.of_batch(batch, counts))
     }
 
     fn equation(&self, token: &str) -> Vec<Part> {

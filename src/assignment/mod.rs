@@ -25,7 +25,7 @@
 //! | [`SpanWeighted`] | another one times the distance of a span of hidden states from opposite responses | SHEAR |
 //! | [`TeacherWeighted`] | another one times a teacher's likelihood ratio | RLSD |
 //!
-//! A mask of the policy term is an advantage of 0: the loss of a token is then 0 with gradient 0, while denominators and
+//! A mask of the policy term is an advantage of 0: the loss of a token is then 0 with gradient 0 (but for the pull of `dro`), while denominators and
 //! the KL term keep the token.
 
 mod best_of_group;
@@ -98,6 +98,14 @@ pub trait Assignment: Send + Sync + std::fmt::Debug {
     /// If evidence of an active response is missing or has another length.
     fn advantages(&self, batch: &[Group], active: &[bool]) -> Vec<Vec<f64>>;
 
+    /// The tokens of every response in flat order that keep an advantage, whoever gives it; the others get 0. `None` masks no token.
+    ///
+    /// `counts[i]` says whether response `i` takes part in a threshold of the batch.
+    fn mask(&self, batch: &[Group], counts: &[bool]) -> Option<Vec<Vec<bool>>> {
+        let _ = (batch, counts);
+        None
+    }
+
     /// The definition of these advantages with their numbers, outermost first. `token` is what the advantage of token `t` is called,
     /// as in `delta_t`; an assignment inside another one gets [`inner`](crate::equation::inner) of that name.
     ///
@@ -130,6 +138,14 @@ pub trait Assignment: Send + Sync + std::fmt::Debug {
     fn profile(&self, len: usize) -> Vec<f64> {
         vec![1.0; len]
     }
+}
+
+/// Advantages with 0 at the tokens that a mask leaves out.
+pub(crate) fn masked(mut advantages: Vec<Vec<f64>>, mask: Option<Vec<Vec<bool>>>) -> Vec<Vec<f64>> {
+    for (row, mask) in advantages.iter_mut().zip(mask.into_iter().flatten()) {
+        row.iter_mut().zip(mask).filter(|(_, kept)| !kept).for_each(|(a, _)| *a = 0.0);
+    }
+    advantages
 }
 
 /// The responses of a batch in flat order, each with whether it counts: whether it carries weight and has a reward.

@@ -1,4 +1,4 @@
-use super::{counted, evidence};
+use super::evidence;
 use crate::equation::number;
 use crate::group::Group;
 use crate::method::Coupling;
@@ -30,13 +30,14 @@ pub enum EntropySelection {
 }
 
 impl EntropySelection {
-    /// The chosen tokens of each response, in flat order. Responses that are masked or have no reward are left out of
-    /// the quantile, and none of their tokens is chosen.
+    /// The chosen tokens of each response, in flat order. Responses that do not count are left out of the quantile, and none of their tokens is
+    /// chosen.
     ///
     /// # Panics
-    /// If entropies are missing.
-    pub fn of_batch(&self, batch: &[Group], active: &[bool]) -> Vec<Vec<bool>> {
-        let entropies: Vec<(usize, Option<&[f64]>)> = counted(batch, active)
+    /// If entropies of a response that counts are missing.
+    pub fn of_batch(&self, batch: &[Group], counts: &[bool]) -> Vec<Vec<bool>> {
+        let responses = batch.iter().flat_map(|g| &g.responses).zip(counts);
+        let entropies: Vec<(usize, Option<&[f64]>)> = responses
             .map(|(r, counts)| (r.len(), counts.then(|| evidence(&r.evidence.entropies, "entropies"))))
             .collect();
         let whole = match *self {

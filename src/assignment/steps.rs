@@ -1,4 +1,4 @@
-use super::{Assignment, each_counted, evidence};
+use super::{Assignment, each_counted, evidence, masked};
 use crate::equation::{Part, number};
 use crate::group::{Group, Response};
 use crate::method::Coupling;
@@ -27,20 +27,23 @@ impl StepDifference {
             let after = next.map_or(reward, |s| s.value);
             advantages[step.start..next.map_or(r.len(), |s| s.start)].fill(after - step.value);
         }
-        if let Some(sure) = self.sure {
-            for (a, old) in advantages.iter_mut().zip(&r.old_logps) {
-                if old.exp() > sure {
-                    *a = 0.0;
-                }
-            }
-        }
         advantages
+    }
+
+    /// The tokens of which the policy was not sure.
+    fn unsure(&self, r: &Response) -> Option<Vec<bool>> {
+        let sure = self.sure?;
+        Some(r.old_logps.iter().map(|old| old.exp() <= sure).collect())
     }
 }
 
 impl Assignment for StepDifference {
     fn advantages(&self, batch: &[Group], active: &[bool]) -> Vec<Vec<f64>> {
-        each_counted(batch, active, |r, reward| self.differences(r, reward))
+        masked(each_counted(batch, active, |r, reward| self.differences(r, reward)), self.mask(batch, active))
+    }
+
+    fn mask(&self, batch: &[Group], _: &[bool]) -> Option<Vec<Vec<bool>>> {
+        batch.iter().flat_map(|g| &g.responses).map(|r| self.unsure(r)).collect()
     }
 
     fn equation(&self, token: &str) -> Vec<Part> {
@@ -67,7 +70,6 @@ impl Assignment for StepDifference {
     }
 
     fn kept(&self, response: &Response) -> Option<Vec<bool>> {
-        let sure = self.sure.filter(|_| self.drop)?;
-        Some(response.old_logps.iter().map(|old| old.exp() <= sure).collect())
+        self.unsure(response).filter(|_| self.drop)
     }
 }

@@ -121,7 +121,8 @@ pub trait Method: Send + Sync + std::fmt::Debug {
     /// [`Method::credit`] with advantages from elsewhere in place of the method's own, one list per response in flat order.
     ///
     /// # Panics
-    /// As [`Method::credit`]. An [`Objective`](crate::objective::Objective) does not ask for the evidence that only advantages are made of.
+    /// As [`Method::credit`]. An [`Objective`](crate::objective::Objective) does not ask for the evidence that only advantages are made of; its mask of tokens
+    /// holds for these advantages, too.
     fn credit_given(&self, batch: &[Group], advantages: Vec<Vec<f64>>) -> Vec<Credit> {
         let given = |(credit, advantages)| Credit { advantages, ..credit };
         self.credit(batch).into_iter().zip(advantages).map(given).collect()
@@ -134,6 +135,11 @@ pub trait Method: Send + Sync + std::fmt::Debug {
     /// critic, or a reward per token, gives advantages without a comparison.
     fn compares_rewards(&self) -> bool {
         true
+    }
+
+    /// True if [`Credit::eligible`] chooses tokens, without which the loss cannot be computed.
+    fn selects_tokens(&self) -> bool {
+        false
     }
 
     /// The length of the longest response that the method accepts, in tokens; none where its settings do not bound it.

@@ -30,11 +30,6 @@ pub static SPEC: MethodSpec = MethodSpec {
 
 /// The settings of GSPO and GSPO-token.
 pub(super) fn params() -> Vec<Param> {
-    params_reduced_by(Aggregate::ResponseMean)
-}
-
-/// [`params`] with another default of `reduction`.
-pub(super) fn params_reduced_by(reduction: Aggregate) -> Vec<Param> {
     let clip = shared::clip_at(3e-4, 4e-4);
-    [shared::z_score(), clip, shared::kl(), shared::reduction(reduction)].concat()
+    [shared::z_score(), clip, shared::kl(), shared::reduction(Aggregate::ResponseMean)].concat()
 }

@@ -51,9 +51,10 @@ pub static SPEC: MethodSpec = MethodSpec {
                 "reading: decayed mean of log-ratios, held or live decayed ratio of the history in front of the loss, decayed sum, decayed sum of clipped log-ratios",
             ),
         ];
-        let mut loss = shared::loss(Clip::Ppo, Aggregate::TokenMean);
         // form=clipped reads the bounds whatever the clip.
-        loss.iter_mut().filter(|p| p.key.starts_with("epsilon_")).for_each(|p| p.idle_under = None);
+        let unless = |p: Param| p.idle_unless("form", "clipped");
+        let loss = shared::loss(Clip::Ppo, Aggregate::TokenMean).into_iter();
+        let loss = loss.map(|p| if p.key.starts_with("epsilon_") { unless(p) } else { p }).collect();
         [own, shared::z_score(), loss].concat()
     },
     evidence: shared::kl_evidence,

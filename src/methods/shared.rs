@@ -199,6 +199,10 @@ pub(super) fn check_together(settings: &Settings) -> Result<(), SettingError> {
             return refused("clip_max", format!("at least 1 + epsilon_high = {bound}"));
         }
     }
+    if settings.has("reward_beta") && settings.number("reward_beta") != 0.0 && settings.number("beta") != 0.0
+    {
+        return refused("reward_beta", "0 where beta is not 0, or the KL penalty counts twice".to_owned());
+    }
     if settings.has("overlong_limit")
         && let Some(limit) = settings.optional("overlong_limit")
         && settings.number("overlong_cache") > limit

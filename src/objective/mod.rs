@@ -10,7 +10,7 @@ mod loss;
 
 pub use correction::{Correction, Unit};
 
-use crate::assignment::Assignment;
+use crate::assignment::{Assignment, counted, masked};
 use crate::equation::{BatchSize, Equation, number};
 use crate::group::{Group, Response};
 use crate::kl::Kl;
@@ -60,8 +60,8 @@ impl Objective {
         }
     }
 
-    /// The credit of a batch with the advantages that `advantages` gives for the responses that carry weight.
-    fn credit_with(&self, batch: &[Group], advantages: impl FnOnce(&[bool]) -> Vec<Vec<f64>>) -> Vec<Credit> {
+    /// The credit of a batch with the method's own advantages, or with those given, which its mask and its trace's choice of tokens hold for, too.
+    fn credit_with(&self, batch: &[Group], given: Option<Vec<Vec<f64>>>) -> Vec<Credit> {
         let responses: Vec<&Response> = batch.iter().flat_map(|g| &g.responses).collect();
         let active: Vec<bool> = responses.iter().map(|r| !(self.mask_truncated && r.truncated)).collect();
         let kept = |(r, &active): (&&Response, &bool)| active.then(|| self.assignment.kept(r)).flatten();
@@ -75,8 +75,15 @@ impl Objective {
         let lengths_of = |g: &Group| flat.by_ref().take(g.responses.len()).map(weighing).collect();
         let lengths: Vec<Vec<Option<usize>>> = batch.iter().map(lengths_of).collect();
         let weights = self.reduction.weights_of_groups(&lengths);
-        let advantages = advantages(&active);
-        let mut eligible = self.ratio.select(batch, &active).map(Vec::into_iter);
+        // Advantages that are given need no reward.
+        let (advantages, counts) = match given {
+            Some(given) => (masked(given, self.assignment.mask(batch, &active)), active),
+            None => (
+                self.assignment.advantages(batch, &active),
+                counted(batch, &active).map(|(_, counts)| counts).collect(),
+            ),
+        };
+        let mut eligible = self.ratio.select(batch, &counts).map(Vec::into_iter);
         let credit = |((advantages, weight), kept): ((Vec<f64>, f64), Option<Vec<bool>>)| Credit {
             weights: match kept {
                 Some(kept) => kept.into_iter().map(|kept| if kept { weight } else { 0.0 }).collect(),
@@ -91,11 +98,11 @@ impl Objective {
 
 impl Method for Objective {
     fn credit(&self, batch: &[Group]) -> Vec<Credit> {
-        self.credit_with(batch, |active| self.assignment.advantages(batch, active))
+        self.credit_with(batch, None)
     }
 
     fn credit_given(&self, batch: &[Group], advantages: Vec<Vec<f64>>) -> Vec<Credit> {
-        self.credit_with(batch, |_| advantages)
+        self.credit_with(batch, Some(advantages))
     }
 
     fn token_losses(&self, response: &Response, credit: &Credit, logps: &[f64]) -> Vec<f64> {
@@ -148,7 +155,13 @@ impl Method for Objective {
     }
 
     fn compares_rewards(&self) -> bool {
-        self.assignment.compares()
+        // The pull of the quadratic loss is there without any advantage.
+        let pulls = matches!(self.surrogate, Surrogate::Quadratic { beta } if beta != 0.0);
+        self.assignment.compares() && !pulls
+    }
+
+    fn selects_tokens(&self) -> bool {
+        self.ratio.select(&[], &[]).is_some()
     }
 
     fn max_len(&self) -> Option<usize> {

@@ -109,9 +109,9 @@ pub trait PolicyRatio: Send + Sync + std::fmt::Debug {
 
     /// Chooses the tokens a trace may read, in every response of a batch in flat order; none chooses all.
     ///
-    /// `active[i]` says whether response `i` carries weight: masked responses are left out of every threshold.
-    fn select(&self, batch: &[Group], active: &[bool]) -> Option<Vec<Vec<bool>>> {
-        let _ = (batch, active);
+    /// `counts[i]` says whether response `i` takes part in a threshold; no token of another is chosen.
+    fn select(&self, batch: &[Group], counts: &[bool]) -> Option<Vec<Vec<bool>>> {
+        let _ = (batch, counts);
         None
     }
 

@@ -55,8 +55,8 @@ impl PolicyRatio for SelectiveTrace {
         ]
     }
 
-    fn select(&self, batch: &[Group], active: &[bool]) -> Option<Vec<Vec<bool>>> {
-        Some(self.selection.of_batch(batch, active))
+    fn select(&self, batch: &[Group], counts: &[bool]) -> Option<Vec<Vec<bool>>> {
+        Some(self.selection.of_batch(batch, counts))
     }
 
     fn reads_tokens(&self) -> bool {

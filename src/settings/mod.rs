@@ -134,6 +134,8 @@ mod tests {
         assert!(idle("grpo", "epsilon_low=0.20 clip=none").is_empty(), "the default");
         // The clipped trace reads the bounds whatever the clip.
         assert!(idle("p_trace_reconstructed", "form=clipped clip=none epsilon_low=0.1").is_empty());
+        let other_form = idle("p_trace_reconstructed", "form=history clip=none epsilon_low=0.1");
+        assert_eq!(other_form, ["epsilon_low=0.1 has no effect with clip=none"]);
     }
 
     fn idle(method: &str, settings: &str) -> Vec<String> {
@@ -166,15 +168,16 @@ mod tests {
         for &spec in REGISTRY {
             let params = (spec.params)();
             for p in &params {
-                let Some((key, silence)) = p.idle_under else { continue };
-                let other =
-                    params.iter().find(|o| o.key == key).unwrap_or_else(|| panic!("{}: {key}", p.key));
-                let taken = |value: &&str| other.kind.canonical(value).is_some();
-                let fits = match silence {
-                    Silence::Of(values) => values.iter().all(taken),
-                    Silence::AllBut(value) => taken(&value),
-                };
-                assert!(fits, "{}: {key} never takes {silence:?}", p.key);
+                for (key, silence) in &p.idle_under {
+                    let other =
+                        params.iter().find(|o| o.key == *key).unwrap_or_else(|| panic!("{}: {key}", p.key));
+                    let taken = |value: &&str| other.kind.canonical(value).is_some();
+                    let fits = match silence {
+                        Silence::Of(values) => values.iter().all(taken),
+                        Silence::AllBut(value) => taken(value),
+                    };
+                    assert!(fits, "{}: {key} never takes {silence:?}", p.key);
+                }
             }
         }
     }

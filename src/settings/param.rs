@@ -127,14 +127,20 @@ pub struct Param {
     pub default: String,
     /// Its meaning, in one line.
     pub about: &'static str,
-    /// Another setting, and the values of it under which this one has no effect.
-    pub idle_under: Option<(&'static str, Silence)>,
+    /// Other settings with the values of them under which, all together, this one has no effect.
+    pub idle_under: Vec<(&'static str, Silence)>,
 }
 
 impl Param {
     /// A number in a range.
     pub fn number(key: &'static str, default: f64, min: f64, max: f64, about: &'static str) -> Self {
-        Param { key, kind: Kind::Number { min, max }, default: default.to_string(), about, idle_under: None }
+        Param {
+            key,
+            kind: Kind::Number { min, max },
+            default: default.to_string(),
+            about,
+            idle_under: Vec::new(),
+        }
     }
     /// `none` or a number in a range.
     pub fn optional(
@@ -145,31 +151,34 @@ impl Param {
         about: &'static str,
     ) -> Self {
         let default = default.map_or("none".to_owned(), |x| x.to_string());
-        Param { key, kind: Kind::OptionalNumber { min, max }, default, about, idle_under: None }
+        Param { key, kind: Kind::OptionalNumber { min, max }, default, about, idle_under: Vec::new() }
     }
     /// One of the words of `T`.
     pub fn choice<T: Choice>(key: &'static str, default: T, about: &'static str) -> Self {
         let default = default.word().to_owned();
-        Param { key, kind: Kind::Choice(T::WORDS), default, about, idle_under: None }
+        Param { key, kind: Kind::Choice(T::WORDS), default, about, idle_under: Vec::new() }
     }
     /// `true` or `false`.
     pub fn flag(key: &'static str, default: bool, about: &'static str) -> Self {
-        Param { key, kind: Kind::Flag, default: default.to_string(), about, idle_under: None }
+        Param { key, kind: Kind::Flag, default: default.to_string(), about, idle_under: Vec::new() }
     }
 
-    /// Has no effect where the setting `key` has one of these values.
-    pub fn idle_under(self, key: &'static str, values: &'static [&'static str]) -> Self {
-        Param { idle_under: Some((key, Silence::Of(values))), ..self }
+    /// Has no effect where the setting `key` has one of these values, and what was named before holds.
+    pub fn idle_under(mut self, key: &'static str, values: &'static [&'static str]) -> Self {
+        self.idle_under.push((key, Silence::Of(values)));
+        self
     }
 
-    /// Has no effect where the setting `key` has another value than this.
-    pub fn idle_unless(self, key: &'static str, value: &'static str) -> Self {
-        Param { idle_under: Some((key, Silence::AllBut(value))), ..self }
+    /// Has no effect where the setting `key` has another value than this, and what was named before holds.
+    pub fn idle_unless(mut self, key: &'static str, value: &'static str) -> Self {
+        self.idle_under.push((key, Silence::AllBut(value)));
+        self
     }
 
-    /// The setting that leaves this one without effect, if one does.
+    /// The setting that leaves this one without effect, if one does; of several the first.
     pub fn silenced_by(&self, settings: &super::Settings) -> Option<&'static str> {
-        let (key, silence) = self.idle_under?;
-        silence.covers(settings.word(key)).then_some(key)
+        let (first, _) = self.idle_under.first()?;
+        let covered = |(key, silence): &(&str, Silence)| silence.covers(settings.word(key));
+        self.idle_under.iter().all(covered).then_some(*first)
     }
 }

@@ -141,12 +141,11 @@ fn every_setting_with_an_effect_shows() {
         let params = (spec.params)();
         for p in &params {
             let mut given = String::new();
-            if let Some((key, silence)) = p.idle_under {
-                let other = params.iter().find(|o| o.key == key).expect("declared");
-                if silence.covers(&other.default) {
-                    let awake = others(other).into_iter().find(|v| !silence.covers(v));
-                    given = format!("{key}={} ", awake.expect("a value under which it has an effect"));
-                }
+            let other = |key: &str| params.iter().find(|o| o.key == key).expect("declared");
+            let idle = p.idle_under.iter().all(|(key, silence)| silence.covers(&other(key).default));
+            if let Some((key, silence)) = p.idle_under.first().filter(|_| idle) {
+                let awake = others(other(key)).into_iter().find(|v| !silence.covers(v));
+                given = format!("{key}={} ", awake.expect("a value under which it has an effect"));
             }
             let before = text(spec.name, &given);
             for value in others(p) {

@@ -278,7 +278,8 @@ pub(crate) fn has(spec: &MethodSpec, key: &str) -> bool {
     (spec.params)().iter().any(|p| p.key == key)
 }
 
-/// Moves the settings that are refused together: raises `clip_max` to the clip's upper bound, and lowers `overlong_cache` to the limit.
+/// Moves the settings that are refused together: raises `clip_max` to the clip's upper bound, lowers `overlong_cache` to the limit, and takes
+/// the KL penalty out of the reward where the loss has a KL term.
 fn fit_together(spec: &MethodSpec, overrides: &mut Overrides) {
     let params = (spec.params)();
     let number = |overrides: &Overrides, key: &str| {
@@ -291,6 +292,7 @@ fn fit_together(spec: &MethodSpec, overrides: &mut Overrides) {
     let bounds = [
         ("clip_max", high.map(|high| 1.0 + high..=f64::INFINITY)),
         ("overlong_cache", limit.map(|limit| 1.0..=limit)),
+        ("reward_beta", number(overrides, "beta").filter(|beta| *beta != 0.0).map(|_| 0.0..=0.0)),
     ];
     for (key, bounds) in bounds {
         let (Some(value), Some(bounds)) = (number(overrides, key), bounds) else { continue };

@@ -134,6 +134,9 @@ pub(crate) fn credit_from_rows(
             return Err(refused(format!("{}: missing; {setting} needs it for every token", kind.name())));
         }
     }
+    if configured.method.selects_tokens() && eligible.is_none() {
+        return Err(refused("eligible: missing; the trace of this method needs it for every token, as credit_padded gave it"));
+    }
     let layout =
         Layout::Padded { width: mask.width, rows: (0..mask.slots.len()).collect(), slots: mask.slots };
     let old_logps_of = old_logps.into_iter().enumerate();

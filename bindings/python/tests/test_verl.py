@@ -97,6 +97,8 @@ LOSSES = {
     "sapo": ("sapo", lambda c, p: {}),
     "gpg": ("gpg", lambda c, p: {}),
     "dro": ("dro", lambda c, p: {"pull": p["dro_beta"]}),
+    "dppo_tv": ("dppo", lambda c, p: {}),
+    "dppo_kl": ("dppo", lambda c, p: {"divergence": "kl"}),
 }
 
 
@@ -110,7 +112,8 @@ def test_recorded_losses(case):
     config, (method, settings) = case["config"], LOSSES[case["loss_mode"]]
     settings = settings(config, case["policy_loss_config"])
     if "clip_ratio_low" in config:
-        settings = _verl.clip_settings(method, settings, config["clip_ratio_low"], config["clip_ratio_high"])
+        bounds = (config[f"clip_ratio_{end}"] for end in ("low", "high", "c"))
+        settings = _verl.clip_settings(method, settings, *bounds)
     inputs = {key: None if value is None else np.array(value) for key, value in case["inputs"].items()}
     mask = inputs["response_mask"]
     weights = _verl.aggregation_weights(mask, case["loss_agg_mode"], **(case["global_batch_info"] or {}))
@@ -159,6 +162,25 @@ def test_a_dual_clip_that_is_not_applied_is_told(recwarn):
     _verl.warn_of_dual_clip("grpo", {}, None)
     _verl.warn_of_dual_clip("cispo", {}, 3.0)
     assert not recwarn.list
+
+
+def test_verls_clip_range_reaches_every_method_that_has_one(recwarn):
+    clip = _verl.clip_settings
+    assert clip("grpo", {}, 0.1, 0.3, 3.0) == {"epsilon_low": 0.1, "epsilon_high": 0.3}
+    assert clip("gmpo", {}, 0.1, 0.3) == {"log_low": 0.1, "log_high": 0.3}
+    assert clip("dppo", {}, 0.1, 0.3, 3.0) == {"divergence_low": 0.1, "divergence_high": 0.3, "cap": 3.0}
+    assert clip("dppo", {"cap": 20}, 0.1, 0.3, 3.0)["cap"] == 20
+    assert clip("cispo", {"clip_form": "interval"}, 0.1, 0.3)["epsilon_low"] == 0.1
+    assert clip("cispo", {}, 0.2, 0.2) == {} and not recwarn.list
+    with pytest.warns(UserWarning, match="clip_ratio_low = 0.1, clip_ratio_high = 0.3: `cispo` reads its cap instead"):
+        assert clip("cispo", {}, 0.1, 0.3) == {}
+
+
+def test_advantages_are_scaled_as_verl_says():
+    scaled = _verl.estimator_settings
+    assert scaled("grpo", {}, False) == {"scale": "none"}
+    assert scaled("grpo", {}, True) == scaled("grpo", {}, None) == scaled("opo", {}, False) == {}
+    assert scaled("grpo", {"scale": "batch"}, False) == {"scale": "batch"}
 
 
 def test_what_verl_can_carry_needs_no_evidence():

@@ -126,7 +126,7 @@ pub(super) static ROWS: &[Convention] = &[
         reduction: "1/sum T, the masked tokens counted",
         method: "high_entropy",
         settings: "epsilon_high=0.2",
-        differs: "the mean here is over the kept tokens alone",
+        differs: "H is of the policy that sampled; TRL takes the current one",
         recorded: "-",
         ..LOSS
     },

@@ -7,8 +7,8 @@ mod gradient;
 mod left_out;
 mod symmetries;
 
-use crate::strategies::{Overrides, batch, check, for_every_method_on};
-use grpo_lambda::methods::{BatchLoss, Configured, REGISTRY, parse};
+use crate::strategies::{Overrides, batch, build, check, for_every_method_on};
+use grpo_lambda::methods::{BatchLoss, Configured, REGISTRY};
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -81,7 +81,7 @@ fn a_group_whose_rewards_agree_teaches_nothing() {
         assert_eq!((loss.metrics.groups, loss.metrics.zero_variance_groups), (1, 1));
     });
     for spec in REGISTRY {
-        let compares = parse(spec.name, "").expect("defaults").method.compares_rewards();
+        let compares = build(spec, Overrides::new(), &OUTCOME_ONLY).method.compares_rewards();
         assert!(compares || teaching.borrow().contains(spec.name), "{} teaches nothing either", spec.name);
     }
 }

@@ -63,6 +63,42 @@ fn the_terms_of_tokens_are_those_of_the_method_that_writes_them_itself() {
     }
 }
 
+/// Advantages from elsewhere, of responses without a reward, are masked and traced as the method's own are.
+#[test]
+fn a_mask_and_the_choice_of_a_trace_hold_for_advantages_that_are_given() {
+    let entropies = [[2.0, 0.1, 0.2], [1.9, 0.2, 0.3]];
+    let batch = |reward: [Option<f64>; 2]| {
+        let mut groups = batch();
+        for ((r, own), reward) in groups[0].responses.iter_mut().zip(entropies).zip(reward) {
+            r.evidence.entropies = Some(own.to_vec());
+            r.reward = reward;
+        }
+        groups
+    };
+    let given = || vec![vec![1.0; 3], vec![-1.0; 3]];
+    let (graded, bare) = (batch([Some(1.0), Some(0.0)]), batch([None, None]));
+    for (name, settings) in
+        [("high_entropy", "top_fraction=0.34"), ("s_trace_reconstructed", "top_fraction=0.34 mask_loss=true")]
+    {
+        let method = method(name, settings);
+        for batch in [&graded, &bare] {
+            let credit = method.credit_given(batch, given());
+            let rows: Vec<_> = credit.iter().map(|c| c.advantages.as_slice()).collect();
+            assert_eq!(rows, [[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]], "{name}");
+        }
+    }
+    let traced = method("s_trace_reconstructed", "top_fraction=0.34");
+    let eligible =
+        |batch| traced.credit_given(batch, given()).into_iter().map(|c| c.eligible).collect::<Vec<_>>();
+    assert_eq!(eligible(&graded), vec![Some(vec![true, false, false]); 2]);
+    assert_eq!(eligible(&bare), eligible(&graded));
+    assert!(traced.selects_tokens() && !method("grpo", "").selects_tokens());
+    // SPO-chain: tokens of which the policy was sure, probability above 0.6 here, whatever gives the advantages.
+    let unsure = method("spo_chain", "sure=0.6").credit_given(&bare, given());
+    let rows: Vec<_> = unsure.iter().map(|c| c.advantages.as_slice()).collect();
+    assert_eq!(rows, [[0.0, 1.0, 0.0], [-1.0, 0.0, -1.0]]);
+}
+
 #[test]
 fn terms_of_tokens_are_those_of_losses_with_one_weight() {
     let old: Vec<f64> = (0..6).map(|t| -1.0 - 0.25 * f64::from(t)).collect();

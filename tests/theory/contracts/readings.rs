@@ -149,6 +149,16 @@ fn a_method_says_whether_it_compares_rewards() {
     assert!(
         !compares("reinforce_pp", "gamma=0.9 whiten=false") && !compares("reinforce_pp", "reward_beta=0.1")
     );
+    // Equal rewards leave the pull to the old policy.
+    assert!(!compares("dro", "") && compares("dro", "pull=0"));
+}
+
+#[test]
+fn a_kl_penalty_in_reward_and_loss_is_refused() {
+    let refused = |s: &str| methods::parse("reinforce_pp", s).err().map(|e| e.to_string());
+    let expected = "reward_beta=0.1: must be 0 where beta is not 0, or the KL penalty counts twice";
+    assert_eq!(refused("beta=0.2 reward_beta=0.1").as_deref(), Some(expected));
+    assert_eq!(refused("beta=0 reward_beta=0.1").or(refused("beta=0.2")), None);
 }
 
 /// Every response has as many further rewards, at least one; steps start at 0 and one after the other.

@@ -16,6 +16,9 @@ from ._methods import methods
 #: Methods that discount rewards over tokens and compare nothing within a prompt.
 _UNGROUPED = ("reinforce_pp", "ppo")
 
+#: verl's default of ``actor.clip_ratio``.
+_CLIP_RATIO = 0.2
+
 #: Settings that verl's own configuration decides, with their places in it.
 _NOT_CARRIED = {
     "beta": "write actor.use_kl_loss and actor.kl_loss_coef",
@@ -152,15 +155,36 @@ def aggregation_weights(
     return weights * dp_size
 
 
-def clip_settings(method: str, settings: dict[str, Any], low: float, high: float) -> dict[str, Any]:
-    """The settings with verl's clip range, if the method has one and the settings name none."""
-    clip = {"epsilon_low": low, "epsilon_high": high}
+def clip_settings(
+    method: str, settings: dict[str, Any], low: float, high: float, cap: float | None = None
+) -> dict[str, Any]:
+    """The settings with verl's clip range, if the method has one and the settings name none.
+
+    The range bounds the ratio, for GMPO its logarithm and for DPPO a divergence; DPPO's ``cap`` is ``clip_ratio_c``.
+    """
+    clip = {f"{bound}_{end}": value for bound in ("epsilon", "log", "divergence") for end, value in (("low", low), ("high", high))}
     own = dict(_native.settings(method, **settings))
-    if own.get("clip") == "none" or own.get("clip_form") == "cap":
+    if own.get("clip") == "none":
+        return settings
+    if own.get("clip_form") == "cap":
+        if (low, high) != (_CLIP_RATIO, _CLIP_RATIO):
+            warnings.warn(
+                f"actor.clip_ratio_low = {low}, clip_ratio_high = {high}: `{method}` reads its cap instead; "
+                "set clip_form=interval for verl's range",
+                stacklevel=3,
+            )
         return settings
     if own.get("clip") == "printed":
         clip.pop("epsilon_low")
+    if "divergence_low" in own and cap is not None:
+        clip["cap"] = cap
     return {**{key: value for key, value in clip.items() if key in own}, **settings}
+
+
+def estimator_settings(method: str, settings: dict[str, Any], by_std: bool | None) -> dict[str, Any]:
+    """The settings with verl's ``norm_adv_by_std_in_grpo``, if the method scales advantages and the settings do not say by what."""
+    scales = by_std is False and "scale" not in settings and "scale" in _keys(method)
+    return {**settings, "scale": "none"} if scales else settings
 
 
 def warn_of_dual_clip(method: str, settings: dict[str, Any], cap: float | None) -> None:

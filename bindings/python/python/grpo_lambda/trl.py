@@ -205,7 +205,8 @@ class CreditTrainer(GRPOTrainer):
         here = slice(self.accelerator.process_index * rows, (self.accelerator.process_index + 1) * rows)
 
         def local(values):
-            return torch.as_tensor(values[here, :width]).to(mask.device)
+            local = torch.as_tensor(values[here, :width])
+            return local.to(mask.device, _widest(mask.device) if local.is_floating_point() else local.dtype)
 
         output["advantages"] = local(fixed["advantages"])
         output[_WEIGHTS] = local(fixed["weights"])
@@ -396,7 +397,8 @@ class CreditTrainer(GRPOTrainer):
         }
         if self.beta != 0.0:
             means["kl"] = metrics["kl"]
-        sums = torch.tensor([tokens, *(x * tokens for x in means.values())], device=self.accelerator.device)
+        device = self.accelerator.device
+        sums = torch.tensor([tokens, *(x * tokens for x in means.values())], device=device, dtype=_widest(device))
         count, *sums = self.accelerator.reduce(sums, reduction="sum").tolist()
         for name, total in zip(means, sums):
             log[name].append(total / max(count, 1.0))
@@ -405,7 +407,7 @@ class CreditTrainer(GRPOTrainer):
             "credit/ratio_max": metrics["ratio_max"],
             "credit/trace_ratio_max": metrics["trace_ratio_max"],
         }
-        ends = torch.tensor([clipped[:, 0].min(), *(-x for x in largest.values())], device=self.accelerator.device)
+        ends = torch.tensor([clipped[:, 0].min(), *(-x for x in largest.values())], device=device, dtype=_widest(device))
         low, *high = self.accelerator.gather(ends.float().unsqueeze(0)).amin(dim=0).tolist()
         log["clip_ratio/low_min"].append(low)
         for name, value in zip(largest, high):
@@ -421,3 +423,8 @@ def _mask(rows: dict) -> torch.Tensor:
 def _scored(sampler_logps: torch.Tensor, old_logps: torch.Tensor) -> torch.Tensor:
     """Log-probabilities of the sampler; a token that vLLM could not score (NaN) has no mismatch."""
     return torch.where(torch.isnan(sampler_logps), old_logps.to(sampler_logps.dtype), sampler_logps)
+
+
+def _widest(device: torch.device) -> torch.dtype:
+    """Double precision, which Apple's GPUs lack."""
+    return torch.float32 if device.type == "mps" else torch.float64

@@ -20,7 +20,7 @@ from verl.trainer.ppo.core_algos import register_adv_est, register_policy_loss
 
 from . import _native
 from .torch import array, share
-from ._verl import advantages, aggregation_weights, carried, clip_settings, policy_loss, warn_of_dual_clip
+from ._verl import advantages, aggregation_weights, carried, clip_settings, estimator_settings, policy_loss, warn_of_dual_clip
 
 #: Kinds of evidence by verl's names.
 _EVIDENCE = {"values": "values", "old_log_probs": "old_logps", "sum_pi_squared": "collisions", "entropys": "entropies"}
@@ -47,6 +47,7 @@ def estimator(method: str, settings: dict[str, Any] | None = None):
             given = kwargs.get(field, None if config is None else config.get(field, None))
             if given is not None:
                 chosen.setdefault(key, float(given))
+        chosen = estimator_settings(method, chosen, None if config is None else config.get("norm_adv_by_std_in_grpo", None))
         evidence = {ours: array(kwargs[theirs]) for theirs, ours in _EVIDENCE.items() if kwargs.get(theirs) is not None}
         index = index.tolist() if isinstance(index, (np.ndarray, torch.Tensor)) else index
         found = advantages(method, array(token_level_rewards), array(response_mask), index, evidence, chosen)
@@ -59,8 +60,8 @@ def estimator(method: str, settings: dict[str, Any] | None = None):
 def loss(method: str, settings: dict[str, Any] | None = None):
     """A policy loss with verl's signature. ``settings`` of ``None`` are those of the environment.
 
-    ``clip_ratio_low`` and ``clip_ratio_high`` of the actor are the method's ``epsilon_low`` and ``epsilon_high``, and ``loss_agg_mode`` is the
-    reduction. verl's dual clip (``clip_ratio_c``) is the setting ``clip=two_sided clip_max=3``; without a setting ``clip`` a warning says that it is not
+    ``clip_ratio_low`` and ``clip_ratio_high`` of the actor are the method's ``epsilon_low`` and ``epsilon_high`` (GMPO: ``log_low``, ``log_high``; DPPO:
+    ``divergence_low``, ``divergence_high``, and ``clip_ratio_c`` its ``cap``), and ``loss_agg_mode`` is the reduction. verl's dual clip (``clip_ratio_c``) is the setting ``clip=two_sided clip_max=3``; without a setting ``clip`` a warning says that it is not
     applied.
     """
 
@@ -73,8 +74,9 @@ def loss(method: str, settings: dict[str, Any] | None = None):
             both = config.clip_ratio
             low = both if config.clip_ratio_low is None else config.clip_ratio_low
             high = both if config.clip_ratio_high is None else config.clip_ratio_high
-            warn_of_dual_clip(method, chosen, getattr(config, "clip_ratio_c", None))
-            chosen, batch = clip_settings(method, chosen, low, high), dict(config.global_batch_info)
+            cap = getattr(config, "clip_ratio_c", None)
+            warn_of_dual_clip(method, chosen, cap)
+            chosen, batch = clip_settings(method, chosen, low, high, cap), dict(config.global_batch_info)
         mask = array(response_mask)
         weights = aggregation_weights(mask, loss_agg_mode, **batch)
         if rollout_is_weights is not None:

@@ -217,7 +217,6 @@ impl<'a> Search<'a> {
     /// The remainder of explanations without any fit: the simplest remainder of all, and the nearest of those that have it.
     fn remainder(&self, quantity: &str, theirs: &Rows) -> Option<(Remainder, String)> {
         let of_gradient = quantity == "gradient";
-        let kl = self.kl.first().map(|kl| if of_gradient { &kl.slopes } else { &kl.values });
         let ratios = self.ratios();
         let mut best: Option<(Remainder, f64, String)> = None;
         for loss in &self.losses {
@@ -228,7 +227,13 @@ impl<'a> Search<'a> {
                     }
                     false => (loss.values.clone(), String::new()),
                 };
-                let left = Remainder::between(&ours, theirs, &ratios, kl, self.assumed.tolerance);
+                // A term of another coefficient or sign is weighted like the rest.
+                let kl_terms = self.kl.iter().map(|kl| match of_gradient {
+                    true => weighed(&kl.slopes, &reduction.weights),
+                    false => kl.values.clone(),
+                });
+                let kl_terms: Vec<Rows> = kl_terms.collect();
+                let left = Remainder::between(&ours, theirs, &ratios, &kl_terms, self.assumed.tolerance);
                 let distance = fit::difference(&ours, theirs).0;
                 let better = |(other, far, _): &(Remainder, f64, String)| {
                     (left.rank(), distance) < (other.rank(), *far)

@@ -30,7 +30,7 @@ impl Remainder {
         ours: &Rows,
         theirs: &Rows,
         ratios: &Rows,
-        kl: Option<&Rows>,
+        kl: &[Rows],
         tolerance: f64,
     ) -> Remainder {
         let least = tolerance * fit::largest(theirs);
@@ -46,7 +46,7 @@ impl Remainder {
         let explained = |rows: &Rows| {
             fit::one(rows, &left).is_some_and(|c| fit::largest(&fit::sum(&left, -c, rows)) <= least)
         };
-        if kl.is_some_and(explained) {
+        if kl.iter().any(explained) {
             return Remainder::Kl;
         }
         let by_a_factor = |(ours, theirs): (&Vec<f64>, &Vec<f64>)| {
@@ -101,7 +101,7 @@ mod tests {
 
     fn remainder(ours: &[&[f64]], theirs: &[&[f64]], ratios: &[&[f64]], kl: Option<&[&[f64]]>) -> Remainder {
         let rows = |rows: &[&[f64]]| -> Rows { rows.iter().map(|row| row.to_vec()).collect() };
-        Remainder::between(&rows(ours), &rows(theirs), &rows(ratios), kl.map(rows).as_ref(), TOLERANCE)
+        Remainder::between(&rows(ours), &rows(theirs), &rows(ratios), kl.map(rows).as_slice(), TOLERANCE)
     }
 
     #[test]

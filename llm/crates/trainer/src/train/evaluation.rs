@@ -40,7 +40,7 @@ pub struct RunSummary {
     pub accuracy_after_interval: [f64; 2],
     /// Held-out problems with a gradable response after RL.
     pub n: u64,
-    /// The same before RL; not kept by earlier versions.
+    /// Held-out problems with a gradable response before RL; not kept by earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n_before: Option<u64>,
     /// The line about a run whose policy diverged.

@@ -172,13 +172,13 @@ fn check_line(n: &Numbers) -> Option<Finding> {
 fn prefix_values(n: &Numbers) -> Option<Finding> {
     let cell = n.cell(SINGLE)?;
     let arms: Vec<&Arm> = PREFIX_VALUES.iter().map(|name| cell.arm(name)).collect::<Option<_>>()?;
-    let of = |wanted: fn(&&&Arm) -> bool| {
-        let names: Vec<&str> = arms.iter().filter(wanted).map(|a| a.name.as_str()).collect();
-        names.join(", ")
+    let names = |wanted: fn(&&&Arm) -> bool| {
+        let found: Vec<&str> = arms.iter().filter(wanted).map(|a| a.name.as_str()).collect();
+        found.join(", ")
     };
-    let faster = of(|a| a.reading() == Some(Reading::Fewer));
+    let faster = names(|a| a.reading() == Some(Reading::Fewer));
     // An interval that reaches beyond the margin of equality does not show that an arm needs no fewer.
-    let open = of(|a| a.over_reference.as_ref().is_none_or(|c| c.narrow.low < -MARGIN.ln()));
+    let open = names(|a| a.over_reference.as_ref().is_none_or(|c| c.narrow.low < -MARGIN.ln()));
     let verdict = match (faster.is_empty(), open.is_empty()) {
         (false, _) => Verdict::Fails(format!("{faster} needs fewer")),
         (true, false) => Verdict::NotTold(format!(
