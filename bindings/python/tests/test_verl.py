@@ -112,7 +112,7 @@ def test_recorded_losses(case):
     config, (method, settings) = case["config"], LOSSES[case["loss_mode"]]
     settings = settings(config, case["policy_loss_config"])
     if "clip_ratio_low" in config:
-        bounds = (config[f"clip_ratio_{end}"] for end in ("low", "high", "c"))
+        bounds = (config["clip_ratio_low"], config["clip_ratio_high"], config.get("clip_ratio_c"))
         settings = _verl.clip_settings(method, settings, *bounds)
     inputs = {key: None if value is None else np.array(value) for key, value in case["inputs"].items()}
     mask = inputs["response_mask"]

@@ -127,6 +127,6 @@ fn card(record: &RunRecord, found: Option<&RunSummary>) -> String {
          settings.\n\n```toml\n{settings}```\n",
         title = record.title,
         sft = config.sft.steps,
-        rl = found.map_or(record.curves.steps("rl"), |s| s.steps[1]),
+        rl = found.map_or(record.curves.steps("rl") as u64, |s| s.steps[1]),
     )
 }
