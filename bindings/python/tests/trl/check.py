@@ -225,7 +225,9 @@ def corrections():
                 self.use_vllm = False
                 found = list(super()._generate(prompts))
                 self.use_vllm = True
-                found[4] = [[-2.8 + 0.2 * ((7 * t + i) % 5 - 2) for t, i in enumerate(ids)] for ids in found[1]]
+                # As from vLLM, some tokens could not be scored.
+                scored = lambda x: float("nan") if x % 11 == 0 else -2.8 + 0.2 * (x % 5 - 2)  # noqa: E731
+                found[4] = [[scored(7 * t + i) for t, i in enumerate(ids)] for ids in found[1]]
                 return tuple(found)
 
         return Sampled

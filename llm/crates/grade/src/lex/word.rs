@@ -19,6 +19,14 @@ fn is_list_of_numbers(text: &str) -> bool {
         && words.all(|word| plain(word) || words::connective(word).is_some())
 }
 
+/// The number and the unit of `5 cm`, a text as a whole.
+fn quantity(text: &str) -> Option<(&str, &str)> {
+    let (number, unit) = text.split_once(BLANK)?;
+    let digits = number.starts_with(|c: char| c.is_ascii_digit())
+        && number.chars().all(|c| c.is_ascii_digit() || matches!(c, '.' | ','));
+    (digits && units::canonical(&unit.trim().to_lowercase()).is_some()).then_some((number, unit.trim()))
+}
+
 pub(super) fn joined_by(connective: Connective) -> Token {
     match connective {
         Connective::And => Token::And,
@@ -164,6 +172,10 @@ impl<'a> Lexer<'a> {
             if words::change_a_number(inside) {
                 return unreadable(format!("`{}` behind a number", shown(inside)));
             }
+        } else if let Some((number, unit)) = quantity(inside) {
+            self.mathematics(number)?;
+            self.push(Token::Text(unit.to_owned()));
+            return Ok(());
         }
         let token = match inside {
             "" => return Ok(()),
