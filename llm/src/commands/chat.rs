@@ -111,8 +111,9 @@ impl Chat<'_> {
                     "/reset forgets what was said, /quit or the end of the input ends; any other line is said to the model",
                 ),
                 text => {
-                    let answer = self.answer(text)?;
-                    print(&format!("{}\n", visible(&answer)))?;
+                    if let Some(answer) = self.answer(text)? {
+                        print(&format!("{}\n", visible(&answer)))?;
+                    }
                 }
             }
             prompt(terminal);
@@ -125,8 +126,9 @@ impl Chat<'_> {
         std::io::stdin().lock().lines()
     }
 
-    /// The model's answer to the user's turn; the conversation keeps both.
-    fn answer(&mut self, text: &str) -> Result<String, Failure> {
+    /// The model's answer to the user's turn; the conversation keeps both. `None`, and a word, where the context has no room for the turn, which is
+    /// then forgotten.
+    fn answer(&mut self, text: &str) -> Result<Option<String>, Failure> {
         let (args, tokens, template) = (self.args, self.tokens, &self.asked.template);
         self.said.push(Message::new("user", text));
         let rendered = template.conversation(&self.said).map_err(Failure::refused)?;
@@ -135,10 +137,11 @@ impl Chat<'_> {
         let room = limit.saturating_sub(prompt.ids().len());
         if room == 0 || prompt.ids().is_empty() {
             self.said.pop();
-            return Err(Failure::refused(format!(
-                "the conversation has {} tokens, and the model's limit is {limit} (max_position_embeddings); /reset begins anew",
+            say(&format!(
+                "the conversation has {} tokens, and the model's limit is {limit} (max_position_embeddings): this line is not asked; /reset begins anew",
                 prompt.ids().len()
-            )));
+            ));
+            return Ok(None);
         }
         let sampling = SamplingParams {
             max_new_tokens: args.max_new_tokens.min(room),
@@ -158,7 +161,7 @@ impl Chat<'_> {
         let ids = responses.into_iter().flatten().next().map_or(Vec::new(), |response| response.tokens);
         let answer = stops.text(&ids).map_err(Failure::broke)?;
         self.said.push(Message::new("assistant", &answer));
-        Ok(answer)
+        Ok(Some(answer))
     }
 }
 

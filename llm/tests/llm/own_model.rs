@@ -186,4 +186,9 @@ fn a_chat_template_remembers_the_conversation() {
     assert_eq!(forgotten[0], forgotten[1]);
     assert_eq!(forgotten[0], remembered[0]);
     assert_ne!(remembered[0], remembered[1], "the second question came with the first");
+    // A line beyond the context is not asked, and the conversation goes on.
+    let long = format!("1 + 2\n{}\n1 + 2\n", "7".repeat(40_000));
+    let done = place.run_with("chat --model model --max-new-tokens 6 --temperature 0", &[], &long);
+    done.tells("this line is not asked; /reset begins anew");
+    assert_eq!(done.output().lines().collect::<Vec<_>>(), remembered);
 }

@@ -39,7 +39,8 @@ pub(super) fn questions(
     let own = match of_run.as_ref().or(origin.as_ref()) {
         Some(of) if names.iter().any(|name| name == HELD_OUT) => {
             let at = if of_run.is_some() { super::checkpoint(&of.run)? } else { checkpoint.to_owned() };
-            Some(held_out(of, &at, limit)?)
+            // Of another run's problems those are left out first that this model was trained on.
+            Some(held_out(of, &at, if of_run.is_some() { usize::MAX } else { limit })?)
         }
         _ => None,
     };

@@ -20,6 +20,20 @@ pub(super) type Answers = Vec<Option<Vec<Answered>>>;
 /// True if an attempt brought more answers; and its failure.
 pub(super) type Attempted = (bool, Result<(), EngineError>);
 
+/// Names the server where its context is too short, and not the model's.
+fn of_server(e: RolloutError) -> RolloutError {
+    match e {
+        RolloutError::TooLong { prompt, tokens, new, limit } => RolloutError::External(
+            format!(
+                "prompt {prompt} has {tokens} tokens; with {new} new ones it exceeds the server's context of {limit}; start the server with a larger one \
+                 (vLLM: --max-model-len)"
+            )
+            .into(),
+        ),
+        other => other,
+    }
+}
+
 impl Server {
     /// Samples the responses to `request`. `attempt` asks for answers that are missing; it is repeated after the server was away, with the
     /// request's seeds, and so for the same responses.
@@ -29,7 +43,10 @@ impl Server {
         own_context: usize,
         attempt: &dyn Fn(&[Ask<'_>], &mut Answers) -> Attempted,
     ) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
-        request.check(self.context().map_or(own_context, |theirs| own_context.min(theirs)))?;
+        request.check(own_context)?;
+        if let Some(theirs) = self.context() {
+            request.check(theirs).map_err(of_server)?;
+        }
         if request.responses() == 0 {
             return Ok(vec![Vec::new(); request.prompts.len()]);
         }
@@ -120,5 +137,18 @@ impl<D: Borrow<Decoder<f32>>> Sampler for RemoteSampler<D> {
         let own: &Decoder<f32> = self.own.borrow();
         let context = own.config().max_position_embeddings;
         self.server.responses(request, context, &|asks, answers| self.attempt(request, asks, answers))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prompt_beyond_the_servers_context_names_the_server() {
+        let said =
+            of_server(RolloutError::TooLong { prompt: 3, tokens: 600, new: 1536, limit: 2048 }).to_string();
+        let expected = "prompt 3 has 600 tokens; with 1536 new ones it exceeds the server's context of 2048; start the server with";
+        assert!(said.starts_with(expected), "{said}");
     }
 }

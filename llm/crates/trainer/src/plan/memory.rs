@@ -45,6 +45,8 @@ pub struct StepShape {
     pub reference: bool,
     /// True if the optimiser uses compensated summation.
     pub compensated: bool,
+    /// True if responses are sampled in this process, false if a server samples them.
+    pub sampled_here: bool,
 }
 
 impl StepShape {
@@ -60,6 +62,7 @@ impl StepShape {
             micro_batch_tokens: config.memory.micro_batch_tokens,
             reference: config.configured().evidence().contains(&EvidenceKind::RefLogps),
             compensated: config.adam.compensated,
+            sampled_here: config.rollout.is_none(),
         }
     }
 }
@@ -163,7 +166,7 @@ pub fn estimate(c: &ModelConfig, step: &StepShape, lora: Option<&LoraSettings>) 
     let update = Update::new(c, step);
     MemoryEstimate {
         state: state(c, step, lora),
-        rollout: rollout(c, step),
+        rollout: if step.sampled_here { rollout(c, step) } else { Vec::new() },
         update: vec![update.activations(), update.prompts(), update.work_space()],
         update_checkpointed: vec![
             update.layer_inputs(),
@@ -322,6 +325,7 @@ mod tests {
         micro_batch_tokens: 1,
         reference: true,
         compensated: true,
+        sampled_here: true,
     };
 
     fn model(tied: bool) -> Decoder<f32> {
@@ -347,6 +351,16 @@ mod tests {
         assert_eq!([1.34, 1.33].map(|times| decided("auto", Some(times * peak))), [false, true]);
         assert!(!decided("auto", None));
         assert!(decided("true", None) && !decided("false", Some(0.0)));
+    }
+
+    #[test]
+    fn a_server_that_samples_takes_the_keys_and_values_off_this_machine() {
+        let rollout = |settings: &[&str]| {
+            let config = RunConfig::resolve("tiny", settings).expect("accepted");
+            total(&estimate(&Qwen2.config(SHAPE), &StepShape::new(&config, 9), None).rollout)
+        };
+        let remote = ["rollout.engine=vllm", "rollout.url=http://127.0.0.1:1"];
+        assert!(rollout(&[]) > 0 && rollout(&remote) == 0);
     }
 
     #[test]
