@@ -121,7 +121,7 @@ pub trait Method: Send + Sync + std::fmt::Debug {
     /// [`Method::credit`] with advantages from elsewhere in place of the method's own, one list per response in flat order.
     ///
     /// # Panics
-    /// As [`Method::credit`]. An [`Objective`](crate::objective::Objective) does not ask for the evidence that only advantages are made of; its mask of tokens
+    /// The panics of [`Method::credit`]. An [`Objective`](crate::objective::Objective) needs no evidence that only advantages are made of; its mask of tokens
     /// holds for these advantages, too.
     fn credit_given(&self, batch: &[Group], advantages: Vec<Vec<f64>>) -> Vec<Credit> {
         let given = |(credit, advantages)| Credit { advantages, ..credit };

@@ -61,7 +61,8 @@ def loss(method: str, settings: dict[str, Any] | None = None):
     """A policy loss with verl's signature. ``settings`` of ``None`` are those of the environment.
 
     ``clip_ratio_low`` and ``clip_ratio_high`` of the actor are the method's ``epsilon_low`` and ``epsilon_high`` (GMPO: ``log_low``, ``log_high``; DPPO:
-    ``divergence_low``, ``divergence_high``, and ``clip_ratio_c`` its ``cap``), and ``loss_agg_mode`` is the reduction. verl's dual clip (``clip_ratio_c``) is the setting ``clip=two_sided clip_max=3``; without a setting ``clip`` a warning says that it is not
+    ``divergence_low``, ``divergence_high``, and ``clip_ratio_c`` its ``cap``), and ``loss_agg_mode`` is the reduction.
+    verl's dual clip (``clip_ratio_c``) is the setting ``clip=two_sided clip_max=3``; without a setting ``clip`` a warning says that it is not
     applied.
     """
 
