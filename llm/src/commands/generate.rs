@@ -241,8 +241,7 @@ fn generate(prompts: &Prompts<'_>, sampler: &dyn Sampler, truncation: Truncation
         min_new_tokens: args.min_new_tokens,
         temperature: if args.greedy { 0.0 } else { args.temperature },
     };
-    let at_least = args.min_new_tokens + 1;
-    let stops = Stops { at_least, ..Stops::new(tokens, asked.template.stop()) };
+    let stops = Stops { passed_over: args.min_new_tokens, ..Stops::new(tokens, asked.template.stop()) };
     let stopping = StoppingCriteria { max_lengths: &[], complete: stops.test() };
     let base = Address::new(args.seed, Purpose::Evaluation);
     let ids: Vec<&[u32]> = all.iter().map(PromptTokens::ids).collect();

@@ -321,6 +321,7 @@ fn the_estimated_memory_is_near_the_measured_peak() {
         micro_batch_tokens: usize::MAX,
         reference: false,
         compensated: false,
+        shards: 1,
         sampled_here: true,
     };
     let estimate = grpo_lambda_trainer::plan::memory::estimate(&shape, &step, None).peak(false) as f64

@@ -336,6 +336,17 @@ fn completions_are_vllms_seeds_order_and_log_probabilities() {
         (&stopped[0]["finish_reason"], &stopped[0]["stop_reason"]),
         (&json!("stop"), &json!(response[1]))
     );
+    // A stop string that ends within `min_tokens` is passed over, and the text goes on beyond it.
+    let one = |more: Value| {
+        let mut fields = json!({"prompt": [5, 17, 20], "n": 1});
+        fields.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        asked(fields).remove(0)
+    };
+    let spelled = &all[0]["logprobs"]["tokens"][0];
+    let stopped = one(json!({"stop": [spelled]}));
+    assert_eq!((&stopped["text"], &stopped["token_ids"]), (&json!(""), &json!(response[..1])));
+    let passed = one(json!({"stop": [spelled], "min_tokens": response.len() - 1}));
+    assert_eq!((&passed["text"], &passed["token_ids"]), (&all[0]["text"], &json!(response)));
 }
 
 #[test]

@@ -101,7 +101,10 @@ fn what_the_last_token_spells_beyond_a_stop_string_is_not_graded() {
     assert_eq!(stops.text(&ids).unwrap(), "= \\box");
     let test = stops.test().unwrap();
     assert_eq!((1..=ids.len()).find(|n| test.is_complete(&ids[..*n])), Some(ids.len()));
-    let later = Stops { at_least: ids.len() + 1, ..stops };
-    assert!(!later.test().unwrap().is_complete(&ids));
+    let later = Stops { passed_over: ids.len(), ..stops };
+    let and_more = [ids.as_slice(), &ids].concat();
+    let is_complete = |n: usize| later.test().unwrap().is_complete(&and_more[..n]);
+    assert_eq!((1..=and_more.len()).find(|&n| is_complete(n)), Some(and_more.len()));
+    assert_eq!(later.text(&and_more).unwrap(), "= \\boxed= \\box");
     assert!(Stops::new(&tokens, &[]).test().is_none());
 }

@@ -20,12 +20,11 @@ pub(super) fn complete(
     name: &str,
     created: u64,
 ) -> Result<Value, ApiError> {
-    let broke = |e: &dyn std::fmt::Display| ApiError::new(500, e.to_string());
     let sampled = sample(request, model, tokens)?;
     let scored = if request.prompt_logprobs {
         let mut rows = Rows::new();
         request.prompts.iter().for_each(|ids| rows.push(ids, 1));
-        model.score(&rows, ForwardOptions::default()).map_err(|e| broke(&e))?.logps
+        model.score(&rows, ForwardOptions::default()).map_err(ApiError::internal)?.logps
     } else {
         Vec::new()
     };
@@ -60,7 +59,7 @@ fn sample(
     let prompts: Vec<&[u32]> = request.prompts.iter().map(Vec::as_slice).collect();
     let own = if request.ignore_eos { &[][..] } else { tokens.eos() };
     let eos: Vec<u32> = own.iter().chain(&request.stop_token_ids).copied().collect();
-    let stops = Stops { at_least: request.min_tokens, ..Stops::new(tokens, &request.stop) };
+    let stops = stops(request, tokens);
     let sampling = SamplingParams {
         max_new_tokens: request.max_tokens,
         min_new_tokens: request.min_tokens,
@@ -74,7 +73,11 @@ fn sample(
         slots: Some(EVAL_BATCH),
         ..SamplingRequest::new(&prompts, request.n, &eos, sampling, &address)
     };
-    model.generate(&asked).map_err(|e| ApiError::new(500, e.to_string()))
+    model.generate(&asked).map_err(ApiError::internal)
+}
+
+fn stops<'a>(request: &'a CompletionRequest, tokens: &'a ModelTokenizer) -> Stops<'a> {
+    Stops { passed_over: request.min_tokens, ..Stops::new(tokens, &request.stop) }
 }
 
 /// Writes choices.
@@ -86,7 +89,7 @@ struct Writer<'a> {
 impl Writer<'_> {
     fn choice(&self, prompt: usize, response: &SampledResponse) -> Result<Value, ApiError> {
         let mut text = self.text(&response.tokens)?;
-        let stop = self.stop(response, &mut text);
+        let stop = self.stop(response, &mut text)?;
         let ids = self.request.return_token_ids;
         Ok(json!({
             "text": text,
@@ -99,19 +102,19 @@ impl Writer<'_> {
     }
 
     /// The stop token or string that ended the response, if none of the model's own did; its text ends before a stop string.
-    fn stop(&self, response: &SampledResponse, text: &mut String) -> Value {
-        let Some(last) = response.tokens.last().filter(|_| !response.truncated) else { return Value::Null };
+    fn stop(&self, response: &SampledResponse, text: &mut String) -> Result<Value, ApiError> {
+        let Some(last) = response.tokens.last().filter(|_| !response.truncated) else {
+            return Ok(Value::Null);
+        };
         if self.request.stop_token_ids.contains(last) {
-            return json!(last);
+            return Ok(json!(last));
         }
-        let found = self.request.stop.iter().filter_map(|stop| Some((text.find(stop.as_str())?, stop)));
-        match found.min() {
-            Some((at, stop)) => {
-                text.truncate(if self.request.include_stop { at + stop.len() } else { at });
-                json!(stop)
-            }
-            None => Value::Null,
-        }
+        let found =
+            stops(self.request, self.tokens).first(&response.tokens, text).map_err(ApiError::internal)?;
+        Ok(found.map_or(Value::Null, |(at, stop)| {
+            text.truncate(if self.request.include_stop { at + stop.len() } else { at });
+            json!(stop)
+        }))
     }
 
     /// The lists of log-probabilities; the entropies are ours alone, so that a client need not compute them.
@@ -147,6 +150,6 @@ impl Writer<'_> {
     }
 
     fn text(&self, ids: &[u32]) -> Result<String, ApiError> {
-        self.tokens.text(ids).map_err(|e| ApiError::new(500, e.to_string()))
+        self.tokens.text(ids).map_err(ApiError::internal)
     }
 }

@@ -17,6 +17,11 @@ impl ApiError {
         ApiError { status, message: message.into(), field: None }
     }
 
+    /// A failure of this program.
+    pub(super) fn internal(why: impl std::fmt::Display) -> Self {
+        ApiError::new(500, why.to_string())
+    }
+
     /// A field with a value that cannot be served.
     pub(super) fn field(field: &str, message: impl Into<String>) -> Self {
         ApiError { status: 400, message: message.into(), field: Some(field.to_owned()) }

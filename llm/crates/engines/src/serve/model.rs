@@ -131,7 +131,7 @@ async fn apart<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|e| Err(ApiError::new(500, e.to_string())))
+    done.unwrap_or_else(|e| Err(ApiError::internal(e)))
 }
 
 fn not_started_for_it() -> ApiError {

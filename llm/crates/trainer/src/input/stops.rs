@@ -16,13 +16,13 @@ const STOP_STRING_SLACK: usize = 8;
 pub struct Stops<'a> {
     pub tokens: &'a ModelTokenizer,
     pub texts: &'a [String],
-    /// The fewest tokens of a complete response.
-    pub at_least: usize,
+    /// The first tokens of a response, in which a stop string is passed over.
+    pub passed_over: usize,
 }
 
 impl<'a> Stops<'a> {
     pub fn new(tokens: &'a ModelTokenizer, texts: &'a [String]) -> Self {
-        Stops { tokens, texts, at_least: 0 }
+        Stops { tokens, texts, passed_over: 0 }
     }
 
     /// The test that ends a response; `None` without a stop string.
@@ -36,23 +36,63 @@ impl<'a> Stops<'a> {
     /// If the tokens cannot be decoded.
     pub fn text(&self, ids: &[u32]) -> Result<String, TokenError> {
         let mut text = self.tokens.text(ids)?;
-        let ends = self.texts.iter().filter_map(|stop| Some(text.find(stop.as_str())? + stop.len()));
-        if let Some(end) = ends.min() {
-            text.truncate(end);
+        if let Some((start, stop)) = self.first(ids, &text)? {
+            text.truncate(start + stop.len());
         }
         Ok(text)
     }
+
+    /// The stop string that ends first in the text of some tokens, and where it starts.
+    ///
+    /// # Errors
+    /// If the tokens cannot be decoded.
+    pub fn first(&self, ids: &[u32], text: &str) -> Result<Option<(usize, &'a str)>, TokenError> {
+        let passed = self.tokens.text(&ids[..self.passed_over.min(ids.len())])?.len();
+        Ok(first_beyond(self.texts, text, passed))
+    }
+}
+
+/// The stop string that ends first beyond `passed` bytes of a text, and where it starts.
+fn first_beyond<'a>(stops: &'a [String], text: &str, passed: usize) -> Option<(usize, &'a str)> {
+    let found = stops.iter().filter_map(|stop| {
+        let from = text.ceil_char_boundary((passed + 1).saturating_sub(stop.len()));
+        Some((from + text[from..].find(stop.as_str())?, stop.as_str()))
+    });
+    found.min_by_key(|(start, stop)| (start + stop.len(), *start))
 }
 
 impl CompletionTest for Stops<'_> {
     /// True if the last tokens hold a stop string.
     fn is_complete(&self, tokens: &[u32]) -> bool {
-        if tokens.len() < self.at_least {
+        if tokens.len() <= self.passed_over {
             return false;
         }
         let longest = self.texts.iter().map(String::len).max().unwrap_or(0);
-        let tail = &tokens[tokens.len().saturating_sub(longest + STOP_STRING_SLACK)..];
+        let start = tokens.len().saturating_sub(longest + STOP_STRING_SLACK);
+        let tail = Stops { passed_over: self.passed_over.saturating_sub(start), ..*self };
+        let tokens = &tokens[start..];
         // A decoding error is reported with the whole response.
-        self.tokens.text(tail).is_ok_and(|text| self.texts.iter().any(|stop| text.contains(stop.as_str())))
+        self.tokens.text(tokens).and_then(|text| tail.first(tokens, &text)).is_ok_and(|found| found.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_beyond;
+
+    #[test]
+    fn a_stop_string_counts_if_it_ends_beyond_what_is_passed_over() {
+        let stops = ["\n\n", "né", "."].map(str::to_owned);
+        for (text, passed, expected) in [
+            ("a\n\n\nb", 0, Some((1, "\n\n"))),
+            ("a\n\n\nb", 2, Some((1, "\n\n"))),
+            ("a\n\n\nb", 3, Some((2, "\n\n"))),
+            ("a\n\n\nb", 4, None),
+            ("né.", 0, Some((0, "né"))),
+            ("né.", 3, Some((3, "."))),
+            ("é", 9, None),
+        ] {
+            assert_eq!(first_beyond(&stops, text, passed), expected, "{text:?} beyond {passed}");
+        }
     }
 }

@@ -45,6 +45,8 @@ pub struct StepShape {
     pub reference: bool,
     /// True if the optimiser uses compensated summation.
     pub compensated: bool,
+    /// Parts of a batch of which this process holds a gradient each, beside their sum; 1: none but the batch's.
+    pub shards: usize,
     /// True if responses are sampled in this process, false if a server samples them.
     pub sampled_here: bool,
 }
@@ -62,6 +64,7 @@ impl StepShape {
             micro_batch_tokens: config.memory.micro_batch_tokens,
             reference: config.configured().evidence().contains(&EvidenceKind::RefLogps),
             compensated: config.adam.compensated,
+            shards: config.shards,
             sampled_here: config.rollout.is_none(),
         }
     }
@@ -186,13 +189,27 @@ fn state(c: &ModelConfig, step: &StepShape, lora: Option<&LoraSettings>) -> Vec<
     let plus_head =
         if head > 0 { format!(" + 4 x {head} (the tied head has its own)") } else { String::new() };
     let copies = if step.compensated { 4 } else { 3 };
+    let sums = if step.shards > 1 { step.shards + 1 } else { 1 };
+    let of_shards = if sums > 1 {
+        format!("{sums} x (of {} shards, and their sum) ", step.shards)
+    } else {
+        String::new()
+    };
     let packed = packed(c);
     let mut state = vec![
         item("weights", F32 * parameters, format!("4 bytes x {parameters} parameters")),
         item("packed weights", F32 * packed, format!("4 x {packed} (matrices laid out for products)")),
         match adapted {
-            None => item("gradients", F32 * (parameters + head), format!("4 x {parameters}{plus_head}")),
-            Some(n) => item("gradients", F32 * n, format!("4 x {n} (whole, of the adapted matrices)")),
+            None => item(
+                "gradients",
+                sums * F32 * (parameters + head),
+                format!("{of_shards}4 x {parameters}{plus_head}"),
+            ),
+            Some(n) => item(
+                "gradients",
+                sums * F32 * n,
+                format!("{of_shards}4 x {n} (whole, of the adapted matrices)"),
+            ),
         },
         item(
             "optimiser",
@@ -325,6 +342,7 @@ mod tests {
         micro_batch_tokens: 1,
         reference: true,
         compensated: true,
+        shards: 1,
         sampled_here: true,
     };
 
@@ -427,6 +445,8 @@ mod tests {
             let mut gradients = Gradients::<f32>::new(model.config(), |_| true);
             let read: usize = gradients.parameters().values().map(|t| t.data.len()).sum();
             assert_eq!(bytes("gradients"), 4 * (read + if tied { 67 * 48 } else { 0 }));
+            let sharded = super::estimate(model.config(), &StepShape { shards: 4, ..STEP }, None);
+            assert_eq!(total(&sharded.state) - total(&estimate.state), 4 * bytes("gradients"));
             assert_eq!(bytes("reference model"), bytes("weights") + bytes("packed weights"));
             // A row is longer than the micro-batch: it is taken alone.
             assert_eq!(estimate.update[0].bytes, tape_bytes(model.config(), 6, 4, 5, false));

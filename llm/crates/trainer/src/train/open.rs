@@ -169,7 +169,8 @@ fn check_machine_memory(
 ) -> Result<(), TrainError> {
     let rl = &config.rl;
     let Some(there) = memory::total_mib().filter(|_| rl.steps > 0) else { return Ok(()) };
-    let step = StepShape::new(config, prompt_tokens);
+    // Of several processes each holds the gradients of some shards only: without them, so that no run is refused wrongly.
+    let step = StepShape { shards: 1, ..StepShape::new(config, prompt_tokens) };
     let estimate = memory::estimate(shape, &step, config.lora.as_ref());
     let needed =
         (memory::total(&estimate.state) + memory::total(&estimate.rollout)) as f64 / f64::from(1 << 20);
