@@ -216,24 +216,23 @@ impl<'a> Search<'a> {
 
     /// The remainder of explanations without any fit: the simplest remainder of all, and the nearest of those that have it.
     fn remainder(&self, quantity: &str, theirs: &Rows) -> Option<(Remainder, String)> {
-        let of_gradient = quantity == "gradient";
+        // A term of another coefficient or sign is weighted like the rest.
+        let reductions: Vec<(Option<&Weighing>, Vec<Rows>)> = match quantity {
+            "gradient" => {
+                let terms = |r: &Weighing| self.kl.iter().map(|kl| weighed(&kl.slopes, &r.weights)).collect();
+                self.reductions.iter().map(|r| (Some(r), terms(r))).collect()
+            }
+            _ => vec![(None, self.kl.iter().map(|kl| kl.values.clone()).collect())],
+        };
         let ratios = self.ratios();
         let mut best: Option<(Remainder, f64, String)> = None;
         for loss in &self.losses {
-            for reduction in &self.reductions[..if of_gradient { self.reductions.len() } else { 1 }] {
-                let (ours, name) = match of_gradient {
-                    true => {
-                        (weighed(&loss.slopes, &reduction.weights), format!(" reduction={}", reduction.name))
-                    }
-                    false => (loss.values.clone(), String::new()),
+            for (reduction, kl_terms) in &reductions {
+                let (ours, name) = match reduction {
+                    Some(r) => (weighed(&loss.slopes, &r.weights), format!(" reduction={}", r.name)),
+                    None => (loss.values.clone(), String::new()),
                 };
-                // A term of another coefficient or sign is weighted like the rest.
-                let kl_terms = self.kl.iter().map(|kl| match of_gradient {
-                    true => weighed(&kl.slopes, &reduction.weights),
-                    false => kl.values.clone(),
-                });
-                let kl_terms: Vec<Rows> = kl_terms.collect();
-                let left = Remainder::between(&ours, theirs, &ratios, &kl_terms, self.assumed.tolerance);
+                let left = Remainder::between(&ours, theirs, &ratios, kl_terms, self.assumed.tolerance);
                 let distance = fit::difference(&ours, theirs).0;
                 let better = |(other, far, _): &(Remainder, f64, String)| {
                     (left.rank(), distance) < (other.rank(), *far)

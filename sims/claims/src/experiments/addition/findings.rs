@@ -2,7 +2,7 @@
 
 use super::{Arm, KL, LONG, Numbers, Reading, SYSTEMATIC, Trial};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{finding, finding_on, holds_or, interval, ratio};
+use crate::experiments::common::{finding, finding_on, holds_or, interval, ratio, within_range};
 use crate::sentences::SentenceId;
 use grpo_lambda_stats::Interval;
 
@@ -22,20 +22,12 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
 
 fn variance(n: &Numbers) -> Finding {
     let own = n.shares.iter().find(|share| share.method == SETS);
-    let readings: Vec<Interval> = own.iter().flat_map(|s| [s.at_start, s.after_rl]).collect();
-    let outside = |i: &Interval| i.high < PREDICTED[0] || PREDICTED[1] < i.low;
-    let within = readings.iter().all(|i| PREDICTED[0] <= i.low && i.high <= PREDICTED[1]);
+    let readings: Vec<(&str, Interval)> =
+        own.iter().flat_map(|s| [("at the start", s.at_start), ("after RL", s.after_rl)]).collect();
     let all = n.shares.iter().map(|s| format!("{}: {}, {}", s.method, ratio(s.at_start), ratio(s.after_rl)));
-    let off = readings.iter().zip(["at the start", "after RL"]).filter(|(i, _)| outside(i));
-    let off: Vec<String> = off.map(|(i, place)| format!("{place} {}", ratio(*i))).collect();
-    let verdict = match (off.is_empty(), within && !readings.is_empty()) {
-        (false, _) => Verdict::Fails(off.join(", ")),
-        (true, false) => Verdict::NotTold("the intervals reach beyond that range".into()),
-        (true, true) => Verdict::Holds,
-    };
     finding(
         "Two systematic sets of eight have 0.65 to 0.8 of RLOO's variance on addition, as predicted",
-        verdict,
+        within_range(&readings, PREDICTED),
         format!(
             "variance of the gradient of one group of 16 over RLOO's, at the start and after RL with RLOO, mean over 48 seeds with Student's t at 99.64 %, which is 95 % for all fourteen. {}",
             all.collect::<Vec<_>>().join("; ")

@@ -3,7 +3,8 @@
 use super::updates::Update;
 use super::{Arm, Compared, GRPO, MARGIN, Numbers, ORACLE, REFERENCE, Reading, exponential, mean_length};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{finding, holds_or, ratio};
+use crate::experiments::common::{finding, holds_or, ratio, within_range};
+use grpo_lambda_stats::Interval;
 
 /// The names of arms in the protocol.
 pub(crate) const TRACE: &str = "lambda_mean1";
@@ -283,20 +284,11 @@ fn prefix_noise(n: &Numbers) -> Option<Finding> {
 
 /// P5.
 fn systematic_noise(n: &Numbers) -> Option<Finding> {
-    let own: Vec<&Update> = at(n, SETS).collect();
-    let [low, high] = [0.9, 0.98];
-    let off = own.iter().filter(|u| u.noise.high < low || u.noise.low > high);
-    let off: Vec<String> = off.map(|u| format!("{} {}", u.place, ratio(u.noise))).collect();
-    let within = own.iter().all(|u| u.noise.low >= low && u.noise.high <= high);
-    let verdict = match (off.is_empty(), within) {
-        (false, _) => Verdict::Fails(off.join("; ")),
-        (true, false) => Verdict::NotTold("the intervals reach beyond that range".into()),
-        (true, true) => Verdict::Holds,
-    };
-    (!own.is_empty()).then(|| {
+    let noise: Vec<(&str, Interval)> = at(n, SETS).map(|u| (u.place.as_str(), u.noise)).collect();
+    (!noise.is_empty()).then(|| {
         finding(
             "Systematic groups keep 0.9 to 0.98 of the noise of RLOO's update on chains, as the bits law predicts",
-            verdict,
+            within_range(&noise, [0.9, 0.98]),
             format!("noise over RLOO's, Student's t at 95 % over seeds: {}", places(n, SETS, |u| ratio(u.noise))),
         )
     })

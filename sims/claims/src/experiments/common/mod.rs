@@ -40,6 +40,18 @@ pub(crate) fn holds_when(
     }
 }
 
+/// The verdict on ratios that are said to lie within a range: an interval wholly outside refutes it, one that reaches beyond leaves it open.
+pub(crate) fn within_range(ratios: &[(&str, Interval)], [low, high]: [f64; 2]) -> Verdict {
+    let outside = ratios.iter().filter(|(_, i)| i.high < low || high < i.low);
+    let outside: Vec<String> = outside.map(|(place, i)| format!("{place} {}", ratio(*i))).collect();
+    let within = ratios.iter().all(|(_, i)| low <= i.low && i.high <= high);
+    match (outside.is_empty(), within && !ratios.is_empty()) {
+        (false, _) => Verdict::Fails(outside.join("; ")),
+        (true, false) => Verdict::NotTold("the intervals reach beyond that range".into()),
+        (true, true) => Verdict::Holds,
+    }
+}
+
 /// The words of the verdicts: for tests that feed findings with made-up numbers.
 #[cfg(test)]
 pub(crate) fn words(findings: &[Finding]) -> Vec<&'static str> {
