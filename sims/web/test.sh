@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The page in a headless browser against the command line and the native functions; and whether the committed page is the one that is built.
-# SIM names a built `sim`; without it one is built. SHOTS=DIR also takes pictures of every view.
+# SIM names a built `sim`, and NATIVE the built example `native` of this crate, which `cargo test` tests and builds; without them they are built.
+# SHOTS=DIR also takes pictures of every view.
 set -euo pipefail
 here="$(cd "$(dirname "$0")" && pwd)"
 root="$(cd "$here/../.." && pwd)"
@@ -14,15 +15,17 @@ command -v npm >/dev/null || missing+=(npm)
 if [ ${#missing[@]} -gt 0 ]; then
   apt-get update -qq && apt-get install -y -qq "${missing[@]}"
 fi
-cargo test --quiet -p grpo-lambda-web --lib
 if [ -z "${SIM:-}" ]; then
   cargo build --quiet -p grpo-lambda-sim
   SIM="$root/target/debug/sim"
 fi
-# NATIVE_PROFILE=release compares times; the values are the same.
-profile="${NATIVE_PROFILE:-dev}"
-cargo build --quiet -p grpo-lambda-web --example native --profile "$profile"
-native="$root/target/${profile/dev/debug}/examples/native"
+if [ -z "${NATIVE:-}" ]; then
+  cargo test --quiet -p grpo-lambda-web --lib
+  # NATIVE_PROFILE=release compares times; the values are the same.
+  profile="${NATIVE_PROFILE:-dev}"
+  cargo build --quiet -p grpo-lambda-web --example native --profile "$profile"
+  NATIVE="$root/target/${profile/dev/debug}/examples/native"
+fi
 
 built="$root/target/web/explorer.html"
 sims/web/build.sh "$built"
@@ -36,5 +39,5 @@ else
   echo "docs/explorer.html is not the page that is built: run sims/web/build.sh and commit it" >&2
   exit 1
 fi
-node sims/web/tests/page.mjs "$built" "$SIM" "$native"
+node sims/web/tests/page.mjs "$built" "$SIM" "$NATIVE"
 if [ -n "${SHOTS:-}" ]; then node sims/web/tests/shots.mjs "$built" "$SHOTS"; fi
