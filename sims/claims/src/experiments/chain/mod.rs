@@ -10,7 +10,7 @@ mod updates;
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::record::recorded;
 use findings::findings;
-use grpo_lambda_stats::{Bootstrap, Interval, holm, mean, paired_permutation, t_interval};
+use grpo_lambda_stats::{Bootstrap, Interval, holm, paired_permutation, t_interval};
 use serde::Deserialize;
 use shown::{figures, tables};
 use updates::{Update, updates};
@@ -273,15 +273,17 @@ fn exponential(i: Interval) -> Interval {
     Interval { low: i.low.exp(), mid: i.mid.exp(), high: i.high.exp(), ..i }
 }
 
-/// The mean length of an arm's responses in the last rollouts.
-fn mean_length(arm: &Arm) -> f64 {
-    mean(&arm.runs.iter().map(|run| run.length).collect::<Vec<_>>()).unwrap_or(f64::NAN)
+/// The length of an arm's responses in the last rollout of a run less that of another arm, over all seeds.
+fn longer(arm: &Arm, other: &Arm) -> Option<Interval> {
+    let pairs = arm.runs.iter().zip(&other.runs).map(|(a, b)| a.length - b.length);
+    t_interval(&pairs.collect::<Vec<_>>(), LEVEL)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::experiments::common::words;
+    use findings::{CheckLine, on_check_lines};
 
     const PROTOCOL: &str = "version = 5\n[[cells]]\nname = \"single\"\n[[cells]]\nname = \"mixed\"\narms = [\"rloo\", \"grpo\"]\n\
         [exam]\ntarget = 0.8\n[seeds]\nevaluation = [1, 2, 3, 4, 5, 6, 7, 8]\n\
@@ -350,6 +352,25 @@ mod tests {
         assert!(
             (p("vine_ppo") - 5.0 * 2.0 / 256.0).abs() < 1e-12 && (p("critic") - 2.0 / 256.0).abs() < 1e-12
         );
+    }
+
+    #[test]
+    fn check_lines_help_and_mislead_only_where_lengths_and_tokens_say_so() {
+        let around = |mid: f64| Interval { low: mid - 0.1, mid, high: mid + 0.1, level: LEVEL };
+        let at = |tokens: f64, longer: f64| {
+            let (interval, longer) = (around(tokens), around(longer));
+            CheckLine { longer, tokens: Compared { pairs: 8, interval, narrow: interval, p: 0.01 } }
+        };
+        for (useful, harmful, expected) in [
+            (at(-0.5, 1.0), at(0.5, 1.0), "Holds"),
+            (at(-0.5, 1.0), at(0.5, 0.0), "Not told"),
+            (at(-0.5, 1.0), at(0.5, -1.0), "Fails"),
+            (at(0.0, 1.0), at(0.5, 1.0), "Not told"),
+            (at(0.5, 1.0), at(0.5, 1.0), "Fails"),
+            (at(-0.5, 1.0), at(-0.5, 1.0), "Fails"),
+        ] {
+            assert_eq!(on_check_lines(&useful, &harmful, "").word(), expected);
+        }
     }
 
     #[test]
