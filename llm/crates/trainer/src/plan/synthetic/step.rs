@@ -24,7 +24,8 @@ use crate::step::{
 pub(super) const RATE: f64 = 1e-6;
 
 /// The evidence that the language model has on any device.
-const GIVEN: [EvidenceKind; 3] = [EvidenceKind::RefLogps, EvidenceKind::Entropies, EvidenceKind::Tokens];
+const GIVEN: [EvidenceKind; 4] =
+    [EvidenceKind::RefLogps, EvidenceKind::SamplerLogps, EvidenceKind::Entropies, EvidenceKind::Tokens];
 
 /// Seconds of each phase of a step, and how the log-probabilities of sampler and trainer agree.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
