@@ -78,6 +78,12 @@ def only(frame, column, **wanted):
     return rows[column].iloc[0]
 
 
+def sign_over_tasks(row):
+    """1 where a gain is shown with the tasks as the sample, -1 where a loss is: Student's t and sign flips agree. 0 elsewhere."""
+    sign = (row["gain_low_over_tasks"] > 0) * 1 - (row["gain_high_over_tasks"] < 0) * 1
+    return sign * (row["p_over_tasks"] <= 0.05)
+
+
 def finding(holds, text):
     """Says what the data show. If they no longer do, the notebook stops here instead of saying it."""
     if not bool(holds):

@@ -23,14 +23,12 @@ pub fn main() -> ExitCode {
         Err(error) => {
             let text = error.to_string();
             let said = text.lines().take_while(|l| !l.starts_with("Usage") && !l.starts_with("For more"));
-            let first = said.map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join(" ");
-            let message = first.trim().trim_start_matches("error: ").to_owned();
-            let message = match advice(&error) {
-                // Clap's own advice, to write `--` before a value, would lead further astray.
-                Some(advice) => format!("{}: {advice}", message.split(" tip: ").next().unwrap_or(&message)),
-                None => message,
-            };
-            Err(Failure::refused(format!("{message}; see llm-train{} --help", subcommand())))
+            // Clap's advice to write `--` before a value would lead further astray.
+            let said = said.map(str::trim).filter(|l| !l.is_empty() && !l.starts_with("tip: to pass"));
+            let first = said.collect::<Vec<_>>().join(" ").replace(" tip: ", "; tip: ");
+            let advice = advice(&error).map_or(String::new(), |advice| format!(": {advice}"));
+            let message = first.trim_start_matches("error: ");
+            Err(Failure::refused(format!("{message}{advice}; see llm-train{} --help", subcommand())))
         }
     };
     match done {

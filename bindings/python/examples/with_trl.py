@@ -1,4 +1,4 @@
-"""TRL with one changed import, the convention of its loss, and a method in its place. Needs `pip install 'grpo-lambda[trl]'`.
+"""TRL with one changed import, the convention of its loss, and a method in its place. Needs `pip install './bindings/python[trl]'`.
 
     python with_trl.py MODEL            # a checkpoint, by name or folder
 

@@ -93,7 +93,7 @@ impl Table {
     /// # Panics
     /// If `R` is no flat struct with named fields, or there is no row, whose fields name the columns.
     pub fn from_rows<R: Serialize>(rows: impl IntoIterator<Item = R>) -> Self {
-        let mut writer = csv::Writer::from_writer(Vec::new());
+        let mut writer = writer();
         for row in rows {
             writer.serialize(row).expect("a flat struct with named fields");
         }
@@ -110,8 +110,7 @@ impl Table {
     /// If a column is missing or a cell is no value of its field's type; the error names row and column.
     pub fn to_rows<R: DeserializeOwned>(&self) -> Result<Vec<R>, TableError> {
         let text = self.to_csv("");
-        let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
-        reader.deserialize().map(|row| row.map_err(|e| TableError(e.to_string()))).collect()
+        reader(&text).deserialize().map(|row| row.map_err(|e| TableError(e.to_string()))).collect()
     }
 
     /// Appends a row.
@@ -130,7 +129,7 @@ impl Table {
 
     /// CSV text; `command` goes into a first line `# command`.
     pub fn to_csv(&self, command: &str) -> String {
-        let mut writer = csv::WriterBuilder::new().flexible(false).from_writer(Vec::new());
+        let mut writer = writer();
         let record = |w: &mut csv::Writer<Vec<u8>>, fields: Vec<String>| {
             w.write_record(fields).expect("writing to memory cannot fail");
         };
@@ -147,7 +146,7 @@ impl Table {
     /// # Errors
     /// If the text is not CSV with rows of equal length.
     pub fn from_csv(text: &str) -> Result<Self, TableError> {
-        let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
+        let mut reader = reader(text);
         let columns =
             reader.headers().map_err(|e| TableError(e.to_string()))?.iter().map(str::to_owned).collect();
         let mut rows = Vec::new();
@@ -169,6 +168,17 @@ impl Table {
         }
         out
     }
+}
+
+/// The first byte of a line that is a comment; a field that has it is quoted.
+const COMMENT: Option<u8> = Some(b'#');
+
+fn writer() -> csv::Writer<Vec<u8>> {
+    csv::WriterBuilder::new().comment(COMMENT).from_writer(Vec::new())
+}
+
+fn reader(text: &str) -> csv::Reader<&[u8]> {
+    csv::ReaderBuilder::new().comment(COMMENT).from_reader(text.as_bytes())
 }
 
 fn parse_cell(field: &str) -> Cell {
@@ -213,7 +223,7 @@ mod tests {
     fn csv_round_trips_text_numbers_and_gaps() {
         let mut t = Table::new(&["name", "x", "note"]);
         t.push(vec!["a, \"b\"".into(), 0.125.into(), Cell::Empty]);
-        t.push(vec!["c".into(), 3usize.into(), "line".into()]);
+        t.push(vec!["# c".into(), 3usize.into(), "line".into()]);
         let text = t.to_csv("sim demo");
         assert!(text.starts_with("# sim demo\n"));
         assert_eq!(Table::from_csv(&text).expect("own output"), t);
@@ -228,11 +238,12 @@ mod tests {
             gap: Option<f64>,
             n: usize,
         }
-        let rows =
-            || [(1.5e-9, None), (-0.25, Some(2.0))].map(|(x, gap)| Row { name: "a, b".into(), x, gap, n: 3 });
+        let rows = || {
+            [(1.5e-9, None), (-0.25, Some(2.0))].map(|(x, gap)| Row { name: "#a, b".into(), x, gap, n: 3 })
+        };
         let table = Table::from_rows(rows());
         assert_eq!(table.columns, ["name", "x", "gap", "n"]);
-        assert_eq!(table.rows[0], [Cell::from("a, b"), 1.5e-9.into(), Cell::Empty, 3usize.into()]);
+        assert_eq!(table.rows[0], [Cell::from("#a, b"), 1.5e-9.into(), Cell::Empty, 3usize.into()]);
         assert_eq!(table.to_rows::<Row>().expect("own rows"), rows());
         let text = table.to_csv("sim demo").replace("-0.25", "much");
         let error =

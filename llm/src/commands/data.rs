@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_grade::{Grader, Prediction, Rules};
 
-use super::{Command, Failure, checkpoint, print};
+use super::{Command, Failure, checkpoint, print, whole};
 use grpo_lambda_stats::visible;
 use grpo_lambda_studies::terminal;
 use grpo_lambda_trainer::input::data::{Columns, Conflicts, DataOptions, DataSet, OnBadRow, open};
@@ -27,7 +27,7 @@ pub struct DataArgs {
     #[arg(long)]
     pub skip_bad_rows: bool,
     /// Number of rows to show, as the model would see them
-    #[arg(long, value_name = "N", default_value_t = 2)]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = whole::<usize>, allow_negative_numbers = true)]
     pub show: usize,
     /// Template of their prompts: a name, `chat` for the one of --model, a Jinja file or a directory with one
     #[arg(long, value_name = "NAME|FILE|DIR", default_value = "line")]
@@ -182,7 +182,7 @@ impl DataSummary {
 
     fn report(&self, template: &Template, in_tokens: bool) -> String {
         let mut text = String::new();
-        let _ = writeln!(text, "repeated  {} problems occur more than once", self.repeated);
+        let _ = writeln!(text, "repeated  rows that repeat the problem of an earlier row: {}", self.repeated);
         if let Some(line) = self.conflicts.line() {
             let _ = writeln!(text, "conflicts {line}");
         }
@@ -202,7 +202,7 @@ impl DataSummary {
         let read = if read.is_empty() { "none".to_owned() } else { read.join(", ") };
         let _ = writeln!(
             text,
-            "rules     lenient ones read these references otherwise: {read}; they accept {} solutions more",
+            "rules     references that lenient rules read otherwise: {read}; solutions that only they accept: {}",
             self.lenient
         );
         let stop = if template.stop().is_empty() {

@@ -60,7 +60,7 @@ impl Command for ExportArgs {
         } else {
             export_model(&directory, self)
         }?;
-        print(&format!("{written} of {} in {}\n", directory.display(), self.out.display()))
+        print(&format!("wrote {written} to {}\n", self.out.display()))
     }
 }
 
@@ -75,7 +75,8 @@ fn export_model(directory: &Path, args: &ExportArgs) -> Result<String, Failure> 
         ExportDtype::Source => source_dtype(&args.model)?,
     };
     write_model(&args.out, &shape, &parameters, (&tokens, dtype))?;
-    Ok(format!("the model{} in {}", if args.merge { " with its adapter merged," } else { "" }, name(dtype)))
+    let merged = if args.merge { " with its adapter merged" } else { "" };
+    Ok(format!("the model of {}{merged} in {}", directory.display(), name(dtype)))
 }
 
 /// The adapter in PEFT's layout, with an absolute path to its base: PEFT reads a relative one from where it is started.
@@ -91,7 +92,7 @@ fn export_adapter(directory: &Path, out: &Path) -> Result<String, Failure> {
             Err(_) => Ok(()), // an adapter from elsewhere
         }
     })?;
-    Ok(format!("the adapter (rank {}, on {base})", settings.rank))
+    Ok(format!("the adapter of {} (rank {}, on {base})", directory.display(), settings.rank))
 }
 
 /// The base that the adapter names, as an absolute path.

@@ -55,6 +55,13 @@ impl Command for MergeArgs {
         }
         let out = self.out.display();
         empty_directory(&self.out)?;
+        if !self.adapter.join(lora::CONFIG_FILE).exists() {
+            return Err(Failure::refused(format!(
+                "--adapter {}: {}: No such file; name the directory of an adapter of PEFT, or a run's CHECKPOINT/adapter",
+                self.adapter.display(),
+                lora::CONFIG_FILE
+            )));
+        }
         let shape = ModelConfig::load(&base).map_err(|e| Failure::refused(e.to_string()))?;
         let (settings, adapter) =
             lora::load(&self.adapter, &shape).map_err(|e| Failure::refused(e.to_string()))?;

@@ -31,6 +31,10 @@ pub(super) fn checkpoint(directory: &Path) -> Result<PathBuf, Failure> {
     let of_a_run = ["checkpoints", "config.toml"].iter().any(|name| located.join(name).exists());
     if located.join("config.json").exists() || !of_a_run {
         model_directory::check(&located, false).map_err(refused)?;
+        if !located.join("config.json").exists() {
+            let shown = located.display();
+            return Err(refused(format!("{shown}: config.json: No such file; name a checkpoint or a run")));
+        }
         hold_named(&located)?;
         return Ok(located);
     }

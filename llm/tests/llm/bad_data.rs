@@ -106,7 +106,12 @@ fn names_of_the_hub() {
     data("openai/gsm8k:main/tset")
         .refused(2, "openai/gsm8k: no split `tset` (did you mean `test`?); splits: test, train");
     let done = data("openai/gsm8k:main/test");
-    for expected in ["layout    GSM8K: ", "subset    main\nsplit     test\nrows      55 (checksum "] {
+    for expected in [
+        "layout    GSM8K: ",
+        "subset    main\nsplit     test\nrows      55 (checksum ",
+        "repeated  rows that repeat the problem of an earlier row: 0\n",
+        "rules     references that lenient rules read otherwise: none; solutions that only they accept: 0\n",
+    ] {
         done.says(expected);
     }
 }

@@ -194,7 +194,7 @@ fn settings() {
         ("rl.top_p=0.9", "command line: rl.top_p: training samples from the whole distribution"),
         ("rl.top_k=50", "command line: rl.top_k: training samples from the whole distribution"),
         ("model.checkpoint=/no/such", "model.checkpoint = /no/such: no such directory"),
-        ("--run file", "cannot create … file"),
+        ("--run file", "file is not a directory; choose another path with --run DIR"),
         ("--run held", "is not a run directory: it has no config.toml, but it is not empty either"),
         ("--stepz 3", "unexpected argument '--stepz' … see llm-train train --help"),
         ("--preset", "a value is required for '--preset <NAME|FILE>' … see llm-train train --help"),

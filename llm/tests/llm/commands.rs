@@ -323,6 +323,7 @@ fn the_estimated_memory_is_near_the_measured_peak() {
         compensated: false,
         shards: 1,
         sampled_here: true,
+        evaluated: 0,
     };
     let estimate = grpo_lambda_trainer::plan::memory::estimate(&shape, &step, None).peak(false) as f64
         / f64::from(1 << 20);
@@ -367,7 +368,8 @@ fn train_takes_every_method_the_language_model_has_the_evidence_for() {
                 continue;
             };
             let line = format!(
-                "method.name={}: needs {} under these settings, which comes from {}; {}; the language model provides {names}",
+                "method.name={}: needs {} under these settings, provided by {}; {}; the language model provides {names}; choose another method \
+                 (docs/methods.md)",
                 spec.name,
                 missing.name(),
                 missing.provided_by(),
@@ -376,6 +378,9 @@ fn train_takes_every_method_the_language_model_has_the_evidence_for() {
             assert!(!why_unavailable(*missing).is_empty(), "{}", missing.name());
             done.refused(2, &line);
             assert!(!place.at(&run).exists(), "{}", spec.name);
+            if spec.name == "ppo" {
+                place.run(&format!("train --dry-run {method} {small}")).refused(2, &line);
+            }
         }
     }
     let trained = |name: &str| ["0", "0.1"].iter().any(|beta| place.at(&format!("{name}-{beta}")).exists());
@@ -426,7 +431,9 @@ fn held_out_problems_are_those_of_the_run() {
     let place = Place::new();
     let settings = "model.hidden=32 model.layers=1 model.heads=2 model.kv_heads=1 model.intermediate=32 seed=3 \
                     task.levels=1 task.max_operand=50 sft.steps=2 eval.n=2 rl.max_new_tokens=4";
-    place.run(&format!("sft --run run {settings}")).output();
+    let done = place.run(&format!("sft --run run {settings}"));
+    done.tells("no RL … parameters");
+    assert!(!done.stderr.contains("problems a step"), "{}", done.stderr);
     let level = grpo_lambda_trainer::input::task::Level { steps: 1, max_operand: 50 };
     let task = grpo_lambda_trainer::input::task::Task::Stories(vec![level]);
     let problems = task.distinct(3, grpo_lambda_trainer::input::task::Split::Test, 2);

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use grpo_lambda_decoder::model::weights;
+use grpo_lambda_trainer::run;
 use serde_json::{Value, json};
 
 use crate::common::http::{Asked, LoopbackServer, Reply, pass_on};
@@ -144,18 +145,28 @@ fn a_server_that_fails_or_restarts_changes_no_byte() {
 #[test]
 fn a_run_whose_server_is_gone_keeps_what_it_has_and_the_same_command_goes_on() {
     let (folder, serve) = setting();
-    train(folder.path(), "local", "").output();
-    // The evaluation before RL and the first step are served, then another run takes the server.
-    let taken = flaky(&serve.url, "/weight_info", |k| {
-        (k >= 3).then(|| Reply::Answer(200, "{\"weight_version\": \"grpo-lambda:/other/run\"}".to_owned()))
-    });
-    let settings = |url: &str| format!("{} checkpoint.every=100", through(url));
-    let done = train(folder.path(), "broken", &settings(&taken.url));
-    done.refused(1, "RL step 1 … another run has loaded its weights … /other/run … one run at a time");
-    assert!(folder.path().join("broken/checkpoints/step-00000001").is_dir(), "{}", done.stderr);
-    // Another address of the server is no other run.
-    train(folder.path(), "broken", &settings(&serve.url)).output();
-    assert_same_run(folder.path(), "local", "broken");
+    // So many questions for the version are answered, then another run takes the server: in the second step, in the evaluation after it, whose
+    // result is in the step's row, and in the one before RL.
+    for (answered, sft, when, kept) in
+        [(3, 0, "RL step 1", 1), (4, 0, "the same command goes on from", 0), (0, 2, "evaluation", 2)]
+    {
+        let [local, broken] = ["local", "broken"].map(|run| format!("{run}-{answered}"));
+        let steps = format!("sft.steps={sft} sft.batch=2");
+        train(folder.path(), &local, &steps).output();
+        let taken = flaky(&serve.url, "/weight_info", move |k| {
+            let other = || Reply::Answer(200, "{\"weight_version\": \"grpo-lambda:/other/run\"}".to_owned());
+            (k >= answered).then(other)
+        });
+        let settings = |url: &str| format!("{} {steps} checkpoint.every=100", through(url));
+        let done = train(folder.path(), &broken, &settings(&taken.url));
+        done.refused(1, "another run has loaded its weights … /other/run … one run at a time");
+        done.tells(when);
+        let latest = run::latest(&folder.path().join(&broken)).unwrap().expect("a checkpoint");
+        assert_eq!(latest.step(), kept, "{}", done.stderr);
+        // Another address of the server is no other run.
+        train(folder.path(), &broken, &settings(&serve.url)).output();
+        assert_same_run(folder.path(), &local, &broken);
+    }
 }
 
 #[test]

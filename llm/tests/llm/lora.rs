@@ -246,7 +246,9 @@ fn wrong_settings_are_refused_in_a_line_before_there_is_a_run() {
         ("lora.rank=4 lora.targets=", "lora.targets = : must be a list of q_proj"),
         ("lora.r=4", "unknown key `lora.r`"),
     ] {
-        place.run(&format!("{start} {settings}")).refused(2, expected);
+        for command in [start, &format!("{start} --dry-run")] {
+            place.run(&format!("{command} {settings}")).refused(2, expected);
+        }
         assert!(!place.at("run").exists(), "{settings:?}");
     }
 }
@@ -298,7 +300,7 @@ fn merging_a_runs_adapter_into_its_base_gives_its_weights_byte_for_byte() {
     crate::common::checkpoint(&place.at("elsewhere"), &shallow, usize::MAX);
     for (base, adapter, out, expected) in [
         (last, adapter, "new", "already merged into the weights of … its base is … reference"),
-        (base, base, "new", "adapter_config.json"),
+        (base, base, "new", "--adapter … adapter_config.json: No such file; name the directory"),
         (base, adapter, "merged", "--out merged: holds  … must be empty or new"),
         (base, adapter, &format!("{last}/config.json"), "a file; must be a directory"),
         ("elsewhere", adapter, "new", "adapter_model.safetensors … model.layers.0."),

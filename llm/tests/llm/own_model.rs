@@ -101,7 +101,7 @@ fn a_model_goes_out_in_the_type_it_came_in() {
     }
     let weights = |name: &str| std::fs::read(place.at(name).join("model.safetensors")).unwrap();
     let export = |run: &str, out: &str| place.run(&format!("export --model {run} --out {out}"));
-    export("plain", "a").says("in bf16");
+    export("plain", "a").says("wrote the model of plain … in bf16 to a\n");
     assert_eq!(ModelConfig::load(&place.at("a")).unwrap().dtype, "bfloat16");
     export("plain", "b --dtype f32").output();
     let latest = grpo_lambda_trainer::run::latest(&place.at("plain")).unwrap().unwrap();
@@ -109,8 +109,10 @@ fn a_model_goes_out_in_the_type_it_came_in() {
     place.run_with("score --model b", &[], "{\"ids\": [5, 6, 7]}").output();
     export("plain", "c --merge").refused(2, "--merge: … has no adapter");
     export("plain", "b").refused(2, "--out … must be empty or new");
+    std::fs::create_dir(place.at("bare")).unwrap();
+    export("bare", "f").refused(2, "--model bare: config.json: No such file; name a checkpoint or a run");
     // The adapter alone, for PEFT: its base is named from the root.
-    export("adapted", "d").says("the adapter (rank 16");
+    export("adapted", "d").says("wrote the adapter of adapted … (rank 16");
     let config = place.json(&format!("d/{}", lora::CONFIG_FILE));
     let named = Path::new(config["base_model_name_or_path"].as_str().unwrap());
     assert!(named.is_absolute() && named.canonicalize().unwrap() == base.canonicalize().unwrap(), "{config}");

@@ -85,7 +85,7 @@ fn a_program_that_gives_up_costs_no_step_that_was_done() {
     done.tells("it is started again and asked once more");
     let saved = run::latest(&run).unwrap().unwrap();
     assert_eq!(saved.step(), 5 + 2, "the two steps that were done are kept: {}", done.stderr);
-    done.tells("saved everything before this step to");
+    done.tells("saved the finished steps to");
     // Another program is another run; the same one, healed, goes on.
     train(&run, &[&long]).refused(2, "holds a run with other settings … reward.command");
 }

@@ -81,6 +81,11 @@ fn more_steps_for_a_finished_run_name_the_option_that_gives_them() {
     train(&place, "run", SUMS).output();
     let more = SUMS.replace("rl.steps=2", "rl.steps=3");
     train(&place, "run", &more).refused(2, "rl.steps … --extend");
+    let planned = |words: &str| train(&place, "run", &format!("{words} --dry-run"));
+    planned(&more).refused(2, "rl.steps … --extend");
+    for words in [SUMS, &format!("{more} --extend")] {
+        planned(words).says("Nothing was run. The run in … run would be continued.");
+    }
 }
 
 #[test]
@@ -91,6 +96,20 @@ fn a_dry_run_prints_what_differs_and_what_its_problems_can_show() {
     assert!(!done.stdout.contains("[rl]") && done.stdout.lines().count() < 30, "{}", done.stdout);
     if !cfg!(feature = "cuda") {
         done.says("built without CUDA … here the run would be refused");
+    }
+    place.run("train --dry-run eval.every=0").says("held-out problems, before and after; ");
+    place.write("file", "");
+    std::fs::create_dir(place.at("notes")).unwrap();
+    place.write("notes/file", "");
+    std::os::unix::fs::symlink("nowhere", place.at("link")).unwrap();
+    for run in ["train", "train --dry-run", "train --dry-run --extend"] {
+        for path in ["file", "link"] {
+            place
+                .run(&format!("{run} --run {path}"))
+                .refused(2, "is not a directory; choose another path with --run");
+        }
+        let expected = if run.contains("extend") { "holds no run" } else { "is not a run directory" };
+        place.run(&format!("{run} --run notes")).refused(2, expected);
     }
 }
 

@@ -66,6 +66,9 @@ fn shells_and_man_know_every_command() {
 #[test]
 fn an_option_that_is_a_setting_is_answered_with_the_setting() {
     for (line, expected) in [
+        ("data x.jsonl -x", "unexpected argument '-x' found; see llm-train data --help"),
+        ("data x.jsonl --stepz", "'--stepz' found; tip: a similar argument exists: '--system'; see"),
+        ("data x.jsonl --show -1", "'--show <N>': must be a whole number of at least 0"),
         ("train --steps 3", "a setting is key=value, here rl.steps=3 or sft.steps=3"),
         ("train --method GRPO", "here method.name=grpo"),
         ("train --learning_rate 1e-6", "here it is `rl.lr`"),

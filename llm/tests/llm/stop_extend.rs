@@ -104,9 +104,11 @@ fn a_run_that_is_extended_ends_in_the_weights_of_one_that_was_as_long_from_the_s
         "other weights than those of a run that was as long from the start"
     );
     assert_eq!(place.read("grown/summary-26.json"), first, "the summary of the shorter run is kept");
-    // Other settings are not extended.
-    train(&grown, &other("rl.steps=14 rl.lr=0.5 --extend"))
+    // Other settings are not extended, and what is refused changes nothing.
+    let kept = ["grown/config.toml", "grown/summary.json"].map(|file| place.read(file));
+    train(&grown, &other("rl.steps=20 rl.lr=0.5 --extend"))
         .refused(2, "holds a run with other settings … rl.lr: ");
+    assert_eq!(["grown/config.toml", "grown/summary.json"].map(|file| place.read(file)), kept);
     let none = place.at("none");
     train(&none, &other("--extend rl.steps=14")).refused(2, "holds no run; leave --extend out");
     assert!(!none.exists());
@@ -116,12 +118,14 @@ fn a_run_that_is_extended_ends_in_the_weights_of_one_that_was_as_long_from_the_s
 fn a_run_whose_rates_depend_on_its_length_is_not_extended() {
     let dir = tempfile::tempdir().unwrap();
     let with = |steps: &str| {
-        let fixed = "task.kind=addition sft.steps=0 rl.schedule=cosine rl.prompts_per_step=2 eval.n=2";
+        let fixed = "task.kind=addition rl.schedule=cosine rl.prompts_per_step=2 eval.n=2";
         train(dir.path(), &format!("{fixed} {steps}"))
     };
-    with("rl.steps=2").output();
+    with("sft.steps=0 rl.steps=2").output();
     let config = std::fs::read(dir.path().join("config.toml")).unwrap();
-    with("rl.steps=3 --extend").refused(2, "rl.schedule = cosine … rl.schedule=constant");
+    with("sft.steps=0 rl.steps=3 --extend").refused(2, "rl.schedule = cosine … rl.schedule=constant");
+    with("sft.steps=1 rl.steps=2 --extend")
+        .refused(2, "a run with RL, whose supervised steps cannot become more; leave sft.steps as it was");
     assert_eq!(std::fs::read(dir.path().join("config.toml")).unwrap(), config);
     assert!(dir.path().join("summary.json").exists());
 }

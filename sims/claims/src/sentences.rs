@@ -87,7 +87,7 @@ sentences! {
         tested: "Algorithm 1's -min(coef₁, coef₂) δ is the main text's clipped objective"
     DivergenceOfTheClamp, "addition", "section 4.2":
         "With the proposed clamping, the KL-divergence is stable, albeit higher than GRPO."
-        tested: "\"the KL-divergence is stable, albeit higher than GRPO\" with the clamp, on addition at one rate"
+        tested: "\"the KL-divergence is stable, albeit higher than GRPO\" with trace and clamp, on addition at one rate, without a KL term and with the paper's (β = 0.04)"
     EveryVariationGains, "paper_audit", "abstract":
         "all the variations provide significant gains over GRPO"
         tested: "\"all the variations provide significant gains over GRPO\" (abstract), judged by the printed benchmark scores"

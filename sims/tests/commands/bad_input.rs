@@ -115,6 +115,7 @@ fn arguments() {
             b"{\"rewards\":[1,0],\"logps\":[[-1],[-1]],\"old_logps\":[[-1],[-1]]}",
             &["sim estimate: /dev/zero: a device; must be a file or a pipe; --against must name a readable text file"],
         ),
+        (&["mdp", ".", "--method", "grpo"], none, &["sim mdp: .: a directory; give a TOML file or the name of a task"]),
         (&["mdp", "/dev/zero", "--method", "grpo"], none, &["/dev/zero: cannot be read: a device; must be"]),
         (
             &["estimate", "--method", "grpo", "--input", "/"],

@@ -157,6 +157,9 @@ pub fn read(path: &Path) -> Result<MdpFile, MdpFileError> {
             names.join(", ")
         )));
     }
+    if path.is_dir() {
+        return Err(MdpFileError(format!("{shown}: a directory; give a TOML file or the name of a task")));
+    }
     let bytes = input::file(path, input::MOST_MDP);
     let bytes = bytes.map_err(|e| MdpFileError(format!("{shown}: cannot be read: {e}")))?;
     let text = String::from_utf8(bytes).map_err(|e| {

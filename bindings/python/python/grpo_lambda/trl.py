@@ -39,7 +39,8 @@ def _check_version(version: str) -> None:
     found = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
     wanted = f"{_OLDEST[0]}.{_OLDEST[1]} to {_UNTESTED[0]}.{_UNTESTED[1] - 1}"
     if found < _OLDEST:
-        raise ImportError(f"TRL {version} is too old: grpo_lambda.trl works with {wanted}; pip install 'grpo-lambda[trl]'")
+        right = f"trl>={_OLDEST[0]}.{_OLDEST[1]},<{_UNTESTED[0]}.{_UNTESTED[1]}"
+        raise ImportError(f"TRL {version} is too old: grpo_lambda.trl works with {wanted}; pip install '{right}'")
     if found >= _UNTESTED:
         warnings.warn(f"TRL {version} is newer than grpo_lambda.trl was tested with, {wanted}", stacklevel=2)
 

@@ -6,7 +6,8 @@ use grpo_lambda_decoder::model;
 
 use super::{EvalArgs, on_bad_row};
 use crate::commands::Failure;
-use grpo_lambda_trainer::eval::benchmark::{self, Benchmark, HELD_OUT};
+use grpo_lambda_studies::reproduce::readiness::no_benchmark;
+use grpo_lambda_trainer::eval::benchmark::{self, Benchmark, BenchmarkError, HELD_OUT};
 use grpo_lambda_trainer::eval::origin::{Origin, TrainedOn};
 use grpo_lambda_trainer::eval::settings::Protocol;
 use grpo_lambda_trainer::input::task::{Task, TaskSource};
@@ -44,8 +45,13 @@ pub(super) fn questions(
         }
         _ => None,
     };
-    let mut benchmarks =
-        benchmark::resolve(&names, own.as_ref(), &args.data, on_bad_row(args)).map_err(Failure::refused)?;
+    let resolved = benchmark::resolve(&names, own.as_ref(), &args.data, on_bad_row(args));
+    let mut benchmarks = resolved.map_err(|error| match error {
+        BenchmarkError::Unknown { name, data, .. } if benchmark::PAPER.contains(&name.as_str()) => {
+            Failure::refused(no_benchmark(&name, &data))
+        }
+        error => Failure::refused(error),
+    })?;
     for benchmark in benchmarks.iter().filter(|b| b.bad_rows > 0) {
         let (name, rows) = (&benchmark.name, benchmark.bad_rows);
         say(&format!("warning: {name}: {rows} rows cannot be used and are left out"));

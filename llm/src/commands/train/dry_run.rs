@@ -17,7 +17,9 @@ use grpo_lambda_trainer::plan::cards::cards;
 use grpo_lambda_trainer::plan::memory::{self, StepShape};
 use grpo_lambda_trainer::problems::{Problems, Stage};
 use grpo_lambda_trainer::run::progress::say;
-use grpo_lambda_trainer::train::{self, Engines, TrainError};
+use grpo_lambda_trainer::run::{self, extend};
+use grpo_lambda_trainer::step::evidence::PROVIDED;
+use grpo_lambda_trainer::train::{self, Engines, HeldOutLengths, TrainError};
 
 /// The share of discordant problems of two independent models that are right half the time: the largest there is.
 const EVEN: f64 = 0.5;
@@ -30,23 +32,39 @@ pub(super) fn plan(
     engines: &dyn Engines,
     config: &Config,
     preset: &str,
-    directory: &Path,
+    (directory, extends): (&Path, bool),
 ) -> Result<String, Failure> {
     let given = changed(config, preset)?;
+    let place = place(config, directory, extends)?;
+    config.configured().require(PROVIDED).map_err(|e| Failure::refused(TrainError::from(e)))?;
     let config = &train::with_located_model(config).map_err(Failure::refused)?;
     let tokens = train::tokens(config).map_err(Failure::refused)?;
     let shape = shape(config, &tokens)?;
     tokens.check(shape.vocab_size).map_err(Failure::refused)?;
     let problems =
         Problems::open(config, &tokens, shape.max_position_embeddings, &mut say).map_err(Failure::refused)?;
+    let held_out = train::check_fit(config, (&problems, &tokens, &shape)).map_err(Failure::refused)?;
     let lengths = Lengths::measure(config, &problems, &tokens)?;
-    let mut text = format!("Nothing was run. The run would be in {}.\n\n{given}", directory.display());
+    let mut text = format!("Nothing was run. {place}\n\n{given}");
     text += &device_line(engines, config);
     text += &splits(config, &problems)?;
     text += &lengths.lines(config);
-    text += &memory_line(config, &shape, lengths.longest_prompt());
+    text += &memory_line(config, &shape, held_out, lengths.longest_prompt());
     text += &hours(config, &shape, &lengths)?;
     Ok(text)
+}
+
+/// Says where the run would be, or which run it would continue. Refuses a directory that the run would refuse.
+fn place(config: &Config, directory: &Path, extends: bool) -> Result<String, Failure> {
+    let is_begun = match extends {
+        true => extend::check(directory, config).map(|_| true).map_err(Failure::refused)?,
+        false => run::is_begun(directory, config).map_err(Failure::refused)?,
+    };
+    let shown = directory.display();
+    Ok(match is_begun {
+        true => format!("The run in {shown} would be continued."),
+        false => format!("The run would be in {shown}."),
+    })
 }
 
 /// The settings that differ from the preset's, a line each.
@@ -120,10 +138,13 @@ fn splits(config: &Config, problems: &Problems) -> Result<String, Failure> {
         "RL           {} steps of {} problems x {} responses{epochs}",
         config.rl.steps, config.rl.prompts_per_step, config.rl.group_size
     );
+    let when = match config.eval.every {
+        0 => "before and after".to_owned(),
+        every => format!("before, after and every {every} steps"),
+    };
     let _ = writeln!(
         text,
-        "evaluation   {measured} held-out problems, before, after and every {} steps; {}",
-        config.eval.every,
+        "evaluation   {measured} held-out problems, {when}; {}",
         power::of_single(measured as u64, EVEN)
             .sentence("as of two independent models that are right half the time")
     );
@@ -186,9 +207,11 @@ impl Lengths {
 }
 
 /// The memory of a step on the CPU; on a card `info` counts it.
-fn memory_line(config: &Config, shape: &Shape, prompt_tokens: usize) -> String {
+fn memory_line(config: &Config, shape: &Shape, held_out: HeldOutLengths, prompt_tokens: usize) -> String {
+    let prompt_tokens = prompt_tokens.max(held_out.longest);
     let config = &memory::decided(config, shape, prompt_tokens);
-    let estimate = memory::estimate(shape, &StepShape::new(config, prompt_tokens), config.lora.as_ref());
+    let step = StepShape { evaluated: held_out.n, ..StepShape::new(config, prompt_tokens) };
+    let estimate = memory::estimate(shape, &step, config.lora.as_ref());
     let peak = estimate.peak(config.memory.recompute_layers);
     let there = memory::total_mib().map_or(String::new(), |mib| {
         let verdict = if peak as f64 / f64::from(1 << 20) > mib { "does not fit" } else { "fits" };

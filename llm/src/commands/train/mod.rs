@@ -148,7 +148,7 @@ fn lead(team: &Team, args: &TrainArgs, supervised_only: bool) -> Result<(), Fail
     #[cfg(not(feature = "candle"))]
     let engines: &dyn Engines = team;
     if args.dry_run {
-        return print(&dry_run::plan(engines, &config, &args.preset, &directory)?);
+        return print(&dry_run::plan(engines, &config, &args.preset, (&directory, args.extend))?);
     }
     use_threads(config.threads)?;
     if args.extend {

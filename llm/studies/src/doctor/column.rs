@@ -41,6 +41,8 @@ pub enum Column {
     ClipLow,
     /// Share of tokens on the upper clip bound.
     ClipHigh,
+    /// Share of tokens on either clip bound; in verl also those on its dual clip, a cap on large ratios where the advantage is negative.
+    Clipped,
     /// Norm of the gradient before clipping.
     GradNorm,
     /// 1 where the update was left out.
@@ -57,8 +59,8 @@ pub enum Column {
 }
 
 /// Every quantity in the order of [`Column`]: in words, and its names in llm-train, TRL and verl, the preferred one first; the share without
-/// variance of llm-train is a quotient of two columns, and TRL logs the drift as a difference of log-probabilities.
-static TABLE: [(Column, &str, [&[&str]; 3]); 16] = [
+/// variance of llm-train is a quotient of two columns, and TRL logs the drift as a difference of log-probabilities. `a + b` is a sum.
+static TABLE: [(Column, &str, [&[&str]; 3]); 17] = [
     (Column::Reward, "reward", [&["reward"], &["reward"], &["critic/score/mean", "critic/rewards/mean"]]),
     (
         Column::ZeroVariance,
@@ -74,15 +76,16 @@ static TABLE: [(Column, &str, [&[&str]; 3]); 16] = [
         "share cut off",
         [&["truncated"], &["completions/clipped_ratio"], &["response_length/clip_ratio"]],
     ),
+    (Column::ClipLow, "share clipped below", [&["clip_fraction_low"], &["clip_ratio/low_mean"], &[]]),
+    (Column::ClipHigh, "share clipped above", [&["clip_fraction_high"], &["clip_ratio/high_mean"], &[]]),
     (
-        Column::ClipLow,
-        "share clipped below",
-        [&["clip_fraction_low"], &["clip_ratio/low_mean"], &["actor/pg_clipfrac_lower"]],
-    ),
-    (
-        Column::ClipHigh,
-        "share clipped above",
-        [&["clip_fraction_high"], &["clip_ratio/high_mean"], &["actor/pg_clipfrac"]],
+        Column::Clipped,
+        "share clipped, either bound",
+        [
+            &["clip_fraction_low + clip_fraction_high"],
+            &["clip_ratio/low_mean + clip_ratio/high_mean"],
+            &["actor/pg_clipfrac + actor/pg_clipfrac_lower", "actor/pg_clipfrac"],
+        ],
     ),
     (Column::GradNorm, "gradient norm", [&["grad_norm"], &["grad_norm"], &["actor/grad_norm"]]),
     (Column::Skipped, "skipped updates", [&["skipped"], &[], &[]]),

@@ -145,7 +145,7 @@ pub static REGISTRY: [Check; 12] = [
             trl: "a smaller learning_rate, fewer num_iterations or steps_per_generation",
             verl: "a smaller actor_rollout_ref.actor.optim.lr, fewer actor.ppo_epochs, a larger ppo_mini_batch_size",
         },
-        needs: &[Column::ClipLow, Column::ClipHigh],
+        needs: &[Column::Clipped],
         examine: clip_share,
     },
     Check {
@@ -344,17 +344,16 @@ fn drift(log: &Log) -> Option<Evidence> {
 fn clip_share(log: &Log) -> Option<Evidence> {
     // Share of tokens.
     const MANY: f64 = 0.2;
-    let (low, high) = (log.recent(Column::ClipLow)?, log.recent(Column::ClipHigh)?);
-    let share = low.mean() + high.mean();
-    (share >= MANY).then(|| Evidence {
-        text: format!(
-            "{} % of the tokens are clipped ({} % below, {} % above)",
-            significant(100.0 * share, 3),
-            significant(100.0 * low.mean(), 3),
-            significant(100.0 * high.mean(), 3)
-        ),
-        steps: high.steps,
-    })
+    let clipped = log.recent(Column::Clipped)?;
+    // verl does not say which bound binds.
+    let split = match [Column::ClipLow, Column::ClipHigh].map(|column| log.recent(column)) {
+        [Some(low), Some(high)] => {
+            let [low, high] = [low, high].map(|bound| significant(100.0 * bound.mean(), 3));
+            format!(" ({low} % below, {high} % above)")
+        }
+        _ => String::new(),
+    };
+    (clipped.mean() >= MANY).then(|| Evidence::share(&clipped, &format!("tokens are clipped{split}")))
 }
 
 /// Responses that are cut off.

@@ -124,11 +124,12 @@ fn a_ratio_that_must_be_one_and_a_sampler_that_disagrees_are_found() {
 
 #[test]
 fn many_clipped_tokens_and_cut_responses_are_found() {
-    let clipped =
-        |low: f64, high: f64| log().with(Column::ClipLow, 12, |_| low).with(Column::ClipHigh, 12, |_| high);
-    sound("clip-share", clipped(0.1, 0.0625));
+    let clipped = |share: f64| log().with(Column::Clipped, 12, |_| share);
+    sound("clip-share", clipped(0.1625));
+    found("clip-share", clipped(0.25), (3.0, 12.0), "25 % of the tokens are clipped");
+    let split = clipped(0.25).with(Column::ClipLow, 12, |_| 0.125).with(Column::ClipHigh, 12, |_| 0.125);
     let text = "25 % of the tokens are clipped (12.5 % below, 12.5 % above)";
-    found("clip-share", clipped(0.125, 0.125), (3.0, 12.0), text);
+    found("clip-share", split, (3.0, 12.0), text);
     let cut = |share: f64| log().with(Column::Truncated, 10, |_| share);
     sound("truncation", cut(0.199));
     found("truncation", cut(0.25), (1.0, 10.0), "25 % of the responses are cut off");

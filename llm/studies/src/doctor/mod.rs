@@ -128,7 +128,7 @@ mod tests {
                     Column::Kl => 0.02 * x,
                     Column::RatioMean | Column::RatioMax | Column::Drift => 1.0,
                     Column::Truncated => 0.05,
-                    Column::ClipLow | Column::ClipHigh | Column::Skipped => 0.0,
+                    Column::ClipLow | Column::ClipHigh | Column::Clipped | Column::Skipped => 0.0,
                     Column::GradNorm => 0.5 + 0.1 * (i % 5) as f64,
                     Column::Length => 80.0 + 20.0 * x,
                     Column::Entropy => 0.8 - 0.3 * x,

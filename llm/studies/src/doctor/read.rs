@@ -150,7 +150,8 @@ fn add(log: &mut Log, index: usize, row: &Map<String, Value>) {
     log.steps += usize::from(is_step);
     for column in Column::all().filter(|column| is_step || *column == Column::HeldOutHigh) {
         let names = column.names(log.framework);
-        let Some(value) = names.iter().find_map(|name| number(row.get(*name)?)) else { continue };
+        let sum = |name: &&str| name.split(" + ").map(|part| number(row.get(part)?)).sum::<Option<f64>>();
+        let Some(value) = names.iter().find_map(sum) else { continue };
         let value = match (column, log.framework) {
             (Column::ZeroVariance, Framework::Ours) => {
                 value / row.get("groups").and_then(Value::as_f64).unwrap_or(f64::NAN)
@@ -239,12 +240,12 @@ mod tests {
 
     #[test]
     fn verl_is_read_flat_and_nested() {
-        let nested = "{\"step\": 3, \"data\": {\"actor/pg_clipfrac\": 0.5, \"critic/score/mean\": 0.25}}\n";
+        let nested = "{\"step\": 3, \"data\": {\"actor/pg_clipfrac\": 0.25, \"actor/pg_clipfrac_lower\": 0.25, \"critic/score/mean\": 0.25}}\n";
         let flat = "{\"training/global_step\": 3, \"actor/pg_clipfrac\": 0.5, \"critic/score/mean\": 0.25}\n";
         for text in [nested, flat] {
             let log = parsed(text);
             assert_eq!((log.steps, log.framework), (1, Framework::Verl));
-            assert_eq!(log.get(Column::ClipHigh), [(3.0, 0.5)]);
+            assert_eq!(log.get(Column::Clipped), [(3.0, 0.5)]);
             assert_eq!(log.get(Column::Reward), [(3.0, 0.25)]);
         }
     }

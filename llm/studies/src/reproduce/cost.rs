@@ -19,6 +19,9 @@ use grpo_lambda_trainer::problems::MaxLengths;
 
 use super::axes::benchmarks;
 
+/// The shares of an H100's rates that the steps of `docs/gpu.md` reached.
+const REACHED: &str = "34 to 73 %";
+
 /// Assumptions of the estimate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Assumptions {
@@ -41,7 +44,13 @@ impl Assumptions {
 
     /// In words, a line each.
     pub fn lines(&self) -> Vec<String> {
-        let Card { about, source, ceilings, .. } = self.card;
+        let Card { about, source, ceilings, memory, .. } = self.card;
+        let on_cards = match memory {
+            Some(_) => format!(
+                ". No whole run was timed on a card; single steps on an H100 reached {REACHED} of its best (docs/gpu.md)"
+            ),
+            None => String::new(),
+        };
         vec![
             "counted by running each model's step without computing: operations (a multiply-add is two) and time; from the presets: steps, problems, \
              responses"
@@ -57,7 +66,7 @@ impl Assumptions {
                 ceilings.operations,
                 ceilings.bandwidth
             ),
-            "hours are of one device; the paper used 4 of a kind it does not name. No hour of this trainer on a card has been measured".to_owned(),
+            format!("hours are of one device; the paper used 4 of a kind it does not name{on_cards}"),
             "disk: a checkpoint has the weights and the optimiser's numbers of every trained parameter in f32, as many as checkpoint.keep and one being written; the frozen reference (with LoRA the base, always) is there once, where the file system has hard links"
                 .to_owned(),
         ]
@@ -199,6 +208,19 @@ mod tests {
         let sizes = [steps, "rl.prompts_per_step=2", "rl.group_size=4", "rl.max_new_tokens=6"];
         let all = [&sizes[..], &["method.name=grpo"], more].concat();
         run(&shape, &preset(&all), &assumptions()).expect("counted").reinforced
+    }
+
+    #[test]
+    fn the_shares_that_were_reached_are_those_of_the_page() {
+        let page = include_str!("../../../../docs/gpu.md");
+        let (_, steps) = page.split_once("| share of the rates |").expect("the table of steps");
+        let shares: Vec<u32> = steps
+            .lines()
+            .skip(2)
+            .map_while(|line| line.strip_suffix(" % |")?.rsplit_once(' ')?.1.parse().ok())
+            .collect();
+        let ends = (shares.iter().min().expect("steps"), shares.iter().max().expect("steps"));
+        assert_eq!(REACHED, format!("{} to {} %", ends.0, ends.1));
     }
 
     #[test]

@@ -86,13 +86,18 @@ fn asked(name: &str, benchmarks: &Path) -> Need {
     let found = benchmark::resolve(&[name.to_owned()], None, benchmarks, OnBadRow::Refuse);
     let state = match found {
         Ok(all) => Ok(format!("{} problems", all.iter().map(|b| b.items.len()).sum::<usize>())),
-        Err(_) if !benchmarks.join(format!("{name}.jsonl")).exists() => Err(format!(
-            "no {name}.jsonl in {} (--data); write its problems there, a line {{\"problem\": \"..\", \"answer\": \"..\"}} each",
-            benchmarks.display()
-        )),
+        Err(_) if !benchmarks.join(format!("{name}.jsonl")).exists() => Err(no_benchmark(name, benchmarks)),
         Err(e) => Err(e.to_string()),
     };
     Need { kind: "benchmark", name: name.to_owned(), state }
+}
+
+/// The refusal of a benchmark that is no file yet.
+pub fn no_benchmark(name: &str, benchmarks: &Path) -> String {
+    format!(
+        "no {name}.jsonl in {} (--data); write its problems there, a line {{\"problem\": \"..\", \"answer\": \"..\"}} each",
+        benchmarks.display()
+    )
 }
 
 /// The table for a terminal; nothing where nothing is needed.

@@ -53,3 +53,27 @@ pub static REGISTRY: &[&Experiment] = &[
     &chain::EXPERIMENT,
     &paper_audit::EXPERIMENT,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Context;
+    use crate::store::Store;
+
+    /// The seed of a run whose random MDPs have the largest number among their seeds.
+    const PAST_THE_LARGEST: u64 = 194_059_747_655_424_483;
+
+    #[test]
+    fn every_number_is_a_seed() {
+        for (experiment, seed) in [
+            (&kl_estimators::EXPERIMENT, u64::MAX),
+            (&lambda_direction::EXPERIMENT, u64::MAX),
+            (&sampler::EXPERIMENT, u64::MAX),
+            (&lemma_1::EXPERIMENT, PAST_THE_LARGEST),
+            (&bound_in_advantage::EXPERIMENT, PAST_THE_LARGEST),
+        ] {
+            let context = Context { seed, full: false, progress: &|_, _| {}, store: &Store::none() };
+            assert!((experiment.run)(&context).is_ok(), "{}", experiment.id);
+        }
+    }
+}

@@ -4,6 +4,8 @@ use super::markdown::wrapped;
 use crate::atlas::entrants::LEFT_OUT;
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda::methods::{self, MethodSpec, Provenance, REGISTRY};
+use grpo_lambda_mdp::zoo;
+use grpo_lambda_tools::mdp_command::provided;
 
 /// The evidence that no policy of `llm-train` gives; its tests compare the list of `docs/methods.md` with what it refuses.
 const NO_TRANSFORMER: [EvidenceKind; 6] = [
@@ -65,6 +67,13 @@ pub(super) fn left_out_of_the_atlas() -> String {
     wrapped("", "", &format!("**Left out.** {} methods have no row: {}.", each.len(), each.join("; ")))
 }
 
+/// The methods whose evidence no table gives, not even one with rewards of 0 and 1, for which it knows a teacher.
+fn without_a_table() -> Vec<&'static str> {
+    let provided = zoo::find("pivot").map_or(Vec::new(), |task| provided(&(task.build)()));
+    let refused = |name: &str| methods::parse(name, "").is_ok_and(|m| m.require(&provided).is_err());
+    REGISTRY.iter().map(|spec| spec.name).filter(|name| refused(name)).collect()
+}
+
 /// The marks of what has run with its own sampling, what never on a transformer.
 fn coverage() -> String {
     let missing = |spec: &&&MethodSpec| {
@@ -72,11 +81,13 @@ fn coverage() -> String {
         evidence.iter().any(|kind| NO_TRANSFORMER.contains(kind))
     };
     let never: Vec<&str> = REGISTRY.iter().filter(missing).map(|spec| spec.name).collect();
+    let without_a_table = without_a_table();
     let elsewhere = never.iter().copied().filter(|name| RECORDED.contains(name));
     let samplers: Vec<String> =
         SAMPLERS.iter().map(|(how, of)| format!("{how}: {}", names(of.iter().copied()))).collect();
     [
-        "Every method runs in the laboratory. What that does not say:".to_owned(),
+        "Every method runs in `sim estimate`. What that does not say:".to_owned(),
+        format!("- **Not in `sim mdp`**, for want of evidence that a table gives ({}): {}.", without_a_table.len(), names(without_a_table)),
         format!("- **Their own sampling.** {}.", samplers.join(". ")),
         format!("- **Not trained by `llm-train`** ({}), since it has no critic, no completions of prefixes, no teacher, no parts of rewards and no process rewards: {}. The experiment [`chain`](../paper/README.md#chain) has a critic and completions, and trains a transformer by {}.", never.len(), names(never.iter().copied()), names(elsewhere)),
         format!("- **With recorded training runs on a transformer** ({}): {}. No run of the others is recorded; `llm-train` can train by all of them that the line above does not list, and its tests take steps with each.", RECORDED.len(), names(RECORDED)),
@@ -104,6 +115,8 @@ mod tests {
         for name in marked {
             assert!(methods::find(name).is_ok() && marks.contains(&format!("`{name}`")), "{name}");
         }
+        let in_no_table = "evidence that a table gives (7): `remax`, `gdpo`, `ridge_rloo`, ";
+        assert!(marks.replace("\n  ", " ").contains(in_no_table), "{marks}");
         for never in ["vine_ppo", "ppo", "rlsd_reconstructed", "prime", "spo_chain"] {
             assert!(marks.contains(&format!("`{never}`")), "{never}");
         }

@@ -70,6 +70,11 @@ pub fn resolved(oracle: &Oracle) -> Result<(), String> {
     ))
 }
 
+/// The evidence that a method finds on this tree. The initial policy is its own reference, as in the first step of a training run.
+pub fn provided(tree: &Tree) -> Vec<EvidenceKind> {
+    [Exact::kinds_on(tree), vec![EvidenceKind::RefLogps]].concat()
+}
+
 /// Reads the file and analyses the method on it.
 ///
 /// # Errors
@@ -79,8 +84,7 @@ pub fn analyse(request: &MdpArgs, method: &Configured) -> anyhow::Result<Analysi
     let oracle = Oracle::new(&tree, &policy);
     let group_size = usize::from(request.group);
     resolved(&oracle).map_err(|why| anyhow::anyhow!("{}: {why}", request.file.display()))?;
-    // The initial policy is its own reference, as in the first step of a training run.
-    let provided = [Exact::kinds_on(&tree), vec![EvidenceKind::RefLogps]].concat();
+    let provided = provided(&tree);
     method.require(&provided)?;
     let situation =
         Situation { reference: Some(&policy), ..Situation::on_policy(&tree, &policy, group_size) };

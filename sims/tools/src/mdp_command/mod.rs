@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::method_args::{DEFAULTS, MethodArgs, settings_that_differ, warn_of_idle_settings};
 use crate::write::Output;
 use analysis::SHOWN;
-pub use analysis::{Analysis, analyse, expectation, resolved};
+pub use analysis::{Analysis, analyse, expectation, provided, resolved};
 use grpo_lambda::methods::Configured;
 use grpo_lambda_stats::table::Table;
 use grpo_lambda_stats::visible;

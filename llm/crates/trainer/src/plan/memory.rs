@@ -10,6 +10,7 @@ use grpo_lambda_decoder::model::ops::matmul::packed_len;
 use grpo_lambda_decoder::slots;
 
 use crate::config::Config as RunConfig;
+use crate::eval::eval_slots;
 
 /// The largest resident size so far, in MiB, where the system tells (Linux).
 pub fn peak_rss_mib() -> Option<f64> {
@@ -49,6 +50,8 @@ pub struct StepShape {
     pub shards: usize,
     /// True if responses are sampled in this process, false if a server samples them.
     pub sampled_here: bool,
+    /// Problems of an evaluation; 0: there is none.
+    pub evaluated: usize,
 }
 
 impl StepShape {
@@ -66,7 +69,13 @@ impl StepShape {
             compensated: config.adam.compensated,
             shards: config.shards,
             sampled_here: config.rollout.is_none(),
+            evaluated: config.eval.n,
         }
+    }
+
+    /// The prompts of an evaluation that are answered at a time, once each.
+    fn evaluation(&self) -> StepShape {
+        StepShape { prompts: self.evaluated.min(eval_slots(self.slots)), group: 1, slots: None, ..*self }
     }
 }
 
@@ -104,7 +113,7 @@ pub struct MemoryItem {
 pub struct MemoryEstimate {
     /// Held all the time.
     pub state: Vec<MemoryItem>,
-    /// Held while responses are sampled.
+    /// Held while responses are sampled, in a step or in an evaluation, whichever takes more.
     pub rollout: Vec<MemoryItem>,
     /// Held in an update, every activation kept.
     pub update: Vec<MemoryItem>,
@@ -169,7 +178,7 @@ pub fn estimate(c: &ModelConfig, step: &StepShape, lora: Option<&LoraSettings>) 
     let update = Update::new(c, step);
     MemoryEstimate {
         state: state(c, step, lora),
-        rollout: if step.sampled_here { rollout(c, step) } else { Vec::new() },
+        rollout: if step.sampled_here { most_sampled(c, step) } else { Vec::new() },
         update: vec![update.activations(), update.prompts(), update.work_space()],
         update_checkpointed: vec![
             update.layer_inputs(),
@@ -233,13 +242,20 @@ fn state(c: &ModelConfig, step: &StepShape, lora: Option<&LoraSettings>) -> Vec<
     state
 }
 
-/// Memory held while responses are sampled.
-fn rollout(c: &ModelConfig, step: &StepShape) -> Vec<MemoryItem> {
+/// Memory held while responses are sampled, in a step or in an evaluation, whichever takes more.
+fn most_sampled(c: &ModelConfig, step: &StepShape) -> Vec<MemoryItem> {
+    let of_step = rollout(c, step, "a step");
+    let of_evaluation = rollout(c, &step.evaluation(), "an evaluation");
+    if total(&of_evaluation) > total(&of_step) { of_evaluation } else { of_step }
+}
+
+/// Memory held while the responses of this batch are sampled.
+fn rollout(c: &ModelConfig, step: &StepShape, batch: &str) -> Vec<MemoryItem> {
     let responses = slots::count(step.prompts * step.group, step.slots);
     let shared = step.prompt_tokens / PAGE;
     let own = (step.prompt_tokens + step.new_tokens).div_ceil(PAGE) - shared;
     let pages = format!(
-        "{} bytes a page of {PAGE} tokens x {} pages: {responses} responses at a time, {shared} pages of a prompt shared, {own} each",
+        "{} bytes a page of {PAGE} tokens x {} pages: {responses} responses of {batch} at a time, {shared} pages of a prompt shared, {own} each",
         F32 * page(c),
         pages(step),
     );
@@ -344,6 +360,7 @@ mod tests {
         compensated: true,
         shards: 1,
         sampled_here: true,
+        evaluated: 0,
     };
 
     fn model(tied: bool) -> Decoder<f32> {
@@ -379,6 +396,13 @@ mod tests {
         };
         let remote = ["rollout.engine=vllm", "rollout.url=http://127.0.0.1:1"];
         assert!(rollout(&[]) > 0 && rollout(&remote) == 0);
+        // An evaluation answers more prompts at a time than a small step, up to 128 or memory.slots, and each takes keys and values of its own.
+        let small = ["rl.prompts_per_step=1", "rl.group_size=2"];
+        let sampled = |more: &[&str]| rollout(&[&small[..], more].concat());
+        let one = sampled(&["eval.n=1"]) / 2;
+        assert_eq!(sampled(&["eval.n=1000"]), 128 * one);
+        assert_eq!(sampled(&["eval.n=1000", "memory.slots=9"]), 9 * one);
+        assert_eq!(sampled(&["eval.n=7"]), 7 * one);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The directory of a run's checkpoints, each of which exists whole or not at all.
 //!
 //! `step-00000020/` is written as `.new-step-00000020`, every file flushed, and renamed when it is complete; one that goes is renamed to
-//! `.old-step-00000020` first. Directories of these names are this program's. Whatever else stands here is someone else's and is left
-//! alone, and so is a `step-N` that is a link: it is read, but neither removed nor emptied.
+//! `.old-step-00000020` first, and gets its name back if it was the newest and nothing took its place. Directories of these names are this
+//! program's. Whatever else stands here is someone else's and is left alone, and so is a `step-N` that is a link: it is read, but neither
+//! removed nor emptied.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -89,21 +90,25 @@ impl Checkpoints {
         Ok(writer.complete(&self.id, step, logs)?)
     }
 
-    /// Gives a written checkpoint its name, in one operation.
+    /// Gives a written checkpoint its name, in one operation. The one that had it is removed afterwards, or gets it back.
     fn publish(&mut self, step: u64, temporary: &Path, manifest: Manifest) -> Result<Checkpoint, RunError> {
         let path = self.directory.join(name(COMPLETE, step));
-        self.make_way(&path, step)?;
-        self.disk.rename(temporary, &path)?;
+        let former = self.make_way(&path, step)?;
+        self.disk.rename(temporary, &path).inspect_err(|_| {
+            // If this is refused too, the next process does it: see `put_back`.
+            drop(former.as_ref().map(|former| self.disk.rename(former, &path)));
+        })?;
         self.disk.sync_path(&self.directory)?;
+        former.into_iter().for_each(|former| self.remove(&former));
         Ok(Checkpoint::new(path, manifest, &self.disk))
     }
 
-    /// Frees the name of a checkpoint: a damaged one goes, and so does the one of a step that is done again after one was. A link or a file,
-    /// which this program never makes, is not its to remove, nor is the checkpoint of another run.
-    fn make_way(&mut self, path: &Path, step: u64) -> Result<(), RunError> {
+    /// Frees the name of a checkpoint: a damaged one goes, and so does the one of a step that is done again after one was, by the name that is
+    /// returned. A link or a file, which this program never makes, is not its to remove, nor is the checkpoint of another run.
+    fn make_way(&self, path: &Path, step: u64) -> Result<Option<PathBuf>, RunError> {
         match std::fs::symlink_metadata(path) {
-            Err(_) => Ok(()), // what else is wrong, the rename will tell
-            Ok(found) if found.is_dir() && !self.is_foreign(path, step) => Ok(self.discard(step)?),
+            Err(_) => Ok(None), // what else is wrong, the rename will tell
+            Ok(found) if found.is_dir() && !self.is_foreign(path, step) => Ok(Some(self.put_aside(step)?)),
             Ok(_) => {
                 let aside = self.free(ASIDE, step);
                 self.disk.rename(path, &aside)?;
@@ -112,7 +117,7 @@ impl Checkpoints {
                     path.display(),
                     aside.display()
                 ));
-                Ok(())
+                Ok(None)
             }
         }
     }
@@ -135,18 +140,18 @@ impl Checkpoints {
             }
             // A reader holds it; it goes with the next one. The lock keeps new readers away until it is gone.
             let Ok(_ours) = old.lock_for_removal() else { continue };
-            if let Err(e) = self.discard(old.step()) {
-                self.tell(old.path(), &e);
+            match self.put_aside(old.step()) {
+                Ok(doomed) => self.remove(&doomed),
+                Err(e) => self.tell(old.path(), &e),
             }
         }
     }
 
-    /// Renames it in one operation, then removes it.
-    fn discard(&mut self, step: u64) -> Result<(), DiskError> {
+    /// Takes a checkpoint's name from it, in one operation; the name that it has then.
+    fn put_aside(&self, step: u64) -> Result<PathBuf, DiskError> {
         let doomed = self.free(OLD, step);
         self.disk.rename(&self.directory.join(name(COMPLETE, step)), &doomed)?;
-        self.remove(&doomed);
-        Ok(())
+        Ok(doomed)
     }
 
     /// Removes directories with temporary names.
@@ -196,9 +201,13 @@ fn step(prefix: &str, found: &str) -> Option<u64> {
 
 /// True for the names that [`Checkpoints`] gives to half-written and half-removed directories.
 fn is_temporary(name: &str) -> bool {
-    let plain = |name: &str| [NEW, OLD].iter().any(|prefix| step(prefix, name).is_some());
-    let numbered = || name.rsplit_once('-').is_some_and(|(name, n)| n.parse::<u64>().is_ok() && plain(name));
-    plain(name) || numbered()
+    [NEW, OLD].iter().any(|prefix| of_temporary(prefix, name).is_some())
+}
+
+/// The step in a name that [`Checkpoints::free`] gives with this prefix.
+fn of_temporary(prefix: &str, found: &str) -> Option<u64> {
+    let numbered = || found.rsplit_once('-').filter(|(_, n)| n.parse::<u64>().is_ok());
+    step(prefix, found).or_else(|| step(prefix, numbered()?.0))
 }
 
 /// True for a directory, and not for a link to one.
@@ -259,6 +268,21 @@ pub(super) fn list(disk: &Disk, directory: &Path, id: Option<&RunId>) -> Result<
     listed.complete.sort_by_key(Checkpoint::step);
     listed.foreign.sort_by_key(Checkpoint::step);
     Ok(listed)
+}
+
+/// Gives the newest checkpoint of the run at `run` its name back, if a process was killed after it had lost that and before another took it.
+pub(super) fn put_back(disk: &Disk, run: &Path) -> Result<(), RunError> {
+    let directory = run.join("checkpoints");
+    let newest = list(disk, &directory, None)?.complete.last().map(Checkpoint::step);
+    for found in disk.list(&directory)? {
+        let Some(step) = of_temporary(OLD, &found).filter(|step| newest < Some(*step)) else { continue };
+        let (aside, path) = (directory.join(found), directory.join(name(COMPLETE, step)));
+        let is_free = std::fs::symlink_metadata(&path).is_err();
+        if is_free && is_directory(&aside) && Checkpoint::find(disk, &aside, step).is_ok() {
+            disk.rename(&aside, &path)?;
+        }
+    }
+    Ok(())
 }
 
 /// The number of a run directory that holds a configuration. Where it was lost, a run without checkpoints draws another.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use grpo_lambda_decoder::disk::{Disk, DiskError};
 
-use super::{CONFIG, RunError, SUMMARY, lock};
+use super::{CONFIG, RunError, SUMMARY, lock, refuse_file, refuse_others};
 use crate::config::schedule::{Schedule, ScheduleShape};
 use crate::config::{Config, ConfigError};
 
@@ -25,7 +25,9 @@ pub enum ExtendError {
          model.checkpoint={path}/checkpoints/step-N sft.steps=0"
     )]
     NoRl { path: PathBuf },
-    #[error("--extend: {path}: RL has begun, so its supervised steps can no longer become more")]
+    #[error(
+        "--extend: {path}: a run with RL, whose supervised steps cannot become more; leave sft.steps as it was"
+    )]
     Supervised { path: PathBuf },
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -42,15 +44,36 @@ impl ExtendError {
     }
 }
 
-/// Writes the larger numbers of steps of `wanted` into the run at `path`; other differences are left for its opening to refuse. The summary of
-/// the shorter run stays as `summary-STEPS.json`.
+/// Writes the larger numbers of steps of `wanted` into the run at `path`. The summary of the shorter run stays as `summary-STEPS.json`.
+///
+/// # Errors
+/// [`ExtendError`], of [`check`] among others.
 pub fn extend(path: &Path, wanted: &Config) -> Result<(), ExtendError> {
+    check(path, wanted)?;
+    let disk = Disk::default().inside(path)?;
+    let _lock = lock(&disk, path)?;
+    let (stored, extended) = check(path, wanted)?;
+    if extended == stored {
+        return Ok(());
+    }
+    let done = stored.sft.steps + stored.rl.steps;
+    // The summary first: without one the run is under way, whatever its configuration says.
+    if path.join(SUMMARY).exists() {
+        disk.rename(&path.join(SUMMARY), &path.join(format!("summary-{done}.json")))?;
+    }
+    Ok(disk.replace(&path.join(CONFIG), extended.to_toml().as_bytes())?)
+}
+
+/// Refuses what [`extend`] does, and changes nothing. Returns the configuration of the run at `path`, and that with the steps of `wanted`.
+///
+/// # Errors
+/// [`ExtendError`]: there is no run, its steps cannot become these, or other settings that matter differ.
+pub fn check(path: &Path, wanted: &Config) -> Result<(Config, Config), ExtendError> {
+    refuse_file(path)?;
     let file = path.join(CONFIG);
     if !file.is_file() {
         return Err(ExtendError::NoRun { path: path.to_owned() });
     }
-    let disk = Disk::default().inside(path)?;
-    let _lock = lock(&disk, path)?;
     let stored = Config::read(&file)?;
     more(path, "rl", &stored.rl.learning_rates(), &wanted.rl.learning_rates())?;
     more(path, "sft", &stored.sft.learning_rates(), &wanted.sft.learning_rates())?;
@@ -62,15 +85,8 @@ pub fn extend(path: &Path, wanted: &Config) -> Result<(), ExtendError> {
     }
     let words = [format!("rl.steps={}", wanted.rl.steps), format!("sft.steps={}", wanted.sft.steps)];
     let extended = stored.with(&words)?;
-    if extended == stored {
-        return Ok(());
-    }
-    let done = stored.sft.steps + stored.rl.steps;
-    // The summary first: without one the run is under way, whatever its configuration says.
-    if path.join(SUMMARY).exists() {
-        disk.rename(&path.join(SUMMARY), &path.join(format!("summary-{done}.json")))?;
-    }
-    Ok(disk.replace(&file, extended.to_toml().as_bytes())?)
+    refuse_others(path, &extended, wanted)?;
+    Ok((stored, extended))
 }
 
 /// Refuses fewer steps, and more of them under a schedule that they change.

@@ -208,6 +208,32 @@ fn an_old_checkpoint_that_cannot_be_removed_is_told_of_once_and_the_run_goes_on(
 }
 
 #[test]
+fn a_checkpoint_that_is_saved_again_stays_until_the_new_one_has_its_name() {
+    for (fault, is_alive) in [(Disk::crashing_after as fn(i64) -> Disk, false), (Disk::refusing_after, true)]
+    {
+        for operations in 0.. {
+            let place = Place::new();
+            save(&mut place.open(), 1..=1);
+            let again = RunDir::open_on(fault(operations), &place.run(), &config(&[]), COLUMNS);
+            let again = again.and_then(|OpenedRun { mut run, .. }| {
+                run.save::<RunError>(1, None, |writer| writer.file("state.bin", b"again"))
+            });
+            if !is_alive {
+                drop(place.open());
+            }
+            let kept = latest(&place.run())
+                .expect("readable")
+                .unwrap_or_else(|| panic!("none after {operations} operations"));
+            kept.verify().unwrap_or_else(|e| panic!("after {operations} operations: {e}"));
+            if again.is_ok() {
+                assert_eq!(kept.read("state.bin").expect("readable"), b"again");
+                break;
+            }
+        }
+    }
+}
+
+#[test]
 fn a_run_whose_directory_is_removed_or_replaced_stops_and_says_so() {
     for replaced in [false, true] {
         let place = Place::new();

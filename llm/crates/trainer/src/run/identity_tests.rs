@@ -271,6 +271,15 @@ fn marks_of_the_end_and_of_the_best_are_protected() {
         fs::write(path.join(name), text).expect("writable");
     }
     assert!(RunDir::open(&path, &config(&[]), COLUMNS).expect("its own").run.has_ended());
+    // The checkpoint of the end is lost, and the run goes on to one of the same step and other times, which is not taken for that end.
+    assert!(is_done(&path));
+    fs::remove_dir_all(path.join("checkpoints/step-00000007")).expect("writable");
+    assert!(!is_done(&path));
+    drop(RunDir::open(&path, &config(&[]), COLUMNS).expect("at step 6"));
+    assert!(["summary.json", "end.json"].iter().all(|name| !path.join(name).exists()));
+    train(&path, Disk::crashing_after(i64::MAX), || ()).expect("goes on");
+    read_log(&path, "timing.csv").expect("vouched for by the new checkpoint");
+    assert!(!RunDir::open(&path, &config(&[]), COLUMNS).expect("its own").run.has_ended());
 }
 
 #[test]

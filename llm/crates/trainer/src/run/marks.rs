@@ -8,8 +8,8 @@ use grpo_lambda_decoder::disk::Disk;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::RunError;
 use super::digest::{self, Digest};
+use super::{Checkpoint, RunError};
 
 pub(super) const BEST: &str = "best.json";
 pub(super) const END: &str = "end.json";
@@ -31,6 +31,13 @@ pub(super) struct End {
     /// The number of the last checkpoint; with another one the run has gone on since.
     pub(super) step: u64,
     pub(super) logs: BTreeMap<String, Digest>,
+}
+
+impl End {
+    /// True if the checkpoint of the end is lost, where this one is the latest: the run will have another end.
+    pub(super) fn is_after(&self, latest: &Checkpoint) -> bool {
+        latest.step() < self.step
+    }
 }
 
 pub(super) fn read_best(disk: &Disk, run: &Path) -> Result<Option<Best>, RunError> {

@@ -60,6 +60,7 @@ pub use find::{HeldCheckpoint, hold_best, hold_directory, hold_latest, latest};
 use log::{AppendLog, RowLog};
 pub use marks::Best;
 use marks::End;
+pub(crate) use vouched::is_done;
 pub use vouched::read_log;
 
 /// The reason why a run directory could not be used.
@@ -71,6 +72,8 @@ pub enum RunError {
         "{path} is in use by {holder}: two processes must not write one run; wait for it, or choose another directory"
     )]
     Locked { path: PathBuf, holder: String },
+    #[error("{path} is not a directory; choose another path with --run DIR")]
+    NotADirectory { path: PathBuf },
     #[error(
         "{path} is not a run directory: it has no config.toml, but it is not empty either; choose another directory"
     )]
@@ -173,9 +176,11 @@ impl RunDir {
         config: &Config,
         columns: LogColumns<'_>,
     ) -> Result<OpenedRun, RunError> {
+        refuse_file(path)?;
         let disk = disk.inside(path)?;
         let directory = lock(&disk, path)?;
         claim(&disk, path, config)?;
+        checkpoints::put_back(&disk, path)?;
         begin::refuse_without_checkpoints(&disk, path, config)?;
         let id = checkpoints::id_of_run(&disk, path)?;
         let best = marks::read_best(&disk, path)?;
@@ -369,17 +374,43 @@ impl RunDir {
     }
 }
 
-/// Checks that the directory is that of a run of `config`, or makes it one.
-fn claim(disk: &Disk, path: &Path, config: &Config) -> Result<(), RunError> {
+/// Looks at `path` as [`RunDir::open`] does, and changes nothing: true if it holds a run of `config`, false if one would begin there.
+///
+/// # Errors
+/// [`RunError`]: it is not a run's, or a run's with other settings that matter, or has lost its checkpoints.
+pub fn is_begun(path: &Path, config: &Config) -> Result<bool, RunError> {
+    refuse_file(path)?;
+    let disk = Disk::default();
+    let is_begun = holds_run(&disk, path, config)?;
+    if is_begun {
+        begin::refuse_without_checkpoints(&disk, path, config)?;
+    }
+    Ok(is_begun)
+}
+
+/// Refuses what is there and no directory, such as a file or a link to nothing.
+fn refuse_file(path: &Path) -> Result<(), RunError> {
+    match path.is_dir() || std::fs::symlink_metadata(path).is_err() {
+        true => Ok(()),
+        false => Err(RunError::NotADirectory { path: path.to_owned() }),
+    }
+}
+
+/// True if the directory is that of a run of `config`, false if it is free for one.
+fn holds_run(disk: &Disk, path: &Path, config: &Config) -> Result<bool, RunError> {
     match claim_directory(disk, path, CONFIG, &[claim::ID])? {
-        Claim::Marked => {}
-        Claim::Foreign => return Err(RunError::NotARun { path: path.to_owned() }),
-        Claim::Free => {
-            claim::write_id(disk, path)?;
-            return Ok(disk.replace(&path.join(CONFIG), config.to_toml().as_bytes())?);
+        Claim::Free => Ok(false),
+        Claim::Foreign => Err(RunError::NotARun { path: path.to_owned() }),
+        Claim::Marked => {
+            refuse_others(path, &Config::read(&path.join(CONFIG))?, config)?;
+            Ok(true)
         }
     }
-    let mut differences = Config::read(&path.join(CONFIG))?.differences(config);
+}
+
+/// Refuses a configuration whose results would differ from those of the `stored` one.
+fn refuse_others(path: &Path, stored: &Config, config: &Config) -> Result<(), RunError> {
+    let mut differences = stored.differences(config);
     differences.retain(|d| d.affects_result);
     match differences.is_empty() {
         true => Ok(()),
@@ -387,20 +418,36 @@ fn claim(disk: &Disk, path: &Path, config: &Config) -> Result<(), RunError> {
     }
 }
 
-/// The digests of the logs at the checkpoint, or at the end of the run; true if it is the end. Every log is checked before one is cut.
+/// Checks that the directory is that of a run of `config`, or makes it one.
+fn claim(disk: &Disk, path: &Path, config: &Config) -> Result<(), RunError> {
+    if holds_run(disk, path, config)? {
+        return Ok(());
+    }
+    claim::write_id(disk, path)?;
+    Ok(disk.replace(&path.join(CONFIG), config.to_toml().as_bytes())?)
+}
+
+/// The digests of the logs at the checkpoint, or at the end of the run; true if it is the end. Every log is checked before one is cut. Of an end
+/// after the checkpoint nothing is left that could be taken for the next one's.
 fn held(
     disk: &Disk,
     run: &Path,
     checkpoint: Option<&Checkpoint>,
 ) -> Result<(BTreeMap<String, Digest>, bool), RunError> {
     let Some(checkpoint) = checkpoint else { return Ok((BTreeMap::new(), false)) };
-    let end = marks::read_end(disk, run)?.filter(|end| checkpoint.step() == end.step);
+    let end = marks::read_end(disk, run)?;
+    let is_lost = end.as_ref().is_some_and(|end| end.is_after(checkpoint));
+    let end = end.filter(|end| checkpoint.step() == end.step);
     let ended = end.is_some();
     let mut held = end.map(|end| end.logs).unwrap_or_default();
     for name in LOGS {
         let at_checkpoint = checkpoint.log(name)?;
         let digest = *held.entry(name.to_owned()).or_insert(at_checkpoint);
         log::check(disk, run, name, digest)?;
+    }
+    if is_lost {
+        // The mark last: without it the summary would not be known as one that is out of date.
+        [SUMMARY, marks::END].iter().try_for_each(|name| disk.remove_file(&run.join(name)))?;
     }
     Ok((held, ended))
 }

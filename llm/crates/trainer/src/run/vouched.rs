@@ -9,7 +9,8 @@ use std::path::Path;
 use grpo_lambda_decoder::disk::{Disk, DiskError};
 
 use super::digest::Digest;
-use super::{RunError, checkpoints, claim, log, marks};
+use super::marks::End;
+use super::{Checkpoint, RunError, SUMMARY, checkpoints, claim, log, marks};
 
 /// The text of a log of the run at `run`; of a run under way the last line may be incomplete.
 ///
@@ -34,14 +35,28 @@ pub fn read_log(run: &Path, name: &str) -> Result<String, RunError> {
 
 /// The digest of a log when the run ended, or else at its latest complete checkpoint.
 fn vouched(disk: &Disk, run: &Path, name: &str) -> Result<Option<Digest>, RunError> {
-    let id = claim::read_id(disk, run)?;
-    let latest = checkpoints::list(disk, &run.join("checkpoints"), id.as_ref())?.complete.pop();
+    let (end, latest) = end_and_latest(disk, run)?;
     // A run that has gone on since its end, or back behind it, has other logs.
-    let end = marks::read_end(disk, run)?;
     let end = end.filter(|end| latest.as_ref().is_none_or(|latest| latest.step() == end.step));
     match (end, latest) {
         (Some(end), _) => Ok(end.logs.get(name).copied()),
         (None, Some(latest)) => latest.log(name).map(Some),
         (None, None) => Ok(None),
     }
+}
+
+/// The end that the run last had, and its latest complete checkpoint.
+fn end_and_latest(disk: &Disk, run: &Path) -> Result<(Option<End>, Option<Checkpoint>), RunError> {
+    let id = claim::read_id(disk, run)?;
+    let latest = checkpoints::list(disk, &run.join("checkpoints"), id.as_ref())?.complete.pop();
+    Ok((marks::read_end(disk, run)?, latest))
+}
+
+/// True if the run at `run` is done, so that opening it leaves nothing to do: it has a summary, and the checkpoint of its end.
+pub(crate) fn is_done(run: &Path) -> bool {
+    let is_lost = |(end, latest): (Option<End>, Option<Checkpoint>)| {
+        end.zip(latest).is_some_and(|(end, c)| end.is_after(&c))
+    };
+    // Whatever else is wrong, the opening refuses.
+    run.join(SUMMARY).exists() && !end_and_latest(&Disk::default(), run).is_ok_and(is_lost)
 }

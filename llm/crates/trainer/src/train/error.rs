@@ -64,7 +64,8 @@ pub enum TrainError {
     State { path: PathBuf, problem: String },
     /// Evidence the method needs and this policy does not have.
     #[error(
-        "method.name={method}: needs {needs} under these settings, which comes from {provided_by}; {}; the language model provides {}",
+        "method.name={method}: needs {needs} under these settings, provided by {provided_by}; {}; the language model provides {}; choose another \
+         method (docs/methods.md)",
         lacks(.0.needs), names(PROVIDED), method = .0.method, needs = .0.needs, provided_by = .0.provided_by
     )]
     Evidence(#[from] MissingEvidence),
@@ -87,14 +88,17 @@ pub enum TrainError {
 }
 
 impl TrainError {
-    /// True if something outside failed before the step moved the weights: the program of `reward.command`, or the server.
+    /// True if something outside failed in an evaluation, or before the step moved the weights: the program of `reward.command`, or the server.
     pub(super) fn leaves_the_weights(&self) -> bool {
-        let TrainError::Rl { source, .. } = self else { return false };
-        matches!(
-            source,
-            PolicyError::Reward(RewardError::Program(_) | RewardError::TooLarge { .. })
-                | PolicyError::Rollout(RolloutError::External(_))
-        )
+        match self {
+            TrainError::Rl { source, .. } => matches!(
+                source,
+                PolicyError::Reward(RewardError::Program(_) | RewardError::TooLarge { .. })
+                    | PolicyError::Rollout(RolloutError::External(_))
+            ),
+            TrainError::Eval(e) => matches!(e, EvalError::Rollout(RolloutError::External(_))),
+            _ => false,
+        }
     }
 
     /// The signal that asked for the end; `None` for an error.

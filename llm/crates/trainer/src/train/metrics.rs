@@ -88,7 +88,7 @@ row! {
         zero_variance_groups,
         #[doc = "responses without a reward"]
         ungraded,
-        #[doc = "tokens that passed forward through the model for evidence alone; empty when the method asks for none"]
+        #[doc = "tokens that passed forward for evidence alone, but for entropies that a server leaves out; empty when the method asks for none"]
         evidence_forward_tokens,
         #[doc = "tokens that passed backward for evidence alone"]
         evidence_backward_tokens,

@@ -41,15 +41,14 @@ use grpo_lambda_gpu::select::{ComputeDevice, DevicePreference, NoCard, SelectErr
 use crate::config::Config;
 pub use crate::problems::Stage;
 use crate::run::progress::{SharedProgress, say};
-use crate::run::{Checkpoint, RunDir, stop};
+use crate::run::{self, Checkpoint, RunDir, stop};
 
 pub use divergence::unusual_rates;
 pub use engines::{EngineStart, Engines, Local, refuse_candle};
 pub use error::TrainError;
 pub use evaluation::RunSummary;
 pub use model::{initial_model, tokens, with_located_model};
-pub use open::choose_device;
-pub use open::device;
+pub use open::{HeldOutLengths, check_fit, choose_device, device};
 pub use session::Session;
 
 use open::try_reward_program;
@@ -89,7 +88,7 @@ pub fn train_on(
     stop::listen();
     let started = Instant::now();
     let config = with_located_model(config)?;
-    let begins = !directory.join("summary.json").exists();
+    let begins = !run::is_done(directory);
     let (mut session, parameters) = Session::open_for(device, engines, &config, begins)?;
     if begins {
         try_reward_program(&session.config, &session.problems, &session.tokens)?;

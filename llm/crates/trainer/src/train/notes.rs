@@ -86,16 +86,21 @@ impl Run<'_> {
         let adapter = session.config.lora.as_ref().map_or(String::new(), |lora| {
             format!(", of which an adapter of rank {} to {} is trained", lora.rank, lora.targets.join(", "))
         });
+        let title = session.configured.spec.title;
+        let step = match rl.steps {
+            0 => String::new(),
+            _ => format!(
+                "{title} with {} responses to each of {} problems a step; ",
+                rl.group_size, rl.prompts_per_step
+            ),
+        };
         self.say(&format!(
-            "{} parameters ({} layers, width {}, vocabulary {}){adapter} {}; {} with {} responses to each of {} problems a step; run directory {}",
+            "{} parameters ({} layers, width {}, vocabulary {}){adapter} {}; {step}run directory {}",
             self.parameters(),
             c.num_hidden_layers,
             c.hidden_size,
             c.vocab_size,
             session.device.describe(),
-            session.configured.spec.title,
-            rl.group_size,
-            rl.prompts_per_step,
             self.dir.path().display()
         ));
     }

@@ -92,20 +92,17 @@ pub(super) fn decided(
     (problems, tokens, shape): (&Problems, &ModelTokenizer, &model::ModelConfig),
     will_step: bool,
 ) -> Result<Config, TrainError> {
-    let longest = check_prompt_lengths(config, problems, tokens, shape.max_position_embeddings)?;
-    if let Some(lora) = &config.lora {
-        lora.shapes(shape).map_err(|e| ConfigError::Conflict(format!("lora.{e}")))?;
-    }
+    let held_out = check_fit(config, (problems, tokens, shape))?;
     match device {
         ComputeDevice::Cpu => {
-            check_machine_memory(config, shape, longest)?;
-            Ok(memory::decided(config, shape, longest))
+            check_machine_memory(config, shape, held_out)?;
+            Ok(memory::decided(config, shape, held_out.longest))
         }
         ComputeDevice::Candle(..) => Ok(config.clone()),
         ComputeDevice::Cuda(..) if !will_step => Ok(config.clone()),
         ComputeDevice::Cuda(card, dtype) => {
             let training = problems.longest(tokens, config.sft.steps > 0).map_err(TrainError::Task)?;
-            let longest = MaxLengths { prompt: longest.max(training.prompt), ..training };
+            let longest = MaxLengths { prompt: held_out.longest.max(training.prompt), ..training };
             let decided = decided_for_card(card.as_ref(), *dtype, config, shape, longest)?;
             if !config.gpu.trust {
                 let unusable = |e| TrainError::Device(SelectError::NoCard(NoCard::Unusable(e)));
@@ -116,16 +113,26 @@ pub(super) fn decided(
     }
 }
 
-/// Refuses held-out prompts that, with a response, exceed the context, before training rather than after it. Returns the length of the
-/// longest in tokens.
-fn check_prompt_lengths(
+/// The held-out prompts of an evaluation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldOutLengths {
+    /// Their number.
+    pub n: usize,
+    /// Tokens of the longest, at least 1.
+    pub longest: usize,
+}
+
+/// Refuses what does not fit the model, before training rather than after it: an adapter, or held-out prompts that exceed the context with a
+/// response.
+///
+/// # Errors
+/// [`TrainError`]: what does not fit, or a problem that cannot be read.
+pub fn check_fit(
     config: &Config,
-    problems: &Problems,
-    tokens: &ModelTokenizer,
-    limit: usize,
-) -> Result<usize, TrainError> {
+    (problems, tokens, shape): (&Problems, &ModelTokenizer, &model::ModelConfig),
+) -> Result<HeldOutLengths, TrainError> {
     let mut longest = 1;
-    let new = config.rl.max_new_tokens;
+    let (new, limit) = (config.rl.max_new_tokens, shape.max_position_embeddings);
     let held_out = problems.distinct(Split::Test, config.eval.n).map_err(TrainError::Task)?;
     for (prompt, problem) in held_out.iter().enumerate() {
         let tokens = problem.encode(tokens)?.ids().len();
@@ -134,7 +141,10 @@ fn check_prompt_lengths(
         }
         longest = longest.max(tokens);
     }
-    Ok(longest)
+    if let Some(lora) = &config.lora {
+        lora.shapes(shape).map_err(|e| ConfigError::Conflict(format!("lora.{e}")))?;
+    }
+    Ok(HeldOutLengths { n: held_out.len(), longest })
 }
 
 /// Asks the program of `reward.command` about one right answer, so that a misspelt path is found before any training.
@@ -165,12 +175,12 @@ pub(super) fn try_reward_program(
 fn check_machine_memory(
     config: &Config,
     shape: &model::ModelConfig,
-    prompt_tokens: usize,
+    held_out: HeldOutLengths,
 ) -> Result<(), TrainError> {
     let rl = &config.rl;
     let Some(there) = memory::total_mib().filter(|_| rl.steps > 0) else { return Ok(()) };
     // Of several processes each holds the gradients of some shards only: without them, so that no run is refused wrongly.
-    let step = StepShape { shards: 1, ..StepShape::new(config, prompt_tokens) };
+    let step = StepShape { shards: 1, evaluated: held_out.n, ..StepShape::new(config, held_out.longest) };
     let estimate = memory::estimate(shape, &step, config.lora.as_ref());
     let needed =
         (memory::total(&estimate.state) + memory::total(&estimate.rollout)) as f64 / f64::from(1 << 20);
@@ -178,9 +188,10 @@ fn check_machine_memory(
         return Ok(());
     }
     Err(ConfigError::Conflict(format!(
-        "rl.prompts_per_step = {}, rl.group_size = {}, rl.max_new_tokens = {}: sampling takes {needed:.0} MiB when every response reaches its \
-         limit (keys and values above all), and this machine has {there:.0}; lower one of them (llm-train info itemises it)",
-        rl.prompts_per_step, rl.group_size, rl.max_new_tokens
+        "rl.prompts_per_step = {}, rl.group_size = {}, rl.max_new_tokens = {}, eval.n = {}: sampling takes {needed:.0} MiB when every response \
+         reaches its limit (keys and values above all), and this machine has {there:.0}; lower one of them, or memory.slots (llm-train info \
+         itemises it)",
+        rl.prompts_per_step, rl.group_size, rl.max_new_tokens, config.eval.n
     ))
     .into())
 }

@@ -96,7 +96,7 @@ impl<'a> Run<'a> {
         from: Option<Checkpoint>,
     ) -> Result<(Box<dyn Engine + 'a>, Checkpoint), TrainError> {
         let config = &self.session.config;
-        let saved = from.filter(|_| self.state.before.is_some());
+        let saved = from.clone().filter(|_| self.state.before.is_some());
         let stage = if config.rl.steps > 0 { Stage::Rl } else { Stage::Sft };
         let mut engine = match start_from {
             SftResult::Weights(parameters) => self.begin(stage, parameters, saved.as_ref())?,
@@ -104,7 +104,13 @@ impl<'a> Run<'a> {
         };
         let mut saved = match saved {
             Some(checkpoint) => checkpoint,
-            None => self.evaluate_before(engine.as_ref())?,
+            None => match self.evaluate_before(engine.as_ref()) {
+                // Without RL the engine goes on with its moments, which a run that comes back here would begin anew.
+                Err(error) if config.rl.steps > 0 => {
+                    return Err(self.keep_before_failing(error, engine.as_ref(), from.as_ref()));
+                }
+                done => done?,
+            },
         };
         if self.ends_at_former_end(engine.as_ref())? {
             saved = self.save(engine.as_ref())?;
@@ -115,7 +121,12 @@ impl<'a> Run<'a> {
             self.heed_stop(&saved)?;
             let improved = match self.rl_step(engine.as_mut()) {
                 Ok(improved) => improved,
-                Err(error) => return Err(self.keep_before_failing(error, engine.as_ref(), &saved)),
+                // The row of a step has its evaluation in it: without that no checkpoint can follow it.
+                Err(error @ TrainError::Eval(_)) => {
+                    self.say(&format!("the same command goes on from {}", saved.path().display()));
+                    return Err(error);
+                }
+                Err(error) => return Err(self.keep_before_failing(error, engine.as_ref(), Some(&saved))),
             };
             let done = self.state.rl_done;
             let last = done == config.rl.steps || self.state.stopped_early;
@@ -144,20 +155,20 @@ impl<'a> Run<'a> {
         Ok(self.state.stopped_early)
     }
 
-    /// Writes a checkpoint of the steps done so far if the step under way failed outside: nothing of it has changed the weights.
+    /// Writes a checkpoint of the steps done so far if what is under way failed outside: nothing of it has changed the weights.
     fn keep_before_failing(
         &mut self,
         error: TrainError,
         engine: &dyn Engine,
-        saved: &Checkpoint,
+        saved: Option<&Checkpoint>,
     ) -> TrainError {
-        if !error.leaves_the_weights() || saved.step() == self.state.done() {
+        if !error.leaves_the_weights() || saved.map_or(0, Checkpoint::step) == self.state.done() {
             return error;
         }
         match self.save(engine) {
             Ok(checkpoint) => {
                 self.say(&format!(
-                    "saved everything before this step to {}; rerun the same command to resume",
+                    "saved the finished steps to {}; rerun the same command to resume",
                     checkpoint.path().display()
                 ));
                 error

@@ -14,6 +14,9 @@ pub(super) const SETS: &str = "systematic_rloo";
 const CLAMP: &str = "grpo clamp=-0.1";
 const TRACE: &str = "grpo_lambda clamp=none";
 const BOTH: &str = "grpo_lambda";
+const GRPO: &str = "grpo";
+/// The paper's KL term, behind the name of an arm without one.
+const TERM: &str = " beta=0.04";
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     let later = [faster(n), long(n, BOTH), long(n, CLAMP), long(n, TRACE), divergence(n), kl_term(n)];
@@ -80,34 +83,42 @@ fn long(n: &Numbers, arm: &str) -> Option<Finding> {
     Some(finding(statement, more(trial, trial.arm(arm)?), numbers(trial)))
 }
 
-/// The paper's sentence on the divergence, with the trace of the paper and a KL term or none.
+/// The paper's sentence on the divergence, of its trace and clamp over GRPO: without a KL term, as the protocol compares them, and with the one that
+/// the paper trains with.
 fn divergence(n: &Numbers) -> Option<Finding> {
     let trial = &n.trials[KL];
-    let arms = [BOTH, CLAMP].map(|name| trial.arm(name));
-    let [Some(both), Some(clamp)] = arms else { return None };
-    let ratio = |arm: &Arm| {
-        arm.over_first.map_or(String::new(), |(i, _)| {
-            format!("{:.2} times GRPO's ({:.2} to {:.2})", i.mid.exp(), i.low.exp(), i.high.exp())
-        })
+    let over_grpo = |term: &str| {
+        let values = |method: &str| Some(trial.arm(&format!("{method}{term}"))?.values.as_slice());
+        trial.protocol.difference(values(BOTH)?, values(GRPO)?)
     };
-    let readings = [both, clamp].map(|arm| arm.reading(&trial.protocol));
-    let verdict = match readings {
-        [Some(Reading::More), Some(Reading::More)] => Verdict::Holds,
-        [Some(Reading::Less), Some(Reading::Less)] => {
-            Verdict::Fails(format!("it is lower: {} with the trace, {} without", ratio(both), ratio(clamp)))
-        }
-        _ => Verdict::NotTold(format!("{} with the trace, {} without", ratio(both), ratio(clamp))),
+    let pairs = [over_grpo("")?, over_grpo(TERM)?];
+    let [without, with] = pairs
+        .map(|(i, _)| format!("{:.2} times GRPO's ({:.2} to {:.2})", i.mid.exp(), i.low.exp(), i.high.exp()));
+    let said = format!("{without} at β = 0, {with} at β = 0.04");
+    let readings = pairs.map(|pair| trial.protocol.reading(pair));
+    let verdict = if readings.iter().all(|r| *r == Reading::More) {
+        Verdict::Holds
+    } else if readings.iter().all(|r| matches!(r, Reading::Less | Reading::Equal)) {
+        Verdict::Fails(said)
+    } else {
+        Verdict::NotTold(said)
     };
-    Some(finding_on(SentenceId::DivergenceOfTheClamp, verdict, numbers(trial)))
+    let (i, p) = pairs[1];
+    Some(finding_on(
+        SentenceId::DivergenceOfTheClamp,
+        verdict,
+        format!(
+            "{}. {BOTH}{TERM} less {GRPO}{TERM}, both as the paper trains and none of the protocol's comparisons: {}, p = {p:.4}",
+            numbers(trial),
+            interval(i)
+        ),
+    ))
 }
 
 fn kl_term(n: &Numbers) -> Option<Finding> {
     let trial = &n.trials[KL];
-    let pairs: Vec<(&Arm, &Arm)> = trial
-        .arms
-        .iter()
-        .filter_map(|arm| Some((arm, trial.arm(&format!("{} beta=0.04", arm.name))?)))
-        .collect();
+    let pairs: Vec<(&Arm, &Arm)> =
+        trial.arms.iter().filter_map(|arm| Some((arm, trial.arm(&format!("{}{TERM}", arm.name))?))).collect();
     let above: Vec<&str> =
         pairs.iter().filter(|(a, b)| b.mean >= a.mean).map(|(a, _)| a.name.as_str()).collect();
     let list = pairs.iter().map(|(a, b)| format!("{}: {:.2}", a.name, (b.mean - a.mean).exp()));
@@ -121,4 +132,49 @@ fn kl_term(n: &Numbers) -> Option<Finding> {
             ),
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Measure, Protocol};
+    use super::*;
+
+    /// Arms of six seeds whose logarithms of the divergence are about these.
+    fn trial(arms: [(&str, f64); 4]) -> Trial {
+        let arm = |(name, mean): (&str, f64)| Arm {
+            name: name.into(),
+            rate: 1.0,
+            is_at_end: false,
+            values: (0..6)
+                .map(|seed| mean + if name == GRPO { 0.01 * f64::from(seed) } else { 0.0 })
+                .collect(),
+            mean,
+            over_first: None,
+        };
+        let protocol = Protocol {
+            rates: vec![1.0],
+            evaluation: (0..6).collect(),
+            measure: Measure::LogKl,
+            margin: 0.1,
+            level: 0.95,
+            arms: Vec::new(),
+        };
+        Trial { name: "made up", protocol, arms: arms.map(arm).into() }
+    }
+
+    #[test]
+    fn the_divergence_is_read_without_the_term_and_with_it() {
+        for (without, with, word) in [
+            (1.0, 1.0, "Holds"),
+            (-1.0, -1.0, "Fails"),
+            (0.0, -1.0, "Fails"),
+            (1.0, -1.0, "Not told"),
+            (-1.0, 1.0, "Not told"),
+        ] {
+            let arms =
+                [(GRPO, 0.0), (BOTH, without), ("grpo beta=0.04", 0.0), ("grpo_lambda beta=0.04", with)];
+            let n = Numbers { trials: vec![trial(arms); KL + 1], shares: Vec::new() };
+            assert_eq!(divergence(&n).map(|f| f.verdict.word()), Some(word), "{without} {with}");
+        }
+    }
 }

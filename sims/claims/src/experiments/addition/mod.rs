@@ -104,9 +104,12 @@ struct Arm {
     /// The measure of every seed, in order, and its mean.
     values: Vec<f64>,
     mean: f64,
-    /// The difference from the first arm, with the p of sign flips over seeds; none for that arm.
-    over_first: Option<(Interval, f64)>,
+    /// The difference from the first arm; none for that arm.
+    over_first: Option<Difference>,
 }
+
+/// A difference over pairs of seeds, with its p by sign flips.
+type Difference = (Interval, f64);
 
 /// A comparison of a protocol, as it says that one is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,17 +120,29 @@ enum Reading {
     NotTold,
 }
 
-impl Arm {
+impl Protocol {
+    /// The difference of two arms, from their values by seed.
+    fn difference(&self, values: &[f64], reference: &[f64]) -> Option<Difference> {
+        let interval = t_interval(&difference(values, reference), self.level)?;
+        Some((interval, paired_permutation(values, reference, 0, 0)?.p))
+    }
+
     /// True differences exclude 0 by interval and sign flips; an interval within the margin is equality.
-    fn reading(&self, protocol: &Protocol) -> Option<Reading> {
-        let (i, p) = self.over_first?;
-        let is_shown = p <= 1.0 - protocol.level && (i.low > 0.0 || i.high < 0.0);
-        Some(match (i.low.abs().max(i.high.abs()) <= protocol.margin, is_shown) {
+    fn reading(&self, (i, p): Difference) -> Reading {
+        let is_shown = p <= 1.0 - self.level && (i.low > 0.0 || i.high < 0.0);
+        match (i.low.abs().max(i.high.abs()) <= self.margin, is_shown) {
             (true, _) => Reading::Equal,
             (false, true) if i.mid > 0.0 => Reading::More,
             (false, true) => Reading::Less,
             (false, false) => Reading::NotTold,
-        })
+        }
+    }
+}
+
+impl Arm {
+    /// The reading of the difference from the first arm.
+    fn reading(&self, protocol: &Protocol) -> Option<Reading> {
+        Some(protocol.reading(self.over_first?))
     }
 }
 
@@ -176,10 +191,7 @@ fn trial(source: &Source) -> anyhow::Result<Trial> {
             }
             continue;
         };
-        let over_first = arms.first().and_then(|first| {
-            let interval = t_interval(&difference(&values, &first.values), protocol.level)?;
-            Some((interval, paired_permutation(&values, &first.values, 0, 0)?.p))
-        });
+        let over_first = arms.first().and_then(|first| protocol.difference(&values, &first.values));
         let ends = [
             protocol.rates.iter().copied().reduce(f64::min),
             protocol.rates.iter().copied().reduce(f64::max),

@@ -170,6 +170,10 @@ pub(super) struct Reading {
     pub(super) constant: bool,
 }
 
+/// The names of the readings whose reduction is not constant.
+const TOKEN_MEAN: &str = "z-score, token mean";
+const PER_RESPONSE: &str = "z-score, 1/T";
+
 /// The readings, those without a trace first.
 pub(super) fn readings() -> [Reading; 8] {
     let trace = |lambda: f64| format!("lambda={lambda} scale=none clamp=none reduction=response_sum");
@@ -177,8 +181,8 @@ pub(super) fn readings() -> [Reading; 8] {
         ("RLOO", "rloo", String::new(), None, true),
         ("centred, constant", "dr_grpo", "max_length=1".into(), None, true),
         ("z-score, constant", "grpo", "reduction=response_sum".into(), None, true),
-        ("z-score, token mean", "grpo", "reduction=token_mean".into(), None, false),
-        ("z-score, 1/T", "grpo", String::new(), None, false),
+        (TOKEN_MEAN, "grpo", "reduction=token_mean".into(), None, false),
+        (PER_RESPONSE, "grpo", String::new(), None, false),
         ("trace 0.5", "grpo_lambda", trace(0.5), Some(0.5), false),
         ("trace 0.9", "grpo_lambda", trace(0.9), Some(0.9), false),
         ("trace 0.99", "grpo_lambda", trace(0.99), Some(0.99), false),

@@ -3,7 +3,9 @@
 use super::measure::{ARMS, CLAMPED, Kind, LEARNED, OFFSET, REWEIGHTING, WEIGHTS};
 use super::{Nested, Numbers, Outcome, RATIOS, RUNS};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{finding, holds_or, holds_when, interval, largest, percent, short};
+use crate::experiments::common::{
+    Shown, finding, gains_everywhere, holds_or, interval, largest, percent, short,
+};
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![helps(n), nested(n), parts(n), weights(n), shared(n), offset(n), solved(n)]
@@ -18,8 +20,7 @@ fn said(cell: &Outcome, arm: usize) -> String {
 }
 
 fn place(cell: &Outcome) -> String {
-    let policy = if cell.shared { "shared" } else { "table" };
-    format!("{policy}, {}, {} of the best rate", cell.kind.name(), cell.ratio)
+    format!("{}, {}, {} of the best rate", policy(cell.shared), cell.kind.name(), cell.ratio)
 }
 
 /// An arm's gain at every rate.
@@ -38,39 +39,62 @@ fn weights_at(n: &Numbers, p: f64) -> [f64; ARMS.len()] {
     n.weights.iter().find(|(q, _)| (q - p).abs() < 1e-9).map_or([f64::NAN; ARMS.len()], |(_, w)| *w)
 }
 
-/// The fewest updates until J is 0.8 over the rates, mean over runs: of GRPO, of the clamp.
+/// The fewest updates until J is 0.8 over the rates, of GRPO and of the clamp: a mean over runs where all get there.
 fn fewest(n: &Numbers, kind: Kind) -> String {
-    let least =
-        |arm: usize| cells(n, true, kind).iter().map(|c| c.learned[arm]).fold(f64::INFINITY, f64::min);
-    format!("{:.0} and {:.0}", least(0), least(CLAMPED))
+    let said = |arm: usize| {
+        let all = cells(n, true, kind);
+        let reached = |c: &&Outcome| c.learned[arm].iter().flatten().count();
+        match all.iter().filter_map(|c| c.updates_to_learned(arm)).reduce(f64::min) {
+            Some(updates) => format!("{updates:.0}"),
+            None => match all.iter().map(reached).max() {
+                Some(runs) if runs > 0 => format!("reached by {runs} of {RUNS} runs"),
+                _ => "not reached".into(),
+            },
+        }
+    };
+    format!("{} and {}", said(0), said(CLAMPED))
 }
 
-fn better(cell: &Outcome) -> bool {
-    cell.gain[CLAMPED].mid > 0.0 && cell.p_holm <= 0.05
+/// The rate over which the rates of some policies are given.
+pub(super) fn best_of_grid(n: &Numbers, policies: &[bool]) -> String {
+    let place = |o: &Nested| format!("{}, {}", policy(o.shared), o.kind.name());
+    let at_edge = n.nested.iter().filter(|o| o.best.at_edge && policies.contains(&o.shared));
+    let ends: Vec<String> = at_edge.map(place).collect();
+    let ends = if ends.is_empty() { String::new() } else { format!(" (an end of it: {})", ends.join("; ")) };
+    format!("GRPO's best of a grid{ends}")
+}
+
+fn policy(shared: bool) -> &'static str {
+    if shared { "shared" } else { "table" }
+}
+
+fn of_clamp(cell: &Outcome) -> Shown {
+    Shown::by_p(cell.gain[CLAMPED].mid, cell.p_holm)
 }
 
 fn helps(n: &Numbers) -> Finding {
     let all: Vec<&Outcome> = n.cells.iter().filter(|c| c.shared).collect();
-    let yes: Vec<&&Outcome> = all.iter().filter(|c| better(c)).collect();
-    let no = all.iter().filter(|c| c.gain[CLAMPED].mid < 0.0 && c.p_holm <= 0.05).count();
-    let list = yes.iter().map(|c| place(c)).collect::<Vec<_>>().join("; ");
+    let shown: Vec<Shown> = all.iter().map(|c| of_clamp(c)).collect();
+    let no = shown.iter().filter(|s| **s == Shown::Loss).count();
+    let yes = all.iter().filter(|c| of_clamp(c) == Shown::Gain);
+    let list = yes.map(|c| place(c)).collect::<Vec<_>>().join("; ");
     let worst = all.iter().min_by(|a, b| a.gain[CLAMPED].mid.total_cmp(&b.gain[CLAMPED].mid));
     finding(
         "The clamp helps a policy that answers many prompts from shared parameters",
-        holds_when(
-            yes.len() == all.len(),
-            !yes.is_empty(),
+        gains_everywhere(
+            &shown,
             format!("{list}; it hurts in {no} of {} cells", all.len()),
             format!(
-                "it helps in none of {} cells after Holm's correction and hurts in {no}, most at {}",
+                "it helps in none of {} cells after Holm's correction and hurts in {no}, the least gain at {}",
                 all.len(),
                 worst.map_or(String::new(), |c| format!("{}: {}", place(c), said(c, CLAMPED)))
             ),
         ),
         format!(
-            "mean J over the updates (area) less GRPO's, {RUNS} paired runs of {} updates, start J = 0.4, {} learning rates over GRPO's best. SGD: {}. AdamW: {}. Updates until J = {LEARNED}, at the rate with the fewest, GRPO and the clamp: SGD {}, AdamW {}",
+            "mean J over the updates (area) less GRPO's, {RUNS} paired runs of {} updates, start J = 0.4, {} learning rates over {}. SGD: {}. AdamW: {}. Updates until J = {LEARNED}, at the rate with the fewest, GRPO and the clamp: SGD {}, AdamW {}",
             n.updates,
             RATIOS.len(),
+            best_of_grid(n, &[true]),
             row(n, true, Kind::Sgd, CLAMPED),
             row(n, true, Kind::AdamW, CLAMPED),
             fewest(n, Kind::Sgd),
@@ -84,24 +108,31 @@ fn at_nested(n: &Numbers, shared: bool) -> Vec<&Nested> {
     n.nested.iter().filter(|o| o.shared == shared).collect()
 }
 
-/// `Holds` if something is true of every optimiser with shared parameters, else those of which it is.
-fn of_optimisers(n: &Numbers, holds: impl Fn(&Nested) -> bool, counterexample: &str) -> Verdict {
+/// The verdict on an arm that is said to gain under every optimiser with shared parameters.
+fn of_optimisers(n: &Numbers, arm: usize) -> Verdict {
     let all = at_nested(n, true);
-    let names: Vec<&str> = all.iter().filter(|o| holds(o)).map(|o| o.kind.name()).collect();
-    holds_when(names.len() == all.len(), !names.is_empty(), names.join(", "), counterexample)
+    let shown: Vec<Shown> = all.iter().map(|o| Shown::by_interval(o.gain[arm])).collect();
+    let gaining = all.iter().zip(&shown).filter(|(_, s)| **s == Shown::Gain);
+    let names: Vec<&str> = gaining.map(|(o, _)| o.kind.name()).collect();
+    gains_everywhere(&shown, names.join(", "), "no interval lies above 0")
 }
 
 fn nested(n: &Numbers) -> Finding {
     let list = |shared: bool| {
         let one = |o: &&Nested| {
-            let edge = if o.at_edge[CLAMPED] { " (its best rate is at an end of the grid)" } else { "" };
+            let edge = match (o.at_edge[0], o.at_edge[CLAMPED]) {
+                (true, true) => " (both best rates are ends of those tried)",
+                (true, false) => " (GRPO's best rate is an end of those tried)",
+                (false, true) => " (the clamp's best rate is an end of those tried)",
+                (false, false) => "",
+            };
             format!("{} {}{edge}", o.kind.name(), interval(o.gain[CLAMPED]))
         };
         at_nested(n, shared).iter().map(one).collect::<Vec<_>>().join(", ")
     };
     finding(
         "With shared parameters the clamp also gains where every run has the rate that the other runs choose, for the clamp and for GRPO",
-        of_optimisers(n, |o| o.gain[CLAMPED].low > 0.0, "no interval lies above 0"),
+        of_optimisers(n, CLAMPED),
         format!(
             "area less GRPO's. Shared parameters: {}. Table with the same start: {}",
             list(true),
@@ -120,7 +151,7 @@ fn weights(n: &Numbers) -> Finding {
     };
     finding(
         "The clamp's own weights of prompts alone, GRPO's advantages times the ratio of expected updates, gain where prompts share parameters",
-        of_optimisers(n, |o| o.gain[WEIGHTS].low > 0.0, "no interval lies above 0"),
+        of_optimisers(n, WEIGHTS),
         format!(
             "area less GRPO's at rates chosen on the other runs. {}. A prompt solved nine times in ten keeps {} of its weight under the clamp and under its weights, {} under re-weighting only",
             at_nested(n, true).iter().map(list).collect::<Vec<_>>().join(". "),
@@ -169,14 +200,21 @@ fn shared(n: &Numbers) -> Finding {
         let area = |c: &&Outcome| c.areas[0].iter().sum::<f64>() / c.areas[0].len() as f64;
         largest(cells(n, shared, Kind::Sgd).iter().map(area))
     };
-    let apart = pairs.iter().filter(|(s, t)| s.gain[CLAMPED].low > t.gain[CLAMPED].high).count();
+    let shown: Vec<Shown> = pairs
+        .iter()
+        .map(|(s, t)| match (s.gain[CLAMPED], t.gain[CLAMPED]) {
+            (s, t) if s.low > t.high => Shown::Gain,
+            (s, t) if s.high < t.low => Shown::Loss,
+            _ => Shown::Neither,
+        })
+        .collect();
+    let apart = shown.iter().filter(|s| **s == Shown::Gain).count();
     finding(
         "The clamp gains more where prompts share parameters than in a table with the same start",
-        holds_when(
-            apart == pairs.len(),
-            apart > 0,
+        gains_everywhere(
+            &shown,
             format!(
-                "the intervals are apart in {apart} of {} cells; the mean is greater in {more}",
+                "the interval is above the table's in {apart} of {} cells; the mean is greater in {more}",
                 pairs.len()
             ),
             format!(
@@ -185,7 +223,8 @@ fn shared(n: &Numbers) -> Finding {
             ),
         ),
         format!(
-            "the clamp's gain in the table, {}. GRPO's greatest mean area over the rates is {:.3} with shared parameters and {:.3} in the table, under SGD: the table has little left to gain at its best rates",
+            "the clamp's gain in the table, at rates over {}, {}. GRPO's greatest mean area over the rates is {:.3} with shared parameters and {:.3} in the table, under SGD: the table has little left to gain at its best rates",
+            best_of_grid(n, &[false]),
             rows(n, false, CLAMPED),
             most(true),
             most(false)
@@ -229,6 +268,7 @@ fn solved(n: &Numbers) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Best;
     use super::*;
     use crate::experiments::common::words;
     use grpo_lambda_stats::Interval;
@@ -242,7 +282,7 @@ mod tests {
             rate: 1.0,
             areas: Default::default(),
             last: [0.5; ARMS.len()],
-            learned: [0.5; ARMS.len()],
+            learned: std::array::from_fn(|_| vec![None; 2]),
             gain: if shared { gains.map(at) } else { [0.0, 0.0, 0.0, table, 0.0].map(at) },
             p,
             p_holm: p,
@@ -250,7 +290,13 @@ mod tests {
         let all = [true, false].into_iter().flat_map(|shared| Kind::ALL.map(|kind| (shared, kind)));
         Numbers {
             nested: Kind::ALL
-                .map(|kind| Nested { shared: true, kind, gain: gains.map(at), at_edge: [false; ARMS.len()] })
+                .map(|kind| Nested {
+                    shared: true,
+                    kind,
+                    gain: gains.map(at),
+                    at_edge: [false; ARMS.len()],
+                    best: Best { rate: 1.0, at_edge: false },
+                })
                 .to_vec(),
             cells: all.map(cell).collect(),
             updates: 1,
@@ -267,7 +313,27 @@ mod tests {
         let verdicts = |n: Numbers| words(&findings(&n));
         assert_eq!(verdicts(numbers([0.0, 0.2, 0.05, 0.2, 0.1], 0.0, 0.001, [1.0, 0.5])), ["Holds"; 7]);
         assert_eq!(verdicts(numbers([0.0, 0.05, 0.2, -0.2, -0.1], 0.1, 0.001, [1.5, 0.95])), ["Fails"; 7]);
-        // A gain that does not survive the correction is none.
-        assert_eq!(verdicts(numbers([0.0, 0.2, 0.05, 0.2, 0.1], 0.0, 0.2, [1.0, 0.5]))[0], "Fails");
+        // A gain that does not survive the correction is none, and no loss either; so with an interval that holds 0.
+        let [h, not_told] = ["Holds", "Not told"];
+        assert_eq!(
+            verdicts(numbers([0.0, 0.2, 0.05, 0.0, 0.0], 0.0, 0.2, [1.0, 0.5])),
+            [not_told, not_told, h, not_told, not_told, h, h]
+        );
+    }
+
+    #[test]
+    fn a_run_that_does_not_learn_counts_in_no_mean_and_an_end_of_a_grid_is_named() {
+        let mut n = numbers([0.0, 0.2, 0.05, 0.2, 0.1], 0.0, 0.001, [1.0, 0.5]);
+        let ends =
+            |n: &Numbers, words: &str| assert!(helps(n).numbers.ends_with(words), "{}", helps(n).numbers);
+        ends(&n, "SGD not reached and not reached, AdamW not reached and not reached");
+        n.cells[0].learned[CLAMPED] = vec![Some(90), None];
+        ends(&n, "SGD not reached and reached by 1 of 12 runs, AdamW not reached and not reached");
+        n.cells[0].learned[CLAMPED] = vec![Some(90), Some(100)];
+        ends(&n, "SGD not reached and 95, AdamW not reached and not reached");
+        n.nested[0].best.at_edge = true;
+        assert!(helps(&n).numbers.contains("GRPO's best of a grid (an end of it: shared, SGD)"));
+        n.nested[0].at_edge[0] = true;
+        assert!(nested(&n).numbers.contains("(GRPO's best rate is an end of those tried)"));
     }
 }

@@ -166,8 +166,8 @@ pub(super) struct Course {
     pub(super) area: f64,
     /// `J` after the last update.
     pub(super) last: f64,
-    /// Updates until `J` reaches [`LEARNED`]; all of them if it does not.
-    pub(super) learned: f64,
+    /// Updates until `J` reaches [`LEARNED`], if it does.
+    pub(super) learned: Option<usize>,
 }
 
 /// Updates between two looks at `J`.
@@ -181,7 +181,7 @@ pub(super) fn train(sums: &Sums, arm: Arm, setting: Setting, seed: u64) -> Cours
     let mut optimiser = Optimiser::new(setting.kind, setting.rate, policy.zero_gradient().len());
     let (advantages, mut rng) = (arm.prepared(), stream(seed, 7));
     let mut j = policy.j(&sums.right);
-    let mut course = Course { learned: setting.updates as f64, ..Course::default() };
+    let mut course = Course::default();
     for update in 1..=setting.updates {
         let mut gradient = policy.zero_gradient();
         for _ in 0..PROMPTS {
@@ -202,7 +202,7 @@ pub(super) fn train(sums: &Sums, arm: Arm, setting: Setting, seed: u64) -> Cours
             let next = policy.j(&sums.right);
             course.area += (j + next) / 2.0 * EVERY as f64 / setting.updates as f64;
             if next >= LEARNED {
-                course.learned = course.learned.min(update as f64);
+                course.learned.get_or_insert(update);
             }
             j = next;
         }

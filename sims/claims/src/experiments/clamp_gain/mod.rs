@@ -38,6 +38,7 @@ use findings::findings;
 use grpo_lambda_stats::{Interval, chosen_on_the_others, holm, mean, paired_permutation, t_interval};
 use measure::{ARMS, CLAMPED, Course, Kind, Setting, Sums, train};
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 use shown::{figures, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
@@ -68,14 +69,31 @@ struct Outcome {
     rate: f64,
     /// The areas of every run by arm.
     areas: [Vec<f64>; ARMS.len()],
-    /// Mean final `J`, and mean number of updates until `J` is 0.8, by arm.
+    /// Mean final `J` by arm.
     last: [f64; ARMS.len()],
-    learned: [f64; ARMS.len()],
+    /// Updates until `J` is 0.8 of every run by arm; none where it does not get there.
+    learned: [Vec<Option<usize>>; ARMS.len()],
     /// Area less that of GRPO, pairs of runs, Student's t interval at 95 %; by arm.
     gain: [Interval; ARMS.len()],
     /// Paired permutation test of the clamp's gain, two-sided, and corrected over all cells (Holm).
     p: f64,
     p_holm: f64,
+}
+
+impl Outcome {
+    /// The mean number of updates until `J` is 0.8, if every run of an arm gets there.
+    fn updates_to_learned(&self, arm: usize) -> Option<f64> {
+        let all: Option<Vec<usize>> = self.learned[arm].iter().copied().collect();
+        mean(&all?.into_iter().map(|updates| updates as f64).collect::<Vec<_>>())
+    }
+}
+
+/// GRPO's best rate on a grid.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Best {
+    rate: f64,
+    /// True if it is an end of the grid.
+    at_edge: bool,
 }
 
 /// A policy and optimiser where every run has the rate that the other runs choose, for the arm and for GRPO.
@@ -85,8 +103,10 @@ struct Nested {
     kind: Kind,
     /// Area less GRPO's by arm, Student's t over runs at 95 %.
     gain: [Interval; ARMS.len()],
-    /// True if the arm's best mean area is at an end of the grid.
+    /// True if the arm's best mean area is at an end of the ratios.
     at_edge: [bool; ARMS.len()],
+    /// The rate at the ratio 1.
+    best: Best,
 }
 
 struct Numbers {
@@ -109,16 +129,17 @@ fn measure(context: &Context) -> anyhow::Result<Numbers> {
     let (reported, selection) = sums.split_at(RUNS);
     let settings: Vec<(bool, Kind)> =
         [true, false].into_iter().flat_map(|shared| Kind::ALL.map(|kind| (shared, kind))).collect();
-    let mut cells = Vec::new();
+    let (mut cells, mut nested) = (Vec::new(), Vec::new());
     for &(shared, kind) in &settings {
         let work = || Ok(best_rate(selection, shared, kind, updates, context.seed));
-        let best = context.store.piece(&format!("best/{shared}/{}", kind.name()), work)?;
+        let best: Best = context.store.piece(&format!("best/{shared}/{}", kind.name()), work)?;
         for ratio in RATIOS {
-            let setting = Setting { shared, kind, rate: best * ratio, updates };
+            let setting = Setting { shared, kind, rate: best.rate * ratio, updates };
             cells.push(cell(context, reported, setting, ratio)?);
             let share = cells.len() as f64 / (settings.len() * RATIOS.len()) as f64;
             (context.progress)(0.1 + 0.85 * share, "training");
         }
+        nested.push(at_rates_of_others(&cells[cells.len() - RATIOS.len()..], best));
     }
     let corrected = holm(&cells.iter().map(|c| c.p).collect::<Vec<_>>());
     cells.iter_mut().zip(corrected).for_each(|(c, p)| c.p_holm = p);
@@ -128,12 +149,11 @@ fn measure(context: &Context) -> anyhow::Result<Numbers> {
         (p, ARMS.map(|arm| arm.prepared().weight(p)))
     };
     let weights = (0..POINTS).map(weight).collect();
-    let nested = cells.chunks_exact(RATIOS.len()).map(nested).collect();
     Ok(Numbers { cells, nested, updates, start: [0.25, 0.5, 0.75].map(|q| quantile(&starts, q)), weights })
 }
 
 /// GRPO's best rate on a grid of powers of two.
-fn best_rate(sums: &[Sums], shared: bool, kind: Kind, updates: usize, seed: u64) -> f64 {
+fn best_rate(sums: &[Sums], shared: bool, kind: Kind, updates: usize, seed: u64) -> Best {
     let exponents = match kind {
         Kind::Sgd => -3..=8,
         Kind::AdamW => -12..=0,
@@ -145,9 +165,9 @@ fn best_rate(sums: &[Sums], shared: bool, kind: Kind, updates: usize, seed: u64)
         let all: Vec<f64> = sums.iter().enumerate().map(j).collect();
         (k, mean(&all).unwrap_or(f64::NAN))
     };
-    let tried: Vec<(i32, f64)> = exponents.collect::<Vec<_>>().into_par_iter().map(score).collect();
-    let best = tried.iter().max_by(|a, b| a.1.total_cmp(&b.1));
-    2f64.powi(best.map_or(0, |(k, _)| *k))
+    let tried: Vec<(i32, f64)> = exponents.clone().collect::<Vec<_>>().into_par_iter().map(score).collect();
+    let best = tried.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(k, _)| *k);
+    Best { rate: 2f64.powi(best), at_edge: best == *exponents.start() || best == *exponents.end() }
 }
 
 /// Every run by arm, computed or kept.
@@ -176,7 +196,7 @@ fn cell(context: &Context, sums: &[Sums], setting: Setting, ratio: f64) -> anyho
         ratio,
         rate: setting.rate,
         last: average(|run| run.last),
-        learned: average(|run| run.learned),
+        learned: std::array::from_fn(|arm| runs.iter().map(|r| r[arm].learned).collect()),
         gain: std::array::from_fn(|arm| gain(&areas[arm], &areas[0])),
         areas,
         p,
@@ -191,7 +211,7 @@ fn gain(own: &[f64], grpo: &[f64]) -> Interval {
 }
 
 /// The cells of a policy and optimiser, one per rate, at rates chosen on the other runs.
-fn nested(cells: &[Outcome]) -> Nested {
+fn at_rates_of_others(cells: &[Outcome], best: Best) -> Nested {
     let by_rate = |arm: usize| cells.iter().map(|c| c.areas[arm].clone()).collect::<Vec<_>>();
     let chosen = |arm: usize| chosen_on_the_others(&by_rate(arm)).unwrap_or_default();
     let level = |c: &Outcome, arm: usize| mean(&c.areas[arm]).unwrap_or(f64::NAN);
@@ -204,5 +224,6 @@ fn nested(cells: &[Outcome]) -> Nested {
         kind: cells[0].kind,
         gain: std::array::from_fn(|arm| gain(&chosen(arm), &chosen(0))),
         at_edge: std::array::from_fn(at_edge),
+        best,
     }
 }

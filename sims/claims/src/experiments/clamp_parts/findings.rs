@@ -1,8 +1,8 @@
 //! The findings.
 
-use super::{BEYOND, ByArm, CLAMP, Gain, Nested, Numbers, Outcome};
+use super::{APART, BEYOND, ByArm, CLAMP, Gain, Nested, Numbers, Outcome};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{finding, holds_or, holds_when, interval, short};
+use crate::experiments::common::{Shown, finding, gains_everywhere, holds_or, holds_when, interval, short};
 
 /// The places of the arms.
 const REWEIGHTING: usize = 1;
@@ -26,18 +26,21 @@ fn by_optimiser(n: &Numbers, separator: &str, text: impl Fn(&Nested) -> String) 
     n.nested.iter().map(row).collect::<Vec<_>>().join(separator)
 }
 
-/// `Holds` if something is true under every optimiser, else those under which it is.
-fn under_all(n: &Numbers, holds: impl Fn(&Nested) -> bool, counterexample: &str) -> Verdict {
-    let names: Vec<&str> = n.nested.iter().filter(|o| holds(o)).map(|o| o.optimiser.as_str()).collect();
-    holds_when(names.len() == n.nested.len(), !names.is_empty(), names.join(", "), counterexample)
+/// The verdict on gains that are said to be there, all of them, under every optimiser.
+fn under_all(n: &Numbers, gains: &[usize], counterexample: &str) -> Verdict {
+    let under = |o: &Nested| {
+        let shown: Vec<Shown> = gains.iter().map(|&k| o.gains[k].shown()).collect();
+        let worst = [Shown::Loss, Shown::Neither].into_iter().find(|s| shown.contains(s));
+        worst.unwrap_or(Shown::Gain)
+    };
+    let shown: Vec<Shown> = n.nested.iter().map(under).collect();
+    let gaining = n.nested.iter().zip(&shown).filter(|(_, s)| **s == Shown::Gain);
+    let names: Vec<&str> = gaining.map(|(o, _)| o.optimiser.as_str()).collect();
+    gains_everywhere(&shown, names.join(", "), counterexample)
 }
 
 fn place(c: &Outcome) -> String {
     format!("{} at {}", c.optimiser, short(c.rate))
-}
-
-fn places(cells: &[&Outcome]) -> String {
-    cells.iter().map(|c| place(c)).collect::<Vec<_>>().join(", ")
 }
 
 /// The gain of an arm at every rate of every optimiser.
@@ -50,35 +53,31 @@ fn levels(n: &Numbers, level: fn(&Outcome) -> ByArm) -> String {
     by_rate(n, |c| format!("{:.3} and {:.3}", level(c)[0], level(c)[CLAMP]))
 }
 
-/// True if an arm gains, or loses, after Holm's correction.
-fn clear(c: &Outcome, arm: usize, up: bool) -> bool {
-    c.p_holm[arm] <= 0.05 && (c.gain[arm].mid > 0.0) == up
+/// The gain of an arm in every cell, after Holm's correction.
+fn shown(n: &Numbers, arm: usize) -> Vec<Shown> {
+    n.cells.iter().map(|c| Shown::by_p(c.gain[arm].mid, c.p_holm[arm])).collect()
 }
 
-/// The cells in which an arm gains, or loses, after Holm's correction.
-fn clear_cells(n: &Numbers, arm: usize, up: bool) -> Vec<&Outcome> {
-    n.cells.iter().filter(|c| clear(c, arm, up)).collect()
+/// The numbers of cells in which an arm gains, and loses.
+fn counts(shown: &[Shown]) -> [usize; 2] {
+    [Shown::Gain, Shown::Loss].map(|which| shown.iter().filter(|s| **s == which).count())
 }
 
 fn helps(n: &Numbers) -> Finding {
-    let (up, down) = (clear_cells(n, CLAMP, true), clear_cells(n, CLAMP, false));
+    let shown = shown(n, CLAMP);
+    let [up, down] = counts(&shown);
+    let gaining = n.cells.iter().zip(&shown).filter(|(_, s)| **s == Shown::Gain);
+    let places: Vec<String> = gaining.map(|(c, _)| place(c)).collect();
     finding(
         "With clamped advantages the transformer solves more additions than with GRPO at every learning rate, under SGD and under AdamW",
-        holds_when(
-            up.len() == n.cells.len(),
-            !up.is_empty(),
+        gains_everywhere(
+            &shown,
             format!(
-                "{}; {} of {} cells after Holm's correction, and it solves fewer in {}",
-                places(&up),
-                up.len(),
-                n.cells.len(),
-                down.len()
+                "{}; {up} of {} cells after Holm's correction, and it solves fewer in {down}",
+                places.join(", "),
+                n.cells.len()
             ),
-            format!(
-                "in none of {} cells after Holm's correction; it solves fewer in {}",
-                n.cells.len(),
-                down.len()
-            ),
+            format!("in none of {} cells after Holm's correction; it solves fewer in {down}", n.cells.len()),
         ),
         format!(
             "share of the hundred training problems that the most probable response solves, less GRPO's; an answer that cannot be graded is wrong. {} paired seeds, start {:.3}. {}",
@@ -93,9 +92,11 @@ fn with_p(gain: &Gain) -> String {
     format!("{}, p = {}", interval(gain.interval), short(gain.p_holm))
 }
 
-/// True if a gain is above 0 after Holm's correction.
-fn above(gain: &Gain) -> bool {
-    gain.p_holm <= 0.05 && gain.interval.mid > 0.0
+impl Gain {
+    /// Reads the corrected p.
+    fn shown(&self) -> Shown {
+        Shown::by_p(self.interval.mid, self.p_holm)
+    }
 }
 
 /// The words for the choice of rates and the correction.
@@ -117,7 +118,7 @@ fn at_nested_rates(n: &Numbers) -> Finding {
     };
     finding(
         "With clamped advantages the transformer solves more additions than with GRPO where every seed has the rate that the other seeds choose, under SGD and under AdamW",
-        under_all(n, |o| above(&o.gains[CLAMP - 1]), "under neither after Holm's correction"),
+        under_all(n, &[CLAMP - 1], "under neither after Holm's correction"),
         format!(
             "share of the hundred training problems that the most probable response solves, and its gain; {}. {}",
             family(n, n.nested.len()),
@@ -128,22 +129,21 @@ fn at_nested_rates(n: &Numbers) -> Finding {
 
 fn parts(n: &Numbers) -> Finding {
     let [reweighting, offset] = [REWEIGHTING, OFFSET].map(|arm| arm - 1);
-    let more = |o: &Nested| {
-        above(&o.gains[reweighting]) && o.gains[reweighting].interval.mid > o.gains[offset].interval.mid
-    };
     let both = |o: &Nested| {
-        let [reweighting, offset] = [reweighting, offset].map(|part| with_p(&o.gains[part]));
-        format!("re-weighting alone {reweighting}; the offset alone {offset}")
+        let [reweighting, offset, apart] = [reweighting, offset, APART].map(|part| with_p(&o.gains[part]));
+        format!(
+            "re-weighting alone {reweighting}; the offset alone {offset}; re-weighting less the offset {apart}"
+        )
     };
-    let clear = |arm: usize| [true, false].map(|up| clear_cells(n, arm, up).len());
-    let ([more_r, less_r], [more_o, less_o]) = (clear(REWEIGHTING), clear(OFFSET));
+    let [[more_r, less_r], [more_o, less_o]] = [REWEIGHTING, OFFSET].map(|arm| counts(&shown(n, arm)));
     finding(
         "What the clamp gains it gains by its contrast within a group, which re-weights prompts: that part alone gains, and more than the offset alone",
-        under_all(n, more, "under neither optimiser"),
+        under_all(n, &[reweighting, APART], "both are shown under neither optimiser"),
         format!(
-            "{}. {}. Cell by cell, after Holm's correction, re-weighting alone gains in {more_r} and loses in {less_r} of {} cells, the offset alone in \
+            "{}, the difference of the parts over {}. {}. Cell by cell, after Holm's correction, re-weighting alone gains in {more_r} and loses in {less_r} of {} cells, the offset alone in \
              {more_o} and {less_o}. Re-weighting only, {}. Offset only, {}",
             family(n, 3 * n.nested.len()),
+            n.nested.len(),
             by_optimiser(n, ". ", both),
             n.cells.len(),
             gains(n, REWEIGHTING),
@@ -155,7 +155,7 @@ fn parts(n: &Numbers) -> Finding {
 fn beyond(n: &Numbers) -> Finding {
     finding(
         "Together the two parts gain more than the sum of what each gains alone",
-        under_all(n, |o| above(&o.gains[BEYOND]), "not shown under either optimiser after Holm's correction"),
+        under_all(n, &[BEYOND], "not shown under either optimiser after Holm's correction"),
         format!(
             "gain of both less the gains of each; {}. {}",
             family(n, 3 * n.nested.len()),
@@ -231,7 +231,8 @@ mod tests {
             kl: last(kl),
             grad_norm: last(1.0),
         };
-        let all = [gains[1], gains[2], gains[3], gains[3] - gains[2] - gains[1]];
+        let (beyond, apart) = (gains[3] - gains[2] - gains[1], gains[1] - gains[2]);
+        let all = [gains[1], gains[2], gains[3], beyond, apart];
         let nested = |optimiser: &str| Nested {
             optimiser: optimiser.into(),
             gains: all.map(|mid| Gain { interval: at(mid), p: p_holm, p_holm }),
@@ -252,7 +253,10 @@ mod tests {
         assert_eq!(verdicts(numbers([0.0, 0.2, 0.05, 0.3], 0.001, 0.3, 0.1)), ["Holds"; 6]);
         assert_eq!(verdicts(numbers([0.0, 0.05, 0.2, -0.2], 0.001, 0.7, 0.1)), ["Fails"; 6]);
         let unclear = verdicts(numbers([0.0, 0.2, 0.05, 0.3], 0.2, 0.3, 0.1));
-        assert_eq!(unclear, ["Fails", "Fails", "Fails", "Fails", "Holds", "Holds"]);
+        assert_eq!(unclear, ["Not told", "Not told", "Not told", "Not told", "Holds", "Holds"]);
+        let mut alike = numbers([0.0, 0.2, 0.05, 0.3], 0.001, 0.3, 0.1);
+        alike.nested.iter_mut().for_each(|o| o.gains[APART].p_holm = 0.2);
+        assert_eq!(verdicts(alike)[2], "Not told", "both parts gain, and neither is shown to gain more");
         let mut doubtful = numbers([0.0, 0.2, 0.05, 0.3], 0.001, 0.3, 0.1);
         doubtful.cells[0].p_holm = [0.2; 4];
         doubtful.nested[0].gains.iter_mut().for_each(|g| g.p_holm = 0.2);

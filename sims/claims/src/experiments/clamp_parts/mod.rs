@@ -73,12 +73,13 @@ struct Nested {
     optimiser: String,
     /// Mean share of solved problems by arm.
     accuracy: ByArm,
-    /// Re-weighting alone, the offset alone, the clamp, and the gain of the clamp beyond the sum of its parts.
-    gains: [Gain; 4],
+    /// Re-weighting alone, the offset alone, the clamp, the gain of the clamp beyond the sum of its parts, and re-weighting less the offset.
+    gains: [Gain; 5],
 }
 
-/// The place in [`Nested::gains`] of the gain beyond the sum; that of an arm is one less than in [`PARTS`].
+/// The places in [`Nested::gains`] of the gain beyond the sum and of the difference of the parts; that of an arm is one less than in [`PARTS`].
 const BEYOND: usize = 3;
+const APART: usize = 4;
 
 struct Numbers {
     nested: Vec<Nested>,
@@ -149,11 +150,12 @@ fn over_best_of_grpo(cells: &mut [Outcome]) {
     }
 }
 
-/// Every optimiser at nested rates. The clamp's gains, the primary endpoint, are corrected over the optimisers; the others over all of them.
+/// Every optimiser at nested rates. The clamp's gains, the primary endpoint, are corrected over the optimisers, and so are the differences of the
+/// parts, which count beside a gain only; the others over all of them.
 fn nested(cells: &[Outcome]) -> anyhow::Result<Vec<Nested>> {
     let by_optimiser = cells.chunk_by(|a, b| a.optimiser == b.optimiser);
     let mut all: Vec<Nested> = by_optimiser.map(at_rates_of_others).collect::<anyhow::Result<_>>()?;
-    for family in [&[CLAMP - 1][..], &[0, 1, BEYOND]] {
+    for family in [&[CLAMP - 1][..], &[0, 1, BEYOND], &[APART]] {
         let p: Vec<f64> = all.iter().flat_map(|o| family.iter().map(|&k| o.gains[k].p)).collect();
         let corrected = holm(&p);
         let gains = all.iter_mut().flat_map(|o| o.gains.iter_mut().enumerate());
@@ -183,6 +185,7 @@ fn at_rates_of_others(cells: &[Outcome]) -> anyhow::Result<Nested> {
             gain(&offset, &none),
             gain(&clamp, &none),
             gain(&clamp, &sum_of_parts),
+            gain(&reweighting, &offset),
         ],
         accuracy: [none, reweighting, offset, clamp].map(|share| mean(&share)),
     })
@@ -278,6 +281,7 @@ mod tests {
         assert!((o.gains[CLAMP - 1].interval.mid - 0.15).abs() < 1e-12, "{o:?}");
         // Seed 1 goes up by 0.1, 0.2 and 0.3, seed 0 not at all: the parts add up.
         assert!(o.gains[BEYOND].interval.mid.abs() < 1e-12, "{o:?}");
+        assert!((o.gains[APART].interval.mid + 0.05).abs() < 1e-12, "{o:?}");
         assert_eq!((n.twin.len(), n.twin[0].2.mid), (1, 0.1));
         let lacking = text.replacen("SGD,0.5,offset only,1,", "SGD,0.5,offset only,7,", 1);
         assert!(from(&lacking, twin).is_err(), "pairs must be pairs");

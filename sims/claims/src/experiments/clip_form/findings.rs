@@ -68,7 +68,7 @@ fn trust_region(n: &Numbers) -> Finding {
         holds_or(
             printed.ratio > 0.9 * ppo.ratio,
             format!(
-                "after {UPDATES} updates on one batch the smallest token ratio is {} as printed and {} with PPO's clip, the KL {} against {} nats",
+                "after {UPDATES} expected updates on groups of the first policy the smallest token ratio is {} as printed and {} with PPO's clip, the KL {} against {} nats",
                 short(printed.ratio),
                 short(ppo.ratio),
                 short(printed.kl),

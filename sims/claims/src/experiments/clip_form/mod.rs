@@ -111,7 +111,7 @@ impl Point {
 }
 
 pub(super) const GROUP: usize = 8;
-/// Inner updates on one batch of responses in the run that shows the trust region.
+/// Expected updates on groups of the first policy in the run that shows the trust region.
 pub(super) const UPDATES: usize = 200;
 
 /// A clip form of the registered methods: its name and its settings.
@@ -199,7 +199,7 @@ fn moved(name: &'static str, mdp: &Mdp, grad: &[f64], step: f64) -> anyhow::Resu
 /// The MDP of the run that shows the trust region.
 pub(super) const DRIFT_MDP: &str = "noisy";
 
-/// The policies along many updates on the responses of one policy under one form.
+/// The policies along many expected updates on groups of the first one under one form.
 pub(super) struct Drift {
     pub(super) form: &'static str,
     /// After `0..=UPDATES` updates.

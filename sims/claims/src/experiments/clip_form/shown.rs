@@ -114,7 +114,7 @@ fn map(n: &Numbers) -> Figure {
 
 fn reuse(n: &Numbers) -> Figure {
     let figure = Figure::new(
-        "On-policy the forms agree; on a reused batch PPO's clip holds the policy, the printed one lets it drift",
+        "On-policy the forms agree; off-policy PPO's clip holds the policy, the printed one lets it drift",
     );
     let cosines = n.off_policy.chunk_by(|a, b| a.mdp == b.mdp).map(cosines);
     cosines
@@ -136,7 +136,7 @@ fn cosines(moved: &[AfterStep]) -> Panel {
 }
 
 fn drift(n: &Numbers, title: &str, y: Axis, value: fn(&Distance) -> f64) -> Panel {
-    let panel = Panel::new(title).x("updates on the same batch").y(y);
+    let panel = Panel::new(title).x("expected updates on groups of the first policy").y(y);
     n.drifts.iter().fold(panel, |panel, drift| {
         panel.line(drift.form, drift.steps.iter().enumerate().map(|(k, at)| (k as f64, value(at))))
     })

@@ -43,16 +43,15 @@ pub(crate) fn zoo_mdps(most_responses: usize) -> anyhow::Result<Vec<Mdp>> {
 
 /// The first `n` random MDPs from `seed` on that hold something to learn: `|∇J| > 0.001`.
 pub(crate) fn random_mdps(n: usize, seed: u64, knobs: Random) -> anyhow::Result<Vec<Mdp>> {
-    let mut found = Vec::with_capacity(n);
-    let mut seed = seed.wrapping_mul(100_000);
-    while found.len() < n {
-        let mdp = Mdp::random(Random { seed, ..knobs })?;
-        if norm(&mdp.oracle().grad_j()) > 1e-3 {
-            found.push(mdp);
-        }
-        seed += 1;
-    }
-    Ok(found)
+    let all = seeds(seed).map(|seed| Mdp::random(Random { seed, ..knobs }));
+    let learnable = |mdp: &Mdp| norm(&mdp.oracle().grad_j()) > 1e-3;
+    all.filter(|mdp| mdp.as_ref().map_or(true, learnable)).take(n).collect()
+}
+
+/// The seeds of a run's random MDPs; 0 follows the largest.
+pub(crate) fn seeds(seed: u64) -> impl Iterator<Item = u64> {
+    let first = seed.wrapping_mul(100_000);
+    (0..=u64::MAX).map(move |i| first.wrapping_add(i))
 }
 
 /// A registered method by name and settings.

@@ -40,6 +40,48 @@ pub(crate) fn holds_when(
     }
 }
 
+/// An effect in one case, as its test shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    Gain,
+    Loss,
+    Neither,
+}
+
+impl Shown {
+    /// Reads an interval, which leaves 0 out or does not.
+    pub(crate) fn by_interval(i: Interval) -> Shown {
+        match i {
+            _ if i.low > 0.0 => Shown::Gain,
+            _ if i.high < 0.0 => Shown::Loss,
+            _ => Shown::Neither,
+        }
+    }
+
+    /// Reads a corrected p at 5 %, two-sided.
+    pub(crate) fn by_p(effect: f64, p: f64) -> Shown {
+        match p <= 0.05 {
+            true if effect > 0.0 => Shown::Gain,
+            true if effect < 0.0 => Shown::Loss,
+            _ => Shown::Neither,
+        }
+    }
+}
+
+/// The verdict on a gain that is said of every case: `Holds` if it is shown in all, `HoldsWhen` if in some; without any it `Fails` if a loss is
+/// shown, else it is `NotTold`.
+pub(crate) fn gains_everywhere(
+    cases: &[Shown],
+    condition: impl Into<String>,
+    counterexample: impl Into<String>,
+) -> Verdict {
+    let gains = cases.iter().filter(|shown| **shown == Shown::Gain).count();
+    if gains == 0 && !cases.contains(&Shown::Loss) {
+        return Verdict::NotTold(counterexample.into());
+    }
+    holds_when(gains == cases.len(), gains > 0, condition, counterexample)
+}
+
 /// The verdict on ratios that are said to lie within a range: an interval wholly outside refutes it, one that reaches beyond leaves it open.
 pub(crate) fn within_range(ratios: &[(&str, Interval)], [low, high]: [f64; 2]) -> Verdict {
     let outside = ratios.iter().filter(|(_, i)| i.high < low || high < i.low);

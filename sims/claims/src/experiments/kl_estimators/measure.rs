@@ -9,7 +9,7 @@ use grpo_lambda_mdp::zoo::full_tree;
 use grpo_lambda_mdp::{Oracle, Tabular, Tree};
 use serde::{Serialize, Serializer};
 
-const SCALES: [f64; 8] = [0.03, 0.1, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0];
+pub(super) const SCALES: [f64; 8] = [0.03, 0.1, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0];
 
 /// A distribution and a reference.
 struct Pair {
@@ -79,7 +79,7 @@ pub(super) fn states(pairs: usize, seed: u64) -> anyhow::Result<States> {
         let mut kls = Vec::new();
         let mut samples: [Vec<Sample>; 4] = Default::default();
         for i in 0..pairs {
-            let pair = Pair::random(seed.wrapping_mul(7919) + i as u64, scale)?;
+            let pair = Pair::random(seed.wrapping_mul(7919).wrapping_add(i as u64), scale)?;
             kls.push(divergence(&pair.pi, &pair.reference));
             let new = found.add(&pair);
             samples.iter_mut().zip(new).for_each(|(all, sample)| all.push(sample));
@@ -152,8 +152,8 @@ pub(super) struct OffPolicy {
 pub(super) fn off_policy(triples: usize, seed: u64) -> anyhow::Result<OffPolicy> {
     let mut errors: [Vec<f64>; 4] = Default::default();
     for i in 0..triples {
-        let Pair { pi, reference } = Pair::random(seed + i as u64, 1.0)?;
-        let old = Pair::random(seed + 77_777 + i as u64, 1.0)?.pi;
+        let Pair { pi, reference } = Pair::random(seed.wrapping_add(i as u64), 1.0)?;
+        let old = Pair::random(seed.wrapping_add(77_777 + i as u64), 1.0)?.pi;
         let want = reverse(&pi, &reference);
         for (errors, (_, kl)) in errors.iter_mut().zip(ESTIMATORS) {
             let mean = moments(kl, &pi, &old, &reference).0;
@@ -209,7 +209,7 @@ pub(super) fn responses(seed: u64) -> anyhow::Result<Responses> {
     for name in MDPS {
         let Mdp { tree, policy: reference, .. } = Mdp::named(name)?;
         let mut policy = reference.clone();
-        policy.step(&Tabular::random(&tree, seed + 1, 1.0).logits, 1.0);
+        policy.step(&Tabular::random(&tree, seed.wrapping_add(1), 1.0).logits, 1.0);
         let case = Case::new(&tree, &policy, &reference);
         found.gradient_check = found.gradient_check.max(case.finite_difference(&policy));
         for (estimator, _) in ESTIMATORS {

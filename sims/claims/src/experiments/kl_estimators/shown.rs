@@ -1,6 +1,6 @@
 //! The tables and the figure.
 
-use super::measure::{AtScale, MDPS};
+use super::measure::{AtScale, MDPS, SCALES};
 use super::{Gradient, Numbers};
 use crate::experiments::common::record::{Record, table};
 use crate::experiments::common::{EXACT, indexed};
@@ -31,7 +31,10 @@ const SHOWN: [&str; 3] = ["k2", "k3", "ratio_k3"];
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
     let figure = Figure::new("k3 as a loss descends KL(ref||π), not KL(π||ref); per state k2 and ratio·k3 are right")
-        .caption("Exact expectations, on-policy. Top right and bottom left: 300 pairs of 3-action softmax policies per distance, median, band 10-90 % (k3). Bottom right: registered methods on MDPs, against the KL of whole responses.")
+        .caption(format!(
+            "Exact expectations, on-policy. Top right and bottom left: {} pairs of 3-action softmax policies per distance, median, band 10-90 % (k3). Bottom right: registered methods on MDPs, against the KL of whole responses.",
+            n.states.pairs / SCALES.len()
+        ))
         .names(SHOWN)
         .panel(hand(n))
         .panel(length(n))

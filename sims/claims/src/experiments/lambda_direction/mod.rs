@@ -121,7 +121,7 @@ fn measure(context: &Context) -> anyhow::Result<Numbers> {
         (context.progress)(i as f64 / CRITICS.len() as f64, name);
         let curve = |(j, mdp): (usize, &Mdp)| {
             let oracle = mdp.oracle();
-            Curve::new(&oracle, &critic(name, &oracle, context.seed + j as u64))
+            Curve::new(&oracle, &critic(name, &oracle, context.seed.wrapping_add(j as u64)))
         };
         curves.push(mdps.iter().enumerate().map(curve).collect());
     }

@@ -13,7 +13,7 @@ mod findings;
 mod shown;
 
 use crate::experiment::{Context, Experiment, Parts};
-use crate::experiments::common::mdp::Mdp;
+use crate::experiments::common::mdp::{Mdp, seeds};
 use crate::sentences::SentenceId;
 use corrected::{
     Corrected, Depth, Hazards, OfHazard, Prefix, Smallest, Success, Values, depths, full_binary, hazards,
@@ -57,10 +57,9 @@ struct OfFamily {
 }
 
 fn measure(context: &Context) -> anyhow::Result<Numbers> {
-    let count: u64 = if context.full { 2000 } else { 200 };
-    let base = context.seed.wrapping_mul(100_000);
+    let count = if context.full { 2000 } else { 200 };
     let [binary, ragged, noisy] = [full_binary, ragged, noisy]
-        .map(|mdp| (0..count).map(|i| mdp(base + i)).collect::<anyhow::Result<Vec<Mdp>>>());
+        .map(|mdp| seeds(context.seed).take(count).map(mdp).collect::<anyhow::Result<Vec<Mdp>>>());
     let (binary, ragged, noisy) = (binary?, ragged?, noisy?);
     (context.progress)(0.3, "prefixes");
     let families = vec![

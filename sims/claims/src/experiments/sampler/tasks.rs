@@ -158,7 +158,7 @@ impl Task {
         ];
         let on_sets = [rule("systematic_rloo", "")?, rule("systematic_prefix_rloo", "")?];
         let free = self.errors(oracle, &independent, Sets::SINGLE, (g, groups), seed);
-        let sets = self.errors(oracle, &on_sets, Sets::new(2), (g, groups), seed + 1);
+        let sets = self.errors(oracle, &on_sets, Sets::new(2), (g, groups), seed.wrapping_add(1));
         let posterior = (!self.of_zoo).then(|| paired_ratio(&free[3], &free[0]));
         Ok(Some(Simulated {
             prefix: paired_ratio(&free[1], &free[0]),

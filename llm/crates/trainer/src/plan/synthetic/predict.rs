@@ -24,7 +24,8 @@ use crate::step::{Observer, Phase};
 pub struct StepPrediction {
     /// Bytes held all the time, by use.
     pub state: Uses,
-    /// The most that is held while responses are sampled, in training or in an evaluation, and what it is made of.
+    /// The most that is held while responses are sampled, in training or in an evaluation, and what it is made of; the state alone if a server
+    /// samples.
     pub sampling: (u64, Uses),
     /// The most that is held in an update.
     pub update: (u64, Uses),
@@ -177,10 +178,14 @@ pub fn predict_at(
     let device: Arc<dyn Device> = dry.clone();
     let mut engine = synthetic_engine(&device, shape, config, dtype, SyntheticWeights::Uninitialised)?;
     let (_, state) = device.ledger().peak();
-    let [(prefill, of_prefill), (decode, of_decode)] = sampling_work(&engine, &dry, config, prompt_tokens)?;
+    let sampled_here = config.rollout.is_none();
+    let [(prefill, of_prefill), (decode, of_decode)] = match sampled_here {
+        true => sampling_work(&engine, &dry, config, prompt_tokens)?,
+        false => Default::default(),
+    };
     dry.ledger().forget_peak();
     let rl = &config.rl;
-    if config.eval.n > 0 {
+    if sampled_here && config.eval.n > 0 {
         let together = eval_slots(config.memory.slots);
         let mut evaluation = config.clone();
         evaluation.memory.slots = Some(together);
@@ -196,6 +201,8 @@ pub fn predict_at(
     };
     run(&mut engine, config, Some(&device), (prompt_tokens, 0), &count)?;
     let (sampling, update) = (count.peak.take(), device.ledger().peak());
+    // A server samples in the place of the card, which holds its state meanwhile.
+    let sampling = if sampled_here { sampling } else { (state.values().sum(), state.clone()) };
     // Where they do not all run together, every slot has several responses after each other.
     let turns = (rl.prompts_per_step * rl.group_size).div_ceil(at_a_time(config).max(1));
     let steps = (turns * rl.max_new_tokens.saturating_sub(1)) as u64;

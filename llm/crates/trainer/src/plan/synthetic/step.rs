@@ -16,16 +16,13 @@ use super::SyntheticStepError;
 use crate::config::Config;
 use crate::reward::RewardBreakdown;
 use crate::step::engine::{Engine, GpuEngine, SyntheticWeights, TrainingSetup};
+use crate::step::evidence::{PROVIDED, describe_cost};
 use crate::step::{
     Observer, Phase, RewardError, RewardFunction, StepContext, StepReport, StepSettings, TrainingPrompt,
 };
 
 /// The learning rate: too small to matter.
 pub(super) const RATE: f64 = 1e-6;
-
-/// The evidence that the language model has on any device.
-const GIVEN: [EvidenceKind; 4] =
-    [EvidenceKind::RefLogps, EvidenceKind::SamplerLogps, EvidenceKind::Entropies, EvidenceKind::Tokens];
 
 /// Seconds of each phase of a step, and how the log-probabilities of sampler and trainer agree.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -130,8 +127,9 @@ pub(super) fn run(
     observer: &dyn Observer,
 ) -> Result<(StepReport, f64, f64), SyntheticStepError> {
     let (configured, rl) = (config.configured(), &config.rl);
-    if let Some(asked) = configured.evidence().iter().find(|kind| !GIVEN.contains(kind)) {
-        return Err(SyntheticStepError::Evidence { method: config.method.clone(), asked: *asked });
+    let is_of_the_cpu = |kind: &EvidenceKind| !PROVIDED.contains(kind) || describe_cost(*kind).is_some();
+    if let Some(asked) = configured.evidence().into_iter().find(is_of_the_cpu) {
+        return Err(SyntheticStepError::Evidence { method: config.method.clone(), asked });
     }
     let prompts = prompts(rl.prompts_per_step, prompt_tokens, engine.shape().vocab_size, number);
     // The prompts are read once more, to know how long that takes.

@@ -64,6 +64,12 @@ fn settings_move_the_memory_they_are_said_to_move() {
     let adapter = predicted(&["eval.n=1", "lora.rank=2"]);
     assert!(adapter.peak().0 < base.peak().0 / 2);
     assert!(adapter.decode.products > base.decode.products);
+    // A server that samples takes keys and values off the card, and leaves the update as it is.
+    let served = predicted(&["eval.n=100", "rollout.engine=vllm", "rollout.url=http://127.0.0.1:1"]);
+    assert_eq!((served.sampling.0, &served.sampling.1), (served.state.values().sum(), &served.state));
+    assert_eq!(served.update, base.update);
+    assert_eq!(served.work.forward.operations, base.work.forward.operations);
+    assert_eq!((served.work.prefill, served.work.decode), Default::default());
 }
 
 /// In bf16 a weight's gradient of 4 bytes comes and its 2 bytes go back; the state of 16 bytes is read and written, the gradient read.
@@ -117,6 +123,8 @@ fn a_method_whose_questions_only_the_cpu_answers_is_refused() {
         .collect();
     assert!(found.iter().any(|f| matches!(f, Err(SyntheticStepError::Evidence { .. }))));
     assert!(found.iter().filter(|f| f.is_ok()).count() > 3);
+    // The log-probabilities of the sampler are there wherever it samples.
+    assert!(predicted(&["method.correction=token_truncate"]).update.0 > 0);
     let other = |f: &&Result<StepPrediction, SyntheticStepError>| {
         !matches!(f, Ok(_) | Err(SyntheticStepError::Evidence { .. }))
     };
