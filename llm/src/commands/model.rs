@@ -29,9 +29,10 @@ pub(super) fn checkpoint(directory: &Path) -> Result<PathBuf, Failure> {
     }
     let located = model_directory::locate(directory).map_err(refused)?;
     let of_a_run = ["checkpoints", "config.toml"].iter().any(|name| located.join(name).exists());
-    if located.join("config.json").exists() || !of_a_run {
+    let is_model = located.join("config.json").exists();
+    if is_model || !of_a_run {
         model_directory::check(&located, false).map_err(refused)?;
-        if !located.join("config.json").exists() {
+        if !is_model {
             let shown = located.display();
             return Err(refused(format!("{shown}: config.json: No such file; name a checkpoint or a run")));
         }

@@ -198,28 +198,19 @@ fn state(c: &ModelConfig, step: &StepShape, lora: Option<&LoraSettings>) -> Vec<
     let plus_head =
         if head > 0 { format!(" + 4 x {head} (the tied head has its own)") } else { String::new() };
     let copies = if step.compensated { 4 } else { 3 };
-    let sums = if step.shards > 1 { step.shards + 1 } else { 1 };
-    let of_shards = if sums > 1 {
-        format!("{sums} x (of {} shards, and their sum) ", step.shards)
-    } else {
-        String::new()
+    let (sums, of_shards) = match step.shards {
+        0 | 1 => (1, String::new()),
+        n => (n + 1, format!("{} x (of {n} shards, and their sum) ", n + 1)),
+    };
+    let (numbers, each) = match adapted {
+        None => (parameters + head, format!("4 x {parameters}{plus_head}")),
+        Some(n) => (n, format!("4 x {n} (whole, of the adapted matrices)")),
     };
     let packed = packed(c);
     let mut state = vec![
         item("weights", F32 * parameters, format!("4 bytes x {parameters} parameters")),
         item("packed weights", F32 * packed, format!("4 x {packed} (matrices laid out for products)")),
-        match adapted {
-            None => item(
-                "gradients",
-                sums * F32 * (parameters + head),
-                format!("{of_shards}4 x {parameters}{plus_head}"),
-            ),
-            Some(n) => item(
-                "gradients",
-                sums * F32 * n,
-                format!("{of_shards}4 x {n} (whole, of the adapted matrices)"),
-            ),
-        },
+        item("gradients", sums * F32 * numbers, format!("{of_shards}{each}")),
         item(
             "optimiser",
             copies * F32 * trained,

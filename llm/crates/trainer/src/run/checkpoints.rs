@@ -96,10 +96,14 @@ impl Checkpoints {
         let former = self.make_way(&path, step)?;
         self.disk.rename(temporary, &path).inspect_err(|_| {
             // If this is refused too, the next process does it: see `put_back`.
-            drop(former.as_ref().map(|former| self.disk.rename(former, &path)));
+            if let Some(former) = &former {
+                drop(self.disk.rename(former, &path));
+            }
         })?;
         self.disk.sync_path(&self.directory)?;
-        former.into_iter().for_each(|former| self.remove(&former));
+        if let Some(former) = former {
+            self.remove(&former);
+        }
         Ok(Checkpoint::new(path, manifest, &self.disk))
     }
 

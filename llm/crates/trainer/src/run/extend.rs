@@ -49,6 +49,7 @@ impl ExtendError {
 /// # Errors
 /// [`ExtendError`], of [`check`] among others.
 pub fn extend(path: &Path, wanted: &Config) -> Result<(), ExtendError> {
+    // The lock is a file in the directory: what is no run to extend gets none.
     check(path, wanted)?;
     let disk = Disk::default().inside(path)?;
     let _lock = lock(&disk, path)?;

@@ -3,7 +3,7 @@
 use super::updates::Update;
 use super::{Arm, Compared, GRPO, MARGIN, Numbers, ORACLE, REFERENCE, Reading, exponential, longer};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{finding, holds_or, ratio, within_range};
+use crate::experiments::common::{Shown, finding, holds_or, ratio, within_range};
 use grpo_lambda_stats::Interval;
 
 /// The names of arms in the protocol.
@@ -156,11 +156,6 @@ impl CheckLine {
         })
     }
 
-    /// The effect on tokens: -1 if it needs fewer, 1 if it needs more, 0 if it is not told.
-    fn sign(&self) -> i8 {
-        i8::from(self.tokens.interval.low > 0.0) - i8::from(self.tokens.interval.high < 0.0)
-    }
-
     fn said(&self) -> String {
         let i = self.longer;
         let longer = format!("{:+.1} ({:+.1} to {:+.1}) tokens longer at the end", i.mid, i.low, i.high);
@@ -170,13 +165,15 @@ impl CheckLine {
 
 /// The verdict on P3: it holds only where lengths and tokens show it, and fails where one of them shows the opposite.
 pub(super) fn on_check_lines(useful: &CheckLine, harmful: &CheckLine, said: &str) -> Verdict {
-    let cells = [useful, harmful];
-    let longer = cells.iter().all(|cell| cell.longer.low > 0.0);
-    let shorter = cells.iter().any(|cell| cell.longer.high < 0.0);
-    match (useful.sign(), harmful.sign()) {
-        (-1, 1) if longer => Verdict::Holds,
-        (1, _) | (_, -1) => Verdict::Fails(said.into()),
-        _ if shorter => Verdict::Fails(said.into()),
+    let longer = [useful, harmful].map(|cell| Shown::by_interval(cell.longer));
+    // A gain is one in tokens: they are to fall where the line is useful.
+    match [useful, harmful].map(|cell| Shown::by_interval(cell.tokens.interval)) {
+        [Shown::Loss, Shown::Gain] if longer == [Shown::Gain; 2] => Verdict::Holds,
+        [useful, harmful]
+            if useful == Shown::Gain || harmful == Shown::Loss || longer.contains(&Shown::Loss) =>
+        {
+            Verdict::Fails(said.into())
+        }
         _ => Verdict::NotTold("an interval holds no effect on tokens or on lengths".into()),
     }
 }

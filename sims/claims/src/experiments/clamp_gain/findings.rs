@@ -75,7 +75,7 @@ fn of_clamp(cell: &Outcome) -> Shown {
 fn helps(n: &Numbers) -> Finding {
     let all: Vec<&Outcome> = n.cells.iter().filter(|c| c.shared).collect();
     let shown: Vec<Shown> = all.iter().map(|c| of_clamp(c)).collect();
-    let no = shown.iter().filter(|s| **s == Shown::Loss).count();
+    let no = Shown::Loss.count(&shown);
     let yes = all.iter().filter(|c| of_clamp(c) == Shown::Gain);
     let list = yes.map(|c| place(c)).collect::<Vec<_>>().join("; ");
     let worst = all.iter().min_by(|a, b| a.gain[CLAMPED].mid.total_cmp(&b.gain[CLAMPED].mid));
@@ -208,7 +208,7 @@ fn shared(n: &Numbers) -> Finding {
             _ => Shown::Neither,
         })
         .collect();
-    let apart = shown.iter().filter(|s| **s == Shown::Gain).count();
+    let apart = Shown::Gain.count(&shown);
     finding(
         "The clamp gains more where prompts share parameters than in a table with the same start",
         gains_everywhere(

@@ -60,7 +60,7 @@ fn shown(n: &Numbers, arm: usize) -> Vec<Shown> {
 
 /// The numbers of cells in which an arm gains, and loses.
 fn counts(shown: &[Shown]) -> [usize; 2] {
-    [Shown::Gain, Shown::Loss].map(|which| shown.iter().filter(|s| **s == which).count())
+    [Shown::Gain, Shown::Loss].map(|which| which.count(shown))
 }
 
 fn helps(n: &Numbers) -> Finding {

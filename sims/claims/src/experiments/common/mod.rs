@@ -66,6 +66,11 @@ impl Shown {
             _ => Shown::Neither,
         }
     }
+
+    /// The number of cases of which this is shown.
+    pub(crate) fn count(self, cases: &[Shown]) -> usize {
+        cases.iter().filter(|shown| **shown == self).count()
+    }
 }
 
 /// The verdict on a gain that is said of every case: `Holds` if it is shown in all, `HoldsWhen` if in some; without any it `Fails` if a loss is
@@ -75,7 +80,7 @@ pub(crate) fn gains_everywhere(
     condition: impl Into<String>,
     counterexample: impl Into<String>,
 ) -> Verdict {
-    let gains = cases.iter().filter(|shown| **shown == Shown::Gain).count();
+    let gains = Shown::Gain.count(cases);
     if gains == 0 && !cases.contains(&Shown::Loss) {
         return Verdict::NotTold(counterexample.into());
     }
