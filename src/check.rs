@@ -55,12 +55,18 @@ pub enum BatchError {
     MissingEvidence { kind: EvidenceKind, response: usize },
 }
 
-fn why(kind: EvidenceKind) -> &'static str {
-    match kind {
-        EvidenceKind::RefLogps => {
-            "beta is not 0, so every token needs its log-probability under the reference"
+/// What the missing evidence is, and what to do.
+fn why(kind: EvidenceKind) -> String {
+    let (name, provider) = (kind.name(), kind.provided_by());
+    match kind.json() {
+        None if kind == EvidenceKind::RefLogps => {
+            "beta is not 0, so every token needs its log-probability under the reference; give them, or set beta=0"
+                .to_owned()
         }
-        _ => kind.provided_by(),
+        None => format!("{name} come from {provider}; give them, or choose another method"),
+        Some((_, what)) => {
+            format!("needed: {what}, from {provider}; give `{name}`, or choose another method")
+        }
     }
 }
 
@@ -252,7 +258,7 @@ mod tests {
     #[test]
     fn each_defect_is_named_with_its_place() {
         type Spoil = fn(&mut Group, &mut Vec<Vec<f64>>);
-        let cases: [(Spoil, &str); 20] = [
+        let cases: [(Spoil, &str); 21] = [
             (|_, l| drop(l.pop()), "logps: 1 entries for 2 rewards"),
             (
                 |g, l| {
@@ -304,15 +310,20 @@ mod tests {
             ),
             (
                 |g, _| g.responses[0].ref_logps = Some(vec![-1.0; 2]),
-                "ref_logps: missing for response 1; beta",
+                "ref_logps: missing for response 1; beta is not 0, so every token needs its log-probability under the reference; give them",
+            ),
+            (
+                |_, _| (),
+                "values: missing for response 0; needed: a critic's value of the state before each token, from a policy with a critic; give `values`",
             ),
         ];
         for (spoil, expected) in cases {
             let (mut g, mut logps) = pair();
             spoil(&mut g, &mut logps);
-            let needs: &[EvidenceKind] =
-                if expected.starts_with("ref") { &[EvidenceKind::RefLogps] } else { &[] };
-            let error = group(&g, &logps, needs).expect_err(expected).to_string();
+            let needs = [EvidenceKind::RefLogps, EvidenceKind::Values]
+                .into_iter()
+                .filter(|kind| expected.starts_with(&format!("{}: missing", kind.name())));
+            let error = group(&g, &logps, &needs.collect::<Vec<_>>()).expect_err(expected).to_string();
             assert!(error.contains(expected), "{error}");
         }
     }

@@ -25,7 +25,7 @@ pub struct Metrics {
     pub kl_loss: f64,
     /// Groups seen.
     pub groups: usize,
-    /// Groups whose known rewards are all equal: they teach nothing.
+    /// Groups whose known rewards are all equal: under a baseline of the group they have no advantage.
     pub zero_variance_groups: usize,
     /// Responses without a reward.
     pub ungraded: usize,

@@ -23,7 +23,7 @@
 //! | [`Oracle`] | `V`, `Q`, `A`, `d`, `J`, `∇J`, leaf probabilities, expectations; survival and the value process |
 //! | [`Optimal`] | the best deterministic policy, `J*` |
 //! | [`TableMdp`] | plain data from which a user's own MDP is built and validated |
-//! | [`expected`] | the exact expected update of any registered method, three ways |
+//! | [`expected`] | the exact expected update of any registered method, in several ways that agree |
 //! | [`evidence`] | what methods ask for beyond rewards, exactly |
 //! | [`Maskable`] | a small parametric policy whose inputs can be masked and differentiated: the scores of OAR |
 //! | [`Answers`] | the distribution of the answer given each prefix, and exact counterfactuals of a token: what those scores stand for |

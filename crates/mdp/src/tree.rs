@@ -1,5 +1,6 @@
 //! [`Tree`]: an MDP over tokens in flat arrays.
 
+use super::error::is_real_reward;
 use std::ops::Range;
 
 /// Index of a non-terminal prefix, in breadth-first order; 0 is the prompt.
@@ -25,7 +26,7 @@ pub enum RewardKind {
     /// The reward is 0 or 1 and the leaf holds `P(R=1 | response)`, in `[0,1]`: noisy graders are exact.
     #[default]
     Binary,
-    /// The leaf holds the reward itself, any finite number.
+    /// The leaf holds the reward itself, at most [`MAX_REWARD`](super::MAX_REWARD) in magnitude.
     Real,
 }
 
@@ -101,9 +102,13 @@ impl Tree {
     /// Replaces the rewards by others of their kind: `reward(leaf)` is the number at the leaf.
     ///
     /// # Panics
-    /// If a reward is not finite, or not in `[0,1]` where rewards are binary.
+    /// If a reward is beyond [`MAX_REWARD`](super::MAX_REWARD), or not in `[0,1]` where rewards are binary.
     pub fn with_rewards(mut self, reward: impl Fn(LeafId) -> f64) -> Tree {
-        let allowed = |r: f64| r.is_finite() && (self.kind == RewardKind::Real || (0.0..=1.0).contains(&r));
+        let kind = self.kind;
+        let allowed = |r: f64| match kind {
+            RewardKind::Binary => (0.0..=1.0).contains(&r),
+            RewardKind::Real => is_real_reward(r),
+        };
         for leaf in 0..self.leaf_reward.len() {
             let r = reward(leaf);
             assert!(allowed(r), "reward {r} of response {leaf} is not one of a {:?} tree", self.kind);
@@ -363,6 +368,14 @@ mod tests {
         assert_eq!(tree.find(&[0, 1]), Some(Target::Leaf(2)));
         assert_eq!(tree.find(&[1, 0]), None);
         assert_eq!(tree.find(&[]), Some(Target::Node(0)));
+    }
+
+    #[test]
+    #[should_panic(expected = "of a Real tree")]
+    fn a_reward_beyond_the_limit_of_the_builders_is_refused() {
+        let rules = Rules { reward_kind: RewardKind::Real, ..Rules::new(["a", "E"], 1) };
+        let tree = rules.build(|_| vec![0, 1], |_, _| 1e30).unwrap().with_rewards(|_| -1e30);
+        tree.with_rewards(|_| 1e31);
     }
 
     #[test]

@@ -95,11 +95,8 @@ fn table(record: &RunRecord) -> String {
         ("length (tokens)", "length"),
         ("share cut off", "truncated"),
     ] {
-        let points = record.curves.points("rl", column);
-        // Without a reference model there is no KL, and its column is 0 throughout.
-        if column != "kl" || points.iter().any(|p| p.1 != 0.0) {
-            row(name, points);
-        }
+        // Without a reference model the column of the KL is empty, and there is no row.
+        row(name, record.curves.points("rl", column));
     }
     row("share of groups that agree", zero_variance_share(record));
     table.to_string()

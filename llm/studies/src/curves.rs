@@ -38,7 +38,7 @@ impl Curves {
         Curves::parse(text.as_bytes()).map_err(|problem| CurvesError::Content { path, problem })
     }
 
-    fn parse(bytes: &[u8]) -> Result<Curves, String> {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Curves, String> {
         let text = std::str::from_utf8(bytes).map_err(|e| format!("not UTF-8 text: {e}"))?;
         let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
         let table = Table::from_csv(whole).map_err(|e| format!("not a table: {e}"))?;

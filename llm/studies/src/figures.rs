@@ -222,7 +222,8 @@ pub fn evidence(record: &RunRecord) -> Figure {
     }
     let flat = if flat.is_empty() { String::new() } else { format!(" At every step: {}.", flat.join("; ")) };
     figure.caption(format!(
-        "{} Smoothed: centred mean of about a twentieth of a stage's steps, 5 at least. Groups that agree (all right or all wrong) teach nothing.{flat}",
+        "{} Smoothed: centred mean of about a twentieth of a stage's steps, 5 at least. A group agrees where its rewards are equal: under a \
+         baseline of the group its advantages are then 0.{flat}",
         setting(record)
     ))
 }
@@ -269,8 +270,31 @@ pub fn overlay(runs: &[(String, RunRecord)]) -> Figure {
     )
 }
 
-/// The run that ended highest, as far as the intervals tell.
+/// Why the ends of these runs are no comparison: they are not all there, or not of the same problems.
+fn incomparable(runs: &[(String, RunRecord)]) -> Option<String> {
+    // The seed decides which problems are held out; how often they are asked changes no answer.
+    let decides = |key: &str| {
+        key == "seed" || key.starts_with("task.") || key.starts_with("eval.") && key != "eval.every"
+    };
+    let (_, first) = runs.first()?;
+    runs.iter().find_map(|(name, record)| {
+        if !record.finished {
+            return Some(format!("{name} is under way"));
+        }
+        if record.accuracy.is_empty() {
+            return Some(format!("{name} has no held-out accuracy"));
+        }
+        let differences = first.config.differences(&record.config);
+        let found = differences.into_iter().find(|d| d.affects_result && decides(&d.key))?;
+        Some(format!("they differ in {}", found.key))
+    })
+}
+
+/// The run that ended highest, as far as the intervals tell; of runs that are no comparison their number.
 fn overlay_finding(runs: &[(String, RunRecord)]) -> String {
+    if let Some(reason) = incomparable(runs) {
+        return format!("{} runs, not compared: {reason}", runs.len());
+    }
     let last = |(name, record): &(String, RunRecord)| Some((name.clone(), record.accuracy.last()?.value));
     let mut ends: Vec<(String, grpo_lambda_stats::Interval)> = runs.iter().filter_map(last).collect();
     ends.sort_by(|a, b| b.1.mid.total_cmp(&a.1.mid));
@@ -316,6 +340,42 @@ fn evidence_finding(record: &RunRecord) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::curves::Curves;
+    use crate::record::{Accuracy, Change};
+    use grpo_lambda_stats::Interval;
+    use grpo_lambda_trainer::config::Config;
+
+    #[test]
+    fn runs_are_ranked_only_by_answers_to_the_same_problems() {
+        let run = |accuracy: f64, settings: &[&str]| {
+            let value = Interval { low: accuracy - 0.1, mid: accuracy, high: accuracy + 0.1, level: 0.95 };
+            let record = RunRecord {
+                config: Config::resolve("tiny", settings).expect("valid"),
+                title: "GRPO",
+                curves: Curves::parse(b"step,stage\n0,rl\n").expect("metrics"),
+                accuracy: vec![Accuracy { step: 1, value }],
+                n: 100,
+                change: Change::Unclear,
+                finished: true,
+            };
+            (settings.join(" "), record)
+        };
+        let beside = |(name, record)| overlay_finding(&[run(0.2, &["rl.lr=1e-3"]), (name, record)]);
+        assert_eq!(
+            beside(run(0.8, &["rl.lr=1e-4", "eval.every=7"])),
+            "rl.lr=1e-4 eval.every=7 ends highest: held-out accuracy 0.800, the next 0.200"
+        );
+        for (settings, key) in
+            [("seed=1", "seed"), ("task.kind=addition", "task.kind"), ("eval.n=50", "eval.n")]
+        {
+            assert_eq!(beside(run(0.8, &[settings])), format!("2 runs, not compared: they differ in {key}"));
+        }
+        let (name, record) = run(0.8, &[]);
+        let under_way = RunRecord { finished: false, ..record.clone() };
+        assert_eq!(beside((name.clone(), under_way)), "2 runs, not compared:  is under way");
+        let ungraded = RunRecord { accuracy: Vec::new(), ..record };
+        assert_eq!(beside((name, ungraded)), "2 runs, not compared:  has no held-out accuracy");
+    }
 
     #[test]
     fn the_ends_of_a_curve_are_tenths_of_it() {

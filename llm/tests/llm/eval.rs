@@ -365,7 +365,7 @@ fn a_model_that_knows_nothing_scores_nothing_on_the_papers_benchmarks_and_says_h
     let summary = place.json("out/summary.json");
     assert_eq!(summary["settings"]["template"], "qwen_math");
     assert_eq!(summary["settings"]["temperature"], 0.0);
-    assert!(summary["average"]["accuracy_not_counted_as_wrong"]["interval"][1].as_f64().unwrap() > 0.1);
+    assert!(summary["average"]["accuracy_as_wrong"]["interval"][1].as_f64().unwrap() > 0.1);
     // A token a byte: some problems are longer than 700, and those are not asked.
     let benchmarks = summary["benchmarks"].as_array().unwrap().iter();
     let no_room = benchmarks.map(|b| b["responses"]["prompt too long"].as_u64().unwrap());
@@ -483,6 +483,8 @@ fn two_evaluations_are_compared_in_pairs() {
     // Eight discordant problems, all B's: 2/2⁸; of two tests the smaller counts twice.
     assert_eq!(sums["difference"]["p"], 2.0 / 256.0);
     assert_eq!(sums["difference"]["p_holm"], 4.0 / 256.0);
+    // Every problem is gradable, so that none is counted as wrong.
+    assert_eq!(sums["difference_as_wrong"]["value"], sums["difference"]["value"]);
     assert_eq!(sums["problems_better_equal_worse"], serde_json::json!([8, 16, 0]));
     assert_eq!(sums["difference"]["verdict"], "better");
     assert_eq!(json["benchmarks"][1]["difference"]["verdict"], "no difference shown");

@@ -44,7 +44,7 @@ fn a_plan_says_what_the_run_would_be_and_does_nothing() {
     let start = format!("train --preset finetune --run there {OWN}");
     let done = place.run(&format!("{start} --dry-run"));
     let text = done.output();
-    let plan = "Nothing was run … rows … for training, … held out … prompts … solutions … memory … time … \
+    let plan = "Nothing was run … rows … for training, … held out … prompts … solutions … memory … time         about … \
                 rl.steps = 2 (preset: 200) … rl.max_new_tokens = 6";
     assert_has(text, plan);
     assert!(!text.contains("= none"), "the checkpoint takes the place of the preset's shape: {text}");

@@ -115,6 +115,31 @@ fn a_run_that_is_extended_ends_in_the_weights_of_one_that_was_as_long_from_the_s
 }
 
 #[test]
+fn an_extension_that_is_refused_after_its_settings_were_read_leaves_the_run_as_it_was() {
+    let place = Place::new();
+    let (run, program) = (place.at("run"), place.at("reward.sh"));
+    let command = format!("reward.command=sh {}", program.display());
+    let settings =
+        "task.kind=addition sft.steps=1 rl.prompts_per_step=2 rl.group_size=2 eval.n=2 reward.accuracy=0";
+    let with = |more: &str| crate::common::train(&run, &[&words(settings), &[&command], &words(more)]);
+    let ones = || place.write("reward.sh", "while read -r line; do echo 1; done");
+    let kept = || ["config.toml", "summary.json"].map(|file| place.read(&format!("run/{file}")));
+    ones();
+    with("rl.steps=1").output();
+    let before = kept();
+    std::fs::remove_file(&program).unwrap();
+    with("rl.steps=3 --extend").refused(2, "reward.command");
+    let (checkpoints, aside) = (run.join("checkpoints"), place.at("aside"));
+    std::fs::rename(&checkpoints, &aside).unwrap();
+    with("rl.steps=3 --extend").refused(2, "of which none is left");
+    std::fs::rename(&aside, &checkpoints).unwrap();
+    assert_eq!(kept(), before);
+    with("rl.steps=1").tells("already finished");
+    ones();
+    with("rl.steps=3 --extend").tells("continuing from step 2");
+}
+
+#[test]
 fn a_run_whose_rates_depend_on_its_length_is_not_extended() {
     let dir = tempfile::tempdir().unwrap();
     let with = |steps: &str| {

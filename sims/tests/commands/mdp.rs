@@ -140,3 +140,39 @@ fn a_task_of_the_library_goes_by_its_name_and_a_file_by_its_own() {
     assert!(first("own").1.starts_with("own: "), "{:?}", first("own"));
     assert!(first("./fork").1.starts_with("Two roads: "), "{:?}", first("./fork"));
 }
+
+#[test]
+fn a_sampled_row_says_so_and_how_much_bias_its_noise_makes() {
+    let dir = tempfile::tempdir().unwrap();
+    let done = sim(dir.path(), &["mdp", "parity", "--method", "prefix_rloo", "--out", "found"]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let found = dir.path().join("found");
+    let methods = Table::from_csv(&fs::read_to_string(found.join("data/methods.csv")).unwrap()).unwrap();
+    let cell = |row: &[Cell], column: &str| row[methods.column(column).unwrap()].clone();
+    let how = |row: &[Cell]| cell(row, "how").format(3);
+    for row in &methods.rows {
+        let noise = cell(row, "bias noise").number();
+        assert_eq!(how(row) == "exact", noise == Some(0.0), "{row:?}");
+    }
+    let row = &methods.rows[0];
+    let [bias, noise] = ["bias", "bias noise"].map(|column| cell(row, column).number().unwrap());
+    assert!(how(row).starts_with("sampled, ") && 0.0 < bias && bias < 3.0 * noise, "{bias} {noise}");
+    let figure = fs::read_to_string(found.join("figures/credit.svg")).unwrap();
+    assert!(figure.contains("sampled"), "the caption");
+}
+
+#[test]
+fn a_gradient_that_only_rounding_makes_is_refused_and_a_small_one_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let code = |text: &str| {
+        fs::write(dir.path().join("task.toml"), text).unwrap();
+        let done =
+            sim(dir.path(), &["mdp", "task.toml", "--method", "rloo", "--group", "2", "--out", "found"]);
+        (done.status.code(), String::from_utf8(done.stderr).unwrap())
+    };
+    let same = "tokens = \"a b EOS\"\neos = \"EOS\"\nhorizon = 1\ndefault_reward = 0.9\n";
+    let (refused, why) = code(same);
+    assert!(refused == Some(2) && why.contains("the policy gradient has the squared length "), "{why}");
+    assert_eq!(code(&ROADS.replace("horizon = 3", "horizon = 3\ngamma = 1e-30")).0, Some(0));
+    assert_eq!(code(&ROADS.replace("0.25, right = 0.75", "1e-16, right = 1.0")).0, Some(0));
+}

@@ -129,7 +129,7 @@ impl Task {
         let situation = Situation { reference: Some(&self.policy), ..on_policy };
         let (expected, how) = expectation(&configured, &situation, SEED);
         let comparison = compare(&expected, &oracle);
-        crate::json(&measured(&oracle, &expected, &comparison, &how))
+        crate::json(&measured(&oracle, &expected, &comparison, &how.to_string()))
     }
 }
 

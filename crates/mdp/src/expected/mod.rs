@@ -116,7 +116,7 @@ pub enum ExpectedError {
     },
 }
 
-/// A situation with everything per edge and per leaf that the three ways share.
+/// A situation with everything per edge and per leaf that these ways share.
 struct Evaluated<'a> {
     tree: &'a Tree,
     behaviour: Oracle<'a>,

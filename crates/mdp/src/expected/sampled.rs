@@ -18,6 +18,9 @@ pub struct Sampled {
     pub standard_error: Vec<f64>,
     /// Standard error of the trace of the covariance.
     pub total_variance_se: f64,
+    /// The noise `tr Var / |E g|²` with its standard error, to first order. The noise of the mean is taken off its squared length; `None` where it
+    /// is half of that or more.
+    pub noise: Option<(f64, f64)>,
     /// Number of groups simulated.
     pub groups: usize,
 }
@@ -92,18 +95,57 @@ pub(super) fn moments(
     }
     let variance: Vec<f64> = squares.iter().map(|s| s / (n - 1.0)).collect();
     let total: f64 = variance.iter().sum();
-    // The same stream again, for the spread of the squared distance to the mean.
+    let length: f64 = mean.iter().map(|m| m * m).sum::<f64>() - total / n;
+    // The same stream again, for the spread of the squared distance to the mean, and of what a draw changes in the noise.
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let mut spread = 0.0;
+    let (mut spread, mut noise_spread) = (0.0, 0.0);
     for _ in 0..groups {
         let step = evaluated.pull_back(&draw(&mut rng));
         let distance: f64 = step.iter().zip(&mean).map(|(s, m)| (s - m).powi(2)).sum();
+        let along: f64 = step.iter().zip(&mean).map(|(s, m)| (s - m) * m).sum();
         spread += (distance - total).powi(2);
+        noise_spread += (distance - total - 2.0 * total / length * along).powi(2);
     }
+    let error = |spread: f64| (spread / (n - 1.0) / n).sqrt();
     Sampled {
         standard_error: variance.iter().map(|v| (v / n).sqrt()).collect(),
-        total_variance_se: (spread / (n - 1.0) / n).sqrt(),
+        total_variance_se: error(spread),
+        noise: (length > total / n).then(|| (total / length, error(noise_spread) / length)),
         estimate: Expected { update: mean, credit: evaluated.per_visit(&weights), variance },
         groups,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::zoo;
+    use grpo_lambda::methods;
+
+    fn simulated(task: &str, method: &str, groups: usize, seed: u64) -> Sampled {
+        let named = zoo::find(task).expect("known");
+        let tree = (named.build)();
+        let policy = (named.initial)(&tree);
+        let method = methods::parse(method, "").expect("valid").method;
+        sampled(method.as_ref(), &Situation::on_policy(&tree, &policy, 4), groups, seed)
+    }
+
+    /// The spread of the noise over repeated simulations is the standard error that each of them states.
+    #[test]
+    fn the_error_of_the_noise_is_its_spread_over_simulations() {
+        for task in ["pivot", "chain"] {
+            let told: Vec<(f64, f64)> =
+                (0..200).map(|seed| simulated(task, "rloo", 200, seed).noise.expect("told")).collect();
+            let mean = |value: &dyn Fn(&(f64, f64)) -> f64| told.iter().map(value).sum::<f64>() / 200.0;
+            let level = mean(&|t| t.0);
+            let spread = mean(&|t| (t.0 - level).powi(2)).sqrt();
+            let stated = mean(&|t| t.1);
+            assert!((stated / spread - 1.0).abs() < 0.2, "{task}: {stated} stated, {spread} found");
+        }
+    }
+
+    #[test]
+    fn noise_that_hides_the_mean_is_not_told() {
+        assert_eq!(simulated("parity", "spo_tree", 100, 0).noise, None);
     }
 }

@@ -223,7 +223,7 @@ fn memory_line(config: &Config, shape: &Shape, held_out: HeldOutLengths, prompt_
     )
 }
 
-/// Hours by a counted step, on two devices.
+/// Hours by a counted step, on two devices: no bound, because the share of a device's best that is reached is assumed.
 fn hours(config: &Config, shape: &Shape, lengths: &Lengths) -> Result<String, Failure> {
     let mean = |lengths: &[usize]| lengths.iter().sum::<usize>() / lengths.len().max(1);
     let mut found = Vec::new();
@@ -245,7 +245,7 @@ fn hours(config: &Config, shape: &Shape, lengths: &Lengths) -> Result<String, Fa
         evidence = if run.whole { "" } else { " or the method's own evidence" };
     }
     Ok(format!(
-        "time         at most {} (a step counted, every response at its limit, the shares assumed, without evaluations{evidence})\n",
+        "time         about {} (a step counted with every response at its limit; the shares of the best are assumed; without evaluations{evidence})\n",
         found.join("; or ")
     ))
 }

@@ -20,8 +20,8 @@ use grpo_lambda_studies::{report, terminal};
 use grpo_lambda_trainer::config::{Config, ModelSource, fields, idle_settings};
 use grpo_lambda_trainer::input::task::TaskSource;
 use grpo_lambda_trainer::run::progress::say;
-use grpo_lambda_trainer::run::{extend, stop};
-use grpo_lambda_trainer::train::{Engines, RunSummary, TrainError, train, unusual_rates};
+use grpo_lambda_trainer::run::stop;
+use grpo_lambda_trainer::train::{Engines, RunSummary, TrainError, train, train_longer, unusual_rates};
 
 /// Longer than a step of a small model takes, by far.
 const PATIENCE: u64 = 600;
@@ -151,13 +151,10 @@ fn lead(team: &Team, args: &TrainArgs, supervised_only: bool) -> Result<(), Fail
         return print(&dry_run::plan(engines, &config, &args.preset, (&directory, args.extend))?);
     }
     use_threads(config.threads)?;
-    if args.extend {
-        extend::extend(&directory, &config)
-            .map_err(|e| if e.is_io() { Failure::broke(e) } else { Failure::refused(e) })?;
-    }
     explain_choices(&config, &directory, args, team.size());
     let command = std::env::args().collect::<Vec<_>>().join(" ");
-    let summary = train(engines, &config, &directory, &command).map_err(|e| failure(&e))?;
+    let run = if args.extend { train_longer } else { train };
+    let summary = run(engines, &config, &directory, &command).map_err(|e| failure(&e))?;
     // A figure that cannot be drawn is no reason to fail a run that is done.
     let figures = match drawn(&directory) {
         Ok(lines) => lines,

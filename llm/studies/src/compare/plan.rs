@@ -39,6 +39,13 @@ impl Plan {
                 "rl.steps = 0: a comparison needs at least one RL step".to_owned(),
             ));
         }
+        if base.eval.patience > 0 {
+            return Err(SweepError::Refused(format!(
+                "eval.patience = {}: a run that stops early has fewer steps than the others, and methods are compared step by step; \
+                 leave it at 0",
+                base.eval.patience
+            )));
+        }
         if base.seed.checked_add(seeds).is_none_or(|end| end > i64::MAX as u64) {
             let problem = format!("seed = {}: too large for {seeds} seeds after it", base.seed);
             return Err(SweepError::Refused(problem));
@@ -156,6 +163,8 @@ mod tests {
         assert!(one.contains("two methods") && one.ends_with("given: grpo"), "{one}");
         assert!(plan("grpo,rloo", 5, &["rl.steps=0"]).is_err());
         assert!(plan("grpo,rloo", 5, &["seed=9223372036854775807"]).is_err());
+        let early = plan("grpo,rloo", 5, &["eval.patience=3"]).expect_err("runs of any length").to_string();
+        assert!(early.starts_with("eval.patience = 3: a run that stops early"), "{early}");
         let rate = plan("grpo,rloo:rl.lr=fast", 5, &[]).expect_err("a word").to_string();
         assert!(rate.contains("rl.lr = fast: must be a number greater than 0"), "{rate}");
     }

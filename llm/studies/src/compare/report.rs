@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::differing::{DIFFERING, differing, in_words};
 use super::run::{ComparisonResult, MethodScores};
 use super::statistics::{
-    ALPHA, IqmEstimate, MethodDifference, MethodStanding, SeedsVerdict, bands, difference, standings,
+    ALPHA, IqmEstimate, MethodDifference, MethodStanding, SeedsVerdict, bands, correct, difference, standings,
 };
 use crate::terminal;
 
@@ -17,13 +17,15 @@ fn places(outcome: &ComparisonResult) -> Vec<(&MethodScores, MethodStanding)> {
     outcome.scores.iter().zip(standings(&pairs)).collect()
 }
 
-/// A method against its twin, the first method at the equal rate, if it has one.
-fn against_twin<'a>(
-    outcome: &'a ComparisonResult,
-    score: &MethodScores,
-) -> Option<(&'a MethodScores, MethodDifference)> {
-    let twin = outcome.scores.iter().find(|s| s.twin_of.contains(&score.entrant.label))?;
-    Some((twin, difference(&score.after, &twin.after)))
+/// Every method against its twin, the first method at the equal rate, if it has one.
+fn against_twins(outcome: &ComparisonResult) -> Vec<Option<(&MethodScores, MethodDifference)>> {
+    let against_twin = |score: &MethodScores| {
+        let twin = outcome.scores.iter().find(|s| s.twin_of.contains(&score.entrant.label))?;
+        Some((twin, difference(&score.after, &twin.after)))
+    };
+    let mut all: Vec<_> = outcome.scores.iter().map(against_twin).collect();
+    correct(all.iter_mut().flatten().map(|(_, d)| d).collect());
+    all
 }
 
 /// The result in a sentence.
@@ -75,7 +77,7 @@ pub fn table(outcome: &ComparisonResult) -> String {
         None => signed(s.mid),
     };
     let mut verdicts = String::new();
-    for (score, place) in places(outcome) {
+    for ((score, place), to_twin) in places(outcome).into_iter().zip(against_twins(outcome)) {
         // Narrow enough for a terminal: settings below the name.
         let name = score.entrant.label.replacen(':', "\n", 1).replace(',', "\n");
         let mut row = vec![name, significant(score.rate, 3), shown(place.before), shown(place.after)];
@@ -88,7 +90,7 @@ pub fn table(outcome: &ComparisonResult) -> String {
                 ]);
                 let label = &score.entrant.label;
                 verdicts += &format!("{label} against {first}: {}\n", d.verdict.sentence());
-                if let Some((twin, d)) = against_twin(outcome, score) {
+                if let Some((twin, d)) = to_twin {
                     let twin = &twin.entrant.label;
                     let change = change(d.paired).replace('\n', ", ");
                     verdicts += &format!("{label} against {twin}: {change}; {}\n", d.verdict.sentence());
@@ -140,13 +142,14 @@ pub fn csv(outcome: &ComparisonResult, command: &str) -> String {
     columns.extend(["gain", "gain_low", "gain_high", "difference", "difference_low", "difference_high"]);
     columns.extend(["improvement", "improvement_low", "improvement_high", "sign_flip_p", "sign_flip_p_holm"]);
     columns.extend(["seeds_better", "seeds_equal", "seeds_worse", "verdict"]);
-    columns.extend(["to_twin", "to_twin_low", "to_twin_high", "to_twin_p", "to_twin_verdict"]);
+    columns.extend(["to_twin", "to_twin_low", "to_twin_high", "to_twin_p", "to_twin_p_holm"]);
+    columns.push("to_twin_verdict");
     let mut table = Table::new(&columns);
     let cells = |s: Option<IqmEstimate>| {
         let ends = s.and_then(|s| s.ends);
         [s.map(|s| s.mid).into(), ends.map(|e| e[0]).into(), ends.map(|e| e[1]).into()]
     };
-    for (score, place) in places(outcome) {
+    for ((score, place), to_twin) in places(outcome).into_iter().zip(against_twins(outcome)) {
         let d = place.difference;
         let mut row: Vec<Cell> = vec![score.entrant.label.as_str().into()];
         row.push(if score.twin_of.is_empty() { Cell::Empty } else { score.twin_of.join(" ").into() });
@@ -168,9 +171,9 @@ pub fn csv(outcome: &ComparisonResult, command: &str) -> String {
         row.extend([d.map(|d| d.p).into(), d.map(|d| d.adjusted).into()]);
         row.extend((0..3).map(|i| Cell::from(d.map(|d| d.seeds[i] as f64))));
         row.push(d.map_or(Cell::Empty, |d| d.verdict.word().into()));
-        let to_twin = against_twin(outcome, score).map(|(_, d)| d);
+        let to_twin = to_twin.map(|(_, d)| d);
         row.extend(cells(to_twin.map(|d| d.paired)));
-        row.push(to_twin.map(|d| d.p).into());
+        row.extend([to_twin.map(|d| d.p).into(), to_twin.map(|d| d.adjusted).into()]);
         row.push(to_twin.map_or(Cell::Empty, |d| d.verdict.word().into()));
         table.push(row);
     }
@@ -182,7 +185,8 @@ pub fn json(outcome: &ComparisonResult) -> Value {
     let spread = |s: IqmEstimate| json!({ "iqm": s.mid, "interval": s.ends });
     let methods: Vec<Value> = places(outcome)
         .into_iter()
-        .map(|(score, place)| {
+        .zip(against_twins(outcome))
+        .map(|((score, place), to_twin)| {
             let difference = |d: MethodDifference| {
                 json!({
                     "paired": spread(d.paired),
@@ -213,7 +217,7 @@ pub fn json(outcome: &ComparisonResult) -> Value {
                 "accuracy_after": spread(place.after),
                 "gain": spread(place.gain),
                 "difference": place.difference.map(difference),
-                "difference_to_twin": against_twin(outcome, score).map(|(_, d)| difference(d)),
+                "difference_to_twin": to_twin.map(|(_, d)| difference(d)),
                 "accuracy": curve(&score.accuracy),
                 "reward": curve(&score.reward),
             })
@@ -249,4 +253,49 @@ pub(super) fn too_few_seeds(outcome: &ComparisonResult) -> bool {
         matches!(v, SeedsVerdict::Leans { least, .. } if least > ALPHA) || v == SeedsVerdict::OneSeed
     };
     places(outcome).iter().any(|(_, p)| p.difference.is_some_and(|d| few(d.verdict)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Entrant, Plan, parse_methods};
+    use super::*;
+    use grpo_lambda_trainer::config::Config;
+
+    #[test]
+    fn comparisons_with_twins_are_corrected_for_their_number() {
+        let methods = "grpo,rloo,dr_grpo,dapo,grpo:rl.lr=0.1,grpo:rl.lr=0.2,grpo:rl.lr=0.3";
+        let base = Config::resolve("tiny", &[""; 0]).expect("valid");
+        let plan = Plan::new(parse_methods(methods).expect("valid"), 6, true, base).expect("valid");
+        let of_method = |(i, entrant): (usize, &Entrant)| {
+            let is_other = (1..4).contains(&i);
+            MethodScores {
+                entrant: entrant.clone(),
+                twin_of: if i > 3 { vec![plan.entrants[i - 3].label.clone()] } else { Vec::new() },
+                rate: 0.1,
+                weight: 1.0,
+                n: vec![100; 6],
+                before: vec![0.25; 6],
+                after: (0..6).map(|seed| if is_other { 0.5 + 0.01 * f64::from(seed) } else { 0.4 }).collect(),
+                accuracy: Vec::new(),
+                reward: Vec::new(),
+            }
+        };
+        let scores = plan.entrants.iter().enumerate().map(of_method).collect();
+        let outcome = ComparisonResult { plan: plan.clone(), scores, length: 20, parameters: 1 };
+        let twins: Vec<_> =
+            against_twins(&outcome).into_iter().flatten().map(|(_, d)| (d.p, d.adjusted)).collect();
+        assert_eq!(twins, [(0.03125, 0.09375); 3]);
+        let to_twin = &json(&outcome)["methods"][1]["difference_to_twin"];
+        assert_eq!(
+            (&to_twin["sign_flip_p_holm"], &to_twin["verdict"]),
+            (&0.09375.into(), &"leans better".into())
+        );
+        let rows = csv(&outcome, "");
+        let row = rows.lines().find(|row| row.starts_with("rloo,")).expect("a row");
+        assert!(row.ends_with(",0.03125,0.09375,leans better"), "{row}");
+        let lines = table(&outcome);
+        let line =
+            lines.lines().find(|line| line.starts_with("rloo against grpo:rl.lr=0.1: ")).expect("its twin");
+        assert!(line.contains("leans better") && line.contains("corrected for 3 comparisons"), "{line}");
+    }
 }

@@ -4,7 +4,8 @@
 //! 95 % percentile bootstraps over seeds (one task, so a single stratum), somewhat too narrow with few seeds. Differences are
 //! taken within a seed, whose runs share start and problems. Beside the interval stands the sign-flip test of the paired
 //! differences, which cannot be below 2/2ⁿ with n seeds: from 5 seeds no p below 0.05 can come, whatever the differences. Where several methods are
-//! compared with the first, verdicts are by p-values that Holm's method corrects for their number, and the smallest possible one is larger.
+//! compared with the first, verdicts are by p-values that Holm's method corrects for their number, and the smallest possible one is larger. So it is
+//! where several are compared with their twins.
 
 use crate::curves::Points;
 use grpo_lambda_stats::{Bootstrap, Interval, holm, iqm, paired_permutation, probability_of_improvement};
@@ -32,7 +33,7 @@ pub enum SeedsVerdict {
     Leans {
         /// In which direction.
         better: bool,
-        /// The p-value, corrected for all comparisons with the first method.
+        /// The p-value, corrected for the number of comparisons.
         p: f64,
         /// The smallest that so many seeds can give.
         least: f64,
@@ -43,7 +44,7 @@ pub enum SeedsVerdict {
     Clear {
         /// In which direction.
         better: bool,
-        /// The p-value, corrected for all comparisons with the first method.
+        /// The p-value, corrected for the number of comparisons.
         p: f64,
         /// Comparisons that p is corrected for.
         of: usize,
@@ -107,7 +108,7 @@ pub struct MethodDifference {
     pub improvement: IqmEstimate,
     /// Two-sided p-value of the sign-flip test of the paired differences.
     pub p: f64,
-    /// That p-value, corrected by Holm's method for all comparisons with the first method.
+    /// That p-value, corrected by Holm's method for all comparisons with the first method, or for all with twins.
     pub adjusted: f64,
     /// Seeds in which the method is better, equal, worse.
     pub seeds: [usize; 3],
@@ -144,14 +145,17 @@ pub fn standings(scores: &[(&[f64], &[f64])]) -> Vec<MethodStanding> {
         difference: (i > 0).then(|| difference(after, first)),
     };
     let mut all: Vec<MethodStanding> = scores.iter().enumerate().map(standing).collect();
-    let mut compared: Vec<&mut MethodDifference> =
-        all.iter_mut().filter_map(|s| s.difference.as_mut()).collect();
-    let corrected = holm(&compared.iter().map(|d| d.p).collect::<Vec<_>>());
-    for (d, p) in compared.iter_mut().zip(&corrected) {
-        d.adjusted = *p;
-        d.verdict = verdict(d.paired, *p, first.len(), corrected.len());
-    }
+    correct(all.iter_mut().filter_map(|s| s.difference.as_mut()).collect());
     all
+}
+
+/// Corrects p-values, and the verdicts by them, for the number of these comparisons.
+pub(super) fn correct(compared: Vec<&mut MethodDifference>) {
+    let corrected = holm(&compared.iter().map(|d| d.p).collect::<Vec<_>>());
+    for (d, p) in compared.into_iter().zip(&corrected) {
+        d.adjusted = *p;
+        d.verdict = verdict(d.paired, *p, d.seeds.iter().sum(), corrected.len());
+    }
 }
 
 /// Interquartile mean and bootstrap interval of one value a seed.

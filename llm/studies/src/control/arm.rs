@@ -4,6 +4,9 @@ use grpo_lambda::advantage::{Baseline, ClampPart, OutcomeAdvantage, Scale, Std};
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda::methods::{Coupling, Credit, Loss, Method};
 
+/// The largest group over whose coins a mean is taken: a million results.
+pub(super) const MOST_COINS: usize = 20;
+
 /// A method with z-scores of which parts of a clamp are on, in place of its own advantages.
 #[derive(Debug)]
 pub struct Advantages {
@@ -33,7 +36,7 @@ impl Advantages {
         rewards.iter().map(|r| r.and_then(|_| known.next()).unwrap_or(0.0)).collect()
     }
 
-    /// The mean advantage of a response of a group of `group` whose rewards are fair coins.
+    /// The mean advantage of a response of a group of `group`, at most 20, whose rewards are fair coins.
     pub fn mean_of_coins(&self, group: usize) -> f64 {
         let all = 1u64 << group;
         let mean_advantage = |tosses: u64| {

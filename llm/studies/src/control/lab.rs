@@ -41,6 +41,12 @@ pub enum LabError {
     Protocol(#[from] ProtocolError),
     #[error("step {step}: the gradient is not finite")]
     NotFinite { step: u64 },
+    #[error(
+        "rl.group_size = {size}: the mean advantage is over all 2^{size} results of its coins; set {most} or fewer"
+    )]
+    Coins { size: usize, most: usize },
+    #[error("MINUTES = {0}: longer than this machine's clock can count; give fewer")]
+    Minutes(u64),
     #[error("{file}: chooses no rate for {arm}: its selection runs are not all there; run them first")]
     NoRate { file: String, arm: String },
 }
@@ -139,9 +145,13 @@ pub struct StepRecord {
 impl Lab {
     /// The laboratory of a seed with the settings of an experiment, and overrides of them.
     pub(super) fn of_seed(seed: u64, settings: &[&str], overrides: &[String]) -> Result<Lab, LabError> {
+        Lab::new(&Lab::config(seed, settings, overrides)?)
+    }
+
+    /// The configuration of [`Lab::of_seed`].
+    pub(super) fn config(seed: u64, settings: &[&str], overrides: &[String]) -> Result<Config, ConfigError> {
         let own = settings.iter().map(ToString::to_string).chain([format!("seed={seed}")]);
-        let own = Config::resolve("tiny", &own.collect::<Vec<String>>())?;
-        Lab::new(&own.with(overrides)?)
+        Config::resolve("tiny", &own.collect::<Vec<String>>())?.with(overrides)
     }
 
     /// Trains the start weights of a configuration by imitation.

@@ -12,7 +12,7 @@ use grpo_lambda::methods;
 use grpo_lambda_stats::table::Cell;
 use rayon::prelude::*;
 
-use super::arm::Advantages;
+use super::arm::{Advantages, MOST_COINS};
 use super::force::{APART, Force, Weighing, force};
 use super::lab::{Lab, LabError, Optimiser};
 use super::store::Results;
@@ -152,6 +152,10 @@ impl Arm {
 
 /// Runs what is left of the experiment; `overrides` come after its own settings.
 pub fn run(path: &Path, command: &str, seeds: u64, overrides: &[String]) -> Result<(), LabError> {
+    let size = Lab::config(0, &SETTINGS, overrides)?.rl.group_size;
+    if size > MOST_COINS {
+        return Err(LabError::Coins { size, most: MOST_COINS });
+    }
     let results = Mutex::new(Results::open(path, command, &COLUMNS, KEYS)?);
     (0..seeds).into_par_iter().try_for_each(|seed| of_seed(seed, overrides, &results))
 }
@@ -209,4 +213,22 @@ fn length(lab: &Lab, engine: &mut CpuEngine) -> Result<f64, LabError> {
     let rollout = lab.sample(engine, lab.session.prompts(first..first + PROMPTS)?, GROUP, first)?;
     let all = rollout.groups.iter().flat_map(|g| &g.responses).map(|r| r.len() as f64);
     Ok(all.sum::<f64>() / (PROMPTS as usize * GROUP) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_with_too_many_results_of_its_coins_is_refused_and_leaves_no_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("noise.csv");
+        let refused =
+            run(&path, "noise", 1, &["rl.group_size=64".to_owned()]).expect_err("2^64 results").to_string();
+        assert!(
+            refused.starts_with("rl.group_size = 64: the mean advantage is over all 2^64 results"),
+            "{refused}"
+        );
+        assert!(!path.exists());
+    }
 }

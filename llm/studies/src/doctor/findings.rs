@@ -24,9 +24,11 @@ pub static REGISTRY: [Check; 12] = [
     Check {
         id: "no-variance",
         title: "Groups without variance",
-        sign: "on average over the last tenth of the steps (10 or more) at least 90 % of the groups have equal rewards",
-        meaning: "A group whose responses all have the same reward has no advantage and teaches nothing: the batch is in truth a tenth of its size or \
-                  smaller. Either nearly all problems are solved by now, or nearly none can be.",
+        sign: "on average over the last tenth of the steps (10 or more) at least 90 % of the groups have equal rewards, unless the run's method is known \
+               to learn from such groups",
+        meaning: "Under a baseline of the group a group whose responses all have the same reward has no advantage, and at most a KL term moves the policy \
+                  there: the batch is in truth a tenth of its size or smaller. Nearly all problems are solved by now, nearly none can be, or the reward \
+                  does not tell their responses apart.",
         advice: Advice {
             ours: "rl.dynamic_sampling=true samples until enough groups differ; other problems (task.data, task.levels), larger rl.group_size",
             trl: "problems of another difficulty, larger num_generations, or a trainer with dynamic sampling",
@@ -195,7 +197,8 @@ fn no_variance(log: &Log) -> Option<Evidence> {
     // Share of groups from which so little is learned that most of the sampling is for nothing.
     const MOST: f64 = 0.9;
     let recent = log.recent(Column::ZeroVariance)?;
-    (recent.mean() >= MOST).then(|| Evidence::share(&recent, "groups have equal rewards"))
+    (log.compares_groups && recent.mean() >= MOST)
+        .then(|| Evidence::share(&recent, "groups have equal rewards"))
 }
 
 /// Steps at which a quantity is no number.

@@ -12,6 +12,8 @@ pub struct Log {
     pub framework: Framework,
     /// True if every gradient step is known to use responses of the policy that it changes.
     pub on_policy: bool,
+    /// False if the method is known to learn from a group whose rewards agree.
+    pub compares_groups: bool,
     /// Steps that it has.
     pub steps: usize,
     columns: BTreeMap<Column, Vec<(f64, f64)>>,
@@ -67,7 +69,7 @@ impl Ends {
 impl Log {
     /// An empty one.
     pub fn new(framework: Framework, on_policy: bool) -> Log {
-        Log { framework, on_policy, steps: 0, columns: BTreeMap::new() }
+        Log { framework, on_policy, compares_groups: true, steps: 0, columns: BTreeMap::new() }
     }
 
     /// Adds a value; steps come in their order.

@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use grpo_lambda::group::{Evidence, Group, Response};
+use grpo_lambda::methods::Method;
+use grpo_lambda::token_weights::LOG_PROB;
 use grpo_lambda_decoder::disk::read_regular_text;
 use serde_json::{Map, Value};
 
@@ -31,20 +34,37 @@ const RIGHT: &str = "must be a run directory of llm-train, a trainer_state.json 
 /// The log at `path`: a run directory, `trainer_state.json` of TRL or a directory with one, JSON lines of verl or of llm-train.
 pub fn read(path: &Path) -> Result<Log, LogError> {
     if !path.is_dir() {
-        return parse(path, &text(path)?, true);
+        return parse(path, &text(path)?, false);
     }
     let config = path.join("config.toml");
     if config.exists() {
-        let on_policy = Config::read(&config)?.rl.inner_updates == 1;
+        let config = Config::read(&config)?;
         let metrics = path.join("metrics.jsonl");
         let text = read_log(path, "metrics.jsonl").map_err(|e| match e {
             RunError::Io(e) => LogError::Read { path: e.path, source: e.source },
             e => LogError::Run(e),
         })?;
-        return parse(&metrics, &text, on_policy);
+        let mut log = parse(&metrics, &text, config.rl.inner_updates == 1)?;
+        log.compares_groups = compares_groups(config.configured().method.as_ref());
+        return Ok(log);
     }
     let state = trainer_state(path).ok_or_else(|| content(path, RIGHT.to_owned()))?;
     parse(&state, &text(&state)?, false)
+}
+
+/// True if nothing is learned from a group whose rewards agree, whatever the other groups earned, but for a KL term.
+fn compares_groups(method: &dyn Method) -> bool {
+    let response = |reward: f64| Response {
+        tokens: vec![u32::from(reward > 0.0)],
+        ref_logps: Some(vec![LOG_PROB]),
+        evidence: Evidence::neutral(1, LOG_PROB),
+        ..Response::graded(vec![LOG_PROB], reward)
+    };
+    let groups = [[0.0, 0.0], [1.0, 1.0], [1.0, 0.0]];
+    let batch = groups.map(|rewards| Group { responses: rewards.map(response).into() });
+    let credits = method.credit(&batch);
+    // Neutral evidence hides what a critic or another reward adds: that the method says itself.
+    method.compares_rewards() && credits[..4].iter().all(|credit| credit.advantages == [0.0])
 }
 
 fn text(path: &Path) -> Result<String, LogError> {
@@ -203,7 +223,9 @@ fn without_named_numbers(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::diagnose;
     use super::*;
+    use grpo_lambda::methods::{self, REGISTRY};
 
     fn parsed(text: &str) -> Log {
         parse(Path::new("log"), text, true).unwrap_or_else(|e| panic!("{e}"))
@@ -248,6 +270,43 @@ mod tests {
             assert_eq!(log.get(Column::Clipped), [(3.0, 0.5)]);
             assert_eq!(log.get(Column::Reward), [(3.0, 0.25)]);
         }
+    }
+
+    #[test]
+    fn groups_that_agree_are_found_where_the_method_compares_them() {
+        let row = |step: usize| {
+            format!("{{\"step\":{step},\"stage\":\"rl\",\"zero_variance_groups\":19,\"groups\":20}}\n")
+        };
+        let found = |method: &str| {
+            let run = tempfile::tempdir().expect("a directory");
+            let config = Config::resolve("tiny", &[format!("method.name={method}")]).expect("valid");
+            std::fs::write(run.path().join("config.toml"), config.to_toml()).expect("written");
+            std::fs::write(run.path().join("metrics.jsonl"), (0..20).map(row).collect::<String>())
+                .expect("written");
+            let diagnosis = diagnose(&read(run.path()).expect("a log"));
+            diagnosis.findings.iter().any(|(check, _)| check.id == "no-variance")
+        };
+        assert_eq!(["w_reinforce", "reinforce_pp"].map(found), [false; 2]);
+        assert_eq!(["grpo", "rloo", "grpo_lambda", "reinforce_pp_baseline"].map(found), [true; 4]);
+    }
+
+    #[test]
+    fn methods_that_learn_from_a_group_that_agrees_are_told_apart() {
+        let alone = REGISTRY.iter().map(|spec| methods::parse(spec.name, "").expect("defaults"));
+        let alone: Vec<&str> =
+            alone.filter(|m| !compares_groups(m.method.as_ref())).map(|m| m.spec.name).collect();
+        // A pull to the old policy; rewards in parts that differ; baselines of the batch, of a greedy response, of a critic, and none.
+        let expected = ["dro", "remax", "gdpo", "reinforce_pp", "w_reinforce", "systematic_visit", "ppo"];
+        assert_eq!(alone, [&expected[..], &["vine_ppo", "spo_chain", "prime"]].concat());
+    }
+
+    #[test]
+    fn the_rows_of_a_run_alone_do_not_say_that_its_steps_were_on_policy() {
+        let run = tempfile::tempdir().expect("a directory");
+        let path = run.path().join("metrics.jsonl");
+        std::fs::write(&path, "{\"step\":0,\"stage\":\"rl\",\"ratio_mean\":1.1}\n").expect("written");
+        let log = read(&path).expect("a log");
+        assert!(!log.on_policy && diagnose(&log).findings.is_empty());
     }
 
     #[test]

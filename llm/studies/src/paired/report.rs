@@ -240,7 +240,7 @@ pub fn json(pair: &Pair) -> Value {
         json!({
             "name": b.name, "n": b.n, "left_out": b.left_out, "a": b.means[0], "b": b.means[1],
             "difference": b.difference.as_ref().map(difference),
-            "difference_not_counted_as_wrong": difference(&b.as_wrong),
+            "difference_as_wrong": difference(&b.as_wrong),
             "problems_better_equal_worse": b.sides,
             "least_detectable_difference": b.limits.as_ref().and_then(|l| l.least),
             "discordant": discordant.collect::<Vec<_>>(),

@@ -56,7 +56,7 @@ impl Assumptions {
              responses"
                 .to_owned(),
             format!(
-                "assumed: prompts of {} tokens, demonstrations of {}, every response at its limit (so an upper bound), {} tokens in evaluation",
+                "assumed: prompts of {} tokens, demonstrations of {}, every response at its limit (so an upper bound of tokens and operations), {} tokens in evaluation",
                 self.prompt_tokens, self.demonstration_tokens, self.eval_tokens
             ),
             format!(

@@ -9,7 +9,7 @@ use super::grid::Cell;
 use super::run::Grid;
 use crate::sweep::SweepError;
 use crate::terminal;
-use grpo_lambda_trainer::eval::benchmark;
+use grpo_lambda_trainer::eval::benchmark::{self, BenchmarkError};
 use grpo_lambda_trainer::input::data::{self, OnBadRow};
 
 /// Something that is needed.
@@ -86,7 +86,7 @@ fn asked(name: &str, benchmarks: &Path) -> Need {
     let found = benchmark::resolve(&[name.to_owned()], None, benchmarks, OnBadRow::Refuse);
     let state = match found {
         Ok(all) => Ok(format!("{} problems", all.iter().map(|b| b.items.len()).sum::<usize>())),
-        Err(_) if !benchmarks.join(format!("{name}.jsonl")).exists() => Err(no_benchmark(name, benchmarks)),
+        Err(BenchmarkError::Unknown { .. }) => Err(no_benchmark(name, benchmarks)),
         Err(e) => Err(e.to_string()),
     };
     Need { kind: "benchmark", name: name.to_owned(), state }
@@ -123,4 +123,18 @@ pub fn table(needs: &[Need]) -> String {
         n => format!("Of {} things that are needed {n} are missing:", needs.len()),
     };
     format!("{table}\n{head}\n{lines}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_benchmark_with_a_bad_row_is_not_called_missing() {
+        let data = tempfile::tempdir().expect("a directory");
+        let state = || asked("aime24", data.path()).state.expect_err("no benchmark");
+        assert!(state().starts_with("no aime24.jsonl in "), "{}", state());
+        std::fs::write(data.path().join("aime24.json"), "[{\"problem\": 3}]").expect("written");
+        assert!(!state().contains("no aime24.jsonl") && state().contains("aime24.json"), "{}", state());
+    }
 }

@@ -14,6 +14,7 @@ use grpo_lambda_mdp::expected::{
 };
 use grpo_lambda_mdp::{Optimal, Oracle, Tree};
 use grpo_lambda_stats::table::{Table, significant};
+use std::fmt;
 use std::ops::RangeInclusive;
 
 /// Groups simulated where no exact way is feasible.
@@ -22,8 +23,11 @@ const SAMPLED_GROUPS: usize = 20_000;
 /// Limit on the number of groups, whatever their order, over which a method is summed: under a second of one processor.
 const MULTISETS: f64 = 2e5;
 
-/// Squared lengths of a policy gradient with which no comparison overflows or is lost in rounding.
+/// Squared lengths of a policy gradient with which no comparison overflows or underflows.
 const RESOLVED: RangeInclusive<f64> = 1e-200..=1e200;
+
+/// The least squared length of a policy gradient over that of its terms before their mean is taken off: below it only rounding is left.
+const CANCELLED: f64 = 1e-24;
 
 /// The result of `sim mdp`.
 pub struct Analysis {
@@ -39,18 +43,46 @@ pub struct Analysis {
     pub figure: Figure,
 }
 
+/// The way an expected update was obtained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// A sum over all groups.
+    Exact,
+    /// The mean of this many simulated groups.
+    Sampled(usize),
+}
+
+impl How {
+    /// The bias that the noise of the mean alone gives an update, the root of its summed squared standard errors over `|κ ∇J|`; 0 if exact.
+    fn bias_noise(self, c: &Comparison) -> f64 {
+        match self {
+            How::Exact => 0.0,
+            How::Sampled(groups) => 1.0 / (c.cosine.abs() * (groups as f64 * c.signal_to_noise).sqrt()),
+        }
+    }
+}
+
+impl fmt::Display for How {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            How::Exact => f.write_str("exact"),
+            How::Sampled(groups) => write!(f, "sampled, {groups} groups"),
+        }
+    }
+}
+
 /// Expected update and how it was obtained: exactly, or from groups simulated with this seed where nothing exact is feasible.
-pub fn expectation(configured: &Configured, situation: &Situation, seed: u64) -> (Expected, String) {
+pub fn expectation(configured: &Configured, situation: &Situation, seed: u64) -> (Expected, How) {
     let method = configured.method.as_ref();
     let sets = configured.sets().unwrap_or(Sets::SINGLE);
     let are_equal = situation.group_size.is_multiple_of(sets.count(situation.group_size));
     let exact = implied(method, situation)
         .or_else(|error| if are_equal { multisets(method, situation, sets, MULTISETS) } else { Err(error) });
     match exact.or_else(|_| enumerated(method, situation)) {
-        Ok(expected) => (expected, "exact".to_owned()),
+        Ok(expected) => (expected, How::Exact),
         Err(_) => {
             let run = sampled(method, situation, SAMPLED_GROUPS, seed);
-            (run.estimate, format!("sampled, {SAMPLED_GROUPS} groups"))
+            (run.estimate, How::Sampled(run.groups))
         }
     }
 }
@@ -60,13 +92,19 @@ pub fn expectation(configured: &Configured, situation: &Situation, seed: u64) ->
 /// # Errors
 /// The squared length of a gradient that floating point cannot compare.
 pub fn resolved(oracle: &Oracle) -> Result<(), String> {
-    let squared: f64 = oracle.grad_j().iter().map(|g| g * g).sum();
-    if RESOLVED.contains(&squared) {
+    let (mut squared, mut terms) = (0.0, 0.0);
+    for (edge, g) in oracle.grad_j().into_iter().enumerate() {
+        squared += g * g;
+        // The gradient with Q in the place of A = Q - V, as far as a product can say it.
+        let depth = oracle.tree.depth(oracle.tree.edge_node(edge)) as i32;
+        terms += (oracle.tree.gamma().powi(depth) * oracle.edge_visit(edge) * oracle.q[edge]).powi(2);
+    }
+    if RESOLVED.contains(&squared) && squared > CANCELLED * terms {
         return Ok(());
     }
     Err(format!(
         "the policy gradient has the squared length {squared:e} at the initial policy (every response earns the same, no prefix has a choice, or \
-         rewards or gamma are too small for floating point): there is nothing to compare a method with"
+         differences of rewards, or gamma, are too small for floating point): there is nothing to compare a method with"
     ))
 }
 
@@ -94,7 +132,7 @@ pub fn analyse(request: &MdpArgs, method: &Configured) -> anyhow::Result<Analysi
     let (expected, how) = expectation(method, &situation, request.seed);
     let comparison = compare(&expected, &oracle);
     let mut methods = Table::new(&COLUMNS);
-    push(&mut methods, method.spec.title, &settings_that_differ(method), &comparison, &how);
+    push(&mut methods, method.spec.title, &settings_that_differ(method), &comparison, how);
     let left_out = push_defaults(&mut methods, method, &provided, |number, default| {
         progress.begin(number, REGISTRY.len(), default.spec.title);
         let (expected, how) = expectation(default, &situation, request.seed);
@@ -105,7 +143,7 @@ pub fn analyse(request: &MdpArgs, method: &Configured) -> anyhow::Result<Analysi
     if !left_out.is_empty() {
         facts.push(format!("not shown, for want of evidence a table gives: {}", left_out.join(", ")));
     }
-    let (credit, figure) = views(&name, method, &expected, &comparison, &oracle);
+    let (credit, figure) = views(&name, method, (&expected, how), &comparison, &oracle);
     let name = name.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect();
     Ok(Analysis { name, facts, methods, credit, figure })
 }
@@ -131,15 +169,15 @@ fn facts(name: &str, oracle: &Oracle, group_size: usize) -> Vec<String> {
     ]
 }
 
-const COLUMNS: [&str; 8] =
-    ["method", "settings", "cosine", "bias", "scale", "sign agreement", "signal/noise", "how"];
+const COLUMNS: [&str; 9] =
+    ["method", "settings", "cosine", "bias", "bias noise", "scale", "sign agreement", "signal/noise", "how"];
 
 /// A row for every other method at its defaults; returns those that need evidence which is not `provided`.
 fn push_defaults(
     rows: &mut Table,
     method: &Configured,
     provided: &[EvidenceKind],
-    compared: impl Fn(usize, &Configured) -> (Comparison, String),
+    compared: impl Fn(usize, &Configured) -> (Comparison, How),
 ) -> anyhow::Result<Vec<String>> {
     let shown_already = settings_that_differ(method) == DEFAULTS;
     let mut left_out = Vec::new();
@@ -153,21 +191,22 @@ fn push_defaults(
             continue;
         }
         let (comparison, how) = compared(number, &default);
-        push(rows, spec.title, DEFAULTS, &comparison, &how);
+        push(rows, spec.title, DEFAULTS, &comparison, how);
     }
     Ok(left_out)
 }
 
-fn push(rows: &mut Table, title: &str, settings: &str, c: &Comparison, how: &str) {
+fn push(rows: &mut Table, title: &str, settings: &str, c: &Comparison, how: How) {
     rows.push(vec![
         title.into(),
         settings.into(),
         c.cosine.into(),
         c.bias.into(),
+        how.bias_noise(c).into(),
         c.scale.into(),
         c.sign_agreement.into(),
         c.signal_to_noise.into(),
-        how.into(),
+        how.to_string().into(),
     ]);
 }
 
@@ -178,7 +217,7 @@ pub(super) const SHOWN: usize = 24;
 fn views(
     name: &str,
     method: &Configured,
-    expected: &Expected,
+    (expected, how): (&Expected, How),
     comparison: &Comparison,
     oracle: &Oracle,
 ) -> (Table, Figure) {
@@ -197,7 +236,8 @@ fn views(
         let (mut advantages, mut credits) =
             (vec![f64::NAN; tree.tokens().len()], vec![f64::NAN; tree.tokens().len()]);
         for e in edges {
-            let credit = (expected.credit[e] - mean) / comparison.scale;
+            // The magnitude keeps the sign where the update points away from the gradient.
+            let credit = (expected.credit[e] - mean) / comparison.scale.abs();
             advantages[tree.token(e) as usize] = oracle.advantage(e);
             credits[tree.token(e) as usize] = credit;
             table.push(vec![
@@ -217,7 +257,7 @@ fn views(
             map.implied.push(credits);
         }
     }
-    (table, map.figure(name, method, comparison, tree))
+    (table, map.figure(name, method, comparison, how, tree))
 }
 
 fn label(tree: &Tree, node: usize) -> String {
@@ -234,7 +274,14 @@ struct HeatMaps {
 }
 
 impl HeatMaps {
-    fn figure(self, name: &str, method: &Configured, comparison: &Comparison, tree: &Tree) -> Figure {
+    fn figure(
+        self,
+        name: &str,
+        method: &Configured,
+        comparison: &Comparison,
+        how: How,
+        tree: &Tree,
+    ) -> Figure {
         let HeatMaps { prefixes, truth, implied } = self;
         let height = 120 + 24 * prefixes.len().max(4) as u32;
         // One range for both panels, so that a colour means the same credit in each.
@@ -258,7 +305,7 @@ impl HeatMaps {
             significant(comparison.cosine, 3)
         );
         let caption = format!(
-            "{}; implied credit centred per prefix and divided by the scale {} that fits the gradient best; {} provenance",
+            "{}; {how}; implied credit centred per prefix and divided by the magnitude of the scale {} that fits the gradient best; {} provenance",
             settings_that_differ(method),
             significant(comparison.scale, 3),
             method.spec.provenance.name()
@@ -268,5 +315,29 @@ impl HeatMaps {
             .panel_size(520, height)
             .panel(panel("true advantage A(s,a)", truth))
             .panel(panel(&format!("implied credit of {}", method.spec.title), implied))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use grpo_lambda_mdp::zoo;
+
+    #[test]
+    fn an_update_against_the_gradient_keeps_the_sign_of_its_credit() {
+        let task = zoo::find("eos_hazard_dependent").unwrap();
+        let tree = (task.build)();
+        let policy = (task.initial)(&tree);
+        let (oracle, method) = (Oracle::new(&tree, &policy), methods::parse("grpo_lambda", "").unwrap());
+        let (expected, how) = expectation(&method, &Situation::on_policy(&tree, &policy, 8), 0);
+        let comparison = compare(&expected, &oracle);
+        assert!(comparison.scale < 0.0 && how == How::Exact);
+        let (table, _) = views(task.name, &method, (&expected, how), &comparison, &oracle);
+        let number = |row: usize, name: &str| table.rows[row][table.column(name).unwrap()].number().unwrap();
+        for row in 0..table.rows.len() {
+            let (credit, update) = (number(row, "credit"), number(row, "update"));
+            assert!(credit * update > 0.0 || update.abs() < 1e-15, "{:?}", table.rows[row]);
+        }
+        assert!((0..table.rows.len()).any(|row| number(row, "credit") < 0.0));
     }
 }

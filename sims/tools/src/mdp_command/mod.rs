@@ -1,4 +1,4 @@
-//! `sim mdp`: what a method's update is on a user's MDP, exactly.
+//! `sim mdp`: what a method's update is on a user's MDP, exactly where that is feasible.
 
 mod analysis;
 
@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::method_args::{DEFAULTS, MethodArgs, settings_that_differ, warn_of_idle_settings};
 use crate::write::Output;
 use analysis::SHOWN;
-pub use analysis::{Analysis, analyse, expectation, provided, resolved};
+pub use analysis::{Analysis, How, analyse, expectation, provided, resolved};
 use grpo_lambda::methods::Configured;
 use grpo_lambda_stats::table::Table;
 use grpo_lambda_stats::visible;
@@ -38,7 +38,7 @@ pub fn run(args: &MdpArgs) -> Result<(), Failure> {
     text +=
         &format!("Expected update of {}, then of the other methods at their defaults\n", method.spec.title);
     text += &format!("{}\n\n", shown(&analysis.methods, usize::MAX));
-    text += "Credit, most visited prefixes first: `credit` is the implied credit over `scale`, to be compared with the advantage\n";
+    text += "Credit, most visited prefixes first: `credit` is the implied credit over the magnitude of `scale`, to be compared with the advantage\n";
     text += &format!("{}\n", shown(&analysis.credit, SHOWN));
     text += &format!("\nFigure: {} (and .svg); data: {}\n", figure.display(), out.join("data").display());
     terminal::print(&visible(&text))
@@ -135,12 +135,18 @@ The initial policy is also the reference of a KL term, so that beta changes noth
 What the columns say:
   cosine          between the expected update and the policy gradient;
                   1 is unbiased up to scale
-  bias            the part of the update that is no multiple of the gradient
-  scale           that multiple: a factor on the learning rate
+  bias            the part of the update that is no multiple of the gradient,
+                  1/cosine^2 - 1 is its square
+  bias noise      the bias that sampling alone gives; 0 where exact
+  scale           that multiple: a factor on the learning rate; below 0 the
+                  update opposes the gradient
   sign agreement  share of visits at which the implied credit has the sign of
                   the true advantage
   signal/noise    squared length of the expected update over its variance,
-                  for one group";
+                  for one group
+  how             exact where feasible, else sampled
+  credit          implied credit, centred at each prefix and divided by the
+                  magnitude of the scale, beside the true advantage";
 
 #[cfg(test)]
 mod tests {

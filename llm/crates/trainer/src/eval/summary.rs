@@ -210,7 +210,7 @@ impl EvalSummary {
                 "graded_problems": s.graded_problems,
                 "samples": s.samples,
                 "accuracy": s.accuracy.map(interval),
-                "accuracy_not_counted_as_wrong": interval(s.as_wrong),
+                "accuracy_as_wrong": interval(s.as_wrong),
                 "pass_at": s.pass.iter().map(|p| json!({"k": p.k, "value": interval(p.value)})).collect::<Vec<_>>(),
                 "majority": s.majority.map(|m| json!({"value": interval(m.value), "ties": m.ties})),
                 "responses": outcomes,
@@ -226,7 +226,7 @@ impl EvalSummary {
             "benchmarks": benchmarks.collect::<Vec<_>>(),
             "average": self.average.as_ref().map(|a| json!({
                 "accuracy": a.accuracy.map(interval),
-                "accuracy_not_counted_as_wrong": interval(a.as_wrong),
+                "accuracy_as_wrong": interval(a.as_wrong),
                 "pass_at": a.pass.iter().map(|p| interval(*p)).collect::<Vec<_>>(),
                 "majority": a.majority.map(interval),
             })),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use grpo_lambda_decoder::disk::{Disk, DiskError};
 
-use super::{CONFIG, RunError, SUMMARY, lock, refuse_file, refuse_others};
+use super::{CONFIG, RunError, SUMMARY, begin, lock, refuse_file, refuse_others};
 use crate::config::schedule::{Schedule, ScheduleShape};
 use crate::config::{Config, ConfigError};
 
@@ -68,7 +68,7 @@ pub fn extend(path: &Path, wanted: &Config) -> Result<(), ExtendError> {
 /// Refuses what [`extend`] does, and changes nothing. Returns the configuration of the run at `path`, and that with the steps of `wanted`.
 ///
 /// # Errors
-/// [`ExtendError`]: there is no run, its steps cannot become these, or other settings that matter differ.
+/// [`ExtendError`]: there is no run, it has lost its checkpoints, its steps cannot become these, or other settings that matter differ.
 pub fn check(path: &Path, wanted: &Config) -> Result<(Config, Config), ExtendError> {
     refuse_file(path)?;
     let file = path.join(CONFIG);
@@ -76,6 +76,7 @@ pub fn check(path: &Path, wanted: &Config) -> Result<(Config, Config), ExtendErr
         return Err(ExtendError::NoRun { path: path.to_owned() });
     }
     let stored = Config::read(&file)?;
+    begin::refuse_without_checkpoints(&Disk::default(), path, &stored)?;
     more(path, "rl", &stored.rl.learning_rates(), &wanted.rl.learning_rates())?;
     more(path, "sft", &stored.sft.learning_rates(), &wanted.sft.learning_rates())?;
     if wanted.rl.steps > 0 && stored.rl.steps == 0 {

@@ -84,7 +84,7 @@ row! {
         truncated,
         #[doc = "groups of responses in the batch"]
         groups,
-        #[doc = "groups whose known rewards are all equal: they teach nothing"]
+        #[doc = "groups whose known rewards are all equal: under a baseline of the group they have no advantage"]
         zero_variance_groups,
         #[doc = "responses without a reward"]
         ungraded,

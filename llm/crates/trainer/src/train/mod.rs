@@ -41,7 +41,7 @@ use grpo_lambda_gpu::select::{ComputeDevice, DevicePreference, NoCard, SelectErr
 use crate::config::Config;
 pub use crate::problems::Stage;
 use crate::run::progress::{SharedProgress, say};
-use crate::run::{self, Checkpoint, RunDir, stop};
+use crate::run::{self, Checkpoint, RunDir, extend, stop};
 
 pub use divergence::unusual_rates;
 pub use engines::{EngineStart, Engines, Local, refuse_candle};
@@ -64,13 +64,35 @@ pub fn train(
     directory: &Path,
     command: &str,
 ) -> Result<RunSummary, TrainError> {
-    match train_on(device(config)?, engines, config, directory, command) {
+    on_its_device(engines, config, (directory, false), command)
+}
+
+/// Gives the run in `directory` the numbers of steps of `config`, and continues it.
+///
+/// # Errors
+/// [`TrainError`]. An extension that is refused leaves the run as it was.
+pub fn train_longer(
+    engines: &dyn Engines,
+    config: &Config,
+    directory: &Path,
+    command: &str,
+) -> Result<RunSummary, TrainError> {
+    on_its_device(engines, config, (directory, true), command)
+}
+
+fn on_its_device(
+    engines: &dyn Engines,
+    config: &Config,
+    place: (&Path, bool),
+    command: &str,
+) -> Result<RunSummary, TrainError> {
+    match run_on(device(config)?, engines, config, place, command) {
         // The card was found wrong on the run's own model.
         Err(TrainError::Device(SelectError::NoCard(NoCard::Unusable(error))))
             if config.device == DevicePreference::Auto && config.dtype != Some(Dtype::Bf16) =>
         {
             say(&format!("device = auto: the CPU is used: {error}"));
-            train_on(ComputeDevice::Cpu, engines, config, directory, command)
+            run_on(ComputeDevice::Cpu, engines, config, place, command)
         }
         done => done,
     }
@@ -84,15 +106,33 @@ pub fn train_on(
     directory: &Path,
     command: &str,
 ) -> Result<RunSummary, TrainError> {
+    run_on(device, engines, config, (directory, false), command)
+}
+
+fn run_on(
+    device: ComputeDevice,
+    engines: &dyn Engines,
+    config: &Config,
+    (directory, extends): (&Path, bool),
+    command: &str,
+) -> Result<RunSummary, TrainError> {
     engines.check(config, &device)?;
     stop::listen();
     let started = Instant::now();
     let config = with_located_model(config)?;
-    let begins = !run::is_done(directory);
+    let grows = match extends {
+        true => extend::check(directory, &config).map(|(stored, extended)| stored != extended)?,
+        false => false,
+    };
+    let begins = grows || !run::is_done(directory);
     let (mut session, parameters) = Session::open_for(device, engines, &config, begins)?;
     if begins {
         try_reward_program(&session.config, &session.problems, &session.tokens)?;
         session.connect(directory)?;
+    }
+    // The last thing before the run is continued: what is refused changes no run.
+    if grows {
+        extend::extend(directory, &config)?;
     }
     let asked = (&session.problems, &session.tokens);
     let position = Position::open(&config, directory, command, asked)?;

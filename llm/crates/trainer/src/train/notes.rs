@@ -157,7 +157,7 @@ impl Run<'_> {
                 return;
             }
             self.say(&format!(
-                "for {NO_SIGNAL_STEPS} steps every group's rewards were equal, so nothing was learned: the task may be too hard or too \
+                "for {NO_SIGNAL_STEPS} steps every group's rewards were equal, and a baseline of the group leaves no advantage: the task may be too hard or too \
                  easy for this model, the grader may not find its answers (see samples.jsonl), or responses are cut off before them"
             ));
         }

@@ -131,15 +131,16 @@ pub(super) struct Exact {
 impl Exact {
     /// The credit of a response to a problem if each value is right with probability `p`.
     pub(super) fn new(form: &Form, chain: &Chain, response: &Response, p: f64) -> Exact {
-        let values = 0..chain.values().len();
-        let places: Vec<usize> = values.map(|k| form.place(k)).filter(|t| *t < response.len()).collect();
+        let mut places: Vec<usize> = (0..chain.values().len()).map(|k| form.place(k)).collect();
         let wrong = form.first_wrong(chain, &response.tokens);
+        // A response that ends too early had all decisions of the chain before it.
         let credit = exact(&places, wrong.unwrap_or(usize::MAX), response.len(), p);
+        places.retain(|place| *place < response.len());
         Exact { places, wrong, credit }
     }
 }
 
-/// The credit of a response's tokens whose first wrong one is `wrong`, where each of the decisions at `places` is right with probability `p` and every wrong
+/// The credit of a response's tokens whose first wrong one is `wrong`, where each of the chain's decisions, at `places`, is right with probability `p` and every wrong
 /// value equally likely: the exact value of the token less the baseline of its prefix that leaves the least variance.
 ///
 /// ```text
@@ -265,6 +266,8 @@ fn solve(mut a: Vec<Vec<f64>>, mut b: Vec<f64>) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::protocol::Protocol;
+    use super::super::task::{END, Part};
     use super::*;
 
     #[test]
@@ -282,6 +285,28 @@ mod tests {
         assert!((wrong[1] + share / 2.0).abs() < 1e-12 && wrong[2..] == [0.0; 4]);
         // A wrong token that decides nothing loses the whole value.
         assert_eq!(exact(&[1, 3], 2, 6, 0.5)[2..], [-0.5, 0.0, 0.0, 0.0]);
+    }
+
+    /// An end in the place of a filler loses what a wrong filler loses: the value of its prefix.
+    #[test]
+    fn a_response_that_ends_too_early_has_the_credit_of_one_that_is_wrong_there() {
+        let form = Protocol::committed().form(&Protocol::committed().cells[0]);
+        let chain = form.chain(1, Part::Training, 3);
+        let draws = Address::new(1, Purpose::Demonstrations).response(3);
+        let whole = form.demonstration(&chain, 0.0, draws).response;
+        let exact_of = |tokens: Vec<u32>| {
+            let response =
+                Response { tokens: tokens.clone(), ..Response::graded(vec![-0.5; tokens.len()], 0.0) };
+            Exact::new(&form, &chain, &response, 0.8)
+        };
+        for at in [4, 5, 13] {
+            let replaced = [&whole[..at], &[END], &whole[at + 1..]].concat();
+            let (early, wrong) = (exact_of([&whole[..at], &[END]].concat()), exact_of(replaced));
+            assert_eq!((early.wrong, &early.credit[..]), (Some(at), &wrong.credit[..=at]), "{at}");
+            assert!(early.places.iter().all(|place| *place <= at));
+        }
+        // Seven values follow the first, each right with probability 0.8.
+        assert!((exact_of([&whole[..4], &[END]].concat()).credit[4] + 0.8f64.powi(7)).abs() < 1e-12);
     }
 
     /// By enumeration of the 23 values of one decision: no other baseline has less variance, and that of the value has more.

@@ -164,8 +164,9 @@ fn open(protocol: &Protocol, path: &Path) -> Result<(Results, Vec<Row>), LabErro
     Ok((results, rows))
 }
 
-/// Runs what is missing for so many minutes, one run per worker thread, and reports on the rows that are there. A run that would not end in time is not
-/// begun. The weights from which runs start lie in `FILE.starts.VERSION` beside the rows: each is made once.
+/// Runs what is missing for so many minutes, one run per worker thread, and reports on the rows that are there. A run is begun only if one of the mean
+/// time of those before would end in time. The weights from which runs start lie beside the rows, under the name of `FILE` with the ending
+/// `starts.VERSION`: each is made once.
 pub fn run(path: &Path, minutes: u64) -> Result<(), LabError> {
     let protocol = Protocol::committed();
     go_on(protocol, path, minutes)?;
@@ -175,11 +176,13 @@ pub fn run(path: &Path, minutes: u64) -> Result<(), LabError> {
 }
 
 fn go_on(protocol: &'static Protocol, path: &Path, minutes: u64) -> Result<(), LabError> {
+    let seconds = minutes.checked_mul(60).map(Duration::from_secs);
+    let deadline = seconds.and_then(|s| Instant::now().checked_add(s)).ok_or(LabError::Minutes(minutes))?;
     let (results, rows) = open(protocol, path)?;
     let campaign = Campaign {
         protocol,
         plan: plan(protocol),
-        deadline: Instant::now() + Duration::from_secs(60 * minutes),
+        deadline,
         progress: Mutex::new(Progress { results, rows, busy: Vec::new(), stopped: false }),
         changed: Condvar::new(),
         starts: Mutex::default(),
@@ -310,7 +313,7 @@ impl Campaign {
 /// The mean time of a run so far; none before the first.
 fn expected(rows: &[Row]) -> Duration {
     let seconds: Vec<f64> = rows.iter().map(|r| r.seconds).collect();
-    Duration::from_secs_f64(mean(&seconds).unwrap_or(0.0))
+    Duration::try_from_secs_f64(mean(&seconds).unwrap_or(0.0)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The chosen rates and the gate, from the rows that are there. `sim chain` compares the arms.
 
-use grpo_lambda_stats::{mean, quantile};
+use grpo_lambda_stats::mean;
 use serde::{Deserialize, Serialize};
 
 use super::protocol::{Arm, Cell, Protocol};
@@ -84,16 +84,19 @@ impl<'a> Reading<'a> {
         self.runs(Stage::Evaluation, cell, arm).find(|r| r.seed == seed)
     }
 
+    /// The selection runs of a rate that are there.
+    fn selected(self, cell: &'a Cell, arm: &'a str, rate: f64) -> Vec<&'a Row> {
+        let seeds = self.protocol.seeds.selection.iter();
+        seeds.filter_map(|seed| self.selection(cell, arm, rate, *seed)).collect()
+    }
+
     /// The rate with the least median of tokens to the target, once all selection runs of the arm are there.
     pub(super) fn chosen(self, cell: &'a Cell, arm: &'a str) -> Option<f64> {
         let score = |rate: f64| {
-            let seeds = self.protocol.seeds.selection.iter();
-            let rows: Vec<&Row> =
-                seeds.map(|seed| self.selection(cell, arm, rate, *seed)).collect::<Option<_>>()?;
-            let mut tokens: Vec<f64> = rows.iter().map(|r| r.reached.unwrap_or(f64::INFINITY)).collect();
-            tokens.sort_by(f64::total_cmp);
+            let rows = self.selected(cell, arm, rate);
+            let is_whole = rows.len() == self.protocol.seeds.selection.len();
             let accuracy = mean(&rows.iter().map(|r| r.accuracy).collect::<Vec<_>>())?;
-            Some((tokens[tokens.len() / 2], -accuracy, rate))
+            is_whole.then_some((median(&rows)?, -accuracy, rate))
         };
         let scores: Vec<(f64, f64, f64)> = self.protocol.rates.all().map(score).collect::<Option<_>>()?;
         scores.into_iter().min_by(|a, b| a.partial_cmp(b).expect("numbers")).map(|(_, _, rate)| rate)
@@ -162,17 +165,18 @@ impl<'a> Reading<'a> {
         lines
     }
 
-    /// The median of tokens to the target at every rate, of the selection runs that are there.
+    /// The median of tokens to the target at every rate, of the selection runs that are there, and the rate that it chooses.
     fn rates_line(self, cell: &'a Cell, arm: &'a Arm) -> String {
+        let chosen = self.chosen(cell, &arm.name);
         let mut rates: Vec<f64> = self.protocol.rates.all().collect();
         rates.sort_by(f64::total_cmp);
         let shown = |rate: &f64| {
-            let seeds = self.protocol.seeds.selection.iter();
-            let rows: Vec<&Row> =
-                seeds.filter_map(|seed| self.selection(cell, &arm.name, *rate, *seed)).collect();
-            let reached: Vec<f64> = rows.iter().filter_map(|r| r.reached).collect();
-            let middle = quantile(&reached, 0.5).map_or("-".to_owned(), |m| format!("{m:.0}"));
-            format!("{rate}: {middle} ({}/{})", reached.len(), rows.len())
+            let rows = self.selected(cell, &arm.name, *rate);
+            let middle =
+                median(&rows).filter(|m| m.is_finite()).map_or("-".to_owned(), |m| format!("{m:.0}"));
+            let reached = rows.iter().filter(|r| r.reached.is_some()).count();
+            let mark = if chosen == Some(*rate) { " chosen" } else { "" };
+            format!("{rate}: {middle} ({reached}/{}){mark}", rows.len())
         };
         format!("  rates of {}: {}", arm.name, rates.iter().map(shown).collect::<Vec<_>>().join(", "))
     }
@@ -180,6 +184,13 @@ impl<'a> Reading<'a> {
 
 fn is_same(a: f64, b: f64) -> bool {
     (a / b - 1.0).abs() < 1e-9
+}
+
+/// The median of tokens to the target, the upper one of an even number of runs; infinitely many of a run that did not reach it.
+fn median(rows: &[&Row]) -> Option<f64> {
+    let mut tokens: Vec<f64> = rows.iter().map(|r| r.reached.unwrap_or(f64::INFINITY)).collect();
+    tokens.sort_by(f64::total_cmp);
+    tokens.get(tokens.len() / 2).copied()
 }
 
 /// Tokens to the target; all tokens of a run that did not reach it.
@@ -273,5 +284,22 @@ mod tests {
         assert_eq!(chosen(&rows), protocol.rates.all().nth(1));
         rows.remove(at_middle[2]);
         assert_eq!(chosen(&rows), None);
+    }
+
+    #[test]
+    fn a_rate_is_shown_with_the_median_that_chooses() {
+        let protocol = Protocol::committed();
+        let (cell, arm) = (&protocol.cells[0], &protocol.arms[0]);
+        let mut rows = rows(&arm.name, 1.0);
+        let rates: Vec<f64> = protocol.rates.all().collect();
+        for (row, reached) in rows.iter_mut().zip([Some(400.0), None, None]) {
+            row.reached = reached;
+        }
+        let line = |rows: &[Row]| Reading { protocol, rows }.rates_line(cell, arm);
+        assert!(line(&rows).contains(&format!("{}: - (1/3)", rates[0])), "{}", line(&rows));
+        assert!(line(&rows).contains(&format!("{}: 1001 (3/3) chosen", rates[1])), "{}", line(&rows));
+        // Of two runs one of which missed the target the median is not known.
+        rows.remove(1);
+        assert!(line(&rows).contains(&format!("{}: - (1/2)", rates[0])) && !line(&rows).contains("chosen"));
     }
 }

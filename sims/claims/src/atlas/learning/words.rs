@@ -5,6 +5,7 @@ use super::measure::{Ranking, drawn};
 use super::ranking::Standing;
 use super::results::CostAxis;
 use super::why::{Correlation, MEASURED, QUANTITIES, READINGS, Regime};
+use crate::atlas::entrants::BASELINE;
 use crate::experiments::common::{coarse_interval, interval, over_tasks as over_all_tasks};
 use grpo_lambda_stats::table::significant;
 
@@ -105,13 +106,14 @@ pub(super) fn curves_title(r: &Ranking) -> String {
     let gain = |c: usize, axis: CostAxis| r.standing(c, axis).gain.mid;
     let paid = |&c: &usize| matches!(r.results.competitors[c].knowledge, Knowledge::Completions(_));
     let Some(c) = drawn.iter().copied().find(|c| paid(c)) else { return "Learning curves".into() };
-    let others = drawn.iter().filter(|&&d| d != c);
-    let apart = others.map(|&d| gain(d, CostAxis::Responses).abs()).fold(0.0, f64::max);
+    let others: Vec<usize> = drawn.into_iter().filter(|&d| d != c && r.name(d) != BASELINE).collect();
+    let apart = others.iter().map(|&d| gain(d, CostAxis::Responses).abs()).fold(0.0, f64::max);
     format!(
-        "{} pays for its completions: {:+.3} in area against responses, {:+.3} against tokens; the other five are within {apart:.3} of GRPO",
+        "{} pays for its completions: {:+.3} in area against responses, {:+.3} against tokens; the other {} are within {apart:.3} of {BASELINE}",
         r.name(c),
         gain(c, CostAxis::Responses),
-        gain(c, CostAxis::Tokens)
+        gain(c, CostAxis::Tokens),
+        others.len()
     )
 }
 
@@ -123,7 +125,10 @@ pub(super) fn why_title(r: &Ranking) -> String {
     };
     let (before, after) = (explain(false), explain(true));
     let mut title = if before.is_empty() {
-        format!("Tuned, no exact quantity of the first update tells where {} beats GRPO", READINGS[0])
+        format!(
+            "Tuned, no exact quantity known before training is shown to tell where {} beats GRPO",
+            READINGS[0]
+        )
     } else {
         format!("Tuned, where {} gains over GRPO goes with {}", READINGS[0], before.join(", "))
     };
@@ -132,7 +137,7 @@ pub(super) fn why_title(r: &Ranking) -> String {
             "clamp_gain" => "what the clamp alone does",
             _ => "where the runs end",
         });
-        title += &format!("; {} does", words.collect::<Vec<_>>().join(" and "));
+        title += &format!("; the gain goes with {}", words.collect::<Vec<_>>().join(" and "));
     }
     title
 }

@@ -89,11 +89,17 @@ fn expectation(n: &Numbers) -> Finding {
     )
 }
 
-fn within(n: &Numbers) -> Finding {
+/// Methods that blame the flawed token of a lucky response in every case, and those that do depending on the case.
+pub(super) fn blaming(n: &Numbers) -> [Vec<&'static str>; 2] {
     let praise = any(n.equal(), |r| r.effect.lucky > 0.0);
     let blame = any(n.equal(), |r| r.effect.lucky < 0.0);
-    let always: Vec<&str> = blame.iter().copied().filter(|name| !praise.contains(name)).collect();
-    let sometimes: Vec<&str> = blame.iter().copied().filter(|name| praise.contains(name)).collect();
+    let (sometimes, always) = blame.into_iter().partition(|name| praise.contains(name));
+    [always, sometimes]
+}
+
+fn within(n: &Numbers) -> Finding {
+    let [always, sometimes] = blaming(n);
+    let praise = any(n.equal(), |r| r.effect.lucky > 0.0);
     let shown =
         [BASELINE, "GRPO-λ recent", "RLSD (recon.)", "TEMPO", "PPO, exact critic", "SPO-chain, exact values"];
     finding(
@@ -102,7 +108,7 @@ fn within(n: &Numbers) -> Finding {
             praise.is_empty(),
             !always.is_empty(),
             format!(
-                "the method knows values: {}; depending on the case {}",
+                "the method is one of {}; depending on the case {}; in no case any other",
                 always.join(", "),
                 list(&sometimes)
             ),
@@ -179,6 +185,7 @@ fn ragged(n: &Numbers) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use super::super::shown::figures;
     use super::*;
     use crate::experiments::common::words;
 
@@ -221,6 +228,10 @@ mod tests {
         assert_eq!(verdicts(&with(praise(), "TEMPO", |r| r.effect.raises = 0.1)), [f, h, f, f, h]);
         let wrong = |r: &mut Row| r.effect.step = -1.0;
         assert_eq!(verdicts(&with(praise(), "RLOO", wrong)), [f, f, f, h, f]);
+        let title = |n: &Numbers| figures(n)[0].1.title.clone();
+        assert!(!title(&praise()).contains("blame"), "{}", title(&praise()));
+        let one = with(praise(), "VinePPO, exact values", |r| r.effect.lucky = -0.5);
+        assert!(title(&one).ends_with("; VinePPO, exact values blame it"), "{}", title(&one));
         assert_eq!(verdicts(&Numbers { rows: Vec::new() })[0], f, "what was not measured does not hold");
     }
 }

@@ -1,5 +1,6 @@
 //! Tables and figures.
 
+use super::findings::blaming;
 use super::measure::{
     Effect, GROUP, LENGTHS, LUCK, Numbers, RAGGED_LUCK, SHOWN, SOUND, SOUND_LENGTH, SOUND_VALUE,
 };
@@ -50,8 +51,11 @@ fn overview(n: &Numbers) -> Figure {
     let lambda = n.shown("GRPO-λ recent").map_or(f64::NAN, |e| 100.0 * e.raises_when_lucky);
     let most = n.equal().filter(|r| (r.luck, r.sound) == SHOWN);
     let most = most.map(|r| r.effect.raises_when_lucky).fold(0.1, f64::max);
+    let [always, _] = blaming(n);
+    let blame =
+        if always.is_empty() { String::new() } else { format!("; {} blame it", always.join(" and ")) };
     Figure::new(format!(
-        "A lucky guess: GRPO and GRPO-λ praise the flawed step alike ({grpo:.0} % and, by its clamp, {lambda:.0} % of groups with one raise it); values blame it"
+        "A lucky guess: GRPO and GRPO-λ praise the flawed step alike ({grpo:.0} % and, by its clamp, {lambda:.0} % of groups with one raise it){blame}"
     ))
     .caption(format!(
         "Exact over all groups of {GROUP}. A flawed step is rewarded with probability {}, a sound one with {SOUND_VALUE}; both are taken half of the time; responses of equal length. recon.: formulas are ours.",

@@ -7,7 +7,7 @@ use grpo_lambda_stats::{Interval, spearman, t_interval};
 /// Hidden units, and the spread of their weights: large enough that tokens matter.
 const WIDTH: usize = 8;
 const SCALE: f64 = 1.2;
-/// Resamples of the intervals over policies.
+/// Confidence level of the intervals over policies.
 pub(super) const LEVEL: f64 = 0.95;
 
 pub(super) struct Numbers {

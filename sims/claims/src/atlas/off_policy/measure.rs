@@ -96,10 +96,7 @@ impl Piece<'_> {
     }
 
     fn reuse(&self) -> anyhow::Result<Option<Reused>> {
-        let (tree, start) = (&self.task.tree, &self.task.start);
-        let method = self.configured.method.as_ref();
-        let groups = Groups::new(tree, start, start, Ratios::Sampler, self.size, self.entrant.source)?;
-        let rate = rate_of(tree, start, &groups.expected(method), FIRST_STEP);
+        let rate = reuse_rate(self.task, self.entrant, self.configured.method.as_ref())?;
         Ok(rate.and_then(|rate| self.reuse_at(rate)))
     }
 
@@ -128,6 +125,13 @@ impl Piece<'_> {
             more: ends(&difference(&gains[UPDATES - 1], &gains[0]))?,
         })
     }
+}
+
+/// The rate at which the expected first update of a batch moves [`FIRST_STEP`] nats; none where the method does not move the policy.
+fn reuse_rate(task: &Task, entrant: &Entrant, method: &dyn Method) -> anyhow::Result<Option<f64>> {
+    let (tree, start) = (&task.tree, &task.start);
+    let groups = Groups::new(tree, start, start, Ratios::Sampler, GROUP, entrant.source)?;
+    Ok(rate_of(tree, start, &groups.expected(method), FIRST_STEP))
 }
 
 /// Nats per response of the first step, of every method.
@@ -280,6 +284,20 @@ mod tests {
         assert_eq!(rows.len(), 9 + 5 + 2 * 7);
         assert_eq!(rows[0].fit, rows[9].fit);
         assert_eq!(rows[0].kl, 0.0);
+    }
+
+    #[test]
+    fn the_expected_first_update_of_a_reused_batch_moves_what_is_said() {
+        let task = &tasks().unwrap()[0];
+        let (entrant, configured) = &entrants(task).unwrap()[0];
+        let method = configured.method.as_ref();
+        let rate = reuse_rate(task, entrant, method).unwrap().unwrap();
+        let (tree, start) = (&task.tree, &task.start);
+        // Batches have eight responses.
+        let groups = Groups::new(tree, start, start, Ratios::Sampler, 8, entrant.source).unwrap();
+        let mut moved = start.clone();
+        moved.step(&groups.expected(method), rate);
+        assert!((divergence(tree, start, &moved) - 0.01).abs() < 1e-9);
     }
 
     #[test]

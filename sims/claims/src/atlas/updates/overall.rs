@@ -2,9 +2,9 @@
 
 use super::measure::Atlas;
 use super::row::{Column, GROUP, Row};
-use crate::atlas::entrants::{ENTRANTS, Entrant};
+use crate::atlas::entrants::{BASELINE, ENTRANTS, Entrant};
 use crate::experiments::common::list;
-use grpo_lambda_stats::OverTasks;
+use grpo_lambda_stats::{OverTasks, holm};
 
 /// Responses written or scored for one update, at which costs are compared.
 pub(super) const BUDGET: f64 = 16.0;
@@ -25,6 +25,8 @@ pub(super) struct Overall {
     pub(super) mse: f64,
     /// Its error minus the baseline's, by task, with the tasks as the sample.
     pub(super) beyond_baseline: Option<OverTasks>,
+    /// The p-value of that difference, corrected for the number of entrants (Holm).
+    pub(super) p_holm: f64,
     pub(super) mse_bias: f64,
     pub(super) mse_variance: f64,
     /// Mean error at equal cost; `None` where a group of two costs more on some task.
@@ -35,6 +37,11 @@ pub(super) struct Overall {
 }
 
 impl Overall {
+    /// True if its error is shown to be below the baseline's for tasks like these, after correction.
+    pub(super) fn errs_less(&self) -> bool {
+        self.p_holm <= 0.05 && self.beyond_baseline.as_ref().is_some_and(OverTasks::negative)
+    }
+
     /// The mean of a column of [`MEANS`] over tasks.
     pub(super) fn mean(&self, column: Column) -> Option<f64> {
         self.means[MEANS.iter().position(|c| *c == column)?]
@@ -51,6 +58,9 @@ pub(super) const MEANS: [Column; 7] = [
     Column::CreditRankCorrelation,
     Column::CreditR2,
 ];
+
+/// Columns of the credit's order, which only exact rows tell.
+const CREDIT: [Column; 2] = [Column::CreditRankCorrelation, Column::CreditR2];
 
 /// The largest standard error of a cosine that can show an update unbiased: with a larger one anything would be.
 pub(super) const SHARP: f64 = 0.0003;
@@ -95,9 +105,12 @@ pub(super) fn overall(atlas: &Atlas) -> Vec<Overall> {
             Some(row.get(Column::Mse)? - baseline.get(Column::Mse)?)
         };
         let beyond: Vec<f64> = rows.iter().filter_map(beyond).collect();
+        // Noise breaks the ties of tokens with one advantage, which no number of draws mends.
+        let told = |name| !CREDIT.contains(&name) || rows.iter().all(|row| row.exact());
         Overall {
             entrant,
             beyond_baseline: OverTasks::new(&beyond),
+            p_holm: 1.0,
             tasks: rows.len(),
             sampled: rows.iter().filter(|row| !row.exact()).count(),
             unbiased: rows.iter().filter(|row| unbiased(row)).count(),
@@ -110,10 +123,15 @@ pub(super) fn overall(atlas: &Atlas) -> Vec<Overall> {
             mse_variance: mean(column(Column::MseVariance)).unwrap_or(f64::NAN),
             mse_at_budget: paid.and_then(|v| mean(v.into_iter())),
             passes: mean(column(Column::Passes)).unwrap_or(f64::NAN),
-            means: MEANS.map(|name| mean(column(name))).to_vec(),
+            means: MEANS.map(|name| mean(column(name)).filter(|_| told(name))).to_vec(),
         }
     };
-    ENTRANTS.iter().enumerate().map(summary).collect()
+    let mut all: Vec<Overall> = ENTRANTS.iter().enumerate().map(summary).collect();
+    let mut others: Vec<&mut Overall> = all.iter_mut().filter(|o| o.entrant.name != BASELINE).collect();
+    let p = |o: &&mut Overall| o.beyond_baseline.as_ref().map_or(1.0, |over| over.p);
+    let corrected = holm(&others.iter().map(p).collect::<Vec<_>>());
+    others.iter_mut().zip(corrected).for_each(|(o, p)| o.p_holm = p);
+    all
 }
 
 /// The names of some entrants; `none` if there is none.

@@ -19,6 +19,27 @@ const SINGLE: &str = "single";
 const MIXED: &str = "mixed";
 const CHECKS: [&str; 2] = ["useful", "harmful"];
 
+/// The name of an arm for readers.
+pub(super) fn label(arm: &str) -> &str {
+    match arm {
+        "rloo" => "RLOO",
+        ORACLE => "exact credit",
+        super::ANTI => "exact, misplaced",
+        GRPO => "GRPO",
+        PAPER => "GRPO-λ as published",
+        UNCLAMPED => "GRPO-λ, no clamp",
+        TRACE => "trace, mean weight 1",
+        CLAMP => "GRPO and clamp",
+        VINE => "VinePPO",
+        "prefix_rloo" => "Prefix RLOO",
+        "tempo" => "TEMPO",
+        "p_trace" => "P-trace (recon.)",
+        SETS => "systematic sets",
+        "critic" => "learned critic",
+        other => other,
+    }
+}
+
 /// The share of the oracle's gain that would show that the trace assigns credit.
 const SHARE: f64 = 0.25;
 
@@ -29,8 +50,14 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     of_tokens.into_iter().chain(of_updates).flatten().collect()
 }
 
-fn ratio_of(c: &Compared) -> String {
-    format!("{} over {} pairs, p = {:.4}", ratio(exponential(c.interval)), c.pairs, c.p)
+pub(super) fn ratio_of(c: &Compared) -> String {
+    let missed = match c.missed {
+        [0, 0] => String::new(),
+        [own, 0] => format!(" (a lower bound, it missed the target on {own})"),
+        [0, other] => format!(" (an upper bound, the other missed the target on {other})"),
+        [own, other] => format!(" (it missed the target on {own}, the other on {other})"),
+    };
+    format!("{} over {} pairs{missed}, p = {:.4}", ratio(exponential(c.interval)), c.pairs, c.p)
 }
 
 fn gate(n: &Numbers) -> Option<Finding> {
@@ -80,7 +107,7 @@ fn same_as_grpo(n: &Numbers) -> Option<Finding> {
     let cell = n.cell(SINGLE)?;
     let compared = cell.compare(TRACE, GRPO)?;
     let others = [UNCLAMPED, PAPER].iter().filter_map(|arm| Some((arm, cell.compare(arm, GRPO)?)));
-    let others: Vec<String> = others.map(|(arm, c)| format!("{arm}: {}", ratio_of(&c))).collect();
+    let others: Vec<String> = others.map(|(arm, c)| format!("{}: {}", label(arm), ratio_of(&c))).collect();
     Some(finding(
         "GRPO-λ without the clamp, its weights scaled to a mean of 1, needs as many tokens as GRPO, within 10 %",
         equivalence(&compared),
@@ -100,7 +127,7 @@ fn share(n: &Numbers) -> Option<Finding> {
         Verdict::NotTold(format!("{} holds 0 or {SHARE}", ratio(own)))
     };
     let others = [UNCLAMPED, PAPER, CLAMP].iter().filter_map(|arm| Some((arm, cell.share_of_headroom(arm)?)));
-    let others: Vec<String> = others.map(|(arm, i)| format!("{arm}: {}", ratio(i))).collect();
+    let others: Vec<String> = others.map(|(arm, i)| format!("{}: {}", label(arm), ratio(i))).collect();
     Some(finding(
         "The trace takes at least a quarter of what exact credit gains over GRPO",
         verdict,
@@ -195,7 +222,7 @@ fn prefix_values(n: &Numbers) -> Option<Finding> {
     let cell = n.cell(SINGLE)?;
     let arms: Vec<&Arm> = PREFIX_VALUES.iter().map(|name| cell.arm(name)).collect::<Option<_>>()?;
     let names = |wanted: fn(&&&Arm) -> bool| {
-        let found: Vec<&str> = arms.iter().filter(wanted).map(|a| a.name.as_str()).collect();
+        let found: Vec<&str> = arms.iter().filter(wanted).map(|a| label(&a.name)).collect();
         found.join(", ")
     };
     let faster = names(|a| a.reading() == Some(Reading::Fewer));
@@ -208,8 +235,9 @@ fn prefix_values(n: &Numbers) -> Option<Finding> {
         )),
         (true, true) => Verdict::Holds,
     };
-    let each =
-        arms.iter().filter_map(|a| Some(format!("{}: {}", a.name, ratio_of(a.over_reference.as_ref()?))));
+    let each = arms
+        .iter()
+        .filter_map(|a| Some(format!("{}: {}", label(&a.name), ratio_of(a.over_reference.as_ref()?))));
     Some(finding(
         "TEMPO and prefix RLOO need no fewer tokens than RLOO",
         verdict,
@@ -283,7 +311,7 @@ fn trace_update(n: &Numbers) -> Option<Finding> {
 fn prefix_noise(n: &Numbers) -> Option<Finding> {
     at(n, PREFIX_VALUES[0]).next()?;
     let own = || PREFIX_VALUES.iter().flat_map(|arm| at(n, arm));
-    let named = |u: &Update| format!("{} at the {}: {}", u.arm, u.place, ratio(u.noise));
+    let named = |u: &Update| format!("{} at the {}: {}", label(&u.arm), u.place, ratio(u.noise));
     let below: Vec<String> = own().filter(|u| u.noise.high < 0.97).map(named).collect();
     let open: Vec<String> = own().filter(|u| u.noise.low < 0.97).map(named).collect();
     let verdict = match (below.is_empty(), open.is_empty()) {
@@ -291,7 +319,7 @@ fn prefix_noise(n: &Numbers) -> Option<Finding> {
         (true, false) => Verdict::NotTold(format!("an interval reaches below 0.97: {}", open.join("; "))),
         (true, true) => Verdict::Holds,
     };
-    let numbers = PREFIX_VALUES.map(|arm| format!("{arm}: {}", places(n, arm, |u| ratio(u.noise))));
+    let numbers = PREFIX_VALUES.map(|arm| format!("{}: {}", label(arm), places(n, arm, |u| ratio(u.noise))));
     Some(finding(
         "TEMPO and prefix RLOO keep at least 0.97 of the noise of RLOO's update",
         verdict,

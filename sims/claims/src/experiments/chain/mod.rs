@@ -97,6 +97,8 @@ impl Run {
 struct Compared {
     /// The number of pairs.
     pairs: usize,
+    /// How many of them each arm missed the target on: there it counts with all its tokens, the least that it needs.
+    missed: [usize; 2],
     /// The intervals of their mean at 95 % and at 90 %.
     interval: Interval,
     narrow: Interval,
@@ -261,12 +263,16 @@ fn of_cell(protocol: &Protocol, cell: &CellName, runs: &[Run]) -> Cell {
 
 /// Compares runs that are in the order of the same seeds.
 fn compared(runs: &[Run], reference: &[Run]) -> Option<Compared> {
-    let pairs = runs.iter().zip(reference).filter(|(a, b)| a.reached.is_some() || b.reached.is_some());
-    let ratios: Vec<f64> = pairs.map(|(a, b)| (a.tokens_to_target() / b.tokens_to_target()).ln()).collect();
+    let arrived = |(a, b): &(&Run, &Run)| a.reached.is_some() || b.reached.is_some();
+    let pairs: Vec<(&Run, &Run)> = runs.iter().zip(reference).filter(arrived).collect();
+    let missed = |run: fn(&(&'_ Run, &'_ Run)) -> bool| pairs.iter().filter(|pair| run(pair)).count();
+    let missed = [missed(|pair| pair.0.reached.is_none()), missed(|pair| pair.1.reached.is_none())];
+    let ratio = |(a, b): &(&Run, &Run)| (a.tokens_to_target() / b.tokens_to_target()).ln();
+    let ratios: Vec<f64> = pairs.iter().map(ratio).collect();
     let interval = t_interval(&ratios, LEVEL)?;
     let narrow = t_interval(&ratios, 2.0 * LEVEL - 1.0)?;
     let p = paired_permutation(&ratios, &vec![0.0; ratios.len()], 0, 0)?.p;
-    Some(Compared { pairs: ratios.len(), interval, narrow, p })
+    Some(Compared { pairs: ratios.len(), missed, interval, narrow, p })
 }
 
 fn exponential(i: Interval) -> Interval {
@@ -283,7 +289,7 @@ fn longer(arm: &Arm, other: &Arm) -> Option<Interval> {
 mod tests {
     use super::*;
     use crate::experiments::common::words;
-    use findings::{CheckLine, on_check_lines};
+    use findings::{CheckLine, on_check_lines, ratio_of};
 
     const PROTOCOL: &str = "version = 5\n[[cells]]\nname = \"single\"\n[[cells]]\nname = \"mixed\"\narms = [\"rloo\", \"grpo\"]\n\
         [exam]\ntarget = 0.8\n[seeds]\nevaluation = [1, 2, 3, 4, 5, 6, 7, 8]\n\
@@ -317,7 +323,15 @@ mod tests {
         assert!(n.cell("single").is_none());
         assert_eq!(tables(&n)[0].1.rows.len(), 3);
         // A pair of which neither reached the target is left out.
-        assert_eq!(n.cells[0].compare("oracle", "rloo").expect("compared").pairs, 7);
+        let compare = |arm, with| n.cells[0].compare(arm, with).expect("compared");
+        assert_eq!((compare("oracle", "rloo").pairs, compare("oracle", "rloo").missed), (7, [0, 0]));
+        // A run that missed the target counts with the tokens that it had, and the ratio is called a bound.
+        let said = [("rloo", "grpo"), ("grpo", "rloo")].map(|(arm, with)| ratio_of(&compare(arm, with)));
+        let bounds = [
+            "8 pairs (a lower bound, it missed the target on 1)",
+            "8 pairs (an upper bound, the other missed the target on 1)",
+        ];
+        assert!(said.iter().zip(bounds).all(|(said, bound)| said.contains(bound)), "{said:?}");
         // Before all runs of the controls are there nothing is said.
         assert!(findings(&read(&[("oracle", 0.3)], "")).is_empty());
     }
@@ -359,7 +373,10 @@ mod tests {
         let around = |mid: f64| Interval { low: mid - 0.1, mid, high: mid + 0.1, level: LEVEL };
         let at = |tokens: f64, longer: f64| {
             let (interval, longer) = (around(tokens), around(longer));
-            CheckLine { longer, tokens: Compared { pairs: 8, interval, narrow: interval, p: 0.01 } }
+            CheckLine {
+                longer,
+                tokens: Compared { pairs: 8, missed: [0, 0], interval, narrow: interval, p: 0.01 },
+            }
         };
         for (useful, harmful, expected) in [
             (at(-0.5, 1.0), at(0.5, 1.0), "Holds"),

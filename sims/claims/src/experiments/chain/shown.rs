@@ -1,9 +1,8 @@
 //! The tables and the figure.
 
-use super::findings::TRACE;
+use super::findings::{TRACE, label};
 use super::updates::{PLACES, Update};
 use super::{Arm, Numbers, REFERENCE, Reading, exponential};
-use crate::experiments::common::distinct;
 use crate::figure::{Axis, Figure, Panel};
 use grpo_lambda_stats::Interval;
 use grpo_lambda_stats::table::Table;
@@ -117,7 +116,7 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
     let compared =
         || arms.iter().filter_map(|arm| Some((arm, exponential(arm.over_reference.as_ref()?.interval))));
     let tokens = Panel::new("Tokens to the target")
-        .x(Axis::new("arm").categories(compared().map(|(arm, _)| arm.name.replace('_', " "))))
+        .x(Axis::new("arm").categories(compared().map(|(arm, _)| label(&arm.name))))
         .y(Axis::new("tokens over RLOO's").log())
         .intervals(
             "95 % over seeds",
@@ -125,7 +124,7 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
         )
         .hline(1.0, "RLOO");
     let figure = Figure::new(title(n))
-        .caption("A small transformer on chains of eight operations. Tokens: to the target over RLOO's, geometric mean over paired seeds. Noise: the variance of an update at the scale at which its mean goes as far along the gradient as the gradient itself. Noise and cosine are means over seeds with Student's t at 95 %; the controls are oracle and anti oracle.")
+        .caption("A small transformer on chains of eight operations. Tokens: to the target over RLOO's, geometric mean over paired seeds. Noise: the variance of an update at the scale at which its mean goes as far along the gradient as the gradient itself. Noise and cosine are means over seeds with Student's t at 95 %. Exact credit, and the same at other steps of its response, are the controls.")
         .columns(1)
         .panel_size(760, 280)
         .panel(tokens);
@@ -163,9 +162,10 @@ fn title(n: &Numbers) -> String {
 }
 
 fn of_updates(n: &Numbers, name: &str, y: &str, number: fn(&Update) -> Interval) -> Panel {
-    let arms = distinct(n.updates.iter().map(|u| u.arm.as_str()).filter(|arm| *arm != REFERENCE));
+    let has_update = |arm: &&str| *arm != REFERENCE && n.updates.iter().any(|u| u.arm == *arm);
+    let arms: Vec<&str> = n.protocol.arms.iter().map(|arm| arm.name.as_str()).filter(has_update).collect();
     let panel = Panel::new(name)
-        .x(Axis::new("arm").categories(arms.iter().map(|arm| arm.replace('_', " "))))
+        .x(Axis::new("arm").categories(arms.iter().map(|arm| label(arm))))
         .y(y)
         .hline(1.0, "RLOO");
     PLACES.iter().zip([-0.2, 0.0, 0.2]).fold(panel, |panel, (place, aside)| {

@@ -6,7 +6,7 @@ use super::reading::{BASELINE, PAPER};
 use super::scores::Regime;
 use crate::experiments::common::heat;
 use crate::figure::{Axis, Figure, Panel, Style};
-use crate::training::GROUP;
+use crate::training::{GROUP, Sweep};
 use grpo_lambda_stats::OverTasks;
 
 pub(super) fn figures(c: &Comparison) -> Vec<(String, Figure)> {
@@ -180,7 +180,7 @@ fn sweep(c: &Comparison) -> Figure {
         let normalised = points(&format!("{name}{}", UNIT));
         unit = draw(unit, name, if normalised.is_empty() { points(name) } else { normalised });
     }
-    Figure::new(sweep_title(c))
+    Figure::new(sweep_title(&c.sweeps))
         .caption(caption)
         .names(DRAWN.map(shown))
         .panel_size(480, 340)
@@ -230,18 +230,41 @@ fn map_title(c: &Comparison) -> String {
     )
 }
 
-fn sweep_title(c: &Comparison) -> String {
-    let curves = &c.sweeps;
-    let curve = |name: &str| curves.iter().find(|(n, _)| n == name).map_or(&[][..], |(_, points)| points);
-    let top = |name: &str| curve(name).iter().map(|p| p.1).fold(f64::NAN, f64::max);
-    let small = |name: &str| curve(name).first().map_or(f64::NAN, |p| p.1);
-    let unit = format!("{}{UNIT}", PAPER[0]);
-    // Better than GRPO at small rates, not at the best one, and with mean weight 1 nowhere on the way there.
-    let larger_step =
-        small(PAPER[0]) > small(BASELINE) && small(&unit) < small(BASELINE) && top(PAPER[0]) < top(BASELINE);
-    if larger_step {
-        "On average over these tasks, under plain SGD, GRPO-λ is above GRPO at small learning rates only, with weights of mean 1 nowhere".into()
-    } else {
-        format!("Tuned, GRPO-λ reaches {:.3} of the best area, GRPO {:.3}", top(PAPER[0]), top(BASELINE))
+fn sweep_title(sweeps: &[(String, Sweep)]) -> String {
+    let areas = |name: &str| -> Vec<f64> {
+        let points = sweeps.iter().find(|(n, _)| n == name).map_or(&[][..], |(_, points)| points);
+        points.iter().map(|p| p.1).collect()
+    };
+    let [grpo, paper, unit] =
+        [BASELINE.to_owned(), PAPER[0].to_owned(), format!("{}{UNIT}", PAPER[0])].map(|name| areas(&name));
+    let above = |own: &[f64]| own.iter().zip(&grpo).map(|(own, grpo)| own > grpo).collect::<Vec<bool>>();
+    // At some of the smallest rates and at no larger one.
+    let small = above(&paper).is_sorted_by(|a, b| a >= b) && paper.first() > grpo.first();
+    if small && paper.last() < grpo.last() && !unit.is_empty() && !above(&unit).contains(&true) {
+        return "On average over these tasks, under plain SGD, GRPO-λ is above GRPO at small learning rates only, with weights of mean 1 nowhere".into();
+    }
+    let top = |areas: &[f64]| areas.iter().copied().fold(f64::NAN, f64::max);
+    format!("Tuned, GRPO-λ reaches {:.3} of the best area, GRPO {:.3}", top(&paper), top(&grpo))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_title_of_the_sweep_is_true_of_every_rate() {
+        let sweep = |name: &str, areas: [f64; 3]| {
+            let points = areas.iter().enumerate().map(|(k, area)| (2f64.powi(k as i32), *area, 0.01));
+            (name.to_owned(), points.collect())
+        };
+        let title = |grpo, paper, unit| {
+            let unit = sweep(&format!("{}{UNIT}", PAPER[0]), unit);
+            sweep_title(&[sweep(BASELINE, grpo), sweep(PAPER[0], paper), unit])
+        };
+        let (grpo, below) = ([0.5, 0.9, 0.7], [0.4, 0.6, 0.6]);
+        assert!(title(grpo, [0.6, 0.8, 0.6], below).contains("at small learning rates only"));
+        // Above GRPO again at the largest rate, and with weights of mean 1 there.
+        assert!(title(grpo, [0.6, 0.8, 0.75], below).starts_with("Tuned"));
+        assert!(title(grpo, [0.6, 0.8, 0.6], [0.4, 0.6, 0.75]).starts_with("Tuned"));
     }
 }

@@ -4,7 +4,7 @@ use super::measure::Comparison;
 use super::reading::CURVES;
 use super::scores::{Key, Regime};
 use crate::experiments::common::record::{Record, table};
-use crate::training::GROUP;
+use crate::training::{GROUP, Sweep};
 use grpo_lambda_stats::table::Table;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ pub(super) fn tables(c: &Comparison) -> Vec<(String, Table)> {
         ("by_mdp".into(), by_mdp(c)),
         ("rates".into(), rates(c)),
         ("curves".into(), curves(c)),
-        ("sweep".into(), sweep(c)),
+        ("sweep".into(), sweep(&c.sweeps)),
     ]
 }
 
@@ -147,14 +147,27 @@ fn curves(c: &Comparison) -> Table {
     table(rows)
 }
 
-/// The selection runs: mean area against the learning rate.
-fn sweep(c: &Comparison) -> Table {
-    table(c.sweeps.iter().flat_map(|(name, points)| {
-        points.iter().map(|&(ratio, area, _)| {
+/// Mean area against the learning rate, of runs that chose no rate.
+fn sweep(sweeps: &[(String, Sweep)]) -> Table {
+    table(sweeps.iter().flat_map(|(name, points)| {
+        points.iter().map(|&(ratio, area, error)| {
             Record::default()
                 .with("method", name.as_str())
                 .with("rate_over_best_of_grpo", ratio)
                 .with("area", area)
+                .with("standard_error", error)
         })
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_area_of_a_sweep_has_its_standard_error() {
+        let table = sweep(&[("GRPO".into(), vec![(0.5, 0.9, 0.01)])]);
+        let error = table.column("standard_error").and_then(|column| table.rows[0][column].number());
+        assert_eq!(error, Some(0.01));
+    }
 }

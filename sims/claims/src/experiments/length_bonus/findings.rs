@@ -5,7 +5,7 @@ use super::spread::{self, ARMS as OF_TASKS, OnTask, PAPER};
 use super::{Numbers, Slope};
 use crate::experiment::Finding;
 use crate::experiments::common::{
-    EXACT, finding, holds_or, holds_when, largest, mean, percent, rounding_error, short,
+    EXACT, distinct, finding, holds_or, holds_when, largest, mean, percent, rounding_error, short,
 };
 use grpo_lambda_tools::length_direction::{ARMS, POLICIES, Point};
 
@@ -98,6 +98,19 @@ fn without_clamp(n: &Numbers) -> Finding {
     )
 }
 
+/// The pairs of a reduction and an update with settings that do not lengthen, and their λ.
+fn not_longer(clamped: &[&Slope]) -> String {
+    let pairs = distinct(clamped.iter().map(|s| (s.reduction, s.update)));
+    let said = pairs.into_iter().filter_map(|pair| {
+        let own: Vec<&&Slope> = clamped.iter().filter(|s| (s.reduction, s.update) == pair).collect();
+        let not: Vec<&&&Slope> = own.iter().filter(|s| s.slope <= 0.0).collect();
+        let lambdas = distinct(not.iter().map(|s| s.lambda.to_string()));
+        let ((reduction, update), not, all) = (pair, not.len(), own.len());
+        (not > 0).then(|| format!("{reduction}, ε-{update} {not} of {all} (λ = {})", lambdas.join(", ")))
+    });
+    said.collect::<Vec<_>>().join("; ")
+}
+
 fn settings(n: &Numbers) -> Finding {
     let clamped: Vec<&Slope> = n.slopes.iter().filter(|s| s.clamp != "none").collect();
     let share = |of: &dyn Fn(&Slope) -> bool| {
@@ -124,7 +137,10 @@ fn settings(n: &Numbers) -> Finding {
         holds_when(
             up == all,
             paper_up == paper_all && paper_all > 0,
-            "the update is ε-trace with λ ≥ 0.98 under the token mean, as in the paper; 1/T per response and ε-weight can shorten instead",
+            format!(
+                "the update is ε-trace with λ ≥ 0.98 under the token mean, as in the paper; settings that do not lengthen: {}",
+                not_longer(&clamped)
+            ),
             format!("{} of {all} settings lengthen", up),
         ),
         format!(
@@ -350,6 +366,23 @@ mod tests {
             mean_advantage: 0.4,
             pushes: Vec::new(),
         }
+    }
+
+    #[test]
+    fn the_pairs_that_do_not_lengthen_are_named_and_no_others() {
+        let mut n = numbers(0.0, 1.0, [0.0, 1.0, 1.0], 0.5);
+        let [paper, other] = [n.slopes[1].clone(), n.slopes[2].clone()];
+        n.slopes.extend([
+            Slope { lambda: 0.0, slope: 0.0, ..paper.clone() },
+            Slope { lambda: 0.5, slope: -0.1, ..other.clone() },
+            Slope { update: "weight", ..other },
+            Slope { update: "weight", slope: -0.1, ..paper },
+        ]);
+        assert_eq!(
+            settings(&n).verdict.detail(),
+            "the update is ε-trace with λ ≥ 0.98 under the token mean, as in the paper; settings that do not lengthen: \
+             token_mean, ε-trace 1 of 2 (λ = 0); response_mean, ε-trace 1 of 2 (λ = 0.5); token_mean, ε-weight 1 of 1 (λ = 0.99)"
+        );
     }
 
     #[test]

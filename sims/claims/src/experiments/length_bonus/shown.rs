@@ -155,7 +155,7 @@ fn slopes(n: &Numbers) -> Figure {
     for (clamp, points) in &n.pushes {
         push = push.styled_line(format!("clamp {clamp}"), Style::Solid, points.clone());
     }
-    let figure = Figure::new("With noise for rewards the clamp pays for every token: the trace makes responses longer, ε-weight under 1/T makes them shorter")
+    let figure = Figure::new(slopes_title(&n.slopes))
         .caption("Exact, G = 8, z-scores, style recent; rewards do not depend on the response. Middle and right: a chain of at most 24 tokens, clamp -0.1; the direction depends neither on the success rate nor on the clamp. Where no point stands, the update is 0.")
         .columns(3)
         .panel_size(330, 280)
@@ -171,15 +171,52 @@ fn slopes(n: &Numbers) -> Figure {
     })
 }
 
+/// The settings of an update that are drawn.
+fn drawn<'a>(slopes: &'a [Slope], update: &'a str) -> impl Iterator<Item = &'a Slope> {
+    let drawn = |s: &&Slope| s.style == "recent" && s.clamp == CLAMPS[1] && s.rate == 0.5;
+    slopes.iter().filter(drawn).filter(move |s| s.update == update)
+}
+
+fn slopes_title(slopes: &[Slope]) -> String {
+    let said = UPDATES.map(|update| {
+        let count = |kept: fn(&f64) -> bool| drawn(slopes, update).filter(|s| kept(&s.slope)).count();
+        let (longer, shorter, all) = (count(|x| *x > 0.0), count(|x| *x < 0.0), count(|_| true));
+        format!("longer with ε-{update} in {longer} of {all} settings and shorter in {shorter}")
+    });
+    format!("With noise for rewards the clamp pays for every token: responses grow {}", said.join(", "))
+}
+
 /// The cosine at the place of each λ.
 fn direction(slopes: &[Slope], update: &str, reduction: &str) -> Vec<(f64, f64)> {
-    let own = |s: &&Slope| {
-        s.update == update
-            && s.style == "recent"
-            && s.reduction == reduction
-            && s.clamp == CLAMPS[1]
-            && s.rate == 0.5
-    };
     let place = |s: &Slope| LAMBDAS.iter().position(|l| *l == s.lambda).map(|i| i as f64);
-    slopes.iter().filter(own).filter_map(|s| Some((place(s)?, s.cosine?))).collect()
+    let own = drawn(slopes, update).filter(|s| s.reduction == reduction);
+    own.filter_map(|s| Some((place(s)?, s.cosine?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_title_counts_the_settings_that_are_drawn() {
+        let slope = |update, style, slope| Slope {
+            lambda: 0.5,
+            rate: 0.5,
+            clamp: CLAMPS[1],
+            reduction: REDUCTIONS[2],
+            style,
+            update,
+            slope,
+            multiple: slope,
+            cosine: None,
+        };
+        let title = slopes_title(&[
+            slope(UPDATES[0], "recent", -0.1),
+            slope(UPDATES[0], "recent", 0.2),
+            slope(UPDATES[0], "both", -0.1),
+            slope(UPDATES[1], "recent", 0.0),
+        ]);
+        assert!(title.contains("longer with ε-trace in 1 of 2 settings and shorter in 1"), "{title}");
+        assert!(title.ends_with("longer with ε-weight in 0 of 1 settings and shorter in 0"), "{title}");
+    }
 }

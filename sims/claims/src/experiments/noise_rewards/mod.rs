@@ -58,9 +58,9 @@ struct Arm {
     mean_advantage: f64,
     /// Change of the mean length over the run, in tokens: mean over seeds, Student's t interval at 95 %.
     change: Interval,
-    /// The prediction at the start weights, and the excess over it (the change less that of the same coins without a clamp, less the
-    /// prediction, seed by seed); plain gradient descent only.
-    predicted: Option<[Interval; 2]>,
+    /// The prediction at the start weights, the excess over it (the change less that of the same coins without a clamp, less the prediction,
+    /// seed by seed), and the excess at the level of `together`; plain gradient descent only.
+    predicted: Option<[Interval; 3]>,
     /// The interval of the change at a level at which, with 95 %, those of all settings hold together (Bonferroni).
     together: Interval,
     /// Mean norm of the gradient.
@@ -198,6 +198,7 @@ fn arm(runs: &[Run], control: Option<Vec<f64>>, all: usize) -> Arm {
         t_interval(values, level).unwrap_or(none)
     };
     let interval = |values: &[f64]| at(values, 0.95);
+    let together = |values: &[f64]| at(values, 1.0 - 0.05 / all as f64);
     let beyond = |predicted: &[f64], control: &[f64]| {
         let excess = change.iter().zip(control).map(|(c, k)| c - k);
         excess.zip(predicted).map(|(e, p)| e - p).collect::<Vec<f64>>()
@@ -210,8 +211,11 @@ fn arm(runs: &[Run], control: Option<Vec<f64>>, all: usize) -> Arm {
         reduction: runs[0].reduction.clone(),
         mean_advantage: runs[0].mean_advantage,
         change: interval(&change),
-        predicted: predicted.zip(control).map(|(p, k)| [interval(&p), interval(&beyond(&p, &k))]),
-        together: at(&change, 1.0 - 0.05 / all as f64),
+        predicted: predicted.zip(control).map(|(p, k)| {
+            let excess = beyond(&p, &k);
+            [interval(&p), interval(&excess), together(&excess)]
+        }),
+        together: together(&change),
         grad_norm: mean(&runs.iter().map(|r| r.grad_norm).collect::<Vec<_>>()),
     }
 }
@@ -229,10 +233,10 @@ mod tests {
         let n = from(&format!("# x\n{head}\n{rows}")).unwrap();
         assert_eq!((n.arms.len(), n.seeds, n.start, n.rates), (3, 2, [12.0, 13.0, 14.0], [0.1, 0.2]));
         let clamped = &n.arms[1];
-        let [predicted, beyond] = clamped.predicted.unwrap();
+        let [predicted, beyond, jointly] = clamped.predicted.unwrap();
         // Without a clamp the same coins change it by 0.5 and -0.5: 1.5 and 4.5 are left, and 1.5 and 2.5 were predicted.
         assert_eq!((clamped.change.mid, predicted.mid, beyond.mid), (3.0, 2.0, 1.0));
-        assert!((beyond.low - (1.0 - 12.706)).abs() < 1e-3, "{beyond:?}");
+        assert!((beyond.low - (1.0 - 12.706)).abs() < 1e-3 && jointly.low < beyond.low, "{beyond:?}");
         assert!(clamped.pays() && !n.arms[0].pays() && n.arms[0].grad_norm == 2.0);
         // Two seeds: t = 12.7 at 95 %, and wider for three settings together.
         assert!(

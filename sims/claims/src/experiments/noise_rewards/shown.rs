@@ -1,6 +1,6 @@
 //! The table and the figure.
 
-use super::findings::{doses, moves, of_law};
+use super::findings::{as_the_theorems_say, doses, forced_and_shown, of_law};
 use super::{Arm, CLAMP, Numbers, TOKEN_MEAN};
 use crate::experiments::common::extremes;
 use crate::figure::{Axis, Figure, Panel, Style};
@@ -41,10 +41,10 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
         change: a.change.mid,
         change_low: a.change.low,
         change_high: a.change.high,
-        predicted: a.predicted.map(|[predicted, _]| predicted.mid),
-        beyond: a.predicted.map(|[_, beyond]| beyond.mid),
-        beyond_low: a.predicted.map(|[_, beyond]| beyond.low),
-        beyond_high: a.predicted.map(|[_, beyond]| beyond.high),
+        predicted: a.predicted.map(|[predicted, ..]| predicted.mid),
+        beyond: a.predicted.map(|[_, beyond, _]| beyond.mid),
+        beyond_low: a.predicted.map(|[_, beyond, _]| beyond.low),
+        beyond_high: a.predicted.map(|[_, beyond, _]| beyond.high),
         together_low: a.together.low,
         together_high: a.together.high,
         grad_norm: a.grad_norm,
@@ -86,19 +86,22 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
     vec![(String::new(), figure.panel(by_force(n)))]
 }
 
-/// The pattern that the theorems predict if it is there, else the number of settings that move.
-fn title(n: &Numbers) -> String {
-    let expected = |a: &Arm| !a.shortens() && a.lengthens() == (a.pays() && a.lambda > 0.0);
-    let arms: Vec<&Arm> = n.arms.iter().filter(|a| a.of_trace()).collect();
-    let lawful = |(a, sign): &(&Arm, Option<f64>)| moves(a) == 0.0 || sign.is_none_or(|s| moves(a) == s);
-    if arms.iter().all(|a| expected(a)) && of_law(n).iter().all(lawful) {
+/// The pattern that the theorems predict if every finding on it holds, else the number of settings that are shown to follow it.
+pub(super) fn title(n: &Numbers) -> String {
+    if as_the_theorems_say(n) {
         return "Coins lengthen a transformer's responses where a trace meets an offset, and elsewhere move them as the length law says".to_owned();
     }
-    let (up, down) =
-        (arms.iter().filter(|a| a.lengthens()).count(), arms.iter().filter(|a| a.shortens()).count());
+    let arms: Vec<&Arm> = n.arms.iter().filter(|a| a.of_trace()).collect();
+    let count = |kept: fn(&Arm) -> bool| arms.iter().filter(|a| kept(a)).count();
+    let law = match forced_and_shown(n) {
+        [0, _] => String::new(),
+        [forced, shown] => format!(", and move them with the sign of the length law in {shown} of {forced}"),
+    };
     format!(
-        "Rewards that are coins lengthen a transformer's responses in {up} of {} settings and shorten them in {down}",
-        arms.len()
+        "Coins lengthen a transformer's responses in {} of {} settings of trace and clamp and shorten them in {}{law}",
+        count(Arm::lengthens),
+        arms.len(),
+        count(Arm::shortens)
     )
 }
 

@@ -4,8 +4,9 @@ use super::{
     ByLambda, EXACT_VALUES, GOAL, GROUPS, LAMBDAS, METHODS, Numbers, OPTIMAL, OTHER_RIDGES, PREFIX, RIDGE,
     Row, STATE, TEMPO,
 };
-use crate::experiment::Finding;
-use crate::experiments::common::{finding, holds_or, holds_when, mean, percent, quantile};
+use crate::experiment::{Finding, Verdict};
+use crate::experiments::common::{finding, holds_when, list, mean, percent, quantile};
+use grpo_lambda_stats::{OverTasks, holm};
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![goal(n), less_than_rloo(n), ridge(n), error(n), lambda(n), lambda_exact(n)]
@@ -144,42 +145,94 @@ fn ridge(n: &Numbers) -> Finding {
     )
 }
 
-fn error(n: &Numbers) -> Finding {
-    let mean_error =
-        |rows: &[&Row], method: usize| mean(&rows.iter().map(|r| r.error[method]).collect::<Vec<_>>());
-    let lowest = |rows: &[&Row]| {
-        (0..METHODS.len())
-            .filter(|&m| ![EXACT_VALUES, OPTIMAL].contains(&m) && !OTHER_RIDGES.contains(&m))
-            .min_by(|&a, &b| mean_error(rows, a).total_cmp(&mean_error(rows, b)))
+/// The place of a reference among its rivals by the error of one update. A difference is shown where its interval over tasks and its sign flips,
+/// after Holm's correction for all rivals, agree at 5 %.
+#[derive(Debug, PartialEq)]
+enum Place {
+    /// Every rival is shown to have a higher error.
+    Lowest,
+    /// These are shown to have a lower one.
+    Above(String),
+    /// None is, and from these it is not told.
+    Open(String),
+}
+
+/// A name with an error per task.
+type Errors = (String, Vec<f64>);
+
+/// The place of a reference, and every rival's error less its, over tasks.
+fn place(reference: &[f64], rivals: Vec<Errors>) -> (Place, String) {
+    let apart = |own: &[f64]| {
+        OverTasks::new(&own.iter().zip(reference).map(|(own, other)| own - other).collect::<Vec<_>>())
     };
-    let won: Vec<Option<usize>> = GROUPS.iter().map(|&g| lowest(&at(n, g))).collect();
+    let all: Vec<(String, OverTasks)> =
+        rivals.into_iter().filter_map(|(name, own)| Some((name, apart(&own)?))).collect();
+    let corrected = holm(&all.iter().map(|(_, o)| o.p).collect::<Vec<_>>());
+    let named = |kept: fn(&OverTasks, f64) -> bool| {
+        let kept = all.iter().zip(&corrected).filter(|((_, o), p)| kept(o, **p));
+        kept.map(|((name, _), _)| name.as_str()).collect::<Vec<_>>()
+    };
+    let lower = named(|o, p| o.negative() && p <= 0.05);
+    let open = named(|o, p| !o.positive() || p > 0.05);
+    let found = match (lower.is_empty(), open.is_empty() && !all.is_empty()) {
+        (false, _) => Place::Above(list(&lower)),
+        (true, true) => Place::Lowest,
+        (true, false) => Place::Open(list(&open)),
+    };
+    let said = all.iter().map(|(name, OverTasks { interval: i, .. })| {
+        format!("{name}: {:+.4} ({:+.4} to {:+.4})", i.mid, i.low, i.high)
+    });
+    (found, said.collect::<Vec<_>>().join(", "))
+}
+
+/// The place of Prefix RLOO at a group size among the methods that have neither a critic nor another shrinkage.
+fn among_methods(rows: &[&Row]) -> (Place, String) {
+    let errors = |m: usize| rows.iter().map(|r| r.error[m]).collect::<Vec<_>>();
+    let rivals = (0..METHODS.len())
+        .filter(|m| ![PREFIX, EXACT_VALUES, OPTIMAL].contains(m) && !OTHER_RIDGES.contains(m))
+        .map(|m| (METHODS[m].0.to_owned(), errors(m)));
+    place(&errors(PREFIX), rivals.collect())
+}
+
+fn error(n: &Numbers) -> Finding {
+    let places = GROUPS.map(|g| (g, among_methods(&at(n, g)).0));
+    let sizes: Vec<String> =
+        places.iter().filter(|(_, p)| *p == Place::Lowest).map(|(g, _)| g.to_string()).collect();
+    let rest: Vec<String> = places
+        .iter()
+        .filter_map(|(g, p)| match p {
+            Place::Lowest => None,
+            Place::Above(lower) => Some(format!("at G = {g} lower: {lower}")),
+            Place::Open(open) => Some(format!("at G = {g} not told from: {open}")),
+        })
+        .collect();
+    let rest = rest.join("; ");
+    let verdict = match places.iter().any(|(_, p)| matches!(p, Place::Above(_))) {
+        false if sizes.is_empty() => Verdict::NotTold(rest),
+        _ => holds_when(
+            sizes.len() == GROUPS.len(),
+            !sizes.is_empty(),
+            format!("groups are as large as {}; {rest}", sizes.join(", ")),
+            rest.clone(),
+        ),
+    };
     finding(
         "Of the methods without a critic Prefix RLOO has the lowest error of one update at its best step size",
-        holds_when(
-            won.iter().all(|w| *w == Some(PREFIX)),
-            won.contains(&Some(PREFIX)),
-            format!(
-                "groups are as large as {}; below, the biased {} is lower",
-                GROUPS
-                    .iter()
-                    .zip(&won)
-                    .filter(|(_, w)| **w == Some(PREFIX))
-                    .map(|(g, _)| g.to_string())
-                    .collect::<Vec<_>>()
-                    .join(", "),
-                METHODS[TEMPO].0
-            ),
-            format!("the biased {} has it", METHODS[TEMPO].0),
-        ),
+        verdict,
         format!(
-            "mean over tasks of min_c E|c g - ∇J|² / |∇J|², {}; Dr. GRPO is RLOO times a constant and has RLOO's error",
+            "mean over tasks of min_c E|c g - ∇J|² / |∇J|², {}; Dr. GRPO is RLOO times a constant and has RLOO's error; {} alone is biased. Error less Prefix RLOO's, over tasks (Student's t, 95 %; a difference counts if sign flips agree after Holm's correction at each G), {}",
             each_group(n, |rows| {
                 (0..METHODS.len())
                     .filter(|m| !OTHER_RIDGES.contains(m))
-                    .map(|m| format!("{} {:.3}", METHODS[m].0, mean_error(rows, m)))
+                    .map(|m| {
+                        let errors: Vec<f64> = rows.iter().map(|r| r.error[m]).collect();
+                        format!("{} {:.3}", METHODS[m].0, mean(&errors))
+                    })
                     .collect::<Vec<_>>()
                     .join(", ")
-            })
+            }),
+            METHODS[TEMPO].0,
+            each_group(n, |rows| among_methods(rows).1)
         ),
     )
 }
@@ -190,22 +243,34 @@ fn by_lambda(n: &Numbers, of: fn(&ByLambda) -> &Vec<f64>) -> String {
     LAMBDAS.iter().enumerate().map(|(k, l)| format!("{l}: {:.3}", at(k))).collect::<Vec<_>>().join(", ")
 }
 
-/// The λ with the least mean error over tasks; the share of tasks whose own best is inside (0, 1), and the mean gain of choosing it by task.
-fn choice(n: &Numbers, of: fn(&ByLambda) -> &Vec<f64>) -> (f64, f64, f64) {
-    let at = |k: usize| mean(&n.by_lambda.iter().map(|b| of(b)[k]).collect::<Vec<_>>());
-    let best = (0..LAMBDAS.len()).min_by(|&a, &b| at(a).total_cmp(&at(b))).unwrap_or(0);
+/// The place of the λ at `reference` among all of them.
+fn among_lambdas(n: &Numbers, of: fn(&ByLambda) -> &Vec<f64>, reference: usize) -> (Place, String) {
+    let errors = |k: usize| n.by_lambda.iter().map(|b| of(b)[k]).collect::<Vec<_>>();
+    let others = (0..LAMBDAS.len()).filter(|&k| k != reference);
+    place(&errors(reference), others.map(|k| (LAMBDAS[k].to_string(), errors(k))).collect())
+}
+
+/// The share of tasks whose own best λ is inside (0, 1), and the mean gain of choosing it by task.
+fn choice(n: &Numbers, of: fn(&ByLambda) -> &Vec<f64>) -> (f64, f64) {
     let own: Vec<(f64, f64)> = n.by_lambda.iter().map(|b| ByLambda::best(of(b))).collect();
     let inside = own.iter().filter(|(l, _)| *l > 0.0 && *l < 1.0).count() as f64 / own.len() as f64;
-    (LAMBDAS[best], inside, mean(&own.iter().map(|o| o.1).collect::<Vec<_>>()))
+    (inside, mean(&own.iter().map(|o| o.1).collect::<Vec<_>>()))
 }
 
 fn lambda(n: &Numbers) -> Finding {
-    let (best, inside, gain) = choice(n, |b| &b.estimated);
+    let (place, apart) = among_lambdas(n, |b| &b.estimated, LAMBDAS.len() - 1);
+    let (inside, gain) = choice(n, |b| &b.estimated);
     finding(
         "With values of prefixes estimated from the group, some λ below 1 has a lower error than λ = 1, averaged over tasks",
-        holds_or(best < 1.0, "λ = 1 has the lowest mean error: the values are too coarse to bootstrap from"),
+        match place {
+            Place::Above(_) => Verdict::Holds,
+            Place::Lowest => Verdict::Fails("every λ below 1 has a higher one".into()),
+            Place::Open(open) => {
+                Verdict::NotTold(format!("no λ below 1 is shown to have a lower one; not told for {open}"))
+            }
+        },
         format!(
-            "{} tasks, G = {}: mean error by λ {}; lowest at {best}; a task's own best λ lies inside (0, 1) on {} and saves {} of the error of λ = 1 on average (chosen on the same groups)",
+            "{} tasks, G = {}: mean error by λ {}; less that of λ = 1, over tasks (Student's t, 95 %; a difference counts if sign flips agree after Holm's correction), {apart}; a task's own best λ lies inside (0, 1) on {} and saves {} of the error of λ = 1 on average (chosen on the same groups)",
             n.by_lambda.len(),
             GROUPS[0],
             by_lambda(n, |b| &b.estimated),
@@ -216,12 +281,17 @@ fn lambda(n: &Numbers) -> Finding {
 }
 
 fn lambda_exact(n: &Numbers) -> Finding {
-    let (best, inside, gain) = choice(n, |b| &b.exact);
+    let (place, apart) = among_lambdas(n, |b| &b.exact, 0);
+    let (inside, gain) = choice(n, |b| &b.exact);
     finding(
         "With exact values the lowest error is that of λ = 0",
-        holds_or(best == 0.0, format!("it is that of λ = {best}")),
+        match place {
+            Place::Lowest => Verdict::Holds,
+            Place::Above(lower) => Verdict::Fails(format!("it is lower at λ = {lower}")),
+            Place::Open(open) => Verdict::NotTold(format!("λ = 0 is not told from {open}")),
+        },
         format!(
-            "mean error by λ {}; a task's own best λ lies inside (0, 1) on {} and saves {} on average",
+            "mean error by λ {}; less that of λ = 0, likewise, {apart}; a task's own best λ lies inside (0, 1) on {} and saves {} on average",
             by_lambda(n, |b| &b.exact),
             percent(inside),
             percent(gain)
@@ -234,8 +304,11 @@ mod tests {
     use super::*;
     use crate::experiments::common::words;
 
+    /// Factors of the tasks' errors, which differ more between tasks than between neighbouring λ.
+    const TASKS: [f64; 10] = [0.9, 0.92, 0.95, 0.97, 1.0, 1.0, 1.03, 1.05, 1.08, 1.1];
+
     fn numbers(ratio: f64, error: f64, estimated: Vec<f64>) -> Numbers {
-        let row = |group| Row {
+        let row = |group, scale: f64| Row {
             task: "a".into(),
             of_zoo: true,
             common: true,
@@ -251,28 +324,74 @@ mod tests {
                 (1.0, 0.01),
                 (0.6, 0.01),
             ],
-            error: vec![0.7, error, 0.68, 0.4, 0.6, 0.65, 0.66, 0.67, 0.3],
+            error: [0.7, error, 0.68, 0.4, 0.6, 0.65, 0.66, 0.67, 0.3].map(|e| scale * e).to_vec(),
         };
-        let exact = estimated.iter().rev().copied().collect();
+        let scaled = |scale: f64| -> Vec<f64> { estimated.iter().map(|e| scale * e).collect() };
+        let on_task = |scale| {
+            let estimated = scaled(scale);
+            let exact = estimated.iter().rev().copied().collect();
+            ByLambda { task: "a".into(), of_zoo: true, estimated, exact }
+        };
         Numbers {
-            rows: GROUPS.map(row).to_vec(),
-            by_lambda: vec![ByLambda { task: "a".into(), of_zoo: true, estimated, exact }],
+            rows: GROUPS.iter().flat_map(|&g| TASKS.map(|scale| row(g, scale))).collect(),
+            by_lambda: TASKS.map(on_task).to_vec(),
             simulated: 2,
         }
     }
 
+    fn falling() -> Vec<f64> {
+        (0..LAMBDAS.len()).map(|k| 0.9 - 0.05 * k as f64).collect()
+    }
+
     #[test]
     fn each_verdict_follows_its_own_numbers() {
-        let falling: Vec<f64> = (0..LAMBDAS.len()).map(|k| 0.9 - 0.05 * k as f64).collect();
-        let rising: Vec<f64> = falling.iter().rev().copied().collect();
+        let rising: Vec<f64> = falling().iter().rev().copied().collect();
         let verdicts = |n: Numbers| words(&findings(&n));
         assert_eq!(
             verdicts(numbers(0.8, 0.5, rising)),
             ["Holds", "Holds", "Holds", "Holds", "Holds", "Fails"]
         );
         assert_eq!(
-            verdicts(numbers(1.1, 0.9, falling)),
+            verdicts(numbers(1.1, 0.9, falling())),
             ["Fails", "Fails", "Fails", "Fails", "Fails", "Holds"]
         );
+    }
+
+    #[test]
+    fn differences_that_change_sign_between_tasks_are_not_told() {
+        let mut n = numbers(0.8, 0.5, falling());
+        let sign = |t: usize| if t.is_multiple_of(2) { 1.0 } else { -1.0 };
+        for (t, on) in n.by_lambda.iter_mut().enumerate() {
+            // The mean is the lowest at λ = 1 with either values, and at λ = 0 on half of the tasks only.
+            let errors: Vec<f64> = falling().iter().map(|e| 0.5 + (e - 0.5) * (0.1 + sign(t))).collect();
+            (on.estimated, on.exact) = (errors.clone(), errors.into_iter().rev().collect());
+        }
+        assert_eq!(words(&findings(&n))[4..], ["Not told"; 2]);
+        let detail = lambda(&n).verdict.detail().to_owned();
+        assert!(detail.ends_with("not told for 0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95"), "{detail}");
+    }
+
+    #[test]
+    fn the_methods_below_prefix_rloo_are_named_by_group_size() {
+        let mut n = numbers(0.8, 0.5, falling());
+        for (t, row) in n.rows.iter_mut().enumerate() {
+            match row.group {
+                8 => row.error[RIDGE] = 0.9 * row.error[PREFIX],
+                16 => row.error[STATE] = row.error[PREFIX] + if t.is_multiple_of(2) { 0.1 } else { -0.101 },
+                _ => {}
+            }
+        }
+        let said = error(&n).verdict;
+        assert_eq!(
+            (said.word(), said.detail()),
+            (
+                "Holds when",
+                "groups are as large as 32; at G = 8 lower: Ridge RLOO; at G = 16 not told from: prefix only"
+            )
+        );
+        n.rows.retain(|r| r.group == 16);
+        n.rows =
+            GROUPS.iter().flat_map(|&group| n.rows.iter().map(move |r| Row { group, ..r.clone() })).collect();
+        assert_eq!(error(&n).verdict.word(), "Not told");
     }
 }

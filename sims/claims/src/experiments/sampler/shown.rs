@@ -2,6 +2,7 @@
 
 use super::chains::Kind;
 use super::findings::{Family, PREDICTED, RatioSummary, ratios};
+use super::tasks::Row;
 use super::{BEST, GOAL, GROUPS, HALVES, HALVES_Q, METHODS, Numbers, PREFIX, VALUES, VISIT};
 use crate::experiments::common::record::{Record, table};
 use crate::experiments::common::{mean, quantile};
@@ -103,14 +104,23 @@ fn predicted(n: &Numbers) -> Table {
     }))
 }
 
+/// Methods whose means are drawn beside each other.
+const BESIDE: [usize; 6] = [PREFIX, HALVES, HALVES_Q, VISIT, VALUES, BEST];
+
+/// The rows of a group size in which all of [`BESIDE`] were measured.
+pub(super) fn complete(n: &Numbers, group: usize) -> Vec<&Row> {
+    let measured = |r: &&Row| r.group == group && BESIDE.iter().all(|&m| r.ratio[m].is_some());
+    n.rows.iter().filter(measured).collect()
+}
+
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
-    let mut variance = Panel::new("Means over tasks, middle 90 %")
+    let tasks = complete(n, GROUPS[0]).len();
+    let mut variance = Panel::new(format!("Means over the same {tasks} tasks, middle 90 %"))
         .x(Axis::new("responses per group").categories(GROUPS.map(|g| g.to_string())))
         .y(Axis::new("share of RLOO's variance").range(0.0, 1.3));
-    let shown = [PREFIX, HALVES, HALVES_Q, VISIT, VALUES, BEST];
-    for (place, method) in shown.into_iter().enumerate() {
+    for (place, method) in BESIDE.into_iter().enumerate() {
         let points = GROUPS.iter().enumerate().map(|(k, &g)| {
-            let values = ratios(n, Family::All, g, method);
+            let values: Vec<f64> = complete(n, g).iter().filter_map(|r| Some(r.ratio[method]?.0)).collect();
             let x = k as f64 + 0.13 * (place as f64 - 2.5);
             (x, quantile(&values, 0.05), mean(&values), quantile(&values, 0.95))
         });
@@ -121,7 +131,7 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
         .x(Axis::new("share of a response's variance explained"))
         .y(Axis::new("share of RLOO's variance").range(0.0, 1.3));
     for (family, name) in [(Family::Random, "random trees"), (Family::Zoo, "zoo")] {
-        let own = |r: &&super::Row| r.group == g && r.of_zoo == (family == Family::Zoo);
+        let own = |r: &&Row| r.group == g && r.of_zoo == (family == Family::Zoo);
         let points = n.rows.iter().filter(own).filter_map(|r| Some((r.explained, r.ratio[HALVES]?.0)));
         bits = bits.points(name, points);
     }
@@ -140,10 +150,11 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
         100.0 * (1.0 - halves(GROUPS[1])),
         GROUPS[1]
     ))
-    .caption(
-        "Variance of one update. Baselines from the other of two systematic sets, or from the prompt's earlier visit inside a guard; Prefix RLOO, exact values and \
+    .caption(format!(
+        "Variance of one update; the title has exact means over all {} tasks, the left panel those on which every method was measured. Baselines from the other of two systematic sets, or from the prompt's earlier visit inside a guard; Prefix RLOO, exact values and \
          the best baseline of prefixes are those of independent responses, and the last two use what no group knows. Middle: the variance explained by the first log2(G/2) bits of a response's code.",
-    )
+        ratios(n, Family::All, GROUPS[0], HALVES).len()
+    ))
     .columns(3)
     .panel_size(400, 320)
     .panel(variance.hline(1.0, "RLOO").hline(GOAL, "goal"))

@@ -32,6 +32,8 @@ pub(super) struct TreeRow {
     pub(super) cosine_with_gradient: Option<f64>,
     /// `tr Var g / |E g|²`, over RLOO's; none likewise.
     pub(super) noise_over_rloo: Option<f64>,
+    /// Its standard error over groups, as if the draws of the two were independent, which is too wide where they are shared; none likewise.
+    pub(super) noise_over_rloo_error: Option<f64>,
     /// Tokens written, over those of as many independent responses.
     pub(super) tokens_over_rloo: f64,
 }
@@ -49,13 +51,10 @@ fn on_task(mdp: &Mdp, groups: usize, seed: u64) -> anyhow::Result<Vec<TreeRow>> 
     let branching =
         Branching { children: CHILDREN.to_vec(), segment: mdp.tree.max_len().div_ceil(CHILDREN.len()) };
     let gradient = oracle.grad_j();
-    // The noise of the mean is in its length: |E g|² = |mean|² - tr Var / n. Where it is half of it, nothing is told.
     let told = |found: &Sampled| {
-        let (mean, variance) = (&found.estimate.update, found.estimate.total_variance());
-        let (squared, noise) = (dot(mean, mean), variance / groups as f64);
-        let true_length = (squared - noise).sqrt();
-        (squared > 2.0 * noise)
-            .then(|| (dot(mean, &gradient) / (true_length * norm(&gradient)), variance / (squared - noise)))
+        let (mean, (noise, error)) = (&found.estimate.update, found.noise?);
+        let length = (found.estimate.total_variance() / noise).sqrt();
+        Some((dot(mean, &gradient) / (length * norm(&gradient)), (noise, error)))
     };
     let row = |(name, registered), sampling, own: Option<&dyn TreeSampling>, leaves| {
         let method = method(registered, "reduction=response_sum")?;
@@ -65,6 +64,7 @@ fn on_task(mdp: &Mdp, groups: usize, seed: u64) -> anyhow::Result<Vec<TreeRow>> 
             None => sampled(method.as_ref(), &situation, groups, seed),
         };
         let (cosine, noise) = told(&found).unzip();
+        let (noise, error) = noise.unzip();
         let tokens = |tree: &dyn TreeSampling| tree.tokens(&oracle) / (leaves as f64 * oracle.mean_length());
         anyhow::Ok(TreeRow {
             task: mdp.name.clone(),
@@ -72,6 +72,7 @@ fn on_task(mdp: &Mdp, groups: usize, seed: u64) -> anyhow::Result<Vec<TreeRow>> 
             sampling,
             cosine_with_gradient: cosine,
             noise_over_rloo: noise,
+            noise_over_rloo_error: error,
             tokens_over_rloo: own.map_or(1.0, tokens),
         })
     };
@@ -91,8 +92,28 @@ fn on_task(mdp: &Mdp, groups: usize, seed: u64) -> anyhow::Result<Vec<TreeRow>> 
 
 /// Divides the noise of all rows by that of the first.
 fn over_first(rows: &mut [TreeRow]) {
-    let base = rows[0].noise_over_rloo;
+    let noise = |row: &TreeRow| row.noise_over_rloo.zip(row.noise_over_rloo_error);
+    let base = noise(&rows[0]);
     for row in rows {
-        row.noise_over_rloo = row.noise_over_rloo.zip(base).map(|(noise, base)| noise / base);
+        let ratio = noise(row).zip(base).map(|(own, base)| over(own, base));
+        (row.noise_over_rloo, row.noise_over_rloo_error) = ratio.unzip();
+    }
+}
+
+/// The ratio of two independent estimates with its standard error; exactly 1 for one and the same.
+fn over(own: (f64, f64), base: (f64, f64)) -> (f64, f64) {
+    let ratio = own.0 / base.0;
+    (ratio, if own == base { 0.0 } else { own.1.hypot(ratio * base.1) / base.0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_of_a_ratio_has_both_errors_and_none_of_its_own_base() {
+        let (ratio, error) = over((6.0, 0.3), (2.0, 0.2));
+        assert!((ratio - 3.0).abs() < 1e-12 && (error / ratio - 0.05f64.hypot(0.1)).abs() < 1e-12);
+        assert_eq!(over((2.0, 0.2), (2.0, 0.2)), (1.0, 0.0));
     }
 }

@@ -84,6 +84,7 @@ mod tests {
     use crate::atlas::learning::why::{
         CLAMP_GAIN, Case, Correlation, LOG2_STEP, QUANTITIES, READINGS, Regime, Why,
     };
+    use crate::atlas::learning::words::{curves_title, why_title};
     use crate::experiments::common::{words, words_after};
     use crate::training::Choice;
     use grpo_lambda_stats::{Bootstrap, Interval, OverTasks};
@@ -195,6 +196,7 @@ mod tests {
     const H: &str = "Holds";
     const W: &str = "Holds when";
     const F: &str = "Fails";
+    const N: &str = "Not told";
 
     #[test]
     fn a_field_that_beats_grpo_bears_the_statements_out_and_one_that_loses_refutes_them() {
@@ -202,11 +204,16 @@ mod tests {
         assert_eq!(verdicts(&made_up(-0.2))[..5], [F, F, H, F, F]);
         let mut undecided = made_up(0.2);
         undecided.standings.iter_mut().flatten().for_each(|s| s.p_holm = 0.3);
-        assert_eq!(
-            verdicts(&undecided)[..5],
-            ["Not told", F, H, H, F],
-            "a gain that is not significant is none"
-        );
+        assert_eq!(verdicts(&undecided)[..5], [N, F, H, H, F], "a gain that is not significant is none");
+    }
+
+    #[test]
+    fn titles_say_no_more_than_is_shown() {
+        let mut r = made_up(0.2);
+        let drawn = super::super::measure::drawn(&r).len();
+        assert!(curves_title(&r).contains(&format!("the other {} are within 0.200 of GRPO", drawn - 2)));
+        r.why.correlations.iter_mut().for_each(|c| c.p_holm = 0.14);
+        assert!(why_title(&r).starts_with("Tuned, no exact quantity known before training is shown to tell"));
     }
 
     #[test]
@@ -216,9 +223,14 @@ mod tests {
         assert_eq!(changed(|r| r.why.cases[1].gains[0] = at(-0.3))[6], F, "a task is lost");
         assert_eq!(changed(|r| r.why.cases.iter_mut().for_each(|c| c.gains[0] = at(0.3)))[7..9], [F, F]);
         assert_eq!(changed(|r| r.why.cases.iter_mut().for_each(|c| c.gains = [at(0.0); 6]))[7], F);
-        assert_eq!(changed(|r| r.why.correlations[0].p_holm = 0.5)[9], F);
+        assert_eq!(changed(|r| r.why.correlations.iter_mut().for_each(|c| c.p_holm = 0.14))[9..11], [N, N]);
         assert_eq!(changed(|r| r.why.correlations[1].rho = at(-0.7))[10], F);
-        assert_eq!(changed(|r| r.why.correlations.clear())[9..11], [F, F], "what was not measured");
+        assert_eq!(changed(|r| r.why.correlations.clear())[9..11], [N, N], "what was not measured");
+        let one_task = |r: &mut Ranking| {
+            // Clamp and trace move every task alike but one.
+            r.why.cases.iter_mut().filter(|c| c.task != "fork").for_each(|c| c.gains[0] = at(0.2));
+        };
+        assert_eq!(changed(one_task)[8], N);
         assert_eq!(changed(|r| r.results.choices[3][0].at_edge = true)[11], W);
         let exclude = |r: &mut Ranking| {
             let entrant = r.results.competitors[0].entrant;
