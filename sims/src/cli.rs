@@ -80,7 +80,7 @@ Exit code: 0 when the work was done, whatever the verdicts (a refuted claim is a
 enum Command {
     /// Compute advantages, loss and gradient of your own groups (JSON lines), to compare a trainer with
     Estimate(EstimateArgs),
-    /// Analyse a method on a token-MDP, yours (TOML) or a named one: its bias, exact where feasible, angle to the policy gradient and implied credit
+    /// Analyse a method on a token-MDP, yours (TOML) or a named one: its bias (exact where feasible), angle to the policy gradient and implied credit
     Mdp(MdpArgs),
     /// List the methods with their settings
     Methods(MethodsArgs),
