@@ -55,7 +55,7 @@ pub enum BatchError {
     MissingEvidence { kind: EvidenceKind, response: usize },
 }
 
-/// What the missing evidence is, and what to do.
+/// The evidence that is missing, and the way out.
 fn why(kind: EvidenceKind) -> String {
     let (name, provider) = (kind.name(), kind.provided_by());
     match kind.json() {

@@ -305,7 +305,7 @@ pub(super) mod tests {
         unbiased_on(|task| ["pivot", "fork"].contains(&task))
     }
 
-    /// The same on some tasks. TEMPO errs less than all others.
+    /// An atlas of some tasks, as [`unbiased`] has it. TEMPO errs less than all others.
     pub(in crate::atlas::updates) fn unbiased_on(keep: impl Fn(&str) -> bool) -> Atlas {
         let tasks: Vec<_> = tasks(false).unwrap().into_iter().filter(|t| keep(&t.name)).collect();
         let rows = tasks.iter().map(|task| ENTRANTS.iter().map(|e| vec![row(task, e)]).collect()).collect();

@@ -97,7 +97,7 @@ impl Run {
 struct Compared {
     /// The number of pairs.
     pairs: usize,
-    /// How many of them each arm missed the target on: there it counts with all its tokens, the least that it needs.
+    /// The pairs on which each arm missed the target: there it counts with all its tokens, the least that it needs.
     missed: [usize; 2],
     /// The intervals of their mean at 95 % and at 90 %.
     interval: Interval,
