@@ -387,7 +387,9 @@ pub(super) mod tests {
         assert_eq!(vine(&unbiased()).unwrap().mean(rank), Some(1.0));
         // Where one has no number the other's does not count.
         row_of(&mut atlas, "fork", "SHEAR (recon.)").set(rank, f64::NAN);
-        ["SHEAR (recon.)", BASELINE].map(|name| row_of(&mut atlas, "pivot", name).set(rank, 0.9));
+        for name in ["SHEAR (recon.)", BASELINE] {
+            row_of(&mut atlas, "pivot", name).set(rank, 0.9);
+        }
         assert_eq!(credit(&atlas).verdict, Verdict::Holds);
         row_of(&mut atlas, "pivot", "SHEAR (recon.)").set(rank, 0.8);
         assert_eq!(credit(&atlas).verdict.word(), F);
