@@ -245,7 +245,7 @@ fn hours(config: &Config, shape: &Shape, lengths: &Lengths) -> Result<String, Fa
         evidence = if run.whole { "" } else { " or the method's own evidence" };
     }
     Ok(format!(
-        "time         about {} (a step counted with every response at its limit; the shares of the best are assumed; without evaluations{evidence})\n",
+        "time         about {} (a step counted with every response at its limit; the share of a device's best speed is assumed; without evaluations{evidence})\n",
         found.join("; or ")
     ))
 }

@@ -136,7 +136,7 @@ What the columns say:
   cosine          between the expected update and the policy gradient;
                   1 is unbiased up to scale
   bias            the part of the update that is no multiple of the gradient,
-                  1/cosine^2 - 1 is its square
+                  over the part that is: sqrt(1/cosine^2 - 1)
   bias noise      the bias that sampling alone gives; 0 where exact
   scale           that multiple: a factor on the learning rate; below 0 the
                   update opposes the gradient

@@ -108,8 +108,8 @@ fn within(n: &Numbers) -> Finding {
             praise.is_empty(),
             !always.is_empty(),
             format!(
-                "the method is one of {}; depending on the case {}; in no case any other",
-                always.join(", "),
+                "the method is {}; depending on the case {}; in no case any other",
+                always.join(" or "),
                 list(&sometimes)
             ),
             "no method does",
@@ -231,7 +231,7 @@ mod tests {
         let title = |n: &Numbers| figures(n)[0].1.title.clone();
         assert!(!title(&praise()).contains("blame"), "{}", title(&praise()));
         let one = with(praise(), "VinePPO, exact values", |r| r.effect.lucky = -0.5);
-        assert!(title(&one).ends_with("; VinePPO, exact values blame it"), "{}", title(&one));
+        assert!(title(&one).ends_with("; blamed by VinePPO, exact values"), "{}", title(&one));
         assert_eq!(verdicts(&Numbers { rows: Vec::new() })[0], f, "what was not measured does not hold");
     }
 }

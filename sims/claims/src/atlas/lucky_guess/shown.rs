@@ -53,7 +53,7 @@ fn overview(n: &Numbers) -> Figure {
     let most = most.map(|r| r.effect.raises_when_lucky).fold(0.1, f64::max);
     let [always, _] = blaming(n);
     let blame =
-        if always.is_empty() { String::new() } else { format!("; {} blame it", always.join(" and ")) };
+        if always.is_empty() { String::new() } else { format!("; blamed by {}", always.join(" and by ")) };
     Figure::new(format!(
         "A lucky guess: GRPO and GRPO-λ praise the flawed step alike ({grpo:.0} % and, by its clamp, {lambda:.0} % of groups with one raise it){blame}"
     ))

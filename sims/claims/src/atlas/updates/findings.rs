@@ -278,13 +278,13 @@ pub(super) fn credit(atlas: &Atlas) -> Finding {
     let below = ranked.iter().filter(|r| r.0 < -1e-9).count();
     let lowest: Vec<&str> = ranked.iter().take(6).map(|r| r.2.as_str()).collect();
     let numbers = format!(
-        "rank correlation of implied credit with A against {BASELINE}'s, mean over the tasks on which both are exact; lowest: {}",
+        "rank correlation of implied credit with A against {BASELINE}'s, mean over the tasks on which both are exact; furthest below, or least above: {}",
         lowest.join(", ")
     );
     let statement =
         "Methods that assign credit per token rank a prefix's tokens better, in expectation, than GRPO";
     let verdict = holds_or(
-        below == 0,
+        below == 0 && !ranked.is_empty(),
         format!(
             "{below} of {} readings rank them worse than {BASELINE}, {} the worst",
             ranked.len(),

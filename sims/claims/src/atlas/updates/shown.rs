@@ -244,7 +244,7 @@ fn errors(atlas: &Atlas) -> Figure {
     order.sort_by(|a, b| middle(a).total_cmp(&middle(b)));
     let caption = format!(
         "Error of one update: E|c g - ∇J|² / |∇J|² from {GROUP} responses at the best step size c of each method; 1 is no step at all. Dots: mean over {} tasks (fewer where a task is \
-         impossible) of the difference to {BASELINE} on the same task; bars: Student's t over tasks, 95 %, not corrected for the number of methods, as the title is (Holm). In brackets the share of the expected step that is not along the policy \
+         impossible) of the difference to {BASELINE} on the same task; bars: Student's t over tasks, 95 %, not corrected for the number of methods; the title is (Holm). In brackets the share of the expected step that is not along the policy \
          gradient, 1 - cos². Every method has groups of {GROUP} whatever it costs: values of a critic or of completions are not free.",
         atlas.tasks.len()
     );

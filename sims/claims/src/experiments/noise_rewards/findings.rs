@@ -2,7 +2,7 @@
 
 use super::{Arm, CLAMP, Numbers};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{coarse_interval as said, extremes, finding, holds_or, holds_when, percent};
+use crate::experiments::common::{coarse_interval as said, extremes, finding, holds_or, percent};
 use grpo_lambda_stats::Interval;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
@@ -196,18 +196,16 @@ fn size(n: &Numbers, arms: &[Excess]) -> Verdict {
     let within = |i: &Interval| -margin <= i.low && i.high <= margin;
     let off = list(&|_, jointly| jointly.low > margin || jointly.high < -margin);
     let wide = list(&|beyond, _| !within(beyond));
-    if off.is_empty() && (!wide.is_empty() || arms.is_empty()) {
-        return Verdict::NotTold(format!(
-            "whether measured less predicted stays within {margin:.2} tokens, its 95 % intervals do not tell: {}",
+    match (off.is_empty(), wide.is_empty() && !arms.is_empty()) {
+        (true, true) => Verdict::Holds,
+        (true, false) => Verdict::NotTold(format!(
+            "95 % intervals of measured less predicted reach beyond {margin:.2} tokens: {}",
             wide.join("; ")
-        ));
+        )),
+        (false, _) => {
+            Verdict::Fails(format!("measured less predicted lies beyond {margin:.2} tokens: {}", off.join("; ")))
+        }
     }
-    holds_when(
-        off.is_empty(),
-        wide.len() < arms.len(),
-        format!("measured less predicted lies within {margin:.2} tokens: not shown for {}", wide.join("; ")),
-        format!("measured less predicted lies beyond {margin:.2} tokens: {}", off.join("; ")),
-    )
 }
 
 /// The settings with their predictions, in words.
@@ -361,7 +359,7 @@ mod tests {
         assert_eq!(verdicts(numbers(3.0, 1.0, 0.0, 0.0)), ["Fails"; 4]);
         assert_eq!(
             verdicts(numbers(0.0, 2.0, 5.0, 3.0)),
-            ["Holds when", "Holds", "Holds when", "Holds when"]
+            ["Holds when", "Holds", "Holds when", "Fails"]
         );
         // Intervals of ±0.1 about 0 are within 10 % of 2 tokens, and not of half a token.
         let short = Numbers { start: [0.5; 3], ..numbers(0.0, 2.0, 4.0, 0.0) };
