@@ -393,5 +393,8 @@ pub(super) mod tests {
         assert_eq!(credit(&atlas).verdict, Verdict::Holds);
         row_of(&mut atlas, "pivot", "SHEAR (recon.)").set(rank, 0.8);
         assert_eq!(credit(&atlas).verdict.word(), F);
+        let mut sampled = unbiased();
+        sampled.rows.iter_mut().flatten().flatten().for_each(|row| row.how = "sampled".into());
+        assert_eq!(credit(&sampled).verdict.word(), F, "without an exact row nothing holds");
     }
 }

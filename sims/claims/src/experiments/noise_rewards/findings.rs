@@ -202,9 +202,10 @@ fn size(n: &Numbers, arms: &[Excess]) -> Verdict {
             "95 % intervals of measured less predicted reach beyond {margin:.2} tokens: {}",
             wide.join("; ")
         )),
-        (false, _) => {
-            Verdict::Fails(format!("measured less predicted lies beyond {margin:.2} tokens: {}", off.join("; ")))
-        }
+        (false, _) => Verdict::Fails(format!(
+            "measured less predicted lies beyond {margin:.2} tokens: {}",
+            off.join("; ")
+        )),
     }
 }
 
@@ -357,10 +358,7 @@ mod tests {
         let verdicts = |n: Numbers| words(&findings(&n));
         assert_eq!(verdicts(numbers(0.0, 2.0, 4.0, 0.0)), ["Holds"; 4]);
         assert_eq!(verdicts(numbers(3.0, 1.0, 0.0, 0.0)), ["Fails"; 4]);
-        assert_eq!(
-            verdicts(numbers(0.0, 2.0, 5.0, 3.0)),
-            ["Holds when", "Holds", "Holds when", "Fails"]
-        );
+        assert_eq!(verdicts(numbers(0.0, 2.0, 5.0, 3.0)), ["Holds when", "Holds", "Fails", "Holds when"]);
         // Intervals of ±0.1 about 0 are within 10 % of 2 tokens, and not of half a token.
         let short = Numbers { start: [0.5; 3], ..numbers(0.0, 2.0, 4.0, 0.0) };
         assert_eq!(verdicts(short), ["Not told", "Holds", "Not told", "Not told"]);
