@@ -44,13 +44,12 @@ impl ExtendError {
     }
 }
 
-/// Writes the larger numbers of steps of `wanted` into the run at `path`. The summary of the shorter run stays as `summary-STEPS.json`.
+/// Writes the larger numbers of steps of `wanted` into the run at `path`, which [`check`] has accepted: its lock is a file in that directory. The
+/// summary of the shorter run stays as `summary-STEPS.json`.
 ///
 /// # Errors
-/// [`ExtendError`], of [`check`] among others.
-pub fn extend(path: &Path, wanted: &Config) -> Result<(), ExtendError> {
-    // The lock is a file in the directory: what is no run to extend gets none.
-    check(path, wanted)?;
+/// [`ExtendError`], of [`check`] among others: another process may have changed the run since.
+pub(crate) fn extend(path: &Path, wanted: &Config) -> Result<(), ExtendError> {
     let disk = Disk::default().inside(path)?;
     let _lock = lock(&disk, path)?;
     let (stored, extended) = check(path, wanted)?;
@@ -65,7 +64,7 @@ pub fn extend(path: &Path, wanted: &Config) -> Result<(), ExtendError> {
     Ok(disk.replace(&path.join(CONFIG), extended.to_toml().as_bytes())?)
 }
 
-/// Refuses what [`extend`] does, and changes nothing. Returns the configuration of the run at `path`, and that with the steps of `wanted`.
+/// Refuses an extension to the steps of `wanted` that cannot be, and changes nothing. Returns the configuration of the run at `path`, and that with the steps of `wanted`.
 ///
 /// # Errors
 /// [`ExtendError`]: there is no run, it has lost its checkpoints, its steps cannot become these, or other settings that matter differ.
