@@ -64,7 +64,8 @@ pub(crate) fn extend(path: &Path, wanted: &Config) -> Result<(), ExtendError> {
     Ok(disk.replace(&path.join(CONFIG), extended.to_toml().as_bytes())?)
 }
 
-/// Refuses an extension to the steps of `wanted` that cannot be, and changes nothing. Returns the configuration of the run at `path`, and that with the steps of `wanted`.
+/// Refuses an extension to the steps of `wanted` that cannot be, and changes nothing. Returns the configuration of the run at `path`, and that
+/// with these steps.
 ///
 /// # Errors
 /// [`ExtendError`]: there is no run, it has lost its checkpoints, its steps cannot become these, or other settings that matter differ.
