@@ -16,7 +16,7 @@ features=${FEATURES:-cuda}
 target=${TARGET:-target/cuda}
 folder=${1:-$target/carry}
 
-cargo build --release --package grpo-lambda-llm --features "$features" --bin llm-train --target-dir "$target"
+cargo build --release --package llm-train --features "$features" --bin llm-train --target-dir "$target"
 mkdir -p "$folder"
 
 pack() { # FILE NAME

@@ -86,7 +86,7 @@ keep() {
 rehearsed() {
   local cuda=$out/work/cuda
   in_time
-  { cargo build --quiet --features cuda --package grpo-lambda-llm && cargo run --quiet --package grpo-lambda-ptx --example libraries "$cuda"; } >&2 ||
+  { cargo build --quiet --features cuda --package llm-train && cargo run --quiet --package grpo-lambda-ptx --example libraries "$cuda"; } >&2 ||
     { failed "the machine cannot be built"; return; }
   LD_LIBRARY_PATH=$cuda GRPO_LAMBDA_CACHE=$out/work/cache timeout "$(left)" target/debug/llm-train gpu-check --quick ${only:+--only "$only"} --csv "$1" --head "$2" >&2 ||
     failed "the PTX machine failed"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The page in a headless browser against the command line and the native functions; and whether the committed page is the one that is built.
-# SIM names a built `sim`, and NATIVE the built example `native` of this crate, which `cargo test` tests and builds; without them they are built.
+# SIM names a built `sim`, and NATIVE the built example `native` of this crate, which `cargo test-all` tests and builds; without them they are built.
 # SHOTS=DIR also takes pictures of every view.
 set -euo pipefail
 here="$(cd "$(dirname "$0")" && pwd)"

@@ -39,9 +39,15 @@ pub enum Plan {
     Not(&'static str),
 }
 
+/// The folder of the workspace.
+fn root() -> &'static Path {
+    let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    folders.find(|folder| folder.join("Cargo.lock").is_file()).unwrap()
+}
+
 /// The pages with commands for a newcomer.
 fn pages() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = root();
     let mut pages = vec![root.join("README.md"), root.join("examples/README.md")];
     let guides = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
     pages.extend(guides.filter(|path| path.extension().is_some_and(|e| e == "md")));
@@ -118,7 +124,7 @@ pub fn run_all(program: &str, executable: &str, plan: fn(&str) -> Plan, furnish:
         let scratch = tempfile::tempdir().unwrap();
         let examples = scratch.path().join("examples");
         std::fs::create_dir(&examples).unwrap();
-        for file in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples")).unwrap() {
+        for file in std::fs::read_dir(root().join("examples")).unwrap() {
             let file = file.unwrap();
             std::fs::copy(file.path(), examples.join(file.file_name())).unwrap();
         }

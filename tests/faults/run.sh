@@ -8,7 +8,7 @@ if ! command -v strace >/dev/null; then
   apt-get update -qq && apt-get install -y -qq strace
 fi
 if [ -z "${LLM_TRAIN:-}" ] || [ -z "${SIM:-}" ]; then
-  (cd "$here/../.." && cargo build --quiet -p grpo-lambda-llm --bin llm-train && cargo build --quiet -p grpo-lambda-sim)
+  (cd "$here/../.." && cargo build --quiet --bin llm-train --bin sim)
   target=${CARGO_TARGET_DIR:-$here/../../target}
   export LLM_TRAIN=${LLM_TRAIN:-$target/debug/llm-train} SIM=${SIM:-$target/debug/sim}
 fi

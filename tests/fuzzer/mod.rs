@@ -1,6 +1,6 @@
 //! Damaged input for readers: whatever stands there, the answer is a value or an error that says something, soon and without a panic.
 //!
-//! `cargo test` tries some hundred inputs of each reader. `GRPO_LAMBDA_FUZZ=1000000` tries more, `GRPO_LAMBDA_FUZZ_SEED` begins elsewhere, and
+//! `cargo test-all` tries some hundred inputs of each reader. `GRPO_LAMBDA_FUZZ=1000000` tries more, `GRPO_LAMBDA_FUZZ_SEED` begins elsewhere, and
 //! `GRPO_LAMBDA_FUZZ_TABLE` names a file to which a line for each reader is added: `tests/fuzzer/run.sh`. An input that fails is printed with the
 //! number that makes it again.
 

@@ -1,4 +1,4 @@
-//! Scale of the tests: `cargo test` does a part of what is long, `LONG_TESTS=1 cargo test` all of it but on the PTX machine, as CI does.
+//! Scale of the tests: `cargo test` and `cargo test-all` do a part of what is long, `LONG_TESTS=1 cargo test-all` all of it but on the PTX machine, as CI does.
 
 /// `part` of something long, or `all` of it.
 pub(crate) fn of<T>(part: T, all: T) -> T {

@@ -90,7 +90,7 @@ def cargo(folder, words, **extra):
     environment = {key: value for key, value in os.environ.items() if key != SWITCH}
     environment.setdefault("CARGO_TARGET_DIR", str(ROOT / "target"))
     environment.update({"PROPTEST_FAILURE_PERSISTENCE": "off", **extra})
-    command = ["cargo", "test", "--quiet", *words]
+    command = ["cargo", words[0], "--quiet", *words[1:]]
     try:
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:
@@ -100,9 +100,9 @@ def cargo(folder, words, **extra):
 
 def selection(mutant):
     """The words with which cargo finds a test binary. An integration test is found without its package: then dependencies are compiled with
-    the features of the whole workspace, as `cargo test` compiled them."""
+    the features of the whole workspace, as `cargo test-all` compiled them."""
     target = mutant["target"].split()
-    return ["-p", mutant["package"], *target] if target == ["--lib"] else target
+    return ["test", "-p", mutant["package"], *target] if target == ["--lib"] else ["test-all", *target]
 
 
 def compiled(folder, words):

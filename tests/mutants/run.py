@@ -119,7 +119,8 @@ def instrument(packages):
 def tests(packages):
     """Every test of the packages: program, name, folder to run it in."""
     found = []
-    for package in packages:
+    theory = ["grpo-lambda-theory"] if "grpo-lambda" in packages else []
+    for package in [*packages, *theory]:
         lines = must(["cargo", "test", "-p", package, "--no-run", "--message-format=json"], cwd=TREE, env=ENV).splitlines()
         built = [m for m in map(json.loads, lines) if m.get("executable") and m.get("profile", {}).get("test")]
         for message in built:

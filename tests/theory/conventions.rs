@@ -6,7 +6,6 @@ use grpo_lambda::methods;
 use grpo_lambda_conventions::{
     self as conventions, Assumptions, Diagnosis, Found, Rows, Scope, Theirs, diagnose,
 };
-use std::path::Path;
 
 #[test]
 fn every_setting_string_parses_and_has_an_effect() {
@@ -53,7 +52,7 @@ fn what_the_table_says_of_the_standard_deviation_is_what_the_setting_computes() 
 
 #[test]
 fn the_committed_page_is_the_table() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/conventions.md");
+    let path = crate::root().join("docs/conventions.md");
     let committed = std::fs::read_to_string(path).unwrap_or_default();
     let fresh = conventions::markdown();
     assert!(committed == fresh, "write it with: sim methods --conventions --markdown > docs/conventions.md");

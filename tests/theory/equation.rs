@@ -29,7 +29,7 @@ fn recorded_cases(record: &str) -> Vec<(&str, &str)> {
 /// `UPDATE_DOCS=1` rewrites the record.
 #[test]
 fn the_equations_are_the_recorded_ones() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/equations.txt");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/equations.txt");
     let record = std::fs::read_to_string(path).expect("the record");
     let block = |(name, settings): (&str, &str)| {
         format!("{}\n{}\n\n", format!("# {name} {settings}").trim_end(), text(name, settings).trim_end())
@@ -104,7 +104,7 @@ fn page() -> String {
 /// `UPDATE_DOCS=1` rewrites the page.
 #[test]
 fn the_page_of_methods_is_theirs() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/methods/README.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../src/methods/README.md");
     if std::env::var_os("UPDATE_DOCS").is_some() {
         return std::fs::write(path, page()).expect("written");
     }

@@ -40,3 +40,9 @@ mod tolerance;
 mod traces;
 mod trl_parity;
 mod verl_parity;
+
+/// The folder of the workspace.
+fn root() -> &'static std::path::Path {
+    let mut folders = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    folders.nth(2).expect("the tests lie two folders below the workspace")
+}

@@ -318,7 +318,7 @@ fn readers_that_go_away() {
     let words =
         [&["--run", run.to_str().unwrap()], TINY_MODEL, SUMS, &["sft.steps=2", "rl.steps=1"]].concat();
     for args in [vec!["--help"], words] {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_llm-train"))
+        let mut child = Command::new(env!("CARGO_BIN_EXE_llm-train-tested"))
             .args(&args)
             .stdout(std::process::Stdio::piped())
             .stderr(std::process::Stdio::piped())
@@ -445,7 +445,7 @@ fn a_limit_on_file_sizes_spares_the_last_good_checkpoint() {
     // 64 blocks, of 512 or 1024 bytes: logs fit, weights do not. The signal that goes with the refusal ends no run.
     let script = "ulimit -f 64; exec \"$0\" \"$@\"";
     let mut command = Command::new("sh");
-    command.args(["-c", script, env!("CARGO_BIN_EXE_llm-train"), "train", "--run"]).arg(&run);
+    command.args(["-c", script, env!("CARGO_BIN_EXE_llm-train-tested"), "train", "--run"]).arg(&run);
     let done = crate::common::run(command.args(TINY_MODEL).args(SUMS).args(settings), "");
     done.refused(1, "no checkpoint was written: … model.safetensors … those before it are kept");
     let names = std::fs::read_dir(run.join("checkpoints")).unwrap().map(|entry| entry.unwrap().file_name());

@@ -225,7 +225,7 @@ fn info_reads_headers_only() {
     file.set_len((8 + header.len() + end) as u64).unwrap();
     let mut command = std::process::Command::new("sh");
     let script = "ulimit -v 400000; exec \"$0\" info --model \"$1\" method.beta=0.04";
-    command.args(["-c", script, env!("CARGO_BIN_EXE_llm-train")]).arg(dir.path());
+    command.args(["-c", script, env!("CARGO_BIN_EXE_llm-train-tested")]).arg(dir.path());
     let done = crate::common::run(&mut command, "");
     done.says("parameters      1543714304\n");
     assert!(done.output().contains("bytes of BF16"));

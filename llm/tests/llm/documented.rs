@@ -63,12 +63,12 @@ fn furnish(folder: &Path) -> String {
 
 #[test]
 fn every_printed_command_runs_in_its_order() {
-    run_all("llm-train", env!("CARGO_BIN_EXE_llm-train"), plan, furnish);
+    run_all("llm-train", env!("CARGO_BIN_EXE_llm-train-tested"), plan, furnish);
 }
 
 #[test]
 fn the_page_of_commands_is_what_the_program_says() {
-    page::hold("commands.md", "llm-train", &help("llm-train", env!("CARGO_BIN_EXE_llm-train")));
+    page::hold("commands.md", "llm-train", &help("llm-train", env!("CARGO_BIN_EXE_llm-train-tested")));
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub(crate) struct Serve {
 impl Serve {
     pub(crate) fn start(model: &Path, more: &[&str], token: &str) -> Serve {
         let model = model.to_str().unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_llm-train"))
+        let mut child = Command::new(env!("CARGO_BIN_EXE_llm-train-tested"))
             .args(["serve", "--model", model, "--port", "0", "--threads", "1"])
             .args(more)
             .env("LLM_TRAIN_TOKEN", token)

@@ -20,7 +20,7 @@ fn within(place: &Place, kib: usize, line: &str) -> Done {
     let started = Instant::now();
     let mut command = Command::new("sh");
     let script = format!("ulimit -v {kib}; exec \"$0\" \"$@\"");
-    command.args(["-c", &script, env!("CARGO_BIN_EXE_llm-train")]).args(words(line));
+    command.args(["-c", &script, env!("CARGO_BIN_EXE_llm-train-tested")]).args(words(line));
     let done = run(command.current_dir(place.0.path()), "");
     assert!(started.elapsed() < Duration::from_secs(60), "{:?}: {}", started.elapsed(), done.stderr);
     done

@@ -1,8 +1,6 @@
 //! Bugs that trainers of this field have shipped, on our path from the sampler to the optimiser; `README.md` beside this file says
 //! which test is about which.
 
-use std::path::Path;
-
 use grpo_lambda::group::Group;
 use grpo_lambda::learner::Policy;
 use grpo_lambda::methods::{self, Method};
@@ -282,7 +280,7 @@ fn a_run_logs_what_tells_learning_from_standing_still() {
 /// Every test that `README.md` names exists.
 #[test]
 fn the_table_of_known_bugs_names_tests_that_exist() {
-    let llm = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let llm = crate::common::llm();
     let readme = std::fs::read_to_string(llm.join("tests/README.md")).unwrap();
     let mut named = 0;
     for row in readme.lines().filter(|l| l.starts_with('|')) {

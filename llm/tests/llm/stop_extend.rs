@@ -18,7 +18,7 @@ fn train(run: &Path, settings: &str) -> Done {
 }
 
 fn spawn(run: &Path) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_llm-train"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_llm-train-tested"));
     command.args(["train", "--run", run.to_str().unwrap()]).args(TINY_MODEL).args(words(SETTINGS));
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }

@@ -384,8 +384,11 @@ fn a_build_without_mpi_does_not_train_one_run_several_times() {
         return;
     }
     for variable in ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "WORLD_SIZE"] {
-        let out =
-            Command::new(env!("CARGO_BIN_EXE_llm-train")).arg("train").env(variable, "2").output().unwrap();
+        let out = Command::new(env!("CARGO_BIN_EXE_llm-train-tested"))
+            .arg("train")
+            .env(variable, "2")
+            .output()
+            .unwrap();
         let stderr = String::from_utf8_lossy(&out.stderr);
         assert_eq!(out.status.code(), Some(2), "{stderr}");
         assert!(stderr.contains(&format!("{variable}=2: this process was started as one of 2")), "{stderr}");

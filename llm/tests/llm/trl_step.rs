@@ -1,7 +1,6 @@
 //! Whole GRPO steps of TRL, from rewards to weights, repeated by the policy that trains: `fixtures/record_trl.py` recorded them.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda::methods::{self, Configured};
@@ -89,7 +88,7 @@ fn rows(of: &Recorded) -> Rows {
 }
 
 fn checkpoint() -> (ModelConfig, Decoder<f32>) {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/decoder/tests/fixtures/qwen2_tied");
+    let directory = crate::common::llm().join("crates/decoder/tests/fixtures/qwen2_tied");
     let config = ModelConfig::load(&directory).unwrap();
     let parameters = weights::load(&directory, &config).unwrap();
     (config.clone(), Decoder::new(config, parameters).unwrap())

@@ -13,7 +13,7 @@ fi
 flags=(); [ "$mode" = release ] && flags=(--release)
 # A folder of its own, so that builds with and without the feature do not undo each other.
 target=${TARGET:-target/mpi}
-cargo build "${flags[@]}" -p grpo-lambda-llm --bin llm-train --features mpi --target-dir "$target"
+cargo build "${flags[@]}" -p llm-train --bin llm-train --features mpi --target-dir "$target"
 train=$PWD/$target/$mode/llm-train
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -19,7 +19,7 @@ fn a_new_method_and_its_test_compile() {
     Command::new("sh").args(["-c", &format!("{tracked} '{tree}'")]).current_dir(root).assert().success();
     Command::cargo_bin("grpo-sim").unwrap().args(["new-method", "tried", "--root", tree]).assert().success();
     Command::new("cargo")
-        .args(["check", "--offline", "--quiet", "-p", "grpo-lambda", "--test", "theory"])
+        .args(["check", "--offline", "--quiet", "-p", "grpo-lambda-theory", "--tests"])
         .current_dir(tree)
         .env("CARGO_TARGET_DIR", root.join("target/new_method"))
         .assert()

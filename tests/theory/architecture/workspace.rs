@@ -4,10 +4,7 @@ use super::imports::File;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The folder of the workspace.
-pub(super) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
+pub(super) use crate::root;
 
 /// The folders of the workspace's crates as its `Cargo.toml` names them, `folder/*` being every folder in it that holds a package.
 pub(super) fn members() -> Vec<String> {
@@ -29,10 +26,10 @@ fn expand(member: &str) -> Vec<String> {
     inside.map(|path| format!("{folder}/{}", name(&path))).collect()
 }
 
-/// Every Rust file under the `src` of a crate; the package of the benchmarks has none, that of `sim` has the files of `sims`.
+/// Every Rust file under the `src` of a crate; the packages of the benchmarks and of these tests have none, that of `sim` has the files of `sims`.
 pub(super) fn files(member: &str) -> Vec<File> {
     let (mut files, folder) = (Vec::new(), root().join(member).join("src"));
-    if !["benches", "sims/sim"].contains(&member) {
+    if !["benches", "sims/sim", "tests/theory"].contains(&member) {
         collect(&folder, "", &mut files);
     }
     files

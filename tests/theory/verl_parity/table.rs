@@ -2,7 +2,6 @@
 
 use super::Outcome;
 use std::fmt::Write as _;
-use std::path::Path;
 
 const HEAD: &str = "\
 # verl's recorded numbers, case by case
@@ -63,7 +62,7 @@ pub(super) fn page(outcomes: &[Outcome]) -> String {
 
 /// Holds a committed page to what was just computed, or writes it.
 pub(super) fn check(file: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+    let path = crate::root().join(file);
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(&path, text).expect("the page can be written");
     }

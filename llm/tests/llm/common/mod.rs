@@ -109,7 +109,7 @@ pub fn killed_until_done(start: impl Fn() -> Command, later: Duration, killed: i
 
 /// Runs `llm-train`.
 pub fn llm_train(args: &[&str], stdin: &str) -> Done {
-    run(Command::new(env!("CARGO_BIN_EXE_llm-train")).args(args), stdin)
+    run(Command::new(env!("CARGO_BIN_EXE_llm-train-tested")).args(args), stdin)
 }
 
 /// The shape of the test model, for the tokenizer of the preset.
@@ -185,7 +185,7 @@ impl Place {
 
     /// `llm-train` with these words, not yet started.
     pub fn command(&self, line: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_llm-train"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_llm-train-tested"));
         command.current_dir(self.0.path()).args(words(line));
         command
     }
@@ -288,14 +288,19 @@ pub fn assert_the_same_to_rounding(a: &Path, b: &Path, [sft, rl]: [usize; 2]) {
     }
 }
 
+/// The folder `llm`.
+pub fn llm() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
 /// A file that the tests read.
 pub fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+    llm().join("tests/fixtures").join(name)
 }
 
 /// Published data of this name, if it is where `GRPO_LAMBDA_DATA` says, or in `shared/data` beside the repository.
 pub fn published(name: &str) -> Option<PathBuf> {
-    let near = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().skip(1).map(|d| d.join("shared/data"));
+    let near = llm().ancestors().map(|d| d.join("shared/data"));
     let root = std::env::var_os("GRPO_LAMBDA_DATA").map(PathBuf::from);
     let found = root.into_iter().chain(near).map(|d| d.join(name)).find(|p| p.exists());
     if found.is_none() {

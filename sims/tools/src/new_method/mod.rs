@@ -44,8 +44,8 @@ pub fn run(args: &NewMethodArgs) -> Result<(), Failure> {
     let written: String =
         files.iter().map(|(path, _)| format!("  {}\n", root.join(path).display())).collect();
     terminal::print(&format!(
-        "Written:\n{written}\nNext:\n  cargo test -p grpo-lambda --test theory {name}\n      its advantages and expected update, which hold as written\n  \
-         UPDATE_DOCS=1 cargo test -p grpo-lambda --test theory equation\n      its equations\n  cargo test -p grpo-lambda --test theory\n      \
+        "Written:\n{written}\nNext:\n  cargo test {name}\n      its advantages and expected update, which hold as written\n  \
+         UPDATE_DOCS=1 cargo test equation\n      its equations\n  cargo test\n      \
          what every method must fulfil\nThen step 3 of \"To add a method\" in CONTRIBUTING.md.\n"
     ))
 }

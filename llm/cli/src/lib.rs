@@ -5,5 +5,5 @@ pub mod cli;
 mod cli_advice;
 pub mod commands;
 #[cfg(test)]
-#[path = "../../tests/documented/help.rs"]
+#[path = "../../../tests/documented/help.rs"]
 mod help;

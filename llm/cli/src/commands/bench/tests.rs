@@ -222,7 +222,7 @@ fn counted(line: &[&str]) -> StepPrediction {
 #[test]
 fn the_page_on_cards_has_the_seconds_that_were_measured() {
     let read =
-        |path: &str| std::fs::read_to_string(format!("{}/../{path}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        |path: &str| std::fs::read_to_string(format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"))).unwrap();
     let page = read("docs/gpu.md");
     let seconds = |file: &str, run: &str, figure: &str| {
         let text = read(&format!("paper/data/gpu_{file}.csv"));
@@ -265,7 +265,7 @@ fn the_page_on_cards_has_the_seconds_that_were_measured() {
 
 #[test]
 fn the_page_on_cards_has_the_seconds_that_are_counted() {
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/gpu.md")).unwrap();
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/gpu.md")).unwrap();
     let sizes = ["--prompts", "8", "--group", "8", "--completion", "256", "--prompt-tokens", "256"];
     let step = counted(&[&["qwen2.5-math-1.5b"], &sizes[..], &["memory.recompute_layers=true"]].concat());
     let sum = |chosen: &dyn Fn(&str, &str) -> bool| {

@@ -43,7 +43,7 @@ pub trait Command {
 /// Without arguments: the preset `tiny` learns arithmetic word problems from nothing, by imitation and then by
 /// GRPO-lambda, on this machine's processor, in a few minutes.
 #[derive(Debug, clap::Parser)]
-#[command(name = "llm-train", version = VERSION, after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
+#[command(name = "llm-train", bin_name = "llm-train", version = VERSION, after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Option<Subcommand>,
