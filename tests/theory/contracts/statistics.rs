@@ -52,7 +52,8 @@ fn an_effect_over_tasks_needs_the_t_interval_and_the_sign_flips() {
 /// Nine gains of a committed table, whose t interval and exact p were computed independently (numpy, all 512 flips).
 #[test]
 fn nine_tasks_whose_percentile_bootstrap_leaves_0_out_show_nothing() {
-    let table = std::fs::read_to_string("paper/data/learning_by_mdp.csv").expect("a committed file");
+    let table = std::fs::read_to_string(crate::root().join("paper/data/learning_by_mdp.csv"))
+        .expect("a committed file");
     let table = Table::from_csv(&table).expect("a table");
     let column = |name: &str| table.column(name).expect("a column");
     let (regime, method, gain) = (column("regime"), column("method"), column("gain"));

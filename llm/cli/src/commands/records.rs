@@ -15,6 +15,7 @@ pub enum RecordFormat {
     /// A table of a run's metrics for trackio, Weights & Biases, MLflow or pandas: CSV and JSON lines
     Metrics,
     /// A run's sampled responses as TRL writes them, a Parquet file per step
+    #[cfg(feature = "parquet")]
     Trl,
     /// A run's model card and trainer_state.json for the Hugging Face hub
     Hf,
@@ -43,6 +44,7 @@ impl Command for RecordsArgs {
         let directory = &self.directory;
         let files = match self.format {
             RecordFormat::Metrics => export::metrics(directory),
+            #[cfg(feature = "parquet")]
             RecordFormat::Trl => export::completions(directory),
             RecordFormat::Hf => export::hub(directory),
             RecordFormat::Inspect => export::inspect(directory),

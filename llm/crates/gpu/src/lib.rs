@@ -21,34 +21,36 @@
 //! | [`select`] | the device of a run |
 //! | `cuda`, `blas`, `image` | CUDA; row-major products as BLAS libraries compute them; compiled kernels, kept on disk |
 //! | [`dry`] | the dry run: memory and work of a step, counted before it is run |
-//! | [`check`] | every kernel against its contract, on any device |
+//! | `check` | every kernel against its contract, on any device |
 //!
-//! Two devices stand behind the seam. CUDA (feature `cuda`) compiles the kernels when it starts; in the tests its libraries
-//! are stand-ins, behind which a machine executes the compiled kernels on the CPU. The dry run executes nothing; since it
-//! follows the very code of a step, it counts what a step allocates.
+//! Two devices stand behind the seam. CUDA (feature `driver`, and `cuda` for runs to find a card) compiles the kernels when it
+//! starts; in the tests its libraries are stand-ins, behind which a machine executes the compiled kernels on the CPU. The dry
+//! run executes nothing; since it follows the very code of a step, it counts what a step allocates.
 
 mod array;
 mod attention;
 mod batch;
-#[cfg(any(target_os = "linux", test))]
+#[cfg(all(feature = "driver", target_os = "linux"))]
 mod blas;
 mod buffer;
+#[cfg(feature = "driver")]
 pub mod check;
 #[cfg(all(feature = "cuda", not(target_os = "linux")))]
 compile_error!("CUDA cards are supported on Linux only; on Windows build in WSL");
-#[cfg(target_os = "linux")]
+#[cfg(all(feature = "driver", target_os = "linux"))]
 pub mod cuda;
 mod decode;
 mod decoder;
 mod device;
 pub mod dry;
 mod flat;
-#[cfg(any(target_os = "linux", test))]
+#[cfg(all(feature = "driver", target_os = "linux"))]
 mod free_list;
 mod gemm;
 pub mod generate;
 mod gradients;
 mod heads;
+#[cfg(feature = "driver")]
 mod image;
 pub mod kernels;
 mod layer;

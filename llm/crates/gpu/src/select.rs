@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
+use grpo_lambda_decoder::model::ModelConfig;
 
 use super::device::{Device, Report};
 
@@ -63,6 +64,28 @@ pub fn find_card(dtype: Dtype, report: Report) -> Result<Arc<dyn Device>, NoCard
         let _ = (dtype, report); // only a card has a choice, and something to say
         Err(NoCard::NotBuilt)
     }
+}
+
+/// Finds the first card, which has to prove itself in this type.
+///
+/// # Errors
+/// [`NoCard`].
+pub fn find_proved(dtype: Dtype, report: Report) -> Result<Arc<dyn Device>, NoCard> {
+    let card = find_card(dtype, report)?;
+    #[cfg(feature = "driver")]
+    crate::check::prove_card(&card, dtype, report)?;
+    Ok(card)
+}
+
+/// Refuses a card that does not compute what it should in a model of this shape.
+///
+/// # Errors
+/// [`DeviceError::Missing`], a line that names the first comparison that failed.
+pub fn prove_shape(card: &Arc<dyn Device>, dtype: Dtype, shape: &ModelConfig) -> Result<(), DeviceError> {
+    #[cfg(feature = "driver")]
+    crate::check::prove_shape(card, dtype, shape)?;
+    let _ = (card, dtype, shape); // without the calls of a card there is a dry run alone, which computes nothing
+    Ok(())
 }
 
 /// The device of a run.

@@ -7,6 +7,7 @@
 //! | `hub` | Hugging Face: model card and `trainer_state.json` |
 //! | `inspect` | the log of Inspect, for `inspect view` |
 
+#[cfg(feature = "parquet")]
 mod completions;
 mod hub;
 mod inspect;
@@ -19,6 +20,7 @@ use std::path::{Path, PathBuf};
 use grpo_lambda_trainer::run::{RunError, read_log};
 use serde_json::{Map, Value};
 
+#[cfg(feature = "parquet")]
 pub use completions::completions;
 pub use hub::hub;
 pub use inspect::inspect;
@@ -40,6 +42,7 @@ pub enum ExportError {
     Eval(#[from] grpo_lambda_trainer::eval::store::StoreError),
     #[error(transparent)]
     Run(RunError),
+    #[cfg(feature = "parquet")]
     #[error("{0}")]
     Parquet(#[from] parquet::errors::ParquetError),
 }

@@ -5,7 +5,7 @@ use std::sync::Once;
 use grpo_lambda_decoder::generate::RolloutError;
 use grpo_lambda_decoder::model;
 use grpo_lambda_gpu::select::{self, CandleDevice, ComputeDevice, DevicePreference, NoCard, SelectError};
-use grpo_lambda_gpu::{Device, Dtype, check};
+use grpo_lambda_gpu::{Device, Dtype};
 
 use super::error::TrainError;
 use crate::config::{Config, ConfigError, EngineKind, ModelSource};
@@ -32,13 +32,7 @@ pub fn choose_device(
     trust: bool,
 ) -> Result<ComputeDevice, TrainError> {
     static NOTICE: Once = Once::new();
-    let find = |dtype| {
-        let card = select::find_card(dtype, say)?;
-        if !trust {
-            check::prove_card(&card, dtype, say)?;
-        }
-        Ok(card)
-    };
+    let find = |dtype| if trust { select::find_card(dtype, say) } else { select::find_proved(dtype, say) };
     let (chosen, unusable) = select::choose(device, dtype, find)?;
     if let Some(error) = unusable {
         NOTICE.call_once(|| say(&format!("device = auto: the CPU is used: {error}")));
@@ -106,7 +100,7 @@ pub(super) fn decided(
             let decided = decided_for_card(card.as_ref(), *dtype, config, shape, longest)?;
             if !config.gpu.trust {
                 let unusable = |e| TrainError::Device(SelectError::NoCard(NoCard::Unusable(e)));
-                check::prove_shape(card, *dtype, shape).map_err(unusable)?;
+                select::prove_shape(card, *dtype, shape).map_err(unusable)?;
             }
             Ok(decided)
         }

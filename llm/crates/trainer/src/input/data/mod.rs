@@ -40,6 +40,7 @@
 mod conflicts;
 mod layout;
 mod locate;
+#[cfg(feature = "parquet")]
 mod parquet;
 mod shuffle;
 mod spans;
@@ -56,6 +57,8 @@ pub use shuffle::{Shuffled, permutation};
 
 use grpo_lambda_decoder::disk::open_regular;
 use grpo_lambda_grade::Gold;
+#[cfg(feature = "parquet")]
+use parquet::unpack;
 use spans::RowSpan;
 
 /// The treatment of an unusable row.
@@ -279,11 +282,18 @@ fn is_array(path: &Path, unpacked: bool) -> bool {
     !unpacked && path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"))
 }
 
+#[cfg(not(feature = "parquet"))]
+fn unpack(path: &Path, _file: File) -> Result<File, DataError> {
+    let problem =
+        "this program reads no Parquet; build it with --features parquet, or write the rows as JSON lines";
+    Err(DataError::Damaged { path: path.to_owned(), problem: problem.to_owned() })
+}
+
 fn source(path: &Path) -> Result<Source, DataError> {
     let read = |source| DataError::Read { path: path.to_owned(), source };
     let file = open_regular(path).map_err(read)?;
     let is_parquet = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("parquet"));
-    let rows = if is_parquet { parquet::unpack(path, file)? } else { file };
+    let rows = if is_parquet { unpack(path, file)? } else { file };
     Ok(Source { path: path.to_owned(), rows: Mutex::new(rows), is_row: is_parquet })
 }
 
