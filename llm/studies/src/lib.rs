@@ -6,7 +6,6 @@
 mod page;
 
 pub mod compare;
-pub mod control;
 pub mod curves;
 pub mod doctor;
 pub mod export;

@@ -9,7 +9,8 @@
 //! | [`chain`] | which methods assign credit where it is known to matter? |
 //!
 //! A run's numbers are a row of a CSV file, written as soon as the run is done; the same command goes on where it was stopped. Nothing else is kept of
-//! a run. `cargo run --release --example control -- noise FILE` is the command.
+//! a run. `cargo run --release -p grpo-lambda-control -- noise FILE 10` is the command.
+#![allow(missing_docs)] // internal to the workspace: names and comments say what is not obvious
 
 mod arm;
 pub mod baseline;

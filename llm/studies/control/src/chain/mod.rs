@@ -153,8 +153,7 @@ struct Campaign {
 
 /// The command that is written into a file of this protocol's rows.
 fn command(protocol: &Protocol) -> String {
-    let own = "cargo run --release -p grpo-lambda-llm --example control -- chain FILE MINUTES";
-    format!("{own} (protocol {})", protocol.version)
+    format!("chain FILE MINUTES (protocol {})", protocol.version)
 }
 
 /// The file of results, with its rows.

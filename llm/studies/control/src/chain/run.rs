@@ -21,7 +21,7 @@ use grpo_lambda_trainer::train::TrainError;
 use super::credit::Evidence;
 use super::protocol::{Arm, Protocol};
 use super::task::{END, Form, Part, VOCABULARY, Verifier};
-use crate::control::LabError;
+use crate::LabError;
 
 /// The first problem of RL; supervised learning has those before it.
 const RL: u64 = 1 << 40;

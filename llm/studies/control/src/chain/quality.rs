@@ -27,9 +27,9 @@ use super::credit::{self, Evidence, Exact, Source};
 use super::protocol::{Arm, Protocol, Sampling};
 use super::run::{MEMORY, Start};
 use super::verdict::Reading;
-use crate::control::LabError;
-use crate::control::force::{dot, pulled};
-use crate::control::store::Results;
+use crate::LabError;
+use crate::force::{dot, pulled};
+use crate::store::Results;
 
 /// The places of a seed's run with RLOO.
 const PLACES: [&str; 3] = ["start", "middle", "end"];
@@ -84,8 +84,7 @@ struct Sums {
 /// Measures what is missing on the first `seeds` evaluation seeds, at the rate that the rows in `runs` choose for RLOO.
 pub fn quality(path: &Path, runs: &Path, seeds: u64) -> Result<(), LabError> {
     let protocol = Protocol::committed();
-    let own = "cargo run --release -p grpo-lambda-llm --example control -- quality FILE RUNS SEEDS";
-    let command = format!("{own} (protocol {})", protocol.version);
+    let command = format!("quality FILE RUNS SEEDS (protocol {})", protocol.version);
     let results = Mutex::new(Results::open_typed::<Row>(path, &command, 3)?);
     let (_, rows) = super::open(protocol, runs)?;
     let (cell, rloo) = (&protocol.cells[0], &protocol.arms[0]);

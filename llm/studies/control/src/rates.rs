@@ -127,8 +127,7 @@ pub fn run(protocol: &Path, path: &Path) -> Result<(), LabError> {
 }
 
 fn go_on(protocol: &Protocol, name: &str, path: &Path) -> Result<Vec<Row>, LabError> {
-    let own = "cargo run --release -p grpo-lambda-llm --example control -- rates";
-    let command = format!("{own} paper/protocols/{name} FILE (version {})", protocol.version);
+    let command = format!("rates paper/protocols/{name} FILE (version {})", protocol.version);
     let results = Mutex::new(Results::open_typed::<Row>(path, &command, KEYS)?);
     let all = |_: &Arm| Some(protocol.rates.clone());
     protocol.selection.par_iter().try_for_each(|seed| runs_of_seed(protocol, *seed, all, &results))?;
@@ -210,7 +209,7 @@ mod tests {
     use super::*;
 
     fn committed(name: &str) -> Protocol {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../paper/protocols");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../paper/protocols");
         read(&folder.join(name)).unwrap_or_else(|e| panic!("{e}"))
     }
 

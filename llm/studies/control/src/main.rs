@@ -1,4 +1,4 @@
-//! Controlled experiments on a small transformer: `cargo run --release -p grpo-lambda-llm --example control -- noise|clamp|baseline FILE SEEDS [key=value ..]`,
+//! Controlled experiments on a small transformer: `cargo run --release -p grpo-lambda-control -- noise|clamp|baseline FILE SEEDS [key=value ..]`,
 //! `rates PROTOCOL FILE`, or `chain FILE MINUTES`, which runs for so long what the protocol lacks, with `RAYON_NUM_THREADS` runs at a time; `chain FILE 0`
 //! reports; or `quality FILE CHAIN_FILE SEEDS`, which measures the arms' updates on so many of its seeds.
 //!
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use grpo_lambda::advantage::ClampPart;
-use grpo_lambda_studies::control::{LabError, baseline, chain, clamp, noise, rates};
+use grpo_lambda_control::{LabError, baseline, chain, clamp, noise, rates};
 
 const USAGE: &str = "usage: control noise|clamp|baseline FILE SEEDS [key=value ..], control rates PROTOCOL FILE, control chain FILE MINUTES, or control quality FILE CHAIN_FILE SEEDS";
 
@@ -40,8 +40,7 @@ fn ended(done: Result<(), LabError>) -> ExitCode {
 
 /// The command that is written into the file: without the file's own name, which may change.
 fn command(which: &str, seeds: u64, overrides: &[String]) -> String {
-    let words =
-        ["cargo run --release -p grpo-lambda-llm --example control --", which, "FILE", &seeds.to_string()];
+    let words = [which, "FILE", &seeds.to_string()];
     words.into_iter().chain(overrides.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
 }
 

@@ -11,7 +11,7 @@ use grpo_lambda_trainer::step::{Rollout, StepSettings};
 use serde::Deserialize;
 
 use super::task::{Chain, Form, MODULUS, Verifier};
-use crate::control::LabError;
+use crate::LabError;
 
 /// Completions of every prefix.
 const COMPLETIONS: usize = 2;

@@ -31,22 +31,29 @@ pub struct Results {
     table: Table,
 }
 
+/// The program in the first line of a file. What follows it says whose the rows are: the program was called otherwise when the first files were written.
+const PROGRAM: &str = "cargo run --release -p grpo-lambda-control";
+
+/// The words of a command line after its program.
+fn words(command: &str) -> &str {
+    command.split_once(" -- ").map_or("", |(_, words)| words)
+}
+
 impl Results {
-    /// Opens the file of a command's results; the first `keys` columns say whose a row is.
-    pub fn open(
-        path: &Path,
-        command: &str,
-        columns: &[&str],
-        keys: usize,
-    ) -> Result<Results, StoreFileError> {
+    /// Opens the file of the results of these words of a command; the first `keys` columns say whose a row is.
+    pub fn open(path: &Path, own: &str, columns: &[&str], keys: usize) -> Result<Results, StoreFileError> {
         let mut table = Table::new(columns);
         if let Some(bytes) = Disk::default().read(path)? {
             let text =
                 String::from_utf8(bytes).map_err(|_| StoreFileError::Text { path: path.to_owned() })?;
             let written = text.lines().next().unwrap_or_default().trim_start_matches("# ").to_owned();
-            if written != command {
-                let (path, expected) = (path.to_owned(), command.to_owned());
-                return Err(StoreFileError::Command { path, found: written, expected });
+            if words(&written) != own {
+                let (path, expected) = (path.to_owned(), own.to_owned());
+                let found = match words(&written) {
+                    "" => written,
+                    words => words.to_owned(),
+                };
+                return Err(StoreFileError::Command { path, found, expected });
             }
             let old = Table::from_csv(&text)
                 .map_err(|source| StoreFileError::Table { path: path.to_owned(), source })?;
@@ -56,7 +63,7 @@ impl Results {
             }
             table = old;
         }
-        Ok(Results { path: path.to_owned(), command: command.to_owned(), keys, table })
+        Ok(Results { path: path.to_owned(), command: format!("{PROGRAM} -- {own}"), keys, table })
     }
 
     /// True if the row of this key is there.
@@ -72,12 +79,12 @@ impl Results {
     /// [`Results::open`] for rows with the fields of `R`.
     pub fn open_typed<R: Serialize + Default>(
         path: &Path,
-        command: &str,
+        own: &str,
         keys: usize,
     ) -> Result<Results, StoreFileError> {
         let columns = Table::from_rows([R::default()]).columns;
         let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-        Results::open(path, command, &columns, keys)
+        Results::open(path, own, &columns, keys)
     }
 
     /// [`Results::add`] of a typed row.
@@ -123,7 +130,13 @@ mod tests {
         let again = open("x noise").expect("ours");
         assert!(again.has(&["a".into(), (1.0 / 3.0).into()]) && !again.has(&["b".into(), 0.25.into()]));
         let text = std::fs::read_to_string(&path).expect("there");
-        assert_eq!(text, "# x noise\narm,rate,value\na,0.25,7\na,0.333333333333,7\nb,0.5,7\n");
+        assert_eq!(
+            text,
+            "# cargo run --release -p grpo-lambda-control -- x noise\narm,rate,value\na,0.25,7\na,0.333333333333,7\nb,0.5,7\n"
+        );
+        // A file of before the program had this name.
+        std::fs::write(&path, text.replace("-p grpo-lambda-control", "--example control")).expect("written");
+        assert!(open("x noise").expect("ours").has(&["a".into(), 0.25.into()]));
         let refused = open("x other").expect_err("another command").to_string();
         assert!(refused.contains("was written by x noise; this is x other"), "{refused}");
         let other = Results::open(&path, "x noise", &["arm", "value"], 1).expect_err("other columns");
