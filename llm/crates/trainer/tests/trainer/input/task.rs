@@ -1,6 +1,7 @@
+use grpo_lambda_grade::Gold;
+use grpo_lambda_trainer::input::task::stories::STORIES;
+use grpo_lambda_trainer::input::task::{Level, Split, Task};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-
-use super::*;
 
 fn level(steps: usize, max_operand: u32) -> Task {
     Task::Stories(vec![Level { steps, max_operand }])

@@ -1,10 +1,15 @@
-use grpo_lambda_decoder::model::{Architecture::Qwen2, ModelConfig as Shape, ModelShape};
+mod evaluation;
+
+use grpo_lambda_decoder::model::Architecture::Qwen2;
+use grpo_lambda_decoder::model::ModelConfig as Shape;
+use grpo_lambda_decoder::model::ModelShape;
 use grpo_lambda_gpu::Dtype;
 use grpo_lambda_gpu::dry::Work;
-
-use super::*;
-use crate::config::Config;
-use crate::problems::MaxLengths;
+use grpo_lambda_trainer::config::Config;
+use grpo_lambda_trainer::plan::synthetic::{
+    ALLOWANCE, StepPrediction, SyntheticStepError, decided, host_check, memory_check, predict,
+};
+use grpo_lambda_trainer::problems::MaxLengths;
 
 const PROMPT: MaxLengths = MaxLengths { prompt: 7, example: 0 };
 
@@ -158,7 +163,7 @@ fn the_work_of_a_step_is_that_of_its_shape_and_its_seconds_that_of_its_work() {
     // Of each of three prompts six tokens are shared by four rows of one more and nine; a token sees those before it and itself.
     let (tokens, scored) = (3.0 * (6.0 + 4.0 * 10.0), 3.0 * 4.0 * 9.0);
     let pairs = 3.0 * (21.0 + 4.0 * (10.0 * 6.0 + 55.0));
-    let by_shape = crate::plan::roofline::pass(&shape, tokens, scored, pairs);
+    let by_shape = grpo_lambda_trainer::plan::roofline::pass(&shape, tokens, scored, pairs);
     assert_eq!(p.work.forward.operations, by_shape);
     let twice = predicted(&["eval.n=1", "rl.inner_updates=2"]);
     let counts = |work: Work| (work.launches, work.products, work.operations, work.bytes);

@@ -1,12 +1,12 @@
 //! Files of others among the checkpoints: never touched, never followed, and no reason to end a run.
 
+use crate::run::{COLUMNS, config, files, train, unbroken};
+use grpo_lambda_decoder::disk::{Disk, DiskError};
+use grpo_lambda_trainer::run::checkpoints::Checkpoints;
+use grpo_lambda_trainer::run::{CheckpointWriter, OpenedRun, RunDir, RunError, claim, latest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-
-use grpo_lambda_decoder::disk::Disk;
-
-use super::tests::{COLUMNS, config, files, train, unbroken};
-use super::*;
+use std::path::{Path, PathBuf};
 
 /// A run directory that was opened once, beside a directory that nobody may touch.
 struct Place {
@@ -57,7 +57,7 @@ impl Place {
     }
 }
 
-pub(super) fn save(run: &mut RunDir, steps: std::ops::RangeInclusive<u64>) {
+pub(crate) fn save(run: &mut RunDir, steps: std::ops::RangeInclusive<u64>) {
     for step in steps {
         run.save::<RunError>(step, None, |writer| writer.file("state.bin", &step.to_le_bytes()))
             .unwrap_or_else(|e| panic!("step {step}: {e}"));

@@ -1,20 +1,32 @@
-use std::collections::BTreeMap;
+mod adapter_base;
+mod best;
+mod digest;
+mod events;
+mod foreign;
+mod identity;
+mod progress;
+mod stop;
 
+use grpo_lambda_decoder::disk::{Disk, DiskError};
 use grpo_lambda_decoder::rng::{Address, Purpose};
-
-use super::*;
+use grpo_lambda_trainer::config::Config;
+use grpo_lambda_trainer::run::{
+    CONFIG, DamagedCheckpoint, EVENTS, LogColumns, OpenedRun, RunDir, RunError, claim, latest, now,
+};
+use std::collections::BTreeMap;
+use std::path::Path;
 
 const STEPS: u64 = 7;
 const EVERY: u64 = 2;
-pub(super) const COLUMNS: LogColumns<'_> =
+pub(crate) const COLUMNS: LogColumns<'_> =
     LogColumns { command: "toy", metrics: &["state", "loss"], timing: &["seconds"] };
 
-pub(super) fn config(overrides: &[&str]) -> Config {
+pub(crate) fn config(overrides: &[&str]) -> Config {
     Config::resolve("tiny", overrides).expect("valid")
 }
 
 /// A trainer in miniature: each state is a hash of the one before, so a step done twice or left out shows.
-pub(super) fn train(path: &Path, disk: Disk, pause: impl Fn()) -> Result<(), RunError> {
+pub(crate) fn train(path: &Path, disk: Disk, pause: impl Fn()) -> Result<(), RunError> {
     let OpenedRun { mut run, checkpoint, damaged } = RunDir::open_on(disk, path, &config(&[]), COLUMNS)?;
     assert_eq!(damaged, []);
     run.resume(0, None, true)?;
@@ -54,7 +66,7 @@ pub(super) fn train(path: &Path, disk: Disk, pause: impl Fn()) -> Result<(), Run
 }
 
 /// Every file that must not depend on interruptions, by relative path.
-pub(super) fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut open = vec![root.to_owned()];
     while let Some(directory) = open.pop() {
@@ -89,7 +101,7 @@ pub(super) fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
 
 const MANIFEST: &str = "manifest.json";
 
-pub(super) fn unbroken() -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn unbroken() -> BTreeMap<String, Vec<u8>> {
     let dir = tempfile::tempdir().expect("a temporary directory");
     train(dir.path(), Disk::crashing_after(i64::MAX), || ()).expect("nothing fails");
     files(dir.path())

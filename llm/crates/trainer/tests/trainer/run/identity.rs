@@ -1,13 +1,17 @@
 //! Checkpoints of other runs, readers beside a run, and manifests, logs and marks that were changed: refused or passed over, never followed.
 
-use std::fs;
-
+use crate::run::foreign::save;
+use crate::run::{COLUMNS, config, files, train, unbroken};
 use grpo_lambda_decoder::disk::Disk;
-
-use super::checkpoint::MANIFEST;
-use super::foreign_tests::save;
-use super::tests::{COLUMNS, config, files, train, unbroken};
-use super::*;
+use grpo_lambda_trainer::run::checkpoint::MANIFEST;
+use grpo_lambda_trainer::run::vouched::is_done;
+use grpo_lambda_trainer::run::{
+    Best, Checkpoint, CheckpointWriter, EVENTS, RunDir, RunError, claim, hold_best, hold_directory,
+    hold_latest, latest, read_log,
+};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// A finished run of seven steps in `dir/name`.
 fn run(dir: &tempfile::TempDir, name: &str) -> PathBuf {

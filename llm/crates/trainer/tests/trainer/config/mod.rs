@@ -1,6 +1,15 @@
-use super::*;
-use crate::config::schedule::ScheduleShape;
-use crate::input::task::{Level, Task};
+mod foreign;
+mod idle;
+mod sampling;
+mod schedule;
+
+use grpo_lambda_trainer::config::given::RawSettings;
+use grpo_lambda_trainer::config::schedule::ScheduleShape;
+use grpo_lambda_trainer::config::{
+    Config, METHOD, ModelShape, ModelSource, PRESETS, SettingDifference, fields,
+};
+use grpo_lambda_trainer::input::task::{Level, Task, TaskSource};
+use std::path::PathBuf;
 
 fn tiny(overrides: &[&str]) -> Config {
     Config::resolve("tiny", overrides).expect("accepted")

@@ -1,4 +1,6 @@
-use super::*;
+use grpo_lambda_trainer::reward::program::{Question, RewardProgram};
+use std::thread;
+use std::time::{Duration, Instant};
 
 fn questions(n: usize) -> Vec<Question> {
     let one = |i: usize| Question {

@@ -1,12 +1,17 @@
+mod span;
+
 use grpo_lambda::assignment::Answer;
 use grpo_lambda::group::{Evidence, Group, Response};
 use grpo_lambda::methods;
-use grpo_lambda_decoder::model::{Architecture::Qwen2, Decoder, ModelConfig, ModelShape, weights};
-use grpo_lambda_decoder::rng::{Purpose, normal};
+use grpo_lambda_decoder::model::Architecture::Qwen2;
+use grpo_lambda_decoder::model::{Decoder, ModelConfig, ModelShape, Rows, weights};
+use grpo_lambda_decoder::rng::{Address, Purpose, normal};
 use grpo_lambda_grade::Extraction;
-
-use super::*;
-use crate::input::tokens::ModelTokenizer;
+use grpo_lambda_trainer::input::tokens::ModelTokenizer;
+use grpo_lambda_trainer::step::evidence::{
+    EvidenceCost, EvidenceInput, EvidenceRequest, ForwardSettings, PROVIDED, ResponseSpan, collect,
+    saliencies, shifts,
+};
 
 const ANSWERS: [Answer; 3] = [Answer::Mean, Answer::Joint, Answer::Last];
 const MASK: u32 = 0;
@@ -383,7 +388,7 @@ fn questions_are_read_from_the_settings_of_the_method_and_refused_by_name() {
 /// The page of methods names exactly the methods that ask for evidence which no model here gives.
 #[test]
 fn the_page_of_methods_names_those_that_lack_evidence() {
-    let page = include_str!("../../../../../../docs/methods.md");
+    let page = include_str!("../../../../../../../docs/methods.md");
     let (_, item) = page.split_once("**Not trained by `llm-train`**").expect("the page has the mark");
     let item = item.split("The experiment").next().unwrap_or_default();
     for spec in methods::REGISTRY {

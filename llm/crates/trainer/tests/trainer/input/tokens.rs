@@ -1,10 +1,8 @@
-use std::time::Duration;
-
+use grpo_lambda_trainer::bounded::Limits;
+use grpo_lambda_trainer::input::tokens::{FinishReason, ModelTokenizer, PAD};
+use grpo_lambda_trainer::input::vocabulary::TINY;
 use serde_json::{Value, json};
-
-use super::*;
-use crate::bounded::Limits;
-use crate::input::vocabulary::TINY;
+use std::time::Duration;
 
 fn directory(files: &[(&str, &str)]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a temporary directory");
@@ -148,11 +146,12 @@ fn stranger((part, value): (&str, Value), context: usize) -> ModelTokenizer {
     json[part] = value;
     let config = json!({"eos_token_id": 1, "max_position_embeddings": context}).to_string();
     let files = [("tokenizer.json", &*json.to_string()), ("config.json", &config)];
-    let tokens = ModelTokenizer::load(directory(&files).path()).expect("a tokenizer");
+    let mut tokens = ModelTokenizer::load(directory(&files).path()).expect("a tokenizer");
     let time = Some(Duration::from_millis(300));
-    let limits =
-        tokens.limits.map(|l| TextLimits { least: Limits { memory: 16 << 20, time, ..l.least }, ..l });
-    ModelTokenizer { limits, ..tokens }
+    if let Some(limits) = &mut tokens.limits {
+        limits.least = Limits { memory: 16 << 20, time, ..limits.least };
+    }
+    tokens
 }
 
 #[test]

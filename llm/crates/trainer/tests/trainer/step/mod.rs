@@ -1,13 +1,18 @@
-use grpo_lambda::group::Response;
+mod evidence;
+mod micro_batch;
+
+use grpo_lambda::group::{Group, Response};
 use grpo_lambda::learner::Policy;
 use grpo_lambda::metrics::Metrics;
-use grpo_lambda_decoder::model::{Architecture::Qwen2, ModelShape, Rows, weights};
+use grpo_lambda_decoder::model::Architecture::Qwen2;
+use grpo_lambda_decoder::model::{Decoder, ForwardOptions, ModelShape, Rows, weights};
 use grpo_lambda_decoder::optim::{AdamWSettings, StepOutcome};
 use grpo_lambda_grade::Extraction;
-
-use super::*;
-use crate::input::task::{Problem, Split, Task};
-use crate::step::engine::{CpuEngine, Engine, TrainingSetup};
+use grpo_lambda_trainer::config::Config;
+use grpo_lambda_trainer::input::task::{Problem, Split, Task};
+use grpo_lambda_trainer::input::tokens::ModelTokenizer;
+use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, TrainingSetup};
+use grpo_lambda_trainer::step::{LlmPolicy, StepContext, StepSettings, TextReward, TrainingPrompt, sft};
 
 fn start(model: Decoder<f32>, adam: AdamWSettings) -> CpuEngine {
     CpuEngine::new(model, TrainingSetup::new(adam)).unwrap()

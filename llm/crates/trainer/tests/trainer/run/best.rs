@@ -1,9 +1,10 @@
 //! The checkpoint of the best evaluation, whenever the process is stopped or the disk refuses.
 
+use crate::run::{COLUMNS, config, files};
 use grpo_lambda_decoder::disk::Disk;
-
-use super::tests::{COLUMNS, config, files};
-use super::*;
+use grpo_lambda_trainer::run::{Best, OpenedRun, RunDir, RunError, hold_best, marks, now};
+use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Accuracies after each step; the last one is measured after the last checkpoint.
 const ACCURACY: [f64; 7] = [0.2, 0.5, 0.5, 0.7, 0.1, 0.6, 0.9];
