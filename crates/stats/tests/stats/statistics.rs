@@ -1,4 +1,8 @@
-use super::*;
+use grpo_lambda_stats::{
+    Bootstrap, Estimate, Interval, clopper_pearson, expected_max_normal, holm, iqm, mean, normal_interval,
+    paired_permutation, probability_of_improvement, quantile, standard_error, t_interval, two_proportions,
+    variance, wilson,
+};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use statrs::distribution::{Binomial, ContinuousCDF, Discrete, DiscreteCDF, Normal};
@@ -10,6 +14,12 @@ fn close(a: f64, b: f64, tolerance: f64) {
 /// Standard normal values by inversion.
 fn normals(rng: &mut ChaCha8Rng, n: usize) -> Vec<f64> {
     (0..n).map(|_| Normal::standard().inverse_cdf(rng.random::<f64>().max(1e-300))).collect()
+}
+
+fn sorted(values: &[f64]) -> Vec<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted
 }
 
 #[test]

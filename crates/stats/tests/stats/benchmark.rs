@@ -1,6 +1,9 @@
 //! Tests of the statistics of evaluations against enumeration, hand values and simulation.
 
-use super::*;
+use grpo_lambda_stats::{
+    Interval, fewest_discordant, least_detectable_difference, least_detectable_mean, mcnemar_power, mean,
+    mean_of_independent, normal_interval, pass_at_k, sign_flip_test, wilson,
+};
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
