@@ -18,3 +18,20 @@ pub(super) fn normal(rng: &mut impl Rng) -> f64 {
     let radius = (-2.0 * (1.0 - unit(rng)).ln()).sqrt();
     radius * (std::f64::consts::TAU * unit(rng)).cos()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+    use rand_chacha::ChaCha8Rng;
+
+    #[test]
+    fn normal_numbers_have_mean_0_and_variance_1() {
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        let n = 100_000;
+        let draws: Vec<f64> = (0..n).map(|_| normal(&mut rng)).collect();
+        let mean = draws.iter().sum::<f64>() / n as f64;
+        let variance = draws.iter().map(|x| x * x).sum::<f64>() / n as f64 - mean * mean;
+        assert!(mean.abs() < 0.015 && (variance - 1.0).abs() < 0.02, "{mean} {variance}");
+    }
+}

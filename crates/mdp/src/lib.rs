@@ -45,6 +45,8 @@ mod process;
 mod prompts;
 mod sample;
 mod table_mdp;
+#[cfg(test)]
+mod testing;
 mod tilt;
 mod train;
 mod tree;

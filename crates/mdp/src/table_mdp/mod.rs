@@ -3,6 +3,8 @@
 mod build;
 mod count;
 mod pattern;
+#[cfg(test)]
+mod tests;
 
 use super::error::{DEFAULT_MAX_LEAVES, TreeError};
 use super::tree::RewardKind;

@@ -33,3 +33,19 @@ impl Family for Parity {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Oracle, Tabular};
+
+    #[test]
+    fn only_the_last_bit_has_an_advantage() {
+        let tree = Parity::default().tree().unwrap();
+        let oracle = Oracle::new(&tree, &Tabular::uniform(&tree));
+        for edge in tree.edges() {
+            let expected = if tree.depth(tree.edge_node(edge)) == 5 { 0.5 } else { 0.0 };
+            assert_eq!(oracle.advantage(edge).abs(), expected);
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! Tests of the statistics of evaluations against enumeration, hand values and simulation.
 
 use grpo_lambda_stats::{
-    Interval, fewest_discordant, least_detectable_difference, least_detectable_mean, mcnemar_power, mean,
+    Interval, fewest_discordant, least_detectable_difference, least_detectable_mean, mcnemar_power,
     mean_of_independent, normal_interval, pass_at_k, sign_flip_test, wilson,
 };
 use proptest::prelude::*;

@@ -1,15 +1,5 @@
-// Private parts, which stand alone: compiled here once more.
-#[path = "../../../src/table_mdp/count.rs"]
-mod count;
-mod counts;
-#[allow(dead_code)]
-#[path = "../../../src/table_mdp/pattern.rs"]
-mod pattern;
-mod patterns;
-
-use grpo_lambda_mdp::{
-    Optimal, Oracle, PolicyEntry, PrefixTokens, RewardEntry, RewardKind, TableMdp, Tabular,
-};
+use super::*;
+use crate::{Optimal, Oracle, Tabular};
 
 fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(String::from).collect()

@@ -2,19 +2,19 @@
 
 use proptest::prelude::*;
 
-use grpo_lambda_mdp::zoo::{Family, Random, RandomRewards};
-use grpo_lambda_mdp::{Tabular, Tree};
+use super::zoo::{Family, Random, RandomRewards};
+use super::{Tabular, Tree};
 
 /// Tolerance of identities between finite sums.
-pub(crate) const EXACT: f64 = 1e-12;
+pub(super) const EXACT: f64 = 1e-12;
 
 /// A small random tree with binary rewards, some of them noisy, and a random policy.
-pub(crate) fn binary_mdp(gamma: impl Strategy<Value = f64>) -> impl Strategy<Value = (Tree, Tabular)> {
+pub(super) fn binary_mdp(gamma: impl Strategy<Value = f64>) -> impl Strategy<Value = (Tree, Tabular)> {
     mdp(gamma, prop_oneof![Just(RandomRewards::Bits), Just(RandomRewards::Probabilities)])
 }
 
 /// A small random tree with rewards of any kind and a random policy.
-pub(crate) fn any_mdp() -> impl Strategy<Value = (Tree, Tabular)> {
+pub(super) fn any_mdp() -> impl Strategy<Value = (Tree, Tabular)> {
     let gamma = prop_oneof![Just(1.0), Just(0.0), 0.0..1.0];
     mdp(
         gamma,
@@ -36,7 +36,7 @@ fn mdp(
 }
 
 /// `J` of any table of edge probabilities by enumeration: `Σ_y Π π(a|s) γ^(T-1) E[R|y]`.
-pub(crate) fn brute_j(tree: &Tree, probs: &[f64]) -> f64 {
+pub(super) fn brute_j(tree: &Tree, probs: &[f64]) -> f64 {
     let term = |leaf| {
         let path = tree.path(leaf);
         path.iter().map(|&e| probs[e]).product::<f64>()
