@@ -106,19 +106,3 @@ pub(super) fn quantile(level: f64, values: &mut [f64]) -> f64 {
     let high = above.iter().copied().fold(f64::INFINITY, f64::min);
     low + share * (high - low)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantiles_are_those_of_the_sorted_values() {
-        let values = [0.3, 0.1, 0.9, 0.5, 0.7];
-        for (level, want) in [(0.0, 0.1), (1.0, 0.9), (0.5, 0.5), (0.8, 0.74), (0.125, 0.2)] {
-            let mut v = values;
-            assert!((quantile(level, &mut v) - want).abs() < 1e-15, "{level}");
-        }
-        assert_eq!(quantile(0.5, &mut []), f64::INFINITY);
-        assert_eq!(quantile(0.9, &mut [2.0]), 2.0);
-    }
-}

@@ -17,6 +17,7 @@ mod credit_profile;
 mod equation;
 mod equation_15;
 mod figure_2;
+mod formulas;
 mod gae_parity;
 mod ground_truth;
 mod identities;

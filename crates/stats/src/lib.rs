@@ -40,8 +40,3 @@ pub use sign_flip::sign_flip_test;
 pub use visible::{hanging, visible, visible_line};
 
 use moments::{check, quantile_of_sorted, sorted};
-
-#[cfg(test)]
-mod benchmark_tests;
-#[cfg(test)]
-mod tests;

@@ -11,9 +11,6 @@ pub mod bounded;
 pub mod config;
 pub mod eval;
 pub mod input;
-#[cfg(test)]
-#[path = "../../../../tests/documented/page.rs"]
-mod page;
 pub mod plan;
 pub mod problems;
 pub mod reward;

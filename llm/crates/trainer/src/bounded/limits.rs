@@ -36,11 +36,11 @@ pub(crate) fn tokenizer_file(bytes: usize) -> Limits {
 
 /// Bounds on a text that is tokenised, and on ids that are decoded.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TextLimits {
+pub struct TextLimits {
     /// Bytes of a text.
-    pub(crate) longest: usize,
+    pub longest: usize,
     /// The limits of an empty text.
-    pub(crate) least: Limits,
+    pub least: Limits,
 }
 
 /// Bytes of a text for each token of the model's context; ordinary text has 3 to 5.

@@ -60,7 +60,7 @@ fn split_words(text: &str) -> Vec<&str> {
 
 impl ValueKind {
     /// The canonical spelling of a value, or `None` when it is invalid.
-    pub(super) fn canonical(self, text: &str) -> Option<String> {
+    pub fn canonical(self, text: &str) -> Option<String> {
         let text = text.trim();
         let whole = |t: &str| t.trim().replace('_', "").parse::<u64>().ok();
         let positive = |t: &str| {

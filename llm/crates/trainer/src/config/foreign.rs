@@ -1,9 +1,9 @@
 //! Names of settings in TRL and verl with ours, which the refusal of theirs states.
 
 /// Another trainer's name, without the sections before it, and the setting here.
-struct Foreign {
-    theirs: &'static str,
-    ours: &'static str,
+pub struct Foreign {
+    pub theirs: &'static str,
+    pub ours: &'static str,
 }
 
 const fn foreign(theirs: &'static str, ours: &'static str) -> Foreign {
@@ -12,7 +12,7 @@ const fn foreign(theirs: &'static str, ours: &'static str) -> Foreign {
 
 /// Every name by its last part; one that both trainers have means the same in both.
 #[rustfmt::skip]
-static NAMES: &[Foreign] = &[
+pub static NAMES: &[Foreign] = &[
     // TRL
     foreign("learning_rate", "`rl.lr` (`sft.lr` of the supervised stage)"),
     foreign("per_device_train_batch_size", "`rl.prompts_per_step` times `rl.group_size`; what fits into memory at once is `memory.micro_batch_tokens`"),
@@ -92,50 +92,10 @@ static NAMES: &[Foreign] = &[
 ];
 
 /// A hint for another trainer's key: ` (here: ..)`.
-pub(super) fn hint(key: &str) -> Option<String> {
+pub fn hint(key: &str) -> Option<String> {
     let key = key.trim_start_matches('-').replace('-', "_");
     let fits = |f: &&Foreign| key == f.theirs || key.ends_with(&format!(".{}", f.theirs));
     // The longest name fits best: `rollout.n` rather than `n`.
     let found = NAMES.iter().filter(fits).max_by_key(|f| f.theirs.len())?;
     Some(format!(" (a name of TRL or verl; here it is {})", found.ours))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::fields;
-
-    #[test]
-    fn names_of_other_trainers_lead_to_ours() {
-        for (theirs, ours) in [
-            ("learning_rate", "`rl.lr`"),
-            ("--num-generations", "`rl.group_size`"),
-            ("actor_rollout_ref.rollout.n", "`rl.group_size`"),
-            ("actor_rollout_ref.actor.optim.lr", "`rl.lr`"),
-            ("lora.dropout", "not there"),
-            ("loss_type", "method.name=dr_grpo"),
-        ] {
-            assert!(hint(theirs).is_some_and(|said| said.contains(ours)), "{theirs}: {:?}", hint(theirs));
-        }
-        assert_eq!(hint("rl.lr"), None);
-        assert_eq!(hint("stepz"), None);
-    }
-
-    /// Every key in backticks exists: no advice leads into another refusal.
-    #[test]
-    fn what_stands_for_them_exists() {
-        let methods: Vec<&str> =
-            grpo_lambda::methods::REGISTRY.iter().flat_map(|m| (m.params)()).map(|p| p.key).collect();
-        for f in NAMES {
-            for key in f.ours.split('`').skip(1).step_by(2) {
-                let key = key.split('=').next().unwrap_or(key);
-                let known = match key.strip_prefix("method.") {
-                    Some(setting) => setting == "name" || methods.contains(&setting),
-                    None => fields().any(|field| field.key == key) || key == "dapo",
-                };
-                assert!(known, "{}: {key}", f.theirs);
-            }
-            assert!(!fields().any(|field| field.key == f.theirs), "{} is a key of ours", f.theirs);
-        }
-    }
 }

@@ -16,7 +16,7 @@ pub(super) const COMMAND_LINE: &str = "command line";
 
 /// Values given so far by key, each with its origin.
 #[derive(Default)]
-pub(super) struct RawSettings(pub(super) BTreeMap<String, (String, String)>);
+pub struct RawSettings(pub BTreeMap<String, (String, String)>);
 
 impl RawSettings {
     pub(super) fn is_empty(&self) -> bool {
@@ -24,7 +24,7 @@ impl RawSettings {
     }
 
     /// Adds the values of a TOML text; `origin` names it in errors.
-    pub(super) fn read(&mut self, text: &str, origin: &str) -> Result<(), ConfigError> {
+    pub fn read(&mut self, text: &str, origin: &str) -> Result<(), ConfigError> {
         let refused = |e: toml::de::Error| {
             let start = e.span().map_or(0, |span| span.start).min(text.len());
             let column = text[..start].chars().rev().take_while(|c| *c != '\n').count() + 1;

@@ -9,8 +9,10 @@ pub mod divisor;
 mod engine;
 mod error;
 mod fields;
-mod foreign;
-mod given;
+#[doc(hidden)]
+pub mod foreign;
+#[doc(hidden)]
+pub mod given;
 pub mod hints;
 mod idle;
 mod presets;
@@ -21,8 +23,6 @@ pub mod schedule;
 mod section;
 mod sections;
 mod task;
-#[cfg(test)]
-mod tests;
 mod typed;
 
 pub use engine::EngineKind;
@@ -55,7 +55,7 @@ use crate::input::task::TaskSource;
 use crate::reward::RewardConfig;
 
 /// Beginning of the keys of the method's settings.
-const METHOD: &str = "method.";
+pub const METHOD: &str = "method.";
 const METHOD_NAME: &str = "method.name";
 
 /// Bytes of a configuration file; ours have about 5,000.

@@ -89,27 +89,3 @@ pub fn snapshot(kind: RepositoryKind, repository: &str, cache: &Path) -> Result<
         )),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_model_is_found_beside_a_data_set_of_its_name_and_its_absence_says_how_to_get_it() {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        let missing = |kind| snapshot(kind, "Qwen/Qwen2.5-0.5B", dir.path()).expect_err("absent");
-        let model = missing(RepositoryKind::Model);
-        assert!(model.contains("`hf download Qwen/Qwen2.5-0.5B`"), "{model}");
-        assert!(missing(RepositoryKind::Dataset).contains("`hf download --repo-type dataset Qwen/"));
-        let there = dir.path().join("models--Qwen--Qwen2.5-0.5B/snapshots/abc");
-        std::fs::create_dir_all(&there).expect("writable");
-        assert_eq!(snapshot(RepositoryKind::Model, "Qwen/Qwen2.5-0.5B", dir.path()), Ok(there));
-        missing(RepositoryKind::Dataset);
-    }
-
-    #[test]
-    fn a_name_of_the_hub_has_two_plain_parts() {
-        assert!(is_hub_name("openai/gsm8k") && is_hub_name("Qwen/Qwen2.5-0.5B"));
-        assert!(!["gsm8k", "/no/such", "a/b/c", "./x", "a b/c", ""].iter().any(|text| is_hub_name(text)));
-    }
-}

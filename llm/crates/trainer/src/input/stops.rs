@@ -53,7 +53,7 @@ impl<'a> Stops<'a> {
 }
 
 /// The stop string that ends first beyond `passed` bytes of a text, and where it starts.
-fn first_beyond<'a>(stops: &'a [String], text: &str, passed: usize) -> Option<(usize, &'a str)> {
+pub fn first_beyond<'a>(stops: &'a [String], text: &str, passed: usize) -> Option<(usize, &'a str)> {
     let found = stops.iter().filter_map(|stop| {
         let from = text.ceil_char_boundary((passed + 1).saturating_sub(stop.len()));
         Some((from + text[from..].find(stop.as_str())?, stop.as_str()))
@@ -73,26 +73,5 @@ impl CompletionTest for Stops<'_> {
         let tokens = &tokens[start..];
         // A decoding error is reported with the whole response.
         self.tokens.text(tokens).and_then(|text| tail.first(tokens, &text)).is_ok_and(|found| found.is_some())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::first_beyond;
-
-    #[test]
-    fn a_stop_string_counts_if_it_ends_beyond_what_is_passed_over() {
-        let stops = ["\n\n", "né", "."].map(str::to_owned);
-        for (text, passed, expected) in [
-            ("a\n\n\nb", 0, Some((1, "\n\n"))),
-            ("a\n\n\nb", 2, Some((1, "\n\n"))),
-            ("a\n\n\nb", 3, Some((2, "\n\n"))),
-            ("a\n\n\nb", 4, None),
-            ("né.", 0, Some((0, "né"))),
-            ("né.", 3, Some((3, "."))),
-            ("é", 9, None),
-        ] {
-            assert_eq!(first_beyond(&stops, text, passed), expected, "{text:?} beyond {passed}");
-        }
     }
 }

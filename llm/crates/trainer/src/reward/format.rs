@@ -22,7 +22,7 @@ fn score(_: &RewardConfig, input: &RewardInput<'_>) -> Option<f64> {
 /// True if the expression above matches.
 ///
 /// The leftmost middle leaves most room for the end, so no other needs to be tried.
-fn matches(text: &str) -> bool {
+pub fn matches(text: &str) -> bool {
     let Some(thoughts) = text.strip_prefix("<think>\n") else { return false };
     let Some((_, answer)) = thoughts.split_once("\n</think>\n<answer>\n") else { return false };
     let mut rest = answer;
@@ -33,25 +33,4 @@ fn matches(text: &str) -> bool {
         rest = after;
     }
     false
-}
-
-#[cfg(test)]
-mod tests {
-    use super::matches;
-
-    #[test]
-    fn an_empty_part_still_needs_its_own_line() {
-        assert!(matches("<think>\n\n</think>\n<answer>\n\n</answer>"));
-        assert!(!matches("<think>\n</think>\n<answer>\n</answer>"));
-    }
-
-    #[test]
-    fn the_end_is_the_end_of_any_line() {
-        let whole = "<think>\na\n</think>\n<answer>\nb\n</answer>";
-        assert!(matches(whole));
-        assert!(matches(&format!("{whole}\nmore")));
-        assert!(!matches(&format!("{whole} more")));
-        assert!(matches(&format!("{whole} more\n</answer>")));
-        assert!(!matches(&format!(" {whole}")));
-    }
 }

@@ -15,7 +15,8 @@
 mod accuracy;
 mod coin;
 mod command;
-mod format;
+#[doc(hidden)]
+pub mod format;
 mod overlong;
 pub mod program;
 mod regex;
@@ -150,89 +151,3 @@ impl RewardConfig {
 
 /// The index of accuracy in [`REGISTRY`].
 pub const ACCURACY: usize = 0;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn config(weights: [f64; 4]) -> RewardConfig {
-        let overlong = Overlong { limit: 10.0, cache: 4.0 };
-        let weights = [&weights[..], &[0.0; 3]].concat();
-        RewardConfig { weights, overlong, pattern: None, command: None, stuck_steps: 3 }
-    }
-
-    #[test]
-    fn a_pattern_is_worth_1_where_it_matches_and_a_program_what_it_says() {
-        let reward = RewardConfig {
-            weights: vec![0.0, 0.0, 0.0, 0.0, 2.0, 0.5, 0.0],
-            pattern: Some(Pattern::new("(?s)^<think>.*boxed").expect("an expression")),
-            ..config([0.0; 4])
-        };
-        let total = |text: &str, program: Option<f64>| {
-            let (gold, extraction) = (&Gold::from(2), Extraction::Boxed);
-            reward.score(&RewardInput { text, length: 1, gold, extraction, program, draw: 0.0 }).total
-        };
-        assert_eq!(total(RIGHT, Some(-3.0)), Some(2.0 - 1.5));
-        assert_eq!(total("no", Some(4.0)), Some(2.0));
-        assert_eq!(total("no", None), Some(0.0), "a component without a value does not count");
-        assert!(Pattern::new("(a").expect_err("unclosed").contains("unclosed group"));
-    }
-
-    const RIGHT: &str = "<think>\n1+1\n</think>\n<answer>\n\\boxed{2}\n</answer>";
-
-    fn breakdown(weights: [f64; 4], text: &str, length: usize) -> RewardBreakdown {
-        config(weights).score(&RewardInput {
-            text,
-            length,
-            gold: &Gold::from(2),
-            extraction: Extraction::Boxed,
-            program: None,
-            draw: 0.0,
-        })
-    }
-
-    #[test]
-    fn accuracy_comes_first() {
-        assert_eq!(REGISTRY[ACCURACY].name, "accuracy");
-        assert!(REGISTRY.iter().all(|c| c.column == format!("reward_{}", c.name)));
-        assert_eq!(breakdown([0.0, 1.0, 0.0, 0.0], RIGHT, 1).accuracy(), Some(1.0));
-    }
-
-    #[test]
-    fn a_reward_is_the_weighted_sum_of_its_components() {
-        // 2·1 + 0.5·1 + 3·1 + 0.25·(6 - 8)/4
-        assert_eq!(breakdown([2.0, 0.5, 3.0, 0.25], RIGHT, 8).total, Some(5.375));
-        // Wrong, without the format, one of four tags: 0 + 0 + 0.25·3 - 0.25.
-        let wrong = "<think>\n1+1 \\boxed{3}";
-        assert_eq!(breakdown([2.0, 0.5, 3.0, 0.25], wrong, 99).total, Some(0.5));
-        assert_eq!(breakdown([1.0, 0.0, 0.0, 0.0], RIGHT, 99).total, Some(1.0));
-    }
-
-    #[test]
-    fn a_coin_reads_its_draw_alone() {
-        let mut reward = config([0.0; 4]);
-        reward.weights[REGISTRY.iter().position(|c| c.name == "coin").expect("registered")] = 2.0;
-        let (gold, extraction) = (&Gold::from(2), Extraction::Boxed);
-        for (draw, want) in [(0.0, 2.0), (0.499, 2.0), (0.5, 0.0), (0.999, 0.0)] {
-            for text in [RIGHT, "no", ""] {
-                let input = RewardInput { text, length: text.len(), gold, extraction, program: None, draw };
-                assert_eq!(reward.score(&input).total, Some(want));
-            }
-        }
-    }
-
-    #[test]
-    fn a_component_without_a_weight_has_no_say_and_no_value() {
-        let RewardBreakdown { total, components: parts } = breakdown([1.0, 0.0, 0.0, 0.0], RIGHT, 8);
-        assert_eq!((total, parts), (Some(1.0), vec![Some(1.0), None, None, None, None, None, None]));
-    }
-
-    #[test]
-    fn a_response_that_cannot_be_graded_is_left_out_only_where_accuracy_counts() {
-        let unreadable = "\\boxed{x y z ,, }";
-        let unread = breakdown([1.0, 1.0, 0.0, 0.0], unreadable, 1);
-        assert_eq!(unread.accuracy(), None, "the text must be one that the grader cannot read");
-        assert_eq!(unread.total, None);
-        assert_eq!(breakdown([0.0, 1.0, 1.0, 0.0], unreadable, 1).total, Some(0.0));
-    }
-}

@@ -16,11 +16,11 @@ use super::RunError;
 use super::claim::RunId;
 use super::digest::{self, Digest};
 
-pub(super) const MANIFEST: &str = "manifest.json";
+pub const MANIFEST: &str = "manifest.json";
 
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Manifest {
+pub struct Manifest {
     run: RunId,
     step: u64,
     files: BTreeMap<String, Digest>,
@@ -77,7 +77,7 @@ impl Checkpoint {
     ///
     /// # Errors
     /// A line with the reason why it is not complete.
-    pub(super) fn find(disk: &Disk, path: &Path, step: u64) -> Result<Checkpoint, String> {
+    pub fn find(disk: &Disk, path: &Path, step: u64) -> Result<Checkpoint, String> {
         let bytes = disk.read(&path.join(MANIFEST)).map_err(|e| e.to_string())?;
         let bytes = bytes.ok_or_else(|| format!("no {MANIFEST}"))?;
         let manifest: Manifest = digest::open(&bytes).map_err(|e| format!("{MANIFEST}: {e}"))?;
@@ -216,12 +216,12 @@ pub struct CheckpointWriter {
 
 impl CheckpointWriter {
     /// Files go into `directory`, which exists and is empty.
-    pub(super) fn new(disk: &Disk, directory: &Path) -> CheckpointWriter {
+    pub fn new(disk: &Disk, directory: &Path) -> CheckpointWriter {
         CheckpointWriter { directory: directory.to_owned(), disk: disk.clone(), files: BTreeMap::new() }
     }
 
     /// Writes the manifest, after which the checkpoint is complete.
-    pub(super) fn complete(
+    pub fn complete(
         self,
         run: &RunId,
         step: u64,

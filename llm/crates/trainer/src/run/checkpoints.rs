@@ -25,23 +25,23 @@ const ASIDE: &str = "aside-step-";
 pub(super) type Removal = fn(&Disk, &Path) -> Result<(), DiskError>;
 
 #[derive(Debug)]
-pub(super) struct Checkpoints {
+pub struct Checkpoints {
     directory: PathBuf,
     id: RunId,
     keep: usize,
     disk: Disk,
     removal: Removal,
     /// The paths that could not be removed and were warned of, once each.
-    pub(super) told: BTreeSet<PathBuf>,
+    pub told: BTreeSet<PathBuf>,
 }
 
 impl Checkpoints {
     /// Opens the directory and removes what a killed process left incomplete.
-    pub(super) fn open(disk: &Disk, run: &Path, id: &RunId, keep: usize) -> Result<Checkpoints, RunError> {
+    pub fn open(disk: &Disk, run: &Path, id: &RunId, keep: usize) -> Result<Checkpoints, RunError> {
         Self::open_with(disk, (run, id), keep, Disk::remove)
     }
 
-    pub(super) fn open_with(
+    pub fn open_with(
         disk: &Disk,
         (run, id): (&Path, &RunId),
         keep: usize,
@@ -56,12 +56,12 @@ impl Checkpoints {
     }
 
     /// Lists the checkpoints.
-    pub(super) fn list(&self) -> Result<Listed, RunError> {
+    pub fn list(&self) -> Result<Listed, RunError> {
         list(&self.disk, &self.directory, Some(&self.id))
     }
 
     /// Writes the checkpoint of `step`. On failure it leaves no files of its own.
-    pub(super) fn save<E: From<RunError>>(
+    pub fn save<E: From<RunError>>(
         &mut self,
         step: u64,
         logs: BTreeMap<String, Digest>,
@@ -132,7 +132,7 @@ impl Checkpoints {
 
     /// Removes the oldest complete checkpoints beyond the number to keep, but never the `best`, as far as it can: the new one is safe, so the
     /// run goes on.
-    pub(super) fn prune(&mut self, best: Option<u64>) {
+    pub fn prune(&mut self, best: Option<u64>) {
         let complete = match self.list() {
             Ok(listed) => listed.complete,
             Err(e) => return self.tell(&self.directory.clone(), &e),
@@ -221,9 +221,9 @@ fn is_directory(path: &Path) -> bool {
 
 /// The checkpoints in a directory.
 #[derive(Debug, Default)]
-pub(super) struct Listed {
+pub struct Listed {
     /// Complete ones of the run, oldest first.
-    pub(super) complete: Vec<Checkpoint>,
+    pub complete: Vec<Checkpoint>,
     /// Incomplete ones.
     pub(super) damaged: Vec<DamagedCheckpoint>,
     /// Complete ones of other runs, oldest first.

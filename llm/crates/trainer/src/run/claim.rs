@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::RunError;
 
 /// The file that the process holds locked that works in a directory.
-pub(super) const LOCK: &str = "lock";
+pub const LOCK: &str = "lock";
 
 /// The state of a directory before it is used.
 pub(crate) enum Claim {
@@ -106,7 +106,7 @@ impl DirectoryLock {
 }
 
 /// The file of a run directory with the number of the run.
-pub(super) const ID: &str = "id";
+pub const ID: &str = "id";
 
 /// The number of a run, as 16 hexadecimal digits.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]

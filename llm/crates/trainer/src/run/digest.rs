@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 /// The number of bytes, and their CRC-32C.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Digest {
+pub struct Digest {
     pub(super) bytes: u64,
     crc32c: u32,
 }
 
 impl Digest {
-    pub(super) fn new(bytes: &[u8]) -> Self {
+    pub fn new(bytes: &[u8]) -> Self {
         let mut digest = Digest::default();
         digest.add(bytes);
         digest
@@ -28,7 +28,7 @@ impl Digest {
     }
 
     /// The digest of the first `length` bytes of a file, or of all if it is shorter or absent.
-    pub(super) fn of_beginning(disk: &Disk, path: &Path, length: u64) -> Result<Self, DiskError> {
+    pub fn of_beginning(disk: &Disk, path: &Path, length: u64) -> Result<Self, DiskError> {
         let mut digest = Digest::default();
         disk.read_with(path, |piece| {
             let wanted = (length - digest.bytes).min(piece.len() as u64) as usize;
@@ -80,23 +80,4 @@ pub(super) fn open<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> Result<T, S
 
 fn checksum(content: &impl Serialize) -> u32 {
     crc32c::crc32c(&serde_json::to_vec(content).expect("what a run remembers has a JSON form"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_beginning_is_digested_across_pieces() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let (path, disk) = (dir.path().join("log"), Disk::default());
-        let bytes: Vec<u8> = (0..(3u32 << 20)).map(|i| i as u8).collect();
-        std::fs::write(&path, &bytes).expect("writable");
-        for length in [0, 1, 1 << 20, (1 << 20) + 1, 3 << 20] {
-            let found = Digest::of_beginning(&disk, &path, length).expect("readable");
-            assert_eq!(found, Digest::new(&bytes[..length as usize]), "{length}");
-        }
-        let absent = Digest::of_beginning(&disk, &dir.path().join("absent"), 5).expect("nothing to read");
-        assert_eq!(absent, Digest::default());
-    }
 }

@@ -40,7 +40,7 @@ impl End {
     }
 }
 
-pub(super) fn read_best(disk: &Disk, run: &Path) -> Result<Option<Best>, RunError> {
+pub fn read_best(disk: &Disk, run: &Path) -> Result<Option<Best>, RunError> {
     let without = "without this file the checkpoint of the best evaluation may be removed";
     read(disk, run, BEST, without)
 }

@@ -20,27 +20,25 @@
 
 pub mod adapter_base;
 mod begin;
-#[cfg(test)]
-mod best_tests;
-mod checkpoint;
-mod checkpoints;
-mod claim;
-mod digest;
-mod events;
+#[doc(hidden)]
+pub mod checkpoint;
+#[doc(hidden)]
+pub mod checkpoints;
+pub mod claim;
+#[doc(hidden)]
+pub mod digest;
+#[doc(hidden)]
+pub mod events;
 pub mod extend;
 mod find;
-#[cfg(test)]
-mod foreign_tests;
-#[cfg(test)]
-mod identity_tests;
 mod log;
-mod marks;
+#[doc(hidden)]
+pub mod marks;
 pub mod model_directory;
 pub mod progress;
 pub mod stop;
-#[cfg(test)]
-mod tests;
-mod vouched;
+#[doc(hidden)]
+pub mod vouched;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -155,9 +153,9 @@ pub struct OpenedRun {
     pub damaged: Vec<DamagedCheckpoint>,
 }
 
-const CONFIG: &str = "config.toml";
+pub const CONFIG: &str = "config.toml";
 const SUMMARY: &str = "summary.json";
-const EVENTS: &str = "events.out.tfevents.1.grpo-lambda";
+pub const EVENTS: &str = "events.out.tfevents.1.grpo-lambda";
 const LOGS: [&str; 6] =
     ["metrics.csv", "metrics.jsonl", "timing.csv", "timing.jsonl", "samples.jsonl", EVENTS];
 
@@ -170,7 +168,7 @@ impl RunDir {
         Self::open_on(Disk::default(), path, config, columns)
     }
 
-    fn open_on(
+    pub fn open_on(
         disk: Disk,
         path: &Path,
         config: &Config,
@@ -452,6 +450,6 @@ fn held(
     Ok((held, ended))
 }
 
-pub(super) fn now() -> f64 {
+pub fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
 }

@@ -40,12 +40,12 @@ pub fn listen() {
 
 /// The work that ends before the run does.
 #[derive(Clone, Debug)]
-struct Work {
+pub struct Work {
     /// In words, as in `RL step 19`.
-    what: String,
-    began: Instant,
+    pub what: String,
+    pub began: Instant,
     /// The time that work of its kind took.
-    usual: Option<Duration>,
+    pub usual: Option<Duration>,
 }
 
 static UNDER_WAY: Mutex<Option<Work>> = Mutex::new(None);
@@ -57,7 +57,7 @@ pub fn begin(what: String, usual: Option<Duration>) {
 }
 
 impl Work {
-    fn answer(&self, signal: i32, since: Duration) -> String {
+    pub fn answer(&self, signal: i32, since: Duration) -> String {
         let left = self.usual.map(|usual| usual.saturating_sub(since).as_secs_f64().ceil().max(1.0));
         let about = left.map_or(String::new(), |seconds| format!(", about {seconds} s"));
         let again = if signal == SIGINT { "Ctrl-C again" } else { "a second signal" };
@@ -84,22 +84,5 @@ pub fn name(signal: u8) -> &'static str {
         SIGTERM => "SIGTERM",
         SIGHUP => "SIGHUP",
         _ => "a signal",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_signal_is_answered_with_what_is_left() {
-        let work = |usual| Work { what: "RL step 19".to_owned(), began: Instant::now(), usual };
-        let seconds = Duration::from_secs;
-        let said = work(Some(seconds(14))).answer(SIGINT, seconds(2));
-        assert_eq!(said, "\nfinishing RL step 19, about 12 s, then a checkpoint; Ctrl-C again stops now");
-        let late = work(Some(seconds(14))).answer(SIGTERM, seconds(20));
-        assert_eq!(late, "\nfinishing RL step 19, about 1 s, then a checkpoint; a second signal stops now");
-        let first = work(None).answer(SIGINT, seconds(2));
-        assert_eq!(first, "\nfinishing RL step 19, then a checkpoint; Ctrl-C again stops now");
     }
 }

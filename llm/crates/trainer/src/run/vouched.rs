@@ -53,7 +53,7 @@ fn end_and_latest(disk: &Disk, run: &Path) -> Result<(Option<End>, Option<Checkp
 }
 
 /// True if the run at `run` is done, so that opening it leaves nothing to do: it has a summary, and the checkpoint of its end.
-pub(crate) fn is_done(run: &Path) -> bool {
+pub fn is_done(run: &Path) -> bool {
     let is_lost = |(end, latest): (Option<End>, Option<Checkpoint>)| {
         end.zip(latest).is_some_and(|(end, c)| end.is_after(&c))
     };

@@ -22,8 +22,6 @@ pub mod micro_batch;
 mod rewards;
 mod sample;
 pub mod sft;
-#[cfg(test)]
-mod tests;
 mod update;
 
 use grpo_lambda::group::{EvidenceKind, Group};

@@ -18,20 +18,19 @@ macro_rules! row {
     ($(#[$about:meta])* struct $name:ident { $($(#[doc = $doc:literal])* $column:ident,)* }) => {
         $(#[$about])*
         #[derive(Clone, Copy, Debug, Default, PartialEq)]
-        pub(super) struct $name {
-            $($(#[doc = $doc])* pub(super) $column: Option<f64>,)*
+        pub struct $name {
+            $($(#[doc = $doc])* pub $column: Option<f64>,)*
         }
 
         impl $name {
             /// The names of the columns.
-            pub(super) const COLUMNS: &[&str] = &[$(stringify!($column)),*];
+            pub const COLUMNS: &[&str] = &[$(stringify!($column)),*];
 
             /// The meaning of each column.
-            #[cfg(test)]
-            const MEANINGS: &[&str] = &[$(concat!($($doc),*)),*];
+            pub const MEANINGS: &[&str] = &[$(concat!($($doc),*)),*];
 
             /// The columns that have a value.
-            pub(super) fn entries(&self) -> impl Iterator<Item = (&'static str, f64)> + use<> {
+            pub fn entries(&self) -> impl Iterator<Item = (&'static str, f64)> + use<> {
                 let all = [$((stringify!($column), self.$column)),*];
                 all.into_iter().filter_map(|(name, value)| Some((name, value?)))
             }
@@ -118,7 +117,7 @@ row! {
 }
 
 /// The mean of a column; `None`, an empty field, where nothing has a value.
-fn mean(values: Vec<f64>) -> Option<f64> {
+pub fn mean(values: Vec<f64>) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
@@ -178,7 +177,7 @@ impl StepMetrics {
         }
     }
 
-    fn with_update(self, update: &StepOutcome) -> Self {
+    pub fn with_update(self, update: &StepOutcome) -> Self {
         match update {
             StepOutcome::Applied { grad_norm, scale } => StepMetrics {
                 grad_norm: Some(*grad_norm),
@@ -197,7 +196,7 @@ impl StepMetrics {
 }
 
 /// The last column: how many components of the reward have not moved for `reward.stuck_steps` steps.
-const STUCK_COLUMN: &str = "reward_stuck";
+pub const STUCK_COLUMN: &str = "reward_stuck";
 
 /// The columns of [`RewardMetrics`]: one for each component with a weight, and [`STUCK_COLUMN`].
 pub(super) fn reward_columns(config: &Config) -> Vec<&'static str> {
@@ -206,14 +205,14 @@ pub(super) fn reward_columns(config: &Config) -> Vec<&'static str> {
 
 /// The components of the reward in a step: the columns after those of [`StepMetrics`], which depend on the configuration.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RewardMetrics {
+pub struct RewardMetrics {
     means: Vec<(&'static RewardComponent, f64)>,
     stuck: u64,
 }
 
 impl RewardMetrics {
     /// The mean of each component over the responses that it has a value for, and how many components are `stuck`.
-    pub(super) fn new<'a>(
+    pub fn new<'a>(
         components: impl Iterator<Item = (usize, &'static RewardComponent)>,
         breakdowns: impl Iterator<Item = &'a RewardBreakdown> + Clone,
         stuck: u64,
@@ -226,7 +225,7 @@ impl RewardMetrics {
     }
 
     /// The columns that have a value.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (&'static str, f64)> + '_ {
+    pub fn entries(&self) -> impl Iterator<Item = (&'static str, f64)> + '_ {
         let means = self.means.iter().map(|(component, mean)| (component.column, *mean));
         means.chain([(STUCK_COLUMN, self.stuck as f64)])
     }
@@ -243,66 +242,5 @@ impl Timing {
             tokens_per_second: Some(tokens as f64 / seconds),
             peak_rss_mib: peak_rss_mib(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use super::*;
-    use crate::page;
-    use crate::reward::REGISTRY;
-
-    #[test]
-    fn columns_are_the_fields_in_their_order_and_only_what_has_a_value_is_an_entry() {
-        assert_eq!(StepMetrics::COLUMNS.len(), 28);
-        assert_eq!((StepMetrics::COLUMNS[0], StepMetrics::COLUMNS[27]), ("loss", "eval_high"));
-        let row = StepMetrics { kl: Some(2.0), loss: Some(1.0), ..StepMetrics::default() };
-        assert_eq!(row.entries().collect::<Vec<_>>(), [("loss", 1.0), ("kl", 2.0)]);
-    }
-
-    #[test]
-    fn the_page_of_the_records_lists_every_column() {
-        let rows = |columns: &[&str], meanings: &[&str]| {
-            let row = |(column, meaning): (&&str, &&str)| format!("| `{column}` | {meaning} |\n");
-            columns.iter().zip(meanings).map(row).collect::<String>()
-        };
-        let head = "| column | meaning |\n| --- | --- |\n";
-        let rewards = REGISTRY
-            .iter()
-            .map(|c| format!("| `{}` | mean of the component `{}`: {} |\n", c.column, c.name, c.about));
-        let metrics = head.to_owned()
-            + &rows(StepMetrics::COLUMNS, StepMetrics::MEANINGS)
-            + &rewards.collect::<String>()
-            + &format!(
-                "| `{STUCK_COLUMN}` | components of the reward that have not moved for `reward.stuck_steps` steps |\n"
-            );
-        let timing = head.to_owned() + &rows(Timing::COLUMNS, Timing::MEANINGS);
-        page::hold("records.md", "metrics.csv", &metrics);
-        page::hold("records.md", "timing.csv", &timing);
-    }
-
-    #[test]
-    fn columns_of_rewards_are_empty_where_no_response_has_one() {
-        let component = REGISTRY[0];
-        let row = |values: &[Option<f64>]| {
-            let breakdown =
-                |x: &Option<f64>| RewardBreakdown { total: *x, components: vec![*x; REGISTRY.len()] };
-            let rewards: Vec<_> = values.iter().map(breakdown).collect();
-            RewardMetrics::new([(0, component)].into_iter(), rewards.iter(), 0).entries().collect::<Vec<_>>()
-        };
-        assert_eq!(row(&[None, None]), [(STUCK_COLUMN, 0.0)]);
-        assert_eq!(row(&[None, Some(0.5), Some(1.0)]), [(component.column, 0.75), (STUCK_COLUMN, 0.0)]);
-        assert_eq!(mean(vec![]), None);
-    }
-
-    #[test]
-    fn a_skipped_step_has_no_norm() {
-        let skipped = StepOutcome::Skipped { parameter: "w".to_owned(), not_finite: 1 };
-        let row = StepMetrics::default().with_update(&skipped);
-        assert_eq!((row.skipped, row.grad_norm, row.grad_scale), (Some(1.0), None, None));
-        let row = StepMetrics::default().with_update(&StepOutcome::Applied { grad_norm: 3.0, scale: 0.5 });
-        assert_eq!((row.skipped, row.grad_norm, row.grad_scale), (Some(0.0), Some(3.0), Some(0.5)));
     }
 }

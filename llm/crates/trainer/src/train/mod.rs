@@ -19,15 +19,18 @@
 //! | `error` | the errors that end it early |
 
 mod checkpoint;
-mod divergence;
+#[doc(hidden)]
+pub mod divergence;
 mod engines;
 mod error;
 mod evaluation;
-mod metrics;
+#[doc(hidden)]
+pub mod metrics;
 mod model;
 mod notes;
 mod open;
-mod session;
+#[doc(hidden)]
+pub mod session;
 mod stages;
 mod state;
 

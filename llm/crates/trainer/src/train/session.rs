@@ -272,18 +272,6 @@ fn answered(rollout: Rollout) -> impl Iterator<Item = Answered> {
 }
 
 /// The first `wanted` of `kept`, filled up from `passed_over` if they are too few.
-fn fill_up<T>(kept: Vec<T>, passed_over: Vec<T>, wanted: usize) -> Vec<T> {
+pub fn fill_up<T>(kept: Vec<T>, passed_over: Vec<T>, wanted: usize) -> Vec<T> {
     kept.into_iter().chain(passed_over).take(wanted).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn groups_that_agree_only_make_up_the_number() {
-        assert_eq!(fill_up(vec![1, 2, 3], vec![10, 11], 2), [1, 2]);
-        assert_eq!(fill_up(vec![1], vec![10, 11, 12], 3), [1, 10, 11]);
-        assert_eq!(fill_up(vec![], vec![10], 1), [10]);
-    }
 }

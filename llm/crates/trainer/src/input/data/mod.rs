@@ -39,7 +39,8 @@
 
 mod conflicts;
 mod layout;
-mod locate;
+#[doc(hidden)]
+pub mod locate;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod shuffle;

@@ -17,7 +17,8 @@
 mod chat;
 mod named;
 mod python;
-mod target;
+#[doc(hidden)]
+pub mod target;
 
 use std::path::{Path, PathBuf};
 

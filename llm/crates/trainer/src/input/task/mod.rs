@@ -14,7 +14,8 @@
 
 mod expression;
 mod source;
-mod stories;
+#[doc(hidden)]
+pub mod stories;
 
 pub use expression::{Expression, Operator, SolutionStep};
 pub use source::{AnswerReading, DatasetTask, LengthFilter, TaskSource};
@@ -50,7 +51,7 @@ impl Split {
     }
 
     /// The split a canonical problem belongs to: FNV-1a of its spelling, mixed, modulo 10.
-    pub(crate) fn from_canonical(canonical: &str) -> Split {
+    pub fn from_canonical(canonical: &str) -> Split {
         let mut hash = 0xcbf2_9ce4_8422_2325u64;
         for byte in canonical.bytes() {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -227,6 +228,3 @@ fn story(address: Address, split: Split, level: Level, index: u64) -> Problem {
     }
     panic!("{level:?} has no problem in the {} split", split.name())
 }
-
-#[cfg(test)]
-mod tests;

@@ -8,19 +8,19 @@ use rand::Rng;
 use super::expression::{Expression, Operator};
 
 /// A word problem before its solution is computed.
-pub(super) struct StoryProblem {
-    pub(super) text: String,
-    pub(super) expression: Expression,
+pub struct StoryProblem {
+    pub text: String,
+    pub expression: Expression,
 }
 
 /// A story template: its name, and a function that writes a problem of a given number of steps. `None` means that the drawn numbers do not
 /// fit; the caller draws again.
-pub(super) struct Story {
-    pub(super) name: &'static str,
-    pub(super) write: fn(&mut StoryRng<'_>, steps: usize) -> Option<StoryProblem>,
+pub struct Story {
+    pub name: &'static str,
+    pub write: fn(&mut StoryRng<'_>, steps: usize) -> Option<StoryProblem>,
 }
 
-pub(super) static STORIES: [Story; 6] = [
+pub static STORIES: [Story; 6] = [
     Story { name: "collect", write: collect },
     Story { name: "boxes", write: boxes },
     Story { name: "shop", write: shop },
@@ -30,7 +30,7 @@ pub(super) static STORIES: [Story; 6] = [
 ];
 
 /// The random choices of a story.
-pub(super) struct StoryRng<'a> {
+pub struct StoryRng<'a> {
     rng: &'a mut dyn Rng,
     max_operand: u32,
 }
@@ -56,7 +56,7 @@ const THINGS: [&str; 12] = [
 ];
 
 impl<'a> StoryRng<'a> {
-    pub(super) fn new(rng: &'a mut dyn Rng, max_operand: u32) -> Self {
+    pub fn new(rng: &'a mut dyn Rng, max_operand: u32) -> Self {
         StoryRng { rng, max_operand }
     }
 
@@ -83,7 +83,7 @@ impl<'a> StoryRng<'a> {
         self.between(2, self.largest_factor())
     }
 
-    pub(super) fn pick<'t, T: ?Sized>(&mut self, from: &[&'t T]) -> &'t T {
+    pub fn pick<'t, T: ?Sized>(&mut self, from: &[&'t T]) -> &'t T {
         from[self.below(from.len())]
     }
 

@@ -125,7 +125,7 @@ pub struct ModelTokenizer {
     tokenizer: Arc<Tokenizer>,
     eos: Vec<u32>,
     /// Bounds on the work of a tokenizer from a file; the shipped one is trusted.
-    limits: Option<TextLimits>,
+    pub limits: Option<TextLimits>,
     /// The tokenizer's files as they were read, for checkpoints.
     files: Vec<(String, Vec<u8>)>,
 }
@@ -336,6 +336,3 @@ fn parse(bytes: &[u8]) -> Result<Tokenizer, String> {
     tokenizer.with_truncation(None).map_err(|e| e.to_string())?;
     Ok(tokenizer)
 }
-
-#[cfg(test)]
-mod tests;

@@ -39,6 +39,3 @@ pub enum SyntheticStepError {
     #[error("method.name={method}: {asked:?} is only supported on the CPU; choose another method or the CPU")]
     Evidence { method: String, asked: EvidenceKind },
 }
-
-#[cfg(test)]
-mod tests;

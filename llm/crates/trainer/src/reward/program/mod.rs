@@ -348,6 +348,3 @@ fn read(stdout: ChildStdout, lines: &SyncSender<Line>) {
         bytes.clear();
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -88,7 +88,7 @@ pub struct EvidenceInput<'a> {
 
 impl EvidenceInput<'_> {
     /// Prompt and response up to `end` tokens of it.
-    fn row(&self, end: usize) -> Vec<u32> {
+    pub fn row(&self, end: usize) -> Vec<u32> {
         self.prompt.iter().chain(&self.response[..end]).copied().collect()
     }
 }
@@ -205,6 +205,3 @@ fn log_softmax_of_mean(logits: &[f32], rows: usize, temperature: f64) -> Vec<f64
 fn tokens_of(rows: &Rows) -> usize {
     rows.tokens().len()
 }
-
-#[cfg(test)]
-mod tests;

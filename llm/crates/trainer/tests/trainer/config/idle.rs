@@ -1,0 +1,35 @@
+use grpo_lambda_trainer::config::{Config, idle_settings};
+
+#[test]
+fn a_setting_without_an_effect_is_told_with_the_one_that_takes_it() {
+    let idle = |words: &[&str]| idle_settings(&Config::resolve("tiny", words).expect("valid"), words);
+    for (words, other) in [
+        (&["task.kind=dataset", "task.data=x.jsonl", "task.levels=1"][..], "task.kind=dataset"),
+        (&["task.template=r1"], "task.kind=stories"),
+        (&["task.kind=addition", "task.levels=1"], "task.kind=addition"),
+        (&["sft.steps=0", "sft.lr=1"], "sft.steps=0"),
+        (&["sft.steps=0", "rl.steps=0", "rl.max_nan_steps=1"], "rl.steps=0"),
+        (&["device=cpu", "memory.optimiser=host"], "device=cpu"),
+        (&["engine=candle", "memory.recompute_layers=true"], "engine=candle"),
+        (&["rl.sets=4"], "rl.sampling=independent"),
+        (&["lora.alpha=8"], "lora.rank=0"),
+        (&["reward.overlong_limit=30"], "reward.overlong=0"),
+    ] {
+        let last = words.last().expect("a word");
+        assert_eq!(idle(words), [format!("{last} has no effect with {other}")]);
+    }
+    assert_eq!(idle(&["memory.optimiser=host"]), [""; 0]);
+    assert_eq!(idle(&["rl.steps=0", "rl.max_nan_steps=1"]), [""; 0]);
+    assert_eq!(idle(&["device=cpu", "memory.recompute_layers=true"]), [""; 0]);
+    let all = [
+        "task.kind=dataset",
+        "task.data=x.jsonl",
+        "task.template=r1",
+        "sft.lr=1",
+        "rl.lr=1e-4",
+        "seed=3",
+        "lora.rank=2",
+        "lora.alpha=8",
+    ];
+    assert_eq!(idle(&all), [""; 0]);
+}

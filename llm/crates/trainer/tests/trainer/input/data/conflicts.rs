@@ -1,0 +1,25 @@
+use grpo_lambda_grade::Gold;
+use grpo_lambda_trainer::input::data::{Conflicts, Row};
+
+#[test]
+fn another_answer_to_the_same_problem_is_counted_with_its_place() {
+    let mut found = Conflicts::default();
+    for (line, problem, answer) in [(1, "2+2?", "4"), (2, "3+3?", "6"), (3, "2+2?", "4"), (4, "2+2?", "5")] {
+        let row = Row {
+            index: 0,
+            file: "a.jsonl".into(),
+            line,
+            problem: problem.to_owned(),
+            answers: vec![answer.to_owned()],
+            gold: Gold::math(answer).expect("an answer"),
+            solution: None,
+        };
+        assert_eq!(found.line(), None);
+        found.note(&row);
+    }
+    let line = found.line().expect("one conflict");
+    assert!(
+        line.starts_with("1 row has the problem of an earlier row") && line.ends_with("a.jsonl:4"),
+        "{line}"
+    );
+}

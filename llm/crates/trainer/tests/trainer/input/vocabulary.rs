@@ -1,0 +1,74 @@
+use grpo_lambda_trainer::input::task::{Level, Split, Task};
+use grpo_lambda_trainer::input::tokens::{EOS, ModelTokenizer, PAD, UNKNOWN};
+use grpo_lambda_trainer::input::vocabulary::{pieces, tokenizer_config_json, tokenizer_json, tokens};
+use proptest::prelude::*;
+
+/// `UPDATE=1 cargo test -p grpo-lambda-llm the_shipped_tokenizer` rewrites the files.
+#[test]
+fn the_shipped_tokenizer_is_what_the_generator_makes() {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../presets/tiny");
+    for (name, text) in
+        [("tokenizer.json", tokenizer_json()), ("tokenizer_config.json", tokenizer_config_json())]
+    {
+        let path = format!("{directory}/{name}");
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(&path, &text).expect("writing the preset");
+        }
+        let shipped = std::fs::read_to_string(&path).expect("the preset's tokenizer");
+        assert!(shipped == text, "{path} is stale: run this test with UPDATE=1");
+    }
+    assert!(tokens().len() <= 512, "{}", tokens().len());
+}
+
+#[test]
+fn every_problem_is_whole_words_round_trips_and_is_short() {
+    let tokenizer = ModelTokenizer::tiny();
+    let unknown = tokenizer.id(UNKNOWN).expect("a token");
+    let letter =
+        |id: u32| (3 + 1..3 + 1 + 95).contains(&id) && char::from((id - 4) as u8 + b' ').is_alphabetic();
+    let (mut longest_prompt, mut longest_solution) = (0, 0);
+    for steps in 1..=Level::MAX_STEPS {
+        for max_operand in [3, 20, 99] {
+            let task = Task::Stories(vec![Level { steps, max_operand }]);
+            for split in Split::ALL {
+                for index in 0..400 {
+                    let problem = task.problem(5, split, index);
+                    let prompt = tokenizer.prompt(&problem.prompt).expect("encodes");
+                    let target = tokenizer.target(&problem.solution).expect("encodes");
+                    assert_eq!(tokenizer.text(prompt.ids()).expect("decodes"), problem.prompt);
+                    assert_eq!(tokenizer.text(target.ids()).expect("decodes"), problem.solution);
+                    for &id in prompt.ids().iter().chain(target.ids()) {
+                        assert!(id != unknown && !letter(id), "token {id} in {problem:?}");
+                    }
+                    longest_prompt = longest_prompt.max(prompt.ids().len());
+                    longest_solution = longest_solution.max(target.ids().len());
+                }
+            }
+        }
+    }
+    assert!(longest_prompt <= 80 && longest_solution <= 60, "{longest_prompt} {longest_solution}");
+    for index in 0..200 {
+        let problem = Task::Addition.problem(5, Split::Train, index);
+        let prompt = tokenizer.prompt(&problem.prompt).expect("encodes");
+        assert_eq!(prompt.ids().len(), 6, "{}", problem.prompt);
+        assert_eq!(tokenizer.text(prompt.ids()).expect("decodes"), problem.prompt);
+    }
+}
+
+proptest! {
+    #[test]
+    fn ascii_text_round_trips_and_the_library_cuts_as_the_generator_does(text in "[ -~\n]{0,60}") {
+        prop_assume!(![PAD, EOS, UNKNOWN].iter().any(|s| text.contains(s)));
+        let tokenizer = ModelTokenizer::tiny();
+        let prompt = tokenizer.prompt(&text).expect("encodes");
+        prop_assert_eq!(tokenizer.text(prompt.ids()).expect("decodes"), text.clone());
+        let by_hand: Vec<u32> = pieces(&text)
+            .into_iter()
+            .flat_map(|piece| match tokenizer.id(piece) {
+                Some(id) => vec![id],
+                None => piece.chars().map(|c| tokenizer.id(&c.to_string()).expect("ASCII")).collect(),
+            })
+            .collect();
+        prop_assert_eq!(prompt.ids(), by_hand);
+    }
+}

@@ -1,0 +1,157 @@
+use grpo_lambda_decoder::lora::LoraSettings;
+use grpo_lambda_decoder::model::Architecture::{Olmo2, Qwen2, Qwen3};
+use grpo_lambda_decoder::model::{
+    Decoder, Decoding, ForwardOptions, Gradients, ModelConfig, ModelShape, Rows, weights,
+};
+use grpo_lambda_trainer::config::Config as RunConfig;
+use grpo_lambda_trainer::plan::memory;
+use grpo_lambda_trainer::plan::memory::{StepShape, cache_bytes, decided_for, estimate, tape_bytes, total};
+
+const SHAPE: ModelShape = ModelShape { vocab: 67, hidden: 48, layers: 3, heads: 6, kv_heads: 2 };
+
+const STEP: StepShape = StepShape {
+    prompts: 2,
+    group: 2,
+    prompt_tokens: 5,
+    new_tokens: 5,
+    slots: None,
+    micro_batch_tokens: 1,
+    reference: true,
+    compensated: true,
+    shards: 1,
+    sampled_here: true,
+    evaluated: 0,
+};
+
+fn model(tied: bool) -> Decoder<f32> {
+    let config = ModelConfig { tie_word_embeddings: tied, ..Qwen2.config(SHAPE) };
+    of_shape(config)
+}
+
+fn of_shape(config: ModelConfig) -> Decoder<f32> {
+    let parameters = weights::initialise(&config, 1, 0.02);
+    Decoder::new(config, parameters).expect("it fits")
+}
+
+#[test]
+fn layers_are_kept_where_the_estimate_leaves_a_quarter_of_the_machine() {
+    let shape = Qwen2.config(SHAPE);
+    let decided = |value: &str, there: Option<f64>| {
+        let value = format!("memory.recompute_layers={value}");
+        let config = RunConfig::resolve("tiny", &[value.as_str()]).expect("accepted");
+        decided_for(there, &config, &shape, 9).memory.recompute_layers
+    };
+    let tiny = RunConfig::resolve("tiny", &[] as &[&str]).expect("accepted");
+    let peak = estimate(&shape, &StepShape::new(&tiny, 9), None).peak(false) as f64 / f64::from(1 << 20);
+    assert_eq!([1.34, 1.33].map(|times| decided("auto", Some(times * peak))), [false, true]);
+    assert!(!decided("auto", None));
+    assert!(decided("true", None) && !decided("false", Some(0.0)));
+}
+
+#[test]
+fn a_server_that_samples_takes_the_keys_and_values_off_this_machine() {
+    let rollout = |settings: &[&str]| {
+        let config = RunConfig::resolve("tiny", settings).expect("accepted");
+        total(&estimate(&Qwen2.config(SHAPE), &StepShape::new(&config, 9), None).rollout)
+    };
+    let remote = ["rollout.engine=vllm", "rollout.url=http://127.0.0.1:1"];
+    assert!(rollout(&[]) > 0 && rollout(&remote) == 0);
+    // An evaluation answers more prompts at a time than a small step, up to 128 or memory.slots, and each takes keys and values of its own.
+    let small = ["rl.prompts_per_step=1", "rl.group_size=2"];
+    let sampled = |more: &[&str]| rollout(&[&small[..], more].concat());
+    let one = sampled(&["eval.n=1"]) / 2;
+    assert_eq!(sampled(&["eval.n=1000"]), 128 * one);
+    assert_eq!(sampled(&["eval.n=1000", "memory.slots=9"]), 9 * one);
+    assert_eq!(sampled(&["eval.n=7"]), 7 * one);
+}
+
+#[test]
+fn the_tape_is_counted_to_the_byte() {
+    let qwen3 = ModelConfig { head_dim: 12, ..Qwen3.config(SHAPE) };
+    for model in [model(true), of_shape(qwen3), of_shape(Olmo2.config(SHAPE))] {
+        count_tape(&model);
+    }
+}
+
+fn count_tape(model: &Decoder<f32>) {
+    let mut rows = Rows::new();
+    let (mut tokens, mut scored) = (0, 0);
+    rows.share(&[7; 35]);
+    for (len, from) in [(40, 7), (3, 1), (65, 30)] {
+        rows.push(&vec![5; len], from);
+        tokens += len;
+        scored += len - from;
+    }
+    for recompute in [false, true] {
+        let (_, tape) =
+            model.forward(&rows, ForwardOptions { recompute, ..ForwardOptions::default() }).expect("fits");
+        assert_eq!(tape.bytes(), tape_bytes(model.config(), tokens, 35, scored, recompute));
+    }
+}
+
+#[test]
+fn the_cache_is_counted_to_the_byte() {
+    let model = model(false);
+    for (prompt_tokens, new_tokens) in [(7, 20), (32, 32), (33, 40), (70, 1)] {
+        let step = StepShape { prompts: 3, group: 4, prompt_tokens, new_tokens, ..STEP };
+        let mut decoding = Decoding::new(&model);
+        let prompt = vec![1; prompt_tokens];
+        let (first, _) = decoding.prefill(&[prompt.as_slice(); 3]).expect("fits");
+        let mut rows = first.clone();
+        rows.extend(first.iter().flat_map(|r| [*r; 3]).map(|r| decoding.fork(r)).collect::<Vec<_>>());
+        for _ in 0..new_tokens {
+            decoding.step(&rows, &[2; 12]).expect("fits");
+        }
+        assert_eq!(decoding.bytes(), cache_bytes(model.config(), &step), "{prompt_tokens} + {new_tokens}");
+    }
+}
+
+#[test]
+fn gradients_and_optimiser_are_as_large_as_said() {
+    for tied in [true, false] {
+        let model = model(tied);
+        let estimate = estimate(model.config(), &STEP, None);
+        let bytes = |name: &str| estimate.state.iter().find(|i| i.name == name).expect(name).bytes;
+        let numbers: usize = model.parameters().values().map(|t| t.data.len()).sum();
+        assert_eq!(bytes("weights"), 4 * numbers);
+        let initial = model.parameters().iter().map(|(n, t)| (n.clone(), t.data.clone()));
+        let saved = grpo_lambda_decoder::optim::AdamW::new(Default::default(), initial.collect::<Vec<_>>())
+            .to_bytes();
+        let file = safetensors::SafeTensors::deserialize(&saved).expect("its own");
+        let state: usize = file.iter().filter(|(n, _)| *n != "steps").map(|(_, t)| t.data().len()).sum();
+        assert_eq!(bytes("optimiser"), state);
+        let mut gradients = Gradients::<f32>::new(model.config(), |_| true);
+        let read: usize = gradients.parameters().values().map(|t| t.data.len()).sum();
+        assert_eq!(bytes("gradients"), 4 * (read + if tied { 67 * 48 } else { 0 }));
+        let sharded = memory::estimate(model.config(), &StepShape { shards: 4, ..STEP }, None);
+        assert_eq!(total(&sharded.state) - total(&estimate.state), 4 * bytes("gradients"));
+        assert_eq!(bytes("reference model"), bytes("weights") + bytes("packed weights"));
+        // A row is longer than the micro-batch: it is taken alone.
+        assert_eq!(estimate.update[0].bytes, tape_bytes(model.config(), 6, 4, 5, false));
+    }
+}
+
+#[test]
+fn an_adapter_holds_what_its_engine_holds() {
+    use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, TrainingSetup};
+    let model = model(true);
+    let (shape, targets) = (model.config().clone(), vec!["q_proj".to_owned(), "down_proj".to_owned()]);
+    let lora = LoraSettings { rank: 4, alpha: 8.0, targets };
+    let estimate = estimate(&shape, &STEP, Some(&lora));
+    let bytes = |name: &str| estimate.state.iter().find(|i| i.name == name).expect(name).bytes;
+    let numbers: usize = model.parameters().values().map(|t| t.data.len()).sum();
+    assert_eq!(bytes("weights"), 4 * numbers);
+    let setup = TrainingSetup { lora: Some(lora), ..TrainingSetup::new(Default::default()) };
+    let mut engine = CpuEngine::new(model, setup).expect("it fits");
+    let mut saved = Vec::new();
+    engine.write_optimiser(&mut saved).expect("on the CPU");
+    let file = safetensors::SafeTensors::deserialize(&saved).expect("its own");
+    let state: usize = file.iter().filter(|(n, _)| *n != "steps").map(|(_, t)| t.data().len()).sum();
+    assert_eq!(bytes("optimiser"), state);
+    let adapted: usize = engine.gradients().parameters().values().map(|t| t.data.len()).sum();
+    assert_eq!(
+        (bytes("gradients"), bytes("base"), bytes("reference")),
+        (4 * adapted, 4 * adapted, 4 * adapted)
+    );
+    assert!(estimate.state.iter().all(|i| i.name != "reference model"));
+}

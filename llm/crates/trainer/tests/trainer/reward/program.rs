@@ -1,0 +1,138 @@
+use grpo_lambda_trainer::reward::program::{Question, RewardProgram};
+use std::thread;
+use std::time::{Duration, Instant};
+
+fn questions(n: usize) -> Vec<Question> {
+    let one = |i: usize| Question {
+        prompt: "2+2?".to_owned(),
+        completion: "x".repeat(i),
+        gold: "4".to_owned(),
+        tokens: i,
+        token_ids: vec![7; i],
+    };
+    (0..n).map(one).collect()
+}
+
+/// Asks a shell program, with a second to answer; the answers and what was said.
+fn ask(command: &str, n: usize) -> (Result<Vec<Option<f64>>, String>, String) {
+    let mut said = String::new();
+    let mut program = RewardProgram::new(command, Duration::from_secs(1));
+    let answers = program.ask(&questions(n), &mut |line| said += line);
+    (answers.map_err(|e| e.to_string()), said)
+}
+
+#[test]
+fn every_response_gets_the_number_of_its_line() {
+    // A line is answered with the number of its tokens.
+    let count = r#"while read -r line; do echo "$line" | sed 's/.*"tokens":\([0-9]*\).*/\1/'; done"#;
+    assert_eq!(ask(count, 3), (Ok(vec![Some(0.0), Some(1.0), Some(2.0)]), String::new()));
+    let forms =
+        "read a; echo '{\"reward\": -0.5}'; read a; echo null; read a; echo true; read a; echo 1e-3; cat";
+    assert_eq!(ask(forms, 4).0, Ok(vec![Some(-0.5), None, Some(1.0), Some(0.001)]));
+}
+
+/// Answers the questions with their ids, after the lines of `first`.
+fn with_ids(first: &str) -> String {
+    let id = r#"sed 's/.*"id":\([0-9]*\).*/\1/'"#;
+    format!(
+        "{first}while read -r line; do echo \"{{\\\"reward\\\": 1, \\\"id\\\": $(echo \"$line\" | {id})}}\"; done"
+    )
+}
+
+#[test]
+fn an_answer_with_an_id_answers_its_question() {
+    assert_eq!(ask(&with_ids(""), 3).0, Ok(vec![Some(1.0); 3]));
+    let twice = "read -r line; for i in 1 2; do echo '{\"reward\": 1, \"id\": 0}'; done; ";
+    let error = ask(&with_ids(twice), 3).0.expect_err("one too many");
+    assert!(error.contains("to id 0, where the answer to id 1 is due"), "{error}");
+    assert_eq!(ask("read a; echo '{\"reward\": NaN, \"id\": 0}'; cat", 1).0, Ok(vec![None]));
+}
+
+#[test]
+fn a_line_that_nobody_asked_for_is_refused_by_name() {
+    let tried = |command: &str| {
+        let program = RewardProgram::new(command, Duration::from_secs(5));
+        program.try_out(questions(1).remove(0), &mut |_| ()).map_err(|e| e.to_string())
+    };
+    let count = "while read -r line; do echo 7; done";
+    assert_eq!(tried(count), Ok(()));
+    // It needs a while before it answers, and goes on when its input ends.
+    assert_eq!(tried("read a; sleep 0.3; echo 1; sleep 60"), Ok(()));
+    for (command, line) in [
+        (format!("echo 0; {count}"), "7"),
+        (format!("echo 0; sleep 0.3; {count}"), "7"),
+        (format!("{count}; echo good bye"), "good bye"),
+        ("yes 1".to_owned(), "1"),
+    ] {
+        let error = tried(&command).expect_err("a line too many");
+        assert!(error.contains(&format!("wrote the line {line:?}, which answers no question")), "{error}");
+    }
+    // A later one is met by the next group.
+    let mut program = RewardProgram::new("read a; echo 1; echo 2; cat", Duration::from_secs(5));
+    program.ask(&questions(1), &mut |_| ()).expect("answered");
+    thread::sleep(Duration::from_millis(500));
+    let error = program.ask(&questions(1), &mut |_| ()).expect_err("left over").to_string();
+    assert!(error.contains("wrote the line \"2\""), "{error}");
+}
+
+#[test]
+fn output_without_end_is_no_burden_and_output_that_ended_no_wait() {
+    let error = ask("cat /dev/zero", 1).0.expect_err("a line without end");
+    assert!(error.contains("wrote a line of more than 65536 bytes"), "{error}");
+    let (answers, said) = ask("exec 1>&-; exec sleep 300", 1);
+    let error = answers.expect_err("closed");
+    assert!(error.contains("it closed its output and goes on after 0 of 1 answers"), "{error}");
+    assert!(said.contains("asked once more"), "{said}");
+}
+
+#[test]
+fn a_run_that_is_asked_to_end_waits_a_moment_only() {
+    let mut program = RewardProgram::new("sleep 600", Duration::from_secs(500)).heeding(|| true);
+    let began = Instant::now();
+    let error = program.ask(&questions(2), &mut |_| ()).expect_err("silent").to_string();
+    assert!(error.contains("0 of 2 answers had come when the run was asked to end"), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(100));
+}
+
+#[test]
+fn numbers_that_are_none_are_left_out_and_told_of_once() {
+    let (answers, said) =
+        ask("read a; echo NaN; read a; echo '{\"reward\": -Infinity}'; read a; echo 2; cat", 3);
+    assert_eq!(answers, Ok(vec![None, None, Some(2.0)]));
+    assert_eq!(said.matches("warning: reward.command answered NaN").count(), 1, "{said}");
+    assert_eq!(said.matches("warning").count(), 1, "{said}");
+}
+
+#[test]
+fn a_program_that_dies_is_asked_again_and_given_up_when_it_dies_again() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let once = dir.path().join("once");
+    let dies_once =
+        format!("if [ ! -e {0} ]; then touch {0}; exit 3; fi; while read a; do echo 1; done", once.display());
+    let (answers, said) = ask(&dies_once, 2);
+    assert_eq!(answers, Ok(vec![Some(1.0), Some(1.0)]));
+    assert!(said.contains("it ended (exit status: 3) after 0 of 2 answers"), "{said}");
+    let error = ask("read a; echo 1", 2).0.expect_err("dies twice");
+    assert!(error.contains("after 1 of 2 answers") && error.contains("2 times in a row"), "{error}");
+}
+
+/// More than a pipe holds, to a program that does not read: its time ends all the same.
+#[test]
+fn a_program_that_does_not_read_is_given_up_in_time() {
+    let mut program = RewardProgram::new("sleep 60", Duration::from_millis(300));
+    let mut questions = questions(1);
+    questions[0].completion = "x".repeat(1 << 20);
+    let began = Instant::now();
+    program.ask(&questions, &mut |_| ()).expect_err("silent");
+    assert!(began.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
+fn a_program_that_says_nothing_in_time_or_no_number_is_an_error() {
+    let (answers, said) = ask("sleep 30", 1);
+    let error = answers.expect_err("silent");
+    assert!(error.contains("0 of 1 answers came within 1 s (reward.command_timeout)"), "{error}");
+    assert!(said.contains("asked once more"), "{said}");
+    let error = ask("while read a; do echo good; done", 1).0.expect_err("no number");
+    assert!(error.contains("answered \"good\"; must be a number"), "{error}");
+}

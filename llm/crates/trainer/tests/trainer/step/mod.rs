@@ -1,0 +1,180 @@
+mod evidence;
+mod micro_batch;
+
+use grpo_lambda::group::{Group, Response};
+use grpo_lambda::learner::Policy;
+use grpo_lambda::metrics::Metrics;
+use grpo_lambda_decoder::model::Architecture::Qwen2;
+use grpo_lambda_decoder::model::{Decoder, ForwardOptions, ModelShape, Rows, weights};
+use grpo_lambda_decoder::optim::{AdamWSettings, StepOutcome};
+use grpo_lambda_grade::Extraction;
+use grpo_lambda_trainer::config::Config;
+use grpo_lambda_trainer::input::task::{Problem, Split, Task};
+use grpo_lambda_trainer::input::tokens::ModelTokenizer;
+use grpo_lambda_trainer::step::engine::{CpuEngine, Engine, TrainingSetup};
+use grpo_lambda_trainer::step::{LlmPolicy, StepContext, StepSettings, TextReward, TrainingPrompt, sft};
+
+fn start(model: Decoder<f32>, adam: AdamWSettings) -> CpuEngine {
+    CpuEngine::new(model, TrainingSetup::new(adam)).unwrap()
+}
+
+fn training_prompt(tokens: &ModelTokenizer, number: u64, problem: &Problem) -> TrainingPrompt {
+    let prompt = tokens.prompt(&problem.prompt).unwrap().ids().to_vec();
+    TrainingPrompt { tokens: prompt, gold: problem.gold.clone(), number }
+}
+
+fn gradient(engine: &mut CpuEngine) -> Vec<f64> {
+    engine.gradients().by_name().into_iter().flat_map(|(_, g)| g).map(|&x| f64::from(x)).collect()
+}
+
+/// With a limit of four tokens only `\\boxed{d}` gets a reward, so `J = mean_x pi(y_x|x)` and its gradient are known
+/// without sampling. RLOO's expected update is that gradient: the mean over many sampled groups must point there.
+#[test]
+fn the_mean_sampled_update_is_the_gradient_of_expected_reward() {
+    mean_update_is_the_gradient(&["method.name=rloo"]);
+}
+
+#[test]
+fn the_mean_update_of_systematic_groups_is_the_gradient_of_expected_reward() {
+    mean_update_is_the_gradient(&["method.name=systematic_rloo", "rl.sampling=systematic"]);
+}
+
+fn mean_update_is_the_gradient(words: &[&str]) {
+    let tokens = ModelTokenizer::tiny();
+    let task = Task::Addition;
+    let problems: Vec<Problem> = (0..200)
+        .map(|i| task.problem(0, Split::Train, i))
+        .filter(|p| p.solution.len() == 9)
+        .take(8)
+        .collect();
+    let prompts: Vec<TrainingPrompt> =
+        (0..).zip(&problems).map(|(n, p)| training_prompt(&tokens, n, p)).collect();
+    let answers: Vec<Vec<u32>> =
+        problems.iter().map(|p| tokens.target(&p.solution).unwrap().ids()[..4].to_vec()).collect();
+    let config = Config::resolve("tiny", &[&["seed=7", "rl.max_new_tokens=4"][..], words].concat()).unwrap();
+    let shape =
+        Qwen2.config(ModelShape { vocab: tokens.len(), hidden: 32, layers: 2, heads: 2, kv_heads: 1 });
+    let model = Decoder::new(shape.clone(), weights::initialise(&shape, 1, 0.02)).unwrap();
+
+    let mut answered = Rows::new();
+    for (e, answer) in prompts.iter().zip(&answers) {
+        let row: Vec<u32> = e.tokens.iter().chain(answer).copied().collect();
+        answered.push(&row, e.tokens.len());
+    }
+    // A few supervised steps, so that correct answers are sampled at all.
+    let examples: Vec<_> = prompts
+        .iter()
+        .zip(&answers)
+        .map(|(e, a)| sft::Example { prompt: e.tokens.clone(), response: a.clone() })
+        .collect();
+    let mut engine = start(model, config.sft_optimiser());
+    for _ in 0..40 {
+        sft::step(&mut engine, &examples, 5e-3, config.memory).unwrap();
+    }
+
+    let (scores, tape) = engine.forward(&answered, ForwardOptions::default()).unwrap();
+    let chances: Vec<f64> = scores.logps.iter().map(|row| row.iter().sum::<f64>().exp()).collect();
+    let pull: Vec<Vec<f64>> = chances.iter().map(|p| vec![-p / chances.len() as f64; 4]).collect();
+    engine.backward(tape, &pull).unwrap();
+    let exact = gradient(&mut engine);
+
+    let mut engine = start(engine.model, config.rl_optimiser());
+    let (settings, configured) = (StepSettings::new(&config, tokens.eos()), config.configured());
+    let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed);
+    let method = configured.method.as_ref();
+    let context = StepContext::new(&settings, method, &rewards);
+    let (batches, group) = (24, 64);
+    let mut reward = 0.0;
+    for step in 0..batches {
+        let rollout = context.sample(&mut engine, prompts.clone(), group, step).unwrap();
+        let batch = &rollout.groups;
+        let responses: Vec<&Response> = batch.iter().flat_map(|g| &g.responses).collect();
+        reward += responses.iter().filter_map(|r| r.reward).sum::<f64>();
+        let credits = method.credit(batch);
+        let mut policy = LlmPolicy::new(&mut engine, context, &rollout, 0.0);
+        for part in policy.parts(&prompts, batch) {
+            let (logps, tape) = policy.log_probs(&prompts, batch, part.clone()).unwrap();
+            let dlogps: Vec<Vec<f64>> = part
+                .zip(&logps)
+                .map(|(i, logps)| method.loss(responses[i], &credits[i], logps).dlogps)
+                .collect();
+            policy.backward(tape, &dlogps).unwrap();
+        }
+    }
+    let sampled = gradient(&mut engine);
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
+    let cosine = dot(&sampled, &exact) / (dot(&sampled, &sampled) * dot(&exact, &exact)).sqrt();
+    let length = dot(&sampled, &exact) / dot(&exact, &exact) / batches as f64;
+    let expected = chances.iter().sum::<f64>() / 8.0;
+    let observed = reward / (batches as f64 * 8.0 * group as f64);
+    // 12288 samples of a chance near 0.16: a standard error of 0.0033. Ten times the batches give 0.9997 and 0.990.
+    assert!((0.05..0.5).contains(&expected), "the start is no test: J = {expected}");
+    assert!((observed - expected).abs() < 0.012, "sampled {observed}, J = {expected}");
+    assert!(cosine > 0.98 && (length - 1.0).abs() < 0.1, "cosine {cosine}, length {length}");
+}
+
+#[test]
+fn systematic_responses_are_the_same_in_any_batch_and_slots_and_differ_by_step() {
+    let tokens = ModelTokenizer::tiny();
+    let words = ["rl.max_new_tokens=12", "method.name=systematic_rloo", "rl.sampling=systematic"];
+    let shape =
+        Qwen2.config(ModelShape { vocab: tokens.len(), hidden: 32, layers: 1, heads: 2, kv_heads: 1 });
+    let model = Decoder::new(shape.clone(), weights::initialise(&shape, 1, 0.2)).unwrap();
+    let problem = |n: u64| training_prompt(&tokens, n, &Task::Addition.problem(0, Split::Train, n));
+    let mut engine = start(model, AdamWSettings::default());
+    let mut sampled = |numbers: &[u64], slots: &str, step: u64| {
+        let config = Config::resolve("tiny", &[&words[..], &[slots]].concat()).unwrap();
+        let settings = StepSettings::new(&config, tokens.eos());
+        let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed);
+        let configured = config.configured();
+        let context = StepContext::new(&settings, configured.method.as_ref(), &rewards);
+        let prompts = numbers.iter().map(|n| problem(*n)).collect();
+        context.sample(&mut engine, prompts, 6, step).unwrap().groups
+    };
+    let together = sampled(&[0, 1, 2, 3], "memory.slots=0", 5);
+    for (n, group) in together.iter().enumerate() {
+        assert_eq!(&sampled(&[n as u64], "memory.slots=1", 5)[0], group);
+    }
+    let reversed: Vec<_> = sampled(&[3, 2, 1, 0], "memory.slots=5", 5).into_iter().rev().collect();
+    assert_eq!(reversed, together);
+    assert_ne!(sampled(&[0], "memory.slots=0", 6)[0], together[0]);
+    // Codes of a set are a third apart: no two responses begin at the same place, and the sets have shifts of their own.
+    let first = |g: &Group, i: usize| g.responses[i].tokens.clone();
+    assert!(together.iter().all(|g| first(g, 0) != first(g, 1) && first(g, 0) != first(g, 3)));
+}
+
+/// With several updates on a rollout, one that is skipped is reported although a good one follows; the next rollout starts afresh.
+#[test]
+fn a_skipped_inner_update_is_not_hidden_by_the_next() {
+    let tokens = ModelTokenizer::tiny();
+    let config = Config::resolve("tiny", &["rl.max_new_tokens=4"]).unwrap();
+    let shape =
+        Qwen2.config(ModelShape { vocab: tokens.len(), hidden: 32, layers: 1, heads: 2, kv_heads: 1 });
+    let model = Decoder::new(shape.clone(), weights::initialise(&shape, 1, 0.02)).unwrap();
+    let prompts = vec![training_prompt(&tokens, 0, &Task::Addition.problem(0, Split::Train, 0))];
+    let mut engine = start(model, config.rl_optimiser());
+    let (settings, configured) = (StepSettings::new(&config, tokens.eos()), config.configured());
+    let rewards = TextReward::new(&tokens, &config.reward, Extraction::Boxed, config.seed);
+    let method = configured.method.as_ref();
+    let context = StepContext::new(&settings, method, &rewards);
+    let rollout = context.sample(&mut engine, prompts.clone(), 2, 0).unwrap();
+    let mut policy = LlmPolicy::new(&mut engine, context, &rollout, 1e-3);
+    for pull in [f64::NAN, 1.0] {
+        let (logps, tape) = policy.log_probs(&prompts, &rollout.groups, 0..2).unwrap();
+        let dlogps: Vec<Vec<f64>> = logps.iter().map(|row| vec![pull; row.len()]).collect();
+        policy.backward(tape, &dlogps).unwrap();
+        policy.step().unwrap();
+    }
+    let report = policy.report(Metrics::default());
+    assert!(
+        matches!(report.updates[..], [StepOutcome::Skipped { .. }, StepOutcome::Applied { .. }]),
+        "{report:?}"
+    );
+    assert!(matches!(report.update(), Some(StepOutcome::Skipped { .. })));
+    assert_eq!(engine.optimiser.steps(), 1);
+    let rollout = context.sample(&mut engine, prompts.clone(), 2, 1).unwrap();
+    assert_eq!(
+        LlmPolicy::new(&mut engine, context, &rollout, 1e-3).report(Metrics::default()).update(),
+        None
+    );
+}

@@ -1,0 +1,88 @@
+use grpo_lambda::group::{Evidence, Group, Response};
+use grpo_lambda::learner::{Policy, Samples, Scored, iterate};
+use grpo_lambda::methods;
+use std::ops::Range;
+
+/// A policy that a sampler of another rounding sampled for, and that a step moves by 0.1 at every token.
+#[derive(Default)]
+struct Rounding {
+    recomputes: bool,
+    moved: f64,
+    gradient: Vec<f64>,
+}
+
+/// The sampler's number of token `t`, and the policy's before it moved.
+fn sampled(t: usize) -> f64 {
+    -1.0 - t as f64 / 8.0
+}
+fn own(t: usize) -> f64 {
+    sampled(t) + 0.05
+}
+
+impl Policy for Rounding {
+    type Prompt = ();
+    type Tape = ();
+    type Error = std::convert::Infallible;
+
+    fn parts(&self, _: &[()], _: &[Group]) -> Vec<Range<usize>> {
+        vec![0..1, 1..4]
+    }
+    fn recomputes_old_logps(&self) -> bool {
+        self.recomputes
+    }
+    fn log_probs(&self, _: &[()], _: &[Group], part: Range<usize>) -> Result<Scored<()>, Self::Error> {
+        Ok((part.map(|_| (0..6).map(|t| own(t) + self.moved).collect()).collect(), ()))
+    }
+    fn backward(&mut self, (): (), dlogps: &[Vec<f64>]) -> Result<(), Self::Error> {
+        self.gradient.extend(dlogps.iter().flatten());
+        Ok(())
+    }
+    fn step(&mut self) -> Result<(), Self::Error> {
+        self.moved += 0.1;
+        Ok(())
+    }
+}
+
+impl Samples for Rounding {
+    fn sample(&mut self, _: &[()], group_size: usize) -> Result<Vec<Group>, Self::Error> {
+        let logps = || (0..6).map(sampled).collect::<Vec<f64>>();
+        let evidence = || Evidence { sampler_logps: Some(logps()), ..Evidence::default() };
+        let response = |i| Response { evidence: evidence(), ..Response::graded(logps(), (i % 2) as f64) };
+        Ok(vec![Group { responses: (0..group_size).map(response).collect() }])
+    }
+}
+
+#[test]
+fn rounding_between_sampler_and_trainer_is_no_step_of_the_policy() {
+    let method = methods::parse("grpo_lambda", "lambda=0.9").unwrap().method;
+    let run = |recomputes: bool, inner_updates: usize| {
+        let mut policy = Rounding { recomputes, ..Rounding::default() };
+        iterate(&mut policy, &*method, &[()], 4, inner_updates).unwrap()
+    };
+    // A trace at the last of six tokens: 1 + 0.9 + ... + 0.9^5.
+    let trace = (1.0 - 0.9f64.powi(6)) / 0.1;
+    let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} for {b}");
+    near(run(false, 1).trace_log_ratio_max, 0.05 * trace);
+    assert!(run(false, 1).clip_fraction_high() > 0.0);
+    let first = run(true, 1);
+    assert_eq!((first.log_ratio_max, first.trace_log_ratio_max, first.ratio_mean()), (0.0, 0.0, 1.0));
+    assert_eq!((first.clip_fraction_low(), first.clip_fraction_high()), (0.0, 0.0));
+    // Later updates are measured from the first, not from the one before.
+    near(run(true, 2).trace_log_ratio_max, 0.1 * trace);
+    near(run(true, 3).log_ratio_max, 0.2);
+}
+
+#[test]
+fn a_correction_weighs_the_trainer_s_own_numbers_against_the_sampler_s() {
+    let gradient = |settings: &str| {
+        let method = methods::parse("grpo", settings).unwrap().method;
+        let mut policy = Rounding { recomputes: true, ..Rounding::default() };
+        iterate(&mut policy, &*method, &[()], 4, 1).unwrap();
+        policy.gradient
+    };
+    let (plain, truncated) = (gradient(""), gradient("correction=token_truncate correction_high=2"));
+    assert!(plain.len() == 24 && plain.iter().all(|g| *g != 0.0));
+    for (plain, corrected) in plain.iter().zip(truncated) {
+        assert!((corrected - plain * 0.05f64.exp()).abs() < 1e-12, "{corrected} for {plain}");
+    }
+}
