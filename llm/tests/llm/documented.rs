@@ -72,6 +72,6 @@ fn the_page_of_commands_is_what_the_program_says() {
 }
 
 #[test]
-fn the_page_of_limits_has_those_of_the_code() {
-    page::hold("limits.md", "llm-train", &page::bounds(&grpo_lambda_trainer::bounded::limits::table()));
+fn the_page_of_bounds_has_those_of_the_code() {
+    page::hold("promises.md", "llm-train", &page::bounds(&grpo_lambda_trainer::bounded::limits::table()));
 }

@@ -1,4 +1,4 @@
-//! The methods by provenance and by what of them has run, as `docs/methods.md` lists them.
+//! The methods by provenance and by what of them has run, as `docs/conventions.md` lists them.
 
 use super::markdown::wrapped;
 use crate::atlas::entrants::LEFT_OUT;
@@ -7,7 +7,7 @@ use grpo_lambda::methods::{self, MethodSpec, Provenance, REGISTRY};
 use grpo_lambda_mdp::zoo;
 use grpo_lambda_tools::mdp_command::provided;
 
-/// The evidence that no policy of `llm-train` gives; its tests compare the list of `docs/methods.md` with what it refuses.
+/// The evidence that no policy of `llm-train` gives; its tests compare the list of `docs/conventions.md` with what it refuses.
 const NO_TRANSFORMER: [EvidenceKind; 6] = [
     EvidenceKind::Values,
     EvidenceKind::Collisions,
