@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::common::{checkpoint, shape};
-use crate::documents::{Plan, help, page, run_all};
+use crate::documents::{Plan, page, run_all};
 
 /// A model and a run at which a command that trains takes a second.
 const SHAPE: &str = "model.hidden=32 model.layers=1 model.heads=2 model.kv_heads=1 model.intermediate=64";
@@ -64,11 +64,6 @@ fn furnish(folder: &Path) -> String {
 #[test]
 fn every_printed_command_runs_in_its_order() {
     run_all("llm-train", env!("CARGO_BIN_EXE_llm-train-tested"), plan, furnish);
-}
-
-#[test]
-fn the_page_of_commands_is_what_the_program_says() {
-    page::hold("commands.md", "llm-train", &help("llm-train", env!("CARGO_BIN_EXE_llm-train-tested")));
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn assert_refused(args: &[&str], stdin: &[u8], expected: &[&str]) {
     assert_eq!(output.status.code(), Some(2), "{shown}");
     assert!(output.stdout.is_empty(), "{shown}");
     assert!(stderr.ends_with('\n') && stderr.lines().count() == 1, "one line expected: {shown}");
-    assert!(stderr.starts_with("sim"), "{shown}");
+    assert!(stderr.starts_with("grpo-sim"), "{shown}");
     for part in expected {
         assert!(stderr.contains(part), "expected {part:?}: {shown}");
     }
@@ -30,7 +30,7 @@ fn assert_refused(args: &[&str], stdin: &[u8], expected: &[&str]) {
 fn arguments() {
     let none: &[u8] = b"";
     let cases: &[Case] = &[
-        (&["no_such_experiment"], none, &["grpo-sim: error: unknown experiment `no_such_experiment`", "sim --list"]),
+        (&["no_such_experiment"], none, &["grpo-sim: error: unknown experiment `no_such_experiment`", "grpo-sim --list"]),
         (&["estimat"], none, &["unknown experiment `estimat` (did you mean `estimate`?)"]),
         (
             &["estimat", "--method", "grpo"],
@@ -38,13 +38,13 @@ fn arguments() {
             &["unknown experiment `estimat` (did you mean `estimate`?)"],
         ),
         (&["a\nb"], none, &["unknown experiment `a\\nb`"]),
-        (&["--sed", "3"], none, &["grpo-sim: error: unexpected argument '--sed'", "'--seed'", "see sim --help"]),
+        (&["--sed", "3"], none, &["grpo-sim: error: unexpected argument '--sed'", "'--seed'", "see grpo-sim --help"]),
         (&["--seed", "x"], none, &["invalid value 'x' for '--seed <N>'"]),
         (&["--seed", "-1"], none, &["unexpected argument '-1'"]),
         (&["--seed", "18446744073709551616"], none, &["--seed", "18446744073709551616"]),
         (&["--list", "--out"], none, &["a value is required for '--out <DIR>'"]),
         (&["methods", "gro"], none, &["grpo-sim methods: error: unknown method `gro` (did you mean `grpo`?)"]),
-        (&["estimate"], none, &["grpo-sim estimate: error: ", "--method <NAME>", "see sim estimate --help"]),
+        (&["estimate"], none, &["grpo-sim estimate: error: ", "--method <NAME>", "see grpo-sim estimate --help"]),
         (
             &["estimate", "--method", "grpo-lambda"],
             none,

@@ -64,7 +64,8 @@ fn a_name_and_tokens_of_a_file_command_no_terminal() {
     let text = String::from_utf8(done.stdout).unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     assert!(
-        text.starts_with("\\u{1b}]0;owned\\u{7}: 3 tokens") && text.contains("r\\u{1b}[2Jight"),
+        text.starts_with("\\u{1b}]0;owned\\u{7}: the true advantage of each token")
+            && text.contains("r\\u{1b}[2Jight"),
         "{text}"
     );
     assert!(!text.contains(['\u{1b}', '\u{7}']), "{text:?}");

@@ -53,7 +53,8 @@ pub(super) fn reasons(outcomes: &[Outcome]) -> String {
         }
     }
     let differing: usize = reasons.iter().map(|(_, cases, _)| cases).sum();
-    let mut text = format!("{} cases agree. {differing} differ by definition:\n\n", outcomes.len() - differing);
+    let mut text =
+        format!("{} cases agree. {differing} differ by definition:\n\n", outcomes.len() - differing);
     text += "| what differs | cases | names in verl |\n| --- | --- | --- |\n";
     for (reason, cases, names) in reasons {
         let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
@@ -70,6 +71,9 @@ pub(super) fn check(file: &str, fill: impl FnOnce(&str) -> String) {
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(&path, text).expect("the page can be written");
     } else {
-        assert!(committed == text, "{file} is not what this run found; run this test with UPDATE_DOCS=1 to write it");
+        assert!(
+            committed == text,
+            "{file} is not what this run found; run this test with UPDATE_DOCS=1 to write it"
+        );
     }
 }

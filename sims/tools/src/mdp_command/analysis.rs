@@ -31,7 +31,9 @@ const CANCELLED: f64 = 1e-24;
 
 /// The result of `sim mdp`.
 pub struct Analysis {
-    /// A name fit for files.
+    /// The name of the MDP.
+    pub title: String,
+    /// The name in a form fit for files.
     pub name: String,
     /// Facts about the MDP, line by line.
     pub facts: Vec<String>,
@@ -141,22 +143,30 @@ pub fn analyse(request: &MdpArgs, method: &Configured) -> anyhow::Result<Analysi
         (compare(&expected, &oracle), how)
     })?;
 
-    let facts = facts(&name, &oracle, group_size);
+    let facts = facts(&oracle, group_size);
     let left_out = match left_out.is_empty() {
         true => String::new(),
         false => format!("not shown, for lack of inputs that a table gives: {}\n", left_out.join(", ")),
     };
     let (credit, figure) = views(&name, method, (&expected, how), &comparison, &oracle);
-    let name = name.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect();
-    Ok(Analysis { name, facts, methods, left_out, credit, figure })
+    let fit = |c: char| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
+    Ok(Analysis {
+        name: name.chars().map(fit).collect(),
+        title: name,
+        facts,
+        methods,
+        left_out,
+        credit,
+        figure,
+    })
 }
 
 /// The size of the MDP and what can be earned on it.
-fn facts(name: &str, oracle: &Oracle, group_size: usize) -> Vec<String> {
+fn facts(oracle: &Oracle, group_size: usize) -> Vec<String> {
     let tree = oracle.tree;
     vec![
         format!(
-            "{name}: {} tokens, {} prefixes, {} responses of 1 to {} tokens (mean {})",
+            "{} tokens, {} prefixes, {} responses of 1 to {} tokens (mean {})",
             tree.tokens().len(),
             tree.node_count(),
             tree.leaf_count(),

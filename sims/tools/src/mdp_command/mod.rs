@@ -69,8 +69,9 @@ impl Analysis {
         let credit = shown(&self.credit, CREDIT, SHOWN);
         let methods = shown(&self.methods, self.methods.columns.len(), usize::MAX);
         format!(
-            "{}\n\nTrue advantage of each token and the credit that {title} gives it, most visited prefixes first\n{credit}\n\n\
+            "{}: the true advantage of each token and the credit that {title} gives it, most visited prefixes first\n{credit}\n\n{}\n\n\
              Direction of the expected update of {title}, then of the other methods at their defaults\n{methods}\n{}",
+            self.title,
             self.facts.join("\n"),
             self.left_out,
         )
