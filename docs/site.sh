@@ -13,6 +13,8 @@ fi
 python=$SITE_VENV/bin/python
 
 "$python" docs/site/stage.py . "$site/pages"
+cargo build --quiet --bin grpo-sim --bin llm-train
+"$python" docs/site/commands.py target/debug/grpo-sim target/debug/llm-train > "$site/pages/docs/commands.md"
 NO_MKDOCS_2_WARNING=1 "$python" -m mkdocs build --quiet --strict --config-file docs/site/mkdocs.yml
 
 cargo doc --quiet --no-deps -p grpo-lambda -p grpo-lambda-mdp -p grpo-lambda-stats -p grpo-lambda-conventions -p grpo-lambda-grade -p grpo-lambda-decoder

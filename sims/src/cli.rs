@@ -1,7 +1,7 @@
 //! The command line of `sim`.
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_claims::atlas;
 use grpo_lambda_claims::experiment::Experiment;
@@ -15,6 +15,7 @@ use grpo_lambda_tools::mdp_command::{self, MdpArgs};
 use grpo_lambda_tools::methods_list::{self, MethodsArgs};
 use grpo_lambda_tools::museum::{self, MuseumArgs};
 use grpo_lambda_tools::new_method::{self, NewMethodArgs};
+use grpo_lambda_tools::program::{call, named, program, renamed};
 use grpo_lambda_tools::terminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -92,17 +93,19 @@ enum Command {
 
 fn dispatch(command: &Command) -> Result<(), Failure> {
     match command {
-        Command::Estimate(args) => estimate::run(args).map_err(|f| f.within("sim estimate")),
-        Command::Mdp(args) => mdp_command::run(args).map_err(|f| f.within("sim mdp")),
-        Command::Methods(args) => methods_list::run(args).map_err(|f| f.within("sim methods")),
-        Command::Museum(args) => museum::run(args).map_err(|f| f.within("sim museum")),
-        Command::NewMethod(args) => new_method::run(args).map_err(|f| f.within("sim new-method")),
+        Command::Estimate(args) => estimate::run(args).map_err(|f| f.within("estimate")),
+        Command::Mdp(args) => mdp_command::run(args).map_err(|f| f.within("mdp")),
+        Command::Methods(args) => methods_list::run(args).map_err(|f| f.within("methods")),
+        Command::Museum(args) => museum::run(args).map_err(|f| f.within("museum")),
+        Command::NewMethod(args) => new_method::run(args).map_err(|f| f.within("new-method")),
     }
 }
 
 /// Runs `sim` with the arguments of the process.
 pub(crate) fn main() -> ExitCode {
-    let done = match Cli::try_parse() {
+    let mut command = renamed(Cli::command(), program());
+    let parsed = command.try_get_matches_from_mut(std::env::args_os());
+    let done = match parsed.and_then(|found| Cli::from_arg_matches(&found)) {
         Ok(cli) => execute(&cli),
         Err(error) => refuse(&error),
     };
@@ -138,13 +141,13 @@ fn execute(cli: &Cli) -> Result<(), Failure> {
             }
         }
     };
-    work().map_err(|f| f.within("sim"))
+    work().map_err(|f| f.within(""))
 }
 
-/// Brings the generated blocks of the pages in and beside `out` up to date, once every experiment of a page has its verdicts there.
+/// Brings the generated blocks of the pages in and next to `out` up to date, once every experiment of a page has its verdicts there.
 fn refresh(out: &Path) -> Result<String, Failure> {
     let beside = |page: &str| out.parent().map(|folder| folder.join(page));
-    let claims = [Some(out.join("README.md")), beside("README.md"), beside("docs/methods.md")];
+    let claims = [Some(out.join("README.md")), beside("README.md"), beside("docs/conventions.md")];
     let claims: Vec<PathBuf> = claims.into_iter().flatten().collect();
     let mut said = String::new();
     for (registry, pages) in [(REGISTRY, claims), (atlas::REGISTRY, vec![out.join(atlas::PAGE)])] {
@@ -167,21 +170,20 @@ fn refuse(error: &clap::Error) -> Result<(), Failure> {
     }
     let first = std::env::args_os().nth(1).and_then(|word| word.into_string().ok()).unwrap_or_default();
     if commands().contains(&first) {
-        let command = format!("sim {first}");
-        let mut message = usage(error, &command);
+        let mut message = usage(error, &first);
         if error.kind() == ErrorKind::UnknownArgument && takes_settings(&first) {
             message += "; a method's settings are written key=value, as in lambda=0.9";
         }
-        return Err(Failure::Refused(message).within(&command));
+        return Err(Failure::Refused(message).within(&first));
     }
     // `sim estimat --method grpo` is first of all a misspelt command, not a strange flag.
-    let named = if first.starts_with('-') || first.is_empty() {
+    let unknown = if first.starts_with('-') || first.is_empty() {
         Ok(Vec::new())
     } else {
         select(&[first], REGISTRY, atlas::REGISTRY)
     };
-    let message = named.err().unwrap_or_else(|| usage(error, "sim"));
-    Err(Failure::Refused(message).within("sim"))
+    let message = unknown.err().unwrap_or_else(|| usage(error, ""));
+    Err(Failure::Refused(message).within(""))
 }
 
 /// The parser's message on one line, without its usage block.
@@ -193,7 +195,11 @@ fn usage(error: &clap::Error, command: &str) -> String {
         .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"))
         .filter(|line| !line.is_empty() && !line.starts_with("tip: to pass"))
         .collect();
-    format!("{}; see {command} --help", lines.join("; ").trim_start_matches("error: ").replace(":;", ":"))
+    format!(
+        "{}; see {} --help",
+        lines.join("; ").trim_start_matches("error: ").replace(":;", ":"),
+        call(command)
+    )
 }
 
 fn commands() -> Vec<String> {
@@ -227,12 +233,17 @@ fn select(
             let commands = commands();
             if commands.contains(id) {
                 return Err(format!(
-                    "{id} is a command, not an experiment; it comes first, as in sim {id} --help"
+                    "{id} is a command, not an experiment; it comes first, as in {} {id} --help",
+                    program()
                 ));
             }
             let words = known().map(|e| e.id).chain([ATLAS]).chain(commands.iter().map(String::as_str));
             let hint = did_you_mean(id, words);
-            return Err(format!("unknown experiment {}{hint}; sim --list shows the ids", quoted(id)));
+            return Err(format!(
+                "unknown experiment {}{hint}; {} --list shows the ids",
+                quoted(id),
+                program()
+            ));
         }
         for experiment in found {
             if !selected.iter().any(|e| e.id == experiment.id) {
@@ -248,9 +259,9 @@ fn list(experiments: &[&Experiment]) -> String {
     for e in experiments {
         table.add_row([e.id, e.title, e.source]);
     }
-    format!(
-        "{table}\n\nsim ID... runs some of them, sim alone all claims of the paper, sim atlas the whole atlas.\n"
-    )
+    let more =
+        "\n\nsim ID... runs some of them, sim alone all claims of the paper, sim atlas the whole atlas.\n";
+    table.to_string() + &named(more, program())
 }
 
 #[cfg(test)]
@@ -279,8 +290,10 @@ mod tests {
 
     #[test]
     fn the_help_fits_a_terminal_of_80_columns() {
-        let ragged = crate::help::ragged(&Cli::command());
-        assert!(ragged.is_empty(), "{}", ragged.join("\n"));
+        for name in ["sim", "grpo-sim"] {
+            let ragged = crate::help::ragged(&renamed(Cli::command(), name));
+            assert!(ragged.is_empty(), "{}", ragged.join("\n"));
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 #[non_exhaustive]
 pub enum SettingError {
     /// The registry has no method of this name.
-    #[error("unknown method `{name}`{hint}; known methods: {known}")]
+    #[error("unknown method `{name}`{}", guess(.hint, .known))]
     UnknownMethod { name: String, hint: String, known: String },
     /// The method has no setting of this name.
     #[error("unknown key `{key}` for method {method}{hint}; its keys: {known}")]
@@ -27,6 +27,11 @@ impl SettingError {
             Self::UnknownKey { key, .. } | Self::Invalid { key, .. } | Self::Twice { key, .. } => key,
         }
     }
+}
+
+/// The hint, or all that is known where there is none.
+fn guess(hint: &str, known: &str) -> String {
+    if hint.is_empty() { format!("; known methods: {known}") } else { hint.to_owned() }
 }
 
 /// ` (did you mean `x`?)` for the [`closest`] candidate, or nothing when none is close.

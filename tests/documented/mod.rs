@@ -2,32 +2,10 @@
 //! program's commands.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // each of the two programs has its own plans
 
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 pub mod page;
-
-/// The help of a program and of each of its commands in Markdown, without the settings after `train`'s options.
-pub fn help(program: &str, executable: &str) -> String {
-    let ask = |words: &[&str]| {
-        let output =
-            Command::new(executable).arg0(program).args(words).env("COLUMNS", "100").output().unwrap();
-        String::from_utf8(output.stdout).unwrap()
-    };
-    let block = |title: &str, text: &str| {
-        let text = text.split("\nSettings, with the values").next().unwrap();
-        let lines: Vec<&str> = text.trim_end().lines().map(str::trim_end).collect();
-        format!("### {title}\n\n```text\n{}\n```\n\n", lines.join("\n"))
-    };
-    let all = ask(&["--help"]);
-    let listed = all.split_once("\nCommands:\n").unwrap().1.split("\n\n").next().unwrap();
-    let names = listed.lines().filter(|l| l.starts_with("  ") && !l.starts_with("   "));
-    let names = names.map(|l| l.split_whitespace().next().unwrap()).filter(|name| *name != "help");
-    names.fold(block(program, &all), |page, name| {
-        page + &block(&format!("{program} {name}"), &ask(&[name, "--help"]))
-    })
-}
 
 /// A test's use of a command.
 pub enum Plan {

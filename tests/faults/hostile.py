@@ -148,7 +148,7 @@ GROUPS = ['{"rewards":[1e308,1e308],"logps":[[-1],[-1]],"old_logps":[[-1],[-1]]}
 
 
 def inputs(bench, size, random):
-    """Hostile MDPs, groups, data sets and settings in `sim` and `llm-train`"""
+    """Hostile MDPs, groups, data sets and settings in `grpo-sim` and `llm-train`"""
     def mdp(where, _, change):
         (where / "m.toml").write_text(MDP.replace(*change))
         done = run([SIM, "mdp", "m.toml", "--method", "grpo"], where, patience=60, limits=[(resource.RLIMIT_AS, 4_000_000_000)])

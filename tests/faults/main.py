@@ -6,7 +6,7 @@ from pathlib import Path
 import common, damage, death, hostile, server
 
 ROOT = Path(__file__).resolve().parents[2]
-TABLE, PAGE = ROOT / "paper/data/faults.csv", ROOT / "docs/faults.md"
+TABLE, PAGE = ROOT / "paper/data/faults.csv", ROOT / "docs/promises.md"
 COLUMNS = ["class", "trials", "failures", "size", "seed", "program", "date"]
 CLASSES = {found.__name__: found for module in (death, damage, hostile, server) for found in module.CLASSES}
 SIZES = {"quick": 0, "round": 1, "double": 2}
@@ -21,7 +21,7 @@ def main():
     options.add_argument("--jobs", type=int, default=2)
     options.add_argument("--trial", type=int, help="only this one, its directory kept")
     options.add_argument("--resume", action="store_true", help="pass over classes whose row of this program, size and seed is in the table")
-    options.add_argument("--table", type=Path, help="add rows to this file; a round or double writes paper/data/faults.csv and docs/faults.md")
+    options.add_argument("--table", type=Path, help="add rows to this file; a round or double writes paper/data/faults.csv and docs/promises.md")
     options.add_argument("--work", type=Path, help="directory for runs; a temporary one when not given")
     asked = options.parse_args()
     for name in asked.classes:
@@ -95,14 +95,14 @@ def add(table, row):
     order = {name: place for place, name in enumerate(CLASSES)}
     kept.sort(key=lambda row: (row["size"], str(row["seed"]), order.get(row["class"], 99)))
     with table.open("w") as file:
-        file.write("# tests/faults/run.sh; docs/faults.md says what each class tries\n")
+        file.write("# tests/faults/run.sh; docs/promises.md says what each class tries\n")
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(kept)
 
 
 def write_page():
-    """Fills the table of docs/faults.md from the row of the largest size of each class."""
+    """Fills the table of docs/promises.md from the row of the largest size of each class."""
     largest = {row["class"]: row for row in sorted(rows(TABLE), key=lambda row: (SIZES[row["size"]], row["date"]))}
     lines = ["| class | tries | size | trials | failures |", "| --- | --- | --- | ---: | ---: |"]
     for name, found in CLASSES.items():

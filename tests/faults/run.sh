@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Breaks runs in every way that docs/faults.md names, and counts what was lost: tests/faults/run.sh [--size quick|round|double] [CLASS..]
+# Breaks runs in every way that docs/promises.md names, and counts what was lost: tests/faults/run.sh [--size quick|round|double] [CLASS..]
 #
 # LLM_TRAIN and SIM name the programs; without them the debug build is made. `--help` lists the classes and options.
 set -euo pipefail

@@ -1,6 +1,6 @@
 """Compares TRL, verl, rlax and this package on random groups: the largest difference of each, or the reason for another definition.
 
-    run.sh        # makes the environment, builds the package, calls this, writes the table and its page
+    run.sh        # makes the environment, builds the package, calls this, writes the table and its part of the page
 
 Fails if a difference has no named reason, or if a named difference does not show.
 """
@@ -107,7 +107,7 @@ def main():
             writer.writerow(page.COLUMNS)
             writer.writerows(rows)
     if given.page:
-        given.page.write_text(page.text(heading, rows))
+        given.page.write_text(page.text(given.page.read_text(), heading, rows))
 
 
 if __name__ == "__main__":

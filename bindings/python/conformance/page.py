@@ -1,4 +1,4 @@
-"""Writes the page docs/conformance.md."""
+"""Writes its part of the page docs/agreement.md."""
 
 import textwrap
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 COMMAND = "bindings/python/conformance/run.sh"
 COLUMNS = ["framework", "theirs", "ours", "quantity", "batches", "groups", "numbers", "largest_error", "verdict", "definition"]
 TITLES = {"trl": "TRL", "verl": "verl", "rlax": "rlax"}
+OPEN, END = f"<!-- written by {COMMAND} -->\n", "<!-- end -->"
 
 
 @dataclass
@@ -16,26 +17,54 @@ class Heading:
     batches: int
 
 
-def text(heading, rows):
-    """The whole page."""
+def cell(text):
+    return text.replace("|", chr(92) + "|")
+
+
+def merged(rows, key, value):
+    """The values of the rows of each key, each once, in their order."""
+    found = {}
+    for row in rows:
+        found.setdefault(key(row), {})[value(row)] = None
+    return [(key, list(values)) for key, values in found.items()]
+
+
+def table(columns, lines):
+    return "".join(f"| {' | '.join(line)} |\n" for line in [columns, ["---"] * len(columns), *lines])
+
+
+def differences(rows):
+    """A line for each framework and definition, with the names that it is about."""
+    for (framework, definition), theirs in merged(rows, lambda row: (row[0], row[9]), lambda row: row[1]):
+        yield [TITLES[framework], ", ".join(f"`{name}`" for name in theirs), cell(definition)]
+
+
+def agreements(rows):
+    """A line for each pair of names, with its quantities and the largest error of them."""
+    for (theirs, ours), quantities in merged(rows, lambda row: (row[1], row[2]), lambda row: (row[3], float(row[7]))):
+        names = ", ".join(dict.fromkeys(name for name, _ in quantities))
+        yield [f"`{theirs}`", f"`{ours}`", names, f"{max(error for _, error in quantities):.0e}"]
+
+
+def part(heading, rows):
+    """The part of the page that the numbers determine."""
     versions = ", ".join(f"{name} {version}" for name, version in heading.versions.items())
-    counts = {verdict: sum(row[8] == verdict for row in rows) for verdict in ("equal", "rounding", "definition")}
-    parts = [
-        "# The same groups through TRL, verl, rlax and this library",
-        f"`bindings/python/conformance/compare.py` wrote this page on {heading.date} with {versions}. It feeds {heading.batches} random batches "
-        f"(seed {heading.seed}) to the code of each framework and to the Python package, and fails if a difference has no reason, or a reason shows "
-        f"no difference. `{COMMAND}` makes the environment, builds the package and calls it.",
-        f"Of {len(rows)} comparisons {counts['equal']} are *equal* (1e-9 or less, 64 bits), {counts['rounding']} differ by *rounding* (2e-6 or less: "
-        f"numbers that the framework holds in 32 bits, or 1e-8 that it adds under a root), and {counts['definition']} by a named *definition*. "
-        "Rows are ragged, and groups unequal except with TRL; every second batch has holes in its masks except with rlax, which has no masks. Some "
-        "groups have equal rewards.",
-        "No framework has GRPO-lambda; exact ground truth tests its trace instead ([the report](../paper/README.md)). `cargo test` compares with "
-        "recorded numbers of these frameworks, offline: `tests/fixtures/`, [verl's case by case](verl.md). [Conventions](conventions.md) lists the "
-        "meaning of each name. All numbers: [conformance.csv](../paper/data/conformance.csv).",
-    ]
-    page = "\n\n".join(part if part.startswith("#") else textwrap.fill(part, 120, break_long_words=False, break_on_hyphens=False) for part in parts) + "\n"
+    differing = [row for row in rows if row[8] == "definition"]
+    rounded = sum(row[8] == "rounding" for row in rows)
+    said = (
+        f"The comparison of {heading.date} used {versions}. It made {len(rows)} comparisons on {heading.batches} random batches (seed {heading.seed}). "
+        f"{len(differing)} differ by definition. {rounded} differ by rounding: the error is at most 2e-6, where the framework keeps numbers in 32 "
+        "bits or adds 1e-8 under a root. The others agree to 1e-9 in 64 bits."
+    )
+    text = textwrap.fill(said, 120, break_long_words=False, break_on_hyphens=False)
+    text += f"\n\n### The {len(differing)} differences\n\n" + table(["framework", "name there", "what differs"], differences(differing))
     for name in dict.fromkeys(row[0] for row in rows):
-        page += f"\n## {TITLES[name]}\n\n| theirs | ours | quantity | groups | largest error | |\n| --- | --- | --- | --- | --- | --- |\n"
-        for _, theirs, ours, quantity, _, groups, _, error, verdict, definition in (row for row in rows if row[0] == name):
-            page += f"| `{theirs}` | `{ours}` | {quantity} | {groups} | {error} | {definition.replace('|', chr(92) + '|') or verdict} |\n"
-    return page
+        equal = [row for row in rows if row[0] == name and row[8] != "definition"]
+        text += f"\n### What agrees with {TITLES[name]}\n\n" + table(["there", "here", "compared", "largest error"], agreements(equal))
+    return text
+
+
+def text(page, heading, rows):
+    """The page with a new part."""
+    before, rest = page.split(OPEN)
+    return before + OPEN + part(heading, rows) + END + rest.split(END, 1)[1]

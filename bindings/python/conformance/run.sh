@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Feeds random groups to TRL, verl, rlax and this package, and writes paper/data/conformance.csv and docs/conformance.md.
+# Feeds random groups to TRL, verl, rlax and this package, and writes paper/data/conformance.csv and docs/agreement.md.
 # VENV names an environment to keep and reuse; without it, one is made and removed (6 GB: torch brings its libraries for cards).
 # Arguments go to compare.py: `run.sh --batches 10 --seed 7 verl`.
 set -euo pipefail
@@ -16,4 +16,4 @@ fi
 # Offline, and without a card.
 export HF_HUB_OFFLINE=1 CUDA_VISIBLE_DEVICES="" TRL_EXPERIMENTAL_SILENCE=1 JAX_PLATFORMS=cpu
 cd "$here"
-"$VENV/bin/python" compare.py --csv "$root/paper/data/conformance.csv" --page "$root/docs/conformance.md" "$@"
+"$VENV/bin/python" compare.py --csv "$root/paper/data/conformance.csv" --page "$root/docs/agreement.md" "$@"

@@ -52,7 +52,7 @@ def test_random_settings(sim, thousand, method):
         lines = thousand[draw * 30 : draw * 30 + 30]
         theirs, found = sim.estimate(method.name, as_words(chosen), lines), ours(method.name, lines, chosen)
         if isinstance(theirs, str):
-            # `sim estimate: [stdin:LINE: ]text` and `[groups[INDEX]: ]text`
+            # `sim estimate: error: [stdin:LINE: ]text` and `[groups[INDEX]: ]text`
             assert isinstance(found, str) and theirs.endswith(found.split(": ", 1)[-1]), (theirs, found)
         else:
             assert found == theirs, chosen
@@ -123,7 +123,7 @@ def spoilt():
 @pytest.mark.parametrize("line", spoilt(), ids=lambda line: str({k: line[k] for k in line})[:60])
 def test_wrong_input_is_refused_with_the_words_of_the_command_line(sim, line):
     theirs, found = sim.estimate("grpo", {}, [line]), ours("grpo", [line], {})
-    theirs, found = theirs.removeprefix("sim estimate: stdin:1: "), found.removeprefix("groups[0]: ")
+    theirs, found = theirs.removeprefix("sim estimate: error: stdin:1: "), found.removeprefix("groups[0]: ")
     # `advantages` and `mask` are fields of the command line alone.
     assert theirs.replace(", advantages, mask", "") == found
 
@@ -151,8 +151,8 @@ def test_a_group_without_any_reward_is_refused_here_and_zero_on_the_command_line
 def test_wrong_settings_are_refused_with_the_words_of_the_command_line(sim, method, chosen):
     line = {"rewards": [1, 0], "logps": [[-0.5, -0.25], [-1.0]], "old_logps": [[-0.5, -0.25], [-1.0]]}
     theirs, found = sim.estimate(method, chosen, [line]), ours(method, [line], chosen)
-    theirs = theirs.removeprefix("sim estimate: ").removeprefix("--method: ").removeprefix("stdin:1: ")
-    assert theirs == found.removeprefix("groups[0]: ")
+    theirs = theirs.removeprefix("sim estimate: error: ").removeprefix("--method: ").removeprefix("stdin:1: ")
+    assert theirs.split("; `sim methods`")[0] == found.removeprefix("groups[0]: ")
 
 
 def test_the_place_of_a_wrong_group_is_named():

@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 
 use super::{Convention, Framework, Scope, all};
 
-/// The page `docs/conventions.md`: what each framework means, and the setting here.
+/// The table in `docs/conventions.md`: what each framework means, and the setting here.
 pub fn markdown() -> String {
     let mut text = String::from(HEAD);
     let mut frameworks: Vec<Framework> = all().map(|c| c.framework).collect();
     frameworks.dedup();
     for framework in frameworks {
         let rows: Vec<&Convention> = all().filter(|c| c.framework == framework).collect();
-        let _ = write!(text, "\n## {}, {}\n\n{COLUMNS}", framework.name, framework.version);
+        let _ = write!(text, "\n### {}, {}\n\n{COLUMNS}", framework.name, framework.version);
         for row in &rows {
             let _ = writeln!(text, "{}", cells(row));
         }
@@ -33,10 +33,9 @@ pub fn markdown() -> String {
 }
 
 const HEAD: &str = "\
-# What GRPO means, framework by framework
+## What GRPO means, framework by framework
 
-This page is written by `sim methods --conventions --markdown`; a test holds it to the code. `sim methods NAME` prints the rows of one method and
-its equation, `sim estimate --against` finds the row that produced given numbers.
+`grpo-sim methods NAME` prints the rows of one method with its equation. `grpo-sim estimate --against` finds the row that produced given numbers.
 
 `B` is the number of responses of a batch, `T_i` the tokens of a response, `x` and `d` a token's log-ratio to the old policy and to the reference,
 `ddof` what is subtracted from `n` in a standard deviation. *About* says how much of an objective the words determine; the settings give the rest

@@ -369,7 +369,7 @@ fn train_takes_every_method_the_language_model_has_the_evidence_for() {
             };
             let line = format!(
                 "method.name={}: needs {} under these settings, provided by {}; {}; the language model provides {names}; choose another method \
-                 (docs/methods.md)",
+                 (docs/conventions.md)",
                 spec.name,
                 missing.name(),
                 missing.provided_by(),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::common::{checkpoint, shape};
-use crate::documents::{Plan, help, page, run_all};
+use crate::documents::{Plan, page, run_all};
 
 /// A model and a run at which a command that trains takes a second.
 const SHAPE: &str = "model.hidden=32 model.layers=1 model.heads=2 model.kv_heads=1 model.intermediate=64";
@@ -67,11 +67,6 @@ fn every_printed_command_runs_in_its_order() {
 }
 
 #[test]
-fn the_page_of_commands_is_what_the_program_says() {
-    page::hold("commands.md", "llm-train", &help("llm-train", env!("CARGO_BIN_EXE_llm-train-tested")));
-}
-
-#[test]
-fn the_page_of_limits_has_those_of_the_code() {
-    page::hold("limits.md", "llm-train", &page::bounds(&grpo_lambda_trainer::bounded::limits::table()));
+fn the_page_of_bounds_has_those_of_the_code() {
+    page::hold("promises.md", "llm-train", &page::bounds(&grpo_lambda_trainer::bounded::limits::table()));
 }

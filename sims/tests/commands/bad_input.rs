@@ -20,7 +20,7 @@ fn assert_refused(args: &[&str], stdin: &[u8], expected: &[&str]) {
     assert_eq!(output.status.code(), Some(2), "{shown}");
     assert!(output.stdout.is_empty(), "{shown}");
     assert!(stderr.ends_with('\n') && stderr.lines().count() == 1, "one line expected: {shown}");
-    assert!(stderr.starts_with("sim"), "{shown}");
+    assert!(stderr.starts_with("grpo-sim"), "{shown}");
     for part in expected {
         assert!(stderr.contains(part), "expected {part:?}: {shown}");
     }
@@ -30,7 +30,7 @@ fn assert_refused(args: &[&str], stdin: &[u8], expected: &[&str]) {
 fn arguments() {
     let none: &[u8] = b"";
     let cases: &[Case] = &[
-        (&["no_such_experiment"], none, &["sim: unknown experiment `no_such_experiment`", "sim --list"]),
+        (&["no_such_experiment"], none, &["grpo-sim: error: unknown experiment `no_such_experiment`", "grpo-sim --list"]),
         (&["estimat"], none, &["unknown experiment `estimat` (did you mean `estimate`?)"]),
         (
             &["estimat", "--method", "grpo"],
@@ -38,13 +38,13 @@ fn arguments() {
             &["unknown experiment `estimat` (did you mean `estimate`?)"],
         ),
         (&["a\nb"], none, &["unknown experiment `a\\nb`"]),
-        (&["--sed", "3"], none, &["sim: unexpected argument '--sed'", "'--seed'", "see sim --help"]),
+        (&["--sed", "3"], none, &["grpo-sim: error: unexpected argument '--sed'", "'--seed'", "see grpo-sim --help"]),
         (&["--seed", "x"], none, &["invalid value 'x' for '--seed <N>'"]),
         (&["--seed", "-1"], none, &["unexpected argument '-1'"]),
         (&["--seed", "18446744073709551616"], none, &["--seed", "18446744073709551616"]),
         (&["--list", "--out"], none, &["a value is required for '--out <DIR>'"]),
-        (&["methods", "gro"], none, &["sim methods: unknown method `gro` (did you mean `grpo`?)"]),
-        (&["estimate"], none, &["sim estimate: ", "--method <NAME>", "see sim estimate --help"]),
+        (&["methods", "gro"], none, &["grpo-sim methods: error: unknown method `gro` (did you mean `grpo`?)"]),
+        (&["estimate"], none, &["grpo-sim estimate: error: ", "--method <NAME>", "see grpo-sim estimate --help"]),
         (
             &["estimate", "--method", "grpo-lambda"],
             none,
@@ -53,12 +53,12 @@ fn arguments() {
         (
             &["estimate", "--explain", "--method", "grpo"],
             none,
-            &["sim estimate: ", "--against <THEIRS.jsonl>"],
+            &["grpo-sim estimate: error: ", "--against <THEIRS.jsonl>"],
         ),
         (
             &["estimate", "--against", "/no/such.jsonl"],
             b"{\"rewards\":[1,0],\"logps\":[[-1],[-1]],\"old_logps\":[[-1],[-1]]}",
-            &["sim estimate: /no/such.jsonl: ", "--against must name a readable text file"],
+            &["grpo-sim estimate: error: /no/such.jsonl: ", "--against must name a readable text file"],
         ),
         (
             &["estimate", "--against", "x", "lambda=1"],
@@ -103,24 +103,24 @@ fn arguments() {
         (
             &["estimate", "--method", "grpo", "--input", "/no/such.jsonl"],
             none,
-            &["sim estimate: /no/such.jsonl: ", "--input must name a readable file"],
+            &["grpo-sim estimate: error: /no/such.jsonl: ", "--input must name a readable file"],
         ),
         (
             &["estimate", "--method", "grpo", "--input", "/dev/zero"],
             none,
-            &["sim estimate: /dev/zero: a device; must be a file or a pipe; --input must name a readable file"],
+            &["grpo-sim estimate: error: /dev/zero: a device; must be a file or a pipe; --input must name a readable file"],
         ),
         (
             &["estimate", "--against", "/dev/zero"],
             b"{\"rewards\":[1,0],\"logps\":[[-1],[-1]],\"old_logps\":[[-1],[-1]]}",
-            &["sim estimate: /dev/zero: a device; must be a file or a pipe; --against must name a readable text file"],
+            &["grpo-sim estimate: error: /dev/zero: a device; must be a file or a pipe; --against must name a readable text file"],
         ),
-        (&["mdp", ".", "--method", "grpo"], none, &["sim mdp: .: a directory; give a TOML file or the name of a task"]),
+        (&["mdp", ".", "--method", "grpo"], none, &["grpo-sim mdp: error: .: a directory; give a TOML file or the name of a task"]),
         (&["mdp", "/dev/zero", "--method", "grpo"], none, &["/dev/zero: cannot be read: a device; must be"]),
         (
             &["estimate", "--method", "grpo", "--input", "/"],
             none,
-            &["sim estimate: /: ", "--input must name a readable file"],
+            &["grpo-sim estimate: error: /: ", "--input must name a readable file"],
         ),
         (
             &["estimate", "--method", "grpo", "Cargo.toml"],
@@ -164,7 +164,7 @@ fn settings() {
     ];
     for (settings, expected) in cases {
         let args = [&["estimate", "--method", "grpo_lambda"], *settings].concat();
-        assert_refused(&args, GOOD.as_bytes(), &[&["sim estimate: "], *expected].concat());
+        assert_refused(&args, GOOD.as_bytes(), &[&["grpo-sim estimate: error: "], *expected].concat());
     }
 }
 
@@ -290,7 +290,7 @@ fn groups() {
         ),
     ];
     for (stdin, expected) in cases {
-        let expected = format!("sim estimate: {expected}");
+        let expected = format!("grpo-sim estimate: error: {expected}");
         assert_refused(&["estimate", "--method", "grpo"], stdin.as_bytes(), &[&expected]);
     }
 }
@@ -307,8 +307,7 @@ fn the_first_wrong_line_is_named_however_many_threads_read_them() {
 #[test]
 fn text_that_is_not_utf8() {
     let stdin = [GOOD.as_bytes(), b"{\"id\":\"\xff\"}"].concat();
-    let expected =
-        "sim estimate: stdin:2: byte 8 of the line is 0xff: not UTF-8; the input must be UTF-8 text";
+    let expected = "grpo-sim estimate: error: stdin:2: byte 8 of the line is 0xff: not UTF-8; the input must be UTF-8 text";
     assert_refused(&["estimate", "--method", "grpo"], &stdin, &[expected]);
 }
 
@@ -330,7 +329,7 @@ fn the_file_is_named_in_place_of_stdin() {
     let path = folder.path().join("mine.jsonl");
     std::fs::write(&path, spoilt("-0.25", "NaN")).unwrap();
     let path = path.to_str().unwrap();
-    let expected = format!("sim estimate: {path}:1: logps[0][1] = NaN");
+    let expected = format!("grpo-sim estimate: error: {path}:1: logps[0][1] = NaN");
     assert_refused(&["estimate", "--method", "grpo", "--input", path], b"", &[&expected]);
 }
 
@@ -353,11 +352,15 @@ fn an_output_folder_that_cannot_be_written() {
     assert_refused(
         &["--out", below],
         b"",
-        &[&format!("sim: --out: cannot write to {below}/data: "), "give a folder"],
+        &[&format!("grpo-sim: error: --out: cannot write to {below}/data: "), "give a folder"],
     );
     assert_refused(&["--out", ""], b"", &["'--out <DIR>'"]);
     if cfg!(target_os = "linux") {
         // Not even root may create files there.
-        assert_refused(&["--out", "/proc/sim"], b"", &["sim: --out: cannot write to /proc/sim/data: "]);
+        assert_refused(
+            &["--out", "/proc/sim"],
+            b"",
+            &["grpo-sim: error: --out: cannot write to /proc/sim/data: "],
+        );
     }
 }

@@ -164,7 +164,7 @@ fn positive_log_probabilities_get_one_warning_for_the_whole_input() {
     assert_eq!(stdout.lines().count(), 2);
     assert_eq!(
         stderr,
-        "sim estimate: warning: stdin:1: logps[0][0] = 0.5 (and 5 more) used as it is; a log-probability is at most 0\n"
+        "grpo-sim estimate: warning: stdin:1: logps[0][0] = 0.5 (and 5 more) used as it is; a log-probability is at most 0\n"
     );
 }
 
@@ -175,7 +175,7 @@ fn settings_without_effect_get_one_warning() {
     let (stdout, stderr) = output(&args, line);
     assert_eq!(
         stderr,
-        "sim estimate: warning: soft_clamp=inner has no effect with update=trace; max_length=64 has no effect with reduction=token_mean\n"
+        "grpo-sim estimate: warning: soft_clamp=inner has no effect with update=trace; max_length=64 has no effect with reduction=token_mean\n"
     );
     assert_eq!(stdout, output(&args[..3], line).0);
 }
@@ -211,7 +211,7 @@ fn a_group_that_nobody_graded_is_zero_with_a_warning_and_the_others_are_computed
     let ungraded = r#"{"rewards":[null,null],"logps":[[-1],[-1]],"old_logps":[[-1],[-1]]}"#;
     let graded = ungraded.replacen("null,null", "1,0", 1);
     let (stdout, stderr) = output(&["estimate", "--method", "rloo"], &format!("{graded}\n{ungraded}\n"));
-    assert_eq!(stderr, "sim estimate: warning: stdin:2: no response is graded; the advantages are 0\n");
+    assert_eq!(stderr, "grpo-sim estimate: warning: stdin:2: no response is graded; the advantages are 0\n");
     let lines: Vec<Value> = stdout.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
     close(&lines[0]["advantages"], &json!([[1.0], [-1.0]]), 0.0);
     close(&lines[1]["advantages"], &json!([[0.0], [0.0]]), 0.0);

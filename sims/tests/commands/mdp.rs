@@ -64,7 +64,8 @@ fn a_name_and_tokens_of_a_file_command_no_terminal() {
     let text = String::from_utf8(done.stdout).unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     assert!(
-        text.starts_with("\\u{1b}]0;owned\\u{7}: 3 tokens") && text.contains("r\\u{1b}[2Jight"),
+        text.starts_with("\\u{1b}]0;owned\\u{7}: the true advantage of each token")
+            && text.contains("r\\u{1b}[2Jight"),
         "{text}"
     );
     assert!(!text.contains(['\u{1b}', '\u{7}']), "{text:?}");
@@ -130,10 +131,10 @@ fn a_task_of_the_library_goes_by_its_name_and_a_file_by_its_own() {
     let named = first("fork");
     assert!(named.0 == Some(0) && named.1.starts_with("fork: "), "{named:?}");
     let misspelt = first("pivt");
-    let expected = "sim mdp: `pivt`: no task of this name (did you mean `pivot`?), and no such file; give a TOML file or one of pivot, ";
+    let expected = "grpo-sim mdp: error: `pivt`: no task of this name (did you mean `pivot`?), and no such file; give a TOML file or one of pivot, ";
     assert!(misspelt.0 == Some(2) && misspelt.1.starts_with(expected), "{misspelt:?}");
     let absent = first("absent.toml");
-    let expected = "sim mdp: `absent.toml`: no such file; give a TOML file or one of pivot, ";
+    let expected = "grpo-sim mdp: error: `absent.toml`: no such file; give a TOML file or one of pivot, ";
     assert!(absent.0 == Some(2) && absent.1.starts_with(expected), "{absent:?}");
     fs::write(dir.path().join("own"), ROADS.replace("name = ", "# ")).unwrap();
     fs::write(dir.path().join("fork"), ROADS).unwrap();

@@ -1,5 +1,7 @@
 //! Failures of a command: one line on stderr and an exit code.
 
+use crate::program::call;
+
 /// Why a command stops. The message is shown on one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
@@ -24,11 +26,11 @@ impl Failure {
         one_line(message)
     }
 
-    /// The failure with the command in front, as in `sim estimate: ..`.
+    /// The failure with the command in front, as in `sim estimate: error: ..`; the program alone for an empty `command`.
     pub fn within(self, command: &str) -> Self {
         match self {
-            Failure::Refused(message) => Failure::Refused(format!("{command}: {message}")),
-            Failure::Failed(message) => Failure::Failed(format!("{command}: {message}")),
+            Failure::Refused(message) => Failure::Refused(format!("{}: error: {message}", call(command))),
+            Failure::Failed(message) => Failure::Failed(format!("{}: error: {message}", call(command))),
         }
     }
 }
@@ -52,8 +54,8 @@ mod tests {
 
     #[test]
     fn a_message_stays_on_one_line_whatever_it_quotes() {
-        let failure = Failure::Refused("unknown id `a\nb\u{1b}[31m`".into()).within("sim estimate");
-        assert_eq!(failure.line(), "sim estimate: unknown id `a\\nb\\u{1b}[31m`");
+        let failure = Failure::Refused("unknown id `a\nb\u{1b}[31m`".into()).within("estimate");
+        assert_eq!(failure.line(), "sim estimate: error: unknown id `a\\nb\\u{1b}[31m`");
         assert_eq!(failure.code(), 2);
     }
 

@@ -13,7 +13,7 @@ pub(crate) const MOST_MDP: u64 = 1 << 26;
 /// Memory that the analysis of an MDP may take.
 pub(crate) const MOST_MEMORY: f64 = (2u64 << 30) as f64;
 
-/// The bounds in words: what is bounded, by how much, and what lies beyond, for `docs/limits.md`.
+/// The bounds in words: what is bounded, by how much, and what lies beyond, for `docs/promises.md`.
 pub fn table() -> Vec<[String; 3]> {
     let row = |what: &str, bound: String| {
         [what.to_owned(), bound, "refused with the line and the field".to_owned()]

@@ -15,6 +15,7 @@ pub mod method_args;
 pub mod methods_list;
 pub mod museum;
 pub mod new_method;
+pub mod program;
 pub mod terminal;
 pub mod write;
 

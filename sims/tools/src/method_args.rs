@@ -1,7 +1,9 @@
 //! `--method NAME key=value ...`, the same in every command.
 
 use crate::failure::{Failure, one_line, quoted};
-use grpo_lambda::methods::{self, Configured};
+use crate::program::{call, program};
+use grpo_lambda::methods::{self, Configured, MethodSpec, REGISTRY};
+use grpo_lambda::settings::SettingError;
 use std::path::Path;
 
 /// A method and its settings on the command line.
@@ -21,7 +23,7 @@ impl MethodArgs {
     /// # Errors
     /// For words without `=` and whatever [`methods::configure`] refuses.
     pub fn configure(&self) -> Result<Configured, Failure> {
-        let spec = methods::find(&self.method).map_err(|e| Failure::Refused(format!("--method: {e}")))?;
+        let spec = find(&self.method).map_err(|what| Failure::Refused(format!("--method: {what}")))?;
         let (pairs, stray): (Vec<_>, Vec<_>) =
             self.settings.iter().partition(|word| word.find('=') > Some(0));
         if let Some(first) = stray.first() {
@@ -43,11 +45,24 @@ impl MethodArgs {
     }
 }
 
-/// Says on one line of stderr which settings were changed but have no effect beside the others.
+/// The method of this name.
+///
+/// # Errors
+/// The nearest name, and the command that lists them all.
+pub(crate) fn find(name: &str) -> Result<&'static MethodSpec, String> {
+    methods::find(name).map_err(|error| match error {
+        SettingError::UnknownMethod { name, hint, .. } => {
+            format!("unknown method `{name}`{hint}; `{} methods` lists all {}", program(), REGISTRY.len())
+        }
+        other => other.to_string(),
+    })
+}
+
+/// Says on one line of stderr which settings were changed but have no effect with the others.
 pub(crate) fn warn_of_idle_settings(configured: &Configured, command: &str) {
     let idle = configured.idle();
     if !idle.is_empty() {
-        eprintln!("{command}: warning: {}", one_line(&idle.join("; ")));
+        eprintln!("{}: warning: {}", call(command), one_line(&idle.join("; ")));
     }
 }
 

@@ -1,6 +1,8 @@
 //! `sim methods`: every method with its settings, for a reader or as JSON.
 
 use crate::failure::Failure;
+use crate::method_args::find;
+use crate::program::{named, program};
 use crate::terminal;
 use grpo_lambda::equation::{BatchSize, Equation};
 use grpo_lambda::group::EvidenceKind;
@@ -26,7 +28,7 @@ pub struct MethodsArgs {
     /// List what frameworks and papers mean by the same words, and the setting here that reproduces each
     #[arg(long)]
     conventions: bool,
-    /// With --conventions: as the page docs/conventions.md
+    /// With --conventions: as the table of docs/conventions.md
     #[arg(long, requires = "conventions", conflicts_with_all = ["json", "name"])]
     markdown: bool,
 }
@@ -37,7 +39,7 @@ pub struct MethodsArgs {
 /// For an unknown name.
 pub fn run(args: &MethodsArgs) -> Result<(), Failure> {
     let specs = match &args.name {
-        Some(name) => vec![methods::find(name).map_err(|e| Failure::Refused(e.to_string()))?],
+        Some(name) => vec![find(name).map_err(Failure::Refused)?],
         None => methods::REGISTRY.to_vec(),
     };
     if args.conventions {
@@ -83,17 +85,16 @@ fn convention_table(rows: &[&Convention], methods: bool) -> String {
 }
 
 fn overview(specs: &[&MethodSpec]) -> String {
-    let mut table = terminal::table(&["name", "what it is", "source", "evidence"]);
+    let mut table = terminal::table(&["name", "what it is", "source", "inputs"]);
     for spec in specs {
         let about = format!("{}: {}", spec.title, spec.about);
         let source = format!("{} ({})", spec.source, spec.provenance.name());
         table.add_row([spec.name.to_owned(), about, source, evidence_words(spec)]);
     }
-    format!(
-        "{table}\n\nevidence: what a response needs beside rewards, logps and old_logps.\n\
-         sim methods NAME lists a method's settings and prints its equation; sim methods --conventions says what TRL, verl and others\n\
-         mean by the same words; sim methods --json has everything.\n"
-    )
+    let more = "\n\ninputs: what a response needs besides rewards, logps and old_logps.\n\
+                sim methods NAME lists a method's settings and prints its equation; sim methods --conventions says what TRL, verl\n\
+                and others mean by the same words; sim methods --json has everything.\n";
+    table.to_string() + &named(more, program())
 }
 
 fn one(spec: &MethodSpec) -> String {
@@ -103,7 +104,7 @@ fn one(spec: &MethodSpec) -> String {
     }
     let mut text = format!("{} ({}): {}\n", spec.name, spec.title, spec.about);
     writeln!(text, "source: {} ({})", spec.source, spec.provenance.name()).expect("writing to memory");
-    writeln!(text, "evidence: {}\n{table}", evidence_words(spec)).expect("writing to memory");
+    writeln!(text, "inputs: {}\n{table}", evidence_words(spec)).expect("writing to memory");
     if let Some(equation) = equation(spec) {
         let BatchSize { groups, group_size, max_len } = SIZE;
         let size = format!("{groups} prompts, {group_size} responses each, of at most {max_len} tokens");

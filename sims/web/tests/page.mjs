@@ -63,7 +63,7 @@ function run(...words) {
   try {
     return { out: execFileSync(sim, words, { cwd: folder, encoding: "utf8", stdio: "pipe", maxBuffer: 1 << 28 }) };
   } catch (error) {
-    return { error: error.stderr.trim().split("\n").at(-1).replace(/^(error: )?sim( \w+)?: /, "") };
+    return { error: error.stderr.trim().split("\n").at(-1).replace(/^sim( \w+)?: error: /, "") };
   }
 }
 

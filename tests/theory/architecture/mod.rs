@@ -5,6 +5,7 @@
 
 mod graph;
 mod imports;
+mod prose;
 mod source;
 mod words;
 mod workspace;

@@ -1,7 +1,7 @@
 //! Parity with verl 0.9.1: advantages, policy losses with gradients, KL estimators and reductions recorded from its own code.
 //!
 //! `tests/fixtures/verl.json` holds inputs and outputs; `tests/fixtures/verl_to_json.py` made it. Every recorded case is met by a setting here, or
-//! it is named as a difference of definition with its reason; `docs/verl.md` is the table of both.
+//! it is named as a difference of definition with its reason; `tests/fixtures/verl_cases.csv` is the table of both.
 
 mod advantages;
 mod losses;
@@ -58,5 +58,12 @@ fn every_recorded_case_of_verl_is_met_or_explained() {
 
 #[test]
 fn the_committed_table_is_that_of_a_fresh_run() {
-    table::check("docs/verl.md", &table::page(&all()));
+    let outcomes = all();
+    table::check("tests/fixtures/verl_cases.csv", |_| table::csv(&outcomes));
+    table::check("docs/agreement.md", |page| {
+        let (open, end) = ("<!-- written by the test verl_parity -->\n", "<!-- end -->");
+        let (before, rest) = page.split_once(open).expect("the page has the marker");
+        let (_, after) = rest.split_once(end).expect("the part has an end");
+        format!("{before}{open}{}{end}{after}", table::reasons(&outcomes))
+    });
 }

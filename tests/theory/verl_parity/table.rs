@@ -1,19 +1,7 @@
-//! The table of what is met and what is not, as a committed page.
+//! The table of what agrees and what does not, as a committed file, and its reasons on a page.
 
 use super::Outcome;
 use std::fmt::Write as _;
-
-const HEAD: &str = "\
-# verl's recorded numbers, case by case
-
-What verl 0.9.1 computed on six batches (64 bits, CPU) against the methods here. The test `verl_parity` writes this page when the variable `BLESS` is
-set and holds it otherwise. The batches: 0 has full masks, 1 ragged ones, 2 masks with holes, 3 groups of 1, 2 and 5 responses, 4 rewards of 0 and
-1 with one group all equal, 5 rewards on every token and one row without a token.
-
-*Difference* is the largest one of all cases of a line, as a power of ten: of advantages, of loss and gradient, of value and slope. A line with a reason
-is a difference of definition, and a test fails when it does not show. Recorded there and not compared here: 6 cases of the KL `full` and 42 of reductions,
-which are errors there, and 30 of the value loss, since no method here trains a critic.
-";
 
 /// The lines of the table: all outcomes that share one, with their number and their largest difference.
 fn lines(outcomes: &[Outcome]) -> Vec<(usize, Outcome)> {
@@ -41,31 +29,51 @@ fn power(x: f64) -> String {
     }
 }
 
-pub(super) fn page(outcomes: &[Outcome]) -> String {
-    let mut text = HEAD.to_owned();
-    let all = lines(outcomes);
-    for kind in ["advantages", "losses", "KL", "reductions"] {
-        let _ = write!(
-            text,
-            "\n## {kind}\n\n| verl | here | cases | difference | reason |\n| --- | --- | --- | --- | --- |\n"
-        );
-        for (cases, line) in all.iter().filter(|(_, line)| line.kind == kind) {
-            let setting =
-                if line.setting.is_empty() { "none".to_owned() } else { format!("`{}`", line.setting) };
-            let worst = line.difference.map_or("-".to_owned(), power);
-            let reason = line.reason.unwrap_or("-").replace('|', "\\|");
-            let _ = writeln!(text, "| `{}` | {setting} | {cases} | {worst} | {reason} |", line.words);
-        }
+/// A line for all cases that share names and reason, with the largest difference of them.
+pub(super) fn csv(outcomes: &[Outcome]) -> String {
+    let mut text = "kind,verl,here,cases,difference,reason\n".to_owned();
+    for (cases, line) in lines(outcomes) {
+        let worst = line.difference.map_or(String::new(), power);
+        let reason = line.reason.unwrap_or_default();
+        let _ = writeln!(text, "{},{},{},{cases},{worst},\"{reason}\"", line.kind, line.words, line.setting);
     }
     text
 }
 
-/// Holds a committed page to what was just computed, or writes it.
-pub(super) fn check(file: &str, text: &str) {
-    let path = crate::root().join(file);
-    if std::env::var_os("BLESS").is_some() {
-        std::fs::write(&path, text).expect("the page can be written");
+/// The number of cases that agree, and a line for each reason why others do not.
+pub(super) fn reasons(outcomes: &[Outcome]) -> String {
+    let mut reasons: Vec<(&str, usize, Vec<&str>)> = Vec::new();
+    for (reason, o) in outcomes.iter().filter_map(|o| Some((o.reason?, o))) {
+        match reasons.iter_mut().find(|(known, ..)| *known == reason) {
+            Some((_, cases, names)) => {
+                *cases += 1;
+                names.extend((!names.contains(&o.words.as_str())).then_some(o.words.as_str()));
+            }
+            None => reasons.push((reason, 1, vec![&o.words])),
+        }
     }
+    let differing: usize = reasons.iter().map(|(_, cases, _)| cases).sum();
+    let mut text =
+        format!("{} cases agree. {differing} differ by definition:\n\n", outcomes.len() - differing);
+    text += "| what differs | cases | names in verl |\n| --- | --- | --- |\n";
+    for (reason, cases, names) in reasons {
+        let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
+        let _ = writeln!(text, "| {} | {cases} | {} |", reason.replace('|', "\\|"), names.join(", "));
+    }
+    text
+}
+
+/// Checks that a committed file is what was just computed, or writes it.
+pub(super) fn check(file: &str, fill: impl FnOnce(&str) -> String) {
+    let path = crate::root().join(file);
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(committed == text, "{file} is not what this run found; run this test with BLESS=1 to write it");
+    let text = fill(&committed);
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, text).expect("the page can be written");
+    } else {
+        assert!(
+            committed == text,
+            "{file} is not what this run found; run this test with UPDATE_DOCS=1 to write it"
+        );
+    }
 }

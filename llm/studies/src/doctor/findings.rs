@@ -26,9 +26,9 @@ pub static REGISTRY: [Check; 12] = [
         title: "Groups without variance",
         sign: "on average over the last tenth of the steps (10 or more) at least 90 % of the groups have equal rewards, unless the run's method is known \
                to learn from such groups",
-        meaning: "Under a baseline of the group a group whose responses all have the same reward has no advantage, and at most a KL term moves the policy \
-                  there: the batch is in truth a tenth of its size or smaller. Nearly all problems are solved by now, nearly none can be, or the reward \
-                  does not tell their responses apart.",
+        meaning: "With a group baseline, a group whose rewards are all equal has zero advantage, and at most a KL term moves the policy there. If nine \
+                  groups in ten are like that, the effective batch is a tenth of its size. Nearly all problems are solved by now, nearly none can be, or \
+                  the reward gives all responses the same score.",
         advice: Advice {
             ours: "rl.dynamic_sampling=true samples until enough groups differ; other problems (task.data, task.levels), larger rl.group_size",
             trl: "problems of another difficulty, larger num_generations, or a trainer with dynamic sampling",

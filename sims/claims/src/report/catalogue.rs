@@ -1,4 +1,4 @@
-//! The methods by provenance and by what of them has run, as `docs/methods.md` lists them.
+//! The methods by provenance and by what of them has run, as `docs/conventions.md` lists them.
 
 use super::markdown::wrapped;
 use crate::atlas::entrants::LEFT_OUT;
@@ -7,7 +7,7 @@ use grpo_lambda::methods::{self, MethodSpec, Provenance, REGISTRY};
 use grpo_lambda_mdp::zoo;
 use grpo_lambda_tools::mdp_command::provided;
 
-/// The evidence that no policy of `llm-train` gives; its tests compare the list of `docs/methods.md` with what it refuses.
+/// The evidence that no policy of `llm-train` gives; its tests compare the list of `docs/conventions.md` with what it refuses.
 const NO_TRANSFORMER: [EvidenceKind; 6] = [
     EvidenceKind::Values,
     EvidenceKind::Collisions,
@@ -86,8 +86,8 @@ fn coverage() -> String {
     let samplers: Vec<String> =
         SAMPLERS.iter().map(|(how, of)| format!("{how}: {}", names(of.iter().copied()))).collect();
     [
-        "Every method runs in `sim estimate`. What that does not say:".to_owned(),
-        format!("- **Not in `sim mdp`**, for want of evidence that a table gives ({}): {}.", without_a_table.len(), names(without_a_table)),
+        "Every method runs in `grpo-sim estimate`. Other places take fewer:".to_owned(),
+        format!("- **Not in `grpo-sim mdp`**, because a table lacks their inputs ({}): {}.", without_a_table.len(), names(without_a_table)),
         format!("- **Their own sampling.** {}.", samplers.join(". ")),
         format!("- **Not trained by `llm-train`** ({}), since it has no critic, no completions of prefixes, no teacher, no parts of rewards and no process rewards: {}. The experiment [`chain`](../paper/README.md#chain) has a critic and completions, and trains a transformer by {}.", never.len(), names(never.iter().copied()), names(elsewhere)),
         format!("- **With recorded training runs on a transformer** ({}): {}. No run of the others is recorded; `llm-train` can train by all of them that the line above does not list, and its tests take steps with each.", RECORDED.len(), names(RECORDED)),
@@ -115,7 +115,7 @@ mod tests {
         for name in marked {
             assert!(methods::find(name).is_ok() && marks.contains(&format!("`{name}`")), "{name}");
         }
-        let in_no_table = "evidence that a table gives (7): `remax`, `gdpo`, `ridge_rloo`, ";
+        let in_no_table = "because a table lacks their inputs (7): `remax`, `gdpo`, `ridge_rloo`, ";
         assert!(marks.replace("\n  ", " ").contains(in_no_table), "{marks}");
         for never in ["vine_ppo", "ppo", "rlsd_reconstructed", "prime", "spo_chain"] {
             assert!(marks.contains(&format!("`{never}`")), "{never}");

@@ -1,5 +1,5 @@
 //! The report: blocks of Markdown generated from the CSVs, kept between markers in `paper/README.md`, `paper/atlas.md`, `README.md` and
-//! `docs/methods.md`.
+//! `docs/conventions.md`.
 //!
 //! A block is everything between `<!-- generated: NAME -->` and `<!-- end -->`; the rest of a file is never touched.
 

@@ -203,8 +203,8 @@ const OF_PAGES: [(&str, &str); 11] = [
     ("atlas_search_learning", "paper/atlas.md"),
     ("atlas_search_learning_overall", "paper/atlas.md"),
     ("atlas_search_weights", "paper/atlas.md"),
-    ("conformance", "docs/conformance.md"),
-    ("faults", "docs/faults.md"),
+    ("conformance", "docs/agreement.md"),
+    ("faults", "docs/promises.md"),
     ("fuzz", "CONTRIBUTING.md"),
     ("museum", "docs/museum.md"),
     ("mutants", "docs/museum.md"),
@@ -240,7 +240,7 @@ fn generated_blocks_are_up_to_date() {
     let pages = [
         (paper.join("README.md"), &claims),
         (root().join("README.md"), &claims),
-        (root().join("docs/methods.md"), &claims),
+        (root().join("docs/conventions.md"), &claims),
         (paper.join(atlas::PAGE), &maps),
     ];
     for (file, blocks) in pages {

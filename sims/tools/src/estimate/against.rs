@@ -14,6 +14,8 @@ use std::path::Path;
 
 /// Conventions of one quantity that are listed.
 const SHOWN: usize = 12;
+/// Names of one convention that are listed.
+const NAMES: usize = 4;
 
 /// Reads both files, searches, prints.
 ///
@@ -268,27 +270,30 @@ fn words(found: &Found, places: &[(usize, usize)]) -> String {
     if let Some(nearest) = &found.nearest {
         let _ = writeln!(
             text,
-            "{quantity}: none of {} explanations gives these numbers; the nearest:",
+            "{quantity}: none of {} conventions gives these numbers; the nearest:",
             found.tried
         );
-        text += &shown(nearest);
+        text += &shown(quantity, nearest);
         let place = nearest.place.map_or(String::new(), |(response, token)| {
             let (line, i) = places[response];
             format!(", most at line {line}, response {i}, token {token}")
         });
-        let _ = writeln!(text, "    relative difference {:.2e}{place}", nearest.error);
+        let _ = writeln!(text, "    relative difference {:.1e}{place}", nearest.error);
         if let Some((remainder, beside)) = &found.remainder {
             let _ = writeln!(text, "    left: {remainder}; beside {beside}");
         }
         return text + "\n";
     }
     let count = found.matches.len();
-    let coincide = if count > 1 { " coincide on this batch and give" } else { " gives" };
-    let plural = if count > 1 { "explanations" } else { "explanation" };
-    let _ = writeln!(text, "{quantity}: {count} {plural} of {}{coincide} these numbers:", found.tried);
+    let give = if count > 1 {
+        "conventions give the same numbers on this batch"
+    } else {
+        "conventions gives these numbers"
+    };
+    let _ = writeln!(text, "{quantity}: {count} of {} {give}:", found.tried);
     for candidate in found.matches.iter().take(SHOWN) {
-        text += &shown(candidate);
-        let _ = writeln!(text, "    relative difference {:.2e}", candidate.error);
+        text += &shown(quantity, candidate);
+        text += &agreement(candidate.error);
     }
     if count > SHOWN {
         let _ = writeln!(text, "  and {} more", count - SHOWN);
@@ -296,11 +301,31 @@ fn words(found: &Found, places: &[(usize, usize)]) -> String {
     text + "\n"
 }
 
-fn shown(candidate: &Candidate) -> String {
-    let mut text = format!("  {}\n", one_line(&candidate.what));
+/// The end of a name that a framework's users get without a word.
+const DEFAULT: &str = "(the default)";
+
+/// The line that says how near two lists of numbers are.
+fn agreement(error: f64) -> String {
+    if error == 0.0 {
+        "    agrees exactly\n".to_owned()
+    } else {
+        format!("    agrees to a relative {error:.0e}\n")
+    }
+}
+
+fn shown(quantity: &str, candidate: &Candidate) -> String {
+    let mut text = String::new();
+    if candidate.what != quantity {
+        let _ = writeln!(text, "  {}", one_line(&candidate.what));
+    }
     let _ = writeln!(text, "    here: {}", candidate.command);
-    if !candidate.labels.is_empty() {
-        let _ = writeln!(text, "    also: {}", candidate.labels.join("; "));
+    let mut names = candidate.labels.clone();
+    names.sort_by_key(|name| (!name.starts_with("TRL"), !name.ends_with(DEFAULT)));
+    let more = names.len().saturating_sub(NAMES);
+    names.truncate(NAMES);
+    names.extend((more > 0).then(|| format!("and {more} more in docs/conventions.md")));
+    for (i, name) in names.iter().enumerate() {
+        let _ = writeln!(text, "    {} {name}", if i == 0 { "also:" } else { "     " });
     }
     if (candidate.factor - 1.0).abs() > 1e-9 {
         let _ = writeln!(text, "    theirs is {} times that (accumulation, workers)", candidate.factor);

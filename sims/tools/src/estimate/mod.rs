@@ -6,6 +6,7 @@ use crate::failure::{Failure, one_line};
 use crate::groups::{Line, Positive};
 use crate::input::{self, MOST_GROUPS};
 use crate::method_args::{MethodArgs, warn_of_idle_settings};
+use crate::program::call;
 use crate::terminal;
 use grpo_lambda::group::{EvidenceKind, Group};
 use grpo_lambda::methods::{self, BatchLoss, Configured};
@@ -61,7 +62,7 @@ optional
   "tokens"     [[T_i]..]  token ids
   "id"                    a string or a number
 
-evidence that some methods need (sim methods NAME says which)
+inputs that some methods need (sim methods NAME says which)
 
 "#;
 
@@ -83,7 +84,7 @@ Output: one JSON object per line, in the order of the input
 
 dlogps is d loss / d logps; the loss is to be minimised; numbers are the shortest text that reads back to the same 64-bit float. Each line is a batch of its own: a mean over the batch's tokens (token_mean) and statistics of the batch (scale=batch) see that one group. With --batch all lines are one batch, as in a training step; a line's loss is then its share of the batch's.
 
-All or nothing: the whole input is read and computed before the first line is printed. A mistake anywhere gives one line on stderr, nothing on stdout, and exit code 2. Blank lines are skipped. Log-probabilities above 0 give one warning line and are used as they are: densities may exceed 1. So do settings that were changed but have no effect beside the others (soft_clamp with update=trace), and groups of which no response is graded: their advantages are 0.
+All or nothing: the whole input is read and computed before the first line is printed. A mistake anywhere gives one line on stderr, nothing on stdout, and exit code 2. Blank lines are skipped. Log-probabilities above 0 give one warning line and are used as they are: densities may exceed 1. So do settings that were changed but have no effect with the others (soft_clamp with update=trace), and groups of which no response is graded: their advantages are 0.
 
 With --against, all lines are one batch. THEIRS.jsonl has one object per group, in the same order, with what the other trainer computed; any of
 
@@ -135,9 +136,9 @@ pub fn run(args: &EstimateArgs) -> Result<(), Failure> {
     let configured = configured(args)?.ok_or_else(|| Failure::Refused("--method: missing".to_owned()))?;
     let (source, bytes) = read(args)?;
     let printed = printed(&configured, &source, &bytes, args.batch)?;
-    warn_of_idle_settings(&configured, "sim estimate");
+    warn_of_idle_settings(&configured, "estimate");
     for warning in printed.warnings {
-        eprintln!("sim estimate: warning: {}", one_line(&warning));
+        eprintln!("{}: warning: {}", call("estimate"), one_line(&warning));
     }
     terminal::print(&printed.text)
 }
@@ -211,7 +212,7 @@ fn configured(args: &EstimateArgs) -> Result<Option<Configured>, Failure> {
 fn read(args: &EstimateArgs) -> Result<(String, Vec<u8>), Failure> {
     let Some(path) = &args.input else {
         if std::io::stdin().is_terminal() {
-            eprintln!("sim estimate: reading groups from the terminal; end with Ctrl-D");
+            eprintln!("{}: reading groups from the terminal; end with Ctrl-D", call("estimate"));
         }
         return input::all(std::io::stdin().lock(), MOST_GROUPS)
             .map(|bytes| ("stdin".to_owned(), bytes))

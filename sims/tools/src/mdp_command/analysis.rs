@@ -31,15 +31,19 @@ const CANCELLED: f64 = 1e-24;
 
 /// The result of `sim mdp`.
 pub struct Analysis {
-    /// A name fit for files.
+    /// The name of the MDP.
+    pub title: String,
+    /// The name in a form fit for files.
     pub name: String,
     /// Facts about the MDP, line by line.
     pub facts: Vec<String>,
     /// The method and every other at its defaults against the policy gradient.
     pub methods: Table,
+    /// The methods that need inputs which a table does not give, on a line; empty for none.
+    pub left_out: String,
     /// Credit per prefix and token, most visited first.
     pub credit: Table,
-    /// True advantage beside implied credit.
+    /// True advantage and implied credit.
     pub figure: Figure,
 }
 
@@ -139,21 +143,30 @@ pub fn analyse(request: &MdpArgs, method: &Configured) -> anyhow::Result<Analysi
         (compare(&expected, &oracle), how)
     })?;
 
-    let mut facts = facts(&name, &oracle, group_size);
-    if !left_out.is_empty() {
-        facts.push(format!("not shown, for want of evidence a table gives: {}", left_out.join(", ")));
-    }
+    let facts = facts(&oracle, group_size);
+    let left_out = match left_out.is_empty() {
+        true => String::new(),
+        false => format!("not shown, for lack of inputs that a table gives: {}\n", left_out.join(", ")),
+    };
     let (credit, figure) = views(&name, method, (&expected, how), &comparison, &oracle);
-    let name = name.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect();
-    Ok(Analysis { name, facts, methods, credit, figure })
+    let fit = |c: char| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
+    Ok(Analysis {
+        name: name.chars().map(fit).collect(),
+        title: name,
+        facts,
+        methods,
+        left_out,
+        credit,
+        figure,
+    })
 }
 
 /// The size of the MDP and what can be earned on it.
-fn facts(name: &str, oracle: &Oracle, group_size: usize) -> Vec<String> {
+fn facts(oracle: &Oracle, group_size: usize) -> Vec<String> {
     let tree = oracle.tree;
     vec![
         format!(
-            "{name}: {} tokens, {} prefixes, {} responses of 1 to {} tokens (mean {})",
+            "{} tokens, {} prefixes, {} responses of 1 to {} tokens (mean {})",
             tree.tokens().len(),
             tree.node_count(),
             tree.leaf_count(),
@@ -210,6 +223,8 @@ fn push(rows: &mut Table, title: &str, settings: &str, c: &Comparison, how: How)
     ]);
 }
 
+/// Columns of the credit table in the terminal.
+pub(super) const CREDIT: usize = 5;
 /// Rows of the credit table in the terminal and of the heat-map.
 pub(super) const SHOWN: usize = 24;
 
@@ -226,7 +241,7 @@ fn views(
         tree.nodes().filter(|&n| tree.edges_of(n).len() > 1 && oracle.visit[n] > 0.0).collect();
     nodes.sort_by(|&a, &b| oracle.visit[b].total_cmp(&oracle.visit[a]).then(a.cmp(&b)));
     let mut table =
-        Table::new(&["prefix", "token", "visit", "pi", "advantage", "credit", "update", "gradient"]);
+        Table::new(&["prefix", "token", "probability", "advantage", "credit", "visit", "update", "gradient"]);
     let grad = oracle.grad_j();
     let mut map = HeatMaps::default();
     for &node in &nodes {
@@ -243,10 +258,10 @@ fn views(
             table.push(vec![
                 label.as_str().into(),
                 tree.token_name(e).into(),
-                oracle.visit[node].into(),
                 oracle.probs[e].into(),
                 oracle.advantage(e).into(),
                 credit.into(),
+                oracle.visit[node].into(),
                 expected.update[e].into(),
                 grad[e].into(),
             ]);

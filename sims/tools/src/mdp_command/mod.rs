@@ -5,9 +5,10 @@ mod analysis;
 use super::{DEFAULT_SEED, PNG_SCALE, terminal};
 use crate::failure::Failure;
 use crate::method_args::{DEFAULTS, MethodArgs, settings_that_differ, warn_of_idle_settings};
+use crate::program::program;
 use crate::write::Output;
-use analysis::SHOWN;
 pub use analysis::{Analysis, How, analyse, expectation, provided, resolved};
+use analysis::{CREDIT, SHOWN};
 use grpo_lambda::methods::Configured;
 use grpo_lambda_stats::table::Table;
 use grpo_lambda_stats::visible;
@@ -33,15 +34,10 @@ pub fn run(args: &MdpArgs) -> Result<(), Failure> {
         output.write("figures/credit.png", &analysis.figure.to_png(PNG_SCALE)?)
     };
     let figure = write().map_err(|e| Failure::Failed(format!("{e:#}")))?;
-    warn_of_idle_settings(&method, "sim mdp");
-    let mut text = analysis.facts.join("\n") + "\n\n";
-    text +=
-        &format!("Expected update of {}, then of the other methods at their defaults\n", method.spec.title);
-    text += &format!("{}\n\n", shown(&analysis.methods, usize::MAX));
-    text += "Credit, most visited prefixes first: `credit` is the implied credit over the magnitude of `scale`, to be compared with the advantage\n";
-    text += &format!("{}\n", shown(&analysis.credit, SHOWN));
-    text += &format!("\nFigure: {} (and .svg); data: {}\n", figure.display(), out.join("data").display());
-    terminal::print(&visible(&text))
+    warn_of_idle_settings(&method, "mdp");
+    let data = out.join("data");
+    let places = format!("\nFigure: {} (and .svg); data: {}\n", figure.display(), data.display());
+    terminal::print(&visible(&(analysis.text(method.spec.title) + &places)))
 }
 
 /// The folder of a method's results within that of its MDP, so that the figures of one method stay when another is tried.
@@ -61,18 +57,33 @@ fn folder(method: &Configured, group: u8) -> String {
 fn command(args: &MdpArgs) -> String {
     let file = args.file.display().to_string();
     let (group, seed) = (args.group.to_string(), args.seed.to_string());
-    let words = ["sim", "mdp", &file, "--method", &args.method.method];
+    let words = [program(), "mdp", &file, "--method", &args.method.method];
     let settings = args.method.settings.iter().map(String::as_str);
     let options = ["--group", &group, "--seed", &seed];
     words.into_iter().chain(settings).chain(options).collect::<Vec<_>>().join(" ")
 }
 
-/// A table for the terminal, its first rows.
-fn shown(table: &Table, rows: usize) -> String {
-    let columns: Vec<&str> = table.columns.iter().map(String::as_str).collect();
-    let mut view = terminal::table(&columns);
+impl Analysis {
+    /// The credit of each token, the direction of every method, and what is left out.
+    fn text(&self, title: &str) -> String {
+        let credit = shown(&self.credit, CREDIT, SHOWN);
+        let methods = shown(&self.methods, self.methods.columns.len(), usize::MAX);
+        format!(
+            "{}: the true advantage of each token and the credit that {title} gives it, most visited prefixes first\n{credit}\n\n{}\n\n\
+             Direction of the expected update of {title}, then of the other methods at their defaults\n{methods}\n{}",
+            self.title,
+            self.facts.join("\n"),
+            self.left_out,
+        )
+    }
+}
+
+/// A table for the terminal: its first columns and rows.
+fn shown(table: &Table, columns: usize, rows: usize) -> String {
+    let names: Vec<&str> = table.columns[..columns].iter().map(String::as_str).collect();
+    let mut view = terminal::table(&names);
     for row in table.rows.iter().take(rows) {
-        view.add_row(row.iter().map(|cell| cell.format(4)).collect::<Vec<_>>());
+        view.add_row(row[..columns].iter().map(|cell| cell.format(4)).collect::<Vec<_>>());
     }
     let cut = table.rows.len().saturating_sub(rows);
     let note = if cut > 0 { format!("\n{cut} more rows in the CSV") } else { String::new() };
@@ -133,6 +144,11 @@ The file:
 The initial policy is also the reference of a KL term, so that beta changes nothing here.
 
 What the columns say:
+  advantage       the true one, Q - V, at the initial policy
+  credit          the credit that the expected update implies, centred at each
+                  prefix and divided by the magnitude of the scale; where its
+                  sign is not the advantage's, the update does the opposite of
+                  the policy gradient
   cosine          between the expected update and the policy gradient;
                   1 is unbiased up to scale
   bias            the part of the update that is no multiple of the gradient,
@@ -144,9 +160,7 @@ What the columns say:
                   the true advantage
   signal/noise    squared length of the expected update over its variance,
                   for one group
-  how             exact where feasible, else sampled
-  credit          implied credit, centred at each prefix and divided by the
-                  magnitude of the scale, beside the true advantage";
+  how             exact where feasible, else sampled";
 
 #[cfg(test)]
 mod tests {

@@ -199,41 +199,89 @@ fn table(suite: &Suite) -> String {
     out + "\n"
 }
 
-fn cell(text: &str) -> String {
-    let shown: String = text.chars().take(110).collect();
-    format!("`{}`", shown.replace('\n', "⏎").replace('|', "\\|").replace('`', "´"))
-}
-
-/// Every case on which the two graders differ.
-fn disputes(suite: &Suite) -> String {
-    let mut out =
-        format!("## {}\n\n| class | gold | answer | label | ours | Math-Verify | why |\n", suite.name);
-    out += "| --- | --- | --- | --- | --- | --- | --- |\n";
-    for (i, case) in suite.cases.iter().enumerate() {
-        let (ours, theirs) = (&suite.verdicts[i], suite.peer.verdict(i));
-        if ours.is_equal() == (theirs == b'1') {
-            continue;
-        }
-        let label = case.equal.map_or("null".to_owned(), |e| e.to_string());
-        let said = match theirs {
+/// A case on which the two graders differ, as a row of the table of all of them.
+fn disputes(suite: &Suite) -> impl Iterator<Item = [String; 8]> {
+    let plain = |text: &str| text.replace('\n', "⏎").replace('\t', " ");
+    let differs = |i: &usize| suite.verdicts[*i].is_equal() != (suite.peer.verdict(*i) == b'1');
+    (0..suite.cases.len()).filter(differs).map(move |i| {
+        let case = &suite.cases[i];
+        let label = case.equal.map_or("open".to_owned(), |equal| equal.to_string());
+        let theirs = match suite.peer.verdict(i) {
             b'1' => "true",
             b'e' => "error",
             _ => "false",
         };
-        let ours: String = ours.to_string().replace('|', "\\|").chars().take(90).collect();
-        let (class, gold, answer, why) = (&case.class, cell(&case.gold), cell(&case.answer), &case.why);
-        writeln!(out, "| {class} | {gold} | {answer} | {label} | {ours} | {said} | {why} |").unwrap();
-    }
-    out + "\n"
+        let (ours, theirs) = (suite.verdicts[i].to_string(), theirs.to_owned());
+        let texts = [&case.class, &case.gold, &case.answer].map(|text| plain(text));
+        let [class, gold, answer] = texts;
+        [suite.name.to_owned(), class, gold, answer, label, plain(&ours), theirs, plain(&case.why)]
+    })
 }
 
-/// Compares the sections of a page, behind its heading, with those found, or writes them.
+const COLUMNS: [&str; 8] = ["suite", "class", "gold", "answer", "label", "ours", "math_verify", "why"];
+
+/// All disputes as tab-separated values.
+fn tsv(rows: &[[String; 8]]) -> String {
+    let lines = rows.iter().map(|row| row.join("\t") + "\n");
+    COLUMNS.join("\t") + "\n" + &lines.collect::<String>()
+}
+
+/// The disputes of a class by their kind, and one of them.
+#[derive(Default)]
+struct Kind<'a> {
+    count: usize,
+    /// By the label of the case: equal, different, open.
+    by_label: [usize; 3],
+    example: (&'a str, &'a str),
+}
+
+/// Classes that the page shows.
+const CLASSES: usize = 15;
+
+/// The classes with the most disputes.
+fn kinds(rows: &[[String; 8]]) -> String {
+    let mut kinds: BTreeMap<&str, Kind> = BTreeMap::new();
+    for [_, class, gold, answer, label, ..] in rows {
+        let kind = kinds.entry(class).or_default();
+        kind.count += 1;
+        kind.by_label[["true", "false", "open"].iter().position(|l| l == label).unwrap()] += 1;
+        let shorter = gold.len() + answer.len() < kind.example.0.len() + kind.example.1.len();
+        if kind.count == 1 || shorter {
+            kind.example = (gold, answer);
+        }
+    }
+    let mut kinds: Vec<(&str, Kind)> = kinds.into_iter().collect();
+    kinds.sort_by_key(|(class, kind)| (std::cmp::Reverse(kind.count), *class));
+    let [equal, different, open] = [0, 1, 2].map(|i| kinds.iter().map(|(_, k)| k.by_label[i]).sum::<usize>());
+    let rest = kinds.len().saturating_sub(CLASSES);
+    let mut out = format!(
+        "## Kinds\n\nThe graders disagree on {} cases. The label of the suite is *equal* for {equal}, *different* for {different} and open for \
+         {open}.\nThe table shows the {CLASSES} classes with the most disputes and the shortest case of each; {rest} more classes have some.\n\n",
+        rows.len()
+    );
+    out += "| class | disputes | label: equal | different | open | reference | answer |\n| --- | --- | --- | --- | --- | --- | --- |\n";
+    for (class, kind) in kinds.iter().take(CLASSES) {
+        let [equal, different, open] = kind.by_label;
+        let cell = |text: &str| format!("`{}`", text.replace('|', "\\|").replace('`', "´"));
+        let (gold, answer) = (cell(kind.example.0), cell(kind.example.1));
+        let count = kind.count;
+        writeln!(out, "| {class} | {count} | {equal} | {different} | {open} | {gold} | {answer} |").unwrap();
+    }
+    out
+}
+
+/// Compares the sections of a page, after its heading, with those found, or writes them.
 fn page(path: &Path, found: &str) {
     let known = text(path);
     let heading = known.split("\n## ").next().unwrap();
-    let fresh = format!("{}\n\n{}\n", heading.trim_end(), found.trim_end());
+    hold(path, &format!("{}\n\n{}\n", heading.trim_end(), found.trim_end()));
+}
+
+/// Compares a file with what it should hold, or writes it.
+fn hold(path: &Path, fresh: &str) {
+    let known = std::fs::read_to_string(path).unwrap_or_default();
     if std::env::var_os("GRADE_WRITE").is_some() {
-        std::fs::write(path, &fresh).unwrap();
+        std::fs::write(path, fresh).unwrap();
     } else {
         assert!(known == fresh, "{} is not that of a fresh run: GRADE_WRITE=1 writes it", path.display());
     }
@@ -266,9 +314,9 @@ fn the_labels_hold_and_the_tables_are_those_of_a_fresh_run() {
     }
     let section = |text: String| format!("{}\n\n", text.trim_end());
     page(&here("agreement.md"), &suites.iter().map(|s| section(table(s))).collect::<String>());
-    let three = suites.iter().filter(|s| s.name != "references");
-    let paper = here("../../../../../paper/grader_disputes.md");
-    page(&paper, &three.map(|s| section(disputes(s))).collect::<String>());
+    let rows: Vec<_> = suites.iter().filter(|s| s.name != "references").flat_map(disputes).collect();
+    hold(&here("disputes.tsv"), &tsv(&rows));
+    page(&here("../../../../../paper/grader_disputes.md"), &kinds(&rows));
 }
 
 #[test]

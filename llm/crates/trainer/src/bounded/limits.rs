@@ -87,7 +87,7 @@ pub(crate) const LONGEST_ANSWER: usize = 64 * KIB;
 /// Lines of that program that wait to be read; then it waits.
 pub(crate) const WAITING_ANSWERS: usize = 16;
 
-/// The bounds in words: what is bounded, by how much, and what lies beyond, for `docs/limits.md`.
+/// The bounds in words: what is bounded, by how much, and what lies beyond, for `docs/promises.md`.
 pub fn table() -> Vec<[String; 3]> {
     let mib = |bytes: usize| format!("{} MiB", bytes / MIB);
     let seconds = |limits: Limits| limits.time.map_or(0, |time| time.as_secs());

@@ -68,7 +68,7 @@ pub enum TrainError {
     /// Evidence the method needs and this policy does not have.
     #[error(
         "method.name={method}: needs {needs} under these settings, provided by {provided_by}; {}; the language model provides {}; choose another \
-         method (docs/methods.md)",
+         method (docs/conventions.md)",
         lacks(.0.needs), names(PROVIDED), method = .0.method, needs = .0.needs, provided_by = .0.provided_by
     )]
     Evidence(#[from] MissingEvidence),

@@ -388,7 +388,7 @@ fn questions_are_read_from_the_settings_of_the_method_and_refused_by_name() {
 /// The page of methods names exactly the methods that ask for evidence which no model here gives.
 #[test]
 fn the_page_of_methods_names_those_that_lack_evidence() {
-    let page = include_str!("../../../../../../../docs/methods.md");
+    let page = include_str!("../../../../../../../docs/conventions.md");
     let (_, item) = page.split_once("**Not trained by `llm-train`**").expect("the page has the mark");
     let item = item.split("The experiment").next().unwrap_or_default();
     for spec in methods::REGISTRY {
