@@ -45,9 +45,9 @@ pub enum LabError {
         "rl.group_size = {size}: the mean advantage is over all 2^{size} results of its coins; set {most} or fewer"
     )]
     Coins { size: usize, most: usize },
-    #[error("MINUTES = {0}: longer than this machine's clock can count; give fewer")]
-    Minutes(u64),
-    #[error("{file}: chooses no rate for {arm}: its selection runs are not all there; run them first")]
+    #[error(
+        "{file}: chooses no rate for {arm}, since its selection runs are not all there; run `chain` first"
+    )]
     NoRate { file: String, arm: String },
 }
 

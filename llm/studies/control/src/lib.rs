@@ -16,6 +16,7 @@ mod arm;
 pub mod baseline;
 pub mod chain;
 pub mod clamp;
+mod fill;
 mod force;
 mod lab;
 pub mod noise;
