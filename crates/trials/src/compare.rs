@@ -38,7 +38,8 @@ pub enum Verdict {
     Inconclusive,
 }
 
-/// The verdicts on a family at `level`, with p-values that Holm corrects: equivalence first, which needs the narrow interval within `margin`.
+/// The verdicts on a family at `level`, with p-values that Holm corrects: equivalence first, which needs the narrow
+/// interval within `margin`.
 pub fn verdicts(family: &[Difference], level: f64, margin: f64) -> Vec<(f64, Verdict)> {
     let corrected = holm(&family.iter().map(|d| d.p).collect::<Vec<_>>());
     let of_one = |(d, p): (&Difference, f64)| {

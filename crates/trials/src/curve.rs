@@ -18,7 +18,8 @@ pub struct Point {
 pub struct Curve(pub Vec<Point>);
 
 impl Curve {
-    /// The mean accuracy over the first `budget` tokens: the area under straight lines between exams, over `budget`. None if the exams end before.
+    /// The mean accuracy over the first `budget` tokens: the area under straight lines between exams, over `budget`.
+    /// None if the exams end before.
     pub fn mean_to(&self, budget: f64) -> Option<f64> {
         let last = self.0.last()?;
         (last.tokens >= budget).then(|| self.area_to(budget) / budget)
@@ -99,7 +100,8 @@ mod tests {
 
     #[test]
     fn the_area_by_hand() {
-        // Trapezoids of 100 tokens: 100 * .3 + 100 * .5 = 80 up to 200; up to 150 the second one is half as wide, from .4 to .5.
+        // Trapezoids of 100 tokens: 100 * .3 + 100 * .5 = 80 up to 200; up to 150 the second one is half as wide,
+        // from .4 to .5.
         let curve: Curve = "0:0.2 100:0.4 200:0.6".parse().expect("a curve");
         let close = |found: Option<f64>, want: f64| {
             assert!((found.expect("known") - want).abs() < 1e-12, "{found:?}")

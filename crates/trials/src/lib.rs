@@ -1,4 +1,5 @@
-//! Studies that compare methods over seeds, each at a rate that other seeds chose: what the program that runs one and the claim that judges it share.
+//! Studies that compare methods over seeds, each at a rate that other seeds chose: what the program that runs one
+//! and the claim that judges it share.
 //!
 //! | part | holds |
 //! | --- | --- |

@@ -76,7 +76,8 @@ impl<S> Study<S> {
     /// Reads a protocol.
     ///
     /// # Errors
-    /// For text of other fields; for seeds that choose and compare, names that are no method's or two methods', and numbers that cannot be.
+    /// For text of other fields; for seeds that choose and compare, names that are no method's or two methods', and
+    /// numbers that cannot be.
     pub fn read(text: &str) -> Result<Study<S>, StudyError>
     where
         S: DeserializeOwned,
@@ -112,22 +113,35 @@ impl<S> Study<S> {
     }
 }
 
+/// A small study for tests.
+#[cfg(test)]
+pub(crate) const SMALL: &str = r#"
+version = 1
+status = ""
+budget = 100
+rates = [0.1, 0.2]
+level = 0.95
+margin = 0.02
+seeds = { selection = [1], evaluation = [2, 3, 4] }
+methods = [{ name = "a", label = "A", method = "grpo" }, { name = "b", label = "B", method = "rloo" }]
+comparisons = [{ method = "a", with = "b" }]
+gate = { better = [{ method = "a", with = "b" }] }
+endpoint = {}
+predictions = []
+setup = {}
+"#;
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const TEXT: &str = "version = 1\nstatus = \"\"\nbudget = 100\nrates = [0.1]\nlevel = 0.95\nmargin = 0.02\npredictions = []\nsetup = {}\n\
-        comparisons = [{ method = \"a\", with = \"b\" }]\ngate = { better = [] }\nendpoint = {}\n\
-        seeds = { selection = [1], evaluation = [2, 3] }\n\
-        [[methods]]\nname = \"a\"\nlabel = \"A\"\nmethod = \"grpo\"\n[[methods]]\nname = \"b\"\nlabel = \"B\"\nmethod = \"rloo\"\n";
-
     #[test]
     fn a_protocol_that_cannot_be_judged_is_refused_by_its_field() {
-        let read = |from: &str, to: &str| Study::<toml::Table>::read(&TEXT.replacen(from, to, 1));
+        let read = |from: &str, to: &str| Study::<toml::Table>::read(&SMALL.replacen(from, to, 1));
         assert_eq!(read("", "").expect("a study").methods.len(), 2);
         for (from, to, want) in [
-            ("[2, 3]", "[2, 1]", "seeds.evaluation: 1 chooses rates as well; give another"),
-            ("[0.1]", "[0.0]", "rates: 0 must be finite and above 0"),
+            ("[2, 3, 4]", "[2, 1]", "seeds.evaluation: 1 chooses rates as well; give another"),
+            ("[0.1, 0.2]", "[0.1, 0.0]", "rates: 0 must be finite and above 0"),
             ("= 100", "= -1", "budget: -1 must be finite and above 0"),
             (
                 "with = \"b\"",

@@ -62,7 +62,8 @@ impl Trial {
     }
 }
 
-/// The rate with the highest mean score over `seeds`, the later of equals; the only rate there is. None before all scores are known.
+/// The rate with the highest mean score over `seeds`, the later of equals; the only rate there is. None before all
+/// scores are known.
 pub fn chosen(rates: &[f64], seeds: &[u64], score: impl Fn(f64, u64) -> Option<f64>) -> Option<f64> {
     if let [only] = rates {
         return Some(*only);
@@ -122,6 +123,7 @@ impl<'a, S> Rows<'a, S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::study::SMALL;
 
     #[test]
     fn the_rate_with_the_highest_mean_is_chosen_once_all_runs_are_there() {
@@ -139,11 +141,7 @@ mod tests {
     }
 
     fn study() -> Study<toml::Table> {
-        let text = "version = 1\nstatus = \"\"\nbudget = 100\nrates = [0.1, 0.2]\nlevel = 0.95\nmargin = 0.02\npredictions = []\nsetup = {}\n\
-            endpoint = {}\ncomparisons = [{ method = \"a\", with = \"b\" }]\ngate = { better = [{ method = \"a\", with = \"b\" }] }\n\
-            seeds = { selection = [1], evaluation = [2, 3, 4] }\n\
-            [[methods]]\nname = \"a\"\nlabel = \"A\"\nmethod = \"grpo\"\n[[methods]]\nname = \"b\"\nlabel = \"B\"\nmethod = \"rloo\"\n";
-        Study::read(text).expect("a study")
+        Study::read(SMALL).expect("a study")
     }
 
     fn trial(stage: Stage, method: &str, rate: f64, seed: u64, level: f64) -> Trial {

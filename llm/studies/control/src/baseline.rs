@@ -3,8 +3,9 @@
 //! ```text
 //! variance   1/2 E|g - g'|²        g, g': gradients of two independent groups of the same prompt, averaged over prompts
 //! ```
-//! All are unbiased, so that the variance is all in which their gradients differ. They see the same groups, at the start weights and after RL with RLOO;
-//! methods of systematic sets see groups of their own, of the same prompts. A group whose rewards agree has the gradient 0 with every baseline.
+//! All are unbiased, so that the variance is all in which their gradients differ. They see the same groups, at the
+//! start weights and after RL with RLOO; methods of systematic sets see groups of their own, of the same prompts. A
+//! group whose rewards agree has the gradient 0 with every baseline.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! Single-digit addition with the parts of the clamp on and off, at several learning rates, with SGD and AdamW.
 //!
-//! All runs of a seed start from the same weights and see the same problems. Accuracy is that of all hundred problems with the final weights; a
-//! response that cannot be graded counts as wrong.
+//! All runs of a seed start from the same weights and see the same problems. Accuracy is that of all hundred
+//! problems with the final weights; a response that cannot be graded counts as wrong.
 
 use std::path::Path;
 

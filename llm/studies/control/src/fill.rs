@@ -20,8 +20,9 @@ impl<W> Job<W> {
     }
 }
 
-/// Does the jobs of every seed that lack a row, seed after seed; the jobs of a seed share its start, which is not made where nothing is missing. Every
-/// row is in the file before the next job begins. As many seeds as there are threads are under way at a time, each on a thread of its own.
+/// Does the jobs of every seed that lack a row, seed after seed; the jobs of a seed share its start, which is not
+/// made where nothing is missing. Every row is in the file before the next job begins. As many seeds as there are
+/// threads are under way at a time, each on a thread of its own.
 ///
 /// # Errors
 /// The first error of a seed; no seed is begun after it.

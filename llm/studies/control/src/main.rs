@@ -1,7 +1,10 @@
-//! Controlled experiments on a small transformer: `cargo run --release -p grpo-lambda-control -- noise|clamp|baseline FILE SEEDS [key=value ..]`,
-//! `rates PROTOCOL FILE`, `chain FILE`, or `quality FILE CHAIN_FILE SEEDS`, which measures the updates of CHAIN's methods on so many of its seeds.
+//! Controlled experiments on a small transformer: `cargo run --release -p grpo-lambda-control --
+//! noise|clamp|baseline FILE SEEDS [key=value ..]`,
+//! `rates PROTOCOL FILE`, `chain FILE`, or `quality FILE CHAIN_FILE SEEDS`, which measures the updates of CHAIN's
+//! methods on so many of its seeds.
 //!
-//! The file is written row by row, and the same command goes on where it was stopped. `RAYON_NUM_THREADS` seeds are under way at a time.
+//! The file is written row by row, and the same command goes on where it was stopped. `RAYON_NUM_THREADS` seeds are
+//! under way at a time.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -9,7 +12,8 @@ use std::process::ExitCode;
 use grpo_lambda::advantage::ClampPart;
 use grpo_lambda_control::{LabError, baseline, chain, clamp, noise, rates};
 
-const USAGE: &str = "usage: control noise|clamp|baseline FILE SEEDS [key=value ..], control rates PROTOCOL FILE, control chain FILE, or control quality FILE CHAIN_FILE SEEDS";
+const USAGE: &str = "usage: grpo-lambda-control noise|clamp|baseline FILE SEEDS [key=value ..], or rates PROTOCOL FILE, \
+    or chain FILE, or quality FILE CHAIN_FILE SEEDS";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();

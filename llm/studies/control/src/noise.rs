@@ -1,8 +1,8 @@
 //! Rewards that are fair coins: what a trace with clamped advantages does where there is nothing to learn.
 //!
-//! Every arm starts from the same weights and takes as many steps on the same prompts. The mean length before and after is that of the same prompts, on
-//! which no arm trains, with the same random numbers. The predicted change of plain gradient descent is [`super::force`]'s at the start weights; under
-//! AdamW nothing is predicted.
+//! Every arm starts from the same weights and takes as many steps on the same prompts. The mean length before and
+//! after is that of the same prompts, on which no arm trains, with the same random numbers. The predicted change of
+//! plain gradient descent is [`super::force`]'s at the start weights; under AdamW nothing is predicted.
 
 use std::path::Path;
 
@@ -21,7 +21,8 @@ use grpo_lambda_trainer::step::engine::CpuEngine;
 pub const LAMBDAS: [f64; 3] = [0.0, 0.9, 0.99];
 /// The parts of a clamp at -0.1 that are on: none, both, and both put back to a mean of 0.
 pub const PARTS: [ClampPart; 3] = [ClampPart::None, ClampPart::Both, ClampPart::Reweighting];
-/// The paper's clamp, weaker ones for the dose, and the one that leaves positive advantages alone, or from above negative ones.
+/// The paper's clamp, weaker ones for the dose, and the one that leaves positive advantages alone, or from above
+/// negative ones.
 pub const CLAMP: f64 = -0.1;
 pub const WEAKER: [f64; 2] = [-0.5, -0.8];
 pub const ZERO: f64 = 0.0;
@@ -89,9 +90,10 @@ pub struct Arm {
 }
 
 impl Arm {
-    /// All arms: every decay with every part of the paper's clamp, the longest trace with weaker clamps, and under AdamW GRPO and the longest trace, all
-    /// with a token mean; and for the length law, with no trace and the longest one, under each reduction no clamp, the paper's, its offset alone, and
-    /// positive and negative advantages alone.
+    /// All arms: every decay with every part of the paper's clamp, the longest trace with weaker clamps, and under
+    /// AdamW GRPO and the longest trace, all with a token mean; and for the length law, with no trace and the
+    /// longest one, under each reduction no clamp, the paper's, its offset alone, and positive and negative
+    /// advantages alone.
     pub fn all() -> Vec<Arm> {
         let (above, weighing) = (false, Weighing::TokenMean);
         let arms = |optimiser| {

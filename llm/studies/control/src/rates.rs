@@ -1,4 +1,5 @@
-//! Methods on addition, each at the learning rate that other seeds choose, as a protocol of `paper/protocols` says that was written before its runs.
+//! Methods on addition, each at the learning rate that other seeds choose, as a protocol of `paper/protocols` says
+//! that was written before its runs.
 
 use std::path::Path;
 
@@ -27,7 +28,8 @@ struct Protocol {
     selection: Vec<u64>,
     evaluation: Vec<u64>,
     measure: Measure,
-    /// The difference within which two arms count as equal, and the confidence level of a comparison with the first: read by the claim.
+    /// The difference within which two arms count as equal, and the confidence level of a comparison with the first:
+    /// read by the claim.
     #[serde(rename = "margin")]
     _margin: f64,
     #[serde(rename = "level")]

@@ -37,7 +37,8 @@ pub(crate) fn cells_of<R: Serialize>(row: &R) -> Vec<Cell> {
     Table::from_rows([row]).rows.remove(0)
 }
 
-/// The program in the first line of a file. What follows it says whose the rows are: the program was called otherwise when the first files were written.
+/// The program in the first line of a file. What follows it says whose the rows are: the program was called
+/// otherwise when the first files were written.
 const PROGRAM: &str = "cargo run --release -p grpo-lambda-control";
 
 /// The words of a command line after its program.
@@ -144,7 +145,8 @@ mod tests {
         let text = std::fs::read_to_string(&path).expect("there");
         assert_eq!(
             text,
-            "# cargo run --release -p grpo-lambda-control -- x noise\narm,rate,value\na,0.25,7\na,0.333333333333,7\nb,0.5,7\n"
+            "# cargo run --release -p grpo-lambda-control -- x noise\narm,rate,value\na,0.25,7\n\
+             a,0.333333333333,7\nb,0.5,7\n"
         );
         // A file of before the program had this name.
         std::fs::write(&path, text.replace("-p grpo-lambda-control", "--example control")).expect("written");

@@ -72,7 +72,8 @@ impl Credit {
 /// ```text
 /// Q(s_k, right) = Π_{j > k} π_j      Q(s_k, wrong) = 0      V(s_k) = π_k Q(s_k, right)      0 after the first wrong token
 /// ```
-/// for the `k`-th value, `π_j` the policy's probability of the right value. Other tokens are certain unless they are wrong.
+/// for the `k`-th value, `π_j` the policy's probability of the right value. Other tokens are certain unless they are
+/// wrong.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Judged {
     /// The places of the values that the response holds.
@@ -84,7 +85,8 @@ pub(super) struct Judged {
     len: usize,
 }
 
-/// Every response of a rollout, in flat order: the policy scores the right continuation of its prefix before the first wrong token.
+/// Every response of a rollout, in flat order: the policy scores the right continuation of its prefix before the
+/// first wrong token.
 pub(super) fn judged(model: &Decoder<f32>, form: &Form, rollout: &Rollout) -> Result<Vec<Judged>, LabError> {
     let prompts: Vec<&[u32]> = rollout.prompts.iter().map(|p| p.tokens.as_slice()).collect();
     let mended = |(group, prompt): (&Group, &&[u32])| {
@@ -175,7 +177,8 @@ mod tests {
 
     #[test]
     fn credit_by_hand() {
-        // Decisions at 1 and 3 of six tokens, right with probability 1/2 and 1/4: Q(right) is 1/4 and then 1, V 1/8 and then 1/4.
+        // Decisions at 1 and 3 of six tokens, right with probability 1/2 and 1/4: Q(right) is 1/4 and then 1, V 1/8
+        // and then 1/4.
         let decisions = [(1, 0.5), (3, 0.25)];
         let credit = |wrong, kind| judged_at(&decisions, wrong, 6).credit(kind);
         is_close(&credit(None, Credit::QMinusV), &[0.0, 0.125, 0.0, 0.75, 0.0, 0.0]);
@@ -190,7 +193,8 @@ mod tests {
                 "{wrong:?}"
             );
         }
-        // The other baseline takes a smaller share of the same Q: S = 1/16 + 9/16/22, 1/4 (1/2 + S) over that and 3/4 (1 - 3/2/22 + S).
+        // The other baseline takes a smaller share of the same Q: S = 1/16 + 9/16/22, 1/4 (1/2 + S) over that and
+        // 3/4 (1 - 3/2/22 + S).
         let (right, wrong) = (credit(None, Credit::QMinusB)[3], credit(Some(3), Credit::QMinusB)[3]);
         assert!((right - wrong - 1.0).abs() < 1e-12 && (wrong + 0.161215).abs() < 1e-6, "{right} {wrong}");
     }
@@ -241,7 +245,8 @@ mod tests {
         assert_eq!(seen.len(), 24, "every order of four different credits");
     }
 
-    /// The probabilities up to the first error are those of the response itself; a response without one is judged by its own alone.
+    /// The probabilities up to the first error are those of the response itself; a response without one is judged by
+    /// its own alone.
     #[test]
     fn the_policy_says_how_probable_right_values_are() {
         let mut study = COMMITTED.clone();
@@ -269,7 +274,8 @@ mod tests {
             assert!(before.clone().all(|(place, p)| (own[*place].exp() - p).abs() < 1e-6 && *p > 0.0));
         }
         assert!(compared.contains(&8) && compared.iter().any(|right| *right < 8), "{compared:?}");
-        // A response that is cut short is judged by the decisions that it does not hold as well; an end in the place of a filler is wrong as any token.
+        // A response that is cut short is judged by the decisions that it does not hold as well; an end in the place
+        // of a filler is wrong as any token.
         let draws = Address::new(1, Purpose::Demonstrations).response(3);
         let whole = form.demonstration(&chain, 0.0, draws).response;
         let early = [&whole[..4], &[END]].concat();

@@ -21,7 +21,8 @@ pub use quality::quality;
 use run::Start;
 use setup::{COMMITTED, Setup};
 
-/// Runs what is missing: first the selection runs, then the evaluation runs at the rates that those choose, all methods of a seed before the next seed.
+/// Runs what is missing: first the selection runs, then the evaluation runs at the rates that those choose, all
+/// methods of a seed before the next seed.
 ///
 /// # Errors
 /// [`LabError`] for a file of other results, or a run that fails.

@@ -5,8 +5,9 @@
 //! cosine     <m, T> / (|m| |T|)
 //! noise      Σ_p E|g_p - m_p|² / P² · |T|² / <m, T>²       at the scale at which the mean goes as far along T as T itself
 //! ```
-//! Products are of vectors from different halves of the responses, so that they have no bias from noise that both would share. The arms see the same
-//! groups but for one of systematic sets, whose groups are its own. They are measured at the start of a seed and at two places of its run with RLOO.
+//! Products are of vectors from different halves of the responses, so that they have no bias from noise that both
+//! would share. The arms see the same groups but for one of systematic sets, whose groups are its own. They are
+//! measured at the start of a seed and at two places of its run with RLOO.
 
 use std::path::Path;
 
@@ -33,7 +34,8 @@ use crate::store::{Results, cells_of};
 
 /// The places of a seed's run with RLOO.
 const PLACES: [&str; 3] = ["start", "middle", "end"];
-/// Numbers of prompts, of groups of each on which the arms are measured, and of groups whose responses give the gradient.
+/// Numbers of prompts, of groups of each on which the arms are measured, and of groups whose responses give the
+/// gradient.
 #[derive(Clone, Copy)]
 struct Sizes {
     prompts: u64,

@@ -189,8 +189,8 @@ impl<'a> Start<'a> {
         }
     }
 
-    /// Trains a method from the start until the budget is spent; the rate falls linearly from `rate` to 0. `watch` sees the steps and the weights after
-    /// every exam.
+    /// Trains a method from the start until the budget is spent; the rate falls linearly from `rate` to 0. `watch`
+    /// sees the steps and the weights after every exam.
     pub(super) fn run(
         &self,
         method: &Method,

@@ -4,8 +4,9 @@
 //! prompt     v_0  (operation operand . .)^K
 //! response   (f f f v_k)^K  =  v_K  end          f: any of three fillers
 //! ```
-//! A token is wrong if the grammar or the arithmetic does not allow it there. Multiplication by 1 to 9 is invertible, so that a chain that goes on from a
-//! wrong value ends at a wrong one unless it errs again; it counts as wrong in any case.
+//! A token is wrong if the grammar or the arithmetic does not allow it there. Multiplication by 1 to 9 is
+//! invertible, so that a chain that goes on from a wrong value ends at a wrong one unless it errs again; it counts
+//! as wrong in any case.
 
 use grpo_lambda_decoder::generate::SampledResponse;
 use grpo_lambda_decoder::rng::{Address, Purpose, below};
@@ -22,7 +23,8 @@ const PAD: u32 = MODULUS + 3;
 const FILLER: u32 = MODULUS + 4;
 const KINDS: u32 = 3;
 const EQUALS: u32 = FILLER + KINDS;
-/// The end token; the one before it, of a line that earlier versions of the protocol had, keeps its place, so that a seed has the weights that it had.
+/// The end token; the one before it, of a line that earlier versions of the protocol had, keeps its place, so that a
+/// seed has the weights that it had.
 pub(super) const END: u32 = EQUALS + 2;
 pub(super) const VOCABULARY: usize = END as usize + 1;
 
@@ -119,8 +121,8 @@ impl Form {
         k * (self.fillers + 1) + self.fillers
     }
 
-    /// A response with fillers drawn from `draws`. Of its values a share `wrong` are others than the right ones, equally often each, so that the model is as
-    /// unsure of every fact.
+    /// A response with fillers drawn from `draws`. Of its values a share `wrong` are others than the right ones,
+    /// equally often each, so that the model is as unsure of every fact.
     pub(super) fn demonstration(&self, chain: &Chain, wrong: f64, draws: Address) -> Example {
         let mut rng = draws.generator(0);
         let mut fillers =
@@ -169,7 +171,8 @@ impl Form {
         response[..kept].iter().copied().chain(rest).collect()
     }
 
-    /// Counts the right values before the first wrong token, and the same with that token, if there is one: their ratio is the accuracy of a step.
+    /// Counts the right values before the first wrong token, and the same with that token, if there is one: their
+    /// ratio is the accuracy of a step.
     pub(super) fn steps_right(&self, chain: &Chain, response: &[u32]) -> [usize; 2] {
         let wrong = self.first_wrong(chain, response);
         let before = |k: &usize| wrong.is_none_or(|wrong| self.place(*k) < wrong);
