@@ -3,18 +3,18 @@
 //! ```text
 //! variance   1/2 E|g - g'|²        g, g': gradients of two independent groups of the same prompt, averaged over prompts
 //! ```
-//! All are unbiased, so that the variance is all in which their gradients differ. They see the same groups, at the start weights and after RL with RLOO;
-//! methods of systematic sets see groups of their own, of the same prompts. A group whose rewards agree has the gradient 0 with every baseline.
+//! All are unbiased, so that the variance is all in which their gradients differ. They see the same groups, at the
+//! start weights and after RL with RLOO; methods of systematic sets see groups of their own, of the same prompts. A
+//! group whose rewards agree has the gradient 0 with every baseline.
 
 use std::path::Path;
-use std::sync::Mutex;
 
 use grpo_lambda::group::Group;
 use grpo_lambda::methods::{self, Configured};
 use grpo_lambda::systematic::Sets;
 use grpo_lambda_stats::table::Cell;
-use rayon::prelude::*;
 
+use super::fill::{Job, fill};
 use super::force::{APART, pulled_in};
 use super::lab::{ADDITION, Lab, LabError, Optimiser};
 use super::store::Results;
@@ -47,38 +47,38 @@ const KEYS: usize = 3;
 
 /// Runs what is left of the experiment; `overrides` come after its own settings.
 pub fn run(path: &Path, command: &str, seeds: u64, overrides: &[String]) -> Result<(), LabError> {
-    let results = Mutex::new(Results::open(path, command, &COLUMNS, KEYS)?);
-    (0..seeds).into_par_iter().try_for_each(|seed| of_seed(seed, overrides, &results))
+    let results = Results::open(path, command, &COLUMNS, KEYS)?;
+    let seeds: Vec<u64> = (0..seeds).collect();
+    let job = |seed, weights| Job {
+        keys: METHODS.iter().map(|m| key(seed, weights, m)).collect(),
+        what: (seed, weights),
+    };
+    let jobs = |seed| WEIGHTS.map(|weights| job(seed, weights)).into_iter().collect();
+    // The method of the configuration says which evidence is kept; those that need none do not read it.
+    let settings = [&ADDITION[..], &["method.name=ridge_rloo"]].concat();
+    let rows = |lab: &Lab, (seed, weights): &(u64, &str)| at_weights(lab, *seed, weights);
+    fill(&results, &seeds, jobs, |seed| Lab::of_seed(seed, &settings, overrides), rows)
 }
 
-fn of_seed(seed: u64, overrides: &[String], results: &Mutex<Results>) -> Result<(), LabError> {
-    let locked = || results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let key =
-        |weights: &str, method: String| vec![(seed as usize).into(), weights.into(), Cell::Text(method)];
-    let known = |weights: &str| METHODS.iter().all(|m| locked().has(&key(weights, words(m))));
-    let left: Vec<&str> = WEIGHTS.into_iter().filter(|w| !known(w)).collect();
-    if left.is_empty() {
-        return Ok(());
-    }
-    // The method of the configuration says which evidence is kept; those that need none do not read it.
-    let lab = Lab::of_seed(seed, &[&ADDITION[..], &["method.name=ridge_rloo"]].concat(), overrides)?;
-    for weights in left {
-        let mut engine = match weights == WEIGHTS[0] {
-            true => lab.engine(Optimiser::AdamW)?.0,
-            false => lab.train(parsed(&METHODS[0]).method.as_ref(), Optimiser::AdamW, RATE)?.0,
-        };
-        let measured = variances(&lab, &mut engine)?;
-        let of_rloo = measured[0].variance;
-        for (method, Measured { mixed, variance }) in METHODS.iter().zip(measured) {
-            if !locked().has(&key(weights, words(method))) {
-                // Where no group is mixed there is no variance to compare.
-                let ratio = (of_rloo > 0.0).then(|| variance / of_rloo);
-                let numbers = [(PAIRS as usize).into(), mixed.into(), variance.into(), ratio.into()];
-                locked().add(key(weights, words(method)).into_iter().chain(numbers).collect())?;
-            }
-        }
-    }
-    Ok(())
+fn key(seed: u64, weights: &str, method: &(&str, &str)) -> Vec<Cell> {
+    vec![(seed as usize).into(), weights.into(), Cell::Text(words(method))]
+}
+
+/// The rows of all methods.
+fn at_weights(lab: &Lab, seed: u64, weights: &str) -> Result<Vec<Vec<Cell>>, LabError> {
+    let mut engine = match weights == WEIGHTS[0] {
+        true => lab.engine(Optimiser::AdamW)?.0,
+        false => lab.train(parsed(&METHODS[0]).method.as_ref(), Optimiser::AdamW, RATE)?.0,
+    };
+    let measured = variances(lab, &mut engine)?;
+    let of_rloo = measured[0].variance;
+    let row = |(method, Measured { mixed, variance }): (&(&str, &str), &Measured)| {
+        // Where no group is mixed there is no variance to compare.
+        let ratio = (of_rloo > 0.0).then(|| variance / of_rloo);
+        let numbers = vec![(PAIRS as usize).into(), (*mixed).into(), (*variance).into(), ratio.into()];
+        [key(seed, weights, method), numbers].concat()
+    };
+    Ok(METHODS.iter().zip(&measured).map(row).collect())
 }
 
 fn words((name, settings): &(&str, &str)) -> String {

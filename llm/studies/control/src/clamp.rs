@@ -1,10 +1,9 @@
 //! Single-digit addition with the parts of the clamp on and off, at several learning rates, with SGD and AdamW.
 //!
-//! All runs of a seed start from the same weights and see the same problems. Accuracy is that of all hundred problems with the final weights; a
-//! response that cannot be graded counts as wrong.
+//! All runs of a seed start from the same weights and see the same problems. Accuracy is that of all hundred
+//! problems with the final weights; a response that cannot be graded counts as wrong.
 
 use std::path::Path;
-use std::sync::Mutex;
 
 use grpo_lambda::advantage::ClampPart;
 use grpo_lambda::group::Response;
@@ -12,9 +11,9 @@ use grpo_lambda::methods;
 use grpo_lambda_decoder::generate::SamplingParams;
 use grpo_lambda_decoder::model::ForwardOptions;
 use grpo_lambda_stats::table::Cell;
-use rayon::prelude::*;
 
 use super::arm::Advantages;
+use super::fill::{Job, fill};
 use super::force::APART;
 use super::lab::{ADDITION, Lab, LabError, Optimiser};
 use super::noise::CLAMP;
@@ -95,28 +94,23 @@ pub struct Grid {
 
 /// Runs what is left of the experiment.
 pub fn run(path: &Path, command: &str, grid: &Grid) -> Result<(), LabError> {
-    let results = Mutex::new(Results::open(path, command, &COLUMNS, KEYS)?);
-    grid.seeds.clone().into_par_iter().try_for_each(|seed| of_seed(seed, grid, &results))
-}
-
-fn of_seed(seed: u64, grid: &Grid, results: &Mutex<Results>) -> Result<(), LabError> {
-    let locked = || results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let arms = |optimiser| {
-        let arms = move |&ratio: &f64| grid.parts.iter().map(move |&part| Arm { optimiser, ratio, part });
-        grid.ratios.iter().flat_map(arms)
+    let results = Results::open(path, command, &COLUMNS, KEYS)?;
+    let seeds: Vec<u64> = grid.seeds.clone().collect();
+    let jobs = |seed| {
+        let arms = |optimiser| {
+            let arms = move |&ratio: &f64| grid.parts.iter().map(move |&part| Arm { optimiser, ratio, part });
+            grid.ratios.iter().flat_map(arms)
+        };
+        Optimiser::ALL.into_iter().flat_map(arms).map(|arm| Job::one(arm.key(seed), (arm, seed))).collect()
     };
-    let all = Optimiser::ALL.into_iter().flat_map(arms);
-    let left: Vec<Arm> = all.filter(|arm| !locked().has(&arm.key(seed))).collect();
-    if left.is_empty() {
-        return Ok(());
-    }
-    let lab = Lab::of_seed(seed, &ADDITION, &grid.overrides)?;
-    let exam = Exam::new(&lab)?;
-    for arm in left {
-        let row = exam.of_arm(&lab, arm)?;
-        locked().add(arm.key(seed).into_iter().chain(row).collect())?;
-    }
-    Ok(())
+    let start = |seed| {
+        let lab = Lab::of_seed(seed, &ADDITION, &grid.overrides)?;
+        Ok((Exam::new(&lab)?, lab))
+    };
+    let row = |(exam, lab): &(Exam, Lab), (arm, seed): &(Arm, u64)| {
+        Ok(vec![[arm.key(*seed), exam.of_arm(lab, *arm)?].concat()])
+    };
+    fill(&results, &seeds, jobs, start, row)
 }
 
 /// All problems, with what the start weights make of them.

@@ -1,14 +1,16 @@
-//! The predicted change of the mean length: the inner product of an expected update with the gradient of the expected length.
+//! The predicted change of the mean length: the inner product of an expected update with the gradient of the
+//! expected length.
 //!
 //! ```text
 //! g_λ = E[ Σ_k c_k(T) ∇log π_k ],   c_k(T) = Σ_{t=k}^{T-1} λ^(t-k);        g_1 = ∇E[T]
 //! update under noise rewards and a token mean    ā g_λ / E[T]
 //! change of E[T] per step of gradient descent    lr ā <g_λ, ∇E[T]> / E[T]
 //! ```
-//! Under 1/T per response `Σ_k c_k(T) ∇log π_k / T` stands in the place of the sum; under it and under a constant no `E[T]` divides.
-//! Each expectation is estimated from batches that are independent of each other, the inner product from pairs of different batches: it has no
-//! bias from the square of an estimate's noise. The baseline of a token's weight is the mean over the other responses of its group that are as
-//! long, which has no bias either, since a response's score sums to 0 given its prefix.
+//! Under 1/T per response `Σ_k c_k(T) ∇log π_k / T` stands in the place of the sum; under it and under a constant no
+//! `E[T]` divides. Each expectation is estimated from batches that are independent of each other, the inner product
+//! from pairs of different batches: it has no bias from the square of an estimate's noise. The baseline of a token's
+//! weight is the mean over the other responses of its group that are as long, which has no bias either, since a
+//! response's score sums to 0 given its prefix.
 
 use grpo_lambda::trace::{Recent, Trace};
 use grpo_lambda_decoder::model::ForwardOptions;
@@ -47,7 +49,8 @@ impl Weighing {
 pub struct Force {
     pub lambda: f64,
     pub weighing: Weighing,
-    /// `<g_λ, ∇E[T]> / E[T]`, whose quotient a token mean alone has: the change of the mean length per step over `lr ā`.
+    /// `<g_λ, ∇E[T]> / E[T]`, whose quotient a token mean alone has: the change of the mean length per step over `lr
+    /// ā`.
     pub slope: f64,
     /// Standard error of the same, over batches left out in turn.
     pub error: f64,
@@ -175,7 +178,8 @@ mod tests {
 
     #[test]
     fn weights_by_hand() {
-        // At λ = 1 the sums are T - k: 3 2 1 and 1. The baseline of the first token of one is that of the other; then 1.
+        // At λ = 1 the sums are T - k: 3 2 1 and 1. The baseline of the first token of one is that of the other;
+        // then 1.
         let weights = |q, lengths: &[usize]| weights(&Recent { q }, Weighing::TokenMean, lengths);
         assert_eq!(weights(1.0, &[3, 1]), [vec![2.0, 1.0, 0.0], vec![-2.0]]);
         // Without a trace every weight is 1, and nothing is left of any.

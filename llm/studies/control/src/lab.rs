@@ -45,9 +45,9 @@ pub enum LabError {
         "rl.group_size = {size}: the mean advantage is over all 2^{size} results of its coins; set {most} or fewer"
     )]
     Coins { size: usize, most: usize },
-    #[error("MINUTES = {0}: longer than this machine's clock can count; give fewer")]
-    Minutes(u64),
-    #[error("{file}: chooses no rate for {arm}: its selection runs are not all there; run them first")]
+    #[error(
+        "{file}: chooses no rate for {arm}, since its selection runs are not all there; run `chain` first"
+    )]
     NoRate { file: String, arm: String },
 }
 
@@ -89,7 +89,8 @@ impl Optimiser {
         }
     }
 
-    /// Its settings, from those of AdamW, and the factor of the learning rate. `lr ε g / (|g| + ε)` is `lr g`, to a millionth of `|g|`.
+    /// Its settings, from those of AdamW, and the factor of the learning rate. `lr ε g / (|g| + ε)` is `lr g`, to a
+    /// millionth of `|g|`.
     fn settings(self, adam: &AdamWSettings) -> (AdamWSettings, f64) {
         match self {
             Optimiser::AdamW => (adam.clone(), 1.0),
@@ -197,8 +198,8 @@ impl Lab {
         StepSettings { sets, ..self.session.settings.clone() }
     }
 
-    /// Trains from the start with a method at the schedule of the configuration times `rate` over its peak; the engine it ends with, and a
-    /// record of every step. Prompts and random numbers are the same for every method.
+    /// Trains from the start with a method at the schedule of the configuration times `rate` over its peak; the
+    /// engine it ends with, and a record of every step. Prompts and random numbers are the same for every method.
     pub fn train(
         &self,
         method: &dyn Method,

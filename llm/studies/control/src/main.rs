@@ -1,8 +1,10 @@
-//! Controlled experiments on a small transformer: `cargo run --release -p grpo-lambda-control -- noise|clamp|baseline FILE SEEDS [key=value ..]`,
-//! `rates PROTOCOL FILE`, or `chain FILE MINUTES`, which runs for so long what the protocol lacks, with `RAYON_NUM_THREADS` runs at a time; `chain FILE 0`
-//! reports; or `quality FILE CHAIN_FILE SEEDS`, which measures the arms' updates on so many of its seeds.
+//! Controlled experiments on a small transformer: `cargo run --release -p grpo-lambda-control --
+//! noise|clamp|baseline FILE SEEDS [key=value ..]`,
+//! `rates PROTOCOL FILE`, `chain FILE`, or `quality FILE CHAIN_FILE SEEDS`, which measures the updates of CHAIN's
+//! methods on so many of its seeds.
 //!
-//! The file is written row by row; the same command goes on where it was stopped.
+//! The file is written row by row, and the same command goes on where it was stopped. `RAYON_NUM_THREADS` seeds are
+//! under way at a time.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -10,18 +12,18 @@ use std::process::ExitCode;
 use grpo_lambda::advantage::ClampPart;
 use grpo_lambda_control::{LabError, baseline, chain, clamp, noise, rates};
 
-const USAGE: &str = "usage: control noise|clamp|baseline FILE SEEDS [key=value ..], control rates PROTOCOL FILE, control chain FILE MINUTES, or control quality FILE CHAIN_FILE SEEDS";
+const USAGE: &str = "usage: grpo-lambda-control noise|clamp|baseline FILE SEEDS [key=value ..], or rates PROTOCOL FILE, \
+    or chain FILE, or quality FILE CHAIN_FILE SEEDS";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [which, file, seeds, overrides @ ..] = words.as_slice() else { return refused(USAGE) };
-    let file = Path::new(file);
+    let (which, file, seeds, overrides) = match words.as_slice() {
+        [which, file] if which == "chain" => return ended(chain::run(Path::new(file))),
+        [which, file, seeds, overrides @ ..] => (which, Path::new(file), seeds, overrides),
+        _ => return refused(USAGE),
+    };
     match (which.as_str(), overrides) {
         ("rates", []) => ended(rates::run(file, Path::new(seeds))),
-        ("chain", []) => match seeds.parse() {
-            Ok(minutes) => ended(chain::run(file, minutes)),
-            Err(_) => refused(&format!("MINUTES = {seeds}: must be a whole number; {USAGE}")),
-        },
         ("quality", [count]) => match count.parse() {
             Ok(count) => ended(chain::quality(file, Path::new(seeds), count)),
             Err(_) => refused(&format!("SEEDS = {count}: must be a whole number; {USAGE}")),

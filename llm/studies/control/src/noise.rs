@@ -1,18 +1,17 @@
 //! Rewards that are fair coins: what a trace with clamped advantages does where there is nothing to learn.
 //!
-//! Every arm starts from the same weights and takes as many steps on the same prompts. The mean length before and after is that of the same prompts, on
-//! which no arm trains, with the same random numbers. The predicted change of plain gradient descent is [`super::force`]'s at the start weights; under
-//! AdamW nothing is predicted.
+//! Every arm starts from the same weights and takes as many steps on the same prompts. The mean length before and
+//! after is that of the same prompts, on which no arm trains, with the same random numbers. The predicted change of
+//! plain gradient descent is [`super::force`]'s at the start weights; under AdamW nothing is predicted.
 
 use std::path::Path;
-use std::sync::Mutex;
 
 use grpo_lambda::advantage::ClampPart;
 use grpo_lambda::methods;
 use grpo_lambda_stats::table::Cell;
-use rayon::prelude::*;
 
 use super::arm::{Advantages, MOST_COINS};
+use super::fill::{Job, fill};
 use super::force::{APART, Force, Weighing, force};
 use super::lab::{Lab, LabError, Optimiser};
 use super::store::Results;
@@ -22,7 +21,8 @@ use grpo_lambda_trainer::step::engine::CpuEngine;
 pub const LAMBDAS: [f64; 3] = [0.0, 0.9, 0.99];
 /// The parts of a clamp at -0.1 that are on: none, both, and both put back to a mean of 0.
 pub const PARTS: [ClampPart; 3] = [ClampPart::None, ClampPart::Both, ClampPart::Reweighting];
-/// The paper's clamp, weaker ones for the dose, and the one that leaves positive advantages alone, or from above negative ones.
+/// The paper's clamp, weaker ones for the dose, and the one that leaves positive advantages alone, or from above
+/// negative ones.
 pub const CLAMP: f64 = -0.1;
 pub const WEAKER: [f64; 2] = [-0.5, -0.8];
 pub const ZERO: f64 = 0.0;
@@ -90,9 +90,10 @@ pub struct Arm {
 }
 
 impl Arm {
-    /// All arms: every decay with every part of the paper's clamp, the longest trace with weaker clamps, and under AdamW GRPO and the longest trace, all
-    /// with a token mean; and for the length law, with no trace and the longest one, under each reduction no clamp, the paper's, its offset alone, and
-    /// positive and negative advantages alone.
+    /// All arms: every decay with every part of the paper's clamp, the longest trace with weaker clamps, and under
+    /// AdamW GRPO and the longest trace, all with a token mean; and for the length law, with no trace and the
+    /// longest one, under each reduction no clamp, the paper's, its offset alone, and positive and negative
+    /// advantages alone.
     pub fn all() -> Vec<Arm> {
         let (above, weighing) = (false, Weighing::TokenMean);
         let arms = |optimiser| {
@@ -156,30 +157,35 @@ pub fn run(path: &Path, command: &str, seeds: u64, overrides: &[String]) -> Resu
     if size > MOST_COINS {
         return Err(LabError::Coins { size, most: MOST_COINS });
     }
-    let results = Mutex::new(Results::open(path, command, &COLUMNS, KEYS)?);
-    (0..seeds).into_par_iter().try_for_each(|seed| of_seed(seed, overrides, &results))
+    let results = Results::open(path, command, &COLUMNS, KEYS)?;
+    let seeds: Vec<u64> = (0..seeds).collect();
+    let jobs = |seed| Arm::all().into_iter().map(|arm| Job::one(arm.key(seed), (arm, seed))).collect();
+    let row = |start: &Start, (arm, seed): &(Arm, u64)| {
+        Ok(vec![[arm.key(*seed), of_arm(&start.lab, *arm, &start.forces, start.length)?].concat()])
+    };
+    fill(&results, &seeds, jobs, |seed| Start::new(seed, overrides), row)
 }
 
-fn of_seed(seed: u64, overrides: &[String], results: &Mutex<Results>) -> Result<(), LabError> {
-    let locked = || results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let left: Vec<Arm> = Arm::all().into_iter().filter(|arm| !locked().has(&arm.key(seed))).collect();
-    if left.is_empty() {
-        return Ok(());
-    }
-    let lab = Lab::of_seed(seed, &SETTINGS, overrides)?;
-    let mut kinds: Vec<(f64, Weighing)> = Vec::new();
-    for arm in left.iter().filter(|arm| arm.optimiser == Optimiser::Sgd) {
-        if !kinds.contains(&(arm.lambda, arm.weighing)) {
-            kinds.push((arm.lambda, arm.weighing));
+/// The start of a seed, with what its weights predict.
+struct Start {
+    lab: Lab,
+    forces: Vec<Force>,
+    length: f64,
+}
+
+impl Start {
+    fn new(seed: u64, overrides: &[String]) -> Result<Start, LabError> {
+        let lab = Lab::of_seed(seed, &SETTINGS, overrides)?;
+        let mut kinds: Vec<(f64, Weighing)> = Vec::new();
+        for arm in Arm::all().into_iter().filter(|arm| arm.optimiser == Optimiser::Sgd) {
+            if !kinds.contains(&(arm.lambda, arm.weighing)) {
+                kinds.push((arm.lambda, arm.weighing));
+            }
         }
+        let forces = force(&lab, &kinds)?;
+        let length = length(&lab, &mut lab.engine(Optimiser::Sgd)?.0)?;
+        Ok(Start { lab, forces, length })
     }
-    let forces = force(&lab, &kinds)?;
-    let before = length(&lab, &mut lab.engine(Optimiser::Sgd)?.0)?;
-    for arm in left {
-        let row = of_arm(&lab, arm, &forces, before)?;
-        locked().add(arm.key(seed).into_iter().chain(row).collect())?;
-    }
-    Ok(())
 }
 
 fn of_arm(lab: &Lab, arm: Arm, forces: &[Force], before: f64) -> Result<Vec<Cell>, LabError> {

@@ -1,19 +1,19 @@
-//! Methods on addition, each at the learning rate that other seeds choose, as a protocol of `paper/protocols` says that was written before its runs.
+//! Methods on addition, each at the learning rate that other seeds choose, as a protocol of `paper/protocols` says
+//! that was written before its runs.
 
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda::methods::{self, Configured};
 use grpo_lambda_stats::mean;
 use grpo_lambda_trainer::run::progress::say;
 use grpo_lambda_trainer::step::StepSettings;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::clamp::Exam;
+use super::fill::{Job, fill};
 use super::lab::{ADDITION, Lab, LabError, Optimiser, ProtocolError, StepRecord};
-use super::store::Results;
+use super::store::{Results, cells_of};
 
 /// The protocol: everything that decides what is run and what it says.
 #[derive(Clone, Debug, Deserialize)]
@@ -28,7 +28,8 @@ struct Protocol {
     selection: Vec<u64>,
     evaluation: Vec<u64>,
     measure: Measure,
-    /// The difference within which two arms count as equal, and the confidence level of a comparison with the first: read by the claim.
+    /// The difference within which two arms count as equal, and the confidence level of a comparison with the first:
+    /// read by the claim.
     #[serde(rename = "margin")]
     _margin: f64,
     #[serde(rename = "level")]
@@ -128,43 +129,39 @@ pub fn run(protocol: &Path, path: &Path) -> Result<(), LabError> {
 
 fn go_on(protocol: &Protocol, name: &str, path: &Path) -> Result<Vec<Row>, LabError> {
     let command = format!("rates paper/protocols/{name} FILE (version {})", protocol.version);
-    let results = Mutex::new(Results::open_typed::<Row>(path, &command, KEYS)?);
-    let all = |_: &Arm| Some(protocol.rates.clone());
-    protocol.selection.par_iter().try_for_each(|seed| runs_of_seed(protocol, *seed, all, &results))?;
-    let rows: Vec<Row> = results.lock().unwrap_or_else(PoisonError::into_inner).rows()?;
-    let best = |arm: &Arm| chosen(protocol, &rows, &arm.name()).map(|rate| vec![rate]);
-    protocol.evaluation.par_iter().try_for_each(|seed| runs_of_seed(protocol, *seed, best, &results))?;
-    Ok(results.into_inner().unwrap_or_else(PoisonError::into_inner).rows()?)
+    let results = Results::open_typed::<Row>(path, &command, KEYS)?;
+    let every = |_: &Arm| protocol.rates.clone();
+    fill_seeds(protocol, &protocol.selection, every, &results)?;
+    let rows: Vec<Row> = results.rows()?;
+    let best = |arm: &Arm| chosen(protocol, &rows, &arm.name()).into_iter().collect();
+    fill_seeds(protocol, &protocol.evaluation, best, &results)?;
+    Ok(results.rows()?)
 }
 
-/// The missing runs of a seed, which share its start.
-fn runs_of_seed(
+fn fill_seeds(
     protocol: &Protocol,
-    seed: u64,
-    rates: impl Fn(&Arm) -> Option<Vec<f64>>,
-    results: &Mutex<Results>,
+    seeds: &[u64],
+    rates: impl Fn(&Arm) -> Vec<f64> + Sync,
+    results: &Results,
 ) -> Result<(), LabError> {
-    let locked = || results.lock().unwrap_or_else(PoisonError::into_inner);
-    let key = |arm: &Arm, rate: f64| vec![arm.name().into(), rate.into(), (seed as usize).into()];
-    let planned = protocol.arms.iter().flat_map(|arm| {
-        let rates = rates(arm).unwrap_or_default();
-        rates.into_iter().map(move |rate| (arm, rate))
-    });
-    let left: Vec<(&Arm, f64)> = planned.filter(|(arm, rate)| !locked().has(&key(arm, *rate))).collect();
-    if left.is_empty() {
-        return Ok(());
-    }
-    let lab = Lab::of_seed(seed, &ADDITION, &protocol.settings)?;
-    let exam = Exam::new(&lab)?;
-    for (arm, rate) in left {
-        let row = Row { arm: arm.name(), rate, seed, ..execute(&lab, &exam, &arm.parsed(), rate)? };
-        say(&format!(
-            "{} rate {rate} seed {seed}: learning {:.3}, {:.2} solved",
-            row.arm, row.learning, row.accuracy
-        ));
-        locked().add_typed(&row)?;
-    }
-    Ok(())
+    let key = |arm: &Arm, rate: f64, seed: u64| vec![arm.name().into(), rate.into(), (seed as usize).into()];
+    let jobs = |seed| {
+        let of_arm = |arm| rates(arm).into_iter().map(move |rate| (arm, rate));
+        let job = |(arm, rate): (&Arm, f64)| Job::one(key(arm, rate, seed), (arm.clone(), rate, seed));
+        protocol.arms.iter().flat_map(of_arm).map(job).collect()
+    };
+    let start = |seed| {
+        let lab = Lab::of_seed(seed, &ADDITION, &protocol.settings)?;
+        Ok((Exam::new(&lab)?, lab))
+    };
+    let row = |(exam, lab): &(Exam, Lab), (arm, rate, seed): &(Arm, f64, u64)| {
+        let done = execute(lab, exam, &arm.parsed(), *rate)?;
+        let row = Row { arm: arm.name(), rate: *rate, seed: *seed, ..done };
+        let Row { learning, accuracy, .. } = row;
+        say(&format!("{} rate {rate} seed {seed}: learning {learning:.3}, {accuracy:.2} solved", row.arm));
+        Ok(vec![cells_of(&row)])
+    };
+    fill(results, seeds, jobs, start, row)
 }
 
 fn execute(lab: &Lab, exam: &Exam, configured: &Configured, rate: f64) -> Result<Row, LabError> {
@@ -186,22 +183,13 @@ fn execute(lab: &Lab, exam: &Exam, configured: &Configured, rate: f64) -> Result
     })
 }
 
-fn runs<'a>(rows: &'a [Row], arm: &'a str, seeds: &'a [u64]) -> impl Iterator<Item = &'a Row> {
-    rows.iter().filter(move |row| row.arm == arm && seeds.contains(&row.seed))
-}
-
 /// The only rate, or that with the highest mean over the selection seeds, once all their runs are there.
 fn chosen(protocol: &Protocol, rows: &[Row], arm: &str) -> Option<f64> {
-    if let [only] = protocol.rates[..] {
-        return Some(only);
-    }
-    let score = |rate: &f64| {
-        let own = runs(rows, arm, &protocol.selection).filter(|row| (row.rate / rate - 1.0).abs() < 1e-9);
-        let values: Vec<f64> = own.map(|row| row.measure(protocol.measure)).collect();
-        Some((mean(&values).filter(|_| values.len() == protocol.selection.len())?, *rate))
+    let score = |rate: f64, seed: u64| {
+        let is_own = |row: &&Row| row.arm == arm && row.seed == seed && (row.rate / rate - 1.0).abs() < 1e-9;
+        rows.iter().find(is_own).map(|row| row.measure(protocol.measure))
     };
-    let scores: Vec<(f64, f64)> = protocol.rates.iter().map(score).collect::<Option<_>>()?;
-    scores.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, rate)| rate)
+    grpo_lambda_trials::chosen(&protocol.rates, &protocol.selection, score)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! [`Results`]: the rows of an experiment in a CSV file, the first columns of which say whose they are.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use grpo_lambda_decoder::disk::{Disk, DiskError};
 use grpo_lambda_stats::table::{Cell, Table, TableError};
@@ -28,10 +29,16 @@ pub struct Results {
     path: PathBuf,
     command: String,
     keys: usize,
-    table: Table,
+    table: Mutex<Table>,
 }
 
-/// The program in the first line of a file. What follows it says whose the rows are: the program was called otherwise when the first files were written.
+/// The cells of a row with the fields of `R`.
+pub(crate) fn cells_of<R: Serialize>(row: &R) -> Vec<Cell> {
+    Table::from_rows([row]).rows.remove(0)
+}
+
+/// The program in the first line of a file. What follows it says whose the rows are: the program was called
+/// otherwise when the first files were written.
 const PROGRAM: &str = "cargo run --release -p grpo-lambda-control";
 
 /// The words of a command line after its program.
@@ -63,17 +70,26 @@ impl Results {
             }
             table = old;
         }
-        Ok(Results { path: path.to_owned(), command: format!("{PROGRAM} -- {own}"), keys, table })
+        Ok(Results {
+            path: path.to_owned(),
+            command: format!("{PROGRAM} -- {own}"),
+            keys,
+            table: Mutex::new(table),
+        })
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// True if the row of this key is there.
     pub fn has(&self, key: &[Cell]) -> bool {
-        self.table.rows.iter().any(|row| same(&row[..self.keys], key))
+        self.table().rows.iter().any(|row| same(&row[..self.keys], key))
     }
 
     /// The rows, by the names of their columns.
     pub fn rows<R: DeserializeOwned>(&self) -> Result<Vec<R>, StoreFileError> {
-        self.table.to_rows().map_err(|source| StoreFileError::Table { path: self.path.clone(), source })
+        self.table().to_rows().map_err(|source| StoreFileError::Table { path: self.path.clone(), source })
     }
 
     /// [`Results::open`] for rows with the fields of `R`.
@@ -87,17 +103,14 @@ impl Results {
         Results::open(path, own, &columns, keys)
     }
 
-    /// [`Results::add`] of a typed row.
-    pub fn add_typed<R: Serialize>(&mut self, row: &R) -> Result<(), StoreFileError> {
-        self.add(Table::from_rows([row]).rows.remove(0))
-    }
-
-    /// Adds a row and writes the file, rows in the order of their keys.
-    pub fn add(&mut self, row: Vec<Cell>) -> Result<(), StoreFileError> {
-        self.table.push(row);
+    /// Adds a row, in the place of one with the same key, and writes the file, rows in the order of their keys.
+    pub fn add(&self, row: Vec<Cell>) -> Result<(), StoreFileError> {
+        let mut table = self.table();
+        table.rows.retain(|old| !same(&old[..self.keys], &row[..self.keys]));
+        table.push(row);
         let order = |row: &Vec<Cell>| row[..self.keys].iter().map(sortable).collect::<Vec<_>>();
-        self.table.rows.sort_by(|a, b| order(a).partial_cmp(&order(b)).unwrap_or(std::cmp::Ordering::Equal));
-        let text = self.table.to_csv(&self.command);
+        table.rows.sort_by(|a, b| order(a).partial_cmp(&order(b)).unwrap_or(std::cmp::Ordering::Equal));
+        let text = table.to_csv(&self.command);
         Ok(Disk::default().replace(&self.path, text.as_bytes())?)
     }
 }
@@ -123,7 +136,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("rows.csv");
         let open = |command| Results::open(&path, command, &["arm", "rate", "value"], 2);
-        let mut results = open("x noise").expect("new");
+        let results = open("x noise").expect("new");
         for (arm, rate) in [("b", 0.5), ("a", 1.0 / 3.0), ("a", 0.25)] {
             results.add(vec![arm.into(), rate.into(), 7.0.into()]).expect("written");
         }
@@ -132,7 +145,8 @@ mod tests {
         let text = std::fs::read_to_string(&path).expect("there");
         assert_eq!(
             text,
-            "# cargo run --release -p grpo-lambda-control -- x noise\narm,rate,value\na,0.25,7\na,0.333333333333,7\nb,0.5,7\n"
+            "# cargo run --release -p grpo-lambda-control -- x noise\narm,rate,value\na,0.25,7\n\
+             a,0.333333333333,7\nb,0.5,7\n"
         );
         // A file of before the program had this name.
         std::fs::write(&path, text.replace("-p grpo-lambda-control", "--example control")).expect("written");

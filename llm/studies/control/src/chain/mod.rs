@@ -1,404 +1,171 @@
 //! Long chains with sparse errors, on which credit is known to matter: which methods assign it?
 //!
-//! `paper/protocols/chain.toml` says what is run and was written first. The runs go on for as long as they are given, in the protocol's order; each row is
-//! in the file before the next run begins. A rate's run waits for the earlier rates of its arm and seed, so that rows do not depend on the number of
-//! workers.
+//! `paper/protocols/chain_6.toml` says what is run and was written first.
 
 mod credit;
-mod protocol;
 mod quality;
 mod run;
+mod setup;
 mod task;
-mod verdict;
 
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::path::Path;
 
-use grpo_lambda_stats::mean;
-use grpo_lambda_trainer::run::progress::{format_duration, say};
+use grpo_lambda_stats::table::Cell;
+use grpo_lambda_trainer::run::progress::say;
+use grpo_lambda_trials::{Method, Rows, Stage, Study, Trial};
 
+use super::fill::{Job, fill};
 use super::lab::LabError;
-use super::store::Results;
-use protocol::{Arm, Cell, Protocol};
+use super::store::{Results, cells_of};
 pub use quality::quality;
-use run::{Outcome, Start, tokens_to};
-use verdict::{Reading, Row, Stage};
+use run::Start;
+use setup::{COMMITTED, Setup};
 
-/// The first columns, which say whose a row is.
-const KEYS: usize = 5;
-
-/// A planned run. An evaluation has the rate that selection chose.
-#[derive(Clone, Copy)]
-struct Planned {
-    stage: Stage,
-    cell: &'static Cell,
-    arm: &'static Arm,
-    seed: u64,
-    rate: Option<f64>,
+/// Runs what is missing: first the selection runs, then the evaluation runs at the rates that those choose, all
+/// methods of a seed before the next seed.
+///
+/// # Errors
+/// [`LabError`] for a file of other results, or a run that fails.
+pub fn run(path: &Path) -> Result<(), LabError> {
+    go_on(&COMMITTED, path).map(drop)
 }
 
-/// All runs in their order: the gate's selection, the other selections, the gate's evaluation, the others, and the further cells alike.
-fn plan(protocol: &'static Protocol) -> Vec<Planned> {
-    let mut all = Vec::new();
-    for cell in &protocol.cells {
-        for stage in [Stage::Selection, Stage::Evaluation] {
-            for gate in [true, false] {
-                let arms = || protocol.arms_of(cell).filter(move |a| a.is_of_gate() == gate);
-                let seeds = match stage {
-                    Stage::Selection => &protocol.seeds.selection,
-                    Stage::Evaluation => &protocol.seeds.evaluation,
-                };
-                for &seed in seeds {
-                    for arm in arms() {
-                        let planned = |rate| Planned { stage, cell, arm, seed, rate };
-                        match stage {
-                            Stage::Selection => all.extend(protocol.rates.all().map(|r| planned(Some(r)))),
-                            Stage::Evaluation => all.push(planned(None)),
-                        }
-                    }
-                }
-            }
-        }
-    }
-    all
+/// The file of a study's results.
+fn open(study: &Study<Setup>, path: &Path) -> Result<Results, LabError> {
+    let words = format!("chain FILE (protocol {})", study.version);
+    Ok(Results::open_typed::<Trial>(path, &words, Trial::KEYS)?)
 }
 
-impl Planned {
-    /// The key of the start that this run shares with others.
-    fn start(&self) -> (&'static str, u64) {
-        (&self.cell.name, self.seed)
-    }
-
-    /// True of the runs without which it is not known whether any other is made.
-    fn decides_on_gate(&self) -> bool {
-        let first = Protocol::committed().cells.first().map(|cell| &cell.name);
-        self.stage == Stage::Selection && first == Some(&self.cell.name) && self.arm.is_of_gate()
-    }
-
-    fn is_done(&self, reading: Reading<'_>) -> bool {
-        match self.rate {
-            Some(rate) => reading.selection(self.cell, &self.arm.name, rate, self.seed).is_some(),
-            None => reading.evaluation(self.cell, &self.arm.name, self.seed).is_some(),
-        }
-    }
-
-    /// The rate, once the rows that decide on this run are there.
-    fn ready(&self, reading: Reading<'_>) -> Option<f64> {
-        let earlier = |rate: f64| {
-            let mut before = reading.protocol.rates.all().take_while(|r| *r != rate);
-            before.all(|r| reading.selection(self.cell, &self.arm.name, r, self.seed).is_some())
-        };
-        match self.rate {
-            Some(rate) => Some(rate).filter(|rate| earlier(*rate)),
-            None => reading.chosen(self.cell, &self.arm.name),
-        }
-    }
-
-    /// The fewest tokens with which an earlier rate of this arm and seed reached the target.
-    fn fewest_tokens(&self, reading: Reading<'_>) -> f64 {
-        let reached = |rate| reading.selection(self.cell, &self.arm.name, rate, self.seed)?.reached;
-        let rates =
-            self.rate.iter().flat_map(|own| reading.protocol.rates.all().take_while(move |r| r != own));
-        rates.filter_map(reached).fold(f64::INFINITY, f64::min)
-    }
-
-    fn row(&self, rate: f64, start: &Start, done: &Outcome, target: f64) -> Row {
-        let accuracy = |point: Option<&run::Point>| point.map_or(f64::NAN, |p| p.accuracy);
-        let curve: Vec<String> =
-            done.curve.iter().map(|p| format!("{}:{:.4}", p.tokens, p.accuracy)).collect();
-        Row {
-            cell: self.cell.name.clone(),
-            stage: self.stage,
-            arm: self.arm.name.clone(),
-            rate,
-            seed: self.seed,
-            ended: done.end.name().to_owned(),
-            steps: done.steps,
-            tokens: done.tokens as u64,
-            completed: done.completed as u64,
-            reached: tokens_to(&done.curve, target),
-            start_steps: start.steps,
-            start_accuracy: accuracy(done.curve.first()),
-            accuracy: accuracy(done.curve.last()),
-            length: done.length,
-            seconds: done.seconds,
-            curve: curve.join(" "),
-        }
-    }
-}
-
-/// The rows, and the runs under way by their place in the plan.
-struct Progress {
-    results: Results,
-    rows: Vec<Row>,
-    busy: Vec<usize>,
-    stopped: bool,
-}
-
-/// A start that is made by the first run that needs it.
-type Shared = Arc<Mutex<Option<Arc<Start>>>>;
-
-struct Campaign {
-    protocol: &'static Protocol,
-    plan: Vec<Planned>,
-    deadline: Instant,
-    progress: Mutex<Progress>,
-    changed: Condvar,
-    starts: Mutex<HashMap<(&'static str, u64), Shared>>,
-    /// The folder beside the rows that keeps the starts for the next time.
-    kept: PathBuf,
-}
-
-/// The command that is written into a file of this protocol's rows.
-fn command(protocol: &Protocol) -> String {
-    format!("chain FILE MINUTES (protocol {})", protocol.version)
-}
-
-/// The file of results, with its rows.
-fn open(protocol: &Protocol, path: &Path) -> Result<(Results, Vec<Row>), LabError> {
-    let results = Results::open_typed::<Row>(path, &command(protocol), KEYS)?;
-    let rows = results.rows()?;
-    Ok((results, rows))
-}
-
-/// Runs what is missing for so many minutes, one run per worker thread, and reports on the rows that are there. A run is begun only if one of the mean
-/// time of those before would end in time. The weights from which runs start lie beside the rows, under the name of `FILE` with the ending
-/// `starts.VERSION`: each is made once.
-pub fn run(path: &Path, minutes: u64) -> Result<(), LabError> {
-    let protocol = Protocol::committed();
-    go_on(protocol, path, minutes)?;
-    let (_, rows) = open(protocol, path)?;
-    Reading { protocol, rows: &rows }.report().iter().for_each(|line| say(line));
-    Ok(())
-}
-
-fn go_on(protocol: &'static Protocol, path: &Path, minutes: u64) -> Result<(), LabError> {
-    let seconds = minutes.checked_mul(60).map(Duration::from_secs);
-    let deadline = seconds.and_then(|s| Instant::now().checked_add(s)).ok_or(LabError::Minutes(minutes))?;
-    let (results, rows) = open(protocol, path)?;
-    let campaign = Campaign {
-        protocol,
-        plan: plan(protocol),
-        deadline,
-        progress: Mutex::new(Progress { results, rows, busy: Vec::new(), stopped: false }),
-        changed: Condvar::new(),
-        starts: Mutex::default(),
-        kept: path.with_extension(format!("starts.{}", protocol.version)),
+fn go_on(study: &Study<Setup>, path: &Path) -> Result<Vec<Trial>, LabError> {
+    let results = open(study, path)?;
+    let every_rate = |_: &Method| study.rates.clone();
+    fill_stage(study, Stage::Selection, every_rate, &results)?;
+    let chosen: Vec<f64> =
+        study.methods.iter().map(|m| rate(study, path, &results, m)).collect::<Result<_, _>>()?;
+    let own_rate = |own: &Method| {
+        study.methods.iter().zip(&chosen).filter(|(m, _)| *m == own).map(|(_, r)| *r).collect()
     };
-    let workers = rayon::current_num_threads();
-    std::thread::scope(|scope| {
-        let work = || {
-            // A run takes one thread; without a pool of its own it would share that of all.
-            match rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build() {
-                Ok(alone) => alone.install(|| campaign.work(workers)),
-                Err(_) => campaign.work(workers),
-            }
-        };
-        let all: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        all.into_iter()
-            .try_for_each(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-    })
+    fill_stage(study, Stage::Evaluation, own_rate, &results)?;
+    Ok(results.rows()?)
 }
 
-impl Campaign {
-    fn locked(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn work(&self, workers: usize) -> Result<(), LabError> {
-        while let Some((place, rate, fewest_tokens)) = self.next() {
-            let planned = &self.plan[place];
-            let done = self.execute(planned, rate, fewest_tokens);
-            let mut progress = self.locked();
-            progress.busy.retain(|p| *p != place);
-            let added = done.and_then(|row| {
-                progress.results.add_typed(&row)?;
-                progress.rows.push(row);
-                Ok(())
-            });
-            progress.stopped |= added.is_err();
-            self.changed.notify_all();
-            added?;
-            self.tell(&progress, workers);
-        }
-        Ok(())
-    }
-
-    /// The next run that can begin, with its rate and the tokens to beat; waits for those under way where it depends on them.
-    fn next(&self) -> Option<(usize, f64, f64)> {
-        let mut progress = self.locked();
-        loop {
-            let reading = Reading { protocol: self.protocol, rows: &progress.rows };
-            let valid = reading.gate(Stage::Selection).is_some_and(verdict::Gate::is_passed);
-            let left = (0..self.plan.len())
-                .filter(|i| !progress.busy.contains(i) && !self.plan[*i].is_done(reading))
-                .filter(|i| valid || self.plan[*i].decides_on_gate())
-                .filter(|i| !self.waits_for_start(&progress.busy, *i));
-            let found = left
-                .filter_map(|i| Some((i, self.plan[i].ready(reading)?, self.plan[i].fewest_tokens(reading))))
-                .next();
-            if progress.stopped || Instant::now() + expected(&progress.rows) > self.deadline {
-                return None;
-            }
-            if let Some(found) = found {
-                progress.busy.push(found.0);
-                return Some(found);
-            }
-            if progress.busy.is_empty() {
-                return None;
-            }
-            progress = self.changed.wait(progress).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    /// True while another worker makes the start of this run: a run with another start comes first.
-    fn waits_for_start(&self, busy: &[usize], place: usize) -> bool {
-        let key = self.plan[place].start();
-        let starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_made = || starts.get(&key).and_then(|s| Some(s.try_lock().ok()?.is_some())) == Some(true);
-        busy.iter().any(|other| self.plan[*other].start() == key) && !is_made()
-    }
-
-    fn execute(&self, planned: &Planned, rate: f64, fewest_tokens: f64) -> Result<Row, LabError> {
-        let mut starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
-        let shared = starts.entry(planned.start()).or_default().clone();
-        drop(starts);
-        let start = {
-            let mut made = shared.lock().unwrap_or_else(PoisonError::into_inner);
-            match &*made {
-                Some(start) => start.clone(),
-                None => {
-                    let folder = self.kept.join(format!("{}-{}", planned.cell.name, planned.seed));
-                    let form = self.protocol.form(planned.cell);
-                    let fresh = Start::kept(self.protocol, form, planned.seed, &folder)?;
-                    let start = made.insert(Arc::new(fresh)).clone();
-                    drop(made);
-                    self.changed.notify_all();
-                    start
-                }
-            }
-        };
-        let is_dominated = |run: &Outcome, _: &_| run.steps >= 100 && run.tokens as f64 > fewest_tokens;
-        let done = start.run(planned.arm, rate, is_dominated)?;
-        Ok(planned.row(rate, &start, &done, self.protocol.exam.target))
-    }
-
-    fn tell(&self, progress: &Progress, workers: usize) {
-        let Some(row) = progress.rows.last() else { return };
-        let reading = Reading { protocol: self.protocol, rows: &progress.rows };
-        let left = self.plan.iter().filter(|p| !p.is_done(reading)).count();
-        let reached =
-            row.reached.map_or(row.ended.clone(), |tokens| format!("{tokens:.0} tokens to the target"));
-        let to_go = expected(&progress.rows).mul_f64(left as f64 / workers as f64);
-        say(&format!(
-            "{} {:?} {} rate {} seed {}: {reached}, {:.3} -> {:.3} in {} steps and {:.0} s; {left} of {} runs left, ETA {}",
-            row.cell,
-            row.stage,
-            row.arm,
-            row.rate,
-            row.seed,
-            row.start_accuracy,
-            row.accuracy,
-            row.steps,
-            row.seconds,
-            self.plan.len(),
-            format_duration(to_go)
-        ));
-    }
+/// The rate that the selection runs choose for a method.
+fn rate(study: &Study<Setup>, path: &Path, results: &Results, method: &Method) -> Result<f64, LabError> {
+    let chosen = Rows { study, trials: &results.rows::<Trial>()? }.chosen(&method.name);
+    chosen.ok_or_else(|| LabError::NoRate { file: path.display().to_string(), arm: method.name.clone() })
 }
 
-/// The mean time of a run so far; none before the first.
-fn expected(rows: &[Row]) -> Duration {
-    let seconds: Vec<f64> = rows.iter().map(|r| r.seconds).collect();
-    Duration::try_from_secs_f64(mean(&seconds).unwrap_or(0.0)).unwrap_or_default()
+fn fill_stage(
+    study: &Study<Setup>,
+    stage: Stage,
+    rates: impl Fn(&Method) -> Vec<f64> + Sync,
+    results: &Results,
+) -> Result<(), LabError> {
+    let seeds = match stage {
+        Stage::Selection => &study.seeds.selection,
+        Stage::Evaluation => &study.seeds.evaluation,
+    };
+    let jobs = |seed| {
+        let of_method = |method| rates(method).into_iter().map(move |rate| (method, rate));
+        let job = |(method, rate): (&'_ Method, f64)| {
+            let trial = Trial { stage, method: method.name.clone(), rate, seed, ..Trial::default() };
+            Job { keys: vec![key(&trial)], what: (method.clone(), rate) }
+        };
+        study.methods.iter().flat_map(of_method).map(job).collect()
+    };
+    let one = |start: &Start<'_>, (method, rate): &(Method, f64)| {
+        let trial = Trial { stage, ..start.run(method, *rate, |_, _| ())? };
+        tell(study, &trial);
+        Ok(vec![cells_of(&trial)])
+    };
+    fill(results, seeds, jobs, |seed| Start::new(study, seed), one)
+}
+
+/// The cells that say whose a row is.
+fn key(trial: &Trial) -> Vec<Cell> {
+    cells_of(trial).into_iter().take(Trial::KEYS).collect()
+}
+
+fn tell(study: &Study<Setup>, trial: &Trial) {
+    let [first, last] = [trial.curve.0.first(), trial.curve.0.last()].map(|p| p.map_or(0.0, |p| p.accuracy));
+    let score = trial.score(study.budget).map_or("no score".to_owned(), |score| format!("mean {score:.3}"));
+    say(&format!(
+        "{:?} seed {} {} rate {}: {score}, {first:.3} -> {last:.3} in {} steps and {:.0} s",
+        trial.stage, trial.seed, trial.method, trial.rate, trial.steps, trial.seconds
+    ));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The committed protocol with a model, runs and seeds that take a second.
-    fn small(arms: usize) -> &'static Protocol {
-        let mut protocol = Protocol::read();
-        protocol.cells.truncate(1);
-        protocol.arms.truncate(arms);
-        let (model, start, rl) = (&mut protocol.model, &mut protocol.start, &mut protocol.rl);
-        (model.hidden, model.intermediate, start.most_steps, start.batch) = (16, 16, 2, 2);
-        (rl.prompts, rl.group, rl.most_steps) = (2, 4, 2);
-        (protocol.exam.prompts, protocol.exam.every) = (2, 1);
-        protocol.rates.factors.truncate(2);
-        protocol.seeds.selection.truncate(1);
-        protocol.seeds.evaluation.truncate(1);
-        Box::leak(Box::new(protocol))
+    /// The committed study with a model, runs and seeds that take a second.
+    fn small(methods: usize) -> Study<Setup> {
+        let mut study = COMMITTED.clone();
+        study.methods.truncate(methods);
+        study.rates.truncate(2);
+        study.seeds.selection.truncate(1);
+        study.seeds.evaluation.truncate(2);
+        study.budget = 300.0;
+        let Setup { model, start, rl, exam, .. } = &mut study.setup;
+        (model.hidden, model.intermediate) = (16, 16);
+        (start.most_steps, start.batch, start.check_prompts) = (2, 2, 2);
+        (rl.prompts, rl.group, exam.prompts, exam.every) = (2, 4, 2, 100);
+        study
     }
 
     /// The rows of a file without their times.
-    fn rows(protocol: &Protocol, path: &Path) -> Vec<Row> {
-        let (_, rows) = open(protocol, path).expect("own file");
-        rows.into_iter().map(|row| Row { seconds: 0.0, ..row }).collect()
+    fn timeless(trials: Vec<Trial>) -> Vec<Trial> {
+        trials.into_iter().map(|trial| Trial { seconds: 0.0, ..trial }).collect()
     }
 
     #[test]
-    fn a_stopped_experiment_goes_on_to_the_same_rows_and_a_void_gate_ends_it() {
+    fn a_stopped_study_goes_on_to_the_same_rows() {
         let folder = tempfile::tempdir().expect("a folder");
         let (whole, cut) = (folder.path().join("whole.csv"), folder.path().join("cut.csv"));
-        let protocol = small(4);
-        go_on(protocol, &whole, 60).expect("it runs");
-        let all = rows(protocol, &whole);
-        // Two rates of RLOO and the two controls: none reaches the target, so that the oracle gains nothing and no other arm runs.
-        assert_eq!(all.len(), 6);
-        assert!(all.iter().all(|row| row.ended == "limit" && row.reached.is_none() && row.arm != "grpo"));
+        let study = small(2);
+        let all = timeless(go_on(&study, &whole).expect("it runs"));
+        // Two methods at two rates on one seed, and at one rate on two.
+        assert_eq!(all.len(), 8);
+        for trial in &all {
+            let points = &trial.curve.0;
+            assert!(
+                points[0].tokens == 0.0 && trial.tokens >= 300 && trial.score(study.budget).is_some(),
+                "{trial:?}"
+            );
+            assert_eq!(points[points.len() - 1].tokens as u64, trial.tokens);
+        }
         let text = std::fs::read_to_string(&whole).expect("written");
-        for kept in [3, 5, 7] {
+        for kept in [3, 5, 8] {
             let lines: Vec<&str> = text.lines().take(kept).collect();
             std::fs::write(&cut, lines.join("\n") + "\n").expect("written");
-            go_on(protocol, &cut, 60).expect("it runs");
-            assert_eq!(rows(protocol, &cut), all, "{kept} lines were left");
+            assert_eq!(timeless(go_on(&study, &cut).expect("it runs")), all, "{kept} lines were left");
         }
-        let before = std::fs::read(&whole).expect("there");
-        go_on(protocol, &whole, 0).expect("nothing is left");
-        assert_eq!(std::fs::read(&whole).expect("there"), before);
-    }
-
-    #[test]
-    fn every_arm_trains_on_its_evidence() {
-        let protocol = small(usize::MAX);
-        let start = Start::new(protocol, protocol.form(&protocol.cells[0]), 1).expect("it learns");
-        for arm in &protocol.arms {
-            let done = start.run(arm, 0.01, |_, _| false).unwrap_or_else(|e| panic!("{}: {e}", arm.name));
-            assert_eq!((done.steps, done.curve.len()), (2, 3), "{}", arm.name);
-            assert_eq!(done.completed > 0, arm.name == "vine_ppo", "{}", arm.name);
-        }
-    }
-
-    #[test]
-    fn a_run_waits_for_the_rows_that_decide_on_it() {
-        let protocol = small(1);
-        let plan = plan(protocol);
-        let row = |rate: f64, reached| Row {
-            cell: protocol.cells[0].name.clone(),
-            arm: "rloo".to_owned(),
-            rate,
-            seed: protocol.seeds.selection[0],
-            reached,
-            ..Row::default()
-        };
-        let rates: Vec<f64> = protocol.rates.all().collect();
-        let rows = [row(rates[0], Some(900.0)), row(rates[1], Some(800.0))];
-        let ready = |n: usize| {
-            let reading = Reading { protocol, rows: &rows[..n] };
-            plan.iter()
-                .map(|p| (p.is_done(reading), p.ready(reading), p.fewest_tokens(reading)))
-                .collect::<Vec<_>>()
-        };
-        let none = f64::INFINITY;
-        assert_eq!(ready(0), [(false, Some(rates[0]), none), (false, None, none), (false, None, none)]);
-        assert_eq!(
-            ready(1),
-            [(true, Some(rates[0]), none), (false, Some(rates[1]), 900.0), (false, None, none)]
+        go_on(&study, &whole).expect("nothing is left");
+        assert_eq!(std::fs::read_to_string(&whole).expect("there"), text);
+        // Rows of another version are another study's.
+        let other = Study { version: study.version + 1, ..study };
+        let refused = go_on(&other, &whole).expect_err("another version").to_string();
+        assert!(
+            refused.contains("was written by chain FILE (protocol 6); this is chain FILE (protocol 7)"),
+            "{refused}"
         );
-        assert_eq!(ready(2)[2], (false, Some(rates[1]), none), "the rate with the fewest tokens");
+    }
+
+    #[test]
+    fn every_method_takes_two_steps() {
+        let mut study = small(usize::MAX);
+        // Eight responses of at least a token, and at most 35.
+        study.budget = 281.0;
+        let start = Start::new(&study, 1).expect("it learns");
+        let learnt = |method: &Method| {
+            let mut weights = Vec::new();
+            let trial = start
+                .run(method, 0.01, |_, engine| weights.push(engine.model.parameters().clone()))
+                .unwrap_or_else(|e| panic!("{}: {e}", method.name));
+            assert!(trial.steps >= 2 && trial.curve.0.len() >= 2, "{}: {trial:?}", method.name);
+            assert_eq!(trial.ended, grpo_lambda_trials::End::Budget);
+        };
+        study.methods.iter().for_each(learnt);
     }
 }

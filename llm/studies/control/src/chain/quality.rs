@@ -5,35 +5,37 @@
 //! cosine     <m, T> / (|m| |T|)
 //! noise      Σ_p E|g_p - m_p|² / P² · |T|² / <m, T>²       at the scale at which the mean goes as far along T as T itself
 //! ```
-//! Products are of vectors from different halves of the responses, so that they have no bias from noise that both would share. The arms see the same
-//! groups but for one of systematic sets, whose groups are its own. They are measured at the start of a seed and at two places of its run with RLOO.
-//! VinePPO and the learned critic are left out: one would complete 4,096 responses per prompt, the other learns from past rollouts.
+//! Products are of vectors from different halves of the responses, so that they have no bias from noise that both
+//! would share. The arms see the same groups but for one of systematic sets, whose groups are its own. They are
+//! measured at the start of a seed and at two places of its run with RLOO.
 
 use std::path::Path;
-use std::sync::Mutex;
 
 use grpo_lambda::group::Group;
 use grpo_lambda::methods::{self, Configured};
+use grpo_lambda::systematic::Sets;
 use grpo_lambda_decoder::model::ForwardOptions;
+use grpo_lambda_decoder::model::weights::Parameters;
 use grpo_lambda_stats::spearman;
 use grpo_lambda_trainer::run::progress::say;
 use grpo_lambda_trainer::step::Rollout;
 use grpo_lambda_trainer::step::engine::CpuEngine;
 use grpo_lambda_trainer::step::micro_batch::Batch;
-use rayon::prelude::*;
+use grpo_lambda_trials::Method;
 use serde::{Deserialize, Serialize};
 
-use super::credit::{self, Evidence, Exact, Source};
-use super::protocol::{Arm, Protocol, Sampling};
-use super::run::{MEMORY, Start};
-use super::verdict::Reading;
+use super::credit::{self, Credit, Judged};
+use super::run::{MEMORY, Start, configured};
+use super::setup::COMMITTED;
 use crate::LabError;
+use crate::fill::{Job, fill};
 use crate::force::{dot, pulled};
-use crate::store::Results;
+use crate::store::{Results, cells_of};
 
 /// The places of a seed's run with RLOO.
 const PLACES: [&str; 3] = ["start", "middle", "end"];
-/// Numbers of prompts, of groups of each on which the arms are measured, and of groups whose responses give the gradient.
+/// Numbers of prompts, of groups of each on which the arms are measured, and of groups whose responses give the
+/// gradient.
 #[derive(Clone, Copy)]
 struct Sizes {
     prompts: u64,
@@ -83,94 +85,77 @@ struct Sums {
 
 /// Measures what is missing on the first `seeds` evaluation seeds, at the rate that the rows in `runs` choose for RLOO.
 pub fn quality(path: &Path, runs: &Path, seeds: u64) -> Result<(), LabError> {
-    let protocol = Protocol::committed();
-    let command = format!("quality FILE RUNS SEEDS (protocol {})", protocol.version);
-    let results = Mutex::new(Results::open_typed::<Row>(path, &command, 3)?);
-    let (_, rows) = super::open(protocol, runs)?;
-    let (cell, rloo) = (&protocol.cells[0], &protocol.arms[0]);
-    let rate = Reading { protocol, rows: &rows }
-        .chosen(cell, &rloo.name)
-        .ok_or_else(|| LabError::NoRate { file: runs.display().to_string(), arm: rloo.name.clone() })?;
-    let seeds: Vec<u64> = protocol.seeds.evaluation.iter().copied().take(seeds as usize).collect();
-    seeds.into_par_iter().try_for_each(|seed| of_seed(protocol, rate, seed, &results))
-}
-
-fn arms(protocol: &'static Protocol) -> Vec<&'static Arm> {
-    let is_paid = |arm: &&Arm| matches!(arm.evidence, Source::Completions | Source::Critic);
-    protocol.arms.iter().filter(|arm| !is_paid(arm)).collect()
-}
-
-fn of_seed(
-    protocol: &'static Protocol,
-    rate: f64,
-    seed: u64,
-    results: &Mutex<Results>,
-) -> Result<(), LabError> {
-    let locked = || results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let arms = arms(protocol);
-    let (cell, rloo) = (&protocol.cells[0], &protocol.arms[0]);
-    let is_missing = |place: &str| {
-        let has =
-            |arm: &&Arm| locked().has(&[(seed as usize).into(), place.into(), arm.name.as_str().into()]);
-        !arms.iter().all(has)
+    let study = &*COMMITTED;
+    let words = format!("quality FILE RUNS SEEDS (protocol {})", study.version);
+    let results = Results::open_typed::<Row>(path, &words, 3)?;
+    let rloo = &study.methods[0];
+    let rate = super::rate(study, runs, &super::open(study, runs)?, rloo)?;
+    let seeds: Vec<u64> = study.seeds.evaluation.iter().copied().take(seeds as usize).collect();
+    let key = |seed: u64, place: &str, m: &Method| {
+        vec![(seed as usize).into(), place.into(), m.name.as_str().into()]
     };
-    if !PLACES.into_iter().any(is_missing) {
-        return Ok(());
-    }
-    let start = Start::new(protocol, protocol.form(cell), seed)?;
-    let mut weights = vec![(0, start.model.parameters().clone())];
-    start.run(rloo, rate, |run, engine| {
-        weights.push((run.steps, engine.model.parameters().clone()));
-        false
-    })?;
-    let last = weights.len() - 1;
-    for (place, at) in PLACES.into_iter().zip([0, last / 2, last]).filter(|(place, _)| is_missing(place)) {
-        let (steps, weights) = &weights[at];
+    let job = |seed, i: usize| {
+        let keys = study.methods.iter().map(|m| key(seed, PLACES[i], m)).collect();
+        Job { keys, what: (seed, i) }
+    };
+    let jobs = |seed| (0..PLACES.len()).map(|i| job(seed, i)).collect();
+    let start = |seed| {
+        let start = Start::new(study, seed)?;
+        let mut weights = vec![(0, start.model.parameters().clone())];
+        start.run(rloo, rate, |steps, engine| weights.push((steps, engine.model.parameters().clone())))?;
+        Ok((start, weights))
+    };
+    let rows = |(start, weights): &(Start<'_>, Vec<(u64, Parameters<f32>)>), (seed, i): &(u64, usize)| {
+        let (steps, weights) = &weights[i * (weights.len() - 1) / (PLACES.len() - 1)];
         let mut engine = start.engine_at(weights.clone(), None)?;
-        for row in measured(&start, &mut engine, &arms, SIZES)? {
-            let row = Row { seed, place: place.to_owned(), steps: *steps, ..row };
-            if !locked().has(&[(seed as usize).into(), place.into(), row.arm.as_str().into()]) {
-                locked().add_typed(&row)?;
-            }
-        }
-        say(&format!("seed {seed}, {place} of the run (step {steps})"));
-    }
-    Ok(())
+        let rows = measured(start, &mut engine, &study.methods, SIZES)?;
+        say(&format!("seed {seed}, {} of the run (step {steps})", PLACES[*i]));
+        let row = |row| Row { seed: *seed, place: PLACES[*i].to_owned(), steps: *steps, ..row };
+        Ok(rows.into_iter().map(row).map(|row| cells_of(&row)).collect())
+    };
+    fill(&results, &seeds, jobs, start, rows)
 }
 
-/// The rows of all arms at an engine's weights, without their place.
+/// The rows of all methods at an engine's weights, without their place.
 fn measured(
-    start: &Start,
+    start: &Start<'_>,
     engine: &mut CpuEngine,
-    arms: &[&Arm],
+    methods: &[Method],
     sizes: Sizes,
 ) -> Result<Vec<Row>, LabError> {
-    let parsed = |arm: &&Arm| methods::parse(&arm.method, &arm.settings).expect("a test parses the protocol");
-    let methods: Vec<Configured> = arms.iter().map(parsed).collect();
-    let mut sums = vec![Sums::default(); arms.len()];
+    let all: Vec<Configured> = methods.iter().map(configured).collect();
+    let mut sums = vec![Sums::default(); all.len()];
     let mut gradient: [Vec<f64>; 2] = Default::default();
     for prompt in 0..sizes.prompts {
-        for sampling in [Sampling::Independent, Sampling::Systematic] {
-            let size = if sampling == Sampling::Independent { sizes.pool } else { sizes.groups };
-            let of_sampling = |arm: &&Arm| arm.sampling == sampling;
-            let Some(first) = arms.iter().copied().find(of_sampling) else { continue };
-            let mut rollout = start.pool(engine, first, prompt, size)?;
-            if sampling == Sampling::Independent {
+        for sets in [None, Some(Sets::new(2))] {
+            let size = if sets.is_none() { sizes.pool } else { sizes.groups };
+            let mut rollout = start.pool(engine, sets, prompt, size)?;
+            if sets.is_none() {
                 for (half, sum) in gradient.iter_mut().enumerate() {
                     add(sum, &gradient_of(engine, &rollout, half)?, 1.0 / sizes.prompts as f64);
                 }
             }
-            for (arm, (method, sums)) in arms.iter().zip(methods.iter().zip(&mut sums)) {
-                if arm.sampling == sampling {
-                    let mut evidence = Evidence::new(arm.evidence, &start.settings, &start.verifier);
-                    evidence.add(engine, &mut rollout)?;
-                    sums.add_prompt(start, engine, method, &rollout, sizes)?;
+            let exact = exact(start, engine, &rollout)?;
+            for (method, (configured, sums)) in methods.iter().zip(all.iter().zip(&mut sums)) {
+                if configured.sets() == sets {
+                    start.add_credit(method, engine, &mut rollout)?;
+                    sums.add_prompt(engine, configured, &rollout, &exact, sizes)?;
                 }
             }
         }
     }
-    let row = |(arm, sums): (&&Arm, &Sums)| sums.row(&arm.name, &gradient, sizes);
-    Ok(arms.iter().zip(&sums).map(row).collect())
+    let row = |(method, sums): (&Method, &Sums)| sums.row(&method.name, &gradient, sizes);
+    Ok(methods.iter().zip(&sums).map(row).collect())
+}
+
+/// Every response of a pool with its credit `Q - V`.
+fn exact(
+    start: &Start<'_>,
+    engine: &CpuEngine,
+    rollout: &Rollout,
+) -> Result<Vec<(Judged, Vec<f64>)>, LabError> {
+    let judged = credit::judged(&engine.model, &start.verifier.form, rollout)?;
+    Ok(judged.into_iter().map(|own| (own.clone(), own.credit(Credit::QMinusV))).collect())
 }
 
 /// The gradient of the loss `-E[R]` of one prompt, from the half of a pool whose groups have this parity.
@@ -208,27 +193,27 @@ impl Sums {
     /// Adds the updates of one prompt's groups, each of which is alone in its batch.
     fn add_prompt(
         &mut self,
-        start: &Start,
         engine: &mut CpuEngine,
         method: &Configured,
         rollout: &Rollout,
+        exact: &[(Judged, Vec<f64>)],
         Sizes { prompts, groups: count, .. }: Sizes,
     ) -> Result<(), LabError> {
-        let mut halves =
-            [0, 1].map(|_| vec![0.0; start.model.parameters().values().map(|t| t.data.len()).sum()]);
-        let p = start.verifier.step_accuracy(rollout);
+        let size = engine.model.parameters().values().map(|t| t.data.len()).sum();
+        let mut halves = [0, 1].map(|_| vec![0.0; size]);
+        let mut exact = exact.iter();
         for (k, group) in rollout.groups.iter().take(count).enumerate() {
             let groups = std::slice::from_ref(group);
             let logps: Vec<Vec<f64>> = group.responses.iter().map(|r| r.old_logps.clone()).collect();
             let loss = methods::evaluate(method.method.as_ref(), groups, &logps);
-            self.add_credit(start, rollout, group, &loss.dlogps, p);
+            loss.dlogps.iter().zip(&mut exact).for_each(|(pull, exact)| self.add_credit(pull, exact));
             if loss.dlogps.iter().flatten().any(|w| *w != 0.0) {
                 let gradient = pulled_of(engine, rollout, groups, &loss.dlogps)?;
                 self.square += dot(&gradient, &gradient) / (count as f64 * (prompts * prompts) as f64);
                 add(&mut halves[k % 2], &gradient, 2.0 / count as f64);
             }
         }
-        self.own_square += credit::dot(&halves[0], &halves[1]) / (prompts * prompts) as f64;
+        self.own_square += dot_of(&halves[0], &halves[1]) / (prompts * prompts) as f64;
         for (sum, half) in self.halves.iter_mut().zip(&halves) {
             sum.resize(half.len(), 0.0);
             sum.iter_mut().zip(half).for_each(|(s, x)| *s += x / prompts as f64);
@@ -236,21 +221,16 @@ impl Sums {
         Ok(())
     }
 
-    /// Adds the credit that a group's tokens have, `p` the share of right values in its pool.
-    fn add_credit(&mut self, start: &Start, rollout: &Rollout, group: &Group, pull: &[Vec<f64>], p: f64) {
-        let form = &start.verifier.form;
-        let chain = form.read(&rollout.prompts[0].tokens);
-        for (response, pull) in group.responses.iter().zip(pull) {
-            let Exact { places, wrong, credit } = Exact::new(form, &chain, response, p);
-            if let Some(wrong) = wrong {
-                for (t, w) in pull.iter().enumerate() {
-                    let [size, tokens] = if t > wrong { &mut self.after } else { &mut self.before };
-                    (*size, *tokens) = (*size + w.abs(), *tokens + 1.0);
-                }
+    /// Adds the credit that a response's tokens have.
+    fn add_credit(&mut self, pull: &[f64], (judged, exact): &(Judged, Vec<f64>)) {
+        if let Some(wrong) = judged.wrong {
+            for (t, w) in pull.iter().enumerate() {
+                let [size, tokens] = if t > wrong { &mut self.after } else { &mut self.before };
+                (*size, *tokens) = (*size + w.abs(), *tokens + 1.0);
             }
-            self.credit.extend(places.iter().map(|t| -pull[*t]));
-            self.exact.extend(places.iter().map(|t| credit[*t]));
         }
+        self.credit.extend(judged.places.iter().map(|t| -pull[*t]));
+        self.exact.extend(judged.places.iter().map(|t| exact[*t]));
     }
 
     fn row(&self, arm: &str, gradient: &[Vec<f64>; 2], sizes: Sizes) -> Row {
@@ -262,9 +242,9 @@ impl Sums {
             groups: sizes.groups,
             square: self.square,
             own_square: self.own_square,
-            mean_square: credit::dot(a, b),
-            along: (credit::dot(a, &gradient[1]) + credit::dot(b, &gradient[0])) / 2.0,
-            gradient_square: credit::dot(&gradient[0], &gradient[1]),
+            mean_square: dot_of(a, b),
+            along: (dot_of(a, &gradient[1]) + dot_of(b, &gradient[0])) / 2.0,
+            gradient_square: dot_of(&gradient[0], &gradient[1]),
             credit_before: mean(self.before),
             credit_after: mean(self.after),
             rank_correlation: spearman(&self.credit, &self.exact),
@@ -273,25 +253,31 @@ impl Sums {
     }
 }
 
+fn dot_of(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::setup::Setup;
     use super::*;
     use grpo_lambda_decoder::rng::{Address, Purpose};
+    use grpo_lambda_trials::Study;
 
     const SMALL: Sizes = Sizes { prompts: 2, groups: 32, pool: 32 };
 
-    /// A start with a tiny model, and a pool in which the demonstrations of half-wrong chains stand for responses.
-    fn start() -> Start {
-        let mut protocol = Protocol::read();
-        (protocol.model.hidden, protocol.model.intermediate) = (16, 16);
-        (protocol.start.most_steps, protocol.start.batch, protocol.exam.prompts) = (1, 2, 2);
-        let protocol: &'static Protocol = Box::leak(Box::new(protocol));
-        Start::new(protocol, protocol.form(&protocol.cells[0]), 3).expect("it learns")
+    /// The committed study with a tiny model.
+    fn small() -> Study<Setup> {
+        let mut study = COMMITTED.clone();
+        let (model, start) = (&mut study.setup.model, &mut study.setup.start);
+        (model.hidden, model.intermediate) = (16, 16);
+        (start.most_steps, start.batch, start.check_prompts) = (1, 2, 2);
+        study
     }
 
+    /// A pool in which the demonstrations of chains of which a tenth of the values is wrong stand for responses.
     fn pool(start: &Start, engine: &mut CpuEngine) -> Rollout {
-        let arm = &Protocol::committed().arms[0];
-        let mut rollout = start.pool(engine, arm, 0, SMALL.pool).expect("it samples");
+        let mut rollout = start.pool(engine, None, 0, SMALL.pool).expect("it samples");
         let form = &start.verifier.form;
         let chain = form.read(&rollout.prompts[0].tokens);
         for (k, group) in rollout.groups.iter_mut().enumerate() {
@@ -299,26 +285,27 @@ mod tests {
                 let draws = Address::new(9, Purpose::Demonstrations).prompt(k as u64).response(i as u64);
                 response.tokens = form.demonstration(&chain, 0.1, draws).response;
                 response.old_logps = vec![-1.0; response.tokens.len()];
-                response.reward = Some(start.verifier.reward(&rollout.prompts[k], i, &response.tokens));
+                let is_right = form.first_wrong(&chain, &response.tokens).is_none();
+                response.reward = Some(f64::from(u8::from(is_right)));
             }
         }
         rollout
     }
 
-    fn sums(start: &Start, engine: &mut CpuEngine, arm: &str, rollout: &mut Rollout) -> Sums {
-        let arm = Protocol::committed().arms.iter().find(|a| a.name == arm).expect("an arm");
-        let method = methods::parse(&arm.method, &arm.settings).expect("a test parses the protocol");
-        let mut evidence = Evidence::new(arm.evidence, &start.settings, &start.verifier);
-        evidence.add(engine, rollout).expect("evidence");
+    fn sums(start: &Start, engine: &mut CpuEngine, name: &str, rollout: &mut Rollout) -> Sums {
+        let method = COMMITTED.methods.iter().find(|m| m.name == name).expect("a method");
+        start.add_credit(method, engine, rollout).expect("scored");
+        let exact = exact(start, engine, rollout).expect("scored");
         let mut sums = Sums::default();
-        sums.add_prompt(start, engine, &method, rollout, SMALL).expect("it is pulled");
+        sums.add_prompt(engine, &configured(method), rollout, &exact, SMALL).expect("it is pulled");
         sums
     }
 
     /// The gradient is that of RLOO with all responses in one group, whose factor is that of its reduction.
     #[test]
     fn the_gradient_is_rloos_of_one_large_group() {
-        let start = start();
+        let study = small();
+        let start = Start::new(&study, 3).expect("it learns");
         let mut engine = start.engine_at(start.model.parameters().clone(), None).expect("an engine");
         let rollout = pool(&start, &mut engine);
         let own = gradient_of(&mut engine, &rollout, 1).expect("it is pulled");
@@ -334,8 +321,9 @@ mod tests {
     }
 
     #[test]
-    fn rloo_credits_a_wrong_response_evenly_and_the_oracle_nothing_behind_its_error() {
-        let start = start();
+    fn rloo_credits_a_wrong_response_evenly_and_the_verifier_nothing_after_its_error() {
+        let study = small();
+        let start = Start::new(&study, 3).expect("it learns");
         let mut engine = start.engine_at(start.model.parameters().clone(), None).expect("an engine");
         let mut rollout = pool(&start, &mut engine);
         let gradient = [0, 1].map(|half| {
@@ -346,9 +334,10 @@ mod tests {
         let rloo = sums(&start, &mut engine, "rloo", &mut rollout).row("rloo", &gradient, SMALL);
         assert!((rloo.credit_after / rloo.credit_before - 1.0).abs() < 0.1, "{rloo:?}");
         assert!(rloo.square > rloo.own_square && rloo.along > 0.0, "{rloo:?}");
-        let oracle = sums(&start, &mut engine, "oracle", &mut rollout).row("oracle", &gradient, SMALL);
+        let verifier =
+            sums(&start, &mut engine, "verifier_q_v", &mut rollout).row("verifier_q_v", &gradient, SMALL);
         // Equal credit of two tokens differs by rounding, which a rank does not forgive.
-        assert_eq!(oracle.credit_after, 0.0);
-        assert!(oracle.credit_before > 0.0 && oracle.rank_correlation > Some(0.99), "{oracle:?}");
+        assert_eq!(verifier.credit_after, 0.0);
+        assert!(verifier.credit_before > 0.0 && verifier.rank_correlation > Some(0.99), "{verifier:?}");
     }
 }

@@ -1,15 +1,14 @@
-//! The start of a seed, and a run from it up to the target.
+//! The start of a seed, and a run from it up to the budget.
 
 use std::ops::Range;
-use std::path::Path;
 use std::time::Instant;
 
-use grpo_lambda::methods;
-use grpo_lambda_decoder::disk::Disk;
+use grpo_lambda::methods::{self, Configured};
+use grpo_lambda::systematic::Sets;
 use grpo_lambda_decoder::generate::SamplingParams;
 use grpo_lambda_decoder::model::Architecture::Qwen2;
-use grpo_lambda_decoder::model::weights::{self, Parameters, SaveDtype};
-use grpo_lambda_decoder::model::{self, Decoder, ModelShape};
+use grpo_lambda_decoder::model::weights::{self, Parameters};
+use grpo_lambda_decoder::model::{Decoder, ModelShape};
 use grpo_lambda_decoder::optim::{AdamWSettings, StepOutcome};
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_gpu::StatePlace;
@@ -17,10 +16,10 @@ use grpo_lambda_trainer::config::MemoryConfig;
 use grpo_lambda_trainer::step::engine::{CpuEngine, TrainingSetup};
 use grpo_lambda_trainer::step::{Rollout, StepContext, StepSettings, TrainingPrompt, sft};
 use grpo_lambda_trainer::train::TrainError;
+use grpo_lambda_trials::{End, Method, Point, Study, Trial};
 
-use super::credit::Evidence;
-use super::protocol::{Arm, Protocol};
-use super::task::{END, Form, Part, VOCABULARY, Verifier};
+use super::setup::Setup;
+use super::task::{END, Part, VOCABULARY, Verifier};
 use crate::LabError;
 
 /// The first problem of RL; supervised learning has those before it.
@@ -37,98 +36,31 @@ pub(super) const MEMORY: MemoryConfig = MemoryConfig {
     slots: None,
 };
 
-/// The weights from which all runs of a cell and seed start.
-pub(super) struct Start {
-    protocol: &'static Protocol,
+/// The weights from which all runs of a seed start.
+pub(super) struct Start<'a> {
+    study: &'a Study<Setup>,
     pub(super) verifier: Verifier,
     pub(super) settings: StepSettings,
     pub(super) model: Decoder<f32>,
     /// Steps of supervised learning.
-    pub(super) steps: u64,
+    steps: u64,
 }
 
-/// Held-out accuracy after so many tokens.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Point {
-    pub(super) tokens: f64,
-    pub(super) accuracy: f64,
-}
-
-/// The reason why a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    Target,
-    Limit,
-    /// Another rate is better.
-    Dominated,
-    NotFinite,
-}
-
-impl End {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            End::Target => "target",
-            End::Limit => "limit",
-            End::Dominated => "dominated",
-            End::NotFinite => "not finite",
-        }
-    }
-}
-
-/// A run that has ended.
-#[derive(Clone, Debug)]
-pub(super) struct Outcome {
-    pub(super) end: End,
-    pub(super) steps: u64,
-    /// Tokens sampled for training, and those among them that completed prefixes.
-    pub(super) tokens: usize,
-    pub(super) completed: usize,
-    /// Mean length of a response in the last rollout.
-    pub(super) length: f64,
-    pub(super) curve: Vec<Point>,
-    pub(super) seconds: f64,
-}
-
-impl Start {
+impl<'a> Start<'a> {
     /// A seed's weights, trained on demonstrations.
-    pub(super) fn new(protocol: &'static Protocol, form: Form, seed: u64) -> Result<Start, LabError> {
-        Start::untrained(protocol, form, seed)?.learn()
+    pub(super) fn new(study: &'a Study<Setup>, seed: u64) -> Result<Start<'a>, LabError> {
+        Start::untrained(study, seed)?.learn()
     }
 
-    /// A seed's weights as `folder` keeps them; the first call makes them.
-    pub(super) fn kept(
-        protocol: &'static Protocol,
-        form: Form,
-        seed: u64,
-        folder: &Path,
-    ) -> Result<Start, LabError> {
-        let start = Start::untrained(protocol, form, seed)?;
-        // Written last: the weights beside it are whole.
-        let mark = folder.join("steps");
-        let steps = std::fs::read_to_string(&mark).ok().and_then(|text| text.trim().parse().ok());
-        if let Some(steps) = steps {
-            let config = start.model.config().clone();
-            let weights = weights::load(folder, &config)?;
-            return Ok(Start { model: Decoder::new(config, weights)?, steps, ..start });
-        }
-        let start = start.learn()?;
-        let (config, parameters) = (start.model.config(), start.model.parameters());
-        weights::save(folder, config, parameters, SaveDtype::F32, usize::MAX)?;
-        Disk::default()
-            .replace(&mark, format!("{}\n", start.steps).as_bytes())
-            .map_err(model::Error::from)?;
-        Ok(start)
-    }
-
-    fn untrained(protocol: &'static Protocol, form: Form, seed: u64) -> Result<Start, LabError> {
-        let shape = &protocol.model;
+    fn untrained(study: &'a Study<Setup>, seed: u64) -> Result<Start<'a>, LabError> {
+        let (shape, form) = (&study.setup.model, study.setup.task);
         let (vocab, hidden, layers) = (VOCABULARY, shape.hidden, shape.layers);
         let (heads, kv_heads) = (shape.heads, shape.kv_heads);
         let mut config = Qwen2.config(ModelShape { vocab, hidden, layers, heads, kv_heads });
         config.intermediate_size = shape.intermediate;
         config.rope_theta = shape.rope_theta;
         let model = Decoder::new(config.clone(), weights::initialise(&config, seed, shape.deviation))?;
-        let sampling = SamplingParams { max_new_tokens: form.longest(), min_new_tokens: 0, temperature: 1.0 };
+        let sampling = SamplingParams { max_new_tokens: form.len(), min_new_tokens: 0, temperature: 1.0 };
         let settings = StepSettings {
             sampling,
             eos: vec![END],
@@ -141,12 +73,12 @@ impl Start {
             evidence: None,
             max_logp_error: f64::INFINITY,
         };
-        Ok(Start { protocol, verifier: Verifier { form, seed }, settings, model, steps: 0 })
+        Ok(Start { study, verifier: Verifier { form }, settings, model, steps: 0 })
     }
 
     /// Trains the weights on demonstrations up to the accuracy of the protocol.
-    fn learn(mut self) -> Result<Start, LabError> {
-        let lesson = &self.protocol.start;
+    fn learn(mut self) -> Result<Start<'a>, LabError> {
+        let lesson = &self.study.setup.start;
         let mut engine = self.engine(Some(1.0))?;
         let mut pace = 1.0;
         while self.steps < lesson.most_steps {
@@ -172,7 +104,7 @@ impl Start {
         let draws = Address::new(self.settings.seed, Purpose::Demonstrations).response(number);
         let form = &self.verifier.form;
         let chain = form.chain(self.settings.seed, Part::Training, number);
-        form.demonstration(&chain, self.protocol.start.wrong, draws)
+        form.demonstration(&chain, self.study.setup.start.wrong, draws)
     }
 
     fn engine(&self, clip: Option<f64>) -> Result<CpuEngine, LabError> {
@@ -199,131 +131,112 @@ impl Start {
         numbers.map(prompt).collect()
     }
 
-    fn context<'a>(&'a self, method: &'a dyn grpo_lambda::methods::Method) -> StepContext<'a> {
+    fn context<'s>(&'s self, method: &'s dyn grpo_lambda::methods::Method) -> StepContext<'s> {
         StepContext::new(&self.settings, method, &self.verifier)
     }
 
-    /// Responses to held-out prompts.
-    fn exam(&self, engine: &mut CpuEngine, step: u64) -> Result<Rollout, LabError> {
+    /// Responses to so many held-out prompts.
+    fn exam(&self, engine: &mut CpuEngine, prompts: u64, step: u64) -> Result<Rollout, LabError> {
         let method = methods::parse("rloo", "").expect("a method without settings").method;
-        let prompts = self.prompts(Part::HeldOut, APART..APART + self.protocol.exam.prompts);
+        let prompts = self.prompts(Part::HeldOut, APART..APART + prompts);
         Ok(self.context(method.as_ref()).sample(engine, prompts, SAMPLES, APART + step)?)
     }
 
     /// The accuracy of a step in responses to held-out prompts.
     fn step_accuracy(&self, engine: &mut CpuEngine) -> Result<f64, LabError> {
-        Ok(self.verifier.step_accuracy(&self.exam(engine, self.steps)?))
+        let prompts = self.study.setup.start.check_prompts;
+        Ok(self.verifier.step_accuracy(&self.exam(engine, prompts, self.steps)?))
     }
 
-    /// Groups of independent responses to one training prompt, or of an arm's systematic sets.
+    /// Groups of responses to one training prompt, sampled in these sets.
     pub(super) fn pool(
         &self,
         engine: &mut CpuEngine,
-        arm: &Arm,
+        sets: Option<Sets>,
         prompt: u64,
         groups: usize,
     ) -> Result<Rollout, LabError> {
-        let configured = methods::parse(&arm.method, &arm.settings).expect("a test parses the protocol");
-        let settings = StepSettings { sets: arm.sets(), ..self.settings.clone() };
-        let context = StepContext::new(&settings, configured.method.as_ref(), &self.verifier);
+        let rloo = methods::parse("rloo", "").expect("a method without settings");
+        let settings = StepSettings { sets, ..self.settings.clone() };
+        let context = StepContext::new(&settings, rloo.method.as_ref(), &self.verifier);
         let one = &self.prompts(Part::Training, APART + prompt..APART + prompt + 1)[0];
         let numbers = (0..groups as u64).map(|k| APART + prompt * (1 << 20) + k);
         let prompts = numbers.map(|number| TrainingPrompt { number, ..one.clone() }).collect();
-        Ok(context.sample(engine, prompts, self.protocol.rl.group, APART + prompt)?)
+        Ok(context.sample(engine, prompts, self.study.setup.rl.group, APART + prompt)?)
     }
 
-    fn accuracy(&self, engine: &mut CpuEngine, step: u64) -> Result<f64, LabError> {
-        let rollout = self.exam(engine, step)?;
+    /// Held-out accuracy after so many tokens.
+    fn point(&self, engine: &mut CpuEngine, trial: &Trial) -> Result<Point, LabError> {
+        let rollout = self.exam(engine, self.study.setup.exam.prompts, trial.steps)?;
         let rewards: Vec<f64> =
             rollout.groups.iter().flat_map(|g| &g.responses).filter_map(|r| r.reward).collect();
-        Ok(rewards.iter().sum::<f64>() / rewards.len() as f64)
+        Ok(Point {
+            tokens: trial.tokens as f64,
+            accuracy: rewards.iter().sum::<f64>() / rewards.len() as f64,
+        })
     }
 
-    /// Trains an arm from the start at a rate. `is_dominated` sees the run and its weights after every exam and says whether it need not go on.
+    /// Writes what the verifier tells a method into a rollout.
+    pub(super) fn add_credit(
+        &self,
+        method: &Method,
+        engine: &CpuEngine,
+        rollout: &mut Rollout,
+    ) -> Result<(), LabError> {
+        match self.study.setup.credit.get(&method.name) {
+            Some(credit) => credit.add(&engine.model, &self.verifier.form, self.settings.seed, rollout),
+            None => Ok(()),
+        }
+    }
+
+    /// Trains a method from the start until the budget is spent; the rate falls linearly from `rate` to 0. `watch`
+    /// sees the steps and the weights after every exam.
     pub(super) fn run(
         &self,
-        arm: &Arm,
+        method: &Method,
         rate: f64,
-        mut is_dominated: impl FnMut(&Outcome, &CpuEngine) -> bool,
-    ) -> Result<Outcome, LabError> {
-        let (began, rl, exam) = (Instant::now(), &self.protocol.rl, &self.protocol.exam);
-        let configured = methods::parse(&arm.method, &arm.settings).expect("a test parses the protocol");
-        let settings = StepSettings { sets: arm.sets(), ..self.settings.clone() };
+        mut watch: impl FnMut(u64, &CpuEngine),
+    ) -> Result<Trial, LabError> {
+        let (began, budget) = (Instant::now(), self.study.budget);
+        let Setup { rl, exam, .. } = &self.study.setup;
+        let configured = configured(method);
+        let settings = StepSettings { sets: configured.sets(), ..self.settings.clone() };
         let context = StepContext::new(&settings, configured.method.as_ref(), &self.verifier);
-        let mut evidence = Evidence::new(arm.evidence, &settings, &self.verifier);
         let mut engine = self.engine(None)?;
-        let curve = vec![Point { tokens: 0.0, accuracy: self.accuracy(&mut engine, 0)? }];
-        let mut done =
-            Outcome { end: End::Limit, steps: 0, tokens: 0, completed: 0, length: 0.0, curve, seconds: 0.0 };
-        while done.steps < rl.most_steps {
-            let step = done.steps;
-            let first = RL + step * rl.prompts;
+        let (name, seed, start_steps) = (method.name.clone(), self.settings.seed, self.steps);
+        let mut trial = Trial { method: name, rate, seed, start_steps, ..Trial::default() };
+        trial.curve.0.push(self.point(&mut engine, &trial)?);
+        while (trial.tokens as f64) < budget {
+            let first = RL + trial.steps * rl.prompts;
             let prompts = self.prompts(Part::Training, first..first + rl.prompts);
-            let mut rollout = context.sample(&mut engine, prompts, rl.group, step)?;
+            let mut rollout = context.sample(&mut engine, prompts, rl.group, trial.steps)?;
+            self.add_credit(method, &engine, &mut rollout)?;
+            let left = 1.0 - trial.tokens as f64 / budget;
+            let report = context.step(&mut engine, &rollout, rate * left * warm(trial.steps, rl.warmup))?;
             let sampled: usize = rollout.groups.iter().flat_map(|g| &g.responses).map(|r| r.len()).sum();
-            let completed = evidence.add(&engine, &mut rollout)?;
-            done.tokens += sampled + completed;
-            done.completed += completed;
-            done.length = sampled as f64 / (rl.prompts as usize * rl.group) as f64;
-            let report = context.step(&mut engine, &rollout, rate * warm(step, rl.warmup))?;
+            let before = trial.tokens;
+            trial.tokens += sampled as u64;
+            trial.length = sampled as f64 / (rl.prompts as usize * rl.group) as f64;
             if !matches!(report.update(), Some(StepOutcome::Applied { .. })) {
-                done.end = End::NotFinite;
+                trial.ended = End::NotFinite;
                 break;
             }
-            done.steps += 1;
-            if done.steps.is_multiple_of(exam.every) {
-                let accuracy = self.accuracy(&mut engine, done.steps)?;
-                done.curve.push(Point { tokens: done.tokens as f64, accuracy });
-                if tokens_to(&done.curve, exam.target).is_some() {
-                    done.end = End::Target;
-                    break;
-                }
-                if is_dominated(&done, &engine) {
-                    done.end = End::Dominated;
-                    break;
-                }
+            trial.steps += 1;
+            if trial.tokens / exam.every > before / exam.every || trial.tokens as f64 >= budget {
+                trial.curve.0.push(self.point(&mut engine, &trial)?);
+                watch(trial.steps, &engine);
             }
         }
-        Ok(Outcome { seconds: began.elapsed().as_secs_f64(), ..done })
+        Ok(Trial { seconds: began.elapsed().as_secs_f64(), ..trial })
     }
+}
+
+/// The method, which a test parses.
+pub(super) fn configured(method: &Method) -> Configured {
+    methods::parse(&method.method, &method.settings).expect("a test parses the protocol")
 }
 
 /// The factor of the rate in a warm-up of so many steps.
 fn warm(step: u64, warmup: u64) -> f64 {
     ((step + 1) as f64 / warmup.max(1) as f64).min(1.0)
-}
-
-/// The tokens at which the mean of two exams in a row reaches the target, between two such means interpolated linearly.
-pub(super) fn tokens_to(curve: &[Point], target: f64) -> Option<f64> {
-    let first = curve.first()?;
-    let means = curve.windows(2).map(|w| (w[1].tokens, (w[0].accuracy + w[1].accuracy) / 2.0));
-    let means: Vec<(f64, f64)> = std::iter::once((first.tokens, first.accuracy)).chain(means).collect();
-    let at = means.iter().position(|(_, accuracy)| *accuracy >= target)?;
-    let Some((x, a)) = at.checked_sub(1).map(|before| means[before]) else { return Some(means[0].0) };
-    let (y, b) = means[at];
-    Some(x + (y - x) * (target - a) / (b - a))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tokens_to_the_target_by_hand() {
-        let curve = |accuracies: &[f64]| -> Vec<Point> {
-            accuracies
-                .iter()
-                .zip(0..)
-                .map(|(&accuracy, i)| Point { tokens: f64::from(i) * 100.0, accuracy })
-                .collect()
-        };
-        // Means .5, .6, .8, .9: the target .9 at the last exam, .7 halfway between .6 and .8.
-        let rising = curve(&[0.5, 0.7, 0.9, 0.9]);
-        assert_eq!(tokens_to(&rising, 0.95), None);
-        assert!((tokens_to(&rising, 0.7).expect("reached") - 150.0).abs() < 1e-9);
-        assert!((tokens_to(&rising, 0.9).expect("reached") - 300.0).abs() < 1e-9);
-        // One lucky exam is not enough; a start above the target is.
-        assert_eq!(tokens_to(&curve(&[0.5, 0.95, 0.6]), 0.9), None);
-        assert_eq!((tokens_to(&curve(&[0.95]), 0.9), tokens_to(&[], 0.9)), (Some(0.0), None));
-    }
 }

@@ -2,10 +2,11 @@
 //!
 //! ```text
 //! prompt     v_0  (operation operand . .)^K
-//! response   (f f f v_k)^K  [? f^8]  =  v_K  end          f: any of three fillers; [..]: where the cell has a check line
+//! response   (f f f v_k)^K  =  v_K  end          f: any of three fillers
 //! ```
-//! A token is wrong if the grammar or the arithmetic does not allow it there. Multiplication by 1 to 9 is invertible, so that a chain that goes on from a
-//! wrong value ends at a wrong one unless it errs again; it counts as wrong in any case.
+//! A token is wrong if the grammar or the arithmetic does not allow it there. Multiplication by 1 to 9 is
+//! invertible, so that a chain that goes on from a wrong value ends at a wrong one unless it errs again; it counts
+//! as wrong in any case.
 
 use grpo_lambda_decoder::generate::SampledResponse;
 use grpo_lambda_decoder::rng::{Address, Purpose, below};
@@ -22,35 +23,19 @@ const PAD: u32 = MODULUS + 3;
 const FILLER: u32 = MODULUS + 4;
 const KINDS: u32 = 3;
 const EQUALS: u32 = FILLER + KINDS;
-const CHECK: u32 = EQUALS + 1;
-/// The end token.
-pub(super) const END: u32 = CHECK + 1;
+/// The end token; the one before it, of a line that earlier versions of the protocol had, keeps its place, so that a
+/// seed has the weights that it had.
+pub(super) const END: u32 = EQUALS + 2;
 pub(super) const VOCABULARY: usize = END as usize + 1;
 
-/// Fillers of a check line.
-const CHECK_LINE: usize = 8;
-
-/// A line before the answer that a response may write or leave out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum CheckLine {
-    /// Not allowed.
-    #[default]
-    None,
-    /// A right chain without it is thrown away by a coin.
-    Useful,
-    /// A right chain with it is thrown away by a coin.
-    Harmful,
-}
-
-/// The shape of a cell's chains.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The shape of chains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Form {
-    /// Numbers of operations, equally often.
-    pub(super) steps: Vec<usize>,
+    /// Operations.
+    pub(super) steps: usize,
     /// Fillers before a value.
     pub(super) fillers: usize,
-    pub(super) check: CheckLine,
 }
 
 /// Held-out prompts share none with training.
@@ -100,11 +85,10 @@ impl Chain {
 impl Form {
     /// Problem `number` of a part under `seed`.
     pub(super) fn chain(&self, seed: u64, part: Part, number: u64) -> Chain {
-        let steps = self.steps[(number % self.steps.len() as u64) as usize];
         let mut rng = Address::new(seed, Purpose::Problems).prompt(part as u64).response(number).generator(0);
         loop {
             let start = below(&mut rng, MODULUS.into()) as u32;
-            let operations = (0..steps)
+            let operations = (0..self.steps)
                 .map(|_| (PLUS + below(&mut rng, 3) as u32, 1 + below(&mut rng, 9) as u32))
                 .collect();
             let chain = Chain { start, operations };
@@ -127,10 +111,9 @@ impl Form {
         Chain { start: prompt[0], operations }
     }
 
-    /// The most tokens of a right response.
-    pub(super) fn longest(&self) -> usize {
-        let line = if self.check == CheckLine::None { 0 } else { 1 + CHECK_LINE };
-        self.steps.iter().max().map_or(0, |steps| steps * (self.fillers + 1)) + line + 3
+    /// The tokens of a right response.
+    pub(super) fn len(&self) -> usize {
+        self.steps * (self.fillers + 1) + 3
     }
 
     /// The place of the value of step `k`.
@@ -138,8 +121,8 @@ impl Form {
         k * (self.fillers + 1) + self.fillers
     }
 
-    /// A response with fillers drawn from `draws`, and the check line half of the time where there is one. Of its values a share `wrong` are others than
-    /// the right ones, equally often each, so that the model is as unsure of every fact.
+    /// A response with fillers drawn from `draws`. Of its values a share `wrong` are others than the right ones,
+    /// equally often each, so that the model is as unsure of every fact.
     pub(super) fn demonstration(&self, chain: &Chain, wrong: f64, draws: Address) -> Example {
         let mut rng = draws.generator(0);
         let mut fillers =
@@ -154,44 +137,42 @@ impl Form {
         });
         let mut response: Vec<u32> =
             values.iter().flat_map(|value| [fillers(self.fillers), vec![*value]].concat()).collect();
-        if self.check != CheckLine::None && draws.unit(1 << 32) < 0.5 {
-            response.push(CHECK);
-            response.extend(fillers(CHECK_LINE));
-        }
         response.extend([EQUALS, values[values.len() - 1], END]);
         Example { prompt: self.prompt(chain), response }
+    }
+
+    /// The right token at a place of a response to a problem; any filler where one belongs.
+    fn right(&self, values: &[u32], t: usize) -> Option<u32> {
+        let body = values.len() * (self.fillers + 1);
+        match t {
+            t if t < body && t != self.place(t / (self.fillers + 1)) => Some(FILLER),
+            t if t < body => Some(values[t / (self.fillers + 1)]),
+            t => [EQUALS, values[values.len() - 1], END].get(t - body).copied(),
+        }
     }
 
     /// The first token of a response that is wrong; its length if it ends too early.
     pub(super) fn first_wrong(&self, chain: &Chain, response: &[u32]) -> Option<usize> {
         let values = chain.values();
-        let body = values.len() * (self.fillers + 1);
-        let line = if self.is_checked(chain, response) { 1 + CHECK_LINE } else { 0 };
         let filler = |token: u32| (FILLER..FILLER + KINDS).contains(&token);
-        let right = |(t, &token): (usize, &u32)| {
-            let step = t / (self.fillers + 1);
-            match t {
-                t if t < body && t != self.place(step) => filler(token),
-                t if t < body => token == values[step],
-                t if t < body + line => t == body || filler(token),
-                t => [EQUALS, values[values.len() - 1], END].get(t - body - line) == Some(&token),
-            }
+        let is_right = |(t, &token): (usize, &u32)| match self.right(&values, t) {
+            Some(FILLER) => filler(token),
+            right => right == Some(token),
         };
-        let whole = body + line + 3;
-        response
-            .iter()
-            .enumerate()
-            .position(|at| !right(at))
-            .or((response.len() < whole).then_some(response.len()))
+        let wrong = response.iter().enumerate().position(|at| !is_right(at));
+        wrong.or((response.len() < self.len()).then_some(response.len()))
     }
 
-    /// True if the response writes the check line, where the cell has one.
-    pub(super) fn is_checked(&self, chain: &Chain, response: &[u32]) -> bool {
-        let body = chain.operations.len() * (self.fillers + 1);
-        self.check != CheckLine::None && response.get(body) == Some(&CHECK)
+    /// A right response: that of the model up to its first wrong token, and from there on the right tokens.
+    pub(super) fn mended(&self, chain: &Chain, response: &[u32]) -> Vec<u32> {
+        let kept = self.first_wrong(chain, response).unwrap_or(self.len());
+        let values = chain.values();
+        let rest = (kept..self.len()).filter_map(|t| self.right(&values, t));
+        response[..kept].iter().copied().chain(rest).collect()
     }
 
-    /// Counts the right values before the first wrong token, and the same with that token, if there is one: their ratio is the accuracy of a step.
+    /// Counts the right values before the first wrong token, and the same with that token, if there is one: their
+    /// ratio is the accuracy of a step.
     pub(super) fn steps_right(&self, chain: &Chain, response: &[u32]) -> [usize; 2] {
         let wrong = self.first_wrong(chain, response);
         let before = |k: &usize| wrong.is_none_or(|wrong| self.place(*k) < wrong);
@@ -200,25 +181,16 @@ impl Form {
     }
 }
 
-/// The reward of a cell: 1 for a right response, unless the coin of its check line throws it away.
+/// The reward: 1 for a right response, else 0.
 #[derive(Debug)]
 pub(super) struct Verifier {
     pub(super) form: Form,
-    pub(super) seed: u64,
 }
 
 impl Verifier {
-    /// The reward of response `i` to a prompt.
-    pub(super) fn reward(&self, prompt: &TrainingPrompt, i: usize, response: &[u32]) -> f64 {
+    fn reward(&self, prompt: &TrainingPrompt, response: &[u32]) -> f64 {
         let chain = self.form.read(&prompt.tokens);
-        let against = match self.form.check {
-            CheckLine::None => false,
-            CheckLine::Useful => !self.form.is_checked(&chain, response),
-            CheckLine::Harmful => self.form.is_checked(&chain, response),
-        };
-        let draw = Address::new(self.seed, Purpose::Coin).prompt(prompt.number).response(i as u64);
-        let kept = !against || draw.unit(0) < 0.5;
-        f64::from(u8::from(kept && self.form.first_wrong(&chain, response).is_none()))
+        f64::from(u8::from(self.form.first_wrong(&chain, response).is_none()))
     }
 
     /// The right values over right values and first errors of a rollout.
@@ -238,11 +210,11 @@ impl RewardFunction for Verifier {
         prompt: &TrainingPrompt,
         responses: &[SampledResponse],
     ) -> Result<Vec<RewardBreakdown>, RewardError> {
-        let rewarded = |(i, response): (usize, &SampledResponse)| RewardBreakdown {
-            total: Some(self.reward(prompt, i, &response.tokens)),
+        let rewarded = |response: &SampledResponse| RewardBreakdown {
+            total: Some(self.reward(prompt, &response.tokens)),
             components: Vec::new(),
         };
-        Ok(responses.iter().enumerate().map(rewarded).collect())
+        Ok(responses.iter().map(rewarded).collect())
     }
 }
 
@@ -250,9 +222,7 @@ impl RewardFunction for Verifier {
 mod tests {
     use super::*;
 
-    fn form(check: CheckLine) -> Form {
-        Form { steps: vec![2], fillers: 3, check }
-    }
+    const FORM: Form = Form { steps: 2, fillers: 3 };
 
     /// 7 + 5 = 12, 12 * 3 = 36 = 13 modulo 23.
     fn by_hand() -> Chain {
@@ -261,7 +231,7 @@ mod tests {
 
     #[test]
     fn values_and_prompts_by_hand() {
-        let form = form(CheckLine::None);
+        let form = FORM;
         assert_eq!(by_hand().values(), [12, 13]);
         let minus = Chain { start: 2, operations: vec![(PLUS + 1, 9)] };
         assert_eq!(minus.values(), [16]);
@@ -274,62 +244,50 @@ mod tests {
     fn the_first_wrong_token_by_hand() {
         let f = FILLER;
         let right = [f, f + 1, f + 2, 12, f, f, f, 13, EQUALS, 13, END];
-        let line = |n: usize| [&right[..8], &[CHECK], &vec![f; n][..], &right[8..]].concat();
         let changed = |at: usize, token: u32| {
             let mut response = right.to_vec();
             response[at] = token;
             response
         };
-        // A response, its first wrong token without and with a check line in the cell, and its right values of those that count.
-        type Case = (Vec<u32>, Option<usize>, Option<usize>, [usize; 2]);
-        let cases: [Case; 8] = [
-            (right.to_vec(), None, None, [2, 2]),
-            (changed(3, 11), Some(3), Some(3), [0, 1]),
-            (changed(7, 14), Some(7), Some(7), [1, 2]),
-            (changed(1, 12), Some(1), Some(1), [0, 1]),
-            (changed(9, 12), Some(9), Some(9), [2, 3]),
-            (right[..9].to_vec(), Some(9), Some(9), [2, 3]),
-            (line(8), Some(8), None, [2, 2]),
-            (line(7), Some(8), Some(16), [2, 3]),
+        // A response, its first wrong token, and its right values of those that count.
+        type Case = (Vec<u32>, Option<usize>, [usize; 2]);
+        let cases: [Case; 7] = [
+            (right.to_vec(), None, [2, 2]),
+            (changed(3, 11), Some(3), [0, 1]),
+            (changed(7, 14), Some(7), [1, 2]),
+            (changed(1, 12), Some(1), [0, 1]),
+            (changed(9, 12), Some(9), [2, 3]),
+            (right[..9].to_vec(), Some(9), [2, 3]),
+            ([&right[..], &[END]].concat(), Some(11), [2, 3]),
         ];
-        for (response, none, check, counts) in cases {
-            assert_eq!(form(CheckLine::None).first_wrong(&by_hand(), &response), none, "{response:?}");
-            assert_eq!(form(CheckLine::Useful).first_wrong(&by_hand(), &response), check, "{response:?}");
-            assert_eq!(form(CheckLine::Harmful).steps_right(&by_hand(), &response), counts, "{response:?}");
+        for (response, wrong, counts) in cases {
+            assert_eq!(FORM.first_wrong(&by_hand(), &response), wrong, "{response:?}");
+            assert_eq!(FORM.steps_right(&by_hand(), &response), counts, "{response:?}");
+            let mended = FORM.mended(&by_hand(), &response);
+            assert_eq!(FORM.first_wrong(&by_hand(), &mended), None, "{response:?}");
+            let kept = wrong.unwrap_or(11);
+            assert_eq!(mended[..kept], response[..kept]);
+            let prompt = TrainingPrompt { tokens: FORM.prompt(&by_hand()), gold: 0.into(), number: 9 };
+            let reward = Verifier { form: FORM }.reward(&prompt, &response);
+            assert_eq!(reward, if wrong.is_none() { 1.0 } else { 0.0 }, "{response:?}");
         }
     }
 
     #[test]
     fn demonstrations_are_right_fit_and_split_by_prompt() {
-        for check in [CheckLine::None, CheckLine::Useful] {
-            let form = Form { steps: vec![4, 8, 16], fillers: 3, check };
-            let draws = Address::new(1, Purpose::Demonstrations);
-            let mut checked = 0;
-            for number in 0..300 {
-                for part in [Part::Training, Part::HeldOut] {
-                    let chain = form.chain(5, part, number);
-                    assert_eq!((chain.part(), form.chain(5, part, number)), (part, chain.clone()));
-                    let Example { prompt, response } =
-                        form.demonstration(&chain, 0.0, draws.response(number));
-                    assert_eq!(
-                        (form.read(&prompt), form.first_wrong(&chain, &response)),
-                        (chain.clone(), None)
-                    );
-                    assert!(
-                        response.len() <= form.longest()
-                            && response.iter().all(|t| (*t as usize) < VOCABULARY)
-                    );
-                    checked += usize::from(form.is_checked(&chain, &response));
-                }
-            }
-            let fair = check == CheckLine::Useful;
-            assert!(if fair { (240..360).contains(&checked) } else { checked == 0 }, "{checked}");
+        let (form, draws) = (Form { steps: 8, fillers: 3 }, Address::new(1, Purpose::Demonstrations));
+        for (number, part) in (0..300).flat_map(|n| [(n, Part::Training), (n, Part::HeldOut)]) {
+            let chain = form.chain(5, part, number);
+            assert_eq!((chain.part(), form.chain(5, part, number)), (part, chain.clone()));
+            let Example { prompt, response } = form.demonstration(&chain, 0.0, draws.response(number));
+            assert_eq!((form.read(&prompt), form.first_wrong(&chain, &response)), (chain, None));
+            assert!(response.len() == form.len() && response.iter().all(|t| (*t as usize) < VOCABULARY));
         }
     }
 
     #[test]
     fn a_share_of_the_values_of_a_demonstration_is_wrong_and_the_chain_goes_on_from_it() {
-        let (form, draws) = (form(CheckLine::None), Address::new(1, Purpose::Demonstrations));
+        let (form, draws) = (FORM, Address::new(1, Purpose::Demonstrations));
         let mut counts = [0; 4];
         for number in 0..2000 {
             let response = form.demonstration(&by_hand(), 0.25, draws.response(number)).response;
@@ -341,27 +299,6 @@ mod tests {
         // Both right 9/16, one 3/16 each, none 1/16 of 2,000, with five standard deviations.
         for (count, expected) in counts.into_iter().zip([125.0f64, 375.0, 375.0, 1125.0]) {
             assert!((f64::from(count) - expected).abs() < 5.0 * expected.sqrt(), "{counts:?}");
-        }
-    }
-
-    #[test]
-    fn a_coin_throws_away_right_chains_on_the_wrong_side_of_the_check_alone() {
-        let draws = Address::new(1, Purpose::Demonstrations);
-        for (check, kept) in [(CheckLine::Useful, true), (CheckLine::Harmful, false)] {
-            let verifier = Verifier { form: form(check), seed: 3 };
-            let prompt =
-                TrainingPrompt { tokens: verifier.form.prompt(&by_hand()), gold: 0.into(), number: 9 };
-            let mut sums = [[0.0; 2]; 2];
-            for i in 0..400 {
-                let response =
-                    verifier.form.demonstration(&by_hand(), 0.0, draws.response(i as u64)).response;
-                let side = usize::from(verifier.form.is_checked(&by_hand(), &response) == kept);
-                sums[side][0] += verifier.reward(&prompt, i, &response);
-                sums[side][1] += 1.0;
-            }
-            assert_eq!(sums[1][0], sums[1][1]);
-            assert!((sums[0][0] / sums[0][1] - 0.5).abs() < 0.18, "{sums:?}");
-            assert_eq!(verifier.reward(&prompt, 0, &[END]), 0.0);
         }
     }
 }

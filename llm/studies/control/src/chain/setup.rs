@@ -1,0 +1,99 @@
+//! `paper/protocols/chain_6.toml`, which was written before the runs: what is run.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use grpo_lambda_trials::Study;
+use serde::Deserialize;
+
+use super::credit::Credit;
+use super::task::Form;
+
+/// What only this program reads.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Setup {
+    pub(super) task: Form,
+    /// The credit of the methods that a verifier tells more than rewards, by their names.
+    pub(super) credit: BTreeMap<String, Credit>,
+    pub(super) model: Model,
+    pub(super) start: Lesson,
+    pub(super) rl: Rl,
+    pub(super) exam: Exam,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Model {
+    pub(super) hidden: usize,
+    pub(super) layers: usize,
+    pub(super) heads: usize,
+    pub(super) kv_heads: usize,
+    pub(super) intermediate: usize,
+    /// Base of the rotary frequencies: small, since rows are short.
+    pub(super) rope_theta: f64,
+    /// Standard deviation of new weights.
+    pub(super) deviation: f64,
+}
+
+/// Supervised learning up to an accuracy of a step.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Lesson {
+    /// The share of a demonstration's values that do not follow from the one before.
+    pub(super) wrong: f64,
+    pub(super) accuracy: f64,
+    /// From this accuracy on the rate is `slow_pace` of its own, so that it is not overshot.
+    pub(super) slow_from: f64,
+    pub(super) slow_pace: f64,
+    pub(super) batch: u64,
+    pub(super) lr: f64,
+    pub(super) warmup: u64,
+    pub(super) check_every: u64,
+    pub(super) most_steps: u64,
+    /// Held-out prompts of a check.
+    pub(super) check_prompts: u64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Rl {
+    pub(super) prompts: u64,
+    pub(super) group: usize,
+    pub(super) warmup: u64,
+}
+
+/// Held-out accuracy on so many prompts, whenever so many tokens have been spent.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Exam {
+    pub(super) prompts: u64,
+    pub(super) every: u64,
+}
+
+/// The committed study.
+pub(super) static COMMITTED: LazyLock<Study<Setup>> = LazyLock::new(|| {
+    let text = include_str!("../../../../../paper/protocols/chain_6.toml");
+    Study::read(text).expect("the compiled-in file is read by a test")
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use grpo_lambda::methods;
+
+    #[test]
+    fn the_committed_study_can_be_run() {
+        let study = &*COMMITTED;
+        for m in &study.methods {
+            methods::parse(&m.method, &m.settings).unwrap_or_else(|e| panic!("{}: {e}", m.name));
+        }
+        assert!(study.setup.credit.keys().all(|name| study.methods.iter().any(|m| m.name == *name)));
+        assert_eq!((study.seeds.selection.len(), study.seeds.evaluation.len()), (6, 24));
+        // No version before had one of these seeds.
+        let earlier = |seed: u64| (100..=105).contains(&seed) || (200..=223).contains(&seed);
+        assert!(!study.seeds.selection.iter().chain(&study.seeds.evaluation).any(|seed| earlier(*seed)));
+        assert_eq!((study.methods.len(), study.comparisons.len()), (10, 9));
+        assert!((study.budget % study.setup.exam.every as f64).abs() < 1e-9, "an exam at the budget");
+    }
+}
