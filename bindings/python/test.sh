@@ -10,7 +10,7 @@ export SIM
 venv=$(mktemp -d)
 trap 'rm -rf "$venv"' EXIT
 "${PYTHON:-python3}" -m venv "$venv"
-"$venv/bin/pip" install --quiet 'maturin>=1.16,<2' numpy pytest
+"$venv/bin/pip" install --quiet 'maturin>=1.16,<2' numpy pytest gguf ml_dtypes safetensors tokenizers
 # Builds reuse compiled dependencies; the environment is fresh.
 PATH="$venv/bin:$PATH" maturin build --quiet --profile dev --out "$venv/dist"
 "$venv/bin/pip" install --quiet --no-deps "$venv"/dist/*.whl
