@@ -61,6 +61,7 @@ TRANSLATED = [
     (dict(loss_type="luspo", **SEQUENCE), "luspo epsilon_high=0.2 epsilon_low=0.2"),
     (dict(loss_type="luspo"), "grpo reduction=response_sum"),
     (dict(loss_type="grpo", **SEQUENCE), "gspo epsilon_high=0.2 epsilon_low=0.2"),
+    (dict(loss_type="bnpo", **SEQUENCE), "gspo epsilon_high=0.2 epsilon_low=0.2 reduction=token_mean"),
     (dict(use_vllm=True), "grpo correction=sequence_mask reduction=token_mean"),
     (dict(use_vllm=True, vllm_importance_sampling_correction=False), "grpo reduction=token_mean"),
 ]

@@ -171,10 +171,10 @@ def translated(args: Any) -> Translation:
         return Translation(words, differs=differs)
     row = _row(args.loss_type)
     method = row.pop("method")
-    if args.loss_type == "bnpo" or (args.loss_type == "luspo" and not sequence):
-        method, row = "grpo", {}
-    elif sequence and args.loss_type in _CLIPPED:
+    if sequence and args.loss_type in _CLIPPED:
         method, row = "gspo", {}
+    elif args.loss_type in ("bnpo", "luspo") and not sequence:
+        method, row = "grpo", {}
     settings = {**row, **_own(method, [c for c in _carried(args) if (c.key, method) != ("scale", "grpo_batch_std")])}
     if args.loss_type == "dr_grpo":
         settings["max_length"] = args.max_completion_length
