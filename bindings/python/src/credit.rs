@@ -13,6 +13,7 @@ use crate::configured::{configure, warn, warn_of_idle};
 use crate::groups;
 use crate::layout::{Layout, Logps};
 use crate::padded::{self, Extras, Mask};
+use crate::travel::State;
 use crate::values::refused;
 
 /// Rounding may lift a log-probability of 0 this far.
@@ -21,14 +22,14 @@ const ROUNDING: f64 = 1e-6;
 /// A batch whose credit is fixed. Its length is the number of responses.
 #[pyclass(frozen, module = "grpo_lambda")]
 pub(crate) struct Credit {
-    method: Arc<Configured>,
+    pub(crate) method: Arc<Configured>,
     /// Responses with their credit, in flat order.
-    responses: Vec<(Response, methods::Credit)>,
+    pub(crate) responses: Vec<(Response, methods::Credit)>,
     /// Size and metrics of each group; empty for a part of a batch.
-    of_groups: Vec<(usize, Metrics)>,
-    layout: Layout,
+    pub(crate) of_groups: Vec<(usize, Metrics)>,
+    pub(crate) layout: Layout,
     /// Log-probabilities that came with the groups.
-    logps: Option<Vec<Vec<f64>>>,
+    pub(crate) logps: Option<Vec<Vec<f64>>>,
 }
 
 /// Credit of groups, each a dictionary.
@@ -135,7 +136,9 @@ pub(crate) fn credit_from_rows(
         }
     }
     if configured.method.selects_tokens() && eligible.is_none() {
-        return Err(refused("eligible: missing; the trace of this method needs it for every token, as credit_padded gave it"));
+        return Err(refused(
+            "eligible: missing; the trace of this method needs it for every token, as credit_padded gave it",
+        ));
     }
     let layout =
         Layout::Padded { width: mask.width, rows: (0..mask.slots.len()).collect(), slots: mask.slots };
@@ -440,6 +443,12 @@ impl Credit {
     fn eligible<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let rows: Option<Vec<Vec<bool>>> = self.responses.iter().map(|(_, c)| c.eligible.clone()).collect();
         rows.map(|rows| self.layout.give(py, &rows, false)).transpose()
+    }
+
+    /// Pickles and copies: an equal credit, without the evidence that only fixed it.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (State<'py>,))> {
+        let restore = py.import("grpo_lambda._native")?.getattr("_restored_credit")?;
+        Ok((restore, (self.state(py),)))
     }
 
     fn __len__(&self) -> usize {

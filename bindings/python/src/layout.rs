@@ -20,7 +20,11 @@ pub(crate) enum Slots {
 impl Slots {
     /// The slots with `mask` not 0.
     pub(crate) fn from_mask(mask: &[f64]) -> Slots {
-        let slots: Vec<usize> = (0..mask.len()).filter(|t| mask[*t] != 0.0).collect();
+        Slots::from_slots((0..mask.len()).filter(|t| mask[*t] != 0.0).collect())
+    }
+
+    /// Slots in ascending order.
+    pub(crate) fn from_slots(slots: Vec<usize>) -> Slots {
         match (slots.first(), slots.last()) {
             (Some(&first), Some(&last)) if last - first + 1 == slots.len() => Slots::Range(first..last + 1),
             _ => Slots::Scattered(slots),

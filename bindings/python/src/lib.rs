@@ -13,6 +13,7 @@ mod layout;
 mod mdp;
 mod padded;
 mod statistics;
+mod travel;
 mod values;
 
 use pyo3::prelude::*;
@@ -27,6 +28,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(configured::require, m)?)?;
     m.add_function(wrap_pyfunction!(configured::credit_reads_tokens, m)?)?;
     m.add_class::<credit::Credit>()?;
+    m.add_function(wrap_pyfunction!(travel::restored_credit, m)?)?;
     m.add_function(wrap_pyfunction!(credit::credit, m)?)?;
     m.add_function(wrap_pyfunction!(credit::credit_padded, m)?)?;
     m.add_function(wrap_pyfunction!(credit::credit_from_rows, m)?)?;
@@ -34,6 +36,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(diagnosis::conventions, m)?)?;
     m.add_function(wrap_pyfunction!(grading::grade_all, m)?)?;
     m.add_class::<mdp::Mdp>()?;
+    m.add_function(wrap_pyfunction!(mdp::restored_mdp, m)?)?;
     m.add_class::<mdp::Expected>()?;
     statistics::register(m)
 }

@@ -12,6 +12,7 @@ use grpo_lambda_mdp::{
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::sync::Arc;
 
 use crate::callable::Callable;
 use crate::configured::{configure, warn_of_idle};
@@ -27,6 +28,81 @@ pub(crate) struct Mdp {
     name: String,
     tree: Tree,
     policy: Tabular,
+    origin: Origin,
+}
+
+/// The origin of an MDP, from which its tree is made again.
+#[derive(Clone)]
+enum Origin {
+    /// A name of the library.
+    Zoo(String),
+    Table(Arc<TableMdp>),
+}
+
+/// A table's fields: name, tokens, end, horizon, discount, whether rewards are binary, the default reward, rewards, illegal tokens, policy, and
+/// the most responses.
+type Fields = (
+    (String, Vec<String>, String, usize, f64, bool, f64),
+    Vec<(Vec<String>, f64)>,
+    Vec<(Vec<String>, Vec<String>)>,
+    Vec<(Vec<String>, Vec<(String, f64)>)>,
+    usize,
+);
+
+/// An MDP in a pickle: a name of the library or a table, and the logits.
+type State = (Option<String>, Option<Fields>, Vec<f64>);
+
+fn fields(mdp: &TableMdp) -> Fields {
+    let binary = matches!(mdp.reward_kind, RewardKind::Binary);
+    (
+        (
+            mdp.name.clone(),
+            mdp.tokens.clone(),
+            mdp.eos.clone(),
+            mdp.horizon,
+            mdp.gamma,
+            binary,
+            mdp.default_reward,
+        ),
+        mdp.rewards.iter().map(|r| (r.pattern.clone(), r.reward)).collect(),
+        mdp.illegal.iter().map(|p| (p.prefix.clone(), p.tokens.clone())).collect(),
+        mdp.policy.iter().map(|p| (p.prefix.clone(), p.probabilities.clone())).collect(),
+        mdp.max_leaves,
+    )
+}
+
+fn table(
+    ((name, tokens, eos, horizon, gamma, binary, default_reward), rewards, illegal, policy, most): Fields,
+) -> TableMdp {
+    TableMdp {
+        name,
+        tokens,
+        eos,
+        horizon,
+        gamma,
+        reward_kind: if binary { RewardKind::Binary } else { RewardKind::Real },
+        default_reward,
+        rewards: rewards.into_iter().map(|(pattern, reward)| RewardEntry { pattern, reward }).collect(),
+        illegal: illegal.into_iter().map(|(prefix, tokens)| PrefixTokens { prefix, tokens }).collect(),
+        policy: policy
+            .into_iter()
+            .map(|(prefix, probabilities)| PolicyEntry { prefix, probabilities })
+            .collect(),
+        max_leaves: most,
+    }
+}
+
+/// The MDP of a state.
+#[pyfunction]
+#[pyo3(name = "_restored_mdp")]
+pub(crate) fn restored_mdp(state: State) -> PyResult<Mdp> {
+    let (zoo, fields, logits) = state;
+    let mdp = match (zoo, fields) {
+        (Some(name), _) => Mdp::zoo(&name)?,
+        (None, Some(fields)) => Mdp::of_table(table(fields))?,
+        (None, None) => return Err(refused("the pickle holds no MDP; make it again")),
+    };
+    Ok(Mdp { policy: Tabular { logits }, ..mdp })
 }
 
 /// The tokens of a pattern: a list, or one text split at blanks.
@@ -136,8 +212,7 @@ impl Mdp {
             policy: list("policy", policy, probabilities)?,
             max_leaves,
         };
-        let (tree, policy) = mdp.build().map_err(refused)?;
-        Ok(Mdp { name: mdp.name, tree, policy })
+        Mdp::of_table(mdp)
     }
 
     /// A named MDP of the library with its initial policy.
@@ -150,7 +225,8 @@ impl Mdp {
         })?;
         let tree = (found.build)();
         let policy = (found.initial)(&tree);
-        Ok(Mdp { name: found.name.to_owned(), tree, policy })
+        let name = found.name.to_owned();
+        Ok(Mdp { origin: Origin::Zoo(name.clone()), name, tree, policy })
     }
 
     /// This MDP under another policy, given by a logit per edge.
@@ -165,7 +241,17 @@ impl Mdp {
             return Err(refused(format!("logits[{e}] = {}; must be a finite number", logits[e])));
         }
         let policy = Tabular::from_logits(&self.tree, logits);
-        Ok(Mdp { name: self.name.clone(), tree: self.tree.clone(), policy })
+        Ok(Mdp { name: self.name.clone(), tree: self.tree.clone(), policy, origin: self.origin.clone() })
+    }
+
+    /// Pickles and copies.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (State,))> {
+        let (zoo, fields) = match &self.origin {
+            Origin::Zoo(name) => (Some(name.clone()), None),
+            Origin::Table(mdp) => (None, Some(fields(mdp))),
+        };
+        let restore = py.import("grpo_lambda._native")?.getattr("_restored_mdp")?;
+        Ok((restore, ((zoo, fields, self.policy.logits.clone()),)))
     }
 
     #[getter]
@@ -304,6 +390,11 @@ struct Run<'a> {
 }
 
 impl Mdp {
+    fn of_table(mdp: TableMdp) -> PyResult<Mdp> {
+        let (tree, policy) = mdp.build().map_err(refused)?;
+        Ok(Mdp { name: mdp.name.clone(), tree, policy, origin: Origin::Table(Arc::new(mdp)) })
+    }
+
     fn computed(&self, py: Python<'_>, method: &dyn Method, run: &Run) -> PyResult<Expected> {
         let Run { group_size, how, samples, seed } = *run;
         let on_policy = Situation::on_policy(&self.tree, &self.policy, group_size);

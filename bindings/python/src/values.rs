@@ -111,8 +111,18 @@ fn array_of<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyUnty
     if !value.hasattr("__array__")? {
         return Ok(None);
     }
-    let array = value.py().import("numpy")?.call_method1("asarray", (value,))?;
+    let array = value.py().import("numpy")?.call_method1("asarray", (without_graph(value)?,))?;
     Ok(array.cast_into::<PyUntypedArray>().ok())
+}
+
+/// A tensor of torch on the CPU, without a graph, and its numbers in a type that numpy has; anything else as it is.
+fn without_graph<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    if !(value.hasattr("detach")? && value.hasattr("is_floating_point")?) {
+        return Ok(value.clone());
+    }
+    let plain = value.call_method0("detach")?.call_method0("cpu")?;
+    let floating = plain.call_method0("is_floating_point")?.is_truthy()?;
+    if floating { plain.call_method0("double") } else { Ok(plain) }
 }
 
 /// The array with entries of type `f64`: itself if they are.
