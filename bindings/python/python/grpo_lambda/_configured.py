@@ -19,7 +19,8 @@ class Configured(NamedTuple):
 
     ``words`` are the configuration's, ``command`` is the method here, empty where none computes it or its evidence is not recorded, which
     ``reason`` says. ``gradient`` and ``loss`` are the differences from what was recorded: the largest, relative to the largest recorded
-    derivative, and relative to the terms of the loss. ``clipped`` is the share of tokens whose ratio is clipped.
+    derivative, and relative to the terms of the loss. ``clipped`` is the share of tokens whose ratio is clipped, which ``clips`` says of a method
+    that can. ``of_parts`` is true if the loss is the mean of that of several micro-batches, which the command cannot say.
     """
 
     words: str
@@ -28,6 +29,13 @@ class Configured(NamedTuple):
     gradient: float = float("inf")
     loss: float = float("inf")
     clipped: float = 0.0
+    of_parts: bool = False
+    clips: bool = True
+
+    @property
+    def here(self) -> str:
+        """The method here, in words."""
+        return f"`{self.command}`{' of each micro-batch' if self.of_parts else ''} here"
 
     def agrees(self, tolerance: float) -> bool:
         """True if gradient and loss differ by at most the tolerance."""
@@ -54,14 +62,17 @@ def configured(
         found = _trl_config.translated(trainer.args)
         words = f"TRL {found.words}"
         if not found.method:
-            return Configured(words, reason=f"no method here is {words}: {found.differs}")
+            return Configured(words, reason=f"{found.differs} (so no method here is {words})")
         method, settings, per_micro_batch = found.method, found.settings, found.per_micro_batch
     command = _trl_config.command(method, settings)
     unknown = [kind for kind in _native.evidence(method, **settings) if kind not in _RECORDED]
     if unknown:
         return Configured(words, reason=f"`{command}` reads {', '.join(unknown)}, which a recorded step has not")
+    keys = dict(_native.settings(method))
+    parts = max(row["part"] for row in rows.values()) + 1
+    told = Configured(words, command, of_parts=per_micro_batch and parts > 1, clips="epsilon_low" in keys or "cap" in keys)
     try:
-        return _compared(Configured(words, command), method, settings, per_micro_batch, rows, rewards, size, value)
+        return _compared(told, method, settings, per_micro_batch, rows, rewards, size, value)
     except ValueError as error:
         return Configured(words, reason=f"`{command}` cannot read this step: {error}")
 

@@ -20,6 +20,10 @@ from .torch import array
 _ROW = "grpo_lambda_row"
 
 
+#: The largest difference of a convention that is named as the nearest: it explains nine tenths of what was recorded.
+NEAR = 0.1
+
+
 class _Pass:
     """One pass over a generation batch: its rows by their places, and the loss."""
 
@@ -52,6 +56,7 @@ class Step:
         self._rewards: list[float | None] = []
         self._size = 0
         self._longest: int | None = None
+        self._unboxed = 0
         self._start(0, 0.0)
 
     def __repr__(self) -> str:
@@ -128,6 +133,7 @@ def _listen(trainer: Any, step: Step) -> None:
             unknown = torch.isnan(found).all(dim=1) & leaves_out
             total = (found * trainer.reward_weights.to(found.device).unsqueeze(0)).nansum(dim=1)
             step._rewards = [None if lost else float(r) for r, lost in zip(total, unknown)]
+            step._unboxed = sum("\\boxed" not in str(text) for text in (args[2] if len(args) > 2 else kwargs.get("completions", ())))
         return found
 
     def generate_and_score(inputs: Any) -> dict[str, Any]:
@@ -200,7 +206,7 @@ def _finish(step: Step, trainer: Any, path: str | Path | None, tolerance: float)
         )
     responses = f"{len(done.rows)} responses"
     if not done.has_gradient:
-        step.sentence = f"{responses}: in every step the rewards of each group agree, and the gradient is 0, which every convention gives: record more steps"
+        step.sentence = f"{responses}: {_no_gradient(step)}"
     step.configured = configured(trainer, done.rows, step._rewards, step._size, done.loss)
     empty = sum(not row["logps"] for row in done.rows.values())
     ungraded = 0
@@ -233,18 +239,31 @@ def _finish(step: Step, trainer: Any, path: str | Path | None, tolerance: float)
     step.sentence = step.sentence or f"{written}{responses} in {len(step.groups)} groups{left}: {_sentence(step, tolerance)}"
 
 
+def _no_gradient(step: Step) -> str:
+    """Why a step without a gradient shows nothing, and what would."""
+    same = "in every step the rewards of each group agree, and the gradient is 0, which every convention gives"
+    if any(reward not in (None, 0.0) for reward in step._rewards):
+        return f"{same}: record more steps"
+    boxed = f", and {step._unboxed} of {len(step._rewards)} completions have no \\boxed{{}}" if step._unboxed else ""
+    return (
+        f"{same}. Every reward is 0{boxed}: look at completions and at what the reward reads before more steps "
+        "(grpo_lambda.trl.answer_reward reads prose with extract='free')"
+    )
+
+
 def _sentence(step: Step, tolerance: float) -> str:
     """Whether the trainer computes the loss of its configuration, else whose; and what this batch cannot show."""
     told = step.configured
     if told.agrees(tolerance):
         precise = [f"gradient to {told.gradient:.0e}", f"loss to {told.loss:.0e}"]
-        precise = [_of_advantages(step.found[0]), *precise] if step.found else precise
-        return f"{told.words}, as configured (`{told.command}` here): {', '.join(precise)}{_unseen(step)}"
+        precise = [_of_advantages(step.found[0]), *precise] if step.found and step.found[0].matches else precise
+        return f"{told.words}, as configured ({told.here}): {', '.join(precise)}{_unseen(step)}"
     if told.command:
-        before = f"NOT {told.words}, as configured (`{told.command}` here): gradient {told.gradient:.0e} and loss {told.loss:.0e} away"
+        before = f"NOT {told.words}, as configured ({told.here}): gradient {told.gradient:.0e} and loss {told.loss:.0e} away"
     else:
         before = told.reason
-    return f"{before}{'; ' + _searched(step) if step.found else ''}{_unseen(step)}"
+    searched = _searched(step) if step.found and (told.command or step.found[1].matches) else ""
+    return f"{before}{'; ' + searched if searched else ''}{_unseen(step)}"
 
 
 def _unseen(step: Step) -> str:
@@ -257,7 +276,8 @@ def _unseen(step: Step) -> str:
     ratios_are_1 = all(row["logps"] == row["old_logps"] for row in step._done.rows.values())
     if ratios_are_1:
         return f"{out}; every ratio is 1, where clip and level of the ratios make no difference: record with num_iterations=2"
-    return f"{out}; no ratio reaches the clip, which is not seen" if step.configured.command and step.configured.clipped == 0 else out
+    told = step.configured
+    return f"{out}; no ratio reaches the clip, which is not seen" if told.command and told.clips and told.clipped == 0 else out
 
 
 def _searched(step: Step) -> str:
@@ -269,13 +289,17 @@ def _searched(step: Step) -> str:
         names = [label for label in best.labels if label.startswith("TRL")] or best.labels or ["no framework's"]
         names.sort(key=lambda label: (best.command, label) not in told)
         factor = "" if abs(best.factor - 1) < 1e-6 else f", times {best.factor:.6g}"
-        whose = f"the gradient is that of {names[0]}{factor} (`{best.command}` here)"
+        given = "" if advantages.matches else " with these advantages"
+        whose = f"the gradient by log-probabilities is{given} that of {names[0]}{factor} (`{best.command}` here)"
         precise = [f"gradient to {best.error:.0e}"]
     else:
         whose, precise = f"no convention of {gradient.tried} gives this gradient", []
-        if gradient.nearest is not None:
+        if gradient.nearest is not None and gradient.nearest.error <= NEAR:
             whose += f"; the nearest is `{gradient.nearest.command}`, {gradient.nearest.error:.0e} away"
-    precise.insert(0, _of_advantages(advantages))
+    if advantages.matches:
+        precise.insert(0, _of_advantages(advantages))
+    else:
+        whose = f"its {_of_advantages(advantages)}; {whose}"
     if loss.matches:
         precise.append(f"loss to {loss.matches[0].error:.0e}")
     return f"{whose}: {', '.join(precise)}"
@@ -284,7 +308,8 @@ def _searched(step: Step) -> str:
 def _of_advantages(found: Found) -> str:
     """The convention of the advantages, by the words of TRL that are about them."""
     if not found.matches:
-        return "advantages of no known convention"
+        near = f" (the nearest is `{found.nearest.command}`, {found.nearest.error:.0e} away)" if found.nearest is not None and found.nearest.error <= NEAR else ""
+        return f"advantages are of no known convention{near}{': ' + found.note if found.note else ''}"
     best = found.matches[0]
     names = [label for label in best.labels if label.startswith("TRL scale_rewards")] or best.labels or [f"`{best.command}`"]
     return f"advantages of {names[0]} to {best.error:.0e}"

@@ -48,7 +48,12 @@ class Translation:
         """The loss that an unchanged ``GRPOConfig`` trains with, in a sentence."""
         if not self.method:
             return f"TRL's own loss, unchanged ({self.words}); no method here is equal: {self.differs}"
-        return f"TRL's own loss, unchanged: {self.words} is `{command(self.method, self.settings)}` here"
+        return f"TRL's own loss, unchanged: {self.words} is `{command(self.method, self.settings)}`{self.of_parts} here"
+
+    @property
+    def of_parts(self) -> str:
+        """What a command cannot say: that the mean is over each micro-batch."""
+        return " of each micro-batch" if self.per_micro_batch else ""
 
 
 @dataclass(frozen=True)
@@ -145,17 +150,17 @@ def _equal_to_none(args: Any, sequence: bool) -> str:
     """The reason that no method here is TRL's own loss under this configuration; empty if one is."""
     for name, reason in _NOWHERE.items():
         if _written(args, name):
-            return f"{reason} ({name})"
+            return f"{name} = {getattr(args, name)}: {reason}"
     if getattr(args, "top_entropy_quantile", 1.0) < 1.0:
-        return "TRL counts the masked tokens in its mean, `high_entropy` does not (top_entropy_quantile)"
+        return f"top_entropy_quantile = {args.top_entropy_quantile}: TRL counts the masked tokens in its mean, `high_entropy` does not"
     if getattr(args, "multi_objective_aggregation", "sum_then_normalize") != "sum_then_normalize":
-        return "TRL whitens over responses, `gdpo` over tokens (multi_objective_aggregation)"
+        return f"multi_objective_aggregation = {args.multi_objective_aggregation}: TRL whitens over responses, `gdpo` over tokens"
     if args.loss_type == "cispo" and getattr(args, "epsilon_high", None) is None:
         return "without epsilon_high TRL caps every weight at epsilon, which the cap of `cispo` cannot be"
     if sequence and args.loss_type in ("cispo", "sapo"):
-        return f"`{args.loss_type}` has ratios of tokens (importance_sampling_level)"
+        return f"importance_sampling_level = sequence: `{args.loss_type}` has ratios of tokens"
     if sequence and args.beta != 0.0 and getattr(args, "use_bias_correction_kl", False):
-        return "TRL multiplies its KL by the ratio of the response, kl=ratio_k3 by the token's (use_bias_correction_kl)"
+        return "use_bias_correction_kl = True: TRL multiplies its KL by the ratio of the response, kl=ratio_k3 by the token's"
     if args.loss_type == "vespo" and _corrects(args):
         return "TRL puts the sampler's correction into the ratio of the density, here it multiplies the loss"
     return ""
@@ -229,13 +234,14 @@ def asked(method: str, settings: Mapping[str, Any], args: Any) -> Asked:
     if method == "gdpo":
         _weigh(chosen, args)
     per_micro_batch = args.loss_type == "bnpo" and given.get("reduction") == "token_mean"
-    return Asked(method, chosen, per_micro_batch, _sentence(method, chosen, theirs, kept))
+    of_parts = " of each micro-batch" if per_micro_batch else ""
+    return Asked(method, chosen, per_micro_batch, _sentence(method, chosen, theirs, kept, of_parts))
 
 
-def _sentence(method: str, settings: dict[str, Any], theirs: Translation, kept: list[str]) -> str:
-    before = f"`{command(theirs.method, theirs.settings)}`" if theirs.method else "no method here"
+def _sentence(method: str, settings: dict[str, Any], theirs: Translation, kept: list[str], of_parts: str) -> str:
+    before = f"`{command(theirs.method, theirs.settings)}`{theirs.of_parts}" if theirs.method else "no method here"
     stays = f"; its own {', '.join(kept)} stays, which GRPOConfig leaves at another default" if kept else ""
-    return f"TRL's {theirs.words} is {before}; you asked for `{command(method, settings)}`{stays}"
+    return f"TRL's {theirs.words} is {before}; you asked for `{command(method, settings)}`{of_parts}{stays}"
 
 
 def _fields_of_one_loss() -> set[str]:

@@ -429,6 +429,31 @@ def a_trainer_that_is_not_as_configured_is_told():
         assert ("NOT TRL loss_type=dapo" in found["second pass", right]) is not right, found
 
 
+def what_is_wrong_comes_first():
+    """Advantages that no convention gives come before whose the gradient is with them; a mean of micro-batches is named as one."""
+
+    class Shifted(trl.GRPOTrainer):
+        def _generate_and_score_completions(self, inputs):
+            output = super()._generate_and_score_completions(inputs)
+            output["advantages"] = output["advantages"].roll(1)
+            return output
+
+    steps = []
+    train(recorder(Shifted, steps))
+    said = steps[0].sentence
+    assert said.index("its advantages are of no known convention") < said.index("the gradient by log-probabilities is with these advantages"), said
+    assert "are the rows of one prompt together?" in said, said
+    train(recorder(trl.GRPOTrainer, steps), loss_type="bnpo", gradient_accumulation_steps=2)
+    assert "`grpo reduction=token_mean` of each micro-batch here" in steps[1].sentence and steps[1].configured.agrees(1e-6), steps[1].sentence
+    train(recorder(trl.GRPOTrainer, steps), rewards=lambda completion_ids, **_: [0.0] * len(completion_ids))
+    assert re.search(r"Every reward is 0, and \d+ of \d+ completions have no .boxed", steps[2].sentence), steps[2].sentence
+    train(recorder(trl.GRPOTrainer, steps), top_entropy_quantile=0.5)
+    assert re.search(r"groups[^:]*: top_entropy_quantile = 0.5: TRL counts", steps[3].sentence), steps[3].sentence
+    assert "nearest" not in steps[3].sentence, steps[3].sentence
+    train(recorder(trl.GRPOTrainer, steps), loss_type="sapo", num_iterations=2)
+    assert "reaches the clip" not in steps[4].sentence, steps[4].sentence
+
+
 def responses_without_a_token_are_compared():
     steps = []
     train(masked(recorder(trl.GRPOTrainer, steps)), loss_type="grpo")  # before 1.9 a token mean counts masked tokens
@@ -539,6 +564,7 @@ def main():
         found["recorded steps"] = recorded_steps()
         a_step_without_a_gradient_is_passed_over()
         a_trainer_that_is_not_as_configured_is_told()
+        what_is_wrong_comes_first()
         responses_without_a_token_are_compared()
         if newest:
             rewards_from_the_grader()
