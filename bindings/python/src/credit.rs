@@ -391,6 +391,19 @@ impl Credit {
         Ok((value, self.layout.give(py, &evaluated.dlogps, 0.0)?, metrics))
     }
 
+    /// The loss at `logps`, where weights that the method holds constant have the values that they have at `frozen`.
+    #[pyo3(name = "_loss_around")]
+    fn loss_around(&self, logps: &Bound<'_, PyAny>, frozen: &Bound<'_, PyAny>) -> PyResult<f64> {
+        let (logps, frozen) = (self.layout.logps(logps)?, self.layout.logps(frozen)?);
+        let (mut of_logps, mut of_frozen) = (Vec::new(), Vec::new());
+        let rows = self.slices(&logps, &mut of_logps)?.into_iter().zip(self.slices(&frozen, &mut of_frozen)?);
+        let of_row =
+            |((response, credit), (logps, frozen)): (&(Response, methods::Credit), (&[f64], &[f64]))| {
+                self.method.method.loss_around(response, credit, logps, frozen).value
+            };
+        Ok(self.responses.iter().zip(rows).map(of_row).sum())
+    }
+
     /// The share of clipped tokens of each response at the lower and at the upper bound, an array of shape `(B, 2)`; 0 without a token.
     #[pyo3(name = "_clip_fractions")]
     fn clip_fractions<'py>(

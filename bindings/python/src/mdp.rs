@@ -11,7 +11,7 @@ use grpo_lambda_mdp::{
 };
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyFloat};
 use std::sync::Arc;
 
 use crate::callable::Callable;
@@ -492,8 +492,10 @@ impl Expected {
         self.comparison.signal_to_noise
     }
 
-    fn __repr__(&self) -> String {
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let c = &self.comparison;
-        format!("<Expected update, {}: cosine {}, bias {}, scale {}>", self.how, c.cosine, c.bias, c.scale)
+        let short = |x: f64| PyFloat::new(py, x).call_method1("__format__", (".3g",))?.extract::<String>();
+        let [cosine, bias, scale] = [short(c.cosine)?, short(c.bias)?, short(c.scale)?];
+        Ok(format!("<Expected update, {}: cosine {cosine}, bias {bias}, scale {scale}>", self.how))
     }
 }

@@ -9,8 +9,6 @@ from grpo_lambda import Mdp, conformance
 ORDER = ["gradient", "permutation", "agreeing group", "shifted rewards", "micro-batches", "finite"]
 #: Methods of the library that do on purpose what a fault would do too.
 BY_DESIGN = {
-    # Stopped gradients.
-    "gradient": {"cispo", "vespo", "dppo"},
     # A penalty of the ratio, whitening over the batch, signs of rewards: nothing is compared within the group.
     "agreeing group": {"dro", "reinforce_pp", "reinforce_pp_baseline", "w_reinforce"},
     # The place in the group says which responses were drawn together.
@@ -67,6 +65,13 @@ def test_a_token_mean_depends_on_the_split_and_an_uncentred_reward_on_a_shift():
 def test_methods_of_the_library_pass_but_for_what_they_mean(method):
     failed = {check.name for check in conformance(method.name).checks if check.verdict == "fails"}
     assert failed == {name for name, methods in BY_DESIGN.items() if method.name in methods}
+
+
+def test_a_weight_that_a_method_holds_constant_is_no_fault():
+    held = {m.name for m in grpo_lambda.methods() if not m.evidence and verdicts(m.name)["gradient"] == "held"}
+    assert held == {"cispo", "vespo", "dppo"}
+    report = conformance("cispo")
+    assert report.ok and "with the weights that it holds constant" in report.checks[0].detail
 
 
 def test_wrong_forms_are_refused_by_name():

@@ -11,6 +11,14 @@ each of them. Both compute in 64-bit floats, in the compiled code of the command
 >>> round(float(dlogps[0][0][0]), 6)
 -0.176752
 
+* :func:`credit` fixes advantages and weights of groups, :func:`credit_padded` of padded rows, the form of trainers;
+  :func:`credit_from_rows` makes a micro-batch of rows whose credit is fixed.
+* :func:`loss` gives the loss at current log-probabilities and its gradient; :func:`estimate` gives the lines of ``sim estimate``.
+* :func:`methods` lists every method with its settings, :func:`explain` writes its equation, :func:`evidence` says what it reads.
+* :func:`diagnose` finds the convention behind a trainer's numbers; :func:`conventions` lists them all.
+* :func:`conformance` checks a method, also one that is written in Python; :class:`Mdp` gives exact ground truth on a small task.
+* :func:`grade` compares a response with a reference, :func:`grade_batch` many of them; :mod:`.stats` has intervals and paired tests.
+
 Wrong input raises :class:`ValueError` with the text of the command line: field, place, value and the values allowed.
 """
 

@@ -17,7 +17,11 @@ Function = Callable[[list[dict[str, Any]], list[list[NDArray[np.float64]]]], tup
 
 
 class Check(NamedTuple):
-    """A check of a method: its ``verdict`` is ``holds``, ``fails``, or ``depends`` where both are legitimate. ``detail`` names the number."""
+    """A check of a method.
+
+    ``verdict`` is ``holds``, ``fails``, ``depends`` where both are legitimate, or ``held`` where a gradient is right with the weights that the
+    method holds constant. ``detail`` names the number.
+    """
 
     name: str
     verdict: str
@@ -43,8 +47,9 @@ def conformance(method: Function | MethodName, /, *, seed: int = 0, tolerance: f
 
     A batch of groups is written as for :func:`grpo_lambda.credit`: each has ``rewards``, ``old_logps``, ``ref_logps`` and ``tokens``.
 
-    * ``gradient``: ``dlogps`` is the derivative of the loss, by central differences. A loss with a stopped gradient fails here by design, and
-      so does one whose advantages are differentiated although they should be held.
+    * ``gradient``: ``dlogps`` is the derivative of the loss, by central differences. A method of this library that holds weights constant, as
+      CISPO does, is ``held``: its ``dlogps`` is the derivative with these weights fixed. A callable with a stopped gradient fails, and so does
+      one whose advantages are differentiated although they should be held.
     * ``permutation``: the order of responses in a group, and of groups, does not matter.
     * ``agreeing group``: a group whose rewards all agree has no gradient.
     * ``shifted rewards``: a constant added to all rewards of a group changes nothing.
@@ -76,7 +81,11 @@ def conformance(method: Function | MethodName, /, *, seed: int = 0, tolerance: f
         raise ValueError(f"{next(iter(settings))}: a callable has no settings; bind them in the function")
     rng = random.Random(seed)
     groups, logps = _batch(rng)
-    checks = [_gradient(function, groups, logps), _permutation(function, groups, logps, rng, tolerance)]
+    gradient = _gradient(function, groups, logps)
+    if gradient.verdict == "fails" and isinstance(method, str):
+        held = _gradient(_held(method, settings), groups, logps)
+        gradient = held._replace(verdict="held", detail=f"{held.detail}, with the weights that it holds constant") if held.verdict == "holds" else gradient
+    checks = [gradient, _permutation(function, groups, logps, rng, tolerance)]
     checks += [_agreeing(function, groups, logps, tolerance), _shifted(function, groups, logps, tolerance)]
     return Report([*checks, _micro_batches(function, groups, logps, tolerance), _finite(function, groups, logps)])
 
@@ -85,6 +94,18 @@ def _named(method: MethodName, settings: dict[str, Any]) -> Function:
     def function(groups: list[dict[str, Any]], logps: list[list[NDArray[np.float64]]]) -> tuple[float, Any]:
         found = loss(credit(method, groups, **settings), logps)
         return found.loss, found.dlogps
+
+    return function
+
+
+def _held(method: MethodName, settings: dict[str, Any]) -> Function:
+    """The method with the weights that it holds constant fixed at the log-probabilities of the first call."""
+    first: list[Any] = []
+
+    def function(groups: list[dict[str, Any]], logps: list[list[NDArray[np.float64]]]) -> tuple[float, Any]:
+        first.append(logps)
+        fixed = credit(method, groups, **settings)
+        return fixed._loss_around(logps, first[0]), loss(fixed, logps).dlogps
 
     return function
 

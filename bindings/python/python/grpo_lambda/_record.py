@@ -216,7 +216,9 @@ def _finish(step: Step, trainer: Any, path: str | Path | None, tolerance: float)
         ungraded += all(reward is None for reward in rewards)
         keys = [key for key in ("logps", "old_logps", "ref_logps", "sampler_logps") if key in rows[0]]
         step.groups.append({"rewards": rewards, **{key: [row[key] for row in rows] for key in keys}})
-        step.theirs.append({**{key: [row[key] for row in rows] for key in ("advantages", "gradient")}, "loss": done.loss})
+        step.theirs.append(
+            {"advantages": [row["advantages"] for row in rows], "dlogps": [row["gradient"] for row in rows], "loss": done.loss}
+        )
     written = ""
     if path is not None and not empty:
         path = Path(path)
@@ -228,7 +230,7 @@ def _finish(step: Step, trainer: Any, path: str | Path | None, tolerance: float)
         step.found = diagnose(
             step.groups,
             advantages=[line["advantages"] for line in step.theirs],
-            gradient=[line["gradient"] for line in step.theirs],
+            gradient=[line["dlogps"] for line in step.theirs],
             loss=done.loss,
             tolerance=tolerance,
             beta=step._beta or None,

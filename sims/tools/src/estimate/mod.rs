@@ -90,7 +90,7 @@ With --against, all lines are one batch. THEIRS.jsonl has one object per group, 
 
   "advantages"   [g] or [[T_i]..]
   "token_losses" [[T_i]..]  before the reduction, the KL term in it
-  "gradient"     [[T_i]..]  by logps ("dlogps" is the same)
+  "dlogps"       [[T_i]..]  the gradient by logps ("gradient" is the same)
   "loss"         x          of the batch, on one line or the same on all;
                             different numbers are shares that add up
 
