@@ -10,4 +10,5 @@ mod length_direction;
 mod mdp_command;
 mod mdp_file;
 mod new_method;
+mod program;
 mod write;
