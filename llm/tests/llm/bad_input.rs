@@ -1,6 +1,6 @@
 //! What can be wrong with what a user hands to `llm-train`, in one table: the exit code is 2 where the input was refused and 1
 //! where the work broke off, there is exactly one error line, it names file, field and value and what would be right, and
-//! nobody sees a panic. Lines of `generate` and `score`: `commands.rs`. Settings of methods: `src/config/tests.rs`.
+//! nobody sees a panic. Lines of `generate` and `score`: `commands.rs`. Settings of methods: `llm/crates/trainer/tests/trainer/config/`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

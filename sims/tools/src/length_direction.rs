@@ -12,7 +12,7 @@ const TOKENS: usize = 3;
 type Outcomes = [Vec<f64>; 2];
 
 /// The task with its policy.
-struct Lumped {
+pub struct Lumped {
     horizon: usize,
     /// `[class][token]`.
     probability: [[f64; TOKENS]; CLASSES],
@@ -29,7 +29,7 @@ type Credit = Vec<[[f64; TOKENS]; CLASSES]>;
 
 impl Lumped {
     /// The family's default policy with every chance of EOS multiplied by `scale`, for two symbols.
-    fn new(horizon: usize, scale: f64) -> Lumped {
+    pub fn new(horizon: usize, scale: f64) -> Lumped {
         let family = EosHazardDependent::default();
         let hazards = [family.start, family.after_first, family.after_other].map(|h| h * scale);
         let probability = hazards.map(|h| [(1.0 - h) / 2.0, (1.0 - h) / 2.0, h]);
@@ -44,7 +44,7 @@ impl Lumped {
     }
 
     /// `E[T]`.
-    fn mean_length(&self) -> f64 {
+    pub fn mean_length(&self) -> f64 {
         self.start.iter().flat_map(|by_len| by_len.iter().enumerate()).map(|(t, p)| t as f64 * p).sum()
     }
 
@@ -195,8 +195,7 @@ pub const ARMS: [Arm; 4] = [
 
 impl Arm {
     /// Method and settings as registered: what the tests compare with.
-    #[cfg(test)]
-    fn registered(self) -> (&'static str, String) {
+    pub fn registered(self) -> (&'static str, String) {
         let clamp = if self.clamp { CLAMP.to_string() } else { "none".into() };
         match self.trace {
             false => ("grpo", format!("reduction=token_mean clamp={clamp}")),
@@ -240,7 +239,7 @@ pub fn at_horizon(policy: usize, horizon: usize) -> Vec<Point> {
     at(POLICIES[policy], &Lumped::new(horizon, EOS_SCALES[policy]), horizon)
 }
 
-fn at(policy: &'static str, task: &Lumped, horizon: usize) -> Vec<Point> {
+pub fn at(policy: &'static str, task: &Lumped, horizon: usize) -> Vec<Point> {
     let reward = task.credit(|r, _, _| r as f64);
     let length = task.credit(|_, t, _| t as f64);
     let others = task.others(GROUP - 1);
@@ -265,49 +264,4 @@ fn at(policy: &'static str, task: &Lumped, horizon: usize) -> Vec<Point> {
 /// `c_k(T)`, by the tokens left: a geometric sum.
 fn column_sum(left: usize) -> f64 {
     (1.0 - LAMBDA.powi(left as i32)) / (1.0 - LAMBDA)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use grpo_lambda::methods;
-    use grpo_lambda_mdp::Oracle;
-    use grpo_lambda_mdp::expected::{Situation, implied_mean};
-    use grpo_lambda_mdp::zoo::Family;
-
-    fn cosine(a: &[f64], b: &[f64]) -> f64 {
-        let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
-        dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
-    }
-
-    #[test]
-    fn lumped_cosines_are_those_of_the_whole_tree() {
-        for (policy, scale) in [("zoo", 1.0), ("scaled", 0.1)] {
-            for horizon in [2, 3, 5, 7] {
-                let named = EosHazardDependent::default();
-                let family = EosHazardDependent {
-                    horizon,
-                    start: named.start * scale,
-                    after_first: named.after_first * scale,
-                    after_other: named.after_other * scale,
-                    ..named
-                };
-                let tree = family.tree().unwrap();
-                let start = family.initial(&tree);
-                let oracle = Oracle::new(&tree, &start);
-                let length = oracle.update_of_credit(&oracle.expect_given_edge(|y| tree.leaf_len(y) as f64));
-                let task = Lumped::new(horizon, scale);
-                assert!((task.mean_length() - oracle.expect(|y| tree.leaf_len(y) as f64)).abs() < 1e-12);
-                for (arm, point) in ARMS.into_iter().zip(at(policy, &task, horizon)) {
-                    let (name, settings) = arm.registered();
-                    let method = methods::parse(name, &settings).unwrap().method;
-                    let situation = Situation::on_policy(&tree, &start, GROUP);
-                    let update = implied_mean(method.as_ref(), &situation).unwrap();
-                    let want = [cosine(&update, &oracle.grad_j()), cosine(&update, &length)];
-                    let gaps = [point.cosine - want[0], point.cosine_length - want[1]];
-                    assert!(gaps.iter().all(|g| g.abs() < 1e-10), "{horizon} {}: {gaps:?}", arm.name);
-                }
-            }
-        }
-    }
 }

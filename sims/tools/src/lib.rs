@@ -7,7 +7,8 @@ pub mod estimate;
 pub mod failure;
 pub mod groups;
 pub mod input;
-mod json;
+#[doc(hidden)]
+pub mod json;
 pub mod length_direction;
 pub mod mdp_command;
 pub mod mdp_file;

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 /// The name in this tree and in the texts of the help.
-const SHORT: &str = "sim";
+pub const SHORT: &str = "sim";
 /// The name under which `cargo install` puts the program on the PATH, where `sim` may be anyone's.
-const INSTALLED: &str = "grpo-sim";
+pub const INSTALLED: &str = "grpo-sim";
 
 /// [`INSTALLED`] where the program was called by that name, else [`SHORT`].
 pub fn program() -> &'static str {
@@ -46,20 +46,4 @@ pub fn renamed(command: clap::Command, name: &'static str) -> clap::Command {
     let command = if let Some(about) = about { command.about(about) } else { command };
     let command = if let Some(long) = long { command.long_about(long) } else { command };
     if let Some(after) = after { command.after_help(after) } else { command }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_program_itself_is_renamed() {
-        let text = "Examples:\n  sim\n  sim --out runs/sim\n  `sim methods` lists them; simple";
-        let found = named(text, INSTALLED);
-        assert_eq!(
-            found,
-            "Examples:\n  grpo-sim\n  grpo-sim --out runs/sim\n  `grpo-sim methods` lists them; simple"
-        );
-        assert_eq!(named(text, SHORT), text);
-    }
 }

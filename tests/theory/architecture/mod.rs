@@ -31,6 +31,26 @@ fn no_crate_has_an_import_cycle_between_its_modules() {
     assert!(cycles.is_empty(), "modules that import each other in a circle:\n{}", cycles.join("\n"));
 }
 
+/// `test = false` of a library saves a second compilation of it, in which tests inside would run.
+#[test]
+fn a_library_that_is_not_compiled_for_tests_has_none_inside() {
+    let untested = |member: &String| {
+        let manifest = std::fs::read_to_string(workspace::root().join(member).join("Cargo.toml"));
+        let manifest = manifest.expect("a member has a manifest");
+        let library = manifest.split("\n[lib]\n").nth(1).and_then(|rest| rest.split("\n[").next());
+        library.is_some_and(|lines| lines.lines().any(|line| line == "test = false"))
+    };
+    let (mut checked, mut found) = (0, Vec::new());
+    for member in workspace::members().into_iter().filter(untested) {
+        checked += 1;
+        let with_tests =
+            workspace::files(&member).into_iter().filter(|(_, text)| text.contains("#[cfg(test)]"));
+        found.extend(with_tests.map(|(file, _)| format!("{member}/src/{file}")));
+    }
+    assert!(checked > 3, "{checked}");
+    assert!(found.is_empty(), "tests that never run; move them into the tests/ of the crate: {found:?}");
+}
+
 #[test]
 fn the_imports_of_this_crate_are_seen() {
     // An empty graph has no cycle either.

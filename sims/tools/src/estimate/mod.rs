@@ -331,7 +331,7 @@ fn computed(line: &Line, loss: BatchLoss) -> Result<Estimate, String> {
 }
 
 /// `x` as it is printed: JSON has no infinities, and `-0` is nobody's result.
-fn finite(what: &str, x: f64) -> Result<f64, String> {
+pub fn finite(what: &str, x: f64) -> Result<f64, String> {
     if x.is_finite() {
         Ok(x + 0.0)
     } else {
@@ -341,7 +341,7 @@ fn finite(what: &str, x: f64) -> Result<f64, String> {
     }
 }
 
-fn all_finite(what: &str, lists: Vec<Vec<f64>>) -> Result<Vec<Vec<f64>>, String> {
+pub fn all_finite(what: &str, lists: Vec<Vec<f64>>) -> Result<Vec<Vec<f64>>, String> {
     let list = |(i, list): (usize, Vec<f64>)| {
         let number = |(t, x)| finite(what, x).map_err(|e| e.replacen(what, &format!("{what}[{i}][{t}]"), 1));
         list.into_iter().enumerate().map(number).collect()
@@ -367,16 +367,4 @@ fn ungraded(source: &str, lines: &Lines) -> Option<String> {
         n => format!(" (and of {n} more groups)"),
     };
     Some(format!("{source}:{first}: no response is graded{more}; the advantages are 0"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn negative_zero_is_zero_and_infinities_are_refused() {
-        assert!(finite("loss", -0.0).is_ok_and(f64::is_sign_positive));
-        let error = all_finite("dlogps", vec![vec![1.0], vec![0.0, f64::INFINITY]]).unwrap_err();
-        assert!(error.starts_with("dlogps[1][1] would be inf;"), "{error}");
-    }
 }

@@ -3,7 +3,7 @@ use grpo_lambda_trainer::input::tokens::{EOS, ModelTokenizer, PAD, UNKNOWN};
 use grpo_lambda_trainer::input::vocabulary::{pieces, tokenizer_config_json, tokenizer_json, tokens};
 use proptest::prelude::*;
 
-/// `UPDATE=1 cargo test -p grpo-lambda-llm the_shipped_tokenizer` rewrites the files.
+/// `UPDATE=1 cargo test -p grpo-lambda-trainer the_shipped_tokenizer` rewrites the files.
 #[test]
 fn the_shipped_tokenizer_is_what_the_generator_makes() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../presets/tiny");
