@@ -217,11 +217,11 @@ fn groups() {
         ),
         (
             spoilt("\"logps\":[[-0.5,-0.25],[-1]]", "\"logps\":[[-0.5,-0.25],[]]"),
-            "stdin:1: logps[1] is empty; a response has at least one token",
+            "stdin:1: old_logps[1] has 1 entries, logps[1] has 0; one per token is needed",
         ),
         (
             spoilt("\"old_logps\":[[-0.5,-0.25],[-1]]", "\"old_logps\":[[-0.5,-0.25],[]]"),
-            "stdin:1: old_logps[1] is empty; a response has at least one token",
+            "stdin:1: old_logps[1] has 0 entries, logps[1] has 1; one per token is needed",
         ),
         (
             spoilt("\"old_logps\":[[-0.5,-0.25]", "\"old_logps\":[[-0.5]"),

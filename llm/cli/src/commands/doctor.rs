@@ -36,6 +36,12 @@ fn text(name: &str, log: &Log, diagnosis: &Diagnosis) -> String {
         n => format!("{n} findings"),
     };
     let mut text = format!("{name}: {} steps of RL by {}: {found}\n", log.steps, log.framework.name());
+    if log.repeated > 0 {
+        text += &format!(
+            "{} rows are of steps that were written again later; the later rows count\n",
+            log.repeated
+        );
+    }
     for (i, (check, evidence)) in diagnosis.findings.iter().enumerate() {
         let (first, last) = evidence.steps;
         text += &format!(

@@ -154,6 +154,8 @@ pub struct OpenedRun {
 }
 
 pub const CONFIG: &str = "config.toml";
+/// Settings that say where a run's inputs lie.
+const PATHS: [&str; 3] = ["task.data", "task.test", "model.checkpoint"];
 const SUMMARY: &str = "summary.json";
 pub const EVENTS: &str = "events.out.tfevents.1.grpo-lambda";
 const LOGS: [&str; 6] =
@@ -363,6 +365,24 @@ impl RunDir {
         Ok(self.disk.replace(&self.path.join(name), contents)?)
     }
 
+    /// Writes down where the inputs lie now, once they were found to be those of the run.
+    ///
+    /// # Errors
+    /// If the configuration cannot be read or written.
+    pub fn settle_paths(&self, config: &Config) -> Result<(), RunError> {
+        let stored = Config::read(&self.path.join(CONFIG))?;
+        let moved: Vec<String> = stored
+            .differences(config)
+            .into_iter()
+            .filter(|d| PATHS.contains(&d.key.as_str()))
+            .map(|d| format!("{}={}", d.key, d.new.unwrap_or_else(|| "none".to_owned())))
+            .collect();
+        match moved.is_empty() {
+            true => Ok(()),
+            false => self.replace(CONFIG, stored.with(&moved)?.to_toml().as_bytes()),
+        }
+    }
+
     /// The summary that [`RunDir::finish`] wrote; `None` if the run is not done.
     pub fn summary(&self) -> Result<Option<serde_json::Value>, RunError> {
         let path = self.path.join(SUMMARY);
@@ -409,7 +429,10 @@ fn holds_run(disk: &Disk, path: &Path, config: &Config) -> Result<bool, RunError
 /// Refuses a configuration whose results would differ from those of the `stored` one.
 fn refuse_others(path: &Path, stored: &Config, config: &Config) -> Result<(), RunError> {
     let mut differences = stored.differences(config);
-    differences.retain(|d| d.affects_result);
+    // Where a checkpoint vouches for the rows and the model's files, they may lie elsewhere; who opens the run compares them.
+    let vouched =
+        PATHS.iter().any(|key| differences.iter().any(|d| d.key == *key)) && find::latest(path)?.is_some();
+    differences.retain(|d| d.affects_result && !(vouched && PATHS.contains(&d.key.as_str())));
     match differences.is_empty() {
         true => Ok(()),
         false => Err(RunError::ConfigChanged { path: path.to_owned(), differences }),

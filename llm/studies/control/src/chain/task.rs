@@ -207,6 +207,7 @@ impl Verifier {
 impl RewardFunction for Verifier {
     fn rewards(
         &self,
+        _: u64,
         prompt: &TrainingPrompt,
         responses: &[SampledResponse],
     ) -> Result<Vec<RewardBreakdown>, RewardError> {

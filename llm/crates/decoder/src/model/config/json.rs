@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::architecture::{Bias, FAMILIES, Family};
 use super::fields::{Fields, limits};
+use super::known::CONFIG;
 use super::layer::Activation;
 use super::{ModelConfig, rope};
 use crate::disk::read_regular_text;
@@ -38,14 +39,12 @@ impl ModelConfig {
         let fields = Fields { map: &map, file, prefix: "" };
         let family = family(&fields)?;
         let activation = activation(&fields)?;
-        fields.only("pretraining_tp", &[json!(1)], "only 1 is implemented")?;
-        fields.only("attention_dropout", &[json!(0.0), json!(0)], "only 0 is implemented")?;
-        fields.only("quantization_config", &[], "quantised checkpoints are not implemented")?;
+        CONFIG.refuse_unknown(&map, file)?;
 
         let hidden_size = fields.size("hidden_size", None, limits::WIDTH)?;
         let heads = heads(&fields, family, hidden_size)?;
         let max_position_embeddings =
-            fields.size("max_position_embeddings", Some(2048), limits::POSITIONS)?;
+            fields.size("max_position_embeddings", Some(family.positions), limits::POSITIONS)?;
         let layers = fields.size("num_hidden_layers", None, limits::LAYERS)?;
         refuse_windows(&fields, family, layers, max_position_embeddings)?;
         let (rope_theta, rope_scaling) = rope::read(&fields)?;
@@ -122,29 +121,36 @@ impl ModelConfig {
     }
 }
 
-/// The family that the file names.
+/// The family that the file names: transformers goes by `model_type`, so `architectures` must not name another one.
 fn family(fields: &Fields<'_>) -> Result<&'static Family> {
-    let listed = match fields.get("architectures") {
-        Some(Value::Array(list)) if !list.is_empty() => Some("architectures"),
+    let classes = || FAMILIES.each_ref().map(|f| f.class).join(", ");
+    let named = |field: &str, name: Option<&str>| {
+        let found = FAMILIES.iter().find(|f| name.is_some_and(|n| n == f.class || n == f.model_type));
+        found.ok_or_else(|| fields.error(field, format!("these are implemented: {}", classes())))
+    };
+    let of_type = fields.get("model_type").map(|v| named("model_type", v.as_str())).transpose();
+    let of_class = match fields.get("architectures") {
+        Some(Value::Array(list)) if !list.is_empty() => named("architectures", list[0].as_str()).map(Some)?,
         Some(Value::Array(_)) | None => None,
         Some(_) => return fields.refuse("architectures", "a list is needed"),
     };
-    let field = listed.unwrap_or("model_type");
-    let name = match fields.get(field) {
-        Some(Value::Array(list)) => list.first().and_then(Value::as_str),
-        Some(v) => v.as_str(),
-        None => None,
-    };
-    let found = FAMILIES.iter().find(|f| name.is_some_and(|n| n == f.class || n == f.model_type));
-    found.ok_or_else(|| {
-        let classes = FAMILIES.each_ref().map(|f| f.class).join(", ");
-        fields.error(field, format!("these are implemented: {classes}"))
-    })
+    match (of_class, of_type?) {
+        (Some(class), Some(other)) if class.architecture != other.architecture => {
+            let reason = format!("`architectures` names {}; leave one of them out", class.class);
+            fields.refuse("model_type", reason)
+        }
+        (Some(family), _) | (None, Some(family)) => Ok(family),
+        (None, None) => named("model_type", None),
+    }
 }
 
 fn activation(fields: &Fields<'_>) -> Result<Activation> {
-    fields.only("hidden_act", &[json!(Activation::Silu.name())], "only `silu` is implemented")?;
-    Ok(Activation::Silu)
+    match fields.get("hidden_act") {
+        Some(name) if *name != json!(Activation::Silu.name()) => {
+            fields.refuse("hidden_act", "only `silu` is implemented")
+        }
+        _ => Ok(Activation::Silu),
+    }
 }
 
 fn bias(fields: &Fields<'_>, bias: Bias) -> Result<bool> {
@@ -173,7 +179,7 @@ fn heads(fields: &Fields<'_>, family: &Family, hidden_size: usize) -> Result<Hea
 }
 
 fn dtype(fields: &Fields<'_>) -> Result<String> {
-    let field = if fields.has("dtype") { "dtype" } else { "torch_dtype" };
+    let field = fields.one_of(["dtype", "torch_dtype"])?;
     match fields.get(field) {
         None => Ok("float32".to_string()),
         Some(Value::String(s)) if ["float32", "bfloat16", "float16"].contains(&s.as_str()) => Ok(s.clone()),
@@ -190,15 +196,17 @@ fn refuse_windows(fields: &Fields<'_>, family: &Family, layers: usize, longest: 
         }
         return Ok(());
     }
-    let used = !family.window_switch || fields.flag("use_sliding_window", false)?;
-    if !used || !fields.has("sliding_window") {
+    let switched = family.window_switch && fields.flag("use_sliding_window", false)?;
+    // Switched on without a size, it is that of transformers; null is none.
+    let default = (switched && !fields.map.contains_key("sliding_window")).then_some(4096);
+    if family.window_switch && !switched || default.is_none() && !fields.has("sliding_window") {
         return Ok(());
     }
     let first = match family.window_switch {
         true => fields.map.get("max_window_layers").and_then(Value::as_u64).unwrap_or(28) as usize,
         false => 0,
     };
-    let window = fields.size("sliding_window", None, limits::POSITIONS)?;
+    let window = fields.size("sliding_window", default, limits::POSITIONS)?;
     if first < layers && window < longest {
         let reason = format!(
             "sliding-window attention is not implemented, and rows may have max_position_embeddings = {longest} tokens"
