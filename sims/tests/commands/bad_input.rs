@@ -77,11 +77,6 @@ fn arguments() {
         ),
         (
             &["estimate", "--method", "grpo"],
-            b"{\"rewards\":[1,0],\"logps\":[[-1],[-1]],\"old_logps\":[[-1],[-1]],\"mask\":[[1],[0]]}",
-            &["stdin:1: mask[1] holds no trained token; leave the response out"],
-        ),
-        (
-            &["estimate", "--method", "grpo"],
             b"{\"logps\":[[-1],[-1]],\"old_logps\":[[-1],[-1]],\"advantages\":[[1,2],3]}",
             &["stdin:1: advantages[0] has 2 entries, logps[0] has 1"],
         ),

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use grpo_lambda_stats::visible;
 use grpo_lambda_decoder::disk::{Disk, DiskError};
 
 use super::plot::figure_lines;
@@ -133,7 +134,7 @@ fn of_evaluations(args: &CompareArgs) -> Result<(), Failure> {
         step.map_or_else(|| paired_report::finding(&pair), |step| paired_report::of_run(&pair, step));
     let notes: String =
         paired_report::notes(&pair, paired_report::SIDES).iter().map(|note| format!("- {note}\n")).collect();
-    print(&format!(
+    print(&visible(&format!(
         "A {}{}\nB {}{}\n{}\n{}\nPercentage points with 95 % intervals (bootstrap over problems); p of the paired permutation test.\n{notes}{written}",
         pair.paths[0].display(),
         moments[0],
@@ -141,7 +142,7 @@ fn of_evaluations(args: &CompareArgs) -> Result<(), Failure> {
         moments[1],
         finding,
         paired_report::table(&pair)
-    ))
+    )))
 }
 
 /// Methods over seeds.
@@ -186,10 +187,10 @@ fn of_methods(args: &CompareArgs, methods: &str) -> Result<(), Failure> {
         return print(&json_text(&compare::json(&outcome))?);
     }
     let dir = run.display();
-    print(&format!(
+    print(&visible(&format!(
         "{}\n\nresult       {dir}/compare.csv\nall numbers  {dir}/compare.json\n{figures}",
         compare::table(&outcome)
-    ))
+    )))
 }
 
 fn announce(plan: &Plan, directory: &Path) {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::{Command, Failure, json_text, print};
+use grpo_lambda_stats::visible;
 use grpo_lambda_studies::doctor::{Diagnosis, Log, diagnose, read};
 
 /// Arguments of `doctor`.
@@ -24,7 +25,7 @@ impl Command for DoctorArgs {
         let log = read(&self.run).map_err(Failure::refused)?;
         let diagnosis = diagnose(&log);
         let name = self.run.display().to_string();
-        print(&if self.json { machine(&name, &log, &diagnosis)? } else { text(&name, &log, &diagnosis) })?;
+        print(&if self.json { machine(&name, &log, &diagnosis)? } else { visible(&text(&name, &log, &diagnosis)) })?;
         if diagnosis.findings.is_empty() { Ok(()) } else { Err(Failure::silent()) }
     }
 }

@@ -10,6 +10,7 @@ use grpo_lambda_decoder::model::weights::{self, SaveDtype};
 
 use super::merge::{empty_directory, write_model};
 use super::{Command, Failure, checkpoint, print};
+use grpo_lambda_stats::visible;
 use grpo_lambda_trainer::config::ModelSource;
 use grpo_lambda_trainer::eval::origin::Origin;
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
@@ -60,7 +61,7 @@ impl Command for ExportArgs {
         } else {
             export_model(&directory, self)
         }?;
-        print(&format!("wrote {written} to {}\n", self.out.display()))
+        print(&visible(&format!("wrote {written} to {}\n", self.out.display())))
     }
 }
 

@@ -19,6 +19,7 @@ use super::{
     use_threads, whole,
 };
 use grpo_lambda_studies::figures;
+use grpo_lambda_stats::visible;
 use grpo_lambda_trainer::eval::benchmark::Benchmark;
 use grpo_lambda_trainer::eval::origin::Origin;
 use grpo_lambda_trainer::eval::report::{self, ReportBenchmark};
@@ -159,7 +160,7 @@ impl Command for EvalArgs {
         use_threads(self.threads)?;
         let (summary, text) = evaluate(self)?;
         match self.output {
-            OutputFormat::Text => print(&text),
+            OutputFormat::Text => print(&visible(&text)),
             OutputFormat::Json => print(&json_text(&summary.json())?),
         }
     }
