@@ -135,7 +135,9 @@ pub(crate) fn credit_from_rows(
         }
     }
     if configured.method.selects_tokens() && eligible.is_none() {
-        return Err(refused("eligible: missing; the trace of this method needs it for every token, as credit_padded gave it"));
+        return Err(refused(
+            "eligible: missing; the trace of this method needs it for every token, as credit_padded gave it",
+        ));
     }
     let layout =
         Layout::Padded { width: mask.width, rows: (0..mask.slots.len()).collect(), slots: mask.slots };

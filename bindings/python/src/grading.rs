@@ -70,7 +70,8 @@ pub(crate) fn grade_all(
 fn pool() -> PyResult<Arc<ThreadPool>> {
     static POOL: Mutex<Option<(u32, Arc<ThreadPool>)>> = Mutex::new(None);
     let own = std::process::id();
-    let new = || ThreadPoolBuilder::new().build().map(Arc::new).map_err(|e| refused(format!("no threads: {e}")));
+    let new =
+        || ThreadPoolBuilder::new().build().map(Arc::new).map_err(|e| refused(format!("no threads: {e}")));
     // Held by another thread at the moment of the fork, it stays locked in the child.
     let Ok(mut held) = POOL.try_lock() else { return new() };
     match held.take() {

@@ -202,13 +202,18 @@ fn a_row_without_a_trained_token_counts_with_its_reward() {
     };
     // 1 and 0, 0 around their mean of 1/3 with a deviation of 1/sqrt 3.
     let (high, low) = ((2.0 / 3.0) / (1.0 / 3f64.sqrt() + 1e-4), -(1.0 / 3.0) / (1.0 / 3f64.sqrt() + 1e-4));
-    for (input, empty) in [(rows("[-0.9,-0.6]", r#","mask":[[1,1],[0,0],[1]]"#), json!([0.0, 0.0])), (rows("[]", ""), json!([]))] {
+    for (input, empty) in [
+        (rows("[-0.9,-0.6]", r#","mask":[[1,1],[0,0],[1]]"#), json!([0.0, 0.0])),
+        (rows("[]", ""), json!([])),
+    ] {
         let found = &estimate(&["grpo", "reduction=token_mean"], &input)[0];
         close(&found["advantages"], &json!([[high, high], empty, [low]]), 1e-12);
         close(&found["dlogps"], &json!([[-high / 3.0, -high / 3.0], empty, [-low / 3.0]]), 1e-12);
     }
     // Every method takes such a row, and gives it nothing.
-    for spec in methods::REGISTRY.iter().filter(|spec| methods::parse(spec.name, "").unwrap().evidence().is_empty()) {
+    for spec in
+        methods::REGISTRY.iter().filter(|spec| methods::parse(spec.name, "").unwrap().evidence().is_empty())
+    {
         let found = &estimate(&[spec.name], &rows("[]", ""))[0];
         assert_eq!(found["dlogps"][1], json!([]), "{}", spec.name);
         assert!(found["loss"].is_number(), "{}", spec.name);
@@ -227,10 +232,19 @@ fn a_group_whose_parts_differ_is_not_without_variance_where_they_are_compared() 
 #[test]
 fn rewards_that_agree_but_for_rounding_agree() {
     for rewards in ["[0.30000000000000004,0.3,0.3]", "[0.7999999999999999,0.8,0.8]"] {
-        let input = format!(r#"{{"rewards":{rewards},"logps":[[-1],[-1],[-1]],"old_logps":[[-1],[-1],[-1]]}}"#);
-        for spec in methods::REGISTRY.iter().filter(|spec| methods::parse(spec.name, "").unwrap().evidence().is_empty()) {
+        let input =
+            format!(r#"{{"rewards":{rewards},"logps":[[-1],[-1],[-1]],"old_logps":[[-1],[-1],[-1]]}}"#);
+        for spec in methods::REGISTRY
+            .iter()
+            .filter(|spec| methods::parse(spec.name, "").unwrap().evidence().is_empty())
+        {
             let found = &estimate(&[spec.name], &input)[0];
-            let largest = found["advantages"].as_array().unwrap().iter().map(|a| a[0].as_f64().unwrap().abs()).fold(0.0, f64::max);
+            let largest = found["advantages"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|a| a[0].as_f64().unwrap().abs())
+                .fold(0.0, f64::max);
             // A method that does not compare responses gives each its reward.
             let compares = methods::parse(spec.name, "").unwrap().method.compares_rewards();
             assert!(!compares || largest < 1e-3, "{}: {largest}", spec.name);

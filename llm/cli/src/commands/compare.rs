@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use grpo_lambda_stats::visible;
 use grpo_lambda_decoder::disk::{Disk, DiskError};
+use grpo_lambda_stats::visible;
 
 use super::plot::figure_lines;
 use super::{Command, Failure, OutputFormat, json_text, print, use_threads};

@@ -25,7 +25,11 @@ impl Command for DoctorArgs {
         let log = read(&self.run).map_err(Failure::refused)?;
         let diagnosis = diagnose(&log);
         let name = self.run.display().to_string();
-        print(&if self.json { machine(&name, &log, &diagnosis)? } else { visible(&text(&name, &log, &diagnosis)) })?;
+        print(&if self.json {
+            machine(&name, &log, &diagnosis)?
+        } else {
+            visible(&text(&name, &log, &diagnosis))
+        })?;
         if diagnosis.findings.is_empty() { Ok(()) } else { Err(Failure::silent()) }
     }
 }

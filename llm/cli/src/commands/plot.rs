@@ -6,11 +6,11 @@ use grpo_lambda_decoder::disk::Disk;
 use grpo_lambda_stats::table::significant;
 
 use super::{Command, Failure, print};
+use grpo_lambda_stats::visible;
 use grpo_lambda_studies::curves::Points;
 use grpo_lambda_studies::figures::{self, DrawError, draw_record, first_and_last_tenth, zero_variance_share};
 use grpo_lambda_studies::record::RunRecord;
 use grpo_lambda_studies::{report, terminal};
-use grpo_lambda_stats::visible;
 use grpo_lambda_trainer::run::RunError;
 
 /// Arguments of `plot`.

@@ -190,7 +190,9 @@ fn constant_reward(log: &Log) -> Option<Evidence> {
     (same >= LEAST).then(|| Evidence {
         text: match last.1.is_nan() {
             true => format!("no response had a reward in any of the last {same} steps"),
-            false => format!("the mean reward is {} in each of the last {same} steps", significant(last.1, 3)),
+            false => {
+                format!("the mean reward is {} in each of the last {same} steps", significant(last.1, 3))
+            }
         },
         steps: (first.0, last.0),
     })

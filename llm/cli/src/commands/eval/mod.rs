@@ -18,8 +18,8 @@ use super::{
     Command, Failure, Loaded, OutputFormat, check_temperature, checkpoint, count, json_text, load, print,
     use_threads, whole,
 };
-use grpo_lambda_studies::figures;
 use grpo_lambda_stats::visible;
+use grpo_lambda_studies::figures;
 use grpo_lambda_trainer::eval::benchmark::Benchmark;
 use grpo_lambda_trainer::eval::origin::Origin;
 use grpo_lambda_trainer::eval::report::{self, ReportBenchmark};

@@ -229,6 +229,10 @@ mod tests {
         )
     }
 
+    fn of_family(text: &str, class: &str, model_type: &str) -> String {
+        text.replace("Qwen2ForCausalLM", class).replace("\"qwen2\"", &format!("\"{model_type}\""))
+    }
+
     fn refused(text: &str) -> String {
         ModelConfig::parse(text, "config.json").expect_err("refused").to_string()
     }
@@ -251,7 +255,7 @@ mod tests {
 
     #[test]
     fn qwen3_norms_its_heads_and_has_biases_and_narrow_heads_only_where_it_says_so() {
-        let qwen3 = |extra: &str| qwen(extra).replace("Qwen2ForCausalLM", "Qwen3ForCausalLM");
+        let qwen3 = |extra: &str| of_family(&qwen(extra), "Qwen3ForCausalLM", "qwen3");
         let old = qwen3(
             r#", "rope_theta": 1000000, "rope_scaling": null, "torch_dtype": "bfloat16", "head_dim": 32, "attention_bias": false,
             "use_sliding_window": false, "sliding_window": null, "max_window_layers": 28"#,
@@ -279,9 +283,7 @@ mod tests {
     #[test]
     fn olmo2_norms_after_its_blocks_and_over_all_heads_with_an_epsilon_of_its_own() {
         let olmo2 = |extra: &str| {
-            qwen(extra)
-                .replace("Qwen2ForCausalLM", "Olmo2ForCausalLM")
-                .replace("\"rms_norm_eps\": 1e-6, ", "")
+            of_family(&qwen(extra), "Olmo2ForCausalLM", "olmo2").replace("\"rms_norm_eps\": 1e-6, ", "")
         };
         let config = ModelConfig::parse(&olmo2(r#", "rope_theta": 500000"#), "a").unwrap();
         assert_eq!((config.norm_placement, config.qk_norm), (NormPlacement::Post, QkNorm::Whole));
@@ -292,9 +294,14 @@ mod tests {
 
     #[test]
     fn llama3_scaling_survives_writing_and_changes_only_long_wavelengths() {
-        let text = qwen(r#", "rope_theta": 500000.0, "rope_scaling": {"type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
-            "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}"#)
-        .replace("Qwen2ForCausalLM", "LlamaForCausalLM");
+        let text = of_family(
+            &qwen(
+                r#", "rope_theta": 500000.0, "rope_scaling": {"type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}"#,
+            ),
+            "LlamaForCausalLM",
+            "llama",
+        );
         let config = ModelConfig::parse(&text, "a").unwrap();
         assert!(!config.qkv_bias);
         assert_eq!(config, ModelConfig::parse(&config.to_json(), "b").unwrap());
@@ -333,6 +340,31 @@ mod tests {
             (r#", "eos_token_id": -1"#, "eos_token_id", "-1"),
             (r#", "attention_dropout": 0.1"#, "attention_dropout", "0.1"),
             (r#", "quantization_config": {"bits": 4}"#, "quantization_config", "bits"),
+            // Two that contradict each other.
+            (
+                r#", "rope_parameters": {"rope_theta": 1e6, "rope_type": "default"}, "rope_scaling": {"type": "linear", "factor": 4}"#,
+                "rope_scaling",
+                "linear",
+            ),
+            (
+                r#", "rope_parameters": {"rope_theta": 1e6}, "rope_theta": 1e4"#,
+                "rope_parameters.rope_theta",
+                "1000000",
+            ),
+            (
+                r#", "rope_scaling": {"rope_type": "linear", "type": "yarn", "factor": 4}"#,
+                "rope_scaling.rope_type",
+                "linear",
+            ),
+            (r#", "dtype": "bfloat16", "torch_dtype": "float32""#, "dtype", "bfloat16"),
+            // What nobody declared, and a window that is switched on without its size, which is 4096 then.
+            (r#", "final_logit_softcapping": 30.0"#, "final_logit_softcapping", "30.0"),
+            (r#", "hidden_activation": "gelu_pytorch_tanh""#, "hidden_activation", "gelu_pytorch_tanh"),
+            (
+                r#", "use_sliding_window": true, "max_window_layers": 0, "max_position_embeddings": 8192"#,
+                "sliding_window",
+                "missing",
+            ),
         ] {
             let message = refused(&qwen(extra));
             assert!(message.contains(field) && message.contains(value), "{message}");
@@ -351,6 +383,21 @@ mod tests {
             let message = refused(&text);
             assert!(message.contains(&format!("`{field}` is ")) && message.contains("at most"), "{message}");
         }
+        let other = qwen("").replace("\"model_type\": \"qwen2\"", "\"model_type\": \"llama\"");
+        assert!(
+            refused(&other).contains("`model_type` is \"llama\": `architectures` names Qwen2ForCausalLM"),
+            "{}",
+            refused(&other)
+        );
+        // Equal twins, values that ask for nothing, and notes pass.
+        for extra in [
+            r#", "rope_parameters": {"rope_theta": 1e4, "rope_type": "default"}, "rope_scaling": {"type": "default"}, "rope_theta": 10000"#,
+            r#", "dtype": "bfloat16", "torch_dtype": "bfloat16", "final_logit_softcapping": null, "use_mrope": false, "_mine": 3"#,
+        ] {
+            assert!(ModelConfig::parse(&qwen(extra), "a").is_ok(), "{extra}");
+        }
+        let unbounded = |text: String| text.replace("\"max_position_embeddings\": 2048, ", "");
+        assert_eq!(ModelConfig::parse(&unbounded(qwen("")), "a").unwrap().max_position_embeddings, 32_768);
         let message = refused(&qwen("").replace("Qwen2ForCausalLM", "MambaForCausalLM"));
         assert!(message.contains("architectures") && message.contains("MambaForCausalLM"), "{message}");
         let message = refused(&qwen("").replace("\"hidden_size\": 128,", ""));

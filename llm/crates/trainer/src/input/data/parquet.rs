@@ -28,7 +28,8 @@ fn read(path: &Path, file: File, most: u64) -> Result<File, DataError> {
     let damaged = |problem: String| DataError::Damaged { path: path.to_owned(), problem };
     let reader = SerializedFileReader::new(file)
         .map_err(|e| damaged(format!("damaged or not a Parquet file ({bytes} bytes): {}", words(&e))))?;
-    let names: Vec<&str> = reader.metadata().file_metadata().schema().get_fields().iter().map(|f| f.name()).collect();
+    let names: Vec<&str> =
+        reader.metadata().file_metadata().schema().get_fields().iter().map(|f| f.name()).collect();
     if let Some(twice) = (1..names.len()).find(|i| names[..*i].contains(&names[*i])) {
         return Err(damaged(format!("column `{}` is given twice; leave one of them out", names[twice])));
     }
@@ -58,7 +59,10 @@ fn read(path: &Path, file: File, most: u64) -> Result<File, DataError> {
 fn words(error: &parquet::errors::ParquetError) -> String {
     let text = error.to_string();
     if let Some((_, codec)) = text.split_once("Disabled feature at compile time: ") {
-        return format!("its pages are compressed by {}, which is not read; write them with zstd, snappy or gzip", one_line(codec));
+        return format!(
+            "its pages are compressed by {}, which is not read; write them with zstd, snappy or gzip",
+            one_line(codec)
+        );
     }
     let text =
         text.split_once(": ").filter(|(kind, _)| !kind.contains(' ')).map_or(text.as_str(), |(_, rest)| rest);
