@@ -40,7 +40,7 @@ impl Output {
         let there =
             root.ancestors().find(|path| fs::symlink_metadata(path).is_ok()).unwrap_or(Path::new("."));
         let there = if there.as_os_str().is_empty() { Path::new(".") } else { there };
-        let probe = || Ok(temporary(there)?.close()?);
+        let probe = || -> anyhow::Result<()> { Ok(temporary(there)?.close()?) };
         probe().with_context(|| format!("cannot write to {}", there.display()))
     }
 
