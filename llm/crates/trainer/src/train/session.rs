@@ -264,7 +264,7 @@ impl<'e> Session<'e> {
 
 /// True if dynamic sampling keeps a group: one whose mean reward is in the band, or without a band one with both right and wrong responses. Then
 /// only correctness decides, not the other components of the reward.
-fn is_kept(band: Option<[f64; 2]>, rewards: &[RewardBreakdown]) -> bool {
+pub fn is_kept(band: Option<[f64; 2]>, rewards: &[RewardBreakdown]) -> bool {
     let Some([low, high]) = band else {
         return !all_equal(&rewards.iter().filter_map(RewardBreakdown::accuracy).collect::<Vec<_>>());
     };
