@@ -343,7 +343,9 @@ impl RunDir {
         let saved = self.checkpoints.save(step, digests, |writer| {
             fill(writer)?;
             Ok::<(), E>(directory.check()?) // a second process may have come in meanwhile
-        })?;
+        });
+        // A write that fails because the run was moved says so.
+        let saved = saved.or_else(|error| directory.check().map_err(E::from).and(Err(error)))?;
         self.settle(best)?;
         Ok(saved)
     }

@@ -154,6 +154,8 @@ const ANSWERS: [&str; 9] = [
 const SOLUTIONS: [&str; 2] = ["solution", "rationale"];
 /// Columns with the answer, or a text that ends in it, where there is neither an answer nor a solution.
 const RESPONSES: [&str; 3] = ["output", "response", "completion"];
+/// Most bytes of such a text that is the answer itself.
+const LONGEST_BARE: usize = 60;
 const SYSTEMS: [&str; 2] = ["system", "system_prompt"];
 /// Two columns that belong together, in the order in which they are asked.
 const PAIRS: [(&str, &str, &str); 4] = [
@@ -291,7 +293,12 @@ impl DatasetLayout {
         // The assistant's turn after the problem, unless the column is a prompt alone.
         let said = is_turns.then(|| value(&problem).and_then(|v| turns(&v, &problem).ok())).flatten();
         let said = said.and_then(|turns| turns.last().map(turns::Turn::is_answer)).unwrap_or(false);
-        let response = RESPONSES.iter().find_map(|name| spelt(fields, name));
+        // A long text without a mark of the answer is prose, which no answer can equal.
+        let states = |name: &String| {
+            let text = value(name).and_then(|v| scalar(&v));
+            text.is_none_or(|text| form_of(&text) != AnswerForm::Whole || text.len() <= LONGEST_BARE)
+        };
+        let response = RESPONSES.iter().find_map(|name| spelt(fields, name)).filter(states);
         let chat = PROBLEMS.iter().find(|name| value(name).is_some_and(|v| is_conversation(&v)));
         let answer = match (answer, &solution, response) {
             (Some(name), ..) => TextSource::Column(name),
