@@ -19,9 +19,6 @@ pub enum BatchError {
     /// A field that does not have one entry per response.
     #[error("{field}: {found} entries for {expected} rewards; one per response is needed")]
     Count { field: &'static str, found: usize, expected: usize },
-    /// A response without tokens.
-    #[error("{field}[{response}] is empty; a response has at least one token (its EOS)")]
-    EmptyResponse { field: &'static str, response: usize },
     /// Two arrays of one response that differ in length.
     #[error(
         "{field}[{response}] has {found} entries, logps[{response}] has {expected}; one per token is needed"
@@ -104,8 +101,12 @@ pub fn responses(group: &Group, logps: &[Vec<f64>], needs: &[EvidenceKind]) -> R
     if responses == 0 {
         return Err(BatchError::EmptyGroup);
     }
+    let tokens = group.responses.iter().any(|r| !r.tokens.is_empty());
     for (i, (response, logps)) in group.responses.iter().zip(logps).enumerate() {
         check_response(i, response, logps, needs)?;
+        if tokens && response.tokens.is_empty() && !logps.is_empty() {
+            return Err(BatchError::Length { field: "tokens", response: i, found: 0, expected: logps.len() });
+        }
     }
     check_parts(group)?;
     check_widths(group)
@@ -140,10 +141,9 @@ fn check_parts(group: &Group) -> Result<(), BatchError> {
 }
 
 fn check_response(i: usize, r: &Response, logps: &[f64], needs: &[EvidenceKind]) -> Result<(), BatchError> {
-    for (field, values) in [("logps", logps), ("old_logps", &r.old_logps)] {
-        if values.is_empty() {
-            return Err(BatchError::EmptyResponse { field, response: i });
-        }
+    // Nothing is read of a response without a token: it counts with its reward.
+    if logps.is_empty() && r.old_logps.is_empty() {
+        return check_reward(i, r);
     }
     if let Some(&kind) = needs.iter().find(|kind| !kind.is_in(r)) {
         return Err(BatchError::MissingEvidence { kind, response: i });
@@ -166,6 +166,10 @@ fn check_response(i: usize, r: &Response, logps: &[f64], needs: &[EvidenceKind])
             expected: len,
         });
     }
+    check_reward(i, r)
+}
+
+fn check_reward(i: usize, r: &Response) -> Result<(), BatchError> {
     match r.reward {
         Some(value) if !value.is_finite() => Err(BatchError::Reward { response: i, value }),
         _ => Ok(()),

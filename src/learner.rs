@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::group::{Group, Response};
-use crate::method::{Credit, Method, batch_metrics};
+use crate::method::{Credit, Method, credited_metrics};
 use crate::metrics::Metrics;
 
 /// Log-probabilities of every token of some responses, with the tape to differentiate them.
@@ -106,7 +106,7 @@ pub fn update<P: Policy>(
     let recomputes = policy.recomputes_old_logps();
     let mut metrics = Metrics::default();
     for update in 0..inner_updates {
-        metrics = batch_metrics(batch);
+        metrics = credited_metrics(batch, &credits);
         for part in policy.parts(prompts, batch) {
             let (logps, tape) = policy.log_probs(prompts, batch, part.clone())?;
             if recomputes && update == 0 {

@@ -20,7 +20,19 @@ pub use deviation::Std;
 pub use gae::{gae, td_errors};
 pub use outcome::{Baseline, OutcomeAdvantage, Scale};
 
-/// True if no two values differ (also for none or one).
+/// The share of the largest value below which differences are rounding: rewards that are sums of weighted parts, or come from a program, have it.
+const ROUNDING: f64 = 1e-9;
+
+/// True if the values span no more than 1e-9 of the largest magnitude (also for none or one).
+///
+/// ```
+/// use grpo_lambda::advantage::all_equal;
+/// assert!(all_equal(&[0.1 + 0.2, 0.3]) && !all_equal(&[0.3, 0.3 + 1e-9]) && !all_equal(&[0.0, 1e-300]));
+/// ```
 pub fn all_equal(values: &[f64]) -> bool {
-    values.windows(2).all(|w| w[0] == w[1])
+    let values = || values.iter().copied();
+    let (Some(low), Some(high)) = (values().min_by(f64::total_cmp), values().max_by(f64::total_cmp)) else {
+        return true;
+    };
+    high - low <= ROUNDING * high.abs().max(low.abs())
 }

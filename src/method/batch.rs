@@ -70,9 +70,10 @@ fn shares(
     let mut credits = credits.into_iter();
     let share = |(group, logps): (&Group, &&[Vec<f64>])| {
         assert_eq!(logps.len(), group.responses.len(), "one row of log-probabilities per response");
-        let metrics = batch_metrics(std::slice::from_ref(group));
+        let of_group: Vec<Credit> = credits.by_ref().take(group.responses.len()).collect();
+        let metrics = credited_metrics(std::slice::from_ref(group), &of_group);
         let mut share = BatchLoss { value: 0.0, advantages: Vec::new(), dlogps: Vec::new(), metrics };
-        for ((response, credit), logps) in group.responses.iter().zip(credits.by_ref()).zip(*logps) {
+        for ((response, credit), logps) in group.responses.iter().zip(of_group).zip(*logps) {
             let loss = method.loss(response, &credit, logps);
             share.value += loss.value;
             share.metrics.merge(&loss.metrics);
@@ -84,9 +85,31 @@ fn shares(
     batch.iter().zip(logps).map(share).collect()
 }
 
+/// [`batch_metrics`] of a batch with its credit: where a method compares the parts of rewards, a group whose rewards agree is not without variance.
+pub fn credited_metrics(batch: &[Group], credits: &[Credit]) -> Metrics {
+    let mut metrics = batch_metrics(batch);
+    let by_parts = |(group, credits): &(&Group, &[Credit])| {
+        let differs = |part: usize| {
+            let values =
+                group.responses.iter().filter_map(|r| r.evidence.reward_parts.as_ref()?.get(part).copied());
+            !all_equal(&values.collect::<Vec<_>>())
+        };
+        let parts =
+            group.responses.iter().filter_map(|r| Some(r.evidence.reward_parts.as_ref()?.len())).max();
+        let credited = credits.iter().flat_map(|credit| &credit.advantages).any(|a| *a != 0.0);
+        all_equal(&known(group)) && credited && (0..parts.unwrap_or(0)).any(differs)
+    };
+    metrics.zero_variance_groups -= by_group(batch, credits).filter(by_parts).count();
+    metrics
+}
+
+/// The rewards that are known.
+fn known(group: &Group) -> Vec<f64> {
+    group.responses.iter().filter_map(|r| r.reward).collect()
+}
+
 /// The metrics that belong to groups rather than responses.
 pub fn batch_metrics(batch: &[Group]) -> Metrics {
-    let known = |g: &Group| g.responses.iter().filter_map(|r| r.reward).collect::<Vec<_>>();
     Metrics {
         groups: batch.len(),
         zero_variance_groups: batch.iter().filter(|g| all_equal(&known(g))).count(),

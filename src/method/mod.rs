@@ -3,7 +3,9 @@
 mod batch;
 mod spec;
 
-pub use batch::{BatchLoss, batch_metrics, evaluate, evaluate_groups, evaluate_groups_given};
+pub use batch::{
+    BatchLoss, batch_metrics, credited_metrics, evaluate, evaluate_groups, evaluate_groups_given,
+};
 pub use spec::{Configured, MethodSpec, MissingEvidence, Provenance};
 
 use crate::equation::{BatchSize, Equation};

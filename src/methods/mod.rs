@@ -64,7 +64,7 @@ mod shared;
 
 pub use crate::method::{
     BatchLoss, Configured, Coupling, Credit, Loss, Method, MethodSpec, MissingEvidence, Provenance,
-    TokenTerm, batch_metrics, evaluate, evaluate_groups, evaluate_groups_given,
+    TokenTerm, batch_metrics, credited_metrics, evaluate, evaluate_groups, evaluate_groups_given,
 };
 
 use shared::{Aggregate, Clip, Divisor, Preset};

@@ -63,7 +63,9 @@ impl Objective {
     /// The credit of a batch with the method's own advantages, or with those given, which its mask and its trace's choice of tokens hold for, too.
     fn credit_with(&self, batch: &[Group], given: Option<Vec<Vec<f64>>>) -> Vec<Credit> {
         let responses: Vec<&Response> = batch.iter().flat_map(|g| &g.responses).collect();
-        let active: Vec<bool> = responses.iter().map(|r| !(self.mask_truncated && r.truncated)).collect();
+        // A response without a trained token counts with its reward alone, as a masked one does.
+        let weighs = |r: &&Response| !(self.mask_truncated && r.truncated) && r.len() > 0;
+        let active: Vec<bool> = responses.iter().map(weighs).collect();
         let kept = |(r, &active): (&&Response, &bool)| active.then(|| self.assignment.kept(r)).flatten();
         let kept: Vec<Option<Vec<bool>>> = responses.iter().zip(&active).map(kept).collect();
         // The tokens of a response that weigh; none where it is masked, and where no token of it is left.

@@ -2,7 +2,7 @@
 
 use grpo_lambda::check;
 use grpo_lambda::group::{Evidence, EvidenceKind, Group, Response};
-use grpo_lambda::methods::{self, Configured, batch_metrics};
+use grpo_lambda::methods::{self, Configured, credited_metrics};
 use grpo_lambda::metrics::Metrics;
 use numpy::PyArray2;
 use pyo3::prelude::*;
@@ -253,8 +253,15 @@ impl Credit {
     ) -> PyResult<Credit> {
         warn_of_idle(py, &configured)?;
         let (mut credits, of_groups) = py.detach(|| {
-            let of_group = |g: &Group| (g.responses.len(), batch_metrics(std::slice::from_ref(g)));
-            (configured.method.credit(&batch), batch.iter().map(of_group).collect())
+            let credits = configured.method.credit(&batch);
+            let mut left = credits.as_slice();
+            let of_group = |g: &Group| {
+                let (own, others) = left.split_at(g.responses.len());
+                left = others;
+                (own.len(), credited_metrics(std::slice::from_ref(g), own))
+            };
+            let of_groups = batch.iter().map(of_group).collect();
+            (credits, of_groups)
         });
         let mut responses: Vec<Response> = batch.into_iter().flat_map(|g| g.responses).collect();
         for i in (0..responses.len()).filter(|&i| layout.is_empty(i)) {

@@ -4,6 +4,8 @@ use grpo_lambda_grade::{Extraction, Grader, Rules, Verdict};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use rayon::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use std::sync::{Arc, Mutex};
 
 use crate::values::{refused, shown};
 
@@ -52,15 +54,39 @@ pub(crate) fn grade_all(
     };
     let golds: Vec<Vec<String>> = golds.iter().enumerate().map(texts).collect::<PyResult<_>>()?;
     let answers: Vec<String> = answers.iter().enumerate().map(answer).collect::<PyResult<_>>()?;
+    let pool = pool()?;
     py.detach(|| {
         let one = |(i, (gold, answer)): (usize, (&Vec<String>, &String))| {
             let gold =
                 grader.gold(gold.iter().map(String::as_str)).map_err(|e| format!("golds[{i}]: {e}"))?;
             Ok(told(grader.grade(&gold, answer)))
         };
-        golds.par_iter().zip(&answers).enumerate().map(one).collect::<Result<_, String>>()
+        pool.install(|| golds.par_iter().zip(&answers).enumerate().map(one).collect::<Result<_, String>>())
     })
     .map_err(refused)
+}
+
+/// The threads of this process: a child of `fork` has none of its parent's, and would wait for them for ever.
+fn pool() -> PyResult<Arc<ThreadPool>> {
+    static POOL: Mutex<Option<(u32, Arc<ThreadPool>)>> = Mutex::new(None);
+    let own = std::process::id();
+    let new =
+        || ThreadPoolBuilder::new().build().map(Arc::new).map_err(|e| refused(format!("no threads: {e}")));
+    // Held by another thread at the moment of the fork, it stays locked in the child.
+    let Ok(mut held) = POOL.try_lock() else { return new() };
+    match held.take() {
+        Some((process, pool)) if process == own => {
+            *held = Some((own, pool.clone()));
+            Ok(pool)
+        }
+        others => {
+            // Its threads are not here to end it.
+            std::mem::forget(others);
+            let pool = new()?;
+            *held = Some((own, pool.clone()));
+            Ok(pool)
+        }
+    }
 }
 
 fn told(verdict: Verdict) -> Told {

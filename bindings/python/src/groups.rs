@@ -132,9 +132,6 @@ pub(crate) fn tokens(responses: usize, value: &Bound<'_, PyAny>) -> PyResult<Vec
     let of_response = |(i, row): (usize, &Bound<'_, PyAny>)| {
         let place = format!("tokens[{i}]");
         let ids = items(&place, row, "a list of token ids")?;
-        if ids.is_empty() {
-            return Err(refused(BatchError::EmptyResponse { field: "tokens", response: i }));
-        }
         let id = |(t, x): (usize, &Bound<'_, PyAny>)| {
             let id = if is_flag(x) { None } else { x.extract::<u32>().ok() };
             id.ok_or_else(|| wrong(&place, t, x, RIGHT))

@@ -120,7 +120,19 @@ pub fn clopper_pearson(successes: u64, n: u64, level: f64) -> Option<Interval> {
 }
 
 fn beta_quantile(a: f64, b: f64, q: f64) -> f64 {
-    Beta::new(a, b).expect("both parameters are at least 1").inverse_cdf(q)
+    let beta = Beta::new(a, b).expect("both parameters are at least 1");
+    // The library's search need not end where the density is this narrow.
+    if a + b < 1e6 {
+        return beta.inverse_cdf(q);
+    }
+    let (mut low, mut high) = (0.0, 1.0);
+    loop {
+        let mid = f64::midpoint(low, high);
+        if mid <= low || mid >= high {
+            return mid;
+        }
+        *(if beta.cdf(mid) < q { &mut low } else { &mut high }) = mid;
+    }
 }
 
 /// The interval mean ± z·se of an estimate that is nearly normal.

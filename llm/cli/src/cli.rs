@@ -42,9 +42,14 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// The words of the command line; bytes that are no text are shown as such.
+pub(crate) fn words() -> impl ExactSizeIterator<Item = String> {
+    std::env::args_os().map(|word| word.to_string_lossy().into_owned())
+}
+
 /// The subcommand that the first word names, with a blank before it; nothing where it names none.
 fn subcommand() -> String {
-    let first = std::env::args().nth(1).unwrap_or_default();
+    let first = words().nth(1).unwrap_or_default();
     let line = Cli::command();
     line.find_subcommand(&first).map_or(String::new(), |command| format!(" {}", command.get_name()))
 }
@@ -59,7 +64,7 @@ fn advice(error: &clap::Error) -> Option<String> {
     if error.get(ContextKind::SuggestedArg).is_some() {
         return None;
     }
-    let words: Vec<String> = std::env::args().collect();
+    let words: Vec<String> = words().collect();
     let (line, settings) = (Cli::command(), |name: &clap::builder::Str| name.contains("key=value"));
     let takes_settings = words.get(1).is_none_or(|word| {
         let positionals = line.find_subcommand(word).into_iter().flat_map(clap::Command::get_positionals);
@@ -87,7 +92,7 @@ fn dispatch(cli: Cli) -> Result<(), Failure> {
                     "unrecognized subcommand '{word}'{hint}; a setting is key=value; see llm-train --help"
                 )));
             }
-            if std::env::args().len() == 1 {
+            if words().len() == 1 {
                 say(
                     "no command: the preset tiny is trained, a few minutes on this machine; llm-train --help lists the commands, Ctrl-C stops and keeps what was done",
                 );

@@ -32,6 +32,7 @@ fn trained(device: &Arc<dyn Device>, method: &[&str]) -> (Vec<StepReport>, Vec<u
         tokens: (0..4 + n).map(|t| (7 * t + n) % 61).collect(),
         gold: Gold::from(0),
         number: n.into(),
+        others: Default::default(),
     };
     let step = |step: u64| {
         let rollout = context.sample(&mut engine, (0..2).map(prompt).collect(), 4, step).unwrap();

@@ -6,6 +6,7 @@ mod bad_data;
 mod bad_input;
 #[cfg(feature = "candle")]
 mod candle;
+mod checkpoint_files;
 mod commands;
 mod common;
 mod compare;
@@ -30,6 +31,7 @@ mod grade;
 mod hostile;
 mod invariances;
 mod known_bugs;
+mod layouts;
 mod learn;
 #[path = "../../../tests/long/mod.rs"]
 mod long;
@@ -44,6 +46,7 @@ mod serve;
 mod shell;
 mod stop_extend;
 mod stops;
+mod strangers;
 mod team;
 mod train;
 mod train_data;

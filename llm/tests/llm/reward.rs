@@ -30,6 +30,8 @@ fn layout_and_tags_are_worth_what_python_makes_of_them() {
             extraction: Extraction::Boxed,
             program: None,
             draw: 0.0,
+            step: 0,
+            row: &Default::default(),
         });
         assert_eq!(breakdown.components[format], case["format"].as_f64(), "{text:?}");
         assert_eq!(breakdown.components[tags], case["tag_count"].as_f64(), "{text:?}");
@@ -60,6 +62,8 @@ fn the_overlong_penalty_is_dapos() {
                 extraction: Extraction::Boxed,
                 program: None,
                 draw: 0.0,
+                step: 0,
+                row: &Default::default(),
             })
             .total
     };

@@ -41,7 +41,12 @@ fn stepped(engine: &mut dyn Engine, stop: &[String]) -> (Vec<Response>, bool) {
     let method = configured.method.as_ref();
     let context = StepContext::new(&settings, method, &rewards);
     let ids = tokens.prompt("1+2").unwrap().ids().to_vec();
-    let prompt = |number| TrainingPrompt { tokens: ids.clone(), gold: Gold::from(3), number };
+    let prompt = |number| TrainingPrompt {
+        tokens: ids.clone(),
+        gold: Gold::from(3),
+        number,
+        others: Default::default(),
+    };
     let rollout = context.sample(engine, (0..4).map(prompt).collect(), 4, 0).unwrap();
     let report = context.step(engine, &rollout, 1e-3).unwrap();
     let responses = rollout.groups.into_iter().flat_map(|group| group.responses).collect();

@@ -167,7 +167,12 @@ fn one_step_of_the_policy_moves_the_weights_as_trl_does() {
         let mut engine = engine(model, &run);
         let prompts: Vec<TrainingPrompt> = (0..)
             .zip(&recorded.prompts)
-            .map(|(number, prompt)| TrainingPrompt { tokens: prompt.clone(), gold: Gold::from(0), number })
+            .map(|(number, prompt)| TrainingPrompt {
+                tokens: prompt.clone(),
+                gold: Gold::from(0),
+                number,
+                others: Default::default(),
+            })
             .collect();
         let configured = case.method(name, recorded.max_completion_length);
         // TRL's numbers, and so off-policy: they are not this sampler's to the bit.

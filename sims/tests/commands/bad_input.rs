@@ -77,11 +77,6 @@ fn arguments() {
         ),
         (
             &["estimate", "--method", "grpo"],
-            b"{\"rewards\":[1,0],\"logps\":[[-1],[-1]],\"old_logps\":[[-1],[-1]],\"mask\":[[1],[0]]}",
-            &["stdin:1: mask[1] holds no trained token; leave the response out"],
-        ),
-        (
-            &["estimate", "--method", "grpo"],
             b"{\"logps\":[[-1],[-1]],\"old_logps\":[[-1],[-1]],\"advantages\":[[1,2],3]}",
             &["stdin:1: advantages[0] has 2 entries, logps[0] has 1"],
         ),
@@ -217,11 +212,11 @@ fn groups() {
         ),
         (
             spoilt("\"logps\":[[-0.5,-0.25],[-1]]", "\"logps\":[[-0.5,-0.25],[]]"),
-            "stdin:1: logps[1] is empty; a response has at least one token",
+            "stdin:1: old_logps[1] has 1 entries, logps[1] has 0; one per token is needed",
         ),
         (
             spoilt("\"old_logps\":[[-0.5,-0.25],[-1]]", "\"old_logps\":[[-0.5,-0.25],[]]"),
-            "stdin:1: old_logps[1] is empty; a response has at least one token",
+            "stdin:1: old_logps[1] has 0 entries, logps[1] has 1; one per token is needed",
         ),
         (
             spoilt("\"old_logps\":[[-0.5,-0.25]", "\"old_logps\":[[-0.5]"),

@@ -192,6 +192,66 @@ fn given_advantages_take_the_place_of_the_methods_own() {
     }
 }
 
+/// Its reward is in the baseline, its tokens are in no divisor: what TRL does with `mask_truncated_completions`.
+#[test]
+fn a_row_without_a_trained_token_counts_with_its_reward() {
+    let rows = |masked: &str, mask: &str| {
+        format!(
+            r#"{{"rewards":[1,0,0],"logps":[[-0.5,-0.7],{masked},[-0.4]],"old_logps":[[-0.5,-0.7],{masked},[-0.4]]{mask}}}"#
+        )
+    };
+    // 1 and 0, 0 around their mean of 1/3 with a deviation of 1/sqrt 3.
+    let (high, low) = ((2.0 / 3.0) / (1.0 / 3f64.sqrt() + 1e-4), -(1.0 / 3.0) / (1.0 / 3f64.sqrt() + 1e-4));
+    for (input, empty) in [
+        (rows("[-0.9,-0.6]", r#","mask":[[1,1],[0,0],[1]]"#), json!([0.0, 0.0])),
+        (rows("[]", ""), json!([])),
+    ] {
+        let found = &estimate(&["grpo", "reduction=token_mean"], &input)[0];
+        close(&found["advantages"], &json!([[high, high], empty, [low]]), 1e-12);
+        close(&found["dlogps"], &json!([[-high / 3.0, -high / 3.0], empty, [-low / 3.0]]), 1e-12);
+    }
+    // Every method takes such a row, and gives it nothing.
+    for spec in
+        methods::REGISTRY.iter().filter(|spec| methods::parse(spec.name, "").unwrap().evidence().is_empty())
+    {
+        let found = &estimate(&[spec.name], &rows("[]", ""))[0];
+        assert_eq!(found["dlogps"][1], json!([]), "{}", spec.name);
+        assert!(found["loss"].is_number(), "{}", spec.name);
+    }
+}
+
+/// The parts of a reward that is a sum may cancel: a method that compares them learns from such a group.
+#[test]
+fn a_group_whose_parts_differ_is_not_without_variance_where_they_are_compared() {
+    let input = r#"{"rewards":[1,1,1],"reward_parts":[[1,0],[0,1],[0.5,0.5]],"logps":[[-1],[-1],[-1]],"old_logps":[[-1],[-1],[-1]]}"#;
+    let groups = |settings: &[&str]| estimate(settings, input)[0]["metrics"]["zero_variance_groups"].clone();
+    assert_eq!(groups(&["gdpo", "whiten=false", "weight_1=2"]), json!(0));
+    assert_eq!(groups(&["grpo"]), json!(1));
+}
+
+#[test]
+fn rewards_that_agree_but_for_rounding_agree() {
+    for rewards in ["[0.30000000000000004,0.3,0.3]", "[0.7999999999999999,0.8,0.8]"] {
+        let input =
+            format!(r#"{{"rewards":{rewards},"logps":[[-1],[-1],[-1]],"old_logps":[[-1],[-1],[-1]]}}"#);
+        for spec in methods::REGISTRY
+            .iter()
+            .filter(|spec| methods::parse(spec.name, "").unwrap().evidence().is_empty())
+        {
+            let found = &estimate(&[spec.name], &input)[0];
+            let largest = found["advantages"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|a| a[0].as_f64().unwrap().abs())
+                .fold(0.0, f64::max);
+            // A method that does not compare responses gives each its reward.
+            let compares = methods::parse(spec.name, "").unwrap().method.compares_rewards();
+            assert!(!compares || largest < 1e-3, "{}: {largest}", spec.name);
+        }
+    }
+}
+
 #[test]
 fn padded_rows_with_a_mask_give_what_the_trained_tokens_give() {
     let bare = r#"{"rewards":[1,0],"logps":[[-0.5,-0.2],[-1.5]],"old_logps":[[-0.6,-0.3],[-1.4]],"entropies":[[1,2],[3]]}"#;

@@ -32,6 +32,18 @@ impl Output {
         Ok(Output { root: root.to_owned() })
     }
 
+    /// Checks that a folder can be there and be written to, and leaves nothing behind: for work whose input may still be refused.
+    ///
+    /// # Errors
+    /// When it cannot be.
+    pub fn check(root: &Path) -> anyhow::Result<()> {
+        let there =
+            root.ancestors().find(|path| fs::symlink_metadata(path).is_ok()).unwrap_or(Path::new("."));
+        let there = if there.as_os_str().is_empty() { Path::new(".") } else { there };
+        let probe = || -> anyhow::Result<()> { Ok(temporary(there)?.close()?) };
+        probe().with_context(|| format!("cannot write to {}", there.display()))
+    }
+
     /// The path of `file`, given relative to the folder (`data/x.csv`).
     pub fn path(&self, file: &str) -> PathBuf {
         self.root.join(file)

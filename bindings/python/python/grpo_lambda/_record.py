@@ -220,7 +220,7 @@ def _finish(step: Step, trainer: Any, path: str | Path | None, tolerance: float)
             {"advantages": [row["advantages"] for row in rows], "dlogps": [row["gradient"] for row in rows], "loss": done.loss}
         )
     written = ""
-    if path is not None and not empty:
+    if path is not None:
         path = Path(path)
         beside = path.with_name(f"{path.stem}.theirs{path.suffix}")
         for file, lines in ((path, step.groups), (beside, step.theirs)):
@@ -236,7 +236,7 @@ def _finish(step: Step, trainer: Any, path: str | Path | None, tolerance: float)
             beta=step._beta or None,
             max_length=step._longest,
         )
-    left = f"; {empty} without a token: no file was written, no other convention searched" if empty else ""
+    left = f"; {empty} without a token, so no other convention was searched" if empty else ""
     left = left or (f"; {ungraded} of the prompts without any reward: no other convention was searched" if ungraded else "")
     step.sentence = step.sentence or f"{written}{responses} in {len(step.groups)} groups{left}: {_sentence(step, tolerance)}"
 

@@ -91,6 +91,19 @@ fn clopper_pearson_ends_have_the_binomial_tails() {
     assert_eq!(none.low, 0.0);
 }
 
+/// Counts at which the library's search for a quantile does not end.
+#[test]
+fn clopper_pearson_ends_for_ten_million_trials() {
+    let n = 10_000_000u64;
+    let at = |k| clopper_pearson(k, n, 0.95).expect("trials");
+    // The rule (α/2)^(1/n), and the limit of rare events: half the χ² quantiles over n.
+    let rare = -0.025f64.ln() / n as f64;
+    close(at(0).high / rare, 1.0, 1e-6);
+    close((1.0 - at(n).low) / rare, 1.0, 1e-6);
+    close((1.0 - at(n - 1).low) * n as f64, 5.571_643, 1e-4);
+    close(at(n / 2).width(), 2.0 * 1.959_963_984_5 * 0.5 / (n as f64).sqrt(), 1e-6);
+}
+
 #[test]
 fn coverage_of_proportion_intervals_summed_exactly() {
     let n = 30;

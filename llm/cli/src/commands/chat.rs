@@ -14,7 +14,6 @@ use super::{
     whole,
 };
 use grpo_lambda_trainer::eval::origin::Origin;
-use grpo_lambda_trainer::eval::settings::in_words;
 use grpo_lambda_trainer::input::prompt::{CHAT, Message};
 use grpo_lambda_trainer::input::stops::Stops;
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
@@ -33,6 +32,9 @@ pub struct ChatArgs {
     /// The system prompt; the template's own when not given
     #[arg(long, value_name = "TEXT")]
     pub system: Option<String>,
+    /// Arguments of a chat template as a JSON object, as in {"enable_thinking": false}; when not given, those of the model's run, else the template's defaults
+    #[arg(long, value_name = "JSON")]
+    pub template_args: Option<String>,
     /// Sampling temperature; 0 for the most probable token
     #[arg(long, default_value_t = 0.7, allow_negative_numbers = true)]
     pub temperature: f64,
@@ -63,7 +65,7 @@ impl Command for ChatArgs {
         say(&format!(
             "{} is asked with {}{remembers}; /help lists the commands",
             directory.display(),
-            in_words(asked.template.name(), asked.system.as_deref())
+            asked.form()
         ));
         let mut chat =
             Chat { args: self, model: &model, tokens: &tokens, asked: &asked, said: Vec::new(), turn: 0 };
@@ -83,7 +85,11 @@ fn asked(args: &ChatArgs, directory: &Path) -> Result<Asked, Failure> {
     });
     let own = (origin.is_none() && own).then_some((CHAT, "the checkpoint"));
     let given = args.template.as_deref().map(|name| (name, "--template"));
-    let choice = Choice { template: given.or(own), system: args.system.as_deref() };
+    let choice = Choice {
+        template: given.or(own),
+        system: args.system.as_deref(),
+        args: args.template_args.as_deref(),
+    };
     Asked::new(choice, origin.as_ref(), directory)
 }
 

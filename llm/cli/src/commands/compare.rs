@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use grpo_lambda_decoder::disk::{Disk, DiskError};
+use grpo_lambda_stats::visible;
 
 use super::plot::figure_lines;
 use super::{Command, Failure, OutputFormat, json_text, print, use_threads};
@@ -109,7 +110,7 @@ fn of_evaluations(args: &CompareArgs) -> Result<(), Failure> {
     if let Some(directory) = &args.out {
         let broke = |e: DiskError| Failure::broke(e);
         let disk = Disk::default().inside(directory).map_err(broke)?;
-        let command = std::env::args().collect::<Vec<_>>().join(" ");
+        let command = crate::cli::words().collect::<Vec<_>>().join(" ");
         let csv = paired_report::csv(&pair, &command);
         disk.replace(&directory.join("paired.csv"), csv.as_bytes()).map_err(broke)?;
         let json = serde_json::to_string_pretty(&paired_report::json(&pair)).map_err(Failure::broke)?;
@@ -133,7 +134,7 @@ fn of_evaluations(args: &CompareArgs) -> Result<(), Failure> {
         step.map_or_else(|| paired_report::finding(&pair), |step| paired_report::of_run(&pair, step));
     let notes: String =
         paired_report::notes(&pair, paired_report::SIDES).iter().map(|note| format!("- {note}\n")).collect();
-    print(&format!(
+    print(&visible(&format!(
         "A {}{}\nB {}{}\n{}\n{}\nPercentage points with 95 % intervals (bootstrap over problems); p of the paired permutation test.\n{notes}{written}",
         pair.paths[0].display(),
         moments[0],
@@ -141,7 +142,7 @@ fn of_evaluations(args: &CompareArgs) -> Result<(), Failure> {
         moments[1],
         finding,
         paired_report::table(&pair)
-    ))
+    )))
 }
 
 /// Methods over seeds.
@@ -174,7 +175,7 @@ fn of_methods(args: &CompareArgs, methods: &str) -> Result<(), Failure> {
     }
     use_threads(plan.base.threads)?;
     announce(&plan, run);
-    let command = std::env::args().collect::<Vec<_>>().join(" ");
+    let command = crate::cli::words().collect::<Vec<_>>().join(" ");
     let outcome = compare::run(&plan, run, &command)?;
     let disk = Disk::default().inside(run).map_err(Failure::broke)?;
     write(&disk, &outcome, run, &command).map_err(Failure::broke)?;
@@ -186,10 +187,10 @@ fn of_methods(args: &CompareArgs, methods: &str) -> Result<(), Failure> {
         return print(&json_text(&compare::json(&outcome))?);
     }
     let dir = run.display();
-    print(&format!(
+    print(&visible(&format!(
         "{}\n\nresult       {dir}/compare.csv\nall numbers  {dir}/compare.json\n{figures}",
         compare::table(&outcome)
-    ))
+    )))
 }
 
 fn announce(plan: &Plan, directory: &Path) {

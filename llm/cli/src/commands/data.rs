@@ -10,8 +10,8 @@ use grpo_lambda_grade::{Grader, Prediction, Rules};
 use super::{Command, Failure, checkpoint, print, whole};
 use grpo_lambda_stats::visible;
 use grpo_lambda_studies::terminal;
-use grpo_lambda_trainer::input::data::{Columns, Conflicts, DataOptions, DataSet, OnBadRow, open};
-use grpo_lambda_trainer::input::prompt::{RenderedPrompt, Template};
+use grpo_lambda_trainer::input::data::{Columns, Conflicts, DataOptions, DataSet, OnBadRow, RowKey, open};
+use grpo_lambda_trainer::input::prompt::{PromptForm, RenderedPrompt, Template, surroundings};
 use grpo_lambda_trainer::input::tokens::{ModelTokenizer, TokenError};
 
 /// Arguments of `data`.
@@ -35,6 +35,9 @@ pub struct DataArgs {
     /// The system prompt; the template's own when not given
     #[arg(long, value_name = "TEXT")]
     pub system: Option<String>,
+    /// Arguments of a chat template as a JSON object, as in {"enable_thinking": false}; the template's defaults when not given
+    #[arg(long, value_name = "JSON")]
+    pub template_args: Option<String>,
     /// A checkpoint directory: its chat template, and lengths in its tokens
     #[arg(long, value_name = "DIR")]
     pub model: Option<PathBuf>,
@@ -47,15 +50,14 @@ impl Command for DataArgs {
         let on_bad_row = if self.skip_bad_rows { OnBadRow::Skip } else { OnBadRow::Refuse };
         let model = self.model.as_deref().map(checkpoint).transpose()?;
         let tokens = model.as_deref().map(ModelTokenizer::load).transpose().map_err(Failure::refused)?;
-        let mut template = Template::load(&self.template, model.as_deref()).map_err(Failure::refused)?;
-        if let Some(system) = &self.system {
-            template = template.with_system(system).map_err(Failure::refused)?;
-        }
+        let (system, args) = (self.system.as_deref(), self.template_args.as_deref());
+        let form = PromptForm { template: &self.template, system, args };
+        let template = Template::of_form(form, model.as_deref()).map_err(Failure::refused)?;
         let data = open(&self.data, &columns, on_bad_row)
             .map_err(|e| Failure::refused(e.for_options(DataOptions::ColumnsAndRows)))?;
         let found = DataSummary::new(&data, &template, tokens.as_ref())?;
         let mut text = head(&data);
-        text += &found.report(&template, tokens.is_some());
+        text += &found.report(&template, tokens.as_ref());
         for index in 0..self.show.min(data.len()) {
             text += &shown(&data, &template, index)?;
         }
@@ -110,6 +112,17 @@ fn head(data: &DataSet) -> String {
         }
     }
     let _ = writeln!(text, "rows      {} (checksum {:08x})", data.len(), data.fingerprint());
+    let counts = data.counts();
+    if counts.system + counts.turns > 0 {
+        let _ = writeln!(
+            text,
+            "turns     rows with a system turn: {}; with other turns before the problem: {}",
+            counts.system, counts.turns
+        );
+    }
+    if let Some(columns) = counts.unused_line() {
+        let _ = writeln!(text, "not asked columns, with the rows that have them: {columns}");
+    }
     if data.bad_count() > 0 {
         let _ = writeln!(text, "bad rows  {} left out", data.bad_count());
         for row in data.bad_rows().iter().take(5) {
@@ -151,7 +164,7 @@ impl DataSummary {
         let lenient = Grader { extraction: template.extraction(), rules: Rules::LENIENT };
         for row in data.rows() {
             let row = row.map_err(Failure::refused)?;
-            let prompt = template.prompt(&row.problem).map_err(Failure::refused)?;
+            let prompt = template.asked(&row.before, &row.problem).map_err(Failure::refused)?;
             found.prompts.push(length(&prompt).map_err(Failure::refused)?);
             for rule in row.gold.leniencies().iter() {
                 *found.leniencies.entry(rule.name()).or_default() += 1;
@@ -173,14 +186,14 @@ impl DataSummary {
                 found.targets.push(length(&target).map_err(Failure::refused)?);
             }
             found.conflicts.note(&row);
-            found.repeated += usize::from(!seen.insert(row.problem));
+            found.repeated += usize::from(!seen.insert(RowKey::Words.of(&row)));
         }
         found.prompts.sort_unstable();
         found.targets.sort_unstable();
         Ok(found)
     }
 
-    fn report(&self, template: &Template, in_tokens: bool) -> String {
+    fn report(&self, template: &Template, tokens: Option<&ModelTokenizer>) -> String {
         let mut text = String::new();
         let _ = writeln!(text, "repeated  rows that repeat the problem of an earlier row: {}", self.repeated);
         if let Some(line) = self.conflicts.line() {
@@ -211,7 +224,14 @@ impl DataSummary {
             format!("; stops at {}", template.stop().join(", "))
         };
         let _ = writeln!(text, "template  {}{stop}", template.name());
-        let unit = if in_tokens { "tokens" } else { "characters" };
+        for line in tokens.map_or_else(Vec::new, |tokens| surroundings(template, tokens)) {
+            let _ = writeln!(text, "prompts   {line}");
+        }
+        if tokens.is_none() && template.prints_dates() {
+            let _ =
+                writeln!(text, "prompts   strftime_now of the template always gives the date 1 January 2025");
+        }
+        let unit = if tokens.is_some() { "tokens" } else { "characters" };
         let mut table = terminal::table(vec![unit, "shortest", "median", "95 %", "99 %", "longest"]);
         for (name, lengths) in [("prompt", &self.prompts), ("solution", &self.targets)] {
             if !lengths.is_empty() {
@@ -231,7 +251,7 @@ impl DataSummary {
 /// A row as the model would see it.
 fn shown(data: &DataSet, template: &Template, index: usize) -> Result<String, Failure> {
     let row = data.row(index).map_err(Failure::refused)?;
-    let prompt = template.prompt(&row.problem).map_err(Failure::refused)?.text;
+    let prompt = template.asked(&row.before, &row.problem).map_err(Failure::refused)?.text;
     let answer = row.answers.first().map_or("", String::as_str);
     let target = template.target(row.solution.as_deref().unwrap_or(""), answer);
     let answers = row.answers.join(" or ");

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::{Command, Failure, json_text, print};
+use grpo_lambda_stats::visible;
 use grpo_lambda_studies::doctor::{Diagnosis, Log, diagnose, read};
 
 /// Arguments of `doctor`.
@@ -24,7 +25,11 @@ impl Command for DoctorArgs {
         let log = read(&self.run).map_err(Failure::refused)?;
         let diagnosis = diagnose(&log);
         let name = self.run.display().to_string();
-        print(&if self.json { machine(&name, &log, &diagnosis)? } else { text(&name, &log, &diagnosis) })?;
+        print(&if self.json {
+            machine(&name, &log, &diagnosis)?
+        } else {
+            visible(&text(&name, &log, &diagnosis))
+        })?;
         if diagnosis.findings.is_empty() { Ok(()) } else { Err(Failure::silent()) }
     }
 }
@@ -36,6 +41,12 @@ fn text(name: &str, log: &Log, diagnosis: &Diagnosis) -> String {
         n => format!("{n} findings"),
     };
     let mut text = format!("{name}: {} steps of RL by {}: {found}\n", log.steps, log.framework.name());
+    if log.repeated > 0 {
+        text += &format!(
+            "{} rows are of steps that were written again later; the later rows count\n",
+            log.repeated
+        );
+    }
     for (i, (check, evidence)) in diagnosis.findings.iter().enumerate() {
         let (first, last) = evidence.steps;
         text += &format!(

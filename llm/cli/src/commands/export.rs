@@ -10,6 +10,7 @@ use grpo_lambda_decoder::model::weights::{self, SaveDtype};
 
 use super::merge::{empty_directory, write_model};
 use super::{Command, Failure, checkpoint, print};
+use grpo_lambda_stats::visible;
 use grpo_lambda_trainer::config::ModelSource;
 use grpo_lambda_trainer::eval::origin::Origin;
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
@@ -17,7 +18,7 @@ use grpo_lambda_trainer::run::adapter_base;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ExportDtype {
-    /// Type of the checkpoint that the run began with; f32 for a model of the run's own
+    /// Type of the checkpoint that the run began with, or of a model that is from no run; f32 for a model of the run's own
     Source,
     /// 4 bytes a number: what training computes with
     F32,
@@ -60,7 +61,7 @@ impl Command for ExportArgs {
         } else {
             export_model(&directory, self)
         }?;
-        print(&format!("wrote {written} to {}\n", self.out.display()))
+        print(&visible(&format!("wrote {written} to {}\n", self.out.display())))
     }
 }
 
@@ -72,7 +73,7 @@ fn export_model(directory: &Path, args: &ExportArgs) -> Result<String, Failure> 
     let dtype = match args.dtype {
         ExportDtype::F32 => SaveDtype::F32,
         ExportDtype::Bf16 => SaveDtype::Bf16,
-        ExportDtype::Source => source_dtype(&args.model)?,
+        ExportDtype::Source => source_dtype(&args.model, directory)?,
     };
     write_model(&args.out, &shape, &parameters, (&tokens, dtype))?;
     let merged = if args.merge { " with its adapter merged" } else { "" };
@@ -110,19 +111,27 @@ fn base(adapter: &Path) -> Result<String, Failure> {
     found.map(|path| path.display().to_string()).map_err(Failure::refused)
 }
 
-/// The type of the checkpoint that the model's run began with.
-fn source_dtype(model: &Path) -> Result<SaveDtype, Failure> {
+/// The type of the checkpoint that the model's run began with; of a model that is from no run, its own.
+fn source_dtype(model: &Path, directory: &Path) -> Result<SaveDtype, Failure> {
     let origin = Origin::find(model).map_err(Failure::refused)?;
-    let Some(ModelSource::Checkpoint(began_with)) = origin.map(|origin| origin.config.model) else {
-        return Ok(SaveDtype::F32);
+    let began_with = match origin.map(|origin| origin.config.model) {
+        None => return dtype_of(directory),
+        Some(ModelSource::Random(_)) => return Ok(SaveDtype::F32),
+        Some(ModelSource::Checkpoint(began_with)) => began_with,
     };
     let began_with = grpo_lambda_trainer::run::model_directory::locate(&began_with).map_err(|e| {
         Failure::refused(format!(
             "--dtype source: what the run began with is gone: {e}; --dtype f32 or bf16 does without it"
         ))
     })?;
-    let shape = ModelConfig::load(&began_with).map_err(Failure::refused)?;
-    Ok(if shape.dtype == "bfloat16" { SaveDtype::Bf16 } else { SaveDtype::F32 })
+    dtype_of(&began_with)
+}
+
+/// The type in which a checkpoint's tensors lose nothing.
+fn dtype_of(directory: &Path) -> Result<SaveDtype, Failure> {
+    let shape = ModelConfig::load(directory).map_err(Failure::refused)?;
+    let found = weights::inspect(directory, &shape).map_err(Failure::refused)?;
+    Ok(if found.dtypes.iter().all(|dtype| dtype == "BF16") { SaveDtype::Bf16 } else { SaveDtype::F32 })
 }
 
 fn name(dtype: SaveDtype) -> &'static str {

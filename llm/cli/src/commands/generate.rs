@@ -20,7 +20,7 @@ use super::{
 use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::eval::completion::RecordedFinish;
 use grpo_lambda_trainer::eval::origin::Origin;
-use grpo_lambda_trainer::eval::settings::in_words;
+use grpo_lambda_trainer::input::prompt::surroundings;
 use grpo_lambda_trainer::input::stops::Stops;
 use grpo_lambda_trainer::input::task::{Split, TaskSource};
 use grpo_lambda_trainer::input::tokens::{ModelTokenizer, PromptTokens, TokenError};
@@ -48,6 +48,9 @@ pub struct GenerateArgs {
     /// The system prompt; when not given, that of the model's run under its template, else the template's own
     #[arg(long, value_name = "TEXT")]
     pub system: Option<String>,
+    /// Arguments of a chat template as a JSON object, as in {"enable_thinking": false}; when not given, those of the model's run, else the template's defaults
+    #[arg(long, value_name = "JSON")]
+    pub template_args: Option<String>,
     /// Take the most probable token
     #[arg(long)]
     pub greedy: bool,
@@ -105,12 +108,13 @@ impl Command for GenerateArgs {
         let directory = checkpoint(&self.model)?;
         let origin = origin(self)?;
         let template = self.template.as_deref().map(|name| (name, "--template"));
-        let choice = Choice { template, system: self.system.as_deref() };
+        let choice = Choice { template, system: self.system.as_deref(), args: self.template_args.as_deref() };
         let asked = Asked::new(choice, origin.as_ref(), &directory)?;
         let model = load_model(&directory)?;
         let tokens = load_tokens(&directory, &model)?;
         let mut prompts =
             Prompts { args: self, model: &model, tokens: &tokens, asked: &asked, all: Vec::new() };
+        surroundings(&asked.template, &tokens).iter().for_each(|line| say(line));
         prompts.given()?;
         if self.task > 0 {
             prompts.held_out(origin, &directory)?;
@@ -169,12 +173,10 @@ impl Prompts<'_> {
                 }
             }
         }
-        let Asked { template, system, from, .. } = self.asked;
+        let Asked { template, from, .. } = self.asked;
         if has_text && template.name() != "no" {
-            let words = in_words(template.name(), system.as_deref());
-            say(&format!(
-                "texts are asked with {words}, from {from}; --template no gives them as they stand"
-            ));
+            let form = self.asked.form();
+            say(&format!("texts are asked with {form}, from {from}; --template no gives them as they stand"));
         }
         Ok(())
     }
@@ -188,7 +190,9 @@ impl Prompts<'_> {
             None => Origin { run: directory.to_owned(), config: config()? },
         };
         if let TaskSource::Dataset(task) = &mut origin.config.task {
-            (task.template, task.system) = (self.asked.template.name().to_owned(), self.asked.system.clone());
+            let Asked { template, system, args, .. } = self.asked;
+            (task.template, task.system) = (template.name().to_owned(), system.clone());
+            task.template_args.clone_from(args);
         }
         let (_, limit) = self.bounds();
         let problems =

@@ -1,6 +1,8 @@
 //! JSON lines that people write: objects with a few known fields, refused by line, field and value.
 
 use grpo_lambda::settings::did_you_mean;
+use grpo_lambda_trainer::input::json;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use super::Failure;
@@ -23,6 +25,8 @@ pub(super) fn each_line<'a>(
     text: &'a str,
     known: &'a [&str],
 ) -> impl Iterator<Item = (usize, Result<JsonLine, Failure>)> + 'a {
+    // A byte-order mark, as Windows editors write.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let numbered = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     numbered.map(move |(i, line)| (i + 1, JsonLine::read(format!("{input}:{}", i + 1), line, known)))
 }
@@ -30,7 +34,14 @@ pub(super) fn each_line<'a>(
 impl JsonLine {
     fn read(place: String, text: &str, known: &[&str]) -> Result<JsonLine, Failure> {
         let fields = match serde_json::from_str(text) {
-            Ok(Value::Object(fields)) => fields,
+            Ok(Value::Object(map)) => match json::fields::<IgnoredAny>(text) {
+                Ok(_) => map,
+                Err(twice) => {
+                    let problem = twice.to_string();
+                    let problem = problem.split(" at line ").next().unwrap_or_default();
+                    return Err(Failure::refused(format!("{place}: {problem}")));
+                }
+            },
             Ok(other) => {
                 let what = format!("{}; a line is an object with {}", shown(&other), known.join(" or "));
                 return Err(Failure::refused(format!("{place}: found {what}")));

@@ -231,11 +231,19 @@ fn input(file: Option<&Path>) -> Result<(String, String), Failure> {
     let name = file.map_or("stdin".to_owned(), |f| f.display().to_string());
     let text = match file {
         Some(path) if is_endless(path) => Err(std::io::Error::other("a device; must be a file")),
-        Some(path) => std::fs::read_to_string(path),
-        None => std::io::read_to_string(std::io::stdin()),
+        Some(path) => std::fs::read(path),
+        None => {
+            let mut bytes = Vec::new();
+            std::io::Read::read_to_end(&mut std::io::stdin(), &mut bytes).map(|_| bytes)
+        }
     };
-    text.map(|t| (name.clone(), t))
-        .map_err(|e| Failure::refused(format!("{name}: cannot be read as UTF-8 text: {e}")))
+    let bytes = text.map_err(|e| Failure::refused(format!("{name}: cannot be read: {e}")))?;
+    let text = String::from_utf8(bytes).map_err(|e| {
+        let before = &e.as_bytes()[..e.utf8_error().valid_up_to()];
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        Failure::refused(format!("{name}:{line}: not UTF-8 text; the file must be UTF-8"))
+    })?;
+    Ok((name, text))
 }
 
 /// True for a device, which may never end. A pipe is fine: a shell makes one for `<(command)`.

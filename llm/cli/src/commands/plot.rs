@@ -6,6 +6,7 @@ use grpo_lambda_decoder::disk::Disk;
 use grpo_lambda_stats::table::significant;
 
 use super::{Command, Failure, print};
+use grpo_lambda_stats::visible;
 use grpo_lambda_studies::curves::Points;
 use grpo_lambda_studies::figures::{self, DrawError, draw_record, first_and_last_tenth, zero_variance_share};
 use grpo_lambda_studies::record::RunRecord;
@@ -31,12 +32,12 @@ impl Command for PlotArgs {
         let drawn = draw_record(&record, run).map_err(failure)?;
         let page = report::write(&record, run).map_err(failure)?;
         let figures = figure_lines(&drawn);
-        print(&format!(
+        print(&visible(&format!(
             "{}\n{}\n{figures}report       {}\n",
             record.finding(),
             table(&record),
             page.display()
-        ))
+        )))
     }
 }
 
@@ -51,7 +52,7 @@ impl PlotArgs {
         let drawn = figures::save(&disk, &figures::overlay(&runs), &self.out, "overlay").map_err(failure)?;
         let lines: String =
             runs.iter().map(|(name, record)| format!("{name}: {}\n", record.finding())).collect();
-        print(&format!("{lines}{}", figure_lines(&[drawn])))
+        print(&visible(&format!("{lines}{}", figure_lines(&[drawn]))))
     }
 }
 

@@ -103,7 +103,7 @@ impl Command for ReproduceArgs {
         }
         let first = grid.preset(kept[0].model).map_err(Failure::refused)?;
         use_threads(first.threads)?;
-        let command = std::env::args().collect::<Vec<_>>().join(" ");
+        let command = crate::cli::words().collect::<Vec<_>>().join(" ");
         announce(&request);
         execute(grid, kept, &command, &self.data)?;
         print(&tables(&request, &command)?)
@@ -207,6 +207,7 @@ fn on_benchmarks(trained: TrainedCell<'_>, data: &Path) -> Result<(String, Vec<C
         skip_bad_rows: false,
         template: Some(cell.model.template.clone()),
         system: None,
+        template_args: None,
         shots: None,
         shots_from: None,
         extract: None,

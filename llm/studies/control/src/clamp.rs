@@ -125,7 +125,12 @@ impl Exam {
         let problems = lab.session.problems.distinct(Split::Test, 100)?;
         let prompt = |(number, problem): (u64, &grpo_lambda_trainer::input::task::Problem)| {
             let tokens = problem.encode(&lab.session.tokens)?.ids().to_vec();
-            Ok::<_, LabError>(TrainingPrompt { tokens, gold: problem.gold.clone(), number })
+            Ok::<_, LabError>(TrainingPrompt {
+                tokens,
+                gold: problem.gold.clone(),
+                number,
+                others: Default::default(),
+            })
         };
         let prompts = (APART..).zip(&problems).map(prompt).collect::<Result<_, _>>()?;
         let mut exam = Exam { prompts, accuracy: 0.0, solved: Vec::new() };

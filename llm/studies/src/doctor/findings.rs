@@ -10,7 +10,7 @@ pub static REGISTRY: [Check; 12] = [
     Check {
         id: "constant-reward",
         title: "The reward is constant",
-        sign: "the mean reward was one and the same number in each of the last 10 steps or more",
+        sign: "the mean reward was one and the same number, or none, in each of the last 10 steps or more",
         meaning: "Nothing is learned from a reward that does not vary. The grader may not find the answers (another layout, another language), the \
                   problems may be far too hard or far too easy, or responses may be cut off before their answer.",
         advice: Advice {
@@ -184,10 +184,16 @@ pub static REGISTRY: [Check; 12] = [
 fn constant_reward(log: &Log) -> Option<Evidence> {
     let points = log.get(Column::Reward);
     let last = points.last()?;
-    let same = points.iter().rev().take_while(|p| p.1 == last.1).count();
+    let is_same = |x: f64| x == last.1 || x.is_nan() && last.1.is_nan();
+    let same = points.iter().rev().take_while(|p| is_same(p.1)).count();
     let first = points.get(points.len() - same)?;
     (same >= LEAST).then(|| Evidence {
-        text: format!("the mean reward is {} in each of the last {same} steps", significant(last.1, 3)),
+        text: match last.1.is_nan() {
+            true => format!("no response had a reward in any of the last {same} steps"),
+            false => {
+                format!("the mean reward is {} in each of the last {same} steps", significant(last.1, 3))
+            }
+        },
         steps: (first.0, last.0),
     })
 }

@@ -16,6 +16,10 @@ pub struct Log {
     pub compares_groups: bool,
     /// Steps that it has.
     pub steps: usize,
+    /// Rows of steps that were written again later, as after a resumption; the later ones count.
+    pub repeated: usize,
+    /// The step of each row.
+    rows: Vec<f64>,
     columns: BTreeMap<Column, Vec<(f64, f64)>>,
 }
 
@@ -69,7 +73,27 @@ impl Ends {
 impl Log {
     /// An empty one.
     pub fn new(framework: Framework, on_policy: bool) -> Log {
-        Log { framework, on_policy, compares_groups: true, steps: 0, columns: BTreeMap::new() }
+        Log {
+            framework,
+            on_policy,
+            compares_groups: true,
+            steps: 0,
+            repeated: 0,
+            rows: Vec::new(),
+            columns: BTreeMap::new(),
+        }
+    }
+
+    /// Begins a row of this step. One that does not come after the last takes the place of the rows from it on.
+    pub(super) fn begin(&mut self, step: f64) {
+        if self.rows.last().is_some_and(|last| step <= *last) {
+            let before = self.rows.len();
+            self.rows.retain(|at| *at < step);
+            self.repeated += before - self.rows.len();
+            self.columns.values_mut().for_each(|points| points.retain(|(at, _)| *at < step));
+        }
+        self.rows.push(step);
+        self.steps = self.rows.len();
     }
 
     /// Adds a value; steps come in their order.

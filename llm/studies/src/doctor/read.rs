@@ -99,6 +99,17 @@ fn parse(path: &Path, text: &str, on_policy: bool) -> Result<Log, LogError> {
             };
             history.into_iter().filter_map(object).collect()
         }
+        Err(e) if e.is_eof() && !is_lines(&text) => {
+            let problem = format!(
+                "ends at byte {} in the middle of a JSON object: it was cut off; give the whole file",
+                text.len()
+            );
+            return Err(content(path, problem));
+        }
+        Err(e) if text.contains("\"log_history\"") => {
+            let problem = format!("not one JSON object: {e}; was it written twice?");
+            return Err(content(path, problem));
+        }
         _ => lines(path, &text)?,
     };
     let framework =
@@ -111,6 +122,12 @@ fn parse(path: &Path, text: &str, on_policy: bool) -> Result<Log, LogError> {
         return Err(content(path, "no step of RL is recorded".to_owned()));
     }
     Ok(log)
+}
+
+/// True if the first line is a JSON value of its own, or there is nothing.
+fn is_lines(text: &str) -> bool {
+    let first = text.trim_start().split_inclusive('\n').next();
+    first.is_none_or(|line| line.ends_with('\n') && serde_json::from_str::<Value>(line).is_ok())
 }
 
 fn object(value: Value) -> Option<Map<String, Value>> {
@@ -167,7 +184,9 @@ fn add(log: &mut Log, index: usize, row: &Map<String, Value>) {
     }
     let named = ["step", "training/global_step"].iter().find_map(|name| row.get(*name)?.as_f64());
     let step = named.unwrap_or(index as f64);
-    log.steps += usize::from(is_step);
+    if is_step {
+        log.begin(step);
+    }
     for column in Column::all().filter(|column| is_step || *column == Column::HeldOutHigh) {
         let names = column.names(log.framework);
         let sum = |name: &&str| name.split(" + ").map(|part| number(row.get(part)?)).sum::<Option<f64>>();
@@ -310,12 +329,26 @@ mod tests {
     }
 
     #[test]
+    fn steps_that_were_written_again_count_once() {
+        let rows = [(1, 0.1), (2, 0.2), (3, 0.3), (2, 0.5), (3, 0.6)];
+        let text = rows.map(|(step, x)| {
+            format!("{{\"training/global_step\": {step}, \"actor/lr\": 1, \"critic/score/mean\": {x}}}\n")
+        });
+        let log = parsed(&text.concat());
+        assert_eq!((log.steps, log.repeated), (3, 2));
+        assert_eq!(log.get(Column::Reward), [(1.0, 0.1), (2.0, 0.5), (3.0, 0.6)]);
+    }
+
+    #[test]
     fn what_is_no_log_is_refused_with_its_place() {
         for (text, expected) in [
             ("", "no step of RL that is known; must be a run directory"),
             ("[1]\n", "log:1: a line must be an object"),
             ("{\"stage\":\"rl\"}\nnot\n", "log:2: not JSON: "),
             ("{\"log_history\": 3}", "log_history: must be a list"),
+            ("{\"log_history\": [{\"step\": 1, \"rew", "ends at byte 34 in the middle of a JSON object"),
+            ("{\n \"log_history\": [\n  {", "ends at byte 23 in the middle"),
+            ("{\"log_history\": []}\n{\"log_history\": []}\n", "not one JSON object: trailing characters"),
             ("{\"log_history\": [{\"loss\": 1}]}", "no step of RL that is known"),
             ("{\"step\":0,\"stage\":\"sft\"}\n", "no step of RL is recorded"),
         ] {

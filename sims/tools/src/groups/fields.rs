@@ -180,9 +180,6 @@ impl Fields {
         let of_response = |(i, item)| {
             let place = format!("tokens[{i}]");
             let ids = self::items(&place, item, "a list of token ids")?;
-            if ids.is_empty() {
-                return Err(BatchError::EmptyResponse { field: "tokens", response: i }.to_string());
-            }
             let id = |(t, x): (usize, Json)| {
                 match &x {
                     Json::Number(n) => n.as_u64().and_then(|id| u32::try_from(id).ok()),
@@ -254,11 +251,6 @@ fn checked_advantages(line: Line) -> Result<Line, String> {
 /// The line with the trained tokens of its padded rows alone: what stands in the other slots, be it no number, is not looked at.
 fn compressed(mut line: Line, masks: Vec<Vec<bool>>) -> Result<Line, String> {
     for (i, mask) in masks.iter().enumerate() {
-        if !mask.contains(&true) {
-            return Err(format!(
-                "mask[{i}] holds no trained token; leave the response out, it has no part in the loss"
-            ));
-        }
         let response = &mut line.group.responses[i];
         let rows = [("logps", Some(&mut line.logps[i])), ("old_logps", Some(&mut response.old_logps))];
         let reference = ("ref_logps", response.ref_logps.as_mut());

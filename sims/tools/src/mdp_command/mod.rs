@@ -22,6 +22,10 @@ use std::path::PathBuf;
 pub fn run(args: &MdpArgs) -> Result<(), Failure> {
     let refused = |e: anyhow::Error| Failure::Refused(format!("{e:#}"));
     let method = args.method.configure()?;
+    if let Some(out) = &args.out {
+        Output::check(out)
+            .map_err(|e| Failure::Refused(format!("--out: {e:#}; give a folder this user can write to")))?;
+    }
     let analysis = analyse(args, &method).map_err(refused)?;
     let own = || PathBuf::from("runs/mdp").join(&analysis.name).join(folder(&method, args.group));
     let out = args.out.clone().unwrap_or_else(own);

@@ -99,7 +99,7 @@ fn a_wrong_type_is_named_with_its_place() {
         ),
         ("{", "{\"tokens\":[[1,-2],[3]],", "tokens[0][1] = -2; must be a whole number from 0"),
         ("{", "{\"tokens\":[[1,2.5],[3]],", "tokens[0][1] = 2.5; must be a whole number from 0"),
-        ("{", "{\"tokens\":[[1,2],[]],", "tokens[1] is empty"),
+        ("{", "{\"tokens\":[[1,2],[]],", "tokens[1] has 0 entries, logps[1] has 1"),
         ("{", "{\"truncated\":[0,1],", "truncated[0] = 0; must be true or false"),
         ("{", "{\"truncated\":[true],", "truncated: 1 entries for 2 rewards"),
         ("{", "{\"id\":[1],", "id = a list of 1; must be a string or a number"),

@@ -18,6 +18,7 @@ use super::{
     Command, Failure, Loaded, OutputFormat, check_temperature, checkpoint, count, json_text, load, print,
     use_threads, whole,
 };
+use grpo_lambda_stats::visible;
 use grpo_lambda_studies::figures;
 use grpo_lambda_trainer::eval::benchmark::Benchmark;
 use grpo_lambda_trainer::eval::origin::Origin;
@@ -93,6 +94,9 @@ pub struct EvalArgs {
     /// The system prompt; when not given, that of the model's run under its template, else the template's own
     #[arg(long, value_name = "TEXT")]
     pub system: Option<String>,
+    /// Arguments of a chat template as a JSON object, as in {"enable_thinking": false}; when not given, those of the model's run, else the template's defaults
+    #[arg(long, value_name = "JSON")]
+    pub template_args: Option<String>,
     /// Show so many solved problems before each problem (few-shot); needs --shots-from
     #[arg(long, value_name = "K", value_parser = count, allow_negative_numbers = true, requires = "shots_from")]
     pub shots: Option<usize>,
@@ -156,7 +160,7 @@ impl Command for EvalArgs {
         use_threads(self.threads)?;
         let (summary, text) = evaluate(self)?;
         match self.output {
-            OutputFormat::Text => print(&text),
+            OutputFormat::Text => print(&visible(&text)),
             OutputFormat::Json => print(&json_text(&summary.json())?),
         }
     }
@@ -169,7 +173,8 @@ pub(crate) fn evaluate(args: &EvalArgs) -> Result<(EvalSummary, String), Failure
     let directory = checkpoint(&args.model)?;
     let origin = origin(args)?;
     let Questions { benchmarks, origin, remarks } = benchmarks::questions(args, origin, &directory)?;
-    let Asked { template, system, from, extraction } = asked(args, &benchmarks, origin.as_ref(), &directory)?;
+    let Asked { template, system, args: template_args, from, extraction } =
+        asked(args, &benchmarks, origin.as_ref(), &directory)?;
     let (template, shots) = with_shots(args, template, &benchmarks)?;
     let Loaded { model, shape, tokens, numbers, card } =
         load(&directory, (args.device.as_str(), args.dtype.as_str()), &args.engine)?;
@@ -185,6 +190,7 @@ pub(crate) fn evaluate(args: &EvalArgs) -> Result<(EvalSummary, String), Failure
         weights: fingerprint(&directory)?,
         template: template.name().to_owned(),
         system,
+        template_args,
         shots,
         template_from: from,
         extract: args.extract.unwrap_or(extraction),
@@ -296,7 +302,7 @@ fn asked(
 ) -> Result<Asked, Failure> {
     let of_protocol = args.protocol.template().map(|name| (name, "--protocol paper"));
     let template = args.template.as_deref().map(|name| (name, "--template")).or(of_protocol);
-    let choice = Choice { template, system: args.system.as_deref() };
+    let choice = Choice { template, system: args.system.as_deref(), args: args.template_args.as_deref() };
     if template.is_some() || benchmarks.iter().any(|b| !b.embedded) {
         let origin = origin.filter(|_| benchmarks.iter().any(|b| !b.embedded));
         return Asked::new(choice, origin, directory);
@@ -429,7 +435,7 @@ fn finish(
     let summary = EvalSummary { remarks, ..EvalSummary::new(settings, &benchmarks, pass_at) };
     let json = serde_json::to_string_pretty(&summary.json()).map_err(Failure::broke)?;
     dir.write("summary.json", format!("{json}\n").as_bytes()).map_err(Failure::broke)?;
-    let command = std::env::args().collect::<Vec<_>>().join(" ");
+    let command = crate::cli::words().collect::<Vec<_>>().join(" ");
     dir.write("results.csv", summary.csv(&command).as_bytes()).map_err(Failure::broke)?;
     let page = report::page(&summary, parts).map_err(Failure::broke)?;
     let page = dir.write("report.html", page.as_bytes()).map_err(Failure::broke)?;

@@ -62,7 +62,9 @@ impl EvalJob<'_> {
                 |what: &str| Failure::refused(format!("{}, problem {}: {what}", benchmark.name, item.id));
             let rendered = match benchmark.embedded {
                 true => RenderedPrompt { text: item.problem.clone(), special_tokens: true },
-                false => self.template.prompt(&item.problem).map_err(|e| refused(&e.to_string()))?,
+                false => {
+                    self.template.asked(&item.before, &item.problem).map_err(|e| refused(&e.to_string()))?
+                }
             };
             let prompt = self.tokens.rendered(&rendered).map_err(|e| {
                 refused(&format!("the model's tokenizer has no tokens for it: {}", short(&e.to_string())))

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::LoraSettings;
 use crate::disk::{Disk, read_regular, read_regular_text};
+use crate::model::config::known::ADAPTER;
 use crate::model::weights::{Parameters, SaveDtype, Tensor, decode, write_file};
 use crate::model::{Error, ModelConfig};
 
@@ -105,22 +106,6 @@ pub fn load(directory: &Path, config: &ModelConfig) -> Result<(LoraSettings, Par
     }
 }
 
-/// Fields that make something else of the same tensors, or add to them.
-const VARIANTS: [&str; 12] = [
-    "use_rslora",
-    "use_dora",
-    "use_qalora",
-    "use_bdlora",
-    "fan_in_fan_out",
-    "lora_bias",
-    "rank_pattern",
-    "alpha_pattern",
-    "modules_to_save",
-    "layer_replication",
-    "alora_invocation_tokens",
-    "trainable_token_indices",
-];
-
 /// Largest `lora_alpha`; published adapters have 1 to 1024.
 const MAX_ALPHA: f64 = 1e6;
 
@@ -137,17 +122,8 @@ fn settings(path: &Path) -> Result<LoraSettings, Error> {
     if value.get("peft_type").and_then(Value::as_str) != Some("LORA") {
         return Err(fail("peft_type", "only \"LORA\" is read"));
     }
-    // Each of these changes what the tensors mean; off is false, null, empty or absent.
-    for field in VARIANTS {
-        let off = match value.get(field) {
-            None | Some(Value::Null | Value::Bool(false)) => true,
-            Some(Value::Object(map)) => map.is_empty(),
-            Some(Value::Array(list)) => list.is_empty(),
-            _ => false,
-        };
-        if !off {
-            return Err(fail(field, "not supported; it must be off"));
-        }
+    if let Some(map) = value.as_object() {
+        ADAPTER.refuse_unknown(map, &path.display().to_string())?;
     }
     // The others (PiSSA, OLoRA, CorDA, LoftQ) take their start out of the model's own weights, also when an adapter is loaded.
     const STARTS: [&str; 3] = ["gaussian", "eva", "orthogonal"];

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)] // a test that cannot read its fixture should stop there
 
 mod exact;
+mod fields;
 mod gradient;
 #[path = "../../../../../tests/long/mod.rs"]
 mod long;

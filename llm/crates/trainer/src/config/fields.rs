@@ -24,6 +24,8 @@ pub enum ValueKind {
     Positive,
     /// `none` or a finite number greater than 0.
     OptionalPositive,
+    /// `none` or two finite numbers, the lower first.
+    OptionalRange,
     /// `none` or a path.
     OptionalPath,
     /// A text of at least one character; this is the default.
@@ -45,6 +47,7 @@ impl fmt::Display for ValueKind {
             ValueKind::Words(words) => write!(f, "a list of {}", words.join(", ")),
             ValueKind::Positive => write!(f, "a number greater than 0"),
             ValueKind::OptionalPositive => write!(f, "none or a number greater than 0"),
+            ValueKind::OptionalRange => write!(f, "none or two numbers, the lower first, as in 0.1,0.9"),
             ValueKind::OptionalPath => write!(f, "none or a directory"),
             ValueKind::Text(unsaid) => write!(f, "{unsaid}, or a text of at least one character"),
         }
@@ -56,6 +59,13 @@ fn split_words(text: &str) -> Vec<&str> {
     let text = text.trim();
     let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
     inner.split(',').map(|w| w.trim().trim_matches('"')).collect()
+}
+
+/// The numbers of `low,high`, also in brackets.
+pub(super) fn range(text: &str) -> Option<[f64; 2]> {
+    let numbers: Vec<f64> = split_words(text).iter().map(|word| word.parse().ok()).collect::<Option<_>>()?;
+    let [low, high] = numbers[..] else { return None };
+    (low.is_finite() && high.is_finite() && low <= high).then_some([low, high])
 }
 
 impl ValueKind {
@@ -90,6 +100,8 @@ impl ValueKind {
             ValueKind::Positive => positive(text),
             ValueKind::OptionalPositive if text == "none" => Some(text.to_owned()),
             ValueKind::OptionalPositive => positive(text),
+            ValueKind::OptionalRange if text == "none" => Some(text.to_owned()),
+            ValueKind::OptionalRange => range(text).map(|[low, high]| format!("{low},{high}")),
             ValueKind::OptionalPath | ValueKind::Text(_) => (!text.is_empty()).then(|| text.to_owned()),
         }
     }

@@ -62,9 +62,14 @@ fn check(config: &RewardConfig, rl: &RlConfig, values: &BTreeMap<String, String>
             names.join(", ")
         ));
     }
-    if rl.dynamic_sampling && config.weights[ACCURACY] == 0.0 {
+    if let Some([low, high]) = rl.dynamic_band.filter(|_| !rl.dynamic_sampling) {
+        return Some(format!(
+            "rl.dynamic_band = {low},{high}: chooses the groups of rl.dynamic_sampling, which is false; set it to true"
+        ));
+    }
+    if rl.dynamic_sampling && rl.dynamic_band.is_none() && config.weights[ACCURACY] == 0.0 {
         return Some(
-            "rl.dynamic_sampling = true: keeps groups with right and wrong responses, so reward.accuracy must be greater than 0"
+            "rl.dynamic_sampling = true: keeps groups with right and wrong responses, so reward.accuracy must be greater than 0, or rl.dynamic_band say which rewards to keep"
                 .to_owned(),
         );
     }

@@ -7,6 +7,7 @@ use grpo_lambda_gpu::select::{self, DevicePreference};
 use grpo_lambda_gpu::{Dtype, StatePlace};
 
 use super::engine::EngineKind;
+use super::fields;
 use super::schedule::ScheduleShape;
 use crate::input::data::OnBadRow;
 
@@ -44,6 +45,7 @@ value! {
     Option<String>: |text| Some(given(text).map(str::to_owned));
     Option<PathBuf>: |text| Some(given(text).map(PathBuf::from));
     Option<f64>: |text| Some(text.parse().ok());
+    Option<[f64; 2]>: |text| Some(fields::range(text));
     // Both `none` and 0 are absent.
     Option<usize>: |text| Some(usize::read(text).filter(|n| *n > 0));
     Vec<String>: |text| Some(text.split(',').map(str::to_owned).collect());

@@ -164,6 +164,7 @@ section! {
         test: Option<String> = ValueKind::Text("none"), "none", "the held-out problems, given likewise; none: a tenth of task.data, chosen by a hash of each problem, and another for validation";
         template: String = ValueKind::Text("line"), "line", "how a problem becomes a prompt: no, line, qwen_math, r1, open_reasoner, open_r1, chat (the checkpoint's own), or a Jinja file";
         system: Option<String> = ValueKind::Text("none"), "none", "system prompt; none: the template's own";
+        template_args: Option<String> = ValueKind::Text("none"), "none", "arguments of a chat template as a JSON object, as in {\"enable_thinking\": false}; none: its defaults";
         extract: String = choice(&["template", "auto", "boxed", "tag", "lenient-tag", "any", "free"]), "template", "where the answer stands in a response, for reward and held-out accuracy: where the template asks for it, or as --extract of grade";
         rules: String = ValueKind::Text("strict"), "strict", "by which rules it is compared with the reference, as --rules of grade: strict, lenient, lenient,-solutions, ...";
         on_bad_row: OnBadRow = choice(&OnBadRow::NAMES), "refuse", "what happens to rows that cannot be used";
@@ -229,6 +230,7 @@ section! {
         temperature: f64 = number(MIN_TEMPERATURE, MAX_TEMPERATURE), "1", "sampling temperature; log-probabilities use it too";
         grad_clip: Option<f64> = ValueKind::OptionalPositive, "1", "largest gradient norm; none: no clipping";
         dynamic_sampling: bool = FLAG, "false", "sample further prompts, four times as many at most, until enough groups have both right and wrong responses; rows of a data set for this come from epochs of their own; reward and accuracy are then those of the groups kept";
+        dynamic_band: Option<[f64; 2]> = ValueKind::OptionalRange, "none", "with rl.dynamic_sampling, the groups to keep: those whose mean reward is from one number to the other, as in 0.1,0.9, for rewards that are not 0 or 1; none: those with both right and wrong responses";
         max_nan_steps: u64 = integer(1, ANY), "3", "consecutive steps skipped for a NaN gradient before the run stops";
         max_logp_error: f64 = number(1.0, f64::INFINITY), "1.05", "where sampler and trainer round differently (on a card, or with another rollout.engine): the factor between their probabilities of a token, on average, above which the run stops";
     }
@@ -262,7 +264,7 @@ section! {
         overlong_cache: Option<f64> = ValueKind::OptionalPositive, "none", "tokens before the limit over which it grows; none: a fifth of the limit, as in DAPO";
         regex: Option<String> = ValueKind::Text("none"), "none", "a regular expression; a response in which it matches gets 1, else 0";
         regex_weight: f64 = WEIGHT, "1", "weight of reward.regex, where there is one";
-        command: Option<String> = ValueKind::Text("none"), "none", "a program of your own, as in python3 my_reward.py: a JSON line with prompt, completion, gold, tokens and token_ids for each response in, a number a line out; it is kept open";
+        command: Option<String> = ValueKind::Text("none"), "none", "a program of your own, as in python3 my_reward.py: a JSON line with prompt, completion, gold, tokens, token_ids, step and the row's other columns for each response in, a number a line out; it is kept open";
         command_weight: f64 = WEIGHT, "1", "weight of reward.command, where there is one; reward.accuracy=0 makes it the only reward";
         [resumable] command_timeout: f64 = ValueKind::Positive, "60", "seconds that it may take over the responses to one prompt";
         coin: f64 = WEIGHT, "0", "weight of a control: 1 for half of all responses, whatever they say; with reward.accuracy=0, what training does without a signal";

@@ -5,11 +5,15 @@ use grpo_lambda_grade::{Extraction, Rules};
 use super::error::ConfigError;
 use super::sections::{ColumnFields, TaskFields};
 use crate::input::data::Columns;
+use crate::input::prompt::arguments;
 use crate::input::task::{AnswerReading, DatasetTask, LengthFilter, Level, Task, TaskSource};
 
 pub(super) fn read(task: TaskFields, columns: ColumnFields) -> Result<TaskSource, ConfigError> {
     let conflict = |text: String| Err(ConfigError::Conflict(text));
     let ColumnFields { problem, answer, solution } = columns;
+    if let Some(args) = &task.template_args {
+        arguments(args).map_err(|e| ConfigError::Conflict(format!("task.template_args: {e}")))?;
+    }
     match (task.kind.as_str(), task.data) {
         ("dataset", None) => conflict(
             "task.kind = dataset: task.data is missing; must be a file, a directory, or owner/name in the Hugging Face cache".to_owned(),
@@ -20,6 +24,7 @@ pub(super) fn read(task: TaskFields, columns: ColumnFields) -> Result<TaskSource
             columns: Columns { problem, answer, solution },
             template: task.template,
             system: task.system,
+            template_args: task.template_args,
             reading: AnswerReading {
                 extraction: Extraction::find(&task.extract),
                 rules: Rules::parse(&task.rules)

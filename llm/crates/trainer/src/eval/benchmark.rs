@@ -7,6 +7,7 @@ use grpo_lambda_grade::{Extraction, Gold};
 
 use crate::config::Config;
 use crate::input::data::{self, Columns, DataError, DataOptions, OnBadRow, Row};
+use crate::input::prompt::Message;
 use crate::input::task::{Split, Task, TaskSource};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub struct BenchmarkProblem {
     /// Its id within the benchmark.
     pub id: String,
     pub problem: String,
+    /// The turns of its conversation before the problem.
+    pub before: Vec<Message>,
     /// The accepted answers, as they are written.
     pub golds: Vec<String>,
     /// The accepted answers, read.
@@ -43,9 +46,10 @@ pub const HELD_OUT: &str = "run:held-out";
 impl Benchmark {
     /// A data set's rows, which are asked with a template.
     pub fn of_rows(name: &str, rows: Vec<Row>) -> Benchmark {
-        let item = |Row { index, problem, answers, gold, .. }: Row| BenchmarkProblem {
+        let item = |Row { index, problem, before, answers, gold, .. }: Row| BenchmarkProblem {
             id: index.to_string(),
             problem,
+            before,
             golds: answers,
             gold,
         };
@@ -189,6 +193,7 @@ fn embedded(name: &str, settings: &[&str]) -> Benchmark {
     let item = |(i, problem): (usize, crate::input::task::Problem)| BenchmarkProblem {
         id: i.to_string(),
         problem: problem.prompt,
+        before: Vec::new(),
         golds: vec![problem.gold.to_string()],
         gold: problem.gold,
     };

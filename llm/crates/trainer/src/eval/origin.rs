@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use grpo_lambda_grade::Extraction;
 
 use crate::config::{Config, ConfigError, ModelSource};
-use crate::input::data::Row;
-use crate::input::prompt::{PromptError, Template};
+use crate::input::data::{Row, words};
+use crate::input::prompt::{PromptError, PromptForm, Template};
 use crate::input::task::{Split, TaskSource};
 use crate::input::tokens::{ModelTokenizer, TokenError};
 use crate::problems::{Problems, TaskError};
@@ -83,11 +83,11 @@ impl Origin {
         self.run.join(CONFIG)
     }
 
-    /// The name of the run's template, and its system prompt unless that is the template's own.
-    pub fn template(&self) -> (&str, Option<&str>) {
+    /// The form of the run's prompts.
+    pub fn form(&self) -> PromptForm<'_> {
         match &self.config.task {
-            TaskSource::Embedded(_) => (EMBEDDED, None),
-            TaskSource::Dataset(task) => (&task.template, task.system.as_deref()),
+            TaskSource::Embedded(_) => PromptForm { template: EMBEDDED, system: None, args: None },
+            TaskSource::Dataset(task) => task.form(),
         }
     }
 
@@ -99,16 +99,15 @@ impl Origin {
         }
     }
 
-    /// [`Origin::template`] as the run loaded it; the tokenizer's files in `checkpoint`, one of the run's, hold the chat template.
-    pub fn load_template(&self, checkpoint: &Path) -> Result<Template, PromptError> {
-        let (name, system) = self.template();
+    /// The template of [`Origin::form`] as the run loaded it, with other arguments where `args` are given; the tokenizer's files in `checkpoint`, one of the run's, hold the chat template.
+    pub fn load_template(&self, checkpoint: &Path, args: Option<&str>) -> Result<Template, PromptError> {
+        let form = self.form();
         // A run that began with random weights had no checkpoint whose special tokens a template could write.
         let began_with_one = matches!(self.config.model, ModelSource::Checkpoint(_));
-        let template = Template::load(name, began_with_one.then_some(checkpoint))?;
-        match system {
-            Some(system) => template.with_system(system),
-            None => Ok(template),
-        }
+        Template::of_form(
+            PromptForm { args: args.or(form.args), ..form },
+            began_with_one.then_some(checkpoint),
+        )
     }
 
     /// The run's problems as it opened them, for a model with `positions` positions.
@@ -123,7 +122,8 @@ impl Origin {
         if let ModelSource::Checkpoint(began_with) = &mut config.model {
             *began_with = checkpoint.to_owned();
         }
-        Problems::open(&config, tokens, positions, say)
+        let rows = crate::run::latest(&self.run).ok().flatten().and_then(|c| rows_of_training(c.path()));
+        Problems::open_as(&config, rows.as_deref(), (tokens, positions), say)
     }
 
     /// Up to `limit` rows of the run's held-out split, in the order in which training measures them, for a model with `positions` positions.
@@ -206,7 +206,7 @@ impl TrainedOn {
                 let state = if start == model { checkpoint } else { start.as_path() };
                 let problems = origin.rows((checkpoint, state), (&tokens, positions), &mut |_| ())?;
                 let learned = problems.training().map_err(|source| origin.unreadable(&task.data, source))?;
-                trained.problems.extend(learned.iter().map(|problem| normal(problem)));
+                trained.problems.extend(learned.iter().map(|problem| words(problem)));
                 trained.runs.push((origin.run.clone(), task.data.clone()));
             }
             let ModelSource::Checkpoint(before) = origin.config.model else { break };
@@ -217,17 +217,12 @@ impl TrainedOn {
 
     /// True if the problem is among them, blanks apart.
     pub fn contains(&self, problem: &str) -> bool {
-        self.problems.contains(&normal(problem))
+        self.problems.contains(&words(problem))
     }
 }
 
-/// A problem's words with one blank between them.
-fn normal(problem: &str) -> String {
-    problem.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
 /// The checksum of a checkpoint's training rows, if stored.
-fn rows_of_training(checkpoint: &Path) -> Option<String> {
+pub(crate) fn rows_of_training(checkpoint: &Path) -> Option<String> {
     let bytes = std::fs::read(checkpoint.join(STATE)).ok()?;
     let state: serde_json::Value = serde_json::from_slice(&bytes).ok()?;
     Some(state.get("data")?.as_str()?.to_owned())

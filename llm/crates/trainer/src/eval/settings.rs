@@ -5,6 +5,7 @@ use grpo_lambda_decoder::truncation::Truncation;
 use grpo_lambda_grade::{Extraction, Rules};
 
 use super::shots::Shots;
+use crate::input::prompt::PromptForm;
 
 /// Named settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -51,6 +52,8 @@ pub struct Settings {
     pub template: String,
     /// The system prompt, unless it is the template's own.
     pub system: Option<String>,
+    /// The arguments of a chat template, unless they are its defaults.
+    pub template_args: Option<String>,
     pub shots: Option<Shots>,
     /// The origin of the template: an option, or the model's run; for people, no setting.
     pub template_from: String,
@@ -81,7 +84,7 @@ impl Settings {
     pub fn before(key: &str) -> Option<toml::Value> {
         match key {
             "numbers" => Some("f32".into()),
-            "system" => Some(OWN.into()),
+            "system" | "template_args" => Some(OWN.into()),
             "shots" => Some(NO_SHOTS.into()),
             "rules" => Some(Rules::STRICT.spelled().into()),
             _ => None,
@@ -97,6 +100,7 @@ impl Settings {
             ("weights", self.weights.as_str().into()),
             ("template", self.template.as_str().into()),
             ("system", self.system.as_deref().unwrap_or(OWN).into()),
+            ("template_args", self.template_args.as_deref().unwrap_or(OWN).into()),
             ("shots", self.shots.as_ref().map_or(NO_SHOTS.to_owned(), Shots::fingerprint).into()),
             ("template_from", self.template_from.as_str().into()),
             ("extract", self.extract.name().into()),
@@ -127,27 +131,16 @@ impl Settings {
 impl Settings {
     /// The prompt template, in words.
     pub fn template_in_words(&self) -> String {
-        let template = in_words(&self.template, self.system.as_deref());
+        let (system, args) = (self.system.as_deref(), self.template_args.as_deref());
+        let template = PromptForm { template: &self.template, system, args };
         match &self.shots {
             Some(shots) => format!(
                 "{template}, {} solved examples of {} before each problem",
                 shots.examples.len(),
                 shots.from
             ),
-            None => template,
+            None => template.to_string(),
         }
-    }
-}
-
-/// A template with its system prompt, in words; without one it is the template's own.
-pub fn in_words(template: &str, system: Option<&str>) -> String {
-    let template = match template {
-        "no" => "no prompt template".to_owned(),
-        name => format!("prompt template {name}"),
-    };
-    match system {
-        Some(system) => format!("{template} with the system prompt {system:?}"),
-        None => template,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::benchmark::Benchmark;
-use crate::input::data::{self, Columns, DataError, OnBadRow, Row};
+use crate::input::data::{self, Columns, DataError, OnBadRow, Row, words};
 use crate::input::prompt::{SolvedExample, Template};
 
 /// The reason why there are no examples.
@@ -44,13 +44,16 @@ impl Shots {
         if let Some(embedded) = benchmarks.iter().find(|benchmark| benchmark.embedded) {
             return Err(ShotsError::Embedded(embedded.name.clone()));
         }
-        let asked: HashSet<&str> = benchmarks
+        let asked: HashSet<String> = benchmarks
             .iter()
             .flat_map(|benchmark| &benchmark.items)
-            .map(|item| item.problem.as_str())
+            .map(|item| words(&item.problem))
             .collect();
         let example = |row: &Row| {
-            let solution = row.solution.as_deref().filter(|_| !asked.contains(row.problem.as_str()))?;
+            let solution = row.solution.as_deref().filter(|_| row.before.is_empty())?;
+            if asked.contains(&words(&row.problem)) {
+                return None;
+            }
             let response = template.target(solution, row.answers.first().map_or("", String::as_str));
             Some(SolvedExample { problem: row.problem.clone(), response })
         };

@@ -65,13 +65,22 @@ pub fn snapshot(kind: RepositoryKind, repository: &str, cache: &Path) -> Result<
     let directory = cache.join(format!("{}--{}", kind.prefix(), repository.replace('/', "--")));
     let snapshots = directory.join("snapshots");
     let main = std::fs::read_to_string(directory.join("refs").join("main"));
-    if let Some(snapshot) = main.ok().map(|r| snapshots.join(r.trim())).filter(|s| s.is_dir()) {
+    let named = main.ok().map(|r| r.trim().to_owned());
+    if let Some(snapshot) = named.as_ref().map(|name| snapshots.join(name)).filter(|s| s.is_dir()) {
         return Ok(snapshot);
     }
     let entries = std::fs::read_dir(&snapshots).into_iter().flatten().flatten().map(|e| e.path());
     let mut found: Vec<PathBuf> = entries.filter(|p| p.is_dir()).collect();
     found.sort();
     match found.as_slice() {
+        // `hf` writes the name first: without the snapshot that it names, a download is under way or was stopped.
+        [..] if named.as_ref().is_some_and(|named| !named.is_empty()) && !found.is_empty() => Err(format!(
+            "{repository}: refs/main names the snapshot {}, which is not in {}: a download is under way or was stopped; run `{}` again, or give \
+             the path of a snapshot",
+            named.unwrap_or_default(),
+            snapshots.display(),
+            kind.download(repository)
+        )),
         [one] => Ok(one.clone()),
         [] => {
             let command = kind.download(repository);

@@ -2,6 +2,7 @@
 
 pub mod data;
 pub mod hub;
+pub mod json;
 pub mod prompt;
 pub mod stops;
 pub mod task;

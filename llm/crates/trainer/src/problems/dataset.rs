@@ -6,8 +6,10 @@ use std::path::Path;
 use grpo_lambda_grade::Grader;
 
 use super::{RL_OFFSET, TaskError};
-use crate::input::data::{Conflicts, DataSet, OnBadRow, Row, RowLocation, Shuffled, open, permutation};
-use crate::input::prompt::Template;
+use crate::input::data::{
+    Conflicts, DataSet, OnBadRow, Row, RowKey, RowLocation, Shuffled, Spellings, open, permutation,
+};
+use crate::input::prompt::{Template, surroundings};
 use crate::input::task::{DatasetTask, LengthFilter, Problem, Split};
 use crate::input::tokens::{ModelTokenizer, TokenError, UNKNOWN};
 
@@ -21,6 +23,10 @@ pub(super) struct Dataset {
     pub(super) test: Option<DataSet>,
     /// Numbers of rows by split, in the order of [`Split::ALL`].
     pub(super) splits: [Vec<u32>; 3],
+    /// The spelling by which rows are compared.
+    pub(super) key: RowKey,
+    /// True if another [`RowKey`] divides the rows otherwise.
+    pub(super) key_matters: bool,
     pub(super) supervised: Shuffled,
     pub(super) reinforced: Shuffled,
 }
@@ -67,6 +73,8 @@ struct Division {
     splits: [Vec<u32>; 3],
     /// Rows that are held-out problems.
     contaminated: usize,
+    /// True if another spelling of the key divides the rows otherwise, or finds other repetitions.
+    key_matters: bool,
     /// Problems that occur with several answers, and the first of them.
     conflicts: Conflicts,
     /// Rows left out for their length, which `task.max_*` set.
@@ -81,20 +89,19 @@ struct Division {
 /// Opens data and template, divides the rows, and leaves out or refuses those that do not fit.
 pub(super) fn dataset(
     task: &DatasetTask,
-    seed: u64,
+    (seed, key, others): (u64, RowKey, bool),
     checkpoint: Option<&Path>,
     (tokens, limits): (&ModelTokenizer, LengthLimits),
     say: &mut dyn FnMut(&str),
 ) -> Result<Dataset, TaskError> {
-    let mut template = Template::load(&task.template, checkpoint)?;
-    if let Some(system) = &task.system {
-        template = template.with_system(system)?;
-    }
-    let data = opened(&task.data, task, say)?;
+    let template = Template::of_form(task.form(), checkpoint)?;
+    surroundings(&template, tokens).iter().for_each(|line| say(&format!("prompts: {line}")));
+    let data = opened(&task.data, task, say)?.with_others(others);
     let test = task.test.as_ref().map(|at| opened(at, task, say)).transpose()?;
     let grader = task.reading.grader(template.extraction());
-    let division = divided(&data, test.as_ref(), (&template, grader), (tokens, limits))?;
+    let division = divided((&data, test.as_ref(), key), (&template, grader), (tokens, limits))?;
     division.tell(task, say)?;
+    let key_matters = division.key_matters;
     let splits = division.splits;
     let no_row =
         |split: Split| TaskError::NoRow { data: task.data.clone(), split: split.name(), of: data.len() };
@@ -106,32 +113,41 @@ pub(super) fn dataset(
     }
     let rows = splits[0].len() as u32;
     let (supervised, reinforced) = (Shuffled::new(seed, rows, 0), Shuffled::new(seed, rows, RL_OFFSET));
-    Ok(Dataset { template, grader, data, test, splits, supervised, reinforced })
+    Ok(Dataset { template, grader, data, test, splits, key, key_matters, supervised, reinforced })
 }
 
 /// Divides the rows of `data`; if `test` holds the held-out problems, all others are for training.
 fn divided(
-    data: &DataSet,
-    test: Option<&DataSet>,
+    (data, test, key): (&DataSet, Option<&DataSet>, RowKey),
     asked: (&Template, Grader),
     (tokens, limits): (&ModelTokenizer, LengthLimits),
 ) -> Result<Division, TaskError> {
-    let mut held_out = HashSet::new();
-    for row in test.into_iter().flat_map(DataSet::rows) {
-        held_out.insert(row?.problem);
-    }
     let mut found = Division::default();
+    let (mut held_out, mut as_published, mut spellings) =
+        (HashSet::new(), HashSet::new(), Spellings::default());
+    for row in test.into_iter().flat_map(DataSet::rows) {
+        let row = row?;
+        held_out.insert(RowKey::Words.of(&row));
+        found.key_matters |= spellings.differ(&row);
+        as_published.insert(row.problem);
+    }
+    // The side of a row under a spelling of its key; `None` for a held-out problem, which is not trained on, whatever its file.
+    let side = |key: RowKey, row: &Row| {
+        let spelt = key.of(row);
+        let held_out = if key == RowKey::Words { &held_out } else { &as_published };
+        match test {
+            Some(_) => (!held_out.contains(&spelt)).then_some(Split::Train),
+            None => Some(Split::from_canonical(&spelt)),
+        }
+    };
     let unk = tokens.id(UNKNOWN);
     for row in data.rows() {
         let row = row?;
-        let split = match test {
-            // A held-out problem is not trained on, whatever its file.
-            Some(_) if held_out.contains(&row.problem) => {
-                found.contaminated += 1;
-                continue;
-            }
-            Some(_) => Split::Train,
-            None => Split::from_canonical(&row.problem),
+        let sides = [RowKey::Words, RowKey::AsPublished].map(|key| side(key, &row));
+        found.key_matters |= sides[0] != sides[1] || spellings.differ(&row);
+        let Some(split) = sides[usize::from(key == RowKey::AsPublished)] else {
+            found.contaminated += 1;
+            continue;
         };
         found.conflicts.note(&row);
         let problem = problem(asked, &row)?;
@@ -206,6 +222,9 @@ fn opened(at: &str, task: &DatasetTask, say: &mut dyn FnMut(&str)) -> Result<Dat
     };
     let split = data.located().split.as_ref().map_or(String::new(), |s| format!(", split {s}"));
     say(&format!("{at}: {} rows{split}; layout {}{bad}", data.len(), data.layout()));
+    if let Some(columns) = data.counts().unused_line() {
+        say(&format!("{at}: columns that are not asked, with the rows that have them: {columns}"));
+    }
     Ok(data)
 }
 
@@ -223,7 +242,7 @@ impl Dataset {
                 break;
             }
             let row = data.row(rows.map_or(at, |rows| rows[at as usize]) as usize)?;
-            if seen.insert(row.problem.clone()) {
+            if seen.insert(self.key.of(&row)) {
                 found.push(row);
             }
         }
@@ -237,7 +256,7 @@ impl Dataset {
 }
 
 fn problem((template, grader): (&Template, Grader), row: &Row) -> Result<Problem, TaskError> {
-    let prompt = template.prompt(&row.problem)?;
+    let prompt = template.asked(&row.before, &row.problem)?;
     let answer = row.answers.first().map_or("", String::as_str);
     Ok(Problem {
         prompt: prompt.text,
@@ -248,6 +267,7 @@ fn problem((template, grader): (&Template, Grader), row: &Row) -> Result<Problem
         extraction: grader.extraction,
         expression: None,
         canonical: row.problem.clone(),
+        others: row.others.clone(),
     })
 }
 

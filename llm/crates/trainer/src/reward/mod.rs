@@ -23,10 +23,12 @@ mod regex;
 mod stuck;
 mod tag_count;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use grpo_lambda::assignment::Overlong;
 use grpo_lambda_grade::{Extraction, Gold};
+use serde_json::Value;
 
 pub use regex::Pattern;
 pub use stuck::{StuckComponent, StuckDetector};
@@ -44,6 +46,10 @@ pub struct RewardInput<'a> {
     pub extraction: Extraction,
     /// The number from the program of the component `command`.
     pub program: Option<f64>,
+    /// The step of RL, from 0.
+    pub step: u64,
+    /// The columns of the problem's row that are not asked, by name.
+    pub row: &'a BTreeMap<String, Value>,
     /// A number of its own, uniform in `[0, 1)` and independent of everything else.
     pub draw: f64,
 }

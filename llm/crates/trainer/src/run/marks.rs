@@ -50,7 +50,7 @@ pub(super) fn write_best(disk: &Disk, run: &Path, best: Best) -> Result<(), RunE
 }
 
 pub(super) fn read_end(disk: &Disk, run: &Path) -> Result<Option<End>, RunError> {
-    read(disk, run, END, "without this file the run goes back to its last checkpoint")
+    read(disk, run, END, "without this file the last evaluation is made again")
 }
 
 pub(super) fn write_end(disk: &Disk, run: &Path, end: &End) -> Result<(), RunError> {

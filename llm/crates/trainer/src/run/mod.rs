@@ -154,6 +154,8 @@ pub struct OpenedRun {
 }
 
 pub const CONFIG: &str = "config.toml";
+/// Settings that say where a run's inputs lie.
+const PATHS: [&str; 3] = ["task.data", "task.test", "model.checkpoint"];
 const SUMMARY: &str = "summary.json";
 pub const EVENTS: &str = "events.out.tfevents.1.grpo-lambda";
 const LOGS: [&str; 6] =
@@ -341,7 +343,9 @@ impl RunDir {
         let saved = self.checkpoints.save(step, digests, |writer| {
             fill(writer)?;
             Ok::<(), E>(directory.check()?) // a second process may have come in meanwhile
-        })?;
+        });
+        // A write that fails because the run was moved says so.
+        let saved = saved.or_else(|error| directory.check().map_err(E::from).and(Err(error)))?;
         self.settle(best)?;
         Ok(saved)
     }
@@ -361,6 +365,24 @@ impl RunDir {
     pub fn replace(&self, name: &str, contents: &[u8]) -> Result<(), RunError> {
         self.directory.check()?;
         Ok(self.disk.replace(&self.path.join(name), contents)?)
+    }
+
+    /// Writes down where the inputs lie now, once they were found to be those of the run.
+    ///
+    /// # Errors
+    /// If the configuration cannot be read or written.
+    pub fn settle_paths(&self, config: &Config) -> Result<(), RunError> {
+        let stored = Config::read(&self.path.join(CONFIG))?;
+        let moved: Vec<String> = stored
+            .differences(config)
+            .into_iter()
+            .filter(|d| PATHS.contains(&d.key.as_str()))
+            .map(|d| format!("{}={}", d.key, d.new.unwrap_or_else(|| "none".to_owned())))
+            .collect();
+        match moved.is_empty() {
+            true => Ok(()),
+            false => self.replace(CONFIG, stored.with(&moved)?.to_toml().as_bytes()),
+        }
     }
 
     /// The summary that [`RunDir::finish`] wrote; `None` if the run is not done.
@@ -409,7 +431,10 @@ fn holds_run(disk: &Disk, path: &Path, config: &Config) -> Result<bool, RunError
 /// Refuses a configuration whose results would differ from those of the `stored` one.
 fn refuse_others(path: &Path, stored: &Config, config: &Config) -> Result<(), RunError> {
     let mut differences = stored.differences(config);
-    differences.retain(|d| d.affects_result);
+    // Where a checkpoint vouches for the rows and the model's files, they may lie elsewhere; who opens the run compares them.
+    let vouched =
+        PATHS.iter().any(|key| differences.iter().any(|d| d.key == *key)) && find::latest(path)?.is_some();
+    differences.retain(|d| d.affects_result && !(vouched && PATHS.contains(&d.key.as_str())));
     match differences.is_empty() {
         true => Ok(()),
         false => Err(RunError::ConfigChanged { path: path.to_owned(), differences }),

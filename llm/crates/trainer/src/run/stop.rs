@@ -28,13 +28,15 @@ pub fn listen() {
         drop(flag::register_usize(signal, Arc::clone(came), signal as usize));
     }
     if let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP]) {
-        std::thread::spawn(move || {
+        // Without a thread for it a signal has no answer, and the run ends at its next step all the same.
+        let answer = move || {
             let first = signals.forever().next();
             let work = UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner).clone();
             if let (Some(signal), Some(work)) = (first, work) {
                 say(&work.answer(signal, work.began.elapsed()));
             }
-        });
+        };
+        drop(std::thread::Builder::new().spawn(answer));
     }
 }
 

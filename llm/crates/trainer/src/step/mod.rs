@@ -39,6 +39,8 @@ use crate::input::stops::Stops;
 use crate::input::tokens::ModelTokenizer;
 use engine::WeightFollower;
 use evidence::{EvidenceCost, EvidenceError, EvidenceRequest, ForwardSettings};
+use serde_json::Value;
+use std::collections::BTreeMap;
 
 pub use rewards::{RewardError, RewardFunction, TextReward};
 pub use sample::Rollout;
@@ -73,6 +75,8 @@ pub struct TrainingPrompt {
     pub gold: Gold,
     /// The address of its random numbers; no other prompt of the step has this number.
     pub number: u64,
+    /// The columns of its row that are not asked.
+    pub others: BTreeMap<String, Value>,
 }
 
 /// Token ids of the prompts.

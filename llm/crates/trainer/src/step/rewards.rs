@@ -34,9 +34,10 @@ const LARGEST: f64 = 1e100;
 
 /// Grades the responses to a prompt.
 pub trait RewardFunction {
-    /// The reward of each response, in order.
+    /// The reward of each response, in order, in RL step `step`.
     fn rewards(
         &self,
+        step: u64,
         prompt: &TrainingPrompt,
         responses: &[SampledResponse],
     ) -> Result<Vec<RewardBreakdown>, RewardError>;
@@ -104,6 +105,7 @@ impl TextReward {
     /// The program's reward of each response; `None` without a program.
     fn program_rewards(
         &self,
+        step: u64,
         prompt: &TrainingPrompt,
         responses: &[SampledResponse],
         texts: &[String],
@@ -116,6 +118,8 @@ impl TextReward {
             gold: gold.clone(),
             tokens: response.tokens.len(),
             token_ids: response.tokens.clone(),
+            step,
+            row: Question::columns(&prompt.others),
         };
         let questions: Vec<Question> = responses.iter().zip(texts).map(question).collect();
         Ok(program.borrow_mut().ask(&questions, &mut |line| (self.say)(line))?)
@@ -125,17 +129,28 @@ impl TextReward {
 impl RewardFunction for TextReward {
     fn rewards(
         &self,
+        step: u64,
         prompt: &TrainingPrompt,
         responses: &[SampledResponse],
     ) -> Result<Vec<RewardBreakdown>, RewardError> {
         let stops = Stops::new(&self.tokens, &self.stops);
         let texts: Vec<String> = responses.iter().map(|r| stops.text(&r.tokens)).collect::<Result<_, _>>()?;
-        let said = self.program_rewards(prompt, responses, &texts)?;
+        let said = self.program_rewards(step, prompt, responses, &texts)?;
         let draws = self.draws.prompt(prompt.number);
         let reward = |(i, text): (usize, &String)| {
             let (length, gold, extraction) = (responses[i].tokens.len(), &prompt.gold, self.extraction);
             let (program, draw) = (said[i], draws.response(i as u64).unit(0));
-            self.summable(self.reward.score(&RewardInput { text, length, gold, extraction, program, draw }))
+            let row = &prompt.others;
+            self.summable(self.reward.score(&RewardInput {
+                text,
+                length,
+                gold,
+                extraction,
+                program,
+                draw,
+                step,
+                row,
+            }))
         };
         texts.iter().enumerate().map(reward).collect()
     }

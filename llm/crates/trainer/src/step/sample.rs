@@ -50,7 +50,7 @@ impl StepContext<'_> {
         let sampled = observed(self.observer, Phase::Sample, || {
             Ok::<_, PolicyError>(self.generate(engine, &prompts, group_size, step)?)
         })?;
-        let (mut groups, rewards) = self.graded(&prompts, sampled)?;
+        let (mut groups, rewards) = self.graded(step, &prompts, sampled)?;
         let budget = settings.memory.micro_batch_tokens * engine.processes();
         let options = settings.options();
         if settings.reference {
@@ -107,14 +107,15 @@ impl StepContext<'_> {
         })
     }
 
-    /// Grades the responses.
+    /// Grades the responses of a step.
     fn graded(
         &self,
+        step: u64,
         prompts: &[TrainingPrompt],
         sampled: Vec<Vec<SampledResponse>>,
     ) -> Result<(Vec<Group>, Vec<Vec<RewardBreakdown>>), PolicyError> {
         let group = |(prompt, responses): (&TrainingPrompt, Vec<SampledResponse>)| {
-            let breakdowns = self.rewards.rewards(prompt, &responses)?;
+            let breakdowns = self.rewards.rewards(step, prompt, &responses)?;
             let graded = responses.into_iter().zip(&breakdowns).map(|(s, breakdown)| response(s, breakdown));
             Ok((Group { responses: graded.collect() }, breakdowns))
         };

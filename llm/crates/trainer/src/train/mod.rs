@@ -42,6 +42,7 @@ use grpo_lambda_gpu::Dtype;
 use grpo_lambda_gpu::select::{ComputeDevice, DevicePreference, NoCard, SelectError};
 
 use crate::config::Config;
+use crate::eval::origin::rows_of_training;
 pub use crate::problems::Stage;
 use crate::run::progress::{SharedProgress, say};
 use crate::run::{self, Checkpoint, RunDir, extend, stop};
@@ -128,7 +129,8 @@ fn run_on(
         false => false,
     };
     let begins = grows || !run::is_done(directory);
-    let (mut session, parameters) = Session::open_for(device, engines, &config, begins)?;
+    let rows = run::latest(directory).ok().flatten().and_then(|latest| rows_of_training(latest.path()));
+    let (mut session, parameters) = Session::open_for(device, engines, &config, (begins, rows.as_deref()))?;
     if begins {
         try_reward_program(&session.config, &session.problems, &session.tokens)?;
         session.connect(directory)?;
@@ -137,7 +139,7 @@ fn run_on(
     if grows {
         extend::extend(directory, &config)?;
     }
-    let asked = (&session.problems, &session.tokens);
+    let asked = (&session.problems, &session.tokens, &session.shape);
     let position = Position::open(&config, directory, command, asked)?;
     let parameters = position.weights(parameters, &session.shape)?;
     if let Some(summary) = position.finished(&config) {

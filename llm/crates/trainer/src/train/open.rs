@@ -157,6 +157,8 @@ pub(super) fn try_reward_program(
         gold: problem.gold.to_string(),
         tokens: answer.ids().len(),
         token_ids: answer.ids().to_vec(),
+        step: 0,
+        row: Question::columns(&problem.others),
     };
     // Its settings may be a stranger's: see docs/records.md. Spelt out, since they may hold characters that a terminal obeys.
     say(&format!("reward.command starts the program {:?}", program.line));

@@ -11,6 +11,7 @@ use grpo_lambda_decoder::model::ModelConfig as Shape;
 use grpo_lambda_decoder::model::weights::Parameters;
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_gpu::select::ComputeDevice;
+use grpo_lambda_stats::mean;
 
 use super::engines::{EngineStart, Engines, Local};
 use super::error::TrainError;
@@ -81,15 +82,15 @@ impl<'e> Session<'e> {
         config: &Config,
     ) -> Result<(Self, Parameters<f32>), TrainError> {
         engines.check(config, &device)?;
-        Session::open_for(device, engines, config, true)
+        Session::open_for(device, engines, config, (true, None))
     }
 
-    /// [`Session::open_on`]; only a run that `will_step` has to fit a card.
+    /// [`Session::open_on`]; only a run that `will_step` has to fit a card, and one that began with these rows keeps their division.
     pub(super) fn open_for(
         device: ComputeDevice,
         engines: &'e dyn Engines,
         config: &Config,
-        will_step: bool,
+        (will_step, rows): (bool, Option<&str>),
     ) -> Result<(Self, Parameters<f32>), TrainError> {
         let configured = config.configured();
         configured.require(PROVIDED)?;
@@ -97,7 +98,8 @@ impl<'e> Session<'e> {
         let tokens = tokens(config)?;
         let (shape, parameters) = initial_weights(config, &tokens)?;
         let limit = shape.max_position_embeddings;
-        let problems = Problems::open(config, &tokens, limit, &mut say).map_err(TrainError::Task)?;
+        let problems =
+            Problems::open_as(config, rows, (&tokens, limit), &mut say).map_err(TrainError::Task)?;
         let config = decided(config, &device, (&problems, &tokens, &shape), will_step)?;
         let request =
             EvidenceRequest::from_method(&configured, problems.extraction(), &tokens, shape.vocab_size)?;
@@ -186,7 +188,7 @@ impl<'e> Session<'e> {
         let prompt = |number| {
             let problem = self.problems.problem(Stage::Rl, number).map_err(TrainError::Problem)?;
             let tokens = problem.encode(&self.tokens)?.ids().to_vec();
-            Ok(TrainingPrompt { tokens, gold: problem.gold, number })
+            Ok(TrainingPrompt { tokens, gold: problem.gold, number, others: problem.others })
         };
         numbers.map(prompt).collect()
     }
@@ -238,9 +240,7 @@ impl<'e> Session<'e> {
             let fresh = fresh.map_err(|source| TrainError::Rl { step, source })?;
             rollout.evidence_cost += fresh.evidence_cost;
             for answered in answered(fresh) {
-                // Only correctness decides, not the other components of the reward.
-                let known: Vec<f64> = answered.2.iter().filter_map(RewardBreakdown::accuracy).collect();
-                let agrees = rl.dynamic_sampling && all_equal(&known);
+                let agrees = rl.dynamic_sampling && !is_kept(rl.dynamic_band, &answered.2);
                 if agrees { &mut agreeing } else { &mut kept }.push(answered);
             }
             if kept.len() >= wanted {
@@ -260,6 +260,16 @@ impl<'e> Session<'e> {
         let (step, rate) = (rollout.step, self.config.rl.learning_rates().rate(rollout.step));
         self.context().step(engine, rollout, rate).map_err(|source| TrainError::Rl { step, source })
     }
+}
+
+/// True if dynamic sampling keeps a group: one whose mean reward is in the band, or without a band one with both right and wrong responses. Then
+/// only correctness decides, not the other components of the reward.
+pub fn is_kept(band: Option<[f64; 2]>, rewards: &[RewardBreakdown]) -> bool {
+    let Some([low, high]) = band else {
+        return !all_equal(&rewards.iter().filter_map(RewardBreakdown::accuracy).collect::<Vec<_>>());
+    };
+    let known: Vec<f64> = rewards.iter().filter_map(|reward| reward.total).collect();
+    mean(&known).is_some_and(|mean| (low..=high).contains(&mean))
 }
 
 /// A prompt, its group and the rewards of the responses.

@@ -1,10 +1,12 @@
 //! The state of a run beside weights and moments, and its place in the run directory.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use grpo_lambda_decoder::model::ModelConfig as Shape;
 use grpo_lambda_decoder::model::weights::{self, Parameters};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::error::TrainError;
 use super::evaluation::RunSummary;
@@ -114,6 +116,42 @@ impl RunState {
     }
 }
 
+/// Refuses to go on from a checkpoint whose model files, but for the weights, are not those that `model.checkpoint` has now.
+fn refuse_other_model(
+    checkpoint: &Checkpoint,
+    shape: &Shape,
+    tokens: &ModelTokenizer,
+) -> Result<(), TrainError> {
+    let path = checkpoint.path();
+    let theirs = ModelTokenizer::load(path)?;
+    let files = |tokens: &ModelTokenizer| -> BTreeMap<String, Vec<u8>> {
+        tokens.files().map(|(name, bytes)| (name.to_owned(), bytes.to_owned())).collect()
+    };
+    let fields = |shape: &Shape| -> BTreeMap<String, Value> {
+        let mut fields: BTreeMap<_, _> = serde_json::from_str(&shape.to_json()).unwrap_or_default();
+        // A checkpoint is f32 whatever it began with.
+        fields.remove("torch_dtype");
+        fields
+    };
+    let changed = different(&fields(&Shape::load(path)?), &fields(shape))
+        .map(|field| format!("`{field}` of config.json"));
+    let changed = changed.or_else(|| different(&files(&theirs), &files(tokens)));
+    match changed {
+        None => Ok(()),
+        Some(what) => Err(TrainError::State {
+            path: path.to_owned(),
+            problem: format!(
+                "{what} in model.checkpoint has changed since this run began; restore it, or start another run"
+            ),
+        }),
+    }
+}
+
+/// The first key whose values differ.
+fn different<T: PartialEq>(a: &BTreeMap<String, T>, b: &BTreeMap<String, T>) -> Option<String> {
+    a.keys().chain(b.keys()).find(|key| a.get(*key) != b.get(*key)).cloned()
+}
+
 /// An open run directory, with the progress of its run.
 pub(super) struct Position {
     pub(super) dir: RunDir,
@@ -128,7 +166,7 @@ impl Position {
         config: &Config,
         directory: &Path,
         command: &str,
-        (problems, tokens): (&Problems, &ModelTokenizer),
+        (problems, tokens, shape): (&Problems, &ModelTokenizer, &Shape),
     ) -> Result<Position, TrainError> {
         let metrics = [StepMetrics::COLUMNS, &reward_columns(config)].concat();
         let columns = LogColumns { command, metrics: &metrics, timing: Timing::COLUMNS };
@@ -142,9 +180,14 @@ impl Position {
         }
         let fresh = RunState::fresh(problems, tokens)?;
         let mut state = match &checkpoint {
-            Some(c) => RunState::read(c, fresh, config.rl.steps)?,
+            Some(c) => {
+                let state = RunState::read(c, fresh, config.rl.steps)?;
+                refuse_other_model(c, shape, tokens)?;
+                state
+            }
             None => fresh,
         };
+        dir.settle_paths(config)?;
         let latest = checkpoint.as_ref().map_or(0, Checkpoint::step);
         state.best = dir.resume(latest, state.best, config.checkpoint.best).map_err(TrainError::Open)?;
         // A run that was given more steps after its end has not been evaluated at its new one.
@@ -171,7 +214,9 @@ impl Position {
     pub(super) fn finished(&self, config: &Config) -> Option<RunSummary> {
         let checkpoint = self.checkpoint.as_ref()?;
         let all = self.state.stopped_early || self.state.done() == config.sft.steps + config.rl.steps;
-        self.state.before.filter(|_| all)?;
+        // Without the mark of its end the logs were cut to the checkpoint: the last evaluation is made again.
+        let ended = self.dir.has_ended() || self.state.rl_done == 0;
+        self.state.before.filter(|_| all && ended)?;
         let summary: RunSummary = serde_json::from_value(self.dir.summary().ok()??).ok()?;
         say("the run is already finished; its summary follows");
         Some(RunSummary { checkpoint: checkpoint.path().to_owned(), ..summary })

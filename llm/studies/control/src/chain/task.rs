@@ -207,6 +207,7 @@ impl Verifier {
 impl RewardFunction for Verifier {
     fn rewards(
         &self,
+        _: u64,
         prompt: &TrainingPrompt,
         responses: &[SampledResponse],
     ) -> Result<Vec<RewardBreakdown>, RewardError> {
@@ -267,7 +268,12 @@ mod tests {
             assert_eq!(FORM.first_wrong(&by_hand(), &mended), None, "{response:?}");
             let kept = wrong.unwrap_or(11);
             assert_eq!(mended[..kept], response[..kept]);
-            let prompt = TrainingPrompt { tokens: FORM.prompt(&by_hand()), gold: 0.into(), number: 9 };
+            let prompt = TrainingPrompt {
+                tokens: FORM.prompt(&by_hand()),
+                gold: 0.into(),
+                number: 9,
+                others: Default::default(),
+            };
             let reward = Verifier { form: FORM }.reward(&prompt, &response);
             assert_eq!(reward, if wrong.is_none() { 1.0 } else { 0.0 }, "{response:?}");
         }

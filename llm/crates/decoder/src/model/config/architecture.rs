@@ -51,6 +51,8 @@ pub(super) struct Family {
     pub(super) output_bias: Bias,
     /// In the MLP.
     pub(super) mlp_bias: Bias,
+    /// `max_position_embeddings` if absent.
+    pub(super) positions: usize,
     /// `rms_norm_eps` if absent.
     pub(super) rms_norm_eps: f64,
     /// Numbers of a head if `head_dim` is absent; `None` for `hidden_size / num_attention_heads`.
@@ -70,6 +72,7 @@ const LLAMA: Family = Family {
     qkv_bias: Bias::Field("attention_bias"),
     output_bias: Bias::Field("attention_bias"),
     mlp_bias: Bias::Field("mlp_bias"),
+    positions: 2048,
     rms_norm_eps: 1e-6,
     head_dim: None,
     writes_head_dim: true,
@@ -85,6 +88,7 @@ pub(super) static FAMILIES: [Family; 4] = [
         qkv_bias: Bias::Always,
         output_bias: Bias::Never,
         mlp_bias: Bias::Never,
+        positions: 32_768,
         writes_head_dim: false,
         window_switch: true,
         ..LLAMA
@@ -96,6 +100,7 @@ pub(super) static FAMILIES: [Family; 4] = [
         model_type: "qwen3",
         qk_norm: QkNorm::PerHead,
         mlp_bias: Bias::Never,
+        positions: 32_768,
         head_dim: Some(128),
         window_switch: true,
         ..LLAMA

@@ -62,11 +62,15 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Refuses every value but these; absent and null pass.
-    pub(super) fn only(&self, field: &str, accepted: &[Value], reason: &str) -> Result<()> {
-        match self.get(field) {
-            Some(v) if !accepted.contains(v) => Err(self.error(field, reason)),
-            _ => Ok(()),
+    /// The one of two names of a field that is there; two that contradict each other are refused.
+    pub(super) fn one_of(&self, names: [&'static str; 2]) -> Result<&'static str> {
+        let [first, second] = names;
+        match (self.get(first), self.get(second)) {
+            (Some(a), Some(b)) if a != b => {
+                self.refuse(first, format!("`{second}` says {b}; leave one of them out"))
+            }
+            (None, Some(_)) => Ok(second),
+            _ => Ok(first),
         }
     }
 

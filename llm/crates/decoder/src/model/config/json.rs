@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::architecture::{Bias, FAMILIES, Family};
 use super::fields::{Fields, limits};
+use super::known::CONFIG;
 use super::layer::Activation;
 use super::{ModelConfig, rope};
 use crate::disk::read_regular_text;
@@ -38,14 +39,12 @@ impl ModelConfig {
         let fields = Fields { map: &map, file, prefix: "" };
         let family = family(&fields)?;
         let activation = activation(&fields)?;
-        fields.only("pretraining_tp", &[json!(1)], "only 1 is implemented")?;
-        fields.only("attention_dropout", &[json!(0.0), json!(0)], "only 0 is implemented")?;
-        fields.only("quantization_config", &[], "quantised checkpoints are not implemented")?;
+        CONFIG.refuse_unknown(&map, file)?;
 
         let hidden_size = fields.size("hidden_size", None, limits::WIDTH)?;
         let heads = heads(&fields, family, hidden_size)?;
         let max_position_embeddings =
-            fields.size("max_position_embeddings", Some(2048), limits::POSITIONS)?;
+            fields.size("max_position_embeddings", Some(family.positions), limits::POSITIONS)?;
         let layers = fields.size("num_hidden_layers", None, limits::LAYERS)?;
         refuse_windows(&fields, family, layers, max_position_embeddings)?;
         let (rope_theta, rope_scaling) = rope::read(&fields)?;
@@ -122,29 +121,36 @@ impl ModelConfig {
     }
 }
 
-/// The family that the file names.
+/// The family that the file names: transformers goes by `model_type`, so `architectures` must not name another one.
 fn family(fields: &Fields<'_>) -> Result<&'static Family> {
-    let listed = match fields.get("architectures") {
-        Some(Value::Array(list)) if !list.is_empty() => Some("architectures"),
+    let classes = || FAMILIES.each_ref().map(|f| f.class).join(", ");
+    let named = |field: &str, name: Option<&str>| {
+        let found = FAMILIES.iter().find(|f| name.is_some_and(|n| n == f.class || n == f.model_type));
+        found.ok_or_else(|| fields.error(field, format!("these are implemented: {}", classes())))
+    };
+    let of_type = fields.get("model_type").map(|v| named("model_type", v.as_str())).transpose();
+    let of_class = match fields.get("architectures") {
+        Some(Value::Array(list)) if !list.is_empty() => named("architectures", list[0].as_str()).map(Some)?,
         Some(Value::Array(_)) | None => None,
         Some(_) => return fields.refuse("architectures", "a list is needed"),
     };
-    let field = listed.unwrap_or("model_type");
-    let name = match fields.get(field) {
-        Some(Value::Array(list)) => list.first().and_then(Value::as_str),
-        Some(v) => v.as_str(),
-        None => None,
-    };
-    let found = FAMILIES.iter().find(|f| name.is_some_and(|n| n == f.class || n == f.model_type));
-    found.ok_or_else(|| {
-        let classes = FAMILIES.each_ref().map(|f| f.class).join(", ");
-        fields.error(field, format!("these are implemented: {classes}"))
-    })
+    match (of_class, of_type?) {
+        (Some(class), Some(other)) if class.architecture != other.architecture => {
+            let reason = format!("`architectures` names {}; leave one of them out", class.class);
+            fields.refuse("model_type", reason)
+        }
+        (Some(family), _) | (None, Some(family)) => Ok(family),
+        (None, None) => named("model_type", None),
+    }
 }
 
 fn activation(fields: &Fields<'_>) -> Result<Activation> {
-    fields.only("hidden_act", &[json!(Activation::Silu.name())], "only `silu` is implemented")?;
-    Ok(Activation::Silu)
+    match fields.get("hidden_act") {
+        Some(name) if *name != json!(Activation::Silu.name()) => {
+            fields.refuse("hidden_act", "only `silu` is implemented")
+        }
+        _ => Ok(Activation::Silu),
+    }
 }
 
 fn bias(fields: &Fields<'_>, bias: Bias) -> Result<bool> {
@@ -173,7 +179,7 @@ fn heads(fields: &Fields<'_>, family: &Family, hidden_size: usize) -> Result<Hea
 }
 
 fn dtype(fields: &Fields<'_>) -> Result<String> {
-    let field = if fields.has("dtype") { "dtype" } else { "torch_dtype" };
+    let field = fields.one_of(["dtype", "torch_dtype"])?;
     match fields.get(field) {
         None => Ok("float32".to_string()),
         Some(Value::String(s)) if ["float32", "bfloat16", "float16"].contains(&s.as_str()) => Ok(s.clone()),
@@ -190,15 +196,17 @@ fn refuse_windows(fields: &Fields<'_>, family: &Family, layers: usize, longest: 
         }
         return Ok(());
     }
-    let used = !family.window_switch || fields.flag("use_sliding_window", false)?;
-    if !used || !fields.has("sliding_window") {
+    let switched = family.window_switch && fields.flag("use_sliding_window", false)?;
+    // Switched on without a size, it is that of transformers; null is none.
+    let default = (switched && !fields.map.contains_key("sliding_window")).then_some(4096);
+    if family.window_switch && !switched || default.is_none() && !fields.has("sliding_window") {
         return Ok(());
     }
     let first = match family.window_switch {
         true => fields.map.get("max_window_layers").and_then(Value::as_u64).unwrap_or(28) as usize,
         false => 0,
     };
-    let window = fields.size("sliding_window", None, limits::POSITIONS)?;
+    let window = fields.size("sliding_window", default, limits::POSITIONS)?;
     if first < layers && window < longest {
         let reason = format!(
             "sliding-window attention is not implemented, and rows may have max_position_embeddings = {longest} tokens"
@@ -219,6 +227,10 @@ mod tests {
             "intermediate_size": 344, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2,
             "max_position_embeddings": 2048, "rms_norm_eps": 1e-6, "tie_word_embeddings": true{extra}}}"#
         )
+    }
+
+    fn of_family(text: &str, class: &str, model_type: &str) -> String {
+        text.replace("Qwen2ForCausalLM", class).replace("\"qwen2\"", &format!("\"{model_type}\""))
     }
 
     fn refused(text: &str) -> String {
@@ -243,7 +255,7 @@ mod tests {
 
     #[test]
     fn qwen3_norms_its_heads_and_has_biases_and_narrow_heads_only_where_it_says_so() {
-        let qwen3 = |extra: &str| qwen(extra).replace("Qwen2ForCausalLM", "Qwen3ForCausalLM");
+        let qwen3 = |extra: &str| of_family(&qwen(extra), "Qwen3ForCausalLM", "qwen3");
         let old = qwen3(
             r#", "rope_theta": 1000000, "rope_scaling": null, "torch_dtype": "bfloat16", "head_dim": 32, "attention_bias": false,
             "use_sliding_window": false, "sliding_window": null, "max_window_layers": 28"#,
@@ -271,9 +283,7 @@ mod tests {
     #[test]
     fn olmo2_norms_after_its_blocks_and_over_all_heads_with_an_epsilon_of_its_own() {
         let olmo2 = |extra: &str| {
-            qwen(extra)
-                .replace("Qwen2ForCausalLM", "Olmo2ForCausalLM")
-                .replace("\"rms_norm_eps\": 1e-6, ", "")
+            of_family(&qwen(extra), "Olmo2ForCausalLM", "olmo2").replace("\"rms_norm_eps\": 1e-6, ", "")
         };
         let config = ModelConfig::parse(&olmo2(r#", "rope_theta": 500000"#), "a").unwrap();
         assert_eq!((config.norm_placement, config.qk_norm), (NormPlacement::Post, QkNorm::Whole));
@@ -284,9 +294,14 @@ mod tests {
 
     #[test]
     fn llama3_scaling_survives_writing_and_changes_only_long_wavelengths() {
-        let text = qwen(r#", "rope_theta": 500000.0, "rope_scaling": {"type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
-            "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}"#)
-        .replace("Qwen2ForCausalLM", "LlamaForCausalLM");
+        let text = of_family(
+            &qwen(
+                r#", "rope_theta": 500000.0, "rope_scaling": {"type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}"#,
+            ),
+            "LlamaForCausalLM",
+            "llama",
+        );
         let config = ModelConfig::parse(&text, "a").unwrap();
         assert!(!config.qkv_bias);
         assert_eq!(config, ModelConfig::parse(&config.to_json(), "b").unwrap());
@@ -325,6 +340,31 @@ mod tests {
             (r#", "eos_token_id": -1"#, "eos_token_id", "-1"),
             (r#", "attention_dropout": 0.1"#, "attention_dropout", "0.1"),
             (r#", "quantization_config": {"bits": 4}"#, "quantization_config", "bits"),
+            // Two that contradict each other.
+            (
+                r#", "rope_parameters": {"rope_theta": 1e6, "rope_type": "default"}, "rope_scaling": {"type": "linear", "factor": 4}"#,
+                "rope_scaling",
+                "linear",
+            ),
+            (
+                r#", "rope_parameters": {"rope_theta": 1e6}, "rope_theta": 1e4"#,
+                "rope_parameters.rope_theta",
+                "1000000",
+            ),
+            (
+                r#", "rope_scaling": {"rope_type": "linear", "type": "yarn", "factor": 4}"#,
+                "rope_scaling.rope_type",
+                "linear",
+            ),
+            (r#", "dtype": "bfloat16", "torch_dtype": "float32""#, "dtype", "bfloat16"),
+            // What nobody declared, and a window that is switched on without its size, which is 4096 then.
+            (r#", "final_logit_softcapping": 30.0"#, "final_logit_softcapping", "30.0"),
+            (r#", "hidden_activation": "gelu_pytorch_tanh""#, "hidden_activation", "gelu_pytorch_tanh"),
+            (
+                r#", "use_sliding_window": true, "max_window_layers": 0, "max_position_embeddings": 8192"#,
+                "sliding_window",
+                "missing",
+            ),
         ] {
             let message = refused(&qwen(extra));
             assert!(message.contains(field) && message.contains(value), "{message}");
@@ -343,6 +383,21 @@ mod tests {
             let message = refused(&text);
             assert!(message.contains(&format!("`{field}` is ")) && message.contains("at most"), "{message}");
         }
+        let other = qwen("").replace("\"model_type\": \"qwen2\"", "\"model_type\": \"llama\"");
+        assert!(
+            refused(&other).contains("`model_type` is \"llama\": `architectures` names Qwen2ForCausalLM"),
+            "{}",
+            refused(&other)
+        );
+        // Equal twins, values that ask for nothing, and notes pass.
+        for extra in [
+            r#", "rope_parameters": {"rope_theta": 1e4, "rope_type": "default"}, "rope_scaling": {"type": "default"}, "rope_theta": 10000"#,
+            r#", "dtype": "bfloat16", "torch_dtype": "bfloat16", "final_logit_softcapping": null, "use_mrope": false, "_mine": 3"#,
+        ] {
+            assert!(ModelConfig::parse(&qwen(extra), "a").is_ok(), "{extra}");
+        }
+        let unbounded = |text: String| text.replace("\"max_position_embeddings\": 2048, ", "");
+        assert_eq!(ModelConfig::parse(&unbounded(qwen("")), "a").unwrap().max_position_embeddings, 32_768);
         let message = refused(&qwen("").replace("Qwen2ForCausalLM", "MambaForCausalLM"));
         assert!(message.contains("architectures") && message.contains("MambaForCausalLM"), "{message}");
         let message = refused(&qwen("").replace("\"hidden_size\": 128,", ""));

@@ -3,6 +3,7 @@
 mod architecture;
 mod fields;
 mod json;
+pub mod known;
 pub mod layer;
 mod rope;
 

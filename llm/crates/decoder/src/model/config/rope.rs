@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::ModelConfig;
 use super::fields::{Fields, limits};
+use super::known::is_off;
 use crate::model::error::Result;
 
 /// The scaling of the rotary frequencies `theta^(-2i/d)`.
@@ -88,13 +89,35 @@ const KNOWN: [&str; 8] = [
 /// Fields that scale nothing.
 const NO_SCALING: [&str; 4] = ["rope_type", "type", "rope_theta", "partial_rotary_factor"];
 
-/// `rope_theta` beside `rope_scaling` (transformers 4), or both in `rope_parameters` (transformers 5).
+/// `rope_theta` beside `rope_scaling` (transformers 4), or both in `rope_parameters` (transformers 5). Where a file has both objects transformers takes
+/// `rope_scaling`, and its base from `rope_theta` alone, so the two must say the same.
 pub(super) fn read(fields: &Fields<'_>) -> Result<(f64, RopeScaling)> {
-    let field = if fields.has("rope_parameters") { "rope_parameters" } else { "rope_scaling" };
-    fields.only("partial_rotary_factor", &[json!(1.0), json!(1)], "only 1 is implemented")?;
-    let Some(value) = fields.get(field) else {
-        return Ok((fields.positive("rope_theta", Some(10_000.0), limits::ROPE_THETA)?, RopeScaling::None));
-    };
+    let there = |field: &'static str| fields.get(field).filter(|value| !is_off(value));
+    match (there("rope_scaling"), there("rope_parameters")) {
+        (None, None) => Ok((base(fields)?, RopeScaling::None)),
+        (Some(value), None) => object(fields, "rope_scaling", value),
+        (None, Some(value)) => object(fields, "rope_parameters", value),
+        (Some(old), Some(new)) => {
+            let (of_old, of_new) =
+                (object(fields, "rope_scaling", old)?, object(fields, "rope_parameters", new)?);
+            if of_old != of_new {
+                let reason = format!(
+                    "`rope_parameters` says {new}, which is another scaling or base; leave one of them out"
+                );
+                return fields.refuse("rope_scaling", reason);
+            }
+            Ok(of_old)
+        }
+    }
+}
+
+/// The base of the frequencies.
+fn base(fields: &Fields<'_>) -> Result<f64> {
+    fields.positive("rope_theta", Some(10_000.0), limits::ROPE_THETA)
+}
+
+/// One of the two objects.
+fn object(fields: &Fields<'_>, field: &str, value: &Value) -> Result<(f64, RopeScaling)> {
     let Value::Object(map) = value else {
         return fields.refuse(field, "an object is needed");
     };
@@ -102,13 +125,21 @@ pub(super) fn read(fields: &Fields<'_>) -> Result<(f64, RopeScaling)> {
     let inner = Fields { map, file: fields.file, prefix: &prefix };
     let theta = match inner.has("rope_theta") {
         true => inner.positive("rope_theta", None, limits::ROPE_THETA)?,
-        false => fields.positive("rope_theta", Some(10_000.0), limits::ROPE_THETA)?,
+        false => base(fields)?,
     };
-    inner.only("partial_rotary_factor", &[json!(1.0), json!(1)], "only 1 is implemented")?;
+    if fields.has("rope_theta") && base(fields)? != theta {
+        return inner.refuse(
+            "rope_theta",
+            format!("`rope_theta` beside it is {}; leave one of them out", base(fields)?),
+        );
+    }
+    if inner.get("partial_rotary_factor").is_some_and(|factor| factor.as_f64() != Some(1.0)) {
+        return inner.refuse("partial_rotary_factor", "only 1 is implemented");
+    }
     if let Some(unknown) = map.keys().find(|key| !KNOWN.contains(&key.as_str())) {
         return inner.refuse(unknown, format!("not implemented; known are {}", KNOWN.join(", ")));
     }
-    let kind = if inner.has("rope_type") { "rope_type" } else { "type" };
+    let kind = inner.one_of(["rope_type", "type"])?;
     let scaling = match inner.get(kind).map(|v| v.as_str().unwrap_or("")) {
         // transformers 5 leaves the type out where the base is all there is.
         None if map.keys().all(|key| NO_SCALING.contains(&key.as_str())) => RopeScaling::None,

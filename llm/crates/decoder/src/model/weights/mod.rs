@@ -40,11 +40,6 @@ impl<T: Real> Tensor<T> {
 /// Parameters, or their gradients, by name and sorted.
 pub type Parameters<T> = BTreeMap<String, Tensor<T>>;
 
-/// Tensors that some writers add: a second copy of a tied head, and precomputed frequencies.
-fn ignored(name: &str, config: &ModelConfig) -> bool {
-    (config.tie_word_embeddings && name == HEAD) || name.ends_with("rotary_emb.inv_freq")
-}
-
 /// Fresh parameters: matrices normal with this standard deviation (0.02 is usual), norms 1, biases 0.
 ///
 /// Each parameter has a generator of its own, ChaCha8 keyed by the seed and its name, so no order enters and a larger model

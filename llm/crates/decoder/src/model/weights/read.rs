@@ -9,37 +9,51 @@ use half::{bf16, f16};
 use safetensors::tensor::{Dtype, Metadata, SafeTensors};
 use serde_json::Value;
 
-use super::{Parameters, Tensor, ignored};
-use crate::disk::{open_regular, read_regular, read_regular_text};
-use crate::model::config::ModelConfig;
+use super::{Parameters, Tensor};
+use crate::disk::{is_lfs_pointer, open_regular, read_regular, read_regular_text};
+use crate::model::config::{EMBEDDING, HEAD, ModelConfig};
 use crate::model::error::{Error, Result};
 
 /// Reads every parameter of `config` from a checkpoint directory: `model.safetensors`, or shards with their index.
 ///
 /// # Errors
 /// Naming file and tensor: when one is missing, unexpected, of another shape or of a dtype other than f32, bf16 and f16; when
-/// a file is truncated or is no safetensors file.
+/// a file is truncated or is no safetensors file; when a head that is tied to the embedding is in the file with other numbers.
 pub fn load(directory: &Path, config: &ModelConfig) -> Result<Parameters<f32>> {
     // Headers first: what does not fit is refused before memory is taken for it.
     inspect(directory, config)?;
     let mut expected = Expected::new(config);
-    let mut parameters = Parameters::new();
+    let (mut parameters, mut head_in) = (Parameters::new(), None);
     for (path, names) in files(directory)? {
         let bytes = read_regular(&path, u64::MAX).map_err(|e| Error::io(&path, e))?;
         let tensors = SafeTensors::deserialize(&bytes).map_err(|e| damaged(&path, bytes.len() as u64, e))?;
-        let names = names.unwrap_or_else(|| tensors.names().into_iter().map(str::to_string).collect());
-        for name in names {
+        for name in listed(names, tensors.names().into_iter().map(str::to_string)) {
             let view = tensors.tensor(&name).ok();
             let Some(shape) = expected.take(&path, &name, view.as_ref().map(|v| (v.dtype(), v.shape())))?
             else {
                 continue;
             };
             let data = view.and_then(|v| decode(v.dtype(), v.data())).expect("its dtype was checked");
+            let tied = config.tie_word_embeddings && name == HEAD;
             parameters.insert(name, Tensor { shape, data });
+            if tied {
+                head_in = Some(path.clone());
+            }
         }
     }
     expected.finish(directory)?;
-    Ok(parameters)
+    let Some(path) = head_in else { return Ok(parameters) };
+    match parameters.remove(HEAD) {
+        Some(head) if head.data != parameters[EMBEDDING].data => Err(Error::Tensor {
+            file: path.display().to_string(),
+            tensor: HEAD.into(),
+            reason: format!(
+                "differs from `{EMBEDDING}`, but config.json says tie_word_embeddings = true; set it to false to use this head, or \
+                 remove the tensor"
+            ),
+        }),
+        _ => Ok(parameters),
+    }
 }
 
 /// A summary of a checkpoint's files.
@@ -65,7 +79,7 @@ pub fn inspect(directory: &Path, config: &ModelConfig) -> Result<CheckpointSumma
         let (bytes, header) = header(&path)?;
         found.files += 1;
         found.bytes += bytes;
-        for name in names.unwrap_or_else(|| header.offset_keys().into_iter().collect()) {
+        for name in listed(names, header.offset_keys()) {
             let info = header.info(&name);
             if expected.take(&path, &name, info.map(|i| (i.dtype, i.shape.as_slice())))?.is_some() {
                 found.dtypes.extend(info.map(|i| format!("{:?}", i.dtype)));
@@ -80,6 +94,12 @@ pub fn inspect(directory: &Path, config: &ModelConfig) -> Result<CheckpointSumma
 fn refuse_too_few_bytes(directory: &Path, config: &ModelConfig) -> Result<()> {
     let mut bytes = 0u128;
     for (path, _) in files(directory)? {
+        if is_lfs_pointer(&path) {
+            return Err(Error::file(
+                &path,
+                "a pointer of Git LFS, not the weights; fetch them with `git lfs pull`",
+            ));
+        }
         bytes += u128::from(fs::metadata(&path).map_err(|e| Error::io(&path, e))?.len());
     }
     let (count, least) = (config.parameter_count(), size_of::<bf16>() as u128);
@@ -102,6 +122,11 @@ fn files(directory: &Path) -> Result<Vec<(PathBuf, Option<BTreeSet<String>>)>> {
         return Ok(vec![(single, None)]);
     }
     Ok(shards(&index)?.into_iter().map(|(file, names)| (directory.join(file), Some(names))).collect())
+}
+
+/// The tensors of a file: those that are in it, and those that the index lists for it.
+fn listed(index: Option<BTreeSet<String>>, file: impl IntoIterator<Item = String>) -> BTreeSet<String> {
+    index.into_iter().flatten().chain(file).collect()
 }
 
 fn damaged(path: &Path, bytes: u64, problem: impl std::fmt::Display) -> Error {
@@ -135,11 +160,17 @@ fn header(path: &Path) -> Result<(u64, Metadata)> {
 struct Expected<'a> {
     config: &'a ModelConfig,
     left: BTreeMap<String, Vec<usize>>,
+    /// True until a copy of a tied head is found: some writers add one.
+    head: bool,
 }
 
 impl<'a> Expected<'a> {
     fn new(config: &'a ModelConfig) -> Self {
-        Self { config, left: config.parameter_shapes().into_iter().collect() }
+        Self {
+            config,
+            left: config.parameter_shapes().into_iter().collect(),
+            head: config.tie_word_embeddings,
+        }
     }
 
     /// Checks a tensor against the configuration; its shape, or nothing when it is one to pass over.
@@ -153,13 +184,16 @@ impl<'a> Expected<'a> {
             let (file, tensor) = (path.display().to_string(), name.to_string());
             Err(Error::Tensor { file, tensor, reason })
         };
-        if ignored(name, self.config) {
+        // Precomputed frequencies, which some writers add and transformers passes over, too.
+        if name.ends_with("rotary_emb.inv_freq") {
             return Ok(None);
         }
         let Some((dtype, shape)) = found else {
             return fail("listed in the index, missing in the file".into());
         };
-        let Some(expected) = self.left.remove(name) else {
+        let copy = (name == HEAD && std::mem::take(&mut self.head))
+            .then(|| vec![self.config.vocab_size, self.config.hidden_size]);
+        let Some(expected) = self.left.remove(name).or(copy) else {
             return fail(format!("not a parameter of this configuration (shape {shape:?})"));
         };
         if shape != expected {

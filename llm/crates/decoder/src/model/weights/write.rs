@@ -8,9 +8,9 @@ use half::bf16;
 use safetensors::Dtype;
 use serde_json::{Map, json};
 
-use super::{Parameters, Tensor, ignored};
+use super::{Parameters, Tensor};
 use crate::disk::Disk;
-use crate::model::config::ModelConfig;
+use crate::model::config::{HEAD, ModelConfig};
 use crate::model::error::{Error, Result};
 use crate::tensor_file::{self, TensorEntry, bytes_of};
 
@@ -76,7 +76,7 @@ pub fn save_on(
     (dtype, shard_bytes): (SaveDtype, usize),
 ) -> Result<()> {
     disk.create_directories(directory)?;
-    let written = || parameters.iter().filter(|(name, _)| !ignored(name, config));
+    let written = || parameters.iter().filter(|(name, _)| !(config.tie_word_embeddings && *name == HEAD));
     let files = shards(written().map(|(n, t)| (n.as_str(), dtype.bytes() * t.data.len())), shard_bytes);
     let sharded = files.len() > 1;
     let mut map = Map::new();

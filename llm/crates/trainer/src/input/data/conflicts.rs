@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::{Row, RowLocation};
+use super::{Row, RowKey, RowLocation};
 
 /// The answers seen to each problem, by hash: 16 bytes per problem.
 #[derive(Clone, Debug, Default)]
@@ -13,7 +13,7 @@ pub struct Conflicts {
     first: Option<RowLocation>,
 }
 
-fn hash(value: &impl Hash) -> u64 {
+pub(super) fn hash(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()
@@ -23,7 +23,7 @@ impl Conflicts {
     /// Compares a row with those before it.
     pub fn note(&mut self, row: &Row) {
         let answers = hash(&row.answers);
-        let before = *self.seen.entry(hash(&row.problem)).or_insert(answers);
+        let before = *self.seen.entry(hash(&RowKey::Words.of(row))).or_insert(answers);
         if before != answers {
             self.rows += 1;
             self.first.get_or_insert_with(|| RowLocation {

@@ -3,6 +3,8 @@
 //! ```text
 //! data/
 //!   locate.rs    a path or `owner/name` -> the files of one split
+//!   turns.rs     conversations in a column
+//!   key.rs       which rows ask the same problem
 //!   spans.rs     where each row of a JSON file stands: line, byte, length
 //!   parquet.rs   a Parquet file -> the same rows as JSON lines in a file of its own
 //!   layout.rs    which columns hold problem, answer and solution, found or given; a row's text -> [`Row`]
@@ -38,6 +40,7 @@
 //! ```
 
 mod conflicts;
+mod key;
 mod layout;
 #[doc(hidden)]
 pub mod locate;
@@ -45,13 +48,16 @@ pub mod locate;
 mod parquet;
 mod shuffle;
 mod spans;
+mod turns;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 pub use conflicts::Conflicts;
+pub use key::{RowKey, Spellings, words};
 pub use layout::{AnswerForm, Columns, DatasetLayout};
 pub use locate::{DatasetFiles, locate};
 pub use shuffle::{Shuffled, permutation};
@@ -60,7 +66,10 @@ use grpo_lambda_decoder::disk::open_regular;
 use grpo_lambda_grade::Gold;
 #[cfg(feature = "parquet")]
 use parquet::unpack;
+use serde_json::Value;
 use spans::RowSpan;
+
+use super::prompt::Message;
 
 /// The treatment of an unusable row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,12 +136,16 @@ pub struct Row {
     pub line: u64,
     /// The problem as published, without blanks around it.
     pub problem: String,
+    /// The turns of its conversation before the problem.
+    pub before: Vec<Message>,
     /// The accepted answers as published, without blanks around them; at least one.
     pub answers: Vec<String>,
     /// The accepted answers, read by the grader.
     pub gold: Gold,
     /// The worked solution as published, if any.
     pub solution: Option<String>,
+    /// The row's columns that are not asked, for a reward of one's own: see [`DataSet::with_others`].
+    pub others: BTreeMap<String, Value>,
 }
 
 /// The reason why a data set was refused.
@@ -234,6 +247,29 @@ pub struct DataSet {
     bad: Vec<BadRow>,
     bad_count: u64,
     fingerprint: u32,
+    found: RowCounts,
+    /// True if rows are read with the columns that are not asked.
+    others: bool,
+}
+
+/// Numbers of rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RowCounts {
+    /// Those with a column that is not asked, and says something, by its name.
+    pub unused: BTreeMap<String, usize>,
+    /// Those that begin with a system turn.
+    pub system: usize,
+    /// Those with other turns before the problem.
+    pub turns: usize,
+}
+
+impl RowCounts {
+    /// The columns that are not asked, with the number of rows that have each; `None` without one.
+    pub fn unused_line(&self) -> Option<String> {
+        let columns: Vec<String> =
+            self.unused.iter().map(|(name, rows)| format!("{name} ({rows})")).collect();
+        (!columns.is_empty()).then(|| columns.join(", "))
+    }
 }
 
 /// Opens a data set: a file, a directory, or `owner/name` in the Hugging Face cache; `:SPLIT` or `:SUBSET/SPLIT` after it chooses
@@ -245,8 +281,15 @@ pub struct DataSet {
 /// [`DataError`] for a missing or damaged file, unknown columns, and an unusable row unless such rows are skipped.
 pub fn open(at: &str, columns: &Columns, on_bad_row: OnBadRow) -> Result<DataSet, DataError> {
     let located = locate(at)?;
-    let mut opened =
-        DataSetBuilder { columns, layout: None, rows: Vec::new(), bad: Vec::new(), bad_count: 0, crc: 0 };
+    let mut opened = DataSetBuilder {
+        columns,
+        layout: None,
+        rows: Vec::new(),
+        bad: Vec::new(),
+        bad_count: 0,
+        crc: 0,
+        found: RowCounts::default(),
+    };
     let mut sources = Vec::new();
     for path in &located.files {
         let source = source(path)?;
@@ -260,7 +303,7 @@ pub fn open(at: &str, columns: &Columns, on_bad_row: OnBadRow) -> Result<DataSet
         }
         sources.push(source);
     }
-    let DataSetBuilder { layout, rows, bad, bad_count, crc, .. } = opened;
+    let DataSetBuilder { layout, rows, bad, bad_count, crc, found, .. } = opened;
     let all = rows.len() as u64 + bad_count;
     let Some(layout) = layout.filter(|_| !rows.is_empty()) else {
         let why = bad.first().map_or(String::new(), |row| format!(" that can be used; the first: {row}"));
@@ -275,7 +318,7 @@ pub fn open(at: &str, columns: &Columns, on_bad_row: OnBadRow) -> Result<DataSet
             problem: format!("{} rows, more than {}", rows.len(), u32::MAX),
         });
     }
-    Ok(DataSet { located, sources, rows, layout, bad, bad_count, fingerprint: crc })
+    Ok(DataSet { located, sources, rows, layout, bad, bad_count, fingerprint: crc, found, others: false })
 }
 
 /// True if a file of rows is one JSON array.
@@ -306,6 +349,7 @@ struct DataSetBuilder<'a> {
     bad: Vec<BadRow>,
     bad_count: u64,
     crc: u32,
+    found: RowCounts,
 }
 
 impl DataSetBuilder<'_> {
@@ -334,6 +378,12 @@ impl DataSetBuilder<'_> {
         match layout.read(&parsed) {
             Ok(content) => {
                 self.crc = crc32c::crc32c_append(self.crc, &content.bytes());
+                for (name, _) in layout.unused(&parsed) {
+                    *self.found.unused.entry(name.clone()).or_default() += 1;
+                }
+                let systems = content.before.iter().filter(|turn| turn.role == "system").count();
+                self.found.system += usize::from(systems > 0);
+                self.found.turns += usize::from(content.before.len() > systems);
                 self.rows.push(RowSpan { file, ..found.span() });
             }
             Err(reason) => self.refuse(source.place(found.line), reason),
@@ -379,6 +429,17 @@ impl DataSet {
         self.bad_count
     }
 
+    /// This data set, whose rows are read with the columns that are not asked.
+    #[must_use]
+    pub fn with_others(self, others: bool) -> DataSet {
+        DataSet { others, ..self }
+    }
+
+    /// Numbers of rows by what they have beside problem and answer.
+    pub fn counts(&self) -> &RowCounts {
+        &self.found
+    }
+
     /// A checksum (CRC-32C) of the problems, answers and solutions in order, equal for the same rows in any format.
     pub fn fingerprint(&self) -> u32 {
         self.fingerprint
@@ -396,10 +457,16 @@ impl DataSet {
         let source = &self.sources[span.file as usize];
         let text = source.text(span)?;
         let changed = || DataError::Changed(source.place(span.line));
-        let content = layout::parse(&text).and_then(|row| self.layout.read(&row)).map_err(|_| changed())?;
-        let layout::RowContent { problem, answers, solution } = content;
+        let fields = layout::parse(&text).map_err(|_| changed())?;
+        let layout::RowContent { problem, before, answers, solution } =
+            self.layout.read(&fields).map_err(|_| changed())?;
+        let other = |(name, value): (&String, &serde_json::value::RawValue)| {
+            (name.clone(), serde_json::from_str(value.get()).unwrap_or_default())
+        };
+        let others = self.layout.unused(&fields).filter(|_| self.others).map(other).collect();
         let gold = Gold::any_of(answers.iter().map(String::as_str)).map_err(|_| changed())?;
-        Ok(Row { index, file: source.path.clone(), line: span.line, problem, answers, gold, solution })
+        let (file, line) = (source.path.clone(), span.line);
+        Ok(Row { index, file, line, problem, before, answers, gold, solution, others })
     }
 
     /// True if [`Row::line`] of a row counts rows rather than lines.

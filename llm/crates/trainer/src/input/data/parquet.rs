@@ -28,6 +28,11 @@ fn read(path: &Path, file: File, most: u64) -> Result<File, DataError> {
     let damaged = |problem: String| DataError::Damaged { path: path.to_owned(), problem };
     let reader = SerializedFileReader::new(file)
         .map_err(|e| damaged(format!("damaged or not a Parquet file ({bytes} bytes): {}", words(&e))))?;
+    let names: Vec<&str> =
+        reader.metadata().file_metadata().schema().get_fields().iter().map(|f| f.name()).collect();
+    if let Some(twice) = (1..names.len()).find(|i| names[..*i].contains(&names[*i])) {
+        return Err(damaged(format!("column `{}` is given twice; leave one of them out", names[twice])));
+    }
     let rows = reader.get_row_iter(None).map_err(|e| damaged(format!("cannot be read: {}", words(&e))))?;
     let wrote = |source| DataError::Read { path: std::env::temp_dir(), source };
     let mut out = BufWriter::with_capacity(1 << 16, tempfile::tempfile().map_err(wrote)?);
@@ -53,6 +58,12 @@ fn read(path: &Path, file: File, most: u64) -> Result<File, DataError> {
 /// An error's message on one line, without the name of its type.
 fn words(error: &parquet::errors::ParquetError) -> String {
     let text = error.to_string();
+    if let Some((_, codec)) = text.split_once("Disabled feature at compile time: ") {
+        return format!(
+            "its pages are compressed by {}, which is not read; write them with zstd, snappy or gzip",
+            one_line(codec)
+        );
+    }
     let text =
         text.split_once(": ").filter(|(kind, _)| !kind.contains(' ')).map_or(text.as_str(), |(_, rest)| rest);
     one_line(text)
@@ -66,7 +77,7 @@ fn object(row: &Row) -> Map<String, Value> {
     row.get_column_iter().map(|(name, field)| (name.clone(), value(field))).collect()
 }
 
-/// A field as JSON. Times stay the stored whole numbers; bytes that are no text and numbers that JSON lacks become null, since no problem or
+/// A field as JSON. Dates and times are texts; bytes that are no text and numbers that JSON lacks become null, since no problem or
 /// answer is one.
 fn value(field: &Field) -> Value {
     let real = |x: f64| Number::from_f64(x).map_or(Value::Null, Value::Number);
@@ -75,10 +86,13 @@ fn value(field: &Field) -> Value {
         Field::Bool(b) => Value::Bool(*b),
         Field::Byte(n) => (*n).into(),
         Field::Short(n) => (*n).into(),
-        Field::Int(n) | Field::Date(n) | Field::TimeMillis(n) => (*n).into(),
-        Field::Long(n) | Field::TimeMicros(n) | Field::TimestampMillis(n) | Field::TimestampMicros(n) => {
-            (*n).into()
-        }
+        Field::Int(n) => (*n).into(),
+        Field::Long(n) => (*n).into(),
+        Field::Date(_)
+        | Field::TimeMillis(_)
+        | Field::TimeMicros(_)
+        | Field::TimestampMillis(_)
+        | Field::TimestampMicros(_) => Value::String(field.to_string()),
         Field::UByte(n) => (*n).into(),
         Field::UShort(n) => (*n).into(),
         Field::UInt(n) => (*n).into(),

@@ -15,6 +15,8 @@ use minijinja::value::{Kwargs, Serde, Value};
 use minijinja::{Environment, Error, ErrorKind};
 use serde_json::{Map, Value as Json};
 
+use grpo_lambda::settings::did_you_mean;
+
 use super::PromptError;
 use super::python;
 use crate::bounded::{self, limits};
@@ -77,7 +79,23 @@ impl Default for Clock {
 pub struct ChatTemplate {
     environment: Arc<Environment<'static>>,
     special: Map<String, Json>,
+    /// Arguments beside the conversation.
+    args: Map<String, Json>,
+    /// True if it reads the clock.
+    prints_dates: bool,
     origin: String,
+}
+
+/// Names that every rendering gives.
+const GIVEN: [&str; 4] = ["messages", "tools", "documents", "add_generation_prompt"];
+
+/// The arguments of a template.
+///
+/// # Errors
+/// For what is no JSON object.
+pub fn arguments(text: &str) -> Result<Map<String, Json>, String> {
+    serde_json::from_str(text)
+        .map_err(|e| format!("{e}; must be a JSON object, as in {{\"enable_thinking\": false}}"))
 }
 
 const TEMPLATE: &str = "chat";
@@ -144,6 +162,7 @@ impl ChatTemplate {
         if source.len() > longest {
             return Err(invalid(format!("{} bytes long; a chat template may have {longest}", source.len())));
         }
+        let prints_dates = source.contains("strftime_now");
         let source = source.to_owned();
         let compiled = bounded::run(limits::TEMPLATE, move || {
             let mut environment = environment(Clock::default());
@@ -151,7 +170,31 @@ impl ChatTemplate {
             added.map(|()| environment).map_err(|e| words(&e))
         });
         let environment = compiled.map_err(|e| invalid(e.to_string()))?.map_err(invalid)?;
-        Ok(ChatTemplate { environment: Arc::new(environment), special, origin: origin.to_owned() })
+        let (environment, args, origin) = (Arc::new(environment), Map::new(), origin.to_owned());
+        Ok(ChatTemplate { environment, special, args, prints_dates, origin })
+    }
+
+    /// This template with arguments.
+    ///
+    /// # Errors
+    /// For an argument that it does not read.
+    pub fn with_args(&self, args: Map<String, Json>) -> Result<ChatTemplate, String> {
+        let template = self.environment.get_template(TEMPLATE).map_err(|e| words(&e))?;
+        let mut read: Vec<String> = template.undeclared_variables(false).into_iter().collect();
+        read.retain(|name| !GIVEN.contains(&name.as_str()));
+        read.sort();
+        match args.keys().find(|name| !read.contains(name)) {
+            Some(name) => {
+                let hint = did_you_mean(name, read.iter().map(String::as_str));
+                Err(format!("the template does not read `{name}`{hint}; it reads {}", read.join(", ")))
+            }
+            None => Ok(ChatTemplate { args, ..self.clone() }),
+        }
+    }
+
+    /// True if it reads the clock.
+    pub fn prints_dates(&self) -> bool {
+        self.prints_dates
     }
 
     /// This template with another clock.
@@ -168,6 +211,7 @@ impl ChatTemplate {
     /// If the template fails or refuses the conversation.
     pub fn render(&self, messages: &[Message], add_generation_prompt: bool) -> Result<String, PromptError> {
         let mut context = self.special.clone();
+        context.extend(self.args.clone());
         let messages = serde_json::to_value(messages).unwrap_or_default();
         let given = [
             ("messages", messages),

@@ -14,7 +14,9 @@
 //! # Ok::<(), grpo_lambda_trainer::input::prompt::PromptError>(())
 //! ```
 
+mod around;
 mod chat;
+mod form;
 mod named;
 mod python;
 #[doc(hidden)]
@@ -22,7 +24,9 @@ pub mod target;
 
 use std::path::{Path, PathBuf};
 
-pub use chat::{ChatTemplate, Clock, Message};
+pub use around::surroundings;
+pub use chat::{ChatTemplate, Clock, Message, arguments};
+pub use form::PromptForm;
 use named::BLANK_LINES;
 pub use named::{NAMED_TEMPLATES, NamedTemplate, SolvedExample};
 
@@ -50,6 +54,19 @@ pub enum PromptError {
     /// A template that is not valid, or that refused the conversation.
     #[error("{origin}: {problem}")]
     Template { origin: String, problem: String },
+    /// Arguments that cannot be given to a template.
+    #[error("template arguments {args}: {problem}")]
+    Arguments { args: String, problem: String },
+    /// A row's turns for a template that takes one problem.
+    #[error(
+        "template `{name}`: takes one problem, and the row has {turns} turns; choose a chat template (chat, open_r1, or a Jinja file)"
+    )]
+    OneProblem { name: String, turns: usize },
+    /// Two system prompts.
+    #[error(
+        "template `{0}`: has a system prompt, and the row another; leave out task.system (--system), or the row's"
+    )]
+    TwoSystems(String),
     /// A system prompt for a template that has no place for one.
     #[error("template `{0}`: has no place for a system prompt; leave it out, or use a chat template")]
     NoSystem(String),
@@ -134,6 +151,42 @@ impl Template {
         Ok(template)
     }
 
+    /// A template with its system prompt and arguments.
+    ///
+    /// # Errors
+    /// The errors of [`Template::load`], [`Template::with_system`] and [`Template::with_args`].
+    pub fn of_form(form: PromptForm<'_>, model: Option<&Path>) -> Result<Template, PromptError> {
+        let PromptForm { template, system, args } = form;
+        let mut template = Template::load(template, model)?;
+        if let Some(args) = args {
+            template = template.with_args(args)?;
+        }
+        match system {
+            Some(system) => template.with_system(system),
+            None => Ok(template),
+        }
+    }
+
+    /// This template with arguments, a JSON object.
+    ///
+    /// # Errors
+    /// If it is no chat template, or does not read one of them, or refuses them.
+    pub fn with_args(self, args: &str) -> Result<Template, PromptError> {
+        let refused = |problem: String| PromptError::Arguments { args: args.to_owned(), problem };
+        let TemplateKind::Chat(chat) = self.kind else {
+            return Err(refused(format!("template `{}` takes none; choose a chat template", self.name)));
+        };
+        let chat = arguments(args).and_then(|args| chat.with_args(args)).map_err(refused)?;
+        let template = Template { kind: TemplateKind::Chat(chat), ..self };
+        template.prompt("What is $1+1$?")?;
+        Ok(template)
+    }
+
+    /// True if it prints a date.
+    pub fn prints_dates(&self) -> bool {
+        matches!(&self.kind, TemplateKind::Chat(chat) if chat.prints_dates())
+    }
+
     /// This template with another system prompt.
     ///
     /// # Errors
@@ -161,6 +214,33 @@ impl Template {
         Ok(template)
     }
 
+    /// The prompt of a problem after the turns of its conversation.
+    ///
+    /// # Errors
+    /// If the template refuses them, or takes one problem.
+    pub fn asked(&self, before: &[Message], problem: &str) -> Result<RenderedPrompt, PromptError> {
+        let (TemplateKind::Chat(_), [first, ..]) = (&self.kind, before) else {
+            return match before {
+                [] => self.prompt(problem),
+                turns => Err(PromptError::OneProblem { name: self.name.clone(), turns: turns.len() + 1 }),
+            };
+        };
+        let systems = usize::from(first.role == "system");
+        if systems == 1 && self.system.is_some() {
+            return Err(PromptError::TwoSystems(self.name.clone()));
+        }
+        let (system, rest) = before.split_at(systems);
+        let turns = system.iter().cloned().chain(self.solved_turns()).chain(rest.iter().cloned());
+        self.conversation(&turns.chain([Message::new("user", problem)]).collect::<Vec<_>>())
+    }
+
+    /// The solved examples as turns.
+    fn solved_turns(&self) -> impl Iterator<Item = Message> + '_ {
+        let turns =
+            |e: &SolvedExample| [Message::new("user", &e.problem), Message::new("assistant", &e.response)];
+        self.solved.iter().flat_map(turns)
+    }
+
     /// The prompt of a problem.
     ///
     /// # Errors
@@ -172,11 +252,8 @@ impl Template {
                 special_tokens: true,
             }),
             TemplateKind::Chat(_) => {
-                let turn = |e: &SolvedExample| {
-                    [Message::new("user", &e.problem), Message::new("assistant", &e.response)]
-                };
-                let solved = self.solved.iter().flat_map(turn);
-                self.conversation(&solved.chain([Message::new("user", problem)]).collect::<Vec<_>>())
+                let turns = self.solved_turns().chain([Message::new("user", problem)]);
+                self.conversation(&turns.collect::<Vec<_>>())
             }
         }
     }

@@ -20,6 +20,8 @@ pub mod stories;
 pub use expression::{Expression, Operator, SolutionStep};
 pub use source::{AnswerReading, DatasetTask, LengthFilter, TaskSource};
 
+use std::collections::BTreeMap;
+
 use grpo_lambda_decoder::rng::{Address, Purpose, below};
 use grpo_lambda_grade::{Extraction, Gold};
 use stories::{STORIES, Story, StoryRng};
@@ -101,6 +103,8 @@ pub struct Problem {
     pub expression: Option<Expression>,
     /// Story and expression: two problems with the same canonical spelling differ in names and things only. Of a data set, the problem as published.
     pub canonical: String,
+    /// The columns of a data set's row that are not asked.
+    pub others: BTreeMap<String, serde_json::Value>,
 }
 
 impl Problem {
@@ -116,6 +120,7 @@ impl Problem {
             extraction: Extraction::Boxed,
             canonical: format!("{name} {expression}"),
             expression: Some(expression),
+            others: BTreeMap::new(),
         }
     }
 

@@ -4,6 +4,7 @@ use grpo_lambda_grade::{Extraction, Grader, Rules};
 
 use super::Task;
 use crate::input::data::{Columns, OnBadRow};
+use crate::input::prompt::PromptForm;
 
 /// The source of a run's problems.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub struct DatasetTask {
     pub template: String,
     /// The system prompt; `None` for the template's own.
     pub system: Option<String>,
+    /// Arguments of the chat template as a JSON object; `None` for its defaults.
+    pub template_args: Option<String>,
     pub reading: AnswerReading,
     pub on_bad_row: OnBadRow,
     pub lengths: LengthFilter,
@@ -38,6 +41,14 @@ pub struct AnswerReading {
     pub extraction: Option<Extraction>,
     /// The spellings that count as equal.
     pub rules: Rules,
+}
+
+impl DatasetTask {
+    /// The form of its prompts.
+    pub fn form(&self) -> PromptForm<'_> {
+        let (system, args) = (self.system.as_deref(), self.template_args.as_deref());
+        PromptForm { template: &self.template, system, args }
+    }
 }
 
 impl AnswerReading {

@@ -3,11 +3,13 @@
 use std::path::Path;
 
 use grpo_lambda_decoder::disk::read_regular;
-use serde_json::Value;
-use tokenizers::Tokenizer;
-use tokenizers::processors::template::{SpecialToken, TemplateProcessing};
+use serde_json::{Value, json};
+use tokenizers::normalizers::NFC;
+use tokenizers::pre_tokenizers::PreTokenizerWrapper;
+use tokenizers::{AddedToken, Tokenizer};
 
 use super::TokenError;
+use super::known::TOKENIZER_CONFIG_FIELDS;
 use crate::bounded::limits::LARGEST_FILE;
 
 const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
@@ -30,12 +32,12 @@ fn read_json(path: &Path) -> Result<Option<Value>, TokenError> {
     }
 }
 
-/// The ids that end a response, the one to train with first.
+/// The ids that end a response, the one to train with first: the tokenizer's `eos_token`, which ends a turn, and those that the model's files name.
 pub(super) fn eos_ids(directory: &Path, tokenizer: &Tokenizer) -> Result<Vec<u32>, TokenError> {
     let path = directory.join(TOKENIZER_CONFIG);
     let config = read_json(&path)?.unwrap_or_default();
     let token = named(&config, "eos_token");
-    let ends_a_turn = token.and_then(|token| tokenizer.token_to_id(token));
+    let mut found: Vec<u32> = token.and_then(|token| tokenizer.token_to_id(token)).into_iter().collect();
     for name in ["generation_config.json", "config.json"] {
         let path = directory.join(name);
         let Some(json) = read_json(&path)? else { continue };
@@ -46,73 +48,121 @@ pub(super) fn eos_ids(directory: &Path, tokenizer: &Tokenizer) -> Result<Vec<u32
         };
         let number = |id: &Value| id.as_u64().and_then(|id| u32::try_from(id).ok());
         let ids: Option<Vec<u32>> = ids.iter().map(number).collect();
-        return match ids {
-            Some(mut ids) if !ids.is_empty() => {
-                // The first of the list may end a document, not a turn: Llama 3's does.
-                let place = ids.iter().position(|id| Some(*id) == ends_a_turn);
-                ids[..=place.unwrap_or(0)].rotate_right(1);
-                Ok(ids)
-            }
-            _ => Err(TokenError::Invalid {
-                path,
-                problem: format!("eos_token_id is {}, not an id or a list of ids", json["eos_token_id"]),
-            }),
+        let Some(ids) = ids.filter(|ids| !ids.is_empty()) else {
+            let problem = format!("eos_token_id is {}, not an id or a list of ids", json["eos_token_id"]);
+            return Err(TokenError::Invalid { path, problem });
         };
+        let others: Vec<u32> = ids.into_iter().filter(|id| !found.contains(id)).collect();
+        found.extend(others);
+        break;
     }
-    match token {
-        Some(token) => Ok(vec![id_of(tokenizer, &path, "eos_token", token)?]),
-        None => Err(TokenError::NoEos { path: directory.to_owned() }),
+    match (found.is_empty(), token) {
+        (false, _) => Ok(found),
+        (true, Some(token)) => Err(TokenError::Invalid {
+            path,
+            problem: format!("eos_token `{token}` is not a token of tokenizer.json"),
+        }),
+        (true, None) => Err(TokenError::NoEos { path: directory.to_owned() }),
     }
 }
 
-/// Puts the special tokens around a text that `tokenizer_config.json` asks for, as transformers 5 does: where `add_bos_token` or `add_eos_token` is there, the
-/// two take the place of what `tokenizer.json` has. One that is absent is false; in a Llama tokenizer `add_bos_token` is true, as in transformers 4.
-pub(super) fn set_special_tokens(directory: &Path, tokenizer: &mut Tokenizer) -> Result<(), TokenError> {
+/// Names of special tokens.
+const NAMES: [&str; 7] =
+    ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
+
+/// Sets what `tokenizer_config.json` says about tokens as transformers 5 does: `added_tokens_decoder` has the last word on how a token is found in
+/// a text, named tokens are special, and a Qwen2 tokenizer has pieces of its own. Returns lines about what is passed over.
+pub(super) fn set_tokens(directory: &Path, tokenizer: &mut Tokenizer) -> Result<Vec<String>, TokenError> {
     let path = directory.join(TOKENIZER_CONFIG);
-    let Some(config) = read_json(&path)? else { return Ok(()) };
-    let flag = |name: &str| match &config[name] {
-        Value::Null => Ok(None),
-        Value::Bool(on) => Ok(Some(*on)),
-        other => Err(TokenError::Invalid {
+    let Some(Value::Object(map)) = read_json(&path)? else { return Ok(Vec::new()) };
+    TOKENIZER_CONFIG_FIELDS.refuse_unknown(&map, &path.display().to_string()).map_err(|e| {
+        let problem = e.to_string();
+        let shown = format!("{}: ", path.display());
+        TokenError::Invalid {
             path: path.clone(),
-            problem: format!("{name} is {other}; it must be true or false"),
-        }),
-    };
-    let (bos, eos) = (flag("add_bos_token")?, flag("add_eos_token")?);
-    if bos.is_none() && eos.is_none() {
-        return Ok(());
+            problem: problem.strip_prefix(&shown).unwrap_or(&problem).to_owned(),
+        }
+    })?;
+    let config = Value::Object(map);
+    let invalid = |problem: String| TokenError::Invalid { path: path.clone(), problem };
+    let special = special_tokens(&config);
+    let (mut added, mut missing) = (Vec::new(), Vec::new());
+    for token in config["added_tokens_decoder"].as_object().into_iter().flatten().map(|(_, token)| token) {
+        let content = token["content"].as_str().unwrap_or_default();
+        let flag = |name: &str| token[name].as_bool().unwrap_or(false);
+        let is_special = flag("special") || special.iter().any(|name| name == content);
+        let token = AddedToken::from(content, is_special)
+            .single_word(flag("single_word"))
+            .lstrip(flag("lstrip"))
+            .rstrip(flag("rstrip"))
+            .normalized(token["normalized"].as_bool().unwrap_or(!is_special));
+        added.push(token);
     }
-    let of_llama =
-        config["tokenizer_class"].as_str().is_some_and(|class| class.starts_with("LlamaTokenizer"));
-    let asked = [("bos_token", bos.unwrap_or(of_llama)), ("eos_token", eos.unwrap_or(false))];
-    let (mut single, mut special) = (vec!["$A"], Vec::new());
-    for (name, on) in asked {
-        // Without such a token there is none to add.
-        let Some(token) = named(&config, name).filter(|_| on) else { continue };
-        let ids = vec![id_of(tokenizer, &path, name, token)?];
-        special.extend(SpecialToken::new(name.to_owned(), ids, vec![token.to_owned()]));
-        single.insert(if name == "bos_token" { 0 } else { single.len() }, name);
+    let decoded: Vec<String> = added.iter().map(|token| token.content.clone()).collect();
+    let vocabulary = tokenizer.get_added_tokens_decoder();
+    let known = |content: &str| decoded.iter().any(|other| other == content);
+    // One that tokenizer.json adds keeps how it is found in a text, and is special all the same.
+    let named = special.iter().filter(|content| !known(content)).map(|content| {
+        let own = vocabulary.values().find(|token| token.content == *content).cloned();
+        AddedToken { special: true, ..own.unwrap_or_else(|| AddedToken::from(content.as_str(), true)) }
+    });
+    added.extend(named.collect::<Vec<_>>());
+    added.retain(|token| {
+        let there = tokenizer.token_to_id(&token.content).is_some();
+        missing.extend((!there).then(|| format!("`{}`", token.content)));
+        there
+    });
+    tokenizer.add_tokens(added).map_err(|e| invalid(format!("its tokens: {e}")))?;
+    tokenizer.set_encode_special_tokens(config["split_special_tokens"].as_bool().unwrap_or(false));
+    if config["tokenizer_class"].as_str().is_some_and(|class| class.starts_with("Qwen2Tokenizer")) {
+        let pieces = serde_json::from_value::<PreTokenizerWrapper>(qwen2_pieces())
+            .map_err(|e| invalid(e.to_string()))?;
+        tokenizer.with_pre_tokenizer(Some(pieces));
+        tokenizer.with_normalizer(Some(NFC)).map_err(|e| invalid(e.to_string()))?;
     }
-    let invalid =
-        |e: String| TokenError::Invalid { path: path.clone(), problem: format!("no special tokens: {e}") };
-    let template = TemplateProcessing::builder()
-        .try_single(single)
-        .map_err(invalid)?
-        .special_tokens(special)
-        .build()
-        .map_err(|e| invalid(e.to_string()))?;
-    tokenizer.with_post_processor(Some(template));
-    Ok(())
+    let lines = (!missing.is_empty()).then(|| {
+        let tokens = missing.join(", ");
+        format!("{tokens} of tokenizer_config.json are no tokens of tokenizer.json, and a text with them is spelt out")
+    });
+    Ok(lines.into_iter().collect())
+}
+
+/// The pieces into which a Qwen2 tokenizer of transformers cuts a text.
+fn qwen2_pieces() -> Value {
+    const REGEX: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+    json!({"type": "Sequence", "pretokenizers": [
+        {"type": "Split", "pattern": {"Regex": REGEX}, "behavior": "Isolated", "invert": false},
+        {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": false},
+    ]})
+}
+
+/// The special tokens that a configuration names.
+fn special_tokens(config: &Value) -> Vec<String> {
+    let text = |value: &Value| value.as_str().or_else(|| value["content"].as_str()).map(str::to_owned);
+    let lists = ["additional_special_tokens", "extra_special_tokens"].map(|name| match &config[name] {
+        Value::Array(list) => list.iter().filter_map(text).collect(),
+        Value::Object(map) => map.values().filter_map(text).collect(),
+        _ => Vec::new(),
+    });
+    NAMES.iter().filter_map(|name| text(&config[*name])).chain(lists.into_iter().flatten()).collect()
+}
+
+/// A line where `add_bos_token` or `add_eos_token` asks for something else than what stands around a text: as in transformers 5, the
+/// post-processor of tokenizer.json decides.
+pub(super) fn contradiction(
+    directory: &Path,
+    [before, after]: [bool; 2],
+) -> Result<Option<String>, TokenError> {
+    let config = read_json(&directory.join(TOKENIZER_CONFIG))?.unwrap_or_default();
+    let asked = [("add_bos_token", before), ("add_eos_token", after)];
+    let found =
+        asked.iter().find(|(flag, there)| config[*flag].as_bool().is_some_and(|asked| asked != *there));
+    Ok(found.map(|(flag, _)| {
+        format!("tokenizer_config.json says {flag} = {}, which transformers 5 passes over: tokenizer.json decides", config[*flag])
+    }))
 }
 
 /// A token that a configuration names, as text or as an object with its text.
 fn named<'a>(config: &'a Value, name: &str) -> Option<&'a str> {
     config[name].as_str().or_else(|| config[name]["content"].as_str())
-}
-
-fn id_of(tokenizer: &Tokenizer, path: &Path, name: &str, token: &str) -> Result<u32, TokenError> {
-    tokenizer.token_to_id(token).ok_or_else(|| TokenError::Invalid {
-        path: path.to_owned(),
-        problem: format!("{name} `{token}` is not a token of tokenizer.json"),
-    })
 }

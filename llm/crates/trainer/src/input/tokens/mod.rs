@@ -3,17 +3,21 @@
 //! A [`Completion`] is made from sampled ids; its text is for graders and logs, and never becomes ids again, so every trained token was sampled.
 
 use std::borrow::Borrow;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use grpo_lambda_decoder::disk::read_regular;
-use tokenizers::Tokenizer;
+use grpo_lambda_decoder::model::config::known::{FieldUse, is_off};
+use serde_json::value::RawValue;
+use tokenizers::{ModelWrapper, Tokenizer};
 
 use crate::bounded::limits::{self, LARGEST_FILE, TextLimits};
 use crate::bounded::{self, Stopped};
 use crate::input::prompt::RenderedPrompt;
 
 mod files;
+pub mod known;
 
 /// The reason why a tokenizer, or a text for it, was refused.
 #[derive(Debug, thiserror::Error)]
@@ -128,6 +132,8 @@ pub struct ModelTokenizer {
     pub limits: Option<TextLimits>,
     /// The tokenizer's files as they were read, for checkpoints.
     files: Vec<(String, Vec<u8>)>,
+    /// What of the files is passed over, in lines for people.
+    notes: Vec<String>,
 }
 
 /// A tokenizer's files in a checkpoint directory, beside `tokenizer.json`.
@@ -143,16 +149,21 @@ impl ModelTokenizer {
         let (name, bytes) = &files[0];
         let tokenizer = parse(bytes).unwrap_or_else(|problem| panic!("{name} is shipped: {problem}"));
         let eos = tokenizer.token_to_id(end).expect("it has an end token");
-        ModelTokenizer { tokenizer: Arc::new(tokenizer), eos: vec![eos], limits: None, files }
+        ModelTokenizer {
+            tokenizer: Arc::new(tokenizer),
+            eos: vec![eos],
+            limits: None,
+            files,
+            notes: Vec::new(),
+        }
     }
 
     /// The tokenizer of a Hugging Face checkpoint directory.
     ///
-    /// The end tokens are the first of: `eos_token_id` (a number or a list) of `generation_config.json`, of `config.json`, and `eos_token` of
-    /// `tokenizer_config.json`. Of a list the one to train with is that `eos_token`, if it is in it, else the first.
+    /// The end tokens are `eos_token` of `tokenizer_config.json`, which is the one to train with, and `eos_token_id` (a number or a list) of
+    /// `generation_config.json`, or else of `config.json`.
     ///
-    /// The special tokens around a text are those of `tokenizer.json`, unless `add_bos_token` or `add_eos_token` of `tokenizer_config.json` says otherwise, as
-    /// in transformers.
+    /// The special tokens around a text are those of `tokenizer.json`, as in transformers 5.
     ///
     /// # Errors
     /// [`TokenError`] for a missing or unreadable file and when no end token is named.
@@ -167,7 +178,7 @@ impl ModelTokenizer {
             problem: format!("not a tokenizer: {problem}"),
         };
         let mut tokenizer = parsed.map_err(|e| invalid(e.to_string()))?.map_err(invalid)?;
-        files::set_special_tokens(directory, &mut tokenizer)?;
+        let mut notes = files::set_tokens(directory, &mut tokenizer)?;
         let eos = files::eos_ids(directory, &tokenizer)?;
         let (tokenizer, limits) = (Arc::new(tokenizer), TextLimits::for_context(files::context(directory)?));
         let mut files = vec![("tokenizer.json".to_owned(), Arc::unwrap_or_clone(bytes))];
@@ -179,8 +190,10 @@ impl ModelTokenizer {
                 Err(source) => return Err(TokenError::Read { path, source }),
             }
         }
-        let tokens = ModelTokenizer { tokenizer, eos, limits: Some(limits), files };
+        let mut tokens = ModelTokenizer { tokenizer, eos, limits: Some(limits), files, notes: Vec::new() };
         tokens.check_eos(tokens.len())?;
+        notes.extend(files::contradiction(directory, tokens.around().map(|ids| !ids.is_empty()))?);
+        tokens.notes = notes;
         Ok(tokens)
     }
 
@@ -226,6 +239,38 @@ impl ModelTokenizer {
     /// The ids that end a response, the one to train with first.
     pub fn eos(&self) -> &[u32] {
         &self.eos
+    }
+
+    /// What of the checkpoint's files is passed over, in lines for people.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// A token's spelling.
+    pub fn token(&self, id: u32) -> Option<String> {
+        self.tokenizer.id_to_token(id)
+    }
+
+    /// The special tokens before and after a text.
+    pub fn around(&self) -> [Vec<u32>; 2] {
+        let ids = |special| self.encode("0", special).unwrap_or_default();
+        let (plain, whole) = (ids(false), ids(true));
+        let place = whole.windows(plain.len().max(1)).position(|part| part == plain).unwrap_or(0);
+        [whole[..place].to_vec(), whole.get(place + plain.len()..).unwrap_or_default().to_vec()]
+    }
+
+    /// The fields of `generation_config.json` about sampling that ask for something, as in `top_p = 0.8`.
+    pub fn sampling_fields(&self) -> Vec<String> {
+        #[rustfmt::skip]
+        const FIELDS: [&str; 12] = [
+            "temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_penalty", "no_repeat_ngram_size",
+            "bad_words_ids", "suppress_tokens", "begin_suppress_tokens", "forced_eos_token_id", "max_new_tokens",
+        ];
+        let file = self.files.iter().find(|(name, _)| name == "generation_config.json");
+        let json: serde_json::Value =
+            file.and_then(|(_, bytes)| serde_json::from_slice(bytes).ok()).unwrap_or_default();
+        let asks = |name: &&&str| !is_off(&json[**name]) && json[**name].as_f64() != Some(1.0);
+        FIELDS.iter().filter(asks).map(|name| format!("{name} = {}", json[*name])).collect()
     }
 
     /// The padding token of `tokenizer_config.json`, if the tokenizer has it.
@@ -330,7 +375,25 @@ fn shown(text: &str) -> String {
 }
 
 fn parse(bytes: &[u8]) -> Result<Tokenizer, String> {
+    if bytes.starts_with(b"version https://git-lfs") {
+        return Err("a pointer of Git LFS; fetch the file with `git lfs pull`".to_owned());
+    }
     let mut tokenizer = Tokenizer::from_bytes(bytes).map_err(|e| e.to_string())?;
+    let fields: BTreeMap<String, &RawValue> = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
+    for (name, value) in fields {
+        if let FieldUse::Only(_, reason) = known::TOKENIZER_FIELDS.fate(&name)
+            && !["null", "false", "[]", "{}"].contains(&value.get())
+        {
+            return Err(format!("`{name}` is {reason}"));
+        }
+    }
+    if let ModelWrapper::BPE(model) = tokenizer.get_model()
+        && let Some(dropout) = model.dropout.filter(|share| *share > 0.0)
+    {
+        return Err(format!(
+            "model.dropout is {dropout}, with which a text has other tokens each time; set it to null"
+        ));
+    }
     // A file may ask for padding or truncation; both would silently change ids.
     tokenizer.with_padding(None);
     tokenizer.with_truncation(None).map_err(|e| e.to_string())?;

@@ -56,6 +56,7 @@ pub struct AlternatingRewards;
 impl RewardFunction for AlternatingRewards {
     fn rewards(
         &self,
+        _: u64,
         _: &TrainingPrompt,
         responses: &[SampledResponse],
     ) -> Result<Vec<RewardBreakdown>, RewardError> {
@@ -173,6 +174,7 @@ pub(super) fn prompts(n: usize, tokens: usize, vocabulary: usize, number: u64) -
         tokens: (0..tokens).map(|t| token(i, t)).collect(),
         gold: Gold::from(0),
         number: i as u64,
+        others: Default::default(),
     };
     (0..n).map(prompt).collect()
 }

@@ -1,14 +1,17 @@
 //! A reward function in the user's program, which runs as long as the training.
 //!
 //! ```text
-//! to it     {"id": 7, "prompt": "..", "completion": "..", "gold": "4", "tokens": 12, "token_ids": [..]}     a line for each response of a group
+//! to it     {"id": 7, "prompt": "..", "completion": "..", "gold": "4", "tokens": 12, "token_ids": [..], "step": 3, ..}     a line for each response of a group
 //! from it   0.5    or    {"reward": 0.5}    or    {"id": 7, "reward": 0.5}    or    null                  a line for each, in that order
 //! ```
+//! Behind `step`, which counts from 0, stand the columns of the row that are not asked, by name; one named as a field here is `row_NAME`.
+//!
 //! `null`, NaN and infinities leave the response without a value of this component; the latter two are reported. An answer with an `id` must
 //! repeat that of its question. A line that nobody asked for would shift every answer after it, so it ends the run; so does a line longer than
 //! `LONGEST_ANSWER`. A program that ends, or does not answer in time, is restarted and asked once more; if it fails again, the run writes a
 //! checkpoint and stops.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::LazyLock;
@@ -34,6 +37,24 @@ pub struct Question {
     /// Tokens of the response, its end token included.
     pub tokens: usize,
     pub token_ids: Vec<u32>,
+    /// The step of RL, from 0.
+    pub step: u64,
+    /// The columns of the problem's row that are not asked, under their names: see [`Question::columns`].
+    #[serde(flatten)]
+    pub row: BTreeMap<String, Value>,
+}
+
+impl Question {
+    /// The names that a question has of its own.
+    const OWN: [&str; 7] = ["id", "prompt", "completion", "gold", "tokens", "token_ids", "step"];
+
+    /// The columns of a row as a question has them: one with a name of the question's own is `row_NAME`.
+    pub fn columns(row: &BTreeMap<String, Value>) -> BTreeMap<String, Value> {
+        let named = |name: &String| {
+            if Self::OWN.contains(&name.as_str()) { format!("row_{name}") } else { name.clone() }
+        };
+        row.iter().map(|(name, value)| (named(name), value.clone())).collect()
+    }
 }
 
 /// A question with its number among all that the run asked.

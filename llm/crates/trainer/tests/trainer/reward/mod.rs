@@ -21,7 +21,8 @@ fn a_pattern_is_worth_1_where_it_matches_and_a_program_what_it_says() {
     };
     let total = |text: &str, program: Option<f64>| {
         let (gold, extraction) = (&Gold::from(2), Extraction::Boxed);
-        reward.score(&RewardInput { text, length: 1, gold, extraction, program, draw: 0.0 }).total
+        let row = &Default::default();
+        reward.score(&RewardInput { text, length: 1, gold, extraction, program, draw: 0.0, step: 0, row }).total
     };
     assert_eq!(total(RIGHT, Some(-3.0)), Some(2.0 - 1.5));
     assert_eq!(total("no", Some(4.0)), Some(2.0));
@@ -39,6 +40,8 @@ fn breakdown(weights: [f64; 4], text: &str, length: usize) -> RewardBreakdown {
         extraction: Extraction::Boxed,
         program: None,
         draw: 0.0,
+        step: 0,
+        row: &Default::default(),
     })
 }
 
@@ -66,7 +69,8 @@ fn a_coin_reads_its_draw_alone() {
     let (gold, extraction) = (&Gold::from(2), Extraction::Boxed);
     for (draw, want) in [(0.0, 2.0), (0.499, 2.0), (0.5, 0.0), (0.999, 0.0)] {
         for text in [RIGHT, "no", ""] {
-            let input = RewardInput { text, length: text.len(), gold, extraction, program: None, draw };
+            let (length, row) = (text.len(), &Default::default());
+            let input = RewardInput { text, length, gold, extraction, program: None, draw, step: 0, row };
             assert_eq!(reward.score(&input).total, Some(want));
         }
     }

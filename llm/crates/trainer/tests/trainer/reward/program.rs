@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 fn questions(n: usize) -> Vec<Question> {
     let one = |i: usize| Question {
+        step: 0,
+        row: Default::default(),
         prompt: "2+2?".to_owned(),
         completion: "x".repeat(i),
         gold: "4".to_owned(),

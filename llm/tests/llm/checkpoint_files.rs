@@ -1,0 +1,125 @@
+//! A tokenizer's files against transformers, and the page with every field of a checkpoint.
+
+use std::fmt::Write as _;
+
+use grpo_lambda_decoder::model::config::known::{ADAPTER, CONFIG, FieldUse, FileFields, GENERATION};
+use grpo_lambda_trainer::input::tokens::ModelTokenizer;
+use grpo_lambda_trainer::input::tokens::known::{TOKENIZER_CONFIG_FIELDS, TOKENIZER_FIELDS};
+use serde_json::{Map, Value};
+
+use crate::common::fixture;
+use crate::documents::page;
+
+/// A tokenizer with these fields in place of those of the recording.
+fn tokenizer(recorded: &Value, change: &Value) -> Option<ModelTokenizer> {
+    let directory = tempfile::tempdir().unwrap();
+    let merged = |base: &Value, change: &Value| {
+        let mut fields: Map<String, Value> = base.as_object().unwrap().clone();
+        fields.extend(change.as_object().unwrap().clone());
+        Value::Object(fields).to_string()
+    };
+    let tokenizer = merged(&recorded["tokenizer"], &change["tokenizer"]);
+    let config = merged(&recorded["config"], &change["config"]);
+    for (name, text) in
+        [("tokenizer.json", tokenizer.as_str()), ("tokenizer_config.json", &config), ("config.json", "{}")]
+    {
+        std::fs::write(directory.path().join(name), text).unwrap();
+    }
+    ModelTokenizer::load(directory.path()).ok()
+}
+
+fn recorded() -> Value {
+    serde_json::from_str(&std::fs::read_to_string(fixture("tokenizers.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn the_tokens_of_a_text_are_those_of_transformers_whatever_the_files_say() {
+    let recorded = recorded();
+    let text = recorded["text"].as_str().unwrap();
+    let (mut agree, mut silent) = (0, Vec::new());
+    for case in recorded["cases"].as_array().unwrap() {
+        if case["found"].is_null() {
+            continue;
+        }
+        let Some(tokens) = tokenizer(&recorded, case) else { continue };
+        let ids = tokens.prompt(text).unwrap().ids().to_vec();
+        let plain = tokens.rendered(&grpo_lambda_trainer::input::prompt::RenderedPrompt {
+            text: text.to_owned(),
+            special_tokens: false,
+        });
+        let ours = serde_json::json!({"ids": ids, "plain": plain.unwrap().ids(), "decoded": tokens.text(&ids).unwrap()});
+        if ours == case["found"] {
+            agree += 1;
+        } else {
+            silent.push(format!("{} {}\n  {ours}\n  {}", case["tokenizer"], case["config"], case["found"]));
+        }
+    }
+    assert!(silent.is_empty(), "{} differ:\n{}", silent.len(), silent.join("\n"));
+    assert!(agree > 150, "most files must be read: {agree}");
+}
+
+/// What transformers does by chance, or does not do, is refused or said.
+#[test]
+fn what_a_tokenizer_passes_over_is_said_and_dropout_refused() {
+    let recorded = recorded();
+    let with = |fields: &str, config: &str| {
+        let parsed = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+        tokenizer(&recorded, &serde_json::json!({"tokenizer": parsed(fields), "config": parsed(config)}))
+    };
+    let mut model = recorded["tokenizer"]["model"].clone();
+    model["dropout"] = 0.1.into();
+    assert!(with(&serde_json::json!({"model": model}).to_string(), "{}").is_none());
+    assert!(with(r#"{"post_tokenizer": {"type": "Mine"}}"#, "{}").is_none());
+    let notes = |config: &str| with("{}", config).unwrap().notes().join("; ");
+    assert!(
+        notes(r#"{"add_bos_token": true}"#)
+            .contains("add_bos_token = true, which transformers 5 passes over")
+    );
+    assert!(
+        notes(r#"{"unk_token": "<unk>"}"#)
+            .contains("`<unk>` of tokenizer_config.json are no tokens of tokenizer.json")
+    );
+    assert_eq!(notes(r#"{"add_bos_token": false}"#), "");
+}
+
+#[test]
+fn the_end_tokens_are_the_tokenizers_and_the_models() {
+    let recorded = recorded();
+    let ends = |generation: Option<&str>, config: &str| {
+        let directory = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(directory.path().join(name), text).unwrap();
+        write("tokenizer.json", &recorded["tokenizer"].to_string());
+        write("tokenizer_config.json", &recorded["config"].to_string());
+        write("config.json", config);
+        generation.iter().for_each(|text| write("generation_config.json", text));
+        ModelTokenizer::load(directory.path()).unwrap().eos().to_vec()
+    };
+    let eos = ends(None, "{}")[0];
+    assert_eq!(ends(None, r#"{"eos_token_id": 7}"#), [eos, 7]);
+    assert_eq!(ends(Some(r#"{"eos_token_id": [5, 6]}"#), r#"{"eos_token_id": 7}"#), [eos, 5, 6]);
+    assert_eq!(ends(Some(&format!(r#"{{"eos_token_id": [5, {eos}]}}"#)), "{}"), [eos, 5]);
+}
+
+/// The table of a file's fields.
+fn table(of: &FileFields) -> String {
+    let mut text = format!("## `{}`\n\n| fields | what becomes of them |\n| --- | --- |\n", of.file);
+    let words = |fate: FieldUse| match fate {
+        FieldUse::Used => "used".to_owned(),
+        FieldUse::Harmless(why) => format!("passed over: {why}"),
+        FieldUse::Only(&[], why) => format!("refused unless off: {why}"),
+        FieldUse::Only(values, why) => format!("refused unless off or {}: {why}", values.join(" or ")),
+    };
+    for (fate, names) in of.fields {
+        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        let _ = writeln!(text, "| {} | {} |", names.join(", "), words(*fate));
+    }
+    let _ = writeln!(text, "| every other | {} |\n", words(of.others));
+    text
+}
+
+#[test]
+fn the_page_of_fields_is_what_the_code_declares() {
+    let files = [&CONFIG, &GENERATION, &TOKENIZER_CONFIG_FIELDS, &TOKENIZER_FIELDS, &ADAPTER];
+    let tables: String = files.into_iter().map(table).collect();
+    page::hold("checkpoints.md", "fields", &format!("{}\n", tables.trim_end()));
+}

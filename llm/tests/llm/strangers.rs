@@ -1,0 +1,244 @@
+//! Files of strangers and runs that others touched: what would silently be another model, another problem or another log is refused or named.
+
+use grpo_lambda_decoder::model::weights::{self, SaveDtype, Tensor};
+use grpo_lambda_decoder::model::{ModelConfig, Parameters};
+use serde_json::{Value, json};
+
+use crate::common::{Done, Place, assert_has, lasting, shape, stop_after};
+
+const SMALL: &str = "task.kind=dataset task.template=line threads=1 eval.n=5 eval.every=2 sft.steps=2 sft.batch=4 rl.steps=4 rl.prompts_per_step=2 \
+                     rl.group_size=2 rl.max_new_tokens=8 checkpoint.every=2 checkpoint.keep=99";
+
+fn train(place: &Place, run: &str, more: &[&str]) -> Done {
+    place.run_with(
+        &format!("train --run {run} {SMALL} model.checkpoint=model task.data=rows.jsonl"),
+        more,
+        "",
+    )
+}
+
+fn rows(n: u32, blank: &str) -> String {
+    (0..n)
+        .map(|i| format!("{{\"question\":\"{i}+1=?{blank}\",\"answer\":\"{}\",\"tests\":[{i}]}}\n", i + 1))
+        .collect()
+}
+
+/// A place with a model and sixty rows.
+fn place() -> Place {
+    let place = Place::with_model();
+    place.write("rows.jsonl", rows(60, ""));
+    place
+}
+
+/// Changes a field of a JSON file.
+fn set(place: &Place, file: &str, field: &str, value: Value) {
+    let mut fields = place.json(file);
+    fields[field] = value;
+    place.write(file, fields.to_string());
+}
+
+#[test]
+fn a_tied_head_with_numbers_of_its_own_is_refused_and_a_copy_passes() {
+    let place = Place::with_model();
+    let tied = ModelConfig { tie_word_embeddings: true, ..shape() };
+    let mut parameters: Parameters<f32> = weights::initialise(&tied, 3, 0.3);
+    let head: Tensor<f32> = parameters["model.embed_tokens.weight"].clone();
+    parameters.insert("lm_head.weight".into(), head);
+    let untied = ModelConfig { tie_word_embeddings: false, ..tied.clone() };
+    let score = |parameters: &Parameters<f32>| {
+        // Written with a head, read as tied.
+        weights::save(&place.at("model"), &untied, parameters, SaveDtype::F32, usize::MAX).unwrap();
+        set(&place, "model/config.json", "tie_word_embeddings", true.into());
+        place.run_with("score --model model", &[], "{\"ids\":[3,4,5]}\n")
+    };
+    score(&parameters).output();
+    parameters.get_mut("lm_head.weight").unwrap().data[7] += 0.5;
+    score(&parameters).refused(2, "model.safetensors … `lm_head.weight` … differs from `model.embed_tokens.weight` … tie_word_embeddings");
+}
+
+#[test]
+fn export_keeps_the_type_of_a_checkpoint_that_is_from_no_run() {
+    let place = Place::with_model();
+    let parameters = weights::initialise(&shape(), 3, 0.3);
+    for (dtype, name) in [(SaveDtype::Bf16, "bf16"), (SaveDtype::F32, "f32")] {
+        weights::save(&place.at("model"), &shape(), &parameters, dtype, usize::MAX).unwrap();
+        place.run(&format!("export --model model --out {name}")).says(&format!("in {name}"));
+        let (before, after) =
+            (place.at("model/model.safetensors"), place.at(&format!("{name}/model.safetensors")));
+        assert_eq!(std::fs::read(before).unwrap(), std::fs::read(after).unwrap());
+    }
+}
+
+#[test]
+fn a_run_goes_on_with_the_model_configuration_that_it_began_with_or_not_at_all() {
+    let place = place();
+    train(&place, "run", &[]).output();
+    stop_after(&place.at("run"), 4);
+    for (file, field, value) in [
+        ("model/config.json", "rms_norm_eps", json!(0.1)),
+        ("model/config.json", "rope_theta", json!(77.0)),
+        ("model/generation_config.json", "eos_token_id", json!([1, 5])),
+        ("model/tokenizer_config.json", "chat_template", json!("{{ messages[0].content }}")),
+    ] {
+        let before = std::fs::read(place.at(file)).ok();
+        if before.is_none() {
+            place.write(file, "{}");
+        }
+        set(&place, file, field, value);
+        let expected = file.strip_prefix("model/").unwrap();
+        train(&place, "run", &[]).refused(2, &format!("{expected} … has changed since this run began"));
+        match before {
+            Some(bytes) => drop(place.write(file, bytes)),
+            None => std::fs::remove_file(place.at(file)).unwrap(),
+        }
+    }
+    train(&place, "run", &[]).output();
+}
+
+#[test]
+fn a_run_goes_on_where_its_inputs_were_moved_if_they_are_the_same() {
+    let place = place();
+    let files = ["metrics.csv", "metrics.jsonl", "samples.jsonl"];
+    train(&place, "whole", &[]).output();
+    train(&place, "moved", &[]).output();
+    stop_after(&place.at("moved"), 4);
+    std::fs::rename(place.at("rows.jsonl"), place.at("other.jsonl")).unwrap();
+    std::fs::rename(place.at("model"), place.at("elsewhere")).unwrap();
+    let resumed = |data: &str| {
+        let inputs = format!("train --run moved {SMALL} model.checkpoint=elsewhere task.data={data}");
+        place.run(&inputs)
+    };
+    place.write("wrong.jsonl", rows(60, "!"));
+    resumed("wrong.jsonl").refused(2, "the rows of task.data have changed since this run began");
+    resumed("other.jsonl").output();
+    assert_eq!(lasting(&place.at("moved"), &files[1..]), lasting(&place.at("whole"), &files[1..]));
+    assert_has(&place.read("moved/config.toml"), "data = \"other.jsonl\" … checkpoint = \"elsewhere\"");
+}
+
+#[test]
+fn without_the_mark_of_its_end_a_run_evaluates_once_more() {
+    let place = place();
+    train(&place, "run", &[]).output();
+    let log = place.read("run/metrics.jsonl");
+    std::fs::remove_file(place.at("run/end.json")).unwrap();
+    train(&place, "run", &[]).output();
+    assert_eq!(place.read("run/metrics.jsonl"), log);
+    train(&place, "run", &[]).tells("already finished");
+}
+
+#[test]
+fn the_same_problem_in_another_spelling_is_on_the_same_side() {
+    let place = place();
+    let twins = format!("{}{}", rows(150, ""), rows(150, " "))
+        + &rows(150, "").replace('?', " ?").replace(" ?", "\u{a0}?");
+    place.write("rows.jsonl", twins);
+    place.run("data rows.jsonl").says("rows that repeat the problem of an earlier row: 150");
+    place.write(
+        "nfc.jsonl",
+        "{\"problem\":\"caf\u{e9}\",\"answer\":\"1\"}\n{\"problem\":\"cafe\u{301}\",\"answer\":\"2\"}\n",
+    );
+    place
+        .run("data nfc.jsonl")
+        .says("earlier row: 1 … 1 row has the problem of an earlier row and another answer");
+    let tested = rows(20, "");
+    place.write("rows.jsonl", rows(60, " \\n"));
+    place.write("test.jsonl", tested);
+    train(&place, "run", &["task.test=test.jsonl"])
+        .tells("20 rows are held-out problems and are not trained on");
+}
+
+#[test]
+fn a_reward_program_gets_the_rows_columns_and_the_step() {
+    let place = place();
+    let program = "while read -r line; do echo \"$line\" >> asked; echo 0.5; done";
+    place.write("reward.sh", program);
+    train(
+        &place,
+        "run",
+        &[
+            "reward.command=sh reward.sh",
+            "reward.accuracy=0",
+            "rl.dynamic_sampling=true",
+            "rl.dynamic_band=0.4,0.6",
+        ],
+    )
+    .output();
+    let asked: Vec<Value> = place.lines("asked");
+    let steps: Vec<u64> = asked.iter().map(|a| a["step"].as_u64().unwrap()).collect();
+    assert_eq!((steps[0], *steps.last().unwrap()), (0, 3));
+    for one in &asked {
+        let number = one["tests"][0].as_u64().unwrap();
+        assert_eq!(one["gold"], (number + 1).to_string(), "{one}");
+    }
+    // A band that no group is in samples all the rounds there are.
+    let all = place.lines::<Value>("asked").len();
+    std::fs::remove_file(place.at("asked")).unwrap();
+    train(
+        &place,
+        "other",
+        &[
+            "reward.command=sh reward.sh",
+            "reward.accuracy=0",
+            "rl.dynamic_sampling=true",
+            "rl.dynamic_band=0.6,1",
+        ],
+    )
+    .output();
+    assert!(place.lines::<Value>("asked").len() > 3 * all);
+    train(&place, "third", &["rl.dynamic_band=0.4,0.6"])
+        .refused(2, "rl.dynamic_band = 0.4,0.6 … rl.dynamic_sampling, which is false");
+}
+
+#[test]
+fn arguments_of_a_template_reach_every_prompt_and_are_recorded() {
+    let place = place();
+    let template = "{{ messages[-1].content }}{% if loud %}!{% endif %}{{ strftime_now('%Y') }}";
+    place.write("t.jinja", template);
+    let args = ["--template-args", "{\"loud\": true}"];
+    place
+        .run_with("data rows.jsonl --template t.jinja", &args, "")
+        .says("0+1=?!2025 … strftime_now of the template always gives the date 1 January 2025");
+    place.run("data rows.jsonl --template t.jinja").says("0+1=?2025");
+    place
+        .run_with("data rows.jsonl --template t.jinja --template-args", &["{\"loudly\": 1}"], "")
+        .refused(2, "does not read `loudly` (did you mean `loud`?)");
+    place.run_with("data rows.jsonl --template-args", &["{}"], "").refused(2, "template `line` takes none");
+    let setting = "task.template_args={\"loud\": true}";
+    train(&place, "run", &["task.template=t.jinja", setting]).output();
+    assert_has(&place.read("run/config.toml"), "template_args = … loud");
+    assert_has(&place.read("run/samples.jsonl"), "=?!2025");
+    train(&place, "run", &["task.template=t.jinja"]).refused(2, "task.template_args");
+    place
+        .run("generate --model run --prompt 7+1=? --max-new-tokens 2")
+        .tells("with the arguments {\"loud\": true}");
+    place.run("eval --model run --limit 2").output();
+    assert_has(&place.read("run/eval/eval.toml"), "template_args = … loud");
+}
+
+#[test]
+fn lines_of_requests_are_read_with_a_mark_and_refused_where_a_key_is_given_twice() {
+    let place = Place::with_model();
+    let score = |text: &[u8]| {
+        place.write("in.jsonl", text);
+        place.run("score --model model --input in.jsonl")
+    };
+    score(b"\xef\xbb\xbf{\"ids\":[3,4]}\n").output();
+    score(b"{\"ids\":[3,4],\"ids\":[4,3]}\n").refused(2, "in.jsonl:1: `ids` is given twice");
+    score(b"{\"ids\":[3,4]}\n\xff\n").refused(2, "in.jsonl:2: not UTF-8 text");
+}
+
+#[test]
+#[cfg(unix)]
+fn a_path_that_is_no_text_and_pointers_of_git_lfs_get_a_line() {
+    use std::os::unix::ffi::OsStrExt;
+    let place = Place::with_model();
+    let mut command = place.command("data");
+    command.arg(std::ffi::OsStr::from_bytes(b"bad\xff.jsonl"));
+    let done = crate::common::run(&mut command, "");
+    assert_eq!((done.code, done.stderr.contains("panicked")), (Some(2), false), "{}", done.stderr);
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n";
+    place.write("model/model.safetensors", pointer);
+    place
+        .run_with("score --model model", &[], "{\"ids\":[3]}")
+        .refused(2, "model.safetensors … a pointer of Git LFS … git lfs pull");
+}
