@@ -151,7 +151,7 @@ commands! {
     Completions(shell::CompletionsArgs),
     /// Manual pages, one for each command
     Man(shell::ManArgs),
-    /// Every kernel on a CUDA card against what it should compute, with times and rates
+    /// Every kernel on a CUDA card against what it should compute
     GpuCheck(gpu_check::GpuCheckArgs),
 }
 

@@ -5,41 +5,35 @@ use grpo_lambda_decoder::device::Dtype;
 use super::super::array::{TestArray, rounded};
 use super::super::case::{BF16, Case, Checker, F32, Result, Term};
 use super::{angles, biased_number, label, parts, rotated};
-use crate::kernels::{DecodeAttention, DecodeCombine, DecodeHeads, FillCache, HeadShape, Kernel, PAGE};
+use crate::kernels::{DecodeAttention, DecodeCombine, DecodeHeads, FillCache, HeadShape, PAGE};
 use crate::ptr::Real;
 
-pub(super) fn check(checker: &mut Checker, s: HeadShape, timed: bool) {
-    let (lengths, capacity): (&[usize], usize) =
-        if timed { (&[511; 16], 512) } else { (&[0, 4, 69, 139, 17], 140) };
+pub(super) fn check(checker: &mut Checker, s: HeadShape) {
+    let (lengths, capacity) = (&[0, 4, 69, 139, 17][..], 140_usize);
     // One row that is full.
     let with_full = [lengths, &[capacity.next_multiple_of(TOKENS)]].concat();
-    let written = if timed { lengths } else { &with_full };
     for biased in [false, true] {
-        decode_heads(checker, s, (written, capacity), biased, timed && biased);
+        decode_heads(checker, s, (&with_full, capacity), biased);
     }
     for splits in [1, 3] {
-        decode_attention(checker, s, (lengths, capacity), splits, 1.0, timed && splits == 1);
+        decode_attention(checker, s, (lengths, capacity), splits, 1.0);
     }
-    decode_combine(checker, s, timed);
-    let (prompts, copies): (&[usize], &[Copied]) = if timed {
-        (&[512; 16], &std::array::from_fn::<_, 16, _>(|prompt| (prompt, prompt, 0)))
-    } else {
-        (&[5, 1, 140], &[(2, 3, 0), (0, 1, 0), (0, 0, 2), (1, 2, 0), (2, 4, 128)])
-    };
-    fill_cache(checker, s, prompts, copies, capacity, timed);
+    decode_combine(checker, s);
+    let copies = [(2, 3, 0), (0, 1, 0), (0, 0, 2), (1, 2, 0), (2, 4, 128)];
+    fill_cache(checker, s, &[5, 1, 140], &copies, capacity);
 }
 
 /// Attention at lengths about the ends of pages and tiles; scores are `steepness` times as large as usual.
 pub(super) fn attend(checker: &mut Checker, s: HeadShape, steepness: f32) {
     for splits in [1, 7] {
         let lengths = (&[0, 1, 30, 31, 32, 127, 128, 299][..], 320);
-        decode_attention(checker, s, lengths, splits, steepness, false);
+        decode_attention(checker, s, lengths, splits, steepness);
     }
 }
 
 /// Positions at the end of a long row, each of which has an angle of its own.
 pub(super) fn far(checker: &mut Checker, s: HeadShape, capacity: usize) {
-    decode_heads(checker, s, (&[15_962, capacity - 1, capacity], capacity), true, false);
+    decode_heads(checker, s, (&[15_962, capacity - 1, capacity], capacity), true);
 }
 
 /// A copy of a prompt: its number, the line of the table, the first position.
@@ -151,13 +145,13 @@ impl Token {
     }
 }
 
-fn decode_heads(checker: &mut Checker, s: HeadShape, lengths: (&[usize], usize), biased: bool, timed: bool) {
+fn decode_heads(checker: &mut Checker, s: HeadShape, lengths: (&[usize], usize), biased: bool) {
     let what = format!("{}to {}", if biased { "biased " } else { "" }, lengths.1);
     checker.case("decode_heads", label(s, &what), |c| {
         let (query, key, dim) = parts(s);
         let (rows, width) = (lengths.0.len(), (query + 2 * key) * dim);
         let (qkv, bias, to) = (c.reals(rows * width)?, c.reals(width)?, Token::new(c, s, lengths)?);
-        let kernel = DecodeHeads {
+        c.launch(DecodeHeads {
             qkv: qkv.ptr(),
             bias: biased.then(|| bias.ptr()),
             table: to.angles.ptr(),
@@ -169,11 +163,9 @@ fn decode_heads(checker: &mut Checker, s: HeadShape, lengths: (&[usize], usize),
             rows: rows as u32,
             heads: s,
             width: to.table.width as u32,
-        };
-        c.launch(kernel)?;
+        })?;
         let bias = biased.then_some(&bias);
-        to.expect(c, |row, i| biased_number(&qkv, bias, width, row, i))?;
-        c.time(timed, 2.0 * qkv.bytes(), kernel)
+        to.expect(c, |row, i| biased_number(&qkv, bias, width, row, i))
     });
 }
 
@@ -189,7 +181,6 @@ fn decode_attention(
     (lengths, capacity): (&[usize], usize),
     splits: usize,
     steepness: f32,
-    timed: bool,
 ) {
     checker.case("decode_attention", label(s, &format!("over {capacity} in {splits}")), |c| {
         let (query, _, dim) = parts(s);
@@ -202,7 +193,7 @@ fn decode_attention(
         let before = c.integers(lengths.iter().copied())?;
         let out = c.blank(rows * query * dim)?;
         let each: TestArray<f32> = c.blank(rows * query * splits * (dim + 2))?;
-        let kernel = DecodeAttention {
+        c.launch(DecodeAttention {
             q: q.ptr(),
             keys: keys.ptr(),
             values: values.ptr(),
@@ -215,8 +206,7 @@ fn decode_attention(
             heads: s,
             width: table.width as u32,
             scale,
-        };
-        c.launch(kernel)?;
+        })?;
         let expected = Cached {
             heads: s,
             scale,
@@ -249,7 +239,7 @@ fn decode_attention(
             })?;
             c.untouched(&out)?;
         }
-        c.time(timed, keys.bytes() + values.bytes() + 2.0 * q.bytes(), kernel)
+        Ok(())
     });
 }
 
@@ -309,7 +299,7 @@ impl Split {
     }
 }
 
-fn decode_combine(checker: &mut Checker, s: HeadShape, timed: bool) {
+fn decode_combine(checker: &mut Checker, s: HeadShape) {
     checker.case("decode_combine", label(s, ""), |c| {
         let (query, _, dim) = parts(s);
         // More than are added up at a time.
@@ -325,9 +315,13 @@ fn decode_combine(checker: &mut Checker, s: HeadShape, timed: bool) {
         }
         let (each, out) = (c.array::<f32>(numbers)?, c.blank(lines * dim)?);
         let (lines, splits32, dim32) = (lines as u32, splits as u32, s.dim);
-        let kernel =
-            DecodeCombine { parts: each.ptr(), out: out.ptr_mut(), lines, splits: splits32, dim: dim32 };
-        c.launch(kernel)?;
+        c.launch(DecodeCombine {
+            parts: each.ptr(),
+            out: out.ptr_mut(),
+            lines,
+            splits: splits32,
+            dim: dim32,
+        })?;
         c.expect(&out, splits, |i| {
             let line = &each.initial[i / dim * splits * width..][..splits * width];
             let top = line.chunks_exact(width).fold(f64::NEG_INFINITY, |a, part| a.max(part[0]));
@@ -336,19 +330,11 @@ fn decode_combine(checker: &mut Checker, s: HeadShape, timed: bool) {
             let terms = line.chunks_exact(width).map(|part| part[2 + i % dim] * share(part) / all);
             let (sum, size) = terms.fold((0.0, 0.0), |(s, a), x: f64| (s + x, a + x.abs()));
             Some((sum, 4.0 * (size + sum.abs())))
-        })?;
-        c.time(timed, each.bytes() + out.bytes(), kernel)
+        })
     });
 }
 
-fn fill_cache(
-    checker: &mut Checker,
-    s: HeadShape,
-    prompts: &[usize],
-    copies: &[Copied],
-    capacity: usize,
-    timed: bool,
-) {
+fn fill_cache(checker: &mut Checker, s: HeadShape, prompts: &[usize], copies: &[Copied], capacity: usize) {
     checker.case("fill_cache", label(s, ""), |c| {
         let (query, key, dim) = parts(s);
         let first: Vec<usize> = (0..=prompts.len()).map(|p| prompts[..p].iter().sum()).collect();
@@ -362,7 +348,7 @@ fn fill_cache(
         let lines = c.integers(copies.iter().map(|copy| copy.1))?;
         let begins = c.integers(copies.iter().map(|copy| copy.2))?;
         let tokens: usize = copies.iter().map(|copy| prompts[copy.0] - copy.2).sum();
-        let kernel = FillCache {
+        c.launch(FillCache {
             qkv: qkv.ptr(),
             offsets: offsets.ptr(),
             source: source.ptr(),
@@ -375,8 +361,7 @@ fn fill_cache(
             tokens: tokens as u32,
             heads: s,
             width: table.width as u32,
-        };
-        c.launch(kernel)?;
+        })?;
         for (cache, from) in [(&keys, query), (&values, query + key)] {
             c.exact(cache, |i| {
                 let copied = table.place(i).and_then(|(row, g, p)| {
@@ -387,6 +372,6 @@ fn fill_cache(
                 Some(copied.unwrap_or_else(|| rounded(cache.initial[i], cache.stored)))
             })?;
         }
-        c.time(timed, kernel.bytes(), kernel)
+        Ok(())
     });
 }

@@ -4,7 +4,7 @@ use super::super::array::{TestArray, rounded};
 use super::super::case::{BF16, Case, Checker, F32, Result, Term};
 use super::{label, parts};
 use crate::kernels::{
-    Attention, AttentionKeys, AttentionKeysSum, AttentionQueries, HeadShape, Kernel, Segments, TILE, WHOLE,
+    Attention, AttentionKeys, AttentionKeysSum, AttentionQueries, HeadShape, Segments, TILE, WHOLE,
 };
 use crate::ptr::{ElementType, Real};
 
@@ -16,24 +16,16 @@ const ODD: Layout = &[(5, None), (3, Some(0)), (1, Some(0)), (70, None), (64, No
 const LONG: Layout = &[(67, None), (66, Some(0)), (9, Some(0))];
 /// A layout for scores whose exponentials overflow unless the largest is subtracted.
 const SHORT: Layout = &[(9, None), (5, Some(0))];
-/// A prompt and its group.
-const GROUP: Layout = &[(128, None), (128, Some(0)), (128, Some(0)), (128, Some(0)), (128, Some(0))];
-
-pub(super) fn check(checker: &mut Checker, s: HeadShape, timed: bool) {
-    let layouts: &[(Layout, f32)] = if timed {
-        &[(&[(512, None)], 1.0), (GROUP, 1.0)]
-    } else {
-        &[(ODD, 1.0), (LONG, 1.0), (SHORT, 64.0)]
-    };
-    for (layout, steepness) in layouts {
+pub(super) fn check(checker: &mut Checker, s: HeadShape) {
+    for (layout, steepness) in [(ODD, 1.0), (LONG, 1.0), (SHORT, 64.0)] {
         let tokens: usize = layout.iter().map(|s| s.0).sum();
         let label = label(s, &format!("over {tokens} tokens"));
-        let problem = |c: &mut Case<'_>| Problem::new(c, s, layout, *steepness);
-        checker.case("attention", label.clone(), |c| forward(problem(c)?, c, timed));
-        checker.case("attention_queries", label.clone(), |c| queries(problem(c)?, c, timed));
-        checker.case("attention_keys", label.clone(), |c| keys(problem(c)?, c, timed));
+        let problem = |c: &mut Case<'_>| Problem::new(c, s, layout, steepness);
+        checker.case("attention", label.clone(), |c| forward(problem(c)?, c));
+        checker.case("attention_queries", label.clone(), |c| queries(problem(c)?, c));
+        checker.case("attention_keys", label.clone(), |c| keys(problem(c)?, c));
         if layout.iter().any(|x| x.1.is_some()) {
-            checker.case("attention_keys_sum", label, |c| sum(problem(c)?, c, timed));
+            checker.case("attention_keys_sum", label, |c| sum(problem(c)?, c));
         }
     }
 }
@@ -211,13 +203,12 @@ fn largest(p: &Problem) -> f64 {
     most
 }
 
-fn forward(p: Problem, c: &mut Case<'_>, timed: bool) -> Result {
+fn forward(p: Problem, c: &mut Case<'_>) -> Result {
     let (s, (query, _, dim)) = (p.heads, parts(p.heads));
     let (out, log_sum) = (c.blank(p.tokens() * query * dim)?, c.blank(p.tokens() * query)?);
     let segments = p.batch.segments();
     let (to, sums) = (out.ptr_mut(), log_sum.ptr_mut());
-    let kernel = Attention { qkv: p.qkv.ptr(), segments, out: to, log_sum: sums, heads: s, scale: p.scale };
-    c.launch(kernel)?;
+    c.launch(Attention { qkv: p.qkv.ptr(), segments, out: to, log_sum: sums, heads: s, scale: p.scale })?;
     let mut expected = Terms::zeros(p.tokens() * query * dim);
     let mut sizes = Vec::new();
     p.each(|token, h| {
@@ -233,9 +224,7 @@ fn forward(p: Problem, c: &mut Case<'_>, timed: bool) -> Result {
     let within = |c: &Case<'_>, i: usize| bound(c, expected.value[i], expected.size[i], longest, most);
     let bounds: Vec<f64> = (0..expected.value.len()).map(|i| within(c, i)).collect();
     c.compare(&out, |i| Some((expected.value[i], bounds[i])))?;
-    c.expect(&log_sum, longest, |i| Some((sizes[i].0, 1.0 + sizes[i].0.abs() + sizes[i].1)))?;
-    c.operations(kernel.operations());
-    c.time(timed, p.qkv.bytes() + out.bytes() + log_sum.bytes(), kernel)
+    c.expect(&log_sum, longest, |i| Some((sizes[i].0, 1.0 + sizes[i].0.abs() + sizes[i].1)))
 }
 
 /// The inputs of the backward pass beside the projection.
@@ -299,11 +288,11 @@ fn compare(
     })
 }
 
-fn queries(p: Problem, c: &mut Case<'_>, timed: bool) -> Result {
+fn queries(p: Problem, c: &mut Case<'_>) -> Result {
     let given = Given::new(c, &p)?;
     let (s, (query, ..)) = (p.heads, parts(p.heads));
     let (inner, dqkv) = (c.blank(p.tokens() * query)?, c.reals(p.qkv.initial.len())?);
-    let kernel = AttentionQueries {
+    c.launch(AttentionQueries {
         qkv: p.qkv.ptr(),
         out: given.out.ptr(),
         dout: given.dout.ptr(),
@@ -313,19 +302,16 @@ fn queries(p: Problem, c: &mut Case<'_>, timed: bool) -> Result {
         dqkv: dqkv.ptr_mut(),
         heads: s,
         scale: p.scale,
-    };
-    c.launch(kernel)?;
+    })?;
     let mut expected = Terms::zeros(dqkv.initial.len());
     given.each(&p, |token, h, key, _, slope| {
         expected.add(p.at(token, h), slope, p.head(key, p.keys_of(h).0));
     });
     c.expect(&inner, s.dim as usize, |i| Some(given.inner[i]))?;
-    compare(c, &p, &dqkv, &expected, |head| head < query)?;
-    c.operations(kernel.operations());
-    c.time(timed, p.qkv.bytes() + 3.0 * given.out.bytes(), kernel)
+    compare(c, &p, &dqkv, &expected, |head| head < query)
 }
 
-fn keys(p: Problem, c: &mut Case<'_>, timed: bool) -> Result {
+fn keys(p: Problem, c: &mut Case<'_>) -> Result {
     let given = Given::new(c, &p)?;
     let (s, (query, _, dim)) = (p.heads, parts(p.heads));
     let inner = c.array(given.inner.iter().map(|x| x.0).collect())?;
@@ -335,7 +321,7 @@ fn keys(p: Problem, c: &mut Case<'_>, timed: bool) -> Result {
         0 => None,
         parts => Some(c.blank::<f32>(parts)?),
     };
-    let kernel = AttentionKeys {
+    c.launch(AttentionKeys {
         qkv: p.qkv.ptr(),
         dout: given.dout.ptr(),
         log_sum: given.log_sum.ptr(),
@@ -345,8 +331,7 @@ fn keys(p: Problem, c: &mut Case<'_>, timed: bool) -> Result {
         sums: sums.as_ref().map(TestArray::ptr_mut),
         heads: s,
         scale: p.scale,
-    };
-    c.launch(kernel)?;
+    })?;
     if let Some(sums) = &sums {
         c.launch(AttentionKeysSum { sums: sums.ptr(), segments, dqkv: dqkv.ptr_mut(), heads: s })?;
     }
@@ -357,18 +342,15 @@ fn keys(p: Problem, c: &mut Case<'_>, timed: bool) -> Result {
         let dout = &given.dout.initial[(token * query + h) * dim..][..dim];
         expected.add(p.at(key, v), (probability, probability), dout);
     });
-    compare(c, &p, &dqkv, &expected, |head| head >= query)?;
-    c.operations(kernel.operations());
-    c.time(timed, 2.0 * p.qkv.bytes() + given.out.bytes(), kernel)
+    compare(c, &p, &dqkv, &expected, |head| head >= query)
 }
 
-fn sum(p: Problem, c: &mut Case<'_>, timed: bool) -> Result {
+fn sum(p: Problem, c: &mut Case<'_>) -> Result {
     let (s, (query, key, dim)) = (p.heads, parts(p.heads));
     let segments = p.batch.segments();
     let sums = c.random::<f32>(segments.sums(s), 1.0)?;
     let dqkv = c.reals(p.qkv.initial.len())?;
-    let kernel = AttentionKeysSum { sums: sums.ptr(), segments, dqkv: dqkv.ptr_mut(), heads: s };
-    c.launch(kernel)?;
+    c.launch(AttentionKeysSum { sums: sums.ptr(), segments, dqkv: dqkv.ptr_mut(), heads: s })?;
     let [offsets, _, _, _, shared] = &p.batch.lists;
     let mut expected: Vec<Option<Term>> = vec![None; dqkv.initial.len()];
     let mut most = 0;
@@ -387,6 +369,5 @@ fn sum(p: Problem, c: &mut Case<'_>, timed: bool) -> Result {
             expected[p.at(begin + i, query + which * key + g) + column] = Some(term);
         }
     }
-    c.expect(&dqkv, most, |i| Some(expected[i].unwrap_or((rounded(dqkv.initial[i], dqkv.stored), 0.0))))?;
-    c.time(timed, kernel.bytes(), kernel)
+    c.expect(&dqkv, most, |i| Some(expected[i].unwrap_or((rounded(dqkv.initial[i], dqkv.stored), 0.0))))
 }
