@@ -229,9 +229,6 @@ impl Device for Faulty {
             _ => self.inner.end_capture(),
         }
     }
-    fn timed(&self, work: &mut dyn FnMut() -> Result<(), DeviceError>) -> Result<f64, DeviceError> {
-        self.inner.timed(work)
-    }
     fn synchronize(&self) -> Result<(), DeviceError> {
         self.alive()?;
         self.inner.synchronize()
