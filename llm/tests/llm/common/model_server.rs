@@ -1,4 +1,5 @@
 //! A server that speaks as vLLM does and samples with this program's own decoder, so that a run through it can be compared byte for byte.
+#![allow(unreachable_pub, clippy::unwrap_used)] // also a module of a program, for tests/faults
 
 use std::path::Path;
 use std::sync::{Mutex, RwLock};

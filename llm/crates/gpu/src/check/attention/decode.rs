@@ -1,10 +1,8 @@
 //! Kernels of attention over a KV cache: one token of every row, and filling the cache.
 
-use grpo_lambda_decoder::device::Dtype;
-
 use super::super::array::{TestArray, rounded};
-use super::super::case::{BF16, Case, Checker, F32, Result, Term};
-use super::{angles, biased_number, label, parts, rotated};
+use super::super::case::{Case, Checker, F32, Result, Term};
+use super::{Split, angles, biased_number, label, parts, rotated, score, stored};
 use crate::kernels::{DecodeAttention, DecodeCombine, DecodeHeads, FillCache, HeadShape, PAGE};
 use crate::ptr::Real;
 
@@ -216,7 +214,7 @@ fn decode_attention(
             values: &values.initial,
         }
         .splits(lengths, splits);
-        let stored = if c.kernels.dtype == Dtype::Bf16 { BF16 } else { 0.0 };
+        let stored = stored(c);
         let unit = F32 * (8.0 + (capacity as f64).sqrt() + dim as f64);
         let bound = |(value, size): Term, scores: f64| {
             unit * size * (2.0 + 2.0 * scores) + stored * (size + value.abs()) + f64::from(f32::MIN_POSITIVE)
@@ -257,45 +255,18 @@ impl Cached<'_> {
     /// The expected split of every query head of every row.
     fn splits(&self, lengths: &[usize], splits: usize) -> Vec<Split> {
         let (query, key, dim) = parts(self.heads);
-        let scale = f64::from(self.scale);
         let mut expected = Vec::new();
         for (row, len) in lengths.iter().enumerate() {
             for (h, split) in (0..query).flat_map(|h| (0..splits).map(move |split| (h, split))) {
                 let mine = &self.q[(row * query + h) * dim..][..dim];
                 let at = |p: usize| self.table.at(row, h / (query / key), p);
                 let seen = positions(len + 1, split, splits).map(|p| {
-                    let products = mine.iter().zip(&self.keys[at(p)..][..dim]).map(|(a, b)| a * b * scale);
-                    let score: Term = products.fold((0.0, 0.0), |(s, a), x| (s + x, a + x.abs()));
-                    (score, &self.values[at(p)..][..dim])
+                    (score(mine, &self.keys[at(p)..][..dim], self.scale), &self.values[at(p)..][..dim])
                 });
                 expected.push(Split::new(&seen.collect::<Vec<_>>(), dim));
             }
         }
         expected
-    }
-}
-
-/// Sums over some positions: the largest score, the sum of `e^(score - largest)` and of the values by it, and the largest size of a score.
-struct Split {
-    top: f64,
-    total: f64,
-    sums: Vec<Term>,
-    size: f64,
-}
-
-impl Split {
-    fn new(seen: &[(Term, &[f64])], dim: usize) -> Self {
-        let top = seen.iter().fold(f64::NEG_INFINITY, |a, x| a.max(x.0.0));
-        let size = seen.iter().fold(0.0f64, |a, x| a.max(x.0.1));
-        let mut split = Split { top, total: 0.0, sums: vec![(0.0, 0.0); dim], size };
-        for (score, value) in seen {
-            let p = (score.0 - top).exp();
-            split.total += p;
-            for (sum, v) in split.sums.iter_mut().zip(*value) {
-                *sum = (sum.0 + p * v, sum.1 + p * v.abs());
-            }
-        }
-        split
     }
 }
 

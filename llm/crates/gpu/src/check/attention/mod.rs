@@ -4,9 +4,11 @@ mod decode;
 mod fused;
 mod head_norm;
 
+use grpo_lambda_decoder::device::Dtype;
+
 use super::Extent;
 use super::array::TestArray;
-use super::case::{Case, Checker, Result, Term};
+use super::case::{BF16, Case, Checker, Result, Term};
 use crate::kernels::{HeadShape, RotateHeads};
 use crate::ptr::Real;
 
@@ -133,4 +135,50 @@ fn rotate(checker: &mut Checker, s: HeadShape, rows: &[usize], (biased, in_place
             })
         })
     });
+}
+
+/// The sum of products, and of their absolute values.
+fn dot(a: &[f64], b: &[f64]) -> Term {
+    let products = a.iter().zip(b).map(|(a, b)| a * b);
+    products.fold((0.0, 0.0), |(s, a), x| (s + x, a + x.abs()))
+}
+
+/// The score of a query and a key, and the sum of its absolute terms.
+fn score(query: &[f64], key: &[f64], scale: f32) -> Term {
+    let (sum, size) = dot(query, key);
+    (sum * f64::from(scale), size * f64::from(scale))
+}
+
+/// The rounding of a number that is stored on the way.
+fn stored(c: &Case<'_>) -> f64 {
+    if c.kernels.dtype == Dtype::Bf16 { BF16 } else { 0.0 }
+}
+
+/// Sums over some positions: the largest score, the sum of `e^(score - largest)` and of the values by it, and the largest size of a score.
+struct Split {
+    top: f64,
+    total: f64,
+    sums: Vec<Term>,
+    size: f64,
+}
+
+impl Split {
+    fn new(seen: &[(Term, &[f64])], dim: usize) -> Self {
+        let top = seen.iter().fold(f64::NEG_INFINITY, |a, x| a.max(x.0.0));
+        let size = seen.iter().fold(0.0f64, |a, x| a.max(x.0.1));
+        let mut split = Split { top, total: 0.0, sums: vec![(0.0, 0.0); dim], size };
+        for (score, value) in seen {
+            let p = (score.0 - top).exp();
+            split.total += p;
+            for (sum, v) in split.sums.iter_mut().zip(*value) {
+                *sum = (sum.0 + p * v, sum.1 + p * v.abs());
+            }
+        }
+        split
+    }
+
+    /// The logarithm of the sum of the scores' exponentials.
+    fn log_sum(&self) -> f64 {
+        self.top + self.total.ln()
+    }
 }

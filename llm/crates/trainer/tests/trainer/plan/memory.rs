@@ -4,7 +4,6 @@ use grpo_lambda_decoder::model::{
     Decoder, Decoding, ForwardOptions, Gradients, ModelConfig, ModelShape, Rows, weights,
 };
 use grpo_lambda_trainer::config::Config as RunConfig;
-use grpo_lambda_trainer::plan::memory;
 use grpo_lambda_trainer::plan::memory::{StepShape, cache_bytes, decided_for, estimate, tape_bytes, total};
 
 const SHAPE: ModelShape = ModelShape { vocab: 67, hidden: 48, layers: 3, heads: 6, kv_heads: 2 };
