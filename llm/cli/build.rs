@@ -5,7 +5,7 @@ use std::process::Command;
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     let variable = |name: &str| format!("CARGO_FEATURE_{}", name.to_uppercase().replace('-', "_"));
-    let features: Vec<&str> = ["candle", "candle-cuda", "candle-metal", "cuda", "mpi"]
+    let features: Vec<&str> = ["candle", "candle-cuda", "candle-metal", "cuda"]
         .into_iter()
         .filter(|name| std::env::var_os(variable(name)).is_some())
         .collect();

@@ -82,13 +82,13 @@ keep() {
   mv "$file.part" "$file"
 }
 
-# llm-train gpu-check --quick on the PTX machine, as CSV: stand-ins take the places of the driver, NVRTC and cuBLAS. rehearsed FILE HEAD
+# llm-train gpu-check on the PTX machine, as CSV: stand-ins take the places of the driver, NVRTC and cuBLAS. rehearsed FILE HEAD
 rehearsed() {
   local cuda=$out/work/cuda
   in_time
   { cargo build --quiet --features cuda --package llm-train && cargo run --quiet --package grpo-lambda-ptx --example libraries "$cuda"; } >&2 ||
     { failed "the machine cannot be built"; return; }
-  LD_LIBRARY_PATH=$cuda GRPO_LAMBDA_CACHE=$out/work/cache timeout "$(left)" target/debug/llm-train gpu-check --quick ${only:+--only "$only"} --csv "$1" --head "$2" >&2 ||
+  LD_LIBRARY_PATH=$cuda GRPO_LAMBDA_CACHE=$out/work/cache timeout "$(left)" target/debug/llm-train gpu-check ${only:+--only "$only"} --csv "$1" --head "$2" >&2 ||
     failed "the PTX machine failed"
 }
 
@@ -97,14 +97,7 @@ small_check() {
   local file=$1 head=$2
   shift 2
   if [ -n "$rehearse" ]; then rehearsed "$file" "$head"; else
-    timeout "$(left)" "$@" $llm gpu-check --quick ${only:+--only "$only"} --csv "$file" --head "$head" >&2
-  fi
-}
-
-check() {
-  local file=$out/gpu_check.csv
-  if [ -n "$rehearse" ]; then rehearsed "$file" "$(head_of "llm-train gpu-check --quick")"; else
-    timeout "$budget" $llm gpu-check --csv "$file" --head "$(head_of "llm-train gpu-check")"
+    timeout "$(left)" "$@" $llm gpu-check ${only:+--only "$only"} --csv "$file" --head "$head" >&2
   fi
 }
 
@@ -129,7 +122,7 @@ card_tests() {
 }
 
 quick() {
-  small_check "$out/gpu_quick.csv" "$(head_of "llm-train gpu-check --quick")"
+  small_check "$out/gpu_quick.csv" "$(head_of "llm-train gpu-check")"
   in_time
   card_tests
   mkdir -p "$out/work/bench"
@@ -182,28 +175,20 @@ memory() {
     checked racecheck "$kernel" &
   done
   wait
-  { echo "# $(head_of "compute-sanitizer, llm-train gpu-check --quick")"; echo "tool,kernel,exit,verdict"; sort "$out"/work/*.row; } >"$file"
+  { echo "# $(head_of "compute-sanitizer, llm-train gpu-check")"; echo "tool,kernel,exit,verdict"; sort "$out"/work/*.row; } >"$file"
   cat "$file" >&2
 }
 
 profile() {
-  local file=$out/gpu_profile.csv kernel
+  local file=$out/gpu_profile.csv
   if [ -z "$rehearse" ] && ! command -v ncu >/dev/null; then say "no Nsight Compute here: nothing is profiled"; return; fi
   local metrics=gpu__time_duration.sum,dram__throughput.avg.pct_of_peak_sustained_elapsed,sm__throughput.avg.pct_of_peak_sustained_elapsed,launch__registers_per_thread,sm__warps_active.avg.pct_of_peak_sustained_active
-  echo "# $(head_of "ncu, llm-train gpu-check --only")" >"$file"
-  [ -z "$rehearse" ] || [ -s "$out/gpu_check.csv" ] || check
-  # Softmax is a part of attention.
-  for kernel in decode_attention attention rms_norm_weight gemm; do
-    in_time
-    if [ -n "$rehearse" ]; then
-      # What --only would choose of the machine's cases.
-      grep "^$kernel," "$out/gpu_check.csv" | tail -n 2 >>"$file" || failed "gpu-check has no $kernel"
-      continue
-    fi
-    # The last launches are those of the large sizes. Where counters need rights that are not given, ncu says so and the stage goes on.
-    timeout "$(left)" ncu --target-processes all --csv --clock-control none --metrics "$metrics" $llm gpu-check --only "$kernel" 2>"$out/work/ncu-$kernel.err" |
-      grep '^"' | tail -n 40 >>"$file" || { tail -n 2 "$out/work/ncu-$kernel.err" >&2; failed "ncu of $kernel failed"; }
-  done
+  in_time
+  echo "# $(head_of "ncu, llm-train bench")" >"$file"
+  [ -z "$rehearse" ] || { say "rehearsed without ncu"; return; }
+  # Where counters need rights that are not given, ncu says so and the stage goes on.
+  timeout "$(left)" ncu --target-processes all --csv --clock-control none --metrics "$metrics" $llm bench qwen2.5-math-1.5b --device cuda --steps 1 --warmup 0 \
+    --completion 8 2>"$out/work/ncu.err" | grep '^"' >>"$file" || { tail -n 2 "$out/work/ncu.err" >&2; failed "ncu failed"; }
 }
 
 bench() {

@@ -3,7 +3,7 @@
 import hashlib, os, re, resource, shutil, signal, subprocess, threading, time
 from pathlib import Path
 
-LLM_TRAIN, SIM = (str(Path(os.environ[name]).resolve()) for name in ("LLM_TRAIN", "SIM"))
+LLM_TRAIN, SIM, MODEL_SERVER = (str(Path(os.environ[name]).resolve()) for name in ("LLM_TRAIN", "SIM", "MODEL_SERVER"))
 TINY = ("task.kind=addition model.hidden=32 model.layers=2 sft.steps=6 eval.n=10 checkpoint.every=2 reward.accuracy=0 "
         "rl.prompts_per_step=4 rl.group_size=4 rl.max_new_tokens=16 threads=1").split()
 COIN = TINY + ["rl.steps=8", "reward.coin=1"]
@@ -13,7 +13,6 @@ VARIANTS = {
     "best": COIN + ["checkpoint.best=true", "eval.every=2", "eval.temperature=1"],
     "keep": [word for word in COIN if word != "checkpoint.every=2"] + ["checkpoint.keep=3", "checkpoint.every=1", "checkpoint.best=true", "eval.every=3"],
     "lora": COIN + ["lora.rank=2", "method.beta=0.04"],
-    "shards": COIN + ["shards=2", "method.beta=0.04"],
 }
 # Files that hold the clock, the machine or the number of the run; none of them decides a later number.
 OF_THE_DAY = re.compile(r"(^|/)(timing\.(csv|jsonl)|events\.out.*|id|lock|manifest\.json|end\.json|report\.html|figures/.*)$")

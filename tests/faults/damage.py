@@ -19,7 +19,7 @@ def readers(lora):
         "score other step": (["score", "--model", "{other}"], ASKED),
         "generate": (["generate", "--model", "r", "--prompt", "1+1", "--max-new-tokens", "4", "--threads", "1"], ""),
         "generate step": (["generate", "--model", "{last}", "--task", "2", "--max-new-tokens", "4", "--threads", "1"], ""),
-        "info": (["info", "--model", "{last}"], ""),
+        "dry run": (["train", "--dry-run", "model.checkpoint={last}"], ""),
         "export": (["export", "--model", "r", "--out", "out"], ""),
         "export step": (["export", "--model", "{last}", "--out", "out"], ""),
         "metrics": (["records", "r", "--format", "metrics", "--out", "out"], ""),
@@ -32,10 +32,9 @@ def readers(lora):
         "train from": (["train", "--run", "out", *(word for word in COIN if not word.startswith(("model.", "sft.", "rl.steps"))), "model.checkpoint={last}",
                         "sft.steps=0", "rl.steps=1", "--quiet"], ""),
         "eval": (["eval", "--model", "{last}", *EVAL, "--out", "out"], ""),
-        "serve": (["serve", "--model", "{last}", "--port", "1", "--host", "192.0.2.1"], ""),
     }
     if lora:
-        found["merge"] = (["merge", "--model", "{last}/reference", "--adapter", "{last}/adapter", "--out", "out"], "")
+        found["merge"] = (["export", "--model", "{last}/reference", "--adapter", "{last}/adapter", "--out", "out"], "")
         found["export merged"] = (["export", "--model", "{last}", "--merge", "--out", "out"], "")
     else:
         found["score best"] = (["score", "--model", "r/best"], ASKED)
@@ -50,8 +49,7 @@ def outcome(where, reader, words, asked):
     """How a reader ends, and what it leaves: status, standard output, files."""
     steps = sorted(path.name for path in (where / "r/checkpoints").glob("step-*")) or [""]
     names = {"last": f"r/checkpoints/{steps[-1]}", "other": f"r/checkpoints/{steps[0]}"}
-    env = {"LLM_TRAIN_TOKEN": "x"} if reader == "serve" else None
-    done = run([LLM_TRAIN, *(str(word).format(**names) for word in words)], where, stdin=asked, env=env)
+    done = run([LLM_TRAIN, *(str(word).format(**names) for word in words)], where, stdin=asked)
     left = tree(where / OWN.get(reader, "out"), every=reader == "plot", place=f"{where}/")
     kept = [name for name in left if reader != "plot" or name.startswith("figures")]
     return done, (done.status, "" if reader.startswith("resume") else done.out.replace(f"{where}/", ""), {name: left[name] for name in kept})
@@ -114,8 +112,6 @@ def flips(bench, size, random):
             if found[0] != expected[kind, reader][0]:
                 return None if path.name in OPEN or path.name in done.err or "under way" in done.err else \
                     f"{path} {word}: refused without its name: {last_line(done.err)}"
-            if reader == "serve" and "cannot listen" in done.err and path.match("*/step-00000014/*") and path.name != "manifest.json":
-                return f"{path} {word}: served"  # it came as far as listening, on an address that no machine has
             if path.name in OPEN or found == expected[kind, reader]:
                 return None
             return f"{path} {word}: another result, silently: {difference(expected[kind, reader][2], found[2]) or 'its output'}"

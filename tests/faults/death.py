@@ -15,7 +15,7 @@ def commands(bench):
     step = max((lora / "checkpoints").glob("step-*"))
     plain = bench.reference("plain") / "r"
     found["export"] = (["export", "--model", plain, "--out", "out"], {})
-    found["merge"] = (["merge", "--model", step / "reference", "--adapter", step / "adapter", "--out", "out"], {})
+    found["merge"] = (["export", "--model", step / "reference", "--adapter", step / "adapter", "--out", "out"], {})
     found["metrics"] = (["records", plain, "--format", "metrics", "--out", "out"], {})
     found["hf"] = (["records", plain, "--format", "hf", "--out", "out"], {})
     found["trl"] = (["records", plain, "--format", "trl", "--out", "out"], {})
@@ -76,7 +76,7 @@ def at_calls(bench, random, inject, trials, names):
                 if problem and done.status != 127 and not (word == "write" and problem.startswith("refused without")):
                     return problem
             # What is filled is not filled again; a run looks at itself once more.
-            if done.status == 0 and argv[0] in ("export", "merge", "records"):
+            if done.status == 0 and argv[0] in ("export", "records"):
                 return difference(expected, tree(where / "out"))
             return ended_well(where, argv, expected)
         yield f"{name}, {call} {number}{f', then {again[0]} {again[1]}' if again else ''}, {how}", trial
@@ -94,7 +94,7 @@ def refusals(bench, size, random):
 
 
 def writers(bench, size, random):
-    """The same kills and errors in `export`, `merge`, `records` and `eval`"""
+    """The same kills and errors in `export`, `records` and `eval`"""
     inject = lambda random: random.choice(["signal=KILL", "signal=KILL", "error=ENOSPC", "error=EIO+"])
     yield from at_calls(bench, random, inject, [12, 300, 600][size], ["export", "merge", "metrics", "hf", "trl", "eval"])
 

@@ -39,7 +39,7 @@ def refused_or_used(done):
 
 
 def models(bench, size, random):
-    """Templates, tokenizers, configurations and safetensors of a stranger, in `data`, `generate`, `score` and `info`"""
+    """Templates, tokenizers, configurations and safetensors of a stranger, in `data`, `generate`, `score` and `train --dry-run`"""
     hf = bench.model() / "hf"
 
     def template(where, _, text):
@@ -51,7 +51,7 @@ def models(bench, size, random):
         shutil.copytree(hf, where / "m")
         (where / "m" / name).write_bytes(data)
         (where / "d.jsonl").write_text(rows)
-        for words, asked in ((["info", "--model", "m"], ""), (["score", "--model", "m"], '{"ids":[5,6]}\n'), (["data", "d.jsonl", "--model", "m"], ""),
+        for words, asked in ((["train", "--dry-run", "model.checkpoint=m"], ""), (["score", "--model", "m"], '{"ids":[5,6]}\n'), (["data", "d.jsonl", "--model", "m"], ""),
                              (["generate", "--model", "m", "--prompt", "é1+1", "--max-new-tokens", "3", "--threads", "1"], "")):
             problem = refused_or_used(run([LLM_TRAIN, *words], where, asked, patience=60, limits=BOUND))
             if problem:

@@ -14,7 +14,6 @@ readers=(
   "grpo-lambda-sims --test=commands fuzz::groups"
   "grpo-lambda-sims --test=commands fuzz::numbers_of_another_trainer"
   "grpo-lambda-engines --lib remote::fuzz_tests"
-  "grpo-lambda-engines --lib serve::fuzz_tests"
   "grpo-lambda-llm --test=llm fuzz::configurations"
   "grpo-lambda-llm --test=llm fuzz::chat_templates"
   "grpo-lambda-llm --test=llm fuzz::parts_of_a_model"

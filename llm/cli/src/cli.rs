@@ -13,7 +13,25 @@ use grpo_lambda_trainer::run::progress::{be_quiet, say};
 /// Runs `llm-train` with the arguments of the process.
 pub fn main() -> ExitCode {
     grpo_lambda_trainer::run::stop::outlive_file_limits();
-    let done = match Cli::try_parse() {
+    let first = std::env::args().nth(1).unwrap_or_default();
+    let done = match cli_advice::for_command(&first) {
+        Some(refusal) => Err(Failure::refused(refusal)),
+        None => parsed(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) if failure.message.is_empty() => ExitCode::from(failure.code),
+        Err(failure) => {
+            let kind = if failure.signal().is_some() { "" } else { "error: " };
+            say(&format!("llm-train: {kind}{}", failure.message));
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+/// Reads the command line and does what it says.
+fn parsed() -> Result<(), Failure> {
+    match Cli::try_parse() {
         Ok(cli) => dispatch(cli),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             // With colours, where it goes to a terminal; a reader that went away is no failure.
@@ -29,15 +47,6 @@ pub fn main() -> ExitCode {
             let advice = advice(&error).map_or(String::new(), |advice| format!(": {advice}"));
             let message = first.trim_start_matches("error: ");
             Err(Failure::refused(format!("{message}{advice}; see llm-train{} --help", subcommand())))
-        }
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) if failure.message.is_empty() => ExitCode::from(failure.code),
-        Err(failure) => {
-            let kind = if failure.signal().is_some() { "" } else { "error: " };
-            say(&format!("llm-train: {kind}{}", failure.message));
-            ExitCode::from(failure.code)
         }
     }
 }

@@ -1,6 +1,33 @@
-//! Advice on an option that is a setting: `train --steps 3` means `rl.steps=3`.
+//! Advice on words that the command line does not know: a command that is gone, and an option that is a setting (`train --steps 3` means
+//! `rl.steps=3`).
 
 use grpo_lambda_trainer::config::hints;
+
+/// The commands that are gone, with what does their work.
+const GONE: [(&str, &str); 4] = [
+    (
+        "explain",
+        "llm-train train --dry-run prints the objective of a run as an equation, sim methods NAME that of a method",
+    ),
+    (
+        "info",
+        "llm-train train --dry-run prints the model and its memory item by item; llm-train bench NAME --device dry counts for a shape alone",
+    ),
+    (
+        "merge",
+        "llm-train export --model BASE --adapter DIR --out DIR writes base and adapter as one checkpoint",
+    ),
+    (
+        "serve",
+        "vllm serve DIR serves the checkpoint that llm-train export writes, and llm-train trains with it (docs/engines.md)",
+    ),
+];
+
+/// The refusal of a command that is gone; nothing for any other word.
+pub(crate) fn for_command(word: &str) -> Option<String> {
+    let (_, instead) = GONE.iter().find(|(name, _)| *name == word)?;
+    Some(format!("llm-train {word}: no longer a command; {instead}"))
+}
 
 /// Advice for an unknown option of a command that takes settings; nothing where no setting is meant. `value` is what follows it.
 pub(crate) fn for_option(option: &str, value: Option<&str>) -> Option<String> {
@@ -31,7 +58,9 @@ pub(crate) fn for_option(option: &str, value: Option<&str>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::for_option;
+    use super::{for_command, for_option};
+    use crate::commands::Cli;
+    use clap::CommandFactory;
 
     #[test]
     fn an_option_that_is_a_setting_is_answered_with_the_setting() {
@@ -42,5 +71,20 @@ mod tests {
         assert!(said("--learning_rate", Some("1e-6")).contains("here it is `rl.lr`"));
         assert_eq!(for_option("--qqq", None), None);
         assert_eq!(for_option("-x", None), None);
+    }
+
+    #[test]
+    fn a_command_that_is_gone_is_refused_by_one_that_is_there() {
+        let line = Cli::command();
+        for (gone, _) in super::GONE {
+            let said = for_command(gone).unwrap_or_default();
+            assert!(
+                line.find_subcommand(gone).is_none() && said.starts_with(&format!("llm-train {gone}: ")),
+                "{said}"
+            );
+            let named = said.split("llm-train ").skip(2).filter_map(|rest| rest.split_whitespace().next());
+            named.for_each(|name| assert!(line.find_subcommand(name).is_some(), "{said}"));
+        }
+        assert_eq!(for_command("export"), None);
     }
 }

@@ -39,7 +39,7 @@ fn one_tensor(directory: &Path, dtype: Dtype, bytes: usize, shape: Vec<usize>) {
     std::fs::write(directory.join("model.safetensors"), file).unwrap();
 }
 
-/// The spoilt checkpoint, what every command says of it, and whether `info` and `score`, which need no tokenizer, say so too.
+/// The spoilt checkpoint, what every command says of it, and whether a dry run and `score`, which needs no tokenizer, say so too.
 const CHECKPOINTS: &[(Spoil, &str, bool)] = &[
     (
         |d| std::fs::remove_file(d.join("model.safetensors")).unwrap(),
@@ -139,7 +139,7 @@ fn checkpoints() {
         let mut commands =
             vec!["generate --model model --prompt 3", "train --run run model.checkpoint=model"];
         if by_all {
-            commands.extend(["info --model model", "score --model model"]);
+            commands.extend(["train --dry-run model.checkpoint=model", "score --model model"]);
         }
         for command in commands {
             let done = place.run(command);
@@ -268,8 +268,6 @@ fn numbers_on_the_command_line() {
     let place = Place::with_model();
     let one = "must be a whole number from 1 to";
     for (line, expected) in [
-        ("info --model model --prompt-tokens 18446744073709551615", one),
-        ("info --model model --prompt-tokens 0", one),
         ("score --model model --temperature -1", "--temperature -1.0: must be a number from 1e-6 to 1000000"),
         (
             "score --model model --temperature 1e-60",
@@ -284,6 +282,7 @@ fn numbers_on_the_command_line() {
         ("bench model --group -1", one),
         ("bench model --completion 0", one),
         ("bench model --prompt-tokens 0", one),
+        ("bench model --prompt-tokens 18446744073709551615", one),
         ("bench model --threads 100000", "--threads 100000: must be a whole number from 0"),
     ] {
         place.run_with(line, &[], "{\"ids\": [1, 2]}").refused(2, expected);

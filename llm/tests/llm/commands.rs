@@ -1,14 +1,19 @@
-//! `llm-train generate`, `score`, `info`, `explain` and `train` with every method as a user runs them, against the library by another route.
+//! `llm-train generate`, `score`, `train --dry-run` and `train` with every method as a user runs them, against the library by another route.
 
 use grpo_lambda::methods;
 use grpo_lambda_decoder::generate::{Sampler, SamplingParams, SamplingRequest};
 use grpo_lambda_decoder::model::{Architecture::Qwen2, Decoder, ModelShape, Rows};
 use grpo_lambda_decoder::rng::{Address, Purpose};
+use grpo_lambda_gpu::Dtype;
+use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
+use grpo_lambda_trainer::plan::shapes;
+use grpo_lambda_trainer::plan::synthetic::predict;
+use grpo_lambda_trainer::problems::MaxLengths;
 use grpo_lambda_trainer::step::evidence::{PROVIDED, why_unavailable};
 use serde_json::Value;
 
-use crate::common::{Place, checkpoint, llm_train, shape, words};
+use crate::common::{Place, checkpoint, llm_train, shape};
 use crate::long;
 
 /// Logits of the token after `row`, from the whole row at once.
@@ -191,18 +196,19 @@ fn lines_that_are_wrong_are_refused_by_line_and_field() {
 }
 
 #[test]
-fn info_reads_headers_only() {
+fn a_dry_run_reads_headers_only() {
     let place = Place::new();
     let model = checkpoint(&place.at("model"), &shape(), 40_000);
     let parameters: usize = model.parameters().values().map(|t| t.data.len()).sum();
-    let text = place.run("info --model model").output().to_owned();
+    let dry = "train --dry-run model.checkpoint=model";
+    let text = place.run(dry).output().to_owned();
     assert!(text.contains(&format!("parameters      {parameters}\n")), "{text}");
     assert!(
         text.contains(&format!("4 bytes x {parameters} parameters")) && text.contains("bytes of F32"),
         "{text}"
     );
     assert!(!text.contains("reference model"), "{text}");
-    place.run("info --model model method.beta=0.04 rl.group_size=3").says("reference model … x 3 responses");
+    place.run(&format!("{dry} method.beta=0.04 rl.group_size=3")).says("reference model … x 3 responses");
 
     // A model of 1.5 billion parameters: its file has a header and a hole. Little memory is allowed, and suffices.
     let large = grpo_lambda_decoder::model::ModelConfig {
@@ -211,6 +217,9 @@ fn info_reads_headers_only() {
     };
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("config.json"), large.to_json()).unwrap();
+    for (name, bytes) in ModelTokenizer::tiny().files() {
+        std::fs::write(dir.path().join(name), bytes).unwrap();
+    }
     let (mut header, mut end) = (serde_json::Map::new(), 0);
     for (name, shape) in large.parameter_shapes() {
         let bytes = 2 * shape.iter().product::<usize>();
@@ -224,7 +233,7 @@ fn info_reads_headers_only() {
     let file = std::fs::File::options().write(true).open(&path).unwrap();
     file.set_len((8 + header.len() + end) as u64).unwrap();
     let mut command = std::process::Command::new("sh");
-    let script = "ulimit -v 400000; exec \"$0\" info --model \"$1\" method.beta=0.04";
+    let script = "ulimit -v 400000; exec \"$0\" train --dry-run model.checkpoint=\"$1\" method.beta=0.04";
     command.args(["-c", script, env!("CARGO_BIN_EXE_llm-train-tested")]).arg(dir.path());
     let done = crate::common::run(&mut command, "");
     done.says("parameters      1543714304\n");
@@ -233,30 +242,19 @@ fn info_reads_headers_only() {
 
 /// Neither weights nor a card are needed to know what a step takes.
 #[test]
-fn the_memory_of_a_step_on_a_card_is_told_from_the_shape_alone() {
-    let info = |more: &[&str]| {
-        let base = ["info", "--model-shape", "qwen2.5-math-1.5b", "--preset", "paper-qwen-1.5b"];
-        llm_train(&[&base[..], more].concat(), "").output().to_owned()
-    };
-    let text = info(&["--prompt-tokens", "256"]);
-    let peak = |text: &str, case: &str| {
-        let line = text.lines().find(|l| l.starts_with(case)).unwrap_or_else(|| panic!("{case}: {text}"));
-        let mut words = line[case.len()..].split_whitespace();
-        let number: f64 = words.next().unwrap().parse().unwrap();
-        if words.next() == Some("MiB") { number / 1024.0 } else { number }
+fn the_memory_of_a_step_on_a_card_is_counted_from_the_shape_alone() {
+    let shape = shapes::named("qwen2.5-math-1.5b").unwrap();
+    let peak = |dtype: Dtype, more: &[&str]| {
+        let config = Config::resolve_part("paper-qwen-1.5b", more).unwrap();
+        let found = predict(&shape, &config, dtype, MaxLengths { prompt: 256, example: 0 }).unwrap();
+        found.peak().0 as f64 / f64::from(1 << 30)
     };
     // Weights and reference in bf16, five numbers of four bytes a parameter beside them, and less than a tenth for the rest.
     let state = 1_543_714_304.0 * (2.0 + 2.0 + 5.0 * 4.0) / f64::from(1 << 30);
-    let full = peak(&text, "bf16, all weights");
-    assert!(full > state && full < 1.1 * state, "{full} GiB, state {state}: {text}");
-    assert!(peak(&text, "f32, all weights") > full && peak(&text, "bf16, lora.rank=16") < 8.0, "{text}");
-    assert!(text.contains("sampling ") && text.contains("card: "), "{text}");
-    assert!(
-        text.contains("parameters      1543714304\n") && text.contains("shape           qwen2.5-math-1.5b\n")
-    );
-    for args in [&["info"][..], &["info", "--model-shape", "qwen"], &["bench", "qwen2.5-4b"]] {
-        assert_eq!(llm_train(args, "").code, Some(2), "{args:?}");
-    }
+    let full = peak(Dtype::Bf16, &[]);
+    assert!(full > state && full < 1.1 * state, "{full} GiB, state {state}");
+    assert!(peak(Dtype::F32, &[]) > full && peak(Dtype::Bf16, &["lora.rank=16"]) < 8.0);
+    assert_eq!(llm_train(&["bench", "qwen2.5-4b"], "").code, Some(2));
 }
 
 #[test]
@@ -321,7 +319,6 @@ fn the_estimated_memory_is_near_the_measured_peak() {
         micro_batch_tokens: usize::MAX,
         reference: false,
         compensated: false,
-        shards: 1,
         sampled_here: true,
         evaluated: 0,
     };
@@ -342,7 +339,6 @@ fn a_run_directory_stands_for_its_latest_checkpoint() {
     let score = |model: &str| place.run_with(&format!("score --model {model}"), &[], line);
     assert_eq!(score("run").output(), score(&checkpoint(4)).output());
     assert_ne!(score("run").output(), score(&checkpoint(3)).output());
-    place.run("info --model run").output();
     place.run("generate --model run --task 1").output();
     [3, 4].iter().for_each(|step| std::fs::remove_dir_all(place.at(&checkpoint(*step))).unwrap());
     score("run").refused(2, "--model … run: a run without a complete checkpoint");
@@ -387,44 +383,6 @@ fn train_takes_every_method_the_language_model_has_the_evidence_for() {
     assert!(trained("tempo") && trained("oar_p") && trained("oar_g") && !trained("ppo"));
 }
 
-#[test]
-fn explain_shows_the_equation_and_the_weights_of_every_method() {
-    let explain = |settings: &str| llm_train(&words(&format!("explain tiny {settings}")), "");
-    let row = |text: &str| -> Vec<f64> {
-        let row = text.lines().find(|l| l.trim_start().starts_with("64 ")).unwrap();
-        row.split_whitespace().map(|x| x.parse::<f64>().unwrap()).collect()
-    };
-    for spec in methods::REGISTRY {
-        let done = explain(&format!("method.name={} rl.group_size=4", spec.name));
-        done.says(spec.title);
-        done.says("minimise … L = sum_i w_i sum_t … 16 prompts x 4 responses … Effective KL weight: 0");
-        assert!(row(&done.stdout).iter().all(|x| x.is_finite()), "{}", done.stdout);
-    }
-    let assumed = "Assumed of the evidence: the two responses part at their first token.\n";
-    explain("method.name=tempo").says(assumed);
-    assert!(!explain("method.name=grpo").output().contains("Assumed"));
-    let cost =
-        "P the distribution of the answer's first token … Cost of the evidence `shifts`: one forward pass";
-    explain("method.name=oar_p method.pfinal=last").says(cost);
-    let refused = "`llm-train train` refuses it: llm-train trains no critic beside the policy.";
-    explain("method.name=ppo").says(refused);
-    let silent = "at this log pi the KL term stands alone";
-    explain("method.name=spo_chain method.sure=0.3 method.beta=0.1").says(silent);
-    assert_eq!(row(explain("method.name=grpo").output()), [64.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
-    // The trace's column sums, c_k = (1 - q^(T-k)) / (1 - q).
-    let trace = explain("method.lambda=0.9 method.beta=0.04");
-    let row = row(trace.output());
-    let c: Vec<f64> = (1..=64).rev().map(|n| (1.0 - 0.9f64.powi(n)) / 0.1).collect();
-    let mean = c.iter().sum::<f64>() / 64.0;
-    for (found, expected) in row[1..].iter().zip([c[0], c[16], c[32], c[48], c[63], mean, 0.04 / mean]) {
-        assert!((found / expected - 1.0).abs() < 1e-3, "{found} {expected} in {row:?}");
-    }
-    trace.says("E[t,k] = 0.9^(t-k) for k <= t … ( l_t + 0.04 kl_t )");
-    explain("method.lamda=1").refused(2, "lamda … did you mean `lambda`?");
-    llm_train(&["explain", "tinny"], "")
-        .refused(2, "`tinny` is neither a preset nor a file (did you mean `tiny`?)");
-}
-
 /// The problems are those of the run's own task, on which its accuracy was taken, from a run and from its checkpoint alike.
 #[test]
 fn held_out_problems_are_those_of_the_run() {
@@ -445,12 +403,6 @@ fn held_out_problems_are_those_of_the_run() {
             assert!(done.stderr.contains(&said), "{said} is not in {}", done.stderr);
         }
     }
-}
-
-#[test]
-fn a_setting_may_stand_in_the_place_of_the_preset_to_explain() {
-    let text = |args: &[&str]| llm_train(args, "").output().to_owned();
-    assert_eq!(text(&["explain", "method.beta=0.04"]), text(&["explain", "tiny", "method.beta=0.04"]));
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn a_second_opinion_that_is_not_built_in_is_refused() {
 #[test]
 fn a_check_without_a_card_writes_why_into_its_report() {
     let place = Place::new();
-    without_a_card(&place, "gpu-check --quick --report report.json").refused(2, "--device cuda: ");
+    without_a_card(&place, "gpu-check --report report.json").refused(2, "--device cuda: ");
     let report = place.json("report.json");
     let told = if cfg!(feature = "cuda") { "no " } else { "without CUDA" };
     assert!(report["problem"].as_str().unwrap().contains(told), "{report}");

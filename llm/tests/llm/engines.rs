@@ -1,55 +1,22 @@
-//! Training that samples from a server: `llm-train serve`, as it is and behind what goes wrong on a network.
+//! Training, evaluation and generation that sample from a server: one with this program's own decoder, alone and behind what goes wrong on a network.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use grpo_lambda_decoder::model::weights;
 use grpo_lambda_trainer::run;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::common::http::{Asked, LoopbackServer, Reply, pass_on};
-use crate::common::{Done, checkpoint, column, lasting, llm_train, shape, with, words};
+use crate::common::{Done, checkpoint, column, lasting, llm_train, model_server, shape, with, words};
 
-/// `llm-train serve` on a free port, ended with the test.
-pub(crate) struct Serve {
-    pub(crate) child: Child,
-    pub(crate) url: String,
-}
-
-impl Serve {
-    pub(crate) fn start(model: &Path, more: &[&str], token: &str) -> Serve {
-        let model = model.to_str().unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_llm-train-tested"))
-            .args(["serve", "--model", model, "--port", "0", "--threads", "1"])
-            .args(more)
-            .env("LLM_TRAIN_TOKEN", token)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let url = line.trim().rsplit(' ').next().unwrap().to_owned();
-        assert!(url.starts_with("http://127.0.0.1:"), "{line}");
-        Serve { child, url }
-    }
-}
-
-impl Drop for Serve {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-}
-
-/// A folder with a checkpoint `model`, and a server of it that reloads from the folder.
-pub(crate) fn setting() -> (tempfile::TempDir, Serve) {
+/// A folder with a checkpoint `model`, and a server of it.
+fn setting() -> (tempfile::TempDir, LoopbackServer) {
     let folder = tempfile::tempdir().unwrap();
-    checkpoint(&folder.path().join("model"), &shape(), usize::MAX);
-    let serve =
-        Serve::start(&folder.path().join("model"), &["--reload-from", folder.path().to_str().unwrap()], "");
-    (folder, serve)
+    let model = folder.path().join("model");
+    checkpoint(&model, &shape(), usize::MAX);
+    let server = model_server::serve(&model);
+    (folder, server)
 }
 
 /// Three steps of two updates each, with evaluations; small, but with everything that a step can have.
@@ -79,10 +46,10 @@ fn assert_same_run(folder: &Path, a: &str, b: &str) {
 }
 
 #[test]
-fn training_through_our_own_server_is_training_in_process_byte_for_byte() {
-    let (folder, serve) = setting();
+fn training_through_a_server_with_our_decoder_is_training_in_process_byte_for_byte() {
+    let (folder, server) = setting();
     train(folder.path(), "local", "").output();
-    train(folder.path(), "served", &through(&serve.url)).output();
+    train(folder.path(), "served", &through(&server.url)).output();
     assert_same_run(folder.path(), "local", "served");
     assert!(!folder.path().join("served/rollout").exists(), "what was handed over is removed");
     // A folder that the user names keeps what is in it.
@@ -92,7 +59,7 @@ fn training_through_our_own_server_is_training_in_process_byte_for_byte() {
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::write(file, "precious").unwrap();
     }
-    let settings = format!("{} rollout.weights={}", through(&serve.url), shared.display());
+    let settings = format!("{} rollout.weights={}", through(&server.url), shared.display());
     train(folder.path(), "shared-run", &settings).output();
     assert_same_run(folder.path(), "local", "shared-run");
     assert_eq!(std::fs::read_dir(&shared).unwrap().count(), 2);
@@ -119,7 +86,7 @@ fn flaky(
 
 #[test]
 fn a_server_that_fails_or_restarts_changes_no_byte() {
-    let (folder, serve) = setting();
+    let (folder, server) = setting();
     train(folder.path(), "local", "").output();
     let dropped = |k: usize| (k % 3 == 2).then_some(Reply::Drop);
     let overloaded =
@@ -128,9 +95,9 @@ fn a_server_that_fails_or_restarts_changes_no_byte() {
     let restarted =
         |k: usize| (k == 1).then(|| Reply::Answer(200, "{\"weight_version\": \"default\"}".to_owned()));
     let proxies = [
-        flaky(&serve.url, "/v1/completions", dropped),
-        flaky(&serve.url, "/v1/completions", overloaded),
-        flaky(&serve.url, "/weight_info", restarted),
+        flaky(&server.url, "/v1/completions", dropped),
+        flaky(&server.url, "/v1/completions", overloaded),
+        flaky(&server.url, "/weight_info", restarted),
     ];
     for (i, proxy) in proxies.iter().enumerate() {
         let name = format!("proxied-{i}");
@@ -144,7 +111,7 @@ fn a_server_that_fails_or_restarts_changes_no_byte() {
 
 #[test]
 fn a_run_whose_server_is_gone_keeps_what_it_has_and_the_same_command_goes_on() {
-    let (folder, serve) = setting();
+    let (folder, server) = setting();
     // So many questions for the version are answered, then another run takes the server: in the second step, in the evaluation after it, whose
     // result is in the step's row, and in the one before RL.
     for (answered, sft, when, kept) in
@@ -153,7 +120,7 @@ fn a_run_whose_server_is_gone_keeps_what_it_has_and_the_same_command_goes_on() {
         let [local, broken] = ["local", "broken"].map(|run| format!("{run}-{answered}"));
         let steps = format!("sft.steps={sft} sft.batch=2");
         train(folder.path(), &local, &steps).output();
-        let taken = flaky(&serve.url, "/weight_info", move |k| {
+        let taken = flaky(&server.url, "/weight_info", move |k| {
             let other = || Reply::Answer(200, "{\"weight_version\": \"grpo-lambda:/other/run\"}".to_owned());
             (k >= answered).then(other)
         });
@@ -164,15 +131,15 @@ fn a_run_whose_server_is_gone_keeps_what_it_has_and_the_same_command_goes_on() {
         let latest = run::latest(&folder.path().join(&broken)).unwrap().expect("a checkpoint");
         assert_eq!(latest.step(), kept, "{}", done.stderr);
         // Another address of the server is no other run.
-        train(folder.path(), &broken, &settings(&serve.url)).output();
+        train(folder.path(), &broken, &settings(&server.url)).output();
         assert_same_run(folder.path(), &local, &broken);
     }
 }
 
 #[test]
 fn a_server_that_ignores_seeds_is_told_of_once() {
-    let (folder, serve) = setting();
-    let to = serve.url.clone();
+    let (folder, server) = setting();
+    let to = server.url.clone();
     // Every response is a copy of the first, whatever its seed.
     let copying = LoopbackServer::start(move |asked: &Asked| {
         let answer = pass_on(asked, &to);
@@ -194,9 +161,9 @@ fn a_server_that_ignores_seeds_is_told_of_once() {
 
 #[test]
 fn a_server_that_keeps_its_old_weights_ends_the_run_by_name() {
-    let (folder, serve) = setting();
+    let (folder, server) = setting();
     // It says that it reloaded, and did not.
-    let stale = flaky(&serve.url, "/collective_rpc", |_| {
+    let stale = flaky(&server.url, "/collective_rpc", |_| {
         Some(Reply::Answer(200, "{\"results\": [null]}".to_owned()))
     });
     let parameters = weights::initialise(&shape(), 4, 0.3);
@@ -208,9 +175,10 @@ fn a_server_that_keeps_its_old_weights_ends_the_run_by_name() {
 
 #[test]
 fn what_cannot_be_a_server_is_refused_before_anything_is_written() {
-    let (folder, serve) = setting();
-    let fixed = Serve::start(&folder.path().join("model"), &[], "");
-    let misnamed = format!("{} rollout.model=x", through(&serve.url));
+    let (folder, server) = setting();
+    // vLLM without its development mode has no such endpoint.
+    let fixed = flaky(&server.url, "/pause?mode=keep", |_| Some(Reply::Answer(404, "{}".to_owned())));
+    let misnamed = format!("{} rollout.model=x", through(&server.url));
     for (settings, said) in [
         ("rollout.engine=vllm", "rollout.url is missing"),
         (&through("https://h:1"), "rollout.url = https://h:1: this program speaks no TLS"),
@@ -222,7 +190,7 @@ fn what_cannot_be_a_server_is_refused_before_anything_is_written() {
         train(folder.path(), "run", settings).refused(2, said);
         assert!(!folder.path().join("run").exists());
     }
-    train(folder.path(), "run", &through(&fixed.url)).refused(1, "--reload-from");
+    train(folder.path(), "run", &through(&fixed.url)).refused(1, "VLLM_SERVER_DEV_MODE=1");
 }
 
 /// `eval` and `generate` of the checkpoint in `folder`, with more arguments; what they printed and recorded.
@@ -240,18 +208,18 @@ fn asked_of(folder: &Path, name: &str, more: &str) -> [String; 2] {
 }
 
 #[test]
-fn evaluations_and_generations_through_our_own_server_are_those_of_this_program() {
-    let (folder, serve) = setting();
+fn evaluations_and_generations_through_a_server_with_our_decoder_are_those_of_this_program() {
+    let (folder, server) = setting();
     let local = asked_of(folder.path(), "local", "");
     let through = |url: &str| format!("--engine vllm --url {url}");
-    assert_eq!(asked_of(folder.path(), "served", &through(&serve.url)), local);
-    let dropped = flaky(&serve.url, "/v1/completions", |k| (k % 3 == 2).then_some(Reply::Drop));
+    assert_eq!(asked_of(folder.path(), "served", &through(&server.url)), local);
+    let dropped = flaky(&server.url, "/v1/completions", |k| (k % 3 == 2).then_some(Reply::Drop));
     assert_eq!(asked_of(folder.path(), "dropped", &through(&dropped.url)), local);
 }
 
 #[test]
 fn a_server_of_another_model_and_options_that_name_none_are_refused() {
-    let (_folder, serve) = setting();
+    let (_folder, server) = setting();
     let other = tempfile::tempdir().unwrap();
     checkpoint(&other.path().join("model"), &shape(), usize::MAX);
     let model = other.path().join("model");
@@ -261,179 +229,13 @@ fn a_server_of_another_model_and_options_that_name_none_are_refused() {
         let generate = ["generate", "--model", model.to_str().unwrap(), "--prompt", "1+2="];
         llm_train(&[&generate[..], more].concat(), "")
     };
-    ask(&["--engine", "vllm", "--url", &serve.url])
+    ask(&["--engine", "vllm", "--url", &server.url])
         .refused(1, "other weights than the model of --model … start the server with that checkpoint");
     let missing =
         "--engine vllm: --url is missing; give the server's address, as in --url http://127.0.0.1:8000";
     ask(&["--engine", "vllm"]).refused(2, missing);
     ask(&["--url", "http://127.0.0.1:9"]).refused(2, "--url http://127.0.0.1:9 … --engine vllm");
     ask(&["--engine", "vllm", "--url", "http://127.0.0.1:9"]).refused(2, "--url http://127.0.0.1:9");
-    ask(&["--engine", "vllm", "--url", &serve.url, "--served-model", "x"])
+    ask(&["--engine", "vllm", "--url", &server.url, "--served-model", "x"])
         .refused(2, "--served-model x: the server has model");
-}
-
-/// Status and JSON of a request.
-pub(crate) fn call(method: &str, url: &str, body: Option<&Value>, headers: &[(&str, &str)]) -> (u16, Value) {
-    let config = ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build();
-    let agent = config.new_agent();
-    let mut answer = match (method, body) {
-        ("GET", _) => headers.iter().fold(agent.get(url), |r, (k, v)| r.header(*k, *v)).call(),
-        (_, None) => headers.iter().fold(agent.post(url), |r, (k, v)| r.header(*k, *v)).send_empty(),
-        (_, Some(body)) => {
-            let typed = headers.iter().any(|(k, _)| *k == "Content-Type");
-            let json = [("Content-Type", "application/json")];
-            let all = json.iter().filter(|_| !typed).chain(headers);
-            all.fold(agent.post(url), |r, (k, v)| r.header(*k, *v)).send(body.to_string())
-        }
-    }
-    .unwrap();
-    let text = answer.body_mut().read_to_string().unwrap();
-    (answer.status().as_u16(), serde_json::from_str(&text).unwrap_or(Value::Null))
-}
-
-/// A completion; its choices.
-fn completed(serve: &Serve, fields: Value) -> Vec<Value> {
-    let (status, body) = call("POST", &format!("{}/v1/completions", serve.url), Some(&fields), &[]);
-    assert_eq!(status, 200, "{body}");
-    body["choices"].as_array().unwrap().clone()
-}
-
-fn ids(choices: &[Value]) -> Vec<&Value> {
-    choices.iter().map(|c| &c["token_ids"]).collect()
-}
-
-#[test]
-fn completions_are_vllms_seeds_order_and_log_probabilities() {
-    let (_folder, serve) = setting();
-    let asked = |more: Value| {
-        let mut fields = json!({"prompt": [[5, 17, 20], [9]], "n": 3, "max_tokens": 5, "temperature": 1.0, "seed": 7,
-            "logprobs": 0, "return_token_ids": true});
-        fields.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        completed(&serve, fields)
-    };
-    let all = asked(json!({}));
-    assert_eq!(all.len(), 6);
-    assert_eq!(all.iter().map(|c| c["index"].as_u64().unwrap()).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
-    assert_eq!(
-        (&all[0]["prompt_token_ids"], &all[5]["prompt_token_ids"]),
-        (&json!([5, 17, 20]), &json!([9]))
-    );
-    assert_eq!(asked(json!({})), all, "the same seed gives the same responses");
-    // Response i has seed + i, and does not depend on which others are asked for.
-    for i in 0..3 {
-        let one = asked(json!({"prompt": [9], "n": 1, "seed": 7 + i}));
-        assert_eq!(ids(&one), [ids(&all)[3 + i as usize]]);
-        assert_eq!(one[0]["logprobs"]["token_logprobs"], all[3 + i as usize]["logprobs"]["token_logprobs"]);
-    }
-    // The token's own log-probability, by a scoring request over prompt and response.
-    let response: Vec<u32> = serde_json::from_value(all[0]["token_ids"].clone()).unwrap();
-    let row: Vec<u32> = [5, 17, 20].into_iter().chain(response.clone()).collect();
-    let scored = completed(&serve, json!({"prompt": row, "max_tokens": 1, "prompt_logprobs": 0}));
-    for (i, id) in response.iter().enumerate() {
-        let scored = &scored[0]["prompt_logprobs"][3 + i][id.to_string()]["logprob"];
-        assert_eq!(scored, &all[0]["logprobs"]["token_logprobs"][i]);
-    }
-    // Truncated distributions are renormalised: the only token that is left is certain.
-    let certain = asked(json!({"top_k": 1}));
-    for choice in &certain {
-        for logp in choice["logprobs"]["token_logprobs"].as_array().unwrap() {
-            assert!(logp.as_f64().unwrap().abs() < 1e-6, "{choice}");
-        }
-    }
-    assert_eq!(ids(&asked(json!({"temperature": 0}))), ids(&certain), "greedy is top-k 1");
-    let stopped = asked(json!({"stop_token_ids": [response[1]], "prompt": [5, 17, 20], "n": 1}));
-    assert_eq!(stopped[0]["token_ids"], json!(response[..2]));
-    assert_eq!(
-        (&stopped[0]["finish_reason"], &stopped[0]["stop_reason"]),
-        (&json!("stop"), &json!(response[1]))
-    );
-    // A stop string that ends within `min_tokens` is passed over, and the text goes on beyond it.
-    let one = |more: Value| {
-        let mut fields = json!({"prompt": [5, 17, 20], "n": 1});
-        fields.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        asked(fields).remove(0)
-    };
-    let spelled = &all[0]["logprobs"]["tokens"][0];
-    let stopped = one(json!({"stop": [spelled]}));
-    assert_eq!((&stopped["text"], &stopped["token_ids"]), (&json!(""), &json!(response[..1])));
-    let passed = one(json!({"stop": [spelled], "min_tokens": response.len() - 1}));
-    assert_eq!((&passed["text"], &passed["token_ids"]), (&all[0]["text"], &json!(response)));
-}
-
-#[test]
-fn a_request_that_is_not_served_is_refused_by_field_and_value() {
-    let (_folder, serve) = setting();
-    let completions = format!("{}/v1/completions", serve.url);
-    for (fields, status, said) in [
-        (json!({}), 400, "prompt is missing"),
-        (json!({"prompt": [1, 99999]}), 400, "prompt = [1,99999]: must be a list of token ids from 0 to"),
-        (json!({"prompt": []}), 400, "prompt = []"),
-        (json!({"prompt": [1], "n": 0}), 400, "n = 0: must be a whole number from 1 to 1024"),
-        (json!({"prompt": [1], "n": "x"}), 400, "n = \"x\": must be"),
-        (json!({"prompt": [1], "temperature": -1}), 400, "temperature = -1: must be"),
-        (json!({"prompt": [1], "temperature": 1e-9}), 400, "or at least 1e-6"),
-        (json!({"prompt": [1], "top_p": 0}), 400, "top_p = 0: must be"),
-        (json!({"prompt": [1], "top_k": -2}), 400, "top_k = -2: must be"),
-        (json!({"prompt": [1], "logprobs": 5}), 400, "logprobs = 5: must be a whole number from 0 to 0"),
-        (json!({"prompt": [1], "min_p": 0.1}), 400, "min_p = 0.1: must be 0 or left out"),
-        (json!({"prompt": [1], "stream": true}), 400, "stream = true: must be false or left out"),
-        (json!({"prompt": [1], "temprature": 1}), 400, "temprature: unknown field"),
-        (json!({"prompt": [1], "max_tokens": 1000000}), 400, "the model's context"),
-        (
-            json!({"prompt": [1], "max_tokens": 2, "min_tokens": 3}),
-            400,
-            "min_tokens = 3: must be at most max_tokens = 2",
-        ),
-        (json!({"prompt": [1], "stop": [""]}), 400, "stop = \"\""),
-        (json!({"prompt": [1], "address": {"seed": 1}}), 400, "address = "),
-        (json!({"prompt": [1], "model": "nope"}), 404, "model = \"nope\": the server has \"model\""),
-    ] {
-        let (found, body) = call("POST", &completions, Some(&fields), &[]);
-        let message = body["error"]["message"].as_str().unwrap_or_default();
-        assert!(found == status && message.contains(said), "{fields}: {found} {body}");
-        assert_eq!(body["error"]["code"], status);
-    }
-    let at = |path: &str| format!("{}{path}", serve.url);
-    let other = json!({"method": "__reduce__"});
-    assert_eq!(call("POST", &at("/collective_rpc"), Some(&other), &[]).0, 400);
-    // A pause holds requests back until the end of it.
-    assert_eq!(call("POST", &at("/pause"), None, &[]).0, 200);
-    assert_eq!(call("GET", &at("/is_paused"), None, &[]).1, json!({"is_paused": true}));
-    let url = completions.clone();
-    let waiting =
-        std::thread::spawn(move || call("POST", &url, Some(&json!({"prompt": [5], "seed": 1})), &[]).0);
-    std::thread::sleep(std::time::Duration::from_millis(300));
-    assert!(!waiting.is_finished());
-    assert_eq!(call("POST", &at("/resume"), None, &[]).0, 200);
-    assert_eq!(waiting.join().unwrap(), 200);
-}
-
-#[test]
-fn a_server_is_for_this_machine_or_for_who_has_the_token() {
-    let folder = tempfile::tempdir().unwrap();
-    checkpoint(folder.path(), &shape(), usize::MAX);
-    let model = folder.path().to_str().unwrap();
-    let open = llm_train(&["serve", "--model", model, "--host", "0.0.0.0", "--port", "0"], "");
-    open.refused(2, "--host 0.0.0.0 … LLM_TRAIN_TOKEN");
-    llm_train(&["serve", "--model", model, "--reload-from", "/nowhere"], "")
-        .refused(2, "--reload-from /nowhere");
-    llm_train(&["serve", "--model", model, "--queue", "0"], "").refused(2, "--queue");
-    let serve = Serve::start(folder.path(), &["--max-body", "200", "--max-tokens", "50"], "secret");
-    let at = |path: &str| format!("{}{path}", serve.url);
-    let get = |path: &str, given: &str| call("GET", &at(path), None, &[("Authorization", given)]).0;
-    assert_eq!(
-        (get("/health", ""), get("/v1/models", ""), get("/v1/models", "Bearer secret")),
-        (200, 401, 200)
-    );
-    let token = [("Authorization", "Bearer secret")];
-    assert_eq!(call("POST", &at("/pause"), None, &token).0, 404, "without --reload-from");
-    let long = json!({"prompt": vec![1; 200]});
-    let (status, body) = call("POST", &at("/v1/completions"), Some(&long), &token);
-    assert!(status == 413 && body["error"]["message"].as_str().unwrap().contains("200 bytes"), "{body}");
-    let many = json!({"prompt": [1], "n": 5, "max_tokens": 10});
-    let (status, body) = call("POST", &at("/v1/completions"), Some(&many), &token);
-    assert!(
-        status == 400 && body["error"]["message"].as_str().unwrap().contains("a request may have 50"),
-        "{body}"
-    );
 }

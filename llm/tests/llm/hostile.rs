@@ -228,9 +228,8 @@ fn absurd_shapes_are_refused_before_memory_is_taken() {
         let mut spoilt = whole.clone();
         spoilt[field] = value;
         fs::write(&file, spoilt.to_string()).unwrap();
-        for command in ["info", "score"] {
-            limited(&place, &format!("{command} --model model"))
-                .refused(2, &format!("config.json … {expected}"));
+        for command in ["train --dry-run model.checkpoint=model", "score --model model"] {
+            limited(&place, command).refused(2, &format!("config.json … {expected}"));
         }
     }
 }
@@ -304,8 +303,8 @@ fn pipes_and_devices_are_no_files() {
         "data zero.parquet",
         "data data.jsonl --template fifo.jsonl",
         "grade --input /dev/zero",
-        "explain fifo.jsonl",
-        "explain /dev/zero",
+        "train --dry-run --preset fifo.jsonl",
+        "train --dry-run --preset /dev/zero",
         "doctor fifo.jsonl",
         "doctor /dev/zero",
     ] {
@@ -363,7 +362,7 @@ fn an_adapter_that_makes_numbers_of_no_size_is_refused() {
     let mut config = place.json("adapter/adapter_config.json");
     let merge = |expected: &str| {
         let base = "run/checkpoints/step-00000001/reference";
-        place.run(&format!("merge --model {base} --adapter adapter --out merged")).refused(2, expected);
+        place.run(&format!("export --model {base} --adapter adapter --out merged")).refused(2, expected);
         assert!(!place.at("merged").exists(), "nothing is left behind");
     };
     config["lora_alpha"] = serde_json::json!(1e308);
@@ -391,7 +390,7 @@ fn a_checkpoint_of_another_run_is_refused_by_every_command() {
     fs::remove_dir_all(place.at("ours").join(step)).unwrap();
     fs::rename(place.at("theirs").join(step), place.at("ours").join(step)).unwrap();
     train("ours").refused(2, "step-00000002: a checkpoint of another run");
-    for command in ["generate --prompt 1", "info", "eval"] {
+    for command in ["generate --prompt 1", "export --out new", "eval"] {
         place.run(&format!("{command} --model ours")).refused(2, "a checkpoint of another run");
     }
 }

@@ -9,7 +9,6 @@
 //! | recomputation, reduction, inner updates | nothing | `known_bugs.rs::micro_batches_and_recomputation_do_not_change_a_step_whatever_the_reduction` |
 //! | shared prefixes, passes | nothing | `crates/decoder/tests/decoder/shared.rs` |
 //! | chunks of attention and vocabulary, batch of scoring | nothing | `crates/decoder/tests/decoder/exact.rs` |
-//! | processes | nothing | `team.rs::a_run_of_any_number_of_processes_ends_in_the_bytes_of_one` |
 //! | data type | rounding | [`in_double_precision_the_gradient_is_the_same_up_to_rounding`]; on a card: `gpu_train.rs` |
 //! | batch repeated, or every response twice | rounding | [`a_batch_that_is_repeated_teaches_what_it_teaches_once`] |
 //! | text of a truncated response that is masked | nothing | [`what_stands_in_a_masked_response_reaches_no_weight`] |

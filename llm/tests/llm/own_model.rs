@@ -116,7 +116,7 @@ fn a_model_goes_out_in_the_type_it_came_in() {
     let config = place.json(&format!("d/{}", lora::CONFIG_FILE));
     let named = Path::new(config["base_model_name_or_path"].as_str().unwrap());
     assert!(named.is_absolute() && named.canonicalize().unwrap() == base.canonicalize().unwrap(), "{config}");
-    place.run("merge --model base --adapter d --out merged").output();
+    place.run("export --model base --adapter d --out merged").output();
     export("adapted", "e --merge --dtype f32").says("with its adapter merged");
     assert!(weights("e") == weights("merged"));
 }
@@ -138,14 +138,14 @@ fn a_model_that_is_not_there_is_refused_by_what_is_there_instead() {
         ("./torch", "holds pytorch_model.bin, which is not read … save_pretrained"),
         ("run/checkpoints", "the checkpoints of a run, not one of them … its latest is … step-00000002"),
     ] {
-        asked(&format!("info --model {model}")).refused(2, expected);
+        asked(&format!("generate --prompt 1 --model {model}")).refused(2, expected);
         asked(&format!("train --run new model.checkpoint={model}")).refused(2, expected);
     }
     let mute = place.run("train --run x model.checkpoint=./mute");
     mute.refused(2, "tokenizer.json: No such file … AutoTokenizer");
     // A name of the hub that is in the cache is the model there.
     place.model("hub/models--owner--model/snapshots/abc");
-    asked("info --model owner/model").says("parameters");
+    asked("train --dry-run model.checkpoint=owner/model").says("parameters");
     let sums = "task.kind=addition sft.steps=1 rl.steps=0 eval.n=2";
     asked(&format!("train --run from-hub model.checkpoint=owner/model {sums}")).output();
     // The name is kept, not where it was found.

@@ -114,7 +114,7 @@ fn the_page_lists_every_bug_with_the_test_that_dies_of_it() {
     page::hold("museum.md", "mutants", &table);
 }
 
-/// The tables of `tests/mutants/run.py` and their blocks of the page.
+/// The tables of survivors and their blocks of the page.
 const SURVIVORS: [(&str, &str); 3] = [
     ("mutants", "survivors"),
     ("mutants_grade", "survivors of the grader"),

@@ -50,7 +50,7 @@ pub fn methods() -> Result<String, String> {
 }
 
 /// A method under its settings: every setting with its value, notes on those without effect, evidence, and the equation that
-/// `llm-train explain` prints for a batch of this size.
+/// `llm-train train --dry-run` prints for a batch of this size.
 ///
 /// # Errors
 /// The text of the command line, for an unknown method or setting.

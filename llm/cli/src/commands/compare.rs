@@ -16,12 +16,12 @@ use grpo_lambda_trainer::run::progress::say;
 // A paragraph is one line: the terminal's width decides where it breaks.
 const AFTER_HELP: &str = "\
 Every seed has one supervised stage, from whose checkpoint all methods start; RL then runs per method and seed, on the same \
-problems, with the same held-out ones. A method is a name with its settings (`llm-train explain` and `sim methods` show them); \
+problems, with the same held-out ones. A method is a name with its settings (`sim methods NAME` shows them); \
 its rl.* settings may be its own, as in grpo:rl.lr=1e-4. The preset's own method is not used.
 
 --ablate-rate adds, for each other method with learning rate lr and mean token weight m, the first method at lr' = lr m / m1, \
 where m1 is the first method's mean weight, so that rate times mean weight is equal; nothing is added where it is equal already. \
-Weights are those of `llm-train explain`: on-policy, in a right response of the mean held-out length before RL, 1 in GRPO with a token mean. \
+Weights are those that `llm-train train --dry-run` prints: on-policy, in a right response of the mean held-out length before RL, 1 in GRPO with a token mean. \
 This equalises the steps of plain gradient descent if all tokens pulled alike. AdamW divides a constant factor of the gradient out \
 again, so here the added run takes steps m / m1 times as long: it asks whether a larger step alone would have done it. The other \
 direction, a trace's weights divided by their mean, is a method: grpo_lambda:normalise=mean.

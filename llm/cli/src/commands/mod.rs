@@ -8,21 +8,17 @@ mod data;
 mod doctor;
 mod engine;
 mod eval;
-mod explain;
 mod export;
 mod failure;
 mod generate;
 mod gpu_check;
 pub mod grade;
-mod info;
 mod lines;
-mod merge;
 mod model;
 mod plot;
 mod records;
 mod reproduce;
 mod score;
-mod serve;
 mod shell;
 pub mod train;
 
@@ -83,12 +79,11 @@ Examples:
       accuracy on problems it never met, with a report
   llm-train train --preset finetune --dry-run \\
     model.checkpoint=DIR task.data=FILE
-      a checkpoint and data of one's own: what the run would be
+      a checkpoint and data of one's own: what the run would be, with its
+      objective as an equation and its memory item by item
   llm-train generate --model runs/tiny --prompt 'Tom has 3 apples ...'
   llm-train chat --model DIR
       a conversation; llm-train export writes a plain checkpoint
-  llm-train explain tiny method.beta=0.04
-      the objective, as an equation with its numbers
   llm-train reproduce --table 3 --dry-run
       the runs of a table of the paper, and what they take
   llm-train data gsm8k.jsonl --template r1
@@ -97,10 +92,8 @@ Examples:
       log-probabilities of token sequences
   llm-train grade < cases.jsonl
       answers against references, as mathematics
-  llm-train merge --model BASE --adapter DIR --out DIR
+  llm-train export --model BASE --adapter DIR --out DIR
       base and adapter as one plain checkpoint
-  llm-train info --model DIR
-      parameters and memory
 
 Exit code: 0 when the work was done, 1 when it broke off (or the doctor found something), 2 when the input was refused.";
 
@@ -128,8 +121,6 @@ commands! {
     /// Supervised learning only, into runs/NAME-sft; llm-train train model.checkpoint=DIR sft.steps=0 goes on from there
     #[command(after_help = train::settings_help())]
     Sft(train::SftArgs),
-    /// Merge an adapter into its base: a plain Hugging Face checkpoint
-    Merge(merge::MergeArgs),
     /// Draw the curves of a run into RUN/figures
     Plot(plot::PlotArgs),
     /// Diagnose a run by its log; also of TRL and verl. Exit code 0 without a finding, 1 with one
@@ -150,23 +141,17 @@ commands! {
     Data(data::DataArgs),
     /// Compare answers with references, a JSON line each
     Grade(grade::GradeArgs),
-    /// Parameters of a checkpoint and the memory training it would take
-    Info(info::InfoArgs),
-    /// The objective a preset optimises, as an equation with its numbers
-    Explain(explain::ExplainArgs),
     /// Time the phases of a training step on a model's shape, or count its work without a device
     Bench(bench::BenchArgs),
-    /// A model behind the completion endpoint of vLLM: token ids and log-probabilities over HTTP
-    Serve(serve::ServeArgs),
     /// Talk to a model in the terminal
     Chat(chat::ChatArgs),
-    /// The model of a run as a plain checkpoint in the type it came in, or its adapter
+    /// The model of a run as a plain checkpoint in the type it came in, its adapter, or a model with an adapter merged
     Export(export::ExportArgs),
     /// Completions for a shell, on standard output
     Completions(shell::CompletionsArgs),
     /// Manual pages, one for each command
     Man(shell::ManArgs),
-    /// Every kernel on a CUDA card against what it should compute, with times and rates
+    /// Every kernel on a CUDA card against what it should compute
     GpuCheck(gpu_check::GpuCheckArgs),
 }
 
@@ -268,4 +253,10 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::broke(format!("stdout: {e}"))),
         _ => Ok(()),
     }
+}
+
+/// Bytes for people.
+fn gib(bytes: u64) -> String {
+    let mib = bytes as f64 / f64::from(1 << 20);
+    if mib < 1024.0 { format!("{mib:.1} MiB") } else { format!("{:.2} GiB", mib / 1024.0) }
 }

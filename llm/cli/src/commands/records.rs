@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use grpo_lambda_decoder::disk::Disk;
 
-use super::merge::empty_directory;
+use super::export::empty_directory;
 use super::{Command, Failure, print};
 use grpo_lambda_studies::export;
 

@@ -365,7 +365,7 @@ fn fact(
     };
     let peak = memory::estimate(shape, &step, lora).peak(config.memory.recompute_layers) as f64;
     format!(
-        "{}: {name}, {all:.3e} parameters, {how}; this trainer holds {} in f32 (llm-train info itemises them)",
+        "{}: {name}, {all:.3e} parameters, {how}; this trainer holds {} in f32 (llm-train train --dry-run itemises them)",
         model.name,
         bytes(peak)
     )

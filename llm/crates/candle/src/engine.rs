@@ -11,7 +11,7 @@ use grpo_lambda_decoder::lora::{self, LoraSettings};
 use grpo_lambda_decoder::model::weights::{self, Parameters, Tensor};
 use grpo_lambda_decoder::model::{Decoder, Error, ForwardOptions, ModelConfig, Rows, TokenScores};
 use grpo_lambda_decoder::optim::{AdamW, OptimError, StepOutcome, WriteStateError};
-use grpo_lambda_trainer::step::engine::{Engine, Tape, TrainingSetup, owned};
+use grpo_lambda_trainer::step::engine::{Engine, Tape, TrainingSetup};
 
 use crate::failed;
 use crate::model::Model;
@@ -59,7 +59,7 @@ impl CandleEngine {
             reference,
             lora: setup.lora,
             trained: trained.iter().map(|(name, t)| (name.clone(), t.shape.clone())).collect(),
-            optimiser: AdamW::new(setup.adam, owned(trained, |_| true)),
+            optimiser: AdamW::new(setup.adam, trained.iter().map(|(name, t)| (name.clone(), t.data.clone()))),
             slopes: Slopes::new(),
         })
     }

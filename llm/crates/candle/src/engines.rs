@@ -39,9 +39,6 @@ impl Engines for WithCandle<'_> {
         own.engine = EngineKind::Own;
         self.0.check(&own, &ComputeDevice::Cpu)?;
         let refused = |problem: String| Err(ConfigError::Conflict(problem));
-        if config.shards > 1 {
-            return refused(format!("shards = {}: candle has one process; set shards=1", config.shards));
-        }
         open(*device).map_or_else(refused, |_| Ok(()))
     }
 

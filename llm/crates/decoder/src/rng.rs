@@ -153,7 +153,7 @@ pub fn below(rng: &mut impl Rng, n: u64) -> u64 {
 }
 
 /// Scores that cannot be sampled from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScoreError {
     /// A NaN, or +infinity.

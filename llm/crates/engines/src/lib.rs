@@ -1,38 +1,28 @@
-//! Engines beyond one process: [`team`] shares a run's work among processes, [`remote`] samples on a server, [`serve`] is such a server.
-//!
-//! A [`Team`], which by default is one process, builds the engines of [`grpo_lambda_trainer::train`] and connects the server.
+//! Engines beyond this process: a vLLM server samples ([`remote`]), and this process computes.
 #![allow(missing_docs)] // internal to the workspace: names and comments say what is not obvious
 
 #[cfg(test)]
 #[path = "../../../../tests/fuzzer/mod.rs"]
 mod fuzzer;
 pub mod remote;
-pub mod serve;
-pub mod team;
 
 use std::path::Path;
 
-use grpo_lambda_decoder::model::{self, Decoder};
+use grpo_lambda_decoder::model;
 use grpo_lambda_gpu::select::ComputeDevice;
 use grpo_lambda_trainer::config::{Config, ConfigError};
 use grpo_lambda_trainer::step::engine::{Engine, WeightFollower};
 use grpo_lambda_trainer::train::{EngineStart, Engines, Local, refuse_candle};
 
 use remote::{Server, ServerFollower};
-use team::{Shards, Team, TeamEngine, TeamError};
 
-fn refused(e: impl ToString) -> ConfigError {
-    ConfigError::Conflict(e.to_string())
-}
+/// The engines of this process, and the server that a configuration names.
+#[derive(Clone, Copy, Debug)]
+pub struct WithServer;
 
-impl Engines for Team {
-    fn check(&self, config: &Config, device: &ComputeDevice) -> Result<(), ConfigError> {
-        refuse_candle(config)?;
-        Shards::new(config.shards, self.size()).map_err(refused)?;
-        match device {
-            ComputeDevice::Cuda(card, _) if config.shards > 1 => Err(refused(TeamError::OnCard(card.name()))),
-            _ => Ok(()),
-        }
+impl Engines for WithServer {
+    fn check(&self, config: &Config, _: &ComputeDevice) -> Result<(), ConfigError> {
+        refuse_candle(config)
     }
 
     fn engine<'s>(
@@ -41,13 +31,7 @@ impl Engines for Team {
         device: &ComputeDevice,
         start: EngineStart<'_>,
     ) -> model::Result<Box<dyn Engine + 's>> {
-        match device {
-            ComputeDevice::Cpu if config.shards > 1 => {
-                let model = Decoder::new(start.shape.clone(), start.parameters)?;
-                Ok(Box::new(TeamEngine::new(model, start.setup, self, config.shards)?))
-            }
-            _ => Local.engine(config, device, start),
-        }
+        Local.engine(config, device, start)
     }
 
     fn follower(
@@ -57,7 +41,8 @@ impl Engines for Team {
         run: &Path,
     ) -> Result<Option<Box<dyn WeightFollower>>, ConfigError> {
         let Some(settings) = &config.rollout else { return Ok(None) };
-        let server = Server::connect(settings, vocabulary).map_err(refused)?;
+        let server =
+            Server::connect(settings, vocabulary).map_err(|e| ConfigError::Conflict(e.to_string()))?;
         Ok(Some(Box::new(ServerFollower::new(server, run, config.rl.max_logp_error))))
     }
 }

@@ -1,7 +1,6 @@
 //! The seam between a computation and its device: memory by address, kernels by name, matrix products.
 
 use std::fmt::Debug;
-use std::time::Instant;
 
 use super::gemm::Gemm;
 use super::ledger::Ledger;
@@ -35,18 +34,6 @@ pub struct HostWork {
     pub link: f64,
     /// Read and written in the host's memory.
     pub memory: f64,
-}
-
-/// Seconds between the start of `work` on an idle device and its end, by the host's clock.
-pub(crate) fn timed_by_host<D: Device + ?Sized>(
-    device: &D,
-    work: &mut dyn FnMut() -> Result<(), DeviceError>,
-) -> Result<f64, DeviceError> {
-    device.synchronize()?;
-    let clock = Instant::now();
-    work()?;
-    device.synchronize()?;
-    Ok(clock.elapsed().as_secs_f64())
 }
 
 /// Memory and work of one device: CUDA, or a dry run that counts.
@@ -123,12 +110,6 @@ pub trait Device: Send + Sync + Debug {
 
     /// The captured graph. Its addresses must stay allocated as long as it is replayed.
     fn end_capture(&self) -> Result<Box<dyn Graph>, DeviceError>;
-
-    /// Seconds that the device takes for the launches of `work`, measured on the device itself if it can: the host's time for a launch does not
-    /// count as long as the device has earlier work to do.
-    fn timed(&self, work: &mut dyn FnMut() -> Result<(), DeviceError>) -> Result<f64, DeviceError> {
-        timed_by_host(self, work)
-    }
 
     /// Waits for all that was launched.
     fn synchronize(&self) -> Result<(), DeviceError>;

@@ -24,7 +24,7 @@ impl TableSelection {
             "1" => Ok(TableSelection::Averages),
             "3" | "4" | "5" | "6" => Ok(TableSelection::Model(text.as_bytes()[0] - b'0')),
             "all" => Ok(TableSelection::All),
-            "2" => Err("--table 2: Table 2 holds settings, not results; they are the presets paper-*, as in llm-train explain paper-qwen-1.5b".to_owned()),
+            "2" => Err("--table 2: Table 2 holds settings, not results; they are the presets paper-*, as in llm-train train --preset paper-qwen-1.5b --print-config".to_owned()),
             _ => Err(format!(
                 "--table {text}: must be 1, 3, 4, 5, 6 or all (Tables 3 to 6){}",
                 did_you_mean(text, ["1", "3", "4", "5", "6", "all"])

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use grpo_lambda_decoder::disk::DiskError;
 use grpo_lambda_decoder::model;
-use grpo_lambda_engines::team::Team;
+use grpo_lambda_engines::WithServer;
 use grpo_lambda_trainer::config::{Config, ConfigError};
 use grpo_lambda_trainer::input::tokens::TokenError;
 use grpo_lambda_trainer::run::progress::say;
@@ -169,7 +169,7 @@ impl<'a> Sweep<'a> {
             return Ok(done);
         }
         say(&format!("{}: {name}", self.clock.line()));
-        train(&Team::default(), config, path, self.command).map_err(|e| SweepError::of_run(name, &e))
+        train(&WithServer, config, path, self.command).map_err(|e| SweepError::of_run(name, &e))
     }
 }
 

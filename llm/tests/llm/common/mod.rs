@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // not every test file uses everything
 
 pub mod http;
+pub mod model_server;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

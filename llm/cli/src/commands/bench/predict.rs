@@ -7,7 +7,7 @@ use grpo_lambda_gpu::ledger::Uses;
 use serde_json::{Map, Value, json};
 
 use super::super::Failure;
-use super::super::info::gib;
+use super::super::gib;
 use super::BenchArgs;
 use super::plan::{Bench, failed};
 use grpo_lambda_trainer::eval::EVAL_BATCH;

@@ -6,7 +6,7 @@ use grpo_lambda_gpu::Dtype;
 use grpo_lambda_gpu::probe::Reached;
 use serde_json::{Map, Value, json};
 
-use super::super::info::gib;
+use super::super::gib;
 use super::BenchArgs;
 use super::plan::{Bench, Counts};
 use super::predict::memory;

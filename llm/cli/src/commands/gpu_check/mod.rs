@@ -20,7 +20,7 @@ pub struct GpuCheckArgs {
     /// Also write the table there, after every kernel
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
-    /// Also write one file to send back, as JSON: versions, cases, times
+    /// Also write one file to send back, as JSON: versions and cases
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
     /// The first comment line of the table's file
@@ -29,16 +29,13 @@ pub struct GpuCheckArgs {
     /// One kernel alone, or gemm, replay, decoder
     #[arg(long, value_name = "NAME")]
     pub only: Option<String>,
-    /// Small sizes alone, nothing timed
-    #[arg(long)]
-    pub quick: bool,
     /// Also small models against another implementation, in double precision
     #[arg(long, value_name = "ENGINE", value_parser = ["candle"])]
     pub against: Option<String>,
 }
 
 impl Command for GpuCheckArgs {
-    /// Prints a line per case with error, bound, time and rate.
+    /// Prints a line per case with error and bound.
     fn run(&self) -> Result<(), Failure> {
         if self.against.is_some() && !cfg!(feature = "candle") {
             return Err(Failure::refused(

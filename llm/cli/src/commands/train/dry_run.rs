@@ -3,11 +3,13 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use grpo_lambda_decoder::model::{Architecture::Qwen2, ModelConfig as Shape, ModelShape};
+use grpo_lambda_decoder::model::{Architecture::Qwen2, ModelConfig as Shape, ModelShape, weights};
 use grpo_lambda_gpu::select::ComputeDevice;
 
+use super::memory as itemised;
+use super::objective::objective;
 use crate::commands::Failure;
-use crate::commands::info::gib;
+use crate::commands::gib;
 use grpo_lambda_studies::reproduce::cost::{self, Assumptions};
 use grpo_lambda_trainer::config::{Config, ModelSource};
 use grpo_lambda_trainer::eval::power;
@@ -19,7 +21,7 @@ use grpo_lambda_trainer::problems::{Problems, Stage};
 use grpo_lambda_trainer::run::progress::say;
 use grpo_lambda_trainer::run::{self, extend};
 use grpo_lambda_trainer::step::evidence::PROVIDED;
-use grpo_lambda_trainer::train::{self, Engines, HeldOutLengths, TrainError};
+use grpo_lambda_trainer::train::{self, Engines, TrainError};
 
 /// The share of discordant problems of two independent models that are right half the time: the largest there is.
 const EVEN: f64 = 0.5;
@@ -39,7 +41,7 @@ pub(super) fn plan(
     config.configured().require(PROVIDED).map_err(|e| Failure::refused(TrainError::from(e)))?;
     let config = &train::with_located_model(config).map_err(Failure::refused)?;
     let tokens = train::tokens(config).map_err(Failure::refused)?;
-    let shape = shape(config, &tokens)?;
+    let (shape, files) = shape(config, &tokens)?;
     tokens.check(shape.vocab_size).map_err(Failure::refused)?;
     let problems =
         Problems::open(config, &tokens, shape.max_position_embeddings, &mut say).map_err(Failure::refused)?;
@@ -49,9 +51,12 @@ pub(super) fn plan(
     text += &device_line(engines, config);
     text += &splits(config, &problems)?;
     text += &lengths.lines(config);
-    text += &memory_line(config, &shape, held_out, lengths.longest_prompt());
+    let prompt_tokens = lengths.longest_prompt().max(held_out.longest);
+    let decided = &memory::decided(config, &shape, prompt_tokens);
+    let step = StepShape { evaluated: held_out.n, ..StepShape::new(decided, prompt_tokens) };
+    text += &memory_line(decided, &shape, &step);
     text += &hours(config, &shape, &lengths)?;
-    Ok(text)
+    Ok(format!("{text}\n{}\n{}", objective(config), itemised::section(decided, (&shape, &files), &step)))
 }
 
 /// Says where the run would be, or which run it would continue. Refuses a directory that the run would refuse.
@@ -97,13 +102,15 @@ fn device_line(engines: &dyn Engines, config: &Config) -> String {
     }
 }
 
-/// The shape of the model, without its weights.
-fn shape(config: &Config, tokens: &ModelTokenizer) -> Result<Shape, Failure> {
+/// The shape of the model, and a line on its files, whose weights stay unread.
+fn shape(config: &Config, tokens: &ModelTokenizer) -> Result<(Shape, String), Failure> {
     match &config.model {
         ModelSource::Checkpoint(directory) => {
             let shape = Shape::load(directory).map_err(Failure::refused)?;
-            grpo_lambda_decoder::model::weights::inspect(directory, &shape).map_err(Failure::refused)?;
-            Ok(shape)
+            let found = weights::inspect(directory, &shape).map_err(Failure::refused)?;
+            let dtypes: Vec<&str> = found.dtypes.iter().map(String::as_str).collect();
+            let files = format!("{} with {} bytes of {}", found.files, found.bytes, dtypes.join(", "));
+            Ok((shape, files))
         }
         ModelSource::Random(s) => {
             let qwen2 = Qwen2.config(ModelShape {
@@ -113,7 +120,7 @@ fn shape(config: &Config, tokens: &ModelTokenizer) -> Result<Shape, Failure> {
                 heads: s.heads,
                 kv_heads: s.kv_heads,
             });
-            Ok(Shape { intermediate_size: s.intermediate, ..qwen2 })
+            Ok((Shape { intermediate_size: s.intermediate, ..qwen2 }, "none: random weights".to_owned()))
         }
     }
 }
@@ -206,19 +213,16 @@ impl Lengths {
     }
 }
 
-/// The memory of a step on the CPU; on a card `info` counts it.
-fn memory_line(config: &Config, shape: &Shape, held_out: HeldOutLengths, prompt_tokens: usize) -> String {
-    let prompt_tokens = prompt_tokens.max(held_out.longest);
-    let config = &memory::decided(config, shape, prompt_tokens);
-    let step = StepShape { evaluated: held_out.n, ..StepShape::new(config, prompt_tokens) };
-    let estimate = memory::estimate(shape, &step, config.lora.as_ref());
+/// The memory of a step on the CPU, in a line.
+fn memory_line(config: &Config, shape: &Shape, step: &StepShape) -> String {
+    let estimate = memory::estimate(shape, step, config.lora.as_ref());
     let peak = estimate.peak(config.memory.recompute_layers);
     let there = memory::total_mib().map_or(String::new(), |mib| {
         let verdict = if peak as f64 / f64::from(1 << 20) > mib { "does not fit" } else { "fits" };
         format!("; this machine has {}, so it {verdict}", gib((mib * f64::from(1 << 20)) as u64))
     });
     format!(
-        "memory       {} on the CPU in f32 at its peak{there}; llm-train info itemises it, and counts that of a card\n",
+        "memory       {} on the CPU in f32 at its peak{there}; the items, and a card's, are below\n",
         gib(peak as u64)
     )
 }

@@ -2,29 +2,26 @@
 
 mod directory;
 mod dry_run;
+mod memory;
+mod objective;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use directory::default_directory;
 
 use super::plot::figure_lines;
 use super::{Command, Failure, print, use_threads};
 use grpo_lambda::methods;
-use grpo_lambda_engines::team::{self, Link, Seat, Team};
+use grpo_lambda_engines::WithServer;
 use grpo_lambda_stats::hanging;
 use grpo_lambda_studies::figures::{DrawError, draw_record};
 use grpo_lambda_studies::record::RunRecord;
 use grpo_lambda_studies::{report, terminal};
-use grpo_lambda_trainer::config::{Config, ModelSource, fields, idle_settings};
+use grpo_lambda_trainer::config::{Config, ConfigError, ModelSource, fields, idle_settings};
 use grpo_lambda_trainer::input::task::TaskSource;
 use grpo_lambda_trainer::run::progress::say;
-use grpo_lambda_trainer::run::stop;
 use grpo_lambda_trainer::train::{Engines, RunSummary, TrainError, train, train_longer, unusual_rates};
-
-/// Longer than a step of a small model takes, by far.
-const PATIENCE: u64 = 600;
 
 /// Arguments of a training run.
 #[derive(Clone, Debug, clap::Args)]
@@ -35,7 +32,7 @@ pub struct TrainArgs {
     /// The run directory; runs/NAME of model and data, or of the preset, when not given. A run found there is continued
     #[arg(long, value_name = "DIR")]
     pub run: Option<PathBuf>,
-    /// Say what the run would be (settings, rows, lengths, memory, hours), and do nothing
+    /// Say what the run would be (settings, rows, lengths, hours, objective, memory), and do nothing
     #[arg(long)]
     pub dry_run: bool,
     /// Print the resolved settings as a preset, and do nothing
@@ -44,9 +41,6 @@ pub struct TrainArgs {
     /// Give the run found there more steps: rl.steps, or sft.steps of a run without RL, may be larger than they were
     #[arg(long)]
     pub extend: bool,
-    /// Seconds for which mpirun's other processes may leave this one without an answer; then all end
-    #[arg(long, value_name = "SECONDS", default_value_t = PATIENCE)]
-    pub patience: u64,
     /// Settings over the preset's, as in rl.steps=50 method.lambda=0.9
     #[arg(value_name = "key=value")]
     pub overrides: Vec<String>,
@@ -61,13 +55,13 @@ pub struct SftArgs {
 
 impl Command for TrainArgs {
     fn run(&self) -> Result<(), Failure> {
-        join(self, false)
+        trained(self, false)
     }
 }
 
 impl Command for SftArgs {
     fn run(&self) -> Result<(), Failure> {
-        join(&self.train, true)
+        trained(&self.train, true)
     }
 }
 
@@ -106,37 +100,17 @@ pub(super) fn settings_help() -> String {
     let method = values.get("method.name").map_or("", String::as_str);
     let methods = format!("the method: {}", methods.join(", "));
     text += &format!("  method.name={method}\n{}\n", hanging(INDENT, &methods, WIDTH));
-    text + "  method.KEY=VALUE\n          its settings; llm-train explain shows them with their values"
+    text + "  method.KEY=VALUE\n          its settings; --dry-run shows them with their values"
 }
 
-/// Trains, or works for the process that does.
-fn join(args: &TrainArgs, supervised_only: bool) -> Result<(), Failure> {
-    match team::join(Duration::from_secs(args.patience)).map_err(Failure::refused)? {
-        Seat::Leader(team) => lead(&team, args, supervised_only),
-        Seat::Worker(mut link) => {
-            let done = work(link.as_mut(), args);
-            if done.is_err() {
-                // MPI waits in its end for all processes, and ends all when one leaves without it.
-                std::mem::forget(link);
-            }
-            done
-        }
-    }
-}
-
-/// Follows the leader, who has the same arguments and says what is wrong with them.
-fn work(link: &mut dyn Link, args: &TrainArgs) -> Result<(), Failure> {
-    // A signal goes to all processes; the leader writes a checkpoint and then sends the others home.
-    stop::listen();
-    if let Ok(config) = Config::resolve(&args.preset, &args.overrides) {
-        use_threads(config.threads)?;
-    }
-    team::worker::work(link).map_err(Failure::broke)
-}
-
-fn lead(team: &Team, args: &TrainArgs, supervised_only: bool) -> Result<(), Failure> {
+fn trained(args: &TrainArgs, supervised_only: bool) -> Result<(), Failure> {
     let overrides = overrides(args, supervised_only)?;
-    let config = Config::resolve(&args.preset, &overrides).map_err(Failure::refused)?;
+    let config = match Config::resolve(&args.preset, &overrides) {
+        Err(missing @ ConfigError::Needed { .. }) if args.dry_run || args.print_config => {
+            return Err(without_model_or_data(args, &overrides, &missing));
+        }
+        config => config.map_err(Failure::refused)?,
+    };
     let default = || default_directory(&args.preset, &config, &args.overrides, supervised_only);
     let directory = args.run.clone().unwrap_or_else(default);
     if args.print_config {
@@ -144,14 +118,14 @@ fn lead(team: &Team, args: &TrainArgs, supervised_only: bool) -> Result<(), Fail
     }
     warn(&config, &args.overrides);
     #[cfg(feature = "candle")]
-    let engines: &dyn Engines = &grpo_lambda_candle::WithCandle(team);
+    let engines: &dyn Engines = &grpo_lambda_candle::WithCandle(&WithServer);
     #[cfg(not(feature = "candle"))]
-    let engines: &dyn Engines = team;
+    let engines: &dyn Engines = &WithServer;
     if args.dry_run {
         return print(&dry_run::plan(engines, &config, &args.preset, (&directory, args.extend))?);
     }
     use_threads(config.threads)?;
-    explain_choices(&config, &directory, args, team.size());
+    explain_choices(&config, &directory, args);
     let command = crate::cli::words().collect::<Vec<_>>().join(" ");
     let run = if args.extend { train_longer } else { train };
     let summary = run(engines, &config, &directory, &command).map_err(|e| failure(&e))?;
@@ -161,6 +135,16 @@ fn lead(team: &Team, args: &TrainArgs, supervised_only: bool) -> Result<(), Fail
         Err(e) => format!("no figures: {}\n", e.to_string().replace('\n', "; ")),
     };
     print(&(outcome(&summary, &directory, args) + &figures))
+}
+
+/// Prints what a preset says before it has a model and data; the refusal of what is missing.
+fn without_model_or_data(args: &TrainArgs, overrides: &[String], missing: &ConfigError) -> Failure {
+    let shown = |config: Config| match args.print_config {
+        true => print(&config.to_toml()),
+        false => print(&objective::objective(&config)),
+    };
+    let part = Config::resolve_part(&args.preset, overrides).map_err(Failure::refused);
+    part.and_then(shown).err().unwrap_or_else(|| Failure::refused(missing))
 }
 
 /// Draws the run and writes its report; the lines that name them.
@@ -207,7 +191,7 @@ fn warn(config: &Config, overrides: &[String]) {
 }
 
 /// Prints what will be run, and why, before anything long starts.
-fn explain_choices(config: &Config, directory: &Path, args: &TrainArgs, team: usize) {
+fn explain_choices(config: &Config, directory: &Path, args: &TrainArgs) {
     let model = match &config.model {
         ModelSource::Checkpoint(path) => format!("the checkpoint {}", path.display()),
         ModelSource::Random(s) => format!("a new model of {} layers and width {}", s.layers, s.hidden),
@@ -224,9 +208,6 @@ fn explain_choices(config: &Config, directory: &Path, args: &TrainArgs, team: us
         config.seed,
         directory.display()
     ));
-    if team > 1 {
-        say(&format!("{team} processes share every batch in {} shards", config.shards));
-    }
     if matches!(&config.task, TaskSource::Embedded(task) if !task.holds_out()) {
         say(
             "task.kind=addition has a hundred problems and holds none out: accuracy is on problems that training meets too",

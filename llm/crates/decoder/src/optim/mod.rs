@@ -8,8 +8,6 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::ops::Range;
 
-use serde::{Deserialize, Serialize};
-
 use crate::model::Decoder;
 use crate::model::ops::parallel;
 use crate::tensor_file::bytes_of;
@@ -24,7 +22,7 @@ use update::{Piece, SERIAL, StepConstants, run, sum_of_squares};
 pub use state::{STATE_PARTS, SavedState, StateError, StateWriter, WriteStateError, has_part, write_state};
 
 /// The parameters that decay.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Decay {
     /// All but biases and norms: names that end in `bias` or contain `norm` are spared, as in the transformers library.
     #[default]
@@ -40,7 +38,7 @@ impl Decay {
 }
 
 /// Settings of [`AdamW`].
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct AdamWSettings {
     /// Decay of the mean of gradients.
     pub beta1: f64,
@@ -88,37 +86,22 @@ impl AdamWSettings {
         self.max_grad_norm.map_or(1.0, |max| (max / (grad_norm + 1e-6)).min(1.0))
     }
 
-    /// The outcome of a step on gradients with these squares: of every parameter, in the order of names, in which they are added.
-    pub fn outcome<'s>(&self, squares: impl IntoIterator<Item = &'s GradientSquares>) -> StepOutcome {
+    /// The outcome of a step on these gradients, whose squares are added in the order of names.
+    fn outcome(&self, gradients: &BTreeMap<&str, &[f32]>) -> StepOutcome {
+        let by_name: Vec<_> = gradients.iter().collect();
+        let long = by_name.iter().map(|(_, gradient)| gradient.len()).sum::<usize>() >= SERIAL;
+        let squares = parallel::map(&by_name, long, |(_, gradient)| sum_of_squares(gradient));
         let mut sum = 0.0;
-        for GradientSquares { name, sum: squares, not_finite } in squares {
-            if *not_finite > 0 {
-                return StepOutcome::Skipped { parameter: name.clone(), not_finite: *not_finite };
+        for ((name, gradient), squares) in by_name.into_iter().zip(squares) {
+            // Squares of f32 fit f64, however many: only a number that is not finite makes their sum so.
+            if !squares.is_finite() {
+                let not_finite = gradient.iter().filter(|g| !g.is_finite()).count();
+                return StepOutcome::Skipped { parameter: (*name).to_owned(), not_finite };
             }
             sum += squares;
         }
         let grad_norm = sum.sqrt();
         StepOutcome::Applied { grad_norm, scale: self.scale(grad_norm) }
-    }
-}
-
-/// The squares of one parameter's gradient, needed before any parameter moves.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct GradientSquares {
-    /// The parameter.
-    pub name: String,
-    /// The sum of the squares, which is finite where every number is.
-    pub sum: f64,
-    /// Count of numbers that are not finite.
-    pub not_finite: usize,
-}
-
-impl GradientSquares {
-    fn new(name: &str, gradient: &[f32]) -> Self {
-        let sum = sum_of_squares(gradient);
-        // Squares of f32 fit f64, however many: only a number that is not finite makes their sum so.
-        let not_finite = if sum.is_finite() { 0 } else { gradient.iter().filter(|g| !g.is_finite()).count() };
-        GradientSquares { name: name.to_owned(), sum, not_finite }
     }
 }
 
@@ -273,42 +256,16 @@ impl AdamW {
     /// # Errors
     /// [`OptimError`] when a gradient is missing, unknown or of the wrong size. Nothing has changed then.
     pub fn step(&mut self, lr: f64, gradients: &[(&str, &[f32])]) -> Result<StepOutcome, OptimError> {
-        self.step_with(lr, gradients, |settings, squares| Ok(settings.outcome(&squares)))
-    }
-
-    /// [`AdamW::step`] where `decide` says what it comes to, from the squares of these gradients: they may be a part of all.
-    ///
-    /// # Errors
-    /// The errors of [`AdamW::step`], and when `decide` fails. Nothing has changed then.
-    pub fn step_with(
-        &mut self,
-        lr: f64,
-        gradients: &[(&str, &[f32])],
-        decide: impl FnOnce(&AdamWSettings, Vec<GradientSquares>) -> Result<StepOutcome, OptimError>,
-    ) -> Result<StepOutcome, OptimError> {
-        let outcome = decide(&self.settings, self.squares(gradients)?)?;
+        let by_name = self.matched(gradients)?;
+        let outcome = self.settings.outcome(&by_name);
         if let StepOutcome::Applied { scale, .. } = outcome {
-            self.apply(lr, gradients, scale)?;
+            self.apply(lr, &by_name, scale);
         }
         Ok(outcome)
     }
 
-    /// The squares of each gradient, in the order of names.
-    ///
-    /// # Errors
-    /// The errors of [`AdamW::step`].
-    pub fn squares(&self, gradients: &[(&str, &[f32])]) -> Result<Vec<GradientSquares>, OptimError> {
-        let by_name: Vec<_> = self.matched(gradients)?.into_iter().collect();
-        let long = by_name.iter().map(|(_, gradient)| gradient.len()).sum::<usize>() >= SERIAL;
-        Ok(parallel::map(&by_name, long, |(name, gradient)| GradientSquares::new(name, gradient)))
-    }
-
     /// Moves every parameter against its gradient times `scale`.
-    ///
-    /// # Errors
-    /// The errors of [`AdamW::step`].
-    pub fn apply(&mut self, lr: f64, gradients: &[(&str, &[f32])], scale: f64) -> Result<(), OptimError> {
-        let by_name = self.matched(gradients)?;
+    fn apply(&mut self, lr: f64, by_name: &BTreeMap<&str, &[f32]>, scale: f64) {
         self.steps += 1;
         let step = StepConstants::new(&self.settings, lr, self.steps, scale);
         let mut updates = Vec::new();
@@ -317,10 +274,9 @@ impl AdamW {
             updates.extend(slot.whole().updates(by_name[name.as_str()], &step, decay));
         }
         run(updates);
-        Ok(())
     }
 
-    /// [`AdamW::apply`] in pieces of at most `most` numbers, to the same bits: `gradient` gives the numbers of a parameter in a range, and `moved` is
+    /// Moves every parameter against its gradient times `scale`, to the bits of [`AdamW::step`], in pieces of at most `most` numbers: `gradient` gives the numbers of a parameter in a range, and `moved` is
     /// given its new weights from the range's start on. So neither gradients nor copies of all weights need be in memory.
     ///
     /// # Errors
@@ -373,18 +329,6 @@ impl AdamW {
         Ok(by_name)
     }
 
-    /// CRC-32C of step count, names, weights and moments: replicas with equal digests are equal.
-    pub fn digest(&self) -> u32 {
-        let mut sum = crc32c::crc32c(&self.steps.to_le_bytes());
-        for (name, slot) in &self.slots {
-            sum = crc32c::crc32c_append(sum, name.as_bytes());
-            for values in slot.arrays() {
-                sum = crc32c::crc32c_append(sum, bytemuck::cast_slice(values));
-            }
-        }
-        sum
-    }
-
     /// Step count, weights and moments as a safetensors file, the same bytes for the same state.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -414,33 +358,28 @@ impl AdamW {
     /// [`OptimError::State`] when the bytes are not such a file, or are of other parameters. Nothing has changed then.
     pub fn restore(&mut self, bytes: &[u8]) -> Result<(), OptimError> {
         let state = SavedState::open(bytes, self.sizes(), self.settings.compensated)?;
-        self.take_state(state.steps, |part, name, _| Ok(state.values(part, name)))
+        self.take_state(&state)
     }
 
-    /// Takes over a step count and, of each parameter in the order of names, every part it has in the order of [`STATE_PARTS`]: `array` gives it for part,
-    /// name and size.
+    /// Takes over a state, of which these parameters may be a part.
     ///
     /// # Errors
-    /// When `array` fails or gives another size; a part of the state has changed then.
-    pub fn take_state<E: From<OptimError>>(
-        &mut self,
-        steps: u64,
-        mut array: impl FnMut(&str, &str, usize) -> Result<Vec<f32>, E>,
-    ) -> Result<(), E> {
+    /// When it lacks an array or has one of another size; a part of the state has changed then.
+    pub fn take_state(&mut self, state: &SavedState<'_>) -> Result<(), OptimError> {
         for (name, ParameterState { weights, residual, first, second }) in &mut self.slots {
             for (part, values) in STATE_PARTS.into_iter().zip([weights, residual, first, second]) {
                 if !has_part(part, self.settings.compensated, values.len()) {
                     continue;
                 }
-                let (fresh, expected) = (array(part, name, values.len())?, values.len());
+                let (fresh, expected) = (state.values(part, name), values.len());
                 if fresh.len() != expected {
                     let (array, found) = (format!("{part}/{name}"), format!("F32 [{}]", fresh.len()));
-                    return Err(OptimError::from(StateError::Array { array, found, expected }).into());
+                    return Err(StateError::Array { array, found, expected }.into());
                 }
                 *values = fresh;
             }
         }
-        self.steps = steps;
+        self.steps = state.steps;
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// The longest answer of an endpoint that says little, in bytes.
 pub(super) const SHORT: u64 = 1 << 20;
 /// The environment variable with the token of a server that asks for one.
-pub const TOKEN: &str = "LLM_TRAIN_TOKEN";
+const TOKEN: &str = "LLM_TRAIN_TOKEN";
 
 /// A server.
 pub(super) struct Http {
@@ -118,7 +118,7 @@ fn line(text: &str) -> String {
 }
 
 /// The first `most` characters of a text.
-pub(crate) fn cut(text: &str, most: usize) -> String {
+fn cut(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text.to_owned(),

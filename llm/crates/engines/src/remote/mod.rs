@@ -1,4 +1,4 @@
-//! Responses from a server: vLLM or [`crate::serve`].
+//! Responses from a vLLM server.
 //!
 //! ```text
 //! weights moved -> checkpoint on disk -> reload on the server -> a known sequence scored and compared     follower, weights, check
@@ -17,12 +17,10 @@ mod sampler;
 mod server;
 #[cfg(test)]
 mod tests;
-pub(crate) mod vllm;
+mod vllm;
 mod weights;
 
 pub use error::EngineError;
 pub use follower::ServerFollower;
-pub use http::TOKEN;
-pub(crate) use http::cut;
 pub use sampler::RemoteSampler;
 pub use server::Server;

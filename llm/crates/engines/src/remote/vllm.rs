@@ -17,13 +17,13 @@ pub(super) struct Served {
     pub(super) model: String,
     /// Its context in tokens. `None` if it does not say.
     pub(super) context: Option<usize>,
-    /// True for `llm-train serve`, which takes the address of a response's random numbers in place of a seed.
+    /// True for a server with this program's own sampler (a test has one): it takes the address of a response's random numbers in place of a seed.
     pub(super) takes_addresses: bool,
 }
 
 const COMPLETIONS: &str = "/v1/completions";
-/// The owner that [`crate::serve`] states for its model.
-pub(crate) const OURS: &str = "grpo-lambda";
+/// The owner that such a server states for its model.
+const OURS: &str = "grpo-lambda";
 /// The option of a server whose log-probabilities are those of the distribution a token was drawn from.
 const MODE: &str = "start the server with --logprobs-mode processed_logprobs";
 
@@ -56,7 +56,7 @@ struct Choice {
 #[derive(Deserialize)]
 struct Logprobs {
     token_logprobs: Vec<Option<f64>>,
-    /// For [`crate::serve`] only.
+    /// Of such a server alone.
     token_entropies: Option<Vec<f64>>,
 }
 
@@ -250,8 +250,7 @@ fn prompt_logps(
 fn needs_dev_mode(error: EngineError) -> EngineError {
     if error.to_string().contains("status 404") {
         return EngineError::refused(format!(
-            "{error}: the server reloads no weights; start vLLM with VLLM_SERVER_DEV_MODE=1 in its environment, llm-train serve with --reload-from \
-             DIR"
+            "{error}: the server reloads no weights; start vLLM with VLLM_SERVER_DEV_MODE=1 in its environment"
         ));
     }
     error

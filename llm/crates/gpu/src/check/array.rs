@@ -58,9 +58,6 @@ impl<T: Element> TestArray<T> {
     pub(super) fn ptr_mut(&self) -> PtrMut<T> {
         PtrMut::new(self.buffer.address() + self.from as u64, self.dtype)
     }
-    pub(super) fn bytes(&self) -> f64 {
-        (self.initial.len() * self.stored.bytes()) as f64
-    }
     /// The numbers on the device.
     pub(super) fn read(&self) -> Result<Vec<f64>> {
         let (from, n) = (self.from, self.initial.len());

@@ -11,7 +11,6 @@ use rayon::prelude::*;
 
 use super::array::TestArray;
 use super::{Extent, Finding, OTHERS};
-use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::kernels::{Kernel, Kernels};
 use crate::ptr::{Element, ElementType, Real};
@@ -20,13 +19,8 @@ use crate::ptr::{Element, ElementType, Real};
 pub(super) const F32: f64 = 1.0 / (1u64 << 24) as f64;
 /// One rounding to bf16, relative.
 pub(super) const BF16: f64 = 1.0 / 256.0;
-/// Launches before timing, and timed; the median is reported.
-const WARMUP: usize = 3;
-const REPEATS: usize = 21;
 /// Numbers whose expected values are computed at a time, by all processors.
 const TOGETHER: usize = 1 << 18;
-/// Bytes written before a timed launch: several times the cache of any card.
-pub(super) const EVICTED: usize = 256 << 20;
 
 pub(super) type Result<T = ()> = std::result::Result<T, DeviceError>;
 
@@ -59,7 +53,7 @@ impl Checker {
         }
     }
 
-    /// One case; `body` fills a [`Case`], launches and compares. If nothing is timed, a kernel gets the same numbers a second time, one
+    /// One case; `body` fills a [`Case`], launches and compares. A kernel gets the same numbers a second time, one
     /// element from aligned addresses, and where it is asked for again with each array alone there.
     pub(super) fn case(
         &mut self,
@@ -78,7 +72,7 @@ impl Checker {
         let start = std::mem::replace(&mut self.rng, case.rng.clone());
         let each = if self.one_by_one { case.arrays.get() } else { 0 };
         for shifted in std::iter::once(Shifted::All).chain((0..each).map(Shifted::One)) {
-            if done.is_ok() && case.finding.seconds.is_none() && !OTHERS.contains(&kernel) {
+            if done.is_ok() && !OTHERS.contains(&kernel) {
                 case.arrays.set(0);
                 (case.rng, case.shifted) = (start.clone(), Some(shifted));
                 done = body(&mut case);
@@ -104,9 +98,6 @@ pub(super) fn broken(kernel: &'static str, dtype: Dtype, case: &str, problem: &s
         case: case.to_owned(),
         error: f64::INFINITY,
         bound: 0.0,
-        seconds: None,
-        bytes: 0.0,
-        operations: 0.0,
         problem: Some(problem.to_owned()),
     }
 }
@@ -300,41 +291,5 @@ impl Case<'_> {
         if worse(error, bound, finding.error, finding.bound) {
             (finding.error, finding.bound) = (error, bound);
         }
-    }
-
-    /// Sets the bytes that a launch must move, and times the kernel if asked to.
-    pub(super) fn time<K: Kernel + Copy>(&mut self, timed: bool, bytes: f64, kernel: K) -> Result {
-        self.time_with(timed, bytes, |k| k.launch(kernel))
-    }
-
-    /// [`Case::time`] of any launch.
-    pub(super) fn time_with(
-        &mut self,
-        timed: bool,
-        bytes: f64,
-        launch: impl Fn(&Kernels) -> Result,
-    ) -> Result {
-        self.finding.bytes = bytes;
-        if !timed || self.finding.problem.is_some() {
-            return Ok(());
-        }
-        // A step's arrays do not fit into the cache, so each launch finds an empty one.
-        let evict = Buffer::new(self.device(), "check", EVICTED)?;
-        let mut seconds = Vec::with_capacity(REPEATS);
-        for repeat in 0..WARMUP + REPEATS {
-            evict.clear()?;
-            let took = self.device().timed(&mut || launch(self.kernels))?;
-            if repeat >= WARMUP {
-                seconds.push(took);
-            }
-        }
-        seconds.sort_by(f64::total_cmp);
-        self.finding.seconds = Some(seconds[REPEATS / 2]);
-        Ok(())
-    }
-
-    /// Sets the operations of a launch.
-    pub(super) fn operations(&mut self, operations: f64) {
-        self.finding.operations = operations;
     }
 }

@@ -40,17 +40,14 @@ pub const OTHERS: [&str; 3] = ["gemm", "replay", "decoder"];
 pub enum Extent {
     /// Odd sizes.
     Odd,
-    /// Odd sizes, and the widths of a 1.5B model in a few rows: for a slow device.
+    /// Odd sizes, and the widths of a 1.5B model in a few rows.
     Small,
-    /// These, and the widths of a 1.5B model in as many rows as a training step has; the latter are timed.
-    Full,
 }
 
 impl Extent {
-    /// The sizes to check, none of them timed; those of a 1.5B model are last.
-    fn sizes<T: Copy>(self, small: &[T]) -> Vec<(T, bool)> {
-        let few = small.len() - usize::from(self == Extent::Odd);
-        small[..few].iter().map(|size| (*size, false)).collect()
+    /// The sizes to check, of which the last is that of a 1.5B model.
+    fn sizes<T: Copy>(self, small: &[T]) -> Vec<T> {
+        small[..small.len() - usize::from(self == Extent::Odd)].to_vec()
     }
 }
 
@@ -67,12 +64,6 @@ pub struct Finding {
     pub error: f64,
     /// The bound of that number's error.
     pub bound: f64,
-    /// Seconds of a launch, where it was timed.
-    pub seconds: Option<f64>,
-    /// Bytes that a launch must move at least.
-    pub bytes: f64,
-    /// Operations of a launch, a multiply-add as two, for products.
-    pub operations: f64,
     /// Any other problem, in one line.
     pub problem: Option<String>,
 }

@@ -1,6 +1,5 @@
 //! Kernels that work on rows of numbers: embeddings, norms, biases, the gate of the MLP.
 
-use super::Extent;
 use super::array::{TestArray, rounded};
 use super::case::{Case, Checker, Result};
 use crate::kernels::{
@@ -15,43 +14,23 @@ const SMALL: [(usize, usize); 8] =
     [(1, 1), (3, 7), VECTORS, (5, 36), (2, 1024), (2, 1027), (140, 33), (3, 1536)];
 /// Rows of whole vectors, if all arrays are aligned.
 const VECTORS: (usize, usize) = (2, 8);
-/// The sizes of a step.
-const STEP: (usize, usize) = (2048, 1536);
-
-/// Sizes, and whether the case is timed.
-fn sizes(checker: &Checker, step: (usize, usize)) -> Vec<((usize, usize), bool)> {
-    let mut all = checker.extent.sizes(&SMALL);
-    if checker.extent == Extent::Full {
-        all.push((step, true));
-    }
-    all
-}
-
 pub(super) fn check(checker: &mut Checker) {
-    for (size, timed) in sizes(checker, STEP) {
+    for size in checker.extent.sizes(&SMALL) {
         checker.one_by_one = size == VECTORS;
-        embed(checker, size, timed);
-        embed_backward(checker, size, timed);
-        gather(checker, size, timed);
-        scatter(checker, size, timed);
-        norm(checker, size, timed);
-        norm_backward(checker, size, timed);
-        norm_weight(checker, size, timed);
-        for aliased in [false, true] {
-            norm_in_place(checker, size, aliased);
-        }
-    }
-    for (size, timed) in sizes(checker, (2048, 2048)) {
-        checker.one_by_one = size == VECTORS;
-        add_bias(checker, size, timed);
-        column_sum(checker, size, timed);
-    }
-    for (size, timed) in sizes(checker, (1024, 8960)) {
-        checker.one_by_one = size == VECTORS;
-        for biased in [false, true] {
-            swiglu(checker, size, biased, timed && !biased);
-            swiglu_backward(checker, size, biased, false, timed && !biased);
-            swiglu_backward(checker, size, biased, true, false);
+        embed(checker, size);
+        embed_backward(checker, size);
+        gather(checker, size);
+        scatter(checker, size);
+        norm(checker, size);
+        norm_backward(checker, size);
+        norm_weight(checker, size);
+        add_bias(checker, size);
+        column_sum(checker, size);
+        for either in [false, true] {
+            norm_in_place(checker, size, either);
+            swiglu(checker, size, either);
+            swiglu_backward(checker, size, either, false);
+            swiglu_backward(checker, size, either, true);
         }
     }
     checker.one_by_one = false;
@@ -61,25 +40,23 @@ fn label((rows, width): (usize, usize)) -> String {
     format!("{rows} x {width}")
 }
 
-fn embed(checker: &mut Checker, (n, width): (usize, usize), timed: bool) {
+fn embed(checker: &mut Checker, (n, width): (usize, usize)) {
     checker.case("embed", label((n, width)), |c| {
         let vocabulary = 2 * n + 3;
         let (ids, table) = (c.below(n, vocabulary)?, c.copied(vocabulary * width)?);
         let out = c.blank(n * width)?;
-        let kernel = Embed {
+        c.launch(Embed {
             ids: ids.ptr(),
             table: table.ptr(),
             out: out.ptr_mut(),
             tokens: n as u32,
             width: width as u32,
-        };
-        c.launch(kernel)?;
-        c.exact(&out, |i| Some(table.initial[ids.initial[i / width] as usize * width + i % width]))?;
-        c.time(timed, 2.0 * out.bytes(), kernel)
+        })?;
+        c.exact(&out, |i| Some(table.initial[ids.initial[i / width] as usize * width + i % width]))
     });
 }
 
-fn embed_backward(checker: &mut Checker, (n, width): (usize, usize), timed: bool) {
+fn embed_backward(checker: &mut Checker, (n, width): (usize, usize)) {
     checker.case("embed_backward", label((n, width)), |c| {
         // Token i is the (i mod distinct)-th of the ids, so that ids come again.
         let (vocabulary, distinct) = (n + 2, n.div_ceil(7));
@@ -100,7 +77,7 @@ fn embed_backward(checker: &mut Checker, (n, width): (usize, usize), timed: bool
             sums.iter_mut().zip(&dx.initial[t * width..]).for_each(|(sum, x)| *sum += *x as f32);
         }
         let ids = c.array(ids)?;
-        let kernel = EmbedBackward {
+        c.launch(EmbedBackward {
             dx: dx.ptr(),
             order: order.ptr(),
             starts: starts.ptr(),
@@ -109,25 +86,21 @@ fn embed_backward(checker: &mut Checker, (n, width): (usize, usize), timed: bool
             tokens: n as u32,
             distinct: distinct as u32,
             width: width as u32,
-        };
-        c.launch(kernel)?;
-        c.exact(&dtable, |i| Some(f64::from(expected[i])))?;
-        c.time(timed, dx.bytes() + 8.0 * (distinct * width) as f64, kernel)
+        })?;
+        c.exact(&dtable, |i| Some(f64::from(expected[i])))
     });
 }
 
-fn gather(checker: &mut Checker, (n, width): (usize, usize), timed: bool) {
+fn gather(checker: &mut Checker, (n, width): (usize, usize)) {
     checker.case("gather_rows", label((n, width)), |c| {
         let (x, index, out) = (c.copied((n + 2) * width)?, c.below(n, n + 2)?, c.blank(n * width)?);
         let (rows, row) = (n as u32, width as u32);
-        let kernel = GatherRows { x: x.ptr(), index: index.ptr(), out: out.ptr_mut(), rows, width: row };
-        c.launch(kernel)?;
-        c.exact(&out, |i| Some(x.initial[index.initial[i / width] as usize * width + i % width]))?;
-        c.time(timed, 2.0 * out.bytes(), kernel)
+        c.launch(GatherRows { x: x.ptr(), index: index.ptr(), out: out.ptr_mut(), rows, width: row })?;
+        c.exact(&out, |i| Some(x.initial[index.initial[i / width] as usize * width + i % width]))
     });
 }
 
-fn scatter(checker: &mut Checker, (n, width): (usize, usize), timed: bool) {
+fn scatter(checker: &mut Checker, (n, width): (usize, usize)) {
     checker.case("scatter_rows", label((n, width)), |c| {
         let (x, out) = (c.copied(n * width)?, c.reals((n + 2) * width)?);
         let index = c.distinct(n, n + 2);
@@ -138,10 +111,8 @@ fn scatter(checker: &mut Checker, (n, width): (usize, usize), timed: bool) {
         }
         let index = c.array(index)?;
         let (rows, row) = (n as u32, width as u32);
-        let kernel = ScatterRows { x: x.ptr(), index: index.ptr(), out: out.ptr_mut(), rows, width: row };
-        c.launch(kernel)?;
-        c.exact(&out, |i| Some(expected[i]))?;
-        c.time(timed, 2.0 * x.bytes(), kernel)
+        c.launch(ScatterRows { x: x.ptr(), index: index.ptr(), out: out.ptr_mut(), rows, width: row })?;
+        c.exact(&out, |i| Some(expected[i]))
     });
 }
 
@@ -154,12 +125,12 @@ fn scales(x: &[f64], width: usize) -> Vec<f64> {
     x.chunks_exact(width).map(scale).collect()
 }
 
-fn norm(checker: &mut Checker, (n, width): (usize, usize), timed: bool) {
+fn norm(checker: &mut Checker, (n, width): (usize, usize)) {
     checker.case("rms_norm", label((n, width)), |c| {
         let (x, weight) = (c.rows(n, width)?, c.reals(width)?);
         let (y, scale) = (c.blank(n * width)?, c.blank(n)?);
         let r = scales(&x.initial, width);
-        let kernel = RmsNorm {
+        c.launch(RmsNorm {
             x: x.ptr(),
             weight: weight.ptr(),
             y: y.ptr_mut(),
@@ -167,15 +138,13 @@ fn norm(checker: &mut Checker, (n, width): (usize, usize), timed: bool) {
             tokens: n as u32,
             width: width as u32,
             eps: EPS,
-        };
-        c.launch(kernel)?;
+        })?;
         c.expect(&scale, width.div_ceil(256), |t| Some((r[t], r[t])))?;
         c.expect(&y, width.div_ceil(256), |i| {
             let value = x.initial[i] * r[i / width] * weight.initial[i % width];
             Some((value, value.abs()))
         })?;
-        c.untouched(&x)?;
-        c.time(timed, x.bytes() + y.bytes(), kernel)
+        c.untouched(&x)
     });
 }
 
@@ -202,7 +171,7 @@ fn norm_in_place(checker: &mut Checker, (n, width): (usize, usize), aliased: boo
     });
 }
 
-fn norm_backward(checker: &mut Checker, (n, width): (usize, usize), timed: bool) {
+fn norm_backward(checker: &mut Checker, (n, width): (usize, usize)) {
     checker.case("rms_norm_backward", label((n, width)), |c| {
         let (x, weight) = (c.rows(n, width)?, c.reals(width)?);
         let (dy, dx) = (c.reals(n * width)?, c.reals(n * width)?);
@@ -215,7 +184,7 @@ fn norm_backward(checker: &mut Checker, (n, width): (usize, usize), timed: bool)
                 (sum / width as f64, size / width as f64)
             })
             .collect();
-        let kernel = RmsNormBackward {
+        c.launch(RmsNormBackward {
             x: x.ptr(),
             scale: scale.ptr(),
             weight: weight.ptr(),
@@ -223,37 +192,33 @@ fn norm_backward(checker: &mut Checker, (n, width): (usize, usize), timed: bool)
             dx: dx.ptr_mut(),
             tokens: n as u32,
             width: width as u32,
-        };
-        c.launch(kernel)?;
+        })?;
         c.expect(&dx, width.div_ceil(256), |i| {
             let (r, x) = (scale.initial[i / width], x.initial[i]);
             let (direct, cubed) = (r * weight.initial[i % width] * dy.initial[i], r * r * r);
             let (mean, size) = inner[i / width];
             let value = dx.initial[i] + direct - x * cubed * mean;
             Some((value, dx.initial[i].abs() + direct.abs() + x.abs() * cubed * size))
-        })?;
-        c.time(timed, x.bytes() + dy.bytes() + 2.0 * dx.bytes(), kernel)
+        })
     });
 }
 
-fn norm_weight(checker: &mut Checker, (n, width): (usize, usize), timed: bool) {
+fn norm_weight(checker: &mut Checker, (n, width): (usize, usize)) {
     checker.case("rms_norm_weight", label((n, width)), |c| {
         let (x, dy) = (c.reals(n * width)?, c.reals(n * width)?);
         let scale: TestArray<f32> = c.array(scales(&x.initial, width))?;
         let dweight = c.random(width, 1.0)?;
         let term =
             |t: usize, j: usize| dy.initial[t * width + j] * x.initial[t * width + j] * scale.initial[t];
-        let kernel = RmsNormWeight {
+        c.launch(RmsNormWeight {
             x: x.ptr(),
             scale: scale.ptr(),
             dy: dy.ptr(),
             dweight: dweight.ptr_mut(),
             tokens: n as u32,
             width: width as u32,
-        };
-        c.launch(kernel)?;
-        c.expect(&dweight, n.div_ceil(8), |j| Some(sum(dweight.initial[j], (0..n).map(|t| term(t, j)))))?;
-        c.time(timed, x.bytes() + dy.bytes(), kernel)
+        })?;
+        c.expect(&dweight, n.div_ceil(8), |j| Some(sum(dweight.initial[j], (0..n).map(|t| term(t, j)))))
     });
 }
 
@@ -262,26 +227,20 @@ fn sum(start: f64, terms: impl Iterator<Item = f64>) -> (f64, f64) {
     terms.fold((start, start.abs()), |(s, a), x| (s + x, a + x.abs()))
 }
 
-fn add_bias(checker: &mut Checker, (n, width): (usize, usize), timed: bool) {
+fn add_bias(checker: &mut Checker, (n, width): (usize, usize)) {
     checker.case("add_bias", label((n, width)), |c| {
         let (x, bias) = (c.reals(n * width)?, c.reals(width)?);
-        let kernel = AddBias { x: x.ptr_mut(), bias: bias.ptr(), rows: n as u32, width: width as u32 };
-        c.launch(kernel)?;
+        c.launch(AddBias { x: x.ptr_mut(), bias: bias.ptr(), rows: n as u32, width: width as u32 })?;
         let sum = |i: usize| x.initial[i] as f32 + bias.initial[i % width] as f32;
-        c.exact(&x, |i| Some(rounded(f64::from(sum(i)), x.stored)))?;
-        c.time(timed, 2.0 * x.bytes(), kernel)
+        c.exact(&x, |i| Some(rounded(f64::from(sum(i)), x.stored)))
     });
 }
 
-fn column_sum(checker: &mut Checker, (n, width): (usize, usize), timed: bool) {
+fn column_sum(checker: &mut Checker, (n, width): (usize, usize)) {
     checker.case("column_sum", label((n, width)), |c| {
         let (x, out) = (c.rows(n, width)?, c.random(width, 1.0)?);
-        let kernel = ColumnSum { x: x.ptr(), out: out.ptr_mut(), rows: n as u32, width: width as u32 };
-        c.launch(kernel)?;
-        c.expect(&out, n.div_ceil(8), |j| {
-            Some(sum(out.initial[j], (0..n).map(|t| x.initial[t * width + j])))
-        })?;
-        c.time(timed, x.bytes(), kernel)
+        c.launch(ColumnSum { x: x.ptr(), out: out.ptr_mut(), rows: n as u32, width: width as u32 })?;
+        c.expect(&out, n.div_ceil(8), |j| Some(sum(out.initial[j], (0..n).map(|t| x.initial[t * width + j]))))
     });
 }
 
@@ -313,32 +272,24 @@ fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-fn swiglu(checker: &mut Checker, (n, width): (usize, usize), biased: bool, timed: bool) {
+fn swiglu(checker: &mut Checker, (n, width): (usize, usize), biased: bool) {
     checker.case("swiglu", format!("{}{}", label((n, width)), if biased { " biased" } else { "" }), |c| {
         let (x, bias, y) = (gates(c, n, width)?, c.reals(2 * width)?, c.blank(n * width)?);
-        let kernel = Swiglu {
+        c.launch(Swiglu {
             gate_up: x.ptr(),
             bias: biased.then(|| bias.ptr()),
             y: y.ptr_mut(),
             tokens: n as u32,
             width: width as u32,
-        };
-        c.launch(kernel)?;
+        })?;
         c.expect(&y, 1, |i| {
             let v = gate(&x.initial, biased.then_some(&bias.initial[..]), width, i / width, i % width);
             Some((v.gate * sigmoid(v.gate) * v.up, (1.0 + v.gate_size) * v.up_size))
-        })?;
-        c.time(timed, x.bytes() + y.bytes(), kernel)
+        })
     });
 }
 
-fn swiglu_backward(
-    checker: &mut Checker,
-    (n, width): (usize, usize),
-    biased: bool,
-    in_place: bool,
-    timed: bool,
-) {
+fn swiglu_backward(checker: &mut Checker, (n, width): (usize, usize), biased: bool, in_place: bool) {
     let sizes = format!(
         "{}{}{}",
         label((n, width)),
@@ -349,15 +300,14 @@ fn swiglu_backward(
         let (x, bias, dy) = (gates(c, n, width)?, c.reals(2 * width)?, c.reals(n * width)?);
         let own: TestArray<Real> = c.blank(n * 2 * width)?;
         let out = if in_place { &x } else { &own };
-        let kernel = SwigluBackward {
+        c.launch(SwigluBackward {
             gate_up: x.ptr(),
             bias: biased.then(|| bias.ptr()),
             dy: dy.ptr(),
             dgate_up: out.ptr_mut(),
             tokens: n as u32,
             width: width as u32,
-        };
-        c.launch(kernel)?;
+        })?;
         c.expect(out, 1, |i| {
             let (t, j) = (i / (2 * width), i % (2 * width));
             let v = gate(&x.initial, biased.then_some(&bias.initial[..]), width, t, j % width);
@@ -368,7 +318,6 @@ fn swiglu_backward(
                 }
                 false => (d * v.gate * s, d.abs() * (1.0 + v.gate_size)),
             })
-        })?;
-        c.time(timed, 2.0 * x.bytes() + dy.bytes(), kernel)
+        })
     });
 }

@@ -12,22 +12,12 @@ use crate::kernels::{LogProb, LogProbBackward, Sample, SampleState, Status};
 const SMALL: [(usize, usize); 4] = [(1, 1), (4, 11), (2, 1029), (1, 151_936)];
 
 pub(super) fn check(checker: &mut Checker) {
-    let mut sizes = checker.extent.sizes(&SMALL);
-    let mut draws = sizes.clone();
-    if checker.extent == Extent::Full {
-        sizes.push(((128, 151_936), true));
-        draws.push(((16, 151_936), true));
-    }
-    for ((n, vocabulary), timed) in sizes {
-        for entropy in [false, true] {
-            log_prob(checker, n, vocabulary, entropy, timed && entropy);
+    for (n, vocabulary) in checker.extent.sizes(&SMALL) {
+        for either in [false, true] {
+            log_prob(checker, n, vocabulary, either);
+            sample(checker, n, vocabulary, either);
         }
-        log_prob_backward(checker, n, vocabulary, timed);
-    }
-    for ((n, vocabulary), timed) in draws {
-        for greedy in [false, true] {
-            sample(checker, n, vocabulary, greedy, timed);
-        }
+        log_prob_backward(checker, n, vocabulary);
     }
     for greedy in [false, true] {
         states(checker, greedy);
@@ -93,12 +83,12 @@ fn logits(c: &mut Case<'_>, n: usize, vocabulary: usize) -> Result<TestArray<f32
     c.array(numbers)
 }
 
-fn log_prob(checker: &mut Checker, n: usize, vocabulary: usize, entropy: bool, timed: bool) {
+fn log_prob(checker: &mut Checker, n: usize, vocabulary: usize, entropy: bool) {
     let sizes = format!("{n} x {vocabulary}{}", if entropy { " with entropy" } else { "" });
     checker.case("log_prob", sizes, |c| {
         let logits = logits(c, n, vocabulary)?;
         let (targets, out) = (c.below(n, vocabulary)?, c.blank(4 * n)?);
-        let kernel = LogProb {
+        c.launch(LogProb {
             logits: logits.ptr(),
             targets: targets.ptr(),
             out: out.ptr_mut(),
@@ -106,8 +96,7 @@ fn log_prob(checker: &mut Checker, n: usize, vocabulary: usize, entropy: bool, t
             vocabulary: vocabulary as u32,
             inverse_temperature: INVERSE,
             entropy,
-        };
-        c.launch(kernel)?;
+        })?;
         let lines = lines(&logits, vocabulary);
         c.expect(&out, vocabulary.div_ceil(1024), |i| {
             let (line, target) = (&lines[i / 4], targets.initial[i / 4] as usize);
@@ -120,19 +109,18 @@ fn log_prob(checker: &mut Checker, n: usize, vocabulary: usize, entropy: bool, t
                 2 => (line.max, line.max.abs()),
                 _ => (line.log_sum, 1.0 + line.log_sum),
             })
-        })?;
-        c.time(timed, logits.bytes(), kernel)
+        })
     });
 }
 
-fn log_prob_backward(checker: &mut Checker, n: usize, vocabulary: usize, timed: bool) {
+fn log_prob_backward(checker: &mut Checker, n: usize, vocabulary: usize) {
     checker.case("log_prob_backward", format!("{n} x {vocabulary}"), |c| {
         let logits = logits(c, n, vocabulary)?;
         let (targets, slopes) = (c.below(n, vocabulary)?, c.random(n, 1.0)?);
         let lines = lines(&logits, vocabulary);
         let saved = lines.iter().flat_map(|line| [0.0, 0.0, line.max, line.log_sum]).collect();
         let (saved, out) = (c.array(saved)?, c.blank(n * vocabulary)?);
-        let kernel = LogProbBackward {
+        c.launch(LogProbBackward {
             logits: logits.ptr(),
             targets: targets.ptr(),
             saved: saved.ptr(),
@@ -141,15 +129,13 @@ fn log_prob_backward(checker: &mut Checker, n: usize, vocabulary: usize, timed: 
             tokens: n as u32,
             vocabulary: vocabulary as u32,
             inverse_temperature: INVERSE,
-        };
-        c.launch(kernel)?;
+        })?;
         c.expect(&out, 1, |i| {
             let (t, j) = (i / vocabulary, i % vocabulary);
             let (p, slope) = (lines[t].log_p(j).exp(), slopes.initial[t] * f64::from(INVERSE));
             let chosen = f64::from(u8::from(targets.initial[t] as usize == j));
             Some((slope * (chosen - p), slope.abs() * (chosen + p * (1.0 + lines[t].size(j)))))
-        })?;
-        c.time(timed, logits.bytes() + out.bytes(), kernel)
+        })
     });
 }
 
@@ -247,7 +233,7 @@ fn draw(c: &mut Case<'_>, probabilities: &[f64]) -> (usize, f64) {
 }
 
 /// Draws of active rows from lines in another order, with the log-probabilities of training, to the bit; a row without a line stays.
-fn sample(checker: &mut Checker, n: usize, vocabulary: usize, greedy: bool, timed: bool) {
+fn sample(checker: &mut Checker, n: usize, vocabulary: usize, greedy: bool) {
     let sizes = format!("{n} x {vocabulary}{}", if greedy { " greedy" } else { "" });
     checker.case("sample", sizes, |c| {
         let mut numbers = c.random::<f32>(n * vocabulary, 3.0)?.initial;
@@ -268,7 +254,7 @@ fn sample(checker: &mut Checker, n: usize, vocabulary: usize, greedy: bool, time
         let uniforms: Vec<f64> = drawn.iter().map(|d| d.1).chain([0.5]).collect();
         let state = Rows::new(c, &vec![(2, Status::Active, MOST); n + 1], &uniforms, &[])?;
         let from = c.integers(source.iter().copied().chain([Sample::NO_LINE as usize]))?;
-        let kernel = Sample {
+        c.launch(Sample {
             logits: logits.ptr(),
             source: Some(from.ptr()),
             vocabulary: vocabulary as u32,
@@ -279,8 +265,7 @@ fn sample(checker: &mut Checker, n: usize, vocabulary: usize, greedy: bool, time
             top_k: None,
             top_p: None,
             state: state.state(),
-        };
-        c.launch(kernel)?;
+        })?;
         let here = |i: usize| (i % MOST == 2 && i / MOST < n).then_some(i / MOST);
         c.exact(&state.tokens, |i| Some(here(i).map_or(f64::from(u32::MAX), |row| drawn[row].0 as f64)))?;
         c.exact(&state.next, |row| Some(drawn.get(row).map_or(state.next.initial[row], |d| d.0 as f64)))?;
@@ -301,8 +286,7 @@ fn sample(checker: &mut Checker, n: usize, vocabulary: usize, greedy: bool, time
         c.expect(&state.entropies, serial, |i| {
             let line = here(i).map(|row| &lines[source[row]])?;
             Some((line.entropy(), 1.0 + 2.0 * line.log_sum + line.max.abs()))
-        })?;
-        c.time(timed, logits.bytes(), kernel)
+        })
     });
 }
 

@@ -34,11 +34,6 @@ impl Versions {
         let Versions { driver, compiler, products } = self;
         format!("driver {driver}, NVRTC {compiler:?}, cuBLAS {products:?}")
     }
-
-    /// True if the driver has the call by which the bindings read the time between two events, `cuEventElapsedTime_v2`.
-    pub(super) fn has_event_times(self) -> bool {
-        self.driver >= 12080
-    }
 }
 
 fn missing(line: impl Into<String>) -> DeviceError {
@@ -244,12 +239,6 @@ mod tests {
             let line = fitting(driver, compiler, blas, place).expect_err(expected);
             assert!(line.starts_with(expected), "{line}");
         }
-    }
-
-    #[test]
-    fn event_times_are_read_from_the_driver_that_has_their_call() {
-        let has = |driver| Versions { driver, compiler: (12, 4), products: [12, 4, 5] }.has_event_times();
-        assert_eq!([12000, 12070, 12080, 13000].map(has), [false, false, true, true]);
     }
 
     #[test]

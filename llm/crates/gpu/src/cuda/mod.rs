@@ -16,7 +16,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use cudarc::driver::sys::{CUevent_flags, CUgraphInstantiate_flags, CUresult, CUstreamCaptureMode};
+use cudarc::driver::sys::{CUgraphInstantiate_flags, CUresult, CUstreamCaptureMode};
 use cudarc::driver::{CudaContext, CudaGraph, CudaStream, DriverError, result};
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
 use libraries::Versions;
@@ -26,7 +26,7 @@ use products::{Products, WORKSPACE};
 use staging::Staging;
 
 use super::blas;
-use super::device::{self, Device, DriverMemory, Graph, Report};
+use super::device::{Device, DriverMemory, Graph, Report};
 use super::gemm::Gemm;
 use super::ledger::Ledger;
 use super::ptr::Arg;
@@ -325,23 +325,6 @@ impl Device for Cuda {
         let graph = graph.ok_or_else(|| failure::call("cuStreamEndCapture", name, "it gave no graph"))?;
         graph.upload().map_err(failure::driver("cuGraphUpload", name))?;
         Ok(Box::new(Captured { graph, card: self.card.clone() }))
-    }
-
-    fn timed(&self, work: &mut dyn FnMut() -> Result<(), DeviceError>) -> Result<f64, DeviceError> {
-        self.card.not_capturing("timed")?;
-        if !self.card.versions.has_event_times() {
-            return device::timed_by_host(self, work);
-        }
-        let (stream, name) = (&self.card.stream, &self.card.name);
-        let mark = || {
-            let event = stream.record_event(Some(CUevent_flags::CU_EVENT_DEFAULT));
-            event.map_err(failure::driver("cuEventRecord", name))
-        };
-        let begin = mark()?;
-        work()?;
-        let end = mark()?;
-        let milliseconds = begin.elapsed_ms(&end).map_err(failure::driver("cuEventElapsedTime", name))?;
-        Ok(f64::from(milliseconds) / 1e3)
     }
 
     fn synchronize(&self) -> Result<(), DeviceError> {

@@ -92,7 +92,7 @@ impl HostState {
 
     pub(super) fn restore(&mut self, state: &SavedState<'_>, weights: &Tensors) -> Result<(), OptimError> {
         let Some(adam) = &mut self.adam else { return Ok(()) };
-        adam.take_state::<OptimError>(state.steps, |part, name, _| Ok(state.values(part, name)))?;
+        adam.take_state(state)?;
         adam.parameters().try_for_each(|(name, new)| Ok(weights.write_tensor(name, new)?))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use grpo_lambda_decoder::model::config::FINAL_NORM;
@@ -39,8 +39,6 @@ enum Fault {
     Captures,
     /// The kernel makes the device refuse every call from then on.
     Loses(&'static str),
-    /// Timing takes this many nanoseconds, one more each time, and runs nothing; memory is cleared in name only.
-    Times(u32),
 }
 
 /// Another device, with a fault.
@@ -50,8 +48,6 @@ struct Faulty {
     fault: Fault,
     capturing: AtomicBool,
     lost: AtomicBool,
-    cleared: AtomicUsize,
-    times: AtomicUsize,
     /// Bytes of the allocations, by address.
     live: Mutex<BTreeMap<u64, usize>>,
     seen: Mutex<Seen>,
@@ -88,8 +84,8 @@ fn flipped(name: &str, stored: ElementType) -> (usize, u8) {
 
 impl Faulty {
     fn new(inner: Arc<dyn Device>, fault: Fault) -> Self {
-        let (capturing, lost, cleared, times, live, seen) = Default::default();
-        Faulty { inner, fault, capturing, lost, cleared, times, live, seen }
+        let (capturing, lost, live, seen) = Default::default();
+        Faulty { inner, fault, capturing, lost, live, seen }
     }
 
     fn alive(&self) -> Result<(), DeviceError> {
@@ -175,10 +171,6 @@ impl Device for Faulty {
         self.inner.copy(to, from, bytes)
     }
     fn clear(&self, address: u64, bytes: usize) -> Result<(), DeviceError> {
-        if let Fault::Times(_) = self.fault {
-            self.cleared.fetch_add(bytes, Ordering::Relaxed);
-            return Ok(());
-        }
         self.inner.clear(address, bytes)
     }
     fn launch(
@@ -236,11 +228,6 @@ impl Device for Faulty {
             Fault::Replays => self.inner.end_capture().map(|_| Box::new(Silent) as Box<dyn Graph>),
             _ => self.inner.end_capture(),
         }
-    }
-    fn timed(&self, work: &mut dyn FnMut() -> Result<(), DeviceError>) -> Result<f64, DeviceError> {
-        let Fault::Times(first) = self.fault else { return self.inner.timed(work) };
-        let before = self.times.fetch_add(1, Ordering::Relaxed);
-        Ok((f64::from(first) + before as f64) / 1e9)
     }
     fn synchronize(&self) -> Result<(), DeviceError> {
         self.alive()?;
@@ -395,21 +382,6 @@ fn a_device_that_a_kernel_breaks_is_asked_no_more() {
     assert!(broken.problem.as_deref().is_some_and(|problem| problem.contains("illegal memory access")));
     assert!(last.problem.as_deref().is_some_and(|problem| problem.starts_with("not run")));
     assert!(!check::passed(&findings) && findings.iter().all(|f| f.kernel != "swiglu"));
-}
-
-/// A launch is timed on the device, each on a cache of which nothing is left, and the median counts.
-#[test]
-fn a_timed_launch_finds_an_empty_cache_and_the_median_is_reported() {
-    let inner = machine::start();
-    let faulty = Arc::new(Faulty::new(inner, Fault::Times(1000)));
-    let device: Arc<dyn Device> = faulty.clone();
-    let findings = check::run(&device, Dtype::Bf16, Extent::Full, Some("gather_rows"));
-    let timed: Vec<&Finding> = findings.iter().filter(|f| f.seconds.is_some()).collect();
-    assert_eq!((timed.len(), check::passed(&findings)), (1, true), "{}", check::table(&findings));
-    // Three to warm up and 21 that count: 1003 to 1023 nanoseconds.
-    assert_eq!(timed[0].seconds, Some(1013.0 / 1e9));
-    assert_eq!(faulty.times.load(Ordering::Relaxed), 24);
-    assert!(faulty.cleared.load(Ordering::Relaxed) >= 24 * (200 << 20));
 }
 
 #[test]

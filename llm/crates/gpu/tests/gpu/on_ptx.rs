@@ -35,18 +35,17 @@ fn a_card_with_and_without_pools_keeps_the_contract_even_if_all_work_waits() {
     }
 }
 
-/// The part of [`an_old_driver_without_pools_is_timed_by_the_host_and_passes_the_suites`] that runs in a process of its own.
+/// The part of [`an_old_driver_without_pools_passes_the_suites`] that runs in a process of its own.
 #[test]
 #[ignore = "for a process whose libraries say that they are old"]
 fn in_a_process_with_old_libraries() {
     let device = machine::start();
-    assert!(device.timed(&mut || Ok(())).unwrap() >= 0.0);
     let found = check::run(&device, Dtype::F32, Extent::Odd, Some("round"));
     assert!(check::passed(&found), "{}", check::table(&found));
 }
 
 #[test]
-fn an_old_driver_without_pools_is_timed_by_the_host_and_passes_the_suites() {
+fn an_old_driver_without_pools_passes_the_suites() {
     let suites = ["decoder::", "lora::", "optim::", "generate::"];
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.arg("on_ptx::in_a_process_with_old_libraries").args(long::of(&[][..], &suites));

@@ -10,7 +10,6 @@ use std::collections::HashMap;
 use std::ffi::{CString, c_int};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
-use std::time::Instant;
 
 use crate::card::Card;
 use crate::machine::{self, Launch};
@@ -77,7 +76,6 @@ pub(crate) enum Op {
         bytes: usize,
     },
     Product(Product),
-    Record(usize),
     Free(u64),
 }
 
@@ -106,7 +104,7 @@ struct State {
     modules: Vec<Loaded>,
     functions: Vec<(usize, String)>,
     graphs: Vec<Vec<Op>>,
-    events: Vec<Option<Instant>>,
+    events: usize,
 }
 
 static CARDS: Mutex<Vec<Arc<Mutex<State>>>> = Mutex::new(Vec::new());
@@ -143,7 +141,7 @@ fn add(card: Card) -> usize {
         modules: Vec::new(),
         functions: Vec::new(),
         graphs: Vec::new(),
-        events: Vec::new(),
+        events: 0,
     };
     let mut cards = lock(&CARDS);
     cards.push(Arc::new(Mutex::new(state)));
@@ -250,10 +248,6 @@ impl State {
             Op::Copy { to, from, bytes } => self.memory.copy(*to, *from, *bytes),
             Op::Clear { to, value, bytes } => self.memory.write(*to, &vec![*value; *bytes]),
             Op::Product(product) => product.run(&mut self.memory),
-            Op::Record(event) => {
-                self.events[*event] = Some(Instant::now());
-                Ok(())
-            }
             Op::Free(address) => match self.memory.free(*address) {
                 true => Ok(()),
                 false => Err("what is freed is not allocated".to_owned()),

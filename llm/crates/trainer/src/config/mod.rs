@@ -72,8 +72,6 @@ pub struct Config {
     pub device: DevicePreference,
     /// Number format of weights and activations on a card, if given.
     pub dtype: Option<Dtype>,
-    /// Parts of a batch whose gradients are added in a fixed order.
-    pub shards: usize,
     pub memory: MemoryConfig,
     pub gpu: GpuConfig,
     pub model: ModelSource,

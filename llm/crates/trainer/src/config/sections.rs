@@ -64,11 +64,9 @@ const LORA_TARGETS: [&str; TARGETS.len()] = {
     }
     names
 };
-/// Powers of two, the leaves of complete trees.
-const SHARDS: [&str; 9] = ["1", "2", "4", "8", "16", "32", "64", "128", "256"];
 const SCHEDULES: ValueKind = choice(&ScheduleShape::NAMES);
 
-/// The values of `rollout.engine`: this program, or a server with vLLM's endpoints, which `llm-train serve` has as well.
+/// The values of `rollout.engine`: this program, or a server with vLLM's endpoints.
 pub const ENGINES: [&str; 2] = ["local", "vllm"];
 
 /// Every field but those of the method, in the order in which they are written.
@@ -102,7 +100,6 @@ section! {
         [resumable] engine: EngineKind = choice(&EngineKind::NAMES), "own", "what computes: own are this program's decoders; candle, in a program built with it, is slower and runs on a Mac as well; results agree to rounding, and a run may go on with either";
         [resumable] device: DevicePreference = choice(&DevicePreference::ALL), "auto", "where a run computes: auto is a CUDA card where this program was built for one and finds it, else the CPU, and with engine=candle always the CPU; metal, a Mac's graphics processor, takes engine=candle; devices sum in another order, so results agree to rounding only";
         dtype: Option<Dtype> = choice(&DTYPES), "auto", "numbers of weights and activations on a card: auto is bf16; on the CPU everything is f32, unless candle is asked for bf16";
-        shards: usize = choice(&SHARDS), "1", "parts of a batch whose gradients are added in a fixed order, a power of two: at least as many as the processes of mpirun; belongs to the result, as the number of processes does not";
     }
 }
 

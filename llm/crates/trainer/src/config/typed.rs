@@ -26,7 +26,6 @@ pub(super) fn read(values: BTreeMap<String, String>) -> Result<Config, ConfigErr
         engine: run.engine,
         device: run.device,
         dtype: run.dtype,
-        shards: run.shards,
         memory: MemoryConfig::read(&values),
         gpu: GpuConfig::read(&values),
         model: model(ModelFields::read(&values))?,

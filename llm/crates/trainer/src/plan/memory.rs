@@ -46,8 +46,6 @@ pub struct StepShape {
     pub reference: bool,
     /// True if the optimiser uses compensated summation.
     pub compensated: bool,
-    /// Parts of a batch of which this process holds a gradient each, beside their sum; 1: none but the batch's.
-    pub shards: usize,
     /// True if responses are sampled in this process, false if a server samples them.
     pub sampled_here: bool,
     /// Problems of an evaluation; 0: there is none.
@@ -67,7 +65,6 @@ impl StepShape {
             micro_batch_tokens: config.memory.micro_batch_tokens,
             reference: config.configured().evidence().contains(&EvidenceKind::RefLogps),
             compensated: config.adam.compensated,
-            shards: config.shards,
             sampled_here: config.rollout.is_none(),
             evaluated: config.eval.n,
         }
@@ -198,10 +195,6 @@ fn state(c: &ModelConfig, step: &StepShape, lora: Option<&LoraSettings>) -> Vec<
     let plus_head =
         if head > 0 { format!(" + 4 x {head} (the tied head has its own)") } else { String::new() };
     let copies = if step.compensated { 4 } else { 3 };
-    let (sums, of_shards) = match step.shards {
-        0 | 1 => (1, String::new()),
-        n => (n + 1, format!("{} x (of {n} shards, and their sum) ", n + 1)),
-    };
     let (numbers, each) = match adapted {
         None => (parameters + head, format!("4 x {parameters}{plus_head}")),
         Some(n) => (n, format!("4 x {n} (whole, of the adapted matrices)")),
@@ -210,7 +203,7 @@ fn state(c: &ModelConfig, step: &StepShape, lora: Option<&LoraSettings>) -> Vec<
     let mut state = vec![
         item("weights", F32 * parameters, format!("4 bytes x {parameters} parameters")),
         item("packed weights", F32 * packed, format!("4 x {packed} (matrices laid out for products)")),
-        item("gradients", sums * F32 * numbers, format!("{of_shards}{each}")),
+        item("gradients", F32 * numbers, each),
         item(
             "optimiser",
             copies * F32 * trained,

@@ -51,7 +51,7 @@ impl StepContext<'_> {
             Ok::<_, PolicyError>(self.generate(engine, &prompts, group_size, step)?)
         })?;
         let (mut groups, rewards) = self.graded(step, &prompts, sampled)?;
-        let budget = settings.memory.micro_batch_tokens * engine.processes();
+        let budget = settings.memory.micro_batch_tokens;
         let options = settings.options();
         if settings.reference {
             observed(self.observer, Phase::Reference, || {

@@ -51,7 +51,7 @@ pub fn step(
     // Added token by token, so that its bits do not depend on the passes.
     let mut sum = 0.0;
     let options = ForwardOptions { recompute: memory.recompute_layers, ..ForwardOptions::default() };
-    for part in pack(lengths, memory.micro_batch_tokens * engine.processes()) {
+    for part in pack(lengths, memory.micro_batch_tokens) {
         let mut rows = Rows::new();
         for e in &examples[part] {
             let row: Vec<u32> = e.prompt.iter().chain(&e.response).copied().collect();

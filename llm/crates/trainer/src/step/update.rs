@@ -104,7 +104,7 @@ impl Policy for LlmPolicy<'_> {
     type Error = PolicyError;
 
     fn parts(&self, prompts: &[TrainingPrompt], batch: &[Group]) -> Vec<Range<usize>> {
-        let budget = self.context.settings.memory.micro_batch_tokens * self.engine.processes();
+        let budget = self.context.settings.memory.micro_batch_tokens;
         micro_batch::Batch::new(&ids(prompts), batch).parts(budget)
     }
 

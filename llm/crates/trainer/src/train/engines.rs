@@ -75,12 +75,6 @@ impl Engines for Local {
                 "rollout.engine: these engines sample in process; set rollout.engine=local".into(),
             );
         }
-        if config.shards > 1 {
-            return conflict(format!(
-                "shards = {}: these engines have one process; set shards=1",
-                config.shards
-            ));
-        }
         Ok(())
     }
 

@@ -175,8 +175,7 @@ fn check_machine_memory(
 ) -> Result<(), TrainError> {
     let rl = &config.rl;
     let Some(there) = memory::total_mib().filter(|_| rl.steps > 0) else { return Ok(()) };
-    // Of several processes each holds the gradients of some shards only: without them, so that no run is refused wrongly.
-    let step = StepShape { shards: 1, evaluated: held_out.n, ..StepShape::new(config, held_out.longest) };
+    let step = StepShape { evaluated: held_out.n, ..StepShape::new(config, held_out.longest) };
     let estimate = memory::estimate(shape, &step, config.lora.as_ref());
     let needed =
         (memory::total(&estimate.state) + memory::total(&estimate.rollout)) as f64 / f64::from(1 << 20);
@@ -185,7 +184,7 @@ fn check_machine_memory(
     }
     Err(ConfigError::Conflict(format!(
         "rl.prompts_per_step = {}, rl.group_size = {}, rl.max_new_tokens = {}, eval.n = {}: sampling takes {needed:.0} MiB when every response \
-         reaches its limit (keys and values above all), and this machine has {there:.0}; lower one of them, or memory.slots (llm-train info \
+         reaches its limit (keys and values above all), and this machine has {there:.0}; lower one of them, or memory.slots (train --dry-run \
          itemises it)",
         rl.prompts_per_step, rl.group_size, rl.max_new_tokens, config.eval.n
     ))

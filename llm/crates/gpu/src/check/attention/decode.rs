@@ -1,45 +1,37 @@
 //! Kernels of attention over a KV cache: one token of every row, and filling the cache.
 
-use grpo_lambda_decoder::device::Dtype;
-
 use super::super::array::{TestArray, rounded};
-use super::super::case::{BF16, Case, Checker, F32, Result, Term};
-use super::{angles, biased_number, label, parts, rotated};
-use crate::kernels::{DecodeAttention, DecodeCombine, DecodeHeads, FillCache, HeadShape, Kernel, PAGE};
+use super::super::case::{Case, Checker, F32, Result, Term};
+use super::{Split, angles, biased_number, label, parts, rotated, score, stored};
+use crate::kernels::{DecodeAttention, DecodeCombine, DecodeHeads, FillCache, HeadShape, PAGE};
 use crate::ptr::Real;
 
-pub(super) fn check(checker: &mut Checker, s: HeadShape, timed: bool) {
-    let (lengths, capacity): (&[usize], usize) =
-        if timed { (&[511; 16], 512) } else { (&[0, 4, 69, 139, 17], 140) };
+pub(super) fn check(checker: &mut Checker, s: HeadShape) {
+    let (lengths, capacity) = (&[0, 4, 69, 139, 17][..], 140_usize);
     // One row that is full.
     let with_full = [lengths, &[capacity.next_multiple_of(TOKENS)]].concat();
-    let written = if timed { lengths } else { &with_full };
     for biased in [false, true] {
-        decode_heads(checker, s, (written, capacity), biased, timed && biased);
+        decode_heads(checker, s, (&with_full, capacity), biased);
     }
     for splits in [1, 3] {
-        decode_attention(checker, s, (lengths, capacity), splits, 1.0, timed && splits == 1);
+        decode_attention(checker, s, (lengths, capacity), splits, 1.0);
     }
-    decode_combine(checker, s, timed);
-    let (prompts, copies): (&[usize], &[Copied]) = if timed {
-        (&[512; 16], &std::array::from_fn::<_, 16, _>(|prompt| (prompt, prompt, 0)))
-    } else {
-        (&[5, 1, 140], &[(2, 3, 0), (0, 1, 0), (0, 0, 2), (1, 2, 0), (2, 4, 128)])
-    };
-    fill_cache(checker, s, prompts, copies, capacity, timed);
+    decode_combine(checker, s);
+    let copies = [(2, 3, 0), (0, 1, 0), (0, 0, 2), (1, 2, 0), (2, 4, 128)];
+    fill_cache(checker, s, &[5, 1, 140], &copies, capacity);
 }
 
 /// Attention at lengths about the ends of pages and tiles; scores are `steepness` times as large as usual.
 pub(super) fn attend(checker: &mut Checker, s: HeadShape, steepness: f32) {
     for splits in [1, 7] {
         let lengths = (&[0, 1, 30, 31, 32, 127, 128, 299][..], 320);
-        decode_attention(checker, s, lengths, splits, steepness, false);
+        decode_attention(checker, s, lengths, splits, steepness);
     }
 }
 
 /// Positions at the end of a long row, each of which has an angle of its own.
 pub(super) fn far(checker: &mut Checker, s: HeadShape, capacity: usize) {
-    decode_heads(checker, s, (&[15_962, capacity - 1, capacity], capacity), true, false);
+    decode_heads(checker, s, (&[15_962, capacity - 1, capacity], capacity), true);
 }
 
 /// A copy of a prompt: its number, the line of the table, the first position.
@@ -151,13 +143,13 @@ impl Token {
     }
 }
 
-fn decode_heads(checker: &mut Checker, s: HeadShape, lengths: (&[usize], usize), biased: bool, timed: bool) {
+fn decode_heads(checker: &mut Checker, s: HeadShape, lengths: (&[usize], usize), biased: bool) {
     let what = format!("{}to {}", if biased { "biased " } else { "" }, lengths.1);
     checker.case("decode_heads", label(s, &what), |c| {
         let (query, key, dim) = parts(s);
         let (rows, width) = (lengths.0.len(), (query + 2 * key) * dim);
         let (qkv, bias, to) = (c.reals(rows * width)?, c.reals(width)?, Token::new(c, s, lengths)?);
-        let kernel = DecodeHeads {
+        c.launch(DecodeHeads {
             qkv: qkv.ptr(),
             bias: biased.then(|| bias.ptr()),
             table: to.angles.ptr(),
@@ -169,11 +161,9 @@ fn decode_heads(checker: &mut Checker, s: HeadShape, lengths: (&[usize], usize),
             rows: rows as u32,
             heads: s,
             width: to.table.width as u32,
-        };
-        c.launch(kernel)?;
+        })?;
         let bias = biased.then_some(&bias);
-        to.expect(c, |row, i| biased_number(&qkv, bias, width, row, i))?;
-        c.time(timed, 2.0 * qkv.bytes(), kernel)
+        to.expect(c, |row, i| biased_number(&qkv, bias, width, row, i))
     });
 }
 
@@ -189,7 +179,6 @@ fn decode_attention(
     (lengths, capacity): (&[usize], usize),
     splits: usize,
     steepness: f32,
-    timed: bool,
 ) {
     checker.case("decode_attention", label(s, &format!("over {capacity} in {splits}")), |c| {
         let (query, _, dim) = parts(s);
@@ -202,7 +191,7 @@ fn decode_attention(
         let before = c.integers(lengths.iter().copied())?;
         let out = c.blank(rows * query * dim)?;
         let each: TestArray<f32> = c.blank(rows * query * splits * (dim + 2))?;
-        let kernel = DecodeAttention {
+        c.launch(DecodeAttention {
             q: q.ptr(),
             keys: keys.ptr(),
             values: values.ptr(),
@@ -215,8 +204,7 @@ fn decode_attention(
             heads: s,
             width: table.width as u32,
             scale,
-        };
-        c.launch(kernel)?;
+        })?;
         let expected = Cached {
             heads: s,
             scale,
@@ -226,7 +214,7 @@ fn decode_attention(
             values: &values.initial,
         }
         .splits(lengths, splits);
-        let stored = if c.kernels.dtype == Dtype::Bf16 { BF16 } else { 0.0 };
+        let stored = stored(c);
         let unit = F32 * (8.0 + (capacity as f64).sqrt() + dim as f64);
         let bound = |(value, size): Term, scores: f64| {
             unit * size * (2.0 + 2.0 * scores) + stored * (size + value.abs()) + f64::from(f32::MIN_POSITIVE)
@@ -249,7 +237,7 @@ fn decode_attention(
             })?;
             c.untouched(&out)?;
         }
-        c.time(timed, keys.bytes() + values.bytes() + 2.0 * q.bytes(), kernel)
+        Ok(())
     });
 }
 
@@ -267,16 +255,13 @@ impl Cached<'_> {
     /// The expected split of every query head of every row.
     fn splits(&self, lengths: &[usize], splits: usize) -> Vec<Split> {
         let (query, key, dim) = parts(self.heads);
-        let scale = f64::from(self.scale);
         let mut expected = Vec::new();
         for (row, len) in lengths.iter().enumerate() {
             for (h, split) in (0..query).flat_map(|h| (0..splits).map(move |split| (h, split))) {
                 let mine = &self.q[(row * query + h) * dim..][..dim];
                 let at = |p: usize| self.table.at(row, h / (query / key), p);
                 let seen = positions(len + 1, split, splits).map(|p| {
-                    let products = mine.iter().zip(&self.keys[at(p)..][..dim]).map(|(a, b)| a * b * scale);
-                    let score: Term = products.fold((0.0, 0.0), |(s, a), x| (s + x, a + x.abs()));
-                    (score, &self.values[at(p)..][..dim])
+                    (score(mine, &self.keys[at(p)..][..dim], self.scale), &self.values[at(p)..][..dim])
                 });
                 expected.push(Split::new(&seen.collect::<Vec<_>>(), dim));
             }
@@ -285,31 +270,7 @@ impl Cached<'_> {
     }
 }
 
-/// Sums over some positions: the largest score, the sum of `e^(score - largest)` and of the values by it, and the largest size of a score.
-struct Split {
-    top: f64,
-    total: f64,
-    sums: Vec<Term>,
-    size: f64,
-}
-
-impl Split {
-    fn new(seen: &[(Term, &[f64])], dim: usize) -> Self {
-        let top = seen.iter().fold(f64::NEG_INFINITY, |a, x| a.max(x.0.0));
-        let size = seen.iter().fold(0.0f64, |a, x| a.max(x.0.1));
-        let mut split = Split { top, total: 0.0, sums: vec![(0.0, 0.0); dim], size };
-        for (score, value) in seen {
-            let p = (score.0 - top).exp();
-            split.total += p;
-            for (sum, v) in split.sums.iter_mut().zip(*value) {
-                *sum = (sum.0 + p * v, sum.1 + p * v.abs());
-            }
-        }
-        split
-    }
-}
-
-fn decode_combine(checker: &mut Checker, s: HeadShape, timed: bool) {
+fn decode_combine(checker: &mut Checker, s: HeadShape) {
     checker.case("decode_combine", label(s, ""), |c| {
         let (query, _, dim) = parts(s);
         // More than are added up at a time.
@@ -325,9 +286,13 @@ fn decode_combine(checker: &mut Checker, s: HeadShape, timed: bool) {
         }
         let (each, out) = (c.array::<f32>(numbers)?, c.blank(lines * dim)?);
         let (lines, splits32, dim32) = (lines as u32, splits as u32, s.dim);
-        let kernel =
-            DecodeCombine { parts: each.ptr(), out: out.ptr_mut(), lines, splits: splits32, dim: dim32 };
-        c.launch(kernel)?;
+        c.launch(DecodeCombine {
+            parts: each.ptr(),
+            out: out.ptr_mut(),
+            lines,
+            splits: splits32,
+            dim: dim32,
+        })?;
         c.expect(&out, splits, |i| {
             let line = &each.initial[i / dim * splits * width..][..splits * width];
             let top = line.chunks_exact(width).fold(f64::NEG_INFINITY, |a, part| a.max(part[0]));
@@ -336,19 +301,11 @@ fn decode_combine(checker: &mut Checker, s: HeadShape, timed: bool) {
             let terms = line.chunks_exact(width).map(|part| part[2 + i % dim] * share(part) / all);
             let (sum, size) = terms.fold((0.0, 0.0), |(s, a), x: f64| (s + x, a + x.abs()));
             Some((sum, 4.0 * (size + sum.abs())))
-        })?;
-        c.time(timed, each.bytes() + out.bytes(), kernel)
+        })
     });
 }
 
-fn fill_cache(
-    checker: &mut Checker,
-    s: HeadShape,
-    prompts: &[usize],
-    copies: &[Copied],
-    capacity: usize,
-    timed: bool,
-) {
+fn fill_cache(checker: &mut Checker, s: HeadShape, prompts: &[usize], copies: &[Copied], capacity: usize) {
     checker.case("fill_cache", label(s, ""), |c| {
         let (query, key, dim) = parts(s);
         let first: Vec<usize> = (0..=prompts.len()).map(|p| prompts[..p].iter().sum()).collect();
@@ -362,7 +319,7 @@ fn fill_cache(
         let lines = c.integers(copies.iter().map(|copy| copy.1))?;
         let begins = c.integers(copies.iter().map(|copy| copy.2))?;
         let tokens: usize = copies.iter().map(|copy| prompts[copy.0] - copy.2).sum();
-        let kernel = FillCache {
+        c.launch(FillCache {
             qkv: qkv.ptr(),
             offsets: offsets.ptr(),
             source: source.ptr(),
@@ -375,8 +332,7 @@ fn fill_cache(
             tokens: tokens as u32,
             heads: s,
             width: table.width as u32,
-        };
-        c.launch(kernel)?;
+        })?;
         for (cache, from) in [(&keys, query), (&values, query + key)] {
             c.exact(cache, |i| {
                 let copied = table.place(i).and_then(|(row, g, p)| {
@@ -387,6 +343,6 @@ fn fill_cache(
                 Some(copied.unwrap_or_else(|| rounded(cache.initial[i], cache.stored)))
             })?;
         }
-        c.time(timed, kernel.bytes(), kernel)
+        Ok(())
     });
 }

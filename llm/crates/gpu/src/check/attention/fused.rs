@@ -1,12 +1,12 @@
 //! Attention and its gradients, against the equations of [`crate::kernels::Attention`] in `f64`.
 
 use super::super::array::{TestArray, rounded};
-use super::super::case::{BF16, Case, Checker, F32, Result, Term};
-use super::{label, parts};
+use super::super::case::{Case, Checker, F32, Result, Term};
+use super::{Split, dot, label, parts, score, stored};
 use crate::kernels::{
-    Attention, AttentionKeys, AttentionKeysSum, AttentionQueries, HeadShape, Kernel, Segments, TILE, WHOLE,
+    Attention, AttentionKeys, AttentionKeysSum, AttentionQueries, HeadShape, Segments, TILE, WHOLE,
 };
-use crate::ptr::{ElementType, Real};
+use crate::ptr::Real;
 
 /// Tokens of every segment, and the prefix it continues.
 type Layout<'a> = &'a [(usize, Option<usize>)];
@@ -16,24 +16,16 @@ const ODD: Layout = &[(5, None), (3, Some(0)), (1, Some(0)), (70, None), (64, No
 const LONG: Layout = &[(67, None), (66, Some(0)), (9, Some(0))];
 /// A layout for scores whose exponentials overflow unless the largest is subtracted.
 const SHORT: Layout = &[(9, None), (5, Some(0))];
-/// A prompt and its group.
-const GROUP: Layout = &[(128, None), (128, Some(0)), (128, Some(0)), (128, Some(0)), (128, Some(0))];
-
-pub(super) fn check(checker: &mut Checker, s: HeadShape, timed: bool) {
-    let layouts: &[(Layout, f32)] = if timed {
-        &[(&[(512, None)], 1.0), (GROUP, 1.0)]
-    } else {
-        &[(ODD, 1.0), (LONG, 1.0), (SHORT, 64.0)]
-    };
-    for (layout, steepness) in layouts {
+pub(super) fn check(checker: &mut Checker, s: HeadShape) {
+    for (layout, steepness) in [(ODD, 1.0), (LONG, 1.0), (SHORT, 64.0)] {
         let tokens: usize = layout.iter().map(|s| s.0).sum();
         let label = label(s, &format!("over {tokens} tokens"));
-        let problem = |c: &mut Case<'_>| Problem::new(c, s, layout, *steepness);
-        checker.case("attention", label.clone(), |c| forward(problem(c)?, c, timed));
-        checker.case("attention_queries", label.clone(), |c| queries(problem(c)?, c, timed));
-        checker.case("attention_keys", label.clone(), |c| keys(problem(c)?, c, timed));
+        let problem = |c: &mut Case<'_>| Problem::new(c, s, layout, steepness);
+        checker.case("attention", label.clone(), |c| forward(problem(c)?, c));
+        checker.case("attention_queries", label.clone(), |c| queries(problem(c)?, c));
+        checker.case("attention_keys", label.clone(), |c| keys(problem(c)?, c));
         if layout.iter().any(|x| x.1.is_some()) {
-            checker.case("attention_keys_sum", label, |c| sum(problem(c)?, c, timed));
+            checker.case("attention_keys_sum", label, |c| sum(problem(c)?, c));
         }
     }
 }
@@ -125,12 +117,6 @@ impl Terms {
     }
 }
 
-/// The sum of products, and of their absolute values.
-fn dot(a: &[f64], b: &[f64]) -> (f64, f64) {
-    let products = a.iter().zip(b).map(|(a, b)| a * b);
-    products.fold((0.0, 0.0), |(s, a), x| (s + x, a + x.abs()))
-}
-
 /// A projection of a batch, and its heads.
 struct Problem {
     heads: HeadShape,
@@ -167,19 +153,19 @@ impl Problem {
         (query + h / (query / key), query + key + h / (query / key))
     }
 
-    /// The scores of a query, and the largest sum of absolute terms of one.
-    fn scores(&self, token: usize, h: usize) -> (Vec<f64>, f64) {
-        let scale = f64::from(self.scale);
-        let score = |key: &usize| dot(self.head(token, h), self.head(*key, self.keys_of(h).0));
-        let terms: Vec<_> = self.batch.seen[token].iter().map(score).collect();
-        let size = terms.iter().fold(0.0f64, |a, t| a.max(t.1 * scale));
-        (terms.iter().map(|t| t.0 * scale).collect(), size)
+    /// The keys that a query sees: the score of each, and its value.
+    fn seen(&self, token: usize, h: usize) -> Vec<(Term, &[f64])> {
+        let (k, v) = self.keys_of(h);
+        let one =
+            |key: &usize| (score(self.head(token, h), self.head(*key, k), self.scale), self.head(*key, v));
+        self.batch.seen[token].iter().map(one).collect()
     }
 
-    fn log_sum(&self, token: usize, h: usize) -> f64 {
-        let scores = self.scores(token, h).0;
-        let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        top + scores.iter().map(|s| (s - top).exp()).sum::<f64>().ln()
+    /// The softmax of every query head of every token.
+    fn splits(&self) -> Vec<Split> {
+        let mut splits = Vec::new();
+        self.each(|token, h| splits.push(Split::new(&self.seen(token, h), self.heads.dim as usize)));
+        splits
     }
 
     /// Calls `f(token, head)` for every query head of every token.
@@ -188,54 +174,38 @@ impl Problem {
             (0..self.heads.query as usize).for_each(|h| f(token, h));
         }
     }
-
-    fn log_sums(&self) -> Vec<f64> {
-        let mut sums = Vec::new();
-        self.each(|token, h| sums.push(self.log_sum(token, h)));
-        sums
-    }
 }
 
 /// The bound of a sum: rounding to `f32` of terms that scores move in proportion, and to bf16 on the way.
-fn bound(c: &Case<'_>, value: f64, size: f64, tokens: usize, scores: f64) -> f64 {
-    let stored = if ElementType::from(c.kernels.dtype) == ElementType::Bf16 { BF16 } else { 0.0 };
+fn bound(stored: f64, value: f64, size: f64, tokens: usize, scores: f64) -> f64 {
     F32 * (8.0 + (tokens as f64).sqrt()) * size * (2.0 + 2.0 * scores)
         + stored * (size + value.abs())
         + f64::from(f32::MIN_POSITIVE)
 }
 
 /// The largest sum of absolute terms of a score of any query.
-fn largest(p: &Problem) -> f64 {
-    let mut most = 0.0f64;
-    p.each(|token, h| most = most.max(p.scores(token, h).1));
-    most
+fn largest(splits: &[Split]) -> f64 {
+    splits.iter().fold(0.0, |most, split| most.max(split.size))
 }
 
-fn forward(p: Problem, c: &mut Case<'_>, timed: bool) -> Result {
+fn forward(p: Problem, c: &mut Case<'_>) -> Result {
     let (s, (query, _, dim)) = (p.heads, parts(p.heads));
     let (out, log_sum) = (c.blank(p.tokens() * query * dim)?, c.blank(p.tokens() * query)?);
     let segments = p.batch.segments();
     let (to, sums) = (out.ptr_mut(), log_sum.ptr_mut());
-    let kernel = Attention { qkv: p.qkv.ptr(), segments, out: to, log_sum: sums, heads: s, scale: p.scale };
-    c.launch(kernel)?;
-    let mut expected = Terms::zeros(p.tokens() * query * dim);
-    let mut sizes = Vec::new();
-    p.each(|token, h| {
-        let ((scores, size), sum) = (p.scores(token, h), p.log_sum(token, h));
-        for (key, score) in p.batch.seen[token].iter().zip(scores) {
-            let probability = (score - sum).exp();
-            expected.add((token * query + h) * dim, (probability, probability), p.head(*key, p.keys_of(h).1));
-        }
-        sizes.push((sum, size));
-    });
-    let longest = p.tokens();
-    let most = largest(&p);
-    let within = |c: &Case<'_>, i: usize| bound(c, expected.value[i], expected.size[i], longest, most);
-    let bounds: Vec<f64> = (0..expected.value.len()).map(|i| within(c, i)).collect();
-    c.compare(&out, |i| Some((expected.value[i], bounds[i])))?;
-    c.expect(&log_sum, longest, |i| Some((sizes[i].0, 1.0 + sizes[i].0.abs() + sizes[i].1)))?;
-    c.operations(kernel.operations());
-    c.time(timed, p.qkv.bytes() + out.bytes() + log_sum.bytes(), kernel)
+    c.launch(Attention { qkv: p.qkv.ptr(), segments, out: to, log_sum: sums, heads: s, scale: p.scale })?;
+    let (splits, longest) = (p.splits(), p.tokens());
+    let most = largest(&splits);
+    let stored = stored(c);
+    c.compare(&out, |i| {
+        let (split, sum) = (&splits[i / dim], splits[i / dim].sums[i % dim]);
+        let value = sum.0 / split.total;
+        Some((value, bound(stored, value, sum.1 / split.total, longest, most)))
+    })?;
+    c.expect(&log_sum, longest, |i| {
+        let sum = splits[i].log_sum();
+        Some((sum, 1.0 + sum.abs() + splits[i].size))
+    })
 }
 
 /// The inputs of the backward pass beside the projection.
@@ -244,7 +214,9 @@ struct Given {
     dout: TestArray<Real>,
     log_sum: TestArray<f32>,
     /// `D` of every query, and the sum of its absolute terms.
-    inner: Vec<(f64, f64)>,
+    inner: Vec<Term>,
+    /// [`largest`] of the scores.
+    most: f64,
 }
 
 impl Given {
@@ -255,20 +227,20 @@ impl Given {
         let (out, dout): (TestArray<Real>, TestArray<Real>) = (c.reals(n)?, c.reals(n)?);
         let lines = out.initial.chunks_exact(dim).zip(dout.initial.chunks_exact(dim));
         let inner = lines.map(|(a, b)| dot(a, b)).collect();
-        let log_sum = c.array(p.log_sums())?;
-        Ok(Given { out, dout, log_sum, inner })
+        let splits = p.splits();
+        let log_sum = c.array(splits.iter().map(Split::log_sum).collect())?;
+        Ok(Given { out, dout, log_sum, inner, most: largest(&splits) })
     }
 
     /// Calls `f(query, head, key, probability, slope of the score and its size)` for every query, head and key that it sees.
-    fn each(&self, p: &Problem, mut f: impl FnMut(usize, usize, usize, f64, (f64, f64))) {
+    fn each(&self, p: &Problem, mut f: impl FnMut(usize, usize, usize, f64, Term)) {
         let (query, _, dim) = parts(p.heads);
         p.each(|token, h| {
             let line = token * query + h;
             let dout = &self.dout.initial[line * dim..][..dim];
-            let scores = p.scores(token, h).0;
-            for (key, score) in p.batch.seen[token].iter().zip(scores) {
-                let probability = (score - self.log_sum.initial[line]).exp();
-                let slope = dot(dout, p.head(*key, p.keys_of(h).1));
+            for (key, (score, value)) in p.batch.seen[token].iter().zip(p.seen(token, h)) {
+                let probability = (score.0 - self.log_sum.initial[line]).exp();
+                let slope = dot(dout, value);
                 let by = probability * f64::from(p.scale);
                 let inner = self.inner[line];
                 f(token, h, *key, probability, (by * (slope.0 - inner.0), by * (slope.1 + inner.1)));
@@ -282,28 +254,25 @@ fn compare(
     c: &mut Case<'_>,
     p: &Problem,
     dqkv: &TestArray<Real>,
-    expected: &Terms,
+    (expected, most): (&Terms, f64),
     written: impl Fn(usize) -> bool + Sync,
 ) -> Result {
     let (query, key, dim) = parts(p.heads);
-    let most = largest(p);
-    let bounds: Vec<f64> = (0..expected.value.len())
-        .map(|i| bound(c, expected.value[i], expected.size[i], p.tokens() * query / key, most))
-        .collect();
+    let (stored, tokens) = (stored(c), p.tokens() * query / key);
     c.compare(dqkv, |i| {
         let head = i / dim % (query + 2 * key);
         Some(match written(head) {
-            true => (expected.value[i], bounds[i]),
+            true => (expected.value[i], bound(stored, expected.value[i], expected.size[i], tokens, most)),
             false => (rounded(dqkv.initial[i], dqkv.stored), 0.0),
         })
     })
 }
 
-fn queries(p: Problem, c: &mut Case<'_>, timed: bool) -> Result {
+fn queries(p: Problem, c: &mut Case<'_>) -> Result {
     let given = Given::new(c, &p)?;
     let (s, (query, ..)) = (p.heads, parts(p.heads));
     let (inner, dqkv) = (c.blank(p.tokens() * query)?, c.reals(p.qkv.initial.len())?);
-    let kernel = AttentionQueries {
+    c.launch(AttentionQueries {
         qkv: p.qkv.ptr(),
         out: given.out.ptr(),
         dout: given.dout.ptr(),
@@ -313,19 +282,16 @@ fn queries(p: Problem, c: &mut Case<'_>, timed: bool) -> Result {
         dqkv: dqkv.ptr_mut(),
         heads: s,
         scale: p.scale,
-    };
-    c.launch(kernel)?;
+    })?;
     let mut expected = Terms::zeros(dqkv.initial.len());
     given.each(&p, |token, h, key, _, slope| {
         expected.add(p.at(token, h), slope, p.head(key, p.keys_of(h).0));
     });
     c.expect(&inner, s.dim as usize, |i| Some(given.inner[i]))?;
-    compare(c, &p, &dqkv, &expected, |head| head < query)?;
-    c.operations(kernel.operations());
-    c.time(timed, p.qkv.bytes() + 3.0 * given.out.bytes(), kernel)
+    compare(c, &p, &dqkv, (&expected, given.most), |head| head < query)
 }
 
-fn keys(p: Problem, c: &mut Case<'_>, timed: bool) -> Result {
+fn keys(p: Problem, c: &mut Case<'_>) -> Result {
     let given = Given::new(c, &p)?;
     let (s, (query, _, dim)) = (p.heads, parts(p.heads));
     let inner = c.array(given.inner.iter().map(|x| x.0).collect())?;
@@ -335,7 +301,7 @@ fn keys(p: Problem, c: &mut Case<'_>, timed: bool) -> Result {
         0 => None,
         parts => Some(c.blank::<f32>(parts)?),
     };
-    let kernel = AttentionKeys {
+    c.launch(AttentionKeys {
         qkv: p.qkv.ptr(),
         dout: given.dout.ptr(),
         log_sum: given.log_sum.ptr(),
@@ -345,8 +311,7 @@ fn keys(p: Problem, c: &mut Case<'_>, timed: bool) -> Result {
         sums: sums.as_ref().map(TestArray::ptr_mut),
         heads: s,
         scale: p.scale,
-    };
-    c.launch(kernel)?;
+    })?;
     if let Some(sums) = &sums {
         c.launch(AttentionKeysSum { sums: sums.ptr(), segments, dqkv: dqkv.ptr_mut(), heads: s })?;
     }
@@ -357,18 +322,15 @@ fn keys(p: Problem, c: &mut Case<'_>, timed: bool) -> Result {
         let dout = &given.dout.initial[(token * query + h) * dim..][..dim];
         expected.add(p.at(key, v), (probability, probability), dout);
     });
-    compare(c, &p, &dqkv, &expected, |head| head >= query)?;
-    c.operations(kernel.operations());
-    c.time(timed, 2.0 * p.qkv.bytes() + given.out.bytes(), kernel)
+    compare(c, &p, &dqkv, (&expected, given.most), |head| head >= query)
 }
 
-fn sum(p: Problem, c: &mut Case<'_>, timed: bool) -> Result {
+fn sum(p: Problem, c: &mut Case<'_>) -> Result {
     let (s, (query, key, dim)) = (p.heads, parts(p.heads));
     let segments = p.batch.segments();
     let sums = c.random::<f32>(segments.sums(s), 1.0)?;
     let dqkv = c.reals(p.qkv.initial.len())?;
-    let kernel = AttentionKeysSum { sums: sums.ptr(), segments, dqkv: dqkv.ptr_mut(), heads: s };
-    c.launch(kernel)?;
+    c.launch(AttentionKeysSum { sums: sums.ptr(), segments, dqkv: dqkv.ptr_mut(), heads: s })?;
     let [offsets, _, _, _, shared] = &p.batch.lists;
     let mut expected: Vec<Option<Term>> = vec![None; dqkv.initial.len()];
     let mut most = 0;
@@ -387,6 +349,5 @@ fn sum(p: Problem, c: &mut Case<'_>, timed: bool) -> Result {
             expected[p.at(begin + i, query + which * key + g) + column] = Some(term);
         }
     }
-    c.expect(&dqkv, most, |i| Some(expected[i].unwrap_or((rounded(dqkv.initial[i], dqkv.stored), 0.0))))?;
-    c.time(timed, kernel.bytes(), kernel)
+    c.expect(&dqkv, most, |i| Some(expected[i].unwrap_or((rounded(dqkv.initial[i], dqkv.stored), 0.0))))
 }

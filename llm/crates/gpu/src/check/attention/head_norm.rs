@@ -10,14 +10,14 @@ const EPS: f32 = 1e-6;
 /// Heads that a block works on at a time.
 const LINES: usize = 8;
 
-pub(super) fn check(checker: &mut Checker, s: HeadShape, tokens: usize, timed: bool) {
+pub(super) fn check(checker: &mut Checker, s: HeadShape, tokens: usize) {
     for biased in [false, true] {
-        forward(checker, s, tokens, biased, timed && !biased);
+        forward(checker, s, tokens, biased);
         in_place(checker, s, tokens, biased);
-        backward(checker, s, tokens, biased, timed && !biased);
+        backward(checker, s, tokens, biased);
     }
     frozen(checker, s, tokens);
-    weight(checker, s, tokens, timed);
+    weight(checker, s, tokens);
 }
 
 /// A fused projection with its bias and the weights of the norms.
@@ -158,16 +158,14 @@ fn biased_label(s: HeadShape, biased: bool, what: &str) -> String {
     label(s, &format!("{}{what}", if biased { "biased " } else { "" }))
 }
 
-fn forward(checker: &mut Checker, s: HeadShape, tokens: usize, biased: bool, timed: bool) {
+fn forward(checker: &mut Checker, s: HeadShape, tokens: usize, biased: bool) {
     checker.case("head_norm", biased_label(s, biased, ""), |c| {
         let inputs = Inputs::with_nan(c, s, tokens, biased)?;
         let out = c.blank(inputs.qkv.initial.len())?;
-        let kernel = inputs.kernel(s, &out);
-        c.launch(kernel)?;
+        c.launch(inputs.kernel(s, &out))?;
         let normed = inputs.normed();
         c.expect(&out, serial(s), |at| Some(normed[at]))?;
-        c.untouched(&inputs.qkv)?;
-        c.time(timed, 2.0 * out.bytes(), kernel)
+        c.untouched(&inputs.qkv)
     });
 }
 
@@ -180,21 +178,19 @@ fn in_place(checker: &mut Checker, s: HeadShape, tokens: usize, biased: bool) {
     });
 }
 
-fn backward(checker: &mut Checker, s: HeadShape, tokens: usize, biased: bool, timed: bool) {
+fn backward(checker: &mut Checker, s: HeadShape, tokens: usize, biased: bool) {
     checker.case("head_norm_backward", biased_label(s, biased, ""), |c| {
         let inputs = Inputs::new(c, s, tokens, biased)?;
         let dqkv = c.reals(inputs.qkv.initial.len())?;
         let (count, dim) = (HeadNormBackward::parts(tokens as u32, s) as usize, inputs.heads.2);
         let parts = c.blank(count * 2 * dim)?;
-        let kernel = inputs.backward(s, &dqkv, Some(&parts));
-        c.launch(kernel)?;
+        c.launch(inputs.backward(s, &dqkv, Some(&parts)))?;
         let gradients = inputs.gradients(&dqkv.initial);
         let sums = inputs.parts(&gradients, count);
         c.expect(&dqkv, serial(s), |at| Some(gradients[at].0))?;
         let most = (tokens * inputs.heads.0.max(inputs.heads.1)).div_ceil(LINES * count);
         c.expect(&parts, serial(s) + most + LINES, |i| Some(sums[i]))?;
-        c.untouched(&inputs.qkv)?;
-        c.time(timed, 3.0 * dqkv.bytes(), kernel)
+        c.untouched(&inputs.qkv)
     });
 }
 
@@ -209,22 +205,20 @@ fn frozen(checker: &mut Checker, s: HeadShape, tokens: usize) {
     });
 }
 
-fn weight(checker: &mut Checker, s: HeadShape, tokens: usize, timed: bool) {
+fn weight(checker: &mut Checker, s: HeadShape, tokens: usize) {
     let (rows, width) = (HeadNormBackward::parts(tokens as u32, s) as usize, 2 * s.dim as usize);
     checker.case("head_norm_weight", format!("{rows} parts of {width}"), |c| {
         let (parts, dweight): (TestArray<f32>, _) = (c.random(rows * width, 1.0)?, c.random(width, 1.0)?);
-        let kernel = HeadNormWeight {
+        c.launch(HeadNormWeight {
             parts: parts.ptr(),
             dweight: dweight.ptr_mut(),
             rows: rows as u32,
             width: width as u32,
-        };
-        c.launch(kernel)?;
+        })?;
         c.expect(&dweight, rows.div_ceil(32) + 32, |j| {
             let column = (0..rows).map(|row| parts.initial[row * width + j]);
             let start = dweight.initial[j];
             Some(column.fold((start, start.abs()), |(sum, size), x| (sum + x, size + x.abs())))
-        })?;
-        c.time(timed, parts.bytes(), kernel)
+        })
     });
 }

@@ -9,9 +9,7 @@ use grpo_lambda_decoder::model::weights::{Parameters, Tensor};
 use grpo_lambda_decoder::model::{
     Decoder, Error, ForwardOptions, Gradients, ModelConfig, Rows, Tape as DecoderTape, TokenScores,
 };
-use grpo_lambda_decoder::optim::{
-    AdamW, AdamWSettings, GradientSquares, OptimError, SavedState, StepOutcome, WriteStateError,
-};
+use grpo_lambda_decoder::optim::{AdamW, OptimError, StepOutcome, WriteStateError};
 
 use super::{Engine, Tape, TrainingSetup};
 
@@ -30,15 +28,6 @@ pub struct CpuEngine {
 impl CpuEngine {
     /// An engine that starts from `model`.
     pub fn new(model: Decoder<f32>, setup: TrainingSetup) -> Result<Self, Error> {
-        CpuEngine::owning(model, setup, |_| true)
-    }
-
-    /// [`CpuEngine::new`], with gradient and optimiser of the tensors alone that `owns` names; an adapter is owned whole.
-    pub fn owning(
-        model: Decoder<f32>,
-        setup: TrainingSetup,
-        owns: impl Fn(&str) -> bool,
-    ) -> Result<Self, Error> {
         let shape = model.config().clone();
         let reference = setup.reference.map(|p| Decoder::new(shape.clone(), p)).transpose()?;
         let lora = match setup.lora {
@@ -50,11 +39,11 @@ impl CpuEngine {
                 let adapter = lora.settings().initialise(&shape, setup.seed)?;
                 AdamW::new(setup.adam, adapter.into_iter().map(|(name, t)| (name, t.data)))
             }
-            None => AdamW::new(setup.adam, owned(model.parameters(), &owns)),
+            None => AdamW::for_model(&model, setup.adam),
         };
         let gradients = match &lora {
             Some(lora) => Gradients::new(&shape, |name| lora.adapts(name)),
-            None => Gradients::new(&shape, owns),
+            None => Gradients::new(&shape, |_| true),
         };
         Ok(CpuEngine { model, optimiser, gradients, recomputes: false, reference, lora })
     }
@@ -65,48 +54,6 @@ impl CpuEngine {
         &mut self.gradients
     }
 
-    /// Replaces the accumulated gradients of these parameters, by those that were added up elsewhere.
-    ///
-    /// # Panics
-    /// If a parameter is not trained.
-    pub fn set_gradients(&mut self, sums: Vec<(String, Vec<f32>)>) {
-        let gradients = self.gradients().parameters();
-        for (name, sum) in sums {
-            gradients.get_mut(&name).expect("a trained parameter").data = sum;
-        }
-    }
-
-    /// Takes an optimiser step, as [`Engine::step`], whose outcome `decide` chooses: see [`AdamW::step_with`].
-    pub fn step_with(
-        &mut self,
-        rate: f64,
-        decide: impl FnOnce(&AdamWSettings, Vec<GradientSquares>) -> Result<StepOutcome, OptimError>,
-    ) -> Result<StepOutcome, OptimError> {
-        self.complete();
-        let outcome = match &self.lora {
-            Some(lora) => {
-                let optimiser = &self.optimiser;
-                let thin = lora.gradients(&mut self.gradients, &|name| optimiser.weights(name));
-                let thin: Vec<(&str, &[f32])> =
-                    thin.iter().map(|(name, t)| (name.as_str(), t.data.as_slice())).collect();
-                self.optimiser.step_with(rate, &thin, decide)?
-            }
-            None => self.optimiser.step_with(rate, &self.gradients.by_name(), decide)?,
-        };
-        if let StepOutcome::Applied { .. } = outcome {
-            self.take_weights();
-        }
-        self.gradients.clear();
-        Ok(outcome)
-    }
-
-    /// Continues from the part of a state that this engine owns.
-    pub fn take_state(&mut self, state: &SavedState<'_>) -> Result<(), OptimError> {
-        self.optimiser.take_state::<OptimError>(state.steps, |part, name, _| Ok(state.values(part, name)))?;
-        self.take_weights();
-        Ok(())
-    }
-
     /// Copies the optimiser's weights into the decoder.
     fn take_weights(&mut self) {
         let optimiser = &self.optimiser;
@@ -115,14 +62,6 @@ impl CpuEngine {
             None => optimiser.write_to(&mut self.model),
         }
     }
-}
-
-/// Names and numbers of the tensors that `owns` names, as an optimiser takes them.
-pub fn owned(
-    parameters: &Parameters<f32>,
-    owns: impl Fn(&str) -> bool,
-) -> impl Iterator<Item = (String, Vec<f32>)> {
-    parameters.iter().filter(move |(name, _)| owns(name)).map(|(name, t)| (name.clone(), t.data.clone()))
 }
 
 impl Sampler for CpuEngine {
@@ -170,7 +109,22 @@ impl Engine for CpuEngine {
     }
 
     fn step(&mut self, rate: f64) -> Result<StepOutcome, OptimError> {
-        self.step_with(rate, |settings, squares| Ok(settings.outcome(&squares)))
+        self.complete();
+        let outcome = match &self.lora {
+            Some(lora) => {
+                let optimiser = &self.optimiser;
+                let thin = lora.gradients(&mut self.gradients, &|name| optimiser.weights(name));
+                let thin: Vec<(&str, &[f32])> =
+                    thin.iter().map(|(name, t)| (name.as_str(), t.data.as_slice())).collect();
+                self.optimiser.step(rate, &thin)?
+            }
+            None => self.optimiser.step(rate, &self.gradients.by_name())?,
+        };
+        if let StepOutcome::Applied { .. } = outcome {
+            self.take_weights();
+        }
+        self.gradients.clear();
+        Ok(outcome)
     }
 
     fn parameters(&self) -> Result<Cow<'_, Parameters<f32>>, Error> {

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io::Write;
 
-pub use cpu::{CpuEngine, owned};
+pub use cpu::CpuEngine;
 pub use gpu::{GpuEngine, GpuModel};
 pub use synthetic::SyntheticWeights;
 
@@ -79,11 +79,6 @@ pub trait Engine: Sampler {
 
     /// The optimiser steps applied so far. As long as the number stays, so do the weights.
     fn steps(&self) -> u64;
-
-    /// The number of processes that share a pass, which may have as many times the tokens of one.
-    fn processes(&self) -> usize {
-        1
-    }
 
     /// Log-probabilities of the scored tokens, with the tape to differentiate them.
     fn forward(&self, rows: &Rows, options: ForwardOptions) -> Result<(TokenScores, Tape), Error>;

@@ -79,9 +79,30 @@ fn a_resolved_configuration_is_a_preset_that_repeats_it() {
         assert_eq!(again.to_toml(), text);
         assert_eq!(config.differences(&again), []);
     }
-    assert!(tiny(&["shards=4"]).to_toml().contains("\nshards = 4\n"), "a whole number is written as one");
     assert_eq!(tiny(&["rl.lr=1e-6"]), tiny(&["rl.lr=0.000001"]));
     assert_eq!(tiny(&["method.beta=1e-6"]), tiny(&["method.beta=0.000001"]));
+}
+
+/// Configurations were written with `shards`, the parts into which several processes cut a gradient.
+#[test]
+fn a_configuration_of_one_shard_is_read_without_it_and_one_of_several_is_refused() {
+    let text = tiny(&["rl.steps=7"]).to_toml();
+    let with = |shards: &str| {
+        Config::parse(&text.replace("\n\n", &format!("\nshards = {shards}\n\n")), "config.toml")
+    };
+    assert_eq!(with("1").expect("it is what every run has"), tiny(&["rl.steps=7"]));
+    let said = with("4").expect_err("sums in another order").to_string();
+    assert!(
+        said.starts_with("config.toml, line 6: shards = 4: must be 1, or left out: ")
+            && said.contains("TRL or verl"),
+        "{said}"
+    );
+    assert!(
+        Config::resolve("tiny", &["shards=2"])
+            .expect_err("no setting")
+            .to_string()
+            .starts_with("command line: shards = 2: ")
+    );
 }
 
 #[test]

@@ -4,7 +4,6 @@ use grpo_lambda_decoder::model::{
     Decoder, Decoding, ForwardOptions, Gradients, ModelConfig, ModelShape, Rows, weights,
 };
 use grpo_lambda_trainer::config::Config as RunConfig;
-use grpo_lambda_trainer::plan::memory;
 use grpo_lambda_trainer::plan::memory::{StepShape, cache_bytes, decided_for, estimate, tape_bytes, total};
 
 const SHAPE: ModelShape = ModelShape { vocab: 67, hidden: 48, layers: 3, heads: 6, kv_heads: 2 };
@@ -18,7 +17,6 @@ const STEP: StepShape = StepShape {
     micro_batch_tokens: 1,
     reference: true,
     compensated: true,
-    shards: 1,
     sampled_here: true,
     evaluated: 0,
 };
@@ -123,8 +121,6 @@ fn gradients_and_optimiser_are_as_large_as_said() {
         let mut gradients = Gradients::<f32>::new(model.config(), |_| true);
         let read: usize = gradients.parameters().values().map(|t| t.data.len()).sum();
         assert_eq!(bytes("gradients"), 4 * (read + if tied { 67 * 48 } else { 0 }));
-        let sharded = memory::estimate(model.config(), &StepShape { shards: 4, ..STEP }, None);
-        assert_eq!(total(&sharded.state) - total(&estimate.state), 4 * bytes("gradients"));
         assert_eq!(bytes("reference model"), bytes("weights") + bytes("packed weights"));
         // A row is longer than the micro-batch: it is taken alone.
         assert_eq!(estimate.update[0].bytes, tape_bytes(model.config(), 6, 4, 5, false));

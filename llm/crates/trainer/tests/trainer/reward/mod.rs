@@ -22,7 +22,9 @@ fn a_pattern_is_worth_1_where_it_matches_and_a_program_what_it_says() {
     let total = |text: &str, program: Option<f64>| {
         let (gold, extraction) = (&Gold::from(2), Extraction::Boxed);
         let row = &Default::default();
-        reward.score(&RewardInput { text, length: 1, gold, extraction, program, draw: 0.0, step: 0, row }).total
+        reward
+            .score(&RewardInput { text, length: 1, gold, extraction, program, draw: 0.0, step: 0, row })
+            .total
     };
     assert_eq!(total(RIGHT, Some(-3.0)), Some(2.0 - 1.5));
     assert_eq!(total("no", Some(4.0)), Some(2.0));

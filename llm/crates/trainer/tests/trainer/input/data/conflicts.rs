@@ -4,7 +4,8 @@ use grpo_lambda_trainer::input::data::{Conflicts, Row};
 #[test]
 fn another_answer_to_the_same_problem_is_counted_with_its_place() {
     let mut found = Conflicts::default();
-    for (line, problem, answer) in [(1, "2+2?", "4"), (2, "3+3?", "6"), (3, "2+2?", "4"), (4, " 2+2?\n", "5")] {
+    for (line, problem, answer) in [(1, "2+2?", "4"), (2, "3+3?", "6"), (3, "2+2?", "4"), (4, " 2+2?\n", "5")]
+    {
         let row = Row {
             index: 0,
             file: "a.jsonl".into(),

@@ -1,4 +1,6 @@
-//! `llm-train export`: the model of a run as a plain checkpoint, or its adapter.
+//! `llm-train export`: the model of a run as a plain checkpoint, its adapter, or a model with an adapter merged.
+
+mod merge;
 
 use std::path::{Path, PathBuf};
 
@@ -6,9 +8,8 @@ use clap::ValueEnum;
 use grpo_lambda_decoder::disk::Disk;
 use grpo_lambda_decoder::lora;
 use grpo_lambda_decoder::model::ModelConfig;
-use grpo_lambda_decoder::model::weights::{self, SaveDtype};
+use grpo_lambda_decoder::model::weights::{self, Parameters, SaveDtype};
 
-use super::merge::{empty_directory, write_model};
 use super::{Command, Failure, checkpoint, print};
 use grpo_lambda_stats::visible;
 use grpo_lambda_trainer::config::ModelSource;
@@ -29,7 +30,7 @@ pub enum ExportDtype {
 /// Arguments of `export`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ExportArgs {
-    /// A run directory, for its latest checkpoint, or one of its checkpoints
+    /// A run directory, for its latest checkpoint, or one of its checkpoints; with --adapter, the checkpoint that the adapter was trained on
     #[arg(long, value_name = "DIR")]
     pub model: PathBuf,
     /// Directory for it; empty, or not there yet
@@ -41,11 +42,27 @@ pub struct ExportArgs {
     /// Write base and adapter as one plain checkpoint, instead of the adapter alone
     #[arg(long)]
     pub merge: bool,
+    /// An adapter to merge into --model: of PEFT, or a run's CHECKPOINT/adapter, whose model is CHECKPOINT/reference
+    #[arg(long, value_name = "DIR", conflicts_with = "merge")]
+    pub adapter: Option<PathBuf>,
+    /// Merge --adapter into weights that it was not trained on, as into rounded ones
+    #[arg(long, requires = "adapter")]
+    pub any_base: bool,
 }
 
 impl Command for ExportArgs {
     /// Writes the model.
     fn run(&self) -> Result<(), Failure> {
+        let written = match &self.adapter {
+            Some(adapter) => merge::export_merged(self, adapter),
+            None => self.of_run(),
+        }?;
+        print(&visible(&format!("wrote {written} to {}\n", self.out.display())))
+    }
+}
+
+impl ExportArgs {
+    fn of_run(&self) -> Result<String, Failure> {
         let directory = checkpoint(&self.model)?;
         let adapter = directory.join("adapter");
         let has_adapter = adapter.join(lora::CONFIG_FILE).exists();
@@ -56,12 +73,42 @@ impl Command for ExportArgs {
             )));
         }
         empty_directory(&self.out)?;
-        let written = if has_adapter && !self.merge {
+        if has_adapter && !self.merge {
             export_adapter(&directory, &self.out)
         } else {
             export_model(&directory, self)
-        }?;
-        print(&visible(&format!("wrote {written} to {}\n", self.out.display())))
+        }
+    }
+}
+
+/// Weights of a file at most, in bytes, as transformers does it.
+const SHARD: usize = 5_000_000_000;
+
+/// Writes a checkpoint with its tokenizer into a directory of its own.
+fn write_model(
+    out: &Path,
+    shape: &ModelConfig,
+    parameters: &Parameters<f32>,
+    (tokens, dtype): (&ModelTokenizer, SaveDtype),
+) -> Result<(), Failure> {
+    Disk::default().fill(out, Failure::broke, |disk| {
+        for (name, bytes) in tokens.files() {
+            disk.replace(&out.join(name), bytes).map_err(Failure::broke)?;
+        }
+        // The configuration last: without it this is no checkpoint.
+        weights::save_on(disk, out, (shape, parameters), (dtype, SHARD)).map_err(Failure::broke)
+    })
+}
+
+/// Refuses a place for a checkpoint that holds something already, unless the same command was killed there.
+pub(super) fn empty_directory(out: &Path) -> Result<(), Failure> {
+    let shown = out.display();
+    if out.exists() && !out.is_dir() {
+        return Err(Failure::refused(format!("--out {shown}: a file; must be a directory, empty or new")));
+    }
+    match Disk::default().obstacle(out).map_err(|e| Failure::refused(e.to_string()))? {
+        Some(name) => Err(Failure::refused(format!("--out {shown}: holds {name}; must be empty or new"))),
+        None => Ok(()),
     }
 }
 
@@ -70,11 +117,7 @@ fn export_model(directory: &Path, args: &ExportArgs) -> Result<String, Failure> 
     let shape = ModelConfig::load(directory).map_err(Failure::refused)?;
     let parameters = weights::load(directory, &shape).map_err(Failure::refused)?;
     let tokens = ModelTokenizer::load(directory).map_err(Failure::refused)?;
-    let dtype = match args.dtype {
-        ExportDtype::F32 => SaveDtype::F32,
-        ExportDtype::Bf16 => SaveDtype::Bf16,
-        ExportDtype::Source => source_dtype(&args.model, directory)?,
-    };
+    let dtype = source_dtype(args, directory)?;
     write_model(&args.out, &shape, &parameters, (&tokens, dtype))?;
     let merged = if args.merge { " with its adapter merged" } else { "" };
     Ok(format!("the model of {}{merged} in {}", directory.display(), name(dtype)))
@@ -111,9 +154,14 @@ fn base(adapter: &Path) -> Result<String, Failure> {
     found.map(|path| path.display().to_string()).map_err(Failure::refused)
 }
 
-/// The type of the checkpoint that the model's run began with; of a model that is from no run, its own.
-fn source_dtype(model: &Path, directory: &Path) -> Result<SaveDtype, Failure> {
-    let origin = Origin::find(model).map_err(Failure::refused)?;
+/// The type that is asked for; where it is the source's, that of the checkpoint that the run began with, or of a model of no run its own.
+fn source_dtype(args: &ExportArgs, directory: &Path) -> Result<SaveDtype, Failure> {
+    match args.dtype {
+        ExportDtype::F32 => return Ok(SaveDtype::F32),
+        ExportDtype::Bf16 => return Ok(SaveDtype::Bf16),
+        ExportDtype::Source => {}
+    }
+    let origin = Origin::find(&args.model).map_err(Failure::refused)?;
     let began_with = match origin.map(|origin| origin.config.model) {
         None => return dtype_of(directory),
         Some(ModelSource::Random(_)) => return Ok(SaveDtype::F32),

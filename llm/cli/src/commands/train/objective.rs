@@ -1,43 +1,13 @@
-//! `llm-train explain`.
-
-use std::path::Path;
+//! The objective of a run as an equation with its numbers, and what each token weighs in it.
 
 use grpo_lambda::equation::BatchSize;
 use grpo_lambda::methods::Configured;
-
-use super::{Command, Failure, print};
 use grpo_lambda::token_weights::{LOG_PROB, assumed, token_weights};
 use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::step::evidence::{PROVIDED, describe_cost, why_unavailable};
 
-/// Arguments of `explain`.
-#[derive(Clone, Debug, clap::Args)]
-pub struct ExplainArgs {
-    /// A shipped preset, or a TOML file
-    #[arg(value_name = "PRESET", default_value = "tiny")]
-    pub preset: String,
-    /// Settings over the preset's
-    #[arg(value_name = "key=value")]
-    pub overrides: Vec<String>,
-}
-
-impl Command for ExplainArgs {
-    /// Prints the objective with its numbers, and what each token weighs on-policy.
-    fn run(&self) -> Result<(), Failure> {
-        let mut overrides = self.overrides.clone();
-        let mut preset = self.preset.as_str();
-        // A setting in the place of the preset applies to the default preset.
-        if preset.contains('=') && !Path::new(preset).exists() {
-            overrides.insert(0, preset.to_owned());
-            preset = "tiny";
-        }
-        let config = Config::resolve_part(preset, &overrides).map_err(Failure::refused)?;
-        print(&explain(&config))
-    }
-}
-
 /// The objective of a configuration as text.
-fn explain(config: &Config) -> String {
+pub(super) fn objective(config: &Config) -> String {
     let configured = config.configured();
     let spec = configured.spec;
     let rl = &config.rl;
@@ -140,4 +110,74 @@ fn weights(configured: &Configured, longest: usize) -> String {
 /// Four digits.
 fn short(x: f64) -> String {
     grpo_lambda_stats::table::significant(x, 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use grpo_lambda::methods;
+
+    fn explained(settings: &[&str]) -> String {
+        objective(&Config::resolve("tiny", settings).expect("settings"))
+    }
+
+    /// The numbers of the row of responses of 64 tokens.
+    fn row(text: &str) -> Vec<f64> {
+        let row = text.lines().find(|l| l.trim_start().starts_with("64 ")).expect("the longest");
+        row.split_whitespace().map(|x| x.parse().expect("a number")).collect()
+    }
+
+    #[test]
+    fn it_has_the_equation_and_the_weights_of_every_method() {
+        for spec in methods::REGISTRY {
+            let text = explained(&[&format!("method.name={}", spec.name), "rl.group_size=4"]);
+            for part in [
+                spec.title,
+                "minimise",
+                "L = sum_i w_i sum_t",
+                "16 prompts x 4 responses",
+                "Effective KL weight: 0",
+            ] {
+                assert!(text.contains(part), "{part}: {text}");
+            }
+            assert!(row(&text).iter().all(|x| x.is_finite()), "{text}");
+        }
+        assert_eq!(row(&explained(&["method.name=grpo"])), [64.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
+        // The trace's column sums, c_k = (1 - q^(T-k)) / (1 - q).
+        let trace = explained(&["method.lambda=0.9", "method.beta=0.04"]);
+        let c: Vec<f64> = (1..=64).rev().map(|n| (1.0 - 0.9f64.powi(n)) / 0.1).collect();
+        let mean = c.iter().sum::<f64>() / 64.0;
+        let row = row(&trace);
+        for (found, expected) in row[1..].iter().zip([c[0], c[16], c[32], c[48], c[63], mean, 0.04 / mean]) {
+            assert!((found / expected - 1.0).abs() < 1e-3, "{found} {expected} in {row:?}");
+        }
+        assert!(
+            trace.contains("E[t,k] = 0.9^(t-k) for k <= t") && trace.contains("( l_t + 0.04 kl_t )"),
+            "{trace}"
+        );
+    }
+
+    #[test]
+    fn it_says_what_evidence_is_assumed_what_it_costs_and_what_is_refused() {
+        for (settings, said) in [
+            (
+                &["method.name=tempo"][..],
+                "Assumed of the evidence: the two responses part at their first token.\n",
+            ),
+            (&["method.name=oar_p", "method.pfinal=last"], "Cost of the evidence `shifts`: one forward pass"),
+            (&["method.name=oar_p", "method.pfinal=last"], "P the distribution of the answer's first token"),
+            (
+                &["method.name=ppo"],
+                "`llm-train train` refuses it: llm-train trains no critic beside the policy.",
+            ),
+            (
+                &["method.name=spo_chain", "method.sure=0.3", "method.beta=0.1"],
+                "at this log pi the KL term stands alone",
+            ),
+        ] {
+            let text = explained(settings);
+            assert!(text.contains(said), "{said}: {text}");
+        }
+        assert!(!explained(&["method.name=grpo"]).contains("Assumed"));
+    }
 }
