@@ -404,6 +404,7 @@ fn stop_strings_end_a_response_and_stand_in_it() {
         weights: String::new(),
         template: "no".into(),
         system: None,
+        template_args: None,
         shots: None,
         template_from: String::new(),
         extract: Default::default(),

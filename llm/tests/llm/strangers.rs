@@ -1,7 +1,7 @@
 //! Files of strangers and runs that others touched: what would silently be another model, another problem or another log is refused or named.
 
-use grpo_lambda_decoder::model::weights::{self, SaveDtype, Tensor};
-use grpo_lambda_decoder::model::{ModelConfig, Parameters};
+use grpo_lambda_decoder::model::ModelConfig;
+use grpo_lambda_decoder::model::weights::{self, Parameters, SaveDtype, Tensor};
 use serde_json::{Value, json};
 
 use crate::common::{Done, Place, assert_has, lasting, shape, stop_after};
