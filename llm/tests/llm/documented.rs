@@ -65,6 +65,15 @@ fn every_printed_command_runs_in_its_order() {
     run_all("llm-train", env!("CARGO_BIN_EXE_llm-train-tested"), plan, furnish);
 }
 
+/// `.ci/weekly release` makes this run and compares its output with the recorded one.
+#[test]
+fn the_front_page_shows_the_result_of_the_default_run() {
+    page::hold_outputs("llm-train", |command| {
+        assert_eq!(command, "llm-train");
+        include_str!("../../results/tiny.txt").to_owned()
+    });
+}
+
 #[test]
 fn the_page_of_bounds_has_those_of_the_code() {
     page::hold("promises.md", "llm-train", &page::bounds(&grpo_lambda_trainer::bounded::limits::table()));
