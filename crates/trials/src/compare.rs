@@ -8,7 +8,7 @@ pub struct Difference {
     pub values: Vec<f64>,
     /// The t interval of the mean.
     pub interval: Interval,
-    /// The same at the level of two one-sided tests, for equivalence.
+    /// That at the level of two one-sided tests, for equivalence.
     pub narrow: Interval,
     /// The two-sided p-value of sign flips.
     pub p: f64,

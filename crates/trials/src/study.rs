@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 #[serde(deny_unknown_fields)]
 pub struct Study<S> {
     pub version: u32,
-    /// What is known before the runs.
+    /// The knowledge from before the runs.
     pub status: String,
     /// Tokens over which accuracy is averaged.
     pub budget: f64,
@@ -55,7 +55,7 @@ pub struct Comparison {
     pub with: String,
 }
 
-/// What must hold so that the study can tell methods apart at all.
+/// The condition without which the study cannot tell methods apart at all.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gate {

@@ -5,11 +5,10 @@ use std::cmp::Ordering;
 use grpo_lambda::group::{Group, Response};
 use grpo_lambda_decoder::model::{Decoder, ForwardOptions};
 use grpo_lambda_decoder::rng::{Address, Purpose, below};
-use grpo_lambda_trainer::step::Rollout;
 use grpo_lambda_trainer::step::micro_batch::{self, Batch};
+use grpo_lambda_trainer::step::{Rollout, StepSettings};
 use serde::Deserialize;
 
-use super::run::MEMORY;
 use super::task::{Form, MODULUS};
 use crate::LabError;
 
@@ -31,11 +30,11 @@ impl Credit {
         self,
         model: &Decoder<f32>,
         form: &Form,
-        seed: u64,
+        settings: &StepSettings,
         rollout: &mut Rollout,
     ) -> Result<(), LabError> {
-        let mut judged = judged(model, form, rollout)?.into_iter();
-        let draws = Address::new(seed, Purpose::Perturbation).step(rollout.step);
+        let mut judged = judged(model, form, settings, rollout)?.into_iter();
+        let draws = Address::new(settings.seed, Purpose::Perturbation).step(rollout.step);
         for (group, prompt) in rollout.groups.iter_mut().zip(&rollout.prompts) {
             for ((i, response), own) in group.responses.iter_mut().enumerate().zip(&mut judged) {
                 let mut credit = own.credit(self);
@@ -67,7 +66,7 @@ impl Credit {
     }
 }
 
-/// What the verifier says of a response.
+/// The verifier's judgement of a response.
 ///
 /// ```text
 /// Q(s_k, right) = Π_{j > k} π_j      Q(s_k, wrong) = 0      V(s_k) = π_k Q(s_k, right)      0 after the first wrong token
@@ -87,7 +86,12 @@ pub(super) struct Judged {
 
 /// Every response of a rollout, in flat order: the policy scores the right continuation of its prefix before the
 /// first wrong token.
-pub(super) fn judged(model: &Decoder<f32>, form: &Form, rollout: &Rollout) -> Result<Vec<Judged>, LabError> {
+pub(super) fn judged(
+    model: &Decoder<f32>,
+    form: &Form,
+    settings: &StepSettings,
+    rollout: &Rollout,
+) -> Result<Vec<Judged>, LabError> {
     let prompts: Vec<&[u32]> = rollout.prompts.iter().map(|p| p.tokens.as_slice()).collect();
     let mended = |(group, prompt): (&Group, &&[u32])| {
         let chain = form.read(prompt);
@@ -100,7 +104,7 @@ pub(super) fn judged(model: &Decoder<f32>, form: &Form, rollout: &Rollout) -> Re
     let groups: Vec<Group> = rollout.groups.iter().zip(&prompts).map(mended).collect();
     let batch = Batch::new(&prompts, &groups);
     let mut logps = Vec::new();
-    for part in batch.parts(MEMORY.micro_batch_tokens) {
+    for part in batch.parts(settings.memory.micro_batch_tokens) {
         logps.extend(model.score(&batch.rows(part), ForwardOptions::default())?.logps);
     }
     let one = |((g, response), logps): ((usize, &Response), Vec<f64>)| {
@@ -266,7 +270,7 @@ mod tests {
         let prompts: Vec<&[u32]> = rollout.prompts.iter().map(|p| p.tokens.as_slice()).collect();
         let batch = Batch::new(&prompts, &rollout.groups);
         let own = engine.model.score(&batch.rows(0..16), ForwardOptions::default()).expect("scored").logps;
-        let found = judged(&engine.model, &form, &rollout).expect("scored");
+        let found = judged(&engine.model, &form, &start.settings, &rollout).expect("scored");
         let mut compared = Vec::new();
         for (judged, own) in found.iter().zip(&own) {
             let before = judged.decisions.iter().filter(|d| d.0 < judged.wrong.unwrap_or(usize::MAX));
@@ -283,7 +287,7 @@ mod tests {
         for (response, tokens) in rollout.groups[0].responses.iter_mut().zip([early, replaced]) {
             (response.old_logps, response.tokens) = (vec![-0.5; tokens.len()], tokens);
         }
-        let both = judged(&engine.model, &form, &rollout).expect("scored");
+        let both = judged(&engine.model, &form, &start.settings, &rollout).expect("scored");
         let [early, replaced] = [&both[0], &both[1]].map(|own| own.credit(Credit::QMinusV));
         assert_eq!((both[0].wrong, both[0].places.len(), &early[..]), (Some(4), 1, &replaced[..5]));
         let later: f64 = both[0].decisions[1..].iter().map(|d| d.1).product();

@@ -154,7 +154,7 @@ fn exact(
     engine: &CpuEngine,
     rollout: &Rollout,
 ) -> Result<Vec<(Judged, Vec<f64>)>, LabError> {
-    let judged = credit::judged(&engine.model, &start.verifier.form, rollout)?;
+    let judged = credit::judged(&engine.model, &start.verifier.form, &start.settings, rollout)?;
     Ok(judged.into_iter().map(|own| (own.clone(), own.credit(Credit::QMinusV))).collect())
 }
 

@@ -184,7 +184,7 @@ impl<'a> Start<'a> {
         rollout: &mut Rollout,
     ) -> Result<(), LabError> {
         match self.study.setup.credit.get(&method.name) {
-            Some(credit) => credit.add(&engine.model, &self.verifier.form, self.settings.seed, rollout),
+            Some(credit) => credit.add(&engine.model, &self.verifier.form, &self.settings, rollout),
             None => Ok(()),
         }
     }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::credit::Credit;
 use super::task::Form;
 
-/// What only this program reads.
+/// The part of the study that only this program reads.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Setup {
