@@ -9,7 +9,7 @@ pub(super) const MOST_COINS: usize = 20;
 
 /// A method with z-scores of which parts of a clamp are on, in place of its own advantages.
 #[derive(Debug)]
-pub struct Advantages {
+pub(crate) struct Advantages {
     /// The trace, the surrogate and the reduction.
     pub method: Box<dyn Method>,
     /// Bound of the advantages, from below unless `above`.
@@ -20,7 +20,7 @@ pub struct Advantages {
 
 impl Advantages {
     /// The advantage of each response of a group with these rewards; 0 without a reward.
-    pub fn of_group(&self, rewards: &[Option<f64>]) -> Vec<f64> {
+    pub(crate) fn of_group(&self, rewards: &[Option<f64>]) -> Vec<f64> {
         let z = |clamp| {
             let scale = Scale::Group(Std::TRL);
             let outcome = OutcomeAdvantage { baseline: Baseline::GroupMean, scale, clamp };
@@ -37,7 +37,7 @@ impl Advantages {
     }
 
     /// The mean advantage of a response of a group of `group`, at most 20, whose rewards are fair coins.
-    pub fn mean_of_coins(&self, group: usize) -> f64 {
+    pub(crate) fn mean_of_coins(&self, group: usize) -> f64 {
         let all = 1u64 << group;
         let mean_advantage = |tosses: u64| {
             let rewards: Vec<_> = (0..group).map(|i| Some(f64::from((tosses >> i & 1) as u8))).collect();

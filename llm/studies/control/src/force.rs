@@ -46,7 +46,7 @@ impl Weighing {
 
 /// The prediction for one decay and reduction.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Force {
+pub(crate) struct Force {
     pub lambda: f64,
     pub weighing: Weighing,
     /// `<g_λ, ∇E[T]> / E[T]`, whose quotient a token mean alone has: the change of the mean length per step over `lr
@@ -67,7 +67,7 @@ const GROUP: usize = 16;
 pub(super) const APART: u64 = 1 << 30;
 
 /// Estimates [`Force`] at the start weights for these decays and reductions.
-pub fn force(lab: &Lab, kinds: &[(f64, Weighing)]) -> Result<Vec<Force>, LabError> {
+pub(crate) fn force(lab: &Lab, kinds: &[(f64, Weighing)]) -> Result<Vec<Force>, LabError> {
     let (mut engine, _) = lab.engine(Optimiser::Sgd)?;
     let mut gradients: Vec<Vec<Vec<f32>>> = Vec::new();
     let mut lengths = Vec::new();

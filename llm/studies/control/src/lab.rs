@@ -36,7 +36,7 @@ pub enum LabError {
     #[error(transparent)]
     Policy(#[from] PolicyError),
     #[error(transparent)]
-    Store(#[from] super::StoreFileError),
+    Store(#[from] super::store::StoreFileError),
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
     #[error("step {step}: the gradient is not finite")]
@@ -125,7 +125,7 @@ pub(super) const ADDITION: [&str; 17] = [
 ];
 
 /// The session and the start weights of a seed.
-pub struct Lab {
+pub(crate) struct Lab {
     pub session: Session<'static>,
     /// After supervised learning.
     pub start: Decoder<f32>,
@@ -133,7 +133,7 @@ pub struct Lab {
 
 /// The record of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct StepRecord {
+pub(crate) struct StepRecord {
     /// Mean length of a response, in tokens.
     pub length: f64,
     /// Norm of the gradient before clipping.
@@ -156,7 +156,7 @@ impl Lab {
     }
 
     /// Trains the start weights of a configuration by imitation.
-    pub fn new(config: &Config) -> Result<Lab, LabError> {
+    pub(crate) fn new(config: &Config) -> Result<Lab, LabError> {
         let (session, parameters) = Session::open_on(ComputeDevice::Cpu, &Local, config)?;
         let model = Decoder::new(session.shape.clone(), parameters)?;
         let mut engine = CpuEngine::new(model, TrainingSetup::new(config.sft_optimiser()))?;
@@ -167,7 +167,7 @@ impl Lab {
     }
 
     /// An engine at the start weights, and the factor of its learning rate.
-    pub fn engine(&self, optimiser: Optimiser) -> Result<(CpuEngine, f64), LabError> {
+    pub(crate) fn engine(&self, optimiser: Optimiser) -> Result<(CpuEngine, f64), LabError> {
         self.engine_with(optimiser, None)
     }
 
@@ -183,7 +183,7 @@ impl Lab {
     }
 
     /// Samples and grades a group for every prompt; `step` addresses the random numbers.
-    pub fn sample(
+    pub(crate) fn sample(
         &self,
         engine: &mut CpuEngine,
         prompts: Vec<TrainingPrompt>,
@@ -200,7 +200,7 @@ impl Lab {
 
     /// Trains from the start with a method at the schedule of the configuration times `rate` over its peak; the
     /// engine it ends with, and a record of every step. Prompts and random numbers are the same for every method.
-    pub fn train(
+    pub(crate) fn train(
         &self,
         method: &dyn Method,
         optimiser: Optimiser,

@@ -25,7 +25,4 @@ pub mod noise;
 pub mod rates;
 mod store;
 
-pub use arm::Advantages;
-pub use force::{Force, Weighing, force};
-pub use lab::{Lab, LabError, Optimiser, StepRecord};
-pub use store::{Results, StoreFileError};
+pub use lab::LabError;

@@ -25,7 +25,7 @@ pub enum StoreFileError {
 
 /// Results that are there, and where further ones go.
 #[derive(Debug)]
-pub struct Results {
+pub(crate) struct Results {
     path: PathBuf,
     command: String,
     keys: usize,
@@ -48,7 +48,12 @@ fn words(command: &str) -> &str {
 
 impl Results {
     /// Opens the file of the results of these words of a command; the first `keys` columns say whose a row is.
-    pub fn open(path: &Path, own: &str, columns: &[&str], keys: usize) -> Result<Results, StoreFileError> {
+    pub(crate) fn open(
+        path: &Path,
+        own: &str,
+        columns: &[&str],
+        keys: usize,
+    ) -> Result<Results, StoreFileError> {
         let mut table = Table::new(columns);
         if let Some(bytes) = Disk::default().read(path)? {
             let text =
@@ -83,17 +88,17 @@ impl Results {
     }
 
     /// True if the row of this key is there.
-    pub fn has(&self, key: &[Cell]) -> bool {
+    pub(crate) fn has(&self, key: &[Cell]) -> bool {
         self.table().rows.iter().any(|row| same(&row[..self.keys], key))
     }
 
     /// The rows, by the names of their columns.
-    pub fn rows<R: DeserializeOwned>(&self) -> Result<Vec<R>, StoreFileError> {
+    pub(crate) fn rows<R: DeserializeOwned>(&self) -> Result<Vec<R>, StoreFileError> {
         self.table().to_rows().map_err(|source| StoreFileError::Table { path: self.path.clone(), source })
     }
 
     /// [`Results::open`] for rows with the fields of `R`.
-    pub fn open_typed<R: Serialize + Default>(
+    pub(crate) fn open_typed<R: Serialize + Default>(
         path: &Path,
         own: &str,
         keys: usize,
@@ -104,7 +109,7 @@ impl Results {
     }
 
     /// Adds a row, in the place of one with the same key, and writes the file, rows in the order of their keys.
-    pub fn add(&self, row: Vec<Cell>) -> Result<(), StoreFileError> {
+    pub(crate) fn add(&self, row: Vec<Cell>) -> Result<(), StoreFileError> {
         let mut table = self.table();
         table.rows.retain(|old| !same(&old[..self.keys], &row[..self.keys]));
         table.push(row);
