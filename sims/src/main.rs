@@ -4,6 +4,8 @@ mod cli;
 #[cfg(test)]
 #[path = "../../tests/documented/help.rs"]
 mod help;
+#[cfg(feature = "claims")]
+mod laboratory;
 
 use std::process::ExitCode;
 
