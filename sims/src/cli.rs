@@ -16,10 +16,10 @@ use std::process::ExitCode;
 #[cfg(feature = "claims")]
 use crate::laboratory::{self, Experiments};
 
-/// The laboratory of grpo-lambda: every claim of the paper, put to the test
+/// Name the loss that a trainer computes, show the credit that a method gives each token, test the paper's claims
 ///
-/// Without arguments every experiment runs in its quick version: a verdict for each claim, computed from numbers, and the
-/// data and figures behind it.
+/// Without a command every experiment runs in its quick version: a verdict for each claim, computed from numbers, and the
+/// data and figures that show it.
 #[derive(Debug, Parser)]
 #[command(name = "sim", version, args_conflicts_with_subcommands = true, after_help = AFTER_HELP)]
 #[cfg_attr(not(feature = "claims"), command(about = "The tools of grpo-lambda, without its experiments", long_about = None))]
@@ -34,17 +34,18 @@ struct Cli {
 macro_rules! help {
     ($experiments:literal) => {
         concat!(
-            "Examples:\n",
-            $experiments,
-            "  sim methods grpo_lambda
+            "Examples:
+  sim estimate --method grpo < groups.jsonl
+      check a trainer's advantages, loss and gradient
+  sim mdp pivot --method grpo_lambda lambda=0.9
+      bias and credit on a small task; a TOML file describes one of your own
+  sim methods grpo_lambda
       the settings of a method
   sim new-method my_method
       the files of a method of your own, with its tests
-  sim mdp pivot --method grpo_lambda lambda=0.9
-      bias and credit on a small task; a TOML file describes one of your own
-  sim estimate --method grpo < groups.jsonl
-      check a trainer's advantages, loss and gradient
-
+",
+            $experiments,
+            "
 Exit code: 0 when the work was done, whatever the verdicts (a refuted claim is a result); 1 when an experiment broke down; 2 when the input was refused, with one line on stderr and nothing written."
         )
     };
@@ -70,16 +71,16 @@ const AFTER_HELP: &str = help!(
 #[cfg(not(feature = "claims"))]
 const AFTER_HELP: &str = help!("");
 
-/// The tools beside the experiments. One more is a variant here and an arm in [`dispatch`].
+/// The tools. One more is a variant here and an arm in [`dispatch`].
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Compute advantages, loss and gradient of your own groups (JSON lines), to compare a trainer with
     Estimate(EstimateArgs),
-    /// Analyse a method on a token-MDP, yours (TOML) or a named one: its bias (exact where feasible), angle to the policy gradient and implied credit
+    /// Show the credit that a method gives each token of a small task, named or yours (TOML), and the bias of its update (exact where feasible)
     Mdp(MdpArgs),
     /// List the methods with their settings
     Methods(MethodsArgs),
-    /// List known bugs of trainers as inputs with right and wrong numbers, or name the bug behind your trainer's
+    /// List known bugs of trainers as inputs with right and wrong numbers, or name the bug that gives your trainer's
     Museum(MuseumArgs),
     /// Write the files of a method of your own into a clone of the repository, with tests that pass
     NewMethod(NewMethodArgs),

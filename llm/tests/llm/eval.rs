@@ -517,13 +517,19 @@ fn the_two_comparisons_are_not_mixed() {
     let place = Place::with_model();
     place.eval("a", SMALL).output();
     for (words, expected) in [
-        ("compare", "0 directories: must be one or two; methods over seeds"),
+        (
+            "compare",
+            "0 directories: must be one or two; give --methods NAME,NAME for methods over seeds, or RUN",
+        ),
         ("compare absent", "absent: no run directory"),
         ("compare a", "no run directory"),
         ("compare a a a", "3 directories: must be one or two"),
         ("compare a a --seeds 3", "--seeds belongs to --methods"),
         ("compare a rl.lr=1", "rl.lr=1: a setting belongs to --methods"),
-        ("compare a a --methods grpo,rloo", "is a directory and --methods is given … different comparisons"),
+        (
+            "compare a a --methods grpo,rloo",
+            "is a directory and --methods is given … or A B for two evaluations",
+        ),
         ("compare --methods grpo,rloo --out x", "--out is for two evaluations"),
         ("compare a no/such/place", "no/such/place: no such directory … llm-train eval"),
     ] {

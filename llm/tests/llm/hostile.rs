@@ -431,9 +431,10 @@ fn the_doctor_says_what_is_wrong_and_exits_with_one() {
     place.write("well.json", state(|i| i as f64 / 20.0, false));
     place.run("doctor well.json").says("nothing is wrong that this log can show");
     place.write("other.toml", "x = 1");
-    for (path, expected) in
-        [("absent", "cannot be read"), ("other.toml", "must be a run directory of llm-train")]
-    {
+    for (path, expected) in [
+        ("absent", "absent: no such file or directory; must be a run directory of llm-train"),
+        ("other.toml", "must be a run directory of llm-train"),
+    ] {
         place.run(&format!("doctor {path}")).refused(2, &format!("{path} … {expected}"));
     }
     // A run of ours, with rewards that are all 0: one token is no answer.

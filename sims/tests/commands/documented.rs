@@ -36,6 +36,12 @@ fn root() -> PathBuf {
 }
 
 #[test]
+fn the_front_page_counts_the_methods() {
+    let page = std::fs::read_to_string(root().join("README.md")).unwrap();
+    assert!(page.contains(&format!("{} objectives", grpo_lambda::methods::REGISTRY.len())));
+}
+
+#[test]
 fn the_front_page_shows_what_the_program_prints() {
     page::hold_outputs("grpo-sim", |command| {
         let out = tempfile::tempdir().unwrap();

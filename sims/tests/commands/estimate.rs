@@ -311,7 +311,7 @@ fn the_convention_behind_another_trainers_numbers_is_named() {
     }
     let (explained, _) =
         output(&["estimate", "--against", &theirs, "--input", &input, "--explain", "--method", "cispo"], "");
-    assert!(explained.starts_with("CISPO beside theirs"), "{explained}");
+    assert!(explained.starts_with("CISPO against theirs"), "{explained}");
     assert!(explained.contains("advantages                                     none\n"), "{explained}");
 }
 

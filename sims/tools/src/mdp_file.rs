@@ -36,7 +36,7 @@ use std::path::Path;
 use toml::de::{DeTable, DeValue};
 
 const GIB: f64 = (1u64 << 30) as f64;
-/// Memory of an analysis for each (prefix, token) pair, beside the text of its prefix, which is there as a table and as CSV.
+/// Memory of an analysis for each (prefix, token) pair, besides the text of its prefix, which is there as a table and as CSV.
 const BYTES_PER_EDGE: f64 = 2048.0;
 
 /// A fault of an MDP file: one line naming file, line, field, value and what would be right.

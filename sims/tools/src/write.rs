@@ -32,7 +32,7 @@ impl Output {
         Ok(Output { root: root.to_owned() })
     }
 
-    /// Checks that a folder can be there and be written to, and leaves nothing behind: for work whose input may still be refused.
+    /// Checks that a folder can be there and be written to, and leaves nothing there: for work whose input may still be refused.
     ///
     /// # Errors
     /// When it cannot be.

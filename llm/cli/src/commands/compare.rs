@@ -62,7 +62,7 @@ pub struct CompareArgs {
     pub words: Vec<String>,
 }
 
-const BOTH: &str = "methods over seeds (--methods NAME,NAME), the start and end of a run (RUN) and two evaluations (A B) are different comparisons: give the words of one";
+const BOTH: &str = "give --methods NAME,NAME for methods over seeds, or RUN for the start and end of a run, or A B for two evaluations";
 
 impl Command for CompareArgs {
     /// Compares.

@@ -34,7 +34,7 @@ pub trait Command {
     fn run(&self) -> Result<(), Failure>;
 }
 
-/// Train a language model with verified critic-free methods
+/// Train a language model on problems by reinforcement learning, from a checkpoint to held-out accuracy
 ///
 /// Without arguments: the preset `tiny` learns arithmetic word problems from nothing, by imitation and then by
 /// GRPO-lambda, on this machine's processor, in a few minutes.

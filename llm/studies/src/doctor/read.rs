@@ -33,6 +33,9 @@ const RIGHT: &str = "must be a run directory of llm-train, a trainer_state.json 
 
 /// The log at `path`: a run directory, `trainer_state.json` of TRL or a directory with one, JSON lines of verl or of llm-train.
 pub fn read(path: &Path) -> Result<Log, LogError> {
+    if !path.exists() {
+        return Err(content(path, format!("no such file or directory; {RIGHT}")));
+    }
     if !path.is_dir() {
         return parse(path, &text(path)?, false);
     }

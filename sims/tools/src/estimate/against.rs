@@ -98,7 +98,7 @@ fn places(groups: &[(usize, Line)]) -> Vec<(usize, usize)> {
     groups.iter().flat_map(|(line, group)| (0..group.logps.len()).map(move |i| (*line, i))).collect()
 }
 
-/// `metrics` is what `sim estimate` itself prints beside them; it is not read.
+/// `metrics` is what `sim estimate` itself prints with them; it is not read.
 const FIELDS: [&str; 7] = ["id", "advantages", "token_losses", "gradient", "dlogps", "loss", "metrics"];
 
 /// Their numbers, in the order of the groups.
@@ -226,7 +226,7 @@ fn beside(
     let responses = batch.iter().flat_map(|g| &g.responses).zip(&credits).zip(logps);
     let tokens: Rows = responses.clone().map(|((r, c), l)| method.token_losses(r, c, l)).collect();
     let given: Rows = responses.map(|((r, c), l)| method.loss(r, c, l).dlogps).collect();
-    let mut text = format!("{} beside theirs, largest difference of each term:\n", configured.spec.title);
+    let mut text = format!("{} against theirs, largest difference of each term:\n", configured.spec.title);
     let mut line = |name: &str, pair: Option<(&Rows, &Rows)>| {
         if let Some((ours, theirs)) = pair {
             let _ = writeln!(text, "  {name:<46} {}", difference(ours, theirs));
@@ -279,8 +279,8 @@ fn words(found: &Found, places: &[(usize, usize)]) -> String {
             format!(", most at line {line}, response {i}, token {token}")
         });
         let _ = writeln!(text, "    relative difference {:.1e}{place}", nearest.error);
-        if let Some((remainder, beside)) = &found.remainder {
-            let _ = writeln!(text, "    left: {remainder}; beside {beside}");
+        if let Some((remainder, explained)) = &found.remainder {
+            let _ = writeln!(text, "    left after {explained}: {remainder}");
         }
         return text + "\n";
     }

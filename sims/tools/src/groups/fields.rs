@@ -12,7 +12,7 @@ use serde_json::Value;
 
 const REQUIRED: [&str; 3] = ["rewards", "logps", "old_logps"];
 
-/// Every field of a line, in the order of messages. What a response may carry beside them is declared with [`Evidence`].
+/// Every field of a line, in the order of messages. What a response may carry besides is declared with [`Evidence`].
 fn known() -> Vec<&'static str> {
     let before = ["id", "rewards", "logps", "old_logps", "ref_logps"];
     let after = ["tokens", "truncated", "advantages", "mask"];

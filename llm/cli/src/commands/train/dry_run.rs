@@ -86,7 +86,9 @@ fn changed(config: &Config, preset: &str) -> Result<String, Failure> {
             format!("             {} = {} (preset: {})\n", d.key, value(d.new), value(d.old))
         })
         .collect();
-    let lines = if lines.is_empty() { "             none\n".to_owned() } else { lines };
+    if lines.is_empty() {
+        return Ok(format!("settings     the preset {preset}, unchanged (--print-config prints it)\n"));
+    }
     Ok(format!("settings     those of the preset {preset} (--print-config prints them), but for\n{lines}"))
 }
 

@@ -36,9 +36,7 @@ impl fmt::Display for ValueKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             ValueKind::Setting(kind) => write!(f, "{kind}"),
-            ValueKind::Integer { min, max: ANY } => {
-                write!(f, "a whole number of at least {min} (and at most {ANY})")
-            }
+            ValueKind::Integer { min, max: ANY } => write!(f, "a whole number of at least {min}"),
             ValueKind::Integer { min, max } => write!(f, "a whole number from {min} to {max}"),
             ValueKind::OptionalInteger { min, .. } => write!(f, "none or a whole number of at least {min}"),
             ValueKind::Integers { min, max } => {
@@ -106,8 +104,13 @@ impl ValueKind {
         }
     }
 
-    /// A hint for an unknown word of a list: ` (did you mean ..?)`, or empty.
+    /// A hint for an unknown word of a list, ` (did you mean ..?)`, or for a number that is too large; or empty.
     pub(super) fn hint(self, text: &str) -> String {
+        if matches!(self, ValueKind::Integer { max: ANY, .. })
+            && text.parse().is_ok_and(|n: f64| n > ANY as f64)
+        {
+            return format!(" (and at most {ANY})");
+        }
         let ValueKind::Words(words) = self else { return String::new() };
         let other = split_words(text).into_iter().find(|w| !words.contains(w));
         other.map_or(String::new(), |w| did_you_mean(w, words.iter().copied()))

@@ -74,7 +74,13 @@ fn at_path(path: &Path, choice: Option<&str>) -> Result<DatasetFiles, DataError>
     if path.is_dir() {
         return directory(path, &path.display().to_string(), choice);
     }
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_ascii_lowercase();
     match (extension(path), choice) {
+        (None, _) if ["csv", "tsv"].contains(&ending.as_str()) => not_found(format!(
+            "{}: {} is not read; convert it to JSON lines, as .jsonl",
+            path.display(),
+            ending.to_uppercase()
+        )),
         (None, _) => not_found(format!("{}: its name must end in {}", path.display(), endings())),
         (_, Some(choice)) => {
             not_found(format!("{}: a file has no split `{choice}`; leave it out", path.display()))
