@@ -147,8 +147,9 @@ fn execute(cli: &Cli) -> Result<(), Failure> {
 /// Brings the generated blocks of the pages in and next to `out` up to date, once every experiment of a page has its verdicts there.
 fn refresh(out: &Path) -> Result<String, Failure> {
     let beside = |page: &str| out.parent().map(|folder| folder.join(page));
-    let claims = [Some(out.join("README.md")), beside("README.md"), beside("docs/conventions.md")];
-    let claims: Vec<PathBuf> = claims.into_iter().flatten().collect();
+    let beside_it = ["README.md", "docs/conventions.md", "llm/results/README.md"].map(beside);
+    let claims = [Some(out.join("README.md"))].into_iter().chain(beside_it);
+    let claims: Vec<PathBuf> = claims.flatten().collect();
     let mut said = String::new();
     for (registry, pages) in [(REGISTRY, claims), (atlas::REGISTRY, vec![out.join(atlas::PAGE)])] {
         let missing = |e: &&Experiment| !out.join(format!("data/{}_verdicts.csv", e.id)).exists();
