@@ -4,10 +4,12 @@
     python3 -m venv .venv && .venv/bin/pip install typst==0.15.2
     .venv/bin/python paper/typeset.py            # after `cargo run --bin sim`, which rewrites paper/data
     python3 paper/typeset.py --check             # needs nothing: whether paper.pdf was typeset from the data as they are
-    python3 paper/typeset.py --typed FILE        # needs nothing: whether a number is typed by hand into FILE
+    python3 paper/typeset.py --typed FILE        # needs nothing: whether FILE has a number typed by hand or a swallowed `;`
 
-A number of the paper comes from numbers.typ, which reads data. What may be typed: 0 to 3 in formulas, lengths of the layout, and whole
-numbers inside `#given[..]`, which are counts and names of a definition or of somebody else's text.
+A number of the paper comes from numbers.typ, which reads data. What may be typed: 0 to 3 in formulas, lengths of the layout, whole
+numbers inside `#given[..]`, which are counts and names of a definition or of somebody else's text, and a setting in a formula of its
+own, such as `$beta = 0.04$` or `$p < 0.001$`. A `;` straight after a call, as in `#count(3); then`, is refused: it ends the call and is
+not printed. Write `\\;`.
 """
 
 import hashlib
@@ -105,6 +107,7 @@ def typed(source: str) -> list[tuple[int, str]]:
         r"//[^\n]*",  # comments
         r"`[^`]*`",  # code
         r"#given\[(?:(?!\d[.,]\d)[^\[\]])*\]",  # counts and names, no decimals
+        r"\$(?:beta|lambda|gamma|p) [=<] \d+(?:\.\d+)?\$",  # settings
         r"\n#(?:set|show|import|let)[^\n]*",  # layout
         r"[@<][a-z][\w-]*>?",  # references and labels
         r"\b\d+(?:\.\d+)?(?:pt|em|cm|fr)\b",  # lengths
@@ -116,30 +119,57 @@ def typed(source: str) -> list[tuple[int, str]]:
     return [(i + 1, number) for i, line in enumerate(lines) for number in re.findall(r"(?<![A-Za-z_\d])\d+(?:\.\d+)?", line)]
 
 
+def end_of_call(text: str, i: int) -> int:
+    """The place after the call of code whose name ends at `i`: its arguments, contents and fields belong to it."""
+    while i < len(text):
+        field = re.compile(r"\.[a-z][\w-]*").match(text, i)
+        if field:
+            i = field.end()
+        elif text[i] in "([":
+            i = closing(text, i) + 1
+        else:
+            break
+    return i
+
+
+def swallowed(source: str) -> list[tuple[int, str]]:
+    """The calls that a `;` follows, by line: it ends them and is not printed."""
+    for pattern in (r"//[^\n]*", r"`[^`]*`", r"\n#(?:set|show|import|let)[^\n]*"):
+        source = blank(pattern, source)
+    calls = ((m.start(), end_of_call(source, m.end())) for m in re.finditer(r"#[a-z][\w-]*", source))
+    return [(source.count("\n", 0, i) + 1, source[i : j + 1]) for i, j in calls if source[j : j + 1] == ";"]
+
+
 def bare(source: str) -> list[tuple[int, str]]:
     """The names of numbers.typ that are bound to a number in place of data, by line."""
     lines = source.split("\n")
     return [(i + 1, line) for i, line in enumerate(lines) if re.match(r'#let [\w-]+ = ["\[(]*[-−+]?\d[\d.]*["\])]*$', line)]
 
 
+def faults(path: Path) -> list[str]:
+    """What may not stand in a file of sentences: numbers that are typed by hand, and calls that swallow a `;`."""
+    source = path.read_text()
+    by_hand = [f"{path}:{n}: {number} is typed by hand; read it from data in numbers.typ" for n, number in typed(source)]
+    return by_hand + [f"{path}:{n}: `{call}` swallows its semicolon; write \\;" for n, call in swallowed(source)]
+
+
 def refused() -> list[str]:
-    return [f"paper.typ:{n}: {number}" for n, number in typed(SOURCES[0].read_text())] + [
-        f"numbers.typ:{n}: {line}" for n, line in bare(SOURCES[1].read_text())
+    return faults(SOURCES[0]) + [
+        f"{SOURCES[1]}:{n}: {line}; read it from data" for n, line in bare(SOURCES[1].read_text())
     ]
 
 
 def main() -> int:
     if "--typed" in sys.argv[1:]:
-        found = typed(Path(sys.argv[-1]).read_text())
-        for n, number in found:
-            print(f"{sys.argv[-1]}:{n}: {number} is typed by hand; read it from data in numbers.typ", file=sys.stderr)
+        found = faults(Path(sys.argv[-1]))
+        print("\n".join(found), file=sys.stderr)
         return 1 if found else 0
     missing = [path for path in quoted() if not path.is_file()]
     if missing:
         print(f"typeset.py: {missing[0]} is not there; run `cargo run --bin sim`", file=sys.stderr)
         return 2
-    if by_hand := refused():
-        print("typeset.py: typed by hand, read it from data: " + "; ".join(by_hand), file=sys.stderr)
+    if found := refused():
+        print("\n".join(f"typeset.py: {fault}" for fault in found), file=sys.stderr)
         return 1
     listing = HERE / "paper.sha256"
     if "--check" in sys.argv[1:]:

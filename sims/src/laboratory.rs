@@ -65,9 +65,9 @@ pub(crate) fn known(id: &str, commands: &[String]) -> Result<(), String> {
 
 /// Brings the generated blocks of the pages in and next to `out` up to date, once every experiment of a page has its verdicts there.
 fn refresh(out: &Path) -> Result<String, Failure> {
-    let beside = |page: &str| out.parent().map(|folder| folder.join(page));
-    let claims = [Some(out.join("README.md")), beside("README.md"), beside("docs/conventions.md")];
-    let claims: Vec<PathBuf> = claims.into_iter().flatten().collect();
+    let next_to = |page: &str| out.parent().map(|folder| folder.join(page));
+    let others = ["README.md", "docs/conventions.md", "llm/results/README.md"].map(next_to);
+    let claims: Vec<PathBuf> = [Some(out.join("README.md"))].into_iter().chain(others).flatten().collect();
     let mut said = String::new();
     for (registry, pages) in [(REGISTRY, claims), (atlas::REGISTRY, vec![out.join(atlas::PAGE)])] {
         let missing = |e: &&Experiment| !out.join(format!("data/{}_verdicts.csv", e.id)).exists();

@@ -128,6 +128,15 @@ pub enum Mark {
         /// (x, y).
         points: Vec<(f64, f64)>,
     },
+    /// Single observations behind a summary: small grey dots, hollow ones for values that are only bounds.
+    Dots {
+        /// The series.
+        name: String,
+        /// (x, y).
+        points: Vec<(f64, f64)>,
+        /// Hollow dots.
+        hollow: bool,
+    },
     /// Dots with vertical error bars. Several series are moved aside by a few pixels, so that equal
     /// x stay readable; lines and bands of the same name are moved with them.
     Intervals {
@@ -199,6 +208,7 @@ impl Mark {
             Mark::Line { name, .. }
             | Mark::Band { name, .. }
             | Mark::Points { name, .. }
+            | Mark::Dots { name, .. }
             | Mark::Intervals { name, .. }
             | Mark::Spans { name, .. }
             | Mark::Bars { name, .. } => name,
@@ -307,6 +317,15 @@ impl Panel {
     /// Adds separate points.
     pub fn points(self, name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         self.mark(Mark::Points { name: name.into(), points: points.into_iter().collect() })
+    }
+    /// Adds single observations as grey dots, hollow where they are only bounds.
+    pub fn dots(
+        self,
+        name: impl Into<String>,
+        hollow: bool,
+        points: impl IntoIterator<Item = (f64, f64)>,
+    ) -> Self {
+        self.mark(Mark::Dots { name: name.into(), points: points.into_iter().collect(), hollow })
     }
     /// Adds dots with error bars from (x, low, mid, high).
     pub fn intervals(

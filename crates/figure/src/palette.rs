@@ -1,6 +1,6 @@
 //! Colours: a categorical palette and two colour maps, all readable with colour-vision deficiency.
 
-use super::{Figure, Style};
+use super::{Figure, Mark, Style};
 
 /// Red, green, blue.
 pub(super) type Rgb = (u8, u8, u8);
@@ -54,7 +54,8 @@ pub(super) struct Palette(Vec<String>);
 impl Palette {
     pub(super) fn new(figure: &Figure) -> Self {
         let mut names = Vec::<String>::new();
-        let used = figure.panels.iter().flat_map(|p| &p.marks).filter(|m| super::scale::is_series(m));
+        let is_coloured = |m: &&Mark| super::scale::is_series(m) && !matches!(m, Mark::Dots { .. });
+        let used = figure.panels.iter().flat_map(|p| &p.marks).filter(is_coloured);
         for name in figure.names.iter().map(String::as_str).chain(used.map(|m| m.name())) {
             if !names.iter().any(|n| n == name) {
                 names.push(name.into());

@@ -134,7 +134,10 @@ impl Reach {
         for mark in &panel.marks {
             reach.series |= is_series(mark) || matches!(mark, Mark::HeatMap { .. });
             reach.bars |= matches!(mark, Mark::Bars { .. });
-            reach.spread |= matches!(mark, Mark::Points { .. } | Mark::Intervals { .. } | Mark::Spans { .. });
+            reach.spread |= matches!(
+                mark,
+                Mark::Points { .. } | Mark::Dots { .. } | Mark::Intervals { .. } | Mark::Spans { .. }
+            );
             reach.add(mark);
         }
         reach
@@ -142,7 +145,7 @@ impl Reach {
 
     fn add(&mut self, mark: &Mark) {
         match mark {
-            Mark::Line { points, .. } | Mark::Points { points, .. } => {
+            Mark::Line { points, .. } | Mark::Points { points, .. } | Mark::Dots { points, .. } => {
                 points.iter().for_each(|&(x, y)| self.point(x, y, &[]));
             }
             Mark::Band { points, .. } => {
@@ -153,7 +156,8 @@ impl Reach {
             }
             Mark::Spans { points, .. } => {
                 for &(at, low, mid, high) in points {
-                    [low, mid, high].into_iter().for_each(|v| self.point(v, at, &[]));
+                    self.point(mid, at, &[]);
+                    [low, high].into_iter().for_each(|end| self.x.add(end));
                 }
             }
             Mark::Bars { values, intervals, .. } => {

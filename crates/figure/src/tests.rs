@@ -27,6 +27,7 @@ fn every_mark() -> Figure {
                 .x("x")
                 .y("y")
                 .points("recent", [(0.0, 1.0), (1.0, 2.0)])
+                .dots("runs", true, [(0.5, 1.0)])
                 .intervals("uniform", [(0.0, 0.5, 1.0, 1.5)])
                 .text(0.5, 1.5, "here"),
         )
@@ -81,6 +82,7 @@ fn the_svg_is_well_formed_and_says_what_it_shows() {
         "two",
         "seven",
         "here",
+        "runs",
         "value",
     ] {
         assert!(svg.contains(text), "{text}");
@@ -110,6 +112,20 @@ fn a_name_has_one_colour_in_all_panels() {
     assert_ne!(palette.look("recent"), palette.look("uniform"));
     let pinned = palette::Palette::new(&figure.names(["uniform"]));
     assert_eq!(pinned.look("uniform"), palette.look("recent"));
+}
+
+#[test]
+fn dots_are_grey_take_no_colour_and_are_hollow_where_asked() {
+    let figure = |hollow| {
+        let panel = Panel::new("p").dots("runs", hollow, [(0.0, 1.0), (1.0, 2.0)]);
+        Figure::new("t").panel(panel.points("recent", [(0.0, 1.0)]))
+    };
+    let circles = |figure: &Figure| figure.to_svg().expect("SVG").matches("<circle").count();
+    // Two dots and one in the legend, of two circles each where they are hollow; a point and its legend.
+    assert_eq!([false, true].map(|hollow| circles(&figure(hollow))), [5, 8]);
+    let alone = Figure::new("t").panel(Panel::new("p").points("recent", [(0.0, 1.0)]));
+    let look = |figure: &Figure| palette::Palette::new(figure).look("recent");
+    assert_eq!(look(&figure(true)), look(&alone));
 }
 
 #[test]

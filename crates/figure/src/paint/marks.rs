@@ -1,6 +1,6 @@
 //! The marks of a panel, each kind in its own way.
 
-use super::{BAND_ALPHA, Done, MARKER, Painter, Point, STROKE, THIN, pen, shape};
+use super::{BAND_ALPHA, Done, MARKER, Painter, Point, STROKE, THIN, dot, pen, shape};
 use crate::canvas::{Anchor, Pen, Shape};
 use crate::palette::{INK, Look, MISSING, REFERENCE, WHITE, contrast, map_colour};
 use crate::scale::{bar_spacing, cell_labels, usable};
@@ -20,6 +20,10 @@ impl Painter<'_, '_> {
             }
             Mark::Band { points, .. } => self.band(points, self.aside(mark), look),
             Mark::Points { points, .. } => self.points(mark, points, look),
+            Mark::Dots { points, hollow, .. } => points.iter().try_for_each(|&(x, y)| match self.at(x, y) {
+                Some(at) if self.inside(at) => dot(self.canvas, at, *hollow),
+                _ => Ok(()),
+            }),
             Mark::Intervals { points, .. } => self.intervals(points, self.aside(mark), look),
             Mark::Spans { points, .. } => self.spans(points, look),
             Mark::Bars { values, intervals, .. } => self.bars(mark, values, intervals, look),

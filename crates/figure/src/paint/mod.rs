@@ -5,7 +5,7 @@ mod marks;
 
 use super::canvas::{Anchor, Canvas, Pen, Shape};
 use super::layout::*;
-use super::palette::{INK, Look, MUTED};
+use super::palette::{INK, Look, MUTED, REFERENCE, WHITE};
 use super::sizes::*;
 use super::{Figure, Mark, Panel};
 
@@ -13,6 +13,7 @@ const STROKE: f64 = 1.8;
 const THIN: f64 = 1.0;
 const BAND_ALPHA: f64 = 0.2;
 const MARKER: f64 = 3.2;
+const DOT: f64 = 2.6;
 
 type Done = anyhow::Result<()>;
 type Point = (f64, f64);
@@ -56,11 +57,20 @@ fn legend_entry(canvas: &mut Canvas, entry: &Entry, look: Look) -> Done {
     if entry.marker {
         canvas.marker((x + SAMPLE / 2.0, y), MARKER, shape(look), look.colour, 1.0)?;
     }
+    if let Some(hollow) = entry.dot {
+        dot(canvas, (x + SAMPLE / 2.0, y), hollow)?;
+    }
     for (i, line) in entry.lines.iter().enumerate() {
         let at = (x + SAMPLE + SAMPLE_GAP, y + i as f64 * LABEL * LEADING);
         canvas.text(at, line, pen(LABEL), Anchor::Start, false)?;
     }
     Ok(())
+}
+
+/// A single observation.
+fn dot(canvas: &mut Canvas, at: Point, hollow: bool) -> Done {
+    canvas.marker(at, DOT, Shape::Circle, REFERENCE, 1.0)?;
+    if hollow { canvas.marker(at, DOT - 1.1, Shape::Circle, WHITE, 1.0) } else { Ok(()) }
 }
 
 fn shape(look: Look) -> Shape {
@@ -105,12 +115,13 @@ impl Painter<'_, '_> {
             self.grid()?;
         }
         type Layer = fn(&Mark) -> bool;
-        let layers: [Layer; 7] = [
+        let layers: [Layer; 8] = [
             |m| matches!(m, Mark::HeatMap { .. }),
             |m| matches!(m, Mark::Band { .. }),
             |m| matches!(m, Mark::Bars { .. }),
             |m| matches!(m, Mark::HLine { .. } | Mark::VLine { .. }),
             |m| matches!(m, Mark::Line { .. }),
+            |m| matches!(m, Mark::Dots { .. }),
             |m| matches!(m, Mark::Points { .. } | Mark::Intervals { .. } | Mark::Spans { .. }),
             |m| matches!(m, Mark::Text { .. }),
         ];

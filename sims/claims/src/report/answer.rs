@@ -1,10 +1,10 @@
-//! The answer in five points with their figure, and in three sentences for the front page, from the data.
+//! The answer of the report in five points with their figure, from the data.
 
+use super::chain;
+use super::data::{Data, percent, quoted, rows};
 use super::markdown::wrapped;
 use crate::experiments::addition::shown::{ArmRow as AdditionRow, ShareRow};
-use crate::experiments::chain::findings::{CLAMP, TRACE};
-use crate::experiments::chain::shown::{ArmRow as ChainRow, UpdateRow};
-use crate::experiments::chain::{GRPO, ORACLE};
+use crate::experiments::chain::{CLAMP, GRPO};
 use crate::experiments::clamp_gain::measure::{ARMS as CLAMP_ARMS, CLAMPED, REWEIGHTING};
 use crate::experiments::clamp_gain::shown::WeightRow;
 use crate::experiments::clamp_parts::shown::GainRow;
@@ -17,12 +17,10 @@ use crate::experiments::length_bonus::spread::{ARMS as OF_TASKS, PAPER as PAPER_
 use crate::experiments::noise_rewards::shown::ArmRow;
 use crate::experiments::prefix_values::shown::VarianceRow;
 use crate::experiments::prefix_values::{METHODS, OPTIMAL, PREFIX};
-use anyhow::Context as _;
 use grpo_lambda::advantage::ClampPart;
-use grpo_lambda_stats::table::{Table, significant};
-use grpo_lambda_tools::length_direction::{ARMS, CLAMP as CLAMP_AT, POLICIES};
-use serde::de::DeserializeOwned;
-use std::path::{Path, PathBuf};
+use grpo_lambda_stats::table::significant;
+use grpo_lambda_tools::length_direction::{ARMS, POLICIES};
+use std::path::Path;
 
 /// The experiments whose data the answer quotes.
 pub(super) const EXPERIMENTS: [&str; 8] = [
@@ -39,42 +37,12 @@ pub(super) const EXPERIMENTS: [&str; 8] = [
 /// The place of GRPO with the clamp among the arms of the tasks.
 const CLAMP_ON_TASKS: usize = 1;
 
-/// The rows of a data file.
-struct Data<R> {
-    path: PathBuf,
-    rows: Vec<R>,
-}
-
-impl<R: DeserializeOwned> Data<R> {
-    fn read(folder: &Path, file: &str) -> anyhow::Result<Self> {
-        let path = folder.join(file);
-        let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        let rows = Table::from_csv(&text).and_then(|table| table.to_rows());
-        Ok(Data { rows: rows.with_context(|| path.display().to_string())?, path })
-    }
-
-    /// The rows that fit, at least one.
-    fn fitting(&self, wanted: &[String], fits: impl Fn(&R) -> bool) -> anyhow::Result<Vec<&R>> {
-        let rows: Vec<&R> = self.rows.iter().filter(|row| fits(row)).collect();
-        let (path, wanted) = (self.path.display(), wanted.join(", "));
-        anyhow::ensure!(!rows.is_empty(), "{path}: no row has {wanted}, which the front page quotes");
-        Ok(rows)
-    }
-}
-
-/// The rows of a [`Data`] whose columns have these values; an error names the file and the columns if there is none.
-macro_rules! rows {
-    ($data:expr, $($column:ident = $value:expr),+) => {
-        $data.fitting(&[$(format!("{} = {:?}", stringify!($column), $value)),+], |row| $(row.$column == $value)&&+)
-    };
-}
-
 /// The answer as Markdown.
 pub(super) fn answer(folder: &Path) -> anyhow::Result<String> {
-    let [credit, noise] = chain(folder)?;
     let items = [
         format!(
-            "**The trace knows position and length, nothing else.** On-policy it is a weight per token that falls from the first token to the last and grows with the length of the response. Scope: a theorem, for every task, policy and reduction. {credit}. {noise}; scope: a transformer of two layers."
+            "**The trace knows position and length, nothing else.** On-policy it is a weight per token that falls from the first token to the last and grows with the length of the response. Scope: a theorem, for every task, policy and reduction. {} Scope: a transformer of two layers, one task ([Credit on chains](#credit-on-chains)).",
+            chain::in_short(folder)?
         ),
         direction(folder)?,
         gains(folder)?,
@@ -93,102 +61,8 @@ pub(super) fn answer(folder: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Credit on chains: what there is to assign, what the trace and the clamp take of it, and the trace's update beside GRPO's.
-fn chain(folder: &Path) -> anyhow::Result<[String; 2]> {
-    let tokens = Data::<ChainRow>::read(folder, "chain.csv")?;
-    let oracle = rows!(tokens, arm = ORACLE)?[0];
-    let updates = Data::<UpdateRow>::read(folder, "chain_updates.csv")?;
-    let at_start = |arm: &str| Ok::<_, anyhow::Error>(rows!(updates, place = "start", arm = arm)?[0]);
-    let (exact, trace, grpo) = (at_start(ORACLE)?, at_start(TRACE)?, at_start(GRPO)?);
-    let [own, of_grpo] = [trace, grpo].map(|row| row.rank_correlation.unwrap_or(0.0));
-    anyhow::ensure!(
-        trace.noise_high >= 1.0 && own < of_grpo,
-        "chain_updates.csv: the trace's update has less noise than RLOO's, or its credit is nearer to the exact one than GRPO's, against the front page"
-    );
-    let share = |arm: &str| {
-        let row = rows!(tokens, arm = arm, cell = "single")?[0];
-        let share = quoted("chain.csv", [row.share, row.share_low, row.share_high])?;
-        let [mid, low, high] = share.map(|x| 100.0 * x);
-        anyhow::ensure!(
-            arm != TRACE || low <= 0.0,
-            "chain.csv: the trace takes a share of exact credit's gain, against the front page"
-        );
-        Ok(format!("{mid:.0} % ({low:.0} to {high:.0})"))
-    };
-    let exact_tokens = quoted("chain.csv", [oracle.tokens, oracle.tokens_low, oracle.tokens_high])?;
-    let credit = format!(
-        "On chains of operations exact credit (the effect of every token on the expected reward, from a verifier of the steps) needs {:.2} of RLOO's tokens ({:.2} to {:.2}, over the {} of {} seeds on which one of the two reached the target). Of its gain over GRPO the trace, without the clamp and at a mean weight of 1, takes {}, the clamp alone {} (95 % over {} seeds)",
-        exact_tokens[0],
-        exact_tokens[1],
-        exact_tokens[2],
-        oracle.pairs.context("chain.csv: the oracle has no pairs")?,
-        oracle.seeds,
-        share(TRACE)?,
-        share(CLAMP)?,
-        oracle.seeds,
-    );
-    let noise = format!(
-        "At the start of RL on these chains the update with exact credit has {:.0} % ({:.0} to {:.0}) of the variance of RLOO's at equal progress along the gradient; with the trace it has {:.1} times ({:.1} to {:.1}) RLOO's, and credit that is further from the exact one than GRPO's (rank correlation {own:.2} against {of_grpo:.2}; {} seeds)",
-        100.0 * exact.noise,
-        100.0 * exact.noise_low,
-        100.0 * exact.noise_high,
-        trace.noise,
-        trace.noise_low,
-        trace.noise_high,
-        trace.seeds,
-    );
-    Ok([credit, noise])
-}
-
-/// A share in percent: one decimal below 10, in words at 0.
-fn percent(share: f64) -> String {
-    match 100.0 * share {
-        0.0 => "none".into(),
-        below if below < 10.0 => format!("{below:.1} %"),
-        percent => format!("{percent:.0} %"),
-    }
-}
-
-/// The answer of the front page: four measurements, with the figure of the third.
-pub(super) fn front(folder: &Path) -> anyhow::Result<String> {
-    let token_mean = |arm: usize| cosines(folder, arm, REDUCTIONS[0].1);
-    let paper = token_mean(PAPER_ON_TASKS)?;
-    let learning = Data::<OverallRow>::read(folder, "learning.csv")?;
-    let best = rows!(learning, regime = Regime::OwnBest.name(), method = PAPER[0])?[0];
-    let [credit, noise] = chain(folder)?;
-    let [grpo, clamp, trace, both] = long_budget(folder)?.map(|row| row.mean);
-    let length = format!(
-        "**Length.** With the paper's clamp it makes responses longer whatever the reward says: its average step lowers the expected reward on {} of {} exact tasks, GRPO's with that clamp on {}, and a small transformer whose rewards are coins changes the length of its responses by {:+.1} tokens.",
-        reversed(&paper),
-        paper.len(),
-        reversed(&token_mean(CLAMP_ON_TASKS)?),
-        coins(folder, ClampPart::Both)?.0,
-    );
-    let gain = format!(
-        "**Gain.** Where each method has its own best learning rate, {} between it and GRPO on nine exact tasks ({:+.3} of the area under the learning curve, 95 % {:+.3} to {:+.3}). On single-digit addition its gain is the clamp's: a small transformer ends at {both:.3} of the problems with it, at {clamp:.3} with GRPO and the clamp, at {trace:.3} with its trace alone and at {grpo:.3} with GRPO.",
-        shown(best),
-        best.gain,
-        best.gain_low_over_tasks,
-        best.gain_high_over_tasks,
-    );
-    let mut text = wrapped(
-        "",
-        "",
-        &format!(
-            "Not for its trace. GRPO-λ multiplies the advantage of a response by a weight per token, the trace, which depends on the token's position and the length of the response and not on which token was wrong, and raises advantages below {CLAMP_AT} to {CLAMP_AT}, the clamp. What they do:"
-        ),
-    ) + "\n";
-    for item in [format!("**Credit.** {credit}."), format!("**Noise.** {noise}."), length, gain] {
-        text += &wrapped("- ", "  ", &item);
-    }
-    text += "\n[Five points with their scope](paper/README.md#the-answer), [the paper](paper/paper.pdf).\n";
-    let figure =
-        "Cosine of the expected update with the gradient of reward, against the horizon, on the worst task";
-    Ok(format!("{text}\n![{figure}](paper/figures/length_bonus.png)\n"))
-}
-
 /// Cosines of an arm's expected update with the gradient over the tasks, each with the cosine of ∇E[T] with it.
-fn cosines(folder: &Path, arm: usize, reduction: &str) -> anyhow::Result<Vec<(f64, Option<f64>)>> {
+pub(super) fn cosines(folder: &Path, arm: usize, reduction: &str) -> anyhow::Result<Vec<(f64, Option<f64>)>> {
     let tasks = Data::<TaskRow>::read(folder, "length_bonus_tasks.csv")?;
     let rows = rows!(tasks, arm = OF_TASKS[arm].0, reduction = reduction)?;
     Ok(rows.iter().map(|row| (row.cosine_with_gradient, row.longer_is_better)).collect())
@@ -199,8 +73,8 @@ fn reversed(rows: &[(f64, Option<f64>)]) -> String {
     percent(rows.iter().filter(|row| row.0 < 0.0).count() as f64 / rows.len() as f64)
 }
 
-/// The change of length under rewards that are coins, with the number of seeds.
-fn coins(folder: &Path, part: ClampPart) -> anyhow::Result<(f64, usize)> {
+/// The change of length under random rewards, with the number of seeds.
+pub(super) fn random_rewards(folder: &Path, part: ClampPart) -> anyhow::Result<(f64, usize)> {
     let noise = Data::<ArmRow>::read(folder, "noise_rewards.csv")?;
     let found = rows!(
         noise,
@@ -227,11 +101,11 @@ fn direction(folder: &Path) -> anyhow::Result<String> {
         anyhow::Ok(found[0].cosine_with_gradient)
     };
     let (trace, paper) = (2, 3);
-    let (both, seeds) = coins(folder, ClampPart::Both)?;
+    let (both, seeds) = random_rewards(folder, ClampPart::Both)?;
     Ok(format!(
-        "**Trace and clamp together push responses to be longer, whether or not longer is better.** Their expected update lowers J on {} of {} exact tasks (named small ones and random trees, G = 8) under a token mean \
+        "**Trace and clamp together favour long responses, also where shorter ones are better.** Their expected update lowers J on {} of {} exact tasks (named small ones and random trees, G = 8) under a token mean \
          and on {} under 1/T per response, which the paper leaves open; under the token mean on {} of those where shorter responses are better and on {} of those where longer ones are. The clamp alone lowers it on {}, the trace \
-         alone on {}. The worst case, a task made for it, has cosine {:.2} with ∇J. A small transformer whose rewards are coins changes the length of its responses by {both:+.1} tokens with both, by {:+.1} with the trace alone. Scope: start \
+         alone on {}. The worst case, a task made for it, has cosine {:.2} with ∇J. Under random rewards a small transformer changes the length of its responses by {both:+.1} tokens with both, by {:+.1} with the trace alone. Scope: start \
          policies; one transformer, {seeds} seeds, plain gradient descent.",
         reversed(&token_mean),
         token_mean.len(),
@@ -241,7 +115,7 @@ fn direction(folder: &Path) -> anyhow::Result<String> {
         reversed(&cosines(folder, CLAMP_ON_TASKS, REDUCTIONS[0].1)?),
         reversed(&cosines(folder, trace, REDUCTIONS[0].1)?),
         cosine(paper, 1, 32)?,
-        coins(folder, ClampPart::None)?.0,
+        random_rewards(folder, ClampPart::None)?.0,
     ))
 }
 
@@ -314,23 +188,20 @@ fn curriculum(folder: &Path) -> anyhow::Result<String> {
         };
         anyhow::Ok(format!("{} and {}", gain("SGD")?, gain("AdamW")?))
     };
-    let chains = Data::<ChainRow>::read(folder, "chain.csv")?;
-    let of_chains = rows!(chains, arm = CLAMP, cell = "single")?[0].share;
-    let of_chains = of_chains.context("chain.csv: the clamp has no share of the gain")?;
+    let on_chains = chain::ratio(folder, CLAMP, GRPO)?;
     Ok(format!(
         "**The clamp is partly a re-weighting towards prompts that are rarely solved.** In expectation a prompt solved nine times in ten keeps {} of its weight. On single-digit addition the clamp changes the share of solved training problems \
-         by {}. Its contrast within a group alone, which keeps {}, does by {}; its offset alone by {}. Scope: one small transformer, twelve paired seeds, each rate chosen on the other seeds, corrected p, a comparison fixed after the runs. On the chains of point 1, all of one length, the clamp has {:.0} % of what exact credit gains, so that its gain there is no curriculum over prompts of different length; from which of its parts it comes was not measured.",
+         by {}. Its contrast within a group alone, which keeps {}, does by {}; its offset alone by {}. Scope: one small transformer, twelve paired seeds, each rate chosen on the other seeds, corrected p, a comparison fixed after the runs. On the chains of point 1, all of one length, GRPO with the clamp needs {on_chains} of GRPO's tokens, so that its gain there is no curriculum over prompts of different length; from which of its parts it comes was not measured.",
         share(CLAMPED)?,
         addition(ClampPart::Both)?,
         share(REWEIGHTING)?,
         addition(ClampPart::Reweighting)?,
         addition(ClampPart::Offset)?,
-        100.0 * of_chains,
     ))
 }
 
 /// GRPO, with the clamp, with the trace, and with both, at the end of a long budget on addition.
-fn long_budget(folder: &Path) -> anyhow::Result<[AdditionRow; 4]> {
+pub(super) fn long_budget(folder: &Path) -> anyhow::Result<[AdditionRow; 4]> {
     let at_end = |arm: &str| trial(folder, "long budget", arm);
     let [grpo, clamp, trace, both] = [
         at_end("grpo")?,
@@ -340,7 +211,7 @@ fn long_budget(folder: &Path) -> anyhow::Result<[AdditionRow; 4]> {
     ];
     anyhow::ensure!(
         trace.interval()?[1] <= 0.0,
-        "addition.csv: the trace alone gains on addition, against the front page"
+        "addition.csv: the trace alone gains on addition, against the pages that quote it"
     );
     Ok([grpo, clamp, trace, both])
 }
@@ -356,14 +227,6 @@ impl AdditionRow {
     fn interval(&self) -> anyhow::Result<[f64; 3]> {
         quoted("addition.csv", [self.difference, self.difference_low, self.difference_high])
     }
-}
-
-/// A number with the ends of its interval, all of which are in the file.
-fn quoted(file: &str, numbers: [Option<f64>; 3]) -> anyhow::Result<[f64; 3]> {
-    let [Some(mid), Some(low), Some(high)] = numbers else {
-        anyhow::bail!("{file}: a number that the front page quotes, or an end of its interval, is missing");
-    };
-    Ok([mid, low, high])
 }
 
 /// The gain of a part of the clamp on single-digit addition.
@@ -398,28 +261,4 @@ fn prefix_values(folder: &Path) -> anyhow::Result<String> {
         learnt[2],
         ratios(PREFIX, 8)?.len(),
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_renamed_row_or_column_is_an_error_that_names_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let read = |text: &str| {
-            std::fs::write(folder.path().join("w.csv"), text).unwrap();
-            let data = Data::<WeightRow>::read(folder.path(), "w.csv")?;
-            rows!(data, arm = "offset only", success_rate = 0.9).map(|rows| rows.len())
-        };
-        let text = "# x\nsuccess_rate,arm,multiple_of_gradient\n0.9,offset only,2\n";
-        assert_eq!(read(text).unwrap(), 1);
-        let row = format!("{:#}", read(&text.replace("offset", "shift")).unwrap_err());
-        assert!(row.contains("w.csv: no row has arm = \"offset only\", success_rate = 0.9"), "{row}");
-        let column = format!("{:#}", read(&text.replace("_of_gradient", "")).unwrap_err());
-        assert!(
-            column.contains("w.csv") && column.contains("missing field `multiple_of_gradient`"),
-            "{column}"
-        );
-    }
 }

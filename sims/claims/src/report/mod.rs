@@ -1,11 +1,14 @@
-//! The report: blocks of Markdown generated from the CSVs, kept between markers in `paper/README.md`, `paper/atlas.md`, `README.md` and
-//! `docs/conventions.md`.
+//! The report: blocks of Markdown generated from the CSVs, kept between markers in `paper/README.md`, `paper/atlas.md`, `README.md`,
+//! `docs/conventions.md` and `llm/results/README.md`.
 //!
 //! A block is everything between `<!-- generated: NAME -->` and `<!-- end -->`; the rest of a file is never touched.
 
 mod answer;
 mod catalogue;
+mod chain;
+mod data;
 mod entry;
+mod front;
 pub mod markdown;
 
 use crate::experiment::Experiment;
@@ -75,7 +78,9 @@ pub fn blocks(experiments: &[&Experiment], out: &Path) -> anyhow::Result<Vec<(&'
         ("left out", catalogue::left_out_of_the_atlas()),
     ];
     if answer::EXPERIMENTS.iter().all(|id| ids.contains(id)) {
-        blocks.push(("front answer", answer::front(&out.join("data"))?));
+        blocks.push(("front answer", front::front(&out.join("data"))?));
+        blocks.push(("chain", chain::section(&out.join("data"))?));
+        blocks.push(("chain gate", chain::gate(&out.join("data"))?));
         blocks.push(("answer", answer::answer(&out.join("data"))?));
     }
     // A table short enough for a page.

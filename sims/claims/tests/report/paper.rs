@@ -241,6 +241,7 @@ fn generated_blocks_are_up_to_date() {
         (paper.join("README.md"), &claims),
         (root().join("README.md"), &claims),
         (root().join("docs/conventions.md"), &claims),
+        (root().join("llm/results/README.md"), &claims),
         (paper.join(atlas::PAGE), &maps),
     ];
     for (file, blocks) in pages {
@@ -313,13 +314,25 @@ fn a_number_typed_into_a_sentence_of_the_paper_is_found() {
     let paper = std::fs::read_to_string(root().join("paper/paper.typ")).unwrap();
     let sentence = "= Reproduction\n";
     assert!(paper.contains(sentence));
-    for (typed, found) in
-        [("", ""), ("It gains 0.37.", "0.37"), ("In 7 cases $x = 9$.", "7"), ("#text(\"0.5\")", "0.5")]
-    {
+    for (typed, found) in [
+        ("", ""),
+        ("It gains 0.37.", "0.37"),
+        ("In 7 cases $x = 9$.", "7"),
+        ("#text(\"0.5\")", "0.5"),
+        ("With $x = 0.04$.", "0.04"),
+        ("In #task-count; more.", "`#task-count;` swallows its semicolon"),
+        ("In #given[tasks].at(1); more.", "`#given[tasks].at(1);` swallows"),
+        ("#emph[#word(task-count);]", "`#word(task-count);` swallows"),
+    ] {
         std::fs::write(&path, paper.replace(sentence, &format!("{sentence}{typed}\n"))).unwrap();
         let Some(out) = typeset(&["--typed", path.to_str().unwrap()]) else { return };
         let said = String::from_utf8_lossy(&out.stderr);
         assert_eq!(out.status.success(), typed.is_empty(), "{typed}: {said}");
         assert!(said.contains(found), "{typed}: {said}");
     }
+    // A setting in a formula of its own, and a semicolon that is printed.
+    let allowed = "With $beta = 0.04$ and $p < 0.001$, in #task-count\\; more.";
+    std::fs::write(&path, paper.replace(sentence, &format!("{sentence}{allowed}\n"))).unwrap();
+    let Some(out) = typeset(&["--typed", path.to_str().unwrap()]) else { return };
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
 }

@@ -23,7 +23,7 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     [variance(n)].into_iter().chain(later.into_iter().flatten()).collect()
 }
 
-fn variance(n: &Numbers) -> Finding {
+pub(super) fn variance(n: &Numbers) -> Finding {
     let own = n.shares.iter().find(|share| share.method == SETS);
     let readings: Vec<(&str, Interval)> =
         own.iter().flat_map(|s| [("at the start", s.at_start), ("after RL", s.after_rl)]).collect();

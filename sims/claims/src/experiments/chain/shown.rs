@@ -1,52 +1,14 @@
-//! The tables and the figure.
+//! The tables and the figures.
 
-use super::findings::{TRACE, label};
+use super::compare::{Reading, Rule, by_seed, exponential};
+use super::findings::label;
+use super::rows::{ArmRow, BySeed, COMPARED, ComparedRow, GateRow, PairRow, UpdateRow};
 use super::updates::{PLACES, Update};
-use super::{Arm, Numbers, REFERENCE, Reading, exponential};
+use super::{ANTI, Arm, CLAMP, GRPO, Numbers, ORACLE, REFERENCE, Run, TRACE};
+use crate::experiments::common::record::yes;
 use crate::figure::{Axis, Figure, Panel};
 use grpo_lambda_stats::Interval;
 use grpo_lambda_stats::table::Table;
-use serde::{Deserialize, Serialize};
-
-/// A row of `chain.csv`.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct ArmRow {
-    pub(crate) cell: String,
-    pub(crate) arm: String,
-    rate: f64,
-    pub(crate) seeds: usize,
-    /// Runs that did not reach the target.
-    missed: usize,
-    /// Seeds on which the arm or RLOO reached it.
-    pub(crate) pairs: Option<usize>,
-    /// Tokens over RLOO's.
-    pub(crate) tokens: Option<f64>,
-    pub(crate) tokens_low: Option<f64>,
-    pub(crate) tokens_high: Option<f64>,
-    p: Option<f64>,
-    corrected: Option<f64>,
-    reading: String,
-    /// The share of the oracle's gain over GRPO, on the scale of logarithms of tokens.
-    pub(crate) share: Option<f64>,
-    pub(crate) share_low: Option<f64>,
-    pub(crate) share_high: Option<f64>,
-}
-
-/// A row of `chain_updates.csv`.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct UpdateRow {
-    pub(crate) place: String,
-    pub(crate) arm: String,
-    pub(crate) seeds: usize,
-    pub(crate) noise: f64,
-    pub(crate) noise_low: f64,
-    pub(crate) noise_high: f64,
-    cosine: f64,
-    cosine_low: f64,
-    cosine_high: f64,
-    credit_after_over_before: f64,
-    pub(crate) rank_correlation: Option<f64>,
-}
 
 fn words(reading: Option<Reading>) -> &'static str {
     match reading {
@@ -62,15 +24,35 @@ fn words(reading: Option<Reading>) -> &'static str {
 fn shown(n: &Numbers) -> impl Iterator<Item = (&str, &Arm)> {
     let valid = !n.valid().is_empty();
     let arms = n.cells.iter().flat_map(|cell| cell.arms.iter().map(|arm| (cell.name.as_str(), arm)));
-    arms.filter(move |(_, arm)| valid || [REFERENCE, super::ORACLE, super::ANTI].contains(&arm.name.as_str()))
+    arms.filter(move |(_, arm)| valid || [REFERENCE, ORACLE, ANTI].contains(&arm.name.as_str()))
+}
+
+/// The arms of the first cell.
+fn of_first_cell(n: &Numbers) -> Vec<&Arm> {
+    let first = n.cells.first().map(|cell| cell.name.as_str());
+    shown(n).filter(|(cell, _)| Some(*cell) == first).map(|(_, arm)| arm).collect()
 }
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
+    fn named<R: serde::Serialize>(name: &str, rows: Vec<R>) -> Option<(String, Table)> {
+        (!rows.is_empty()).then(|| (name.to_owned(), Table::from_rows(rows)))
+    }
+    let tables = [
+        named("", arm_rows(n)),
+        named("updates", n.updates.iter().map(update_row).collect()),
+        named("gate", gate_rows(n)),
+        named("pairs", pair_rows(n)),
+        named("compared", compared_rows(n)),
+    ];
+    tables.into_iter().flatten().collect()
+}
+
+fn arm_rows(n: &Numbers) -> Vec<ArmRow> {
     let share = |cell: &str, arm: &Arm| {
-        let is_end = [super::GRPO, super::ORACLE].contains(&arm.name.as_str()) || n.valid().is_empty();
+        let is_end = [GRPO, ORACLE].contains(&arm.name.as_str()) || n.valid().is_empty();
         n.cell(cell).filter(|_| !is_end)?.share_of_headroom(&arm.name)
     };
-    let arms = shown(n).map(|(cell, arm)| {
+    let row = |(cell, arm): (&str, &Arm)| {
         let over = arm.over_reference.as_ref().map(|c| exponential(c.interval));
         let share = share(cell, arm);
         ArmRow {
@@ -90,8 +72,12 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
             share_low: share.map(|i| i.low),
             share_high: share.map(|i| i.high),
         }
-    });
-    let updates = n.updates.iter().map(|u| UpdateRow {
+    };
+    shown(n).map(row).collect()
+}
+
+fn update_row(u: &Update) -> UpdateRow {
+    UpdateRow {
         place: u.place.clone(),
         arm: u.arm.clone(),
         seeds: u.seeds,
@@ -103,76 +89,177 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
         cosine_high: u.cosine.high,
         credit_after_over_before: u.after_over_before,
         rank_correlation: u.rank_correlation,
-    });
-    let named = |name: &str, table: Table| (name.to_owned(), table);
-    let arms = (shown(n).next().is_some()).then(|| named("", Table::from_rows(arms)));
-    let updates = (!n.updates.is_empty()).then(|| named("updates", Table::from_rows(updates)));
-    arms.into_iter().chain(updates).collect()
-}
-
-pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
-    let Some(first) = n.cells.first().map(|cell| cell.name.as_str()) else { return Vec::new() };
-    let arms: Vec<&Arm> = shown(n).filter(|(cell, _)| *cell == first).map(|(_, arm)| arm).collect();
-    let compared =
-        || arms.iter().filter_map(|arm| Some((arm, exponential(arm.over_reference.as_ref()?.interval))));
-    let tokens = Panel::new("Tokens to the target")
-        .x(Axis::new("arm").categories(compared().map(|(arm, _)| label(&arm.name))))
-        .y(Axis::new("tokens over RLOO's").log())
-        .intervals(
-            "95 % over seeds",
-            compared().zip(0..).map(|((_, i), k)| (f64::from(k), i.low, i.mid, i.high)),
-        )
-        .hline(1.0, "RLOO");
-    let figure = Figure::new(title(n))
-        .caption("A small transformer on chains of eight operations. Tokens: to the target over RLOO's, geometric mean over paired seeds. Noise: the variance of an update at the scale at which its mean goes as far along the gradient as the gradient itself. Noise and cosine are means over seeds with Student's t at 95 %. Exact credit, and the same at other steps of its response, are the controls.")
-        .columns(1)
-        .panel_size(760, 280)
-        .panel(tokens);
-    let figure = match n.updates.is_empty() {
-        true => figure,
-        false => figure
-            .panel(of_updates(n, "Noise of an update", "noise over RLOO's", |u| u.noise))
-            .panel(of_updates(n, "Direction of the mean update", "cosine over RLOO's", |u| u.cosine)),
-    };
-    vec![(String::new(), figure)]
-}
-
-fn title(n: &Numbers) -> String {
-    let trace = n.updates.iter().find(|u| u.arm == TRACE);
-    let noise = trace
-        .map_or(String::new(), |u| format!("; the trace takes no noise away ({:.1} of RLOO's)", u.noise.mid));
-    match n.gate() {
-        Some(gate) if gate.is_passed() => {
-            let share = n.cells[0].share_of_headroom(TRACE).map_or(noise, |i| {
-                format!(
-                    "; the trace takes {:.0} % of its gain over GRPO ({:.0} to {:.0})",
-                    100.0 * i.mid,
-                    100.0 * i.low,
-                    100.0 * i.high
-                )
-            });
-            format!("Exact credit needs {:.2} of RLOO's tokens on chains{share}", gate.oracle.mid)
-        }
-        Some(gate) => format!(
-            "Exact credit needs {:.2} of RLOO's tokens on chains: too many to conclude anything",
-            gate.oracle.mid
-        ),
-        None => "Updates on chains whose first error is known".to_owned(),
     }
 }
 
-fn of_updates(n: &Numbers, name: &str, y: &str, number: fn(&Update) -> Interval) -> Panel {
+fn gate_rows(n: &Numbers) -> Vec<GateRow> {
+    let row = |cell: &super::GateCell| {
+        let gate = cell.gate;
+        GateRow {
+            runs: cell.runs.words().to_owned(),
+            rule_of_version: cell.rule.version(),
+            pairs: gate.pairs[0],
+            tokens: gate.verifier.mid,
+            tokens_low: gate.verifier.low,
+            tokens_high: gate.verifier.high,
+            permuted_pairs: gate.pairs[1],
+            permuted: gate.permuted.mid,
+            permuted_low: gate.permuted.low,
+            permuted_high: gate.permuted.high,
+            gate: if gate.is_passed() { "passed" } else { "void" }.to_owned(),
+        }
+    };
+    n.gates.iter().map(row).collect()
+}
+
+pub(super) fn pair_rows(n: &Numbers) -> Vec<PairRow> {
+    let arms = of_first_cell(n);
+    let reference = arms.iter().find(|arm| arm.name == REFERENCE).map_or(&[][..], |arm| &arm.runs);
+    let others = arms.iter().filter(|arm| arm.name != REFERENCE);
+    let own = others.flat_map(|arm| arm.runs.iter().zip(reference)).map(|pair| (n.protocol.version, pair));
+    let before = |arm: &str| by_seed(&n.earlier, arm);
+    let earlier = [ORACLE, ANTI].into_iter().flat_map(|arm| before(arm).into_iter().zip(before(REFERENCE)));
+    let row = |(version, (run, other)): (u32, (&Run, &Run))| PairRow {
+        version,
+        arm: run.arm.clone(),
+        seed: run.seed,
+        tokens: run.over(other),
+        reached: yes(run.reached.is_some()).to_owned(),
+        rloo_reached: yes(other.reached.is_some()).to_owned(),
+    };
+    own.chain(earlier.map(|pair| (Rule::One.version(), pair))).map(row).collect()
+}
+
+fn compared_rows(n: &Numbers) -> Vec<ComparedRow> {
+    let Some(cell) = n.valid().first() else { return Vec::new() };
+    let row = |(arm, over): (&str, &str)| {
+        let compared = cell.compare(arm, over)?;
+        let tokens = exponential(compared.interval);
+        Some(ComparedRow {
+            arm: arm.to_owned(),
+            over: over.to_owned(),
+            pairs: compared.pairs,
+            missed: compared.missed[0],
+            over_missed: compared.missed[1],
+            tokens: tokens.mid,
+            tokens_low: tokens.low,
+            tokens_high: tokens.high,
+            p: compared.p,
+        })
+    };
+    COMPARED.into_iter().filter_map(row).collect()
+}
+
+pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
+    let tokens = (!n.cells.is_empty()).then(|| (String::new(), of_tokens(n)));
+    let noise = (!n.updates.is_empty()).then(|| ("noise".to_owned(), of_updates(n)));
+    tokens.into_iter().chain(noise).collect()
+}
+
+/// The ends of the axis of ratios.
+const ENDS: [f64; 2] = [0.25, 4.0];
+
+fn of_tokens(n: &Numbers) -> Figure {
+    let mut arms: Vec<(&Arm, Interval)> = of_first_cell(n)
+        .into_iter()
+        .filter_map(|arm| Some((arm, exponential(arm.over_reference.as_ref()?.interval))))
+        .collect();
+    arms.sort_by(|a, b| a.1.mid.total_cmp(&b.1.mid));
+    let mut pairs = pair_rows(n);
+    pairs.retain(|pair| pair.version == n.protocol.version);
+    let [low, high] = ENDS;
+    let dots = |wanted: fn(&PairRow) -> bool| -> Vec<(f64, f64)> {
+        let of_arm = |(row, (arm, _)): (usize, &(&Arm, Interval))| {
+            let own = pairs.iter().filter(|pair| pair.arm == arm.name).enumerate();
+            // A dot a seed, each a little lower than the one before.
+            let place = |(k, pair): (usize, &PairRow)| (pair.tokens, row as f64 - 0.28 + 0.05 * k as f64);
+            own.filter(|(_, pair)| wanted(pair)).map(place).collect::<Vec<_>>()
+        };
+        arms.iter().enumerate().flat_map(of_arm).collect()
+    };
+    let (reached, missed) = (dots(PairRow::is_of_both), dots(|pair| !pair.is_of_both()));
+    let means = arms.iter().zip(0..).map(|((_, i), row)| (f64::from(row), i.low, i.mid, i.high));
+    let panel = Panel::new("")
+        .x(Axis::new("tokens to the target over RLOO's on the same seed").log().range(low, high))
+        .y(Axis::new("").categories(arms.iter().map(|(arm, _)| label(&arm.name))))
+        .vline(1.0, "RLOO")
+        .dots("a seed", false, reached.iter().copied())
+        .dots("a seed on which a run missed the target", true, missed.iter().copied())
+        .spans("geometric mean, 95 %", means.filter(|(_, _, mid, _)| *mid <= high));
+    // What lies beyond an end is written at it.
+    let beyond = arms.iter().zip(0..).filter(|((_, i), _)| i.mid > high);
+    let panel = beyond.fold(panel, |panel, ((_, i), row)| {
+        panel.text(high, f64::from(row), format!("{:.1} ({:.1} to {:.1}) →", i.mid, i.low, i.high))
+    });
+    let inside = |row: f64| arms.get(row.round() as usize).is_some_and(|(_, i)| i.mid <= high);
+    let single = reached.iter().chain(&missed).filter(|(_, row)| inside(*row));
+    let panel = single.fold(panel, |panel, &(ratio, row)| match () {
+        () if ratio > high => panel.text(high, row.round(), format!("{ratio:.1} →")),
+        () if ratio < low => panel.text(low, row.round(), format!("← {ratio:.2}")),
+        () => panel,
+    });
+    Figure::new(title(n, &pairs))
+        .caption(format!("A small transformer on chains of eight operations; tokens until it solves {} of the held-out problems. The mean is over the pairs of which one run at least reached the target. Hollow dots are bounds, or, near 1, pairs of which neither reached it, which the mean leaves out. Verifier credit: a model of Q minus the baseline of least variance. Permuted credit: the same at random steps.", n.protocol.exam.target))
+        .columns(1)
+        .panel_size(780, 500)
+        .panel(panel)
+}
+
+fn title(n: &Numbers, pairs: &[PairRow]) -> String {
+    let by_seed = BySeed::new(pairs.iter().filter(|pair| pair.arm == ORACLE));
+    let Some(said) = by_seed.said() else { return "Tokens to the target over RLOO's".to_owned() };
+    let Some(cell) = n.valid().first() else {
+        return format!("Verifier credit takes {said}: too many to conclude anything");
+    };
+    let is_open =
+        |arm, over| cell.compare(arm, over).is_some_and(|c| c.interval.low <= 0.0 && c.interval.high >= 0.0);
+    let control =
+        if is_open(ORACLE, CLAMP) { ", and no significantly fewer than GRPO with the clamp" } else { "" };
+    let trace = if is_open(TRACE, GRPO) { "; no effect of the trace is shown" } else { "" };
+    format!("Verifier credit takes {said}{control}{trace}")
+}
+
+fn of_updates(n: &Numbers) -> Figure {
     let has_update = |arm: &&str| *arm != REFERENCE && n.updates.iter().any(|u| u.arm == *arm);
-    let arms: Vec<&str> = n.protocol.arms.iter().map(|arm| arm.name.as_str()).filter(has_update).collect();
-    let panel = Panel::new(name)
-        .x(Axis::new("arm").categories(arms.iter().map(|arm| label(arm))))
-        .y(y)
-        .hline(1.0, "RLOO");
-    PLACES.iter().zip([-0.2, 0.0, 0.2]).fold(panel, |panel, (place, aside)| {
-        let intervals = arms.iter().zip(0..).filter_map(|(arm, k)| {
-            let i = number(n.updates.iter().find(|u| u.arm == *arm && u.place == *place)?);
-            Some((f64::from(k) + aside, i.low, i.mid, i.high))
-        });
-        panel.intervals(*place, intervals.collect::<Vec<_>>())
-    })
+    let mut arms: Vec<&str> =
+        n.protocol.arms.iter().map(|arm| arm.name.as_str()).filter(has_update).collect();
+    let at_start = |arm: &str| n.updates.iter().find(|u| u.arm == arm).map_or(f64::NAN, |u| u.noise.mid);
+    arms.sort_by(|a, b| at_start(a).total_cmp(&at_start(b)));
+    let panel = |name: &str, axis: Axis, number: fn(&Update) -> Interval| {
+        let panel = Panel::new(name)
+            .x(axis)
+            .y(Axis::new("").categories(arms.iter().map(|arm| label(arm))))
+            .vline(1.0, "RLOO");
+        PLACES.iter().zip([-0.24, 0.0, 0.24]).fold(panel, |panel, (place, aside)| {
+            let intervals = arms.iter().zip(0..).filter_map(|(arm, k)| {
+                let i = number(n.updates.iter().find(|u| u.arm == *arm && u.place == *place)?);
+                Some((f64::from(k) + aside, i.low, i.mid, i.high))
+            });
+            panel.spans(*place, intervals.collect::<Vec<_>>())
+        })
+    };
+    let noise = Axis::new("noise over RLOO's").log().range(0.01, 5.0);
+    let seeds = n.updates.first().map_or(0, |u| u.seeds);
+    Figure::new(title_of_updates(n, &arms))
+        .caption(format!("Updates at the start, in the middle and at the end of a run with RLOO; means over {seeds} seeds, Student's t at 95 %, bars that reach 0 cut at the left. Noise: the variance of an update at the scale at which its mean goes as far along the gradient as the gradient itself."))
+        .panel_size(520, 520)
+        .panel(panel("Noise", noise, |u| u.noise))
+        .panel(panel("Direction of the mean update", Axis::new("cosine with the gradient over RLOO's"), |u| u.cosine))
+}
+
+fn title_of_updates(n: &Numbers, arms: &[&str]) -> String {
+    let is_lower = |arm: &&&str| {
+        let own: Vec<&Update> = n.updates.iter().filter(|u| u.arm == **arm).collect();
+        own.len() == PLACES.len() && own.iter().all(|u| u.noise.high < 1.0)
+    };
+    let lower: Vec<&str> = arms.iter().filter(is_lower).map(|arm| label(arm)).collect();
+    match lower.as_slice() {
+        [] => "No method is shown to lower the noise of RLOO's update at all three places".to_owned(),
+        [only] => format!(
+            "Of all methods {only} alone is shown to lower the noise of RLOO's update at all three places"
+        ),
+        several => {
+            format!("Shown to lower the noise of RLOO's update at all three places: {}", several.join(", "))
+        }
+    }
 }

@@ -162,7 +162,7 @@ fn share_reversed(tasks: &[&OnTask], arm: usize) -> f64 {
 }
 
 /// That share by reduction.
-pub(super) fn reversed(n: &Numbers) -> String {
+fn reversed(n: &Numbers) -> String {
     let share = |(_, reduction): (&str, &str)| {
         let all = on_tasks(n, reduction, |_| true);
         format!("{} ({reduction})", percent(share_reversed(&all, PAPER)))

@@ -2,7 +2,7 @@
 
 use super::law::LawRow;
 use super::spread::{self, ARMS as OF_TASKS, OnTask, PAPER};
-use super::{CLAMPS, LAMBDAS, Numbers, REDUCTIONS, Slope, UPDATES, findings};
+use super::{CLAMPS, LAMBDAS, Numbers, REDUCTIONS, Slope, UPDATES};
 use crate::experiments::common::at_least_exact;
 use crate::experiments::common::record::{Record, table};
 use crate::figure::{Axis, Figure, Panel, Style};
@@ -99,10 +99,14 @@ fn task_rows(n: &Numbers) -> Table {
 
 /// The direction of the paper's update over tasks, against whether longer responses are better.
 fn over_tasks(n: &Numbers) -> Figure {
-    let tasks = n.tasks.len() / spread::REDUCTIONS.len();
+    let reversed = spread::REDUCTIONS.map(|(_, reduction)| {
+        let own = || n.tasks.iter().filter(|on| on.reduction == reduction);
+        let against = own().filter(|on| on.cosine[PAPER] < 0.0).count();
+        format!("{against} of {} tasks ({reduction})", own().count())
+    });
     let figure = Figure::new(format!(
-        "Over {tasks} tasks trace and clamp together turn the update against the reward on {}",
-        findings::reversed(n)
+        "Trace and clamp together turn the update against the reward on {}",
+        reversed.join(" and on ")
     ))
     .caption(format!(
         "Exact cosine of GRPO-λ's expected update with ∇J (recent, λ = 0.99, clamp -0.1, G = 8, z-scores) at the start policy, one dot a task: the named ones and random trees of horizon 4 and 6. Left of 0 shorter responses are better, right of it longer ones. The paper does not print the reduction; both are shown. {}",
