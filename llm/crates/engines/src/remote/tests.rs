@@ -96,7 +96,7 @@ fn every_field_that_a_server_would_fill_by_itself_is_sent() {
         "ignore_eos": true, "stop_token_ids": [511],
     });
     assert_eq!(body, expected);
-    // Another prompt, step or run has another seed; only our own server is told the address.
+    // Another prompt, step or run has another seed; only a server with our sampler gets the address.
     let other = Ask { address: ask.address.prompt(3), ..ask };
     assert_ne!(other.seed(), seed);
     let ours = Served { takes_addresses: true, ..served() };
