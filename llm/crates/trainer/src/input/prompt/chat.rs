@@ -89,6 +89,9 @@ pub struct ChatTemplate {
 /// Names that every rendering gives.
 const GIVEN: [&str; 4] = ["messages", "tools", "documents", "add_generation_prompt"];
 
+/// Functions of templates, which are no arguments.
+const FUNCTIONS: [&str; 5] = ["raise_exception", "strftime_now", "dict", "namespace", "range"];
+
 /// The arguments of a template.
 ///
 /// # Errors
@@ -181,7 +184,7 @@ impl ChatTemplate {
     pub fn with_args(&self, args: Map<String, Json>) -> Result<ChatTemplate, String> {
         let template = self.environment.get_template(TEMPLATE).map_err(|e| words(&e))?;
         let mut read: Vec<String> = template.undeclared_variables(false).into_iter().collect();
-        read.retain(|name| !GIVEN.contains(&name.as_str()));
+        read.retain(|name| !GIVEN.contains(&name.as_str()) && !FUNCTIONS.contains(&name.as_str()));
         read.sort();
         match args.keys().find(|name| !read.contains(name)) {
             Some(name) => {

@@ -11,6 +11,12 @@ fn a_model_is_found_beside_a_data_set_of_its_name_and_its_absence_says_how_to_ge
     std::fs::create_dir_all(&there).expect("writable");
     assert_eq!(snapshot(RepositoryKind::Model, "Qwen/Qwen2.5-0.5B", dir.path()), Ok(there));
     missing(RepositoryKind::Dataset);
+    // A name of a snapshot that is not there yet: an older one is not taken for it.
+    let refs = dir.path().join("models--Qwen--Qwen2.5-0.5B/refs");
+    std::fs::create_dir_all(&refs).expect("writable");
+    std::fs::write(refs.join("main"), "def\n").expect("writable");
+    let under_way = missing(RepositoryKind::Model);
+    assert!(under_way.contains("refs/main names the snapshot def, which is not in"), "{under_way}");
 }
 
 #[test]
