@@ -2,7 +2,7 @@
 
 use super::markdown::{cell, short_cell, wrapped};
 use crate::endpoints::{self, Endpoint};
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, Rows, listed};
 use crate::run::VerdictRow;
 use crate::sentences;
 use anyhow::Context as _;
@@ -14,6 +14,8 @@ pub(super) struct Entry<'a> {
     experiment: &'a Experiment,
     endpoint: &'static Endpoint,
     findings: Vec<VerdictRow>,
+    /// What the findings show of the tables, in Markdown.
+    shown: Vec<String>,
     /// File names in `figures/`.
     pictures: Vec<String>,
 }
@@ -25,15 +27,18 @@ impl<'a> Entry<'a> {
         out: &Path,
         pictures: Vec<String>,
     ) -> anyhow::Result<Self> {
-        let findings = read_verdicts(&out.join("data"), experiment.id)?;
+        let data = out.join("data");
+        let findings = read_verdicts(&data, experiment.id)?;
+        let shown = findings.iter().map(|finding| rows(finding, &data, experiment.id));
+        let shown = shown.collect::<anyhow::Result<_>>()?;
         let endpoint = endpoints::endpoint(experiment.id)?;
-        Ok(Entry { experiment, endpoint, findings, pictures })
+        Ok(Entry { experiment, endpoint, findings, shown, pictures })
     }
 
     /// Verdict and detail of a finding in Markdown: on a sentence of the paper in the words for those.
     fn verdict(&self, finding: &VerdictRow) -> String {
-        let VerdictRow { statement, verdict, detail, .. } = finding;
-        let tested = sentences::tested_by(self.experiment.id, statement);
+        let VerdictRow { key, verdict, detail, .. } = finding;
+        let tested = sentences::tested_by(self.experiment.id, key);
         let word = tested.map_or(verdict.as_str(), |_| sentences::verdict(verdict));
         if detail.is_empty() { format!("**{word}**") } else { format!("**{word}**: {detail}") }
     }
@@ -42,7 +47,7 @@ impl<'a> Entry<'a> {
     pub(super) fn sentence_rows(&self) -> String {
         let id = self.experiment.id;
         let row = |finding: &VerdictRow| {
-            let sentence = sentences::tested_by(id, &finding.statement)?;
+            let sentence = sentences::tested_by(id, &finding.key)?;
             let words = cell(&format!("\"{}\" ({})", sentence.words, sentence.place));
             let (statement, verdict) = (short_cell(&finding.statement), short_cell(&self.verdict(finding)));
             Some(format!("| {words} | {statement} | {verdict} | [`{id}`](#{id}) |\n"))
@@ -65,13 +70,17 @@ impl<'a> Entry<'a> {
         let mut text = format!("### {id}\n\n{}\n", wrapped("", "", title));
         text += &format!("{}\n", wrapped("> ", "> ", &format!("{claim} ({source})")));
         text += &format!("{}\n", wrapped("", "", &format!("Primary endpoint: {}.", self.endpoint.endpoint)));
-        for finding in &self.findings {
-            let decides = finding.statement.starts_with(&self.endpoint.decided_by);
-            let primary = if decides { " (primary endpoint)" } else { "" };
+        for (finding, rows) in self.findings.iter().zip(&self.shown) {
+            let primary = if finding.key == self.endpoint.decided_by { " (primary endpoint)" } else { "" };
             text += &wrapped("- ", "  ", &format!("{}{primary}", finding.statement));
             text += &wrapped("  - ", "    ", &self.verdict(finding));
-            if !finding.numbers.is_empty() {
-                text += &wrapped("  - ", "    ", &format!("Numbers: {}", finding.numbers));
+            for line in [&finding.values, &finding.note] {
+                if !line.is_empty() {
+                    text += &wrapped("  - ", "    ", line);
+                }
+            }
+            if !rows.is_empty() {
+                text += &format!("\n{rows}\n");
             }
         }
         for picture in &self.pictures {
@@ -81,14 +90,53 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Reads `<id>_verdicts.csv` from the data folder.
+/// Rows that a page shows in full; of more it names the file.
+const MOST_ROWS: usize = 30;
+
+/// The rows that a finding shows, as a table in its list item; empty if it shows none.
+fn rows(finding: &VerdictRow, data: &Path, id: &str) -> anyhow::Result<String> {
+    if finding.rows.is_empty() {
+        return Ok(String::new());
+    }
+    let rows: Rows = serde_json::from_str(&finding.rows)?;
+    let file = format!("{}.csv", crate::run::stem(id, &rows.table));
+    let context = || format!("data/{file}, which finding `{}` of {id} shows", finding.key);
+    let text = std::fs::read_to_string(data.join(&file)).with_context(context)?;
+    let mut table = Table::from_csv(&text).with_context(context)?;
+    let place = |table: &Table, name: &String| {
+        table.column(name).with_context(|| format!("no column {name}")).with_context(context)
+    };
+    for (column, texts) in &rows.only {
+        let at = place(&table, column)?;
+        table.rows.retain(|row| texts.contains(&row[at].format(4)));
+    }
+    anyhow::ensure!(!table.rows.is_empty(), "{}: no row is shown", context());
+    if table.rows.len() > MOST_ROWS {
+        return Ok(format!("  {} rows: [`{file}`](data/{file})\n", table.rows.len()));
+    }
+    if !rows.columns.is_empty() {
+        let places = rows.columns.iter().map(|column| place(&table, column));
+        let places = places.collect::<anyhow::Result<Vec<_>>>()?;
+        table.rows =
+            table.rows.iter().map(|row| places.iter().map(|&at| row[at].clone()).collect()).collect();
+        table.columns = rows.columns;
+    }
+    table.columns.iter_mut().for_each(|column| *column = column.replace('_', " "));
+    Ok(table.to_markdown().lines().map(|line| format!("  {line}\n")).collect())
+}
+
+/// Reads `<id>_verdicts.csv` from the data folder, values as they are shown.
 fn read_verdicts(data: &Path, id: &str) -> anyhow::Result<Vec<VerdictRow>> {
     let path = data.join(format!("{id}_verdicts.csv"));
     let text = std::fs::read_to_string(&path)
         .with_context(|| format!("{}: cannot be read; run `sim {id}`", path.display()))?;
-    let rows: Vec<VerdictRow> = Table::from_csv(&text)
+    let mut rows: Vec<VerdictRow> = Table::from_csv(&text)
         .and_then(|table| table.to_rows())
         .with_context(|| path.display().to_string())?;
+    for row in rows.iter_mut().filter(|row| !row.values.is_empty()) {
+        let values = serde_json::from_str(&row.values).with_context(|| path.display().to_string())?;
+        row.values = listed(&values, 4);
+    }
     anyhow::ensure!(!rows.is_empty(), "{}: has no row; run `sim {id}`", path.display());
     Ok(rows)
 }
