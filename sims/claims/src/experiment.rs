@@ -159,25 +159,30 @@ fn rounded(value: Value) -> Value {
     }
 }
 
-/// Values for a reader: `name: value` with semicolons between them, numbers to `digits` digits, an interval as `middle (low to high)`.
-pub fn listed(values: &Map<String, Value>, digits: usize) -> String {
+/// A value for a reader, numbers to `digits` digits, an interval as `middle (low to high)`.
+pub fn shown(value: &Value, digits: usize) -> String {
     let text = |value: &Value| match value {
         Value::Number(n) => n.as_f64().map_or_else(|| n.to_string(), |x| significant(x, digits)),
         Value::String(text) => text.clone(),
         Value::Null => "none".to_owned(),
         other => other.to_string(),
     };
-    let shown = |value: &Value| match value {
+    match value {
         Value::Array(all) if all.is_empty() => "none".to_owned(),
         Value::Array(all) => match all.as_slice() {
-            [Value::Number(_), low @ Value::Number(_), high @ Value::Number(_)] => {
-                format!("{} ({} to {})", text(&all[0]), text(low), text(high))
+            [mid @ Value::Number(_), low @ Value::Number(_), high @ Value::Number(_)] => {
+                format!("{} ({} to {})", text(mid), text(low), text(high))
             }
             all => all.iter().map(text).collect::<Vec<_>>().join(" / "),
         },
         one => text(one),
-    };
-    values.iter().map(|(name, value)| format!("{name}: {}", shown(value))).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// Values for a reader: `name: value` with semicolons between them.
+pub fn listed(values: &Map<String, Value>, digits: usize) -> String {
+    let named = values.iter().map(|(name, value)| format!("{name}: {}", shown(value, digits)));
+    named.collect::<Vec<_>>().join("; ")
 }
 
 /// Results of an experiment.

@@ -2,11 +2,12 @@
 
 use super::markdown::{cell, short_cell, wrapped};
 use crate::endpoints::{self, Endpoint};
-use crate::experiment::{Experiment, Rows, listed};
+use crate::experiment::{Experiment, Rows, listed, shown};
 use crate::run::VerdictRow;
 use crate::sentences;
 use anyhow::Context as _;
-use grpo_lambda_stats::table::Table;
+use grpo_lambda_stats::table::{Cell, Table};
+use serde_json::{Map, Value};
 use std::path::Path;
 
 /// An experiment with its results in the output folder.
@@ -14,8 +15,8 @@ pub(super) struct Entry<'a> {
     experiment: &'a Experiment,
     endpoint: &'static Endpoint,
     findings: Vec<VerdictRow>,
-    /// What the findings show of the tables, in Markdown.
-    shown: Vec<String>,
+    /// Of every finding its values in a line, and the tables that it shows.
+    shown: Vec<(String, [String; 2])>,
     /// File names in `figures/`.
     pictures: Vec<String>,
 }
@@ -29,7 +30,10 @@ impl<'a> Entry<'a> {
     ) -> anyhow::Result<Self> {
         let data = out.join("data");
         let findings = read_verdicts(&data, experiment.id)?;
-        let shown = findings.iter().map(|finding| rows(finding, &data, experiment.id));
+        let shown = findings.iter().map(|finding| {
+            let (line, table) = values(finding)?;
+            anyhow::Ok((line, [table, rows(finding, &data, experiment.id)?]))
+        });
         let shown = shown.collect::<anyhow::Result<_>>()?;
         let endpoint = endpoints::endpoint(experiment.id)?;
         Ok(Entry { experiment, endpoint, findings, shown, pictures })
@@ -70,17 +74,17 @@ impl<'a> Entry<'a> {
         let mut text = format!("### {id}\n\n{}\n", wrapped("", "", title));
         text += &format!("{}\n", wrapped("> ", "> ", &format!("{claim} ({source})")));
         text += &format!("{}\n", wrapped("", "", &format!("Primary endpoint: {}.", self.endpoint.endpoint)));
-        for (finding, rows) in self.findings.iter().zip(&self.shown) {
+        for (finding, (values, tables)) in self.findings.iter().zip(&self.shown) {
             let primary = if finding.key == self.endpoint.decided_by { " (primary endpoint)" } else { "" };
             text += &wrapped("- ", "  ", &format!("{}{primary}", finding.statement));
             text += &wrapped("  - ", "    ", &self.verdict(finding));
-            for line in [&finding.values, &finding.note] {
+            for line in [values, &finding.note] {
                 if !line.is_empty() {
                     text += &wrapped("  - ", "    ", line);
                 }
             }
-            if !rows.is_empty() {
-                text += &format!("\n{rows}\n");
+            for table in tables.iter().filter(|table| !table.is_empty()) {
+                text += &format!("\n{table}\n");
             }
         }
         for picture in &self.pictures {
@@ -91,7 +95,7 @@ impl<'a> Entry<'a> {
 }
 
 /// Rows that a page shows in full; of more it names the file.
-const MOST_ROWS: usize = 30;
+const MOST_ROWS: usize = 48;
 
 /// The rows that a finding shows, as a table in its list item; empty if it shows none.
 fn rows(finding: &VerdictRow, data: &Path, id: &str) -> anyhow::Result<String> {
@@ -122,21 +126,51 @@ fn rows(finding: &VerdictRow, data: &Path, id: &str) -> anyhow::Result<String> {
         table.columns = rows.columns;
     }
     table.columns.iter_mut().for_each(|column| *column = column.replace('_', " "));
-    Ok(table.to_markdown().lines().map(|line| format!("  {line}\n")).collect())
+    Ok(indented(&table))
 }
 
-/// Reads `<id>_verdicts.csv` from the data folder, values as they are shown.
+/// The values of a finding: in a line, and as a table those called `row: column`, if some row has two of them.
+fn values(finding: &VerdictRow) -> anyhow::Result<(String, String)> {
+    if finding.values.is_empty() {
+        return Ok(Default::default());
+    }
+    let all: Map<String, Value> = serde_json::from_str(&finding.values)?;
+    let (mut line, mut rows, mut columns) = (Map::new(), Vec::<(String, Map<_, _>)>::new(), Vec::new());
+    for (name, value) in all {
+        let Some((row, column)) = name.rsplit_once(": ") else {
+            line.insert(name, value);
+            continue;
+        };
+        if !columns.contains(&column.to_owned()) {
+            columns.push(column.to_owned());
+        }
+        match rows.iter_mut().find(|(known, _)| known == row) {
+            Some((_, cells)) => _ = cells.insert(column.to_owned(), value),
+            None => rows.push((row.to_owned(), Map::from_iter([(column.to_owned(), value)]))),
+        }
+    }
+    let mut table = Table { columns: [vec![String::new()], columns].concat(), rows: Vec::new() };
+    for (row, cells) in rows {
+        let cell = |column: &String| cells.get(column).map_or(Cell::Empty, |value| shown(value, 4).into());
+        table.rows.push([vec![Cell::from(row)], table.columns[1..].iter().map(cell).collect()].concat());
+    }
+    let indented = if table.rows.is_empty() { String::new() } else { indented(&table) };
+    Ok((listed(&line, 4), indented))
+}
+
+/// A table in a list item.
+fn indented(table: &Table) -> String {
+    table.to_markdown().lines().map(|line| format!("  {line}\n")).collect()
+}
+
+/// Reads `<id>_verdicts.csv` from the data folder.
 fn read_verdicts(data: &Path, id: &str) -> anyhow::Result<Vec<VerdictRow>> {
     let path = data.join(format!("{id}_verdicts.csv"));
     let text = std::fs::read_to_string(&path)
         .with_context(|| format!("{}: cannot be read; run `sim {id}`", path.display()))?;
-    let mut rows: Vec<VerdictRow> = Table::from_csv(&text)
+    let rows: Vec<VerdictRow> = Table::from_csv(&text)
         .and_then(|table| table.to_rows())
         .with_context(|| path.display().to_string())?;
-    for row in rows.iter_mut().filter(|row| !row.values.is_empty()) {
-        let values = serde_json::from_str(&row.values).with_context(|| path.display().to_string())?;
-        row.values = listed(&values, 4);
-    }
     anyhow::ensure!(!rows.is_empty(), "{}: has no row; run `sim {id}`", path.display());
     Ok(rows)
 }

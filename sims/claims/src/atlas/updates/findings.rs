@@ -258,7 +258,7 @@ pub(super) fn credit(atlas: &Atlas) -> Finding {
         "Rank correlation of implied credit with A, and GRPO's, mean over the tasks on which both are exact: those furthest below it, or least above.",
     );
     ranked.iter().take(6).fold(finding, |finding, (_, name, both, tasks)| {
-        finding.value(*name, both).value(format!("{name}: tasks"), tasks)
+        finding.value(format!("{name}: correlations"), both).value(format!("{name}: tasks"), tasks)
     })
 }
 

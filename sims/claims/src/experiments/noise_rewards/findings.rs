@@ -129,10 +129,7 @@ fn law(n: &Numbers) -> Option<Finding> {
     };
     let same = with(&|a, sign| a.change.mid * sign > 0.0).len();
     let [forced, shown] = forced_and_shown(n);
-    let list = |wanted: Option<f64>| {
-        let kept = arms.iter().filter(|(_, sign)| *sign == wanted);
-        kept.map(|(a, _)| a.name()).collect::<Vec<_>>()
-    };
+    let told = arms.iter().filter(|(_, sign)| sign.is_some()).count();
     (!arms.is_empty()).then(|| {
         let statement = "Coins change the mean length with the sign of the length law under every reduction and map from rewards to advantages";
         Finding::new("law", statement, verdict)
@@ -141,11 +138,9 @@ fn law(n: &Numbers) -> Option<Finding> {
             .value("with a force at the start weights", forced)
             .value("of them with its sign", same)
             .value("of them shown", shown)
-            .value("force above 0", list(Some(1.0)))
-            .value("force below 0", list(Some(-1.0)))
-            .value("no force", list(Some(0.0)))
-            .value("force not told, in no verdict", list(None))
-            .rows("", &[&["reduction"], &SHOWN[..]].concat())
+            .value("with a force of 0, or one that is told", told)
+            .rows("", &[&["reduction"], &SHOWN[..], &["predicted"]].concat())
+            .only("optimiser", &["SGD"])
             .note(format!("A setting moves if the interval that holds for all of them together (Bonferroni) leaves 0 out, and stays if it lies within {margin:.2} tokens."))
     })
 }
@@ -220,18 +215,17 @@ fn size(n: &Numbers, arms: &[Excess]) -> Verdict {
     }
 }
 
-/// Adds the predictions of some settings, and what was measured beyond them.
+/// Shows the predictions, and what was measured beyond them.
 fn sizes(finding: Finding, n: &Numbers, arms: &[Excess]) -> Finding {
     let margin = n.margin * n.start[1];
     let small = arms.iter().filter(|(_, [predicted, ..])| predicted.mid.abs() <= margin).count();
-    let finding =
-        finding.value("margin in tokens", margin).value("predictions within the margin themselves", small);
-    arms.iter().fold(finding, |finding, (a, [predicted, beyond, _])| {
-        let name = a.name();
-        finding
-            .interval(format!("{name}: predicted"), *predicted)
-            .interval(format!("{name}: beyond it"), *beyond)
-    })
+    let columns =
+        ["lambda", "part", "clamp", "reduction", "predicted", "beyond", "beyond_low", "beyond_high"];
+    finding
+        .value("margin in tokens", margin)
+        .value("predictions within the margin themselves", small)
+        .rows("", &columns)
+        .only("optimiser", &["SGD"])
 }
 
 fn predicted(n: &Numbers) -> Finding {
@@ -244,7 +238,8 @@ fn predicted(n: &Numbers) -> Finding {
         "The growth is the one that the theorem predicts at the start weights: lr ā <g_λ, ∇E[T]> / E[T] per step",
         size(n, &predicted),
     );
-    sizes(finding.value("measured over predicted", [least, most]), n, &predicted).note(
+    let finding = sizes(finding.value("measured over predicted", [least, most]), n, &predicted);
+    finding.only("reduction", &[TOKEN_MEAN]).only("part", &[ClampPart::Both.name()]).note(
         "Measured is the change minus that of the same coins without a clamp; the prediction is to first order. It counts as predicted if the 95 % interval of measured minus predicted lies within the margin.",
     )
 }

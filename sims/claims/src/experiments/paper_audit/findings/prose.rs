@@ -66,7 +66,9 @@ pub(super) fn seven_b(audit: &Audit) -> Finding {
     );
     four.iter().fold(finding, |finding, g| {
         let name = g.run.dataset.name();
-        finding.value(name, g.printed_points()).value(format!("{name}: z"), g.estimate().z())
+        finding
+            .value(format!("{name}: gain"), g.printed_points())
+            .value(format!("{name}: z"), g.estimate().z())
     })
 }
 
