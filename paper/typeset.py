@@ -25,7 +25,7 @@ SOURCES = [HERE / name for name in ("paper.typ", "numbers.typ", "draw.typ", "ref
 def quoted() -> list[Path]:
     """The sources, and every file of data that they name."""
     source = "".join(path.read_text() for path in SOURCES)
-    verdicts = {f"{name}_verdicts" for name in re.findall(r'(?:numbers|detail|verdict|statement)\("(\w+)"', source)}
+    verdicts = {f"{name}_verdicts" for name in re.findall(r'(?:value|count|verdict|finding)\("(\w+)"', source)}
     tables = set(re.findall(r'table-of\("(\w+)"', source))
     outside = [HERE.parent / name for name in re.findall(r'read\("/([\w/.]+)"', source)]
     return SOURCES + [REPORT] + [HERE / "data" / f"{name}.csv" for name in sorted(verdicts | tables)] + outside

@@ -13,7 +13,7 @@ const TEXT: &str = include_str!("../../../paper/endpoints.toml");
 pub struct Endpoint {
     /// The quantity, and the rule that decides on it.
     pub endpoint: String,
-    /// The first words of the statement of the finding that decides on it.
+    /// The key of the finding that decides on it.
     pub decided_by: String,
     /// The relative change within which a setting counts as unchanged.
     margin: Option<f64>,

@@ -3,7 +3,10 @@
 use crate::figure::Figure;
 use crate::sentences::SentenceId;
 use crate::store::Store;
-use grpo_lambda_stats::table::Table;
+use grpo_lambda_stats::Interval;
+use grpo_lambda_stats::table::{Table, significant};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -42,17 +45,96 @@ impl Verdict {
 /// One statement put to the test, with our numbers.
 #[derive(Clone, Debug)]
 pub struct Finding {
+    /// The name by which pages ask for it; no other finding of the experiment has it.
+    pub key: String,
     /// Sentence of the paper under test. `None` for a question of ours.
     pub tests: Option<SentenceId>,
     /// The statement examined, short. The first finding of a report is the paper's claim itself.
     pub statement: String,
-    /// Findings.
+    /// What the numbers say about the statement.
     pub verdict: Verdict,
-    /// The deciding numbers, as a reader should see them.
-    pub numbers: String,
+    /// Numbers and names that stand in no table, by name.
+    pub values: Map<String, Value>,
+    /// The rows of the experiment's tables that decide.
+    pub rows: Option<Rows>,
+    /// What a reader must know of the numbers: settings, reasons.
+    pub note: String,
 }
 
+/// Rows of a table of the experiment, as a page shows them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rows {
+    /// The table's name in [`Report::tables`].
+    pub table: String,
+    /// The columns that are shown; every column if there is none.
+    pub columns: Vec<String>,
+    /// Columns with the texts of which a row has one there to be shown.
+    pub only: Vec<(String, Vec<String>)>,
+}
+
+/// Digits of a number in a file of verdicts; as many as in a table.
+const DIGITS: usize = 12;
+
 impl Finding {
+    /// A finding on a question of ours.
+    pub fn new(key: impl Into<String>, statement: impl Into<String>, verdict: Verdict) -> Finding {
+        let (values, note) = (Map::new(), String::new());
+        Finding {
+            key: key.into(),
+            tests: None,
+            statement: statement.into(),
+            verdict,
+            values,
+            rows: None,
+            note,
+        }
+    }
+
+    /// The finding that tests a sentence of the paper.
+    pub fn on(id: SentenceId, verdict: Verdict) -> Finding {
+        let sentence = id.sentence();
+        Finding { tests: Some(id), ..Finding::new(sentence.key, sentence.statement, verdict) }
+    }
+
+    /// Adds a number, a name, a list of either, or `None`.
+    #[must_use]
+    pub fn value(mut self, name: impl Into<String>, value: impl Serialize) -> Finding {
+        let value = serde_json::to_value(value).unwrap_or(Value::Null);
+        self.values.insert(name.into(), rounded(value));
+        self
+    }
+
+    /// Adds a number with the ends of its interval.
+    #[must_use]
+    pub fn interval(self, name: impl Into<String>, interval: impl Into<Option<Interval>>) -> Finding {
+        self.value(name, interval.into().map(|i| [i.mid, i.low, i.high]))
+    }
+
+    /// Shows these columns of a table of the experiment; every column if there is none.
+    #[must_use]
+    pub fn rows(mut self, table: &str, columns: &[&str]) -> Finding {
+        let columns = columns.iter().map(|&column| column.to_owned()).collect();
+        self.rows = Some(Rows { table: table.to_owned(), columns, only: Vec::new() });
+        self
+    }
+
+    /// Of the table shown only the rows that have one of these texts in a column.
+    ///
+    /// # Panics
+    /// Before [`Finding::rows`].
+    #[must_use]
+    pub fn only<T: ToString>(mut self, column: &str, texts: &[T]) -> Finding {
+        let rows = self.rows.as_mut().expect("rows come before those that are shown");
+        rows.only.push((column.to_owned(), texts.iter().map(T::to_string).collect()));
+        self
+    }
+
+    /// Adds what a reader must know of the numbers.
+    #[must_use]
+    pub fn note(self, note: impl Into<String>) -> Finding {
+        Finding { note: note.into(), ..self }
+    }
+
     /// The verdict for a person: a sentence of the paper that fails is refuted.
     pub fn said(&self) -> String {
         let word = match (&self.verdict, self.tests) {
@@ -62,6 +144,45 @@ impl Finding {
         let detail = self.verdict.detail();
         if detail.is_empty() { word.to_owned() } else { format!("{word}: {detail}") }
     }
+}
+
+/// A value with its numbers rounded, whole ones without a decimal point.
+fn rounded(value: Value) -> Value {
+    match value {
+        Value::Number(n) => match significant(n.as_f64().unwrap_or(f64::NAN), DIGITS).parse::<f64>() {
+            Ok(x) if x.fract() == 0.0 && x.abs() < 1e15 => Value::from(x as i64),
+            Ok(x) => Value::from(x),
+            Err(_) => Value::Null,
+        },
+        Value::Array(all) => Value::Array(all.into_iter().map(rounded).collect()),
+        other => other,
+    }
+}
+
+/// A value for a reader, numbers to `digits` digits, an interval as `middle (low to high)`.
+pub fn shown(value: &Value, digits: usize) -> String {
+    let text = |value: &Value| match value {
+        Value::Number(n) => n.as_f64().map_or_else(|| n.to_string(), |x| significant(x, digits)),
+        Value::String(text) => text.clone(),
+        Value::Null => "none".to_owned(),
+        other => other.to_string(),
+    };
+    match value {
+        Value::Array(all) if all.is_empty() => "none".to_owned(),
+        Value::Array(all) => match all.as_slice() {
+            [mid @ Value::Number(_), low @ Value::Number(_), high @ Value::Number(_)] => {
+                format!("{} ({} to {})", text(mid), text(low), text(high))
+            }
+            all => all.iter().map(text).collect::<Vec<_>>().join(" / "),
+        },
+        one => text(one),
+    }
+}
+
+/// Values for a reader: `name: value` with semicolons between them.
+pub fn listed(values: &Map<String, Value>, digits: usize) -> String {
+    let named = values.iter().map(|(name, value)| format!("{name}: {}", shown(value, digits)));
+    named.collect::<Vec<_>>().join("; ")
 }
 
 /// Results of an experiment.
@@ -89,7 +210,7 @@ pub struct Report {
 ///     run: |context| {
 ///         let findings = |sum: &f64| {
 ///             let verdict = if *sum == 1.0 { Verdict::Holds } else { Verdict::Fails(format!("it is {sum}")) };
-///             vec![Finding { tests: None, statement: HALVES.claim.into(), verdict, numbers: String::new() }]
+///             vec![Finding::new("whole", HALVES.claim, verdict).value("sum", sum)]
 ///         };
 ///         Parts { measure: |_| Ok(0.5 + 0.5), findings, tables: |_| Vec::new(), figures: |_| Vec::new() }.report(context)
 ///     },

@@ -1,6 +1,6 @@
 //! Runs experiments one after the other, writes each report as soon as it is there, and ends with the verdicts.
 
-use crate::experiment::{Context, Experiment, Finding, Report};
+use crate::experiment::{Context, Experiment, Finding, Report, listed};
 use crate::store::Store;
 use anyhow::{Context as _, anyhow, bail, ensure};
 use comfy_table::{Row, presets};
@@ -203,25 +203,34 @@ fn render(id: &str, report: &Report, command: &str) -> anyhow::Result<Vec<(Strin
     Ok(files)
 }
 
-fn stem(id: &str, name: &str) -> String {
+pub(crate) fn stem(id: &str, name: &str) -> String {
     if name.is_empty() { id.to_owned() } else { format!("{id}_{name}") }
 }
 
 /// A row of `<id>_verdicts.csv`.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct VerdictRow {
+    pub(crate) key: String,
     pub(crate) statement: String,
     pub(crate) verdict: String,
     pub(crate) detail: String,
-    pub(crate) numbers: String,
+    /// [`Finding::values`] in JSON; empty if there is none, as the next two.
+    pub(crate) values: String,
+    /// [`Finding::rows`] in JSON.
+    pub(crate) rows: String,
+    pub(crate) note: String,
 }
 
 fn verdicts(findings: &[Finding]) -> Table {
+    let json = |values: &serde_json::Map<_, _>| serde_json::Value::Object(values.clone()).to_string();
     Table::from_rows(findings.iter().map(|f| VerdictRow {
+        key: f.key.clone(),
         statement: f.statement.clone(),
         verdict: f.verdict.word().to_owned(),
         detail: f.verdict.detail().to_owned(),
-        numbers: f.numbers.clone(),
+        values: if f.values.is_empty() { String::new() } else { json(&f.values) },
+        rows: f.rows.as_ref().map_or(String::new(), |rows| serde_json::json!(rows).to_string()),
+        note: f.note.clone(),
     }))
 }
 
@@ -252,9 +261,10 @@ fn summary(outcomes: &[Outcome], out: &Path) -> String {
                         (0, more) => format!("{}\n(+{more})", outcome.id),
                         _ => String::new(),
                     };
-                    let detail = f.verdict.detail();
-                    let gap = if f.numbers.is_empty() || detail.is_empty() { "" } else { "\n" };
-                    let numbers = format!("{detail}{gap}{}", f.numbers);
+                    let mut numbers =
+                        vec![f.verdict.detail().to_owned(), listed(&f.values, 4), f.note.clone()];
+                    numbers.retain(|text| !text.is_empty());
+                    let numbers = numbers.join("\n");
                     let mut row = Row::from([id.as_str(), &f.statement, f.verdict.word(), &numbers]);
                     if outcomes.len() > 1 {
                         row.max_height(SUMMARY_LINES);

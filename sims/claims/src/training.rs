@@ -1,9 +1,11 @@
 //! Training of tabular policies: tasks, streams of random numbers, one run, the choice of learning rates, paired differences.
 
+use crate::experiment::{Finding, Verdict};
 use grpo_lambda::learner::{Samples, iterate};
 use grpo_lambda::methods::Method;
 use grpo_lambda_mdp::zoo::{self, Family, RandomRewards};
 use grpo_lambda_mdp::{Optimal, Oracle, Tabular, Tree};
+use grpo_lambda_stats::table::significant;
 use grpo_lambda_stats::{Bootstrap, Interval, mean, standard_error};
 use serde::{Deserialize, Serialize};
 use std::convert::Infallible;
@@ -231,6 +233,32 @@ pub(crate) fn choose(grid: Grid, seed: u64, task: &str, area: impl Fn(f64, u64) 
 fn best(tried: &[(i32, f64, f64)]) -> i32 {
     let greatest = tried.iter().map(|&(_, s, _)| s).fold(f64::NEG_INFINITY, f64::max);
     tried.iter().find(|&&(_, s, _)| s >= greatest - AS_GOOD).map_or(0, |&(k, ..)| k)
+}
+
+/// Whether every best rate lies inside the grid, from all choices with the names of their methods and tasks.
+pub(crate) fn inside_the_grid<'a>(
+    grid: Grid,
+    named: impl Iterator<Item = (&'a str, &'a str, &'a Choice)>,
+) -> Finding {
+    let named: Vec<_> = named.collect();
+    let edges = named.iter().filter(|(.., choice)| choice.at_edge);
+    let edges: Vec<String> = edges
+        .map(|(method, task, choice)| format!("{method} on {task} ({})", significant(choice.rate, 3)))
+        .collect();
+    let verdict = match edges.len() {
+        0 => Verdict::Holds,
+        n => Verdict::HoldsWhen(format!("apart from {n} of {} choices: {}", named.len(), edges.join(", "))),
+    };
+    Finding::new("grid", "Every best learning rate lies inside the grid that was tried", verdict)
+        .value("least rate as a power of 2", grid.low)
+        .value("greatest rate as a power of 2", grid.high)
+        .value("rates per doubling", grid.per_octave)
+        .value("selection runs per rate", grid.seeds)
+        .value("grids", named.len())
+        .value("grids widened", named.iter().filter(|(.., choice)| choice.widened > 0).count())
+        .note(format!(
+            "Selection runs have streams that are not reported. The smallest rate within {AS_GOOD} of the best mean area is taken."
+        ))
 }
 
 #[cfg(test)]

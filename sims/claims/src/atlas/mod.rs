@@ -7,9 +7,7 @@ use crate::experiment::Experiment;
 
 pub(crate) mod entrants;
 mod learning;
-mod lucky_guess;
 mod multisets;
-mod oar;
 mod off_policy;
 mod tasks;
 pub mod updates;
@@ -18,10 +16,4 @@ pub mod updates;
 pub const PAGE: &str = "atlas.md";
 
 /// Every experiment of the atlas, in the order of its page.
-pub static REGISTRY: &[&Experiment] = &[
-    &updates::EXPERIMENT,
-    &learning::EXPERIMENT,
-    &off_policy::EXPERIMENT,
-    &lucky_guess::EXPERIMENT,
-    &oar::EXPERIMENT,
-];
+pub static REGISTRY: &[&Experiment] = &[&updates::EXPERIMENT, &learning::EXPERIMENT, &off_policy::EXPERIMENT];

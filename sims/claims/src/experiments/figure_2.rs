@@ -2,7 +2,7 @@
 
 use crate::experiment::{Context, Experiment, Finding, Parts};
 use crate::experiments::common::record::{Record, table};
-use crate::experiments::common::{EXACT, finding, finding_on, holds_or, indexed, largest, short};
+use crate::experiments::common::{EXACT, finding_on, holds_or, indexed, keyed, largest, short};
 use crate::figure::{self, Axis, Figure, Panel};
 use crate::sentences::SentenceId;
 use grpo_lambda::trace::{AsPrinted, Both, Recent, Style, Trace};
@@ -112,7 +112,8 @@ fn findings(n: &Numbers) -> Vec<Finding> {
                 short(n.first_recent)
             ),
         ),
-        finding(
+        keyed(
+            "in_update",
             "In the update of style both, early tokens are as important as late ones",
             holds_or(
                 (n.in_update[0] - n.in_update[1]).abs() < EXACT,
@@ -125,7 +126,8 @@ fn findings(n: &Numbers) -> Vec<Finding> {
             ),
             format!("T = {LEN}, γλ = 0.99, on-policy, δ_t = A_NAE"),
         ),
-        finding(
+        keyed(
+            "printed_matrices",
             "The matrices of Eq. 17/18 draw the same curves",
             holds_or(
                 (n.inside[0] - n.inside[1]).abs() < EXACT,

@@ -4,7 +4,7 @@ use crate::experiment::{Context, Experiment, Finding, Parts};
 use crate::experiments::common::mdp::{evaluate, group, on_policy_weights};
 use crate::experiments::common::record::{Record, table};
 use crate::experiments::common::{
-    EXACT, difference, finding, finding_on, gap, holds_or, holds_when, indexed, noise, norm, short, stream,
+    EXACT, difference, finding_on, gap, holds_or, holds_when, indexed, keyed, noise, norm, short, stream,
     symmetric,
 };
 use crate::figure::{Axis, Figure, Panel};
@@ -207,7 +207,8 @@ fn falls_back(n: &Numbers) -> Finding {
 
 fn style_both(n: &Numbers) -> Finding {
     let both = reading(n, "both");
-    finding(
+    keyed(
+        "style_both",
         "λ = 0 gives GRPO for the style both",
         holds_or(
             both.is_grpo(),
@@ -226,7 +227,8 @@ fn style_both(n: &Numbers) -> Finding {
 
 fn weight(n: &Numbers) -> Finding {
     let weight = reading(n, "ϵ-weight");
-    finding(
+    keyed(
+        "weight",
         "λ = 0 gives GRPO for ϵ-weight",
         holds_or(
             weight.is_grpo(),
@@ -239,7 +241,8 @@ fn weight(n: &Numbers) -> Finding {
 fn constant_critic(n: &Numbers) -> Finding {
     let distance = |at: Option<&AtLambda>| at.map_or(f64::NAN, |at| at.implied_critic);
     let (at_zero, at_one) = (distance(n.by_lambda.first()), distance(n.by_lambda.last()));
-    finding(
+    keyed(
+        "constant_critic",
         "GAE with the critic GRPO implies, V = V(s₀) everywhere, is GRPO at λ = 1 (not at λ = 0)",
         holds_or(
             at_one == 0.0 && at_zero > EXACT && n.terminal_at_one < EXACT,

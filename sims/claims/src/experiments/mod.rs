@@ -3,7 +3,6 @@
 use crate::experiment::Experiment;
 
 pub(crate) mod addition;
-mod bound_in_advantage;
 pub(crate) mod chain;
 mod clamp;
 pub(crate) mod clamp_gain;
@@ -45,7 +44,6 @@ pub static REGISTRY: &[&Experiment] = &[
     &length_bonus::EXPERIMENT,
     &noise_rewards::EXPERIMENT,
     &kl_estimators::EXPERIMENT,
-    &bound_in_advantage::EXPERIMENT,
     &learning::EXPERIMENT,
     &prefix_values::EXPERIMENT,
     &sampler::EXPERIMENT,
@@ -70,7 +68,6 @@ mod tests {
             (&lambda_direction::EXPERIMENT, u64::MAX),
             (&sampler::EXPERIMENT, u64::MAX),
             (&lemma_1::EXPERIMENT, PAST_THE_LARGEST),
-            (&bound_in_advantage::EXPERIMENT, PAST_THE_LARGEST),
         ] {
             let context = Context { seed, full: false, progress: &|_, _| {}, store: &Store::none() };
             assert!((experiment.run)(&context).is_ok(), "{}", experiment.id);

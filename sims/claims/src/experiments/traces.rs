@@ -3,7 +3,7 @@
 use crate::experiment::{Context, Experiment, Finding, Parts};
 use crate::experiments::common::record::{Record, table};
 use crate::experiments::common::{
-    EXACT, dot, finding, finding_on, gap, heat, holds_or, indexed, largest, mean, noise, short, stream,
+    EXACT, dot, finding_on, gap, heat, holds_or, indexed, keyed, largest, mean, noise, short, stream,
 };
 use crate::figure::{Axis, Figure, Panel};
 use crate::sentences::SentenceId;
@@ -220,7 +220,8 @@ fn as_printed(n: &Numbers) -> Finding {
 
 fn row_index(n: &Numbers) -> Finding {
     let apart = n.recent.row_index.max(n.both.row_index);
-    finding(
+    keyed(
+        "row_index",
         "Read with n (and max(cols)) as the row index and no floor, Eq. 17/18 are Eq. 2/1",
         holds_or(apart < EXACT, format!("entries differ by {}", short(apart))),
         format!("largest difference of entries {}", short(apart)),
@@ -228,7 +229,8 @@ fn row_index(n: &Numbers) -> Finding {
 }
 
 fn floor(n: &Numbers) -> Finding {
-    finding(
+    keyed(
+        "floor",
         "The undefined floor ε of Eq. 17/18 may be small without effect",
         holds_or(
             n.floored < 0.01,
@@ -243,7 +245,8 @@ fn floor(n: &Numbers) -> Finding {
 
 fn linear_time(n: &Numbers) -> Finding {
     let worst = largest(n.accuracy.iter().flat_map(|a| [a.apply, a.adjoint, a.inner_products]));
-    finding(
+    keyed(
+        "linear_time",
         "Every trace is computed in O(T), forwards and backwards, as its dense matrix",
         holds_or(worst < EXACT, format!("largest difference {}", short(worst))),
         format!("{} cases, T up to 257: largest difference {}", n.accuracy.len(), short(worst)),

@@ -1,12 +1,12 @@
-//! On what is learned (named tasks for the ranking, random ones beside them for what explains a gain), the competitors, their knowledge of values, and the entrants left out.
+//! The ranked tasks, the competitors with their knowledge of values, and the entrants left out.
 
 use crate::atlas::entrants::{ENTRANTS, Entrant, Family, Source};
 use crate::training::Task;
 use grpo_lambda::group::EvidenceKind;
-use grpo_lambda::methods::{self, Method};
+use grpo_lambda::methods::Method;
 use grpo_lambda_mdp::evidence::Exact;
-use grpo_lambda_mdp::zoo::{self, Family as _, RandomRewards};
-use grpo_lambda_mdp::{Oracle, RewardKind};
+
+use grpo_lambda_mdp::RewardKind;
 
 /// Completions per valued prefix where values are estimated.
 pub(super) const COMPLETIONS: usize = 8;
@@ -65,8 +65,6 @@ impl Knowledge {
 pub(super) struct Competitor {
     pub(super) entrant: &'static Entrant,
     pub(super) knowledge: Knowledge,
-    /// Its weights are divided by their mean over each response (GRPO-lambda only).
-    pub(super) unit_mean: bool,
 }
 
 impl Competitor {
@@ -86,20 +84,19 @@ impl Competitor {
         } else {
             Knowledge::Group
         };
-        Ok(Competitor { entrant, knowledge, unit_mean: false })
+        Ok(Competitor { entrant, knowledge })
     }
 
     /// Its name for a reader: the entrant's, and what its values cost.
     pub(super) fn name(&self) -> String {
         let name = self.entrant.name;
-        let unit = if self.unit_mean { ", mean weight 1" } else { "" };
         match self.knowledge {
-            Knowledge::Oracle => format!("{name} (free){unit}"),
+            Knowledge::Oracle => format!("{name} (free)"),
             Knowledge::Completions(_) if self.entrant.source == Source::Table => {
                 let stem = EXACT.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
-                format!("{stem}, K = {COMPLETIONS}{unit}")
+                format!("{stem}, K = {COMPLETIONS}")
             }
-            _ => format!("{name}{unit}"),
+            _ => name.to_owned(),
         }
     }
 
@@ -108,15 +105,7 @@ impl Competitor {
     }
 
     pub(super) fn build(&self, task: &Task) -> anyhow::Result<Box<dyn Method>> {
-        if !self.unit_mean {
-            return Ok(self.entrant.build(&task.tree)?.method);
-        }
-        let settings = format!("{} normalise=mean", self.entrant.settings);
-        Ok(methods::parse(self.entrant.method, &settings)?.method)
-    }
-
-    pub(super) fn with_unit_mean(self) -> Competitor {
-        Competitor { unit_mean: true, ..self }
+        Ok(self.entrant.build(&task.tree)?.method)
     }
 }
 
@@ -168,33 +157,6 @@ pub(super) fn named(full: bool) -> anyhow::Result<Vec<Task>> {
     Ok(atlas.into_iter().filter(|task| task.tree.reward_kind() == RewardKind::Binary).collect())
 }
 
-/// The first `n` random trees with something to learn (`J < 0.9 J*`) and lengths that differ, rewards 0 or 1 or noisy by turns.
-pub(super) fn random(n: usize) -> anyhow::Result<Vec<Task>> {
-    let mut found = Vec::new();
-    let mut seed = 1000;
-    while found.len() < n {
-        let rewards = if seed % 2 == 0 { RandomRewards::Bits } else { RandomRewards::Probabilities };
-        // Up to eight tokens, EOS seldom: lengths matter.
-        let family = zoo::Random { seed, symbols: 2, horizon: 8, eos: 0.5, rewards, scale: 1.0 };
-        let (tree, policy) = (family.tree()?, family.initial(&family.tree()?));
-        let name = format!("random {seed}");
-        seed += 1;
-        if tree.edge_count() > 200 || tree.leaf_count() < 4 {
-            continue;
-        }
-        let spread = {
-            let oracle = Oracle::new(&tree, &policy);
-            let mean = oracle.mean_length();
-            oracle.expect(|leaf| (tree.leaf_len(leaf) as f64 - mean).powi(2)).sqrt()
-        };
-        let task = Task::with_start(name, "a random tree", tree, policy);
-        if spread > 0.5 && task.start_j < 0.9 * task.best {
-            found.push(task);
-        }
-    }
-    Ok(found)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,15 +198,11 @@ mod tests {
             assert_eq!(twins.len(), 1, "{}", c.name());
             assert!(twins[0].ends_with(", K = 8"), "{}", twins[0]);
         }
-        for c in all.iter().filter(|c| c.entrant.method == "grpo_lambda") {
-            assert!(c.with_unit_mean().build(task).is_ok(), "{}", c.name());
-        }
     }
 
     #[test]
     fn tasks_have_names_of_their_own_and_something_to_learn() {
-        let mut tasks = named(true).unwrap();
-        tasks.extend(random(5).unwrap());
+        let tasks = named(true).unwrap();
         let names: Vec<&str> = tasks.iter().map(|t| t.name.as_str()).collect();
         assert_eq!(distinct(&names).len(), names.len());
         assert!(tasks.iter().all(|t| t.start_j < 0.9 * t.best && t.tree.reward_kind() == RewardKind::Binary));

@@ -1,16 +1,15 @@
 use super::measure::{Ranking, curve, drawn};
 use super::ranking::order;
 use super::results::CostAxis;
-use super::why::{Case, QUANTITIES, READINGS, Regime};
-use super::words::{curves_title, ranking_title, why_title};
+use super::words::{curves_title, ranking_title};
 use crate::atlas::entrants::{BASELINE, Family};
-use crate::experiments::common::{coarse_interval, mean, quantile};
+use crate::experiments::common::mean;
 use crate::figure::{Axis, Figure, Panel};
 use crate::training::GROUP;
 use grpo_lambda_stats::OverTasks;
 
 pub(super) fn figures(r: &Ranking) -> Vec<(String, Figure)> {
-    vec![("ranking".into(), ranking(r)), ("curves".into(), curves(r)), ("why".into(), why(r))]
+    vec![("ranking".into(), ranking(r)), ("curves".into(), curves(r))]
 }
 
 fn family(family: Family) -> &'static str {
@@ -103,74 +102,4 @@ fn by_piece(r: &Ranking, c: usize, axis: CostAxis) -> Vec<Vec<f64>> {
         .map(|t| curve(r, c, t, axis).into_iter().skip(1).map(|(_, j)| j.mid).collect())
         .collect();
     (0..tasks[0].len()).map(|i| tasks.iter().map(|task| task[i]).collect()).collect()
-}
-
-/// Gains of the headline reading over GRPO per task, against what might explain them.
-fn why(r: &Ranking) -> Figure {
-    let cases: Vec<_> = r.why.cases.iter().filter(|case| case.reading == 0).collect();
-    let caption = format!(
-        "{} against GRPO, each at its own best rate: difference of the area under J/J* against responses, mean of {} pairs of runs, 95 % bootstrap; one \
-         dot a task ({} ranked ones, the others random trees). The first four quantities are exact and known before training, the last two measured. rho: Spearman's correlation, 95 % over \
-         draws of tasks.",
-        READINGS[0],
-        r.effort.runs,
-        cases.iter().filter(|case| case.named).count()
-    );
-    let mut figure = Figure::new(why_title(r)).caption(caption).columns(3).panel_size(400, 300);
-    figure = figure.names(["ranked task", "random tree"]);
-    for (q, quantity) in QUANTITIES.iter().enumerate() {
-        if let Some((_, short, label)) = SHOWN.iter().find(|(name, ..)| *name == quantity.name) {
-            figure = figure.panel(against_quantity(r, &cases, q, (short, label)));
-        }
-    }
-    figure
-}
-
-/// The quantities that are drawn, in short and on their axes.
-const SHOWN: [(&str, &str, &str); 6] = [
-    ("cosine", "direction", "cosine with ∇J less GRPO's"),
-    ("log2_step", "step size", "log2 of |E[g]| over GRPO's"),
-    ("log2_snr_half", "signal to noise", "log2 of SNR over GRPO's, half-learned"),
-    ("length_bias", "length bias", "correlation of credit and length less GRPO's"),
-    ("clamp_gain", "the clamp alone", "gain of GRPO, clamp -0.1"),
-    ("final_gain", "the end", "J / J* after the last update less GRPO's"),
-];
-
-/// Gains against one quantity, with its correlation.
-fn against_quantity(r: &Ranking, cases: &[&Case], q: usize, (short, label): (&str, &str)) -> Panel {
-    let found =
-        r.why.correlations.iter().find(|c| c.reading == 0 && c.regime == Regime::Tuned && c.quantity == q);
-    let rho = found.map_or(String::new(), |c| format!("rho {}", coarse_interval(c.rho)));
-    // Two tasks far out would press all others together.
-    let xs: Vec<f64> = cases.iter().map(|case| case.quantities[q]).filter(|x| x.is_finite()).collect();
-    let (low, high) = (quantile(&xs, 0.03), quantile(&xs, 0.97));
-    let (low, high) = (low - 0.08 * (high - low), high + 0.08 * (high - low));
-    let beyond = xs.iter().filter(|x| **x < low || **x > high).count();
-    let note = if beyond > 0 { format!("; {beyond} beyond the axis") } else { String::new() };
-    let mut panel = Panel::new(format!("{short}: {rho}{note}"))
-        .x(Axis::new(label).range(low, high))
-        .y("gain in area")
-        .hline(0.0, "");
-    for (kind, named) in [("random tree", false), ("ranked task", true)] {
-        let points = cases
-            .iter()
-            .filter(|case| case.named == named)
-            .filter(|case| (low..=high).contains(&case.quantities[q]))
-            .map(|case| {
-                let gain = case.gains[Regime::Tuned as usize];
-                (case.quantities[q], gain.low, gain.mid, gain.high)
-            });
-        panel = panel.intervals(kind, points);
-    }
-    // The largest decided losses and gains of ranked tasks, by name.
-    let mut told: Vec<_> = cases
-        .iter()
-        .filter(|c| c.named && c.sign(Regime::Tuned) != 0 && (low..=high).contains(&c.quantities[q]))
-        .collect();
-    told.sort_by(|a, b| b.gains[0].mid.abs().total_cmp(&a.gains[0].mid.abs()));
-    for case in told.into_iter().take(2) {
-        let under = case.gains[0].low - 0.012;
-        panel = panel.text(case.quantities[q], under, case.task.as_str());
-    }
-    panel
 }

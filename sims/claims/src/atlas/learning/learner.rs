@@ -225,7 +225,7 @@ mod tests {
 
     /// Some entrant with this knowledge.
     fn who(knowledge: Knowledge) -> Competitor {
-        Competitor { entrant: &ENTRANTS[0], knowledge, unit_mean: false }
+        Competitor { entrant: &ENTRANTS[0], knowledge }
     }
 
     fn cost(task: &Task, knowledge: Knowledge) -> (usize, usize) {
@@ -302,7 +302,7 @@ mod tests {
         let task = short();
         let values = |name: &str| {
             let entrant = ENTRANTS.iter().find(|e| e.name == name).unwrap();
-            let who = Competitor { entrant, knowledge: Knowledge::Oracle, unit_mean: false };
+            let who = Competitor { entrant, knowledge: Knowledge::Oracle };
             let batch = MeteredLearner::new(&task, &who, 1.0, 1).sample(&[()], 2).unwrap();
             batch[0].responses[0].evidence.values.clone().unwrap()
         };

@@ -1,9 +1,8 @@
 //! The runs and their statistics.
 
-use super::competitors::{self, Competitor, Excluded};
+use super::competitors::{self, Excluded};
 use super::ranking::{Standing, order, standings};
 use super::results::{Budget, Cell, CostAxis, Effort, Trainer, TrainingResults};
-use super::why::{CLAMP, READINGS, Why, explain};
 use crate::atlas::entrants::BASELINE;
 use crate::experiment::Context;
 use crate::training::{Grid, Task, mean_of_means};
@@ -14,8 +13,6 @@ pub(super) struct Size {
     pub(super) effort: Effort,
     /// Ranked tasks at most.
     pub(super) ranked: usize,
-    /// Random tasks beside the ranked ones.
-    pub(super) random: usize,
     pub(super) resamples: usize,
     /// The longer list of ranked tasks.
     pub(super) all_tasks: bool,
@@ -27,7 +24,6 @@ impl Size {
         let quick = Size {
             effort: Effort { runs: 32, updates: 48, pieces: 48, grid },
             ranked: usize::MAX,
-            random: 16,
             resamples: 1000,
             all_tasks: false,
         };
@@ -36,7 +32,7 @@ impl Size {
         }
         let grid = Grid { per_octave: 2, seeds: 30, ..grid };
         let effort = Effort { runs: 100, updates: 240, pieces: 120, grid };
-        Size { effort, random: 60, resamples: 4000, all_tasks: true, ..quick }
+        Size { effort, resamples: 4000, all_tasks: true, ..quick }
     }
 }
 
@@ -49,28 +45,18 @@ pub(super) struct Ranking {
     pub(super) standings: [Vec<Standing>; 2],
     /// Competitors, best against responses first.
     pub(super) order: Vec<usize>,
-    pub(super) why: Why,
     pub(super) bootstrap: Bootstrap,
 }
 
 pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Ranking> {
     let mut named = competitors::named(size.all_tasks)?;
     named.truncate(size.ranked);
-    let random = competitors::random(size.random)?;
     let (competitors, excluded) = competitors::all(&named[0])?;
-    let compared =
-        |c: &Competitor| [BASELINE, CLAMP].contains(&c.entrant.name) || READINGS.contains(&c.entrant.name);
-    let few: Vec<_> = competitors.iter().copied().filter(compared).collect();
     let trainer = Trainer { ctx: context, effort: size.effort };
-    let pieces = competitors.len() * named.len()
-        + few.len() * random.len()
-        + READINGS.len() * (named.len() + random.len());
-    let done = context.pieces(0.0..0.9, pieces);
+    let done = context.pieces(0.0..0.9, competitors.len() * named.len());
     let tick = || done("training");
     let results = TrainingResults::run(&trainer, named, competitors, &tick)?;
-    let random = TrainingResults::run(&trainer, random, few, &tick)?;
     let bootstrap = Bootstrap { resamples: size.resamples, seed: context.seed, ..Bootstrap::default() };
-    let why = explain(&trainer, (&results, &random), bootstrap, &tick)?;
     (context.progress)(0.9, "intervals");
     let placed = |axis: CostAxis| {
         let scores = results.scores(|run| run.area[axis as usize]);
@@ -79,7 +65,7 @@ pub(super) fn measure(context: &Context, size: &Size) -> anyhow::Result<Ranking>
     let (responses, tokens) = rayon::join(|| placed(CostAxis::Responses), || placed(CostAxis::Tokens));
     let standings = [responses?, tokens?];
     let order = order(&standings[CostAxis::Responses as usize]);
-    Ok(Ranking { effort: size.effort, results, excluded, standings, order, why, bootstrap })
+    Ok(Ranking { effort: size.effort, results, excluded, standings, order, bootstrap })
 }
 
 impl Ranking {
@@ -106,6 +92,10 @@ impl Ranking {
         runs().filter(|run| run.learned[0].is_some()).count() as f64 / runs().count() as f64
     }
 }
+
+/// The readings of GRPO-lambda; the first is the headline's.
+pub(super) const READINGS: [&str; 4] =
+    ["GRPO-λ recent", "GRPO-λ both", "GRPO-λ recent, no clamp", "GRPO-λ both, no clamp"];
 
 /// The methods whose curves are drawn and kept.
 pub(super) fn drawn(r: &Ranking) -> Vec<usize> {

@@ -1,4 +1,4 @@
-//! `atlas_learning`: who learns faster, against responses and against tokens, and why GRPO-lambda wins or loses.
+//! `atlas_learning`: who learns faster, against responses and against tokens.
 //!
 //! Every entrant of the atlas trains a table with exact `J`, one group of eight responses per update, each at the learning rate that
 //! is best for it on selection runs. Values that a method needs come from the exact oracle at no charge (an upper bound that
@@ -12,7 +12,6 @@ mod measure;
 mod ranking;
 mod results;
 mod tables;
-mod why;
 mod words;
 
 use crate::experiment::{Experiment, Parts};
@@ -23,7 +22,7 @@ use tables::tables;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "atlas_learning",
-    title: "which method learns faster, from the same responses and from the same tokens, and why GRPO-λ wins or loses",
+    title: "which method learns faster, from the same responses and from the same tokens",
     claim: "\"GRPO-λ learns faster\" than GRPO, and where it stands among every other method",
     source: "ours; the words in quotation marks: arXiv 2510.00194v1, section 1",
     run: |context| PARTS.report(context),
@@ -47,7 +46,6 @@ mod tests {
             grid: Grid { low: 2, high: 3, per_octave: 1, widen: 0, seeds: 2 },
         },
         ranked: 4,
-        random: 2,
         resamples: 20,
         all_tasks: false,
     };

@@ -1,7 +1,6 @@
 use super::measure::{Ranking, curve, drawn};
 use super::ranking::{Standing, level, order};
 use super::results::{CostAxis, Run};
-use super::why::{QUANTITIES, READINGS, Regime};
 use crate::experiments::common::median;
 use crate::experiments::common::record::{Record, table};
 use grpo_lambda_stats::table::{Cell, Table};
@@ -13,8 +12,6 @@ pub(super) fn tables(r: &Ranking) -> Vec<(String, Table)> {
         ("by_task".into(), by_task(r)),
         ("rates".into(), rates(r)),
         ("curves".into(), curves(r)),
-        ("why".into(), why(r)),
-        ("correlations".into(), correlations(r)),
     ]
 }
 
@@ -162,42 +159,4 @@ fn curves(r: &Ranking) -> Table {
         }
     }
     table(rows)
-}
-
-/// One row per reading and task: gains under every regime, and the quantities.
-fn why(r: &Ranking) -> Table {
-    table(r.why.cases.iter().map(|case| {
-        let named = Record::default()
-            .with("reading", READINGS[case.reading])
-            .with("task", case.task.as_str())
-            .with("ranked", usize::from(case.named))
-            .with("exact", usize::from(case.exact));
-        let gains = Regime::ALL.into_iter().zip(case.gains);
-        let row = gains
-            .fold(named, |row, (regime, gain)| row.interval(&format!("gain_{}", regime.name()), gain))
-            .with("p", case.p)
-            .with("p_holm", case.p_holm);
-        QUANTITIES.iter().zip(case.quantities).fold(row, |row, (quantity, x)| row.with(quantity.name, x))
-    }))
-}
-
-/// One row per reading, regime and quantity.
-fn correlations(r: &Ranking) -> Table {
-    table(r.why.correlations.iter().map(|c| {
-        let quantity = &QUANTITIES[c.quantity];
-        let signed = |cell: Cell| if quantity.signed { cell } else { Cell::Empty };
-        Record::default()
-            .with("reading", READINGS[c.reading])
-            .with("regime", c.regime.name())
-            .with("quantity", quantity.name)
-            .with("about", quantity.about)
-            .with("tasks", c.tasks)
-            .interval("rho", c.rho)
-            .with("p", c.p)
-            .with("p_holm", c.p_holm)
-            .with("explains", usize::from(c.explains()))
-            .with("sign_agrees", signed(c.agree.0.into()))
-            .with("decided", signed(c.agree.1.into()))
-            .with("against", signed(c.against.join(" | ").into()))
-    }))
 }

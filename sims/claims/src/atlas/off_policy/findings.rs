@@ -6,7 +6,7 @@ use super::row::{Mode, Regions, Row, mean_cosine, mean_share, methods, select};
 use crate::atlas::entrants::BASELINE;
 use crate::experiment::Finding;
 use crate::experiments::common::{
-    distinct, extremes, finding, holds_or, holds_when, largest, list, percent, short,
+    distinct, extremes, holds_or, holds_when, keyed, largest, list, percent, short,
 };
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
@@ -17,7 +17,8 @@ fn token_ratios(n: &Numbers) -> Finding {
     let [recent, both] = [RECENT, BOTH].map(|name| {
         n.synthetic.iter().find(|s| s.lambda == Q && s.trace == name).map_or(f64::NAN, |s| s.outside)
     });
-    finding(
+    keyed(
+        "token_ratios",
         "If every token's ratio lies in [1-ε, 1+ε], so does the ratio that GRPO-λ clips",
         holds_or(
             recent == 0.0 && both == 0.0,
@@ -55,7 +56,8 @@ fn weighted_means(n: &Numbers) -> Finding {
             percent(share)
         )
     });
-    finding(
+    keyed(
+        "weighted_means",
         "A trace whose rows are weighted means (P-trace as reconstructed, GSPO) keeps the trust region: its ratio stays in the interval if all token ratios do",
         holds_or(
             synthetic == 0.0 && in_pairs == 0.0,
@@ -83,7 +85,8 @@ pub(super) fn bound(n: &Numbers) -> Finding {
             percent(share(name, |r| r.silent))
         )
     };
-    finding(
+    keyed(
+        "bound",
         "After updates on the same batch the clip binds where it should: raised tokens above 1+ε, lowered tokens below 1-ε",
         holds_when(
             methods(&n.rows).iter().all(|name| other_side(name) == 0.0),
@@ -122,7 +125,8 @@ pub(super) fn reuse(n: &Numbers) -> Finding {
         (!lost.is_empty()).then(|| format!("{name} ({})", lost.join(", ")))
     };
     let somewhere: Vec<String> = names.iter().filter_map(lost).collect();
-    finding(
+    keyed(
+        "reuse",
         format!("{UPDATES} updates on a batch of one group raise J above what the first one did"),
         holds_or(
             everywhere == names.len(),
@@ -153,7 +157,8 @@ pub(super) fn stale(n: &Numbers) -> Finding {
     let say = |(cosine, name): &(f64, &str)| format!("{name} {}", short(*cosine));
     let best: Vec<String> = at.iter().take(4).map(say).collect();
     let worst: Vec<String> = at.iter().rev().take(4).map(say).collect();
-    finding(
+    keyed(
+        "stale",
         format!(
             "A method that goes in the direction of ∇J on-policy still does when the sampler is {UPDATES} updates old"
         ),
@@ -234,7 +239,8 @@ pub(super) fn mismatch(n: &Numbers) -> Finding {
         let found = own.reduce(|most, c| if side * c.gain() > side * most.gain() { c } else { most });
         found.map_or(String::new(), Correction::describe)
     };
-    finding(
+    keyed(
+        "mismatch",
         "When the sampler's probabilities differ (temperature, noise on logits), ratios that correct for it give a better direction than ratios of 1",
         holds_or(
             count(-1) == 0,

@@ -5,7 +5,7 @@ use super::overall::{BUDGET, Overall, SHARP, names, overall, unbiased};
 use super::row::{Column, GROUP, Row};
 use crate::atlas::entrants::{BASELINE, ENTRANTS, Entrant, Family};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{finding, holds_or, list, short};
+use crate::experiments::common::{holds_or, list, short};
 use grpo_lambda_stats::mean;
 
 pub(super) fn findings(atlas: &Atlas) -> Vec<Finding> {
@@ -20,6 +20,11 @@ pub(super) fn findings(atlas: &Atlas) -> Vec<Finding> {
     findings
 }
 
+/// Shows these columns of some readings.
+fn showing(finding: Finding, readings: &[&str], columns: &[&str]) -> Finding {
+    finding.rows("summary", &[&["method"], columns].concat()).only("method", readings)
+}
+
 fn headline(atlas: &Atlas, all: &[Overall]) -> Finding {
     let good: Vec<&Overall> = all.iter().filter(|o| o.unbiased == o.tasks).collect();
     let partly = all.iter().filter(|o| o.unbiased < o.tasks);
@@ -27,11 +32,7 @@ fn headline(atlas: &Atlas, all: &[Overall]) -> Finding {
     let rows: usize = all.iter().map(|o| o.tasks).sum();
     let mut worst: Vec<&Overall> = partly.collect();
     worst.sort_by(|a, b| a.worst.0.total_cmp(&b.worst.0));
-    let worst: Vec<String> = worst
-        .iter()
-        .take(5)
-        .map(|o| format!("{} {} ({})", o.entrant.name, short(o.worst.0), o.worst.1))
-        .collect();
+    let worst: Vec<&str> = worst.iter().take(5).map(|o| o.entrant.name).collect();
     let statement =
         "Finer credit than one number per response moves the policy along the gradient of expected reward";
     let verdict = if good.len() == all.len() {
@@ -52,15 +53,12 @@ fn headline(atlas: &Atlas, all: &[Overall]) -> Finding {
             names_in(&[Family::Value])
         ))
     };
-    finding(
-        statement,
-        verdict,
-        format!(
-            "lowest cosines of expected update and ∇J: {}; {} of {rows} cells exact, {sampled} simulated (unbiased there: within three standard errors of at most {SHARP})",
-            worst.join(", "),
-            rows - sampled
-        ),
-    )
+    let finding = Finding::new("headline", statement, verdict)
+        .value("cells", rows)
+        .value("cells simulated", sampled)
+        .value("largest standard error of an unbiased one", SHARP);
+    showing(finding, &worst, &["unbiased on", "mean cosine", "lowest cosine", "on task"])
+        .note("Of the others those with the lowest cosines are shown. Where a cell is simulated, unbiased means within three standard errors.")
 }
 
 /// Tasks whose responses have one length.
@@ -75,37 +73,26 @@ pub(super) fn equal_lengths(atlas: &Atlas) -> Finding {
         let rows: Vec<_> = atlas.rows_of(e, GROUP).filter(|r| r.how != "impossible").collect();
         let everywhere = rows.iter().all(|r| unbiased(r));
         let when_equal = rows.iter().filter(|r| equal.contains(&r.task.as_str())).all(|r| unbiased(r));
-        let lowest = rows.iter().filter_map(|r| r.get(Column::Cosine)).fold(1.0, f64::min);
         match (everywhere, when_equal) {
             (true, _) => {}
-            (false, true) => good.push(format!("{} {}", entrant.name, short(lowest))),
-            (false, false) => bad.push(format!("{} {}", entrant.name, short(lowest))),
+            (false, true) => good.push(entrant.name),
+            (false, false) => bad.push(entrant.name),
         }
     }
-    let numbers = format!(
-        "unbiased where lengths are equal ({}), with their lowest cosine elsewhere: {}",
-        equal.join(", "),
-        list(&good)
-    );
     let verdict = if bad.is_empty() {
         Verdict::HoldsWhen("all responses have one length; an average over tokens or responses turns the update away where lengths vary".into())
     } else {
         Verdict::Fails(format!("turned even at equal lengths: {}", bad.join(", ")))
     };
-    finding(
-        "One number per response keeps the direction of the gradient, whatever the normalisation",
-        verdict,
-        numbers,
-    )
+    let statement = "One number per response keeps the direction of the gradient, whatever the normalisation";
+    let finding = Finding::new("equal_lengths", statement, verdict).value("tasks of one length", equal);
+    showing(finding, &good, &["lowest cosine", "on task"]).note("These are unbiased where lengths are equal.")
 }
 
 pub(super) fn reversal(all: &[Overall], [grpo, traced]: [f64; 2]) -> Finding {
     let mut reversing: Vec<&Overall> = all.iter().filter(|o| o.reversed.0 > 0.0).collect();
     reversing.sort_by(|a, b| b.reversed.0.total_cmp(&a.reversed.0));
-    let list = |o: &&Overall| {
-        format!("{} ({} % of visits on {})", o.entrant.name, short(100.0 * o.reversed.0), o.reversed.1)
-    };
-    let some: Vec<String> = reversing.iter().take(8).map(list).collect();
+    let some: Vec<&str> = reversing.iter().take(8).map(|o| o.entrant.name).collect();
     let turned = names(all.iter().filter(|o| o.worst.0 < 0.0));
     let verdict = if reversing.is_empty() {
         Verdict::Holds
@@ -114,38 +101,37 @@ pub(super) fn reversal(all: &[Overall], [grpo, traced]: [f64; 2]) -> Finding {
             "{} of {} readings reverse a prefix somewhere: {}",
             reversing.len(),
             all.len(),
-            some.join(", ")
+            list(&some)
         ))
     };
-    finding(
+    let finding = Finding::new(
+        "reversal",
         "No method turns the update of a prefix against the gradient (κ(s) ≥ 0 wherever the gradient is)",
         verdict,
-        format!(
-            "reversed as a whole (cosine below 0) on a task of this list: {turned}. The list cuts eos_hazard_dependent to a horizon of 5; at its own horizon of 8 the cosine \
-             of GRPO-λ recent is {traced:.3} and that of GRPO {grpo:.3}; `length_bonus` sweeps the horizon"
-        ),
-    )
+    );
+    let finding = finding
+        .value("reversed as a whole on a task", turned)
+        .value("cosine of GRPO-λ recent on eos_hazard_dependent at its own horizon of 8", traced)
+        .value("cosine of GRPO there", grpo);
+    if some.is_empty() {
+        return finding;
+    }
+    showing(finding, &some, &["reversed visits, most"])
+        .note("The list cuts eos_hazard_dependent to a horizon of 5; `length_bonus` sweeps the horizon.")
 }
 
 fn lambda(traced: &Overall, plain: &Overall) -> Finding {
     let ok = traced.mean_cosine >= plain.mean_cosine - 1e-6;
-    let numbers = format!(
-        "mean cosine {} against {}; lowest {} ({}) against {} ({})",
-        short(traced.mean_cosine),
-        short(plain.mean_cosine),
-        short(traced.worst.0),
-        traced.worst.1,
-        short(plain.worst.0),
-        plain.worst.1
-    );
     let statement = "GRPO-λ (recent) turns away from the gradient no more than GRPO";
     let counterexample = format!("{} by cosine {}", traced.worst.1, short(traced.worst.0));
-    finding(statement, holds_or(ok, counterexample), numbers)
+    let names = [traced.entrant.name, plain.entrant.name];
+    let finding = Finding::new("lambda", statement, holds_or(ok, counterexample));
+    showing(finding, &names, &["mean cosine", "lowest cosine", "on task"])
 }
 
 /// Prefix-tree methods and the direction within prefixes.
 pub(super) fn rescaling(atlas: &Atlas) -> Finding {
-    let mut numbers = Vec::new();
+    let mut values = Vec::new();
     let mut ok = true;
     for name in ["TEMPO, no std", "TEMPO", "TreeRL", "SPO-tree", "TreeRPO (recon.)"] {
         let Some(e) = ENTRANTS.iter().position(|e| e.name == name) else { continue };
@@ -154,30 +140,25 @@ pub(super) fn rescaling(atlas: &Atlas) -> Finding {
         let (direction, rescaling) = (worst(Column::BiasDirection), worst(Column::BiasRescaling));
         let cv = worst(Column::KappaCv);
         ok &= name != "TEMPO, no std" || direction < 1e-6;
-        numbers.push(format!(
-            "{name}: direction {}, rescaling {}, variation of κ(s) {} ({} exact tasks)",
-            short(direction),
-            short(rescaling),
-            short(cv),
-            rows.len()
-        ));
+        values.push((format!("{name}: direction"), direction));
+        values.push((format!("{name}: rescaling"), rescaling));
+        values.push((format!("{name}: variation of κ(s)"), cv));
+        values.push((format!("{name}: exact tasks"), rows.len() as f64));
     }
     let verdict = if ok {
         Verdict::HoldsWhen("rewards are not divided by the group's std and losses not by token counts (TEMPO, no std: direction error below 1e-6)".into())
     } else {
         Verdict::Fails("TEMPO without std turns the update within a prefix".into())
     };
-    finding(
-        "Prefix-tree credit only re-weights prefixes against each other; within a prefix the direction is the gradient's",
-        verdict,
-        format!("largest on any exact task: {}", numbers.join("; ")),
-    )
+    let statement = "Prefix-tree credit only re-weights prefixes against each other; within a prefix the direction is the gradient's";
+    let finding = Finding::new("rescaling", statement, verdict).note("Largest on any exact task.");
+    values.into_iter().fold(finding, |finding, (name, value)| finding.value(name, value))
 }
 
 /// A reading with a trace against the reading of GRPO that differs from it only by the trace.
 fn tracing(atlas: &Atlas, all: &[Overall]) -> Finding {
     let place = |name: &str| ENTRANTS.iter().position(|e| e.name == name);
-    let mut numbers = Vec::new();
+    let mut values = Vec::new();
     let (mut lower, mut higher) = (0, 0);
     for (traced, plain) in [
         ("GRPO-λ recent, no clamp", BASELINE),
@@ -199,15 +180,12 @@ fn tracing(atlas: &Atlas, all: &[Overall]) -> Finding {
         );
         lower += down;
         higher += up;
-        numbers.push(format!(
-            "{traced} {} against {} ({plain}); lower on {down} and higher on {up} of {} tasks",
-            short(all[t].mse),
-            short(all[p].mse),
-            pairs.len()
-        ));
+        values.push((format!("{traced}: error"), all[t].mse));
+        values.push((format!("{traced}: error of {plain}"), all[p].mse));
+        values.push((format!("{traced}: lower on"), down as f64));
+        values.push((format!("{traced}: higher on"), up as f64));
     }
     let statement = format!("A trace lowers the error of one update at the best step size (G = {GROUP})");
-    let numbers = format!("mean error relative to |∇J|²: {}", numbers.join("; "));
     let verdict = match (lower, higher) {
         (_, 0) => Verdict::Holds,
         (0, _) => Verdict::Fails(format!("higher in all {higher} cases that differ")),
@@ -216,33 +194,22 @@ fn tracing(atlas: &Atlas, all: &[Overall]) -> Finding {
         }
         _ => Verdict::HoldsWhen(format!("lower in {lower} of {} cases that differ", lower + higher)),
     };
-    finding(statement, verdict, numbers)
+    let finding =
+        Finding::new("tracing", statement, verdict).note("Mean error relative to |∇J|², over tasks.");
+    values.into_iter().fold(finding, |finding, (name, value)| finding.value(name, value))
 }
 
 fn equal_cost(all: &[Overall]) -> Finding {
     let mut paid: Vec<(&Overall, f64)> = all.iter().filter_map(|o| Some((o, o.mse_at_budget?))).collect();
     paid.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let top: Vec<String> = paid
-        .iter()
-        .filter(|(o, _)| o.entrant.name != BASELINE)
-        .take(6)
-        .map(|(o, m)| format!("{} {}", o.entrant.name, short(*m)))
-        .collect();
-    let base = paid.iter().find(|(o, _)| o.entrant.name == BASELINE).map_or(f64::NAN, |p| p.1);
+    let mut shown: Vec<&str> = paid.iter().take(7).map(|(o, _)| o.entrant.name).collect();
+    shown.push(BASELINE);
     let beyond = names(all.iter().filter(|o| o.mse_at_budget.is_none()));
-    let best_traced = paid.iter().find(|(o, _)| o.entrant.family == Family::Trace);
     let first = paid.first().map_or("", |(o, _)| o.entrant.name);
     let free: Vec<&(&Overall, f64)> =
         paid.iter().filter(|(o, _)| o.entrant.family == Family::Group).collect();
     let plain = free.first().map_or((f64::NAN, ""), |(o, m)| (*m, o.entrant.name));
     let ok = paid.first().is_some_and(|(o, _)| o.entrant.family != Family::Group);
-    let traced =
-        best_traced.map_or(String::new(), |(o, m)| format!("; best trace: {} {}", o.entrant.name, short(*m)));
-    let numbers = format!(
-        "mean error of one update that costs {BUDGET} responses written or scored: {}; {BASELINE} {}{traced}. Beyond the budget even in groups of two on some task: {beyond}",
-        top.join(", "),
-        short(base)
-    );
     let statement = "At equal cost a method with finer credit has the lowest error of one update";
     let verdict = if ok {
         Verdict::HoldsWhen(format!(
@@ -254,7 +221,10 @@ fn equal_cost(all: &[Overall]) -> Finding {
     } else {
         Verdict::Fails(format!("the lowest is {} with {}", plain.1, short(plain.0)))
     };
-    finding(statement, verdict, numbers)
+    let finding = Finding::new("equal_cost", statement, verdict)
+        .value("responses written or scored", BUDGET)
+        .value("beyond the budget even in groups of two on some task", beyond);
+    showing(finding, &shown, &["error, equal cost", "cost"])
 }
 
 pub(super) fn credit(atlas: &Atlas) -> Finding {
@@ -269,18 +239,11 @@ pub(super) fn credit(atlas: &Atlas) -> Finding {
     for (e, entrant) in ENTRANTS.iter().enumerate().filter(|(_, e)| per_token(e)) {
         let (own, base) = paired(e);
         if let (Some(mean), Some(plain)) = (mean(&own), mean(&base)) {
-            let said =
-                format!("{} {} against {} ({} tasks)", entrant.name, short(mean), short(plain), own.len());
-            ranked.push((mean - plain, entrant.name, said));
+            ranked.push((mean - plain, entrant.name, [mean, plain], own.len()));
         }
     }
     ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
     let below = ranked.iter().filter(|r| r.0 < -1e-9).count();
-    let lowest: Vec<&str> = ranked.iter().take(6).map(|r| r.2.as_str()).collect();
-    let numbers = format!(
-        "rank correlation of implied credit with A against {BASELINE}'s, mean over the tasks on which both are exact; furthest below, or least above: {}",
-        lowest.join(", ")
-    );
     let statement =
         "Methods that assign credit per token rank a prefix's tokens better, in expectation, than GRPO";
     let verdict = holds_or(
@@ -291,7 +254,12 @@ pub(super) fn credit(atlas: &Atlas) -> Finding {
             ranked.first().map_or("", |r| r.1)
         ),
     );
-    finding(statement, verdict, numbers)
+    let finding = Finding::new("credit", statement, verdict).note(
+        "Rank correlation of implied credit with A, and GRPO's, mean over the tasks on which both are exact: those furthest below it, or least above.",
+    );
+    ranked.iter().take(6).fold(finding, |finding, (_, name, both, tasks)| {
+        finding.value(format!("{name}: correlations"), both).value(format!("{name}: tasks"), tasks)
+    })
 }
 
 #[cfg(test)]

@@ -140,7 +140,7 @@ fn threads_change_nothing_and_a_resumed_run_has_the_rows_of_a_fresh_one() {
     assert_eq!(tables_of(&resumed), tables_of(&fresh));
     assert_eq!(resumed.findings.len(), fresh.findings.len());
     for (a, b) in resumed.findings.iter().zip(&fresh.findings) {
-        assert_eq!((&a.statement, &a.verdict, &a.numbers), (&b.statement, &b.verdict, &b.numbers));
+        assert_eq!((&a.statement, &a.verdict, &a.values), (&b.statement, &b.verdict, &b.values));
     }
 }
 

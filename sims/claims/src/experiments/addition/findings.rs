@@ -2,7 +2,7 @@
 
 use super::{Arm, KL, LONG, Numbers, Reading, SYSTEMATIC, Trial};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{finding, finding_on, holds_or, interval, ratio, within_range};
+use crate::experiments::common::{holds_or, within_range};
 use crate::sentences::SentenceId;
 use grpo_lambda_stats::Interval;
 
@@ -19,23 +19,22 @@ const GRPO: &str = "grpo";
 const TERM: &str = " beta=0.04";
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
-    let later = [faster(n), long(n, BOTH), long(n, CLAMP), long(n, TRACE), divergence(n), kl_term(n)];
-    [variance(n)].into_iter().chain(later.into_iter().flatten()).collect()
+    let learnt = faster(n).into_iter().chain(long(n)).chain(divergence(n)).chain(kl_term(n));
+    [variance(n)].into_iter().chain(learnt).collect()
 }
 
 pub(super) fn variance(n: &Numbers) -> Finding {
     let own = n.shares.iter().find(|share| share.method == SETS);
     let readings: Vec<(&str, Interval)> =
         own.iter().flat_map(|s| [("at the start", s.at_start), ("after RL", s.after_rl)]).collect();
-    let all = n.shares.iter().map(|s| format!("{}: {}, {}", s.method, ratio(s.at_start), ratio(s.after_rl)));
-    finding(
+    Finding::new(
+        "variance",
         "Two systematic sets of eight have 0.65 to 0.8 of RLOO's variance on addition, as predicted",
         within_range(&readings, PREDICTED),
-        format!(
-            "variance of the gradient of one group of 16 over RLOO's, at the start and after RL with RLOO, mean over 48 seeds with Student's t at 99.64 %, which is 95 % for all fourteen. {}",
-            all.collect::<Vec<_>>().join("; ")
-        ),
     )
+    .value("level of the intervals in %", 99.64)
+    .rows("variance", &[])
+    .note("Variance of the gradient of one group of 16 over RLOO's, at the start and after RL with RLOO, mean over 48 seeds. The level of Student's t is 95 % for all fourteen.")
 }
 
 /// The verdict on a statement that an arm has more than the first one.
@@ -48,39 +47,46 @@ fn more(trial: &Trial, arm: &Arm) -> Verdict {
     }
 }
 
-fn numbers(trial: &Trial) -> String {
-    let each = trial.arms.iter().map(|arm| {
-        let end = if arm.is_at_end { ", an end of the grid" } else { "" };
-        let compared =
-            arm.over_first.map_or(String::new(), |(i, p)| format!(", {}, p = {p:.4}", interval(i)));
-        format!("{} (rate {}{end}): {:.3}{compared}", arm.name, arm.rate, arm.mean)
-    });
-    format!(
-        "{}; less that of {}, paired over {} seeds, Student's t at {:.2} % and sign flips. {}",
-        trial.protocol.measure.words(),
-        trial.arms.first().map_or("", |arm| arm.name.as_str()),
-        trial.protocol.evaluation.len(),
-        100.0 * trial.protocol.level,
-        each.collect::<Vec<_>>().join("; ")
-    )
+/// Shows the arms of a protocol.
+fn showing(finding: Finding, trial: &Trial) -> Finding {
+    let columns = ["arm", "rate", "mean", "difference", "difference_low", "difference_high", "p"];
+    finding
+        .rows("", &columns)
+        .only("protocol", &[trial.name])
+        .value("paired seeds", trial.protocol.evaluation.len())
+        .value("level of the intervals in %", 100.0 * trial.protocol.level)
+        .value("arms at an end of the grid", trial.arms.iter().filter(|arm| arm.is_at_end).count())
+        .note(format!(
+            "The measure is {}. Differences from the first arm are paired by seed, with Student's t and sign flips.",
+            trial.protocol.measure.words()
+        ))
 }
 
 fn faster(n: &Numbers) -> Option<Finding> {
     let trial = &n.trials[SYSTEMATIC];
-    let arm = trial.arm(SETS)?;
-    Some(finding("Systematic groups teach addition faster than RLOO's", more(trial, arm), numbers(trial)))
+    let statement = "Systematic groups teach addition faster than RLOO's";
+    Some(showing(Finding::new("faster", statement, more(trial, trial.arm(SETS)?)), trial))
 }
 
-fn long(n: &Numbers, arm: &str) -> Option<Finding> {
+/// The arms over GRPO at the end of a long budget, in order of their statements.
+fn long(n: &Numbers) -> Vec<Finding> {
     let trial = &n.trials[LONG];
-    let statement = match arm {
-        BOTH => "With a long budget GRPO-λ ends above GRPO on addition, each at its own rate",
-        CLAMP => {
-            "With a long budget GRPO with the clamp alone ends above GRPO on addition, each at its own rate"
-        }
-        _ => "With a long budget GRPO-λ without the clamp ends above GRPO on addition, each at its own rate",
+    let cases = [
+        ("long_both", BOTH, "GRPO-λ"),
+        ("long_clamp", CLAMP, "GRPO with the clamp alone"),
+        ("long_trace", TRACE, "GRPO-λ without the clamp"),
+    ];
+    let finding = |(key, arm, name): (&'static str, &str, &str)| {
+        let statement =
+            format!("With a long budget {name} ends above GRPO on addition, each at its own rate");
+        Some(Finding::new(key, statement, more(trial, trial.arm(arm)?)))
     };
-    Some(finding(statement, more(trial, trial.arm(arm)?), numbers(trial)))
+    let mut all: Vec<Finding> = cases.into_iter().filter_map(finding).collect();
+    // All three read the same arms.
+    if let Some(first) = all.first_mut() {
+        *first = showing(first.clone(), trial);
+    }
+    all
 }
 
 /// The paper's sentence on the divergence, of its trace and clamp over GRPO: without a KL term, as the protocol compares them, and with the one that
@@ -103,16 +109,14 @@ fn divergence(n: &Numbers) -> Option<Finding> {
     } else {
         Verdict::NotTold(said)
     };
-    let (i, p) = pairs[1];
-    Some(finding_on(
-        SentenceId::DivergenceOfTheClamp,
-        verdict,
-        format!(
-            "{}. {BOTH}{TERM} less {GRPO}{TERM}, both as the paper trains and none of the protocol's comparisons: {}, p = {p:.4}",
-            numbers(trial),
-            interval(i)
-        ),
-    ))
+    let times = |(i, _): (Interval, f64)| [i.mid.exp(), i.low.exp(), i.high.exp()];
+    let finding = showing(Finding::on(SentenceId::DivergenceOfTheClamp, verdict), trial);
+    Some(
+        finding
+            .value("times GRPO's at β = 0", times(pairs[0]))
+            .value("times GRPO's at β = 0.04", times(pairs[1]))
+            .value("p at β = 0.04, none of the protocol's comparisons", pairs[1].1),
+    )
 }
 
 fn kl_term(n: &Numbers) -> Option<Finding> {
@@ -121,17 +125,17 @@ fn kl_term(n: &Numbers) -> Option<Finding> {
         trial.arms.iter().filter_map(|arm| Some((arm, trial.arm(&format!("{}{TERM}", arm.name))?))).collect();
     let above: Vec<&str> =
         pairs.iter().filter(|(a, b)| b.mean >= a.mean).map(|(a, _)| a.name.as_str()).collect();
-    let list = pairs.iter().map(|(a, b)| format!("{}: {:.2}", a.name, (b.mean - a.mean).exp()));
-    (!pairs.is_empty()).then(|| {
-        finding(
-            "The KL term at β = 0.04 lowers the divergence with every trace and clamp",
-            holds_or(above.is_empty(), format!("not for {}", above.join(", "))),
-            format!(
-                "divergence with the term over that without it, geometric mean over seeds. {}",
-                list.collect::<Vec<_>>().join("; ")
-            ),
-        )
-    })
+    if pairs.is_empty() {
+        return None;
+    }
+    let finding = Finding::new(
+        "kl_term",
+        "The KL term at β = 0.04 lowers the divergence with every trace and clamp",
+        holds_or(above.is_empty(), format!("not for {}", above.join(", "))),
+    );
+    let finding =
+        pairs.iter().fold(finding, |finding, (a, b)| finding.value(a.name.as_str(), (b.mean - a.mean).exp()));
+    Some(finding.note("Divergence with the term over that without it, geometric mean over seeds."))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::shown::pair_rows;
 use super::updates::Update;
 use super::{ANTI, Arm, CLAMP, Numbers, ORACLE, REFERENCE, SINGLE, TRACE};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{Shown, finding, holds_or, ratio};
+use crate::experiments::common::{Shown, holds_or, keyed, ratio};
 
 fn controls(gate: Gate) -> String {
     format!("verifier credit {}, permuted credit {}", ratio(gate.verifier), ratio(gate.permuted))
@@ -37,7 +37,7 @@ pub(super) fn gate(n: &Numbers) -> Option<Finding> {
         format!("{}, rule of version {}: {}", cell.runs.words(), cell.rule.version(), controls(cell.gate))
     };
     let others: Vec<String> = n.gates.iter().map(other).collect();
-    Some(finding(
+    Some(keyed("gate",
         "Verifier credit needs at most half of RLOO's tokens in the mean over pairs on chains of eight operations, and permuted credit at least as many as RLOO",
         on_gate(gate, n.gate_under(Rule::One)),
         format!(
@@ -54,7 +54,7 @@ pub(super) fn gate(n: &Numbers) -> Option<Finding> {
             missed(ANTI),
             others.join("; ")
         ),
-    ))
+    ).value("target", n.protocol.exam.target))
 }
 
 /// Verifier credit against a control that treats all tokens of a response alike.
@@ -76,7 +76,8 @@ pub(super) fn against_clamp(n: &Numbers) -> Option<Finding> {
     let wins = |version: u32| {
         permuted_wins(&pairs, version).iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
     };
-    Some(finding(
+    Some(keyed(
+        "against_clamp",
         "Verifier credit needs fewer tokens than GRPO with the clamp, which assigns no credit within a response",
         verdict,
         format!(
@@ -96,7 +97,8 @@ pub(super) fn verifier_noise(n: &Numbers) -> Option<Finding> {
     let open: Vec<String> = open.map(|u| format!("at the {} {}", u.place, ratio(u.noise))).collect();
     let each = [ORACLE, TRACE, CLAMP, ANTI];
     let each = each.map(|arm| format!("{}: {}", label(arm), places(n, arm, |u| ratio(u.noise))));
-    Some(finding(
+    Some(keyed(
+        "verifier_noise",
         "Verifier credit has less noise than RLOO's update at the start, in the middle and at the end of a run",
         holds_or(open.is_empty(), open.join("; ")),
         format!("noise over RLOO's, Student's t at 95 % over {seeds} seeds. {}", each.join("; ")),

@@ -4,7 +4,7 @@ use super::compare::{Compared, Reading, exponential};
 use super::updates::Update;
 use super::{Arm, CLAMP, GRPO, MARGIN, Numbers, ORACLE, SETS, SINGLE, TRACE, longer};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{Shown, finding, holds_or, ratio, within_range};
+use crate::experiments::common::{Shown, holds_or, keyed, ratio, within_range};
 use grpo_lambda_stats::Interval;
 
 /// The names of arms in the protocol.
@@ -74,7 +74,8 @@ pub(super) fn same_as_grpo(n: &Numbers) -> Option<Finding> {
     let compared = cell.compare(TRACE, GRPO)?;
     let others = [UNCLAMPED, PAPER].iter().filter_map(|arm| Some((arm, cell.compare(arm, GRPO)?)));
     let others: Vec<String> = others.map(|(arm, c)| format!("{}: {}", label(arm), ratio_of(&c))).collect();
-    Some(finding(
+    Some(keyed(
+        "same_as_grpo",
         "P1: GRPO-λ without the clamp, its weights scaled to a mean of 1, needs as many tokens as GRPO, within 10 %",
         equivalence(&compared),
         format!(
@@ -103,7 +104,8 @@ pub(super) fn curriculum(n: &Numbers) -> Option<Finding> {
         (_, _, true) => Verdict::Fails(format!("it gains where all chains are as long: {}", said(&single))),
         _ => Verdict::NotTold(format!("mixed lengths {}; one length {}", said(&mixed), said(&single))),
     };
-    Some(finding(
+    Some(keyed(
+        "curriculum",
         "P2: The clamp gains on chains of mixed lengths, with the trace and without, and not on chains of one length",
         verdict,
         format!(
@@ -157,7 +159,8 @@ pub(super) fn check_line(n: &Numbers) -> Option<Finding> {
     let [useful, harmful] = CHECKS.map(|name| CheckLine::in_cell(n, name));
     let (useful, harmful) = (useful?, harmful?);
     let said = format!("useful: {}; harmful: {}", useful.said(), harmful.said());
-    Some(finding(
+    Some(keyed(
+        "check_line",
         "P3: GRPO-λ as published writes the optional line more often than GRPO, which helps where the line is useful and hurts where it is harmful",
         on_check_lines(&useful, &harmful, &said),
         format!("tokens over GRPO's. {said}"),
@@ -185,7 +188,8 @@ pub(super) fn prefix_values(n: &Numbers) -> Option<Finding> {
     let each = arms
         .iter()
         .filter_map(|a| Some(format!("{}: {}", label(&a.name), ratio_of(a.over_reference.as_ref()?))));
-    Some(finding(
+    Some(keyed(
+        "prefix_values",
         "P4: TEMPO and prefix RLOO need no fewer tokens than RLOO",
         verdict,
         format!("tokens over RLOO's, p before correction. {}", each.collect::<Vec<_>>().join("; ")),
@@ -203,7 +207,8 @@ pub(super) fn paid(n: &Numbers) -> Option<Finding> {
         Reading::NotTold => Verdict::NotTold(ratio_of(compared)),
         Reading::More | Reading::Equivalent => Verdict::Fails(ratio_of(compared)),
     };
-    Some(finding(
+    Some(keyed(
+        "paid",
         "P6: VinePPO with two completions of every prefix, their tokens charged, needs fewer tokens than RLOO",
         verdict,
         format!(
@@ -247,7 +252,8 @@ pub(super) fn trace_update(n: &Numbers) -> Option<Finding> {
         list(&after),
         list(&pairs.iter().map(|(_, b)| b.after_over_before).collect::<Vec<_>>())
     );
-    Some(finding(
+    Some(keyed(
+        "trace_update",
         "P1: The trace's update has at least 0.9 of GRPO's cosine with the gradient and no less noise, and its credit after the first error is as large as before it",
         holds_or(failing.is_empty(), failing.join("; ")),
         said,
@@ -267,7 +273,8 @@ pub(super) fn prefix_noise(n: &Numbers) -> Option<Finding> {
         (true, true) => Verdict::Holds,
     };
     let numbers = PREFIX_VALUES.map(|arm| format!("{}: {}", label(arm), places(n, arm, |u| ratio(u.noise))));
-    Some(finding(
+    Some(keyed(
+        "prefix_noise",
         "P4: TEMPO and prefix RLOO keep at least 0.97 of the noise of RLOO's update",
         verdict,
         format!("noise over RLOO's, Student's t at 95 % over seeds. {}", numbers.join("; ")),
@@ -278,7 +285,7 @@ pub(super) fn prefix_noise(n: &Numbers) -> Option<Finding> {
 pub(super) fn systematic_noise(n: &Numbers) -> Option<Finding> {
     let noise: Vec<(&str, Interval)> = at(n, SETS).map(|u| (u.place.as_str(), u.noise)).collect();
     (!noise.is_empty()).then(|| {
-        finding(
+        keyed("systematic_noise",
             "P5: Systematic groups keep 0.9 to 0.98 of the noise of RLOO's update on chains, as the bits law predicts",
             within_range(&noise, [0.9, 0.98]),
             format!("noise over RLOO's, Student's t at 95 % over seeds: {}", places(n, SETS, |u| ratio(u.noise))),

@@ -6,7 +6,7 @@ use super::findings::{
     check_line, curriculum, paid, prefix_noise, prefix_values, same_as_grpo, systematic_noise, trace_update,
 };
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::finding;
+use crate::experiments::common::keyed;
 
 /// A prediction of the protocol with the findings on its parts.
 struct Prediction {
@@ -107,11 +107,15 @@ fn summary(predictions: &[Prediction]) -> Option<Finding> {
         _ => Verdict::HoldsWhen(format!("it is one of these: {each}")),
     };
     let parts: Vec<String> = predictions.iter().map(Prediction::said).collect();
-    Some(finding(
-        "The predictions that were committed before the runs hold wholly",
-        verdict,
-        format!("the verdicts on their parts. {}", parts.join("; ")),
-    ))
+    Some(
+        keyed(
+            "predictions",
+            "The predictions that were committed before the runs hold wholly",
+            verdict,
+            format!("the verdicts on their parts. {}", parts.join("; ")),
+        )
+        .value("outcomes", each),
+    )
 }
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
@@ -127,7 +131,7 @@ mod tests {
     use super::*;
 
     fn prediction(name: &'static str, verdicts: &[Verdict]) -> Prediction {
-        let part = |verdict: &Verdict| finding("", verdict.clone(), "");
+        let part = |verdict: &Verdict| keyed("", "", verdict.clone(), "");
         Prediction { name, parts: verdicts.iter().map(part).collect(), elsewhere: None }
     }
 

@@ -72,7 +72,7 @@ fn the_predictions_are_read_behind_a_gate_that_is_passed() {
     // A trace with half of the gain: not the same.
     let half = read(&arms(0.4f64.sqrt()), "");
     assert_eq!(words(&findings(&half)), ["Holds", "Fails", "Holds"]);
-    assert!(findings(&half)[1].numbers.contains("fewer tokens than GRPO's are shown"));
+    assert!(findings(&half)[1].note.contains("fewer tokens than GRPO's are shown"));
     let share = half.cells[0].share_of_headroom("lambda_mean1").expect("a share");
     assert!((share.mid - 0.5).abs() < 0.02 && share.low < share.mid && share.mid < share.high, "{share:?}");
     // Holm counts the four arms of the family with runs, not the foil: the least p of 2/2^8 is multiplied by four.

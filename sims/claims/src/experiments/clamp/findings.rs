@@ -2,7 +2,7 @@
 
 use super::{ClampEffect, GROUP, LARGE, Numbers, PROBABILITIES, PromptWeight};
 use crate::experiment::Finding;
-use crate::experiments::common::{EXACT, finding, holds_or, holds_when, largest, short};
+use crate::experiments::common::{EXACT, holds_or, holds_when, keyed, largest, short};
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![turns(n), raises_j(n), sums_to_zero(n), relative_weights(n), formula(n), limit(n)]
@@ -24,7 +24,8 @@ fn turns(n: &Numbers) -> Finding {
     let kept = (cosine(uniform) - 1.0).abs() < EXACT;
     let changed = |t: Option<&ClampEffect>| cosine(t) < 1.0 - 1e-6;
     let mdps = n.effects.iter().filter(|t| t.binary() && t.uniform()).count();
-    finding(
+    keyed(
+        "turns",
         "Clamping negative advantages changes in which direction a prompt's expected update moves the policy, not only how far",
         holds_when(
             !kept,
@@ -48,7 +49,8 @@ fn raises_j(n: &Numbers) -> Finding {
     let lowest = traces().min_by(|a, b| a.clamped_with_gradient.total_cmp(&b.clamped_with_gradient));
     let clamped = lowest.map_or(f64::NAN, |t| t.clamped_with_gradient);
     let unclamped = traces().map(|t| t.unclamped_with_gradient).fold(f64::MAX, f64::min);
-    finding(
+    keyed(
+        "raises_j",
         "With a trace the clamped expected update still raises J (its cosine with ∇J is positive)",
         holds_or(
             clamped > 0.0,
@@ -72,7 +74,8 @@ fn sums_to_zero(n: &Numbers) -> Finding {
     let half = n.sums.iter().find(|s| s.right == GROUP / 2 && s.clamp.is_some());
     let at_half = half.map_or(f64::NAN, |s| s.sum);
     let unclamped = largest(n.sums.iter().filter(|s| s.clamp.is_none()).map(|s| s.sum.abs()));
-    finding(
+    keyed(
+        "sums_to_zero",
         "The clamped advantages of a group still sum to 0",
         holds_or(
             at_half.abs() < EXACT,
@@ -94,7 +97,8 @@ fn relative_weights(n: &Numbers) -> Finding {
     let weight = |p: f64, clamped: bool| at(n, p, clamped, |w| w.by_oracle);
     let snr = |clamped: bool| short(at(n, 0.5, clamped, |w| w.signal_to_noise));
     let ratio = |clamped: bool| weight(0.95, clamped) / weight(0.05, clamped);
-    finding(
+    keyed(
+        "relative_weights",
         "The clamp leaves the relative weight of prompts alone",
         holds_or(
             (ratio(true) - ratio(false)).abs() < 0.01,
@@ -122,7 +126,8 @@ fn relative_weights(n: &Numbers) -> Finding {
 fn formula(n: &Numbers) -> Finding {
     let error = largest(n.prompts.iter().map(PromptWeight::formula_error));
     let off_direction = largest(n.prompts.iter().map(|w| (w.cosine - 1.0).abs()));
-    finding(
+    keyed(
+        "formula",
         "E[update] = w_G(p) ∇p, with w_G(p) = Σ_k Bin(k; G-1, p) [A(k+1 right, r=1) - A(k right, r=0)], clamped or not",
         holds_or(
             error < 1e-10 && off_direction < EXACT,
@@ -142,7 +147,8 @@ fn limit(n: &Numbers) -> Finding {
         let mixed = n.prompts.iter().filter(|w| w.group == group && (0.1..=0.9).contains(&w.p));
         largest(mixed.map(PromptWeight::limit_error))
     };
-    finding(
+    keyed(
+        "limit",
         "For large groups the clamped weight is sqrt((1-p)/p) + min(0.1, sqrt(p/(1-p)))",
         holds_or(error(LARGE) < 0.03, format!("G = {LARGE} differs by {}", short(error(LARGE)))),
         format!(

@@ -1,11 +1,9 @@
 //! The findings.
 
 use super::measure::{ARMS, CLAMPED, Kind, LEARNED, OFFSET, REWEIGHTING, WEIGHTS};
-use super::{Nested, Numbers, Outcome, RATIOS, RUNS};
+use super::{Nested, Numbers, Outcome, RUNS};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{
-    Shown, finding, gains_everywhere, holds_or, interval, largest, percent, short,
-};
+use crate::experiments::common::{Shown, gains_everywhere, holds_or, largest, list, short};
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![helps(n), nested(n), parts(n), weights(n), shared(n), offset(n), solved(n)]
@@ -15,51 +13,37 @@ pub(super) fn cells(n: &Numbers, shared: bool, kind: Kind) -> Vec<&Outcome> {
     n.cells.iter().filter(|c| c.shared == shared && c.kind == kind).collect()
 }
 
-fn said(cell: &Outcome, arm: usize) -> String {
-    interval(cell.gain[arm])
-}
-
 fn place(cell: &Outcome) -> String {
     format!("{}, {}, {} of the best rate", policy(cell.shared), cell.kind.name(), cell.ratio)
 }
 
-/// An arm's gain at every rate.
-fn row(n: &Numbers, shared: bool, kind: Kind, arm: usize) -> String {
-    let gain = |c: &&Outcome| format!("{}: {}", c.ratio, said(c, arm));
-    cells(n, shared, kind).iter().map(gain).collect::<Vec<_>>().join(", ")
+/// Shows the gains of some arms with a policy.
+fn showing(finding: Finding, shared: bool, arms: &[usize]) -> Finding {
+    let columns =
+        ["optimiser", "rate_over_best_of_grpo", "arm", "gain", "gain_low", "gain_high", "updates_to_80"];
+    let arms: Vec<&str> = arms.iter().map(|&arm| ARMS[arm].name).collect();
+    finding.rows("", &columns).only("policy", &[policy(shared)]).only("arm", &arms)
 }
 
-/// An arm's gain at every rate, under both optimisers.
-fn rows(n: &Numbers, shared: bool, arm: usize) -> String {
-    format!("SGD: {}; AdamW: {}", row(n, shared, Kind::Sgd, arm), row(n, shared, Kind::AdamW, arm))
+/// The weight by arm of a prompt at success rate `p`, if it was computed there.
+fn weights_at(n: &Numbers, p: f64) -> Option<[f64; ARMS.len()]> {
+    n.weights.iter().find(|(q, _)| (q - p).abs() < 1e-9).map(|(_, w)| *w)
 }
 
-/// The weight by arm of a prompt at success rate `p`.
-fn weights_at(n: &Numbers, p: f64) -> [f64; ARMS.len()] {
-    n.weights.iter().find(|(q, _)| (q - p).abs() < 1e-9).map_or([f64::NAN; ARMS.len()], |(_, w)| *w)
+/// The share of its weight that an arm leaves a prompt at success rate `p`.
+fn share_left(n: &Numbers, arm: usize, p: f64) -> Option<f64> {
+    weights_at(n, p).map(|w| w[arm] / w[0])
 }
 
-/// The fewest updates until J is 0.8 over the rates, of GRPO and of the clamp: a mean over runs where all get there.
-fn fewest(n: &Numbers, kind: Kind) -> String {
-    let said = |arm: usize| {
-        let all = cells(n, true, kind);
-        let reached = |c: &&Outcome| c.learned[arm].iter().flatten().count();
-        match all.iter().filter_map(|c| c.updates_to_learned(arm)).reduce(f64::min) {
-            Some(updates) => format!("{updates:.0}"),
-            None => match all.iter().map(reached).max() {
-                Some(runs) if runs > 0 => format!("reached by {runs} of {RUNS} runs"),
-                _ => "not reached".into(),
-            },
-        }
-    };
-    format!("{} and {}", said(0), said(CLAMPED))
+/// The policies and optimisers for which GRPO's best rate, over which all rates are given, is an end of its grid.
+fn ends_of_grid(n: &Numbers, policies: &[bool]) -> Vec<String> {
+    let at_edge = n.nested.iter().filter(|o| o.best.at_edge && policies.contains(&o.shared));
+    at_edge.map(|o| format!("{}, {}", policy(o.shared), o.kind.name())).collect()
 }
 
 /// The rate over which the rates of some policies are given.
 pub(super) fn best_of_grid(n: &Numbers, policies: &[bool]) -> String {
-    let place = |o: &Nested| format!("{}, {}", policy(o.shared), o.kind.name());
-    let at_edge = n.nested.iter().filter(|o| o.best.at_edge && policies.contains(&o.shared));
-    let ends: Vec<String> = at_edge.map(place).collect();
+    let ends = ends_of_grid(n, policies);
     let ends = if ends.is_empty() { String::new() } else { format!(" (an end of it: {})", ends.join("; ")) };
     format!("GRPO's best of a grid{ends}")
 }
@@ -77,30 +61,28 @@ fn helps(n: &Numbers) -> Finding {
     let shown: Vec<Shown> = all.iter().map(|c| of_clamp(c)).collect();
     let no = Shown::Loss.count(&shown);
     let yes = all.iter().filter(|c| of_clamp(c) == Shown::Gain);
-    let list = yes.map(|c| place(c)).collect::<Vec<_>>().join("; ");
+    let places = yes.map(|c| place(c)).collect::<Vec<_>>().join("; ");
     let worst = all.iter().min_by(|a, b| a.gain[CLAMPED].mid.total_cmp(&b.gain[CLAMPED].mid));
-    finding(
+    let finding = Finding::new(
+        "helps",
         "The clamp helps a policy that answers many prompts from shared parameters",
         gains_everywhere(
             &shown,
-            format!("{list}; it hurts in {no} of {} cells", all.len()),
+            format!("{places}; it hurts in {no} of {} cells", all.len()),
             format!(
                 "it helps in none of {} cells after Holm's correction and hurts in {no}, the least gain at {}",
                 all.len(),
-                worst.map_or(String::new(), |c| format!("{}: {}", place(c), said(c, CLAMPED)))
+                worst.map_or(String::new(), |c| place(c))
             ),
         ),
-        format!(
-            "mean J over the updates (area) less GRPO's, {RUNS} paired runs of {} updates, start J = 0.4, {} learning rates over {}. SGD: {}. AdamW: {}. Updates until J = {LEARNED}, at the rate with the fewest, GRPO and the clamp: SGD {}, AdamW {}",
-            n.updates,
-            RATIOS.len(),
-            best_of_grid(n, &[true]),
-            row(n, true, Kind::Sgd, CLAMPED),
-            row(n, true, Kind::AdamW, CLAMPED),
-            fewest(n, Kind::Sgd),
-            fewest(n, Kind::AdamW)
-        ),
-    )
+    );
+    showing(finding, true, &[0, CLAMPED])
+        .value("paired runs", RUNS)
+        .value("updates", n.updates)
+        .value("GRPO's best rates at an end of its grid", ends_of_grid(n, &[true]))
+        .note(format!(
+            "Mean J over the updates (area) minus GRPO's; J starts at 0.4. Updates until J = {LEARNED} are a mean over runs, where all get there."
+        ))
 }
 
 /// The settings with a policy where every run has the rate that the others choose.
@@ -117,48 +99,42 @@ fn of_optimisers(n: &Numbers, arm: usize) -> Verdict {
     gains_everywhere(&shown, names.join(", "), "no interval lies above 0")
 }
 
+/// Adds the gains of some arms at the rates that the other runs choose.
+fn with_nested(finding: Finding, n: &Numbers, shared: bool, arms: &[usize]) -> Finding {
+    let cases = at_nested(n, shared).into_iter().flat_map(|o| arms.iter().map(move |&arm| (o, arm)));
+    cases.fold(finding, |finding, (o, arm)| {
+        let name = format!("{}, {}: {}", policy(shared), o.kind.name(), ARMS[arm].name);
+        finding.interval(name, o.gain[arm])
+    })
+}
+
 fn nested(n: &Numbers) -> Finding {
-    let list = |shared: bool| {
-        let one = |o: &&Nested| {
-            let edge = match (o.at_edge[0], o.at_edge[CLAMPED]) {
-                (true, true) => " (both best rates are ends of those tried)",
-                (true, false) => " (GRPO's best rate is an end of those tried)",
-                (false, true) => " (the clamp's best rate is an end of those tried)",
-                (false, false) => "",
-            };
-            format!("{} {}{edge}", o.kind.name(), interval(o.gain[CLAMPED]))
-        };
-        at_nested(n, shared).iter().map(one).collect::<Vec<_>>().join(", ")
-    };
-    finding(
+    let ends = n.nested.iter().flat_map(|o| {
+        let arms = [0, CLAMPED].into_iter().filter(|&arm| o.at_edge[arm]);
+        arms.map(move |arm| format!("{}, {}: {}", policy(o.shared), o.kind.name(), ARMS[arm].name))
+    });
+    let finding = Finding::new(
+        "nested",
         "With shared parameters the clamp also gains where every run has the rate that the other runs choose, for the clamp and for GRPO",
         of_optimisers(n, CLAMPED),
-        format!(
-            "area less GRPO's. Shared parameters: {}. Table with the same start: {}",
-            list(true),
-            list(false)
-        ),
-    )
+    );
+    let finding = with_nested(finding, n, true, &[CLAMPED]);
+    with_nested(finding, n, false, &[CLAMPED])
+        .value("best rates at an end of those tried", ends.collect::<Vec<_>>())
+        .note("Area minus GRPO's; the table has the same start.")
 }
 
 /// The clamp's weights without its contrast and offset.
 fn weights(n: &Numbers) -> Finding {
-    let share = |arm: usize| weights_at(n, 0.9)[arm] / weights_at(n, 0.9)[0];
-    let list = |o: &&Nested| {
-        let gains = [WEIGHTS, CLAMPED, REWEIGHTING, OFFSET]
-            .map(|arm| format!("{} {}", ARMS[arm].name, interval(o.gain[arm])));
-        format!("{}: {}", o.kind.name(), gains.join(", "))
-    };
-    finding(
+    let finding = Finding::new(
+        "weights",
         "The clamp's own weights of prompts alone, GRPO's advantages times the ratio of expected updates, gain where prompts share parameters",
         of_optimisers(n, WEIGHTS),
-        format!(
-            "area less GRPO's at rates chosen on the other runs. {}. A prompt solved nine times in ten keeps {} of its weight under the clamp and under its weights, {} under re-weighting only",
-            at_nested(n, true).iter().map(list).collect::<Vec<_>>().join(". "),
-            percent(share(CLAMPED)),
-            percent(share(REWEIGHTING))
-        ),
-    )
+    );
+    with_nested(finding, n, true, &[WEIGHTS, CLAMPED, REWEIGHTING, OFFSET])
+        .value("weight left at success rate 0.9, the clamp and its weights", share_left(n, CLAMPED, 0.9))
+        .value("weight left at success rate 0.9, re-weighting only", share_left(n, REWEIGHTING, 0.9))
+        .note("Area minus GRPO's at rates chosen on the other runs.")
 }
 
 fn parts(n: &Numbers) -> Finding {
@@ -170,24 +146,21 @@ fn parts(n: &Numbers) -> Finding {
         .iter()
         .map(|c| (c.gain[CLAMPED].mid - c.gain[REWEIGHTING].mid - c.gain[OFFSET].mid).powi(2))
         .sum::<f64>();
-    let numbers = format!(
-        "root mean square over {} cells of the effect on the area: re-weighting {}, offset {}, both {}, what does not add up {}. Re-weighting only, {}. Offset only, {}",
-        shared.len(),
-        short(rms(REWEIGHTING)),
-        short(rms(OFFSET)),
-        short(rms(CLAMPED)),
-        short((rest / shared.len() as f64).sqrt()),
-        rows(n, true, REWEIGHTING),
-        rows(n, true, OFFSET)
-    );
-    finding(
+    let finding = Finding::new(
+        "parts",
         "What the clamp does it does by re-weighting prompts: that part moves the area more than the offset does",
         holds_or(
             rms(REWEIGHTING) > rms(OFFSET),
             format!("re-weighting {}, offset {}", short(rms(REWEIGHTING)), short(rms(OFFSET))),
         ),
-        numbers,
-    )
+    );
+    showing(finding, true, &[REWEIGHTING, OFFSET])
+        .value("cells", shared.len())
+        .value("re-weighting", rms(REWEIGHTING))
+        .value("offset", rms(OFFSET))
+        .value("both", rms(CLAMPED))
+        .value("what does not add up", (rest / shared.len() as f64).sqrt())
+        .note("Root mean squares over the cells of the effect on the area.")
 }
 
 fn shared(n: &Numbers) -> Finding {
@@ -209,7 +182,8 @@ fn shared(n: &Numbers) -> Finding {
         })
         .collect();
     let apart = Shown::Gain.count(&shown);
-    finding(
+    let finding = Finding::new(
+        "shared",
         "The clamp gains more where prompts share parameters than in a table with the same start",
         gains_everywhere(
             &shown,
@@ -222,48 +196,43 @@ fn shared(n: &Numbers) -> Finding {
                 pairs.len()
             ),
         ),
-        format!(
-            "the clamp's gain in the table, at rates over {}, {}. GRPO's greatest mean area over the rates is {:.3} with shared parameters and {:.3} in the table, under SGD: the table has little left to gain at its best rates",
-            best_of_grid(n, &[false]),
-            rows(n, false, CLAMPED),
-            most(true),
-            most(false)
-        ),
-    )
+    );
+    showing(finding, false, &[CLAMPED])
+        .value("GRPO's best rates at an end of its grid", ends_of_grid(n, &[false]))
+        .value("GRPO's greatest mean area, shared, SGD", most(true))
+        .value("GRPO's greatest mean area, table, SGD", most(false))
+        .note("The clamp's gain in the table, which has little left to gain at its best rates.")
 }
 
 fn offset(n: &Numbers) -> Finding {
     let moved = largest(n.weights.iter().map(|(_, w)| (w[OFFSET] - w[0]).abs()));
-    let [low, half, high] = [0.1, 0.5, 0.9].map(|p| weights_at(n, p));
-    finding(
+    let finding = Finding::new(
+        "offset",
         "The offset of the clamp has no effect on average: it pushes up whatever was sampled",
-        holds_or(
-            moved < 1e-12,
-            format!(
-                "it re-weights prompts, too, since it depends on how many are right: at success rate 0.1, 0.5 and 0.9 it changes the multiple of ∇p from {:.3}, {:.3}, {:.3} to {:.3}, {:.3}, {:.3}",
-                low[0], half[0], high[0], low[OFFSET], half[OFFSET], high[OFFSET]
-            ),
-        ),
-        format!("exact, G = 8; largest change of the multiple {}", short(moved)),
-    )
+        holds_or(moved < 1e-12, "it re-weights prompts, too, since it depends on how many are right"),
+    );
+    finding
+        .value("largest change of the multiple of ∇p", moved)
+        .rows("weights", &["success_rate", "arm", "multiple_of_gradient"])
+        .only("success_rate", &[0.1, 0.5, 0.9])
+        .only("arm", &[ARMS[0].name, ARMS[OFFSET].name])
+        .note("Exact, G = 8.")
 }
 
 fn solved(n: &Numbers) -> Finding {
-    let share = |p: f64| weights_at(n, p)[CLAMPED] / weights_at(n, p)[0];
-    let [start_low, start_mid, start_high] = n.start;
     let falls =
         n.weights.windows(2).all(|w| w[1].1[CLAMPED] / w[1].1[0] <= w[0].1[CLAMPED] / w[0].1[0] + 1e-12);
-    finding(
+    let finding = Finding::new(
+        "solved",
         "The more often a prompt is solved, the less of its weight the clamp leaves: a curriculum towards unsolved prompts",
         holds_or(falls, "the share of the weight that is left rises somewhere"),
-        format!(
-            "share of the expected update left at success rate 0.02, 0.5, 0.9, 0.98: {:.3}, {:.3}, {:.3}, {:.3}; quartiles of the success rates at the start: {start_low:.2}, {start_mid:.2}, {start_high:.2}",
-            share(0.02),
-            share(0.5),
-            share(0.9),
-            share(0.98)
-        ),
-    )
+    );
+    [0.02, 0.5, 0.9, 0.98]
+        .into_iter()
+        .fold(finding, |finding, p| {
+            finding.value(format!("weight left at success rate {p}"), share_left(n, CLAMPED, p))
+        })
+        .value("quartiles of the success rates at the start", list(&n.start.map(short)))
 }
 
 #[cfg(test)]
@@ -324,16 +293,14 @@ mod tests {
     #[test]
     fn a_run_that_does_not_learn_counts_in_no_mean_and_an_end_of_a_grid_is_named() {
         let mut n = numbers([0.0, 0.2, 0.05, 0.2, 0.1], 0.0, 0.001, [1.0, 0.5]);
-        let ends =
-            |n: &Numbers, words: &str| assert!(helps(n).numbers.ends_with(words), "{}", helps(n).numbers);
-        ends(&n, "SGD not reached and not reached, AdamW not reached and not reached");
+        let updates = |n: &Numbers| n.cells[0].updates_to_learned(CLAMPED);
         n.cells[0].learned[CLAMPED] = vec![Some(90), None];
-        ends(&n, "SGD not reached and reached by 1 of 12 runs, AdamW not reached and not reached");
+        assert_eq!(updates(&n), None);
         n.cells[0].learned[CLAMPED] = vec![Some(90), Some(100)];
-        ends(&n, "SGD not reached and 95, AdamW not reached and not reached");
+        assert_eq!(updates(&n), Some(95.0));
         n.nested[0].best.at_edge = true;
-        assert!(helps(&n).numbers.contains("GRPO's best of a grid (an end of it: shared, SGD)"));
+        assert_eq!(helps(&n).values["GRPO's best rates at an end of its grid"][0], "shared, SGD");
         n.nested[0].at_edge[0] = true;
-        assert!(nested(&n).numbers.contains("(GRPO's best rate is an end of those tried)"));
+        assert_eq!(nested(&n).values["best rates at an end of those tried"][0], "shared, SGD: none (GRPO)");
     }
 }

@@ -1,8 +1,8 @@
 //! The findings.
 
-use super::{APART, BEYOND, ByArm, CLAMP, Gain, Nested, Numbers, Outcome};
+use super::{APART, BEYOND, CLAMP, Gain, Nested, Numbers, Outcome, PARTS};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{Shown, finding, gains_everywhere, holds_or, holds_when, interval, short};
+use crate::experiments::common::{Shown, gains_everywhere, holds_or, holds_when, short};
 
 /// The places of the arms.
 const REWEIGHTING: usize = 1;
@@ -12,19 +12,14 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![at_nested_rates(n), helps(n), parts(n), beyond(n), twin(n), divergence(n)]
 }
 
-/// A text of the cells at every rate of every optimiser.
-fn by_rate(n: &Numbers, text: impl Fn(&Outcome) -> String) -> String {
-    let row = |cells: &[Outcome]| {
-        let rates: Vec<String> = cells.iter().map(|c| format!("{}: {}", short(c.rate), text(c))).collect();
-        format!("{}, rate {}", cells[0].optimiser, rates.join(", "))
-    };
-    n.cells.chunk_by(|a, b| a.optimiser == b.optimiser).map(row).collect::<Vec<_>>().join(". ")
+/// Shows these columns of some arms in every cell.
+fn showing(finding: Finding, arms: &[usize], columns: &[&str]) -> Finding {
+    let arms: Vec<&str> = arms.iter().map(|&arm| PARTS[arm].name()).collect();
+    finding.rows("", &[&["optimiser", "rate", "part"], columns].concat()).only("part", &arms)
 }
 
-fn by_optimiser(n: &Numbers, separator: &str, text: impl Fn(&Nested) -> String) -> String {
-    let row = |o: &Nested| format!("{}: {}", o.optimiser, text(o));
-    n.nested.iter().map(row).collect::<Vec<_>>().join(separator)
-}
+/// The columns of a gain.
+const GAIN: [&str; 4] = ["gain", "gain_low", "gain_high", "p_holm"];
 
 /// The verdict on gains that are said to be there, all of them, under every optimiser.
 fn under_all(n: &Numbers, gains: &[usize], counterexample: &str) -> Verdict {
@@ -43,16 +38,6 @@ fn place(c: &Outcome) -> String {
     format!("{} at {}", c.optimiser, short(c.rate))
 }
 
-/// The gain of an arm at every rate of every optimiser.
-fn gains(n: &Numbers, arm: usize) -> String {
-    by_rate(n, |c| interval(c.gain[arm]))
-}
-
-/// A level of GRPO and of the clamp at every rate of every optimiser.
-fn levels(n: &Numbers, level: fn(&Outcome) -> ByArm) -> String {
-    by_rate(n, |c| format!("{:.3} and {:.3}", level(c)[0], level(c)[CLAMP]))
-}
-
 /// The gain of an arm in every cell, after Holm's correction.
 fn shown(n: &Numbers, arm: usize) -> Vec<Shown> {
     n.cells.iter().map(|c| Shown::by_p(c.gain[arm].mid, c.p_holm[arm])).collect()
@@ -68,7 +53,8 @@ fn helps(n: &Numbers) -> Finding {
     let [up, down] = counts(&shown);
     let gaining = n.cells.iter().zip(&shown).filter(|(_, s)| **s == Shown::Gain);
     let places: Vec<String> = gaining.map(|(c, _)| place(c)).collect();
-    finding(
+    let finding = Finding::new(
+        "helps",
         "With clamped advantages the transformer solves more additions than with GRPO at every learning rate, under SGD and under AdamW",
         gains_everywhere(
             &shown,
@@ -79,17 +65,13 @@ fn helps(n: &Numbers) -> Finding {
             ),
             format!("in none of {} cells after Holm's correction; it solves fewer in {down}", n.cells.len()),
         ),
-        format!(
-            "share of the hundred training problems that the most probable response solves, less GRPO's; an answer that cannot be graded is wrong. {} paired seeds, start {:.3}. {}",
-            n.seeds,
-            n.start[0],
-            gains(n, CLAMP)
-        ),
-    )
-}
-
-fn with_p(gain: &Gain) -> String {
-    format!("{}, p = {}", interval(gain.interval), short(gain.p_holm))
+    );
+    showing(finding, &[CLAMP], &GAIN)
+        .value("cells", n.cells.len())
+        .value("cells with a gain", up)
+        .value("paired seeds", n.seeds)
+        .value("share solved at the start", n.start[0])
+        .note("Share of the hundred training problems that the most probable response solves, minus GRPO's; an answer that cannot be graded is wrong.")
 }
 
 impl Gain {
@@ -99,69 +81,55 @@ impl Gain {
     }
 }
 
-/// The words for the choice of rates and the correction.
-fn family(n: &Numbers, tests: usize) -> String {
-    format!(
-        "rates chosen on the other seeds, for each arm; {} paired seeds, sign flips corrected over {tests} tests (this comparison was fixed after the runs had been seen)",
-        n.seeds
-    )
+/// Shows some gains at the rates that the other seeds choose, whose p are corrected over so many tests.
+fn at_chosen_rates(finding: Finding, n: &Numbers, gains: &[&str], tests: usize) -> Finding {
+    finding
+        .rows("overall", &[&["optimiser", "gain_of"], &GAIN[..]].concat())
+        .only("gain_of", gains)
+        .value("paired seeds", n.seeds)
+        .value("tests corrected for", tests)
 }
 
 fn at_nested_rates(n: &Numbers) -> Finding {
-    let levels = |o: &Nested| {
-        format!(
-            "GRPO {:.3}, the clamp {:.3}, {}",
-            o.accuracy[0],
-            o.accuracy[CLAMP],
-            with_p(&o.gains[CLAMP - 1])
-        )
-    };
-    finding(
+    let finding = Finding::new(
+        "at_nested_rates",
         "With clamped advantages the transformer solves more additions than with GRPO where every seed has the rate that the other seeds choose, under SGD and under AdamW",
         under_all(n, &[CLAMP - 1], "under neither after Holm's correction"),
-        format!(
-            "share of the hundred training problems that the most probable response solves, and its gain; {}. {}",
-            family(n, n.nested.len()),
-            by_optimiser(n, "; ", levels)
-        ),
-    )
+    );
+    let finding = n.nested.iter().fold(finding, |finding, o| {
+        finding
+            .value(format!("{}: GRPO", o.optimiser), o.accuracy[0])
+            .value(format!("{}: the clamp", o.optimiser), o.accuracy[CLAMP])
+    });
+    at_chosen_rates(finding, n, &[PARTS[CLAMP].name()], n.nested.len())
+        .note("Share of the hundred training problems that the most probable response solves, and its gain. Rates are chosen on the other seeds, for each arm; p is of sign flips. This comparison was fixed after the runs had been seen.")
 }
 
 fn parts(n: &Numbers) -> Finding {
-    let [reweighting, offset] = [REWEIGHTING, OFFSET].map(|arm| arm - 1);
-    let both = |o: &Nested| {
-        let [reweighting, offset, apart] = [reweighting, offset, APART].map(|part| with_p(&o.gains[part]));
-        format!(
-            "re-weighting alone {reweighting}; the offset alone {offset}; re-weighting less the offset {apart}"
-        )
-    };
-    let [[more_r, less_r], [more_o, less_o]] = [REWEIGHTING, OFFSET].map(|arm| counts(&shown(n, arm)));
-    finding(
+    let finding = Finding::new(
+        "parts",
         "What the clamp gains it gains by its contrast within a group, which re-weights prompts: that part alone gains, and more than the offset alone",
-        under_all(n, &[reweighting, APART], "both are shown under neither optimiser"),
-        format!(
-            "{}, the difference of the parts over {}. {}. Cell by cell, after Holm's correction, re-weighting alone gains in {more_r} and loses in {less_r} of {} cells, the offset alone in \
-             {more_o} and {less_o}. Re-weighting only, {}. Offset only, {}",
-            family(n, 3 * n.nested.len()),
-            n.nested.len(),
-            by_optimiser(n, ". ", both),
-            n.cells.len(),
-            gains(n, REWEIGHTING),
-            gains(n, OFFSET)
-        ),
-    )
+        under_all(n, &[REWEIGHTING - 1, APART], "both are shown under neither optimiser"),
+    );
+    let finding = [REWEIGHTING, OFFSET].into_iter().fold(finding, |finding, arm| {
+        let [more, less] = counts(&shown(n, arm));
+        let name = PARTS[arm].name();
+        finding.value(format!("{name}, cells with a gain"), more).value(format!("{name}, with a loss"), less)
+    });
+    let names = [PARTS[REWEIGHTING].name(), PARTS[OFFSET].name(), super::shown::OTHERS[1]];
+    at_chosen_rates(finding, n, &names, 3 * n.nested.len()).value("cells", n.cells.len()).note(format!(
+        "The difference of the parts is corrected over {} tests; cells have Holm's correction.",
+        n.nested.len()
+    ))
 }
 
 fn beyond(n: &Numbers) -> Finding {
-    finding(
+    let finding = Finding::new(
+        "beyond",
         "Together the two parts gain more than the sum of what each gains alone",
         under_all(n, &[BEYOND], "not shown under either optimiser after Holm's correction"),
-        format!(
-            "gain of both less the gains of each; {}. {}",
-            family(n, 3 * n.nested.len()),
-            by_optimiser(n, "; ", |o| with_p(&o.gains[BEYOND]))
-        ),
-    )
+    );
+    at_chosen_rates(finding, n, &[super::shown::OTHERS[0]], 3 * n.nested.len())
 }
 
 /// The clamp's gain in the tabular twin at the same multiple of the reference rate.
@@ -174,23 +142,23 @@ fn twin(n: &Numbers) -> Finding {
     let pairs: Vec<(&Outcome, f64)> = n.cells.iter().filter_map(|c| Some((c, in_twin(n, c)?))).collect();
     let same = |(c, twin): &&(&Outcome, f64)| (c.gain[CLAMP].mid > 0.0) == (*twin > 0.0);
     let agree = pairs.iter().filter(same).count();
-    let list: Vec<String> = pairs
-        .iter()
-        .map(|(c, twin)| format!("{}: {:+.3}, here {:+.3}", place(c), twin, c.gain[CLAMP].mid))
-        .collect();
-    finding(
+    let finding = Finding::new(
+        "twin",
         "The tabular twin of the task predicts the sign of the clamp's gain at each multiple of the best rate",
         holds_or(agree == pairs.len() && !pairs.is_empty(), format!("in {agree} of {} cells", pairs.len())),
-        format!(
-            "gain in the twin (`clamp_gain`, shared network, area) and on the transformer; a coin would agree in half of the cells. {}",
-            list.join("; ")
-        ),
     )
+    .value("cells", pairs.len())
+    .value("cells of one sign", agree);
+    pairs
+        .iter()
+        .fold(finding, |finding, (c, twin)| finding.value(format!("twin, {}", place(c)), twin))
+        .note("The gain in the twin is that of `clamp_gain` with the shared network, in area; a coin would agree in half of the cells.")
 }
 
 fn divergence(n: &Numbers) -> Finding {
     let less = n.cells.iter().filter(|c| c.kl[CLAMP] < c.kl[0]).count();
-    finding(
+    let finding = Finding::new(
+        "divergence",
         "The clamp keeps the policy nearer to the start (mean log π/π_start of its own tokens)",
         holds_when(
             less == n.cells.len(),
@@ -198,13 +166,9 @@ fn divergence(n: &Numbers) -> Finding {
             format!("in {less} of {} cells", n.cells.len()),
             format!("only in {less} of {} cells", n.cells.len()),
         ),
-        format!(
-            "nats per token, GRPO and the clamp. {}. Entropy, nats per token: {}. Mean norm of the gradient: {}",
-            levels(n, |c| c.kl),
-            levels(n, |c| c.entropy),
-            levels(n, |c| c.grad_norm)
-        ),
-    )
+    );
+    showing(finding, &[0, CLAMP], &["kl", "entropy", "grad_norm"])
+        .note("Divergence and entropy in nats per token.")
 }
 
 #[cfg(test)]

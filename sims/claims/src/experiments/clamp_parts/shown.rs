@@ -39,11 +39,13 @@ pub(crate) struct GainRow {
     pub(crate) p_holm: f64,
 }
 
+/// What is compared beside the parts.
+pub(super) const OTHERS: [&str; 2] = ["both beyond the sum of the parts", "re-weighting less the offset"];
+
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     let rows = n.cells.iter().flat_map(|c| (0..PARTS.len()).map(|arm| row(c, arm, n.seeds)));
     let overall = n.nested.iter().flat_map(|o| {
-        let others = ["both beyond the sum of the parts", "re-weighting less the offset"];
-        let names = PARTS[1..].iter().map(|part| part.name()).chain(others);
+        let names = PARTS[1..].iter().map(|part| part.name()).chain(OTHERS);
         names.zip(&o.gains).map(|(gain_of, gain)| {
             let Interval { low, mid, high, .. } = gain.interval;
             let (optimiser, gain_of) = (o.optimiser.clone(), gain_of.to_owned());

@@ -2,7 +2,7 @@
 
 use super::{AfterStep, Distance, GROUP, Numbers, Point, UPDATES};
 use crate::experiment::Finding;
-use crate::experiments::common::{finding, finding_on, holds_or, holds_when, largest, short};
+use crate::experiments::common::{finding_on, holds_or, holds_when, keyed, largest, short};
 use crate::sentences::SentenceId;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
@@ -36,7 +36,8 @@ fn same_objective(n: &Numbers) -> Finding {
 
 fn lower_bound(n: &Numbers) -> Finding {
     let off = largest(n.points.iter().map(Point::off_formula));
-    finding(
+    keyed(
+        "lower_bound",
         "As printed, the loss is -min(ratio, 1+ε) δ for either sign of δ: the lower bound never acts",
         holds_or(off < 1e-12, format!("largest difference {}", short(off))),
         format!("largest difference over the grid {}", short(off)),
@@ -45,7 +46,8 @@ fn lower_bound(n: &Numbers) -> Finding {
 
 fn on_policy(n: &Numbers) -> Finding {
     let difference = n.on_policy.difference;
-    finding(
+    keyed(
+        "on_policy",
         "On-policy (one update per batch) the two forms are the same method",
         holds_or(difference == 0.0, format!("expected updates differ by {}", short(difference))),
         format!(
@@ -63,7 +65,8 @@ fn trust_region(n: &Numbers) -> Finding {
     let said = |(form, end): &(&str, Distance)| {
         format!("{form}: KL {}, smallest ratio {}, J {}", short(end.kl), short(end.ratio), short(end.j))
     };
-    finding(
+    keyed(
+        "trust_region",
         "\"clipping π_ratio between 1-ϵ and 1+ϵ discourages π_θ from changing too much from π_θold\", as printed too",
         holds_or(
             printed.ratio > 0.9 * ppo.ratio,
@@ -95,7 +98,8 @@ fn off_policy(n: &Numbers) -> Finding {
             short(m.printed())
         )
     };
-    finding(
+    keyed(
+        "off_policy",
         "Off-policy the printed form gives another direction than PPO's",
         holds_or(worst.iter().flatten().any(|m| apart(m) > 1e-6), "the same everywhere"),
         format!(

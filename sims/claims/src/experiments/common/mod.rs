@@ -6,24 +6,34 @@ pub(crate) mod record;
 use crate::experiment::{Finding, Verdict};
 use crate::figure::Mark;
 use crate::sentences::SentenceId;
+use grpo_lambda_stats::Interval;
 use grpo_lambda_stats::table::significant;
-use grpo_lambda_stats::{Interval, OverTasks};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 /// A finding on a question of ours.
-pub(crate) fn finding(statement: impl Into<String>, verdict: Verdict, numbers: impl Into<String>) -> Finding {
-    Finding { tests: None, statement: statement.into(), verdict, numbers: numbers.into() }
+pub(crate) fn keyed(
+    key: &str,
+    statement: impl Into<String>,
+    verdict: Verdict,
+    note: impl Into<String>,
+) -> Finding {
+    Finding::new(key, statement, verdict).note(note)
 }
 
 /// The finding that tests a sentence of the paper.
 pub(crate) fn finding_on(id: SentenceId, verdict: Verdict, numbers: impl Into<String>) -> Finding {
-    Finding { tests: Some(id), ..finding(id.sentence().statement, verdict, numbers) }
+    Finding::on(id, verdict).note(numbers)
 }
 
 /// `Holds` if `ok`, else `Fails` with the counterexample.
 pub(crate) fn holds_or(ok: bool, counterexample: impl Into<String>) -> Verdict {
     if ok { Verdict::Holds } else { Verdict::Fails(counterexample.into()) }
+}
+
+/// `Holds` if the worst of some differences is at most `tolerance`, else `Fails` with it.
+pub(crate) fn all_within(tolerance: f64, worst: f64) -> Verdict {
+    holds_or(worst <= tolerance, format!("off by {}", short(worst)))
 }
 
 /// `Holds` if it does everywhere, `HoldsWhen` if it does exactly under the condition, else `Fails`.
@@ -137,26 +147,9 @@ pub(crate) fn interval(i: Interval) -> String {
     format!("{:+.3} [{:+.3}, {:+.3}]", i.mid, i.low, i.high)
 }
 
-/// A number with its interval, to two decimals.
-pub(crate) fn coarse_interval(i: Interval) -> String {
-    format!("{:+.2} [{:+.2}, {:+.2}]", i.mid, i.low, i.high)
-}
-
 /// A ratio or a share with its interval.
 pub(crate) fn ratio(i: Interval) -> String {
     format!("{:.3} ({:.3} to {:.3})", i.mid, i.low, i.high)
-}
-
-/// A mean with the tasks as the sample: Student's t interval, median, p of sign flips, and the mean without the task that moves it most.
-pub(crate) fn over_tasks<'a>(o: &OverTasks, name: impl Fn(usize) -> &'a str) -> String {
-    let (task, without) = o.carried_by();
-    format!(
-        "{}, median {:+.4}, sign flips p = {}, without {} {without:+.4}",
-        interval(o.interval),
-        o.median,
-        significant(o.p, 2),
-        name(task)
-    )
 }
 
 /// A heat map whose cells are written out.

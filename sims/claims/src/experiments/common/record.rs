@@ -1,9 +1,11 @@
-//! Rows of tables in which every value stands beside its column, and recorded tables of the language model, which this program only reads.
+//! Rows of tables whose columns a run decides, and recorded tables, which this program only reads. Rows with known columns are structs
+//! (`Table::from_rows`).
 
 use anyhow::Context as _;
 use grpo_lambda_stats::Interval;
 use grpo_lambda_stats::table::{Cell, Table};
 use serde::de::DeserializeOwned;
+use serde::{Serialize, Serializer};
 
 /// A row under construction.
 #[derive(Default)]
@@ -30,6 +32,16 @@ impl Record {
         let interval = interval.into();
         self.with(format!("{column}_low"), interval.map(|i| i.low))
             .with(format!("{column}_high"), interval.map(|i| i.high))
+    }
+}
+
+/// `yes` or `no` in a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Yes(pub(crate) bool);
+
+impl Serialize for Yes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(yes(self.0))
     }
 }
 

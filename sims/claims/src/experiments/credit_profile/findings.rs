@@ -2,7 +2,7 @@
 
 use super::{BETA, GradientSize, LEN, Numbers, Q};
 use crate::experiment::Finding;
-use crate::experiments::common::{EXACT, extremes, finding, finding_on, gap, holds_or, largest, mean, short};
+use crate::experiments::common::{EXACT, extremes, finding_on, gap, holds_or, keyed, largest, mean, short};
 use crate::sentences::SentenceId;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
@@ -94,7 +94,8 @@ fn kl_grows_along(n: &Numbers) -> Finding {
     let sizes = paper_sizes(n);
     let kl_same = sizes.iter().all(|s| (s.kl - 1.0).abs() < 1e-9);
     let said = |s: &&GradientSize| format!("T = {} {}: {}", s.tokens, s.style, short(s.effective_beta));
-    finding(
+    keyed(
+        "kl_grows_along",
         "The KL term grows with the policy term, so that β = 0.04 means the same for GRPO and GRPO-λ",
         holds_or(
             !kl_same || high < 1.0 + EXACT,
@@ -111,7 +112,8 @@ fn kl_grows_along(n: &Numbers) -> Finding {
 
 fn early_as_late(n: &Numbers) -> Finding {
     let (first, last) = (n.both[0], n.both[LEN - 1]);
-    finding(
+    keyed(
+        "early_as_late",
         "Under the style both, \"early tokens are considered as important as the late ones\" (in the update)",
         holds_or(
             (first - last).abs() < EXACT,
@@ -124,7 +126,8 @@ fn early_as_late(n: &Numbers) -> Finding {
 fn td_errors(n: &Numbers) -> Finding {
     let gae: Vec<f64> = (0..LEN).map(|t| Q.powi((LEN - 1 - t) as i32)).collect();
     let apart = gap(&n.terminal, &gae);
-    finding(
+    keyed(
+        "td_errors",
         "With the TD errors of a constant critic (delta=terminal) the weights are GAE's λ^(T-1-t), rising towards the end",
         holds_or(apart < EXACT, format!("largest difference {}", short(apart))),
         format!(
@@ -140,7 +143,8 @@ fn td_errors(n: &Numbers) -> Finding {
 fn unit_mean(n: &Numbers) -> Finding {
     let normalised = n.readings.iter().filter(|r| r.reading.normalise == "mean");
     let off = largest(normalised.map(|r| (mean(&r.weights) - 1.0).abs()));
-    finding(
+    keyed(
+        "unit_mean",
         "Our setting normalise=mean makes the on-policy weights average 1",
         holds_or(off < EXACT, format!("off by {}", short(off))),
         format!("every reading, update=trace and update=weight: 1 to within {}", short(off)),
@@ -150,7 +154,8 @@ fn unit_mean(n: &Numbers) -> Finding {
 fn closed_form(n: &Numbers) -> Finding {
     let worst = largest(n.readings.iter().map(|r| r.error));
     let geometric = largest(n.sizes.iter().map(|s| s.error));
-    finding(
+    keyed(
+        "closed_form",
         "The on-policy weights of every reading are those of its closed form",
         holds_or(
             worst < 1e-11 && geometric < 1e-11,

@@ -7,6 +7,7 @@ use super::common::mdp::{evaluate, group, on_policy_weights};
 use super::common::{difference, gap, largest, mean, norm};
 use crate::experiment::{Context, Experiment, Parts};
 use findings::findings;
+use grpo_lambda::trace::Style;
 use serde::Serialize;
 use shown::{figures, tables};
 
@@ -112,7 +113,7 @@ impl Weighed {
 
 fn sizes() -> anyhow::Result<Vec<GradientSize>> {
     let mut sizes = Vec::new();
-    for style in ["recent", "both"] {
+    for style in [Style::Recent, Style::Both] {
         for lambda in [0.98, 0.99] {
             for len in [16, 32, 64, 128, 256, 512, 768, 1024, 2048] {
                 sizes.push(GradientSize::new(style, lambda, len)?);
@@ -123,10 +124,14 @@ fn sizes() -> anyhow::Result<Vec<GradientSize>> {
 }
 
 impl GradientSize {
-    fn new(style: &'static str, lambda: f64, len: usize) -> anyhow::Result<GradientSize> {
+    fn new(style: Style, lambda: f64, len: usize) -> anyhow::Result<GradientSize> {
+        let formula = geometric_sums(style, lambda, len);
+        let style = match style {
+            Style::Recent => "recent",
+            Style::Both => "both",
+        };
         let settings = format!("lambda={lambda} style={style}");
         let weights = on_policy_weights(&settings, &ragged_logps(len))?;
-        let formula = geometric_sums(style, lambda, len);
         let (ours, grpo) = (
             gradient_norms("grpo_lambda", &format!("clamp=none {settings}"), len)?,
             gradient_norms("grpo", "reduction=token_mean", len)?,
@@ -145,11 +150,13 @@ impl GradientSize {
 }
 
 /// The column sums of a trace matrix in closed form.
-fn geometric_sums(style: &str, lambda: f64, len: usize) -> Vec<f64> {
+fn geometric_sums(style: Style, lambda: f64, len: usize) -> Vec<f64> {
     let sum = |n: usize| (1.0 - lambda.powi(n as i32)) / (1.0 - lambda);
     let column = |k: usize| match style {
-        "recent" => sum(len - k),
-        _ => sum(k.min(len - 1 - k) + 1) + (len - 1).saturating_sub(2 * k) as f64 * lambda.powi(k as i32),
+        Style::Recent => sum(len - k),
+        Style::Both => {
+            sum(k.min(len - 1 - k) + 1) + (len - 1).saturating_sub(2 * k) as f64 * lambda.powi(k as i32)
+        }
     };
     (0..len).map(column).collect()
 }

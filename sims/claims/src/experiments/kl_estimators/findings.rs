@@ -3,7 +3,7 @@
 use super::Numbers;
 use super::measure::{MDPS, Row};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{EXACT, finding, holds_or, largest, quantile, rounding_error, short};
+use crate::experiments::common::{EXACT, holds_or, keyed, largest, quantile, rounding_error, short};
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![
@@ -20,7 +20,8 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
 fn k3_as_loss(n: &Numbers) -> Finding {
     let s = &n.states;
     let (cosine, kl) = s.lowest;
-    finding(
+    keyed(
+        "k3_as_loss",
         "k3 as a loss term descends the divergence that it estimates, KL(π||ref)",
         holds_or(
             cosine > 1.0 - 1e-9,
@@ -41,7 +42,8 @@ fn k3_as_loss(n: &Numbers) -> Finding {
 
 fn worked_table(n: &Numbers) -> Finding {
     let off = n.hand.off;
-    finding(
+    keyed(
+        "worked_table",
         "The worked table of a 3-action softmax: k1 (0,0,0), k2 and ratio·k3 (0.0033, 0.2365, -0.2398), k3 (0.1509, 0.2927, -0.4436)",
         holds_or(off < 5.1e-5, format!("a row differs by {off}")),
         format!(
@@ -54,7 +56,8 @@ fn worked_table(n: &Numbers) -> Finding {
 fn identities(n: &Numbers) -> Finding {
     let worst = largest(n.states.identities);
     let [k1, k2, k3, ratio_k3] = n.states.identities.map(rounding_error);
-    finding(
+    keyed(
+        "identities",
         "E[∇k1] = 0, E[∇k2] = E[∇(ρ k3)] = ∇KL(π||ref), E[∇k3] = ∇KL(ref||π), on-policy, per state",
         holds_or(worst < EXACT, format!("off by {worst:e}")),
         format!(
@@ -66,7 +69,8 @@ fn identities(n: &Numbers) -> Finding {
 fn off_policy(n: &Numbers) -> Finding {
     let ratio_k3 = n.off_policy.ratio_k3;
     let [k1, k2, k3] = n.off_policy.medians;
-    finding(
+    keyed(
+        "off_policy",
         "ratio·k3 stays exact when the sampling policy is another one (unclipped); k2 does not",
         holds_or(ratio_k3 < 1e-9 && k2 > 1e-3, format!("relative error {ratio_k3} of ratio_k3, {k2} of k2")),
         format!(
@@ -94,7 +98,8 @@ fn sign_of_beta(n: &Numbers) -> Finding {
     } else {
         Verdict::Fails("a registered KL term moves away from the reference".into())
     };
-    finding(
+    keyed(
+        "sign_of_beta",
         "The sign of β: the text's ℓ_GRPO = ℓ_NAE - βℓ_KL and the algorithms' ℓ_GRPO-λ + βℓ_KL agree",
         verdict,
         format!(
@@ -106,7 +111,8 @@ fn sign_of_beta(n: &Numbers) -> Finding {
 
 fn summed_over_visits(n: &Numbers) -> Finding {
     let off = largest(n.responses.rows.iter().map(|r| r.off));
-    finding(
+    keyed(
+        "summed_over_visits",
         "On whole responses, the registered KL terms are Σ_s d(s) times the gradients per state (rloo, beta = 1, on-policy)",
         holds_or(off < EXACT, format!("off by {off:e}")),
         format!("{} MDPs, 4 estimators: largest difference {}", MDPS.len(), rounding_error(off)),
@@ -121,7 +127,8 @@ fn whole_responses(n: &Numbers) -> Finding {
     } else {
         Verdict::HoldsWhen("responses have one choice, or the visits d(s) are held fixed: a loss per token lacks the term by which a token leads to states with more or less KL, and k3 weighs states by d of π, not of ref".into())
     };
-    finding(
+    keyed(
+        "whole_responses",
         "On whole responses, k2 and ratio·k3 in the loss give ∇KL(π||ref), and k3 gives ∇KL(ref||π), of the distributions of responses",
         verdict,
         format!(

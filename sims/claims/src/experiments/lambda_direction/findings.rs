@@ -2,7 +2,7 @@
 
 use super::{Curve, Numbers, REPORTED, STEPS, VISIBLE};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{EXACT, finding, finding_on, holds_or, largest, mean, rounding_error};
+use crate::experiments::common::{EXACT, finding_on, holds_or, keyed, largest, mean, rounding_error};
 use crate::sentences::SentenceId;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
@@ -52,7 +52,8 @@ fn as_printed(n: &Numbers) -> Finding {
 
 fn exact_critic(n: &Numbers) -> Finding {
     let e = &n.exact;
-    finding(
+    keyed(
+        "exact_critic",
         "With the exact critic g(λ) is unbiased at every λ, and Var(A_t|s,a) = Σ_{l≥1} λ^{2l} E[δ²_{t+l}|s,a] (plus the grader's noise where a completes the response), which never falls with λ",
         holds_or(
             e.bias.max(e.formula).max(e.fall) < EXACT,
@@ -73,7 +74,8 @@ fn wrong_critics(n: &Numbers) -> Finding {
     let last = largest(wrong.iter().map(|c| c.bias[STEPS]));
     let count = |f: fn(&Curve) -> bool| wrong.iter().filter(|c| f(c)).count();
     let neither = count(|c| !rises(&c.variance) && !falls(&c.variance));
-    finding(
+    keyed(
+        "wrong_critics",
         "With a wrong critic the bias vanishes at λ = 1, and the variance is in general not monotone in λ",
         holds_or(
             last < EXACT && neither > 0,
@@ -98,7 +100,8 @@ fn perturbed_critic(n: &Numbers) -> Finding {
     let list = |v: &[f64]| v.iter().map(|x| format!("{x:.3}")).collect::<Vec<_>>().join(", ");
     let shaped = falls(&bias) && bias[4] < EXACT && !falls(&variance);
     let minimum_inside = variance[1..4].iter().any(|v| *v < variance[0] && *v < variance[4]);
-    finding(
+    keyed(
+        "perturbed_critic",
         "Averaged over random MDPs, a critic off by normal noise of 0.3 has a bias that falls to 0 with λ and a variance with its minimum inside",
         match (shaped, minimum_inside) {
             (true, true) => Verdict::Holds,
@@ -114,7 +117,8 @@ fn perturbed_critic(n: &Numbers) -> Finding {
 fn constant_critic(n: &Numbers) -> Finding {
     let c = &n.constant;
     let off = c.advantage.max(c.update);
-    finding(
+    keyed(
+        "constant_critic",
         "A constant critic V̂ ≡ V(s_0) gives A_t = λ^{T-1-t}(r - V0): λ = 1, not λ = 0, is GRPO's centred advantage",
         holds_or(off < EXACT && c.silent == 1.0, format!("off by {off}")),
         format!(

@@ -4,9 +4,8 @@ use super::measure::Comparison;
 use super::reading::PAPER;
 use super::scores::{Overall, Regime};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{self, finding, holds_or, holds_when, interval, list};
-use grpo_lambda_mdp::expected;
-use grpo_lambda_stats::table::significant;
+use crate::experiments::common::{holds_or, holds_when, list};
+use crate::training::inside_the_grid;
 
 /// All findings; the first is the headline.
 pub(super) fn findings(c: &Comparison) -> Vec<Finding> {
@@ -66,29 +65,28 @@ fn names(c: &Comparison, tasks: &[usize]) -> String {
     list(&tasks.iter().map(|&t| c.tasks[t].name.as_str()).collect::<Vec<_>>())
 }
 
-/// A gain over GRPO with the tasks as the sample.
-fn over_tasks(c: &Comparison, o: &Overall) -> String {
-    common::over_tasks(&o.over_tasks, |task| c.tasks.get(task).map_or("?", |t| t.name.as_str()))
-}
+/// What a finding shows of a reading in a regime.
+const SHOWN: [&str; 14] = [
+    "regime",
+    "method",
+    "area",
+    "gain",
+    "gain_low_over_tasks",
+    "gain_high_over_tasks",
+    "gain_median_over_tasks",
+    "p_over_tasks",
+    "task_that_moves_the_gain_most",
+    "gain_without_it",
+    "gain_percent",
+    "improvement",
+    "mdps_better",
+    "mdps_worse",
+];
 
-/// A reading against GRPO in full.
-fn numbers(c: &Comparison, name: &str, o: &Overall) -> String {
-    format!(
-        "{name}: area {:.3} against {:.3}, gain over runs {} ({:+.1} %), over tasks {}, P(better run) {:.2} [{:.2}, {:.2}], better on {} ({}), worse on {} ({}) of {} MDPs",
-        o.area.mid,
-        o.area.mid - o.gain.mid,
-        interval(o.gain),
-        o.percent.mid,
-        over_tasks(c, o),
-        o.improvement.mid,
-        o.improvement.low,
-        o.improvement.high,
-        o.better.len(),
-        names(c, &o.better),
-        o.worse.len(),
-        names(c, &o.worse),
-        c.tasks.len()
-    )
+/// Shows these readings in these regimes.
+fn showing(finding: Finding, regimes: &[Regime], readings: &[&str]) -> Finding {
+    let regimes: Vec<&str> = regimes.iter().map(|regime| regime.name()).collect();
+    finding.rows("", &SHOWN).only("regime", &regimes).only("method", readings)
 }
 
 /// The readings among the paper's two whose gain is shown under a regime, with the tasks as the sample.
@@ -110,82 +108,46 @@ fn paper_under(c: &Comparison, regime: Regime) -> Finding {
     let both = PAPER.map(|name| (name, c.against(regime, name)));
     let sign = of_paper(c, regime);
     let (better, worse) = (tasks_of(c, both, |o| &o.better), tasks_of(c, both, |o| &o.worse));
-    let gains = both.map(|(name, o)| format!("{name} {}", over_tasks(c, o))).join(", ");
+    let on = format!("on these tasks it is better on {better}, worse on {worse}");
     let verdict = match sign {
         Sign::Better if both.iter().all(|(_, o)| o.worse.is_empty()) => Verdict::Holds,
         Sign::Better => Verdict::HoldsWhen(format!("averaged over MDPs; worse on {worse}")),
-        Sign::TheseTasks | Sign::Tie => {
-            let over = if sign == Sign::Tie { "" } else { " with the tasks as the sample" };
-            let not = match gaining(c, regime).as_slice() {
-                [] => format!("no difference is shown{over}"),
-                some => format!("a gain is shown{over} for {} alone", list(some)),
-            };
-            let on = if sign == Sign::Tie {
-                String::new()
-            } else {
-                format!("; of these tasks it is better on {better}, worse on {worse}")
-            };
-            Verdict::NotTold(format!("{not}: {gains}{on}"))
-        }
-        Sign::Worse => Verdict::Fails(format!("worse: {gains}")),
+        Sign::TheseTasks | Sign::Tie => Verdict::NotTold(match gaining(c, regime).as_slice() {
+            [] => format!("no difference is shown; {on}"),
+            some => format!("a gain is shown for {} alone; {on}", list(some)),
+        }),
+        Sign::Worse => Verdict::Fails(format!("it is worse; {on}")),
     };
-    finding(
-        format!("GRPO-λ as in the paper (recent|both, trace, λ = .99, clamp -0.1) beats GRPO {}", at(regime)),
-        verdict,
-        both.map(|(name, o)| numbers(c, name, o)).join("; "),
-    )
+    let statement =
+        format!("GRPO-λ as in the paper (recent|both, trace, λ = .99, clamp -0.1) beats GRPO {}", at(regime));
+    showing(Finding::new(regime.name(), statement, verdict), &[regime], &PAPER)
 }
 
 fn headline(c: &Comparison) -> Finding {
     let signs = Regime::ALL.map(|regime| of_paper(c, regime));
-    let list = |sign: Sign| {
-        let named = Regime::ALL.iter().zip(signs).filter(|(_, s)| *s == sign).map(|(r, _)| at(*r));
-        named.collect::<Vec<_>>().join(", ")
+    // One of the two readings may gain where both together are not shown to.
+    let word = |(regime, sign): (Regime, Sign)| match sign {
+        Sign::Better => "it is faster",
+        Sign::Worse => "it is slower",
+        Sign::TheseTasks | Sign::Tie if gaining(c, regime).is_empty() => "no difference is shown",
+        Sign::TheseTasks | Sign::Tie => "a gain of one of the two readings alone is shown",
     };
-    // What is said of a regime without a gain: one of the two readings may gain all the same.
-    let word = |regime: Regime, sign: Sign| match sign {
-        Sign::Better => None,
-        Sign::Worse => Some("worse"),
-        Sign::TheseTasks | Sign::Tie if !gaining(c, regime).is_empty() => {
-            Some("a gain of one of the two readings alone is shown")
-        }
-        Sign::TheseTasks => Some("no difference is shown over tasks"),
-        Sign::Tie => Some("no difference is shown"),
-    };
-    let mut said: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (regime, sign) in Regime::ALL.into_iter().zip(signs) {
-        let Some(word) = word(regime, sign) else { continue };
-        match said.iter_mut().find(|(w, _)| *w == word) {
-            Some((_, places)) => places.push(at(regime)),
-            None => said.push((word, vec![at(regime)])),
-        }
-    }
-    let rest = said.iter().map(|(word, places)| format!("{word} {}", places.join(", ")));
-    let rest = rest.collect::<Vec<_>>().join("; ");
+    let said = Regime::ALL.into_iter().zip(signs).map(|of| format!("{} {}", word(of), at(of.0)));
+    let said = said.collect::<Vec<_>>().join("; ");
     let verdict = if Regime::ALL.iter().all(|&r| paper_under(c, r).verdict == Verdict::Holds) {
         Verdict::Holds
     } else if signs.contains(&Sign::Better) {
-        let but = if rest.is_empty() { "on average over MDPs, not on each".to_owned() } else { rest };
-        Verdict::HoldsWhen(format!("faster {}; {but}", list(Sign::Better)))
+        Verdict::HoldsWhen(said)
     } else if signs.contains(&Sign::Worse) {
-        Verdict::Fails(rest)
+        Verdict::Fails(said)
     } else {
-        Verdict::NotTold(rest)
+        Verdict::NotTold(said)
     };
-    let gains = Regime::ALL.map(|regime| {
-        let percent = |name| c.against(regime, name).percent.mid;
-        format!("{}: {:+.1} % recent, {:+.1} % both", at(regime), percent(PAPER[0]), percent(PAPER[1]))
-    });
-    finding(
-        "On small exact tasks GRPO-λ learns faster than GRPO, whichever the learning rate",
-        verdict,
-        format!(
-            "area under J/J* over {} MDPs, {} runs each, plain SGD: {}",
-            c.tasks.len(),
-            c.runs,
-            gains.join("; ")
-        ),
-    )
+    let statement = "On small exact tasks GRPO-λ learns faster than GRPO, whichever the learning rate";
+    showing(Finding::new("headline", statement, verdict), &Regime::ALL, &PAPER)
+        .value("MDPs", c.tasks.len())
+        .value("runs", c.runs)
+        .note("Area under J/J* by plain SGD.")
 }
 
 /// The 16 readings of the paper against GRPO under a regime.
@@ -194,192 +156,139 @@ fn sixteen(c: &Comparison, regime: Regime) -> Vec<&Overall> {
 }
 
 fn gap(c: &Comparison) -> Finding {
-    let mut inside = Vec::new();
-    let mut numbers = Vec::new();
-    for regime in Regime::ALL {
+    let means = Regime::ALL.map(|regime| {
         let gains = sixteen(c, regime);
-        let mean = gains.iter().map(|o| o.percent.mid).sum::<f64>() / gains.len() as f64;
-        numbers.push(format!("{} {mean:+.1} %", at(regime)));
-        if mean >= 20.0 {
-            inside.push(at(regime));
-        }
-    }
+        gains.iter().map(|o| o.percent.mid).sum::<f64>() / gains.len() as f64
+    });
+    let inside: Vec<&str> =
+        Regime::ALL.into_iter().zip(means).filter(|(_, mean)| *mean >= 20.0).map(|(r, _)| at(r)).collect();
     let verdict = match inside.len() {
-        0 => Verdict::Fails(format!("average gap of the 16 readings: {}", numbers.join(", "))),
+        0 => Verdict::Fails("the average gap is below 20 % at every learning rate".into()),
         4 => Verdict::Holds,
-        _ => Verdict::HoldsWhen(inside.join(", ")),
+        _ => Verdict::HoldsWhen(list(&inside)),
     };
-    finding(
-        "On small exact tasks the average gap between the 16 readings of GRPO-λ and GRPO is 20 % or more, as section 4.2 reports of its training plots",
-        verdict,
-        format!("paper 20-50 %; ours, mean over the 16 readings: {}", numbers.join(", ")),
+    let statement = "On small exact tasks the average gap between the 16 readings of GRPO-λ and GRPO is 20 % or more, as section 4.2 reports of its training plots";
+    Regime::ALL.into_iter().zip(means).fold(
+        Finding::new("gap", statement, verdict).note("The paper says 20-50 %."),
+        |finding, (regime, mean)| finding.value(format!("mean gain in % {}", at(regime)), mean),
     )
 }
 
 fn regardless(c: &Comparison) -> Finding {
-    let mut all_better = true;
-    let mut numbers = Vec::new();
-    for regime in Regime::ALL {
+    let counts = Regime::ALL.map(|regime| {
         let gains = sixteen(c, regime);
         let better = gains.iter().filter(|o| o.over_tasks.positive()).count();
-        let worse = gains.iter().filter(|o| o.over_tasks.negative()).count();
-        all_better &= better == gains.len();
-        numbers.push(format!(
-            "{}: {better} better, {worse} worse, {} without a sign over tasks",
-            at(regime),
-            gains.len() - better - worse
-        ));
-    }
-    let numbers = format!("of 16 readings (style, update, λ .99|.9, clamp on|off), {}", numbers.join("; "));
-    finding(
+        (regime, gains.len(), better, gains.iter().filter(|o| o.over_tasks.negative()).count())
+    });
+    let fewest = counts.iter().map(|(_, _, better, _)| *better).min().unwrap_or(0);
+    let finding = Finding::new(
+        "regardless",
         "On small exact tasks every reading of GRPO-λ beats GRPO, whichever the learning rate",
-        holds_or(all_better, numbers.clone()),
-        numbers,
-    )
+        holds_or(
+            counts.iter().all(|(_, all, better, _)| better == all),
+            format!("at one of the rates {fewest} of 16 do"),
+        ),
+    );
+    let finding = counts.into_iter().fold(finding, |finding, (regime, _, better, worse)| {
+        finding.value(format!("better {}", at(regime)), better).value(format!("worse {}", at(regime)), worse)
+    });
+    finding
+        .note("Of 16 readings (style, update, λ .99|.9, clamp on|off); the others have no sign over tasks.")
 }
 
 /// The share of step size in the gain at a cautious rate.
 fn step_size(c: &Comparison) -> Finding {
     let [recent, both] = c.exact.mean_weights;
-    let ratio = |t: usize| c.choices[0][t].rate / c.choices[c.index(PAPER[0])][t].rate;
     let gain = |regime, name| c.against(regime, name).gain.mid;
     let [cautious, own, unit] =
         [Regime::Cautious, Regime::OwnBest, Regime::UnitMean].map(|r| gain(r, PAPER[0]));
-    let ratios: Vec<String> =
-        (0..c.tasks.len()).map(|t| format!("{} {}", c.tasks[t].name, significant(ratio(t), 2))).collect();
     let longer = cautious > own.max(unit);
     let gaining = gaining(c, Regime::Cautious);
     let shown = match gaining.as_slice() {
         [] => "no gain is shown".to_owned(),
         some => format!("a gain is shown for {} alone", list(some)),
     };
-    let numbers = format!(
-        "mean weight c̄ {recent:.1} recent, {both:.1} both; GRPO's best rate over that of {}: {}; its gain {cautious:+.3} at a sixteenth of GRPO's best rate (RLOO, without any trace: {:+.3}), {own:+.3} at own best rates, {unit:+.3} with mean weight 1",
-        PAPER[0],
-        ratios.join(", "),
-        gain(Regime::Cautious, "RLOO")
-    );
-    finding(
-        "Under plain SGD the advantage of GRPO-λ at a small equal rate is a larger step, not better credit",
-        holds_when(
-            longer && gaining.len() == PAPER.len(),
-            longer,
-            format!(
-                "means over these tasks are compared; at the small rate, with the tasks as the sample, {shown}"
-            ),
-            numbers.clone(),
+    let verdict = holds_when(
+        longer && gaining.len() == PAPER.len(),
+        longer,
+        format!(
+            "means over these tasks are compared; at the small rate, with the tasks as the sample, {shown}"
         ),
-        numbers,
-    )
+        "its gain at the small rate is no larger than at own best rates, or with mean weight 1",
+    );
+    let statement =
+        "Under plain SGD the advantage of GRPO-λ at a small equal rate is a larger step, not better credit";
+    let finding = Finding::new("step_size", statement, verdict)
+        .value("mean weight, recent", recent)
+        .value("mean weight, both", both)
+        .note("RLOO has no trace.");
+    let regimes = [Regime::Cautious, Regime::OwnBest, Regime::UnitMean];
+    showing(finding, &regimes, &[PAPER[0], "RLOO"])
 }
 
 pub(super) fn clamp(c: &Comparison) -> Finding {
     let list = ["GRPO clamped", PAPER[0], "recent trace .99 unclamped", PAPER[1], "both trace .99 unclamped"];
     let found = list.map(|name| (name, c.against(Regime::OwnBest, name)));
     let helps = found[0].1.over_tasks.positive() && found[1].1.gain.mid > found[2].1.gain.mid;
-    let numbers = found.map(|(name, o)| format!("{name} {}", over_tasks(c, o))).join("; ");
-    let unit = |name| over_tasks(c, c.against(Regime::UnitMean, name));
-    let numbers = format!(
-        "{numbers}. At GRPO's best rate with weights of mean 1: {} {}, of which GRPO clamped alone {}, the trace unclamped {}",
-        PAPER[0],
-        unit(PAPER[0]),
-        over_tasks(c, c.against(Regime::Equal, "GRPO clamped")),
-        unit("recent trace .99 unclamped")
-    );
-    let numbers =
-        format!("gain over GRPO with its interval over tasks, each at its own best rate: {numbers}");
-    finding("Clamping advantages at -0.1 helps learning", holds_or(helps, numbers.clone()), numbers)
-}
-
-fn cosine_of(update: Option<expected::Comparison>) -> f64 {
-    update.map_or(f64::NAN, |e| e.cosine)
+    let statement = "Clamping advantages at -0.1 helps learning";
+    let verdict = holds_or(helps, "at own best rates no gain of it is shown, alone or with the trace");
+    let regimes = [Regime::OwnBest, Regime::Equal, Regime::UnitMean];
+    showing(Finding::new("clamp", statement, verdict), &regimes, &list)
 }
 
 /// The direction of the exact first update.
 fn direction(c: &Comparison) -> Finding {
-    let (paper, clamped) = (c.index(PAPER[0]), c.index("GRPO clamped"));
-    let cosine = |r: usize, t: usize| cosine_of(c.exact.updates[r][t]);
-    let said = |t: usize| {
-        format!(
-            "{} {:.2} / {:.2} / {:.2} / {:.2}, final {:.3} against {:.3}",
-            c.tasks[t].name,
-            cosine(0, t),
-            cosine(clamped, t),
-            cosine(paper, t),
-            cosine_of(c.exact.unit_updates[t]),
-            c.last[paper][t],
-            c.last[0][t]
-        )
-    };
-    let lower: Vec<usize> = (0..c.tasks.len()).filter(|&t| cosine(paper, t) < cosine(0, t) - 1e-9).collect();
-    let lowest = lower.iter().copied().min_by(|&a, &b| cosine(paper, a).total_cmp(&cosine(paper, b)));
-    let verdict = match lowest {
+    let paper = c.index(PAPER[0]);
+    let tasks: Vec<(usize, f64, f64)> = (0..c.tasks.len())
+        .filter_map(|t| Some((t, c.exact.updates[paper][t]?.cosine, c.exact.updates[0][t]?.cosine)))
+        .collect();
+    let lower: Vec<_> = tasks.iter().filter(|(_, ours, grpo)| *ours < grpo - 1e-9).collect();
+    let verdict = match lower.iter().min_by(|a, b| a.1.total_cmp(&b.1)) {
         None => Verdict::Holds,
-        Some(t) => Verdict::Fails(format!(
-            "further from ∇J than GRPO on {} of {} MDPs, lowest on {}: {:.3} against GRPO's {:.3}",
+        Some((t, ours, grpo)) => Verdict::Fails(format!(
+            "further from ∇J than GRPO on {} of {} MDPs, lowest on {}: {ours:.3} against GRPO's {grpo:.3}",
             lower.len(),
             c.tasks.len(),
-            c.tasks[t].name,
-            cosine(paper, t),
-            cosine(0, t)
+            c.tasks[*t].name,
         )),
     };
-    finding(
-        "GRPO-λ's expected first update is at least as close to ∇J as GRPO's",
-        verdict,
-        format!(
-            "cosine of the exact first update with ∇J: GRPO / GRPO clamped / {} / the same with mean weight 1; final J/J* at own best rates: {}",
-            PAPER[0],
-            (0..c.tasks.len()).map(said).collect::<Vec<_>>().join("; ")
-        ),
-    )
+    let statement = "GRPO-λ's expected first update is at least as close to ∇J as GRPO's";
+    let unit: Vec<_> = c.exact.unit_updates.iter().map(|update| update.map(|u| u.cosine)).collect();
+    Finding::new("direction", statement, verdict)
+        .value("cosines with mean weight 1, task by task", unit)
+        .rows("rates", &["mdp", "method", "best_rate", "cosine", "scale_over_grpo"])
+        .only("method", &["GRPO", "GRPO clamped", PAPER[0]])
+        .note("Cosines of the exact first update with ∇J.")
 }
 
 /// Why GRPO-lambda settles on the longer, worse answer of `fork`.
 fn inversion(c: &Comparison) -> Finding {
     let last = |name: &str| c.last[c.index(name)][0];
-    let said = |(name, w): &(&str, Vec<f64>)| {
-        format!("{name} {:.3} short, {:.3} long, final {:.3}", w[0], w[1], last(name))
-    };
-    let paper = c.exact.credits.iter().find(|(name, _)| *name == PAPER[0]);
-    let (short, long) = paper.map_or((f64::NAN, f64::NAN), |(_, w)| (w[0], w[1]));
-    finding(
-        "GRPO-λ prefers the better of two answers whatever their lengths",
-        holds_or(
+    let paper = c.exact.credits.iter().find(|(name, _)| *name == PAPER[0]).map(|(_, w)| (w[0], w[1]));
+    let statement = "GRPO-λ prefers the better of two answers whatever their lengths";
+    let verdict = match paper {
+        None => Verdict::NotTold("its credit was not computed".into()),
+        Some((short, long)) => holds_or(
             short > long,
             format!(
                 "on fork the long, worse answer gets credit {long:.2}, the short, better one {short:.2}; runs end at {:.3} J*",
                 last(PAPER[0])
             ),
         ),
-        format!(
-            "fork (short: T = 2, Q = 0.9; long: T = 50, Q = 0.8), exact implied credit of the choice under the initial policy and final J/J* at own best rate (the long answer is {:.3}): {}",
-            0.8 / c.tasks[0].best,
-            c.exact.credits.iter().map(said).collect::<Vec<_>>().join("; ")
-        ),
-    )
+    };
+    let finding = Finding::new("inversion", statement, verdict).note(
+        "On fork (short: T = 2, Q = 0.9; long: T = 50, Q = 0.8): exact implied credit of the short and the long answer under the initial policy, and J/J* at the end at the own best rate.",
+    );
+    c.exact.credits.iter().fold(finding, |finding, (name, w)| {
+        finding.value(*name, [w[0], w[1]]).value(format!("{name}, end"), last(name))
+    })
 }
 
-pub(super) fn grid(c: &Comparison) -> Finding {
-    let all: Vec<_> = c.choices.iter().flatten().collect();
-    let edge = all.iter().filter(|x| x.at_edge).count();
-    let widened = all.iter().filter(|x| x.widened > 0).count();
-    let g = c.grid;
-    finding(
-        "Every best learning rate lies inside the grid that was tried",
-        match edge {
-            0 => Verdict::Holds,
-            n => Verdict::HoldsWhen(format!("apart from {n} of {} choices", all.len())),
-        },
-        format!(
-            "grid 2^{} to 2^{}, {} rate(s) per doubling, {} selection runs per rate with streams of their own; {widened} of {} grids widened, {edge} best rates still at an end",
-            g.low,
-            g.high,
-            g.per_octave,
-            g.seeds,
-            all.len()
-        ),
-    )
+fn grid(c: &Comparison) -> Finding {
+    let named = c.readings.iter().zip(&c.choices).flat_map(|(reading, of)| {
+        c.tasks.iter().zip(of).map(|(task, choice)| (reading.name.as_str(), task.name.as_str(), choice))
+    });
+    inside_the_grid(c.grid, named)
 }
 
 #[cfg(test)]
@@ -390,6 +299,7 @@ mod tests {
     use crate::experiments::learning::reading::readings;
     use crate::experiments::learning::scores::Scores;
     use crate::training::{Choice, tasks};
+    use grpo_lambda_mdp::expected;
     use grpo_lambda_stats::{Interval, OverTasks};
 
     /// A comparison on one task in which every reading gains `gain` on GRPO under every regime.
@@ -462,7 +372,7 @@ mod tests {
         c.overall[Regime::OwnBest as usize] = made_up(-0.2).overall.swap_remove(0);
         let said = findings(&c);
         assert_eq!(words(&said)[..5], ["Holds when", "Holds", "Holds", "Fails", "Holds"]);
-        assert!(said[0].verdict.detail().contains("worse each at its own best rate"), "{:?}", said[0]);
+        assert!(said[0].verdict.detail().contains("slower each at its own best rate"), "{:?}", said[0]);
         // One MDP that is lost is named, with the readings that lose it.
         let lost = |readings: &[&str]| {
             let mut c = made_up(0.2);

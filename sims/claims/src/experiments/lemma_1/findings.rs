@@ -3,7 +3,7 @@
 use super::Numbers;
 use super::corrected::{Corrected, Prefix, VISIBLE};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{EXACT, finding, finding_on, holds_or, largest, rounding_error, short};
+use crate::experiments::common::{EXACT, all_within, holds_or, largest, rounding_error, short};
 use crate::sentences::SentenceId;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
@@ -11,10 +11,12 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
         pointwise(n),
         smallest(n),
         corrected(
+            "corrected",
             "L1a, L1b, L1c at γ = 1: V(s_0) - E[V(S_t);τ>t] ≤ P(τ≤t), |V(s_0) - E[V(S_t)|τ>t]| ≤ P(τ≤t), survival as a mean of path products, stopped values a martingale with growing spread",
             &n.corrected,
         ),
         corrected(
+            "discounted",
             "L1a for γ < 1: V(s_0) - γ^t E[V(S_t);τ>t] = E[γ^(τ-1) R;τ≤t] ≤ P(τ≤t) (γ = 0.5, 0.9, 0.99)",
             &n.discounted,
         ),
@@ -36,75 +38,67 @@ fn all(n: &Numbers) -> impl Iterator<Item = &Prefix> {
 }
 
 fn pointwise(n: &Numbers) -> Finding {
-    let families = n.families.iter().map(|f| {
-        let (over, worst) = violations(&f.prefixes);
-        let all = f.prefixes.len();
-        let share = 100.0 * over as f64 / all as f64;
-        format!("{}: {over} of {all} prefixes ({share:.1} %), worst excess {worst:.3}", f.name)
-    });
-    finding_on(
+    let s = &n.smallest.worst;
+    let finding = Finding::on(
         SentenceId::ValueBound,
         holds_or(
             !all(n).any(Prefix::violates),
             format!(
                 "one choice between A, which is rewarded, and B: V(s_0) - V(s_t) = {} but the bound is {}",
-                short(n.smallest.worst.gap),
-                short(n.smallest.worst.bound)
+                short(s.gap),
+                short(s.bound)
             ),
         ),
-        format!("violated by {}", families.collect::<Vec<_>>().join("; ")),
-    )
+    );
+    let finding = n.families.iter().fold(finding, |finding, f| {
+        let (over, worst) = violations(&f.prefixes);
+        finding
+            .value(format!("{}: prefixes", f.name), f.prefixes.len())
+            .value(format!("{}: share that violates it", f.name), over as f64 / f.prefixes.len() as f64)
+            .value(format!("{}: worst excess", f.name), worst)
+    });
+    finding.rows("prefixes", &["family", "t", "prefixes", "violations", "worst_excess"])
 }
 
 fn smallest(n: &Numbers) -> Finding {
     let s = &n.smallest;
-    finding(
+    Finding::new(
+        "smallest",
         "Two tokens break the lemma: one choice, then EOS; nothing smaller does",
         holds_or(
             s.worst.violates() && s.prefixes == 3 && s.excess_of_two_prefixes < VISIBLE,
-            format!(
-                "excess {} with {} prefixes, up to {} with two",
-                short(s.worst.excess()),
-                s.prefixes,
-                short(s.excess_of_two_prefixes)
-            ),
-        ),
-        format!(
-            "{} prefixes, {} responses (`lemma_counterexample` of the zoo): excess {}. With two prefixes the excess is at most 0 on a grid of all their numbers",
-            s.prefixes,
-            s.responses,
-            short(s.worst.excess())
+            "it does not, or something smaller does",
         ),
     )
+    .value("prefixes", s.prefixes)
+    .value("responses", s.responses)
+    .value("excess", s.worst.excess())
+    .value("largest excess with two prefixes", s.excess_of_two_prefixes)
+    .note("The task is `lemma_counterexample` of the zoo; two prefixes are searched on a grid of all their numbers.")
 }
 
-fn corrected(statement: &str, c: &Corrected) -> Finding {
-    finding(
-        statement,
-        holds_or(c.worst() < EXACT, format!("violated by {:e}", c.worst())),
-        format!(
-            "{} (MDP, t) cases: identities {}, inequalities violated by at most {}",
-            c.checked,
+fn corrected(key: &str, statement: &str, c: &Corrected) -> Finding {
+    Finding::new(key, statement, all_within(EXACT, c.worst()))
+        .value("cases of an MDP and t", c.checked)
+        .value(
+            "largest difference of the identities",
             rounding_error(c.identity.max(c.survival).max(c.martingale)),
-            rounding_error(c.worst())
-        ),
-    )
+        )
+        .value("largest violation of the inequalities", rounding_error(c.worst()))
 }
 
 fn path_product(n: &Numbers) -> Finding {
     let apart = || all(n).map(|p| p.path_minus_survival);
     let (low, high) = apart().fold((0.0f64, 0.0f64), |(l, h), x| (l.min(x), h.max(x)));
-    finding_on(
+    Finding::on(
         SentenceId::PathProduct,
         holds_or(
             low.abs().max(high) < EXACT,
             format!("path product minus survival ranges from {low:.2} to +{high:.2}"),
         ),
-        format!(
-            "{} prefixes: path product - P(τ>t) from {low:.2} to +{high:.2}; its mean under the EOS-free policy is P(τ>t) exactly",
-            apart().count()
-        ),
     )
+    .value("prefixes", apart().count())
+    .note("The mean of the path product under the EOS-free policy is P(τ>t) exactly.")
 }
 
 /// A condition under which the printed inequality holds.
@@ -117,38 +111,31 @@ fn condition(n: &Numbers) -> Finding {
     } else {
         Verdict::Fails(format!("{broken} prefixes meet the condition and break the bound"))
     };
-    finding(
-        "There is a condition under which the printed inequality holds",
-        verdict,
-        format!(
-            "{} of {} random prefixes meet it, {broken} of them violate; path-independent hazard of 0.1 (200 MDPs): {} of {} prefixes violate pointwise, {} depths on average; path-dependent hazard: {} of {} depths violate even on average",
-            meeting.len(),
-            all(n).count(),
-            h.pointwise,
-            h.prefixes,
-            h.on_average,
-            h.uneven,
-            h.uneven_depths
-        ),
-    )
+    Finding::new("condition", "There is a condition under which the printed inequality holds", verdict)
+        .value("random prefixes", all(n).count())
+        .value("prefixes that meet it", meeting.len())
+        .value("prefixes that meet it and violate the bound", broken)
+        .value("path-independent hazard of 0.1: prefixes", h.prefixes)
+        .value("path-independent hazard of 0.1: prefixes that violate it", h.pointwise)
+        .value("path-independent hazard of 0.1: depths that violate it on average", h.on_average)
+        .value("path-dependent hazard: depths", h.uneven_depths)
+        .value("path-dependent hazard: depths that violate it on average", h.uneven)
 }
 
 fn success_assumption(n: &Numbers) -> Finding {
     // The step E[Σ γ^k r_k] <= P(τ<=t) needs rewards of at most 1 only; the printed reason is that all are 1.
     let s = &n.success;
-    finding(
+    Finding::new(
+        "success_assumption",
         "\"Assuming every episode is successful, i.e., every EOS-token yields a reward of 1\" is needed for Eq. 5",
         holds_or(
             s.worst > EXACT,
             "the step E[Σ γ^k r_k] ≤ P(τ≤t) holds for all rewards in [0,1]; what is missing is that V(s_t) in Eq. 3 must be γ^t E[V(S_t);τ>t]",
         ),
-        format!(
-            "{} MDPs, {} of them with every reward 1: E[Σ γ^k r_k] exceeds P(τ≤t) by at most {}",
-            n.mdps,
-            s.all_rewarded,
-            rounding_error(s.worst.max(0.0))
-        ),
     )
+    .value("MDPs", n.mdps)
+    .value("MDPs with every reward 1", s.all_rewarded)
+    .value("largest excess of E[Σ γ^k r_k] over P(τ≤t)", rounding_error(s.worst.max(0.0)))
 }
 
 /// "returns and values are the same for each timestep t. ... the return for later states have less variance".
@@ -162,16 +149,10 @@ fn values_differ(n: &Numbers) -> Finding {
         )),
         _ => Verdict::Fails(format!("E[Var(R|S_t)] rises by {}", v.mean_rise)),
     };
-    finding_on(
-        SentenceId::SameReturnsAndValues,
-        verdict,
-        format!(
-            "E[Var(R|S_t)] never rises with t (by at most {}); Var(R|s_t) of a single prefix exceeds its parent's at {} of {} prefixes",
-            rounding_error(v.mean_rise.max(0.0)),
-            v.noisier,
-            v.prefixes
-        ),
-    )
+    Finding::on(SentenceId::SameReturnsAndValues, verdict)
+        .value("largest rise of E[Var(R|S_t)] with t", rounding_error(v.mean_rise.max(0.0)))
+        .value("prefixes", v.prefixes)
+        .value("prefixes with a larger Var(R|s_t) than their parent", v.noisier)
 }
 
 #[cfg(test)]

@@ -6,19 +6,19 @@
 //! G4   weight 1/T_i:                E[g] = (G-1)/G ( ∇E[r/T] - V0 ∇E[1/T] )
 //! ```
 
-mod findings;
 mod shown;
 
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::mdp::{Mdp, method, random_mdps};
-use crate::experiments::common::{cosine, gap};
-use findings::findings;
+use crate::experiments::common::record::Yes;
+use crate::experiments::common::{at_least_exact, cosine, gap};
 use grpo_lambda::methods::Method;
-use grpo_lambda::trace::{Both, Recent, Trace};
+use grpo_lambda::trace::{Recent, RowIndex, Style, Trace};
 use grpo_lambda_mdp::expected::{Situation, implied};
 use grpo_lambda_mdp::zoo::{Branch, Family, Fork, Random};
 use grpo_lambda_mdp::{Oracle, Tabular};
-use shown::{figures, tables};
+use serde::Serialize;
+use shown::{figures, findings, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "length_bias",
@@ -31,9 +31,9 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
 struct Numbers {
     fixed_length: Vec<FixedLength>,
     oracle_credit: OracleCredit,
-    methods: Vec<BothWays>,
+    methods: Vec<OneWay>,
     regions: Vec<Region>,
-    by_lambda: Vec<AtLambda>,
+    ratios: Vec<Ratio>,
     per_response: Vec<PerResponse>,
 }
 
@@ -45,27 +45,32 @@ fn measure(context: &Context) -> anyhow::Result<Numbers> {
     let methods = methods()?;
     (context.progress)(0.5, "regions");
     let regions = regions(if context.full { 21 } else { 13 })?;
-    let by_lambda = by_lambda()?;
+    let ratios = ratios()?;
     (context.progress)(0.9, "1/T");
     let per_response = per_response(context.seed)?;
-    Ok(Numbers { fixed_length, oracle_credit, methods, regions, by_lambda, per_response })
+    Ok(Numbers { fixed_length, oracle_credit, methods, regions, ratios, per_response })
 }
 
 const GROUP: usize = 4;
 /// MDPs whose responses all have the same length (T3).
 const MDPS: [&str; 6] = ["pivot", "lucky_guess", "needle", "deceptive", "noisy", "parity"];
-const TRACES: [(&str, f64); 4] = [("recent", 0.9), ("recent", 0.99), ("both", 0.9), ("both", 0.99)];
+const TRACES: [(Style, &str, f64); 4] = [
+    (Style::Recent, "recent", 0.9),
+    (Style::Recent, "recent", 0.99),
+    (Style::Both, "both", 0.9),
+    (Style::Both, "both", 0.99),
+];
 
 /// GRPO-lambda's expected update under one trace.
+#[derive(Serialize)]
 struct FixedLength {
     mdp: &'static str,
-    len: usize,
+    length: usize,
     style: &'static str,
     lambda: f64,
-    /// Between the update and the policy gradient.
-    cosine: f64,
-    /// The largest difference from the policy gradient with each depth rescaled by its column sum.
-    off: f64,
+    cosine_with_gradient: f64,
+    /// From the policy gradient with each depth rescaled by its column sum.
+    largest_difference_below: f64,
 }
 
 fn fixed_length() -> anyhow::Result<Vec<FixedLength>> {
@@ -77,8 +82,8 @@ fn fixed_length() -> anyhow::Result<Vec<FixedLength>> {
         // A random policy: at the uniform one some of these have no gradient.
         let policy = Tabular::random(&tree, 1, 0.7);
         let oracle = Oracle::new(&tree, &policy);
-        for (style, lambda) in TRACES {
-            all.push(under_trace(name, &oracle, &policy, style, lambda)?);
+        for trace in TRACES {
+            all.push(under_trace(name, &oracle, &policy, trace)?);
         }
     }
     Ok(all)
@@ -88,24 +93,26 @@ fn under_trace(
     mdp: &'static str,
     oracle: &Oracle,
     policy: &Tabular,
-    style: &'static str,
-    lambda: f64,
+    (printed, style, lambda): (Style, &'static str, f64),
 ) -> anyhow::Result<FixedLength> {
     let tree = oracle.tree;
-    let len = tree.max_len();
+    let length = tree.max_len();
     let settings = format!("style={style} lambda={lambda} scale=none clamp=none reduction=response_sum");
     let method = method("grpo_lambda", &settings)?;
     let update = implied(method.as_ref(), &Situation::on_policy(tree, policy, GROUP))?.update;
-    let weights = match style {
-        "recent" => Recent { q: lambda }.column_sums(len),
-        _ => Both { q: lambda }.column_sums(len),
-    };
+    let weights = RowIndex { q: lambda, floor: 0.0, style: printed }.column_sums(length);
     let gradient = oracle.grad_j();
     let share = (GROUP as f64 - 1.0) / GROUP as f64;
     let weight = |edge| weights[tree.depth(tree.edge_node(edge))];
     let rescaled: Vec<f64> = tree.edges().map(|e| share * weight(e) * gradient[e]).collect();
-    let (cosine, off) = (cosine(&update, &gradient), gap(&update, &rescaled));
-    Ok(FixedLength { mdp, len, style, lambda, cosine, off })
+    Ok(FixedLength {
+        mdp,
+        length,
+        style,
+        lambda,
+        cosine_with_gradient: cosine(&update, &gradient),
+        largest_difference_below: at_least_exact(gap(&update, &rescaled)),
+    })
 }
 
 /// Probability of each of the two good branches, so that `V(s_0) = 0.25` with success 0.9 and 0.8.
@@ -184,20 +191,39 @@ fn oracle_credit() -> anyhow::Result<OracleCredit> {
     })
 }
 
-/// A method's preference if the short answer is better, and if the long one is.
-struct BothWays {
-    name: String,
-    short_better: Preference,
-    long_better: Preference,
+/// A method where one of the two answers is better.
+#[derive(Serialize)]
+struct OneWay {
+    method: String,
+    better: &'static str,
+    credit_short: f64,
+    credit_long: f64,
+    credit_ratio: f64,
+    step_short: f64,
+    step_long: f64,
+    inverts: Yes,
 }
 
-fn methods() -> anyhow::Result<Vec<BothWays>> {
-    let both_ways = |(name, registered, settings): (String, &str, String)| {
+/// Every method, where the short answer is better and where the long one is.
+fn methods() -> anyhow::Result<Vec<OneWay>> {
+    let mut all = Vec::new();
+    for (name, registered, settings) in variants() {
         let method = method(registered, &settings)?;
-        let preference = |success| Preference::new(method.as_ref(), [2, 50], success, 8);
-        Ok(BothWays { name, short_better: preference([0.9, 0.8])?, long_better: preference([0.8, 0.9])? })
-    };
-    variants().into_iter().map(both_ways).collect()
+        for (better, success) in [("short", [0.9, 0.8]), ("long", [0.8, 0.9])] {
+            let p = Preference::new(method.as_ref(), [2, 50], success, 8)?;
+            all.push(OneWay {
+                method: name.clone(),
+                better,
+                credit_short: p.credit[0],
+                credit_long: p.credit[1],
+                credit_ratio: p.credit[1] / p.credit[0],
+                step_short: p.step[0],
+                step_long: p.step[1],
+                inverts: Yes(p.inverts()),
+            });
+        }
+    }
+    Ok(all)
 }
 
 /// The methods of the table: name for a reader, registered name, settings.
@@ -233,10 +259,14 @@ fn variants() -> Vec<(String, &'static str, String)> {
 }
 
 /// A method at one pair of success probabilities.
+#[derive(Serialize)]
 struct Region {
     method: &'static str,
-    success: [f64; 2],
-    preference: Preference,
+    q_short: f64,
+    q_long: f64,
+    advantage_difference: f64,
+    credit_difference: f64,
+    inverts: Yes,
 }
 
 /// Every method over an `n` by `n` grid of success probabilities; rows from the top, where the long answer's success is 1.
@@ -257,8 +287,15 @@ fn regions(n: usize) -> anyhow::Result<Vec<Region>> {
         for i in 0..n {
             for j in 0..n {
                 let success = [q(j), q(n - 1 - i)];
-                let preference = Preference::new(method.as_ref(), [2, 50], success, 4)?;
-                all.push(Region { method: name, success, preference });
+                let p = Preference::new(method.as_ref(), [2, 50], success, 4)?;
+                all.push(Region {
+                    method: name,
+                    q_short: success[0],
+                    q_long: success[1],
+                    advantage_difference: p.q[0] - p.q[1],
+                    credit_difference: p.credit[0] - p.credit[1],
+                    inverts: Yes(p.inverts()),
+                });
             }
         }
     }
@@ -266,30 +303,37 @@ fn regions(n: usize) -> anyhow::Result<Vec<Region>> {
 }
 
 /// The credits of a better short answer and a worse longer one under a recent trace.
-struct AtLambda {
+#[derive(Serialize)]
+struct Ratio {
     normalise: &'static str,
-    len: usize,
+    long_length: usize,
     lambda: f64,
-    credit: [f64; 2],
+    credit_short: f64,
+    credit_long: f64,
+    credit_ratio: f64,
+    advantage_ratio: f64,
 }
 
-impl AtLambda {
-    fn ratio(&self) -> f64 {
-        self.credit[1] / self.credit[0]
-    }
-}
-
-fn by_lambda() -> anyhow::Result<Vec<AtLambda>> {
+fn ratios() -> anyhow::Result<Vec<Ratio>> {
     let mut all = Vec::new();
     for normalise in ["none", "mean"] {
-        for len in [4, 10, 50, 200] {
+        for long_length in [4, 10, 50, 200] {
             for lambda in LAMBDAS {
                 let settings = format!(
                     "scale=none clamp=none reduction=response_sum normalise={normalise} lambda={lambda}"
                 );
                 let method = method("grpo_lambda", &settings)?;
-                let credit = Preference::new(method.as_ref(), [2, len], [0.9, 0.8], 4)?.credit;
-                all.push(AtLambda { normalise, len, lambda, credit });
+                let [credit_short, credit_long] =
+                    Preference::new(method.as_ref(), [2, long_length], [0.9, 0.8], 4)?.credit;
+                all.push(Ratio {
+                    normalise,
+                    long_length,
+                    lambda,
+                    credit_short,
+                    credit_long,
+                    credit_ratio: credit_long / credit_short,
+                    advantage_ratio: ADVANTAGE_RATIO,
+                });
             }
         }
     }
@@ -297,13 +341,12 @@ fn by_lambda() -> anyhow::Result<Vec<AtLambda>> {
 }
 
 /// The expected update of GRPO with 1/T per response (G4).
+#[derive(Serialize)]
 struct PerResponse {
     mdp: String,
     mean_length: f64,
-    /// Between the update and the policy gradient.
-    cosine: f64,
-    /// The largest difference from the formula.
-    off: f64,
+    cosine_with_gradient: f64,
+    largest_difference_to_formula_below: f64,
 }
 
 fn per_response(seed: u64) -> anyhow::Result<Vec<PerResponse>> {
@@ -329,8 +372,8 @@ fn on_mdp(mdp: &Mdp) -> anyhow::Result<PerResponse> {
     Ok(PerResponse {
         mdp: mdp.name.clone(),
         mean_length: oracle.mean_length(),
-        cosine: cosine(&update, &oracle.grad_j()),
-        off: gap(&formula, &update),
+        cosine_with_gradient: cosine(&update, &oracle.grad_j()),
+        largest_difference_to_formula_below: at_least_exact(gap(&formula, &update)),
     })
 }
 

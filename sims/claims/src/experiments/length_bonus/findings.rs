@@ -5,9 +5,9 @@ use super::spread::{self, ARMS as OF_TASKS, OnTask, PAPER};
 use super::{Numbers, Slope};
 use crate::experiment::Finding;
 use crate::experiments::common::{
-    EXACT, distinct, finding, holds_or, holds_when, largest, mean, percent, rounding_error, short,
+    EXACT, all_within, distinct, holds_or, holds_when, largest, mean, percent, rounding_error,
 };
-use grpo_lambda_tools::length_direction::{ARMS, POLICIES, Point};
+use grpo_lambda_tools::length_direction::{ARMS, GROUP, POLICIES, Point};
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![
@@ -30,49 +30,48 @@ fn at_one(n: &Numbers) -> Option<&super::identities::AtLambda> {
 fn bonus(n: &Numbers) -> Finding {
     let off = at_one(n).map_or(f64::INFINITY, |at| at.off_bonus);
     let r = &n.rationals;
-    finding(
+    Finding::new(
+        "bonus",
         "With rewards that do not depend on the response, the expected update at λ = 1 is ā ∇E[T], and the clamp makes ā positive",
         holds_or(
             off < EXACT && r.different == 0 && r.not_zero > 0 && n.mean_advantage > 0.0,
             format!("off by {off:e} of its norm; {} components differ in rationals", r.different),
         ),
-        format!(
-            "recent, γ = 1, constant reduction: largest relative difference over {} updates of 100 random trees {}; in exact rationals {} of {} components \
-             differ ({} of them not 0). ā = E[max(A, -0.1)] = {:.4} at success rate 1/2, G = 8, ddof 1",
-            at_one(n).map_or(0, |at| at.cases),
-            rounding_error(off),
-            r.different,
-            r.compared,
-            r.not_zero,
-            n.mean_advantage
-        ),
     )
+    .value("updates of 100 random trees", at_one(n).map_or(0, |at| at.cases))
+    .value("largest relative difference", rounding_error(off))
+    .value("components in exact rationals", r.compared)
+    .value("of them different", r.different)
+    .value("of them not 0", r.not_zero)
+    .value("G", GROUP)
+    .value("ā = E[max(A, -0.1)] at success rate 1/2", n.mean_advantage)
+    .note("Style recent, γ = 1, constant reduction, sample standard deviation.")
 }
 
 fn every_lambda(n: &Numbers) -> Finding {
     let off = largest(n.noise.iter().map(|at| at.off_noise));
-    let each: Vec<String> = n
-        .noise
-        .iter()
-        .map(|at| {
-            format!("λ = {}: {:.4} (least {:.4}), {:.2}", at.lambda, at.cosine[1], at.cosine[0], at.norm)
-        })
-        .collect();
-    finding(
+    Finding::new(
+        "every_lambda",
         "For every λ it is ā Σ_t Σ_(k≤t) λ^(t-k) E[∇_k 1{T>t}]: nearly ∇E[T] long before λ = 1",
-        holds_or(off < EXACT, format!("off by {off:e}")),
-        format!(
-            "largest difference {}. Mean cosine with ∇E[T], and norm over that of ā ∇E[T], with the clamp: {}",
-            rounding_error(off),
-            each.join("; ")
-        ),
+        all_within(EXACT, off),
+    )
+    .value("largest difference", rounding_error(off))
+    .rows(
+        "",
+        &[
+            "lambda",
+            "cosine_with_length_gradient_mean",
+            "cosine_with_length_gradient_least",
+            "norm_over_bonus_mean",
+        ],
     )
 }
 
 fn reward_times_length(n: &Numbers) -> Finding {
     let w = &n.with_rewards;
     let [least, mean] = w.cosine_reward_times_length;
-    finding(
+    Finding::new(
+        "reward_times_length",
         "At λ = 1, with rewards that do depend on the response, the expected update is ∇E[A T], REINFORCE on advantage times length",
         holds_when(
             least > 1.0 - EXACT,
@@ -80,22 +79,23 @@ fn reward_times_length(n: &Numbers) -> Finding {
             "the logits are those of the prompt; at depth k it is ∇E[A T] - k ∇E[A], as if every token from there on paid A",
             format!("off by {:e} at the prompt, by {:e} from the corrected form", w.off_at_prompt, w.off),
         ),
-        format!(
-            "{} updates of 100 random trees with their own rewards: cosine with ∇E[A T] {mean:.3} on average, {least:.3} at least; the corrected form differs by {}",
-            w.cases,
-            rounding_error(w.off)
-        ),
     )
+    .value("updates of 100 random trees with their own rewards", w.cases)
+    .value("mean cosine with ∇E[A T]", mean)
+    .value("least cosine", least)
+    .value("difference of the corrected form", rounding_error(w.off))
 }
 
 fn without_clamp(n: &Numbers) -> Finding {
     let slopes = |clamped: bool| n.slopes.iter().filter(move |s| (s.clamp != "none") == clamped);
     let moved = slopes(false).filter(|s| s.slope != 0.0).count();
-    finding(
+    Finding::new(
+        "without_clamp",
         "Without a clamp noise rewards leave the expected length alone, under every λ, reduction, style and update of the map",
         holds_or(moved == 0, format!("{moved} of {} settings move it", slopes(false).count())),
-        format!("{} settings without a clamp, {} with one", slopes(false).count(), slopes(true).count()),
     )
+    .value("settings without a clamp", slopes(false).count())
+    .value("settings with one", slopes(true).count())
 }
 
 /// The pairs of a reduction and an update with settings that do not lengthen, and their λ.
@@ -121,18 +121,8 @@ fn settings(n: &Numbers) -> Finding {
     let paper = |s: &Slope| s.update == "trace" && s.lambda >= 0.98 && s.reduction == "token_mean";
     let (up, all) = share(&|_| true);
     let (paper_up, paper_all) = share(&paper);
-    let words = |name: &str, (up, all): (usize, usize)| format!("{name} {up} of {all}");
-    let each: Vec<String> = ["response_sum", "token_mean", "response_mean"]
-        .iter()
-        .flat_map(|reduction| {
-            let share = &share;
-            ["trace", "weight"].iter().map(move |update| {
-                let name = format!("{reduction}, ε-{update}");
-                words(&name, share(&|s: &Slope| s.reduction == *reduction && s.update == *update))
-            })
-        })
-        .collect();
-    finding(
+    let finding = Finding::new(
+        "settings",
         "With a clamp every setting lengthens responses under noise rewards",
         holds_when(
             up == all,
@@ -141,14 +131,18 @@ fn settings(n: &Numbers) -> Finding {
                 "the update is ε-trace with λ ≥ 0.98 under the token mean, as in the paper; settings that do not lengthen: {}",
                 not_longer(&clamped)
             ),
-            format!("{} of {all} settings lengthen", up),
+            format!("{up} of {all} settings lengthen"),
         ),
-        format!(
-            "settings with a positive slope of E[T], of a chain with a horizon of {} tokens: {}",
-            super::HORIZON,
-            each.join("; ")
-        ),
-    )
+    );
+    let pairs = super::REDUCTIONS.iter().flat_map(|r| super::UPDATES.iter().map(move |u| (*r, *u)));
+    let finding = pairs.fold(finding, |finding, (reduction, update)| {
+        let (up, all) = share(&|s: &Slope| s.reduction == reduction && s.update == update);
+        finding.value(format!("{reduction}, ε-{update}"), format!("{up} of {all}"))
+    });
+    finding.note(format!(
+        "Settings with a positive slope of E[T], of a chain with a horizon of {} tokens.",
+        super::HORIZON
+    ))
 }
 
 /// The tasks under a reduction on which something is true, and those with a cosine of `∇E[T]` and `∇J` of the sign asked for.
@@ -177,34 +171,8 @@ fn over_tasks(n: &Numbers) -> Finding {
         .map(|(_, reduction)| *reduction)
         .filter(|reduction| share_reversed(&tasks(reduction), PAPER) == 0.0)
         .collect();
-    let mean = |tasks: &[&OnTask]| {
-        let cosines: Vec<f64> = tasks.iter().map(|on| on.cosine[PAPER]).collect();
-        format!(
-            "{} tasks, mean cosine {:.2}, reversed on {}",
-            tasks.len(),
-            mean(&cosines),
-            percent(share_reversed(tasks, PAPER))
-        )
-    };
-    let each = |(_, reduction): (&str, &'static str)| {
-        let families = ["zoo", "random, horizon 4", "random, horizon 6"].map(|family| {
-            let own: Vec<&OnTask> = tasks(reduction).into_iter().filter(|on| on.family == family).collect();
-            format!("{family}: {}", mean(&own))
-        });
-        let better = on_tasks(n, reduction, |on| on.longer_is_better.is_some_and(|c| c > 0.0));
-        let worse = on_tasks(n, reduction, |on| on.longer_is_better.is_some_and(|c| c < 0.0));
-        let others: Vec<String> = (0..PAPER)
-            .map(|arm| format!("{} {}", OF_TASKS[arm].0, percent(share_reversed(&tasks(reduction), arm))))
-            .collect();
-        format!(
-            "{reduction}. {}. Where longer responses are better (<∇E[T], ∇J> > 0): {}; where shorter ones are: {}. Share reversed, other arms: {}",
-            families.join("; "),
-            mean(&better),
-            mean(&worse),
-            others.join(", ")
-        )
-    };
-    finding(
+    let mut finding = Finding::new(
+        "over_tasks",
         "Over random trees and the zoo the expected update of the paper's settings raises J (its cosine with ∇J is positive), under the token mean and under 1/T",
         holds_when(
             never.len() == spread::REDUCTIONS.len(),
@@ -212,8 +180,33 @@ fn over_tasks(n: &Numbers) -> Finding {
             format!("the reduction is {}; reversed on {}", never.join(", "), reversed(n)),
             format!("it is reversed on {}", reversed(n)),
         ),
-        spread::REDUCTIONS.map(each).join(". "),
-    )
+    );
+    for (_, reduction) in spread::REDUCTIONS {
+        let better = |sign: f64| {
+            let of_sign = |on: &&OnTask| on.longer_is_better.is_some_and(|c| c * sign > 0.0);
+            tasks(reduction).into_iter().filter(of_sign).collect::<Vec<_>>()
+        };
+        let family = |name: &str| tasks(reduction).into_iter().filter(|on| on.family == name).collect();
+        let kinds: [(&str, Vec<&OnTask>); 5] = [
+            ("zoo", family("zoo")),
+            ("random, horizon 4", family("random, horizon 4")),
+            ("random, horizon 6", family("random, horizon 6")),
+            ("longer is better", better(1.0)),
+            ("shorter is better", better(-1.0)),
+        ];
+        for (kind, own) in kinds {
+            let cosines: Vec<f64> = own.iter().map(|on| on.cosine[PAPER]).collect();
+            finding = finding
+                .value(format!("{reduction}, {kind}: tasks"), own.len())
+                .value(format!("{reduction}, {kind}: mean cosine"), mean(&cosines))
+                .value(format!("{reduction}, {kind}: share reversed"), share_reversed(&own, PAPER));
+        }
+        for (arm, (name, ..)) in OF_TASKS.iter().enumerate().take(PAPER) {
+            let share = share_reversed(&tasks(reduction), arm);
+            finding = finding.value(format!("{reduction}, {name}: share reversed"), share);
+        }
+    }
+    finding
 }
 
 fn law(n: &Numbers) -> Finding {
@@ -226,7 +219,8 @@ fn law(n: &Numbers) -> Finding {
         (true, _) => sign(row.slope_of_length) == sign(row.mean_advantage),
     };
     let other: Vec<String> = n.law.iter().filter(|row| !lawful(row)).map(named).collect();
-    finding(
+    Finding::new(
+        "law",
         "Under noise rewards the force on the length is ā times one vector for every reduction and every map of rewards to advantages: none without an offset or under a constant reduction; with ā > 0 shorter responses under 1/T and the token mean, longer ones with a trace",
         holds_when(
             off < EXACT && other.is_empty(),
@@ -237,13 +231,13 @@ fn law(n: &Numbers) -> Finding {
             ),
             format!("off by {off:e}"),
         ),
-        format!(
-            "on-policy, G = 8, success rate 1/2, a chain of at most {} tokens; largest difference of registered methods {}. Change of E[T] per unit of rate: {}",
-            super::HORIZON,
-            rounding_error(off),
-            n.law.iter().filter(|row| row.mean_advantage != 0.0).map(named).collect::<Vec<_>>().join("; ")
-        ),
     )
+    .value("largest difference of registered methods", rounding_error(off))
+    .rows("law", &["reduction", "advantages", "lambda", "mean_advantage", "slope_of_length"])
+    .note(format!(
+        "On-policy, G = 8, success rate 1/2, a chain of at most {} tokens; the slope is the change of E[T] per unit of rate.",
+        super::HORIZON
+    ))
 }
 
 /// A convention with its slope.
@@ -269,14 +263,9 @@ fn horizons(n: &Numbers) -> Finding {
             ),
         }
     };
-    let alone: Vec<String> =
-        ARMS[..3].iter().map(|arm| format!("{} {:.3}", arm.name, least(&points_of(arm.name)))).collect();
-    let points = |policy: &str| {
-        let own = both.iter().filter(|p| p.policy == policy && [5, 7, 8, 10].contains(&p.horizon));
-        own.map(|p| format!("{}: {:.3}", p.horizon, p.cosine)).collect::<Vec<_>>().join(", ")
-    };
     let negative = both.iter().filter(|p| p.cosine < 0.0).count();
-    finding(
+    let finding = Finding::new(
+        "horizons",
         "Under the paper's settings the expected update raises J (its cosine with ∇J is positive) however long responses may become",
         holds_or(
             least(&both) > 0.0,
@@ -288,14 +277,17 @@ fn horizons(n: &Numbers) -> Finding {
                 turn(POLICIES[1])
             ),
         ),
-        format!(
-            "eos_hazard_dependent, G = 8, z-score, token mean, λ = 0.99, clamp -0.1, exact. As in the zoo, by horizon {}. Least cosine of the other arms over all \
-             horizons and both policies: {}. Where it is negative, the update's cosine with ∇E[T] is {} at least",
-            points(POLICIES[0]),
-            alone.join(", "),
-            short(both.iter().filter(|p| p.cosine < 0.0).map(|p| p.cosine_length).fold(1.0, f64::min))
-        ),
-    )
+    );
+    let length = both.iter().filter(|p| p.cosine < 0.0).map(|p| p.cosine_length).fold(1.0, f64::min);
+    let finding = ARMS[..3].iter().fold(finding, |finding, arm| {
+        finding.value(format!("least cosine, {}", arm.name), least(&points_of(arm.name)))
+    });
+    finding
+        .value("least cosine with ∇E[T] where it is negative", length)
+        .rows("horizon", &["horizon", "mean_length", "cosine_with_gradient", "cosine_with_length_gradient"])
+        .only("arm", &[ARMS[3].name])
+        .only("policy", &[POLICIES[0]])
+        .note("The task eos_hazard_dependent, G = 8, z-score, token mean, λ = 0.99, clamp -0.1, exact, at the policy of the zoo.")
 }
 
 #[cfg(test)]

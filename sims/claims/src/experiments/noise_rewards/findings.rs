@@ -1,8 +1,9 @@
 //! Findings.
 
-use super::{Arm, CLAMP, Numbers};
+use super::{Arm, CLAMP, Numbers, TOKEN_MEAN};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{coarse_interval as said, extremes, finding, holds_or, percent};
+use crate::experiments::common::{extremes, holds_or, percent};
+use grpo_lambda::advantage::ClampPart;
 use grpo_lambda_stats::Interval;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
@@ -14,10 +15,6 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
 pub(super) fn as_the_theorems_say(n: &Numbers) -> bool {
     let arms: Vec<&Arm> = n.arms.iter().filter(|a| a.of_trace()).collect();
     together(n, &arms) == Verdict::Holds && law(n).is_some_and(|f| f.verdict == Verdict::Holds)
-}
-
-fn each(arms: &[&Arm], of: fn(&Arm) -> Interval) -> String {
-    arms.iter().map(|a| format!("{}: {}", a.name(), said(of(a)))).collect::<Vec<_>>().join("; ")
 }
 
 fn names(arms: &[&Arm]) -> String {
@@ -47,7 +44,7 @@ fn together(n: &Numbers, arms: &[&Arm]) -> Verdict {
         return Verdict::NotTold(format!(
             "it lengthens there; whether the others stay within {margin:.2} tokens, {} of the start, their joint intervals do not tell: {}",
             percent(n.margin),
-            each(&wide, |a| a.together)
+            names(&wide)
         ));
     }
     Verdict::Holds
@@ -58,20 +55,34 @@ fn of_paper(n: &Numbers, plain: bool) -> Vec<&Arm> {
     n.arms.iter().filter(|a| a.of_trace() && a.clamp == CLAMP && a.plain() == plain).collect()
 }
 
+/// The columns of a setting that a finding shows.
+const SHOWN: [&str; 9] = [
+    "lambda",
+    "part",
+    "clamp",
+    "mean_advantage",
+    "change",
+    "change_low",
+    "change_high",
+    "together_low",
+    "together_high",
+];
+
+/// Shows the settings of an optimiser with the paper's reduction.
+fn showing(finding: Finding, optimiser: &str) -> Finding {
+    finding.rows("", &SHOWN).only("optimiser", &[optimiser]).only("reduction", &[TOKEN_MEAN])
+}
+
 /// `None` if no run uses AdamW.
 fn adamw(n: &Numbers) -> Option<Finding> {
     let arms = of_paper(n, false);
-    let said = finding(
+    let finding = Finding::new(
+        "adamw",
         "Under AdamW, too, responses grow longer where a trace meets a clamp, and change nowhere else",
         together(n, &arms),
-        format!(
-            "learning rate {}, {} seeds, intervals likewise. {}",
-            n.rates[1],
-            n.seeds,
-            each(&arms, |a| a.change)
-        ),
     );
-    (!arms.is_empty()).then_some(said)
+    (!arms.is_empty())
+        .then(|| showing(finding, "AdamW").value("learning rate", n.rates[1]).value("seeds", n.seeds))
 }
 
 /// The settings of the length law, with the sign of the force at the start weights: `None` where its interval holds 0.
@@ -113,51 +124,43 @@ fn law(n: &Numbers) -> Option<Finding> {
     });
     let verdict = match (wrong.is_empty(), unclear.is_empty()) {
         (true, true) => Verdict::Holds,
-        (true, false) => {
-            Verdict::NotTold(format!("their joint intervals do not tell: {}", each(&unclear, |a| a.together)))
-        }
-        (false, _) => Verdict::Fails(format!("another sign: {}", each(&wrong, |a| a.together))),
+        (true, false) => Verdict::NotTold(format!("their joint intervals do not tell: {}", names(&unclear))),
+        (false, _) => Verdict::Fails(format!("another sign: {}", names(&wrong))),
     };
     let same = with(&|a, sign| a.change.mid * sign > 0.0).len();
     let [forced, shown] = forced_and_shown(n);
-    let list = |wanted: Option<f64>| {
-        let kept: Vec<&Arm> = arms.iter().filter(|(_, sign)| *sign == wanted).map(|(a, _)| *a).collect();
-        each(&kept, |a| a.change)
-    };
+    let told = arms.iter().filter(|(_, sign)| sign.is_some()).count();
     (!arms.is_empty()).then(|| {
-        finding(
-            "Coins change the mean length with the sign of the length law under every reduction and map from rewards to advantages",
-            verdict,
-            format!(
-                "{} settings, {} seeds; a setting moves if the interval that holds for all of them together (Bonferroni) leaves 0 out, and stays if it lies within {margin:.2} tokens. Of the {forced} whose force is told at the start weights {same} change with its sign, {shown} of them shown. Force above 0: {}. Below 0: {}. None: {}. Not told, and in no verdict: {}",
-                arms.len(),
-                n.seeds,
-                list(Some(1.0)),
-                list(Some(-1.0)),
-                list(Some(0.0)),
-                list(None),
-            ),
-        )
+        let statement = "Coins change the mean length with the sign of the length law under every reduction and map from rewards to advantages";
+        Finding::new("law", statement, verdict)
+            .value("settings", arms.len())
+            .value("seeds", n.seeds)
+            .value("with a force at the start weights", forced)
+            .value("of them with its sign", same)
+            .value("of them shown", shown)
+            .value("with a force of 0, or one that is told", told)
+            .rows("", &[&["reduction"], &SHOWN[..], &["predicted"]].concat())
+            .only("optimiser", &["SGD"])
+            .note(format!("A setting moves if the interval that holds for all of them together (Bonferroni) leaves 0 out, and stays if it lies within {margin:.2} tokens."))
     })
 }
 
 fn only_together(n: &Numbers) -> Finding {
     let paper = of_paper(n, true);
-    finding(
+    let finding = Finding::new(
+        "only_together",
         "With rewards that are coins, responses grow longer where a trace meets a clamp, and change nowhere else",
         together(n, &paper),
-        format!(
-            "change of the mean length in tokens over {} steps of plain gradient descent, mean over {} seeds with its 95 % interval (Student's t), from {:.1} tokens ({:.1} to {:.1}); a setting moves if the interval that holds for all {} settings together (Bonferroni) leaves 0 out, and does not change if it lies within {} of the start, a margin that was fixed before these intervals were compared with it. {}",
-            n.steps,
-            n.seeds,
-            n.start[1],
-            n.start[0],
-            n.start[2],
-            n.arms.iter().filter(|a| a.of_trace()).count(),
-            percent(n.margin),
-            each(&paper, |a| a.change)
-        ),
-    )
+    );
+    showing(finding, "SGD")
+        .only("clamp", &[CLAMP])
+        .only("part", &[ClampPart::None, ClampPart::Both, ClampPart::Reweighting].map(ClampPart::name))
+        .value("steps", n.steps)
+        .value("seeds", n.seeds)
+        .value("mean length at the start", [n.start[1], n.start[0], n.start[2]])
+        .value("settings judged together", n.arms.iter().filter(|a| a.of_trace()).count())
+        .value("margin", n.margin)
+        .note("Change of the mean length in tokens under plain gradient descent, mean over seeds with its 95 % interval (Student's t). A setting moves if the interval that holds for all settings together (Bonferroni) leaves 0 out. It does not change if that interval lies within the margin, a share of the start that was fixed before.")
 }
 
 /// The settings of the longest trace with the clamp left in, by ā.
@@ -173,13 +176,16 @@ pub(super) fn doses(n: &Numbers) -> Vec<&Arm> {
 fn dose(n: &Numbers) -> Finding {
     let arms = doses(n);
     let rises = arms.windows(2).all(|w| w[1].change.mid > w[0].change.mid);
-    let list: Vec<String> =
-        arms.iter().map(|a| format!("ā = {:.3}: {}", a.mean_advantage, said(a.change))).collect();
-    finding(
+    let finding = Finding::new(
+        "dose",
         "The more a clamp pays on average (ā), the more responses grow",
         holds_or(rises && arms.len() > 2, "the mean change does not rise with ā everywhere"),
-        format!("λ = {}. {}", arms.first().map_or(0.0, |a| a.lambda), list.join("; ")),
-    )
+    );
+    arms.iter()
+        .fold(finding, |finding, a| {
+            finding.interval(format!("change at ā = {:.3}", a.mean_advantage), a.change)
+        })
+        .value("λ", arms.first().map(|a| a.lambda))
 }
 
 /// A setting with its prediction, the excess over it, and the excess at the joint level.
@@ -191,7 +197,7 @@ fn size(n: &Numbers, arms: &[Excess]) -> Verdict {
     let margin = n.margin * n.start[1];
     let list = |kept: &dyn Fn(&Interval, &Interval) -> bool| {
         let kept = arms.iter().filter(|(_, [_, beyond, jointly])| kept(beyond, jointly));
-        kept.map(|(a, [_, beyond, _])| format!("{}: {}", a.name(), said(*beyond))).collect::<Vec<_>>()
+        kept.map(|(a, _)| a.name()).collect::<Vec<_>>()
     };
     let within = |i: &Interval| -margin <= i.low && i.high <= margin;
     let off = list(&|_, jointly| jointly.low > margin || jointly.high < -margin);
@@ -209,18 +215,17 @@ fn size(n: &Numbers, arms: &[Excess]) -> Verdict {
     }
 }
 
-/// The settings with their predictions, in words.
-fn sizes(n: &Numbers, arms: &[Excess]) -> String {
+/// Shows the predictions, and what was measured beyond them.
+fn sizes(finding: Finding, n: &Numbers, arms: &[Excess]) -> Finding {
     let margin = n.margin * n.start[1];
-    let each = arms
-        .iter()
-        .map(|(a, [predicted, beyond, _])| format!("{}: {}, {}", a.name(), said(*predicted), said(*beyond)));
-    format!(
-        "The prediction itself is within {margin:.2} tokens in {} of {}. Predicted, and measured less that, tokens: {}",
-        arms.iter().filter(|(_, [predicted, ..])| predicted.mid.abs() <= margin).count(),
-        arms.len(),
-        each.collect::<Vec<_>>().join("; ")
-    )
+    let small = arms.iter().filter(|(_, [predicted, ..])| predicted.mid.abs() <= margin).count();
+    let columns =
+        ["lambda", "part", "clamp", "reduction", "predicted", "beyond", "beyond_low", "beyond_high"];
+    finding
+        .value("margin in tokens", margin)
+        .value("predictions within the margin themselves", small)
+        .rows("", &columns)
+        .only("optimiser", &["SGD"])
 }
 
 fn predicted(n: &Numbers) -> Finding {
@@ -228,15 +233,14 @@ fn predicted(n: &Numbers) -> Finding {
     let predicted: Vec<Excess> = paying.filter_map(|a| Some((a, a.predicted?))).collect();
     let (least, most) =
         extremes(predicted.iter().map(|(_, [predicted, beyond, _])| 1.0 + beyond.mid / predicted.mid));
-    finding(
+    let finding = Finding::new(
+        "predicted",
         "The growth is the one that the theorem predicts at the start weights: lr ā <g_λ, ∇E[T]> / E[T] per step",
         size(n, &predicted),
-        format!(
-            "measured: the change less that of the same coins without a clamp. Over predicted, which is to first order, it is {least:.2} to {most:.2}; it counts as predicted if the 95 % interval of measured less predicted lies within {:.2} tokens, {} of the start. {}",
-            n.margin * n.start[1],
-            percent(n.margin),
-            sizes(n, &predicted)
-        ),
+    );
+    let finding = sizes(finding.value("measured over predicted", [least, most]), n, &predicted);
+    finding.only("reduction", &[TOKEN_MEAN]).only("part", &[ClampPart::Both.name()]).note(
+        "Measured is the change minus that of the same coins without a clamp; the prediction is to first order. It counts as predicted if the 95 % interval of measured minus predicted lies within the margin.",
     )
 }
 
@@ -246,17 +250,15 @@ fn size_of_law(n: &Numbers) -> Option<Finding> {
     let forced: Vec<Excess> = forced.filter_map(|(a, _)| Some((a, a.predicted?))).collect();
     let leave_0_out = |which: usize| forced.iter().filter(|(_, p)| !p[which].contains(0.0)).count();
     (!forced.is_empty()).then(|| {
-        finding(
+        let finding = Finding::new(
+            "size_of_law",
             "In the settings of the length law the change is the one that is predicted at the start weights",
             size(n, &forced),
-            format!(
-                "measured and judged likewise, {} settings with a force. Intervals of measured less predicted leave 0 out in {} at 95 %, in {} where they hold for all settings of the law together (Bonferroni). {}",
-                forced.len(),
-                leave_0_out(1),
-                leave_0_out(2),
-                sizes(n, &forced)
-            ),
-        )
+        );
+        sizes(finding, n, &forced)
+            .value("settings with a force", forced.len())
+            .value("intervals without 0 at 95 %", leave_0_out(1))
+            .value("intervals without 0 for all together", leave_0_out(2))
     })
 }
 

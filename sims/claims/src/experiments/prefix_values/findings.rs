@@ -5,8 +5,9 @@ use super::{
     Row, STATE, TEMPO,
 };
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{finding, holds_when, list, mean, percent, quantile};
-use grpo_lambda_stats::{OverTasks, holm};
+use crate::experiments::common::{holds_when, list, mean, percent, quantile};
+use grpo_lambda_stats::{Interval, OverTasks, holm};
+use serde::Serialize;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![goal(n), less_than_rloo(n), ridge(n), error(n), lambda(n), lambda_exact(n)]
@@ -28,63 +29,69 @@ fn reached(rows: &[&Row], method: usize) -> f64 {
 }
 
 /// Mean, and the range of the middle 90 %, of a method's share of RLOO's variance.
-fn spread(rows: &[&Row], method: usize) -> String {
+fn spread(rows: &[&Row], method: usize) -> [f64; 3] {
     let values: Vec<f64> = rows.iter().map(|r| r.ratio[method].0).collect();
-    format!(
-        "{:.3} (middle 90 % {:.3} to {:.3})",
-        mean(&values),
-        quantile(&values, 0.05),
-        quantile(&values, 0.95)
-    )
+    [mean(&values), quantile(&values, 0.05), quantile(&values, 0.95)]
 }
 
-fn each_group(n: &Numbers, of: impl Fn(&[&Row]) -> String) -> String {
-    GROUPS.map(|g| format!("G = {g}: {}", of(&at(n, g)))).join("; ")
+/// Adds a number of some methods at every group size.
+fn with_each<T: Serialize>(
+    finding: Finding,
+    n: &Numbers,
+    what: &str,
+    methods: &[usize],
+    of: impl Fn(&[&Row], usize) -> T,
+) -> Finding {
+    let cases = GROUPS.into_iter().flat_map(|g| methods.iter().map(move |&m| (g, m)));
+    cases.fold(finding, |finding, (g, m)| {
+        finding.value(format!("{}{what} at G = {g}", METHODS[m].0), of(&at(n, g), m))
+    })
+}
+
+/// The groups in which something is so.
+fn groups_where(is: impl Fn(usize) -> bool) -> Vec<String> {
+    GROUPS.into_iter().filter(|&g| is(g)).map(|g| g.to_string()).collect()
 }
 
 fn goal(n: &Numbers) -> Finding {
     let small = smallest(n);
-    let ok = |g: usize| reached(&if g == GROUPS[0] { smallest(n) } else { at(n, g) }, PREFIX) >= 0.8;
-    finding(
+    let ok = groups_where(|g| reached(&if g == GROUPS[0] { smallest(n) } else { at(n, g) }, PREFIX) >= 0.8);
+    let [prefix, exact, best] = [PREFIX, EXACT_VALUES, OPTIMAL].map(|m| reached(&small, m));
+    let finding = Finding::new(
+        "goal",
         "Prefix RLOO has at most 0.85 of RLOO's variance on 80 % of tasks",
         holds_when(
-            GROUPS.iter().all(|&g| ok(g)),
-            GROUPS.iter().any(|&g| ok(g)),
-            format!(
-                "groups are as large as {}",
-                GROUPS.iter().filter(|&&g| ok(g)).map(usize::to_string).collect::<Vec<_>>().join(", ")
-            ),
+            ok.len() == GROUPS.len(),
+            !ok.is_empty(),
+            format!("groups are as large as {}", list(&ok)),
             format!(
                 "it does on {} of the tasks at G = {}; exact values of every prefix as a baseline reach it on {}, and the best baseline there is, b*, on {}",
-                percent(reached(&small, PREFIX)),
+                percent(prefix),
                 GROUPS[0],
-                percent(reached(&small, EXACT_VALUES)),
-                percent(reached(&small, OPTIMAL))
+                percent(exact),
+                percent(best)
             ),
         ),
-        format!(
-            "{} tasks (the zoo and random trees), {} simulated groups of 8 each, the same groups for every method. Share at or below 0.85 of the {} tasks that were measured at every G: {}",
-            small.len(),
-            n.simulated,
-            at(n, GROUPS[0]).len(),
-            each_group(n, |rows| format!(
-                "Prefix RLOO {}, exact values {}, b* {}",
-                percent(reached(rows, PREFIX)),
-                percent(reached(rows, EXACT_VALUES)),
-                percent(reached(rows, OPTIMAL))
-            ))
-        ),
     )
+    .value("goal", GOAL)
+    .value("goal, share of tasks", 0.8)
+    .value("tasks", small.len())
+    .value("share of tasks that reach it", prefix)
+    .value("groups of 8 simulated per task", n.simulated)
+    .value("tasks measured at every G", at(n, GROUPS[0]).len());
+    with_each(finding, n, "", &[PREFIX, EXACT_VALUES, OPTIMAL], reached)
+        .note("Tasks of the zoo and random trees, the same groups for every method; by group size, shares of the tasks that were measured at every G.")
 }
 
 fn less_than_rloo(n: &Numbers) -> Finding {
     let (_, above) = beyond(&smallest(n), PREFIX);
-    let lower = |g: usize| mean(&at(n, g).iter().map(|r| r.ratio[PREFIX].0).collect::<Vec<_>>()) < 1.0;
-    finding(
+    let lower = groups_where(|g| spread(&at(n, g), PREFIX)[0] < 1.0).len() == GROUPS.len();
+    let finding = Finding::new(
+        "less_than_rloo",
         "Prefix RLOO has no more variance than RLOO",
         holds_when(
-            above == 0 && GROUPS.iter().all(|&g| lower(g)),
-            GROUPS.iter().all(|&g| lower(g)),
+            above == 0 && lower,
+            lower,
             format!(
                 "tasks are averaged over; at G = {} it has more on {above} of {} beyond two standard errors",
                 GROUPS[0],
@@ -92,21 +99,11 @@ fn less_than_rloo(n: &Numbers) -> Finding {
             ),
             "its mean share of RLOO's variance is above 1",
         ),
-        format!(
-            "share of RLOO's variance, {}",
-            each_group(n, |rows| {
-                let (below, above) = beyond(rows, PREFIX);
-                format!(
-                    "Prefix RLOO {}, below on {below} and above on {above} of {}; prefix only {}; exact values {}; b* {}",
-                    spread(rows, PREFIX),
-                    rows.len(),
-                    spread(rows, STATE),
-                    spread(rows, EXACT_VALUES),
-                    spread(rows, OPTIMAL)
-                )
-            })
-        ),
-    )
+    );
+    let finding = with_each(finding, n, ", tasks below", &[PREFIX], |rows, m| beyond(rows, m).0);
+    let finding = with_each(finding, n, ", tasks above", &[PREFIX], |rows, m| beyond(rows, m).1);
+    with_each(finding, n, "", &[PREFIX, STATE, EXACT_VALUES, OPTIMAL], spread)
+        .note("Mean share of RLOO's variance with the middle 90 % of tasks; below and above by two standard errors.")
 }
 
 /// Below and above 1 by two standard errors.
@@ -116,33 +113,22 @@ fn beyond(rows: &[&Row], method: usize) -> (usize, usize) {
 }
 
 fn ridge(n: &Numbers) -> Finding {
-    let ok: Vec<usize> = GROUPS.into_iter().filter(|&g| reached(&at(n, g), RIDGE) >= 0.8).collect();
-    let small = smallest(n);
-    finding(
+    let ok = groups_where(|g| reached(&at(n, g), RIDGE) >= 0.8);
+    let finding = Finding::new(
+        "ridge",
         "A ridge regression on features of the prefix reaches 0.85 of RLOO's variance on 80 % of tasks",
         holds_when(
             ok.len() == GROUPS.len(),
             !ok.is_empty(),
-            format!(
-                "groups are as large as {}",
-                ok.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
-            ),
-            format!("it does on {} of the tasks at G = {}", percent(reached(&small, RIDGE)), GROUPS[0]),
+            format!("groups are as large as {}", list(&ok)),
+            format!("it does on {} of the tasks at G = {}", percent(reached(&smallest(n), RIDGE)), GROUPS[0]),
         ),
-        format!(
-            "share of RLOO's variance, {}; features: which token stands at which position; a prefix's value is fitted without the response itself",
-            each_group(n, |rows| {
-                let (below, above) = beyond(rows, RIDGE);
-                let others = OTHER_RIDGES.map(|m| format!("{} {}", METHODS[m].0, spread(rows, m))).join(", ");
-                format!(
-                    "Ridge RLOO {}, at or below 0.85 on {}, below 1 by two standard errors on {below} and above on {above} of {}; {others}",
-                    spread(rows, RIDGE),
-                    percent(reached(rows, RIDGE)),
-                    rows.len()
-                )
-            })
-        ),
-    )
+    );
+    let finding = with_each(finding, n, ", share at the goal", &[RIDGE], reached);
+    let finding = with_each(finding, n, ", tasks below", &[RIDGE], |rows, m| beyond(rows, m).0);
+    let finding = with_each(finding, n, ", tasks above", &[RIDGE], |rows, m| beyond(rows, m).1);
+    with_each(finding, n, "", &[RIDGE, OTHER_RIDGES[0], OTHER_RIDGES[1]], spread)
+        .note("Features: which token stands at which position; a prefix's value is fitted without the response itself. Numbers as above.")
 }
 
 /// The place of a reference among its rivals by the error of one update. A difference is shown where its interval over tasks and its sign flips,
@@ -161,7 +147,7 @@ enum Place {
 type Errors = (String, Vec<f64>);
 
 /// The place of a reference, and every rival's error less its, over tasks.
-fn place(reference: &[f64], rivals: Vec<Errors>) -> (Place, String) {
+fn place(reference: &[f64], rivals: Vec<Errors>) -> (Place, Vec<(String, Interval)>) {
     let apart = |own: &[f64]| {
         OverTasks::new(&own.iter().zip(reference).map(|(own, other)| own - other).collect::<Vec<_>>())
     };
@@ -179,14 +165,11 @@ fn place(reference: &[f64], rivals: Vec<Errors>) -> (Place, String) {
         (true, true) => Place::Lowest,
         (true, false) => Place::Open(list(&open)),
     };
-    let said = all.iter().map(|(name, OverTasks { interval: i, .. })| {
-        format!("{name}: {:+.4} ({:+.4} to {:+.4})", i.mid, i.low, i.high)
-    });
-    (found, said.collect::<Vec<_>>().join(", "))
+    (found, all.into_iter().map(|(name, over)| (name, over.interval)).collect())
 }
 
 /// The place of Prefix RLOO at a group size among the methods that have neither a critic nor another shrinkage.
-fn among_methods(rows: &[&Row]) -> (Place, String) {
+fn among_methods(rows: &[&Row]) -> (Place, Vec<(String, Interval)>) {
     let errors = |m: usize| rows.iter().map(|r| r.error[m]).collect::<Vec<_>>();
     let rivals = (0..METHODS.len())
         .filter(|m| ![PREFIX, EXACT_VALUES, OPTIMAL].contains(m) && !OTHER_RIDGES.contains(m))
@@ -216,35 +199,27 @@ fn error(n: &Numbers) -> Finding {
             rest.clone(),
         ),
     };
-    finding(
-        "Of the methods without a critic Prefix RLOO has the lowest error of one update at its best step size",
-        verdict,
-        format!(
-            "mean over tasks of min_c E|c g - ∇J|² / |∇J|², {}; Dr. GRPO is RLOO times a constant and has RLOO's error; {} alone is biased. Error less Prefix RLOO's, over tasks (Student's t, 95 %; a difference counts if sign flips agree after Holm's correction at each G), {}",
-            each_group(n, |rows| {
-                (0..METHODS.len())
-                    .filter(|m| !OTHER_RIDGES.contains(m))
-                    .map(|m| {
-                        let errors: Vec<f64> = rows.iter().map(|r| r.error[m]).collect();
-                        format!("{} {:.3}", METHODS[m].0, mean(&errors))
-                    })
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            }),
-            METHODS[TEMPO].0,
-            each_group(n, |rows| among_methods(rows).1)
-        ),
-    )
-}
-
-/// The mean error at each λ.
-fn by_lambda(n: &Numbers, of: fn(&ByLambda) -> &Vec<f64>) -> String {
-    let at = |k: usize| mean(&n.by_lambda.iter().map(|b| of(b)[k]).collect::<Vec<_>>());
-    LAMBDAS.iter().enumerate().map(|(k, l)| format!("{l}: {:.3}", at(k))).collect::<Vec<_>>().join(", ")
+    let statement = "Of the methods without a critic Prefix RLOO has the lowest error of one update at its best step size";
+    let mut finding = Finding::new("error", statement, verdict);
+    for g in GROUPS {
+        for (name, apart) in among_methods(&at(n, g)).1 {
+            finding = finding.interval(format!("{name} minus Prefix RLOO at G = {g}"), apart);
+        }
+    }
+    let methods: Vec<usize> = (0..METHODS.len()).filter(|m| !OTHER_RIDGES.contains(m)).collect();
+    let error = |rows: &[&Row], m: usize| mean(&rows.iter().map(|r| r.error[m]).collect::<Vec<_>>());
+    with_each(finding, n, "", &methods, error).note(format!(
+        "Means over tasks of min_c E|c g - ∇J|² / |∇J|², with Student's t over tasks; a difference counts if sign flips agree after Holm's correction at each G. Dr. GRPO is RLOO times a constant and has RLOO's error; {} alone is biased.",
+        METHODS[TEMPO].0
+    ))
 }
 
 /// The place of the λ at `reference` among all of them.
-fn among_lambdas(n: &Numbers, of: fn(&ByLambda) -> &Vec<f64>, reference: usize) -> (Place, String) {
+fn among_lambdas(
+    n: &Numbers,
+    of: fn(&ByLambda) -> &Vec<f64>,
+    reference: usize,
+) -> (Place, Vec<(String, Interval)>) {
     let errors = |k: usize| n.by_lambda.iter().map(|b| of(b)[k]).collect::<Vec<_>>();
     let others = (0..LAMBDAS.len()).filter(|&k| k != reference);
     place(&errors(reference), others.map(|k| (LAMBDAS[k].to_string(), errors(k))).collect())
@@ -257,10 +232,33 @@ fn choice(n: &Numbers, of: fn(&ByLambda) -> &Vec<f64>) -> (f64, f64) {
     (inside, mean(&own.iter().map(|o| o.1).collect::<Vec<_>>()))
 }
 
+/// Adds the mean error at each λ, the differences from that of a reference, and what a choice by task would save.
+fn with_lambdas(
+    finding: Finding,
+    n: &Numbers,
+    of: fn(&ByLambda) -> &Vec<f64>,
+    apart: Vec<(String, Interval)>,
+    reference: &str,
+) -> Finding {
+    let (inside, gain) = choice(n, of);
+    let at = |k: usize| mean(&n.by_lambda.iter().map(|b| of(b)[k]).collect::<Vec<_>>());
+    let finding = LAMBDAS
+        .iter()
+        .enumerate()
+        .fold(finding, |finding, (k, lambda)| finding.value(format!("λ = {lambda}"), at(k)));
+    let finding = apart.into_iter().fold(finding, |finding, (lambda, apart)| {
+        finding.interval(format!("λ = {lambda} minus λ = {reference}"), apart)
+    });
+    finding
+        .value("tasks", n.by_lambda.len())
+        .value("share of tasks with their own best λ inside (0, 1)", inside)
+        .value("share of the error of λ = 1 that it saves", gain)
+}
+
 fn lambda(n: &Numbers) -> Finding {
     let (place, apart) = among_lambdas(n, |b| &b.estimated, LAMBDAS.len() - 1);
-    let (inside, gain) = choice(n, |b| &b.estimated);
-    finding(
+    let finding = Finding::new(
+        "lambda",
         "With values of prefixes estimated from the group, some λ below 1 has a lower error than λ = 1, averaged over tasks",
         match place {
             Place::Above(_) => Verdict::Holds,
@@ -269,34 +267,25 @@ fn lambda(n: &Numbers) -> Finding {
                 Verdict::NotTold(format!("no λ below 1 is shown to have a lower one; not told for {open}"))
             }
         },
-        format!(
-            "{} tasks, G = {}: mean error by λ {}; less that of λ = 1, over tasks (Student's t, 95 %; a difference counts if sign flips agree after Holm's correction), {apart}; a task's own best λ lies inside (0, 1) on {} and saves {} of the error of λ = 1 on average (chosen on the same groups)",
-            n.by_lambda.len(),
-            GROUPS[0],
-            by_lambda(n, |b| &b.estimated),
-            percent(inside),
-            percent(gain)
-        ),
-    )
+    );
+    with_lambdas(finding, n, |b| &b.estimated, apart, "1").note(format!(
+        "Mean errors at G = {}, with Student's t over tasks; a difference counts if sign flips agree after Holm's correction. A task's own best λ is chosen on the same groups.",
+        GROUPS[0]
+    ))
 }
 
 fn lambda_exact(n: &Numbers) -> Finding {
     let (place, apart) = among_lambdas(n, |b| &b.exact, 0);
-    let (inside, gain) = choice(n, |b| &b.exact);
-    finding(
+    let finding = Finding::new(
+        "lambda_exact",
         "With exact values the lowest error is that of λ = 0",
         match place {
             Place::Lowest => Verdict::Holds,
             Place::Above(lower) => Verdict::Fails(format!("it is lower at λ = {lower}")),
             Place::Open(open) => Verdict::NotTold(format!("λ = 0 is not told from {open}")),
         },
-        format!(
-            "mean error by λ {}; less that of λ = 0, likewise, {apart}; a task's own best λ lies inside (0, 1) on {} and saves {} on average",
-            by_lambda(n, |b| &b.exact),
-            percent(inside),
-            percent(gain)
-        ),
-    )
+    );
+    with_lambdas(finding, n, |b| &b.exact, apart, "0")
 }
 
 #[cfg(test)]

@@ -2,15 +2,14 @@
 
 use super::chains::Kind;
 use super::tasks::{Law, Row};
-use super::trees::{METHODS as TREES, SAMPLINGS, SEARCH, TREE_RL, TreeRow};
+use super::trees::{METHODS as TREES, SAMPLINGS, SEARCH, TreeRow};
 use super::{
     BEST, GOAL, GROUPS, HALVES, HALVES_Q, KNOWN, METHODS, Numbers, POSTERIOR, PREFIX, QUARTERS, STATE,
     TOKENS, VALUES, VISIT,
 };
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::{
-    Shown, cosine, extremes, finding, holds_or, holds_when, largest, mean, percent, quantile, ratio,
-    within_range,
+    Shown, cosine, extremes, holds_or, holds_when, largest, list, mean, percent, quantile, within_range,
 };
 use grpo_lambda_mdp::expected::{EntropySearch, TreeSampling};
 use grpo_lambda_stats::{Estimate, Interval, spearman, t_interval};
@@ -47,98 +46,53 @@ impl RatioSummary {
         let reached = values.iter().filter(|v| **v <= GOAL).count() as f64 / values.len() as f64;
         Some(RatioSummary { tasks: values.len(), interval, median: quantile(values, 0.5), reached })
     }
-
-    fn words(&self) -> String {
-        format!(
-            "mean {}, median {:.3}, at or below 0.85 on {} of {}",
-            ratio(self.interval),
-            self.median,
-            percent(self.reached),
-            self.tasks
-        )
-    }
 }
 
-/// A tree method's noise per token written over RLOO's, and whether it is shown to be less (a gain).
-struct NoiseCase<'a> {
-    row: &'a TreeRow,
-    noise: f64,
-    shown: Shown,
-}
-
-/// The rows whose noise is told. Their intervals hold at 95 % for all of them together, by Bonferroni's correction.
-fn noise_cases<'a>(rows: &'a [TreeRow]) -> Vec<NoiseCase<'a>> {
-    let saved = |row: &'a TreeRow| {
+/// The rows whose noise is told, each with what its interval shows of the noise per token written over RLOO's: less is a gain. The
+/// intervals hold at 95 % for all of them together, by Bonferroni's correction.
+fn noise_cases(rows: &[TreeRow]) -> Vec<(&TreeRow, Shown)> {
+    let saved = |row: &TreeRow| {
         let (noise, error, tokens) = (row.noise_over_rloo?, row.noise_over_rloo_error?, row.tokens_over_rloo);
-        Some((row, Estimate { value: 1.0 - noise * tokens, se: error * tokens }))
+        Some(Estimate { value: 1.0 - noise * tokens, se: error * tokens })
     };
-    let told: Vec<_> = rows.iter().filter(|r| r.method != TREES[0].0).filter_map(saved).collect();
+    let told: Vec<_> =
+        rows.iter().filter(|r| r.method != TREES[0].0).filter_map(|row| Some((row, saved(row)?))).collect();
     let level = 1.0 - 0.05 / told.len() as f64;
-    let case = |(row, saved): (_, Estimate)| NoiseCase {
-        row,
-        noise: 1.0 - saved.value,
-        shown: Shown::by_interval(saved.interval(level)),
-    };
-    told.into_iter().map(case).collect()
+    told.into_iter().map(|(row, saved)| (row, Shown::by_interval(saved.interval(level)))).collect()
 }
 
 /// The tree methods on trees of their own.
 fn trees(n: &Numbers) -> Finding {
     let cases = noise_cases(&n.trees);
-    let shown = |own: &dyn Fn(&TreeRow) -> bool| -> Vec<Shown> {
-        cases.iter().filter(|c| own(c.row)).map(|c| c.shown).collect()
+    let of = |sampling: &str| -> Vec<Shown> {
+        cases.iter().filter(|(row, _)| row.sampling == sampling).map(|(_, shown)| *shown).collect()
     };
-    let told = |method: &str, sampling: &str| {
-        let of_method = |row: &TreeRow| row.method == method && row.sampling == sampling;
-        let own: Vec<&NoiseCase> = cases.iter().filter(|c| of_method(c.row)).collect();
-        let cosines: Vec<f64> = own.iter().filter_map(|c| c.row.cosine_with_gradient).collect();
-        if cosines.is_empty() {
-            return String::from("noise hides the mean update");
-        }
-        let shown = shown(&of_method);
-        format!(
-            "cosine with ∇J {:.2}, at least {:.2}, noise {:.2}, less on {} and more on {} of {}",
-            quantile(&cosines, 0.5),
-            quantile(&cosines, 0.0),
-            quantile(&own.iter().map(|c| c.noise).collect::<Vec<_>>(), 0.5),
-            Shown::Gain.count(&shown),
-            Shown::Loss.count(&shown),
-            shown.len()
-        )
+    let (own, searched) = (of(SAMPLINGS[1]), of(SEARCH));
+    let all = [own.as_slice(), &searched].concat();
+    let counts = |shown: &[Shown]| {
+        let [less, more] = [Shown::Gain, Shown::Loss].map(|s| s.count(shown));
+        format!("less in {less} of {} cases and more in {more}", shown.len())
     };
-    let words = TREES[1..].iter().map(|(method, _)| {
-        let [apart, tree] = SAMPLINGS.map(|sampling| told(method, sampling));
-        format!("{method}, own trees: {tree}; independent responses: {apart}")
-    });
-    let search = format!(
-        "{}, {} leaves of its entropy search: {}",
-        TREE_RL.0,
-        EntropySearch::PUBLISHED.leaves(),
-        told(TREE_RL.0, SEARCH)
+    let said = format!(
+        "its noise is {} at fixed intervals, and {} with TreeRL's search",
+        counts(&own),
+        counts(&searched)
     );
-    let words: Vec<String> = words.chain([search]).collect();
-    let [own, searched] = [SAMPLINGS[1], SEARCH].map(|sampling| shown(&|row| row.sampling == sampling));
-    let counts = format!(
-        "less is shown in {} of {} cases at fixed intervals (more in {}), and in {} of {} with TreeRL's search (more in {})",
-        Shown::Gain.count(&own),
-        own.len(),
-        Shown::Loss.count(&own),
-        Shown::Gain.count(&searched),
-        searched.len(),
-        Shown::Loss.count(&searched)
-    );
-    let all = [own, searched].concat();
-    finding(
-        "On trees that a method samples itself its update has less noise per token written than RLOO's (SPO-tree, TreeRL, TreeRPO)",
-        match (Shown::Gain.count(&all), Shown::Loss.count(&all)) {
-            (less, _) if less > 0 && less == all.len() => Verdict::Holds,
-            (_, 0) => Verdict::NotTold(counts),
-            _ => Verdict::Fails(counts),
-        },
-        format!(
-            "medians over the zoo, simulated; eight leaves, two children at three levels, segments a third of the longest response; noise: tr Var g / |E g|² times the tokens written, over that of RLOO with as many responses; less and more: the interval leaves 1 out, at 95 % for all together. {}",
-            words.join(". ")
-        ),
+    let verdict = match (Shown::Gain.count(&all), Shown::Loss.count(&all)) {
+        (less, _) if less > 0 && less == all.len() => Verdict::Holds,
+        (_, 0) => Verdict::NotTold(said),
+        _ => Verdict::Fails(said),
+    };
+    let statement = "On trees that a method samples itself its update has less noise per token written than RLOO's (SPO-tree, TreeRL, TreeRPO)";
+    let mut finding = Finding::new("trees", statement, verdict);
+    for (name, shown) in [("fixed intervals", &own), ("TreeRL's search", &searched)] {
+        finding = finding
+            .value(format!("{name}, cases"), shown.len())
+            .value(format!("{name}, less noise"), Shown::Gain.count(shown))
+            .value(format!("{name}, more noise"), Shown::Loss.count(shown));
+    }
+    finding.value("leaves of TreeRL's search", EntropySearch::PUBLISHED.leaves()).rows("trees", &[]).note(
+        "Tasks of the zoo, simulated. Eight leaves: two children at three levels, segments a third of the longest response. Noise is tr Var g / |E g|² times the tokens written, over that of RLOO with as many responses; less and more have intervals without 1, at 95 % for all together.",
     )
 }
 
@@ -160,35 +114,43 @@ fn over(n: &Numbers, group: usize, method: usize) -> Option<RatioSummary> {
     RatioSummary::new(&ratios(n, Family::All, group, method))
 }
 
-/// Words for a method at every group size.
-fn each_group(n: &Numbers, method: usize) -> String {
-    let at = |g| over(n, g, method).map_or("none".into(), |o| o.words());
-    let all: Vec<String> = GROUPS.iter().map(|&g| format!("G = {g}: {}", at(g))).collect();
-    format!("{}: {}", METHODS[method], all.join("; "))
-}
-
 /// The verdict of the goal for a method: at all group sizes, or from one on.
-fn reaches(n: &Numbers, statement: &str, method: usize, numbers: String) -> Finding {
-    let reached: Vec<usize> =
-        GROUPS.into_iter().filter(|&g| over(n, g, method).is_some_and(|o| o.reached >= 0.8)).collect();
-    let sizes: Vec<String> = reached.iter().map(usize::to_string).collect();
+fn reaches(n: &Numbers, method: usize) -> Verdict {
+    let reached: Vec<String> = GROUPS
+        .into_iter()
+        .filter(|&g| over(n, g, method).is_some_and(|o| o.reached >= 0.8))
+        .map(|g| g.to_string())
+        .collect();
     let least = over(n, GROUPS[0], method).map_or(0.0, |o| o.reached);
-    let verdict = holds_when(
+    let least = format!("at G = {} it does on {}", GROUPS[0], percent(least));
+    holds_when(
         reached.len() == GROUPS.len(),
         !reached.is_empty(),
-        format!("G is {}; at G = {} it does on {}", sizes.join(", "), GROUPS[0], percent(least)),
-        format!("at G = {} it does on {}", GROUPS[0], percent(least)),
-    );
-    finding(statement, verdict, numbers)
+        format!("G is {}; {least}", list(&reached)),
+        least.as_str(),
+    )
+}
+
+/// A finding that shows the shares of RLOO's variance of some methods.
+fn with_ratios(finding: Finding, family: &str, methods: &[usize]) -> Finding {
+    let columns = [
+        "group",
+        "method",
+        "tasks",
+        "mean_over_rloo",
+        "mean_over_rloo_low",
+        "mean_over_rloo_high",
+        "median",
+        "share_at_most_0_85",
+    ];
+    let names: Vec<&str> = methods.iter().map(|&m| METHODS[m]).collect();
+    finding.rows("overall", &columns).only("family", &[family]).only("method", &names)
 }
 
 fn goal(n: &Numbers) -> Finding {
-    let numbers = format!(
-        "share of RLOO's variance, exact, Student's t over tasks. {}. {}",
-        each_group(n, HALVES),
-        each_group(n, QUARTERS)
-    );
-    reaches(n, "Two systematic sets have at most 0.85 of RLOO's variance on 80 % of tasks", HALVES, numbers)
+    let statement = "Two systematic sets have at most 0.85 of RLOO's variance on 80 % of tasks";
+    let finding = Finding::new("goal", statement, reaches(n, HALVES));
+    with_ratios(finding, "all", &[HALVES, QUARTERS]).note("Exact variances; Student's t over tasks.")
 }
 
 fn never_more(n: &Numbers) -> Finding {
@@ -196,47 +158,47 @@ fn never_more(n: &Numbers) -> Finding {
         let more = |r: &&Row| r.group == g && r.ratio[HALVES].is_some_and(|(ratio, _)| ratio > 1.0 + 1e-9);
         n.rows.iter().filter(more).collect()
     };
-    let worst = |g: usize| {
-        let rows = above(g);
-        let most = largest(rows.iter().filter_map(|r| Some(r.ratio[HALVES]?.0)));
-        format!(
-            "G = {g}: {} of {}{}",
-            rows.len(),
-            ratios(n, Family::All, g, HALVES).len(),
-            if rows.is_empty() { String::new() } else { format!(", at most {most:.3}") }
-        )
-    };
-    finding(
+    let g = GROUPS[0];
+    let mut finding = Finding::new(
+        "never_more",
         "Two systematic sets never have more variance than RLOO",
-        holds_or(GROUPS.iter().all(|&g| above(g).is_empty()), format!("it has more at {}", worst(GROUPS[0]))),
-        format!(
-            "tasks on which it has more: {}; a mean of half the group is a noisier baseline than that of all others, and evenly spaced codes can meet a periodic reward",
-            GROUPS.map(worst).join("; ")
+        holds_or(
+            GROUPS.iter().all(|&g| above(g).is_empty()),
+            format!(
+                "at G = {g} it has more on {} of {} tasks",
+                above(g).len(),
+                ratios(n, Family::All, g, HALVES).len()
+            ),
         ),
-    )
+    );
+    for g in GROUPS {
+        let most = above(g).iter().filter_map(|r| Some(r.ratio[HALVES]?.0)).reduce(f64::max);
+        finding = finding
+            .value(format!("tasks with more at G = {g}"), above(g).len())
+            .value(format!("largest ratio above 1 at G = {g}"), most);
+    }
+    finding.note("A mean of half the group is a noisier baseline than that of all others, and evenly spaced codes can meet a periodic reward.")
 }
 
 fn values(n: &Numbers) -> Finding {
-    let lower: Vec<usize> =
-        GROUPS.into_iter().filter(|&g| paired(n, g).is_some_and(|i| i.high < 0.0)).collect();
-    let sizes: Vec<String> = lower.iter().map(usize::to_string).collect();
-    let difference = |g: usize| paired(n, g).map_or("none".into(), |i| format!("G = {g}: {}", ratio(i)));
-    finding(
-        "Values of prefixes and tokens from the other set lower the variance further",
-        holds_when(
-            lower.len() == GROUPS.len(),
-            !lower.is_empty(),
-            format!("G is {}; elsewhere the interval of the difference reaches 0", sizes.join(", ")),
-            "the interval of the difference reaches 0 at every group size",
-        ),
-        format!(
-            "{} simulated groups of 8 per task, beside the exact variance of means on the same groups. {}. Difference to means on the same tasks: {}. {}",
-            n.simulated,
-            each_group(n, HALVES_Q),
-            GROUPS.map(difference).join("; "),
-            each_group(n, PREFIX)
-        ),
-    )
+    let lower: Vec<String> = GROUPS
+        .into_iter()
+        .filter(|&g| paired(n, g).is_some_and(|i| i.high < 0.0))
+        .map(|g| g.to_string())
+        .collect();
+    let verdict = holds_when(
+        lower.len() == GROUPS.len(),
+        !lower.is_empty(),
+        format!("G is {}; elsewhere the interval of the difference reaches 0", list(&lower)),
+        "the interval of the difference reaches 0 at every group size",
+    );
+    let statement = "Values of prefixes and tokens from the other set lower the variance further";
+    let finding = GROUPS.into_iter().fold(Finding::new("values", statement, verdict), |finding, g| {
+        finding.interval(format!("difference to means at G = {g}"), paired(n, g))
+    });
+    with_ratios(finding, "all", &[HALVES_Q, PREFIX])
+        .value("groups of 8 simulated per task", n.simulated)
+        .note("Differences are on the same tasks and groups; the variance of means is exact.")
 }
 
 /// Prefix Q less means on two sets, over tasks.
@@ -246,32 +208,23 @@ fn paired(n: &Numbers, group: usize) -> Option<Interval> {
 }
 
 fn visit(n: &Numbers) -> Finding {
-    let numbers = format!(
-        "exact, over tasks with binary rewards; the earlier visit had as many responses as the group, independent ones, and serves between success rates of 0.1 and 0.9. {}",
-        each_group(n, VISIT)
-    );
-    reaches(
-        n,
-        "With the success rate of the prompt's earlier visit one systematic set has at most 0.85 of RLOO's variance on 80 % of tasks",
-        VISIT,
-        numbers,
+    let statement = "With the success rate of the prompt's earlier visit one systematic set has at most 0.85 of RLOO's variance on 80 % of tasks";
+    with_ratios(Finding::new("visit", statement, reaches(n, VISIT)), "all", &[VISIT]).note(
+        "Exact, over tasks with binary rewards. The earlier visit had as many responses as the group, independent ones, and serves between success rates of 0.1 and 0.9.",
     )
 }
 
 fn independent(n: &Numbers) -> Finding {
-    let g = GROUPS[0];
-    let trees = |method| RatioSummary::new(&ratios(n, Family::Random, g, method));
+    let trees = |method| RatioSummary::new(&ratios(n, Family::Random, GROUPS[0], method));
     let out_of_reach = [PREFIX, STATE, POSTERIOR].iter().all(|&m| trees(m).is_some_and(|o| o.reached < 0.8));
-    let each = [KNOWN, PREFIX, STATE, POSTERIOR, VALUES, BEST, TOKENS];
-    let words = each.map(|m| format!("{} {}", METHODS[m], trees(m).map_or("none".into(), |o| o.words())));
-    finding(
+    let finding = Finding::new(
+        "independent",
         "With independent responses no values from a group of eight reach the goal on random trees, not even those of an estimator that knows how the trees are drawn",
         holds_or(out_of_reach, "one of them does"),
-        format!(
-            "random trees, G = {g}: {}. The last three use exact values, which no group gives; a known J is what the noise of the group's mean costs; posterior values are exact means given the other seven responses and fair bits as rewards",
-            words.join("; ")
-        ),
-    )
+    );
+    with_ratios(finding, "random", &[KNOWN, PREFIX, STATE, POSTERIOR, VALUES, BEST, TOKENS])
+        .only("group", &[GROUPS[0]])
+        .note("Exact values, the best baseline and exact values of tokens use what no group knows; a known J is what the noise of the group's mean costs. Posterior values are exact means given the other seven responses and fair bits as rewards.")
 }
 
 fn bits(n: &Numbers) -> Finding {
@@ -281,42 +234,35 @@ fn bits(n: &Numbers) -> Finding {
         let ratio: Vec<f64> = rows.iter().filter_map(|r| Some(r.ratio[HALVES]?.0)).collect();
         (spearman(&explained, &ratio).unwrap_or(0.0), mean(&explained))
     };
-    let words = GROUPS.map(|g| {
-        let (rank, explained) = rank(g);
-        format!("G = {g}: {} on average, rank correlation {rank:.3}", percent(explained))
-    });
-    finding(
+    let finding = Finding::new(
+        "bits",
         "The gain follows the share of a response's variance that the first log2 h bits of its code explain",
         holds_or(
             GROUPS.iter().all(|&g| rank(g).0 < -0.8),
             "the rank correlation with the ratio is above -0.8",
         ),
-        format!(
-            "h = G/2 codes per set; exact share of the variance of (r - J) times the score that is explained, {}",
-            words.join("; ")
-        ),
+    );
+    let with_group = |finding: Finding, g| {
+        let (rank, explained) = rank(g);
+        finding
+            .value(format!("rank correlation at G = {g}"), rank)
+            .value(format!("explained on average at G = {g}"), explained)
+    };
+    GROUPS.into_iter().fold(finding, with_group).note(
+        "h = G/2 codes per set; the explained share is of the variance of (r - J) times the score, exactly.",
     )
 }
 
 fn chains(n: &Numbers) -> Finding {
-    let rows_of = |kind: Kind, tokens: Option<usize>| {
-        n.chains.iter().filter(move |c| c.kind == kind && tokens.is_none_or(|t| c.tokens == t))
-    };
-    let nil = rows_of(Kind::Free, Some(40)).all(|c| c.ratio.0 > 0.9);
-    let words = Kind::ALL.map(|kind| {
-        let rows: Vec<String> = rows_of(kind, None)
-            .map(|c| format!("T = {}, G = {}: {:.3}", c.tokens, c.group, c.ratio.0))
-            .collect();
-        format!("{}: {}", kind.name(), rows.join(", "))
-    });
-    finding(
+    let mut long = n.chains.iter().filter(|c| c.kind == Kind::Free && c.tokens == 40);
+    Finding::new(
+        "chains",
         "On long chains with free tokens two systematic sets gain less than a tenth",
-        holds_or(nil, "they gain more at some group size"),
-        format!(
-            "share of RLOO's variance on chains of T tokens of which all steps must be right, J = 1/2; {}",
-            words.join("; ")
-        ),
+        holds_or(long.all(|c| c.ratio.0 > 0.9), "they gain more at some group size"),
     )
+    .rows("chains", &["chain", "tokens", "two_systematic_sets"])
+    .only("group", &[GROUPS[0]])
+    .note("Shares of RLOO's variance on chains of which all steps must be right, J = 1/2, in the smallest groups.")
 }
 
 fn law(n: &Numbers) -> Finding {
@@ -344,24 +290,30 @@ fn law(n: &Numbers) -> Finding {
     let below = |l: &Law| l.below;
     let least =
         GROUPS.map(|g| depths(g, above)).iter().map(|(a, b)| *a as f64 / *b as f64).fold(1.0, f64::min);
-    let words = GROUPS.map(|g| {
-        let ((yes, all), (no, rest)) = (depths(g, above), depths(g, below));
-        format!("G = {g}: {yes} of {all} above 1, {no} of {rest} below")
-    });
-    finding(
+    let finding = Finding::new(
+        "law",
         "Where F is above 1, values of prefixes lower the variance, as the law of values says",
         holds_or(
             least >= 0.95,
             format!("at some group size they do at only {} of these depths", percent(least)),
         ),
-        format!(
-            "depths beyond the prompt at which values, not shrunk, lower the variance, exactly: {}; the law puts the mean number of other responses in place of each number, and leaves pairs and the reward's covariance with the score's norm out. The variance of \"prefix only\" has an exact formula, with the terms of pairs: over {} simulated rows correlation {with:.3}, bias {off:.4}, beyond two standard errors on {}; \
-             without the terms of pairs correlation {without:.3}, bias {bare_off:.4}",
-            words.join("; "),
-            measured.len(),
-            percent(far)
-        ),
-    )
+    );
+    let with_group = |finding: Finding, g| {
+        let ((yes, all), (no, rest)) = (depths(g, above), depths(g, below));
+        finding
+            .value(format!("of {all} depths above 1 at G = {g}"), yes)
+            .value(format!("of {rest} depths below 1 at G = {g}"), no)
+    };
+    GROUPS
+        .into_iter()
+        .fold(finding, with_group)
+        .value("rows of \"prefix only\" simulated", measured.len())
+        .value("correlation with its formula", with)
+        .value("bias of its formula", off)
+        .value("share beyond two standard errors", far)
+        .value("correlation without the terms of pairs", without)
+        .value("bias without the terms of pairs", bare_off)
+        .note("Counted are depths beyond the prompt at which values, not shrunk, lower the variance, exactly. The law puts the mean number of other responses in place of each number, and leaves pairs and the reward's covariance with the score's norm out.")
 }
 
 fn correlation(x: &[f64], y: &[f64]) -> f64 {
@@ -380,16 +332,17 @@ fn bias(n: &Numbers) -> Finding {
         "on {less} of {all} tasks; unbiased on {unbiased}, no less biased on {}",
         all - less - unbiased
     );
-    finding(
+    Finding::new(
+        "bias",
         "One systematic set with its own mean as the baseline is biased, by less than independent sampling",
         holds_when(less == all, 2 * less > all, counts.as_str(), counts.as_str()),
-        format!(
-            "exact, {all} tasks, G = {}: norm of the bias over the gradient's, median {}, largest {}; cosine of the expected update at least {least:.4}. With independent responses the bias is 1/G of the gradient, which turns nothing",
-            GROUPS[0],
-            percent(quantile(&norms, 0.5)),
-            percent(largest(norms.iter().copied()))
-        ),
     )
+    .value("tasks", all)
+    .value("G", GROUPS[0])
+    .value("median norm of the bias over the gradient's", quantile(&norms, 0.5))
+    .value("largest norm", largest(norms.iter().copied()))
+    .value("least cosine of the expected update", least)
+    .note("With independent responses the bias is 1/G of the gradient, which turns nothing.")
 }
 
 /// A mean over random trees that was predicted from other trees of the family before it was measured here: method, group size, mean.
@@ -416,45 +369,29 @@ const MARGIN: f64 = 0.02;
 fn predicted(n: &Numbers) -> Finding {
     let checked = PREDICTED.map(|(method, g, predicted)| {
         let found = RatioSummary::new(&ratios(n, Family::Random, g, method)).map(|o| ("", o.interval));
-        let words = format!(
-            "{} at G = {g}: {predicted} predicted, {} found",
-            METHODS[method],
-            found.map_or("none".into(), |(_, i)| ratio(i))
-        );
-        (words, within_range(found.as_slice(), [predicted - MARGIN, predicted + MARGIN]))
+        let name = format!("{} at G = {g}", METHODS[method]);
+        (name, within_range(found.as_slice(), [predicted - MARGIN, predicted + MARGIN]))
     });
     let among = |verdict: fn(&Verdict) -> bool| -> Vec<&str> {
-        checked.iter().filter(|(_, v)| verdict(v)).map(|(words, _)| words.as_str()).collect()
+        checked.iter().filter(|(_, v)| verdict(v)).map(|(name, _)| name.as_str()).collect()
     };
     let missed = among(|v| matches!(v, Verdict::Fails(_)));
     let open = among(|v| matches!(v, Verdict::NotTold(_)));
-    let found = |kind: Kind, tokens| {
-        let rows = n.chains.iter().filter(|c| c.kind == kind && c.tokens == tokens);
-        rows.map(|c| format!("{:.3} at G = {}", c.ratio.0, c.group)).collect::<Vec<_>>().join(", ")
+    let verdict = match (missed.is_empty(), open.is_empty()) {
+        (true, true) => Verdict::Holds,
+        (true, false) => Verdict::NotTold(format!("some intervals reach beyond it: {}", open.join("; "))),
+        (false, _) => Verdict::Fails(format!(
+            "missed: {}; of {} predictions {} are kept and {} not told",
+            missed.join("; "),
+            checked.len(),
+            checked.len() - missed.len() - open.len(),
+            open.len()
+        )),
     };
-    finding(
-        "Means over random trees that were predicted before they were measured here hold within 0.02",
-        match (missed.is_empty(), open.is_empty()) {
-            (true, true) => Verdict::Holds,
-            (true, false) => {
-                Verdict::NotTold(format!("these intervals reach beyond it: {}", open.join("; ")))
-            }
-            (false, _) => Verdict::Fails(format!(
-                "{}; of {} predictions {} are kept and {} not told",
-                missed.join("; "),
-                checked.len(),
-                checked.len() - missed.len() - open.len(),
-                open.len()
-            )),
-        },
-        format!(
-            "{}. Chains, predicted at a group size that was not said: 0.68 at T = 5 (found {}), 0.79 at T = 10 ({}), 0.90 at T = 40 ({}), 0.89 to 0.98 at T = 40 with free tokens ({})",
-            checked.iter().map(|(words, _)| words.as_str()).collect::<Vec<_>>().join("; "),
-            found(Kind::GoesOn, 5),
-            found(Kind::GoesOn, 10),
-            found(Kind::GoesOn, 40),
-            found(Kind::Free, 40)
-        ),
+    let statement =
+        "Means over random trees that were predicted before they were measured here hold within 0.02";
+    Finding::new("predicted", statement, verdict).rows("predicted", &[]).note(
+        "Chains were predicted at a group size that was not said: 0.68 at T = 5, 0.79 at T = 10, 0.90 at T = 40, and 0.89 to 0.98 at T = 40 with free tokens.",
     )
 }
 
@@ -462,6 +399,7 @@ fn predicted(n: &Numbers) -> Finding {
 mod tests {
     use super::super::chains::ChainRow;
     use super::super::shown::{complete, figures};
+    use super::super::trees::TREE_RL;
     use super::*;
     use crate::experiments::common::words;
 
@@ -548,15 +486,13 @@ mod tests {
         });
         let verdict = predicted(&n).verdict;
         assert_eq!(verdict.word(), "Not told");
-        assert!(
-            verdict.detail().contains("posterior values at G = 8: 0.846 predicted, 0.896 ("),
-            "{verdict:?}"
-        );
+        assert!(verdict.detail().ends_with("posterior values at G = 8"), "{verdict:?}");
         n.rows.iter_mut().filter(of_eight).for_each(|row| row.ratio[KNOWN] = Some((0.95, 0.0)));
         let verdict = predicted(&n).verdict;
         assert_eq!(verdict.word(), "Fails");
         assert!(
-            verdict.detail().starts_with("known J at G = 8") && !verdict.detail().contains("posterior"),
+            verdict.detail().starts_with("missed: known J at G = 8;")
+                && !verdict.detail().contains("posterior"),
             "{verdict:?}"
         );
         assert!(verdict.detail().ends_with("of 14 predictions 12 are kept and 1 not told"), "{verdict:?}");
@@ -575,11 +511,7 @@ mod tests {
         assert!(near.detail().contains("in 0 of 3 cases"), "{near:?}");
         let hidden = after(|row| (row.noise_over_rloo, row.noise_over_rloo_error) = (None, None));
         assert_eq!(hidden.verdict.word(), "Not told");
-        assert!(
-            hidden.numbers.ends_with("entropy search: noise hides the mean update"),
-            "{}",
-            hidden.numbers
-        );
+        assert_eq!(hidden.values["fixed intervals, cases"], 0);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{Length, Numbers, OnMdp};
 use crate::experiment::Finding;
 use crate::experiments::common::record::{Record, table};
-use crate::experiments::common::{EXACT, finding, finding_on, holds_or, largest, rounding_error, short};
+use crate::experiments::common::{EXACT, finding_on, holds_or, keyed, largest, rounding_error, short};
 use crate::figure::{Axis, Figure, Panel};
 use crate::sentences::SentenceId;
 use grpo_lambda_stats::table::Table;
@@ -34,7 +34,8 @@ fn identity(n: &Numbers) -> Finding {
 
 fn any_operator(n: &Numbers) -> Finding {
     let worst = n.operators.worst;
-    finding(
+    keyed(
+        "any_operator",
         "The same identity holds for any linear operator and any numbers, <δ, E∇> = <Eᵀδ, ∇>: it is an exchange of sums and says nothing about critics, values or λ",
         holds_or(worst < EXACT, format!("the two sides differ by {}", short(worst))),
         format!(
@@ -47,7 +48,8 @@ fn any_operator(n: &Numbers) -> Finding {
 
 fn critic_free(n: &Numbers) -> Finding {
     let counted = over_mdps(n, |m| m.counted);
-    finding(
+    keyed(
+        "critic_free",
         "A_NAE is a \"critic-free TD-error\" (the paper sets δ_t = A_NAE at every token)",
         holds_or(
             (counted - 1.0).abs() > EXACT,

@@ -1,20 +1,35 @@
 //! Places in the ranking.
 
-use crate::atlas::entrants::Source;
 use crate::atlas::learning::competitors::{COMPLETIONS, Competitor, Knowledge};
-use crate::atlas::learning::measure::{Ranking, drawn};
+use crate::atlas::learning::measure::Ranking;
 use crate::atlas::learning::ranking::{identical, level, order};
 use crate::atlas::learning::results::CostAxis;
-use crate::atlas::learning::words::{over_tasks, p, readings, standing, word};
+use crate::atlas::learning::words::{readings, word};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{finding, holds_or, interval, list};
+use crate::experiments::common::{holds_or, list};
 use grpo_lambda_stats::OverTasks;
 
+/// Shows the standings of some competitors on both axes.
+fn showing(finding: Finding, r: &Ranking, who: &[usize], columns: &[&str]) -> Finding {
+    let names: Vec<String> = who.iter().map(|&c| r.name(c)).collect();
+    finding.rows("", &[&["against", "method"], columns].concat()).only("method", &names)
+}
+
+/// The columns of a gain over GRPO.
+const GAIN: [&str; 10] = [
+    "rank",
+    "gain",
+    "gain_low",
+    "gain_high",
+    "gain_low_over_tasks",
+    "gain_high_over_tasks",
+    "p_over_tasks",
+    "p_holm",
+    "tasks_better",
+    "tasks_worse",
+];
+
 pub(super) fn headline(r: &Ranking) -> Finding {
-    let places = |axis: CostAxis| {
-        let place = |&c: &usize| standing(r, c, &r.standings[axis as usize][c]);
-        readings(r).iter().map(place).collect::<Vec<_>>().join("; ")
-    };
     let signs = |axis: CostAxis| -> Vec<i8> {
         readings(r).iter().map(|&c| r.standings[axis as usize][c].sign()).collect()
     };
@@ -31,23 +46,18 @@ pub(super) fn headline(r: &Ranking) -> Finding {
         (false, false) if all.iter().all(|&s| s == 0) => Verdict::NotTold(said.join(", ")),
         (false, false) => Verdict::Fails(said.join(", ")),
     };
-    finding(
-        "GRPO-λ learns faster than GRPO from the same responses, each at its own best rate",
-        verdict,
-        format!(
-            "against responses, {}. Against tokens, {}",
-            places(CostAxis::Responses),
-            places(CostAxis::Tokens)
-        ),
-    )
+    let statement = "GRPO-λ learns faster than GRPO from the same responses, each at its own best rate";
+    showing(Finding::new("headline", statement, verdict), r, &readings(r), &GAIN)
+        .value("competitors", r.results.competitors.len())
+        .value("tasks", r.results.tasks.len())
 }
 
 /// Names of the competitors with a sign, best first.
 fn with_sign(r: &Ranking, axis: CostAxis, sign: i8) -> Vec<String> {
     let standings = &r.standings[axis as usize];
     let order = order(standings);
-    let name_and_gain = |&c: &usize| format!("{} ({:+.3})", r.name(c), standings[c].gain.mid);
-    order.iter().filter(|&&c| c != 0 && standings[c].sign() == sign).map(name_and_gain).collect()
+    let own = order.iter().filter(|&&c| c != 0 && standings[c].sign() == sign);
+    own.map(|&c| r.name(c)).collect()
 }
 
 /// Competitors that beat GRPO without the oracle.
@@ -58,29 +68,9 @@ pub(super) fn best(r: &Ranking) -> Finding {
             |c: usize| matches!(r.results.competitors[c].knowledge, Knowledge::Oracle | Knowledge::Teacher);
         let order = order(standings);
         let better = order.into_iter().filter(|&c| standings[c].sign() > 0 && !known(c));
-        better.map(|c| format!("{} ({:+.3})", r.name(c), standings[c].gain.mid)).collect()
+        better.map(|c| r.name(c)).collect()
     };
-    let numbers = CostAxis::ALL.map(|axis| {
-        format!(
-            "against {}: faster {}; slower {}; the rest no different",
-            axis.name(),
-            list(&with_sign(r, axis, 1)),
-            list(&with_sign(r, axis, -1))
-        )
-    });
     let both = CostAxis::ALL.map(honest);
-    let (first, s) = (r.order[0], &r.standings[0][r.order[0]]);
-    let leader = format!(
-        "first by area against responses: {} ({}), better on {} and worse on {} of {} tasks, Holm p {}, place {} to {} when tasks are drawn as well",
-        r.name(first),
-        interval(s.gain),
-        s.better().len(),
-        s.worse().len(),
-        r.results.tasks.len(),
-        p(s.p_holm),
-        s.rank_over_tasks.low.round(),
-        s.rank_over_tasks.high.round()
-    );
     let verdict = match (both[0].is_empty(), both[1].is_empty()) {
         (true, true) => Verdict::Fails("none of them, after correction for the number of methods".into()),
         (false, false) => Verdict::Holds,
@@ -90,45 +80,31 @@ pub(super) fn best(r: &Ranking) -> Finding {
             list(&both[1])
         )),
     };
-    finding(
-        "Some method that needs neither the oracle nor a teacher learns faster than GRPO (Holm-corrected paired permutation tests)",
-        verdict,
-        format!("{}. {leader}", numbers.join(". ")),
-    )
+    let statement = "Some method that needs neither the oracle nor a teacher learns faster than GRPO (Holm-corrected paired permutation tests)";
+    let finding =
+        CostAxis::ALL.into_iter().fold(Finding::new("best", statement, verdict), |finding, axis| {
+            finding
+                .value(format!("faster against {}", axis.name()), with_sign(r, axis, 1))
+                .value(format!("slower against {}", axis.name()), with_sign(r, axis, -1))
+        });
+    showing(finding, r, &r.order[..1], &GAIN)
+        .note("The rest are no different. The method shown is the first by area against responses.")
 }
 
 pub(super) fn coincide(r: &Ranking) -> Finding {
     let groups = identical(&r.results.scores(|run| run.area[0]));
     let named = |group: &Vec<usize>| group.iter().map(|&c| r.name(c)).collect::<Vec<_>>().join(" = ");
-    let text = groups.iter().map(named).collect::<Vec<_>>().join("; ");
-    finding(
+    let named: Vec<String> = groups.iter().map(named).collect();
+    Finding::new(
+        "coincide",
         "Every method is an update of its own, also on policy with one prompt and one step per group",
-        holds_or(groups.is_empty(), text.clone()),
-        format!(
-            "the same in every run (areas within 1e-9), so that only one of each group's places is information: {}",
-            list(&[text])
-        ),
+        holds_or(groups.is_empty(), named.join("; ")),
     )
+    .note("These are the same in every run (areas within 1e-9), so that only one of each group's places is information.")
 }
 
 pub(super) fn efficiency(r: &Ranking) -> Finding {
     let spent = |c: usize, axis: CostAxis| level(&r.effort_to_learn(c, axis), r.bootstrap);
-    let effort = |c: usize| {
-        let share = |axis| {
-            spent(c, axis)
-                .map_or(String::from("unknown"), |i| format!("{:.2} [{:.2}, {:.2}]", i.mid, i.low, i.high))
-        };
-        format!(
-            "{}: {} of the responses, {} of the tokens, {:.0} % of runs",
-            r.name(c),
-            share(CostAxis::Responses),
-            share(CostAxis::Tokens),
-            100.0 * r.share_learned(c)
-        )
-    };
-    let mut who = vec![0];
-    who.extend(readings(r));
-    who.extend(drawn(r).into_iter().filter(|c| !who.contains(c)).collect::<Vec<_>>());
     let fewer = |axis: CostAxis| {
         let (ours, theirs) = (spent(readings(r)[0], axis), spent(0, axis));
         ours.zip(theirs).is_some_and(|(a, b)| a.high < b.low)
@@ -139,53 +115,33 @@ pub(super) fn efficiency(r: &Ranking) -> Finding {
         [false, true] => Verdict::HoldsWhen("against tokens".into()),
         _ => Verdict::Fails("the intervals of GRPO-λ and GRPO overlap, or GRPO needs less".into()),
     };
-    finding(
-        "GRPO-λ (recent) reaches 90 % of J* with less than GRPO",
-        verdict,
-        format!(
-            "spent until J >= 0.9 J*, as a share of the budget, a run that does not get there counting 1 (mean over tasks of the mean), and share of runs that get there: {}",
-            who.into_iter().map(effort).collect::<Vec<_>>().join("; ")
-        ),
+    let who = [&[0], readings(r).as_slice()].concat();
+    let statement = "GRPO-λ (recent) reaches 90 % of J* with less than GRPO";
+    let columns = ["spent_to_90", "spent_to_90_low", "spent_to_90_high", "share_reaching_90"];
+    showing(Finding::new("efficiency", statement, verdict), r, &who, &columns).note(
+        "Spent until J >= 0.9 J*, as a share of the budget; a run that does not get there counts 1. Means over tasks of the mean.",
     )
 }
 
 /// Exact values against values from completions.
 pub(super) fn values(r: &Ranking) -> Finding {
-    let mut numbers = Vec::new();
-    let (mut pays, mut all) = (Vec::new(), 0);
+    let (mut pays, mut paid) = (Vec::new(), Vec::new());
     for (c, competitor) in r.results.competitors.iter().enumerate() {
-        if !matches!(competitor.knowledge, Knowledge::Completions(_)) {
-            continue;
+        if matches!(competitor.knowledge, Knowledge::Completions(_)) {
+            paid.push(c);
+            let faster = CostAxis::ALL.into_iter().filter(|axis| r.standing(c, *axis).sign() > 0);
+            pays.extend(faster.map(|axis| format!("{} against {}", competitor.name(), axis.name())));
         }
-        let same = |c: &Competitor| (c.entrant.method, c.entrant.settings);
-        let exact = |o: &Competitor| o.knowledge == Knowledge::Oracle && o.entrant.source == Source::Table;
-        let oracle = r.results.competitors.iter().position(|o| exact(o) && same(o) == same(competitor));
-        let gain = |c: usize, axis: CostAxis| interval(r.standings[axis as usize][c].gain);
-        for axis in CostAxis::ALL {
-            all += 1;
-            if r.standings[axis as usize][c].sign() > 0 {
-                pays.push(format!("{} against {}", competitor.name(), axis.name()));
-            }
-        }
-        numbers.push(format!(
-            "{} {} (responses), {} (tokens); exact and free {}, {}",
-            competitor.name(),
-            gain(c, CostAxis::Responses),
-            gain(c, CostAxis::Tokens),
-            oracle.map_or(String::new(), |o| gain(o, CostAxis::Responses)),
-            oracle.map_or(String::new(), |o| gain(o, CostAxis::Tokens))
-        ));
     }
+    let all = CostAxis::ALL.len() * paid.len();
     let verdict = match pays.len() {
         0 => Verdict::Fails("no method with paid values learns faster than GRPO on the same budget".into()),
         n if n == all => Verdict::Holds,
         _ => Verdict::HoldsWhen(pays.join(", ")),
     };
-    finding(
-        format!("Values from K = {COMPLETIONS} fresh completions pay for themselves"),
-        verdict,
-        format!("gain over GRPO in area: {}", numbers.join("; ")),
-    )
+    let statement = format!("Values from K = {COMPLETIONS} fresh completions pay for themselves");
+    showing(Finding::new("values", statement, verdict), r, &paid, &["gain", "gain_low", "gain_high"])
+        .note("Gain over GRPO in area.")
 }
 
 /// The gain that a method with exact values, at no charge, must show if these tasks can tell credit apart at all.
@@ -193,24 +149,23 @@ pub(super) fn assay(r: &Ranking) -> Finding {
     let free = |c: &Competitor| c.entrant.method == "vine_ppo" && c.knowledge == Knowledge::Oracle;
     let statement = "These tasks can tell credit from none (assay sensitivity): VinePPO with exact values at no charge learns faster than GRPO, with the tasks as the sample";
     let Some(c) = r.results.competitors.iter().position(free) else {
-        return finding(statement, Verdict::NotTold("no method with exact values takes part".into()), "");
+        let verdict = Verdict::NotTold("no method with exact values takes part".into());
+        return Finding::new("assay", statement, verdict);
     };
     let standing = r.standing(c, CostAxis::Responses);
-    let large = standing.gains.iter().filter(|g| g.mid > ASSAY).count();
-    let numbers = format!(
-        "gain in area over GRPO {}; above {ASSAY} on {large} of {} tasks",
-        over_tasks(r, standing),
-        r.results.tasks.len()
-    );
     let shown = standing.over_tasks.as_ref().is_some_and(OverTasks::positive);
-    let verdict = if shown {
-        Verdict::Holds
-    } else {
-        Verdict::NotTold(format!(
-            "not even perfect credit is shown to gain here, so that no gain of another method says little about its credit: {numbers}"
-        ))
+    let verdict = match shown {
+        true => Verdict::Holds,
+        false => Verdict::NotTold(
+            "not even perfect credit is shown to gain here, so that no gain of another method says little about its credit"
+                .into(),
+        ),
     };
-    finding(statement, verdict, numbers)
+    let finding = Finding::new("assay", statement, verdict)
+        .value("tasks", r.results.tasks.len())
+        .value("a gain that would be seen in a learning curve", ASSAY)
+        .value("tasks with a larger one", standing.gains.iter().filter(|g| g.mid > ASSAY).count());
+    showing(finding, r, &[c], &GAIN).only("against", &[CostAxis::Responses.name()])
 }
 
 /// A gain in area that would be seen in a learning curve.

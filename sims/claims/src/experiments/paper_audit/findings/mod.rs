@@ -6,10 +6,9 @@ mod prose;
 use super::Audit;
 use super::gains::{Estimate, Gain};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{finding, finding_on};
 use crate::sentences::SentenceId;
+use grpo_lambda_printed::Benchmark;
 use grpo_lambda_printed::consistency::{self, CellCheck};
-use grpo_lambda_printed::{Benchmark, Dataset};
 
 /// All findings, the paper's headline first.
 pub(super) fn findings(audit: &Audit) -> Vec<Finding> {
@@ -59,34 +58,22 @@ fn printed_averages(audit: &Audit) -> Finding {
     let wrong: Vec<_> = checks.iter().filter(|c| c.impossible()).collect();
     let off = checks.iter().filter(|c| c.not_the_rounded_mean()).count();
     let explained = checks.iter().filter(|c| c.from_fractions).count();
-    let in_orz = wrong.iter().filter(|c| c.run.dataset == Dataset::OrzMath57k).count();
-    let one = |c: &&consistency::AverageCheck| {
-        format!(
-            "Table {} {}: {:.3}, not {:.4}",
-            c.run.model.table(),
-            c.run.name(),
-            c.run.printed_average.value(),
-            c.run.mean()
-        )
-    };
-    finding(
+    Finding::new(
+        "printed_averages",
         "AVG in Tables 3-6 is the mean of the five scores above it",
         holds_or(wrong.is_empty(), || {
             format!(
-                "{} of {} differ by more than 0.001, which no rounding explains: {}",
+                "{} of {} differ by more than 0.001, which no rounding explains",
                 wrong.len(),
-                checks.len(),
-                list(&wrong, one)
+                checks.len()
             )
         }),
-        format!(
-            "{off} of {} are not the rounded mean of the printed scores (more than half a unit of the last digit off), {} of these by at most 0.0006; averaging k/N before rounding gives {explained} of {} as printed. {in_orz} of the {} wrong ones are of orzmath57k",
-            checks.len(),
-            off - wrong.len(),
-            checks.len(),
-            wrong.len(),
-        ),
     )
+    .value("averages", checks.len())
+    .value("averages that are not the rounded mean of the printed scores", off)
+    .value("averages as printed if k/N is averaged before rounding", explained)
+    .rows("averages", &["model", "dataset", "variant", "printed", "mean_of_five"])
+    .only("reading", &["not a mean of these scores"])
 }
 
 fn impossible(audit: &Audit) -> Vec<&CellCheck> {
@@ -96,41 +83,20 @@ fn impossible(audit: &Audit) -> Vec<&CellCheck> {
 fn whole_numbers(audit: &Audit) -> Finding {
     let bad = impossible(audit);
     let cut = audit.cells.iter().filter(|c| !c.by_truncation).count();
-    let describe = |c: &&CellCheck| {
-        let n = c.benchmark.items();
-        let nearest = c.nearest as f64 / n as f64;
-        let how = match (c.by_two_decimals, c.by_truncation) {
-            (true, true) => "; right to two decimals, and cut",
-            (true, false) => "; right to two decimals",
-            (false, true) => "; right if cut",
-            (false, false) => "",
-        };
-        format!(
-            "{} {} {:.3} ({}/{n} = {nearest:.4}{how})",
-            c.run.name(),
-            c.benchmark.name(),
-            c.score().value(),
-            c.nearest
-        )
-    };
     let neither = bad.iter().filter(|c| !c.by_two_decimals && !c.by_truncation).count();
-    finding(
+    Finding::new(
+        "whole_numbers",
         "every printed score is a whole number of right answers out of N = 30, 83, 500, 272, 675 (greedy, one sample: the default of the evaluation code the paper names)",
         holds_or(bad.is_empty(), || {
-            format!(
-                "{} of {} cannot be k/N rounded to three decimals: {}",
-                bad.len(),
-                audit.cells.len(),
-                list(&bad, describe)
-            )
+            format!("{} of {} cannot be k/N rounded to three decimals", bad.len(), audit.cells.len())
         }),
-        format!(
-            "rounded: {} impossible; cut off after three decimals: {cut} would be impossible, so the tables are rounded. {} of the {} are right to two decimals with a zero appended, or cut; {neither} fit no reading",
-            bad.len(),
-            bad.len() - neither,
-            bad.len()
-        ),
     )
+    .value("printed scores", audit.cells.len())
+    .value("impossible if rounded", bad.len())
+    .value("impossible if cut off after three decimals", cut)
+    .value("of those impossible if rounded, fit no reading", neither)
+    .rows("impossible_scores", &[])
+    .note("The others are right to two decimals with a zero appended, or cut.")
 }
 
 fn table1_rows(audit: &Audit) -> Finding {
@@ -164,35 +130,22 @@ fn table1_rows(audit: &Audit) -> Finding {
         .filter(|r| r.mismatches().is_empty())
         .map(|r| r.largest_error)
         .fold(0.0, f64::max);
-    let row_means = list(audit.table1.iter().filter(|r| r.average_minus_row_mean().abs() > 0.001), |r| {
-        format!(
-            "{} {} prints {:.3}, its cells average {:.4}",
-            r.model.name(),
-            r.method(),
-            r.printed[5].value(),
-            r.printed[5].value() - r.average_minus_row_mean()
-        )
-    });
-    finding_on(
-        SentenceId::Table1IsAnAverage,
-        holds_or(wrong.is_empty(), || list(&wrong, describe)),
-        format!(
-            "{} of {} rows reproduced within {largest:.4}; rows whose Average is not the mean of their cells: {row_means}",
-            audit.table1.len() - wrong.len(),
-            audit.table1.len()
-        ),
-    )
+    let off = audit.table1.iter().filter(|r| r.average_minus_row_mean().abs() > 0.001);
+    let off: Vec<String> = off.map(|r| format!("{} {}", r.model.name(), r.method())).collect();
+    Finding::on(SentenceId::Table1IsAnAverage, holds_or(wrong.is_empty(), || list(&wrong, describe)))
+        .value("rows", audit.table1.len())
+        .value("rows reproduced", audit.table1.len() - wrong.len())
+        .value("largest error of these", largest)
+        .value("rows whose Average is not the mean of their cells", off)
 }
 
 fn table1_caption(audit: &Audit) -> Finding {
     let lambda_rows: Vec<_> = audit.table1.iter().filter(|r| r.lambda).collect();
     let same = lambda_rows.iter().all(|r| r.best.name == lambda_rows[0].best.name);
-    finding_on(
-        SentenceId::Table1OnlyLambda,
-        holds_or(same, || list(&lambda_rows, |r| format!("{}: {}", r.model.name(), r.best.name))),
-        format!(
-            "largest deviation from the printed rows {}",
-            list(&lambda_rows, |r| format!("{:.4}", r.largest_error))
-        ),
+    let verdict = holds_or(same, || list(&lambda_rows, |r| format!("{}: {}", r.model.name(), r.best.name)));
+    let errors: Vec<f64> = lambda_rows.iter().map(|r| r.largest_error).collect();
+    Finding::on(SentenceId::Table1OnlyLambda, verdict).value(
+        "largest deviations from the printed rows",
+        errors.iter().map(|e| format!("{e:.4}")).collect::<Vec<_>>(),
     )
 }

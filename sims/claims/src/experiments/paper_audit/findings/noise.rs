@@ -1,11 +1,11 @@
 //! The gains against the noise of test items and of runs.
 
-use super::{estimates, finding, finding_on, holds_or, list, p_value};
+use super::{estimates, holds_or, list, p_value};
 use crate::experiment::{Finding, Verdict};
+use crate::experiments::common::extremes;
 use crate::experiments::paper_audit::Audit;
 use crate::experiments::paper_audit::gains::{
-    self, Estimate, Gain, Selection, best_of_quantile, best_of_tail, correlation_needed, minimal_detectable,
-    variance_share,
+    self, Estimate, Gain, Selection, best_of_quantile, best_of_tail, minimal_detectable, variance_share,
 };
 use crate::sentences::SentenceId;
 use grpo_lambda_printed::{Benchmark, Column, Dataset, Model};
@@ -43,17 +43,15 @@ pub(super) fn headline(audit: &Audit) -> Finding {
         )
     });
     let gsm = audit.wins(|g| g.run.dataset == Dataset::Gsm8k);
-    finding_on(
-        SentenceId::EveryVariationGains,
-        verdict,
-        format!(
-            "{} cells of variant x data set: {up} above GRPO, {down} below; trained on gsm8k {} of {} lose. Mean gain over both 1.5B models, points ± 95 %: {}. Training curves are printed only as figures",
-            audit.gains.len(),
-            gsm.1,
-            gsm.0 + gsm.1,
-            list(&variants, |v| format!("{} {}", v.0.name(), v.2)),
-        ),
-    )
+    Finding::on(SentenceId::EveryVariationGains, verdict)
+        .value("variants", variants.len())
+        .value("variants that gain", corrected.gains)
+        .value("cells of variant x data set", audit.gains.len())
+        .value("cells above GRPO", up)
+        .value("cells below", down)
+        .value("cells trained on gsm8k that lose", gsm.1)
+        .rows("variants", &["variant", "gain_points", "low95", "high95", "p_holm_8", "after_holm"])
+        .note("Mean gain over both 1.5B models in points, 95 %. Training curves are printed only as figures.")
 }
 
 /// The gain of the variant trained on all models, averaged over the data sets, per model.
@@ -92,25 +90,28 @@ pub(super) fn benchmark_gain(audit: &Audit) -> Finding {
         per_model[1],
         per_model[Model::R1Qwen7 as usize],
     ]);
-    finding_on(
-        SentenceId::AverageGain,
-        verdict,
-        format!(
-            "points ± 95 %, mean of four data sets: {}. SE = sqrt(sum_b [p1(1-p1)+p2(1-p2)]/N_b)/5, unpaired, test items only: one training seed, so the chance in training is not covered. z with smoothed scores: {}. A correlation of right and wrong between runs, if above {}, would bring those below 1.96 to 5 %. All models {pooled} (z = {:.1}), without the 3B {without_llama} (z = {:.1}); the models differ: Q = {q:.1} on 3 degrees, p = {p:.3}. All averages answer the same {} items: if the four of a model share their error, clustered by item, it is {within} (z = {:.1}), if those of all models do, {throughout} (z = {:.1}); the pairing of runs narrows it, the cluster widens it, and the scores printed tell neither",
-            list(Model::ALL.into_iter().zip(&per_model), |(m, e)| format!(
-                "{} {e} (z = {:.1})",
-                m.name(),
-                e.z()
-            )),
-            list(smoothed, |z| format!("{z:.1}")),
-            list(&unclear, |m| format!("{:.2}", correlation_needed(per_model[*m as usize].z()))),
-            pooled.z(),
-            without_llama.z(),
-            Benchmark::ALL.iter().map(|b| b.items()).sum::<i64>(),
-            within.z(),
-            throughout.z(),
-        ),
-    )
+    let finding = Finding::on(SentenceId::AverageGain, verdict);
+    let finding = Model::ALL
+        .into_iter()
+        .zip(smoothed)
+        .fold(finding, |finding, (m, z)| finding.value(format!("{}: z with smoothed scores", m.name()), z));
+    let cases = [
+        ("all models", pooled),
+        ("without the 3B", without_llama),
+        ("the averages of a model share their error", within),
+        ("those of all models do", throughout),
+    ];
+    let finding = cases.into_iter().fold(finding, |finding, (name, e)| {
+        let (low, high) = e.interval();
+        finding.value(format!("{name}: points"), [e.points, low, high]).value(format!("{name}: z"), e.z())
+    });
+    finding
+        .value("Q on 3 degrees, the models differ", q)
+        .value("its p", p)
+        .value("items", Benchmark::ALL.iter().map(|b| b.items()).sum::<i64>())
+        .rows("means", &["model", "gain_points", "low95", "high95", "z", "correlation_needed"])
+        .only("variant", &[Column::COMMON.name()])
+        .note("Points, mean of four data sets. SE = sqrt(sum_b [p1(1-p1)+p2(1-p2)]/N_b)/5, unpaired, test items only: there is one training seed, so the chance in training is not covered. A larger correlation of right and wrong between runs than the one needed would bring z to 1.96. All averages answer the same items: the pairing of runs narrows the interval, a shared error widens it, and the scores printed tell neither.")
 }
 
 pub(super) fn multiplicity(audit: &Audit) -> Finding {
@@ -120,13 +121,8 @@ pub(super) fn multiplicity(audit: &Audit) -> Finding {
     let small: Vec<Gain> =
         audit.gains.iter().copied().filter(|g| Model::SMALL.contains(&g.run.model)).collect();
     let small_corrected = gains::multiplicity(&estimates(&small));
-    let clear = |positive: bool| {
-        let significant = audit.gains.iter().zip(&corrected.adjusted).filter(|(_, p)| **p < 0.05);
-        list(significant.filter(|(g, _)| (g.points > 0.0) == positive), |(g, _)| {
-            format!("{} ({:+.1})", g.run.name(), g.points)
-        })
-    };
-    finding(
+    Finding::new(
+        "multiplicity",
         "most printed gains over GRPO are larger than test-item noise after correction for their number",
         holds_or(2 * corrected.gains > audit.gains.len(), || {
             format!(
@@ -136,17 +132,14 @@ pub(super) fn multiplicity(audit: &Audit) -> Finding {
                 audit.gains.len()
             )
         }),
-        format!(
-            "uncorrected: {} gains and {} losses; corrected gains: {}; corrected losses: {}; the {} cells of the 1.5B models alone: {} gains, {} losses",
-            raw_up.len(),
-            raw_down.len(),
-            clear(true),
-            clear(false),
-            small.len(),
-            small_corrected.gains,
-            small_corrected.losses,
-        ),
     )
+    .value("gains, uncorrected", raw_up.len())
+    .value("losses, uncorrected", raw_down.len())
+    .value("cells of the 1.5B models alone", small.len())
+    .value("their gains", small_corrected.gains)
+    .value("their losses", small_corrected.losses)
+    .rows("", &["model", "dataset", "variant", "gain_points", "p_holm_76"])
+    .only("after_holm", &["gain", "loss"])
 }
 
 /// The best variant by its mean over the data sets of a model, with what chance makes of it.
@@ -201,36 +194,14 @@ pub(super) fn selection(audit: &Audit) -> Finding {
             all.len()
         ))
     };
-    let range = |f: fn(&Selection) -> f64| {
-        let values = all.iter().map(f);
-        let (low, high) = (values.clone().fold(f64::INFINITY, f64::min), values.fold(0.0, f64::max));
-        format!("{low:.1}-{high:.1}")
-    };
-    finding(
+    Finding::new(
+        "selection",
         "the best of eight variants gains more than choosing the best of eight without effect would",
         verdict,
-        format!(
-            "without effect the best of 8 still gains {:.4} standard errors of one average = {} points on average and more than {} points in 5 % of cases (the eight share one baseline: correlation 1/2); printed best gains: {}. Best mean over four data sets: {}",
-            expected_max_normal(8),
-            range(|s| s.expected),
-            range(|s| s.quantile95),
-            list(all, |s| format!(
-                "{} {:+.1} (chance {:+.1}, p = {})",
-                name(s),
-                s.best.points,
-                s.expected,
-                p_value(s.p)
-            )),
-            list(best_means(audit), |b| format!(
-                "{} {} {:+.1} (chance {:+.1}, p = {})",
-                b.model.name(),
-                b.column.name(),
-                b.mean.points,
-                b.expected,
-                p_value(b.p)
-            )),
-        ),
     )
+    .value("standard errors that the best of 8 gains without effect", expected_max_normal(8))
+    .rows("selection", &[])
+    .note("Chance is what the best of eight gains without effect, on average and in at most 5 % of cases; the eight share one baseline, a correlation of 1/2.")
 }
 
 /// Each variant over both 1.5B models, judged by the scatter of the runs.
@@ -251,7 +222,8 @@ pub(super) fn run_spread(audit: &Audit) -> Finding {
     let adjusted = holm(&p);
     let count = |p: &[f64]| p.iter().filter(|p| **p < 0.05).count();
     let best = judged.iter().min_by(|a, b| a.2.total_cmp(&b.2)).expect("eight variants");
-    finding(
+    let finding = Finding::new(
+        "run_spread",
         "the gains of the variants stay significant when the scatter between runs, not that of test items, is the measure",
         holds_or(count(&adjusted) == judged.len(), || {
             format!(
@@ -265,37 +237,36 @@ pub(super) fn run_spread(audit: &Audit) -> Finding {
                 best.1.se
             )
         }),
-        format!(
-            "residual standard deviation of one average after fitting a level to each variant and each data set: {}. It holds chance in training and differences of a variant between data sets; one seed per cell cannot tell them apart",
-            list(spreads, |s| format!(
-                "{} {:.2} points against {:.2} from test items (p = {} for items alone)",
-                s.model.name(),
-                s.sd,
-                s.item_se,
-                p_value(s.p())
-            )),
-        ),
-    )
+    );
+    let finding = spreads.iter().fold(finding, |finding, s| {
+        let name = s.model.name();
+        finding
+            .value(format!("{name}: standard deviation in points"), s.sd)
+            .value(format!("{name}: from test items"), s.item_se)
+            .value(format!("{name}: p for items alone"), s.p())
+    });
+    finding.note("The residual standard deviation is of one average after fitting a level to each variant and each data set. It holds chance in training and differences of a variant between data sets; one seed per cell cannot tell them apart.")
 }
 
 pub(super) fn detectable(audit: &Audit) -> Finding {
     let common: Vec<Gain> =
         Model::ALL.into_iter().flat_map(|m| gains::by_dataset(&audit.gains, m, Column::COMMON)).collect();
     let seen = common.iter().filter(|g| g.points.abs() >= minimal_detectable(g.se)).count();
-    let of_model = |m: Model| {
-        let own: Vec<f64> =
-            common.iter().filter(|g| g.run.model == m).map(|g| minimal_detectable(g.se)).collect();
-        let (low, high) =
-            (own.iter().copied().fold(f64::INFINITY, f64::min), own.iter().copied().fold(0.0, f64::max));
+    let of_model = |finding: Finding, m: Model| {
+        let own = common.iter().filter(|g| g.run.model == m).map(|g| minimal_detectable(g.se));
+        let (low, high) = extremes(own);
         let mean = minimal_detectable(gains::mean_gain(&audit.gains, m, Column::COMMON).se);
-        format!("{} {low:.1}-{high:.1}, mean of four {mean:.1}", m.name())
+        finding
+            .value(format!("{}: least and greatest", m.name()), [low, high])
+            .value(format!("{}: mean of four", m.name()), mean)
     };
     let shares: Vec<f64> = common
         .iter()
         .map(|g| variance_share(&g.baseline.scores.map(|s| s.value()), Benchmark::Aime))
         .collect();
     let share = shares.iter().sum::<f64>() / shares.len() as f64;
-    finding(
+    let finding = Finding::new(
+        "detectable",
         "one five-benchmark average with one seed can show the gains that the paper reports",
         holds_or(seen == common.len(), || {
             format!(
@@ -304,10 +275,10 @@ pub(super) fn detectable(audit: &Audit) -> Finding {
                 common.len()
             )
         }),
-        format!(
-            "minimal detectable difference at 80 % power, 5 % two-sided, unpaired, in points: {}. {:.0} % of the variance of an average comes from the 30 items of AIME",
-            Model::ALL.map(of_model).join("; "),
-            100.0 * share
-        ),
-    )
+    );
+    Model::ALL
+        .into_iter()
+        .fold(finding, of_model)
+        .value("share of the variance from the 30 items of AIME", share)
+        .note("Minimal detectable differences in points at 80 % power, 5 % two-sided, unpaired.")
 }

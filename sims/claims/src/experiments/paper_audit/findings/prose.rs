@@ -1,7 +1,7 @@
 //! The text's statements about its numbers.
 
 use super::noise::common_gains;
-use super::{finding, finding_on, holds_or, list};
+use super::{holds_or, list};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::mean;
 use crate::experiments::paper_audit::Audit;
@@ -41,15 +41,11 @@ pub(super) fn three_points(audit: &Audit) -> Finding {
     } else {
         Verdict::Fails(format!("Table 1 gives {a:.2}, unrounded {b:.2}, without the 3B row {without:.2}"))
     };
-    finding_on(
-        SentenceId::ThreePoints,
-        verdict,
-        format!(
-            "Table 1 gains {}; recomputed from Tables 3-6 {}",
-            list(printed, |g| format!("{g:+.1}")),
-            list(recomputed, |g| format!("{g:+.2}"))
-        ),
-    )
+    Model::ALL.into_iter().fold(Finding::on(SentenceId::ThreePoints, verdict), |finding, m| {
+        finding
+            .value(format!("{}: gain of Table 1", m.name()), printed[m as usize])
+            .value(format!("{}: recomputed from Tables 3-6", m.name()), recomputed[m as usize])
+    })
 }
 
 pub(super) fn seven_b(audit: &Audit) -> Finding {
@@ -57,7 +53,7 @@ pub(super) fn seven_b(audit: &Audit) -> Finding {
     let mean_gain = gains::mean_gain(&audit.gains, Model::R1Qwen7, Column::COMMON);
     let best =
         four.iter().max_by(|a, b| a.printed_points().total_cmp(&b.printed_points())).expect("four runs");
-    finding_on(
+    let finding = Finding::on(
         SentenceId::SevenBGain,
         holds_or(mean_gain.points >= 4.45, || {
             format!(
@@ -67,29 +63,28 @@ pub(super) fn seven_b(audit: &Audit) -> Finding {
                 table1_gains(audit)[3]
             )
         }),
-        list(&four, |g| {
-            format!("{} {:+.1} (z = {:.1})", g.run.dataset.name(), g.printed_points(), g.estimate().z())
-        }),
-    )
+    );
+    four.iter().fold(finding, |finding, g| {
+        let name = g.run.dataset.name();
+        finding
+            .value(format!("{name}: gain"), g.printed_points())
+            .value(format!("{name}: z"), g.estimate().z())
+    })
 }
 
 pub(super) fn math_rl(audit: &Audit) -> Finding {
     let points = |d: Dataset| {
         Model::ALL.map(|m| gains::by_dataset(&audit.gains, m, Column::COMMON)[d as usize].printed_points())
     };
-    let each = points(Dataset::MathRl16k);
-    let others = list(Dataset::ALL.into_iter().filter(|d| *d != Dataset::MathRl16k), |d| {
-        format!("{} {:+.2}", d.name(), mean(&points(d)))
-    });
-    let mean = mean(&each);
-    finding_on(
-        SentenceId::FivePoints,
-        holds_or((mean - 5.52).abs() <= 0.01, || format!("the mean gain is {mean:.3} points")),
-        format!(
-            "mean of {} = {mean:.3} points (recent/ε-trace/0.99); the other data sets: {others}",
-            list(each, |g| format!("{g:+.1}"))
-        ),
-    )
+    let mean_gain = mean(&points(Dataset::MathRl16k));
+    let verdict =
+        holds_or((mean_gain - 5.52).abs() <= 0.01, || format!("the mean gain is {mean_gain:.3} points"));
+    Dataset::ALL
+        .into_iter()
+        .fold(Finding::on(SentenceId::FivePoints, verdict), |finding, d| {
+            finding.value(d.name(), mean(&points(d)))
+        })
+        .note("Mean gains over the models in points, recent/ε-trace/0.99.")
 }
 
 pub(super) fn aime_ten(audit: &Audit) -> Finding {
@@ -98,11 +93,12 @@ pub(super) fn aime_ten(audit: &Audit) -> Finding {
     let (p1, p2) = (g.run.scores[0].value(), g.baseline.scores[0].value());
     let se = 100.0 * ((p1 * (1.0 - p1) + p2 * (1.0 - p2)) / n).sqrt();
     let e = Estimate { points: 100.0 * (p1 - p2), se };
-    finding(
+    Finding::new(
+        "aime_ten",
         "\"a 10 point improvement on AIME24\" of the 7B model (Figure 1) exceeds the noise of its items",
         holds_or(e.z() > 1.96, || format!("{e} points: {:.0} items of {n} instead of {:.0}", p1 * n, p2 * n)),
-        format!("{e} points, z = {:.2}", e.z()),
     )
+    .value("z", e.z())
 }
 
 /// The training improvement in the abstract and in the contributions, in percent.
@@ -112,14 +108,12 @@ const IMPROVEMENT_SECTION: (f64, f64) = (20.0, 50.0);
 
 pub(super) fn improvement_range() -> Finding {
     let (a, b) = (IMPROVEMENT_ABSTRACT, IMPROVEMENT_SECTION);
-    finding(
+    Finding::new(
+        "improvement_range",
         "\"30-40 % improved performance during RL training\" (abstract, contributions) is what Section 4.2 reports",
         holds_or(a == b, || format!("Section 4.2 says {}-{} %", b.0, b.1)),
-        format!(
-            "{}-{} % against {}-{} %; training curves are printed only as figures, so neither can be recomputed",
-            a.0, a.1, b.0, b.1
-        ),
     )
+    .note("Training curves are printed only as figures, so neither can be recomputed.")
 }
 
 /// Mean accuracy of a column per data set, and the rank of one data set (1 is best).
@@ -133,18 +127,16 @@ fn by_dataset(audit: &Audit) -> Vec<(Model, Column, Vec<&Run>)> {
     Model::ALL.into_iter().flat_map(both).collect()
 }
 
-fn describe_ranks(rows: &[(Model, Column, Vec<&Run>)], dataset: Dataset) -> String {
-    list(rows, |(m, c, runs)| {
-        let means = list(runs, |r| format!("{:.3}", r.mean()));
-        format!("{} {} [{}] rank {}", m.name(), c.name(), means, rank(runs, dataset))
-    })
+/// Shows the mean accuracies after each data set.
+fn showing(finding: Finding) -> Finding {
+    finding.rows("data_sets", &[])
 }
 
 pub(super) fn orz(audit: &Audit) -> Finding {
     let rows = by_dataset(audit);
     let last = rows.iter().filter(|(_, _, runs)| rank(runs, Dataset::OrzMath57k) == 4).count();
     let first: Vec<_> = rows.iter().filter(|(_, _, runs)| rank(runs, Dataset::OrzMath57k) == 1).collect();
-    finding_on(
+    showing(Finding::on(
         SentenceId::OrzMathIsWorse,
         holds_or(last == rows.len(), || {
             format!(
@@ -154,18 +146,14 @@ pub(super) fn orz(audit: &Audit) -> Finding {
                 list(&first, |(m, c, _)| format!("{} {}", m.name(), c.name()))
             )
         }),
-        format!(
-            "mean accuracy after math12k, math-rl-16k, gsm8k, orzmath57k and rank of the last: {}",
-            describe_ranks(&rows, Dataset::OrzMath57k)
-        ),
-    )
+    ))
 }
 
 pub(super) fn math_rl_is_good(audit: &Audit) -> Finding {
     let rows = by_dataset(audit);
     let good = rows.iter().filter(|(_, _, runs)| rank(runs, Dataset::MathRl16k) <= 2).count();
     let worst: Vec<_> = rows.iter().filter(|(_, _, runs)| rank(runs, Dataset::MathRl16k) == 4).collect();
-    finding_on(
+    showing(Finding::on(
         SentenceId::MathRlIsBest,
         holds_or(good == rows.len(), || {
             format!(
@@ -175,26 +163,16 @@ pub(super) fn math_rl_is_good(audit: &Audit) -> Finding {
                 list(&worst, |(m, c, _)| format!("{} {}", m.name(), c.name()))
             )
         }),
-        format!(
-            "rank of math-rl-16k among the data sets: {}",
-            list(&rows, |(m, c, runs)| format!(
-                "{} {} {}",
-                m.name(),
-                c.name(),
-                rank(runs, Dataset::MathRl16k)
-            ))
-        ),
-    )
+    ))
 }
 
 pub(super) fn grows_with_size(audit: &Audit) -> Finding {
     let g = table1_gains(audit);
     let holds = g[2].min(g[3]) > g[0].max(g[1]);
-    finding_on(
-        SentenceId::GapGrowsWithSize,
-        holds_or(holds, || format!("the 7B model gains {:+.1}, R1-Distill-Qwen-1.5B {:+.1}", g[3], g[1])),
-        list(Model::ALL.into_iter().zip(g), |(m, g)| format!("{} {g:+.1}", m.name())),
-    )
+    let verdict =
+        holds_or(holds, || format!("the 7B model gains {:+.1}, R1-Distill-Qwen-1.5B {:+.1}", g[3], g[1]));
+    let finding = Finding::on(SentenceId::GapGrowsWithSize, verdict);
+    Model::ALL.into_iter().zip(g).fold(finding, |finding, (m, g)| finding.value(m.name(), g))
 }
 
 pub(super) fn llama_is_weaker(audit: &Audit) -> Finding {
@@ -204,11 +182,10 @@ pub(super) fn llama_is_weaker(audit: &Audit) -> Finding {
         let small = t[*m as usize];
         llama.grpo.average < small.grpo.average && llama.lambda.average < small.lambda.average
     });
-    finding_on(
-        SentenceId::ThreeBIsWorse,
-        holds_or(holds, || "not in Table 1".into()),
-        list(Model::ALL.into_iter().zip(t), |(m, p)| {
-            format!("{} {:.3} and {:.3}", m.name(), p.grpo.average.value(), p.lambda.average.value())
-        }),
-    )
+    let finding = Finding::on(SentenceId::ThreeBIsWorse, holds_or(holds, || "not in Table 1".into()));
+    Model::ALL.into_iter().zip(t).fold(finding, |finding, (m, p)| {
+        finding
+            .value(format!("{}: GRPO", m.name()), p.grpo.average.value())
+            .value(format!("{}: GRPO-λ", m.name()), p.lambda.average.value())
+    })
 }
