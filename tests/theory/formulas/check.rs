@@ -17,12 +17,24 @@ fn a_well_formed_group_passes_with_and_without_optional_fields() {
     assert_eq!(group(&g, &logps, &[]), Ok(()));
     g.responses[1].reward = None;
     g.responses[0].tokens = vec![5, 1];
+    g.responses[1].tokens = vec![2];
     g.responses[0].evidence.shifts = Some(vec![0.5]); // one reasoning token, then the answer
     g.responses[0].evidence.steps = Some(steps(&[0, 1]));
     for r in &mut g.responses {
         r.ref_logps = Some(r.old_logps.clone());
     }
     assert_eq!(group(&g, &logps, &[EvidenceKind::RefLogps]), Ok(()));
+}
+
+#[test]
+fn a_response_without_a_token_counts_with_its_reward_and_needs_nothing_else() {
+    let (mut g, mut logps) = pair();
+    (g.responses[1], logps[1]) = (Response::graded(Vec::new(), 0.0), Vec::new());
+    g.responses[0].tokens = vec![5, 1];
+    g.responses[0].ref_logps = Some(vec![-1.0; 2]);
+    assert_eq!(group(&g, &logps, &[EvidenceKind::RefLogps]), Ok(()));
+    g.responses[1].reward = Some(f64::NAN);
+    assert!(group(&g, &logps, &[]).is_err_and(|e| e.to_string().starts_with("rewards[1] = NaN")));
 }
 
 #[test]
@@ -45,8 +57,8 @@ fn each_defect_is_named_with_its_place() {
             "one response",
         ),
         (|g, _| g.responses.iter_mut().for_each(|r| r.reward = None), "all 2 are missing"),
-        (|_, l| l[1].clear(), "logps[1] is empty"),
-        (|g, _| g.responses[1].old_logps.clear(), "old_logps[1] is empty"),
+        (|_, l| l[1].clear(), "old_logps[1] has 1 entries, logps[1] has 0"),
+        (|g, _| g.responses[1].old_logps.clear(), "old_logps[1] has 0 entries, logps[1] has 1"),
         (|g, _| g.responses[0].old_logps.push(0.0), "old_logps[0] has 3 entries, logps[0] has 2"),
         (|g, _| g.responses[0].tokens.push(7), "tokens[0] has 1 entries, logps[0] has 2"),
         (|_, l| l[0][1] = f64::NEG_INFINITY, "logps[0][1] = -inf"),
