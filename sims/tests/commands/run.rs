@@ -10,12 +10,8 @@ use std::fs;
 use std::path::Path;
 
 fn finding(statement: &str, verdict: Verdict) -> Finding {
-    Finding {
-        tests: None,
-        statement: statement.into(),
-        verdict,
-        numbers: "largest difference 1.1e-16".into(),
-    }
+    let key = statement.replace(' ', "_");
+    Finding::new(key, statement, verdict).value("largest difference", 1.1e-16).note("in f64")
 }
 
 fn report(context: &Context) -> anyhow::Result<Report> {
@@ -44,8 +40,8 @@ const fn experiment(id: &'static str, run: fn(&Context) -> anyhow::Result<Report
 }
 
 static LONG: Experiment = experiment("long", |_| {
-    let numbers = (0..2000).map(|i| format!("n{i}")).collect::<Vec<_>>().join(" ");
-    let finding = Finding { tests: None, statement: "at length".into(), verdict: Verdict::Holds, numbers };
+    let note = (0..2000).map(|i| format!("n{i}")).collect::<Vec<_>>().join(" ");
+    let finding = Finding::new("at_length", "at length", Verdict::Holds).note(note);
     Ok(Report { findings: vec![finding], ..Report::default() })
 });
 static FIRST: Experiment = experiment("first", report);
@@ -93,12 +89,16 @@ fn reports_are_written_and_a_broken_experiment_does_not_stop_the_others() {
     assert_eq!(data, "# sim first --seed 7 --full\nseed,value\n7,0.125\n");
     let verdicts = fs::read_to_string(out.path().join("data/first_verdicts.csv")).unwrap();
     let verdicts = Table::from_csv(&verdicts).unwrap();
-    assert_eq!(verdicts.columns, ["statement", "verdict", "detail", "numbers"]);
-    let words: Vec<_> = verdicts.rows.iter().map(|row| row[1].format(4)).collect();
+    assert_eq!(verdicts.columns, ["key", "statement", "verdict", "detail", "values", "rows", "note"]);
+    let column = |name: &str| verdicts.column(name).unwrap();
+    let words: Vec<_> = verdicts.rows.iter().map(|row| row[column("verdict")].format(4)).collect();
     assert_eq!(words, ["Fails", "Holds when", "Holds"]);
-    assert_eq!(verdicts.rows[0][2].format(4), "0.25 is not 0.5, \"quoted\"");
+    let first = |name: &str| verdicts.rows[0][column(name)].format(4);
+    assert_eq!(first("key"), "as_printed");
+    assert_eq!(first("detail"), "0.25 is not 0.5, \"quoted\"");
+    assert_eq!(first("values"), r#"{"largest difference":1.1e-16}"#);
 
-    for part in ["first", "as printed", "Fails", "(+2)", "largest difference 1.1e-16"] {
+    for part in ["first", "as printed", "Fails", "(+2)", "largest difference: 1.1e-16"] {
         assert!(summary.text.contains(part), "{part}: {}", summary.text);
     }
     assert!(!summary.text.contains("corrected"), "only headlines of many experiments: {}", summary.text);
