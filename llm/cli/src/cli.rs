@@ -8,6 +8,7 @@ use grpo_lambda::settings::did_you_mean;
 
 use crate::cli_advice;
 use crate::commands::{Cli, Command as _, Failure};
+use crate::words::words;
 use grpo_lambda_trainer::run::progress::{be_quiet, say};
 
 /// Runs `llm-train` with the arguments of the process.
@@ -49,11 +50,6 @@ fn parsed() -> Result<(), Failure> {
             Err(Failure::refused(format!("{message}{advice}; see llm-train{} --help", subcommand())))
         }
     }
-}
-
-/// The words of the command line; bytes that are no text are shown as such.
-pub(crate) fn words() -> impl ExactSizeIterator<Item = String> {
-    std::env::args_os().map(|word| word.to_string_lossy().into_owned())
 }
 
 /// The subcommand that the first word names, with a blank before it; nothing where it names none.

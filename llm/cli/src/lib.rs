@@ -7,3 +7,4 @@ pub mod commands;
 #[cfg(test)]
 #[path = "../../../tests/documented/help.rs"]
 mod help;
+mod words;

@@ -110,7 +110,7 @@ fn of_evaluations(args: &CompareArgs) -> Result<(), Failure> {
     if let Some(directory) = &args.out {
         let broke = |e: DiskError| Failure::broke(e);
         let disk = Disk::default().inside(directory).map_err(broke)?;
-        let command = crate::cli::words().collect::<Vec<_>>().join(" ");
+        let command = crate::words::words().collect::<Vec<_>>().join(" ");
         let csv = paired_report::csv(&pair, &command);
         disk.replace(&directory.join("paired.csv"), csv.as_bytes()).map_err(broke)?;
         let json = serde_json::to_string_pretty(&paired_report::json(&pair)).map_err(Failure::broke)?;
@@ -175,7 +175,7 @@ fn of_methods(args: &CompareArgs, methods: &str) -> Result<(), Failure> {
     }
     use_threads(plan.base.threads)?;
     announce(&plan, run);
-    let command = crate::cli::words().collect::<Vec<_>>().join(" ");
+    let command = crate::words::words().collect::<Vec<_>>().join(" ");
     let outcome = compare::run(&plan, run, &command)?;
     let disk = Disk::default().inside(run).map_err(Failure::broke)?;
     write(&disk, &outcome, run, &command).map_err(Failure::broke)?;

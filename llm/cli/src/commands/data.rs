@@ -10,8 +10,9 @@ use grpo_lambda_grade::{Grader, Prediction, Rules};
 use super::{Command, Failure, checkpoint, print, whole};
 use grpo_lambda_stats::visible;
 use grpo_lambda_studies::terminal;
+use grpo_lambda_trainer::input::around::surroundings;
 use grpo_lambda_trainer::input::data::{Columns, Conflicts, DataOptions, DataSet, OnBadRow, RowKey, open};
-use grpo_lambda_trainer::input::prompt::{PromptForm, RenderedPrompt, Template, surroundings};
+use grpo_lambda_trainer::input::prompt::{PromptForm, RenderedPrompt, Template};
 use grpo_lambda_trainer::input::tokens::{ModelTokenizer, TokenError};
 
 /// Arguments of `data`.
@@ -186,7 +187,7 @@ impl DataSummary {
                 found.targets.push(length(&target).map_err(Failure::refused)?);
             }
             found.conflicts.note(&row);
-            found.repeated += usize::from(!seen.insert(RowKey::Words.of(&row)));
+            found.repeated += usize::from(!seen.insert(RowKey::Words.key(&row)));
         }
         found.prompts.sort_unstable();
         found.targets.sort_unstable();

@@ -20,7 +20,7 @@ use super::{
 use grpo_lambda_trainer::config::Config;
 use grpo_lambda_trainer::eval::completion::RecordedFinish;
 use grpo_lambda_trainer::eval::origin::Origin;
-use grpo_lambda_trainer::input::prompt::surroundings;
+use grpo_lambda_trainer::input::around::surroundings;
 use grpo_lambda_trainer::input::stops::Stops;
 use grpo_lambda_trainer::input::task::{Split, TaskSource};
 use grpo_lambda_trainer::input::tokens::{ModelTokenizer, PromptTokens, TokenError};

@@ -103,7 +103,7 @@ impl Command for ReproduceArgs {
         }
         let first = grid.preset(kept[0].model).map_err(Failure::refused)?;
         use_threads(first.threads)?;
-        let command = crate::cli::words().collect::<Vec<_>>().join(" ");
+        let command = crate::words::words().collect::<Vec<_>>().join(" ");
         announce(&request);
         execute(grid, kept, &command, &self.data)?;
         print(&tables(&request, &command)?)

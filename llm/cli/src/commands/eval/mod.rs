@@ -435,7 +435,7 @@ fn finish(
     let summary = EvalSummary { remarks, ..EvalSummary::new(settings, &benchmarks, pass_at) };
     let json = serde_json::to_string_pretty(&summary.json()).map_err(Failure::broke)?;
     dir.write("summary.json", format!("{json}\n").as_bytes()).map_err(Failure::broke)?;
-    let command = crate::cli::words().collect::<Vec<_>>().join(" ");
+    let command = crate::words::words().collect::<Vec<_>>().join(" ");
     dir.write("results.csv", summary.csv(&command).as_bytes()).map_err(Failure::broke)?;
     let page = report::page(&summary, parts).map_err(Failure::broke)?;
     let page = dir.write("report.html", page.as_bytes()).map_err(Failure::broke)?;

@@ -71,7 +71,7 @@ const WIDTH: usize = 80;
 
 /// Every setting with its meaning, and the value that it has under the preset on the command line.
 pub(super) fn settings_help() -> String {
-    let words: Vec<String> = crate::cli::words().collect();
+    let words: Vec<String> = crate::words::words().collect();
     let after = |(i, word): (usize, &String)| match word.strip_prefix("--preset") {
         Some("") => words.get(i + 1).cloned(),
         Some(rest) => rest.strip_prefix('=').map(str::to_owned),
@@ -126,7 +126,7 @@ fn trained(args: &TrainArgs, supervised_only: bool) -> Result<(), Failure> {
     }
     use_threads(config.threads)?;
     explain_choices(&config, &directory, args);
-    let command = crate::cli::words().collect::<Vec<_>>().join(" ");
+    let command = crate::words::words().collect::<Vec<_>>().join(" ");
     let run = if args.extend { train_longer } else { train };
     let summary = run(engines, &config, &directory, &command).map_err(|e| failure(&e))?;
     // A figure that cannot be drawn is no reason to fail a run that is done.

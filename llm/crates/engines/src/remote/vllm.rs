@@ -56,7 +56,7 @@ struct Choice {
 #[derive(Deserialize)]
 struct Logprobs {
     token_logprobs: Vec<Option<f64>>,
-    /// Of such a server alone.
+    /// Entropies, from a server that gives them.
     token_entropies: Option<Vec<f64>>,
 }
 

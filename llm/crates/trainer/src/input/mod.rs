@@ -1,5 +1,6 @@
 //! Input of training: data sets and embedded tasks, prompts, tokens.
 
+pub mod around;
 pub mod data;
 pub mod hub;
 pub mod json;

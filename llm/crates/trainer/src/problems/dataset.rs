@@ -6,10 +6,11 @@ use std::path::Path;
 use grpo_lambda_grade::Grader;
 
 use super::{RL_OFFSET, TaskError};
+use crate::input::around::surroundings;
 use crate::input::data::{
     Conflicts, DataSet, OnBadRow, Row, RowKey, RowLocation, Shuffled, Spellings, open, permutation,
 };
-use crate::input::prompt::{Template, surroundings};
+use crate::input::prompt::Template;
 use crate::input::task::{DatasetTask, LengthFilter, Problem, Split};
 use crate::input::tokens::{ModelTokenizer, TokenError, UNKNOWN};
 
@@ -127,13 +128,13 @@ fn divided(
         (HashSet::new(), HashSet::new(), Spellings::default());
     for row in test.into_iter().flat_map(DataSet::rows) {
         let row = row?;
-        held_out.insert(RowKey::Words.of(&row));
+        held_out.insert(RowKey::Words.key(&row));
         found.key_matters |= spellings.differ(&row);
         as_published.insert(row.problem);
     }
     // The side of a row under a spelling of its key; `None` for a held-out problem, which is not trained on, whatever its file.
     let side = |key: RowKey, row: &Row| {
-        let spelt = key.of(row);
+        let spelt = key.key(row);
         let held_out = if key == RowKey::Words { &held_out } else { &as_published };
         match test {
             Some(_) => (!held_out.contains(&spelt)).then_some(Split::Train),
@@ -242,7 +243,7 @@ impl Dataset {
                 break;
             }
             let row = data.row(rows.map_or(at, |rows| rows[at as usize]) as usize)?;
-            if seen.insert(self.key.of(&row)) {
+            if seen.insert(self.key.key(&row)) {
                 found.push(row);
             }
         }

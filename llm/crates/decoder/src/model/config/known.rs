@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::model::error::{Error, Result};
 
-/// What becomes of a field.
+/// The use of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldUse {
     /// It is read, and a value that is not implemented is refused.
@@ -25,7 +25,7 @@ pub struct FileFields {
     pub file: &'static str,
     /// Fields of one fate.
     pub fields: &'static [(FieldUse, &'static [&'static str])],
-    /// What becomes of every other field that is not off.
+    /// The use of every other field that is not off.
     pub others: FieldUse,
 }
 

@@ -23,7 +23,7 @@ impl Conflicts {
     /// Compares a row with those before it.
     pub fn note(&mut self, row: &Row) {
         let answers = hash(&row.answers);
-        let before = *self.seen.entry(hash(&RowKey::Words.of(row))).or_insert(answers);
+        let before = *self.seen.entry(hash(&RowKey::Words.key(row))).or_insert(answers);
         if before != answers {
             self.rows += 1;
             self.first.get_or_insert_with(|| RowLocation {

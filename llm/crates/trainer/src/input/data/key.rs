@@ -1,4 +1,4 @@
-//! Which rows ask the same problem.
+//! Keys by which rows that ask the same problem are found.
 
 use std::collections::HashMap;
 
@@ -34,13 +34,13 @@ impl Spellings {
     /// True if an earlier row asks the same problem in another spelling.
     pub fn differ(&mut self, row: &Row) -> bool {
         let text = hash(&row.problem);
-        *self.0.entry(hash(&RowKey::Words.of(row))).or_insert(text) != text
+        *self.0.entry(hash(&RowKey::Words.key(row))).or_insert(text) != text
     }
 }
 
 impl RowKey {
     /// The key of a row.
-    pub fn of(self, row: &Row) -> String {
+    pub fn key(self, row: &Row) -> String {
         match self {
             RowKey::AsPublished => row.problem.clone(),
             RowKey::Words if row.before.is_empty() => words(&row.problem),

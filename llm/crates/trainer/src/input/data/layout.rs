@@ -1,12 +1,12 @@
 //! Problem, answers and solution in a row's text.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_grade::{Extraction, Prediction};
 use serde_json::value::RawValue;
 
+use super::cells::{Fields, is_on, scalar, short};
 use super::turns::{self, is_conversation, turns};
 use crate::input::json;
 use crate::input::prompt::Message;
@@ -132,9 +132,6 @@ impl From<String> for ColumnProblem {
     }
 }
 
-/// A row as columns. Values keep their spelling, so that no digit of a number is lost.
-pub(super) type Fields = BTreeMap<String, Box<RawValue>>;
-
 /// The column of a row that is nothing but a list of turns.
 const BARE: &str = "conversation";
 
@@ -207,19 +204,6 @@ pub(super) fn parse(text: &[u8]) -> Result<Fields, String> {
     }
 }
 
-/// A text cut to what fits in a message.
-pub(super) fn short(text: &str) -> String {
-    match text.char_indices().nth(60) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text.to_owned(),
-    }
-}
-
-/// False for null, false and an empty text, list or object.
-pub(super) fn is_on(value: &RawValue) -> bool {
-    !["null", "false", "\"\"", "[]", "{}"].contains(&value.get())
-}
-
 /// The spelling of a name among the columns: exactly this one, or else one that differs in case.
 fn spelt(fields: &Fields, name: &str) -> Option<String> {
     if column(fields, name).is_some() {
@@ -240,16 +224,6 @@ fn column(fields: &Fields, name: &str) -> Option<Box<RawValue>> {
 
 fn is_list(value: &RawValue) -> bool {
     value.get().starts_with('[')
-}
-
-/// A text, or a number as it is spelt.
-pub(super) fn scalar(value: &RawValue) -> Option<String> {
-    let text = value.get();
-    match text.as_bytes().first() {
-        Some(b'"') => serde_json::from_str(text).ok(),
-        Some(b'-' | b'0'..=b'9') => Some(text.to_owned()),
-        _ => None,
-    }
 }
 
 /// The form of the answer in a text.

@@ -39,6 +39,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod cells;
 mod conflicts;
 mod key;
 mod layout;
@@ -255,11 +256,11 @@ pub struct DataSet {
 /// Numbers of rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowCounts {
-    /// Those with a column that is not asked, and says something, by its name.
+    /// Rows with a column that is not asked, and says something, by its name.
     pub unused: BTreeMap<String, usize>,
-    /// Those that begin with a system turn.
+    /// Rows that begin with a system turn.
     pub system: usize,
-    /// Those with other turns before the problem.
+    /// Rows with other turns before the problem.
     pub turns: usize,
 }
 

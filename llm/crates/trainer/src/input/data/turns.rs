@@ -2,17 +2,17 @@
 
 use serde_json::value::RawValue;
 
-use super::layout::{Fields, is_on, scalar, short};
+use super::cells::{Fields, is_on, scalar, short};
 use crate::input::json;
 use crate::input::prompt::Message;
 
 /// A turn of a conversation.
 pub(super) struct Turn {
-    /// As templates call it: one of the second names of [`ROLES`].
+    /// The name that templates use: one of the second names of [`ROLES`].
     role: &'static str,
     content: Option<Box<RawValue>>,
     ground_truth: Option<Box<RawValue>>,
-    /// What it says beside its text.
+    /// Fields other than its text.
     others: Fields,
 }
 
@@ -115,7 +115,7 @@ pub(super) fn question(turns: &[Turn], name: &str, is_read: bool) -> Result<(Vec
     Ok((before, turns[last].asked(name)?.content))
 }
 
-/// What the assistant says last.
+/// The assistant's last turn.
 pub(super) fn last_answer<'a>(turns: &'a [Turn], name: &str) -> Result<&'a Turn, String> {
     turns
         .iter()

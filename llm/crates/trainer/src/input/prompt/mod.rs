@@ -14,7 +14,6 @@
 //! # Ok::<(), grpo_lambda_trainer::input::prompt::PromptError>(())
 //! ```
 
-mod around;
 mod chat;
 mod form;
 mod named;
@@ -24,7 +23,6 @@ pub mod target;
 
 use std::path::{Path, PathBuf};
 
-pub use around::surroundings;
 pub use chat::{ChatTemplate, Clock, Message, arguments};
 pub use form::PromptForm;
 use named::BLANK_LINES;

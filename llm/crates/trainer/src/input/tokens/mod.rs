@@ -132,7 +132,7 @@ pub struct ModelTokenizer {
     pub limits: Option<TextLimits>,
     /// The tokenizer's files as they were read, for checkpoints.
     files: Vec<(String, Vec<u8>)>,
-    /// What of the files is passed over, in lines for people.
+    /// Fields of the files that are passed over, in lines for people.
     notes: Vec<String>,
 }
 
@@ -241,7 +241,7 @@ impl ModelTokenizer {
         &self.eos
     }
 
-    /// What of the checkpoint's files is passed over, in lines for people.
+    /// Fields of the checkpoint's files that are passed over, in lines for people.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }

@@ -1,7 +1,7 @@
-//! What stands around a prompt and ends a response, in lines for people.
+//! Lines for people on the tokens around a prompt and the end of a response.
 
-use super::Template;
-use crate::input::tokens::ModelTokenizer;
+use super::prompt::Template;
+use super::tokens::ModelTokenizer;
 
 /// Lines on what surrounds a prompt of this template, what ends a response to it, and what of the checkpoint's files is passed over.
 pub fn surroundings(template: &Template, tokens: &ModelTokenizer) -> Vec<String> {
