@@ -64,7 +64,7 @@ impl Objective {
     fn credit_with(&self, batch: &[Group], given: Option<Vec<Vec<f64>>>) -> Vec<Credit> {
         let responses: Vec<&Response> = batch.iter().flat_map(|g| &g.responses).collect();
         // A response without a trained token counts with its reward alone, as a masked one does.
-        let weighs = |r: &&Response| !(self.mask_truncated && r.truncated) && r.len() > 0;
+        let weighs = |r: &&Response| !(r.is_empty() || self.mask_truncated && r.truncated);
         let active: Vec<bool> = responses.iter().map(weighs).collect();
         let kept = |(r, &active): (&&Response, &bool)| active.then(|| self.assignment.kept(r)).flatten();
         let kept: Vec<Option<Vec<bool>>> = responses.iter().zip(&active).map(kept).collect();
