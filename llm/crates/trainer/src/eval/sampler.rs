@@ -94,7 +94,8 @@ impl BenchmarkSampler<'_> {
             let graded = samples
                 .iter()
                 .enumerate()
-                .map(|(k, one)| CompletionRecord::graded((&items[at].id, k), asked, one, self.stops()));
+                .map(|(k, one)| (&items[at], k, one))
+                .map(|(item, k, one)| CompletionRecord::graded((&item.id, k, &item.problem), asked, one, self.stops()));
             out[at] = graded.collect::<Result<_, _>>()?;
         }
         Ok(out)
