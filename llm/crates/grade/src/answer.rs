@@ -4,8 +4,8 @@ use super::budget::{Budget, LONGEST};
 use super::compare;
 use super::fold::folded;
 use super::integer::Integer;
-use super::lex::Spelling;
 use super::kind::Kind;
+use super::lex::Spelling;
 use super::node::Node;
 use super::normal;
 use super::parse::{Reading, parse};
@@ -66,9 +66,8 @@ impl Answer {
     pub fn read_by(text: &str, rules: Rules) -> Answer {
         let currency = text.contains("\\$");
         let text = tidy(&folded(text));
-        let integer = Integer::parse(&text);
-        if !currency
-            && integer.is_some()
+        let integer = if currency { None } else { Integer::parse(&text) };
+        if integer.is_some()
             && let Ok(n) = text.trim_start_matches('+').parse::<i64>()
         {
             let readings = Ok(vec![Reading::plain(Node::integer(n))]);
@@ -238,7 +237,9 @@ fn any_same(own: &[&Reading], others: &[&Reading], rules: Rules, decimal: bool) 
                 _ => compare::same(&x.node, &y.node, &mut budget),
             };
             match same {
-                Ok(true) if normal::is_evaluated(&y.node, &x.node) => return Verdict::decided(true, budget.used()),
+                Ok(true) if normal::is_evaluated(&y.node, &x.node) => {
+                    return Verdict::decided(true, budget.used());
+                }
                 Ok(true) if rules.has(Rule::Evaluated) => {
                     return Verdict::decided(true, budget.used().with(Rule::Evaluated));
                 }

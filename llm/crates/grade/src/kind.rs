@@ -102,7 +102,8 @@ impl Kind {
             Node::List(items) if items.iter().any(counts) => Kind::Counts,
             Node::List(_) | Node::Dots => Kind::List,
             Node::Group(open, items, close) => {
-                let pair = items.len() == 2 && ((*open, *close) != ('(', ')') || items.iter().any(is_infinite));
+                let pair =
+                    items.len() == 2 && ((*open, *close) != ('(', ')') || items.iter().any(is_infinite));
                 if pair { Kind::Interval } else { Kind::Tuple }
             }
             Node::All(_) | Node::Union(_) | Node::Without(..) => Kind::Interval,

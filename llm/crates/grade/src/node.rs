@@ -54,7 +54,10 @@ impl Relation {
     /// True for a relation of figures and of sets, whose sides are no numbers.
     pub(super) fn is_of_figures(self) -> bool {
         use Relation::*;
-        matches!(self, Subset | Superset | SubsetOrEqual | SupersetOrEqual | Similar | Parallel | Perpendicular)
+        matches!(
+            self,
+            Subset | Superset | SubsetOrEqual | SupersetOrEqual | Similar | Parallel | Perpendicular
+        )
     }
 }
 
@@ -341,7 +344,10 @@ impl Node {
     pub(super) fn is_expression(&self) -> bool {
         use Node::*;
         matches!(self, Number(_) | Pi | Euler | Imaginary | Infinity | Symbol(_))
-            || matches!(self, Sum(_) | Product(_) | Power(..) | Call(..) | Apply(..) | Degrees(_) | Percent(_))
+            || matches!(
+                self,
+                Sum(_) | Product(_) | Power(..) | Call(..) | Apply(..) | Degrees(_) | Percent(_)
+            )
     }
 }
 

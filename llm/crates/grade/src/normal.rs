@@ -75,7 +75,8 @@ fn constant(node: &Node, form: &mut Form, budget: &mut Budget) {
     let rational = |node: &Node, budget: &mut Budget| !matches!(exact::rational(node, budget), Ok(None));
     if rational(node, budget) {
         form.undone |= !is_rational_form(node);
-        form.decimal |= matches!(node, Node::Number(number) if number.places.is_some() && number.significant >= ROUNDED);
+        form.decimal |=
+            matches!(node, Node::Number(number) if number.places.is_some() && number.significant >= ROUNDED);
         return;
     }
     let mut several = |list: &[&Node]| list.iter().filter(|part| rational(part, budget)).count() > 1;
@@ -85,7 +86,13 @@ fn constant(node: &Node, form: &mut Form, budget: &mut Budget) {
             form.sum |= terms.len() > 1;
         }
         Node::Product(factors) => {
-            let side = |below: bool| factors.iter().filter(move |(divides, _)| *divides == below).map(|(_, n)| n).collect::<Vec<_>>();
+            let side = |below: bool| {
+                factors
+                    .iter()
+                    .filter(move |(divides, _)| *divides == below)
+                    .map(|(_, n)| n)
+                    .collect::<Vec<_>>()
+            };
             let roots = factors.iter().filter(|(_, n)| matches!(n, Node::Call(Function::Root, _))).count();
             form.undone |= several(&side(false)) || several(&side(true)) || roots > 1;
         }

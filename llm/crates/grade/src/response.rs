@@ -38,9 +38,17 @@ pub(super) fn squeezed(text: &str) -> String {
     for layout in ["\\left", "\\right", "\\,", "\\;", "\\!", "\\quad", "\\(", "\\)", "\\[", "\\]"] {
         out = out.replace(layout, "");
     }
-    for (spelling, sign) in
-        [("\\dfrac", "\\frac"), ("\\tfrac", "\\frac"), ("\\times", "*"), ("\\cdot", "*"), ("×", "*"), ("·", "*"), ("−", "-"), ("\\div", "/"), ("÷", "/")]
-    {
+    for (spelling, sign) in [
+        ("\\dfrac", "\\frac"),
+        ("\\tfrac", "\\frac"),
+        ("\\times", "*"),
+        ("\\cdot", "*"),
+        ("×", "*"),
+        ("·", "*"),
+        ("−", "-"),
+        ("\\div", "/"),
+        ("÷", "/"),
+    ] {
         out = out.replace(spelling, sign);
     }
     out

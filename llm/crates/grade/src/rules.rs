@@ -125,13 +125,16 @@ impl Rule {
         use Kind::*;
         // What holds a number, a list or a name and no text.
         const MATHEMATICS: Kinds = Kinds::ALL.without(&[Word, Date, Choice]);
-        const SCALARS: Kinds = Kinds::of(&[Number, Expression, Name, Application, Differential, Ratio, Quantity, Time]);
+        const SCALARS: Kinds =
+            Kinds::of(&[Number, Expression, Name, Application, Differential, Ratio, Quantity, Time]);
         const SETS: Kinds = Kinds::of(&[Interval, Relation, Set, List, Tuple, Equation]);
         const LISTS: Kinds = Kinds::of(&[List, Counts]);
         match self {
             Rule::Assignment => (Kinds::of(&[Equation]), Kinds::ALL),
             Rule::Scaled => (Kinds::of(&[Equation, Relation]), Kinds::of(&[Equation, Relation])),
-            Rule::RenamedArgument | Rule::EquivalentEquation => (Kinds::of(&[Equation]), Kinds::of(&[Equation])),
+            Rule::RenamedArgument | Rule::EquivalentEquation => {
+                (Kinds::of(&[Equation]), Kinds::of(&[Equation]))
+            }
             Rule::Interval => (SETS, SETS),
             Rule::Unordered => (LISTS, LISTS),
             Rule::SetBraces => (Kinds::of(&[Set]), MATHEMATICS),
@@ -147,16 +150,20 @@ impl Rule {
             Rule::ParameterName => (Kinds::of(&[List]), Kinds::of(&[List])),
             Rule::Solutions => (Kinds::of(&[Equation, Relation]), MATHEMATICS),
             Rule::NamedValue => (Kinds::of(&[Equation]), Kinds::ALL),
-            Rule::TupleList => (Kinds::of(&[Tuple, List, Equation]), Kinds::of(&[Tuple, List, Equation, Set])),
+            Rule::TupleList => {
+                (Kinds::of(&[Tuple, List, Equation]), Kinds::of(&[Tuple, List, Equation, Set]))
+            }
             Rule::Ratio => (Kinds::of(&[Ratio, Time]), SCALARS),
             Rule::NumberWords => (Kinds::of(&[Word]), MATHEMATICS),
             Rule::BaseDropped => (Kinds::of(&[Number]), Kinds::of(&[Number])),
             Rule::NoSolution => (Kinds::of(&[Word, Set]), Kinds::of(&[Word, Set])),
             Rule::PointName => (Kinds::of(&[Name]), Kinds::of(&[Tuple])),
             // These are about the numbers in whatever holds them.
-            Rule::SixDigits | Rule::WrittenPrecision | Rule::Ellipsis | Rule::Approximation | Rule::Evaluated => {
-                (MATHEMATICS, MATHEMATICS)
-            }
+            Rule::SixDigits
+            | Rule::WrittenPrecision
+            | Rule::Ellipsis
+            | Rule::Approximation
+            | Rule::Evaluated => (MATHEMATICS, MATHEMATICS),
             Rule::Thousands | Rule::DecimalComma => (MATHEMATICS, MATHEMATICS),
         }
     }

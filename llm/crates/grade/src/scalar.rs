@@ -65,7 +65,9 @@ fn applies(node: &Node) -> bool {
 /// A letter that the other side has as a factor, too, is one: `\frac{h(a+b)}{2}` and `\frac12 (a+b)h`.
 fn unapplied(a: &Node, b: &Node, budget: &mut Budget) -> Result<(Node, Node), Reason> {
     let mut known: Vec<Node> = Vec::new();
-    let multiplies = |name: &str| matches!(name, "h" | "P" | "T" | "F" | "G" | "H") && (a.has_symbol(name) || b.has_symbol(name));
+    let multiplies = |name: &str| {
+        matches!(name, "h" | "P" | "T" | "F" | "G" | "H") && (a.has_symbol(name) || b.has_symbol(name))
+    };
     Ok((replaced(a, &multiplies, &mut known, budget)?, replaced(b, &multiplies, &mut known, budget)?))
 }
 
@@ -285,8 +287,11 @@ fn functions(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     // With a root the sign of a symbol may matter: `\sqrt{x^2}` is not x.
     for seed in 0..if domain(&[a, b]) == Symbols::Positive { SIGNED } else { 0 } {
         let place = EvaluationPoint { symbols: Symbols::Signed, seed, precision: PRECISION[0] };
-        if let (true, Ok(x), Ok(y)) = (is_real(a, place, budget)? && is_real(b, place, budget)?, place.value(a, budget), place.value(b, budget))
-            && differ(&x, &y, place.precision)?
+        if let (true, Ok(x), Ok(y)) = (
+            is_real(a, place, budget)? && is_real(b, place, budget)?,
+            place.value(a, budget),
+            place.value(b, budget),
+        ) && differ(&x, &y, place.precision)?
         {
             return Ok(false);
         }
@@ -297,9 +302,13 @@ fn functions(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
 /// True at a point where everything under an even root, a fractional power or a logarithm is positive, and there is a root.
 fn is_real(node: &Node, place: EvaluationPoint, budget: &mut Budget) -> Result<bool, Reason> {
     let inside = match node {
-        Node::Call(Function::Root, list) if list[1].as_integer().is_none_or(|n| n % 2 == BigInt::from(0)) => Some(&list[0]),
+        Node::Call(Function::Root, list) if list[1].as_integer().is_none_or(|n| n % 2 == BigInt::from(0)) => {
+            Some(&list[0])
+        }
         Node::Call(Function::Ln | Function::Log, list) => Some(&list[0]),
-        Node::Power(base, exponent) if exponent.as_integer().is_none() && **base != Node::Euler => Some(&**base),
+        Node::Power(base, exponent) if exponent.as_integer().is_none() && **base != Node::Euler => {
+            Some(&**base)
+        }
         _ => None,
     };
     if let Some(inside) = inside.filter(|inside| inside.has_symbols()) {

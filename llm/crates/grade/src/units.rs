@@ -86,7 +86,11 @@ impl Unit {
     /// and `red apples`; `nautical miles` are other miles.
     pub(super) fn is_same(&self, other: &Unit) -> bool {
         let (Unit::Measure(a) | Unit::Noun(a), Unit::Measure(b) | Unit::Noun(b)) = (self, other);
-        let one = |text: &str| text.split(' ').map(|word| canonical(word).unwrap_or(singular(word)).to_owned()).collect::<Vec<_>>();
+        let one = |text: &str| {
+            text.split(' ')
+                .map(|word| canonical(word).unwrap_or(singular(word)).to_owned())
+                .collect::<Vec<_>>()
+        };
         let (a, b) = (one(a), one(b));
         let (short, long) = if a.len() < b.len() { (a, b) } else { (b, a) };
         let more = if long.starts_with(&short) {

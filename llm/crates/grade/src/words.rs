@@ -51,7 +51,8 @@ pub(super) fn number_word(text: &str) -> Option<u32> {
         return number_word(count)?.checked_mul(1000u32.pow(power as u32));
     }
     if let Some((count, rest)) = text.split_once("hundred") {
-        let count = if count.is_empty() { 1 } else { place(SMALL, count.trim()).filter(|n| (1..10).contains(n))? };
+        let count =
+            if count.is_empty() { 1 } else { place(SMALL, count.trim()).filter(|n| (1..10).contains(n))? };
         let rest = rest.trim().trim_start_matches("and ");
         return Some(count * 100 + if rest.is_empty() { 0 } else { number_word(rest).filter(|n| *n < 100)? });
     }
@@ -99,21 +100,30 @@ pub(super) fn says_none(text: &str) -> bool {
 
 /// True for a day and its month: `5 march`, `march 5 2024`, `2024 03 05`.
 pub(super) fn is_date(text: &str) -> bool {
-    const MONTHS: &str = "january|february|march|april|may|june|july|august|september|october|november|december";
+    const MONTHS: &str =
+        "january|february|march|april|may|june|july|august|september|october|november|december";
     let number = |word: &str| word.bytes().all(|b| b.is_ascii_digit());
     let words: Vec<&str> = text.split(' ').collect();
     let named = words.iter().filter(|word| is_among(word, MONTHS)).count() == 1;
     let rest = words.iter().filter(|word| !is_among(word, MONTHS));
-    words.len() > 1 && (named && rest.clone().all(|word| number(word)) || words.len() == 3 && rest.clone().all(|word| number(word)))
+    words.len() > 1
+        && (named && rest.clone().all(|word| number(word))
+            || words.len() == 3 && rest.clone().all(|word| number(word)))
 }
 
 /// True if two texts that are the same words in lower case are words, and no symbols whose case tells them apart: `East` and `east`,
 /// but not `kT` and `KT`.
 pub(super) fn folds(a: &str, b: &str) -> bool {
     let words = |text: &str| {
-        let commands = text.split('\\').enumerate().map(|(i, part)| if i > 0 { part.trim_start_matches(|c: char| c.is_ascii_alphabetic()) } else { part });
+        let commands = text.split('\\').enumerate().map(|(i, part)| {
+            if i > 0 { part.trim_start_matches(|c: char| c.is_ascii_alphabetic()) } else { part }
+        });
         let plain = commands.collect::<Vec<_>>().join(" ");
-        plain.split(|c: char| !c.is_alphabetic()).filter(|w| !w.is_empty()).map(str::to_owned).collect::<Vec<_>>()
+        plain
+            .split(|c: char| !c.is_alphabetic())
+            .filter(|w| !w.is_empty())
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
     };
     let upper = |word: &str| word.chars().all(char::is_uppercase);
     let plain = |word: &str| word.chars().skip(1).all(char::is_lowercase) || upper(word);

@@ -113,7 +113,8 @@ fn structures(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
         {
             Ok(same(&rows[0][0], other, budget)? && budget.uses(Rule::Vector))
         }
-        (vector, other @ (Node::Matrix(_) | Node::Group('(', ..))) | (other @ (Node::Matrix(_) | Node::Group('(', ..)), vector)
+        (vector, other @ (Node::Matrix(_) | Node::Group('(', ..)))
+        | (other @ (Node::Matrix(_) | Node::Group('(', ..)), vector)
             if vector.has_symbol("vec i") || vector.has_symbol("vec j") =>
         {
             match names::components(vector, other, budget)? {
@@ -180,13 +181,21 @@ fn in_their_order(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool
         }
         (Node::Apply(sign, x), bare) | (bare, Node::Apply(sign, x)) if sign.starts_with('\\') => {
             bare.letters().map(|letters| {
-                let named = x.iter().map(|part| if let Node::Symbol(name) = part { name.as_str() } else { "" });
+                let named =
+                    x.iter().map(|part| if let Node::Symbol(name) = part { name.as_str() } else { "" });
                 named.eq(letters) && budget.uses(Rule::SignDropped)
             })
         }
         (Node::Logic(p, x), Node::Logic(q, y)) => {
             let ordered = matches!(p, Logic::If | Logic::Not);
-            Some(p == q && if ordered { collections::in_order(x, y, budget)? } else { collections::matched(x, y, false, budget)? })
+            Some(
+                p == q
+                    && if ordered {
+                        collections::in_order(x, y, budget)?
+                    } else {
+                        collections::matched(x, y, false, budget)?
+                    },
+            )
         }
         (Node::Logic(..), _) | (_, Node::Logic(..)) => Some(false),
         _ => match (a.letters(), b.letters()) {
@@ -198,7 +207,9 @@ fn in_their_order(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool
 
 /// True for two small letters that are factors; the letters of a word or a ranking have an order.
 fn commutes(letters: &[&str]) -> bool {
-    let small = |name: &&str| name.starts_with(|c: char| c.is_ascii_lowercase()) && !matches!(*name, "e" | "i" | "o" | "l");
+    let small = |name: &&str| {
+        name.starts_with(|c: char| c.is_ascii_lowercase()) && !matches!(*name, "e" | "i" | "o" | "l")
+    };
     letters.len() == 2 && letters.iter().all(small) || letters.iter().any(|name| name.starts_with("vec "))
 }
 
@@ -224,7 +235,8 @@ fn units(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
             };
             same(&scaled(x, m.factor), &scaled(y, n.factor), budget)
         }
-        (Node::Unit(_, Unit::Measure(u)), Node::Degrees(_)) | (Node::Degrees(_), Node::Unit(_, Unit::Measure(u)))
+        (Node::Unit(_, Unit::Measure(u)), Node::Degrees(_))
+        | (Node::Degrees(_), Node::Unit(_, Unit::Measure(u)))
             if !u.starts_with("degree") =>
         {
             Ok(false)
@@ -233,8 +245,12 @@ fn units(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
             relations::same(a, b, budget)
         }
         // Some rules take the first for the reference, so that neither changes its side.
-        (Node::Unit(x, unit), y) => Ok(is_silent(unit, budget) && same(x, y, budget)? && budget.uses(Rule::UnitDropped)),
-        (x, Node::Unit(y, unit)) => Ok(is_silent(unit, budget) && same(x, y, budget)? && budget.uses(Rule::UnitDropped)),
+        (Node::Unit(x, unit), y) => {
+            Ok(is_silent(unit, budget) && same(x, y, budget)? && budget.uses(Rule::UnitDropped))
+        }
+        (x, Node::Unit(y, unit)) => {
+            Ok(is_silent(unit, budget) && same(x, y, budget)? && budget.uses(Rule::UnitDropped))
+        }
         _ => Ok(false),
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::budget::Budget;
 use crate::node::{Function, Node, Relation, Sign};
-use crate::units::Unit;
 use crate::scalar;
+use crate::units::Unit;
 use crate::verdict::Reason;
 
 /// The name and the coordinates of `A(1, 2)`.
@@ -34,14 +34,23 @@ pub(super) fn components(node: &Node, other: &Node, budget: &mut Budget) -> Resu
     };
     let zero = Node::integer(0);
     let outside = (count..3).any(|i| node.has_symbol(UNITS[i]));
-    if outside || !node.is_expression() || !(2..=3).contains(&count) || !scalar::same(&at(None), &zero, budget)? {
+    if outside
+        || !node.is_expression()
+        || !(2..=3).contains(&count)
+        || !scalar::same(&at(None), &zero, budget)?
+    {
         return Ok(None);
     }
     let parts: Vec<Node> = (0..count).map(|i| at(Some(i))).collect();
     // Twice a unit vector counts twice: the sum is one of multiples.
     for (i, part) in parts.iter().enumerate() {
-        let twice = (0..3).fold(node.clone(), |n, j| n.with(UNITS[j], &Node::integer(if i == j { 2 } else { 0 })));
-        if !scalar::same(&twice, &Node::Sum(vec![(Sign::Plus, part.clone()), (Sign::Plus, part.clone())]), budget)? {
+        let twice =
+            (0..3).fold(node.clone(), |n, j| n.with(UNITS[j], &Node::integer(if i == j { 2 } else { 0 })));
+        if !scalar::same(
+            &twice,
+            &Node::Sum(vec![(Sign::Plus, part.clone()), (Sign::Plus, part.clone())]),
+            budget,
+        )? {
             return Ok(None);
         }
     }
@@ -159,7 +168,9 @@ pub(super) fn one_name(a: &Node, b: &Node) -> bool {
     let stem = |n: &Node| match n {
         Node::Symbol(name) => Some(name.split('_').next().unwrap_or(name).to_lowercase()),
         // `P(A)`, but not `f(2)` or `pq`.
-        Node::Apply(f, arguments) if arguments.iter().all(|n| matches!(n, Node::Symbol(_))) => Some(f.to_lowercase()),
+        Node::Apply(f, arguments) if arguments.iter().all(|n| matches!(n, Node::Symbol(_))) => {
+            Some(f.to_lowercase())
+        }
         Node::Product(factors) => match &factors[..] {
             [(false, Node::Symbol(f)), (false, _)] if "fghFGHPES".contains(f.as_str()) => {
                 Some(f.to_lowercase())

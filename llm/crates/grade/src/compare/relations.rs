@@ -187,10 +187,14 @@ fn chains(
             Ok(same_node(f, g, budget)? && same_node(x, y, budget)?)
         }
         ([(p, x)], [(q, y)]) if p.is_of_figures() || q.is_of_figures() => {
-            let one = |p, f, x, budget: &mut Budget| Ok(p == *q && same_node(f, g, budget)? && same_node(x, y, budget)?);
+            let one = |p, f, x, budget: &mut Budget| {
+                Ok(p == *q && same_node(f, g, budget)? && same_node(x, y, budget)?)
+            };
             Ok(one(*p, f, x, budget)? || one(p.turned(), x, f, budget)?)
         }
-        ([(Relation::About, x)], [(Relation::About, y)]) if x.letters().is_some() && y.letters().is_some() => {
+        ([(Relation::About, x)], [(Relation::About, y)])
+            if x.letters().is_some() && y.letters().is_some() =>
+        {
             Ok(same_node(f, g, budget)? && same_node(x, y, budget)?)
         }
         ([(Relation::Equal | Relation::About, x)], [(Relation::Equal | Relation::About, y)]) => {

@@ -36,7 +36,8 @@ pub(super) fn last_box(text: &str) -> Option<Cow<'_, str>> {
     let joins = |at: &usize| {
         let between = text.get(places[at - 1].outer.end..places[*at].outer.start);
         let Some(between) = between.map(|between| between.replace("\\text", " ")) else { return false };
-        let mut words = between.split([' ', '$', '{', '}', '~', '\\', '(', ')']).filter(|word| !word.is_empty());
+        let mut words =
+            between.split([' ', '$', '{', '}', '~', '\\', '(', ')']).filter(|word| !word.is_empty());
         !between.contains('\n') && words.all(|word| matches!(word, "," | ";" | "and" | "or" | ",and" | ",or"))
     };
     let first = last - (1..=last).rev().take_while(joins).count();
@@ -86,14 +87,24 @@ fn denied(text: &str, place: &Place) -> bool {
     let sentence = before.rsplit(['\n', '!', '?']).next().unwrap_or("");
     let sentence = sentence.rsplit(". ").next().unwrap_or("").rsplit([',', ';']).next().unwrap_or("");
     let words = sentence.rsplit(plain).filter(|word| !word.is_empty()).map(str::to_lowercase);
-    let words: Vec<String> = words.take(BESIDE).take_while(|word| !matches!(word.as_str(), "but" | "so" | "rather" | "hence" | "therefore" | "thus")).collect();
-    let behind: Vec<String> =
-        text[place.outer.end..].split(plain).filter(|word| !word.is_empty()).take(BESIDE).map(|word| word.trim_end_matches(['.', '!']).to_lowercase()).collect();
+    let words: Vec<String> = words
+        .take(BESIDE)
+        .take_while(|word| !matches!(word.as_str(), "but" | "so" | "rather" | "hence" | "therefore" | "thus"))
+        .collect();
+    let behind: Vec<String> = text[place.outer.end..]
+        .split(plain)
+        .filter(|word| !word.is_empty())
+        .take(BESIDE)
+        .map(|word| word.trim_end_matches(['.', '!']).to_lowercase())
+        .collect();
     let behind: Vec<&str> = behind.iter().map(String::as_str).collect();
     let judged = match &behind[..] {
         ["is" | "was", "not" | "never", "the" | "a" | "right" | "correct" | "valid" | "possible", ..] => true,
         ["isn't" | "wasn't" | "cannot" | "can't", ..] => true,
-        ["is" | "was" | "must" | "seems", rest @ ..] => rest.iter().take(2).any(|word| matches!(*word, "wrong" | "incorrect" | "false" | "impossible" | "invalid")),
+        ["is" | "was" | "must" | "seems", rest @ ..] => rest
+            .iter()
+            .take(2)
+            .any(|word| matches!(*word, "wrong" | "incorrect" | "false" | "impossible" | "invalid")),
         _ => false,
     };
     let struck = before.ends_with("~~") && text[place.outer.end..].starts_with("~~");
@@ -131,7 +142,8 @@ fn closed(text: &str, start: usize, mut found: impl FnMut(Place)) {
 
 /// The length of the beginning of a box: `\boxed{`, `\boxed {`, `\fbox{`.
 fn opening(bytes: &[u8]) -> Option<usize> {
-    let command = [&br"\boxed"[..], br"\fbox", br"\framebox"].into_iter().find(|command| bytes.starts_with(command))?;
+    let command =
+        [&br"\boxed"[..], br"\fbox", br"\framebox"].into_iter().find(|command| bytes.starts_with(command))?;
     let blanks = bytes[command.len()..].iter().take_while(|b| **b == b' ').count();
     (bytes.get(command.len() + blanks) == Some(&b'{')).then_some(command.len() + blanks + 1)
 }

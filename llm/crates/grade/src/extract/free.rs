@@ -97,7 +97,9 @@ fn marked(text: &str) -> Marked {
     if let Some(inside) = super::lenient_tag(&text[from..]) {
         return part(inside, FoundBy::Tag).map_or(Marked::Empty, Marked::Found);
     }
-    let empty = text[from..].rsplit_once("####").is_some_and(|(_, line)| line.lines().next().is_none_or(|l| l.trim().is_empty()));
+    let empty = text[from..]
+        .rsplit_once("####")
+        .is_some_and(|(_, line)| line.lines().next().is_none_or(|l| l.trim().is_empty()));
     let hashes = hashes(text, from);
     let field = || field(text, from);
     let said = announcement(text, from, [&PHRASES.last, &PHRASES.answer]);
@@ -127,11 +129,13 @@ fn concluded(text: &str, from: usize) -> Option<Found> {
     let mut words = lower.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty());
     let first = words.next()?;
     let concludes = tongue.is(first, Role::So) || lower.contains("therefore");
-    let named = ["is the answer", "is our answer", "is the final answer"].iter().any(|said| lower.contains(said));
+    let named =
+        ["is the answer", "is our answer", "is the final answer"].iter().any(|said| lower.contains(said));
     let one = stated(rest, last.clone(), &found, tongue, false)
         .filter(|one| (named || concludes && one.rank >= Rank::Computed) && one.rank > Rank::None)?;
     let one = found_in(one, FoundBy::Statement);
-    (!is_remark(&rest[last], tongue)).then(|| Found { span: one.span.start + from..one.span.end + from, ..one })
+    (!is_remark(&rest[last], tongue))
+        .then(|| Found { span: one.span.start + from..one.span.end + from, ..one })
 }
 
 /// The line behind the last `####`.
@@ -157,8 +161,12 @@ fn announcement<const N: usize>(text: &str, from: usize, groups: [&[Phrase]; N])
             let conceded = before.split(' ').any(|word| tongue.is(word, Role::Concede))
                 || PHRASES.unknown.split('|').any(|phrase| before.contains(phrase));
             // `The answer is 16. Hmm, actually no.`
-            let retracted = ["actually no", "that's wrong", "that is wrong"].iter().any(|said| lower[start..].contains(said));
-            if !conceded && !retracted && let Some(found) = statement_from(text, from + start..text.len(), FoundBy::Marker)
+            let retracted = ["actually no", "that's wrong", "that is wrong"]
+                .iter()
+                .any(|said| lower[start..].contains(said));
+            if !conceded
+                && !retracted
+                && let Some(found) = statement_from(text, from + start..text.len(), FoundBy::Marker)
             {
                 return Some(corrected(text, found.span.end).unwrap_or(found));
             }
@@ -315,17 +323,21 @@ fn statement_from(text: &str, place: Range<usize>, rule: FoundBy) -> Option<Foun
 /// True for a number with which the words beside it do something: `7 squared`, `half of 7`, `7 less than 20`.
 fn is_operand(text: &str, place: &Range<usize>) -> bool {
     const BEHIND: &str = "squared|cubed|factorial|choose|dozen|less|fewer|more|th|st|nd|rd";
-    const BEFORE: &str = "square|cube|root|half|twice|double|triple|third|quarter|logarithm|reciprocal|inverse|negation";
+    const BEFORE: &str =
+        "square|cube|root|half|twice|double|triple|third|quarter|logarithm|reciprocal|inverse|negation";
     let words = |text: &'_ str| text.to_lowercase();
     let (before, behind) = (words(&text[..place.start]), words(&text[place.end..]));
     let before = before.rsplit(['.', '\n', ',']).next().unwrap_or("");
-    let before: Vec<&str> = before.rsplit(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty()).take(3).collect();
-    let behind = behind.trim_start_matches([' ', '$']).split(|c: char| !c.is_alphabetic()).next().unwrap_or("");
-    is_among(behind, BEHIND) || match before[..] {
-        ["of", noun, ..] => is_among(noun, BEFORE),
-        [word, ..] => matches!(word, "twice" | "half" | "double" | "thrice"),
-        [] => false,
-    }
+    let before: Vec<&str> =
+        before.rsplit(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty()).take(3).collect();
+    let behind =
+        behind.trim_start_matches([' ', '$']).split(|c: char| !c.is_alphabetic()).next().unwrap_or("");
+    is_among(behind, BEHIND)
+        || match before[..] {
+            ["of", noun, ..] => is_among(noun, BEFORE),
+            [word, ..] => matches!(word, "twice" | "half" | "double" | "thrice"),
+            [] => false,
+        }
 }
 
 /// The end of a computation in place of all of it: `90 feet` for `15 feet * 6 = 90 feet`.
@@ -495,7 +507,8 @@ fn short_text(text: &str) -> Option<Found> {
     let said = unmarked(text.trim());
     // A sentence with a number that states none gives no answer.
     let names = !(said.contains(|c: char| c.is_ascii_digit()) && said.contains(' '));
-    let short = names && text.trim().len() <= WORDS && !text.trim().contains('\n') && environments(text).is_empty();
+    let short =
+        names && text.trim().len() <= WORDS && !text.trim().contains('\n') && environments(text).is_empty();
     let start = said.as_ptr() as usize - text.as_ptr() as usize;
     short.then(|| Found::part(text, start..start + said.len(), FoundBy::Text))?
 }

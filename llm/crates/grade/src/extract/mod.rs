@@ -97,7 +97,9 @@ impl Prediction {
             Extraction::Auto => box_or_all(response, FoundBy::Whole),
             Extraction::Boxed => boxed(response),
             Extraction::Tag => strict_tag(response).and_then(|inside| box_or_all(inside, FoundBy::Tag)),
-            Extraction::LenientTag => lenient_tag(response).and_then(|inside| box_or_all(inside, FoundBy::Tag)),
+            Extraction::LenientTag => {
+                lenient_tag(response).and_then(|inside| box_or_all(inside, FoundBy::Tag))
+            }
             Extraction::Any => boxed(response)
                 .or_else(|| by(lenient_tag(response)?, FoundBy::Tag))
                 .or_else(|| by(after_hashes(response)?, FoundBy::Hashes))
@@ -109,11 +111,15 @@ impl Prediction {
     /// Reads the answer of a response; of one that was cut off in prose, a marked and finished one only.
     pub(super) fn of(response: Response<'_>, how: Extraction) -> Prediction {
         let found = Prediction::extract(response.text, how);
-        let Some(place) = found.found().filter(|_| response.cut_off && how == Extraction::Free) else { return found };
+        let Some(place) = found.found().filter(|_| response.cut_off && how == Extraction::Free) else {
+            return found;
+        };
         let behind = &response.text[place.span.end..];
         let ended = match place.rule {
             FoundBy::Boxed | FoundBy::Json | FoundBy::Code => true,
-            FoundBy::Tag | FoundBy::Hashes | FoundBy::Marker => behind.contains(|c: char| c == '\n' || c == '<' || c.is_alphabetic()),
+            FoundBy::Tag | FoundBy::Hashes | FoundBy::Marker => {
+                behind.contains(|c: char| c == '\n' || c == '<' || c.is_alphabetic())
+            }
             _ => false,
         };
         if ended { found } else { Prediction(None) }

@@ -99,7 +99,8 @@ fn kind(word: &str) -> Kind {
     if words::connective(inner).is_some() {
         return Kind::Connective;
     }
-    if word.contains('\\') || inner.chars().any(|c| matches!(c, 'π' | '√' | '∞' | '¼'..='¾' | '⅐'..='⅞' | '∅' | 'ℝ'))
+    if word.contains('\\')
+        || inner.chars().any(|c| matches!(c, 'π' | '√' | '∞' | '¼'..='¾' | '⅐'..='⅞' | '∅' | 'ℝ'))
     {
         return Kind::Value;
     }

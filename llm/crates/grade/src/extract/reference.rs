@@ -13,7 +13,10 @@ pub(super) fn plain(text: &str) -> Cow<'_, str> {
         }
     }
     for quote in ['\'', '"'] {
-        let list = trimmed.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).filter(|list| list.starts_with(quote));
+        let list = trimmed
+            .strip_prefix('[')
+            .and_then(|rest| rest.strip_suffix(']'))
+            .filter(|list| list.starts_with(quote));
         if let Some(inside) = list.and_then(|list| list.strip_prefix(quote)?.strip_suffix(quote)) {
             let comma = format!("{quote}, {quote}");
             let parts = inside.split(&comma).map(|part| part.trim().trim_matches('$'));
@@ -26,5 +29,8 @@ pub(super) fn plain(text: &str) -> Cow<'_, str> {
 /// The answer that a whole solution marks by `####` or a box; a text without a mark itself.
 pub(super) fn marked(text: &str) -> Cow<'_, str> {
     let hashes = || super::after_hashes(text).map(|line| Cow::Borrowed(line.trim()));
-    super::last_box(text).filter(|inside| !inside.trim().is_empty()).or_else(hashes).unwrap_or(Cow::Borrowed(text))
+    super::last_box(text)
+        .filter(|inside| !inside.trim().is_empty())
+        .or_else(hashes)
+        .unwrap_or(Cow::Borrowed(text))
 }

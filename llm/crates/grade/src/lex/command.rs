@@ -30,10 +30,10 @@ impl Lexer<'_> {
             // The look of something, not its meaning.
             "quad" | "qquad" | "displaystyle" | "textstyle" | "scriptstyle" | "limits" | "nolimits"
             | "thinspace" | "medspace" | "thickspace" | "enspace" | "hline" | "boldsymbol" | "mathbf"
-            | "bm" | "mathit" | "pmb" | "bf" | "rm" | "it" | "boxed" | "fbox"
-            | "dollar" | "nonumber" | "notag" | "hfill" | "large" | "Large" | "LARGE" | "small"
-            | "normalsize" | "strut" | "noindent" | "centering" | "allowbreak" | "nobreak" | "relax"
-            | "underline" | "bold" | "mathop" => {}
+            | "bm" | "mathit" | "pmb" | "bf" | "rm" | "it" | "boxed" | "fbox" | "dollar" | "nonumber"
+            | "notag" | "hfill" | "large" | "Large" | "LARGE" | "small" | "normalsize" | "strut"
+            | "noindent" | "centering" | "allowbreak" | "nobreak" | "relax" | "underline" | "bold"
+            | "mathop" => {}
             // Here the braces are no part of the answer.
             "hspace" | "vspace" | "color" | "phantom" | "hphantom" | "vphantom" | "label" | "tag" => {
                 self.braced();
@@ -61,7 +61,8 @@ impl Lexer<'_> {
         match (letters.next(), letters.next()) {
             (Some('π'), None) => true,
             (Some('\\'), Some(_)) => {
-                sign(inside).is_some() || ["\\frac", "\\dfrac", "\\sqrt"].iter().any(|name| inside.starts_with(name))
+                sign(inside).is_some()
+                    || ["\\frac", "\\dfrac", "\\sqrt"].iter().any(|name| inside.starts_with(name))
             }
             (Some(letter), None) => {
                 let unit = units::canonical(inside).is_some();

@@ -182,7 +182,10 @@ impl<'a> Lexer<'a> {
         let token = match inside {
             "" => return Ok(()),
             "in" if self.behind_value()
-                && matches!(self.rest().trim_start_matches(['$', ' ', '.', '}']).chars().next(), None | Some('^')) =>
+                && matches!(
+                    self.rest().trim_start_matches(['$', ' ', '.', '}']).chars().next(),
+                    None | Some('^')
+                ) =>
             {
                 Token::Text("in".into())
             }

@@ -161,7 +161,9 @@ fn primed(node: Node) -> Node {
     match node {
         Node::Symbol(name) => Node::Symbol(format!("{name}'")),
         Node::Number(_) => Node::Unit(Box::new(node), Unit::Measure("'".into())),
-        Node::Unit(inner, Unit::Measure(mark)) if mark == "'" => Node::Unit(inner, Unit::Measure("''".into())),
+        Node::Unit(inner, Unit::Measure(mark)) if mark == "'" => {
+            Node::Unit(inner, Unit::Measure("''".into()))
+        }
         other => other,
     }
 }

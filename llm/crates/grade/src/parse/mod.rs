@@ -179,8 +179,10 @@ impl Parser<'_> {
     /// `a`, `a = b`, `a < b <= c`.
     fn relation(&mut self) -> Result<Node, Reason> {
         // `= 5` says 5, `\approx 5` too.
-        let leading =
-            matches!(self.peek(), Some(Token::Relation(Relation::Equal | Relation::About) | Token::Logic(Logic::If)));
+        let leading = matches!(
+            self.peek(),
+            Some(Token::Relation(Relation::Equal | Relation::About) | Token::Logic(Logic::If))
+        );
         self.at += usize::from(self.wide && leading);
         let start = self.at;
         let first = self.ratio()?;

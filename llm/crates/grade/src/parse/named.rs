@@ -64,7 +64,9 @@ impl Parser<'_> {
     }
 
     fn joined_by(&mut self, connectives: &[Logic]) -> Result<Node, Reason> {
-        let Some((connective, tighter)) = connectives.split_first() else { return self.nested(Self::relation) };
+        let Some((connective, tighter)) = connectives.split_first() else {
+            return self.nested(Self::relation);
+        };
         let mut parts = vec![self.joined_by(tighter)?];
         while self.take(&Token::Logic(*connective)) {
             parts.push(self.joined_by(tighter)?);
@@ -83,7 +85,9 @@ impl Parser<'_> {
     /// `1:15` with two digits behind the colon, or `1:15:30`: a time, if the token before the parts is `start`.
     pub(super) fn clock(&self, start: usize) -> Option<Node> {
         let digits = |at: usize, most: u32| match self.tokens.get(at)? {
-            Token::Number { digits, exponent: 0, .. } if digits.len() <= 2 => digits.parse().ok().filter(|n| *n < most),
+            Token::Number { digits, exponent: 0, .. } if digits.len() <= 2 => {
+                digits.parse().ok().filter(|n| *n < most)
+            }
             _ => None,
         };
         let two = |at: usize| matches!(self.tokens.get(at), Some(Token::Number { digits, .. }) if digits.len() == 2);
@@ -92,7 +96,11 @@ impl Parser<'_> {
             return None;
         }
         let second = if length == 5 { Some(digits(start + 4, 60)?) } else { None };
-        Some(Node::Time(Clock { hour: digits(start, 25)?, past: (digits(start + 2, 60)?, second), afternoon: None }))
+        Some(Node::Time(Clock {
+            hour: digits(start, 25)?,
+            past: (digits(start + 2, 60)?, second),
+            afternoon: None,
+        }))
     }
 }
 
@@ -115,10 +123,12 @@ pub(super) fn half_of_day(value: Node, unit: &Unit) -> Result<Node, Node> {
     match &value {
         _ if !matches!(name.as_str(), "am" | "pm") => Err(value),
         Node::Time(clock) => Ok(Node::Time(Clock { afternoon, ..*clock })),
-        hour => match hour.as_integer().and_then(|n| u32::try_from(n).ok()).filter(|n| (1..=12).contains(n)) {
-            Some(hour) => Ok(Node::Time(Clock { hour, past: (0, None), afternoon })),
-            None => Err(value),
-        },
+        hour => {
+            match hour.as_integer().and_then(|n| u32::try_from(n).ok()).filter(|n| (1..=12).contains(n)) {
+                Some(hour) => Ok(Node::Time(Clock { hour, past: (0, None), afternoon })),
+                None => Err(value),
+            }
+        }
     }
 }
 
@@ -127,7 +137,9 @@ pub(super) fn derivative(top: &Node, bottom: &Node) -> Option<Node> {
     let order = |node: &Node| match node {
         Node::Symbol(d) if matches!(d.as_str(), "d" | "partial") => Some((d.clone(), "1".to_owned())),
         Node::Power(base, n) => match &**base {
-            Node::Symbol(d) if matches!(d.as_str(), "d" | "partial") => Some((d.clone(), n.as_integer()?.to_string())),
+            Node::Symbol(d) if matches!(d.as_str(), "d" | "partial") => {
+                Some((d.clone(), n.as_integer()?.to_string()))
+            }
             _ => None,
         },
         _ => None,

@@ -33,8 +33,16 @@ impl Name {
     }
 
     fn words(&mut self, text: &str) {
-        let text = text.replace("^{", "^").replace("p.m", "pm").replace("a.m", "am").replace("P.M", "pm").replace("A.M", "am");
-        for word in text.split(|c: char| !c.is_alphanumeric() && !matches!(c, '/' | '\'' | '-' | '^')).filter(|w| !w.is_empty()) {
+        let text = text
+            .replace("^{", "^")
+            .replace("p.m", "pm")
+            .replace("a.m", "am")
+            .replace("P.M", "pm")
+            .replace("A.M", "am");
+        for word in text
+            .split(|c: char| !c.is_alphanumeric() && !matches!(c, '/' | '\'' | '-' | '^'))
+            .filter(|w| !w.is_empty())
+        {
             for (i, part) in word.split('/').enumerate() {
                 self.divided |= i > 0;
                 let (name, power) = part.split_once('^').unwrap_or((part, ""));

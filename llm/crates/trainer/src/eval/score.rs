@@ -6,6 +6,8 @@
 //! All problems have equal weight. Samples of one problem are not independent, so with several samples intervals come from
 //! resampling problems.
 
+use std::collections::BTreeMap;
+
 use grpo_lambda_stats::{Bootstrap, Interval, mean, pass_at_k, wilson};
 
 use super::CONFIDENCE_LEVEL;
@@ -78,6 +80,12 @@ pub struct BenchmarkScores {
     pub graded_problems: usize,
     /// Responses cut off at the length limit.
     pub cut_off: usize,
+    /// Right responses that were cut off at the length limit.
+    pub right_cut_off: usize,
+    /// The four words with which most right responses begin, and how many do.
+    pub opening: Option<(String, usize)>,
+    /// Responses whose answer is a part of the problem; they count as wrong.
+    pub restated: usize,
     /// Responses that were sampled: all but those whose prompt fills the context.
     pub responses: usize,
     /// Mean length of the sampled responses in tokens; `None` if there are none.
@@ -100,6 +108,7 @@ pub fn scores(name: &str, completions: &[Vec<CompletionRecord>], pass_at: &[usiz
     );
     let tallies: Vec<Tally> = completions.iter().map(|c| Tally::new(c)).collect();
     let all = || completions.iter().flatten();
+    let right = || all().filter(|c| c.verdict == ResponseOutcome::Right);
     let made: Vec<f64> =
         all().filter(|c| c.finish != RecordedFinish::NoRoom).map(|c| c.tokens as f64).collect();
     let each = |f: &dyn Fn(&Tally) -> f64| -> Vec<f64> { tallies.iter().map(f).collect() };
@@ -121,6 +130,9 @@ pub fn scores(name: &str, completions: &[Vec<CompletionRecord>], pass_at: &[usiz
         lenient: all().filter(|c| c.lenient).count(),
         graded_problems: graded.len(),
         cut_off: all().filter(|c| c.finish == RecordedFinish::Length).count(),
+        right_cut_off: right().filter(|c| c.finish == RecordedFinish::Length).count(),
+        opening: opening(right().map(|c| c.text.as_str())),
+        restated: all().filter(|c| c.reason.ends_with("stands in the problem")).count(),
         responses: made.len(),
         mean_tokens: mean(&made),
         pass: pass.collect(),
@@ -129,6 +141,15 @@ pub fn scores(name: &str, completions: &[Vec<CompletionRecord>], pass_at: &[usiz
             ties: votes.iter().filter(|v| v.tie).count(),
         }),
     }
+}
+
+/// The first four words that most texts share, and how many do.
+fn opening<'a>(texts: impl Iterator<Item = &'a str>) -> Option<(String, usize)> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for text in texts {
+        *counts.entry(text.split_whitespace().take(4).collect::<Vec<_>>().join(" ")).or_default() += 1;
+    }
+    counts.into_iter().max_by_key(|(_, count)| *count)
 }
 
 impl BenchmarkScores {
