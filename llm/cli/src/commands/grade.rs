@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_grade::{Extraction, Found, Grader, Kind, Prediction, Response, Rule, Rules, Verdict};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -163,8 +164,18 @@ pub fn run(args: &GradeArgs) -> Result<(), Failure> {
 
 fn one(grader: &Grader, line: &JsonLine) -> Result<Judged, Failure> {
     let right = "a line is {\"gold\": \"1/2\", \"answer\": \"0.5\"}";
-    let golds = line.texts("gold")?.ok_or_else(|| line.refused(format!("gold: missing; {right}")))?;
-    let answer = line.text("answer")?.ok_or_else(|| line.refused(format!("answer: missing; {right}")))?;
+    // Further fields are let through, but one that is nearly `answer` was meant.
+    let missing = |name: &'static str| {
+        let others = line.others(&FIELDS);
+        let near =
+            others.keys().map(|key| (key, did_you_mean(key, [name]))).find(|(_, hint)| !hint.is_empty());
+        match near {
+            Some((key, hint)) => line.refused(format!("{key}: unknown field{hint}; {right}")),
+            None => line.refused(format!("{name}: missing; {right}")),
+        }
+    };
+    let golds = line.texts("gold")?.ok_or_else(|| missing("gold"))?;
+    let answer = line.text("answer")?.ok_or_else(|| missing("answer"))?;
     let gold = grader.gold(golds).map_err(|e| line.refused(format!("gold: {e}")))?;
     let cut_off = line.text("finish")? == Some("length");
     let response = Response { text: answer, problem: line.text("problem")?, cut_off };

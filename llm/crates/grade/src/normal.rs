@@ -36,7 +36,7 @@ pub(super) fn is_evaluated(answer: &Node, reference: &Node) -> bool {
         return true;
     }
     values(reference, &mut wanted, &mut budget);
-    wanted.undone || !own.undone && (wanted.call || !own.call && (wanted.sum || wanted.decimal || !own.sum))
+    wanted.undone || !own.undone && (wanted.call || wanted.decimal || !own.call && (wanted.sum || !own.sum))
 }
 
 /// True for what is more than a number, a word or a name: it has a sign of arithmetic, a bracket, a relation.
@@ -62,6 +62,8 @@ fn values(node: &Node, form: &mut Form, budget: &mut Budget) {
     match node {
         Node::Chain(_, rest, _) => rest.last().into_iter().for_each(|(_, side)| values(side, form, budget)),
         Node::Apply(..) | Node::Logic(..) => {}
+        // Degrees with minutes and seconds.
+        Node::Degrees(inner) if has_minutes(inner) => {}
         _ if node.is_expression() && !matches!(node, Node::Degrees(_) | Node::Percent(_)) => {
             if !node.has_symbols() {
                 constant(node, form, budget);
@@ -123,6 +125,15 @@ fn is_rational_form(node: &Node) -> bool {
         },
         power => ten(power),
     }
+}
+
+fn has_minutes(degrees: &Node) -> bool {
+    let Node::Sum(terms) = degrees else { return false };
+    let parts = [Node::integer(60), Node::integer(3600)];
+    terms[1..].iter().all(|(_, part)| {
+        matches!(part, Node::Product(factors)
+            if matches!(&factors[..], [(false, Node::Number(_)), (true, below)] if parts.contains(below)))
+    })
 }
 
 fn is_whole(node: &Node) -> bool {

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use grpo_lambda_grade::Extraction;
 use grpo_lambda_stats::{Bootstrap, Interval, mean, pass_at_k, wilson};
 
 use super::CONFIDENCE_LEVEL;
@@ -60,6 +61,9 @@ pub struct Majority {
     /// Problems where several answers were equally frequent; each counts with the share of those answers that is right.
     pub ties: usize,
 }
+
+/// Right answers from which a doubt is taken up by a line.
+const RIGHT: usize = 5;
 
 /// The numbers of a benchmark.
 #[derive(Clone, Debug, PartialEq)]
@@ -153,6 +157,35 @@ fn opening<'a>(texts: impl Iterator<Item = &'a str>) -> Option<(String, usize)> 
 }
 
 impl BenchmarkScores {
+    /// Lines on what may be no answer although it is counted as one, and on a place of answers that no response has.
+    pub fn doubts(&self, extract: Extraction) -> Vec<String> {
+        let mut lines = Vec::new();
+        let (right, missing) = (self.count(ResponseOutcome::Right), self.count(ResponseOutcome::NoAnswer));
+        if right >= RIGHT && self.right_cut_off == right {
+            let opening = self.opening.iter().map(|(words, n)| format!("; {n} of them begin with `{words}`"));
+            lines.push(format!(
+                "{}: all {right} right responses were cut off at the length limit, so none of them may have given its answer{}",
+                self.name,
+                opening.collect::<String>()
+            ));
+        }
+        if self.restated > 0 {
+            lines.push(format!(
+                "{}: {} responses give a part of the problem for its answer; they count as wrong",
+                self.name, self.restated
+            ));
+        }
+        if self.responses >= 4 * RIGHT && 50 * (self.responses - missing) <= self.responses {
+            lines.push(format!(
+                "{}: {missing} of {} responses have no answer at the place that `{}` reads; ask for it in the prompt, or read another by --extract",
+                self.name,
+                self.responses,
+                extract.name()
+            ));
+        }
+        lines
+    }
+
     /// Responses of this outcome.
     pub fn count(&self, outcome: ResponseOutcome) -> usize {
         let at = ResponseOutcome::ALL.iter().position(|o| *o == outcome);

@@ -1,7 +1,6 @@
 //! The numbers of an evaluation as a table for a terminal, CSV and JSON.
 
 use comfy_table::presets;
-use grpo_lambda_grade::Extraction;
 use grpo_lambda_stats::table::{Cell, Table, significant};
 use grpo_lambda_stats::{Interval, mean_of_independent};
 use serde_json::{Map, Value, json};
@@ -39,38 +38,6 @@ pub struct Average {
 
 /// The assumption of [`limits`], in words.
 pub const ASSUMED: &str = "as of two independent models of this accuracy";
-
-/// Right answers from which a doubt is taken up by a line.
-const RIGHT: usize = 5;
-
-/// Lines on what may be no answer although it is counted as one, and on a place of answers that no response has.
-fn doubts(s: &BenchmarkScores, extract: Extraction) -> Vec<String> {
-    let mut lines = Vec::new();
-    let (right, missing) = (s.count(ResponseOutcome::Right), s.count(ResponseOutcome::NoAnswer));
-    if right >= RIGHT && s.right_cut_off == right {
-        let opening = s.opening.iter().map(|(words, n)| format!("; {n} of them begin with `{words}`"));
-        lines.push(format!(
-            "{}: all {right} right responses were cut off at the length limit, so none of them may have given its answer{}",
-            s.name,
-            opening.collect::<String>()
-        ));
-    }
-    if s.restated > 0 {
-        lines.push(format!(
-            "{}: {} responses give a part of the problem for its answer; they count as wrong",
-            s.name, s.restated
-        ));
-    }
-    if s.responses >= 4 * RIGHT && 50 * (s.responses - missing) <= s.responses {
-        lines.push(format!(
-            "{}: {missing} of {} responses have no answer at the place that `{}` reads; ask for it in the prompt, or read another by --extract",
-            s.name,
-            s.responses,
-            extract.name()
-        ));
-    }
-    lines
-}
 
 impl EvalSummary {
     /// The numbers of benchmarks from their responses.
@@ -139,7 +106,7 @@ impl EvalSummary {
                     s.count(ResponseOutcome::Right)
                 ));
             }
-            notes.extend(doubts(s, self.settings.extract));
+            notes.extend(s.doubts(self.settings.extract));
             if s.responses > 0 && 20 * s.cut_off >= s.responses {
                 notes.push(format!(
                     "{}: {} % of responses were cut off at the length limit, so a longer one might score more",
@@ -303,41 +270,4 @@ fn average(all: &[BenchmarkScores]) -> Option<Average> {
         pass,
         majority: mean(&|s| Some(s.majority?.value)),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::completion::RecordedFinish;
-    use super::super::score::tests::record;
-    use super::*;
-
-    #[test]
-    fn answers_that_may_be_none_are_told_of() {
-        let lines = |verdict, finish, reason: &str| {
-            let problem = |_| {
-                let one = record(0, verdict, Some("18 + 3"), finish);
-                vec![CompletionRecord { reason: reason.into(), text: "18 + 3 is a sum of two".into(), ..one }]
-            };
-            let completions: Vec<Vec<CompletionRecord>> = (0..20).map(problem).collect();
-            doubts(&scores("sums", &completions, &[]), Extraction::Boxed).join("\n")
-        };
-        let (right, none) = (ResponseOutcome::Right, ResponseOutcome::NoAnswer);
-        let cut = lines(right, RecordedFinish::Length, "equal");
-        assert!(
-            cut.contains("all 20 right responses were cut off")
-                && cut.contains("20 of them begin with `18 + 3 is`"),
-            "{cut}"
-        );
-        assert_eq!(lines(right, RecordedFinish::Eos, "equal"), "");
-        let restated = lines(ResponseOutcome::Wrong, RecordedFinish::Eos, "`18 + 3` stands in the problem");
-        assert_eq!(
-            restated,
-            "sums: 20 responses give a part of the problem for its answer; they count as wrong"
-        );
-        let missing = lines(none, RecordedFinish::Eos, "");
-        assert!(
-            missing.contains("20 of 20 responses have no answer at the place that `boxed` reads"),
-            "{missing}"
-        );
-    }
 }

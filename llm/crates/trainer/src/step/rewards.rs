@@ -143,7 +143,8 @@ impl RewardFunction for TextReward {
             let (program, draw) = (said[i], draws.response(i as u64).unit(0));
             let row = &prompt.others;
             let (problem, cut_off) = (Some(asked.as_str()), responses[i].truncated);
-            let input = RewardInput { text, length, problem, cut_off, gold, extraction, program, draw, step, row };
+            let input =
+                RewardInput { text, length, problem, cut_off, gold, extraction, program, draw, step, row };
             self.summable(self.reward.score(&input))
         };
         texts.iter().enumerate().map(reward).collect()
