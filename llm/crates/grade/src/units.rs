@@ -64,7 +64,7 @@ pub(super) enum Unit {
 }
 
 /// Words behind a number that change it or judge it.
-const CHANGES: &str = "squared|cubed|factorial|root|roots|inverse|reciprocal|doubled|halved|tripled|twice|half|halves|tens|gross|\
+const CHANGES: &str = "squared|cubed|factorial|root|roots|inverse|reciprocal|doubled|doubles|halved|tripled|fails|failed|twice|half|halves|tens|gross|\
     dozen|dozens|score|choose|power|powers|mod|modulo|not|no|never|none|wrong|incorrect|false|invalid|least|most|minimum|maximum|min|\
     max|maybe|perhaps|possibly|unknown|ignored|unless|except|excluding|cannot|can't|isn't|impossible|if|than|too|guess|negative|\
     minus|plus|times|is|are|was|be|should|would|more|less|fewer|under|over|above|below|between|early|late|conjugate|squares|cubes";

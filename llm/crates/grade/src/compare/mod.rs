@@ -179,7 +179,9 @@ fn in_their_order(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool
             let turns = x.len() > 1 && matches!(sign.as_str(), "\\angle" | "\\bar") && *x == turned;
             Some(sign == other && (turns || collections::in_order(x, y, budget)?))
         }
-        (Node::Apply(sign, x), bare) | (bare, Node::Apply(sign, x)) if sign.starts_with('\\') => {
+        (Node::Apply(sign, x), bare) | (bare, Node::Apply(sign, x))
+            if sign.starts_with('\\') && sign != "\\times" =>
+        {
             bare.letters().map(|letters| {
                 let named =
                     x.iter().map(|part| if let Node::Symbol(name) = part { name.as_str() } else { "" });
@@ -271,7 +273,11 @@ fn clocks(a: Clock, b: Clock, budget: &mut Budget) -> bool {
         && match (full(a), full(b)) {
             (Some(x), Some(y)) => x == y,
             (None, None) => a.hour == b.hour,
-            _ => a.hour % 12 == b.hour % 12 && budget.uses(Rule::UnitDropped),
+            // Without a.m. and p.m. on both sides 3:45 is not 15:45.
+            _ => {
+                let half = a.afternoon.or(b.afternoon).is_some();
+                half && a.hour % 12 == b.hour % 12 && budget.uses(Rule::UnitDropped)
+            }
         }
 }
 

@@ -107,7 +107,7 @@ impl Parser<'_> {
                 let factor = self.signed_factor()?;
                 match factors.last_mut() {
                     // The vector product has an order.
-                    Some((false, last)) if cross && is_vector(last) && is_vector(&factor) => {
+                    Some((false, last)) if cross && is_vector(last) && matches!(factor, Node::Symbol(_)) => {
                         *last = Node::Apply("\\times".into(), vec![last.clone(), factor]);
                     }
                     _ => factors.push((divides, factor)),
@@ -219,7 +219,7 @@ impl Parser<'_> {
 }
 
 fn is_vector(node: &Node) -> bool {
-    matches!(node, Node::Symbol(name) if name.starts_with("vec "))
+    matches!(node, Node::Symbol(name) if name.starts_with("vec ") || name == "nabla")
 }
 
 /// `2 + 3 \text{ cm}` is a length of 5 as a whole.

@@ -13,9 +13,8 @@ impl Parser<'_> {
         self.nested(|p| {
             let mut node = p.primary()?;
             loop {
-                if let (Node::Symbol(name), Some(Token::Open('('))) = (&node, p.peek())
-                    && is_function(name)
-                    && p.peek_after(1) != Some(&Token::Modulus)
+                if let Node::Symbol(name) = &node
+                    && p.at_arguments(name)
                 {
                     node = p.application(name.clone())?;
                 }

@@ -5,6 +5,10 @@ use crate::lex::Token;
 use crate::node::{Clock, Logic, Node, Sign};
 use crate::units::Unit;
 use crate::verdict::Reason;
+use crate::words::is_among;
+
+/// Most tokens of a term that is an argument.
+const TERM: usize = 7;
 
 /// True for a letter that is a function before brackets: with an index or primes, too.
 pub(super) fn is_function(name: &str) -> bool {
@@ -12,7 +16,31 @@ pub(super) fn is_function(name: &str) -> bool {
     matches!(stem, "f" | "g" | "h" | "F" | "G" | "H" | "T" | "P" | "phi" | "sigma")
 }
 
+/// True for a letter that is a function where one term with symbols stands in the brackets: `u(2x)`, but `u(x + 1)` is a product.
+fn may_be_function(name: &str) -> bool {
+    const NAMES: &str = "p|q|u|v|w|y|Q|R|S|U|V|W|M|N|L|mu|tau|psi|chi|eta|rho|omega|Gamma|Phi|Psi|Lambda";
+    is_among(name.split(['_', '\'']).next().unwrap_or(name), NAMES)
+}
+
 impl Parser<'_> {
+    /// True before the brackets behind a symbol that is a function.
+    pub(super) fn at_arguments(&self, name: &str) -> bool {
+        if self.peek() != Some(&Token::Open('(')) || self.peek_after(1) == Some(&Token::Modulus) {
+            return false;
+        }
+        // The few tokens of one term, in which the symbol itself does not stand.
+        let inside = &self.tokens[self.at + 1..];
+        let inside = &inside[..inside.iter().take(TERM).position(|t| *t == Token::Close(')')).unwrap_or(0)];
+        let plain = |(i, token): (usize, &Token)| match token {
+            Token::Symbol(other) => other != name,
+            Token::Number { .. } | Token::Caret => true,
+            Token::Minus => i == 0,
+            _ => false,
+        };
+        let symbols = inside.iter().any(|token| matches!(token, Token::Symbol(_)));
+        is_function(name) || may_be_function(name) && symbols && inside.iter().enumerate().all(plain)
+    }
+
     /// The arguments of a named function in brackets; of a capital with several the coordinates of a point.
     pub(super) fn application(&mut self, name: String) -> Result<Node, Reason> {
         self.at += 1;
