@@ -1,6 +1,6 @@
 //! Answers of mathematics against their references.
 
-use grpo_lambda_grade::{Extraction, Grader, Rules, Verdict};
+use grpo_lambda_grade::{Extraction, Grader, Response, Rules, Verdict};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use rayon::prelude::*;
@@ -23,7 +23,8 @@ fn grader(extract: &str, rules: Option<&str>) -> PyResult<Grader> {
     Ok(Grader { extraction, rules: rules.unwrap_or(default) })
 }
 
-/// Compares every answer with its reference: a text, or a list of texts each of which is right.
+/// Compares every answer with its reference: a text, or a list of texts each of which is right. `problems` are the texts of the problems, and
+/// `cut_off` says which answers ended at a limit of length.
 #[pyfunction]
 pub(crate) fn grade_all(
     py: Python<'_>,
@@ -31,8 +32,17 @@ pub(crate) fn grade_all(
     answers: Vec<Bound<'_, PyAny>>,
     extract: &str,
     rules: Option<&str>,
+    problems: Option<Vec<Option<String>>>,
+    cut_off: Option<Vec<bool>>,
 ) -> PyResult<Vec<Told>> {
     let grader = grader(extract, rules)?;
+    let lengths = [("problems", problems.as_ref().map(Vec::len)), ("cut_off", cut_off.as_ref().map(Vec::len))];
+    if let Some((name, Some(found))) = lengths.into_iter().find(|(_, n)| n.is_some_and(|n| n != answers.len())) {
+        let expected = answers.len();
+        return Err(refused(format!(
+            "{name}: {found} entries for {expected} answers; one per answer is needed"
+        )));
+    }
     if golds.len() != answers.len() {
         let (found, expected) = (golds.len(), answers.len());
         return Err(refused(format!(
@@ -59,7 +69,12 @@ pub(crate) fn grade_all(
         let one = |(i, (gold, answer)): (usize, (&Vec<String>, &String))| {
             let gold =
                 grader.gold(gold.iter().map(String::as_str)).map_err(|e| format!("golds[{i}]: {e}"))?;
-            Ok(told(grader.grade(&gold, answer)))
+            let response = Response {
+                text: answer,
+                problem: problems.as_ref().and_then(|all| all[i].as_deref()),
+                cut_off: cut_off.as_ref().is_some_and(|all| all[i]),
+            };
+            Ok(told(grader.grade(&gold, response)))
         };
         pool.install(|| golds.par_iter().zip(&answers).enumerate().map(one).collect::<Result<_, String>>())
     })

@@ -68,8 +68,18 @@ def test_verdicts(gold, answer, extract, name, reward):
     assert grpo_lambda.grade_batch([gold], [answer], extract=extract) == [verdict]
 
 
+def test_a_restated_problem_and_a_cut_off_response_earn_nothing():
+    asked = {"problem": "What is 18 + 3?", "extract": "free"}
+    assert grpo_lambda.grade("21", "18 + 3 is a sum.", **asked).reward == 0.0
+    assert grpo_lambda.grade("21", "18 + 3 = 21", **asked).reward == 1.0
+    texts, ends = ["so she has 21 coins", "#### 21\n"], [True, True]
+    verdicts = grpo_lambda.grade_batch(["21", "21"], texts, extract="free", cut_off=ends)
+    assert [verdict.name for verdict in verdicts] == ["no_answer", "equal"]
+
+
 def test_wrong_grading_input_is_named():
     for call, text in [
+        (lambda: grpo_lambda.grade_batch(["1"], ["1"], problems=[]), "^problems: 0 entries for 1 answers"),
         (lambda: grpo_lambda.grade("", "1"), "^gold: the reference answer is empty"),
         (lambda: grpo_lambda.grade(3, "1"), "^gold = 3; must be a text, or a list of texts"),
         (lambda: grpo_lambda.grade("3", 1), "^answer.* = 1; must be a text$"),

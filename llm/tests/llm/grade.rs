@@ -33,6 +33,21 @@ fn the_command_grades_line_by_line_and_refuses_what_it_cannot_use() {
 }
 
 #[test]
+fn further_fields_come_back_and_what_a_line_knows_counts() {
+    let cases = r#"{"id": 7, "gold": "21", "answer": "18 + 3 is a sum", "problem": "What is 18 + 3?"}
+{"id": "b", "gold": "21", "answer": "18 + 3 = 21", "problem": "What is 18 + 3?", "equal": "mine"}
+{"gold": "21", "answer": "so she has 21", "finish": "length"}
+{"gold": "1:15", "answer": "2:30"}
+"#;
+    let lines = llm_train(&["grade", "--extract", "free", "--explain"], cases).json();
+    let field = |name: &str| lines.iter().map(|line| line[name].clone()).collect::<Vec<_>>();
+    assert_eq!(field("id"), [7.into(), "b".into(), serde_json::Value::Null, serde_json::Value::Null]);
+    assert_eq!(field("equal"), [false.into(), true.into(), serde_json::Value::Null, false.into()]);
+    assert_eq!(lines[0]["reason"], "`18 + 3` stands in the problem");
+    assert_eq!(lines[3]["found"]["kinds"], serde_json::json!(["time", "time"]));
+}
+
+#[test]
 fn a_bad_line_loses_no_verdict_of_the_others() {
     let cases = "{\"gold\": \"1\", \"answer\": \"1\"}\n{\"gold\": \"1\"}\nnot json\n{\"gold\": \"2\", \"answer\": \"3\"}\n";
     let output = llm_train(&["grade", "--json"], cases);

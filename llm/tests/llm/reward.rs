@@ -26,6 +26,8 @@ fn layout_and_tags_are_worth_what_python_makes_of_them() {
         let breakdown = reward.score(&RewardInput {
             text,
             length: 1,
+            problem: None,
+            cut_off: false,
             gold: &Gold::from(1),
             extraction: Extraction::Boxed,
             program: None,
@@ -58,6 +60,8 @@ fn the_overlong_penalty_is_dapos() {
             .score(&RewardInput {
                 text: "",
                 length,
+                problem: None,
+                cut_off: false,
                 gold: &Gold::from(1),
                 extraction: Extraction::Boxed,
                 program: None,

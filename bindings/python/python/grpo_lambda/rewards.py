@@ -33,10 +33,13 @@ def compute_score(
     """The reward of one response, with the signature that verl calls: 1 for the right answer, 0 for a wrong one or none.
 
     ``extract`` and ``rules`` are those of :func:`grpo_lambda.grade`: by default the strict mode, which a training reward should use. An answer
-    that the grader cannot read earns ``weight_of_unreadable``, since verl needs a number. ``data_source`` and ``extra_info`` change nothing.
+    that the grader cannot read earns ``weight_of_unreadable``, since verl needs a number. Of ``extra_info`` the text ``problem`` or
+    ``question`` counts, as the problem of :func:`grpo_lambda.grade`; ``data_source`` changes nothing.
     """
-    del data_source, extra_info
-    reward = grade(ground_truth, solution_str, extract=extract, rules=rules).reward
+    del data_source
+    known = extra_info or {}
+    problem = next((known[key] for key in ("problem", "question") if isinstance(known.get(key), str)), None)
+    reward = grade(ground_truth, solution_str, extract=extract, rules=rules, problem=problem).reward
     return weight_of_unreadable if reward is None else reward
 
 

@@ -77,7 +77,10 @@ def answer_reward(column: str = "answer", *, extract: str = "boxed", weight_of_u
             raise ValueError(f"column = `{column}`: the data set has no such column; it has {known}")
         answers = [c if isinstance(c, str) else c[-1]["content"] for c in completions]
         golds = [gold if isinstance(gold, (str, list)) else str(gold) for gold in columns[column]]
-        rewards = (verdict.reward for verdict in grade_batch(golds, answers, extract=extract))
+        # What a chat's last message or a plain prompt asks.
+        asked = [p if isinstance(p, str) else str(p[-1]["content"]) for p in columns.get("prompts") or []]
+        problems = asked if len(asked) == len(answers) else None
+        rewards = (verdict.reward for verdict in grade_batch(golds, answers, extract=extract, problems=problems))
         return [weight_of_unreadable if reward is None else reward for reward in rewards]
 
     reward.__name__ = f"{column}_reward"

@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use grpo_lambda_grade::{Extraction, Found, Grader, Prediction, Rule, Rules, Verdict};
+use grpo_lambda::settings::did_you_mean;
+use grpo_lambda_grade::{Extraction, Found, Grader, Kind, Prediction, Response, Rule, Rules, Verdict};
 use rayon::prelude::*;
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::lines::{JsonLine, each_line};
 use super::{Failure, input, print};
@@ -13,7 +15,8 @@ use super::{Failure, input, print};
 /// Arguments of `grade`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct GradeArgs {
-    /// JSON lines `{"gold": "1/2", "answer": "0.5"}`, the gold one text or a list of right ones; stdin when not given
+    /// JSON lines `{"gold": "1/2", "answer": "0.5"}`, the gold one text or a list of right ones; `problem`, its text, and `finish`, which is
+    /// `length` for an answer that was cut off, may be there, and further fields such as `id` come back; stdin when not given
     #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,
     /// Place of the final answer in `answer`; `free` looks in `gold`, too
@@ -26,7 +29,8 @@ pub struct GradeArgs {
     /// Print line number, verdict, reason, rules, the answer found and the error of each line
     #[arg(long)]
     pub json: bool,
-    /// Print the answer found in each line with its place in `answer`, in bytes, and the rule that found it
+    /// Print the answer found in each line with its place in `answer`, in bytes, the rule that found it, and what kinds of thing gold and
+    /// answer are
     #[arg(long)]
     pub explain: bool,
     /// List the rules and what each says
@@ -40,12 +44,26 @@ pub(super) fn extraction() -> impl TypedValueParser<Value = Extraction> {
     PossibleValuesParser::new(names).try_map(|name| Extraction::find(&name).ok_or("not a way of extraction"))
 }
 
+/// The fields of a line that are read.
+const FIELDS: [&str; 4] = ["gold", "answer", "problem", "finish"];
+/// The fields of the output, which none of a line replaces.
+const OUTPUT: [&str; 7] = ["line", "equal", "reason", "rules", "extracted", "error", "found"];
+
 /// A verdict, a hint at an answer that a strict extraction does not see, and the answer found.
-type Judged = (Verdict, String, Option<Found>);
+struct Judged {
+    verdict: Verdict,
+    hint: String,
+    found: Option<Found>,
+    /// Further fields of the line.
+    others: Map<String, Value>,
+}
 
 /// A line in the output.
 #[derive(Serialize)]
 struct Graded {
+    /// Further fields of the line, such as its id.
+    #[serde(flatten)]
+    others: Map<String, Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<usize>,
     equal: Option<bool>,
@@ -66,11 +84,16 @@ struct Explained {
     span: [usize; 2],
     rule: &'static str,
     why: &'static str,
+    /// What kinds of thing gold and answer are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kinds: Option<[&'static str; 2]>,
 }
 
 impl Explained {
-    fn new(Found { answer, value, span, rule }: Found) -> Explained {
-        Explained { found: answer, value, span: [span.start, span.end], rule: rule.name(), why: rule.about() }
+    fn new(Found { answer, value, span, rule }: Found, kinds: Option<(Kind, Kind)>) -> Explained {
+        let span = [span.start, span.end];
+        let kinds = kinds.map(|(gold, answer)| [gold.name(), answer.name()]);
+        Explained { found: answer, value, span, rule: rule.name(), why: rule.about(), kinds }
     }
 }
 
@@ -84,17 +107,20 @@ struct More {
 }
 
 impl Graded {
-    fn judged((verdict, hint, found): Judged, line: Option<usize>) -> Graded {
+    fn judged(judged: Judged, line: Option<usize>, explain: bool) -> Graded {
+        let Judged { verdict, hint, found, others } = judged;
+        let found = found.filter(|_| explain).map(|found| Explained::new(found, verdict.kinds));
         let reason = format!("{verdict}{hint}");
         let rules = verdict.rules.iter().map(Rule::name).collect();
         let more = line.is_some().then_some(More { rules, extracted: verdict.extracted, error: None });
-        Graded { line, equal: verdict.equal, reason, more, found: found.map(Explained::new) }
+        Graded { others, line, equal: verdict.equal, reason, more, found }
     }
 
     fn refused(failure: &Failure, line: Option<usize>) -> Graded {
         let error = failure.message.clone();
         let more = line.is_some().then(|| More { rules: Vec::new(), extracted: None, error: Some(error) });
-        Graded { line, equal: None, reason: format!("refused: {}", failure.message), more, found: None }
+        let reason = format!("refused: {}", failure.message);
+        Graded { others: Map::new(), line, equal: None, reason, more, found: None }
     }
 }
 
@@ -110,20 +136,19 @@ pub fn run(args: &GradeArgs) -> Result<(), Failure> {
     let default = if args.extract == Extraction::Free { Rules::LENIENT } else { Rules::STRICT };
     let grader = Grader { extraction: args.extract, rules: args.rules.unwrap_or(default) };
     let (name, text) = input(args.input.as_deref())?;
-    let lines: Vec<_> = each_line(&name, &text, &["gold", "answer"]).collect();
+    let lines: Vec<_> = each_line(&name, &text, &FIELDS, true).collect();
     let graded: Vec<(usize, Result<Judged, Failure>)> =
         lines.into_par_iter().map(|(n, line)| (n, line.and_then(|line| one(&grader, &line)))).collect();
-    let refused: Vec<&Failure> = graded.iter().filter_map(|(_, found)| found.as_ref().err()).collect();
+    let lines = graded.len();
+    let refused: Vec<String> =
+        graded.iter().filter_map(|(_, found)| Some(found.as_ref().err()?.message.clone())).collect();
     let mut out = String::new();
-    if args.json || refused.len() < graded.len() {
-        for (n, judged) in &graded {
-            let line = args.json.then_some(*n);
+    if args.json || refused.len() < lines {
+        for (n, judged) in graded {
+            let line = args.json.then_some(n);
             let record = match judged {
-                Ok((verdict, hint, found)) => {
-                    let found = found.clone().filter(|_| args.explain);
-                    Graded::judged((verdict.clone(), hint.clone(), found), line)
-                }
-                Err(failure) => Graded::refused(failure, line),
+                Ok(judged) => Graded::judged(judged, line, args.explain),
+                Err(failure) => Graded::refused(&failure, line),
             };
             out += &serde_json::to_string(&record).map_err(Failure::broke)?;
             out.push('\n');
@@ -132,19 +157,29 @@ pub fn run(args: &GradeArgs) -> Result<(), Failure> {
     print(&out)?;
     match (refused.first(), refused.len()) {
         (None, _) => Ok(()),
-        (Some(first), 1) => Err(Failure::refused(&first.message)),
-        (Some(first), n) => {
-            Err(Failure::refused(format!("{} ({n} of {} lines were refused)", first.message, graded.len())))
-        }
+        (Some(first), 1) => Err(Failure::refused(first)),
+        (Some(first), n) => Err(Failure::refused(format!("{first} ({n} of {lines} lines were refused)"))),
     }
 }
 
 fn one(grader: &Grader, line: &JsonLine) -> Result<Judged, Failure> {
     let right = "a line is {\"gold\": \"1/2\", \"answer\": \"0.5\"}";
-    let golds = line.texts("gold")?.ok_or_else(|| line.refused(format!("gold: missing; {right}")))?;
-    let answer = line.text("answer")?.ok_or_else(|| line.refused(format!("answer: missing; {right}")))?;
+    // Further fields are let through, but one that is nearly `answer` was meant.
+    let missing = |name: &'static str| {
+        let others = line.others(&FIELDS);
+        let near =
+            others.keys().map(|key| (key, did_you_mean(key, [name]))).find(|(_, hint)| !hint.is_empty());
+        match near {
+            Some((key, hint)) => line.refused(format!("{key}: unknown field{hint}; {right}")),
+            None => line.refused(format!("{name}: missing; {right}")),
+        }
+    };
+    let golds = line.texts("gold")?.ok_or_else(|| missing("gold"))?;
+    let answer = line.text("answer")?.ok_or_else(|| missing("answer"))?;
     let gold = grader.gold(golds).map_err(|e| line.refused(format!("gold: {e}")))?;
-    let verdict = grader.grade(&gold, answer);
+    let cut_off = line.text("finish")? == Some("length");
+    let response = Response { text: answer, problem: line.text("problem")?, cut_off };
+    let verdict = grader.grade(&gold, response);
     let mut hint = String::new();
     if verdict.no_answer()
         && grader.extraction != Extraction::Free
@@ -152,7 +187,9 @@ fn one(grader: &Grader, line: &JsonLine) -> Result<Judged, Failure> {
     {
         hint = format!("; --extract free would read `{}`", shown(found));
     }
-    Ok((verdict, hint, Prediction::extract(answer, grader.extraction).into_found()))
+    let found = Prediction::extract(answer, grader.extraction).into_found();
+    let others = line.others(&[&FIELDS[..], &OUTPUT[..]].concat());
+    Ok(Judged { verdict, hint, found, others })
 }
 
 /// The beginning of a text, on one line.

@@ -16,23 +16,24 @@ pub(super) struct JsonLine {
 
 /// The lines of `text`, empty ones passed over; `input` names it in refusals, `known` are the fields a line may have.
 pub(super) fn lines(input: &str, text: &str, known: &[&str]) -> Result<Vec<JsonLine>, Failure> {
-    each_line(input, text, known).map(|(_, line)| line).collect()
+    each_line(input, text, known, false).map(|(_, line)| line).collect()
 }
 
-/// The lines with their numbers, refused ones among the others.
+/// The lines with their numbers, refused ones among the others; with `more` they may have further fields.
 pub(super) fn each_line<'a>(
     input: &'a str,
     text: &'a str,
     known: &'a [&str],
+    more: bool,
 ) -> impl Iterator<Item = (usize, Result<JsonLine, Failure>)> + 'a {
     // A byte-order mark, as Windows editors write.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let numbered = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    numbered.map(move |(i, line)| (i + 1, JsonLine::read(format!("{input}:{}", i + 1), line, known)))
+    numbered.map(move |(i, line)| (i + 1, JsonLine::read(format!("{input}:{}", i + 1), line, known, more)))
 }
 
 impl JsonLine {
-    fn read(place: String, text: &str, known: &[&str]) -> Result<JsonLine, Failure> {
+    fn read(place: String, text: &str, known: &[&str], more: bool) -> Result<JsonLine, Failure> {
         let fields = match serde_json::from_str(text) {
             Ok(Value::Object(map)) => match json::fields::<IgnoredAny>(text) {
                 Ok(_) => map,
@@ -53,7 +54,7 @@ impl JsonLine {
             }
         };
         let line = JsonLine { place, fields };
-        match line.fields.keys().find(|key| !known.contains(&key.as_str())) {
+        match line.fields.keys().find(|key| !more && !known.contains(&key.as_str())) {
             Some(key) => {
                 let hint = did_you_mean(key, known.iter().copied());
                 Err(line.refused(format!("{key}: unknown field{hint}; the fields are {}", known.join(", "))))
@@ -65,6 +66,12 @@ impl JsonLine {
     /// A refusal of this line.
     pub(super) fn refused(&self, what: impl std::fmt::Display) -> Failure {
         Failure::refused(format!("{}: {what}", self.place))
+    }
+
+    /// The fields beside these, as they stand.
+    pub(super) fn others(&self, known: &[&str]) -> serde_json::Map<String, Value> {
+        let others = self.fields.iter().filter(|(key, _)| !known.contains(&key.as_str()));
+        others.map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
     /// Its place: `input:3`.

@@ -4,10 +4,13 @@ use super::budget::{Budget, LONGEST};
 use super::compare;
 use super::fold::folded;
 use super::integer::Integer;
+use super::kind::Kind;
 use super::lex::Spelling;
 use super::node::Node;
+use super::normal;
 use super::parse::{Reading, parse};
 use super::rules::{Rule, Rules};
+use super::units::Unit;
 use super::verdict::{Reason, Verdict};
 use super::words;
 
@@ -63,9 +66,8 @@ impl Answer {
     pub fn read_by(text: &str, rules: Rules) -> Answer {
         let currency = text.contains("\\$");
         let text = tidy(&folded(text));
-        let integer = Integer::parse(&text);
-        if !currency
-            && integer.is_some()
+        let integer = if currency { None } else { Integer::parse(&text) };
+        if integer.is_some()
             && let Ok(n) = text.trim_start_matches('+').parse::<i64>()
         {
             let readings = Ok(vec![Reading::plain(Node::integer(n))]);
@@ -97,16 +99,45 @@ impl Answer {
 
     /// Compares two answers by some of the rules of this one.
     pub(super) fn compare_by(&self, other: &Answer, rules: Rules) -> Verdict {
+        Verdict { kinds: self.kind().zip(other.kind()), ..self.decide(other, rules) }
+    }
+
+    /// The kind of the first reading; `None` if there is none.
+    fn kind(&self) -> Option<Kind> {
+        match (&self.choice, &self.words, &self.readings) {
+            (Some(_), ..) => Some(Kind::Choice),
+            (_, Some(words), _) if words::is_date(words) => Some(Kind::Date),
+            (_, Some(_), _) => Some(Kind::Word),
+            (.., Ok(readings)) => readings.first().map(|reading| Kind::of(&reading.node)),
+            _ => None,
+        }
+    }
+
+    /// True for more than a number, a word or a name.
+    pub(super) fn is_compound(&self) -> bool {
+        let bare = self.words.is_some() || self.integer.is_some() || self.choice.is_some();
+        !bare && self.readings.iter().flatten().all(|reading| normal::is_compound(&reading.node))
+    }
+
+    fn decide(&self, other: &Answer, rules: Rules) -> Verdict {
         if self.text.is_empty() || other.text.is_empty() {
             return Verdict::open(Reason::NoAnswer);
         }
-        if self.text == other.text {
+        if self.text == other.text && self.kind() == other.kind() {
             return Verdict::decided(true, Rules::NONE);
         }
         if let (Some(a), Some(b)) = (&self.integer, &other.integer) {
             return Verdict::decided(a == b, Rules::NONE);
         }
-        if self.words.is_some() && self.words == other.words && rules.has(Rule::Words) {
+        if self.words.is_some()
+            && self.words == other.words
+            && rules.has(Rule::Words)
+            && words::folds(&self.text, &other.text)
+        {
+            return Verdict::decided(true, Rules::NONE.with(Rule::Words));
+        }
+        let none = |answer: &Answer| answer.words.as_ref().is_some_and(|words| words::says_none(words));
+        if none(self) && none(other) && rules.has(Rule::Words) {
             return Verdict::decided(true, Rules::NONE.with(Rule::Words));
         }
         if rules.has(Rule::NumberWords)
@@ -195,17 +226,44 @@ fn any_same(own: &[&Reading], others: &[&Reading], rules: Rules, decimal: bool) 
     let mut open = None;
     // A reference with a comma is a list unless its own spelling says that it is a decimal.
     let listed = !decimal && own.first().is_some_and(|first| matches!(first.node, Node::List(_)));
+    let has_vector = |list: &[&Reading]| list.iter().any(|reading| reading.node.any(&is_vector));
+    let vectors = (has_vector(own), has_vector(others));
     for x in own.iter().filter(|x| !(listed && x.rules.has(Rule::DecimalComma))) {
         for y in others.iter().filter(|y| !are_ends(&x.node, y)) {
             budget.forget(x.rules.and(y.rules));
-            match compare::same(&x.node, &y.node, &mut budget) {
-                Ok(true) => return Verdict::decided(true, budget.used()),
+            let same = match vectors {
+                (true, false) => compare::same(&without_arrows(&x.node), &y.node, &mut budget),
+                (false, true) => compare::same(&x.node, &without_arrows(&y.node), &mut budget),
+                _ => compare::same(&x.node, &y.node, &mut budget),
+            };
+            match same {
+                Ok(true) if normal::is_evaluated(&y.node, &x.node) => {
+                    return Verdict::decided(true, budget.used());
+                }
+                Ok(true) if rules.has(Rule::Evaluated) => {
+                    return Verdict::decided(true, budget.used().with(Rule::Evaluated));
+                }
+                Ok(true) => {}
                 Ok(false) => {}
                 Err(reason) => open = Some(reason),
             }
         }
     }
     open.map_or(Verdict::decided(false, Rules::NONE), Verdict::open)
+}
+
+fn is_vector(node: &Node) -> bool {
+    matches!(node, Node::Symbol(name) if name.starts_with("vec "))
+}
+
+/// The tree without the arrows over its symbols, which the other side leaves out; unit vectors keep theirs.
+fn without_arrows(node: &Node) -> Node {
+    node.clone().edited(&|node| {
+        let Node::Symbol(name) = node else { return };
+        if let Some(bare) = name.strip_prefix("vec ").filter(|bare| !matches!(*bare, "i" | "j" | "k")) {
+            *name = bare.to_owned();
+        }
+    })
 }
 
 /// True if `listed` joins two values by a word, or one of them is infinite, and `reference` is a pair in round brackets: these are the ends of an open
@@ -251,6 +309,15 @@ fn readings(text: &str) -> Result<Vec<Reading>, Reason> {
     if text.len() > LONGEST {
         return Err(Reason::TooLarge(format!("an answer of {} bytes, more than {LONGEST}", text.len())));
     }
+    // `2024-03-05` is no difference.
+    let digits = |part: &str, n: usize| part.len() == n && part.bytes().all(|b| b.is_ascii_digit());
+    if let [year, month, day] = text.split('-').collect::<Vec<_>>()[..]
+        && digits(year, 4)
+        && digits(month, 2)
+        && digits(day, 2)
+    {
+        return Ok(vec![Reading::plain(Node::Words(words::canonical(text)))]);
+    }
     let mut budget = Budget::new(Rules::STRICT);
     match parse(text, Spelling::STRICT, &mut budget) {
         Ok(reading) if !reading.two_ways => Ok(vec![reading]),
@@ -282,9 +349,11 @@ fn in_dollars(reading: &mut Reading) {
     let value = std::mem::replace(&mut reading.node, Node::Infinity);
     reading.node = match value {
         // `\$3.50 \text{ per hour}`
-        Node::Unit(inner, None) => Node::Unit(inner, Some("dollar".into())),
+        Node::Unit(inner, unit @ Unit::Noun(_)) if unit.is_silent(true) => {
+            Node::Unit(inner, Unit::Measure("dollar".into()))
+        }
         unit @ Node::Unit(..) => unit,
-        value => Node::Unit(Box::new(value), Some("dollar".into())),
+        value => Node::Unit(Box::new(value), Unit::Measure("dollar".into())),
     };
 }
 
@@ -316,6 +385,8 @@ fn without_text_commands(text: &str) -> &str {
 /// `C`, `(C)`, `\text{(C)}`, and the letter before `(C) 12` or `C. 12`.
 pub(super) fn choice(text: &str, readings: &[Reading]) -> Option<Choice> {
     let rest = without_text_commands(text);
+    let named = ["Option ", "Choice ", "option ", "choice "].iter().find_map(|word| rest.strip_prefix(word));
+    let rest = named.unwrap_or(rest);
     let bracket = rest.starts_with('(');
     let rest = rest.strip_prefix('(').unwrap_or(rest);
     let letter = rest.chars().next().filter(|c| c.is_ascii_alphabetic())?;
@@ -327,6 +398,9 @@ pub(super) fn choice(text: &str, readings: &[Reading]) -> Option<Choice> {
         return Some(Choice { letter: upper, alone: true });
     }
     let after = &rest[1..];
+    if named.is_some() && after.trim_matches([' ', '}', '.', ')']).is_empty() {
+        return Some(Choice { letter: upper, alone: true });
+    }
     // `(A), (B) and (D)` is a list.
     let closed = if bracket {
         after.starts_with(')') && !after.starts_with("),")
@@ -342,7 +416,12 @@ fn names_another(text: &str) -> bool {
     let mark = |c: char| ('A'..='J').contains(&c);
     let first = without_text_commands(text).trim_start();
     let word = first.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
-    let begins = first.starts_with(['/', '&']) || words::connective(word).is_some();
+    // `A: false, B: true`
+    let judged = text.match_indices(": ").any(|(at, _)| {
+        let mut before = text[..at].chars().rev();
+        before.next().is_some_and(mark) && before.next().is_none_or(|c| !c.is_alphanumeric())
+    });
+    let begins = judged || first.starts_with(['/', '&']) || words::connective(word).is_some();
     let mut letters = first.chars();
     let listed = letters.next().is_some_and(mark) && letters.next().is_some_and(|c| ".):".contains(c));
     let bracketed = text.match_indices('(').any(|(at, _)| {

@@ -1,5 +1,6 @@
 //! The limits of one case: a number of steps, so that the verdict is the same on every machine, and the rules that are on.
 
+use super::kind::Kind;
 use super::rules::{Rule, Rules};
 use super::verdict::Reason;
 
@@ -16,11 +17,13 @@ pub(super) struct Budget {
     pub(super) left: u64,
     allowed: Rules,
     used: Rules,
+    /// The kinds of the two parts that are being compared.
+    pub(super) kinds: Option<(Kind, Kind)>,
 }
 
 impl Budget {
     pub(super) fn new(allowed: Rules) -> Self {
-        Budget { left: STEPS, allowed, used: Rules::NONE }
+        Budget { left: STEPS, allowed, used: Rules::NONE, kinds: None }
     }
 
     /// Takes `steps`. Errors if fewer are left.
@@ -30,9 +33,9 @@ impl Budget {
         left.map(|_| ()).ok_or_else(|| Reason::TooLarge(format!("deciding takes more than {STEPS} steps")))
     }
 
-    /// True if `rule` is on; it then counts as used, unless [`Budget::forget`] takes that back.
+    /// True if `rule` is on and works on the kinds that are being compared; it then counts as used, unless [`Budget::forget`] takes that back.
     pub(super) fn uses(&mut self, rule: Rule) -> bool {
-        let on = self.allowed.has(rule);
+        let on = self.allows(rule);
         if on {
             self.used = self.used.with(rule);
         }
@@ -40,7 +43,7 @@ impl Budget {
     }
 
     pub(super) fn allows(&self, rule: Rule) -> bool {
-        self.allowed.has(rule)
+        self.allowed.has(rule) && self.kinds.is_none_or(|(a, b)| rule.works_on(a, b))
     }
 
     pub(super) fn used(&self) -> Rules {

@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(at(&product), Value::At(point.multiply(square, point.invert(2)), 2));
         assert_eq!(at(&power(Node::Imaginary, 2)), Value::At(point.prime - 1, 0));
         assert_eq!(at(&Node::Percent(Box::new(Node::integer(300)))), Value::At(3, 0));
-        assert_eq!(at(&Node::Unit(Box::new(x()), Some("cm".into()))), at(&x()));
+        assert_eq!(at(&Node::Unit(Box::new(x()), super::super::units::Unit::Measure("cm".into()))), at(&x()));
         assert_eq!(at(&Node::Call(Function::Abs, vec![Node::integer(-3)])), Value::At(3, 0));
         assert_eq!(at(&Node::Call(Function::Sin, vec![x()])), Value::Other);
         let constants = [at(&Node::Pi), at(&Node::Euler), at(&x())];

@@ -5,6 +5,7 @@ use std::fmt;
 use super::answer::Answer;
 use super::extract::{Extraction, FoundBy, Prediction};
 use super::integer::Integer;
+use super::response::{Response, squeezed};
 use super::rules::{Rule, Rules};
 use super::verdict::{Reason, Verdict};
 
@@ -143,10 +144,34 @@ impl Gold {
     /// assert!(Gold::math("0.5")?.grade_text("It is 1/2, so the answer is 1/2.", Extraction::Any).is_equal());
     /// # Ok::<(), grpo_lambda_grade::GoldError>(())
     /// ```
-    pub fn grade_text(&self, response: &str, extraction: Extraction) -> Verdict {
-        let verdict = self.grade(&Prediction::extract(response, extraction));
+    pub fn grade_text<'a>(&self, response: impl Into<Response<'a>>, extraction: Extraction) -> Verdict {
+        let response: Response<'_> = response.into();
+        let verdict = self.grade(&Prediction::of(response, extraction));
+        match response.problem {
+            Some(problem) if verdict.is_equal() => self.unless_restated(verdict, problem),
+            _ => self.or_spelled(verdict, response, extraction),
+        }
+    }
+
+    /// An answer that stands in the problem and is more than a number answers nothing, unless the reference is spelled so.
+    fn unless_restated(&self, verdict: Verdict, problem: &str) -> Verdict {
+        let (GoldKind::Any(golds, _), Some(answer)) = (&self.0, &verdict.extracted) else { return verdict };
+        let said = answer.rsplit('=').next().unwrap_or(answer);
+        let (part, problem) = (squeezed(said), squeezed(problem));
+        if !problem.contains(&part)
+            || golds.iter().any(|(text, _)| squeezed(text) == part)
+            || !Answer::read(said).is_compound()
+        {
+            return verdict;
+        }
+        let why = Some(Reason::Restated(said.trim().to_owned()));
+        Verdict { equal: Some(false), rules: Rules::NONE, why, ..verdict }
+    }
+
+    fn or_spelled(&self, verdict: Verdict, response: Response<'_>, extraction: Extraction) -> Verdict {
+        let (response, ended) = (response.text, !response.cut_off);
         // The reference may be a short text in which something else reads as an answer.
-        let short = extraction == Extraction::Free && response.len() <= SHORT;
+        let short = extraction == Extraction::Free && response.len() <= SHORT && ended;
         if short && !verdict.is_equal() && self.is_spelled(response) {
             let extracted = Some(response.trim().to_owned());
             return Verdict { extracted, ..Verdict::decided(true, Rules::NONE.with(Rule::Words)) };

@@ -4,6 +4,7 @@ use rayon::prelude::*;
 
 use super::extract::Extraction;
 use super::gold::{Gold, GoldError};
+use super::response::Response;
 use super::rules::Rules;
 use super::verdict::{Reason, Verdict};
 
@@ -44,7 +45,7 @@ impl Grader {
     }
 
     /// Finds the answer of a response and compares it with a reference that this grader has read.
-    pub fn grade(&self, gold: &Gold, response: &str) -> Verdict {
+    pub fn grade<'a>(&self, gold: &Gold, response: impl Into<Response<'a>>) -> Verdict {
         gold.grade_text(response, self.extraction)
     }
 
@@ -55,7 +56,7 @@ impl Grader {
     /// let verdict = Grader::free().grade_text(r"$x = \frac{3}{4}$", "Somit lautet die Antwort 0,75.");
     /// assert_eq!((verdict.is_equal(), verdict.extracted.as_deref()), (true, Some("0,75")));
     /// ```
-    pub fn grade_text(&self, gold: &str, response: &str) -> Verdict {
+    pub fn grade_text<'a>(&self, gold: &str, response: impl Into<Response<'a>>) -> Verdict {
         match self.gold([gold]) {
             Ok(gold) => self.grade(&gold, response),
             Err(_) => Verdict::open(Reason::NoReference),

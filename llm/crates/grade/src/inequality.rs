@@ -89,7 +89,7 @@ fn linear(node: &Node, budget: &mut Budget) -> Option<(String, BigRational, BigR
 /// True for an expression that is spoken of by its range.
 fn has_range(node: &Node) -> bool {
     match node {
-        Node::Call(Function::Abs, _) => true,
+        Node::Call(Function::Abs, _) | Node::Apply(..) => true,
         Node::Product(factors) => {
             factors.len() == 2 && factors.iter().all(|(divides, n)| !divides && matches!(n, Node::Symbol(_)))
         }

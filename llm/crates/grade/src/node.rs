@@ -3,6 +3,8 @@
 use num_bigint::BigInt;
 use num_rational::BigRational;
 
+use super::units::Unit;
+
 /// A sign in a sum. The two double signs are read together: all the upper ones or all the lower ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sign {
@@ -24,6 +26,13 @@ pub(super) enum Relation {
     Greater,
     GreaterOrEqual,
     In,
+    Subset,
+    Superset,
+    SubsetOrEqual,
+    SupersetOrEqual,
+    Similar,
+    Parallel,
+    Perpendicular,
 }
 
 impl Relation {
@@ -34,9 +43,43 @@ impl Relation {
             Relation::LessOrEqual => Relation::GreaterOrEqual,
             Relation::Greater => Relation::Less,
             Relation::GreaterOrEqual => Relation::LessOrEqual,
+            Relation::Subset => Relation::Superset,
+            Relation::Superset => Relation::Subset,
+            Relation::SubsetOrEqual => Relation::SupersetOrEqual,
+            Relation::SupersetOrEqual => Relation::SubsetOrEqual,
             same => same,
         }
     }
+
+    /// True for a relation of figures and of sets, whose sides are no numbers.
+    pub(super) fn is_of_figures(self) -> bool {
+        use Relation::*;
+        matches!(
+            self,
+            Subset | Superset | SubsetOrEqual | SupersetOrEqual | Similar | Parallel | Perpendicular
+        )
+    }
+}
+
+/// A connective of logic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Logic {
+    And,
+    Or,
+    Not,
+    /// `\to`, `\implies`.
+    If,
+    Iff,
+}
+
+/// A time of day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Clock {
+    pub(super) hour: u32,
+    /// Minutes, and seconds if they are written.
+    pub(super) past: (u32, Option<u32>),
+    /// True for p.m.
+    pub(super) afternoon: Option<bool>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,10 +141,15 @@ pub(super) enum Node {
     Product(Vec<(bool, Node)>),
     Power(Box<Node>, Box<Node>),
     Call(Function, Vec<Node>),
+    /// A function that is only named and its arguments: `f(2x)`; a sign and the letters that it names, in their order: `\angle ABC`;
+    /// a derivative `d/dx` and what it is of.
+    Apply(String, Vec<Node>),
+    Logic(Logic, Vec<Node>),
+    Time(Clock),
     Degrees(Box<Node>),
     Percent(Box<Node>),
-    /// A value with a unit, in canonical spelling; `None` for words that are not a unit.
-    Unit(Box<Node>, Option<String>),
+    /// A value with the words behind it.
+    Unit(Box<Node>, Unit),
     /// Digits in a base: `52_8`.
     Numeral(BigInt, u32),
     /// A text, in canonical spelling.
@@ -138,6 +186,8 @@ macro_rules! parts {
             Node::Power(a, b) | Node::Without(a, b) | Node::Modular(a, b) => vec![a.$inner(), b.$inner()],
             Node::Degrees(a) | Node::Percent(a) | Node::Unit(a, _) => vec![a.$inner()],
             Node::Call(_, list)
+            | Node::Apply(_, list)
+            | Node::Logic(_, list)
             | Node::Group(_, list, _)
             | Node::Set(list)
             | Node::List(list)
@@ -179,11 +229,14 @@ impl Node {
         parts!(self, iter, as_ref)
     }
 
+    pub(super) fn parts_mut(&mut self) -> Vec<&mut Node> {
+        parts!(self, iter_mut, as_mut)
+    }
+
     /// Edits every node, the parts before the whole.
-    fn edited(mut self, edit: &impl Fn(&mut Node)) -> Node {
+    pub(super) fn edited(mut self, edit: &impl Fn(&mut Node)) -> Node {
         fn walk(node: &mut Node, edit: &impl Fn(&mut Node)) {
-            let parts: Vec<&mut Node> = parts!(node, iter_mut, as_mut);
-            parts.into_iter().for_each(|part| walk(part, edit));
+            node.parts_mut().into_iter().for_each(|part| walk(part, edit));
             edit(node);
         }
         walk(&mut self, edit);
@@ -203,7 +256,7 @@ impl Node {
     }
 
     pub(super) fn has_symbols(&self) -> bool {
-        self.any(&|n| matches!(n, Node::Symbol(_)))
+        self.any(&|n| matches!(n, Node::Symbol(_) | Node::Apply(..)))
     }
 
     /// Reads every double sign as its upper or its lower one.
@@ -258,6 +311,22 @@ impl Node {
         names
     }
 
+    /// The letters of a product of nothing but letters, in their order: `ABC`.
+    pub(super) fn letters(&self) -> Option<Vec<&str>> {
+        let Node::Product(factors) = self else { return None };
+        let mut all = Vec::with_capacity(factors.len());
+        for (divides, factor) in factors {
+            all.push(match factor {
+                _ if *divides => return None,
+                Node::Euler => "e",
+                Node::Imaginary => "i",
+                Node::Symbol(name) if !name.contains([' ', '(']) => name.as_str(),
+                _ => return None,
+            });
+        }
+        (all.len() > 1).then_some(all)
+    }
+
     pub(super) fn minus(&self, other: &Node) -> Node {
         Node::Sum(vec![(Sign::Plus, self.clone()), (Sign::Minus, other.clone())])
     }
@@ -275,7 +344,10 @@ impl Node {
     pub(super) fn is_expression(&self) -> bool {
         use Node::*;
         matches!(self, Number(_) | Pi | Euler | Imaginary | Infinity | Symbol(_))
-            || matches!(self, Sum(_) | Product(_) | Power(..) | Call(..) | Degrees(_) | Percent(_))
+            || matches!(
+                self,
+                Sum(_) | Product(_) | Power(..) | Call(..) | Apply(..) | Degrees(_) | Percent(_)
+            )
     }
 }
 
@@ -293,7 +365,7 @@ mod tests {
         for node in [
             Node::Degrees(Box::new(x())),
             Node::Percent(Box::new(x())),
-            Node::Unit(Box::new(x()), None),
+            Node::Unit(Box::new(x()), Unit::Noun(String::new())),
             Node::Matrix(vec![vec![five(), x()]]),
             Node::Cases(vec![vec![five()], vec![x()]]),
             Node::Chain(Box::new(x()), vec![(Relation::Less, five())], false),

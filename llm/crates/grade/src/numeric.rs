@@ -20,6 +20,8 @@ pub(super) enum Symbols {
     Signed,
     /// Whole numbers from 1 to 12.
     Whole,
+    /// Whole numbers for k, m, n and N, which name them; else real ones with either sign.
+    ByName,
 }
 
 /// The values of the symbols, and the precision of an evaluation.
@@ -40,9 +42,13 @@ impl EvaluationPoint {
     fn symbol(self, name: &str) -> Ball {
         let h = hash(name, self.seed.wrapping_add(101));
         let fraction = (h >> 12) as f64 / (1u64 << 52) as f64;
+        let whole = name.starts_with(['k', 'm', 'n', 'N']);
         let value = match self.symbols {
+            Symbols::ByName if whole => (1 + h % 12) as f64,
             Symbols::Positive => 0.5 + 2.5 * fraction,
-            Symbols::Signed => (0.5 + 2.5 * fraction) * if h & 1 == 0 { 1.0 } else { -1.0 },
+            // Names such as r_0 are of constants.
+            Symbols::Signed if name.ends_with("_0") => 0.5 + 2.5 * fraction,
+            Symbols::Signed | Symbols::ByName => (0.5 + 2.5 * fraction) * if h & 1 == 0 { 1.0 } else { -1.0 },
             Symbols::Whole => (1 + h % 12) as f64,
         };
         Ball::float(value, self.precision)

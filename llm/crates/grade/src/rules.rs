@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::kind::{Kind, Kinds};
+
 /// Declares an enum whose variants have a name and, in their documentation, a sentence.
 macro_rules! named {
     ($(#[$on_enum:meta])* $type:ident { $($(#[doc = $doc:literal])+ $variant:ident $name:literal $(($on_variant:meta))?,)+ }) => {
@@ -62,7 +64,7 @@ named! {
         Words "words",
         /// A choice is its letter, whatever stands behind it.
         Choice "choice",
-        /// A unit, a currency or a counted noun that only one side has says nothing.
+        /// A unit, a currency or a counted noun that only one side has says nothing; words that change or judge a value do.
         UnitDropped "unit_dropped",
         /// An angle of 90 degrees is 90, and pi/2 if the other side has pi.
         Degrees "degrees",
@@ -70,8 +72,18 @@ named! {
         PercentNumber "percent_number",
         /// `8 %` is 0.08.
         PercentValue "percent_value",
+        /// The sign of a name that only one side has says nothing: `\overline{AB}` is AB.
+        SignDropped "sign_dropped",
+        /// Unknowns that are numbered, `x_1 = 2, x_2 = 3`, are values of one unknown.
+        NumberedUnknown "numbered_unknown",
+        /// The name of a whole-number parameter says nothing: `\pi k, k \in \mathbb{Z}`.
+        ParameterName "parameter_name",
         /// A decimal of at least six significant digits is every value that rounds to it.
         SixDigits "six_digits",
+        /// An expression whose arithmetic is still to be done is its value: `18 + 3` is 21.
+        Evaluated "evaluated",
+        /// Words behind a number that are neither a unit nor a noun in the plural say nothing.
+        AnyNoun "any_noun",
         /// Points, blanks and apostrophes part thousands: `1.234.567`, `12 345`.
         Thousands "thousands",
         /// A comma may be the decimal sign: `3,5`.
@@ -94,20 +106,72 @@ named! {
         NumberWords "number_words",
         /// Digits without a base answer a reference with one: 52 for `52_8`.
         BaseDropped "base_dropped",
-        /// Unknowns that are numbered, `x_1 = 2, x_2 = 3`, are values of one unknown.
-        NumberedUnknown "numbered_unknown",
         /// Words that say that there is no solution are the empty set.
         NoSolution "no_solution",
         /// The text of a choice answers as well as its letter does: `(B) 12` answers 12.
         ChoiceText "choice_text",
         /// A point may carry its name: `A(1, 2)`.
         PointName "point_name",
-        /// The name of a whole-number parameter says nothing: `\pi k, k \in \mathbb{Z}`.
-        ParameterName "parameter_name",
         /// Equations are one where their sides differ by a factor without zeros: `xy = 1` and `y = 1/x`.
         EquivalentEquation "equivalent_equation",
         /// A decimal is every value that rounds to it at its last digit, however few digits it has: 0.33 is 1/3.
         WrittenPrecision "written_precision",
+    }
+}
+
+impl Rule {
+    /// The kinds on which the rule works: those of one side, and those of the other.
+    const fn kinds(self) -> (Kinds, Kinds) {
+        use Kind::*;
+        // What holds a number, a list or a name and no text.
+        const MATHEMATICS: Kinds = Kinds::ALL.without(&[Word, Date, Choice]);
+        const SCALARS: Kinds =
+            Kinds::of(&[Number, Expression, Name, Application, Differential, Ratio, Quantity, Time]);
+        const SETS: Kinds = Kinds::of(&[Interval, Relation, Set, List, Tuple, Equation]);
+        const LISTS: Kinds = Kinds::of(&[List, Counts]);
+        match self {
+            Rule::Assignment => (Kinds::of(&[Equation]), Kinds::ALL),
+            Rule::Scaled => (Kinds::of(&[Equation, Relation]), Kinds::of(&[Equation, Relation])),
+            Rule::RenamedArgument | Rule::EquivalentEquation => {
+                (Kinds::of(&[Equation]), Kinds::of(&[Equation]))
+            }
+            Rule::Interval => (SETS, SETS),
+            Rule::Unordered => (LISTS, LISTS),
+            Rule::SetBraces => (Kinds::of(&[Set]), MATHEMATICS),
+            Rule::Vector => (Kinds::of(&[Tuple, Interval, Matrix]), Kinds::of(&[Matrix, Expression, Number])),
+            Rule::PlusMinus => (SCALARS.with(&[Equation, List, Set]), SCALARS.with(&[Equation, List, Set])),
+            Rule::Words => (Kinds::of(&[Word, Date]), Kinds::of(&[Word, Date])),
+            Rule::Choice | Rule::ChoiceText => (Kinds::of(&[Choice]), Kinds::ALL),
+            Rule::UnitDropped | Rule::AnyNoun => (Kinds::of(&[Quantity, Time, Counts]), MATHEMATICS),
+            Rule::UnitConverted => (Kinds::of(&[Quantity]), Kinds::of(&[Quantity, Expression])),
+            Rule::Degrees | Rule::PercentNumber | Rule::PercentValue => (Kinds::of(&[Quantity]), MATHEMATICS),
+            Rule::SignDropped => (Kinds::of(&[Name]), Kinds::of(&[Name, Expression, Word])),
+            Rule::NumberedUnknown => (Kinds::of(&[List]), MATHEMATICS),
+            Rule::ParameterName => (Kinds::of(&[List]), Kinds::of(&[List])),
+            Rule::Solutions => (Kinds::of(&[Equation, Relation]), MATHEMATICS),
+            Rule::NamedValue => (Kinds::of(&[Equation]), Kinds::ALL),
+            Rule::TupleList => {
+                (Kinds::of(&[Tuple, List, Equation]), Kinds::of(&[Tuple, List, Equation, Set]))
+            }
+            Rule::Ratio => (Kinds::of(&[Ratio, Time]), SCALARS),
+            Rule::NumberWords => (Kinds::of(&[Word]), MATHEMATICS),
+            Rule::BaseDropped => (Kinds::of(&[Number]), Kinds::of(&[Number])),
+            Rule::NoSolution => (Kinds::of(&[Word, Set]), Kinds::of(&[Word, Set])),
+            Rule::PointName => (Kinds::of(&[Name]), Kinds::of(&[Tuple])),
+            // These are about the numbers in whatever holds them.
+            Rule::SixDigits
+            | Rule::WrittenPrecision
+            | Rule::Ellipsis
+            | Rule::Approximation
+            | Rule::Evaluated => (MATHEMATICS, MATHEMATICS),
+            Rule::Thousands | Rule::DecimalComma => (MATHEMATICS, MATHEMATICS),
+        }
+    }
+
+    /// True if the rule works on answers of these kinds, whichever is the reference. On others it changes no verdict.
+    pub const fn works_on(self, a: Kind, b: Kind) -> bool {
+        let (one, other) = self.kinds();
+        one.has(a) && other.has(b) || one.has(b) && other.has(a)
     }
 }
 

@@ -21,11 +21,17 @@ const PRECISION: [usize; 2] = [256, 640];
 const AGREEMENT: i64 = -128;
 /// Points at which expressions with symbols must agree; more are tried when some are not in the domain.
 const POINTS: usize = 4;
+/// Points with symbols of either sign at which expressions with roots are compared, too.
+const SIGNED: u64 = 6;
 /// Digits from which a decimal is read as a rounded value.
 const ROUNDED: u32 = 6;
 
 /// True if two expressions are the same. Errors if that cannot be found out.
 pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
+    if applies(a) || applies(b) {
+        let (x, y) = unapplied(a, b, budget)?;
+        return same(&x, &y, budget);
+    }
     let (infinite_a, infinite_b) = (infinity(a), infinity(b));
     if infinite_a.is_some() || infinite_b.is_some() {
         return Ok(infinite_a == infinite_b);
@@ -49,6 +55,58 @@ pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
         return Ok(decided);
     }
     if constant { constants(a, b, budget) } else { functions(a, b, budget) }
+}
+
+fn applies(node: &Node) -> bool {
+    node.any(&|n| matches!(n, Node::Apply(..)))
+}
+
+/// Both with an unknown in place of each application of a function: two are one where the function and its arguments are.
+/// A letter that the other side has as a factor, too, is one: `\frac{h(a+b)}{2}` and `\frac12 (a+b)h`.
+fn unapplied(a: &Node, b: &Node, budget: &mut Budget) -> Result<(Node, Node), Reason> {
+    let mut known: Vec<Node> = Vec::new();
+    let multiplies = |name: &str| {
+        !matches!(name, "f" | "g" | "phi" | "sigma") && (a.has_symbol(name) || b.has_symbol(name))
+    };
+    Ok((replaced(a, &multiplies, &mut known, budget)?, replaced(b, &multiplies, &mut known, budget)?))
+}
+
+fn replaced(
+    node: &Node,
+    multiplies: &impl Fn(&str) -> bool,
+    known: &mut Vec<Node>,
+    budget: &mut Budget,
+) -> Result<Node, Reason> {
+    budget.spend(1)?;
+    let mut out = node.clone();
+    let mut failed = None;
+    for part in out.parts_mut() {
+        match replaced(part, multiplies, known, budget) {
+            Ok(new) => *part = new,
+            Err(reason) => failed = Some(reason),
+        }
+    }
+    if let Some(reason) = failed {
+        return Err(reason);
+    }
+    let Node::Apply(name, arguments) = &out else { return Ok(out) };
+    if let (true, [one]) = (multiplies(name), &arguments[..]) {
+        return Ok(Node::Product(vec![(false, Node::Symbol(name.clone())), (false, one.clone())]));
+    }
+    for (i, other) in known.iter().enumerate() {
+        let Node::Apply(f, others) = other else { continue };
+        let alike = |(x, y): (&Node, &Node), budget: &mut Budget| {
+            x == y || x.is_expression() && y.is_expression() && same(x, y, budget) == Ok(true)
+        };
+        if f == name
+            && others.len() == arguments.len()
+            && others.iter().zip(arguments).all(|pair| alike(pair, budget))
+        {
+            return Ok(Node::Symbol(format!("value {i}")));
+        }
+    }
+    known.push(out);
+    Ok(Node::Symbol(format!("value {}", known.len() - 1)))
 }
 
 /// The sign of an infinite value.
@@ -222,7 +280,49 @@ fn functions(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     {
         return Ok(false);
     }
-    at_points(&[a, b], budget, |values, p| differ(&values[0], &values[1], p)).map(|different| !different)
+    let differs = |values: &[Ball], p| differ(&values[0], &values[1], p);
+    if at_points(&[a, b], budget, differs)? {
+        return Ok(false);
+    }
+    // With a root the sign of a symbol may matter: `\sqrt{x^2}` is not x.
+    for seed in 0..if domain(&[a, b]) == Symbols::Positive { SIGNED } else { 0 } {
+        let place = EvaluationPoint { symbols: Symbols::Signed, seed, precision: PRECISION[0] };
+        if let (true, Ok(x), Ok(y)) = (
+            is_real(a, place, budget)? && is_real(b, place, budget)?,
+            place.value(a, budget),
+            place.value(b, budget),
+        ) && differ(&x, &y, place.precision)?
+        {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// True at a point where everything under an even root, a fractional power or a logarithm is positive, and there is a root.
+fn is_real(node: &Node, place: EvaluationPoint, budget: &mut Budget) -> Result<bool, Reason> {
+    let inside = match node {
+        Node::Call(Function::Root, list) if list[1].as_integer().is_none_or(|n| n % 2 == BigInt::from(0)) => {
+            Some(&list[0])
+        }
+        Node::Call(Function::Ln | Function::Log, list) => Some(&list[0]),
+        Node::Power(base, exponent) if exponent.as_integer().is_none() && **base != Node::Euler => {
+            Some(&**base)
+        }
+        _ => None,
+    };
+    if let Some(inside) = inside.filter(|inside| inside.has_symbols()) {
+        let positive = place.value(inside, budget).is_ok_and(|value| value.is_negative() == Some(false));
+        if !positive {
+            return Ok(false);
+        }
+    }
+    for part in node.children() {
+        if !is_real(part, place, budget)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// The values of symbols: whole numbers in functions of whole numbers, both signs if a sign matters.
@@ -231,8 +331,10 @@ fn domain(nodes: &[&Node]) -> Symbols {
         nodes.iter().any(|n| n.any(&|n| matches!(n, Node::Call(f, _) if list.contains(f))))
     };
     use Function::{Abs, Binomial, Ceil, Factorial, Floor, Gcd, Lcm, Max, Min};
-    if any(&[Factorial, Binomial, Gcd, Lcm, Floor, Ceil]) {
+    if any(&[Factorial, Binomial, Gcd, Lcm]) {
         Symbols::Whole
+    } else if any(&[Floor, Ceil]) {
+        Symbols::ByName
     } else if any(&[Abs, Max, Min]) {
         Symbols::Signed
     } else {
@@ -275,6 +377,10 @@ fn at_points(
 
 /// True if `a` is a constant times `b`, neither of them zero throughout; with `positive`, a constant above zero.
 pub(super) fn proportional(a: &Node, b: &Node, positive: bool, budget: &mut Budget) -> Result<bool, Reason> {
+    if applies(a) || applies(b) {
+        let (x, y) = unapplied(a, b, budget)?;
+        return proportional(&x, &y, positive, budget);
+    }
     // The ratio at one point must be the ratio at every other: a(p) b(q) = a(q) b(p), in one field.
     let mut rational = true;
     let mut values: Vec<(field::Point, u64, u64)> = Vec::new();

@@ -46,9 +46,66 @@ fn entry(word: &str) -> Option<&'static Entry> {
     UNITS.iter().find(|entry| entry.names.contains(&word))
 }
 
-/// The canonical name of a unit in text: singular, without its power. `word` is in lower case.
+/// The canonical name of a unit in text: singular, without its power. A symbol keeps its case (`mW` is no `MW`, `g` no `G`); a word
+/// does not.
 pub(super) fn canonical(word: &str) -> Option<&'static str> {
-    entry(word).map(|entry| entry.names[0])
+    let symbol = word.len() < 2 || word.len() < 4 && word.starts_with('M');
+    let folded = || entry(&word.to_lowercase()).filter(|_| !symbol);
+    entry(word).or_else(folded).map(|entry| entry.names[0])
+}
+
+/// The words behind a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// A unit in canonical spelling: `cm^2`, `km/hour`.
+    Measure(String),
+    /// Other words, in lower case and the singular; empty for the ending of an ordinal number.
+    Noun(String),
+}
+
+/// Words behind a number that change it or judge it.
+const CHANGES: &str = "squared|cubed|factorial|root|roots|inverse|reciprocal|doubled|doubles|halved|tripled|fails|failed|twice|half|halves|tens|gross|\
+    dozen|dozens|score|choose|power|powers|mod|modulo|not|no|never|none|wrong|incorrect|false|invalid|least|most|minimum|maximum|min|\
+    max|maybe|perhaps|possibly|unknown|ignored|unless|except|excluding|cannot|can't|isn't|impossible|if|than|too|guess|negative|\
+    minus|plus|times|is|are|was|be|should|would|more|less|fewer|under|over|above|below|between|early|late|conjugate|squares|cubes";
+
+impl Unit {
+    /// True if the words say nothing of the value, so that a side without them says the same; with `any`, whatever noun they are.
+    pub(super) fn is_silent(&self, any: bool) -> bool {
+        let Unit::Noun(words) = self else { return true };
+        let all = || words.split(' ').filter(|word| !word.is_empty());
+        let stem = |word: &'_ str| word.split('^').next().unwrap_or_default().to_owned();
+        let unit = |word: &str| canonical(&stem(word)).is_some() || is_among(&stem(word), COUNTED);
+        let plural = |word: &str| word.len() > 3 && word.ends_with('s') && !word.ends_with("ss");
+        // In other scripts the words are not known.
+        let known = |word: &str| any || unit(word) || plural(word) || !word.is_ascii();
+        !all().any(|word| is_among(word, CHANGES)) && (words.is_empty() || all().any(known))
+    }
+
+    /// True if both are words for the same thing, of which one may say more of it: `minutes` and `minutes of an hour`, `apples`
+    /// and `red apples`; `nautical miles` are other miles.
+    pub(super) fn is_same(&self, other: &Unit) -> bool {
+        let (Unit::Measure(a) | Unit::Noun(a), Unit::Measure(b) | Unit::Noun(b)) = (self, other);
+        let one = |text: &str| {
+            text.split(' ')
+                .map(|word| canonical(word).unwrap_or(singular(word)).to_owned())
+                .collect::<Vec<_>>()
+        };
+        let (a, b) = (one(a), one(b));
+        let (short, long) = if a.len() < b.len() { (a, b) } else { (b, a) };
+        let more = if long.starts_with(&short) {
+            &long[short.len()..]
+        } else if long.ends_with(&short) && short.iter().all(|word| canonical(word).is_none()) {
+            &long[..long.len() - short.len()]
+        } else {
+            return false;
+        };
+        short.iter().any(|word| !word.is_empty()) && !more.iter().any(|word| is_among(word, CHANGES))
+    }
+}
+
+fn singular(word: &str) -> &str {
+    word.strip_suffix('s').filter(|stem| stem.len() > 2 && !stem.ends_with('s')).unwrap_or(word)
 }
 
 /// The factor from a unit to base units, and their exponents.
@@ -99,7 +156,7 @@ pub(super) fn is_plain_unit(word: &str) -> bool {
     let lower = word.to_lowercase();
     word.len() > 1
         && !matches!(lower.as_str(), "in" | "ma" | "ha")
-        && (entry(&lower).is_some() || is_among(&lower, COUNTED))
+        && (canonical(word).is_some() || is_among(&lower, COUNTED))
 }
 
 /// True if letters behind a number read as a noun and not as variables: a word of some length with vowels, not in alphabetical order.
@@ -119,7 +176,7 @@ mod tests {
     #[test]
     fn every_unit_is_read() {
         let lines = include_str!("units.txt").lines().filter(|line| !line.starts_with('#'));
-        assert_eq!((UNITS.len(), lines.count()), (70, 70));
+        assert_eq!((UNITS.len(), lines.count()), (95, 95));
         assert_eq!(UNITS.iter().filter(|unit| unit.measure.is_none()).count(), 17);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::kind::Kind;
 use super::rules::Rules;
 
 /// The reason why a response could not be compared with the reference.
@@ -20,6 +21,8 @@ pub enum Reason {
     TooLarge(String),
     /// An expression has no value, such as `1/0`, or none at the points tried.
     Undefined(String),
+    /// The answer stands in the problem and is more than a number.
+    Restated(String),
     /// The meaning depends on a convention that is off or that nobody has fixed.
     Undecided(String),
 }
@@ -33,6 +36,7 @@ impl fmt::Display for Reason {
             Reason::Unreadable(what) => write!(f, "unreadable: {what}"),
             Reason::TooLarge(what) => write!(f, "too large: {what}"),
             Reason::Undefined(what) => write!(f, "undefined: {what}"),
+            Reason::Restated(what) => write!(f, "`{what}` stands in the problem"),
             Reason::Undecided(what) => write!(f, "undecided: {what}"),
         }
     }
@@ -57,18 +61,20 @@ pub struct Verdict {
     pub why: Option<Reason>,
     /// The answer that was found in the response.
     pub extracted: Option<String>,
+    /// The kinds of reference and answer, as far as both were read.
+    pub kinds: Option<(Kind, Kind)>,
 }
 
 impl Verdict {
     /// A verdict; only an `equal` rests on rules.
     pub(super) fn decided(equal: bool, rules: Rules) -> Verdict {
         let rules = if equal { rules } else { Rules::NONE };
-        Verdict { equal: Some(equal), rules, why: None, extracted: None }
+        Verdict { equal: Some(equal), rules, why: None, extracted: None, kinds: None }
     }
 
     /// No verdict.
     pub(super) fn open(reason: Reason) -> Verdict {
-        Verdict { equal: None, rules: Rules::NONE, why: Some(reason), extracted: None }
+        Verdict { equal: None, rules: Rules::NONE, why: Some(reason), extracted: None, kinds: None }
     }
 
     /// True if the answer is right.

@@ -36,7 +36,7 @@ pub(super) fn is_hedge(text: &str) -> bool {
     is_among(text.to_ascii_lowercase().trim_matches([' ', ',', ':']), HEDGES)
 }
 
-/// The number that English words name: up to a hundred, and as many thousands or millions.
+/// The number that English words name: up to 999, and as many thousands or millions.
 pub(super) fn number_word(text: &str) -> Option<u32> {
     const SMALL: &str = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen \
                          fifteen sixteen seventeen eighteen nineteen";
@@ -50,10 +50,13 @@ pub(super) fn number_word(text: &str) -> Option<u32> {
     {
         return number_word(count)?.checked_mul(1000u32.pow(power as u32));
     }
-    let (tens, ones) = text.split_once(' ').unwrap_or((text, "zero"));
-    if text == "one hundred" || text == "hundred" {
-        return Some(100);
+    if let Some((count, rest)) = text.split_once("hundred") {
+        let count =
+            if count.is_empty() { 1 } else { place(SMALL, count.trim()).filter(|n| (1..10).contains(n))? };
+        let rest = rest.trim().trim_start_matches("and ");
+        return Some(count * 100 + if rest.is_empty() { 0 } else { number_word(rest).filter(|n| *n < 100)? });
     }
+    let (tens, ones) = text.split_once(' ').unwrap_or((text, "zero"));
     Some((place(TENS, tens)? + 2) * 10 + place(SMALL, ones).filter(|n| *n < 10)?)
 }
 
@@ -93,6 +96,45 @@ pub(super) fn says_none(text: &str) -> bool {
         there is no solution|there are no solutions|does not exist|no such|нет решений|无解|没有解|没有实数解|无实数解|keine lösung|\
         pas de solution|sin solución";
     is_among(text, PHRASES)
+}
+
+/// True for a day and its month: `5 march`, `march 5 2024`, `2024 03 05`.
+pub(super) fn is_date(text: &str) -> bool {
+    const MONTHS: &str =
+        "january|february|march|april|may|june|july|august|september|october|november|december";
+    let number = |word: &str| word.bytes().all(|b| b.is_ascii_digit());
+    let words: Vec<&str> = text.split(' ').collect();
+    let named = words.iter().filter(|word| is_among(word, MONTHS)).count() == 1;
+    let rest = words.iter().filter(|word| !is_among(word, MONTHS));
+    words.len() > 1
+        && (named && rest.clone().all(|word| number(word))
+            || words.len() == 3 && rest.clone().all(|word| number(word)))
+}
+
+/// True if two texts that are the same words in lower case are words, and no symbols whose case tells them apart: `East` and `east`,
+/// but not `kT` and `KT`.
+pub(super) fn folds(a: &str, b: &str) -> bool {
+    let words = |text: &str| {
+        let commands = text.split('\\').enumerate().map(|(i, part)| {
+            if i > 0 { part.trim_start_matches(|c: char| c.is_ascii_alphabetic()) } else { part }
+        });
+        let plain = commands.collect::<Vec<_>>().join(" ");
+        plain
+            .split(|c: char| !c.is_alphabetic())
+            .filter(|w| !w.is_empty())
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let upper = |word: &str| word.chars().all(char::is_uppercase);
+    let plain = |word: &str| word.chars().skip(1).all(char::is_lowercase) || upper(word);
+    let alike = |a: &String, b: &String| {
+        let vowel = a.chars().any(|c| !c.is_ascii() || "aeiouyAEIOUY".contains(c));
+        let long = a.chars().count() >= if upper(a) || upper(b) { 4 } else { 3 };
+        let reply = is_among(&a.to_lowercase(), "yes|no|ja|nein|oui|non|sí|si");
+        a == b || plain(a) && plain(b) && vowel && (long || reply)
+    };
+    let (a, b) = (words(a), words(b));
+    a.len() == b.len() && (a.len() > 1 || a.iter().zip(&b).all(|(a, b)| alike(a, b)))
 }
 
 /// The spelling by which texts are compared: lower case, words and numbers with one blank between them.

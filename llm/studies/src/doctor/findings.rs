@@ -369,8 +369,16 @@ fn clip_share(log: &Log) -> Option<Evidence> {
 fn truncation(log: &Log) -> Option<Evidence> {
     // Share of responses.
     const MANY: f64 = 0.2;
+    // Nearly all, and yet rewarded: what is paid for may be no answer.
+    const ALL: f64 = 0.9;
     let recent = log.recent(Column::Truncated)?;
-    (recent.mean() >= MANY).then(|| Evidence::share(&recent, "responses are cut off"))
+    let paid = log.recent(Column::Reward).map_or(0.0, |reward| reward.mean());
+    let what = if recent.mean() >= ALL && paid >= 0.5 {
+        "responses are cut off, and they are rewarded all the same: read whether they give their answer (samples.jsonl)"
+    } else {
+        "responses are cut off"
+    };
+    (recent.mean() >= MANY).then(|| Evidence::share(&recent, what))
 }
 
 /// Responses that grow without being better.

@@ -133,6 +133,11 @@ fn many_clipped_tokens_and_cut_responses_are_found() {
     let cut = |share: f64| log().with(Column::Truncated, 10, |_| share);
     sound("truncation", cut(0.199));
     found("truncation", cut(0.25), (1.0, 10.0), "25 % of the responses are cut off");
+    let paid =
+        |share: f64, reward: f64| cut(share).with(Column::Reward, 10, |step| reward + 0.001 * step as f64);
+    let text = "95 % of the responses are cut off, and they are rewarded all the same: read whether they give their answer (samples.jsonl)";
+    found("truncation", paid(0.95, 0.9), (1.0, 10.0), text);
+    found("truncation", paid(0.95, 0.1), (1.0, 10.0), "95 % of the responses are cut off");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::{names, same as same_node};
 use crate::budget::Budget;
+use crate::kind::Kind;
 use crate::node::Node;
 use crate::rules::Rule;
 use crate::verdict::Reason;
@@ -58,6 +59,10 @@ pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
         return Ok(true);
     }
     budget.forget(before);
+    // Numbers of several things are told apart by their nouns alone.
+    if [a, b].map(Kind::of).into_iter().filter(|kind| *kind == Kind::Counts).count() == 1 {
+        return Ok(false);
+    }
     let allowed = (!signs || budget.uses(Rule::PlusMinus))
         && (braces != 1 || budget.uses(Rule::SetBraces))
         && (braces > 0 || signs || budget.uses(Rule::Unordered));
@@ -150,9 +155,11 @@ pub(super) fn matched(a: &[Node], b: &[Node], as_set: bool, budget: &mut Budget)
 }
 
 fn covered(a: &[Node], b: &[Node], budget: &mut Budget) -> Result<bool, Reason> {
-    let all: Vec<&Node> = b.iter().collect();
     let mut open = None;
     for x in a {
+        // In a set, the set of 1 is another member than 1.
+        let all: Vec<&Node> =
+            b.iter().filter(|y| matches!(x, Node::Set(_)) == matches!(y, Node::Set(_))).collect();
         match position(x, &all, budget) {
             Ok(Some(_)) => {}
             Ok(None) => return Ok(false),

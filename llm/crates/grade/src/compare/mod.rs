@@ -10,17 +10,33 @@ mod tests;
 use super::budget::Budget;
 use super::inequality::{is_described, subject};
 use super::interval::Reals;
-use super::node::{Node, Relation};
+use super::kind::Kind;
+use super::node::{Clock, Logic, Node, Relation};
 use super::rules::Rule;
 use super::scalar;
-use super::units::measure;
+use super::units::{Unit, measure};
 use super::verdict::Reason;
 use super::words;
 
 /// True if two answers are the same. Errors if that cannot be found out. `budget` notes the rules that this took.
+///
+/// Answers of two kinds are the same only by a rule that works on both, unless both are values that arithmetic compares.
 pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
-    let before = budget.used();
+    // Letters that are units beside a value with one: `5m` and `5\text{ m}`.
+    if let (Node::Unit(_, Unit::Measure(_)), other) | (other, Node::Unit(_, Unit::Measure(_))) = (a, b)
+        && let Some(unit) = names::unit_in_letters(other)
+    {
+        return if std::ptr::eq(other, a) { same(&unit, b, budget) } else { same(a, &unit, budget) };
+    }
+    let (before, outer) = (budget.used(), budget.kinds);
+    let kinds = (Kind::of(a), Kind::of(b));
+    budget.kinds = Some(kinds);
     let found = decide(a, b, budget);
+    budget.kinds = outer;
+    let one = kinds.0 == kinds.1
+        || kinds.0.is_value() && kinds.1.is_value()
+        || budget.used().iter().any(|rule| rule.works_on(kinds.0, kinds.1));
+    let found = if one { found } else { found.map(|_| false) };
     if found != Ok(true) {
         budget.forget(before);
     }
@@ -35,10 +51,20 @@ fn decide(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     if let Some(decided) = sets(a, b, budget)? {
         return Ok(decided);
     }
+    if let Some(decided) = in_their_order(a, b, budget)? {
+        return Ok(decided);
+    }
     match (a, b) {
         (Node::Words(x), Node::Words(y)) => {
-            let none = words::says_none(x) && words::says_none(y) && budget.uses(Rule::NoSolution);
-            Ok(none || x == y && budget.uses(Rule::Words))
+            let none = words::says_none(x) && words::says_none(y);
+            // `5 March` and `March 5`
+            let days = |text: &str| {
+                let mut words: Vec<&str> = text.split(' ').collect();
+                words.sort_unstable();
+                words.join(" ")
+            };
+            let date = words::is_date(x) && words::is_date(y) && days(x) == days(y);
+            Ok((none || x == y || date) && budget.uses(Rule::Words))
         }
         (Node::Words(text), other) | (other, Node::Words(text)) => named(text, other, budget),
         (Node::Unit(..), _) | (_, Node::Unit(..)) => units(a, b, budget),
@@ -51,7 +77,8 @@ fn decide(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
             let spelled = other.as_integer().is_some_and(|n| n.to_string() == value.to_str_radix(*base));
             Ok(spelled && matches!(a, Node::Numeral(..)) && budget.uses(Rule::BaseDropped))
         }
-        (Node::Ratio(_), _) | (_, Node::Ratio(_)) => ratios(a, b, budget),
+        (Node::Time(x), Node::Time(y)) => Ok(clocks(*x, *y, budget)),
+        (Node::Ratio(_) | Node::Time(_), _) | (_, Node::Ratio(_) | Node::Time(_)) => ratios(a, b, budget),
         (Node::Modular(x, m), Node::Modular(y, n)) => {
             Ok(same(m, n, budget)? && scalar::divides(m, &x.minus(y), budget)?)
         }
@@ -84,7 +111,16 @@ fn structures(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
         (Node::Matrix(rows), other) | (other, Node::Matrix(rows))
             if rows.len() == 1 && rows[0].len() == 1 =>
         {
-            same(&rows[0][0], other, budget)
+            Ok(same(&rows[0][0], other, budget)? && budget.uses(Rule::Vector))
+        }
+        (vector, other @ (Node::Matrix(_) | Node::Group('(', ..)))
+        | (other @ (Node::Matrix(_) | Node::Group('(', ..)), vector)
+            if vector.has_symbol("vec i") || vector.has_symbol("vec j") =>
+        {
+            match names::components(vector, other, budget)? {
+                Some(parts) => Ok(same(&parts, other, budget)? && budget.uses(Rule::Vector)),
+                None => Ok(false),
+            }
         }
         (Node::Group(o, x, c), Node::Group(p, y, d)) => {
             if x.len() != y.len() || (x.len() == 2 && (o, c) != (p, d)) {
@@ -134,11 +170,65 @@ fn named(text: &str, other: &Node, budget: &mut Budget) -> Result<bool, Reason> 
     }
 }
 
-/// Compares a value with a unit and one with or without.
+/// Compares what has an order although it reads as a product: letters, and the names of figures. `None` for other answers.
+fn in_their_order(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason> {
+    Ok(match (a, b) {
+        (Node::Apply(sign, x), Node::Apply(other, y)) if sign.starts_with('\\') => {
+            // An angle and a segment may be named from either end.
+            let turned: Vec<Node> = y.iter().rev().cloned().collect();
+            let turns = x.len() > 1 && matches!(sign.as_str(), "\\angle" | "\\bar") && *x == turned;
+            Some(sign == other && (turns || collections::in_order(x, y, budget)?))
+        }
+        (Node::Apply(sign, x), bare) | (bare, Node::Apply(sign, x))
+            if sign.starts_with('\\') && sign != "\\times" =>
+        {
+            bare.letters().map(|letters| {
+                let named =
+                    x.iter().map(|part| if let Node::Symbol(name) = part { name.as_str() } else { "" });
+                named.eq(letters) && budget.uses(Rule::SignDropped)
+            })
+        }
+        (Node::Logic(p, x), Node::Logic(q, y)) => {
+            let ordered = matches!(p, Logic::If | Logic::Not);
+            Some(
+                p == q
+                    && if ordered {
+                        collections::in_order(x, y, budget)?
+                    } else {
+                        collections::matched(x, y, false, budget)?
+                    },
+            )
+        }
+        (Node::Logic(..), _) | (_, Node::Logic(..)) => Some(false),
+        _ => match (a.letters(), b.letters()) {
+            (Some(x), Some(y)) => Some(x == y || commutes(&x) && commutes(&y) && x.iter().rev().eq(&y)),
+            _ => None,
+        },
+    })
+}
+
+/// True for two small letters that are factors; the letters of a word or a ranking have an order.
+fn commutes(letters: &[&str]) -> bool {
+    let small = |name: &&str| {
+        name.starts_with(|c: char| c.is_ascii_lowercase()) && !matches!(*name, "e" | "i" | "o" | "l")
+    };
+    letters.len() == 2 && letters.iter().all(small) || letters.iter().any(|name| name.starts_with("vec "))
+}
+
+/// Compares values of which at least one has words behind it.
 fn units(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     match (a, b) {
-        (Node::Unit(x, Some(u)), Node::Unit(y, Some(v))) if u != v => {
+        (Node::Unit(x, u), Node::Unit(y, v)) => {
+            // The ending of an ordinal number.
+            let ending = [u, v].into_iter().any(|unit| *unit == Unit::Noun(String::new()));
+            if u.is_same(v) || ending && budget.uses(Rule::UnitDropped) {
+                return same(x, y, budget);
+            }
+            let (Unit::Measure(u), Unit::Measure(v)) = (u, v) else { return Ok(false) };
             let (Some(m), Some(n)) = (measure(u), measure(v)) else { return Ok(false) };
+            if m == n {
+                return same(x, y, budget);
+            }
             if m.dimension != n.dimension || !budget.uses(Rule::UnitConverted) {
                 return Ok(false);
             }
@@ -147,26 +237,48 @@ fn units(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
             };
             same(&scaled(x, m.factor), &scaled(y, n.factor), budget)
         }
-        (Node::Unit(x, Some(_)), Node::Unit(y, Some(_))) => same(x, y, budget),
-        (Node::Unit(_, Some(u)), Node::Degrees(_)) | (Node::Degrees(_), Node::Unit(_, Some(u)))
+        (Node::Unit(_, Unit::Measure(u)), Node::Degrees(_))
+        | (Node::Degrees(_), Node::Unit(_, Unit::Measure(u)))
             if !u.starts_with("degree") =>
         {
             Ok(false)
-        }
-        (Node::Unit(_, Some(_)), letters) if names::unit_in_letters(letters).is_some() => {
-            names::unit_in_letters(letters).map_or(Ok(false), |unit| units(a, &unit, budget))
-        }
-        (letters, Node::Unit(_, Some(_))) if names::unit_in_letters(letters).is_some() => {
-            names::unit_in_letters(letters).map_or(Ok(false), |unit| units(&unit, b, budget))
         }
         (Node::Unit(..), Node::Chain(..)) | (Node::Chain(..), Node::Unit(..)) => {
             relations::same(a, b, budget)
         }
         // Some rules take the first for the reference, so that neither changes its side.
-        (Node::Unit(x, _), y) => Ok(same(x, y, budget)? && budget.uses(Rule::UnitDropped)),
-        (x, Node::Unit(y, _)) => Ok(same(x, y, budget)? && budget.uses(Rule::UnitDropped)),
+        (Node::Unit(x, unit), y) => {
+            Ok(is_silent(unit, budget) && same(x, y, budget)? && budget.uses(Rule::UnitDropped))
+        }
+        (x, Node::Unit(y, unit)) => {
+            Ok(is_silent(unit, budget) && same(x, y, budget)? && budget.uses(Rule::UnitDropped))
+        }
         _ => Ok(false),
     }
+}
+
+/// True if the words that only one side has say nothing of its value.
+fn is_silent(unit: &Unit, budget: &mut Budget) -> bool {
+    unit.is_silent(false) || unit.is_silent(true) && budget.uses(Rule::AnyNoun)
+}
+
+/// Compares times of day; one without a.m. or p.m. is either.
+fn clocks(a: Clock, b: Clock, budget: &mut Budget) -> bool {
+    let full = |clock: Clock| match clock.afternoon {
+        Some(afternoon) => Some(clock.hour % 12 + if afternoon { 12 } else { 0 }),
+        None => (clock.hour > 12 || clock.hour == 0).then_some(clock.hour),
+    };
+    let seconds = |clock: Clock| (clock.past.0, clock.past.1.unwrap_or(0));
+    seconds(a) == seconds(b)
+        && match (full(a), full(b)) {
+            (Some(x), Some(y)) => x == y,
+            (None, None) => a.hour == b.hour,
+            // Without a.m. and p.m. on both sides 3:45 is not 15:45.
+            _ => {
+                let half = a.afternoon.or(b.afternoon).is_some();
+                half && a.hour % 12 == b.hour % 12 && budget.uses(Rule::UnitDropped)
+            }
+        }
 }
 
 /// Compares two values of which one has degrees or percent.
@@ -209,7 +321,14 @@ fn ratios(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
             }
             Ok(true)
         }
-        (Node::Ratio(parts), other) | (other, Node::Ratio(parts)) => {
+        (Node::Ratio(_) | Node::Time(_), other) | (other, Node::Ratio(_) | Node::Time(_)) => {
+            let parts = match if matches!(a, Node::Ratio(_) | Node::Time(_)) { a } else { b } {
+                Node::Ratio(parts) => parts.clone(),
+                Node::Time(Clock { hour, past: (minute, None), afternoon: None }) => {
+                    vec![Node::integer(i64::from(*hour)), Node::integer(i64::from(*minute))]
+                }
+                _ => return Ok(false),
+            };
             let [top, bottom] = &parts[..] else { return Ok(false) };
             let quotient = Node::Product(vec![(false, top.clone()), (true, bottom.clone())]);
             Ok(budget.uses(Rule::Ratio) && other.is_expression() && scalar::same(&quotient, other, budget)?)

@@ -1,12 +1,13 @@
 //! Names that a value may carry: of a point, of an unknown, of a parameter.
 
 use crate::budget::Budget;
-use crate::node::{Function, Node, Relation};
+use crate::node::{Function, Node, Relation, Sign};
 use crate::scalar;
+use crate::units::Unit;
 use crate::verdict::Reason;
 
 /// The name and the coordinates of `A(1, 2)`.
-pub(super) fn point(node: &Node) -> Option<(&str, &Node)> {
+pub(crate) fn point(node: &Node) -> Option<(&str, &Node)> {
     let Node::Product(factors) = node else { return None };
     match &factors[..] {
         [(false, Node::Symbol(name)), (false, point @ Node::Group('(', ..))] if is_point_name(name) => {
@@ -21,6 +22,39 @@ pub(super) fn combinations(node: &Node) -> Option<Node> {
     let Some(("C", Node::Group(_, items, _))) = point(node) else { return None };
     let whole = items.len() == 2 && items.iter().all(|n| n.as_integer().is_some());
     whole.then(|| Node::Call(Function::Binomial, items.clone()))
+}
+
+/// The coordinates of a sum of unit vectors, `3\mathbf{i} - 2\mathbf{j}`, as many as the vector `other` has; `None` if it is none.
+pub(super) fn components(node: &Node, other: &Node, budget: &mut Budget) -> Result<Option<Node>, Reason> {
+    const UNITS: [&str; 3] = ["vec i", "vec j", "vec k"];
+    let count = other.children().len();
+    let at = |one: Option<usize>| {
+        let value = |i: usize| Node::integer(i64::from(one == Some(i)));
+        (0..3).fold(node.clone(), |node, i| node.with(UNITS[i], &value(i)))
+    };
+    let zero = Node::integer(0);
+    let outside = (count..3).any(|i| node.has_symbol(UNITS[i]));
+    if outside
+        || !node.is_expression()
+        || !(2..=3).contains(&count)
+        || !scalar::same(&at(None), &zero, budget)?
+    {
+        return Ok(None);
+    }
+    let parts: Vec<Node> = (0..count).map(|i| at(Some(i))).collect();
+    // Twice a unit vector counts twice: the sum is one of multiples.
+    for (i, part) in parts.iter().enumerate() {
+        let twice =
+            (0..3).fold(node.clone(), |n, j| n.with(UNITS[j], &Node::integer(if i == j { 2 } else { 0 })));
+        if !scalar::same(
+            &twice,
+            &Node::Sum(vec![(Sign::Plus, part.clone()), (Sign::Plus, part.clone())]),
+            budget,
+        )? {
+            return Ok(None);
+        }
+    }
+    Ok(Some(Node::Group('(', parts, ')')))
 }
 
 /// A value times letters that are units, such as `9.8 m/s^2`, as a value with its unit.
@@ -39,17 +73,17 @@ pub(super) fn unit_in_letters(node: &Node) -> Option<Node> {
         unit_name(factor, *divides, &mut name)?;
     }
     crate::units::measure(name.trim())?;
-    Some(Node::Unit(Box::new(value), Some(name.trim().to_owned())))
+    Some(Node::Unit(Box::new(value), Unit::Measure(name.trim().to_owned())))
 }
 
 fn unit_name(node: &Node, divides: bool, name: &mut String) -> Option<()> {
     match node {
         Node::Symbol(letters) | Node::Words(letters) => {
-            let unit = crate::units::canonical(&letters.to_lowercase())?;
+            let unit = crate::units::canonical(letters)?;
             name.push(if divides { '/' } else { ' ' });
             name.push_str(unit);
         }
-        Node::Unit(inner, Some(unit)) => {
+        Node::Unit(inner, Unit::Measure(unit)) => {
             unit_name(inner, divides, name)?;
             *name = format!("{name} {unit}");
         }
@@ -78,6 +112,7 @@ fn is_point_name(name: &str) -> bool {
 pub(super) fn names_a_value(left: &Node) -> bool {
     match left {
         Node::Call(function, _) => *function != Function::Root,
+        Node::Apply(..) => true,
         Node::Symbol(_) | Node::Words(_) => true,
         Node::Ratio(parts) => parts.iter().all(|n| n.has_symbols() && n.is_expression()),
         Node::Group('(', items, ')') => items.iter().all(|n| matches!(n, Node::Symbol(_))),
@@ -124,12 +159,18 @@ pub(super) fn is_quantity(left: &Node, budget: &mut Budget) -> Result<bool, Reas
 pub(super) fn one_name(a: &Node, b: &Node) -> bool {
     let bare = |n: &Node| match n {
         Node::Call(Function::Abs, inner) => inner[0].clone(),
+        Node::Apply(sign, parts) if sign.starts_with('\\') && parts.len() > 1 => {
+            Node::Product(parts.iter().map(|part| (false, part.clone())).collect())
+        }
         other => other.clone(),
     };
     let (a, b) = (bare(a), bare(b));
     let stem = |n: &Node| match n {
         Node::Symbol(name) => Some(name.split('_').next().unwrap_or(name).to_lowercase()),
-        // `P(A)`, but not `pq`.
+        // `P(A)`, but not `f(2)` or `pq`.
+        Node::Apply(f, arguments) if arguments.iter().all(|n| matches!(n, Node::Symbol(_))) => {
+            Some(f.to_lowercase())
+        }
         Node::Product(factors) => match &factors[..] {
             [(false, Node::Symbol(f)), (false, _)] if "fghFGHPES".contains(f.as_str()) => {
                 Some(f.to_lowercase())

@@ -39,6 +39,9 @@ fn said<'a>(node: &'a Node, budget: &Budget) -> Option<Said<'a>> {
     }
     let rule = if named { Rule::Assignment } else { Rule::NamedValue };
     let about = rest.iter().position(|(r, _)| *r == Relation::About);
+    if about.is_some() && !named && last.has_symbols() {
+        return None;
+    }
     // The exact side counts; behind a mere name there is none.
     Some(match about {
         Some(0) if named && first.has_symbols() => Said { value: last, about: None, rule },
@@ -51,11 +54,8 @@ fn said<'a>(node: &'a Node, budget: &Budget) -> Option<Said<'a>> {
 fn names_more(first: &Node, last: &Node) -> bool {
     let letters =
         |n: &Node| matches!(n, Node::Product(f) if f.iter().all(|(d, n)| !d && matches!(n, Node::Symbol(_))));
-    let derivative = |n: &Node| {
-        matches!(n, Node::Product(f) if matches!(&f[..], [(false, _), (true, below)]
-            if matches!(below, Node::Product(p) if matches!(p.first(), Some((false, Node::Symbol(d))) if d == "d"))))
-    };
-    names::names_a_value(first) && (!last.has_symbols() || letters(first) || derivative(first))
+    let applied = |n: &Node| matches!(n, Node::Apply(name, _) if name.contains(['/', '\\']));
+    names::names_a_value(first) && (!last.has_symbols() || letters(first) || applied(first))
 }
 
 /// Compares two answers of which at least one is a relation.
@@ -86,7 +86,23 @@ pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
         return Ok(false);
     }
     let Some(said) = said(chain, budget) else { return Ok(false) };
+    if !holds(chain, budget) {
+        return Ok(false);
+    }
     value(&said, other, budget)
+}
+
+/// False for a chain of constants that is wrong, as `2 + 2 = 5` and `x = 4 = 5` are: it says nothing.
+fn holds(chain: &Node, budget: &mut Budget) -> bool {
+    let Node::Chain(first, rest, _) = chain else { return true };
+    let sides: Vec<(Relation, &Node)> =
+        std::iter::once((Relation::About, &**first)).chain(rest.iter().map(|(r, side)| (*r, side))).collect();
+    let constant = |n: &Node| n.is_expression() && !n.has_symbols();
+    sides.windows(2).all(|pair| {
+        let [(_, x), (relation, y)] = pair else { return true };
+        let compared = *relation == Relation::Equal && constant(x) && constant(y) && !y.has_double_sign();
+        !compared || scalar::same(x, y, budget) != Ok(false)
+    })
 }
 
 /// Compares the answer of a relation with a value.
@@ -113,7 +129,7 @@ fn both_said(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
         }
     }
     let (Node::Chain(f, ..), Node::Chain(g, ..)) = (a, b) else { return Ok(false) };
-    let function = |n: &Node| matches!(n, Node::Product(f) if f.len() == 2);
+    let function = |n: &Node| matches!(n, Node::Apply(..)) || matches!(n, Node::Product(f) if f.len() == 2);
     let symbol = |n: &Node| matches!(n, Node::Symbol(_));
     let one_function = function(f) && symbol(g) || function(g) && symbol(f);
     let constant = |n: &Node| !n.has_symbols();
@@ -157,7 +173,9 @@ fn chains(
         let exact = |rest: &Rest| rest.iter().all(|(r, _)| *r == Relation::Equal) || rest.len() == 1;
         if let (true, Some(x), Some(y)) = (exact(r) && exact(s), x, y) {
             if f == g {
-                return same_node(x, y, budget);
+                // In an equation letters are factors.
+                let factors = matches!(f, Node::Symbol(_)) && x.letters().is_some() && y.letters().is_some();
+                return if factors { scalar::same(x, y, budget) } else { same_node(x, y, budget) };
             }
             if let Some(renamed) = with_argument(f, g, y) {
                 return Ok(same_node(x, &renamed, budget)? && budget.uses(Rule::RenamedArgument));
@@ -166,6 +184,17 @@ fn chains(
     }
     match (r, s) {
         ([(Relation::In, x)], [(Relation::In, y)]) => {
+            Ok(same_node(f, g, budget)? && same_node(x, y, budget)?)
+        }
+        ([(p, x)], [(q, y)]) if p.is_of_figures() || q.is_of_figures() => {
+            let one = |p, f, x, budget: &mut Budget| {
+                Ok(p == *q && same_node(f, g, budget)? && same_node(x, y, budget)?)
+            };
+            Ok(one(*p, f, x, budget)? || one(p.turned(), x, f, budget)?)
+        }
+        ([(Relation::About, x)], [(Relation::About, y)])
+            if x.letters().is_some() && y.letters().is_some() =>
+        {
             Ok(same_node(f, g, budget)? && same_node(x, y, budget)?)
         }
         ([(Relation::Equal | Relation::About, x)], [(Relation::Equal | Relation::About, y)]) => {
@@ -192,6 +221,11 @@ fn chains(
 
 /// The right side under the label `f(x)`, written in the argument of the label `f(n)`.
 fn with_argument(first: &Node, second: &Node, right: &Node) -> Option<Node> {
+    if let (Node::Apply(f, a), Node::Apply(g, b)) = (first, second)
+        && let ([Node::Symbol(x)], [Node::Symbol(y)]) = (&a[..], &b[..])
+    {
+        return (f == g && !right.has_symbol(x)).then(|| right.renamed(y, x));
+    }
     let (Node::Product(a), Node::Product(b)) = (first, second) else { return None };
     match (&a[..], &b[..]) {
         ([(false, f), (false, Node::Symbol(x))], [(false, g), (false, Node::Symbol(y))]) if f == g => {

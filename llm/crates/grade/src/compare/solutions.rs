@@ -10,6 +10,7 @@ use crate::exact;
 use crate::node::{Function, Node, Relation};
 use crate::rules::Rule;
 use crate::scalar;
+use crate::units::Unit;
 use crate::verdict::Reason;
 
 /// Highest degree of an equation whose solutions are counted.
@@ -99,7 +100,7 @@ fn values(node: &Node, symbols: &[String]) -> Option<Vec<Node>> {
             }
             _ => None,
         },
-        Node::Unit(inner, None) => values(inner, symbols),
+        Node::Unit(inner, Unit::Noun(_)) => values(inner, symbols),
         value if value.is_expression() && !value.has_symbols() => Some(value.of_both_signs()),
         _ => None,
     }

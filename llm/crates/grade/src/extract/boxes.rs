@@ -1,7 +1,9 @@
 //! Boxes: the last one, and those that belong to one answer.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
+use crate::answer::Answer;
 use crate::words;
 
 /// The beginning of a box.
@@ -9,46 +11,127 @@ pub const BOXED: &[u8] = br"\boxed{";
 
 /// Bytes between two boxes of one answer.
 const APART: usize = 48;
+/// Words before and behind a box that may deny it.
+const BESIDE: usize = 4;
 
-/// The content of the last box that is closed.
-pub(super) fn last_box(text: &str) -> Option<&str> {
-    answer_place(text).map(|place| &text[place])
+/// A closed box: its place, and that of its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    outer: Range<usize>,
+    inner: Range<usize>,
 }
 
-/// The place, in bytes, of the content of the closed box that opens last. `\{` and `\}` are letters, not braces.
+/// The start of the part that answers: behind the reasoning; `None` if the reasoning does not end.
+fn behind_reasoning(text: &str) -> Option<usize> {
+    match text.rfind("</think>") {
+        Some(at) => Some(at + "</think>".len()),
+        None => (!text.contains("<think>")).then_some(0),
+    }
+}
+
+/// The content of the last box that is closed and not denied, or a list of those that it is joined to by commas, "and" or "or".
+pub(super) fn last_box(text: &str) -> Option<Cow<'_, str>> {
+    let places = places(text);
+    let last = places.iter().rposition(|place| !denied(text, place))?;
+    let joins = |at: &usize| {
+        let between = text.get(places[at - 1].outer.end..places[*at].outer.start);
+        let Some(between) = between.map(|between| between.replace("\\text", " ")) else { return false };
+        let mut words =
+            between.split([' ', '$', '{', '}', '~', '\\', '(', ')']).filter(|word| !word.is_empty());
+        !between.contains('\n') && words.all(|word| matches!(word, "," | ";" | "and" | "or" | ",and" | ",or"))
+    };
+    let first = last - (1..=last).rev().take_while(joins).count();
+    Some(if first == last {
+        Cow::Borrowed(&text[places[last].inner.clone()])
+    } else {
+        let parts: Vec<&str> = places[first..=last].iter().map(|place| &text[place.inner.clone()]).collect();
+        // `\boxed{0.5}, or \boxed{\frac12}` says one value.
+        let one = Answer::read(parts[0]);
+        let again = parts.iter().all(|part| one.compare(&Answer::read(part)).is_equal());
+        if again { Cow::Borrowed(parts[parts.len() - 1]) } else { Cow::Owned(parts.join(" , ")) }
+    })
+}
+
+/// The place, in bytes, of the content of the last box that is closed, behind the reasoning. `\{` and `\}` are letters, not braces.
 ///
 /// ```
 /// let text = r"\boxed{1} so \boxed{12}";
 /// assert_eq!(grpo_lambda_grade::answer_place(text), Some(20..22));
+/// assert_eq!(grpo_lambda_grade::answer_place(r"<think>\boxed{1}</think> I do not know"), None);
 /// ```
 pub fn answer_place(text: &str) -> Option<Range<usize>> {
-    let mut best: Option<Range<usize>> = None;
-    closed(text, |place| {
-        if best.as_ref().is_none_or(|known| place.start > known.start) {
-            best = Some(place);
-        }
-    });
-    best
+    let places = places(text);
+    let last = places.iter().rfind(|place| !denied(text, place)).or(places.last())?;
+    Some(last.inner.clone())
 }
 
-/// Calls `found` with the content of every box that is closed, in the order in which they close.
-fn closed(text: &str, mut found: impl FnMut(Range<usize>)) {
+/// The place of the last box that is closed, denied or not.
+pub(super) fn last_place(text: &str) -> Option<Range<usize>> {
+    places(text).pop().map(|place| place.outer)
+}
+
+/// The closed boxes behind the reasoning, in the order in which they open; of nested ones each, since the inner one counts.
+fn places(text: &str) -> Vec<Place> {
+    let Some(start) = behind_reasoning(text) else { return Vec::new() };
+    let mut found = Vec::new();
+    closed(text, start, |place| found.push(place));
+    found.sort_by_key(|place| place.outer.start);
+    found
+}
+
+/// True if the words beside a box say that it is not the answer: `not \boxed{7}`, `\boxed{7} is wrong`.
+fn denied(text: &str, place: &Place) -> bool {
+    const DENY: &str = "not|isn't|isnt|cannot|can't|never|neither|nor|wrong|incorrect|example|format|e.g";
+    let plain = |c: char| c.is_whitespace() || "$*\\()[]{}:,".contains(c);
+    let before = &text[..place.outer.start];
+    let sentence = before.rsplit(['\n', '!', '?']).next().unwrap_or("");
+    let sentence = sentence.rsplit(". ").next().unwrap_or("").rsplit([',', ';']).next().unwrap_or("");
+    let words = sentence.rsplit(plain).filter(|word| !word.is_empty()).map(str::to_lowercase);
+    let words: Vec<String> = words
+        .take(BESIDE)
+        .take_while(|word| !matches!(word.as_str(), "but" | "so" | "rather" | "hence" | "therefore" | "thus"))
+        .collect();
+    let behind: Vec<String> = text[place.outer.end..]
+        .split(plain)
+        .filter(|word| !word.is_empty())
+        .take(BESIDE)
+        .map(|word| word.trim_end_matches(['.', '!']).to_lowercase())
+        .collect();
+    let behind: Vec<&str> = behind.iter().map(String::as_str).collect();
+    let judged = match &behind[..] {
+        ["is" | "was", "not" | "never", "the" | "a" | "right" | "correct" | "valid" | "possible", ..] => true,
+        ["isn't" | "wasn't" | "cannot" | "can't", ..] => true,
+        ["is" | "was" | "must" | "seems", rest @ ..] => rest
+            .iter()
+            .take(2)
+            .any(|word| matches!(*word, "wrong" | "incorrect" | "false" | "impossible" | "invalid")),
+        _ => false,
+    };
+    let struck = before.ends_with("~~") && text[place.outer.end..].starts_with("~~");
+    judged || struck || words.iter().any(|word| words::is_among(word, DENY))
+}
+
+/// Calls `found` with every box that is closed, in the order in which they close.
+fn closed(text: &str, start: usize, mut found: impl FnMut(Place)) {
     let bytes = text.as_bytes();
-    // The beginning of a box; `None` for a brace.
-    let mut open: Vec<Option<usize>> = Vec::new();
-    let mut i = 0;
+    // The beginning of a box and of its content; `None` for a brace.
+    let mut open: Vec<Option<(usize, usize)>> = Vec::new();
+    let mut i = start;
     while i < bytes.len() {
         match bytes[i] {
-            b'\\' if bytes[i..].starts_with(BOXED) => {
-                i += BOXED.len() - 1;
-                open.push(Some(i + 1));
-            }
-            // A backslash takes the next character with it, unless that one begins a box.
-            b'\\' if !bytes[i + 1..].starts_with(BOXED) => i += 1,
+            b'\\' => match opening(&bytes[i..]) {
+                Some(length) => {
+                    open.push(Some((i, i + length)));
+                    i += length - 1;
+                }
+                // A backslash takes the next character with it, unless that one begins a box.
+                None if opening(&bytes[i + 1..]).is_none() => i += 1,
+                None => {}
+            },
             b'{' => open.push(None),
             b'}' => {
-                if let Some(Some(start)) = open.pop() {
-                    found(start..i);
+                if let Some(Some((outer, inner))) = open.pop() {
+                    found(Place { outer: outer..i + 1, inner: inner..i });
                 }
             }
             _ => {}
@@ -57,35 +140,45 @@ fn closed(text: &str, mut found: impl FnMut(Range<usize>)) {
     }
 }
 
+/// The length of the beginning of a box: `\boxed{`, `\boxed {`, `\fbox{`.
+fn opening(bytes: &[u8]) -> Option<usize> {
+    let command =
+        [&br"\boxed"[..], br"\fbox", br"\framebox"].into_iter().find(|command| bytes.starts_with(command))?;
+    let blanks = bytes[command.len()..].iter().take_while(|b| **b == b' ').count();
+    (bytes.get(command.len() + blanks) == Some(&b'{')).then_some(command.len() + blanks + 1)
+}
+
 /// The last box, with those before it that are joined to it by commas and connectives, and the brackets around them all.
 pub(super) fn joined(text: &str) -> Option<Range<usize>> {
-    let mut last = answer_place(text)?;
-    let mut boxes: Vec<Range<usize>> = Vec::new();
-    closed(text, |place| {
+    let all = places(text);
+    let mut boxes: Vec<Place> = Vec::new();
+    for place in all {
         // Of nested boxes the inner one counts.
-        if boxes.last().is_none_or(|known| known.start < place.start) {
-            boxes.push(place);
+        if boxes.last().is_some_and(|known| known.outer.end > place.outer.start) {
+            boxes.pop();
         }
-    });
-    let outer = |place: &Range<usize>| place.start - BOXED.len()..place.end + 1;
-    let mut first = boxes.iter().position(|b| *b == last)?;
+        boxes.push(place);
+    }
+    let outer = |at: usize| boxes[at].outer.clone();
+    let mut first = boxes.len().checked_sub(1)?;
     // `\boxed{B}, not \boxed{C}`, `\boxed{6}. (Without order it would be \boxed{3}.)`
-    let between = if first > 0 { &text[outer(&boxes[first - 1]).end..outer(&last).start] } else { "" };
+    let between = if first > 0 { &text[outer(first - 1).end..outer(first).start] } else { "" };
     let remark = between
         .rsplit_once('(')
         .is_some_and(|(_, inside)| !inside.contains(')') && super::prose::is_prose(inside));
-    if remark || text[..outer(&last).start].trim_end_matches([' ', '$']).ends_with(" not") {
+    first -= usize::from(remark && first > 0);
+    while denied(text, &boxes[first]) {
         first = first.checked_sub(1)?;
-        last = boxes[first].clone();
     }
+    let last = first;
     // Of two boxes, none in the other, the first ends before the second.
-    while first > 0 && joins(&text[outer(&boxes[first - 1]).end..outer(&boxes[first]).start]) {
+    while first > 0 && joins(&text[outer(first - 1).end..outer(first).start]) {
         first -= 1;
     }
-    if boxes[first] == last {
-        return Some(last);
+    if first == last {
+        return Some(boxes[last].inner.clone());
     }
-    let (start, end) = (outer(&boxes[first]).start, outer(&last).end);
+    let (start, end) = (outer(first).start, outer(last).end);
     let (before, after) =
         (text[..start].trim_end_matches([' ', '$']), text[end..].trim_start_matches([' ', '$']));
     for (open, close) in
@@ -101,7 +194,7 @@ pub(super) fn joined(text: &str) -> Option<Range<usize>> {
 /// The contents of boxes with words between them, with commas in place of the words.
 pub(super) fn parted(text: &str) -> Option<String> {
     let mut parts = Vec::new();
-    closed(text, |place| parts.push(&text[place]));
+    closed(text, 0, |place| parts.push(&text[place.inner]));
     let adjacent = text.contains("}\\boxed{");
     let once = parts.iter().all(|part| *part == parts[0]);
     (!parts.is_empty() && (adjacent || super::prose::is_prose(text)))

@@ -236,8 +236,8 @@ pub(super) fn symbols(text: &str) -> BTreeSet<String> {
         let per = plain[..at]
             .strip_suffix('/')
             .is_some_and(|unit| unit.chars().rev().take_while(|c| c.is_alphabetic()).count() > 1);
-        let unit = (per || behind_number && plain[..at].ends_with([' ', '~']))
-            && units::canonical(&word.to_lowercase()).is_some();
+        let unit =
+            (per || behind_number && plain[..at].ends_with([' ', '~'])) && units::canonical(word).is_some();
         let long =
             word.chars().count() >= 3 && word.chars().any(char::is_lowercase) || function(word).is_some();
         let known = words::is_among(word, "|pi|e|i|π|am|pm|sq|nd|rd|th")

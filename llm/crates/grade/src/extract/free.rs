@@ -26,11 +26,14 @@ const SENTENCES: usize = 40;
 pub(super) fn answer(original: &str) -> Option<Found> {
     let clean = cleaned(original, tail(original));
     let text = &clean.text;
-    let found = marked(text)
-        .or_else(|| option(text))
-        .or_else(|| whole(text))
-        .or_else(|| last_statement(text))
-        .or_else(|| short_text(text))?;
+    let found = match marked(text) {
+        Marked::Found(found) => found,
+        Marked::Empty => return None,
+        Marked::None => option(text)
+            .or_else(|| whole(text))
+            .or_else(|| last_statement(text))
+            .or_else(|| short_text(text))?,
+    };
     Some(Found { span: clean.place_in(original, &found.span), ..found })
 }
 
@@ -44,8 +47,11 @@ pub(super) fn reference(original: &str) -> String {
         (!is_prose(&outside(&text, &found)))
             .then(|| parts.unwrap_or_else(|| text[last.inner.clone()].to_owned()))
     };
-    let found = marked(&text).map(|found| found.answer);
-    found.or_else(environment_only).unwrap_or(text).trim().to_owned()
+    let found = match marked(&text) {
+        Marked::Found(found) => Some(found.answer),
+        Marked::Empty | Marked::None => environment_only(),
+    };
+    found.unwrap_or(text).trim().to_owned()
 }
 
 /// The start of the part that may hold an answer: a box is looked for everywhere, the rest in a window at the end.
@@ -58,17 +64,30 @@ fn window(text: &str) -> usize {
     (from..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
-/// The marked answer: boxes, tags, `####`, a phrase, a field. A final statement behind the last box comes before it.
-fn marked(text: &str) -> Option<Found> {
+/// What the marks of a text hold.
+enum Marked {
+    Found(Found),
+    /// A mark without an answer in it, and none behind it: the response gives none.
+    Empty,
+    None,
+}
+
+/// The marked answer: boxes, tags, `####`, a phrase, a field. Of several marks the later one counts.
+fn marked(text: &str) -> Marked {
     let from = window(text);
-    if let Some(place) = joined(text).filter(|place| !text[place.clone()].trim().is_empty()) {
-        let behind = place.end.max(from);
-        let later =
-            || hashes(text, behind).or_else(|| announcement(text, behind, [&PHRASES.last, &PHRASES.answer]));
-        return later().or_else(|| {
+    let behind = |end: usize| later(text, end.max(from));
+    if text.contains("box")
+        && let Some(last) = super::boxes::last_place(text)
+    {
+        let Some(place) = joined(text).filter(|place| !text[place.clone()].trim().is_empty()) else {
+            return behind(last.end).map_or(Marked::Empty, Marked::Found);
+        };
+        let boxed = || {
             let found = Found::part(text, place.clone(), FoundBy::Boxed)?;
-            Some(Found { answer: parted(&text[place]).unwrap_or(found.answer), ..found })
-        });
+            Some(Found { answer: parted(&text[place.clone()]).unwrap_or(found.answer), ..found })
+        };
+        let found = behind(place.end).or_else(|| concluded(text, place.end.max(from))).or_else(boxed);
+        return found.map_or(Marked::Empty, Marked::Found);
     }
     let part = |inside: &str, rule| {
         let start = inside.as_ptr() as usize - text.as_ptr() as usize;
@@ -76,12 +95,47 @@ fn marked(text: &str) -> Option<Found> {
         found.or_else(|| Found::part(text, start..start + inside.len(), rule))
     };
     if let Some(inside) = super::lenient_tag(&text[from..]) {
-        return part(inside, FoundBy::Tag);
+        return part(inside, FoundBy::Tag).map_or(Marked::Empty, Marked::Found);
     }
-    hashes(text, from)
-        .or_else(|| field(text, from))
-        .or_else(|| announcement(text, from, [&PHRASES.last, &PHRASES.answer]))
-        .or_else(|| code(text))
+    let empty = text[from..]
+        .rsplit_once("####")
+        .is_some_and(|(_, line)| line.lines().next().is_none_or(|l| l.trim().is_empty()));
+    let hashes = hashes(text, from);
+    let field = || field(text, from);
+    let said = announcement(text, from, [&PHRASES.last, &PHRASES.answer]);
+    let found = match (hashes, said) {
+        (Some(hashes), said) => said.filter(|said| said.span.start > hashes.span.end).or(Some(hashes)),
+        (None, said) if empty => said.filter(|said| text[said.span.end..].rfind("####").is_none()),
+        (None, said) => field().or(said).or_else(|| code(text)),
+    };
+    match found {
+        Some(found) => Marked::Found(found),
+        None if empty => Marked::Empty,
+        None => Marked::None,
+    }
+}
+
+/// A mark behind another one.
+fn later(text: &str, from: usize) -> Option<Found> {
+    hashes(text, from).or_else(|| announcement(text, from, [&PHRASES.last, &PHRASES.answer]))
+}
+
+/// The value of a last sentence that concludes, behind the box of a step: `Hence $25$ is the answer.`, `The total is therefore $25$.`
+fn concluded(text: &str, from: usize) -> Option<Found> {
+    let rest = &text[from..];
+    let (found, tongue) = (environments(rest), language(rest));
+    let last = sentences(rest, &found).into_iter().next_back().filter(|last| last.start > 0)?;
+    let lower = lowered(&rest[last.clone()]);
+    let mut words = lower.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty());
+    let first = words.next()?;
+    let concludes = tongue.is(first, Role::So) || lower.contains("therefore");
+    let named =
+        ["is the answer", "is our answer", "is the final answer"].iter().any(|said| lower.contains(said));
+    let one = stated(rest, last.clone(), &found, tongue, false)
+        .filter(|one| (named || concludes && one.rank >= Rank::Computed) && one.rank > Rank::None)?;
+    let one = found_in(one, FoundBy::Statement);
+    (!is_remark(&rest[last], tongue))
+        .then(|| Found { span: one.span.start + from..one.span.end + from, ..one })
 }
 
 /// The line behind the last `####`.
@@ -104,8 +158,15 @@ fn announcement<const N: usize>(text: &str, from: usize, groups: [&[Phrase]; N])
             let (noun, start) = announced(&lower[..end], phrases)?;
             // `One might think that the answer is 5.`
             let before = lower[..noun].rsplit(['.', '\n', '!', '?']).next().unwrap_or("");
-            let conceded = before.split(' ').any(|word| tongue.is(word, Role::Concede));
-            if !conceded && let Some(found) = statement_from(text, from + start..text.len(), FoundBy::Marker)
+            let conceded = before.split(' ').any(|word| tongue.is(word, Role::Concede))
+                || PHRASES.unknown.split('|').any(|phrase| before.contains(phrase));
+            // `The answer is 16. Hmm, actually no.`
+            let retracted = ["actually no", "that's wrong", "that is wrong"]
+                .iter()
+                .any(|said| lower[start..].contains(said));
+            if !conceded
+                && !retracted
+                && let Some(found) = statement_from(text, from + start..text.len(), FoundBy::Marker)
             {
                 return Some(corrected(text, found.span.end).unwrap_or(found));
             }
@@ -245,6 +306,9 @@ fn statement_from(text: &str, place: Range<usize>, rule: FoundBy) -> Option<Foun
     }
     if let Some(one) = stated(rest, sentence.clone(), &found, tongue, true) {
         let found = found_in(one, rule);
+        if is_operand(rest, &found.span) {
+            return Found::part(text, from..from + said.len(), rule);
+        }
         return Some(Found { span: found.span.start + start..found.span.end + start, ..found });
     }
     // A judgement of the answer is none.
@@ -254,6 +318,26 @@ fn statement_from(text: &str, place: Range<usize>, rule: FoundBy) -> Option<Foun
         Some(Role::Deny | Role::Confirm | Role::Right | Role::Wrong | Role::Ask | Role::Condition)
     );
     (said.len() <= WORDS && !judged).then(|| Found::part(text, from..from + said.len(), rule))?
+}
+
+/// True for a number with which the words beside it do something: `7 squared`, `half of 7`, `7 less than 20`.
+fn is_operand(text: &str, place: &Range<usize>) -> bool {
+    const BEHIND: &str = "squared|cubed|factorial|choose|dozen|less|fewer|more|th|st|nd|rd";
+    const BEFORE: &str =
+        "square|cube|root|half|twice|double|triple|third|quarter|logarithm|reciprocal|inverse|negation";
+    let words = |text: &'_ str| text.to_lowercase();
+    let (before, behind) = (words(&text[..place.start]), words(&text[place.end..]));
+    let before = before.rsplit(['.', '\n', ',']).next().unwrap_or("");
+    let before: Vec<&str> =
+        before.rsplit(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty()).take(3).collect();
+    let behind =
+        behind.trim_start_matches([' ', '$']).split(|c: char| !c.is_alphabetic()).next().unwrap_or("");
+    is_among(behind, BEHIND)
+        || match before[..] {
+            ["of", noun, ..] => is_among(noun, BEFORE),
+            [word, ..] => matches!(word, "twice" | "half" | "double" | "thrice"),
+            [] => false,
+        }
 }
 
 /// The end of a computation in place of all of it: `90 feet` for `15 feet * 6 = 90 feet`.
@@ -421,7 +505,10 @@ fn shifted(found: &[Environment], sentence: &Range<usize>) -> Vec<Environment> {
 /// A few words: a name, a yes or no.
 fn short_text(text: &str) -> Option<Found> {
     let said = unmarked(text.trim());
-    let short = text.trim().len() <= WORDS && !text.trim().contains('\n') && environments(text).is_empty();
+    // A sentence with a number that states none gives no answer.
+    let names = !(said.contains(|c: char| c.is_ascii_digit()) && said.contains(' '));
+    let short =
+        names && text.trim().len() <= WORDS && !text.trim().contains('\n') && environments(text).is_empty();
     let start = said.as_ptr() as usize - text.as_ptr() as usize;
     short.then(|| Found::part(text, start..start + said.len(), FoundBy::Text))?
 }

@@ -10,6 +10,7 @@ mod free;
 mod language;
 mod phrases;
 mod prose;
+mod reference;
 mod statement;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ pub use found::{Found, FoundBy};
 
 use boxes::last_box;
 
+use super::response::Response;
 use super::rules::named;
 
 /// The answer of a response, if it has one. Its type keeps it from being swapped with a [`Gold`](super::Gold).
@@ -52,8 +54,8 @@ impl Extraction {
     /// The answer that a reference holds: itself, or the answer that it marks if that is looked for.
     pub(super) fn reference(self, text: &str) -> String {
         match self {
-            Extraction::Free => free::reference(text),
-            _ => text.to_owned(),
+            Extraction::Free => free::reference(&reference::plain(text)),
+            _ => reference::marked(&reference::plain(text)).into_owned(),
         }
     }
 }
@@ -79,25 +81,48 @@ impl Prediction {
     /// assert_eq!(read("Therefore, the final answer is: $x=2$. I hope it is correct.").answer(), Some("$x=2$"));
     /// ```
     pub fn extract(response: &str, how: Extraction) -> Prediction {
-        let box_or_all = |text, rule| last_box(text).map_or((text, rule), |inside| (inside, FoundBy::Boxed));
-        let by = |rule| move |inside| (inside, rule);
-        let found = match how {
-            Extraction::Free => return Prediction(free::answer(response)),
-            Extraction::Auto => Some(box_or_all(response, FoundBy::Whole)),
-            Extraction::Boxed => last_box(response).map(by(FoundBy::Boxed)),
-            Extraction::Tag => strict_tag(response).map(|inside| box_or_all(inside, FoundBy::Tag)),
-            Extraction::LenientTag => lenient_tag(response).map(|inside| box_or_all(inside, FoundBy::Tag)),
-            Extraction::Any => last_box(response)
-                .map(by(FoundBy::Boxed))
-                .or_else(|| lenient_tag(response).map(by(FoundBy::Tag)))
-                .or_else(|| after_hashes(response).map(by(FoundBy::Hashes)))
-                .or_else(|| after_phrase(response).map(by(FoundBy::Marker)))
-                .or_else(|| last_number(response).map(by(FoundBy::LastNumber))),
-        };
-        Prediction(found.and_then(|(inside, rule)| {
+        let by = |inside: &str, rule| {
             let start = inside.as_ptr() as usize - response.as_ptr() as usize;
             Found::part(response, start..start + inside.len(), rule)
-        }))
+        };
+        let boxed = |text: &str| {
+            let place = answer_place(text)?;
+            let found = by(&text[place], FoundBy::Boxed)?;
+            let answer = last_box(text)?.trim().to_owned();
+            Some(Found { answer, ..found })
+        };
+        let box_or_all = |text, rule| if answer_place(text).is_some() { boxed(text) } else { by(text, rule) };
+        Prediction(match how {
+            Extraction::Free => free::answer(response),
+            Extraction::Auto => box_or_all(response, FoundBy::Whole),
+            Extraction::Boxed => boxed(response),
+            Extraction::Tag => strict_tag(response).and_then(|inside| box_or_all(inside, FoundBy::Tag)),
+            Extraction::LenientTag => {
+                lenient_tag(response).and_then(|inside| box_or_all(inside, FoundBy::Tag))
+            }
+            Extraction::Any => boxed(response)
+                .or_else(|| by(lenient_tag(response)?, FoundBy::Tag))
+                .or_else(|| by(after_hashes(response)?, FoundBy::Hashes))
+                .or_else(|| by(after_phrase(response)?, FoundBy::Marker))
+                .or_else(|| by(last_number(response)?, FoundBy::LastNumber)),
+        })
+    }
+
+    /// Reads the answer of a response; of one that was cut off in prose, a marked and finished one only.
+    pub(super) fn of(response: Response<'_>, how: Extraction) -> Prediction {
+        let found = Prediction::extract(response.text, how);
+        let Some(place) = found.found().filter(|_| response.cut_off && how == Extraction::Free) else {
+            return found;
+        };
+        let behind = &response.text[place.span.end..];
+        let ended = match place.rule {
+            FoundBy::Boxed | FoundBy::Json | FoundBy::Code => true,
+            FoundBy::Tag | FoundBy::Hashes | FoundBy::Marker => {
+                behind.contains(|c: char| c == '\n' || c == '<' || c.is_alphabetic())
+            }
+            _ => false,
+        };
+        if ended { found } else { Prediction(None) }
     }
 
     /// The text of the answer.

@@ -99,7 +99,8 @@ fn kind(word: &str) -> Kind {
     if words::connective(inner).is_some() {
         return Kind::Connective;
     }
-    if word.contains('\\') || inner.chars().any(|c| matches!(c, 'π' | '√' | '∞' | '½' | '∅' | 'ℝ'))
+    if word.contains('\\')
+        || inner.chars().any(|c| matches!(c, 'π' | '√' | '∞' | '¼'..='¾' | '⅐'..='⅞' | '∅' | 'ℝ'))
     {
         return Kind::Value;
     }
@@ -142,7 +143,7 @@ fn kind(word: &str) -> Kind {
     if inner.contains(['=', '+', '/', '^', '<', '>', '*', '(']) && !longest_word(inner) {
         return Kind::Value;
     }
-    if units::is_percent(&lower) || lower != "in" && units::canonical(&lower).is_some() {
+    if units::is_percent(&lower) || lower != "in" && units::canonical(inner).is_some() {
         return Kind::Unit;
     }
     Kind::Word
@@ -152,7 +153,7 @@ fn kind(word: &str) -> Kind {
 fn longest_word(text: &str) -> bool {
     text.split(|c: char| !c.is_alphabetic()).any(|word| {
         let known = function(word).is_some()
-            || units::canonical(&word.to_lowercase()).is_some()
+            || units::canonical(word).is_some()
             || matches!(word, "sqrt" | "pi" | "and" | "or" | "inf");
         word.chars().count() >= 3 && !known
     })
@@ -276,7 +277,7 @@ fn open_bracket(text: &str) -> bool {
 
 /// True if a run is an answer: it has a digit or a constant, or it gives something a value.
 fn says_something(run: &str) -> bool {
-    run.contains(|c: char| c.is_ascii_digit() || matches!(c, '∞' | 'π' | '½' | '∅' | 'ℝ'))
+    run.contains(|c: char| c.is_ascii_digit() || matches!(c, '∞' | 'π' | '¼'..='¾' | '⅐'..='⅞' | '∅' | 'ℝ'))
         || ["\\pi", "\\infty", "\\emptyset", "\\varnothing", "infinity", "\\mathbb"]
             .iter()
             .any(|c| run.contains(c))
@@ -317,7 +318,7 @@ pub(super) fn unit_of_a_letter(behind: &str) -> Option<(String, usize)> {
     };
     let part = |part: &str| match part.len() {
         1 => "mgshlLNJKVWA".contains(part),
-        _ => units::canonical(&part.to_lowercase()).is_some(),
+        _ => units::canonical(part).is_some(),
     };
     let short = name.len() == 1 || name.contains('/') || !power.is_empty();
     (short && !name.is_empty() && name.split('/').all(part))

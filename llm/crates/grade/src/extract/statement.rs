@@ -203,6 +203,12 @@ pub(super) fn is_remark(sentence: &str, language: &Language) -> bool {
         .split(|c: char| !(c.is_alphanumeric() || matches!(c, '\'' | '✓' | '✔')))
         .filter(|w| !w.is_empty())
         .collect();
+    // `To double-check: 2(5) + 3 = 13.`, `There are 3 cases to consider.`, `This is problem 12 of the list.`
+    const ASIDES: &str = "double-check|double check|need to find x|can check that|cases to consider|consider |ways to approach|is problem |the problem gives|\
+        user asks|given: |conditions must hold";
+    if ASIDES.split('|').any(|aside| lower.contains(aside)) && !lower.contains("answer") {
+        return true;
+    }
     let opens = |role| words.iter().take(4).any(|w| language.is(w, role));
     let confirms = || words.iter().any(|w| language.is(w, Role::Confirm)) || words.first() == Some(&"check");
     let concludes = || words.iter().any(|w| language.is(w, Role::So));
@@ -367,7 +373,7 @@ pub(super) fn unit(behind: &str) -> String {
     let word: String = behind.chars().take_while(|c| c.is_alphabetic()).collect();
     if behind.starts_with('%') || behind.starts_with("\\%") || units::is_percent(&word) {
         "\\%".to_owned()
-    } else if word.chars().count() > 1 && units::canonical(&word.to_lowercase()).is_some() && word != "in" {
+    } else if word.chars().count() > 1 && units::canonical(&word).is_some() && word != "in" {
         format!("\\text{{ {word}}}")
     } else {
         String::new()

@@ -21,13 +21,19 @@ impl Lexer<'_> {
                 self.take(".");
                 self.take_brace_of_rows();
             }
+            // Unit vectors.
+            "mathbf" | "bm" | "boldsymbol" | "bold"
+                if ["{i}", "{j}", "{k}"].iter().any(|unit| self.rest().trim_start().starts_with(unit)) =>
+            {
+                self.push(Token::Accent("vec"));
+            }
             // The look of something, not its meaning.
             "quad" | "qquad" | "displaystyle" | "textstyle" | "scriptstyle" | "limits" | "nolimits"
             | "thinspace" | "medspace" | "thickspace" | "enspace" | "hline" | "boldsymbol" | "mathbf"
-            | "bm" | "mathit" | "pmb" | "vec" | "overrightarrow" | "bf" | "rm" | "it" | "boxed" | "fbox"
-            | "dollar" | "nonumber" | "notag" | "hfill" | "large" | "Large" | "LARGE" | "small"
-            | "normalsize" | "strut" | "noindent" | "centering" | "allowbreak" | "nobreak" | "relax"
-            | "underline" | "bold" | "mathop" => {}
+            | "bm" | "mathit" | "pmb" | "bf" | "rm" | "it" | "boxed" | "fbox" | "dollar" | "nonumber"
+            | "notag" | "hfill" | "large" | "Large" | "LARGE" | "small" | "normalsize" | "strut"
+            | "noindent" | "centering" | "allowbreak" | "nobreak" | "relax" | "underline" | "bold"
+            | "mathop" => {}
             // Here the braces are no part of the answer.
             "hspace" | "vspace" | "color" | "phantom" | "hphantom" | "vphantom" | "label" | "tag" => {
                 self.braced();
@@ -54,9 +60,12 @@ impl Lexer<'_> {
         let mut letters = inside.chars();
         match (letters.next(), letters.next()) {
             (Some('π'), None) => true,
-            (Some('\\'), Some(_)) => sign(inside).is_some(),
+            (Some('\\'), Some(_)) => {
+                sign(inside).is_some()
+                    || ["\\frac", "\\dfrac", "\\sqrt"].iter().any(|name| inside.starts_with(name))
+            }
             (Some(letter), None) => {
-                let unit = units::canonical(&letter.to_ascii_lowercase().to_string()).is_some();
+                let unit = units::canonical(inside).is_some();
                 letter.is_ascii_alphabetic() && !unit && self.behind_value()
             }
             _ => inside == "pi",

@@ -8,7 +8,7 @@ mod signs;
 mod tests;
 mod word;
 
-use super::node::{Function, Relation};
+use super::node::{Function, Logic, Relation};
 use super::rules::{Rule, Rules};
 use super::verdict::{Reason, unreadable};
 
@@ -40,6 +40,9 @@ pub(super) enum Token {
     Over,
     /// `\hat` and the like, which change the meaning of a symbol.
     Accent(&'static str),
+    /// `\angle` and the like, before the letters that they name.
+    Naming(&'static str),
+    Logic(Logic),
     /// `\text{...}` and plain units.
     Text(String),
     Currency(&'static str),
@@ -61,6 +64,8 @@ pub(super) enum Token {
     PlusMinus,
     MinusPlus,
     Times,
+    /// `\times`, which of two vectors is another product than `\cdot`.
+    Cross,
     Divide,
     Caret,
     Underscore,

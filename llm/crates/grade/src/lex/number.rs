@@ -17,8 +17,15 @@ struct Groups<'a> {
 }
 
 /// Marks of which none is also a list separator or a decimal sign, and the plain comma.
-const MARKS: [(&str, bool); 6] =
-    [(",\\!", true), (", \\!", true), ("{,}", true), ("\\,", true), ("\\ ", true), (",", false)];
+const MARKS: [(&str, bool); 7] = [
+    ("\\;", true),
+    (",\\!", true),
+    (", \\!", true),
+    ("{,}", true),
+    ("\\,", true),
+    ("\\ ", true),
+    (",", false),
+];
 /// Marks that only the rule `thousands` reads.
 const WIDE_MARKS: [&str; 7] = [" ", "\u{a0}", "\u{202f}", "\u{2009}", "~", "'", "’"];
 

@@ -69,6 +69,11 @@ impl Lexer<'_> {
 
     /// Signs of several characters.
     fn compound(&mut self) -> bool {
+        // `3{:}45`
+        if self.take("{:}") {
+            self.push(Token::Colon);
+            return true;
+        }
         // `4!=24`
         if self.rest().starts_with("!=")
             && self.text[..self.at].ends_with(|c: char| c.is_ascii_digit() || c == ')' || c == '}')

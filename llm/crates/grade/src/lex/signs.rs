@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::Token;
-use crate::node::{Function, Relation};
+use crate::node::{Function, Logic, Relation};
 
 /// Defines a function that finds a variant by its name.
 macro_rules! find {
@@ -18,9 +18,11 @@ macro_rules! find {
     };
 }
 
-find! { plain Token: And Bang Bar Binom BraceClose BraceOpen Caret Cell Choose Circ Colon Degree Divide Dots Frac Imaginary Implies
-Infinity Intersection Minus MinusPlus Modulus Over Percent Pi Plus PlusMinus Prime Or Reals Root Separator Times Underscore Union Without }
-find! { relation Relation: Equal About Unequal Less LessOrEqual Greater GreaterOrEqual In }
+find! { plain Token: Bang Bar Binom BraceClose BraceOpen Caret Cell Choose Circ Cross Colon Degree Divide Dots Frac Imaginary Implies
+Infinity Intersection Minus MinusPlus Modulus Over Percent Pi Plus PlusMinus Prime Reals Root Separator Times Underscore Union Without }
+find! { relation Relation: Equal About Unequal Less LessOrEqual Greater GreaterOrEqual In Subset Superset SubsetOrEqual SupersetOrEqual
+Similar Parallel Perpendicular }
+find! { logic Logic: And Or Not If Iff }
 find! { named_function Function: Sin Cos Tan Cot Sec Csc Arcsin Arccos Arctan Arccot Sinh Cosh Tanh Ln Log Exp Abs Floor Ceil Gcd Lcm
 Max Min }
 
@@ -33,6 +35,8 @@ fn token(name: &'static str) -> Option<Token> {
         "Function" => Token::Function(named_function(argument)?),
         "Symbol" => Token::Symbol(argument.to_owned()),
         "Accent" => Token::Accent(argument),
+        "Naming" => Token::Naming(argument),
+        "Logic" => Token::Logic(logic(argument)?),
         "Currency" => Token::Currency(argument),
         _ => return None,
     })

@@ -1,7 +1,7 @@
 //! The tokens of each sign, command and word.
 
 use super::*;
-use crate::tests::cases;
+use crate::tests::{agree, cases};
 use Token::*;
 
 const STRICT: Spelling = Spelling::STRICT;
@@ -27,8 +27,8 @@ fn spelled(token: &Token) -> String {
 fn a_text_has_the_tokens_of_the_table() {
     let all = cases(include_str!("cases.tsv"));
     assert_eq!(all.len(), 175);
-    for (section, fields) in all {
-        let spelling = match section {
+    agree(all.iter().map(|(section, fields)| {
+        let spelling = match *section {
             "strict" => STRICT,
             "wide" => WIDE,
             _ => COMMA,
@@ -38,6 +38,6 @@ fn a_text_has_the_tokens_of_the_table() {
             Ok(lexed) => lexed.tokens.iter().map(spelled).collect::<Vec<_>>().join(" "),
             Err(_) => "-".to_owned(),
         };
-        assert_eq!(found, fields[1], "{section}: {}", fields[0]);
-    }
+        (found == fields[1], format!("{section}: {fields:?}: {found}"))
+    }));
 }

@@ -24,7 +24,7 @@ fn quantity(text: &str) -> Option<(&str, &str)> {
     let (number, unit) = text.split_once(BLANK)?;
     let digits = number.starts_with(|c: char| c.is_ascii_digit())
         && number.chars().all(|c| c.is_ascii_digit() || matches!(c, '.' | ','));
-    (digits && units::canonical(&unit.trim().to_lowercase()).is_some()).then_some((number, unit.trim()))
+    (digits && units::canonical(unit.trim()).is_some()).then_some((number, unit.trim()))
 }
 
 pub(super) fn joined_by(connective: Connective) -> Token {
@@ -96,7 +96,9 @@ impl<'a> Lexer<'a> {
     /// Multiplies by a power of a thousand.
     fn scale(&mut self, power: usize) {
         self.push(Token::Times);
-        self.push(super::plain_number(&format!("1{}", "000".repeat(power))));
+        self.push(super::plain_number("10"));
+        self.push(Token::Caret);
+        self.push(super::plain_number(&(3 * power).to_string()));
     }
 
     /// `USD 5`, `Rs. 5`.
@@ -180,7 +182,10 @@ impl<'a> Lexer<'a> {
         let token = match inside {
             "" => return Ok(()),
             "in" if self.behind_value()
-                && self.rest().trim_start_matches(['$', ' ', '.', '}']).is_empty() =>
+                && matches!(
+                    self.rest().trim_start_matches(['$', ' ', '.', '}']).chars().next(),
+                    None | Some('^')
+                ) =>
             {
                 Token::Text("in".into())
             }

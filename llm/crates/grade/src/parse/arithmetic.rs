@@ -3,11 +3,13 @@
 use num_bigint::BigInt;
 use num_traits::Zero;
 
+use super::named::{derivative, half_of_day};
 use super::number::mixed;
 use super::{Parser, unreadable};
 use crate::lex::Token;
 use crate::matrix;
-use crate::node::{Node, Number, Sign};
+use crate::node::{Logic, Node, Number, Sign};
+use crate::units::Unit;
 use crate::verdict::Reason;
 
 impl Parser<'_> {
@@ -75,6 +77,8 @@ impl Parser<'_> {
                 | Token::Root
                 | Token::Binom
                 | Token::Accent(_)
+                | Token::Naming(_)
+                | Token::Logic(Logic::Not)
                 | Token::Text(_)
                 | Token::Open(_)
                 | Token::BraceOpen
@@ -91,17 +95,25 @@ impl Parser<'_> {
             let name = *name;
             self.at += 1;
             let value = self.nested(Self::product)?;
-            return Ok(Node::Unit(Box::new(value), Some(name.to_owned())));
+            return Ok(Node::Unit(Box::new(value), Unit::Measure(name.to_owned())));
         }
         let mut factors = vec![(false, self.factor()?)];
         let mut unit = None;
         loop {
             let divides = self.peek() == Some(&Token::Divide);
-            if divides || self.peek() == Some(&Token::Times) {
-                self.at += 1;
-                factors.push((divides, self.signed_factor()?));
-            } else if let Some(Token::Text(_) | Token::Currency(_)) = self.peek() {
-                unit = Some(self.unit()?.unwrap_or_default());
+            if divides || matches!(self.peek(), Some(Token::Times | Token::Cross)) {
+                let cross = self.take(&Token::Cross);
+                self.at += usize::from(!cross);
+                let factor = self.signed_factor()?;
+                match factors.last_mut() {
+                    // The vector product has an order.
+                    Some((false, last)) if cross && is_vector(last) && matches!(factor, Node::Symbol(_)) => {
+                        *last = Node::Apply("\\times".into(), vec![last.clone(), factor]);
+                    }
+                    _ => factors.push((divides, factor)),
+                }
+            } else if self.at_unit() {
+                unit = Some(self.unit()?);
                 break;
             } else if self.at_factor() {
                 self.juxtaposed(&mut factors)?;
@@ -109,14 +121,29 @@ impl Parser<'_> {
                 break;
             }
         }
-        let value = match &factors[..] {
-            [(false, _)] => factors.remove(0).1,
+        // `15\,\mu\text{m}`
+        if factors.len() > 1
+            && unit == Some(Unit::Measure("m".into()))
+            && factors.pop_if(|last| *last == (false, Node::Symbol("mu".into()))).is_some()
+        {
+            unit = Some(Unit::Measure("um".into()));
+        }
+        // `dy/dx`
+        let plain = match &factors[..] {
+            [top @ .., (true, d), (false, x)] if top.len() == 2 => {
+                let below = vec![(false, d.clone()), (false, x.clone())];
+                derivative(&Node::Product(top.to_vec()), &Node::Product(below))
+            }
+            _ => None,
+        };
+        let value = match (plain, &factors[..]) {
+            (Some(derivative), _) => derivative,
+            (None, [(false, _)]) => factors.remove(0).1,
             _ => matrix::product(factors, self.budget)?,
         };
         match unit {
             None => Ok(value),
-            Some(name) if name.is_empty() => Ok(Node::Unit(Box::new(value), None)),
-            Some(name) => self.compound(value, name),
+            Some(unit) => half_of_day(value, &unit).or_else(|value| self.compound(value, unit)),
         }
     }
 
@@ -189,6 +216,10 @@ impl Parser<'_> {
         }
         self.signed_factor()
     }
+}
+
+fn is_vector(node: &Node) -> bool {
+    matches!(node, Node::Symbol(name) if name.starts_with("vec ") || name == "nabla")
 }
 
 /// `2 + 3 \text{ cm}` is a length of 5 as a whole.

@@ -34,12 +34,12 @@ impl Parser<'_> {
 
     fn call_arguments(&mut self) -> Result<Vec<Node>, Reason> {
         match self.peek() {
-            Some(Token::Open('(' | '[')) => {
+            Some(Token::Open('(' | '[' | '{')) => {
                 self.at += 1;
                 let bars = std::mem::take(&mut self.bars);
                 let items = self.items()?;
                 self.bars = bars;
-                if !matches!(self.peek(), Some(Token::Close(')' | ']'))) {
+                if !matches!(self.peek(), Some(Token::Close(')' | ']' | '}'))) {
                     return unreadable("a bracket that is not closed");
                 }
                 self.at += 1;

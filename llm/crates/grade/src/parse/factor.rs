@@ -1,8 +1,10 @@
 //! Primaries with powers, factorials, degrees and percent behind them.
 
+use super::named::is_function;
 use super::{Parser, unreadable};
 use crate::lex::Token;
 use crate::node::{Function, Node, Sign};
+use crate::units::Unit;
 use crate::verdict::Reason;
 use crate::words::is_ordinal_ending;
 
@@ -11,6 +13,11 @@ impl Parser<'_> {
         self.nested(|p| {
             let mut node = p.primary()?;
             loop {
+                if let Node::Symbol(name) = &node
+                    && p.at_arguments(name)
+                {
+                    node = p.application(name.clone())?;
+                }
                 p.at += 1;
                 node = match p.tokens.get(p.at - 1) {
                     Some(Token::Bang) => Node::Call(Function::Factorial, vec![node]),
@@ -59,7 +66,7 @@ impl Parser<'_> {
         {
             let unit = format!("degree-{letter}");
             self.at += 1;
-            return Ok(Node::Unit(Box::new(node), Some(unit)));
+            return Ok(Node::Unit(Box::new(node), Unit::Measure(unit)));
         }
         let mut terms = vec![(Sign::Plus, node)];
         for (primes, parts) in [(1, 60), (2, 3600)] {
@@ -114,11 +121,11 @@ impl Parser<'_> {
             Some(Token::Text(ending)) if self.wide && is_ordinal_ending(ending) => {
                 self.at += 1 + ahead;
                 self.close_brace(braced)?;
-                return Ok(Node::Unit(Box::new(base), None));
+                return Ok(Node::Unit(Box::new(base), Unit::Noun(String::new())));
             }
             Some(Token::Symbol(first)) if self.wide && braced && self.ordinal(first) => {
                 self.at += 4;
-                return Ok(Node::Unit(Box::new(base), None));
+                return Ok(Node::Unit(Box::new(base), Unit::Noun(String::new())));
             }
             Some(Token::BraceClose) if self.wide && braced => {
                 self.at += 2;
@@ -127,6 +134,13 @@ impl Parser<'_> {
             _ => {}
         }
         let exponent = self.script()?;
+        // `f^{-1}(x)`
+        if let (Node::Symbol(name), true) = (&base, exponent == Node::integer(-1))
+            && is_function(name)
+            && self.peek() == Some(&Token::Open('('))
+        {
+            return Ok(Node::Symbol(format!("{name}^-1")));
+        }
         crate::matrix::power(base, exponent, self.budget)
     }
 
@@ -145,8 +159,10 @@ impl Parser<'_> {
 fn primed(node: Node) -> Node {
     match node {
         Node::Symbol(name) => Node::Symbol(format!("{name}'")),
-        Node::Number(_) => Node::Unit(Box::new(node), Some("'".into())),
-        Node::Unit(inner, Some(mark)) if mark == "'" => Node::Unit(inner, Some("''".into())),
+        Node::Number(_) => Node::Unit(Box::new(node), Unit::Measure("'".into())),
+        Node::Unit(inner, Unit::Measure(mark)) if mark == "'" => {
+            Node::Unit(inner, Unit::Measure("''".into()))
+        }
         other => other,
     }
 }

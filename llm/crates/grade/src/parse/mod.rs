@@ -4,6 +4,7 @@ mod arithmetic;
 mod bracket;
 mod call;
 mod factor;
+mod named;
 mod number;
 mod primary;
 mod rows;
@@ -15,7 +16,7 @@ use bracket::expanded;
 
 use super::budget::{Budget, DEPTH};
 use super::lex::{Lexer, Spelling, Token, lex, shown};
-use super::node::{Function, Node, Relation};
+use super::node::{Function, Logic, Node, Relation};
 use super::rules::Rules;
 use super::verdict::{Reason, unreadable};
 
@@ -115,7 +116,14 @@ impl Parser<'_> {
     fn list(&mut self) -> Result<Node, Reason> {
         let (mut items, mut and_only) = self.joined_items()?;
         while self.take(&Token::Implies) {
-            (items, and_only) = self.joined_items()?;
+            let (next, and) = self.joined_items()?;
+            // `p \Rightarrow q` is a formula; what else stands behind the sign is the answer.
+            let letters = |items: &[Node]| matches!(items, [Node::Symbol(_) | Node::Logic(..)]);
+            (items, and_only) = if letters(&items) && letters(&next) {
+                (vec![Node::Logic(Logic::If, [items, next].concat())], false)
+            } else {
+                (next, and)
+            };
         }
         match items.len() {
             0 => unreadable("nothing where a value should be"),
@@ -153,7 +161,7 @@ impl Parser<'_> {
                 _ if !items.is_empty() && !any => return Ok((items, and_only)),
                 _ => {
                     and_only &= and || items.is_empty();
-                    items.push(self.nested(Self::relation)?);
+                    items.push(self.formula()?);
                 }
             }
         }
@@ -171,7 +179,10 @@ impl Parser<'_> {
     /// `a`, `a = b`, `a < b <= c`.
     fn relation(&mut self) -> Result<Node, Reason> {
         // `= 5` says 5, `\approx 5` too.
-        let leading = matches!(self.peek(), Some(Token::Relation(Relation::Equal | Relation::About)));
+        let leading = matches!(
+            self.peek(),
+            Some(Token::Relation(Relation::Equal | Relation::About) | Token::Logic(Logic::If))
+        );
         self.at += usize::from(self.wide && leading);
         let start = self.at;
         let first = self.ratio()?;
@@ -216,6 +227,7 @@ impl Parser<'_> {
 
     /// `a : b : c`.
     fn ratio(&mut self) -> Result<Node, Reason> {
+        let start = self.at;
         let first = self.union()?;
         if self.peek() != Some(&Token::Colon) || matches!(first, Node::Words(_)) {
             return Ok(first);
@@ -227,9 +239,15 @@ impl Parser<'_> {
         // `7:30 \text{ p.m.}`
         if let Some(Node::Unit(last, unit)) = parts.pop_if(|last| matches!(last, Node::Unit(..))) {
             parts.push(*last);
-            return Ok(Node::Unit(Box::new(Node::Ratio(parts)), unit));
+            let end = std::mem::replace(&mut self.at, start + 2 * parts.len() - 1);
+            let value = self.clock(start).unwrap_or(Node::Ratio(parts));
+            self.at = end;
+            return Ok(match named::half_of_day(value, &unit) {
+                Ok(time) => time,
+                Err(value) => Node::Unit(Box::new(value), unit),
+            });
         }
-        Ok(Node::Ratio(parts))
+        Ok(self.clock(start).unwrap_or(Node::Ratio(parts)))
     }
 
     /// True if these tokens only name something: `x`, `x_{0}`, `f(x)`, `f'(x)`, `f(x, y)`, `(x, y)`, `\angle A`, a text.
@@ -248,6 +266,11 @@ impl Parser<'_> {
         let arguments = |tokens: &[Token]| match tokens {
             [Token::Open('('), middle @ .., Token::Close(')')] => middle.iter().all(inside),
             _ => false,
+        };
+        let tokens = match tokens {
+            [Token::Accent(_), Token::BraceOpen, name, Token::BraceClose] => std::slice::from_ref(name),
+            [Token::Accent(_), rest @ ..] => rest,
+            other => other,
         };
         let [first, rest @ ..] = tokens else { return false };
         if *first == Token::Open('(') {

@@ -1,9 +1,10 @@
 //! Numbers, symbols and other values that stand alone.
 
+use super::named::{derivative, is_function};
 use super::number::number;
 use super::{Parser, spelled, unreadable};
 use crate::lex::{Token, plain_number};
-use crate::node::{Function, Node};
+use crate::node::{Function, Logic, Node};
 use crate::verdict::Reason;
 use crate::words;
 
@@ -27,16 +28,17 @@ impl Parser<'_> {
             Token::Infinity => Ok(Node::Infinity),
             Token::Dots => Ok(Node::Dots),
             Token::Reals => Ok(self.reals()),
-            Token::Accent(kind) => match self.argument()? {
-                Node::Symbol(name) => self.subscripted(format!("{kind} {name}")),
-                other if kind == "bar" => Ok(other),
-                _ => unreadable("an accent over something that is not a symbol"),
-            },
+            Token::Accent(kind) => self.accented(kind),
+            Token::Naming(sign) => self.naming(sign),
+            Token::Logic(Logic::Not) => Ok(Node::Logic(Logic::Not, vec![self.nested(Self::factor)?])),
             Token::Text(text) => Ok(words_node(&text)),
             Token::Function(function) => self.call(function),
             Token::Frac => {
                 let top = self.argument()?;
                 let bottom = self.argument()?;
+                if let Some(derivative) = derivative(&top, &bottom) {
+                    return Ok(derivative);
+                }
                 crate::matrix::product(vec![(false, top), (true, bottom)], self.budget)
             }
             Token::Binom => {
@@ -127,7 +129,7 @@ impl Parser<'_> {
     }
 
     /// A symbol with its indices, which are part of its name.
-    fn subscripted(&mut self, mut name: String) -> Result<Node, Reason> {
+    pub(super) fn subscripted(&mut self, mut name: String) -> Result<Node, Reason> {
         while self.take(&Token::Underscore) {
             let start = self.at;
             if self.peek() == Some(&Token::BraceOpen) {
@@ -147,10 +149,11 @@ impl Parser<'_> {
                 }
             }
         }
-        // `I(0)` and `f(2)` are values of functions: nobody multiplies by a written zero.
+        // `I(0)` is the value of a function: nobody multiplies by a written zero.
         if let [Token::Open('('), Token::Number { digits, .. }, Token::Close(')'), ..] =
             &self.tokens[self.at..]
-            && (digits.trim_matches('0').is_empty() || "fghFGH".contains(name.as_str()))
+            && digits.trim_matches('0').is_empty()
+            && !is_function(&name)
         {
             name = format!("{name}({digits})");
             self.at += 3;

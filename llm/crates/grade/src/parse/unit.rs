@@ -1,18 +1,18 @@
-//! Units behind a value.
+//! Units and nouns behind a value.
 
 use num_bigint::BigInt;
-use num_traits::One;
 
 use super::{Parser, unreadable};
 use crate::lex::Token;
 use crate::node::{Node, Sign};
-use crate::units;
+use crate::units::{self, Unit};
 use crate::verdict::Reason;
 
-/// A unit as far as it is read.
+/// The words behind a value as far as they are read.
 #[derive(Default)]
 struct Name {
     text: String,
+    /// True if one of them is no unit.
     unknown: bool,
     /// True if the next part stands under a fraction bar.
     divided: bool,
@@ -33,65 +33,131 @@ impl Name {
     }
 
     fn words(&mut self, text: &str) {
-        let text = text.replace("p.m", "pm").replace("a.m", "am");
-        for word in text.split(|c: char| !c.is_alphanumeric() && c != '/').filter(|w| !w.is_empty()) {
+        let text = text
+            .replace("^{", "^")
+            .replace("p.m", "pm")
+            .replace("a.m", "am")
+            .replace("P.M", "pm")
+            .replace("A.M", "am");
+        for word in text
+            .split(|c: char| !c.is_alphanumeric() && !matches!(c, '/' | '\'' | '-' | '^'))
+            .filter(|w| !w.is_empty())
+        {
             for (i, part) in word.split('/').enumerate() {
                 self.divided |= i > 0;
-                if !part.is_empty() {
-                    self.word(&part.to_lowercase());
+                let (name, power) = part.split_once('^').unwrap_or((part, ""));
+                if !name.is_empty() {
+                    self.word(name);
+                }
+                if !power.is_empty() {
+                    self.text += &format!("^{power}");
                 }
             }
         }
     }
 
     fn word(&mut self, word: &str) {
-        match (word, units::canonical(word)) {
-            ("and", _) if self.wide => {}
-            ("per", _) if self.wide => self.divided = true,
+        let lower = word.to_lowercase();
+        let behind_unit = !self.text.is_empty() && !self.unknown;
+        match (lower.as_str(), units::canonical(word)) {
+            ("and", _) if self.wide && !self.unknown => {}
+            ("per", _) if self.wide && !self.unknown => self.divided = true,
             ("square" | "sq", _) => self.power = Some(2),
             ("cubic" | "cu", _) => self.power = Some(3),
-            ("squared", _) => self.text += "^2",
-            ("cubed", _) => self.text += "^3",
+            ("squared", _) if behind_unit => self.text += "^2",
+            ("cubed", _) if behind_unit => self.text += "^3",
             (_, Some(unit)) => self.add(unit),
-            (_, None) => self.unknown = true,
+            // A symbol that is no unit keeps its case.
+            (_, None) => {
+                self.unknown = true;
+                let capital = word.chars().position(char::is_uppercase);
+                let symbol = word.len() < 4 && capital.is_some_and(|at| at > 0 || word.len() < 3);
+                self.add(if symbol { word } else { &lower });
+            }
         }
+    }
+
+    fn raise(&mut self, power: &Node) {
+        match power.as_integer() {
+            Some(n) if *n != BigInt::from(1) => self.text += &format!("^{n}"),
+            Some(_) => {}
+            None => self.unknown = true,
+        }
+    }
+
+    fn unit(self) -> Unit {
+        let text = self.text.trim().to_owned();
+        if self.unknown || text.is_empty() { Unit::Noun(text) } else { Unit::Measure(text) }
     }
 }
 
 impl Parser<'_> {
     /// `3 hours 20 minutes`: a smaller unit of the same dimension behind a value adds to it.
-    pub(super) fn compound(&mut self, value: Node, name: String) -> Result<Node, Reason> {
+    pub(super) fn compound(&mut self, value: Node, unit: Unit) -> Result<Node, Reason> {
         let and = usize::from(self.peek() == Some(&Token::And));
         let number = matches!(self.peek_after(and), Some(Token::Number { .. }));
         let text = matches!(self.peek_after(and + 1), Some(Token::Text(_)));
         let start = self.at;
-        if self.wide && number && text {
+        if let (true, Unit::Measure(name)) = (self.wide && number && text, &unit) {
             self.at += and;
-            if let Ok(Node::Unit(more, Some(small))) = self.nested(Self::product)
-                && let (Some(large), Some(small)) = (units::measure(&name), units::measure(&small))
+            if let Ok(Node::Unit(more, Unit::Measure(small))) = self.nested(Self::product)
+                && let (Some(large), Some(small)) = (units::measure(name), units::measure(&small))
                 && large.dimension == small.dimension
                 && small.factor < large.factor
             {
                 let ratio = Node::exact(small.factor / large.factor);
                 let part = Node::Product(vec![(false, *more), (false, ratio)]);
                 let sum = Node::Sum(vec![(Sign::Plus, value), (Sign::Plus, part)]);
-                return Ok(Node::Unit(Box::new(sum), Some(name)));
+                return Ok(Node::Unit(Box::new(sum), unit));
             }
             self.at = start;
         }
-        Ok(Node::Unit(Box::new(value), Some(name)))
+        Ok(Node::Unit(Box::new(value), unit))
     }
 
-    /// Reads a unit into its canonical spelling. `None` for words that are no unit.
-    pub(super) fn unit(&mut self) -> Result<Option<String>, Reason> {
+    /// True if words stand here that belong to the value before them: `\text{km}`, `\frac{\text{km}}{\text{h}}`.
+    pub(super) fn at_unit(&self) -> bool {
+        match self.peek() {
+            Some(Token::Text(_) | Token::Currency(_)) => true,
+            Some(Token::Frac) => {
+                let inside = |at: usize| matches!(self.peek_after(at), Some(Token::Text(_)));
+                self.peek_after(1) == Some(&Token::BraceOpen) && inside(2)
+            }
+            _ => false,
+        }
+    }
+
+    /// Reads the words behind a value.
+    pub(super) fn unit(&mut self) -> Result<Unit, Reason> {
         let mut name = Name { wide: self.wide, ..Name::default() };
+        if self.take(&Token::Frac) {
+            for below in [false, true] {
+                self.close(&Token::BraceOpen, "a unit that breaks off")?;
+                self.factors_of(&mut name, below)?;
+                self.close(&Token::BraceClose, "a brace that is not closed")?;
+            }
+        } else {
+            self.factors_of(&mut name, false)?;
+        }
+        Ok(name.unit())
+    }
+
+    /// Reads factors of a unit; with `below` each divides.
+    fn factors_of(&mut self, name: &mut Name, below: bool) -> Result<(), Reason> {
         loop {
+            name.divided |= below;
             match self.peek() {
                 Some(Token::Text(text)) => name.words(&text.clone()),
                 Some(Token::Currency(unit)) => name.add(unit),
                 Some(Token::Symbol(letter)) if letter.len() == 1 => {
                     let letter = letter.clone();
                     name.word(&letter);
+                }
+                // `J/(kg \cdot K)`
+                Some(Token::Open('(')) if name.divided => {
+                    self.at += 1;
+                    self.nested(|parser| parser.factors_of(name, true))?;
+                    return self.close(&Token::Close(')'), "a bracket that is not closed");
                 }
                 _ => return unreadable("a unit that breaks off"),
             }
@@ -105,11 +171,7 @@ impl Parser<'_> {
             }
             if self.take(&Token::Caret) {
                 let power = self.script()?;
-                match power.as_integer() {
-                    Some(n) if *n != BigInt::one() => name.text += &format!("^{n}"),
-                    Some(_) => {}
-                    None => name.unknown = true,
-                }
+                name.raise(&power);
             }
             let more = self.take(&Token::Divide);
             name.divided |= more;
@@ -118,8 +180,7 @@ impl Parser<'_> {
                 self.peek() == Some(&Token::Times) && matches!(self.peek_after(1), Some(Token::Text(_)));
             self.at += usize::from(times);
             if !more && !matches!(self.peek(), Some(Token::Text(_))) {
-                let Name { text, unknown, .. } = name;
-                return Ok(Some(text.trim().to_owned()).filter(|n| !unknown && !n.is_empty()));
+                return Ok(());
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The stored form of a response to a problem.
 
 use grpo_lambda_decoder::generate::SampledResponse;
-use grpo_lambda_grade::{Extraction, Gold, Prediction, Verdict};
+use grpo_lambda_grade::{Extraction, Gold, Prediction, Response, Verdict};
 use serde::{Deserialize, Serialize};
 
 use crate::input::stops::Stops;
@@ -113,18 +113,19 @@ pub struct CompletionRecord {
 }
 
 impl CompletionRecord {
-    /// The record of a response to the problem named `problem`, graded against `gold`.
+    /// The record of a response to the problem named `problem`, which is asked in the text `asked`, graded against `gold`.
     ///
     /// # Errors
     /// When its tokens have no text.
     pub fn graded(
-        (problem, sample): (&str, usize),
+        (problem, sample, asked): (&str, usize, &str),
         (gold, extraction): (&Gold, Extraction),
         response: &SampledResponse,
         stops: Stops<'_>,
     ) -> Result<CompletionRecord, TokenError> {
         let text = stops.text(&response.tokens)?;
-        let verdict = gold.grade_text(&text, extraction);
+        let known = Response { text: &text, problem: Some(asked), cut_off: response.truncated };
+        let verdict = gold.grade_text(known, extraction);
         Ok(CompletionRecord {
             problem: problem.to_owned(),
             sample,

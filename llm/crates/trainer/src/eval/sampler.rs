@@ -91,10 +91,10 @@ impl BenchmarkSampler<'_> {
             // Read once for all responses to the problem.
             let gold = grader.reference(&items[at].gold);
             let asked = (&gold, s.extract);
-            let graded = samples
-                .iter()
-                .enumerate()
-                .map(|(k, one)| CompletionRecord::graded((&items[at].id, k), asked, one, self.stops()));
+            let graded =
+                samples.iter().enumerate().map(|(k, one)| (&items[at], k, one)).map(|(item, k, one)| {
+                    CompletionRecord::graded((&item.id, k, &item.problem), asked, one, self.stops())
+                });
             out[at] = graded.collect::<Result<_, _>>()?;
         }
         Ok(out)

@@ -6,6 +6,9 @@
 //! All problems have equal weight. Samples of one problem are not independent, so with several samples intervals come from
 //! resampling problems.
 
+use std::collections::BTreeMap;
+
+use grpo_lambda_grade::Extraction;
 use grpo_lambda_stats::{Bootstrap, Interval, mean, pass_at_k, wilson};
 
 use super::CONFIDENCE_LEVEL;
@@ -59,6 +62,9 @@ pub struct Majority {
     pub ties: usize,
 }
 
+/// Right answers from which a doubt is taken up by a line.
+const RIGHT: usize = 5;
+
 /// The numbers of a benchmark.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BenchmarkScores {
@@ -78,6 +84,12 @@ pub struct BenchmarkScores {
     pub graded_problems: usize,
     /// Responses cut off at the length limit.
     pub cut_off: usize,
+    /// Right responses that were cut off at the length limit.
+    pub right_cut_off: usize,
+    /// The four words with which most right responses begin, and how many do.
+    pub opening: Option<(String, usize)>,
+    /// Responses whose answer is a part of the problem; they count as wrong.
+    pub restated: usize,
     /// Responses that were sampled: all but those whose prompt fills the context.
     pub responses: usize,
     /// Mean length of the sampled responses in tokens; `None` if there are none.
@@ -100,6 +112,7 @@ pub fn scores(name: &str, completions: &[Vec<CompletionRecord>], pass_at: &[usiz
     );
     let tallies: Vec<Tally> = completions.iter().map(|c| Tally::new(c)).collect();
     let all = || completions.iter().flatten();
+    let right = || all().filter(|c| c.verdict == ResponseOutcome::Right);
     let made: Vec<f64> =
         all().filter(|c| c.finish != RecordedFinish::NoRoom).map(|c| c.tokens as f64).collect();
     let each = |f: &dyn Fn(&Tally) -> f64| -> Vec<f64> { tallies.iter().map(f).collect() };
@@ -121,6 +134,9 @@ pub fn scores(name: &str, completions: &[Vec<CompletionRecord>], pass_at: &[usiz
         lenient: all().filter(|c| c.lenient).count(),
         graded_problems: graded.len(),
         cut_off: all().filter(|c| c.finish == RecordedFinish::Length).count(),
+        right_cut_off: right().filter(|c| c.finish == RecordedFinish::Length).count(),
+        opening: opening(right().map(|c| c.text.as_str())),
+        restated: all().filter(|c| c.reason.ends_with("stands in the problem")).count(),
         responses: made.len(),
         mean_tokens: mean(&made),
         pass: pass.collect(),
@@ -131,7 +147,45 @@ pub fn scores(name: &str, completions: &[Vec<CompletionRecord>], pass_at: &[usiz
     }
 }
 
+/// The first four words that most texts share, and how many do.
+fn opening<'a>(texts: impl Iterator<Item = &'a str>) -> Option<(String, usize)> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for text in texts {
+        *counts.entry(text.split_whitespace().take(4).collect::<Vec<_>>().join(" ")).or_default() += 1;
+    }
+    counts.into_iter().max_by_key(|(_, count)| *count)
+}
+
 impl BenchmarkScores {
+    /// Lines on what may be no answer although it is counted as one, and on a place of answers that no response has.
+    pub fn doubts(&self, extract: Extraction) -> Vec<String> {
+        let mut lines = Vec::new();
+        let (right, missing) = (self.count(ResponseOutcome::Right), self.count(ResponseOutcome::NoAnswer));
+        if right >= RIGHT && self.right_cut_off == right {
+            let opening = self.opening.iter().map(|(words, n)| format!("; {n} of them begin with `{words}`"));
+            lines.push(format!(
+                "{}: all {right} right responses were cut off at the length limit, so none of them may have given its answer{}",
+                self.name,
+                opening.collect::<String>()
+            ));
+        }
+        if self.restated > 0 {
+            lines.push(format!(
+                "{}: {} responses give a part of the problem for its answer; they count as wrong",
+                self.name, self.restated
+            ));
+        }
+        if self.responses >= 4 * RIGHT && 50 * (self.responses - missing) <= self.responses {
+            lines.push(format!(
+                "{}: {missing} of {} responses have no answer at the place that `{}` reads; ask for it in the prompt, or read another by --extract",
+                self.name,
+                self.responses,
+                extract.name()
+            ));
+        }
+        lines
+    }
+
     /// Responses of this outcome.
     pub fn count(&self, outcome: ResponseOutcome) -> usize {
         let at = ResponseOutcome::ALL.iter().position(|o| *o == outcome);

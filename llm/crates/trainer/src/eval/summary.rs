@@ -106,6 +106,7 @@ impl EvalSummary {
                     s.count(ResponseOutcome::Right)
                 ));
             }
+            notes.extend(s.doubts(self.settings.extract));
             if s.responses > 0 && 20 * s.cut_off >= s.responses {
                 notes.push(format!(
                     "{}: {} % of responses were cut off at the length limit, so a longer one might score more",

@@ -1,5 +1,7 @@
 //! Rewards the right answer.
 
+use grpo_lambda_grade::Response;
+
 use super::{RewardComponent, RewardConfig, RewardInput};
 
 /// ```text
@@ -16,5 +18,6 @@ pub(super) static COMPONENT: RewardComponent = RewardComponent {
 };
 
 fn score(_: &RewardConfig, input: &RewardInput<'_>) -> Option<f64> {
-    input.gold.grade_text(input.text, input.extraction).reward()
+    let RewardInput { text, problem, cut_off, .. } = *input;
+    input.gold.grade_text(Response { text, problem, cut_off }, input.extraction).reward()
 }

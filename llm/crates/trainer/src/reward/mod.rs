@@ -40,6 +40,10 @@ pub struct RewardInput<'a> {
     pub text: &'a str,
     /// Its length in tokens, the end token included.
     pub length: usize,
+    /// The prompt, of which no part that is more than a number is an answer.
+    pub problem: Option<&'a str>,
+    /// True if it was cut off at the limit of length.
+    pub cut_off: bool,
     /// The reference answer.
     pub gold: &'a Gold,
     /// The place of the answer in the text.

@@ -18,6 +18,8 @@ use crate::step::Rollout;
 
 /// Consecutive steps without a learning signal before a warning.
 const NO_SIGNAL_STEPS: u64 = 5;
+/// Responses from which a line on the place of answers is said.
+const LEAST_RESPONSES: usize = 16;
 /// Responses kept of a step.
 const SAMPLES_PER_STEP: usize = 2;
 
@@ -134,6 +136,31 @@ impl Run<'_> {
         }
         let stuck = self.state.stuck.stuck(reward.stuck_steps);
         RewardMetrics::new(reward.active(), earned, stuck as u64)
+    }
+
+    /// Says once, after the first responses, if almost none of them has an answer at the place that is read.
+    pub(super) fn note_places(&mut self, step: u64, rollout: &Rollout) -> Result<(), TrainError> {
+        let session = self.session;
+        let (stops, place) =
+            (Stops::new(&session.tokens, session.problems.stop()), session.problems.extraction());
+        let responses: Vec<_> = rollout.groups.iter().flat_map(|group| &group.responses).collect();
+        if step > 1 || responses.len() < LEAST_RESPONSES {
+            return Ok(());
+        }
+        let mut found = 0;
+        for response in &responses {
+            found +=
+                usize::from(Prediction::extract(&stops.text(&response.tokens)?, place).answer().is_some());
+        }
+        if 50 * found <= responses.len() {
+            self.say(&format!(
+                "{found} of the first {} responses have an answer at the place that task.extract = {} reads; without one none is rewarded: ask for it \
+                 in the prompt (task.system, task.template), imitate some solutions first, or read another place",
+                responses.len(),
+                place.name()
+            ));
+        }
+        Ok(())
     }
 
     /// Warns once when no group has taught anything for several steps.

@@ -219,6 +219,7 @@ impl<'a> Run<'a> {
         let tokens = rollout.groups.iter().flat_map(|g| &g.responses).map(|r| r.len()).sum();
         let timing: Vec<_> = Timing::new(elapsed, sampled, tokens).entries().collect();
         self.dir.record("rl", step, &row, &timing)?;
+        self.note_places(step, &rollout)?;
         self.write_samples(step, &rollout)?;
         let figures = [("reward", metrics.reward), ("KL", metrics.kl)];
         let known: Vec<(&str, f64)> = figures.iter().filter_map(|(name, x)| Some((*name, (*x)?))).collect();

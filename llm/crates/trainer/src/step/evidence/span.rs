@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use grpo_lambda_grade::{BOXED, answer_place};
+use grpo_lambda_grade::answer_place;
 
 use crate::input::tokens::{ModelTokenizer, TokenError};
 
@@ -47,7 +47,8 @@ impl ResponseSpan {
             }
             Ok::<usize, TokenError>(low)
         };
-        let open = place.start - BOXED.len();
+        // `\boxed{`, `\boxed {`, `\fbox{`
+        let open = text[..place.start].rfind('\\').unwrap_or(0);
         let reasoning = fewest(&|len| len > open)?.saturating_sub(1);
         let start = fewest(&|len| len > place.start)?.saturating_sub(1);
         let end = fewest(&|len| len >= place.end)?;

@@ -1,3 +1,4 @@
+use grpo_lambda_grade::Extraction;
 use grpo_lambda_stats::wilson;
 use grpo_lambda_trainer::eval::completion::{CompletionRecord, RecordedFinish, ResponseOutcome};
 use grpo_lambda_trainer::eval::score::{BenchmarkScores, scores};
@@ -84,4 +85,28 @@ fn an_interval_over_problems_is_wider_than_one_over_samples_and_never_empty() {
     let half = graded(&["rw"; 10], &[]).accuracy.expect("graded");
     let unseen = wilson(0, 10, 0.95).expect("problems").high;
     assert_eq!((half.low, half.mid, half.high), (0.5 - unseen, 0.5, 0.5 + unseen));
+}
+
+#[test]
+fn answers_that_may_be_none_are_told_of() {
+    let lines = |verdict, finish, reason: &str| {
+        let problem = |_| {
+            let one = record(0, verdict, Some("18 + 3"), finish);
+            vec![CompletionRecord { reason: reason.into(), text: "18 + 3 is a sum of two".into(), ..one }]
+        };
+        let completions: Vec<Vec<CompletionRecord>> = (0..20).map(problem).collect();
+        scores("sums", &completions, &[]).doubts(Extraction::Boxed).join("\n")
+    };
+    let (right, none) = (ResponseOutcome::Right, ResponseOutcome::NoAnswer);
+    let cut = lines(right, RecordedFinish::Length, "equal");
+    assert!(cut.contains("all 20 right responses were cut off"), "{cut}");
+    assert!(cut.contains("20 of them begin with `18 + 3 is`"), "{cut}");
+    assert_eq!(lines(right, RecordedFinish::Eos, "equal"), "");
+    let restated = lines(ResponseOutcome::Wrong, RecordedFinish::Eos, "`18 + 3` stands in the problem");
+    assert_eq!(restated, "sums: 20 responses give a part of the problem for its answer; they count as wrong");
+    let missing = lines(none, RecordedFinish::Eos, "");
+    assert!(
+        missing.contains("20 of 20 responses have no answer at the place that `boxed` reads"),
+        "{missing}"
+    );
 }

@@ -23,7 +23,18 @@ fn a_pattern_is_worth_1_where_it_matches_and_a_program_what_it_says() {
         let (gold, extraction) = (&Gold::from(2), Extraction::Boxed);
         let row = &Default::default();
         reward
-            .score(&RewardInput { text, length: 1, gold, extraction, program, draw: 0.0, step: 0, row })
+            .score(&RewardInput {
+                text,
+                length: 1,
+                problem: None,
+                cut_off: false,
+                gold,
+                extraction,
+                program,
+                draw: 0.0,
+                step: 0,
+                row,
+            })
             .total
     };
     assert_eq!(total(RIGHT, Some(-3.0)), Some(2.0 - 1.5));
@@ -38,6 +49,8 @@ fn breakdown(weights: [f64; 4], text: &str, length: usize) -> RewardBreakdown {
     config(weights).score(&RewardInput {
         text,
         length,
+        problem: None,
+        cut_off: false,
         gold: &Gold::from(2),
         extraction: Extraction::Boxed,
         program: None,
@@ -72,7 +85,18 @@ fn a_coin_reads_its_draw_alone() {
     for (draw, want) in [(0.0, 2.0), (0.499, 2.0), (0.5, 0.0), (0.999, 0.0)] {
         for text in [RIGHT, "no", ""] {
             let (length, row) = (text.len(), &Default::default());
-            let input = RewardInput { text, length, gold, extraction, program: None, draw, step: 0, row };
+            let input = RewardInput {
+                text,
+                length,
+                problem: None,
+                cut_off: false,
+                gold,
+                extraction,
+                program: None,
+                draw,
+                step: 0,
+                row,
+            };
             assert_eq!(reward.score(&input).total, Some(want));
         }
     }

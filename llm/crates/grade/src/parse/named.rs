@@ -1,0 +1,200 @@
+//! What only names something, and keeps the order of its parts: applications of functions, derivatives, angles, formulas of logic.
+
+use super::{Parser, unreadable};
+use crate::lex::Token;
+use crate::node::{Clock, Logic, Node, Sign};
+use crate::units::Unit;
+use crate::verdict::Reason;
+use crate::words::is_among;
+
+/// Most tokens of a term that is an argument.
+const TERM: usize = 7;
+
+/// True for a letter that is a function before brackets: with an index or primes, too.
+pub(super) fn is_function(name: &str) -> bool {
+    let stem = name.split(['_', '\'', '^']).next().unwrap_or(name);
+    matches!(stem, "f" | "g" | "h" | "F" | "G" | "H" | "T" | "P" | "phi" | "sigma")
+}
+
+/// True for a letter that is a function where one term with symbols stands in the brackets: `u(2x)`, but `u(x + 1)` is a product.
+fn may_be_function(name: &str) -> bool {
+    const NAMES: &str = "p|q|u|v|w|y|Q|R|S|U|V|W|M|N|L|mu|tau|psi|chi|eta|rho|omega|Gamma|Phi|Psi|Lambda";
+    is_among(name.split(['_', '\'']).next().unwrap_or(name), NAMES)
+}
+
+impl Parser<'_> {
+    /// True before the brackets behind a symbol that is a function.
+    pub(super) fn at_arguments(&self, name: &str) -> bool {
+        if self.peek() != Some(&Token::Open('(')) || self.peek_after(1) == Some(&Token::Modulus) {
+            return false;
+        }
+        // The few tokens of one term, in which the symbol itself does not stand.
+        let inside = &self.tokens[self.at + 1..];
+        let inside = &inside[..inside.iter().take(TERM).position(|t| *t == Token::Close(')')).unwrap_or(0)];
+        let plain = |(i, token): (usize, &Token)| match token {
+            Token::Symbol(other) => other != name,
+            Token::Number { .. } | Token::Caret => true,
+            Token::Minus => i == 0,
+            _ => false,
+        };
+        let symbols = inside.iter().any(|token| matches!(token, Token::Symbol(_)));
+        is_function(name) || may_be_function(name) && symbols && inside.iter().enumerate().all(plain)
+    }
+
+    /// The arguments of a named function in brackets; of a capital with several the coordinates of a point.
+    pub(super) fn application(&mut self, name: String) -> Result<Node, Reason> {
+        self.at += 1;
+        let bars = std::mem::take(&mut self.bars);
+        let items = self.nested(Self::items)?;
+        self.bars = bars;
+        self.close(&Token::Close(')'), "a bracket that is not closed")?;
+        if items.is_empty() {
+            return unreadable("empty brackets");
+        }
+        if items.len() > 1 && name.starts_with(|c: char| c.is_ascii_uppercase()) {
+            let point = Node::Group('(', items, ')');
+            return Ok(Node::Product(vec![(false, Node::Symbol(name)), (false, point)]));
+        }
+        Ok(Node::Apply(name, items))
+    }
+
+    /// The letters behind `\angle` and the like; without them the sign is a symbol.
+    pub(super) fn naming(&mut self, sign: &str) -> Result<Node, Reason> {
+        let mut parts = Vec::new();
+        let braced = self.take(&Token::BraceOpen);
+        while let Some(Token::Symbol(_) | Token::Number { .. }) = self.peek() {
+            parts.push(self.nested(Self::primary)?);
+        }
+        self.close_brace(braced)?;
+        Ok(if parts.is_empty() { Node::Symbol(sign.to_owned()) } else { Node::Apply(sign.to_owned(), parts) })
+    }
+
+    /// What stands under an accent: a symbol with it, the letters of a segment or vector, or under a bar a conjugate.
+    pub(super) fn accented(&mut self, kind: &str) -> Result<Node, Reason> {
+        let inside = self.argument()?;
+        if let Some(letters) = inside.letters() {
+            let letters = letters.into_iter().map(|name| Node::Symbol(name.to_owned())).collect();
+            return Ok(Node::Apply(format!("\\{kind}"), letters));
+        }
+        match inside {
+            Node::Symbol(name) if kind == "hat" && name == "j" => Ok(Node::Symbol("vec j".into())),
+            Node::Symbol(name) => self.subscripted(format!("{kind} {name}")),
+            Node::Imaginary if kind != "bar" => Ok(Node::Symbol("vec i".into())),
+            other if kind == "bar" => Ok(conjugate(other)),
+            other if kind == "vec" => Ok(other),
+            _ => unreadable("an accent over something that is not a symbol"),
+        }
+    }
+
+    /// `p \land q \to r`: relations joined by connectives, the loosest of which is looked for first.
+    pub(super) fn formula(&mut self) -> Result<Node, Reason> {
+        self.joined_by(&[Logic::Iff, Logic::If, Logic::Or, Logic::And])
+    }
+
+    fn joined_by(&mut self, connectives: &[Logic]) -> Result<Node, Reason> {
+        let Some((connective, tighter)) = connectives.split_first() else {
+            return self.nested(Self::relation);
+        };
+        let mut parts = vec![self.joined_by(tighter)?];
+        while self.take(&Token::Logic(*connective)) {
+            parts.push(self.joined_by(tighter)?);
+        }
+        Ok(match parts.len() {
+            1 => parts.remove(0),
+            // Inequalities and equations that hold together, or one of which does.
+            _ if parts.iter().all(|part| matches!(part, Node::Chain(..))) => match connective {
+                Logic::And if super::conditions(&parts) => Node::All(parts),
+                _ => Node::List(parts),
+            },
+            _ => Node::Logic(*connective, parts),
+        })
+    }
+
+    /// `1:15` with two digits behind the colon, or `1:15:30`: a time, if the token before the parts is `start`.
+    pub(super) fn clock(&self, start: usize) -> Option<Node> {
+        let digits = |at: usize, most: u32| match self.tokens.get(at)? {
+            Token::Number { digits, exponent: 0, .. } if digits.len() <= 2 => {
+                digits.parse().ok().filter(|n| *n < most)
+            }
+            _ => None,
+        };
+        let two = |at: usize| matches!(self.tokens.get(at), Some(Token::Number { digits, .. }) if digits.len() == 2);
+        let length = self.at - start;
+        if !matches!(length, 3 | 5) || !two(start + 2) || length == 5 && !two(start + 4) {
+            return None;
+        }
+        let second = if length == 5 { Some(digits(start + 4, 60)?) } else { None };
+        Some(Node::Time(Clock {
+            hour: digits(start, 25)?,
+            past: (digits(start + 2, 60)?, second),
+            afternoon: None,
+        }))
+    }
+}
+
+/// The conjugate, symbols being real; of what holds symbols and no i the sign stays.
+fn conjugate(node: Node) -> Node {
+    if node.has_symbols() && !node.any(&|n| *n == Node::Imaginary) {
+        return Node::Apply("\\bar".into(), vec![node]);
+    }
+    node.edited(&|n| {
+        if *n == Node::Imaginary {
+            *n = Node::Sum(vec![(Sign::Minus, Node::Imaginary)]);
+        }
+    })
+}
+
+/// `7 \text{ p.m.}` and `1:15 \text{ p.m.}` as a time.
+pub(super) fn half_of_day(value: Node, unit: &Unit) -> Result<Node, Node> {
+    let Unit::Measure(name) = unit else { return Err(value) };
+    let afternoon = Some(name == "pm");
+    match &value {
+        _ if !matches!(name.as_str(), "am" | "pm") => Err(value),
+        Node::Time(clock) => Ok(Node::Time(Clock { afternoon, ..*clock })),
+        hour => {
+            match hour.as_integer().and_then(|n| u32::try_from(n).ok()).filter(|n| (1..=12).contains(n)) {
+                Some(hour) => Ok(Node::Time(Clock { hour, past: (0, None), afternoon })),
+                None => Err(value),
+            }
+        }
+    }
+}
+
+/// The derivative `\frac{d^n y}{dx^n}`, of which the letters d do not cancel.
+pub(super) fn derivative(top: &Node, bottom: &Node) -> Option<Node> {
+    let order = |node: &Node| match node {
+        Node::Symbol(d) if matches!(d.as_str(), "d" | "partial") => Some((d.clone(), "1".to_owned())),
+        Node::Power(base, n) => match &**base {
+            Node::Symbol(d) if matches!(d.as_str(), "d" | "partial") => {
+                Some((d.clone(), n.as_integer()?.to_string()))
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    let Node::Product(below) = bottom else { return None };
+    let (first, of) = match top {
+        Node::Product(factors) => (&factors.first()?.1, &factors[1..]),
+        alone => (alone, &[][..]),
+    };
+    let (d, n) = order(first)?;
+    let by = |(divides, factor): &(bool, Node)| match factor {
+        _ if *divides => None,
+        Node::Symbol(name) => Some(name.clone()),
+        Node::Power(base, n) => match &**base {
+            Node::Symbol(name) => Some(format!("{name}^{}", n.as_integer()?)),
+            _ => None,
+        },
+        _ => None,
+    };
+    let by: Vec<String> = below.iter().map(by).collect::<Option<_>>()?;
+    if by.len() < 2 || by[0] != d {
+        return None;
+    }
+    let name = format!("{d}{n}/{}", by.join(" "));
+    Some(match of {
+        [] => Node::Symbol(name),
+        [(false, one)] => Node::Apply(name, vec![one.clone()]),
+        more => Node::Apply(name, vec![Node::Product(more.to_vec())]),
+    })
+}

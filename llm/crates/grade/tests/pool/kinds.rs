@@ -1,0 +1,165 @@
+//! Kinds of answers: what training pays for, and that a rule changes no verdict on the kinds on which it does not work.
+
+use std::collections::BTreeMap;
+
+use grpo_lambda_grade::{Extraction, Grader, Kind, Response, Rule, Rules, Verdict};
+use proptest::prelude::*;
+
+use super::{here, text};
+
+const TRAINING: Grader = Grader { extraction: Extraction::Boxed, rules: Rules::STRICT };
+
+#[test]
+fn training_pays_for_no_other_thing_of_the_same_kind() {
+    let table = text(&here("kinds.tsv"));
+    let mut counts: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for line in table.lines().filter(|line| !line.starts_with('#')) {
+        let [kind, gold, answer, label] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let verdict = TRAINING.grade_text(gold, answer);
+        counts.entry(kind).or_default()[usize::from(label == "=")] += 1;
+        if verdict.is_equal() != (label == "=") {
+            wrong.push(format!("{kind}: {gold} and {answer}: {verdict}"));
+        }
+    }
+    assert!(counts.values().all(|count| count.iter().sum::<usize>() >= 6), "{counts:?}");
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Arithmetic that is still to be done is an answer by a lenient rule alone, and not even by that one where it stands in the problem.
+#[test]
+fn a_restated_question_is_no_answer() {
+    let grade = |grader: Grader, gold: &str, text: &str, problem: &str| {
+        grader.grade_text(gold, Response { problem: Some(problem), ..Response::from(text) })
+    };
+    let free = Grader::free();
+    for (gold, problem, restated, worked) in [
+        ("21", "What is 18 + 3?", "18 + 3", "21"),
+        ("26", r"Find $\frac{52}{2}$.", r"\frac{52}{2}", "26"),
+        ("6", r"Simplify $2\sqrt{9}$.", r"2\sqrt{9}", "6"),
+        (r"\frac34", r"Reduce $\frac{6}{8}$.", r"\frac{6}{8}", r"\frac34"),
+        (r"3\sqrt2", r"Simplify $\sqrt{18}$.", r"\sqrt{18}", r"3\sqrt{2}"),
+        ("5x", "Simplify $2x + 3x$.", "2x+3x", "5x"),
+        ("x^2-1", "Expand $(x-1)(x+1)$.", "(x-1)(x+1)", "x^2-1"),
+    ] {
+        for grader in [TRAINING, free] {
+            let boxed = |text: &str| format!(r"so \boxed{{{text}}}");
+            let verdict = grade(grader, gold, &boxed(restated), problem);
+            assert!(!verdict.is_equal(), "{restated} for {gold}: {verdict}");
+            assert!(grade(grader, gold, &boxed(worked), problem).is_equal(), "{worked} for {gold}");
+        }
+    }
+    // A choice between what the problem names.
+    let problem = r"Which is even, $x^2$ or $x^3$?";
+    assert!(grade(TRAINING, "x^2", r"\boxed{x^2}", problem).is_equal());
+    // Without the problem the strict rules refuse what is to be worked out, and the lenient ones name theirs.
+    assert_eq!(TRAINING.grade_text("21", r"\boxed{18+3}").equal, Some(false));
+    assert_eq!(free.grade_text("21", r"\boxed{18+3}").to_string(), "equal by evaluated");
+}
+
+#[test]
+fn a_response_that_was_cut_off_counts_a_marked_answer_alone() {
+    for (text, counts) in [
+        ("He saves 2", false),
+        ("so that is 2 + 2 = 4", false),
+        ("The answer is 10,", false),
+        ("The answer is 10. I will now check", true),
+        ("#### 10\nNext", true),
+        (r"so \boxed{10} and then", true),
+    ] {
+        for gold in ["2", "4", "10"] {
+            let ended = Grader::free().grade_text(gold, text).is_equal();
+            let cut = Grader::free().grade_text(gold, Response { cut_off: true, ..Response::from(text) });
+            assert_eq!(cut.is_equal(), ended && counts, "{text} for {gold}: {cut}");
+        }
+    }
+}
+
+/// Templates of answers of each kind, with two numbers in them.
+const SAMPLES: [&str; 44] = [
+    "@",
+    r"\frac{@}{#}",
+    "@.5",
+    r"@\sqrt{#}",
+    "@+#",
+    "0.333333",
+    r"@\text{ cm}",
+    r"@\text{ apples}",
+    r"@\%",
+    r"@^\circ",
+    r"\$@",
+    "@:30",
+    r"@:15\text{ p.m.}",
+    r"\text{March @}",
+    r"\text{@ March}",
+    "@:#",
+    r"\text{East}",
+    "east",
+    r"\text{no solution}",
+    "five",
+    "LISTEN",
+    r"\angle ABC",
+    r"\overline{AB}",
+    "AB",
+    "A(@,#)",
+    r"p\land q",
+    r"q\to p",
+    "f(@x)",
+    r"\frac{dy}{dx}",
+    "@x",
+    "x+#",
+    r"\{@,#\}",
+    r"\emptyset",
+    "@,#",
+    "(@,#)",
+    "(@,#,1)",
+    r"@\text{ cats}, #\text{ dogs}",
+    r"[@,\infty)",
+    "x=@",
+    "y=@x",
+    r"x\ge @",
+    r"AB\parallel CD",
+    r"\begin{pmatrix}@\\#\end{pmatrix}",
+    "(B) @",
+];
+
+fn sample(at: usize, n: u32, m: u32) -> String {
+    SAMPLES[at].replace('@', &n.to_string()).replace('#', &m.to_string())
+}
+
+/// The kinds of an answer and of the numbers and symbols in it.
+fn within(kind: Kind) -> [Kind; 4] {
+    [kind, Kind::Number, Kind::Expression, if kind == Kind::Counts { Kind::Quantity } else { kind }]
+}
+
+fn verdict(gold: &str, answer: &str, rules: Rules) -> Verdict {
+    Grader { rules, ..Grader::default() }.grade_text(gold, answer)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_rule_changes_no_verdict_on_kinds_on_which_it_does_not_work(
+        (i, j) in (0..SAMPLES.len(), 0..SAMPLES.len()), n in 1u32..6, m in 1u32..6, (p, q) in (1u32..6, 1u32..6),
+    ) {
+        let (gold, answer) = (sample(i, n, m), sample(j, p, q));
+        let all = Rules::LENIENT.with(Rule::WrittenPrecision);
+        let on = verdict(&gold, &answer, all);
+        let Some((a, b)) = on.kinds else { return Ok(()) };
+        for rule in Rule::ALL {
+            let works = within(a).iter().any(|x| within(b).iter().any(|y| rule.works_on(*x, *y)));
+            if !works {
+                let off = verdict(&gold, &answer, all.without(*rule));
+                prop_assert_eq!(off.equal, on.equal, "{} on {} and {}", rule.name(), gold, answer);
+                prop_assert!(!on.rules.has(*rule), "{} on {} and {}", rule.name(), gold, answer);
+            }
+        }
+        // Answers of two kinds are equal by a rule that works on both, or by the arithmetic of values.
+        let value = |kind| matches!(kind, Kind::Number | Kind::Expression | Kind::Application | Kind::Differential | Kind::Name);
+        if on.is_equal() && a != b && !(value(a) && value(b)) {
+            let named = on.rules.iter().any(|rule| rule.works_on(a, b));
+            prop_assert!(named, "{} ({}) and {} ({}): {}", gold, a.name(), answer, b.name(), on);
+        }
+    }
+}
