@@ -98,9 +98,9 @@ What is printed: for each quantity every convention that gives these numbers, or
 
 Examples:
   sim estimate --method grpo < groups.jsonl
-  sim estimate --method grpo_lambda lambda=0.98 style=both --input groups.jsonl
+  sim estimate --method grpo_lambda style=both --input groups.jsonl
   sim estimate --against theirs.jsonl --input groups.jsonl
-  sim estimate --against theirs.jsonl --method grpo --explain < groups.jsonl
+  sim estimate --against trl.jsonl --method grpo --explain < groups.jsonl
   sim estimate --method dr_grpo beta=0.04 kl=k3 < groups.jsonl > ours.jsonl
   echo '{"rewards":[1,0],"logps":[[-0.5],[-1.5]],"old_logps":[[-0.5],[-1.5]]}' |
     sim estimate --method rloo"#;
