@@ -4,17 +4,14 @@ use grpo_lambda_decoder::model::ModelConfig;
 use grpo_lambda_decoder::model::weights::{self, Parameters, SaveDtype, Tensor};
 use serde_json::{Value, json};
 
-use crate::common::{Done, Place, assert_has, lasting, shape, stop_after};
+use crate::common::{Done, Place, assert_has, lasting, shape, stop_after, with};
 
 const SMALL: &str = "task.kind=dataset task.template=line threads=1 eval.n=5 eval.every=2 sft.steps=2 sft.batch=4 rl.steps=4 rl.prompts_per_step=2 \
                      rl.group_size=2 rl.max_new_tokens=8 checkpoint.every=2 checkpoint.keep=99";
 
 fn train(place: &Place, run: &str, more: &[&str]) -> Done {
-    place.run_with(
-        &format!("train --run {run} {SMALL} model.checkpoint=model task.data=rows.jsonl"),
-        more,
-        "",
-    )
+    let inputs = format!("train --run {run} model.checkpoint=model task.data=rows.jsonl");
+    place.run_with(&inputs, &with(SMALL, more), "")
 }
 
 fn rows(n: u32, blank: &str) -> String {
@@ -150,7 +147,7 @@ fn the_same_problem_in_another_spelling_is_on_the_same_side() {
 #[test]
 fn a_reward_program_gets_the_rows_columns_and_the_step() {
     let place = place();
-    let program = "while read -r line; do echo \"$line\" >> asked; echo 0.5; done";
+    let program = "while read -r line; do printf '%s\\n' \"$line\" >> asked; echo 0.5; done";
     place.write("reward.sh", program);
     train(
         &place,
