@@ -204,7 +204,9 @@ fn arguments_of_a_template_reach_every_prompt_and_are_recorded() {
     train(&place, "run", &["task.template=t.jinja", setting]).output();
     assert_has(&place.read("run/config.toml"), "template_args = … loud");
     assert_has(&place.read("run/samples.jsonl"), "=?!2025");
-    train(&place, "run", &["task.template=t.jinja"]).refused(2, "task.template_args");
+    let without = train(&place, "run", &["task.template=t.jinja"]);
+    assert_eq!(without.code, Some(2));
+    without.tells("holds a run with other settings … task.template_args: {\"loud\": true} -> none");
     place
         .run("generate --model run --prompt 7+1=? --max-new-tokens 2")
         .tells("with the arguments {\"loud\": true}");
