@@ -226,7 +226,7 @@ fn prompt_files() {
         (b"{\"text\": 34}\n", "prompts.jsonl:2: text = 34: must be a text in quotes"),
         (b"{\"ids\": [0, 4294967296]}\n", "prompts.jsonl:2: ids[1] = 4294967296: must be a token id"),
         (b"\"3 + 4\"\n", "prompts.jsonl:2: found \"3 + 4\"; a line is an object with text or ids"),
-        (b"\xff\xfe\n", "prompts.jsonl:1: not UTF-8 text"),
+        (b"\xff\xfe\n", "prompts.jsonl:2: not UTF-8 text"),
     ] {
         place.write("prompts.jsonl", [good, bad, good].concat());
         place.run("generate --model model --prompts prompts.jsonl").refused(2, expected);

@@ -4,17 +4,14 @@ use grpo_lambda_decoder::model::ModelConfig;
 use grpo_lambda_decoder::model::weights::{self, Parameters, SaveDtype, Tensor};
 use serde_json::{Value, json};
 
-use crate::common::{Done, Place, assert_has, lasting, shape, stop_after};
+use crate::common::{Done, Place, assert_has, lasting, shape, stop_after, with};
 
 const SMALL: &str = "task.kind=dataset task.template=line threads=1 eval.n=5 eval.every=2 sft.steps=2 sft.batch=4 rl.steps=4 rl.prompts_per_step=2 \
                      rl.group_size=2 rl.max_new_tokens=8 checkpoint.every=2 checkpoint.keep=99";
 
 fn train(place: &Place, run: &str, more: &[&str]) -> Done {
-    place.run_with(
-        &format!("train --run {run} {SMALL} model.checkpoint=model task.data=rows.jsonl"),
-        more,
-        "",
-    )
+    let inputs = format!("train --run {run} model.checkpoint=model task.data=rows.jsonl");
+    place.run_with(&inputs, &with(SMALL, more), "")
 }
 
 fn rows(n: u32, blank: &str) -> String {
@@ -150,7 +147,7 @@ fn the_same_problem_in_another_spelling_is_on_the_same_side() {
 #[test]
 fn a_reward_program_gets_the_rows_columns_and_the_step() {
     let place = place();
-    let program = "while read -r line; do echo \"$line\" >> asked; echo 0.5; done";
+    let program = "while read -r line; do printf '%s\\n' \"$line\" >> asked; echo 0.5; done";
     place.write("reward.sh", program);
     train(
         &place,
@@ -207,7 +204,9 @@ fn arguments_of_a_template_reach_every_prompt_and_are_recorded() {
     train(&place, "run", &["task.template=t.jinja", setting]).output();
     assert_has(&place.read("run/config.toml"), "template_args = … loud");
     assert_has(&place.read("run/samples.jsonl"), "=?!2025");
-    train(&place, "run", &["task.template=t.jinja"]).refused(2, "task.template_args");
+    let without = train(&place, "run", &["task.template=t.jinja"]);
+    assert_eq!(without.code, Some(2));
+    without.tells("holds a run with other settings … task.template_args: {\"loud\": true} -> none");
     place
         .run("generate --model run --prompt 7+1=? --max-new-tokens 2")
         .tells("with the arguments {\"loud\": true}");
