@@ -18,7 +18,7 @@ pub(super) fn read(task: TaskFields, columns: ColumnFields) -> Result<TaskSource
         ("dataset", None) => conflict(
             "task.kind = dataset: task.data is missing; must be a file, a directory, or owner/name in the Hugging Face cache".to_owned(),
         ),
-        ("dataset", Some(data)) => Ok(TaskSource::Dataset(DatasetTask {
+        ("dataset", Some(data)) => Ok(TaskSource::Dataset(Box::new(DatasetTask {
             data,
             test: task.test,
             columns: Columns { problem, answer, solution },
@@ -32,7 +32,7 @@ pub(super) fn read(task: TaskFields, columns: ColumnFields) -> Result<TaskSource
             },
             on_bad_row: task.on_bad_row,
             lengths: LengthFilter { prompt: task.max_prompt_tokens, solution: task.max_solution_tokens },
-        })),
+        }))),
         (kind, Some(data)) => {
             conflict(format!("task.data = {data}: task.kind is {kind}; with data it must be dataset"))
         }

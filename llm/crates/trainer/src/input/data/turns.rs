@@ -44,12 +44,12 @@ pub(super) fn turns(value: &RawValue, name: &str) -> Result<Vec<Turn>, String> {
         )
     };
     let list: Vec<Box<RawValue>> = serde_json::from_str(value.get()).map_err(|_| wrong(()))?;
-    let fields = |turn: &Box<RawValue>| {
+    let fields = |turn: &RawValue| {
         json::fields(turn.get()).map_err(|e| {
             if e.is_data() && !turn.get().starts_with('{') { wrong(()) } else { format!("{name}: {e}") }
         })
     };
-    let list = list.iter().map(fields).collect::<Result<Vec<Fields>, _>>()?;
+    let list = list.iter().map(|turn| fields(turn)).collect::<Result<Vec<Fields>, _>>()?;
     let turn = |mut others: Fields| {
         let mut take =
             |names: [&str; 2]| names.iter().find_map(|n| others.remove(*n)).filter(|v| v.get() != "null");

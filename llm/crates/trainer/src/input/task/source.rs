@@ -12,7 +12,7 @@ pub enum TaskSource {
     /// Problems that the program makes.
     Embedded(Task),
     /// The rows of a data set.
-    Dataset(DatasetTask),
+    Dataset(Box<DatasetTask>),
 }
 
 /// A data set as a task.
