@@ -141,11 +141,9 @@ fn check_parts(group: &Group) -> Result<(), BatchError> {
 }
 
 fn check_response(i: usize, r: &Response, logps: &[f64], needs: &[EvidenceKind]) -> Result<(), BatchError> {
-    // Nothing is read of a response without a token: it counts with its reward.
-    if logps.is_empty() && r.old_logps.is_empty() {
-        return check_reward(i, r);
-    }
-    if let Some(&kind) = needs.iter().find(|kind| !kind.is_in(r)) {
+    // A response without a token counts with its reward alone: it needs no evidence, and has none of a token.
+    let has_tokens = !(logps.is_empty() && r.old_logps.is_empty());
+    if let Some(&kind) = needs.iter().find(|kind| has_tokens && !kind.is_in(r)) {
         return Err(BatchError::MissingEvidence { kind, response: i });
     }
     let len = logps.len();
@@ -166,10 +164,6 @@ fn check_response(i: usize, r: &Response, logps: &[f64], needs: &[EvidenceKind])
             expected: len,
         });
     }
-    check_reward(i, r)
-}
-
-fn check_reward(i: usize, r: &Response) -> Result<(), BatchError> {
     match r.reward {
         Some(value) if !value.is_finite() => Err(BatchError::Reward { response: i, value }),
         _ => Ok(()),
@@ -188,6 +182,7 @@ fn check_series(i: usize, field: &'static str, series: Series, len: usize) -> Re
         Series::PerToken(values) | Series::PerReasoningToken(values) | Series::PerReward(values) => {
             check_finite(i, field, values)
         }
+        Series::PerStep([]) if len == 0 => Ok(()),
         Series::PerStep(steps) => check_steps(i, field, steps, len),
         Series::StatePerToken(states) => check_states(i, field, states, len),
     }

@@ -22,7 +22,7 @@ impl Delta {
             Delta::Constant => vec![advantage; len],
             Delta::Terminal => {
                 let mut delta = vec![0.0; len];
-                delta[len - 1] = advantage;
+                delta.last_mut().into_iter().for_each(|last| *last = advantage);
                 delta
             }
         }

@@ -7,7 +7,7 @@ pub use evidence::{
     StatePerToken, StepValue,
 };
 
-/// One sampled response: `T >= 1` tokens, the last one EOS unless it was cut off at the length limit.
+/// One sampled response: `T` tokens, the last one EOS unless it was cut off at the length limit. With `T = 0` it counts with its reward alone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Response {
     /// Token ids, length `T`. May be left empty where only lengths and log-probabilities are known.
@@ -43,7 +43,7 @@ impl Response {
         self.old_logps.len()
     }
 
-    /// True if the response holds no token; no method accepts such a response.
+    /// True if the response holds no token: its reward counts for the others, and nothing of it is in the loss.
     pub fn is_empty(&self) -> bool {
         self.old_logps.is_empty()
     }

@@ -48,6 +48,9 @@ pub(super) fn of_tokens(
     credit: &Credit,
     logps: &[f64],
 ) -> Vec<TokenTerm> {
+    if response.is_empty() {
+        return Vec::new();
+    }
     let (old, eligible) = (response.old_logps.as_slice(), credit.eligible.as_deref());
     let logps = LogProbs { logps, old, frozen: logps, advantages: &credit.advantages, eligible };
     let input = objective.ratio.forward(&logps);

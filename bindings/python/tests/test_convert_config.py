@@ -72,8 +72,16 @@ def test_there_and_back_is_the_same_run(fields):
 def test_steps_prompts_and_warm_up_are_counted_as_the_trainer_counts_them():
     fields = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2, "num_generations": 4, "num_iterations": 2}
     run = to_run(fields | {"num_train_epochs": 3, "warmup_steps": 0.1}, rows=100, processes=2)
-    # 8 x 2 x 2 = 32 responses or 8 prompts; 300 prompts are 38 rollouts, of two updates each; a tenth of the 76 updates warms up.
-    assert (run["rl.prompts_per_step"], run["rl.steps"], run["rl.warmup"]) == (8, 38, 4)
+    # 8 x 2 x 2 = 32 responses or 8 prompts; 12 full batches an epoch, two updates each; a tenth of the 72 updates warms up.
+    assert (run["rl.prompts_per_step"], run["rl.steps"], run["rl.warmup"]) == (8, 36, 4)
+    with pytest.raises(ValueError, match="rows = 7: they fill no batch of 8 prompts"):
+        to_run(fields, rows=7, processes=2)
+
+
+def test_the_older_name_of_the_cap_is_the_cap():
+    old = to_run({"max_steps": 1, "use_vllm": True, "vllm_importance_sampling_cap": 2.0})
+    assert old == to_run({"max_steps": 1, "use_vllm": True, "vllm_importance_sampling_clip_max": 2.0})
+    assert old["method.correction_high"] == 2
 
 
 REFUSED = [
@@ -111,7 +119,7 @@ def test_the_command_writes_toml_and_json_and_one_line_of_error(tmp_path, capsys
     (tmp_path / "r.toml").write_text(written)
     assert main([str(tmp_path / "r.toml")]) == 0
     assert json.loads(capsys.readouterr().out)["max_steps"] == 7
-    for name, text in (("b.json", '{"top_k": 5, "max_steps": 1}'), ("b.yaml", ""), ("missing.json", None)):
+    for name, text in (("b.json", '{"top_k": 5, "max_steps": 1}'), ("l.json", "[1]"), ("b.yaml", ""), ("missing.json", None)):
         if text is not None:
             (tmp_path / name).write_text(text)
         assert main([str(tmp_path / name)]) == 2

@@ -134,6 +134,9 @@ REFUSED = {
     "a window": (("qwen2", "qwen2"), {"attention.sliding_window": 128}, "qwen2.attention.sliding_window: 128"),
     "part of a head turned": (("llama", "gpt-2"), {"rope.dimension_count": 32}, "rope.dimension_count: 32 differs"),
     "yarn": (("llama", "gpt-2"), {"rope.scaling.type": "yarn"}, "rope.scaling.type: yarn is not converted"),
+    "another rule": (("llama", "default"), {}, "tokenizer.ggml.pre: default is not known here"),
+    "no merges": (("llama", "gpt-2"), {"merges": False}, "tokenizer.ggml.merges: is missing"),
+    "an id beyond the vocabulary": (("llama", "llama-bpe"), {"bos": 9999}, "the id of bos, 9999"),
     "a field left out": (("llama", "gpt-2"), {"feed_forward_length": None}, "llama.feed_forward_length: is missing"),
 }
 

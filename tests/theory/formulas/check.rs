@@ -33,6 +33,18 @@ fn a_response_without_a_token_counts_with_its_reward_and_needs_nothing_else() {
     g.responses[0].tokens = vec![5, 1];
     g.responses[0].ref_logps = Some(vec![-1.0; 2]);
     assert_eq!(group(&g, &logps, &[EvidenceKind::RefLogps]), Ok(()));
+    for spoil in [
+        |r: &mut Response| r.tokens = vec![7],
+        |r: &mut Response| r.ref_logps = Some(vec![-1.0]),
+        |r: &mut Response| r.evidence.shifts = Some(vec![0.5]),
+        |r: &mut Response| r.evidence.steps = Some(steps(&[0])),
+        |r: &mut Response| r.evidence.hidden = Some(vec![vec![0.5]]),
+    ] {
+        let mut spoilt = g.clone();
+        spoil(&mut spoilt.responses[1]);
+        let error = group(&spoilt, &logps, &[]).expect_err("it has numbers of a token, and no token");
+        assert!(error.to_string().contains("[1]"), "{error}");
+    }
     g.responses[1].reward = Some(f64::NAN);
     assert!(group(&g, &logps, &[]).is_err_and(|e| e.to_string().starts_with("rewards[1] = NaN")));
 }

@@ -95,6 +95,7 @@ COMBINED = {
     "save_steps": 500,
     "save_total_limit": None,
     "vllm_server_base_url": None,
+    "vllm_importance_sampling_cap": None,
 }
 
 #: Values of fields that have no setting: any other would change a number.
@@ -189,7 +190,6 @@ HARMLESS = (
     "vllm_enable_sleep_mode",
     "vllm_gpu_memory_utilization",
     "vllm_group_port",
-    "vllm_importance_sampling_cap",
     "vllm_max_model_length",
     "vllm_mode",
     "vllm_model_impl",
@@ -267,7 +267,11 @@ def _updates(theirs: Mapping[str, Any], prompts: int, rows: int | None) -> int:
         return theirs["max_steps"]
     if rows is None:
         raise ValueError("max_steps = -1: the number of steps follows from that of the rows; give --rows N, or max_steps")
-    return math.ceil(rows * theirs["num_train_epochs"] / prompts) * theirs["num_iterations"]
+    # An epoch leaves the last prompts out where they fill no batch.
+    an_epoch = rows // prompts * theirs["num_iterations"]
+    if an_epoch == 0:
+        raise ValueError(f"rows = {rows}: they fill no batch of {prompts} prompts; give max_steps, or smaller batches")
+    return math.ceil(an_epoch * theirs["num_train_epochs"])
 
 
 def _rates(theirs: Mapping[str, Any], updates: int) -> dict[str, Any]:
@@ -290,6 +294,8 @@ def _whole(name: str, value: float) -> int:
 def _loss(theirs: Mapping[str, Any]) -> dict[str, Any]:
     """The method with its settings, and the server that samples if there is one."""
     args = Loss(**{name: theirs[name] for name in (*LOSS, "max_completion_length")})
+    if theirs["vllm_importance_sampling_cap"] is not None:  # the older name
+        args.vllm_importance_sampling_clip_max = theirs["vllm_importance_sampling_cap"]
     found = translated(args)
     if not found.method:
         raise ValueError(f"{found.words}: no method of llm-train is this loss, since {found.differs}")
@@ -445,7 +451,7 @@ def main(arguments: list[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     path = Path(asked.file)
     convert: dict[str, Callable[[], str]] = {
-        ".json": lambda: ELSEWHERE + toml(to_run(json.loads(path.read_text()), rows=asked.rows, processes=asked.processes)),
+        ".json": lambda: ELSEWHERE + toml(to_run(_fields(path), rows=asked.rows, processes=asked.processes)),
         ".toml": lambda: _json(path),
     }
     try:
@@ -456,6 +462,13 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"convert_config: error: {path}: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+def _fields(path: Path) -> dict[str, Any]:
+    found = json.loads(path.read_text())
+    if not isinstance(found, dict):
+        raise ValueError("must hold an object with the fields of a GRPOConfig")
+    return found
 
 
 def _json(path: Path) -> str:

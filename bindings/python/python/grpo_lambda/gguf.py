@@ -71,7 +71,6 @@ REST = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 #: How a text is split before its pairs are merged, by the name that a GGUF file gives; a pattern, or none for GPT-2's own.
 SPLITS = {
     "gpt-2": None,
-    "default": None,
     "smollm": None,
     "qwen2": rf"{CONTRACTIONS}|{WORDS}|\p{{N}}|{REST}",
     "llama-bpe": rf"{CONTRACTIONS}|{WORDS}|\p{{N}}{{1,3}}|{REST}",
@@ -99,6 +98,12 @@ class Model(NamedTuple):
             raise GgufError(f"{self.family}.{name}: has a value per layer; only models with equal layers are converted")
         # A number of 32 bits, as the decimal that was meant.
         return float(str(np.float32(value))) if isinstance(value, float) else value
+
+    def of_tokenizer(self, name: str) -> Any:
+        """The field ``name`` of the tokenizer; an error if it is missing."""
+        if self.fields.get(f"tokenizer.ggml.{name}") is None:
+            raise GgufError(f"tokenizer.ggml.{name}: is missing; take another file of the model")
+        return self.fields[f"tokenizer.ggml.{name}"]
 
 
 def read(path: str | Path) -> Model:
@@ -190,13 +195,17 @@ def tokens(model: Model) -> list[str]:
     if model.fields.get("tokenizer.ggml.model") != "gpt2":
         kind = model.fields.get("tokenizer.ggml.model", "missing")
         raise GgufError(f"tokenizer.ggml.model: {kind} is not converted, only gpt2 (byte-level BPE); take a model with such a tokenizer")
-    return list(model.fields["tokenizer.ggml.tokens"])
+    return list(model.of_tokenizer("tokens"))
 
 
 def special_ids(model: Model) -> dict[str, Any]:
     """The ids of special tokens; a model whose turns end with another token than its texts ends at both."""
     ids = {name: model.fields.get(f"tokenizer.ggml.{key}_token_id") for name, key in (("bos", "bos"), ("eos", "eos"), ("pad", "padding"))}
     turn = model.fields.get("tokenizer.ggml.eot_token_id")
+    size = len(tokens(model))
+    for name, value in (*ids.items(), ("end of turn", turn)):
+        if value is not None and value >= size:
+            raise GgufError(f"the id of {name}, {value}: there are {size} tokens; the file is damaged")
     out: dict[str, Any] = {f"{name}_token_id": value for name, value in ids.items() if value is not None}
     if turn is not None and turn != ids["eos"]:
         out["eos_token_id"] = [value for value in (ids["eos"], turn) if value is not None]
@@ -207,14 +216,14 @@ def tokenizer(model: Model) -> Any:
     """The tokenizer, as the package ``tokenizers`` holds it."""
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-    texts, kinds = tokens(model), model.fields["tokenizer.ggml.token_type"]
+    texts, kinds = tokens(model), model.of_tokenizer("token_type")
     if len(set(texts)) != len(texts):
         raise GgufError("tokenizer.ggml.tokens: a text stands there twice; the file is damaged")
     rule = model.fields.get("tokenizer.ggml.pre", "missing")
     if rule not in SPLITS:
         raise GgufError(f"tokenizer.ggml.pre: {rule} is not known here; the rules are {', '.join(SPLITS)}")
     vocabulary = {text: i for i, (text, kind) in enumerate(zip(texts, kinds, strict=True)) if kind != UNUSED}
-    merges = [tuple(pair.split(" ")) for pair in model.fields["tokenizer.ggml.merges"]]
+    merges = [tuple(pair.split(" ")) for pair in model.of_tokenizer("merges")]
     made = Tokenizer(models.BPE(vocab=vocabulary, merges=merges, ignore_merges=rule == "llama-bpe"))
     pattern = SPLITS[rule]
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=pattern is None)
@@ -231,9 +240,10 @@ def tokenizer(model: Model) -> Any:
         if kind in (CONTROL, USER_DEFINED):
             made.add_tokens([AddedToken(text, special=kind == CONTROL, normalized=False)])
     if adds_bos(model):
-        first = texts[model.fields["tokenizer.ggml.bos_token_id"]]
+        bos = model.of_tokenizer("bos_token_id")
+        first = texts[bos]
         made.post_processor = processors.TemplateProcessing(
-            single=f"{first} $A", pair=f"{first} $A {first} $B", special_tokens=[(first, model.fields["tokenizer.ggml.bos_token_id"])]
+            single=f"{first} $A", pair=f"{first} $A {first} $B", special_tokens=[(first, bos)]
         )
     return made
 

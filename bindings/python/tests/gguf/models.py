@@ -51,7 +51,7 @@ def llama3_factors(base=10000.0, factor=8.0):
     return np.array(out, np.float32)
 
 
-def write(path, family, rule, kind=Kind.Q8_0, tied=True, scaled=False, **changed):
+def write(path, family, rule, kind=Kind.Q8_0, tied=True, scaled=False, bos=None, merges=True, **changed):
     """Writes a model of `family`; `changed` adds fields of the architecture or replaces them, `None` leaves one out."""
     rng = np.random.default_rng([len(family), kind.value])
     head = 128 if family == "qwen3" else WIDTH // HEADS  # transformers' import takes a Qwen3 to have 128
@@ -78,8 +78,9 @@ def write(path, family, rule, kind=Kind.Q8_0, tied=True, scaled=False, **changed
     file.add_tokenizer_pre(rule)
     file.add_token_list(texts)
     file.add_token_types(kinds)
-    file.add_token_merges(MERGES)
-    file.add_bos_token_id(texts.index("<|begin|>"))
+    if merges:
+        file.add_token_merges(MERGES)
+    file.add_bos_token_id(texts.index("<|begin|>") if bos is None else bos)
     file.add_eos_token_id(texts.index("<|end|>"))
     file.add_eot_token_id(texts.index("<|turn|>"))
     file.add_chat_template(TEMPLATE)
