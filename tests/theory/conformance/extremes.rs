@@ -77,6 +77,26 @@ fn every_pair_of_settings_stays_finite_at_20_nats_however_long_the_response() {
     });
 }
 
+/// Masked rows reach a method so: without tokens, with a reward. `delta=terminal` and its like have no last token to write to.
+#[test]
+fn a_response_without_a_token_leaves_every_pair_of_settings_finite() {
+    let mut batch = extreme_batch(6, 2);
+    let mut empty = Response { evidence: even_evidence(0), ..Response::graded(Vec::new(), 1.0) };
+    empty.evidence.steps = Some(Vec::new());
+    batch.groups[0].responses.insert(1, empty);
+    batch.logps.insert(1, Vec::new());
+    REGISTRY.par_iter().for_each(|spec| {
+        for configured in pairs(spec, 1) {
+            let loss = batch.evaluate(&configured);
+            assert!(loss.value.is_finite() && loss.dlogps[1].is_empty(), "value\n{}", describe(&configured));
+            assert!(flat(&loss).iter().all(|g| g.is_finite()), "gradient\n{}", describe(&configured));
+            let method = configured.method.as_ref();
+            let credit = method.credit(&batch.groups);
+            assert!(method.token_losses(&batch.groups[0].responses[1], &credit[1], &[]).is_empty());
+        }
+    });
+}
+
 /// A method under every pair of extreme values of two of its settings, for batches that are taken in turn.
 fn pairs(spec: &'static MethodSpec, batches: usize) -> impl Iterator<Item = Configured> {
     let params = (spec.params)();
