@@ -33,6 +33,7 @@ mod plan {
     mod shapes;
     mod synthetic;
 }
+mod problems;
 mod reward;
 mod run;
 mod step;

@@ -26,15 +26,21 @@ pub fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The texts seen to each key, by hash.
+/// The first text of each key and the first key of each text, by hash.
 #[derive(Debug, Default)]
-pub struct Spellings(HashMap<u64, u64>);
+pub struct Spellings {
+    texts: HashMap<u64, u64>,
+    keys: HashMap<u64, u64>,
+}
 
 impl Spellings {
-    /// True if an earlier row asks the same problem in another spelling.
+    /// True if an earlier row asks the same problem in another spelling, or has the same last turn in another conversation: [`RowKey`]s
+    /// disagree on whether the two are the same.
     pub fn differ(&mut self, row: &Row) -> bool {
-        let text = hash(&row.problem);
-        *self.0.entry(hash(&RowKey::Words.key(row))).or_insert(text) != text
+        let (text, key) = (hash(&row.problem), hash(&RowKey::Words.key(row)));
+        let first_text = *self.texts.entry(key).or_insert(text);
+        let first_key = *self.keys.entry(text).or_insert(key);
+        (first_text, first_key) != (text, key)
     }
 }
 
