@@ -13,6 +13,7 @@ use crate::input::data::{
 use crate::input::prompt::Template;
 use crate::input::task::{DatasetTask, LengthFilter, Problem, Split};
 use crate::input::tokens::{ModelTokenizer, TokenError, UNKNOWN};
+use crate::reward::program::Question;
 
 #[derive(Debug)]
 pub(super) struct Dataset {
@@ -142,8 +143,15 @@ fn divided(
         }
     };
     let unk = tokens.id(UNKNOWN);
+    let place = |row: &Row| {
+        let is_row = data.counts_rows(row.index);
+        RowLocation { file: row.file.clone(), line: row.line, is_row }
+    };
     for row in data.rows() {
         let row = row?;
+        if let Some(name) = Question::collision(&row.others) {
+            return Err(TaskError::SameName { place: place(&row), name });
+        }
         let sides = [RowKey::Words, RowKey::AsPublished].map(|key| side(key, &row));
         found.key_matters |= sides[0] != sides[1] || spellings.differ(&row);
         let Some(split) = sides[usize::from(key == RowKey::AsPublished)] else {
@@ -152,10 +160,6 @@ fn divided(
         };
         found.conflicts.note(&row);
         let problem = problem(asked, &row)?;
-        let place = |row: &Row| {
-            let is_row = data.counts_rows(row.index);
-            RowLocation { file: row.file.clone(), line: row.line, is_row }
-        };
         let prompt = match problem.encode(tokens) {
             Err(TokenError::TooLong { .. }) if limits.filter.prompt.is_some() => {
                 found.filtered += 1;

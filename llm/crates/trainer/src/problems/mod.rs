@@ -28,6 +28,10 @@ pub enum TaskError {
     #[error("{place}: {problem}{}; leave such rows out with task.on_bad_row=skip",
         if *more == 0 { String::new() } else { format!(" (and {more} more such rows)") })]
     TooLong { place: RowLocation, problem: String, more: usize },
+    #[error(
+        "{place}: columns `{name}` and `row_{name}`: reward.command reads `{name}` of a row as `row_{name}`, so one of them would be lost; rename one"
+    )]
+    SameName { place: RowLocation, name: &'static str },
 }
 
 /// The training stage of a problem; the stages read the training split in different orders.

@@ -55,6 +55,11 @@ impl Question {
         };
         row.iter().map(|(name, value)| (named(name), value.clone())).collect()
     }
+
+    /// The first of its own names that a row has both plain and as `row_NAME`, which [`Question::columns`] cannot tell apart.
+    pub fn collision(row: &BTreeMap<String, Value>) -> Option<&'static str> {
+        Self::OWN.into_iter().find(|name| row.contains_key(*name) && row.contains_key(&format!("row_{name}")))
+    }
 }
 
 /// A question with its number among all that the run asked.

@@ -138,3 +138,12 @@ fn a_program_that_says_nothing_in_time_or_no_number_is_an_error() {
     let error = ask("while read a; do echo good; done", 1).0.expect_err("no number");
     assert!(error.contains("answered \"good\"; must be a number"), "{error}");
 }
+
+#[test]
+fn a_column_of_a_questions_name_gets_another_unless_the_row_has_that_too() {
+    let row = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), (*name).into())).collect();
+    let renamed = Question::columns(&row(&["id", "level", "row_step"]));
+    assert_eq!(renamed.into_keys().collect::<Vec<_>>(), ["level", "row_id", "row_step"]);
+    assert_eq!(Question::collision(&row(&["id", "level", "row_step"])), None);
+    assert_eq!(Question::collision(&row(&["level", "row_step", "step"])), Some("step"));
+}
