@@ -34,6 +34,23 @@ fn set(place: &Place, file: &str, field: &str, value: Value) {
     place.write(file, fields.to_string());
 }
 
+/// Changes a JSON file of a checkpoint, which is then what another version might have written: its manifest has the digest of the new text.
+fn rewrite(place: &Place, checkpoint: &str, file: &str, change: impl FnOnce(&mut Value)) {
+    let (file, manifest) = (format!("{checkpoint}/{file}"), format!("{checkpoint}/manifest.json"));
+    let digest =
+        |text: &str| format!("{{\"bytes\":{},\"crc32c\":{}}}", text.len(), crc32c::crc32c(text.as_bytes()));
+    let (before, mut fields) = (place.read(&file), place.json(&file));
+    change(&mut fields);
+    let after = fields.to_string();
+    let sealed: String = place.read(&manifest).split_whitespace().collect();
+    assert_eq!(sealed.matches(&digest(&before)).count(), 1, "{sealed}");
+    let sealed = sealed.replace(&digest(&before), &digest(&after));
+    let content = sealed.strip_prefix("{\"content\":").unwrap().rsplit_once(",\"crc32c\":").unwrap().0;
+    let crc = crc32c::crc32c(content.as_bytes());
+    place.write(&manifest, format!("{{\"content\":{content},\"crc32c\":{crc}}}"));
+    place.write(&file, after);
+}
+
 #[test]
 fn a_tied_head_with_numbers_of_its_own_is_refused_and_a_copy_passes() {
     let place = Place::with_model();
@@ -89,6 +106,84 @@ fn a_run_goes_on_with_the_model_configuration_that_it_began_with_or_not_at_all()
             None => std::fs::remove_file(place.at(file)).unwrap(),
         }
     }
+    train(&place, "run", &[]).output();
+}
+
+const STEP_2: &str = "run/checkpoints/step-00000002";
+
+#[test]
+fn a_run_goes_on_under_the_end_tokens_and_the_grader_that_it_began_with_or_not_at_all() {
+    let place = place();
+    train(&place, "run", &[]).output();
+    let whole = lasting(&place.at("run"), &["metrics.jsonl"]);
+    stop_after(&place.at("run"), 2);
+    let recorded = place.json(&format!("{STEP_2}/state.json"));
+    let ends = recorded["end_tokens"].as_array().unwrap().clone();
+    let with_field = |field: &str, value: Value| {
+        rewrite(&place, STEP_2, "state.json", |state| {
+            *state = recorded.clone();
+            state[field] = value;
+        });
+        train(&place, "run", &[])
+    };
+    with_field("end_tokens", json!([ends[0], 5])).refused(
+        2,
+        &format!("state.json: this version ends responses at the tokens {}, not [{}, 5] as when this run began; go on with", json!(ends), ends[0]),
+    );
+    with_field("grader", json!(0)).refused(
+        2,
+        "state.json: this version grades by revision … of the grader, not 0 as when this run began; go on with",
+    );
+    // A run of a version that recorded neither goes on, and has both from then on.
+    rewrite(&place, STEP_2, "state.json", |state| {
+        *state = recorded.clone();
+        for field in ["end_tokens", "grader"] {
+            state.as_object_mut().unwrap().remove(field).unwrap();
+        }
+    });
+    train(&place, "run", &[]).output();
+    assert_eq!(lasting(&place.at("run"), &["metrics.jsonl"]), whole);
+    let last = place.json("run/checkpoints/step-00000006/state.json");
+    assert_eq!((&last["end_tokens"], &last["grader"]), (&recorded["end_tokens"], &recorded["grader"]));
+}
+
+/// Rows were divided by the problem as published before [`grpo_lambda_trainer::input::data::RowKey::Words`].
+#[test]
+fn a_run_begun_under_the_old_key_of_rows_keeps_its_split() {
+    let place = place();
+    place.write("rows.jsonl", rows(60, " ").replace("+1", "  +  1"));
+    train(&place, "run", &[]).output();
+    stop_after(&place.at("run"), 2);
+    let mut then = String::new();
+    rewrite(&place, STEP_2, "state.json", |state| {
+        let now = state["data"].as_str().unwrap();
+        then = now.strip_suffix("-words").expect("the keys divide these rows otherwise").to_owned();
+        state["data"] = then.as_str().into();
+        for field in ["prompts", "end_tokens", "grader"] {
+            state.as_object_mut().unwrap().remove(field).unwrap();
+        }
+    });
+    train(&place, "run", &[]).output();
+    let last = place.json("run/checkpoints/step-00000006/state.json");
+    assert_eq!(last["data"], then);
+    train(&place, "run", &[]).tells("already finished");
+}
+
+#[test]
+fn positions_that_config_json_leaves_out_are_named_where_a_run_began_with_fewer() {
+    let place = place();
+    let mut fields = place.json("model/config.json");
+    fields.as_object_mut().unwrap().remove("max_position_embeddings").unwrap();
+    place.write("model/config.json", fields.to_string());
+    train(&place, "run", &[]).output();
+    stop_after(&place.at("run"), 2);
+    rewrite(&place, STEP_2, "config.json", |shape| shape["max_position_embeddings"] = 2048.into());
+    train(&place, "run", &[]).refused(
+        2,
+        "config.json of model.checkpoint has no `max_position_embeddings`, for which this version takes 32768 and the one that began this run \
+         took 2048; write 2048 there, or start another run",
+    );
+    set(&place, "model/config.json", "max_position_embeddings", 2048.into());
     train(&place, "run", &[]).output();
 }
 
@@ -182,6 +277,16 @@ fn a_reward_program_gets_the_rows_columns_and_the_step() {
     )
     .output();
     assert!(place.lines::<Value>("asked").len() > 3 * all);
+    place.write(
+        "twice.jsonl",
+        rows(60, "").replacen("}", ",\"row_step\":1}", 60).replacen("}", ",\"step\":1}", 3),
+    );
+    let twice = ["task.data=twice.jsonl", "reward.command=sh reward.sh"];
+    place.run_with(&format!("train --run twice {SMALL} model.checkpoint=model"), &twice, "").refused(
+        2,
+        "twice.jsonl:1: columns `step` and `row_step`: reward.command reads `step` of a row as `row_step`",
+    );
+    assert!(!place.at("twice").exists());
     train(&place, "third", &["rl.dynamic_band=0.4,0.6"])
         .refused(2, "rl.dynamic_band = 0.4,0.6 … rl.dynamic_sampling, which is false");
 }
