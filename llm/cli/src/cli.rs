@@ -14,8 +14,7 @@ use grpo_lambda_trainer::run::progress::{be_quiet, say};
 /// Runs `llm-train` with the arguments of the process.
 pub fn main() -> ExitCode {
     grpo_lambda_trainer::run::stop::outlive_file_limits();
-    let first = std::env::args().nth(1).unwrap_or_default();
-    let done = match cli_advice::for_command(&first) {
+    let done = match cli_advice::for_command(&command_word(words())) {
         Some(refusal) => Err(Failure::refused(refusal)),
         None => parsed(),
     };
@@ -52,9 +51,19 @@ fn parsed() -> Result<(), Failure> {
     }
 }
 
+/// The first word of the command line that is no option without a value; empty where there is none.
+fn command_word(words: impl Iterator<Item = String>) -> String {
+    let line = Cli::command();
+    let switch = |word: &String| {
+        let mut switches = line.get_arguments().filter(|arg| !arg.get_action().takes_values());
+        switches.any(|arg| arg.get_long().is_some_and(|long| word.strip_prefix("--") == Some(long)))
+    };
+    words.skip(1).find(|word| !switch(word)).unwrap_or_default()
+}
+
 /// The subcommand that the first word names, with a blank before it; nothing where it names none.
 fn subcommand() -> String {
-    let first = words().nth(1).unwrap_or_default();
+    let first = command_word(words());
     let line = Cli::command();
     line.find_subcommand(&first).map_or(String::new(), |command| format!(" {}", command.get_name()))
 }
@@ -71,11 +80,10 @@ fn advice(error: &clap::Error) -> Option<String> {
     }
     let words: Vec<String> = words().collect();
     let (line, settings) = (Cli::command(), |name: &clap::builder::Str| name.contains("key=value"));
-    let takes_settings = words.get(1).is_none_or(|word| {
-        let positionals = line.find_subcommand(word).into_iter().flat_map(clap::Command::get_positionals);
-        let mut names = positionals.filter_map(clap::Arg::get_value_names).flatten();
-        word.starts_with('-') || names.any(settings)
-    });
+    let word = command_word(words.iter().cloned());
+    let positionals = line.find_subcommand(&word).into_iter().flat_map(clap::Command::get_positionals);
+    let mut names = positionals.filter_map(clap::Arg::get_value_names).flatten();
+    let takes_settings = word.is_empty() || word.starts_with('-') || names.any(settings);
     let place = words.iter().position(|word| *word == option || word.starts_with(&format!("{option}=")))?;
     let value = match words[place].split_once('=') {
         Some((_, value)) => Some(value),
@@ -116,5 +124,15 @@ mod tests {
     fn the_help_fits_a_terminal_of_80_columns() {
         let ragged = crate::help::ragged(&Cli::command());
         assert!(ragged.is_empty(), "{}", ragged.join("\n"));
+    }
+
+    #[test]
+    fn the_command_is_the_first_word_that_is_no_switch() {
+        let of = |line: &str| command_word(line.split_whitespace().map(str::to_owned));
+        assert_eq!(of("llm-train explain tiny"), "explain");
+        assert_eq!(of("llm-train --quiet explain tiny"), "explain");
+        // Here it is the name of a run.
+        assert_eq!(of("llm-train --quiet --run explain"), "--run");
+        assert_eq!(of("llm-train --quiet"), "");
     }
 }

@@ -87,4 +87,17 @@ mod tests {
         }
         assert_eq!(for_command("export"), None);
     }
+
+    #[test]
+    fn no_page_tells_a_command_that_is_gone() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let pages = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+        for page in
+            pages.chain([root.join("README.md")]).filter(|page| page.extension().is_some_and(|e| e == "md"))
+        {
+            let text = std::fs::read_to_string(&page).unwrap();
+            let told = super::GONE.iter().filter(|(gone, _)| text.contains(&format!("llm-train {gone} ")));
+            assert_eq!(told.map(|(gone, _)| *gone).collect::<Vec<_>>(), [""; 0], "{}", page.display());
+        }
+    }
 }
