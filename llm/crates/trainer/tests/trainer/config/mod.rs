@@ -88,7 +88,7 @@ fn a_resolved_configuration_is_a_preset_that_repeats_it() {
 fn a_configuration_of_one_shard_is_read_without_it_and_one_of_several_is_refused() {
     let text = tiny(&["rl.steps=7"]).to_toml();
     let with = |shards: &str| {
-        Config::parse(&text.replace("\n\n", &format!("\nshards = {shards}\n\n")), "config.toml")
+        Config::parse(&text.replacen("\n\n", &format!("\nshards = {shards}\n\n"), 1), "config.toml")
     };
     assert_eq!(with("1").expect("it is what every run has"), tiny(&["rl.steps=7"]));
     let said = with("4").expect_err("sums in another order").to_string();
