@@ -13,7 +13,7 @@ fi
 python=$SITE_VENV/bin/python
 
 "$python" docs/site/stage.py . "$site/pages"
-cargo build --quiet --bin grpo-sim --bin llm-train
+cargo build --quiet -p grpo-lambda-sims -p llm-train
 "$python" docs/site/commands.py target/debug/grpo-sim target/debug/llm-train > "$site/pages/docs/commands.md"
 NO_MKDOCS_2_WARNING=1 "$python" -m mkdocs build --quiet --strict --config-file docs/site/mkdocs.yml
 
