@@ -19,7 +19,7 @@ const GONE: [(&str, &str); 4] = [
     ),
     (
         "serve",
-        "vllm serve DIR serves the checkpoint that llm-train export writes, and llm-train trains with it (docs/engines.md)",
+        "vllm serve DIR serves the checkpoint that llm-train export writes, and llm-train train rollout.url=URL trains with it (docs/engines.md)",
     ),
 ];
 
