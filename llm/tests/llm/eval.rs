@@ -9,6 +9,7 @@ use grpo_lambda_decoder::model::{Architecture::Qwen2, Decoder, ModelConfig, Mode
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_grade::Prediction;
 use grpo_lambda_trainer::eval::completion::{CompletionRecord, RecordedFinish, ResponseOutcome};
+use grpo_lambda_trainer::eval::settings::Settings;
 use grpo_lambda_trainer::input::task::{Split, Task, TaskSource};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use serde_json::Value;
@@ -372,6 +373,28 @@ fn a_model_that_knows_nothing_scores_nothing_on_the_papers_benchmarks_and_says_h
     assert!(no_room.sum::<u64>() > 0, "{text}");
 }
 
+/// The settings of an evaluation that asks without a template and takes the most probable token.
+pub fn greedy_settings() -> Settings {
+    Settings {
+        model: String::new(),
+        weights: String::new(),
+        template: "no".into(),
+        system: None,
+        template_args: None,
+        shots: None,
+        template_from: String::new(),
+        extract: Default::default(),
+        rules: grpo_lambda_grade::Rules::STRICT,
+        samples: 1,
+        temperature: 0.0,
+        truncation: Default::default(),
+        max_new_tokens: 60,
+        context: 4096,
+        seed: 0,
+        numbers: "f32".into(),
+    }
+}
+
 #[test]
 fn stop_strings_end_a_response_and_stand_in_it() {
     let place = Place::with_model();
@@ -399,24 +422,7 @@ fn stop_strings_end_a_response_and_stand_in_it() {
     let problems =
         grpo_lambda_trainer::eval::benchmark::resolve(&[file], None, Path::new("."), Default::default())
             .unwrap();
-    let settings = grpo_lambda_trainer::eval::settings::Settings {
-        model: String::new(),
-        weights: String::new(),
-        template: "no".into(),
-        system: None,
-        template_args: None,
-        shots: None,
-        template_from: String::new(),
-        extract: Default::default(),
-        rules: grpo_lambda_grade::Rules::STRICT,
-        samples: 1,
-        temperature: 0.0,
-        truncation: Default::default(),
-        max_new_tokens: 60,
-        context: 4096,
-        seed: 0,
-        numbers: "f32".into(),
-    };
+    let settings = greedy_settings();
     let sampler = grpo_lambda_trainer::eval::sampler::BenchmarkSampler {
         model: &model,
         tokens: &tokens,

@@ -30,6 +30,7 @@ fn trained(device: &Arc<dyn Device>, method: &[&str]) -> (Vec<StepReport>, Vec<u
     let context = StepContext::new(&settings, method, &AlternatingRewards);
     let prompt = |n: u32| TrainingPrompt {
         tokens: (0..4 + n).map(|t| (7 * t + n) % 61).collect(),
+        problem: None,
         gold: Gold::from(0),
         number: n.into(),
         others: Default::default(),

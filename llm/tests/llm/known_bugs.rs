@@ -58,7 +58,13 @@ pub(super) fn training_prompts() -> Vec<TrainingPrompt> {
     let gold: Vec<Gold> = (0..3).map(|i| Task::Addition.problem(0, Split::Train, i).gold).collect();
     let one = |(number, (text, gold)): (usize, (&&str, Gold))| {
         let prompt = ModelTokenizer::tiny().prompt(text).unwrap().ids().to_vec();
-        TrainingPrompt { tokens: prompt, gold, number: number as u64, others: Default::default() }
+        TrainingPrompt {
+            tokens: prompt,
+            problem: None,
+            gold,
+            number: number as u64,
+            others: Default::default(),
+        }
     };
     texts.iter().zip(gold).enumerate().map(one).collect()
 }

@@ -166,7 +166,14 @@ fn engine(settings: &[&str]) -> (CpuEngine, Vec<TrainingPrompt>, RunConfig, Deco
     let problem = |i| {
         let problem = Task::Addition.problem(0, Split::Train, i);
         let prompt = ModelTokenizer::tiny().prompt(&problem.prompt).unwrap().ids().to_vec();
-        TrainingPrompt { tokens: prompt, gold: problem.gold, number: i, others: Default::default() }
+        let text = Some(problem.text().to_owned());
+        TrainingPrompt {
+            tokens: prompt,
+            problem: text,
+            gold: problem.gold,
+            number: i,
+            others: Default::default(),
+        }
     };
     (engine, (0..3).map(problem).collect(), config, base)
 }

@@ -43,6 +43,7 @@ fn stepped(engine: &mut dyn Engine, stop: &[String]) -> (Vec<Response>, bool) {
     let ids = tokens.prompt("1+2").unwrap().ids().to_vec();
     let prompt = |number| TrainingPrompt {
         tokens: ids.clone(),
+        problem: None,
         gold: Gold::from(3),
         number,
         others: Default::default(),

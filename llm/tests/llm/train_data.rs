@@ -2,11 +2,20 @@
 
 use std::collections::BTreeSet;
 
+use grpo_lambda_decoder::generate::{
+    RolloutError, SampledResponse, Sampler, SamplingParams, SamplingRequest,
+};
 use grpo_lambda_grade::Prediction;
 use grpo_lambda_trainer::config::Config;
+use grpo_lambda_trainer::eval::benchmark::Benchmark;
+use grpo_lambda_trainer::eval::completion::ResponseOutcome;
+use grpo_lambda_trainer::eval::evaluate;
+use grpo_lambda_trainer::eval::sampler::BenchmarkSampler;
+use grpo_lambda_trainer::input::stops::Stops;
 use grpo_lambda_trainer::input::task::Split;
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::problems::{Problems, Stage, TaskError};
+use grpo_lambda_trainer::step::{RewardFunction, TrainingPrompt};
 use grpo_lambda_trainer::train::{Session, Stage as TrainingStage};
 
 use crate::common::{Done, Place, lasting, stop_after, with, words};
@@ -111,6 +120,56 @@ fn answers_are_read_and_compared_as_the_task_says() {
         refused("task.rules=lenient,-percnt")
     );
     assert!(refused("task.extract=boxd").contains("boxd"));
+}
+
+/// Says the same to every prompt.
+struct Says(SampledResponse);
+
+impl Sampler for Says {
+    fn generate(&self, request: &SamplingRequest<'_>) -> Result<Vec<Vec<SampledResponse>>, RolloutError> {
+        Ok(request.prompts.iter().map(|_| vec![self.0.clone(); request.group]).collect())
+    }
+}
+
+/// `x+1` stands in the words around every problem and in one problem itself, where it is no answer: for the reward, for held-out accuracy and for
+/// an evaluation alike.
+#[test]
+fn a_response_has_one_verdict_in_training_and_in_evaluation() {
+    let inputs = inputs();
+    let row = |problem: &str| format!("{}\n", serde_json::json!({"question": problem, "answer": "1+x"}));
+    let asked = |i: u32| format!("{i} and what of x?");
+    inputs.write("train.jsonl", (0..40).map(|i| row(&asked(i))).collect::<String>());
+    inputs.write("test.jsonl", row("what is x + 1?") + &row("what of x?"));
+    let template = inputs.write("t.jinja", "give it as x + 1 is: {{ messages[-1].content }}");
+    let more = [format!("task.template={template}"), format!("task.test={}", inputs.text("test.jsonl"))];
+    let session = Session::open(&inputs.config(&more.each_ref().map(String::as_str))).unwrap();
+    let tokens = ModelTokenizer::tiny();
+    let said = tokens.target("\\boxed{x+1}").unwrap().ids().to_vec();
+    let said = SampledResponse { logps: vec![0.0; said.len()], tokens: said, ..Default::default() };
+
+    let prompt = session.prompts(0..1).unwrap().remove(0);
+    let reward = session.rewards.rewards(0, &prompt, std::slice::from_ref(&said)).unwrap()[0].total;
+    assert_eq!(reward, Some(1.0), "{:?}", prompt.problem);
+    let model = Says(said.clone());
+    let problems = session.problems.distinct(Split::Test, 9).unwrap();
+    let sampling = SamplingParams { max_new_tokens: 60, min_new_tokens: 0, temperature: 0.0 };
+    let stops = Stops::new(&tokens, &[]);
+    let held_out = evaluate(&model, stops, (&problems, 0), (sampling, 1), &|_, _| ()).unwrap();
+    let benchmark = Benchmark::of_rows("rows", session.problems.rows(Split::Test, 9).unwrap());
+    let settings = crate::eval::greedy_settings();
+    let sampler =
+        BenchmarkSampler { model: &model, tokens: &tokens, settings: &settings, stops: &[], slots: 1 };
+    let ids: Vec<_> = problems.iter().map(|p| p.encode(&tokens).unwrap()).collect();
+    let evaluated = sampler.generate(&benchmark, 0, &ids, None).unwrap().concat();
+    for ((problem, held_out), evaluated) in problems.iter().zip(held_out).zip(evaluated) {
+        let right = problem.text() == "what of x?";
+        let expected = if right { ResponseOutcome::Right } else { ResponseOutcome::Wrong };
+        assert_eq!((held_out.verdict, evaluated.verdict), (expected, expected), "{}", problem.text());
+        let asked = TrainingPrompt { problem: Some(problem.text().to_owned()), ..prompt.clone() };
+        let reward = session.rewards.rewards(0, &asked, std::slice::from_ref(&said)).unwrap()[0].total;
+        assert_eq!(reward, Some(f64::from(u8::from(right))), "{}", problem.text());
+    }
+    assert_eq!(problems.len(), 2);
 }
 
 /// Every sampled reward is what the sum says, worked out here.

@@ -169,6 +169,7 @@ fn one_step_of_the_policy_moves_the_weights_as_trl_does() {
             .zip(&recorded.prompts)
             .map(|(number, prompt)| TrainingPrompt {
                 tokens: prompt.clone(),
+                problem: None,
                 gold: Gold::from(0),
                 number,
                 others: Default::default(),

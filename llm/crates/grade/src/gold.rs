@@ -5,7 +5,7 @@ use std::fmt;
 use super::answer::Answer;
 use super::extract::{Extraction, FoundBy, Prediction};
 use super::integer::Integer;
-use super::response::{Response, squeezed};
+use super::response::{Response, squeezed, stands_in};
 use super::rules::{Rule, Rules};
 use super::verdict::{Reason, Verdict};
 
@@ -153,15 +153,13 @@ impl Gold {
         }
     }
 
-    /// An answer that stands in the problem and is more than a number answers nothing, unless the reference is spelled so.
+    /// An answer that stands in the problem and is more than a number answers nothing, unless the reference, or its last side, is spelled so.
     fn unless_restated(&self, verdict: Verdict, problem: &str) -> Verdict {
         let (GoldKind::Any(golds, _), Some(answer)) = (&self.0, &verdict.extracted) else { return verdict };
-        let said = answer.rsplit('=').next().unwrap_or(answer);
-        let (part, problem) = (squeezed(said), squeezed(problem));
-        if !problem.contains(&part)
-            || golds.iter().any(|(text, _)| squeezed(text) == part)
-            || !Answer::read(said).is_compound()
-        {
+        let sides = |text: &str| [squeezed(text), squeezed(last_side(text))];
+        let (said, spelled) = (last_side(answer), sides(answer));
+        let is_spelled = golds.iter().any(|(gold, _)| sides(gold).iter().any(|side| spelled.contains(side)));
+        if is_spelled || !stands_in(said, problem) || !Answer::read(said).is_compound() {
             return verdict;
         }
         let why = Some(Reason::Restated(said.trim().to_owned()));
@@ -220,6 +218,11 @@ impl Gold {
             }
         }
     }
+}
+
+/// What follows the last equals sign of a text; all of it without one.
+fn last_side(text: &str) -> &str {
+    text.rsplit('=').next().unwrap_or(text)
 }
 
 impl From<i64> for Gold {

@@ -32,11 +32,52 @@ impl<'a> From<&'a String> for Response<'a> {
     }
 }
 
+/// Signs that join what stands on both sides of them.
+const OPERATORS: &str = "+-*/^_";
+
+/// True if an expression stands in a text by itself: `2x+3` neither in `12x+34` nor in `x^2+2x+3`.
+pub(super) fn stands_in(expression: &str, text: &str) -> bool {
+    let expression = squeezed(expression);
+    // The text without blanks, and whether a blank stood before each byte.
+    let (mut dense, mut blanks, mut blank) = (String::new(), Vec::new(), true);
+    for c in spaced(text).chars() {
+        if c != ' ' {
+            dense.push(c);
+            blanks.resize(dense.len(), blank);
+        }
+        blank = c == ' ';
+    }
+    let touches = |at: usize| blanks.get(at) == Some(&false);
+    let ends_number = |at: usize| touches(at) && dense[at..].starts_with(|c: char| c.is_ascii_digit());
+    let is_alone = |(at, part): (usize, &str)| {
+        let end = at + part.len();
+        let goes_on = match (dense[..at].chars().next_back(), dense[end..].chars().next()) {
+            (Some(c), _) if OPERATORS.contains(c) => true,
+            (_, Some(c)) if OPERATORS.contains(c) => true,
+            (Some(c), _) if touches(at) && (c.is_alphanumeric() || matches!(c, ')' | '.')) => true,
+            (_, Some('.' | ',')) => ends_number(end + 1),
+            (_, Some(c)) => touches(end) && (c.is_alphanumeric() || c == '('),
+            _ => false,
+        };
+        !goes_on
+    };
+    !expression.is_empty() && dense.match_indices(&expression).any(is_alone)
+}
+
 /// The text without blanks and layout, and with one spelling of each sign.
 pub(super) fn squeezed(text: &str) -> String {
-    let mut out: String = text.chars().filter(|c| !c.is_whitespace() && !matches!(c, '$' | '~')).collect();
-    for layout in ["\\left", "\\right", "\\,", "\\;", "\\!", "\\quad", "\\(", "\\)", "\\[", "\\]"] {
-        out = out.replace(layout, "");
+    spaced(text).replace(' ', "")
+}
+
+/// The text with one spelling of each blank and each sign.
+fn spaced(text: &str) -> String {
+    let blank = |c: char| c.is_whitespace() || matches!(c, '$' | '~');
+    let mut out: String = text.chars().map(|c| if blank(c) { ' ' } else { c }).collect();
+    for joint in ["\\left", "\\right", "\\!"] {
+        out = out.replace(joint, "");
+    }
+    for layout in ["\\,", "\\;", "\\quad", "\\(", "\\)", "\\[", "\\]"] {
+        out = out.replace(layout, " ");
     }
     for (spelling, sign) in [
         ("\\dfrac", "\\frac"),

@@ -127,6 +127,7 @@ impl Exam {
             let tokens = problem.encode(&lab.session.tokens)?.ids().to_vec();
             Ok::<_, LabError>(TrainingPrompt {
                 tokens,
+                problem: Some(problem.text().to_owned()),
                 gold: problem.gold.clone(),
                 number,
                 others: Default::default(),

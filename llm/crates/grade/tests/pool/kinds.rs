@@ -52,6 +52,23 @@ fn a_restated_question_is_no_answer() {
     // A choice between what the problem names.
     let problem = r"Which is even, $x^2$ or $x^3$?";
     assert!(grade(TRAINING, "x^2", r"\boxed{x^2}", problem).is_equal());
+    // The reference spelled in full or by its last side, and a term of the problem that is longer than the answer.
+    for (gold, problem, answer) in [
+        ("y=2x+3", "Which line is steeper, $2x+3$ or $x+9$?", "y=2x+3"),
+        ("y=2x+3", "Which line is steeper, $2x+3$ or $x+9$?", "2x+3"),
+        ("2x+3", "Which line is steeper, $2x+3$ or $x+9$?", "y = 2x + 3"),
+        ("3+2x", "Add $x-4$ and $x+7$, not $12x+34$.", "2x+3"),
+        ("3+2x", "Divide $x^3+2x+3$ by $x^3$.", "2x+3"),
+        ("3+2x", "Derive $2x+3x^2$, or $2x + 3.5$.", "2x+3"),
+    ] {
+        let verdict = free.grade_text(gold, answer);
+        assert!(verdict.is_equal(), "{answer} for {gold}: {verdict}");
+        let verdict = grade(free, gold, answer, problem);
+        assert!(verdict.is_equal(), "{answer} for {gold} in {problem}: {verdict}");
+    }
+    for problem in ["Sort $2x+3$.", r"Sort \(2x + 3\), please", "f(x)=2x+3, or is it?", "(2x+3)", "2x+3"] {
+        assert!(!grade(TRAINING, "3+2x", r"\boxed{2x+3}", problem).is_equal(), "{problem}");
+    }
     // Without the problem the strict rules refuse what is to be worked out, and the lenient ones name theirs.
     assert_eq!(TRAINING.grade_text("21", r"\boxed{18+3}").equal, Some(false));
     assert_eq!(free.grade_text("21", r"\boxed{18+3}").to_string(), "equal by evaluated");

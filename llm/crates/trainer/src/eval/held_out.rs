@@ -104,7 +104,7 @@ pub fn evaluate(
         })?;
         for (problem, response) in problems.iter().zip(responses.iter().flatten()) {
             let (id, asked) = (out.len().to_string(), (&problem.gold, problem.extraction));
-            out.push(CompletionRecord::graded((&id, 0, &problem.prompt), asked, response, stops)?);
+            out.push(CompletionRecord::graded((&id, 0, problem.text()), asked, response, stops)?);
         }
         on_progress(start + problems.len(), None);
     }

@@ -40,7 +40,7 @@ pub struct RewardInput<'a> {
     pub text: &'a str,
     /// Its length in tokens, the end token included.
     pub length: usize,
-    /// The prompt, of which no part that is more than a number is an answer.
+    /// The problem as it is asked, of which no part that is more than a number is an answer; `None` if it is not known.
     pub problem: Option<&'a str>,
     /// True if it was cut off at the limit of length.
     pub cut_off: bool,

@@ -72,6 +72,8 @@ impl<'a> StepContext<'a> {
 pub struct TrainingPrompt {
     /// Token ids of the prompt.
     pub tokens: Vec<u32>,
+    /// The problem as it is asked, without the turns and examples around it; `None` if it is not known.
+    pub problem: Option<String>,
     pub gold: Gold,
     /// The address of its random numbers; no other prompt of the step has this number.
     pub number: u64,

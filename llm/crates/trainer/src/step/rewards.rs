@@ -136,13 +136,12 @@ impl RewardFunction for TextReward {
         let stops = Stops::new(&self.tokens, &self.stops);
         let texts: Vec<String> = responses.iter().map(|r| stops.text(&r.tokens)).collect::<Result<_, _>>()?;
         let said = self.program_rewards(step, prompt, responses, &texts)?;
-        let asked = self.tokens.text(&prompt.tokens)?;
         let draws = self.draws.prompt(prompt.number);
         let reward = |(i, text): (usize, &String)| {
             let (length, gold, extraction) = (responses[i].tokens.len(), &prompt.gold, self.extraction);
             let (program, draw) = (said[i], draws.response(i as u64).unit(0));
             let row = &prompt.others;
-            let (problem, cut_off) = (Some(asked.as_str()), responses[i].truncated);
+            let (problem, cut_off) = (prompt.problem.as_deref(), responses[i].truncated);
             let input =
                 RewardInput { text, length, problem, cut_off, gold, extraction, program, draw, step, row };
             self.summable(self.reward.score(&input))

@@ -188,7 +188,8 @@ impl<'e> Session<'e> {
         let prompt = |number| {
             let problem = self.problems.problem(Stage::Rl, number).map_err(TrainError::Problem)?;
             let tokens = problem.encode(&self.tokens)?.ids().to_vec();
-            Ok(TrainingPrompt { tokens, gold: problem.gold, number, others: problem.others })
+            let text = Some(problem.text().to_owned());
+            Ok(TrainingPrompt { tokens, problem: text, gold: problem.gold, number, others: problem.others })
         };
         numbers.map(prompt).collect()
     }

@@ -126,7 +126,13 @@ impl<'a> Start<'a> {
         let form = &self.verifier.form;
         let prompt = |number| {
             let chain = form.chain(self.settings.seed, part, number);
-            TrainingPrompt { tokens: form.prompt(&chain), gold: 0.into(), number, others: Default::default() }
+            TrainingPrompt {
+                tokens: form.prompt(&chain),
+                problem: None,
+                gold: 0.into(),
+                number,
+                others: Default::default(),
+            }
         };
         numbers.map(prompt).collect()
     }

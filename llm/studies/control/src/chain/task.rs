@@ -270,6 +270,7 @@ mod tests {
             assert_eq!(mended[..kept], response[..kept]);
             let prompt = TrainingPrompt {
                 tokens: FORM.prompt(&by_hand()),
+                problem: None,
                 gold: 0.into(),
                 number: 9,
                 others: Default::default(),

@@ -172,6 +172,7 @@ pub(super) fn prompts(n: usize, tokens: usize, vocabulary: usize, number: u64) -
     let token = |i: usize, t: usize| (base.prompt(i as u64).bits(t as u64) % vocabulary as u64) as u32;
     let prompt = |i: usize| TrainingPrompt {
         tokens: (0..tokens).map(|t| token(i, t)).collect(),
+        problem: None,
         gold: Gold::from(0),
         number: i as u64,
         others: Default::default(),

@@ -20,7 +20,14 @@ fn start(model: Decoder<f32>, adam: AdamWSettings) -> CpuEngine {
 
 fn training_prompt(tokens: &ModelTokenizer, number: u64, problem: &Problem) -> TrainingPrompt {
     let prompt = tokens.prompt(&problem.prompt).unwrap().ids().to_vec();
-    TrainingPrompt { tokens: prompt, gold: problem.gold.clone(), number, others: Default::default() }
+    let text = Some(problem.text().to_owned());
+    TrainingPrompt {
+        tokens: prompt,
+        problem: text,
+        gold: problem.gold.clone(),
+        number,
+        others: Default::default(),
+    }
 }
 
 fn gradient(engine: &mut CpuEngine) -> Vec<f64> {
