@@ -74,7 +74,7 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 pub fn is_lfs_pointer(path: &Path) -> bool {
     const START: &[u8] = b"version https://git-lfs.github.com/spec/";
     let mut start = [0; START.len()];
-    File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok_and(|()| start == START)
+    open_regular(path).and_then(|mut file| file.read_exact(&mut start)).is_ok_and(|()| start == START)
 }
 
 /// The bytes of a regular file of at most `most` bytes.
