@@ -225,8 +225,8 @@ fn a_row_without_a_trained_token_counts_with_its_reward() {
 fn a_group_whose_parts_differ_is_not_without_variance_where_they_are_compared() {
     let input = r#"{"rewards":[1,1,1],"reward_parts":[[1,0],[0,1],[0.5,0.5]],"logps":[[-1],[-1],[-1]],"old_logps":[[-1],[-1],[-1]]}"#;
     let groups = |settings: &[&str]| estimate(settings, input)[0]["metrics"]["zero_variance_groups"].clone();
-    assert_eq!(groups(&["gdpo", "whiten=false", "weight_1=2"]), json!(0));
-    assert_eq!(groups(&["grpo"]), json!(1));
+    assert_eq!(groups(&["gdpo", "whiten=false", "weight_1=2"]), json!(0.0));
+    assert_eq!(groups(&["grpo"]), json!(1.0));
 }
 
 #[test]
