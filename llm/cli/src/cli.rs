@@ -128,11 +128,11 @@ mod tests {
 
     #[test]
     fn the_command_is_the_first_word_that_is_no_switch() {
-        let of = |line: &str| command_word(line.split_whitespace().map(str::to_owned));
-        assert_eq!(of("llm-train explain tiny"), "explain");
-        assert_eq!(of("llm-train --quiet explain tiny"), "explain");
+        let word = |line: &str| command_word(line.split_whitespace().map(str::to_owned));
+        assert_eq!(word("llm-train explain tiny"), "explain");
+        assert_eq!(word("llm-train --quiet explain tiny"), "explain");
         // Here it is the name of a run.
-        assert_eq!(of("llm-train --quiet --run explain"), "--run");
-        assert_eq!(of("llm-train --quiet"), "");
+        assert_eq!(word("llm-train --quiet --run explain"), "--run");
+        assert_eq!(word("llm-train --quiet"), "");
     }
 }
