@@ -200,21 +200,27 @@ impl Gold {
     fn compare(&self, text: &str, without: Rules) -> Verdict {
         match &self.0 {
             GoldKind::Integer(gold) => match Integer::parse(text) {
+                // Boxes side by side are a list, which is no integer for sure.
+                None if text.contains(" , ")
+                    && text.split(" , ").all(|part| Integer::parse(part).is_some()) =>
+                {
+                    Verdict::decided(false, Rules::NONE)
+                }
                 None => Verdict::open(Reason::NotAnInteger(text.to_owned())),
                 Some(answer) => Verdict::decided(answer == *gold, Rules::NONE),
             },
             GoldKind::Any(golds, rules) => {
                 let rules = rules.minus(without);
                 let answer = Answer::read_by(text, rules);
-                let mut best = Verdict::decided(false, Rules::NONE);
+                let mut best = None;
                 for (_, gold) in golds {
                     match gold.compare_by(&answer, rules) {
                         equal if equal.is_equal() => return equal,
-                        open if open.equal.is_none() => best = open,
-                        _ => {}
+                        open if open.equal.is_none() => best = Some(open),
+                        different => _ = best.get_or_insert(different),
                     }
                 }
-                best
+                best.unwrap_or(Verdict::decided(false, Rules::NONE))
             }
         }
     }
