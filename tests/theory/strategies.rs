@@ -132,7 +132,7 @@ impl EvidenceSource for Drawn<'_> {
             EvidenceKind::Saliencies => numbers(reasoning, |t| t.5.abs() * 1e-3),
             EvidenceKind::TeacherLogps => numbers(self.0, |t| (t.1 + t.2 * t.4).min(0.0)),
             EvidenceKind::SamplerLogps => numbers(self.0, |t| (t.1 + 0.3 * t.5).min(0.0)),
-            EvidenceKind::RewardParts => numbers(&self.0[..1], |t| t.5),
+            EvidenceKind::RewardParts => numbers(&self.0[..self.0.len().min(1)], |t| t.5),
             _ => numbers(self.0, |t| t.5),
         }
     }

@@ -51,13 +51,13 @@ pub struct Finding {
     pub tests: Option<SentenceId>,
     /// The statement examined, short. The first finding of a report is the paper's claim itself.
     pub statement: String,
-    /// What the numbers say about the statement.
+    /// The meaning of the numbers for the statement.
     pub verdict: Verdict,
     /// Numbers and names that stand in no table, by name.
     pub values: Map<String, Value>,
     /// The rows of the experiment's tables that decide.
     pub rows: Option<Rows>,
-    /// What a reader must know of the numbers: settings, reasons.
+    /// Notes that a reader needs for the numbers: settings, reasons.
     pub note: String,
 }
 
@@ -118,7 +118,7 @@ impl Finding {
         self
     }
 
-    /// Of the table shown only the rows that have one of these texts in a column.
+    /// Keeps only the rows of the table that have one of these texts in a column.
     ///
     /// # Panics
     /// Before [`Finding::rows`].

@@ -235,7 +235,7 @@ fn best(tried: &[(i32, f64, f64)]) -> i32 {
     tried.iter().find(|&&(_, s, _)| s >= greatest - AS_GOOD).map_or(0, |&(k, ..)| k)
 }
 
-/// Whether every best rate lies inside the grid, from all choices with the names of their methods and tasks.
+/// The finding that every best rate lies inside the grid, from all choices with the names of their methods and tasks.
 pub(crate) fn inside_the_grid<'a>(
     grid: Grid,
     named: impl Iterator<Item = (&'a str, &'a str, &'a Choice)>,

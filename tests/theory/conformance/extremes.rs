@@ -82,7 +82,7 @@ fn every_pair_of_settings_stays_finite_at_20_nats_however_long_the_response() {
 fn a_response_without_a_token_leaves_every_pair_of_settings_finite() {
     let mut batch = extreme_batch(6, 2);
     let mut empty = Response { evidence: even_evidence(0), ..Response::graded(Vec::new(), 1.0) };
-    empty.evidence.steps = Some(Vec::new());
+    empty.evidence.reward_parts = batch.groups[0].responses[0].evidence.reward_parts.clone();
     batch.groups[0].responses.insert(1, empty);
     batch.logps.insert(1, Vec::new());
     REGISTRY.par_iter().for_each(|spec| {

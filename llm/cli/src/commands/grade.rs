@@ -84,7 +84,7 @@ struct Explained {
     span: [usize; 2],
     rule: &'static str,
     why: &'static str,
-    /// What kinds of thing gold and answer are.
+    /// Kinds of thing that gold and answer are.
     #[serde(skip_serializing_if = "Option::is_none")]
     kinds: Option<[&'static str; 2]>,
 }

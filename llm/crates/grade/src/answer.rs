@@ -108,7 +108,7 @@ impl Answer {
             (Some(_), ..) => Some(Kind::Choice),
             (_, Some(words), _) if words::is_date(words) => Some(Kind::Date),
             (_, Some(_), _) => Some(Kind::Word),
-            (.., Ok(readings)) => readings.first().map(|reading| Kind::of(&reading.node)),
+            (.., Ok(readings)) => readings.first().map(|reading| Kind::read(&reading.node)),
             _ => None,
         }
     }

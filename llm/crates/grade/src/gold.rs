@@ -146,7 +146,7 @@ impl Gold {
     /// ```
     pub fn grade_text<'a>(&self, response: impl Into<Response<'a>>, extraction: Extraction) -> Verdict {
         let response: Response<'_> = response.into();
-        let verdict = self.grade(&Prediction::of(response, extraction));
+        let verdict = self.grade(&Prediction::read(response, extraction));
         match response.problem {
             Some(problem) if verdict.is_equal() => self.unless_restated(verdict, problem),
             _ => self.or_spelled(verdict, response, extraction),
@@ -226,7 +226,7 @@ impl Gold {
     }
 }
 
-/// What follows the last equals sign of a text; all of it without one.
+/// The part of a text after its last equals sign; all of it without one.
 fn last_side(text: &str) -> &str {
     text.rsplit('=').next().unwrap_or(text)
 }

@@ -56,9 +56,9 @@ named! {
 pub(super) struct Kinds(u32);
 
 impl Kinds {
-    pub(super) const ALL: Kinds = Kinds::of(Kind::ALL);
+    pub(super) const ALL: Kinds = Kinds::new(Kind::ALL);
 
-    pub(super) const fn of(list: &[Kind]) -> Kinds {
+    pub(super) const fn new(list: &[Kind]) -> Kinds {
         Kinds(0).with(list)
     }
 
@@ -72,7 +72,7 @@ impl Kinds {
     }
 
     pub(super) const fn without(self, list: &[Kind]) -> Kinds {
-        Kinds(self.0 & !Kinds::of(list).0)
+        Kinds(self.0 & !Kinds::new(list).0)
     }
 
     pub(super) const fn has(self, kind: Kind) -> bool {
@@ -87,7 +87,7 @@ impl Kind {
         matches!(self, Number | Expression | Application | Differential | Name)
     }
 
-    pub(super) fn of(node: &Node) -> Kind {
+    pub(super) fn read(node: &Node) -> Kind {
         match node {
             Node::Unit(..) | Node::Degrees(_) | Node::Percent(_) | Node::Modular(..) => Kind::Quantity,
             Node::Time(_) => Kind::Time,
@@ -112,7 +112,7 @@ impl Kind {
                 _ => Kind::Relation,
             },
             Node::Matrix(_) | Node::Cases(_) => Kind::Matrix,
-            Node::Product(_) if super::compare::names::point(node).is_some() => Kind::Name,
+            Node::Product(_) if named_point(node).is_some() => Kind::Name,
             Node::Numeral(..) => Kind::Number,
             _ if node.has_symbols() => Kind::Expression,
             _ => Kind::Number,
@@ -127,4 +127,21 @@ fn counts(node: &Node) -> bool {
 
 fn is_infinite(node: &Node) -> bool {
     *node == Node::Infinity || *node == Node::minus_infinity()
+}
+
+/// The name and the coordinates of `A(1, 2)`.
+pub(crate) fn named_point(node: &Node) -> Option<(&str, &Node)> {
+    let Node::Product(factors) = node else { return None };
+    match &factors[..] {
+        [(false, Node::Symbol(name)), (false, point @ Node::Group('(', ..))] if is_point_name(name) => {
+            Some((name, point))
+        }
+        _ => None,
+    }
+}
+
+/// A capital letter, with or without an index or a prime.
+fn is_point_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_uppercase())
+        && name[1..].chars().all(|c| c.is_ascii_digit() || c == '_' || c == '\'')
 }

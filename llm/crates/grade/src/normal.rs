@@ -15,7 +15,7 @@ use super::rules::Rules;
 /// Digits from which a decimal may stand for any other constant.
 const ROUNDED: u32 = 6;
 
-/// What the constants of an answer are made of.
+/// Parts of which the constants of an answer are made.
 #[derive(Clone, Copy, Debug, Default)]
 struct Form {
     /// Arithmetic with rational numbers is still to be done.

@@ -126,38 +126,42 @@ impl Rule {
         // What holds a number, a list or a name and no text.
         const MATHEMATICS: Kinds = Kinds::ALL.without(&[Word, Date, Choice]);
         const SCALARS: Kinds =
-            Kinds::of(&[Number, Expression, Name, Application, Differential, Ratio, Quantity, Time]);
-        const SETS: Kinds = Kinds::of(&[Interval, Relation, Set, List, Tuple, Equation]);
-        const LISTS: Kinds = Kinds::of(&[List, Counts]);
+            Kinds::new(&[Number, Expression, Name, Application, Differential, Ratio, Quantity, Time]);
+        const SETS: Kinds = Kinds::new(&[Interval, Relation, Set, List, Tuple, Equation]);
+        const LISTS: Kinds = Kinds::new(&[List, Counts]);
         match self {
-            Rule::Assignment => (Kinds::of(&[Equation]), Kinds::ALL),
-            Rule::Scaled => (Kinds::of(&[Equation, Relation]), Kinds::of(&[Equation, Relation])),
+            Rule::Assignment => (Kinds::new(&[Equation]), Kinds::ALL),
+            Rule::Scaled => (Kinds::new(&[Equation, Relation]), Kinds::new(&[Equation, Relation])),
             Rule::RenamedArgument | Rule::EquivalentEquation => {
-                (Kinds::of(&[Equation]), Kinds::of(&[Equation]))
+                (Kinds::new(&[Equation]), Kinds::new(&[Equation]))
             }
             Rule::Interval => (SETS, SETS),
             Rule::Unordered => (LISTS, LISTS),
-            Rule::SetBraces => (Kinds::of(&[Set]), MATHEMATICS),
-            Rule::Vector => (Kinds::of(&[Tuple, Interval, Matrix]), Kinds::of(&[Matrix, Expression, Number])),
-            Rule::PlusMinus => (SCALARS.with(&[Equation, List, Set]), SCALARS.with(&[Equation, List, Set])),
-            Rule::Words => (Kinds::of(&[Word, Date]), Kinds::of(&[Word, Date])),
-            Rule::Choice | Rule::ChoiceText => (Kinds::of(&[Choice]), Kinds::ALL),
-            Rule::UnitDropped | Rule::AnyNoun => (Kinds::of(&[Quantity, Time, Counts]), MATHEMATICS),
-            Rule::UnitConverted => (Kinds::of(&[Quantity]), Kinds::of(&[Quantity, Expression])),
-            Rule::Degrees | Rule::PercentNumber | Rule::PercentValue => (Kinds::of(&[Quantity]), MATHEMATICS),
-            Rule::SignDropped => (Kinds::of(&[Name]), Kinds::of(&[Name, Expression, Word])),
-            Rule::NumberedUnknown => (Kinds::of(&[List]), MATHEMATICS),
-            Rule::ParameterName => (Kinds::of(&[List]), Kinds::of(&[List])),
-            Rule::Solutions => (Kinds::of(&[Equation, Relation]), MATHEMATICS),
-            Rule::NamedValue => (Kinds::of(&[Equation]), Kinds::ALL),
-            Rule::TupleList => {
-                (Kinds::of(&[Tuple, List, Equation]), Kinds::of(&[Tuple, List, Equation, Set]))
+            Rule::SetBraces => (Kinds::new(&[Set]), MATHEMATICS),
+            Rule::Vector => {
+                (Kinds::new(&[Tuple, Interval, Matrix]), Kinds::new(&[Matrix, Expression, Number]))
             }
-            Rule::Ratio => (Kinds::of(&[Ratio, Time]), SCALARS),
-            Rule::NumberWords => (Kinds::of(&[Word]), MATHEMATICS),
-            Rule::BaseDropped => (Kinds::of(&[Number]), Kinds::of(&[Number])),
-            Rule::NoSolution => (Kinds::of(&[Word, Set]), Kinds::of(&[Word, Set])),
-            Rule::PointName => (Kinds::of(&[Name]), Kinds::of(&[Tuple])),
+            Rule::PlusMinus => (SCALARS.with(&[Equation, List, Set]), SCALARS.with(&[Equation, List, Set])),
+            Rule::Words => (Kinds::new(&[Word, Date]), Kinds::new(&[Word, Date])),
+            Rule::Choice | Rule::ChoiceText => (Kinds::new(&[Choice]), Kinds::ALL),
+            Rule::UnitDropped | Rule::AnyNoun => (Kinds::new(&[Quantity, Time, Counts]), MATHEMATICS),
+            Rule::UnitConverted => (Kinds::new(&[Quantity]), Kinds::new(&[Quantity, Expression])),
+            Rule::Degrees | Rule::PercentNumber | Rule::PercentValue => {
+                (Kinds::new(&[Quantity]), MATHEMATICS)
+            }
+            Rule::SignDropped => (Kinds::new(&[Name]), Kinds::new(&[Name, Expression, Word])),
+            Rule::NumberedUnknown => (Kinds::new(&[List]), MATHEMATICS),
+            Rule::ParameterName => (Kinds::new(&[List]), Kinds::new(&[List])),
+            Rule::Solutions => (Kinds::new(&[Equation, Relation]), MATHEMATICS),
+            Rule::NamedValue => (Kinds::new(&[Equation]), Kinds::ALL),
+            Rule::TupleList => {
+                (Kinds::new(&[Tuple, List, Equation]), Kinds::new(&[Tuple, List, Equation, Set]))
+            }
+            Rule::Ratio => (Kinds::new(&[Ratio, Time]), SCALARS),
+            Rule::NumberWords => (Kinds::new(&[Word]), MATHEMATICS),
+            Rule::BaseDropped => (Kinds::new(&[Number]), Kinds::new(&[Number])),
+            Rule::NoSolution => (Kinds::new(&[Word, Set]), Kinds::new(&[Word, Set])),
+            Rule::PointName => (Kinds::new(&[Name]), Kinds::new(&[Tuple])),
             // These are about the numbers in whatever holds them.
             Rule::SixDigits
             | Rule::WrittenPrecision

@@ -27,7 +27,7 @@ pub(super) fn ratio(folder: &Path, arm: &str, over: &str) -> anyhow::Result<Stri
     compared(folder, arm, over).map(interval)
 }
 
-/// What a ratio with its interval says of the tokens of an arm.
+/// The meaning of a ratio with its interval for the tokens of a method.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Meaning {
     Fewer,
@@ -36,7 +36,7 @@ enum Meaning {
 }
 
 impl Meaning {
-    fn of([_, low, high]: [f64; 3]) -> Meaning {
+    fn new([_, low, high]: [f64; 3]) -> Meaning {
         match (low > 1.0, high < 1.0) {
             (_, true) => Meaning::Fewer,
             (true, _) => Meaning::More,
@@ -62,7 +62,7 @@ impl Meaning {
 fn open(folder: &Path, arm: &str, over: &str) -> anyhow::Result<String> {
     let ratio = compared(folder, arm, over)?;
     ensure!(
-        Meaning::of(ratio) == Meaning::Open,
+        Meaning::new(ratio) == Meaning::Open,
         "chain_compared.csv: {arm} over {over} shows an effect, against the pages that quote it"
     );
     Ok(interval(ratio))
@@ -164,7 +164,7 @@ fn controls(folder: &Path) -> anyhow::Result<String> {
     let mut text = "| tokens of | over those of | ratio, 95 % | |\n| --- | --- | --- | --- |\n".to_owned();
     let tokens = Data::<ArmRow>::read(folder, "chain.csv")?;
     let row = |text: &mut String, arm: &str, over: &str, ratio: [f64; 3]| {
-        let words = Meaning::of(ratio).words(arm, over);
+        let words = Meaning::new(ratio).words(arm, over);
         writeln!(text, "| {} | {} | {} | {words} |", label(arm), label(over), interval(ratio))
     };
     for arm in [ORACLE, CLAMP] {

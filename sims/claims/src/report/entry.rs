@@ -15,7 +15,7 @@ pub(super) struct Entry<'a> {
     experiment: &'a Experiment,
     endpoint: &'static Endpoint,
     findings: Vec<VerdictRow>,
-    /// Of every finding its values in a line, and the tables that it shows.
+    /// Values of every finding in a line, and the tables that it shows.
     shown: Vec<(String, [String; 2])>,
     /// File names in `figures/`.
     pictures: Vec<String>,

@@ -25,7 +25,7 @@ fn lowered(folder: &Path, reduction: usize) -> anyhow::Result<[usize; 2]> {
     Ok([lowered.count(), all.len()])
 }
 
-/// What the words say without a number.
+/// The words without a number.
 fn check(folder: &Path) -> anyhow::Result<()> {
     let learning = Data::<OverallRow>::read(folder, "learning.csv")?;
     let best = rows!(learning, regime = Regime::OwnBest.name(), method = PAPER[0])?[0];

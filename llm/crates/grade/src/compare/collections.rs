@@ -60,7 +60,7 @@ pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
     }
     budget.forget(before);
     // Numbers of several things are told apart by their nouns alone.
-    if [a, b].map(Kind::of).into_iter().filter(|kind| *kind == Kind::Counts).count() == 1 {
+    if [a, b].map(Kind::read).into_iter().filter(|kind| *kind == Kind::Counts).count() == 1 {
         return Ok(false);
     }
     let allowed = (!signs || budget.uses(Rule::PlusMinus))

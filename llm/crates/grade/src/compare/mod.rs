@@ -29,7 +29,7 @@ pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
         return if std::ptr::eq(other, a) { same(&unit, b, budget) } else { same(a, &unit, budget) };
     }
     let (before, outer) = (budget.used(), budget.kinds);
-    let kinds = (Kind::of(a), Kind::of(b));
+    let kinds = (Kind::read(a), Kind::read(b));
     budget.kinds = Some(kinds);
     let found = decide(a, b, budget);
     budget.kinds = outer;
@@ -132,11 +132,11 @@ fn structures(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
             collections::same(a, b, budget)
         }
         (point @ Node::Group('(', ..), named @ Node::Product(_))
-        | (named @ Node::Product(_), point @ Node::Group('(', ..)) => match names::point(named) {
+        | (named @ Node::Product(_), point @ Node::Group('(', ..)) => match crate::kind::named_point(named) {
             Some((_, inner)) if budget.uses(Rule::PointName) => same(inner, point, budget),
             _ => Ok(false),
         },
-        _ => match (names::point(a), names::point(b)) {
+        _ => match (crate::kind::named_point(a), crate::kind::named_point(b)) {
             (Some((m, x)), Some((n, y))) => Ok(m == n && same(x, y, budget)?),
             _ if a.is_expression() && b.is_expression() => {
                 let (x, y) = (names::combinations(a), names::combinations(b));

@@ -1,25 +1,15 @@
 //! Names that a value may carry: of a point, of an unknown, of a parameter.
 
 use crate::budget::Budget;
+use crate::kind::named_point;
 use crate::node::{Function, Node, Relation, Sign};
 use crate::scalar;
 use crate::units::Unit;
 use crate::verdict::Reason;
 
-/// The name and the coordinates of `A(1, 2)`.
-pub(crate) fn point(node: &Node) -> Option<(&str, &Node)> {
-    let Node::Product(factors) = node else { return None };
-    match &factors[..] {
-        [(false, Node::Symbol(name)), (false, point @ Node::Group('(', ..))] if is_point_name(name) => {
-            Some((name, point))
-        }
-        _ => None,
-    }
-}
-
 /// `C(10, 3)` as a number of combinations.
 pub(super) fn combinations(node: &Node) -> Option<Node> {
-    let Some(("C", Node::Group(_, items, _))) = point(node) else { return None };
+    let Some(("C", Node::Group(_, items, _))) = named_point(node) else { return None };
     let whole = items.len() == 2 && items.iter().all(|n| n.as_integer().is_some());
     whole.then(|| Node::Call(Function::Binomial, items.clone()))
 }
@@ -99,12 +89,6 @@ fn unit_name(node: &Node, divides: bool, name: &mut String) -> Option<()> {
         _ => return None,
     }
     Some(())
-}
-
-/// A capital letter, with or without an index or a prime.
-fn is_point_name(name: &str) -> bool {
-    name.starts_with(|c: char| c.is_ascii_uppercase())
-        && name[1..].chars().all(|c| c.is_ascii_digit() || c == '_' || c == '\'')
 }
 
 /// True if a left side is a value that has been asked for and not an equation to be solved: `AB`, `f(2)`, `x + y`, `\sin x`,

@@ -38,7 +38,7 @@ fn an_equation_has_no_more_solutions_or_is_undecided() {
 fn step(name: &str, text: &Node, other: Option<&Node>) -> String {
     let or_none = |found: Option<String>| found.unwrap_or("-".to_owned());
     match (name, other) {
-        ("point name", _) => or_none(names::point(text).map(|(name, _)| name.to_owned())),
+        ("point name", _) => or_none(crate::kind::named_point(text).map(|(name, _)| name.to_owned())),
         ("combinations", _) => names::combinations(text).is_some().to_string(),
         ("names a value", _) => names::names_a_value(text).to_string(),
         ("quantity", _) => names::is_quantity(text, &mut budget()).unwrap_or(false).to_string(),

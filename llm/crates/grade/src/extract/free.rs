@@ -64,7 +64,7 @@ fn window(text: &str) -> usize {
     (from..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
-/// What the marks of a text hold.
+/// The contents of a text's marks.
 enum Marked {
     Found(Found),
     /// A mark without an answer in it, and none behind it: the response gives none.

@@ -109,7 +109,7 @@ impl Prediction {
     }
 
     /// Reads the answer of a response; of one that was cut off in prose, a marked and finished one only.
-    pub(super) fn of(response: Response<'_>, how: Extraction) -> Prediction {
+    pub(super) fn read(response: Response<'_>, how: Extraction) -> Prediction {
         let found = Prediction::extract(response.text, how);
         let Some(place) = found.found().filter(|_| response.cut_off && how == Extraction::Free) else {
             return found;

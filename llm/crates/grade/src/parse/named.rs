@@ -1,4 +1,4 @@
-//! What only names something, and keeps the order of its parts: applications of functions, derivatives, angles, formulas of logic.
+//! Names of things, which keep the order of their parts: applications of functions, derivatives, angles, formulas of logic.
 
 use super::{Parser, unreadable};
 use crate::lex::Token;
@@ -69,7 +69,7 @@ impl Parser<'_> {
         Ok(if parts.is_empty() { Node::Symbol(sign.to_owned()) } else { Node::Apply(sign.to_owned(), parts) })
     }
 
-    /// What stands under an accent: a symbol with it, the letters of a segment or vector, or under a bar a conjugate.
+    /// The content of an accent: a symbol with it, the letters of a segment or vector, or under a bar a conjugate.
     pub(super) fn accented(&mut self, kind: &str) -> Result<Node, Reason> {
         let inside = self.argument()?;
         if let Some(letters) = inside.letters() {

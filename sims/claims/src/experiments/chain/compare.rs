@@ -3,7 +3,7 @@
 use super::{ANTI, LEVEL, MARGIN, ORACLE, REFERENCE, Run, SINGLE};
 use grpo_lambda_stats::{Interval, paired_permutation, t_interval};
 
-/// What a pair counts as of which neither run reached the target.
+/// The rule for a pair of which neither run reached the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
     /// A ratio of 1, up to version 4 of the protocol.

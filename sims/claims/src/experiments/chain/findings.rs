@@ -59,7 +59,7 @@ fn equivalence(c: &Compared) -> Verdict {
     }
 }
 
-/// What the ratio of the trace's tokens to GRPO's says of the protocol's falsifier, which asks for a gain.
+/// The meaning of the ratio of the trace's tokens to GRPO's for the protocol's falsifier, which asks for a gain.
 fn refuted(compared: &Compared) -> &'static str {
     match Shown::by_interval(compared.interval) {
         Shown::Loss => "fewer tokens than GRPO's are shown",

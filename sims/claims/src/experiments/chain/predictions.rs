@@ -42,19 +42,19 @@ impl Outcome {
 
 impl Prediction {
     fn all(n: &Numbers) -> [Prediction; 6] {
-        let of = |name, parts: Vec<Option<Finding>>| Prediction {
+        let judged = |name, parts: Vec<Option<Finding>>| Prediction {
             name,
             parts: parts.into_iter().flatten().collect(),
             elsewhere: None,
         };
-        let sets = of("P5", vec![systematic_noise(n)]);
+        let sets = judged("P5", vec![systematic_noise(n)]);
         [
-            of("P1", vec![same_as_grpo(n), trace_update(n)]),
-            of("P2", vec![curriculum(n)]),
-            of("P3", vec![check_line(n)]),
-            of("P4", vec![prefix_values(n), prefix_noise(n)]),
+            judged("P1", vec![same_as_grpo(n), trace_update(n)]),
+            judged("P2", vec![curriculum(n)]),
+            judged("P3", vec![check_line(n)]),
+            judged("P4", vec![prefix_values(n), prefix_noise(n)]),
             Prediction { elsewhere: Some((n.on_addition.clone(), "addition")), ..sets },
-            of("P6", vec![paid(n)]),
+            judged("P6", vec![paid(n)]),
         ]
     }
 
@@ -86,7 +86,7 @@ impl Prediction {
     }
 }
 
-/// Which of the predictions held.
+/// The sentence on the predictions that held.
 fn summary(predictions: &[Prediction]) -> Option<Finding> {
     let outcomes: Vec<(&str, Outcome)> =
         predictions.iter().map(|p| Some((p.name, p.outcome()?))).collect::<Option<_>>()?;

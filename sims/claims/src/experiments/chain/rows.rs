@@ -95,10 +95,11 @@ impl PairRow {
 
 /// The seeds of a version on which permuted credit reaches the target with fewer tokens than verifier credit spends.
 pub(crate) fn permuted_wins(pairs: &[PairRow], version: u32) -> Vec<u64> {
-    let of = |arm: &'static str| pairs.iter().filter(move |row| row.version == version && row.arm == arm);
-    let verifier = |seed: u64| of(ORACLE).find(|row| row.seed == seed).map(|row| row.tokens);
-    let wins =
-        of(ANTI).filter(|row| row.reached == "yes" && verifier(row.seed).is_some_and(|t| row.tokens < t));
+    let runs_of =
+        |arm: &'static str| pairs.iter().filter(move |row| row.version == version && row.arm == arm);
+    let verifier = |seed: u64| runs_of(ORACLE).find(|row| row.seed == seed).map(|row| row.tokens);
+    let wins = runs_of(ANTI)
+        .filter(|row| row.reached == "yes" && verifier(row.seed).is_some_and(|t| row.tokens < t));
     wins.map(|row| row.seed).collect()
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct GainRow {
     pub(crate) p_holm: f64,
 }
 
-/// What is compared beside the parts.
+/// Comparisons other than those of the parts.
 pub(super) const OTHERS: [&str; 2] = ["both beyond the sum of the parts", "re-weighting less the offset"];
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {

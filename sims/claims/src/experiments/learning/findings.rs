@@ -65,7 +65,7 @@ fn names(c: &Comparison, tasks: &[usize]) -> String {
     list(&tasks.iter().map(|&t| c.tasks[t].name.as_str()).collect::<Vec<_>>())
 }
 
-/// What a finding shows of a reading in a regime.
+/// The values of a comparison in a regime that a finding shows.
 const SHOWN: [&str; 14] = [
     "regime",
     "method",

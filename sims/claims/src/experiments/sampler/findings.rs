@@ -64,10 +64,10 @@ fn noise_cases(rows: &[TreeRow]) -> Vec<(&TreeRow, Shown)> {
 /// The tree methods on trees of their own.
 fn trees(n: &Numbers) -> Finding {
     let cases = noise_cases(&n.trees);
-    let of = |sampling: &str| -> Vec<Shown> {
+    let shown_of = |sampling: &str| -> Vec<Shown> {
         cases.iter().filter(|(row, _)| row.sampling == sampling).map(|(_, shown)| *shown).collect()
     };
-    let (own, searched) = (of(SAMPLINGS[1]), of(SEARCH));
+    let (own, searched) = (shown_of(SAMPLINGS[1]), shown_of(SEARCH));
     let all = [own.as_slice(), &searched].concat();
     let counts = |shown: &[Shown]| {
         let [less, more] = [Shown::Gain, Shown::Loss].map(|s| s.count(shown));
