@@ -349,7 +349,7 @@ mod tests {
             ("[1]\n", "log:1: a line must be an object"),
             ("{\"stage\":\"rl\"}\nnot\n", "log:2: not JSON: "),
             ("{\"log_history\": 3}", "log_history: must be a list"),
-            ("{\"log_history\": [{\"step\": 1, \"rew", "ends at byte 34 in the middle of a JSON object"),
+            ("{\"log_history\": [{\"step\": 1, \"rew", "ends at byte 33 in the middle of a JSON object"),
             ("{\n \"log_history\": [\n  {", "ends at byte 23 in the middle"),
             ("{\"log_history\": []}\n{\"log_history\": []}\n", "not one JSON object: trailing characters"),
             ("{\"log_history\": [{\"loss\": 1}]}", "no step of RL that is known"),
