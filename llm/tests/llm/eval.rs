@@ -374,7 +374,7 @@ fn a_model_that_knows_nothing_scores_nothing_on_the_papers_benchmarks_and_says_h
 }
 
 /// The settings of an evaluation that asks without a template and takes the most probable token.
-pub fn greedy_settings() -> Settings {
+pub(crate) fn greedy_settings() -> Settings {
     Settings {
         model: String::new(),
         weights: String::new(),

@@ -30,7 +30,7 @@ pub enum Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::NoAnswer => write!(f, "no complete, non-empty \\boxed{{}}"),
+            Reason::NoAnswer => write!(f, "no complete, non-empty answer at the place that is read"),
             Reason::NoReference => write!(f, "no reference"),
             Reason::NotAnInteger(text) => write!(f, "`{text}` is not an integer"),
             Reason::Unreadable(what) => write!(f, "unreadable: {what}"),

@@ -48,6 +48,8 @@ pub(super) fn cleaned(original: &str, from: usize) -> Clean {
     let text = &original[from..];
     let start = match text.rsplit_once("</think>") {
         Some((before, after)) if !after.trim().is_empty() => from + before.len() + "</think>".len(),
+        // Reasoning that does not end holds no answer.
+        None if text.contains("<think>") => original.len(),
         _ => from,
     };
     let single = has_doubled_backslashes(&original[start..]);
