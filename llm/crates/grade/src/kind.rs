@@ -1,7 +1,7 @@
 //! The kind of thing that an answer is. Answers of two kinds are equal only by a rule that works on both.
 
+use super::named::named;
 use super::node::{Node, Relation};
-use super::rules::named;
 use super::units::Unit;
 use super::words;
 

@@ -37,6 +37,7 @@ mod interval;
 mod kind;
 mod lex;
 mod matrix;
+mod named;
 mod node;
 mod normal;
 mod numeric;

@@ -3,43 +3,7 @@
 use std::fmt;
 
 use super::kind::{Kind, Kinds};
-
-/// Declares an enum whose variants have a name and, in their documentation, a sentence.
-macro_rules! named {
-    ($(#[$on_enum:meta])* $type:ident { $($(#[doc = $doc:literal])+ $variant:ident $name:literal $(($on_variant:meta))?,)+ }) => {
-        $(#[$on_enum])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[repr(u8)]
-        pub enum $type {
-            $($(#[doc = $doc])+ $(#[$on_variant])? $variant,)+
-        }
-
-        impl $type {
-            /// Every one, in the order of the declaration.
-            pub const ALL: &'static [$type] = &[$($type::$variant,)+];
-
-            /// The name in files.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $($type::$variant => $name,)+
-                }
-            }
-
-            /// The one with this name.
-            pub fn find(name: &str) -> Option<$type> {
-                $type::ALL.iter().copied().find(|one| one.name() == name)
-            }
-
-            /// The sentence that describes it.
-            pub fn about(self) -> &'static str {
-                match self {
-                    $($type::$variant => concat!($($doc,)+).trim_ascii(),)+
-                }
-            }
-        }
-    };
-}
-pub(crate) use named;
+use super::named::named;
 
 named! {
     /// A convention under which two spellings are one answer. What follows from arithmetic alone is no rule.

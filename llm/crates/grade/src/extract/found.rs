@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::rules::named;
+use crate::named::named;
 
 named! {
     /// The way in which an answer stands in a response.

@@ -20,8 +20,8 @@ pub use found::{Found, FoundBy};
 
 use boxes::last_box;
 
+use super::named::named;
 use super::response::Response;
-use super::rules::named;
 
 /// The answer of a response, if it has one. Its type keeps it from being swapped with a [`Gold`](super::Gold).
 #[derive(Clone, Debug, PartialEq, Eq)]
