@@ -2,7 +2,7 @@
 //!
 //! Every arm starts from the same weights and takes as many steps on the same prompts. The mean length before and
 //! after is that of the same prompts, on which no arm trains, with the same random numbers. The predicted change of
-//! plain gradient descent is [`super::force`]'s at the start weights; under AdamW nothing is predicted.
+//! plain gradient descent is `force`'s at the start weights; under AdamW nothing is predicted.
 
 use std::path::Path;
 

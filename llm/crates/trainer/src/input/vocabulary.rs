@@ -25,7 +25,7 @@ impl ModelTokenizer {
 /// The pieces into which text is cut: words with the blank before them, commands like `\boxed`, single characters.
 const PIECES: &str = r" ?[A-Za-z]+|\\[a-z]+|[\s\S]";
 
-/// The pieces of a text, as [`PIECES`] cuts it.
+/// The pieces of a text, as `PIECES` cuts it.
 pub fn pieces(text: &str) -> Vec<&str> {
     let mut out = Vec::new();
     let mut rest = text;
