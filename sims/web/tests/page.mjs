@@ -172,7 +172,7 @@ async function oracle() {
 
 const WRONG_LINES = ["", "{", "[1]", "{\"rewards\":[1,0]}", "{\"reward\":[1]}", "{\"rewards\":[1,0],\"logps\":[[-1]],\"old_logps\":[[-1],[-1]]}",
   "{\"rewards\":[1,0],\"logps\":[[-1],[-1]],\"old_logps\":[[-1,-2],[-1]]}", "{\"rewards\":[1,NaN],\"logps\":[[-1],[-1]],\"old_logps\":[[-1],[-1]]}",
-  "{\"rewards\":[1,\"a\"],\"logps\":[[-1],[-1]],\"old_logps\":[[-1],[-1]]}", "{\"rewards\":[1,0],\"logps\":[[],[-1]],\"old_logps\":[[],[-1]]}",
+  "{\"rewards\":[1,\"a\"],\"logps\":[[-1],[-1]],\"old_logps\":[[-1],[-1]]}", "{\"rewards\":[1,0],\"logps\":[[],[-1]],\"old_logps\":[[-1],[-1]]}",
   "{\"rewards\":[1,0],\"rewards\":[1,0],\"logps\":[[-1],[-1]],\"old_logps\":[[-1],[-1]]}", "{\"rewards\":[1e400,0],\"logps\":[[-1],[-1]],\"old_logps\":[[-1],[-1]]}"];
 const WRONG_SETTINGS = [["grop", ""], ["grpo", "lambda=0.9"], ["grpo", "clip=maybe"], ["grpo", "epsilon_low=2"], ["grpo", "beta"], ["grpo", "beta=0.1"], ["grpo", "beta=1 beta=2"], ["ppo", ""], ["grpo", "clip=two_sided clip_max=1"]];
 const TOML = "name = \"roads\"\ntokens = [\"a\", \"b\", \"EOS\"]\neos = \"EOS\"\nhorizon = 3\n\n[[rewards]]\npattern = \"a *\"\nreward = 1.0\n";
