@@ -58,7 +58,7 @@ fn the_tokens_of_a_text_are_those_of_transformers_whatever_the_files_say() {
     assert!(agree > 150, "most files must be read: {agree}");
 }
 
-/// What transformers does by chance, or does not do, is refused or said.
+/// Fields that transformers uses by chance or not at all are refused or named.
 #[test]
 fn what_a_tokenizer_passes_over_is_said_and_dropout_refused() {
     let recorded = recorded();

@@ -132,7 +132,7 @@ fn the_table_of_layouts_is_what_is_tested() {
     );
 }
 
-/// What a row holds and nobody asks is named or refused.
+/// Columns and turns that nobody asks are named or refused.
 #[test]
 fn what_is_not_asked_is_named_and_what_belongs_to_the_problem_is_not_left_out() {
     let dir = tempfile::tempdir().unwrap();

@@ -134,7 +134,7 @@ fn interval(xs: &[f64]) -> [f64; 3] {
     [mean, mean - half, mean + half]
 }
 
-/// What a run says of tokens to the target: seed, tokens, whether it arrived.
+/// Tokens to the target of a run: its seed, its tokens, and whether it arrived.
 type Arrival = (u64, f64, bool);
 
 /// The evaluation runs of an arm on chains of one length, by seed.
