@@ -18,7 +18,7 @@ use grpo_lambda_trainer::input::tokens::{ModelTokenizer, TokenError};
 /// Arguments of `data`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct DataArgs {
-    /// A file, a directory, or owner/name in the Hugging Face cache; :SPLIT or :SUBSET/SPLIT after it chooses one
+    /// A file, a directory, owner/name in the Hugging Face cache, or tiny:sums; :SPLIT or :SUBSET/SPLIT after it chooses one
     #[arg(value_name = "PATH|OWNER/NAME")]
     pub data: String,
     /// problem=NAME, answer=NAME or solution=NAME; found by its name when not given

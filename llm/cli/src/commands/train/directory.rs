@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use grpo_lambda_trainer::config::{Config, ModelSource, PRESETS};
 use grpo_lambda_trainer::eval::origin::Origin;
+use grpo_lambda_trainer::input::data::SUMS;
 use grpo_lambda_trainer::input::task::TaskSource;
 
 /// `runs/NAME`: of the model and the data where the command line names them, else of the preset.
@@ -53,8 +54,11 @@ fn name_of_model(path: &Path) -> String {
     named.file_name().map_or("model".to_owned(), |name| plain(&name.to_string_lossy()))
 }
 
-/// `gsm8k` of `openai/gsm8k:main/train` and of `data/gsm8k.jsonl`.
+/// `gsm8k` of `openai/gsm8k:main/train` and of `data/gsm8k.jsonl`; `tiny-sums` of the one that the program holds.
 fn name_of_data(data: &str) -> String {
+    if data == SUMS {
+        return plain(data);
+    }
     let path = data.rsplit_once(':').map_or(data, |(path, _)| path);
     let name = Path::new(path).file_name().map_or(path.into(), |name| name.to_string_lossy());
     let endings = [".jsonl", ".ndjson", ".json", ".parquet"];
@@ -82,6 +86,7 @@ mod tests {
         assert_eq!(at("tiny", &["rl.steps=3"], false), "runs/tiny");
         assert_eq!(at("tiny", &[], true), "runs/tiny-sft");
         assert_eq!(at("tiny", &["task.kind=dataset", "task.data=sums.jsonl"], false), "runs/sums");
+        assert_eq!(at("tiny", &["task.kind=dataset", "task.data=tiny:sums"], false), "runs/tiny-sums");
         // A dot in a shipped preset's name is not the ending of a file.
         assert_eq!(at("paper-qwen-1.5b", &[], false), "runs/paper-qwen-1.5b");
         assert_eq!(name_of_preset("../my.preset.toml"), "my.preset");

@@ -20,6 +20,7 @@ pub static PRESETS: &[Preset] = &[
     Preset { name: "paper-tiny", text: include_str!("../../../../presets/paper-tiny.toml") },
     Preset { name: "finetune", text: include_str!("../../../../presets/finetune.toml") },
     Preset { name: "finetune-lora", text: include_str!("../../../../presets/finetune-lora.toml") },
+    Preset { name: "smollm2", text: include_str!("../../../../presets/smollm2.toml") },
     Preset { name: "gpu-learn", text: include_str!("../../../../presets/gpu-learn.toml") },
 ];
 

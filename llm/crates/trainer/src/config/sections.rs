@@ -157,7 +157,7 @@ section! {
         kind: String = choice(&["stories", "addition", "dataset"]), "stories", "word problems, sums of two digits (for tests), or the rows of a data set";
         levels: Vec<usize> = ValueKind::Integers { min: 1, max: Level::MAX_STEPS as u64 }, "1,2,3", "steps of the word problems, equally often";
         max_operand: u32 = integer(Level::MIN_OPERAND as u64, Level::MAX_OPERAND as u64), "12", "largest number in a word problem";
-        data: Option<String> = ValueKind::Text("none"), "none", "the data set: a file, a directory, or owner/name in the Hugging Face cache; :SPLIT or :SUBSET/SPLIT after it chooses one";
+        data: Option<String> = ValueKind::Text("none"), "none", "the data set: a file, a directory, owner/name in the Hugging Face cache, or tiny:sums, which the program holds; :SPLIT or :SUBSET/SPLIT after it chooses one";
         test: Option<String> = ValueKind::Text("none"), "none", "the held-out problems, given likewise; none: a tenth of task.data, chosen by a hash of each problem, and another for validation";
         template: String = ValueKind::Text("line"), "line", "how a problem becomes a prompt: no, line, qwen_math, r1, open_reasoner, open_r1, chat (the checkpoint's own), or a Jinja file";
         system: Option<String> = ValueKind::Text("none"), "none", "system prompt; none: the template's own";

@@ -16,7 +16,7 @@ pub(super) fn read(task: TaskFields, columns: ColumnFields) -> Result<TaskSource
     }
     match (task.kind.as_str(), task.data) {
         ("dataset", None) => conflict(
-            "task.kind = dataset: task.data is missing; must be a file, a directory, or owner/name in the Hugging Face cache".to_owned(),
+            "task.kind = dataset: task.data is missing; must be a file, a directory, owner/name in the Hugging Face cache, or tiny:sums".to_owned(),
         ),
         ("dataset", Some(data)) => Ok(TaskSource::Dataset(Box::new(DatasetTask {
             data,

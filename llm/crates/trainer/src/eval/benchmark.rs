@@ -6,7 +6,7 @@ use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_grade::{Extraction, Gold};
 
 use crate::config::Config;
-use crate::input::data::{self, Columns, DataError, DataOptions, OnBadRow, Row};
+use crate::input::data::{self, Columns, DataError, DataOptions, OnBadRow, Row, SUMS};
 use crate::input::prompt::Message;
 use crate::input::task::{Split, Task, TaskSource};
 
@@ -74,7 +74,7 @@ pub fn slug(name: &str) -> String {
 pub enum BenchmarkError {
     #[error(
         "unknown benchmark `{name}`{hint}: embedded are {}; files were looked for in {} (--data), which {}; a path works too",
-        EMBEDDED.join(" and "), .data.display(), holds(.found)
+        [&EMBEDDED[..], &[SUMS]].concat().join(", "), .data.display(), holds(.found)
     )]
     Unknown {
         name: String,
@@ -147,6 +147,7 @@ fn one(name: &str, data: &Path, on_bad_row: OnBadRow) -> Result<Benchmark, Bench
     match name {
         "tiny:stories" => return Ok(embedded(name, &["task.kind=stories"])),
         "tiny:addition" => return Ok(embedded(name, &["task.kind=addition"])),
+        SUMS => return file(name, name, on_bad_row),
         _ => {}
     }
     let path = Path::new(name);
@@ -160,7 +161,7 @@ fn one(name: &str, data: &Path, on_bad_row: OnBadRow) -> Result<Benchmark, Bench
         Some(path) => file(name, &path.display().to_string(), on_bad_row),
         None => {
             let found = available(data);
-            let known = found.iter().flatten().map(String::as_str).chain(EMBEDDED).chain([HELD_OUT]);
+            let known = found.iter().flatten().map(String::as_str).chain(EMBEDDED).chain([SUMS, HELD_OUT]);
             let hint = did_you_mean(name, known);
             Err(BenchmarkError::Unknown { name: name.to_owned(), hint, data: data.to_owned(), found })
         }

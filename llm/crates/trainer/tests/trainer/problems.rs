@@ -1,8 +1,10 @@
 //! The rows of a data set by problem and split, and those of a run that began under another key.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use grpo_lambda_trainer::config::Config;
+use grpo_lambda_trainer::input::data::{Columns, OnBadRow, SUMS, open};
 use grpo_lambda_trainer::input::task::{Problem, Split};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::problems::Problems;
@@ -80,4 +82,31 @@ fn a_run_that_began_under_the_text_as_published_keeps_its_split() {
         assert_eq!(prompts(&fresh, split), by(words, split), "{split:?}");
     }
     assert_ne!(prompts(&old, Split::Test), prompts(&fresh, Split::Test));
+}
+
+#[test]
+fn the_sums_that_the_program_holds_are_right_and_a_tenth_of_them_is_held_out() {
+    let data = open(SUMS, &Columns::default(), OnBadRow::Refuse).expect("needs no file");
+    let mut asked = HashSet::new();
+    for row in data.rows().map(|row| row.expect("readable")) {
+        let words: Vec<&str> = row.problem.trim_end_matches('?').split(' ').collect();
+        let ["What", "is", a, word, b] = words[..] else { panic!("{}", row.problem) };
+        let [a, b]: [i64; 2] = [a, b].map(|number| number.parse().expect("a number"));
+        let value = match word {
+            "plus" => a + b,
+            "minus" => a - b,
+            "times" => a * b,
+            _ => panic!("{}", row.problem),
+        };
+        assert_eq!(row.answers, [value.to_string()], "{}", row.problem);
+        assert!(asked.insert(row.problem));
+    }
+    assert_eq!(asked.len(), 21 * 21 + 21 * 22 / 2 + 13 * 13);
+    let settings = ["task.kind=dataset", "task.data=tiny:sums"];
+    let config = Config::resolve("tiny", &settings).expect("valid");
+    let problems =
+        Problems::open(&config, &ModelTokenizer::tiny(), 4096, &mut |_| ()).expect("needs no file");
+    let [train, validation, test] = problems.sizes().expect("a data set");
+    assert_eq!(train + validation + test, asked.len());
+    assert!((600..740).contains(&train) && (60..110).contains(&test), "{train} {validation} {test}");
 }

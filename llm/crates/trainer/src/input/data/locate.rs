@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use grpo_lambda::settings::did_you_mean;
 
-use super::DataError;
+use super::{DataError, SUMS};
 use crate::input::hub::{self, RepositoryKind, hub_cache};
 
 /// The files of one split of a data set.
@@ -66,7 +66,7 @@ pub fn locate(at: &str) -> Result<DatasetFiles, DataError> {
         return directory(&in_cache(base, &hub_cache())?, base, choice);
     }
     not_found(format!(
-        "{at}: no such file or directory; a data set of the Hugging Face hub is named owner/name"
+        "{at}: no such file or directory; a data set of the Hugging Face hub is named owner/name, and {SUMS} is in this program"
     ))
 }
 

@@ -3,6 +3,7 @@
 //! ```text
 //! data/
 //!   locate.rs    a path or `owner/name` -> the files of one split
+//!   embedded.rs  `tiny:sums`, which needs no file
 //!   turns.rs     conversations in a column
 //!   key.rs       which rows ask the same problem
 //!   spans.rs     where each row of a JSON file stands: line, byte, length
@@ -41,6 +42,7 @@
 
 mod cells;
 mod conflicts;
+mod embedded;
 mod key;
 mod layout;
 #[doc(hidden)]
@@ -58,6 +60,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 pub use conflicts::Conflicts;
+pub use embedded::SUMS;
 pub use key::{RowKey, Spellings, words};
 pub use layout::{AnswerForm, Columns, DatasetLayout};
 pub use locate::{DatasetFiles, locate};
@@ -273,7 +276,7 @@ impl RowCounts {
     }
 }
 
-/// Opens a data set: a file, a directory, or `owner/name` in the Hugging Face cache; `:SPLIT` or `:SUBSET/SPLIT` after it chooses
+/// Opens a data set: a file, a directory, `owner/name` in the Hugging Face cache, or [`SUMS`]; `:SPLIT` or `:SUBSET/SPLIT` after it chooses
 /// among several splits (see [`locate`]).
 ///
 /// Columns are found by their names unless `columns` gives them: see [`DatasetLayout`].
@@ -281,7 +284,7 @@ impl RowCounts {
 /// # Errors
 /// [`DataError`] for a missing or damaged file, unknown columns, and an unusable row unless such rows are skipped.
 pub fn open(at: &str, columns: &Columns, on_bad_row: OnBadRow) -> Result<DataSet, DataError> {
-    let located = locate(at)?;
+    let located = if at == SUMS { embedded::located() } else { locate(at)? };
     let mut opened = DataSetBuilder {
         columns,
         layout: None,
@@ -336,6 +339,10 @@ fn unpack(path: &Path, _file: File) -> Result<File, DataError> {
 
 fn source(path: &Path) -> Result<Source, DataError> {
     let read = |source| DataError::Read { path: path.to_owned(), source };
+    if path == Path::new(SUMS) {
+        let rows = Mutex::new(embedded::unpack().map_err(read)?);
+        return Ok(Source { path: path.to_owned(), rows, is_row: true });
+    }
     let file = open_regular(path).map_err(read)?;
     let is_parquet = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("parquet"));
     let rows = if is_parquet { unpack(path, file)? } else { file };
