@@ -211,7 +211,7 @@ const OF_PAGES: [(&str, &str); 17] = [
     ("bound_in_advantage_verdicts", "paper/README.md"),
     ("conformance", "docs/agreement.md"),
     ("faults", "docs/promises.md"),
-    ("fuzz", "CONTRIBUTING.md"),
+    ("fuzz", "tests/README.md"),
     ("museum", "docs/museum.md"),
     ("mutants", "docs/museum.md"),
     ("mutants_decoder", "docs/museum.md"),
