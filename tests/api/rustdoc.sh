@@ -1,2 +1,0 @@
-#!/usr/bin/env bash
-exec env RUSTC_BOOTSTRAP=1 rustdoc "$@"
