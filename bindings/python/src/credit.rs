@@ -4,6 +4,7 @@ use grpo_lambda::check;
 use grpo_lambda::group::{Evidence, EvidenceKind, Group, Response};
 use grpo_lambda::methods::{self, Configured, credited_metrics};
 use grpo_lambda::metrics::Metrics;
+use grpo_lambda_stats::table::significant;
 use numpy::PyArray2;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -342,7 +343,7 @@ impl Credit {
 /// Lists log-probabilities above 0: possible for the density of a continuous policy, a mistake otherwise.
 fn positives(layout: &Layout, field: &str, i: usize, values: &[f64], found: &mut Vec<String>) {
     for (t, x) in values.iter().enumerate().filter(|(_, x)| **x > ROUNDING) {
-        found.push(format!("{} = {x}", layout.place(field, i, t)));
+        found.push(format!("{} = {}", layout.place(field, i, t), significant(*x, 17)));
     }
 }
 

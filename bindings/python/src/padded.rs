@@ -4,6 +4,7 @@ use grpo_lambda::group::{
     Evidence, EvidenceKind, EvidenceSource, Group, PerStep, Response, StatePerToken, StepValue,
 };
 use grpo_lambda::settings::did_you_mean;
+use grpo_lambda_stats::table::significant;
 use numpy::PyReadonlyArray2;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -38,7 +39,7 @@ impl Mask {
         for row in 0..rows {
             let mask = &flat[row * width..(row + 1) * width];
             if let Some(t) = mask.iter().position(|m| *m != 0.0 && *m != 1.0) {
-                return Err(refused(format!("mask[{row}][{t}] = {}; must be 0 or 1", mask[t])));
+                return Err(refused(format!("mask[{row}][{t}] = {}; must be 0 or 1", significant(mask[t], 17))));
             }
             slots.push(Slots::from_mask(mask));
         }

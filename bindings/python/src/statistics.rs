@@ -1,5 +1,6 @@
 //! Intervals and tests of the library, with exceptions instead of panics for callers' mistakes.
 
+use grpo_lambda_stats::table::significant;
 use grpo_lambda_stats::{self as stats, Bootstrap, Interval};
 use pyo3::prelude::*;
 
@@ -14,7 +15,7 @@ fn ends(interval: Interval) -> Ends {
 
 fn check_level(level: f64) -> PyResult<()> {
     let inside = level > 0.0 && level < 1.0;
-    if inside { Ok(()) } else { Err(refused(format!("level = {level}; must lie between 0 and 1"))) }
+    if inside { Ok(()) } else { Err(refused(format!("level = {}; must lie between 0 and 1", significant(level, 17)))) }
 }
 
 /// A count.
@@ -109,7 +110,7 @@ fn sign_flip_test(py: Python<'_>, differences: Vec<i64>) -> Option<f64> {
 fn holm(p: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
     let p = sample("p", p)?;
     match p.iter().position(|x| !(0.0..=1.0).contains(x)) {
-        Some(i) => Err(refused(format!("p[{i}] = {}; must lie between 0 and 1", p[i]))),
+        Some(i) => Err(refused(format!("p[{i}] = {}; must lie between 0 and 1", significant(p[i], 17)))),
         None => Ok(stats::holm(&p)),
     }
 }

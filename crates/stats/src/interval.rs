@@ -152,7 +152,8 @@ pub fn normal_interval(mean: f64, se: f64, level: f64) -> Interval {
     Interval { low: mean - half, mid: mean, high: mean + half, level }
 }
 
-/// Student's interval of the mean of normal values, x̄ ± t₍n−1₎·s/√n; `None` for fewer than two values.
+/// Student's interval of the mean of normal values, x̄ ± t₍n−1₎·s/√n; `None` for fewer than two values, and where an end of it is larger than
+/// any number.
 ///
 /// # Panics
 /// When a value is not finite or `level` lies outside 0..1.
@@ -168,7 +169,8 @@ pub fn t_interval(values: &[f64], level: f64) -> Option<Interval> {
     let (mean, se) = (mean(values)?, standard_error(values)?);
     let t = StudentsT::new(0.0, 1.0, (values.len() - 1) as f64).expect("at least one degree of freedom");
     let half = t.inverse_cdf(0.5 + level / 2.0) * se;
-    Some(Interval { low: mean - half, mid: mean, high: mean + half, level })
+    let (low, high) = (mean - half, mean + half);
+    (low.is_finite() && high.is_finite()).then_some(Interval { low, mid: mean, high, level })
 }
 
 /// The interval of the unweighted mean of several independent estimates, from the interval of each: the squares of the distances to

@@ -30,7 +30,11 @@ pub(super) fn sorted(values: &[f64]) -> Vec<f64> {
 #[track_caller]
 pub fn mean(values: &[f64]) -> Option<f64> {
     check(values);
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    let n = values.len() as f64;
+    let sum: f64 = values.iter().sum();
+    // A sum may overflow where the mean does not.
+    let mean = || if sum.is_finite() { sum / n } else { values.iter().map(|v| v / n).sum() };
+    (!values.is_empty()).then(mean)
 }
 
 /// The variance, in two passes (mean first), so that a large common offset costs no digits.
@@ -69,7 +73,15 @@ pub fn variance(values: &[f64], ddof: usize) -> Option<f64> {
 /// ```
 #[track_caller]
 pub fn standard_error(values: &[f64]) -> Option<f64> {
-    Some((variance(values, 1)? / values.len() as f64).sqrt())
+    let of = |values: &[f64]| Some((variance(values, 1)? / values.len() as f64).sqrt());
+    let found = of(values)?;
+    let largest = values.iter().fold(0.0, |largest: f64, v| largest.max(v.abs()));
+    if found.is_normal() || largest == 0.0 {
+        return Some(found);
+    }
+    // Squares overflow or underflow where the error does not.
+    let scaled: Vec<f64> = values.iter().map(|v| v / largest).collect();
+    Some(of(&scaled)? * largest)
 }
 
 /// The `q`-quantile by linear interpolation between order statistics (type 7 of Hyndman & Fan, the

@@ -3,19 +3,25 @@
 use std::fmt::Write as _;
 
 use grpo_lambda_decoder::model::config::known::{ADAPTER, CONFIG, FieldUse, FileFields, GENERATION};
+use grpo_lambda_trainer::input::prompt::{RenderedPrompt, Template};
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::input::tokens::known::{TOKENIZER_CONFIG_FIELDS, TOKENIZER_FIELDS};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::common::fixture;
 use crate::documents::page;
 
 /// A tokenizer with these fields in place of those of the recording.
 fn tokenizer(recorded: &Value, change: &Value) -> Option<ModelTokenizer> {
+    ModelTokenizer::load(directory(recorded, change).path()).ok()
+}
+
+/// Its files, and those of the change.
+fn directory(recorded: &Value, change: &Value) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     let merged = |base: &Value, change: &Value| {
         let mut fields: Map<String, Value> = base.as_object().unwrap().clone();
-        fields.extend(change.as_object().unwrap().clone());
+        fields.extend(change.as_object().cloned().unwrap_or_default());
         Value::Object(fields).to_string()
     };
     let tokenizer = merged(&recorded["tokenizer"], &change["tokenizer"]);
@@ -25,7 +31,17 @@ fn tokenizer(recorded: &Value, change: &Value) -> Option<ModelTokenizer> {
     {
         std::fs::write(directory.path().join(name), text).unwrap();
     }
-    ModelTokenizer::load(directory.path()).ok()
+    for (name, content) in change["files"].as_object().into_iter().flatten() {
+        std::fs::write(directory.path().join(name), content.to_string()).unwrap();
+    }
+    directory
+}
+
+/// What the recordings have of a tokenizer.
+fn read(tokens: &ModelTokenizer, text: &str) -> Value {
+    let ids = tokens.prompt(text).unwrap().ids().to_vec();
+    let plain = tokens.rendered(&RenderedPrompt { text: text.to_owned(), special_tokens: false });
+    json!({"ids": ids, "plain": plain.unwrap().ids(), "decoded": tokens.text(&ids).unwrap()})
 }
 
 fn recorded() -> Value {
@@ -42,12 +58,7 @@ fn the_tokens_of_a_text_are_those_of_transformers_whatever_the_files_say() {
             continue;
         }
         let Some(tokens) = tokenizer(&recorded, case) else { continue };
-        let ids = tokens.prompt(text).unwrap().ids().to_vec();
-        let plain = tokens.rendered(&grpo_lambda_trainer::input::prompt::RenderedPrompt {
-            text: text.to_owned(),
-            special_tokens: false,
-        });
-        let ours = serde_json::json!({"ids": ids, "plain": plain.unwrap().ids(), "decoded": tokens.text(&ids).unwrap()});
+        let ours = read(&tokens, text);
         if ours == case["found"] {
             agree += 1;
         } else {
@@ -58,17 +69,39 @@ fn the_tokens_of_a_text_are_those_of_transformers_whatever_the_files_say() {
     assert!(agree > 150, "most files must be read: {agree}");
 }
 
+/// Files that transformers 5 still reads where `tokenizer_config.json` lists no tokens, and fields that it uses whatever their name.
+#[test]
+fn older_files_and_named_tokens_are_read_as_by_transformers() {
+    let recorded = recorded();
+    let text = recorded["text"].as_str().unwrap();
+    let mut refused = Vec::new();
+    for case in recorded["older"].as_array().unwrap() {
+        let directory = directory(&recorded, case);
+        let Ok(tokens) = ModelTokenizer::load(directory.path()) else {
+            refused.push(&case["config"]);
+            continue;
+        };
+        let mut ours = read(&tokens, text);
+        let template = Template::load("chat", Some(directory.path())).unwrap();
+        ours["names"] = template.asked(&[], "q").unwrap().text.into();
+        assert_eq!(ours, case["found"], "{} {}", case["config"], case["files"]);
+        let eos = tokens.token(tokens.eos()[0]);
+        assert_eq!(eos.as_deref(), case["found"]["names"].as_str().unwrap().split('|').nth(1));
+    }
+    assert!(refused.len() == 1 && refused[0]["fast_tokenizer_files"].is_array(), "{refused:?}");
+}
+
 /// Fields that transformers uses by chance or not at all are refused or named.
 #[test]
 fn what_a_tokenizer_passes_over_is_said_and_dropout_refused() {
     let recorded = recorded();
     let with = |fields: &str, config: &str| {
         let parsed = |text: &str| serde_json::from_str::<Value>(text).unwrap();
-        tokenizer(&recorded, &serde_json::json!({"tokenizer": parsed(fields), "config": parsed(config)}))
+        tokenizer(&recorded, &json!({"tokenizer": parsed(fields), "config": parsed(config)}))
     };
     let mut model = recorded["tokenizer"]["model"].clone();
     model["dropout"] = 0.1.into();
-    assert!(with(&serde_json::json!({"model": model}).to_string(), "{}").is_none());
+    assert!(with(&json!({"model": model}).to_string(), "{}").is_none());
     assert!(with(r#"{"post_tokenizer": {"type": "Mine"}}"#, "{}").is_none());
     let notes = |config: &str| with("{}", config).unwrap().notes().join("; ");
     assert!(

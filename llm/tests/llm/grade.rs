@@ -47,6 +47,19 @@ fn further_fields_come_back_and_what_a_line_knows_counts() {
     assert_eq!(lines[3]["found"]["kinds"], serde_json::json!(["time", "time"]));
 }
 
+/// Systems write an accent with its letter or after it; a key that is given twice is refused at any depth.
+#[test]
+fn a_reference_of_either_normal_form_is_found_and_no_key_is_lost() {
+    let (composed, parted) = ("caf\u{e9}", "cafe\u{301}");
+    for (gold, answer) in [(composed, parted), (parted, composed), (parted, parted)] {
+        let case = serde_json::json!({"gold": gold, "answer": format!("\\boxed{{\\text{{{answer}}}}}")});
+        let line = llm_train(&["grade"], &case.to_string()).json().remove(0);
+        assert_eq!(line["equal"], true, "{gold} {answer}: {line}");
+    }
+    llm_train(&["grade"], r#"{"gold":"1","answer":"1","x":[{"a":1,"a":2}]}"#)
+        .refused(2, "stdin:1: `a` is given twice; leave one of them out");
+}
+
 #[test]
 fn a_bad_line_loses_no_verdict_of_the_others() {
     let cases = "{\"gold\": \"1\", \"answer\": \"1\"}\n{\"gold\": \"1\"}\nnot json\n{\"gold\": \"2\", \"answer\": \"3\"}\n";

@@ -132,6 +132,39 @@ fn the_table_of_layouts_is_what_is_tested() {
     );
 }
 
+/// JSON lines leave out what a row does not have: the first row does not say what the others do.
+#[test]
+fn columns_that_only_later_rows_have_are_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("rows.jsonl");
+    let rows = [
+        r#"{"instruction":"Add 1 and 2.","output":"3"}"#,
+        r#"{"instruction":"Double it.","input":"4","output":"8"}"#,
+        r#"{"instruction":"Halve it.","input":"8","system":"Be brief.","output":"4"}"#,
+    ];
+    std::fs::write(&path, rows.join("\n")).unwrap();
+    let data = open(path.to_str().unwrap(), &Columns::default(), OnBadRow::Refuse).unwrap();
+    let rows: Vec<_> = data.rows().map(Result::unwrap).collect();
+    let problems: Vec<&str> = rows.iter().map(|row| row.problem.as_str()).collect();
+    assert_eq!(problems, ["Add 1 and 2.", "Double it.\n4", "Halve it.\n8"]);
+    let systems: Vec<usize> = rows.iter().map(|row| row.before.len()).collect();
+    assert_eq!((systems, rows[2].before[0].content.as_str()), (vec![0, 0, 1], "Be brief."));
+    assert!(data.counts().unused.is_empty());
+    assert_eq!(data.counts().system, 1);
+    assert!(
+        data.layout()
+            .to_string()
+            .contains("problem `instruction` and `input`, answer `output`, system prompt `system`")
+    );
+    // A body without its question is no problem.
+    std::fs::write(
+        &path,
+        "{\"Body\":\"b\",\"Question\":\"q\",\"Answer\":\"1\"}\n{\"Body\":\"b\",\"Answer\":\"1\"}",
+    )
+    .unwrap();
+    llm_train(&["data", path.to_str().unwrap()], "").refused(2, "rows.jsonl:2: no column `Question`");
+}
+
 /// Columns and turns that nobody asks are named or refused.
 #[test]
 fn what_is_not_asked_is_named_and_what_belongs_to_the_problem_is_not_left_out() {
@@ -175,6 +208,66 @@ fn what_is_not_asked_is_named_and_what_belongs_to_the_problem_is_not_left_out() 
     ] {
         refused(row, &chat, expected);
     }
+    // Half a problem, a list of turns that was written as a text, turns of two readings, answers that are none.
+    for (row, expected) in [
+        (r#"{"instruction":"q","context":"c","response":"3"}"#, "context: belongs to the problem"),
+        (r#"{"question":"q","context":{"title":["t"]},"answer":"3"}"#, "context: belongs to the problem"),
+        (r#"{"question":"q","instruction":"in base 2","answer":"3"}"#, "instruction: belongs to the problem"),
+        (r#"{"question":"q","table":"1 | 2","answer":"3"}"#, "table: belongs to the problem"),
+        (r#"{"Body":"b","Question":null,"input":"i","Answer":"3"}"#, "input: belongs to the problem"),
+        (
+            r#"{"prompt":"[{\"role\": \"user\", \"content\": \"q\"}]","answer":"1"}"#,
+            "prompt: a text that spells out a list of turns",
+        ),
+        (
+            r#"{"prompt":"[{'content': 'q', 'role': 'user'}]","answer":"1"}"#,
+            "prompt: a text that spells out a list of turns",
+        ),
+        (
+            r#"{"messages":[{"role":"user","content":"a","value":"b"}],"answer":"1"}"#,
+            "messages: a turn has both `content` and `value`",
+        ),
+        (
+            r#"{"messages":[{"role":"user","from":"system","content":"a"}],"answer":"1"}"#,
+            "messages: a turn has both `role` and `from`",
+        ),
+        (
+            r#"{"prompt":"q","reward_model":{"ground_truth":"1","ground_truth":"2"}}"#,
+            "`ground_truth` is given twice",
+        ),
+        (r#"{"problem":"q","answer":"1","extra_info":[{"a":1,"a":2}]}"#, "`a` is given twice"),
+        (
+            r#"{"messages":[{"role":"user","role":"user","content":"q"}],"answer":"1"}"#,
+            "`role` is given twice",
+        ),
+        (r#"{"prompt":"q","ground_truth":"{\"f\": 1}"}"#, "a text that holds a JSON object"),
+        (
+            r#"{"prompt":"q","completion":"3","label":false}"#,
+            "label = false: says that `completion` is not right",
+        ),
+    ] {
+        refused(row, &chat, expected);
+    }
+    let partial = dir.path().join("partial.jinja");
+    let text = "{% for m in messages if m.role in ['user', 'assistant'] %}{{ m.content }}\n{% endfor %}";
+    std::fs::write(&partial, text).unwrap();
+    let partial = ["--template", partial.to_str().unwrap()];
+    for role in ["system", "developer", "tool"] {
+        let row = format!(
+            r#"{{"prompt":[{{"role":"{role}","content":"in base 2"}},{{"role":"user","content":"q"}}],"answer":"1"}}"#
+        );
+        refused(&row, &partial, &format!("leaves out the turn of the {role}"));
+    }
+    refused(
+        r#"{"prompt":"q","answer":"1"}"#,
+        &[&partial[..], &["--system", "in base 2"]].concat(),
+        "has no place for a system prompt",
+    );
+    let named = r#"{"messages":[{"role":"user","content":"q","name":"Ann","weight":0}],"answer":"1"}"#;
+    data(named, &chat).says("not asked … messages[].name (1), messages[].weight (1)");
+    let prose = "{\"question\":\"q\",\"answer\":\"then 4 people crossed the line\"}\n{\"question\":\"r\",\"answer\":\"1\"}";
+    data(prose, &[])
+        .says("answers   references that the grader cannot read … : 1; the first: … rows.jsonl:1");
     let mapped =
         data(r#"{"question":"q","choices":["1","2"],"answer":"1"}"#, &["--column", "problem=question"]);
     assert_has(mapped.output(), "not asked … choices (1)");

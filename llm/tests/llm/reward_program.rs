@@ -90,6 +90,42 @@ fn a_program_that_gives_up_costs_no_step_that_was_done() {
     train(&run, &[&long]).refused(2, "holds a run with other settings … reward.command");
 }
 
+/// A program that reads no further has no other sign that its trainer is gone.
+#[test]
+#[cfg(unix)]
+fn a_program_ends_with_its_trainer_however_that_ends() {
+    use std::process::{Command, Stdio};
+    let dir = tempfile::tempdir().unwrap();
+    let (run, pids) = (dir.path().join("run"), dir.path().join("pids"));
+    let started = || std::fs::read_to_string(&pids).unwrap_or_default().lines().count();
+    let is_alive = |pid: &str| {
+        let state = Command::new("ps").args(["-o", "stat=", "-p", pid]).output().unwrap().stdout;
+        !matches!(state.trim_ascii().first(), None | Some(b'Z'))
+    };
+    // One answer, which is that of the trial before the run, and silence.
+    let program = format!("reward.command=echo $$ >> {}; read -r line; echo 1; sleep 600; :", pids.display());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_llm-train-tested"));
+    command.args(["train", "--run", run.to_str().unwrap()]).args(words(SETTINGS)).arg(program);
+    let mut trainer = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until(|| started() == 2);
+    trainer.kill().unwrap();
+    trainer.wait().unwrap();
+    let programs = std::fs::read_to_string(&pids).unwrap();
+    wait_until(|| !programs.lines().any(is_alive));
+}
+
+/// Waits for up to a minute.
+#[cfg(unix)]
+fn wait_until(mut holds: impl FnMut() -> bool) {
+    for _ in 0..1200 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    panic!("not within a minute");
+}
+
 #[test]
 fn a_program_that_cannot_work_is_refused_before_there_is_a_run() {
     let dir = tempfile::tempdir().unwrap();

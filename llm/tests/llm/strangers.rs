@@ -218,6 +218,23 @@ fn without_the_mark_of_its_end_a_run_evaluates_once_more() {
     train(&place, "run", &[]).tells("already finished");
 }
 
+/// `cp -r` of a run that goes on may miss files of a checkpoint that a better one replaces meanwhile.
+#[test]
+fn a_copy_that_lacks_its_best_checkpoint_gets_another() {
+    let place = place();
+    let resumed = || train(&place, "run", &["checkpoint.best=true"]);
+    resumed().output();
+    stop_after(&place.at("run"), 4);
+    let best = place.json("run/best.json")["content"]["step"].as_u64().unwrap();
+    assert!(best <= 4, "{best}");
+    std::fs::remove_file(place.at(&format!("run/checkpoints/step-{best:08}/model.safetensors"))).unwrap();
+    let done = resumed();
+    done.output();
+    done.tells(&format!("the checkpoint of the best evaluation, of step {best}, is not there whole"));
+    place.run("eval --model run/best --limit 2 --max-new-tokens 4").output();
+    assert!(place.json("run/best.json")["content"]["step"].as_u64() > Some(best));
+}
+
 #[test]
 fn the_same_problem_in_another_spelling_is_on_the_same_side() {
     let place = place();

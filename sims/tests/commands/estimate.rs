@@ -166,6 +166,10 @@ fn positive_log_probabilities_get_one_warning_for_the_whole_input() {
         stderr,
         "grpo-sim estimate: warning: stdin:1: logps[0][0] = 0.5 (and 5 more) used as it is; a log-probability is at most 0\n"
     );
+    let line = r#"{"rewards":[1,0],"logps":[[-1],[-1]],"old_logps":[[-1],[1e300]]}"#;
+    assert!(
+        output(&["estimate", "--method", "grpo"], line).1.contains("old_logps[1][0] = 1e300 used as it is")
+    );
 }
 
 #[test]

@@ -13,6 +13,9 @@ pub(crate) const MOST_MDP: u64 = 1 << 26;
 /// Memory that the analysis of an MDP may take.
 pub(crate) const MOST_MEMORY: f64 = (2u64 << 30) as f64;
 
+/// Most (prefix, token) pairs times responses of a group that an analysis sums over for every method: about two minutes of one processor.
+pub(crate) const MOST_PAIRS: usize = 400_000;
+
 /// The bounds in words: what is bounded, by how much, and what lies beyond, for `docs/promises.md`.
 pub fn table() -> Vec<[String; 3]> {
     let row = |what: &str, bound: String| {
@@ -28,6 +31,11 @@ pub fn table() -> Vec<[String; 3]> {
             "`mdp`: memory, predicted before it is taken",
             format!("{} GiB", MOST_MEMORY / f64::from(1 << 30)),
         ),
+        [
+            "`mdp`: (prefix, token) pairs times responses per group".to_owned(),
+            MOST_PAIRS.to_string(),
+            "refused with both numbers".to_owned(),
+        ],
         row("`mdp`: real rewards", format!("from {:e} to {MAX_REWARD:e}", -MAX_REWARD)),
     ]
 }

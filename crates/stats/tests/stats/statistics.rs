@@ -129,6 +129,20 @@ fn student_and_normal_intervals() {
     assert_eq!(t_interval(&[1.0], 0.95), None);
 }
 
+/// Squares, and sums, overflow or underflow where the result does not.
+#[test]
+fn values_near_the_ends_of_the_numbers() {
+    let ends = |values: &[f64]| t_interval(values, 0.95).map(|i| [i.low, i.mid, i.high]);
+    assert_eq!(ends(&[1e308, -1e308]), None, "the half width is 1.27e309");
+    assert_eq!(ends(&[1.7e308, 1.7e308]), Some([1.7e308; 3]));
+    let unit = ends(&[1.0, 3.0, 4.0, 8.0]).expect("four values");
+    // Powers of two scale without rounding.
+    for scale in [2f64.powi(1015), 2f64.powi(-1000)] {
+        let scaled = ends(&[1.0, 3.0, 4.0, 8.0].map(|v| v * scale)).expect("four values");
+        scaled.iter().zip(unit).for_each(|(x, y)| close(x / scale, y, 1e-12));
+    }
+}
+
 #[test]
 fn the_bootstrap_covers_the_truth_about_as_often_as_it_says() {
     let mut rng = ChaCha8Rng::seed_from_u64(7);

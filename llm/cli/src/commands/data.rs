@@ -186,7 +186,7 @@ impl DataSummary {
                 let target = RenderedPrompt { text: target, special_tokens: false };
                 found.targets.push(length(&target).map_err(Failure::refused)?);
             }
-            found.conflicts.note(&row);
+            found.conflicts.note(&row, &lenient.reference(&row.gold));
             found.repeated += usize::from(!seen.insert(RowKey::Words.key(&row)));
         }
         found.prompts.sort_unstable();
@@ -199,6 +199,9 @@ impl DataSummary {
         let _ = writeln!(text, "repeated  rows that repeat the problem of an earlier row: {}", self.repeated);
         if let Some(line) = self.conflicts.line() {
             let _ = writeln!(text, "conflicts {line}");
+        }
+        if let Some(line) = self.conflicts.unreadable_line() {
+            let _ = writeln!(text, "answers   {line}");
         }
         match self.solutions {
             0 => text.push_str("solutions none: supervised learning would imitate the answer alone\n"),

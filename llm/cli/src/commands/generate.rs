@@ -7,6 +7,7 @@ use grpo_lambda_decoder::generate::{Sampler, SamplingParams, SamplingRequest, St
 use grpo_lambda_decoder::model::Decoder;
 use grpo_lambda_decoder::rng::{Address, Purpose};
 use grpo_lambda_decoder::truncation::Truncation;
+use grpo_lambda_stats::table::significant;
 use grpo_lambda_stats::visible;
 use serde::Serialize;
 
@@ -281,6 +282,7 @@ fn truncation(args: &GenerateArgs) -> Result<Truncation, Failure> {
         return Err(Failure::refused("--top-k 0: must be a whole number of at least 1"));
     }
     if let Some(p) = args.top_p.filter(|p| !(*p > 0.0 && *p <= 1.0)) {
+        let p = significant(p, 17);
         return Err(Failure::refused(format!("--top-p {p}: must be a number above 0 and at most 1")));
     }
     let truncation = Truncation { top_k: args.top_k, top_p: args.top_p };

@@ -2,7 +2,6 @@
 
 use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_trainer::input::json;
-use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use super::Failure;
@@ -35,23 +34,15 @@ pub(super) fn each_line<'a>(
 impl JsonLine {
     fn read(place: String, text: &str, known: &[&str], more: bool) -> Result<JsonLine, Failure> {
         let fields = match serde_json::from_str(text) {
-            Ok(Value::Object(map)) => match json::fields::<IgnoredAny>(text) {
+            Ok(Value::Object(map)) => match json::fields(text) {
                 Ok(_) => map,
-                Err(twice) => {
-                    let problem = twice.to_string();
-                    let problem = problem.split(" at line ").next().unwrap_or_default();
-                    return Err(Failure::refused(format!("{place}: {problem}")));
-                }
+                Err(twice) => return Err(Failure::refused(format!("{place}: {twice}"))),
             },
             Ok(other) => {
                 let what = format!("{}; a line is an object with {}", shown(&other), known.join(" or "));
                 return Err(Failure::refused(format!("{place}: found {what}")));
             }
-            Err(error) => {
-                // The parser counts lines within this one.
-                let problem = error.to_string().replace(" at line 1 column ", " at column ");
-                return Err(Failure::refused(format!("{place}: not JSON: {problem}")));
-            }
+            Err(error) => return Err(Failure::refused(format!("{place}: {}", json::not_json(error)))),
         };
         let line = JsonLine { place, fields };
         match line.fields.keys().find(|key| !more && !known.contains(&key.as_str())) {

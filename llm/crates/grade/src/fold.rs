@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use unicode_normalization::{UnicodeNormalization, is_nfc};
+
 /// The first of ten digits in the order of their values, for scripts whose digits are read as decimal ones.
 const ZEROS: [char; 8] = ['٠', '۰', '०', '০', '੦', '૦', '௦', '๐'];
 
@@ -30,10 +32,11 @@ pub(super) fn plain(c: char) -> char {
     }
 }
 
-/// The text with such characters in plain spelling.
+/// The text in Unicode's normal form C, with such characters in plain spelling: a letter and its accent are one character, whichever system
+/// wrote them.
 pub(super) fn folded(text: &str) -> Cow<'_, str> {
-    if text.chars().all(|c| plain(c) == c) {
+    if text.is_ascii() || is_nfc(text) && text.chars().all(|c| plain(c) == c) {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(text.chars().map(plain).collect())
+    Cow::Owned(text.nfc().map(plain).collect())
 }

@@ -40,7 +40,7 @@ pub static REGISTRY: [Check; 12] = [
     Check {
         id: "divergence",
         title: "The run diverges",
-        sign: "the loss is not finite, or the mean reward of the last tenth of the steps is at most half that of the first and lies 4 standard errors \
+        sign: "the loss, the KL or the entropy is not finite, or the mean reward of the last tenth of the steps is at most half that of the first and lies 4 standard errors \
                below it, or such a fall is half as large while the entropy rose to 1.5 times its first value",
         meaning: "The policy is worse than the one that it began with, and turns into noise. Steps are too large for what their gradients are worth.",
         advice: Advice {
@@ -223,9 +223,11 @@ fn divergence(log: &Log) -> Option<Evidence> {
     const LEFT: f64 = 0.5;
     // Times the entropy of the first steps.
     const NOISE: f64 = 1.5;
-    let broken = log.get(Column::Loss).iter().filter(|p| !p.1.is_finite());
-    if let Some(found) = not_finite(log, broken.map(|p| p.0).collect(), "loss") {
-        return Some(found);
+    for (column, what) in [(Column::Loss, "loss"), (Column::Kl, "KL"), (Column::Entropy, "entropy")] {
+        let broken = log.get(column).iter().filter(|p| !p.1.is_finite());
+        if let Some(found) = not_finite(log, broken.map(|p| p.0).collect(), what) {
+            return Some(found);
+        }
     }
     let reward = log.ends(Column::Reward)?;
     let (early, recent) = (reward.early.mean(), reward.recent.mean());

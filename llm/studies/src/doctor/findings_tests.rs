@@ -63,6 +63,10 @@ fn a_reward_that_halves_is_found_and_one_that_falls_less_only_with_noise() {
 fn numbers_that_are_none_and_skipped_updates_are_found_in_any_log() {
     let loss = log().with(Column::Loss, 3, |i| [0.1, f64::INFINITY, 0.1][i]);
     found("divergence", loss, (2.0, 2.0), "in 1 of 3 steps the loss is not finite");
+    for (column, what) in [(Column::Kl, "KL"), (Column::Entropy, "entropy")] {
+        let of_none = log().with(Column::Loss, 3, |_| 0.1).with(column, 3, |_| f64::NAN);
+        found("divergence", of_none, (1.0, 3.0), &format!("in 3 of 3 steps the {what} is not finite"));
+    }
     let norms = |n: usize, sixth: f64| log().with(Column::GradNorm, n, |i| if i == 5 { sixth } else { 0.5 });
     found("gradient-norm", norms(6, f64::NAN), (6.0, 6.0), "in 1 of 6 steps the gradient is not finite");
     let skipped = norms(4, 0.5).with(Column::Skipped, 4, |i| f64::from(u8::from(i >= 2)));

@@ -94,7 +94,8 @@ fn trainer_state(directory: &Path) -> Option<PathBuf> {
 
 /// The text of a log; `path` names it. Whether the steps are on-policy only a run directory of ours says.
 fn parse(path: &Path, text: &str, on_policy: bool) -> Result<Log, LogError> {
-    let text = without_named_numbers(text);
+    // A byte-order mark, as Windows editors write.
+    let text = without_named_numbers(text.strip_prefix('\u{feff}').unwrap_or(text));
     let rows = match serde_json::from_str::<Value>(&text) {
         Ok(Value::Object(mut state)) if state.contains_key("log_history") => {
             let Value::Array(history) = state["log_history"].take() else {

@@ -10,6 +10,7 @@ use crate::program::call;
 use crate::terminal;
 use grpo_lambda::group::{EvidenceKind, Group};
 use grpo_lambda::methods::{self, BatchLoss, Configured};
+use grpo_lambda_stats::table::significant;
 use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -355,6 +356,7 @@ fn positive(source: &str, lines: &Lines) -> Option<String> {
     let (line, Positive { place, value, count }) = found.next()?;
     let total = count + found.map(|(_, p)| p.count).sum::<usize>();
     let more = if total > 1 { format!(" (and {} more)", total - 1) } else { String::new() };
+    let value = significant(value, 17);
     Some(format!("{source}:{line}: {place} = {value}{more} used as it is; a log-probability is at most 0"))
 }
 

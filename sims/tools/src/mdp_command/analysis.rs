@@ -1,6 +1,7 @@
 //! A method and all others against the policy gradient of a user's MDP.
 
 use super::MdpArgs;
+use crate::input::MOST_PAIRS;
 use crate::mdp_file::{self, MdpFile};
 use crate::method_args::{DEFAULTS, settings_that_differ};
 use crate::terminal::Progress;
@@ -123,8 +124,15 @@ pub fn provided(tree: &Tree) -> Vec<EvidenceKind> {
 /// When the file is refused, or the method needs evidence a table cannot give.
 pub fn analyse(request: &MdpArgs, method: &Configured) -> anyhow::Result<Analysis> {
     let MdpFile { name, tree, policy } = mdp_file::read(&request.file)?;
-    let oracle = Oracle::new(&tree, &policy);
     let group_size = usize::from(request.group);
+    let pairs = tree.edge_count();
+    anyhow::ensure!(
+        pairs * group_size <= MOST_PAIRS,
+        "{}: {pairs} (prefix, token) pairs in groups of {group_size}: their product must be at most {MOST_PAIRS} to be summed for every method; \
+         make horizon, tokens or --group smaller",
+        request.file.display()
+    );
+    let oracle = Oracle::new(&tree, &policy);
     resolved(&oracle).map_err(|why| anyhow::anyhow!("{}: {why}", request.file.display()))?;
     let provided = provided(&tree);
     method.require(&provided)?;

@@ -18,6 +18,7 @@ use super::{
     Command, Failure, Loaded, OutputFormat, check_temperature, checkpoint, count, json_text, load, print,
     use_threads, whole,
 };
+use grpo_lambda_stats::table::significant;
 use grpo_lambda_stats::visible;
 use grpo_lambda_studies::figures;
 use grpo_lambda_trainer::eval::benchmark::Benchmark;
@@ -315,6 +316,7 @@ fn asked(
 fn sampling(args: &EvalArgs) -> Result<(f64, Truncation), Failure> {
     let temperature = temperature(args)?;
     if let Some(p) = args.top_p.filter(|p| !(*p > 0.0 && *p <= 1.0)) {
+        let p = significant(p, 17);
         return Err(Failure::refused(format!("--top-p {p}: must be a number above 0 and at most 1")));
     }
     let truncation = Truncation { top_k: args.top_k, top_p: args.top_p };

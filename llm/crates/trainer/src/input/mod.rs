@@ -7,5 +7,6 @@ pub mod json;
 pub mod prompt;
 pub mod stops;
 pub mod task;
+pub mod tokenizer_config;
 pub mod tokens;
 pub mod vocabulary;

@@ -158,8 +158,8 @@ fn divided(
             found.contaminated += 1;
             continue;
         };
-        found.conflicts.note(&row);
         let problem = problem(asked, &row)?;
+        found.conflicts.note(&row, &problem.gold);
         let prompt = match problem.encode(tokens) {
             Err(TokenError::TooLong { .. }) if limits.filter.prompt.is_some() => {
                 found.filtered += 1;
@@ -206,7 +206,7 @@ impl Division {
                 task.data
             ));
         }
-        if let Some(line) = conflicts.line() {
+        for line in [conflicts.line(), conflicts.unreadable_line()].into_iter().flatten() {
             say(&format!("warning: {}: {line}", task.data));
         }
         if *contaminated > 0 {

@@ -58,6 +58,7 @@ pub use find::{HeldCheckpoint, hold_best, hold_directory, hold_latest, latest};
 use log::{AppendLog, RowLog};
 pub use marks::Best;
 use marks::End;
+use progress::say;
 pub(crate) use vouched::is_done;
 pub use vouched::read_log;
 
@@ -283,14 +284,28 @@ impl RunDir {
     }
 
     /// Agrees on the best evaluation when a run is opened: that of the state in its latest checkpoint, of step `latest`, unless a better one
-    /// was written down for the same weights or earlier ones. If `keeps`, its checkpoint is kept from now on.
+    /// was written down for the same weights or earlier ones. If `keeps`, its checkpoint is kept from now on. Where the checkpoint that was kept is
+    /// not whole, as in a copy of a run that went on meanwhile, the next evaluation is the best so far.
     pub fn resume(
         &mut self,
         latest: u64,
         stated: Option<Best>,
         keeps: bool,
     ) -> Result<Option<Best>, RunError> {
+        let complete = self.checkpoints.list()?.complete;
+        let is_lost = |best: &Best| complete.iter().all(|found| found.step() != best.step);
         let written = self.best.filter(|written| written.step <= latest);
+        if let Some(lost) = written.filter(|written| keeps && is_lost(written)) {
+            say(&format!(
+                "warning: the checkpoint of the best evaluation, of step {}, is not there whole; the best of the evaluations from here on is kept",
+                lost.step
+            ));
+            self.disk.remove(&self.path.join(marks::BEST))?;
+            self.best = None;
+            let stated = stated.filter(|stated| !is_lost(stated));
+            self.settle(stated)?;
+            return Ok(stated);
+        }
         let best = match (stated, written) {
             (Some(stated), Some(written)) if stated.accuracy >= written.accuracy => Some(stated),
             (stated, written) => written.or(stated),

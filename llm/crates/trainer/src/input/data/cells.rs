@@ -1,11 +1,8 @@
 //! Values of a row as JSON has them.
 
-use std::collections::BTreeMap;
-
 use serde_json::value::RawValue;
 
-/// A row as columns. Values keep their spelling, so that no digit of a number is lost.
-pub(super) type Fields = BTreeMap<String, Box<RawValue>>;
+use crate::input::json::Fields;
 
 /// A text cut to what fits in a message.
 pub(super) fn short(text: &str) -> String {
@@ -28,4 +25,27 @@ pub(super) fn scalar(value: &RawValue) -> Option<String> {
         Some(b'-' | b'0'..=b'9') => Some(text.to_owned()),
         _ => None,
     }
+}
+
+/// The spelling of a name among the columns: exactly this one, or else one that differs in case.
+pub(super) fn spelt(fields: &Fields, name: &str) -> Option<String> {
+    if column(fields, name).is_some() {
+        return Some(name.to_owned());
+    }
+    fields.keys().find(|key| key.eq_ignore_ascii_case(name)).cloned()
+}
+
+/// The value of a column; a dot leads into an object.
+pub(super) fn column(fields: &Fields, name: &str) -> Option<Box<RawValue>> {
+    if let Some(value) = fields.get(name) {
+        return Some(value.clone());
+    }
+    let (first, rest) = name.split_once('.')?;
+    let inner: Fields = serde_json::from_str(fields.get(first)?.get()).ok()?;
+    column(&inner, rest)
+}
+
+/// The names of the columns in a list.
+pub(super) fn listed(fields: &Fields) -> String {
+    fields.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
 }

@@ -1,27 +1,16 @@
 //! Problem, answers and solution in a row's text.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
-use grpo_lambda::settings::did_you_mean;
 use grpo_lambda_grade::{Extraction, Prediction};
 use serde_json::value::RawValue;
 
-use super::cells::{Fields, is_on, scalar, short};
-use super::turns::{self, is_conversation, turns};
-use crate::input::json;
+use super::cells::{column, is_on, listed, scalar, short, spelt};
+use super::row_text::BARE;
+use super::turns::{self, turns};
+use crate::input::json::Fields;
 use crate::input::prompt::Message;
-
-/// The columns of problem, answer and solution; `None` means that the column is found by name. A dot leads into an object:
-/// `reward_model.ground_truth`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Columns {
-    /// The problem: a text, or the turns of a conversation.
-    pub problem: Option<String>,
-    /// The answer: a text, a number, or a list of accepted ones.
-    pub answer: Option<String>,
-    /// The worked solution.
-    pub solution: Option<String>,
-}
 
 /// The form of the answer in its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +25,7 @@ pub enum AnswerForm {
 
 /// The place of a text in a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum TextSource {
+pub(super) enum TextSource {
     Column(String),
     /// Two columns that belong together, and what stands between their texts; the second one, or the first, may be empty.
     Pair(String, String, &'static str),
@@ -45,7 +34,7 @@ enum TextSource {
 }
 
 impl TextSource {
-    fn column(&self) -> &str {
+    pub(super) fn column(&self) -> &str {
         match self {
             TextSource::Column(name) | TextSource::Turn(name) | TextSource::Pair(name, ..) => name,
         }
@@ -67,7 +56,7 @@ impl TextSource {
 ///
 /// ```text
 /// problem    problem, question, prompt, query, input, instruction, messages, conversations; with `input` after `instruction`, `Question` after
-///            `Body`, `question` after `passage` or `context`
+///            `Body`, `question` after `passage` or `context`, in whichever row these columns first are
 /// system     system, system_prompt
 /// answer     answers, answer, final_answer, ground_truth, expected_answer, reward_model.ground_truth, gold, target;
 ///            else the \boxed{} of the solution; else what the assistant says; else output, response, completion
@@ -79,16 +68,16 @@ impl TextSource {
 /// the first row has, every row must have: one without `####` in a data set of the GSM8K layout is a bad row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatasetLayout {
-    problem: TextSource,
-    answer: TextSource,
-    form: AnswerForm,
-    is_list: bool,
-    solution: Option<TextSource>,
+    pub(super) problem: TextSource,
+    pub(super) answer: TextSource,
+    pub(super) form: AnswerForm,
+    pub(super) is_list: bool,
+    pub(super) solution: Option<TextSource>,
     /// The column with a system prompt of the row's own.
-    system: Option<String>,
-    mapped: bool,
+    pub(super) system: Option<String>,
+    pub(super) mapped: bool,
     /// True if the user named the problem's column.
-    is_named: bool,
+    pub(super) is_named: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -118,116 +107,37 @@ impl RowContent {
     }
 }
 
-/// The problem with the columns of a data set.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ColumnProblem {
-    pub(super) text: String,
-    /// `problem` or `answer`, where its column was not found and can be named.
-    pub(super) missing: Option<&'static str>,
-}
-
-impl From<String> for ColumnProblem {
-    fn from(text: String) -> Self {
-        ColumnProblem { text, missing: None }
-    }
-}
-
-/// The column of a row that is nothing but a list of turns.
-const BARE: &str = "conversation";
-
-const PROBLEMS: [&str; 9] =
-    ["problem", "question", "prompt", "query", "input", "instruction", "messages", "conversations", BARE];
-const ANSWERS: [&str; 9] = [
-    "answers",
-    "answer",
-    "final_answer",
-    "ground_truth",
-    "expected_answer",
-    "reward_model.ground_truth",
-    "gold",
-    "golds",
-    "target",
+/// Columns that belong to the problem where they are no part of it as it is asked.
+const BELONGS: [&str; 21] = [
+    "choices",
+    "options",
+    "history",
+    "tools",
+    "chat_template_kwargs",
+    "images",
+    "image",
+    "instruction",
+    "input",
+    "inputs",
+    "body",
+    "passage",
+    "context",
+    "contexts",
+    "document",
+    "documents",
+    "article",
+    "story",
+    "table",
+    "hint",
+    "hints",
 ];
-const SOLUTIONS: [&str; 2] = ["solution", "rationale"];
-/// Columns with the answer, or a text that ends in it, where there is neither an answer nor a solution.
-const RESPONSES: [&str; 3] = ["output", "response", "completion"];
-/// Most bytes of such a text that is the answer itself.
-const LONGEST_BARE: usize = 60;
-const SYSTEMS: [&str; 2] = ["system", "system_prompt"];
-/// Two columns that belong together, in the order in which they are asked.
-const PAIRS: [(&str, &str, &str); 4] = [
-    ("instruction", "input", "\n"),
-    ("body", "question", " "),
-    ("passage", "question", "\n"),
-    ("context", "question", "\n"),
-];
-/// Columns that belong to the problem and are not read.
-const NOT_READ: [&str; 7] =
-    ["choices", "options", "history", "tools", "chat_template_kwargs", "images", "image"];
-
-/// The line of a file that is one JSON array under the name of JSON lines.
-const ARRAY: &str = "the line begins a JSON array that is no list of turns; a file that is one array of rows must have a name that ends in .json";
-
-/// A row's columns.
-pub(super) fn parse(text: &[u8]) -> Result<Fields, String> {
-    let text = std::str::from_utf8(text)
-        .map_err(|e| format!("not UTF-8: byte {} of the row is no text", e.valid_up_to() + 1))?;
-    // The parser counts lines within the row.
-    let not_json = |e: serde_json::Error| {
-        format!("not JSON: {}", e.to_string().replace(" at line 1 column ", " at column "))
-    };
-    match text.as_bytes().first() {
-        Some(b'{') => {
-            let mut fields = json::fields(text).map_err(not_json)?;
-            // The hub shows a row that is a list of turns as columns 0 and 1.
-            if let (2, Some(first), Some(second)) = (fields.len(), fields.get("0"), fields.get("1")) {
-                let turns = format!("[{first},{second}]");
-                fields = Fields::from([(BARE.to_owned(), RawValue::from_string(turns).map_err(not_json)?)]);
-            }
-            Ok(fields)
-        }
-        Some(b'[') => {
-            let turns: Box<RawValue> = serde_json::from_str(text).map_err(|e| match text.trim() {
-                "[" => ARRAY.to_owned(),
-                _ => not_json(e),
-            })?;
-            if is_conversation(&turns) {
-                Ok(Fields::from([(BARE.to_owned(), turns)]))
-            } else {
-                Err(ARRAY.to_owned())
-            }
-        }
-        _ => {
-            serde_json::from_str::<&RawValue>(text).map_err(not_json)?;
-            Err(format!("found {}; a row is an object with columns, or a list of turns", short(text)))
-        }
-    }
-}
-
-/// The spelling of a name among the columns: exactly this one, or else one that differs in case.
-fn spelt(fields: &Fields, name: &str) -> Option<String> {
-    if column(fields, name).is_some() {
-        return Some(name.to_owned());
-    }
-    fields.keys().find(|key| key.eq_ignore_ascii_case(name)).cloned()
-}
-
-/// The value of a column; a dot leads into an object.
-fn column(fields: &Fields, name: &str) -> Option<Box<RawValue>> {
-    if let Some(value) = fields.get(name) {
-        return Some(value.clone());
-    }
-    let (first, rest) = name.split_once('.')?;
-    let inner: Fields = serde_json::from_str(fields.get(first)?.get()).ok()?;
-    column(&inner, rest)
-}
 
 fn is_list(value: &RawValue) -> bool {
     value.get().starts_with('[')
 }
 
 /// The form of the answer in a text.
-fn form_of(text: &str) -> AnswerForm {
+pub(super) fn form_of(text: &str) -> AnswerForm {
     if text.contains("####") {
         AnswerForm::Hashes
     } else if Prediction::extract(text, Extraction::Boxed).answer().is_some() {
@@ -238,89 +148,8 @@ fn form_of(text: &str) -> AnswerForm {
 }
 
 impl DatasetLayout {
-    /// The layout of a data set by its first row.
-    pub(super) fn find(fields: &Fields, columns: &Columns) -> Result<DatasetLayout, ColumnProblem> {
-        let known: Vec<&str> = fields.keys().map(String::as_str).collect();
-        let listed = known.join(", ");
-        let choose = |what: &str, given: &Option<String>, names: &[&str]| match given {
-            Some(name) if column(fields, name).is_some() => Ok(Some(name.clone())),
-            Some(name) => {
-                let hint = did_you_mean(name, known.iter().copied());
-                Err(format!("no column `{name}` for the {what}{hint}; the columns are {listed}"))
-            }
-            None => Ok(names.iter().find_map(|name| spelt(fields, name))),
-        };
-        let missing = |what: &'static str, names: &[&str]| {
-            let names: Vec<&str> = names.iter().copied().filter(|n| *n != BARE).collect();
-            let text = format!(
-                "no column that looks like the {what} ({}); the columns are {listed}",
-                names.join(", ")
-            );
-            ColumnProblem { text, missing: Some(what) }
-        };
-        let value = |name: &str| column(fields, name);
-        let problem =
-            choose("problem", &columns.problem, &PROBLEMS)?.ok_or_else(|| missing("problem", &PROBLEMS))?;
-        let is_turns = value(&problem).is_some_and(|v| is_conversation(&v));
-        let solution = choose("solution", &columns.solution, &SOLUTIONS)?.map(TextSource::Column);
-        let answer = choose("answer", &columns.answer, &ANSWERS)?;
-        // The assistant's turn after the problem, unless the column is a prompt alone.
-        let said = is_turns.then(|| value(&problem).and_then(|v| turns(&v, &problem).ok())).flatten();
-        let said = said.and_then(|turns| turns.last().map(turns::Turn::is_answer)).unwrap_or(false);
-        // A long text without a mark of the answer is prose, which no answer can equal.
-        let states = |name: &String| {
-            let text = value(name).and_then(|v| scalar(&v));
-            text.is_none_or(|text| form_of(&text) != AnswerForm::Whole || text.len() <= LONGEST_BARE)
-        };
-        let response = RESPONSES.iter().find_map(|name| spelt(fields, name)).filter(states);
-        let chat = PROBLEMS.iter().find(|name| value(name).is_some_and(|v| is_conversation(&v)));
-        let answer = match (answer, &solution, response) {
-            (Some(name), ..) => TextSource::Column(name),
-            (None, Some(solution), _) => solution.clone(),
-            (None, None, Some(name)) if !said => match value(&name).is_some_and(|v| is_conversation(&v)) {
-                true => TextSource::Turn(name),
-                false => TextSource::Column(name),
-            },
-            // Many datasets have a column for the problem beside the conversation.
-            (None, None, _) if is_turns => TextSource::Turn(problem.clone()),
-            (None, None, _) => {
-                TextSource::Turn((*chat.ok_or_else(|| missing("answer", &ANSWERS))?).to_owned())
-            }
-        };
-        // A column that the user names as the answer is no solution, whatever its name.
-        let is_named = columns.answer.is_some() && columns.solution.is_none();
-        let solution = solution.filter(|solution| !(is_named && *solution == answer));
-        let own = said && problem != "prompt" && matches!(answer, TextSource::Column(_));
-        let solution = solution.or_else(|| own.then(|| TextSource::Turn(problem.clone())));
-        let is_named = columns.problem.is_some();
-        let problem = match is_turns {
-            true => TextSource::Turn(problem),
-            false => paired(fields, problem, is_named),
-        };
-        let is_text =
-            |name: &String| value(name).is_some_and(|v| v.get().starts_with('"') || v.get() == "null");
-        let system = SYSTEMS.iter().find_map(|name| spelt(fields, name)).filter(is_text);
-        let (mapped, form) = (columns != &Columns::default(), AnswerForm::Whole);
-        let mut layout =
-            DatasetLayout { problem, answer, form, is_list: false, solution, system, mapped, is_named };
-        let (texts, is_list) = layout.answer_texts(fields)?;
-        layout.is_list = is_list;
-        layout.form = texts.first().map_or(AnswerForm::Whole, |text| form_of(text));
-        if layout.solution.as_ref() == Some(&layout.answer) && layout.form == AnswerForm::Whole {
-            let text = format!(
-                "{}: no \\boxed{{}} and no #### in it, and there is no column with the answer; the columns are {listed}",
-                layout.answer.column()
-            );
-            return Err(ColumnProblem { text, missing: Some("answer") });
-        }
-        if layout.solution.is_none() && layout.form != AnswerForm::Whole {
-            layout.solution = Some(layout.answer.clone());
-        }
-        Ok(layout)
-    }
-
     /// The texts that the answers are taken from, and whether they are a list.
-    fn answer_texts(&self, fields: &Fields) -> Result<(Vec<String>, bool), String> {
+    pub(super) fn answer_texts(&self, fields: &Fields) -> Result<(Vec<String>, bool), String> {
         let name = self.answer.column();
         let value = column(fields, name).ok_or_else(|| absent(fields, name))?;
         let value = match &self.answer {
@@ -348,6 +177,9 @@ impl DatasetLayout {
             return Err(format!("{}: empty; must be the problem", self.problem.column()));
         }
         let name = self.answer.column();
+        if name == "completion" && fields.get("label").is_some_and(|label| label.get() == "false") {
+            return Err(format!("label = false: says that `{name}` is not right; leave such rows out"));
+        }
         let (texts, _) = self.answer_texts(fields)?;
         let answers = texts.iter().map(|text| self.answer(name, text)).collect::<Result<Vec<_>, _>>()?;
         let solution = match &self.solution {
@@ -364,10 +196,13 @@ impl DatasetLayout {
 
     /// The turns before the problem, and the problem.
     fn question(&self, fields: &Fields) -> Result<(Vec<Message>, String), String> {
-        let beside = |name: &&&str| {
-            spelt(fields, name).is_some_and(|name| fields.get(&name).is_some_and(|v| is_on(v)))
+        let used = self.used();
+        let is_left = |name: &&&str| {
+            spelt(fields, name).is_some_and(|name| {
+                !used.contains(&name.as_str()) && fields.get(&name).is_some_and(|value| is_on(value))
+            })
         };
-        if let Some(name) = NOT_READ.iter().find(beside).filter(|_| !self.is_named) {
+        if let Some(name) = BELONGS.iter().find(is_left).filter(|_| !self.is_named) {
             return Err(format!(
                 "{name}: belongs to the problem and is not read; write it into the text of the problem, or name the problem's column to ask \
                  without it (task.columns.problem, --column problem=NAME)"
@@ -381,6 +216,12 @@ impl DatasetLayout {
             }
             other => (Vec::new(), self.text(other, fields)?),
         };
+        if is_written_conversation(&problem) {
+            return Err(format!(
+                "{}: a text that spells out a list of turns; write the list itself, as in [{{\"role\": \"user\", \"content\": \"..\"}}]",
+                self.problem.column()
+            ));
+        }
         let system = self.system.as_ref().and_then(|name| Some((name, column(fields, name)?)));
         if let Some((name, text)) =
             system.and_then(|(name, value)| Some((name, scalar(&value)?))).filter(|(_, t)| !t.is_empty())
@@ -399,17 +240,28 @@ impl DatasetLayout {
         Ok((before, problem))
     }
 
+    /// The columns of a row that are read.
+    fn used(&self) -> Vec<&str> {
+        let parts = [Some(&self.problem), Some(&self.answer), self.solution.as_ref()];
+        parts.into_iter().flatten().flat_map(TextSource::reads).chain(self.system.as_deref()).collect()
+    }
+
     /// The row's columns that are not asked and say something, with the solution and the answer counted as asked.
     pub(super) fn unused<'a>(
         &'a self,
         fields: &'a Fields,
     ) -> impl Iterator<Item = (&'a String, &'a RawValue)> {
-        let parts = [Some(&self.problem), Some(&self.answer), self.solution.as_ref()];
-        let used: Vec<&str> =
-            parts.into_iter().flatten().flat_map(TextSource::reads).chain(self.system.as_deref()).collect();
+        let used = self.used();
         let others =
             fields.iter().filter(move |(name, value)| !used.contains(&name.as_str()) && is_on(value));
         others.map(|(name, value)| (name, value.as_ref()))
+    }
+
+    /// The names of the fields of its turns that are not asked and say something, as in `prompt[].name`.
+    pub(super) fn unread_of_turns(&self, fields: &Fields) -> BTreeSet<String> {
+        let TextSource::Turn(name) = &self.problem else { return BTreeSet::new() };
+        let turns = column(fields, name).and_then(|value| turns(&value, name).ok()).unwrap_or_default();
+        turns::unread(&turns).map(|field| format!("{name}[].{field}")).collect()
     }
 
     fn text(&self, part: &TextSource, fields: &Fields) -> Result<String, String> {
@@ -421,6 +273,9 @@ impl DatasetLayout {
             TextSource::Column(name) => text(name, value(name)?.as_ref()),
             TextSource::Turn(name) => turns::last_text(value(name)?.as_ref(), name),
             TextSource::Pair(first, second, between) => {
+                // A body, a passage and an input say nothing alone.
+                let main = if second.eq_ignore_ascii_case("question") { second } else { first };
+                value(main)?;
                 let half = |name: &str| match column(fields, name).filter(|v| is_on(v)) {
                     Some(value) => text(name, &value),
                     None => Ok(String::new()),
@@ -436,6 +291,11 @@ impl DatasetLayout {
     }
 
     fn answer(&self, name: &str, text: &str) -> Result<String, String> {
+        if text.starts_with('{')
+            && serde_json::from_str::<Fields>(text).is_ok_and(|object| !object.is_empty())
+        {
+            return Err(format!("{name} = {}: a text that holds a JSON object, and no answer", short(text)));
+        }
         let end = |text: &str| {
             let from = text.char_indices().rev().nth(59).map_or(0, |(at, _)| at);
             format!("{}{:?}", if from > 0 { "..." } else { "" }, &text[from..])
@@ -483,18 +343,14 @@ impl DatasetLayout {
     }
 }
 
-/// The column of the problem, with the one that belongs to it.
-fn paired(fields: &Fields, name: String, is_named: bool) -> TextSource {
-    let of_pair = |(first, second, between): &(&str, &str, &'static str)| {
-        let names = [spelt(fields, first)?, spelt(fields, second)?];
-        let texts = names
+/// True for a text that is a list of turns as JSON or Python writes it.
+fn is_written_conversation(text: &str) -> bool {
+    let text = text.trim_start();
+    let begins = ["[{", "array([{"].iter().any(|begin| text.starts_with(begin));
+    begins
+        && ["role", "from"]
             .iter()
-            .all(|n| column(fields, n).is_some_and(|v| scalar(&v).is_some() || v.get() == "null"));
-        let [first, second] = names;
-        (texts && [&first, &second].contains(&&name)).then_some(TextSource::Pair(first, second, between))
-    };
-    let pair = PAIRS.iter().find_map(of_pair).filter(|_| !is_named);
-    pair.unwrap_or(TextSource::Column(name))
+            .any(|name| text.contains(&format!("\"{name}\":")) || text.contains(&format!("'{name}':")))
 }
 
 fn nonempty(name: &str, found: &str, text: &str, end: impl Fn(&str) -> String) -> Result<String, String> {
@@ -506,8 +362,7 @@ fn nonempty(name: &str, found: &str, text: &str, end: impl Fn(&str) -> String) -
 }
 
 fn absent(fields: &Fields, name: &str) -> String {
-    let known: Vec<&str> = fields.keys().map(String::as_str).collect();
-    format!("no column `{name}`; the columns are {}", known.join(", "))
+    format!("no column `{name}`; the columns are {}", listed(fields))
 }
 
 impl fmt::Display for DatasetLayout {

@@ -8,7 +8,9 @@
 //!   key.rs       which rows ask the same problem
 //!   spans.rs     where each row of a JSON file stands: line, byte, length
 //!   parquet.rs   a Parquet file -> the same rows as JSON lines in a file of its own
-//!   layout.rs    which columns hold problem, answer and solution, found or given; a row's text -> [`Row`]
+//!   row_text.rs  a row's text -> its columns
+//!   find.rs      which columns hold problem, answer and solution, found or given
+//!   layout.rs    columns -> problem, answers and solution
 //!   shuffle.rs   (seed, epoch, position) -> row
 //! ```
 //!
@@ -43,12 +45,14 @@
 mod cells;
 mod conflicts;
 mod embedded;
+mod find;
 mod key;
 mod layout;
 #[doc(hidden)]
 pub mod locate;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod row_text;
 mod shuffle;
 mod spans;
 mod turns;
@@ -61,8 +65,9 @@ use std::sync::{Mutex, PoisonError};
 
 pub use conflicts::Conflicts;
 pub use embedded::SUMS;
+pub use find::Columns;
 pub use key::{RowKey, Spellings, words};
-pub use layout::{AnswerForm, Columns, DatasetLayout};
+pub use layout::{AnswerForm, DatasetLayout};
 pub use locate::{DatasetFiles, locate};
 pub use shuffle::{Shuffled, permutation};
 
@@ -362,19 +367,22 @@ struct DataSetBuilder<'a> {
 
 impl DataSetBuilder<'_> {
     fn take(&mut self, source: &Source, file: u32, found: spans::RawRow) -> Result<(), DataError> {
-        let parsed = match layout::parse(&found.text) {
+        let parsed = match row_text::parse(&found.text) {
             Ok(parsed) => parsed,
             Err(reason) => {
                 self.refuse(source.place(found.line), reason);
                 return Ok(());
             }
         };
-        let layout = match &self.layout {
-            Some(layout) => layout,
+        let layout = match &mut self.layout {
+            Some(layout) => {
+                find::widen(layout, &parsed);
+                layout
+            }
             // The first readable row decides the columns.
             None => {
-                let found = DatasetLayout::find(&parsed, self.columns).map_err(
-                    |layout::ColumnProblem { text, missing }| DataError::Columns {
+                let found = find::layout(&parsed, self.columns).map_err(
+                    |find::ColumnProblem { text, missing }| DataError::Columns {
                         place: source.place(found.line),
                         problem: text,
                         missing,
@@ -386,8 +394,9 @@ impl DataSetBuilder<'_> {
         match layout.read(&parsed) {
             Ok(content) => {
                 self.crc = crc32c::crc32c_append(self.crc, &content.bytes());
-                for (name, _) in layout.unused(&parsed) {
-                    *self.found.unused.entry(name.clone()).or_default() += 1;
+                let columns = layout.unused(&parsed).map(|(name, _)| name.clone());
+                for name in columns.chain(layout.unread_of_turns(&parsed)) {
+                    *self.found.unused.entry(name).or_default() += 1;
                 }
                 let systems = content.before.iter().filter(|turn| turn.role == "system").count();
                 self.found.system += usize::from(systems > 0);
@@ -465,7 +474,7 @@ impl DataSet {
         let source = &self.sources[span.file as usize];
         let text = source.text(span)?;
         let changed = || DataError::Changed(source.place(span.line));
-        let fields = layout::parse(&text).map_err(|_| changed())?;
+        let fields = row_text::parse(&text).map_err(|_| changed())?;
         let layout::RowContent { problem, before, answers, solution } =
             self.layout.read(&fields).map_err(|_| changed())?;
         let other = |(name, value): (&String, &serde_json::value::RawValue)| {

@@ -2,8 +2,8 @@
 
 use serde_json::value::RawValue;
 
-use super::cells::{Fields, is_on, scalar, short};
-use crate::input::json;
+use super::cells::{is_on, scalar, short};
+use crate::input::json::Fields;
 use crate::input::prompt::Message;
 
 /// A turn of a conversation.
@@ -37,24 +37,27 @@ pub(super) const ASSISTANT: &str = "assistant";
 
 /// The turns of a column.
 pub(super) fn turns(value: &RawValue, name: &str) -> Result<Vec<Turn>, String> {
-    let wrong = |()| {
+    let wrong = || {
         let shown = short(value.get());
         format!(
             "{name} = {shown}: must be a list of turns, as in [{{\"role\": \"user\", \"content\": \"..\"}}]"
         )
     };
-    let list: Vec<Box<RawValue>> = serde_json::from_str(value.get()).map_err(|_| wrong(()))?;
-    let fields = |turn: &RawValue| {
-        json::fields(turn.get()).map_err(|e| {
-            if e.is_data() && !turn.get().starts_with('{') { wrong(()) } else { format!("{name}: {e}") }
-        })
-    };
-    let list = list.iter().map(|turn| fields(turn)).collect::<Result<Vec<Fields>, _>>()?;
+    let list: Vec<Fields> = serde_json::from_str(value.get()).map_err(|_| wrong())?;
     let turn = |mut others: Fields| {
-        let mut take =
-            |names: [&str; 2]| names.iter().find_map(|n| others.remove(*n)).filter(|v| v.get() != "null");
-        let role = take(["role", "from"]).and_then(|role| scalar(&role)).ok_or_else(|| wrong(()))?;
-        let (content, ground_truth) = (take(["content", "value"]), take(["ground_truth", "ground_truth"]));
+        let mut take = |names: [&str; 2]| {
+            let mut found = names.map(|name| others.remove(name).filter(|value| value.get() != "null"));
+            if found.iter().all(Option::is_some) {
+                let [first, second] = names;
+                return Err(format!(
+                    "{name}: a turn has both `{first}` and `{second}`; leave one of them out"
+                ));
+            }
+            Ok(found.iter_mut().find_map(Option::take))
+        };
+        let role = take(["role", "from"])?.and_then(|role| scalar(&role)).ok_or_else(wrong)?;
+        let content = take(["content", "value"])?;
+        let ground_truth = others.remove("ground_truth").filter(|value| value.get() != "null");
         let known = ROLES.iter().find(|(spelling, _)| *spelling == role).map(|(_, role)| *role);
         let role = known.ok_or_else(|| {
             let roles = ROLES.map(|(spelling, _)| spelling).join(", ");
@@ -95,6 +98,13 @@ impl Turn {
         }
         Ok(Message::new(self.role, &self.text(name)?))
     }
+}
+
+/// The names of the fields that say something and are not read, of the turns up to the last one of the user.
+pub(super) fn unread(turns: &[Turn]) -> impl Iterator<Item = &str> {
+    let asked = turns.iter().rposition(|turn| turn.role == "user").map_or(0, |last| last + 1);
+    let others = turns[..asked].iter().flat_map(|turn| &turn.others);
+    others.filter(|(_, value)| is_on(value)).map(|(name, _)| name.as_str())
 }
 
 /// The conversation up to the last turn of the user: the turns before it, and its text. What the assistant says after it must be read as the answer

@@ -6,7 +6,7 @@
 //!
 //! `strftime_now` reads an injected [`Clock`], which by default stands still: a prompt that changes daily would make a run irreproducible.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime};
@@ -20,6 +20,7 @@ use grpo_lambda::settings::did_you_mean;
 use super::PromptError;
 use super::python;
 use crate::bounded::{self, limits};
+use crate::input::tokenizer_config::{self, TokenizerConfig, Unusable};
 use grpo_lambda_decoder::disk::read_regular_text;
 
 /// A turn of a conversation.
@@ -110,9 +111,9 @@ impl ChatTemplate {
     /// # Errors
     /// [`PromptError`] when there is none, or it is not valid.
     pub fn load(directory: &Path) -> Result<ChatTemplate, PromptError> {
-        let config_path = directory.join("tokenizer_config.json");
-        let config = read_json(&config_path)?;
-        let special = config.as_ref().map(special_tokens).unwrap_or_default();
+        let config_path = directory.join(tokenizer_config::FILE);
+        let config = config(directory)?;
+        let special = special_tokens(config.as_ref());
         let file = directory.join("chat_template.jinja");
         if let Some(source) = read(&file)? {
             return ChatTemplate::new(&source, special, &file.display().to_string());
@@ -124,7 +125,7 @@ impl ChatTemplate {
                 "no chat template: neither chat_template.jinja nor tokenizer_config.json is there".to_owned();
             return Err(PromptError::Invalid { path: directory.to_owned(), problem });
         };
-        let source = match config.get("chat_template") {
+        let source = match config.fields.get("chat_template") {
             Some(Json::String(source)) => source.clone(),
             Some(Json::Array(several)) => {
                 let default =
@@ -150,8 +151,8 @@ impl ChatTemplate {
     pub fn file(path: &Path, model: Option<&Path>) -> Result<ChatTemplate, PromptError> {
         let missing = || PromptError::Invalid { path: path.to_owned(), problem: "no such file".to_owned() };
         let source = read(path)?.ok_or_else(missing)?;
-        let config = model.map(|m| read_json(&m.join("tokenizer_config.json"))).transpose()?.flatten();
-        let special = config.as_ref().map(special_tokens).unwrap_or_default();
+        let config = model.map(config).transpose()?.flatten();
+        let special = special_tokens(config.as_ref());
         ChatTemplate::new(&source, special, &path.display().to_string())
     }
 
@@ -310,19 +311,13 @@ fn read(path: &Path) -> Result<Option<String>, PromptError> {
     }
 }
 
-fn read_json(path: &Path) -> Result<Option<Json>, PromptError> {
-    let Some(text) = read(path)? else { return Ok(None) };
-    let invalid = |e: serde_json::Error| PromptError::Invalid {
-        path: PathBuf::from(path),
-        problem: format!("not a JSON configuration: {e}"),
-    };
-    serde_json::from_str(&text).map(Some).map_err(invalid)
+fn config(directory: &Path) -> Result<Option<TokenizerConfig>, PromptError> {
+    TokenizerConfig::read(directory)
+        .map_err(|Unusable { path, problem }| PromptError::Invalid { path, problem })
 }
 
-/// The special tokens of `tokenizer_config.json`, each a text or `{"content": text}`.
-fn special_tokens(config: &Json) -> Map<String, Json> {
-    const NAMES: [&str; 7] =
-        ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
-    let text = |name: &str| config[name].as_str().or_else(|| config[name]["content"].as_str());
-    NAMES.iter().filter_map(|name| Some(((*name).to_owned(), Json::from(text(name)?)))).collect()
+/// The special tokens that a template may write, by name.
+fn special_tokens(config: Option<&TokenizerConfig>) -> Map<String, Json> {
+    let named = config.map(TokenizerConfig::named).unwrap_or_default();
+    named.into_iter().map(|(name, token)| (name, token.into())).collect()
 }

@@ -60,6 +60,11 @@ pub enum PromptError {
         "template `{name}`: takes one problem, and the row has {turns} turns; choose a chat template (chat, open_r1, or a Jinja file)"
     )]
     OneProblem { name: String, turns: usize },
+    /// A turn of a row that is not in its prompt.
+    #[error(
+        "template `{name}`: leaves out the turn of the {role} that a row has; give that turn a role that the template writes, or choose another template"
+    )]
+    LostTurn { name: String, role: String },
     /// Two system prompts.
     #[error(
         "template `{0}`: has a system prompt, and the row another; leave out task.system (--system), or the row's"
@@ -229,7 +234,14 @@ impl Template {
         }
         let (system, rest) = before.split_at(systems);
         let turns = system.iter().cloned().chain(self.solved_turns()).chain(rest.iter().cloned());
-        self.conversation(&turns.chain([Message::new("user", problem)]).collect::<Vec<_>>())
+        let prompt = self.conversation(&turns.chain([Message::new("user", problem)]).collect::<Vec<_>>())?;
+        // Of what the assistant said a template may leave the thoughts out.
+        let is_lost =
+            |turn: &&Message| turn.role != "assistant" && !prompt.text.contains(turn.content.trim());
+        match before.iter().find(is_lost) {
+            Some(turn) => Err(PromptError::LostTurn { name: self.name.clone(), role: turn.role.clone() }),
+            None => Ok(prompt),
+        }
     }
 
     /// The solved examples as turns.
@@ -271,7 +283,11 @@ impl Template {
             TemplateKind::Chat(chat) => {
                 let system = self.system.as_deref().map(|text| Message::new("system", text));
                 let messages: Vec<Message> = system.into_iter().chain(turns.iter().cloned()).collect();
-                Ok(RenderedPrompt { text: chat.render(&messages, true)?, special_tokens: false })
+                let text = chat.render(&messages, true)?;
+                match self.system.as_deref().is_none_or(|system| text.contains(system.trim())) {
+                    true => Ok(RenderedPrompt { text, special_tokens: false }),
+                    false => Err(PromptError::NoSystem(self.name.clone())),
+                }
             }
         }
     }

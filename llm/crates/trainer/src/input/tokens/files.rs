@@ -11,8 +11,12 @@ use tokenizers::{AddedToken, Tokenizer};
 use super::TokenError;
 use super::known::TOKENIZER_CONFIG_FIELDS;
 use crate::bounded::limits::LARGEST_FILE;
+use crate::input::tokenizer_config::{self, TokenizerConfig, Unusable};
 
-const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
+fn config(directory: &Path) -> Result<Option<TokenizerConfig>, TokenError> {
+    TokenizerConfig::read(directory)
+        .map_err(|Unusable { path, problem }| TokenError::Invalid { path, problem })
+}
 
 /// The context in tokens that `config.json` names, if it does.
 pub(super) fn context(directory: &Path) -> Result<Option<usize>, TokenError> {
@@ -34,10 +38,11 @@ fn read_json(path: &Path) -> Result<Option<Value>, TokenError> {
 
 /// The ids that end a response, the one to train with first: the tokenizer's `eos_token`, which ends a turn, and those that the model's files name.
 pub(super) fn eos_ids(directory: &Path, tokenizer: &Tokenizer) -> Result<Vec<u32>, TokenError> {
-    let path = directory.join(TOKENIZER_CONFIG);
-    let config = read_json(&path)?.unwrap_or_default();
-    let token = named(&config, "eos_token");
-    let mut found: Vec<u32> = token.and_then(|token| tokenizer.token_to_id(token)).into_iter().collect();
+    let path = directory.join(tokenizer_config::FILE);
+    let config = config(directory)?.unwrap_or_default();
+    let token = config.fields.get("eos_token").and_then(tokenizer_config::text);
+    let id = token.as_ref().and_then(|token| tokenizer.token_to_id(token));
+    let mut found: Vec<u32> = id.into_iter().collect();
     for name in ["generation_config.json", "config.json"] {
         let path = directory.join(name);
         let Some(json) = read_json(&path)? else { continue };
@@ -66,16 +71,12 @@ pub(super) fn eos_ids(directory: &Path, tokenizer: &Tokenizer) -> Result<Vec<u32
     }
 }
 
-/// Names of special tokens.
-const NAMES: [&str; 7] =
-    ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
-
 /// Sets what `tokenizer_config.json` says about tokens as transformers 5 does: `added_tokens_decoder` has the last word on how a token is found in
 /// a text, named tokens are special, and a Qwen2 tokenizer has pieces of its own. Returns lines about what is passed over.
 pub(super) fn set_tokens(directory: &Path, tokenizer: &mut Tokenizer) -> Result<Vec<String>, TokenError> {
-    let path = directory.join(TOKENIZER_CONFIG);
-    let Some(Value::Object(map)) = read_json(&path)? else { return Ok(Vec::new()) };
-    TOKENIZER_CONFIG_FIELDS.refuse_unknown(&map, &path.display().to_string()).map_err(|e| {
+    let path = directory.join(tokenizer_config::FILE);
+    let Some(config) = config(directory)? else { return Ok(Vec::new()) };
+    TOKENIZER_CONFIG_FIELDS.refuse_unknown(&config.fields, &path.display().to_string()).map_err(|e| {
         let problem = e.to_string();
         let shown = format!("{}: ", path.display());
         TokenError::Invalid {
@@ -83,9 +84,10 @@ pub(super) fn set_tokens(directory: &Path, tokenizer: &mut Tokenizer) -> Result<
             problem: problem.strip_prefix(&shown).unwrap_or(&problem).to_owned(),
         }
     })?;
-    let config = Value::Object(map);
     let invalid = |problem: String| TokenError::Invalid { path: path.clone(), problem };
-    let special = special_tokens(&config);
+    let special = config.special();
+    let listed: Vec<String> = config.added.into_iter().filter(|token| !special.contains(token)).collect();
+    let config = Value::Object(config.fields);
     let (mut added, mut missing) = (Vec::new(), Vec::new());
     for token in config["added_tokens_decoder"].as_object().into_iter().flatten().map(|(_, token)| token) {
         let content = token["content"].as_str().unwrap_or_default();
@@ -102,11 +104,15 @@ pub(super) fn set_tokens(directory: &Path, tokenizer: &mut Tokenizer) -> Result<
     let vocabulary = tokenizer.get_added_tokens_decoder();
     let known = |content: &str| decoded.iter().any(|other| other == content);
     // One that tokenizer.json adds keeps how it is found in a text, and is special all the same.
-    let named = special.iter().filter(|content| !known(content)).map(|content| {
-        let own = vocabulary.values().find(|token| token.content == *content).cloned();
-        AddedToken { special: true, ..own.unwrap_or_else(|| AddedToken::from(content.as_str(), true)) }
+    let own = |content: &str| vocabulary.values().find(|token| token.content == content).cloned();
+    let named = special.iter().filter(|content| !known(content)).map(|content| AddedToken {
+        special: true,
+        ..own(content).unwrap_or_else(|| AddedToken::from(content.as_str(), true))
     });
-    added.extend(named.collect::<Vec<_>>());
+    let listed = listed
+        .iter()
+        .map(|content| own(content).unwrap_or_else(|| AddedToken::from(content.as_str(), false)));
+    added.extend(named.chain(listed).collect::<Vec<_>>());
     added.retain(|token| {
         let there = tokenizer.token_to_id(&token.content).is_some();
         missing.extend((!there).then(|| format!("`{}`", token.content)));
@@ -136,33 +142,17 @@ fn qwen2_pieces() -> Value {
     ]})
 }
 
-/// The special tokens that a configuration names.
-fn special_tokens(config: &Value) -> Vec<String> {
-    let text = |value: &Value| value.as_str().or_else(|| value["content"].as_str()).map(str::to_owned);
-    let lists = ["additional_special_tokens", "extra_special_tokens"].map(|name| match &config[name] {
-        Value::Array(list) => list.iter().filter_map(text).collect(),
-        Value::Object(map) => map.values().filter_map(text).collect(),
-        _ => Vec::new(),
-    });
-    NAMES.iter().filter_map(|name| text(&config[*name])).chain(lists.into_iter().flatten()).collect()
-}
-
 /// A line where `add_bos_token` or `add_eos_token` asks for something else than what stands around a text: as in transformers 5, the
 /// post-processor of tokenizer.json decides.
 pub(super) fn contradiction(
     directory: &Path,
     [before, after]: [bool; 2],
 ) -> Result<Option<String>, TokenError> {
-    let config = read_json(&directory.join(TOKENIZER_CONFIG))?.unwrap_or_default();
+    let config = Value::Object(config(directory)?.unwrap_or_default().fields);
     let asked = [("add_bos_token", before), ("add_eos_token", after)];
     let found =
         asked.iter().find(|(flag, there)| config[*flag].as_bool().is_some_and(|asked| asked != *there));
     Ok(found.map(|(flag, _)| {
         format!("tokenizer_config.json says {flag} = {}, which transformers 5 passes over: tokenizer.json decides", config[*flag])
     }))
-}
-
-/// A token that a configuration names, as text or as an object with its text.
-fn named<'a>(config: &'a Value, name: &str) -> Option<&'a str> {
-    config[name].as_str().or_else(|| config[name]["content"].as_str())
 }

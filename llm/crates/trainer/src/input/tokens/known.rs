@@ -2,7 +2,7 @@
 
 use grpo_lambda_decoder::model::config::known::{FieldUse, FileFields, UNKNOWN};
 
-use FieldUse::{Harmless, Used};
+use FieldUse::{Harmless, Only, Used};
 
 /// `tokenizer.json`.
 #[rustfmt::skip]
@@ -53,6 +53,7 @@ pub static TOKENIZER_CONFIG_FIELDS: FileFields = FileFields {
             &["clean_up_tokenization_spaces", "spaces_between_special_tokens", "errors"],
         ),
         (Harmless("of a template that no checkpoint has any more"), &["use_default_system_prompt"]),
+        (Only(&[], "tokenizer.json alone is read"), &["fast_tokenizer_files"]),
     ],
-    others: Harmless("transformers 5 makes it an attribute that no tokenisation reads"),
+    others: Harmless("transformers 5 makes it an attribute that no tokenisation reads; a text under a name that ends in `_token` is used: a special token"),
 };

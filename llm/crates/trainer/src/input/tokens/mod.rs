@@ -15,6 +15,7 @@ use tokenizers::{ModelWrapper, Tokenizer};
 use crate::bounded::limits::{self, LARGEST_FILE, TextLimits};
 use crate::bounded::{self, Stopped};
 use crate::input::prompt::RenderedPrompt;
+use crate::input::tokenizer_config::{self, OLDER};
 
 mod files;
 pub mod known;
@@ -137,8 +138,8 @@ pub struct ModelTokenizer {
 }
 
 /// A tokenizer's files in a checkpoint directory, beside `tokenizer.json`.
-const FILES: [&str; 4] =
-    ["tokenizer_config.json", "generation_config.json", "special_tokens_map.json", "chat_template.jinja"];
+const FILES: [&str; 5] =
+    [tokenizer_config::FILE, "generation_config.json", OLDER[0], OLDER[1], "chat_template.jinja"];
 
 impl ModelTokenizer {
     /// A tokenizer whose files are part of the program: the name and bytes of each, `tokenizer.json` first.

@@ -106,6 +106,8 @@ type Line = Option<String>;
 #[derive(Debug)]
 struct Running {
     child: Child,
+    /// See [`watch`].
+    watch: Option<Child>,
     /// Open as long as the program's input.
     questions: Option<Sender<String>>,
     lines: Receiver<Line>,
@@ -113,9 +115,11 @@ struct Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // The shell's children too: one that does not read its input would wait for ever.
-        let group = format!("-{}", self.child.id());
-        drop(Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status());
+        // With its input the watch ends, and with it the group, of which one that does not read its own would wait for ever.
+        if let Some(watch) = &mut self.watch {
+            drop(watch.stdin.take());
+            drop(watch.wait());
+        }
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -344,7 +348,11 @@ fn start(command: &str) -> Result<Running, String> {
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
     let ((questions, asked), (send, lines)) = (channel(), sync_channel(WAITING_ANSWERS));
     // From here on the program is killed where something fails.
-    let running = Running { child, questions: Some(questions), lines };
+    let mut running = Running { child, watch: None, questions: Some(questions), lines };
+    #[cfg(unix)]
+    running
+        .watch
+        .replace(watch(running.child.id()).map_err(|e| format!("its watch cannot be started: {e}"))?);
     let (Some(stdin), Some(stdout)) = (stdin, stdout) else {
         return Err("its input and output are not there".to_owned());
     };
@@ -352,6 +360,16 @@ fn start(command: &str) -> Result<Running, String> {
     thread::Builder::new().spawn(move || write(stdin, &asked)).map_err(no_thread)?;
     thread::Builder::new().spawn(move || read(stdout, &send)).map_err(no_thread)?;
     Ok(running)
+}
+
+/// A process that kills all processes of a group once this one has ended, by whatever signal: its input ends then.
+#[cfg(unix)]
+fn watch(group: u32) -> std::io::Result<Child> {
+    let mut process = Command::new("sh");
+    process.arg("-c").arg(format!("read -r _; kill -s KILL -- -{group}"));
+    process.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    // A signal to the group of this process is not for it.
+    std::os::unix::process::CommandExt::process_group(&mut process, 0).spawn()
 }
 
 fn write(mut stdin: ChildStdin, asked: &Receiver<String>) {

@@ -4,7 +4,8 @@ use grpo_lambda_trainer::input::data::{Conflicts, Row};
 #[test]
 fn another_answer_to_the_same_problem_is_counted_with_its_place() {
     let mut found = Conflicts::default();
-    for (line, problem, answer) in [(1, "2+2?", "4"), (2, "3+3?", "6"), (3, "2+2?", "4"), (4, " 2+2?\n", "5")]
+    for (line, problem, answer) in
+        [(1, "2+2?", "4"), (2, "3+3?", "so 6 it is."), (3, "2+2?", "4"), (4, " 2+2?\n", "5")]
     {
         let row = Row {
             index: 0,
@@ -18,11 +19,14 @@ fn another_answer_to_the_same_problem_is_counted_with_its_place() {
             others: Default::default(),
         };
         assert_eq!(found.line(), None);
-        found.note(&row);
+        let gold = row.gold.clone();
+        found.note(&row, &gold);
     }
     let line = found.line().expect("one conflict");
     assert!(
         line.starts_with("1 row has the problem of an earlier row") && line.ends_with("a.jsonl:4"),
         "{line}"
     );
+    let line = found.unreadable_line().expect("one answer is prose");
+    assert!(line.ends_with(": 1; the first: a.jsonl:2"), "{line}");
 }
