@@ -73,15 +73,15 @@ pub fn variance(values: &[f64], ddof: usize) -> Option<f64> {
 /// ```
 #[track_caller]
 pub fn standard_error(values: &[f64]) -> Option<f64> {
-    let of = |values: &[f64]| Some((variance(values, 1)? / values.len() as f64).sqrt());
-    let found = of(values)?;
+    let error = |values: &[f64]| Some((variance(values, 1)? / values.len() as f64).sqrt());
+    let found = error(values)?;
     let largest = values.iter().fold(0.0, |largest: f64, v| largest.max(v.abs()));
     if found.is_normal() || largest == 0.0 {
         return Some(found);
     }
     // Squares overflow or underflow where the error does not.
     let scaled: Vec<f64> = values.iter().map(|v| v / largest).collect();
-    Some(of(&scaled)? * largest)
+    Some(error(&scaled)? * largest)
 }
 
 /// The `q`-quantile by linear interpolation between order statistics (type 7 of Hyndman & Fan, the

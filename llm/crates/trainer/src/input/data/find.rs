@@ -221,7 +221,7 @@ pub(super) fn widen(layout: &mut DatasetLayout, fields: &Fields) {
         layout.system = system(fields);
     }
     if let (TextSource::Column(name), false) = (&layout.problem, layout.is_named)
-        && let Some(pair) = paired(fields, name)
+        && let Some(pair) = paired(fields, name).filter(|pair| pair.main() == name)
     {
         layout.problem = pair;
     }

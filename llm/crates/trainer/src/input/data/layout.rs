@@ -40,6 +40,14 @@ impl TextSource {
         }
     }
 
+    /// The column without which there is nothing: a body, a passage and an input say nothing alone.
+    pub(super) fn main(&self) -> &str {
+        match self {
+            TextSource::Pair(_, second, _) if second.eq_ignore_ascii_case("question") => second,
+            TextSource::Pair(name, ..) | TextSource::Column(name) | TextSource::Turn(name) => name,
+        }
+    }
+
     /// The columns of the row that it reads.
     fn reads(&self) -> impl Iterator<Item = &str> {
         let second = match self {
@@ -273,9 +281,7 @@ impl DatasetLayout {
             TextSource::Column(name) => text(name, value(name)?.as_ref()),
             TextSource::Turn(name) => turns::last_text(value(name)?.as_ref(), name),
             TextSource::Pair(first, second, between) => {
-                // A body, a passage and an input say nothing alone.
-                let main = if second.eq_ignore_ascii_case("question") { second } else { first };
-                value(main)?;
+                value(part.main())?;
                 let half = |name: &str| match column(fields, name).filter(|v| is_on(v)) {
                     Some(value) => text(name, &value),
                     None => Ok(String::new()),
