@@ -29,7 +29,7 @@ fn tokenizer(recorded: &Value, change: &Value) -> Option<ModelTokenizer> {
 }
 
 fn recorded() -> Value {
-    serde_json::from_str(&std::fs::read_to_string(fixture("tokenizers.json")).unwrap()).unwrap()
+    serde_json::from_slice(&crate::recorded::read(&fixture("tokenizers.json.gz"))).unwrap()
 }
 
 #[test]
