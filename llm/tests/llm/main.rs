@@ -38,6 +38,8 @@ mod long;
 mod lora;
 mod own_model;
 mod prompt;
+#[path = "../../../tests/recorded/mod.rs"]
+mod recorded;
 mod reproduce;
 mod reward;
 mod reward_program;

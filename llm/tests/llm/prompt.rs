@@ -40,8 +40,8 @@ fn deepseek() -> tempfile::TempDir {
 /// that published templates call.
 #[test]
 fn templates_render_as_in_transformers() {
-    let text = std::fs::read_to_string(fixture("chat/recorded.json")).unwrap();
-    let recorded: Recorded = serde_json::from_str(&text).unwrap();
+    let text = crate::recorded::read(&fixture("chat/recorded.json.gz"));
+    let recorded: Recorded = serde_json::from_slice(&text).unwrap();
     let mut count = BTreeMap::new();
     for case in recorded.cases {
         let path = fixture("chat").join(&case.template);

@@ -26,7 +26,8 @@ fn open(device: CandleDevice) -> Result<Device, String> {
     match opened {
         Ok(device) => Ok(device),
         Err(_) if !built => Err(format!(
-            "engine = candle, device = {name}: this program was built without it; build it with --features candle-{name}, or set device=cpu"
+            "engine = candle, device = {name}: this program was built without it; build it with --features \
+            candle-{name}, or set device=cpu"
         )),
         Err(e) => Err(format!("engine = candle, device = {name}: {}; set device=cpu", said(&e))),
     }

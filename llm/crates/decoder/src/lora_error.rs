@@ -31,7 +31,8 @@ pub enum LoraError {
     },
     /// A merged matrix with a number that is not finite.
     #[error(
-        "the merged `{name}` holds {merged} at {place}, which is {base} in the base: the base, the adapter or its alpha {alpha} is damaged"
+        "the merged `{name}` holds {merged} at {place}, which is {base} in the base: the base, the adapter \
+        or its alpha {alpha} is damaged"
     )]
     NotFinite {
         /// The parameter.

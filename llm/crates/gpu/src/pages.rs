@@ -278,7 +278,8 @@ mod tests {
             let prompts: Vec<Vec<u32>> = lengths.iter().map(|n| vec![1; *n]).collect();
             let prompts: Vec<&[u32]> = prompts.iter().map(Vec::as_slice).collect();
             let request = ask(&prompts, group, count, &limits[..prompts.len()]);
-            let (mut table, mut slots) = (PageTable::for_request(&request), Slots::new(request.responses(), request.slots));
+            let mut table = PageTable::for_request(&request);
+            let mut slots = Slots::new(request.responses(), request.slots);
             let mut memory = Memory(vec![[None; TOKENS]; table.pages()]);
             let mut logits = None;
             loop {
@@ -286,7 +287,8 @@ mod tests {
                 if !started.is_empty() {
                     let plan = table.admit(&request, &started);
                     memory.apply(&table, &request, &plan);
-                    let lines: Vec<usize> = logits.filter(|_| plan.resumed).into_iter().chain(plan.prompts.clone()).collect();
+                    let kept = logits.filter(|_| plan.resumed).into_iter();
+                    let lines: Vec<usize> = kept.chain(plan.prompts.clone()).collect();
                     for &(slot, response) in &started {
                         prop_assert_eq!(lines[plan.source[slot] as usize], response / group);
                     }

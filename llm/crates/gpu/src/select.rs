@@ -173,7 +173,7 @@ pub fn choose(
     let missing = match preference {
         DevicePreference::Metal => return Err(SelectError::OnlyCandle),
         DevicePreference::Cpu => None,
-        _ => match find_card(on_a_card) {
+        DevicePreference::Auto | DevicePreference::Cuda => match find_card(on_a_card) {
             Ok(card) => return Ok((ComputeDevice::Cuda(card, on_a_card), None)),
             Err(missing) => Some(missing),
         },
@@ -182,7 +182,7 @@ pub fn choose(
         (Some(missing), DevicePreference::Cuda) => Err(SelectError::NoCard(missing)),
         (missing, _) if dtype == Some(Dtype::Bf16) => Err(SelectError::NotOnTheCpu(missing)),
         (Some(NoCard::Unusable(error)), _) => Ok((ComputeDevice::Cpu, Some(error))),
-        _ => Ok((ComputeDevice::Cpu, None)),
+        (Some(NoCard::NotBuilt) | None, _) => Ok((ComputeDevice::Cpu, None)),
     }
 }
 

@@ -13,8 +13,55 @@ pub struct Card {
     pub pools: bool,
     /// Bytes of memory.
     pub memory: u64,
+    /// A fault of the card itself.
+    pub fault: Option<Fault>,
     /// Changes of the code that is loaded.
     pub edits: Vec<Edit>,
+}
+
+/// A fault that no code shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Bits of one byte at the address that a kernel gets as an argument are flipped after each launch.
+    Corrupts {
+        /// Name of the entry.
+        kernel: String,
+        /// The argument, from 0.
+        argument: usize,
+        /// The byte.
+        byte: u64,
+    },
+    /// Products have a wrong first number.
+    Products,
+    /// A graph runs nothing.
+    Replays,
+    /// What is captured also runs at once.
+    Captures,
+}
+
+impl Fault {
+    fn text(&self) -> String {
+        match self {
+            Fault::Corrupts { kernel, argument, byte } => format!("corrupts {kernel} {argument} {byte}"),
+            Fault::Products => "products".to_owned(),
+            Fault::Replays => "replays".to_owned(),
+            Fault::Captures => "captures".to_owned(),
+        }
+    }
+
+    fn parse(text: &str) -> Option<Fault> {
+        match text.split(' ').collect::<Vec<_>>()[..] {
+            ["corrupts", kernel, argument, byte] => Some(Fault::Corrupts {
+                kernel: kernel.to_owned(),
+                argument: argument.parse().ok()?,
+                byte: byte.parse().ok()?,
+            }),
+            ["products"] => Some(Fault::Products),
+            ["replays"] => Some(Fault::Replays),
+            ["captures"] => Some(Fault::Captures),
+            _ => None,
+        }
+    }
 }
 
 impl Default for Card {
@@ -24,6 +71,7 @@ impl Default for Card {
             deferred: false,
             pools: true,
             memory: 8 << 30,
+            fault: None,
             edits: Vec::new(),
         }
     }
@@ -63,7 +111,7 @@ impl Edit {
                 let (a, b) = operands.split_once(' ')?;
                 Change::Swap(a.parse().ok()?, b.parse().ok()?)
             }
-            _ => {
+            None | Some(_) => {
                 let (from, to) = change.strip_prefix("replace~")?.split_once('~')?;
                 Change::Replace(from.to_owned(), to.to_owned())
             }
@@ -143,7 +191,8 @@ impl Card {
         };
         let Card { deferred, pools, memory, .. } = self;
         let edits: String = self.edits.iter().map(|edit| format!("\n{}", edit.text())).collect();
-        format!("{order} {rough} {lenient} {deferred} {pools} {memory}{edits}")
+        let fault = self.fault.as_ref().map_or("none".to_owned(), Fault::text);
+        format!("{order} {rough} {lenient} {deferred} {pools} {memory}\n{fault}{edits}")
     }
 
     /// The card that [`Card::text`] wrote.
@@ -162,6 +211,10 @@ impl Card {
             deferred: deferred.parse().ok()?,
             pools: pools.parse().ok()?,
             memory: memory.parse().ok()?,
+            fault: match lines.next()? {
+                "none" => None,
+                fault => Some(Fault::parse(fault)?),
+            },
             edits: lines.map(Edit::parse).collect::<Option<_>>()?,
         })
     }
@@ -176,7 +229,11 @@ mod tests {
         let liberties = Liberties { order: Order::Shuffled(7), rough: true, lenient: true };
         let edits = ["k|bar.sync|2|remove", "k|mma|0|swap 2 3", "k|setp.lt|1|replace~lt~le"];
         let edits: Vec<Edit> = edits.iter().map(|text| Edit::parse(text).expect("an edit")).collect();
-        let card = Card { liberties, deferred: true, pools: false, memory: 5, edits };
+        let card = Card { liberties, deferred: true, pools: false, memory: 5, fault: None, edits };
+        for fault in [Fault::Corrupts { kernel: "k_f32".to_owned(), argument: 1, byte: 2 }, Fault::Products] {
+            let faulty = Card { fault: Some(fault), ..card.clone() };
+            assert_eq!(Card::parse(&faulty.text()), Some(faulty));
+        }
         assert_eq!(Card::parse(&card.text()), Some(card));
         assert_eq!(Card::parse(&Card::default().text()), Some(Card::default()));
     }

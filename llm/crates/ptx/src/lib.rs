@@ -22,7 +22,7 @@ mod parse;
 mod plug;
 mod product;
 
-pub use card::{Card, Change, Edit};
+pub use card::{Card, Change, Edit, Fault};
 pub use driver::{FIRST, VERSION};
 pub use machine::{Liberties, Order};
 pub use parse::{Kernel, Module};

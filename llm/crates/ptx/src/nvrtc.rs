@@ -50,7 +50,8 @@ fn compile(source: &str, options: &[CString]) -> Result<String, String> {
     }
     let Some(real) = std::env::var_os(REAL) else {
         return Err(format!(
-            "kernels.cu(1): error: these are not the kernels of the committed {name}.ptx; make it again with llm/gpu/check_kernels.py \
+            "kernels.cu(1): error: these are not the kernels of the committed {name}.ptx; make it again \
+            with llm/gpu/check_kernels.py \
              and {UPDATE}=1 {REAL}=FILE cargo test -p grpo-lambda-gpu --test gpu on_ptx, FILE its libnvrtc.so.13"
         ));
     };

@@ -72,7 +72,8 @@ impl AppendFile {
                 Err(e) => format!("what was written cannot be put back: {e}"),
             };
             let problem = format!(
-                "it was removed or replaced by something else; {fate}; leave it alone, and run the same command again to continue"
+                "it was removed or replaced by something else; {fate}; leave it alone, and run the same \
+                command again to continue"
             );
             return Err(failed()(io::Error::other(problem)));
         }
@@ -81,7 +82,8 @@ impl AppendFile {
             return Ok(());
         }
         let problem = format!(
-            "{found} bytes long, not {}: something else wrote into it; leave it alone, and run the same command again to continue",
+            "{found} bytes long, not {}: something else wrote into it; leave it alone, and run the same \
+            command again to continue",
             self.length
         );
         Err(failed()(io::Error::other(problem)))

@@ -11,7 +11,8 @@ use super::{AppendFile, Disk, DiskError, failed};
 /// The file that lists what was written into an unfinished directory.
 const MARK: &str = ".unfinished";
 /// The first line of [`MARK`].
-const HEAD: &str = "A command of grpo-lambda was filling this directory; run again, it first removes the files listed here.\n";
+const HEAD: &str = "A command of grpo-lambda was filling this directory; run again, it first removes the \
+    files listed here.\n";
 
 /// The list of names in [`MARK`]. Each is written down before it is made.
 #[derive(Debug)]

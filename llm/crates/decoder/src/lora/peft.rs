@@ -130,7 +130,8 @@ fn settings(path: &Path) -> Result<LoraSettings, Error> {
     if value.get("init_lora_weights").and_then(Value::as_str).is_some_and(|start| !STARTS.contains(&start)) {
         return Err(fail(
             "init_lora_weights",
-            "not supported, as it changes the model's own weights; convert the adapter with PEFT's path_initial_model_for_weight_conversion",
+            "not supported, as it changes the model's own weights; convert the adapter with PEFT's \
+            path_initial_model_for_weight_conversion",
         ));
     }
     if !matches!(value.get("bias").and_then(Value::as_str), None | Some("none")) {

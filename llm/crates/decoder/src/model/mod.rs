@@ -25,7 +25,7 @@
 //! | this decoder | 3.3 | 461 MiB |
 //! | this decoder, recomputed layers | 4.4 | 194 MiB |
 //!
-//! Tests hold the operations and the whole decoder to the candle graph, to candle's own models, to finite differences and to transformers.
+//! Tests hold the whole decoder to the candle graph, to finite differences and to transformers.
 //!
 //! # What is exact
 //!

@@ -1,6 +1,6 @@
 //! No field of `config.json` changes a number in silence: each is used as transformers uses it, or refused.
 //!
-//! `tests/fixtures/fields.jsonl` (made by `record_fields.py` there) has the log-probabilities of transformers under each of some 1,700 changes
+//! `tests/fixtures/fields.jsonl.gz` (made by `record_fields.py` there) has the log-probabilities of transformers under each of some 1,700 changes
 //! of a field, or of two that contradict each other.
 
 use std::collections::BTreeMap;
@@ -10,6 +10,7 @@ use grpo_lambda_decoder::model::{Decoder, ForwardOptions, ModelConfig, Rows, wei
 use serde_json::{Map, Value};
 
 use crate::parity::fixtures;
+use crate::recorded;
 
 /// Largest difference of a log-probability; those of a field that matters differ by far more.
 const NEAR: f64 = 2e-3;
@@ -46,7 +47,7 @@ impl Change {
 
 #[test]
 fn every_field_is_used_as_transformers_uses_it_or_refused() {
-    let recorded = std::fs::read_to_string(fixtures().join("fields.jsonl")).unwrap();
+    let recorded = String::from_utf8(recorded::read(&fixtures().join("fields.jsonl.gz"))).unwrap();
     let (mut agree, mut refused, mut silent) = (0, 0, Vec::new());
     let mut unchanged = Vec::new();
     for line in recorded.lines() {

@@ -8,4 +8,6 @@ mod gradient;
 mod long;
 mod lora_peft;
 mod parity;
+#[path = "../../../../../tests/recorded/mod.rs"]
+mod recorded;
 mod shared;

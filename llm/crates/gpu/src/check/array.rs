@@ -12,7 +12,7 @@ use crate::ptr::{Element, ElementType, Ptr, PtrMut};
 
 type Result<T = ()> = std::result::Result<T, DeviceError>;
 
-/// Bytes after every array that nothing may write, and that are no number in `f32` or bf16: who reads them shows it.
+/// Bytes after every array that nothing may write, and that are no number in `f32` or bf16: a kernel that reads them shows it.
 const GUARD: [u8; 256] = {
     let mut guard = [0xA5; 256];
     let mut i = 1;
@@ -53,9 +53,9 @@ impl<T: Element> TestArray<T> {
         Ok(array)
     }
     pub(super) fn ptr(&self) -> Ptr<T> {
-        self.ptr_mut().read()
+        self.out().read()
     }
-    pub(super) fn ptr_mut(&self) -> PtrMut<T> {
+    pub(super) fn out(&self) -> PtrMut<T> {
         PtrMut::new(self.buffer.address() + self.from as u64, self.dtype)
     }
     /// The numbers on the device.
@@ -79,12 +79,25 @@ impl<T: Element> TestArray<T> {
         let (buffer, from) = (&self.buffer, self.from);
         let narrow = |x: &f64| bf16::from_f32(*x as f32).to_bits();
         match self.stored {
-            ElementType::F32 => buffer.write(from, &numbers.iter().map(|x| *x as f32).collect::<Vec<_>>()),
+            ElementType::F32 => buffer.write(from, &single(numbers)),
             ElementType::Bf16 => buffer.write(from, &numbers.iter().map(narrow).collect::<Vec<_>>()),
             ElementType::F64 => buffer.write(from, numbers),
-            ElementType::U32 => buffer.write(from, &numbers.iter().map(|x| *x as u32).collect::<Vec<_>>()),
+            ElementType::U32 => buffer.write(from, &whole(numbers)),
         }
     }
+    /// Its first numbers as whole numbers.
+    pub(super) fn whole(&self) -> Vec<u32> {
+        whole(&self.initial)
+    }
+}
+
+/// Numbers in single precision.
+pub(super) fn single(numbers: &[f64]) -> Vec<f32> {
+    numbers.iter().map(|x| *x as f32).collect()
+}
+
+fn whole(numbers: &[f64]) -> Vec<u32> {
+    numbers.iter().map(|x| *x as u32).collect()
 }
 
 /// A number as it is stored.

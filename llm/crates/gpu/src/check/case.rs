@@ -4,28 +4,22 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use grpo_lambda_decoder::device::{DeviceError, Dtype};
-use grpo_lambda_decoder::rng::{below, normal, unit};
+use grpo_lambda_decoder::rng::{below, normal};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use rayon::prelude::*;
 
-use super::array::TestArray;
+use super::array::{TestArray, rounded};
 use super::{Extent, Finding, OTHERS};
 use crate::device::Device;
 use crate::kernels::{Kernel, Kernels};
 use crate::ptr::{Element, ElementType, Real};
 
-/// One rounding to `f32`, relative.
-pub(super) const F32: f64 = 1.0 / (1u64 << 24) as f64;
+/// Roundings to `f32` that a number may have had, relative to the magnitude of its terms.
+const F32: f64 = 32.0 / (1u64 << 24) as f64;
 /// One rounding to bf16, relative.
-pub(super) const BF16: f64 = 1.0 / 256.0;
-/// Numbers whose expected values are computed at a time, by all processors.
-const TOGETHER: usize = 1 << 18;
+const BF16: f64 = 1.0 / 256.0;
 
 pub(super) type Result<T = ()> = std::result::Result<T, DeviceError>;
-
-/// A value, and the sum of its absolute terms.
-pub(super) type Term = (f64, f64);
 
 /// Runs cases on a device.
 pub(super) struct Checker {
@@ -58,13 +52,13 @@ impl Checker {
     pub(super) fn case(
         &mut self,
         kernel: &'static str,
-        sizes: String,
+        sizes: impl ToString,
         body: impl Fn(&mut Case<'_>) -> Result,
     ) {
         if self.lost || self.only.as_deref().is_some_and(|only| only != kernel) {
             return;
         }
-        let mut finding = broken(kernel, self.kernels.dtype, &sizes, "nothing was compared");
+        let mut finding = broken(kernel, self.kernels.dtype, &sizes.to_string(), "nothing was compared");
         finding.error = 0.0;
         let rng = self.rng.clone();
         let mut case = Case { kernels: &self.kernels, rng, arrays: Cell::new(0), shifted: None, finding };
@@ -113,7 +107,7 @@ enum Shifted {
 /// The device of one case, its random numbers and its finding.
 pub(super) struct Case<'a> {
     pub(super) kernels: &'a Kernels,
-    rng: ChaCha8Rng,
+    pub(super) rng: ChaCha8Rng,
     /// Arrays made so far.
     arrays: Cell<usize>,
     shifted: Option<Shifted>,
@@ -141,20 +135,20 @@ impl Case<'_> {
         TestArray::new(self.device(), self.kernels.dtype, usize::from(shifted), numbers)
     }
 
-    /// Normal numbers of this deviation.
-    pub(super) fn random<T: Element>(&mut self, n: usize, deviation: f64) -> Result<TestArray<T>> {
-        let numbers = (0..n).map(|_| normal(&mut self.rng) * deviation).collect();
-        self.array(numbers)
+    /// Normal numbers.
+    pub(super) fn normals(&mut self, n: usize) -> Vec<f64> {
+        (0..n).map(|_| normal(&mut self.rng)).collect()
     }
 
-    /// Normal numbers of deviation 1, stored as weights are.
-    pub(super) fn reals(&mut self, n: usize) -> Result<TestArray<Real>> {
-        self.random(n, 1.0)
+    /// Normal numbers on the device.
+    pub(super) fn random<T: Element>(&mut self, n: usize) -> Result<TestArray<T>> {
+        let numbers = self.normals(n);
+        self.array(numbers)
     }
 
     /// Such numbers in rows; from three rows on, one number of the second is NaN: it must spoil its own results and no other.
     pub(super) fn rows(&mut self, rows: usize, width: usize) -> Result<TestArray<Real>> {
-        let mut numbers = self.reals(rows * width)?.initial;
+        let mut numbers = self.normals(rows * width);
         if rows > 2 {
             numbers[width + width / 2] = f64::NAN;
         }
@@ -173,26 +167,19 @@ impl Case<'_> {
     }
 
     /// `n` of `0..most` in random order, none twice.
-    pub(super) fn distinct(&mut self, n: usize, most: usize) -> Vec<f64> {
-        let mut all: Vec<f64> = (0..most).map(|i| i as f64).collect();
+    pub(super) fn distinct(&mut self, n: usize, most: usize) -> Vec<usize> {
+        let mut all: Vec<usize> = (0..most).collect();
         for i in 0..n {
-            let other = i + below(&mut self.rng, (most - i) as u64) as usize;
-            all.swap(i, other);
+            all.swap(i, i + below(&mut self.rng, (most - i) as u64) as usize);
         }
         all.truncate(n);
         all
     }
 
-    /// A number in `[0, 1)`.
-    pub(super) fn unit(&mut self) -> f64 {
-        unit(rand::Rng::next_u64(&mut self.rng))
-    }
-
     /// Such numbers for a kernel that copies: the first is NaN and the last -0.
     pub(super) fn copied(&mut self, n: usize) -> Result<TestArray<Real>> {
-        let mut numbers = self.reals(n)?.initial;
-        numbers[0] = f64::NAN;
-        numbers[n - 1] = -0.0;
+        let mut numbers = self.normals(n);
+        (numbers[0], numbers[n - 1]) = (f64::NAN, -0.0);
         self.array(numbers)
     }
 
@@ -202,63 +189,49 @@ impl Case<'_> {
         self.array(vec![if integer { f64::from(u32::MAX) } else { f64::NAN }; n])
     }
 
-    /// Compares every element `i` of `array` that has an `expected` value, up to the rounding of `f32` if a thread adds `serial` numbers
-    /// of the sum one after the other.
-    pub(super) fn expect<T: Element>(
+    /// Compares every number of `array`, up to the roundings of terms of this magnitude.
+    pub(super) fn near<T: Element>(&mut self, array: &TestArray<T>, size: f64, expected: &[f64]) -> Result {
+        self.near_each(array, |_| size, expected)
+    }
+
+    /// [`Case::near`] with the magnitude of the terms of each value.
+    pub(super) fn near_each<T: Element>(
         &mut self,
         array: &TestArray<T>,
-        serial: usize,
-        expected: impl Fn(usize) -> Option<Term> + Sync,
+        size: impl Fn(f64) -> f64,
+        expected: &[f64],
     ) -> Result {
-        self.expect_after(array, serial, 0.0, expected)
+        let last = if array.stored == ElementType::Bf16 { BF16 } else { 0.0 };
+        self.compare(array, expected, |value| F32 * size(value) + last * value.abs())
     }
 
-    /// [`Case::expect`] of a value whose terms were stored so many times on the way.
-    pub(super) fn expect_after<T: Element>(
+    /// [`Case::near`] where terms of magnitude `stored` were rounded to the run's dtype on the way.
+    pub(super) fn near_stored<T: Element>(
         &mut self,
         array: &TestArray<T>,
-        serial: usize,
-        stored: f64,
-        expected: impl Fn(usize) -> Option<Term> + Sync,
+        (size, stored): (f64, f64),
+        expected: &[f64],
     ) -> Result {
-        let rounding = if array.stored == ElementType::Bf16 { BF16 } else { 0.0 };
-        let unit = F32 * (8.0 + (serial as f64).sqrt()) + stored * rounding;
-        let bound = |(value, magnitude): Term| {
-            unit * magnitude + rounding * value.abs() + f64::from(f32::MIN_POSITIVE)
-        };
-        self.compare(array, |i| expected(i).map(|term| (term.0, bound(term))))
+        let rounding = if self.kernels.dtype == Dtype::Bf16 { BF16 } else { 0.0 };
+        self.compare(array, expected, |value| F32 * size + rounding * (stored + value.abs()))
     }
 
-    /// [`Case::expect`] to the bit; any NaN is equal to any other.
-    pub(super) fn exact<T: Element>(
-        &mut self,
-        array: &TestArray<T>,
-        expected: impl Fn(usize) -> Option<f64> + Sync,
-    ) -> Result {
-        self.compare(array, |i| expected(i).map(|value| (value, 0.0)))
+    /// Compares every number of `array` to the bit, after the rounding of what is expected; any NaN is equal to any other.
+    pub(super) fn exact<T: Element>(&mut self, array: &TestArray<T>, expected: &[f64]) -> Result {
+        let stored: Vec<f64> = expected.iter().map(|x| rounded(*x, array.stored)).collect();
+        self.compare(array, &stored, |_| 0.0)
     }
 
-    /// Expects the numbers that the array had at first.
-    pub(super) fn untouched<T: Element>(&mut self, array: &TestArray<T>) -> Result {
-        self.exact(array, |i| Some(array.initial[i]))
-    }
-
-    /// Compares every element that has an `expected` value, up to the bound beside it, and the guard bytes.
+    /// Compares every number of `array`, up to the bound of its value, and the guard bytes.
     pub(super) fn compare<T: Element>(
         &mut self,
         array: &TestArray<T>,
-        expected: impl Fn(usize) -> Option<Term> + Sync,
+        expected: &[f64],
+        bound: impl Fn(f64) -> f64,
     ) -> Result {
         let found = array.read()?;
-        for (chunk, numbers) in found.chunks(TOGETHER).enumerate() {
-            let terms: Vec<_> =
-                (0..numbers.len()).into_par_iter().map(|i| expected(chunk * TOGETHER + i)).collect();
-            for (found, term) in numbers.iter().zip(terms) {
-                if let Some((value, bound)) = term {
-                    self.number(*found, value, bound);
-                }
-            }
-        }
+        assert_eq!(found.len(), expected.len(), "expected numbers of {}", self.finding.kernel);
+        found.iter().zip(expected).for_each(|(found, value)| self.number(*found, *value, bound(*value)));
         if !array.guarded()? {
             self.finding.problem = Some("it wrote beyond the end of an array".to_owned());
         }
@@ -274,22 +247,22 @@ impl Case<'_> {
         // With a bound of 0, 0 is not -0.
         let sign = bound > 0.0 || found.is_sign_negative() == value.is_sign_negative();
         let same = (found == value && sign) || (found.is_nan() && value.is_nan());
-        let error = match found == value {
-            _ if same => 0.0,
-            true => f64::INFINITY,
-            false => (found - value).abs(),
-        };
-        let error = if error.is_nan() { f64::INFINITY } else { error };
+        let error = if same { 0.0 } else { (found - value).abs() };
+        let error = if error.is_nan() || (found == value && !same) { f64::INFINITY } else { error };
         // The number that is furthest out by its own measure; all errors of 0 are alike.
-        let worse = |e: f64, b: f64, than_e: f64, than_b: f64| {
-            if e == 0.0 {
-                than_e == 0.0 && b > than_b
-            } else {
-                than_e == 0.0 || e * than_b > than_e * b || e.is_infinite()
-            }
+        let worse = match (error == 0.0, finding.error == 0.0) {
+            (true, true) => bound > finding.bound,
+            (true, false) => false,
+            (false, true) => true,
+            (false, false) => error * finding.bound > finding.error * bound || error.is_infinite(),
         };
-        if worse(error, bound, finding.error, finding.bound) {
+        if worse {
             (finding.error, finding.bound) = (error, bound);
         }
     }
+}
+
+/// The largest magnitude among finite numbers, at least 1.
+pub(super) fn largest(numbers: &[f64]) -> f64 {
+    numbers.iter().map(|x| x.abs()).filter(|x| x.is_finite()).fold(1.0, f64::max)
 }

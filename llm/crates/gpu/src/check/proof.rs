@@ -75,7 +75,8 @@ fn kept(
     });
     let failed = findings.iter().filter(|finding| !finding.passed()).count();
     Err(DeviceError::Missing(format!(
-        "{name} does not compute what it should: {case} ({failed} of {} cases failed); see all by llm-train gpu-check, use device=cpu, or train \
+        "{name} does not compute what it should: {case} ({failed} of {} cases failed); see all by llm-train \
+        gpu-check, use device=cpu, or train \
          all the same by gpu.trust=true",
         findings.len()
     )))

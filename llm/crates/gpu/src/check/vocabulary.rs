@@ -1,81 +1,73 @@
 //! Kernels over the vocabulary: log-probabilities and their gradient, and drawing tokens.
 
 use grpo_lambda::systematic::Code;
+use grpo_lambda_decoder::model::ops::log_prob::log_softmax;
+use grpo_lambda_decoder::rng::{categorical, greedy, interval, unit};
 use grpo_lambda_decoder::truncation::Truncation;
+use rand::Rng;
 
-use super::Extent;
-use super::array::TestArray;
+use super::array::{TestArray, single};
 use super::case::{Case, Checker, Result};
 use crate::kernels::{LogProb, LogProbBackward, Sample, SampleState, Status};
 
 /// Tokens and vocabulary; the last is that of Qwen2.5.
-const SMALL: [(usize, usize); 4] = [(1, 1), (4, 11), (2, 1029), (1, 151_936)];
-
-pub(super) fn check(checker: &mut Checker) {
-    for (n, vocabulary) in checker.extent.sizes(&SMALL) {
-        for either in [false, true] {
-            log_prob(checker, n, vocabulary, either);
-            sample(checker, n, vocabulary, either);
-        }
-        log_prob_backward(checker, n, vocabulary);
-    }
-    for greedy in [false, true] {
-        states(checker, greedy);
-    }
-    ends(checker);
-    [5, 70, 2000].into_iter().for_each(|vocabulary| coded(checker, vocabulary));
-    for vocabulary in [5, 5000] {
-        CUTS.into_iter().for_each(|cut| cut_off(checker, vocabulary, cut));
-    }
-    if checker.extent != Extent::Odd {
-        // So many that a lane has several of a part of a part.
-        cut_off(checker, SMALL[3].1, EARLY);
-    }
-}
-
+const SIZES: [(usize, usize); 4] = [(1, 1), (4, 11), (2, 1029), (1, QWEN)];
+/// Vocabularies of draws: of one token, and smaller and larger than a warp, a block, and the tokens of a thread.
+const VOCABULARIES: [usize; 5] = [1, 5, 70, 2100, QWEN];
+const QWEN: usize = 151_936;
 /// The inverse of a temperature that is no power of two.
 const INVERSE: f32 = 1.25;
+/// The magnitude of the terms of a log-probability: of logits of deviation 3.
+const LOGITS: f64 = 32.0;
+/// Most tokens of a response.
+const MOST: usize = 8;
 
-/// A line of logits at [`INVERSE`].
-struct Line<'a> {
-    logits: &'a [f64],
-    max: f64,
-    log_sum: f64,
-}
-
-impl<'a> Line<'a> {
-    fn new(logits: &'a [f64]) -> Self {
-        let z = |x: &f64| x * f64::from(INVERSE);
-        let max = logits.iter().map(z).fold(f64::NEG_INFINITY, f64::max);
-        let log_sum = logits.iter().map(|x| (z(x) - max).exp()).sum::<f64>().ln();
-        Line { logits, max, log_sum }
+pub(super) fn check(checker: &mut Checker) {
+    for (n, vocabulary) in checker.extent.sizes(&SIZES) {
+        for entropy in [false, true] {
+            let what = format!("{n} x {vocabulary}{}", if entropy { " with entropy" } else { "" });
+            checker.case("log_prob", what, |c| log_prob(c, n, vocabulary, entropy));
+        }
+        checker.case("log_prob_backward", format!("{n} x {vocabulary}"), |c| {
+            log_prob_backward(c, n, vocabulary)
+        });
     }
-    fn log_p(&self, token: usize) -> f64 {
-        self.logits[token] * f64::from(INVERSE) - self.max - self.log_sum
-    }
-    /// The size of the numbers from which `f32` computes [`Line::log_p`].
-    fn size(&self, token: usize) -> f64 {
-        let logit = if self.logits[token] == f64::NEG_INFINITY { 0.0 } else { self.logits[token] };
-        1.0 + logit.abs() * f64::from(INVERSE) + self.max.abs() + self.log_sum.abs()
-    }
-    fn entropy(&self) -> f64 {
-        let log_ps = (0..self.logits.len()).map(|j| self.log_p(j));
-        log_ps.map(|l| if l == f64::NEG_INFINITY { 0.0 } else { -l * l.exp() }).sum()
-    }
-    fn probabilities(&self) -> Vec<f64> {
-        (0..self.logits.len()).map(|j| self.log_p(j).exp()).collect()
+    for vocabulary in checker.extent.sizes(&VOCABULARIES) {
+        for (name, draw) in DRAWS {
+            checker.case("sample", format!("{vocabulary} {name}"), |c| drawn(c, vocabulary, draw));
+        }
+        if vocabulary > 4 {
+            checker.case("sample", format!("{vocabulary} at its edges"), |c| edges(c, vocabulary));
+        }
     }
 }
 
-fn lines(logits: &TestArray<f32>, vocabulary: usize) -> Vec<Line<'_>> {
-    logits.initial.chunks_exact(vocabulary).map(Line::new).collect()
+/// The log-probabilities of lines of logits.
+fn log_ps(logits: &[f64], vocabulary: usize) -> Vec<f64> {
+    let mut log_ps = logits.to_vec();
+    log_softmax(&mut log_ps, vocabulary, f64::from(INVERSE));
+    log_ps
 }
 
-/// Logits with one that has no probability; of four lines one has a NaN and one an infinity, which spoil no other.
+/// The largest tempered logit of a line, and the logarithm of the sum of exponentials above it.
+fn normaliser(logits: &[f64], log_ps: &[f64]) -> [f64; 2] {
+    let top = (0..logits.len()).fold(0, |a, b| if logits[b] > logits[a] { b } else { a });
+    [logits[top] * f64::from(INVERSE), -log_ps[top]]
+}
+
+fn entropy(log_ps: &[f64]) -> f64 {
+    log_ps.iter().map(|l| if *l == f64::NEG_INFINITY { 0.0 } else { -l * l.exp() }).sum()
+}
+
+/// Logits with one that has no probability; of four lines one has a NaN and one an infinity, which spoil no other; of two lines one is far from
+/// 0, in numbers that are held exactly, which costs no digit of its probabilities.
 fn logits(c: &mut Case<'_>, n: usize, vocabulary: usize) -> Result<TestArray<f32>> {
-    let mut numbers = c.random::<f32>(n * vocabulary, 3.0)?.initial;
+    let mut numbers: Vec<f64> = c.normals(n * vocabulary).into_iter().map(|x| 3.0 * x).collect();
     if vocabulary > 10 {
         numbers[vocabulary - 1] = f64::NEG_INFINITY;
+    }
+    if n == 2 {
+        numbers[vocabulary..].iter_mut().for_each(|x| *x = (2.0 * *x).round() / 2.0 + 4096.0);
     }
     if n == 4 {
         (numbers[vocabulary + 5], numbers[2 * vocabulary + 7]) = (f64::NAN, f64::INFINITY);
@@ -83,67 +75,63 @@ fn logits(c: &mut Case<'_>, n: usize, vocabulary: usize) -> Result<TestArray<f32
     c.array(numbers)
 }
 
-fn log_prob(checker: &mut Checker, n: usize, vocabulary: usize, entropy: bool) {
-    let sizes = format!("{n} x {vocabulary}{}", if entropy { " with entropy" } else { "" });
-    checker.case("log_prob", sizes, |c| {
-        let logits = logits(c, n, vocabulary)?;
-        let (targets, out) = (c.below(n, vocabulary)?, c.blank(4 * n)?);
-        c.launch(LogProb {
-            logits: logits.ptr(),
-            targets: targets.ptr(),
-            out: out.ptr_mut(),
-            tokens: n as u32,
-            vocabulary: vocabulary as u32,
-            inverse_temperature: INVERSE,
-            entropy,
-        })?;
-        let lines = lines(&logits, vocabulary);
-        c.expect(&out, vocabulary.div_ceil(1024), |i| {
-            let (line, target) = (&lines[i / 4], targets.initial[i / 4] as usize);
-            Some(match i % 4 {
-                0 => (line.log_p(target), line.size(target)),
-                1 if !entropy => (0.0, 0.0),
-                1 => (line.entropy(), 1.0 + 2.0 * line.log_sum + line.max.abs()),
-                // They make a NaN of the two before.
-                _ if !line.log_sum.is_finite() => return None,
-                2 => (line.max, line.max.abs()),
-                _ => (line.log_sum, 1.0 + line.log_sum),
-            })
-        })
-    });
+fn log_prob(c: &mut Case<'_>, n: usize, vocabulary: usize, with_entropy: bool) -> Result {
+    let logits = logits(c, n, vocabulary)?;
+    let (targets, out) = (c.below(n, vocabulary)?, c.blank::<f32>(4 * n)?);
+    c.launch(LogProb {
+        logits: logits.ptr(),
+        targets: targets.ptr(),
+        out: out.out(),
+        tokens: n as u32,
+        vocabulary: vocabulary as u32,
+        inverse_temperature: INVERSE,
+        entropy: with_entropy,
+    })?;
+    let (all, found) = (log_ps(&logits.initial, vocabulary), out.read()?);
+    let mut expected = Vec::new();
+    for (t, (logits, log_ps)) in
+        logits.initial.chunks_exact(vocabulary).zip(all.chunks_exact(vocabulary)).enumerate()
+    {
+        let target = log_ps[targets.whole()[t] as usize];
+        let [max, log_sum] = normaliser(logits, log_ps);
+        expected.extend([target, if with_entropy { entropy(log_ps) } else { 0.0 }]);
+        // Without a distribution they are what makes a NaN of the two before.
+        expected.extend(if log_sum.is_finite() {
+            [max, log_sum]
+        } else {
+            [found[4 * t + 2], found[4 * t + 3]]
+        });
+    }
+    c.near(&out, LOGITS, &expected)
 }
 
-fn log_prob_backward(checker: &mut Checker, n: usize, vocabulary: usize) {
-    checker.case("log_prob_backward", format!("{n} x {vocabulary}"), |c| {
-        let logits = logits(c, n, vocabulary)?;
-        let (targets, slopes) = (c.below(n, vocabulary)?, c.random(n, 1.0)?);
-        let lines = lines(&logits, vocabulary);
-        let saved = lines.iter().flat_map(|line| [0.0, 0.0, line.max, line.log_sum]).collect();
-        let (saved, out) = (c.array(saved)?, c.blank(n * vocabulary)?);
-        c.launch(LogProbBackward {
-            logits: logits.ptr(),
-            targets: targets.ptr(),
-            saved: saved.ptr(),
-            slopes: slopes.ptr(),
-            dlogits: out.ptr_mut(),
-            tokens: n as u32,
-            vocabulary: vocabulary as u32,
-            inverse_temperature: INVERSE,
-        })?;
-        c.expect(&out, 1, |i| {
-            let (t, j) = (i / vocabulary, i % vocabulary);
-            let (p, slope) = (lines[t].log_p(j).exp(), slopes.initial[t] * f64::from(INVERSE));
-            let chosen = f64::from(u8::from(targets.initial[t] as usize == j));
-            Some((slope * (chosen - p), slope.abs() * (chosen + p * (1.0 + lines[t].size(j)))))
-        })
-    });
+fn log_prob_backward(c: &mut Case<'_>, n: usize, vocabulary: usize) -> Result {
+    let logits = logits(c, n, vocabulary)?;
+    let (targets, slopes) = (c.below(n, vocabulary)?, c.random::<f32>(n)?);
+    let log_ps = log_ps(&logits.initial, vocabulary);
+    let lines = logits.initial.chunks_exact(vocabulary).zip(log_ps.chunks_exact(vocabulary));
+    let saved = lines.flat_map(|(logits, log_ps)| [[0.0; 2], normaliser(logits, log_ps)].concat());
+    let (saved, out) = (c.array::<f32>(saved.collect())?, c.blank(n * vocabulary)?);
+    c.launch(LogProbBackward {
+        logits: logits.ptr(),
+        targets: targets.ptr(),
+        saved: saved.ptr(),
+        slopes: slopes.ptr(),
+        dlogits: out.out(),
+        tokens: n as u32,
+        vocabulary: vocabulary as u32,
+        inverse_temperature: INVERSE,
+    })?;
+    let mut expected: Vec<f64> = log_ps.iter().map(|l| -l.exp()).collect();
+    for (t, line) in expected.chunks_exact_mut(vocabulary).enumerate() {
+        line[targets.whole()[t] as usize] += 1.0;
+        line.iter_mut().for_each(|x| *x *= slopes.initial[t] * f64::from(INVERSE));
+    }
+    c.near(&out, LOGITS, &expected)
 }
-
-/// Most tokens of a response.
-const MOST: usize = 64;
 
 /// The arrays of a [`SampleState`].
-struct Rows {
+struct State {
     rows: usize,
     lengths: TestArray<u32>,
     produced: TestArray<u32>,
@@ -161,15 +149,15 @@ struct Rows {
 /// The start of a row: tokens so far, status, limit.
 type Start = (usize, Status, usize);
 
-impl Rows {
-    /// Rows with these starts; `uniforms` are of the position that each is at.
-    fn new(c: &Case<'_>, rows: &[Start], uniforms: &[f64], eos: &[usize]) -> Result<Self> {
+impl State {
+    /// Rows with these starts; `uniforms` are of the position that each is at, `codes` those of rows that are decoded from one.
+    fn new(c: &Case<'_>, rows: &[Start], uniforms: &[f64], codes: &[f64], eos: &[usize]) -> Result<Self> {
         let n = rows.len();
         let mut all = vec![0.9; n * MOST];
-        for (row, ((produced, ..), u)) in rows.iter().zip(uniforms).enumerate() {
-            all[row * MOST + (*produced).min(MOST - 1)] = *u;
+        for (row, (start, u)) in rows.iter().zip(uniforms).enumerate() {
+            all[row * MOST + start.0] = *u;
         }
-        Ok(Rows {
+        Ok(State {
             rows: n,
             lengths: c.integers((0..n).map(|row| 7 + row))?,
             produced: c.integers(rows.iter().map(|row| row.0))?,
@@ -177,310 +165,222 @@ impl Rows {
             limits: c.integers(rows.iter().map(|row| row.2))?,
             next: c.blank(n)?,
             uniforms: c.array(all)?,
-            codes: c.array(vec![0.0; n])?,
+            codes: c.array(codes.to_vec())?,
             tokens: c.blank(n * MOST)?,
             logps: c.blank(n * MOST)?,
             entropies: c.blank(n * MOST)?,
             eos: c.integers(eos.iter().copied())?,
         })
     }
-    fn state(&self) -> SampleState {
-        SampleState {
-            rows: self.rows as u32,
-            max_new_tokens: MOST as u32,
-            lengths: self.lengths.ptr_mut(),
-            produced: self.produced.ptr_mut(),
-            status: self.status.ptr_mut(),
-            limits: self.limits.ptr(),
-            next: self.next.ptr_mut(),
-            uniforms: self.uniforms.ptr_mut(),
-            codes: self.codes.ptr_mut(),
-            tokens: self.tokens.ptr_mut(),
-            logps: self.logps.ptr_mut(),
-            entropies: self.entropies.ptr_mut(),
-            eos: self.eos.ptr(),
-            eos_len: self.eos.initial.len() as u32,
-        }
-    }
 
-    /// Expects that no row was decoded from a code.
-    fn undecoded(&self, c: &mut Case<'_>) -> Result {
-        c.untouched(&self.uniforms)?;
-        c.untouched(&self.codes)
-    }
-}
-
-/// The first of the largest numbers.
-fn largest(x: &[f64]) -> usize {
-    (0..x.len()).fold(0, |a, b| if x[b] > x[a] { b } else { a })
-}
-
-/// A token drawn with these probabilities, and the middle of its part of the cumulative sum: far enough from its neighbours' parts for `f32` to
-/// draw it, too.
-fn draw(c: &mut Case<'_>, probabilities: &[f64]) -> (usize, f64) {
-    loop {
-        let (u, mut below) = (c.unit(), 0.0);
-        for (token, p) in probabilities.iter().enumerate() {
-            if u < below + p {
-                if *p > 1e-5 {
-                    return (token, below + p / 2.0);
-                }
-                break;
-            }
-            below += p;
-        }
-    }
-}
-
-/// Draws of active rows from lines in another order, with the log-probabilities of training, to the bit; a row without a line stays.
-fn sample(checker: &mut Checker, n: usize, vocabulary: usize, greedy: bool) {
-    let sizes = format!("{n} x {vocabulary}{}", if greedy { " greedy" } else { "" });
-    checker.case("sample", sizes, |c| {
-        let mut numbers = c.random::<f32>(n * vocabulary, 3.0)?.initial;
-        if greedy {
-            // Ties: the first of equals is taken.
-            numbers.iter_mut().for_each(|x| *x = x.round());
-        }
-        let logits = c.array(numbers)?;
-        let source: Vec<usize> = (0..n).rev().collect();
-        let lines = lines(&logits, vocabulary);
-        let drawn: Vec<(usize, f64)> = source
-            .iter()
-            .map(|line| match greedy {
-                true => (largest(lines[*line].logits), 0.0),
-                false => draw(c, &lines[*line].probabilities()),
-            })
-            .collect();
-        let uniforms: Vec<f64> = drawn.iter().map(|d| d.1).chain([0.5]).collect();
-        let state = Rows::new(c, &vec![(2, Status::Active, MOST); n + 1], &uniforms, &[])?;
-        let from = c.integers(source.iter().copied().chain([Sample::NO_LINE as usize]))?;
-        c.launch(Sample {
+    /// A draw from these logits, each row from its own line.
+    fn plain(&self, logits: &TestArray<f32>, vocabulary: usize) -> Sample {
+        Sample {
             logits: logits.ptr(),
-            source: Some(from.ptr()),
+            source: None,
             vocabulary: vocabulary as u32,
             inverse_temperature: INVERSE,
-            greedy,
-            advance: true,
+            greedy: false,
+            advance: false,
             min_new_tokens: 0,
             top_k: None,
             top_p: None,
-            state: state.state(),
-        })?;
-        let here = |i: usize| (i % MOST == 2 && i / MOST < n).then_some(i / MOST);
-        c.exact(&state.tokens, |i| Some(here(i).map_or(f64::from(u32::MAX), |row| drawn[row].0 as f64)))?;
-        c.exact(&state.next, |row| Some(drawn.get(row).map_or(state.next.initial[row], |d| d.0 as f64)))?;
-        c.exact(&state.produced, |row| Some(if row < n { 3.0 } else { 2.0 }))?;
-        c.exact(&state.lengths, |row| Some(state.lengths.initial[row] + f64::from(u8::from(row < n))))?;
-        c.exact(&state.status, |_| Some(0.0))?;
-        state.undecoded(c)?;
-        let serial = vocabulary.div_ceil(1024);
-        c.expect(&state.logps, serial, |i| {
-            let (row, line) = here(i).map(|row| (row, &lines[source[row]]))?;
-            Some((line.log_p(drawn[row].0), line.size(drawn[row].0)))
-        })?;
-        let trained = trained(c, &logits, vocabulary, &source, &drawn)?;
-        let number =
-            |i: usize, which: usize| here(i).map_or(f64::NAN, |row| trained[4 * source[row] + which]);
-        c.exact(&state.logps, |i| Some(number(i, 0)))?;
-        c.exact(&state.entropies, |i| Some(number(i, 1)))?;
-        c.expect(&state.entropies, serial, |i| {
-            let line = here(i).map(|row| &lines[source[row]])?;
-            Some((line.entropy(), 1.0 + 2.0 * line.log_sum + line.max.abs()))
-        })
-    });
+            state: SampleState {
+                rows: self.rows as u32,
+                max_new_tokens: MOST as u32,
+                lengths: self.lengths.out(),
+                produced: self.produced.out(),
+                status: self.status.out(),
+                limits: self.limits.ptr(),
+                next: self.next.out(),
+                uniforms: self.uniforms.out(),
+                codes: self.codes.out(),
+                tokens: self.tokens.out(),
+                logps: self.logps.out(),
+                entropies: self.entropies.out(),
+                eos: self.eos.ptr(),
+                eos_len: self.eos.initial.len() as u32,
+            },
+        }
+    }
+
+    /// Compares tokens, counts and states with those after each row's draw, if it drew a token.
+    fn expect(&self, c: &mut Case<'_>, draws: &[Option<usize>], after: &[Status]) -> Result {
+        let produced =
+            self.produced.initial.iter().zip(draws).map(|(n, draw)| n + f64::from(draw.is_some() as u8));
+        let (mut next, mut tokens) = (self.next.initial.clone(), self.tokens.initial.clone());
+        for (row, draw) in draws.iter().enumerate() {
+            let Some(token) = draw else { continue };
+            next[row] = *token as f64;
+            tokens[row * MOST + self.produced.initial[row] as usize] = *token as f64;
+        }
+        c.exact(&self.next, &next)?;
+        c.exact(&self.tokens, &tokens)?;
+        c.exact(&self.produced, &produced.collect::<Vec<_>>())?;
+        c.exact(&self.status, &after.iter().map(|status| f64::from(*status as u32)).collect::<Vec<_>>())?;
+        c.exact(&self.limits, &self.limits.initial)
+    }
 }
 
-/// Draws of rows that are decoded from a code: what is left of it is the number of the next token, unless the token uses it up.
-fn coded(checker: &mut Checker, vocabulary: usize) {
-    checker.case("sample", format!("{vocabulary} from codes"), |c| {
-        let n = 6;
-        let logits = c.random::<f32>(n * vocabulary, 2.0)?;
-        let lines = lines(&logits, vocabulary);
-        let drawn: Vec<(usize, f64)> = lines.iter().map(|line| draw(c, &line.probabilities())).collect();
-        let uniforms: Vec<f64> = drawn.iter().map(|drawn| drawn.1).collect();
-        let codes: Vec<f64> = (0..n).map(|row| [1.0, 1.5 * Code::LEAST, 0.0][row % 3]).collect();
-        let rows = Rows::new(c, &vec![(2, Status::Active, MOST); n], &uniforms, &[])?;
-        let state = Rows { codes: c.array(codes.clone())?, ..rows };
-        c.launch(plain(&logits, &state))?;
-        c.exact(&state.next, |row| Some(drawn[row].0 as f64))?;
-        let share = |row: usize| lines[row].log_p(drawn[row].0).exp();
-        let left = |row: usize| codes[row] * share(row);
-        c.compare(&state.codes, |row| Some((left(row), 1e-6 * left(row))))?;
-        // Draws are in the middle of their token's share.
-        let goes_on = |i: usize| i % MOST == 3 && left(i / MOST) >= Code::LEAST;
-        c.compare(&state.uniforms, |i| {
-            Some(if goes_on(i) { (0.5, 1e-6 / share(i / MOST)) } else { (state.uniforms.initial[i], 0.0) })
-        })
-    });
+/// How tokens are drawn.
+#[derive(Clone, Copy)]
+struct Draw {
+    truncation: Truncation,
+    /// True if it is too early to end.
+    early: bool,
+    greedy: bool,
+    /// True for rows that are decoded from codes.
+    coded: bool,
 }
 
-/// The output of [`LogProb`] for the tokens drawn.
-fn trained(
-    c: &Case<'_>,
-    logits: &TestArray<f32>,
-    vocabulary: usize,
-    source: &[usize],
-    drawn: &[(usize, f64)],
-) -> Result<Vec<f64>> {
-    let mut targets = vec![0; source.len()];
-    source.iter().zip(drawn).for_each(|(line, drawn)| targets[*line] = drawn.0);
-    let (targets, out) = (c.integers(targets)?, c.blank(4 * source.len())?);
+const PLAIN: Draw =
+    Draw { truncation: Truncation { top_k: None, top_p: None }, early: false, greedy: false, coded: false };
+
+const fn cut(top_k: Option<usize>, top_p: Option<f64>) -> Draw {
+    Draw { truncation: Truncation { top_k, top_p }, ..PLAIN }
+}
+
+const DRAWS: [(&str, Draw); 8] = [
+    ("drawn", PLAIN),
+    ("greedy", Draw { greedy: true, ..PLAIN }),
+    ("from codes", Draw { coded: true, ..PLAIN }),
+    ("too early to end", Draw { early: true, ..PLAIN }),
+    ("of the 3 likeliest", cut(Some(3), None)),
+    ("of the likeliest 0.35, early", Draw { early: true, ..cut(None, Some(0.35)) }),
+    ("of the likeliest 0.8 of 40", cut(Some(40), Some(0.8))),
+    ("of the 2 likeliest, greedy, early", Draw { early: true, greedy: true, ..cut(Some(2), None) }),
+];
+
+/// A token drawn with these scores, and the number that gives it with its place among the numbers that do, from 0 to 1: so far from their ends
+/// that `f32` draws it, too. `None` without one.
+fn draw(c: &mut Case<'_>, scores: &[f32], likeliest: bool) -> Option<(usize, f64, f64)> {
+    if likeliest {
+        return Some((greedy(scores).ok()?, 0.0, 0.0));
+    }
+    loop {
+        let u = unit(c.rng.next_u64());
+        let token = categorical(scores, 1.0, u).ok()?;
+        let (from, share) = interval(scores, token);
+        if (u - from).min(from + share - u) > 1e-6 {
+            return Some((token, u, (u - from) / share));
+        }
+    }
+}
+
+/// Draws from a flat line, a peaked one, one with ties, and one of end tokens alone, in the opposite order, as on the CPU; and a row without a
+/// line, which stays.
+fn drawn(c: &mut Case<'_>, vocabulary: usize, how: Draw) -> Result {
+    let ends: Vec<usize> = [1, 4, 40, 41, 42, 300, 301].into_iter().filter(|end| *end < vocabulary).collect();
+    let end_alone = |j: usize| if ends.contains(&j) { 1.0 } else { f64::NEG_INFINITY };
+    let mut numbers: Vec<f64> = (0..vocabulary).map(end_alone).collect();
+    numbers.extend(c.normals(vocabulary).iter().map(|x| (2.0 * x).round()));
+    numbers.extend(c.normals(vocabulary).iter().map(|x| 3.0 * x));
+    numbers.extend(c.normals(vocabulary).iter().map(|x| 0.3 * x));
+    let logits = c.array::<f32>(numbers)?;
+    let all = log_ps(&logits.initial, vocabulary);
+    let line = |row: usize| &all[(3 - row) * vocabulary..][..vocabulary];
+    let mut draws = Vec::new();
+    for row in 0..4 {
+        let mut scores = single(line(row));
+        if how.early {
+            ends.iter().for_each(|end| scores[*end] = f32::NEG_INFINITY);
+        }
+        how.truncation.apply(&mut scores);
+        let drawn = draw(c, &scores, how.greedy);
+        draws.push(drawn.map(|(token, u, rest)| (token, u, rest, interval(&scores, token).1)));
+    }
+    let uniforms: Vec<f64> = draws.iter().map(|draw| draw.map_or(0.5, |draw| draw.1)).chain([0.5]).collect();
+    let code = |row: usize| if how.coded { [1.0, 1.5 * Code::LEAST, 0.0][row % 3] } else { 0.0 };
+    let codes: Vec<f64> = (0..5).map(code).collect();
+    let state = State::new(c, &[(2, Status::Active, MOST); 5], &uniforms, &codes, &ends)?;
+    let source = c.integers([3, 2, 1, 0, Sample::NO_LINE as usize])?;
+    let top_p = c.array(vec![how.truncation.top_p.unwrap_or(1.0)])?;
+    c.launch(Sample {
+        source: Some(source.ptr()),
+        greedy: how.greedy,
+        advance: true,
+        min_new_tokens: if how.early { 3 } else { 0 },
+        top_k: how.truncation.top_k.map(|k| k as u32),
+        top_p: how.truncation.top_p.map(|_| top_p.ptr()),
+        ..state.plain(&logits, vocabulary)
+    })?;
+    let tokens: Vec<Option<usize>> = draws.iter().map(|draw| draw.map(|draw| draw.0)).chain([None]).collect();
+    let after = |(row, token): (usize, &Option<usize>)| match token {
+        Some(token) if ends.contains(token) => Status::Ended,
+        None if row < 4 => Status::NotNumbers,
+        Some(_) | None => Status::Active,
+    };
+    state.expect(c, &tokens, &tokens.iter().enumerate().map(after).collect::<Vec<_>>())?;
+    let lengths = state.lengths.initial.iter().enumerate();
+    c.exact(
+        &state.lengths,
+        &lengths.map(|(row, len)| len + f64::from(u8::from(row < 4))).collect::<Vec<_>>(),
+    )?;
+    let (mut logps, mut entropies) = (state.logps.initial.clone(), state.entropies.initial.clone());
+    let (mut left, mut numbers, found) = (codes, state.uniforms.initial.clone(), state.uniforms.read()?);
+    for (row, drawn) in draws.iter().enumerate() {
+        let Some((_, _, rest, share)) = drawn else { continue };
+        (logps[row * MOST + 2], entropies[row * MOST + 2]) = (share.ln(), entropy(line(row)));
+        left[row] *= share;
+        // What is left of a code is the next number, unless it is used up.
+        if left[row] >= Code::LEAST {
+            let next = row * MOST + 3;
+            c.number(found[next], *rest, 1e-6 / share);
+            numbers[next] = found[next];
+        }
+    }
+    c.compare(&state.logps, &logps, |value| 1e-6 * (1.0 + value.abs()))?;
+    c.compare(&state.entropies, &entropies, |value| 1e-6 * (1.0 + value.abs()))?;
+    c.compare(&state.codes, &left, |value| 1e-6 * value)?;
+    c.exact(&state.uniforms, &numbers)?;
+    if how.truncation.is_none() && !how.early {
+        as_trained(c, &logits, &state, &tokens)?;
+    }
+    Ok(())
+}
+
+/// The log-probabilities and entropies of drawn tokens are those of training, to the bit.
+fn as_trained(c: &mut Case<'_>, logits: &TestArray<f32>, state: &State, tokens: &[Option<usize>]) -> Result {
+    let vocabulary = logits.initial.len() / 4;
+    let targets = c.integers((0..4).map(|line| tokens[3 - line].unwrap_or(0)))?;
+    let out = c.blank::<f32>(16)?;
     c.launch(LogProb {
         logits: logits.ptr(),
         targets: targets.ptr(),
-        out: out.ptr_mut(),
-        tokens: source.len() as u32,
+        out: out.out(),
+        tokens: 4,
         vocabulary: vocabulary as u32,
         inverse_temperature: INVERSE,
         entropy: true,
     })?;
-    out.read()
-}
-
-/// A draw from these logits, each row from its own line.
-fn plain(logits: &TestArray<f32>, state: &Rows) -> Sample {
-    Sample {
-        logits: logits.ptr(),
-        source: None,
-        vocabulary: (logits.initial.len() / state.rows) as u32,
-        inverse_temperature: INVERSE,
-        greedy: false,
-        advance: false,
-        min_new_tokens: 0,
-        top_k: None,
-        top_p: None,
-        state: state.state(),
+    let (trained, logps, entropies) = (out.read()?, state.logps.read()?, state.entropies.read()?);
+    for row in (0..4).filter(|row| tokens[*row].is_some()) {
+        c.number(logps[row * MOST + 2], trained[4 * (3 - row)], 0.0);
+        c.number(entropies[row * MOST + 2], trained[4 * (3 - row) + 1], 0.0);
     }
+    Ok(())
 }
 
-/// Uniform numbers at both ends, with tokens at both ends that cannot be drawn.
-fn ends(checker: &mut Checker) {
-    for vocabulary in [5, 70, 2000] {
-        checker.case("sample", format!("{vocabulary} at both ends"), |c| {
-            let none = |i: usize| i < 2 || i + 2 >= vocabulary;
-            let line = (0..vocabulary).map(|i| if none(i) { f64::NEG_INFINITY } else { 0.5 });
-            let logits = c.array(line.clone().chain(line).collect())?;
-            let uniforms = [0.0, 1.0 - f64::EPSILON / 2.0];
-            let state = Rows::new(c, &[(0, Status::Active, MOST); 2], &uniforms, &[])?;
-            c.launch(plain(&logits, &state))?;
-            state.undecoded(c)?;
-            c.exact(&state.next, |row| Some([2.0, vocabulary as f64 - 3.0][row]))
-        });
-    }
-}
-
-/// A cut: the likeliest tokens, the share of probability, true if it is too early to end, true to take the likeliest.
-type Cut = (Option<usize>, Option<f64>, bool, bool);
-
-const EARLY: Cut = (None, None, true, false);
-const CUTS: [Cut; 6] = [
-    (Some(1), None, false, false),
-    (Some(3), None, false, false),
-    (Some(40), Some(0.8), false, false),
-    (None, Some(0.35), true, false),
-    EARLY,
-    (Some(2), None, true, true),
-];
-
-/// Draws from a flat line, a peaked one, one whose ties are cut through, and one of end tokens alone, as on the CPU.
-fn cut_off(checker: &mut Checker, vocabulary: usize, (top_k, top_p, early, greedy): Cut) {
-    let name = format!("{vocabulary} cut to {top_k:?} {top_p:?}{}", if early { " early" } else { "" });
-    checker.case("sample", name, |c| {
-        let ends: &[usize] = if vocabulary == 5 { &[1, 4] } else { &[1, 4, 40, 41, 42, 300, 301] };
-        let mut lines = Vec::new();
-        for spread in [0.3, 3.0, 2.0] {
-            lines.push(c.random::<f32>(vocabulary, spread)?.initial);
-        }
-        lines[2].iter_mut().for_each(|x| *x = x.round());
-        lines
-            .push((0..vocabulary).map(|i| if ends.contains(&i) { 1.0 } else { f64::NEG_INFINITY }).collect());
-        // Of every line: the token, its uniform number and log-probability, and the entropy.
-        let mut drawn = Vec::new();
-        for logits in &lines {
-            let line = Line::new(logits);
-            let mut scores: Vec<f32> = (0..vocabulary).map(|j| line.log_p(j) as f32).collect();
-            if early {
-                ends.iter().for_each(|end| scores[*end] = f32::NEG_INFINITY);
-            }
-            Truncation { top_k, top_p }.apply(&mut scores);
-            let left: f64 = scores.iter().map(|x| f64::from(*x).exp()).sum();
-            let shares: Vec<f64> = scores.iter().map(|x| f64::from(*x).exp() / left).collect();
-            drawn.push((left > 0.0).then(|| {
-                let (token, u) = if greedy { (largest(&shares), 0.0) } else { draw(c, &shares) };
-                (token, u, shares[token].ln(), line.entropy())
-            }));
-        }
-        let uniforms: Vec<f64> = drawn.iter().map(|drawn| drawn.map_or(0.5, |drawn| drawn.1)).collect();
-        let logits = c.array(lines.concat())?;
-        let state = Rows::new(c, &[(0, Status::Active, MOST); 4], &uniforms, ends)?;
-        let p = c.array(vec![top_p.unwrap_or(1.0)])?;
-        c.launch(Sample {
-            greedy,
-            min_new_tokens: u32::from(early),
-            top_k: top_k.map(|k| k as u32),
-            top_p: top_p.map(|_| p.ptr()),
-            ..plain(&logits, &state)
-        })?;
-        let token = |row: usize| Some(drawn[row].map_or(f64::from(u32::MAX), |drawn| drawn.0 as f64));
-        let status = |row: usize| match drawn[row] {
-            None => Status::NotNumbers,
-            Some(drawn) if ends.contains(&drawn.0) => Status::Ended,
-            Some(_) => Status::Active,
-        };
-        let here = |i: usize| drawn[i / MOST].filter(|_| i.is_multiple_of(MOST));
-        c.exact(&state.tokens, |i| Some(here(i).map_or(f64::from(u32::MAX), |drawn| drawn.0 as f64)))?;
-        c.exact(&state.next, token)?;
-        c.exact(&state.produced, |row| Some(f64::from(u8::from(drawn[row].is_some()))))?;
-        c.exact(&state.status, |row| Some(f64::from(status(row) as u32)))?;
-        state.undecoded(c)?;
-        let close = |value: f64| (value, 1e-6 * (1.0 + value.abs()));
-        c.compare(&state.logps, |i| Some(here(i).map_or((f64::NAN, 0.0), |drawn| close(drawn.2))))?;
-        c.compare(&state.entropies, |i| Some(here(i).map_or((f64::NAN, 0.0), |drawn| close(drawn.3))))?;
-        c.untouched(&state.lengths)
-    });
-}
-
-/// Rows that have ended, are at their limit, end now, are truncated now, and some without a distribution: with a NaN, an infinity, and nothing
-/// but minus infinity.
-fn states(checker: &mut Checker, greedy: bool) {
+/// Uniform numbers at both ends, with tokens at both ends that cannot be drawn; rows that reach their limit, are at it or have ended; and rows
+/// without a distribution.
+fn edges(c: &mut Case<'_>, vocabulary: usize) -> Result {
     use Status::{Active, Ended, NotNumbers, Truncated};
-    let name = format!("every state of a row{}", if greedy { " greedy" } else { "" });
-    checker.case("sample", name, |c| {
-        let (vocabulary, end) = (19, 4);
-        let mut logits: Vec<f64> = c.random::<f32>(9 * vocabulary, 1.0)?.initial;
-        for row in 0..7 {
-            logits[row * vocabulary + if row == 4 { end } else { 9 }] = 20.0;
-        }
-        (logits[6 * vocabulary + 3], logits[7 * vocabulary + 3]) = (f64::NAN, f64::INFINITY);
-        logits[8 * vocabulary..].fill(f64::NEG_INFINITY);
-        let logits = c.array(logits)?;
-        // Ended by an end token, by its limit, at its limit, active, ends now, reaches its limit now, and no distribution.
-        let rows = [
-            (1, Ended, 9),
-            (2, Truncated, 2),
-            (5, Active, 5),
-            (0, Active, 9),
-            (3, Active, 9),
-            (4, Active, 5),
-            (1, Active, 9),
-            (1, Active, 9),
-            (1, Active, 9),
-        ];
-        let state = Rows::new(c, &rows, &[0.5; 9], &[1, end])?;
-        c.launch(Sample { greedy, ..plain(&logits, &state) })?;
-        let after =
-            [Ended, Truncated, Truncated, Active, Ended, Truncated, NotNumbers, NotNumbers, NotNumbers];
-        c.exact(&state.status, |row| Some(f64::from(after[row] as u32)))?;
-        state.undecoded(c)?;
-        c.exact(&state.produced, |row| Some([1.0, 2.0, 5.0, 1.0, 4.0, 5.0, 1.0, 1.0, 1.0][row]))?;
-        let drew = |row: usize| [3, 4, 5].contains(&row);
-        let token = |row: usize| if row == 4 { end as f64 } else { 9.0 };
-        c.exact(&state.next, |row| Some(if drew(row) { token(row) } else { f64::from(u32::MAX) }))?;
-        let here = |i: usize| drew(i / MOST) && i % MOST == rows[i / MOST].0;
-        c.exact(&state.tokens, |i| Some(if here(i) { token(i / MOST) } else { f64::from(u32::MAX) }))?;
-        c.exact(&state.logps, |i| (!here(i)).then_some(f64::NAN))?;
-        c.exact(&state.entropies, |i| (!here(i)).then_some(f64::NAN))?;
-        c.untouched(&state.lengths)?;
-        c.untouched(&state.limits)
-    });
+    let last = 1.0 - f64::EPSILON / 2.0;
+    let rows: [(Start, f64, Option<usize>, Status); 8] = [
+        ((0, Active, MOST), 0.0, Some(2), Active),
+        ((0, Active, MOST), last, Some(vocabulary - 3), Active),
+        ((4, Active, 5), 0.0, Some(2), Truncated),
+        ((5, Active, 5), 0.5, None, Truncated),
+        ((2, Truncated, 2), 0.5, None, Truncated),
+        ((1, Ended, MOST), 0.5, None, Ended),
+        ((1, Active, MOST), 0.5, None, NotNumbers),
+        ((1, Active, MOST), 0.5, None, NotNumbers),
+    ];
+    let logit = |i: usize| if i < 2 || i + 2 >= vocabulary { f64::NEG_INFINITY } else { 0.5 };
+    let mut numbers: Vec<f64> = (0..8 * vocabulary).map(|i| logit(i % vocabulary)).collect();
+    (numbers[6 * vocabulary + 2], numbers[7 * vocabulary + 2]) = (f64::NAN, f64::INFINITY);
+    let logits = c.array::<f32>(numbers)?;
+    let state = State::new(c, &rows.map(|row| row.0), &rows.map(|row| row.1), &[0.0; 8], &[])?;
+    c.launch(state.plain(&logits, vocabulary))?;
+    state.expect(c, &rows.map(|row| row.2), &rows.map(|row| row.3))
 }

@@ -37,7 +37,8 @@ pub(super) fn kernels(
     let Some(target) = Target::best(capability, &known) else {
         let oldest = known.iter().min().copied().unwrap_or(0);
         return Err(DeviceError::Missing(format!(
-            "{device} has compute capability {}.{}; NVRTC {major}.{minor} compiles for {}.{} and newer: it needs older CUDA libraries",
+            "{device} has compute capability {}.{}; NVRTC {major}.{minor} compiles for {}.{} and newer: it \
+            needs older CUDA libraries",
             capability / 10,
             capability % 10,
             oldest / 10,
@@ -99,7 +100,8 @@ impl Failure {
         let first = log.lines().find(|l| l.contains("error")).or(log.lines().next());
         let mut reason = first.map_or(status.clone(), |line| format!("{status}: {}", line.trim()));
         if status.contains("BUILTIN_OPERATION") {
-            reason += "; the directory of libnvrtc must be on LD_LIBRARY_PATH, because NVRTC opens libnvrtc-builtins from there";
+            reason += "; the directory of libnvrtc must be on LD_LIBRARY_PATH, because NVRTC opens \
+                libnvrtc-builtins from there";
         }
         if !log.trim().is_empty() {
             let directory = directory.unwrap_or_else(std::env::temp_dir);
@@ -196,7 +198,8 @@ mod tests {
         let place = tempfile::tempdir().expect("a temporary directory");
         let failure = compile(&broken).expect_err("it does not compile");
         let line = failure.describe(&broken, Some(place.path().to_owned()), "a card").to_string();
-        let start = "compiling the f32 kernels for sm_90 with NVRTC 13.0 failed on a card: NVRTC_ERROR_COMPILATION: kernels.cu(1): error: ";
+        let start = "compiling the f32 kernels for sm_90 with NVRTC 13.0 failed on a card: \
+            NVRTC_ERROR_COMPILATION: kernels.cu(1): error: ";
         assert!(line.starts_with(start) && !line.contains('\n'), "{line}");
         let log = std::fs::read_to_string(place.path().join("kernels-f32.log")).expect("a log");
         assert!(log.contains("error") && line.ends_with("kernels-f32.log"), "{log}");

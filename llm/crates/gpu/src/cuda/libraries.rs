@@ -53,7 +53,8 @@ pub(super) fn open() -> Result<Versions, DeviceError> {
     if !absent.is_empty() {
         let names: Vec<String> = absent.iter().map(|name| format!("lib{name}.so.13")).collect();
         return Err(missing(format!(
-            "{} not found: install the CUDA 13 (or 12) runtime libraries, as by pip install nvidia-cuda-nvrtc nvidia-cublas in the active \
+            "{} not found: install the CUDA 13 (or 12) runtime libraries, as by pip install \
+            nvidia-cuda-nvrtc nvidia-cublas in the active \
              environment, or put their directory on LD_LIBRARY_PATH",
             names.join(" and ")
         )));
@@ -194,7 +195,8 @@ fn fitting(
         if version > driver / 1000 {
             let shown = format!("{}.{}", driver / 1000, driver % 1000 / 10);
             return Err(format!(
-                "{library}{} is of CUDA {version} and the NVIDIA driver only of CUDA {shown}: install a newer driver, or the libraries of CUDA {}",
+                "{library}{} is of CUDA {version} and the NVIDIA driver only of CUDA {shown}: install a \
+                newer driver, or the libraries of CUDA {}",
                 place(library),
                 driver / 1000
             ));

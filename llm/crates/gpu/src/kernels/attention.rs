@@ -126,7 +126,8 @@ kernel! {
         pass scale: f32,
     }
     threads THREADS; grid (segments.count, blocks(heads.query, heads.dim, qkv.dtype()));
-    bytes qkv[segments.tokens, heads.line()], out[2, segments.tokens, heads.queries()], inner[2, segments.tokens, heads.query],
+    bytes qkv[segments.tokens, heads.line()], out[2, segments.tokens, heads.queries()],
+        inner[2, segments.tokens, heads.query],
         dqkv[segments.tokens, heads.queries()];
     operations operations(3.0, &segments, heads);
 }
@@ -152,7 +153,8 @@ kernel! {
         pass scale: f32,
     }
     threads THREADS; grid (segments.key_count, blocks(heads.key, heads.dim, qkv.dtype()));
-    bytes qkv[segments.tokens, heads.line()], dout[segments.tokens, heads.queries()], inner[2, segments.tokens, heads.query],
+    bytes qkv[segments.tokens, heads.line()], dout[segments.tokens, heads.queries()],
+        inner[2, segments.tokens, heads.query],
         dqkv[2, segments.tokens, heads.keys()], sums[segments.sums(heads)];
     operations operations(4.0, &segments, heads);
 }

@@ -64,7 +64,8 @@ kernel! {
         pass scale: f32,
     }
     threads 256; grid (rows, attention::blocks(heads.key, heads.dim, q.dtype()) * Self::chunks(heads) * splits);
-    bytes keys[2, rows, heads.keys(), width * PAGE], q[rows, heads.queries()], out[parts.is_none(), rows, heads.queries()],
+    bytes keys[2, rows, heads.keys(), width * PAGE], q[rows, heads.queries()], out[parts.is_none(), rows,
+        heads.queries()],
         parts[rows, heads.query, splits, heads.dim + 2];
     before(device) heads.check(Self::NAME, device);
 }

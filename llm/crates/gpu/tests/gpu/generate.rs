@@ -19,38 +19,31 @@ use grpo_lambda_gpu::cache_bytes;
 use grpo_lambda_gpu::dry::Dry;
 use grpo_lambda_gpu::generate::{self, GenerateOptions, Times};
 use grpo_lambda_gpu::ledger::Ledger;
-use grpo_lambda_gpu::lora::AdapterLayout;
-use grpo_lambda_gpu::{Adapter, Budget, Device, Dtype, GpuDecoder, Kernels, Layout, Network, Weights};
+use grpo_lambda_gpu::{Budget, Device, Dtype};
 use grpo_lambda_ptx::Order;
 
+use crate::decoder::Ready;
 use crate::{long, machine};
 
-/// A decoder with its weights on a device.
-struct Model {
-    device: Arc<dyn Device>,
-    decoder: GpuDecoder,
-    weights: Weights,
+fn model_on(device: Arc<dyn Device>, parameters: &Parameters<f32>, c: &ModelConfig, dtype: Dtype) -> Ready {
+    Ready::with(device, dtype, c, parameters, Budget::default(), None)
 }
 
-impl Model {
-    fn new(device: Arc<dyn Device>, parameters: &Parameters<f32>, c: &ModelConfig, dtype: Dtype) -> Model {
-        let layout = Arc::new(Layout::new(c));
-        let weights = Weights::upload(&device, "weights", &layout, parameters, dtype).unwrap();
-        let kernels = Kernels { device: device.clone(), dtype };
-        let decoder = GpuDecoder::new(kernels, layout, Budget::default());
-        Model { device, decoder, weights }
+impl Ready {
+    fn device(&self) -> &dyn Device {
+        &*self.decoder.kernels().device
     }
 
-    fn run(
+    fn sample(
         &self,
         ask: &SamplingRequest<'_>,
         options: GenerateOptions,
     ) -> Result<(Vec<Vec<SampledResponse>>, Times), RolloutError> {
-        generate::run(&self.decoder, Network::from(&self.weights), ask, options)
+        generate::run(&self.decoder, self.network(), ask, options)
     }
 
     fn generate(&self, ask: &SamplingRequest<'_>) -> Vec<Vec<SampledResponse>> {
-        self.run(ask, GenerateOptions::default()).unwrap().0
+        self.sample(ask, GenerateOptions::default()).unwrap().0
     }
 
     /// The trainer's log-probabilities of responses, in flat order.
@@ -58,7 +51,7 @@ impl Model {
         let rows = rows(ask, responses);
         let temperature = if ask.sampling.temperature > 0.0 { ask.sampling.temperature } else { 1.0 };
         self.decoder
-            .score(&self.weights, &rows, ForwardOptions { temperature, ..ForwardOptions::default() })
+            .score(self.network(), &rows, ForwardOptions { temperature, ..ForwardOptions::default() })
             .unwrap()
             .logps
     }
@@ -122,11 +115,11 @@ fn cpu(c: &ModelConfig) -> Decoder<f32> {
     Decoder::new(c.clone(), parameters(c)).unwrap()
 }
 
-fn model_of(c: &ModelConfig, dtype: Dtype) -> Model {
-    Model::new(machine::start(), &parameters(c), c, dtype)
+fn model_of(c: &ModelConfig, dtype: Dtype) -> Ready {
+    model_on(machine::start(), &parameters(c), c, dtype)
 }
 
-fn model(dtype: Dtype) -> Model {
+fn model(dtype: Dtype) -> Ready {
     model_of(&shape(), dtype)
 }
 
@@ -249,10 +242,10 @@ fn replayed_steps_have_the_bits_of_launched_ones_and_asking_seldom_changes_nothi
         {
             let model = model_of(&c, dtype);
             let ask = ask(&PROMPTS, 1, 1.0);
-            let (expected, times) = model.run(&ask, GenerateOptions::default()).unwrap();
+            let (expected, times) = model.sample(&ask, GenerateOptions::default()).unwrap();
             assert_eq!(times.steps, NEW - 1);
             for options in variants {
-                assert_eq!(model.run(&ask, options).unwrap().0, expected, "{options:?}");
+                assert_eq!(model.sample(&ask, options).unwrap().0, expected, "{options:?}");
             }
         }
     }
@@ -265,7 +258,7 @@ fn decoding_stops_when_the_host_has_seen_that_no_row_is_live() {
     let ask = SamplingRequest { eos: &all, ..ask(&PROMPTS[..2], 1, 1.0) };
     for (poll_every, steps) in [(1, 1), (3, 3), (100, NEW - 1)] {
         let (found, times) =
-            model.run(&ask, GenerateOptions { poll_every, ..GenerateOptions::default() }).unwrap();
+            model.sample(&ask, GenerateOptions { poll_every, ..GenerateOptions::default() }).unwrap();
         assert!(found.iter().flatten().all(|s| s.tokens.len() == 1 && !s.truncated));
         assert_eq!(times.steps, steps);
     }
@@ -276,7 +269,7 @@ fn the_order_in_which_threads_run_changes_no_bit() {
     for c in shapes() {
         let mut all = Vec::new();
         for order in [Order::Forward, Order::Reversed, Order::Shuffled(3)] {
-            let model = Model::new(machine::ordered(order), &parameters(&c), &c, Dtype::F32);
+            let model = model_on(machine::ordered(order), &parameters(&c), &c, Dtype::F32);
             all.push(model.generate(&ask(&PROMPTS[..3], 2, 1.0)));
         }
         assert!(all.windows(2).all(|pair| pair[0] == pair[1]));
@@ -334,15 +327,15 @@ fn refilled_slots_give_the_cpus_responses_whatever_starts_beside_them() {
             let whole = if dtype == Dtype::F32 { cpu.generate(&ask).unwrap() } else { model.generate(&ask) };
             for (slots, poll_every, capture) in [(1, 1, true), (2, 3, true), (5, 2, false), (7, 100, true)] {
                 let options = GenerateOptions { poll_every, capture, prefill_tokens: 60 };
-                let found = model.run(&SamplingRequest { slots: Some(slots), ..ask }, options).unwrap().0;
+                let found = model.sample(&SamplingRequest { slots: Some(slots), ..ask }, options).unwrap().0;
                 agree(&found, &whole, 1e-5);
             }
         }
         // The cache of one slot is that of the longest row alone.
-        model.device.ledger().forget_peak();
+        model.device().ledger().forget_peak();
         model.generate(&SamplingRequest { slots: Some(1), ..base });
         let cache = cache_bytes(&shape(), dtype, 4);
-        let held = model.device.ledger().peak().1["keys and values"];
+        let held = model.device().ledger().peak().1["keys and values"];
         assert_eq!(held, 2 * Ledger::rounded(cache / 2));
     }
 }
@@ -407,7 +400,7 @@ fn truncated_distributions_least_lengths_and_other_endings_are_the_cpus() {
         // However late the host asks whether a response is complete.
         for poll_every in long::of(vec![3], vec![1, 3, 100]) {
             let options = GenerateOptions { poll_every, ..GenerateOptions::default() };
-            agree(&model.run(&ask, options).unwrap().0, &expected, 1e-5);
+            agree(&model.sample(&ask, options).unwrap().0, &expected, 1e-5);
         }
     }
 }
@@ -415,20 +408,19 @@ fn truncated_distributions_least_lengths_and_other_endings_are_the_cpus() {
 #[test]
 fn an_adapter_is_sampled_with() {
     for c in shapes() {
-        let device = machine::start();
-        let model = Model::new(device.clone(), &parameters(&c), &c, Dtype::F32);
         let targets = ["q_proj", "v_proj", "o_proj", "up_proj", "down_proj"].map(str::to_owned).to_vec();
         let settings = LoraSettings { rank: 3, alpha: 12.0, targets };
         let mut tensors = settings.initialise(&c, 9).unwrap();
         for tensor in tensors.values_mut() {
             tensor.data.iter_mut().enumerate().for_each(|(i, x)| *x += 0.05 * ((i % 5) as f32 - 2.0));
         }
-        let layout = Arc::new(AdapterLayout::new(&settings, &c).unwrap());
-        let adapter = Adapter::upload(&device, "weights", &layout, &tensors, Dtype::F32).unwrap();
-        let network = Network { weights: &model.weights, adapter: Some(&adapter) };
+        let adapter = Some((&settings, &tensors));
+        let model =
+            Ready::with(machine::start(), Dtype::F32, &c, &parameters(&c), Budget::default(), adapter);
         let ask = ask(&PROMPTS, 2, 1.0);
-        let (found, _) = generate::run(&model.decoder, network, &ask, GenerateOptions::default()).unwrap();
-        assert_ne!(found, model.generate(&ask));
+        let found = model.generate(&ask);
+        let base = generate::run(&model.decoder, (&model.weights).into(), &ask, GenerateOptions::default());
+        assert_ne!(found, base.unwrap().0);
         let mut merged = cpu(&c);
         let lora = grpo_lambda_decoder::lora::Lora::new(settings, &merged).unwrap();
         lora.merge(&mut merged, &|name| tensors.get(name).map(|t| t.data.as_slice()));
@@ -440,23 +432,23 @@ fn an_adapter_is_sampled_with() {
 fn what_cannot_be_sampled_is_refused_as_on_the_cpu() {
     let c = ModelConfig { max_position_embeddings: 24, ..shape() };
     let device = machine::start();
-    let model = Model::new(device.clone(), &parameters(&c), &c, Dtype::F32);
+    let model = model_on(device.clone(), &parameters(&c), &c, Dtype::F32);
     let cpu = cpu(&c);
     let empty: [&[u32]; 2] = [&[1], &[]];
     let outside: [&[u32]; 1] = [&[61]];
     for prompts in [&PROMPTS[..], &empty, &outside] {
         let ask = ask(prompts, 2, 1.0);
         let [found, expected] =
-            [model.run(&ask, GenerateOptions::default()).map(|r| r.0), cpu.generate(&ask)]
+            [model.sample(&ask, GenerateOptions::default()).map(|r| r.0), cpu.generate(&ask)]
                 .map(|r| r.unwrap_err());
         assert_eq!(found.to_string(), expected.to_string());
     }
     let mut broken = parameters(&c);
     broken.get_mut("model.norm.weight").unwrap().data[3] = f32::NAN;
-    let model = Model::new(device, &broken, &c, Dtype::F32);
+    let model = model_on(device, &broken, &c, Dtype::F32);
     for greedy in [0.0, 1.0] {
         let found =
-            model.run(&ask(&PROMPTS[..2], 2, greedy), GenerateOptions::default()).unwrap_err().to_string();
+            model.sample(&ask(&PROMPTS[..2], 2, greedy), GenerateOptions::default()).unwrap_err().to_string();
         assert!(found.contains("prompt 0, response 0, token 0") && found.contains("NaN"), "{found}");
     }
     assert_eq!(model.generate(&ask(&[], 2, 1.0)), Vec::<Vec<SampledResponse>>::new());
@@ -471,13 +463,13 @@ fn a_dry_run_counts_the_memory_of_a_rollout() {
                 let card = machine::start();
                 let options = GenerateOptions { prefill_tokens, ..GenerateOptions::default() };
                 let peak = |device: Arc<dyn Device>| {
-                    let model = Model::new(device.clone(), &parameters(&c), &c, dtype);
+                    let model = model_on(device.clone(), &parameters(&c), &c, dtype);
                     let held = device.ledger().total();
-                    model.run(&ask(&PROMPTS, group, 1.0), options).unwrap();
+                    model.sample(&ask(&PROMPTS, group, 1.0), options).unwrap();
                     let left = device.ledger().total() - held;
                     // The table of rotations stays with the decoder.
                     assert_eq!(left, 256 * 4 * c.head_dim as u64, "left over");
-                    machine::peak(&*model.device)
+                    machine::peak(model.device())
                 };
                 let (found, dry) = (peak(card), peak(Arc::new(Dry::default())));
                 assert_eq!(found, dry);

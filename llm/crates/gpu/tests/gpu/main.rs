@@ -7,7 +7,6 @@ mod check;
 mod contract;
 mod decoder;
 mod generate;
-mod kernels;
 mod long;
 mod lora;
 mod machine;

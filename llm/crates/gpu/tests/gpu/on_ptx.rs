@@ -8,14 +8,15 @@ use grpo_lambda_decoder::model::{ModelConfig, ModelShape};
 use grpo_lambda_gpu::check::{self, Extent, Finding};
 use grpo_lambda_gpu::kernels::names;
 use grpo_lambda_gpu::{DeviceError, Dtype};
-use grpo_lambda_ptx::{Card, Edit, FIRST, Liberties, Order, VERSION};
+use grpo_lambda_ptx::{Card, FIRST, Liberties, Order, VERSION};
 
+use crate::check::{edited, findings};
 use crate::{contract, long, machine};
 
 const DTYPES: [Dtype; 2] = [Dtype::F32, Dtype::Bf16];
 
-fn findings(card: &Card, dtype: Dtype, only: Option<&str>) -> Vec<Finding> {
-    check::run(&machine::card(card, dtype).0, dtype, Extent::Odd, only)
+fn checked(card: &Card, dtype: Dtype, only: &str) -> Vec<Finding> {
+    findings(&machine::card(card, dtype).0, dtype, Some(only))
 }
 
 /// Tensor cores that truncate and approximations two places off stay within the bounds.
@@ -23,7 +24,7 @@ fn findings(card: &Card, dtype: Dtype, only: Option<&str>) -> Vec<Finding> {
 fn rougher_numbers_stay_within_the_bounds() {
     let liberties = Liberties { rough: true, ..Liberties::default() };
     for only in long::of(vec!["swiglu"], names().collect()) {
-        let found = findings(&Card { liberties, ..Card::default() }, Dtype::Bf16, Some(only));
+        let found = checked(&Card { liberties, ..Card::default() }, Dtype::Bf16, only);
         assert!(check::passed(&found), "{}", check::table(&found));
     }
 }
@@ -40,7 +41,7 @@ fn a_card_with_and_without_pools_keeps_the_contract_even_if_all_work_waits() {
 #[ignore = "for a process whose libraries say that they are old"]
 fn in_a_process_with_old_libraries() {
     let device = machine::start();
-    let found = check::run(&device, Dtype::F32, Extent::Odd, Some("round"));
+    let found = findings(&device, Dtype::F32, Some("round"));
     assert!(check::passed(&found), "{}", check::table(&found));
 }
 
@@ -56,15 +57,11 @@ fn an_old_driver_without_pools_passes_the_suites() {
     assert!(done.status.success() && !told.contains("running 0 tests"), "{told}");
 }
 
-fn edited(edit: &str) -> Card {
-    Card { edits: vec![Edit::parse(edit).unwrap()], ..Card::default() }
-}
-
 /// A fault breaks the context: the case is named with the line of PTX, and every later call is refused.
 #[test]
 fn an_access_outside_is_sticky_and_names_its_line() {
     let (device, _) = machine::card(&edited("add_bias|st.global.v4|0|replace~]~+1073741824]"), Dtype::F32);
-    let found = check::run(&device, Dtype::F32, Extent::Odd, Some("add_bias"));
+    let found = findings(&device, Dtype::F32, Some("add_bias"));
     let why = found.iter().find_map(|f| f.problem.clone()).unwrap();
     assert!(why.contains("outside of every allocation") && why.contains("PTX line"), "{why}");
     let refused = device.clear(0x7_0000_0000, 1).unwrap_err();
@@ -163,7 +160,7 @@ fn the_check_finds_faults_of_the_code() {
         let orders = [Order::Forward, Order::Reversed, Order::Shuffled(1), Order::Shuffled(2)];
         let killed = orders.into_iter().find(|order| {
             let liberties = Liberties { order: *order, rough: false, lenient: true };
-            !check::passed(&findings(&Card { liberties, ..edited(edit) }, dtype, Some(kernel)))
+            !check::passed(&checked(&Card { liberties, ..edited(edit) }, dtype, kernel))
         });
         println!("{}: {what}, {edit}: {killed:?}", dtype.name());
         if killed.is_none() {

@@ -8,7 +8,7 @@ use super::{
     ILLEGAL_ADDRESS, INVALID_DEVICE, INVALID_HANDLE, INVALID_PTX, INVALID_VALUE, NOT_FOUND, OUTSIDE, Op,
     PIECE, PINNED, add, card, code, handle, here, lock, version, with,
 };
-use crate::card::Card;
+use crate::card::{Card, Fault};
 
 /// Adds a card, [`Card::text`] of so many bytes, and returns its number, or -1.
 #[unsafe(no_mangle)]
@@ -120,6 +120,9 @@ calls! {
     cuGraphLaunch(graph: u64, _stream: u64) {
         with(graph, |state, number| {
             let ops = state.graphs.get(number).ok_or(INVALID_HANDLE)?.clone();
+            if state.card.fault == Some(Fault::Replays) {
+                return Ok(());
+            }
             ops.into_iter().try_for_each(|op| state.enqueue(op))
         })
     }

@@ -11,11 +11,11 @@ use std::ffi::{CString, c_int};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
-use crate::card::Card;
+use crate::card::{Card, Fault};
 use crate::machine::{self, Launch};
 use crate::memory::Global;
 use crate::parse::Module;
-use crate::product::Product;
+use crate::product::{Product, SINGLE};
 
 type Code = c_int;
 const INVALID_VALUE: Code = 1;
@@ -194,8 +194,12 @@ impl State {
     fn enqueue(&mut self, op: Op) -> Answer {
         if let Some(capture) = &mut self.capture {
             capture.broken |= capture.by != std::thread::current().id();
-            capture.ops.push(op);
-            return if capture.broken { Err(CAPTURE_INVALIDATED) } else { Ok(()) };
+            capture.ops.push(op.clone());
+            let broken = capture.broken;
+            if self.card.fault == Some(Fault::Captures) {
+                self.run(&op);
+            }
+            return if broken { Err(CAPTURE_INVALIDATED) } else { Ok(()) };
         }
         if self.card.deferred {
             self.queue.push(op);
@@ -231,7 +235,13 @@ impl State {
                 let hits = hits.entry(name.clone()).or_insert_with(|| vec![false; kernel.code.len()]);
                 let (lines, liberties) = (&module.lines, self.card.liberties);
                 let launch = Launch { kernel, lines, grid: *grid, threads: *threads, arguments, liberties };
-                machine::run(launch, &mut self.memory, hits)
+                machine::run(launch, &mut self.memory, hits)?;
+                match &self.card.fault {
+                    Some(Fault::Corrupts { kernel, argument, byte }) if kernel == name => {
+                        flip(&mut self.memory, arguments[*argument], *byte)
+                    }
+                    Some(_) | None => Ok(()),
+                }
             }
             Op::Upload { to, bytes } => self.memory.write(*to, bytes),
             Op::Fetch { to, from, bytes } => {
@@ -247,7 +257,16 @@ impl State {
             }
             Op::Copy { to, from, bytes } => self.memory.copy(*to, *from, *bytes),
             Op::Clear { to, value, bytes } => self.memory.write(*to, &vec![*value; *bytes]),
-            Op::Product(product) => product.run(&mut self.memory),
+            Op::Product(product) => {
+                product.run(&mut self.memory)?;
+                match self.card.fault {
+                    Some(Fault::Products) => {
+                        let result = product.matrices[2];
+                        flip(&mut self.memory, result.address, if result.ty == SINGLE { 2 } else { 0 })
+                    }
+                    Some(_) | None => Ok(()),
+                }
+            }
             Op::Free(address) => match self.memory.free(*address) {
                 true => Ok(()),
                 false => Err("what is freed is not allocated".to_owned()),
@@ -291,6 +310,16 @@ impl State {
             self.modules.iter().flat_map(|loaded| loaded.module.kernels.iter().map(move |k| (loaded, k)));
         kernels.map(|(loaded, (name, kernel))| line(loaded, name, kernel.code.len())).collect()
     }
+}
+
+/// Flips a bit of the upper mantissa, or of the exponent, in a byte after an address; nothing at address 0.
+fn flip(memory: &mut Global, address: u64, byte: u64) -> Result<(), String> {
+    if address == 0 {
+        return Ok(());
+    }
+    let mut held = [0];
+    memory.read(address + byte, &mut held)?;
+    memory.write(address + byte, &[held[0] ^ 0x40])
 }
 
 /// A module; each text is parsed once.

@@ -149,7 +149,7 @@ fn activation(fields: &Fields<'_>) -> Result<Activation> {
         Some(name) if *name != json!(Activation::Silu.name()) => {
             fields.refuse("hidden_act", "only `silu` is implemented")
         }
-        _ => Ok(Activation::Silu),
+        Some(_) | None => Ok(Activation::Silu),
     }
 }
 

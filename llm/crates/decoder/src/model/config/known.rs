@@ -98,7 +98,8 @@ pub static CONFIG: FileFields = FileFields {
             &[
                 "architectures", "model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
                 "num_attention_heads", "num_key_value_heads", "head_dim", "hidden_act", "max_position_embeddings",
-                "rms_norm_eps", "rope_theta", "rope_scaling", "rope_parameters", "tie_word_embeddings", "attention_bias",
+                "rms_norm_eps", "rope_theta", "rope_scaling", "rope_parameters", "tie_word_embeddings",
+                "attention_bias",
                 "mlp_bias", "use_sliding_window", "sliding_window", "max_window_layers", "layer_types", "eos_token_id",
                 "bos_token_id", "pad_token_id", "dtype", "torch_dtype",
             ],
@@ -107,7 +108,8 @@ pub static CONFIG: FileFields = FileFields {
         (
             Only(&["0"], "only 0 is implemented"),
             &[
-                "attention_dropout", "hidden_dropout", "hidden_dropout_prob", "attention_probs_dropout_prob", "resid_pdrop",
+                "attention_dropout", "hidden_dropout", "hidden_dropout_prob", "attention_probs_dropout_prob",
+                "resid_pdrop",
                 "embd_pdrop", "attn_pdrop",
             ],
         ),
@@ -142,15 +144,18 @@ pub static CONFIG: FileFields = FileFields {
             Harmless(OTHER_TASKS),
             &[
                 "is_encoder_decoder", "is_decoder", "add_cross_attention", "cross_attention_hidden_size",
-                "tie_encoder_decoder", "id2label", "label2id", "problem_type", "finetuning_task", "task_specific_params",
-                "chunk_size_feed_forward", "decoder_start_token_id", "sep_token_id", "forced_bos_token_id", "tf_legacy_loss",
+                "tie_encoder_decoder", "id2label", "label2id", "problem_type", "finetuning_task",
+                "task_specific_params",
+                "chunk_size_feed_forward", "decoder_start_token_id", "sep_token_id", "forced_bos_token_id",
+                "tf_legacy_loss",
                 "use_bfloat16", "num_labels", "pruned_heads", "classifier_dropout", "summary_type",
             ],
         ),
         (
             Harmless("the tokenizer's files decide"),
             &[
-                "tokenizer_class", "prefix", "model_max_length", "tokenizer_model_max_length", "unk_token_id", "bos_token",
+                "tokenizer_class", "prefix", "model_max_length", "tokenizer_model_max_length", "unk_token_id",
+                "bos_token",
                 "eos_token", "pad_token", "unk_token",
             ],
         ),
@@ -160,7 +165,8 @@ pub static CONFIG: FileFields = FileFields {
                 "temperature", "top_k", "top_p", "typical_p", "do_sample", "num_beams", "num_beam_groups",
                 "diversity_penalty", "early_stopping", "max_length", "min_length", "max_new_tokens", "length_penalty",
                 "repetition_penalty", "encoder_no_repeat_ngram_size", "no_repeat_ngram_size", "num_return_sequences",
-                "remove_invalid_values", "forced_eos_token_id", "bad_words_ids", "suppress_tokens", "begin_suppress_tokens",
+                "remove_invalid_values", "forced_eos_token_id", "bad_words_ids", "suppress_tokens",
+                "begin_suppress_tokens",
                 "exponential_decay_length_penalty",
             ],
         ),

@@ -48,7 +48,8 @@ pub fn load(directory: &Path, config: &ModelConfig) -> Result<Parameters<f32>> {
             file: path.display().to_string(),
             tensor: HEAD.into(),
             reason: format!(
-                "differs from `{EMBEDDING}`, but config.json says tie_word_embeddings = true; set it to false to use this head, or \
+                "differs from `{EMBEDDING}`, but config.json says tie_word_embeddings = true; set it to \
+                false to use this head, or \
                  remove the tensor"
             ),
         }),
