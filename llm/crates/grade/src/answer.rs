@@ -9,6 +9,7 @@ use super::lex::Spelling;
 use super::node::Node;
 use super::normal;
 use super::parse::{Reading, parse};
+use super::parts;
 use super::rules::{Rule, Rules};
 use super::units::Unit;
 use super::verdict::{Reason, Verdict};
@@ -66,6 +67,7 @@ impl Answer {
     pub fn read_by(text: &str, rules: Rules) -> Answer {
         let currency = text.contains("\\$");
         let text = tidy(&folded(text));
+        let text = parts::assigned(&text).unwrap_or(text);
         let integer = if currency { None } else { Integer::parse(&text) };
         if integer.is_some()
             && let Ok(n) = text.trim_start_matches('+').parse::<i64>()

@@ -42,6 +42,7 @@ mod node;
 mod normal;
 mod numeric;
 mod parse;
+mod parts;
 mod response;
 mod rules;
 mod scalar;

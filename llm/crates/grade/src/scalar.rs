@@ -66,7 +66,7 @@ fn applies(node: &Node) -> bool {
 fn unapplied(a: &Node, b: &Node, budget: &mut Budget) -> Result<(Node, Node), Reason> {
     let mut known: Vec<Node> = Vec::new();
     let multiplies = |name: &str| {
-        !matches!(name, "f" | "g" | "phi" | "sigma") && (a.has_symbol(name) || b.has_symbol(name))
+        !matches!(name, "f" | "g" | "phi" | "sigma" | "zeta") && (a.has_symbol(name) || b.has_symbol(name))
     };
     Ok((replaced(a, &multiplies, &mut known, budget)?, replaced(b, &multiplies, &mut known, budget)?))
 }

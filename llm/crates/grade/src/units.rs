@@ -67,7 +67,8 @@ pub(super) enum Unit {
 const CHANGES: &str = "squared|cubed|factorial|root|roots|inverse|reciprocal|doubled|doubles|halved|tripled|fails|failed|twice|half|halves|tens|gross|\
     dozen|dozens|score|choose|power|powers|mod|modulo|not|no|never|none|wrong|incorrect|false|invalid|least|most|minimum|maximum|min|\
     max|maybe|perhaps|possibly|unknown|ignored|unless|except|excluding|cannot|can't|isn't|impossible|if|than|too|guess|negative|\
-    minus|plus|times|is|are|was|be|should|would|more|less|fewer|under|over|above|below|between|early|late|conjugate|squares|cubes";
+    minus|plus|times|is|are|was|be|should|would|more|less|fewer|under|over|above|below|between|early|late|conjugate|squares|cubes|backwards|\
+    forwards|upwards|downwards|always|sometimes";
 
 impl Unit {
     /// True if the words say nothing of the value, so that a side without them says the same; with `any`, whatever noun they are.

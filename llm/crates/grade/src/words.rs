@@ -60,6 +60,33 @@ pub(super) fn number_word(text: &str) -> Option<u32> {
     Some((place(TENS, tens)? + 2) * 10 + place(SMALL, ones).filter(|n| *n < 10)?)
 }
 
+/// The digits of a number in English words at the beginning of a text, and the bytes that it takes: `twenty-one`, `two thirds`. The
+/// pronoun "one" is none.
+pub(super) fn numeral(text: &str) -> Option<(String, usize)> {
+    const PARTS: &str = "halves thirds quarters fifths sixths sevenths eighths ninths tenths";
+    let (mut said, mut end, mut found) = (String::new(), 0, None);
+    loop {
+        let length = text[end..].bytes().take_while(u8::is_ascii_alphabetic).count();
+        let word = text[end..end + length].to_ascii_lowercase();
+        if let (Some((n, _)), Some(part)) = (found, PARTS.split(' ').position(|part| part == word)) {
+            return Some((format!("{n}/{}", part + 2), end + length));
+        }
+        said += &word;
+        end += length;
+        if let Some(n) = number_word(&said) {
+            found = Some((n, end));
+        } else if length == 0 || !is_among(&word, "hundred|and") {
+            break;
+        }
+        if !text[end..].starts_with([' ', '-']) {
+            break;
+        }
+        (said, end) = (said + " ", end + 1);
+    }
+    let (n, end) = found.filter(|(n, end)| *n > 1 && !text[*end..].starts_with(char::is_alphanumeric))?;
+    Some((n.to_string(), end))
+}
+
 /// True for the ending of `21st`, `2nd`, `3rd`, `5th`.
 pub(super) fn is_ordinal_ending(text: &str) -> bool {
     matches!(text, "st" | "nd" | "rd" | "th")

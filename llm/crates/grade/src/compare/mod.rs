@@ -63,7 +63,8 @@ fn decide(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
                 words.sort_unstable();
                 words.join(" ")
             };
-            let date = words::is_date(x) && words::is_date(y) && days(x) == days(y);
+            let named = |text: &str| words::is_date(text) && text.contains(char::is_alphabetic);
+            let date = named(x) && named(y) && days(x) == days(y);
             Ok((none || x == y || date) && budget.uses(Rule::Words))
         }
         (Node::Words(text), other) | (other, Node::Words(text)) => named(text, other, budget),
@@ -365,7 +366,7 @@ fn sets(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason>
     match (Reals::read(a, budget)?, Reals::read(b, budget)?) {
         (Some(x), Some(y)) => Ok(Some(x.same(&y, budget)? && budget.uses(Rule::Interval))),
         _ => match (a, b) {
-            (Node::Union(x), Node::Union(y)) => collections::matched(x, y, false, budget).map(Some),
+            (Node::Union(x), Node::Union(y)) | (Node::All(x), Node::All(y)) => collections::matched(x, y, false, budget).map(Some),
             (Node::Without(x, y), Node::Without(u, v)) => {
                 Ok(Some(same(x, u, budget)? && same(y, v, budget)?))
             }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::fold::plain;
+use crate::words;
 
 /// Commands by which text is known to be LaTeX whose backslashes were doubled.
 const COMMANDS: [&str; 20] = [
@@ -65,6 +66,8 @@ pub(super) fn cleaned(original: &str, from: usize) -> Clean {
             length
         } else if let Some(length) = scale(rest, at, &mut out) {
             length
+        } else if let Some(length) = number_words(rest, at, &mut out) {
+            length
         } else if rest.starts_with("**") && !between_factors(&out.text, &rest[2..]) {
             2
         } else {
@@ -92,7 +95,7 @@ fn hidden(rest: &str) -> Option<usize> {
     let name = inside[..end].trim_start_matches('/');
     let token = name.len() > 2 && name.starts_with('|') && name.ends_with('|');
     let long = name.len() > 1 && name.bytes().all(|b| b.is_ascii_lowercase()) && name != "answer";
-    (token || long || crate::words::is_among(name, TAGS)).then_some(end + 2)
+    (token || long || words::is_among(name, TAGS)).then_some(end + 2)
 }
 
 fn has_doubled_backslashes(text: &str) -> bool {
@@ -135,12 +138,22 @@ fn boxed(rest: &str, at: usize, out: &mut Clean) -> Option<usize> {
 fn scale(rest: &str, at: usize, out: &mut Clean) -> Option<usize> {
     let behind = rest.strip_prefix("$ ").filter(|_| out.text.ends_with(|c: char| c.is_ascii_digit()))?;
     let word = &behind[..behind.find(|c: char| !c.is_alphanumeric()).unwrap_or(behind.len())];
-    crate::words::power_of_thousand(word)?;
+    words::power_of_thousand(word)?;
     // The dollar sign stands where the word ends.
     let last = at + 1 + word.len();
     (at + 1..=last).zip(rest[1..].chars()).for_each(|(place, c)| out.push(c, place));
     out.push('$', last);
     Some(2 + word.len())
+}
+
+/// Writes a number in words as digits and gives the length of the words.
+fn number_words(rest: &str, at: usize, out: &mut Clean) -> Option<usize> {
+    let begins = out.text.is_empty() || out.text.ends_with([' ', '\n', '*']);
+    let (digits, length) = words::numeral(rest).filter(|_| begins)?;
+    out.push_all(&digits[..digits.len() - 1], at);
+    // The last digit stands where the words end.
+    out.push_all(&digits[digits.len() - 1..], at + length - 1);
+    Some(length)
 }
 
 /// True where asterisks are a power, as in `2**3`, and no emphasis.

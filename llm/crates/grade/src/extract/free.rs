@@ -74,6 +74,11 @@ enum Marked {
 
 /// The marked answer: boxes, tags, `####`, a phrase, a field. Of several marks the later one counts.
 fn marked(text: &str) -> Marked {
+    // `The answer is 16. Hmm, actually no.`
+    let end = lowered(text.trim_end().trim_end_matches(['.', '!']));
+    if ["actually no", "that's wrong", "that is wrong"].iter().any(|said| end.ends_with(said)) {
+        return Marked::Empty;
+    }
     let from = window(text);
     let behind = |end: usize| later(text, end.max(from));
     if text.contains("box")
@@ -160,12 +165,7 @@ fn announcement<const N: usize>(text: &str, from: usize, groups: [&[Phrase]; N])
             let before = lower[..noun].rsplit(['.', '\n', '!', '?']).next().unwrap_or("");
             let conceded = before.split(' ').any(|word| tongue.is(word, Role::Concede))
                 || PHRASES.unknown.split('|').any(|phrase| before.contains(phrase));
-            // `The answer is 16. Hmm, actually no.`
-            let retracted = ["actually no", "that's wrong", "that is wrong"]
-                .iter()
-                .any(|said| lower[start..].contains(said));
             if !conceded
-                && !retracted
                 && let Some(found) = statement_from(text, from + start..text.len(), FoundBy::Marker)
             {
                 return Some(corrected(text, found.span.end).unwrap_or(found));

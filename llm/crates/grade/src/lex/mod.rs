@@ -90,7 +90,12 @@ pub(super) enum Token {
     Circ,
     /// `\Rightarrow`, `\therefore`: the answer stands behind it.
     Implies,
+    /// `\pmod`, `mod`: the class of a number.
     Modulus,
+    /// `\bmod`: what a division leaves, or the class as above.
+    Remainder,
+    /// `\sum`, `\prod`, `\det`.
+    Operator(&'static str),
 }
 
 impl Token {
