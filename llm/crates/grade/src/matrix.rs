@@ -158,8 +158,9 @@ mod tests {
         let identity = |n: usize| -> Rows {
             (0..n).map(|i| (0..n).map(|j| Node::integer((i == j).into())).collect()).collect()
         };
-        let found = |n: usize| determinant(&identity(n), &mut Budget::new(Rules::NONE));
-        assert_eq!(found(DETERMINANT), Ok(Node::integer(1)));
+        let budget = || Budget::new(Rules::NONE);
+        let found = |n: usize| determinant(&identity(n), &mut budget());
+        assert_eq!(found(DETERMINANT).and_then(|sum| entry(sum, &mut budget())), Ok(Node::integer(1)));
         assert!(matches!(found(DETERMINANT + 1), Err(Reason::TooLarge(_))));
         assert!(matches!(found(DETERMINANT + 2), Err(Reason::TooLarge(_))));
     }

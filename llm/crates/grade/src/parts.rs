@@ -24,7 +24,8 @@ fn by(text: &str, letters: &[&str; 8]) -> Option<String> {
     for (i, (_, start)) in starts.iter().enumerate() {
         let end = starts.get(i + 1).map_or(text.len(), |(next, _)| *next);
         let value = text[*start..end].trim_start_matches(['}', ' ']);
-        let value = value.trim_end_matches(opens).trim_end_matches("\\text").trim_end_matches([' ', ',', ';', '.']);
+        let value =
+            value.trim_end_matches(opens).trim_end_matches("\\text").trim_end_matches([' ', ',', ';', '.']);
         let value = value.strip_suffix(" and").unwrap_or(value).trim_end_matches(',');
         if value.is_empty() || value.matches('{').count() != value.matches('}').count() {
             return None;

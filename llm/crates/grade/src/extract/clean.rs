@@ -5,11 +5,6 @@ use std::ops::Range;
 use crate::fold::plain;
 use crate::words;
 
-/// Commands by which text is known to be LaTeX whose backslashes were doubled.
-const COMMANDS: [&str; 20] = [
-    "boxed", "frac", "dfrac", "tfrac", "sqrt", "text", "pi", "left", "times", "cdot", "infty", "begin", "le",
-    "ge", "pm", "cup", "in", "sin", "cos", "mathrm",
-];
 /// Openings and closings of what is no part of the text: drawings, annotations of a calculator, struck words.
 const HIDDEN: [(&str, &str); 4] = [("[asy]", "[/asy]"), ("<asy>", "</asy>"), ("<<", ">>"), ("~~", "~~")];
 /// Short names of tags that mark up text; longer ones are words.
@@ -62,8 +57,6 @@ pub(super) fn cleaned(original: &str, from: usize) -> Clean {
             length
         } else if c == '\\' && single && rest.starts_with("\\\\") {
             1
-        } else if let Some(length) = boxed(rest, at, &mut out) {
-            length
         } else if let Some(length) = scale(rest, at, &mut out) {
             length
         } else if let Some(length) = number_words(rest, at, &mut out) {
@@ -109,29 +102,10 @@ fn has_doubled_backslashes(text: &str) -> bool {
         if run == 1 && !word.is_empty() {
             return false;
         }
-        doubled |= run == 2 && COMMANDS.contains(&word);
+        doubled |= run == 2 && word.len() > 1;
         at += found + run;
     }
     doubled
-}
-
-/// Writes a box of another spelling as `\boxed{}` and gives the length of what it read.
-fn boxed(rest: &str, at: usize, out: &mut Clean) -> Option<usize> {
-    let spelling = ["\\fbox{", "\\boxed {", "\\framebox{"].into_iter().find(|s| rest.starts_with(s));
-    if let Some(spelling) = spelling {
-        out.push_all("\\boxed{", at);
-        return Some(spelling.len());
-    }
-    // `\boxed 5`
-    let inside = rest.strip_prefix("\\boxed ")?;
-    let value = inside.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '.' || c == '-');
-    let value = inside[..inside.len() - value.len()].trim_end_matches('.');
-    out.push_all("\\boxed{", at);
-    for (i, c) in value.char_indices() {
-        out.push(c, at + "\\boxed ".len() + i);
-    }
-    out.push('}', at + "\\boxed ".len() + value.len());
-    Some("\\boxed ".len() + value.len())
 }
 
 /// Takes the word of `$3.5$ million` into the mathematics and gives the length of both.

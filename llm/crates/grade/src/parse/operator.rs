@@ -94,6 +94,7 @@ pub(super) fn remainder(value: &Node, modulus: &Node) -> Option<Node> {
         _ => !value.is_expression(),
     };
     let quotient = Node::Product(vec![(false, value.clone()), (true, modulus.clone())]);
-    let times = Node::Product(vec![(false, modulus.clone()), (false, Node::Call(Function::Floor, vec![quotient]))]);
+    let times =
+        Node::Product(vec![(false, modulus.clone()), (false, Node::Call(Function::Floor, vec![quotient]))]);
     (!reduced).then(|| value.minus(&times))
 }
