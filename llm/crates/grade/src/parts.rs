@@ -4,7 +4,8 @@
 const LETTERS: [[&str; 8]; 2] =
     [["a", "b", "c", "d", "e", "f", "g", "h"], ["i", "ii", "iii", "iv", "v", "vi", "vii", "viii"]];
 
-/// The text with an assignment for each part; `None` for a text that does not begin with the letter of the first part and has a second.
+/// The text with an assignment for each part; `None` for a text that does not begin with the letter of the first part
+/// and has a second.
 pub(super) fn assigned(text: &str) -> Option<String> {
     LETTERS.iter().find_map(|letters| by(text, letters))
 }

@@ -20,7 +20,8 @@ use super::words;
 
 /// True if two answers are the same. Errors if that cannot be found out. `budget` notes the rules that this took.
 ///
-/// Answers of two kinds are the same only by a rule that works on both, unless both are values that arithmetic compares.
+/// Answers of two kinds are the same only by a rule that works on both, unless both are values that arithmetic
+/// compares.
 pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     // Letters that are units beside a value with one: `5m` and `5\text{ m}`.
     if let (Node::Unit(_, Unit::Measure(_)), other) | (other, Node::Unit(_, Unit::Measure(_))) = (a, b)
@@ -171,7 +172,8 @@ fn named(text: &str, other: &Node, budget: &mut Budget) -> Result<bool, Reason> 
     }
 }
 
-/// Compares what has an order although it reads as a product: letters, and the names of figures. `None` for other answers.
+/// Compares what has an order although it reads as a product: letters, and the names of figures. `None` for other
+/// answers.
 fn in_their_order(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason> {
     Ok(match (a, b) {
         (Node::Apply(sign, x), Node::Apply(other, y)) if sign.starts_with('\\') => {

@@ -27,7 +27,8 @@ fn behind_reasoning(text: &str) -> Option<usize> {
     }
 }
 
-/// The content of the last box that is closed and not denied, or a list of those that it is joined to by commas, "and" or "or".
+/// The content of the last box that is closed and not denied, or a list of those that it is joined to by commas,
+/// "and" or "or".
 pub(super) fn last_box(text: &str) -> Option<Cow<'_, str>> {
     let places = places(text);
     let last = places.iter().rposition(|place| !denied(text, place))?;
@@ -55,7 +56,8 @@ pub(super) fn last_box(text: &str) -> Option<Cow<'_, str>> {
     })
 }
 
-/// The place, in bytes, of the content of the last box that is closed, behind the reasoning. `\{` and `\}` are letters, not braces.
+/// The place, in bytes, of the content of the last box that is closed, behind the reasoning. `\{` and `\}` are
+/// letters, not braces.
 ///
 /// ```
 /// let text = r"\boxed{1} so \boxed{12}";
@@ -73,7 +75,8 @@ pub(super) fn last_place(text: &str) -> Option<Range<usize>> {
     places(text).pop().map(|place| place.outer)
 }
 
-/// The closed boxes behind the reasoning, in the order in which they open; of nested ones each, since the inner one counts.
+/// The closed boxes behind the reasoning, in the order in which they open; of nested ones each, since the inner one
+/// counts.
 fn places(text: &str) -> Vec<Place> {
     let Some(start) = behind_reasoning(text) else { return Vec::new() };
     let mut found = Vec::new();

@@ -45,7 +45,8 @@ pub(super) struct Stated {
 }
 
 /// Verbs behind "which" and "that" that go on with the statement.
-const CONTINUES: &str = "means|gives|is|are|equals|makes|leaves|implies|simplifies|rounds|evaluates|has|have|reduces|solves|\
+const CONTINUES: &str = "means|gives|is|are|equals|makes|leaves|implies|simplifies|rounds|evaluates|has|\
+    have|reduces|solves|\
     results|yields|produces|leads";
 /// Verbs that make of "which" a conclusion.
 const CONCLUDES: &str = "means|gives|makes|leaves|yields|simplifies|reduces|becomes|leads|results";

@@ -1,4 +1,5 @@
-//! The response without reasoning, drawings, markup, escapes of JSON and emphasis, each byte with its place in the original.
+//! The response without reasoning, drawings, markup, escapes of JSON and emphasis, each byte with its place in the
+//! original.
 
 use std::ops::Range;
 

@@ -127,7 +127,8 @@ fn later(text: &str, from: usize) -> Option<Found> {
     hashes(text, from).or_else(|| announcement(text, from, [&PHRASES.last, &PHRASES.answer]))
 }
 
-/// The value of a last sentence that concludes, behind the box of a step: `Hence $25$ is the answer.`, `The total is therefore $25$.`
+/// The value of a last sentence that concludes, behind the box of a step: `Hence $25$ is the answer.`,
+/// `The total is therefore $25$.`
 fn concluded(text: &str, from: usize) -> Option<Found> {
     let rest = &text[from..];
     let (found, tongue) = (environments(rest), language(rest));
@@ -426,7 +427,8 @@ fn last_statement(text: &str) -> Option<Found> {
     fallback.map(|(_, found)| found)
 }
 
-/// True if a sentence, read from the last to the first, belongs to a remark in brackets, which may be several sentences.
+/// True if a sentence, read from the last to the first, belongs to a remark in brackets, which may be several
+/// sentences.
 fn is_aside(said: &str, brackets: &mut usize) -> bool {
     let (open, close) = (said.matches(['(', '[']).count(), said.matches([')', ']']).count());
     let unclosed = said.trim_start().starts_with('(') && (open > close || said.trim_end().ends_with(')'));

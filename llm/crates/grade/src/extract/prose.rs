@@ -291,7 +291,8 @@ pub(super) fn balanced(run: &str) -> &str {
     }
 }
 
-/// The unit of one letter, or of letters with a bar or a power, at the beginning of a text, and its length: `m`, `m/s`, `m²`.
+/// The unit of one letter, or of letters with a bar or a power, at the beginning of a text, and its length: `m`,
+/// `m/s`, `m²`.
 pub(super) fn unit_of_a_letter(behind: &str) -> Option<(String, usize)> {
     let lead = behind.len() - behind.trim_start().len();
     let rest = &behind[lead..];

@@ -1,6 +1,7 @@
 //! A grammar of statements: the values of a sentence, their parts in it, and the one that the sentence states.
 //!
-//! A sentence is a list of function words, marks and values (`language.rs`). Each value is new (behind a verb), a circumstance
+//! A sentence is a list of function words, marks and values (`language.rs`). Each value is new (behind a verb), a
+//! circumstance
 //! (behind a preposition), known (behind a definite article), or none of the statement (in a condition, a comparison, a
 //! question, a remark, or denied). Of the highest rank the last value is stated; behind words that announce an answer
 //! the first.
@@ -187,7 +188,8 @@ pub(super) fn is_remark(sentence: &str, language: &Language) -> bool {
         .filter(|w| !w.is_empty())
         .collect();
     // `To double-check: 2(5) + 3 = 13.`, `There are 3 cases to consider.`, `This is problem 12 of the list.`
-    const ASIDES: &str = "double-check|double check|need to find x|can check that|cases to consider|consider |ways to approach|is problem |the problem gives|\
+    const ASIDES: &str = "double-check|double check|need to find x|can check that|cases to consider|\
+    consider |ways to approach|is problem |the problem gives|\
         user asks|given: |conditions must hold";
     if ASIDES.split('|').any(|aside| lower.contains(aside)) {
         return true;

@@ -18,7 +18,8 @@ pub(super) use signs::{function, spelled_symbol};
 /// A word or sign for the parser.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {
-    /// Digits with at most one point, the repeating digits behind it, a power of ten (`1.5e3`), and true if dots follow.
+    /// Digits with at most one point, the repeating digits behind it, a power of ten (`1.5e3`), and true if dots
+    /// follow.
     Number {
         digits: String,
         repeating: String,

@@ -255,7 +255,8 @@ impl Parser<'_> {
         Ok(self.clock(start).unwrap_or(Node::Ratio(parts)))
     }
 
-    /// True if these tokens only name something: `x`, `x_{0}`, `f(x)`, `f'(x)`, `f(x, y)`, `(x, y)`, `\angle A`, a text.
+    /// True if these tokens only name something: `x`, `x_{0}`, `f(x)`, `f'(x)`, `f(x, y)`, `(x, y)`, `\angle A`, a
+    /// text.
     fn is_label(&self, start: usize, end: usize) -> bool {
         let tokens = &self.tokens[start..end];
         let name =

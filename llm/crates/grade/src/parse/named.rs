@@ -1,4 +1,5 @@
-//! Names of things, which keep the order of their parts: applications of functions, derivatives, angles, formulas of logic.
+//! Names of things, which keep the order of their parts: applications of functions, derivatives, angles, formulas of
+//! logic.
 
 use super::{Parser, unreadable};
 use crate::lex::Token;
@@ -16,7 +17,8 @@ pub(super) fn is_function(name: &str) -> bool {
     matches!(stem, "f" | "g" | "h" | "F" | "G" | "H" | "T" | "P" | "phi" | "sigma" | "zeta" | "Gamma")
 }
 
-/// True for a letter that is a function where one term with symbols stands in the brackets: `u(2x)`, but `u(x + 1)` is a product.
+/// True for a letter that is a function where one term with symbols stands in the brackets: `u(2x)`, but `u(x + 1)`
+/// is a product.
 fn may_be_function(name: &str) -> bool {
     const NAMES: &str = "p|q|u|v|w|y|Q|R|S|U|V|W|M|N|L|mu|tau|psi|chi|eta|rho|omega|Phi|Psi|Lambda";
     is_among(name.split(['_', '\'']).next().unwrap_or(name), NAMES)

@@ -26,7 +26,8 @@ fn training_pays_for_no_other_thing_of_the_same_kind() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Arithmetic that is still to be done is an answer by a lenient rule alone, and not even by that one where it stands in the problem.
+/// Arithmetic that is still to be done is an answer by a lenient rule alone, and not even by that one where it stands
+/// in the problem.
 #[test]
 fn a_restated_question_is_no_answer() {
     let grade = |grader: Grader, gold: &str, text: &str, problem: &str| {
@@ -108,7 +109,8 @@ fn verdict(gold: &str, answer: &str, rules: Rules) -> Verdict {
     Grader { rules, ..Grader::default() }.grade_text(gold, answer)
 }
 
-/// Every pair of samples with other numbers in each of three rounds, and for each rule the pairs on which it does not work.
+/// Every pair of samples with other numbers in each of three rounds, and for each rule the pairs on which it does not
+/// work.
 #[test]
 fn a_rule_changes_no_verdict_on_kinds_on_which_it_does_not_work() {
     let samples: Vec<&str> = SAMPLES.split('·').map(str::trim).collect();
