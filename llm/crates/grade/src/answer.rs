@@ -9,6 +9,7 @@ use super::lex::Spelling;
 use super::node::Node;
 use super::normal;
 use super::parse::{Reading, parse};
+use super::parts;
 use super::rules::{Rule, Rules};
 use super::units::Unit;
 use super::verdict::{Reason, Verdict};
@@ -66,6 +67,7 @@ impl Answer {
     pub fn read_by(text: &str, rules: Rules) -> Answer {
         let currency = text.contains("\\$");
         let text = tidy(&folded(text));
+        let text = parts::assigned(&text).unwrap_or(text);
         let integer = if currency { None } else { Integer::parse(&text) };
         if integer.is_some()
             && let Ok(n) = text.trim_start_matches('+').parse::<i64>()
@@ -91,7 +93,8 @@ impl Answer {
         Answer { words, rules, integer, choice, readings, more, text }
     }
 
-    /// Compares two answers by the rules of this one. The order matters only to two lenient rules: [`Rule::BaseDropped`] and
+    /// Compares two answers by the rules of this one. The order matters only to two lenient rules:
+    /// [`Rule::BaseDropped`] and
     /// [`Rule::DecimalComma`] take this side for the reference.
     pub fn compare(&self, other: &Answer) -> Verdict {
         self.compare_by(other, self.rules)
@@ -266,7 +269,8 @@ fn without_arrows(node: &Node) -> Node {
     })
 }
 
-/// True if `listed` joins two values by a word, or one of them is infinite, and `reference` is a pair in round brackets: these are the ends of an open
+/// True if `listed` joins two values by a word, or one of them is infinite, and `reference` is a pair in round
+/// brackets: these are the ends of an open
 /// interval, or what else they are, but no pair.
 fn are_ends(reference: &Node, listed: &Reading) -> bool {
     let (Node::Group('(', pair, ')'), Node::List(values)) = (reference, &listed.node) else { return false };
@@ -279,7 +283,8 @@ fn are_ends(reference: &Node, listed: &Reading) -> bool {
     pair.len() == 2 && !named && (listed.joined || values.iter().any(infinite))
 }
 
-/// True if the comma of a text is a decimal sign rather than one of a list: the only one, between one digit and two, four or more.
+/// True if the comma of a text is a decimal sign rather than one of a list: the only one, between one digit and two,
+/// four or more.
 fn is_decimal(text: &str) -> bool {
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     text.trim_start_matches('-').split_once(',').is_some_and(|(whole, behind)| {

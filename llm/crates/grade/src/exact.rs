@@ -246,7 +246,8 @@ mod tests {
         power(&base, &exponent, &mut Budget::new(Rules::STRICT))
     }
 
-    /// Each cost by its formula: a step is some tens of nanoseconds, and a product of `w` words takes `w^2` of the processor's.
+    /// Each cost by its formula: a step is some tens of nanoseconds, and a product of `w` words takes `w^2` of the
+    /// processor's.
     #[test]
     fn operations_cost_what_their_lengths_say() {
         let (long, short) = (two_to(639), two_to(127));

@@ -153,7 +153,8 @@ impl Gold {
         }
     }
 
-    /// An answer that stands in the problem and is more than a number answers nothing, unless the reference, or its last side, is spelled so.
+    /// An answer that stands in the problem and is more than a number answers nothing, unless the reference, or its
+    /// last side, is spelled so.
     fn unless_restated(&self, verdict: Verdict, problem: &str) -> Verdict {
         let (GoldKind::Any(golds, _), Some(answer)) = (&self.0, &verdict.extracted) else { return verdict };
         let sides = |text: &str| [squeezed(text), squeezed(last_side(text))];

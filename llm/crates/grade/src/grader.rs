@@ -8,7 +8,8 @@ use super::response::Response;
 use super::rules::Rules;
 use super::verdict::{Reason, Verdict};
 
-/// A way to find and compare answers. The default is the strict mode of training: [`Extraction::Auto`] and [`Rules::STRICT`].
+/// A way to find and compare answers. The default is the strict mode of training: [`Extraction::Auto`] and
+/// [`Rules::STRICT`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grader {
     /// The place of the answer in a response; [`Extraction::Free`] looks in references, too.

@@ -10,7 +10,8 @@ pub(super) struct Integer {
 }
 
 impl Integer {
-    /// Reads `12`, `-7`, `+3`, `007`, `$12$`, with blanks around; thousands commas only at their places (`1,234`, not `0,125`).
+    /// Reads `12`, `-7`, `+3`, `007`, `$12$`, with blanks around; thousands commas only at their places (`1,234`, not
+    /// `0,125`).
     pub(super) fn parse(text: &str) -> Option<Integer> {
         let text = text.trim();
         let text = text.strip_prefix('$').and_then(|t| t.strip_suffix('$')).unwrap_or(text).trim();

@@ -127,11 +127,15 @@ fn overlap(a: &Interval, b: &Interval, budget: &mut Budget) -> Result<Option<Int
     Ok(some.then(|| Interval { low: low.clone(), high: high.clone(), ends: (low_in, high_in) }))
 }
 
-/// The set of inequalities with commas between them: they hold together if that leaves a part of the line and their union is all of
+/// The set of inequalities with commas between them: they hold together if that leaves a part of the line and their
+/// union is all of
 /// it; else they are alternatives.
 /// Errors if both readings leave a part of the line.
 fn listed(items: &[Node], budget: &mut Budget) -> Result<Intervals, Reason> {
-    let holes = |n: &Node| matches!(n, Node::Chain(first, rest, _) if unequal(first, rest).is_some() || in_reals(first, rest).is_some());
+    let holes = |n: &Node| match n {
+        Node::Chain(first, rest, _) => unequal(first, rest).is_some() || in_reals(first, rest).is_some(),
+        _ => false,
+    };
     if items.iter().any(holes) {
         return common(items, budget);
     }

@@ -5,20 +5,27 @@
 //! ```text
 //! response -> extraction (the final answer) -> tokens -> tree -> comparison with the reference -> equal, different, ungradable
 //! ```
-//! Arithmetic needs no rule. Every convention beyond it is a named [`Rule`] that can be switched off and stands in the verdict that
+//! Arithmetic needs no rule. Every convention beyond it is a named [`Rule`] that can be switched off and stands in
+//! the verdict that
 //! rests on it. Training uses [`Rules::STRICT`]; [`Rules::LENIENT`] adds the conventions that people accept.
 //!
-//! - A decimal is the exact number it spells. With at least 6 significant digits it also equals every value that rounds to it:
+//! - A decimal is the exact number it spells. With at least 6 significant digits it also equals every value that
+//!   rounds to it:
 //!   0.333333 is 1/3 and 0.33 is not.
-//! - Rational functions are compared at seeded points of two prime fields (chance of a false "equal" below 2^-100, see `field.rs`);
+//! - Rational functions are compared at seeded points of two prime fields (chance of a false "equal" below 2^-100,
+//!   see `field.rs`);
 //!   a "different" from there is proved. Constants with radicals, pi, e, logarithms or trigonometric functions are
-//!   evaluated with an error bound to 256 and then 640 bits: apart by more than the bound is proved different, closer than
+//!   evaluated with an error bound to 256 and then 640 bits: apart by more than the bound is proved different, closer
+//!   than
 //!   2^-128 of their size is called equal. Other expressions with symbols are evaluated at seeded points, their symbols
 //!   being positive numbers (with either sign beside an absolute value, whole numbers beside floors and factorials).
-//! - Two known units of different dimension make the answers differ; so do two of one dimension where conversion is off.
+//! - Two known units of different dimension make the answers differ; so do two of one dimension where conversion is
+//!   off.
 //! - A list without brackets has no order, a tuple has one; `(1,2)` is not `[1,2]`. `\log` is to base 10.
-//! - The lenient rules are tried only if the strict ones do not find the answers equal, so that they never take an `equal` away.
-//! - An answer that cannot be read, has no value, or takes too many steps gets a reason in place of a verdict. Steps are counted,
+//! - The lenient rules are tried only if the strict ones do not find the answers equal, so that they never take an
+//!   `equal` away.
+//! - An answer that cannot be read, has no value, or takes too many steps gets a reason in place of a verdict. Steps
+//!   are counted,
 //!   not seconds: the verdict depends only on the two texts and the rules.
 
 mod answer;
@@ -42,6 +49,7 @@ mod node;
 mod normal;
 mod numeric;
 mod parse;
+mod parts;
 mod response;
 mod rules;
 mod scalar;
@@ -51,8 +59,9 @@ mod units;
 mod verdict;
 mod words;
 
-/// The revision of the grader: a change that gives a pair of texts another verdict raises it, and no run is continued under another one.
-pub const REVISION: u32 = 1;
+/// The revision of the grader: a change that gives a pair of texts another verdict raises it, and no run is continued
+/// under another one.
+pub const REVISION: u32 = 2;
 
 pub use answer::Answer;
 pub use extract::{BOXED, Extraction, Found, FoundBy, Prediction, answer_place};

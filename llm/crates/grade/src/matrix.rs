@@ -24,7 +24,7 @@ fn entry(node: Node, budget: &mut Budget) -> Result<Node, Reason> {
     Ok(node)
 }
 
-fn size(node: &Node) -> u64 {
+pub(super) fn size(node: &Node) -> u64 {
     1 + node.children().into_iter().map(size).sum::<u64>()
 }
 
@@ -120,7 +120,7 @@ pub(super) fn power(base: Node, exponent: Node, budget: &mut Budget) -> Result<N
     }
 }
 
-/// The determinant, by expansion along the first row.
+/// The determinant, by expansion along the first row: a sum that is still to be added up.
 pub(super) fn determinant(rows: &[Vec<Node>], budget: &mut Budget) -> Result<Node, Reason> {
     let order = rows.len();
     if rows.iter().any(|row| row.len() != order) {
@@ -135,11 +135,11 @@ pub(super) fn determinant(rows: &[Vec<Node>], budget: &mut Budget) -> Result<Nod
     let mut terms = Vec::new();
     for (j, first) in rows[0].iter().enumerate() {
         let minor: Rows = rows[1..].iter().map(|row| [&row[..j], &row[j + 1..]].concat()).collect();
-        let below = determinant(&minor, budget)?;
+        let below = determinant(&minor, budget).and_then(|sum| entry(sum, budget))?;
         let sign = if j % 2 == 0 { Sign::Plus } else { Sign::Minus };
         terms.push((sign, Node::Product(vec![(false, first.clone()), (false, below)])));
     }
-    entry(Node::Sum(terms), budget)
+    Ok(Node::Sum(terms))
 }
 
 #[cfg(test)]
@@ -158,8 +158,9 @@ mod tests {
         let identity = |n: usize| -> Rows {
             (0..n).map(|i| (0..n).map(|j| Node::integer((i == j).into())).collect()).collect()
         };
-        let found = |n: usize| determinant(&identity(n), &mut Budget::new(Rules::NONE));
-        assert_eq!(found(DETERMINANT), Ok(Node::integer(1)));
+        let budget = || Budget::new(Rules::NONE);
+        let found = |n: usize| determinant(&identity(n), &mut budget());
+        assert_eq!(found(DETERMINANT).and_then(|sum| entry(sum, &mut budget())), Ok(Node::integer(1)));
         assert!(matches!(found(DETERMINANT + 1), Err(Reason::TooLarge(_))));
         assert!(matches!(found(DETERMINANT + 2), Err(Reason::TooLarge(_))));
     }

@@ -14,9 +14,11 @@
 pub struct Response<'a> {
     /// Its text.
     pub text: &'a str,
-    /// The text of the problem: what stands in it and is more than a number is no answer, unless it is spelled as the reference is.
+    /// The text of the problem: what stands in it and is more than a number is no answer, unless it is spelled as the
+    /// reference is.
     pub problem: Option<&'a str>,
-    /// True if it was cut off at a limit of length: [`Extraction::Free`](super::Extraction::Free) then reads marked answers only.
+    /// True if it was cut off at a limit of length: [`Extraction::Free`](super::Extraction::Free) then reads marked
+    /// answers only.
     pub cut_off: bool,
 }
 

@@ -198,7 +198,8 @@ impl Rules {
         Rule::ALL.iter().copied().filter(move |rule| self.has(*rule))
     }
 
-    /// Reads `strict`, `lenient`, and changes to them: `strict,+unit_converted,-six_digits`. Changes alone are changes to `strict`.
+    /// Reads `strict`, `lenient`, and changes to them: `strict,+unit_converted,-six_digits`. Changes alone are
+    /// changes to `strict`.
     ///
     /// ```
     /// use grpo_lambda_grade::{Rule, Rules};

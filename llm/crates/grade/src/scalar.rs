@@ -1,4 +1,5 @@
-//! Comparison of two expressions by value: exactly if that is simple, then at random points of finite fields, then to many digits.
+//! Comparison of two expressions by value: exactly if that is simple, then at random points of finite fields, then to
+//! many digits.
 
 use num_bigint::BigInt;
 use num_rational::BigRational;
@@ -17,7 +18,8 @@ use super::verdict::{Reason, undefined};
 const GLANCE: usize = 64;
 /// Bits of the evaluation that decides, and of the one that confirms that two constants agree.
 const PRECISION: [usize; 2] = [256, 640];
-/// Two constants are the same if they differ by at most 2 to this power relative to the larger. This equality is believed, not proved.
+/// Two constants are the same if they differ by at most 2 to this power relative to the larger. This equality is
+/// believed, not proved.
 const AGREEMENT: i64 = -128;
 /// Points at which expressions with symbols must agree; more are tried when some are not in the domain.
 const POINTS: usize = 4;
@@ -61,12 +63,13 @@ fn applies(node: &Node) -> bool {
     node.any(&|n| matches!(n, Node::Apply(..)))
 }
 
-/// Both with an unknown in place of each application of a function: two are one where the function and its arguments are.
+/// Both with an unknown in place of each application of a function: two are one where the function and its arguments
+/// are.
 /// A letter that the other side has as a factor, too, is one: `\frac{h(a+b)}{2}` and `\frac12 (a+b)h`.
 fn unapplied(a: &Node, b: &Node, budget: &mut Budget) -> Result<(Node, Node), Reason> {
     let mut known: Vec<Node> = Vec::new();
     let multiplies = |name: &str| {
-        !matches!(name, "f" | "g" | "phi" | "sigma") && (a.has_symbol(name) || b.has_symbol(name))
+        !matches!(name, "f" | "g" | "phi" | "sigma" | "zeta") && (a.has_symbol(name) || b.has_symbol(name))
     };
     Ok((replaced(a, &multiplies, &mut known, budget)?, replaced(b, &multiplies, &mut known, budget)?))
 }
@@ -299,7 +302,8 @@ fn functions(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     Ok(true)
 }
 
-/// True at a point where everything under an even root, a fractional power or a logarithm is positive, and there is a root.
+/// True at a point where everything under an even root, a fractional power or a logarithm is positive, and there is a
+/// root.
 fn is_real(node: &Node, place: EvaluationPoint, budget: &mut Budget) -> Result<bool, Reason> {
     let inside = match node {
         Node::Call(Function::Root, list) if list[1].as_integer().is_none_or(|n| n % 2 == BigInt::from(0)) => {

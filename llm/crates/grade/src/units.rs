@@ -46,7 +46,8 @@ fn entry(word: &str) -> Option<&'static Entry> {
     UNITS.iter().find(|entry| entry.names.contains(&word))
 }
 
-/// The canonical name of a unit in text: singular, without its power. A symbol keeps its case (`mW` is no `MW`, `g` no `G`); a word
+/// The canonical name of a unit in text: singular, without its power. A symbol keeps its case (`mW` is no `MW`, `g`
+/// no `G`); a word
 /// does not.
 pub(super) fn canonical(word: &str) -> Option<&'static str> {
     let symbol = word.len() < 2 || word.len() < 4 && word.starts_with('M');
@@ -64,13 +65,19 @@ pub(super) enum Unit {
 }
 
 /// Words behind a number that change it or judge it.
-const CHANGES: &str = "squared|cubed|factorial|root|roots|inverse|reciprocal|doubled|doubles|halved|tripled|fails|failed|twice|half|halves|tens|gross|\
-    dozen|dozens|score|choose|power|powers|mod|modulo|not|no|never|none|wrong|incorrect|false|invalid|least|most|minimum|maximum|min|\
-    max|maybe|perhaps|possibly|unknown|ignored|unless|except|excluding|cannot|can't|isn't|impossible|if|than|too|guess|negative|\
-    minus|plus|times|is|are|was|be|should|would|more|less|fewer|under|over|above|below|between|early|late|conjugate|squares|cubes";
+const CHANGES: &str = "squared|cubed|factorial|root|roots|inverse|reciprocal|doubled|doubles|halved|tripled|\
+    fails|failed|twice|half|halves|tens|gross|\
+    dozen|dozens|score|choose|power|powers|mod|modulo|not|no|never|none|wrong|incorrect|false|invalid|least|\
+    most|minimum|maximum|min|\
+    max|maybe|perhaps|possibly|unknown|ignored|unless|except|excluding|cannot|can't|isn't|impossible|if|\
+    than|too|guess|negative|\
+    minus|plus|times|is|are|was|be|should|would|more|less|fewer|under|over|above|below|between|early|late|\
+    conjugate|squares|cubes|backwards|\
+    forwards|upwards|downwards|always|sometimes";
 
 impl Unit {
-    /// True if the words say nothing of the value, so that a side without them says the same; with `any`, whatever noun they are.
+    /// True if the words say nothing of the value, so that a side without them says the same; with `any`, whatever
+    /// noun they are.
     pub(super) fn is_silent(&self, any: bool) -> bool {
         let Unit::Noun(words) = self else { return true };
         let all = || words.split(' ').filter(|word| !word.is_empty());
@@ -82,7 +89,8 @@ impl Unit {
         !all().any(|word| is_among(word, CHANGES)) && (words.is_empty() || all().any(known))
     }
 
-    /// True if both are words for the same thing, of which one may say more of it: `minutes` and `minutes of an hour`, `apples`
+    /// True if both are words for the same thing, of which one may say more of it: `minutes` and
+    /// `minutes of an hour`, `apples`
     /// and `red apples`; `nautical miles` are other miles.
     pub(super) fn is_same(&self, other: &Unit) -> bool {
         let (Unit::Measure(a) | Unit::Noun(a), Unit::Measure(b) | Unit::Noun(b)) = (self, other);
@@ -159,7 +167,8 @@ pub(super) fn is_plain_unit(word: &str) -> bool {
         && (canonical(word).is_some() || is_among(&lower, COUNTED))
 }
 
-/// True if letters behind a number read as a noun and not as variables: a word of some length with vowels, not in alphabetical order.
+/// True if letters behind a number read as a noun and not as variables: a word of some length with vowels, not in
+/// alphabetical order.
 pub(super) fn may_be_counted(word: &str) -> bool {
     let lower = word.to_ascii_lowercase();
     let vowels = lower.bytes().filter(|b| b"aeiouy".contains(b)).count();

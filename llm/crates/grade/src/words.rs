@@ -60,6 +60,34 @@ pub(super) fn number_word(text: &str) -> Option<u32> {
     Some((place(TENS, tens)? + 2) * 10 + place(SMALL, ones).filter(|n| *n < 10)?)
 }
 
+/// The digits of a number in English words at the beginning of a text, and the bytes that it takes: `twenty-one`,
+/// `two thirds`. The
+/// pronoun "one" is none.
+pub(super) fn numeral(text: &str) -> Option<(String, usize)> {
+    const PARTS: &str = "halves thirds quarters fifths sixths sevenths eighths ninths tenths";
+    let (mut said, mut end, mut found) = (String::new(), 0, None);
+    loop {
+        let length = text[end..].bytes().take_while(u8::is_ascii_alphabetic).count();
+        let word = text[end..end + length].to_ascii_lowercase();
+        if let (Some((n, _)), Some(part)) = (found, PARTS.split(' ').position(|part| part == word)) {
+            return Some((format!("{n}/{}", part + 2), end + length));
+        }
+        said += &word;
+        end += length;
+        if let Some(n) = number_word(&said) {
+            found = Some((n, end));
+        } else if length == 0 || !is_among(&word, "hundred|and") {
+            break;
+        }
+        if !text[end..].starts_with([' ', '-']) {
+            break;
+        }
+        (said, end) = (said + " ", end + 1);
+    }
+    let (n, end) = found.filter(|(n, end)| *n > 1 && !text[*end..].starts_with(char::is_alphanumeric))?;
+    Some((n.to_string(), end))
+}
+
 /// True for the ending of `21st`, `2nd`, `3rd`, `5th`.
 pub(super) fn is_ordinal_ending(text: &str) -> bool {
     matches!(text, "st" | "nd" | "rd" | "th")
@@ -72,7 +100,8 @@ pub(super) fn has_value(text: &str) -> bool {
 
 /// True if words behind a number change it, as in `3 and a half`, `3 or less`, `3 tenths` and `2 dozen eggs`.
 pub(super) fn change_a_number(text: &str) -> bool {
-    const PARTS: &str = "half|halves|thirds|fourths|fifths|sixths|sevenths|eighths|ninths|tenth|tenths|hundredth|hundredths|\
+    const PARTS: &str = "half|halves|thirds|fourths|fifths|sixths|sevenths|eighths|ninths|tenth|tenths|\
+    hundredth|hundredths|\
         thousandth|thousandths|hundred|hundreds|dozen|dozens";
     let mut words = text.split_whitespace();
     words.next().is_some_and(|first| {
@@ -111,7 +140,8 @@ pub(super) fn is_date(text: &str) -> bool {
             || words.len() == 3 && rest.clone().all(|word| number(word)))
 }
 
-/// True if two texts that are the same words in lower case are words, and no symbols whose case tells them apart: `East` and `east`,
+/// True if two texts that are the same words in lower case are words, and no symbols whose case tells them apart:
+/// `East` and `east`,
 /// but not `kT` and `KT`.
 pub(super) fn folds(a: &str, b: &str) -> bool {
     let words = |text: &str| {

@@ -53,6 +53,10 @@ pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
     if a.children().contains(&&Node::Dots) != b.children().contains(&&Node::Dots) {
         return Err(Reason::Undecided("dots that stand for what is not written".into()));
     }
+    // `\{x\}` is the fractional part of x, too.
+    if matches!((braces, &x[..], &y[..]), (1, [Node::Symbol(_)], [_])) {
+        return Ok(false);
+    }
     let before = budget.used();
     let list = |n: &Node| matches!(n, Node::List(_));
     if list(a) && list(b) && !signs && in_order(&x, &y, budget)? {

@@ -20,7 +20,8 @@ use super::words;
 
 /// True if two answers are the same. Errors if that cannot be found out. `budget` notes the rules that this took.
 ///
-/// Answers of two kinds are the same only by a rule that works on both, unless both are values that arithmetic compares.
+/// Answers of two kinds are the same only by a rule that works on both, unless both are values that arithmetic
+/// compares.
 pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     // Letters that are units beside a value with one: `5m` and `5\text{ m}`.
     if let (Node::Unit(_, Unit::Measure(_)), other) | (other, Node::Unit(_, Unit::Measure(_))) = (a, b)
@@ -63,7 +64,8 @@ fn decide(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reason> {
                 words.sort_unstable();
                 words.join(" ")
             };
-            let date = words::is_date(x) && words::is_date(y) && days(x) == days(y);
+            let named = |text: &str| words::is_date(text) && text.contains(char::is_alphabetic);
+            let date = named(x) && named(y) && days(x) == days(y);
             Ok((none || x == y || date) && budget.uses(Rule::Words))
         }
         (Node::Words(text), other) | (other, Node::Words(text)) => named(text, other, budget),
@@ -170,7 +172,8 @@ fn named(text: &str, other: &Node, budget: &mut Budget) -> Result<bool, Reason> 
     }
 }
 
-/// Compares what has an order although it reads as a product: letters, and the names of figures. `None` for other answers.
+/// Compares what has an order although it reads as a product: letters, and the names of figures. `None` for other
+/// answers.
 fn in_their_order(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason> {
     Ok(match (a, b) {
         (Node::Apply(sign, x), Node::Apply(other, y)) if sign.starts_with('\\') => {
@@ -365,7 +368,9 @@ fn sets(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason>
     match (Reals::read(a, budget)?, Reals::read(b, budget)?) {
         (Some(x), Some(y)) => Ok(Some(x.same(&y, budget)? && budget.uses(Rule::Interval))),
         _ => match (a, b) {
-            (Node::Union(x), Node::Union(y)) => collections::matched(x, y, false, budget).map(Some),
+            (Node::Union(x), Node::Union(y)) | (Node::All(x), Node::All(y)) => {
+                collections::matched(x, y, false, budget).map(Some)
+            }
             (Node::Without(x, y), Node::Without(u, v)) => {
                 Ok(Some(same(x, u, budget)? && same(y, v, budget)?))
             }

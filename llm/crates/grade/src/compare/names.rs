@@ -14,7 +14,8 @@ pub(super) fn combinations(node: &Node) -> Option<Node> {
     whole.then(|| Node::Call(Function::Binomial, items.clone()))
 }
 
-/// The coordinates of a sum of unit vectors, `3\mathbf{i} - 2\mathbf{j}`, as many as the vector `other` has; `None` if it is none.
+/// The coordinates of a sum of unit vectors, `3\mathbf{i} - 2\mathbf{j}`, as many as the vector `other` has; `None`
+/// if it is none.
 pub(super) fn components(node: &Node, other: &Node, budget: &mut Budget) -> Result<Option<Node>, Reason> {
     const UNITS: [&str; 3] = ["vec i", "vec j", "vec k"];
     let count = other.children().len();
@@ -91,7 +92,8 @@ fn unit_name(node: &Node, divides: bool, name: &mut String) -> Option<()> {
     Some(())
 }
 
-/// True if a left side is a value that has been asked for and not an equation to be solved: `AB`, `f(2)`, `x + y`, `\sin x`,
+/// True if a left side is a value that has been asked for and not an equation to be solved: `AB`, `f(2)`, `x + y`,
+/// `\sin x`,
 /// `\frac{dy}{dx}`, `a : b`.
 pub(super) fn names_a_value(left: &Node) -> bool {
     match left {
@@ -102,7 +104,10 @@ pub(super) fn names_a_value(left: &Node) -> bool {
         Node::Group('(', items, ')') => items.iter().all(|n| matches!(n, Node::Symbol(_))),
         Node::Product(factors) => {
             let symbol = |n: &Node| matches!(n, Node::Symbol(_));
-            let function = matches!(&factors[..], [(false, Node::Symbol(f)), (false, argument)] if !argument.has_symbol(f));
+            let function = match &factors[..] {
+                [(false, Node::Symbol(f)), (false, argument)] => !argument.has_symbol(f),
+                _ => false,
+            };
             let letters = factors.iter().all(|(divides, n)| !divides && symbol(n));
             function || letters || left.is_expression() && left.symbols().len() != 1
         }
@@ -119,7 +124,8 @@ pub(super) fn has_coordinates(node: &Node) -> bool {
 
 const COORDINATES: [&str; 3] = ["x", "y", "z"];
 
-/// True if a left side names a value and is no curve: a sum counts only if every unknown plays the same part in it, as in `x + y` and
+/// True if a left side names a value and is no curve: a sum counts only if every unknown plays the same part in it,
+/// as in `x + y` and
 /// `a^2 + b^2`, and if it is straight in the coordinates.
 pub(super) fn is_quantity(left: &Node, budget: &mut Budget) -> Result<bool, Reason> {
     let Node::Sum(terms) = left else { return Ok(names_a_value(left)) };

@@ -78,7 +78,8 @@ pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
     {
         return assigned(&values, &others, budget);
     }
-    // A reference with a compound left side is an equation; in an answer that side may be what was asked for, unless it is a curve.
+    // A reference with a compound left side is an equation; in an answer that side may be what was asked for, unless
+    // it is a curve.
     if let Node::Chain(left, _, false) = chain
         && (matches!(a, Node::Chain(..)) && left.has_symbols() || names::has_coordinates(left))
         && !names::is_quantity(left, budget)?

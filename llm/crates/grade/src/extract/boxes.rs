@@ -9,8 +9,6 @@ use crate::words;
 /// The beginning of a box.
 pub const BOXED: &[u8] = br"\boxed{";
 
-/// Bytes between two boxes of one answer.
-const APART: usize = 48;
 /// Words before and behind a box that may deny it.
 const BESIDE: usize = 4;
 
@@ -29,7 +27,8 @@ fn behind_reasoning(text: &str) -> Option<usize> {
     }
 }
 
-/// The content of the last box that is closed and not denied, or a list of those that it is joined to by commas, "and" or "or".
+/// The content of the last box that is closed and not denied, or a list of those that it is joined to by commas,
+/// "and" or "or".
 pub(super) fn last_box(text: &str) -> Option<Cow<'_, str>> {
     let places = places(text);
     let last = places.iter().rposition(|place| !denied(text, place))?;
@@ -38,7 +37,12 @@ pub(super) fn last_box(text: &str) -> Option<Cow<'_, str>> {
         let Some(between) = between.map(|between| between.replace("\\text", " ")) else { return false };
         let mut words =
             between.split([' ', '$', '{', '}', '~', '\\', '(', ')']).filter(|word| !word.is_empty());
-        !between.contains('\n') && words.all(|word| matches!(word, "," | ";" | "and" | "or" | ",and" | ",or"))
+        // `x = \boxed{1}, y = \boxed{2}`, `\boxed{18} for part (a) and \boxed{25}`
+        const BETWEEN: &str = "|also|for|part|maybe|perhaps|possibly|the|other|is|one|another|as|well";
+        let named = [",", "and", "or"].iter().any(|joint| between.contains(joint));
+        let joint = |word: &str| matches!(word.trim_matches([',', ';', '.']), "" | "and" | "or");
+        let more = |word: &str| word.trim_end_matches('=').len() < 2 || words::is_among(word, BETWEEN);
+        !between.contains('\n') && words.all(|word| joint(word) || named && more(word))
     };
     let first = last - (1..=last).rev().take_while(joins).count();
     Some(if first == last {
@@ -52,7 +56,8 @@ pub(super) fn last_box(text: &str) -> Option<Cow<'_, str>> {
     })
 }
 
-/// The place, in bytes, of the content of the last box that is closed, behind the reasoning. `\{` and `\}` are letters, not braces.
+/// The place, in bytes, of the content of the last box that is closed, behind the reasoning. `\{` and `\}` are
+/// letters, not braces.
 ///
 /// ```
 /// let text = r"\boxed{1} so \boxed{12}";
@@ -70,7 +75,8 @@ pub(super) fn last_place(text: &str) -> Option<Range<usize>> {
     places(text).pop().map(|place| place.outer)
 }
 
-/// The closed boxes behind the reasoning, in the order in which they open; of nested ones each, since the inner one counts.
+/// The closed boxes behind the reasoning, in the order in which they open; of nested ones each, since the inner one
+/// counts.
 fn places(text: &str) -> Vec<Place> {
     let Some(start) = behind_reasoning(text) else { return Vec::new() };
     let mut found = Vec::new();
@@ -146,96 +152,4 @@ fn opening(bytes: &[u8]) -> Option<usize> {
         [&br"\boxed"[..], br"\fbox", br"\framebox"].into_iter().find(|command| bytes.starts_with(command))?;
     let blanks = bytes[command.len()..].iter().take_while(|b| **b == b' ').count();
     (bytes.get(command.len() + blanks) == Some(&b'{')).then_some(command.len() + blanks + 1)
-}
-
-/// The last box, with those before it that are joined to it by commas and connectives, and the brackets around them all.
-pub(super) fn joined(text: &str) -> Option<Range<usize>> {
-    let all = places(text);
-    let mut boxes: Vec<Place> = Vec::new();
-    for place in all {
-        // Of nested boxes the inner one counts.
-        if boxes.last().is_some_and(|known| known.outer.end > place.outer.start) {
-            boxes.pop();
-        }
-        boxes.push(place);
-    }
-    let outer = |at: usize| boxes[at].outer.clone();
-    let mut first = boxes.len().checked_sub(1)?;
-    // `\boxed{B}, not \boxed{C}`, `\boxed{6}. (Without order it would be \boxed{3}.)`
-    let between = if first > 0 { &text[outer(first - 1).end..outer(first).start] } else { "" };
-    let remark = between
-        .rsplit_once('(')
-        .is_some_and(|(_, inside)| !inside.contains(')') && super::prose::is_prose(inside));
-    first -= usize::from(remark && first > 0);
-    while denied(text, &boxes[first]) {
-        first = first.checked_sub(1)?;
-    }
-    let last = first;
-    // Of two boxes, none in the other, the first ends before the second.
-    while first > 0 && joins(&text[outer(first - 1).end..outer(first).start]) {
-        first -= 1;
-    }
-    if first == last {
-        return Some(boxes[last].inner.clone());
-    }
-    let (start, end) = (outer(first).start, outer(last).end);
-    let (before, after) =
-        (text[..start].trim_end_matches([' ', '$']), text[end..].trim_start_matches([' ', '$']));
-    for (open, close) in
-        [("(", ")"), ("\\{", "\\}"), ("[", "]"), ("\\left(", "\\right)"), ("\\langle", "\\rangle")]
-    {
-        if before.ends_with(open) && after.starts_with(close) {
-            return Some(before.len() - open.len()..text.len() - after.len() + close.len());
-        }
-    }
-    Some(start..end)
-}
-
-/// The contents of boxes with words between them, with commas in place of the words.
-pub(super) fn parted(text: &str) -> Option<String> {
-    let mut parts = Vec::new();
-    closed(text, 0, |place| parts.push(&text[place.inner]));
-    let adjacent = text.contains("}\\boxed{");
-    let once = parts.iter().all(|part| *part == parts[0]);
-    (!parts.is_empty() && (adjacent || super::prose::is_prose(text)))
-        .then(|| if once { parts[0].to_owned() } else { parts.join(" , ") })
-}
-
-/// True if the text between two boxes makes them parts of one answer: a comma or a connective, and at most a name with `=`.
-pub(super) fn joins(between: &str) -> bool {
-    if between.is_empty() {
-        return true;
-    }
-    if between.len() > APART || between.contains("\n\n") {
-        return false;
-    }
-    let mut plain = between.replace("\\text{", " ").replace(['}', '$', '~', '.'], " ");
-    for command in ["\\quad", "\\(", "\\)"] {
-        plain = plain.replace(command, " ");
-    }
-    let mut joined = plain.contains([',', ';', '，', '、']);
-    // `and the other is`: words between a connective and a copula.
-    let (mut count, mut said, mut long) = (0, false, false);
-    for word in plain.split([' ', ',', ';', '，', '、', '\n']).filter(|w| !w.is_empty()) {
-        if words::joins_mathematics(word) {
-            joined = true;
-        } else if words::is_among(word, "is|are|equals|and|est|ist|es") {
-            said = true;
-        } else if words::is_among(word, "also|for|part|maybe|perhaps|possibly|(a)|(b)|(c)") {
-            continue;
-        } else if words::is_among(word, "not|wrong|impossible|excluded|answer") {
-            return false;
-        } else if word.chars().all(char::is_alphabetic)
-            && word.len() > 3
-            && !words::is_among(word, "then|hence|thus|because|since|therefore|so")
-        {
-            count += 1;
-            long = true;
-        } else if word.strip_suffix('=').unwrap_or(word).chars().count() <= 3 {
-            count += 1;
-        } else {
-            return false;
-        }
-    }
-    joined && count <= 3 && (count == 0 || said || !long && plain.contains('='))
 }

@@ -40,29 +40,14 @@ pub(super) struct Formula {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mark {
     Equal,
-    /// `\equiv`.
-    Congruent,
-    About,
-    /// An inequality or a membership.
-    Compares,
-    /// `\\to`: a limit is taken.
-    Tends,
-    /// The end of a row.
+    /// The end of a row or a sign that concludes: a new statement begins behind it.
     Row,
-    /// A new statement begins behind it.
-    Implies,
-    /// A comma or a connective in a text command: the formula is a list if signs stand on both sides.
+    /// A comma or a connective in a text command: the formula is a list if equals signs stand on both sides.
     Comma,
 }
 
-const CONGRUENT: &str = "equiv|cong";
-const ABOUT: &str = "approx|simeq|doteq";
+/// Signs behind which a new statement begins.
 const IMPLIES: &str = "Rightarrow|implies|Longrightarrow|therefore|iff|Leftrightarrow";
-const TENDS: &str = "to|rightarrow";
-const COMPARES: &str = "le|leq|leqslant|ge|geq|geqslant|lt|gt|ne|neq|in|subset|subseteq|mid|perp|not";
-
-/// Signs that end a proof.
-const END_OF_PROOF: &str = "\\blacksquare|\\square|\\Box|\\qed|\\qedsymbol|\\blacksquare.|\\square.";
 
 /// The signs outside brackets with their places.
 fn marks(text: &str) -> Vec<(Range<usize>, Mark)> {
@@ -76,9 +61,7 @@ fn marks(text: &str) -> Vec<(Range<usize>, Mark)> {
         let mut mark = None;
         match c {
             '\\' if command.is_empty() => {
-                // Before a letter the backslash of a command was written twice.
-                let command = rest.get(2..).is_some_and(|r| r.starts_with(|c: char| c.is_ascii_alphabetic()));
-                mark = (rest.starts_with("\\\\") && !command).then_some(Mark::Row);
+                mark = rest.starts_with("\\\\").then_some(Mark::Row);
                 length = 1 + rest[1..].chars().next().map_or(0, char::len_utf8);
             }
             '\\' => {
@@ -87,26 +70,17 @@ fn marks(text: &str) -> Vec<(Range<usize>, Mark)> {
                     "begin" => depth += 1,
                     "end" => depth = depth.saturating_sub(1),
                     "text" | "mbox" if connects(&rest[length..]) => mark = Some(Mark::Comma),
-                    _ if words::is_among(command, CONGRUENT) => mark = Some(Mark::Congruent),
-                    _ if words::is_among(command, ABOUT) => mark = Some(Mark::About),
-                    _ if words::is_among(command, IMPLIES) => mark = Some(Mark::Implies),
-                    _ if words::is_among(command, TENDS) => mark = Some(Mark::Tends),
-                    _ if words::is_among(command, COMPARES) => mark = Some(Mark::Compares),
+                    _ if words::is_among(command, IMPLIES) => mark = Some(Mark::Row),
                     _ => {}
                 }
             }
             '(' | '[' | '{' => depth += 1,
             ')' | ']' | '}' => depth = depth.saturating_sub(1),
-            '=' if rest.starts_with("=>") => (mark, length) = (Some(Mark::Implies), 2),
+            '⇒' | '⟹' | '∴' => mark = Some(Mark::Row),
+            '=' if rest.starts_with("=>") => (mark, length) = (Some(Mark::Row), 2),
             '=' if text[..at].ends_with(['<', '>', ':']) => {}
-            // A factorial before the sign: `4!=24`, but `x != 3`.
-            '=' if text[..at].ends_with('!') && !factorial(&text[..at - 1]) => mark = Some(Mark::Compares),
-            '≡' => mark = Some(Mark::Congruent),
             '=' | '＝' => mark = Some(Mark::Equal),
-            '≈' | '≃' => mark = Some(Mark::About),
             ',' | ';' if !rest[1..].starts_with(|c: char| c.is_ascii_digit()) => mark = Some(Mark::Comma),
-            '⇒' | '⟹' | '∴' => mark = Some(Mark::Implies),
-            '<' | '>' | '≤' | '≥' | '≠' | '∈' => mark = Some(Mark::Compares),
             _ => {}
         }
         if let Some(mark) = mark.filter(|_| depth == 0) {
@@ -119,29 +93,22 @@ fn marks(text: &str) -> Vec<(Range<usize>, Mark)> {
 
 /// True if braces with a connective stand here.
 fn connects(rest: &str) -> bool {
-    let inside =
-        rest.strip_prefix('{').and_then(|inside| inside.split_once('}')).map(|(inside, _)| inside.trim());
-    inside.is_some_and(|word| words::connective(word.trim_matches([',', ' '])).is_some())
+    let inside = rest.strip_prefix('{').and_then(|inside| inside.split_once('}'));
+    inside.is_some_and(|(word, _)| words::connective(word.trim_matches([',', ' '])).is_some())
 }
 
 /// True if signs stand on both sides of a comma: `x = 1, y = 2`.
 fn is_list(marks: &[(Range<usize>, Mark)]) -> bool {
-    let signs = |m: &(Range<usize>, Mark)| matches!(m.1, Mark::Equal | Mark::Compares);
+    let signs = |m: &(Range<usize>, Mark)| m.1 == Mark::Equal;
     let comma = marks.iter().position(|m| m.1 == Mark::Comma);
     comma.is_some_and(|at| marks[..at].iter().any(signs) && marks[at..].iter().any(signs))
-        && !marks.iter().any(|m| m.1 == Mark::Row)
 }
 
-/// True if a text ends in something of which one takes the factorial.
-fn factorial(before: &str) -> bool {
-    before.ends_with(|c: char| c.is_ascii_digit() || c == ')' || c == '}')
-}
-
-/// The sides of one statement with the sign before each but the first, and true if it compares.
+/// The sides of one statement, and true for a row that goes on with the one above.
 #[derive(Clone, Debug, Default)]
 struct Statement {
-    sides: Vec<(Option<Mark>, Range<usize>)>,
-    compares: bool,
+    sides: Vec<Range<usize>>,
+    continued: bool,
 }
 
 /// The part of a side that is neither blank nor layout.
@@ -157,9 +124,9 @@ fn trimmed(text: &str, side: Range<usize>) -> Range<usize> {
         start = end - from.len() + ahead;
         let now = &text[start..end];
         let to = now.trim_end().trim_end_matches(['.', ',', ';', ':', '。', '，']);
-        let dots = if now[to.len()..].starts_with("...") { 3 } else { 0 };
-        let behind = LAYOUT.split('|').find(|l| dots == 0 && to.ends_with(l)).map_or(0, str::len);
-        let next = start + to.len() + dots - behind;
+        let to = if now.trim_end().ends_with("...") { now.trim_end() } else { to };
+        let behind = LAYOUT.split('|').find(|l| to.ends_with(l)).map_or(0, str::len);
+        let next = start + to.len() - behind;
         if ahead == 0 && next == end {
             return start..end;
         }
@@ -170,35 +137,28 @@ fn trimmed(text: &str, side: Range<usize>) -> Range<usize> {
 /// The statements of a formula. A row that begins with a sign goes on with the one above.
 fn statements(text: &str, range: Range<usize>) -> Vec<Statement> {
     let mut found = vec![Statement::default()];
-    let (mut start, mut link) = (range.start, None);
-    let marks = marks(&text[range.clone()]);
-    let ends = marks
+    let (mut start, mut link) = (range.start, false);
+    let ends = marks(&text[range.clone()])
         .into_iter()
         .filter(|(_, mark)| *mark != Mark::Comma)
         .map(|(place, mark)| (range.start + place.start..range.start + place.end, Some(mark)));
     for (place, mark) in ends.chain(std::iter::once((range.end..range.end, None))) {
         let side = trimmed(text, start..place.start);
-        let continues =
-            matches!(mark, Some(Mark::Equal | Mark::Congruent | Mark::About | Mark::Compares | Mark::Tends));
+        let continues = mark == Some(Mark::Equal);
         if let Some(now) = found.last_mut() {
             if !side.is_empty() {
-                now.sides.push((link.take(), side));
+                now.continued |= link && now.sides.is_empty();
+                now.sides.push(side);
             }
             if !continues && !now.sides.is_empty() {
                 found.push(Statement::default());
             }
         }
-        link = mark.filter(|_| continues);
-        if continues {
-            // The sign opens a row of its own: the statement goes on.
-            if found.len() > 1 && found.last().is_some_and(|s| s.sides.is_empty()) {
-                found.pop();
-            }
-            if let (Some(now), Some(Mark::Compares)) = (found.last_mut(), mark) {
-                now.compares = true;
-            }
+        // The sign opens a row of its own: the statement goes on.
+        if continues && found.len() > 1 && found.last().is_some_and(|s| s.sides.is_empty()) {
+            found.pop();
         }
-        start = place.end;
+        (start, link) = (place.end, continues);
     }
     found.retain(|s| !s.sides.is_empty());
     found
@@ -217,7 +177,7 @@ pub(super) fn symbols(text: &str) -> BTreeSet<String> {
         plain.push(' ');
         if matches!(name, "text" | "mathrm" | "mbox" | "textrm" | "operatorname" | "begin" | "end") {
             rest = rest.split_once('}').map_or("", |(_, behind)| behind);
-        } else if spelled_symbol(name) || matches!(name, "Delta" | "mathbf" | "vec" | "sum" | "mathbb") {
+        } else if spelled_symbol(name) {
             plain += "α";
         }
     }
@@ -257,9 +217,6 @@ fn is_name(side: &str) -> bool {
     {
         rest = rest.strip_prefix(mark).unwrap_or(rest).trim_start();
     }
-    if let Some(inside) = rest.strip_prefix("\\text{") {
-        return inside.find('}') == Some(inside.len() - 1);
-    }
     let letters = |text: &str| {
         let plain =
             text.chars().all(|c| c.is_alphabetic() || matches!(c, ' ' | ',' | ';' | '{' | '}' | '\''));
@@ -274,8 +231,7 @@ fn is_name(side: &str) -> bool {
     let end = stem.find(|c: char| !c.is_alphabetic()).unwrap_or(stem.len());
     let (name, more) = stem.split_at(end);
     let capitals = name.chars().all(char::is_uppercase);
-    let greek = rest.starts_with('\\') && (spelled_symbol(name) || name.starts_with(char::is_uppercase));
-    if name.is_empty() || !(name.chars().count() == 1 || capitals || greek) {
+    if name.is_empty() || !(name.chars().count() == 1 || capitals || rest.starts_with('\\')) {
         return false;
     }
     let more = more.trim_start_matches('\'').trim();
@@ -290,23 +246,8 @@ fn is_name(side: &str) -> bool {
         || more.starts_with('(') && more.ends_with(')') && (function || letters(&more[1..more.len() - 1]))
 }
 
-/// The rows of a system: each says the value of another unknown.
-fn is_system(text: &str, rows: &[Statement]) -> bool {
-    let names: BTreeSet<&str> = rows.iter().map(|row| &text[row.sides[0].1.clone()]).collect();
-    rows.len() > 1
-        && names.len() == rows.len()
-        && rows.iter().all(|row| {
-            row.sides.len() == 2
-                && is_name(&text[row.sides[0].1.clone()])
-                && symbols(&text[row.sides[1].1.clone()]).is_empty()
-        })
-}
-
 /// The answer that the formula in a range of a text states. `None` for an empty one.
 pub(super) fn formula(text: &str, range: Range<usize>) -> Option<Formula> {
-    if words::is_among(text[range.clone()].trim(), END_OF_PROOF) {
-        return None;
-    }
     let inside = inside_of_rows(text, range.clone());
     let cells = if inside == range { "&" } else { " " };
     let rows = statements(text, inside);
@@ -325,88 +266,53 @@ pub(super) fn formula(text: &str, range: Range<usize>) -> Option<Formula> {
     if list
         && let Some((comma, _)) = marks.iter().rfind(|m| m.1 == Mark::Comma)
         && let Some(last) = formula(text, range.start + comma.end..range.end)
-        && (last.kind == Kind::Result
-            || last.assigns
-                && formula(text, range.start..range.start + comma.start).is_some_and(|first| first.equation))
+        && last.kind == Kind::Result
     {
         return Some(last);
     }
-    if list || is_system(text, &rows) {
-        let row = |row: &Statement| text[row.sides[0].1.start..row.sides[1].1.end].replace('&', " ");
-        let answer = if list {
-            text[range.clone()].to_owned()
-        } else {
-            rows.iter().map(row).collect::<Vec<_>>().join(" , ")
-        };
+    // The rows of a system each give another unknown its value.
+    let names: BTreeSet<&str> = rows.iter().map(|row| &text[row.sides[0].clone()]).collect();
+    let assigns = |row: &Statement| row.sides.len() == 2 && is_name(&text[row.sides[0].clone()]);
+    if list || names.len() > 1 && names.len() == rows.len() && rows.iter().all(assigns) {
+        let row = |row: &Statement| text[row.sides[0].start..row.sides[1].end].replace('&', " ");
+        let rows = || rows.iter().map(row).collect::<Vec<_>>().join(" , ");
+        let answer = if list { text[range.clone()].to_owned() } else { rows() };
         return Some(Formula { answer, assigns: true, ..whole(range, Kind::Value) });
     }
     let last = rows.last()?;
-    let place = last.sides[0].1.start..last.sides[last.sides.len() - 1].1.end;
-    let side = |at: usize| &text[last.sides[at].1.clone()];
-    let n = last.sides.len();
-    // What a name tends to is a condition, no value.
-    if last.sides.iter().any(|(mark, _)| *mark == Some(Mark::Tends)) {
-        return Some(whole(place, Kind::Name));
-    }
-    if last.compares {
-        return Some(Formula { equation: true, ..whole(place, Kind::Value) });
-    }
-    if n == 1 {
-        let continued = last.sides[0].0.is_some();
-        let named =
-            !continued && !side(0).starts_with("\\text") && symbols(side(0)).len() <= 3 && is_name(side(0));
+    let place = last.sides[0].start..last.sides[last.sides.len() - 1].end;
+    let side = &text[last.sides[0].clone()];
+    if last.sides.len() == 1 {
+        let named = !side.starts_with("\\text") && symbols(side).len() <= 3 && is_name(side);
         let kind = if named { Kind::Name } else { Kind::Value };
-        return Some(whole(place, if continued { Kind::Result } else { kind }));
+        return Some(whole(place, if last.continued { Kind::Result } else { kind }));
     }
     Some(chained(text, last, whole(place, Kind::Value)))
 }
 
-/// True for a value that is still to be computed: a step, no final value.
-fn computes(side: &str) -> bool {
-    ["\\cdot", "\\times", "*"].iter().any(|sign| side.contains(sign))
-}
-
 /// The answer of a statement with several sides; `whole` is all of it.
 fn chained(text: &str, last: &Statement, whole: Formula) -> Formula {
-    let side = |at: usize| &text[last.sides[at].1.clone()];
+    let side = |at: usize| &text[last.sides[at].clone()];
     let mut n = last.sides.len();
     // `3 + 4 = 7 = x`
-    if n > 2 && is_name(side(n - 1)) && !is_name(side(0)) {
-        n -= 1;
-    }
-    let (end, place) = (side(n - 1), last.sides[n - 1].1.clone());
-    let named = is_name(side(0));
-    if let Some(about) = (1..n).find(|i| last.sides[*i].0 == Some(Mark::About)) {
-        let exact = if about == 1 && named { String::new() } else { side(about - 1).to_owned() };
-        let label = if named { format!("{} = ", side(0)) } else { String::new() };
-        let more = last.sides[about..n].iter().any(|(mark, _)| *mark == Some(Mark::Equal));
-        let answer = match (about, named) {
-            (1, true) => format!("{} \\approx {end}", side(0)),
-            _ => format!("{label}{exact} \\approx {end}"),
-        };
-        return Formula { answer, value: more.then(|| end.to_owned()), assigns: named, ..whole };
-    }
+    n -= usize::from(n > 2 && is_name(side(n - 1)) && !is_name(side(0)));
+    let (end, place) = (side(n - 1), last.sides[n - 1].clone());
     let known = symbols(side(0));
-    if named && symbols(end).is_empty() && side(0).contains('(') && !side(0).starts_with('(') {
-        return Formula { answer: end.to_owned(), place, ..whole };
-    }
-    if named {
+    if is_name(side(0)) {
+        if symbols(end).is_empty() && side(0).contains('(') && !side(0).starts_with('(') {
+            return Formula { answer: end.to_owned(), place, ..whole };
+        }
         // `g = 40 + 30 = 70`, but not `x = 1 and y = 2`
         let computed = n > 2 && (1..n).all(|at| symbols(side(at)).is_empty());
         return Formula {
             kind: if computed { Kind::Result } else { Kind::Value },
             answer: format!("{} = {end}", side(0)),
-            assigns: n == 2 && !computes(end),
+            assigns: n == 2,
             ..whole
         };
     }
     if known.is_empty() && symbols(end).is_empty() {
-        let congruent = last.sides[..n].iter().any(|(mark, _)| *mark == Some(Mark::Congruent));
-        let kind = if congruent { Kind::Value } else { Kind::Result };
-        return Formula { kind, answer: end.to_owned(), place, ..whole };
-    }
-    if known.is_empty() && n == 2 {
-        return Formula { equation: true, ..whole };
+        return Formula { kind: Kind::Result, answer: end.to_owned(), place, ..whole };
     }
     if n > 2 {
         return Formula { answer: end.to_owned(), place, ..whole };

@@ -26,8 +26,8 @@ pub(super) enum Rank {
 /// A piece of a sentence.
 #[derive(Clone, Debug)]
 pub(super) enum Item {
-    /// In lower case, and true if it begins with a capital.
-    Word(String, bool),
+    /// In lower case.
+    Word(String),
     Value(Stated),
     /// A comma, semicolon, colon or dash.
     Mark(char),
@@ -45,15 +45,14 @@ pub(super) struct Stated {
 }
 
 /// Verbs behind "which" and "that" that go on with the statement.
-const CONTINUES: &str = "means|gives|is|are|equals|makes|leaves|implies|simplifies|rounds|evaluates|has|have|reduces|solves|\
+const CONTINUES: &str = "means|gives|is|are|equals|makes|leaves|implies|simplifies|rounds|evaluates|has|\
+    have|reduces|solves|\
     results|yields|produces|leads";
 /// Verbs that make of "which" a conclusion.
 const CONCLUDES: &str = "means|gives|makes|leaves|yields|simplifies|reduces|becomes|leads|results";
 /// Words whose "of" names what is not stated: `a multiple of 6`, `instead of 6`.
 const PROPERTY: &str =
     "multiple|multiples|divisor|divisors|divisible|instead|lieu|lugar|moins|plus|más|menos";
-/// Words that open a case of several.
-const CASE: &str = "if|otherwise|when|si|wenn|falls|如果|若|假设";
 /// Words between a condition and its statement.
 const THEN: &str = "then|alors|dann|entonces|那么";
 /// Words that open a condition only at the beginning of a clause.
@@ -68,10 +67,8 @@ enum In {
     Reason,
     /// A condition before its statement.
     Condition,
-    /// The words that say more of a statement before them: only the end of a computation counts.
+    /// The words that say more of a statement before them, or its purpose: only the end of a computation counts.
     More,
-    /// A purpose, up to the next comma.
-    Purpose,
 }
 
 /// The reader of a sentence.
@@ -87,10 +84,6 @@ struct Reader {
     embedded: Option<usize>,
     /// Behind a verb that asks.
     asks: bool,
-    /// The sentence begins with a verb that asks.
-    imperative: bool,
-    /// The sentence begins with a word that bears a number.
-    heading: bool,
     /// In a participle that begins the sentence: `Subtracting 3 from both sides, we`.
     participle: bool,
     /// Right behind a colon.
@@ -104,8 +97,6 @@ struct Reader {
     denied: bool,
     /// Only auxiliaries and relative pronouns stand behind the last value: `45, which is`.
     about: bool,
-    /// Values before a modal verb whose own verb ends the clause.
-    modal: Option<usize>,
     /// Conditions that begin a clause since the last conclusion: several leave no single value.
     cases: usize,
     /// The last of them is one of time.
@@ -128,73 +119,38 @@ impl Reader {
         self.out[from.max(self.dropped)..].iter().any(|s| s.rank >= Rank::New)
     }
 
-    /// True at the beginning of the sentence.
-    fn opens(&self) -> bool {
-        self.out.is_empty() && self.last_word.is_empty()
-    }
-
     /// True where a verb that follows would ask.
     fn wishes(&self, language: &Language) -> bool {
         let before = self.last_word.as_str();
         before.is_empty() || language.is(before, Role::Wish) || language.is(before, Role::So)
     }
 
-    /// Takes back the values from one on.
-    fn deny(&mut self, from: usize) {
-        self.out[from..].iter_mut().for_each(|value| value.rank = Rank::None);
-    }
-
     /// Reads a word behind the last value that may deny it: `x = 6 is not a solution`, `45, which is impossible`.
     fn judge(&mut self, word: &str, role: Option<Role>, language: &Language) {
-        let refuted = language.is(word, Role::Wrong);
         let denies = role == Some(Role::Deny) || word == "no";
-        // `26 did not come`, but not `x = 26 did not work`
-        let number = self.out.last().is_none_or(|value| !value.formula.assigns);
-        let counts = number && is_among(&self.last_word, "did|have|had|were");
         let behind = match self.distance {
-            0 => denies && (word.contains("n't") || word == "cannot"),
-            1 => refuted || denies && !counts && language.is(&self.last_word, Role::Auxiliary),
-            _ => refuted,
+            0 => denies && word.contains("n't"),
+            1 => language.is(word, Role::Wrong) || denies && language.is(&self.last_word, Role::Auxiliary),
+            _ => language.is(word, Role::Wrong),
         };
-        if self.about && behind {
-            self.deny(self.out.len().saturating_sub(1));
+        if let (true, Some(last)) = (self.about && behind, self.out.last_mut()) {
+            last.rank = Rank::None;
         }
         let between = matches!(role, Some(Role::Relative | Role::Indefinite | Role::Filler));
         self.about &= between || language.is(word, Role::Auxiliary);
     }
 
-    fn restart(&mut self) {
-        (self.clause, self.asks, self.equals, self.denied, self.before) =
-            (In::Statement, false, false, false, None);
-        self.new_noun = 0;
-    }
-
     fn mark(&mut self, mark: char) {
-        match mark {
-            // `Simplify: 18/24`
-            ':' | '：' if self.asks && self.imperative && self.out.is_empty() => {}
-            ':' | '：' => {
-                // `Step 3 of 4:`
-                if self.heading {
-                    self.deny(0);
-                }
-                self.restart();
-            }
-            '=' | '≈' => {
-                self.equals = true;
-                if self.clause == In::Condition {
-                    self.clause = In::Statement;
-                }
-            }
-            _ => {
-                (self.recent, self.asks, self.steps) = (self.out.len(), false, false);
-                let more = self.clause == In::More || self.clause == In::Reason && self.stated(0);
-                self.clause = if more { self.clause } else { In::Statement };
-            }
-        }
-        (self.before, self.denied, self.distance, self.modal) = (None, false, 0, None);
         self.colon = matches!(mark, ':' | '：');
-        self.about &= !self.colon && !matches!(mark, '=' | '≈');
+        self.about &= !self.colon;
+        if matches!(mark, '=' | '≈') {
+            self.equals = true;
+            self.clause = if self.clause == In::Reason { In::Reason } else { In::Statement };
+        } else if !(self.colon && self.asks && self.out.is_empty()) {
+            // A colon goes on with what is asked: `Simplify: 18/24`.
+            (self.recent, self.asks, self.steps, self.clause) = (self.out.len(), false, false, In::Statement);
+        }
+        (self.before, self.denied, self.distance) = (None, false, 0);
         self.last_word.clear();
     }
 
@@ -202,29 +158,29 @@ impl Reader {
     fn role(&self, word: &str, next: Option<&Item>, language: &Language) -> Option<Role> {
         match (language.role(word), next) {
             // `is at least 12` bounds a value, `needs at least 12` states it.
-            (_, Some(Item::Word(next, _))) if word == "at" && is_among(next, "least|most") => {
+            (_, Some(Item::Word(next))) if word == "at" && is_among(next, "least|most") => {
                 (self.last_word.is_empty() || language.is(&self.last_word, Role::Copula))
                     .then_some(Role::Deny)
             }
             _ if self.last_word == "at" && is_among(word, "least|most") => Some(Role::Filler),
             // `For n = 1 the claim holds`
-            (Some(Role::Preposition), Some(Item::Value(v))) if v.formula.assigns && self.opens() => {
+            (Some(Role::Preposition), Some(Item::Value(v)))
+                if v.formula.assigns && self.out.is_empty() && self.last_word.is_empty() =>
+            {
                 Some(Role::Compare)
             }
             (Some(Role::Preposition), _) if is_among(&self.last_word, PROPERTY) => Some(Role::Compare),
-            (Some(Role::Contrast), Some(Item::Word(next, _))) if next == "of" => None,
+            (Some(Role::Contrast), Some(Item::Word(next))) if next == "of" => None,
             // `It may be 14`
-            (_, Some(Item::Word(next, _))) if next == "be" && is_among(word, "may|might|could") => {
+            (_, Some(Item::Word(next))) if next == "be" && is_among(word, "may|might|could") => {
                 Some(Role::Deny)
             }
             // `as n grows`
-            (_, Some(Item::Value(v))) if word == "as" && v.formula.kind == Kind::Name => {
-                Some(Role::Condition)
-            }
+            (_, Some(Item::Value(_))) if word == "as" => Some(Role::Condition),
             // `after giving 6 away` concludes nothing.
             (Some(Role::So), _) if self.before == Some(Role::Preposition) && word.ends_with("ing") => None,
             // `which makes 15`
-            (Some(Role::Relative), Some(Item::Word(next, _))) if is_among(next, CONCLUDES) => Some(Role::So),
+            (Some(Role::Relative), Some(Item::Word(next))) if is_among(next, CONCLUDES) => Some(Role::So),
             // `there are 5` counts and says of nothing that it is 5.
             (Some(Role::Copula), _) if self.last_word == "there" => None,
             (role, _) => role,
@@ -232,11 +188,8 @@ impl Reader {
     }
 
     fn word(&mut self, word: &str, next: Option<&Item>, language: &Language) {
-        let next_word = match next {
-            Some(Item::Word(next, capital)) => Some((next.as_str(), *capital)),
-            _ => None,
-        };
-        let continues = next_word.is_some_and(|(next, _)| is_among(next, CONTINUES));
+        let next_word = if let Some(Item::Word(next)) = next { next.as_str() } else { "" };
+        let continues = is_among(next_word, CONTINUES);
         if self.participle && (is_among(word, CONTINUES) || language.role(word) == Some(Role::Subject)) {
             (self.participle, self.clause) = (false, In::Statement);
         }
@@ -257,46 +210,32 @@ impl Reader {
             {
                 self.clause = In::More;
             }
-            Some(Role::Relative) if self.asks && word == "that" => self.asks = false,
+            Some(Role::Relative) if self.asks => self.asks = false,
             Some(Role::Contrast | Role::So) => {
                 self.dropped = self.out.len();
                 self.cases *= usize::from(is_among(word, THEN));
-                self.restart();
+                (self.clause, self.asks, self.equals, self.denied) = (In::Statement, false, false, false);
+                (self.before, self.new_noun) = (None, 0);
             }
-            Some(Role::Subject) if self.clause == In::Condition && self.recent < self.out.len() => {
-                self.clause = In::Statement
-            }
-            // `Wir müssen 45 durch 9 teilen`
-            Some(Role::Modal) => self.modal = Some(self.out.len()),
-            Some(Role::Ask | Role::Do) if self.modal.is_some() => self.deny(self.modal.unwrap_or(0)),
-            Some(Role::Ask) => {
-                self.asks |= self.wishes(language) || word == "solve" || language.is(word, Role::Wish);
-            }
+            Some(Role::Ask) => self.asks |= self.wishes(language) || language.is(word, Role::Wish),
+            _ if word == "work" && next_word == "out" => self.asks = true,
             Some(Role::Do) => self.steps |= self.wishes(language),
-            _ if word == "work" && next_word.is_some_and(|(next, _)| next == "out") => self.asks = true,
             // `to be solved`, `the task of solving`
-            Some(Role::Solved)
-                if self.before == Some(Role::Preposition)
-                    && matches!(self.last_word.as_str(), "be" | "of" | "to") =>
-            {
-                self.asks = true;
-            }
+            Some(Role::Solved) if self.before == Some(Role::Preposition) => self.asks = true,
             Some(Role::Deny) => self.denied = true,
             _ => {}
         }
-        // `to make 16 muffins` behind a value, but not `to find that`.
-        let verb = next_word
-            .is_some_and(|(next, capital)| !capital && language.role(next).is_none() && next != "get");
-        if word == "to" && verb && self.clause == In::Statement && self.stated(self.recent) {
-            self.clause = In::Purpose;
+        // `to make 16 muffins` behind a value
+        if word == "to" && self.stated(self.recent) {
+            self.clause = In::More;
         }
         // `to multiply 3 by 4 gives`
         self.steps &= !is_among(word, CONTINUES) && word != "get";
         self.judge(word, role, language);
-        self.place(word, role, matches!(next, Some(Item::Value(_))), language);
+        self.place(word, role, matches!(next, Some(Item::Value(_))));
         self.colon = false;
-        // `Il faut maintenant résoudre`, `So now compute`
-        if role != Some(Role::Filler) || !self.wishes(language) {
+        // `Il faut maintenant résoudre`
+        if role != Some(Role::Filler) {
             self.last_word = word.to_owned();
         }
         self.distance += 1;
@@ -304,57 +243,54 @@ impl Reader {
 
     /// Begins a condition with the word.
     fn suppose(&mut self, word: &str) {
-        self.cases += usize::from(self.last_word.is_empty() && is_among(word, CASE));
+        self.cases += usize::from(self.last_word.is_empty());
         self.when = word == "when";
         // `If k = 2, it is 8; if k = 3, it is 27`
         if self.cases > 1 {
-            self.deny(self.dropped);
+            self.out[self.dropped..].iter_mut().for_each(|value| value.rank = Rank::None);
         }
         self.clause = if self.stated(0) { In::More } else { In::Condition };
         self.embedded = (!self.last_word.is_empty()).then_some(0);
     }
 
     /// Notes the word as what stands before the next value.
-    fn place(&mut self, word: &str, role: Option<Role>, object: bool, language: &Language) {
+    fn place(&mut self, word: &str, role: Option<Role>, object: bool) {
         self.new_noun = if role == Some(Role::Indefinite) { 4 } else { self.new_noun.saturating_sub(1) };
         let connective = words::connective(word).is_some() && self.distance == 0;
         self.inherited = self.inherited.filter(|_| connective);
-        if word == "of" && self.new_noun > 0 && role != Some(Role::Compare) {
-            (self.before, self.equals) =
-                (None, self.equals || matches!(self.last_word.as_str(), "total" | "sum"));
-        } else {
-            // `of the original 12`, `after giving 6 away`
-            let aside = self.before == Some(Role::Preposition)
-                && (role == Some(Role::Definite)
-                    || role.is_none() && (self.definite || word.ends_with("ing")));
-            if !(aside || role == Some(Role::Filler) && self.before.is_some()) {
-                self.before = role;
-            }
-        }
+        // `of the original 12`, `after giving 6 away`
+        let passed = self.definite || word.ends_with("ing");
+        let aside = self.before == Some(Role::Preposition)
+            && (role == Some(Role::Definite) || role.is_none() && passed);
         self.definite = role == Some(Role::Definite);
+        if word == "of" && self.new_noun > 0 && role != Some(Role::Compare) {
+            self.before = None;
+            self.equals |= is_among(&self.last_word, "total|sum");
+        } else if !(aside || role == Some(Role::Filler) && self.before.is_some()) {
+            self.before = role;
+        }
         // `not 2`, `not at the 2`, `not get 2`, but not `not hard: 2`
-        self.denied &= role.is_some() || object && language.is(&self.last_word, Role::Deny);
+        self.denied &= role.is_some() || object;
     }
 
     fn value(&mut self, value: &Stated, behind: &[Item], language: &Language) {
         let formula = &value.formula;
-        let formal = formula.assigns || formula.value.is_some() || formula.left.is_some();
-        let said = self.before == Some(Role::Copula) && formula.kind != Kind::Name;
-        let computed = formula.kind == Kind::Result || self.equals && formula.kind == Kind::Value;
-        // `by day 5`
-        let numbered = self.before == Some(Role::Label) && !formal && !computed;
+        let formal = formula.assigns || formula.value.is_some();
+        let said = self.before == Some(Role::Copula);
+        let computed = formula.kind == Kind::Result || self.equals;
         // `9 more than Beth`
         let words =
-            behind.iter().map_while(|item| if let Item::Word(word, _) = item { Some(word) } else { None });
+            behind.iter().map_while(|item| if let Item::Word(word) = item { Some(word) } else { None });
         let measures = words.take(3).any(|word| language.is(word, Role::Compare));
-        // `6 of whom are children`
-        let share = matches!(behind, [Item::Word(of, _), Item::Value(_), ..] if of == "of" && formula.answer.contains(['/', '%']));
-        let part = matches!(behind, [Item::Word(of, _), Item::Word(whom, _), ..] if of == "of" && is_among(whom, "whom|which"));
-        let aside = self.before == Some(Role::Preposition)
-            || numbered
-            || part
-            || share
-            || measures && !formal && !computed;
+        // `6 of whom are children`, `1/2 of the 8`
+        let part = match behind {
+            [Item::Word(of), Item::Word(whom), ..] => of == "of" && is_among(whom, "whom|which"),
+            [Item::Word(of), Item::Value(_), ..] => of == "of",
+            _ => false,
+        };
+        // `by day 5`
+        let numbered = self.before == Some(Role::Label);
+        let aside = self.before == Some(Role::Preposition) || part || (numbered || measures) && !computed;
         let ends_range = std::mem::take(&mut self.ranges) && self.last_word == "to";
         self.ranges = self.last_word == "from";
         let rank = if self.denied
@@ -368,14 +304,14 @@ impl Reader {
             match self.clause {
                 In::Condition if said && self.embedded.is_some_and(|values| values > 1) => Rank::New,
                 In::Condition if computed => Rank::Circumstance,
-                In::More | In::Purpose if computed => Rank::ComputedAside,
-                In::Condition | In::More | In::Purpose => Rank::None,
+                In::More if computed => Rank::ComputedAside,
+                In::Condition | In::More => Rank::None,
                 _ if formula.kind == Kind::Name || self.before == Some(Role::Definite) && !computed => {
                     Rank::Known
                 }
-                _ if (ends_range || self.ranges) && !computed => Rank::Known,
+                _ if ends_range || self.ranges => Rank::Known,
                 // `That makes 3 a day: 21 a week.`
-                _ if self.colon && !self.out.is_empty() => Rank::Computed,
+                _ if self.colon => Rank::Computed,
                 _ if (computed || formal || said) && !aside => Rank::Computed,
                 _ if computed => Rank::ComputedAside,
                 _ if aside => Rank::Circumstance,
@@ -383,7 +319,7 @@ impl Reader {
             }
         };
         // `If x = 2, then x^2 = 4` states nothing of a text that does not know x; `when x = 2` does.
-        let supposed = self.clause == In::Condition && self.cases == 1 && !self.when;
+        let supposed = self.clause == In::Condition && !self.when;
         self.cases += usize::from(supposed && formula.assigns);
         // An equation whose unknown is asked for afterwards is none either.
         if self.asks && formula.kind == Kind::Name {
@@ -391,9 +327,7 @@ impl Reader {
         }
         let rank = self.inherited.map_or(rank, |before| rank.min(before));
         self.embedded = self.embedded.map(|values| values + 1);
-        let mut ranked = value.clone();
-        ranked.rank = rank;
-        self.out.push(ranked);
+        self.out.push(Stated { rank, ..value.clone() });
         self.inherited = Some(rank).filter(|rank| *rank == Rank::Circumstance);
         (self.before, self.denied, self.equals, self.distance) = (None, false, false, 0);
         self.last_word.clear();
@@ -403,19 +337,13 @@ impl Reader {
 
 /// Ranks the values of a sentence; a contrast or a conclusion takes back what stands before it.
 pub(super) fn ranked(items: &[Item], language: &Language) -> Vec<Stated> {
-    let first = if let Some(Item::Word(word, _)) = items.first() { word.as_str() } else { "" };
-    let participle = first.ends_with("ing") && language.role(first).is_none();
-    let mut reader = Reader {
-        imperative: language.is(first, Role::Ask),
-        heading: language.is(first, Role::Label),
-        clause: if participle { In::Condition } else { In::Statement },
-        participle,
-        ..Reader::default()
-    };
+    let participle = matches!(items.first(), Some(Item::Word(word)) if word.ends_with("ing"));
+    let clause = if participle { In::Condition } else { In::Statement };
+    let mut reader = Reader { clause, participle, ..Reader::default() };
     for (i, item) in items.iter().enumerate() {
         match item {
             Item::Mark(mark) => reader.mark(*mark),
-            Item::Word(word, _) => reader.word(word, items.get(i + 1), language),
+            Item::Word(word) => reader.word(word, items.get(i + 1), language),
             Item::Value(value) => reader.value(value, &items[i + 1..], language),
         }
     }

@@ -1,14 +1,11 @@
-//! The response without reasoning, drawings, markup, escapes of JSON and emphasis, each byte with its place in the original.
+//! The response without reasoning, drawings, markup, escapes of JSON and emphasis, each byte with its place in the
+//! original.
 
 use std::ops::Range;
 
 use crate::fold::plain;
+use crate::words;
 
-/// Commands by which text is known to be LaTeX whose backslashes were doubled.
-const COMMANDS: [&str; 20] = [
-    "boxed", "frac", "dfrac", "tfrac", "sqrt", "text", "pi", "left", "times", "cdot", "infty", "begin", "le",
-    "ge", "pm", "cup", "in", "sin", "cos", "mathrm",
-];
 /// Openings and closings of what is no part of the text: drawings, annotations of a calculator, struck words.
 const HIDDEN: [(&str, &str); 4] = [("[asy]", "[/asy]"), ("<asy>", "</asy>"), ("<<", ">>"), ("~~", "~~")];
 /// Short names of tags that mark up text; longer ones are words.
@@ -61,9 +58,9 @@ pub(super) fn cleaned(original: &str, from: usize) -> Clean {
             length
         } else if c == '\\' && single && rest.starts_with("\\\\") {
             1
-        } else if let Some(length) = boxed(rest, at, &mut out) {
-            length
         } else if let Some(length) = scale(rest, at, &mut out) {
+            length
+        } else if let Some(length) = number_words(rest, at, &mut out) {
             length
         } else if rest.starts_with("**") && !between_factors(&out.text, &rest[2..]) {
             2
@@ -92,7 +89,7 @@ fn hidden(rest: &str) -> Option<usize> {
     let name = inside[..end].trim_start_matches('/');
     let token = name.len() > 2 && name.starts_with('|') && name.ends_with('|');
     let long = name.len() > 1 && name.bytes().all(|b| b.is_ascii_lowercase()) && name != "answer";
-    (token || long || crate::words::is_among(name, TAGS)).then_some(end + 2)
+    (token || long || words::is_among(name, TAGS)).then_some(end + 2)
 }
 
 fn has_doubled_backslashes(text: &str) -> bool {
@@ -106,41 +103,32 @@ fn has_doubled_backslashes(text: &str) -> bool {
         if run == 1 && !word.is_empty() {
             return false;
         }
-        doubled |= run == 2 && COMMANDS.contains(&word);
+        doubled |= run == 2 && word.len() > 1;
         at += found + run;
     }
     doubled
-}
-
-/// Writes a box of another spelling as `\boxed{}` and gives the length of what it read.
-fn boxed(rest: &str, at: usize, out: &mut Clean) -> Option<usize> {
-    let spelling = ["\\fbox{", "\\boxed {", "\\framebox{"].into_iter().find(|s| rest.starts_with(s));
-    if let Some(spelling) = spelling {
-        out.push_all("\\boxed{", at);
-        return Some(spelling.len());
-    }
-    // `\boxed 5`
-    let inside = rest.strip_prefix("\\boxed ")?;
-    let value = inside.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '.' || c == '-');
-    let value = inside[..inside.len() - value.len()].trim_end_matches('.');
-    out.push_all("\\boxed{", at);
-    for (i, c) in value.char_indices() {
-        out.push(c, at + "\\boxed ".len() + i);
-    }
-    out.push('}', at + "\\boxed ".len() + value.len());
-    Some("\\boxed ".len() + value.len())
 }
 
 /// Takes the word of `$3.5$ million` into the mathematics and gives the length of both.
 fn scale(rest: &str, at: usize, out: &mut Clean) -> Option<usize> {
     let behind = rest.strip_prefix("$ ").filter(|_| out.text.ends_with(|c: char| c.is_ascii_digit()))?;
     let word = &behind[..behind.find(|c: char| !c.is_alphanumeric()).unwrap_or(behind.len())];
-    crate::words::power_of_thousand(word)?;
+    words::power_of_thousand(word)?;
     // The dollar sign stands where the word ends.
     let last = at + 1 + word.len();
     (at + 1..=last).zip(rest[1..].chars()).for_each(|(place, c)| out.push(c, place));
     out.push('$', last);
     Some(2 + word.len())
+}
+
+/// Writes a number in words as digits and gives the length of the words.
+fn number_words(rest: &str, at: usize, out: &mut Clean) -> Option<usize> {
+    let begins = out.text.is_empty() || out.text.ends_with([' ', '\n', '*']);
+    let (digits, length) = words::numeral(rest).filter(|_| begins)?;
+    out.push_all(&digits[..digits.len() - 1], at);
+    // The last digit stands where the words end.
+    out.push_all(&digits[digits.len() - 1..], at + length - 1);
+    Some(length)
 }
 
 /// True where asterisks are a power, as in `2**3`, and no emphasis.

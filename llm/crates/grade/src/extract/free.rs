@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::boxes::{joined, parted};
+use super::boxes::{answer_place, last_box};
 use super::chain::{Kind, formula};
 use super::clause::{Rank, Stated};
 use super::clean::{Clean, cleaned, lowered};
@@ -74,17 +74,24 @@ enum Marked {
 
 /// The marked answer: boxes, tags, `####`, a phrase, a field. Of several marks the later one counts.
 fn marked(text: &str) -> Marked {
+    // `The answer is 16. Hmm, actually no.`
+    let end = lowered(text.trim_end().trim_end_matches(['.', '!']));
+    if ["actually no", "that's wrong", "that is wrong"].iter().any(|said| end.ends_with(said)) {
+        return Marked::Empty;
+    }
     let from = window(text);
     let behind = |end: usize| later(text, end.max(from));
     if text.contains("box")
         && let Some(last) = super::boxes::last_place(text)
     {
-        let Some(place) = joined(text).filter(|place| !text[place.clone()].trim().is_empty()) else {
+        let Some((place, inside)) =
+            answer_place(text).zip(last_box(text)).filter(|(_, inside)| !inside.trim().is_empty())
+        else {
             return behind(last.end).map_or(Marked::Empty, Marked::Found);
         };
         let boxed = || {
             let found = Found::part(text, place.clone(), FoundBy::Boxed)?;
-            Some(Found { answer: parted(&text[place.clone()]).unwrap_or(found.answer), ..found })
+            Some(Found { answer: inside.trim().to_owned(), ..found })
         };
         let found = behind(place.end).or_else(|| concluded(text, place.end.max(from))).or_else(boxed);
         return found.map_or(Marked::Empty, Marked::Found);
@@ -120,7 +127,8 @@ fn later(text: &str, from: usize) -> Option<Found> {
     hashes(text, from).or_else(|| announcement(text, from, [&PHRASES.last, &PHRASES.answer]))
 }
 
-/// The value of a last sentence that concludes, behind the box of a step: `Hence $25$ is the answer.`, `The total is therefore $25$.`
+/// The value of a last sentence that concludes, behind the box of a step: `Hence $25$ is the answer.`,
+/// `The total is therefore $25$.`
 fn concluded(text: &str, from: usize) -> Option<Found> {
     let rest = &text[from..];
     let (found, tongue) = (environments(rest), language(rest));
@@ -143,9 +151,6 @@ fn hashes(text: &str, from: usize) -> Option<Found> {
     let line = super::after_hashes(&text[from..]).map(str::trim).filter(|line| line.len() <= LINE)?;
     let start = line.as_ptr() as usize - text.as_ptr() as usize;
     let place = start..start + line.len();
-    if is_prose(line) {
-        return statement_from(text, place, FoundBy::Hashes);
-    }
     Found::part(text, place, FoundBy::Hashes)
 }
 
@@ -160,13 +165,7 @@ fn announcement<const N: usize>(text: &str, from: usize, groups: [&[Phrase]; N])
             let before = lower[..noun].rsplit(['.', '\n', '!', '?']).next().unwrap_or("");
             let conceded = before.split(' ').any(|word| tongue.is(word, Role::Concede))
                 || PHRASES.unknown.split('|').any(|phrase| before.contains(phrase));
-            // `The answer is 16. Hmm, actually no.`
-            let retracted = ["actually no", "that's wrong", "that is wrong"]
-                .iter()
-                .any(|said| lower[start..].contains(said));
-            if !conceded
-                && !retracted
-                && let Some(found) = statement_from(text, from + start..text.len(), FoundBy::Marker)
+            if !conceded && let Some(found) = statement_from(text, from + start..text.len(), FoundBy::Marker)
             {
                 return Some(corrected(text, found.span.end).unwrap_or(found));
             }
@@ -182,8 +181,7 @@ fn corrected(text: &str, from: usize) -> Option<Found> {
     let (found, tongue) = (environments(rest), language(rest));
     sentences(rest, &found).into_iter().find_map(|sentence| {
         let first = rest[sentence.clone()].split(|c: char| !c.is_alphabetic()).find(|w| !w.is_empty())?;
-        let opens = tongue.is(&first.to_lowercase(), Role::Contrast)
-            || rest[sentence.clone()].trim_start().starts_with("In fact");
+        let opens = tongue.is(&first.to_lowercase(), Role::Contrast);
         let one = stated(rest, sentence.clone(), &found, tongue, false)
             .filter(|s| opens && s.rank >= Rank::Computed)?;
         let found = found_in(one, FoundBy::Statement);
@@ -211,9 +209,7 @@ fn code(text: &str) -> Option<Found> {
     let start = inside.rfind("```")? + 3;
     let first = inside[start..].find('\n')?;
     let place = start + first..inside.len();
-    let block = inside[place.clone()].trim();
-    // The output behind a prompt: `>>> 17 % 5`.
-    let line = if block.starts_with(">>>") { block.lines().next_back()? } else { block };
+    let line = inside[place].trim();
     let start = line.as_ptr() as usize - text.as_ptr() as usize;
     (!line.contains('\n') && !is_prose(line))
         .then(|| Found::part(text, start..start + line.len(), FoundBy::Code))?
@@ -232,11 +228,6 @@ fn option(text: &str) -> Option<Found> {
 /// A text that is nothing but mathematics.
 fn whole(text: &str) -> Option<Found> {
     let plain = environments(text).is_empty() && !is_prose(text);
-    // Of lines of a computation the last one; `x = 1` above `y = 2` is a system.
-    let computed = |line: &str| line.split_once('=').is_some_and(|(left, _)| left.trim().len() > 3);
-    if text.trim().lines().count() > 1 && text.lines().any(computed) {
-        return None;
-    }
     // The marks of a quotation and of a heading.
     let start = text.len() - text.trim_start_matches(['>', '#', ' ', '\n']).len();
     plain.then(|| Found::part(text, start..text.len(), FoundBy::Whole))?.map(reduced)
@@ -295,15 +286,6 @@ fn statement_from(text: &str, place: Range<usize>, rule: FoundBy) -> Option<Foun
         return Some(reduced(Found::part(text, from..from + said.len(), rule)?));
     }
     let tongue = language(rest);
-    // `yes because 3 divides 9` and `A because it fits`, but `no solution`
-    let reply = said.split([' ', ',', '.']).next().unwrap_or("");
-    let next = said[reply.len()..].trim_start().split(' ').next().unwrap_or("").to_lowercase();
-    let letter = reply.len() == 1 && reply.starts_with(|c| ('A'..='J').contains(&c));
-    if (letter || tongue.is(&reply.to_lowercase(), Role::Reply))
-        && (said[reply.len()..].starts_with([',', '.']) || tongue.is(&next, Role::Reason))
-    {
-        return Found::part(text, from..from + reply.len(), rule);
-    }
     if let Some(one) = stated(rest, sentence.clone(), &found, tongue, true) {
         let found = found_in(one, rule);
         if is_operand(rest, &found.span) {
@@ -311,13 +293,7 @@ fn statement_from(text: &str, place: Range<usize>, rule: FoundBy) -> Option<Foun
         }
         return Some(Found { span: found.span.start + start..found.span.end + start, ..found });
     }
-    // A judgement of the answer is none.
-    let first = tongue.role(&said.split([' ', ',']).next().unwrap_or("").to_lowercase());
-    let judged = matches!(
-        first,
-        Some(Role::Deny | Role::Confirm | Role::Right | Role::Wrong | Role::Ask | Role::Condition)
-    );
-    (said.len() <= WORDS && !judged).then(|| Found::part(text, from..from + said.len(), rule))?
+    (said.len() <= WORDS).then(|| Found::part(text, from..from + said.len(), rule))?
 }
 
 /// True for a number with which the words beside it do something: `7 squared`, `half of 7`, `7 less than 20`.
@@ -363,35 +339,19 @@ pub(super) fn unmarked(text: &str) -> &str {
 pub(super) fn choice(text: &str) -> Option<&str> {
     let open = text.starts_with('(');
     let rest = text.trim_start_matches('(');
-    let letter = rest.chars().next().filter(|c| ('A'..='J').contains(c))?;
+    rest.chars().next().filter(|c| ('A'..='J').contains(c))?;
     let after = rest[1..].trim_start_matches(['"', '”']);
     let length = text.len() - rest.len() + 1;
     match after.chars().next() {
         None => Some(text),
-        Some(')') if open && after[1..].trim_matches(['.', ' ', '*']).is_empty() => Some(&text[..=length]),
         Some(')') => {
             Some(&text[..if is_prose(&after[1..]) { length + usize::from(open) } else { text.len() }])
         }
         // `C, A, B`
-        Some(',')
-            if after[1..]
-                .trim_start()
-                .chars()
-                .take(2)
-                .all(|c| !c.is_lowercase() && c.is_alphabetic() || c == ',')
-                && after.len() > 2 =>
-        {
-            None
-        }
+        Some(',') if after[1..].trim_start().starts_with(|c| ('A'..='J').contains(&c)) => None,
         Some('.' | ':' | ',' | ';' | '。' | '，' | '、' | '*' | '\n') => Some(&text[..length]),
         Some(c) if c.is_alphabetic() && !c.is_ascii() => Some(&text[..length]),
-        Some(' ')
-            if !matches!(letter, 'A' | 'I')
-                && after.trim_start().starts_with(|c: char| c.is_alphabetic())
-                && is_prose(after) =>
-        {
-            Some(&text[..length])
-        }
+        Some(' ') if after.trim_start().starts_with("because") => Some(&text[..length]),
         _ => None,
     }
 }
@@ -407,8 +367,8 @@ fn last_statement(text: &str) -> Option<Found> {
         return Found::part(text, from + reply.start..from + reply.end, FoundBy::Word);
     }
     let mut fallback: Option<(Rank, Found)> = None;
-    // Whether a sentence was read, and whether one of those asks.
-    let (mut brackets, mut spoken, mut asked) = (0usize, false, false);
+    // Whether a sentence was read.
+    let (mut brackets, mut spoken) = (0usize, false);
     for sentence in places.into_iter().rev().take(SENTENCES) {
         let said = outside(&window[sentence.clone()], &shifted(&found, &sentence));
         let aside = is_aside(&said, &mut brackets);
@@ -416,7 +376,7 @@ fn last_statement(text: &str) -> Option<Found> {
         let plain = lowered(&said);
         let unknown = PHRASES.unknown.split('|').any(|phrase| plain.contains(phrase));
         if is_remark(&said, tongue) || unknown {
-            if !aside && !spoken && (unknown || statement::asks(window, sentence, &found, tongue)) {
+            if !aside && !spoken && (unknown || statement::asks(&window[sentence], tongue)) {
                 return None;
             }
             continue;
@@ -439,9 +399,8 @@ fn last_statement(text: &str) -> Option<Found> {
         if let Some(word) = concluded.or_else(word) {
             return Found::part(text, from + word.start..from + word.end, FoundBy::Word);
         }
-        let Some(one) = one.filter(|one| !(asked && one.formula.equation)) else {
-            asked |= statement::asks(window, sentence, &found, tongue);
-            if asked && !aside && !spoken {
+        let Some(one) = one else {
+            if !spoken && statement::asks(&window[sentence], tongue) {
                 return None;
             }
             spoken |= !aside;
@@ -468,7 +427,8 @@ fn last_statement(text: &str) -> Option<Found> {
     fallback.map(|(_, found)| found)
 }
 
-/// True if a sentence, read from the last to the first, belongs to a remark in brackets, which may be several sentences.
+/// True if a sentence, read from the last to the first, belongs to a remark in brackets, which may be several
+/// sentences.
 fn is_aside(said: &str, brackets: &mut usize) -> bool {
     let (open, close) = (said.matches(['(', '[']).count(), said.matches([')', ']']).count());
     let unclosed = said.trim_start().starts_with('(') && (open > close || said.trim_end().ends_with(')'));
@@ -486,13 +446,12 @@ fn replied(
 ) -> Option<Range<usize>> {
     let (first, last) = (places.first()?, places.last()?);
     let reply = statement::word(text, first.clone(), tongue)?;
-    let reasons = || text.split(|c: char| !c.is_alphabetic()).any(|w| tongue.is(w, Role::Reason));
-    let alone = places.len() == 2
-        && unmarked(&text[first.clone()]).len() == reply.len()
-        && stated(text, last.clone(), found, tongue, false).is_none_or(|one| one.rank < Rank::Computed);
     let yes_or_no = tongue.is(&text[reply.clone()].to_lowercase(), Role::Reply);
-    let opens = yes_or_no && text[..reply.start].trim().is_empty();
-    (opens && places.len() < 3 && (alone || text[reply.end..].starts_with(':') || reasons())).then_some(reply)
+    let computed =
+        stated(text, last.clone(), found, tongue, false).is_some_and(|one| one.rank >= Rank::Computed);
+    let reasons = text.split(|c: char| !c.is_alphabetic()).any(|w| tongue.is(w, Role::Reason));
+    let alone = places.len() < 3 && (!computed || reasons || text[reply.end..].starts_with(':'));
+    (yes_or_no && text[..reply.start].trim().is_empty() && alone).then_some(reply)
 }
 
 /// The environments of a sentence, by their places in it.
@@ -507,8 +466,7 @@ fn short_text(text: &str) -> Option<Found> {
     let said = unmarked(text.trim());
     // A sentence with a number that states none gives no answer.
     let names = !(said.contains(|c: char| c.is_ascii_digit()) && said.contains(' '));
-    let short =
-        names && text.trim().len() <= WORDS && !text.trim().contains('\n') && environments(text).is_empty();
+    let short = names && text.trim().len() <= WORDS && environments(text).is_empty();
     let start = said.as_ptr() as usize - text.as_ptr() as usize;
     short.then(|| Found::part(text, start..start + said.len(), FoundBy::Text))?
 }

@@ -50,8 +50,6 @@ roles! {
     Wish,
     /// Asks behind such a word.
     Do,
-    /// Stands before a verb at the end of its clause that asks.
-    Modal,
     /// Stands between a subject and what denies it: `5 does not`, `5 is impossible`.
     Auxiliary,
     /// Asks behind "to be" and "of".

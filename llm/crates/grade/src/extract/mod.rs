@@ -30,7 +30,8 @@ pub struct Prediction(Option<Found>);
 named! {
     /// A place in a response where its answer stands.
     ///
-    /// All but [`Extraction::Free`] look in one kind of place and see nothing else: no prose, no mathematics outside the place, no
+    /// All but [`Extraction::Free`] look in one kind of place and see nothing else: no prose, no mathematics outside
+    /// the place, no
     /// second box, no other language.
     #[derive(Default)]
     Extraction {

@@ -42,7 +42,8 @@ const GAP: usize = 70;
 /// Occurrences of a noun that are looked at, from the last one backwards.
 const OCCURRENCES: usize = 16;
 
-/// The place, in bytes, of the words that announce an answer last, and the start of that answer. `lower` is the text in lower case.
+/// The place, in bytes, of the words that announce an answer last, and the start of that answer. `lower` is the text
+/// in lower case.
 pub(super) fn announced(lower: &str, phrases: &[Phrase]) -> Option<(usize, usize)> {
     let start = |(nouns, copulas): &Phrase| {
         nouns.split('|').filter_map(|noun| behind(lower, noun, copulas)).max_by_key(|(_, start)| *start)
@@ -75,9 +76,16 @@ fn copula(rest: &str, copulas: &str) -> Option<usize> {
         .map_or(rest, |end| &rest[..end + usize::from(rest[end..].starts_with('\n'))]);
     copulas
         .split('|')
-        .filter_map(|copula| line.find(copula).map(|at| (at, at + copula.len())))
+        .flat_map(|copula| line.match_indices(copula).map(|(at, _)| (at, at + copula.len())))
+        .take_while(|(at, _)| *at <= 2 * GAP)
         .filter(|(at, _)| {
-            *at <= GAP && !line[..*at].contains([',', ';', '$', '\\']) && !line[..*at].contains(". ")
+            let gap = &line[..*at];
+            // `The answer to part (b), which is the question, is 17.`
+            let aside = gap.matches(", ").count() == 1 && gap.ends_with(',') && gap.contains(", which ");
+            *at <= GAP
+                && !gap.contains([';', '$', '\\'])
+                && !gap.contains(". ")
+                && (aside || !gap.contains(','))
         })
         .min()
         .map(|(_, end)| end)

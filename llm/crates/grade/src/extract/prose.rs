@@ -37,8 +37,7 @@ const SHORT_WORDS: &str = "er|is|of|to|we|so|by|at|in|on|as|an|be|or|if|it|no|up
 
 /// Letters of scripts whose words are no symbols of mathematics; a letter with an accent does not end a word.
 fn is_foreign(c: char) -> bool {
-    let known = matches!(c, 'Α'..='ω' | 'À'..='ɏ' | 'Ḁ'..='ỿ' | 'ⁿ' | 'ₙ');
-    c.is_alphabetic() && !c.is_ascii() && !known || matches!(c, '\u{900}'..='\u{903}' | '\u{93a}'..='\u{94f}')
+    c.is_alphabetic() && !matches!(c, '\0'..='\u{24f}' | 'Α'..='ω' | 'Ḁ'..='ỿ' | 'ⁿ' | 'ₙ')
 }
 
 fn pieces(text: &str) -> Vec<Piece> {
@@ -54,7 +53,7 @@ fn pieces(text: &str) -> Vec<Piece> {
         if c.is_whitespace() || matches!(c, '，' | '、' | '。' | '；') {
             cut(&mut found, start..at);
             if let (Some(last), false) = (found.last_mut(), c.is_whitespace()) {
-                (last.comma, last.stop) = (last.comma || c != '。', last.stop || c == '。');
+                last.comma = true;
             }
             start = at + c.len_utf8();
         } else if c == ':' && text[start..at].chars().filter(|c| c.is_lowercase()).count() > 1 {
@@ -196,13 +195,8 @@ fn run(text: &str, pieces: &[Piece], first: usize) -> (usize, Option<Range<usize
     };
     // A unit of one letter ends the run: `64 m long`, but `64 m + 1`.
     let unit_behind = |i: usize| {
-        let number =
-            text[pieces[i - 1].place.clone()].ends_with(|c: char| c.is_ascii_digit()) && !pieces[i - 1].comma;
-        let sign = |p: &Piece| {
-            text[p.place.clone()]
-                .starts_with(['=', '+', '-', '*', '/', '×', '<', '>', '^', '–', '−', '÷', '≈'])
-        };
-        let goes_on = !pieces[i].comma && !pieces[i].stop && pieces.get(i + 1).is_some_and(sign);
+        let number = text[pieces[i - 1].place.clone()].ends_with(|c: char| c.is_ascii_digit());
+        let goes_on = pieces.get(i + 1).is_some_and(|p| p.kind == Kind::Sign);
         number
             && !goes_on
             && unit_of_a_letter(&text[pieces[i].place.start..])
@@ -211,8 +205,8 @@ fn run(text: &str, pieces: &[Piece], first: usize) -> (usize, Option<Range<usize
     let belongs = |i: usize| match pieces[i].kind {
         // An article or a connective of one letter is none unless a sign stands beside it.
         Kind::Letter if is_among(&text[pieces[i].place.clone()], "a|A|I|y|e|o|à") => {
-            let bare = |p: &Piece| p.kind == Kind::Sign && !p.stop;
-            pieces.get(i + 1).is_some_and(bare) || i > 0 && bare(&pieces[i - 1]) && !pieces[i - 1].comma
+            let bare = |p: &Piece| p.kind == Kind::Sign;
+            pieces.get(i + 1).is_some_and(bare) || i > 0 && bare(&pieces[i - 1])
         }
         Kind::Letter | Kind::Value if i > first && unit_behind(i) => false,
         Kind::Value | Kind::Sign | Kind::Function => true,
@@ -231,12 +225,12 @@ fn run(text: &str, pieces: &[Piece], first: usize) -> (usize, Option<Range<usize
         let piece = &pieces[i];
         let member = depth > 0 || belongs(i) || piece.kind == Kind::Unit;
         let per = |i: usize| {
-            text[pieces[i].place.clone()].eq_ignore_ascii_case("per")
+            text[pieces[i].place.clone()] == *"per"
                 && pieces.get(i + 1).is_some_and(|p| p.kind == Kind::Value)
         };
         // `10 30-minute episodes`, `5 8 point bucks`: the number of a noun behind what is counted.
         let noun = depth == 0 && names_a_noun(text, pieces, i);
-        if !member || noun || depth == 0 && per(i) {
+        if !member || noun || per(i) {
             i += usize::from(noun);
             break;
         }
@@ -264,10 +258,8 @@ fn names_a_noun(text: &str, pieces: &[Piece], i: usize) -> bool {
     let counted = text[..pieces[i].place.start].trim_end().ends_with(|c: char| c.is_ascii_digit());
     let word = &text[pieces[i].place.clone()];
     let (number, noun) = word.split_once('-').unwrap_or((word, ""));
-    let hyphen = !noun.is_empty() && noun.chars().all(char::is_alphabetic) && function(noun).is_none();
-    let behind =
-        noun.is_empty() && pieces.get(i + 1).is_some_and(|p| matches!(p.kind, Kind::Word | Kind::Unit));
-    counted && number.parse::<u32>().is_ok() && number.len() < 3 && (hyphen || behind && !pieces[i].comma)
+    let behind = || pieces.get(i + 1).is_some_and(|p| matches!(p.kind, Kind::Word | Kind::Unit));
+    counted && number.parse::<u8>().is_ok() && (!noun.is_empty() || behind() && !pieces[i].comma)
 }
 
 fn open_bracket(text: &str) -> bool {
@@ -278,10 +270,8 @@ fn open_bracket(text: &str) -> bool {
 /// True if a run is an answer: it has a digit or a constant, or it gives something a value.
 fn says_something(run: &str) -> bool {
     run.contains(|c: char| c.is_ascii_digit() || matches!(c, '∞' | 'π' | '¼'..='¾' | '⅐'..='⅞' | '∅' | 'ℝ'))
-        || ["\\pi", "\\infty", "\\emptyset", "\\varnothing", "infinity", "\\mathbb"]
-            .iter()
-            .any(|c| run.contains(c))
-        || run.contains(['=', '<', '>']) && run.contains(|c: char| c.is_ascii_alphabetic())
+        || ["\\pi", "\\infty", "\\emptyset", "infinity", "\\mathbb"].iter().any(|c| run.contains(c))
+        || run.contains('=')
 }
 
 /// The run without brackets that it does not close or open.
@@ -301,7 +291,8 @@ pub(super) fn balanced(run: &str) -> &str {
     }
 }
 
-/// The unit of one letter, or of letters with a bar or a power, at the beginning of a text, and its length: `m`, `m/s`, `m²`.
+/// The unit of one letter, or of letters with a bar or a power, at the beginning of a text, and its length: `m`,
+/// `m/s`, `m²`.
 pub(super) fn unit_of_a_letter(behind: &str) -> Option<(String, usize)> {
     let lead = behind.len() - behind.trim_start().len();
     let rest = &behind[lead..];

@@ -1,6 +1,7 @@
 //! A grammar of statements: the values of a sentence, their parts in it, and the one that the sentence states.
 //!
-//! A sentence is a list of function words, marks and values (`language.rs`). Each value is new (behind a verb), a circumstance
+//! A sentence is a list of function words, marks and values (`language.rs`). Each value is new (behind a verb), a
+//! circumstance
 //! (behind a preposition), known (behind a definite article), or none of the statement (in a condition, a comparison, a
 //! question, a remark, or denied). Of the highest rank the last value is stated; behind words that announce an answer
 //! the first.
@@ -13,7 +14,6 @@ use super::clean::lowered;
 use super::environments::Environment;
 use super::language::{Language, Role};
 use super::prose::{balanced, is_prose, runs, unit_of_a_letter};
-use crate::answer::Answer;
 use crate::units;
 use crate::words::{self, Connective};
 
@@ -29,32 +29,21 @@ pub(super) fn sentences(text: &str, found: &[Environment]) -> Vec<Range<usize>> 
             at = found[next].outer.end;
             let inside = text[found[next].inner.clone()].trim_end();
             let inside = inside.rfind("\\end{").map_or(inside, |end| inside[..end].trim_end());
-            let display = text[found[next].outer.clone()].starts_with(['\\'])
-                || text[found[next].outer.clone()].starts_with("$$");
+            let display = text[found[next].outer.clone()].starts_with('\\');
             let capital = text[at..].trim_start().starts_with(char::is_uppercase);
-            (inside.ends_with(['.', '?']) || display && capital && !inside.ends_with(',')).then_some(at)
+            (inside.ends_with(['.', '?']) || display && capital).then_some(at)
         } else {
             let c = text[at..].chars().next().unwrap_or(' ');
             let (from, before) = (at, &text[start..at]);
             at += c.len_utf8();
             let after = text[at..].chars().next();
-            let environment = || {
-                let blank =
-                    |e: &Environment| e.outer.start < at + 3 && text[at..e.outer.start].trim().is_empty();
-                let ahead = found.get(next).is_some_and(blank);
-                ahead && before.trim_end().ends_with(|c: char| c.is_alphanumeric() || c == ',')
-            };
             let ends = match c {
-                '\n' => !before.trim_end().ends_with([':', '=']) && !environment(),
+                '\n' => !before.trim_end().ends_with([':', '=']),
                 '。' | '।' | '؟' | '？' | '！' => true,
                 '!' if before.ends_with('\\') => false,
                 '.' | '?' | '!' => {
-                    let short = c == '.'
-                        && before.rsplit([' ', '\n']).next().is_some_and(|w| {
-                            matches!(w, "Ans" | "approx" | "i.e" | "e.g" | "Mr" | "Mrs" | "Dr" | "No" | "vs")
-                        });
                     let closes = after.is_none_or(|a| a.is_whitespace() || matches!(a, ')' | '"' | '”'));
-                    let ends = closes && !before.ends_with('.') && !short;
+                    let ends = closes && !before.ends_with('.');
                     at += usize::from(ends && after == Some(')'));
                     ends
                 }
@@ -81,8 +70,7 @@ fn without_remarks(text: &str) -> String {
     while let Some(open) = out[from..].find(" (").map(|at| from + at + 1) {
         let Some(close) = out[open..].find(')').map(|at| open + at) else { break };
         let inside = &out[open + 1..close];
-        let remark = is_prose(inside) && !inside.contains(['$', '\\', '(']);
-        if remark {
+        if is_prose(inside) {
             out.replace_range(open..=close, &" ".repeat(close + 1 - open));
         }
         from = close;
@@ -101,7 +89,6 @@ fn items(text: &str, sentence: Range<usize>, found: &[Environment]) -> Vec<Item>
         let inner = &text[environment.inner.clone()];
         if let (Some(Item::Value(number)), Some((unit, length))) = (out.last_mut(), unit_of_a_letter(inner))
             && length == inner.trim_end().len()
-            && text[number.outer.end..environment.outer.start].trim().is_empty()
         {
             number.formula.answer += &format!("\\text{{ {unit}}}");
             number.outer.end = environment.outer.end;
@@ -164,31 +151,28 @@ fn with_glued_unit(answer: &str) -> Option<String> {
     let unit = answer[number.len()..].trim();
     let plain = |c: char| c.is_ascii_digit() || matches!(c, '$' | '€' | '£' | ',' | '.' | ' ' | '-');
     let marked = unit.starts_with('/') && unit.len() > 2
-        || unit_of_a_letter(unit)
-            .is_some_and(|(_, n)| n == unit.len() && (n > 1 || unit == "L" || number.len() > 2));
-    (number.chars().all(plain) && number.contains(|c: char| c.is_ascii_digit()) && marked)
+        || unit_of_a_letter(unit).is_some_and(|(_, n)| n == unit.len() && (n > 1 || number.len() > 2));
+    (number.chars().all(plain) && marked)
         .then(|| format!("{number}\\text{{ {}}}", unit.replace('²', "^2").replace('³', "^3")))
 }
 
 fn words_and_marks(text: &str, out: &mut Vec<Item>) {
     for piece in text.split_whitespace() {
         let mut word = String::new();
-        let mut capital = false;
         for c in piece.chars() {
             if c.is_alphanumeric() || matches!(c, '\'' | '’' | '✓' | '✔') {
-                capital |= word.is_empty() && c.is_uppercase();
                 word.extend(c.to_lowercase());
                 continue;
             }
             if !word.is_empty() {
-                out.push(Item::Word(std::mem::take(&mut word), std::mem::take(&mut capital)));
+                out.push(Item::Word(std::mem::take(&mut word)));
             }
             if matches!(c, ',' | ';' | ':' | '，' | '；' | '：' | '—' | '–' | '=' | '(' | '≈') {
                 out.push(Item::Mark(c));
             }
         }
         if !word.is_empty() {
-            out.push(Item::Word(word, capital));
+            out.push(Item::Word(word));
         }
     }
 }
@@ -204,35 +188,30 @@ pub(super) fn is_remark(sentence: &str, language: &Language) -> bool {
         .filter(|w| !w.is_empty())
         .collect();
     // `To double-check: 2(5) + 3 = 13.`, `There are 3 cases to consider.`, `This is problem 12 of the list.`
-    const ASIDES: &str = "double-check|double check|need to find x|can check that|cases to consider|consider |ways to approach|is problem |the problem gives|\
+    const ASIDES: &str = "double-check|double check|need to find x|can check that|cases to consider|\
+    consider |ways to approach|is problem |the problem gives|\
         user asks|given: |conditions must hold";
-    if ASIDES.split('|').any(|aside| lower.contains(aside)) && !lower.contains("answer") {
+    if ASIDES.split('|').any(|aside| lower.contains(aside)) {
         return true;
     }
     let opens = |role| words.iter().take(4).any(|w| language.is(w, role));
     let confirms = || words.iter().any(|w| language.is(w, Role::Confirm)) || words.first() == Some(&"check");
     let concludes = || words.iter().any(|w| language.is(w, Role::So));
-    let conceded = || !words.iter().any(|w| language.is(w, Role::Contrast));
-    opens(Role::Remark) && (!concludes() || confirms())
-        || opens(Role::Check) && confirms()
-        || opens(Role::Concede) && conceded()
+    opens(Role::Remark) && !concludes() || opens(Role::Check) && confirms()
 }
 
-/// True if a sentence that states nothing asks for something: a question, an imperative, or a name behind a verb that asks.
-pub(super) fn asks(text: &str, sentence: Range<usize>, found: &[Environment], language: &Language) -> bool {
-    let lower = lowered(text[sentence.clone()].trim());
+/// True if a sentence that states nothing asks for something: a question, an imperative, or a verb that asks.
+pub(super) fn asks(sentence: &str, language: &Language) -> bool {
+    let lower = lowered(sentence.trim());
     let mut words = words_of(&lower).peekable();
     let imperative = words.peek().is_some_and(|first| language.is(first, Role::Ask));
     if imperative || lower.ends_with(['?', '？']) {
         return imperative || words.any(|word| language.is(word, Role::Question));
     }
-    let names = |item: &Item| matches!(item, Item::Value(value) if value.formula.kind == Kind::Name);
     let mut before = "";
-    let wished = words.any(|word| {
-        let wish = language.is(std::mem::replace(&mut before, word), Role::Wish);
-        wish && language.is(word, Role::Ask)
-    });
-    wished && items(text, sentence, found).iter().any(names)
+    words.any(|word| {
+        language.is(std::mem::replace(&mut before, word), Role::Wish) && language.is(word, Role::Ask)
+    })
 }
 
 /// The value that a sentence states. `first` takes the first new one, as behind words that announce an answer.
@@ -247,12 +226,7 @@ pub(super) fn stated(
     let best = values.iter().map(|v| v.rank).max().filter(|rank| *rank > Rank::None)?;
     let at = match first && (Rank::New..Rank::Computed).contains(&best) {
         true => values.iter().position(|v| v.rank >= Rank::New)?,
-        // Where mathematics is marked, a bare number beside it says less.
-        false => {
-            let marked = |v: &Stated| text[v.outer.clone()].starts_with(['$', '\\']);
-            let last = |formal: bool| values.iter().rposition(|v| v.rank == best && (!formal || marked(v)));
-            last(best == Rank::New).or_else(|| last(false))?
-        }
+        false => values.iter().rposition(|v| v.rank == best)?,
     };
     let mut one = with_neighbours(text, &values, at, sentence.end, language);
     // The equation of a curve states no value of its left side.
@@ -260,29 +234,20 @@ pub(super) fn stated(
     let unknowns = symbols(one.formula.answer.split('=').next().unwrap_or(""));
     let coordinates = unknowns.iter().filter(|name| matches!(name.as_str(), "x" | "y" | "z")).count();
     let curve = first && coordinates > 1 || named && unknowns.len() > 1;
-    one.formula.value = one.formula.value.take().filter(|value| {
-        let left = one.formula.left.as_deref();
-        !curve && left.is_none_or(|left| Answer::read(left).compare(&Answer::read(value)).is_equal())
-    });
-    one.formula.value = one.formula.value.map(|value| with_glued_unit(&value).unwrap_or(value));
+    one.formula.value =
+        one.formula.value.filter(|_| !curve).map(|value| with_glued_unit(&value).unwrap_or(value));
     Some(one)
 }
 
-/// True if two values are parts of one answer: of one kind and shape, both bare or both assigned to a name.
+/// True if two values are parts of one answer.
 fn alike(a: &Stated, b: &Stated, between: &str) -> bool {
-    let plain = |s: &Stated| {
-        (s.formula.kind == Kind::Value && !s.formula.equation || s.formula.kind == Kind::Name)
-            && s.rank > Rank::None
-    };
+    let plain = |s: &Stated| s.formula.kind != Kind::Result && s.rank > Rank::None && !s.formula.equation;
     let comma = a.comma || between.contains(',');
-    let shape =
-        |s: &Stated| s.formula.answer.rsplit('=').next().is_some_and(|v| v.trim_start().starts_with('('));
-    let assigned = a.formula.assigns == b.formula.assigns || a.formula.assigns && !comma;
-    (joins(between) || a.comma && between.trim().is_empty())
+    let joined = joins(between) || a.comma && between.trim().is_empty();
+    joined
         && plain(a)
         && plain(b)
-        && shape(a) == shape(b)
-        && assigned
+        && a.formula.assigns == b.formula.assigns
         && !(comma && between.contains("or"))
 }
 
@@ -291,8 +256,8 @@ fn coordinated(a: &Stated, b: &Stated, between: &str, language: &Language) -> bo
     let plain = |s: &Stated| s.rank >= Rank::New && s.formula.kind == Kind::Value && !s.formula.assigns;
     let is_its = |word| words::is_among(word, "its|his|her|their|so");
     let is_and = |word| words::connective(word) == Some(Connective::And);
-    let last = words_of(between).next_back().unwrap_or("");
     // `and its mode is 2` goes on from the first to what is asked.
+    let last = words_of(between).next_back().unwrap_or("");
     let said = words_of(between).any(is_and) && !words_of(between).any(is_its);
     let and = is_and(last) || said && language.is(last, Role::Copula);
     plain(a) && plain(b) && and && between.len() < 48 && !between.contains([',', ';', ':'])
@@ -300,13 +265,10 @@ fn coordinated(a: &Stated, b: &Stated, between: &str, language: &Language) -> bo
 
 /// True if the text between two values makes them parts of one answer.
 pub(super) fn joins(between: &str) -> bool {
-    if between.len() > 24 || between.contains("\n\n") {
-        return false;
-    }
-    let mut words = between
-        .split([' ', ',', ';', '，', '、', '\n'])
-        .filter(|w| !w.is_empty() && !words::is_among(w, "maybe|perhaps|possibly"));
-    !between.chars().all(|c| matches!(c, ' ' | '\n')) && words.all(words::joins_mathematics)
+    let mut words = between.split([' ', ',', ';', '，', '、', '\n']).filter(|w| !w.is_empty());
+    between.len() <= 24
+        && !between.chars().all(|c| matches!(c, ' ' | '\n'))
+        && words.all(words::joins_mathematics)
 }
 
 /// The value with those before and behind it that belong to it, and its unit.
@@ -331,9 +293,7 @@ fn with_neighbours(text: &str, values: &[Stated], at: usize, end: usize, languag
     }
     let mut out = values[at].clone();
     // `a ratio of 3 to 4`
-    let bare = |i: usize| values[i].formula.answer.ends_with(|c: char| c.is_ascii_digit());
-    let parted =
-        |i: usize, by: &str| i + 1 < values.len() && between(i).trim() == by && bare(i) && bare(i + 1);
+    let parted = |i: usize, by: &str| i + 1 < values.len() && between(i).trim() == by;
     let pair = |by| (at.saturating_sub(1)..=at).find(|i| parted(*i, by));
     let before = &text[..values[first].outer.start];
     let ratio = words_of(before).rev().take(4).any(|w| words::is_among(w, "ratio|odds"));
@@ -360,18 +320,14 @@ fn with_neighbours(text: &str, values: &[Stated], at: usize, end: usize, languag
 
 /// `1, 2, or 3`: an "or" behind a comma joins what a comma has joined before.
 fn listed<'a>(values: &[Stated], i: usize, at: usize, between: &impl Fn(usize) -> &'a str) -> bool {
-    i + 1 == at
-        && i > 0
-        && joins(between(i))
-        && alike(&values[i - 1], &values[i], between(i - 1))
-        && alike(&values[i], &values[i + 1], ",")
+    i + 1 == at && i > 0 && joins(between(i)) && alike(&values[i - 1], &values[i], between(i - 1))
 }
 
 /// The sign of percent or the unit that stands behind a value.
 pub(super) fn unit(behind: &str) -> String {
     let behind = behind.trim_start();
     let word: String = behind.chars().take_while(|c| c.is_alphabetic()).collect();
-    if behind.starts_with('%') || behind.starts_with("\\%") || units::is_percent(&word) {
+    if behind.starts_with(['%']) || behind.starts_with("\\%") || units::is_percent(&word) {
         "\\%".to_owned()
     } else if word.chars().count() > 1 && units::canonical(&word).is_some() && word != "in" {
         format!("\\text{{ {word}}}")
@@ -390,11 +346,7 @@ pub(super) fn choice(text: &str, sentence: Range<usize>, language: &Language) ->
     let lower = lowered(part);
     let mut best = None;
     for (at, c) in part.char_indices().filter(|(_, c)| ('A'..='J').contains(c)) {
-        let alone = |c: Option<char>| {
-            c.is_none_or(|c| {
-                (!c.is_alphanumeric() || c > '\u{2e80}') && !matches!(c, '\'' | '\\' | '$' | '^' | '_' | '=')
-            })
-        };
+        let alone = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric() && c != '\'' || c > '\u{2e80}');
         if !alone(part[..at].chars().next_back()) || !alone(part[at + c.len_utf8()..].chars().next()) {
             continue;
         }
@@ -402,16 +354,12 @@ pub(super) fn choice(text: &str, sentence: Range<usize>, language: &Language) ->
         let clause = &lower[lower[..at].rfind([',', ';', '，']).unwrap_or(0)..];
         let mut said = words_of(clause).take(40).take_while(|w| language.role(w) != Some(Role::Reason));
         let denied = said.any(|w| language.is(w, Role::Deny) || language.is(w, Role::Wrong));
-        // `Let's consider option C first.`
-        let open = || words_of(clause).any(|w| language.is(w, Role::Condition) && w != "take");
         // `选（D）`, `I think it's D`
         let before = lower[..at].trim_end_matches(['(', '（', ' ', '*']);
         let chooses = |before: &str| {
             ["选", "it's", " choose", " pick", " select", " say"].iter().any(|word| before.ends_with(word))
         };
-        // `choose plan B`
-        let noun = before.rsplit_once(' ').filter(|(_, noun)| noun.chars().all(char::is_alphabetic));
-        if chooses(before) || noun.is_some_and(|(verb, _)| chooses(verb)) && !denied {
+        if chooses(before) {
             best = Some(sentence.start + at..sentence.start + at + 1);
             continue;
         }
@@ -428,15 +376,10 @@ pub(super) fn choice(text: &str, sentence: Range<usize>, language: &Language) ->
         let verb = words_of(behind).next().unwrap_or("");
         let copula = verb == "must" || language.is(verb, Role::Copula);
         let mut words = words_of(behind).take_while(|w| language.role(w) != Some(Role::So)).take(4);
-        let verdict = |w| {
-            let wrong = language.is(w, Role::Deny) || language.is(w, Role::Wrong);
-            (wrong || language.is(w, Role::Right) || language.is(w, Role::Confirm)).then_some(!wrong)
-        };
-        let right = words.find_map(verdict) == Some(true);
+        let right = words.any(|w| language.is(w, Role::Right));
         // `Choice A describes one case`: the subject of its clause is not chosen by that.
         let subject = words_of(clause).next().is_some_and(|w| words::is_among(w, "option|choice"));
-        let chosen = named && !copula && !open() && (!subject || ended || right);
-        if (chosen || said && ended) && !denied || copula && right {
+        if !denied && (named && !copula && (!subject || ended) || said && ended || copula && right) {
             best = Some(sentence.start + at..sentence.start + at + 1);
         }
     }

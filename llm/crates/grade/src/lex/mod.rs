@@ -18,7 +18,8 @@ pub(super) use signs::{function, spelled_symbol};
 /// A word or sign for the parser.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {
-    /// Digits with at most one point, the repeating digits behind it, a power of ten (`1.5e3`), and true if dots follow.
+    /// Digits with at most one point, the repeating digits behind it, a power of ten (`1.5e3`), and true if dots
+    /// follow.
     Number {
         digits: String,
         repeating: String,
@@ -90,7 +91,12 @@ pub(super) enum Token {
     Circ,
     /// `\Rightarrow`, `\therefore`: the answer stands behind it.
     Implies,
+    /// `\pmod`, `mod`: the class of a number.
     Modulus,
+    /// `\bmod`: what a division leaves, or the class as above.
+    Remainder,
+    /// `\sum`, `\prod`, `\det`.
+    Operator(&'static str),
 }
 
 impl Token {

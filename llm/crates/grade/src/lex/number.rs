@@ -182,7 +182,8 @@ impl<'a> Lexer<'a> {
         true
     }
 
-    /// True if these digits stand right behind a number and a comma: they go on with a run of which an earlier part did not fit.
+    /// True if these digits stand right behind a number and a comma: they go on with a run of which an earlier part
+    /// did not fit.
     fn behind_a_comma(&self, length: usize) -> bool {
         let before = self.text[..self.at - length].strip_suffix(',');
         before.is_some_and(|before| before.ends_with(|c: char| c.is_ascii_digit()))

@@ -126,5 +126,9 @@ impl Lexer<'_> {
 
 /// A combining sign, as vowels of Hindi and Arabic are.
 fn is_mark(c: char) -> bool {
-    matches!(c, '\u{0300}'..='\u{036f}' | '\u{0900}'..='\u{0903}' | '\u{093a}'..='\u{094f}' | '\u{0610}'..='\u{061a}' | '\u{064b}'..='\u{065f}')
+    matches!(
+        c,
+        '\u{0300}'..='\u{036f}' | '\u{0900}'..='\u{0903}' | '\u{093a}'..='\u{094f}'
+            | '\u{0610}'..='\u{061a}' | '\u{064b}'..='\u{065f}'
+    )
 }

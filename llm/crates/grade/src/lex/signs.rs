@@ -18,12 +18,16 @@ macro_rules! find {
     };
 }
 
-find! { plain Token: Bang Bar Binom BraceClose BraceOpen Caret Cell Choose Circ Cross Colon Degree Divide Dots Frac Imaginary Implies
-Infinity Intersection Minus MinusPlus Modulus Over Percent Pi Plus PlusMinus Prime Reals Root Separator Times Underscore Union Without }
-find! { relation Relation: Equal About Unequal Less LessOrEqual Greater GreaterOrEqual In Subset Superset SubsetOrEqual SupersetOrEqual
+find! { plain Token: Bang Bar Binom BraceClose BraceOpen Caret Cell Choose Circ Cross Colon Degree Divide Dots
+    Frac Imaginary Implies
+Infinity Intersection Minus MinusPlus Modulus Over Percent Pi Plus PlusMinus Prime Reals Remainder Root
+    Separator Times Underscore Union Without }
+find! { relation Relation: Equal About Unequal Less LessOrEqual Greater GreaterOrEqual In Subset Superset
+    SubsetOrEqual SupersetOrEqual
 Similar Parallel Perpendicular }
 find! { logic Logic: And Or Not If Iff }
-find! { named_function Function: Sin Cos Tan Cot Sec Csc Arcsin Arccos Arctan Arccot Sinh Cosh Tanh Ln Log Exp Abs Floor Ceil Gcd Lcm
+find! { named_function Function: Sin Cos Tan Cot Sec Csc Arcsin Arccos Arctan Arccot Sinh Cosh Tanh Ln Log Exp
+    Abs Floor Ceil Gcd Lcm
 Max Min }
 
 fn token(name: &'static str) -> Option<Token> {
@@ -35,6 +39,7 @@ fn token(name: &'static str) -> Option<Token> {
         "Function" => Token::Function(named_function(argument)?),
         "Symbol" => Token::Symbol(argument.to_owned()),
         "Accent" => Token::Accent(argument),
+        "Operator" => Token::Operator(argument),
         "Naming" => Token::Naming(argument),
         "Logic" => Token::Logic(logic(argument)?),
         "Currency" => Token::Currency(argument),

@@ -63,7 +63,7 @@ impl Parser<'_> {
         match self.peek() {
             Some(Token::Bar) => self.bars == 0,
             // A modulus in brackets belongs to the whole relation.
-            Some(Token::Open('(')) => self.peek_after(1) != Some(&Token::Modulus),
+            Some(Token::Open('(')) => !self.at_modulus(1),
             Some(Token::Open('[')) => !self.closes_backwards(),
             Some(
                 Token::Number { .. }
@@ -78,6 +78,7 @@ impl Parser<'_> {
                 | Token::Binom
                 | Token::Accent(_)
                 | Token::Naming(_)
+                | Token::Operator(_)
                 | Token::Logic(Logic::Not)
                 | Token::Text(_)
                 | Token::Open(_)

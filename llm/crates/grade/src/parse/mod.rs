@@ -6,6 +6,7 @@ mod call;
 mod factor;
 mod named;
 mod number;
+mod operator;
 mod primary;
 mod rows;
 #[cfg(test)]
@@ -205,13 +206,17 @@ impl Parser<'_> {
     /// `3 \pmod 7`, `x \equiv 3 (mod 7)`.
     fn modulus(&mut self, node: Node) -> Result<Node, Reason> {
         let bracket = usize::from(matches!(self.peek(), Some(Token::Open('('))));
-        if self.peek_after(bracket) != Some(&Token::Modulus) {
+        if !self.at_modulus(bracket) {
             return Ok(node);
         }
         self.at += bracket + 1;
+        let left = self.tokens[self.at - 1] == Token::Remainder;
         let modulus = self.nested(Self::sum)?;
         if bracket == 1 {
             self.close(&Token::Close(')'), "a bracket that is not closed")?;
+        }
+        if let Some(remainder) = operator::remainder(&node, &modulus).filter(|_| left) {
+            return Ok(remainder);
         }
         let boxed = |node: Node| Node::Modular(Box::new(node), Box::new(modulus));
         Ok(match node {
@@ -250,7 +255,8 @@ impl Parser<'_> {
         Ok(self.clock(start).unwrap_or(Node::Ratio(parts)))
     }
 
-    /// True if these tokens only name something: `x`, `x_{0}`, `f(x)`, `f'(x)`, `f(x, y)`, `(x, y)`, `\angle A`, a text.
+    /// True if these tokens only name something: `x`, `x_{0}`, `f(x)`, `f'(x)`, `f(x, y)`, `(x, y)`, `\angle A`, a
+    /// text.
     fn is_label(&self, start: usize, end: usize) -> bool {
         let tokens = &self.tokens[start..end];
         let name =

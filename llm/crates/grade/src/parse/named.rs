@@ -1,4 +1,5 @@
-//! Names of things, which keep the order of their parts: applications of functions, derivatives, angles, formulas of logic.
+//! Names of things, which keep the order of their parts: applications of functions, derivatives, angles, formulas of
+//! logic.
 
 use super::{Parser, unreadable};
 use crate::lex::Token;
@@ -13,19 +14,24 @@ const TERM: usize = 7;
 /// True for a letter that is a function before brackets: with an index or primes, too.
 pub(super) fn is_function(name: &str) -> bool {
     let stem = name.split(['_', '\'', '^']).next().unwrap_or(name);
-    matches!(stem, "f" | "g" | "h" | "F" | "G" | "H" | "T" | "P" | "phi" | "sigma")
+    matches!(stem, "f" | "g" | "h" | "F" | "G" | "H" | "T" | "P" | "phi" | "sigma" | "zeta" | "Gamma")
 }
 
-/// True for a letter that is a function where one term with symbols stands in the brackets: `u(2x)`, but `u(x + 1)` is a product.
+/// True for a letter that is a function where one term with symbols stands in the brackets: `u(2x)`, but `u(x + 1)`
+/// is a product.
 fn may_be_function(name: &str) -> bool {
-    const NAMES: &str = "p|q|u|v|w|y|Q|R|S|U|V|W|M|N|L|mu|tau|psi|chi|eta|rho|omega|Gamma|Phi|Psi|Lambda";
+    const NAMES: &str = "p|q|u|v|w|y|Q|R|S|U|V|W|M|N|L|mu|tau|psi|chi|eta|rho|omega|Phi|Psi|Lambda";
     is_among(name.split(['_', '\'']).next().unwrap_or(name), NAMES)
 }
 
 impl Parser<'_> {
     /// True before the brackets behind a symbol that is a function.
     pub(super) fn at_arguments(&self, name: &str) -> bool {
-        if self.peek() != Some(&Token::Open('(')) || self.peek_after(1) == Some(&Token::Modulus) {
+        // `E[X^2]`
+        if matches!(name, "E" | "mathbb E" | "mathbb P") && self.peek() == Some(&Token::Open('[')) {
+            return true;
+        }
+        if self.peek() != Some(&Token::Open('(')) || self.at_modulus(1) {
             return false;
         }
         // The few tokens of one term, in which the symbol itself does not stand.
@@ -43,11 +49,12 @@ impl Parser<'_> {
 
     /// The arguments of a named function in brackets; of a capital with several the coordinates of a point.
     pub(super) fn application(&mut self, name: String) -> Result<Node, Reason> {
+        let close = if self.peek() == Some(&Token::Open('[')) { ']' } else { ')' };
         self.at += 1;
         let bars = std::mem::take(&mut self.bars);
         let items = self.nested(Self::items)?;
         self.bars = bars;
-        self.close(&Token::Close(')'), "a bracket that is not closed")?;
+        self.close(&Token::Close(close), "a bracket that is not closed")?;
         if items.is_empty() {
             return unreadable("empty brackets");
         }

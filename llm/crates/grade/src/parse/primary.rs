@@ -30,6 +30,7 @@ impl Parser<'_> {
             Token::Reals => Ok(self.reals()),
             Token::Accent(kind) => self.accented(kind),
             Token::Naming(sign) => self.naming(sign),
+            Token::Operator(name) => self.operator(name),
             Token::Logic(Logic::Not) => Ok(Node::Logic(Logic::Not, vec![self.nested(Self::factor)?])),
             Token::Text(text) => Ok(words_node(&text)),
             Token::Function(function) => self.call(function),

@@ -1,4 +1,5 @@
-//! This grader and Math-Verify 0.9.0 side by side: labelled cases, the recorded verdicts on them, and the tables made of both.
+//! This grader and Math-Verify 0.9.0 side by side: labelled cases, the recorded verdicts on them, and the tables made
+//! of both.
 //!
 //! `GRADE_WRITE=1 cargo test -p grpo-lambda-grade --test pool agreement` writes the tables anew.
 
@@ -108,7 +109,8 @@ impl Peer {
     }
 }
 
-/// Counts of agreement with the labels; `null` of ours agrees with a label that is not `true` as Math-Verify's `false` does.
+/// Counts of agreement with the labels; `null` of ours agrees with a label that is not `true` as Math-Verify's
+/// `false` does.
 #[derive(Clone, Copy, Default)]
 struct Tally {
     agreed: usize,
@@ -287,7 +289,8 @@ fn hold(path: &Path, fresh: &str) {
     }
 }
 
-/// Labels of another convention: the order of lists, which the suite of MATH compares as texts; a number in words, which the strict
+/// Labels of another convention: the order of lists, which the suite of MATH compares as texts; a number in words,
+/// which the strict
 /// mode, whose labels those of the pool are, keeps apart from the number.
 fn other_convention(case: &Case) -> bool {
     case.class == "list order"

@@ -1,4 +1,5 @@
-//! Responses that guess: written from the problem alone, they must earn no more than the one answer that they could have guessed.
+//! Responses that guess: written from the problem alone, they must earn no more than the one answer that they could
+//! have guessed.
 //!
 //! `GUESSES=FILE cargo test -p grpo-lambda-grade --test pool guessing` writes the cases for `peer.py`.
 
@@ -32,8 +33,10 @@ fn numbers(problem: &str) -> Vec<&str> {
     problem.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty()).collect()
 }
 
-/// The strategies of `guesses.txt` by name, each with what it writes: `@` is the problem, `~LIST|A|B|C` is A, the numbers of the list
-/// parted by B, and C. A list is of the numbers of the problem (`n`), its first or last one, or goes up to a number (`1-20`).
+/// The strategies of `guesses.txt` by name, each with what it writes: `@` is the problem, `~LIST|A|B|C` is A, the
+/// numbers of the list
+/// parted by B, and C. A list is of the numbers of the problem (`n`), its first or last one, or goes up to a number
+/// (`1-20`).
 fn strategies(problem: &str) -> Vec<(&'static str, String)> {
     let found = numbers(problem);
     let list = |name: &str| -> Vec<String> {

@@ -1,4 +1,5 @@
-//! Properties of the grader: a rewriting that keeps the value keeps the verdict, a changed digit turns it, and no input is too much.
+//! Properties of the grader: a rewriting that keeps the value keeps the verdict, a changed digit turns it, and no
+//! input is too much.
 
 use std::time::Duration;
 
