@@ -105,12 +105,6 @@ impl Entrant {
         name
     }
 
-    /// The method of a configuration, spelt as an entrant is: `grpo:beta=0.04,reduction=token_mean`.
-    pub fn spelling(config: &Config) -> String {
-        let settings: Vec<(String, String)> = config.method_settings().collect();
-        Entrant::new(&config.method, &settings).map_or(config.method.clone(), |entrant| entrant.label)
-    }
-
     /// The method in a comparison with this common configuration, whose completion limit a divisor may be.
     pub fn configured(&self, base: &Config) -> Result<Configured, ConfigError> {
         Ok(base.with(&self.overrides())?.configured())
