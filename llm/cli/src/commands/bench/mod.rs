@@ -3,7 +3,6 @@
 
 mod measure;
 mod plan;
-mod predict;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -11,7 +10,7 @@ mod tests;
 use grpo_lambda_gpu::select::{NoCard, find_card};
 use measure::{card, cpu};
 use plan::Bench;
-use predict::dry;
+use report::counted;
 
 use super::{Command, Failure, count, print, use_threads, whole};
 use grpo_lambda_trainer::plan::memory;
@@ -105,7 +104,7 @@ impl BenchArgs {
     fn measured(&self, bench: Bench, free: u64) -> Result<String, Failure> {
         let counted = |bench: Bench| {
             let (bench, prediction) = bench.decided(free)?;
-            dry(&bench, self, &prediction, free)
+            counted(&bench, self, &prediction, free)
         };
         match self.device {
             Some(BenchDevice::Dry) => counted(bench),
