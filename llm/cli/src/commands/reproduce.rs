@@ -73,10 +73,12 @@ pub struct ReproduceArgs {
     /// Directory of the five benchmarks' files, at full scale: aime24.jsonl and so on, as for llm-train eval --data
     #[arg(long, value_name = "DIR", default_value = "benchmarks")]
     pub data: PathBuf,
-    /// The accelerator whose hours are estimated: h100, h200, a100, or cpu; h100 when not given, and cpu at the tiny scale
+    /// The accelerator whose hours are estimated: h100, h200, a100, or cpu; h100 when not given, and cpu at the tiny
+    /// scale
     #[arg(long, value_name = "NAME")]
     pub gpu: Option<String>,
-    /// The share of the accelerator's best that is assumed to be reached, above 0 and up to 1; 0.5 when not given, and 0.3 on cpu
+    /// The share of the accelerator's best that is assumed to be reached, above 0 and up to 1; 0.5 when not given, and
+    /// 0.3 on cpu
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     pub utilisation: Option<f64>,
     /// Settings over the presets, common to all cells, as in rl.steps=100
@@ -176,8 +178,8 @@ fn write(table: &PaperTable, grid: &Grid, command: &str) -> Result<String, DiskE
     Ok(format!("\ntable        {}\nnumbers      {}\n", page.display(), numbers.display()))
 }
 
-/// Evaluates a trained cell on the paper's five benchmarks, as `llm-train eval --protocol paper` does; its responses and report are kept
-/// in the cell's directory.
+/// Evaluates a trained cell on the paper's five benchmarks, as `llm-train eval --protocol paper` does; its responses
+/// and report are kept in the cell's directory.
 fn on_benchmarks(trained: TrainedCell<'_>, data: &Path) -> Result<(String, Vec<CellScore>), SweepError> {
     let TrainedCell { cell, checkpoint, directory, .. } = trained;
     let keys: Vec<&str> = benchmarks().iter().map(|b| b.key.as_str()).collect();

@@ -10,7 +10,8 @@ use std::process::ExitCode;
 
 use grpo_lambda_control::{LabError, chain, study};
 
-const USAGE: &str = "usage: grpo-lambda-control study PROTOCOL FILE [key=value ..], or chain FILE, or quality FILE CHAIN_FILE SEEDS";
+const USAGE: &str = "usage: grpo-lambda-control study PROTOCOL FILE [key=value ..], or chain FILE, or quality FILE \
+                     CHAIN_FILE SEEDS";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();

@@ -1,7 +1,8 @@
 //! The variance of the gradient of one group, by baseline and by sampling.
 //!
 //! ```text
-//! variance   1/2 E|g - g'|²        g, g': gradients of two independent groups of the same prompt, averaged over prompts
+//! variance   1/2 E|g - g'|²        g, g': gradients of two independent groups of the same prompt, averaged over
+//! prompts
 //! ```
 //! All are unbiased, so that the variance is all in which their gradients differ. They see the same groups, at the
 //! start weights and after RL with the first method; methods of systematic sets see groups of their own, of the same

@@ -257,7 +257,8 @@ pub fn figure(pair: &Pair) -> Figure {
     }
     Figure::new(finding(pair))
         .caption(format!(
-            "A: {}; B: {}. Bars: 95 % intervals (bootstrap over problems). p: paired permutation test, over benchmarks corrected after Holm.",
+            "A: {}; B: {}. Bars: 95 % intervals (bootstrap over problems). p: paired permutation test, over \
+             benchmarks corrected after Holm.",
             pair.paths[0].display(),
             pair.paths[1].display()
         ))

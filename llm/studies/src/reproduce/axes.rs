@@ -1,4 +1,5 @@
-//! The axes of the paper's runs, read from `paper_runs.toml`: models and data sets; and the benchmarks of their evaluation.
+//! The axes of the paper's runs, read from `paper_runs.toml`: models and data sets; and the benchmarks of their
+//! evaluation.
 
 use std::sync::LazyLock;
 

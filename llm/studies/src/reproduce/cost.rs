@@ -1,7 +1,7 @@
 //! Cost of a run: tokens, operations, hours on a stated device, disk.
 //!
-//! Operations and time are those of the dry device, which [counts a step](grpo_lambda_trainer::plan::synthetic) of the model's shape. Everything
-//! else is an assumption, kept in [`Assumptions`] and printed with the numbers.
+//! Operations and time are those of the dry device, which [counts a step](grpo_lambda_trainer::plan::synthetic) of the
+//! model's shape. Everything else is an assumption, kept in [`Assumptions`] and printed with the numbers.
 
 use std::iter::Sum;
 use std::ops::Add;
@@ -39,8 +39,8 @@ pub struct Assumptions {
 }
 
 impl Assumptions {
-    /// The most that the paper's settings allow: demonstrations of 4096 tokens (Table 2), responses at their limit, 3000 tokens in evaluation
-    /// (the default of the evaluation code it names), prompts of half the limit of 256.
+    /// The most that the paper's settings allow: demonstrations of 4096 tokens (Table 2), responses at their limit,
+    /// 3000 tokens in evaluation (the default of the evaluation code it names), prompts of half the limit of 256.
     pub fn new(card: Card, utilisation: f64) -> Assumptions {
         Assumptions { card, utilisation, prompt_tokens: 128, demonstration_tokens: 4096, eval_tokens: 3000 }
     }
@@ -55,22 +55,25 @@ impl Assumptions {
             None => String::new(),
         };
         vec![
-            "counted by running each model's step without computing: operations (a multiply-add is two) and time; from the presets: steps, problems, \
-             responses"
+            "counted by running each model's step without computing: operations (a multiply-add is two) and time; \
+             from the presets: steps, problems, responses"
                 .to_owned(),
             format!(
-                "assumed: prompts of {} tokens, demonstrations of {}, every response at its limit (so an upper bound of tokens and operations), {} tokens in evaluation",
+                "assumed: prompts of {} tokens, demonstrations of {}, every response at its limit (so an upper bound \
+                 of tokens and operations), {} tokens in evaluation",
                 self.prompt_tokens, self.demonstration_tokens, self.eval_tokens
             ),
             format!(
-                "assumed: {about} at {:.0} % of its best, {:.3e} operations/s and {:.3e} bytes/s ({source}); each launch takes the longer of its operations and its \
-                 bytes",
+                "assumed: {about} at {:.0} % of its best, {:.3e} operations/s and {:.3e} bytes/s ({source}); each \
+                 launch takes the longer of its operations and its bytes",
                 100.0 * self.utilisation,
                 ceilings.operations,
                 ceilings.bandwidth
             ),
             format!("hours are of one device; the paper used 4 of a kind it does not name{on_cards}"),
-            "disk: a checkpoint has the weights and the optimiser's numbers of every trained parameter in f32, as many as checkpoint.keep and one being written; the frozen reference (with LoRA the base, always) is there once, where the file system has hard links"
+            "disk: a checkpoint has the weights and the optimiser's numbers of every trained parameter in f32, as \
+             many as checkpoint.keep and one being written; the frozen reference (with LoRA the base, always) is \
+             there once, where the file system has hard links"
                 .to_owned(),
         ]
     }
@@ -180,8 +183,9 @@ pub fn trained(shape: &Shape, lora: Option<&LoraSettings>) -> f64 {
     lora.map_or_else(|| all(shape), |lora| lora.parameters(shape) as f64)
 }
 
-/// Bytes of the checkpoints of a run: weights, what is trained in the optimiser's copies, and once for all of them the reference where there
-/// is one. With LoRA the reference is the base, always there, and the pairs are once more beside the optimiser.
+/// Bytes of the checkpoints of a run: weights, what is trained in the optimiser's copies, and once for all of them the
+/// reference where there is one. With LoRA the reference is the base, always there, and the pairs are once more beside
+/// the optimiser.
 pub fn disk(shape: &Shape, preset: &Preset, reference: bool) -> f64 {
     let copies = if preset.adam.compensated { 4.0 } else { 3.0 };
     let kept = (preset.checkpoint.keep + 1) as f64;

@@ -97,7 +97,8 @@ impl fmt::Display for Tables {
     }
 }
 
-/// True for a variant that a row of Table 1 averages, as the audit reconstructs it: GRPO, or recent/ε-trace with every λ.
+/// True for a variant that a row of Table 1 averages, as the audit reconstructs it: GRPO, or recent/ε-trace with every
+/// λ.
 pub fn averages(variant: Column, lambda: bool) -> bool {
     let is_recent_trace =
         (variant.trace_style, variant.update_style) == (TraceStyle::Recent, UpdateStyle::Trace);

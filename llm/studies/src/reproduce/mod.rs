@@ -1,4 +1,5 @@
-//! The paper's grid: the runs of its Tables 1 and 3 to 6, their cost, their execution as a [sweep](crate::sweep), and the tables filled.
+//! The paper's grid: the runs of its Tables 1 and 3 to 6, their cost, their execution as a [sweep](crate::sweep), and
+//! the tables filled.
 //!
 //! ```text
 //! axes    the paper's models, data sets and benchmarks      grid    the cells of a table, and the selection of some

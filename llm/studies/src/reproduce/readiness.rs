@@ -21,8 +21,8 @@ pub struct Need {
     pub state: Result<String, String>,
 }
 
-/// Everything that these cells need, in the order in which it is used; the benchmarks' files are looked for in `data`. A grid of stand-ins
-/// needs nothing.
+/// Everything that these cells need, in the order in which it is used; the benchmarks' files are looked for in `data`.
+/// A grid of stand-ins needs nothing.
 pub fn needs(grid: &Grid, cells: &[Cell], data: &Path) -> Result<Vec<Need>, SweepError> {
     let mut found: Vec<Need> = Vec::new();
     let mut add = |need: Need| {
@@ -95,7 +95,8 @@ pub fn asked(name: &str, benchmarks: &Path) -> Need {
 /// The refusal of a benchmark that is no file yet.
 pub fn no_benchmark(name: &str, benchmarks: &Path) -> String {
     format!(
-        "no {name}.jsonl in {} (--data); write its problems there, a line {{\"problem\": \"..\", \"answer\": \"..\"}} each",
+        "no {name}.jsonl in {} (--data); write its problems there, a line {{\"problem\": \"..\", \"answer\": \"..\"}} \
+         each",
         benchmarks.display()
     )
 }

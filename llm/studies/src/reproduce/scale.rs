@@ -17,7 +17,8 @@ pub enum Scale {
     Tiny,
 }
 
-/// Settings of the preset's method that the baseline shares: all it has, but for the clamp, which Table 2 lists as GRPO-λ's own.
+/// Settings of the preset's method that the baseline shares: all it has, but for the clamp, which Table 2 lists as
+/// GRPO-λ's own.
 fn shared_with_baseline(config: &Config) -> Vec<String> {
     let baseline: Vec<&str> = grpo_lambda::methods::find("grpo")
         .map(|m| (m.params)().into_iter().map(|p| p.key).collect())
@@ -110,8 +111,9 @@ impl Scale {
         if self == Scale::Full {
             return Vec::new();
         }
-        let head = "OURS ARE STAND-INS, NOT THE PAPER'S MODELS: a small embedded model on generated word problems. The shape \
-                    of the table and the methods are the paper's; the numbers cannot be compared with its numbers.";
+        let head = "OURS ARE STAND-INS, NOT THE PAPER'S MODELS: a small embedded model on generated word problems. \
+                    The shape of the table and the methods are the paper's; the numbers cannot be compared with its \
+                    numbers.";
         let model = "model: the preset paper-tiny, with another seed for each of the four";
         let data = datasets().iter().map(|d| format!("data set {}: {}", d.name, d.stand_in.in_words()));
         let tests = benchmarks()

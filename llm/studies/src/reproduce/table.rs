@@ -1,6 +1,8 @@
-//! The paper's Tables 1 and 3 to 6 as printed, each number with its interval and with what an audit finds wrong with it; ours beside them.
+//! The paper's Tables 1 and 3 to 6 as printed, each number with its interval and with what an audit finds wrong with
+//! it; ours beside them.
 //!
-//! Numbers and audit are those of [`grpo_lambda_printed`], which `sim paper_audit` reads, too: a cell is judged in one place.
+//! Numbers and audit are those of [`grpo_lambda_printed`], which `sim paper_audit` reads, too: a cell is judged in one
+//! place.
 
 use comfy_table::presets::ASCII_MARKDOWN;
 use grpo_lambda_printed::consistency::{self, AverageCheck, CellCheck};
@@ -65,7 +67,8 @@ pub struct PaperTable {
 const AVERAGE: &str = "AVG";
 
 /// The five printed scores in the order of Tables 3 to 6, with Wilson's intervals of the nearest counts; then their
-/// printed average, with the interval that they imply, moved to it. `caveat` objects to a score, or without one to the average.
+/// printed average, with the interval that they imply, moved to it. `caveat` objects to a score, or without one to the
+/// average.
 fn printed(
     scores: &[Score],
     average: Score,
@@ -143,8 +146,8 @@ fn of_model(model: &'static PaperModel) -> PaperTable {
         }
     }
     let note = "intervals, 95 %: Wilson's of right answers out of n, ours and the paper's (nearest k of n); AVG, the \
-                unweighted mean of the five, by square-and-add. They hold what the choice of test problems leaves open, not \
-                what another training seed would change";
+                unweighted mean of the five, by square-and-add. They hold what the choice of test problems leaves \
+                open, not what another training seed would change";
     PaperTable {
         number: model.printed().table(),
         title: format!("{} ({})", model.name, model.id),
@@ -169,7 +172,8 @@ fn of_averages() -> PaperTable {
             variants.iter().map(move |variant| Cell { model, dataset, variant: *variant })
         });
         let cells: Vec<Cell> = cells.collect();
-        // A mean over runs on the same items is known no better than if these went together on every item: Wilson with n items.
+        // A mean over runs on the same items is known no better than if these went together on every item: Wilson with
+        // n items.
         let mismatches = check.mismatches();
         let caveat = |of: Option<Benchmark>| {
             let i = of.map_or(Benchmark::ALL.len(), |b| b as usize);
@@ -189,8 +193,9 @@ fn of_averages() -> PaperTable {
             benchmark: benchmarks().get(i).map(|_| i),
         }));
     }
-    let width = "a field is the mean over data sets (and λ); its interval, 95 %, is as wide as if the runs were right and wrong \
-                 on the same problems together, which is the widest it can be: for the paper's, Wilson's with the benchmark's n";
+    let width = "a field is the mean over data sets (and λ); its interval, 95 %, is as wide as if the runs were right \
+                 and wrong on the same problems together, which is the widest it can be: for the paper's, Wilson's \
+                 with the benchmark's n";
     notes.push(width.to_owned());
     let title = "averages over the data sets".to_owned();
     PaperTable { number: 1, title, heads: ["model", "method", "benchmark"], fields, notes }
@@ -269,9 +274,9 @@ impl PaperTable {
         (self.fields.iter().filter(|f| f.ours.is_some()).count(), self.fields.len())
     }
 
-    /// By how many points each variant's average is above the first column's, GRPO's, in the mean over data sets; ours and the
-    /// paper's. The paper's averages are the means of its five scores, as some of those printed are not. Data sets in which ours
-    /// are not filled are left out of ours. Empty for Table 1.
+    /// By how many points each variant's average is above the first column's, GRPO's, in the mean over data sets; ours
+    /// and the paper's. The paper's averages are the means of its five scores, as some of those printed are not. Data
+    /// sets in which ours are not filled are left out of ours. Empty for Table 1.
     pub fn gains(&self) -> Vec<(String, Option<f64>, f64)> {
         let averages: Vec<&[Field]> = self.rows().filter(|row| row[0].row == AVERAGE).collect();
         let paper = |field: &Field| {
@@ -299,7 +304,8 @@ impl PaperTable {
         )
     }
 
-    /// The fields, with their parts parted by `between`: ours, its interval, the paper's in brackets with the mark of its caveat.
+    /// The fields, with their parts parted by `between`: ours, its interval, the paper's in brackets with the mark of
+    /// its caveat.
     fn body(&self, between: &str) -> comfy_table::Table {
         let columns = self.rows().next().unwrap_or_default().iter().map(|f| f.column.as_str());
         let heads: Vec<String> = self.heads[..2].iter().copied().chain(columns).map(str::to_owned).collect();

@@ -98,7 +98,8 @@ fn rl_costs_its_steps_and_what_each_of_them_does() {
     assert_eq!(base.sampled, 10.0 * 8.0 * 6.0);
     assert_eq!(reinforced("rl.steps=20", &[]).work, base.work.times(2));
     let operations = |more: &[&str]| reinforced("rl.steps=10", more).work.operations - base.work.operations;
-    // A reference is a forward pass more, computing layers again about another; another inner update is a pass with its backward, about three.
+    // A reference is a forward pass more, computing layers again about another; another inner update is a pass with its
+    // backward, about three.
     let pass = operations(&["method.beta=0.04"]);
     assert!(pass > 0.0);
     let again = operations(&["memory.recompute_layers=true"]) / pass;
@@ -136,7 +137,8 @@ fn lora_trains_the_pairs_of_its_targets_only() {
 
 #[test]
 fn a_checkpoint_takes_what_a_run_writes() {
-    // weights + 4 of the optimiser, two kept and one being written, and the reference once: 4 x (5 x 3 + 1) bytes a parameter.
+    // weights + 4 of the optimiser, two kept and one being written, and the reference once: 4 x (5 x 3 + 1) bytes a
+    // parameter.
     let shape = shape();
     let p = tiny(&["method.beta=0.04", "checkpoint.keep=2"]);
     assert_eq!(disk(&shape, &p, true), 64.0 * trained(&shape, None));

@@ -1,4 +1,5 @@
-//! `llm-train bench`: a training step on random weights of a model's shape: the time of its phases, its share of the device's peak, and the
+//! `llm-train bench`: a training step on random weights of a model's shape: the time of its phases, its share of the
+//! device's peak, and the
 //! time of a run.
 
 mod measure;
@@ -39,7 +40,8 @@ pub struct BenchArgs {
     /// On a card and dry
     #[arg(long, value_name = "DTYPE", default_value = "bf16", value_parser = ["f32", "bf16"])]
     pub dtype: String,
-    /// Free memory of the card that a dry run counts for, in GiB; it decides memory.recompute_layers=auto and the slots of an evaluation
+    /// Free memory of the card that a dry run counts for, in GiB; it decides memory.recompute_layers=auto and the slots
+    /// of an evaluation
     #[arg(long, value_name = "GIB", default_value_t = 78.0)]
     pub card_memory: f64,
     /// Worker threads; 0: as many as the machine has
@@ -119,7 +121,8 @@ impl BenchArgs {
                     card(&bench, prediction, self, &device)
                 }
                 Err(NoCard::NotBuilt) if asked.is_some() => Err(Failure::refused(
-                    "--device cuda: this llm-train was built without CUDA; build it with --features cuda, or give --device dry or cpu",
+                    "--device cuda: this llm-train was built without CUDA; build it with --features cuda, or give \
+                     --device dry or cpu",
                 )),
                 Err(NoCard::Unusable(reason)) if asked.is_some() => {
                     Err(Failure::refused(format!("--device cuda: {reason}")))

@@ -172,7 +172,8 @@ fn every_phase_is_timed_and_the_run_is_projected() {
     );
 }
 
-/// Two layers of heads 4 + 2 x 2 of 8, width 32, MLP 88, vocabulary 61; two prompts of 3 tokens, two responses of 5 to each.
+/// Two layers of heads 4 + 2 x 2 of 8, width 32, MLP 88, vocabulary 61; two prompts of 3 tokens, two responses of 5 to
+/// each.
 #[test]
 fn what_decoding_reads_is_counted_by_hand() {
     let args = args(&["--prompt-tokens", "3"]);
