@@ -1,4 +1,5 @@
-//! Prints problems of the embedded task: `cargo run -p grpo-lambda-llm --example problems -- [STEPS] [MAX_OPERAND] [N]`.
+//! Prints problems of the embedded task: `cargo run -p grpo-lambda-llm --example problems -- [STEPS] [MAX_OPERAND]
+//! [N]`.
 
 use grpo_lambda_trainer::input::task::{Level, Split, Task};
 

@@ -59,7 +59,8 @@ impl Curves {
         Ok(Curves { table, step, stage })
     }
 
-    /// A quantity over the steps of a stage (`sft` or `rl`); rows without a value are left out, and so are values that are not finite.
+    /// A quantity over the steps of a stage (`sft` or `rl`); rows without a value are left out, and so are values that
+    /// are not finite.
     ///
     /// The value of a row stands at the number of steps done when its step had ended, so the first is at 1.
     pub fn points(&self, stage: &str, column: &str) -> Points {
@@ -77,14 +78,14 @@ impl Curves {
     }
 }
 
-/// Half the window of the moving average for a curve of `steps` steps. The whole window is a twentieth of the curve, at least 5 and at most
-/// 51 steps.
+/// Half the window of the moving average for a curve of `steps` steps. The whole window is a twentieth of the curve, at
+/// least 5 and at most 51 steps.
 pub fn half_window(steps: usize) -> usize {
     (steps / 20).clamp(5, 51) / 2
 }
 
-/// The centred moving average over `2 half + 1` points, or over all points of a shorter curve (an odd number of them). The ends are not
-/// extrapolated, so a straight line stays straight.
+/// The centred moving average over `2 half + 1` points, or over all points of a shorter curve (an odd number of them).
+/// The ends are not extrapolated, so a straight line stays straight.
 ///
 /// ```
 /// use grpo_lambda_studies::curves::smooth;

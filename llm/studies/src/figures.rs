@@ -266,7 +266,8 @@ pub fn overlay(runs: &[(String, RunRecord)]) -> Figure {
         figure = figure.panel(drawn);
     }
     figure.names(runs.iter().map(|(name, _)| name.as_str())).caption(
-        "Bands: 95 % intervals (Wilson) over held-out problems. Other curves: centred mean of about a twentieth of the steps, 5 at least.",
+        "Bands: 95 % intervals (Wilson) over held-out problems. Other curves: centred mean of about a twentieth of \
+         the steps, 5 at least.",
     )
 }
 

@@ -180,8 +180,8 @@ pub enum Change {
     Unclear,
 }
 
-/// The change from the answers before RL to the latest ones, in pairs by problem; `None` where they are not kept, or not those after these
-/// numbers of RL steps.
+/// The change from the answers before RL to the latest ones, in pairs by problem; `None` where they are not kept, or
+/// not those after these numbers of RL steps.
 fn paired_change(run: &Path, steps: [u64; 2]) -> Option<Change> {
     let (ends, kept) = StoredEvaluation::ends_of_run(run).ok()?;
     let pair = paired::pair(&ends[0], &ends[1]).ok().filter(|_| kept == steps)?;
@@ -192,8 +192,9 @@ fn paired_change(run: &Path, steps: [u64; 2]) -> Option<Change> {
     }
 }
 
-/// Compares two accuracies, each over its number of problems, by the normal interval of the difference of two proportions. The two are treated
-/// as independent. On the same problems they are not, which makes the interval conservative.
+/// Compares two accuracies, each over its number of problems, by the normal interval of the difference of two
+/// proportions. The two are treated as independent. On the same problems they are not, which makes the interval
+/// conservative.
 fn change(before: (f64, u64), after: (f64, u64)) -> Change {
     let count = |(p, n): (f64, u64)| (p * n as f64).round() as u64;
     let difference = two_proportions(count(after), after.1, count(before), before.1);

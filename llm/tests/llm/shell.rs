@@ -100,7 +100,7 @@ fn what_the_papers_grid_needs_is_listed() {
     let needed = "Of 11 things that are needed 11 are missing … weights Qwen/Qwen2.5-Math-1.5B-Instruct: not in \
                   models/Qwen/Qwen2.5-Math-1.5B-Instruct; hf download Qwen/Qwen2.5-Math-1.5B-Instruct … \
                   data set openai/gsm8k:main/train: openai/gsm8k: neither a path nor in the Hugging Face cache … \
-                  benchmark aime24: no aime24.jsonl in benchmarks … GRPO is grpo:";
+                  benchmark aime24: no aime24.jsonl in benchmarks";
     done.says(needed);
     let tiny = place.run("reproduce --table 5 --scale tiny --dry-run");
     assert!(tiny.output().contains("two cores") && !tiny.output().contains("H100"), "{}", tiny.stdout);

@@ -62,7 +62,8 @@ pub struct CompareArgs {
     pub words: Vec<String>,
 }
 
-const BOTH: &str = "give --methods NAME,NAME for methods over seeds, or RUN for the start and end of a run, or A B for two evaluations";
+const BOTH: &str = "give --methods NAME,NAME for methods over seeds, or RUN for the start and end of a run, or A B \
+                    for two evaluations";
 
 impl Command for CompareArgs {
     /// Compares.
@@ -135,7 +136,8 @@ fn of_evaluations(args: &CompareArgs) -> Result<(), Failure> {
     let notes: String =
         paired_report::notes(&pair, paired_report::SIDES).iter().map(|note| format!("- {note}\n")).collect();
     print(&visible(&format!(
-        "A {}{}\nB {}{}\n{}\n{}\nPercentage points with 95 % intervals (bootstrap over problems); p of the paired permutation test.\n{notes}{written}",
+        "A {}{}\nB {}{}\n{}\n{}\nPercentage points with 95 % intervals (bootstrap over problems); p of the paired \
+         permutation test.\n{notes}{written}",
         pair.paths[0].display(),
         moments[0],
         pair.paths[1].display(),
@@ -196,7 +198,8 @@ fn of_methods(args: &CompareArgs, methods: &str) -> Result<(), Failure> {
 fn announce(plan: &Plan, directory: &Path) {
     let names: Vec<&str> = plan.entrants.iter().map(|e| e.label.as_str()).collect();
     say(&format!(
-        "{} over {} seeds: {} supervised stages of {} steps, then {} RL runs of {} steps{}; results in {} (the same command resumes)",
+        "{} over {} seeds: {} supervised stages of {} steps, then {} RL runs of {} steps{}; results in {} (the same \
+         command resumes)",
         names.join(" against "),
         plan.seeds,
         plan.seeds,

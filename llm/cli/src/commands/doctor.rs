@@ -11,7 +11,8 @@ use grpo_lambda_studies::doctor::{Diagnosis, Log, diagnose, read};
 /// Arguments of `doctor`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct DoctorArgs {
-    /// A run directory, of a run that is finished or under way; TRL's trainer_state.json or a directory with one; verl's JSON lines
+    /// A run directory, of a run that is finished or under way; TRL's trainer_state.json or a directory with one;
+    /// verl's JSON lines
     #[arg(value_name = "RUN|FILE")]
     pub run: PathBuf,
     /// Print the findings as JSON

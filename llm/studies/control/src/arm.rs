@@ -1,8 +1,84 @@
-//! A method whose clamp is taken apart.
+//! [`Arm`]: one of the compared settings; [`Advantages`]: a method whose clamp is taken apart.
 
 use grpo_lambda::advantage::{Baseline, ClampPart, OutcomeAdvantage, Scale, Std};
 use grpo_lambda::group::{Group, Response};
-use grpo_lambda::methods::{Coupling, Credit, Loss, Method};
+use grpo_lambda::methods::{self, Configured, Coupling, Credit, Loss, Method};
+use grpo_lambda::settings::SettingError;
+use serde::Deserialize;
+
+use super::force::Weighing;
+use super::lab::Optimiser;
+
+/// An arm of a protocol: one value of each of its fields that list several.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arm {
+    pub method: String,
+    #[serde(default)]
+    pub settings: String,
+    #[serde(default)]
+    pub optimiser: Optimiser,
+    /// Settings of the method that are columns as well.
+    pub lambda: Option<f64>,
+    pub reduction: Option<Weighing>,
+    /// The part of a clamp at `clamp` that is on, in place of the method's own.
+    pub part: Option<Part>,
+    pub clamp: Option<f64>,
+    /// Its rate, where the protocol chooses none; and the rate that it is a multiple of.
+    pub rate: Option<f64>,
+    pub reference_rate: Option<f64>,
+}
+
+impl Arm {
+    /// Its name in results.
+    pub(crate) fn name(&self) -> String {
+        format!("{} {}", self.method, self.settings).trim().to_owned()
+    }
+
+    pub(crate) fn configured(&self) -> Result<Configured, SettingError> {
+        let words = [
+            Some(self.settings.clone()),
+            self.lambda.map(|lambda| format!("lambda={lambda}")),
+            self.reduction.map(|weighing| format!("reduction={}", weighing.names().1)),
+            self.part.map(|_| "clamp=none".to_owned()),
+        ];
+        methods::parse(&self.method, &words.into_iter().flatten().collect::<Vec<_>>().join(" "))
+    }
+
+    /// The method with the part of the clamp that is on; none where the method keeps its own advantages.
+    pub(crate) fn advantages(&self) -> Result<Option<Advantages>, SettingError> {
+        let Some((part, clamp)) = self.part.zip(self.clamp) else { return Ok(None) };
+        let method = self.configured()?.method;
+        Ok(Some(Advantages { method, clamp, above: part.above, part: part.part }))
+    }
+}
+
+/// A part of a clamp, from below or from above; in a protocol by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Part {
+    part: ClampPart,
+    above: bool,
+}
+
+/// The name of a clamp from above.
+const ABOVE: &str = "upper clamp";
+
+impl Part {
+    pub(crate) fn name(self) -> &'static str {
+        if self.above { ABOVE } else { self.part.name() }
+    }
+}
+
+impl TryFrom<String> for Part {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Part, String> {
+        let below = ClampPart::ALL.map(|part| Part { part, above: false });
+        let mut all = below.into_iter().chain([Part { part: ClampPart::Both, above: true }]);
+        all.find(|part| part.name() == name).ok_or_else(|| format!("{name}: no such part of a clamp"))
+    }
+}
 
 /// The largest group over whose coins a mean is taken: a million results.
 pub(super) const MOST_COINS: usize = 20;

@@ -14,6 +14,7 @@
 
 use grpo_lambda::trace::{Recent, Trace};
 use grpo_lambda_decoder::model::ForwardOptions;
+use serde::Deserialize;
 
 use super::lab::{Lab, LabError, Optimiser};
 use grpo_lambda_trainer::step::Rollout;
@@ -21,21 +22,22 @@ use grpo_lambda_trainer::step::engine::{CpuEngine, Engine};
 use grpo_lambda_trainer::step::micro_batch::Batch;
 
 /// The weight of the tokens of a response of `T`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weighing {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) enum Weighing {
     /// All tokens alike, over the batch's number of tokens.
+    #[serde(rename = "token mean")]
     TokenMean,
     /// `1/T` each.
+    #[serde(rename = "1/T per response")]
     PerResponse,
     /// All tokens alike, over a constant, which the learning rate holds.
+    #[serde(rename = "constant")]
     Constant,
 }
 
 impl Weighing {
-    pub const ALL: [Weighing; 3] = [Weighing::TokenMean, Weighing::PerResponse, Weighing::Constant];
-
     /// The name in results, and the value of `reduction`.
-    pub fn names(self) -> (&'static str, &'static str) {
+    pub(crate) fn names(self) -> (&'static str, &'static str) {
         match self {
             Weighing::TokenMean => ("token mean", "token_mean"),
             Weighing::PerResponse => ("1/T per response", "response_mean"),

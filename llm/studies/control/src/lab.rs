@@ -17,6 +17,7 @@ use grpo_lambda_trainer::problems::TaskError;
 use grpo_lambda_trainer::step::engine::{CpuEngine, TrainingSetup};
 use grpo_lambda_trainer::step::{PolicyError, Rollout, StepContext, StepSettings, TrainingPrompt};
 use grpo_lambda_trainer::train::{Local, Session, TrainError};
+use serde::Deserialize;
 
 /// The reason why an experiment stopped.
 #[derive(Debug, thiserror::Error)]
@@ -39,15 +40,15 @@ pub enum LabError {
     Store(#[from] super::store::StoreFileError),
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
+    #[error(transparent)]
+    Setting(#[from] SettingError),
     #[error("step {step}: the gradient is not finite")]
     NotFinite { step: u64 },
     #[error(
         "rl.group_size = {size}: the mean advantage is over all 2^{size} results of its coins; set {most} or fewer"
     )]
     Coins { size: usize, most: usize },
-    #[error(
-        "{file}: chooses no rate for {arm}, since its selection runs are not all there; run `chain` first"
-    )]
+    #[error("{file}: chooses no rate for {arm}, since its selection runs are not all there; run those first")]
     NoRate { file: String, arm: String },
 }
 
@@ -58,6 +59,8 @@ pub enum ProtocolError {
     Unreadable { path: PathBuf, source: std::io::Error },
     #[error("{path}: {source}; it must have the fields of paper/protocols/systematic.toml")]
     Fields { path: PathBuf, source: toml::de::Error },
+    #[error("{path}: columns: {column}: no such column; it must be one of {known}")]
+    Column { path: PathBuf, column: String, known: String },
     #[error("{path}: arm {arm}: {source}")]
     Arm { path: PathBuf, arm: String, source: Box<SettingError> },
 }
@@ -69,10 +72,12 @@ impl From<TrainError> for LabError {
 }
 
 /// The optimiser of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Optimiser {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub(crate) enum Optimiser {
     /// Plain gradient descent, with the gradient's norm clipped as AdamW's is.
+    #[serde(rename = "SGD")]
     Sgd,
+    #[default]
     AdamW,
 }
 
@@ -80,9 +85,7 @@ pub enum Optimiser {
 const SGD_EPSILON: f64 = 1e6;
 
 impl Optimiser {
-    pub const ALL: [Optimiser; 2] = [Optimiser::Sgd, Optimiser::AdamW];
-
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Optimiser::Sgd => "SGD",
             Optimiser::AdamW => "AdamW",
@@ -103,8 +106,8 @@ impl Optimiser {
     }
 }
 
-/// The settings of the experiments on single-digit addition.
-pub(super) const ADDITION: [&str; 17] = [
+/// The settings that those of a protocol come after: single-digit addition.
+const ADDITION: [&str; 17] = [
     "task.kind=addition",
     "model.hidden=64",
     "model.layers=2",
@@ -144,15 +147,16 @@ pub(crate) struct StepRecord {
 }
 
 impl Lab {
-    /// The laboratory of a seed with the settings of an experiment, and overrides of them.
-    pub(super) fn of_seed(seed: u64, settings: &[&str], overrides: &[String]) -> Result<Lab, LabError> {
-        Lab::new(&Lab::config(seed, settings, overrides)?)
+    /// The laboratory of a seed with the settings of a protocol, and overrides of them.
+    pub(crate) fn of_seed(seed: u64, settings: [&[String]; 2]) -> Result<Lab, LabError> {
+        Lab::new(&Lab::config(seed, settings)?)
     }
 
     /// The configuration of [`Lab::of_seed`].
-    pub(super) fn config(seed: u64, settings: &[&str], overrides: &[String]) -> Result<Config, ConfigError> {
-        let own = settings.iter().map(ToString::to_string).chain([format!("seed={seed}")]);
-        Config::resolve("tiny", &own.collect::<Vec<String>>())?.with(overrides)
+    pub(crate) fn config(seed: u64, settings: [&[String]; 2]) -> Result<Config, ConfigError> {
+        let own = ADDITION.iter().map(ToString::to_string).chain([format!("seed={seed}")]);
+        let common = Config::resolve("tiny", &own.collect::<Vec<String>>())?;
+        settings.into_iter().try_fold(common, |config, more| config.with(more))
     }
 
     /// Trains the start weights of a configuration by imitation.
@@ -200,17 +204,7 @@ impl Lab {
 
     /// Trains from the start with a method at the schedule of the configuration times `rate` over its peak; the
     /// engine it ends with, and a record of every step. Prompts and random numbers are the same for every method.
-    pub(crate) fn train(
-        &self,
-        method: &dyn Method,
-        optimiser: Optimiser,
-        rate: f64,
-    ) -> Result<(CpuEngine, Vec<StepRecord>), LabError> {
-        self.train_with(&self.session.settings, method, optimiser, rate)
-    }
-
-    /// [`Lab::train`] with other settings of a step.
-    pub(super) fn train_with(
+    pub(super) fn train(
         &self,
         settings: &StepSettings,
         method: &dyn Method,

@@ -41,9 +41,10 @@ pub(crate) fn cells_of<R: Serialize>(row: &R) -> Vec<Cell> {
 /// otherwise when the first files were written.
 const PROGRAM: &str = "cargo run --release -p grpo-lambda-control";
 
-/// The words of a command line after its program.
-fn words(command: &str) -> &str {
-    command.split_once(" -- ").map_or("", |(_, words)| words)
+/// The words of a command line after its program. `study` was `rates` when the first files were written.
+fn words(command: &str) -> String {
+    let words = command.split_once(" -- ").map_or("", |(_, words)| words);
+    words.strip_prefix("rates ").map_or(words.to_owned(), |rest| format!("study {rest}"))
 }
 
 impl Results {
@@ -61,10 +62,8 @@ impl Results {
             let written = text.lines().next().unwrap_or_default().trim_start_matches("# ").to_owned();
             if words(&written) != own {
                 let (path, expected) = (path.to_owned(), own.to_owned());
-                let found = match words(&written) {
-                    "" => written,
-                    words => words.to_owned(),
-                };
+                let words = words(&written);
+                let found = if words.is_empty() { written } else { words };
                 return Err(StoreFileError::Command { path, found, expected });
             }
             let old = Table::from_csv(&text)
@@ -90,6 +89,13 @@ impl Results {
     /// True if the row of this key is there.
     pub(crate) fn has(&self, key: &[Cell]) -> bool {
         self.table().rows.iter().any(|row| same(&row[..self.keys], key))
+    }
+
+    /// The number in a column of the row of this key; none without the row, or where it has no number.
+    pub(crate) fn number(&self, key: &[Cell], column: &str) -> Option<f64> {
+        let table = self.table();
+        let column = table.column(column)?;
+        table.rows.iter().find(|row| same(&row[..self.keys], key))?[column].number()
     }
 
     /// The rows, by the names of their columns.
@@ -153,6 +159,9 @@ mod tests {
             "# cargo run --release -p grpo-lambda-control -- x noise\narm,rate,value\na,0.25,7\n\
              a,0.333333333333,7\nb,0.5,7\n"
         );
+        assert_eq!(again.number(&["b".into(), 0.5.into()], "value"), Some(7.0));
+        assert_eq!(again.number(&["b".into(), 0.25.into()], "value"), None);
+        assert_eq!(words("x -- rates a.toml FILE"), "study a.toml FILE");
         // A file of before the program had this name.
         std::fs::write(&path, text.replace("-p grpo-lambda-control", "--example control")).expect("written");
         assert!(open("x noise").expect("ours").has(&["a".into(), 0.25.into()]));

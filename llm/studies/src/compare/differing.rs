@@ -8,8 +8,9 @@ use crate::terminal;
 use grpo_lambda_trainer::config::Config;
 
 /// The heading of their list.
-pub const DIFFERING: &str = "The methods differ in these settings (- where a method does not have one, or it has no effect), and any of them may be what a result \
-shows; a setting is made equal in --methods, as in grpo:reduction=token_mean.";
+pub const DIFFERING: &str = "The methods differ in these settings (- where a method does not have one, or it has no \
+                             effect), and any of them may be what a result shows; a setting is made equal in \
+                             --methods, as in grpo:reduction=token_mean.";
 
 /// A setting in which methods differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +21,8 @@ pub struct DifferingSetting {
     pub values: Vec<Option<String>>,
 }
 
-/// The settings in which the methods of a plan differ: first those that every method has, then those of some, each sorted by key.
+/// The settings in which the methods of a plan differ: first those that every method has, then those of some, each
+/// sorted by key.
 pub fn differing(plan: &Plan) -> Vec<DifferingSetting> {
     let configs: Vec<Config> =
         plan.entrants.iter().filter_map(|entrant| plan.base.with(&entrant.overrides()).ok()).collect();

@@ -32,7 +32,8 @@ impl Entrant {
         for (i, (key, value)) in run.iter().enumerate() {
             if !key.starts_with("rl.") {
                 return Err(format!(
-                    "--methods: {name}: {key}={value}: a method has its own settings and those under rl.; the others are common to all"
+                    "--methods: {name}: {key}={value}: a method has its own settings and those under rl.; the others \
+                     are common to all"
                 ));
             }
             if key == "rl.steps" {
@@ -84,7 +85,8 @@ impl Entrant {
         Entrant::new(self.name, &words).expect("settings that were accepted before")
     }
 
-    /// Its name as the atlas and the paper's tables have it: `GRPO` is the mean over tokens, `GRPO, 1/T` the mean over responses.
+    /// Its name as the atlas and the paper's tables have it: `GRPO` is the mean over tokens, `GRPO, 1/T` the mean over
+    /// responses.
     pub fn reader_name(&self) -> String {
         let word = |key: &str| self.settings.iter().find(|(k, _)| k == key).map_or("", |(_, v)| v.as_str());
         let mut name = self.title.to_owned();
@@ -103,12 +105,6 @@ impl Entrant {
             _ => {}
         }
         name
-    }
-
-    /// The method of a configuration, spelt as an entrant is: `grpo:beta=0.04,reduction=token_mean`.
-    pub fn spelling(config: &Config) -> String {
-        let settings: Vec<(String, String)> = config.method_settings().collect();
-        Entrant::new(&config.method, &settings).map_or(config.method.clone(), |entrant| entrant.label)
     }
 
     /// The method in a comparison with this common configuration, whose completion limit a divisor may be.

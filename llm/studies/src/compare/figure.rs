@@ -49,7 +49,8 @@ pub fn figure(outcome: &ComparisonResult) -> Figure {
     };
     Figure::new(finding(outcome))
         .caption(format!(
-            "{}A model of {} parameters on {}; accuracy on {}. {spread}. All methods of a seed start from the same supervised checkpoint and meet the same problems. Reward: centred mean of {} steps.{few}",
+            "{}A model of {} parameters on {}; accuracy on {}. {spread}. All methods of a seed start from the same \
+             supervised checkpoint and meet the same problems. Reward: centred mean of {} steps.{few}",
             if generated { "A scaled-down version of the paper's Figures 3 and 4. " } else { "" },
             outcome.parameters,
             if generated { "generated problems" } else { "the problems of a data set" },

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! DIR/compare.toml          the methods, the seeds and the common configuration, written first
-//! DIR/supervised/seed-0/    the supervised stage of a seed, a run directory; all methods of the seed start from its checkpoint
+//! DIR/supervised/seed-0/    the supervised stage of a seed, a run directory; all methods of the seed start from its
+//! checkpoint
 //! DIR/METHOD/seed-0/        RL with a method from there, a run directory
 //! DIR/compare.csv  .json    the result; the same bytes however often the comparison was interrupted
 //! DIR/figures/compare.*     accuracy and reward against RL steps
 //! ```
-//! A seed decides the initial weights, the problems of both stages and the held-out problems, and all methods share them, so that
-//! methods are compared in pairs by seed.
+//! A seed decides the initial weights, the problems of both stages and the held-out problems, and all methods share
+//! them, so that methods are compared in pairs by seed.
 //!
 //! [`crate::paired`] is another comparison: of two evaluations (`llm-train eval`), in pairs by problem.
 

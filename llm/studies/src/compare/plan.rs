@@ -41,8 +41,8 @@ impl Plan {
         }
         if base.eval.patience > 0 {
             return Err(SweepError::Refused(format!(
-                "eval.patience = {}: a run that stops early has fewer steps than the others, and methods are compared step by step; \
-                 leave it at 0",
+                "eval.patience = {}: a run that stops early has fewer steps than the others, and methods are compared \
+                 step by step; leave it at 0",
                 base.eval.patience
             )));
         }

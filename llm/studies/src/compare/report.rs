@@ -110,8 +110,8 @@ pub fn table(outcome: &ComparisonResult) -> String {
 /// The conditions of the numbers.
 fn conditions(outcome: &ComparisonResult) -> String {
     let mut text = format!(
-        "Accuracy on {}: interquartile mean over {}, below it the 95 % bootstrap interval over seeds; differences by seed, \
-         whose runs share start and problems.",
+        "Accuracy on {}: interquartile mean over {}, below it the 95 % bootstrap interval over seeds; differences by \
+         seed, whose runs share start and problems.",
         outcome.problems_in_words(),
         plural(outcome.plan.seeds)
     );
@@ -233,7 +233,8 @@ pub fn json(outcome: &ComparisonResult) -> Value {
     })
 }
 
-/// `{key: {method: value}}` of the settings in which the methods differ; `null` where a method does not have one or it has no effect.
+/// `{key: {method: value}}` of the settings in which the methods differ; `null` where a method does not have one or it
+/// has no effect.
 fn differing_json(outcome: &ComparisonResult) -> Value {
     let labels = || outcome.plan.entrants.iter().map(|e| e.label.clone());
     let by_method = |values: &[Option<String>]| -> Value {

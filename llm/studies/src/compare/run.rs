@@ -45,7 +45,8 @@ pub struct ComparisonResult {
     pub parameters: usize,
 }
 
-/// Runs what is left of a comparison in `directory` and reads all of it. After an error or a signal the same call continues.
+/// Runs what is left of a comparison in `directory` and reads all of it. After an error or a signal the same call
+/// continues.
 pub fn run(plan: &Plan, directory: &Path, command: &str) -> Result<ComparisonResult, SweepError> {
     let mut sweep = Sweep::open(directory, &plan.identity(), command)?;
     let seeds = plan.seeds as usize;
@@ -145,8 +146,9 @@ fn weight(plan: &Plan, entrant: &Entrant, length: u64) -> Result<f64, ConfigErro
     Ok(mean_token_weight(&configured, configured.method.max_len().map_or(length, |max| max.min(length))))
 }
 
-/// Every method, then, if the plan asks for them, the first method at the rates that equalise rate times mean token weight with each other method,
-/// where they differ; each with the labels of those other methods. Rates are rounded to three digits. A method that has such a rate already is the twin.
+/// Every method, then, if the plan asks for them, the first method at the rates that equalise rate times mean token
+/// weight with each other method, where they differ; each with the labels of those other methods. Rates are rounded to
+/// three digits. A method that has such a rate already is the twin.
 fn with_twins(plan: &Plan, length: u64) -> Result<Vec<(Entrant, Vec<String>)>, ConfigError> {
     let mut all: Vec<(Entrant, Vec<String>)> =
         plan.entrants.iter().map(|e| (e.clone(), Vec::new())).collect();

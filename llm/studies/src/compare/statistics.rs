@@ -1,11 +1,12 @@
 //! Statistics over seeds: intervals, tests and conclusions.
 //!
-//! One number a seed: the held-out accuracy of the final weights. Location is the interquartile mean over seeds; intervals are
-//! 95 % percentile bootstraps over seeds (one task, so a single stratum), somewhat too narrow with few seeds. Differences are
-//! taken within a seed, whose runs share start and problems. Beside the interval stands the sign-flip test of the paired
-//! differences, which cannot be below 2/2ⁿ with n seeds: from 5 seeds no p below 0.05 can come, whatever the differences. Where several methods are
-//! compared with the first, verdicts are by p-values that Holm's method corrects for their number, and the smallest possible one is larger. So it is
-//! where several are compared with their twins.
+//! One number a seed: the held-out accuracy of the final weights. Location is the interquartile mean over seeds;
+//! intervals are 95 % percentile bootstraps over seeds (one task, so a single stratum), somewhat too narrow with few
+//! seeds. Differences are taken within a seed, whose runs share start and problems. Beside the interval stands the
+//! sign-flip test of the paired differences, which cannot be below 2/2ⁿ with n seeds: from 5 seeds no p below 0.05 can
+//! come, whatever the differences. Where several methods are compared with the first, verdicts are by p-values that
+//! Holm's method corrects for their number, and the smallest possible one is larger. So it is where several are
+//! compared with their twins.
 
 use crate::curves::Points;
 use grpo_lambda_stats::{Bootstrap, Interval, holm, iqm, paired_permutation, probability_of_improvement};
@@ -131,7 +132,8 @@ pub struct MethodStanding {
 /// Sign flips drawn when there are too many seeds to count all.
 const DRAWS: usize = 10_000;
 
-/// Statistics of every method from (before, after) of each seed, with methods in order and seeds in the same order for all.
+/// Statistics of every method from (before, after) of each seed, with methods in order and seeds in the same order for
+/// all.
 ///
 /// # Panics
 /// When a method has no seeds or a value is not finite.

@@ -41,7 +41,8 @@ pub enum Column {
     ClipLow,
     /// Share of tokens on the upper clip bound.
     ClipHigh,
-    /// Share of tokens on either clip bound; in verl also those on its dual clip, a cap on large ratios where the advantage is negative.
+    /// Share of tokens on either clip bound; in verl also those on its dual clip, a cap on large ratios where the
+    /// advantage is negative.
     Clipped,
     /// Norm of the gradient before clipping.
     GradNorm,
@@ -58,8 +59,9 @@ pub enum Column {
     HeldOutHigh,
 }
 
-/// Every quantity in the order of [`Column`]: in words, and its names in llm-train, TRL and verl, the preferred one first; the share without
-/// variance of llm-train is a quotient of two columns, and TRL logs the drift as a difference of log-probabilities. `a + b` is a sum.
+/// Every quantity in the order of [`Column`]: in words, and its names in llm-train, TRL and verl, the preferred one
+/// first; the share without variance of llm-train is a quotient of two columns, and TRL logs the drift as a difference
+/// of log-probabilities. `a + b` is a sum.
 static TABLE: [(Column, &str, [&[&str]; 3]); 17] = [
     (Column::Reward, "reward", [&["reward"], &["reward"], &["critic/score/mean", "critic/rewards/mean"]]),
     (

@@ -88,7 +88,8 @@ fn an_accuracy_above_the_interval_is_found_only_if_noise_and_time_allow() {
     };
     let text = |percent: &str| {
         format!(
-            "{percent} % of the responses in training are right, and the held-out accuracy is at most 45 % (95 % interval)"
+            "{percent} % of the responses in training are right, and the held-out accuracy is at most 45 % (95 % \
+             interval)"
         )
     };
     found("memorised", log(0.98, 0.45, 40), (31.0, 40.0), &text("98"));
@@ -139,7 +140,8 @@ fn many_clipped_tokens_and_cut_responses_are_found() {
     found("truncation", cut(0.25), (1.0, 10.0), "25 % of the responses are cut off");
     let paid =
         |share: f64, reward: f64| cut(share).with(Column::Reward, 10, |step| reward + 0.001 * step as f64);
-    let text = "95 % of the responses are cut off, and they are rewarded all the same: read whether they give their answer (samples.jsonl)";
+    let text = "95 % of the responses are cut off, and they are rewarded all the same: read whether they give their \
+                answer (samples.jsonl)";
     found("truncation", paid(0.95, 0.9), (1.0, 10.0), text);
     found("truncation", paid(0.95, 0.1), (1.0, 10.0), "95 % of the responses are cut off");
 }
@@ -152,7 +154,8 @@ fn growth_without_reward_is_found_and_growth_with_it_is_not() {
     };
     let text = |length: &str, reward: &str| {
         format!(
-            "responses have {length} tokens on average, after 100 at first, while the mean reward went from 0.5 to {reward}"
+            "responses have {length} tokens on average, after 100 at first, while the mean reward went from 0.5 to \
+             {reward}"
         )
     };
     sound("length-bonus", grown(1.49, 0.0));

@@ -29,9 +29,11 @@ pub enum LogError {
 const LARGEST: u64 = 4 << 30;
 
 /// A form of log.
-const RIGHT: &str = "must be a run directory of llm-train, a trainer_state.json of TRL or a directory with one, or JSON lines of verl";
+const RIGHT: &str = "must be a run directory of llm-train, a trainer_state.json of TRL or a directory with one, or \
+                     JSON lines of verl";
 
-/// The log at `path`: a run directory, `trainer_state.json` of TRL or a directory with one, JSON lines of verl or of llm-train.
+/// The log at `path`: a run directory, `trainer_state.json` of TRL or a directory with one, JSON lines of verl or of
+/// llm-train.
 pub fn read(path: &Path) -> Result<Log, LogError> {
     if !path.exists() {
         return Err(content(path, format!("no such file or directory; {RIGHT}")));
@@ -318,7 +320,8 @@ mod tests {
         let alone = REGISTRY.iter().map(|spec| methods::parse(spec.name, "").expect("defaults"));
         let alone: Vec<&str> =
             alone.filter(|m| !compares_groups(m.method.as_ref())).map(|m| m.spec.name).collect();
-        // A pull to the old policy; rewards in parts that differ; baselines of the batch, of a greedy response, of a critic, and none.
+        // A pull to the old policy; rewards in parts that differ; baselines of the batch, of a greedy response, of a
+        // critic, and none.
         let expected = ["dro", "remax", "gdpo", "reinforce_pp", "w_reinforce", "systematic_visit", "ppo"];
         assert_eq!(alone, [&expected[..], &["vine_ppo", "spo_chain", "prime"]].concat());
     }

@@ -14,7 +14,8 @@ use serde_json::{Map, Value};
 
 use super::{ExportError, Files, objects};
 
-/// The responses kept in `samples.jsonl`, a file per step with the columns `step`, `prompt`, `completion`, one for each component of the reward, and
+/// The responses kept in `samples.jsonl`, a file per step with the columns `step`, `prompt`, `completion`, one for each
+/// component of the reward, and
 /// `advantage`. A run does not record advantages, so that column is null.
 pub fn completions(run: &Path) -> Result<Files, ExportError> {
     let path = run.join("samples.jsonl");

@@ -107,8 +107,8 @@ fn card(record: &RunRecord, found: Option<&RunSummary>) -> String {
     };
     let result = match found {
         Some(s) => format!(
-            "| held-out accuracy | value | 95 % interval (Wilson) | problems |\n| --- | --- | --- | --- |\n| before RL | {:.3} | {:.3} to {:.3} | {} \
-             |\n| after RL | {:.3} | {:.3} to {:.3} | {} |\n",
+            "| held-out accuracy | value | 95 % interval (Wilson) | problems |\n| --- | --- | --- | --- |\n| before \
+             RL | {:.3} | {:.3} to {:.3} | {} |\n| after RL | {:.3} | {:.3} to {:.3} | {} |\n",
             s.accuracy_before,
             s.accuracy_before_interval[0],
             s.accuracy_before_interval[1],

@@ -1,4 +1,5 @@
-//! The log of Inspect (version 2 of its JSON), one for each benchmark of an evaluation: for `inspect view` and `read_eval_log`.
+//! The log of Inspect (version 2 of its JSON), one for each benchmark of an evaluation: for `inspect view` and
+//! `read_eval_log`.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -86,7 +87,7 @@ fn sample(problem: &ProblemRecord, response: &CompletionRecord, model: &str) -> 
     let stop = match response.finish {
         RecordedFinish::Length => "max_tokens",
         RecordedFinish::NoRoom => "model_length",
-        _ => "stop",
+        RecordedFinish::Eos | RecordedFinish::Stop => "stop",
     };
     let said = json!({"role": "assistant", "content": response.text, "source": "generate", "model": model});
     json!({

@@ -1,4 +1,5 @@
-//! The metrics of a run as one table for trackers: steps that rise through both stages, no comment, one spelling of numbers.
+//! The metrics of a run as one table for trackers: steps that rise through both stages, no comment, one spelling of
+//! numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -17,7 +18,8 @@ pub(super) struct Row {
     pub(super) values: Vec<(String, f64)>,
 }
 
-/// `metrics.csv` (columns `step`, `sft/loss`, `rl/reward`, `eval/accuracy`, ..) and `metrics.jsonl` with the same rows, one for each step; a field
+/// `metrics.csv` (columns `step`, `sft/loss`, `rl/reward`, `eval/accuracy`, ..) and `metrics.jsonl` with the same rows,
+/// one for each step; a field
 /// without a value is empty, or absent.
 pub fn metrics(run: &Path) -> Result<Files, ExportError> {
     let mut steps: BTreeMap<u64, BTreeMap<String, f64>> = BTreeMap::new();
@@ -44,8 +46,8 @@ pub fn metrics(run: &Path) -> Result<Files, ExportError> {
     Ok(vec![("metrics.csv".to_owned(), csv.into_bytes()), ("metrics.jsonl".to_owned(), lines.into_bytes())])
 }
 
-/// The rows of a run, RL counted on from the supervised steps. What an evaluation found stands in a row of its own, so that it is left out of the
-/// step's; what is no number (NaN, infinity) is left out, because JSON has no word for it.
+/// The rows of a run, RL counted on from the supervised steps. What an evaluation found stands in a row of its own, so
+/// that it is left out of the step's; what is no number (NaN, infinity) is left out, because JSON has no word for it.
 pub(super) fn rows(run: &Path) -> Result<Vec<Row>, ExportError> {
     let path = run.join("metrics.jsonl");
     let mut supervised = 0;

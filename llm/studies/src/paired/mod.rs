@@ -1,7 +1,7 @@
 //! Two evaluations on the same problems, problem by problem.
 //!
-//! A difference is B less A, of shares of right answers. Problems without a gradable response on either side are left out and counted; a
-//! second difference scores ungradable responses 0.
+//! A difference is B less A, of shares of right answers. Problems without a gradable response on either side are left
+//! out and counted; a second difference scores ungradable responses 0.
 //!
 //! ```text
 //! d_i = score of B on problem i - score of A on problem i
@@ -9,8 +9,9 @@
 //! interval percentile bootstrap over problems
 //! Holm     over benchmarks; the average is one test of its own
 //! ```
-//! The test of a benchmark counts all sign flips (with one response each it is McNemar's exact test). That of the average, whose terms have
-//! as many sizes as there are benchmarks, counts them where at most 16 problems differ, and draws otherwise.
+//! The test of a benchmark counts all sign flips (with one response each it is McNemar's exact test). That of the
+//! average, whose terms have as many sizes as there are benchmarks, counts them where at most 16 problems differ, and
+//! draws otherwise.
 
 pub mod report;
 
@@ -60,7 +61,8 @@ impl StoredEvaluation {
         Ok(StoredEvaluation { path, written, recorded })
     }
 
-    /// A run's answers to its held-out problems before RL, and those at its latest evaluation; with the RL steps done at either.
+    /// A run's answers to its held-out problems before RL, and those at its latest evaluation; with the RL steps done
+    /// at either.
     ///
     /// # Errors
     /// [`StoreError::NoAnswers`] where one of them is not there.
@@ -172,7 +174,8 @@ pub struct Pair {
     pub paths: [PathBuf; 2],
     /// The benchmarks both were asked, in the order of A.
     pub benchmarks: Vec<Paired>,
-    /// The unweighted mean over them: means of A and B, and the difference; with several, if all of them have gradable problems.
+    /// The unweighted mean over them: means of A and B, and the difference; with several, if all of them have gradable
+    /// problems.
     pub average: Option<([f64; 2], PairedDifference)>,
     /// Benchmarks that only A, or only B, was asked.
     pub alone: [Vec<String>; 2],
@@ -255,7 +258,8 @@ struct Test {
 }
 
 impl Test {
-    /// The test on the problems for which `share` (so many of so many) has a value on both sides; nothing where there are none.
+    /// The test on the problems for which `share` (so many of so many) has a value on both sides; nothing where there
+    /// are none.
     fn new(a: &[Tally], b: &[Tally], share: impl Fn(&Tally) -> Option<CorrectShare>) -> Option<Test> {
         let both: Vec<(CorrectShare, CorrectShare)> =
             a.iter().zip(b).filter_map(|(x, y)| Some((share(x)?, share(y)?))).collect();
@@ -307,8 +311,9 @@ fn drawn(d: &[f64]) -> (f64, bool) {
     }
 }
 
-/// The mean difference with its interval: a percentile bootstrap over problems. Where all differences are the same the bootstrap would have no
-/// width; the interval is then as wide as Wilson's upper end of the share of problems that might differ from the others, with none seen.
+/// The mean difference with its interval: a percentile bootstrap over problems. Where all differences are the same the
+/// bootstrap would have no width; the interval is then as wide as Wilson's upper end of the share of problems that
+/// might differ from the others, with none seen.
 fn interval(d: &[f64]) -> Interval {
     let mid = mean(d).unwrap_or(0.0);
     let constant = d.iter().all(|x| *x == d[0]);
@@ -442,8 +447,8 @@ mod tests {
         let (means, d) = average(&[&small, &large]).expect("two");
         assert!((means[1] - means[0] - d.value.mid).abs() < 1e-12);
         assert!((d.value.mid - (1.0 - 0.025) / 2.0).abs() < 1e-12);
-        // Eleven problems differ: counted. Ten of weight 1/20 and one of 1/80; only all ten on a side are as extreme: 4 of 2¹¹,
-        // less those two where the single one adds to them: |sum| ≥ 10/20 - 1/80 holds for all four.
+        // Eleven problems differ: counted. Ten of weight 1/20 and one of 1/80; only all ten on a side are as extreme: 4
+        // of 2¹¹, less those two where the single one adds to them: |sum| ≥ 10/20 - 1/80 holds for all four.
         assert!(d.exact && (d.p - 4.0 / 2048.0).abs() < 1e-12, "{d:?}");
     }
 

@@ -67,57 +67,64 @@ pub fn sides(b: &Paired) -> String {
     format!("{won} problems were won, {lost} lost, {same} stayed as they were")
 }
 
+/// A line of the table: a benchmark, or the average of several.
+struct Line<'a> {
+    name: &'a str,
+    means: [f64; 2],
+    difference: Option<&'a PairedDifference>,
+    /// None for the average.
+    benchmark: Option<&'a Paired>,
+}
+
+fn lines(pair: &Pair) -> Vec<Line<'_>> {
+    let lines = pair.benchmarks.iter().map(|b| Line {
+        name: &b.name,
+        means: b.means,
+        difference: b.difference.as_ref(),
+        benchmark: Some(b),
+    });
+    let average = pair.average.iter().map(|(means, d)| Line {
+        name: "average",
+        means: *means,
+        difference: Some(d),
+        benchmark: None,
+    });
+    lines.chain(average).collect()
+}
+
 /// The table for a terminal.
 pub fn table(pair: &Pair) -> String {
-    let mut table = terminal::table(vec![
-        "benchmark",
-        "n",
-        "A %",
-        "B %",
-        "B less A",
-        "problems\n>/=/<",
-        "p",
-        "p, Holm",
-        "verdict",
-    ]);
-    let ends = |d: &PairedDifference| {
-        format!("{}\n{} to {}", points(d.value.mid), points(d.value.low), points(d.value.high))
-    };
-    for b in &pair.benchmarks {
-        let Some(d) = &b.difference else {
-            table.add_row([
-                b.name.clone(),
-                "0".to_owned(),
-                "no problem is gradable on both sides".to_owned(),
-            ]);
+    let heads = ["benchmark", "n", "A %", "B %", "B less A", "problems\n>/=/<", "p", "p, Holm", "verdict"];
+    let mut table = terminal::table(heads.to_vec());
+    for Line { name, means, difference, benchmark } in lines(pair) {
+        let Some(d) = difference else {
+            table.add_row([name, "0", "no problem is gradable on both sides"]);
             continue;
         };
+        let of = |text: fn(&Paired) -> String| benchmark.map_or(String::new(), text);
         table.add_row([
-            b.name.clone(),
-            b.n.to_string(),
-            percent(b.means[0]),
-            percent(b.means[1]),
-            ends(d),
-            format!("{}/{}/{}", b.sides[0], b.sides[1], b.sides[2]),
-            p_value(d.p),
-            p_value(d.adjusted),
-            d.verdict.word().to_owned(),
-        ]);
-    }
-    if let Some((means, d)) = &pair.average {
-        table.add_row([
-            "average".to_owned(),
-            String::new(),
+            name.to_owned(),
+            of(|b| b.n.to_string()),
             percent(means[0]),
             percent(means[1]),
-            ends(d),
-            String::new(),
+            format!("{}\n{} to {}", points(d.value.mid), points(d.value.low), points(d.value.high)),
+            of(|b| b.sides.map(|n| n.to_string()).join("/")),
             p_value(d.p),
-            String::new(),
+            benchmark.map_or(String::new(), |_| p_value(d.adjusted)),
             d.verdict.word().to_owned(),
         ]);
     }
     table.to_string()
+}
+
+/// The first of so many problems; none without any.
+fn named<'a>(ids: impl Iterator<Item = &'a str>, all: usize) -> Option<String> {
+    let shown: Vec<&str> = ids.take(NAMED).collect();
+    let more = match all.saturating_sub(shown.len()) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!shown.is_empty()).then(|| format!("{}{more}", shown.join(", ")))
 }
 
 /// Caveats of the comparison; the two sides are called by these names.
@@ -137,26 +144,11 @@ pub fn notes(pair: &Pair, [first, second]: [&str; 2]) -> Vec<String> {
         if let Some(limits) = b.limits.as_ref().filter(|limits| limits.spread > 0.0) {
             notes.push(format!("{}: {}", b.name, limits.sentence("as observed")));
         }
-        let ids = |of: Vec<&str>, all: usize| {
-            let more = all.saturating_sub(of.len());
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            format!("{}{more}", of.join(", "))
-        };
-        let won =
-            b.discordant.iter().filter(|d| d.b > d.a).map(|d| d.id.as_str()).take(NAMED).collect::<Vec<_>>();
-        let lost = b
-            .discordant
-            .iter()
-            .rev()
-            .filter(|d| d.b < d.a)
-            .map(|d| d.id.as_str())
-            .take(NAMED)
-            .collect::<Vec<_>>();
-        if !won.is_empty() {
-            notes.push(format!("{}: {second} is better on problems {}", b.name, ids(won, b.sides[0])));
-        }
-        if !lost.is_empty() {
-            notes.push(format!("{}: {second} is worse on problems {}", b.name, ids(lost, b.sides[2])));
+        let won = b.discordant.iter().filter(|d| d.b > d.a).map(|d| d.id.as_str());
+        let lost = b.discordant.iter().rev().filter(|d| d.b < d.a).map(|d| d.id.as_str());
+        let [better, worse] = [named(won, b.sides[0]), named(lost, b.sides[2])];
+        for (how, ids) in [("better", better), ("worse", worse)] {
+            notes.extend(ids.map(|ids| format!("{}: {second} is {how} on problems {ids}", b.name)));
         }
     }
     for (names, side) in pair.alone.iter().zip([first, second]) {
@@ -172,58 +164,36 @@ pub fn notes(pair: &Pair, [first, second]: [&str; 2]) -> Vec<String> {
 
 /// One row a benchmark; `command` goes into the first line.
 pub fn csv(pair: &Pair, command: &str) -> String {
-    let mut table = Table::new(&[
-        "benchmark",
-        "n",
-        "left_out",
-        "a",
-        "b",
-        "difference",
-        "low",
-        "high",
-        "p",
-        "p_holm",
-        "exact",
-        "better",
-        "equal",
-        "worse",
-        "verdict",
-        "difference_as_wrong",
-        "p_as_wrong",
-    ]);
-    let cells = |d: &PairedDifference| -> Vec<Cell> {
-        let Interval { low, mid, high, .. } = d.value;
-        let mut cells: Vec<Cell> = [mid, low, high, d.p, d.adjusted].map(Cell::from).into();
-        cells.push(if d.exact { "yes" } else { "no" }.into());
-        cells
-    };
-    for b in &pair.benchmarks {
-        let mut row: Vec<Cell> = vec![b.name.as_str().into(), b.n.into(), b.left_out.into()];
-        match &b.difference {
-            Some(d) => {
-                row.extend(b.means.map(Cell::from));
-                row.extend(cells(d));
-                row.extend(b.sides.map(Cell::from));
-                row.push(d.verdict.word().into());
-            }
-            None => row.extend(std::iter::repeat_n(Cell::Empty, 12)),
-        }
-        row.extend([b.as_wrong.value.mid.into(), b.as_wrong.p.into()]);
-        table.push(row);
-    }
-    if let Some((means, d)) = &pair.average {
-        let mut row: Vec<Cell> = vec!["average".into(), Cell::Empty, Cell::Empty];
-        row.extend(means.map(Cell::from));
-        row.extend(cells(d));
-        row.extend([
-            Cell::Empty,
-            Cell::Empty,
-            Cell::Empty,
-            d.verdict.word().into(),
-            Cell::Empty,
-            Cell::Empty,
+    let mut columns =
+        vec!["benchmark", "n", "left_out", "a", "b", "difference", "low", "high", "p", "p_holm"];
+    columns.extend(["exact", "better", "equal", "worse", "verdict", "difference_as_wrong", "p_as_wrong"]);
+    let mut table = Table::new(&columns);
+    for Line { name, means, difference, benchmark } in lines(pair) {
+        let of = |value: fn(&Paired) -> f64| Cell::from(benchmark.map(value));
+        let number = |value: fn(&PairedDifference) -> f64| Cell::from(difference.map(value));
+        let word = |value: fn(&PairedDifference) -> &'static str| {
+            difference.map_or(Cell::Empty, |d| value(d).into())
+        };
+        let side = |i: usize| Cell::from(benchmark.and(difference).and(benchmark).map(|b| b.sides[i] as f64));
+        table.push(vec![
+            name.into(),
+            of(|b| b.n as f64),
+            of(|b| b.left_out as f64),
+            difference.map(|_| means[0]).into(),
+            difference.map(|_| means[1]).into(),
+            number(|d| d.value.mid),
+            number(|d| d.value.low),
+            number(|d| d.value.high),
+            number(|d| d.p),
+            number(|d| d.adjusted),
+            word(|d| if d.exact { "yes" } else { "no" }),
+            side(0),
+            side(1),
+            side(2),
+            word(|d| d.verdict.word()),
+            of(|b| b.as_wrong.value.mid),
+            of(|b| b.as_wrong.p),
         ]);
-        table.push(row);
     }
     table.to_csv(command)
 }
@@ -287,7 +257,8 @@ pub fn figure(pair: &Pair) -> Figure {
     }
     Figure::new(finding(pair))
         .caption(format!(
-            "A: {}; B: {}. Bars: 95 % intervals (bootstrap over problems). p: paired permutation test, over benchmarks corrected after Holm.",
+            "A: {}; B: {}. Bars: 95 % intervals (bootstrap over problems). p: paired permutation test, over \
+             benchmarks corrected after Holm.",
             pair.paths[0].display(),
             pair.paths[1].display()
         ))

@@ -36,7 +36,8 @@ const LONGEST: usize = 4000;
 /// Writes the report of a run into its directory.
 ///
 /// # Errors
-/// [`DrawError`] when a file is damaged, or the page cannot be made or written. A part whose file is missing is left out.
+/// [`DrawError`] when a file is damaged, or the page cannot be made or written. A part whose file is missing is left
+/// out.
 pub fn write(record: &RunRecord, run: &Path) -> Result<PathBuf, DrawError> {
     let failed =
         |e: &dyn std::fmt::Display| DrawError::Figure { name: FILE.to_owned(), problem: e.to_string() };

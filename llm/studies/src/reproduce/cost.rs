@@ -1,10 +1,12 @@
 //! Cost of a run: tokens, operations, hours on a stated device, disk.
 //!
-//! Operations and time are those of the dry device, which [counts a step](grpo_lambda_trainer::plan::synthetic) of the model's shape. Everything
-//! else is an assumption, kept in [`Assumptions`] and printed with the numbers.
+//! Operations and time are those of the dry device, which [counts a step](grpo_lambda_trainer::plan::synthetic) of the
+//! model's shape. Everything else is an assumption, kept in [`Assumptions`] and printed with the numbers.
 
 use std::iter::Sum;
 use std::ops::Add;
+
+use grpo_lambda_stats::table::significant;
 
 use grpo_lambda::group::EvidenceKind;
 use grpo_lambda_decoder::lora::LoraSettings;
@@ -18,9 +20,10 @@ use grpo_lambda_trainer::plan::synthetic::{EvaluationShape, SyntheticStepError, 
 use grpo_lambda_trainer::problems::MaxLengths;
 
 use super::axes::benchmarks;
+use crate::terminal;
 
 /// The shares of an H100's rates that the steps of `docs/gpu.md` reached.
-const REACHED: &str = "34 to 73 %";
+pub const REACHED: &str = "34 to 73 %";
 
 /// Assumptions of the estimate.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,8 +39,8 @@ pub struct Assumptions {
 }
 
 impl Assumptions {
-    /// The most that the paper's settings allow: demonstrations of 4096 tokens (Table 2), responses at their limit, 3000 tokens in evaluation
-    /// (the default of the evaluation code it names), prompts of half the limit of 256.
+    /// The most that the paper's settings allow: demonstrations of 4096 tokens (Table 2), responses at their limit,
+    /// 3000 tokens in evaluation (the default of the evaluation code it names), prompts of half the limit of 256.
     pub fn new(card: Card, utilisation: f64) -> Assumptions {
         Assumptions { card, utilisation, prompt_tokens: 128, demonstration_tokens: 4096, eval_tokens: 3000 }
     }
@@ -52,22 +55,25 @@ impl Assumptions {
             None => String::new(),
         };
         vec![
-            "counted by running each model's step without computing: operations (a multiply-add is two) and time; from the presets: steps, problems, \
-             responses"
+            "counted by running each model's step without computing: operations (a multiply-add is two) and time; \
+             from the presets: steps, problems, responses"
                 .to_owned(),
             format!(
-                "assumed: prompts of {} tokens, demonstrations of {}, every response at its limit (so an upper bound of tokens and operations), {} tokens in evaluation",
+                "assumed: prompts of {} tokens, demonstrations of {}, every response at its limit (so an upper bound \
+                 of tokens and operations), {} tokens in evaluation",
                 self.prompt_tokens, self.demonstration_tokens, self.eval_tokens
             ),
             format!(
-                "assumed: {about} at {:.0} % of its best, {:.3e} operations/s and {:.3e} bytes/s ({source}); each launch takes the longer of its operations and its \
-                 bytes",
+                "assumed: {about} at {:.0} % of its best, {:.3e} operations/s and {:.3e} bytes/s ({source}); each \
+                 launch takes the longer of its operations and its bytes",
                 100.0 * self.utilisation,
                 ceilings.operations,
                 ceilings.bandwidth
             ),
             format!("hours are of one device; the paper used 4 of a kind it does not name{on_cards}"),
-            "disk: a checkpoint has the weights and the optimiser's numbers of every trained parameter in f32, as many as checkpoint.keep and one being written; the frozen reference (with LoRA the base, always) is there once, where the file system has hard links"
+            "disk: a checkpoint has the weights and the optimiser's numbers of every trained parameter in f32, as \
+             many as checkpoint.keep and one being written; the frozen reference (with LoRA the base, always) is \
+             there once, where the file system has hard links"
                 .to_owned(),
         ]
     }
@@ -177,9 +183,10 @@ pub fn trained(shape: &Shape, lora: Option<&LoraSettings>) -> f64 {
     lora.map_or_else(|| all(shape), |lora| lora.parameters(shape) as f64)
 }
 
-/// Bytes of the checkpoints of a run: weights, what is trained in the optimiser's copies, and once for all of them the reference where there
-/// is one. With LoRA the reference is the base, always there, and the pairs are once more beside the optimiser.
-fn disk(shape: &Shape, preset: &Preset, reference: bool) -> f64 {
+/// Bytes of the checkpoints of a run: weights, what is trained in the optimiser's copies, and once for all of them the
+/// reference where there is one. With LoRA the reference is the base, always there, and the pairs are once more beside
+/// the optimiser.
+pub fn disk(shape: &Shape, preset: &Preset, reference: bool) -> f64 {
     let copies = if preset.adam.compensated { 4.0 } else { 3.0 };
     let kept = (preset.checkpoint.keep + 1) as f64;
     let frozen = if reference || preset.lora.is_some() { 1.0 } else { 0.0 };
@@ -188,100 +195,57 @@ fn disk(shape: &Shape, preset: &Preset, reference: bool) -> f64 {
     F32 * (numbers * kept + all(shape) * frozen)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use grpo_lambda_decoder::model::{Architecture::Qwen2, ModelShape};
-    use grpo_lambda_trainer::plan::cards::cards;
+/// A run of the plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlanLine {
+    /// Model, data set and variant.
+    pub names: [String; 3],
+    /// Its whole work, and hours on the device.
+    pub work: WorkEstimate,
+    pub hours: f64,
+    pub status: &'static str,
+}
 
-    fn preset(overrides: &[&str]) -> Preset {
-        Preset::resolve("tiny", overrides).expect("accepted")
+/// A size in bytes, for people.
+pub fn bytes(x: f64) -> String {
+    let units = ["B", "KB", "MB", "GB", "TB"];
+    let (mut x, mut unit) = (x, 0);
+    while x >= 1000.0 && unit + 1 < units.len() {
+        (x, unit) = (x / 1000.0, unit + 1);
     }
+    format!("{} {}", significant(x, 3), units[unit])
+}
 
-    fn assumptions() -> Assumptions {
-        let base = Assumptions::new(cards()[0], 0.5);
-        Assumptions { prompt_tokens: 3, demonstration_tokens: 5, eval_tokens: 7, ..base }
+/// Hours, or seconds where they are few.
+pub fn time(hours: f64) -> String {
+    match hours {
+        h if h < 0.1 => format!("{} s", significant(3600.0 * h, 3)),
+        h => format!("{} h", significant(h, 3)),
     }
+}
 
-    fn reinforced(steps: &str, more: &[&str]) -> WorkEstimate {
-        let shape = Qwen2.config(ModelShape { vocab: 50, hidden: 32, layers: 2, heads: 4, kv_heads: 2 });
-        let sizes = [steps, "rl.prompts_per_step=2", "rl.group_size=4", "rl.max_new_tokens=6"];
-        let all = [&sizes[..], &["method.name=grpo"], more].concat();
-        run(&shape, &preset(&all), &assumptions()).expect("counted").reinforced
+/// The plan of a grid: what each run takes, and what is left in total.
+pub fn plan(lines: &[PlanLine]) -> String {
+    let heads = ["tokens sampled", "operations", "device time", "disk", "status"];
+    let mut table = terminal::table([&["model", "data set", "variant"][..], &heads].concat());
+    let mut add = |names: &[String; 3], work: &WorkEstimate, hours: f64, status: &str| {
+        let numbers = [
+            format!("{:.2e}", work.sampled),
+            format!("{:.2e}", work.work.operations),
+            time(hours),
+            bytes(work.disk),
+            status.to_owned(),
+        ];
+        table.add_row(names.iter().chain(&numbers));
+    };
+    for line in lines {
+        add(&line.names, &line.work, line.hours, line.status);
     }
-
-    #[test]
-    fn the_shares_that_were_reached_are_those_of_the_page() {
-        let page = include_str!("../../../../docs/gpu.md");
-        let (_, steps) = page.split_once("| share of the rates |").expect("the table of steps");
-        let shares: Vec<u32> = steps
-            .lines()
-            .skip(2)
-            .map_while(|line| line.strip_suffix(" % |")?.rsplit_once(' ')?.1.parse().ok())
-            .collect();
-        let ends = (shares.iter().min().expect("steps"), shares.iter().max().expect("steps"));
-        assert_eq!(REACHED, format!("{} to {} %", ends.0, ends.1));
+    let left: Vec<&PlanLine> = lines.iter().filter(|line| line.status != "done").collect();
+    for (what, these) in [("all", lines.iter().collect()), ("left:", left)] {
+        let names = [format!("{what} {} runs", these.len()), String::new(), String::new()];
+        let work = these.iter().map(|line| line.work).sum();
+        add(&names, &work, these.iter().map(|line| line.hours).sum(), "");
     }
-
-    #[test]
-    fn rl_costs_its_steps_and_what_each_of_them_does() {
-        let base = reinforced("rl.steps=10", &[]);
-        assert_eq!(base.sampled, 10.0 * 8.0 * 6.0);
-        assert_eq!(reinforced("rl.steps=20", &[]).work, base.work.times(2));
-        let operations =
-            |more: &[&str]| reinforced("rl.steps=10", more).work.operations - base.work.operations;
-        // A reference is a forward pass more, computing layers again about another; another inner update is a pass with its backward, about three.
-        let pass = operations(&["method.beta=0.04"]);
-        assert!(pass > 0.0);
-        let again = operations(&["memory.recompute_layers=true"]) / pass;
-        assert!((0.5..=1.0).contains(&again), "{again}");
-        let inner = operations(&["rl.inner_updates=2"]) / pass;
-        assert!((2.5..=3.5).contains(&inner), "{inner}");
-        assert_eq!(base.hours(&assumptions()), base.work.seconds / 0.5 / 3600.0);
-    }
-
-    #[test]
-    fn a_method_that_no_card_runs_is_counted_without_its_own_evidence() {
-        let shape = Qwen2.config(ModelShape { vocab: 50, hidden: 32, layers: 2, heads: 4, kv_heads: 2 });
-        let all = grpo_lambda::methods::REGISTRY.iter().map(|m| format!("method.name={}", m.name));
-        let configs = all.filter_map(|name| Preset::resolve("tiny", &[name.as_str()]).ok());
-        let whole: Vec<bool> =
-            configs.map(|config| run(&shape, &config, &assumptions()).expect("counted").whole).collect();
-        assert!(whole.contains(&true) && whole.contains(&false), "{whole:?}");
-    }
-
-    #[test]
-    fn lora_trains_the_pairs_of_its_targets_only() {
-        let shape = Qwen2.config(ModelShape { vocab: 50, hidden: 32, layers: 2, heads: 4, kv_heads: 2 }); // heads of 8, two of keys
-        let p = preset(&["lora.rank=3", "lora.targets=q_proj,down_proj", "method.name=grpo"]);
-        let f = shape.intermediate_size as f64;
-        let pairs = 2.0 * 3.0 * ((32.0 + 32.0) + (32.0 + f));
-        assert_eq!(trained(&shape, p.lora.as_ref()), pairs);
-        let numbers: usize = shape.parameter_shapes().iter().map(|(_, s)| s.iter().product::<usize>()).sum();
-        assert_eq!(trained(&shape, None), numbers as f64);
-        // Weights, the optimiser's copies of the pairs and the pairs themselves; the base once.
-        let kept = (p.checkpoint.keep + 1) as f64;
-        let copies = if p.adam.compensated { 4.0 } else { 3.0 };
-        let bytes = 4.0 * (kept * (numbers as f64 + (copies + 1.0) * pairs) + numbers as f64);
-        assert_eq!((disk(&shape, &p, false), disk(&shape, &p, true)), (bytes, bytes));
-    }
-
-    #[test]
-    fn a_checkpoint_takes_what_a_run_writes() {
-        // weights + 4 of the optimiser, two kept and one being written, and the reference once: 4 x (5 x 3 + 1) bytes a parameter.
-        let shape = Qwen2.config(ModelShape { vocab: 50, hidden: 32, layers: 2, heads: 4, kv_heads: 2 });
-        let p = preset(&["method.beta=0.04", "checkpoint.keep=2"]);
-        assert_eq!(disk(&shape, &p, true), 64.0 * trained(&shape, None));
-    }
-
-    #[test]
-    fn an_evaluation_is_one_response_to_each_of_the_five_benchmarks_problems() {
-        let found = evaluated(
-            &Qwen2.config(ModelShape { vocab: 50, hidden: 32, layers: 2, heads: 4, kv_heads: 2 }),
-            &assumptions(),
-        )
-        .expect("counted");
-        assert_eq!(found.sampled, (30 + 500 + 83 + 675 + 272) as f64 * 7.0);
-        assert!(found.work.seconds > 0.0 && found.disk == 0.0);
-    }
+    format!("{table}\n")
 }

@@ -8,7 +8,6 @@ use super::axes::{PaperModel, benchmarks};
 use super::grid::Cell;
 use super::run::Grid;
 use crate::sweep::SweepError;
-use crate::terminal;
 use grpo_lambda_trainer::eval::benchmark::{self, BenchmarkError};
 use grpo_lambda_trainer::input::data::{self, OnBadRow};
 
@@ -22,8 +21,8 @@ pub struct Need {
     pub state: Result<String, String>,
 }
 
-/// Everything that these cells need, in the order in which it is used; the benchmarks' files are looked for in `data`. A grid of stand-ins
-/// needs nothing.
+/// Everything that these cells need, in the order in which it is used; the benchmarks' files are looked for in `data`.
+/// A grid of stand-ins needs nothing.
 pub fn needs(grid: &Grid, cells: &[Cell], data: &Path) -> Result<Vec<Need>, SweepError> {
     let mut found: Vec<Need> = Vec::new();
     let mut add = |need: Need| {
@@ -82,7 +81,8 @@ fn weights(model: &PaperModel, path: &Path) -> Result<String, String> {
     Ok(shown.to_string())
 }
 
-fn asked(name: &str, benchmarks: &Path) -> Need {
+/// A benchmark, whose file is looked for in this directory.
+pub fn asked(name: &str, benchmarks: &Path) -> Need {
     let found = benchmark::resolve(&[name.to_owned()], None, benchmarks, OnBadRow::Refuse);
     let state = match found {
         Ok(all) => Ok(format!("{} problems", all.iter().map(|b| b.items.len()).sum::<usize>())),
@@ -95,46 +95,23 @@ fn asked(name: &str, benchmarks: &Path) -> Need {
 /// The refusal of a benchmark that is no file yet.
 pub fn no_benchmark(name: &str, benchmarks: &Path) -> String {
     format!(
-        "no {name}.jsonl in {} (--data); write its problems there, a line {{\"problem\": \"..\", \"answer\": \"..\"}} each",
+        "no {name}.jsonl in {} (--data); write its problems there, a line {{\"problem\": \"..\", \"answer\": \"..\"}} \
+         each",
         benchmarks.display()
     )
 }
 
-/// The table for a terminal; nothing where nothing is needed.
-pub fn table(needs: &[Need]) -> String {
-    if needs.is_empty() {
-        return String::new();
-    }
-    let missing = needs.iter().filter(|need| need.state.is_err()).count();
-    let mut table = terminal::table(vec!["needed", "name", "there?"]);
-    for Need { kind, name, state } in needs {
-        table.add_row([
-            (*kind).to_owned(),
-            name.clone(),
-            if state.is_ok() { "yes" } else { "no" }.to_owned(),
-        ]);
-    }
-    let lines: String = needs
-        .iter()
-        .filter_map(|need| Some(format!("{} {}: {}\n", need.kind, need.name, need.state.as_ref().err()?)))
-        .collect();
-    let head = match missing {
-        0 => "Everything that is needed is there.".to_owned(),
-        n => format!("Of {} things that are needed {n} are missing:", needs.len()),
+/// The lines for a terminal; nothing where nothing is needed.
+pub fn text(needs: &[Need]) -> String {
+    let line = |need: &Need| match &need.state {
+        Ok(place) => format!("there: {} {}: {place}\n", need.kind, need.name),
+        Err(problem) => format!("{} {}: {problem}\n", need.kind, need.name),
     };
-    format!("{table}\n{head}\n{lines}\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_benchmark_with_a_bad_row_is_not_called_missing() {
-        let data = tempfile::tempdir().expect("a directory");
-        let state = || asked("aime24", data.path()).state.expect_err("no benchmark");
-        assert!(state().starts_with("no aime24.jsonl in "), "{}", state());
-        std::fs::write(data.path().join("aime24.json"), "[{\"problem\": 3}]").expect("written");
-        assert!(!state().contains("no aime24.jsonl") && state().contains("aime24.json"), "{}", state());
-    }
+    let missing = needs.iter().filter(|need| need.state.is_err()).count();
+    let head = match (needs.len(), missing) {
+        (0, _) => return String::new(),
+        (_, 0) => "Everything that is needed is there.".to_owned(),
+        (all, n) => format!("Of {all} things that are needed {n} are missing:"),
+    };
+    format!("{head}\n{}\n", needs.iter().map(line).collect::<String>())
 }

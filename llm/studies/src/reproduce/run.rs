@@ -10,20 +10,83 @@
 
 use std::path::{Path, PathBuf};
 
+use grpo_lambda_decoder::disk::{Disk, DiskError};
 use grpo_lambda_decoder::generate::SamplingParams;
 use grpo_lambda_decoder::model::{self, Decoder, weights};
+use grpo_lambda_stats::{Interval, wilson};
+use serde::{Deserialize, Serialize};
 
 use super::axes::{PaperModel, benchmarks};
 use super::grid::Cell;
 use super::scale::Scale;
-use super::score::{CellScore, CellScores};
 use crate::sweep::{Identity, Run, Start, Sweep, SweepError, last_checkpoint};
 use grpo_lambda_trainer::config::{Config, ConfigError};
-use grpo_lambda_trainer::eval::{self, Evaluation};
+use grpo_lambda_trainer::eval::{self, CONFIDENCE_LEVEL, Evaluation};
 use grpo_lambda_trainer::input::stops::Stops;
 use grpo_lambda_trainer::input::task::Split;
 use grpo_lambda_trainer::input::tokens::ModelTokenizer;
 use grpo_lambda_trainer::run::progress::SharedProgress;
+
+/// Right answers on a benchmark.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct CellScore {
+    /// The benchmark, as in Tables 3 to 6.
+    pub benchmark: String,
+    /// Right answers.
+    pub correct: u64,
+    /// Problems with a gradable response.
+    pub n: u64,
+    /// Problems whose response could not be graded; not in `n`.
+    pub ungradable: u64,
+}
+
+impl CellScore {
+    /// Accuracy with Wilson's 95 % interval; `None` without a graded problem.
+    pub fn interval(&self) -> Option<Interval> {
+        wilson(self.correct, self.n, CONFIDENCE_LEVEL)
+    }
+}
+
+/// The scores of a cell, stored in its directory.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct CellScores {
+    /// The checkpoint that was evaluated, relative to the cell's directory.
+    pub checkpoint: PathBuf,
+    /// The evaluation in words: other words are another evaluation.
+    pub how: String,
+    /// A score for each benchmark, in the order of [`benchmarks`].
+    pub scores: Vec<CellScore>,
+}
+
+const FILE: &str = "scores.json";
+
+impl CellScores {
+    /// Reads a cell's directory; `None` if the cell was not evaluated.
+    pub fn read(directory: &Path) -> Result<Option<CellScores>, String> {
+        let path = directory.join(FILE);
+        let bytes = Disk::default().read(&path).map_err(|e| e.to_string())?;
+        let Some(bytes) = bytes else { return Ok(None) };
+        let wrong =
+            |problem: String| format!("{}: {problem}; remove it to have it written again", path.display());
+        let scores: CellScores =
+            serde_json::from_slice(&bytes).map_err(|e| wrong(format!("not the scores of a cell: {e}")))?;
+        let names: Vec<&str> = scores.scores.iter().map(|s| s.benchmark.as_str()).collect();
+        if !names.iter().eq(benchmarks().iter().map(|b| &b.name)) {
+            let names = names.join(", ");
+            return Err(wrong(format!("has scores of {names}, not of the five benchmarks in order")));
+        }
+        match scores.scores.iter().find(|s| s.correct > s.n) {
+            Some(s) => Err(wrong(format!("{}: {} right answers of {}", s.benchmark, s.correct, s.n))),
+            None => Ok(Some(scores)),
+        }
+    }
+
+    /// Writes them into a cell's directory.
+    pub fn write(&self, directory: &Path) -> Result<(), DiskError> {
+        let text = serde_json::to_string_pretty(self).expect("scores have a JSON form");
+        Disk::default().replace(&directory.join(FILE), format!("{text}\n").as_bytes())
+    }
+}
 
 /// The progress of a cell.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,18 +140,19 @@ impl Grid {
         self.scale.preset(model, &self.overrides)
     }
 
-    fn cell(&self, cell: &Cell) -> PathBuf {
-        self.directory.join(cell.slug())
-    }
-
     /// The progress of a cell.
     pub fn status(&self, cell: &Cell) -> Result<CellStatus, SweepError> {
-        let directory = self.cell(cell);
+        let directory = self.directory.join(cell.slug());
         if let Some(scores) = CellScores::read(&directory).map_err(SweepError::Refused)? {
             return Ok(CellStatus::Done(scores));
         }
         let begun = directory.join("run").join("config.toml").exists();
         Ok(if begun { CellStatus::Partial } else { CellStatus::Missing })
+    }
+
+    /// The cells with their progress.
+    pub fn statuses(&self, cells: &[Cell]) -> Result<Vec<(Cell, CellStatus)>, SweepError> {
+        cells.iter().map(|cell| Ok((*cell, self.status(cell)?))).collect()
     }
 
     /// The progress of a model's supervised stage: done, partial or missing.
@@ -110,31 +174,19 @@ impl Grid {
 
     /// Runs what is left of `cells`, one after another. After an error or a signal the same call continues.
     pub fn run(&self, cells: &[Cell], command: &str, evaluate: &Evaluate<'_>) -> Result<(), SweepError> {
-        let mut left: Vec<Cell> = Vec::new();
-        for cell in cells {
-            if !matches!(self.status(cell)?, CellStatus::Done(_)) {
-                left.push(*cell);
-            }
-        }
-        let mut models: Vec<&PaperModel> = Vec::new();
-        for cell in &left {
-            if !models.contains(&cell.model) {
-                models.push(cell.model);
-            }
-        }
+        let mut left = self.statuses(cells)?;
+        left.retain(|(_, status)| !matches!(status, CellStatus::Done(_)));
+        let mut models: Vec<&PaperModel> = left.iter().map(|(cell, _)| cell.model).collect();
+        models.dedup();
         let start = |model: &&PaperModel| {
             let (name, directory) = (format!("{}, supervised", model.name), supervised(model));
             Ok(Start { name, directory, base: self.preset(model)? })
         };
         let starts = models.iter().map(start).collect::<Result<Vec<_>, SweepError>>()?;
-        let run = |cell: &Cell| {
+        let run = |(cell, _): &(Cell, CellStatus)| {
             let start = models.iter().position(|model| *model == cell.model).unwrap_or_default();
-            Run {
-                name: cell.to_string(),
-                directory: PathBuf::from(cell.slug()).join("run"),
-                start,
-                settings: self.scale.settings(cell, &starts[start].base),
-            }
+            let settings = self.scale.settings(cell, &starts[start].base);
+            Run { name: cell.to_string(), directory: PathBuf::from(cell.slug()).join("run"), start, settings }
         };
         let runs: Vec<Run> = left.iter().map(run).collect();
         for run in &runs {
@@ -146,7 +198,8 @@ impl Grid {
         sweep.run(&runs, &started, |i, done| {
             let last = last_checkpoint(&done.directory)?;
             let directory = done.directory.parent().unwrap_or(&done.directory);
-            let trained = TrainedCell { cell: &left[i], config: &done.config, checkpoint: &last, directory };
+            let cell = &left[i].0;
+            let trained = TrainedCell { cell, config: &done.config, checkpoint: &last, directory };
             let (how, scores) = evaluate(trained)?;
             let checkpoint = last.strip_prefix(directory).unwrap_or(&last).to_owned();
             Ok(CellScores { checkpoint, how, scores }.write(directory)?)
@@ -160,6 +213,9 @@ fn supervised(model: &PaperModel) -> PathBuf {
     PathBuf::from(model.slug()).join("supervised")
 }
 
+/// The seed of the stand-ins' problems.
+const TEST_SEED: u64 = 0;
+
 /// Evaluates a trained cell on the stand-ins of the benchmarks.
 pub fn on_stand_ins(trained: TrainedCell<'_>) -> Result<(String, Vec<CellScore>), SweepError> {
     let TrainedCell { cell, config, checkpoint, .. } = trained;
@@ -171,32 +227,17 @@ pub fn on_stand_ins(trained: TrainedCell<'_>) -> Result<(String, Vec<CellScore>)
         SamplingParams { max_new_tokens: config.rl.max_new_tokens, min_new_tokens: 0, temperature: 0.0 };
     let mut scores = Vec::new();
     for benchmark in benchmarks() {
-        let task = Scale::test(benchmark);
         let progress = SharedProgress::new(&format!("evaluation, {}", benchmark.name), 0, benchmark.items());
         let watch = |done: usize, under_way| progress.lock().evaluated(done as u64, 1, under_way);
         // One test for all models: another seed would be another set of problems.
-        let problems = task.distinct(TEST_SEED, Split::Test, benchmark.items() as usize);
-        let found = eval::evaluate(
-            &decoder,
-            Stops::new(&tokens, &[]),
-            (&problems, TEST_SEED),
-            (sampling, eval::EVAL_BATCH),
-            &watch,
-        );
-        let found = found.map_err(|e| SweepError::Broke(format!("{cell}: evaluation: {e}")))?;
-        let found = Evaluation::counted(&found);
+        let problems = Scale::test(benchmark).distinct(TEST_SEED, Split::Test, benchmark.items() as usize);
+        let (stops, how) = (Stops::new(&tokens, &[]), (sampling, eval::EVAL_BATCH));
+        let found = eval::evaluate(&decoder, stops, (&problems, TEST_SEED), how, &watch)
+            .map_err(|e| SweepError::Broke(format!("{cell}: evaluation: {e}")))?;
+        let Evaluation { correct, n, ungradable, .. } = Evaluation::counted(&found);
         progress.finish();
-        scores.push(CellScore {
-            benchmark: benchmark.name.to_owned(),
-            correct: found.correct,
-            n: found.n,
-            ungradable: found.ungradable,
-        });
+        scores.push(CellScore { benchmark: benchmark.name.clone(), correct, n, ungradable });
     }
-    let how =
-        format!("greedy, up to {} tokens, stand-in problems of seed {TEST_SEED}", sampling.max_new_tokens);
-    Ok((how, scores))
+    let limit = sampling.max_new_tokens;
+    Ok((format!("greedy, up to {limit} tokens, stand-in problems of seed {TEST_SEED}"), scores))
 }
-
-/// The seed of the stand-ins' problems.
-const TEST_SEED: u64 = 0;

@@ -1,12 +1,31 @@
-//! A table of the paper, ours beside theirs.
+//! The paper's Tables 1 and 3 to 6 as printed, each number with its interval and with what an audit finds wrong with
+//! it; ours beside them.
+//!
+//! Numbers and audit are those of [`grpo_lambda_printed`], which `sim paper_audit` reads, too: a cell is judged in one
+//! place.
 
-use grpo_lambda_stats::{Interval, mean_of_independent};
+use comfy_table::presets::ASCII_MARKDOWN;
+use grpo_lambda_printed::consistency::{self, AverageCheck, CellCheck};
+use grpo_lambda_printed::{Benchmark, Column, Score};
+use grpo_lambda_stats::table::Table as Tidy;
+use grpo_lambda_stats::{Interval, mean, mean_of_independent, wilson};
 
-use super::axes::{PaperDataset, Variant, benchmarks, datasets, models};
-use super::grid::{Cell, averaged};
-use super::paper::{Paper, PrintedScore};
-use super::run::CellStatus;
-use super::score::CellScores;
+use super::axes::{PRINTED, PaperModel, benchmarks, models};
+use super::grid::{Cell, averages};
+use super::run::{CellScores, CellStatus};
+use crate::terminal;
+use grpo_lambda_trainer::eval::CONFIDENCE_LEVEL;
+
+/// A printed accuracy with the interval its number of problems implies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PrintedScore {
+    /// The printed value, 0 to 1.
+    pub value: f64,
+    /// 95 %: from the test items alone. `None` where the scores it is made of are not printed.
+    pub ends: Option<[f64; 2]>,
+    /// The audit's objection to it.
+    pub caveat: Option<String>,
+}
 
 /// An accuracy of ours.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,280 +36,369 @@ pub struct OurScore {
     pub count: Option<(u64, u64)>,
 }
 
-/// A field of the table.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TableEntry {
-    pub column: String,
-    /// Ours; `None` where there is none yet.
-    pub ours: Option<OurScore>,
-    pub paper: PrintedScore,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct TableRow {
+/// A field of a table.
+#[derive(Clone, Debug)]
+pub struct Field {
     /// The block it is in: a data set in Tables 3 to 6, a model in Table 1.
     pub block: String,
-    /// Its name: a benchmark or AVG in Tables 3 to 6, a method in Table 1.
-    pub name: String,
-    /// Its fields, by column.
-    pub entries: Vec<TableEntry>,
+    /// Its row: a benchmark or AVG in Tables 3 to 6, a method in Table 1.
+    pub row: String,
+    pub column: String,
+    pub paper: PrintedScore,
+    /// Ours; `None` where there is none yet.
+    pub ours: Option<OurScore>,
+    /// The runs whose mean it is, and the benchmark; `None` for the mean of all five.
+    cells: Vec<Cell>,
+    benchmark: Option<usize>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub struct TableComparison {
-    pub number: u8,
-    pub title: String,
-    /// The noun for a block.
-    pub blocks: &'static str,
-    pub rows_are: &'static str,
-    pub columns_are: &'static str,
-    /// Names of its columns.
-    pub columns: Vec<String>,
-    pub rows: Vec<TableRow>,
+/// A table of the paper, row by row.
+#[derive(Clone, Debug)]
+pub struct PaperTable {
+    pub number: usize,
+    title: String,
+    /// Nouns for a block, a row and a column.
+    heads: [&'static str; 3],
+    pub fields: Vec<Field>,
     /// Caveats of the table.
-    pub notes: Vec<String>,
+    notes: Vec<String>,
 }
 
-/// The cells of a grid with their status.
-pub type Cells = [(Cell, CellStatus)];
+const AVERAGE: &str = "AVG";
 
-fn scores<'a>(
-    cells: &'a Cells,
-    model: &str,
-    dataset: &PaperDataset,
-    variant: Variant,
-) -> Option<&'a CellScores> {
-    let is = |cell: &Cell| cell.model.name == model && *cell.dataset == *dataset && cell.variant == variant;
-    match &cells.iter().find(|(cell, _)| is(cell))?.1 {
-        CellStatus::Done(scores) => Some(scores),
-        CellStatus::Partial | CellStatus::Missing => None,
+/// The five printed scores in the order of Tables 3 to 6, with Wilson's intervals of the nearest counts; then their
+/// printed average, with the interval that they imply, moved to it. `caveat` objects to a score, or without one to the
+/// average.
+fn printed(
+    scores: &[Score],
+    average: Score,
+    caveat: impl Fn(Option<Benchmark>) -> Option<String>,
+) -> Vec<PrintedScore> {
+    let mut parts = Vec::new();
+    let mut all = Vec::new();
+    for b in benchmarks() {
+        let value = scores[b.printed() as usize].value();
+        let interval = wilson((value * b.items() as f64).round() as u64, b.items(), CONFIDENCE_LEVEL);
+        parts.push(interval.map(|i| Interval { mid: value, ..i }));
+        let ends = interval.map(|i| [i.low, i.high]);
+        all.push(PrintedScore { value, ends, caveat: caveat(Some(b.printed())) });
     }
+    let parts: Option<Vec<Interval>> = parts.into_iter().collect();
+    let value = average.value();
+    let mean = parts.and_then(|parts| mean_of_independent(&parts));
+    let ends = mean.map(|i| [i.low, i.high].map(|end| end + value - i.mid));
+    all.push(PrintedScore { value, ends, caveat: caveat(None) });
+    all
 }
 
-/// A cell's accuracies in the order of [`benchmarks`], then their unweighted mean; nothing where a benchmark had no graded answer.
-fn accuracies(scores: &CellScores) -> Option<[Vec<OurScore>; 2]> {
-    let each = scores
-        .scores
-        .iter()
-        .map(|s| Some(OurScore { value: s.interval()?, count: Some((s.correct, s.n)) }))
-        .collect::<Option<Vec<_>>>()?;
-    let mean = mean(&each)?;
-    Some([each, vec![mean]])
+/// The objection to a score that is no whole number of right answers.
+fn impossible_score(check: &CellCheck) -> String {
+    let (items, nearest) = (check.benchmark.items(), check.nearest);
+    let hint = match (check.by_truncation, check.by_two_decimals) {
+        (true, _) => "; it is one if cut instead of rounded",
+        (false, true) => "; it is one to two decimals",
+        (false, false) => "",
+    };
+    let (value, share) = (check.score().value(), nearest as f64 / items as f64);
+    format!("{value} is no k/{items} (nearest {nearest}/{items} = {share:.4}){hint}")
 }
 
-/// The unweighted mean over benchmarks.
-fn mean(each: &[OurScore]) -> Option<OurScore> {
-    let parts: Vec<Interval> = each.iter().map(|o| o.value).collect();
-    Some(OurScore { value: mean_of_independent(&parts)?, count: None })
+fn wrong_average(check: &AverageCheck) -> String {
+    let (printed, mean) = (check.run.printed_average.value(), check.run.mean());
+    format!("printed average {printed}, but the mean of its five scores is {mean}")
 }
 
-/// The mean over runs on the same problems: value by value, and end by end, as wide as if the runs were right and wrong together.
-fn mean_over_runs(runs: &[Vec<OurScore>]) -> Option<Vec<OurScore>> {
-    let n = runs.len() as f64;
-    let at = |i: usize, part: fn(&Interval) -> f64| runs.iter().map(|r| part(&r[i].value)).sum::<f64>() / n;
-    let level = runs.first()?.first()?.value.level;
-    let mean = |i| Interval { low: at(i, |v| v.low), mid: at(i, |v| v.mid), high: at(i, |v| v.high), level };
-    Some((0..benchmarks().len()).map(|i| OurScore { value: mean(i), count: None }).collect())
+/// Names of the five benchmarks and of their mean.
+fn rows(name: fn(Benchmark) -> &'static str, mean: &str) -> Vec<String> {
+    benchmarks().iter().map(|b| name(b.printed())).chain([mean]).map(str::to_owned).collect()
 }
 
-/// One of Tables 3 to 6; `None` for another number.
-pub fn runs_table(paper: &Paper, number: u8, cells: &Cells) -> Option<TableComparison> {
-    let runs = paper.table(number)?;
-    let model = models().iter().find(|m| m.table == number)?;
-    let mut rows: Vec<TableRow> = Vec::new();
-    let names: Vec<&str> = benchmarks().iter().map(|b| b.name.as_str()).chain(["AVG"]).collect();
-    for block in runs.chunk_by(|a, b| a.dataset == b.dataset) {
-        let ours: Vec<Option<Vec<OurScore>>> = block
-            .iter()
-            .map(|run| Some(accuracies(scores(cells, &model.name, run.dataset, run.variant)?)?.concat()))
+/// One of Tables 3 to 6: the runs of a model.
+fn of_model(model: &'static PaperModel) -> PaperTable {
+    let (cells, means) = (consistency::cells(&PRINTED), consistency::averages(&PRINTED));
+    let mut fields = Vec::new();
+    for dataset in model.datasets() {
+        let runs: Vec<(Cell, Vec<PrintedScore>)> = model
+            .variants()
+            .into_iter()
+            .filter_map(|variant| {
+                let run = PRINTED.run(model.printed(), dataset.printed(), variant)?;
+                let impossible = |c: &&CellCheck, b| c.run == *run && c.benchmark == b && !c.by_rounding;
+                let wrong = |a: &&AverageCheck| a.run == *run && a.impossible();
+                let caveat = |of: Option<Benchmark>| match of {
+                    Some(b) => cells.iter().find(|c| impossible(c, b)).map(impossible_score),
+                    None => means.iter().find(wrong).map(wrong_average),
+                };
+                let scores = printed(&run.scores, run.printed_average, caveat);
+                Some((Cell { model, dataset, variant }, scores))
+            })
             .collect();
-        for (i, name) in names.iter().enumerate() {
-            let entry = |(run, ours): (&super::paper::PaperRun, &Option<Vec<OurScore>>)| TableEntry {
-                column: run.variant.to_string(),
-                ours: ours.as_ref().map(|o| o[i]),
-                paper: run.scores.get(i).unwrap_or(&run.average).clone(),
-            };
-            let entries = block.iter().zip(&ours).map(entry).collect();
-            rows.push(TableRow { block: block[0].dataset.name.clone(), name: (*name).to_owned(), entries });
+        for (i, row) in rows(Benchmark::row_name, AVERAGE).into_iter().enumerate() {
+            fields.extend(runs.iter().map(|(cell, scores)| Field {
+                block: dataset.name.clone(),
+                row: row.clone(),
+                column: cell.variant.name(),
+                paper: scores[i].clone(),
+                ours: None,
+                cells: vec![*cell],
+                benchmark: benchmarks().get(i).map(|_| i),
+            }));
         }
     }
-    Some(TableComparison {
-        number,
+    let note = "intervals, 95 %: Wilson's of right answers out of n, ours and the paper's (nearest k of n); AVG, the \
+                unweighted mean of the five, by square-and-add. They hold what the choice of test problems leaves \
+                open, not what another training seed would change";
+    PaperTable {
+        number: model.printed().table(),
         title: format!("{} ({})", model.name, model.id),
-        blocks: "data set",
-        rows_are: "benchmark",
-        columns_are: "variant",
-        columns: model.variants.iter().map(Variant::to_string).collect(),
-        rows,
-        notes: vec![
-            "intervals, 95 %: Wilson's of right answers out of n, ours and the paper's (nearest k of n); AVG, the unweighted mean of the five, by \
-             square-and-add. They hold what the choice of test problems leaves open, not what another training seed would change"
-                .to_owned(),
-        ],
+        heads: ["data set", "benchmark", "variant"],
+        fields,
+        notes: vec![note.to_owned()],
+    }
+}
+
+/// Table 1: averages over data sets and λ.
+fn of_averages() -> PaperTable {
+    let (mut fields, mut notes) = (Vec::new(), Vec::new());
+    for check in consistency::table1(&PRINTED) {
+        let Some(model) = models().iter().find(|m| m.printed() == check.model) else { continue };
+        let made_of = &check.best.name;
+        if check.lambda {
+            notes.push(format!("{}: GRPO-λ is made, as the paper's row is, of {made_of}", model.name));
+        }
+        let variants: Vec<Column> =
+            model.variants().into_iter().filter(|v| averages(*v, check.lambda)).collect();
+        let cells = model.datasets().flat_map(|dataset| {
+            variants.iter().map(move |variant| Cell { model, dataset, variant: *variant })
+        });
+        let cells: Vec<Cell> = cells.collect();
+        // A mean over runs on the same items is known no better than if these went together on every item: Wilson with
+        // n items.
+        let mismatches = check.mismatches();
+        let caveat = |of: Option<Benchmark>| {
+            let i = of.map_or(Benchmark::ALL.len(), |b| b as usize);
+            let (value, recomputed) = (check.printed[i].value(), check.best.values[i]);
+            let text = format!("printed {value}, but Tables 3-6 give {recomputed:.4} ({made_of})");
+            mismatches.contains(&i).then_some(text)
+        };
+        let scores = printed(&check.printed, check.printed[Benchmark::ALL.len()], caveat);
+        let named = rows(Benchmark::name, "Average").into_iter().zip(scores).enumerate();
+        fields.extend(named.map(|(i, (column, paper))| Field {
+            block: model.name.clone(),
+            row: check.method().to_owned(),
+            column,
+            paper,
+            ours: None,
+            cells: cells.clone(),
+            benchmark: benchmarks().get(i).map(|_| i),
+        }));
+    }
+    let width = "a field is the mean over data sets (and λ); its interval, 95 %, is as wide as if the runs were right \
+                 and wrong on the same problems together, which is the widest it can be: for the paper's, Wilson's \
+                 with the benchmark's n";
+    notes.push(width.to_owned());
+    let title = "averages over the data sets".to_owned();
+    PaperTable { number: 1, title, heads: ["model", "method", "benchmark"], fields, notes }
+}
+
+/// The mean over runs on the same problems: end by end, as wide as if the runs were right and wrong together.
+fn mean_over_runs(runs: &[&CellScores], benchmark: usize) -> Option<Interval> {
+    let all: Vec<Interval> =
+        runs.iter().map(|run| run.scores[benchmark].interval()).collect::<Option<_>>()?;
+    let part = |part: fn(&Interval) -> f64| mean(&all.iter().map(part).collect::<Vec<_>>());
+    Some(Interval {
+        low: part(|i| i.low)?,
+        mid: part(|i| i.mid)?,
+        high: part(|i| i.high)?,
+        level: CONFIDENCE_LEVEL,
     })
 }
 
-/// Table 1.
-pub fn averages_table(paper: &Paper, cells: &Cells) -> TableComparison {
-    let mut rows = Vec::new();
-    let mut notes = Vec::new();
-    for row in &paper.table1 {
-        let model = models().iter().find(|m| m.name == row.model);
-        let runs: Option<Vec<Vec<OurScore>>> = model.as_ref().and_then(|model| {
-            let variants = averaged(model, row.lambda);
-            let runs = datasets().iter().flat_map(|d| variants.iter().map(move |v| (d, *v)));
-            runs.map(|(d, v)| Some(accuracies(scores(cells, &model.name, d, v)?)?[0].clone())).collect()
-        });
-        let each = runs.and_then(|runs| mean_over_runs(&runs));
-        let mean = each.as_deref().and_then(mean);
-        let ours: Vec<Option<OurScore>> = match each {
-            Some(each) => each.into_iter().map(Some).collect(),
-            None => vec![None; benchmarks().len()],
+impl Field {
+    /// Ours from the runs that are done; nothing where one is not, or a benchmark had no graded answer.
+    fn ours(&self, done: &[(Cell, CellStatus)]) -> Option<OurScore> {
+        let scores = |cell: &Cell| match done.iter().find(|(c, _)| c == cell) {
+            Some((_, CellStatus::Done(scores))) => Some(scores),
+            Some((_, CellStatus::Partial | CellStatus::Missing)) | None => None,
         };
-        let printed = row.scores.iter().chain([&row.average]);
-        let names = benchmarks().iter().map(|b| b.printed().name()).chain(["Average"]);
-        let entries = printed
-            .zip(names)
-            .zip(ours.into_iter().chain([mean]))
-            .map(|((paper, name), ours)| TableEntry { column: name.to_owned(), ours, paper: paper.clone() });
-        let name = if row.lambda { "GRPO-λ" } else { "GRPO" };
-        rows.push(TableRow { block: row.model.clone(), name: name.to_owned(), entries: entries.collect() });
-        if row.lambda {
-            notes.push(format!("{}: GRPO-λ is made, as the paper's row is, of {}", row.model, row.made_of));
-        }
-    }
-    notes.push(
-        "a field is the mean over data sets (and λ); its interval, 95 %, is as wide as if the runs were right and wrong on the same problems together, which \
-         is the widest it can be: for the paper's, Wilson's with the benchmark's n"
-            .to_owned(),
-    );
-    TableComparison {
-        number: 1,
-        title: "averages over the data sets".to_owned(),
-        blocks: "model",
-        rows_are: "method",
-        columns_are: "benchmark",
-        columns: benchmarks()
-            .iter()
-            .map(|b| b.printed().name())
-            .chain(["Average"])
-            .map(str::to_owned)
-            .collect(),
-        rows,
-        notes,
+        let runs: Vec<&CellScores> = self.cells.iter().map(scores).collect::<Option<_>>()?;
+        let all: Vec<Interval> =
+            (0..benchmarks().len()).map(|b| mean_over_runs(&runs, b)).collect::<Option<_>>()?;
+        let count = |b: usize| match runs.as_slice() {
+            [one] => Some((one.scores[b].correct, one.scores[b].n)),
+            _several => None,
+        };
+        Some(match self.benchmark {
+            Some(b) => OurScore { value: all[b], count: count(b) },
+            None => OurScore { value: mean_of_independent(&all)?, count: None },
+        })
     }
 }
 
-impl TableComparison {
-    /// Caveats of the audit in the order of the table, each with the number its fields are marked with.
-    pub fn caveats(&self) -> Vec<(usize, String)> {
-        let mut out = Vec::new();
-        for row in &self.rows {
-            for entry in &row.entries {
-                if let Some(caveat) = &entry.paper.caveat {
-                    let place = format!("{}, {}, {}", row.block, entry.column, row.name);
-                    out.push((out.len() + 1, format!("{place}: {caveat}")));
-                }
-            }
+/// `.334` for an accuracy.
+fn accuracy(x: f64) -> String {
+    let text = format!("{x:.3}");
+    text.strip_prefix('0').unwrap_or(&text).to_owned()
+}
+
+impl PaperTable {
+    /// A table, 1 or 3 to 6, with the scores of the cells that are done; `None` for another number.
+    pub fn new(number: usize, done: &[(Cell, CellStatus)]) -> Option<PaperTable> {
+        let mut table = match number {
+            1 => of_averages(),
+            n => of_model(models().iter().find(|m| m.printed().table() == n)?),
+        };
+        for i in 0..table.fields.len() {
+            table.fields[i].ours = table.fields[i].ours(done);
         }
-        out
+        Some(table)
+    }
+
+    /// Its rows: the fields of the same block and row.
+    fn rows(&self) -> impl Iterator<Item = &[Field]> {
+        self.fields.chunk_by(|a, b| (&a.block, &a.row) == (&b.block, &b.row))
+    }
+
+    /// Caveats of the audit in the order of the table, each with the number its field is marked with.
+    fn caveats(&self) -> Vec<String> {
+        let caveat = |f: &Field| {
+            let caveat = f.paper.caveat.as_ref()?;
+            Some(format!("{}, {}, {}: {caveat}", f.block, f.column, f.row))
+        };
+        let all = self.fields.iter().filter_map(caveat);
+        all.enumerate().map(|(i, text)| format!("  [{}] {text}", i + 1)).collect()
     }
 
     /// Fields of ours that are filled, and all there are.
     pub fn filled(&self) -> (usize, usize) {
-        let all = || self.rows.iter().flat_map(|r| &r.entries);
-        (all().filter(|e| e.ours.is_some()).count(), all().count())
+        (self.fields.iter().filter(|f| f.ours.is_some()).count(), self.fields.len())
     }
 
-    /// By how many points each variant's average is above the first column's, GRPO's, in the mean over blocks; ours and the paper's. The paper's
-    /// averages are the means of its five scores, as some of those printed are not. Blocks in which ours are not filled are left out of ours.
+    /// By how many points each variant's average is above the first column's, GRPO's, in the mean over data sets; ours
+    /// and the paper's. The paper's averages are the means of its five scores, as some of those printed are not. Data
+    /// sets in which ours are not filled are left out of ours. Empty for Table 1.
     pub fn gains(&self) -> Vec<(String, Option<f64>, f64)> {
-        let averages = || self.rows.iter().filter(|r| r.name == "AVG");
-        let ours = |row: &TableRow, i: usize| Some(row.entries.get(i)?.ours?.value.mid);
-        let paper = |row: &TableRow, i: usize| {
-            let scores = self.rows.iter().filter(|r| r.block == row.block && r.name != "AVG");
-            let scores: Option<Vec<f64>> = scores.map(|r| Some(r.entries.get(i)?.paper.value)).collect();
-            grpo_lambda_stats::mean(&scores?)
+        let averages: Vec<&[Field]> = self.rows().filter(|row| row[0].row == AVERAGE).collect();
+        let paper = |field: &Field| {
+            let is_score =
+                |f: &&Field| (&f.block, &f.column) == (&field.block, &field.column) && f.row != AVERAGE;
+            mean(&self.fields.iter().filter(is_score).map(|f| f.paper.value).collect::<Vec<_>>())
         };
-        let gain = |of: &dyn Fn(&TableRow, usize) -> Option<f64>, i: usize| {
-            let points = averages().filter_map(|r| Some(100.0 * (of(r, i)? - of(r, 0)?)));
-            grpo_lambda_stats::mean(&points.collect::<Vec<_>>())
+        let ours = |field: &Field| Some(field.ours?.value.mid);
+        let gain = |of: &dyn Fn(&Field) -> Option<f64>, i: usize| {
+            let points = averages.iter().filter_map(|row| Some(100.0 * (of(&row[i])? - of(&row[0])?)));
+            mean(&points.collect::<Vec<_>>())
         };
-        let columns = self.columns.iter().enumerate().skip(1);
-        columns.filter_map(|(i, name)| Some((name.clone(), gain(&ours, i), gain(&paper, i)?))).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::grid::{TableSelection, expand};
-    use super::super::score::CellScore;
-    use super::*;
-
-    fn filled(selection: TableSelection, share: impl Fn(&Cell) -> f64) -> Vec<(Cell, CellStatus)> {
-        let cells = expand(selection);
-        let scores = |cell: &Cell| {
-            let score = |b: &super::super::axes::PaperBenchmark| CellScore {
-                benchmark: b.name.to_owned(),
-                correct: (share(cell) * b.items() as f64).round() as u64,
-                n: b.items(),
-                ungradable: 0,
-            };
-            let scores = benchmarks().iter().map(score).collect();
-            CellStatus::Done(CellScores { checkpoint: "x".into(), how: String::new(), scores })
-        };
-        cells.iter().map(|c| (*c, scores(c))).collect()
+        let columns = averages.first().map_or(&[][..], |row| row).iter().enumerate().skip(1);
+        columns.filter_map(|(i, f)| Some((f.column.clone(), gain(&ours, i), gain(&paper, i)?))).collect()
     }
 
-    #[test]
-    fn a_table_has_the_papers_shape_with_or_without_ours() {
-        let paper = Paper::load();
-        for (number, columns, blocks) in [(3, 9, 4), (4, 9, 4), (5, 3, 4), (6, 2, 4)] {
-            let empty = runs_table(&paper, number, &[]).expect("a table");
-            assert_eq!((empty.columns.len(), empty.rows.len()), (columns, 6 * blocks));
-            assert_eq!(empty.filled(), (0, columns * 6 * blocks));
-            let full =
-                runs_table(&paper, number, &filled(TableSelection::Model(number), |_| 0.5)).expect("a table");
-            assert_eq!(full.filled(), (columns * 6 * blocks, columns * 6 * blocks));
+    fn heading(&self) -> String {
+        let state = match self.filled() {
+            (filled, all) if filled == all => String::new(),
+            (filled, all) => format!("; {filled} of {all} fields filled"),
+        };
+        format!(
+            "Table {} of the paper: {}. In each field ours, its 95 % interval, (the paper's){state}",
+            self.number, self.title
+        )
+    }
+
+    /// The fields, with their parts parted by `between`: ours, its interval, the paper's in brackets with the mark of
+    /// its caveat.
+    fn body(&self, between: &str) -> comfy_table::Table {
+        let columns = self.rows().next().unwrap_or_default().iter().map(|f| f.column.as_str());
+        let heads: Vec<String> = self.heads[..2].iter().copied().chain(columns).map(str::to_owned).collect();
+        let mut table = terminal::table(heads);
+        let mut marks = 0;
+        for row in self.rows() {
+            let mut cells = vec![row[0].block.clone(), row[0].row.clone()];
+            for field in row {
+                let mut parts = match &field.ours {
+                    Some(OurScore { value: v, .. }) => {
+                        vec![accuracy(v.mid), format!("{}-{}", accuracy(v.low), accuracy(v.high))]
+                    }
+                    None => vec!["-".to_owned()],
+                };
+                marks += usize::from(field.paper.caveat.is_some());
+                let mark = field.paper.caveat.as_ref().map_or(String::new(), |_| format!(" [{marks}]"));
+                parts.push(format!("({}){mark}", accuracy(field.paper.value)));
+                cells.push(parts.join(between));
+            }
+            table.add_row(cells);
         }
-        let table = averages_table(&paper, &filled(TableSelection::Averages, |_| 0.5));
-        assert_eq!((table.rows.len(), table.columns.len(), table.filled()), (8, 6, (48, 48)));
-        assert!(runs_table(&paper, 2, &[]).is_none());
+        table
     }
 
-    #[test]
-    fn a_variants_gain_is_its_mean_average_less_grpos() {
-        let paper = Paper::load();
-        let cells = filled(TableSelection::Model(6), |c| if c.variant == Variant::GRPO { 0.5 } else { 0.6 });
-        let gains = runs_table(&paper, 6, &cells).expect("a table").gains();
-        let [(name, Some(ours), printed)] = gains.as_slice() else { panic!("{gains:?}") };
-        // Of 83 and 675 problems a tenth is no whole number: .6024, .5060; .6, .5007.
-        assert!((ours - 10.0).abs() < 0.2, "{ours}");
-        // The audit's gains of the means of five scores: 3.56, 4.46, 0.32 and 0.1 points.
-        assert!((printed - (3.56 + 4.46 + 0.32 + 0.1) / 4.0).abs() < 1e-9, "{printed}");
-        assert_eq!(name, "recent/ε-trace/0.99");
+    /// Gains, notes and caveats.
+    fn footer(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let gains = self.gains();
+        if !gains.is_empty() {
+            let one = |(name, ours, paper): &(String, Option<f64>, f64)| {
+                let ours = ours.map_or("-".to_owned(), |x| format!("{x:+.1}"));
+                format!("{name} {ours} ({paper:+.1})")
+            };
+            let words = gains.iter().map(one).collect::<Vec<_>>().join("; ");
+            lines.push(format!(
+                "mean AVG over data sets minus GRPO's, in points, ours (the paper's): {words}"
+            ));
+        }
+        lines.extend(self.notes.iter().cloned());
+        let caveats = self.caveats();
+        if !caveats.is_empty() {
+            lines.push("what the audit of the paper's tables says (sim paper_audit):".to_owned());
+            lines.extend(caveats);
+        }
+        lines
     }
 
-    #[test]
-    fn a_row_of_table_1_is_the_mean_over_data_sets_and_lambda() {
-        let paper = Paper::load();
-        // GRPO 0.2 everywhere; recent/ε-trace 0.4 and 0.6 for the two λ.
-        let share = |c: &Cell| match c.variant.lambda() {
-            None => 0.2,
-            Some(l) if l < 0.985 => 0.4,
-            Some(_) => 0.6,
-        };
-        let table = averages_table(&paper, &filled(TableSelection::Averages, share));
-        let value =
-            |row: usize, column: usize| table.rows[row].entries[column].ours.expect("filled").value.mid;
-        // AIME24 has 30 items, so these shares are whole numbers: 6, 12 and 18.
-        assert!((value(0, 0) - 0.2).abs() < 1e-12 && (value(1, 0) - 0.5).abs() < 1e-12);
-        assert!((value(5, 0) - 0.6).abs() < 1e-12, "the larger models have one λ");
-        // As wide as one run's interval, not as that of four.
-        let width = table.rows[0].entries[0].ours.expect("filled").value.width();
-        let one = grpo_lambda_stats::wilson(6, 30, 0.95).expect("items").width();
-        assert!((width - one).abs() < 1e-12);
-        let half_filled: Vec<_> = filled(TableSelection::Averages, share).into_iter().skip(1).collect();
-        assert_eq!(averages_table(&paper, &half_filled).filled(), (42, 48));
+    /// The table for a terminal.
+    pub fn text(&self) -> String {
+        format!("{}\n{}\n{}", self.heading(), self.body("\n"), self.footer().join("\n"))
+    }
+
+    /// The table as a Markdown page.
+    pub fn markdown(&self, legend: &[String], command: &str) -> String {
+        let mut body = self.body(" ");
+        body.load_preset(ASCII_MARKDOWN);
+        let legend: String = legend.iter().map(|line| format!("- {line}\n")).collect();
+        let footer: String = self.footer().iter().map(|line| format!("\n{line}\n")).collect();
+        format!(
+            "<!-- {} -->\n# {}\n\n{legend}\n{body}\n{footer}",
+            command.replace("--", "- -"),
+            self.heading()
+        )
+    }
+
+    /// The table as tidy rows, one for each field.
+    pub fn csv(&self, scale: &str, command: &str) -> String {
+        let heads = self.heads.map(|name| name.replace(' ', "_"));
+        let mut columns = vec!["table"];
+        columns.extend(heads.iter().map(String::as_str));
+        columns.extend(["scale", "ours", "ours_low95", "ours_high95", "ours_correct", "ours_n"]);
+        columns.extend(["paper", "paper_low95", "paper_high95", "caveat"]);
+        let mut tidy = Tidy::new(&columns);
+        for f in &self.fields {
+            let (ours, count) = (f.ours.map(|o| o.value), f.ours.and_then(|o| o.count));
+            let numbers = [
+                ours.map(|o| o.mid),
+                ours.map(|o| o.low),
+                ours.map(|o| o.high),
+                count.map(|(right, _)| right as f64),
+                count.map(|(_, n)| n as f64),
+                Some(f.paper.value),
+                f.paper.ends.map(|p| p[0]),
+                f.paper.ends.map(|p| p[1]),
+            ];
+            let names = [&f.block, &f.row, &f.column].map(|name| name.as_str().into());
+            let mut row = vec![self.number.into()];
+            row.extend(names);
+            row.push(scale.into());
+            row.extend(numbers.map(Into::into));
+            row.push(f.paper.caveat.as_deref().map_or(grpo_lambda_stats::table::Cell::Empty, Into::into));
+            tidy.push(row);
+        }
+        tidy.to_csv(command)
     }
 }

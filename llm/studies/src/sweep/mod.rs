@@ -5,8 +5,8 @@
 //! DIR/START/      a supervised stage, shared by the runs of one seed or of one model
 //! DIR/RUN/        reinforcement learning from its last checkpoint
 //! ```
-//! A sweep is data: [`crate::compare`] spans methods and seeds, [`crate::reproduce`] models, data sets and variants. After an interruption the
-//! same sweep reads its finished runs and resumes the others.
+//! A sweep is data: [`crate::compare`] spans methods and seeds, [`crate::reproduce`] models, data sets and variants.
+//! After an interruption the same sweep reads its finished runs and resumes the others.
 
 mod clock;
 mod identity;

@@ -12,18 +12,18 @@ use grpo_lambda_gpu::{Device, Dtype};
 use super::super::Failure;
 use super::BenchArgs;
 use super::plan::{Bench, failed};
-use super::report::{BenchReport, CardMemory};
+use super::report::{CardMemory, Measured, measured};
 use grpo_lambda_trainer::plan::synthetic::{
     self, StepPrediction, StepTimings, SyntheticStepError, synthetic_engine,
 };
 use grpo_lambda_trainer::plan::{cards, memory};
 use grpo_lambda_trainer::step::engine::{CpuEngine, SyntheticWeights, TrainingSetup};
 
-/// The median; NaN for no values.
+/// The median of at least one value.
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    values[values.len() / 2]
 }
 
 /// Medians of the measured steps; `step` takes the step of a number.
@@ -72,15 +72,8 @@ pub(super) fn cpu(bench: &Bench, args: &BenchArgs) -> Result<String, Failure> {
         let packing = clock.elapsed().as_secs_f64();
         Ok(StepTimings { packing, optimiser: (timed.optimiser - packing).max(0.0), ..timed })
     })?;
-    let report = BenchReport {
-        bench,
-        args,
-        dtype: Dtype::F32,
-        device: "the CPU".to_owned(),
-        phases,
-        peaks: Vec::new(),
-    };
-    Ok(report.text(None))
+    let (device, dtype, peaks) = ("the CPU".to_owned(), Dtype::F32, Vec::new());
+    Ok(measured(bench, args, &Measured { device, dtype, phases, peaks, held: None }))
 }
 
 /// On a card, after a look whether the step fits.
@@ -115,11 +108,11 @@ pub(super) fn card(
         predicted: prediction,
         counted: counted - counted_before,
         found: now.peak.saturating_sub(before),
-        outside: now.outside,
+        now,
         made,
     };
-    let report = BenchReport { bench, args, dtype: bench.dtype, device: device.name(), phases, peaks };
-    Ok(report.text(Some(held)))
+    let (device, dtype) = (device.name(), bench.dtype);
+    Ok(measured(bench, args, &Measured { device, dtype, phases, peaks, held: Some(held) }))
 }
 
 /// Bytes that the driver holds for what is allocated now, from where its peak begins again.

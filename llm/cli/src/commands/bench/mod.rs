@@ -1,9 +1,9 @@
-//! `llm-train bench`: a training step on random weights of a model's shape: the time of its phases, its share of the device's peak, and the
+//! `llm-train bench`: a training step on random weights of a model's shape: the time of its phases, its share of the
+//! device's peak, and the
 //! time of a run.
 
 mod measure;
 mod plan;
-mod predict;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -11,7 +11,7 @@ mod tests;
 use grpo_lambda_gpu::select::{NoCard, find_card};
 use measure::{card, cpu};
 use plan::Bench;
-use predict::dry;
+use report::counted;
 
 use super::{Command, Failure, count, print, use_threads, whole};
 use grpo_lambda_trainer::plan::memory;
@@ -40,7 +40,8 @@ pub struct BenchArgs {
     /// On a card and dry
     #[arg(long, value_name = "DTYPE", default_value = "bf16", value_parser = ["f32", "bf16"])]
     pub dtype: String,
-    /// Free memory of the card that a dry run counts for, in GiB; it decides memory.recompute_layers=auto and the slots of an evaluation
+    /// Free memory of the card that a dry run counts for, in GiB; it decides memory.recompute_layers=auto and the slots
+    /// of an evaluation
     #[arg(long, value_name = "GIB", default_value_t = 78.0)]
     pub card_memory: f64,
     /// Worker threads; 0: as many as the machine has
@@ -105,7 +106,7 @@ impl BenchArgs {
     fn measured(&self, bench: Bench, free: u64) -> Result<String, Failure> {
         let counted = |bench: Bench| {
             let (bench, prediction) = bench.decided(free)?;
-            dry(&bench, self, &prediction, free)
+            counted(&bench, self, &prediction, free)
         };
         match self.device {
             Some(BenchDevice::Dry) => counted(bench),
@@ -120,7 +121,8 @@ impl BenchArgs {
                     card(&bench, prediction, self, &device)
                 }
                 Err(NoCard::NotBuilt) if asked.is_some() => Err(Failure::refused(
-                    "--device cuda: this llm-train was built without CUDA; build it with --features cuda, or give --device dry or cpu",
+                    "--device cuda: this llm-train was built without CUDA; build it with --features cuda, or give \
+                     --device dry or cpu",
                 )),
                 Err(NoCard::Unusable(reason)) if asked.is_some() => {
                     Err(Failure::refused(format!("--device cuda: {reason}")))

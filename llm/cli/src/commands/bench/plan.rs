@@ -84,7 +84,8 @@ impl Bench {
         MaxLengths { prompt: self.prompt_tokens, example: 0 }
     }
 
-    /// The bench with `memory.recompute_layers=auto` decided for a card with `free` bytes, and the prediction of its step.
+    /// The bench with `memory.recompute_layers=auto` decided for a card with `free` bytes, and the prediction of its
+    /// step.
     pub(super) fn decided(self, free: u64) -> Result<(Bench, StepPrediction), Failure> {
         let decided = synthetic::decided(&self.shape, &self.config, self.dtype, self.longest(), free);
         let (config, prediction) = decided.map_err(failed)?;

@@ -1,165 +1,214 @@
-//! The report of a measured step: a table for people, and a JSON line.
+//! The report of a step: one JSON value, printed as text for people and as a line.
 
-use std::fmt::Write as _;
-
-use grpo_lambda_gpu::Dtype;
+use grpo_lambda_gpu::dry::Work;
+use grpo_lambda_gpu::ledger::Uses;
 use grpo_lambda_gpu::probe::Reached;
+use grpo_lambda_gpu::{DriverMemory, Dtype};
+use grpo_lambda_stats::table::significant;
 use serde_json::{Map, Value, json};
 
-use super::super::gib;
+use super::super::{Failure, gib};
 use super::BenchArgs;
-use super::plan::{Bench, Counts};
-use super::predict::memory;
+use super::plan::{Bench, failed};
+use grpo_lambda_trainer::eval::EVAL_BATCH;
+use grpo_lambda_trainer::plan::cards::UTILISATION;
 use grpo_lambda_trainer::plan::memory::peak_rss_mib;
-use grpo_lambda_trainer::plan::synthetic::{StepPrediction, StepTimings};
+use grpo_lambda_trainer::plan::synthetic::{EvaluationShape, StepPrediction, StepTimings};
 
+/// New tokens of the evaluation that is counted, where the context has room for them.
+const EVALUATED: usize = 32_768;
+/// Kernels that the text lists: the longest.
+const LISTED: usize = 8;
+
+/// The memory of a card, measured.
 pub(super) struct CardMemory {
     pub(super) predicted: StepPrediction,
     /// Bytes asked for at the peak.
     pub(super) counted: u64,
-    /// Bytes that the driver held for them, at its peak.
+    /// Bytes that the driver held for them at its peak, and those in use on the card besides.
     pub(super) found: u64,
-    /// Bytes in use on the card beside them: see [`grpo_lambda_gpu::DriverMemory`].
-    pub(super) outside: u64,
+    pub(super) now: DriverMemory,
     /// Seconds to make the weights.
     pub(super) made: f64,
 }
 
-pub(super) struct BenchReport<'a> {
-    pub(super) bench: &'a Bench,
-    pub(super) args: &'a BenchArgs,
-    pub(super) dtype: Dtype,
+/// A measured step.
+pub(super) struct Measured {
     pub(super) device: String,
+    pub(super) dtype: Dtype,
     pub(super) phases: StepTimings,
     /// The device's peak rates, and where they are from.
     pub(super) peaks: Vec<(&'static str, Reached)>,
+    pub(super) held: Option<CardMemory>,
 }
 
-/// Rates that the seconds of a step give.
-struct Rates {
-    /// Tokens sampled and updated a second.
-    rollout: f64,
-    update: f64,
-    /// Bytes a second in decoding.
-    bandwidth: f64,
-    /// Operations a second in the update's passes.
-    operations: f64,
-    hours: f64,
-    cost: Option<f64>,
+/// The report of a measured step.
+pub(super) fn measured(bench: &Bench, args: &BenchArgs, measured: &Measured) -> String {
+    let Measured { device, dtype, phases: p, peaks, held } = measured;
+    let counts = bench.counts(*dtype);
+    let update = p.forward + p.backward + p.prompts;
+    let (bandwidth, operations) = (counts.decode_bytes / p.decode, counts.update_operations / update);
+    let hours = p.step * args.projected_steps as f64 / 3600.0;
+    let share = |(source, peak): &(&str, Reached)| {
+        let shares = json!({
+            "bytes_per_s": peak.bandwidth, "flop_per_s": peak.operations,
+            "decode_share": bandwidth / peak.bandwidth, "update_share": operations / peak.operations,
+        });
+        ((*source).to_owned(), shares)
+    };
+    let row = json!({
+        "impl": "grpo-lambda",
+        "settings": bench.settings(device, *dtype),
+        "steps": args.steps,
+        "wall_s": {
+            "prefill": p.prefill, "decode": p.decode, "generate": p.prefill + p.decode, "reference": p.reference,
+            "fwd_loss": p.forward, "backward": p.backward, "logprob_loss": p.forward + p.backward,
+            "prompts": p.prompts, "optimizer": p.optimiser, "packing": p.packing, "step": p.step,
+            "making_weights": held.as_ref().map(|h| h.made),
+        },
+        "rollout_tok_per_s": counts.sampled / (p.prefill + p.decode),
+        "update_tok_per_s": counts.updated / (update + p.optimiser + p.packing),
+        "decode_bytes_per_s": bandwidth,
+        "update_flop_per_s": operations,
+        "recomputed_flop": counts.recomputed_operations,
+        "peaks": peaks.iter().map(share).collect::<Map<_, _>>(),
+        "logp_error": p.drift.mean(),
+        "logp_error_max": p.drift.max(),
+        "peak_rss_mib": peak_rss_mib(),
+        "peak_device_mib": held.as_ref().map(|h| h.found as f64 / f64::from(1 << 20)),
+        "memory": held.as_ref().map(|h| json!({
+            "peak_bytes": h.found, "counted_bytes": h.counted, "outside_bytes": h.now.outside,
+            "predicted": memory(&h.predicted),
+        })),
+        "projected": {
+            "steps": args.projected_steps, "hours": hours,
+            "cost": args.price_per_hour.map(|price| price * hours),
+        },
+    });
+    printed(&bench.describe(device, *dtype), &row)
 }
 
-impl BenchReport<'_> {
-    pub(super) fn text(&self, held: Option<CardMemory>) -> String {
-        let counts = self.bench.counts(self.dtype);
-        let rates = self.rates(&counts);
-        let mut text = self.bench.describe(&self.device, self.dtype);
-        self.write_phases(&mut text);
-        self.write_rates(&mut text, &rates);
-        if let Some(held) = &held {
-            let predicted = held.predicted.peak().0;
-            let off = 100.0 * (held.found as f64 / predicted as f64 - 1.0);
-            let _ = writeln!(
-                text,
-                "memory {} at the peak, as the driver counts it; {} were predicted ({off:+.1} %); beside it {} of the card are in use",
-                gib(held.found),
-                gib(predicted),
-                gib(held.outside)
-            );
+/// The report of a step, and of an evaluation, that are counted for a card with `free` bytes.
+pub(super) fn counted(
+    bench: &Bench,
+    args: &BenchArgs,
+    p: &StepPrediction,
+    free: u64,
+) -> Result<String, Failure> {
+    let Bench { shape, dtype, prompt_tokens, .. } = bench;
+    let counts = bench.counts(*dtype);
+    let new_tokens = EVALUATED.min(shape.max_position_embeddings - prompt_tokens);
+    let long = EvaluationShape { shape, dtype: *dtype, prompt_tokens: *prompt_tokens, new_tokens };
+    let evaluation = long.most(EVAL_BATCH, free).map_err(failed)?;
+    let (decode, seconds) = (p.decode, p.work.total().seconds);
+    let decode_steps = (bench.config.rl.max_new_tokens as f64 - 1.0).max(1.0);
+    let row = json!({
+        "impl": "grpo-lambda",
+        "settings": bench.settings("dry", *dtype),
+        "decode_step": {
+            "launches": decode.launches, "products": decode.products, "gflop": decode.operations / 1e9,
+            "bytes": counts.decode_bytes / decode_steps,
+        },
+        "predicted_step_s": seconds,
+        "predicted": work(p),
+        "projected": {
+            "steps": args.projected_steps, "utilisation": UTILISATION,
+            "hours": seconds / UTILISATION * args.projected_steps as f64 / 3600.0,
+        },
+        "update_tflop": counts.update_operations / 1e12,
+        "recomputed_tflop": counts.recomputed_operations / 1e12,
+        "sampled_tokens": counts.sampled,
+        "updated_tokens": counts.updated,
+        "memory": memory(p),
+        "evaluation": {
+            "new_tokens": new_tokens,
+            "slots": evaluation.map_or(0, |found| found.slots),
+            "peak_bytes": evaluation.map(|found| found.peak),
+        },
+    });
+    Ok(printed(&bench.describe("no device", *dtype), &row))
+}
+
+/// The least work of each phase and kernel, and the rates that its seconds are computed with.
+fn work(p: &StepPrediction) -> Value {
+    let phase = |(name, work): (&str, Work)| {
+        let counts = json!({
+            "launches": work.launches, "products": work.products, "bytes": work.bytes, "flop": work.operations,
+            "link_bytes": work.link, "seconds": work.seconds,
+        });
+        (name.to_owned(), counts)
+    };
+    let kernel =
+        |((phase, kernel), seconds): (&(&str, &str), &f64)| (format!("{phase} {kernel}"), json!(seconds));
+    let c = p.ceilings;
+    json!({
+        "bytes_per_s": c.bandwidth, "flop_per_s": c.operations, "gap_s": c.gap, "link_bytes_per_s": c.link,
+        "host_bytes_per_s": c.host, "phases": p.work.phases().map(phase).into_iter().collect::<Map<_, _>>(),
+        "kernels": p.kernels.iter().map(kernel).collect::<Map<_, _>>(),
+    })
+}
+
+/// The memory of a prediction.
+fn memory(p: &StepPrediction) -> Value {
+    let held = |uses: &Uses| uses.iter().filter(|(_, b)| **b > 0).map(|(n, b)| (*n, *b)).collect::<Uses>();
+    let (peak, uses) = p.peak();
+    json!({
+        "state": held(&p.state), "host_bytes": p.host, "sampling_bytes": p.sampling.0,
+        "update_bytes": p.update.0, "peak_bytes": peak, "at_peak": held(uses),
+    })
+}
+
+/// A report as text, and as the line that programs read.
+fn printed(description: &str, row: &Value) -> String {
+    let shown = row.as_object().into_iter().flatten().filter(|(key, _)| *key != "impl" && *key != "settings");
+    let text: String = shown.map(|(key, value)| lines(key, value, 0)).collect();
+    format!("{description}{text}{row}\n")
+}
+
+/// A value under its name: an object of like objects as a table, numbers of bytes in their unit.
+fn lines(key: &str, value: &Value, depth: usize) -> String {
+    let indent = "  ".repeat(depth);
+    match value {
+        Value::Null => String::new(),
+        Value::Object(inner) => {
+            let rows: Vec<(&String, &Map<String, Value>)> =
+                inner.iter().filter_map(|(name, value)| Some((name, value.as_object()?))).collect();
+            let body = match rows.len() == inner.len() && !rows.is_empty() {
+                true => table(&rows, &indent),
+                false => listed(key, inner).map(|(name, value)| lines(name, value, depth + 1)).collect(),
+            };
+            format!("{indent}{key}\n{body}")
         }
-        let costs = rates.cost.map_or(String::new(), |cost| format!(", {cost:.2} at the price given"));
-        let (steps, hours) = (self.args.projected_steps, rates.hours);
-        let _ = writeln!(text, "{steps} steps would take {hours:.1} hours{costs}");
-        format!("{text}{}\n", self.line(&counts, &rates, held.as_ref()))
+        number => format!("{indent}{key:26}{:>16}\n", shown(key, number)),
     }
+}
 
-    fn rates(&self, counts: &Counts) -> Rates {
-        let p = self.phases;
-        let hours = p.step * self.args.projected_steps as f64 / 3600.0;
-        Rates {
-            rollout: counts.sampled / (p.prefill + p.decode),
-            update: counts.updated / (p.forward + p.backward + p.prompts + p.optimiser + p.packing),
-            bandwidth: counts.decode_bytes / p.decode,
-            operations: counts.update_operations / (p.forward + p.backward + p.prompts),
-            hours,
-            cost: self.args.price_per_hour.map(|price| price * hours),
-        }
+/// The entries of an object; of kernels the longest alone.
+fn listed<'a>(key: &str, object: &'a Map<String, Value>) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    let mut all: Vec<(&String, &Value)> = object.iter().collect();
+    if key == "kernels" {
+        let seconds = |value: &Value| value.as_f64().unwrap_or(0.0);
+        all.sort_by(|a, b| seconds(b.1).total_cmp(&seconds(a.1)));
+        all.truncate(LISTED);
     }
+    all.into_iter()
+}
 
-    fn write_phases(&self, text: &mut String) {
-        let p = self.phases;
-        for (name, seconds) in [
-            ("prefill", p.prefill),
-            ("decode", p.decode),
-            ("reference", p.reference),
-            ("forward", p.forward),
-            ("backward", p.backward),
-            ("prompts", p.prompts),
-            ("optimiser", p.optimiser),
-            ("packing", p.packing),
-            ("step", p.step),
-        ] {
-            let _ = writeln!(text, "  {name:12}{:>10.4} s {:>6.1} %", seconds, 100.0 * seconds / p.step);
-        }
-    }
+fn table(rows: &[(&String, &Map<String, Value>)], indent: &str) -> String {
+    let heads: String = rows[0].1.keys().map(|key| format!("{key:>14}")).collect();
+    let row = |(name, values): &(&String, &Map<String, Value>)| {
+        let cells: String = values.iter().map(|(key, value)| format!("{:>14}", shown(key, value))).collect();
+        format!("{indent}  {name:14}{cells}\n")
+    };
+    format!("{indent}  {:14}{heads}\n{}", "", rows.iter().map(row).collect::<String>())
+}
 
-    fn write_rates(&self, text: &mut String, rates: &Rates) {
-        let _ = writeln!(text, "rollout {:.0} tokens/s, update {:.0} tokens/s", rates.rollout, rates.update);
-        let _ = writeln!(
-            text,
-            "decode reads {:.1} GB/s of weights, keys and values; the update does {:.2} Tflop/s (layers computed again not counted)",
-            rates.bandwidth / 1e9,
-            rates.operations / 1e12
-        );
-        for (source, peak) in &self.peaks {
-            let _ = writeln!(
-                text,
-                "  of {:.0} GB/s and {:.0} Tflop/s ({source}): {:.1} % in decode, {:.1} % in the update",
-                peak.bandwidth / 1e9,
-                peak.operations / 1e12,
-                100.0 * (rates.bandwidth / peak.bandwidth),
-                100.0 * (rates.operations / peak.operations)
-            );
-        }
-    }
-
-    /// The rates as shares of each peak.
-    fn shares(&self, rates: &Rates) -> Map<String, Value> {
-        let share = |(source, peak): &(&str, Reached)| {
-            let (read, done) = (rates.bandwidth / peak.bandwidth, rates.operations / peak.operations);
-            let share = json!({
-                "bytes_per_s": peak.bandwidth, "flop_per_s": peak.operations, "decode_share": read, "update_share": done,
-            });
-            ((*source).to_owned(), share)
-        };
-        self.peaks.iter().map(share).collect()
-    }
-
-    fn line(&self, counts: &Counts, rates: &Rates, held: Option<&CardMemory>) -> Value {
-        let p = self.phases;
-        json!({
-            "impl": "grpo-lambda",
-            "settings": self.bench.settings(&self.device, self.dtype),
-            "steps": self.args.steps,
-            "wall_s": {
-                "prefill": p.prefill, "decode": p.decode, "generate": p.prefill + p.decode, "reference": p.reference, "fwd_loss": p.forward,
-                "backward": p.backward, "logprob_loss": p.forward + p.backward, "prompts": p.prompts, "optimizer": p.optimiser,
-                "packing": p.packing, "step": p.step,
-                "making_weights": held.map(|h| h.made),
-            },
-            "rollout_tok_per_s": rates.rollout,
-            "update_tok_per_s": rates.update,
-            "decode_bytes_per_s": rates.bandwidth,
-            "update_flop_per_s": rates.operations,
-            "recomputed_flop": counts.recomputed_operations,
-            "peaks": self.shares(rates),
-            "logp_error": p.drift.mean(),
-            "logp_error_max": p.drift.max(),
-            "peak_rss_mib": peak_rss_mib(),
-            "peak_device_mib": held.map(|h| h.found as f64 / f64::from(1 << 20)),
-            "memory": held.map(|h| json!({
-                "peak_bytes": h.found, "counted_bytes": h.counted, "outside_bytes": h.outside, "predicted": memory(&h.predicted),
-            })),
-            "projected": {"steps": self.args.projected_steps, "hours": rates.hours, "cost": rates.cost},
-        })
+fn shown(key: &str, value: &Value) -> String {
+    match (value.as_u64(), value.as_f64()) {
+        (Some(bytes), _) if key.ends_with("bytes") => gib(bytes),
+        (None, Some(x)) if key.ends_with("bytes") => gib(x as u64),
+        (None, Some(x)) if x.abs() >= 1e6 => format!("{x:.3e}"),
+        (None, Some(x)) => significant(x, 4),
+        (Some(_), _) | (None, None) => value.to_string(),
     }
 }

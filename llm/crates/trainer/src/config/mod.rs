@@ -196,12 +196,6 @@ impl Config {
         configure(&self.values).expect("settings were checked when the configuration was read")
     }
 
-    /// The method's settings, without `method.`, given or default.
-    pub fn method_settings(&self) -> impl Iterator<Item = (String, String)> + '_ {
-        let settings = self.values.iter().filter(|(key, _)| *key != METHOD_NAME);
-        settings.filter_map(|(key, value)| Some((key.strip_prefix(METHOD)?.to_owned(), value.clone())))
-    }
-
     /// A line for each changed setting of the method that has no effect beside the others.
     pub fn idle(&self) -> Vec<String> {
         let idle = self.configured().idle();

@@ -69,7 +69,8 @@ impl Credit {
 /// The verifier's judgement of a response.
 ///
 /// ```text
-/// Q(s_k, right) = Π_{j > k} π_j      Q(s_k, wrong) = 0      V(s_k) = π_k Q(s_k, right)      0 after the first wrong token
+/// Q(s_k, right) = Π_{j > k} π_j      Q(s_k, wrong) = 0      V(s_k) = π_k Q(s_k, right)      0 after the first wrong
+/// token
 /// ```
 /// for the `k`-th value, `π_j` the policy's probability of the right value. Other tokens are certain unless they are
 /// wrong.

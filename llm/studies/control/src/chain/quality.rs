@@ -3,7 +3,8 @@
 //! ```text
 //! m          the mean update from one group of each prompt; T: the gradient of the mean reward of the same prompts
 //! cosine     <m, T> / (|m| |T|)
-//! noise      Σ_p E|g_p - m_p|² / P² · |T|² / <m, T>²       at the scale at which the mean goes as far along T as T itself
+//! noise      Σ_p E|g_p - m_p|² / P² · |T|² / <m, T>²       at the scale at which the mean goes as far along T as T
+//! itself
 //! ```
 //! Products are of vectors from different halves of the responses, so that they have no bias from noise that both
 //! would share. The arms see the same groups but for one of systematic sets, whose groups are its own. They are

@@ -1,0 +1,4 @@
+//! Tests of studies of runs by what the crate shows.
+
+mod reproduce;
+mod reproduce_settings;
