@@ -25,15 +25,60 @@ pub(super) fn shrink(pixels: &[u8], width: usize) -> Vec<[u8; 3]> {
     out
 }
 
-/// The farthest that a colour may be moved, as a distance in red, green and blue: nobody sees it in a smoothed edge.
-const NEAR: u32 = 24;
-
 /// A colour that fills so many neighbours in a row is that of an area, or of a scale of colours, and not of an edge.
 const AREA: usize = 20;
+/// The farthest that the colour of an area may be moved, as a distance in red, green and blue: nobody sees it.
+const NEAR: u32 = 6;
+/// The most colours of areas.
+const AREAS: usize = 192;
+/// The shades of smoothed edges beside the colours of areas. Where both fit, there are [`HALF_BYTE`] colours in all.
+const SHADES: usize = 12;
+/// The colours of a palette whose pixels take half a byte.
+const HALF_BYTE: usize = 16;
 
-/// At most 256 colours, and the place among them of every pixel's colour or the nearest one: first the
-/// colours of areas, then those that would be missed most, until none is moved farther than [`NEAR`]. Areas keep their exact colour;
-/// what is approximated is shades of smoothed edges, which are most of a picture's bytes.
+/// A colour of a picture: its pixels, and the most of them in a row.
+struct Counted {
+    colour: [u8; 3],
+    pixels: usize,
+    longest: usize,
+}
+
+/// The colours of a picture with a palette for them.
+struct Palette {
+    counted: Vec<Counted>,
+    chosen: Vec<[u8; 3]>,
+    /// The square of the distance from each colour to the nearest that is chosen.
+    missed: Vec<u32>,
+}
+
+fn distance(a: [u8; 3], b: [u8; 3]) -> u32 {
+    a.iter().zip(b).map(|(&a, b)| u32::from(a.abs_diff(b)).pow(2)).sum()
+}
+
+impl Palette {
+    /// Chooses the colour that is missed most among those that count, up to `most` of them in all, and until none is moved
+    /// farther than `near`.
+    fn fill(&mut self, most: usize, near: u32, counts: impl Fn(&Counted) -> bool) {
+        while self.chosen.len() < most {
+            let open = |&i: &usize| counts(&self.counted[i]) && self.missed[i] > near * near;
+            let error = |&i: &usize| (self.counted[i].pixels as u64 * u64::from(self.missed[i]), i);
+            let Some(worst) = (0..self.counted.len()).filter(open).max_by_key(error) else { break };
+            let colour = self.counted[worst].colour;
+            self.chosen.push(colour);
+            let all = self.missed.iter_mut().zip(&self.counted);
+            all.for_each(|(missed, c)| *missed = (*missed).min(distance(colour, c.colour)));
+        }
+    }
+
+    /// The place of the chosen colour that is nearest.
+    fn nearest(&self, colour: [u8; 3]) -> u8 {
+        let places = self.chosen.iter().enumerate();
+        places.min_by_key(|(_, c)| distance(**c, colour)).map_or(0, |(place, _)| place as u8)
+    }
+}
+
+/// Few colours, and the place among them of the one nearest to every pixel's: first the colours of areas, then the shades of
+/// smoothed edges that would be missed most, which are most of a picture's bytes.
 fn reduce(pixels: &[[u8; 3]]) -> (Vec<[u8; 3]>, Vec<u8>) {
     // Neighbours are mostly alike, so whole runs of them are looked up.
     let runs = || pixels.chunk_by(|a, b| a == b).map(|run| (run[0], run.len()));
@@ -42,44 +87,33 @@ fn reduce(pixels: &[[u8; 3]]) -> (Vec<[u8; 3]>, Vec<u8>) {
         let (count, longest) = counts.entry(colour).or_insert((0, 0));
         (*count, *longest) = (*count + length, length.max(*longest));
     }
-    let mut areas: Vec<_> = counts.iter().filter(|(_, (_, longest))| *longest >= AREA).collect();
-    areas.sort_by_key(|&(colour, (count, _))| (std::cmp::Reverse(count), colour));
-    let mut palette: Vec<[u8; 3]> = areas.into_iter().take(192).map(|(colour, _)| *colour).collect();
-    let counted: Vec<(usize, [u8; 3])> =
-        counts.into_iter().map(|(colour, (count, _))| (count, colour)).collect();
-    let distance = |a: [u8; 3], b: [u8; 3]| -> u32 {
-        a.iter().zip(b).map(|(&a, b)| u32::from(a.abs_diff(b)).pow(2)).sum()
-    };
-    let mut missed: Vec<u32> =
-        counted.iter().map(|c| palette.iter().map(|&p| distance(p, c.1)).min().unwrap_or(u32::MAX)).collect();
-    while palette.len() < 256.min(counted.len()) {
-        let error = |i: &usize| (counted[*i].0 as u64 * u64::from(missed[*i]), *i);
-        let seen = (0..counted.len()).filter(|i| missed[*i] > NEAR.pow(2));
-        let Some(worst) = seen.max_by_key(error) else { break };
-        let colour = counted[worst].1;
-        palette.push(colour);
-        for (m, c) in missed.iter_mut().zip(&counted) {
-            *m = (*m).min(distance(colour, c.1));
-        }
-    }
-    let nearest = |&(_, colour): &(usize, [u8; 3])| -> u8 {
-        palette.iter().enumerate().min_by_key(|(_, p)| distance(**p, colour)).map_or(0, |(i, _)| i as u8)
-    };
-    let places: Vec<u8> = counted.iter().map(nearest).collect();
-    let place = |p: &[u8; 3]| counted.binary_search_by_key(p, |c| c.1).map_or(0, |i| places[i]);
+    let counted = counts.into_iter().map(|(colour, (pixels, longest))| Counted { colour, pixels, longest });
+    let counted: Vec<Counted> = counted.collect();
+    let mut palette = Palette { missed: vec![u32::MAX; counted.len()], counted, chosen: Vec::new() };
+    palette.fill(AREAS, NEAR, |c| c.longest >= AREA);
+    let areas = palette.chosen.len();
+    let most = if areas + SHADES / 2 <= HALF_BYTE { HALF_BYTE } else { areas + SHADES };
+    palette.fill(most, 0, |_| true);
+    let places: BTreeMap<[u8; 3], u8> =
+        palette.counted.iter().map(|c| (c.colour, palette.nearest(c.colour))).collect();
     let mut indices = Vec::with_capacity(pixels.len());
     for (colour, length) in runs() {
-        indices.resize(indices.len() + length, place(&colour));
+        indices.resize(indices.len() + length, places[&colour]);
     }
-    (palette, indices)
+    (palette.chosen, indices)
 }
 
 /// PNG bytes with a palette.
 pub(super) fn encode(pixels: &[[u8; 3]], width: u32, height: u32) -> anyhow::Result<Vec<u8>> {
-    let (palette, data) = reduce(pixels);
+    let (palette, mut data) = reduce(pixels);
     let mut bytes = Vec::new();
     let mut encoder = png::Encoder::new(&mut bytes, width, height);
     encoder.set_depth(png::BitDepth::Eight);
+    if palette.len() <= HALF_BYTE {
+        encoder.set_depth(png::BitDepth::Four);
+        let pair = |pair: &[u8]| pair[0] << 4 | pair.get(1).unwrap_or(&0);
+        data = data.chunks(width as usize).flat_map(|row| row.chunks(2).map(pair)).collect();
+    }
     encoder.set_compression(png::Compression::High);
     encoder.set_color(png::ColorType::Indexed);
     encoder.set_palette(palette.concat());
@@ -95,14 +129,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn areas_keep_their_exact_colour_and_rare_colours_one_nearby() {
+    fn areas_keep_their_colour_and_smoothed_edges_one_nearby() {
         let mut pixels: Vec<[u8; 3]> = (0..=180).flat_map(|i| [[i, 0, 100]; 30]).collect();
         let areas = pixels.len();
         pixels.extend([[7, 1, 101], [200, 255, 0]]);
         let (palette, indices) = reduce(&pixels);
-        let shown: Vec<[u8; 3]> = indices.iter().map(|&i| palette[usize::from(i)]).collect();
-        assert_eq!(shown[..areas], pixels[..areas]);
-        assert_eq!(shown[areas..], [[7, 0, 100], [200, 255, 0]]);
-        assert_eq!(palette.len(), 182);
+        let shown = |i: usize| palette[usize::from(indices[i])];
+        assert!((0..areas).all(|i| distance(shown(i), pixels[i]) <= NEAR * NEAR));
+        assert_eq!((shown(areas + 1), distance(shown(areas), [7, 1, 101]) < 50), ([200, 255, 0], true));
+        assert!(palette.len() <= 256);
+    }
+
+    #[test]
+    fn a_picture_of_few_colours_takes_half_a_byte_a_pixel_and_keeps_them() {
+        let row = [[255, 255, 255], [0, 114, 178], [230, 230, 230]];
+        let pixels = [row, row, [row[2], row[1], row[0]]].concat();
+        let bytes = encode(&pixels, 3, 3).expect("a picture");
+        assert_eq!(bytes[24], 4, "bits of a pixel");
+        let mut reader = png::Decoder::new(std::io::Cursor::new(bytes)).read_info().expect("a header");
+        let palette = reader.info().palette.clone().expect("a palette");
+        let mut data = vec![0; reader.output_buffer_size().expect("small")];
+        reader.next_frame(&mut data).expect("pixels");
+        let place = |i: usize| (data[i / 3 * 2 + i % 3 / 2] >> (4 * (1 - i % 3 % 2))) & 15;
+        let read: Vec<[u8; 3]> =
+            (0..9).map(|i| std::array::from_fn(|c| palette[3 * usize::from(place(i)) + c])).collect();
+        assert_eq!(read, pixels);
     }
 }

@@ -1,4 +1,4 @@
-//! [`Difference`]: two methods paired by seed; [`verdicts`] over a family of comparisons.
+//! [`Difference`]: two methods paired by seed, read by a [`Verdict`] after [`correct`] over a family of them.
 
 use grpo_lambda_stats::{Interval, holm, paired_permutation, t_interval};
 
@@ -12,6 +12,8 @@ pub struct Difference {
     pub narrow: Interval,
     /// The two-sided p-value of sign flips.
     pub p: f64,
+    /// The same after [`correct`] for a family of differences; before it, as it is.
+    pub corrected: f64,
 }
 
 /// Drawn sign flips where there are too many to count, and the seed that draws them.
@@ -25,8 +27,27 @@ impl Difference {
         let interval = t_interval(&values, level)?;
         let narrow = t_interval(&values, 2.0 * level - 1.0)?;
         let p = paired_permutation(scores, with, FLIPS, DRAWN_BY)?.p;
-        Some(Difference { values, interval, narrow, p })
+        Some(Difference { values, interval, narrow, p, corrected: p })
     }
+
+    /// The reading at the corrected p-value: equivalence first, which needs the narrow interval within `margin`.
+    pub fn verdict(&self, margin: f64) -> Verdict {
+        let is_equivalent = self.narrow.low >= -margin && self.narrow.high <= margin;
+        match (is_equivalent, self.corrected <= 1.0 - self.interval.level, self.interval.mid > 0.0) {
+            (true, _, _) => Verdict::Equivalent,
+            (false, true, true) => Verdict::Higher,
+            (false, true, false) => Verdict::Lower,
+            (false, false, _) => Verdict::Inconclusive,
+        }
+    }
+}
+
+/// Corrects the p-values of a family by Holm. `planned` differences count in it; those that are not there yet have p = 1.
+pub fn correct<'a>(family: impl IntoIterator<Item = &'a mut Difference>, planned: usize) {
+    let mut family: Vec<&mut Difference> = family.into_iter().collect();
+    let mut all: Vec<f64> = family.iter().map(|d| d.p).collect();
+    all.resize(planned.max(all.len()), 1.0);
+    family.iter_mut().zip(holm(&all)).for_each(|(d, p)| d.corrected = p);
 }
 
 /// The verdict on a comparison.
@@ -36,23 +57,6 @@ pub enum Verdict {
     Lower,
     Equivalent,
     Inconclusive,
-}
-
-/// The verdicts on a family at `level`, with p-values that Holm corrects: equivalence first, which needs the narrow
-/// interval within `margin`.
-pub fn verdicts(family: &[Difference], level: f64, margin: f64) -> Vec<(f64, Verdict)> {
-    let corrected = holm(&family.iter().map(|d| d.p).collect::<Vec<_>>());
-    let of_one = |(d, p): (&Difference, f64)| {
-        let is_equivalent = d.narrow.low >= -margin && d.narrow.high <= margin;
-        let verdict = match (is_equivalent, p <= 1.0 - level, d.interval.mid > 0.0) {
-            (true, _, _) => Verdict::Equivalent,
-            (false, true, true) => Verdict::Higher,
-            (false, true, false) => Verdict::Lower,
-            (false, false, _) => Verdict::Inconclusive,
-        };
-        (p, verdict)
-    };
-    family.iter().zip(corrected).map(of_one).collect()
 }
 
 #[cfg(test)]
@@ -67,13 +71,21 @@ mod tests {
     fn verdicts_by_hand() {
         // Six of one sign: p = 2/64, which Holm doubles in a family of two.
         let (up, down) = ([0.3, 0.31, 0.29, 0.3, 0.32, 0.28], [-0.3, -0.31, -0.29, -0.3, -0.32, -0.28]);
-        assert_eq!(verdicts(&[difference(&up)], 0.95, 0.02), [(0.03125, Verdict::Higher)]);
-        assert_eq!(verdicts(&[difference(&down)], 0.95, 0.02), [(0.03125, Verdict::Lower)]);
-        let two = verdicts(&[difference(&up), difference(&down)], 0.95, 0.02);
-        assert_eq!(two, [(0.0625, Verdict::Inconclusive); 2]);
+        let read = |family: &[&[f64]], margin: f64| -> Vec<(f64, Verdict)> {
+            let mut family: Vec<Difference> = family.iter().map(|values| difference(values)).collect();
+            let planned = family.len();
+            correct(&mut family, planned);
+            family.iter().map(|d| (d.corrected, d.verdict(margin))).collect()
+        };
+        assert_eq!(read(&[&up], 0.02), [(0.03125, Verdict::Higher)]);
+        assert_eq!(read(&[&down], 0.02), [(0.03125, Verdict::Lower)]);
+        assert_eq!(read(&[&up, &down], 0.02), [(0.0625, Verdict::Inconclusive); 2]);
+        let mut alone = [difference(&up)];
+        correct(&mut alone, 3);
+        assert_eq!(alone[0].corrected, 3.0 / 32.0, "two more are planned");
         let small = [0.001, -0.002, 0.001, 0.0, 0.002, -0.001];
-        assert_eq!(verdicts(&[difference(&small)], 0.95, 0.02)[0].1, Verdict::Equivalent);
-        assert_eq!(verdicts(&[difference(&small)], 0.95, 0.0005)[0].1, Verdict::Inconclusive);
+        assert_eq!(read(&[&small], 0.02)[0].1, Verdict::Equivalent);
+        assert_eq!(read(&[&small], 0.0005)[0].1, Verdict::Inconclusive);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! | [`Study`] | a protocol of `paper/protocols`: methods, seeds, rates, budget, comparisons, gate |
 //! | [`Trial`] | a run as a row of a CSV file, with its [`Curve`] of accuracy over tokens |
 //! | [`chosen`], [`Rows`] | the rate of a method, and its runs by seed |
-//! | [`Difference`], [`Verdict`] | a comparison paired by seed, and its reading at the level of a family |
+//! | [`Difference`], [`correct`], [`Verdict`] | a comparison paired by seed, and its reading after correction over a family |
 //!
 //! Nothing here knows how a run is made.
 #![allow(missing_docs)] // internal to the workspace: names and comments say what is not obvious
@@ -16,7 +16,7 @@ mod curve;
 mod study;
 mod trial;
 
-pub use compare::{Difference, Verdict, verdicts};
+pub use compare::{Difference, Verdict, correct};
 pub use curve::{Curve, CurveError, Point};
 pub use study::{Comparison, Gate, Method, Seeds, Study, StudyError};
 pub use trial::{End, Rows, Stage, Trial, chosen};

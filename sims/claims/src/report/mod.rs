@@ -11,11 +11,11 @@ mod entry;
 mod front;
 pub mod markdown;
 
+use crate::atlas;
 use crate::experiment::Experiment;
 use crate::sentences::{NOT_TESTED, NotTested};
 use anyhow::{Context as _, bail};
 use entry::Entry;
-use grpo_lambda_stats::table::Table;
 use std::path::{Path, PathBuf};
 
 /// Replaces the content of every known block of `text`.
@@ -83,10 +83,11 @@ pub fn blocks(experiments: &[&Experiment], out: &Path) -> anyhow::Result<Vec<(&'
         blocks.push(("chain gate", chain::gate(&out.join("data"))?));
         blocks.push(("answer", answer::answer(&out.join("data"))?));
     }
-    // A table short enough for a page.
     if let Ok(text) = std::fs::read_to_string(out.join("data/atlas_updates_summary.csv")) {
-        let table = Table::from_csv(&text).context("data/atlas_updates_summary.csv")?;
-        blocks.push(("atlas summary", table.to_markdown()));
+        blocks.push((
+            "atlas summary",
+            atlas::updates::on_page(&text).context("data/atlas_updates_summary.csv")?,
+        ));
     }
     Ok(blocks)
 }

@@ -112,6 +112,20 @@ pub(super) struct Regions {
 }
 
 impl Regions {
+    /// The shares by the names of their columns.
+    pub(super) fn named(&self) -> [(&'static str, f64); 8] {
+        [
+            ("raised_free", self.raised_free),
+            ("raised_high", self.raised_high),
+            ("raised_low", self.raised_low),
+            ("lowered_free", self.lowered_free),
+            ("lowered_low", self.lowered_low),
+            ("lowered_high", self.lowered_high),
+            ("idle", self.idle),
+            ("silent", self.silent),
+        ]
+    }
+
     /// The shares over all groups.
     pub(super) fn new(groups: &Groups, method: &dyn Method) -> Regions {
         let (mut all, mut sum) = (0.0, Regions::default());
@@ -182,17 +196,7 @@ mod tests {
             for name in ["grpo", "grpo_lambda", "gspo", "cispo"] {
                 let method = methods::parse(name, "").unwrap().method;
                 let r = Regions::new(&groups, method.as_ref());
-                let sum: f64 = [
-                    r.raised_free,
-                    r.raised_high,
-                    r.raised_low,
-                    r.lowered_free,
-                    r.lowered_low,
-                    r.lowered_high,
-                    r.idle,
-                ]
-                .iter()
-                .sum();
+                let sum: f64 = r.named()[..7].iter().map(|(_, share)| share).sum();
                 assert!((sum - 1.0).abs() < 1e-12, "{name}: {sum}");
                 assert!(!on_policy || (r.bound() == 0.0 && r.silent == 0.0), "{name}: {r:?}");
             }

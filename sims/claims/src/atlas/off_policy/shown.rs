@@ -20,7 +20,7 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
 
 fn rows(n: &Numbers) -> Table {
     table(n.rows.iter().map(|row| {
-        Record::default()
+        let names = Record::default()
             .with("mode", row.mode.name())
             .with("mdp", row.mdp.as_str())
             .with("method", row.method.as_str())
@@ -29,15 +29,9 @@ fn rows(n: &Numbers) -> Table {
             .with("kl", row.kl)
             .with("cosine", row.fit.map(|f| f.cosine))
             .with("scale", row.fit.map(|f| f.scale))
-            .with("bias", row.fit.map(|f| f.bias))
-            .with("raised_free", row.regions.map(|r| r.raised_free))
-            .with("raised_high", row.regions.map(|r| r.raised_high))
-            .with("raised_low", row.regions.map(|r| r.raised_low))
-            .with("lowered_free", row.regions.map(|r| r.lowered_free))
-            .with("lowered_low", row.regions.map(|r| r.lowered_low))
-            .with("lowered_high", row.regions.map(|r| r.lowered_high))
-            .with("idle", row.regions.map(|r| r.idle))
-            .with("silent", row.regions.map(|r| r.silent))
+            .with("bias", row.fit.map(|f| f.bias));
+        let columns = Regions::default().named().into_iter().enumerate();
+        columns.fold(names, |record, (k, (name, _))| record.with(name, row.regions.map(|r| r.named()[k].1)))
     }))
 }
 
@@ -119,14 +113,12 @@ const OVERVIEW: [&str; 14] = [
 fn overview(n: &Numbers) -> Figure {
     let names: Vec<_> = methods(&n.rows).into_iter().filter(|name| OVERVIEW.contains(name)).collect();
     let ages = STALE.map(|k| k as f64);
-    let map = |of: &dyn Fn(&str, f64) -> f64| -> Vec<Vec<f64>> {
-        names.iter().map(|name| ages.iter().map(|&k| of(name, k)).collect()).collect()
-    };
-    let heat = |title: &str, x: &str, label: &str, values, range, diverging| {
+    let map = |[title, x, label]: [&str; 3], range: (f64, f64), of: &dyn Fn(&str, f64) -> f64| {
+        let values = names.iter().map(|name| ages.iter().map(|&k| of(name, k)).collect()).collect();
         Panel::new(title)
             .x(Axis::new(x).categories(ages.map(|k| format!("{k}"))))
             .y(Axis::new("").categories(names.clone()))
-            .mark(heat(values, range, diverging, label))
+            .mark(heat(values, range, range.0 < 0.0, label))
     };
     let at = |name| mean_cosine(&n.rows, Mode::Stale, name, 8.0);
     Figure::new(format!(
@@ -141,21 +133,15 @@ fn overview(n: &Numbers) -> Figure {
         n.size
     ))
     .panel_size(560, 400)
-    .panel(heat(
-        "Cosine with ∇J at the updated policy",
-        "age of the sampler (updates)",
-        "cosine",
-        map(&|name, k| mean_cosine(&n.rows, Mode::Stale, name, k)),
+    .panel(map(
+        ["Cosine with ∇J at the updated policy", "age of the sampler (updates)", "cosine"],
         (-1.0, 1.0),
-        true,
+        &|name, k| mean_cosine(&n.rows, Mode::Stale, name, k),
     ))
-    .panel(heat(
-        "Share of tokens on a clip bound",
-        "updates on the same batch",
-        "share of tokens",
-        map(&|name, k| mean_share(&n.rows, Mode::Inner, name, k, Regions::bound)),
+    .panel(map(
+        ["Share of tokens on a clip bound", "updates on the same batch", "share of tokens"],
         (0.0, 1.0),
-        false,
+        &|name, k| mean_share(&n.rows, Mode::Inner, name, k, Regions::bound),
     ))
 }
 

@@ -5,259 +5,234 @@ use super::overall::{BUDGET, Overall, SHARP, names, overall, unbiased};
 use super::row::{Column, GROUP, Row};
 use crate::atlas::entrants::{BASELINE, ENTRANTS, Entrant, Family};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{holds_or, list, short};
+use crate::experiments::common::{holds_or, largest};
 use grpo_lambda_stats::mean;
 
 pub(super) fn findings(atlas: &Atlas) -> Vec<Finding> {
     let all = overall(atlas);
-    let named = |name: &str| all.iter().find(|o| o.entrant.name == name);
-    let mut findings =
-        vec![headline(atlas, &all), equal_lengths(atlas), reversal(&all, atlas.uncut), tracing(atlas, &all)];
-    findings.extend(named("GRPO-λ recent").zip(named(BASELINE)).map(|(l, g)| lambda(l, g)));
-    findings.push(rescaling(atlas));
-    findings.push(equal_cost(&all));
-    findings.push(credit(atlas));
-    findings
+    vec![
+        headline(&all),
+        equal_lengths(atlas, &all),
+        reversal(&all, atlas.uncut),
+        tracing(atlas, &all),
+        lambda(&all),
+        rescaling(atlas),
+        equal_cost(&all),
+        credit(atlas),
+    ]
 }
 
-/// Shows these columns of some readings.
+/// The most readings that a finding shows.
+const MOST: usize = 5;
+
+/// Shows these columns of the first of some readings.
 fn showing(finding: Finding, readings: &[&str], columns: &[&str]) -> Finding {
-    finding.rows("summary", &[&["method"], columns].concat()).only("method", readings)
+    let some = &readings[..readings.len().min(MOST)];
+    if some.is_empty() {
+        return finding;
+    }
+    finding.rows("summary", &[&["method"], columns].concat()).only("method", some)
 }
 
-fn headline(atlas: &Atlas, all: &[Overall]) -> Finding {
-    let good: Vec<&Overall> = all.iter().filter(|o| o.unbiased == o.tasks).collect();
-    let partly = all.iter().filter(|o| o.unbiased < o.tasks);
-    let sampled: usize = all.iter().map(|o| o.sampled).sum();
-    let rows: usize = all.iter().map(|o| o.tasks).sum();
-    let mut worst: Vec<&Overall> = partly.collect();
-    worst.sort_by(|a, b| a.worst.0.total_cmp(&b.worst.0));
-    let worst: Vec<&str> = worst.iter().take(5).map(|o| o.entrant.name).collect();
+/// The names of some readings in the order of a number.
+fn by<'a>(all: impl Iterator<Item = &'a Overall>, number: fn(&Overall) -> f64) -> Vec<&'static str> {
+    let mut all: Vec<&Overall> = all.collect();
+    all.sort_by(|a, b| number(a).total_cmp(&number(b)));
+    all.into_iter().map(|o| o.entrant.name).collect()
+}
+
+fn place(name: &str) -> Option<usize> {
+    ENTRANTS.iter().position(|e| e.name == name)
+}
+
+fn headline(all: &[Overall]) -> Finding {
+    let good = || all.iter().filter(|o| o.unbiased == o.tasks);
+    let turned = by(all.iter().filter(|o| o.unbiased < o.tasks), |o| o.worst.0);
     let statement =
         "Finer credit than one number per response moves the policy along the gradient of expected reward";
-    let verdict = if good.len() == all.len() {
-        Verdict::Holds
-    } else {
-        let names_in = |families: &[Family]| {
-            names(good.iter().copied().filter(|o| families.contains(&o.entrant.family)))
-        };
-        Verdict::HoldsWhen(format!(
-            "the finer credit is the difference of sound values. Unbiased up to scale on all {} tasks are {} of {} readings: with one number per response {}; with a trace {}; \
-             with scores {}; with values {}",
-            atlas.tasks.len(),
-            good.len(),
-            all.len(),
-            names_in(&[Family::Group]),
-            names_in(&[Family::Trace]),
-            names_in(&[Family::Score]),
-            names_in(&[Family::Value])
-        ))
+    let verdict = match turned.is_empty() {
+        true => Verdict::Holds,
+        false => Verdict::HoldsWhen(format!(
+            "the finer credit is the difference of sound values: on all tasks unbiased up to scale are {} of {} readings",
+            good().count(),
+            all.len()
+        )),
     };
     let finding = Finding::new("headline", statement, verdict)
-        .value("cells", rows)
-        .value("cells simulated", sampled)
+        .value("cells", all.iter().map(|o| o.tasks).sum::<usize>())
+        .value("cells simulated", all.iter().map(|o| o.sampled).sum::<usize>())
         .value("largest standard error of an unbiased one", SHARP);
-    showing(finding, &worst, &["unbiased on", "mean cosine", "lowest cosine", "on task"])
+    let families = [
+        ("unbiased with one number per response", Family::Group),
+        ("with a trace", Family::Trace),
+        ("with scores", Family::Score),
+        ("with values", Family::Value),
+    ];
+    let finding = families.into_iter().fold(finding, |finding, (name, family)| {
+        finding.value(name, names(good().filter(|o| o.entrant.family == family)))
+    });
+    showing(finding, &turned, &["unbiased on", "mean cosine", "lowest cosine", "on task"])
         .note("Of the others those with the lowest cosines are shown. Where a cell is simulated, unbiased means within three standard errors.")
 }
 
 /// Tasks whose responses have one length.
-pub(super) fn equal_lengths(atlas: &Atlas) -> Finding {
+fn equal_lengths(atlas: &Atlas, all: &[Overall]) -> Finding {
     let equal: Vec<&str> =
         atlas.tasks.iter().filter(|t| t.equal_lengths()).map(|t| t.name.as_str()).collect();
-    let (mut good, mut bad) = (Vec::new(), Vec::new());
-    for (e, entrant) in ENTRANTS.iter().enumerate() {
-        if entrant.family != Family::Group {
-            continue;
-        }
-        let rows: Vec<_> = atlas.rows_of(e, GROUP).filter(|r| r.how != "impossible").collect();
-        let everywhere = rows.iter().all(|r| unbiased(r));
-        let when_equal = rows.iter().filter(|r| equal.contains(&r.task.as_str())).all(|r| unbiased(r));
-        match (everywhere, when_equal) {
-            (true, _) => {}
-            (false, true) => good.push(entrant.name),
-            (false, false) => bad.push(entrant.name),
-        }
-    }
-    let verdict = if bad.is_empty() {
-        Verdict::HoldsWhen("all responses have one length; an average over tokens or responses turns the update away where lengths vary".into())
-    } else {
-        Verdict::Fails(format!("turned even at equal lengths: {}", bad.join(", ")))
+    let turned = || all.iter().filter(|o| o.entrant.family == Family::Group && o.unbiased < o.tasks);
+    let turned_when_equal = |o: &&Overall| {
+        let rows = place(o.entrant.name).into_iter().flat_map(|e| atlas.rows_of(e, GROUP));
+        let mut possible = rows.filter(|row| row.how != "impossible");
+        possible.any(|row| equal.contains(&row.task.as_str()) && !unbiased(row))
+    };
+    let bad = names(turned().filter(turned_when_equal));
+    let good = by(turned().filter(|o| !turned_when_equal(o)), |o| o.worst.0);
+    let verdict = match turned().any(|o| turned_when_equal(&o)) {
+        false => Verdict::HoldsWhen("all responses have one length; an average over tokens or responses turns the update away where lengths vary".into()),
+        true => Verdict::Fails(format!("turned even at equal lengths: {bad}")),
     };
     let statement = "One number per response keeps the direction of the gradient, whatever the normalisation";
-    let finding = Finding::new("equal_lengths", statement, verdict).value("tasks of one length", equal);
-    showing(finding, &good, &["lowest cosine", "on task"]).note("These are unbiased where lengths are equal.")
+    let finding = Finding::new("equal_lengths", statement, verdict)
+        .value("tasks of one length", equal.len())
+        .value("readings that are unbiased there alone", good.len());
+    showing(finding, &good, &["lowest cosine", "on task"]).note("Of these the most turned are shown.")
 }
 
-pub(super) fn reversal(all: &[Overall], [grpo, traced]: [f64; 2]) -> Finding {
-    let mut reversing: Vec<&Overall> = all.iter().filter(|o| o.reversed.0 > 0.0).collect();
-    reversing.sort_by(|a, b| b.reversed.0.total_cmp(&a.reversed.0));
-    let some: Vec<&str> = reversing.iter().take(8).map(|o| o.entrant.name).collect();
-    let turned = names(all.iter().filter(|o| o.worst.0 < 0.0));
-    let verdict = if reversing.is_empty() {
-        Verdict::Holds
-    } else {
-        Verdict::Fails(format!(
-            "{} of {} readings reverse a prefix somewhere: {}",
-            reversing.len(),
-            all.len(),
-            list(&some)
-        ))
-    };
+fn reversal(all: &[Overall], [grpo, traced]: [f64; 2]) -> Finding {
+    let reversing = by(all.iter().filter(|o| o.reversed.0 > 0.0), |o| -o.reversed.0);
     let finding = Finding::new(
         "reversal",
         "No method turns the update of a prefix against the gradient (κ(s) ≥ 0 wherever the gradient is)",
-        verdict,
-    );
-    let finding = finding
-        .value("reversed as a whole on a task", turned)
-        .value("cosine of GRPO-λ recent on eos_hazard_dependent at its own horizon of 8", traced)
-        .value("cosine of GRPO there", grpo);
-    if some.is_empty() {
-        return finding;
-    }
-    showing(finding, &some, &["reversed visits, most"])
-        .note("The list cuts eos_hazard_dependent to a horizon of 5; `length_bonus` sweeps the horizon.")
+        holds_or(
+            reversing.is_empty(),
+            format!("{} of {} readings reverse a prefix somewhere", reversing.len(), all.len()),
+        ),
+    )
+    .value("reversed as a whole on a task", names(all.iter().filter(|o| o.worst.0 < 0.0)))
+    .value("cosine of GRPO-λ recent on eos_hazard_dependent at its own horizon of 8", traced)
+    .value("cosine of GRPO there", grpo)
+    .note("The list cuts eos_hazard_dependent to a horizon of 5; `length_bonus` sweeps the horizon.");
+    showing(finding, &reversing, &["reversed visits, most"])
 }
 
-fn lambda(traced: &Overall, plain: &Overall) -> Finding {
-    let ok = traced.mean_cosine >= plain.mean_cosine - 1e-6;
+fn lambda(all: &[Overall]) -> Finding {
+    let names = ["GRPO-λ recent", BASELINE];
+    let [traced, plain] =
+        names.map(|name| all.iter().find(|o| o.entrant.name == name).map(|o| o.mean_cosine));
     let statement = "GRPO-λ (recent) turns away from the gradient no more than GRPO";
-    let counterexample = format!("{} by cosine {}", traced.worst.1, short(traced.worst.0));
-    let names = [traced.entrant.name, plain.entrant.name];
-    let finding = Finding::new("lambda", statement, holds_or(ok, counterexample));
+    let ok = traced.zip(plain).is_some_and(|(traced, plain)| traced >= plain - 1e-6);
+    let finding = Finding::new("lambda", statement, holds_or(ok, "its mean cosine is lower"));
     showing(finding, &names, &["mean cosine", "lowest cosine", "on task"])
 }
 
 /// Prefix-tree methods and the direction within prefixes.
-pub(super) fn rescaling(atlas: &Atlas) -> Finding {
-    let mut values = Vec::new();
-    let mut ok = true;
-    for name in ["TEMPO, no std", "TEMPO", "TreeRL", "SPO-tree", "TreeRPO (recon.)"] {
-        let Some(e) = ENTRANTS.iter().position(|e| e.name == name) else { continue };
-        let rows: Vec<_> = atlas.rows_of(e, GROUP).filter(|r| r.exact()).collect();
-        let worst = |column| rows.iter().filter_map(|r| r.get(column)).fold(0.0, f64::max);
-        let (direction, rescaling) = (worst(Column::BiasDirection), worst(Column::BiasRescaling));
-        let cv = worst(Column::KappaCv);
-        ok &= name != "TEMPO, no std" || direction < 1e-6;
-        values.push((format!("{name}: direction"), direction));
-        values.push((format!("{name}: rescaling"), rescaling));
-        values.push((format!("{name}: variation of κ(s)"), cv));
-        values.push((format!("{name}: exact tasks"), rows.len() as f64));
-    }
-    let verdict = if ok {
-        Verdict::HoldsWhen("rewards are not divided by the group's std and losses not by token counts (TEMPO, no std: direction error below 1e-6)".into())
-    } else {
-        Verdict::Fails("TEMPO without std turns the update within a prefix".into())
+fn rescaling(atlas: &Atlas) -> Finding {
+    const SOUND: &str = "TEMPO, no std";
+    let worst = |name: &str, column| {
+        let rows = place(name).into_iter().flat_map(|e| atlas.rows_of(e, GROUP)).filter(|r| r.exact());
+        largest(rows.filter_map(|r| r.get(column)))
+    };
+    let verdict = match worst(SOUND, Column::BiasDirection) < 1e-6 {
+        true => Verdict::HoldsWhen(
+            "rewards are not divided by the group's std and losses not by token counts (TEMPO, no std)"
+                .into(),
+        ),
+        false => Verdict::Fails("TEMPO without std turns the update within a prefix".into()),
     };
     let statement = "Prefix-tree credit only re-weights prefixes against each other; within a prefix the direction is the gradient's";
     let finding = Finding::new("rescaling", statement, verdict).note("Largest on any exact task.");
-    values.into_iter().fold(finding, |finding, (name, value)| finding.value(name, value))
+    let shown = [SOUND, "TEMPO", "TreeRL", "SPO-tree", "TreeRPO (recon.)"];
+    shown.into_iter().fold(finding, |finding, name| {
+        finding
+            .value(format!("{name}: direction"), worst(name, Column::BiasDirection))
+            .value(format!("{name}: rescaling"), worst(name, Column::BiasRescaling))
+            .value(format!("{name}: variation of κ(s)"), worst(name, Column::KappaCv))
+    })
 }
 
 /// A reading with a trace against the reading of GRPO that differs from it only by the trace.
 fn tracing(atlas: &Atlas, all: &[Overall]) -> Finding {
-    let place = |name: &str| ENTRANTS.iter().position(|e| e.name == name);
-    let mut values = Vec::new();
-    let (mut lower, mut higher) = (0, 0);
-    for (traced, plain) in [
+    const CLAMPED: &str = "GRPO, clamp -0.1";
+    let pairs = [
         ("GRPO-λ recent, no clamp", BASELINE),
         ("GRPO-λ both, no clamp", BASELINE),
-        ("GRPO-λ recent", "GRPO, clamp -0.1"),
-        ("GRPO-λ both", "GRPO, clamp -0.1"),
+        ("GRPO-λ recent", CLAMPED),
+        ("GRPO-λ both", CLAMPED),
         ("P-trace (recon.)", BASELINE),
-    ] {
-        let (Some(t), Some(p)) = (place(traced), place(plain)) else { continue };
-        let pairs: Vec<(f64, f64)> = atlas
-            .rows_of(t, GROUP)
-            .zip(atlas.rows_of(p, GROUP))
-            .filter_map(|(a, b)| Some((a.get(Column::Mse)?, b.get(Column::Mse)?)))
-            .collect();
+    ];
+    let compared = pairs.iter().filter_map(|(traced, plain)| {
+        let (t, p) = (place(traced)?, place(plain)?);
+        let both = atlas.rows_of(t, GROUP).zip(atlas.rows_of(p, GROUP));
+        let differences = both.filter_map(|(a, b)| Some(a.get(Column::Mse)? - b.get(Column::Mse)?));
+        let differences: Vec<f64> = differences.collect();
         // Differences that rounding could make are none.
-        let (down, up) = (
-            pairs.iter().filter(|(a, b)| *a < b - 1e-6).count(),
-            pairs.iter().filter(|(a, b)| *a > b + 1e-6).count(),
-        );
-        lower += down;
-        higher += up;
-        values.push((format!("{traced}: error"), all[t].mse));
-        values.push((format!("{traced}: error of {plain}"), all[p].mse));
-        values.push((format!("{traced}: lower on"), down as f64));
-        values.push((format!("{traced}: higher on"), up as f64));
-    }
-    let statement = format!("A trace lowers the error of one update at the best step size (G = {GROUP})");
+        let count = |side: f64| differences.iter().filter(|d| side * **d > 1e-6).count();
+        Some((traced, [all[t].mse, all[p].mse], [count(-1.0), count(1.0)]))
+    });
+    let compared: Vec<_> = compared.collect();
+    let [lower, higher] = [0, 1].map(|side| compared.iter().map(|(.., counts)| counts[side]).sum::<usize>());
     let verdict = match (lower, higher) {
         (_, 0) => Verdict::Holds,
-        (0, _) => Verdict::Fails(format!("higher in all {higher} cases that differ")),
         _ if higher > lower => {
             Verdict::Fails(format!("higher in {higher} of {} cases that differ", lower + higher))
         }
         _ => Verdict::HoldsWhen(format!("lower in {lower} of {} cases that differ", lower + higher)),
     };
-    let finding =
-        Finding::new("tracing", statement, verdict).note("Mean error relative to |∇J|², over tasks.");
-    values.into_iter().fold(finding, |finding, (name, value)| finding.value(name, value))
+    let statement = format!("A trace lowers the error of one update at the best step size (G = {GROUP})");
+    let finding = Finding::new("tracing", statement, verdict)
+        .note("Mean error relative to |∇J|², over tasks; without the trace the clamp stays as it is.");
+    compared.iter().fold(finding, |finding, (name, [own, plain], [lower, higher])| {
+        finding
+            .value(format!("{name}: error"), own)
+            .value(format!("{name}: error without the trace"), plain)
+            .value(format!("{name}: lower on"), lower)
+            .value(format!("{name}: higher on"), higher)
+    })
 }
 
 fn equal_cost(all: &[Overall]) -> Finding {
-    let mut paid: Vec<(&Overall, f64)> = all.iter().filter_map(|o| Some((o, o.mse_at_budget?))).collect();
-    paid.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let mut shown: Vec<&str> = paid.iter().take(7).map(|(o, _)| o.entrant.name).collect();
-    shown.push(BASELINE);
-    let beyond = names(all.iter().filter(|o| o.mse_at_budget.is_none()));
-    let first = paid.first().map_or("", |(o, _)| o.entrant.name);
-    let free: Vec<&(&Overall, f64)> =
-        paid.iter().filter(|(o, _)| o.entrant.family == Family::Group).collect();
-    let plain = free.first().map_or((f64::NAN, ""), |(o, m)| (*m, o.entrant.name));
-    let ok = paid.first().is_some_and(|(o, _)| o.entrant.family != Family::Group);
-    let statement = "At equal cost a method with finer credit has the lowest error of one update";
-    let verdict = if ok {
-        Verdict::HoldsWhen(format!(
-            "it is {first} ({}; best with one number per response: {} {})",
-            short(paid.first().map_or(f64::NAN, |p| p.1)),
-            plain.1,
-            short(plain.0)
-        ))
-    } else {
-        Verdict::Fails(format!("the lowest is {} with {}", plain.1, short(plain.0)))
+    let paid = |o: &&Overall| o.mse_at_budget.is_some();
+    let order = by(all.iter().filter(paid), |o| o.mse_at_budget.unwrap_or(f64::INFINITY));
+    let family = |name: &&&str| place(name).is_some_and(|e| ENTRANTS[e].family == Family::Group);
+    let plain = order.iter().find(family).copied();
+    let first = order.first().copied();
+    let verdict = match first.filter(|first| Some(*first) != plain) {
+        Some(first) => Verdict::HoldsWhen(format!("it is {first}")),
+        None => Verdict::Fails("one number per response has the lowest".into()),
     };
-    let finding = Finding::new("equal_cost", statement, verdict)
-        .value("responses written or scored", BUDGET)
-        .value("beyond the budget even in groups of two on some task", beyond);
+    let statement = "At equal cost a method with finer credit has the lowest error of one update";
+    let finding =
+        Finding::new("equal_cost", statement, verdict).value("responses written or scored", BUDGET).value(
+            "beyond the budget even in groups of two on some task",
+            names(all.iter().filter(|o| !paid(o))),
+        );
+    let shown: Vec<&str> = order.iter().take(MOST - 1).copied().chain(plain).collect();
     showing(finding, &shown, &["error, equal cost", "cost"])
 }
 
-pub(super) fn credit(atlas: &Atlas) -> Finding {
+fn credit(atlas: &Atlas) -> Finding {
     let rank = |row: &Row| row.get(Column::CreditRankCorrelation).filter(|_| row.exact());
-    // A reading's correlations, and the baseline's on the same tasks.
-    let paired = |e: usize| -> (Vec<f64>, Vec<f64>) {
-        let pairs = atlas.rows_of(e, GROUP).zip(atlas.rows_of(0, GROUP));
-        pairs.filter_map(|(own, base)| Some((rank(own)?, rank(base)?))).unzip()
-    };
     let per_token = |e: &Entrant| e.family != Family::Group && e.method != ENTRANTS[0].method;
-    let mut ranked = Vec::new();
-    for (e, entrant) in ENTRANTS.iter().enumerate().filter(|(_, e)| per_token(e)) {
-        let (own, base) = paired(e);
-        if let (Some(mean), Some(plain)) = (mean(&own), mean(&base)) {
-            ranked.push((mean - plain, entrant.name, [mean, plain], own.len()));
-        }
-    }
-    ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let below = ranked.iter().filter(|r| r.0 < -1e-9).count();
+    // A reading's mean correlation, and the baseline's on the same tasks.
+    let compared = ENTRANTS.iter().enumerate().filter(|(_, e)| per_token(e)).filter_map(|(e, entrant)| {
+        let pairs = atlas.rows_of(e, GROUP).zip(atlas.rows_of(0, GROUP));
+        let (own, base): (Vec<f64>, Vec<f64>) =
+            pairs.filter_map(|(own, base)| Some((rank(own)?, rank(base)?))).unzip();
+        Some((entrant.name, [mean(&own)?, mean(&base)?], own.len()))
+    });
+    let mut ranked: Vec<_> = compared.collect();
+    ranked.sort_by(|(_, [a, b], _), (_, [c, d], _)| (a - b).total_cmp(&(c - d)));
+    let below = ranked.iter().filter(|(_, [own, base], _)| own - base < -1e-9).count();
     let statement =
         "Methods that assign credit per token rank a prefix's tokens better, in expectation, than GRPO";
     let verdict = holds_or(
         below == 0 && !ranked.is_empty(),
-        format!(
-            "{below} of {} readings rank them worse than {BASELINE}, {} the worst",
-            ranked.len(),
-            ranked.first().map_or("", |r| r.1)
-        ),
+        format!("{below} of {} readings rank them worse", ranked.len()),
     );
     let finding = Finding::new("credit", statement, verdict).note(
         "Rank correlation of implied credit with A, and GRPO's, mean over the tasks on which both are exact: those furthest below it, or least above.",
     );
-    ranked.iter().take(6).fold(finding, |finding, (_, name, both, tasks)| {
+    ranked.iter().take(MOST).fold(finding, |finding, (name, both, tasks)| {
         finding.value(format!("{name}: correlations"), both).value(format!("{name}: tasks"), tasks)
     })
 }

@@ -14,6 +14,7 @@ use crate::experiment::{Experiment, Parts};
 use findings::findings;
 use measure::{Atlas, Size, measure};
 pub use shown::excerpt;
+pub(crate) use shown::on_page;
 use shown::{figures, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {

@@ -9,6 +9,7 @@ use crate::experiments::common::heat;
 use crate::experiments::common::record::{Record, table};
 use crate::figure::{Axis, Figure, Panel};
 use crate::training::Task;
+use anyhow::Context as _;
 use grpo_lambda_mdp::Oracle;
 use grpo_lambda_stats::table::{Table, significant};
 
@@ -160,6 +161,40 @@ pub fn excerpt(seed: u64, tasks_taken: usize, entrants: &[&str]) -> anyhow::Resu
         }
     }
     Ok(table(records))
+}
+
+/// The readings whose rows stand on the page.
+const ON_PAGE: [&str; 12] = [
+    BASELINE,
+    "GRPO, 1/T",
+    "RLOO",
+    "GRPO-λ recent",
+    "GRPO-λ recent, no clamp",
+    "P-trace (recon.)",
+    "high entropy 80/20",
+    "OAR-P",
+    "Prefix RLOO",
+    "TEMPO",
+    "GAE, exact critic",
+    "VinePPO, exact values",
+];
+
+/// Some rows and columns of the table `summary`, with a link to all.
+///
+/// # Errors
+/// If the text is no such table.
+pub(crate) fn on_page(text: &str) -> anyhow::Result<String> {
+    let columns =
+        ["method", "unbiased on", "mean cosine", "lowest cosine", "on task", "error, equal cost", "cost"];
+    let all = Table::from_csv(text)?;
+    let places = columns.iter().map(|name| all.column(name)).collect::<Option<Vec<_>>>();
+    let places = places.context("the summary lacks a column of the page")?;
+    let mut some = Table::new(&columns);
+    for row in all.rows.iter().filter(|row| ON_PAGE.contains(&row[places[0]].format(4).as_str())) {
+        some.push(places.iter().map(|&at| row[at].clone()).collect());
+    }
+    let link = format!("[all {}](data/atlas_updates_summary.csv)", all.rows.len());
+    Ok(format!("{}\nThese are {} of {link}.\n", some.to_markdown(), some.rows.len()))
 }
 
 pub(super) fn figures(atlas: &Atlas) -> Vec<(String, Figure)> {

@@ -5,6 +5,7 @@ use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::{holds_or, within_range};
 use crate::sentences::SentenceId;
 use grpo_lambda_stats::Interval;
+use grpo_lambda_trials::Difference;
 
 /// The shares of RLOO's variance that were predicted for systematic groups before the runs.
 const PREDICTED: [f64; 2] = [0.65, 0.8];
@@ -40,10 +41,14 @@ pub(super) fn variance(n: &Numbers) -> Finding {
 /// The verdict on a statement that an arm has more than the first one.
 fn more(trial: &Trial, arm: &Arm) -> Verdict {
     match arm.reading(&trial.protocol) {
-        Some(Reading::More) => Verdict::Holds,
-        Some(Reading::Less) => Verdict::Fails("it has less".into()),
-        Some(Reading::Equal) => Verdict::Fails(format!("they are equal, within {}", trial.protocol.margin)),
-        _ => Verdict::NotTold("the interval holds 0 and reaches beyond the margin of equality".into()),
+        Some(Reading::Higher) => Verdict::Holds,
+        Some(Reading::Lower) => Verdict::Fails("it has less".into()),
+        Some(Reading::Equivalent) => {
+            Verdict::Fails(format!("they are equal, within {}", trial.protocol.margin))
+        }
+        Some(Reading::Inconclusive) | None => {
+            Verdict::NotTold("the interval holds 0 and reaches beyond the margin of equality".into())
+        }
     }
 }
 
@@ -98,24 +103,20 @@ fn divergence(n: &Numbers) -> Option<Finding> {
         trial.protocol.difference(values(BOTH)?, values(GRPO)?)
     };
     let pairs = [over_grpo("")?, over_grpo(TERM)?];
-    let [without, with] = pairs
-        .map(|(i, _)| format!("{:.2} times GRPO's ({:.2} to {:.2})", i.mid.exp(), i.low.exp(), i.high.exp()));
-    let said = format!("{without} at β = 0, {with} at β = 0.04");
-    let readings = pairs.map(|pair| trial.protocol.reading(pair));
-    let verdict = if readings.iter().all(|r| *r == Reading::More) {
-        Verdict::Holds
-    } else if readings.iter().all(|r| matches!(r, Reading::Less | Reading::Equal)) {
-        Verdict::Fails(said)
-    } else {
-        Verdict::NotTold(said)
+    let verdict = match pairs.each_ref().map(|pair| trial.protocol.reading(pair)) {
+        [Reading::Higher, Reading::Higher] => Verdict::Holds,
+        both if both.iter().all(|r| matches!(r, Reading::Lower | Reading::Equivalent)) => {
+            Verdict::Fails("it is no larger at either β".into())
+        }
+        [..] => Verdict::NotTold("the two values of β disagree, or an interval holds 0".into()),
     };
-    let times = |(i, _): (Interval, f64)| [i.mid.exp(), i.low.exp(), i.high.exp()];
+    let times = |d: &Difference| [d.interval.mid, d.interval.low, d.interval.high].map(f64::exp);
     let finding = showing(Finding::on(SentenceId::DivergenceOfTheClamp, verdict), trial);
     Some(
         finding
-            .value("times GRPO's at β = 0", times(pairs[0]))
-            .value("times GRPO's at β = 0.04", times(pairs[1]))
-            .value("p at β = 0.04, none of the protocol's comparisons", pairs[1].1),
+            .value("times GRPO's at β = 0", times(&pairs[0]))
+            .value("times GRPO's at β = 0.04", times(&pairs[1]))
+            .value("p at β = 0.04, none of the protocol's comparisons", pairs[1].p),
     )
 }
 

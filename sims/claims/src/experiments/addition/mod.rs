@@ -8,10 +8,11 @@ pub(crate) mod shown;
 
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::record::recorded;
-use crate::experiments::common::{difference, distinct, mean};
+use crate::experiments::common::{distinct, mean};
 use anyhow::Context as _;
 use findings::findings;
-use grpo_lambda_stats::{Interval, paired_permutation, t_interval};
+use grpo_lambda_stats::{Interval, t_interval};
+use grpo_lambda_trials::{Difference, Verdict as Reading};
 use serde::Deserialize;
 use shown::{figures, tables};
 
@@ -108,33 +109,21 @@ struct Arm {
     over_first: Option<Difference>,
 }
 
-/// A difference over pairs of seeds, with its p by sign flips.
-type Difference = (Interval, f64);
-
-/// A comparison of a protocol, as it says that one is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reading {
-    More,
-    Less,
-    Equal,
-    NotTold,
-}
-
 impl Protocol {
     /// The difference of two arms, from their values by seed.
     fn difference(&self, values: &[f64], reference: &[f64]) -> Option<Difference> {
-        let interval = t_interval(&difference(values, reference), self.level)?;
-        Some((interval, paired_permutation(values, reference, 0, 0)?.p))
+        Difference::new(values, reference, self.level)
     }
 
     /// True differences exclude 0 by interval and sign flips; an interval within the margin is equality.
-    fn reading(&self, (i, p): Difference) -> Reading {
-        let is_shown = p <= 1.0 - self.level && (i.low > 0.0 || i.high < 0.0);
+    fn reading(&self, d: &Difference) -> Reading {
+        let i = d.interval;
+        let is_shown = d.p <= 1.0 - self.level && (i.low > 0.0 || i.high < 0.0);
         match (i.low.abs().max(i.high.abs()) <= self.margin, is_shown) {
-            (true, _) => Reading::Equal,
-            (false, true) if i.mid > 0.0 => Reading::More,
-            (false, true) => Reading::Less,
-            (false, false) => Reading::NotTold,
+            (true, _) => Reading::Equivalent,
+            (false, true) if i.mid > 0.0 => Reading::Higher,
+            (false, true) => Reading::Lower,
+            (false, false) => Reading::Inconclusive,
         }
     }
 }
@@ -142,7 +131,7 @@ impl Protocol {
 impl Arm {
     /// The reading of the difference from the first arm.
     fn reading(&self, protocol: &Protocol) -> Option<Reading> {
-        Some(protocol.reading(self.over_first?))
+        Some(protocol.reading(self.over_first.as_ref()?))
     }
 }
 
@@ -285,9 +274,12 @@ mod tests {
 
     #[test]
     fn readings_follow_the_protocol() {
-        for (gain, reading) in
-            [(0.2, Reading::More), (-0.2, Reading::Less), (0.0, Reading::Equal), (0.045, Reading::More)]
-        {
+        for (gain, reading) in [
+            (0.2, Reading::Higher),
+            (-0.2, Reading::Lower),
+            (0.0, Reading::Equivalent),
+            (0.045, Reading::Higher),
+        ] {
             let found = read(&runs(gain, 6));
             assert_eq!(found.arms[1].reading(&found.protocol), Some(reading), "{gain}");
             assert_eq!(
@@ -299,7 +291,7 @@ mod tests {
             protocol: Protocol { margin: 0.001, ..read(&runs(0.0, 6)).protocol },
             ..read(&runs(0.0, 6))
         };
-        assert_eq!(wide.arms[1].reading(&wide.protocol), Some(Reading::NotTold));
+        assert_eq!(wide.arms[1].reading(&wide.protocol), Some(Reading::Inconclusive));
     }
 
     #[test]

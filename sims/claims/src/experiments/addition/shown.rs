@@ -40,10 +40,10 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
             rate: arm.rate,
             seeds: arm.values.len(),
             mean: arm.mean,
-            difference: arm.over_first.map(|(i, _)| i.mid),
-            difference_low: arm.over_first.map(|(i, _)| i.low),
-            difference_high: arm.over_first.map(|(i, _)| i.high),
-            p: arm.over_first.map(|(_, p)| p),
+            difference: arm.over_first.as_ref().map(|d| d.interval.mid),
+            difference_low: arm.over_first.as_ref().map(|d| d.interval.low),
+            difference_high: arm.over_first.as_ref().map(|d| d.interval.high),
+            p: arm.over_first.as_ref().map(|d| d.p),
         })
     });
     let shares = n.shares.iter().map(|share| ShareRow {
@@ -72,9 +72,9 @@ fn title(n: &Numbers) -> String {
     let Some(share) = n.shares.iter().find(|share| share.method == SETS) else { return String::new() };
     let trial = &n.trials[SYSTEMATIC];
     let learning = match trial.arm(SETS).and_then(|arm| arm.reading(&trial.protocol)) {
-        Some(Reading::More) => ", and teach faster",
-        Some(Reading::Less | Reading::Equal) => ", and teach no faster",
-        _ => "",
+        Some(Reading::Higher) => ", and teach faster",
+        Some(Reading::Lower | Reading::Equivalent) => ", and teach no faster",
+        Some(Reading::Inconclusive) | None => "",
     };
     format!(
         "On addition systematic groups keep {:.2} of RLOO's variance at the start, {:.2} after RL{learning}",
@@ -98,7 +98,7 @@ fn variance(n: &Numbers) -> Panel {
 }
 
 fn differences(trial: &Trial) -> Panel {
-    let arms = || trial.arms.iter().filter_map(|arm| Some((arm, arm.over_first?.0)));
+    let arms = || trial.arms.iter().filter_map(|arm| Some((arm, arm.over_first.as_ref()?.interval)));
     Panel::new(format!("Protocol: {}", trial.name))
         .x(Axis::new("arm").categories(arms().map(|(arm, _)| arm.name.clone())))
         .y(format!("difference of the {}", trial.protocol.measure.words()))

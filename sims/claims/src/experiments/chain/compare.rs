@@ -1,7 +1,9 @@
 //! Ratios of tokens over pairs of runs from one start, and the gate that decides whether a version of the protocol says anything.
 
+use super::rows::{GateRow, PASSED};
 use super::{ANTI, LEVEL, MARGIN, ORACLE, REFERENCE, Run, SINGLE};
-use grpo_lambda_stats::{Interval, paired_permutation, t_interval};
+use grpo_lambda_stats::{Interval, t_interval};
+use grpo_lambda_trials::{Difference, Verdict};
 
 /// The rule for a pair of which neither run reached the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,36 +29,19 @@ impl Rule {
 /// The log ratios of the tokens of two arms, over the pairs of which one at least reached the target.
 #[derive(Clone, Debug)]
 pub(super) struct Compared {
-    /// The number of pairs.
-    pub(super) pairs: usize,
     /// The pairs on which each arm missed the target: there it counts with all its tokens, the least that it needs.
     pub(super) missed: [usize; 2],
-    /// The intervals of their mean at 95 % and at 90 %.
-    pub(super) interval: Interval,
-    pub(super) narrow: Interval,
-    /// The p-value of sign flips.
-    pub(super) p: f64,
-}
-
-/// The verdict of the protocol on a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reading {
-    Fewer,
-    More,
-    Equivalent,
-    NotTold,
+    pub(super) ratio: Difference,
 }
 
 impl Compared {
-    /// The reading at a p-value that is corrected for all comparisons of a family.
-    pub(super) fn reading(&self, corrected: f64) -> Reading {
-        let inside = self.narrow.low >= -MARGIN.ln() && self.narrow.high <= MARGIN.ln();
-        match (inside, corrected <= 1.0 - LEVEL) {
-            (true, _) => Reading::Equivalent,
-            (false, true) if self.interval.mid < 0.0 => Reading::Fewer,
-            (false, true) => Reading::More,
-            (false, false) => Reading::NotTold,
-        }
+    pub(super) fn pairs(&self) -> usize {
+        self.ratio.values.len()
+    }
+
+    /// The reading after correction: an arm needs more tokens where the verdict is that they are higher.
+    pub(super) fn reading(&self) -> Verdict {
+        self.ratio.verdict(MARGIN.ln())
     }
 }
 
@@ -76,87 +61,52 @@ pub(super) fn compared(runs: &[Run], reference: &[Run]) -> Option<Compared> {
     let missed = |own: &[Run], other: &[Run]| {
         own.iter().zip(other).filter(|(own, other)| own.reached.is_none() && other.reached.is_some()).count()
     };
-    Some(Compared {
-        pairs: ratios.len(),
-        missed: [missed(runs, reference), missed(reference, runs)],
-        interval: t_interval(&ratios, LEVEL)?,
-        narrow: t_interval(&ratios, 2.0 * LEVEL - 1.0)?,
-        p: paired_permutation(&ratios, &vec![0.0; ratios.len()], 0, 0)?.p,
-    })
+    let ratio = Difference::new(&ratios, &vec![0.0; ratios.len()], LEVEL)?;
+    Some(Compared { missed: [missed(runs, reference), missed(reference, runs)], ratio })
 }
 
 pub(super) fn exponential(i: Interval) -> Interval {
     Interval { low: i.low.exp(), mid: i.mid.exp(), high: i.high.exp(), ..i }
 }
 
-/// The controls' ratios of tokens to RLOO's.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Gate {
-    pub(super) verifier: Interval,
-    pub(super) permuted: Interval,
-    /// The pairs that count.
-    pub(super) pairs: [usize; 2],
-}
-
-impl Gate {
-    /// The gate of the runs of some versions under a rule.
-    fn new(versions: &[&[Run]], rule: Rule) -> Option<Gate> {
-        let ratios = |arm: &str| -> Vec<f64> {
-            let of_version = |runs: &&[Run]| {
-                let (own, reference) = (by_seed(runs, arm), by_seed(runs, REFERENCE));
-                own.into_iter().zip(reference).filter_map(|pair| log_ratio(pair, rule)).collect::<Vec<_>>()
-            };
-            versions.iter().flat_map(of_version).collect()
+/// The gate of the runs of some versions under a rule: verifier credit needs at most half of RLOO's tokens and permuted credit
+/// at least as many as RLOO.
+fn gate(name: &str, versions: &[&[Run]], rule: Rule) -> Option<GateRow> {
+    let ratios = |arm: &str| -> Vec<f64> {
+        let of_version = |runs: &&[Run]| {
+            let (own, reference) = (by_seed(runs, arm), by_seed(runs, REFERENCE));
+            own.into_iter().zip(reference).filter_map(|pair| log_ratio(pair, rule)).collect::<Vec<_>>()
         };
-        let interval = |ratios: &[f64]| t_interval(ratios, LEVEL).map(exponential);
-        let [verifier, permuted] = [ORACLE, ANTI].map(ratios);
-        Some(Gate {
-            verifier: interval(&verifier)?,
-            permuted: interval(&permuted)?,
-            pairs: [verifier.len(), permuted.len()],
-        })
-    }
-
-    /// True if verifier credit needs at most half of RLOO's tokens and permuted credit at least as many as RLOO.
-    pub(super) fn is_passed(self) -> bool {
-        self.verifier.mid <= 0.5 && self.permuted.mid >= 1.0
-    }
+        versions.iter().flat_map(of_version).collect()
+    };
+    let [verifier, permuted] = [ORACLE, ANTI].map(ratios);
+    let interval = |ratios: &[f64]| t_interval(ratios, LEVEL).map(exponential);
+    let (tokens, of_permuted) = (interval(&verifier)?, interval(&permuted)?);
+    let is_passed = tokens.mid <= 0.5 && of_permuted.mid >= 1.0;
+    Some(GateRow {
+        runs: name.to_owned(),
+        rule_of_version: rule.version(),
+        pairs: verifier.len(),
+        tokens: tokens.mid,
+        tokens_low: tokens.low,
+        tokens_high: tokens.high,
+        permuted_pairs: permuted.len(),
+        permuted: of_permuted.mid,
+        permuted_low: of_permuted.low,
+        permuted_high: of_permuted.high,
+        gate: if is_passed { PASSED } else { "void" }.to_owned(),
+    })
 }
 
-/// The versions of the protocol of which evaluation runs are taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Versions {
-    Four,
-    Five,
-    Both,
-}
+/// The name of the protocol's own runs among the gates.
+pub(super) const OWN: &str = "version 5";
 
-impl Versions {
-    pub(super) fn words(self) -> &'static str {
-        match self {
-            Versions::Four => "version 4",
-            Versions::Five => "version 5",
-            Versions::Both => "both",
-        }
-    }
-}
-
-/// The gate of some runs under a rule.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct GateCell {
-    pub(super) runs: Versions,
-    pub(super) rule: Rule,
-    pub(super) gate: Gate,
-}
-
-/// The gate of the runs of version 4, of version 5 and of both, under either rule.
-pub(super) fn gate_cells(earlier: &[Run], runs: &[Run]) -> Vec<GateCell> {
-    let sets: [(Versions, &[&[Run]]); 3] =
-        [(Versions::Four, &[earlier]), (Versions::Five, &[runs]), (Versions::Both, &[earlier, runs])];
-    let cells = sets.into_iter().flat_map(|(name, versions)| Rule::ALL.map(|rule| (name, versions, rule)));
-    cells
-        .filter_map(|(runs, versions, rule)| Some(GateCell { runs, rule, gate: Gate::new(versions, rule)? }))
-        .collect()
+/// The gate of the runs of versions 4 and 5, alone and together, under the rule of either.
+pub(super) fn gates(earlier: &[Run], runs: &[Run]) -> Vec<GateRow> {
+    let sets: [(&str, &[&[Run]]); 3] =
+        [("version 4", &[earlier]), (OWN, &[runs]), ("both", &[earlier, runs])];
+    let cells = sets.into_iter().flat_map(|(name, runs)| Rule::ALL.map(|rule| gate(name, runs, rule)));
+    cells.flatten().collect()
 }
 
 /// The evaluation runs of an arm in the first cell, by seed.

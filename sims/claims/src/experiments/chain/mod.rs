@@ -19,12 +19,14 @@ mod updates;
 use crate::experiment::{Context, Experiment, Parts, Verdict};
 use crate::experiments::addition;
 use crate::experiments::common::record::recorded;
-use compare::{Compared, Gate, GateCell, Reading, Rule, Versions, compared, gate_cells};
-use grpo_lambda_stats::{Bootstrap, Interval, holm, t_interval};
+use compare::{Compared, OWN, Rule, compared, gates};
+use grpo_lambda_stats::{Bootstrap, Interval, t_interval};
+use grpo_lambda_trials::{Verdict as Reading, correct};
 use predictions::findings;
+use rows::{GateRow, UpdateRow};
 use serde::Deserialize;
 use shown::{figures, tables};
-use updates::{Update, updates};
+use updates::updates;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "chain",
@@ -122,9 +124,8 @@ struct Arm {
     foil: bool,
     rate: f64,
     runs: Vec<Run>,
+    /// The comparison with the reference, corrected by Holm; for a foil, which is outside the family, as it is.
     over_reference: Option<Compared>,
-    /// The p-value corrected by Holm; for a foil, which is outside the family, as it is.
-    corrected: Option<f64>,
 }
 
 impl Arm {
@@ -133,7 +134,7 @@ impl Arm {
     }
 
     fn reading(&self) -> Option<Reading> {
-        Some(self.over_reference.as_ref()?.reading(self.corrected?))
+        Some(self.over_reference.as_ref()?.reading())
     }
 }
 
@@ -173,9 +174,9 @@ impl Cell {
 struct Numbers {
     protocol: Protocol,
     cells: Vec<Cell>,
-    updates: Vec<Update>,
+    updates: Vec<UpdateRow>,
     /// The gate of the runs of versions 4 and 5 under the rule of either.
-    gates: Vec<GateCell>,
+    gates: Vec<GateRow>,
     /// The runs of version 4.
     earlier: Vec<Run>,
     /// The verdict on the part of a prediction that is about addition.
@@ -184,21 +185,20 @@ struct Numbers {
 
 impl Numbers {
     /// The gate of the first cell; none before all its runs are there.
-    fn gate(&self) -> Option<Gate> {
+    fn gate(&self) -> Option<&GateRow> {
         let cell = self.cells.first()?;
         let is_whole = [REFERENCE, ORACLE, ANTI].iter().all(|arm| cell.arm(arm).is_some());
         self.gate_under(Rule::LeftOut).filter(|_| is_whole)
     }
 
     /// The gate of the protocol's runs under a rule.
-    fn gate_under(&self, rule: Rule) -> Option<Gate> {
-        let own = self.gates.iter().find(|cell| cell.runs == Versions::Five && cell.rule == rule);
-        own.map(|cell| cell.gate)
+    fn gate_under(&self, rule: Rule) -> Option<&GateRow> {
+        self.gates.iter().find(|gate| gate.runs == OWN && gate.rule_of_version == rule.version())
     }
 
     /// The cells that may be compared: none where the gate is not passed.
     fn valid(&self) -> &[Cell] {
-        if self.gate().is_some_and(Gate::is_passed) { &self.cells } else { &[] }
+        if self.gate().is_some_and(GateRow::is_passed) { &self.cells } else { &[] }
     }
 
     fn cell(&self, name: &str) -> Option<&Cell> {
@@ -223,7 +223,7 @@ fn numbers(
     Ok(Numbers {
         cells,
         updates: updates(updates_of)?,
-        gates: gate_cells(&earlier, &runs),
+        gates: gates(&earlier, &runs),
         earlier,
         on_addition,
         protocol,
@@ -240,20 +240,17 @@ fn of_cell(protocol: &Protocol, cell: &CellName, runs: &[Run]) -> Cell {
         let runs: Vec<Run> = protocol.seeds.evaluation.iter().map(of_seed).collect::<Option<_>>()?;
         let rate = runs.first()?.rate;
         let name = named.name.clone();
-        Some(Arm { name, foil: named.foil, rate, runs, over_reference: None, corrected: None })
+        Some(Arm { name, foil: named.foil, rate, runs, over_reference: None })
     };
     let mut arms: Vec<Arm> = protocol.arms.iter().filter(is_of_cell).filter_map(arm).collect();
     let reference = arms.iter().find(|arm| arm.name == REFERENCE).map(|arm| arm.runs.clone());
     for arm in arms.iter_mut().filter(|arm| arm.name != REFERENCE) {
         arm.over_reference = reference.as_ref().and_then(|reference| compared(&arm.runs, reference));
-        arm.corrected = arm.over_reference.as_ref().map(|c| c.p);
     }
     // An arm whose runs are not there yet counts in the family.
     let planned = protocol.arms.iter().filter(is_of_cell).filter(|a| !a.foil && a.name != REFERENCE).count();
-    let mut family: Vec<&mut Arm> = arms.iter_mut().filter(|a| !a.foil && a.corrected.is_some()).collect();
-    let mut all: Vec<f64> = family.iter().filter_map(|arm| arm.corrected).collect();
-    all.resize(planned.max(all.len()), 1.0);
-    family.iter_mut().zip(holm(&all)).for_each(|(arm, p)| arm.corrected = Some(p));
+    let family = arms.iter_mut().filter(|arm| !arm.foil).filter_map(|arm| arm.over_reference.as_mut());
+    correct(family.map(|compared| &mut compared.ratio), planned);
     Cell { name: cell.name.clone(), arms }
 }
 

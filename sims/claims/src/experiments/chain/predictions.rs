@@ -6,7 +6,6 @@ use super::findings::{
     check_line, curriculum, paid, prefix_noise, prefix_values, same_as_grpo, systematic_noise, trace_update,
 };
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::keyed;
 
 /// A prediction of the protocol with the findings on its parts.
 struct Prediction {
@@ -108,13 +107,13 @@ fn summary(predictions: &[Prediction]) -> Option<Finding> {
     };
     let parts: Vec<String> = predictions.iter().map(Prediction::said).collect();
     Some(
-        keyed(
+        Finding::new(
             "predictions",
             "The predictions that were committed before the runs hold wholly",
             verdict,
-            format!("the verdicts on their parts. {}", parts.join("; ")),
         )
-        .value("outcomes", each),
+        .value("outcomes", each)
+        .note(format!("The verdicts on their parts. {}.", parts.join("; "))),
     )
 }
 
@@ -131,7 +130,7 @@ mod tests {
     use super::*;
 
     fn prediction(name: &'static str, verdicts: &[Verdict]) -> Prediction {
-        let part = |verdict: &Verdict| keyed("", "", verdict.clone(), "");
+        let part = |verdict: &Verdict| Finding::new("", "", verdict.clone());
         Prediction { name, parts: verdicts.iter().map(part).collect(), elsewhere: None }
     }
 

@@ -1,6 +1,7 @@
 //! The rows of the data files that a report quotes.
 
-use super::{ANTI, CLAMP, GRPO, ORACLE, SETS, TRACE};
+use super::{ANTI, CLAMP, GRPO, LEVEL, ORACLE, SETS, TRACE};
+use grpo_lambda_stats::Interval;
 use serde::{Deserialize, Serialize};
 
 /// The comparisons of `chain_compared.csv`: an arm, over another.
@@ -31,24 +32,37 @@ pub(crate) struct ArmRow {
     pub(super) share_high: Option<f64>,
 }
 
-/// A row of `chain_updates.csv`.
-#[derive(Serialize, Deserialize)]
+/// A row of `chain_updates.csv`: an arm's update at a place of a run, over the seeds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct UpdateRow {
     pub(crate) place: String,
     pub(crate) arm: String,
     pub(crate) seeds: usize,
+    /// The noise over RLOO's of the same seed, then the cosine with the gradient over RLOO's.
     pub(crate) noise: f64,
     pub(crate) noise_low: f64,
     pub(crate) noise_high: f64,
     pub(super) cosine: f64,
     pub(super) cosine_low: f64,
     pub(super) cosine_high: f64,
+    /// The size of a wrong response's credit behind the first error over that before it.
     pub(super) credit_after_over_before: f64,
+    /// Rank correlation of a value's credit with the exact one.
     pub(crate) rank_correlation: Option<f64>,
 }
 
+impl UpdateRow {
+    pub(super) fn noise(&self) -> Interval {
+        Interval { low: self.noise_low, mid: self.noise, high: self.noise_high, level: LEVEL }
+    }
+
+    pub(super) fn cosine(&self) -> Interval {
+        Interval { low: self.cosine_low, mid: self.cosine, high: self.cosine_high, level: LEVEL }
+    }
+}
+
 /// A row of `chain_gate.csv`: the gate of some runs under a rule.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct GateRow {
     /// The versions of the protocol whose evaluation runs these are.
     pub(crate) runs: String,
@@ -63,8 +77,17 @@ pub(crate) struct GateRow {
     pub(crate) permuted: f64,
     pub(crate) permuted_low: f64,
     pub(crate) permuted_high: f64,
-    /// `passed` or `void`.
+    /// [`PASSED`] or `void`.
     pub(crate) gate: String,
+}
+
+/// The word of a gate that is passed.
+pub(super) const PASSED: &str = "passed";
+
+impl GateRow {
+    pub(super) fn is_passed(&self) -> bool {
+        self.gate == PASSED
+    }
 }
 
 /// A row of `chain_pairs.csv`: an arm and RLOO on a seed of the first cell.

@@ -1,10 +1,10 @@
 //! The tables and the figures.
 
-use super::compare::{Reading, Rule, by_seed, exponential};
+use super::compare::{Compared, Rule, by_seed, exponential};
 use super::findings::label;
-use super::rows::{ArmRow, BySeed, COMPARED, ComparedRow, GateRow, PairRow, UpdateRow};
-use super::updates::{PLACES, Update};
-use super::{ANTI, Arm, CLAMP, GRPO, Numbers, ORACLE, REFERENCE, Run, TRACE};
+use super::rows::{ArmRow, BySeed, COMPARED, ComparedRow, PairRow, UpdateRow};
+use super::updates::PLACES;
+use super::{ANTI, Arm, CLAMP, GRPO, Numbers, ORACLE, REFERENCE, Reading, Run, TRACE};
 use crate::experiments::common::record::yes;
 use crate::figure::{Axis, Figure, Panel};
 use grpo_lambda_stats::Interval;
@@ -12,10 +12,10 @@ use grpo_lambda_stats::table::Table;
 
 fn words(reading: Option<Reading>) -> &'static str {
     match reading {
-        Some(Reading::Fewer) => "fewer tokens",
-        Some(Reading::More) => "more tokens",
+        Some(Reading::Lower) => "fewer tokens",
+        Some(Reading::Higher) => "more tokens",
         Some(Reading::Equivalent) => "equivalent",
-        Some(Reading::NotTold) => "not told",
+        Some(Reading::Inconclusive) => "not told",
         None => "",
     }
 }
@@ -39,8 +39,8 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     }
     let tables = [
         named("", arm_rows(n)),
-        named("updates", n.updates.iter().map(update_row).collect()),
-        named("gate", gate_rows(n)),
+        named("updates", n.updates.clone()),
+        named("gate", n.gates.clone()),
         named("pairs", pair_rows(n)),
         named("compared", compared_rows(n)),
     ];
@@ -53,7 +53,7 @@ fn arm_rows(n: &Numbers) -> Vec<ArmRow> {
         n.cell(cell).filter(|_| !is_end)?.share_of_headroom(&arm.name)
     };
     let row = |(cell, arm): (&str, &Arm)| {
-        let over = arm.over_reference.as_ref().map(|c| exponential(c.interval));
+        let over = arm.over_reference.as_ref().map(|c| exponential(c.ratio.interval));
         let share = share(cell, arm);
         ArmRow {
             cell: cell.to_owned(),
@@ -61,12 +61,12 @@ fn arm_rows(n: &Numbers) -> Vec<ArmRow> {
             rate: arm.rate,
             seeds: arm.runs.len(),
             missed: arm.missed(),
-            pairs: arm.over_reference.as_ref().map(|c| c.pairs),
+            pairs: arm.over_reference.as_ref().map(Compared::pairs),
             tokens: over.map(|i| i.mid),
             tokens_low: over.map(|i| i.low),
             tokens_high: over.map(|i| i.high),
-            p: arm.over_reference.as_ref().map(|c| c.p),
-            corrected: arm.corrected,
+            p: arm.over_reference.as_ref().map(|c| c.ratio.p),
+            corrected: arm.over_reference.as_ref().map(|c| c.ratio.corrected),
             reading: if n.valid().is_empty() { "" } else { words(arm.reading()) }.to_owned(),
             share: share.map(|i| i.mid),
             share_low: share.map(|i| i.low),
@@ -74,42 +74,6 @@ fn arm_rows(n: &Numbers) -> Vec<ArmRow> {
         }
     };
     shown(n).map(row).collect()
-}
-
-fn update_row(u: &Update) -> UpdateRow {
-    UpdateRow {
-        place: u.place.clone(),
-        arm: u.arm.clone(),
-        seeds: u.seeds,
-        noise: u.noise.mid,
-        noise_low: u.noise.low,
-        noise_high: u.noise.high,
-        cosine: u.cosine.mid,
-        cosine_low: u.cosine.low,
-        cosine_high: u.cosine.high,
-        credit_after_over_before: u.after_over_before,
-        rank_correlation: u.rank_correlation,
-    }
-}
-
-fn gate_rows(n: &Numbers) -> Vec<GateRow> {
-    let row = |cell: &super::GateCell| {
-        let gate = cell.gate;
-        GateRow {
-            runs: cell.runs.words().to_owned(),
-            rule_of_version: cell.rule.version(),
-            pairs: gate.pairs[0],
-            tokens: gate.verifier.mid,
-            tokens_low: gate.verifier.low,
-            tokens_high: gate.verifier.high,
-            permuted_pairs: gate.pairs[1],
-            permuted: gate.permuted.mid,
-            permuted_low: gate.permuted.low,
-            permuted_high: gate.permuted.high,
-            gate: if gate.is_passed() { "passed" } else { "void" }.to_owned(),
-        }
-    };
-    n.gates.iter().map(row).collect()
 }
 
 pub(super) fn pair_rows(n: &Numbers) -> Vec<PairRow> {
@@ -134,17 +98,17 @@ fn compared_rows(n: &Numbers) -> Vec<ComparedRow> {
     let Some(cell) = n.valid().first() else { return Vec::new() };
     let row = |(arm, over): (&str, &str)| {
         let compared = cell.compare(arm, over)?;
-        let tokens = exponential(compared.interval);
+        let tokens = exponential(compared.ratio.interval);
         Some(ComparedRow {
             arm: arm.to_owned(),
             over: over.to_owned(),
-            pairs: compared.pairs,
+            pairs: compared.pairs(),
             missed: compared.missed[0],
             over_missed: compared.missed[1],
             tokens: tokens.mid,
             tokens_low: tokens.low,
             tokens_high: tokens.high,
-            p: compared.p,
+            p: compared.ratio.p,
         })
     };
     COMPARED.into_iter().filter_map(row).collect()
@@ -162,7 +126,7 @@ const ENDS: [f64; 2] = [0.25, 4.0];
 fn of_tokens(n: &Numbers) -> Figure {
     let mut arms: Vec<(&Arm, Interval)> = of_first_cell(n)
         .into_iter()
-        .filter_map(|arm| Some((arm, exponential(arm.over_reference.as_ref()?.interval))))
+        .filter_map(|arm| Some((arm, exponential(arm.over_reference.as_ref()?.ratio.interval))))
         .collect();
     arms.sort_by(|a, b| a.1.mid.total_cmp(&b.1.mid));
     let mut pairs = pair_rows(n);
@@ -211,8 +175,9 @@ fn title(n: &Numbers, pairs: &[PairRow]) -> String {
     let Some(cell) = n.valid().first() else {
         return format!("Verifier credit takes {said}: too many to conclude anything");
     };
-    let is_open =
-        |arm, over| cell.compare(arm, over).is_some_and(|c| c.interval.low <= 0.0 && c.interval.high >= 0.0);
+    let is_open = |arm, over| {
+        cell.compare(arm, over).is_some_and(|c| c.ratio.interval.low <= 0.0 && c.ratio.interval.high >= 0.0)
+    };
     let control =
         if is_open(ORACLE, CLAMP) { ", and no significantly fewer than GRPO with the clamp" } else { "" };
     let trace = if is_open(TRACE, GRPO) { "; no effect of the trace is shown" } else { "" };
@@ -223,9 +188,9 @@ fn of_updates(n: &Numbers) -> Figure {
     let has_update = |arm: &&str| *arm != REFERENCE && n.updates.iter().any(|u| u.arm == *arm);
     let mut arms: Vec<&str> =
         n.protocol.arms.iter().map(|arm| arm.name.as_str()).filter(has_update).collect();
-    let at_start = |arm: &str| n.updates.iter().find(|u| u.arm == arm).map_or(f64::NAN, |u| u.noise.mid);
+    let at_start = |arm: &str| n.updates.iter().find(|u| u.arm == arm).map_or(f64::NAN, |u| u.noise);
     arms.sort_by(|a, b| at_start(a).total_cmp(&at_start(b)));
-    let panel = |name: &str, axis: Axis, number: fn(&Update) -> Interval| {
+    let panel = |name: &str, axis: Axis, number: fn(&UpdateRow) -> Interval| {
         let panel = Panel::new(name)
             .x(axis)
             .y(Axis::new("").categories(arms.iter().map(|arm| label(arm))))
@@ -243,14 +208,14 @@ fn of_updates(n: &Numbers) -> Figure {
     Figure::new(title_of_updates(n, &arms))
         .caption(format!("Updates at the start, in the middle and at the end of a run with RLOO; means over {seeds} seeds, Student's t at 95 %, bars that reach 0 cut at the left. Noise: the variance of an update at the scale at which its mean goes as far along the gradient as the gradient itself."))
         .panel_size(520, 520)
-        .panel(panel("Noise", noise, |u| u.noise))
-        .panel(panel("Direction of the mean update", Axis::new("cosine with the gradient over RLOO's"), |u| u.cosine))
+        .panel(panel("Noise", noise, UpdateRow::noise))
+        .panel(panel("Direction of the mean update", Axis::new("cosine with the gradient over RLOO's"), UpdateRow::cosine))
 }
 
 fn title_of_updates(n: &Numbers, arms: &[&str]) -> String {
     let is_lower = |arm: &&&str| {
-        let own: Vec<&Update> = n.updates.iter().filter(|u| u.arm == **arm).collect();
-        own.len() == PLACES.len() && own.iter().all(|u| u.noise.high < 1.0)
+        let own: Vec<&UpdateRow> = n.updates.iter().filter(|u| u.arm == **arm).collect();
+        own.len() == PLACES.len() && own.iter().all(|u| u.noise_high < 1.0)
     };
     let lower: Vec<&str> = arms.iter().filter(is_lower).map(|arm| label(arm)).collect();
     match lower.as_slice() {

@@ -1,5 +1,6 @@
 //! The direction, the noise and the credit of the arms' updates, from the recorded sums.
 
+use super::rows::UpdateRow;
 use crate::experiments::common::distinct;
 use crate::experiments::common::record::recorded;
 use grpo_lambda_stats::{Interval, t_interval};
@@ -35,22 +36,7 @@ impl Row {
     }
 }
 
-/// An arm's update at a place, over the seeds: intervals at 95 % where there are two.
-#[derive(Clone, Debug)]
-pub(super) struct Update {
-    pub(super) place: String,
-    pub(super) arm: String,
-    pub(super) seeds: usize,
-    /// The noise over RLOO's of the same seed, and the cosine with the gradient over RLOO's.
-    pub(super) noise: Interval,
-    pub(super) cosine: Interval,
-    /// The size of a wrong response's credit behind the first error over that before it.
-    pub(super) after_over_before: f64,
-    /// Rank correlation of a value's credit with the exact one.
-    pub(super) rank_correlation: Option<f64>,
-}
-
-pub(super) fn updates(text: &str) -> anyhow::Result<Vec<Update>> {
+pub(super) fn updates(text: &str) -> anyhow::Result<Vec<UpdateRow>> {
     let rows: Vec<Row> = recorded(text)?;
     let arms = distinct(rows.iter().map(|row| row.arm.clone()));
     let keys = PLACES.iter().flat_map(|place| arms.iter().map(|arm| ((*place).to_owned(), arm.clone())));
@@ -66,11 +52,16 @@ pub(super) fn updates(text: &str) -> anyhow::Result<Vec<Update>> {
         let mean =
             |number: &dyn Fn(&Row) -> f64| own.iter().map(|r| number(r)).sum::<f64>() / own.len() as f64;
         let ranked = own.iter().all(|row| row.rank_correlation.is_some());
-        Some(Update {
+        let (noise, cosine) = (over(Row::noise)?, over(Row::cosine)?);
+        Some(UpdateRow {
             seeds: own.len(),
-            noise: over(Row::noise)?,
-            cosine: over(Row::cosine)?,
-            after_over_before: mean(&|r| r.credit_after) / mean(&|r| r.credit_before),
+            noise: noise.mid,
+            noise_low: noise.low,
+            noise_high: noise.high,
+            cosine: cosine.mid,
+            cosine_low: cosine.low,
+            cosine_high: cosine.high,
+            credit_after_over_before: mean(&|r| r.credit_after) / mean(&|r| r.credit_before),
             rank_correlation: ranked.then(|| mean(&|r| r.rank_correlation.unwrap_or(0.0))),
             place,
             arm,

@@ -53,7 +53,7 @@ fn policy(shared: bool) -> &'static str {
 }
 
 fn of_clamp(cell: &Outcome) -> Shown {
-    Shown::by_p(cell.gain[CLAMPED].mid, cell.p_holm)
+    Shown::by_p(cell.gain[CLAMPED].interval.mid, cell.gain[CLAMPED].corrected)
 }
 
 fn helps(n: &Numbers) -> Finding {
@@ -62,7 +62,8 @@ fn helps(n: &Numbers) -> Finding {
     let no = Shown::Loss.count(&shown);
     let yes = all.iter().filter(|c| of_clamp(c) == Shown::Gain);
     let places = yes.map(|c| place(c)).collect::<Vec<_>>().join("; ");
-    let worst = all.iter().min_by(|a, b| a.gain[CLAMPED].mid.total_cmp(&b.gain[CLAMPED].mid));
+    let worst =
+        all.iter().min_by(|a, b| a.gain[CLAMPED].interval.mid.total_cmp(&b.gain[CLAMPED].interval.mid));
     let finding = Finding::new(
         "helps",
         "The clamp helps a policy that answers many prompts from shared parameters",
@@ -93,7 +94,7 @@ fn at_nested(n: &Numbers, shared: bool) -> Vec<&Nested> {
 /// The verdict on an arm that is said to gain under every optimiser with shared parameters.
 fn of_optimisers(n: &Numbers, arm: usize) -> Verdict {
     let all = at_nested(n, true);
-    let shown: Vec<Shown> = all.iter().map(|o| Shown::by_interval(o.gain[arm])).collect();
+    let shown: Vec<Shown> = all.iter().map(|o| Shown::by_interval(o.gain[arm].interval)).collect();
     let gaining = all.iter().zip(&shown).filter(|(_, s)| **s == Shown::Gain);
     let names: Vec<&str> = gaining.map(|(o, _)| o.kind.name()).collect();
     gains_everywhere(&shown, names.join(", "), "no interval lies above 0")
@@ -104,7 +105,7 @@ fn with_nested(finding: Finding, n: &Numbers, shared: bool, arms: &[usize]) -> F
     let cases = at_nested(n, shared).into_iter().flat_map(|o| arms.iter().map(move |&arm| (o, arm)));
     cases.fold(finding, |finding, (o, arm)| {
         let name = format!("{}, {}: {}", policy(shared), o.kind.name(), ARMS[arm].name);
-        finding.interval(name, o.gain[arm])
+        finding.interval(name, o.gain[arm].interval)
     })
 }
 
@@ -140,11 +141,14 @@ fn weights(n: &Numbers) -> Finding {
 fn parts(n: &Numbers) -> Finding {
     let shared: Vec<&Outcome> = n.cells.iter().filter(|c| c.shared).collect();
     let rms = |arm: usize| {
-        (shared.iter().map(|c| c.gain[arm].mid.powi(2)).sum::<f64>() / shared.len() as f64).sqrt()
+        (shared.iter().map(|c| c.gain[arm].interval.mid.powi(2)).sum::<f64>() / shared.len() as f64).sqrt()
     };
     let rest = shared
         .iter()
-        .map(|c| (c.gain[CLAMPED].mid - c.gain[REWEIGHTING].mid - c.gain[OFFSET].mid).powi(2))
+        .map(|c| {
+            (c.gain[CLAMPED].interval.mid - c.gain[REWEIGHTING].interval.mid - c.gain[OFFSET].interval.mid)
+                .powi(2)
+        })
         .sum::<f64>();
     let finding = Finding::new(
         "parts",
@@ -168,14 +172,15 @@ fn shared(n: &Numbers) -> Finding {
         .into_iter()
         .flat_map(|kind| cells(n, true, kind).into_iter().zip(cells(n, false, kind)))
         .collect();
-    let more = pairs.iter().filter(|(s, t)| s.gain[CLAMPED].mid > t.gain[CLAMPED].mid).count();
+    let more =
+        pairs.iter().filter(|(s, t)| s.gain[CLAMPED].interval.mid > t.gain[CLAMPED].interval.mid).count();
     let most = |shared: bool| {
         let area = |c: &&Outcome| c.areas[0].iter().sum::<f64>() / c.areas[0].len() as f64;
         largest(cells(n, shared, Kind::Sgd).iter().map(area))
     };
     let shown: Vec<Shown> = pairs
         .iter()
-        .map(|(s, t)| match (s.gain[CLAMPED], t.gain[CLAMPED]) {
+        .map(|(s, t)| match (s.gain[CLAMPED].interval, t.gain[CLAMPED].interval) {
             (s, t) if s.low > t.high => Shown::Gain,
             (s, t) if s.high < t.low => Shown::Loss,
             _ => Shown::Neither,
@@ -241,9 +246,14 @@ mod tests {
     use super::*;
     use crate::experiments::common::words;
     use grpo_lambda_stats::Interval;
+    use grpo_lambda_trials::Difference;
 
     fn numbers(gains: [f64; ARMS.len()], table: f64, p: f64, weights: [f64; 2]) -> Numbers {
         let at = |mid: f64| Interval { low: mid - 0.01, mid, high: mid + 0.01, level: 0.95 };
+        let difference = |mid: f64| {
+            let interval = at(mid);
+            Difference { values: vec![mid; 2], interval, narrow: interval, p, corrected: p }
+        };
         let cell = |(shared, kind)| Outcome {
             shared,
             kind,
@@ -252,9 +262,7 @@ mod tests {
             areas: Default::default(),
             last: [0.5; ARMS.len()],
             learned: std::array::from_fn(|_| vec![None; 2]),
-            gain: if shared { gains.map(at) } else { [0.0, 0.0, 0.0, table, 0.0].map(at) },
-            p,
-            p_holm: p,
+            gain: if shared { gains } else { [0.0, 0.0, 0.0, table, 0.0] }.map(difference).to_vec(),
         };
         let all = [true, false].into_iter().flat_map(|shared| Kind::ALL.map(|kind| (shared, kind)));
         Numbers {
@@ -262,7 +270,7 @@ mod tests {
                 .map(|kind| Nested {
                     shared: true,
                     kind,
-                    gain: gains.map(at),
+                    gain: gains.map(difference).to_vec(),
                     at_edge: [false; ARMS.len()],
                     best: Best { rate: 1.0, at_edge: false },
                 })

@@ -33,9 +33,11 @@ pub(crate) mod measure;
 pub(crate) mod shown;
 
 use crate::experiment::{Context, Experiment, Parts};
-use crate::experiments::common::{difference, quantile};
+use crate::experiments::common::quantile;
+use anyhow::Context as _;
 use findings::findings;
-use grpo_lambda_stats::{Interval, chosen_on_the_others, holm, mean, paired_permutation, t_interval};
+use grpo_lambda_stats::{chosen_on_the_others, mean};
+use grpo_lambda_trials::{Difference, correct};
 use measure::{ARMS, CLAMPED, Course, Kind, Setting, Sums, train};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -55,8 +57,6 @@ const RATIOS: [f64; 7] = [1.0 / 16.0, 1.0 / 8.0, 1.0 / 4.0, 1.0 / 2.0, 1.0, 2.0,
 const RUNS: usize = 12;
 /// Runs per rate of the choice, on streams of their own.
 const SELECTION: usize = 4;
-/// Sign flips of a permutation test that cannot take all.
-const FLIPS: usize = 9999;
 /// Success rates at which the weights of prompts are drawn.
 const POINTS: usize = 49;
 
@@ -73,11 +73,8 @@ struct Outcome {
     last: [f64; ARMS.len()],
     /// Updates until `J` is 0.8 of every run by arm; none where it does not get there.
     learned: [Vec<Option<usize>>; ARMS.len()],
-    /// Area less that of GRPO, pairs of runs, Student's t interval at 95 %; by arm.
-    gain: [Interval; ARMS.len()],
-    /// Paired permutation test of the clamp's gain, two-sided, and corrected over all cells (Holm).
-    p: f64,
-    p_holm: f64,
+    /// Area less that of GRPO, pairs of runs, at 95 %; by arm. The clamp's is corrected over all cells.
+    gain: Vec<Difference>,
 }
 
 impl Outcome {
@@ -101,8 +98,8 @@ struct Best {
 struct Nested {
     shared: bool,
     kind: Kind,
-    /// Area less GRPO's by arm, Student's t over runs at 95 %.
-    gain: [Interval; ARMS.len()],
+    /// Area less GRPO's by arm, at 95 %.
+    gain: Vec<Difference>,
     /// True if the arm's best mean area is at an end of the ratios.
     at_edge: [bool; ARMS.len()],
     /// The rate at the ratio 1.
@@ -139,10 +136,9 @@ fn measure(context: &Context) -> anyhow::Result<Numbers> {
             let share = cells.len() as f64 / (settings.len() * RATIOS.len()) as f64;
             (context.progress)(0.1 + 0.85 * share, "training");
         }
-        nested.push(at_rates_of_others(&cells[cells.len() - RATIOS.len()..], best));
+        nested.push(at_rates_of_others(&cells[cells.len() - RATIOS.len()..], best)?);
     }
-    let corrected = holm(&cells.iter().map(|c| c.p).collect::<Vec<_>>());
-    cells.iter_mut().zip(corrected).for_each(|(c, p)| c.p_holm = p);
+    correct(cells.iter_mut().map(|c: &mut Outcome| &mut c.gain[CLAMPED]), 0);
     let starts: Vec<f64> = reported.iter().flat_map(Sums::start).collect();
     let weight = |i: usize| {
         let p = (i + 1) as f64 / (POINTS + 1) as f64;
@@ -189,7 +185,6 @@ fn cell(context: &Context, sums: &[Sums], setting: Setting, ratio: f64) -> anyho
     let areas: [Vec<f64>; ARMS.len()] = std::array::from_fn(|arm| score(arm, |run| run.area));
     let average =
         |of: fn(&Course) -> f64| std::array::from_fn(|arm| mean(&score(arm, of)).unwrap_or(f64::NAN));
-    let p = paired_permutation(&areas[CLAMPED], &areas[0], FLIPS, context.seed).map_or(1.0, |test| test.p);
     Ok(Outcome {
         shared: setting.shared,
         kind: setting.kind,
@@ -197,21 +192,18 @@ fn cell(context: &Context, sums: &[Sums], setting: Setting, ratio: f64) -> anyho
         rate: setting.rate,
         last: average(|run| run.last),
         learned: std::array::from_fn(|arm| runs.iter().map(|r| r[arm].learned).collect()),
-        gain: std::array::from_fn(|arm| gain(&areas[arm], &areas[0])),
+        gain: areas.iter().map(|own| gain(own, &areas[0])).collect::<anyhow::Result<_>>()?,
         areas,
-        p,
-        p_holm: p,
     })
 }
 
-/// The mean difference of pairs of runs with Student's t interval at 95 %.
-fn gain(own: &[f64], grpo: &[f64]) -> Interval {
-    let none = Interval { low: 0.0, mid: 0.0, high: 0.0, level: 0.95 };
-    t_interval(&difference(own, grpo), 0.95).unwrap_or(none)
+/// The gain of an arm over GRPO, paired by run.
+fn gain(own: &[f64], grpo: &[f64]) -> anyhow::Result<Difference> {
+    Difference::new(own, grpo, 0.95).context("a gain needs two runs")
 }
 
 /// The cells of a policy and optimiser, one per rate, at rates chosen on the other runs.
-fn at_rates_of_others(cells: &[Outcome], best: Best) -> Nested {
+fn at_rates_of_others(cells: &[Outcome], best: Best) -> anyhow::Result<Nested> {
     let by_rate = |arm: usize| cells.iter().map(|c| c.areas[arm].clone()).collect::<Vec<_>>();
     let chosen = |arm: usize| chosen_on_the_others(&by_rate(arm)).unwrap_or_default();
     let level = |c: &Outcome, arm: usize| mean(&c.areas[arm]).unwrap_or(f64::NAN);
@@ -219,11 +211,11 @@ fn at_rates_of_others(cells: &[Outcome], best: Best) -> Nested {
         let best = (0..cells.len()).max_by(|&a, &b| level(&cells[a], arm).total_cmp(&level(&cells[b], arm)));
         best == Some(0) || best == Some(cells.len() - 1)
     };
-    Nested {
+    Ok(Nested {
         shared: cells[0].shared,
         kind: cells[0].kind,
-        gain: std::array::from_fn(|arm| gain(&chosen(arm), &chosen(0))),
+        gain: (0..ARMS.len()).map(|arm| gain(&chosen(arm), &chosen(0))).collect::<anyhow::Result<_>>()?,
         at_edge: std::array::from_fn(at_edge),
         best,
-    }
+    })
 }

@@ -30,9 +30,9 @@ fn row(c: &Outcome, arm: usize) -> Record {
         .with("arm", ARMS[arm].name)
         .with("final_j", c.last[arm])
         .with("updates_to_80", c.updates_to_learned(arm))
-        .interval("gain", c.gain[arm])
-        .with("p_of_clamp", clamp.then_some(c.p))
-        .with("p_holm_of_clamp", clamp.then_some(c.p_holm))
+        .interval("gain", c.gain[arm].interval)
+        .with("p_of_clamp", clamp.then_some(c.gain[arm].p))
+        .with("p_holm_of_clamp", clamp.then_some(c.gain[arm].corrected))
 }
 
 /// A row of `clamp_gain_weights.csv`.
@@ -46,7 +46,12 @@ pub(crate) struct WeightRow {
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
     let clamp = CLAMPED;
     let clear = |up: bool| {
-        n.cells.iter().filter(|c| c.shared && c.p_holm <= 0.05 && (c.gain[clamp].mid > 0.0) == up).count()
+        n.cells
+            .iter()
+            .filter(|c| {
+                c.shared && c.gain[clamp].corrected <= 0.05 && (c.gain[clamp].interval.mid > 0.0) == up
+            })
+            .count()
     };
     let all = n.cells.iter().filter(|c| c.shared).count();
     let mut figure = Figure::new(format!(
@@ -90,7 +95,7 @@ fn gains(n: &Numbers, shared: bool, kind: Kind) -> Panel {
     // The other arms are compared with the first; its name keeps its colour for the last panel.
     for (arm, which) in ARMS.iter().enumerate() {
         let points = cells.iter().enumerate().filter(|_| arm > 0).map(|(k, c)| {
-            let g = c.gain[arm];
+            let g = c.gain[arm].interval;
             (k as f64 + 0.18 * (arm as f64 - 2.5), g.low, g.mid, g.high)
         });
         panel = panel.intervals(which.name, points);

@@ -1,8 +1,9 @@
 //! The findings.
 
-use super::{APART, BEYOND, CLAMP, Gain, Nested, Numbers, Outcome, PARTS};
+use super::{APART, BEYOND, CLAMP, Nested, Numbers, Outcome, PARTS};
 use crate::experiment::{Finding, Verdict};
 use crate::experiments::common::{Shown, gains_everywhere, holds_or, holds_when, short};
+use grpo_lambda_trials::Difference;
 
 /// The places of the arms.
 const REWEIGHTING: usize = 1;
@@ -24,7 +25,7 @@ const GAIN: [&str; 4] = ["gain", "gain_low", "gain_high", "p_holm"];
 /// The verdict on gains that are said to be there, all of them, under every optimiser.
 fn under_all(n: &Numbers, gains: &[usize], counterexample: &str) -> Verdict {
     let under = |o: &Nested| {
-        let shown: Vec<Shown> = gains.iter().map(|&k| o.gains[k].shown()).collect();
+        let shown: Vec<Shown> = gains.iter().map(|&k| shown_by(&o.gains[k])).collect();
         let worst = [Shown::Loss, Shown::Neither].into_iter().find(|s| shown.contains(s));
         worst.unwrap_or(Shown::Gain)
     };
@@ -40,7 +41,7 @@ fn place(c: &Outcome) -> String {
 
 /// The gain of an arm in every cell, after Holm's correction.
 fn shown(n: &Numbers, arm: usize) -> Vec<Shown> {
-    n.cells.iter().map(|c| Shown::by_p(c.gain[arm].mid, c.p_holm[arm])).collect()
+    n.cells.iter().map(|c| shown_by(&c.gain[arm])).collect()
 }
 
 /// The numbers of cells in which an arm gains, and loses.
@@ -74,11 +75,9 @@ fn helps(n: &Numbers) -> Finding {
         .note("Share of the hundred training problems that the most probable response solves, minus GRPO's; an answer that cannot be graded is wrong.")
 }
 
-impl Gain {
-    /// Reads the corrected p.
-    fn shown(&self) -> Shown {
-        Shown::by_p(self.interval.mid, self.p_holm)
-    }
+/// Reads the corrected p.
+fn shown_by(gain: &Difference) -> Shown {
+    Shown::by_p(gain.interval.mid, gain.corrected)
 }
 
 /// Shows some gains at the rates that the other seeds choose, whose p are corrected over so many tests.
@@ -140,7 +139,7 @@ fn in_twin(n: &Numbers, c: &Outcome) -> Option<f64> {
 
 fn twin(n: &Numbers) -> Finding {
     let pairs: Vec<(&Outcome, f64)> = n.cells.iter().filter_map(|c| Some((c, in_twin(n, c)?))).collect();
-    let same = |(c, twin): &&(&Outcome, f64)| (c.gain[CLAMP].mid > 0.0) == (*twin > 0.0);
+    let same = |(c, twin): &&(&Outcome, f64)| (c.gain[CLAMP].interval.mid > 0.0) == (*twin > 0.0);
     let agree = pairs.iter().filter(same).count();
     let finding = Finding::new(
         "twin",
@@ -179,6 +178,10 @@ mod tests {
 
     fn numbers(gains: [f64; 4], p_holm: f64, kl: f64, twin: f64) -> Numbers {
         let at = |mid: f64| Interval { low: mid - 0.01, mid, high: mid + 0.01, level: 0.95 };
+        let difference = |mid: f64| {
+            let interval = at(mid);
+            Difference { values: vec![mid; 2], interval, narrow: interval, p: p_holm, corrected: p_holm }
+        };
         let last = |x: f64| [0.5, 0.5, 0.5, x];
         let cell = |optimiser: &str| Outcome {
             optimiser: optimiser.into(),
@@ -186,9 +189,7 @@ mod tests {
             ratio: 1.0,
             solved: Default::default(),
             accuracy: gains.map(|g| 0.5 + g),
-            gain: gains.map(at),
-            p: [p_holm; 4],
-            p_holm: [p_holm; 4],
+            gain: gains.map(difference).to_vec(),
             sampled: last(0.5),
             ungradable: last(0.0),
             entropy: last(1.0),
@@ -199,7 +200,7 @@ mod tests {
         let all = [gains[1], gains[2], gains[3], beyond, apart];
         let nested = |optimiser: &str| Nested {
             optimiser: optimiser.into(),
-            gains: all.map(|mid| Gain { interval: at(mid), p: p_holm, p_holm }),
+            gains: all.map(difference),
             accuracy: gains.map(|g| 0.5 + g),
         };
         Numbers {
@@ -219,11 +220,11 @@ mod tests {
         let unclear = verdicts(numbers([0.0, 0.2, 0.05, 0.3], 0.2, 0.3, 0.1));
         assert_eq!(unclear, ["Not told", "Not told", "Not told", "Not told", "Holds", "Holds"]);
         let mut alike = numbers([0.0, 0.2, 0.05, 0.3], 0.001, 0.3, 0.1);
-        alike.nested.iter_mut().for_each(|o| o.gains[APART].p_holm = 0.2);
+        alike.nested.iter_mut().for_each(|o| o.gains[APART].corrected = 0.2);
         assert_eq!(verdicts(alike)[2], "Not told", "both parts gain, and neither is shown to gain more");
         let mut doubtful = numbers([0.0, 0.2, 0.05, 0.3], 0.001, 0.3, 0.1);
-        doubtful.cells[0].p_holm = [0.2; 4];
-        doubtful.nested[0].gains.iter_mut().for_each(|g| g.p_holm = 0.2);
+        doubtful.cells[0].gain.iter_mut().for_each(|g| g.corrected = 0.2);
+        doubtful.nested[0].gains.iter_mut().for_each(|g| g.corrected = 0.2);
         let half = verdicts(doubtful);
         assert_eq!(half[..4], ["Holds when"; 4]);
     }

@@ -8,11 +8,12 @@ pub(crate) mod shown;
 
 use crate::experiment::{Context, Experiment, Parts};
 use crate::experiments::common::record::recorded;
-use crate::experiments::common::{difference, distinct, mean};
+use crate::experiments::common::{distinct, mean};
 use anyhow::Context as _;
 use findings::findings;
 use grpo_lambda::advantage::ClampPart;
-use grpo_lambda_stats::{Interval, chosen_on_the_others, holm, paired_permutation, t_interval};
+use grpo_lambda_stats::{Interval, chosen_on_the_others};
+use grpo_lambda_trials::{Difference, correct};
 use serde::Deserialize;
 use shown::{figures, tables};
 
@@ -46,25 +47,14 @@ struct Outcome {
     solved: [Vec<f64>; PARTS.len()],
     /// The mean of that share over seeds.
     accuracy: ByArm,
-    /// The gain of that share over GRPO, pairs of runs, Student's t interval at 95 %; by arm.
-    gain: [Interval; PARTS.len()],
-    /// Sign flips of each arm's gain over seeds, two-sided; and corrected over the three arms of all cells (Holm). 1 for GRPO.
-    p: ByArm,
-    p_holm: ByArm,
+    /// The gain of that share over GRPO by arm, corrected over the three arms of all cells; GRPO's own is 0.
+    gain: Vec<Difference>,
     /// Success rate of sampled responses.
     sampled: ByArm,
     ungradable: ByArm,
     entropy: ByArm,
     kl: ByArm,
     grad_norm: ByArm,
-}
-
-/// A gain in solved problems, over pairs of runs, with its p by sign flips over seeds, corrected over the family (Holm).
-#[derive(Clone, Copy, Debug)]
-struct Gain {
-    interval: Interval,
-    p: f64,
-    p_holm: f64,
 }
 
 /// An optimiser where every seed has the rate that the other seeds choose, for each arm.
@@ -74,7 +64,7 @@ struct Nested {
     /// Mean share of solved problems by arm.
     accuracy: ByArm,
     /// Re-weighting alone, the offset alone, the clamp, the gain of the clamp beyond the sum of its parts, and re-weighting less the offset.
-    gains: [Gain; 5],
+    gains: [Difference; 5],
 }
 
 /// The places in [`Nested::gains`] of the gain beyond the sum and of the difference of the parts; that of an arm is one less than in [`PARTS`].
@@ -134,9 +124,7 @@ fn cells(runs: &[Run]) -> anyhow::Result<Vec<Outcome>> {
     };
     let mut cells: Vec<Outcome> = keys.iter().map(outcome).collect::<anyhow::Result<_>>()?;
     over_best_of_grpo(&mut cells);
-    let corrected = holm(&cells.iter().flat_map(|c| c.p[1..].to_vec()).collect::<Vec<_>>());
-    let by_cell = corrected.chunks_exact(PARTS.len() - 1);
-    cells.iter_mut().zip(by_cell).for_each(|(c, p)| c.p_holm[1..].copy_from_slice(p));
+    correct(cells.iter_mut().flat_map(|c| &mut c.gain[1..]), 0);
     Ok(cells)
 }
 
@@ -156,11 +144,8 @@ fn nested(cells: &[Outcome]) -> anyhow::Result<Vec<Nested>> {
     let by_optimiser = cells.chunk_by(|a, b| a.optimiser == b.optimiser);
     let mut all: Vec<Nested> = by_optimiser.map(at_rates_of_others).collect::<anyhow::Result<_>>()?;
     for family in [&[CLAMP - 1][..], &[0, 1, BEYOND], &[APART]] {
-        let p: Vec<f64> = all.iter().flat_map(|o| family.iter().map(|&k| o.gains[k].p)).collect();
-        let corrected = holm(&p);
         let gains = all.iter_mut().flat_map(|o| o.gains.iter_mut().enumerate());
-        let those = gains.filter(|(k, _)| family.contains(k));
-        those.zip(corrected).for_each(|((_, gain), p)| gain.p_holm = p);
+        correct(gains.filter(|(k, _)| family.contains(k)).map(|(_, gain)| gain), 0);
     }
     Ok(all)
 }
@@ -174,31 +159,22 @@ fn at_rates_of_others(cells: &[Outcome]) -> anyhow::Result<Nested> {
     let [none, reweighting, offset, clamp] = [chosen(0)?, chosen(1)?, chosen(2)?, chosen(CLAMP)?];
     let seeds = 0..none.len();
     let sum_of_parts: Vec<f64> = seeds.map(|s| reweighting[s] + offset[s] - none[s]).collect();
-    let gain = |a: &[f64], b: &[f64]| {
-        let p = by_sign_flips(a, b);
-        Gain { interval: interval(&difference(a, b)), p, p_holm: p }
-    };
     Ok(Nested {
         optimiser: cells[0].optimiser.clone(),
         gains: [
-            gain(&reweighting, &none),
-            gain(&offset, &none),
-            gain(&clamp, &none),
-            gain(&clamp, &sum_of_parts),
-            gain(&reweighting, &offset),
+            gain(&reweighting, &none)?,
+            gain(&offset, &none)?,
+            gain(&clamp, &none)?,
+            gain(&clamp, &sum_of_parts)?,
+            gain(&reweighting, &offset)?,
         ],
         accuracy: [none, reweighting, offset, clamp].map(|share| mean(&share)),
     })
 }
 
-/// Student's t at 95 % over seeds; the mean alone for one seed.
-fn interval(differences: &[f64]) -> Interval {
-    let mid = mean(differences);
-    t_interval(differences, 0.95).unwrap_or(Interval { low: mid, mid, high: mid, level: 0.95 })
-}
-
-fn by_sign_flips(a: &[f64], b: &[f64]) -> f64 {
-    paired_permutation(a, b, 9999, 0).map_or(1.0, |test| test.p)
+/// The gain of an arm over another, paired by seed.
+fn gain(own: &[f64], over: &[f64]) -> anyhow::Result<Difference> {
+    Difference::new(own, over, 0.95).context("the recorded runs need two seeds of every rate")
 }
 
 fn cell(runs: &[&Run]) -> anyhow::Result<Outcome> {
@@ -216,19 +192,13 @@ fn cell(runs: &[&Run]) -> anyhow::Result<Outcome> {
     let values = |k: usize, of: fn(&Run) -> f64| arms[k].iter().map(|r| of(r)).collect::<Vec<f64>>();
     let level = |of: fn(&Run) -> f64| std::array::from_fn(|k| mean(&values(k, of)));
     let solved: [Vec<f64>; PARTS.len()] = std::array::from_fn(|k| values(k, |run| run.accuracy));
-    let p = std::array::from_fn(|k| match k {
-        0 => 1.0,
-        _ => by_sign_flips(&solved[k], &solved[0]),
-    });
     Ok(Outcome {
         optimiser: runs[0].optimiser.clone(),
         rate: runs[0].rate,
         ratio: 1.0,
         accuracy: level(|run| run.accuracy),
-        gain: std::array::from_fn(|k| interval(&difference(&solved[k], &solved[0]))),
+        gain: solved.iter().map(|own| gain(own, &solved[0])).collect::<anyhow::Result<_>>()?,
         solved,
-        p,
-        p_holm: p,
         sampled: level(|run| run.sampled),
         ungradable: level(|run| run.ungradable),
         entropy: level(|run| run.entropy),
@@ -276,7 +246,7 @@ mod tests {
         let n = from(&text, twin).unwrap();
         assert_eq!((n.cells.len(), n.seeds), (1, 2));
         let c = &n.cells[0];
-        assert!((c.gain[CLAMP].mid - 0.15).abs() < 1e-12 && c.accuracy[0] == 0.4);
+        assert!((c.gain[CLAMP].interval.mid - 0.15).abs() < 1e-12 && c.accuracy[0] == 0.4);
         let o = &n.nested[0];
         assert!((o.gains[CLAMP - 1].interval.mid - 0.15).abs() < 1e-12, "{o:?}");
         // Seed 1 goes up by 0.1, 0.2 and 0.3, seed 0 not at all: the parts add up.

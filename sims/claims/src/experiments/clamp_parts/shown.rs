@@ -1,6 +1,6 @@
 //! The tables and the figure.
 
-use super::{ByArm, CLAMP, Gain, Nested, Numbers, Outcome, PARTS};
+use super::{ByArm, CLAMP, Nested, Numbers, Outcome, PARTS};
 use crate::experiments::common::record::{Record, table};
 use crate::experiments::common::short;
 use crate::figure::{Axis, Figure, Panel, Style};
@@ -17,9 +17,9 @@ fn row(c: &Outcome, arm: usize, seeds: usize) -> Record {
         .with("part", PARTS[arm].name())
         .with("seeds", seeds)
         .with("accuracy", level(c.accuracy))
-        .interval("gain", c.gain[arm])
-        .with("p", c.p[arm])
-        .with("p_holm", c.p_holm[arm])
+        .interval("gain", c.gain[arm].interval)
+        .with("p", c.gain[arm].p)
+        .with("p_holm", c.gain[arm].corrected)
         .with("sampled", level(c.sampled))
         .with("ungradable", level(c.ungradable))
         .with("entropy", level(c.entropy))
@@ -49,7 +49,7 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
         names.zip(&o.gains).map(|(gain_of, gain)| {
             let Interval { low, mid, high, .. } = gain.interval;
             let (optimiser, gain_of) = (o.optimiser.clone(), gain_of.to_owned());
-            let Gain { p, p_holm, .. } = *gain;
+            let (p, p_holm) = (gain.p, gain.corrected);
             GainRow { optimiser, gain_of, gain: mid, gain_low: low, gain_high: high, p, p_holm }
         })
     });
@@ -90,7 +90,7 @@ fn gains(o: &Nested, cells: &[&Outcome]) -> Panel {
         .y("gain in solved problems");
     let arms = PARTS.iter().enumerate().skip(1);
     let drawn = arms.fold(panel, |panel, (arm, part)| {
-        let by_rate = cells.iter().map(|c| c.gain[arm]).chain([o.gains[arm - 1].interval]);
+        let by_rate = cells.iter().map(|c| c.gain[arm].interval).chain([o.gains[arm - 1].interval]);
         let at = |k: usize| k as f64 + 0.2 * (arm as f64 - 2.0);
         panel.intervals(part.name(), by_rate.enumerate().map(|(k, g)| (at(k), g.low, g.mid, g.high)))
     });
