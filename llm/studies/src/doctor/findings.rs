@@ -48,8 +48,8 @@ pub static REGISTRY: [Check; 12] = [
         id: "divergence",
         title: "The run diverges",
         sign: "the loss, the KL or the entropy is not finite, or the mean reward of the last tenth of the steps is \
-               at most half that of the first and lies 4 standard errors below it, or such a fall is half as large while the entropy rose to \
-               1.5 times its first value",
+               at most half that of the first and lies 4 standard errors below it, or such a fall is half as large while \
+               the entropy rose to 1.5 times its first value",
         meaning: "The policy is worse than the one that it began with, and turns into noise. Steps are too large for \
                   what their gradients are worth.",
         advice: Advice {
