@@ -17,7 +17,8 @@ pub enum Verdict {
     Holds,
     /// The claim holds under a condition the text does not state; the string says which.
     HoldsWhen(String),
-    /// The numbers do not tell: an effect is not shown, nor that there is none; the string says what would have to be known.
+    /// The numbers do not tell: an effect is not shown, nor that there is none; the string says what would have to be
+    /// known.
     NotTold(String),
     /// The claim fails; the string names the counterexample with its numbers.
     Fails(String),
@@ -71,6 +72,9 @@ pub struct Rows {
     /// Columns with the texts of which a row has one there to be shown.
     pub only: Vec<(String, Vec<String>)>,
 }
+
+/// The name of a table of single cases, which summaries stand for: `sim` writes it, git and the pages do without it.
+pub const CASES: &str = "cases";
 
 /// Digits of a number in a file of verdicts; as many as in a table.
 const DIGITS: usize = 12;
@@ -149,10 +153,9 @@ impl Finding {
 /// A value with its numbers rounded, whole ones without a decimal point.
 fn rounded(value: Value) -> Value {
     match value {
-        Value::Number(n) => match significant(n.as_f64().unwrap_or(f64::NAN), DIGITS).parse::<f64>() {
-            Ok(x) if x.fract() == 0.0 && x.abs() < 1e15 => Value::from(x as i64),
-            Ok(x) => Value::from(x),
-            Err(_) => Value::Null,
+        Value::Number(n) => match n.as_f64().and_then(|x| significant(x, DIGITS).parse::<f64>().ok()) {
+            Some(x) if x.fract() == 0.0 && x.abs() < 1e15 => Value::from(x as i64),
+            x => Value::from(x),
         },
         Value::Array(all) => Value::Array(all.into_iter().map(rounded).collect()),
         other => other,
@@ -196,7 +199,8 @@ pub struct Report {
     pub figures: Vec<(String, Figure)>,
 }
 
-/// The parts of an experiment. Only [`Parts::measure`] computes; the others read its numbers, so that a verdict can be tested on
+/// The parts of an experiment. Only [`Parts::measure`] computes; the others read its numbers, so that a verdict can be
+/// tested on
 /// numbers that are made up.
 ///
 /// ```
@@ -212,7 +216,8 @@ pub struct Report {
 ///             let verdict = if *sum == 1.0 { Verdict::Holds } else { Verdict::Fails(format!("it is {sum}")) };
 ///             vec![Finding::new("whole", HALVES.claim, verdict).value("sum", sum)]
 ///         };
-///         Parts { measure: |_| Ok(0.5 + 0.5), findings, tables: |_| Vec::new(), figures: |_| Vec::new() }.report(context)
+///         let measure = |_: &_| Ok(0.5 + 0.5);
+///         Parts { measure, findings, tables: |_| Vec::new(), figures: |_| Vec::new() }.report(context)
 ///     },
 /// };
 /// ```

@@ -46,7 +46,8 @@ pub struct Summary {
     pub failed: Vec<&'static str>,
 }
 
-/// Runs `experiments`, one after the other. A refuted claim is a result like any other; an experiment that breaks down is
+/// Runs `experiments`, one after the other. A refuted claim is a result like any other; an experiment that breaks down
+/// is
 /// reported on one line while the others go on.
 ///
 /// # Errors
@@ -297,7 +298,8 @@ fn summary(outcomes: &[Outcome], out: &Path) -> String {
     text
 }
 
-/// Keeps quiet about panics, which are shown on the experiment's line and not across the progress bar, and remembers where
+/// Keeps quiet about panics, which are shown on the experiment's line and not across the progress bar, and remembers
+/// where
 /// the last one happened.
 struct Panics {
     place: Arc<Mutex<String>>,

@@ -2,7 +2,7 @@
 
 use crate::experiment::{Context, Experiment, Finding, Parts};
 use crate::experiments::common::{
-    EXACT, dot, finding_on, gap, holds_or, indexed, largest, noise, rounding_error, short, stream, symmetric,
+    EXACT, dot, gap, holds_or, indexed, largest, noise, rounding_error, stream, symmetric,
 };
 use crate::figure::{Axis, Figure, Panel, Style};
 use crate::sentences::SentenceId;
@@ -16,7 +16,8 @@ use std::ops::RangeInclusive;
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "equation_15",
     title: "Is the recursive trace the sum?",
-    claim: "\"by defining eligibility trace as the inner sum in that equation: ε_t := Σ_{l=0..t} (γλ)^l ∇_{t-l} and converting to a recursive formula: ε_0 := ∇_0, ε_t := (γλ) ε_{t-1} + ∇_t\"",
+    claim: "\"by defining eligibility trace as the inner sum in that equation: ε_t := Σ_{l=0..t} (γλ)^l ∇_{t-l} and \
+        converting to a recursive formula: ε_0 := ∇_0, ε_t := (γλ) ε_{t-1} + ∇_t\"",
     source: "GRPO-lambda (arXiv 2510.00194v1), Appendix A.2, Eq. 13-15",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
@@ -128,18 +129,15 @@ fn impulse(q: f64) -> Impulse {
 fn findings(numbers: &Numbers) -> Vec<Finding> {
     let worst = largest(numbers.cases.iter().map(|c| c.largest_difference));
     let Rationals { compared, different } = numbers.rationals;
-    vec![finding_on(
-        SentenceId::RecursiveTrace,
-        holds_or(
-            worst < EXACT && different == 0,
-            format!("largest difference {}, {different} of {compared} rationals differ", short(worst)),
-        ),
-        format!(
-            "γλ in {QS:?}, T up to {}: recursion and dense matrix differ by at most {} in f64; {compared} traces in exact rationals: {different} differ",
-            LENGTHS[9],
-            short(worst)
-        ),
-    )]
+    let verdict = holds_or(worst < EXACT && different == 0, "a trace differs from the sum");
+    vec![
+        Finding::on(SentenceId::RecursiveTrace, verdict)
+            .value("γλ", QS)
+            .value("T up to", LENGTHS[9])
+            .value("largest difference of recursion and dense matrix", rounding_error(worst))
+            .value("traces in exact rationals", compared)
+            .value("of them different", different),
+    ]
 }
 
 fn tables(numbers: &Numbers) -> Vec<(String, Table)> {
@@ -159,9 +157,11 @@ fn figures(numbers: &Numbers) -> Vec<(String, Figure)> {
             .line(format!("γλ = {q}"), indexed(column))
             .points(format!("γλ = {q}"), indexed(recursion).step_by(8));
     }
-    let figure = Figure::new("Eq. 15's recursion is the triangular matrix of Eq. 13: T multiplications instead of T(T+1)/2")
+    let figure = Figure::new("Eq. 15's recursion is the triangular matrix of Eq. 13: T multiplications instead of \
+        T(T+1)/2")
         .caption(format!(
-            "Left: lines are the first column of the matrix, dots the recursion. On random inputs of up to {} tokens their largest difference is {} of the largest ε_t, in f64.",
+            "Left: lines are the first column of the matrix, dots the recursion. On random inputs of up to {} tokens \
+             their largest difference is {} of the largest ε_t, in f64.",
             numbers.cases.iter().map(|c| c.tokens).max().unwrap_or(0),
             rounding_error(largest(numbers.cases.iter().map(|c| c.relative)))
         ))

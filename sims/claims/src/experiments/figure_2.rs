@@ -1,17 +1,20 @@
 //! `figure_2`: the paper's Figure 2 drawn from the operators.
 
 use crate::experiment::{Context, Experiment, Finding, Parts};
-use crate::experiments::common::record::{Record, table};
-use crate::experiments::common::{EXACT, finding_on, holds_or, indexed, keyed, largest, short};
-use crate::figure::{self, Axis, Figure, Panel};
+use crate::experiments::common::chart::chart;
+use crate::experiments::common::{EXACT, holds_or, largest, rounding_error};
+use crate::figure::{Axis, Figure};
 use crate::sentences::SentenceId;
 use grpo_lambda::trace::{AsPrinted, Both, Recent, Style, Trace};
 use grpo_lambda_stats::table::Table;
+use serde::Serialize;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "figure_2",
     title: "Are early tokens as important as late ones under the style both?",
-    claim: "\"we propose a variation of the weighting scheme such that early tokens are considered as important as the late ones\"; \"The distinction between the classic traces, which we call recent, and the proposed variation, which we call both, is depicted in Figure 2.\"",
+    claim: "\"we propose a variation of the weighting scheme such that early tokens are considered as important as \
+        the late ones\"; \"The distinction between the classic traces, which we call recent, and the proposed \
+        variation, which we call both, is depicted in Figure 2.\"",
     source: "GRPO-lambda (arXiv 2510.00194v1), Section 3.2, Eq. 2, Figure 2",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
@@ -20,7 +23,7 @@ const LEN: usize = 256;
 const QS: [f64; 2] = [0.98, 0.99];
 
 struct Numbers {
-    rows: Vec<Row>,
+    entries: Vec<Entry>,
     /// Largest difference of the weights of tokens `k` and `t-k` in the trace at token `t`, style both.
     asymmetry: f64,
     /// Largest distance from Eq. 1 and Eq. 2, written out.
@@ -34,12 +37,14 @@ struct Numbers {
     inside: [f64; 2],
 }
 
-/// One row of a trace matrix.
-struct Row {
+/// A weight of a trace matrix.
+#[derive(Serialize)]
+struct Entry {
     q: f64,
-    t: usize,
+    at_token_t: usize,
+    past_token_k: usize,
     style: &'static str,
-    weights: Vec<f64>,
+    weight: f64,
 }
 
 /// The curves of the figure for one `q`.
@@ -57,15 +62,14 @@ fn printed(q: f64, style: Style) -> AsPrinted {
 }
 
 fn measure(_: &Context) -> anyhow::Result<Numbers> {
-    let (mut rows, mut asymmetry, mut off_equation) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut entries, mut asymmetry, mut off_equation) = (Vec::new(), Vec::new(), Vec::new());
     for q in QS {
         for t in [LEN - 1, LEN / 2] {
-            rows.extend(styles(q).map(|(style, trace)| Row {
-                q,
-                t,
-                style,
-                weights: (0..=t).map(|k| trace.weight(t, k, LEN)).collect(),
-            }));
+            for (style, trace) in styles(q) {
+                let entry =
+                    |k| Entry { q, at_token_t: t, past_token_k: k, style, weight: trace.weight(t, k, LEN) };
+                entries.extend((0..=t).map(entry));
+            }
         }
         let pairs = || (0..LEN).flat_map(|t| (0..=t).map(move |k| (t, k)));
         asymmetry.extend(pairs().map(|(t, k)| asymmetry_at(q, t, k)));
@@ -74,7 +78,7 @@ fn measure(_: &Context) -> anyhow::Result<Numbers> {
     let (recent, both) = (Recent { q: 0.99 }, Both { q: 0.99 });
     let columns = both.column_sums(LEN);
     Ok(Numbers {
-        rows,
+        entries,
         asymmetry: largest(asymmetry),
         off_equation: largest(off_equation),
         middle_both: both.weight(255, 127, LEN),
@@ -98,81 +102,60 @@ fn off_equation_at(q: f64, t: usize, k: usize) -> f64 {
 }
 
 fn findings(n: &Numbers) -> Vec<Finding> {
+    let equal = |[a, b]: [f64; 2], why| holds_or((a - b).abs() < EXACT, why);
     vec![
-        finding_on(
+        Finding::on(
             SentenceId::EarlyTokensAsImportant,
             holds_or(
                 n.asymmetry < EXACT && n.off_equation < EXACT,
-                format!("asymmetry {}, off Eq. 1/2 by {}", short(n.asymmetry), short(n.off_equation)),
+                "the weights are not those of a mirror image",
             ),
-            format!(
-                "tr of token k and of token t-k differ by {}; at t = 255, γλ = 0.99: tokens 0 and 255 have weight 1, token 127 has {} (recent: token 0 has {})",
-                short(n.asymmetry),
-                short(n.middle_both),
-                short(n.first_recent)
-            ),
-        ),
-        keyed(
+        )
+        .value("largest difference of the weights of tokens k and t-k", rounding_error(n.asymmetry))
+        .value("distance from Eq. 1 and 2", rounding_error(n.off_equation))
+        .value("weight of token 127 at t = 255, γλ = 0.99", n.middle_both)
+        .value("of token 0 under recent", n.first_recent),
+        Finding::new(
             "in_update",
             "In the update of style both, early tokens are as important as late ones",
-            holds_or(
-                (n.in_update[0] - n.in_update[1]).abs() < EXACT,
-                format!(
-                    "summed over the ratios of a response, token 0 weighs {} and token {} weighs {}",
-                    short(n.in_update[0]),
-                    LEN - 1,
-                    short(n.in_update[1])
-                ),
-            ),
-            format!("T = {LEN}, γλ = 0.99, on-policy, δ_t = A_NAE"),
-        ),
-        keyed(
+            equal(n.in_update, "summed over the ratios of a response, the first token weighs more"),
+        )
+        .value("weight of token 0", n.in_update[0])
+        .value("weight of token 255", n.in_update[1])
+        .note(format!("T = {LEN}, γλ = 0.99, on-policy, δ_t = A_NAE.")),
+        Finding::new(
             "printed_matrices",
             "The matrices of Eq. 17/18 draw the same curves",
-            holds_or(
-                (n.inside[0] - n.inside[1]).abs() < EXACT,
-                format!(
-                    "in the ratio at t = 128, token 120 has weight {} by Eq. 1 and {} by Eq. 18",
-                    short(n.inside[0]),
-                    short(n.inside[1])
-                ),
-            ),
-            "only at the last token; γλ = 0.99, T = 256",
-        ),
+            equal(n.inside, "they do at the last token only"),
+        )
+        .value("weight of token 120 in the ratio at t = 128 by Eq. 1", n.inside[0])
+        .value("by Eq. 18", n.inside[1]),
     ]
 }
 
+/// Every eighth entry of a row, and the last.
 fn tables(n: &Numbers) -> Vec<(String, Table)> {
-    let entries = n.rows.iter().flat_map(|&Row { q, t, style, ref weights }| {
-        let shown = weights.iter().enumerate().step_by(8).chain([(t, &1.0)]);
-        shown.map(move |(k, &weight)| {
-            Record::default()
-                .with("q", q)
-                .with("at_token_t", t)
-                .with("past_token_k", k)
-                .with("style", style)
-                .with("weight", weight)
-        })
-    });
-    vec![(String::new(), table(entries))]
+    let last = |e: &Entry| Entry { past_token_k: e.at_token_t, weight: 1.0, ..*e };
+    let rows = n.entries.chunk_by(|a, b| (a.q, a.at_token_t, a.style) == (b.q, b.at_token_t, b.style));
+    let shown = rows.flat_map(|row| row.iter().step_by(8).map(|e| Entry { ..*e }).chain([last(&row[0])]));
+    vec![(String::new(), Table::from_rows(shown))]
 }
 
 fn figures(n: &Numbers) -> Vec<(String, Figure)> {
-    let mut figure = Figure::new("Figure 2 redrawn: equation and printed matrix agree at the last token, not at an earlier one")
-        .caption("Weight E[t,k] of past token k in the trace ratio at token t; T = 256, floor 0. Left, the last token; right, t = 128, where the printed matrices weigh as if it were the last. The token itself has weight 1. Of lines that coincide the later name is on top.");
-    for rows in n.rows.chunk_by(|a, b| (a.q, a.t) == (b.q, b.t)) {
-        let Row { q, t, .. } = rows[0];
-        let mut panel = Panel::new(format!("γλ = {q}, trace at token t = {t}"))
-            .x(Axis::new("past token k").range(0.0, t as f64))
-            .y(Axis::new("weight of token k").range(0.0, 1.05));
-        for row in rows {
-            let style =
-                if row.style.contains("printed") { figure::Style::Dashed } else { figure::Style::Solid };
-            panel = panel.styled_line(row.style, style, indexed(&row.weights));
-        }
-        figure = figure.panel(panel);
-    }
-    vec![(String::new(), figure)]
+    let figure = Figure::new(
+        "Figure 2 redrawn: equation and printed matrix agree at the last token, not at an earlier one",
+    )
+    .caption(
+        "Weight E[t,k] of past token k in the trace ratio at token t; T = 256, floor 0. Left, the last token; right, \
+         t = 128, where the printed matrices weigh as if it were the last. The token itself has weight 1. Of lines \
+         that coincide the later name is on top.",
+    );
+    let chart = chart(&n.entries)
+        .panels(|e| format!("γλ = {}, trace at token t = {}", e.q, e.at_token_t))
+        .each(|panel, rows| panel.x(Axis::new("past token k").range(0.0, rows[0].at_token_t as f64)))
+        .y(Axis::new("weight of token k").range(0.0, 1.05))
+        .dashed(|name| name.contains("printed"), |e| e.style, |e| (e.past_token_k as f64, e.weight));
+    vec![(String::new(), chart.on(figure))]
 }
 
 #[cfg(test)]
@@ -183,7 +166,7 @@ mod tests {
     #[test]
     fn each_verdict_follows_its_own_numbers() {
         let numbers = |asymmetry, in_update, inside| Numbers {
-            rows: Vec::new(),
+            entries: Vec::new(),
             asymmetry,
             off_equation: 0.0,
             middle_both: 0.3,

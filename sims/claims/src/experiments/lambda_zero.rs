@@ -1,10 +1,10 @@
 //! `lambda_zero`: the readings of GRPO-lambda that are GRPO at λ = 0, and the λ at which GAE becomes GRPO.
 
 use crate::experiment::{Context, Experiment, Finding, Parts};
+use crate::experiments::common::chart::chart;
 use crate::experiments::common::mdp::{evaluate, group, on_policy_weights};
-use crate::experiments::common::record::{Record, table};
 use crate::experiments::common::{
-    EXACT, difference, finding_on, gap, holds_or, holds_when, indexed, keyed, noise, norm, short, stream,
+    EXACT, difference, distinct, gap, holds_or, holds_when, indexed, noise, norm, rounding_error, stream,
     symmetric,
 };
 use crate::figure::{Axis, Figure, Panel};
@@ -12,6 +12,7 @@ use crate::sentences::SentenceId;
 use grpo_lambda::advantage::gae;
 use grpo_lambda::group::Group;
 use grpo_lambda_stats::table::Table;
+use serde::Serialize;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "lambda_zero",
@@ -48,72 +49,76 @@ struct Numbers {
     by_lambda: Vec<AtLambda>,
     /// Largest difference of the gradient of delta=terminal at λ = 1 from GRPO's, on-policy.
     terminal_at_one: f64,
-    /// Weights of the six tokens of a response at λ = 0.
-    weights: Weights,
+    /// Weights of the six tokens of a response at λ = 0, by name.
+    weights: Vec<(&'static str, Vec<f64>)>,
 }
 
-/// One reading at λ = 0 against GRPO.
-#[derive(Clone, Copy)]
+/// A reading at λ = 0 against GRPO, on or off policy: largest differences over the batches.
+#[derive(Clone, Copy, Serialize)]
 struct Reading {
-    name: &'static str,
-    on_policy: Distance,
-    off_policy: Distance,
-}
-
-/// Largest differences over the batches.
-#[derive(Clone, Copy, Default, PartialEq)]
-struct Distance {
+    reading: &'static str,
+    policy: &'static str,
+    batches: usize,
+    #[serde(rename = "largest_loss_difference")]
     loss: f64,
     /// Relative to GRPO's gradient.
+    #[serde(rename = "largest_relative_gradient_difference")]
     gradient: f64,
 }
 
-impl Reading {
-    /// True if loss and gradient are GRPO's to the last bit, on and off policy.
-    fn is_grpo(&self) -> bool {
-        [self.on_policy, self.off_policy].iter().all(|d| *d == Distance::default())
-    }
-}
-
-/// Relative distances from GRPO's advantages at one λ.
-#[derive(Clone, Copy)]
+/// A relative distance from GRPO's advantages at one λ.
+#[derive(Clone, Copy, Serialize)]
 struct AtLambda {
     lambda: f64,
-    /// GAE with the critic GRPO implies, `V(s_0)` everywhere.
-    implied_critic: f64,
-    /// GRPO-lambda, style recent.
-    recent: f64,
+    quantity: Quantity,
+    relative_difference_from_grpo: f64,
 }
 
-struct Weights {
-    recent: Vec<f64>,
-    both: Vec<f64>,
-    weight: Vec<f64>,
-    terminal: Vec<f64>,
+#[derive(Clone, Copy, PartialEq, Serialize)]
+enum Quantity {
+    /// `V(s_0)` everywhere.
+    #[serde(rename = "GAE with the implied critic")]
+    Implied,
+    #[serde(rename = "GRPO-lambda, recent")]
+    Recent,
+}
+
+impl Quantity {
+    /// Its name in the figure.
+    fn legend(self) -> &'static str {
+        match self {
+            Quantity::Implied => "TD errors of the critic GRPO implies",
+            Quantity::Recent => "δ_t = A_NAE at every token (the paper)",
+        }
+    }
 }
 
 fn measure(context: &Context) -> anyhow::Result<Numbers> {
     let mut readings = Vec::new();
     for (i, (name, settings)) in READINGS.into_iter().enumerate() {
         (context.progress)(0.8 * i as f64 / READINGS.len() as f64, name);
-        let distance = |drift| distance(settings, context.seed, drift);
-        readings.push(Reading { name, on_policy: distance(0.0)?, off_policy: distance(0.5)? });
+        for (policy, drift) in [("on-policy", 0.0), ("off-policy", 0.5)] {
+            readings.push(against_grpo((name, settings), policy, drift, context.seed)?);
+        }
     }
-    let six = [-0.5; 6];
-    Ok(Numbers {
-        readings,
-        by_lambda: (0..=20).map(|step| at_lambda(f64::from(step) / 20.0)).collect::<Result<_, _>>()?,
-        terminal_at_one: terminal_at_one(context.seed)?,
-        weights: Weights {
-            recent: on_policy_weights("lambda=0", &six)?,
-            both: on_policy_weights("lambda=0 style=both", &six)?,
-            weight: on_policy_weights("lambda=0 update=weight", &six)?,
-            terminal: on_policy_weights("lambda=0 delta=terminal", &six)?,
-        },
-    })
+    let mut by_lambda = Vec::new();
+    for step in 0..=20 {
+        by_lambda.extend(at_lambda(f64::from(step) / 20.0)?);
+    }
+    let mut weights = Vec::new();
+    for (name, settings) in [
+        ("recent", ""),
+        ("both", "style=both"),
+        ("ϵ-weight", "update=weight"),
+        ("recent, terminal δ", "delta=terminal"),
+    ] {
+        weights.push((name, on_policy_weights(&format!("lambda=0 {settings}"), &[-0.5; 6])?));
+    }
+    Ok(Numbers { readings, by_lambda, terminal_at_one: terminal_at_one(context.seed)?, weights })
 }
 
-/// A seeded group of five with binary rewards, lengths 1 to 9, and current log-probabilities that differ by up to `drift`.
+/// A seeded group of five with binary rewards, lengths 1 to 9, and current log-probabilities that differ by up to
+/// `drift`.
 fn batch(seed: u64, index: usize, drift: f64) -> (Group, Vec<Vec<f64>>) {
     let mut rng = stream(seed, index as u64);
     let mut sampled =
@@ -126,9 +131,14 @@ fn batch(seed: u64, index: usize, drift: f64) -> (Group, Vec<Vec<f64>>) {
     (group(&rewards, &old), logps)
 }
 
-/// The largest distance of a reading at λ = 0 from GRPO over all batches.
-fn distance(settings: &str, seed: u64, drift: f64) -> anyhow::Result<Distance> {
-    let mut worst = Distance::default();
+/// The largest differences of a reading at λ = 0 from GRPO over all batches.
+fn against_grpo(
+    (reading, settings): (&'static str, &str),
+    policy: &'static str,
+    drift: f64,
+    seed: u64,
+) -> anyhow::Result<Reading> {
+    let mut worst = Reading { reading, policy, batches: BATCHES, loss: 0.0, gradient: 0.0 };
     for index in 0..BATCHES {
         let (group, logps) = batch(seed, index, drift);
         let ours = evaluate("grpo_lambda", &format!("lambda=0 {settings}"), &group, &logps)?;
@@ -141,18 +151,22 @@ fn distance(settings: &str, seed: u64, drift: f64) -> anyhow::Result<Distance> {
 }
 
 /// The GAE of a constant critic against `r - V(s_0)` at every token, and the weights of GRPO-lambda against 1.
-fn at_lambda(lambda: f64) -> anyhow::Result<AtLambda> {
+fn at_lambda(lambda: f64) -> anyhow::Result<[AtLambda; 2]> {
     let (reward, v0) = (1.0, 0.375);
     let mut rewards = vec![0.0; LEN];
     rewards[LEN - 1] = reward;
     let relative = |x: &[f64], y: &[f64]| norm(&difference(x, y)) / norm(y);
     let advantages = gae(&rewards, &[v0; LEN], 1.0, lambda);
     let weights = on_policy_weights(&format!("lambda={lambda}"), &[-0.5; LEN])?;
-    Ok(AtLambda {
+    let distances = [
+        (Quantity::Implied, relative(&advantages, &[reward - v0; LEN])),
+        (Quantity::Recent, relative(&weights, &[1.0; LEN])),
+    ];
+    Ok(distances.map(|(quantity, relative_difference_from_grpo)| AtLambda {
         lambda,
-        implied_critic: relative(&advantages, &[reward - v0; LEN]),
-        recent: relative(&weights, &[1.0; LEN]),
-    })
+        quantity,
+        relative_difference_from_grpo,
+    }))
 }
 
 fn terminal_at_one(seed: u64) -> anyhow::Result<f64> {
@@ -162,146 +176,90 @@ fn terminal_at_one(seed: u64) -> anyhow::Result<f64> {
     Ok(gap(&ours.dlogps.concat(), &grpo.dlogps.concat()))
 }
 
+/// True if a reading was measured and is GRPO to the last bit, on and off policy.
+fn is_grpo(n: &Numbers, name: &str) -> bool {
+    let mut own = n.readings.iter().filter(|r| r.reading == name).peekable();
+    own.peek().is_some() && own.all(|r| r.loss == 0.0 && r.gradient == 0.0)
+}
+
 fn findings(n: &Numbers) -> Vec<Finding> {
-    vec![falls_back(n), style_both(n), weight(n), constant_critic(n)]
-}
-
-/// A reading by name; an unknown one differs by NaN and is not GRPO.
-fn reading(n: &Numbers, name: &'static str) -> Reading {
-    let unknown = Distance { loss: f64::NAN, gradient: f64::NAN };
-    let missing = Reading { name, on_policy: unknown, off_policy: unknown };
-    n.readings.iter().find(|r| r.name == name).copied().unwrap_or(missing)
-}
-
-fn list(weights: &[f64]) -> String {
-    weights.iter().map(|w| short(*w)).collect::<Vec<_>>().join(", ")
-}
-
-/// The largest relative difference of the gradient, on and off policy.
-fn gradients(r: &Reading) -> String {
-    format!("{} on policy and {} off policy", short(r.on_policy.gradient), short(r.off_policy.gradient))
-}
-
-fn falls_back(n: &Numbers) -> Finding {
-    let recent = reading(n, "recent");
-    let same: Vec<&str> = n.readings.iter().filter(|r| r.is_grpo()).map(|r| r.name).collect();
-    finding_on(
-        SentenceId::FallsBackToGrpo,
-        holds_when(
-            n.readings.iter().all(Reading::is_grpo),
-            recent.is_grpo(),
-            format!(
-                "the style is recent, advantages are not clamped and the clip is PPO's (these readings are GRPO exactly, on and off policy: {}). The paper's own settings clamp at -0.1 and are not",
-                same.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ")
-            ),
-            format!("recent without clamp differs by {}", short(recent.off_policy.gradient)),
+    let shown = |finding: Finding, names: &[&str]| {
+        finding
+            .rows("", &["reading", "policy", "largest_relative_gradient_difference"])
+            .only("reading", names)
+    };
+    let weights = |finding: Finding, name: &str| {
+        let own = n.weights.iter().find(|(known, _)| *known == name);
+        finding.value(format!("weights of {name} at T = 6"), own.map(|(_, weights)| weights))
+    };
+    let names = distinct(n.readings.iter().map(|r| r.reading));
+    let (same, other): (Vec<&str>, Vec<&str>) = names.into_iter().partition(|name| is_grpo(n, name));
+    let falls_back = holds_when(
+        other.is_empty(),
+        is_grpo(n, "recent"),
+        "the style is recent, advantages are not clamped and the clip is PPO's; the paper's own settings clamp at -0.1",
+        "recent without clamp differs",
+    );
+    let both = holds_or(is_grpo(n, "both"), "max(0^l, 0^(t-l)) keeps token 0 in every ratio");
+    let weight = holds_or(is_grpo(n, "ϵ-weight"), "the soft clamp stays");
+    let implied: Vec<&AtLambda> = n.by_lambda.iter().filter(|at| at.quantity == Quantity::Implied).collect();
+    let distance = |at: Option<&&AtLambda>| at.map(|at| at.relative_difference_from_grpo);
+    let (at_zero, at_one) = (distance(implied.first()), distance(implied.last()));
+    let at_the_other_end =
+        at_one == Some(0.0) && at_zero.is_some_and(|d| d > EXACT) && n.terminal_at_one < EXACT;
+    vec![
+        shown(
+            Finding::on(SentenceId::FallsBackToGrpo, falls_back)
+                .value("readings that are GRPO exactly", same),
+            &["recent", "recent, A clamped at -0.1"],
         ),
-        format!(
-            "{BATCHES} random batches each on and off policy; recent without clamp: largest difference of loss {} and gradient {}; with the clamp at -0.1: relative gradient difference up to {}",
-            short(recent.off_policy.loss),
-            short(recent.off_policy.gradient),
-            gradients(&reading(n, "recent, A clamped at -0.1"))
+        shown(
+            weights(Finding::new("style_both", "λ = 0 gives GRPO for the style both", both), "both"),
+            &["both"],
         ),
-    )
-}
-
-fn style_both(n: &Numbers) -> Finding {
-    let both = reading(n, "both");
-    keyed(
-        "style_both",
-        "λ = 0 gives GRPO for the style both",
-        holds_or(
-            both.is_grpo(),
-            format!(
-                "weights at T = 6: [{}]; max(0^l, 0^(t-l)) keeps token 0 in every ratio",
-                list(&n.weights.both)
-            ),
+        shown(
+            weights(Finding::new("weight", "λ = 0 gives GRPO for ϵ-weight", weight), "ϵ-weight"),
+            &["ϵ-weight"],
         ),
-        format!(
-            "recent: [{}]; relative gradient difference of both up to {}",
-            list(&n.weights.recent),
-            gradients(&both)
+        Finding::new(
+            "constant_critic",
+            "GAE with the critic GRPO implies, V = V(s₀) everywhere, is GRPO at λ = 1 (not at λ = 0)",
+            holds_or(at_the_other_end, "it is not"),
+        )
+        .value("relative difference from r - V(s₀) at λ = 1", at_one)
+        .value("at λ = 0", at_zero)
+        .value(
+            "difference of the gradient with delta=terminal, λ = 1, on-policy",
+            rounding_error(n.terminal_at_one),
         ),
-    )
-}
-
-fn weight(n: &Numbers) -> Finding {
-    let weight = reading(n, "ϵ-weight");
-    keyed(
-        "weight",
-        "λ = 0 gives GRPO for ϵ-weight",
-        holds_or(
-            weight.is_grpo(),
-            format!("the soft clamp stays: weights at T = 6, log π = -0.5: [{}]", list(&n.weights.weight)),
-        ),
-        format!("relative gradient difference up to {}", gradients(&weight)),
-    )
-}
-
-fn constant_critic(n: &Numbers) -> Finding {
-    let distance = |at: Option<&AtLambda>| at.map_or(f64::NAN, |at| at.implied_critic);
-    let (at_zero, at_one) = (distance(n.by_lambda.first()), distance(n.by_lambda.last()));
-    keyed(
-        "constant_critic",
-        "GAE with the critic GRPO implies, V = V(s₀) everywhere, is GRPO at λ = 1 (not at λ = 0)",
-        holds_or(
-            at_one == 0.0 && at_zero > EXACT && n.terminal_at_one < EXACT,
-            format!("at λ = 1 it differs by {}", short(at_one)),
-        ),
-        format!(
-            "relative difference from r - V(s₀) at every token (T = {LEN}): {} at λ = 1, {} at λ = 0; the method with delta=terminal, λ = 1, on-policy: gradient differs by {}",
-            short(at_one),
-            short(at_zero),
-            short(n.terminal_at_one)
-        ),
-    )
+    ]
 }
 
 fn tables(n: &Numbers) -> Vec<(String, Table)> {
-    let readings = n.readings.iter().flat_map(|r| {
-        [("on-policy", r.on_policy), ("off-policy", r.off_policy)].map(|(policy, d)| {
-            Record::default()
-                .with("reading", r.name)
-                .with("policy", policy)
-                .with("batches", BATCHES)
-                .with("largest_loss_difference", d.loss)
-                .with("largest_relative_gradient_difference", d.gradient)
-        })
-    });
-    let by_lambda = n.by_lambda.iter().flat_map(|at| {
-        [("GAE with the implied critic", at.implied_critic), ("GRPO-lambda, recent", at.recent)].map(
-            |(quantity, relative_difference_from_grpo)| {
-                Record::default()
-                    .with("lambda", at.lambda)
-                    .with("quantity", quantity)
-                    .with("relative_difference_from_grpo", relative_difference_from_grpo)
-            },
-        )
-    });
-    vec![(String::new(), table(readings)), ("by_lambda".into(), table(by_lambda))]
+    vec![(String::new(), Table::from_rows(&n.readings)), ("by_lambda".into(), Table::from_rows(&n.by_lambda))]
 }
 
 fn figures(n: &Numbers) -> Vec<(String, Figure)> {
-    let along = |distance: fn(&AtLambda) -> f64| n.by_lambda.iter().map(move |at| (at.lambda, distance(at)));
-    let distances = Panel::new(format!("Distance from GRPO, T = {LEN}"))
-        .x("λ")
-        .y("distance of weights (0 = GRPO)")
-        .line("δ_t = A_NAE at every token (the paper)", along(|at| at.recent))
-        .line("TD errors of the critic GRPO implies", along(|at| at.implied_critic))
-        .hline(0.0, "GRPO");
     let bars = Panel::new("Token weights at λ = 0, T = 6")
         .x(Axis::new("token k").categories((0..6).map(|k| k.to_string())))
-        .y("weight (GRPO = 1)")
-        .bars("recent", indexed(&n.weights.recent))
-        .bars("both", indexed(&n.weights.both))
-        .bars("ϵ-weight", indexed(&n.weights.weight))
-        .bars("recent, terminal δ", indexed(&n.weights.terminal))
-        .hline(1.0, "GRPO");
-    let figure = Figure::new("λ = 0 gives GRPO for the style recent only; with true TD errors GRPO is λ = 1, the other end")
-        .caption("Exact, on-policy, no advantage clamp, γ = 1; ϵ-weight at log π = -0.5. Left: style recent, Euclidean distance of the T weights from 1, over √T. Right: the weights themselves; a missing bar is 0.")
-        .panel(distances)
-        .panel(bars);
-    vec![(String::new(), figure)]
+        .y("weight (GRPO = 1)");
+    let bars = n.weights.iter().fold(bars, |bars, (name, weights)| bars.bars(*name, indexed(weights)));
+    let figure =
+        Figure::new("λ = 0 gives GRPO for the style recent only; with true TD errors GRPO is λ = 1, the other \
+            end").caption(
+            "Exact, on-policy, no advantage clamp, γ = 1; ϵ-weight at log π = -0.5. Left: style recent, Euclidean \
+             distance of \
+             the T weights from 1, over √T. Right: the weights themselves; a missing bar is 0.",
+        )
+        .names([Quantity::Recent.legend()]);
+    let figure = chart(&n.by_lambda)
+        .panels(|_| format!("Distance from GRPO, T = {LEN}"))
+        .x("λ")
+        .y("distance of weights (0 = GRPO)")
+        .lines(|at| at.quantity.legend(), |at| (at.lambda, at.relative_difference_from_grpo))
+        .hline(0.0, "GRPO")
+        .on(figure);
+    vec![(String::new(), figure.panel(bars.hline(1.0, "GRPO")))]
 }
 
 #[cfg(test)]
@@ -310,18 +268,20 @@ mod tests {
     use crate::experiments::common::words;
 
     fn numbers(different: &[&str], at_one: f64) -> Numbers {
-        let reading = |name| {
-            let gradient = f64::from(different.contains(&name));
-            let distance = Distance { loss: 0.0, gradient };
-            Reading { name, on_policy: distance, off_policy: distance }
+        let reading = |reading| {
+            let gradient = f64::from(different.contains(&reading));
+            Reading { reading, policy: "on-policy", batches: 1, loss: 0.0, gradient }
         };
-        let at = |lambda, implied_critic| AtLambda { lambda, implied_critic, recent: 0.0 };
-        let six = || vec![1.0; 6];
+        let at = |lambda, relative_difference_from_grpo| AtLambda {
+            lambda,
+            quantity: Quantity::Implied,
+            relative_difference_from_grpo,
+        };
         Numbers {
             readings: ["recent", "recent, A clamped at -0.1", "both", "ϵ-weight"].map(reading).into(),
             by_lambda: vec![at(0.0, 0.5), at(1.0, at_one)],
             terminal_at_one: 0.0,
-            weights: Weights { recent: six(), both: six(), weight: six(), terminal: six() },
+            weights: Vec::new(),
         }
     }
 
@@ -332,7 +292,7 @@ mod tests {
         assert_eq!(verdicts(numbers(&["both"], 0.0)), ["Holds when", "Fails", "Holds", "Holds"]);
         assert_eq!(verdicts(numbers(&["recent", "ϵ-weight"], 0.1)), ["Fails", "Holds", "Fails", "Fails"]);
         let mut unknown = numbers(&[], 0.0);
-        unknown.readings.retain(|r| r.name != "both");
+        unknown.readings.retain(|r| r.reading != "both");
         assert_eq!(
             verdicts(unknown),
             ["Holds", "Fails", "Holds", "Holds"],

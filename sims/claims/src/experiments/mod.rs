@@ -1,4 +1,5 @@
-//! The experiments, one claim each: a file, or a folder where a file would grow large. What several of them share is in `common`.
+//! The experiments, one claim each: a file, or a folder where a file would grow large. What several of them share is in
+//! `common`.
 
 use crate::experiment::Experiment;
 

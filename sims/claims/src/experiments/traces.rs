@@ -1,11 +1,9 @@
 //! `traces`: the matrices of Eq. 17/18 against those of Eq. 1/2, and linear time against dense.
 
 use crate::experiment::{Context, Experiment, Finding, Parts};
-use crate::experiments::common::record::{Record, table};
-use crate::experiments::common::{
-    EXACT, dot, finding_on, gap, heat, holds_or, indexed, keyed, largest, mean, noise, short, stream,
-};
-use crate::figure::{Axis, Figure, Panel};
+use crate::experiments::common::chart::chart;
+use crate::experiments::common::{dot, gap, holds_or, identity, indexed, largest, mean, noise, stream};
+use crate::figure::{Axis, Figure};
 use crate::sentences::SentenceId;
 use grpo_lambda::trace::{
     AsPrinted, Both, Recent, RowIndex, RowNormalised, Sequence, Style, Token, Trace, dense,
@@ -16,7 +14,10 @@ use serde::Serialize;
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "traces",
     title: "Are the printed trace matrices those of Eq. 1 and Eq. 2?",
-    claim: "\"Trace matrix is a non-learnable precomputed lower-triangular matrix with 1s on the leading diagonal. The two variants of GRPO-λ uses recent and both styles for the trace-weights, which is computed with get_trace().\" (Eq. 17 for both, Eq. 18 for recent)",
+    claim: "\"Trace matrix is a non-learnable precomputed lower-triangular matrix with 1s on the leading diagonal. \
+        The two variants of GRPO-λ uses recent and both styles for the trace-weights, which is computed with \
+        get_trace().\" \
+        (Eq. 17 for both, Eq. 18 for recent)",
     source: "GRPO-lambda (arXiv 2510.00194v1), Appendix A.3 \"Trace weights\", Eq. 17-18, against Eq. 1-2",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
@@ -25,8 +26,6 @@ const LEN: usize = 256;
 const Q: f64 = 0.99;
 /// Lengths whose column sums are listed.
 const LENGTHS: [usize; 2] = [256, 768];
-/// Tokens and decay of the matrices that are drawn.
-const DRAWN: (usize, f64) = (8, 0.8);
 /// The floor of a printed matrix that is tried, and the matrix it is tried on.
 const FLOOR: f64 = 0.01;
 const FLOORED: (usize, f64) = (768, 0.98);
@@ -38,7 +37,6 @@ struct Numbers {
     both: AgainstEquation,
     /// The share of off-diagonal entries below [`FLOOR`].
     floored: f64,
-    drawn: Vec<(Matrix, Vec<Vec<f64>>)>,
 }
 
 /// A trace in linear time against its dense matrix: largest differences.
@@ -104,7 +102,6 @@ fn measure(context: &Context) -> anyhow::Result<Numbers> {
         recent: against_equation(Style::Recent),
         both: against_equation(Style::Both),
         floored: share_below_floor(),
-        drawn: MATRICES.map(|matrix| (matrix, dense(matrix.trace(DRAWN.1).as_ref(), DRAWN.0))).into(),
     })
 }
 
@@ -182,142 +179,96 @@ fn share_below_floor() -> f64 {
 }
 
 fn findings(n: &Numbers) -> Vec<Finding> {
-    vec![as_printed(n), row_index(n), floor(n), linear_time(n)]
-}
-
-fn as_printed(n: &Numbers) -> Finding {
     let sums = |printed: bool| {
-        let found = n
-            .columns
-            .iter()
-            .find(|c| c.len == LEN && c.matrix.style == "recent" && c.matrix.printed == printed);
-        found.map_or(&[][..], |c| &c.sums)
+        let own = |c: &&Columns| c.len == LEN && c.matrix.style == "recent" && c.matrix.printed == printed;
+        n.columns.iter().find(own).map_or(&[][..], |c| &c.sums)
     };
     let (equation, printed) = (sums(false), sums(true));
     let peak = (0..LEN).max_by(|&a, &b| printed[a].total_cmp(&printed[b])).unwrap_or(0);
-    finding_on(
-        SentenceId::TwoTraceStyles,
-        holds_or(
-            n.recent.equal_rows.len() == LEN && n.both.equal_rows.len() == LEN,
-            format!(
-                "as printed, an off-diagonal entry depends on its column only; at T = {LEN}, γλ = {Q} the rows that agree are {:?} (recent) and {:?} (both), and entries differ by up to {} and {}",
-                n.recent.equal_rows,
-                n.both.equal_rows,
-                short(n.recent.as_printed),
-                short(n.both.as_printed)
-            ),
-        ),
-        format!(
-            "on-policy weight of token 0: {} (Eq. 1) against {} (Eq. 18); of token 128: {} against {}; Eq. 18's weights peak at token {peak} with {}",
-            short(equation[0]),
-            short(printed[0]),
-            short(equation[128]),
-            short(printed[128]),
-            short(printed[peak])
-        ),
-    )
-}
-
-fn row_index(n: &Numbers) -> Finding {
-    let apart = n.recent.row_index.max(n.both.row_index);
-    keyed(
-        "row_index",
-        "Read with n (and max(cols)) as the row index and no floor, Eq. 17/18 are Eq. 2/1",
-        holds_or(apart < EXACT, format!("entries differ by {}", short(apart))),
-        format!("largest difference of entries {}", short(apart)),
-    )
-}
-
-fn floor(n: &Numbers) -> Finding {
-    keyed(
-        "floor",
-        "The undefined floor ε of Eq. 17/18 may be small without effect",
-        holds_or(
-            n.floored < 0.01,
-            format!(
-                "a floor of 0.01 replaces {:.1} % of the off-diagonal entries at T = 768, γλ = 0.98",
-                100.0 * n.floored
-            ),
-        ),
-        format!("{:.1} % of entries below 0.01", 100.0 * n.floored),
-    )
-}
-
-fn linear_time(n: &Numbers) -> Finding {
     let worst = largest(n.accuracy.iter().flat_map(|a| [a.apply, a.adjoint, a.inner_products]));
-    keyed(
-        "linear_time",
-        "Every trace is computed in O(T), forwards and backwards, as its dense matrix",
-        holds_or(worst < EXACT, format!("largest difference {}", short(worst))),
-        format!("{} cases, T up to 257: largest difference {}", n.accuracy.len(), short(worst)),
-    )
+    vec![
+        Finding::on(
+            SentenceId::TwoTraceStyles,
+            holds_or(
+                n.recent.equal_rows.len() == LEN && n.both.equal_rows.len() == LEN,
+                format!(
+                    "as printed, an off-diagonal entry depends on its column only; at T = {LEN}, γλ = {Q} the rows \
+                     that \
+                     agree are {:?} (recent) and {:?} (both)",
+                    n.recent.equal_rows, n.both.equal_rows
+                ),
+            ),
+        )
+        .value("entries of recent differ by up to", n.recent.as_printed)
+        .value("of both", n.both.as_printed)
+        .value("on-policy weights of tokens 0 and 128 by Eq. 1", [equation[0], equation[128]])
+        .value("by Eq. 18", [printed[0], printed[128]])
+        .value("token at which Eq. 18's weights peak", peak)
+        .value("its weight", printed[peak]),
+        identity(
+            "row_index",
+            "Read with n (and max(cols)) as the row index and no floor, Eq. 17/18 are Eq. 2/1",
+            n.recent.row_index.max(n.both.row_index),
+        ),
+        Finding::new(
+            "floor",
+            "The undefined floor ε of Eq. 17/18 may be small without effect",
+            holds_or(n.floored < 0.01, "a floor of 0.01 replaces many off-diagonal entries"),
+        )
+        .value("share of them at T = 768, γλ = 0.98", n.floored),
+        identity(
+            "linear_time",
+            "Every trace is computed in O(T), forwards and backwards, as its dense matrix",
+            worst,
+        )
+        .value("cases, T up to 257", n.accuracy.len()),
+    ]
+}
+
+/// A column sum at one of five places, or their mean; a row of `traces.csv`.
+#[derive(Serialize)]
+struct SumRow {
+    tokens: usize,
+    q: f64,
+    style: &'static str,
+    matrix: &'static str,
+    quantity: &'static str,
+    value: f64,
 }
 
 fn tables(n: &Numbers) -> Vec<(String, Table)> {
-    vec![
-        (String::new(), table(n.columns.iter().flat_map(rows))),
-        ("accuracy".into(), Table::from_rows(&n.accuracy)),
-    ]
-}
-
-/// Column sums at five places, and their mean.
-fn rows(c: &Columns) -> [Record; 6] {
-    let (sums, tokens) = (&c.sums, c.len);
-    let matrix = if c.matrix.printed { "printed" } else { "equation" };
-    [
-        ("c_0", sums[0]),
-        ("c_T/4", sums[tokens / 4]),
-        ("c_T/2", sums[tokens / 2]),
-        ("c_3T/4", sums[3 * tokens / 4]),
-        ("c_T-1", sums[tokens - 1]),
-        ("mean", mean(sums)),
-    ]
-    .map(|(quantity, value)| {
-        Record::default()
-            .with("tokens", tokens)
-            .with("q", Q)
-            .with("style", c.matrix.style)
-            .with("matrix", matrix)
-            .with("quantity", quantity)
-            .with("value", value)
-    })
+    let rows = n.columns.iter().flat_map(|Columns { matrix, len: tokens, sums }| {
+        let places = [("c_0", 0), ("c_T/4", tokens / 4), ("c_T/2", tokens / 2), ("c_3T/4", 3 * tokens / 4)];
+        let places = places.into_iter().chain([("c_T-1", tokens - 1)]).map(|(name, k)| (name, sums[k]));
+        places.chain([("mean", mean(sums))]).map(|(quantity, value)| SumRow {
+            tokens: *tokens,
+            q: Q,
+            style: matrix.style,
+            matrix: if matrix.printed { "printed" } else { "equation" },
+            quantity,
+            value,
+        })
+    });
+    vec![(String::new(), Table::from_rows(rows)), ("accuracy".into(), Table::from_rows(&n.accuracy))]
 }
 
 fn figures(n: &Numbers) -> Vec<(String, Figure)> {
-    vec![("matrices".into(), matrices(n)), (String::new(), column_sums(n))]
-}
-
-fn matrices(n: &Numbers) -> Figure {
-    let figure = Figure::new("As printed, all rows of a trace matrix repeat the last: weights ignore how old a token is")
-        .caption("T = 8, γλ = 0.8, floor 0; grey: above the diagonal; left the equations, right the matrices of the appendix. Eq. 17/18 with n and max(cols) taken as the last column (our reading: the paper does not define them).")
-        .panel_size(480, 380);
-    n.drawn.iter().map(|(matrix, entries)| heat_map(matrix.name, entries)).fold(figure, Figure::panel)
-}
-
-fn heat_map(title: &str, entries: &[Vec<f64>]) -> Panel {
-    let causal = |(t, row): (usize, &Vec<f64>)| {
-        row.iter().enumerate().map(|(k, &w)| if k > t { f64::NAN } else { w }).collect()
-    };
-    let tokens = || (0..entries.len()).map(|i| i.to_string());
-    Panel::new(title)
-        .x(Axis::new("token k whose log-ratio enters").categories(tokens()))
-        .y(Axis::new("trace at token t").categories(tokens()))
-        .mark(heat(entries.iter().enumerate().map(causal).collect(), (0.0, 1.0), false, "weight E[t,k]"))
-}
-
-fn column_sums(n: &Numbers) -> Figure {
-    let mut figure = Figure::new("Printed matrices weigh otherwise: Eq. 1 favours the first tokens, Eq. 18 those ~100 from the end")
-        .caption("Column sums c_k = Σ_t E[t,k], the on-policy weight of token k relative to GRPO; γλ = 0.99, floor 0. Where a line runs into another the two are equal.");
-    for columns in n.columns.chunk_by(|a, b| a.len == b.len) {
-        let mut panel = Panel::new(format!("T = {}", columns[0].len))
-            .x("token k")
-            .y(Axis::new("weight c_k (GRPO = 1)").log());
-        for c in columns {
-            panel = panel.line(c.matrix.name, indexed(&c.sums));
-        }
-        figure = figure.panel(panel.hline(1.0, "GRPO"));
-    }
-    figure
+    let title =
+        "Printed matrices weigh otherwise: Eq. 1 favours the first tokens, Eq. 18 those ~100 from the end";
+    let figure = Figure::new(title).caption(
+        "Column sums c_k = Σ_t E[t,k], the on-policy weight of token k relative to GRPO; γλ = 0.99, floor 0. Where a \
+         line runs \
+         into another the two are equal.",
+    );
+    let weights = n.columns.iter().flat_map(|c| indexed(&c.sums).map(move |point| (c, point)));
+    let sums = chart(weights)
+        .panels(|(c, _)| format!("T = {}", c.len))
+        .x("token k")
+        .y(Axis::new("weight c_k (GRPO = 1)").log())
+        .lines(|(c, _)| c.matrix.name, |(_, point)| *point)
+        .hline(1.0, "GRPO")
+        .on(figure);
+    vec![(String::new(), sums)]
 }
 
 #[cfg(test)]
@@ -345,7 +296,6 @@ mod tests {
             recent: against(),
             both: against(),
             floored,
-            drawn: Vec::new(),
         }
     }
 

@@ -8,18 +8,16 @@ use crate::experiments::chain::{CLAMP, GRPO};
 use crate::experiments::clamp_gain::measure::{ARMS as CLAMP_ARMS, CLAMPED, REWEIGHTING};
 use crate::experiments::clamp_gain::shown::WeightRow;
 use crate::experiments::clamp_parts::shown::GainRow;
-use crate::experiments::common::mean;
 use crate::experiments::learning::reading::PAPER;
 use crate::experiments::learning::scores::Regime;
 use crate::experiments::learning::tables::OverallRow;
-use crate::experiments::length_bonus::shown::{HorizonRow, TaskRow};
+use crate::experiments::length_bonus::shown::TaskRow;
 use crate::experiments::length_bonus::spread::{ARMS as OF_TASKS, PAPER as PAPER_ON_TASKS, REDUCTIONS};
 use crate::experiments::noise_rewards::shown::ArmRow;
-use crate::experiments::prefix_values::shown::VarianceRow;
+use crate::experiments::prefix_values::shown::MethodRow;
 use crate::experiments::prefix_values::{METHODS, OPTIMAL, PREFIX};
+use anyhow::Context as _;
 use grpo_lambda::advantage::ClampPart;
-use grpo_lambda_stats::table::significant;
-use grpo_lambda_tools::length_direction::{ARMS, POLICIES};
 use std::path::Path;
 
 /// The experiments whose data the answer quotes.
@@ -34,14 +32,18 @@ pub(super) const EXPERIMENTS: [&str; 8] = [
     "chain",
 ];
 
-/// The place of GRPO with the clamp among the arms of the tasks.
+/// The places of GRPO with the clamp and of the trace without it among the arms of the tasks.
 const CLAMP_ON_TASKS: usize = 1;
+const TRACE_ON_TASKS: usize = 2;
 
 /// The answer as Markdown.
 pub(super) fn answer(folder: &Path) -> anyhow::Result<String> {
     let items = [
         format!(
-            "**The trace knows position and length, nothing else.** On-policy it is a weight per token that falls from the first token to the last and grows with the length of the response. Scope: a theorem, for every task, policy and reduction. {} Scope: a transformer of two layers, one task ([Credit on chains](#credit-on-chains)).",
+            "**The trace knows position and length, nothing else.** On-policy it is a weight per token that falls \
+             from the first token to the last and grows with the length of the response: a theorem, for every task, \
+             policy and \
+             reduction. {} Scope: a transformer of two layers, one task ([Credit on chains](#credit-on-chains)).",
             chain::in_short(folder)?
         ),
         direction(folder)?,
@@ -49,11 +51,10 @@ pub(super) fn answer(folder: &Path) -> anyhow::Result<String> {
         curriculum(folder)?,
         prefix_values(folder)?,
     ];
-    let mut text = wrapped(
-        "",
-        "",
-        "Does a trace without a critic assign credit better than GRPO? Nothing here shows that it does. Five points, each with its scope:",
-    ) + "\n";
+    let first = "Does a trace without a critic assign credit better than GRPO? Nothing here shows that it does. Five \
+        points, \
+                 each with its scope:";
+    let mut text = wrapped("", "", first) + "\n";
     for (i, item) in items.iter().enumerate() {
         text += &wrapped(&format!("{}. ", i + 1), "   ", item);
     }
@@ -88,115 +89,93 @@ pub(super) fn random_rewards(folder: &Path, part: ClampPart) -> anyhow::Result<(
 }
 
 fn direction(folder: &Path) -> anyhow::Result<String> {
-    let [token_mean, per_response] =
-        REDUCTIONS.map(|(_, reduction)| cosines(folder, PAPER_ON_TASKS, reduction));
-    let (token_mean, per_response) = (token_mean?, per_response?);
+    let under = |arm: usize, reduction: usize| cosines(folder, arm, REDUCTIONS[reduction].1);
+    let token_mean = under(PAPER_ON_TASKS, 0)?;
     let where_better = |sign: f64| {
         let fits = |row: &&(f64, Option<f64>)| row.1.is_some_and(|c| c * sign > 0.0);
         token_mean.iter().filter(fits).copied().collect::<Vec<_>>()
     };
-    let horizons = Data::<HorizonRow>::read(folder, "length_bonus_horizon.csv")?;
-    let cosine = |arm: usize, policy: usize, at: usize| {
-        let found = rows!(horizons, arm = ARMS[arm].name, policy = POLICIES[policy], horizon = at)?;
-        anyhow::Ok(found[0].cosine_with_gradient)
-    };
-    let (trace, paper) = (2, 3);
     let (both, seeds) = random_rewards(folder, ClampPart::Both)?;
     Ok(format!(
-        "**Trace and clamp together favour long responses, also where shorter ones are better.** Their expected update lowers J on {} of {} exact tasks (named small ones and random trees, G = 8) under a token mean \
-         and on {} under 1/T per response, which the paper leaves open; under the token mean on {} of those where shorter responses are better and on {} of those where longer ones are. The clamp alone lowers it on {}, the trace \
-         alone on {}. The worst case, a task made for it, has cosine {:.2} with ∇J. Under random rewards a small transformer changes the length of its responses by {both:+.1} tokens with both, by {:+.1} with the trace alone. Scope: start \
-         policies; one transformer, {seeds} seeds, plain gradient descent.",
+        "**Trace and clamp together favour long responses, also where shorter ones are better.** Their expected \
+         update lowers J on {} of {} exact tasks under a token mean and on {} under 1/T per response, which the paper \
+         leaves open: on {} of those where shorter responses are better, on {} of those where longer ones are. The \
+         clamp alone lowers it on {}, the trace alone on {}. Under random rewards a small transformer changes the \
+         length of its responses by {both:+.1} tokens with both, by {:+.1} with the trace alone. Scope: start \
+         policies; one \
+         transformer, {seeds} seeds, plain gradient descent.",
         reversed(&token_mean),
         token_mean.len(),
-        reversed(&per_response),
+        reversed(&under(PAPER_ON_TASKS, 1)?),
         reversed(&where_better(-1.0)),
         reversed(&where_better(1.0)),
-        reversed(&cosines(folder, CLAMP_ON_TASKS, REDUCTIONS[0].1)?),
-        reversed(&cosines(folder, trace, REDUCTIONS[0].1)?),
-        cosine(paper, 1, 32)?,
+        reversed(&under(CLAMP_ON_TASKS, 0)?),
+        reversed(&under(TRACE_ON_TASKS, 0)?),
         random_rewards(folder, ClampPart::None)?.0,
     ))
 }
 
 /// The words for a gain over tasks: shown where Student's t and sign flips agree.
-fn shown(row: &OverallRow) -> &'static str {
-    match (row.gain_low_over_tasks > 0.0, row.gain_high_over_tasks < 0.0, row.p_over_tasks <= 0.05) {
-        (true, _, true) => "a gain is shown",
-        (_, true, true) => "a loss is shown",
-        _ => "no difference is shown",
-    }
+fn shown(row: &OverallRow) -> String {
+    let shown =
+        match (row.gain_low_over_tasks > 0.0, row.gain_high_over_tasks < 0.0, row.p_over_tasks <= 0.05) {
+            (true, _, true) => "a gain",
+            (_, true, true) => "a loss",
+            (_, _, _) => "no difference",
+        };
+    let (low, high) = (row.gain_low_over_tasks, row.gain_high_over_tasks);
+    format!("{shown} is shown ({:+.3}, 95 % {low:+.3} to {high:+.3})", row.gain)
 }
 
 fn gains(folder: &Path) -> anyhow::Result<String> {
     let learning = Data::<OverallRow>::read(folder, "learning.csv")?;
-    let row = |regime: Regime, reading: usize| {
-        anyhow::Ok(rows!(learning, regime = regime.name(), method = PAPER[reading])?[0])
-    };
-    let said = |row: &OverallRow| {
-        format!(
-            "{} ({:+.3}, 95 % {:+.3} to {:+.3}, sign flips p = {})",
-            shown(row),
-            row.gain,
-            row.gain_low_over_tasks,
-            row.gain_high_over_tasks,
-            significant(row.p_over_tasks, 2)
-        )
-    };
+    let said =
+        |regime: Regime| anyhow::Ok(shown(rows!(learning, regime = regime.name(), method = PAPER[0])?[0]));
     let [grpo, clamp, trace, both] = long_budget(folder)?;
-    let of_trace = trace.interval()?;
     Ok(format!(
-        "**No gain from the shape of the trace is shown.** Where each method has its own best rate {}; at a sixteenth of GRPO's best rate, where larger weights make \
-         longer steps, {}, and with style `both` {}; with weights of mean 1, so that only their shape is left, {}. Scope: area under J/J*, nine small exact tasks as the \
-         sample, plain SGD. On single-digit addition with a long budget GRPO-λ ends at {:.3} of the problems and GRPO at {:.3}; the clamp alone has that gain ({:.3}), the trace alone is not shown to have any ({:.3}, {:+.3} [{:+.3}, {:+.3}]). \
-         Scope: one small transformer, {} paired seeds, each method at its own rate.",
-        said(row(Regime::OwnBest, 0)?),
-        said(row(Regime::Cautious, 0)?),
-        said(row(Regime::Cautious, 1)?),
-        said(row(Regime::UnitMean, 0)?),
+        "**No gain from the shape of the trace is shown.** Where each method has its own best rate {}; at a sixteenth \
+         of GRPO's best rate, where larger weights make longer steps, {}; with weights of mean 1, so that only their \
+         shape is left, {}. Scope: area under J/J*, nine small exact tasks as the sample, plain SGD. On single-digit \
+         addition with a long budget GRPO-λ ends at {:.3} of the problems and GRPO at {:.3}; the clamp alone has that \
+         gain ({:.3}), the trace alone is not shown to have any ({:.3}). Scope: one small transformer, {} \
+         paired seeds, each method at its own rate.",
+        said(Regime::OwnBest)?,
+        said(Regime::Cautious)?,
+        said(Regime::UnitMean)?,
         both.mean,
         grpo.mean,
         clamp.mean,
         trace.mean,
-        of_trace[0],
-        of_trace[1],
-        of_trace[2],
         grpo.seeds,
     ))
 }
 
 fn curriculum(folder: &Path) -> anyhow::Result<String> {
     let weights = Data::<WeightRow>::read(folder, "clamp_gain_weights.csv")?;
-    let share = |arm: usize| {
-        let at = |arm: usize| {
-            anyhow::Ok(
-                rows!(weights, arm = CLAMP_ARMS[arm].name, success_rate = 0.9)?[0].multiple_of_gradient,
-            )
-        };
-        anyhow::Ok(percent(at(arm)? / at(0)?))
+    let at = |arm: usize| {
+        let row = rows!(weights, arm = CLAMP_ARMS[arm].name, success_rate = 0.9)?[0];
+        anyhow::Ok(row.multiple_of_gradient)
     };
-    let addition = |part: ClampPart| {
-        let gain = |optimiser: &str| {
-            let row = addition(folder, part, optimiser)?;
-            anyhow::Ok(format!(
-                "{:+.3} [{:+.3}, {:+.3}] under {optimiser} (p = {})",
-                row.gain,
-                row.gain_low,
-                row.gain_high,
-                significant(row.p_holm, 2)
-            ))
-        };
-        anyhow::Ok(format!("{} and {}", gain("SGD")?, gain("AdamW")?))
+    let share = |arm: usize| anyhow::Ok(percent(at(arm)? / at(0)?));
+    let parts = Data::<GainRow>::read(folder, "clamp_parts_overall.csv")?;
+    let gain = |part: ClampPart| {
+        let row = rows!(parts, optimiser = "SGD", gain_of = part.name())?[0];
+        anyhow::Ok(format!("{:+.3} [{:+.3}, {:+.3}]", row.gain, row.gain_low, row.gain_high))
     };
-    let on_chains = chain::ratio(folder, CLAMP, GRPO)?;
     Ok(format!(
-        "**The clamp is partly a re-weighting towards prompts that are rarely solved.** In expectation a prompt solved nine times in ten keeps {} of its weight. On single-digit addition the clamp changes the share of solved training problems \
-         by {}. Its contrast within a group alone, which keeps {}, does by {}; its offset alone by {}. Scope: one small transformer, twelve paired seeds, each rate chosen on the other seeds, corrected p, a comparison fixed after the runs. On the chains of point 1, all of one length, GRPO with the clamp needs {on_chains} of GRPO's tokens, so that its gain there is no curriculum over prompts of different length; from which of its parts it comes was not measured.",
+        "**The clamp is partly a re-weighting towards prompts that are rarely solved.** In expectation a prompt \
+         solved nine times in ten keeps {} of its weight. On single-digit addition under SGD the clamp changes the \
+         share of solved training problems by {}; its contrast within a group alone, which keeps {}, by {}; its \
+         offset alone by {}. Scope: one small transformer, twelve paired seeds, each rate chosen on the other seeds. \
+         On the chains of point 1, all of one length, GRPO with the clamp needs {} of GRPO's tokens: no curriculum \
+         over prompts of \
+         different length.",
         share(CLAMPED)?,
-        addition(ClampPart::Both)?,
+        gain(ClampPart::Both)?,
         share(REWEIGHTING)?,
-        addition(ClampPart::Reweighting)?,
-        addition(ClampPart::Offset)?,
+        gain(ClampPart::Reweighting)?,
+        gain(ClampPart::Offset)?,
+        chain::ratio(folder, CLAMP, GRPO)?,
     ))
 }
 
@@ -229,36 +208,31 @@ impl AdditionRow {
     }
 }
 
-/// The gain of a part of the clamp on single-digit addition.
-fn addition(folder: &Path, part: ClampPart, optimiser: &str) -> anyhow::Result<GainRow> {
-    let parts = Data::<GainRow>::read(folder, "clamp_parts_overall.csv")?;
-    Ok(rows!(parts, optimiser = optimiser, gain_of = part.name())?[0].clone())
-}
-
 fn prefix_values(folder: &Path) -> anyhow::Result<String> {
-    let values = Data::<VarianceRow>::read(folder, "prefix_values.csv")?;
-    let ratios = |method: usize, group: usize| {
-        let found = rows!(values, method = METHODS[method].0, group = group, common = "yes")?;
-        anyhow::Ok(found.iter().filter_map(|row| row.variance_over_rloo).collect::<Vec<f64>>())
+    let values = Data::<MethodRow>::read(folder, "prefix_values.csv")?;
+    let row = |method: usize, group: usize| {
+        anyhow::Ok(rows!(values, method = METHODS[method].0, group = group)?[0])
     };
-    let saved = |method: usize, group: usize| anyhow::Ok(percent(1.0 - mean(&ratios(method, group)?)));
-    let sets = "systematic_rloo";
+    let saved = |method: usize, group: usize| {
+        let ratio =
+            row(method, group)?.variance_over_rloo.context("prefix_values.csv: no ratio of variances")?;
+        anyhow::Ok(percent(1.0 - ratio))
+    };
     let shares = Data::<ShareRow>::read(folder, "addition_variance.csv")?;
-    let share = rows!(shares, method = sets)?[0];
-    let learnt = trial(folder, "systematic groups", sets)?.interval()?;
+    let share = rows!(shares, method = "systematic_rloo")?[0];
     Ok(format!(
-        "**Values of prefixes from the other responses lower the variance without a bias.** They take {} of RLOO's variance away in groups of 8 and {} in groups of 32; the best baseline of prefixes there is would take {} and {}. That this \
-         makes learning faster is not shown anywhere. Two systematic sets of eight keep {:.2} of RLOO's variance on addition at the start and {:.2} after RL, at no further token, and change the mean reward of a token in training by {:+.3} \
-         [{:+.3}, {:+.3}]. Scope: the same {} exact tasks at every size; one small transformer, each method at the rate that other seeds choose.",
+        "**Values of prefixes from the other responses lower the variance without a bias.** They take {} of RLOO's \
+         variance away in groups of 8 and {} in groups of 32; the best baseline of prefixes there is would take {} \
+         and {}. That this makes learning faster is not shown anywhere. Two systematic sets of eight keep {:.2} of \
+         RLOO's variance on addition at the start and {:.2} after RL, at no further token. Scope: the same {} exact \
+         tasks \
+         at every size; one small transformer.",
         saved(PREFIX, 8)?,
         saved(PREFIX, 32)?,
         saved(OPTIMAL, 8)?,
         saved(OPTIMAL, 32)?,
         share.start,
         share.after_rl,
-        learnt[0],
-        learnt[1],
-        learnt[2],
-        ratios(PREFIX, 8)?.len(),
+        row(PREFIX, 8)?.tasks,
     ))
 }

@@ -7,7 +7,8 @@ use grpo_lambda::methods::{self, MethodSpec, Provenance, REGISTRY};
 use grpo_lambda_mdp::zoo;
 use grpo_lambda_tools::mdp_command::provided;
 
-/// The evidence that no policy of `llm-train` gives; its tests compare the list of `docs/conventions.md` with what it refuses.
+/// The evidence that no policy of `llm-train` gives; its tests compare the list of `docs/conventions.md` with what it
+/// refuses.
 const NO_TRANSFORMER: [EvidenceKind; 6] = [
     EvidenceKind::Values,
     EvidenceKind::Collisions,
@@ -35,7 +36,9 @@ const SAMPLERS: [(&str, &[&str]); 4] = [
     ("Systematic sets, in the laboratory and in `llm-train`", &["systematic_rloo", "systematic_prefix_rloo"]),
     ("Systematic sets after an earlier visit of the prompt, in the laboratory only", &["systematic_visit"]),
     (
-        "Trees of their own in the laboratory only ([`sampler`](../paper/README.md#sampler)), at fixed intervals, TreeRL with its entropy search as well; the atlas and `llm-train` give them the shared prefixes of independent responses",
+        "Trees of their own in the laboratory only ([`sampler`](../paper/README.md#sampler)), at fixed intervals, \
+         TreeRL with its entropy search as well; the atlas and `llm-train` give them the shared prefixes of \
+         independent responses",
         &["spo_tree", "tree_rl", "tree_rpo_reconstructed"],
     ),
     ("Resampled groups, in `llm-train` only (`rl.dynamic_sampling`)", &["dapo"]),
@@ -87,10 +90,16 @@ fn coverage() -> String {
         SAMPLERS.iter().map(|(how, of)| format!("{how}: {}", names(of.iter().copied()))).collect();
     [
         "Every method runs in `grpo-sim estimate`. Other places take fewer:".to_owned(),
-        format!("- **Not in `grpo-sim mdp`**, because a table lacks their inputs ({}): {}.", without_a_table.len(), names(without_a_table)),
+        format!("- **Not in `grpo-sim mdp`**, because a table lacks their inputs ({}): \
+            {}.", without_a_table.len(), names(without_a_table)),
         format!("- **Their own sampling.** {}.", samplers.join(". ")),
-        format!("- **Not trained by `llm-train`** ({}), since it has no critic, no completions of prefixes, no teacher, no parts of rewards and no process rewards: {}. The experiment [`chain`](../paper/README.md#chain) has a critic and completions, and trains a transformer by {}.", never.len(), names(never.iter().copied()), names(elsewhere)),
-        format!("- **With recorded training runs on a transformer** ({}): {}. No run of the others is recorded; `llm-train` can train by all of them that the line above does not list, and its tests take steps with each.", RECORDED.len(), names(RECORDED)),
+        format!("- **Not trained by `llm-train`** ({}), since it has no critic, no completions of prefixes, no \
+            teacher, no parts of rewards and no process rewards: {}. The experiment \
+            [`chain`](../paper/README.md#chain) has a critic and completions, and trains a transformer by \
+            {}.", never.len(), names(never.iter().copied()), names(elsewhere)),
+        format!("- **With recorded training runs on a transformer** ({}): {}. No run of the others is recorded; \
+            `llm-train` can train by all of them that the line above does not list, and its tests take steps with \
+            each.", RECORDED.len(), names(RECORDED)),
     ]
     .iter()
     .map(|text| match text.strip_prefix("- ") {

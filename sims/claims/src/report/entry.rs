@@ -1,22 +1,23 @@
 //! An experiment on a page: its rows in the tables, its section among the findings.
 
 use super::markdown::{cell, short_cell, wrapped};
-use crate::endpoints::{self, Endpoint};
-use crate::experiment::{Experiment, Rows, listed, shown};
+use crate::endpoints;
+use crate::experiment::{Experiment, Rows, shown};
 use crate::run::VerdictRow;
 use crate::sentences;
 use anyhow::Context as _;
 use grpo_lambda_stats::table::{Cell, Table};
 use serde_json::{Map, Value};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// An experiment with its results in the output folder.
 pub(super) struct Entry<'a> {
     experiment: &'a Experiment,
-    endpoint: &'static Endpoint,
+    /// The key of the finding that decides on the primary endpoint.
+    primary: &'static str,
     findings: Vec<VerdictRow>,
-    /// Values of every finding in a line, and the tables that it shows.
-    shown: Vec<(String, [String; 2])>,
+    /// The rows that decide, as the page shows them.
+    tables: String,
     /// File names in `figures/`.
     pictures: Vec<String>,
 }
@@ -30,20 +31,26 @@ impl<'a> Entry<'a> {
     ) -> anyhow::Result<Self> {
         let data = out.join("data");
         let findings = read_verdicts(&data, experiment.id)?;
-        let shown = findings.iter().map(|finding| {
-            let (line, table) = values(finding)?;
-            anyhow::Ok((line, [table, rows(finding, &data, experiment.id)?]))
-        });
-        let shown = shown.collect::<anyhow::Result<_>>()?;
-        let endpoint = endpoints::endpoint(experiment.id)?;
-        Ok(Entry { experiment, endpoint, findings, shown, pictures })
+        let mut tables: Vec<Deciding> = Vec::new();
+        for finding in findings.iter().filter(|finding| !finding.rows.is_empty()) {
+            let rows = serde_json::from_str(&finding.rows)?;
+            Deciding::add(&mut tables, rows, &data, experiment.id)
+                .with_context(|| format!("finding `{}` of {}", finding.key, experiment.id))?;
+        }
+        let tables = tables.iter().map(Deciding::markdown).collect();
+        let primary = &endpoints::endpoint(experiment.id)?.decided_by;
+        Ok(Entry { experiment, primary, findings, tables, pictures })
     }
 
-    /// Verdict and detail of a finding in Markdown: on a sentence of the paper in the words for those.
+    /// The verdict on a finding in the words for sentences of the paper, where it is on one.
+    fn word<'f>(&self, finding: &'f VerdictRow) -> &'f str {
+        let tested = sentences::tested_by(self.experiment.id, &finding.key);
+        tested.map_or(finding.verdict.as_str(), |_| sentences::verdict(&finding.verdict))
+    }
+
+    /// Verdict and detail of a finding in Markdown.
     fn verdict(&self, finding: &VerdictRow) -> String {
-        let VerdictRow { key, verdict, detail, .. } = finding;
-        let tested = sentences::tested_by(self.experiment.id, key);
-        let word = tested.map_or(verdict.as_str(), |_| sentences::verdict(verdict));
+        let (word, detail) = (self.word(finding), &finding.detail);
         if detail.is_empty() { format!("**{word}**") } else { format!("**{word}**: {detail}") }
     }
 
@@ -53,40 +60,35 @@ impl<'a> Entry<'a> {
         let row = |finding: &VerdictRow| {
             let sentence = sentences::tested_by(id, &finding.key)?;
             let words = cell(&format!("\"{}\" ({})", sentence.words, sentence.place));
-            let (statement, verdict) = (short_cell(&finding.statement), short_cell(&self.verdict(finding)));
-            Some(format!("| {words} | {statement} | {verdict} | [`{id}`](#{id}) |\n"))
+            Some(format!("| {words} | {} | [`{id}`](#{id}) |\n", short_cell(&self.verdict(finding))))
         };
         self.findings.iter().filter_map(row).collect()
     }
 
-    /// The row of the page's own table: the first of the experiment's statements.
+    /// The row of the page's own table: the question, and the verdict on the first statement.
     pub(super) fn row(&self) -> String {
         let Experiment { id, title, .. } = self.experiment;
-        let link = self.pictures.first().map_or(String::new(), |p| format!("[figure](figures/{p})"));
-        let verdict = short_cell(&self.verdict(&self.findings[0]));
-        let statement = short_cell(&self.findings[0].statement);
-        format!("| [`{id}`](#{id}) | {} | {statement} | {verdict} | {link} |\n", cell(title))
+        format!("| [`{id}`](#{id}) | {} | **{}** |\n", cell(title), self.word(&self.findings[0]))
     }
 
-    /// The claim under test, every finding with its numbers, and the figures.
+    /// Every finding with its verdict, the rows that decide, and the figures.
     pub(super) fn section(&self) -> String {
-        let Experiment { id, title, claim, source, .. } = self.experiment;
-        let mut text = format!("### {id}\n\n{}\n", wrapped("", "", title));
-        text += &format!("{}\n", wrapped("> ", "> ", &format!("{claim} ({source})")));
-        text += &format!("{}\n", wrapped("", "", &format!("Primary endpoint: {}.", self.endpoint.endpoint)));
-        for (finding, (values, tables)) in self.findings.iter().zip(&self.shown) {
-            let primary = if finding.key == self.endpoint.decided_by { " (primary endpoint)" } else { "" };
-            text += &wrapped("- ", "  ", &format!("{}{primary}", finding.statement));
-            text += &wrapped("  - ", "    ", &self.verdict(finding));
-            for line in [values, &finding.note] {
-                if !line.is_empty() {
-                    text += &wrapped("  - ", "    ", line);
-                }
-            }
-            for table in tables.iter().filter(|table| !table.is_empty()) {
-                text += &format!("\n{table}\n");
+        let Experiment { id, source, .. } = self.experiment;
+        let mut text = format!("### {id}\n\n{}\n", wrapped("", "", &format!("*{source}*")));
+        for finding in &self.findings {
+            let primary = if finding.key == *self.primary { " (primary endpoint)" } else { "" };
+            // The table of the paper's sentences has their words and the reasons.
+            let said = match sentences::tested_by(id, &finding.key) {
+                Some(sentence) => format!("{}{primary}: **{}**", sentence.place, self.word(finding)),
+                None => format!("{}{primary}. {}", finding.statement, self.verdict(finding)),
+            };
+            text += &wrapped("- ", "  ", &said);
+            let values = few(&finding.values);
+            if finding.rows.is_empty() && !values.is_empty() {
+                text += &wrapped("  - ", "    ", &values);
             }
         }
+        text += &format!("\n{}[All values and notes](data/{id}_verdicts.csv)\n", self.tables);
         for picture in &self.pictures {
             text += &format!("\n![{}](figures/{picture})\n", picture.trim_end_matches(".png"));
         }
@@ -94,83 +96,98 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Rows that a page shows in full; of more it names the file.
-const MOST_ROWS: usize = 48;
+/// Values of a finding on a page; the file of verdicts has the rest.
+const MOST_VALUES: usize = 3;
 
-/// The rows that a finding shows, as a table in its list item; empty if it shows none.
-fn rows(finding: &VerdictRow, data: &Path, id: &str) -> anyhow::Result<String> {
-    if finding.rows.is_empty() {
-        return Ok(String::new());
-    }
-    let rows: Rows = serde_json::from_str(&finding.rows)?;
-    let file = format!("{}.csv", crate::run::stem(id, &rows.table));
-    let context = || format!("data/{file}, which finding `{}` of {id} shows", finding.key);
-    let text = std::fs::read_to_string(data.join(&file)).with_context(context)?;
-    let mut table = Table::from_csv(&text).with_context(context)?;
-    let place = |table: &Table, name: &String| {
-        table.column(name).with_context(|| format!("no column {name}")).with_context(context)
-    };
-    for (column, texts) in &rows.only {
-        let at = place(&table, column)?;
-        table.rows.retain(|row| texts.contains(&row[at].format(4)));
-    }
-    anyhow::ensure!(!table.rows.is_empty(), "{}: no row is shown", context());
-    if table.rows.len() > MOST_ROWS {
-        return Ok(format!("  {} rows: [`{file}`](data/{file})\n", table.rows.len()));
-    }
-    if !rows.columns.is_empty() {
-        let places = rows.columns.iter().map(|column| place(&table, column));
-        let places = places.collect::<anyhow::Result<Vec<_>>>()?;
-        table.rows =
-            table.rows.iter().map(|row| places.iter().map(|&at| row[at].clone()).collect()).collect();
-        table.columns = rows.columns;
-    }
-    table.columns.iter_mut().for_each(|column| *column = column.replace('_', " "));
-    Ok(indented(&table))
+/// The first values of a finding in a line.
+fn few(values: &str) -> String {
+    let all: Map<String, Value> = serde_json::from_str(values).unwrap_or_default();
+    let first: Vec<String> =
+        all.iter().take(MOST_VALUES).map(|(name, value)| format!("{name}: {}", shown(value, 3))).collect();
+    let rest = all.len() - first.len();
+    let more = if rest == 0 { String::new() } else { format!("; and {rest} more") };
+    first.join("; ") + &more
 }
 
-/// The values of a finding: in a line, and as a table those called `row: column`, if some row has two of them.
-fn values(finding: &VerdictRow) -> anyhow::Result<(String, String)> {
-    if finding.values.is_empty() {
-        return Ok(Default::default());
-    }
-    let all: Map<String, Value> = serde_json::from_str(&finding.values)?;
-    let (mut line, mut rows, mut columns) = (Map::new(), Vec::<(String, Map<_, _>)>::new(), Vec::new());
-    for (name, value) in all {
-        let Some((row, column)) = name.rsplit_once(": ") else {
-            line.insert(name, value);
-            continue;
-        };
-        if !columns.contains(&column.to_owned()) {
-            columns.push(column.to_owned());
-        }
-        match rows.iter_mut().find(|(known, _)| known == row) {
-            Some((_, cells)) => _ = cells.insert(column.to_owned(), value),
-            None => rows.push((row.to_owned(), Map::from_iter([(column.to_owned(), value)]))),
-        }
-    }
-    let mut table = Table { columns: [vec![String::new()], columns].concat(), rows: Vec::new() };
-    for (row, cells) in rows {
-        let cell = |column: &String| cells.get(column).map_or(Cell::Empty, |value| shown(value, 4).into());
-        table.rows.push([vec![Cell::from(row)], table.columns[1..].iter().map(cell).collect()].concat());
-    }
-    let indented = if table.rows.is_empty() { String::new() } else { indented(&table) };
-    Ok((listed(&line, 4), indented))
+/// Rows and columns of a table on a page; it links to the file for the others.
+const MOST_ROWS: usize = 5;
+const MOST_COLUMNS: usize = 6;
+
+/// The rows of a table on which findings of an experiment decide.
+struct Deciding {
+    file: String,
+    table: Table,
+    columns: Vec<String>,
+    /// True for a row that is shown.
+    kept: Vec<bool>,
 }
 
-/// A table in a list item.
-fn indented(table: &Table) -> String {
-    table.to_markdown().lines().map(|line| format!("  {line}\n")).collect()
+impl Deciding {
+    /// Marks rows, in the table if another finding shows it, else in a new one.
+    fn add(tables: &mut Vec<Deciding>, rows: Rows, data: &Path, id: &str) -> anyhow::Result<()> {
+        let file = format!("{}.csv", crate::run::stem(id, &rows.table));
+        if !tables.iter().any(|known| known.file == file) {
+            let table = read_table(&data.join(&file))?;
+            let kept = vec![false; table.rows.len()];
+            tables.push(Deciding { file: file.clone(), table, columns: Vec::new(), kept });
+        }
+        let own = tables.iter_mut().find(|known| known.file == file).context("a table that was just read")?;
+        let place =
+            |name: &String| own.table.column(name).with_context(|| format!("{file}: no column {name}"));
+        let only = rows.only.iter().map(|(column, texts)| Ok((place(column)?, texts)));
+        let only = only.collect::<anyhow::Result<Vec<_>>>()?;
+        rows.columns.iter().try_for_each(|column| place(column).map(drop))?;
+        let fits = |row: &[Cell]| only.iter().all(|(at, texts)| texts.contains(&row[*at].format(4)));
+        let fitting: Vec<bool> = own.table.rows.iter().map(|row| fits(row)).collect();
+        anyhow::ensure!(fitting.contains(&true), "{file}: no row is shown");
+        let named = if rows.columns.is_empty() { &own.table.columns } else { &rows.columns };
+        let new: Vec<String> = named.iter().filter(|column| !own.columns.contains(column)).cloned().collect();
+        own.columns.extend(new);
+        own.kept.iter_mut().zip(fitting).for_each(|(kept, fits)| *kept |= fits);
+        Ok(())
+    }
+
+    /// The first of the rows that decide.
+    fn markdown(&self) -> String {
+        let columns: Vec<&String> = self.columns.iter().take(MOST_COLUMNS).collect();
+        let places: Vec<usize> = columns.iter().filter_map(|column| self.table.column(column)).collect();
+        let kept = self.table.rows.iter().zip(&self.kept).filter(|(_, kept)| **kept);
+        let row = |row: &Vec<Cell>| places.iter().map(|&at| row[at].clone()).collect();
+        let rows: Vec<_> = kept.take(MOST_ROWS).map(|(own, _)| row(own)).collect();
+        let (file, shown, all) = (&self.file, rows.len(), self.table.rows.len());
+        let columns = columns.iter().map(|column| column.replace('_', " ")).collect();
+        let table = Table { columns, rows }.to_markdown();
+        format!("{table}\n[`{file}`](data/{file}): {shown} of {all} rows.\n\n")
+    }
+}
+
+fn read_table(path: &PathBuf) -> anyhow::Result<Table> {
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    Table::from_csv(&text).with_context(|| path.display().to_string())
+}
+
+/// A table of the data folder for a page that asks for it: `FILE COLUMN COLUMN ..`, every column if it names none.
+pub(super) fn rows(data: &Path, words: &str) -> anyhow::Result<String> {
+    let mut words = words.split(' ').map(str::to_owned);
+    let table = words.next().unwrap_or_default();
+    let mut found = Vec::new();
+    Deciding::add(
+        &mut found,
+        Rows { table: String::new(), columns: words.collect(), only: Vec::new() },
+        data,
+        &table,
+    )?;
+    let Deciding { table, columns, .. } = &found[0];
+    let places: Vec<usize> = columns.iter().filter_map(|column| table.column(column)).collect();
+    let rows = table.rows.iter().map(|row| places.iter().map(|&at| row[at].clone()).collect()).collect();
+    Ok(Table { columns: columns.iter().map(|column| column.replace('_', " ")).collect(), rows }.to_markdown())
 }
 
 /// Reads `<id>_verdicts.csv` from the data folder.
 fn read_verdicts(data: &Path, id: &str) -> anyhow::Result<Vec<VerdictRow>> {
     let path = data.join(format!("{id}_verdicts.csv"));
-    let text = std::fs::read_to_string(&path)
-        .with_context(|| format!("{}: cannot be read; run `sim {id}`", path.display()))?;
-    let rows: Vec<VerdictRow> = Table::from_csv(&text)
-        .and_then(|table| table.to_rows())
-        .with_context(|| path.display().to_string())?;
+    let table = read_table(&path).with_context(|| format!("run `sim {id}`"))?;
+    let rows: Vec<VerdictRow> = table.to_rows().with_context(|| path.display().to_string())?;
     anyhow::ensure!(!rows.is_empty(), "{}: has no row; run `sim {id}`", path.display());
     Ok(rows)
 }

@@ -48,24 +48,28 @@ pub(super) fn front(folder: &Path) -> anyhow::Result<String> {
         "**The trace cannot find the wrong token**: it knows position and length alone (a theorem)."
             .to_owned(),
         format!(
-            "**Together they favour long responses.** Their average update lowers the reward on {token_mean} of {all} exact tasks (token-mean averaging) and on {per_response} (per-response); the paper names neither."
+            "**Together they favour long responses.** Their average update lowers the reward on {token_mean} of {all} \
+             exact tasks (token-mean averaging) and on {per_response} (per-response); the paper names neither."
         ),
         format!(
-            "**No gain from the trace is shown** at tuned rates. On addition the gain is the clamp's: GRPO solves {grpo:.3}, with the clamp {clamp:.3}."
+            "**No gain from the trace is shown** at tuned rates. On addition the gain is the clamp's: GRPO solves \
+             {grpo:.3}, with the clamp {clamp:.3}."
         ),
         chain::in_a_line(folder)?,
     ];
     let mut text = wrapped(
         "",
         "",
-        "No, on what we could test. GRPO-λ weighs tokens by position (the *trace*) and raises negative advantages (the *clamp*).",
+        "No, on what we could test. GRPO-λ weighs tokens by position (the *trace*) and raises negative advantages \
+         (the *clamp*).",
     ) + "\n";
     for item in items {
         text += &wrapped("- ", "  ", &item);
     }
     text += "\n[Five points with their scope](paper/README.md#the-answer), [the paper](paper/paper.pdf).\n";
     let figure = format!(
-        "The average update lowers the reward on {token_mean} of {all} tasks (token mean), all of which reward short responses"
+        "The average update lowers the reward on {token_mean} of {all} tasks (token mean), all of which reward short \
+         responses"
     );
     Ok(format!("{text}\n![{figure}](paper/figures/length_bonus_tasks.png)\n"))
 }

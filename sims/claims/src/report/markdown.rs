@@ -10,7 +10,8 @@ pub(super) fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }
 
-/// `text` as a cell of at most [`CELL`] characters. A longer one ends with `…` after the last sentence or clause that fits.
+/// `text` as a cell of at most [`CELL`] characters. A longer one ends with `…` after the last sentence or clause that
+/// fits.
 pub(super) fn short_cell(text: &str) -> String {
     let whole = cell(text);
     if whole.chars().count() <= CELL {

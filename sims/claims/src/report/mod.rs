@@ -1,4 +1,5 @@
-//! The report: blocks of Markdown generated from the CSVs, kept between markers in `paper/README.md`, `paper/atlas.md`, `README.md`,
+//! The report: blocks of Markdown generated from the CSVs, kept between markers in `paper/README.md`, `paper/atlas.md`,
+//! `README.md`,
 //! `docs/conventions.md` and `llm/results/README.md`.
 //!
 //! A block is everything between `<!-- generated: NAME -->` and `<!-- end -->`; the rest of a file is never touched.
@@ -18,26 +19,42 @@ use anyhow::{Context as _, bail};
 use entry::Entry;
 use std::path::{Path, PathBuf};
 
-/// Replaces the content of every known block of `text`.
-///
-/// # Errors
-/// When a block is opened and not closed, or its name is not in `blocks`.
-pub fn fill(text: &str, blocks: &[(&str, String)]) -> anyhow::Result<String> {
-    let (open, end) = ("<!-- generated: ", "<!-- end -->");
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find(open) {
-        let after = &rest[at + open.len()..];
-        let (name, _) = after.split_once(" -->").context("a `<!-- generated:` marker that is not closed")?;
-        let Some((_, content)) = blocks.iter().find(|(known, _)| *known == name) else {
-            bail!("no generated block is called `{name}`");
-        };
-        let Some(stop) = after.find(end) else { bail!("block `{name}` has no `{end}`") };
-        out += &rest[..at];
-        out += &format!("{open}{name} -->\n{}\n{end}", content.trim_end());
-        rest = &after[stop + end.len()..];
+/// The contents of the generated blocks of pages, by name.
+pub struct Blocks {
+    named: Vec<(&'static str, String)>,
+    data: PathBuf,
+}
+
+impl Blocks {
+    /// A block by name; `rows FILE COLUMN ..` is a table of the data folder.
+    fn content(&self, name: &str) -> anyhow::Result<String> {
+        match (name.strip_prefix("rows "), self.named.iter().find(|(known, _)| *known == name)) {
+            (Some(words), _) => entry::rows(&self.data, words),
+            (None, Some((_, content))) => Ok(content.clone()),
+            (None, None) => bail!("no generated block is called `{name}`"),
+        }
     }
-    Ok(out + rest)
+
+    /// Replaces the content of every block of `text`.
+    ///
+    /// # Errors
+    /// When a block is opened and not closed, or its name is not known.
+    pub fn fill(&self, text: &str) -> anyhow::Result<String> {
+        let (open, end) = ("<!-- generated: ", "<!-- end -->");
+        let mut out = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find(open) {
+            let after = &rest[at + open.len()..];
+            let (name, _) =
+                after.split_once(" -->").context("a `<!-- generated:` marker that is not closed")?;
+            let content = self.content(name)?;
+            let Some(stop) = after.find(end) else { bail!("block `{name}` has no `{end}`") };
+            out += &rest[..at];
+            out += &format!("{open}{name} -->\n{}\n{end}", content.trim_end());
+            rest = &after[stop + end.len()..];
+        }
+        Ok(out + rest)
+    }
 }
 
 /// The figures of a claim, file names sorted.
@@ -61,42 +78,38 @@ pub fn owner<'a>(stem: &str, ids: &[&'a str]) -> Option<&'a str> {
 ///
 /// # Errors
 /// When a claim's verdicts cannot be read.
-pub fn blocks(experiments: &[&Experiment], out: &Path) -> anyhow::Result<Vec<(&'static str, String)>> {
+pub fn blocks(experiments: &[&Experiment], out: &Path) -> anyhow::Result<Blocks> {
     let ids: Vec<&str> = experiments.iter().map(|e| e.id).collect();
+    let data = out.join("data");
     let mut entries = Vec::new();
     for experiment in experiments {
         entries.push(Entry::read(experiment, out, figures(&out.join("figures"), experiment.id, &ids))?);
     }
-    let sentences =
-        "| the paper's words | what was tested | verdict | experiment |\n| --- | --- | --- | --- |\n";
-    let claims = "| experiment | question | first statement tested | verdict | figure |\n| --- | --- | --- | --- | --- |\n";
-    let mut blocks = vec![
-        ("sentences", sentences.to_owned() + &all(&entries, Entry::sentence_rows) + &not_tested()),
-        ("claims", claims.to_owned() + &all(&entries, Entry::row)),
+    let sentences = "| the paper's words | verdict | experiment |\n| --- | --- | --- |\n".to_owned();
+    let claims =
+        "| experiment | question | verdict on its first statement |\n| --- | --- | --- |\n".to_owned();
+    let mut named = vec![
+        ("sentences", sentences + &all(&entries, Entry::sentence_rows) + &not_tested()),
+        ("claims", claims + &all(&entries, Entry::row)),
         ("findings", all(&entries, Entry::section)),
         ("methods", catalogue::methods()),
         ("left out", catalogue::left_out_of_the_atlas()),
     ];
     if answer::EXPERIMENTS.iter().all(|id| ids.contains(id)) {
-        blocks.push(("front answer", front::front(&out.join("data"))?));
-        blocks.push(("chain", chain::section(&out.join("data"))?));
-        blocks.push(("chain gate", chain::gate(&out.join("data"))?));
-        blocks.push(("answer", answer::answer(&out.join("data"))?));
+        named.push(("front answer", front::front(&data)?));
+        named.push(("answer", answer::answer(&data)?));
     }
-    if let Ok(text) = std::fs::read_to_string(out.join("data/atlas_updates_summary.csv")) {
-        blocks.push((
-            "atlas summary",
-            atlas::updates::on_page(&text).context("data/atlas_updates_summary.csv")?,
-        ));
+    if let Ok(text) = std::fs::read_to_string(data.join("atlas_updates_summary.csv")) {
+        named.push(("atlas summary", atlas::updates::on_page(&text).context("data/atlas_updates_summary.csv")?));
     }
-    Ok(blocks)
+    Ok(Blocks { named, data })
 }
 
 /// The rows of the paper's sentences that nothing tests.
 fn not_tested() -> String {
     let row = |s: &NotTested| {
         let words = markdown::cell(&format!("\"{}\" ({})", s.words, s.place));
-        format!("| {words} | nothing | **NOT TESTED HERE**: {} | |\n", markdown::cell(s.why))
+        format!("| {words} | **NOT TESTED HERE**: {} | |\n", markdown::cell(s.why))
     };
     NOT_TESTED.iter().map(row).collect()
 }
@@ -115,7 +128,7 @@ pub fn refresh(experiments: &[&Experiment], out: &Path, pages: &[PathBuf]) -> an
         if !text.contains("<!-- generated: ") {
             continue;
         }
-        let new = fill(&text, &blocks(experiments, out)?).with_context(|| path.display().to_string())?;
+        let new = blocks(experiments, out)?.fill(&text).with_context(|| path.display().to_string())?;
         if new != text {
             grpo_lambda_tools::write::atomically(path, new.as_bytes())?;
         }
@@ -127,18 +140,22 @@ pub fn refresh(experiments: &[&Experiment], out: &Path, pages: &[PathBuf]) -> an
 mod tests {
     use super::*;
 
+    fn fill(text: &str, content: &str) -> anyhow::Result<String> {
+        Blocks { named: vec![("x", content.into())], data: PathBuf::new() }.fill(text)
+    }
+
     #[test]
     fn blocks_are_replaced_and_the_rest_is_kept() {
         let text = "a\n<!-- generated: x -->\nold\n<!-- end -->\nb\n";
-        let new = fill(text, &[("x", "new\n".into())]).unwrap();
+        let new = fill(text, "new\n").unwrap();
         assert_eq!(new, "a\n<!-- generated: x -->\nnew\n<!-- end -->\nb\n");
-        assert_eq!(fill(&new, &[("x", "new\n".into())]).unwrap(), new);
+        assert_eq!(fill(&new, "new\n").unwrap(), new);
     }
 
     #[test]
     fn broken_markers_are_refused() {
-        assert!(fill("<!-- generated: x -->\nold", &[("x", String::new())]).is_err());
-        assert!(fill("<!-- generated: y -->\n<!-- end -->", &[("x", String::new())]).is_err());
+        assert!(fill("<!-- generated: x -->\nold", "").is_err());
+        assert!(fill("<!-- generated: y -->\n<!-- end -->", "").is_err());
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The recorded runs on addition: of the protocols' arms, rates and seeds, each once, and complete where a finding is drawn from them.
+//! The recorded runs on addition: of the protocols' arms, rates and seeds, each once, and complete where a finding is
+//! drawn from them.
 
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
 

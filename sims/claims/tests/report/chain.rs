@@ -1,4 +1,5 @@
-//! The recorded runs on chains: of the protocol's arms and seeds, at the rates that its rule chooses, with the tokens that their curves give.
+//! The recorded runs on chains: of the protocol's arms and seeds, at the rates that its rule chooses, with the tokens
+//! that their curves give.
 
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
 
@@ -48,7 +49,8 @@ fn recorded() -> (Protocol, Vec<Run>) {
     (toml::from_str(&text).unwrap(), committed("chain_runs.csv").to_rows().unwrap())
 }
 
-/// The tokens at which the mean of an exam and the one before first reaches the target, interpolated from the mean before.
+/// The tokens at which the mean of an exam and the one before first reaches the target, interpolated from the mean
+/// before.
 fn tokens_of(curve: &str, target: f64) -> Option<f64> {
     let points: Vec<(f64, f64)> = curve
         .split(' ')

@@ -1,4 +1,5 @@
-//! Files committed under `paper/` and `notebooks/`, and every page of the repository, against fresh numbers and the rules for pages.
+//! Files committed under `paper/` and `notebooks/`, and every page of the repository, against fresh numbers and the
+//! rules for pages.
 //!
 //! One binary: each of them links the whole library, and together they fill both cores.
 

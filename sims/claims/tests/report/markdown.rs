@@ -1,4 +1,5 @@
-//! Markdown that is as readable raw as rendered: short lines, short cells, links that lead somewhere, figures that a page shows.
+//! Markdown that is as readable raw as rendered: short lines, short cells, links that lead somewhere, figures that a
+//! page shows.
 
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
 

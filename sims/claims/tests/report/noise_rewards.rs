@@ -42,7 +42,8 @@ fn every_setting_has_every_seed_and_its_exact_mean_advantage() {
         assert!((number(row, "mean_advantage") - exact).abs() < 1e-9, "row {row}");
         let change = number(row, "length_after") - number(row, "length_before");
         assert!((number(row, "change") - change).abs() < 1e-9, "row {row}");
-        // Nothing is predicted where nothing is paid, nor without a trace where all tokens weigh alike; and nothing at all under AdamW.
+        // Nothing is predicted where nothing is paid, nor without a trace where all tokens weigh alike; and nothing at
+        // all under AdamW.
         let weighed = number(row, "lambda") > 0.0 || text(row, "reduction") == "1/T per response";
         let pays = exact.abs() > 1e-9 && weighed;
         let predicted = runs.rows[row][runs.column("predicted_change").unwrap()].number();

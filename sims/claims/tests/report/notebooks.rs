@@ -1,6 +1,8 @@
-//! The notebooks are what a reader sees on the page: executed in order, on the committed data, without a number typed by hand.
+//! The notebooks are what a reader sees on the page: executed in order, on the committed data, without a number typed
+//! by hand.
 //!
-//! All but the last test read the files only. That one runs where a Python with `notebooks/requirements.txt` is found (`python3`, or the one
+//! All but the last test read the files only. That one runs where a Python with `notebooks/requirements.txt` is found
+//! (`python3`, or the one
 //! that `NOTEBOOK_PYTHON` names) and says so where it is not.
 
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers

@@ -2,143 +2,112 @@
 
 use super::{ClampEffect, GROUP, LARGE, Numbers, PROBABILITIES, PromptWeight};
 use crate::experiment::Finding;
-use crate::experiments::common::{EXACT, holds_or, holds_when, keyed, largest, short};
+use crate::experiments::common::{EXACT, holds_or, holds_when, largest, rounding_error};
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![turns(n), raises_j(n), sums_to_zero(n), relative_weights(n), formula(n), limit(n)]
 }
 
-/// The kept row with the lowest cosine of clamped and unclamped update.
-fn most_turned(n: &Numbers, keep: impl Fn(&ClampEffect) -> bool) -> Option<&ClampEffect> {
-    n.effects.iter().filter(|t| keep(t)).min_by(|a, b| a.cosine.total_cmp(&b.cosine))
+/// The least of a number over some updates, with where it is.
+fn least(
+    n: &Numbers,
+    keep: impl Fn(&ClampEffect) -> bool,
+    number: fn(&ClampEffect) -> f64,
+) -> Option<(f64, String)> {
+    let kept = n.effects.iter().filter(|t| keep(t)).map(|t| (number(t), format!("{}, {}", t.mdp, t.weights)));
+    kept.min_by(|a, b| a.0.total_cmp(&b.0))
 }
 
 fn turns(n: &Numbers) -> Finding {
-    let uniform = most_turned(n, |t| t.binary() && t.uniform());
-    let traced = most_turned(n, |t| t.binary() && !t.uniform());
-    let real = most_turned(n, |t| !t.binary() && t.uniform());
-    let cosine = |t: Option<&ClampEffect>| t.map_or(f64::NAN, |t| t.cosine);
-    let named = |t: Option<&ClampEffect>| {
-        t.map_or(String::new(), |t| format!("{} ({}, {})", short(t.cosine), t.mdp, t.weights))
-    };
-    let kept = (cosine(uniform) - 1.0).abs() < EXACT;
-    let changed = |t: Option<&ClampEffect>| cosine(t) < 1.0 - 1e-6;
-    let mdps = n.effects.iter().filter(|t| t.binary() && t.uniform()).count();
-    keyed(
+    let lowest = |keep: fn(&ClampEffect) -> bool| least(n, keep, |t| t.cosine);
+    let uniform = lowest(|t| t.binary() && t.uniform());
+    let traced = lowest(|t| t.binary() && !t.uniform());
+    let real = lowest(|t| !t.binary() && t.uniform());
+    let changed =
+        |found: &Option<(f64, String)>| found.as_ref().is_some_and(|(cosine, _)| *cosine < 1.0 - 1e-6);
+    let kept = uniform.as_ref().is_some_and(|(cosine, _)| (cosine - 1.0).abs() < EXACT);
+    Finding::new(
         "turns",
-        "Clamping negative advantages changes in which direction a prompt's expected update moves the policy, not only how far",
+        "Clamping negative advantages changes in which direction a prompt's expected update moves the policy, not \
+         only how far",
         holds_when(
             !kept,
-            changed(traced) && changed(real),
-            format!(
-                "rewards are not binary, or token weights differ between responses (a trace and varying lengths). With binary rewards and uniform weights (GRPO) pulling towards right responses and pushing away from wrong ones is the same expected direction: cosine 1 on {mdps} MDPs, so nothing destructive is taken out, the prompt only counts less"
-            ),
-            format!("lowest cosines: traces {}, real rewards {}", short(cosine(traced)), short(cosine(real))),
-        ),
-        format!(
-            "lowest cosine of clamped and unclamped expected update (G = {GROUP}): uniform weights, binary rewards 1 - {}; with traces {}; real rewards {}",
-            short((1.0 - cosine(uniform)).abs()),
-            named(traced),
-            named(real)
+            changed(&traced) && changed(&real),
+            "rewards are not binary, or token weights differ between responses (a trace and varying lengths); else the \
+             prompt only counts less",
+            "the direction is kept with traces, or with real rewards",
         ),
     )
+    .value("MDPs with binary rewards", n.effects.iter().filter(|t| t.binary() && t.uniform()).count())
+    .value("lowest cosine of clamped and unclamped update, uniform weights", uniform.map(|u| u.0))
+    .value("with traces", traced)
+    .value("with real rewards", real)
+    .note(format!(
+        "Groups of {GROUP}. With binary rewards and uniform weights pulling towards right responses and pushing away \
+         from \
+         wrong ones is the same expected direction."
+    ))
 }
 
 fn raises_j(n: &Numbers) -> Finding {
-    let traces = || n.effects.iter().filter(|t| t.binary() && !t.uniform());
-    let lowest = traces().min_by(|a, b| a.clamped_with_gradient.total_cmp(&b.clamped_with_gradient));
-    let clamped = lowest.map_or(f64::NAN, |t| t.clamped_with_gradient);
-    let unclamped = traces().map(|t| t.unclamped_with_gradient).fold(f64::MAX, f64::min);
-    keyed(
+    let lowest = |number| least(n, |t| t.binary() && !t.uniform(), number);
+    let clamped = lowest(|t| t.clamped_with_gradient);
+    Finding::new(
         "raises_j",
         "With a trace the clamped expected update still raises J (its cosine with ∇J is positive)",
         holds_or(
-            clamped > 0.0,
-            format!(
-                "MDP {}, style {}, λ = 0.99: cosine {} clamped, {} unclamped. The push the clamp leaves over is weighted by traces that grow with the response's length",
-                lowest.map_or("", |t| t.mdp.as_str()),
-                lowest.map_or("", |t| t.weights),
-                short(clamped),
-                short(lowest.map_or(f64::NAN, |t| t.unclamped_with_gradient))
-            ),
-        ),
-        format!(
-            "lowest cosine with ∇J over binary MDPs and traces: {} clamped, {} unclamped",
-            short(clamped),
-            short(unclamped)
+            clamped.as_ref().is_some_and(|c| c.0 > 0.0),
+            "the push the clamp leaves over is weighted by traces that grow with the response's length",
         ),
     )
+    .value("lowest cosine with ∇J, clamped", clamped)
+    .value("unclamped", lowest(|t| t.unclamped_with_gradient))
 }
 
 fn sums_to_zero(n: &Numbers) -> Finding {
-    let half = n.sums.iter().find(|s| s.right == GROUP / 2 && s.clamp.is_some());
-    let at_half = half.map_or(f64::NAN, |s| s.sum);
+    let half = n.sums.iter().find(|s| s.right == GROUP / 2 && s.clamp.is_some()).map(|s| s.sum);
     let unclamped = largest(n.sums.iter().filter(|s| s.clamp.is_none()).map(|s| s.sum.abs()));
-    keyed(
+    Finding::new(
         "sums_to_zero",
         "The clamped advantages of a group still sum to 0",
         holds_or(
-            at_half.abs() < EXACT,
-            format!(
-                "with 4 of 8 right they sum to +{at_half:.2}: the batch pushes up the likelihood of whatever was sampled"
-            ),
+            half.is_some_and(|sum| sum.abs() < EXACT),
+            "the batch pushes up the likelihood of whatever was sampled",
         ),
-        format!("unclamped: at most {} from 0", short(unclamped)),
     )
-}
-
-/// A number of a prompt in groups of [`GROUP`]; NaN if it was not measured.
-fn at(n: &Numbers, p: f64, clamped: bool, number: fn(&PromptWeight) -> f64) -> f64 {
-    let here = |w: &&PromptWeight| w.p == p && w.group == GROUP && w.clamp.is_some() == clamped;
-    n.prompts.iter().find(here).map_or(f64::NAN, number)
+    .value("sum with 4 of 8 right", half)
+    .value("unclamped", rounding_error(unclamped))
 }
 
 fn relative_weights(n: &Numbers) -> Finding {
-    let weight = |p: f64, clamped: bool| at(n, p, clamped, |w| w.by_oracle);
-    let snr = |clamped: bool| short(at(n, 0.5, clamped, |w| w.signal_to_noise));
-    let ratio = |clamped: bool| weight(0.95, clamped) / weight(0.05, clamped);
-    keyed(
+    let weight = |p: f64, clamped: bool| {
+        let own = |w: &&PromptWeight| w.p == p && w.group == GROUP && w.clamp.is_some() == clamped;
+        n.prompts.iter().find(own).map(|w| w.by_oracle)
+    };
+    let ratio = |clamped: bool| Some(weight(0.95, clamped)? / weight(0.05, clamped)?);
+    let kept = ratio(true).zip(ratio(false)).is_some_and(|(a, b)| (a - b).abs() < 0.01);
+    Finding::new(
         "relative_weights",
         "The clamp leaves the relative weight of prompts alone",
-        holds_or(
-            (ratio(true) - ratio(false)).abs() < 0.01,
-            format!(
-                "a prompt solved 95 % of the time has weight w_G = {:.3} instead of {:.3}, one solved 5 % {:.3} instead of {:.3}: solved prompts are nearly switched off",
-                weight(0.95, true),
-                weight(0.95, false),
-                weight(0.05, true),
-                weight(0.05, false)
-            ),
-        ),
-        format!(
-            "G = {GROUP}, TRL std; unclamped p = .05: {:.3}, .25: {:.3}, .5: {:.3}; clamped .25: {:.3}, .5: {:.3}; |E[update]|² over tr Cov(update) at p = .5: {} clamped, {} unclamped",
-            weight(0.05, false),
-            weight(0.25, false),
-            weight(0.5, false),
-            weight(0.25, true),
-            weight(0.5, true),
-            snr(true),
-            snr(false)
-        ),
+        holds_or(kept, "solved prompts are nearly switched off"),
     )
+    .rows("", &["p", "clamp", "weight_by_oracle", "large_group_limit", "signal_to_noise"])
+    .only("group", &[GROUP])
+    .only("p", &[0.05, 0.5, 0.95])
 }
 
 fn formula(n: &Numbers) -> Finding {
     let error = largest(n.prompts.iter().map(PromptWeight::formula_error));
     let off_direction = largest(n.prompts.iter().map(|w| (w.cosine - 1.0).abs()));
-    keyed(
+    Finding::new(
         "formula",
         "E[update] = w_G(p) ∇p, with w_G(p) = Σ_k Bin(k; G-1, p) [A(k+1 right, r=1) - A(k right, r=0)], clamped or not",
-        holds_or(
-            error < 1e-10 && off_direction < EXACT,
-            format!("relative difference {}, cosine off by {}", short(error), short(off_direction)),
-        ),
-        format!(
-            "G = 8, 32, {LARGE}; {} probabilities: relative difference of oracle and formula {}",
-            PROBABILITIES.len(),
-            short(error)
-        ),
+        holds_or(error < 1e-10 && off_direction < EXACT, "oracle and formula differ"),
     )
+    .value("group sizes", [GROUP, 32, LARGE])
+    .value("probabilities", PROBABILITIES.len())
+    .value("largest relative difference", rounding_error(error))
+    .value("largest distance of the cosine from 1", rounding_error(off_direction))
 }
 
 fn limit(n: &Numbers) -> Finding {
@@ -147,18 +116,13 @@ fn limit(n: &Numbers) -> Finding {
         let mixed = n.prompts.iter().filter(|w| w.group == group && (0.1..=0.9).contains(&w.p));
         largest(mixed.map(PromptWeight::limit_error))
     };
-    keyed(
+    Finding::new(
         "limit",
         "For large groups the clamped weight is sqrt((1-p)/p) + min(0.1, sqrt(p/(1-p)))",
-        holds_or(error(LARGE) < 0.03, format!("G = {LARGE} differs by {}", short(error(LARGE)))),
-        format!(
-            "p = .95: {:.2} clamped, {:.2} unclamped; relative difference for p in [.1, .9]: {} at G = 8, {} at G = {LARGE}",
-            at(n, 0.95, true, |w| w.limit),
-            at(n, 0.95, false, |w| w.limit),
-            short(error(GROUP)),
-            short(error(LARGE))
-        ),
+        holds_or(error(LARGE) < 0.03, "it differs by more than 3 %"),
     )
+    .value("largest relative difference for p in [.1, .9], G = 8", error(GROUP))
+    .value("G = 128", error(LARGE))
 }
 
 #[cfg(test)]

@@ -10,12 +10,15 @@ use findings::findings;
 use grpo_lambda::surrogate::{Surrogate, ValueAndSlope};
 use grpo_lambda_mdp::expected::{Situation, cosine, implied};
 use grpo_lambda_mdp::{Oracle, Tabular, Tree, zoo};
+use serde::Serialize;
 use shown::{figures, tables};
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "clip_form",
     title: "Is the clip printed in the algorithms PPO's?",
-    claim: "Main text: \"ℓ_π = min(π^GAE_ratio(s_t) δ_t, clip(π^GAE_ratio(s_t), 1-ϵ, 1+ϵ) δ_t)\"; Algorithm 1: \"coef_2 ← clamp(coef_1, 1±ϵ_clip)\", \"ℓ ← -min(coef_1, coef_2) δ\"",
+    claim: "Main text: \"ℓ_π = min(π^GAE_ratio(s_t) δ_t, clip(π^GAE_ratio(s_t), 1-ϵ, 1+ϵ) δ_t)\"; Algorithm 1: \
+        \"coef_2 ← \
+        clamp(coef_1, 1±ϵ_clip)\", \"ℓ ← -min(coef_1, coef_2) δ\"",
     source: "GRPO-lambda (arXiv 2510.00194v1), Section 3 against Algorithms 1 and 2",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
@@ -27,7 +30,8 @@ struct Numbers {
     examples: [Point; 2],
     on_policy: OnPolicy,
     off_policy: Vec<AfterStep>,
-    drifts: Vec<Drift>,
+    /// After `0..=UPDATES` updates under every form.
+    drifts: Vec<Distance>,
 }
 
 fn measure(context: &Context) -> anyhow::Result<Numbers> {
@@ -110,12 +114,12 @@ impl Point {
     }
 }
 
-pub(super) const GROUP: usize = 8;
+const GROUP: usize = 8;
 /// Expected updates on groups of the first policy in the run that shows the trust region.
-pub(super) const UPDATES: usize = 200;
+const UPDATES: usize = 200;
 
 /// A clip form of the registered methods: its name and its settings.
-pub(super) const FORMS: [(&str, &str); 4] = [
+const FORMS: [(&str, &str); 4] = [
     ("PPO", "clip=ppo"),
     ("as printed", "clip=printed"),
     ("as printed, A ≥ -0.1", "clip=printed clamp=-0.1"),
@@ -130,13 +134,13 @@ fn update(clip: &str, tree: &Tree, behaviour: &Tabular, current: &Tabular) -> an
 }
 
 /// PPO's clip against the printed one, on-policy.
-pub(super) struct OnPolicy {
-    pub(super) mdps: usize,
+struct OnPolicy {
+    mdps: usize,
     /// The largest difference of the expected updates.
-    pub(super) difference: f64,
+    difference: f64,
 }
 
-pub(super) fn on_policy() -> anyhow::Result<OnPolicy> {
+fn on_policy() -> anyhow::Result<OnPolicy> {
     let mut found = OnPolicy { mdps: 0, difference: 0.0 };
     for entry in zoo::all() {
         let tree = (entry.build)();
@@ -151,93 +155,78 @@ pub(super) fn on_policy() -> anyhow::Result<OnPolicy> {
     Ok(found)
 }
 
-/// The expected updates after the policy has moved along the gradient since sampling.
-pub(super) struct AfterStep {
-    pub(super) mdp: &'static str,
+/// The expected update of a form after the policy has moved along the gradient since sampling.
+#[derive(Clone, Serialize)]
+struct AfterStep {
+    mdp: &'static str,
     /// The change of the largest logit, in nats.
-    pub(super) step: f64,
-    /// Cosine with `∇J` at the policy that is updated, and norm, one per [`FORMS`].
-    pub(super) cosines: [f64; 4],
-    pub(super) norms: [f64; 4],
+    step: f64,
+    form: &'static str,
+    /// Cosine with `∇J` at the policy that is updated.
+    cosine_with_grad_j: f64,
+    norm: f64,
 }
 
-impl AfterStep {
-    pub(super) fn ppo(&self) -> f64 {
-        self.cosines[0]
-    }
-
-    pub(super) fn printed(&self) -> f64 {
-        self.cosines[1]
-    }
-}
-
-pub(super) fn off_policy() -> anyhow::Result<Vec<AfterStep>> {
+fn off_policy() -> anyhow::Result<Vec<AfterStep>> {
     let mut all = Vec::new();
     for name in ["lucky_guess", "deceptive"] {
         let mdp = Mdp::named(name)?;
         let grad = mdp.oracle().grad_j();
         for i in -30..=30 {
-            all.push(moved(name, &mdp, &grad, 0.1 * f64::from(i))?);
+            let step = 0.1 * f64::from(i);
+            let mut current = mdp.policy.clone();
+            current.step(&grad, step / largest(grad.iter().map(|g| g.abs())));
+            let now = Oracle::new(&mdp.tree, &current).grad_j();
+            for (form, clip) in FORMS {
+                let expected = update(clip, &mdp.tree, &mdp.policy, &current)?;
+                let (cosine_with_grad_j, norm) = (cosine(&expected, &now), norm(&expected));
+                all.push(AfterStep { mdp: name, step, form, cosine_with_grad_j, norm });
+            }
         }
     }
     Ok(all)
 }
 
-fn moved(name: &'static str, mdp: &Mdp, grad: &[f64], step: f64) -> anyhow::Result<AfterStep> {
-    let mut current = mdp.policy.clone();
-    current.step(grad, step / largest(grad.iter().map(|g| g.abs())));
-    let now = Oracle::new(&mdp.tree, &current).grad_j();
-    let mut found = AfterStep { mdp: name, step, cosines: [0.0; 4], norms: [0.0; 4] };
-    for (f, (_, clip)) in FORMS.into_iter().enumerate() {
-        let expected = update(clip, &mdp.tree, &mdp.policy, &current)?;
-        found.cosines[f] = cosine(&expected, &now);
-        found.norms[f] = norm(&expected);
-    }
-    Ok(found)
-}
-
 /// The MDP of the run that shows the trust region.
-pub(super) const DRIFT_MDP: &str = "noisy";
+const DRIFT_MDP: &str = "noisy";
 
-/// The policies along many expected updates on groups of the first one under one form.
-pub(super) struct Drift {
-    pub(super) form: &'static str,
-    /// After `0..=UPDATES` updates.
-    pub(super) steps: Vec<Distance>,
-}
-
-/// A policy against the one that sampled.
-#[derive(Clone, Copy)]
-pub(super) struct Distance {
+/// A policy after some expected updates on groups of the first one, against that one.
+#[derive(Clone, Copy, Serialize)]
+struct Distance {
+    mdp: &'static str,
+    form: &'static str,
+    updates: usize,
     /// `KL(sampler || policy)` over responses, in nats.
-    pub(super) kl: f64,
+    #[serde(rename = "kl_from_sampling_policy")]
+    kl: f64,
     /// The smallest token ratio.
-    pub(super) ratio: f64,
+    #[serde(rename = "smallest_ratio")]
+    ratio: f64,
     /// `J` of the policy.
-    pub(super) j: f64,
+    j: f64,
 }
 
 impl Distance {
-    fn new(behaviour: &Oracle, current: &Oracle) -> Distance {
+    fn new((form, updates): (&'static str, usize), behaviour: &Oracle, current: &Oracle) -> Distance {
         let log_ratio: Vec<f64> =
             current.log_probs.iter().zip(&behaviour.log_probs).map(|(new, old)| new - old).collect();
         let kl = behaviour.tree.edges().map(|e| -behaviour.edge_visit(e) * log_ratio[e]).sum();
-        Distance { kl, ratio: log_ratio.iter().fold(0.0f64, |m, x| m.min(*x)).exp(), j: current.j }
+        let ratio = log_ratio.iter().fold(0.0f64, |m, x| m.min(*x)).exp();
+        Distance { mdp: DRIFT_MDP, form, updates, kl, ratio, j: current.j }
     }
 }
 
-pub(super) fn drifts() -> anyhow::Result<Vec<Drift>> {
+fn drifts() -> anyhow::Result<Vec<Distance>> {
     let mdp = Mdp::named(DRIFT_MDP)?;
     let start = mdp.oracle();
-    let drift = |(form, clip)| {
+    let mut all = Vec::new();
+    for (form, clip) in FORMS {
         let mut current = mdp.policy.clone();
-        let mut steps = Vec::new();
-        for _ in 0..=UPDATES {
-            steps.push(Distance::new(&start, &Oracle::new(&mdp.tree, &current)));
+        for updates in 0..=UPDATES {
+            all.push(Distance::new((form, updates), &start, &Oracle::new(&mdp.tree, &current)));
             let step = update(clip, &mdp.tree, &mdp.policy, &current)?;
             current.step(&step, 0.2);
         }
-        Ok(Drift { form, steps })
-    };
-    FORMS.into_iter().map(drift).collect()
+    }
+    Ok(all)
 }

@@ -1,11 +1,11 @@
 //! Code shared by several experiments.
 
+pub(crate) mod chart;
 pub(crate) mod mdp;
 pub(crate) mod record;
 
 use crate::experiment::{Finding, Verdict};
 use crate::figure::Mark;
-use crate::sentences::SentenceId;
 use grpo_lambda_stats::Interval;
 use grpo_lambda_stats::table::significant;
 use rand::{Rng, SeedableRng};
@@ -21,11 +21,6 @@ pub(crate) fn keyed(
     Finding::new(key, statement, verdict).note(note)
 }
 
-/// The finding that tests a sentence of the paper.
-pub(crate) fn finding_on(id: SentenceId, verdict: Verdict, numbers: impl Into<String>) -> Finding {
-    Finding::on(id, verdict).note(numbers)
-}
-
 /// `Holds` if `ok`, else `Fails` with the counterexample.
 pub(crate) fn holds_or(ok: bool, counterexample: impl Into<String>) -> Verdict {
     if ok { Verdict::Holds } else { Verdict::Fails(counterexample.into()) }
@@ -34,6 +29,12 @@ pub(crate) fn holds_or(ok: bool, counterexample: impl Into<String>) -> Verdict {
 /// `Holds` if the worst of some differences is at most `tolerance`, else `Fails` with it.
 pub(crate) fn all_within(tolerance: f64, worst: f64) -> Verdict {
     holds_or(worst <= tolerance, format!("off by {}", short(worst)))
+}
+
+/// The finding on an identity whose two sides differ by at most this.
+pub(crate) fn identity(key: &str, statement: &str, largest: f64) -> Finding {
+    let finding = Finding::new(key, statement, all_within(EXACT, largest));
+    finding.value("largest difference", rounding_error(largest))
 }
 
 /// `Holds` if it does everywhere, `HoldsWhen` if it does exactly under the condition, else `Fails`.
@@ -83,7 +84,8 @@ impl Shown {
     }
 }
 
-/// The verdict on a gain that is said of every case: `Holds` if it is shown in all, `HoldsWhen` if in some; without any it `Fails` if a loss is
+/// The verdict on a gain that is said of every case: `Holds` if it is shown in all, `HoldsWhen` if in some; without any
+/// it `Fails` if a loss is
 /// shown, else it is `NotTold`.
 pub(crate) fn gains_everywhere(
     cases: &[Shown],
@@ -97,7 +99,8 @@ pub(crate) fn gains_everywhere(
     holds_when(gains == cases.len(), gains > 0, condition, counterexample)
 }
 
-/// The verdict on ratios that are said to lie within a range: an interval wholly outside refutes it, one that reaches beyond leaves it open.
+/// The verdict on ratios that are said to lie within a range: an interval wholly outside refutes it, one that reaches
+/// beyond leaves it open.
 pub(crate) fn within_range(ratios: &[(&str, Interval)], [low, high]: [f64; 2]) -> Verdict {
     let outside = ratios.iter().filter(|(_, i)| i.high < low || high < i.low);
     let outside: Vec<String> = outside.map(|(place, i)| format!("{place} {}", ratio(*i))).collect();
@@ -177,7 +180,8 @@ pub(crate) fn list<S: AsRef<str>>(names: &[S]) -> String {
 /// Tolerance of identities between sums of a few hundred numbers of order 1.
 pub(crate) const EXACT: f64 = 1e-12;
 
-/// `difference`, at least [`EXACT`]: a bound in place of rounding, so that committed numbers do not depend on the machine.
+/// `difference`, at least [`EXACT`]: a bound in place of rounding, so that committed numbers do not depend on the
+/// machine.
 pub(crate) fn at_least_exact(difference: f64) -> f64 {
     if difference < EXACT { EXACT } else { difference }
 }

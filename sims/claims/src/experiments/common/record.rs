@@ -1,4 +1,5 @@
-//! Rows of tables whose columns a run decides, and recorded tables, which this program only reads. Rows with known columns are structs
+//! Rows of tables whose columns a run decides, and recorded tables, which this program only reads. Rows with known
+//! columns are structs
 //! (`Table::from_rows`).
 
 use anyhow::Context as _;
@@ -70,28 +71,4 @@ pub(crate) fn yes(condition: bool) -> &'static str {
 /// The rows of a file that was recorded, by the columns that `R` names.
 pub(crate) fn recorded<R: DeserializeOwned>(text: &str) -> anyhow::Result<Vec<R>> {
     Table::from_csv(text).and_then(|table| table.to_rows()).context("the recorded runs")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_missing_is_named() {
-        #[derive(Debug, PartialEq, serde::Deserialize)]
-        struct Row {
-            a: f64,
-            b: String,
-            c: Option<f64>,
-        }
-        let rows = || recorded::<Row>("# x\na,b,c\n1,two,\n");
-        assert_eq!(rows().unwrap(), [Row { a: 1.0, b: "two".into(), c: None }]);
-        let said = |text: &str| format!("{:#}", recorded::<Row>(text).unwrap_err());
-        assert!(
-            said("# x\na,b,c\none,two,3\n").contains("invalid float"),
-            "{}",
-            said("# x\na,b,c\none,two,3\n")
-        );
-        assert!(said("# x\na,c\n1,2\n").contains("missing field `b`"));
-    }
 }

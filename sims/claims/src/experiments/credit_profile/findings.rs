@@ -2,7 +2,9 @@
 
 use super::{BETA, GradientSize, LEN, Numbers, Q};
 use crate::experiment::Finding;
-use crate::experiments::common::{EXACT, extremes, finding_on, gap, holds_or, keyed, largest, mean, short};
+use crate::experiments::common::{
+    EXACT, all_within, extremes, gap, holds_or, identity, largest, mean, rounding_error, short,
+};
 use crate::sentences::SentenceId;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
@@ -34,140 +36,113 @@ fn soft_clamp() -> f64 {
 }
 
 fn same_reweighting(n: &Numbers) -> Finding {
-    let v = soft_clamp();
-    let unclamped: Vec<f64> = n.weight.iter().map(|w| w / v).collect();
-    let reversed: Vec<f64> = n.trace.iter().rev().map(|c| c * v).collect();
-    finding_on(
+    let unclamped: Vec<f64> = n.weight.iter().map(|w| w / soft_clamp()).collect();
+    let reversed: Vec<f64> = n.trace.iter().rev().map(|c| c * soft_clamp()).collect();
+    Finding::on(
         SentenceId::WeightIsTrace,
         holds_or(
             gap(&n.trace, &unclamped) < EXACT,
             format!(
-                "they are time reversals of each other, w_t = c_(T-1-t) (relative error {}): at T = {LEN}, λ = {Q} ϵ-trace weighs token 0 with {} and the last with {}, ϵ-weight's w with {} and {}",
-                short(gap(&n.weight, &reversed) / reversed[LEN - 1]),
+                "they are time reversals of each other, w_t = c_(T-1-t): at T = {LEN}, λ = {Q} ϵ-trace weighs token 0 \
+                 with \
+                 {} and the last with {}, ϵ-weight's w with {} and {}",
                 short(n.trace[0]),
                 short(n.trace[LEN - 1]),
                 short(unclamped[0]),
                 short(unclamped[LEN - 1])
             ),
         ),
-        format!(
-            "style recent, on-policy, δ_t = A_NAE; ϵ-weight's soft clamp multiplies w by {} at log π = -0.5",
-            short(v)
-        ),
     )
+    .value("relative error of the reversal", rounding_error(gap(&n.weight, &reversed) / reversed[LEN - 1]))
+    .value("factor of ϵ-weight's soft clamp at log π = -0.5", soft_clamp())
+    .note("Style recent, on-policy, δ_t = A_NAE.")
 }
 
 fn decay(n: &Numbers) -> Finding {
-    let falling = n.trace.windows(2).all(|w| w[0] > w[1]);
-    finding_on(
+    Finding::on(
         SentenceId::ExponentialDecay,
         holds_or(
-            !falling,
+            !n.trace.windows(2).all(|w| w[0] > w[1]),
             format!(
-                "summed over the ratios it enters, a token's weight grows going back in time, c_k = (1 - q^(T-k))/(1 - q): {} at the last token, {} at T/2, {} at token 0",
+                "summed over the ratios it enters, a token's weight grows going back in time, c_k = (1 - q^(T-k))/(1 \
+                 - q): \
+                 {} at the last token, {} at T/2, {} at token 0",
                 short(n.trace[LEN - 1]),
                 short(n.trace[LEN / 2]),
                 short(n.trace[0])
             ),
         ),
-        format!("T = {LEN}, λ = {Q}; the decay holds inside each single ratio only"),
     )
+    .note(format!("T = {LEN}, λ = {Q}; the decay holds inside each single ratio only."))
 }
+
+/// The rows at the paper's lengths and λ.
+const PAPER_ROWS: [&str; 4] = ["tokens", "style", "mean_weight", "effective_beta"];
 
 fn larger_gradients(n: &Numbers) -> Finding {
     let (low, high) = paper_factors(n);
-    let said = |s: &&GradientSize| format!("T = {} {} {:.1}", s.tokens, s.style, s.factor);
-    finding_on(
-        SentenceId::LargerGradients,
-        holds_or(low > 1.0, format!("smallest factor {}", short(low))),
-        format!(
-            "{} to {} times GRPO's at the paper's lengths and λ = 0.99: {}",
-            short(low),
-            short(high),
-            paper_sizes(n).iter().map(said).collect::<Vec<_>>().join(", ")
-        ),
-    )
+    let verdict = holds_or(low > 1.0, format!("smallest factor {}", short(low)));
+    Finding::on(SentenceId::LargerGradients, verdict)
+        .value("least factor at the paper's lengths and λ = 0.99", low)
+        .value("greatest", high)
+        .rows("", &PAPER_ROWS)
+        .only("lambda", &[0.99])
+        .only("tokens", &[256, 768])
 }
 
 fn kl_grows_along(n: &Numbers) -> Finding {
     let (low, high) = paper_factors(n);
-    let sizes = paper_sizes(n);
-    let kl_same = sizes.iter().all(|s| (s.kl - 1.0).abs() < 1e-9);
-    let said = |s: &&GradientSize| format!("T = {} {}: {}", s.tokens, s.style, short(s.effective_beta));
-    keyed(
+    let kl_same = paper_sizes(n).iter().all(|s| (s.kl - 1.0).abs() < 1e-9);
+    Finding::new(
         "kl_grows_along",
         "The KL term grows with the policy term, so that β = 0.04 means the same for GRPO and GRPO-λ",
-        holds_or(
-            !kl_same || high < 1.0 + EXACT,
-            format!(
-                "the KL gradient is GRPO's (ratio {}), so the effective β is {} to {}",
-                short(sizes[0].kl),
-                short(BETA / high),
-                short(BETA / low)
-            ),
-        ),
-        sizes.iter().map(said).collect::<Vec<_>>().join(", "),
+        holds_or(!kl_same || high < 1.0 + EXACT, "the KL gradient is GRPO's"),
     )
+    .value("least effective β", BETA / high)
+    .value("greatest", BETA / low)
 }
 
 fn early_as_late(n: &Numbers) -> Finding {
     let (first, last) = (n.both[0], n.both[LEN - 1]);
-    keyed(
+    Finding::new(
         "early_as_late",
         "Under the style both, \"early tokens are considered as important as the late ones\" (in the update)",
-        holds_or(
-            (first - last).abs() < EXACT,
-            format!("token 0 weighs {}, the last {}", short(first), short(last)),
-        ),
-        format!("T = {LEN}, λ = {Q}; c_0 = T for every λ"),
+        holds_or((first - last).abs() < EXACT, "the first token weighs more"),
     )
+    .value("weight of token 0", first)
+    .value("of the last", last)
+    .note(format!("T = {LEN}, λ = {Q}; c_0 = T for every λ."))
 }
 
 fn td_errors(n: &Numbers) -> Finding {
     let gae: Vec<f64> = (0..LEN).map(|t| Q.powi((LEN - 1 - t) as i32)).collect();
-    let apart = gap(&n.terminal, &gae);
-    keyed(
+    identity(
         "td_errors",
-        "With the TD errors of a constant critic (delta=terminal) the weights are GAE's λ^(T-1-t), rising towards the end",
-        holds_or(apart < EXACT, format!("largest difference {}", short(apart))),
-        format!(
-            "token 0: {}, last token: {}; constant δ: {} and {}",
-            short(n.terminal[0]),
-            short(n.terminal[LEN - 1]),
-            short(n.trace[0]),
-            short(n.trace[LEN - 1])
-        ),
+        "With the TD errors of a constant critic (delta=terminal) the weights are GAE's λ^(T-1-t), rising towards the \
+         end",
+        gap(&n.terminal, &gae),
     )
+    .value("first and last weight", [n.terminal[0], n.terminal[LEN - 1]])
+    .value("with a constant δ", [n.trace[0], n.trace[LEN - 1]])
 }
 
 fn unit_mean(n: &Numbers) -> Finding {
     let normalised = n.readings.iter().filter(|r| r.reading.normalise == "mean");
     let off = largest(normalised.map(|r| (mean(&r.weights) - 1.0).abs()));
-    keyed(
-        "unit_mean",
-        "Our setting normalise=mean makes the on-policy weights average 1",
-        holds_or(off < EXACT, format!("off by {}", short(off))),
-        format!("every reading, update=trace and update=weight: 1 to within {}", short(off)),
-    )
+    identity("unit_mean", "Our setting normalise=mean makes the on-policy weights average 1", off)
 }
 
 fn closed_form(n: &Numbers) -> Finding {
     let worst = largest(n.readings.iter().map(|r| r.error));
     let geometric = largest(n.sizes.iter().map(|s| s.error));
-    keyed(
+    Finding::new(
         "closed_form",
         "The on-policy weights of every reading are those of its closed form",
-        holds_or(
-            worst < 1e-11 && geometric < 1e-11,
-            format!("largest relative error {}", short(worst.max(geometric))),
-        ),
-        format!(
-            "{} readings at T = {LEN}, λ = {Q}: largest error relative to the largest weight {}; geometric sums, T up to 2048: {}",
-            n.readings.len(),
-            short(worst),
-            short(geometric)
-        ),
+        all_within(1e-11, worst.max(geometric)),
     )
+    .value("readings", n.readings.len())
+    .value("largest error relative to the largest weight", rounding_error(worst))
+    .value("of geometric sums, T up to 2048", rounding_error(geometric))
 }
 
 #[cfg(test)]
@@ -197,7 +172,6 @@ mod tests {
             terminal: (0..LEN).map(|t| Q.powi((LEN - 1 - t) as i32)).collect(),
             weight: vec![soft_clamp(); LEN],
             by_length: Vec::new(),
-            by_update: Vec::new(),
         }
     }
 

@@ -14,7 +14,8 @@ use shown::{figures, tables};
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "credit_profile",
     title: "How much does each token weigh under every reading of GRPO-λ?",
-    claim: "\"A less rigorous explanation of ϵ-weight variant is that the loss at each step (token) essentially gets reweighted implicitly with ϵ-trace. ϵ-weight does this reweighting of the loss explicitly.\"",
+    claim: "\"A less rigorous explanation of ϵ-weight variant is that the loss at each step (token) essentially gets \
+        reweighted implicitly with ϵ-trace. ϵ-weight does this reweighting of the loss explicitly.\"",
     source: "GRPO-lambda (arXiv 2510.00194v1), Appendix A.3; Section 3.2, Section 4.2, Algorithms 1 and 2",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
@@ -32,11 +33,11 @@ struct Numbers {
     trace: Vec<f64>,
     both: Vec<f64>,
     terminal: Vec<f64>,
-    /// The paper's `w_t` times the soft clamp, at one log-probability for all tokens, without gradient through the clamp.
+    /// The paper's `w_t` times the soft clamp, at one log-probability for all tokens, without gradient through the
+    /// clamp.
     weight: Vec<f64>,
-    /// The profiles that are drawn, by length and by update.
-    by_length: Vec<Profile<usize>>,
-    by_update: Vec<Profile<&'static str>>,
+    /// The profiles that are drawn.
+    by_length: Vec<Profile>,
 }
 
 /// The weights of one reading at `T = LEN`.
@@ -66,9 +67,9 @@ struct GradientSize {
     error: f64,
 }
 
-/// The weights of a reading over tokens, in the panel of a figure.
-struct Profile<P> {
-    panel: P,
+/// The weights of a reading over the tokens of a response.
+struct Profile {
+    tokens: usize,
     name: &'static str,
     weights: Vec<f64>,
 }
@@ -93,7 +94,6 @@ fn measure(context: &Context) -> anyhow::Result<Numbers> {
         terminal: on_policy_weights(&format!("lambda={Q} delta=terminal"), &logps)?,
         weight: on_policy_weights(&format!("lambda={Q} update=weight soft_gradient=false"), &[FLAT; LEN])?,
         by_length: by_length()?,
-        by_update: by_update(&logps)?,
     })
 }
 
@@ -185,7 +185,7 @@ fn gradient_norms(name: &str, settings: &str, len: usize) -> anyhow::Result<Norm
     })
 }
 
-fn by_length() -> anyhow::Result<Vec<Profile<usize>>> {
+fn by_length() -> anyhow::Result<Vec<Profile>> {
     let mut profiles = Vec::new();
     for len in [256, 768] {
         for (name, settings) in [
@@ -196,30 +196,7 @@ fn by_length() -> anyhow::Result<Vec<Profile<usize>>> {
             ("TD errors of a constant critic", "delta=terminal"),
         ] {
             let weights = on_policy_weights(&format!("lambda={Q} {settings}"), &vec![FLAT; len])?;
-            profiles.push(Profile { panel: len, name, weights });
-        }
-    }
-    Ok(profiles)
-}
-
-fn by_update(logps: &[f64]) -> anyhow::Result<Vec<Profile<&'static str>>> {
-    let mut profiles = Vec::new();
-    for (panel, update) in [
-        ("ϵ-trace", "update=trace"),
-        ("ϵ-weight, w @ v as matrix product", "update=weight"),
-        ("ϵ-weight, element by element", "update=weight soft_clamp=elementwise"),
-        ("ϵ-weight, inner product", "update=weight soft_clamp=inner"),
-    ] {
-        for (name, settings) in [
-            ("recent", "style=recent"),
-            ("both", "style=both"),
-            ("recent, as printed", "style=recent matrix=as_printed"),
-            ("both, as printed", "style=both matrix=as_printed"),
-            ("recent, rows normalised", "style=recent normalise=rows"),
-            ("recent, mean normalised", "style=recent normalise=mean"),
-        ] {
-            let weights = on_policy_weights(&format!("lambda={Q} {update} {settings}"), logps)?;
-            profiles.push(Profile { panel, name, weights });
+            profiles.push(Profile { tokens: len, name, weights });
         }
     }
     Ok(profiles)
@@ -257,14 +234,6 @@ impl Reading {
         all
     }
 
-    pub(super) fn style(&self) -> &'static str {
-        if self.both { "both" } else { "recent" }
-    }
-
-    pub(super) fn delta(&self) -> &'static str {
-        if self.terminal { "terminal" } else { "constant" }
-    }
-
     pub(super) fn settings(&self) -> String {
         let update = match self.weight {
             None => "update=trace".to_owned(),
@@ -274,10 +243,10 @@ impl Reading {
         };
         format!(
             "lambda={Q} style={} matrix={} normalise={} delta={} {update}",
-            self.style(),
+            if self.both { "both" } else { "recent" },
             self.matrix,
             self.normalise,
-            self.delta()
+            if self.terminal { "terminal" } else { "constant" }
         )
     }
 
@@ -297,6 +266,7 @@ impl Reading {
                 let (front, through) = match reading {
                     "matrix" => ((0..len).map(|j| m[k][j] * v(j)).sum(), column(k, &delta)),
                     "elementwise" => (row_sum(k) * v(k), row_sum(k) * delta[k]),
+                    // The inner product.
                     _ => ((0..len).map(|t| row_sum(t) * v(t)).sum(), row_sum(k) * delta.iter().sum::<f64>()),
                 };
                 delta[k] * front + f64::from(gradient) * slope(k) * through

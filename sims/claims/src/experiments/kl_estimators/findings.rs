@@ -3,7 +3,7 @@
 use super::Numbers;
 use super::measure::{MDPS, Row};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{EXACT, holds_or, keyed, largest, quantile, rounding_error, short};
+use crate::experiments::common::{extremes, holds_or, identity, largest, rounding_error, short};
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![
@@ -20,128 +20,114 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
 fn k3_as_loss(n: &Numbers) -> Finding {
     let s = &n.states;
     let (cosine, kl) = s.lowest;
-    keyed(
+    Finding::new(
         "k3_as_loss",
         "k3 as a loss term descends the divergence that it estimates, KL(π||ref)",
-        holds_or(
-            cosine > 1.0 - 1e-9,
-            format!(
-                "E[∇k3] = π - ref = ∇KL(ref||π), the other divergence; cosine with ∇KL(π||ref) down to {cosine:.2} (at KL {})",
-                short(kl)
-            ),
-        ),
-        format!(
-            "{} random pairs of 3-action softmax policies: E[∇k3] - ∇KL(ref||π) {}; its value is right, E[k3] = E[k1] = E[ρ k3] = KL(π||ref) ({}), E[k2] is not (off by up to {})",
-            s.pairs,
-            rounding_error(s.identities[2]),
-            rounding_error(s.values),
-            short(s.k2_value)
-        ),
+        holds_or(cosine > 1.0 - 1e-9, "E[∇k3] = π - ref = ∇KL(ref||π), the other divergence"),
     )
+    .value("random pairs of 3-action softmax policies", s.pairs)
+    .value("lowest cosine with ∇KL(π||ref)", cosine)
+    .value("its KL", kl)
+    .value("largest difference from ∇KL(ref||π)", rounding_error(s.identities[2]))
+    .value("largest difference of E[k1], E[k3], E[ρ k3] from KL(π||ref)", rounding_error(s.values))
+    .value("of E[k2]", s.k2_value)
 }
 
 fn worked_table(n: &Numbers) -> Finding {
-    let off = n.hand.off;
-    keyed(
+    Finding::new(
         "worked_table",
-        "The worked table of a 3-action softmax: k1 (0,0,0), k2 and ratio·k3 (0.0033, 0.2365, -0.2398), k3 (0.1509, 0.2927, -0.4436)",
-        holds_or(off < 5.1e-5, format!("a row differs by {off}")),
-        format!(
-            "π = (0.4049, 0.4757, 0.1193), ref = (0.2540, 0.1830, 0.5629), the only pair that gives the first and last row, recovered numerically: every row agrees to {off:.0e}; cosine of k3's row with ∇KL(π||ref) {:.3}",
-            n.hand.published_cosine
-        ),
+        "The worked table of a 3-action softmax: k1 (0,0,0), k2 and ratio·k3 (0.0033, 0.2365, -0.2398), k3 (0.1509, \
+         0.2927, -0.4436)",
+        holds_or(n.hand.off < 5.1e-5, "a row differs"),
     )
+    .value("largest difference", format!("{:.0e}", n.hand.off))
+    .value("cosine of k3's row with ∇KL(π||ref)", n.hand.published_cosine)
+    .rows("hand", &[])
+    .note("The pair of policies is the only one that gives the first and the last row, recovered numerically.")
 }
 
 fn identities(n: &Numbers) -> Finding {
-    let worst = largest(n.states.identities);
-    let [k1, k2, k3, ratio_k3] = n.states.identities.map(rounding_error);
-    keyed(
+    let finding = identity(
         "identities",
         "E[∇k1] = 0, E[∇k2] = E[∇(ρ k3)] = ∇KL(π||ref), E[∇k3] = ∇KL(ref||π), on-policy, per state",
-        holds_or(worst < EXACT, format!("off by {worst:e}")),
-        format!(
-            "largest differences: k1 {k1}, k2 {k2}, k3 {k3}, ratio_k3 {ratio_k3}; log ref - log π (seen in public code) is -k1: expectation 0, sign wrong sample by sample"
-        ),
-    )
+        largest(n.states.identities),
+    );
+    finding.note("log ref - log π (seen in public code) is -k1: expectation 0, sign wrong sample by sample.")
 }
 
 fn off_policy(n: &Numbers) -> Finding {
     let ratio_k3 = n.off_policy.ratio_k3;
     let [k1, k2, k3] = n.off_policy.medians;
-    keyed(
+    Finding::new(
         "off_policy",
         "ratio·k3 stays exact when the sampling policy is another one (unclipped); k2 does not",
-        holds_or(ratio_k3 < 1e-9 && k2 > 1e-3, format!("relative error {ratio_k3} of ratio_k3, {k2} of k2")),
-        format!(
-            "{} random triples (π, π_old, ref), relative error of E[∇]: ratio_k3 {}; medians k2 {}, k3 {}, k1 {}",
-            n.off_policy.triples,
-            rounding_error(ratio_k3),
-            short(k2),
-            short(k3),
-            short(k1)
-        ),
+        holds_or(ratio_k3 < 1e-9 && k2 > 1e-3, "ratio·k3 has an error, or k2 has none"),
     )
+    .value("random triples (π, π_old, ref)", n.off_policy.triples)
+    .value("largest relative error of ratio_k3", rounding_error(ratio_k3))
+    .value("median relative errors of k1, k2 and k3", [k1, k2, k3].map(short))
 }
 
 /// The least and the greatest cosine of an estimator over the MDPs.
-fn range(n: &Numbers, estimator: &str, cosine: fn(&Row) -> Option<f64>) -> (f64, f64) {
-    let own = n.responses.rows.iter().filter(|r| r.estimator == estimator);
-    let cosines: Vec<f64> = own.filter_map(cosine).collect();
-    (quantile(&cosines, 0.0), quantile(&cosines, 1.0))
+fn range(n: &Numbers, estimator: &str, cosine: fn(&Row) -> Option<f64>) -> [f64; 2] {
+    let (low, high) =
+        extremes(n.responses.rows.iter().filter(|r| r.estimator == estimator).filter_map(cosine));
+    [low, high]
 }
 
 fn sign_of_beta(n: &Numbers) -> Finding {
-    let (k2, k3) = (range(n, "k2", |r| r.reverse).0, range(n, "k3", |r| r.reverse).0);
+    let [k2, k3] = ["k2", "k3"].map(|estimator| range(n, estimator, |r| r.reverse)[0]);
     let verdict = if k2.min(k3) > 0.0 {
-        Verdict::HoldsWhen("the text's objective is maximised and the algorithms' loss, -min(..)δ + βℓ_KL, minimised; and without the value loss, which the text adds to a maximised ℓ_PPO = ℓ_ψ + ℓ_GAE - βℓ_KL".into())
+        Verdict::HoldsWhen(
+            "the text's objective is maximised and the algorithms' loss, -min(..)δ + βℓ_KL, minimised; and without \
+             the value \
+             loss, which the text adds to a maximised ℓ_PPO = ℓ_ψ + ℓ_GAE - βℓ_KL"
+                .into(),
+        )
     } else {
         Verdict::Fails("a registered KL term moves away from the reference".into())
     };
-    keyed(
-        "sign_of_beta",
-        "The sign of β: the text's ℓ_GRPO = ℓ_NAE - βℓ_KL and the algorithms' ℓ_GRPO-λ + βℓ_KL agree",
-        verdict,
-        format!(
-            "{} MDPs, minimising +β: cosine of the step with -∇KL(π||ref) at least {k2:.3} (k2), {k3:.3} (k3)",
-            MDPS.len()
-        ),
-    )
+    let statement =
+        "The sign of β: the text's ℓ_GRPO = ℓ_NAE - βℓ_KL and the algorithms' ℓ_GRPO-λ + βℓ_KL agree";
+    Finding::new("sign_of_beta", statement, verdict)
+        .value("MDPs", MDPS.len())
+        .value("least cosine of a step that minimises +β k2 with -∇KL(π||ref)", k2)
+        .value("with k3", k3)
 }
 
 fn summed_over_visits(n: &Numbers) -> Finding {
-    let off = largest(n.responses.rows.iter().map(|r| r.off));
-    keyed(
+    identity(
         "summed_over_visits",
-        "On whole responses, the registered KL terms are Σ_s d(s) times the gradients per state (rloo, beta = 1, on-policy)",
-        holds_or(off < EXACT, format!("off by {off:e}")),
-        format!("{} MDPs, 4 estimators: largest difference {}", MDPS.len(), rounding_error(off)),
+        "On whole responses, the registered KL terms are Σ_s d(s) times the gradients per state (rloo, beta = 1, \
+         on-policy)",
+        largest(n.responses.rows.iter().map(|r| r.off)),
     )
 }
 
 fn whole_responses(n: &Numbers) -> Finding {
-    let (k2, k3) = (range(n, "k2", |r| r.reverse), range(n, "k3", |r| r.reverse));
-    let k3_forward = range(n, "k3", |r| r.forward);
-    let verdict = if k2.0 > 1.0 - 1e-9 && k3_forward.0 > 1.0 - 1e-9 {
+    let k2 = range(n, "k2", |r| r.reverse);
+    let (k3, k3_forward) = (range(n, "k3", |r| r.reverse), range(n, "k3", |r| r.forward));
+    let verdict = if k2[0].min(k3_forward[0]) > 1.0 - 1e-9 {
         Verdict::Holds
     } else {
-        Verdict::HoldsWhen("responses have one choice, or the visits d(s) are held fixed: a loss per token lacks the term by which a token leads to states with more or less KL, and k3 weighs states by d of π, not of ref".into())
+        Verdict::HoldsWhen(
+            "responses have one choice, or the visits d(s) are held fixed: a loss per token lacks the term by which a \
+             token \
+             leads to states with more or less KL, and k3 weighs states by d of π, not of ref"
+                .into(),
+        )
     };
-    keyed(
+    Finding::new(
         "whole_responses",
-        "On whole responses, k2 and ratio·k3 in the loss give ∇KL(π||ref), and k3 gives ∇KL(ref||π), of the distributions of responses",
+        "On whole responses, k2 and ratio·k3 in the loss give ∇KL(π||ref), and k3 gives ∇KL(ref||π), of the \
+         distributions of responses",
         verdict,
-        format!(
-            "cosine over the named MDPs: k2 and ratio_k3 with ∇KL(π||ref) {:.3} to {:.3}; k3 with ∇KL(π||ref) {:.3} to {:.3}, with ∇KL(ref||π) {:.3} to {:.3}; k1 in the reward (credit = the whole log-ratio) does give ∇KL(π||ref); both gradients agree with finite differences to {}",
-            k2.0,
-            k2.1,
-            k3.0,
-            k3.1,
-            k3_forward.0,
-            k3_forward.1,
-            rounding_error(n.responses.gradient_check)
-        ),
     )
+    .value("cosines over MDPs: k2 and ratio_k3 with ∇KL(π||ref)", k2)
+    .value("k3 with ∇KL(π||ref)", k3)
+    .value("k3 with ∇KL(ref||π)", k3_forward)
+    .value("difference of both gradients from finite ones", rounding_error(n.responses.gradient_check))
+    .note("k1 in the reward, with the whole log-ratio as the credit, does give ∇KL(π||ref).")
 }
 
 #[cfg(test)]

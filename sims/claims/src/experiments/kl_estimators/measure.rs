@@ -32,7 +32,8 @@ impl Pair {
 pub(super) struct States {
     pub(super) pairs: usize,
     pub(super) at_scales: Vec<AtScale>,
-    /// The largest difference of each estimator's expected gradient from the one claimed, in the order of [`ESTIMATORS`].
+    /// The largest difference of each estimator's expected gradient from the one claimed, in the order of
+    /// [`ESTIMATORS`].
     pub(super) identities: [f64; 4],
     /// The largest difference of the values of k1, k3 and ratio_k3 from the divergence.
     pub(super) values: f64,
@@ -212,7 +213,7 @@ pub(super) fn responses(seed: u64) -> anyhow::Result<Responses> {
         policy.step(&Tabular::random(&tree, seed.wrapping_add(1), 1.0).logits, 1.0);
         let case = Case::new(&tree, &policy, &reference);
         found.gradient_check = found.gradient_check.max(case.finite_difference(&policy));
-        for (estimator, _) in ESTIMATORS {
+        for (estimator, kl) in ESTIMATORS {
             // RLOO on-policy is linear: the KL term's gradient is what beta adds to the (negative) update.
             let update = |beta: f64| -> anyhow::Result<Vec<f64>> {
                 let method = method("rloo", &format!("beta={beta} kl={estimator}"))?;
@@ -220,7 +221,7 @@ pub(super) fn responses(seed: u64) -> anyhow::Result<Responses> {
                     Situation { reference: Some(&reference), ..Situation::on_policy(&tree, &policy, 2) };
                 Ok(implied(method.as_ref(), &situation)?.update)
             };
-            found.rows.push(case.row(name, estimator, &difference(&update(0.0)?, &update(1.0)?)));
+            found.rows.push(case.row(name, (estimator, kl), &difference(&update(0.0)?, &update(1.0)?)));
         }
     }
     Ok(found)
@@ -229,7 +230,8 @@ pub(super) fn responses(seed: u64) -> anyhow::Result<Responses> {
 impl<'t> Case<'t> {
     fn new(tree: &'t Tree, policy: &Tabular, reference: &Tabular) -> Case<'t> {
         let (oracle, frozen) = (Oracle::new(tree, policy), Oracle::new(tree, reference));
-        // KL between distributions of responses: E_π[Σ_t log π/ref] and its gradient, the whole log-ratio being the credit.
+        // KL between distributions of responses: E_π[Σ_t log π/ref] and its gradient, the whole log-ratio being the
+        // credit.
         let log_ratio =
             |leaf| tree.path(leaf).iter().map(|&e| oracle.log_probs[e] - frozen.log_probs[e]).sum::<f64>();
         let credit = oracle.implied_credit(|leaf, _, w| w.fill(log_ratio(leaf)));
@@ -238,16 +240,16 @@ impl<'t> Case<'t> {
         Case { oracle, frozen, reverse, forward }
     }
 
-    fn row(&self, mdp: &'static str, estimator: &'static str, gradient: &[f64]) -> Row {
+    fn row(&self, mdp: &'static str, (estimator, kl): (&'static str, Kl), gradient: &[f64]) -> Row {
         let tree = self.oracle.tree;
         let by_visits =
             |gradient| per_state(tree, &self.oracle.visit, &self.oracle.probs, &self.frozen.probs, gradient);
-        let want = match estimator {
-            K1 => vec![0.0; tree.edge_count()],
-            "k3" => by_visits(forward),
+        let want = match kl {
+            Kl::K1 => vec![0.0; tree.edge_count()],
+            Kl::K3 => by_visits(forward),
             _ => by_visits(reverse),
         };
-        let directed = estimator != K1;
+        let directed = kl != Kl::K1;
         Row {
             mdp,
             estimator,

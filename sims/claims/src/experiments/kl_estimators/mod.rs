@@ -4,7 +4,8 @@
 //! per state, actions drawn from π:      E[∇k1] = 0,  E[∇k2] = E[∇(ρ k3)] = ∇KL(π||ref),  E[∇k3] = ∇KL(ref||π)
 //! ∇KL(π||ref)_a = π_a (log π_a/ref_a - KL),      ∇KL(ref||π)_a = π_a - ref_a               (softmax logits)
 //! ```
-//! Over whole responses the loss sums these with the visits of π held fixed, which is not the gradient of the KL between the
+//! Over whole responses the loss sums these with the visits of π held fixed, which is not the gradient of the KL
+//! between the
 //! distributions of responses.
 
 mod findings;
@@ -21,7 +22,8 @@ use shown::{figures, tables};
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "kl_estimators",
     title: "Which KL does each estimator descend when it is used as a loss?",
-    claim: "Which divergence do k1, k2, k3 and ratio·k3 descend as losses? The paper names no estimator: PPO is \"combined with a KL-divergence regularizer [..] ℓ_KL = D_KL(π_θ||π_ref)\"",
+    claim: "Which divergence do k1, k2, k3 and ratio·k3 descend as losses? The paper names no estimator: PPO is \
+        \"combined with a KL-divergence regularizer [..] ℓ_KL = D_KL(π_θ||π_ref)\"",
     source: "ours; section 2 of the paper; k3 is the estimator of DeepSeekMath and TRL. Compare arXiv 2506.09477",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
@@ -47,7 +49,8 @@ const ESTIMATORS: [(&str, Kl); 4] =
 /// The first estimator: the mean of its gradient is 0 and has no direction.
 const K1: &str = ESTIMATORS[0].0;
 
-/// The gradient of one estimator with respect to the logits of one state: mean and trace of the covariance, actions drawn
+/// The gradient of one estimator with respect to the logits of one state: mean and trace of the covariance, actions
+/// drawn
 /// from `old`.
 fn moments(kl: Kl, pi: &[f64], old: &[f64], reference: &[f64]) -> (Vec<f64>, f64) {
     let mut mean = vec![0.0; pi.len()];
@@ -86,7 +89,8 @@ fn forward(pi: &[f64], reference: &[f64]) -> Vec<f64> {
 }
 
 /// The distributions. A published table gives only the gradients, to four digits; these two are the one solution of
-/// `π - ref = (0.1509, 0.2927, -0.4436)` and `∇KL(π||ref) = (0.0033, 0.2365, -0.2398)`, by Newton's method from every point
+/// `π - ref = (0.1509, 0.2927, -0.4436)` and `∇KL(π||ref) = (0.0033, 0.2365, -0.2398)`, by Newton's method from every
+/// point
 /// of a grid.
 const PI: [f64; 3] = [0.404_936_202_1, 0.475_715_477_3, 0.119_348_320_6];
 const REF: [f64; 3] = [0.254_036_202_1, 0.183_015_477_3, 0.562_948_320_6];

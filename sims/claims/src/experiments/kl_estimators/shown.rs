@@ -32,7 +32,9 @@ const SHOWN: [&str; 3] = ["k2", "k3", "ratio_k3"];
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
     let figure = Figure::new("k3 as a loss descends KL(ref||π), not KL(π||ref); per state k2 and ratio·k3 are right")
         .caption(format!(
-            "Exact expectations, on-policy. Top right and bottom left: {} pairs of 3-action softmax policies per distance, median, band 10-90 % (k3). Bottom right: registered methods on MDPs, against the KL of whole responses.",
+            "Exact expectations, on-policy. Top right and bottom left: {} pairs of 3-action softmax policies per \
+             distance, \
+             median, band 10-90 % (k3). Bottom right: registered methods on MDPs, against the KL of whole responses.",
             n.states.pairs / SCALES.len()
         ))
         .names(SHOWN)
@@ -61,39 +63,33 @@ fn length(n: &Numbers) -> Panel {
     let panel = Panel::new("Random states: length relative to ∇KL(π||ref)")
         .x(distance_axis())
         .y(Axis::new("|E ∇ estimator| / |∇KL(π||ref)|").log());
-    along_distance(n, panel, |at| [at.norm_ratio_p10, at.norm_ratio, at.norm_ratio_p90])
+    along_distance(n, panel, |at| [at.norm_ratio_p10, at.norm_ratio, at.norm_ratio_p90].map(Some))
 }
 
 fn angle(n: &Numbers) -> Panel {
     let panel = Panel::new("Random states: cosine with ∇KL(π||ref)")
         .x(distance_axis())
         .y(Axis::new("cosine").range(0.0, 1.05));
-    along_distance(n, panel, |at| {
-        [at.cosine_p10, at.cosine, at.cosine_p90].map(|cosine| cosine.unwrap_or(f64::NAN))
-    })
+    along_distance(n, panel, |at| [at.cosine_p10, at.cosine, at.cosine_p90])
 }
 
 /// Medians against the distance, with the quantiles of k3.
-fn along_distance(n: &Numbers, mut panel: Panel, quantiles: fn(&AtScale) -> [f64; 3]) -> Panel {
-    for name in SHOWN {
-        let own: Vec<&AtScale> = n.states.at_scales.iter().filter(|at| at.estimator == name).collect();
-        if name == "k3" {
-            panel = panel.band(name, own.iter().map(|at| (at.median_kl, quantiles(at)[0], quantiles(at)[2])));
-        }
+fn along_distance(n: &Numbers, panel: Panel, quantiles: fn(&AtScale) -> [Option<f64>; 3]) -> Panel {
+    let own = |name: &'static str| n.states.at_scales.iter().filter(move |at| at.estimator == name);
+    SHOWN.into_iter().fold(panel, |panel, name| {
+        let band = own(name).filter_map(|at| Some((at.median_kl, quantiles(at)[0]?, quantiles(at)[2]?)));
+        let panel = if name == "k3" { panel.band(name, band) } else { panel };
         let style = if name == "ratio_k3" { Style::Dashed } else { Style::Solid };
-        panel = panel.styled_line(name, style, own.iter().map(|at| (at.median_kl, quantiles(at)[1])));
-    }
-    panel
+        panel.styled_line(name, style, own(name).filter_map(|at| Some((at.median_kl, quantiles(at)[1]?))))
+    })
 }
 
 fn whole(n: &Numbers) -> Panel {
-    let mut panel = Panel::new("Whole responses: cosine with ∇KL(π||ref)")
+    let panel = Panel::new("Whole responses: cosine with ∇KL(π||ref)")
         .x(Axis::new("MDP").categories(MDPS))
         .y(Axis::new("cosine").range(0.0, 1.0));
-    for name in SHOWN {
-        let own = n.responses.rows.iter().filter(|r| r.estimator == name);
-        let cosines: Vec<f64> = own.map(|r| r.reverse.unwrap_or(f64::NAN)).collect();
-        panel = panel.bars(name, indexed(&cosines));
-    }
-    panel
+    SHOWN.into_iter().fold(panel, |panel, name| {
+        let own = n.responses.rows.iter().filter(|r| r.estimator == name).enumerate();
+        panel.bars(name, own.filter_map(|(k, r)| Some((k as f64, r.reverse?))))
+    })
 }

@@ -2,7 +2,7 @@
 
 use super::{Curve, Numbers, REPORTED, STEPS, VISIBLE};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{EXACT, finding_on, holds_or, keyed, largest, mean, rounding_error};
+use crate::experiments::common::{EXACT, all_within, holds_or, largest, mean, rounding_error};
 use crate::sentences::SentenceId;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
@@ -29,13 +29,16 @@ fn wrong(n: &Numbers) -> Vec<&Curve> {
 }
 
 fn as_printed(n: &Numbers) -> Finding {
-    let all: Vec<&Curve> = n.curves.iter().flatten().collect();
     let exact: Vec<&Curve> = n.curves[0].iter().collect();
     let wrong = wrong(n);
     let count = |set: &[&Curve], f: &dyn Fn(&Curve) -> bool| set.iter().filter(|c| f(c)).count();
-    let printed = count(&all, &|c| direction(&c.bias) > 0 && direction(&c.variance) < 0);
+    let is_printed = |c: &Curve| direction(&c.bias) > 0 && direction(&c.variance) < 0;
+    let (printed, cases) =
+        (count(&exact, &is_printed) + count(&wrong, &is_printed), exact.len() + wrong.len());
     let detail = format!(
-        "from λ = 0 to 1 the bias falls in {} of {} cases with a wrong critic and rises in {}; with the exact critic the variance rises in {} of {} MDPs and falls in {}",
+        "from λ = 0 to 1 the bias falls in {} of {} cases with a wrong critic and rises in {}; with the exact critic \
+         the \
+         variance rises in {} of {} MDPs and falls in {}",
         count(&wrong, &|c| direction(&c.bias) < 0),
         wrong.len(),
         count(&wrong, &|c| direction(&c.bias) > 0),
@@ -43,30 +46,24 @@ fn as_printed(n: &Numbers) -> Finding {
         n.mdps(),
         count(&exact, &|c| direction(&c.variance) < 0)
     );
-    finding_on(
-        SentenceId::BiasAndVariance,
-        holds_or(printed == all.len(), detail.clone()),
-        format!("as printed in {printed} of {} (MDP, critic) cases; {detail}", all.len()),
-    )
+    Finding::on(SentenceId::BiasAndVariance, holds_or(printed == cases, detail))
+        .value("cases of an MDP and a critic", cases)
+        .value("cases as printed", printed)
 }
 
 fn exact_critic(n: &Numbers) -> Finding {
     let e = &n.exact;
-    keyed(
+    Finding::new(
         "exact_critic",
-        "With the exact critic g(λ) is unbiased at every λ, and Var(A_t|s,a) = Σ_{l≥1} λ^{2l} E[δ²_{t+l}|s,a] (plus the grader's noise where a completes the response), which never falls with λ",
-        holds_or(
-            e.bias.max(e.formula).max(e.fall) < EXACT,
-            format!("bias {:e}, formula off by {:e}, fall {:e}", e.bias, e.formula, e.fall),
-        ),
-        format!(
-            "{} MDPs, every (prefix, token), λ = 0, ¼, ½, ¾, 1: largest bias {}, largest gap to the formula {}, largest fall {}",
-            n.mdps(),
-            rounding_error(e.bias),
-            rounding_error(e.formula),
-            rounding_error(e.fall)
-        ),
+        "With the exact critic g(λ) is unbiased at every λ, and Var(A_t|s,a) = Σ_{l≥1} λ^{2l} E[δ²_{t+l}|s,a] (plus \
+         the grader's noise where a completes the response), which never falls with λ",
+        all_within(EXACT, e.bias.max(e.formula).max(e.fall)),
     )
+    .value("MDPs", n.mdps())
+    .value("largest bias", rounding_error(e.bias))
+    .value("largest gap to the formula", rounding_error(e.formula))
+    .value("largest fall", rounding_error(e.fall))
+    .note("Every (prefix, token), λ = 0, ¼, ½, ¾, 1.")
 }
 
 fn wrong_critics(n: &Numbers) -> Finding {
@@ -74,60 +71,52 @@ fn wrong_critics(n: &Numbers) -> Finding {
     let last = largest(wrong.iter().map(|c| c.bias[STEPS]));
     let count = |f: fn(&Curve) -> bool| wrong.iter().filter(|c| f(c)).count();
     let neither = count(|c| !rises(&c.variance) && !falls(&c.variance));
-    keyed(
+    Finding::new(
         "wrong_critics",
         "With a wrong critic the bias vanishes at λ = 1, and the variance is in general not monotone in λ",
-        holds_or(
-            last < EXACT && neither > 0,
-            format!("bias {last:e} at λ = 1; {neither} curves without a direction"),
-        ),
-        format!(
-            "{} cases (perturbed, stale, constant, zero critic): bias at λ = 1 {}; bias falls all the way in {}; variance neither rises nor falls in {neither}, is higher at 1 than at 0 in {}",
-            wrong.len(),
-            rounding_error(last),
-            count(|c| falls(&c.bias)),
-            count(|c| c.variance[STEPS] > c.variance[0])
-        ),
+        holds_or(last < EXACT && neither > 0, "a bias is left, or every variance has a direction"),
     )
+    .value("cases (perturbed, stale, constant, zero critic)", wrong.len())
+    .value("bias at λ = 1", rounding_error(last))
+    .value("cases whose bias falls all the way", count(|c| falls(&c.bias)))
+    .value("cases whose variance neither rises nor falls", neither)
+    .value("cases whose variance is higher at 1 than at 0", count(|c| c.variance[STEPS] > c.variance[0]))
 }
 
 fn perturbed_critic(n: &Numbers) -> Finding {
     let curves = &n.curves[1][..n.random];
-    let means = |values: fn(&Curve) -> &Vec<f64>| -> Vec<f64> {
-        REPORTED.map(|i| mean(&curves.iter().map(|c| values(c)[i]).collect::<Vec<_>>())).into()
+    let means = |values: fn(&Curve) -> &Vec<f64>| {
+        REPORTED.map(|i| mean(&curves.iter().map(|c| values(c)[i]).collect::<Vec<_>>()))
     };
     let (bias, variance) = (means(|c| &c.bias), means(|c| &c.variance));
-    let list = |v: &[f64]| v.iter().map(|x| format!("{x:.3}")).collect::<Vec<_>>().join(", ");
     let shaped = falls(&bias) && bias[4] < EXACT && !falls(&variance);
     let minimum_inside = variance[1..4].iter().any(|v| *v < variance[0] && *v < variance[4]);
-    keyed(
+    let verdict = match (shaped, minimum_inside) {
+        (true, true) => Verdict::Holds,
+        (true, false) => {
+            Verdict::HoldsWhen("the mean variance has no interior minimum here; single MDPs do".into())
+        }
+        (false, _) => Verdict::Fails("the curves have another shape".into()),
+    };
+    Finding::new(
         "perturbed_critic",
-        "Averaged over random MDPs, a critic off by normal noise of 0.3 has a bias that falls to 0 with λ and a variance with its minimum inside",
-        match (shaped, minimum_inside) {
-            (true, true) => Verdict::Holds,
-            (true, false) => {
-                Verdict::HoldsWhen("the mean variance has no interior minimum here; single MDPs do".into())
-            }
-            _ => Verdict::Fails(format!("bias {}, variance {}", list(&bias), list(&variance))),
-        },
-        format!("λ = 0, ¼, ½, ¾, 1: bias {}; variance {}", list(&bias), list(&variance)),
+        "Averaged over random MDPs, a critic off by normal noise of 0.3 has a bias that falls to 0 with λ and a \
+         variance with its minimum inside",
+        verdict,
     )
+    .value("bias at λ = 0, ¼, ½, ¾", &bias[..4])
+    .value("variance at λ = 0, ¼, ½, ¾, 1", variance)
 }
 
 fn constant_critic(n: &Numbers) -> Finding {
     let c = &n.constant;
-    let off = c.advantage.max(c.update);
-    keyed(
-        "constant_critic",
-        "A constant critic V̂ ≡ V(s_0) gives A_t = λ^{T-1-t}(r - V0): λ = 1, not λ = 0, is GRPO's centred advantage",
-        holds_or(off < EXACT && c.silent == 1.0, format!("off by {off}")),
-        format!(
-            "λ = 1: A_t - (r - V0) {}, and the expected update of delta=terminal against GRPO without std {}; λ = 0: {:.0} % of the tokens before the last get credit 0",
-            rounding_error(c.advantage),
-            rounding_error(c.update),
-            100.0 * c.silent
-        ),
-    )
+    let verdict = holds_or(c.advantage.max(c.update) < EXACT && c.silent == 1.0, "λ = 1 is not GRPO's");
+    let statement = "A constant critic V̂ ≡ V(s_0) gives A_t = λ^{T-1-t}(r - V0): λ = 1, not λ = 0, is GRPO's centred \
+        advantage";
+    Finding::new("constant_critic", statement, verdict)
+        .value("difference of A_t from r - V0 at λ = 1", rounding_error(c.advantage))
+        .value("of delta=terminal's expected update from GRPO's without std", rounding_error(c.update))
+        .value("share of the tokens before the last that get credit 0 at λ = 0", c.silent)
 }
 
 #[cfg(test)]

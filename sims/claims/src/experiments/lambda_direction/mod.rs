@@ -77,7 +77,8 @@ impl Curve {
         Curve { bias, variance, gradient: norm(&gradient) }
     }
 
-    /// The bias for tables and figures: rounding errors are 0, so that the committed numbers do not depend on the machine.
+    /// The bias for tables and figures: rounding errors are 0, so that the committed numbers do not depend on the
+    /// machine.
     fn visible_bias(&self, i: usize) -> f64 {
         without_rounding(self.bias[i])
     }
@@ -103,7 +104,8 @@ struct ExactCritic {
 struct ConstantCritic {
     /// The largest gap between `A_t` at λ = 1 and `r - V0`.
     advantage: f64,
-    /// The largest gap between the expected updates of GRPO-lambda with the TD errors of a constant critic at λ = 1 and of centred GRPO.
+    /// The largest gap between the expected updates of GRPO-lambda with the TD errors of a constant critic at λ = 1 and
+    /// of centred GRPO.
     update: f64,
     /// The least share of tokens before the last that λ = 0 gives no credit.
     silent: f64,
@@ -117,11 +119,11 @@ fn measure(context: &Context) -> anyhow::Result<Numbers> {
         mdps.push(Mdp::named(name)?);
     }
     let mut curves = Vec::new();
-    for (i, name) in CRITICS.into_iter().enumerate() {
+    for (i, (name, critic)) in CRITICS.into_iter().enumerate() {
         (context.progress)(i as f64 / CRITICS.len() as f64, name);
         let curve = |(j, mdp): (usize, &Mdp)| {
             let oracle = mdp.oracle();
-            Curve::new(&oracle, &critic(name, &oracle, context.seed.wrapping_add(j as u64)))
+            Curve::new(&oracle, &critic(&oracle, context.seed.wrapping_add(j as u64)))
         };
         curves.push(mdps.iter().enumerate().map(curve).collect());
     }
@@ -179,24 +181,21 @@ impl ConstantCritic {
     }
 }
 
-/// The critics, from exact to useless.
-pub(super) const CRITICS: [&str; 5] = ["exact", "perturbed", "stale", "constant", "zero"];
+/// The value of every prefix as a critic gives it; a seed is for those that are random.
+type Critic = fn(&Oracle, u64) -> Vec<f64>;
 
-/// The critic's value of every prefix.
-pub(super) fn critic(name: &str, oracle: &Oracle, seed: u64) -> Vec<f64> {
-    let tree = oracle.tree;
-    match name {
-        "exact" => oracle.v.clone(),
-        "perturbed" => {
-            // One standard normal number per prefix: that of its first edge.
-            let noise = Tabular::random(tree, seed ^ 0x5eed, 1.0).logits;
-            tree.nodes().map(|n| oracle.v[n] + 0.3 * noise[tree.edges_of(n).start]).collect()
-        }
-        "stale" => Oracle::new(tree, &Tabular::random(tree, seed ^ 0x01d, 1.0)).v,
-        "constant" => vec![oracle.j; tree.node_count()],
-        _ => vec![0.0; tree.node_count()],
-    }
-}
+/// The critics, from exact to useless.
+const CRITICS: [(&str, Critic); 5] = [
+    ("exact", |oracle, _| oracle.v.clone()),
+    ("perturbed", |oracle, seed| {
+        // One standard normal number per prefix: that of its first edge.
+        let noise = Tabular::random(oracle.tree, seed ^ 0x5eed, 1.0).logits;
+        oracle.tree.nodes().map(|n| oracle.v[n] + 0.3 * noise[oracle.tree.edges_of(n).start]).collect()
+    }),
+    ("stale", |oracle, seed| Oracle::new(oracle.tree, &Tabular::random(oracle.tree, seed ^ 0x01d, 1.0)).v),
+    ("constant", |oracle, _| vec![oracle.j; oracle.tree.node_count()]),
+    ("zero", |oracle, _| vec![0.0; oracle.tree.node_count()]),
+];
 
 struct Moments {
     mean: Vec<f64>,

@@ -34,7 +34,8 @@ pub(super) fn hazards(mdps: &[Mdp]) -> anyhow::Result<Hazards> {
         }
         found.add_even(&Oracle::new(&tree, &policy));
     }
-    // A path-dependent hazard: prefixes alive have large path products, so that the printed bound is smaller than P(τ<=t).
+    // A path-dependent hazard: prefixes alive have large path products, so that the printed bound is smaller than
+    // P(τ<=t).
     for depth in mdps.iter().flat_map(|m| depths(&m.oracle())) {
         found.uneven_depths += 1;
         found.uneven += usize::from(depth.violates_on_average());
@@ -159,7 +160,8 @@ pub(super) const VISIBLE: f64 = 1e-9;
 const SYMBOLS: u32 = 2;
 pub(super) const HORIZON: usize = 4;
 
-/// Two symbols and EOS everywhere, horizon 4: 14 prefixes to test per MDP. Rewards are random bits, logits standard normal.
+/// Two symbols and EOS everywhere, horizon 4: 14 prefixes to test per MDP. Rewards are random bits, logits standard
+/// normal.
 pub(super) fn full_binary(seed: u64) -> anyhow::Result<Mdp> {
     let tree = Rules::new(["a", "b", "EOS"], HORIZON).build(|_| (0..=SYMBOLS).collect(), |_, _| 0.0)?;
     // One normal number per response; its sign is the reward.
@@ -238,7 +240,8 @@ pub(super) fn smallest() -> anyhow::Result<Smallest> {
     })
 }
 
-/// The largest excess of the printed lemma over MDPs with a prompt and one longer prefix, on a grid: EOS at the prompt with
+/// The largest excess of the printed lemma over MDPs with a prompt and one longer prefix, on a grid: EOS at the prompt
+/// with
 /// probability `p` and reward `r`, else a prefix of value `v`.
 fn largest_excess_with_two_prefixes() -> f64 {
     let grid = || (0..=20).map(|i| f64::from(i) / 20.0);
@@ -253,7 +256,8 @@ fn largest_excess_with_two_prefixes() -> f64 {
     worst
 }
 
-/// One depth of an MDP: the distance that Lemma 1 bounds, the corrected bound, and the printed bound averaged over prefixes alive.
+/// One depth of an MDP: the distance that Lemma 1 bounds, the corrected bound, and the printed bound averaged over
+/// prefixes alive.
 pub(super) struct Depth {
     pub(super) t: usize,
     /// `|V(s_0) - E[V(S_t)|τ>t]|`.

@@ -12,7 +12,8 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
         smallest(n),
         corrected(
             "corrected",
-            "L1a, L1b, L1c at γ = 1: V(s_0) - E[V(S_t);τ>t] ≤ P(τ≤t), |V(s_0) - E[V(S_t)|τ>t]| ≤ P(τ≤t), survival as a mean of path products, stopped values a martingale with growing spread",
+            "L1a, L1b, L1c at γ = 1: V(s_0) - E[V(S_t);τ>t] ≤ P(τ≤t), |V(s_0) - E[V(S_t)|τ>t]| ≤ P(τ≤t), survival as \
+             a mean of path products, stopped values a martingale with growing spread",
             &n.corrected,
         ),
         corrected(
@@ -107,7 +108,11 @@ fn condition(n: &Numbers) -> Finding {
     let broken = meeting.iter().filter(|p| p.violates()).count();
     let h = &n.hazards;
     let verdict = if broken == 0 && h.on_average == 0 {
-        Verdict::HoldsWhen("the prefix's path product is at most P(τ>t) and V(s_t) ≥ E[V(S_t)|τ>t]; with a hazard of EOS that does not depend on the path, on average over the prefixes alive".into())
+        Verdict::HoldsWhen(
+            "the prefix's path product is at most P(τ>t) and V(s_t) ≥ E[V(S_t)|τ>t]; with a hazard of \
+            EOS that does not depend on the path, on average over the prefixes alive"
+                .into(),
+        )
     } else {
         Verdict::Fails(format!("{broken} prefixes meet the condition and break the bound"))
     };
@@ -130,7 +135,8 @@ fn success_assumption(n: &Numbers) -> Finding {
         "\"Assuming every episode is successful, i.e., every EOS-token yields a reward of 1\" is needed for Eq. 5",
         holds_or(
             s.worst > EXACT,
-            "the step E[Σ γ^k r_k] ≤ P(τ≤t) holds for all rewards in [0,1]; what is missing is that V(s_t) in Eq. 3 must be γ^t E[V(S_t);τ>t]",
+            "the step E[Σ γ^k r_k] ≤ P(τ≤t) holds for all rewards in [0,1]; what is missing is that V(s_t) in Eq. 3 \
+             must be γ^t E[V(S_t);τ>t]",
         ),
     )
     .value("MDPs", n.mdps)

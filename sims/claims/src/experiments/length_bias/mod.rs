@@ -24,7 +24,8 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "length_bias",
     title: "Does the trace keep the order of answers of different lengths?",
     claim: "Does a weight that depends on the length of a response keep the better of two answers in front?",
-    source: "ours; the paper: \"drastically improving the credit assignment through rapid value propagation towards earlier tokens\" (section 1)",
+    source: "ours; the paper: \"drastically improving the credit assignment through rapid value propagation towards \
+        earlier tokens\" (section 1)",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 
@@ -159,7 +160,8 @@ impl Preference {
         })
     }
 
-    /// True if the worse answer gains on the better one: the steps of the two logits are in the wrong order. (The branches
+    /// True if the worse answer gains on the better one: the steps of the two logits are in the wrong order. (The
+    /// branches
     /// are equally likely, so that ∇J orders the logits as Q does.)
     fn inverts(&self) -> bool {
         (self.step[0] - self.step[1]) * (self.q[0] - self.q[1]) < 0.0
@@ -269,7 +271,8 @@ struct Region {
     inverts: Yes,
 }
 
-/// Every method over an `n` by `n` grid of success probabilities; rows from the top, where the long answer's success is 1.
+/// Every method over an `n` by `n` grid of success probabilities; rows from the top, where the long answer's success is
+/// 1.
 fn regions(n: usize) -> anyhow::Result<Vec<Region>> {
     let q = |i: usize| i as f64 / (n - 1) as f64;
     let mut all = Vec::new();

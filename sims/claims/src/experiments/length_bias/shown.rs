@@ -1,9 +1,10 @@
 //! Findings, tables and figures.
 
-use super::{ADVANTAGE_RATIO, GROUP, Numbers, Ratio, Region};
+use super::{GROUP, Numbers};
 use crate::experiment::Finding;
+use crate::experiments::common::chart::chart;
 use crate::experiments::common::{EXACT, all_within, distinct, holds_or, largest};
-use crate::figure::{Axis, Figure, Panel, Style};
+use crate::figure::{Axis, Figure, Style};
 use grpo_lambda_stats::table::Table;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
@@ -33,13 +34,15 @@ fn fixed_length(n: &Numbers) -> Finding {
     let worst = largest(n.fixed_length.iter().map(|f| f.largest_difference_below));
     Finding::new(
         "fixed_length",
-        "Fixed length T: the expected update of GRPO-lambda is (G-1)/G Σ_k c_k ∇_(k)J, each depth of ∇J rescaled by its column sum",
+        "Fixed length T: the expected update of GRPO-lambda is (G-1)/G Σ_k c_k ∇_(k)J, each depth of ∇J rescaled by \
+         its column sum",
         all_within(EXACT, worst),
     )
     .value("cases", n.fixed_length.len())
     .value("largest difference below", worst)
     .note(format!(
-        "Responses in groups of {GROUP}, without standard deviation and clamp. A tabular policy has the same stationary points, and another direction."
+        "Responses in groups of {GROUP}, without standard deviation and clamp. A tabular policy has the same \
+         stationary points, and another direction."
     ))
 }
 
@@ -54,11 +57,13 @@ fn preferences(n: &Numbers) -> Finding {
         all.iter().copied().filter(|m| !short.contains(m) && !long.contains(m)).collect();
     Finding::new(
         "preferences",
-        "The actual expected updates keep the order of the two answers (Q = 0.9 and 0.8, T = 2 and 50, equally likely, V0 = 0.25, G = 8)",
+        "The actual expected updates keep the order of the two answers (Q = 0.9 and 0.8, T = 2 and 50, equally \
+         likely, V0 = 0.25, G = 8)",
         holds_or(
             short.is_empty() && long.is_empty(),
             format!(
-                "{} of {} variants push the worse long answer up more than the better short one, {} the worse short answer",
+                "{} of {} variants push the worse long answer up more than the better short one, {} the worse short \
+                 answer",
                 short.len(),
                 all.len(),
                 long.len()
@@ -92,58 +97,30 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
 }
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
-    vec![("regions".into(), regions(n)), ("ratio".into(), ratios(n))]
-}
-
-fn regions(n: &Numbers) -> Figure {
-    let figure = Figure::new("Length-dependent weights invert preferences: the worse answer gains on the better one")
-        .caption("Exact expected step of the two logits at the prompt; short T = 2, long T = 50, each chosen with probability 0.15, else astray (T = 10, reward 0); G = 4, λ = 0.99, no std, no clamp. Q: probability of reward. Mean 1: weights of each response averaging 1 (ours).")
+    let title = "Length-dependent weights invert preferences: the worse answer gains on the better one";
+    let figure = Figure::new(title)
+        .caption(
+            "Exact expected step of the two logits at the prompt; short T = 2, long T = 50, each chosen with \
+             probability 0.15, else astray (T = 10, reward 0); G = 4, λ = 0.99, no std, no clamp. Q: probability of \
+             reward. Mean 1: \
+             weights of each response averaging 1 (ours).",
+        )
         .panel_size(440, 330);
-    n.regions.chunk_by(|a, b| a.method == b.method).map(region).fold(figure, Figure::panel)
-}
-
-fn region(regions: &[Region]) -> Panel {
-    let unequal = || regions.iter().filter(|r| r.q_short != r.q_long);
-    let points =
-        |inverted: bool| unequal().filter(move |r| r.inverts.0 == inverted).map(|r| (r.q_short, r.q_long));
-    Panel::new(format!(
-        "{}: {:.0} % inverted",
-        regions[0].method.replace("weights of mean 1", "mean 1"),
-        100.0 * points(true).count() as f64 / unequal().count() as f64
-    ))
-    .x(Axis::new("Q of the short answer").range(-0.04, 1.04))
-    .y(Axis::new("Q of the long answer").range(-0.04, 1.04))
-    .points("the better answer gains on the worse one", points(false))
-    .points("inverted: the worse answer gains on the better one", points(true))
-    .styled_line("equal values", Style::Dashed, [(0.0, 0.0), (1.0, 1.0)])
-}
-
-fn ratios(n: &Numbers) -> Figure {
-    let most = largest(n.ratios.iter().map(|r| r.credit_ratio));
-    let figure = Figure::new(format!(
-        "The longer the worse answer and the larger λ, the more credit it gets: up to {most:.0} times the better's"
-    ))
-    .caption("Exact implied credit at the prompt: long answer (Q = 0.8) over short answer (Q = 0.9, T = 2), V0 = 0.25; recent trace, reduction constant, G = 4, no std, no clamp.");
-    n.ratios.chunk_by(|a, b| a.normalise == b.normalise).map(ratio).fold(figure, Figure::panel)
-}
-
-fn ratio(points: &[Ratio]) -> Panel {
-    let title = match points[0].normalise {
-        "none" => "Trace as in the paper",
-        _ => "Weights of each response with mean 1 (ours)",
+    let inverted = |method: &str| {
+        let own: Vec<_> = n.regions.iter().filter(|r| r.method == method && r.q_short != r.q_long).collect();
+        let share = own.iter().filter(|r| r.inverts.0).count() as f64 / own.len() as f64;
+        format!("{}: {:.0} % inverted", method.replace("weights of mean 1", "mean 1"), 100.0 * share)
     };
-    // Every λ has the same room: most changes between 0.9 and 1.
-    let lambdas = distinct(points.iter().map(|r| r.lambda));
-    let place = |lambda: f64| lambdas.iter().position(|l| *l == lambda).unwrap_or(0) as f64;
-    let mut panel = Panel::new(title)
-        .x(Axis::new("λ (γ = 1; steps are not even)").categories(lambdas.iter().map(f64::to_string)))
-        .y(Axis::new("credit of long / credit of short").log().range(0.5, 100.0));
-    for same_length in points.chunk_by(|a, b| a.long_length == b.long_length) {
-        let name = format!("T = {}", same_length[0].long_length);
-        let points = || same_length.iter().map(|r| (place(r.lambda), r.credit_ratio));
-        panel = panel.styled_line(name.clone(), Style::Solid, points()).points(name, points());
-    }
-    panel.hline(ADVANTAGE_RATIO, "true ratio").hline(1.0, "above: inverted")
+    let names =
+        ["the better answer gains on the worse one", "inverted: the worse answer gains on the better one"];
+    let regions = chart(n.regions.iter().filter(|r| r.q_short != r.q_long))
+        .panels(|r| inverted(r.method))
+        .x(Axis::new("Q of the short answer").range(-0.04, 1.04))
+        .y(Axis::new("Q of the long answer").range(-0.04, 1.04))
+        .points(|r| names[usize::from(r.inverts.0)], |r| (r.q_short, r.q_long))
+        .each(|panel, _| panel.styled_line("equal values", Style::Dashed, [(0.0, 0.0), (1.0, 1.0)]))
+        .on(figure.names(names));
+    vec![("regions".into(), regions)]
 }
 
 #[cfg(test)]

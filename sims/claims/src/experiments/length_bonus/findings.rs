@@ -5,7 +5,7 @@ use super::spread::{self, ARMS as OF_TASKS, OnTask, PAPER};
 use super::{Numbers, Slope};
 use crate::experiment::Finding;
 use crate::experiments::common::{
-    EXACT, all_within, distinct, holds_or, holds_when, largest, mean, percent, rounding_error,
+    EXACT, holds_or, holds_when, identity, largest, mean, percent, rounding_error,
 };
 use grpo_lambda_tools::length_direction::{ARMS, GROUP, POLICIES, Point};
 
@@ -22,24 +22,18 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     ]
 }
 
-/// The numbers of λ = 1.
-fn at_one(n: &Numbers) -> Option<&super::identities::AtLambda> {
-    n.noise.iter().find(|at| at.lambda == 1.0)
-}
-
 fn bonus(n: &Numbers) -> Finding {
-    let off = at_one(n).map_or(f64::INFINITY, |at| at.off_bonus);
+    let at_one = n.noise.iter().find(|at| at.lambda == 1.0);
     let r = &n.rationals;
+    let exact = at_one.is_some_and(|at| at.off_bonus < EXACT) && r.different == 0 && r.not_zero > 0;
     Finding::new(
         "bonus",
-        "With rewards that do not depend on the response, the expected update at λ = 1 is ā ∇E[T], and the clamp makes ā positive",
-        holds_or(
-            off < EXACT && r.different == 0 && r.not_zero > 0 && n.mean_advantage > 0.0,
-            format!("off by {off:e} of its norm; {} components differ in rationals", r.different),
-        ),
+        "With rewards that do not depend on the response, the expected update at λ = 1 is ā ∇E[T], and the clamp \
+         makes ā positive",
+        holds_or(exact && n.mean_advantage > 0.0, "an update differs"),
     )
-    .value("updates of 100 random trees", at_one(n).map_or(0, |at| at.cases))
-    .value("largest relative difference", rounding_error(off))
+    .value("updates of 100 random trees", at_one.map(|at| at.cases))
+    .value("largest relative difference", at_one.map(|at| rounding_error(at.off_bonus)))
     .value("components in exact rationals", r.compared)
     .value("of them different", r.different)
     .value("of them not 0", r.not_zero)
@@ -49,13 +43,11 @@ fn bonus(n: &Numbers) -> Finding {
 }
 
 fn every_lambda(n: &Numbers) -> Finding {
-    let off = largest(n.noise.iter().map(|at| at.off_noise));
-    Finding::new(
+    identity(
         "every_lambda",
         "For every λ it is ā Σ_t Σ_(k≤t) λ^(t-k) E[∇_k 1{T>t}]: nearly ∇E[T] long before λ = 1",
-        all_within(EXACT, off),
+        largest(n.noise.iter().map(|at| at.off_noise)),
     )
-    .value("largest difference", rounding_error(off))
     .rows(
         "",
         &[
@@ -72,12 +64,14 @@ fn reward_times_length(n: &Numbers) -> Finding {
     let [least, mean] = w.cosine_reward_times_length;
     Finding::new(
         "reward_times_length",
-        "At λ = 1, with rewards that do depend on the response, the expected update is ∇E[A T], REINFORCE on advantage times length",
+        "At λ = 1, with rewards that do depend on the response, the expected update is ∇E[A T], REINFORCE on \
+         advantage times length",
         holds_when(
             least > 1.0 - EXACT,
             w.off < EXACT && w.off_at_prompt < EXACT,
-            "the logits are those of the prompt; at depth k it is ∇E[A T] - k ∇E[A], as if every token from there on paid A",
-            format!("off by {:e} at the prompt, by {:e} from the corrected form", w.off_at_prompt, w.off),
+            "the logits are those of the prompt; at depth k it is ∇E[A T] - k ∇E[A], as if every token from there on \
+             paid A",
+            "the corrected form differs",
         ),
     )
     .value("updates of 100 random trees with their own rewards", w.cases)
@@ -91,63 +85,43 @@ fn without_clamp(n: &Numbers) -> Finding {
     let moved = slopes(false).filter(|s| s.slope != 0.0).count();
     Finding::new(
         "without_clamp",
-        "Without a clamp noise rewards leave the expected length alone, under every λ, reduction, style and update of the map",
-        holds_or(moved == 0, format!("{moved} of {} settings move it", slopes(false).count())),
+        "Without a clamp noise rewards leave the expected length alone, under every λ, reduction, style and update of \
+         the map",
+        holds_or(moved == 0, "a setting moves it"),
     )
+    .value("settings that move it", moved)
     .value("settings without a clamp", slopes(false).count())
     .value("settings with one", slopes(true).count())
 }
 
-/// The pairs of a reduction and an update with settings that do not lengthen, and their λ.
-fn not_longer(clamped: &[&Slope]) -> String {
-    let pairs = distinct(clamped.iter().map(|s| (s.reduction, s.update)));
-    let said = pairs.into_iter().filter_map(|pair| {
-        let own: Vec<&&Slope> = clamped.iter().filter(|s| (s.reduction, s.update) == pair).collect();
-        let not: Vec<&&&Slope> = own.iter().filter(|s| s.slope <= 0.0).collect();
-        let lambdas = distinct(not.iter().map(|s| s.lambda.to_string()));
-        let ((reduction, update), not, all) = (pair, not.len(), own.len());
-        (not > 0).then(|| format!("{reduction}, ε-{update} {not} of {all} (λ = {})", lambdas.join(", ")))
-    });
-    said.collect::<Vec<_>>().join("; ")
-}
-
 fn settings(n: &Numbers) -> Finding {
-    let clamped: Vec<&Slope> = n.slopes.iter().filter(|s| s.clamp != "none").collect();
     let share = |of: &dyn Fn(&Slope) -> bool| {
-        let those: Vec<&&Slope> = clamped.iter().filter(|s| of(s)).collect();
-        let up = those.iter().filter(|s| s.slope > 0.0).count();
-        (up, those.len())
+        let those: Vec<&Slope> = n.slopes.iter().filter(|s| s.clamp != "none" && of(s)).collect();
+        [those.iter().filter(|s| s.slope > 0.0).count(), those.len()]
     };
-    let paper = |s: &Slope| s.update == "trace" && s.lambda >= 0.98 && s.reduction == "token_mean";
-    let (up, all) = share(&|_| true);
-    let (paper_up, paper_all) = share(&paper);
+    let [up, all] = share(&|_| true);
+    let [paper_up, paper_all] =
+        share(&|s| s.update == "trace" && s.lambda >= 0.98 && s.reduction == "token_mean");
     let finding = Finding::new(
         "settings",
         "With a clamp every setting lengthens responses under noise rewards",
         holds_when(
             up == all,
             paper_up == paper_all && paper_all > 0,
-            format!(
-                "the update is ε-trace with λ ≥ 0.98 under the token mean, as in the paper; settings that do not lengthen: {}",
-                not_longer(&clamped)
-            ),
+            "the update is ε-trace with λ ≥ 0.98 under the token mean, as in the paper",
             format!("{up} of {all} settings lengthen"),
         ),
     );
     let pairs = super::REDUCTIONS.iter().flat_map(|r| super::UPDATES.iter().map(move |u| (*r, *u)));
-    let finding = pairs.fold(finding, |finding, (reduction, update)| {
-        let (up, all) = share(&|s: &Slope| s.reduction == reduction && s.update == update);
-        finding.value(format!("{reduction}, ε-{update}"), format!("{up} of {all}"))
-    });
-    finding.note(format!(
-        "Settings with a positive slope of E[T], of a chain with a horizon of {} tokens.",
-        super::HORIZON
-    ))
-}
-
-/// The tasks under a reduction on which something is true, and those with a cosine of `∇E[T]` and `∇J` of the sign asked for.
-fn on_tasks<'a>(n: &'a Numbers, reduction: &'a str, keep: fn(&OnTask) -> bool) -> Vec<&'a OnTask> {
-    n.tasks.iter().filter(|on| on.reduction == reduction && keep(on)).collect()
+    pairs
+        .fold(finding, |finding, (reduction, update)| {
+            let [up, all] = share(&|s| s.reduction == reduction && s.update == update);
+            finding.value(format!("{reduction}, ε-{update}"), format!("{up} of {all}"))
+        })
+        .note(format!(
+            "Settings with a positive slope of E[T], of a chain with a horizon of {} tokens.",
+            super::HORIZON
+        ))
 }
 
 /// The share of tasks on which the paper's update has a negative cosine with the gradient.
@@ -155,46 +129,34 @@ fn share_reversed(tasks: &[&OnTask], arm: usize) -> f64 {
     tasks.iter().filter(|on| on.cosine[arm] < 0.0).count() as f64 / tasks.len() as f64
 }
 
-/// That share by reduction.
-fn reversed(n: &Numbers) -> String {
-    let share = |(_, reduction): (&str, &str)| {
-        let all = on_tasks(n, reduction, |_| true);
-        format!("{} ({reduction})", percent(share_reversed(&all, PAPER)))
-    };
-    spread::REDUCTIONS.map(share).join(" and ")
-}
-
 fn over_tasks(n: &Numbers) -> Finding {
-    let tasks = |reduction: &'static str| on_tasks(n, reduction, |_| true);
-    let never: Vec<&str> = spread::REDUCTIONS
-        .iter()
-        .map(|(_, reduction)| *reduction)
-        .filter(|reduction| share_reversed(&tasks(reduction), PAPER) == 0.0)
-        .collect();
+    let tasks = |reduction: &'static str, keep: fn(&OnTask) -> bool| -> Vec<&OnTask> {
+        n.tasks.iter().filter(|on| on.reduction == reduction && keep(on)).collect()
+    };
+    let reversed = spread::REDUCTIONS.map(|(_, r)| (r, share_reversed(&tasks(r, |_| true), PAPER)));
+    let never: Vec<&str> = reversed.iter().filter(|(_, share)| *share == 0.0).map(|(r, _)| *r).collect();
+    let said = reversed.map(|(r, share)| format!("{} ({r})", percent(share))).join(" and ");
     let mut finding = Finding::new(
         "over_tasks",
-        "Over random trees and the zoo the expected update of the paper's settings raises J (its cosine with ∇J is positive), under the token mean and under 1/T",
+        "Over random trees and the zoo the expected update of the paper's settings raises J (its cosine with ∇J is \
+         positive), under the token mean and under 1/T",
         holds_when(
-            never.len() == spread::REDUCTIONS.len(),
+            never.len() == reversed.len(),
             !never.is_empty(),
-            format!("the reduction is {}; reversed on {}", never.join(", "), reversed(n)),
-            format!("it is reversed on {}", reversed(n)),
+            format!("the reduction is {}; reversed on {said}", never.join(", ")),
+            format!("it is reversed on {said}"),
         ),
     );
+    let kinds: [(&str, fn(&OnTask) -> bool); 5] = [
+        ("zoo", |on| on.family == "zoo"),
+        ("random, horizon 4", |on| on.family == "random, horizon 4"),
+        ("random, horizon 6", |on| on.family == "random, horizon 6"),
+        ("longer is better", |on| on.longer_is_better.is_some_and(|c| c > 0.0)),
+        ("shorter is better", |on| on.longer_is_better.is_some_and(|c| c < 0.0)),
+    ];
     for (_, reduction) in spread::REDUCTIONS {
-        let better = |sign: f64| {
-            let of_sign = |on: &&OnTask| on.longer_is_better.is_some_and(|c| c * sign > 0.0);
-            tasks(reduction).into_iter().filter(of_sign).collect::<Vec<_>>()
-        };
-        let family = |name: &str| tasks(reduction).into_iter().filter(|on| on.family == name).collect();
-        let kinds: [(&str, Vec<&OnTask>); 5] = [
-            ("zoo", family("zoo")),
-            ("random, horizon 4", family("random, horizon 4")),
-            ("random, horizon 6", family("random, horizon 6")),
-            ("longer is better", better(1.0)),
-            ("shorter is better", better(-1.0)),
-        ];
-        for (kind, own) in kinds {
+        for (kind, keep) in kinds {
+            let own = tasks(reduction, keep);
             let cosines: Vec<f64> = own.iter().map(|on| on.cosine[PAPER]).collect();
             finding = finding
                 .value(format!("{reduction}, {kind}: tasks"), own.len())
@@ -202,7 +164,7 @@ fn over_tasks(n: &Numbers) -> Finding {
                 .value(format!("{reduction}, {kind}: share reversed"), share_reversed(&own, PAPER));
         }
         for (arm, (name, ..)) in OF_TASKS.iter().enumerate().take(PAPER) {
-            let share = share_reversed(&tasks(reduction), arm);
+            let share = share_reversed(&tasks(reduction, |_| true), arm);
             finding = finding.value(format!("{reduction}, {name}: share reversed"), share);
         }
     }
@@ -212,82 +174,66 @@ fn over_tasks(n: &Numbers) -> Finding {
 fn law(n: &Numbers) -> Finding {
     let off = largest(n.law.iter().filter_map(|row| row.off));
     let sign = |x: f64| if x == 0.0 { 0.0 } else { x.signum() };
-    // Constant reduction without a trace: nothing. A trace turns the sign of the other reductions where it outweighs them.
+    // Constant reduction without a trace: nothing. A trace turns the sign of the other reductions where it outweighs
+    // them.
     let lawful = |row: &&LawRow| match (row.lambda > 0.0, row.reduction) {
         (false, "response_sum") => row.slope_of_length == 0.0,
         (false, _) => sign(row.slope_of_length) == -sign(row.mean_advantage),
         (true, _) => sign(row.slope_of_length) == sign(row.mean_advantage),
     };
-    let other: Vec<String> = n.law.iter().filter(|row| !lawful(row)).map(named).collect();
+    let lawless = n.law.iter().filter(|row| !lawful(row)).count();
     Finding::new(
         "law",
-        "Under noise rewards the force on the length is ā times one vector for every reduction and every map of rewards to advantages: none without an offset or under a constant reduction; with ā > 0 shorter responses under 1/T and the token mean, longer ones with a trace",
+        "Under noise rewards the force on the length is ā times one vector for every reduction and every map of \
+         rewards to advantages: none without an offset or under a constant reduction; with ā > 0 shorter responses \
+         under 1/T and the token mean, longer ones with a trace",
         holds_when(
-            off < EXACT && other.is_empty(),
+            off < EXACT && lawless == 0,
             off < EXACT,
-            format!(
-                "the trace is left out of, or long enough for, 1/T: the sign is the other one for {}",
-                other.join("; ")
-            ),
-            format!("off by {off:e}"),
+            "the trace is left out of 1/T, or long enough for it: the sign is the other one elsewhere",
+            "a registered method differs",
         ),
     )
+    .value("conventions with the other sign", lawless)
     .value("largest difference of registered methods", rounding_error(off))
     .rows("law", &["reduction", "advantages", "lambda", "mean_advantage", "slope_of_length"])
     .note(format!(
-        "On-policy, G = 8, success rate 1/2, a chain of at most {} tokens; the slope is the change of E[T] per unit of rate.",
+        "On-policy, G = 8, success rate 1/2, a chain of at most {} tokens; the slope is the change of E[T] per unit \
+         of rate.",
         super::HORIZON
     ))
 }
 
-/// A convention with its slope.
-fn named(row: &LawRow) -> String {
-    let trace = if row.lambda > 0.0 { format!(", λ = {}", row.lambda) } else { String::new() };
-    format!("{}, {}{trace} {:+.3}", row.reduction, row.advantages, row.slope_of_length)
-}
-
 fn horizons(n: &Numbers) -> Finding {
-    let points_of = |arm: &str| n.sweep.iter().filter(|p| p.arm == arm).cloned().collect::<Vec<Point>>();
-    let least = |points: &[Point]| points.iter().map(|p| p.cosine).fold(f64::INFINITY, f64::min);
-    let both = points_of(ARMS[3].name);
-    let first = |policy: &str| both.iter().filter(|p| p.policy == policy).find(|p| p.cosine < 0.0);
-    let turn = |policy: &str| {
-        let own: Vec<Point> = both.iter().filter(|p| p.policy == policy).cloned().collect();
-        match first(policy) {
-            None => format!("{policy}: never negative"),
-            Some(p) => format!(
-                "{policy}: negative from horizon {} (E[T] = {:.1}) on, least {:.3}",
-                p.horizon,
-                p.mean_length,
-                least(&own)
-            ),
-        }
-    };
-    let negative = both.iter().filter(|p| p.cosine < 0.0).count();
+    let of_arm = |arm: &'static str| n.sweep.iter().filter(move |p| p.arm == arm);
+    let least = |arm| of_arm(arm).map(|p| p.cosine).fold(f64::INFINITY, f64::min);
+    let both = ARMS[3].name;
+    let negative: Vec<&Point> = of_arm(both).filter(|p| p.cosine < 0.0).collect();
     let finding = Finding::new(
         "horizons",
-        "Under the paper's settings the expected update raises J (its cosine with ∇J is positive) however long responses may become",
-        holds_or(
-            least(&both) > 0.0,
-            format!(
-                "{} of {} points are negative. {}. {}",
-                percent(negative as f64 / both.len() as f64),
-                both.len(),
-                turn(POLICIES[0]),
-                turn(POLICIES[1])
-            ),
-        ),
-    );
-    let length = both.iter().filter(|p| p.cosine < 0.0).map(|p| p.cosine_length).fold(1.0, f64::min);
-    let finding = ARMS[..3].iter().fold(finding, |finding, arm| {
-        finding.value(format!("least cosine, {}", arm.name), least(&points_of(arm.name)))
+        "Under the paper's settings the expected update raises J (its cosine with ∇J is positive) however long \
+         responses may become",
+        holds_or(least(both) > 0.0, "it is negative where responses may grow long"),
+    )
+    .value("points", of_arm(both).count())
+    .value("negative points", negative.len());
+    let finding = POLICIES.into_iter().fold(finding, |finding, policy| {
+        let first = negative.iter().find(|p| p.policy == policy).map(|p| p.horizon);
+        finding.value(format!("{policy}: least horizon that is negative"), first)
     });
+    let finding = ARMS
+        .iter()
+        .fold(finding, |finding, arm| finding.value(format!("least cosine, {}", arm.name), least(arm.name)));
+    let length = negative.iter().map(|p| p.cosine_length).fold(1.0, f64::min);
     finding
         .value("least cosine with ∇E[T] where it is negative", length)
         .rows("horizon", &["horizon", "mean_length", "cosine_with_gradient", "cosine_with_length_gradient"])
-        .only("arm", &[ARMS[3].name])
+        .only("arm", &[both])
         .only("policy", &[POLICIES[0]])
-        .note("The task eos_hazard_dependent, G = 8, z-score, token mean, λ = 0.99, clamp -0.1, exact, at the policy of the zoo.")
+        .note(
+            "The task eos_hazard_dependent, G = 8, z-score, token mean, λ = 0.99, clamp -0.1, exact, at the policy of \
+             the zoo.",
+        )
 }
 
 #[cfg(test)]
@@ -358,23 +304,6 @@ mod tests {
             mean_advantage: 0.4,
             pushes: Vec::new(),
         }
-    }
-
-    #[test]
-    fn the_pairs_that_do_not_lengthen_are_named_and_no_others() {
-        let mut n = numbers(0.0, 1.0, [0.0, 1.0, 1.0], 0.5);
-        let [paper, other] = [n.slopes[1].clone(), n.slopes[2].clone()];
-        n.slopes.extend([
-            Slope { lambda: 0.0, slope: 0.0, ..paper.clone() },
-            Slope { lambda: 0.5, slope: -0.1, ..other.clone() },
-            Slope { update: "weight", ..other },
-            Slope { update: "weight", slope: -0.1, ..paper },
-        ]);
-        assert_eq!(
-            settings(&n).verdict.detail(),
-            "the update is ε-trace with λ ≥ 0.98 under the token mean, as in the paper; settings that do not lengthen: \
-             token_mean, ε-trace 1 of 2 (λ = 0); response_mean, ε-trace 1 of 2 (λ = 0.5); token_mean, ε-weight 1 of 1 (λ = 0.99)"
-        );
     }
 
     #[test]

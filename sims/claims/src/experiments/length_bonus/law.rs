@@ -1,11 +1,14 @@
-//! The length law of the conventions: the force on the length under noise rewards, for any reduction, trace and map of rewards to advantages.
+//! The length law of the conventions: the force on the length under noise rewards, for any reduction, trace and map of
+//! rewards to advantages.
 //!
 //! ```text
 //! E[g] = ā U,   U = E[ ρ Σ_k c_k(T) ∇_k ],   ā = E[A]          ρ: the weight that the reduction gives a response's tokens
 //! U = ∇E[ρ] without a trace (c = 1), frozen in the other responses:   constant 0,   1/T per response ∇E[1/T],   token mean ∇E[1/ΣT]
 //! ```
-//! **Proof.** Rewards are independent of the tokens, and ρ and c are functions of lengths, so that the mean of A comes out. Without a trace
-//! `E[ρ Σ_k ∇_k] = E[ρ ∇log π(y)] = ∇E[ρ]`. ∎ No offset (ā = 0), no force. Where only stopping is decided, a weight that falls with the length
+//! **Proof.** Rewards are independent of the tokens, and ρ and c are functions of lengths, so that the mean of A comes
+//! out. Without a trace
+//! `E[ρ Σ_k ∇_k] = E[ρ ∇log π(y)] = ∇E[ρ]`. ∎ No offset (ā = 0), no force. Where only stopping is decided, a weight
+//! that falls with the length
 //! makes `<∇E[ρ], ∇E[T]>` negative: a positive ā shortens there, a negative one lengthens.
 
 use super::identities::mean_advantage;
@@ -29,8 +32,11 @@ const LAMBDA: f64 = 0.99;
 const SHIFT: f64 = 0.1;
 
 /// A reduction: its setting, and the frameworks that have it.
-const REDUCTIONS: [(&str, &str); 3] =
-    [("response_sum", "Dr. GRPO"), ("response_mean", "GRPO, 1/T"), ("token_mean", "DAPO, token mean")];
+const REDUCTIONS: [(&str, &str, Weights); 3] = [
+    ("response_sum", "Dr. GRPO", Weights::Constant),
+    ("response_mean", "GRPO, 1/T", Weights::Response),
+    ("token_mean", "DAPO, token mean", Weights::Tokens),
+];
 
 /// A convention under noise rewards, on a chain that may end after every token; a row of `length_bonus_law.csv`.
 #[derive(Clone, Debug, Serialize)]
@@ -43,11 +49,13 @@ pub(super) struct LawRow {
     pub(super) mean_advantage: f64,
     /// `<E[g], ∇E[T]>`: tokens per unit of learning rate, to first order.
     pub(super) slope_of_length: f64,
-    /// Largest difference of a registered method's expected update to the law, over that of the law's vector; none where no method has the map.
+    /// Largest difference of a registered method's expected update to the law, over that of the law's vector; none
+    /// where no method has the map.
     pub(super) off: Option<f64>,
 }
 
-/// A map of rewards to advantages: its name, its mean advantage, and the method with the settings that has it, if one does.
+/// A map of rewards to advantages: its name, its mean advantage, and the method with the settings that has it, if one
+/// does.
 type Map = (&'static str, f64, Option<(&'static str, String)>);
 
 /// The maps with their mean advantages, and the method and settings that have them on-policy.
@@ -82,14 +90,17 @@ pub(super) fn law() -> anyhow::Result<Vec<LawRow>> {
     let others = (1..GROUP).fold(vec![1.0], |sum, _| convolved(&sum, &lengths));
     let mut rows = Vec::new();
     for lambda in [0.0, LAMBDA] {
-        for (reduction, of) in REDUCTIONS {
+        for (reduction, of, weights) in REDUCTIONS {
             // By the length of the response: its weight in the mean over responses, given the others where they matter.
-            let weight = |t: usize| match reduction {
-                "response_sum" => 1.0,
-                "response_mean" => 1.0 / t as f64,
-                _ => others.iter().enumerate().map(|(s, p)| p * GROUP as f64 / (s + t) as f64).sum(),
+            let weight = |t: usize| match weights {
+                _ if t == 0 => 0.0,
+                Weights::Constant | Weights::Trace => 1.0,
+                Weights::Response => 1.0 / t as f64,
+                Weights::Tokens => {
+                    others.iter().enumerate().map(|(s, p)| p * GROUP as f64 / (s + t) as f64).sum()
+                }
             };
-            let weights: Vec<f64> = (0..=HORIZON).map(|t| if t > 0 { weight(t) } else { 0.0 }).collect();
+            let weights: Vec<f64> = (0..=HORIZON).map(weight).collect();
             let credit = oracle.implied_credit(|y, _, w| {
                 let t = tree.leaf_len(y);
                 let columns = Recent { q: lambda }.column_sums(t);
@@ -192,7 +203,8 @@ enum Weights {
     Tokens,
 }
 
-/// Rewards right with probability 1/3, every map and reduction: the expected update against `ā ∇E[T]` with the trace, `ā ∇E[ρ]` without.
+/// Rewards right with probability 1/3, every map and reduction: the expected update against `ā ∇E[T]` with the trace,
+/// `ā ∇E[ρ]` without.
 pub(super) fn in_rationals() -> anyhow::Result<Rationals> {
     let mut found = Rationals::default();
     for seed in 0..TREES {

@@ -1,6 +1,8 @@
-//! `length_bonus`: the force on the length of responses that the trace and the clamp make together, whatever the reward says.
+//! `length_bonus`: the force on the length of responses that the trace and the clamp make together, whatever the reward
+//! says.
 //!
-//! On-policy, with γ = 1, style recent and a constant reduction GRPO-λ's update is `Σ_k c_k(T) A ∇_k`, where `∇_k = ∇log π(a_k|s_k)` and
+//! On-policy, with γ = 1, style recent and a constant reduction GRPO-λ's update is `Σ_k c_k(T) A ∇_k`, where `∇_k =
+//! ∇log π(a_k|s_k)` and
 //! `c_k(T) = Σ_(t=k)^(T-1) λ^(t-k)`.
 //!
 //! ```text
@@ -10,17 +12,23 @@
 //! B   noise, λ = 1   E[update] = ā ∇E[T]
 //! ```
 //!
-//! **Proof.** S: `c_k(T) = Σ_(t≥k) λ^(t-k) 1{T>t}`; exchange the sums. R: at λ = 1, `c_k(T) = T - k`, and `E[A T Σ_k ∇_k] = ∇E[A T]`; what is
-//! left, `-Σ_k k E[A ∇_k]`, is `-Σ_k k ∇_(k)E[A]`, since `E[A ∇_k]` is the part of `∇E[A]` that belongs to depth k. N: A is independent of
+//! **Proof.** S: `c_k(T) = Σ_(t≥k) λ^(t-k) 1{T>t}`; exchange the sums. R: at λ = 1, `c_k(T) = T - k`, and `E[A T Σ_k
+//! ∇_k] = ∇E[A T]`; what is
+//! left, `-Σ_k k E[A ∇_k]`, is `-Σ_k k ∇_(k)E[A]`, since `E[A ∇_k]` is the part of `∇E[A]` that belongs to depth k. N:
+//! A is independent of
 //! the tokens, so its mean comes out. B: whether token t is written is decided by the tokens before it, so that
 //! `Σ_(k≤t) E[∇_k 1{T>t}] = ∇P(T>t)` (the term k = t is 0), and `Σ_t P(T>t) = E[T]`. ∎
 //!
-//! In R the gradient acts on the law of this response alone: A depends on the whole group, whose other responses are held. With the ordinary
+//! In R the gradient acts on the law of this response alone: A depends on the whole group, whose other responses are
+//! held. With the ordinary
 //! gradient of all responses `E[A] = 0` for every policy without a clamp, and R would be wrong.
 //!
-//! Without a clamp `ā = 0`: a group's advantages sum to 0. With one, `ā = E[max(A, clamp)] > 0` for every success rate in (0, 1), if the clamp is
-//! above the least z-score of the group, `-(G-1)/√G`; at or below it nothing is clamped. The clamp pays for every token, and the trace hands the
-//! payment to the tokens before it. `law` says the same of every reduction and of other maps from rewards to advantages.
+//! Without a clamp `ā = 0`: a group's advantages sum to 0. With one, `ā = E[max(A, clamp)] > 0` for every success rate
+//! in (0, 1), if the clamp is
+//! above the least z-score of the group, `-(G-1)/√G`; at or below it nothing is clamped. The clamp pays for every
+//! token, and the trace hands the
+//! payment to the tokens before it. `law` says the same of every reduction and of other maps from rewards to
+//! advantages.
 
 mod findings;
 mod identities;
@@ -45,7 +53,8 @@ use spread::{CreditRow, OnTask, credit, spread};
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "length_bonus",
     title: "Does the update lengthen responses whatever the reward says?",
-    claim: "With rewards that are independent of the responses the expected update is ā ∇E[T] at λ = 1, and ā > 0 under the clamp",
+    claim: "With rewards that are independent of the responses the expected update is ā ∇E[T] at λ = 1, and ā > 0 \
+        under the clamp",
     source: "ours; GRPO-lambda's Eq. 1 and its clamp at -0.1",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };

@@ -1,13 +1,14 @@
 //! Tables and figures.
 
 use super::law::LawRow;
-use super::spread::{self, ARMS as OF_TASKS, OnTask, PAPER};
+use super::spread::{self, ARMS as OF_TASKS, PAPER};
 use super::{CLAMPS, LAMBDAS, Numbers, REDUCTIONS, Slope, UPDATES};
 use crate::experiments::common::at_least_exact;
+use crate::experiments::common::chart::chart;
 use crate::experiments::common::record::{Record, table};
-use crate::figure::{Axis, Figure, Panel, Style};
+use crate::figure::{Axis, Figure, Panel};
 use grpo_lambda_stats::table::{Cell, Table};
-use grpo_lambda_tools::length_direction::{ARMS, POLICIES, Point};
+use grpo_lambda_tools::length_direction::POLICIES;
 use serde::{Deserialize, Serialize};
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
@@ -97,6 +98,10 @@ fn task_rows(n: &Numbers) -> Table {
     }))
 }
 
+pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
+    vec![("tasks".into(), over_tasks(n)), (String::new(), horizons(n)), ("slope".into(), slopes(n))]
+}
+
 /// The direction of the paper's update over tasks, against whether longer responses are better.
 fn over_tasks(n: &Numbers) -> Figure {
     let reversed = spread::REDUCTIONS.map(|(_, reduction)| {
@@ -108,119 +113,91 @@ fn over_tasks(n: &Numbers) -> Figure {
         "Trace and clamp together turn the update against the reward on {}",
         reversed.join(" and on ")
     ))
-    .caption(format!(
-        "Exact cosine of GRPO-λ's expected update with ∇J (recent, λ = 0.99, clamp -0.1, G = 8, z-scores) at the start policy, one dot a task: the named ones and random trees of horizon 4 and 6. Left of 0 shorter responses are better, right of it longer ones. The paper does not print the reduction; both are shown. {}",
-        "Tasks whose responses are all equally long are not drawn."
-    ))
+    .caption(
+        "Exact cosine of GRPO-λ's expected update with ∇J (recent, λ = 0.99, clamp -0.1, G = 8, z-scores) at the \
+         start policy, one dot a task: the named ones and random trees of horizon 4 and 6. Left of 0 shorter \
+         responses are better, right of it longer ones. The paper does not print the reduction; both are shown. Tasks \
+         whose responses are \
+         all equally long are not drawn.",
+    )
     .panel_size(440, 330);
-    spread::REDUCTIONS.iter().fold(figure, |figure, (_, reduction)| {
-        let own = |family: &'static str| {
-            let own = n.tasks.iter().filter(move |on| on.reduction == *reduction && on.family == family);
-            own.filter_map(|on: &OnTask| Some((on.longer_is_better?, on.cosine[PAPER])))
-        };
-        let panel = Panel::new(format!("reduction: {reduction}"))
-            .x(Axis::new("cosine of ∇E[T] and ∇J").range(-1.05, 1.05))
-            .y(Axis::new("cosine with ∇J").range(-1.05, 1.05));
-        let families = ["zoo", "random, horizon 4", "random, horizon 6"];
-        let panel = families.into_iter().fold(panel, |panel, family| panel.points(family, own(family)));
-        figure.panel(panel.hline(0.0, "below: lowers J"))
-    })
-}
-
-pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
-    vec![("tasks".into(), over_tasks(n)), (String::new(), horizons(n)), ("slope".into(), slopes(n))]
+    chart(n.tasks.iter().filter_map(|on| Some((on, on.longer_is_better?))))
+        .panels(|(on, _)| format!("reduction: {}", on.reduction))
+        .x(Axis::new("cosine of ∇E[T] and ∇J").range(-1.05, 1.05))
+        .y(Axis::new("cosine with ∇J").range(-1.05, 1.05))
+        .points(|(on, _)| on.family, |(on, longer)| (*longer, on.cosine[PAPER]))
+        .hline(0.0, "below: lowers J")
+        .on(figure)
 }
 
 /// The front page: direction against horizon.
 fn horizons(n: &Numbers) -> Figure {
-    let titles = ["EOS as likely as in the zoo", "EOS a tenth as likely: longer responses"];
-    let figure = Figure::new("Trace and clamp together turn the update against the reward as responses may grow longer; neither does alone on this task")
-        .caption("Exact cosine of the expected update with ∇J (task eos_hazard_dependent: stop after the right symbol). G = 8, z-scores, token mean, λ = 0.99, clamp -0.1. Below 0 the update lowers the expected reward.")
-        .panel_size(440, 330);
-    POLICIES.iter().zip(titles).fold(figure, |figure, (policy, title)| {
-        let mut panel = Panel::new(title)
-            .x(Axis::new("horizon: the longest response, tokens").log())
-            .y(Axis::new("cosine with ∇J").range(-1.05, 1.05));
-        for arm in &ARMS {
-            let own = n.sweep.iter().filter(|p| p.policy == *policy && p.arm == arm.name);
-            let points: Vec<(f64, f64)> = own.map(|p: &Point| (p.horizon as f64, p.cosine)).collect();
-            panel = panel.styled_line(arm.name, Style::Solid, points.clone()).points(arm.name, points);
-        }
-        figure.panel(panel.hline(0.0, "below: lowers J"))
-    })
+    let title = |policy| match policy == POLICIES[0] {
+        true => "EOS as likely as in the zoo",
+        false => "EOS a tenth as likely: longer responses",
+    };
+    let figure = Figure::new(
+        "Trace and clamp together turn the update against the reward as responses may grow longer; neither does alone \
+         on this \
+         task",
+    )
+    .caption(
+        "Exact cosine of the expected update with ∇J (task eos_hazard_dependent: stop after the right symbol). G = 8, \
+         z-scores, \
+         token mean, λ = 0.99, clamp -0.1. Below 0 the update lowers the expected reward.",
+    )
+    .panel_size(440, 330);
+    chart(&n.sweep)
+        .panels(|p| title(p.policy))
+        .x(Axis::new("horizon: the longest response, tokens").log())
+        .y(Axis::new("cosine with ∇J").range(-1.05, 1.05))
+        .series(
+            |p| p.arm,
+            |p| (p.horizon as f64, p.cosine),
+            |panel, arm, points| panel.line(arm.clone(), points.clone()).points(arm, points),
+        )
+        .hline(0.0, "below: lowers J")
+        .on(figure)
 }
 
 /// The clamp's pay per token, and its push on the length.
 fn slopes(n: &Numbers) -> Figure {
     let names = ["mean of sums (constant)", "token mean (the paper's)", "1/T per response"];
-    let mut push = Panel::new("What the clamp pays for a token")
-        .x(Axis::new("success rate"))
-        .y(Axis::new("ā = E[max(A, clamp)]").range(0.0, 0.5));
-    for (clamp, points) in &n.pushes {
-        push = push.styled_line(format!("clamp {clamp}"), Style::Solid, points.clone());
-    }
-    let figure = Figure::new(slopes_title(&n.slopes))
-        .caption("Exact, G = 8, z-scores, style recent; rewards do not depend on the response. Middle and right: a chain of at most 24 tokens, clamp -0.1; the direction depends neither on the success rate nor on the clamp. Where no point stands, the update is 0.")
-        .columns(3)
-        .panel_size(330, 280)
-        .panel(push);
-    UPDATES.iter().fold(figure, |figure, update| {
-        let mut panel = Panel::new(format!("ε-{update}: direction of the length"))
-            .x(Axis::new("λ").categories(LAMBDAS.map(|l| l.to_string())))
-            .y(Axis::new("cosine with ∇E[T]").range(-1.05, 1.05));
-        for (reduction, name) in REDUCTIONS.iter().zip(names) {
-            panel = panel.points(name, direction(&n.slopes, update, reduction));
-        }
-        figure.panel(panel.hline(0.0, "below: shorter"))
-    })
-}
-
-/// The settings of an update that are drawn.
-fn drawn<'a>(slopes: &'a [Slope], update: &'a str) -> impl Iterator<Item = &'a Slope> {
-    let drawn = |s: &&Slope| s.style == "recent" && s.clamp == CLAMPS[1] && s.rate == 0.5;
-    slopes.iter().filter(drawn).filter(move |s| s.update == update)
-}
-
-fn slopes_title(slopes: &[Slope]) -> String {
-    let said = UPDATES.map(|update| {
-        let count = |kept: fn(&f64) -> bool| drawn(slopes, update).filter(|s| kept(&s.slope)).count();
-        let (longer, shorter, all) = (count(|x| *x > 0.0), count(|x| *x < 0.0), count(|_| true));
+    let place = |of: &str, all: &[&str]| all.iter().position(|known| *known == of).unwrap_or(0);
+    let drawn: Vec<&Slope> =
+        n.slopes.iter().filter(|s| s.style == "recent" && s.clamp == CLAMPS[1] && s.rate == 0.5).collect();
+    let counts = UPDATES.map(|update| {
+        let count =
+            |kept: fn(f64) -> bool| drawn.iter().filter(|s| s.update == update && kept(s.slope)).count();
+        let (longer, shorter, all) = (count(|x| x > 0.0), count(|x| x < 0.0), count(|_| true));
         format!("longer with ε-{update} in {longer} of {all} settings and shorter in {shorter}")
     });
-    format!("With noise for rewards the clamp pays for every token: responses grow {}", said.join(", "))
-}
-
-/// The cosine at the place of each λ.
-fn direction(slopes: &[Slope], update: &str, reduction: &str) -> Vec<(f64, f64)> {
-    let place = |s: &Slope| LAMBDAS.iter().position(|l| *l == s.lambda).map(|i| i as f64);
-    let own = drawn(slopes, update).filter(|s| s.reduction == reduction);
-    own.filter_map(|s| Some((place(s)?, s.cosine?))).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_title_counts_the_settings_that_are_drawn() {
-        let slope = |update, style, slope| Slope {
-            lambda: 0.5,
-            rate: 0.5,
-            clamp: CLAMPS[1],
-            reduction: REDUCTIONS[2],
-            style,
-            update,
-            slope,
-            multiple: slope,
-            cosine: None,
-        };
-        let title = slopes_title(&[
-            slope(UPDATES[0], "recent", -0.1),
-            slope(UPDATES[0], "recent", 0.2),
-            slope(UPDATES[0], "both", -0.1),
-            slope(UPDATES[1], "recent", 0.0),
-        ]);
-        assert!(title.contains("longer with ε-trace in 1 of 2 settings and shorter in 1"), "{title}");
-        assert!(title.ends_with("longer with ε-weight in 0 of 1 settings and shorter in 0"), "{title}");
-    }
+    let push = Panel::new("What the clamp pays for a token")
+        .x(Axis::new("success rate"))
+        .y(Axis::new("ā = E[max(A, clamp)]").range(0.0, 0.5));
+    let push = n
+        .pushes
+        .iter()
+        .fold(push, |push, (clamp, points)| push.line(format!("clamp {clamp}"), points.clone()));
+    let figure = Figure::new(format!(
+        "With noise for rewards the clamp pays for every token: responses grow {}",
+        counts.join(", ")
+    ))
+    .caption(
+        "Exact, G = 8, z-scores, style recent; rewards do not depend on the response. Middle and right: a chain of at \
+         most 24 tokens, clamp -0.1; the direction depends neither on the success rate nor on the clamp. Where no \
+         point \
+         stands, the update is 0.",
+    )
+    .columns(3)
+    .panel_size(330, 280)
+    .panel(push);
+    let at = |lambda: f64| LAMBDAS.iter().position(|l| *l == lambda).unwrap_or(0) as f64;
+    chart(drawn.iter().filter_map(|s| Some((*s, s.cosine?))))
+        .panels(|(s, _)| format!("ε-{}: direction of the length", s.update))
+        .x(Axis::new("λ").categories(LAMBDAS.map(|l| l.to_string())))
+        .y(Axis::new("cosine with ∇E[T]").range(-1.05, 1.05))
+        .points(|(s, _)| names[place(s.reduction, &REDUCTIONS)], |(s, cosine)| (at(s.lambda), *cosine))
+        .hline(0.0, "below: shorter")
+        .on(figure)
 }

@@ -1,4 +1,5 @@
-//! The direction of the expected update over many tasks (the zoo and random trees, two reductions), and the credit of every token of two concrete responses: a right sum and one that forgot a carry, in one group of eight.
+//! The direction of the expected update over many tasks (the zoo and random trees, two reductions), and the credit of
+//! every token of two concrete responses: a right sum and one that forgot a carry, in one group of eight.
 
 use crate::experiments::common::mdp::{Mdp, evaluate, group, method, random_mdps, zoo_mdps};
 use crate::experiments::common::{cosine, norm};
@@ -66,16 +67,12 @@ fn on_task(family: &'static str, mdp: &Mdp) -> anyhow::Result<Vec<OnTask>> {
             let update = implied_mean(method.as_ref(), &Situation::on_policy(tree, &mdp.policy, GROUP))?;
             anyhow::Ok(cosine(&update, &gradient))
         };
-        let mut found = [f64::NAN; ARMS.len()];
-        for (cosine, arm) in found.iter_mut().zip(&ARMS) {
-            *cosine = of_arm(arm)?;
-        }
         Ok(OnTask {
             task: mdp.name.clone(),
             family,
             reduction,
             longer_is_better: (norm(&length) > 1e-9).then(|| cosine(&length, &gradient)),
-            cosine: found,
+            cosine: [of_arm(&ARMS[0])?, of_arm(&ARMS[1])?, of_arm(&ARMS[2])?, of_arm(&ARMS[3])?],
         })
     };
     REDUCTIONS.into_iter().map(under).collect()
@@ -148,7 +145,8 @@ mod tests {
         let credits = |response: &str, arm: &str| -> Vec<f64> {
             rows.iter().filter(|r| r.response == response && r.of == arm).map(|r| r.credit).collect()
         };
-        // Two of eight are right: mean 1/4, sample variance (2 (3/4)² + 6 (1/4)²) / 7 = 3/14; the deviation is increased by 1e-4.
+        // Two of eight are right: mean 1/4, sample variance (2 (3/4)² + 6 (1/4)²) / 7 = 3/14; the deviation is
+        // increased by 1e-4.
         let (deviation, j) = ((3.0_f64 / 14.0).sqrt() + 1e-4, 0.6_f64.powi(3) * 0.9_f64.powi(2));
         for (response, score, reward) in
             [("right", 0.75 / deviation, 1.0), ("forgot the carry", -0.25 / deviation, 0.0)]

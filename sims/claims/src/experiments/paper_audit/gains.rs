@@ -1,4 +1,5 @@
-//! Gains over GRPO, their standard errors, corrections for several comparisons, and the little statistics that printed accuracies allow: normal theory for averages of right and wrong answers, plus exact counting.
+//! Gains over GRPO, their standard errors, corrections for several comparisons, and the little statistics that printed
+//! accuracies allow: normal theory for averages of right and wrong answers, plus exact counting.
 
 use crate::experiments::common::mean;
 use grpo_lambda_printed::{Benchmark, Column, Dataset, Model, Paper, Run};
@@ -8,9 +9,7 @@ use statrs::distribution::{ChiSquared, Continuous, ContinuousCDF, Normal, Studen
 /// A run against the GRPO run of the same model and data set, in points (hundredths of accuracy).
 #[derive(Clone, Copy, Debug)]
 pub struct Gain {
-    /// The variant.
     pub run: Run,
-    /// The baseline.
     pub baseline: Run,
     /// Difference of the means of the five printed scores.
     pub points: f64,
@@ -23,18 +22,14 @@ pub struct Gain {
 /// An estimate in points with its standard error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// The estimate.
     pub points: f64,
-    /// Its standard error.
     pub se: f64,
 }
 
 impl Estimate {
-    /// In standard errors.
     pub fn z(&self) -> f64 {
         self.points / self.se
     }
-    /// Two-sided p-value.
     pub fn p(&self) -> f64 {
         two_sided(self.z())
     }
@@ -43,9 +38,6 @@ impl Estimate {
         (self.points - Z95 * self.se, self.points + Z95 * self.se)
     }
     /// The mean of independent estimates.
-    ///
-    /// # Panics
-    /// If there are none.
     pub fn mean(parts: &[Estimate]) -> Estimate {
         assert!(!parts.is_empty(), "the mean of nothing");
         let n = parts.len() as f64;
@@ -54,10 +46,8 @@ impl Estimate {
             se: parts.iter().map(|e| e.se * e.se).sum::<f64>().sqrt() / n,
         }
     }
-    /// The mean of estimates that rise and fall together, the other extreme: as if they were of the same draws of the same test items.
-    ///
-    /// # Panics
-    /// If there are none.
+    /// The mean of estimates that rise and fall together, the other extreme: as if they were of the same draws of the
+    /// same test items.
     pub fn mean_of_dependent(parts: &[Estimate]) -> Estimate {
         let se = parts.iter().map(|e| e.se).sum::<f64>() / parts.len() as f64;
         Estimate { se, ..Estimate::mean(parts) }
@@ -72,11 +62,9 @@ impl std::fmt::Display for Estimate {
 }
 
 impl Gain {
-    /// The gain with its standard error.
     pub fn estimate(&self) -> Estimate {
         Estimate { points: self.points, se: self.se }
     }
-    /// The gain with the smoothed standard error.
     pub fn smoothed(&self) -> Estimate {
         Estimate { points: self.points, se: self.smoothed_se }
     }
@@ -117,11 +105,8 @@ pub fn mean_gain(gains: &[Gain], model: Model, column: Column) -> Estimate {
 /// Gains and losses that stay significant at 5 % after Holm's correction over all given comparisons.
 #[derive(Clone, Debug)]
 pub struct Multiplicity {
-    /// Adjusted p-values in the given order.
     pub adjusted: Vec<f64>,
-    /// Significant and positive.
     pub gains: usize,
-    /// Significant and negative.
     pub losses: usize,
 }
 
@@ -166,9 +151,6 @@ pub struct Selection {
 /// All columns share the accuracies pooled over them; each of their averages has the binomial standard
 /// error s, independently. The gains `X_i − X_0` share the baseline, so they are correlated by one half
 /// with standard deviation s·√2; the expected best is still `1.4236·s` for eight, because `E X_0 = 0`.
-///
-/// # Panics
-/// If the paper has no variant for the pair.
 pub fn selection(gains: &[Gain], model: Model, dataset: Dataset) -> Selection {
     let here: Vec<&Gain> =
         gains.iter().filter(|g| g.run.model == model && g.run.dataset == dataset).collect();
@@ -196,7 +178,6 @@ pub fn selection(gains: &[Gain], model: Model, dataset: Dataset) -> Selection {
 /// could tell the last two apart.
 #[derive(Clone, Copy, Debug)]
 pub struct Spread {
-    /// The model.
     pub model: Model,
     /// Residual standard deviation of one average, in points.
     pub sd: f64,
@@ -235,9 +216,6 @@ pub fn spread(paper: &Paper, model: Model) -> Spread {
 
 /// A variant's mean gain over the given models, judged by the scatter of runs instead of by test items:
 /// the estimate and its two-sided p-value (Student's t, Satterthwaite's degrees of freedom).
-///
-/// # Panics
-/// If `spreads` and `per_model` are empty or of different lengths.
 pub fn against_spread(per_model: &[Estimate], spreads: &[Spread]) -> (Estimate, f64) {
     assert!(!spreads.is_empty() && per_model.len() == spreads.len(), "one spread per model");
     let n = spreads.len() as f64;
@@ -264,17 +242,11 @@ pub fn two_sided(z: f64) -> f64 {
 }
 
 /// `P(X ≥ x)` for a χ² variable.
-///
-/// # Panics
-/// If `freedom` is not positive.
 pub fn chi_squared_tail(x: f64, freedom: f64) -> f64 {
     ChiSquared::new(freedom).expect("positive degrees of freedom").sf(x)
 }
 
 /// `P(|T| ≥ |t|)` for Student's t.
-///
-/// # Panics
-/// If `freedom` is not positive.
 pub fn two_sided_t(t: f64, freedom: f64) -> f64 {
     2.0 * StudentsT::new(0.0, 1.0, freedom).expect("positive degrees of freedom").cdf(-t.abs())
 }

@@ -1,6 +1,7 @@
 //! The printed results of the paper GRPO-λ (arXiv 2510.00194v1), audited from its own tables.
 //!
-//! The only input is the paper: Tables 1-6 as printed ([`grpo_lambda_printed`]). [`consistency`] asks whether the numbers
+//! The only input is the paper: Tables 1-6 as printed ([`grpo_lambda_printed`]). [`consistency`] asks whether the
+//! numbers
 //! agree with each other, [`gains`] how large the gains over GRPO are against the noise
 //! of the test items; `findings` adds what the prose says about them.
 //!
@@ -22,22 +23,18 @@ use shown::{figures, tables};
 pub static EXPERIMENT: Experiment = Experiment {
     id: "paper_audit",
     title: "Do the paper's Tables 1-6 say what the text says of them?",
-    claim: "\"We introduce a few variations for the weighting of the λ-return, and their applications to the eligibility-trace, where all the variations provide significant gains over GRPO.\"",
+    claim: "\"We introduce a few variations for the weighting of the λ-return, and their applications to the \
+        eligibility-trace, where all the variations provide significant gains over GRPO.\"",
     source: "GRPO-λ (arXiv 2510.00194v1), abstract; Section 4.3; Tables 1-6",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 
 /// Everything computed from the tables.
 pub struct Audit {
-    /// The tables.
     pub paper: Paper,
-    /// Every AVG.
     pub averages: Vec<AverageCheck>,
-    /// Every score.
     pub cells: Vec<CellCheck>,
-    /// Every row of Table 1.
     pub table1: Vec<Table1Check>,
-    /// Every gain over GRPO.
     pub gains: Vec<Gain>,
     /// Holm's correction over all gains.
     pub corrected: Multiplicity,

@@ -1,13 +1,12 @@
 //! Findings.
 
 use super::{
-    ByLambda, EXACT_VALUES, GOAL, GROUPS, LAMBDAS, METHODS, Numbers, OPTIMAL, OTHER_RIDGES, PREFIX, RIDGE,
-    Row, STATE, TEMPO,
+    ByLambda, ESTIMATED, EXACT, EXACT_VALUES, GOAL, GROUPS, LAMBDAS, METHODS, Numbers, OPTIMAL, OTHER_RIDGES,
+    PREFIX, RIDGE, Row, STATE, TEMPO,
 };
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::{holds_when, list, mean, percent, quantile};
+use crate::experiments::common::{holds_when, list, mean, percent};
 use grpo_lambda_stats::{Interval, OverTasks, holm};
-use serde::Serialize;
 
 pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     vec![goal(n), less_than_rloo(n), ridge(n), error(n), lambda(n), lambda_exact(n)]
@@ -19,33 +18,18 @@ fn smallest(n: &Numbers) -> Vec<&Row> {
 }
 
 /// The rows of a group size for the tasks that were measured at all of them: only those compare group sizes.
-fn at(n: &Numbers, group: usize) -> Vec<&Row> {
+pub(super) fn at(n: &Numbers, group: usize) -> Vec<&Row> {
     n.rows.iter().filter(|r| r.group == group && r.common).collect()
 }
 
+/// A method's shares of RLOO's variance.
+pub(super) fn ratios(rows: &[&Row], method: usize) -> Vec<f64> {
+    rows.iter().map(|r| r.ratio[method].0).collect()
+}
+
 /// The share of rows on which a method's variance is at most the goal.
-fn reached(rows: &[&Row], method: usize) -> f64 {
+pub(super) fn reached(rows: &[&Row], method: usize) -> f64 {
     rows.iter().filter(|r| r.ratio[method].0 <= GOAL).count() as f64 / rows.len() as f64
-}
-
-/// Mean, and the range of the middle 90 %, of a method's share of RLOO's variance.
-fn spread(rows: &[&Row], method: usize) -> [f64; 3] {
-    let values: Vec<f64> = rows.iter().map(|r| r.ratio[method].0).collect();
-    [mean(&values), quantile(&values, 0.05), quantile(&values, 0.95)]
-}
-
-/// Adds a number of some methods at every group size.
-fn with_each<T: Serialize>(
-    finding: Finding,
-    n: &Numbers,
-    what: &str,
-    methods: &[usize],
-    of: impl Fn(&[&Row], usize) -> T,
-) -> Finding {
-    let cases = GROUPS.into_iter().flat_map(|g| methods.iter().map(move |&m| (g, m)));
-    cases.fold(finding, |finding, (g, m)| {
-        finding.value(format!("{}{what} at G = {g}", METHODS[m].0), of(&at(n, g), m))
-    })
 }
 
 /// The groups in which something is so.
@@ -53,39 +37,46 @@ fn groups_where(is: impl Fn(usize) -> bool) -> Vec<String> {
     GROUPS.into_iter().filter(|&g| is(g)).map(|g| g.to_string()).collect()
 }
 
+/// The verdict that a method reaches the goal on 80 % of tasks: at all group sizes, or at some.
+fn reaches(n: &Numbers, method: usize) -> Verdict {
+    let ok = groups_where(|g| reached(&if g == GROUPS[0] { smallest(n) } else { at(n, g) }, method) >= 0.8);
+    let least = percent(reached(&smallest(n), method));
+    holds_when(
+        ok.len() == GROUPS.len(),
+        !ok.is_empty(),
+        format!("groups are as large as {}", list(&ok)),
+        format!("it does on {least} of the tasks at G = {}", GROUPS[0]),
+    )
+}
+
+/// Shows the rows of some methods.
+fn with_methods(finding: Finding, methods: &[usize], columns: &[&str]) -> Finding {
+    let names: Vec<&str> = methods.iter().map(|&m| METHODS[m].0).collect();
+    finding.rows("", &[&["group", "method"], columns].concat()).only("method", &names)
+}
+
 fn goal(n: &Numbers) -> Finding {
     let small = smallest(n);
-    let ok = groups_where(|g| reached(&if g == GROUPS[0] { smallest(n) } else { at(n, g) }, PREFIX) >= 0.8);
     let [prefix, exact, best] = [PREFIX, EXACT_VALUES, OPTIMAL].map(|m| reached(&small, m));
-    let finding = Finding::new(
-        "goal",
-        "Prefix RLOO has at most 0.85 of RLOO's variance on 80 % of tasks",
-        holds_when(
-            ok.len() == GROUPS.len(),
-            !ok.is_empty(),
-            format!("groups are as large as {}", list(&ok)),
-            format!(
-                "it does on {} of the tasks at G = {}; exact values of every prefix as a baseline reach it on {}, and the best baseline there is, b*, on {}",
-                percent(prefix),
-                GROUPS[0],
-                percent(exact),
-                percent(best)
-            ),
-        ),
+    let statement = "Prefix RLOO has at most 0.85 of RLOO's variance on 80 % of tasks";
+    let finding = Finding::new("goal", statement, reaches(n, PREFIX))
+        .value("goal", GOAL)
+        .value("goal, share of tasks", 0.8)
+        .value("tasks", small.len())
+        .value("share of tasks that reach it", prefix)
+        .value("with exact values", exact)
+        .value("with the best baseline, b*", best)
+        .value("groups of 8 simulated per task", n.simulated);
+    with_methods(finding, &[PREFIX, STATE, EXACT_VALUES, OPTIMAL], &["variance_over_rloo", "share_at_goal"]).note(
+        "Tasks of the zoo and random trees, the same groups for every method; rows by group size are over the tasks \
+         that \
+         were measured at every size.",
     )
-    .value("goal", GOAL)
-    .value("goal, share of tasks", 0.8)
-    .value("tasks", small.len())
-    .value("share of tasks that reach it", prefix)
-    .value("groups of 8 simulated per task", n.simulated)
-    .value("tasks measured at every G", at(n, GROUPS[0]).len());
-    with_each(finding, n, "", &[PREFIX, EXACT_VALUES, OPTIMAL], reached)
-        .note("Tasks of the zoo and random trees, the same groups for every method; by group size, shares of the tasks that were measured at every G.")
 }
 
 fn less_than_rloo(n: &Numbers) -> Finding {
     let (_, above) = beyond(&smallest(n), PREFIX);
-    let lower = groups_where(|g| spread(&at(n, g), PREFIX)[0] < 1.0).len() == GROUPS.len();
+    let lower = groups_where(|g| mean(&ratios(&at(n, g), PREFIX)) < 1.0).len() == GROUPS.len();
     let finding = Finding::new(
         "less_than_rloo",
         "Prefix RLOO has no more variance than RLOO",
@@ -100,41 +91,32 @@ fn less_than_rloo(n: &Numbers) -> Finding {
             "its mean share of RLOO's variance is above 1",
         ),
     );
-    let finding = with_each(finding, n, ", tasks below", &[PREFIX], |rows, m| beyond(rows, m).0);
-    let finding = with_each(finding, n, ", tasks above", &[PREFIX], |rows, m| beyond(rows, m).1);
-    with_each(finding, n, "", &[PREFIX, STATE, EXACT_VALUES, OPTIMAL], spread)
-        .note("Mean share of RLOO's variance with the middle 90 % of tasks; below and above by two standard errors.")
+    with_methods(finding, &[PREFIX], &["tasks_below", "tasks_above"])
 }
 
 /// Below and above 1 by two standard errors.
-fn beyond(rows: &[&Row], method: usize) -> (usize, usize) {
+pub(super) fn beyond(rows: &[&Row], method: usize) -> (usize, usize) {
     let count = |of: fn(&(f64, f64)) -> bool| rows.iter().filter(|r| of(&r.ratio[method])).count();
     (count(|(ratio, error)| ratio + 2.0 * error < 1.0), count(|(ratio, error)| ratio - 2.0 * error > 1.0))
 }
 
 fn ridge(n: &Numbers) -> Finding {
-    let ok = groups_where(|g| reached(&at(n, g), RIDGE) >= 0.8);
-    let finding = Finding::new(
-        "ridge",
-        "A ridge regression on features of the prefix reaches 0.85 of RLOO's variance on 80 % of tasks",
-        holds_when(
-            ok.len() == GROUPS.len(),
-            !ok.is_empty(),
-            format!("groups are as large as {}", list(&ok)),
-            format!("it does on {} of the tasks at G = {}", percent(reached(&smallest(n), RIDGE)), GROUPS[0]),
-        ),
-    );
-    let finding = with_each(finding, n, ", share at the goal", &[RIDGE], reached);
-    let finding = with_each(finding, n, ", tasks below", &[RIDGE], |rows, m| beyond(rows, m).0);
-    let finding = with_each(finding, n, ", tasks above", &[RIDGE], |rows, m| beyond(rows, m).1);
-    with_each(finding, n, "", &[RIDGE, OTHER_RIDGES[0], OTHER_RIDGES[1]], spread)
-        .note("Features: which token stands at which position; a prefix's value is fitted without the response itself. Numbers as above.")
+    let statement =
+        "A ridge regression on features of the prefix reaches 0.85 of RLOO's variance on 80 % of tasks";
+    let finding = Finding::new("ridge", statement, reaches(n, RIDGE));
+    let columns = ["variance_over_rloo", "share_at_goal", "tasks_below", "tasks_above"];
+    with_methods(finding, &[RIDGE, OTHER_RIDGES[0], OTHER_RIDGES[1]], &columns).note(
+        "Features: which token stands at which position; a prefix's value is fitted without the response itself. \
+         Below and \
+         above RLOO's variance by two standard errors.",
+    )
 }
 
-/// The place of a reference among its rivals by the error of one update. A difference is shown where its interval over tasks and its sign flips,
+/// The place of a reference among its rivals by the error of one update. A difference is shown where its interval over
+/// tasks and its sign flips,
 /// after Holm's correction for all rivals, agree at 5 %.
 #[derive(Debug, PartialEq)]
-enum Place {
+pub(super) enum Place {
     /// Every rival is shown to have a higher error.
     Lowest,
     /// These are shown to have a lower one.
@@ -169,7 +151,7 @@ fn place(reference: &[f64], rivals: Vec<Errors>) -> (Place, Vec<(String, Interva
 }
 
 /// The place of Prefix RLOO at a group size among the methods that have neither a critic nor another shrinkage.
-fn among_methods(rows: &[&Row]) -> (Place, Vec<(String, Interval)>) {
+pub(super) fn among_methods(rows: &[&Row]) -> (Place, Vec<(String, Interval)>) {
     let errors = |m: usize| rows.iter().map(|r| r.error[m]).collect::<Vec<_>>();
     let rivals = (0..METHODS.len())
         .filter(|m| ![PREFIX, EXACT_VALUES, OPTIMAL].contains(m) && !OTHER_RIDGES.contains(m))
@@ -199,23 +181,21 @@ fn error(n: &Numbers) -> Finding {
             rest.clone(),
         ),
     };
-    let statement = "Of the methods without a critic Prefix RLOO has the lowest error of one update at its best step size";
-    let mut finding = Finding::new("error", statement, verdict);
-    for g in GROUPS {
-        for (name, apart) in among_methods(&at(n, g)).1 {
-            finding = finding.interval(format!("{name} minus Prefix RLOO at G = {g}"), apart);
-        }
-    }
-    let methods: Vec<usize> = (0..METHODS.len()).filter(|m| !OTHER_RIDGES.contains(m)).collect();
-    let error = |rows: &[&Row], m: usize| mean(&rows.iter().map(|r| r.error[m]).collect::<Vec<_>>());
-    with_each(finding, n, "", &methods, error).note(format!(
-        "Means over tasks of min_c E|c g - ∇J|² / |∇J|², with Student's t over tasks; a difference counts if sign flips agree after Holm's correction at each G. Dr. GRPO is RLOO times a constant and has RLOO's error; {} alone is biased.",
-        METHODS[TEMPO].0
-    ))
+    let statement = "Of the methods without a critic Prefix RLOO has the lowest error of one update at its best step \
+        size";
+    Finding::new("error", statement, verdict)
+        .rows("", &["group", "method", "error_at_best_step", "minus_prefix_rloo", "minus_prefix_rloo_high"])
+        .note(format!(
+            "Means over tasks of min_c E|c g - ∇J|² / |∇J|², with Student's t over tasks; a difference counts if sign \
+             flips agree after Holm's correction at each G. Dr. GRPO is RLOO times a constant and has RLOO's error; \
+             {} \
+             alone is biased.",
+            METHODS[TEMPO].0
+        ))
 }
 
 /// The place of the λ at `reference` among all of them.
-fn among_lambdas(
+pub(super) fn among_lambdas(
     n: &Numbers,
     of: fn(&ByLambda) -> &Vec<f64>,
     reference: usize,
@@ -232,34 +212,23 @@ fn choice(n: &Numbers, of: fn(&ByLambda) -> &Vec<f64>) -> (f64, f64) {
     (inside, mean(&own.iter().map(|o| o.1).collect::<Vec<_>>()))
 }
 
-/// Adds the mean error at each λ, the differences from that of a reference, and what a choice by task would save.
-fn with_lambdas(
-    finding: Finding,
-    n: &Numbers,
-    of: fn(&ByLambda) -> &Vec<f64>,
-    apart: Vec<(String, Interval)>,
-    reference: &str,
-) -> Finding {
+/// Shows the mean errors with some values, and what a choice of λ by task would save.
+fn with_lambdas(finding: Finding, n: &Numbers, values: &str, of: fn(&ByLambda) -> &Vec<f64>) -> Finding {
     let (inside, gain) = choice(n, of);
-    let at = |k: usize| mean(&n.by_lambda.iter().map(|b| of(b)[k]).collect::<Vec<_>>());
-    let finding = LAMBDAS
-        .iter()
-        .enumerate()
-        .fold(finding, |finding, (k, lambda)| finding.value(format!("λ = {lambda}"), at(k)));
-    let finding = apart.into_iter().fold(finding, |finding, (lambda, apart)| {
-        finding.interval(format!("λ = {lambda} minus λ = {reference}"), apart)
-    });
     finding
         .value("tasks", n.by_lambda.len())
         .value("share of tasks with their own best λ inside (0, 1)", inside)
         .value("share of the error of λ = 1 that it saves", gain)
+        .rows("lambda", &[])
+        .only("values", &[values])
 }
 
 fn lambda(n: &Numbers) -> Finding {
-    let (place, apart) = among_lambdas(n, |b| &b.estimated, LAMBDAS.len() - 1);
+    let (place, _) = among_lambdas(n, |b| &b.estimated, LAMBDAS.len() - 1);
     let finding = Finding::new(
         "lambda",
-        "With values of prefixes estimated from the group, some λ below 1 has a lower error than λ = 1, averaged over tasks",
+        "With values of prefixes estimated from the group, some λ below 1 has a lower error than λ = 1, averaged over \
+         tasks",
         match place {
             Place::Above(_) => Verdict::Holds,
             Place::Lowest => Verdict::Fails("every λ below 1 has a higher one".into()),
@@ -268,14 +237,15 @@ fn lambda(n: &Numbers) -> Finding {
             }
         },
     );
-    with_lambdas(finding, n, |b| &b.estimated, apart, "1").note(format!(
-        "Mean errors at G = {}, with Student's t over tasks; a difference counts if sign flips agree after Holm's correction. A task's own best λ is chosen on the same groups.",
+    with_lambdas(finding, n, ESTIMATED, |b| &b.estimated).note(format!(
+        "Mean errors at G = {}, with Student's t over tasks; a difference counts if sign flips agree after Holm's \
+         correction. A task's own best λ is chosen on the same groups.",
         GROUPS[0]
     ))
 }
 
 fn lambda_exact(n: &Numbers) -> Finding {
-    let (place, apart) = among_lambdas(n, |b| &b.exact, 0);
+    let (place, _) = among_lambdas(n, |b| &b.exact, 0);
     let finding = Finding::new(
         "lambda_exact",
         "With exact values the lowest error is that of λ = 0",
@@ -285,7 +255,7 @@ fn lambda_exact(n: &Numbers) -> Finding {
             Place::Open(open) => Verdict::NotTold(format!("λ = 0 is not told from {open}")),
         },
     );
-    with_lambdas(finding, n, |b| &b.exact, apart, "0")
+    with_lambdas(finding, n, EXACT, |b| &b.exact)
 }
 
 #[cfg(test)]
@@ -319,7 +289,7 @@ mod tests {
         let on_task = |scale| {
             let estimated = scaled(scale);
             let exact = estimated.iter().rev().copied().collect();
-            ByLambda { task: "a".into(), of_zoo: true, estimated, exact }
+            ByLambda { estimated, exact }
         };
         Numbers {
             rows: GROUPS.iter().flat_map(|&g| TASKS.map(|scale| row(g, scale))).collect(),

@@ -1,69 +1,120 @@
 //! Tables and the figure.
 
-use super::{EXACT_VALUES, GOAL, GROUPS, LAMBDAS, METHODS, Numbers, OPTIMAL, PREFIX, RIDGE, STATE, TEMPO};
+use super::findings::{among_lambdas, among_methods, at, beyond, ratios, reached};
+use super::{
+    ByLambda, ESTIMATED, EXACT, EXACT_VALUES, GOAL, GROUPS, LAMBDAS, METHODS, Numbers, OPTIMAL, PREFIX,
+    RIDGE, STATE, TEMPO,
+};
+use crate::experiment::CASES;
+use crate::experiments::common::chart::chart;
 use crate::experiments::common::record::{Record, table, yes};
 use crate::experiments::common::{mean, quantile};
-use crate::figure::{Axis, Figure, Panel, Style};
+use crate::figure::{Axis, Figure, Panel};
 use grpo_lambda_stats::table::Table;
 use serde::{Deserialize, Serialize};
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
-    vec![(String::new(), rows(n)), ("lambda".into(), lambdas(n))]
+    vec![
+        (String::new(), Table::from_rows(GROUPS.into_iter().flat_map(|group| methods(n, group)))),
+        ("lambda".into(), Table::from_rows(lambdas(n))),
+        (CASES.into(), cases(n)),
+    ]
 }
 
-fn family(of_zoo: bool) -> &'static str {
-    if of_zoo { "zoo" } else { "random" }
-}
-
-/// A row of `prefix_values.csv`.
+/// A method in groups of a size, over the tasks that were measured at every size; a row of `prefix_values.csv`.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct VarianceRow {
-    task: String,
-    family: String,
-    /// `yes` for a task that was measured at every group size; only such tasks compare group sizes.
-    pub(crate) common: String,
+pub(crate) struct MethodRow {
     pub(crate) group: usize,
     pub(crate) method: String,
-    /// `None` for a biased method, whose ratio compares no variances.
+    pub(crate) tasks: usize,
+    /// Mean and middle 90 % of tasks; none for a biased method, whose ratio compares no variances.
     pub(crate) variance_over_rloo: Option<f64>,
-    standard_error: Option<f64>,
+    variance_p05: Option<f64>,
+    variance_p95: Option<f64>,
+    share_at_goal: Option<f64>,
+    /// Tasks with less variance than RLOO's, and with more, by two standard errors.
+    tasks_below: Option<usize>,
+    tasks_above: Option<usize>,
     error_at_best_step: f64,
+    /// The error less that of Prefix RLOO, with Student's t over tasks, where the two are compared.
+    minus_prefix_rloo: Option<f64>,
+    minus_prefix_rloo_low: Option<f64>,
+    minus_prefix_rloo_high: Option<f64>,
 }
 
-fn rows(n: &Numbers) -> Table {
-    Table::from_rows(n.rows.iter().flat_map(|r| {
-        METHODS.iter().enumerate().map(|(m, (method, ..))| {
-            // The ratio of a biased method compares no variances.
-            let ratio = (m != TEMPO).then_some(r.ratio[m]);
-            VarianceRow {
-                task: r.task.clone(),
-                family: family(r.of_zoo).to_owned(),
-                common: yes(r.common).to_owned(),
-                group: r.group,
-                method: (*method).to_owned(),
-                variance_over_rloo: ratio.map(|r| r.0),
-                standard_error: ratio.map(|r| r.1),
-                error_at_best_step: r.error[m],
+fn methods(n: &Numbers, group: usize) -> impl Iterator<Item = MethodRow> {
+    let rows = at(n, group);
+    let (_, apart) = among_methods(&rows);
+    METHODS.iter().enumerate().map(move |(m, (name, ..))| {
+        let unbiased = m != TEMPO;
+        let ratios = ratios(&rows, m);
+        let apart = apart.iter().find(|(rival, _)| rival == name).map(|(_, interval)| *interval);
+        let beyond = unbiased.then(|| beyond(&rows, m));
+        MethodRow {
+            group,
+            method: (*name).to_owned(),
+            tasks: rows.len(),
+            variance_over_rloo: unbiased.then(|| mean(&ratios)),
+            variance_p05: unbiased.then(|| quantile(&ratios, 0.05)),
+            variance_p95: unbiased.then(|| quantile(&ratios, 0.95)),
+            share_at_goal: unbiased.then(|| reached(&rows, m)),
+            tasks_below: beyond.map(|(below, _)| below),
+            tasks_above: beyond.map(|(_, above)| above),
+            error_at_best_step: mean(&rows.iter().map(|r| r.error[m]).collect::<Vec<_>>()),
+            minus_prefix_rloo: apart.map(|i| i.mid),
+            minus_prefix_rloo_low: apart.map(|i| i.low),
+            minus_prefix_rloo_high: apart.map(|i| i.high),
+        }
+    })
+}
+
+/// The mean error at a λ, and what it has above that at λ = 1, or 0 with exact values; a row of
+/// `prefix_values_lambda.csv`.
+#[derive(Serialize)]
+struct LambdaRow {
+    values: &'static str,
+    lambda: f64,
+    error_at_best_step: f64,
+    above_reference: Option<f64>,
+    above_reference_low: Option<f64>,
+    above_reference_high: Option<f64>,
+}
+
+fn lambdas(n: &Numbers) -> Vec<LambdaRow> {
+    type Errors = fn(&ByLambda) -> &Vec<f64>;
+    let kinds: [(_, Errors, _); 2] =
+        [(ESTIMATED, |b| &b.estimated, LAMBDAS.len() - 1), (EXACT, |b| &b.exact, 0)];
+    let rows = kinds.into_iter().flat_map(|(values, of, reference)| {
+        let (_, apart) = among_lambdas(n, of, reference);
+        LAMBDAS.into_iter().enumerate().map(move |(k, lambda)| {
+            let own = apart.iter().find(|(name, _)| *name == lambda.to_string()).map(|(_, i)| *i);
+            LambdaRow {
+                values,
+                lambda,
+                error_at_best_step: mean(&n.by_lambda.iter().map(|b| of(b)[k]).collect::<Vec<_>>()),
+                above_reference: own.map(|i| i.mid),
+                above_reference_low: own.map(|i| i.low),
+                above_reference_high: own.map(|i| i.high),
             }
         })
-    }))
+    });
+    rows.collect()
 }
 
-fn lambdas(n: &Numbers) -> Table {
-    let mut rows = Vec::new();
-    for b in &n.by_lambda {
-        for (values, errors) in [("from the group", &b.estimated), ("exact", &b.exact)] {
-            rows.extend(LAMBDAS.iter().zip(errors).map(|(lambda, error)| {
-                Record::default()
-                    .with("task", b.task.as_str())
-                    .with("family", family(b.of_zoo))
-                    .with("values", values)
-                    .with("lambda", *lambda)
-                    .with("error_at_best_step", *error)
-            }));
-        }
-    }
-    table(rows)
+fn cases(n: &Numbers) -> Table {
+    table(n.rows.iter().flat_map(|r| {
+        METHODS.iter().enumerate().map(|(m, (method, ..))| {
+            Record::default()
+                .with("task", r.task.as_str())
+                .with("family", if r.of_zoo { "zoo" } else { "random" })
+                .with("common", yes(r.common))
+                .with("group", r.group)
+                .with("method", *method)
+                .with("variance_over_rloo", (m != TEMPO).then_some(r.ratio[m].0))
+                .with("standard_error", (m != TEMPO).then_some(r.ratio[m].1))
+                .with("error_at_best_step", r.error[m])
+        })
+    }))
 }
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
@@ -71,9 +122,7 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
 }
 
 fn figure(n: &Numbers) -> Figure {
-    let share = |group: usize, method: usize| -> Vec<f64> {
-        n.rows.iter().filter(|r| r.group == group && r.common).map(|r| r.ratio[method].0).collect()
-    };
+    let share = |group: usize, method: usize| ratios(&at(n, group), method);
     let [small, large] = [GROUPS[0], GROUPS[2]].map(|g| mean(&share(g, PREFIX)));
     let tasks = share(GROUPS[0], PREFIX).len();
     let mut variance = Panel::new("Variance of one update")
@@ -87,27 +136,27 @@ fn figure(n: &Numbers) -> Figure {
         });
         variance = variance.intervals(METHODS[method].0, points);
     }
-    let mut lambda = Panel::new("Error of one update, G = 8")
-        .x(Axis::new("λ"))
-        .y(Axis::new("error at the best step size").range(0.3, 1.0));
-    let errors = |k: usize, exact: bool| {
-        mean(&n.by_lambda.iter().map(|b| if exact { b.exact[k] } else { b.estimated[k] }).collect::<Vec<_>>())
-    };
-    for (name, exact) in [("values from the group, prefix only", false), ("exact values", true)] {
-        let points = LAMBDAS.iter().enumerate().map(|(k, &l)| (l, errors(k, exact)));
-        lambda = lambda.styled_line(name, Style::Solid, points);
-    }
-    Figure::new(format!(
+    let named = |values| if values == EXACT { "exact values" } else { "values from the group, prefix only" };
+    let lambdas = lambdas(n);
+    let figure = Figure::new(format!(
         "Unbiased values of prefixes take {:.0} % of RLOO's variance away at G = 8 and {:.0} % at G = 32",
         100.0 * (1.0 - small),
         100.0 * (1.0 - large)
     ))
     .caption(format!(
-        "Left: the same {tasks} tasks (the zoo and random trees) at every group size, simulated groups common to all methods; dot: mean over tasks, bar: middle 90 % of tasks. Right: mean over {} tasks; \
-         0 is ∇J itself, 1 not stepping at all. Exact values and b* are no methods without a critic; b* = E[Rw|s]/E[w|s], w the squared norm of the score, is the best that a baseline of prefixes can do.",
+        "Left: the same {tasks} tasks (the zoo and random trees) at every group size, simulated groups common to all \
+         methods; dot: mean over tasks, bar: middle 90 % of tasks. Right: mean over {} tasks; 0 is ∇J itself, 1 not \
+         stepping at all. Exact values and b* are no methods without a critic; b* = E[Rw|s]/E[w|s], w the squared \
+         norm of the \
+         score, is the best that a baseline of prefixes can do.",
         n.by_lambda.len()
     ))
     .panel_size(430, 310)
-    .panel(variance.hline(1.0, "RLOO").hline(GOAL, "goal"))
-    .panel(lambda)
+    .panel(variance.hline(1.0, "RLOO").hline(GOAL, "goal"));
+    chart(&lambdas)
+        .panels(|_| "Error of one update, G = 8")
+        .x("λ")
+        .y(Axis::new("error at the best step size").range(0.3, 1.0))
+        .lines(|row| named(row.values), |row| (row.lambda, row.error_at_best_step))
+        .on(figure)
 }

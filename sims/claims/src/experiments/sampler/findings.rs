@@ -30,7 +30,8 @@ pub(super) fn findings(n: &Numbers) -> Vec<Finding> {
     ]
 }
 
-/// The ratios of variances of several tasks, summarised: their mean with Student's interval, median, and share at the goal.
+/// The ratios of variances of several tasks, summarised: their mean with Student's interval, median, and share at the
+/// goal.
 pub(super) struct RatioSummary {
     pub(super) tasks: usize,
     pub(super) interval: Interval,
@@ -48,7 +49,8 @@ impl RatioSummary {
     }
 }
 
-/// The rows whose noise is told, each with what its interval shows of the noise per token written over RLOO's: less is a gain. The
+/// The rows whose noise is told, each with what its interval shows of the noise per token written over RLOO's: less is
+/// a gain. The
 /// intervals hold at 95 % for all of them together, by Bonferroni's correction.
 fn noise_cases(rows: &[TreeRow]) -> Vec<(&TreeRow, Shown)> {
     let saved = |row: &TreeRow| {
@@ -83,7 +85,8 @@ fn trees(n: &Numbers) -> Finding {
         (_, 0) => Verdict::NotTold(said),
         _ => Verdict::Fails(said),
     };
-    let statement = "On trees that a method samples itself its update has less noise per token written than RLOO's (SPO-tree, TreeRL, TreeRPO)";
+    let statement = "On trees that a method samples itself its update has less noise per token written than RLOO's \
+        (SPO-tree, TreeRL, TreeRPO)";
     let mut finding = Finding::new("trees", statement, verdict);
     for (name, shown) in [("fixed intervals", &own), ("TreeRL's search", &searched)] {
         finding = finding
@@ -92,7 +95,9 @@ fn trees(n: &Numbers) -> Finding {
             .value(format!("{name}, more noise"), Shown::Loss.count(shown));
     }
     finding.value("leaves of TreeRL's search", EntropySearch::PUBLISHED.leaves()).rows("trees", &[]).note(
-        "Tasks of the zoo, simulated. Eight leaves: two children at three levels, segments a third of the longest response. Noise is tr Var g / |E g|² times the tokens written, over that of RLOO with as many responses; less and more have intervals without 1, at 95 % for all together.",
+        "Tasks of the zoo, simulated. Eight leaves: two children at three levels, segments a third of the longest \
+         response. Noise is tr Var g / |E g|² times the tokens written, over that of RLOO with as many responses; \
+         less and more have intervals without 1, at 95 % for all together.",
     )
 }
 
@@ -177,7 +182,10 @@ fn never_more(n: &Numbers) -> Finding {
             .value(format!("tasks with more at G = {g}"), above(g).len())
             .value(format!("largest ratio above 1 at G = {g}"), most);
     }
-    finding.note("A mean of half the group is a noisier baseline than that of all others, and evenly spaced codes can meet a periodic reward.")
+    finding.note(
+        "A mean of half the group is a noisier baseline than that of all others, and evenly spaced codes can \
+        meet a periodic reward.",
+    )
 }
 
 fn values(n: &Numbers) -> Finding {
@@ -208,9 +216,11 @@ fn paired(n: &Numbers, group: usize) -> Option<Interval> {
 }
 
 fn visit(n: &Numbers) -> Finding {
-    let statement = "With the success rate of the prompt's earlier visit one systematic set has at most 0.85 of RLOO's variance on 80 % of tasks";
+    let statement = "With the success rate of the prompt's earlier visit one systematic set has at most 0.85 of \
+        RLOO's variance on 80 % of tasks";
     with_ratios(Finding::new("visit", statement, reaches(n, VISIT)), "all", &[VISIT]).note(
-        "Exact, over tasks with binary rewards. The earlier visit had as many responses as the group, independent ones, and serves between success rates of 0.1 and 0.9.",
+        "Exact, over tasks with binary rewards. The earlier visit had as many responses as the group, independent \
+         ones, and serves between success rates of 0.1 and 0.9.",
     )
 }
 
@@ -219,12 +229,15 @@ fn independent(n: &Numbers) -> Finding {
     let out_of_reach = [PREFIX, STATE, POSTERIOR].iter().all(|&m| trees(m).is_some_and(|o| o.reached < 0.8));
     let finding = Finding::new(
         "independent",
-        "With independent responses no values from a group of eight reach the goal on random trees, not even those of an estimator that knows how the trees are drawn",
+        "With independent responses no values from a group of eight reach the goal on random trees, not even those of \
+         an estimator that knows how the trees are drawn",
         holds_or(out_of_reach, "one of them does"),
     );
     with_ratios(finding, "random", &[KNOWN, PREFIX, STATE, POSTERIOR, VALUES, BEST, TOKENS])
         .only("group", &[GROUPS[0]])
-        .note("Exact values, the best baseline and exact values of tokens use what no group knows; a known J is what the noise of the group's mean costs. Posterior values are exact means given the other seven responses and fair bits as rewards.")
+        .note("Exact values, the best baseline and exact values of tokens use what no group knows; a known J is what \
+            the noise of the group's mean costs. Posterior values are exact means given the other seven responses and \
+            fair bits as rewards.")
 }
 
 fn bits(n: &Numbers) -> Finding {
@@ -286,34 +299,29 @@ fn law(n: &Numbers) -> Finding {
         let rows = n.rows.iter().filter(|r| r.group == g).map(|r| side(&r.law));
         rows.fold((0, 0), |(a, b), (pays, all)| (a + pays, b + all))
     };
-    let above = |l: &Law| l.above;
-    let below = |l: &Law| l.below;
-    let least =
-        GROUPS.map(|g| depths(g, above)).iter().map(|(a, b)| *a as f64 / *b as f64).fold(1.0, f64::min);
-    let finding = Finding::new(
+    let above = GROUPS.map(|g| depths(g, |law| law.above));
+    let below = GROUPS.map(|g| depths(g, |law| law.below));
+    let least = above.iter().map(|(pays, all)| *pays as f64 / *all as f64).fold(1.0, f64::min);
+    let shares = |depths: [(usize, usize); 3]| depths.map(|(pays, all)| format!("{pays} of {all}"));
+    Finding::new(
         "law",
         "Where F is above 1, values of prefixes lower the variance, as the law of values says",
         holds_or(
             least >= 0.95,
             format!("at some group size they do at only {} of these depths", percent(least)),
         ),
-    );
-    let with_group = |finding: Finding, g| {
-        let ((yes, all), (no, rest)) = (depths(g, above), depths(g, below));
-        finding
-            .value(format!("of {all} depths above 1 at G = {g}"), yes)
-            .value(format!("of {rest} depths below 1 at G = {g}"), no)
-    };
-    GROUPS
-        .into_iter()
-        .fold(finding, with_group)
+    )
+    .value("depths above 1 at which they do, G = 8, 16, 32", shares(above))
+    .value("depths below 1", shares(below))
         .value("rows of \"prefix only\" simulated", measured.len())
         .value("correlation with its formula", with)
         .value("bias of its formula", off)
         .value("share beyond two standard errors", far)
         .value("correlation without the terms of pairs", without)
         .value("bias without the terms of pairs", bare_off)
-        .note("Counted are depths beyond the prompt at which values, not shrunk, lower the variance, exactly. The law puts the mean number of other responses in place of each number, and leaves pairs and the reward's covariance with the score's norm out.")
+        .note("Counted are depths beyond the prompt at which values, not shrunk, lower the variance, exactly. The law \
+            puts the mean number of other responses in place of each number, and leaves pairs and the reward's \
+            covariance with the score's norm out.")
 }
 
 fn correlation(x: &[f64], y: &[f64]) -> f64 {
@@ -345,7 +353,8 @@ fn bias(n: &Numbers) -> Finding {
     .note("With independent responses the bias is 1/G of the gradient, which turns nothing.")
 }
 
-/// A mean over random trees that was predicted from other trees of the family before it was measured here: method, group size, mean.
+/// A mean over random trees that was predicted from other trees of the family before it was measured here: method,
+/// group size, mean.
 pub(super) const PREDICTED: [(usize, usize, f64); 14] = [
     (HALVES, 8, 0.832),
     (HALVES, 16, 0.687),
@@ -391,7 +400,8 @@ fn predicted(n: &Numbers) -> Finding {
     let statement =
         "Means over random trees that were predicted before they were measured here hold within 0.02";
     Finding::new("predicted", statement, verdict).rows("predicted", &[]).note(
-        "Chains were predicted at a group size that was not said: 0.68 at T = 5, 0.79 at T = 10, 0.90 at T = 40, and 0.89 to 0.98 at T = 40 with free tokens.",
+        "Chains were predicted at a group size that was not said: 0.68 at T = 5, 0.79 at T = 10, 0.90 at T = 40, and \
+         0.89 to 0.98 at T = 40 with free tokens.",
     )
 }
 

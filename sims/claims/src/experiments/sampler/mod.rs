@@ -5,8 +5,10 @@
 //! update        1/G Σ_i Σ_t (r_i - b(s_t)) ∇log π(a_t|s_t),     b from the other sets, or from an earlier visit of the prompt
 //! ```
 //! Unbiased at every group size, with an exact variance (`tests/theory/sampler.rs`); see `grpo_lambda::systematic` and
-//! `grpo_lambda_mdp::expected::{SetMoments, PrefixMoments}`. Beside them stand bounds of independent sampling: a known `J`, the posterior
-//! means of an estimator that knows how the trees are drawn, exact values and the best baseline of prefixes. `trees` gives the methods that branch
+//! `grpo_lambda_mdp::expected::{SetMoments, PrefixMoments}`. Beside them stand bounds of independent sampling: a known
+//! `J`, the posterior
+//! means of an estimator that knows how the trees are drawn, exact values and the best baseline of prefixes. `trees`
+//! gives the methods that branch
 //! trees of their own.
 
 mod chains;
@@ -26,8 +28,10 @@ use trees::{TreeRow, trees};
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "sampler",
     title: "How much variance does a group lose, without a bias, when its responses are sampled systematically?",
-    claim: "Two systematic sets, each with the other's mean as its baseline, have at most 0.85 of RLOO's variance on four tasks of five",
-    source: "ours; after Arithmetic Sampling (arXiv 2210.15458) and QuasiMoTTo (arXiv 2607.01179); numbers predicted before they were measured",
+    claim: "Two systematic sets, each with the other's mean as its baseline, have at most 0.85 of RLOO's variance on \
+        four tasks of five",
+    source: "ours; after Arithmetic Sampling (arXiv 2210.15458) and QuasiMoTTo (arXiv 2607.01179); numbers predicted \
+        before they were measured",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
 

@@ -1,9 +1,10 @@
 //! Tables and the figure.
 
-use super::chains::Kind;
 use super::findings::{Family, PREDICTED, RatioSummary, ratios};
 use super::tasks::Row;
 use super::{BEST, GOAL, GROUPS, HALVES, HALVES_Q, METHODS, Numbers, PREFIX, VALUES, VISIT};
+use crate::experiment::CASES;
+use crate::experiments::common::chart::chart;
 use crate::experiments::common::record::{Record, table};
 use crate::experiments::common::{mean, quantile};
 use crate::figure::{Axis, Figure, Panel};
@@ -15,7 +16,7 @@ const FLIPS: usize = 999;
 
 pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     vec![
-        (String::new(), rows(n)),
+        (CASES.into(), rows(n)),
         ("overall".into(), overall(n)),
         ("chains".into(), chains(n)),
         ("predicted".into(), predicted(n)),
@@ -23,16 +24,12 @@ pub(super) fn tables(n: &Numbers) -> Vec<(String, Table)> {
     ]
 }
 
-fn family(of_zoo: bool) -> &'static str {
-    if of_zoo { "zoo" } else { "random" }
-}
-
 /// A row per task and group size, a column per method.
 fn rows(n: &Numbers) -> Table {
     table(n.rows.iter().map(|r| {
         let known = Record::default()
             .with("task", r.task.as_str())
-            .with("family", family(r.of_zoo))
+            .with("family", if r.of_zoo { "zoo" } else { "random" })
             .with("group", r.group)
             .with("bits", r.bits)
             .with("explained_by_first_bits", r.explained)
@@ -126,39 +123,43 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
         });
         variance = variance.intervals(METHODS[method], points);
     }
-    let g = GROUPS[1];
-    let mut bits = Panel::new(format!("What the first bits explain, G = {g}"))
-        .x(Axis::new("share of a response's variance explained"))
-        .y(Axis::new("share of RLOO's variance").range(0.0, 1.3));
-    for (family, name) in [(Family::Random, "random trees"), (Family::Zoo, "zoo")] {
-        let own = |r: &&Row| r.group == g && r.of_zoo == (family == Family::Zoo);
-        let points = n.rows.iter().filter(own).filter_map(|r| Some((r.explained, r.ratio[HALVES]?.0)));
-        bits = bits.points(name, points);
-    }
-    let mut long = Panel::new(format!("Two systematic sets on chains, G = {g}"))
-        .x(Axis::new("tokens of a response"))
-        .y(Axis::new("share of RLOO's variance").range(0.0, 1.3));
-    for kind in Kind::ALL {
-        let own = n.chains.iter().filter(|c| c.kind == kind && c.group == g);
-        long = long.line(kind.name(), own.map(|c| (c.tokens as f64, c.ratio.0)));
-    }
     let halves = |g: usize| mean(&ratios(n, Family::All, g, HALVES));
     let figure = Figure::new(format!(
-        "Systematic sampling takes {:.0} % of RLOO's variance away at G = {}, {:.0} % at G = {}, without a bias; little on long free responses",
+        "Systematic sampling takes {:.0} % of RLOO's variance away at G = {}, {:.0} % at G = {}, without a bias; \
+         little on long free responses",
         100.0 * (1.0 - halves(GROUPS[0])),
         GROUPS[0],
         100.0 * (1.0 - halves(GROUPS[1])),
         GROUPS[1]
     ))
     .caption(format!(
-        "Variance of one update; the title has exact means over all {} tasks, the left panel those on which every method was measured. Baselines from the other of two systematic sets, or from the prompt's earlier visit inside a guard; Prefix RLOO, exact values and \
-         the best baseline of prefixes are those of independent responses, and the last two use what no group knows. Middle: the variance explained by the first log2(G/2) bits of a response's code.",
+        "Variance of one update; the title has exact means over all {} tasks, the left panel those on which every \
+         method was measured. Baselines from the other of two systematic sets, or from the prompt's earlier visit \
+         inside a guard; Prefix RLOO, exact values and the best baseline of prefixes are those of independent \
+         responses, and the last two use what no group knows. \
+         Middle: the variance explained by the first log2(G/2) bits of a response's code.",
         ratios(n, Family::All, GROUPS[0], HALVES).len()
     ))
     .columns(3)
     .panel_size(400, 320)
-    .panel(variance.hline(1.0, "RLOO").hline(GOAL, "goal"))
-    .panel(bits.hline(1.0, "RLOO"))
-    .panel(long.hline(1.0, "RLOO"));
+    .panel(variance.hline(1.0, "RLOO").hline(GOAL, "goal"));
+    let g = GROUPS[1];
+    let axis = Axis::new("share of RLOO's variance").range(0.0, 1.3);
+    let measured = n.rows.iter().filter(|r| r.group == g).filter_map(|r| Some((r, r.ratio[HALVES]?.0)));
+    let (zoo, random): (Vec<_>, Vec<_>) = measured.partition(|(r, _)| r.of_zoo);
+    let figure = chart(random.into_iter().chain(zoo))
+        .panels(|_| format!("What the first bits explain, G = {g}"))
+        .x("share of a response's variance explained")
+        .y(axis.clone())
+        .points(|(r, _)| if r.of_zoo { "zoo" } else { "random trees" }, |(r, ratio)| (r.explained, *ratio))
+        .hline(1.0, "RLOO")
+        .on(figure);
+    let figure = chart(n.chains.iter().filter(|c| c.group == g))
+        .panels(|_| format!("Two systematic sets on chains, G = {g}"))
+        .x("tokens of a response")
+        .y(axis)
+        .lines(|c| c.kind.name(), |c| (c.tokens as f64, c.ratio.0))
+        .hline(1.0, "RLOO")
+        .on(figure);
     vec![(String::new(), figure)]
 }

@@ -214,7 +214,8 @@ fn paired_ratio(ours: &[f64], base: &[f64]) -> (f64, f64) {
     (ratio, if error > 1e-12 { error } else { 0.0 })
 }
 
-/// The variance with the success rate of `g` independent responses at an earlier visit: one set inside the guard, two outside.
+/// The variance with the success rate of `g` independent responses at an earlier visit: one set inside the guard, two
+/// outside.
 fn after_a_visit(g: usize, whole: &SetMoments, half: &SetMoments) -> f64 {
     let (p, mut share) = (whole.mean, (1.0 - whole.mean).powi(g as i32));
     let mut variance = 0.0;
@@ -243,7 +244,8 @@ fn law(prefixes: &PrefixMoments, g: usize) -> Law {
 
 enum Rule {
     Method(Box<dyn Method>),
-    /// Rewards less posterior means of the value, given the other responses of the group, of trees whose rewards are fair bits.
+    /// Rewards less posterior means of the value, given the other responses of the group, of trees whose rewards are
+    /// fair bits.
     Posterior,
 }
 

@@ -27,12 +27,14 @@ pub(super) struct TreeRow {
     pub(super) task: String,
     pub(super) method: &'static str,
     pub(super) sampling: &'static str,
-    /// Cosine of the mean update with `∇J`, its length corrected for the noise of the mean, which may leave it above 1; none where noise hides
+    /// Cosine of the mean update with `∇J`, its length corrected for the noise of the mean, which may leave it above 1;
+    /// none where noise hides
     /// the mean.
     pub(super) cosine_with_gradient: Option<f64>,
     /// `tr Var g / |E g|²`, over RLOO's; none likewise.
     pub(super) noise_over_rloo: Option<f64>,
-    /// Its standard error over groups, as if the draws of the two were independent, which is too wide where they are shared; none likewise.
+    /// Its standard error over groups, as if the draws of the two were independent, which is too wide where they are
+    /// shared; none likewise.
     pub(super) noise_over_rloo_error: Option<f64>,
     /// Tokens written, over those of as many independent responses.
     pub(super) tokens_over_rloo: f64,

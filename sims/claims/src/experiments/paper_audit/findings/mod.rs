@@ -5,7 +5,8 @@ mod prose;
 
 use super::Audit;
 use super::gains::{Estimate, Gain};
-use crate::experiment::{Finding, Verdict};
+use crate::experiment::Finding;
+use crate::experiments::common::holds_or;
 use crate::sentences::SentenceId;
 use grpo_lambda_printed::Benchmark;
 use grpo_lambda_printed::consistency::{self, CellCheck};
@@ -35,10 +36,6 @@ pub(super) fn findings(audit: &Audit) -> Vec<Finding> {
     ]
 }
 
-fn holds_or(holds: bool, why_not: impl FnOnce() -> String) -> Verdict {
-    if holds { Verdict::Holds } else { Verdict::Fails(why_not()) }
-}
-
 /// `a 1, b 2`
 fn list<T>(items: impl IntoIterator<Item = T>, text: impl Fn(T) -> String) -> String {
     items.into_iter().map(text).collect::<Vec<_>>().join(", ")
@@ -61,13 +58,14 @@ fn printed_averages(audit: &Audit) -> Finding {
     Finding::new(
         "printed_averages",
         "AVG in Tables 3-6 is the mean of the five scores above it",
-        holds_or(wrong.is_empty(), || {
+        holds_or(
+            wrong.is_empty(),
             format!(
                 "{} of {} differ by more than 0.001, which no rounding explains",
                 wrong.len(),
                 checks.len()
-            )
-        }),
+            ),
+        ),
     )
     .value("averages", checks.len())
     .value("averages that are not the rounded mean of the printed scores", off)
@@ -86,10 +84,10 @@ fn whole_numbers(audit: &Audit) -> Finding {
     let neither = bad.iter().filter(|c| !c.by_two_decimals && !c.by_truncation).count();
     Finding::new(
         "whole_numbers",
-        "every printed score is a whole number of right answers out of N = 30, 83, 500, 272, 675 (greedy, one sample: the default of the evaluation code the paper names)",
-        holds_or(bad.is_empty(), || {
-            format!("{} of {} cannot be k/N rounded to three decimals", bad.len(), audit.cells.len())
-        }),
+        "every printed score is a whole number of right answers out of N = 30, 83, 500, 272, 675 (greedy, one sample: \
+         the default of the evaluation code the paper names)",
+        holds_or(bad.is_empty(), format!("{} of {} cannot be k/N rounded to three \
+            decimals", bad.len(), audit.cells.len())),
     )
     .value("printed scores", audit.cells.len())
     .value("impossible if rounded", bad.len())
@@ -132,7 +130,7 @@ fn table1_rows(audit: &Audit) -> Finding {
         .fold(0.0, f64::max);
     let off = audit.table1.iter().filter(|r| r.average_minus_row_mean().abs() > 0.001);
     let off: Vec<String> = off.map(|r| format!("{} {}", r.model.name(), r.method())).collect();
-    Finding::on(SentenceId::Table1IsAnAverage, holds_or(wrong.is_empty(), || list(&wrong, describe)))
+    Finding::on(SentenceId::Table1IsAnAverage, holds_or(wrong.is_empty(), list(&wrong, describe)))
         .value("rows", audit.table1.len())
         .value("rows reproduced", audit.table1.len() - wrong.len())
         .value("largest error of these", largest)
@@ -142,7 +140,7 @@ fn table1_rows(audit: &Audit) -> Finding {
 fn table1_caption(audit: &Audit) -> Finding {
     let lambda_rows: Vec<_> = audit.table1.iter().filter(|r| r.lambda).collect();
     let same = lambda_rows.iter().all(|r| r.best.name == lambda_rows[0].best.name);
-    let verdict = holds_or(same, || list(&lambda_rows, |r| format!("{}: {}", r.model.name(), r.best.name)));
+    let verdict = holds_or(same, list(&lambda_rows, |r| format!("{}: {}", r.model.name(), r.best.name)));
     let errors: Vec<f64> = lambda_rows.iter().map(|r| r.largest_error).collect();
     Finding::on(SentenceId::Table1OnlyLambda, verdict).value(
         "largest deviations from the printed rows",

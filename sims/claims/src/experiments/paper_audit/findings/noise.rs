@@ -1,8 +1,8 @@
 //! The gains against the noise of test items and of runs.
 
-use super::{estimates, holds_or, list, p_value};
+use super::{estimates, list, p_value};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::extremes;
+use crate::experiments::common::{extremes, holds_or};
 use crate::experiments::paper_audit::Audit;
 use crate::experiments::paper_audit::gains::{
     self, Estimate, Gain, Selection, best_of_quantile, best_of_tail, minimal_detectable, variance_share,
@@ -32,16 +32,18 @@ pub(super) fn headline(audit: &Audit) -> Finding {
         let lost = four.iter().filter(|g| g.points < 0.0).count();
         format!("{lost} of {} data sets on {}", four.len(), m.name())
     });
-    let verdict = holds_or(corrected.gains == variants.len(), || {
+    let verdict = holds_or(
+        corrected.gains == variants.len(),
         format!(
-            "of {} variants {} gain significantly over GRPO on the 1.5B models after Holm's correction for their number (significant losses: {}); {} averages {} points and loses on {losses}",
+            "of {} variants {} gain significantly over GRPO on the 1.5B models after Holm's correction for their \
+             number (significant losses: {}); {} averages {} points and loses on {losses}",
             variants.len(),
             corrected.gains,
             corrected.losses,
             worst.0.name(),
             worst.2
-        )
-    });
+        ),
+    );
     let gsm = audit.wins(|g| g.run.dataset == Dataset::Gsm8k);
     Finding::on(SentenceId::EveryVariationGains, verdict)
         .value("variants", variants.len())
@@ -75,7 +77,8 @@ pub(super) fn benchmark_gain(audit: &Audit) -> Finding {
     let verdict = match (unclear.is_empty(), pooled.z() > 1.96) {
         (true, _) => Verdict::Holds,
         (false, true) => Verdict::HoldsWhen(format!(
-            "models are pooled ({pooled} points), training seeds are taken to add no variance and the averages to share no error of items; alone, {} cannot be told from 0",
+            "models are pooled ({pooled} points), training seeds are taken to add no variance and the averages to \
+             share no error of items; alone, {} cannot be told from 0",
             list(&unclear, |m| m.name().into())
         )),
         (false, false) => Verdict::Fails(format!("the pooled gain is {pooled} points")),
@@ -111,7 +114,10 @@ pub(super) fn benchmark_gain(audit: &Audit) -> Finding {
         .value("items", Benchmark::ALL.iter().map(|b| b.items()).sum::<i64>())
         .rows("means", &["model", "gain_points", "low95", "high95", "z", "correlation_needed"])
         .only("variant", &[Column::COMMON.name()])
-        .note("Points, mean of four data sets. SE = sqrt(sum_b [p1(1-p1)+p2(1-p2)]/N_b)/5, unpaired, test items only: there is one training seed, so the chance in training is not covered. A larger correlation of right and wrong between runs than the one needed would bring z to 1.96. All averages answer the same items: the pairing of runs narrows the interval, a shared error widens it, and the scores printed tell neither.")
+        .note("Points, mean of four data sets. SE = sqrt(sum_b [p1(1-p1)+p2(1-p2)]/N_b)/5, unpaired, test items only: \
+            there is one training seed, so the chance in training is not covered. A larger correlation of right and \
+            wrong between runs than the one needed would bring z to 1.96. All averages answer the same items: the \
+            pairing of runs narrows the interval, a shared error widens it, and the scores printed tell neither.")
 }
 
 pub(super) fn multiplicity(audit: &Audit) -> Finding {
@@ -124,14 +130,15 @@ pub(super) fn multiplicity(audit: &Audit) -> Finding {
     Finding::new(
         "multiplicity",
         "most printed gains over GRPO are larger than test-item noise after correction for their number",
-        holds_or(2 * corrected.gains > audit.gains.len(), || {
+        holds_or(
+            2 * corrected.gains > audit.gains.len(),
             format!(
                 "{} gains and {} losses of {} survive Holm's correction at 5 %",
                 corrected.gains,
                 corrected.losses,
                 audit.gains.len()
-            )
-        }),
+            ),
+        ),
     )
     .value("gains, uncorrected", raw_up.len())
     .value("losses, uncorrected", raw_down.len())
@@ -201,7 +208,8 @@ pub(super) fn selection(audit: &Audit) -> Finding {
     )
     .value("standard errors that the best of 8 gains without effect", expected_max_normal(8))
     .rows("selection", &[])
-    .note("Chance is what the best of eight gains without effect, on average and in at most 5 % of cases; the eight share one baseline, a correlation of 1/2.")
+    .note("Chance is what the best of eight gains without effect, on average and in at most 5 % of cases; the eight \
+        share one baseline, a correlation of 1/2.")
 }
 
 /// Each variant over both 1.5B models, judged by the scatter of the runs.
@@ -224,10 +232,13 @@ pub(super) fn run_spread(audit: &Audit) -> Finding {
     let best = judged.iter().min_by(|a, b| a.2.total_cmp(&b.2)).expect("eight variants");
     let finding = Finding::new(
         "run_spread",
-        "the gains of the variants stay significant when the scatter between runs, not that of test items, is the measure",
-        holds_or(count(&adjusted) == judged.len(), || {
+        "the gains of the variants stay significant when the scatter between runs, not that of test items, is the \
+         measure",
+        holds_or(
+            count(&adjusted) == judged.len(),
             format!(
-                "{} of {} variants differ from GRPO at 5 % over both 1.5B models, {} after Holm's correction; the smallest p is {} ({} {:+.2} points, SE {:.2})",
+                "{} of {} variants differ from GRPO at 5 % over both 1.5B models, {} after Holm's correction; the \
+                 smallest p is {} ({} {:+.2} points, SE {:.2})",
                 count(&p),
                 judged.len(),
                 count(&adjusted),
@@ -235,8 +246,8 @@ pub(super) fn run_spread(audit: &Audit) -> Finding {
                 best.0.name(),
                 best.1.points,
                 best.1.se
-            )
-        }),
+            ),
+        ),
     );
     let finding = spreads.iter().fold(finding, |finding, s| {
         let name = s.model.name();
@@ -245,7 +256,9 @@ pub(super) fn run_spread(audit: &Audit) -> Finding {
             .value(format!("{name}: from test items"), s.item_se)
             .value(format!("{name}: p for items alone"), s.p())
     });
-    finding.note("The residual standard deviation is of one average after fitting a level to each variant and each data set. It holds chance in training and differences of a variant between data sets; one seed per cell cannot tell them apart.")
+    finding.note("The residual standard deviation is of one average after fitting a level to each variant and each \
+        data set. It holds chance in training and differences of a variant between data sets; one seed per cell \
+        cannot tell them apart.")
 }
 
 pub(super) fn detectable(audit: &Audit) -> Finding {
@@ -268,13 +281,14 @@ pub(super) fn detectable(audit: &Audit) -> Finding {
     let finding = Finding::new(
         "detectable",
         "one five-benchmark average with one seed can show the gains that the paper reports",
-        holds_or(seen == common.len(), || {
+        holds_or(
+            seen == common.len(),
             format!(
                 "{} of {} gains of recent/ε-trace/0.99 are below the minimal detectable difference",
                 common.len() - seen,
                 common.len()
-            )
-        }),
+            ),
+        ),
     );
     Model::ALL
         .into_iter()

@@ -1,9 +1,9 @@
 //! The text's statements about its numbers.
 
+use super::list;
 use super::noise::common_gains;
-use super::{holds_or, list};
 use crate::experiment::{Finding, Verdict};
-use crate::experiments::common::mean;
+use crate::experiments::common::{holds_or, mean};
 use crate::experiments::paper_audit::Audit;
 use crate::experiments::paper_audit::gains::{self, Estimate};
 use crate::sentences::SentenceId;
@@ -36,7 +36,8 @@ pub(super) fn three_points(audit: &Audit) -> Finding {
         Verdict::Holds
     } else if over(same_variant) {
         Verdict::HoldsWhen(format!(
-            "recent/ε-trace/0.99 is taken on all four models ({same_variant:.2}); Table 1 itself gives {a:.2}, unrounded {b:.2}, without the 3B row {without:.2}"
+            "recent/ε-trace/0.99 is taken on all four models ({same_variant:.2}); Table 1 itself gives {a:.2}, \
+             unrounded {b:.2}, without the 3B row {without:.2}"
         ))
     } else {
         Verdict::Fails(format!("Table 1 gives {a:.2}, unrounded {b:.2}, without the 3B row {without:.2}"))
@@ -55,14 +56,15 @@ pub(super) fn seven_b(audit: &Audit) -> Finding {
         four.iter().max_by(|a, b| a.printed_points().total_cmp(&b.printed_points())).expect("four runs");
     let finding = Finding::on(
         SentenceId::SevenBGain,
-        holds_or(mean_gain.points >= 4.45, || {
+        holds_or(
+            mean_gain.points >= 4.45,
             format!(
                 "{:+.1} is the best of four data sets ({}); their mean is {mean_gain}, Table 1 says {:+.1}",
                 best.printed_points(),
                 best.run.dataset.name(),
                 table1_gains(audit)[3]
-            )
-        }),
+            ),
+        ),
     );
     four.iter().fold(finding, |finding, g| {
         let name = g.run.dataset.name();
@@ -78,7 +80,7 @@ pub(super) fn math_rl(audit: &Audit) -> Finding {
     };
     let mean_gain = mean(&points(Dataset::MathRl16k));
     let verdict =
-        holds_or((mean_gain - 5.52).abs() <= 0.01, || format!("the mean gain is {mean_gain:.3} points"));
+        holds_or((mean_gain - 5.52).abs() <= 0.01, format!("the mean gain is {mean_gain:.3} points"));
     Dataset::ALL
         .into_iter()
         .fold(Finding::on(SentenceId::FivePoints, verdict), |finding, d| {
@@ -96,7 +98,7 @@ pub(super) fn aime_ten(audit: &Audit) -> Finding {
     Finding::new(
         "aime_ten",
         "\"a 10 point improvement on AIME24\" of the 7B model (Figure 1) exceeds the noise of its items",
-        holds_or(e.z() > 1.96, || format!("{e} points: {:.0} items of {n} instead of {:.0}", p1 * n, p2 * n)),
+        holds_or(e.z() > 1.96, format!("{e} points: {:.0} items of {n} instead of {:.0}", p1 * n, p2 * n)),
     )
     .value("z", e.z())
 }
@@ -111,7 +113,7 @@ pub(super) fn improvement_range() -> Finding {
     Finding::new(
         "improvement_range",
         "\"30-40 % improved performance during RL training\" (abstract, contributions) is what Section 4.2 reports",
-        holds_or(a == b, || format!("Section 4.2 says {}-{} %", b.0, b.1)),
+        holds_or(a == b, format!("Section 4.2 says {}-{} %", b.0, b.1)),
     )
     .note("Training curves are printed only as figures, so neither can be recomputed.")
 }
@@ -138,14 +140,15 @@ pub(super) fn orz(audit: &Audit) -> Finding {
     let first: Vec<_> = rows.iter().filter(|(_, _, runs)| rank(runs, Dataset::OrzMath57k) == 1).collect();
     showing(Finding::on(
         SentenceId::OrzMathIsWorse,
-        holds_or(last == rows.len(), || {
+        holds_or(
+            last == rows.len(),
             format!(
                 "worst of four data sets in {last} of {} rows, best in {} ({})",
                 rows.len(),
                 first.len(),
                 list(&first, |(m, c, _)| format!("{} {}", m.name(), c.name()))
-            )
-        }),
+            ),
+        ),
     ))
 }
 
@@ -155,14 +158,15 @@ pub(super) fn math_rl_is_good(audit: &Audit) -> Finding {
     let worst: Vec<_> = rows.iter().filter(|(_, _, runs)| rank(runs, Dataset::MathRl16k) == 4).collect();
     showing(Finding::on(
         SentenceId::MathRlIsBest,
-        holds_or(good == rows.len(), || {
+        holds_or(
+            good == rows.len(),
             format!(
                 "among the better two of four data sets in {good} of {} rows, the worst in {} ({})",
                 rows.len(),
                 worst.len(),
                 list(&worst, |(m, c, _)| format!("{} {}", m.name(), c.name()))
-            )
-        }),
+            ),
+        ),
     ))
 }
 
@@ -170,7 +174,7 @@ pub(super) fn grows_with_size(audit: &Audit) -> Finding {
     let g = table1_gains(audit);
     let holds = g[2].min(g[3]) > g[0].max(g[1]);
     let verdict =
-        holds_or(holds, || format!("the 7B model gains {:+.1}, R1-Distill-Qwen-1.5B {:+.1}", g[3], g[1]));
+        holds_or(holds, format!("the 7B model gains {:+.1}, R1-Distill-Qwen-1.5B {:+.1}", g[3], g[1]));
     let finding = Finding::on(SentenceId::GapGrowsWithSize, verdict);
     Model::ALL.into_iter().zip(g).fold(finding, |finding, (m, g)| finding.value(m.name(), g))
 }
@@ -182,7 +186,7 @@ pub(super) fn llama_is_weaker(audit: &Audit) -> Finding {
         let small = t[*m as usize];
         llama.grpo.average < small.grpo.average && llama.lambda.average < small.lambda.average
     });
-    let finding = Finding::on(SentenceId::ThreeBIsWorse, holds_or(holds, || "not in Table 1".into()));
+    let finding = Finding::on(SentenceId::ThreeBIsWorse, holds_or(holds, "not in Table 1"));
     Model::ALL.into_iter().zip(t).fold(finding, |finding, (m, p)| {
         finding
             .value(format!("{}: GRPO", m.name()), p.grpo.average.value())

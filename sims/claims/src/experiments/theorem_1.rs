@@ -1,20 +1,24 @@
 //! `theorem_1`: the forward and the backward view of GAE are the same sum.
 
-mod findings;
-
-use crate::experiment::{Context, Experiment, Parts};
-use crate::experiments::common::{dot, gap, largest, noise, norm, stream};
-use findings::{figures, findings, tables};
+use crate::experiment::{Context, Experiment, Finding, Parts};
+use crate::experiments::common::{
+    EXACT, all_within, dot, gap, holds_or, identity, largest, noise, norm, rounding_error, short, stream,
+};
+use crate::figure::{Axis, Figure, Panel};
+use crate::sentences::SentenceId;
 use grpo_lambda::advantage::{Delta, gae, td_errors};
 use grpo_lambda::trace::{AsPrinted, Both, Recent, RowNormalised, Sequence, Style, Trace};
 use grpo_lambda_mdp::{EdgeId, Oracle, Tree, zoo};
+use grpo_lambda_stats::table::Table;
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
 pub(super) static EXPERIMENT: Experiment = Experiment {
     id: "theorem_1",
     title: "Is GAE's sum of advantages a sum of TD errors times traces?",
-    claim: "\"The policy gradient estimate ĝ using traces from generalized advantage estimation A_GAE can be re-parameterized with a critic-free TD-error δ_t such that ĝ = Σ_{t=0..∞} A_GAE(s_t) ∇_θ log π_θ(a_t|s_t) = Σ_{t=0..∞} δ_t Σ_{l=0..t} (γλ)^l ∇_θ log π_θ(a_{t-l}|s_{t-l}).\"",
+    claim: "\"The policy gradient estimate ĝ using traces from generalized advantage estimation A_GAE can be \
+        re-parameterized with a critic-free TD-error δ_t such that ĝ = Σ_{t=0..∞} A_GAE(s_t) ∇_θ log π_θ(a_t|s_t) = \
+        Σ_{t=0..∞} δ_t Σ_{l=0..t} (γλ)^l ∇_θ log π_θ(a_{t-l}|s_{t-l}).\"",
     source: "GRPO-lambda (arXiv 2510.00194v1), Theorem 1; Appendix A.2, Eq. 6-16",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
@@ -104,28 +108,22 @@ const RESPONSES: usize = 12;
 const QS: [f64; 5] = [0.0, 0.5, 0.9, 0.99, 1.0];
 
 /// The numbers in place of the TD errors.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, PartialEq, Serialize)]
 enum Deltas {
+    #[serde(rename = "exact critic")]
     ExactCritic,
+    #[serde(rename = "random critic")]
     RandomCritic,
     /// `A_NAE` at every token.
+    #[serde(rename = "A_NAE at every token")]
     Nae,
     /// Numbers that are the TD errors of nothing.
+    #[serde(rename = "random numbers")]
     Random,
 }
 
 impl Deltas {
     const ALL: [Deltas; 4] = [Deltas::ExactCritic, Deltas::RandomCritic, Deltas::Nae, Deltas::Random];
-
-    /// The words in tables.
-    fn name(self) -> &'static str {
-        match self {
-            Deltas::ExactCritic => "exact critic",
-            Deltas::RandomCritic => "random critic",
-            Deltas::Nae => "A_NAE at every token",
-            Deltas::Random => "random numbers",
-        }
-    }
 
     /// The rewards whose TD errors under `values` are the deltas.
     fn rewards(self, response: &Response, values: &[f64], rng: &mut ChaCha8Rng) -> Vec<f64> {
@@ -143,17 +141,23 @@ impl Deltas {
 }
 
 /// Differences on one MDP with one kind of deltas.
+#[derive(Serialize)]
 struct OnMdp {
     mdp: &'static str,
+    #[serde(rename = "delta")]
     deltas: Deltas,
     identities: usize,
     /// Largest relative difference of both sides.
+    #[serde(rename = "largest_relative_difference")]
     worst: f64,
     /// Largest relative difference if GAE is cut after two terms, as the text prints it.
+    #[serde(skip)]
     truncated: f64,
     /// Largest `|Σ δ_t - (r - V(s_0))|` of the TD errors of a critic.
+    #[serde(skip)]
     telescoped: f64,
     /// Largest `Σ δ_t / (T (r - V(s_0)))` of `δ_t = r - V(s_0)`.
+    #[serde(skip)]
     counted: f64,
 }
 
@@ -254,4 +258,118 @@ fn eligibility(trace: &dyn Trace, gradients: &[Vec<f64>]) -> Vec<Vec<f64>> {
         }
     }
     traces
+}
+
+fn findings(n: &Numbers) -> Vec<Finding> {
+    let over_mdps = |of: fn(&OnMdp) -> f64| largest(n.on_mdps.iter().map(of));
+    let worst = over_mdps(|m| m.worst);
+    let random = largest(n.lengths.iter().map(|l| l.relative_difference));
+    let truncated = over_mdps(|m| m.truncated);
+    vec![
+        Finding::on(SentenceId::PolicyGradientIdentity, all_within(EXACT, worst))
+            .value("MDPs", n.mdps)
+            .value("identities on their policy gradients", n.on_mdps.iter().map(|m| m.identities).sum::<usize>())
+            .value("largest relative difference", rounding_error(worst))
+            .value("with random numbers, T up to 8192", rounding_error(random)),
+        identity(
+            "any_operator",
+            "The same identity holds for any linear operator and any numbers, <δ, E∇> = <Eᵀδ, ∇>: it is an exchange \
+             of sums \
+             and says nothing about critics, values or λ",
+            n.operators.worst,
+        )
+        .value("operators", &n.operators.names)
+        .value("T up to", 64),
+        Finding::new(
+            "critic_free",
+            "A_NAE is a \"critic-free TD-error\" (the paper sets δ_t = A_NAE at every token)",
+            holds_or(
+                (over_mdps(|m| m.counted) - 1.0).abs() > EXACT,
+                "the TD errors of every critic sum to r - V(s₀); δ_t = r - V(s₀) at every token sums to T times that: \
+                 the \
+                 return is counted T times",
+            ),
+        )
+        .value("largest deviation of the sum of TD errors", rounding_error(over_mdps(|m| m.telescoped)))
+        .value("Σ δ_t / (r - V(s₀)) of A_NAE at T = 8192", n.lengths.last().map(|l| l.return_counted_nae)),
+        Finding::on(
+            SentenceId::TwoTermsOfGae,
+            holds_or(
+                truncated < EXACT,
+                format!(
+                    "with these two terms alone the two sides of the theorem differ by up to {} times the gradient's \
+                     norm",
+                    short(truncated)
+                ),
+            ),
+        )
+        .note("The recursion A_t = δ_t + γλ A_{t+1} is what makes the theorem true."),
+    ]
+}
+
+fn tables(n: &Numbers) -> Vec<(String, Table)> {
+    vec![(String::new(), Table::from_rows(&n.on_mdps)), ("lengths".into(), Table::from_rows(&n.lengths))]
+}
+
+fn figures(n: &Numbers) -> Vec<(String, Figure)> {
+    let points = |part: fn(&Length) -> f64| {
+        let undiscounted = n.lengths.iter().filter(|l| l.q == 1.0);
+        undiscounted.map(move |l| (l.tokens as f64, part(l)))
+    };
+    let counted = Panel::new("How often the return r - V(s₀) enters Σ δ_t")
+        .x(Axis::new("tokens T").log())
+        .y(Axis::new("Σ δ_t / (r - V(s₀))").log())
+        .line("TD errors of any critic", points(|l| l.return_counted_td))
+        .line("A_NAE at every token", points(|l| l.return_counted_nae));
+    let most = largest(n.lengths.iter().map(|l| l.relative_difference));
+    let figure = Figure::new("Theorem 1 is exact for any numbers; it does not license δ_t = A_NAE, which counts the \
+        return T times")
+        .caption(format!(
+            "γ = 1, TD errors of a random critic. The theorem itself has no picture: the largest difference of its two \
+             sides is {} of Σ|terms| in f64 (random numbers, T up to {}, γλ = 0.9, 0.99 and 1), and 0 in exact \
+             rationals.",
+            rounding_error(most),
+            n.lengths.iter().map(|l| l.tokens).max().unwrap_or(0)
+        ))
+        .panel_size(700, 340)
+        .panel(counted);
+    vec![(String::new(), figure)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiments::common::words;
+
+    fn numbers(worst: f64, truncated: f64, counted: f64, operators: f64) -> Numbers {
+        let on_mdp = OnMdp {
+            mdp: "chain",
+            deltas: Deltas::Nae,
+            identities: 5,
+            worst,
+            truncated,
+            telescoped: 0.0,
+            counted,
+        };
+        let length = Length {
+            q: 1.0,
+            tokens: 8192,
+            relative_difference: 0.0,
+            return_counted_td: 1.0,
+            return_counted_nae: 8192.0,
+        };
+        Numbers {
+            mdps: 1,
+            on_mdps: vec![on_mdp],
+            operators: Operators { names: vec!["both"], worst: operators },
+            lengths: vec![length],
+        }
+    }
+
+    #[test]
+    fn each_verdict_follows_its_own_numbers() {
+        let verdicts = |n: Numbers| words(&findings(&n));
+        assert_eq!(verdicts(numbers(0.0, 0.5, 1.0, 0.0)), ["Holds", "Holds", "Fails", "Fails"]);
+        assert_eq!(verdicts(numbers(0.1, 0.0, 0.0, 0.1)), ["Fails", "Fails", "Holds", "Holds"]);
+    }
 }
