@@ -200,8 +200,7 @@ pub struct Report {
 }
 
 /// The parts of an experiment. Only [`Parts::measure`] computes; the others read its numbers, so that a verdict can be
-/// tested on
-/// numbers that are made up.
+/// tested on numbers that are made up.
 ///
 /// ```
 /// use grpo_lambda_claims::experiment::{Experiment, Finding, Parts, Verdict};

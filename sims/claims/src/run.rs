@@ -47,8 +47,7 @@ pub struct Summary {
 }
 
 /// Runs `experiments`, one after the other. A refuted claim is a result like any other; an experiment that breaks down
-/// is
-/// reported on one line while the others go on.
+/// is reported on one line while the others go on.
 ///
 /// # Errors
 /// [`Failure::Refused`] when the output folder cannot be written to, before any work.
@@ -299,8 +298,7 @@ fn summary(outcomes: &[Outcome], out: &Path) -> String {
 }
 
 /// Keeps quiet about panics, which are shown on the experiment's line and not across the progress bar, and remembers
-/// where
-/// the last one happened.
+/// where the last one happened.
 struct Panics {
     place: Arc<Mutex<String>>,
 }

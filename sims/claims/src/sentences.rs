@@ -58,8 +58,8 @@ sentences! {
         "by defining eligibility trace as the inner sum in that equation [..] and converting to a recursive formula"
         tested as "recursive_trace": "ε_t = γλ ε_{t-1} + ∇_t is Σ_l (γλ)^l ∇_{t-l}, for every γλ in [0,1] and every T"
     TwoTraceStyles, "traces", "appendix A.3":
-        "The two variants of GRPO-λ uses recent and both styles for the trace-weights, which is computed with \
-         get_trace()."
+        "The two variants of GRPO-λ uses recent and both styles for the \
+         trace-weights, which is computed with get_trace()."
         tested as "two_trace_styles": "The matrices of Eq. 17 and Eq. 18 are those of Eq. 2 and Eq. 1"
     EarlyTokensAsImportant, "figure_2", "section 3.2":
         "we propose a variation of the weighting scheme such that early tokens are considered as important as the \
@@ -69,8 +69,8 @@ sentences! {
     WeightIsTrace, "credit_profile", "appendix A.3":
         "A less rigorous explanation of ϵ-weight variant is that the loss at each step (token) essentially gets \
          reweighted implicitly with ϵ-trace. ϵ-weight does this reweighting of the loss explicitly."
-        tested as "weight_is_trace": "ϵ-trace and ϵ-weight are the same reweighting of tokens, once implicit and once \
-            explicit"
+        tested as "weight_is_trace": "ϵ-trace and ϵ-weight are the same reweighting of \
+            tokens, once implicit and once explicit"
     ExponentialDecay, "credit_profile", "section 3.2":
         "The discount induced by λ<1 results in an exponential decay of weighting importance as we go back in time."
         tested as "exponential_decay": "\"The discount induced by λ<1 results in an exponential decay of weighting \

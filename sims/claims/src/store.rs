@@ -2,8 +2,8 @@
 //!
 //! The file has one line per piece of work: its key, a tab, and its result in JSON, which keeps every bit of a finite
 //! number. A line is flushed to the disk before the next piece counts as done; a last line cut off by a crash is
-//! dropped. The first line names
-//! the command and the program: pieces of another seed, length or build are never taken for this run's.
+//! dropped. The first line names the command and the program: pieces of another seed, length or build are never taken
+//! for this run's.
 
 use anyhow::Context as _;
 use serde::Serialize;

@@ -157,8 +157,8 @@ fn figures(numbers: &Numbers) -> Vec<(String, Figure)> {
             .line(format!("γλ = {q}"), indexed(column))
             .points(format!("γλ = {q}"), indexed(recursion).step_by(8));
     }
-    let figure = Figure::new("Eq. 15's recursion is the triangular matrix of Eq. 13: T multiplications instead of \
-        T(T+1)/2")
+    let figure = Figure::new("Eq. 15's recursion is the triangular matrix of Eq. \
+        13: T multiplications instead of T(T+1)/2")
         .caption(format!(
             "Left: lines are the first column of the matrix, dots the recursion. On random inputs of up to {} tokens \
              their largest difference is {} of the largest ε_t, in f64.",

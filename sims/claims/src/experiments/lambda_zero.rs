@@ -245,11 +245,10 @@ fn figures(n: &Numbers) -> Vec<(String, Figure)> {
         .y("weight (GRPO = 1)");
     let bars = n.weights.iter().fold(bars, |bars, (name, weights)| bars.bars(*name, indexed(weights)));
     let figure =
-        Figure::new("λ = 0 gives GRPO for the style recent only; with true TD errors GRPO is λ = 1, the other \
-            end").caption(
+        Figure::new("λ = 0 gives GRPO for the style recent only; with true TD errors GRPO is \
+            λ = 1, the other end").caption(
             "Exact, on-policy, no advantage clamp, γ = 1; ϵ-weight at log π = -0.5. Left: style recent, Euclidean \
-             distance of \
-             the T weights from 1, over √T. Right: the weights themselves; a missing bar is 0.",
+             distance of the T weights from 1, over √T. Right: the weights themselves; a missing bar is 0.",
         )
         .names([Quantity::Recent.legend()]);
     let figure = chart(&n.by_lambda)

@@ -274,8 +274,7 @@ fn findings(n: &Numbers) -> Vec<Finding> {
         identity(
             "any_operator",
             "The same identity holds for any linear operator and any numbers, <δ, E∇> = <Eᵀδ, ∇>: it is an exchange \
-             of sums \
-             and says nothing about critics, values or λ",
+             of sums and says nothing about critics, values or λ",
             n.operators.worst,
         )
         .value("operators", &n.operators.names)
@@ -286,8 +285,7 @@ fn findings(n: &Numbers) -> Vec<Finding> {
             holds_or(
                 (over_mdps(|m| m.counted) - 1.0).abs() > EXACT,
                 "the TD errors of every critic sum to r - V(s₀); δ_t = r - V(s₀) at every token sums to T times that: \
-                 the \
-                 return is counted T times",
+                 the return is counted T times",
             ),
         )
         .value("largest deviation of the sum of TD errors", rounding_error(over_mdps(|m| m.telescoped)))
@@ -297,8 +295,8 @@ fn findings(n: &Numbers) -> Vec<Finding> {
             holds_or(
                 truncated < EXACT,
                 format!(
-                    "with these two terms alone the two sides of the theorem differ by up to {} times the gradient's \
-                     norm",
+                    "with these two terms alone the two sides of the theorem differ by up \
+                     to {} times the gradient's norm",
                     short(truncated)
                 ),
             ),
@@ -326,8 +324,8 @@ fn figures(n: &Numbers) -> Vec<(String, Figure)> {
         return T times")
         .caption(format!(
             "γ = 1, TD errors of a random critic. The theorem itself has no picture: the largest difference of its two \
-             sides is {} of Σ|terms| in f64 (random numbers, T up to {}, γλ = 0.9, 0.99 and 1), and 0 in exact \
-             rationals.",
+             sides is {} of Σ|terms| in f64 (random numbers, T up to {}, γλ = 0.9, 0.99 and \
+             1), and 0 in exact rationals.",
             rounding_error(most),
             n.lengths.iter().map(|l| l.tokens).max().unwrap_or(0)
         ))

@@ -16,8 +16,7 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
     title: "Are the printed trace matrices those of Eq. 1 and Eq. 2?",
     claim: "\"Trace matrix is a non-learnable precomputed lower-triangular matrix with 1s on the leading diagonal. \
         The two variants of GRPO-λ uses recent and both styles for the trace-weights, which is computed with \
-        get_trace().\" \
-        (Eq. 17 for both, Eq. 18 for recent)",
+        get_trace().\" (Eq. 17 for both, Eq. 18 for recent)",
     source: "GRPO-lambda (arXiv 2510.00194v1), Appendix A.3 \"Trace weights\", Eq. 17-18, against Eq. 1-2",
     run: |context| Parts { measure, findings, tables, figures }.report(context),
 };
@@ -193,8 +192,7 @@ fn findings(n: &Numbers) -> Vec<Finding> {
                 n.recent.equal_rows.len() == LEN && n.both.equal_rows.len() == LEN,
                 format!(
                     "as printed, an off-diagonal entry depends on its column only; at T = {LEN}, γλ = {Q} the rows \
-                     that \
-                     agree are {:?} (recent) and {:?} (both)",
+                     that agree are {:?} (recent) and {:?} (both)",
                     n.recent.equal_rows, n.both.equal_rows
                 ),
             ),
@@ -257,8 +255,7 @@ fn figures(n: &Numbers) -> Vec<(String, Figure)> {
         "Printed matrices weigh otherwise: Eq. 1 favours the first tokens, Eq. 18 those ~100 from the end";
     let figure = Figure::new(title).caption(
         "Column sums c_k = Σ_t E[t,k], the on-policy weight of token k relative to GRPO; γλ = 0.99, floor 0. Where a \
-         line runs \
-         into another the two are equal.",
+         line runs into another the two are equal.",
     );
     let weights = n.columns.iter().flat_map(|c| indexed(&c.sums).map(move |point| (c, point)));
     let sums = chart(weights)

@@ -42,8 +42,8 @@ pub(super) fn answer(folder: &Path) -> anyhow::Result<String> {
         format!(
             "**The trace knows position and length, nothing else.** On-policy it is a weight per token that falls \
              from the first token to the last and grows with the length of the response: a theorem, for every task, \
-             policy and \
-             reduction. {} Scope: a transformer of two layers, one task ([Credit on chains](#credit-on-chains)).",
+             policy and reduction. {} Scope: a transformer of two \
+             layers, one task ([Credit on chains](#credit-on-chains)).",
             chain::in_short(folder)?
         ),
         direction(folder)?,
@@ -52,8 +52,7 @@ pub(super) fn answer(folder: &Path) -> anyhow::Result<String> {
         prefix_values(folder)?,
     ];
     let first = "Does a trace without a critic assign credit better than GRPO? Nothing here shows that it does. Five \
-        points, \
-                 each with its scope:";
+        points, each with its scope:";
     let mut text = wrapped("", "", first) + "\n";
     for (i, item) in items.iter().enumerate() {
         text += &wrapped(&format!("{}. ", i + 1), "   ", item);
@@ -102,8 +101,7 @@ fn direction(folder: &Path) -> anyhow::Result<String> {
          leaves open: on {} of those where shorter responses are better, on {} of those where longer ones are. The \
          clamp alone lowers it on {}, the trace alone on {}. Under random rewards a small transformer changes the \
          length of its responses by {both:+.1} tokens with both, by {:+.1} with the trace alone. Scope: start \
-         policies; one \
-         transformer, {seeds} seeds, plain gradient descent.",
+         policies; one transformer, {seeds} seeds, plain gradient descent.",
         reversed(&token_mean),
         token_mean.len(),
         reversed(&under(PAPER_ON_TASKS, 1)?),
@@ -168,8 +166,7 @@ fn curriculum(folder: &Path) -> anyhow::Result<String> {
          share of solved training problems by {}; its contrast within a group alone, which keeps {}, by {}; its \
          offset alone by {}. Scope: one small transformer, twelve paired seeds, each rate chosen on the other seeds. \
          On the chains of point 1, all of one length, GRPO with the clamp needs {} of GRPO's tokens: no curriculum \
-         over prompts of \
-         different length.",
+         over prompts of different length.",
         share(CLAMPED)?,
         gain(ClampPart::Both)?,
         share(REWEIGHTING)?,
@@ -225,8 +222,7 @@ fn prefix_values(folder: &Path) -> anyhow::Result<String> {
          variance away in groups of 8 and {} in groups of 32; the best baseline of prefixes there is would take {} \
          and {}. That this makes learning faster is not shown anywhere. Two systematic sets of eight keep {:.2} of \
          RLOO's variance on addition at the start and {:.2} after RL, at no further token. Scope: the same {} exact \
-         tasks \
-         at every size; one small transformer.",
+         tasks at every size; one small transformer.",
         saved(PREFIX, 8)?,
         saved(PREFIX, 32)?,
         saved(OPTIMAL, 8)?,

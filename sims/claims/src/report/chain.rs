@@ -40,8 +40,8 @@ fn of_seeds(folder: &Path) -> anyhow::Result<String> {
 /// The last point of the front page.
 pub(super) fn in_a_line(folder: &Path) -> anyhow::Result<String> {
     Ok(format!(
-        "**Credit can help**: from a verifier it took {} of one task; against GRPO with the clamp {}, no significant \
-         difference.",
+        "**Credit can help**: from a verifier it took {} of one task; against GRPO with \
+         the clamp {}, no significant difference.",
         of_seeds(folder)?,
         open(folder, ORACLE, CLAMP)?
     ))

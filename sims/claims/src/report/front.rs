@@ -68,8 +68,8 @@ pub(super) fn front(folder: &Path) -> anyhow::Result<String> {
     }
     text += "\n[Five points with their scope](paper/README.md#the-answer), [the paper](paper/paper.pdf).\n";
     let figure = format!(
-        "The average update lowers the reward on {token_mean} of {all} tasks (token mean), all of which reward short \
-         responses"
+        "The average update lowers the reward on {token_mean} of {all} tasks (token mean), \
+         all of which reward short responses"
     );
     Ok(format!("{text}\n![{figure}](paper/figures/length_bonus_tasks.png)\n"))
 }

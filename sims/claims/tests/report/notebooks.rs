@@ -2,8 +2,7 @@
 //! by hand.
 //!
 //! All but the last test read the files only. That one runs where a Python with `notebooks/requirements.txt` is found
-//! (`python3`, or the one
-//! that `NOTEBOOK_PYTHON` names) and says so where it is not.
+//! (`python3`, or the one that `NOTEBOOK_PYTHON` names) and says so where it is not.
 
 #![allow(clippy::unwrap_used)] // the lint spares test functions but not their helpers
 
@@ -243,8 +242,8 @@ fn their_stored_outputs_are_those_of_the_committed_data() {
 fn python() -> Result<String, String> {
     let python = std::env::var("NOTEBOOK_PYTHON").unwrap_or_else(|_| "python3".into());
     let check = "import sys, importlib.metadata as m\n\
-        for line in open('requirements.txt'):\n    name, version = line.split('==')\n    \
-        assert m.version(name) == version.strip(), f'{name} {m.version(name)} instead of {version.strip()}'";
+        for line in open('requirements.txt'):\n    name, version = line.split('==')\n    assert m.version(name) == \
+        version.strip(), f'{name} {m.version(name)} instead of {version.strip()}'";
     let out = Command::new(&python).args(["-c", check]).current_dir(folder()).output();
     match out {
         Err(error) => Err(format!("{python}: {error}")),

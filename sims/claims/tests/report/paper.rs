@@ -1,6 +1,5 @@
 //! The report is complete and true: every claim has its test, data, figure and row, and the committed numbers are those
-//! of a
-//! fresh run.
+//! of a fresh run.
 
 use crate::{committed, long, root};
 use grpo_lambda_claims::atlas::{self, updates};
@@ -119,8 +118,7 @@ fn everything() -> Vec<&'static Experiment> {
 }
 
 /// The atlas takes a minute: rows of a few entrants on the first tasks stand for it. They are computed as the whole is,
-/// with the seeds of their
-/// places.
+/// with the seeds of their places.
 #[test]
 fn committed_rows_of_the_atlas_are_those_of_a_fresh_computation() {
     const ENTRANTS: [&str; 6] =

@@ -44,8 +44,7 @@ fn turns(n: &Numbers) -> Finding {
     .value("with real rewards", real)
     .note(format!(
         "Groups of {GROUP}. With binary rewards and uniform weights pulling towards right responses and pushing away \
-         from \
-         wrong ones is the same expected direction."
+         from wrong ones is the same expected direction."
     ))
 }
 

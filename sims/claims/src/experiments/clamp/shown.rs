@@ -32,8 +32,7 @@ fn effect(n: &Numbers) -> Figure {
     let figure = Figure::new(title).caption(
         "Exact, z-scores with TRL's std. Left: one prompt's expected update is w(p) ∇p; at p = 0.95, G = 8 the clamp \
          leaves w = 0.22 of 2.31. Dashed: G → ∞, clamped sqrt((1-p)/p) + min(0.1, sqrt(p/(1-p))). Right: G = 8; \
-         unclamped \
-         advantages sum to 0.",
+         unclamped advantages sum to 0.",
     );
     chart(of_group.chain(limits))
         .panels(|_| "Weight of a prompt in the update")

@@ -21,8 +21,7 @@ fn same_objective(n: &Numbers) -> Finding {
             elsewhere == 0 && where_said == 0,
             elsewhere == 0 && raised == 0.0,
             "δ_t ≥ 0 or 1-ε ≤ ratio ≤ 1+ε. For δ_t < 0 outside it differs everywhere: the gradient stays on below \
-             1-ε, where \
-             PPO stops pushing the token down, and is off above 1+ε, where PPO pulls it back",
+             1-ε, where PPO stops pushing the token down, and is off above 1+ε, where PPO pulls it back",
             format!("{elsewhere} points differ from that statement"),
         ),
     )

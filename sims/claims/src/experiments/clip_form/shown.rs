@@ -44,8 +44,7 @@ fn shapes() -> Figure {
     Figure::new("For A < 0 the printed clip acts on the wrong side: pushes on below 1-ε, no pull above 1+ε")
         .caption(
             "One token, ε = 0.2. Push: minus the derivative of the loss with respect to log π; positive raises the \
-             token's \
-             probability. Lines on each other: equal.",
+             token's probability. Lines on each other: equal.",
         )
         .panel(shape("Loss, A = +1: all forms agree", "loss", |form, ratio| loss(form, ratio, 1.0).value))
         .panel(shape("Loss, A = −1: they differ outside 1±ε", "loss", |form, ratio| {

@@ -85,8 +85,7 @@ impl Shown {
 }
 
 /// The verdict on a gain that is said of every case: `Holds` if it is shown in all, `HoldsWhen` if in some; without any
-/// it `Fails` if a loss is
-/// shown, else it is `NotTold`.
+/// it `Fails` if a loss is shown, else it is `NotTold`.
 pub(crate) fn gains_everywhere(
     cases: &[Shown],
     condition: impl Into<String>,

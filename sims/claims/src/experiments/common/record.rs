@@ -1,6 +1,5 @@
 //! Rows of tables whose columns a run decides, and recorded tables, which this program only reads. Rows with known
-//! columns are structs
-//! (`Table::from_rows`).
+//! columns are structs (`Table::from_rows`).
 
 use anyhow::Context as _;
 use grpo_lambda_stats::Interval;

@@ -44,8 +44,7 @@ fn same_reweighting(n: &Numbers) -> Finding {
             gap(&n.trace, &unclamped) < EXACT,
             format!(
                 "they are time reversals of each other, w_t = c_(T-1-t): at T = {LEN}, λ = {Q} ϵ-trace weighs token 0 \
-                 with \
-                 {} and the last with {}, ϵ-weight's w with {} and {}",
+                 with {} and the last with {}, ϵ-weight's w with {} and {}",
                 short(n.trace[0]),
                 short(n.trace[LEN - 1]),
                 short(unclamped[0]),
@@ -65,8 +64,7 @@ fn decay(n: &Numbers) -> Finding {
             !n.trace.windows(2).all(|w| w[0] > w[1]),
             format!(
                 "summed over the ratios it enters, a token's weight grows going back in time, c_k = (1 - q^(T-k))/(1 \
-                 - q): \
-                 {} at the last token, {} at T/2, {} at token 0",
+                 - q): {} at the last token, {} at T/2, {} at token 0",
                 short(n.trace[LEN - 1]),
                 short(n.trace[LEN / 2]),
                 short(n.trace[0])
@@ -118,8 +116,8 @@ fn td_errors(n: &Numbers) -> Finding {
     let gae: Vec<f64> = (0..LEN).map(|t| Q.powi((LEN - 1 - t) as i32)).collect();
     identity(
         "td_errors",
-        "With the TD errors of a constant critic (delta=terminal) the weights are GAE's λ^(T-1-t), rising towards the \
-         end",
+        "With the TD errors of a constant critic (delta=terminal) the weights are \
+         GAE's λ^(T-1-t), rising towards the end",
         gap(&n.terminal, &gae),
     )
     .value("first and last weight", [n.terminal[0], n.terminal[LEN - 1]])

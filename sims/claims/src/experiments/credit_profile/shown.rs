@@ -52,8 +52,7 @@ fn scale(n: &Numbers) -> Figure {
     .caption(format!(
         "Exact, on-policy, δ_t = A_NAE, γ = 1; mean over tokens of |∂ loss / ∂ log π| over GRPO's. Title: λ = 0.99, \
          at T = 256 (the paper's 1.5B, 3B) and 768 (7B), where β = {BETA} acts like {:.1e} to {:.1e}. recent at λ = \
-         0.99 and \
-         both at 0.98 all but coincide.",
+         0.99 and both at 0.98 all but coincide.",
         BETA / high,
         BETA / low
     ));

@@ -80,8 +80,7 @@ fn sign_of_beta(n: &Numbers) -> Finding {
     let verdict = if k2.min(k3) > 0.0 {
         Verdict::HoldsWhen(
             "the text's objective is maximised and the algorithms' loss, -min(..)δ + βℓ_KL, minimised; and without \
-             the value \
-             loss, which the text adds to a maximised ℓ_PPO = ℓ_ψ + ℓ_GAE - βℓ_KL"
+             the value loss, which the text adds to a maximised ℓ_PPO = ℓ_ψ + ℓ_GAE - βℓ_KL"
                 .into(),
         )
     } else {
@@ -98,8 +97,8 @@ fn sign_of_beta(n: &Numbers) -> Finding {
 fn summed_over_visits(n: &Numbers) -> Finding {
     identity(
         "summed_over_visits",
-        "On whole responses, the registered KL terms are Σ_s d(s) times the gradients per state (rloo, beta = 1, \
-         on-policy)",
+        "On whole responses, the registered KL terms are Σ_s d(s) times the gradients per \
+         state (rloo, beta = 1, on-policy)",
         largest(n.responses.rows.iter().map(|r| r.off)),
     )
 }
@@ -112,8 +111,7 @@ fn whole_responses(n: &Numbers) -> Finding {
     } else {
         Verdict::HoldsWhen(
             "responses have one choice, or the visits d(s) are held fixed: a loss per token lacks the term by which a \
-             token \
-             leads to states with more or less KL, and k3 weighs states by d of π, not of ref"
+             token leads to states with more or less KL, and k3 weighs states by d of π, not of ref"
                 .into(),
         )
     };

@@ -5,8 +5,7 @@
 //! ∇KL(π||ref)_a = π_a (log π_a/ref_a - KL),      ∇KL(ref||π)_a = π_a - ref_a               (softmax logits)
 //! ```
 //! Over whole responses the loss sums these with the visits of π held fixed, which is not the gradient of the KL
-//! between the
-//! distributions of responses.
+//! between the distributions of responses.
 
 mod findings;
 mod measure;
@@ -50,8 +49,7 @@ const ESTIMATORS: [(&str, Kl); 4] =
 const K1: &str = ESTIMATORS[0].0;
 
 /// The gradient of one estimator with respect to the logits of one state: mean and trace of the covariance, actions
-/// drawn
-/// from `old`.
+/// drawn from `old`.
 fn moments(kl: Kl, pi: &[f64], old: &[f64], reference: &[f64]) -> (Vec<f64>, f64) {
     let mut mean = vec![0.0; pi.len()];
     let mut second = 0.0;
@@ -90,8 +88,7 @@ fn forward(pi: &[f64], reference: &[f64]) -> Vec<f64> {
 
 /// The distributions. A published table gives only the gradients, to four digits; these two are the one solution of
 /// `π - ref = (0.1509, 0.2927, -0.4436)` and `∇KL(π||ref) = (0.0033, 0.2365, -0.2398)`, by Newton's method from every
-/// point
-/// of a grid.
+/// point of a grid.
 const PI: [f64; 3] = [0.404_936_202_1, 0.475_715_477_3, 0.119_348_320_6];
 const REF: [f64; 3] = [0.254_036_202_1, 0.183_015_477_3, 0.562_948_320_6];
 /// Expected gradients as published: true and `k2`, `ratio_k3`; `k3`.

@@ -30,18 +30,20 @@ fn hand_row(row: &Gradient) -> Record {
 const SHOWN: [&str; 3] = ["k2", "k3", "ratio_k3"];
 
 pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
-    let figure = Figure::new("k3 as a loss descends KL(ref||π), not KL(π||ref); per state k2 and ratio·k3 are right")
-        .caption(format!(
-            "Exact expectations, on-policy. Top right and bottom left: {} pairs of 3-action softmax policies per \
-             distance, \
-             median, band 10-90 % (k3). Bottom right: registered methods on MDPs, against the KL of whole responses.",
-            n.states.pairs / SCALES.len()
-        ))
-        .names(SHOWN)
-        .panel(hand(n))
-        .panel(length(n))
-        .panel(angle(n))
-        .panel(whole(n));
+    let figure = Figure::new(
+        "k3 as a loss descends KL(ref||π), not KL(π||ref); per state k2 and ratio·k3 are right",
+    )
+    .caption(format!(
+        "Exact expectations, on-policy. Top right and bottom left: {} pairs of 3-action softmax policies per \
+             distance, median, band 10-90 % (k3). Bottom right: registered methods on MDPs, \
+             against the KL of whole responses.",
+        n.states.pairs / SCALES.len()
+    ))
+    .names(SHOWN)
+    .panel(hand(n))
+    .panel(length(n))
+    .panel(angle(n))
+    .panel(whole(n));
     vec![(String::new(), figure)]
 }
 

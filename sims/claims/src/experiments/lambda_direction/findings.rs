@@ -37,8 +37,7 @@ fn as_printed(n: &Numbers) -> Finding {
         (count(&exact, &is_printed) + count(&wrong, &is_printed), exact.len() + wrong.len());
     let detail = format!(
         "from λ = 0 to 1 the bias falls in {} of {} cases with a wrong critic and rises in {}; with the exact critic \
-         the \
-         variance rises in {} of {} MDPs and falls in {}",
+         the variance rises in {} of {} MDPs and falls in {}",
         count(&wrong, &|c| direction(&c.bias) < 0),
         wrong.len(),
         count(&wrong, &|c| direction(&c.bias) > 0),
@@ -111,8 +110,8 @@ fn perturbed_critic(n: &Numbers) -> Finding {
 fn constant_critic(n: &Numbers) -> Finding {
     let c = &n.constant;
     let verdict = holds_or(c.advantage.max(c.update) < EXACT && c.silent == 1.0, "λ = 1 is not GRPO's");
-    let statement = "A constant critic V̂ ≡ V(s_0) gives A_t = λ^{T-1-t}(r - V0): λ = 1, not λ = 0, is GRPO's centred \
-        advantage";
+    let statement = "A constant critic V̂ ≡ V(s_0) gives A_t = λ^{T-1-t}(r - V0): λ = 1, not λ \
+        = 0, is GRPO's centred advantage";
     Finding::new("constant_critic", statement, verdict)
         .value("difference of A_t from r - V0 at λ = 1", rounding_error(c.advantage))
         .value("of delta=terminal's expected update from GRPO's without std", rounding_error(c.update))

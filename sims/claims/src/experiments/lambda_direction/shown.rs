@@ -64,8 +64,7 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
         .caption(
             "Exact moments of the GAE policy-gradient estimator of one response, γ = 1, by enumeration. Top: median \
              over MDPs, band 25-75 % (exact and perturbed critic). Critics: exact V; V + 0.3 normal noise; V of \
-             another policy; \
-             V(s₀); 0.",
+             another policy; V(s₀); 0.",
         )
         .names(CRITICS.map(|(name, _)| name))
         .panel(medians(n, bias, |c, i| c.visible_bias(i) / c.gradient))

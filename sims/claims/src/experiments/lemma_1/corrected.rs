@@ -241,8 +241,7 @@ pub(super) fn smallest() -> anyhow::Result<Smallest> {
 }
 
 /// The largest excess of the printed lemma over MDPs with a prompt and one longer prefix, on a grid: EOS at the prompt
-/// with
-/// probability `p` and reward `r`, else a prefix of value `v`.
+/// with probability `p` and reward `r`, else a prefix of value `v`.
 fn largest_excess_with_two_prefixes() -> f64 {
     let grid = || (0..=20).map(|i| f64::from(i) / 20.0);
     let mut worst = f64::NEG_INFINITY;

@@ -109,8 +109,8 @@ fn condition(n: &Numbers) -> Finding {
     let h = &n.hazards;
     let verdict = if broken == 0 && h.on_average == 0 {
         Verdict::HoldsWhen(
-            "the prefix's path product is at most P(τ>t) and V(s_t) ≥ E[V(S_t)|τ>t]; with a hazard of \
-            EOS that does not depend on the path, on average over the prefixes alive"
+            "the prefix's path product is at most P(τ>t) and V(s_t) ≥ E[V(S_t)|τ>t]; with a hazard of EOS that does \
+            not depend on the path, on average over the prefixes alive"
                 .into(),
         )
     } else {

@@ -69,8 +69,7 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
     ))
     .caption(
         "Exact values, γ = 1. MDPs: two symbols and EOS legal at every prefix, horizon 4, random bits as rewards, \
-         standard \
-         normal logits.",
+         standard normal logits.",
     )
     .columns(1);
     let axis = Axis::new("printed bound 1 - Π (1 - π(EOS|s))").range(-0.04, 1.04);

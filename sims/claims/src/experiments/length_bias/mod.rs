@@ -161,8 +161,7 @@ impl Preference {
     }
 
     /// True if the worse answer gains on the better one: the steps of the two logits are in the wrong order. (The
-    /// branches
-    /// are equally likely, so that ∇J orders the logits as Q does.)
+    /// branches are equally likely, so that ∇J orders the logits as Q does.)
     fn inverts(&self) -> bool {
         (self.step[0] - self.step[1]) * (self.q[0] - self.q[1]) < 0.0
     }

@@ -62,8 +62,8 @@ fn preferences(n: &Numbers) -> Finding {
         holds_or(
             short.is_empty() && long.is_empty(),
             format!(
-                "{} of {} variants push the worse long answer up more than the better short one, {} the worse short \
-                 answer",
+                "{} of {} variants push the worse long answer up more than the better short \
+                 one, {} the worse short answer",
                 short.len(),
                 all.len(),
                 long.len()
@@ -102,8 +102,7 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
         .caption(
             "Exact expected step of the two logits at the prompt; short T = 2, long T = 50, each chosen with \
              probability 0.15, else astray (T = 10, reward 0); G = 4, λ = 0.99, no std, no clamp. Q: probability of \
-             reward. Mean 1: \
-             weights of each response averaging 1 (ours).",
+             reward. Mean 1: weights of each response averaging 1 (ours).",
         )
         .panel_size(440, 330);
     let inverted = |method: &str| {

@@ -8,8 +8,7 @@
 //! **Proof.** Rewards are independent of the tokens, and ρ and c are functions of lengths, so that the mean of A comes
 //! out. Without a trace
 //! `E[ρ Σ_k ∇_k] = E[ρ ∇log π(y)] = ∇E[ρ]`. ∎ No offset (ā = 0), no force. Where only stopping is decided, a weight
-//! that falls with the length
-//! makes `<∇E[ρ], ∇E[T]>` negative: a positive ā shortens there, a negative one lengthens.
+//! that falls with the length makes `<∇E[ρ], ∇E[T]>` negative: a positive ā shortens there, a negative one lengthens.
 
 use super::identities::mean_advantage;
 use super::{HORIZON, chain};

@@ -13,20 +13,18 @@
 //! ```
 //!
 //! **Proof.** S: `c_k(T) = Σ_(t≥k) λ^(t-k) 1{T>t}`; exchange the sums. R: at λ = 1, `c_k(T) = T - k`, and `E[A T Σ_k
-//! ∇_k] = ∇E[A T]`; what is
-//! left, `-Σ_k k E[A ∇_k]`, is `-Σ_k k ∇_(k)E[A]`, since `E[A ∇_k]` is the part of `∇E[A]` that belongs to depth k. N:
+//! ∇_k] = ∇E[A T]`; what is left, `-Σ_k k E[A ∇_k]`, is `-Σ_k k ∇_(k)E[A]`, since `E[A ∇_k]` is the part of `∇E[A]`
+//! that belongs to depth k. N:
 //! A is independent of
 //! the tokens, so its mean comes out. B: whether token t is written is decided by the tokens before it, so that
 //! `Σ_(k≤t) E[∇_k 1{T>t}] = ∇P(T>t)` (the term k = t is 0), and `Σ_t P(T>t) = E[T]`. ∎
 //!
 //! In R the gradient acts on the law of this response alone: A depends on the whole group, whose other responses are
-//! held. With the ordinary
-//! gradient of all responses `E[A] = 0` for every policy without a clamp, and R would be wrong.
+//! held. With the ordinary gradient of all responses `E[A] = 0` for every policy without a clamp, and R would be wrong.
 //!
 //! Without a clamp `ā = 0`: a group's advantages sum to 0. With one, `ā = E[max(A, clamp)] > 0` for every success rate
-//! in (0, 1), if the clamp is
-//! above the least z-score of the group, `-(G-1)/√G`; at or below it nothing is clamped. The clamp pays for every
-//! token, and the trace hands the
+//! in (0, 1), if the clamp is above the least z-score of the group, `-(G-1)/√G`; at or below it nothing is clamped. The
+//! clamp pays for every token, and the trace hands the
 //! payment to the tokens before it. `law` says the same of every reduction and of other maps from rewards to
 //! advantages.
 

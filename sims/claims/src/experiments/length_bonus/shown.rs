@@ -117,8 +117,7 @@ fn over_tasks(n: &Numbers) -> Figure {
         "Exact cosine of GRPO-λ's expected update with ∇J (recent, λ = 0.99, clamp -0.1, G = 8, z-scores) at the \
          start policy, one dot a task: the named ones and random trees of horizon 4 and 6. Left of 0 shorter \
          responses are better, right of it longer ones. The paper does not print the reduction; both are shown. Tasks \
-         whose responses are \
-         all equally long are not drawn.",
+         whose responses are all equally long are not drawn.",
     )
     .panel_size(440, 330);
     chart(n.tasks.iter().filter_map(|on| Some((on, on.longer_is_better?))))
@@ -138,13 +137,11 @@ fn horizons(n: &Numbers) -> Figure {
     };
     let figure = Figure::new(
         "Trace and clamp together turn the update against the reward as responses may grow longer; neither does alone \
-         on this \
-         task",
+         on this task",
     )
     .caption(
         "Exact cosine of the expected update with ∇J (task eos_hazard_dependent: stop after the right symbol). G = 8, \
-         z-scores, \
-         token mean, λ = 0.99, clamp -0.1. Below 0 the update lowers the expected reward.",
+         z-scores, token mean, λ = 0.99, clamp -0.1. Below 0 the update lowers the expected reward.",
     )
     .panel_size(440, 330);
     chart(&n.sweep)
@@ -186,8 +183,7 @@ fn slopes(n: &Numbers) -> Figure {
     .caption(
         "Exact, G = 8, z-scores, style recent; rewards do not depend on the response. Middle and right: a chain of at \
          most 24 tokens, clamp -0.1; the direction depends neither on the success rate nor on the clamp. Where no \
-         point \
-         stands, the update is 0.",
+         point stands, the update is 0.",
     )
     .columns(3)
     .panel_size(330, 280)

@@ -1,8 +1,7 @@
 //! The printed results of the paper GRPO-λ (arXiv 2510.00194v1), audited from its own tables.
 //!
 //! The only input is the paper: Tables 1-6 as printed ([`grpo_lambda_printed`]). [`consistency`] asks whether the
-//! numbers
-//! agree with each other, [`gains`] how large the gains over GRPO are against the noise
+//! numbers agree with each other, [`gains`] how large the gains over GRPO are against the noise
 //! of the test items; `findings` adds what the prose says about them.
 //!
 //! The audit sees one greedy answer per test item and one training run per cell. Its intervals therefore

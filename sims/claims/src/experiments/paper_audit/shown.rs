@@ -232,8 +232,7 @@ fn forest(audit: &Audit) -> Figure {
     .caption(
         "Mean accuracy on five benchmarks, as printed in Tables 3-6 of the paper; one training run each. Bars: 95 % \
          intervals from the binomial noise of the test items alone, unpaired. Clear: 0 is outside, without correction \
-         for 16 comparisons. The best variant is \
-         picked after the fact: its gain is biased upwards.",
+         for 16 comparisons. The best variant is picked after the fact: its gain is biased upwards.",
     )
     .panel_size(480, 320);
     let limits = limits(audit);

@@ -69,8 +69,7 @@ fn goal(n: &Numbers) -> Finding {
         .value("groups of 8 simulated per task", n.simulated);
     with_methods(finding, &[PREFIX, STATE, EXACT_VALUES, OPTIMAL], &["variance_over_rloo", "share_at_goal"]).note(
         "Tasks of the zoo and random trees, the same groups for every method; rows by group size are over the tasks \
-         that \
-         were measured at every size.",
+         that were measured at every size.",
     )
 }
 
@@ -107,14 +106,12 @@ fn ridge(n: &Numbers) -> Finding {
     let columns = ["variance_over_rloo", "share_at_goal", "tasks_below", "tasks_above"];
     with_methods(finding, &[RIDGE, OTHER_RIDGES[0], OTHER_RIDGES[1]], &columns).note(
         "Features: which token stands at which position; a prefix's value is fitted without the response itself. \
-         Below and \
-         above RLOO's variance by two standard errors.",
+         Below and above RLOO's variance by two standard errors.",
     )
 }
 
 /// The place of a reference among its rivals by the error of one update. A difference is shown where its interval over
-/// tasks and its sign flips,
-/// after Holm's correction for all rivals, agree at 5 %.
+/// tasks and its sign flips, after Holm's correction for all rivals, agree at 5 %.
 #[derive(Debug, PartialEq)]
 pub(super) enum Place {
     /// Every rival is shown to have a higher error.
@@ -181,15 +178,14 @@ fn error(n: &Numbers) -> Finding {
             rest.clone(),
         ),
     };
-    let statement = "Of the methods without a critic Prefix RLOO has the lowest error of one update at its best step \
-        size";
+    let statement = "Of the methods without a critic Prefix RLOO has the lowest error of one \
+        update at its best step size";
     Finding::new("error", statement, verdict)
         .rows("", &["group", "method", "error_at_best_step", "minus_prefix_rloo", "minus_prefix_rloo_high"])
         .note(format!(
             "Means over tasks of min_c E|c g - ∇J|² / |∇J|², with Student's t over tasks; a difference counts if sign \
              flips agree after Holm's correction at each G. Dr. GRPO is RLOO times a constant and has RLOO's error; \
-             {} \
-             alone is biased.",
+             {} alone is biased.",
             METHODS[TEMPO].0
         ))
 }
@@ -227,8 +223,8 @@ fn lambda(n: &Numbers) -> Finding {
     let (place, _) = among_lambdas(n, |b| &b.estimated, LAMBDAS.len() - 1);
     let finding = Finding::new(
         "lambda",
-        "With values of prefixes estimated from the group, some λ below 1 has a lower error than λ = 1, averaged over \
-         tasks",
+        "With values of prefixes estimated from the group, some λ below 1 has a lower error than \
+         λ = 1, averaged over tasks",
         match place {
             Place::Above(_) => Verdict::Holds,
             Place::Lowest => Verdict::Fails("every λ below 1 has a higher one".into()),

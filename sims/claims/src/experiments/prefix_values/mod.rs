@@ -8,8 +8,7 @@
 //! Ridge RLOO     A_t = r_i - V_i(s_t)                                  V_i: ridge regression of the others' rewards on features of their prefixes
 //! ```
 //! All four have expected update ∇J on-policy, at every group size (`tests/theory/{prefix_values,ridge_values}.rs`). On
-//! a transformer the features are
-//! hidden states; here, where there are none, which token stands at which position.
+//! a transformer the features are hidden states; here, where there are none, which token stands at which position.
 //!
 //! The best that a baseline of prefixes could do is no method but a ceiling:
 //!
@@ -17,9 +16,8 @@
 //! b*(s) = E[R w | s] / E[w | s],   w = |∇log π(a|s)|²        (Greensmith, Bartlett & Baxter 2004)
 //! ```
 //! **Proof.** Gradients at different prefixes of a table are orthogonal, so that `E|Σ_t (R - b(s_t)) ∇_t|² = Σ_t E[(R -
-//! b(s_t))² w]`, a sum of
-//! squares with one b(s) each; its expectation ∇J does not depend on b. ∎ The exact values V(s) are it only where w
-//! does not vary.
+//! b(s_t))² w]`, a sum of squares with one b(s) each; its expectation ∇J does not depend on b. ∎ The exact values V(s)
+//! are it only where w does not vary.
 
 mod findings;
 pub(crate) mod shown;
@@ -46,8 +44,7 @@ pub(super) static EXPERIMENT: Experiment = Experiment {
 };
 
 /// RLOO, whose variance is the unit; two unbiased ones; one with exact values; a biased one; an unbiased one whose
-/// values are regressed on features,
-/// with its own shrinkage first; and the ceiling.
+/// values are regressed on features, with its own shrinkage first; and the ceiling.
 pub(crate) const METHODS: [(&str, &str, &str); 9] = [
     ("RLOO", "rloo", ""),
     ("Prefix RLOO", "prefix_rloo", ""),

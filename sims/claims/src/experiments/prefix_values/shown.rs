@@ -147,8 +147,7 @@ fn figure(n: &Numbers) -> Figure {
         "Left: the same {tasks} tasks (the zoo and random trees) at every group size, simulated groups common to all \
          methods; dot: mean over tasks, bar: middle 90 % of tasks. Right: mean over {} tasks; 0 is ∇J itself, 1 not \
          stepping at all. Exact values and b* are no methods without a critic; b* = E[Rw|s]/E[w|s], w the squared \
-         norm of the \
-         score, is the best that a baseline of prefixes can do.",
+         norm of the score, is the best that a baseline of prefixes can do.",
         n.by_lambda.len()
     ))
     .panel_size(430, 310)

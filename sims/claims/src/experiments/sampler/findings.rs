@@ -50,8 +50,7 @@ impl RatioSummary {
 }
 
 /// The rows whose noise is told, each with what its interval shows of the noise per token written over RLOO's: less is
-/// a gain. The
-/// intervals hold at 95 % for all of them together, by Bonferroni's correction.
+/// a gain. The intervals hold at 95 % for all of them together, by Bonferroni's correction.
 fn noise_cases(rows: &[TreeRow]) -> Vec<(&TreeRow, Shown)> {
     let saved = |row: &TreeRow| {
         let (noise, error, tokens) = (row.noise_over_rloo?, row.noise_over_rloo_error?, row.tokens_over_rloo);

@@ -6,9 +6,8 @@
 //! ```
 //! Unbiased at every group size, with an exact variance (`tests/theory/sampler.rs`); see `grpo_lambda::systematic` and
 //! `grpo_lambda_mdp::expected::{SetMoments, PrefixMoments}`. Beside them stand bounds of independent sampling: a known
-//! `J`, the posterior
-//! means of an estimator that knows how the trees are drawn, exact values and the best baseline of prefixes. `trees`
-//! gives the methods that branch
+//! `J`, the posterior means of an estimator that knows how the trees are drawn, exact values and the best baseline of
+//! prefixes. `trees` gives the methods that branch
 //! trees of their own.
 
 mod chains;

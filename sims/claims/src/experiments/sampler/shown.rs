@@ -136,8 +136,8 @@ pub(super) fn figures(n: &Numbers) -> Vec<(String, Figure)> {
         "Variance of one update; the title has exact means over all {} tasks, the left panel those on which every \
          method was measured. Baselines from the other of two systematic sets, or from the prompt's earlier visit \
          inside a guard; Prefix RLOO, exact values and the best baseline of prefixes are those of independent \
-         responses, and the last two use what no group knows. \
-         Middle: the variance explained by the first log2(G/2) bits of a response's code.",
+         responses, and the last two use what no group knows. Middle: the variance explained by the first log2(G/2) \
+         bits of a response's code.",
         ratios(n, Family::All, GROUPS[0], HALVES).len()
     ))
     .columns(3)

@@ -28,8 +28,7 @@ pub(super) struct TreeRow {
     pub(super) method: &'static str,
     pub(super) sampling: &'static str,
     /// Cosine of the mean update with `∇J`, its length corrected for the noise of the mean, which may leave it above 1;
-    /// none where noise hides
-    /// the mean.
+    /// none where noise hides the mean.
     pub(super) cosine_with_gradient: Option<f64>,
     /// `tr Var g / |E g|²`, over RLOO's; none likewise.
     pub(super) noise_over_rloo: Option<f64>,

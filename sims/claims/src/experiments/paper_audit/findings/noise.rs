@@ -232,8 +232,8 @@ pub(super) fn run_spread(audit: &Audit) -> Finding {
     let best = judged.iter().min_by(|a, b| a.2.total_cmp(&b.2)).expect("eight variants");
     let finding = Finding::new(
         "run_spread",
-        "the gains of the variants stay significant when the scatter between runs, not that of test items, is the \
-         measure",
+        "the gains of the variants stay significant when the scatter between runs, not that \
+         of test items, is the measure",
         holds_or(
             count(&adjusted) == judged.len(),
             format!(
