@@ -11,16 +11,6 @@ use grpo_lambda_stats::table::significant;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// A finding on a question of ours.
-pub(crate) fn keyed(
-    key: &str,
-    statement: impl Into<String>,
-    verdict: Verdict,
-    note: impl Into<String>,
-) -> Finding {
-    Finding::new(key, statement, verdict).note(note)
-}
-
 /// `Holds` if `ok`, else `Fails` with the counterexample.
 pub(crate) fn holds_or(ok: bool, counterexample: impl Into<String>) -> Verdict {
     if ok { Verdict::Holds } else { Verdict::Fails(counterexample.into()) }
