@@ -215,8 +215,8 @@ pub struct Report {
 ///             let verdict = if *sum == 1.0 { Verdict::Holds } else { Verdict::Fails(format!("it is {sum}")) };
 ///             vec![Finding::new("whole", HALVES.claim, verdict).value("sum", sum)]
 ///         };
-///         let measure = |_: &_| Ok(0.5 + 0.5);
-///         Parts { measure, findings, tables: |_| Vec::new(), figures: |_| Vec::new() }.report(context)
+///         Parts { measure: |_| Ok(0.5 + 0.5), findings, tables: |_| Vec::new(), figures: |_| Vec::new() }
+///             .report(context)
 ///     },
 /// };
 /// ```

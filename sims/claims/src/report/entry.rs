@@ -88,7 +88,7 @@ impl<'a> Entry<'a> {
                 text += &wrapped("  - ", "    ", &values);
             }
         }
-        text += &format!("\n{}[All values and notes](data/{id}_verdicts.csv)\n", self.tables);
+        text += &format!("\n{}[All values](data/{id}_verdicts.csv)\n", self.tables);
         for picture in &self.pictures {
             text += &format!("\n![{}](figures/{picture})\n", picture.trim_end_matches(".png"));
         }
@@ -97,21 +97,19 @@ impl<'a> Entry<'a> {
 }
 
 /// Values of a finding on a page; the file of verdicts has the rest.
-const MOST_VALUES: usize = 3;
+const MOST_VALUES: usize = 2;
 
 /// The first values of a finding in a line.
 fn few(values: &str) -> String {
     let all: Map<String, Value> = serde_json::from_str(values).unwrap_or_default();
     let first: Vec<String> =
         all.iter().take(MOST_VALUES).map(|(name, value)| format!("{name}: {}", shown(value, 3))).collect();
-    let rest = all.len() - first.len();
-    let more = if rest == 0 { String::new() } else { format!("; and {rest} more") };
-    first.join("; ") + &more
+    first.join("; ")
 }
 
 /// Rows and columns of a table on a page; it links to the file for the others.
-const MOST_ROWS: usize = 5;
-const MOST_COLUMNS: usize = 6;
+const MOST_ROWS: usize = 4;
+const MOST_COLUMNS: usize = 5;
 
 /// The rows of a table on which findings of an experiment decide.
 struct Deciding {

@@ -100,7 +100,10 @@ pub fn blocks(experiments: &[&Experiment], out: &Path) -> anyhow::Result<Blocks>
         named.push(("answer", answer::answer(&data)?));
     }
     if let Ok(text) = std::fs::read_to_string(data.join("atlas_updates_summary.csv")) {
-        named.push(("atlas summary", atlas::updates::on_page(&text).context("data/atlas_updates_summary.csv")?));
+        named.push((
+            "atlas summary",
+            atlas::updates::on_page(&text).context("data/atlas_updates_summary.csv")?,
+        ));
     }
     Ok(Blocks { named, data })
 }
