@@ -129,6 +129,9 @@ fn share_reversed(tasks: &[&OnTask], arm: usize) -> f64 {
     tasks.iter().filter(|on| on.cosine[arm] < 0.0).count() as f64 / tasks.len() as f64
 }
 
+/// A name of some tasks, and which they are.
+type Kind = (&'static str, fn(&OnTask) -> bool);
+
 fn over_tasks(n: &Numbers) -> Finding {
     let tasks = |reduction: &'static str, keep: fn(&OnTask) -> bool| -> Vec<&OnTask> {
         n.tasks.iter().filter(|on| on.reduction == reduction && keep(on)).collect()
@@ -147,7 +150,7 @@ fn over_tasks(n: &Numbers) -> Finding {
             format!("it is reversed on {said}"),
         ),
     );
-    let kinds: [(&str, fn(&OnTask) -> bool); 5] = [
+    let kinds: [Kind; 5] = [
         ("zoo", |on| on.family == "zoo"),
         ("random, horizon 4", |on| on.family == "random, horizon 4"),
         ("random, horizon 6", |on| on.family == "random, horizon 6"),
