@@ -207,7 +207,7 @@ impl State {
     /// Compares tokens, counts and states with those after each row's draw, if it drew a token.
     fn expect(&self, c: &mut Case<'_>, draws: &[Option<usize>], after: &[Status]) -> Result {
         let produced =
-            self.produced.initial.iter().zip(draws).map(|(n, draw)| n + f64::from(draw.is_some() as u8));
+            self.produced.initial.iter().zip(draws).map(|(n, draw)| n + f64::from(u8::from(draw.is_some())));
         let (mut next, mut tokens) = (self.next.initial.clone(), self.tokens.initial.clone());
         for (row, draw) in draws.iter().enumerate() {
             let Some(token) = draw else { continue };
