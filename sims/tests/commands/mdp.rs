@@ -103,7 +103,7 @@ fn a_wrong_file_is_refused_on_one_line_with_its_place_and_writes_nothing() {
         (
             "horizon = 3",
             "horizon = 15",
-            "98286 (prefix, token) pairs in groups of 8: their product must be at most 400000",
+            "98300 (prefix, token) pairs in groups of 8: their product must be at most 400000",
         ),
         ("horizon = 3", "horizon = 21", "task.toml:5: horizon = 21: 6.291e6 (prefix, token) pairs take 13."),
         (
