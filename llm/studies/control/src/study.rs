@@ -325,5 +325,4 @@ impl Start {
 }
 
 #[cfg(test)]
-#[path = "study_tests.rs"]
 mod tests;
