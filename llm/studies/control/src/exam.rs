@@ -1,4 +1,4 @@
-//! What the weights of a run are asked: all additions greedily and sampled, and the length of responses.
+//! [`Exam`]: all additions, greedily and sampled, put to the weights of a run; and the length of responses.
 
 use grpo_lambda::group::Response;
 use grpo_lambda_decoder::generate::SamplingParams;
@@ -7,7 +7,7 @@ use grpo_lambda_stats::table::Cell;
 
 use super::force::APART;
 use super::lab::{Lab, LabError, Optimiser};
-use super::study::Cells;
+use super::store::Cells;
 use grpo_lambda_trainer::eval::{EVAL_BATCH, EvalError, Evaluation, evaluate};
 use grpo_lambda_trainer::input::stops::Stops;
 use grpo_lambda_trainer::input::task::{Problem, Split};

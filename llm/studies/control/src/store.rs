@@ -1,5 +1,6 @@
 //! [`Results`]: the rows of an experiment in a CSV file, the first columns of which say whose they are.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -22,6 +23,9 @@ pub enum StoreFileError {
     #[error("{path}: not UTF-8 text")]
     Text { path: PathBuf },
 }
+
+/// The numbers of a run by their columns.
+pub(crate) type Cells = BTreeMap<&'static str, Cell>;
 
 /// Results that are there, and where further ones go.
 #[derive(Debug)]

@@ -3,7 +3,6 @@
 //! The protocol names the columns, the first of which say whose a row is. Where it has selection seeds, every arm is
 //! tried at each rate on them, and the evaluation seeds run at the rate that they choose.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use grpo_lambda::group::EvidenceKind;
@@ -17,11 +16,8 @@ use super::exam::{self, Exam, length, mean};
 use super::fill::{Job, fill};
 use super::force::{Force, Weighing, force};
 use super::lab::{Lab, LabError, Optimiser, ProtocolError, StepRecord};
-use super::store::Results;
+use super::store::{Cells, Results};
 use super::variance::{self, Variances};
-
-/// The numbers of a run by their columns.
-pub(crate) type Cells = BTreeMap<&'static str, Cell>;
 
 /// The protocol: everything that decides what is run and what it says.
 #[derive(Clone, Debug, Deserialize)]
@@ -166,7 +162,8 @@ fn go_on(protocol: &Protocol, command: &str, path: &Path) -> Result<Results, Lab
     let columns: Vec<&str> = protocol.columns.iter().map(String::as_str).collect();
     if let Some(variances) = &protocol.variance {
         let results = Results::open(path, command, &variance::COLUMNS, variance::KEYS)?;
-        variance::go_on(protocol, variances, &results)?;
+        let (arms, seeds) = (&protocol.arms, &protocol.evaluation);
+        variance::go_on(variances, arms, seeds, protocol.settings(), &results)?;
         return Ok(results);
     }
     let size = Lab::config(0, protocol.settings())?.rl.group_size;
@@ -328,5 +325,4 @@ impl Start {
 }
 
 #[cfg(test)]
-#[path = "study_tests.rs"]
 mod tests;

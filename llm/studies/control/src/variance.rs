@@ -15,11 +15,11 @@ use grpo_lambda::systematic::Sets;
 use grpo_lambda_stats::table::Cell;
 use serde::Deserialize;
 
+use super::arm::Arm;
 use super::fill::{Job, fill};
 use super::force::{APART, pulled_in};
 use super::lab::{Lab, LabError, Optimiser};
 use super::store::Results;
-use super::study::Protocol;
 use grpo_lambda_trainer::step::engine::CpuEngine;
 use grpo_lambda_trainer::step::micro_batch::Batch;
 use grpo_lambda_trainer::step::{Rollout, StepContext, TrainingPrompt};
@@ -58,28 +58,34 @@ pub(super) const COLUMNS: [&str; 7] =
     ["seed", "weights", "method", "pairs", "mixed_groups", "variance", "over_rloo"];
 pub(super) const KEYS: usize = 3;
 
-/// Measures what is missing: the arms of a protocol at all weights of all seeds.
-pub(super) fn go_on(protocol: &Protocol, own: &Variances, results: &Results) -> Result<(), LabError> {
+/// Measures what is missing of the arms at all weights of all seeds.
+pub(super) fn go_on(
+    own: &Variances,
+    arms: &[Arm],
+    seeds: &[u64],
+    settings: [&[String]; 2],
+    results: &Results,
+) -> Result<(), LabError> {
     let key = |seed: u64, weights: Weights, name: String| {
         vec![(seed as usize).into(), weights.name().into(), name.into()]
     };
     let jobs = |seed| {
-        let keys = |weights| protocol.arms.iter().map(|arm| key(seed, weights, arm.name())).collect();
+        let keys = |weights| arms.iter().map(|arm| key(seed, weights, arm.name())).collect();
         own.weights.iter().map(|w| Job { keys: keys(*w), what: (seed, *w) }).collect()
     };
     let rows = |lab: &Lab, (seed, weights): &(u64, Weights)| {
-        let measured = at_weights(protocol, own, lab, *weights)?;
+        let measured = at_weights(arms, own, lab, *weights)?;
         let of_first = measured.first().map_or(0.0, |m| m.variance);
-        let row = |(arm, m): (&super::arm::Arm, &Measured)| {
+        let row = |(arm, m): (&Arm, &Measured)| {
             // Where no group is mixed there is no variance to compare.
             let ratio = (of_first > 0.0).then(|| m.variance / of_first);
             let numbers: Vec<Cell> =
                 vec![(own.pairs as usize).into(), m.mixed.into(), m.variance.into(), ratio.into()];
             [key(*seed, *weights, arm.name()), numbers].concat()
         };
-        Ok(protocol.arms.iter().zip(&measured).map(row).collect())
+        Ok(arms.iter().zip(&measured).map(row).collect())
     };
-    fill(results, &protocol.evaluation, jobs, |seed| Lab::of_seed(seed, protocol.settings()), rows)
+    fill(results, seeds, jobs, |seed| Lab::of_seed(seed, settings), rows)
 }
 
 /// A method's variance, and the number of its groups whose rewards differ.
@@ -90,14 +96,9 @@ struct Measured {
 }
 
 /// The variance of every arm, in their order.
-fn at_weights(
-    protocol: &Protocol,
-    own: &Variances,
-    lab: &Lab,
-    weights: Weights,
-) -> Result<Vec<Measured>, LabError> {
+fn at_weights(arms: &[Arm], own: &Variances, lab: &Lab, weights: Weights) -> Result<Vec<Measured>, LabError> {
     let arms: Vec<Configured> =
-        protocol.arms.iter().map(|arm| arm.configured()).collect::<Result<_, SettingError>>()?;
+        arms.iter().map(|arm| arm.configured()).collect::<Result<_, SettingError>>()?;
     let mut engine = match (weights, arms.first()) {
         (Weights::AfterRl, Some(first)) => {
             lab.train(&lab.session.settings, first.method.as_ref(), Optimiser::AdamW, own.rate)?.0

@@ -101,14 +101,14 @@ pub fn table(pair: &Pair) -> String {
             table.add_row([name, "0", "no problem is gradable on both sides"]);
             continue;
         };
-        let of = |text: fn(&Paired) -> String| benchmark.map_or(String::new(), text);
+        let own = |text: fn(&Paired) -> String| benchmark.map_or(String::new(), text);
         table.add_row([
             name.to_owned(),
-            of(|b| b.n.to_string()),
+            own(|b| b.n.to_string()),
             percent(means[0]),
             percent(means[1]),
             format!("{}\n{} to {}", points(d.value.mid), points(d.value.low), points(d.value.high)),
-            of(|b| b.sides.map(|n| n.to_string()).join("/")),
+            own(|b| b.sides.map(|n| n.to_string()).join("/")),
             p_value(d.p),
             benchmark.map_or(String::new(), |_| p_value(d.adjusted)),
             d.verdict.word().to_owned(),
@@ -169,7 +169,7 @@ pub fn csv(pair: &Pair, command: &str) -> String {
     columns.extend(["exact", "better", "equal", "worse", "verdict", "difference_as_wrong", "p_as_wrong"]);
     let mut table = Table::new(&columns);
     for Line { name, means, difference, benchmark } in lines(pair) {
-        let of = |value: fn(&Paired) -> f64| Cell::from(benchmark.map(value));
+        let own = |value: fn(&Paired) -> f64| Cell::from(benchmark.map(value));
         let number = |value: fn(&PairedDifference) -> f64| Cell::from(difference.map(value));
         let word = |value: fn(&PairedDifference) -> &'static str| {
             difference.map_or(Cell::Empty, |d| value(d).into())
@@ -177,8 +177,8 @@ pub fn csv(pair: &Pair, command: &str) -> String {
         let side = |i: usize| Cell::from(benchmark.and(difference).and(benchmark).map(|b| b.sides[i] as f64));
         table.push(vec![
             name.into(),
-            of(|b| b.n as f64),
-            of(|b| b.left_out as f64),
+            own(|b| b.n as f64),
+            own(|b| b.left_out as f64),
             difference.map(|_| means[0]).into(),
             difference.map(|_| means[1]).into(),
             number(|d| d.value.mid),
@@ -191,8 +191,8 @@ pub fn csv(pair: &Pair, command: &str) -> String {
             side(1),
             side(2),
             word(|d| d.verdict.word()),
-            of(|b| b.as_wrong.value.mid),
-            of(|b| b.as_wrong.p),
+            own(|b| b.as_wrong.value.mid),
+            own(|b| b.as_wrong.p),
         ]);
     }
     table.to_csv(command)
