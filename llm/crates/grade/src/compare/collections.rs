@@ -75,6 +75,12 @@ pub(super) fn same(a: &Node, b: &Node, budget: &mut Budget) -> Result<bool, Reas
 
 /// Compares two collections by the lenient rules. `None` if they do not decide.
 fn special(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reason> {
+    // `a) 12; b) 7` beside a list without letters, which is in their order.
+    for (one, other) in [(a, b), (b, a)] {
+        if let (Some(values), None, Node::List(items)) = (lettered(one), lettered(other), other) {
+            return in_order(&values, items, budget).map(Some);
+        }
+    }
     if let (Some((k, x)), Some((n, y))) = (names::parameter(a), names::parameter(b))
         && k != n
         && !x.has_symbol(&n)
@@ -116,6 +122,18 @@ fn special(a: &Node, b: &Node, budget: &mut Budget) -> Result<Option<bool>, Reas
         }
     }
     Ok(None)
+}
+
+/// The values of lettered parts.
+fn lettered(node: &Node) -> Option<Vec<Node>> {
+    let Node::List(items) = node else { return None };
+    let part = |item: &Node| match item {
+        Node::Chain(left, rest, _) if matches!(&**left, Node::Symbol(name) if name.ends_with("_part")) => {
+            rest.last().map(|(_, value)| value.clone())
+        }
+        _ => None,
+    };
+    items.iter().map(part).collect()
 }
 
 /// Compares a tuple with a list of its entries, or of assignments to names.

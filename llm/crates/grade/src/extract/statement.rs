@@ -38,7 +38,13 @@ pub(super) fn sentences(text: &str, found: &[Environment]) -> Vec<Range<usize>> 
             at += c.len_utf8();
             let after = text[at..].chars().next();
             let ends = match c {
-                '\n' => !before.trim_end().ends_with([':', '=']),
+                '\n' => {
+                    let before = before.trim_end();
+                    // `Simplify` above `\[18/24\]`
+                    let ahead = || found.get(next).is_some_and(|e| text[at..e.outer.start].trim().is_empty());
+                    !before.ends_with([':', '='])
+                        && !(before.ends_with(|c: char| c.is_alphanumeric() || c == ',') && ahead())
+                }
                 '。' | '।' | '؟' | '？' | '！' => true,
                 '!' if before.ends_with('\\') => false,
                 '.' | '?' | '!' => {
