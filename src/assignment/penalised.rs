@@ -1,7 +1,7 @@
 use super::{Assignment, counted, evidence};
 use crate::advantage::{OutcomeAdvantage, Std, all_equal};
 use crate::equation::{Part, inner, number};
-use crate::group::{Group, Response};
+use crate::group::{Group, Response, by_group};
 use crate::method::Coupling;
 
 /// Outcome advantages of a reward that was clipped and then lost the KL of its whole response.
@@ -21,9 +21,10 @@ pub struct PenalisedReward {
 }
 
 impl PenalisedReward {
-    fn reward(&self, r: &Response) -> Option<f64> {
+    /// The reward that is compared; that of a response without weight has no KL.
+    fn reward(&self, r: &Response, active: bool) -> Option<f64> {
         let reward = r.reward?.clamp(self.bounds.0, self.bounds.1);
-        if self.beta == 0.0 {
+        if self.beta == 0.0 || !active || r.is_empty() {
             return Some(reward);
         }
         let reference = evidence(&r.ref_logps, "ref_logps");
@@ -33,9 +34,11 @@ impl PenalisedReward {
 }
 
 impl Assignment for PenalisedReward {
-    fn advantages(&self, batch: &[Group], _: &[bool]) -> Vec<Vec<f64>> {
-        let of_group = |g: &Group| g.responses.iter().map(|r| self.reward(r)).collect();
-        let rewards: Vec<Vec<Option<f64>>> = batch.iter().map(of_group).collect();
+    fn advantages(&self, batch: &[Group], active: &[bool]) -> Vec<Vec<f64>> {
+        let of_group = |(g, own): (&Group, &[bool])| {
+            g.responses.iter().zip(own).map(|(r, active)| self.reward(r, *active)).collect()
+        };
+        let rewards: Vec<Vec<Option<f64>>> = by_group(batch, active).map(of_group).collect();
         let outcomes = self.outcome.of_batch(&rewards).into_iter().flatten();
         batch.iter().flat_map(|g| &g.responses).zip(outcomes).map(|(r, a)| vec![a; r.len()]).collect()
     }

@@ -176,16 +176,18 @@ impl Sampler {
         if responses.iter().any(|r| r.evidence.sampler_logps.is_none()) {
             return found;
         }
-        let of = |distance: Distance| rows(&|r| distance.of_tokens(r));
+        let distances = |distance: Distance| rows(&|r| distance.of_tokens(r));
         let exp = |rows: Rows, sign: f64| -> Rows {
             rows.into_iter().map(|row| row.into_iter().map(|x| (sign * x).exp()).collect()).collect()
         };
-        found.raw.push((Unit::Token, exp(of(Distance::Token(Estimate::K1)), -1.0)));
-        found.raw.push((Unit::Sequence, exp(of(Distance::Sum(Estimate::K1)), -1.0)));
-        found.means = Some(exp(of(Distance::Mean(Estimate::K1)), -1.0));
+        found.raw.push((Unit::Token, exp(distances(Distance::Token(Estimate::K1)), -1.0)));
+        found.raw.push((Unit::Sequence, exp(distances(Distance::Sum(Estimate::K1)), -1.0)));
+        found.means = Some(exp(distances(Distance::Mean(Estimate::K1)), -1.0));
         found.distances = DISTANCES
             .iter()
-            .map(|(word, d)| (*word, if word.ends_with("k1") { exp(of(*d), 1.0) } else { of(*d) }))
+            .map(|(word, d)| {
+                (*word, if word.ends_with("k1") { exp(distances(*d), 1.0) } else { distances(*d) })
+            })
             .collect();
         found
     }
@@ -317,7 +319,7 @@ fn short(from: f64, to: f64) -> f64 {
     (0..15).map(digits).find(|x| *x >= from && *x < to).unwrap_or(from)
 }
 
-/// What became of a token.
+/// The fate of a token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Seen {
     /// Its weight is the ratio.
@@ -368,7 +370,7 @@ impl Tokens {
         self.all.iter().map(|t| rows[t.place.0][t.place.1])
     }
 
-    /// What became of every token; none where no core of them shows one factor and one coefficient.
+    /// The fate of every token; none where no core of them shows one factor and one coefficient.
     fn seen(&self) -> Option<Vec<Seen>> {
         let (factor, beta) = self.fitted()?;
         let of_token = |t: &Token| {

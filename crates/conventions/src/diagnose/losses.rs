@@ -486,7 +486,7 @@ fn plausible(candidate: Candidate) -> Option<Candidate> {
     (candidate.beta > 1e-7 && candidate.factor > 0.0).then_some(candidate)
 }
 
-/// The same with the factor of weights that were divided by their mean over the batch, where it is that.
+/// The explanation with weights that were divided by their mean over the batch, where its factor is the inverse of that mean.
 fn normalised(candidate: Candidate, weighting: &Weighting) -> Candidate {
     let tokens: Vec<f64> = weighting.weights.iter().flatten().copied().collect();
     let firsts: Vec<f64> = weighting.weights.iter().filter_map(|row| row.first().copied()).collect();
