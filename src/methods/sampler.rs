@@ -31,7 +31,7 @@ choice! {
 }
 
 choice! {
-    /// What becomes of the tokens that a masked correction gives weight 0.
+    /// The fate of the tokens that a masked correction gives weight 0.
     enum Rejected { "stay" => Stay, "leave" => Leave }
 }
 
